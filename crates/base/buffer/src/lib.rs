@@ -1,0 +1,13 @@
+//! Payload memory: reference-counted pieces, ropes of them, and the checksum of the wire.
+//!
+//! A payload is received once into a [`PieceMut`] whose first byte lies on a 4 KiB boundary, frozen into a
+//! [`Piece`], and handed on as a [`Rope`] to the store and back to a socket without being copied. This crate never
+//! parses bytes and never does I/O.
+
+mod crc;
+mod piece;
+mod rope;
+
+pub use crc::{crc32c, crc32c_zeros};
+pub use piece::{ALIGN, Piece, PieceMut};
+pub use rope::Rope;

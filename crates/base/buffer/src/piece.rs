@@ -1,0 +1,142 @@
+//! A piece: a range of a shared allocation that starts on a page boundary.
+
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+/// Alignment of a slab's first byte, the unit of direct I/O and of stored checksums.
+pub const ALIGN: usize = 4096;
+
+/// A uniquely owned, zero-filled buffer to receive into; [`PieceMut::freeze`] makes it shareable.
+pub struct PieceMut {
+    slab: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl PieceMut {
+    /// `len` zero bytes whose first lies on a 4 KiB boundary when `len` is at least a page (smaller ones are not
+    /// worth the padding). Pages are touched only when written.
+    pub fn zeroed(len: usize) -> Self {
+        if len < ALIGN {
+            return Self { slab: vec![0; len], start: 0, len };
+        }
+        let slab = vec![0; len + ALIGN - 1];
+        let start = slab.as_ptr().align_offset(ALIGN);
+        assert!(start < ALIGN, "a byte pointer can always be aligned");
+        Self { slab, start, len }
+    }
+
+    /// Bytes held.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it holds no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes to fill.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        &mut self.slab[self.start..self.start + self.len]
+    }
+
+    /// Ends writing: the bytes can be shared from here on.
+    pub fn freeze(self) -> Piece {
+        Piece { slab: Arc::new(self.slab), start: self.start, len: self.len }
+    }
+}
+
+/// A shared, immutable range of bytes. Cloning and slicing copy no payload.
+#[derive(Clone)]
+pub struct Piece {
+    slab: Arc<Vec<u8>>,
+    start: usize,
+    len: usize,
+}
+
+impl Piece {
+    /// An empty piece.
+    pub fn empty() -> Self {
+        Self { slab: Arc::new(Vec::new()), start: 0, len: 0 }
+    }
+
+    /// A copy of `bytes`.
+    pub fn copy_from(bytes: &[u8]) -> Self {
+        let mut piece = PieceMut::zeroed(bytes.len());
+        piece.as_mut_slice().copy_from_slice(bytes);
+        piece.freeze()
+    }
+
+    /// The sub-range `range` of this piece, sharing its memory.
+    ///
+    /// # Panics
+    /// If `range` reaches past the piece: the caller's mistake, never a peer's.
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= self.len, "slice {range:?} of {} bytes", self.len);
+        Self { slab: self.slab.clone(), start: self.start + range.start, len: range.end - range.start }
+    }
+
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.slab[self.start..self.start + self.len]
+    }
+}
+
+impl From<Vec<u8>> for Piece {
+    fn from(bytes: Vec<u8>) -> Self {
+        let len = bytes.len();
+        Self { slab: Arc::new(bytes), start: 0, len }
+    }
+}
+
+impl Deref for Piece {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
+impl PartialEq for Piece {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+impl Eq for Piece {}
+
+impl std::fmt::Debug for Piece {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Piece({} bytes)", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_or_more_starts_on_a_page_and_stays_there_when_frozen() {
+        for len in [4096, 4097, 65536, 4 << 20] {
+            let mut p = PieceMut::zeroed(len);
+            p.as_mut_slice()[len - 1] = 7;
+            let p = p.freeze();
+            assert_eq!(p.as_ptr().align_offset(ALIGN), 0);
+            assert_eq!((p.len(), p[len - 1]), (len, 7));
+        }
+    }
+
+    #[test]
+    fn slices_share_memory() {
+        let p = Piece::copy_from(b"hello world");
+        let s = p.slice(6..11);
+        assert_eq!(&s[..], b"world");
+        assert_eq!(s.as_ptr(), p[6..].as_ptr());
+        assert_eq!(&s.slice(1..3)[..], b"or");
+    }
+}

@@ -1,0 +1,230 @@
+//! Addresses (Ceph's entity_addr_t and entity_addrvec_t).
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+
+use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
+
+/// Which messenger protocol an address speaks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum AddrType {
+    /// No address.
+    #[default]
+    None,
+    /// Messenger version 1.
+    Legacy,
+    /// Messenger version 2.
+    Msgr2,
+    /// Either (blocklist entries).
+    Any,
+    /// An address range (blocklist entries).
+    Cidr,
+}
+
+const AF_INET: u16 = 2;
+const AF_INET6: u16 = 10;
+
+/// An address with its nonce, which tells two instances on one address apart.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct EntityAddr {
+    /// The protocol.
+    pub kind: AddrType,
+    /// The instance.
+    pub nonce: u32,
+    /// Where; `None` is the blank address.
+    pub socket: Option<SocketAddr>,
+}
+
+impl EntityAddr {
+    /// A messenger version 2 address.
+    pub fn v2(socket: SocketAddr, nonce: u32) -> Self {
+        Self { kind: AddrType::Msgr2, nonce, socket: Some(socket) }
+    }
+
+    fn prefix(&self) -> &'static str {
+        match self.kind {
+            AddrType::None => "-",
+            AddrType::Legacy => "v1:",
+            AddrType::Msgr2 => "v2:",
+            AddrType::Any => "any:",
+            AddrType::Cidr => "cidr:",
+        }
+    }
+}
+
+impl fmt::Display for EntityAddr {
+    /// Ceph's form: `v2:127.0.0.1:6800/1234`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.socket {
+            None => f.write_str("-"),
+            Some(socket) => write!(f, "{}{socket}/{}", self.prefix(), self.nonce),
+        }
+    }
+}
+impl fmt::Debug for EntityAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Encode for EntityAddr {
+    fn encode(&self, e: &mut Encoder) {
+        e.put(&1u8).versioned(1, 1, |e| {
+            let kind: u32 = match self.kind {
+                AddrType::None => 0,
+                AddrType::Legacy => 1,
+                AddrType::Msgr2 => 2,
+                AddrType::Any => 3,
+                AddrType::Cidr => 4,
+            };
+            e.put(&kind).put(&self.nonce);
+            encode_sockaddr(e, self.socket.as_ref());
+        });
+    }
+}
+
+/// Length and `struct sockaddr`: family in little-endian, port and address in network order.
+fn encode_sockaddr(e: &mut Encoder, socket: Option<&SocketAddr>) {
+    match socket {
+        // A blank address is an AF_UNSPEC sockaddr of 16 bytes.
+        None => e.put(&0u32),
+        Some(SocketAddr::V4(a)) => {
+            e.put(&16u32).put(&AF_INET).raw(&a.port().to_be_bytes()).raw(&a.ip().octets()).raw(&[0; 8])
+        }
+        Some(SocketAddr::V6(a)) => {
+            e.put(&28u32).put(&AF_INET6).raw(&a.port().to_be_bytes());
+            e.put(&a.flowinfo()).raw(&a.ip().octets()).put(&a.scope_id())
+        }
+    };
+}
+
+impl Decode for EntityAddr {
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        match d.get::<u8>()? {
+            0 => decode_legacy(d),
+            1 => decode_body(d),
+            marker => Err(DecodeError::BadValue { what: "entity_addr_t marker", value: marker.into() }),
+        }
+    }
+}
+
+fn decode_body(d: &mut Decoder<'_>) -> Result<EntityAddr, DecodeError> {
+    d.versioned(1, "entity_addr_t", |d, _| {
+        let kind = match d.get::<u32>()? {
+            0 => AddrType::None,
+            1 => AddrType::Legacy,
+            2 => AddrType::Msgr2,
+            3 => AddrType::Any,
+            4 => AddrType::Cidr,
+            n => return Err(DecodeError::BadValue { what: "entity_addr_t type", value: n.into() }),
+        };
+        let nonce = d.get()?;
+        let bytes = d.blob("sockaddr")?;
+        Ok(EntityAddr { kind, nonce, socket: decode_sockaddr(bytes, false)? })
+    })
+}
+
+/// The form before MSG_ADDR2: three more marker bytes, nonce, a 128-byte sockaddr_storage with a big-endian family.
+fn decode_legacy(d: &mut Decoder<'_>) -> Result<EntityAddr, DecodeError> {
+    d.take(3, "legacy entity_addr_t")?;
+    let nonce = d.get()?;
+    let socket = decode_sockaddr(d.take(128, "sockaddr_storage")?, true)?;
+    let kind = if socket.is_some() { AddrType::Legacy } else { AddrType::None };
+    Ok(EntityAddr { kind, nonce, socket })
+}
+
+fn decode_sockaddr(bytes: &[u8], family_is_big_endian: bool) -> Result<Option<SocketAddr>, DecodeError> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let mut d = Decoder::new(bytes);
+    let family: [u8; 2] = d.array("sockaddr family")?;
+    let family = if family_is_big_endian { u16::from_be_bytes(family) } else { u16::from_le_bytes(family) };
+    if family == 0 {
+        return Ok(None);
+    }
+    let port = u16::from_be_bytes(d.array("sockaddr port")?);
+    match family {
+        AF_INET => {
+            let ip: [u8; 4] = d.array("sockaddr_in")?;
+            Ok(Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::from(ip)), port)))
+        }
+        AF_INET6 => {
+            let flow = d.get()?;
+            let ip: [u8; 16] = d.array("sockaddr_in6")?;
+            Ok(Some(SocketAddrV6::new(Ipv6Addr::from(ip), port, flow, d.get()?).into()))
+        }
+        n => Err(DecodeError::BadValue { what: "sockaddr family", value: n.into() }),
+    }
+}
+
+/// All addresses of one instance.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct EntityAddrVec(pub Vec<EntityAddr>);
+
+impl EntityAddrVec {
+    /// The messenger version 2 address, if there is one.
+    pub fn v2(&self) -> Option<&EntityAddr> {
+        self.0.iter().find(|a| a.kind == AddrType::Msgr2)
+    }
+}
+
+impl From<EntityAddr> for EntityAddrVec {
+    fn from(addr: EntityAddr) -> Self {
+        Self(vec![addr])
+    }
+}
+
+impl fmt::Display for EntityAddrVec {
+    /// One address bare, several in brackets: `[v2:…,v1:…]`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [one] = &self.0[..] {
+            return one.fmt(f);
+        }
+        f.write_str("[")?;
+        for (i, addr) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str(",")?;
+            }
+            addr.fmt(f)?;
+        }
+        f.write_str("]")
+    }
+}
+impl fmt::Debug for EntityAddrVec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Encode for EntityAddrVec {
+    fn encode(&self, e: &mut Encoder) {
+        e.put(&2u8).put(&self.0);
+    }
+}
+impl Decode for EntityAddrVec {
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        match d.get::<u8>()? {
+            0 => Ok(Self(vec![decode_legacy(d)?])),
+            1 => Ok(Self(vec![decode_body(d)?])),
+            2 => Ok(Self(d.get()?)),
+            marker => Err(DecodeError::BadValue { what: "entity_addrvec_t marker", value: marker.into() }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_come_back() {
+        for text in ["127.0.0.1:3300", "[::1]:6800"] {
+            let addr = EntityAddr::v2(text.parse().unwrap(), 7);
+            assert_eq!(EntityAddr::from_bytes_exact(&addr.to_bytes(!0)), Ok(addr));
+            assert_eq!(addr.to_string(), format!("v2:{text}/7"));
+            let vec = EntityAddrVec(vec![addr, EntityAddr::default()]);
+            assert_eq!(EntityAddrVec::from_bytes_exact(&vec.to_bytes(!0)), Ok(vec));
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The identifiers and small values that every layer shares: ids, names, addresses, versions, objects, features.
+//!
+//! Plain data with Ceph's encodings. Never holds behaviour of a daemon, never does I/O.
+
+mod addr;
+mod entity;
+mod errno;
+mod features;
+mod hobject;
+mod ids;
+mod name;
+mod snap;
+mod time;
+mod version;
+
+pub use addr::{AddrType, EntityAddr, EntityAddrVec};
+pub use entity::{EntityId, EntityName, EntityType};
+pub use errno::Errno;
+pub use features::{FeatureBits, Profile, Release};
+pub use hobject::{GHObject, HObject, ObjectLocator};
+pub use ids::{Epoch, Fsid, OsdId, PgId, PoolId, ShardId, SpgId};
+pub use name::Name;
+pub use snap::{SnapContext, SnapId};
+pub use time::UTime;
+pub use version::{EVersion, ReqId};
+
+/// Delegates a newtype's encoding to its only field.
+macro_rules! encode_as_inner {
+    ($($t:ident),* $(,)?) => {$(
+        impl encoding::Encode for $t {
+            fn encode(&self, e: &mut encoding::Encoder) {
+                self.0.encode(e);
+            }
+        }
+        impl encoding::Decode for $t {
+            fn decode(d: &mut encoding::Decoder<'_>) -> Result<Self, encoding::DecodeError> {
+                Ok(Self(d.get()?))
+            }
+        }
+    )*};
+}
+pub(crate) use encode_as_inner;
