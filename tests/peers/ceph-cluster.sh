@@ -6,13 +6,14 @@
 #        ceph-cluster.sh start-osd DIR ID    starts an OSD that was made by start and has been stopped
 #        ceph-cluster.sh stop-osd DIR ID     kills an OSD outright (its up state lasts until someone notices)
 #        ceph-cluster.sh stop DIR            stops every daemon of the cluster; DIR stays
+# Debian's 18.2 manager cannot load its Python modules (PyO3 and subinterpreters) and warns of that; its own commands work.
 # The monitor listens on BASE (v2) and BASE+1 (v1), all others between BASE+10 and BASE+90. DIR/ceph.conf serves
 # clients of every release. Each wait is bounded and says what did not come up.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 fail() { echo "ceph-cluster.sh: $*" >&2; exit 1; }
-usage() { sed -n '/^# usage/,/^# The/p' "$0" | sed '$d; s/^# //' >&2; exit 2; }
+usage() { sed -n '/^# usage/,/^# Debian/p' "$0" | sed '$d; s/^# //' >&2; exit 2; }
 
 [ $# -ge 2 ] || usage
 command=$1; mkdir -p "$2"; dir=$(cd "$2" && pwd); shift 2
@@ -77,6 +78,9 @@ ms_client_mode = crc
 ms_mon_cluster_mode = crc
 ms_mon_service_mode = crc
 ms_mon_client_mode = crc
+osd_pool_default_size = $size
+osd_pool_default_min_size = 1
+osd_pool_default_pg_autoscale_mode = off
 [mon]
 mon_data = $dir/mon.\$id
 mon_allow_pool_delete = true
@@ -84,9 +88,6 @@ mon_warn_on_pool_no_redundancy = false
 mon_data_avail_warn = 0
 auth_allow_insecure_global_id_reclaim = false
 mon_max_pg_per_osd = 1000
-osd_pool_default_size = $size
-osd_pool_default_min_size = 1
-osd_pool_default_pg_autoscale_mode = off
 osd_crush_chooseleaf_type = 0
 [mgr]
 mgr_data = $dir/mgr.\$id
