@@ -1,0 +1,21 @@
+//! The options: one table of names, types, defaults and ranges, from which help, documents and validation come, and
+//! the reader of ceph.conf.
+//!
+//! Names are Ceph's. Each option is effective here, our own, another program's, Ceph's without anything to tune
+//! here, or unknown ([`Standing`]). This crate never opens a file: texts come in, values go out.
+
+mod conf;
+mod parse;
+mod table;
+mod values;
+
+pub use conf::{ConfError, ConfFile};
+pub use parse::{Kind, ValueError, parse_bool, parse_size};
+pub use table::{Spec, Standing, all, lookup, nearest, standing};
+pub use values::{SetError, Values};
+
+/// An option's name as the table has it: lower case, underscores where a ceph.conf may have spaces or dashes.
+pub fn normalize(name: &str) -> String {
+    let words: Vec<&str> = name.split([' ', '\t', '-', '_']).filter(|w| !w.is_empty()).collect();
+    words.join("_").to_ascii_lowercase()
+}

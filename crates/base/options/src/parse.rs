@@ -1,0 +1,154 @@
+//! The types of values and how their texts are read.
+
+/// What an option's value is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// true/false, yes/no, on/off, 1/0.
+    Bool,
+    /// A whole number, with an optional SI suffix.
+    Int,
+    /// A number with a fraction.
+    Float,
+    /// Bytes: a whole number with an optional binary suffix (4K, 10GiB).
+    Size,
+    /// Seconds, fractions allowed.
+    Secs,
+    /// Any text.
+    Text,
+}
+
+impl Kind {
+    /// The name that help shows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::Int => "int",
+            Self::Float => "float",
+            Self::Size => "size",
+            Self::Secs => "secs",
+            Self::Text => "str",
+        }
+    }
+}
+
+/// A text that is not a value of the option's kind, or is out of its range.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ValueError {
+    /// Not of the kind.
+    #[error("'{text}' is not a {kind} ({example})")]
+    NotOfKind {
+        /// What was given.
+        text: String,
+        /// The kind's name.
+        kind: &'static str,
+        /// What would do.
+        example: &'static str,
+    },
+    /// Outside the range.
+    #[error("{text} is outside {min} to {max}")]
+    OutOfRange {
+        /// What was given.
+        text: String,
+        /// Smallest allowed.
+        min: f64,
+        /// Largest allowed.
+        max: f64,
+    },
+}
+
+/// Reads a boolean as Ceph does.
+pub fn parse_bool(text: &str) -> Option<bool> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" | "1" => Some(true),
+        "false" | "no" | "off" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+/// Reads a number of bytes: `4096`, `4K`, `4KiB`, `10G`, `1.5GiB` is refused (whole numbers only). All suffixes
+/// are binary, as in Ceph.
+pub fn parse_size(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(digits);
+    let suffix = suffix.trim().to_ascii_lowercase();
+    let suffix = suffix.strip_suffix("ib").or_else(|| suffix.strip_suffix('b')).unwrap_or(&suffix);
+    let shift = match suffix {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        "p" => 50,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// Reads a whole number with an optional decimal suffix, as Ceph does for counts.
+fn parse_int(text: &str) -> Option<i64> {
+    let text = text.trim();
+    if let Ok(n) = text.parse() {
+        return Some(n);
+    }
+    let (number, factor) = match text.char_indices().last()? {
+        (at, 'k' | 'K') => (&text[..at], 1_000),
+        (at, 'M') => (&text[..at], 1_000_000),
+        (at, 'G') => (&text[..at], 1_000_000_000),
+        _ => return None,
+    };
+    number.parse::<i64>().ok()?.checked_mul(factor)
+}
+
+/// Checks `text` against a kind and range; answers its number where it is one.
+pub(crate) fn check(kind: Kind, range: Option<(f64, f64)>, text: &str) -> Result<Option<f64>, ValueError> {
+    let number = match kind {
+        Kind::Text => return Ok(None),
+        Kind::Bool => parse_bool(text).map(f64::from),
+        Kind::Int => parse_int(text).map(|n| n as f64),
+        Kind::Size => parse_size(text).map(|n| n as f64),
+        Kind::Float | Kind::Secs => text.trim().parse::<f64>().ok().filter(|n| n.is_finite()),
+    };
+    let Some(number) = number else {
+        let example = match kind {
+            Kind::Bool => "true or false",
+            Kind::Int => "a whole number, as 16 or 4K",
+            Kind::Size => "bytes, as 4096, 64K or 10GiB",
+            Kind::Float => "a number, as 0.85",
+            Kind::Secs => "seconds, as 5 or 0.5",
+            Kind::Text => "text",
+        };
+        return Err(ValueError::NotOfKind { text: text.into(), kind: kind.name(), example });
+    };
+    match range {
+        Some((min, max)) if number < min || number > max => {
+            Err(ValueError::OutOfRange { text: text.into(), min, max })
+        }
+        _ => Ok(Some(number)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_take_binary_suffixes() {
+        for (text, want) in
+            [("4096", 4096), ("4K", 4096), ("4KiB", 4096), ("10GiB", 10 << 30), ("1 MB", 1 << 20)]
+        {
+            assert_eq!(parse_size(text), Some(want), "{text}");
+        }
+        for text in ["", "x", "1.5G", "-1", "4Q", "99999999999P"] {
+            assert_eq!(parse_size(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_bad_value_says_what_would_do() {
+        let error = check(Kind::Bool, None, "maybe").unwrap_err();
+        assert_eq!(error.to_string(), "'maybe' is not a bool (true or false)");
+        assert!(check(Kind::Float, Some((0.0, 1.0)), "1.5").is_err());
+        assert_eq!(check(Kind::Int, None, "4K"), Ok(Some(4000.0)));
+    }
+}

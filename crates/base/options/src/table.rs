@@ -1,0 +1,246 @@
+//! The table itself.
+
+use crate::Kind;
+
+/// What an option means to this program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// It changes what we do.
+    Effective,
+    /// It changes what we do, and Ceph has no such option.
+    Own,
+    /// It belongs to another program that reads the same file (named); we leave it alone.
+    OtherProgram(&'static str),
+    /// Ceph has it; here there is nothing for it to tune.
+    NothingToTune,
+    /// Nobody knows it.
+    Unknown,
+}
+
+/// One option that is effective here.
+#[derive(Clone, Copy, Debug)]
+pub struct Spec {
+    /// The name.
+    pub name: &'static str,
+    /// The type of its value.
+    pub kind: Kind,
+    /// The default, as text.
+    pub default: &'static str,
+    /// Smallest and largest number allowed.
+    pub range: Option<(f64, f64)>,
+    /// Effective or our own.
+    pub standing: Standing,
+    /// Whether a change takes effect while running.
+    pub runtime: bool,
+    /// What it does, a sentence.
+    pub about: &'static str,
+}
+
+const fn spec(name: &'static str, kind: Kind, default: &'static str, about: &'static str) -> Spec {
+    Spec { name, kind, default, range: None, standing: Standing::Effective, runtime: false, about }
+}
+
+impl Spec {
+    const fn range(mut self, min: f64, max: f64) -> Self {
+        self.range = Some((min, max));
+        self
+    }
+    const fn own(mut self) -> Self {
+        self.standing = Standing::Own;
+        self
+    }
+    const fn runtime(mut self) -> Self {
+        self.runtime = true;
+        self
+    }
+}
+
+use Kind::{Bool, Float, Int, Secs, Size, Text};
+
+/// Every option that this program acts on, sorted by name.
+static TABLE: &[Spec] = &[
+    spec("auth_client_required", Text, "none", "How clients prove who they are; only 'none' so far."),
+    spec("auth_cluster_required", Text, "none", "How daemons prove who they are; only 'none' so far."),
+    spec("auth_service_required", Text, "none", "What daemons ask of clients; only 'none' so far."),
+    spec(
+        "bdev_debug_volatile_cache",
+        Bool,
+        "false",
+        "Keep every write in the process until the device flush that covers it, to test what a power loss does.",
+    )
+    .own(),
+    spec(
+        "bdev_debug_volatile_leak_seed",
+        Int,
+        "0",
+        "With bdev_debug_volatile_cache: let a random subset, of this seed, of the unflushed 4 KiB blocks reach the file.",
+    )
+    .own(),
+    spec("fsid", Text, "", "The cluster's id, a UUID; made at the first start."),
+    spec("keyring", Text, "", "Where the keys stand."),
+    spec("mon_allow_pool_delete", Bool, "false", "Whether pools can be removed.").runtime(),
+    spec("mon_data_avail_crit", Int, "5", "Per cent free on the monitor's disk below which MON_DISK_CRIT is raised.")
+        .range(0.0, 100.0)
+        .runtime(),
+    spec("mon_data_avail_warn", Int, "30", "Per cent free on the monitor's disk below which MON_DISK_LOW is raised.")
+        .range(0.0, 100.0)
+        .runtime(),
+    spec("mon_host", Text, "", "The monitors' addresses."),
+    spec("mon_max_pg_per_osd", Int, "250", "The most placement groups an OSD should hold; more are refused.")
+        .range(1.0, 1e6)
+        .runtime(),
+    spec("mon_max_pool_pg_num", Int, "65536", "The most placement groups a pool may have.").range(1.0, 1e9).runtime(),
+    spec("mon_min_osdmap_epochs", Int, "500", "How many OSD map epochs are kept at least.").range(1.0, 1e6).runtime(),
+    spec("mon_osd_backfillfull_ratio", Float, "0.9", "Fill level at which an OSD takes no backfill.").range(0.0, 1.0),
+    spec("mon_osd_down_out_interval", Secs, "600", "Seconds after which a down OSD is marked out; 0 never.").runtime(),
+    spec("mon_osd_full_ratio", Float, "0.95", "Fill level at which an OSD refuses writes.").range(0.0, 1.0),
+    spec("mon_osd_min_in_ratio", Float, "0.75", "Share of OSDs that stay in when others are marked out.")
+        .range(0.0, 1.0)
+        .runtime(),
+    spec("mon_osd_nearfull_ratio", Float, "0.85", "Fill level at which a warning is raised.").range(0.0, 1.0),
+    spec("mon_osd_report_timeout", Secs, "900", "Seconds without a beacon after which an OSD is marked down.").runtime(),
+    spec("mon_warn_on_pool_no_app", Bool, "true", "Whether a pool in use without an application is warned about.")
+        .runtime(),
+    spec("mon_warn_on_pool_no_redundancy", Bool, "false", "Whether a pool of one copy is warned about.").runtime(),
+    spec(
+        "mon_warn_on_pool_pg_num_not_power_of_two",
+        Bool,
+        "true",
+        "Whether a pool whose pg_num is no power of two is warned about.",
+    )
+    .runtime(),
+    spec("ms_bind_port_max", Int, "7300", "The last port an OSD tries.").range(1.0, 65535.0),
+    spec("ms_bind_port_min", Int, "6800", "The first port an OSD tries.").range(1.0, 65535.0),
+    spec("ms_connection_ready_timeout", Secs, "10", "Seconds a peer has to finish the handshake.").range(0.1, 3600.0),
+    spec("ms_crc_data", Bool, "true", "Whether the checksums of messages are checked and written."),
+    spec(
+        "ms_receive_unfinished_bytes_max",
+        Size,
+        "33554432",
+        "Bytes of unfinished messages held in all; past it the peers that stalled longest are dropped.",
+    )
+    .own(),
+    spec("ms_connections_max", Int, "10000", "The most connections a daemon holds at once.").range(16.0, 1e6).own(),
+    spec("ms_tcp_listen_backlog", Int, "512", "Connections that may wait to be accepted.").range(1.0, 65535.0),
+    spec("ms_tcp_nodelay", Bool, "true", "Whether small packets are sent at once."),
+    spec("osd_beacon_report_interval", Secs, "300", "Seconds between an OSD's beacons to the monitor.").range(1.0, 86400.0),
+    spec("osd_client_message_cap", Int, "256", "Client messages that an OSD works on at once.").range(0.0, 1e6),
+    spec("osd_client_message_size_cap", Size, "524288000", "Bytes of client messages that an OSD holds at once."),
+    spec("osd_crush_chooseleaf_type", Int, "0", "The bucket type that copies are spread over; 0 is the OSD, 1 the host.")
+        .range(0.0, 11.0),
+    spec("osd_map_message_max", Int, "40", "Map epochs sent in one message.").range(1.0, 1000.0).runtime(),
+    spec("osd_max_attr_name_len", Int, "100", "Bytes an attribute's name may have.").range(1.0, 4096.0),
+    spec("osd_max_attr_size", Size, "0", "Bytes an attribute may have; 0 is no limit."),
+    spec("osd_max_object_name_len", Int, "2048", "Bytes an object's name may have.").range(1.0, 65536.0),
+    spec("osd_max_object_namespace_len", Int, "256", "Bytes a namespace may have.").range(1.0, 65536.0),
+    spec("osd_max_object_size", Size, "134217728", "Bytes an object may have."),
+    spec("osd_max_omap_entries_per_request", Int, "1024", "Keys that one omap read returns.").range(1.0, 1e6),
+    spec("osd_max_pg_log_entries", Int, "10000", "Log entries that a placement group keeps at most.").range(1.0, 1e7),
+    spec("osd_max_write_size", Int, "90", "Mebibytes that one write may carry.").range(4.0, 4096.0),
+    spec("osd_min_pg_log_entries", Int, "250", "Log entries that a placement group keeps at least.").range(1.0, 1e7),
+    spec("osd_mon_report_interval", Secs, "5", "Seconds between an OSD's reports of its statistics.").range(0.05, 3600.0),
+    spec("osd_objectstore", Text, "simple", "The store: 'simple' (durable) or 'mem' (keeps nothing)."),
+    spec("osd_pool_default_flag_hashpspool", Bool, "true", "Whether a new pool's number joins the placement hash."),
+    spec("osd_pool_default_min_size", Int, "0", "Copies that must be there to serve; 0 derives it from the size.")
+        .range(0.0, 10.0)
+        .runtime(),
+    spec("osd_pool_default_pg_num", Int, "32", "Placement groups of a new pool.").range(1.0, 65536.0).runtime(),
+    spec("osd_pool_default_pgp_num", Int, "0", "Placement groups used for placing; 0 is pg_num.")
+        .range(0.0, 65536.0)
+        .runtime(),
+    spec("osd_pool_default_size", Int, "1", "Copies of a new pool's objects; more than 1 waits for replication.")
+        .range(1.0, 10.0)
+        .runtime(),
+    spec("public_addr", Text, "127.0.0.1", "The address that daemons bind."),
+];
+
+/// Ceph's other names, one a line with the program they belong to (`-`: the daemons that we stand in for).
+static CEPH_NAMES: &str = include_str!("ceph_names.txt");
+
+/// Every option that is effective here, sorted by name.
+pub fn all() -> &'static [Spec] {
+    TABLE
+}
+
+/// The entry of an effective option; `name` must be normalized.
+pub fn lookup(name: &str) -> Option<&'static Spec> {
+    TABLE.iter().find(|s| s.name == name)
+}
+
+fn ceph_names() -> impl Iterator<Item = (&'static str, &'static str)> {
+    CEPH_NAMES.lines().filter_map(|line| line.split_once(' '))
+}
+
+/// What an option (normalized name) means here.
+pub fn standing(name: &str) -> Standing {
+    if let Some(spec) = lookup(name) {
+        return spec.standing;
+    }
+    // debug_SUBSYSTEM sets the log's level for every subsystem of Ceph's.
+    if name.starts_with("debug_") {
+        return Standing::Effective;
+    }
+    match ceph_names().find(|&(n, _)| n == name) {
+        Some((_, "-")) => Standing::NothingToTune,
+        Some((_, program)) => Standing::OtherProgram(program),
+        None => Standing::Unknown,
+    }
+}
+
+/// The known name that is nearest to `name`, if any is near enough to be a likely slip.
+pub fn nearest(name: &str) -> Option<&'static str> {
+    let candidates = TABLE.iter().map(|s| s.name).chain(ceph_names().map(|(n, _)| n));
+    let best = candidates.map(|n| (distance(name, n), n)).min()?;
+    (best.0 <= 2.max(name.len() / 4)).then_some(best.1)
+}
+
+/// Edit distance (insertions, deletions, replacements).
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replace = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replace.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::normalize;
+
+    #[test]
+    fn every_default_is_a_value_of_its_kind_and_in_range() {
+        for s in TABLE {
+            assert_eq!(normalize(s.name), s.name);
+            assert!(crate::parse::check(s.kind, s.range, s.default).is_ok(), "{}", s.name);
+        }
+    }
+
+    #[test]
+    fn our_own_options_are_not_cephs_and_the_effective_are() {
+        for s in TABLE {
+            let known = ceph_names().any(|(n, _)| n == s.name);
+            assert_eq!(known, s.standing == Standing::Effective, "{}", s.name);
+        }
+    }
+
+    #[test]
+    fn each_of_the_five_standings_is_told_apart() {
+        assert_eq!(standing("osd_max_object_size"), Standing::Effective);
+        assert_eq!(standing("debug_ms"), Standing::Effective);
+        assert_eq!(standing("bdev_debug_volatile_cache"), Standing::Own);
+        assert_eq!(standing("rbd_cache"), Standing::OtherProgram("rbd"));
+        assert_eq!(standing("objecter_inflight_ops"), Standing::OtherProgram("client"));
+        assert_eq!(standing("bluestore_cache_size"), Standing::NothingToTune);
+        assert_eq!(standing("osd_max_objekt_size"), Standing::Unknown);
+        assert_eq!(nearest("osd_max_objekt_size"), Some("osd_max_object_size"));
+        assert_eq!(nearest("zzzzzz"), None);
+    }
+}

@@ -1,0 +1,120 @@
+//! The values in force.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    Kind, Standing, ValueError, lookup, nearest, normalize, parse, parse_bool, parse_size, standing,
+};
+
+/// Why a setting was refused.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SetError {
+    /// Nobody knows the name.
+    #[error("unknown option '{name}'{}", .nearest.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default())]
+    Unknown {
+        /// The name given.
+        name: String,
+        /// The nearest known one.
+        nearest: Option<&'static str>,
+    },
+    /// The value does not fit.
+    #[error("{name}: {error}")]
+    Value {
+        /// The option.
+        name: String,
+        /// What is wrong.
+        error: ValueError,
+    },
+}
+
+/// The values in force: the table's defaults with what was set over them.
+#[derive(Debug, Clone, Default)]
+pub struct Values {
+    set: BTreeMap<String, String>,
+}
+
+impl Values {
+    /// Only defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets an option by any spelling of its name; answers how it stands here.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<Standing, SetError> {
+        let name = normalize(name);
+        let standing = standing(&name);
+        if standing == Standing::Unknown {
+            return Err(SetError::Unknown { nearest: nearest(&name), name });
+        }
+        if let Some(spec) = lookup(&name) {
+            parse::check(spec.kind, spec.range, value)
+                .map_err(|error| SetError::Value { name: name.clone(), error })?;
+        }
+        self.set.insert(name, value.trim().to_owned());
+        Ok(standing)
+    }
+
+    /// Back to the default.
+    pub fn unset(&mut self, name: &str) {
+        self.set.remove(&normalize(name));
+    }
+
+    /// What was set, by name.
+    pub fn changed(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.set.iter().map(|(n, v)| (n.as_str(), v.as_str()))
+    }
+
+    /// The value's text: what was set, else the default.
+    ///
+    /// # Panics
+    /// If the table has no such option: a mistake in this program.
+    pub fn text(&self, name: &str) -> &str {
+        match self.set.get(name) {
+            Some(value) => value,
+            None => lookup(name).unwrap_or_else(|| panic!("no option '{name}' in the table")).default,
+        }
+    }
+
+    /// A boolean's value.
+    pub fn bool(&self, name: &str) -> bool {
+        debug_assert_eq!(lookup(name).map(|s| s.kind), Some(Kind::Bool), "{name}");
+        parse_bool(self.text(name)).unwrap_or_default()
+    }
+
+    /// A size's value in bytes.
+    pub fn size(&self, name: &str) -> u64 {
+        debug_assert_eq!(lookup(name).map(|s| s.kind), Some(Kind::Size), "{name}");
+        parse_size(self.text(name)).unwrap_or_default()
+    }
+
+    /// A number's value (seconds for times).
+    pub fn number(&self, name: &str) -> f64 {
+        let spec = lookup(name).unwrap_or_else(|| panic!("no option '{name}' in the table"));
+        // Checked when it was set, so the text is always a number here.
+        parse::check(spec.kind, None, self.text(name)).ok().flatten().unwrap_or_default()
+    }
+
+    /// A whole, non-negative number's value.
+    pub fn count(&self, name: &str) -> u64 {
+        self.number(name).max(0.0) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_checked_when_set_and_read_with_their_type() {
+        let mut v = Values::new();
+        assert_eq!(v.count("mon_max_pg_per_osd"), 250);
+        assert_eq!(v.set("mon max pg per osd", "1000"), Ok(Standing::Effective));
+        assert_eq!(v.count("mon_max_pg_per_osd"), 1000);
+        let error = v.set("mon_max_pg_per_ods", "1").unwrap_err().to_string();
+        assert_eq!(error, "unknown option 'mon_max_pg_per_ods'; did you mean 'mon_max_pg_per_osd'?");
+        assert!(v.set("mon_data_avail_warn", "200").is_err());
+        assert!(!v.bool("mon_allow_pool_delete"));
+        v.unset("mon-max-pg-per-osd");
+        assert_eq!(v.count("mon_max_pg_per_osd"), 250);
+    }
+}
