@@ -11,3 +11,4 @@ pub mod health;
 pub mod options;
 pub mod service;
 pub mod state;
+pub mod stats;
