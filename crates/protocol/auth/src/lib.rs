@@ -1,0 +1,25 @@
+//! Who a peer is and what it may do: authentication methods as multi-step state machines, and capabilities.
+//!
+//! A method sees only payloads (Ceph's AUTH_* frames carry them) and answers with a [`Step`] or an error; frames,
+//! signatures and sessions belong to the messenger. This crate never does I/O and keeps no keys of its own.
+
+mod caps;
+mod client;
+mod none;
+mod server;
+mod session;
+
+pub use caps::{Access, Caps, ParseCapsError};
+pub use client::{AuthRequest, ClientMethod, ClientNone};
+pub use none::{ServerNone, Service};
+pub use server::{AuthError, Identity, ServerMethod, SessionKey, Step};
+pub use session::{SessionId, SessionInfo};
+
+/// CEPH_AUTH_NONE.
+pub const METHOD_NONE: u32 = 1;
+/// CEPH_AUTH_CEPHX.
+pub const METHOD_CEPHX: u32 = 2;
+/// CEPH_CON_MODE_CRC: frames are checksummed.
+pub const MODE_CRC: u32 = 1;
+/// CEPH_CON_MODE_SECURE: frames are sealed.
+pub const MODE_SECURE: u32 = 2;
