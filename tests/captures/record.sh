@@ -110,7 +110,7 @@ T
   wait_osds_up 3
   learn_roles
   admin ceph osd down 1 >/dev/null 2>&1
-  wait_osds_up 2 # the monitor shows it for a moment at least
+  sleep 3 # it comes back by itself, perhaps too soon to be seen down
   wait_osds_up 3
   sleep 4
   stop_capture
