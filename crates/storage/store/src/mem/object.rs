@@ -1,0 +1,204 @@
+//! An object in memory: its data as shared pieces, attributes, omap.
+
+use std::collections::BTreeMap;
+
+use buffer::{Piece, PieceMut, Rope};
+use types::Name;
+
+use crate::{AllocHint, Attrs};
+
+/// Granularity of the extent map, bytes. Every extent begins on it, so an aligned write is kept as it came.
+const PAGE: u64 = 4096;
+
+/// Data as extents that begin on a page; what no extent covers is zero.
+#[derive(Clone, Default)]
+pub(super) struct Data {
+    extents: BTreeMap<u64, Piece>,
+    size: u64,
+}
+
+/// `n` rounded down to a page.
+fn floor(n: u64) -> u64 {
+    n & !(PAGE - 1)
+}
+
+impl Data {
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Bytes that are kept (holes cost nothing).
+    pub fn bytes_used(&self) -> u64 {
+        self.extents.values().map(|p| p.len() as u64).sum()
+    }
+
+    /// Puts `data` at `offset`. Whole pages are shared; parts of pages at either end are merged into copies.
+    pub fn write(&mut self, offset: u64, data: &Rope) {
+        if data.is_empty() {
+            return;
+        }
+        let end = offset + data.len() as u64;
+        if offset % PAGE == 0 && (end % PAGE == 0 || end >= self.size) && is_page_aligned(data) {
+            self.punch(offset, end);
+            let mut at = offset;
+            for piece in data.pieces() {
+                self.extents.insert(at, piece.clone());
+                at += piece.len() as u64;
+            }
+        } else {
+            self.write_unaligned(offset, end, data);
+        }
+        self.size = self.size.max(end);
+    }
+
+    /// Copies the pages at both ends (or the whole, when it is small or in odd pieces) into one new piece.
+    fn write_unaligned(&mut self, offset: u64, end: u64, data: &Rope) {
+        let first = floor(offset);
+        let last = (end.next_multiple_of(PAGE)).min(self.size.max(end));
+        let mut merged = PieceMut::zeroed((last - first) as usize);
+        let bytes = merged.as_mut_slice();
+        self.copy_out(first, &mut bytes[..(offset - first) as usize]);
+        let mut at = (offset - first) as usize;
+        for piece in data.pieces() {
+            bytes[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+        }
+        self.copy_out(end, &mut bytes[at..]);
+        self.punch(first, last);
+        self.extents.insert(first, merged.freeze());
+    }
+
+    /// Fills `out`, zeros so far, with what lies at `offset`.
+    fn copy_out(&self, offset: u64, out: &mut [u8]) {
+        if out.is_empty() {
+            return;
+        }
+        let end = offset + out.len() as u64;
+        for (start, piece) in self.overlapping(offset, end) {
+            let (from, to) = (start.max(offset), (start + piece.len() as u64).min(end));
+            out[(from - offset) as usize..(to - offset) as usize]
+                .copy_from_slice(&piece[(from - start) as usize..(to - start) as usize]);
+        }
+    }
+
+    /// The extents that hold a byte of `offset..end`, ascending.
+    fn overlapping(&self, offset: u64, end: u64) -> impl Iterator<Item = (u64, &Piece)> {
+        let before = self.extents.range(..=offset).next_back().map_or(offset, |(&start, _)| start);
+        let extents = self.extents.range(before..end.max(before)).map(|(&start, piece)| (start, piece));
+        extents.filter(move |(start, piece)| start + piece.len() as u64 > offset)
+    }
+
+    /// Drops the extents' parts in `start..end`; `start` is on a page, and so is `end` unless nothing lies behind it.
+    fn punch(&mut self, start: u64, end: u64) {
+        // An overwrite of what was once written in one piece: the map keeps its shape.
+        if self.extents.get(&start).is_some_and(|p| start + p.len() as u64 == end) {
+            self.extents.remove(&start);
+            return;
+        }
+        let hit: Vec<u64> = self.overlapping(start, end).map(|(at, _)| at).collect();
+        for at in hit {
+            let Some(piece) = self.extents.remove(&at) else { continue };
+            let piece_end = at + piece.len() as u64;
+            if at < start {
+                self.extents.insert(at, keep(&piece, 0, (start - at) as usize));
+            }
+            if piece_end > end {
+                self.extents.insert(end, keep(&piece, (end - at) as usize, piece.len()));
+            }
+        }
+    }
+
+    pub fn zero(&mut self, offset: u64, len: u64) {
+        if len == 0 {
+            return;
+        }
+        let end = offset + len;
+        let (first, last) = (offset.next_multiple_of(PAGE), floor(end));
+        if first < last {
+            self.punch(first, last);
+        }
+        // Parts of pages at the ends, where there is something to be made zero.
+        for (from, to) in [(offset, first.min(end)), (last.max(first.min(end)), end)] {
+            if from < to && self.overlapping(from, to).next().is_some() {
+                self.write(from, &Rope::zeros((to - from) as usize));
+            }
+        }
+        self.size = self.size.max(end);
+    }
+
+    pub fn truncate(&mut self, size: u64) {
+        if size < self.size {
+            drop(self.extents.split_off(&size));
+            if let Some((at, piece)) = self.extents.pop_last() {
+                let len = (piece.len() as u64).min(size - at) as usize;
+                self.extents.insert(at, keep(&piece, 0, len));
+            }
+        }
+        self.size = size;
+    }
+
+    /// Bytes `offset..offset + len`, cut at the end.
+    pub fn read(&self, offset: u64, len: u64) -> Rope {
+        let end = offset.saturating_add(len).min(self.size);
+        if offset >= end {
+            return Rope::new();
+        }
+        let mut out = Rope::new();
+        let mut at = offset;
+        for (start, piece) in self.overlapping(offset, end) {
+            let (from, to) = (start.max(offset), (start + piece.len() as u64).min(end));
+            if from > at {
+                out.append(Rope::zeros((from - at) as usize));
+            }
+            out.push(piece.slice((from - start) as usize..(to - start) as usize));
+            at = to;
+        }
+        if at < end {
+            out.append(Rope::zeros((end - at) as usize));
+        }
+        out
+    }
+
+    /// Allocated ranges within `offset..offset + len`, joined where they touch.
+    pub fn extents(&self, offset: u64, len: u64) -> Vec<(u64, u64)> {
+        let end = offset.saturating_add(len).min(self.size);
+        let mut out: Vec<(u64, u64)> = Vec::new();
+        if offset >= end {
+            return out;
+        }
+        for (start, piece) in self.overlapping(offset, end) {
+            let (from, to) = (start.max(offset), (start + piece.len() as u64).min(end));
+            match out.last_mut() {
+                Some((at, len)) if *at + *len == from => *len += to - from,
+                _ => out.push((from, to - from)),
+            }
+        }
+        out
+    }
+}
+
+/// Whether every piece but the last is a multiple of a page.
+fn is_page_aligned(data: &Rope) -> bool {
+    data.pieces().split_last().is_some_and(|(_, front)| front.iter().all(|p| p.len() as u64 % PAGE == 0))
+        // Small data would keep a whole message's slab alive.
+        && data.len() as u64 >= PAGE
+}
+
+/// The part `from..to` of a piece: shared, or copied when it is small and sharing would keep much more memory alive.
+fn keep(piece: &Piece, from: usize, to: usize) -> Piece {
+    const COPIED_BYTES_MAX: usize = 64 << 10;
+    match to - from <= COPIED_BYTES_MAX && (to - from) * 4 < piece.len() {
+        true => Piece::copy_from(&piece[from..to]),
+        false => piece.slice(from..to),
+    }
+}
+
+/// An object.
+#[derive(Clone, Default)]
+pub(super) struct Object {
+    pub data: Data,
+    pub attrs: Attrs,
+    pub hint: Option<AllocHint>,
+    pub omap: BTreeMap<Name, Piece>,
+    pub omap_header: Option<Piece>,
+}

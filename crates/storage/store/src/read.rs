@@ -1,0 +1,259 @@
+//! Reads and what they yield.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use buffer::{Piece, Rope};
+use types::{EVersion, GHObject, Name};
+
+use crate::CollectionId;
+
+/// An object's attributes, by name.
+pub type Attrs = BTreeMap<Name, Piece>;
+
+/// A read. Each names the [`ReadOutcome`] it yields. A missing collection or object is an error unless said otherwise.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ReadRequest {
+    /// Bytes `offset..offset + len`, cut at the object's end: [`ReadOutcome::Data`]. Holes are zeros. `u64::MAX` reads
+    /// to the end.
+    Data {
+        /// The collection.
+        collection: CollectionId,
+        /// The object.
+        object: GHObject,
+        /// First byte.
+        offset: u64,
+        /// Bytes at the most.
+        len: u64,
+    },
+    /// The parts of a range that may hold bytes other than zero: [`ReadOutcome::Extents`]. May be coarser than what was
+    /// written, never finer, cut at the object's end.
+    Extents {
+        /// The collection.
+        collection: CollectionId,
+        /// The object.
+        object: GHObject,
+        /// First byte.
+        offset: u64,
+        /// Bytes at the most.
+        len: u64,
+    },
+    /// Size and hints: [`ReadOutcome::Stat`].
+    Stat {
+        /// The collection.
+        collection: CollectionId,
+        /// The object.
+        object: GHObject,
+    },
+    /// One attribute: [`ReadOutcome::Attr`].
+    Attr {
+        /// The collection.
+        collection: CollectionId,
+        /// The object.
+        object: GHObject,
+        /// Its name.
+        name: Name,
+    },
+    /// All attributes: [`ReadOutcome::Attrs`].
+    Attrs {
+        /// The collection.
+        collection: CollectionId,
+        /// The object.
+        object: GHObject,
+    },
+    /// Stat and all attributes in one, what a PG needs to begin with an object: [`ReadOutcome::Object`], `None` when
+    /// there is no such object.
+    Object {
+        /// The collection.
+        collection: CollectionId,
+        /// The object.
+        object: GHObject,
+    },
+    /// The omap's header, empty when none was set: [`ReadOutcome::OmapHeader`].
+    OmapHeader {
+        /// The collection.
+        collection: CollectionId,
+        /// The object.
+        object: GHObject,
+    },
+    /// The values of those of `keys` that exist: [`ReadOutcome::Omap`], always whole.
+    OmapKeys {
+        /// The collection.
+        collection: CollectionId,
+        /// The object.
+        object: GHObject,
+        /// The keys.
+        keys: BTreeSet<Name>,
+    },
+    /// Keys, with values if wanted, that come after `after` (from the first if `None`) and begin with `prefix`, in
+    /// order, until a limit: [`ReadOutcome::Omap`]. At least one key is returned if there is one and `entries_max` > 0.
+    OmapRange {
+        /// The collection.
+        collection: CollectionId,
+        /// The object.
+        object: GHObject,
+        /// Where to go on, exclusive.
+        after: Option<Name>,
+        /// What keys begin with; empty for all.
+        prefix: Name,
+        /// Keys at the most.
+        entries_max: usize,
+        /// Bytes of keys and values at the most (but see above).
+        bytes_max: usize,
+        /// Whether values are wanted; empty ones come back otherwise.
+        values: bool,
+    },
+    /// Objects from `start` (inclusive; may be a sentinel) on and before `end`, in Ceph's order, the PG's own and
+    /// temporary objects included: [`ReadOutcome::Objects`].
+    List {
+        /// The collection.
+        collection: CollectionId,
+        /// Where to begin, inclusive.
+        start: GHObject,
+        /// Where to end, exclusive; usually [`GHObject::max`].
+        end: GHObject,
+        /// Objects at the most.
+        objects_max: usize,
+    },
+    /// All collections in order: [`ReadOutcome::Collections`].
+    Collections,
+    /// Whether a collection exists, and by how many bits it is split: [`ReadOutcome::Collection`], `None` if not.
+    Collection {
+        /// The collection.
+        collection: CollectionId,
+    },
+    /// The collection's log after a version: [`ReadOutcome::Log`]. At least one entry is returned if there is one and
+    /// `entries_max` > 0.
+    Log {
+        /// The collection.
+        collection: CollectionId,
+        /// Where to go on, exclusive; the default version for the beginning.
+        after: EVersion,
+        /// Entries at the most.
+        entries_max: usize,
+        /// Bytes of entries at the most (but see above).
+        bytes_max: usize,
+    },
+    /// Space: [`ReadOutcome::StatFs`].
+    StatFs,
+}
+
+impl ReadRequest {
+    /// The collection that is read, if it is one.
+    pub fn collection(&self) -> Option<CollectionId> {
+        match self {
+            Self::Data { collection, .. }
+            | Self::Extents { collection, .. }
+            | Self::Stat { collection, .. }
+            | Self::Attr { collection, .. }
+            | Self::Attrs { collection, .. }
+            | Self::Object { collection, .. }
+            | Self::OmapHeader { collection, .. }
+            | Self::OmapKeys { collection, .. }
+            | Self::OmapRange { collection, .. }
+            | Self::List { collection, .. }
+            | Self::Collection { collection }
+            | Self::Log { collection, .. } => Some(*collection),
+            Self::Collections | Self::StatFs => None,
+        }
+    }
+}
+
+/// What a read yielded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ReadOutcome {
+    /// Of [`ReadRequest::Data`].
+    Data(Rope),
+    /// Of [`ReadRequest::Extents`]: offset and length, ascending, not touching one another.
+    Extents(Vec<(u64, u64)>),
+    /// Of [`ReadRequest::Stat`].
+    Stat(ObjectStat),
+    /// Of [`ReadRequest::Attr`].
+    Attr(Piece),
+    /// Of [`ReadRequest::Attrs`].
+    Attrs(Attrs),
+    /// Of [`ReadRequest::Object`].
+    Object(Option<ObjectHead>),
+    /// Of [`ReadRequest::OmapHeader`].
+    OmapHeader(Piece),
+    /// Of [`ReadRequest::OmapKeys`] and [`ReadRequest::OmapRange`].
+    Omap(OmapPage),
+    /// Of [`ReadRequest::List`].
+    Objects(ObjectPage),
+    /// Of [`ReadRequest::Collections`].
+    Collections(Vec<CollectionId>),
+    /// Of [`ReadRequest::Collection`].
+    Collection(Option<CollectionStat>),
+    /// Of [`ReadRequest::Log`].
+    Log(LogPage),
+    /// Of [`ReadRequest::StatFs`].
+    StatFs(StatFs),
+}
+
+/// An object without its contents.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ObjectStat {
+    /// Bytes.
+    pub size: u64,
+    /// The last allocation hint, if one was given.
+    pub hint: Option<crate::AllocHint>,
+}
+
+/// An object's stat and attributes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ObjectHead {
+    /// Size and hints.
+    pub stat: ObjectStat,
+    /// All attributes.
+    pub attrs: Attrs,
+}
+
+/// A part of an omap.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OmapPage {
+    /// Keys and values in order.
+    pub entries: Vec<(Name, Piece)>,
+    /// Whether a limit ended it and more follow.
+    pub more: bool,
+}
+
+/// A part of a collection's list.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ObjectPage {
+    /// Objects in order.
+    pub objects: Vec<GHObject>,
+    /// Where to begin the next; the request's end when nothing follows.
+    pub next: GHObject,
+}
+
+/// A collection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CollectionStat {
+    /// How many low bits of the hash its objects have in common.
+    pub bits: u32,
+}
+
+/// A part of a collection's log.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LogPage {
+    /// The version that the log was last trimmed to: what comes after is all there.
+    pub tail: EVersion,
+    /// The version of the newest entry (or the tail).
+    pub head: EVersion,
+    /// Versions and entries, ascending.
+    pub entries: Vec<(EVersion, Piece)>,
+    /// Whether a limit ended it and more follow.
+    pub more: bool,
+}
+
+/// A store's space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StatFs {
+    /// Bytes that the store may hold.
+    pub bytes_total: u64,
+    /// Bytes allocated.
+    pub bytes_used: u64,
+    /// Bytes that transactions can still allocate.
+    pub bytes_available: u64,
+    /// Objects in all collections.
+    pub objects: u64,
+}
