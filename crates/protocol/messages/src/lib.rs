@@ -1,0 +1,31 @@
+//! Ceph's messages as plain data: what stands in a frame's header, front, middle and data segments.
+//!
+//! A file a message, named as Ceph names it without the `M`; the first line of the file's documentation gives Ceph's
+//! name. [`Message::decode`] and [`Message::encode`] go between a [`RawMessage`] and a [`Message`]. Maps inside
+//! messages stay bytes ([`Blob`]). This crate never frames, checksums, answers or orders messages and never does I/O.
+
+mod codec;
+mod header;
+pub mod kind;
+mod message;
+pub mod osd_op;
+mod wire;
+
+pub use header::{MessageHeader, Priority, RawMessage};
+pub use message::Message;
+pub use osd_op::{Op, OpArgs, OpCode, OpResult};
+pub use wire::{Blob, Paxos, SnapIntervals, TimeSpan, Versioned};
+
+/// Declares the modules of single messages and exports what they hold.
+macro_rules! modules {
+    ($($module:ident),* $(,)?) => {$(
+        mod $module;
+        pub use $module::*;
+    )*};
+}
+modules! {
+    command, command_reply, config, get_config, get_pool_stats, get_pool_stats_reply, log, log_ack, mgr_command,
+    mgr_command_reply, mgr_map, mon_command, mon_command_ack, mon_get_map, mon_get_version, mon_get_version_reply,
+    mon_map, mon_subscribe, mon_subscribe_ack, osd_backoff, osd_map, osd_op_message, osd_op_reply, ping,
+    pool_op, pool_op_reply, stats, statfs, statfs_reply, watch_notify,
+}
