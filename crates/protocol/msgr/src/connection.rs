@@ -1,0 +1,346 @@
+//! One connection of either role: bytes and answers in, effects out.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use auth::{ClientMethod, Identity, ServerMethod, SessionKey};
+use buffer::Rope;
+use encoding::Decode;
+use types::{EntityAddr, EntityAddrVec, EntityId, EntityName, EntityType, UTime};
+
+use crate::banner::{self, BannerReader};
+use crate::{
+    CloseReason, Control, Frame, FrameReader, Limits, MessageHeader, Phase, RawMessage, Tag, Want,
+    encode_message,
+};
+
+/// What a daemon says of itself on all of its connections.
+#[derive(Clone, Debug)]
+pub struct Local {
+    /// What it is.
+    pub kind: EntityType,
+    /// Its number: rank, OSD number, global id; -1 where it has none.
+    pub num: i64,
+    /// Its addresses, nonces included. A client of a blank address takes the one that the server sees.
+    pub addrs: EntityAddrVec,
+    /// Features it has (a profile's word).
+    pub features_supported: u64,
+    /// Features it requires of its peers.
+    pub features_required: u64,
+    /// What a peer may ask of its memory.
+    pub limits: Limits,
+}
+
+/// A connection that a peer opened to us.
+pub struct Accept {
+    /// The address that the peer's socket has.
+    pub peer: EntityAddr,
+    /// How it authenticates.
+    pub method: Box<dyn ServerMethod>,
+    /// Rises with every connection of this process.
+    pub global_seq: u64,
+}
+
+/// A connection that we open.
+pub struct Connect {
+    /// Whom we dial.
+    pub target: EntityAddr,
+    /// What it must be.
+    pub peer_kind: EntityType,
+    /// How we authenticate.
+    pub method: Box<dyn ClientMethod>,
+    /// Rises with every connection of this process.
+    pub global_seq: u64,
+}
+
+/// Who is at the other end of an open session.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PeerInfo {
+    /// What it is, and its number from the identification (clients of monitors say -1).
+    pub name: EntityName,
+    /// Whom authentication found it to be; `None` at the end that dialled.
+    pub identity: Option<Identity>,
+    /// The global id that authentication agreed on (at the end that dialled: our own).
+    pub global_id: u64,
+    /// The addresses that it says it has.
+    pub addrs: EntityAddrVec,
+    /// Features of both sides.
+    pub features: u64,
+    /// Whether the session ends with its connection.
+    pub lossy: bool,
+    /// The address that the peer sees us at.
+    pub seen_as: EntityAddr,
+}
+
+/// What the shell has to do, in this order.
+#[derive(Debug)]
+pub enum Effect {
+    /// Write these bytes. Consecutive ones may be joined into one write.
+    Write(Rope),
+    /// Give a global id by [`Connection::global_id`]: a new one, or the one asked for if it is this entity's.
+    GlobalIdWanted {
+        /// Who wants it.
+        entity: EntityId,
+        /// The id that it says it has, 0 for none.
+        asked: u64,
+    },
+    /// The session is open.
+    Established(Box<PeerInfo>),
+    /// A message came.
+    Message(RawMessage),
+    /// The peer answered the keepalive that we sent at this time.
+    KeepaliveAcked(UTime),
+    /// Close the socket once what was written has gone out; nothing follows.
+    Close(CloseReason),
+}
+
+pub(crate) enum Role {
+    Server { peer: EntityAddr, method: Box<dyn ServerMethod> },
+    Client { target: EntityAddr, peer_kind: EntityType, method: Box<dyn ClientMethod> },
+}
+
+#[derive(Debug)]
+pub(crate) enum State {
+    Banner(BannerReader),
+    Hello,
+    Auth,
+    AuthMore,
+    GlobalId,
+    Sign,
+    Ident,
+    Open,
+    Closed,
+}
+
+impl State {
+    /// For messages: what we are waiting for.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Banner(_) => "waiting for a banner",
+            Self::Hello => "waiting for HELLO",
+            Self::Auth => "authenticating",
+            Self::AuthMore => "authenticating further",
+            Self::GlobalId => "choosing a global id",
+            Self::Sign => "waiting for a signature",
+            Self::Ident => "opening a session",
+            Self::Open => "the session is open",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+/// What both sides sign, kept until they have.
+#[derive(Default)]
+pub(crate) struct Transcript {
+    pub(crate) received: Option<Vec<u8>>,
+    pub(crate) sent: Option<Vec<u8>>,
+}
+
+/// A connection. Give it bytes by [`Connection::feed`] (or read into [`Connection::segment_tail`]), then perform
+/// what [`Connection::poll`] yields.
+pub struct Connection {
+    pub(crate) local: Arc<Local>,
+    pub(crate) role: Role,
+    pub(crate) state: State,
+    pub(crate) reader: FrameReader,
+    pub(crate) transcript: Transcript,
+    pub(crate) session_key: Option<SessionKey>,
+    pub(crate) identity: Option<Identity>,
+    pub(crate) global_id: u64,
+    pub(crate) global_seq: u64,
+    pub(crate) peer_kind: EntityType,
+    pub(crate) seen_as: EntityAddr,
+    effects: VecDeque<Effect>,
+    in_seq: u64,
+    out_seq: u64,
+}
+
+impl Connection {
+    /// The server's end. Its banner is the first effect.
+    pub fn accept(local: Arc<Local>, accept: Accept) -> Self {
+        let Accept { peer, method, global_seq } = accept;
+        Self::new(local, Role::Server { peer, method }, global_seq)
+    }
+
+    /// The client's end. Its banner is the first effect.
+    pub fn connect(local: Arc<Local>, connect: Connect) -> Self {
+        let Connect { target, peer_kind, method, global_seq } = connect;
+        Self::new(local, Role::Client { target, peer_kind, method }, global_seq)
+    }
+
+    fn new(local: Arc<Local>, role: Role, global_seq: u64) -> Self {
+        let banner = banner::encode();
+        Self {
+            reader: FrameReader::new(local.limits, Phase::Authenticating),
+            local,
+            role,
+            state: State::Banner(BannerReader::default()),
+            transcript: Transcript { received: Some(Vec::new()), sent: Some(banner.clone()) },
+            session_key: None,
+            identity: None,
+            global_id: 0,
+            global_seq,
+            peer_kind: EntityType::Other(0),
+            seen_as: EntityAddr::default(),
+            effects: VecDeque::from([Effect::Write(banner.into())]),
+            in_seq: 0,
+            out_seq: 0,
+        }
+    }
+
+    /// The next thing to do.
+    pub fn poll(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// Whether messages can be sent.
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, State::Open)
+    }
+
+    /// Whether the connection has ended.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.state, State::Closed)
+    }
+
+    /// Bytes received of a frame that is not whole yet.
+    pub fn held_bytes(&self) -> usize {
+        self.reader.held_bytes()
+    }
+
+    /// Bytes that the unfinished frame announced.
+    pub fn announced_bytes(&self) -> usize {
+        self.reader.announced_bytes()
+    }
+
+    /// What to read next.
+    pub fn want(&self) -> Want {
+        match &self.state {
+            State::Banner(banner) => Want::Bytes(banner.missing()),
+            _ => self.reader.want(),
+        }
+    }
+
+    /// The unfilled tail of a large segment of a message; `None` when bytes are to be fed.
+    pub fn segment_tail(&mut self) -> Option<&mut [u8]> {
+        match self.state {
+            State::Open => self.reader.segment_tail(),
+            _ => None,
+        }
+    }
+
+    /// The first `n` bytes of [`Connection::segment_tail`] have been read.
+    pub fn advance(&mut self, n: usize) {
+        self.reader.advance(n);
+    }
+
+    /// Takes what was read; everything, unless the connection ends midway.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        while !rest.is_empty() && !self.is_closed() {
+            match self.feed_once(rest) {
+                Ok(taken) => rest = rest.get(taken..).unwrap_or(&[]),
+                Err(reason) => self.close(reason),
+            }
+        }
+    }
+
+    fn feed_once(&mut self, bytes: &[u8]) -> Result<usize, CloseReason> {
+        if let State::Banner(banner) = &mut self.state {
+            let (taken, whole) = banner.feed(bytes)?;
+            if whole {
+                self.on_banner();
+            }
+            return Ok(taken);
+        }
+        let (taken, frame) = self.reader.feed(bytes)?;
+        if let Some(received) = &mut self.transcript.received {
+            received.extend(bytes.iter().take(taken));
+        }
+        if let Some(frame) = frame.filter(|f| !f.aborted) {
+            self.on_frame(frame)?;
+        }
+        Ok(taken)
+    }
+
+    fn on_frame(&mut self, frame: Frame) -> Result<(), CloseReason> {
+        let tag = frame.preamble.tag;
+        if tag == Tag::Message {
+            return self.on_message(frame);
+        }
+        let control =
+            Control::decode(tag, &frame.segments[0]).map_err(|error| CloseReason::Payload { tag, error })?;
+        match (&self.state, control) {
+            (State::Open, Control::Keepalive(time)) => self.write(&Control::KeepaliveAck(time)),
+            (State::Open, Control::KeepaliveAck(time)) => {
+                self.effects.push_back(Effect::KeepaliveAcked(time))
+            }
+            (State::Open, Control::Ack(_)) => {}
+            (_, control) => self.on_handshake(control)?,
+        }
+        Ok(())
+    }
+
+    /// An old message is dropped in silence; one that skips ahead is taken, as Ceph does.
+    fn on_message(&mut self, frame: Frame) -> Result<(), CloseReason> {
+        let [header, front, middle, data] = frame.segments;
+        let header = MessageHeader::from_bytes(&header)
+            .map_err(|error| CloseReason::Payload { tag: Tag::Message, error })?;
+        if header.seq <= self.in_seq {
+            return Ok(());
+        }
+        self.in_seq = header.seq;
+        self.effects.push_back(Effect::Message(RawMessage { header, front, middle, data: data.into() }));
+        Ok(())
+    }
+
+    /// Sends a message; its sequence numbers are set here. Before the session is open and after its end it is
+    /// dropped, as on every lossy session.
+    pub fn send(&mut self, mut message: RawMessage) {
+        if self.is_open() {
+            self.out_seq += 1;
+            message.header.seq = self.out_seq;
+            message.header.ack_seq = self.in_seq;
+            self.effects.push_back(Effect::Write(encode_message(&message)));
+        }
+    }
+
+    /// Asks the peer for a sign of life; `now` comes back in [`Effect::KeepaliveAcked`].
+    pub fn keepalive(&mut self, now: UTime) {
+        if self.is_open() {
+            self.write(&Control::Keepalive(now));
+        }
+    }
+
+    /// Ends the connection from this side.
+    pub fn close(&mut self, reason: CloseReason) {
+        if !self.is_closed() {
+            self.state = State::Closed;
+            self.effects.push_back(Effect::Close(reason));
+        }
+    }
+
+    pub(crate) fn write(&mut self, control: &Control) {
+        let bytes = control.to_frame().encode().to_piece();
+        if let Some(sent) = &mut self.transcript.sent {
+            sent.extend_from_slice(&bytes);
+        }
+        self.effects.push_back(Effect::Write(bytes.into()));
+    }
+
+    pub(crate) fn effect(&mut self, effect: Effect) {
+        self.effects.push_back(effect);
+    }
+
+    fn on_banner(&mut self) {
+        let State::Banner(banner) = std::mem::replace(&mut self.state, State::Hello) else { return };
+        if let Some(received) = &mut self.transcript.received {
+            received.extend(banner.into_bytes());
+        }
+        let peer_addr = match &self.role {
+            Role::Server { peer, .. } => *peer,
+            Role::Client { target, .. } => *target,
+        };
+        self.write(&Control::Hello { kind: self.local.kind, peer_addr });
+    }
+}

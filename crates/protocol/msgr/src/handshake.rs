@@ -1,0 +1,247 @@
+//! The handshake of both roles: HELLO, authentication, signatures, identification.
+
+use auth::{AuthError, AuthRequest, ServerMethod, SessionKey, Step};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, FeatureBits};
+
+use crate::connection::{Role, State};
+use crate::control::LOSSY;
+use crate::{ClientIdent, CloseReason, Connection, Control, Effect, PeerInfo, Phase, ServerIdent, Tag};
+
+/// What every messenger 2 peer must have.
+const REQUIRED: u64 = FeatureBits::MSG_ADDR2;
+
+impl Connection {
+    /// A control frame of the handshake.
+    pub(crate) fn on_handshake(&mut self, control: Control) -> Result<(), CloseReason> {
+        let server = matches!(self.role, Role::Server { .. });
+        match (&self.state, control) {
+            (State::Hello, Control::Hello { kind, peer_addr }) => self.on_hello(kind, peer_addr),
+            (State::Auth, Control::AuthRequest { method, modes, payload }) if server => {
+                self.server_step(method, |server| server.start(method, &modes, &payload))
+            }
+            (State::AuthMore, Control::AuthRequestMore(payload)) if server => {
+                self.server_step(0, |server| server.more(&payload))
+            }
+            (State::Auth, Control::AuthBadMethod { result, methods, modes, .. }) if !server => {
+                self.on_bad_method(result, &methods, &modes)
+            }
+            (State::Auth, Control::AuthReplyMore(payload)) if !server => self.on_reply_more(&payload),
+            (State::Auth, Control::AuthDone { global_id, mode, payload }) if !server => {
+                self.on_auth_done(global_id, mode, &payload)
+            }
+            (State::Sign, Control::AuthSignature(signature)) => self.on_signature(&signature),
+            (State::Ident, Control::ClientIdent(ident)) if server => self.on_client_ident(ident),
+            (State::Ident, Control::Reconnect(_)) if server => {
+                // A lossy session can't be taken up again: the peer is told to forget it and comes with CLIENT_IDENT.
+                self.write(&Control::Reset { full: true });
+                Ok(())
+            }
+            (State::Ident, Control::ServerIdent(ident)) if !server => self.on_server_ident(ident),
+            (State::Ident, Control::IdentMissingFeatures(features)) if !server => {
+                Err(CloseReason::MissingFeatures(features))
+            }
+            (State::Ident, Control::Wait) if !server => Err(CloseReason::LostRace),
+            (state, control) => Err(CloseReason::Unexpected { tag: control.tag(), state: state.name() }),
+        }
+    }
+
+    fn on_hello(&mut self, kind: EntityType, seen_as: EntityAddr) -> Result<(), CloseReason> {
+        (self.peer_kind, self.seen_as, self.state) = (kind, seen_as, State::Auth);
+        let request = match &mut self.role {
+            Role::Server { .. } => return Ok(()),
+            Role::Client { peer_kind, .. } if *peer_kind != kind => {
+                return Err(CloseReason::WrongPeerType { wanted: *peer_kind, found: kind });
+            }
+            Role::Client { method, .. } => method.start(),
+        };
+        self.write_auth_request(request);
+        Ok(())
+    }
+
+    // The server's half of authentication.
+
+    /// Answers [`Effect::GlobalIdWanted`].
+    pub fn global_id(&mut self, id: u64) {
+        if matches!(self.state, State::GlobalId) {
+            if let Err(reason) = self.server_step(0, |server| server.global_id(id)) {
+                self.close(reason);
+            }
+        }
+    }
+
+    fn server_step(
+        &mut self,
+        asked_method: u32,
+        run: impl FnOnce(&mut dyn ServerMethod) -> Result<Step, AuthError>,
+    ) -> Result<(), CloseReason> {
+        let Role::Server { method, .. } = &mut self.role else { return Ok(()) };
+        match run(method.as_mut())? {
+            Step::Bad { result, methods, modes } => {
+                self.state = State::Auth;
+                self.write(&Control::AuthBadMethod { method: asked_method, result, methods, modes });
+            }
+            Step::More(payload) => {
+                self.state = State::AuthMore;
+                self.write(&Control::AuthReplyMore(payload));
+            }
+            Step::GlobalIdWanted { entity, asked } => {
+                self.state = State::GlobalId;
+                self.effect(Effect::GlobalIdWanted { entity, asked });
+            }
+            Step::Done(identity) => {
+                self.global_id = identity.global_id;
+                self.session_key = identity.session_key.clone();
+                let (global_id, mode, payload) =
+                    (identity.global_id, identity.mode, identity.payload.clone());
+                self.identity = Some(identity);
+                self.write(&Control::AuthDone { global_id, mode, payload });
+                self.sign();
+            }
+        }
+        Ok(())
+    }
+
+    // The client's half.
+
+    fn write_auth_request(&mut self, request: AuthRequest) {
+        let AuthRequest { method, modes, payload } = request;
+        self.write(&Control::AuthRequest { method, modes, payload });
+    }
+
+    fn on_bad_method(&mut self, result: i32, methods: &[u32], modes: &[u32]) -> Result<(), CloseReason> {
+        let Role::Client { method, .. } = &mut self.role else { return Ok(()) };
+        let request = method.bad_method(result, methods, modes)?;
+        self.write_auth_request(request);
+        Ok(())
+    }
+
+    fn on_reply_more(&mut self, payload: &[u8]) -> Result<(), CloseReason> {
+        let Role::Client { method, .. } = &mut self.role else { return Ok(()) };
+        let answer = method.more(payload)?;
+        self.write(&Control::AuthRequestMore(answer));
+        Ok(())
+    }
+
+    fn on_auth_done(&mut self, global_id: u64, mode: u32, payload: &[u8]) -> Result<(), CloseReason> {
+        let Role::Client { method, .. } = &mut self.role else { return Ok(()) };
+        self.session_key = method.done(global_id, mode, payload)?;
+        self.global_id = global_id;
+        self.sign();
+        Ok(())
+    }
+
+    // Signatures.
+
+    /// Signs what was received up to here; what was sent up to here, the peer signs.
+    fn sign(&mut self) {
+        let received = self.transcript.received.take().unwrap_or_default();
+        let sent = self.transcript.sent.take();
+        self.write(&Control::AuthSignature(signature(self.session_key.as_ref(), &received)));
+        self.transcript.sent = sent;
+        self.state = State::Sign;
+    }
+
+    fn on_signature(&mut self, theirs: &[u8; 32]) -> Result<(), CloseReason> {
+        let sent = self.transcript.sent.take().unwrap_or_default();
+        if *theirs != signature(self.session_key.as_ref(), &sent) {
+            return Err(CloseReason::Signature);
+        }
+        self.reader.set_phase(Phase::Opening);
+        self.state = State::Ident;
+        self.write_client_ident();
+        Ok(())
+    }
+
+    // Identification.
+
+    fn write_client_ident(&mut self) {
+        let Role::Client { target, .. } = &self.role else { return };
+        let ident = ClientIdent {
+            addrs: self.own_addrs(),
+            target: *target,
+            gid: self.local.num,
+            global_seq: self.global_seq,
+            supported: self.local.features_supported,
+            required: self.local.features_required | REQUIRED,
+            flags: LOSSY,
+            cookie: 0,
+        };
+        self.write(&Control::ClientIdent(ident));
+    }
+
+    /// Our addresses, or where we have none the one that the server sees, without the port that nobody listens on.
+    fn own_addrs(&self) -> EntityAddrVec {
+        if !self.local.addrs.0.is_empty() {
+            return self.local.addrs.clone();
+        }
+        let mut addr = self.seen_as;
+        if let Some(socket) = &mut addr.socket {
+            socket.set_port(0);
+        }
+        addr.into()
+    }
+
+    fn on_client_ident(&mut self, ident: ClientIdent) -> Result<(), CloseReason> {
+        if ident.addrs.0.first().is_none_or(|a| *a == EntityAddr::default()) {
+            return Err(CloseReason::NoAddress);
+        }
+        if !self.local.addrs.0.contains(&ident.target) {
+            return Err(CloseReason::WrongTarget { target: ident.target, ours: self.local.addrs.clone() });
+        }
+        let missing = (self.local.features_required | REQUIRED) & !ident.supported;
+        if missing != 0 {
+            self.write(&Control::IdentMissingFeatures(missing));
+            return Ok(());
+        }
+        self.write(&Control::ServerIdent(ServerIdent {
+            addrs: self.local.addrs.clone(),
+            gid: self.local.num,
+            global_seq: self.global_seq,
+            supported: self.local.features_supported,
+            required: self.local.features_required | REQUIRED,
+            flags: LOSSY,
+            cookie: 0,
+        }));
+        self.open(ident.gid, ident.addrs, ident.supported);
+        Ok(())
+    }
+
+    fn on_server_ident(&mut self, ident: ServerIdent) -> Result<(), CloseReason> {
+        let Role::Client { target, .. } = &self.role else { return Ok(()) };
+        if !ident.addrs.0.contains(target) {
+            return Err(CloseReason::WrongPeer { target: *target, theirs: ident.addrs });
+        }
+        if ident.flags & LOSSY == 0 {
+            return Err(CloseReason::Unexpected { tag: Tag::ServerIdent, state: "opening a lossy session" });
+        }
+        self.open(ident.gid, ident.addrs, ident.supported);
+        Ok(())
+    }
+
+    fn open(&mut self, num: i64, addrs: EntityAddrVec, supported: u64) {
+        self.state = State::Open;
+        self.reader.set_phase(Phase::Open);
+        let peer = PeerInfo {
+            name: EntityName::new(self.peer_kind, num),
+            identity: self.identity.take(),
+            global_id: self.global_id,
+            addrs,
+            features: supported & self.local.features_supported,
+            lossy: true,
+            seen_as: self.seen_as,
+        };
+        self.effect(Effect::Established(Box::new(peer)));
+    }
+}
+
+/// HMAC-SHA256 over the handshake; zeros where the method made no key.
+fn signature(key: Option<&SessionKey>, transcript: &[u8]) -> [u8; 32] {
+    // A key of any length is a good one, so there is no error to report.
+    let Some(mut mac) = key.and_then(|key| Hmac::<Sha256>::new_from_slice(&key.0).ok()) else {
+        return [0; 32];
+    };
+    mac.update(transcript);
+    mac.finalize().into_bytes().into()
+}

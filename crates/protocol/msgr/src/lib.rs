@@ -1,0 +1,24 @@
+//! Ceph's messenger 2.1 without sockets: frames, the handshake of both roles, lossy and lossless sessions.
+//!
+//! [`Connection`] takes a peer's bytes and yields effects (bytes to write, messages, the end with its reason). The
+//! shell owns the socket, feeds what arrives and performs the effects. This crate never does I/O, reads no clock and
+//! never interprets a message's body.
+
+mod banner;
+mod connection;
+mod control;
+mod frame;
+mod handshake;
+mod limits;
+mod reader;
+mod reason;
+mod tag;
+
+pub use connection::{Accept, Connect, Connection, Effect, Local, PeerInfo};
+pub use control::{ClientIdent, Control, Reconnect, ServerIdent};
+pub use frame::{Frame, Preamble, Segments, encode_message};
+pub use limits::Limits;
+pub use messages::{MessageHeader, RawMessage};
+pub use reader::{FrameReader, Want};
+pub use reason::{CloseReason, Fault, FrameError};
+pub use tag::{Phase, Tag};
