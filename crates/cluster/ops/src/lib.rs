@@ -1,10 +1,33 @@
-//! ops
-mod clean_regions;
-mod interval_set;
-mod object_info;
-mod snapset;
+//! The interpreter of compound object operations: what each operation of a client's request means.
+//!
+//! [`execute`] runs a request's operations in order over an [`ObjectView`] and an [`ObjectState`] and leaves an
+//! [`Outcome`]: results, the mutations to store, the object's new metadata. It is pure: the same input gives the same
+//! outcome. What is not resident makes the run [`Run::Pending`]; it is then run again from the start. Here too are an
+//! object's metadata in Ceph's encodings. This crate knows no PG, log, lock or store, and never does I/O.
 
+mod attrs;
+mod checksum;
+mod classify;
+mod clean_regions;
+mod context;
+mod execute;
+mod interval_set;
+mod lists;
+mod object_info;
+mod omap;
+mod outcome;
+mod read;
+mod run;
+mod snapset;
+mod view;
+mod write;
+
+pub use classify::{OpClass, classify};
 pub use clean_regions::CleanRegions;
+pub use context::{FullKind, Limits, OpContext};
+pub use execute::execute;
 pub use interval_set::IntervalSet;
 pub use object_info::{ObjectFlags, ObjectInfo, RawManifest, WatchInfo, Watchers};
+pub use outcome::{Mutation, ObjectState, OpReturn, Outcome, Run, StatsDelta};
 pub use snapset::SnapSet;
+pub use view::{Fetched, Need, ObjectView};

@@ -1,0 +1,129 @@
+//! Operations on attributes. A client's attribute `x` is stored as `_x`; other stored names are the PG's own.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use buffer::Rope;
+use encoding::{Decoder, Encoder};
+use types::{Errno, Name};
+
+use crate::run::{Runner, Step, Stop};
+use crate::{Fetched, Mutation, Need};
+
+/// The arguments of the attribute operations; name and value stand in the data, one after the other.
+pub(crate) struct XattrArgs {
+    pub name_len: u32,
+    pub value_len: u32,
+    pub cmp_op: u8,
+    pub cmp_mode: u8,
+}
+
+/// CEPH_OSD_CMPXATTR_OP_*: whether `order` (of the request's value to the stored one) satisfies it.
+pub(crate) fn compare(op: u8, order: Ordering) -> Result<bool, Stop> {
+    match op {
+        1 => Ok(order.is_eq()),
+        2 => Ok(order.is_ne()),
+        3 => Ok(order.is_gt()),
+        4 => Ok(order.is_ge()),
+        5 => Ok(order.is_lt()),
+        6 => Ok(order.is_le()),
+        _ => Err(Errno::EINVAL.into()),
+    }
+}
+
+/// Splits the store's name and the value off the data.
+fn name_and_value<'a>(args: &XattrArgs, indata: &'a [u8], value: bool) -> Result<(Name, &'a [u8]), Stop> {
+    let mut d = Decoder::new(indata);
+    let bad = |_| Stop::from(Errno::EINVAL);
+    let name = d.take(args.name_len as usize, "attribute name").map_err(bad)?;
+    let value = if value { d.take(args.value_len as usize, "attribute value").map_err(bad)? } else { &[] };
+    let mut stored = Vec::with_capacity(name.len() + 1);
+    stored.push(b'_');
+    stored.extend_from_slice(name);
+    Ok((stored.into(), value))
+}
+
+/// A number in decimal at the start of an attribute; none at all is 0.
+fn leading_number(text: &[u8]) -> Result<u64, Stop> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
+    let number = std::str::from_utf8(&text[..digits]).ok().and_then(|s| s.parse().ok());
+    number.ok_or(Errno::EINVAL.into())
+}
+
+impl Runner<'_> {
+    pub fn get_xattr(&mut self, args: &XattrArgs, indata: &Rope) -> Step {
+        self.delta.num_rd += 1;
+        let (name, _) = name_and_value(args, &indata.to_piece(), false)?;
+        let value = self.fetch_attr(name)?.ok_or(Errno::ENODATA)?;
+        self.delta.read(value.len() as u64);
+        self.delta.num_rd -= 1;
+        self.data = value;
+        Ok(Some(0))
+    }
+
+    pub fn get_xattrs(&mut self) -> Step {
+        let Fetched::Attrs(attrs) = self.fetch(Need::Attrs)? else { return Err(Errno::EIO.into()) };
+        let of_client = |(name, value): (Name, Rope)| match name.strip_prefix(b"_") {
+            Some(short) if !short.is_empty() => Some((Name::from(short), value)),
+            _ => None,
+        };
+        let attrs: BTreeMap<Name, Rope> = attrs.into_iter().filter_map(of_client).collect();
+        let mut e = Encoder::new(0);
+        e.put(&(attrs.len() as u32));
+        attrs.iter().for_each(|(name, value)| {
+            e.put(name).blob(&value.to_piece());
+        });
+        self.data = e.into_bytes().into();
+        self.delta.read(self.data.len() as u64);
+        Ok(Some(0))
+    }
+
+    /// 1 when the comparison holds, ECANCELED when it does not.
+    pub fn compare_xattr(&mut self, args: &XattrArgs, indata: &Rope) -> Step {
+        let indata = indata.to_piece();
+        let (name, given) = name_and_value(args, &indata, args.cmp_mode == 1)?;
+        let stored = self.fetch_attr(name)?.unwrap_or_default().to_piece();
+        self.delta.read(stored.len() as u64);
+        let order = match args.cmp_mode {
+            1 => given.cmp(&stored),
+            2 => {
+                let mut d = Decoder::new(&indata);
+                d.take(args.name_len as usize, "attribute name").map_err(|_| Stop::from(Errno::EINVAL))?;
+                let given: u64 = Self::parse(&mut d)?;
+                given.cmp(&leading_number(&stored)?)
+            }
+            _ => return Err(Errno::EINVAL.into()),
+        };
+        match compare(args.cmp_op, order)? {
+            true => Ok(Some(1)),
+            false => Err(Errno::ECANCELED.into()),
+        }
+    }
+
+    pub fn set_xattr(&mut self, args: &XattrArgs, indata: &Rope) -> Step {
+        let limits = self.ctx.limits;
+        if limits.attr_size_max > 0 && u64::from(args.value_len) > limits.attr_size_max {
+            return Err(Errno::EFBIG.into());
+        }
+        if u64::from(args.name_len) > limits.attr_name_len_max {
+            return Err(Errno::ENAMETOOLONG.into());
+        }
+        let indata = indata.to_piece();
+        let (name, value) = name_and_value(args, &indata, true)?;
+        self.create_if_absent();
+        self.mutations.push(Mutation::SetAttr(name, Rope::copy_from(value)));
+        self.delta.num_wr += 1;
+        Ok(Some(0))
+    }
+
+    pub fn remove_xattr(&mut self, args: &XattrArgs, indata: &Rope) -> Step {
+        let (name, _) = name_and_value(args, &indata.to_piece(), false)?;
+        self.check_visible()?;
+        self.mutations.push(Mutation::RemoveAttr(name));
+        self.delta.num_wr += 1;
+        Ok(Some(0))
+    }
+}

@@ -1,0 +1,58 @@
+//! What an execution is told besides the object and the operations.
+
+use types::SnapContext;
+
+/// Limits, by the names of Ceph's options.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// osd_max_object_size, bytes.
+    pub object_size_max: u64,
+    /// osd_max_attr_size, bytes; 0 is no limit.
+    pub attr_size_max: u64,
+    /// osd_max_attr_name_len, bytes.
+    pub attr_name_len_max: u64,
+    /// osd_max_omap_entries_per_request.
+    pub omap_entries_max: u64,
+    /// osd_max_omap_bytes_per_request.
+    pub omap_bytes_max: u64,
+    /// osd_max_write_op_reply_len, bytes.
+    pub write_op_reply_len_max: u64,
+}
+
+impl Default for Limits {
+    /// Ceph's defaults.
+    fn default() -> Self {
+        Self {
+            object_size_max: 128 << 20,
+            attr_size_max: 0,
+            attr_name_len_max: 100,
+            omap_entries_max: 1024,
+            omap_bytes_max: 1 << 30,
+            write_op_reply_len_max: 64,
+        }
+    }
+}
+
+/// A request's circumstances.
+#[derive(Clone, Debug)]
+pub struct OpContext<'a> {
+    /// Limits.
+    pub limits: &'a Limits,
+    /// The snapshots that a write must preserve: the client's, or the pool's.
+    pub snapc: &'a SnapContext,
+    /// The message's flags ([`messages::osd_op::OsdFlags`]).
+    pub flags: u32,
+    /// Whether the pool can hold omap data.
+    pub pool_has_omap: bool,
+    /// Whether the pool is full, and whether by its quota.
+    pub full: Option<FullKind>,
+}
+
+/// Why a pool is full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FullKind {
+    /// Its quota is used up (FLAG_FULL_QUOTA): EDQUOT.
+    Quota,
+    /// Devices are full: ENOSPC.
+    Space,
+}

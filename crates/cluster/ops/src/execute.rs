@@ -1,0 +1,216 @@
+//! The interpreter's loop.
+
+use buffer::Rope;
+use messages::osd_op::{OpFlags, OsdFlags};
+use messages::{Op, OpArgs, OpCode};
+use types::Errno;
+
+use crate::attrs::XattrArgs;
+use crate::run::{Extent, Runner, Step, Stop};
+use crate::{
+    CleanRegions, FullKind, ObjectState, ObjectView, OpContext, OpReturn, Outcome, Run, StatsDelta,
+};
+
+/// Runs `ops` in order on `object`, seen through `view`.
+///
+/// The first operation that fails ends the run with its result, unless it is flagged FAILOK; a run that fails changes
+/// nothing. A run that lacks something goes on to the last operation, so that the view learns of all needs at once, and
+/// then is [`Run::Pending`].
+pub fn execute(view: &mut dyn ObjectView, ctx: &OpContext<'_>, object: &ObjectState, ops: &[Op]) -> Run {
+    let mut run = Runner {
+        view,
+        ctx,
+        stored: object.exists,
+        state: object.clone(),
+        mutations: Vec::with_capacity(ops.len() + 1),
+        clean: CleanRegions::default(),
+        delta: StatsDelta::default(),
+        user_modify: false,
+        data: Rope::new(),
+    };
+    let mut returns = vec![OpReturn::default(); ops.len()];
+    let (mut result, mut pending, mut unsupported) = (check_context(ctx, object), false, None);
+    for (op, ret) in ops.iter().zip(&mut returns) {
+        if result < 0 {
+            break;
+        }
+        run.user_modify |= is_user_modify(op.code);
+        match step(&mut run, op, &mut unsupported) {
+            Ok(said) => result = said.unwrap_or(result),
+            Err(Stop::Fail(code)) => result = code,
+            Err(Stop::Pending) => pending = true,
+        }
+        *ret = OpReturn { rval: result, data: std::mem::take(&mut run.data) };
+        if result < 0 && op.flags & OpFlags::FAILOK != 0 {
+            result = 0;
+        }
+    }
+    match pending {
+        true => Run::Pending,
+        false => finish(run, object, result, returns, unsupported),
+    }
+}
+
+/// The snap context must descend, and with ORDERSNAP must not be older than what the object has seen.
+fn check_context(ctx: &OpContext<'_>, object: &ObjectState) -> i32 {
+    let stale = ctx.flags & OsdFlags::ORDERSNAP != 0 && ctx.snapc.seq < object.snapset.seq;
+    match (ctx.snapc.is_valid(), stale) {
+        (_, true) => Errno::EOLDSNAPC.code(),
+        (false, _) => Errno::EINVAL.code(),
+        _ => 0,
+    }
+}
+
+/// Whether the operation makes a new version for users. Those that change only what users don't see don't.
+fn is_user_modify(code: OpCode) -> bool {
+    let hidden = [
+        OpCode::WATCH,
+        OpCode::UNDIRTY,
+        OpCode::COPY_FROM,
+        OpCode::COPY_FROM2,
+        OpCode::CACHE_PIN,
+        OpCode::CACHE_UNPIN,
+        OpCode::SET_REDIRECT,
+        OpCode::TIER_PROMOTE,
+    ];
+    code.writes() && !hidden.contains(&code)
+}
+
+fn finish(
+    run: Runner<'_>,
+    object: &ObjectState,
+    mut result: i32,
+    mut returns: Vec<OpReturn>,
+    unsupported: Option<u16>,
+) -> Run {
+    let ctx = run.ctx;
+    let Runner { mut mutations, mut state, mut user_modify, clean, delta, .. } = run;
+    if let (true, false, Some(full)) = (result >= 0, mutations.is_empty(), ctx.full) {
+        let grows = delta.num_bytes > 0 || delta.num_objects > 0;
+        if grows && ctx.flags & OsdFlags::FULL_FORCE == 0 {
+            if ctx.flags & OsdFlags::FULL_TRY == 0 {
+                return Run::Dropped;
+            }
+            let errno = if full == FullKind::Quota { Errno::EDQUOT } else { Errno::ENOSPC };
+            result = errno.code();
+        }
+    }
+    if result >= 0 && !mutations.is_empty() {
+        result = check_reply(ctx, result, &mut returns);
+    }
+    if result < 0 {
+        mutations.clear();
+        state = object.clone();
+        user_modify = false;
+    }
+    let clean_regions = clean;
+    Run::Done(Box::new(Outcome {
+        result,
+        returns,
+        mutations,
+        state,
+        user_modify,
+        clean_regions,
+        delta,
+        unsupported,
+    }))
+}
+
+/// A write returns results and data only if the client asked for them, and then only little.
+fn check_reply(ctx: &OpContext<'_>, result: i32, returns: &mut [OpReturn]) -> i32 {
+    if ctx.flags & OsdFlags::RETURNVEC == 0 {
+        returns.iter_mut().for_each(|r| r.data = Rope::new());
+        return 0;
+    }
+    let mut result = result;
+    for ret in returns.iter_mut() {
+        if ret.data.len() as u64 > ctx.limits.write_op_reply_len_max {
+            result = Errno::EOVERFLOW.code();
+            *ret = OpReturn { rval: result, data: Rope::new() };
+        }
+    }
+    result
+}
+
+/// Runs one operation.
+fn step(run: &mut Runner<'_>, op: &Op, unsupported: &mut Option<u16>) -> Step {
+    let done = match &op.args {
+        &OpArgs::Extent { offset, length, truncate_size, truncate_seq } => {
+            let mut x = Extent { offset, length, truncate_size, truncate_seq };
+            if (x.truncate_seq, x.truncate_size) == (1, u64::MAX) {
+                // CephFS' way to say that there was no truncation.
+                (x.truncate_seq, x.truncate_size) = (0, 0);
+            }
+            data_step(run, op, &x).or_else(|| omap_step(run, op))
+        }
+        &OpArgs::Xattr { name_len, value_len, cmp_op, cmp_mode } => {
+            attr_step(run, op, &XattrArgs { name_len, value_len, cmp_op, cmp_mode })
+        }
+        &OpArgs::AssertVer { ver, .. } => Some(run.assert_version(ver)),
+        &OpArgs::AllocHint { expected_object_size, expected_write_size, flags } => {
+            Some(run.set_alloc_hint(expected_object_size, expected_write_size, flags))
+        }
+        &OpArgs::WriteSame { offset, length, data_length } => {
+            Some(run.write_same(offset, length, data_length, &op.indata, op.flags))
+        }
+        &OpArgs::Checksum { offset, length, chunk_size, kind } => {
+            let x = Extent { offset, length, ..Extent::default() };
+            Some(run.checksum(&x, chunk_size, kind, &op.indata))
+        }
+        _ => None,
+    };
+    done.unwrap_or_else(|| {
+        unsupported.get_or_insert(op.code.0);
+        Err(Errno::EOPNOTSUPP.into())
+    })
+}
+
+fn data_step(run: &mut Runner<'_>, op: &Op, x: &Extent) -> Option<Step> {
+    let indata = &op.indata;
+    Some(match op.code {
+        OpCode::READ | OpCode::SYNC_READ => run.read(x),
+        OpCode::SPARSE_READ => run.sparse_read(x),
+        OpCode::STAT => run.stat(),
+        OpCode::MAPEXT => run.map_extents(x),
+        OpCode::CMPEXT => run.compare_extent(x, indata),
+        OpCode::LIST_WATCHERS => run.list_watchers(),
+        OpCode::LIST_SNAPS => run.list_snaps(),
+        OpCode::WRITE => run.write(x, indata, op.flags),
+        OpCode::WRITEFULL => run.write_full(x, indata, op.flags),
+        OpCode::APPEND => run.append(x, indata, op.flags),
+        OpCode::ZERO => run.zero(x),
+        OpCode::TRUNCATE => run.truncate(x),
+        OpCode::TRIMTRUNC => run.truncate(&Extent { offset: x.truncate_size, ..*x }),
+        OpCode::CREATE => run.create(op.flags & OpFlags::EXCL != 0, indata),
+        OpCode::DELETE => run.delete(),
+        _ => return None,
+    })
+}
+
+fn omap_step(run: &mut Runner<'_>, op: &Op) -> Option<Step> {
+    let indata = &op.indata;
+    Some(match op.code {
+        OpCode::OMAPGETKEYS => run.omap_range(indata, false),
+        OpCode::OMAPGETVALS => run.omap_range(indata, true),
+        OpCode::OMAPGETHEADER => run.omap_header(),
+        OpCode::OMAPGETVALSBYKEYS => run.omap_values_by_keys(indata),
+        OpCode::OMAP_CMP => run.omap_compare(indata),
+        OpCode::OMAPSETVALS => run.omap_set(indata),
+        OpCode::OMAPSETHEADER => run.omap_set_header(indata),
+        OpCode::OMAPCLEAR => run.omap_clear(),
+        OpCode::OMAPRMKEYS => run.omap_remove(indata),
+        OpCode::OMAPRMKEYRANGE => run.omap_remove_range(indata),
+        _ => return None,
+    })
+}
+
+fn attr_step(run: &mut Runner<'_>, op: &Op, args: &XattrArgs) -> Option<Step> {
+    Some(match op.code {
+        OpCode::GETXATTR => run.get_xattr(args, &op.indata),
+        OpCode::GETXATTRS => run.get_xattrs(),
+        OpCode::CMPXATTR => run.compare_xattr(args, &op.indata),
+        OpCode::SETXATTR => run.set_xattr(args, &op.indata),
+        OpCode::RMXATTR => run.remove_xattr(args, &op.indata),
+        _ => return None,
+    })
+}

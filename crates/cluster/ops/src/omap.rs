@@ -1,0 +1,159 @@
+//! Operations on an object's omap.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use buffer::Rope;
+use encoding::{Decoder, Encoder};
+use types::{Errno, Name};
+
+use crate::attrs::compare;
+use crate::run::{Runner, Step, Stop};
+use crate::{Fetched, Mutation, Need, ObjectFlags};
+
+impl Runner<'_> {
+    fn fetch_omap(&mut self, need: Need) -> Result<(Vec<(Name, Rope)>, bool), Stop> {
+        if !self.state.info.is_omap() || !self.stored {
+            return Ok((Vec::new(), false));
+        }
+        match self.fetch(need)? {
+            Fetched::Omap { pairs, more } => Ok((pairs, more)),
+            _ => Err(Errno::EIO.into()),
+        }
+    }
+
+    /// OMAPGETKEYS and OMAPGETVALS: a count, the keys (with their values), and whether there is more.
+    pub fn omap_range(&mut self, indata: &Rope, values: bool) -> Step {
+        let indata = indata.to_piece();
+        let mut d = Decoder::new(&indata);
+        let (after, max): (Name, u64) = (Self::parse(&mut d)?, Self::parse(&mut d)?);
+        let prefix: Name = if values { Self::parse(&mut d)? } else { Name::new() };
+        let max = max.min(self.ctx.limits.omap_entries_max);
+        let (pairs, mut more) = self.fetch_omap(Need::OmapRange { after, prefix, max })?;
+        let (mut body, mut count) = (Encoder::new(0), 0u32);
+        for (key, value) in &pairs {
+            if u64::from(count) >= max || body.len() as u64 >= self.ctx.limits.omap_bytes_max {
+                more = true;
+                break;
+            }
+            body.put(key);
+            if values {
+                body.blob(&value.to_piece());
+            }
+            count += 1;
+        }
+        let mut e = Encoder::new(0);
+        e.put(&count).raw(body.as_slice()).put(&more);
+        self.data = e.into_bytes().into();
+        self.delta.read(self.data.len() as u64);
+        Ok(None)
+    }
+
+    pub fn omap_header(&mut self) -> Step {
+        if self.state.info.is_omap() && self.stored {
+            let Fetched::OmapHeader(header) = self.fetch(Need::OmapHeader)? else {
+                return Err(Errno::EIO.into());
+            };
+            self.data = header;
+            self.delta.read(self.data.len() as u64);
+        }
+        Ok(None)
+    }
+
+    pub fn omap_values_by_keys(&mut self, indata: &Rope) -> Step {
+        let keys: BTreeSet<Name> = Self::parse(&mut Decoder::new(&indata.to_piece()))?;
+        let (pairs, _) = self.fetch_omap(Need::OmapKeys(keys))?;
+        let mut e = Encoder::new(0);
+        e.put(&(pairs.len() as u32));
+        pairs.iter().for_each(|(key, value)| {
+            e.put(key).blob(&value.to_piece());
+        });
+        self.data = e.into_bytes().into();
+        self.delta.read(self.data.len() as u64);
+        Ok(None)
+    }
+
+    /// OMAP_CMP: ECANCELED unless every assertion holds; absent keys compare as empty.
+    pub fn omap_compare(&mut self, indata: &Rope) -> Step {
+        self.check_visible()?;
+        let assertions: BTreeMap<Name, (Name, i32)> = Self::parse(&mut Decoder::new(&indata.to_piece()))?;
+        let (pairs, _) = self.fetch_omap(Need::OmapKeys(assertions.keys().cloned().collect()))?;
+        self.delta.num_rd += 1;
+        let stored: BTreeMap<_, _> = pairs.into_iter().map(|(k, v)| (k, v.to_piece())).collect();
+        for (key, (given, op)) in &assertions {
+            let value: &[u8] = stored.get(key).map_or(&[], |v| v.as_slice());
+            // Only these three exist here, and the stored value stands on the left.
+            let op = u8::try_from(*op).ok().filter(|op| matches!(op, 1 | 3 | 5)).ok_or(Errno::EINVAL)?;
+            if !compare(op, value.cmp(given.as_bytes()))? {
+                return Err(Errno::ECANCELED.into());
+            }
+        }
+        Ok(None)
+    }
+
+    fn omap_changed(&mut self) {
+        self.clean.clean_omap = false;
+        self.state.info.clear_omap_digest();
+        self.delta.num_wr += 1;
+    }
+
+    pub fn omap_set(&mut self, indata: &Rope) -> Step {
+        self.check_pool_omap()?;
+        let bytes = indata.to_piece();
+        let mut d = Decoder::new(&bytes);
+        let count = d.count(8, "omap pairs").map_err(|_| Stop::from(Errno::EINVAL))?;
+        let mut pairs = Vec::with_capacity(count.min(1024));
+        for _ in 0..count {
+            let key: Name = Self::parse(&mut d)?;
+            let len: u32 = Self::parse(&mut d)?;
+            let start = d.position();
+            d.take(len as usize, "omap value").map_err(|_| Stop::from(Errno::EINVAL))?;
+            pairs.push((key, bytes.slice(start..start + len as usize).into()));
+        }
+        self.create_if_absent();
+        self.mutations.push(Mutation::OmapSet(pairs));
+        self.omap_changed();
+        self.delta.num_wr_kb += (bytes.len() as u64).div_ceil(1024) as i64;
+        self.state.info.flags |= ObjectFlags::OMAP;
+        Ok(Some(0))
+    }
+
+    pub fn omap_set_header(&mut self, indata: &Rope) -> Step {
+        self.check_pool_omap()?;
+        self.create_if_absent();
+        self.mutations.push(Mutation::OmapHeader(indata.clone()));
+        self.omap_changed();
+        self.state.info.flags |= ObjectFlags::OMAP;
+        Ok(Some(0))
+    }
+
+    pub fn omap_clear(&mut self) -> Step {
+        self.check_pool_omap()?;
+        self.check_visible()?;
+        if self.state.info.is_omap() {
+            self.mutations.push(Mutation::OmapClear);
+            self.omap_changed();
+            self.state.info.flags &= !ObjectFlags::OMAP;
+        }
+        Ok(Some(0))
+    }
+
+    pub fn omap_remove(&mut self, indata: &Rope) -> Step {
+        self.check_pool_omap()?;
+        self.check_visible()?;
+        let keys = Self::parse(&mut Decoder::new(&indata.to_piece()))?;
+        self.mutations.push(Mutation::OmapRemove(keys));
+        self.omap_changed();
+        Ok(Some(0))
+    }
+
+    pub fn omap_remove_range(&mut self, indata: &Rope) -> Step {
+        self.check_pool_omap()?;
+        self.check_visible()?;
+        let indata = indata.to_piece();
+        let mut d = Decoder::new(&indata);
+        let (from, to) = (Self::parse(&mut d)?, Self::parse(&mut d)?);
+        self.mutations.push(Mutation::OmapRemoveRange(from, to));
+        self.omap_changed();
+        Ok(Some(0))
+    }
+}

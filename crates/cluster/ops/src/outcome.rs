@@ -1,0 +1,172 @@
+//! What an execution asks for and what it leaves behind.
+
+use buffer::Rope;
+use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
+use types::{HObject, Name};
+
+use crate::{CleanRegions, ObjectInfo, SnapSet};
+
+/// An object as it stands: after every operation that ran before.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ObjectState {
+    /// Whether there is such an object (a whiteout counts).
+    pub exists: bool,
+    /// Its metadata; fresh where it does not exist.
+    pub info: ObjectInfo,
+    /// Its snapshots.
+    pub snapset: SnapSet,
+}
+
+impl ObjectState {
+    /// An object that is not there.
+    pub fn absent(oid: HObject) -> Self {
+        Self { exists: false, info: ObjectInfo::new(oid), snapset: SnapSet::default() }
+    }
+
+    /// Whether a client sees an object.
+    pub fn is_visible(&self) -> bool {
+        self.exists && !self.info.is_whiteout()
+    }
+}
+
+/// One change of the object's stored state, in order. Attribute names are the store's: a client's `x` is `_x`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Mutation {
+    /// Make the object, empty.
+    Create,
+    /// Overwrite or extend.
+    Write {
+        /// First byte.
+        offset: u64,
+        /// The bytes, never empty.
+        data: Rope,
+        /// CEPH_OSD_OP_FLAG_FADVISE_* of the operation.
+        flags: u32,
+    },
+    /// Fill with zeros.
+    Zero {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// Cut or extend to this size in bytes.
+    Truncate(u64),
+    /// Remove the object with all it has.
+    Remove,
+    /// Set an attribute.
+    SetAttr(Name, Rope),
+    /// Remove an attribute.
+    RemoveAttr(Name),
+    /// Set omap pairs.
+    OmapSet(Vec<(Name, Rope)>),
+    /// Remove omap keys.
+    OmapRemove(Vec<Name>),
+    /// Remove omap keys from the first up to, not including, the second.
+    OmapRemoveRange(Name, Name),
+    /// Set the omap's header.
+    OmapHeader(Rope),
+    /// Remove omap pairs and header.
+    OmapClear,
+    /// What the client expects to write.
+    AllocHint {
+        /// Bytes in the end.
+        object_size: u64,
+        /// Bytes a write.
+        write_size: u64,
+        /// CEPH_OSD_ALLOC_HINT_FLAG_*.
+        flags: u32,
+    },
+}
+
+/// One operation's result (as the log keeps it: Ceph's pg_log_op_return_item_t).
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct OpReturn {
+    /// The operation's own result.
+    pub rval: i32,
+    /// What it returned.
+    pub data: Rope,
+}
+
+impl Encode for OpReturn {
+    fn encode(&self, e: &mut Encoder) {
+        e.put(&self.rval).put(&(self.data.len() as u32));
+        self.data.pieces().iter().for_each(|p| {
+            e.raw(p);
+        });
+    }
+}
+impl Decode for OpReturn {
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { rval: d.get()?, data: Rope::copy_from(d.blob("op return")?) })
+    }
+}
+
+/// By how much an execution changes a PG's counters (names of Ceph's object_stat_sum_t).
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct StatsDelta {
+    /// Bytes of all objects.
+    pub num_bytes: i64,
+    /// Objects.
+    pub num_objects: i64,
+    /// Whiteouts among them.
+    pub num_whiteouts: i64,
+    /// Reading operations.
+    pub num_rd: i64,
+    /// KiB read, rounded up an operation.
+    pub num_rd_kb: i64,
+    /// Writing operations.
+    pub num_wr: i64,
+    /// KiB written, rounded up an operation.
+    pub num_wr_kb: i64,
+}
+
+impl StatsDelta {
+    pub(crate) fn read(&mut self, bytes: u64) {
+        self.num_rd += 1;
+        self.num_rd_kb += kib(bytes);
+    }
+
+    pub(crate) fn wrote(&mut self, bytes: u64) {
+        self.num_wr += 1;
+        self.num_wr_kb += kib(bytes);
+    }
+}
+
+fn kib(bytes: u64) -> i64 {
+    bytes.div_ceil(1024) as i64
+}
+
+/// What a run to the end leaves. Where `result` is negative nothing may be applied: `mutations` is empty and `state`
+/// is as it was.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    /// The whole request's result: negative errno, or what the last operation that says anything said.
+    pub result: i32,
+    /// Each operation's result; those that were not reached have 0 and no data.
+    pub returns: Vec<OpReturn>,
+    /// The changes to store.
+    pub mutations: Vec<Mutation>,
+    /// The object afterwards. Versions, request id and times are the PG's to set.
+    pub state: ObjectState,
+    /// Whether a modifying operation ran, so that the user version grows.
+    pub user_modify: bool,
+    /// What of the object is as it was.
+    pub clean_regions: CleanRegions,
+    /// Changes of the PG's counters.
+    pub delta: StatsDelta,
+    /// An operation code that is not implemented was met: worth a line in the log, once each.
+    pub unsupported: Option<u16>,
+}
+
+/// How a run ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Run {
+    /// At its end.
+    Done(Box<Outcome>),
+    /// Reads that are not resident are needed (the view has collected them): nothing happened yet, run it again from
+    /// the first operation when they are there.
+    Pending,
+    /// The pool is full and the client should not have asked: the request is dropped unanswered.
+    Dropped,
+}

@@ -1,0 +1,126 @@
+//! One run through a request's operations: the state that they share.
+
+use buffer::Rope;
+use types::{Errno, Name};
+
+use crate::{
+    CleanRegions, Fetched, Mutation, Need, ObjectFlags, ObjectState, ObjectView, OpContext, StatsDelta,
+};
+
+/// Why an operation gave no result.
+pub(crate) enum Stop {
+    /// It failed: a negative errno, or CMPEXT's position.
+    Fail(i32),
+    /// It needs something that is not resident.
+    Pending,
+}
+
+impl From<Errno> for Stop {
+    fn from(errno: Errno) -> Self {
+        Self::Fail(errno.code())
+    }
+}
+
+/// An operation's result: `None` says nothing, so the request's result stays what the operation before made it.
+pub(crate) type Step = Result<Option<i32>, Stop>;
+
+/// The data range of an operation (the `extent` arguments).
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Extent {
+    pub offset: u64,
+    pub length: u64,
+    pub truncate_size: u64,
+    pub truncate_seq: u32,
+}
+
+impl Extent {
+    /// One past the last byte.
+    pub fn end(&self) -> u64 {
+        self.offset.saturating_add(self.length)
+    }
+}
+
+/// The object as the operations so far have made it, and what they want done.
+pub(crate) struct Runner<'a> {
+    pub view: &'a mut dyn ObjectView,
+    pub ctx: &'a OpContext<'a>,
+    /// Whether the object was there before the request: only then does the store have anything of it.
+    pub stored: bool,
+    pub state: ObjectState,
+    pub mutations: Vec<Mutation>,
+    pub clean: CleanRegions,
+    pub delta: StatsDelta,
+    pub user_modify: bool,
+    /// What the current operation returns.
+    pub data: Rope,
+}
+
+impl Runner<'_> {
+    /// Something of the stored object; ENOENT where there was none.
+    pub fn fetch(&mut self, need: Need) -> Result<Fetched, Stop> {
+        if !self.stored {
+            return Err(Errno::ENOENT.into());
+        }
+        match self.view.fetch(need) {
+            None => Err(Stop::Pending),
+            Some(Fetched::Failed(errno)) => Err(errno.into()),
+            Some(fetched) => Ok(fetched),
+        }
+    }
+
+    /// Up to `length` stored bytes.
+    pub fn fetch_data(&mut self, offset: u64, length: u64) -> Result<Rope, Stop> {
+        match self.fetch(Need::Data { offset, len: length })? {
+            Fetched::Data(data) => Ok(data),
+            _ => Err(Errno::EIO.into()),
+        }
+    }
+
+    /// A stored attribute by the store's name.
+    pub fn fetch_attr(&mut self, name: Name) -> Result<Option<Rope>, Stop> {
+        match self.fetch(Need::Attr(name))? {
+            Fetched::Attr(value) => Ok(value),
+            _ => Err(Errno::EIO.into()),
+        }
+    }
+
+    /// The object must be there from here on.
+    pub fn create_if_absent(&mut self) {
+        if !self.state.exists {
+            self.state.exists = true;
+            self.delta.num_objects += 1;
+            self.state.info.clear_data_digest();
+            self.state.info.clear_omap_digest();
+            self.clean.new_object |= !self.stored;
+            self.mutations.push(Mutation::Create);
+        } else if self.state.info.is_whiteout() {
+            self.state.info.flags &= !ObjectFlags::WHITEOUT;
+            self.delta.num_whiteouts -= 1;
+        }
+    }
+
+    /// The object's size changes to `size`, in the counters too.
+    pub fn resize(&mut self, size: u64) {
+        self.delta.num_bytes += size as i64 - self.state.info.size as i64;
+        self.state.info.size = size;
+    }
+
+    /// EFBIG for what reaches past osd_max_object_size, or starts there.
+    pub fn check_extent(&self, offset: u64, length: u64) -> Result<(), Stop> {
+        let max = self.ctx.limits.object_size_max;
+        match offset < max && length <= max - offset {
+            true => Ok(()),
+            false => Err(Errno::EFBIG.into()),
+        }
+    }
+
+    /// EOPNOTSUPP where the pool can't hold an omap.
+    pub fn check_pool_omap(&self) -> Result<(), Stop> {
+        if self.ctx.pool_has_omap { Ok(()) } else { Err(Errno::EOPNOTSUPP.into()) }
+    }
+
+    /// ENOENT where clients see no object.
+    pub fn check_visible(&self) -> Result<(), Stop> {
+        if self.state.is_visible() { Ok(()) } else { Err(Errno::ENOENT.into()) }
+    }
+}

@@ -1,0 +1,74 @@
+//! What an execution may look at.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use buffer::Rope;
+use types::{Errno, Name};
+
+/// Something of the stored object that an operation must see.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Need {
+    /// Bytes; fewer come back where the object ends before.
+    Data {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// Which parts of a range are allocated.
+    Extents {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// An attribute, by the store's name.
+    Attr(Name),
+    /// All attributes.
+    Attrs,
+    /// The omap's header.
+    OmapHeader,
+    /// Omap pairs in order: those after `after` that start with `prefix`.
+    OmapRange {
+        /// Only keys after this one; empty for all.
+        after: Name,
+        /// Only keys that start so.
+        prefix: Name,
+        /// Pairs at most.
+        max: u64,
+    },
+    /// Omap pairs of these keys.
+    OmapKeys(BTreeSet<Name>),
+}
+
+/// What the store gave for a [`Need`]; always of the kind asked for, or `Failed`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fetched {
+    /// Of [`Need::Data`].
+    Data(Rope),
+    /// Of [`Need::Extents`]: offset and length, ascending, within the range asked for.
+    Extents(Vec<(u64, u64)>),
+    /// Of [`Need::Attr`]: `None` where the object has no such attribute.
+    Attr(Option<Rope>),
+    /// Of [`Need::Attrs`].
+    Attrs(BTreeMap<Name, Rope>),
+    /// Of [`Need::OmapHeader`]: empty where there is none.
+    OmapHeader(Rope),
+    /// Of [`Need::OmapRange`] and [`Need::OmapKeys`].
+    Omap {
+        /// The pairs, ascending.
+        pairs: Vec<(Name, Rope)>,
+        /// Whether the range holds more.
+        more: bool,
+    },
+    /// The store could not (an I/O error, or the object is not there).
+    Failed(Errno),
+}
+
+/// The stored object as it was before the request: operations see sizes and existence as changed by those before them
+/// in the same request, but data, attributes and omap as stored (as Ceph does).
+pub trait ObjectView {
+    /// What is asked for if it is resident; otherwise `None`, and the need is remembered. Answers must not change
+    /// between the runs of one request.
+    fn fetch(&mut self, need: Need) -> Option<Fetched>;
+}
