@@ -1,0 +1,41 @@
+//! What of the configuration a PG heeds.
+
+use ops::Limits;
+
+use crate::LogLimits;
+
+/// A PG's settings, by the names of Ceph's options. Shared by all PGs of an OSD.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PgConfig {
+    /// What the interpreter heeds.
+    pub ops: Limits,
+    /// How much log is kept.
+    pub log: LogLimits,
+    /// osd_max_object_name_len, bytes (of locator keys too).
+    pub object_name_len_max: usize,
+    /// osd_max_object_namespace_len, bytes.
+    pub namespace_len_max: usize,
+    /// osd_max_write_size, bytes: a request with more data gets EMSGSIZE.
+    pub write_bytes_max: usize,
+    /// osd_max_pgls: objects a listing returns at once.
+    pub list_entries_max: usize,
+    /// Our own: object contexts kept when nothing uses them.
+    pub object_contexts_idle_max: usize,
+    /// Our own: requests held while the PG is not active; more are dropped (clients' sessions bound them earlier).
+    pub waiting_requests_max: usize,
+}
+
+impl Default for PgConfig {
+    fn default() -> Self {
+        Self {
+            ops: Limits::default(),
+            log: LogLimits::default(),
+            object_name_len_max: 2048,
+            namespace_len_max: 256,
+            write_bytes_max: 90 << 20,
+            list_entries_max: 1024,
+            object_contexts_idle_max: 1024,
+            waiting_requests_max: 65_536,
+        }
+    }
+}

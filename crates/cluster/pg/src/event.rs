@@ -1,0 +1,191 @@
+//! What happens to a PG, and what it wants done.
+
+use auth::SessionId;
+use messages::{Message, OsdOp, OsdOpReply};
+use ops::FullKind;
+use store::{ReadOutcome, ReadRequest, StoreError, Token, Transaction};
+use types::{EntityName, Epoch, OsdId, SnapContext, UTime};
+
+/// A client's request as the OSD hands it on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClientOp {
+    /// Where the reply goes.
+    pub session: SessionId,
+    /// Who sent it: the session's instance name, which makes up the request's id.
+    pub source: EntityName,
+    /// Whether the session's capabilities allow it (see [`ops::classify`]); if not, it gets EPERM in its turn.
+    pub permitted: bool,
+    /// The message.
+    pub op: OsdOp,
+}
+
+/// What of its pool a PG heeds.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PoolView {
+    /// Copies wanted.
+    pub size: u32,
+    /// Copies needed to serve.
+    pub min_size: u32,
+    /// PGs.
+    pub pg_num: u32,
+    /// The epoch the pool was created in.
+    pub create_epoch: Epoch,
+    /// Requests of older epochs are dropped: clients send them again (last_force_op_resend).
+    pub last_force_op_resend: Epoch,
+    /// Whether it is full: the map's FULL flag, or the pool's FULL or FULL_QUOTA.
+    pub full: Option<FullKind>,
+    /// Requests fail or are dropped (FLAG_EIO).
+    pub eio: bool,
+    /// Whether objects may have omap data (not in erasure-coded pools).
+    pub has_omap: bool,
+    /// The pool's own snapshots, when it has such: they take the place of the client's snap context.
+    pub snapc: Option<SnapContext>,
+}
+
+/// The PG in a map.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MapView {
+    /// The map's epoch. Every epoch is given, in order.
+    pub epoch: Epoch,
+    /// The up set.
+    pub up: Vec<OsdId>,
+    /// Its primary.
+    pub up_primary: OsdId,
+    /// The acting set.
+    pub acting: Vec<OsdId>,
+    /// Its primary.
+    pub acting_primary: OsdId,
+    /// The pool.
+    pub pool: PoolView,
+}
+
+/// Something happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PgEvent {
+    /// A client asks. Its epoch is not newer than the PG's: the OSD waits for maps.
+    ClientOp(Box<ClientOp>),
+    /// A newer map.
+    AdvanceMap(Box<MapView>),
+    /// A read is done.
+    ReadDone {
+        /// The read's token.
+        token: Token,
+        /// What was read.
+        result: Result<ReadOutcome, StoreError>,
+    },
+    /// A transaction is durable here.
+    Committed {
+        /// The transaction's token.
+        token: Token,
+    },
+    /// The store refused a transaction: the PG can't go on.
+    Refused {
+        /// The transaction's token.
+        token: Token,
+        /// Why.
+        error: StoreError,
+    },
+    /// Another OSD's PG says something. Nothing is said yet.
+    PeerMessage {
+        /// Who.
+        from: OsdId,
+    },
+    /// A timer that [`PgEffect::SetTimer`] asked for is due.
+    Timer,
+    /// A session is gone: its requests that did not begin are dropped, replies to it too.
+    SessionReset {
+        /// The session.
+        session: SessionId,
+    },
+    /// Time for a step of scrubbing. Nothing is scrubbed yet.
+    ScrubStep,
+    /// The pool is gone: remove everything stored; [`PgEffect::Removed`] ends it.
+    Remove,
+}
+
+/// Something to do, in this order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PgEffect {
+    /// Answer a request.
+    Reply {
+        /// Whose.
+        session: SessionId,
+        /// The answer; its transaction id is the request's.
+        reply: Box<OsdOpReply>,
+    },
+    /// Send something else to a client (backoffs, notifications).
+    SendToSession {
+        /// The client's.
+        session: SessionId,
+        /// What.
+        message: Box<Message>,
+    },
+    /// Send to another OSD.
+    SendToOsd {
+        /// The OSD.
+        osd: OsdId,
+        /// What.
+        message: Box<Message>,
+    },
+    /// Read from the store.
+    Read {
+        /// Names it within this PG.
+        token: Token,
+        /// What.
+        request: ReadRequest,
+    },
+    /// Queue a transaction. Queue and Read of one PG must reach the store in the order given.
+    Queue {
+        /// Names it within this PG.
+        token: Token,
+        /// What.
+        txn: Transaction,
+    },
+    /// Send [`PgEvent::Timer`] then.
+    SetTimer {
+        /// When.
+        at: UTime,
+    },
+    /// Worth a line in the log.
+    Notice(Notice),
+    /// The PG can't go on and answers nothing any more: what it keeps in memory is not what is stored.
+    Failed(PgFailure),
+    /// Everything stored is gone (durably), the PG with it.
+    Removed,
+}
+
+/// Worth a line in the log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Notice {
+    /// A client used an operation that is not implemented (each code is said once a PG).
+    UnsupportedOp {
+        /// Its code.
+        code: u16,
+    },
+    /// A request was dropped unanswered; the client sends it again when it learns why.
+    Dropped {
+        /// Why.
+        reason: &'static str,
+    },
+    /// The acting set is not one that can be served yet.
+    NotServed {
+        /// Why.
+        reason: &'static str,
+    },
+    /// An object's stored metadata can't be read; its requests get EIO.
+    BadObject {
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// Why a PG can't go on.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PgFailure {
+    /// The store refused a transaction.
+    #[error("the store refused a transaction: {0}")]
+    Refused(StoreError),
+    /// Its own records could not be read.
+    #[error("the PG's records can't be read: {0}")]
+    Load(String),
+}

@@ -1,0 +1,237 @@
+//! A change in a PG's log (Ceph's pg_log_entry_t) and what is remembered of an old one (pg_log_dup_t).
+
+use std::collections::BTreeMap;
+
+use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
+use ops::{CleanRegions, OpReturn};
+use types::{EVersion, HObject, ReqId, UTime};
+
+/// What an entry says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EntryKind {
+    /// The object was changed.
+    Modify,
+    /// A clone was made.
+    Clone,
+    /// The object was deleted.
+    Delete,
+    /// A lost object went back to an older version.
+    LostRevert,
+    /// A lost object was deleted.
+    LostDelete,
+    /// A lost object was marked so.
+    LostMark,
+    /// The object came from another tier.
+    Promote,
+    /// The object was marked clean in a tier.
+    Clean,
+    /// Nothing was changed: the request failed, and a resend gets the same answer.
+    Error,
+}
+
+impl EntryKind {
+    const NUMBERS: [(Self, i32); 9] = [
+        (Self::Modify, 1),
+        (Self::Clone, 2),
+        (Self::Delete, 3),
+        (Self::LostRevert, 5),
+        (Self::LostDelete, 6),
+        (Self::LostMark, 7),
+        (Self::Promote, 8),
+        (Self::Clean, 9),
+        (Self::Error, 10),
+    ];
+}
+
+impl Encode for EntryKind {
+    fn encode(&self, e: &mut Encoder) {
+        let number = Self::NUMBERS.iter().find(|(k, _)| k == self).map_or(0, |&(_, n)| n);
+        e.put(&number);
+    }
+}
+impl Decode for EntryKind {
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let number: i32 = d.get()?;
+        let found = Self::NUMBERS.iter().find(|&&(_, n)| n == number).map(|&(k, _)| k);
+        found.ok_or(DecodeError::BadValue { what: "pg_log_entry_t op", value: number as u32 as u64 })
+    }
+}
+
+/// How an entry can be undone locally (Ceph's ObjectModDesc). Replicated pools undo by recovery, so it is empty there;
+/// erasure-coded ones will fill it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RollbackRecord {
+    /// The version that a reader must know.
+    pub version: u8,
+    /// Whether `steps` suffice.
+    pub can_local_rollback: bool,
+    /// Whether what the steps need has been removed already.
+    pub completed: bool,
+    /// Ceph's encoded steps.
+    pub steps: Vec<u8>,
+}
+
+impl RollbackRecord {
+    /// Undone by recovery only.
+    pub fn none() -> Self {
+        Self { version: 1, can_local_rollback: false, completed: false, steps: Vec::new() }
+    }
+}
+
+impl Encode for RollbackRecord {
+    fn encode(&self, e: &mut Encoder) {
+        e.versioned(self.version, self.version, |e| {
+            e.put(&self.can_local_rollback).put(&self.completed).blob(&self.steps);
+        });
+    }
+}
+impl Decode for RollbackRecord {
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        d.versioned(2, "ObjectModDesc", |d, version| {
+            let (can_local_rollback, completed) = (d.get()?, d.get()?);
+            Ok(Self { version, can_local_rollback, completed, steps: d.blob("rollback steps")?.to_vec() })
+        })
+    }
+}
+
+/// A change, or a request that failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogEntry {
+    /// What it says.
+    pub kind: EntryKind,
+    /// Of which object.
+    pub oid: HObject,
+    /// Its place in the log.
+    pub version: EVersion,
+    /// The object's version before.
+    pub prior_version: EVersion,
+    /// Of [`EntryKind::LostRevert`]: the version gone back to.
+    pub reverting_to: EVersion,
+    /// What librados shows as the object's version.
+    pub user_version: u64,
+    /// Whose request.
+    pub reqid: ReqId,
+    /// As the client set it.
+    pub mtime: UTime,
+    /// Of clones: their snapshots, encoded.
+    pub snaps: Vec<u8>,
+    /// How to undo it.
+    pub rollback: RollbackRecord,
+    /// Requests that copied state brought along, with their user versions.
+    pub extra_reqids: Vec<(ReqId, u64)>,
+    /// Their results where not 0, by index.
+    pub extra_return_codes: BTreeMap<u32, i32>,
+    /// What was left as it was.
+    pub clean_regions: CleanRegions,
+    /// The request's result.
+    pub return_code: i32,
+    /// Its operations' results, where a resend must get them.
+    pub op_returns: Vec<OpReturn>,
+}
+
+impl LogEntry {
+    fn encode_fields(&self, e: &mut Encoder) {
+        let (revert, error) = (self.kind == EntryKind::LostRevert, self.kind == EntryKind::Error);
+        e.put(&self.kind).put(&self.oid).put(&self.version);
+        e.put(if revert { &self.reverting_to } else { &self.prior_version });
+        e.put(&self.reqid).put(&self.mtime);
+        if revert {
+            e.put(&self.prior_version);
+        }
+        e.blob(&self.snaps).put(&self.user_version).put(&self.rollback).put(&self.extra_reqids);
+        if error {
+            e.put(&self.return_code);
+        }
+        if !self.extra_reqids.is_empty() {
+            e.put(&self.extra_return_codes);
+        }
+        e.put(&self.clean_regions);
+        if !error {
+            e.put(&self.return_code);
+        }
+        e.put(&self.op_returns);
+    }
+}
+
+impl Encode for LogEntry {
+    fn encode(&self, e: &mut Encoder) {
+        e.versioned(14, 4, |e| self.encode_fields(e));
+    }
+}
+impl Decode for LogEntry {
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        // Squid's version 15 adds the shards that a partial write touched.
+        d.versioned(14, "pg_log_entry_t", |d, v| match v {
+            0..14 => Err(DecodeError::TooOld { what: "pg_log_entry_t", version: v }),
+            _ => decode_fields(d),
+        })
+    }
+}
+
+fn decode_fields(d: &mut Decoder<'_>) -> Result<LogEntry, DecodeError> {
+    let (kind, oid, version) = (d.get()?, d.get()?, d.get()?);
+    let (revert, error) = (kind == EntryKind::LostRevert, kind == EntryKind::Error);
+    let prior_or_target: EVersion = d.get()?;
+    let (reqid, mtime) = (d.get()?, d.get()?);
+    let (prior_version, reverting_to) =
+        if revert { (d.get()?, prior_or_target) } else { (prior_or_target, EVersion::default()) };
+    let snaps = d.blob("snaps")?.to_vec();
+    let (user_version, rollback) = (d.get()?, d.get()?);
+    let extra_reqids: Vec<_> = d.get()?;
+    let error_code = if error { d.get()? } else { 0 };
+    let extra_return_codes = if extra_reqids.is_empty() { BTreeMap::new() } else { d.get()? };
+    let clean_regions = d.get()?;
+    let return_code = if error { error_code } else { d.get()? };
+    Ok(LogEntry {
+        kind,
+        oid,
+        version,
+        prior_version,
+        reverting_to,
+        user_version,
+        reqid,
+        mtime,
+        snaps,
+        rollback,
+        extra_reqids,
+        extra_return_codes,
+        clean_regions,
+        return_code,
+        op_returns: d.get()?,
+    })
+}
+
+/// What stays of an entry that left the log: enough to answer a resend (Ceph's pg_log_dup_t).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogDup {
+    /// The request.
+    pub reqid: ReqId,
+    /// Its entry.
+    pub version: EVersion,
+    /// Its user version.
+    pub user_version: u64,
+    /// Its result.
+    pub return_code: i32,
+    /// Its operations' results.
+    pub op_returns: Vec<OpReturn>,
+}
+
+impl Encode for LogDup {
+    fn encode(&self, e: &mut Encoder) {
+        e.versioned(2, 1, |e| {
+            e.put(&self.reqid).put(&self.version).put(&self.user_version);
+            e.put(&self.return_code).put(&self.op_returns);
+        });
+    }
+}
+impl Decode for LogDup {
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        d.versioned(2, "pg_log_dup_t", |d, v| {
+            if v < 2 {
+                return Err(DecodeError::TooOld { what: "pg_log_dup_t", version: v });
+            }
+            let (reqid, version, user_version) = (d.get()?, d.get()?, d.get()?);
+            Ok(Self { reqid, version, user_version, return_code: d.get()?, op_returns: d.get()? })
+        })
+    }
+}

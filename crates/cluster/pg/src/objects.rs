@@ -1,0 +1,190 @@
+//! Object contexts: what the PG holds of the objects that requests are at work on, and of some that they were.
+//!
+//! Requests of an object run in the order in which they came. Readers share it; a writer is alone while it executes,
+//! and is done with it when its transaction is queued: the next writer builds on that, but a reader waits until it is
+//! durable. Invariant: while `writing`, `readers` is 0; a context that anything refers to is never evicted.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use ops::ObjectState;
+use types::{Errno, HObject};
+
+use crate::request::Request;
+
+/// An object context's place.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Slot(usize);
+
+/// What is known of the object.
+#[derive(Debug)]
+pub(crate) enum Loaded {
+    /// Not read yet.
+    No,
+    /// Being read.
+    Reading,
+    /// Known, as all queued transactions leave it.
+    Yes(ObjectState),
+    /// Its metadata can't be read.
+    Bad(Errno),
+}
+
+/// An object's requests and state.
+#[derive(Debug)]
+pub(crate) struct Object {
+    pub oid: HObject,
+    pub loaded: Loaded,
+    /// Requests that wait for their turn.
+    pub queue: VecDeque<Request>,
+    /// Readers that wait for the store.
+    pub readers: u32,
+    /// Whether a writer waits for the store.
+    pub writing: bool,
+    /// Transactions of it that are not durable yet.
+    pub uncommitted: u32,
+    /// Used since the eviction hand last came by.
+    recent: bool,
+}
+
+impl Object {
+    fn is_idle(&self) -> bool {
+        let reading = matches!(self.loaded, Loaded::Reading);
+        self.queue.is_empty() && self.readers == 0 && !self.writing && self.uncommitted == 0 && !reading
+    }
+
+    /// Whether a request may run now that reads only, or that may write.
+    pub fn admits(&self, write_ordered: bool) -> bool {
+        match write_ordered {
+            true => !self.writing && self.readers == 0,
+            false => !self.writing && self.uncommitted == 0,
+        }
+    }
+}
+
+/// All contexts of a PG.
+#[derive(Debug, Default)]
+pub(crate) struct Objects {
+    by_oid: BTreeMap<HObject, Slot>,
+    slots: Vec<Option<Object>>,
+    free: Vec<Slot>,
+    /// Where the eviction hand stands.
+    hand: usize,
+}
+
+impl Objects {
+    /// The object's context, made if need be.
+    pub fn slot(&mut self, oid: &HObject) -> Slot {
+        if let Some(&slot) = self.by_oid.get(oid) {
+            if let Some(object) = self.get_mut(slot) {
+                object.recent = true;
+            }
+            return slot;
+        }
+        let object = Object {
+            oid: oid.clone(),
+            loaded: Loaded::No,
+            queue: VecDeque::new(),
+            readers: 0,
+            writing: false,
+            uncommitted: 0,
+            recent: true,
+        };
+        let slot = self.free.pop().unwrap_or(Slot(self.slots.len()));
+        match self.slots.get_mut(slot.0) {
+            Some(place) => *place = Some(object),
+            None => self.slots.push(Some(object)),
+        }
+        self.by_oid.insert(oid.clone(), slot);
+        slot
+    }
+
+    /// A context.
+    pub fn get_mut(&mut self, slot: Slot) -> Option<&mut Object> {
+        self.slots.get_mut(slot.0)?.as_mut()
+    }
+
+    /// All contexts.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Object> {
+        self.slots.iter_mut().flatten()
+    }
+
+    /// Contexts held.
+    pub fn len(&self) -> usize {
+        self.by_oid.len()
+    }
+
+    /// Evicts idle contexts, those not used lately first, until at most `max` are held or none is idle.
+    pub fn evict(&mut self, max: usize) {
+        // Two rounds of the hand clear every mark once; what then remains is in use.
+        let mut steps = 2 * self.slots.len();
+        while self.by_oid.len() > max && steps > 0 {
+            steps -= 1;
+            self.hand = if self.hand + 1 < self.slots.len() { self.hand + 1 } else { 0 };
+            let hand = Slot(self.hand);
+            let Some(object) = self.get_mut(hand) else { continue };
+            if object.is_idle() && !std::mem::take(&mut object.recent) {
+                self.remove(hand);
+            }
+        }
+    }
+
+    /// Forgets what is idle, and everything that waits (used when an interval ends).
+    pub fn reset(&mut self) {
+        for slot in (0..self.slots.len()).map(Slot) {
+            let Some(object) = self.get_mut(slot) else { continue };
+            object.queue.clear();
+            object.readers = 0;
+            object.writing = false;
+            if matches!(object.loaded, Loaded::Reading) {
+                object.loaded = Loaded::No;
+            }
+            if object.is_idle() {
+                self.remove(slot);
+            }
+        }
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        if let Some(object) = self.slots.get_mut(slot.0).and_then(Option::take) {
+            self.by_oid.remove(&object.oid);
+            self.free.push(slot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::{Name, PoolId};
+
+    fn oid(n: u32) -> HObject {
+        HObject::head(PoolId(1), Name::new(), Name::new(), n.to_string().into(), n)
+    }
+
+    #[test]
+    fn idle_contexts_are_evicted_and_those_in_use_stay() {
+        let mut objects = Objects::default();
+        for n in 0..10 {
+            let slot = objects.slot(&oid(n));
+            objects.get_mut(slot).unwrap().uncommitted = u32::from(n < 4);
+        }
+        objects.evict(3);
+        assert_eq!(objects.len(), 4);
+        assert!(objects.iter_mut().all(|o| o.uncommitted == 1));
+        let again = objects.slot(&oid(7));
+        assert_eq!(objects.get_mut(again).unwrap().oid, oid(7));
+    }
+
+    #[test]
+    fn what_was_used_lately_outlives_what_was_not() {
+        let mut objects = Objects::default();
+        (0..8).for_each(|n| {
+            objects.slot(&oid(n));
+        });
+        objects.evict(7);
+        objects.slot(&oid(100));
+        let kept: Vec<_> = (0..8).filter(|&n| objects.by_oid.contains_key(&oid(n))).collect();
+        objects.slot(&oid(kept[3]));
+        objects.evict(2);
+        assert!(objects.by_oid.contains_key(&oid(kept[3])) && objects.by_oid.contains_key(&oid(100)));
+    }
+}
