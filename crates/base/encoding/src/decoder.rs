@@ -111,6 +111,11 @@ impl<'a> Decoder<'a> {
         Ok(out)
     }
 
+    /// All bytes that remain, left where they are.
+    pub fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.pos..).unwrap_or(&[])
+    }
+
     /// All bytes that remain.
     pub fn take_rest(&mut self) -> &'a [u8] {
         let out = &self.bytes[self.pos..];

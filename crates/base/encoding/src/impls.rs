@@ -168,6 +168,12 @@ mod tests {
     }
 
     #[test]
+    fn what_remains_can_be_seen_without_being_taken() {
+        let mut d = Decoder::new(&[1, 2, 3]);
+        assert_eq!((d.get::<u8>(), d.rest(), d.remaining()), (Ok(1), &[2, 3][..], 2));
+    }
+
+    #[test]
     fn an_envelope_longer_than_the_bytes_is_truncated() {
         let bytes = [1, 1, 9, 0, 0, 0, 1];
         let got = Decoder::new(&bytes).versioned(7, "test", |_, _| Ok(()));

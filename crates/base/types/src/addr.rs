@@ -86,8 +86,8 @@ impl Encode for EntityAddr {
 /// Length and `struct sockaddr`: family in little-endian, port and address in network order.
 fn encode_sockaddr(e: &mut Encoder, socket: Option<&SocketAddr>) {
     match socket {
-        // A blank address is an AF_UNSPEC sockaddr of 16 bytes.
-        None => e.put(&0u32),
+        // A blank address is an AF_UNSPEC sockaddr of the largest size.
+        None => e.put(&28u32).raw(&[0; 28]),
         Some(SocketAddr::V4(a)) => {
             e.put(&16u32).put(&AF_INET).raw(&a.port().to_be_bytes()).raw(&a.ip().octets()).raw(&[0; 8])
         }
@@ -216,6 +216,14 @@ impl Decode for EntityAddrVec {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_blank_address_is_28_zeros_as_ceph_writes_it() {
+        let bytes = EntityAddr::default().to_bytes(!0);
+        assert_eq!(bytes[..7], [1, 1, 1, 40, 0, 0, 0]);
+        assert_eq!(bytes[15..19], [28, 0, 0, 0]);
+        assert_eq!(bytes.len(), 7 + 12 + 28);
+    }
 
     #[test]
     fn addresses_come_back() {

@@ -1,0 +1,378 @@
+//! Making and changing a map: roots, hosts, OSDs, device classes with their shadow trees, rules.
+//!
+//! Everything made here is straw2 with the Jewel tunables, as a Pacific monitor makes it, and numbered as it numbers:
+//! a new bucket takes the lowest free index. Weight sets (`choose_args`) are left as they are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::map::{index_of, op};
+use crate::{Alg, Bucket, CrushMap, Rule, Step, Tunables};
+
+/// Why a map could not be changed: the caller's fault.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// No bucket, OSD, type or class has this name.
+    #[error("no {what} named '{name}'")]
+    Unknown {
+        /// What was looked for.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// Something of this name exists already.
+    #[error("'{0}' exists already")]
+    Exists(String),
+    /// An OSD's number below 0 or beyond what a map holds.
+    #[error("bad OSD number {0}")]
+    BadOsd(i32),
+    /// The bucket uses an older algorithm, whose contents are not changed here.
+    #[error("bucket {0} is not straw2")]
+    NotStraw2(i32),
+}
+
+/// Types of a new map, by number.
+const TYPES: [&str; 12] =
+    ["osd", "host", "chassis", "rack", "row", "pdu", "pod", "room", "datacenter", "zone", "region", "root"];
+
+impl Default for CrushMap {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl CrushMap {
+    /// The weight of one: 16.16 fixed point; by custom, a TiB.
+    pub const WEIGHT_ONE: u32 = 0x1_0000;
+
+    /// A map with the usual types and nothing else.
+    pub fn new() -> Self {
+        Self {
+            max_devices: 0,
+            buckets: Vec::new(),
+            rules: Vec::new(),
+            type_names: (0..).zip(TYPES.map(str::to_owned)).collect(),
+            item_names: BTreeMap::new(),
+            rule_names: BTreeMap::new(),
+            tunables: Tunables::JEWEL,
+            item_classes: BTreeMap::new(),
+            class_names: BTreeMap::new(),
+            class_buckets: BTreeMap::new(),
+            choose_args: BTreeMap::new(),
+        }
+    }
+
+    /// What a new cluster starts with: root `default`, and rule 0, `replicated_rule`, that spreads over
+    /// `failure_domain` (`host`, or `osd` where one machine must hold all replicas).
+    pub fn new_cluster(failure_domain: &str) -> Result<Self, BuildError> {
+        let mut map = Self::new();
+        map.add_bucket("default", "root", None)?;
+        map.add_replicated_rule("replicated_rule", "default", failure_domain, None)?;
+        Ok(map)
+    }
+
+    /// Adds an empty bucket of a named type, under `parent` if one is given. Returns its id.
+    pub fn add_bucket(&mut self, name: &str, kind: &str, parent: Option<&str>) -> Result<i32, BuildError> {
+        if self.item_by_name(name).is_some() {
+            return Err(BuildError::Exists(name.into()));
+        }
+        let kind = self.type_by_name(kind).ok_or_else(|| unknown("type", kind))?;
+        let parent = parent.map(|p| self.bucket_by_name(p)).transpose()?;
+        let id = self.place_bucket(None, &BTreeSet::new(), kind, Vec::new(), Vec::new());
+        self.item_names.insert(id, name.to_owned());
+        if let Some(parent) = parent {
+            self.add_item(parent, id, 0)?;
+        }
+        self.rebuild_shadow_trees()?;
+        Ok(id)
+    }
+
+    /// Adds an OSD to a host, which is made under root `default` if it does not exist. With a device class, the
+    /// class's shadow tree (`default~hdd`, ...) is kept as a Pacific monitor keeps it.
+    pub fn add_osd(
+        &mut self,
+        osd: i32,
+        weight: u32,
+        host: &str,
+        class: Option<&str>,
+    ) -> Result<(), BuildError> {
+        // A map this large would not fit a message; the limit keeps `max_devices` sane.
+        if !(0..1 << 24).contains(&osd) {
+            return Err(BuildError::BadOsd(osd));
+        }
+        let name = format!("osd.{osd}");
+        if self.parent_of(osd).is_some() {
+            return Err(BuildError::Exists(name));
+        }
+        let host = match self.item_by_name(host) {
+            Some(id) => id,
+            None => self.add_bucket(host, "host", Some("default"))?,
+        };
+        self.add_item(host, osd, weight)?;
+        self.item_names.insert(osd, name);
+        self.max_devices = self.max_devices.max(osd + 1);
+        self.set_device_class(osd, class)
+    }
+
+    /// Takes an OSD out of the hierarchy, with its name and class. Absent: nothing happens.
+    pub fn remove_osd(&mut self, osd: i32) -> Result<(), BuildError> {
+        while let Some(parent) = self.parent_of(osd).map(|b| b.id) {
+            let bucket = self.straw2_mut(parent)?;
+            if let (Some(pos), Alg::Straw2 { weights }) =
+                (bucket.items.iter().position(|&i| i == osd), &mut bucket.alg)
+            {
+                bucket.items.remove(pos);
+                weights.remove(pos);
+            }
+            self.reweight_up(parent)?;
+        }
+        self.item_names.remove(&osd);
+        self.item_classes.remove(&osd);
+        self.rebuild_shadow_trees()
+    }
+
+    /// Changes an OSD's weight (16.16 fixed point) wherever it stands.
+    pub fn set_osd_weight(&mut self, osd: i32, weight: u32) -> Result<(), BuildError> {
+        let parent =
+            self.parent_of(osd).map(|b| b.id).ok_or_else(|| unknown("item", &format!("osd.{osd}")))?;
+        self.set_weight_in(parent, osd, weight)?;
+        self.reweight_up(parent)?;
+        self.rebuild_shadow_trees()
+    }
+
+    /// Gives an OSD a device class, or takes it away.
+    pub fn set_device_class(&mut self, osd: i32, class: Option<&str>) -> Result<(), BuildError> {
+        match class {
+            None => {
+                self.item_classes.remove(&osd);
+            }
+            Some(class) => {
+                let known = self.class_names.iter().find(|(_, n)| *n == class).map(|(&id, _)| id);
+                let next = self.class_names.keys().next_back().map_or(0, |id| id.wrapping_add(1).max(0));
+                let id = known.unwrap_or(next);
+                self.class_names.insert(id, class.to_owned());
+                self.item_classes.insert(osd, id);
+            }
+        }
+        self.rebuild_shadow_trees()
+    }
+
+    /// Adds a replicated pools' rule: replicas on distinct items of type `failure_domain` below `root`, on OSDs of
+    /// `class` only if one is given. Returns the rule's number, the lowest free one.
+    pub fn add_replicated_rule(
+        &mut self,
+        name: &str,
+        root: &str,
+        failure_domain: &str,
+        class: Option<&str>,
+    ) -> Result<u32, BuildError> {
+        self.add_rule(name, root, failure_domain, class, Rule::REPLICATED, 10)
+    }
+
+    /// Adds an erasure-coded pools' rule: a place for each shard, filled independently of the others.
+    pub fn add_erasure_rule(
+        &mut self,
+        name: &str,
+        root: &str,
+        failure_domain: &str,
+        class: Option<&str>,
+        shards: u8,
+    ) -> Result<u32, BuildError> {
+        self.add_rule(name, root, failure_domain, class, Rule::ERASURE, shards)
+    }
+
+    fn add_rule(
+        &mut self,
+        name: &str,
+        root: &str,
+        failure_domain: &str,
+        class: Option<&str>,
+        kind: u8,
+        max_size: u8,
+    ) -> Result<u32, BuildError> {
+        if self.rule_by_name(name).is_some() {
+            return Err(BuildError::Exists(name.into()));
+        }
+        let mut take = self.bucket_by_name(root)?;
+        let domain = self.type_by_name(failure_domain).ok_or_else(|| unknown("type", failure_domain))?;
+        if let Some(class) = class {
+            let id = self.class_names.iter().find(|(_, n)| *n == class).map(|(id, _)| id);
+            let shadow = id.and_then(|id| self.class_buckets.get(&take)?.get(id));
+            take = *shadow.ok_or_else(|| unknown("device class", class))?;
+        }
+        let number = self.rules.iter().position(Option::is_none).unwrap_or(self.rules.len());
+        let ruleset = u8::try_from(number).map_err(|_| BuildError::Exists("rule 255".into()))?;
+        let erasure = kind == Rule::ERASURE;
+        let choose = match (erasure, domain) {
+            (false, 0) => op::CHOOSE_FIRSTN,
+            (false, _) => op::CHOOSELEAF_FIRSTN,
+            (true, 0) => op::CHOOSE_INDEP,
+            (true, _) => op::CHOOSELEAF_INDEP,
+        };
+        let step = |op, arg1, arg2| Step { op, arg1, arg2 };
+        let mut steps = Vec::new();
+        if erasure {
+            steps.push(step(op::SET_CHOOSELEAF_TRIES, 5, 0));
+            steps.push(step(op::SET_CHOOSE_TRIES, 100, 0));
+        }
+        steps.extend([step(op::TAKE, take, 0), step(choose, 0, domain.into()), step(op::EMIT, 0, 0)]);
+        let min_size = if erasure { 3 } else { 1 };
+        let rule = Rule { ruleset, kind, min_size, max_size, steps };
+        if number == self.rules.len() {
+            self.rules.push(None);
+        }
+        self.rules[number] = Some(rule);
+        self.rule_names.insert(i32::from(ruleset), name.to_owned());
+        Ok(ruleset.into())
+    }
+
+    fn bucket_by_name(&self, name: &str) -> Result<i32, BuildError> {
+        self.item_by_name(name).filter(|&id| self.bucket(id).is_some()).ok_or_else(|| unknown("bucket", name))
+    }
+
+    /// Puts a bucket at `wanted`, or at the lowest index that is free and not `reserved`.
+    fn place_bucket(
+        &mut self,
+        wanted: Option<i32>,
+        reserved: &BTreeSet<i32>,
+        kind: u16,
+        items: Vec<i32>,
+        weights: Vec<u32>,
+    ) -> i32 {
+        let free = |index: &usize| {
+            self.buckets.get(*index).is_none_or(Option::is_none) && !reserved.contains(&(-1 - *index as i32))
+        };
+        let index = wanted.and_then(index_of).or_else(|| (0..).find(free)).unwrap_or(0);
+        while self.buckets.len() <= index {
+            let len = self.buckets.len();
+            self.buckets.resize(if len == 0 { 8 } else { len * 2 }, None);
+        }
+        let id = -1 - index as i32;
+        let weight = weights.iter().fold(0u32, |sum, w| sum.saturating_add(*w));
+        self.buckets[index] = Some(Bucket { id, kind, hash: 0, weight, items, alg: Alg::Straw2 { weights } });
+        id
+    }
+
+    fn straw2_mut(&mut self, id: i32) -> Result<&mut Bucket, BuildError> {
+        let bucket = index_of(id).and_then(|i| self.buckets.get_mut(i)).and_then(Option::as_mut);
+        match bucket {
+            Some(bucket) if matches!(bucket.alg, Alg::Straw2 { .. }) => Ok(bucket),
+            Some(_) => Err(BuildError::NotStraw2(id)),
+            None => Err(unknown("bucket", &id.to_string())),
+        }
+    }
+
+    fn add_item(&mut self, bucket: i32, item: i32, weight: u32) -> Result<(), BuildError> {
+        let b = self.straw2_mut(bucket)?;
+        b.items.push(item);
+        if let Alg::Straw2 { weights } = &mut b.alg {
+            weights.push(weight);
+        }
+        self.reweight_up(bucket)
+    }
+
+    fn set_weight_in(&mut self, bucket: i32, item: i32, weight: u32) -> Result<(), BuildError> {
+        let b = self.straw2_mut(bucket)?;
+        if let Alg::Straw2 { weights } = &mut b.alg {
+            for (_, w) in b.items.iter().zip(weights).filter(|(i, _)| **i == item) {
+                *w = weight;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sums a bucket's weight anew and carries it to the root.
+    fn reweight_up(&mut self, bucket: i32) -> Result<(), BuildError> {
+        let mut id = bucket;
+        // As many levels as there are buckets: a map that holds itself ends here too.
+        for _ in 0..self.buckets.len() {
+            let b = self.straw2_mut(id)?;
+            if let Alg::Straw2 { weights } = &b.alg {
+                b.weight = weights.iter().fold(0u32, |sum, w| sum.saturating_add(*w));
+            }
+            let weight = b.weight;
+            match self.parent_of(id).map(|p| p.id) {
+                None => break,
+                Some(parent) => {
+                    self.set_weight_in(parent, id, weight)?;
+                    id = parent;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the device classes' shadow trees anew; shadow buckets keep their ids.
+    pub fn rebuild_shadow_trees(&mut self) -> Result<(), BuildError> {
+        let old = std::mem::take(&mut self.class_buckets);
+        let used: BTreeSet<i32> = old.values().flat_map(|by_class| by_class.values().copied()).collect();
+        let taken: BTreeSet<i32> = self.rules.iter().flatten().flat_map(takes).collect();
+        // A class without devices lives on only while a rule takes its tree.
+        let classes: Vec<i32> = self.class_names.keys().copied().collect();
+        for class in classes {
+            let in_use = self.item_classes.iter().any(|(&item, &c)| item >= 0 && c == class)
+                || old.values().any(|by_class| by_class.get(&class).is_some_and(|id| taken.contains(id)));
+            if !in_use {
+                self.class_names.remove(&class);
+            }
+        }
+        let shadows: Vec<i32> =
+            self.buckets.iter().flatten().map(|b| b.id).filter(|&id| self.is_shadow(id)).collect();
+        for id in shadows {
+            if let Some(slot) = index_of(id).and_then(|i| self.buckets.get_mut(i)) {
+                *slot = None;
+            }
+            self.item_names.remove(&id);
+            self.item_classes.remove(&id);
+        }
+        let classes: Vec<i32> = self.class_names.keys().copied().collect();
+        for root in self.roots() {
+            for &class in &classes {
+                self.clone_for_class(root, class, &old, &used, self.buckets.len())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn clone_for_class(
+        &mut self,
+        original: i32,
+        class: i32,
+        old: &BTreeMap<i32, BTreeMap<i32, i32>>,
+        used: &BTreeSet<i32>,
+        depth_max: usize,
+    ) -> Result<i32, BuildError> {
+        if let Some(&done) = self.class_buckets.get(&original).and_then(|by_class| by_class.get(&class)) {
+            return Ok(done);
+        }
+        let bucket = self.straw2_mut(original)?.clone();
+        let (mut items, mut weights) = (Vec::new(), Vec::new());
+        for (pos, &item) in bucket.items.iter().enumerate() {
+            if item >= 0 {
+                if self.item_classes.get(&item) == Some(&class) {
+                    items.push(item);
+                    weights.push(bucket.item_weight(pos));
+                }
+            } else if depth_max > 0 {
+                let child = self.clone_for_class(item, class, old, used, depth_max - 1)?;
+                items.push(child);
+                weights.push(self.bucket(child).map_or(0, |b| b.weight));
+            }
+        }
+        let wanted = old.get(&original).and_then(|by_class| by_class.get(&class)).copied();
+        let id = self.place_bucket(wanted, used, bucket.kind, items, weights);
+        let name = |names: &BTreeMap<i32, String>, id| names.get(&id).cloned().unwrap_or_default();
+        let shadow_name = format!("{}~{}", name(&self.item_names, original), name(&self.class_names, class));
+        self.item_names.insert(id, shadow_name);
+        self.item_classes.insert(id, class);
+        self.class_buckets.entry(original).or_default().insert(class, id);
+        Ok(id)
+    }
+}
+
+fn takes(rule: &Rule) -> impl Iterator<Item = i32> + '_ {
+    rule.steps.iter().filter(|s| s.op == op::TAKE).map(|s| s.arg1)
+}
+
+fn unknown(what: &'static str, name: &str) -> BuildError {
+    BuildError::Unknown { what, name: name.to_owned() }
+}
