@@ -1,0 +1,213 @@
+"""What every live test stands on: a cluster of ours in a directory of its own, and Ceph's clients of a release.
+
+A test is a function `test_...(t)` in a module `test_*.py` here; `t` is a Test. It fails by raising. LOLIGO_TEST_KEEP=1
+in the environment keeps the tests' directories, to look at the logs; LOLIGO_TEST_ON: see peer_cluster.py.
+"""
+import contextlib
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+IN_ROOT = os.path.join(os.path.dirname(HERE), "peers", "in-root.sh")
+# Debian's own Python, for what uses its librados binding; the one that runs the tests may be another.
+PYTHON = "/usr/bin/python3"
+
+
+class Failure(Exception):
+    """What was expected and what came instead."""
+
+
+def expect(condition, words):
+    if not condition:
+        raise Failure(words)
+
+
+def equal(got, want, what):
+    expect(got == want, f"{what}: got {got!r}, expected {want!r}")
+
+
+class Result:
+    """A finished command."""
+
+    def __init__(self, args, code, out, err):
+        self.args, self.code, self.out, self.err = args, code, out, err
+
+    @property
+    def text(self):
+        return self.out.decode(errors="replace")
+
+    @property
+    def words(self):
+        return self.err.decode(errors="replace")
+
+    def json(self):
+        return json.loads(self.out)
+
+
+class Client:
+    """Ceph's programs of one release, told nothing but a ceph.conf."""
+
+    def __init__(self, release, conf):
+        self.release, self.conf = release, conf
+
+    def argv(self, *args):
+        prefix = [] if self.release == "16.2" else ["bash", IN_ROOT, self.release]
+        return prefix + ["env", f"CEPH_CONF={self.conf}"] + list(args)
+
+    def run(self, *args, code=0, stdin=b"", timeout=60):
+        """Runs a program; fails unless it ends with `code` (None: any)."""
+        try:
+            done = subprocess.run(self.argv(*args), input=stdin, capture_output=True, timeout=timeout)
+        except subprocess.TimeoutExpired as e:
+            raise Failure(f"{self.release}: {' '.join(args)}: no end within {timeout} s; "
+                          f"said {e.stdout!r} {e.stderr!r}") from e
+        result = Result(args, done.returncode, done.stdout, done.stderr)
+        if code is not None and done.returncode != code:
+            raise Failure(f"{self.release}: {' '.join(args)}: code {done.returncode}, expected {code}: "
+                          f"{result.text[-600:]} {result.words[-600:]}")
+        return result
+
+    def ceph(self, *args, **kw):
+        return self.run("ceph", "--connect-timeout", "20", *args, **kw)
+
+    def ceph_json(self, *args, **kw):
+        return self.ceph(*args, "-f", "json", **kw).json()
+
+    def rados(self, *args, **kw):
+        return self.run("rados", *args, **kw)
+
+    def start(self, *args, **kw):
+        """Starts a program in the background, its output in files."""
+        return subprocess.Popen(self.argv(*args), **kw)
+
+
+class Cluster:
+    """`loligo up` on a directory."""
+
+    def __init__(self, loligo, directory, prefix=()):
+        self.loligo, self.dir, self.prefix = loligo, directory, list(prefix)
+        self.conf = os.path.join(directory, "ceph.conf")
+
+    def argv(self, *args):
+        return self.prefix + [self.loligo, *args]
+
+    def up(self, *args, code=0, env=None, timeout=60):
+        """Starts it in the background. Each test's ports are free ones of its own."""
+        args = list(args)
+        if "--port" not in args and "--mon-addr" not in args:
+            args += ["--port", "0"]
+        # A test machine's disk may be nearly full; one test sets this otherwise.
+        args = ["--set", "mon_data_avail_warn=0"] + args
+        done = subprocess.run(self.argv("up", "--dir", self.dir, "--detach", *args), capture_output=True,
+                              timeout=timeout, env={**os.environ, **(env or {})})
+        if done.returncode != code:
+            raise Failure(f"up {args}: code {done.returncode}, expected {code}: {done.stdout!r} {done.stderr!r}"
+                          f" log: {self.log()[-2000:]}")
+        return Result(args, done.returncode, done.stdout, done.stderr)
+
+    def pid(self):
+        done = subprocess.run(self.argv("status", self.dir, "-f", "json"), capture_output=True, timeout=20)
+        return json.loads(done.stdout)["pid"] if done.stdout else None
+
+    def kill(self, sig=signal.SIGKILL):
+        """Kills the process by its id and waits until it is gone."""
+        pid = self.pid()
+        expect(pid, "the cluster runs no more")
+        os.kill(pid, sig)
+        for _ in range(1000):
+            try:
+                with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+                    if f.read().rsplit(")", 1)[1].split()[0] == "Z":
+                        return
+            except OSError:
+                return
+            time.sleep(0.01)
+        raise Failure(f"process {pid} is still there 10 s after signal {sig}")
+
+    def stop(self):
+        subprocess.run(self.argv("stop", self.dir), capture_output=True, timeout=60)
+
+    def log(self):
+        with contextlib.suppress(OSError), open(os.path.join(self.dir, "log"), encoding="utf-8", errors="replace") as f:
+            return f.read()
+        return ""
+
+    def rss_bytes(self):
+        with open(f"/proc/{self.pid()}/status", encoding="ascii") as f:
+            return int(re.search(r"VmRSS:\s+(\d+) kB", f.read())[1]) * 1024
+
+    def mon_addr(self):
+        with open(self.conf, encoding="ascii") as f:
+            host, port = re.search(r"mon_host = v2:([^/]+):(\d+)", f.read()).groups()
+        return host, int(port)
+
+
+class Test:
+    """What a test function is given."""
+
+    def __init__(self, loligo, releases, soak, seed, cores):
+        self.loligo, self.releases, self.soak, self.seed, self.cores = loligo, releases, soak, seed, cores
+        self.dir = tempfile.mkdtemp(prefix="loligo-test-")
+        self.cleanups = []
+        self.clusters = 0
+
+    def cluster(self, *args, start=True, prefix=(), **kw):
+        """A cluster of this test's own, stopped at its end."""
+        self.clusters += 1
+        directory, peer = os.path.join(self.dir, f"c{self.clusters}"), os.environ.get("LOLIGO_TEST_ON")
+        if peer:
+            from peer_cluster import PeerCluster  # pylint: disable=import-outside-toplevel,cyclic-import
+            cluster = PeerCluster(peer, directory, prefix)
+        else:
+            cluster = Cluster(self.loligo, directory, prefix)
+        self.cleanups.append(cluster.stop)
+        if start:
+            if self.cores and "--cores" not in args:
+                args = ("--cores", str(self.cores), *args)
+            cluster.up(*args, **kw)
+        return cluster
+
+    def client(self, cluster, release="16.2"):
+        return Client(release, cluster.conf)
+
+    def clients(self, cluster):
+        return [Client(r, cluster.conf) for r in self.releases]
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def close(self):
+        for cleanup in reversed(self.cleanups):
+            with contextlib.suppress(Exception):
+                cleanup()
+        if not os.environ.get("LOLIGO_TEST_KEEP"):
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def until(condition, words, seconds=10.0, step=0.05):
+    """Waits for a condition, with a bound and the words for when it does not come."""
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        expect(time.monotonic() < end, f"not within {seconds} s: {words}")
+        time.sleep(step)
+
+
+def raise_file_limit(n=65536):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(n, hard)), hard))
+
+
+def say(words):
+    print(words, flush=True)
+    sys.stdout.flush()

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Runs the live tests: unmodified Ceph clients against clusters of ours.
+
+usage: run.py --loligo PROGRAM [--peers 16.2,18.2] [--soak] [--seed N] [--cores N] [NAME...]
+A NAME picks tests whose name contains it. Needs root; cleans up after itself, also after a failure.
+"""
+import argparse
+import glob
+import importlib.util
+import os
+import sys
+import time
+import traceback
+
+import harness
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def collect():
+    tests = []
+    for path in sorted(glob.glob(os.path.join(HERE, "test_*.py"))):
+        name = os.path.basename(path)[:-3]
+        spec = importlib.util.spec_from_file_location(name, path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        tests += [(f"{name}.{n}", f) for n, f in vars(module).items() if n.startswith("test_") and callable(f)]
+    return tests
+
+
+def run_one(name, function, options, cores):
+    label = name if cores is None else f"{name} [--cores {cores}]"
+    t = harness.Test(options.loligo, options.peers.split(","), options.soak, options.seed, cores)
+    began = time.monotonic()
+    try:
+        function(t)
+    except harness.Failure as failure:
+        words = str(failure)
+    except Exception:  # pylint: disable=broad-except
+        words = traceback.format_exc()
+    else:
+        words = None
+    finally:
+        t.close()
+    took = time.monotonic() - began
+    harness.say(f"{'ok    ' if words is None else 'FAILED'} {took:6.1f} s  {label}")
+    if words is not None:
+        harness.say("    " + words.replace("\n", "\n    "))
+    return words is None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--loligo", required=True)
+    parser.add_argument("--peers", default="16.2")
+    parser.add_argument("--soak", action="store_true", help="the long forms, and the tests that are only run so")
+    parser.add_argument("--seed", type=int, default=int(time.time()) & 0xFFFF)
+    parser.add_argument("--cores", type=int, default=None, help="run with this many cores only")
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    if os.geteuid() != 0:
+        sys.exit("the live tests need root (network namespaces, roots of other releases)")
+    options.loligo = os.path.abspath(options.loligo)
+    harness.raise_file_limit()
+    harness.say(f"live tests with the clients of {options.peers}, seed {options.seed} (--seed {options.seed} repeats it)")
+    passed = failed = 0
+    for name, function in collect():
+        if options.names and not any(n in name for n in options.names):
+            continue
+        if getattr(function, "soak_only", False) and not options.soak:
+            continue
+        # Every live test has a run with one core; those marked so have one with several too.
+        runs = [options.cores] if options.cores else [1, 2] if getattr(function, "both_cores", False) else [1]
+        for cores in runs:
+            if run_one(name, function, options, cores):
+                passed += 1
+            else:
+                failed += 1
+    harness.say(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed or not passed else 0)
+
+
+if __name__ == "__main__":
+    main()

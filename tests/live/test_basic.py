@@ -1,0 +1,132 @@
+"""rados and ceph of every release, plain and as JSON, on a fresh cluster."""
+import hashlib
+import os
+
+from harness import equal, expect, until
+
+
+def payload(n, seed=1):
+    out = b""
+    while len(out) < n:
+        out += hashlib.sha256(f"{seed}/{len(out)}".encode()).digest()
+    return out[:n]
+
+
+def objects_come_and_go(t, cluster, client):
+    pool = f"p{client.release.replace('.', '')}"
+    client.ceph("osd", "pool", "create", pool, "8")
+    for size in (0, 1, 4096, 100_000, 9_000_001):
+        name, data = f"o{size}", payload(size)
+        source, back = t.path("in"), t.path("out")
+        with open(source, "wb") as f:
+            f.write(data)
+        client.rados("-p", pool, "put", name, source)
+        expect(f"size {size}" in client.rados("-p", pool, "stat", name).text, f"stat of {name}")
+        client.rados("-p", pool, "get", name, back)
+        with open(back, "rb") as f:
+            expect(f.read() == data, f"{client.release}: {name} came back otherwise")
+    equal(sorted(client.rados("-p", pool, "ls").text.split()),
+          sorted(f"o{s}" for s in (0, 1, 4096, 100_000, 9_000_001)), "ls")
+    client.rados("-p", pool, "append", "o1", source)
+    expect("size 9000002" in client.rados("-p", pool, "stat", "o1").text, "append adds at the end")
+    client.rados("-p", pool, "create", "fresh")
+    expect(client.rados("-p", pool, "create", "fresh", code=None).code != 0, "create is exclusive")
+    client.rados("-p", pool, "rm", "o1")
+    missing = client.rados("-p", pool, "stat", "o1", code=1)
+    expect("No such file" in missing.words, f"stat of a removed object says: {missing.words}")
+    client.rados("-p", pool, "get", "o1", "/dev/null", code=1)
+    # `rados df` counts by the OSDs' reports.
+    until(lambda: [p for p in client.rados("df", "-f", "json").json()["pools"]
+                   if p["name"] == pool and int(p["num_objects"]) == 5],
+          f"rados df shows 5 objects in {pool}: {client.rados('df').text}", 15)
+    client.rados("lspools")
+    client.ceph("osd", "pool", "rm", pool, pool, "--yes-i-really-really-mean-it")
+    expect(pool not in client.ceph("osd", "pool", "ls").text.split(), "a removed pool is gone")
+
+
+def test_objects_of_every_size_come_and_go(t):
+    for store in ("simple", "mem"):
+        cluster = t.cluster("--store", store)
+        for client in t.clients(cluster):
+            objects_come_and_go(t, cluster, client)
+        cluster.stop()
+
+
+test_objects_of_every_size_come_and_go.both_cores = True
+
+
+def test_bench_writes_and_reads_back(t):
+    cluster = t.cluster("--store", "mem")
+    for client in t.clients(cluster):
+        pool = f"b{client.release.replace('.', '')}"
+        client.ceph("osd", "pool", "create", pool, "16")
+        for size in ("4096", "4194304"):
+            text = client.rados("-p", pool, "bench", "1", "write", "-b", size, "-t", "16", "--no-cleanup").text
+            expect("Total writes made" in text, text[-400:])
+            for kind in ("seq", "rand"):
+                # seq and rand compare what they read with what was written.
+                expect("Total reads made" in client.rados("-p", pool, "bench", "1", kind, "-t", "16").text, kind)
+            client.rados("-p", pool, "cleanup")
+        client.ceph("osd", "pool", "rm", pool, pool, "--yes-i-really-really-mean-it")
+
+
+def test_commands_answer_plain_and_as_json(t):
+    cluster = t.cluster()
+    for client in t.clients(cluster):
+        expect("HEALTH_OK" in client.ceph("-s").text, client.ceph("-s").text)
+        status = client.ceph_json("-s")
+        equal(status["health"]["status"], "HEALTH_OK", "health as JSON")
+        equal(status["osdmap"]["num_up_osds"], 3, "OSDs up")
+        tree = client.ceph_json("osd", "tree")
+        equal(sorted(n["id"] for n in tree["nodes"] if n["type"] == "osd"), [0, 1, 2], "osd tree")
+        for command in (("osd", "tree"), ("osd", "dump"), ("osd", "df"), ("df",), ("health", "detail"),
+                        ("mon", "dump"), ("osd", "pool", "ls", "detail"), ("osd", "stat"), ("pg", "stat"),
+                        ("versions",), ("features",), ("quorum_status",), ("osd", "crush", "rule", "ls"),
+                        ("osd", "crush", "tree"), ("config", "dump")):
+            plain = client.ceph(*command)
+            parsed = client.ceph_json(*command)
+            expect(plain.code == 0 and parsed is not None, f"{command}")
+        equal(client.ceph("fsid").text.strip(), status["fsid"], "fsid")
+        client.ceph("osd", "pool", "create", "again", "8")
+        expect("already exists" in client.ceph("osd", "pool", "create", "again", "8").words, "a second create")
+        equal(client.ceph("osd", "pool", "rm", "again", code=None).code != 0, True, "rm without the words")
+        client.ceph("osd", "pool", "rm", "again", "again", "--yes-i-really-really-mean-it")
+        refused = client.ceph("osd", "pool", "create", "three", "8", "--size", "3", code=22)
+        expect("EINVAL" in refused.words and len(refused.words) > 40, f"a pool of three copies: {refused.words}")
+        expect(client.ceph("nonsense", code=None).code == 22, "an unknown command is EINVAL")
+
+
+def test_maps_are_what_stock_tools_accept(t):
+    cluster = t.cluster()
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", "maps", "16")
+    osdmap, crush = t.path("osdmap"), t.path("crush")
+    client.ceph("osd", "getmap", "-o", osdmap)
+    printed = client.run("osdmaptool", "--print", osdmap).text
+    expect("pool 1 'maps' replicated size 1" in printed and "max_osd 3" in printed, printed)
+    client.ceph("osd", "getcrushmap", "-o", crush)
+    expect("rule replicated_rule" in client.run("crushtool", "-d", crush).text, "crushtool -d")
+    # Where the client and the server place an object, and where osdmaptool does.
+    for i in range(20):
+        ours = client.ceph_json("osd", "map", "maps", f"object-{i}")
+        theirs = client.run("osdmaptool", osdmap, "--test-map-object", f"object-{i}", "--pool", "1").text
+        expect(f"{ours['pgid']} -> {ours['acting']}".replace(" ", "") in theirs.replace(" ", ""), f"{ours} {theirs}")
+
+
+def test_namespaces_keys_and_odd_names(t):
+    cluster = t.cluster()
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", "odd", "8")
+    source = t.path("x")
+    with open(source, "wb") as f:
+        f.write(b"x")
+    for name in ("a b", "ü", "x" * 2000, "-", "a/b\\c", "%41"):
+        client.rados("-p", "odd", "put", "--", name, source)
+        client.rados("-p", "odd", "stat", "--", name)
+    client.rados("-p", "odd", "-N", "space", "put", "a", source)
+    client.rados("-p", "odd", "stat", "a", code=1)
+    equal(client.rados("-p", "odd", "-N", "space", "ls").text.split(), ["a"], "ls of a namespace")
+    expect("space" in client.rados("-p", "odd", "ls", "--all").text, "ls --all")
+    too_long = client.rados("-p", "odd", "put", "y" * 3000, source, code=1)
+    expect("name too long" in too_long.words.lower(), too_long.words)
+    os.unlink(source)
