@@ -4,38 +4,26 @@
 //! are checked first and then applied with nothing to undo: the way of every ordinary write. A transaction with a
 //! clone, a rename or a collection step keeps what it changes and puts it back if a later step fails.
 
-use std::collections::BTreeMap;
-
+use buffer::Piece;
 use types::{EVersion, GHObject};
 
 use super::object::Object;
+use super::undo::{Undo, UndoStep};
 use super::{Collection, Log, MemStore, OVERHEAD_BYTES};
 use crate::{CollectionId, OBJECT_BYTES_MAX, StoreError, Transaction, TxOp};
-
-/// What a failed transaction has to put back: each as it was before the first change.
-#[derive(Default)]
-struct Undo {
-    objects: BTreeMap<(CollectionId, GHObject), Option<Object>>,
-    logs: BTreeMap<CollectionId, Log>,
-    /// The whole map, kept at the first step that changes which collections there are or moves many objects.
-    collections: Option<BTreeMap<CollectionId, Collection>>,
-}
 
 impl MemStore {
     pub(super) fn apply(&mut self, txn: Transaction) -> Result<(), StoreError> {
         self.check_space(&txn)?;
         if txn.ops.iter().all(is_plain) {
             self.check_plain(&txn)?;
-            return txn.ops.into_iter().try_for_each(|op| self.step(op));
+            let mut undo = Undo::off();
+            return txn.ops.into_iter().try_for_each(|op| self.step(op, &mut undo));
         }
         let bytes_used = self.bytes_used;
-        let mut undo = Undo::default();
+        let mut undo = Undo::on();
         for op in txn.ops {
-            let done = check_names(&op).and_then(|()| {
-                self.remember(&op, &mut undo);
-                self.step(op)
-            });
-            if let Err(error) = done {
+            if let Err(error) = check_names(&op).and_then(|()| self.step(op, &mut undo)) {
                 self.put_back(undo);
                 self.bytes_used = bytes_used;
                 return Err(error);
@@ -82,134 +70,105 @@ impl MemStore {
         Ok(())
     }
 
-    fn remember(&self, op: &TxOp, undo: &mut Undo) {
-        let id = op.collection();
-        match op {
-            _ if undo.collections.is_some() => {}
-            TxOp::CreateCollection { .. }
-            | TxOp::RemoveCollection { .. }
-            | TxOp::SplitCollection { .. }
-            | TxOp::MergeCollection { .. } => undo.collections = Some(self.collections.clone()),
-            TxOp::LogAppend { .. } | TxOp::LogTrim { .. } | TxOp::LogRewind { .. } => {
-                if let Some(c) = self.collections.get(&id) {
-                    undo.logs.entry(id).or_insert_with(|| c.log.clone());
-                }
-            }
-            TxOp::Clone { to, .. } | TxOp::CloneRange { to, .. } => self.remember_object(id, to, undo),
-            TxOp::Rename { from, to_collection, to, .. } => {
-                self.remember_object(id, from, undo);
-                self.remember_object(*to_collection, to, undo);
-            }
-            _ => {
-                if let Some(object) = op.object() {
-                    self.remember_object(id, object, undo);
-                }
-            }
-        }
-    }
-
-    fn remember_object(&self, id: CollectionId, object: &GHObject, undo: &mut Undo) {
-        let key = (id, object.clone());
-        let now = || self.collections.get(&id).and_then(|c| c.objects.get(object)).cloned();
-        undo.objects.entry(key).or_insert_with(now);
-    }
-
-    /// Newest knowledge first: the collections as they were when they were kept, then what changed before that.
-    fn put_back(&mut self, undo: Undo) {
-        if let Some(collections) = undo.collections {
-            self.collections = collections;
-        }
-        for (id, log) in undo.logs {
-            if let Some(c) = self.collections.get_mut(&id) {
-                c.log = log;
-            }
-        }
-        for ((id, name), object) in undo.objects {
-            let Some(c) = self.collections.get_mut(&id) else { continue };
-            match object {
-                Some(object) => c.objects.insert(name, object),
-                None => c.objects.remove(&name),
-            };
-        }
-    }
-
     fn get_mut(&mut self, id: CollectionId) -> Result<&mut Collection, StoreError> {
         self.collections.get_mut(&id).ok_or(StoreError::NoSuchCollection(id))
     }
 
     /// Applies one step. What fails has changed nothing.
-    fn step(&mut self, op: TxOp) -> Result<(), StoreError> {
+    fn step(&mut self, op: TxOp, undo: &mut Undo) -> Result<(), StoreError> {
         match op {
-            TxOp::CreateCollection { collection, bits } => self.create_collection(collection, bits),
-            TxOp::RemoveCollection { collection } => self.remove_collection(collection),
-            TxOp::SplitCollection { collection, bits, rem, into } => self.split(collection, bits, rem, into),
-            TxOp::MergeCollection { collection, into, bits } => self.merge(collection, into, bits),
+            TxOp::CreateCollection { collection, bits } => self.create_collection(collection, bits, undo),
+            TxOp::RemoveCollection { collection } => self.remove_collection(collection, undo),
+            TxOp::SplitCollection { collection, bits, rem, into } => {
+                self.split(collection, bits, rem, into, undo)
+            }
+            TxOp::MergeCollection { collection, into, bits } => self.merge(collection, into, bits, undo),
             TxOp::LogAppend { collection, version, entry } => {
                 let log = &mut self.get_mut(collection)?.log;
                 if version <= log.head {
                     return Err(StoreError::LogOrder { head: log.head, version });
                 }
+                undo.push(|| UndoStep::log(collection, log));
                 log.head = version;
                 log.entries.push_back((version, entry));
                 Ok(())
             }
             TxOp::LogTrim { collection, to } => {
-                self.get_mut(collection)?.log.trim(to);
-                Ok(())
+                self.log_cut(collection, undo, |log| (log.trim(to), Vec::new()))
             }
             TxOp::LogRewind { collection, to } => {
-                self.get_mut(collection)?.log.rewind(to);
-                Ok(())
+                self.log_cut(collection, undo, |log| (Vec::new(), log.rewind(to)))
             }
             TxOp::Rename { collection, from, to_collection, to } => {
-                self.rename(collection, from, to_collection, to)
+                self.rename(collection, from, to_collection, to, undo)
             }
             TxOp::Clone { collection, from, to } => {
                 let c = self.get_mut(collection)?;
                 let copy = c.objects.get(&from).cloned();
                 let copy = copy.ok_or_else(|| StoreError::NoSuchObject(collection, Box::new(from)))?;
+                undo.object(collection, &to, c);
                 let added = copy.bytes_used();
                 let old = c.objects.insert(to, copy);
                 self.account(old.map_or(0, |o| o.bytes_used()), added);
                 Ok(())
             }
-            TxOp::CloneRange { collection, from, to, from_offset, len, to_offset } => {
-                let c = self.get_mut(collection)?;
-                let source = c.objects.get(&from);
-                let source =
-                    source.ok_or_else(|| StoreError::NoSuchObject(collection, Box::new(from.clone())))?;
-                let mut data = source.data.read(from_offset, len);
-                let behind = len - data.len() as u64;
-                let end = to_offset + data.len() as u64;
-                let target = c.objects.entry(to).or_default();
-                let before = target.bytes_used();
-                target.data.write(to_offset, &std::mem::take(&mut data));
-                target.data.zero(end, behind);
-                let after = target.bytes_used();
-                self.account(before, after);
-                Ok(())
-            }
-            op => self.object_step(op),
+            TxOp::CloneRange { .. } => self.clone_range(op, undo),
+            op => self.object_step(op, undo),
         }
+    }
+
+    fn log_cut(
+        &mut self,
+        id: CollectionId,
+        undo: &mut Undo,
+        cut: impl FnOnce(&mut Log) -> (Entries, Entries),
+    ) -> Result<(), StoreError> {
+        let log = &mut self.get_mut(id)?.log;
+        let before = UndoStep::log(id, log);
+        let (front, back) = cut(log);
+        undo.push(|| before.with_entries(front, back));
+        Ok(())
+    }
+
+    fn clone_range(&mut self, op: TxOp, undo: &mut Undo) -> Result<(), StoreError> {
+        let TxOp::CloneRange { collection, from, to, from_offset, len, to_offset } = op else {
+            return Ok(());
+        };
+        let c = self.get_mut(collection)?;
+        let Some(source) = c.objects.get(&from) else {
+            return Err(StoreError::NoSuchObject(collection, Box::new(from)));
+        };
+        let data = source.data.read(from_offset, len);
+        undo.object(collection, &to, c);
+        let target = c.objects.entry(to).or_default();
+        let before = target.bytes_used();
+        target.data.write(to_offset, &data);
+        target.data.zero(to_offset + data.len() as u64, len - data.len() as u64);
+        let after = target.bytes_used();
+        self.account(before, after);
+        Ok(())
     }
 
     fn account(&mut self, before: u64, after: u64) {
         self.bytes_used = (self.bytes_used + after).saturating_sub(before);
     }
 
-    fn create_collection(&mut self, id: CollectionId, bits: u32) -> Result<(), StoreError> {
+    fn create_collection(&mut self, id: CollectionId, bits: u32, undo: &mut Undo) -> Result<(), StoreError> {
         if self.collections.contains_key(&id) {
             return Err(StoreError::CollectionExists(id));
         }
         self.collections.insert(id, Collection { bits, ..Collection::default() });
+        undo.push(|| UndoStep::Created(id));
         Ok(())
     }
 
-    fn remove_collection(&mut self, id: CollectionId) -> Result<(), StoreError> {
-        match self.get_mut(id)?.objects.is_empty() {
-            true => self.collections.remove(&id),
-            false => return Err(StoreError::CollectionNotEmpty(id)),
-        };
+    fn remove_collection(&mut self, id: CollectionId, undo: &mut Undo) -> Result<(), StoreError> {
+        if !self.get_mut(id)?.objects.is_empty() {
+            return Err(StoreError::CollectionNotEmpty(id));
+        }
+        if let Some(c) = self.collections.remove(&id) {
+            undo.push(|| UndoStep::Removed(id, c));
+        }
         Ok(())
     }
 
@@ -219,33 +178,52 @@ impl MemStore {
         bits: u32,
         rem: u32,
         into: CollectionId,
+        undo: &mut Undo,
     ) -> Result<(), StoreError> {
         check_split(from, into, bits)?;
-        self.collection(into)?;
-        let source = self.get_mut(from)?;
-        source.bits = bits;
         let mask = low_bits(bits);
-        let all = std::mem::take(&mut source.objects);
-        let (moved, kept) = all.into_iter().partition(|(o, _)| o.hobj.hash & mask == rem & mask);
-        source.objects = kept;
-        let target = self.get_mut(into)?;
-        target.bits = bits;
-        target.objects.extend::<BTreeMap<_, _>>(moved);
+        let goes = |o: &GHObject| o.hobj.hash & mask == rem & mask;
+        let (source, target) = (self.collection(from)?, self.collection(into)?);
+        let moved: Vec<GHObject> = source.objects.keys().filter(|o| goes(o)).cloned().collect();
+        if let Some(twice) = moved.iter().find(|o| target.objects.contains_key(o)) {
+            return Err(StoreError::ObjectExists(into, Box::new(twice.clone())));
+        }
+        undo.push(|| UndoStep::Bits(from, source.bits));
+        undo.push(|| UndoStep::Bits(into, target.bits));
+        self.get_mut(from)?.bits = bits;
+        self.get_mut(into)?.bits = bits;
+        self.move_objects(from, into, &moved);
+        undo.push(|| UndoStep::Moved(from, into, moved));
         Ok(())
     }
 
-    fn merge(&mut self, from: CollectionId, into: CollectionId, bits: u32) -> Result<(), StoreError> {
+    fn merge(
+        &mut self,
+        from: CollectionId,
+        into: CollectionId,
+        bits: u32,
+        undo: &mut Undo,
+    ) -> Result<(), StoreError> {
         check_split(from, into, bits)?;
-        let target = self.collection(into)?;
-        let source = self.collection(from)?;
+        let (source, target) = (self.collection(from)?, self.collection(into)?);
         if let Some(twice) = source.objects.keys().find(|o| target.objects.contains_key(o)) {
             return Err(StoreError::ObjectExists(into, Box::new(twice.clone())));
         }
-        let objects = self.collections.remove(&from).map(|c| c.objects).unwrap_or_default();
-        let target = self.get_mut(into)?;
-        target.bits = bits;
-        target.objects.extend(objects);
-        Ok(())
+        let moved: Vec<GHObject> = source.objects.keys().cloned().collect();
+        undo.push(|| UndoStep::Bits(into, target.bits));
+        self.get_mut(into)?.bits = bits;
+        self.move_objects(from, into, &moved);
+        undo.push(|| UndoStep::Moved(from, into, moved));
+        self.remove_collection(from, undo)
+    }
+
+    /// Moves objects that `from` has and `into` doesn't.
+    pub(super) fn move_objects(&mut self, from: CollectionId, into: CollectionId, names: &[GHObject]) {
+        let Some(source) = self.collections.get_mut(&from) else { return };
+        let moved: Vec<_> = names.iter().filter_map(|name| source.objects.remove_entry(name)).collect();
+        if let Some(target) = self.collections.get_mut(&into) {
+            target.objects.extend(moved);
+        }
     }
 
     fn rename(
@@ -254,19 +232,30 @@ impl MemStore {
         from: GHObject,
         to_id: CollectionId,
         to: GHObject,
+        undo: &mut Undo,
     ) -> Result<(), StoreError> {
-        if self.collection(to_id)?.objects.contains_key(&to) {
+        let target = self.collection(to_id)?;
+        if target.objects.contains_key(&to) {
             return Err(StoreError::ObjectExists(to_id, Box::new(to)));
         }
-        let object = self.get_mut(id)?.objects.remove(&from);
-        let object = object.ok_or_else(|| StoreError::NoSuchObject(id, Box::new(from)))?;
-        self.get_mut(to_id)?.objects.insert(to, object);
+        undo.object(to_id, &to, target);
+        let source = self.get_mut(id)?;
+        if !source.objects.contains_key(&from) {
+            return Err(StoreError::NoSuchObject(id, Box::new(from)));
+        }
+        undo.object(id, &from, source);
+        if let Some(object) = source.objects.remove(&from) {
+            self.get_mut(to_id)?.objects.insert(to, object);
+        }
         Ok(())
     }
 
     /// Steps on one object, which can't fail once the collection is there.
-    fn object_step(&mut self, op: TxOp) -> Result<(), StoreError> {
+    fn object_step(&mut self, op: TxOp, undo: &mut Undo) -> Result<(), StoreError> {
         let c = self.get_mut(op.collection())?;
+        if let Some(name) = op.object() {
+            undo.object(op.collection(), name, c);
+        }
         if let TxOp::Remove { object, .. } = &op {
             let before = c.objects.remove(object).map_or(0, |o| o.bytes_used());
             self.account(before, 0);
@@ -308,21 +297,24 @@ impl MemStore {
     }
 }
 
+/// Log entries.
+pub(super) type Entries = Vec<(EVersion, Piece)>;
+
 impl Log {
-    fn trim(&mut self, to: EVersion) {
-        while self.entries.front().is_some_and(|e| e.0 <= to) {
-            self.entries.pop_front();
-        }
+    /// See [`TxOp::LogTrim`]; returns what was dropped.
+    fn trim(&mut self, to: EVersion) -> Entries {
+        let dropped = self.entries.partition_point(|e| e.0 <= to);
         self.tail = self.tail.max(to);
         self.head = self.head.max(to);
+        self.entries.drain(..dropped).collect()
     }
 
-    fn rewind(&mut self, to: EVersion) {
-        while self.entries.back().is_some_and(|e| e.0 > to) {
-            self.entries.pop_back();
-        }
+    /// See [`TxOp::LogRewind`]; returns what was dropped.
+    fn rewind(&mut self, to: EVersion) -> Entries {
+        let kept = self.entries.partition_point(|e| e.0 <= to);
         self.head = self.head.min(to);
         self.tail = self.tail.min(to);
+        self.entries.split_off(kept).into()
     }
 }
 

@@ -4,6 +4,7 @@
 mod apply;
 mod object;
 mod read;
+mod undo;
 
 use std::collections::{BTreeMap, VecDeque};
 

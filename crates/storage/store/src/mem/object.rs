@@ -15,6 +15,8 @@ const PAGE: u64 = 4096;
 pub(super) struct Data {
     extents: BTreeMap<u64, Piece>,
     size: u64,
+    /// Bytes in extents.
+    used: u64,
 }
 
 /// `n` rounded down to a page.
@@ -29,7 +31,19 @@ impl Data {
 
     /// Bytes that are kept (holes cost nothing).
     pub fn bytes_used(&self) -> u64 {
-        self.extents.values().map(|p| p.len() as u64).sum()
+        self.used
+    }
+
+    /// Puts a piece where nothing is.
+    fn insert(&mut self, at: u64, piece: Piece) {
+        self.used += piece.len() as u64;
+        self.extents.insert(at, piece);
+    }
+
+    fn remove(&mut self, at: u64) -> Option<Piece> {
+        let piece = self.extents.remove(&at)?;
+        self.used -= piece.len() as u64;
+        Some(piece)
     }
 
     /// Puts `data` at `offset`. Whole pages are shared; parts of pages at either end are merged into copies.
@@ -42,7 +56,7 @@ impl Data {
             self.punch(offset, end);
             let mut at = offset;
             for piece in data.pieces() {
-                self.extents.insert(at, piece.clone());
+                self.insert(at, piece.clone());
                 at += piece.len() as u64;
             }
         } else {
@@ -65,7 +79,7 @@ impl Data {
         }
         self.copy_out(end, &mut bytes[at..]);
         self.punch(first, last);
-        self.extents.insert(first, merged.freeze());
+        self.insert(first, merged.freeze());
     }
 
     /// Fills `out`, zeros so far, with what lies at `offset`.
@@ -92,18 +106,18 @@ impl Data {
     fn punch(&mut self, start: u64, end: u64) {
         // An overwrite of what was once written in one piece: the map keeps its shape.
         if self.extents.get(&start).is_some_and(|p| start + p.len() as u64 == end) {
-            self.extents.remove(&start);
+            self.remove(start);
             return;
         }
         let hit: Vec<u64> = self.overlapping(start, end).map(|(at, _)| at).collect();
         for at in hit {
-            let Some(piece) = self.extents.remove(&at) else { continue };
+            let Some(piece) = self.remove(at) else { continue };
             let piece_end = at + piece.len() as u64;
             if at < start {
-                self.extents.insert(at, keep(&piece, 0, (start - at) as usize));
+                self.insert(at, keep(&piece, 0, (start - at) as usize));
             }
             if piece_end > end {
-                self.extents.insert(end, keep(&piece, (end - at) as usize, piece.len()));
+                self.insert(end, keep(&piece, (end - at) as usize, piece.len()));
             }
         }
     }
@@ -128,10 +142,13 @@ impl Data {
 
     pub fn truncate(&mut self, size: u64) {
         if size < self.size {
-            drop(self.extents.split_off(&size));
-            if let Some((at, piece)) = self.extents.pop_last() {
-                let len = (piece.len() as u64).min(size - at) as usize;
-                self.extents.insert(at, keep(&piece, 0, len));
+            let dropped = self.extents.split_off(&size);
+            self.used -= dropped.values().map(|p| p.len() as u64).sum::<u64>();
+            if let Some(at) = self.extents.last_key_value().map(|(&at, _)| at) {
+                if let Some(piece) = self.remove(at) {
+                    let len = (piece.len() as u64).min(size - at) as usize;
+                    self.insert(at, keep(&piece, 0, len));
+                }
             }
         }
         self.size = size;
