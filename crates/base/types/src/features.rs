@@ -43,6 +43,8 @@ impl FeatureBits {
     pub const PGID64: u64 = 1 << 9;
     /// NEW_OSDOP_ENCODING.
     pub const NEW_OSDOP_ENCODING: u64 = 1 << 56;
+    /// OS_PERF_STAT_NS. No release from 16.2 to 18.2 advertises it on the wire.
+    pub const OS_PERF_STAT_NS: u64 = Self::incarnation(17, 3);
     /// RESEND_ON_SPLIT.
     pub const RESEND_ON_SPLIT: u64 = Self::incarnation(21, 2);
     /// RADOS_BACKOFF.
@@ -172,5 +174,6 @@ mod tests {
             assert_eq!(word & mask, mask, "{mask:#x}");
         }
         assert_eq!(word & (1 << 33), 0, "Quincy's bit is not Pacific's");
+        assert_ne!(word & FeatureBits::OS_PERF_STAT_NS, FeatureBits::OS_PERF_STAT_NS);
     }
 }

@@ -76,11 +76,14 @@ macro_rules! messages {
 }
 messages! {
     inline [
-        Command, CommandReply, Config, GetConfig, GetPoolStats, GetPoolStatsReply, Log, LogAck, MgrCommand,
-        MgrCommandReply, MgrMap, MonCommand, MonCommandAck, MonGetMap, MonGetVersion, MonGetVersionReply, MonMap,
-        MonSubscribe, MonSubscribeAck, OsdMap, Ping, PoolOp, PoolOpReply, Statfs, StatfsReply, WatchNotify,
+        Command, CommandReply, Config, GetConfig, GetPoolStats, GetPoolStatsReply, KvData, Log, LogAck,
+        MgrCommand, MgrCommandReply, MgrMap, MonCommand, MonCommandAck, MonGetMap, MonGetOsdMap,
+        MonGetPurgedSnaps, MonGetPurgedSnapsReply, MonGetVersion, MonGetVersionReply, MonMap, MonSubscribe,
+        MonSubscribeAck, OsdAlive, OsdBeacon, OsdFailure, OsdFull, OsdMap, OsdMarkMeDead, OsdMarkMeDown,
+        OsdPgCreate2, OsdPgCreated, OsdPgReadyToMerge, OsdPgTemp, OsdPing, PgStatsAck, Ping, PoolOp,
+        PoolOpReply, Statfs, StatfsReply, WatchNotify,
     ]
-    boxed [OsdBackoff, OsdOp, OsdOpReply]
+    boxed [OsdBackoff, OsdBoot, OsdOp, OsdOpReply, PgStats]
 }
 
 impl Message {

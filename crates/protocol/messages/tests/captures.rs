@@ -59,7 +59,7 @@ fn every_message_of_every_capture_comes_back_byte_for_byte() {
         check(a, b, &mut counts);
         check(b, a, &mut counts);
     }
-    for server in ["16.2", "18.2"] {
+    for server in ["16.2", "18.2", "20.2"] {
         for &kind in IN_CAPTURES {
             let name = kind::name(kind).unwrap();
             let count = counts.get(&(server.to_owned(), name)).copied().unwrap_or(0);
@@ -96,4 +96,13 @@ const IN_CAPTURES: &[u16] = &[
     kind::MGR_MAP,
     kind::MGR_COMMAND,
     kind::MGR_COMMAND_REPLY,
+    kind::KV_DATA,
+    kind::OSD_PING,
+    kind::OSD_BOOT,
+    kind::OSD_FAILURE,
+    kind::OSD_ALIVE,
+    kind::OSD_BEACON,
+    kind::OSD_PG_CREATED,
+    kind::OSD_PG_CREATE2,
+    kind::OSD_MARK_ME_DEAD,
 ];

@@ -1,0 +1,21 @@
+//! MOSDMarkMeDead: an OSD that was marked down says that its former instance serves nobody any more.
+
+use types::{Epoch, Fsid, OsdId};
+
+use crate::Paxos;
+use crate::codec::payload;
+
+/// Ceph's MOSDMarkMeDead.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OsdMarkMeDead {
+    /// The common prefix; its version is the OSD's map.
+    pub paxos: Paxos,
+    /// The cluster.
+    pub fsid: Fsid,
+    /// Who.
+    pub target_osd: OsdId,
+    /// The map in which it is down.
+    pub epoch: Epoch,
+}
+
+payload!(OsdMarkMeDead = OSD_MARK_ME_DEAD, version 1, compat 1, [paxos, fsid, target_osd, epoch]);
