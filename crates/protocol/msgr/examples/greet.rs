@@ -19,6 +19,7 @@ fn main() -> std::io::Result<()> {
         addrs: own.into(),
         features_supported: Profile::PACIFIC.features_supported,
         features_required: 0,
+        lossless_peers: Vec::new(),
         limits: Limits::default(),
     });
     println!("listening on {own}");
@@ -47,6 +48,7 @@ fn serve(number: u64, mut stream: TcpStream, local: Arc<Local>) -> std::io::Resu
                 }
                 Effect::Established(info) => println!("{number}: established {info:?}"),
                 Effect::Message(m) => println!("{number}: message {:?}, front {}", m.header, m.front.len()),
+                Effect::SessionWanted(_) | Effect::SessionReset => {}
                 Effect::KeepaliveAcked(time) => println!("{number}: keepalive of {time} acked"),
                 Effect::Close(reason) => {
                     println!("{number}: close ({:?}): {reason}", reason.fault());

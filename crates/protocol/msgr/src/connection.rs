@@ -10,8 +10,8 @@ use types::{EntityAddr, EntityAddrVec, EntityId, EntityName, EntityType, UTime};
 
 use crate::banner::{self, BannerReader};
 use crate::{
-    CloseReason, Control, Frame, FrameReader, Limits, MessageHeader, Phase, RawMessage, Tag, Want,
-    encode_message,
+    CloseReason, Control, Frame, FrameReader, Limits, MessageHeader, Phase, RawMessage, Session,
+    SessionRequest, Tag, Want,
 };
 
 /// What a daemon says of itself on all of its connections.
@@ -27,6 +27,8 @@ pub struct Local {
     pub features_supported: u64,
     /// Features it requires of its peers.
     pub features_required: u64,
+    /// Kinds of peers whose sessions are lossless when they dial us; all others' end with their connection.
+    pub lossless_peers: Vec<EntityType>,
     /// What a peer may ask of its memory.
     pub limits: Limits,
 }
@@ -51,6 +53,9 @@ pub struct Connect {
     pub method: Box<dyn ClientMethod>,
     /// Rises with every connection of this process.
     pub global_seq: u64,
+    /// The lossless session to open or take up again, and a random cookie other than 0, which it uses when it is new.
+    /// `None`: a lossy session.
+    pub session: Option<(Session, u64)>,
 }
 
 /// Who is at the other end of an open session.
@@ -86,6 +91,11 @@ pub enum Effect {
     },
     /// The session is open.
     Established(Box<PeerInfo>),
+    /// A peer wants a lossless session: find the one that this side has with its addresses, ask [`Session::judge`],
+    /// and answer by [`Connection::open_session`], [`Connection::refuse_session`] or [`Connection::close`].
+    SessionWanted(Box<SessionRequest>),
+    /// The peer has forgotten the lossless session: what was queued for it is gone, what follows is a new one.
+    SessionReset,
     /// A message came.
     Message(RawMessage),
     /// The peer answered the keepalive that we sent at this time.
@@ -96,7 +106,7 @@ pub enum Effect {
 
 pub(crate) enum Role {
     Server { peer: EntityAddr, method: Box<dyn ServerMethod> },
-    Client { target: EntityAddr, peer_kind: EntityType, method: Box<dyn ClientMethod> },
+    Client { target: EntityAddr, peer_kind: EntityType, method: Box<dyn ClientMethod>, cookie: u64 },
 }
 
 #[derive(Debug)]
@@ -108,6 +118,7 @@ pub(crate) enum State {
     GlobalId,
     Sign,
     Ident,
+    Judging(Box<SessionRequest>),
     Open,
     Closed,
 }
@@ -123,6 +134,7 @@ impl State {
             Self::GlobalId => "choosing a global id",
             Self::Sign => "waiting for a signature",
             Self::Ident => "opening a session",
+            Self::Judging(_) => "choosing a session",
             Self::Open => "the session is open",
             Self::Closed => "closed",
         }
@@ -150,25 +162,27 @@ pub struct Connection {
     pub(crate) global_seq: u64,
     pub(crate) peer_kind: EntityType,
     pub(crate) seen_as: EntityAddr,
+    pub(crate) session: Session,
+    pub(crate) reconnecting: bool,
     effects: VecDeque<Effect>,
-    in_seq: u64,
-    out_seq: u64,
 }
 
 impl Connection {
     /// The server's end. Its banner is the first effect.
     pub fn accept(local: Arc<Local>, accept: Accept) -> Self {
         let Accept { peer, method, global_seq } = accept;
-        Self::new(local, Role::Server { peer, method }, global_seq)
+        Self::new(local, Role::Server { peer, method }, global_seq, Session::lossy())
     }
 
     /// The client's end. Its banner is the first effect.
     pub fn connect(local: Arc<Local>, connect: Connect) -> Self {
-        let Connect { target, peer_kind, method, global_seq } = connect;
-        Self::new(local, Role::Client { target, peer_kind, method }, global_seq)
+        let Connect { target, peer_kind, method, global_seq, session } = connect;
+        let (mut session, cookie) = session.unwrap_or_else(|| (Session::lossy(), 0));
+        session.start_dialling();
+        Self::new(local, Role::Client { target, peer_kind, method, cookie }, global_seq, session)
     }
 
-    fn new(local: Arc<Local>, role: Role, global_seq: u64) -> Self {
+    fn new(local: Arc<Local>, role: Role, global_seq: u64, session: Session) -> Self {
         let banner = banner::encode();
         Self {
             reader: FrameReader::new(local.limits, Phase::Authenticating),
@@ -182,9 +196,9 @@ impl Connection {
             global_seq,
             peer_kind: EntityType::Other(0),
             seen_as: EntityAddr::default(),
+            session,
+            reconnecting: false,
             effects: VecDeque::from([Effect::Write(banner.into())]),
-            in_seq: 0,
-            out_seq: 0,
         }
     }
 
@@ -243,6 +257,9 @@ impl Connection {
                 Err(reason) => self.close(reason),
             }
         }
+        if let Some(seq) = self.session.take_ack() {
+            self.write(&Control::Ack(seq));
+        }
     }
 
     fn feed_once(&mut self, bytes: &[u8]) -> Result<usize, CloseReason> {
@@ -275,34 +292,47 @@ impl Connection {
             (State::Open, Control::KeepaliveAck(time)) => {
                 self.effects.push_back(Effect::KeepaliveAcked(time))
             }
-            (State::Open, Control::Ack(_)) => {}
+            (State::Open, Control::Ack(seq)) => self.session.acked(seq),
             (_, control) => self.on_handshake(control)?,
         }
         Ok(())
     }
 
-    /// An old message is dropped in silence; one that skips ahead is taken, as Ceph does.
+    /// An old message is dropped in silence.
     fn on_message(&mut self, frame: Frame) -> Result<(), CloseReason> {
         let [header, front, middle, data] = frame.segments;
         let header = MessageHeader::from_bytes(&header)
             .map_err(|error| CloseReason::Payload { tag: Tag::Message, error })?;
-        if header.seq <= self.in_seq {
-            return Ok(());
+        if self.session.receive(header.seq, header.ack_seq) {
+            self.effects.push_back(Effect::Message(RawMessage { header, front, middle, data: data.into() }));
         }
-        self.in_seq = header.seq;
-        self.effects.push_back(Effect::Message(RawMessage { header, front, middle, data: data.into() }));
         Ok(())
     }
 
-    /// Sends a message; its sequence numbers are set here. Before the session is open and after its end it is
-    /// dropped, as on every lossy session.
-    pub fn send(&mut self, mut message: RawMessage) {
-        if self.is_open() {
-            self.out_seq += 1;
-            message.header.seq = self.out_seq;
-            message.header.ack_seq = self.in_seq;
-            self.effects.push_back(Effect::Write(encode_message(&message)));
+    /// Sends a message; its sequence numbers are set here. While the session is not open a lossless one keeps it, a
+    /// lossy one drops it.
+    pub fn send(&mut self, message: RawMessage) {
+        if let Some(frame) = self.session.send(message) {
+            self.effects.push_back(Effect::Write(frame));
         }
+    }
+
+    /// Ends the connection if it hasn't ended, and hands out its session if that is lossless.
+    pub fn take_session(&mut self) -> Option<Session> {
+        self.close(CloseReason::Replaced);
+        let mut session = std::mem::replace(&mut self.session, Session::lossy());
+        session.disconnected();
+        session.is_lossless().then_some(session)
+    }
+
+    /// The session, for [`Session::judge`].
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// The highest global sequence number this connection used: the process's next must be above it.
+    pub fn global_seq(&self) -> u64 {
+        self.global_seq
     }
 
     /// Asks the peer for a sign of life; `now` comes back in [`Effect::KeepaliveAcked`].
@@ -316,6 +346,7 @@ impl Connection {
     pub fn close(&mut self, reason: CloseReason) {
         if !self.is_closed() {
             self.state = State::Closed;
+            self.session.disconnected();
             self.effects.push_back(Effect::Close(reason));
         }
     }

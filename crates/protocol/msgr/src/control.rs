@@ -207,7 +207,7 @@ impl Control {
     }
 
     /// Reads a control frame's payload; bytes that a later release adds at the end are ignored, as Ceph does. A
-    /// message's tag has no control payload.
+    /// message's tag has no control payload, and compression's are not read.
     pub fn decode(tag: Tag, payload: &[u8]) -> Result<Self, DecodeError> {
         let d = &mut Decoder::new(payload);
         Ok(match tag {
@@ -255,7 +255,9 @@ impl Control {
             Tag::Keepalive2 => Self::Keepalive(d.get()?),
             Tag::Keepalive2Ack => Self::KeepaliveAck(d.get()?),
             Tag::Ack => Self::Ack(d.get()?),
-            Tag::Message => return Err(DecodeError::BadValue { what: "control tag", value: 17 }),
+            Tag::Message | Tag::CompressionRequest | Tag::CompressionDone => {
+                return Err(DecodeError::BadValue { what: "control tag", value: tag.number().into() });
+            }
         })
     }
 

@@ -7,7 +7,11 @@ use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, FeatureBits};
 
 use crate::connection::{Role, State};
 use crate::control::LOSSY;
-use crate::{ClientIdent, CloseReason, Connection, Control, Effect, PeerInfo, Phase, ServerIdent, Tag};
+use crate::session::{Introduction, Peer};
+use crate::{
+    ClientIdent, CloseReason, Connection, Control, Effect, PeerInfo, Phase, Reconnect, ServerIdent, Session,
+    SessionRequest,
+};
 
 /// What every messenger 2 peer must have.
 const REQUIRED: u64 = FeatureBits::MSG_ADDR2;
@@ -33,9 +37,8 @@ impl Connection {
             }
             (State::Sign, Control::AuthSignature(signature)) => self.on_signature(&signature),
             (State::Ident, Control::ClientIdent(ident)) if server => self.on_client_ident(ident),
-            (State::Ident, Control::Reconnect(_)) if server => {
-                // A lossy session can't be taken up again: the peer is told to forget it and comes with CLIENT_IDENT.
-                self.write(&Control::Reset { full: true });
+            (State::Ident, Control::Reconnect(reconnect)) if server => {
+                self.on_reconnect(reconnect);
                 Ok(())
             }
             (State::Ident, Control::ServerIdent(ident)) if !server => self.on_server_ident(ident),
@@ -43,6 +46,7 @@ impl Connection {
                 Err(CloseReason::MissingFeatures(features))
             }
             (State::Ident, Control::Wait) if !server => Err(CloseReason::LostRace),
+            (State::Ident, answer) if !server && self.reconnecting => self.on_reconnect_answer(answer),
             (state, control) => Err(CloseReason::Unexpected { tag: control.tag(), state: state.name() }),
         }
     }
@@ -150,25 +154,35 @@ impl Connection {
         }
         self.reader.set_phase(Phase::Opening);
         self.state = State::Ident;
-        self.write_client_ident();
+        self.introduce();
         Ok(())
     }
 
     // Identification.
 
-    fn write_client_ident(&mut self) {
-        let Role::Client { target, .. } = &self.role else { return };
-        let ident = ClientIdent {
-            addrs: self.own_addrs(),
-            target: *target,
-            gid: self.local.num,
-            global_seq: self.global_seq,
-            supported: self.local.features_supported,
-            required: self.local.features_required | REQUIRED,
-            flags: LOSSY,
-            cookie: 0,
-        };
-        self.write(&Control::ClientIdent(ident));
+    /// The client's first word on its session.
+    fn introduce(&mut self) {
+        let Role::Client { target, cookie, .. } = self.role else { return };
+        match self.session.introduction(self.own_addrs(), self.global_seq, cookie) {
+            Introduction::Reconnect(reconnect) => {
+                self.reconnecting = true;
+                self.write(&Control::Reconnect(reconnect));
+            }
+            Introduction::Ident { addrs, cookie } => {
+                self.reconnecting = false;
+                let ident = ClientIdent {
+                    addrs,
+                    target,
+                    gid: self.local.num,
+                    global_seq: self.global_seq,
+                    supported: self.local.features_supported,
+                    required: self.local.features_required | REQUIRED,
+                    flags: if self.session.is_lossless() { 0 } else { LOSSY },
+                    cookie,
+                };
+                self.write(&Control::ClientIdent(ident));
+            }
+        }
     }
 
     /// Our addresses, or where we have none the one that the server sees, without the port that nobody listens on.
@@ -195,17 +209,27 @@ impl Connection {
             self.write(&Control::IdentMissingFeatures(missing));
             return Ok(());
         }
+        if self.local.lossless_peers.contains(&self.peer_kind) {
+            self.want_session(SessionRequest::Ident(ident));
+            return Ok(());
+        }
+        self.session = Session::lossy();
+        self.session.open_for_ident(&ident, 0);
+        self.write_server_ident(0);
+        self.open(ident.gid, ident.addrs, ident.supported);
+        Ok(())
+    }
+
+    fn write_server_ident(&mut self, cookie: u64) {
         self.write(&Control::ServerIdent(ServerIdent {
             addrs: self.local.addrs.clone(),
             gid: self.local.num,
             global_seq: self.global_seq,
             supported: self.local.features_supported,
             required: self.local.features_required | REQUIRED,
-            flags: LOSSY,
-            cookie: 0,
+            flags: if self.session.is_lossless() { 0 } else { LOSSY },
+            cookie,
         }));
-        self.open(ident.gid, ident.addrs, ident.supported);
-        Ok(())
     }
 
     fn on_server_ident(&mut self, ident: ServerIdent) -> Result<(), CloseReason> {
@@ -213,26 +237,109 @@ impl Connection {
         if !ident.addrs.0.contains(target) {
             return Err(CloseReason::WrongPeer { target: *target, theirs: ident.addrs });
         }
-        if ident.flags & LOSSY == 0 {
-            return Err(CloseReason::Unexpected { tag: Tag::ServerIdent, state: "opening a lossy session" });
-        }
+        self.session.accepted(ident.cookie, ident.global_seq, ident.flags & LOSSY == 0);
         self.open(ident.gid, ident.addrs, ident.supported);
         Ok(())
     }
 
+    // Lossless sessions.
+
+    /// A lossy session can't be taken up again: the peer is told to forget it and comes with CLIENT_IDENT.
+    fn on_reconnect(&mut self, reconnect: Reconnect) {
+        match self.local.lossless_peers.contains(&self.peer_kind) {
+            true => self.want_session(SessionRequest::Reconnect(reconnect)),
+            false => self.write(&Control::Reset { full: true }),
+        }
+    }
+
+    fn want_session(&mut self, request: SessionRequest) {
+        self.state = State::Judging(Box::new(request.clone()));
+        self.effect(Effect::SessionWanted(Box::new(request)));
+    }
+
+    /// Answers [`Effect::SessionWanted`] by a session: the one there was ([`crate::Verdict::TakeOver`]) or a new one
+    /// ([`crate::Verdict::Fresh`]). `cookie` is random and not 0; `global_seq` is drawn now, not when the connection
+    /// was accepted: by it the peer knows a connection attempt of ours that is still on its way as stale.
+    pub fn open_session(&mut self, mut session: Session, cookie: u64, global_seq: u64) {
+        let State::Judging(request) = std::mem::replace(&mut self.state, State::Ident) else { return };
+        self.global_seq = self.global_seq.max(global_seq);
+        match *request {
+            SessionRequest::Ident(ident) => {
+                if session.open_for_ident(&ident, cookie) {
+                    self.effect(Effect::SessionReset);
+                }
+                self.session = session;
+                self.write_server_ident(cookie);
+                self.open(ident.gid, ident.addrs, ident.supported);
+            }
+            SessionRequest::Reconnect(reconnect) => {
+                let newest = session.open_for_reconnect(&reconnect);
+                self.session = session;
+                self.write(&Control::ReconnectOk(newest));
+                self.reopen();
+            }
+        }
+    }
+
+    /// Answers [`Effect::SessionWanted`] by [`crate::Verdict::Reply`]'s frame; the peer may come again.
+    pub fn refuse_session(&mut self, answer: &Control) {
+        if matches!(self.state, State::Judging(_)) {
+            self.state = State::Ident;
+            self.write(answer);
+        }
+    }
+
+    /// What a server says to SESSION_RECONNECT.
+    fn on_reconnect_answer(&mut self, answer: Control) -> Result<(), CloseReason> {
+        match answer {
+            Control::ReconnectOk(msg_seq) => {
+                self.session.reconnected(msg_seq);
+                self.reopen();
+                return Ok(());
+            }
+            Control::Reset { full } => {
+                self.session.reset(full);
+                if full {
+                    self.effect(Effect::SessionReset);
+                }
+            }
+            Control::Retry(connect_seq) => self.session.retry_above(connect_seq),
+            Control::RetryGlobal(theirs) => self.global_seq = self.global_seq.max(theirs).saturating_add(1),
+            answer => {
+                return Err(CloseReason::Unexpected {
+                    tag: answer.tag(),
+                    state: "taking a session up again",
+                });
+            }
+        }
+        self.introduce();
+        Ok(())
+    }
+
+    /// Opens a session whose peer has just said who it is.
     fn open(&mut self, num: i64, addrs: EntityAddrVec, supported: u64) {
+        let features = supported & self.local.features_supported;
+        self.session.set_peer(Peer { num, addrs, features });
+        self.reopen();
+    }
+
+    /// Opens a session with the peer that it has; what it did not acknowledge is written again.
+    fn reopen(&mut self) {
         self.state = State::Open;
         self.reader.set_phase(Phase::Open);
+        let Peer { num, addrs, features } = self.session.peer().clone();
         let peer = PeerInfo {
             name: EntityName::new(self.peer_kind, num),
             identity: self.identity.take(),
             global_id: self.global_id,
             addrs,
-            features: supported & self.local.features_supported,
-            lossy: true,
+            features,
+            lossy: !self.session.is_lossless(),
             seen_as: self.seen_as,
         };
         self.effect(Effect::Established(Box::new(peer)));
+        let again: Vec<_> = self.session.replay().collect();
+        again.into_iter().for_each(|frame| self.effect(Effect::Write(frame)));
     }
 }
 

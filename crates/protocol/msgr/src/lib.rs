@@ -12,6 +12,7 @@ mod handshake;
 mod limits;
 mod reader;
 mod reason;
+mod session;
 mod tag;
 
 pub use connection::{Accept, Connect, Connection, Effect, Local, PeerInfo};
@@ -21,4 +22,5 @@ pub use limits::Limits;
 pub use messages::{MessageHeader, RawMessage};
 pub use reader::{FrameReader, Want};
 pub use reason::{CloseReason, Fault, FrameError};
+pub use session::{Link, Session, SessionRequest, Verdict};
 pub use tag::{Phase, Tag};

@@ -28,7 +28,7 @@ pub enum FrameError {
         /// What its bytes give.
         actual: u32,
     },
-    /// A tag that nobody defined, or compression's, which we never offer.
+    /// A tag that nobody defined.
     #[error("unknown tag {0}")]
     UnknownTag(u8),
     /// A frame that may not come now.

@@ -44,10 +44,14 @@ pub enum Tag {
     Keepalive2Ack = 19,
     /// The newest sequence number that the sender has received.
     Ack = 20,
+    /// The client would compress. Never allowed: we don't offer it; known so that captures of others can be read.
+    CompressionRequest = 21,
+    /// The server's answer to that.
+    CompressionDone = 22,
 }
 
 impl Tag {
-    const ALL: [Self; 20] = [
+    const ALL: [Self; 22] = [
         Self::Hello,
         Self::AuthRequest,
         Self::AuthBadMethod,
@@ -68,9 +72,11 @@ impl Tag {
         Self::Keepalive2,
         Self::Keepalive2Ack,
         Self::Ack,
+        Self::CompressionRequest,
+        Self::CompressionDone,
     ];
 
-    /// The tag of this number. Compression's (21, 22) are unknown: we never offer it.
+    /// The tag of this number.
     pub fn from_number(n: u8) -> Option<Self> {
         Self::ALL.get(usize::from(n).checked_sub(1)?).copied()
     }
@@ -85,7 +91,7 @@ impl Tag {
         match phase {
             Phase::Authenticating => self <= Self::AuthSignature,
             Phase::Opening => self >= Self::ClientIdent && self <= Self::Wait,
-            Phase::Open => self >= Self::Message,
+            Phase::Open => self >= Self::Message && self <= Self::Ack,
             Phase::Any => true,
         }
     }
@@ -110,10 +116,10 @@ mod tests {
 
     #[test]
     fn numbers_and_tags_correspond() {
-        for n in 1..=20 {
+        for n in 1..=22 {
             assert_eq!(Tag::from_number(n).map(Tag::number), Some(n));
         }
-        for n in [0, 21, 22, 255] {
+        for n in [0, 23, 255] {
             assert_eq!(Tag::from_number(n), None);
         }
     }
