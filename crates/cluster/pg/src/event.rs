@@ -104,7 +104,7 @@ pub enum PgEvent {
 }
 
 /// Something to do, in this order.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum PgEffect {
     /// Answer a request.
     Reply {

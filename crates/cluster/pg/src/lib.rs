@@ -1,13 +1,39 @@
-//! pg
+//! A placement group's core: orders clients' requests, runs them, logs and commits their changes, answers resends.
+//!
+//! [`Pg::handle`] takes a [`PgEvent`] and appends [`PgEffect`]s, in order; nothing else happens. A request waits in its
+//! object's queue, is executed by `ops`, parked while the store reads for it, and executed again; a write becomes one
+//! transaction (data, metadata, log entry, info), and is answered when that is durable. This crate never does I/O,
+//! reads a clock or knows connections; how many copies there are is its [`Backend`]'s business alone.
+
+mod backend;
+mod cache;
+mod client;
+mod config;
+mod event;
+mod finish;
+mod hash_range;
 mod history;
 mod info;
+mod interval;
+mod list;
+mod load;
 mod log;
 mod log_entry;
+mod objects;
 mod past_intervals;
+mod pg;
+mod remove;
+mod request;
+mod run;
 mod stat;
+
+pub use backend::{Backend, LocalBackend, Submission};
+pub use config::PgConfig;
+pub use event::{ClientOp, MapView, Notice, PgEffect, PgEvent, PgFailure, PoolView};
 pub use history::PgHistory;
 pub use info::{FastInfo, HitSetHistory, HitSetInfo, InfoAttr, PgInfo};
 pub use log::{Found, LogLimits, PgLog};
 pub use log_entry::{EntryKind, LogDup, LogEntry, RollbackRecord};
 pub use past_intervals::{CompactIntervals, PastInterval, PastIntervals, PgShard};
+pub use pg::Pg;
 pub use stat::{PgStat, PgState, ShardWire};

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use ops::ObjectState;
+use ops::{ObjectState, OpClass};
 use types::{Errno, HObject};
 
 use crate::request::Request;
@@ -51,12 +51,10 @@ impl Object {
         self.queue.is_empty() && self.readers == 0 && !self.writing && self.uncommitted == 0 && !reading
     }
 
-    /// Whether a request may run now that reads only, or that may write.
-    pub fn admits(&self, write_ordered: bool) -> bool {
-        match write_ordered {
-            true => !self.writing && self.readers == 0,
-            false => !self.writing && self.uncommitted == 0,
-        }
+    /// Whether a request of this class may run now. A read, however ordered, waits for what is not durable.
+    pub fn admits(&self, class: OpClass) -> bool {
+        let alone = !self.writing && (self.readers == 0 || !class.write_ordered);
+        alone && (class.writes || self.uncommitted == 0)
     }
 }
 
@@ -98,6 +96,11 @@ impl Objects {
     }
 
     /// A context.
+    pub fn get(&self, slot: Slot) -> Option<&Object> {
+        self.slots.get(slot.0)?.as_ref()
+    }
+
+    /// A context, to change.
     pub fn get_mut(&mut self, slot: Slot) -> Option<&mut Object> {
         self.slots.get_mut(slot.0)?.as_mut()
     }

@@ -1,0 +1,134 @@
+//! A client's request until it stands in its object's queue: the checks of Ceph's do_op, in its order.
+
+use messages::OpCode;
+use messages::osd_op::OsdFlags;
+use messages::OsdOpReply;
+use ops::{OpClass, classify};
+use types::{Errno, SnapId};
+
+use crate::hash_range;
+use crate::pg::Phase;
+use crate::request::Request;
+use crate::{ClientOp, Pg, PgEffect};
+
+/// EMSGSIZE: more data than a request may carry.
+const EMSGSIZE: Errno = Errno(90);
+
+impl Pg {
+    pub(crate) fn on_client_op(&mut self, client: ClientOp, out: &mut Vec<PgEffect>) {
+        let waits = match (&self.phase, &self.map) {
+            (Phase::Failed | Phase::Removing, _) => return Self::dropped("the PG is gone", out),
+            (Phase::Loading(_), _) | (_, None) => true,
+            (Phase::Inactive, Some(map)) => {
+                if map.acting_primary != self.whoami {
+                    return Self::dropped("this OSD is not the primary", out);
+                }
+                true
+            }
+            (Phase::Active, _) => false,
+        };
+        if !waits {
+            return self.begin(client, out);
+        }
+        match self.waiting.len() < self.config.waiting_requests_max {
+            true => self.waiting.push_back(client),
+            false => Self::dropped("too many requests wait for the PG", out),
+        }
+    }
+
+    fn begin(&mut self, client: ClientOp, out: &mut Vec<PgEffect>) {
+        if let Some(reason) = self.why_drop(&client) {
+            return Self::dropped(reason, out);
+        }
+        let class = match self.admit(&client) {
+            Ok(class) => class,
+            Err(errno) => return self.refuse(&client, errno, out),
+        };
+        if class.write_ordered && self.sent_before_full(&client) {
+            return Self::dropped("sent before the pool became full", out);
+        }
+        if self.map.as_ref().is_some_and(|m| m.pool.eio) {
+            return match client.op.has_flag(OsdFlags::SUPPORTSPOOLEIO) {
+                true => Self::dropped("the pool fails its requests", out),
+                false => self.refuse(&client, Errno::EIO, out),
+            };
+        }
+        let request = Request::new(client, class);
+        if class.is_pg {
+            return self.start_list(request, out);
+        }
+        let slot = self.objects.slot(&request.head());
+        if let Some(object) = self.objects.get_mut(slot) {
+            object.queue.push_back(request);
+        }
+        self.pump(slot, out);
+        self.objects.evict(self.config.object_contexts_idle_max);
+    }
+
+    /// Why the client will send the request again, and to whom it belongs.
+    fn why_drop(&self, client: &ClientOp) -> Option<&'static str> {
+        let (map, op, history) = (self.map.as_ref()?, &client.op, &self.info.history);
+        debug_assert!(op.epoch <= map.epoch, "the OSD waits for maps");
+        if op.epoch > map.epoch {
+            return Some("its epoch is newer than the PG's");
+        }
+        if op.epoch < history.same_primary_since || op.epoch < history.last_epoch_split {
+            return Some("it is of an older interval");
+        }
+        if op.epoch < map.pool.last_force_op_resend {
+            return Some("the pool wants requests sent again");
+        }
+        let is_pg = op.ops.iter().any(|o| o.code.is_pg());
+        if op.pgid.pg.pool != self.id.pg.pool
+            || (!is_pg && !hash_range::contains(self.id.pg, map.pool.pg_num, op.hash))
+        {
+            return Some("the object is not of this PG");
+        }
+        None
+    }
+
+    fn sent_before_full(&self, client: &ClientOp) -> bool {
+        let tries = client.op.flags & (OsdFlags::FULL_TRY | OsdFlags::FULL_FORCE) != 0;
+        let full_since = self.info.history.last_epoch_marked_full;
+        !tries && client.op.epoch < full_since
+    }
+
+    fn admit(&self, client: &ClientOp) -> Result<OpClass, Errno> {
+        let (op, config) = (&client.op, &self.config);
+        if op.has_flag(OsdFlags::PARALLELEXEC) {
+            return Err(Errno::EINVAL);
+        }
+        let class = classify(&op.ops, op.flags)?;
+        if !client.permitted {
+            return Err(Errno::EPERM);
+        }
+        if class.is_pg {
+            return Ok(class);
+        }
+        let (name, key, nspace) = (op.oid.len(), op.locator.key.len(), op.locator.nspace.len());
+        if name.max(key) > config.object_name_len_max || nspace > config.namespace_len_max {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        if name == 0 {
+            return Err(Errno::EINVAL);
+        }
+        if class.writes {
+            if op.snapid != SnapId::HEAD {
+                return Err(Errno::EINVAL);
+            }
+            if op.ops.iter().map(|o| o.indata.len()).sum::<usize>() > config.write_bytes_max {
+                return Err(EMSGSIZE);
+            }
+        }
+        let of_dir = op.snapid == SnapId::DIR;
+        match op.ops.iter().all(|o| (o.code == OpCode::LIST_SNAPS) == of_dir) {
+            true => Ok(class),
+            false => Err(Errno::EINVAL),
+        }
+    }
+
+    fn refuse(&self, client: &ClientOp, errno: Errno, out: &mut Vec<PgEffect>) {
+        let reply = Box::new(OsdOpReply::error(&client.op, errno.code(), self.epoch()));
+        out.push(PgEffect::Reply { session: client.session, reply });
+    }
+}

@@ -1,0 +1,168 @@
+//! Maps: when an interval ends, and what the PG is in the new one.
+
+use ops::FullKind;
+use store::Transaction;
+use types::{Epoch, OsdId};
+
+use crate::pg::Phase;
+use crate::{MapView, Notice, PastInterval, Pg, PgEffect, PgState, PgStat};
+
+impl Pg {
+    pub(crate) fn on_advance_map(&mut self, map: MapView, out: &mut Vec<PgEffect>) {
+        let Some(map) = self.defer_map(map) else { return };
+        if matches!(self.phase, Phase::Removing) || self.map.as_ref().is_some_and(|m| map.epoch <= m.epoch) {
+            return;
+        }
+        let first = self.map.is_none();
+        let became_full = map.pool.full.is_some() && self.full().is_none();
+        if became_full && !first {
+            self.info.history.last_epoch_marked_full = map.epoch;
+            self.info_dirty = true;
+        }
+        let (new_interval, primary_changed) = self.compare(&map);
+        if new_interval {
+            self.begin_interval(&map, primary_changed);
+        }
+        self.map = Some(map);
+        if new_interval || first {
+            self.decide_role(out);
+        }
+    }
+
+    pub(crate) fn full(&self) -> Option<FullKind> {
+        self.map.as_ref().and_then(|m| m.pool.full)
+    }
+
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.map.as_ref().map_or(Epoch(0), |m| m.epoch)
+    }
+
+    /// Whether `map` begins a new interval, and whether the acting primary is another. What a restart remembers of the
+    /// map before is in the statistics.
+    fn compare(&self, map: &MapView) -> (bool, bool) {
+        let stats = &self.info.stats;
+        let primary_changed = map.acting_primary != stats.acting_primary;
+        let sets_changed =
+            map.acting != stats.acting || map.up != stats.up || map.up_primary != stats.up_primary;
+        let pool_changed = self.map.as_ref().is_some_and(|old| {
+            let (old, new) = (&old.pool, &map.pool);
+            (old.size, old.min_size, old.pg_num) != (new.size, new.min_size, new.pg_num)
+        });
+        (primary_changed || sets_changed || pool_changed, primary_changed)
+    }
+
+    fn begin_interval(&mut self, map: &MapView, primary_changed: bool) {
+        let stats = &self.info.stats;
+        let acting = stats.acting.iter().filter(|&&osd| osd != OsdId::NONE && osd.0 >= 0);
+        let ended = PastInterval {
+            first: self.info.history.same_interval_since,
+            last: Epoch(map.epoch.0.saturating_sub(1)),
+            acting: acting.map(|&osd| (osd, self.id.shard)).collect(),
+        };
+        let min_size = self.map.as_ref().map_or(1, |m| m.pool.min_size) as usize;
+        let went_rw = ended.acting.len() >= min_size.max(1) && stats.acting_primary.0 >= 0;
+        let up_changed = stats.up != map.up;
+        self.past.add(ended, went_rw);
+        let history = &mut self.info.history;
+        history.same_interval_since = map.epoch;
+        if up_changed {
+            history.same_up_since = map.epoch;
+        }
+        if primary_changed {
+            history.same_primary_since = map.epoch;
+        }
+        self.note_mapping(map);
+        if primary_changed || map.acting != [self.whoami] {
+            // Clients send again what they sent to an earlier primary.
+            self.drop_requests();
+            self.phase = Phase::Inactive;
+        }
+    }
+
+    pub(crate) fn note_mapping(&mut self, map: &MapView) {
+        let stats = &mut self.info.stats;
+        stats.up.clone_from(&map.up);
+        stats.up_primary = map.up_primary;
+        stats.acting.clone_from(&map.acting);
+        stats.acting_primary = map.acting_primary;
+        stats.mapping_epoch = map.epoch;
+        stats.reported_epoch = map.epoch;
+        self.info_dirty = true;
+    }
+
+    /// Becomes active if this OSD acts alone; makes the interval durable either way.
+    pub(crate) fn decide_role(&mut self, out: &mut Vec<PgEffect>) {
+        let Some(map) = &self.map else { return };
+        let (primary, alone) = (map.acting_primary == self.whoami, map.acting == [self.whoami]);
+        let epoch = map.epoch;
+        if primary && alone {
+            let since = self.info.history.same_interval_since;
+            let history = &mut self.info.history;
+            history.last_epoch_started = epoch;
+            history.last_interval_started = since;
+            history.last_epoch_clean = epoch;
+            history.last_interval_clean = since;
+            self.info.last_epoch_started = epoch;
+            self.info.last_interval_started = since;
+            self.info.stats.last_epoch_clean = epoch;
+            self.past.clear();
+            if !self.is_active() {
+                self.info.stats.last_became_active = self.now;
+                self.info.stats.last_became_peered = self.now;
+                self.info.stats.last_change = self.now;
+            }
+            self.phase = Phase::Active;
+        } else {
+            self.phase = Phase::Inactive;
+            self.waiting.retain(|_| primary);
+            if primary {
+                out.push(PgEffect::Notice(Notice::NotServed { reason: "more than one OSD acts" }));
+            }
+        }
+        self.info_dirty = true;
+        let mut txn = Transaction::new();
+        self.write_info(&mut txn);
+        self.submit(self.info.last_update, txn, None, None, out);
+        if self.is_active() {
+            for op in std::mem::take(&mut self.waiting) {
+                self.on_client_op(op, out);
+            }
+        }
+    }
+
+    /// The PG's statistics as they are reported at `self`'s time, with the state that clients see.
+    pub fn stats(&self) -> PgStat {
+        let mut stats = self.info.stats.clone();
+        let now = self.now;
+        let clean = self.is_active();
+        stats.set_state(if clean { PgState::ACTIVE | PgState::CLEAN } else { PgState::UNKNOWN });
+        stats.version = self.info.last_update;
+        stats.reported_epoch = self.epoch();
+        stats.last_fresh = now;
+        stats.last_unstale = now;
+        stats.log_start = self.info.log_tail;
+        stats.ondisk_log_start = self.info.log_tail;
+        stats.last_scrub = self.info.history.last_scrub;
+        stats.last_scrub_stamp = self.info.history.last_scrub_stamp;
+        stats.last_deep_scrub = self.info.history.last_deep_scrub;
+        stats.last_deep_scrub_stamp = self.info.history.last_deep_scrub_stamp;
+        stats.last_clean_scrub_stamp = self.info.history.last_clean_scrub_stamp;
+        stats.last_epoch_clean = self.info.history.last_epoch_clean;
+        stats.avail_no_missing.clear();
+        stats.stats.sum.num_object_copies = stats.stats.sum.num_objects * stats.acting.len() as i64;
+        if clean {
+            stats.last_active = now;
+            stats.last_clean = now;
+            stats.last_peered = now;
+            stats.last_undegraded = now;
+            stats.last_fullsized = now;
+        }
+        stats
+    }
+
+    /// [`Pg::stats`] for a report: each has a higher `reported_seq`.
+    pub fn report(&mut self) -> PgStat {
+        self.info.stats.reported_seq += 1;
+        self.stats()
+    }
+}

@@ -1,0 +1,121 @@
+//! Operations on the PG itself: listings of its objects.
+
+use encoding::Encode;
+use messages::osd_op::{ListCursor, ListEntry, PgLsResponse, PgNlsResponse};
+use messages::{Op, OpArgs, OpCode};
+use ops::OpReturn;
+use store::{ObjectPage, ReadOutcome, ReadRequest, StoreError};
+use types::{Errno, GHObject, HObject, Name, SnapId};
+
+use crate::hash_range;
+use crate::pg::ReadFor;
+use crate::request::Request;
+use crate::{Notice, Pg, PgEffect};
+
+/// The namespace that asks for those of all (LIBRADOS_ALL_NSPACES).
+const ALL_NAMESPACES: &[u8] = b"\x01";
+/// The namespace of hit sets, which no listing shows (osd_hit_set_namespace).
+const HIT_SET_NAMESPACE: &[u8] = b".ceph-internal";
+
+impl Pg {
+    pub(crate) fn start_list(&mut self, request: Request, out: &mut Vec<PgEffect>) {
+        match self.list_request(&request) {
+            Ok(read) => self.read(read, ReadFor::List(Box::new(request)), out),
+            Err(errno) => {
+                let code = request.op.ops.first().map_or(0, |op| op.code.0);
+                if errno == Errno::EOPNOTSUPP && self.said_unsupported.insert(code) {
+                    out.push(PgEffect::Notice(Notice::UnsupportedOp { code }));
+                }
+                let mut returns = vec![OpReturn::default(); request.op.ops.len()];
+                if let Some(first) = returns.first_mut() {
+                    first.rval = errno.code();
+                }
+                let reply = self.reply(&request, errno.code(), returns);
+                out.push(PgEffect::Reply { session: request.session, reply });
+            }
+        }
+    }
+
+    /// The read that answers a request of exactly one listing.
+    fn list_request(&self, request: &Request) -> Result<ReadRequest, Errno> {
+        let [op] = &request.op.ops[..] else { return Err(Errno::EOPNOTSUPP) };
+        if !matches!(op.code, OpCode::PGLS | OpCode::PGNLS) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        if request.op.snapid != SnapId::HEAD {
+            return Err(Errno::EINVAL);
+        }
+        let cursor = ListCursor::decode(op).map_err(|_| Errno::EINVAL)?.cursor;
+        let pg_num = self.map.as_ref().map_or(1, |m| m.pool.pg_num);
+        let (start, end) = (hash_range::start(self.id.pg), hash_range::end(self.id.pg, pg_num));
+        let (before, after) = (cursor < start && !cursor.is_min(), cursor >= end && !cursor.is_max());
+        if op.code == OpCode::PGNLS && (before || after) {
+            return Err(Errno::EINVAL);
+        }
+        // Temporary objects and the PG's own stand before all others and are skipped by starting after them.
+        let from = if cursor.is_max() { GHObject::max() } else { GHObject::from(cursor.max(start)) };
+        Ok(ReadRequest::List {
+            collection: self.collection,
+            start: GHObject { shard: self.id.shard, ..from },
+            end: GHObject::max(),
+            objects_max: self.list_entries(op),
+        })
+    }
+
+    fn list_entries(&self, op: &Op) -> usize {
+        let OpArgs::Pgls { count, .. } = op.args else { return 1 };
+        usize::try_from(count).unwrap_or(usize::MAX).clamp(1, self.config.list_entries_max)
+    }
+
+    pub(crate) fn on_list_read(
+        &mut self,
+        request: Request,
+        result: Result<ReadOutcome, StoreError>,
+        out: &mut Vec<PgEffect>,
+    ) {
+        let (result, data) = match result {
+            Ok(ReadOutcome::Objects(page)) => self.listing(&request, page),
+            Ok(_) => (Errno::EIO.code(), Vec::new()),
+            Err(error) => (error.errno().code(), Vec::new()),
+        };
+        let returns = vec![OpReturn { rval: result, data: data.into() }];
+        let reply = self.reply(&request, result, returns);
+        // The list may show, or miss, what a change that is not durable yet made: until it is, nobody learns of it.
+        let seen = self.in_flight.back().map_or(self.durable, |f| f.version);
+        match seen <= self.durable {
+            true => out.push(PgEffect::Reply { session: request.session, reply }),
+            false => self.delayed.push_back((seen, request.session, reply)),
+        }
+    }
+
+    /// 1 at the PG's end, 0 before it, and the answer.
+    fn listing(&self, request: &Request, page: ObjectPage) -> (i32, Vec<u8>) {
+        let wanted = &request.op.locator.nspace;
+        let new_style = request.op.ops.first().is_some_and(|op| op.code == OpCode::PGNLS);
+        let shown = |o: &HObject| {
+            let namespace = match new_style {
+                true => wanted.as_bytes() == ALL_NAMESPACES || o.nspace == *wanted,
+                false => o.nspace == *wanted,
+            };
+            o.pool == self.id.pg.pool && o.is_head() && namespace && o.nspace.as_bytes() != HIT_SET_NAMESPACE
+        };
+        let objects = page.objects.into_iter();
+        let objects = objects.filter(|o| !o.is_pgmeta() && o.generation == GHObject::NO_GEN && shown(&o.hobj));
+        let at_end = page.next == GHObject::max();
+        let entry = |o: GHObject| (o.hobj.nspace, o.hobj.name, o.hobj.key);
+        let pg_num = self.map.as_ref().map_or(1, |m| m.pool.pg_num);
+        let handle = match (at_end, new_style) {
+            (false, _) => page.next.hobj,
+            (true, true) => hash_range::end(self.id.pg, pg_num),
+            (true, false) => HObject::max(),
+        };
+        let data = if new_style {
+            let entries = objects.map(entry).map(|(nspace, name, key)| ListEntry { nspace, name, key }).collect();
+            PgNlsResponse { handle, entries }.to_bytes(0)
+        } else {
+            let entries: Vec<(Name, Name)> = objects.map(entry).map(|(_, name, key)| (name, key)).collect();
+            PgLsResponse { handle, entries }.to_bytes(0)
+        };
+        (i32::from(at_end), data)
+    }
+}

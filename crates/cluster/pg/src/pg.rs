@@ -1,0 +1,265 @@
+//! The PG: its state and the way of events into it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use auth::SessionId;
+use messages::OsdOpReply;
+use store::{CollectionId, ReadOutcome, ReadRequest, StoreError, Token, Transaction};
+use types::{EVersion, GHObject, OsdId, SpgId, UTime};
+
+use crate::backend::{Backend, LocalBackend, Submission};
+use crate::cache::ReadCache;
+use crate::load::Loading;
+use crate::objects::{Objects, Slot};
+use crate::request::Request;
+use crate::{ClientOp, MapView, Notice, PastIntervals, PgConfig, PgEffect, PgEvent, PgFailure, PgInfo, PgLog};
+
+/// Where the PG stands in its life.
+#[derive(Debug)]
+pub(crate) enum Phase {
+    /// Its records are being read.
+    Loading(Box<Loading>),
+    /// It serves nothing: another acts, or the acting set can't be served.
+    Inactive,
+    /// It serves requests.
+    Active,
+    /// What it stored is being removed.
+    Removing,
+    /// It can't go on.
+    Failed,
+}
+
+/// A request that waits for reads.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    pub slot: Slot,
+    pub request: Request,
+    pub cache: ReadCache,
+    /// Reads that are not done.
+    pub missing: usize,
+}
+
+/// What a read is for.
+#[derive(Debug)]
+pub(crate) enum ReadFor {
+    Load,
+    Object(Slot),
+    Step { park: u64, index: usize },
+    List(Box<Request>),
+    Remove,
+}
+
+/// A change that is not durable yet.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    pub token: Token,
+    pub version: EVersion,
+    /// The object it is of, if of one.
+    pub slot: Option<Slot>,
+    pub reply: Option<(SessionId, Box<OsdOpReply>)>,
+    /// Replies to resends that came in the meantime.
+    pub more_replies: Vec<(SessionId, Box<OsdOpReply>)>,
+}
+
+/// A placement group on this OSD.
+///
+/// Invariants: `info.last_update == log.head()`; `durable` never passes it; what `in_flight` holds is in the order of
+/// tokens and of versions; every queued transaction leaves the stored info equal to `info` as it was then.
+#[derive(Debug)]
+pub struct Pg {
+    pub(crate) id: SpgId,
+    pub(crate) collection: CollectionId,
+    pub(crate) meta: GHObject,
+    pub(crate) whoami: OsdId,
+    pub(crate) config: Arc<PgConfig>,
+    pub(crate) map: Option<MapView>,
+    pub(crate) phase: Phase,
+    pub(crate) info: PgInfo,
+    /// Whether the stored info must be written whole the next time.
+    pub(crate) info_dirty: bool,
+    pub(crate) past: PastIntervals,
+    pub(crate) log: PgLog,
+    /// Every change up to here is durable.
+    pub(crate) durable: EVersion,
+    pub(crate) objects: Objects,
+    pub(crate) parked: BTreeMap<u64, Parked>,
+    pub(crate) reads: BTreeMap<Token, ReadFor>,
+    pub(crate) in_flight: VecDeque<InFlight>,
+    /// Requests that came while nothing was served.
+    pub(crate) waiting: VecDeque<ClientOp>,
+    /// Replies (of listings, and to resends) that are sent when the change named is durable.
+    pub(crate) delayed: VecDeque<(EVersion, SessionId, Box<OsdOpReply>)>,
+    pub(crate) backend: Box<dyn Backend>,
+    pub(crate) said_unsupported: BTreeSet<u16>,
+    pub(crate) now: UTime,
+    next_token: u64,
+    next_park: u64,
+}
+
+impl Pg {
+    pub(crate) fn empty(id: SpgId, whoami: OsdId, config: Arc<PgConfig>, phase: Phase) -> Self {
+        Self {
+            id,
+            collection: id.into(),
+            meta: GHObject::pgmeta(id.pg.pool, id.pg.seed, id.shard),
+            whoami,
+            config,
+            map: None,
+            phase,
+            info: PgInfo::new(id),
+            info_dirty: true,
+            past: PastIntervals::default(),
+            log: PgLog::default(),
+            durable: EVersion::default(),
+            objects: Objects::default(),
+            parked: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            in_flight: VecDeque::new(),
+            waiting: VecDeque::new(),
+            delayed: VecDeque::new(),
+            backend: Box::new(LocalBackend),
+            said_unsupported: BTreeSet::new(),
+            now: UTime::default(),
+            next_token: 1,
+            next_park: 1,
+        }
+    }
+
+    /// Which PG this is.
+    pub fn id(&self) -> SpgId {
+        self.id
+    }
+
+    /// What it knows of itself.
+    pub fn info(&self) -> &PgInfo {
+        &self.info
+    }
+
+    /// Its log.
+    pub fn log(&self) -> &PgLog {
+        &self.log
+    }
+
+    /// Whether it serves requests.
+    pub fn is_active(&self) -> bool {
+        matches!(self.phase, Phase::Active)
+    }
+
+    /// Object contexts held, requests parked and waiting: for limits and `dump`s.
+    pub fn load_counts(&self) -> (usize, usize, usize) {
+        (self.objects.len(), self.parked.len(), self.waiting.len())
+    }
+
+    /// Takes an event at time `now` and appends what is to be done to `out`, in order.
+    pub fn handle(&mut self, now: UTime, event: PgEvent, out: &mut Vec<PgEffect>) {
+        self.now = now;
+        match (event, &self.phase) {
+            (_, Phase::Failed) => {}
+            (PgEvent::ClientOp(op), _) => self.on_client_op(*op, out),
+            (PgEvent::AdvanceMap(map), _) => self.on_advance_map(*map, out),
+            (PgEvent::ReadDone { token, result }, _) => self.on_read_done(token, result, out),
+            (PgEvent::Committed { token }, _) => self.on_local_commit(token, out),
+            (PgEvent::Refused { error, .. }, _) => self.fail(PgFailure::Refused(error), out),
+            (PgEvent::SessionReset { session }, _) => self.on_session_reset(session),
+            (PgEvent::Remove, _) => self.on_remove(out),
+            (PgEvent::PeerMessage { .. } | PgEvent::Timer | PgEvent::ScrubStep, _) => {}
+        }
+    }
+
+    pub(crate) fn token(&mut self) -> Token {
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        token
+    }
+
+    pub(crate) fn park_id(&mut self) -> u64 {
+        self.next_park += 1;
+        self.next_park
+    }
+
+    pub(crate) fn read(&mut self, request: ReadRequest, purpose: ReadFor, out: &mut Vec<PgEffect>) {
+        let token = self.token();
+        self.reads.insert(token, purpose);
+        out.push(PgEffect::Read { token, request });
+    }
+
+    pub(crate) fn submit(
+        &mut self,
+        version: EVersion,
+        txn: Transaction,
+        slot: Option<Slot>,
+        reply: Option<(SessionId, Box<OsdOpReply>)>,
+        out: &mut Vec<PgEffect>,
+    ) {
+        let token = self.token();
+        self.in_flight.push_back(InFlight { token, version, slot, reply, more_replies: Vec::new() });
+        self.backend.submit(Submission { token, version, txn }, out);
+    }
+
+    fn on_read_done(
+        &mut self,
+        token: Token,
+        result: Result<ReadOutcome, StoreError>,
+        out: &mut Vec<PgEffect>,
+    ) {
+        // Reads of an interval that has ended are no longer known.
+        match self.reads.remove(&token) {
+            None => {}
+            Some(ReadFor::Load) => self.on_load_read(result, out),
+            Some(ReadFor::Object(slot)) => self.on_object_read(slot, result, out),
+            Some(ReadFor::Step { park, index }) => self.on_step_read(park, index, result, out),
+            Some(ReadFor::List(request)) => self.on_list_read(*request, result, out),
+            Some(ReadFor::Remove) => self.on_remove_read(result, out),
+        }
+    }
+
+    fn on_local_commit(&mut self, token: Token, out: &mut Vec<PgEffect>) {
+        let Some(token) = self.backend.on_local_commit(token) else { return };
+        let Ok(at) = self.in_flight.binary_search_by_key(&token, |f| f.token) else { return };
+        let Some(done) = self.in_flight.remove(at) else { return };
+        self.durable = self.durable.max(done.version);
+        for (session, reply) in done.reply.into_iter().chain(done.more_replies) {
+            out.push(PgEffect::Reply { session, reply });
+        }
+        if let Some(object) = done.slot.and_then(|slot| self.objects.get_mut(slot)) {
+            object.uncommitted = object.uncommitted.saturating_sub(1);
+        }
+        if let Some(slot) = done.slot {
+            self.pump(slot, out);
+        }
+        self.release_delayed(out);
+        if matches!(self.phase, Phase::Removing) {
+            self.continue_removal(out);
+        }
+    }
+
+    fn on_session_reset(&mut self, session: SessionId) {
+        self.waiting.retain(|op| op.session != session);
+        self.objects.iter_mut().for_each(|o| o.queue.retain(|r| r.session != session));
+        // What has begun goes on; its reply finds nobody. A resend is then answered from the log.
+    }
+
+    pub(crate) fn fail(&mut self, failure: PgFailure, out: &mut Vec<PgEffect>) {
+        self.phase = Phase::Failed;
+        self.drop_requests();
+        out.push(PgEffect::Failed(failure));
+    }
+
+    /// Forgets every request, begun or not, and every reply that is due.
+    pub(crate) fn drop_requests(&mut self) {
+        self.waiting.clear();
+        self.parked.clear();
+        self.reads.clear();
+        self.delayed.clear();
+        for change in &mut self.in_flight {
+            change.reply = None;
+            change.more_replies.clear();
+        }
+        self.objects.reset();
+    }
+
+    pub(crate) fn dropped(reason: &'static str, out: &mut Vec<PgEffect>) {
+        out.push(PgEffect::Notice(Notice::Dropped { reason }));
+    }
+}

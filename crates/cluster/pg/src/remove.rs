@@ -1,0 +1,76 @@
+//! A PG's end: its pool is gone, and everything stored goes too, in transactions of bounded size.
+
+use std::sync::Arc;
+
+use store::{ReadOutcome, ReadRequest, StoreError, Transaction};
+use types::{GHObject, OsdId, SpgId};
+
+use crate::pg::{Phase, ReadFor};
+use crate::{Pg, PgConfig, PgEffect, PgFailure};
+
+/// Objects removed in one transaction.
+const OBJECTS_AT_ONCE: usize = 256;
+
+impl Pg {
+    /// A PG that the store still has of a pool that is gone: only to be removed. Begins at once.
+    pub fn remove_leftover(
+        id: SpgId,
+        whoami: OsdId,
+        config: Arc<PgConfig>,
+        out: &mut Vec<PgEffect>,
+    ) -> Self {
+        let mut pg = Self::empty(id, whoami, config, Phase::Removing);
+        pg.continue_removal(out);
+        pg
+    }
+
+    pub(crate) fn on_remove(&mut self, out: &mut Vec<PgEffect>) {
+        if matches!(self.phase, Phase::Removing) {
+            return;
+        }
+        self.phase = Phase::Removing;
+        self.drop_requests();
+        self.continue_removal(out);
+    }
+
+    /// The next step, when nothing is under way.
+    pub(crate) fn continue_removal(&mut self, out: &mut Vec<PgEffect>) {
+        if !self.in_flight.is_empty() || !self.reads.is_empty() {
+            return;
+        }
+        let request = ReadRequest::List {
+            collection: self.collection,
+            start: GHObject::min(),
+            end: GHObject::max(),
+            objects_max: OBJECTS_AT_ONCE,
+        };
+        self.read(request, ReadFor::Remove, out);
+    }
+
+    pub(crate) fn on_remove_read(
+        &mut self,
+        result: Result<ReadOutcome, StoreError>,
+        out: &mut Vec<PgEffect>,
+    ) {
+        let page = match result {
+            Ok(ReadOutcome::Objects(page)) => page,
+            Err(StoreError::NoSuchCollection(_)) => return out.push(PgEffect::Removed),
+            Ok(_) => return self.fail(PgFailure::Load("the store answered another question".into()), out),
+            Err(error) => return self.fail(PgFailure::Load(error.to_string()), out),
+        };
+        let mut txn = Transaction::new();
+        let mut others = false;
+        for object in page.objects {
+            // The PG's records go last: what is half removed must still be known as a PG.
+            if object != self.meta {
+                others = true;
+                txn.remove(self.collection, object);
+            }
+        }
+        if !others {
+            txn.remove(self.collection, self.meta.clone());
+            txn.push(store::TxOp::RemoveCollection { collection: self.collection });
+        }
+        self.submit(self.info.last_update, txn, None, None, out);
+    }
+}

@@ -1,0 +1,41 @@
+//! A client's request on its way through the PG.
+
+use auth::SessionId;
+use messages::OsdOp;
+use messages::osd_op::OsdFlags;
+use ops::OpClass;
+use types::{HObject, ReqId, SnapContext, SnapId};
+
+use crate::ClientOp;
+
+/// A request that passed the first checks.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub session: SessionId,
+    pub reqid: ReqId,
+    pub class: OpClass,
+    /// The client's snap context, taken out of the message.
+    pub snapc: SnapContext,
+    pub op: OsdOp,
+}
+
+impl Request {
+    pub fn new(client: ClientOp, class: OpClass) -> Self {
+        let ClientOp { session, source, mut op, .. } = client;
+        let snapc = SnapContext { seq: op.snap_seq, snaps: std::mem::take(&mut op.snaps) };
+        Self { session, reqid: op.request_id(source), class, snapc, op }
+    }
+
+    /// The object's head.
+    pub fn head(&self) -> HObject {
+        HObject { snap: SnapId::HEAD, ..self.op.hobject() }
+    }
+
+    pub fn returns_vector(&self) -> bool {
+        self.op.has_flag(OsdFlags::RETURNVEC)
+    }
+
+    pub fn skips_locks(&self) -> bool {
+        self.op.has_flag(OsdFlags::SKIPRWLOCKS)
+    }
+}
