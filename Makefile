@@ -1,0 +1,62 @@
+# One command for everything one does often; the gate (.ci/run) calls `make test`.
+.PHONY: help run test test-peers lint unit live build bench fuzz soak docs measure install clean root
+
+CARGO ?= cargo
+export CARGO_TERM_COLOR ?= auto
+LOLIGO = $(shell $(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/loligo
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+root:
+	@[ "$$(id -u)" = 0 ] || { echo "This needs root (packages, network namespaces): run it with sudo." >&2; exit 1; }
+
+run: root ## start a cluster in a temporary place and run the articles' grid in short form on it
+	@bash tests/peers/install-debian.sh clients
+	@echo "== building (release)"; $(CARGO) build --release -q -p loligo
+	@python3 tests/grid.py --loligo "$(LOLIGO)"
+
+test: root ## install what the tests need and run all of them
+	@bash tests/peers/install-debian.sh
+	@bash tests/peers/peer-root.sh 18.2
+	@$(MAKE) --no-print-directory lint unit live
+
+test-peers: root ## the live tests with the clients of 20.2 too ('not run' where they can't be had)
+	@bash tests/peers/install-debian.sh
+	@bash tests/peers/peer-root.sh 18.2
+	@$(MAKE) --no-print-directory build
+	@bash tests/peers/peer-root.sh 20.2 && python3 tests/live/run.py --loligo "$(LOLIGO)" --peers 16.2,18.2,20.2 \
+	  || { [ -e "$${LOLIGO_PEERS:-/var/cache/loligo/peers}/20.2/.loligo-peer-complete" ] && exit 1; echo "20.2: not run (no root of that release to be had)"; }
+
+lint: ## formatting, clippy, the pure layers' rules, xtask tidy
+	@echo "== lint"; $(CARGO) fmt --all --check
+	@$(CARGO) clippy -q --workspace --all-targets -- -D warnings
+	@CLIPPY_CONF_DIR=$(CURDIR)/lint/pure $(CARGO) clippy -q --lib $$($(CARGO) run -q -p xtask -- pure-crates) -- -D warnings
+	@$(CARGO) run -q -p xtask -- tidy
+
+unit: ## every test that needs no peer
+	@echo "== unit tests"; $(CARGO) test -q --workspace
+
+build: ## the release build
+	@echo "== building (release)"; $(CARGO) build --release -q -p loligo
+
+live: root build ## unmodified Ceph clients against a live cluster
+	@echo "== live tests"; python3 tests/live/run.py --loligo "$(LOLIGO)" --peers 16.2,18.2
+
+bench: build ## CPU per operation of the MemStore beside Ceph's, in one run
+	@python3 tests/measure.py --loligo "$(LOLIGO)" cpu
+
+measure: root build ## start time, idle memory and CPU per operation, ours and Ceph's
+	@python3 tests/measure.py --loligo "$(LOLIGO)" all
+
+fuzz: ## every decoder's fuzz target for a minute each (needs cargo-fuzz)
+	@cd fuzz && for t in $$($(CARGO) fuzz list); do $(CARGO) fuzz run -s none $$t -- -max_total_time=60 || exit 1; done
+
+soak: root build ## the long forms: 50 rounds of kill -9, 10,000 appends through a cutting proxy, every left-out flush
+	@python3 tests/live/run.py --loligo "$(LOLIGO)" --soak
+
+docs: ## the crates' documentation
+	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+clean: ## remove what was built
+	@$(CARGO) clean

@@ -1,0 +1,68 @@
+//! Layers: a crate depends on its own layer or those above it in the list, never below.
+
+use cargo_metadata::{DependencyKind, Metadata, Package};
+
+use crate::Finding;
+
+/// The layers from the top of the list down.
+const LAYERS: [&str; 6] = ["base", "protocol", "storage", "cluster", "shells", "programs"];
+
+/// Layers that do no I/O, read no clock and draw no random number.
+const PURE: usize = 4;
+
+/// Crates that a pure layer must not use (outside dev-dependencies and optional ones of a test feature).
+const IMPURE: [&str; 9] =
+    ["tokio", "rand", "redb", "rustix", "libc", "socket2", "crossbeam-channel", "io-uring", "tempfile"];
+
+/// Pairs in one layer that must not see each other: (who, whom).
+const STRANGERS: [(&str, &str); 7] = [
+    ("store", "pg"),
+    ("mon", "osd"),
+    ("osd", "mon"),
+    ("mon", "pg"),
+    ("pg", "osd"),
+    ("monclient", "mon"),
+    ("ops", "pg"),
+];
+
+/// The layer of a workspace crate, by its directory `crates/LAYER/NAME`.
+fn layer(package: &Package) -> Option<usize> {
+    let name = package.manifest_path.parent()?.parent()?.file_name()?;
+    LAYERS.iter().position(|l| *l == name)
+}
+
+/// Names of the crates in the pure layers.
+pub(crate) fn pure_crates(metadata: &Metadata) -> Vec<String> {
+    let pure = metadata.workspace_packages().into_iter().filter(|p| layer(p).is_some_and(|l| l < PURE));
+    pure.map(|p| p.name.to_string()).collect()
+}
+
+/// Checks every dependency edge of the workspace.
+pub(crate) fn check(metadata: &Metadata) -> Vec<Finding> {
+    let packages = metadata.workspace_packages();
+    let mut findings = Vec::new();
+    for package in &packages {
+        let Some(own) = layer(package) else {
+            findings.push(format!("{}: not under crates/LAYER/ with a layer of {LAYERS:?}", package.name));
+            continue;
+        };
+        for dep in &package.dependencies {
+            if dep.kind == DependencyKind::Development {
+                continue;
+            }
+            let (who, whom) = (package.name.as_str(), dep.name.as_str());
+            if own < PURE && !dep.optional && IMPURE.contains(&whom) {
+                findings.push(format!("{who} is in the pure layer '{}' and uses {whom}", LAYERS[own]));
+            }
+            if STRANGERS.contains(&(who, whom)) {
+                findings.push(format!("{who} must not see {whom}"));
+            }
+            let other = packages.iter().find(|p| p.name.as_str() == whom).and_then(|p| layer(p));
+            if other.is_some_and(|other| other > own) {
+                findings
+                    .push(format!("{who} ({}) depends on {whom}, which is in a layer below", LAYERS[own]));
+            }
+        }
+    }
+    findings
+}

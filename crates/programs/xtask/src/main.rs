@@ -1,0 +1,58 @@
+//! Repository rules as code: `cargo run -p xtask -- tidy` checks layers, licences, sources and texts.
+//!
+//! Never builds or runs anything of the project.
+
+mod layers;
+mod licences;
+mod texts;
+
+use std::process::ExitCode;
+
+use cargo_metadata::{Metadata, MetadataCommand};
+
+/// One broken rule, as a sentence.
+pub(crate) type Finding = String;
+
+fn tidy(metadata: &Metadata) -> Vec<Finding> {
+    let mut findings = layers::check(metadata);
+    findings.extend(licences::check(metadata));
+    findings.extend(texts::check(metadata.workspace_root.as_std_path()));
+    findings
+}
+
+fn main() -> ExitCode {
+    match std::env::args().nth(1).as_deref() {
+        Some("tidy") => {}
+        Some("pure-crates") => {
+            // For the Makefile: the crates that the pure lint list applies to.
+            let metadata = MetadataCommand::new().no_deps().exec();
+            let Ok(metadata) = metadata else { return ExitCode::FAILURE };
+            layers::pure_crates(&metadata).iter().for_each(|name| print!(" -p {name}"));
+            println!();
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            eprintln!("usage: xtask tidy | pure-crates\n  tidy: check layers, licences, sources and texts");
+            return ExitCode::from(2);
+        }
+    }
+    let metadata = match MetadataCommand::new().exec() {
+        Ok(metadata) => metadata,
+        Err(error) => {
+            eprintln!("tidy: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let findings = tidy(&metadata);
+    findings.iter().for_each(|f| eprintln!("tidy: {f}"));
+    match findings.len() {
+        0 => {
+            println!("tidy: layers, licences, sources and texts are in order");
+            ExitCode::SUCCESS
+        }
+        n => {
+            eprintln!("tidy: {n} findings");
+            ExitCode::FAILURE
+        }
+    }
+}
