@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::codec::{fields, payload};
+use encoding::{DecodeError, Decoder, Encoder};
+
+use crate::codec::{Envelope, Payload, fields};
+use crate::kind;
 
 /// Ceph's MMonSubscribe. Adds to what the session has subscribed before.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -33,4 +36,37 @@ impl Subscription {
 }
 
 fields!(Subscription [start, flags]);
-payload!(MonSubscribe = MON_SUBSCRIBE, version 3, compat 1, [what, hostname]);
+
+impl Payload for MonSubscribe {
+    const KIND: u16 = kind::MON_SUBSCRIBE;
+    const VERSION: u16 = 3;
+    const COMPAT: u16 = 1;
+    /// Without the host name.
+    const OLDEST: u16 = 2;
+
+    fn decode(d: &mut Decoder<'_>, env: &mut Envelope) -> Result<Self, DecodeError> {
+        let what = d.get()?;
+        Ok(Self { what, hostname: if env.version >= 3 { d.get()? } else { String::new() } })
+    }
+
+    fn encode(&self, e: &mut Encoder, _env: &mut Envelope) {
+        e.put(&self.what).put(&self.hostname);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Message, RawMessage};
+
+    #[test]
+    fn version_2_is_read_too() {
+        let what = BTreeMap::from([("osdmap".to_owned(), Subscription { start: 5, flags: Subscription::ONETIME })]);
+        let message = Message::from(MonSubscribe { what, hostname: String::new() });
+        let mut raw = message.encode(0);
+        raw.header.version = 2;
+        // The empty host name was the last four bytes.
+        let front = raw.front.slice(0..raw.front.len() - 4);
+        assert_eq!(Message::decode(&RawMessage { front, ..raw }), Ok(message));
+    }
+}
