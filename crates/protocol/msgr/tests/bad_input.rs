@@ -1,4 +1,5 @@
 //! What garbage, damage and absurd announcements get: a typed reason, and no memory.
+#![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
 //! Every captured stream of stock programs, through the frame codec and back.
+#![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 
