@@ -1,0 +1,413 @@
+//! The session itself.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use encoding::Decode;
+use messages::{Message, MonGetMap, MonGetVersion, MonSubscribe, Subscription};
+use types::{EntityAddrVec, Fsid, UTime};
+
+use crate::hunt::{Hunt, HuntConfig, after};
+use crate::subscriptions::Subscriptions;
+
+/// What a session needs to know before it has a map.
+#[derive(Clone, Debug)]
+pub struct MonClientConfig {
+    /// Where monitors are, from the configuration (`mon_host`).
+    pub monitors: Vec<EntityAddrVec>,
+    /// Index of the first one to try; a random number spreads daemons over monitors.
+    pub first: usize,
+    /// The cluster; a monitor of another one is left again. `None` believes the first monitor.
+    pub fsid: Option<Fsid>,
+    /// This host's name, sent with subscriptions.
+    pub hostname: String,
+    /// When to give up on a monitor.
+    pub hunt: HuntConfig,
+    /// How often to send a keepalive (mon_client_ping_interval, Ceph's 10 s); zero sends none and expects none, for a
+    /// transport that cannot hang.
+    pub ping_interval: Duration,
+    /// Silence after which the monitor is left (mon_client_ping_timeout, Ceph's 30 s).
+    pub ping_timeout: Duration,
+}
+
+impl MonClientConfig {
+    /// Ceph's times, without keepalives.
+    pub fn new(monitors: Vec<EntityAddrVec>, fsid: Option<Fsid>) -> Self {
+        Self {
+            monitors,
+            first: 0,
+            fsid,
+            hostname: String::new(),
+            hunt: HuntConfig::default(),
+            ping_interval: Duration::ZERO,
+            ping_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A connection that was asked for: later news of it carry the same number, news of older ones are ignored.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Attempt(pub u64);
+
+/// What happens to a session.
+#[derive(Debug)]
+pub enum MonEvent {
+    /// The connection stands and is authenticated.
+    Connected(Attempt),
+    /// The connection could not be made, or ended.
+    Disconnected(Attempt, String),
+    /// The monitor sent a message.
+    Message(Attempt, Message),
+    /// A keepalive was answered.
+    KeepaliveAcked(Attempt),
+    /// Time passed; due at [`MonClient::deadline`], harmless at any other time.
+    Tick,
+}
+
+/// What the shell has to do.
+#[derive(Debug)]
+pub enum MonIo {
+    /// Connect to a monitor and authenticate.
+    Connect(Attempt, EntityAddrVec),
+    /// Close the connection, or stop making it. No more events of it are needed.
+    Disconnect(Attempt),
+    /// Send a message.
+    Send(Attempt, Message),
+    /// Send a keepalive (KEEPALIVE2).
+    Keepalive(Attempt),
+}
+
+/// The answer to [`MonClient::get_version`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Version {
+    /// The newest version that the monitor has.
+    pub newest: u64,
+    /// The oldest.
+    pub oldest: u64,
+}
+
+/// What comes of an event.
+#[derive(Debug)]
+pub enum MonEffect {
+    /// For the shell.
+    Io(MonIo),
+    /// A session stands and the monitor sent its map and the configuration: what must reach the monitor is to be sent
+    /// (again) now.
+    Ready,
+    /// The session ended; another one is being sought.
+    Lost,
+    /// A message for whoever owns this session.
+    Deliver(Message),
+    /// A version asked for by its handle.
+    Version(u64, Version),
+    /// Something that an operator should know.
+    Warning(String),
+}
+
+#[derive(Debug)]
+enum State {
+    Idle,
+    /// Waits until the next try.
+    Pausing {
+        until: UTime,
+        next: EntityAddrVec,
+    },
+    Connecting {
+        attempt: Attempt,
+        give_up_at: UTime,
+    },
+    Open {
+        attempt: Attempt,
+        has_map: bool,
+        has_config: bool,
+        ready: bool,
+        pinged: UTime,
+        heard: UTime,
+    },
+}
+
+/// Messages kept while no session stands; older ones are dropped.
+const QUEUE_MAX: usize = 64;
+
+/// A session to any monitor.
+#[derive(Debug)]
+pub struct MonClient {
+    config: MonClientConfig,
+    hunt: Hunt,
+    subscriptions: Subscriptions,
+    /// Versions asked for and not yet answered, by handle.
+    versions: BTreeMap<u64, String>,
+    handles: u64,
+    attempts: u64,
+    waiting: VecDeque<Message>,
+    monmap_epoch: u32,
+    state: State,
+}
+
+impl MonClient {
+    /// A session that is not started yet.
+    pub fn new(config: MonClientConfig) -> Self {
+        let hunt = Hunt::new(config.hunt.clone(), config.monitors.clone(), config.first);
+        Self {
+            config,
+            hunt,
+            subscriptions: Subscriptions::default(),
+            versions: BTreeMap::new(),
+            handles: 0,
+            attempts: 0,
+            waiting: VecDeque::new(),
+            monmap_epoch: 0,
+            state: State::Idle,
+        }
+    }
+
+    /// Starts hunting. Subscribes to the monitors' map and the configuration, as every daemon does.
+    pub fn start(&mut self, now: UTime, out: &mut Vec<MonEffect>) {
+        if matches!(self.state, State::Idle) {
+            self.subscriptions.want("config", 0, 0);
+            self.subscriptions.want("monmap", 0, 0);
+            self.hunt_next(now, out);
+        }
+    }
+
+    /// Ends the session for good (until [`MonClient::start`]).
+    pub fn stop(&mut self, out: &mut Vec<MonEffect>) {
+        if let State::Connecting { attempt, .. } | State::Open { attempt, .. } = self.state {
+            out.push(MonEffect::Io(MonIo::Disconnect(attempt)));
+        }
+        self.state = State::Idle;
+    }
+
+    /// Whether a session stands that has its map and configuration.
+    pub fn is_ready(&self) -> bool {
+        matches!(self.state, State::Open { ready: true, .. })
+    }
+
+    /// The epoch of the monitors' map, 0 before there is one.
+    pub fn monmap_epoch(&self) -> u32 {
+        self.monmap_epoch
+    }
+
+    /// The subscriptions, to change them; [`MonClient::renew`] tells the monitor.
+    pub fn subscriptions(&mut self) -> &mut Subscriptions {
+        &mut self.subscriptions
+    }
+
+    /// Tells the monitor what is new among the subscriptions.
+    pub fn renew(&mut self, out: &mut Vec<MonEffect>) {
+        let State::Open { attempt, .. } = self.state else { return };
+        let news = self.subscriptions.take_news();
+        if !news.is_empty() {
+            let what =
+                news.into_iter().map(|(k, (start, flags))| (k, Subscription { start, flags })).collect();
+            let subscribe = MonSubscribe { what, hostname: self.config.hostname.clone() };
+            out.push(MonEffect::Io(MonIo::Send(attempt, Message::MonSubscribe(subscribe))));
+        }
+    }
+
+    /// Sends a message, now or as soon as a session is ready. At most 64 wait; they are lost with a session.
+    pub fn send(&mut self, message: Message, out: &mut Vec<MonEffect>) {
+        match self.state {
+            State::Open { attempt, ready: true, .. } => {
+                out.push(MonEffect::Io(MonIo::Send(attempt, message)));
+            }
+            _ => {
+                if self.waiting.len() >= QUEUE_MAX {
+                    self.waiting.pop_front();
+                }
+                self.waiting.push_back(message);
+            }
+        }
+    }
+
+    /// Asks which versions of `what` ("osdmap") the monitor has; asked again by itself after a reconnect.
+    pub fn get_version(&mut self, what: &str, out: &mut Vec<MonEffect>) -> u64 {
+        self.handles += 1;
+        self.versions.insert(self.handles, what.into());
+        if let State::Open { attempt, ready: true, .. } = self.state {
+            self.ask_version(attempt, self.handles, what, out);
+        }
+        self.handles
+    }
+
+    /// When a [`MonEvent::Tick`] is due, if ever.
+    pub fn deadline(&self) -> Option<UTime> {
+        match &self.state {
+            State::Idle => None,
+            State::Pausing { until, .. } => Some(*until),
+            State::Connecting { give_up_at, .. } => Some(*give_up_at),
+            State::Open { ready: false, heard, .. } => Some(after(*heard, self.config.ping_timeout)),
+            State::Open { .. } if self.config.ping_interval.is_zero() => None,
+            State::Open { pinged, heard, .. } => {
+                let ping = after(*pinged, self.config.ping_interval);
+                Some(ping.min(after(*heard, self.config.ping_timeout)))
+            }
+        }
+    }
+
+    /// Takes an event.
+    pub fn handle(&mut self, now: UTime, event: MonEvent, out: &mut Vec<MonEffect>) {
+        match event {
+            MonEvent::Connected(of) => self.on_connected(now, of, out),
+            MonEvent::Disconnected(of, reason) => {
+                if self.current() == Some(of) {
+                    out.push(MonEffect::Warning(format!("lost the monitor: {reason}")));
+                    self.lost(now, out);
+                }
+            }
+            MonEvent::Message(of, message) => {
+                if matches!(self.state, State::Open { attempt, .. } if attempt == of) {
+                    self.on_message(now, message, out);
+                }
+            }
+            MonEvent::KeepaliveAcked(of) => {
+                if let State::Open { attempt, heard, .. } = &mut self.state {
+                    if *attempt == of {
+                        *heard = now;
+                    }
+                }
+            }
+            MonEvent::Tick => self.on_tick(now, out),
+        }
+    }
+
+    fn current(&self) -> Option<Attempt> {
+        match self.state {
+            State::Connecting { attempt, .. } | State::Open { attempt, .. } => Some(attempt),
+            _ => None,
+        }
+    }
+
+    fn hunt_next(&mut self, now: UTime, out: &mut Vec<MonEffect>) {
+        self.state = match self.hunt.pick() {
+            None => State::Idle,
+            Some((next, wait)) if wait.is_zero() => return self.connect(now, next, out),
+            Some((next, wait)) => State::Pausing { until: after(now, wait), next },
+        };
+    }
+
+    fn connect(&mut self, now: UTime, to: EntityAddrVec, out: &mut Vec<MonEffect>) {
+        self.attempts += 1;
+        let attempt = Attempt(self.attempts);
+        self.state = State::Connecting { attempt, give_up_at: after(now, self.hunt.attempt_timeout()) };
+        out.push(MonEffect::Io(MonIo::Connect(attempt, to)));
+    }
+
+    /// The present attempt or session is over: on to the next monitor.
+    fn lost(&mut self, now: UTime, out: &mut Vec<MonEffect>) {
+        let was_ready = self.is_ready();
+        self.state = State::Idle;
+        // What waited was meant for the state of things before; its owner sends it again when a session is ready.
+        self.waiting.clear();
+        if was_ready {
+            out.push(MonEffect::Lost);
+        }
+        self.hunt_next(now, out);
+    }
+
+    fn leave(&mut self, now: UTime, why: &str, out: &mut Vec<MonEffect>) {
+        if let Some(attempt) = self.current() {
+            out.push(MonEffect::Warning(format!("leaving the monitor: {why}")));
+            out.push(MonEffect::Io(MonIo::Disconnect(attempt)));
+            self.lost(now, out);
+        }
+    }
+
+    fn on_connected(&mut self, now: UTime, of: Attempt, out: &mut Vec<MonEffect>) {
+        if !matches!(self.state, State::Connecting { attempt, .. } if attempt == of) {
+            return;
+        }
+        self.state = State::Open {
+            attempt: of,
+            has_map: false,
+            has_config: false,
+            ready: false,
+            pinged: now,
+            heard: now,
+        };
+        out.push(MonEffect::Io(MonIo::Send(of, Message::MonGetMap(MonGetMap))));
+        self.subscriptions.reload();
+        self.renew(out);
+    }
+
+    fn on_tick(&mut self, now: UTime, out: &mut Vec<MonEffect>) {
+        match &mut self.state {
+            State::Idle => {}
+            State::Pausing { until, next } if *until <= now => {
+                let next = next.clone();
+                self.connect(now, next, out);
+            }
+            State::Pausing { .. } => {}
+            State::Connecting { give_up_at, .. } if *give_up_at <= now => self.leave(now, "no answer", out),
+            State::Connecting { .. } => {}
+            State::Open { attempt, ready, pinged, heard, .. } => {
+                let pings = !self.config.ping_interval.is_zero();
+                if (pings || !*ready) && after(*heard, self.config.ping_timeout) <= now {
+                    return self.leave(now, "silent for too long", out);
+                }
+                if pings && after(*pinged, self.config.ping_interval) <= now {
+                    *pinged = now;
+                    out.push(MonEffect::Io(MonIo::Keepalive(*attempt)));
+                }
+            }
+        }
+    }
+
+    fn on_message(&mut self, now: UTime, message: Message, out: &mut Vec<MonEffect>) {
+        let State::Open { has_map, has_config, heard, .. } = &mut self.state else { return };
+        *heard = now;
+        match &message {
+            Message::MonMap(m) => match maps::MonMap::from_bytes(&m.map) {
+                Err(error) => return self.leave(now, &format!("its map of monitors: {error}"), out),
+                Ok(map) if self.config.fsid.is_some_and(|fsid| fsid != map.fsid) => {
+                    return self.leave(now, &format!("it belongs to the cluster {}", map.fsid), out);
+                }
+                Ok(map) => {
+                    *has_map = map.epoch.0 > 0;
+                    self.on_monmap(&map);
+                }
+            },
+            Message::Config(_) => *has_config = true,
+            Message::MonGetVersionReply(m) => {
+                if self.versions.remove(&m.handle).is_some() {
+                    let version = Version { newest: m.version, oldest: m.oldest_version };
+                    out.push(MonEffect::Version(m.handle, version));
+                }
+                return;
+            }
+            Message::MonSubscribeAck(_) => return,
+            _ => {}
+        }
+        out.push(MonEffect::Deliver(message));
+        self.become_ready(out);
+    }
+
+    fn on_monmap(&mut self, map: &maps::MonMap) {
+        self.config.fsid.get_or_insert(map.fsid);
+        self.monmap_epoch = self.monmap_epoch.max(map.epoch.0);
+        self.subscriptions.got("monmap", map.epoch.0.into());
+        self.hunt.set_monitors(map.mons.values().map(|mon| mon.public_addrs.clone()).collect());
+    }
+
+    fn become_ready(&mut self, out: &mut Vec<MonEffect>) {
+        let State::Open { attempt, has_map: true, has_config: true, ready, .. } = &mut self.state else {
+            return;
+        };
+        if std::mem::replace(ready, true) {
+            return;
+        }
+        let attempt = *attempt;
+        self.hunt.succeeded();
+        for (handle, what) in self.versions.clone() {
+            self.ask_version(attempt, handle, &what, out);
+        }
+        out.push(MonEffect::Ready);
+        let waiting = self.waiting.drain(..).map(|m| MonEffect::Io(MonIo::Send(attempt, m)));
+        out.extend(waiting);
+    }
+
+    fn ask_version(&self, attempt: Attempt, handle: u64, what: &str, out: &mut Vec<MonEffect>) {
+        let ask = MonGetVersion { handle, what: what.into() };
+        out.push(MonEffect::Io(MonIo::Send(attempt, Message::MonGetVersion(ask))));
+    }
+}

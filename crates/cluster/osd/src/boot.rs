@@ -1,0 +1,249 @@
+//! From loaded to active and back: what an OSD says to the monitor so that the map shows it up, and when it stops.
+
+use core::time::Duration;
+
+use messages::{OsdBoot, OsdMarkMeDead, OsdMarkMeDown};
+use monclient::{MonEffect, Version};
+use store::Transaction;
+use types::{Epoch, UTime};
+
+use crate::osd::{Out, OwnIo};
+use crate::{LogLevel, Osd, OsdEffect, OsdState};
+
+/// How long a boot message may go unanswered before it is sent again. Monitors don't lose it, but one may ignore it
+/// while the cluster's NOUP flag is set.
+const BOOT_RETRY: Duration = Duration::from_secs(10);
+
+/// How long the monitor has to note a clean stop (osd_mon_shutdown_timeout).
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+
+pub(crate) fn after(now: UTime, by: Duration) -> UTime {
+    UTime::from_nanos(now.as_nanos().saturating_add(by.as_nanos().min(u64::MAX.into()) as u64))
+}
+
+impl Osd {
+    /// Begins to boot: asks which maps there are, gets them, and then [`Osd::send_boot`].
+    pub(crate) fn start_boot(&mut self, now: UTime, out: &mut Out) {
+        if matches!(self.state, OsdState::Stopping | OsdState::Stopped) {
+            return;
+        }
+        self.state = OsdState::Preboot;
+        self.mon_maps = None;
+        let mut effects = Vec::new();
+        self.mon.start(now, &mut effects);
+        self.ask_version(&mut effects);
+        self.perform_mon(now, effects, out);
+    }
+
+    fn ask_version(&mut self, effects: &mut Vec<MonEffect>) {
+        if self.version_asked.is_none() && self.mon.is_ready() {
+            self.version_asked = Some(self.mon.get_version("osdmap", effects));
+        }
+    }
+
+    /// A session with a monitor stands: what it must know is said (again).
+    pub(crate) fn on_mon_ready(&mut self, now: UTime, out: &mut Out) {
+        let next = u64::from(self.history.newest().0) + 1;
+        let subscriptions = self.mon.subscriptions();
+        subscriptions.want("mgrmap", 0, 0);
+        subscriptions.want_from("osd_pg_creates", 0, 0);
+        if self.state != OsdState::Preboot {
+            subscriptions.want_from("osdmap", next, 0);
+        }
+        self.renew_subscriptions(out);
+        let mut effects = Vec::new();
+        match self.state {
+            OsdState::Preboot => self.ask_version(&mut effects),
+            OsdState::Booting => self.send_boot(now, out),
+            OsdState::Active => self.report_all(now, out),
+            _ => {}
+        }
+        self.perform_mon(now, effects, out);
+    }
+
+    pub(crate) fn on_version(&mut self, now: UTime, handle: u64, version: Version, out: &mut Out) {
+        if self.version_asked == Some(handle) {
+            self.version_asked = None;
+            self.mon_maps = Some(version);
+            self.preboot(now, out);
+        }
+    }
+
+    /// Boots if our map is recent enough, otherwise asks for newer ones and comes back here when they are in.
+    pub(crate) fn preboot(&mut self, now: UTime, out: &mut Out) {
+        let (OsdState::Preboot, Some(theirs)) = (self.state, self.mon_maps) else { return };
+        let have = u64::from(self.history.epoch().0);
+        let next = u64::from(self.history.newest().0) + 1;
+        // From the first one that the monitor still has; it then begins with a full map.
+        let from = if next >= theirs.oldest { next } else { theirs.oldest };
+        self.mon.subscriptions().want_from("osdmap", from, 0);
+        self.renew_subscriptions(out);
+        let near = self.options.count("osd_map_message_max");
+        if have == 0 || have + near <= theirs.newest || self.map_commits > 0 {
+            return;
+        }
+        match self.why_not_boot() {
+            Some(reason) => self.log(LogLevel::Warn, format!("waiting to boot: {reason}"), out),
+            None => self.send_boot(now, out),
+        }
+    }
+
+    fn why_not_boot(&self) -> Option<&'static str> {
+        use maps::OsdState as Bits;
+        let map = self.history.current()?;
+        let state = map.osd(self.config.whoami).map_or(0, |osd| osd.state);
+        if state & Bits::DESTROYED != 0 {
+            return Some("the map says that this OSD is destroyed");
+        }
+        if state & Bits::NOUP != 0 || map.has_flags(maps::MapFlags::NOUP) {
+            return Some("noup is set");
+        }
+        (!map.has_flags(maps::MapFlags::SORTBITWISE)).then_some("the map's sortbitwise flag is not set")
+    }
+
+    fn send_boot(&mut self, now: UTime, out: &mut Out) {
+        let boot = self.boot_message();
+        self.send_mon(boot, out);
+        self.state = OsdState::Booting;
+        self.booting_since = now;
+        self.log(LogLevel::Info, format!("booting at map {}", self.history.epoch()), out);
+    }
+
+    fn boot_message(&self) -> OsdBoot {
+        let addrs = &self.config.addrs;
+        let mut metadata = self.config.metadata.clone();
+        for (name, addr) in [
+            ("front_addr", &addrs.client),
+            ("back_addr", &addrs.cluster),
+            ("hb_front_addr", &addrs.hb_front),
+            ("hb_back_addr", &addrs.hb_back),
+        ] {
+            metadata.insert(name.into(), addr.to_string());
+        }
+        OsdBoot {
+            paxos: messages::Paxos::at(self.history.epoch().0.into()),
+            superblock: self.wire_superblock(),
+            hb_back_addrs: addrs.hb_back.clone(),
+            hb_front_addrs: addrs.hb_front.clone(),
+            cluster_addrs: addrs.cluster.clone(),
+            boot_epoch: self.boot_epoch,
+            metadata,
+            osd_features: self.config.profile.features_supported,
+        }
+    }
+
+    pub(crate) fn boot_retry_at(&self) -> UTime {
+        after(self.booting_since, BOOT_RETRY)
+    }
+
+    pub(crate) fn boot_tick(&mut self, now: UTime, out: &mut Out) {
+        if self.state == OsdState::Booting && self.boot_retry_at() <= now {
+            self.start_boot(now, out);
+        }
+        if self.stop_by.is_some_and(|by| by <= now) {
+            self.log(LogLevel::Warn, "the monitor did not note the stop in time", out);
+            self.finish_stop(out);
+        }
+    }
+
+    /// Looks at what the newest map says of this OSD.
+    pub(crate) fn check_own_state(&mut self, now: UTime, out: &mut Out) {
+        let Some(map) = self.history.current().cloned() else { return };
+        let me = map.osd(self.config.whoami).filter(|osd| osd.exists());
+        let addrs = &self.config.addrs;
+        let is_up = me.is_some_and(|osd| osd.is_up());
+        let is_me = me.is_some_and(|osd| osd.client_addrs == addrs.client);
+        if is_up
+            && is_me
+            && self.up_epoch == Epoch(0)
+            && me.is_some_and(|osd| osd.info.up_from > self.bind_epoch)
+        {
+            self.up_epoch = map.epoch;
+            if self.boot_epoch == Epoch(0) {
+                self.boot_epoch = map.epoch;
+            }
+        }
+        match self.state {
+            OsdState::Booting if self.up_epoch > Epoch(0) => self.become_active(now, out),
+            OsdState::Active if me.is_none() => {
+                self.fail("the map says that this OSD does not exist".into(), out)
+            }
+            OsdState::Active if !(is_up && is_me) => self.on_marked_down(now, is_up, out),
+            OsdState::Stopping if !is_up => self.finish_stop(out),
+            OsdState::Preboot => self.preboot(now, out),
+            _ => {}
+        }
+    }
+
+    fn become_active(&mut self, now: UTime, out: &mut Out) {
+        self.state = OsdState::Active;
+        self.log(LogLevel::Info, format!("active since map {}", self.up_epoch), out);
+        out.push(OsdEffect::Active);
+        self.report_all(now, out);
+    }
+
+    /// The map shows us down, or somebody else in our place, yet we live: boot again. A later map than this one has to
+    /// show us up.
+    fn on_marked_down(&mut self, now: UTime, is_up: bool, out: &mut Out) {
+        let epoch = self.history.epoch();
+        let what = if is_up { "at other addresses" } else { "down, but it is still running" };
+        self.log(LogLevel::Warn, format!("map {epoch} shows this OSD {what}"), out);
+        if !is_up {
+            let dead = OsdMarkMeDead {
+                paxos: messages::Paxos::at(epoch.0.into()),
+                fsid: self.config.cluster_fsid,
+                target_osd: self.config.whoami,
+                epoch,
+            };
+            self.send_mon(dead, out);
+        }
+        self.up_epoch = Epoch(0);
+        self.bind_epoch = epoch;
+        self.start_boot(now, out);
+    }
+
+    /// A clean stop: the monitor is to note it, so that nobody waits for us.
+    pub(crate) fn shut_down(&mut self, now: UTime, out: &mut Out) {
+        if self.state == OsdState::Stopping {
+            return;
+        }
+        let was_active = self.state == OsdState::Active;
+        self.state = OsdState::Stopping;
+        if !was_active || !self.mon.is_ready() {
+            return self.finish_stop(out);
+        }
+        let epoch = self.history.epoch();
+        let down = OsdMarkMeDown {
+            paxos: messages::Paxos::at(epoch.0.into()),
+            fsid: self.config.cluster_fsid,
+            target_osd: self.config.whoami,
+            target_addrs: self.config.addrs.client.clone(),
+            epoch,
+            request_ack: true,
+            down_and_dead: true,
+        };
+        self.send_mon(down, out);
+        self.stop_by = Some(after(now, SHUTDOWN_TIMEOUT));
+    }
+
+    /// The monitor knows, or had its time: what was queued before becomes durable with the last superblock.
+    pub(crate) fn finish_stop(&mut self, out: &mut Out) {
+        self.stop_by = None;
+        let mut effects = Vec::new();
+        self.mon.stop(&mut effects);
+        out.extend(effects.into_iter().filter_map(|e| match e {
+            MonEffect::Io(io) => Some(OsdEffect::Mon(io)),
+            _ => None,
+        }));
+        if self.loading.is_some() || self.history.epoch() == Epoch(0) {
+            self.state = OsdState::Stopped;
+            return out.push(OsdEffect::Stopped);
+        }
+        if self.advance_commits.is_empty() {
+            self.superblock.current_epoch = self.history.epoch();
+        }
+        let mut txn = Transaction::new();
+        self.superblock.store(&mut txn);
+        self.queue(txn, OwnIo::Stop, out);
+    }
+}

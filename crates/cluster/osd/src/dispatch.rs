@@ -1,0 +1,215 @@
+//! What a message is and who takes it.
+
+use auth::{Access, SessionId};
+use messages::{Message, OsdOp, OsdOpReply, OsdPing};
+use monclient::MonEffect;
+use types::{EntityType, Epoch, Errno, UTime};
+
+use crate::osd::Out;
+use crate::{LogLevel, Osd, OsdEffect, OsdState};
+
+/// Message types remembered as logged, at most: a peer may invent any number.
+const LOGGED_KINDS_MAX: usize = 256;
+
+impl Osd {
+    /// Passes on what the session with the monitor gave.
+    pub(crate) fn perform_mon(&mut self, now: UTime, effects: Vec<MonEffect>, out: &mut Out) {
+        for effect in effects {
+            match effect {
+                MonEffect::Io(io) => out.push(OsdEffect::Mon(io)),
+                MonEffect::Ready => self.on_mon_ready(now, out),
+                MonEffect::Lost => {}
+                MonEffect::Deliver(message) => self.on_mon_message(now, message, out),
+                MonEffect::Version(handle, version) => self.on_version(now, handle, version, out),
+                MonEffect::Warning(text) => self.log(LogLevel::Warn, text, out),
+            }
+        }
+    }
+
+    fn on_mon_message(&mut self, now: UTime, message: Message, out: &mut Out) {
+        if self.state == OsdState::Stopped {
+            return;
+        }
+        match message {
+            Message::OsdMap(m) => self.handle_osd_map(&m, out),
+            Message::OsdPgCreate2(m) => self.handle_pg_create(now, &m, out),
+            Message::OsdMarkMeDown(_) if self.state == OsdState::Stopping => self.finish_stop(out),
+            Message::MgrMap(m) => self.handle_mgr_map(now, &m, out),
+            Message::Config(m) => self.handle_config(m.config, out),
+            Message::MonMap(_)
+            | Message::LogAck(_)
+            | Message::MonCommandAck(_)
+            | Message::OsdMarkMeDown(_) => {}
+            other => self.log_unhandled(&other, "the monitor", out),
+        }
+    }
+
+    /// Options that the monitor holds for us: on top of those from the start.
+    fn handle_config(&mut self, config: std::collections::BTreeMap<String, String>, out: &mut Out) {
+        self.options = self.config.options.clone();
+        for (name, value) in config {
+            if let Err(error) = self.options.set(&name, &value) {
+                self.log(LogLevel::Warn, format!("an option of the monitor's is ignored: {error}"), out);
+            }
+        }
+        self.options_changed();
+    }
+
+    /// Puts changed options in force.
+    pub(crate) fn options_changed(&mut self) {
+        self.throttle.set_limits(crate::config::limits(&self.options));
+        self.pgs_configure();
+    }
+
+    pub(crate) fn on_message(
+        &mut self,
+        now: UTime,
+        session: SessionId,
+        message: Message,
+        bytes: u64,
+        out: &mut Out,
+    ) {
+        let Some(peer) = self.sessions.get(&session) else { return };
+        let kind = peer.info.name.kind;
+        match message {
+            Message::OsdOp(op) => self.handle_osd_op(now, session, op, bytes, out),
+            Message::OsdPing(ping) => self.handle_ping(now, session, &ping, out),
+            Message::Command(command) => self.handle_command(session, &command, out),
+            Message::OsdMap(m) if matches!(kind, EntityType::Osd | EntityType::Mon) => {
+                self.handle_osd_map(&m, out);
+            }
+            // Maps from a client are nobody's business; a ping asks for nothing.
+            Message::OsdMap(_) | Message::Ping(_) => {}
+            // Nothing is ever held back here, so there is nothing to note of an answer.
+            Message::OsdBackoff(_) => {}
+            other => {
+                let from = format!("{} at {}", peer.info.name, peer.info.peer_addrs);
+                self.log_unhandled(&other, &from, out);
+            }
+        }
+    }
+
+    fn log_unhandled(&mut self, message: &Message, from: &str, out: &mut Out) {
+        if self.logged_kinds.len() < LOGGED_KINDS_MAX && self.logged_kinds.insert(message.kind()) {
+            let text = format!("not handled: {} (type {}) from {from}", message.name(), message.kind());
+            self.log(LogLevel::Warn, text, out);
+        }
+    }
+
+    fn handle_osd_op(&mut self, now: UTime, session: SessionId, op: Box<OsdOp>, bytes: u64, out: &mut Out) {
+        if self.throttle.admit(session, op.tid, bytes) {
+            out.push(OsdEffect::Pause(session));
+        }
+        if self.is_blocklisted(session, now) {
+            let reply = OsdOpReply::to(&op, Errno::ESHUTDOWN.code(), self.history.epoch(), Vec::new());
+            return self.reply(session, reply, out);
+        }
+        let ours = self.history.epoch();
+        if op.epoch > ours {
+            let want = u64::from(self.history.newest().0) + 1;
+            if self.mon.subscriptions().want_from("osdmap", want, 0) {
+                self.renew_subscriptions(out);
+            }
+        }
+        if let Some(peer) = self.sessions.get_mut(&session) {
+            let theirs = op.epoch;
+            peer.waiting.push_back(op);
+            let lacks = peer.lacks(theirs, ours);
+            self.share_maps(session, lacks, out);
+        }
+        self.run_ready(now, session, out);
+    }
+
+    fn is_blocklisted(&self, session: SessionId, now: UTime) -> bool {
+        let (Some(map), Some(peer)) = (self.history.current(), self.sessions.get(&session)) else {
+            return false;
+        };
+        !map.blocklist.is_empty()
+            && peer.info.peer_addrs.0.iter().any(|a| map.blocklist.get(a).is_some_and(|until| *until > now))
+    }
+
+    /// Sends a session the maps that it lacks.
+    pub(crate) fn share_maps(&mut self, session: SessionId, lacks: Option<Epoch>, out: &mut Out) {
+        let Some(have) = lacks else { return };
+        let epochs_max = self.options.count("osd_map_message_max") as u32;
+        if let Some(message) = self.history.share_from(have, epochs_max) {
+            out.push(OsdEffect::Send { session, message: message.into() });
+        }
+    }
+
+    /// Hands a session's operations on that need not wait (any more).
+    pub(crate) fn run_ready(&mut self, now: UTime, session: SessionId, out: &mut Out) {
+        let epoch = self.history.epoch();
+        let Some(map) = self.history.current().cloned() else { return };
+        let Some(peer) = self.sessions.get_mut(&session) else { return };
+        let whoami = self.config.whoami;
+        let pgs = &self.pgs;
+        // A PG that the map gives us but that is not there yet is about to be created.
+        let ready = peer.take_ready(epoch, |pgid| {
+            pgs.contains(pgid) || !map.pg_to_up_acting(pgid.pg).acting.contains(&whoami)
+        });
+        let (name, caps) = (peer.info.name, peer.info.caps);
+        for op in ready {
+            let permitted = caps.permits(needed_access(&op));
+            // Before a map shows us up nothing is ours to answer: the client sends it again when it sees that map.
+            match self.up_epoch > Epoch(0) && self.pgs.contains(&op.pgid) {
+                true => self.pg_client_op(now, session, name, permitted, op, out),
+                // Sent to the wrong OSD, or to a pool that is gone: the client sends it again by its next map.
+                false => self.release(session, op.tid, out),
+            }
+        }
+    }
+
+    /// Maps came or PGs were made: what waited for them may run.
+    pub(crate) fn sessions_ready(&mut self, now: UTime, out: &mut Out) {
+        let waiting: Vec<SessionId> =
+            self.sessions.iter().filter(|(_, s)| !s.waiting.is_empty()).map(|(&id, _)| id).collect();
+        for session in waiting {
+            self.run_ready(now, session, out);
+        }
+    }
+
+    /// Answers an operation and frees what it held.
+    pub(crate) fn reply(&mut self, session: SessionId, reply: OsdOpReply, out: &mut Out) {
+        let tid = reply.tid;
+        if self.sessions.contains_key(&session) {
+            out.push(OsdEffect::Send { session, message: reply.into() });
+        }
+        self.release(session, tid, out);
+    }
+
+    /// An operation is answered or dropped: what it held is free.
+    pub(crate) fn release(&mut self, session: SessionId, tid: u64, out: &mut Out) {
+        let resumed = self.throttle.release(session, tid);
+        out.extend(resumed.into_iter().map(OsdEffect::Resume));
+    }
+
+    /// A heartbeat of another OSD (Ceph's handle_osd_ping).
+    fn handle_ping(&mut self, now: UTime, session: SessionId, ping: &OsdPing, out: &mut Out) {
+        if ping.fsid != self.config.cluster_fsid || ping.op != OsdPing::PING {
+            return;
+        }
+        let reply = OsdPing {
+            fsid: ping.fsid,
+            map_epoch: self.history.epoch(),
+            op: OsdPing::PING_REPLY,
+            up_from: self.up_epoch,
+            ..ping.clone()
+        };
+        let _ = now;
+        out.push(OsdEffect::Send { session, message: reply.into() });
+        let ours = self.history.epoch();
+        let lacks = self.sessions.get_mut(&session).and_then(|s| s.lacks(ping.map_epoch, ours));
+        if self.state == OsdState::Active {
+            self.share_maps(session, lacks, out);
+        }
+    }
+}
+
+/// What a client must be allowed for an operation.
+fn needed_access(op: &OsdOp) -> Access {
+    op.ops.iter().map(|op| op.code).fold(Access::READ, |sum, code| {
+        let sum = if code.writes() { sum | Access::WRITE } else { sum };
+        if code.is_exec() { sum | Access::EXECUTE } else { sum }
+    })
+}

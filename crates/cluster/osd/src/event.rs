@@ -1,0 +1,95 @@
+//! What happens to an OSD, and what it wants done.
+
+use auth::{SessionId, SessionInfo};
+use messages::Message;
+use monclient::{MonEvent, MonIo};
+use store::{Completion, ReadRequest, Token, Transaction};
+
+/// What happens.
+#[derive(Debug)]
+pub enum OsdEvent {
+    /// The store is open: load it, find a monitor, boot.
+    Start,
+    /// Somebody connected to one of the OSD's addresses and is authenticated.
+    SessionOpened(SessionInfo),
+    /// A session ended for good. (One that is only interrupted and resumed has not.)
+    SessionClosed(SessionId),
+    /// A message of a session.
+    Message {
+        /// The session.
+        session: SessionId,
+        /// The message.
+        message: Message,
+        /// Bytes of its segments, for the budget.
+        bytes: u64,
+    },
+    /// News of the connection to the monitor.
+    Mon(MonEvent),
+    /// The store completed a request.
+    Store(Completion),
+    /// Time passed; due at [`crate::Osd::deadline`], harmless at any other time.
+    Tick,
+    /// Stop cleanly: tell the monitor, then [`OsdEffect::Stopped`].
+    Shutdown,
+}
+
+/// How urgent a log line is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum LogLevel {
+    /// Something failed that should work.
+    Error,
+    /// Something that an operator should look at.
+    Warn,
+    /// A change of state.
+    Info,
+    /// For developers.
+    Debug,
+}
+
+/// What is to be done, in order.
+#[derive(Debug)]
+pub enum OsdEffect {
+    /// Send a message on a session.
+    Send {
+        /// The session.
+        session: SessionId,
+        /// The message.
+        message: Message,
+    },
+    /// End a session.
+    Close {
+        /// The session.
+        session: SessionId,
+        /// Why, for the log.
+        reason: String,
+    },
+    /// Stop reading from a session's socket: the budget of messages or bytes is spent.
+    Pause(SessionId),
+    /// Read from it again.
+    Resume(SessionId),
+    /// Queue a transaction on the store.
+    Queue {
+        /// Comes back in the completion.
+        token: Token,
+        /// The transaction.
+        txn: Transaction,
+    },
+    /// Read from the store.
+    Read {
+        /// Comes back in the completion.
+        token: Token,
+        /// What.
+        request: ReadRequest,
+    },
+    /// For the connection to the monitor.
+    Mon(MonIo),
+    /// A line for the log.
+    Log(LogLevel, String),
+    /// The OSD takes part from here on: a map shows it up at its addresses.
+    Active,
+    /// It stopped, as asked.
+    Stopped,
+    /// It cannot go on: the store failed or belongs to another OSD, or the map says that it does not exist. Nothing
+    /// more comes from it.
+    Failed(String),
+}

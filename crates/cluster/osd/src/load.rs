@@ -1,0 +1,170 @@
+//! From an open store to an OSD that can boot: superblock, maps, placement groups.
+//!
+//! Steps, in this order: is there a meta collection (if not: a new store, write a superblock); the superblock, which
+//! must be this OSD's; the map that all PGs are known to have reached; the list of collections, a PG for each; when
+//! those have read what they keep, every later map that was stored, one after the other.
+
+use encoding::Decode;
+use maps::OsdMap;
+use store::{CollectionId, Completion, ReadOutcome, ReadRequest, StoreError, Transaction};
+use types::{Epoch, UTime};
+
+use crate::osd::{Out, OwnIo};
+use crate::superblock::{Superblock, full_map_object, read_meta, superblock_object};
+use crate::{LogLevel, Osd, OsdState};
+
+/// Which step is under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Loading {
+    /// Whether there is anything stored.
+    Meta,
+    /// A new store's superblock.
+    Create,
+    /// The superblock.
+    Superblock,
+    /// The map that all PGs have reached.
+    FirstMap,
+    /// Which PGs there are.
+    Collections,
+    /// The PGs read what they keep; then the map of this epoch follows.
+    Pgs(Epoch),
+    /// A later map.
+    LaterMap(Epoch),
+}
+
+impl Osd {
+    pub(crate) fn start(&mut self, out: &mut Out) {
+        if self.state != OsdState::Initializing || self.loading.is_some() {
+            return;
+        }
+        let ask = ReadRequest::Collection { collection: CollectionId::Meta };
+        self.load_step(Loading::Meta, ask, out);
+    }
+
+    fn load_step(&mut self, step: Loading, request: ReadRequest, out: &mut Out) {
+        self.loading = Some(step);
+        self.read(request, OwnIo::Load, out);
+    }
+
+    pub(crate) fn on_loaded(&mut self, now: UTime, completion: Completion, out: &mut Out) {
+        let Some(step) = self.loading else { return };
+        let outcome = match completion {
+            Completion::Read { result, .. } => Some(result),
+            _ => None,
+        };
+        if let Err(reason) = self.on_load_step(now, step, outcome, out) {
+            self.fail(reason, out);
+        }
+    }
+
+    fn on_load_step(
+        &mut self,
+        now: UTime,
+        step: Loading,
+        outcome: Option<Result<ReadOutcome, StoreError>>,
+        out: &mut Out,
+    ) -> Result<(), String> {
+        match (step, outcome) {
+            (Loading::Create, None) => self.loaded(now, out),
+            (Loading::Meta, Some(Ok(ReadOutcome::Collection(None)))) => self.create_store(out),
+            (Loading::Meta, Some(Ok(ReadOutcome::Collection(Some(_))))) => {
+                self.load_step(Loading::Superblock, read_meta(superblock_object()), out);
+            }
+            (Loading::Superblock, Some(Ok(ReadOutcome::Data(data)))) => {
+                self.on_superblock(now, &data.to_piece(), out)?;
+            }
+            (Loading::FirstMap, Some(Ok(ReadOutcome::Data(data)))) => {
+                self.history.load(stored_map(&data.to_piece(), self.first_map())?);
+                self.load_step(Loading::Collections, ReadRequest::Collections, out);
+            }
+            (Loading::Collections, Some(Ok(ReadOutcome::Collections(all)))) => {
+                self.loading = Some(Loading::Pgs(self.history.epoch().next()));
+                self.pgs_found(now, all, out);
+                self.pgs_loaded(now, out);
+            }
+            (Loading::LaterMap(epoch), Some(Ok(ReadOutcome::Data(data)))) => {
+                self.history.append(stored_map(&data.to_piece(), epoch)?);
+                self.loading = Some(Loading::Pgs(epoch.next()));
+                self.advance(now, out);
+                self.pgs_loaded(now, out);
+            }
+            // A hole: maps that the monitor had trimmed before we could get them.
+            (Loading::LaterMap(epoch), Some(Err(StoreError::NoSuchObject(..)))) => {
+                self.load_later_map(now, epoch.next(), out);
+            }
+            (step, Some(Err(error))) => return Err(format!("can't load {step:?}: {error}")),
+            (step, _) => return Err(format!("the store answered something else to {step:?}")),
+        }
+        Ok(())
+    }
+
+    fn create_store(&mut self, out: &mut Out) {
+        let mut txn = Transaction::new();
+        txn.create_collection(CollectionId::Meta, 0);
+        self.superblock.store(&mut txn);
+        self.loading = Some(Loading::Create);
+        self.log(LogLevel::Info, format!("a new store, for osd.{}", self.config.whoami), out);
+        self.queue(txn, OwnIo::Load, out);
+    }
+
+    fn on_superblock(&mut self, now: UTime, bytes: &[u8], out: &mut Out) -> Result<(), String> {
+        let found =
+            Superblock::from_bytes(bytes).map_err(|e| format!("the superblock can't be read: {e}"))?;
+        let (want, have) = (&self.superblock, &found);
+        if (want.cluster_fsid, want.whoami, want.osd_fsid) != (have.cluster_fsid, have.whoami, have.osd_fsid)
+        {
+            return Err(format!(
+                "the store belongs to osd.{} ({}) of the cluster {}, not to osd.{} ({}) of {}",
+                have.whoami, have.osd_fsid, have.cluster_fsid, want.whoami, want.osd_fsid, want.cluster_fsid
+            ));
+        }
+        self.superblock = found;
+        match self.first_map() {
+            // No PG was ever made without a map.
+            Epoch(0) => self.loaded(now, out),
+            epoch => self.load_step(Loading::FirstMap, read_meta(full_map_object(epoch)), out),
+        }
+        Ok(())
+    }
+
+    /// A PG may have finished reading: when all have, the later maps follow.
+    pub(crate) fn pgs_loaded(&mut self, now: UTime, out: &mut Out) {
+        match self.loading {
+            Some(Loading::Pgs(next)) if self.pgs.all_loaded() => self.load_later_map(now, next, out),
+            _ => {}
+        }
+    }
+
+    /// The stored map to begin with: all PGs have reached it, except those of pools that are younger.
+    fn first_map(&self) -> Epoch {
+        match self.superblock.current_epoch {
+            Epoch(0) => self.superblock.oldest_map,
+            epoch => epoch,
+        }
+    }
+
+    fn load_later_map(&mut self, now: UTime, epoch: Epoch, out: &mut Out) {
+        if epoch > self.superblock.newest_map {
+            return self.loaded(now, out);
+        }
+        self.load_step(Loading::LaterMap(epoch), read_meta(full_map_object(epoch)), out);
+    }
+
+    fn loaded(&mut self, now: UTime, out: &mut Out) {
+        self.loading = None;
+        self.pgs_drop_unknown(now, out);
+        self.note_pgs_stable(out);
+        let (epoch, pgs) = (self.history.epoch(), self.pgs.len());
+        self.log(LogLevel::Info, format!("loaded: map {epoch}, {pgs} PGs"), out);
+        self.ask_statfs(out);
+        self.start_boot(now, out);
+    }
+}
+
+fn stored_map(bytes: &[u8], epoch: Epoch) -> Result<OsdMap, String> {
+    let map = OsdMap::from_bytes(bytes).map_err(|e| format!("the stored map {epoch} can't be read: {e}"))?;
+    match map.epoch == epoch {
+        true => Ok(map),
+        false => Err(format!("the stored map {epoch} is map {}", map.epoch)),
+    }
+}

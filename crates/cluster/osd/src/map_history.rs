@@ -1,0 +1,247 @@
+//! The OSD maps: taking in what comes, keeping what clients may still ask for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use buffer::{Piece, Rope};
+use encoding::Decode;
+use maps::{Incremental, OsdMap};
+use messages::Blob;
+use store::{CollectionId, Transaction};
+use types::{Epoch, Fsid};
+
+use crate::superblock::{full_map_object, inc_map_object};
+
+/// Increments kept in memory for clients that lag behind, at most; who is further behind gets a full map.
+const INCREMENTS_MAX: usize = 500;
+/// Bytes of them.
+const INCREMENT_BYTES_MAX: usize = 8 << 20;
+/// Old maps removed from the store with each message of new ones (osd_target_transaction_size).
+const TRIM_EPOCHS_MAX: u32 = 30;
+
+/// Why a map was not taken. All of it is the sender's fault.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum MapError {
+    #[error("it belongs to the cluster {0}")]
+    OtherCluster(Fsid),
+    #[error("map {epoch}: {reason}")]
+    Bad { epoch: Epoch, reason: String },
+    #[error("map {epoch}: with the increment it has the checksum {actual:#010x}, not {expected:#010x}")]
+    Checksum { epoch: Epoch, expected: u32, actual: u32 },
+}
+
+/// What came of a message of maps.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Taken {
+    /// Nothing new in it.
+    Nothing,
+    /// Epochs are missing between ours and the message's: ask for them from here on.
+    Gap { from: Epoch },
+    /// Taken: to be stored, then [`MapHistory::advance_to`]. Which epochs came.
+    Maps { first: Epoch, last: Epoch },
+}
+
+/// Maps in memory. `newest` runs ahead of `current` while new maps are being stored.
+#[derive(Debug, Default)]
+pub(crate) struct MapHistory {
+    /// From the current map to the newest one.
+    maps: BTreeMap<Epoch, Arc<OsdMap>>,
+    /// Encoded increments by the epoch they lead to, without a hole up to the newest map.
+    increments: BTreeMap<Epoch, Piece>,
+    increment_bytes: usize,
+    /// Encoded full map of the current epoch, once somebody needed it.
+    full: Option<(Epoch, Piece)>,
+    current: Epoch,
+    newest: Epoch,
+    /// An increment did not fit: the next full map is taken even if it leaves a hole.
+    full_wanted: bool,
+}
+
+impl MapHistory {
+    /// Begins with a map that was stored.
+    pub(crate) fn load(&mut self, map: OsdMap) {
+        self.current = map.epoch;
+        self.newest = map.epoch;
+        self.maps = [(map.epoch, Arc::new(map))].into();
+    }
+
+    /// Adds a map that was stored, newer than all.
+    pub(crate) fn append(&mut self, map: OsdMap) {
+        self.newest = map.epoch;
+        self.maps.insert(map.epoch, Arc::new(map));
+    }
+
+    /// The map that everything here goes by; `None` before the first.
+    pub(crate) fn current(&self) -> Option<&Arc<OsdMap>> {
+        self.maps.get(&self.current)
+    }
+
+    /// Its epoch; 0 before the first.
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.current
+    }
+
+    /// The newest map taken in, stored or not.
+    pub(crate) fn newest(&self) -> Epoch {
+        self.newest
+    }
+
+    /// Moves the current map on by one epoch, to one that was taken (and stored). Answers the new map and the one
+    /// before.
+    pub(crate) fn advance(&mut self) -> Option<(Arc<OsdMap>, Option<Arc<OsdMap>>)> {
+        let (&next, map) = self.maps.range(self.current.next()..).next()?;
+        let (map, old) = (map.clone(), self.maps.remove(&self.current));
+        self.current = next;
+        Some((map, old))
+    }
+
+    /// Takes the maps of a message that are new, and appends to `txn` what stores them. On an error whatever came
+    /// before the bad map is taken.
+    pub(crate) fn take(
+        &mut self,
+        message: &messages::OsdMap,
+        fsid: Fsid,
+        txn: &mut Transaction,
+    ) -> Result<Taken, MapError> {
+        if message.fsid != fsid {
+            return Err(MapError::OtherCluster(message.fsid));
+        }
+        let (Some(first), Some(last)) = (message.first(), message.last()) else { return Ok(Taken::Nothing) };
+        if last <= self.newest {
+            return Ok(Taken::Nothing);
+        }
+        let wanted = self.newest.next();
+        let trimmed = message.cluster_osdmap_trim_lower_bound > wanted;
+        let may_skip = trimmed || self.newest == Epoch(0) || self.full_wanted;
+        if first > wanted && !(may_skip && message.maps.contains_key(&first)) {
+            return Ok(Taken::Gap { from: wanted });
+        }
+        let start = first.max(wanted);
+        let mut taken = Taken::Nothing;
+        // Only epochs that are in the message: a range in it may be as long as its sender pleases.
+        let epochs: std::collections::BTreeSet<Epoch> = message
+            .maps
+            .keys()
+            .chain(message.incremental_maps.keys())
+            .copied()
+            .filter(|e| *e >= start)
+            .collect();
+        for epoch in epochs {
+            if epoch != start && epoch != self.newest.next() {
+                break;
+            }
+            self.take_one(message, epoch, txn)?;
+            taken = Taken::Maps { first: start, last: epoch };
+        }
+        Ok(taken)
+    }
+
+    fn take_one(
+        &mut self,
+        message: &messages::OsdMap,
+        epoch: Epoch,
+        txn: &mut Transaction,
+    ) -> Result<(), MapError> {
+        let bad = |reason: String| MapError::Bad { epoch, reason };
+        let increment = message.incremental_maps.get(&epoch);
+        // The first increment of all makes a map out of nothing.
+        let nothing = (epoch == Epoch(1) && self.newest == Epoch(0)).then(Arc::<OsdMap>::default);
+        let base = self.maps.get(&self.newest).or(nothing.as_ref()).filter(|m| m.epoch.next() == epoch);
+        let (map, full) = match (message.maps.get(&epoch), increment, base) {
+            (Some(bytes), _, _) => {
+                let map = OsdMap::from_bytes(bytes).map_err(|e| bad(e.to_string()))?;
+                (map, bytes.0.clone())
+            }
+            (None, Some(bytes), Some(base)) => {
+                let inc = Incremental::from_bytes(bytes).map_err(|e| bad(e.to_string()))?;
+                let mut map = OsdMap::clone(base);
+                map.apply(&inc).map_err(|e| bad(e.to_string()))?;
+                let (full, crc) = map.encode_full_and_crc();
+                if crc != inc.full_crc {
+                    // A monitor that encodes otherwise than we do: from it, only full maps are of use.
+                    self.full_wanted = true;
+                    return Err(MapError::Checksum { epoch, expected: inc.full_crc, actual: crc });
+                }
+                (map, Piece::from(full))
+            }
+            _ => return Err(bad("neither a full map nor an increment to the one before".into())),
+        };
+        if map.epoch != epoch || map.fsid != message.fsid {
+            return Err(bad(format!("it is map {} of {}", map.epoch, map.fsid)));
+        }
+        txn.write(CollectionId::Meta, full_map_object(epoch), 0, full.into());
+        match increment {
+            Some(bytes) => {
+                txn.write(CollectionId::Meta, inc_map_object(epoch), 0, Rope::from(bytes.0.clone()));
+                self.keep_increment(epoch, bytes.0.clone());
+            }
+            // A hole: what lies before can't lead to what comes.
+            None => self.forget_increments(),
+        }
+        self.newest = epoch;
+        self.full_wanted = false;
+        self.maps.insert(epoch, Arc::new(map));
+        Ok(())
+    }
+
+    fn keep_increment(&mut self, epoch: Epoch, bytes: Piece) {
+        if self.increments.last_key_value().is_some_and(|(last, _)| last.next() != epoch) {
+            self.forget_increments();
+        }
+        self.increment_bytes += bytes.len();
+        self.increments.insert(epoch, bytes);
+        while self.increments.len() > INCREMENTS_MAX || self.increment_bytes > INCREMENT_BYTES_MAX {
+            let Some((_, old)) = self.increments.pop_first() else { return };
+            self.increment_bytes -= old.len();
+        }
+    }
+
+    fn forget_increments(&mut self) {
+        self.increments.clear();
+        self.increment_bytes = 0;
+    }
+
+    /// A message that brings a peer with map `have` up to the current one: increments where they are all at hand and
+    /// no more than `epochs_max`, otherwise the full map.
+    pub(crate) fn share_from(&mut self, have: Epoch, epochs_max: u32) -> Option<messages::OsdMap> {
+        let map = self.current()?.clone();
+        if have >= map.epoch {
+            return None;
+        }
+        let mut message =
+            messages::OsdMap { fsid: map.fsid, newest_map: map.epoch, ..messages::OsdMap::default() };
+        let complete = have.0 > 0 && self.increments.contains_key(&have.next());
+        if complete && map.epoch.0 - have.0 <= epochs_max {
+            let range = self.increments.range(have.next()..=map.epoch);
+            message.incremental_maps = range.map(|(e, bytes)| (*e, Blob(bytes.clone()))).collect();
+            message.cluster_osdmap_trim_lower_bound = have.next();
+        } else {
+            message.maps = [(map.epoch, Blob(self.full_bytes(&map)))].into();
+            // As the oldest that there is: the receiver then jumps to it instead of asking for those between.
+            message.cluster_osdmap_trim_lower_bound = map.epoch;
+        }
+        Some(message)
+    }
+
+    fn full_bytes(&mut self, map: &OsdMap) -> Piece {
+        match &self.full {
+            Some((epoch, bytes)) if *epoch == map.epoch => bytes.clone(),
+            _ => {
+                let bytes = Piece::from(map.encode_full());
+                self.full = Some((map.epoch, bytes.clone()));
+                bytes
+            }
+        }
+    }
+}
+
+/// Appends the removal of stored maps from `oldest` up to (not including) `bound`, some at a time; answers the oldest
+/// left.
+pub(crate) fn trim(oldest: Epoch, bound: Epoch, txn: &mut Transaction) -> Epoch {
+    let end = bound.0.min(oldest.0.saturating_add(TRIM_EPOCHS_MAX)).max(oldest.0);
+    for epoch in (oldest.0..end).map(Epoch) {
+        txn.remove(CollectionId::Meta, full_map_object(epoch));
+        txn.remove(CollectionId::Meta, inc_map_object(epoch));
+    }
+    Epoch(end)
+}

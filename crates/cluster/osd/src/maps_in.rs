@@ -1,0 +1,92 @@
+//! New maps: from the message to the store, and from there, an epoch at a time, to everything that goes by them.
+
+use store::Transaction;
+use types::{Epoch, UTime};
+
+use crate::map_history::{MapError, Taken, trim};
+use crate::osd::{Out, OwnIo};
+use crate::{LogLevel, Osd, OsdState};
+
+impl Osd {
+    /// Maps came, from the monitor or another OSD.
+    pub(crate) fn handle_osd_map(&mut self, message: &messages::OsdMap, out: &mut Out) {
+        if self.loading.is_some() || self.state == OsdState::Initializing {
+            return;
+        }
+        let mut txn = Transaction::new();
+        let taken = self.history.take(message, self.config.cluster_fsid, &mut txn);
+        let bound = message.cluster_osdmap_trim_lower_bound;
+        self.superblock.trim_lower_bound =
+            self.superblock.trim_lower_bound.max(bound.min(self.history.newest()));
+        if let Some(last) = message.last() {
+            self.mon.subscriptions().got("osdmap", last.min(self.history.newest()).0.into());
+        }
+        match taken {
+            Ok(Taken::Nothing) => {}
+            Ok(Taken::Gap { from }) => {
+                self.mon.subscriptions().want("osdmap", from.0.into(), 0);
+                self.renew_subscriptions(out);
+            }
+            Ok(Taken::Maps { first, last }) => self.store_maps(first, last, txn, out),
+            Err(error) => {
+                self.log(LogLevel::Error, format!("an OSD map that is of no use: {error}"), out);
+                // What came before the bad one counts.
+                let newest = self.history.newest();
+                if !txn.is_empty() && newest > self.superblock.newest_map {
+                    self.store_maps(message.first().unwrap_or(newest), newest, txn, out);
+                }
+                if matches!(error, MapError::Checksum { .. }) {
+                    self.mon.subscriptions().want("osdmap", 0, 0);
+                    self.renew_subscriptions(out);
+                }
+            }
+        }
+    }
+
+    fn store_maps(&mut self, first: Epoch, last: Epoch, mut txn: Transaction, out: &mut Out) {
+        let superblock = &mut self.superblock;
+        if superblock.oldest_map == Epoch(0) {
+            superblock.oldest_map = first;
+        }
+        superblock.newest_map = last;
+        // A restart begins at the current epoch, so that map has to stay.
+        let bound = superblock.trim_lower_bound.min(superblock.current_epoch);
+        superblock.oldest_map = trim(superblock.oldest_map, bound, &mut txn);
+        superblock.store(&mut txn);
+        self.map_commits += 1;
+        self.queue(txn, OwnIo::Maps { last }, out);
+    }
+
+    /// Maps up to `last` are durable: everything moves on to them.
+    pub(crate) fn on_maps_stored(&mut self, now: UTime, last: Epoch, out: &mut Out) {
+        self.map_commits = self.map_commits.saturating_sub(1);
+        while self.history.epoch() < last {
+            let before = self.history.epoch();
+            self.advance(now, out);
+            if self.state == OsdState::Stopped || self.history.epoch() == before {
+                return;
+            }
+        }
+        self.note_pgs_stable(out);
+        self.check_own_state(now, out);
+        self.sessions_ready(now, out);
+        self.report_after_map(now, out);
+    }
+
+    /// One epoch on.
+    pub(crate) fn advance(&mut self, now: UTime, out: &mut Out) {
+        let Some((map, old)) = self.history.advance() else { return };
+        self.pgs_advance(now, &map, old.as_deref(), out);
+    }
+
+    /// Notes in the superblock that every PG has durably reached the current map, if so.
+    pub(crate) fn note_pgs_stable(&mut self, out: &mut Out) {
+        let epoch = self.history.epoch();
+        if self.advance_commits.is_empty() && self.superblock.current_epoch < epoch && self.pgs.all_loaded() {
+            self.superblock.current_epoch = epoch;
+            let mut txn = Transaction::new();
+            self.superblock.store(&mut txn);
+            self.queue(txn, OwnIo::Quiet, out);
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! The OSD's state, and where events go.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use auth::SessionId;
+use messages::Message;
+use monclient::{MonClient, MonEffect, Version};
+use options::Values;
+use store::{Completion, ReadRequest, StatFs, Token, Transaction};
+use types::{Epoch, SpgId, UTime};
+
+use crate::load::Loading;
+use crate::map_history::MapHistory;
+use crate::pgs::{PgSet, Slot};
+use crate::report::Report;
+use crate::session::Sessions;
+use crate::superblock::Superblock;
+use crate::throttle::Throttle;
+use crate::{LogLevel, OsdConfig, OsdEffect, OsdEvent};
+
+/// Where an OSD stands, as `ceph daemon osd.N status` names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OsdState {
+    /// Not started, or reading what is stored.
+    Initializing,
+    /// Getting maps and waiting for a monitor.
+    Preboot,
+    /// Waiting for a map that shows it up.
+    Booting,
+    /// Taking part.
+    Active,
+    /// Telling the monitor that it stops.
+    Stopping,
+    /// Done, or failed.
+    Stopped,
+}
+
+/// What the OSD itself asked of the store.
+#[derive(Debug)]
+pub(crate) enum OwnIo {
+    /// A step of loading.
+    Load,
+    /// The commit of maps up to an epoch.
+    Maps { last: Epoch },
+    /// A superblock or a trim that nothing waits for.
+    Quiet,
+    /// The commit of a clean stop.
+    Stop,
+    /// The store's space.
+    StatFs,
+}
+
+/// An OSD.
+pub struct Osd {
+    pub(crate) config: OsdConfig,
+    /// `config.options` with the monitor's on top.
+    pub(crate) options: Values,
+    pub(crate) mon: MonClient,
+    pub(crate) state: OsdState,
+    pub(crate) loading: Option<Loading>,
+    pub(crate) superblock: Superblock,
+    pub(crate) history: MapHistory,
+    /// Commits of maps under way.
+    pub(crate) map_commits: usize,
+    /// The version of the OSD map that was asked for at boot: its handle, then the answer.
+    pub(crate) version_asked: Option<u64>,
+    pub(crate) mon_maps: Option<Version>,
+    /// First epoch that showed this start up; 0 before.
+    pub(crate) boot_epoch: Epoch,
+    /// First epoch since which it is up without a break; 0 when it is not.
+    pub(crate) up_epoch: Epoch,
+    /// It was marked down in this epoch although alive: only a later map can show it up.
+    pub(crate) bind_epoch: Epoch,
+    pub(crate) booting_since: UTime,
+    pub(crate) stop_by: Option<UTime>,
+    pub(crate) sessions: Sessions,
+    pub(crate) throttle: Throttle,
+    pub(crate) pgs: PgSet,
+    pub(crate) report: Report,
+    pub(crate) statfs: StatFs,
+    pub(crate) own_tokens: u64,
+    pub(crate) own_io: BTreeMap<u64, OwnIo>,
+    /// Message types that were logged as not handled.
+    pub(crate) logged_kinds: BTreeSet<u16>,
+    /// Epochs whose PGs' transactions are not durable yet: their tokens.
+    pub(crate) advance_commits: BTreeSet<Token>,
+    /// PGs are being given a map: what they queue belongs to reaching it.
+    pub(crate) advancing: bool,
+}
+
+/// Effects, as every part of the OSD appends to them.
+pub(crate) type Out = Vec<OsdEffect>;
+
+impl Osd {
+    /// An OSD that has not started: nothing happens before [`OsdEvent::Start`].
+    pub fn new(config: OsdConfig) -> Self {
+        let limits = crate::config::limits(&config.options);
+        Self {
+            options: config.options.clone(),
+            mon: MonClient::new(config.monitors.clone()),
+            state: OsdState::Initializing,
+            loading: None,
+            superblock: Superblock::new(config.cluster_fsid, config.whoami, config.osd_fsid),
+            history: MapHistory::default(),
+            map_commits: 0,
+            version_asked: None,
+            mon_maps: None,
+            boot_epoch: Epoch(0),
+            up_epoch: Epoch(0),
+            bind_epoch: Epoch(0),
+            booting_since: UTime::default(),
+            stop_by: None,
+            sessions: Sessions::new(),
+            throttle: Throttle::new(limits),
+            pgs: PgSet::default(),
+            report: Report::default(),
+            statfs: StatFs::default(),
+            own_tokens: 0,
+            own_io: BTreeMap::new(),
+            logged_kinds: BTreeSet::new(),
+            advance_commits: BTreeSet::new(),
+            advancing: false,
+            config,
+        }
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> OsdState {
+        self.state
+    }
+
+    /// The map that it goes by.
+    pub fn epoch(&self) -> Epoch {
+        self.history.epoch()
+    }
+
+    /// The PGs that it has.
+    pub fn pg_ids(&self) -> Vec<SpgId> {
+        self.pgs.ids()
+    }
+
+    /// Client messages and their bytes that are held until their replies.
+    pub fn held(&self) -> (u64, u64) {
+        self.throttle.held()
+    }
+
+    /// When [`OsdEvent::Tick`] is due next, if ever.
+    pub fn deadline(&self) -> Option<UTime> {
+        if self.state == OsdState::Stopped {
+            return None;
+        }
+        let own = [self.mon.deadline(), self.pgs.deadline(), self.report_deadline(), self.stop_by];
+        let booting = (self.state == OsdState::Booting).then(|| self.boot_retry_at());
+        own.into_iter().flatten().chain(booting).min()
+    }
+
+    /// Takes an event. After [`OsdEffect::Stopped`] or [`OsdEffect::Failed`] nothing has an effect.
+    pub fn handle(&mut self, now: UTime, event: OsdEvent, out: &mut Vec<OsdEffect>) {
+        if self.state == OsdState::Stopped {
+            return;
+        }
+        match event {
+            OsdEvent::Start => self.start(out),
+            OsdEvent::SessionOpened(info) => {
+                self.sessions.insert(info.id, crate::session::Session::new(info));
+            }
+            OsdEvent::SessionClosed(session) => self.close_session(now, session, out),
+            OsdEvent::Message { session, message, bytes } => {
+                self.on_message(now, session, message, bytes, out)
+            }
+            OsdEvent::Mon(event) => {
+                let mut effects = Vec::new();
+                self.mon.handle(now, event, &mut effects);
+                self.perform_mon(now, effects, out);
+            }
+            OsdEvent::Store(completion) => self.on_completion(now, completion, out),
+            OsdEvent::Tick => self.on_tick(now, out),
+            OsdEvent::Shutdown => self.shut_down(now, out),
+        }
+    }
+
+    fn close_session(&mut self, now: UTime, session: SessionId, out: &mut Out) {
+        if self.sessions.remove(&session).is_some() {
+            self.pgs_session_reset(now, session, out);
+            let resumed = self.throttle.close(session);
+            out.extend(resumed.into_iter().map(OsdEffect::Resume));
+        }
+    }
+
+    fn on_tick(&mut self, now: UTime, out: &mut Out) {
+        let mut effects = Vec::new();
+        self.mon.handle(now, monclient::MonEvent::Tick, &mut effects);
+        self.perform_mon(now, effects, out);
+        self.pgs_tick(now, out);
+        self.report_tick(now, out);
+        self.boot_tick(now, out);
+    }
+
+    fn on_completion(&mut self, now: UTime, completion: Completion, out: &mut Out) {
+        let token = completion.token();
+        match Slot::of(token) {
+            Some((slot, inner)) => self.pg_completion(now, slot, inner, token, completion, out),
+            None => {
+                let Some(io) = self.own_io.remove(&token.0) else { return };
+                if let Completion::Refused { error, .. } = completion {
+                    return self.fail(format!("the store refused the OSD's own records: {error}"), out);
+                }
+                self.on_own_completion(now, io, completion, out);
+            }
+        }
+    }
+
+    fn on_own_completion(&mut self, now: UTime, io: OwnIo, completion: Completion, out: &mut Out) {
+        match io {
+            OwnIo::Load => self.on_loaded(now, completion, out),
+            OwnIo::Maps { last } => self.on_maps_stored(now, last, out),
+            OwnIo::Quiet => {}
+            OwnIo::Stop => {
+                self.state = OsdState::Stopped;
+                out.push(OsdEffect::Stopped);
+            }
+            OwnIo::StatFs => self.on_statfs(now, completion, out),
+        }
+    }
+
+    /// Queues a transaction of the OSD itself.
+    pub(crate) fn queue(&mut self, txn: Transaction, io: OwnIo, out: &mut Out) {
+        let token = self.own_token(io);
+        out.push(OsdEffect::Queue { token, txn });
+    }
+
+    /// Reads for the OSD itself.
+    pub(crate) fn read(&mut self, request: ReadRequest, io: OwnIo, out: &mut Out) {
+        let token = self.own_token(io);
+        out.push(OsdEffect::Read { token, request });
+    }
+
+    fn own_token(&mut self, io: OwnIo) -> Token {
+        self.own_tokens += 1;
+        self.own_io.insert(self.own_tokens, io);
+        Token(self.own_tokens)
+    }
+
+    /// Sends to the monitor, now or as soon as there is one.
+    pub(crate) fn send_mon(&mut self, message: impl Into<Message>, out: &mut Out) {
+        let mut effects = Vec::new();
+        self.mon.send(message.into(), &mut effects);
+        out.extend(effects.into_iter().filter_map(|e| match e {
+            MonEffect::Io(io) => Some(OsdEffect::Mon(io)),
+            _ => None,
+        }));
+    }
+
+    /// Tells the monitor what is new among the subscriptions.
+    pub(crate) fn renew_subscriptions(&mut self, out: &mut Out) {
+        let mut effects = Vec::new();
+        self.mon.renew(&mut effects);
+        out.extend(effects.into_iter().filter_map(|e| match e {
+            MonEffect::Io(io) => Some(OsdEffect::Mon(io)),
+            _ => None,
+        }));
+    }
+
+    pub(crate) fn fail(&mut self, reason: String, out: &mut Out) {
+        self.state = OsdState::Stopped;
+        out.push(OsdEffect::Failed(reason));
+    }
+
+    pub(crate) fn log(&self, level: LogLevel, text: impl Into<String>, out: &mut Out) {
+        out.push(OsdEffect::Log(level, text.into()));
+    }
+}

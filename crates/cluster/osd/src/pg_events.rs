@@ -1,0 +1,405 @@
+//! Events to placement groups, and what they want done.
+
+use std::sync::Arc;
+
+use auth::SessionId;
+use maps::{OsdMap, PoolFlags};
+use messages::{OsdOp, OsdPgCreate2, OsdPgCreated, Paxos};
+use pg::{ClientOp, Notice, Pg, PgConfig, PgEffect, PgEvent, PgFailure};
+use store::{CollectionId, Completion, Fault, Token};
+use types::{EntityName, Release, SpgId, UTime};
+
+use crate::osd::Out;
+use crate::pg_view::{Mapping, view};
+use crate::pgs::{Entry, Slot};
+use crate::{LogLevel, Osd};
+
+/// As many PGs for one of mon_max_pg_per_osd may be made here (osd_max_pg_per_osd_hard_ratio).
+const MAX_PG_HARD_RATIO: u64 = 3;
+
+impl Osd {
+    /// Hands an event to a PG and does what it wants.
+    fn pg_handle(&mut self, now: UTime, pgid: SpgId, event: PgEvent, out: &mut Out) {
+        let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
+        let mut effects = Vec::new();
+        entry.pg.handle(now, event, &mut effects);
+        self.pg_perform(now, pgid, effects, out);
+    }
+
+    fn pg_perform(&mut self, now: UTime, pgid: SpgId, effects: Vec<PgEffect>, out: &mut Out) {
+        for effect in effects {
+            self.pg_effect(now, pgid, effect, out);
+        }
+        self.pg_looked_at(now, pgid, out);
+    }
+
+    fn pg_effect(&mut self, now: UTime, pgid: SpgId, effect: PgEffect, out: &mut Out) {
+        let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
+        match effect {
+            PgEffect::Reply { session, reply } => self.reply(session, *reply, out),
+            PgEffect::SendToSession { session, message } => {
+                if self.sessions.contains_key(&session) {
+                    out.push(crate::OsdEffect::Send { session, message: *message });
+                }
+            }
+            PgEffect::SendToOsd { osd, message } => {
+                let text = format!("pg {pgid} has a {} for osd.{osd}; OSDs do not talk yet", message.name());
+                self.log(LogLevel::Error, text, out);
+            }
+            PgEffect::Read { token, request } => {
+                entry.reads += 1;
+                out.push(crate::OsdEffect::Read { token: entry.slot.token(token), request });
+            }
+            PgEffect::Queue { token, txn } => {
+                let token = entry.slot.token(token);
+                if self.advancing {
+                    self.advance_commits.insert(token);
+                }
+                out.push(crate::OsdEffect::Queue { token, txn });
+            }
+            PgEffect::SetTimer { at } => entry.timer = Some(entry.timer.map_or(at, |t| t.min(at))),
+            PgEffect::Notice(notice) => self.pg_notice(pgid, notice, out),
+            PgEffect::Failed(failure) => self.pg_failed(now, pgid, failure, out),
+            PgEffect::Removed => {
+                self.pgs.remove(&pgid);
+                self.log(LogLevel::Debug, format!("pg {pgid} is removed"), out);
+            }
+        }
+    }
+
+    fn pg_notice(&mut self, pgid: SpgId, notice: Notice, out: &mut Out) {
+        let (level, text) = match notice {
+            Notice::UnsupportedOp { code } => {
+                (LogLevel::Warn, format!("operation {code:#06x} is not there yet"))
+            }
+            Notice::Dropped { reason } => (LogLevel::Debug, format!("dropped a request: {reason}")),
+            Notice::NotServed { reason } => (LogLevel::Warn, format!("not served: {reason}")),
+            Notice::BadObject { reason } => (LogLevel::Error, reason),
+        };
+        self.log(level, format!("pg {pgid}: {text}"), out);
+    }
+
+    fn pg_failed(&mut self, now: UTime, pgid: SpgId, failure: PgFailure, out: &mut Out) {
+        if let Some(entry) = self.pgs.entries.get_mut(&pgid) {
+            (entry.failed, entry.loading) = (true, false);
+        }
+        self.release_pg(pgid, out);
+        match failure {
+            // The device is gone: nothing else on it can be trusted to last.
+            PgFailure::Refused(error)
+                if error.fault() == Fault::Disk && !matches!(error, store::StoreError::NoSpace { .. }) =>
+            {
+                self.fail(format!("pg {pgid}: {error}"), out);
+            }
+            failure => self.log(LogLevel::Error, format!("pg {pgid} has stopped: {failure}"), out),
+        }
+        self.stats_changed(now);
+    }
+
+    /// Notes what an event changed of a PG's state.
+    fn pg_looked_at(&mut self, now: UTime, pgid: SpgId, out: &mut Out) {
+        let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
+        let active = entry.pg.is_active() && entry.mapping.leads;
+        if active == entry.active {
+            return;
+        }
+        entry.active = active;
+        entry.changed = now;
+        if active {
+            entry.became_active = now;
+        }
+        self.stats_changed(now);
+        if active && self.is_being_created(pgid) {
+            self.pgs.created.insert(pgid.pg);
+            self.send_mon(OsdPgCreated { paxos: Paxos::default(), pgid: pgid.pg }, out);
+        }
+    }
+
+    fn is_being_created(&self, pgid: SpgId) -> bool {
+        let pool = self.history.current().and_then(|map| map.pools.get(&pgid.pg.pool));
+        pool.is_some_and(|pool| pool.has_flags(PoolFlags::CREATING))
+    }
+
+    /// Tells the monitor (again) which PGs of pools that are not complete yet were made.
+    pub(crate) fn pgs_resend_created(&mut self, out: &mut Out) {
+        for pg in self.pgs.created.clone() {
+            self.send_mon(OsdPgCreated { paxos: Paxos::default(), pgid: pg }, out);
+        }
+    }
+
+    /// A PG dropped what it held: the budget is free of it.
+    fn release_pg(&mut self, pgid: SpgId, out: &mut Out) {
+        let resumed = self.throttle.release_pg(pgid);
+        out.extend(resumed.into_iter().map(crate::OsdEffect::Resume));
+    }
+
+    pub(crate) fn pg_client_op(
+        &mut self,
+        now: UTime,
+        session: SessionId,
+        source: EntityName,
+        permitted: bool,
+        op: Box<OsdOp>,
+        out: &mut Out,
+    ) {
+        let (pgid, tid) = (op.pgid, op.tid);
+        let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
+        self.throttle.hand_to(session, tid, pgid);
+        let mut effects = Vec::new();
+        let op = ClientOp { session, source, permitted, op: *op };
+        entry.pg.handle(now, PgEvent::ClientOp(Box::new(op)), &mut effects);
+        let failed = entry.failed;
+        let dropped = failed || effects.iter().any(|e| matches!(e, PgEffect::Notice(Notice::Dropped { .. })));
+        self.pg_perform(now, pgid, effects, out);
+        if dropped {
+            self.release(session, tid, out);
+        }
+    }
+
+    pub(crate) fn pg_completion(
+        &mut self,
+        now: UTime,
+        slot: Slot,
+        inner: Token,
+        token: Token,
+        completion: Completion,
+        out: &mut Out,
+    ) {
+        let was_advancing = self.advance_commits.remove(&token);
+        if let Some(pgid) = self.pgs.by_slot(slot) {
+            let event = match completion {
+                Completion::Committed { .. } => PgEvent::Committed { token: inner },
+                Completion::Refused { error, .. } => PgEvent::Refused { token: inner, error },
+                Completion::Read { result, .. } => {
+                    if let Some(entry) = self.pgs.entries.get_mut(&pgid) {
+                        entry.reads = entry.reads.saturating_sub(1);
+                    }
+                    PgEvent::ReadDone { token: inner, result }
+                }
+            };
+            self.pg_handle(now, pgid, event, out);
+            self.pg_maybe_loaded(now, pgid, out);
+        }
+        if was_advancing && self.loading.is_none() {
+            self.note_pgs_stable(out);
+        }
+    }
+
+    /// A PG that reads no more has loaded: it gets the map.
+    fn pg_maybe_loaded(&mut self, now: UTime, pgid: SpgId, out: &mut Out) {
+        let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
+        if !entry.loading || entry.reads > 0 {
+            return;
+        }
+        entry.loading = false;
+        if let Some(map) = self.history.current().cloned() {
+            self.pg_advance(now, pgid, &map, out);
+        }
+        self.pgs_loaded(now, out);
+    }
+
+    /// Gives a PG the next map, unless it has seen it.
+    fn pg_advance(&mut self, now: UTime, pgid: SpgId, map: &Arc<OsdMap>, out: &mut Out) {
+        let whoami = self.config.whoami;
+        let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
+        if entry.loading || entry.removing || entry.failed || map.epoch < entry.pg.info().stats.reported_epoch
+        {
+            return;
+        }
+        let Some(view) = view(map, &pgid, entry.pg.info().history.epoch_pool_created) else {
+            return self.pg_remove(now, pgid, out);
+        };
+        let mapping = Mapping::of(&view, whoami);
+        let moved = !mapping.is_same_place(&entry.mapping);
+        if moved {
+            entry.changed = now;
+            entry.mapping = mapping;
+        }
+        entry.mapping.size = view.pool.size;
+        self.advancing = true;
+        self.pg_handle(now, pgid, PgEvent::AdvanceMap(Box::new(view)), out);
+        self.advancing = false;
+        if moved {
+            // Requests of the interval that has ended are dropped; clients send them again by the new map.
+            self.release_pg(pgid, out);
+            self.stats_changed(now);
+        }
+    }
+
+    /// The pool is gone: everything stored goes too, a part at a time.
+    fn pg_remove(&mut self, now: UTime, pgid: SpgId, out: &mut Out) {
+        let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
+        if std::mem::replace(&mut entry.removing, true) {
+            return;
+        }
+        self.release_pg(pgid, out);
+        self.pg_handle(now, pgid, PgEvent::Remove, out);
+        self.stats_changed(now);
+    }
+
+    /// One epoch on for all PGs.
+    pub(crate) fn pgs_advance(
+        &mut self,
+        now: UTime,
+        map: &Arc<OsdMap>,
+        _old: Option<&OsdMap>,
+        out: &mut Out,
+    ) {
+        for pgid in self.pgs.ids() {
+            self.pg_advance(now, pgid, map, out);
+        }
+        let known: Vec<SpgId> =
+            self.pgs.deferred.iter().filter(|p| map.pools.contains_key(&p.pg.pool)).copied().collect();
+        for pgid in known {
+            self.pgs.deferred.remove(&pgid);
+            self.pg_load(now, pgid, out);
+        }
+        let creating =
+            |pool: &types::PoolId| map.pools.get(pool).is_some_and(|p| p.has_flags(PoolFlags::CREATING));
+        self.pgs.created.retain(|pg| creating(&pg.pool));
+        self.create_pgs(now, out);
+    }
+
+    /// The store's collections are known: each is a PG.
+    pub(crate) fn pgs_found(&mut self, now: UTime, collections: Vec<CollectionId>, out: &mut Out) {
+        let Some(map) = self.history.current().cloned() else { return };
+        self.pgs_configure();
+        for collection in collections {
+            let CollectionId::Pg(pgid) = collection else { continue };
+            match map.pools.contains_key(&pgid.pg.pool) {
+                true => self.pg_load(now, pgid, out),
+                false => {
+                    self.pgs.deferred.insert(pgid);
+                }
+            }
+        }
+    }
+
+    fn pg_load(&mut self, now: UTime, pgid: SpgId, out: &mut Out) {
+        let mut effects = Vec::new();
+        let pg = Pg::load(pgid, self.config.whoami, self.pgs.config.clone(), &mut effects);
+        self.insert_pg(now, pgid, pg, true, Mapping::default());
+        self.pg_perform(now, pgid, effects, out);
+    }
+
+    fn insert_pg(&mut self, now: UTime, pgid: SpgId, pg: Pg, loading: bool, mapping: Mapping) {
+        let slot = self.pgs.new_slot(pgid);
+        let entry = Entry {
+            slot,
+            pg,
+            mapping,
+            timer: None,
+            loading,
+            reads: 0,
+            active: false,
+            failed: false,
+            removing: false,
+            changed: now,
+            became_active: now,
+            reported: 0,
+        };
+        self.pgs.entries.insert(pgid, entry);
+    }
+
+    /// All maps are gone through. Collections of pools that no map had are of pools that came and went in a hole
+    /// between maps: they go.
+    pub(crate) fn pgs_drop_unknown(&mut self, now: UTime, out: &mut Out) {
+        for pgid in std::mem::take(&mut self.pgs.deferred) {
+            self.pg_load(now, pgid, out);
+            if let Some(entry) = self.pgs.entries.get_mut(&pgid) {
+                entry.loading = false;
+            }
+            self.pg_remove(now, pgid, out);
+        }
+    }
+
+    /// The monitor wants PGs made.
+    pub(crate) fn handle_pg_create(&mut self, now: UTime, message: &OsdPgCreate2, out: &mut Out) {
+        self.mon.subscriptions().got("osd_pg_creates", message.epoch.0.into());
+        for pgid in message.pgs.keys() {
+            if !self.pgs.entries.contains_key(pgid) {
+                self.pgs.to_create.insert(*pgid, message.epoch);
+            } else if self.pgs.entries.get(pgid).is_some_and(|e| e.active) && self.is_being_created(*pgid) {
+                // Told before, and lost on the way.
+                self.send_mon(OsdPgCreated { paxos: Paxos::default(), pgid: pgid.pg }, out);
+            }
+        }
+        self.create_pgs(now, out);
+        self.sessions_ready(now, out);
+    }
+
+    /// Makes the PGs that wait for it, as far as the map and the limit of PGs allow.
+    fn create_pgs(&mut self, now: UTime, out: &mut Out) {
+        let Some(map) = self.history.current().cloned() else { return };
+        if self.loading.is_some() {
+            return;
+        }
+        let pgs_max = self.options.count("mon_max_pg_per_osd") * MAX_PG_HARD_RATIO;
+        for (pgid, epoch) in self.pgs.to_create.clone() {
+            if epoch > map.epoch {
+                continue;
+            }
+            if self.pgs.len() as u64 >= pgs_max {
+                let text = format!("pg {pgid} is not made: there are {pgs_max} PGs here already");
+                return self.log(LogLevel::Warn, text, out);
+            }
+            self.pgs.to_create.remove(&pgid);
+            self.create_pg(now, pgid, &map, out);
+        }
+    }
+
+    fn create_pg(&mut self, now: UTime, pgid: SpgId, map: &Arc<OsdMap>, out: &mut Out) {
+        let Some(pool) = map.pools.get(&pgid.pg.pool) else { return };
+        // Once a pool's first PGs are all made, an order to make one is an old one.
+        let complete = map.require_osd_release >= Release::NAUTILUS && !pool.has_flags(PoolFlags::CREATING);
+        if complete || pgid.pg.seed >= pool.pg_num || self.pgs.entries.contains_key(&pgid) {
+            return;
+        }
+        let Some(view) = view(map, &pgid, map.epoch) else { return };
+        if !view.acting.contains(&self.config.whoami) {
+            return;
+        }
+        let mapping = Mapping::of(&view, self.config.whoami);
+        let mut effects = Vec::new();
+        let pg = Pg::create(pgid, self.config.whoami, self.pgs.config.clone(), view, now, &mut effects);
+        self.insert_pg(now, pgid, pg, false, mapping);
+        self.pg_perform(now, pgid, effects, out);
+        self.stats_changed(now);
+        self.want_up_thru(out);
+    }
+
+    pub(crate) fn pgs_session_reset(&mut self, now: UTime, session: SessionId, out: &mut Out) {
+        for pgid in self.pgs.ids() {
+            self.pg_handle(now, pgid, PgEvent::SessionReset { session }, out);
+        }
+    }
+
+    pub(crate) fn pgs_tick(&mut self, now: UTime, out: &mut Out) {
+        let due = self.pgs.entries.iter_mut().filter(|(_, e)| e.timer.is_some_and(|t| t <= now));
+        let due: Vec<SpgId> = due
+            .map(|(pgid, e)| {
+                e.timer = None;
+                *pgid
+            })
+            .collect();
+        for pgid in due {
+            self.pg_handle(now, pgid, PgEvent::Timer, out);
+        }
+    }
+
+    /// The options as PGs have them. PGs that are there keep those they were made with.
+    pub(crate) fn pgs_configure(&mut self) {
+        let o = &self.options;
+        let mut config = PgConfig::default();
+        config.ops.object_size_max = o.size("osd_max_object_size");
+        config.ops.attr_size_max = o.size("osd_max_attr_size");
+        config.ops.attr_name_len_max = o.count("osd_max_attr_name_len");
+        config.ops.omap_entries_max = o.count("osd_max_omap_entries_per_request");
+        config.log.entries_target = o.count("osd_min_pg_log_entries") as usize;
+        config.log.trim_max = o.count("osd_max_pg_log_entries") as usize;
+        config.object_name_len_max = o.count("osd_max_object_name_len") as usize;
+        config.namespace_len_max = o.count("osd_max_object_namespace_len") as usize;
+        config.write_bytes_max = (o.count("osd_max_write_size") as usize) << 20;
+        self.pgs.config = Arc::new(config);
+    }
+}

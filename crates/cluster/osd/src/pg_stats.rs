@@ -1,0 +1,129 @@
+//! What the OSD reports and shows of its placement groups, and of its own store at boot.
+
+use std::collections::BTreeMap;
+
+use encoding::{Decode, Encode};
+use messages::{FeatureSet, OsdSuperblock, PgStat, PgState};
+use serde_json::{Value, json};
+use types::{OsdId, PgId, SpgId, UTime};
+
+use crate::Osd;
+use crate::pgs::{Entry, PgSet};
+
+const NOBODY: OsdId = OsdId(-1);
+
+fn state(entry: &Entry) -> PgState {
+    let acting = entry.mapping.acting.len() as u32;
+    let bits = match entry.active {
+        true if acting >= entry.mapping.size => PgState::ACTIVE.0 | PgState::CLEAN.0,
+        true => PgState::ACTIVE.0 | PgState::UNDERSIZED.0 | PgState::DEGRADED.0,
+        false if entry.failed => PgState::INCOMPLETE.0,
+        false => PgState::PEERING.0,
+    };
+    PgState(bits)
+}
+
+impl Entry {
+    /// The PG's report at this moment.
+    fn report(&mut self, now: UTime, epoch: types::Epoch) -> Option<PgStat> {
+        // pg keeps its own form of the same encoding.
+        let mut stat = PgStat::from_bytes(&self.pg.info().stats.to_bytes(0)).ok()?;
+        let (info, at) = (self.pg.info(), &self.mapping);
+        self.reported += 1;
+        stat.state = state(self);
+        stat.version = info.last_update;
+        stat.log_start = info.log_tail;
+        stat.ondisk_log_start = info.log_tail;
+        stat.created = info.history.epoch_created;
+        stat.last_epoch_clean = if self.active { epoch } else { info.history.last_epoch_clean };
+        stat.mapping_epoch = info.history.same_interval_since;
+        (stat.up, stat.acting) = (at.up.clone(), at.acting.clone());
+        stat.up_primary = at.up_primary.unwrap_or(NOBODY);
+        stat.acting_primary = at.acting_primary.unwrap_or(NOBODY);
+        (stat.reported_epoch, stat.reported_seq) = (epoch, self.reported);
+        (stat.last_fresh, stat.last_unstale, stat.last_change) = (now, now, self.changed);
+        if self.active {
+            (stat.last_active, stat.last_peered) = (now, now);
+            (stat.last_became_active, stat.last_became_peered) = (self.became_active, self.became_active);
+        }
+        if stat.state.0 & PgState::CLEAN.0 != 0 {
+            (stat.last_clean, stat.last_undegraded, stat.last_fullsized) = (now, now, now);
+        }
+        Some(stat)
+    }
+}
+
+impl PgSet {
+    /// What `pg PGID query` shows.
+    pub(crate) fn query(&self, pgid: &SpgId) -> Option<Value> {
+        let entry = self.entries.get(pgid)?;
+        let (info, ids) = (entry.pg.info(), |osds: &[OsdId]| osds.iter().map(|o| o.0).collect::<Vec<_>>());
+        let history = &info.history;
+        Some(json!({
+            "state": state(entry).to_string(),
+            "epoch": info.stats.reported_epoch.0,
+            "up": ids(&entry.mapping.up),
+            "acting": ids(&entry.mapping.acting),
+            "info": {
+                "pgid": pgid.to_string(),
+                "last_update": info.last_update.to_string(),
+                "last_complete": info.last_complete.to_string(),
+                "log_tail": info.log_tail.to_string(),
+                "last_user_version": info.last_user_version,
+                "history": {
+                    "epoch_created": history.epoch_created.0,
+                    "last_epoch_started": history.last_epoch_started.0,
+                    "last_epoch_clean": history.last_epoch_clean.0,
+                    "same_up_since": history.same_up_since.0,
+                    "same_interval_since": history.same_interval_since.0,
+                    "same_primary_since": history.same_primary_since.0,
+                },
+            },
+        }))
+    }
+}
+
+impl Osd {
+    /// Reports of the PGs that are led here.
+    pub(crate) fn pgs_stats(&mut self, now: UTime) -> BTreeMap<PgId, PgStat> {
+        let epoch = self.history.epoch();
+        let led = self.pgs.entries.iter_mut().filter(|(_, e)| e.mapping.leads && !e.removing && !e.loading);
+        led.filter_map(|(pgid, entry)| Some((pgid.pg, entry.report(now, epoch)?))).collect()
+    }
+
+    /// What the boot message says of the store.
+    pub(crate) fn wire_superblock(&self) -> OsdSuperblock {
+        let (own, epoch) = (&self.superblock, self.history.epoch());
+        let mut superblock = OsdSuperblock::new(own.cluster_fsid, own.whoami, own.osd_fsid);
+        superblock.current_epoch = epoch;
+        superblock.oldest_map = own.oldest_map;
+        superblock.newest_map = own.newest_map;
+        superblock.clean_thru = own.clean_thru;
+        superblock.mounted = own.mounted;
+        // No snapshot is ever trimmed yet, so nothing was missed.
+        superblock.purged_snaps_last = epoch;
+        superblock.compat_features.incompat = INCOMPAT.into_iter().collect::<FeatureSet>();
+        superblock
+    }
+}
+
+/// Features of the store as Ceph names them (CEPH_OSD_FEATURE_INCOMPAT_*); monitors pass over what they don't know.
+const INCOMPAT: [(u64, &str); 17] = [
+    (1, "initial feature set(~v.18)"),
+    (2, "pginfo object"),
+    (3, "object locator"),
+    (4, "last_epoch_clean"),
+    (5, "categories"),
+    (6, "hobjectpool"),
+    (7, "biginfo"),
+    (8, "leveldbinfo"),
+    (9, "leveldblog"),
+    (10, "snapmapper"),
+    (11, "sharded objects"),
+    (12, "transaction hints"),
+    (13, "pg meta object"),
+    (14, "explicit missing set"),
+    (15, "fastinfo pg attr"),
+    (16, "deletes in missing set"),
+    (17, "new snapmapper key structure"),
+];

@@ -1,0 +1,147 @@
+//! The placement groups: which there are, how events reach them and their effects leave them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use pg::{Pg, PgConfig};
+use store::Token;
+use types::{Epoch, PgId, SpgId, UTime};
+
+use crate::pg_view::Mapping;
+
+/// A PG's number within this start of the OSD; never used twice, so that a late completion finds nobody rather than
+/// somebody else. It makes up the upper bits of the store's tokens; 0 is the OSD itself.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Slot(pub u32);
+
+/// Bits of a store token that are the PG's own: enough for a year of 30,000 requests a second.
+const INNER_BITS: u32 = 40;
+
+impl Slot {
+    /// Whose a store token is: the slot and the PG's own token.
+    pub(crate) fn of(token: Token) -> Option<(Slot, Token)> {
+        match (token.0 >> INNER_BITS) as u32 {
+            0 => None,
+            slot => Some((Slot(slot), Token(token.0 & ((1 << INNER_BITS) - 1)))),
+        }
+    }
+
+    /// The store token for a PG's own.
+    pub(crate) fn token(self, inner: Token) -> Token {
+        Token(u64::from(self.0) << INNER_BITS | inner.0)
+    }
+}
+
+/// A PG and what the OSD keeps of it.
+pub(crate) struct Entry {
+    pub slot: Slot,
+    pub pg: Pg,
+    /// Where the last map that it was given puts it.
+    pub mapping: Mapping,
+    /// When it wants to be woken.
+    pub timer: Option<UTime>,
+    /// It reads what it keeps; so many reads are under way.
+    pub loading: bool,
+    pub reads: usize,
+    /// As it was last looked at.
+    pub active: bool,
+    pub failed: bool,
+    pub removing: bool,
+    /// When `active` or the mapping last changed, and since when it is active.
+    pub changed: UTime,
+    pub became_active: UTime,
+    /// Its reports so far.
+    pub reported: u64,
+}
+
+/// All PGs.
+#[derive(Default)]
+pub(crate) struct PgSet {
+    pub(crate) entries: BTreeMap<SpgId, Entry>,
+    slots: BTreeMap<Slot, SpgId>,
+    next_slot: u32,
+    pub(crate) config: Arc<PgConfig>,
+    /// Stored collections whose pool the map does not have yet (while old maps are gone through).
+    pub(crate) deferred: BTreeSet<SpgId>,
+    /// PGs that the monitor wants made: at which of its maps. They wait for that map, or for room.
+    pub(crate) to_create: BTreeMap<SpgId, Epoch>,
+    /// PGs that were made: the monitor is told until their pool is complete.
+    pub(crate) created: BTreeSet<PgId>,
+}
+
+impl PgSet {
+    pub(crate) fn ids(&self) -> Vec<SpgId> {
+        self.entries.keys().copied().collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether operations on it can be handed on.
+    pub(crate) fn contains(&self, pgid: &SpgId) -> bool {
+        self.entries.get(pgid).is_some_and(|e| !e.removing)
+    }
+
+    pub(crate) fn new_slot(&mut self, pgid: SpgId) -> Slot {
+        self.next_slot += 1;
+        let slot = Slot(self.next_slot);
+        self.slots.insert(slot, pgid);
+        slot
+    }
+
+    pub(crate) fn by_slot(&self, slot: Slot) -> Option<SpgId> {
+        self.slots.get(&slot).copied()
+    }
+
+    pub(crate) fn remove(&mut self, pgid: &SpgId) {
+        if let Some(entry) = self.entries.remove(pgid) {
+            self.slots.remove(&entry.slot);
+        }
+    }
+
+    pub(crate) fn all_loaded(&self) -> bool {
+        self.entries.values().all(|e| !e.loading)
+    }
+
+    pub(crate) fn deadline(&self) -> Option<UTime> {
+        self.entries.values().filter_map(|e| e.timer).min()
+    }
+
+    /// The PGs that are led here, and the oldest epoch in which any PG here was last clean (`now` without any).
+    pub(crate) fn last_epochs_clean(&self, now: Epoch) -> (Vec<PgId>, Epoch) {
+        let led = self.entries.iter().filter(|(_, e)| e.mapping.leads);
+        let clean = |e: &Entry| match e.active {
+            true => now,
+            false => e.pg.info().history.last_epoch_clean,
+        };
+        let oldest = led.clone().map(|(_, e)| clean(e)).min().unwrap_or(now);
+        (led.map(|(pgid, _)| pgid.pg).collect(), oldest)
+    }
+
+    /// The up_thru that the PGs led here need.
+    pub(crate) fn up_thru_wanted(&self) -> Epoch {
+        let led = self.entries.values().filter(|e| e.mapping.leads && !e.removing && !e.loading);
+        led.map(|e| e.pg.info().history.same_interval_since).max().unwrap_or(Epoch(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_token_names_its_pg_and_the_osds_own_name_none() {
+        let token = Slot(7).token(Token(12345));
+        assert_eq!(Slot::of(token), Some((Slot(7), Token(12345))));
+        assert_eq!(Slot::of(Token(12345)), None);
+    }
+
+    #[test]
+    fn a_slot_is_never_used_twice() {
+        let mut set = PgSet::default();
+        let pgid = SpgId::from("1.0".parse::<PgId>().unwrap());
+        let first = set.new_slot(pgid);
+        assert_ne!(set.new_slot(pgid), first);
+    }
+}

@@ -1,0 +1,179 @@
+//! What the OSD tells the monitor while it lives: statistics, beacons, up_thru.
+
+use core::time::Duration;
+
+use messages::{MgrMap, OsdAlive, OsdBeacon, OsdStat, Paxos, PgStats, StoreStatfs};
+use store::{Completion, ReadOutcome, ReadRequest};
+use types::{Epoch, UTime};
+
+use crate::boot::after;
+use crate::osd::{Out, OwnIo};
+use crate::{Osd, OsdState};
+
+/// How long changes of PGs' states are gathered before they are reported: long enough for all PGs of a new pool, short
+/// enough that a user does not notice.
+const GATHER: Duration = Duration::from_millis(50);
+
+/// When what was last said, and what is to be said.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    /// Statistics are due then.
+    stats_due: Option<UTime>,
+    /// A beacon is due then.
+    beacon_due: Option<UTime>,
+    /// Reports so far in this start.
+    seq: u64,
+    /// Whether an active manager takes the statistics instead.
+    manager: bool,
+    /// What up_thru was last asked for.
+    pub(crate) up_thru_wanted: Epoch,
+}
+
+impl Osd {
+    /// Everything at once: the OSD has become active, or talks to another monitor.
+    pub(crate) fn report_all(&mut self, now: UTime, out: &mut Out) {
+        if self.state != OsdState::Active {
+            return;
+        }
+        self.send_beacon(now, out);
+        self.report.up_thru_wanted = Epoch(0);
+        self.want_up_thru(out);
+        self.pgs_resend_created(out);
+        self.send_stats(now, out);
+    }
+
+    /// A new map is in force.
+    pub(crate) fn report_after_map(&mut self, now: UTime, out: &mut Out) {
+        if self.state == OsdState::Active {
+            self.want_up_thru(out);
+            self.stats_changed(now);
+        }
+    }
+
+    /// Some PG's state changed: statistics go out soon.
+    pub(crate) fn stats_changed(&mut self, now: UTime) {
+        let soon = after(now, GATHER);
+        if self.report.stats_due.is_none_or(|due| due > soon) {
+            self.report.stats_due = Some(soon);
+        }
+    }
+
+    pub(crate) fn report_deadline(&self) -> Option<UTime> {
+        match self.state {
+            OsdState::Active => [self.report.stats_due, self.report.beacon_due].into_iter().flatten().min(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn report_tick(&mut self, now: UTime, out: &mut Out) {
+        if self.state != OsdState::Active {
+            return;
+        }
+        if self.report.beacon_due.is_none_or(|due| due <= now) {
+            self.send_beacon(now, out);
+        }
+        if self.report.stats_due.is_none_or(|due| due <= now) {
+            self.send_stats(now, out);
+            self.ask_statfs(out);
+        }
+    }
+
+    pub(crate) fn handle_mgr_map(&mut self, now: UTime, message: &MgrMap, _out: &mut Out) {
+        use encoding::Decode;
+        let Ok(map) = maps::MgrMap::from_bytes(&message.map) else { return };
+        self.mon.subscriptions().got("mgrmap", map.epoch.0.into());
+        let had_manager = std::mem::replace(&mut self.report.manager, map.available);
+        if had_manager && !map.available {
+            self.stats_changed(now);
+        }
+    }
+
+    fn send_beacon(&mut self, now: UTime, out: &mut Out) {
+        let interval = self.seconds("osd_beacon_report_interval");
+        let epoch = self.history.epoch();
+        let (pgs, min_last_epoch_clean) = self.pgs.last_epochs_clean(epoch);
+        let beacon = OsdBeacon {
+            paxos: Paxos::at(epoch.0.into()),
+            pgs,
+            min_last_epoch_clean,
+            last_purged_snaps_scrub: UTime::default(),
+            osd_beacon_report_interval: interval.as_secs() as i32,
+        };
+        self.report.beacon_due = Some(after(now, interval));
+        self.send_mon(beacon, out);
+    }
+
+    /// Asks for up_thru where a PG's interval needs it.
+    pub(crate) fn want_up_thru(&mut self, out: &mut Out) {
+        let want = self.pgs.up_thru_wanted();
+        let have = self.history.current().and_then(|m| m.osd(self.config.whoami)).map(|o| o.info.up_thru);
+        if self.state != OsdState::Active
+            || want <= self.report.up_thru_wanted
+            || have.is_some_and(|h| want <= h)
+        {
+            return;
+        }
+        self.report.up_thru_wanted = want;
+        let alive = OsdAlive { paxos: Paxos::at(self.history.epoch().0.into()), want };
+        self.send_mon(alive, out);
+    }
+
+    /// Statistics go to the monitor as long as no manager is there to take them.
+    fn send_stats(&mut self, now: UTime, out: &mut Out) {
+        self.report.stats_due = Some(after(now, self.seconds("osd_mon_report_interval")));
+        if self.report.manager || !self.mon.is_ready() {
+            return;
+        }
+        self.report.seq += 1;
+        let stats = PgStats {
+            tid: 0,
+            paxos: Paxos::default(),
+            fsid: self.config.cluster_fsid,
+            osd_stat: self.osd_stat(),
+            pg_stat: self.pgs_stats(now),
+            epoch: self.history.epoch(),
+            had_map_for: UTime::default(),
+            pool_stat: Default::default(),
+        };
+        self.send_mon(stats, out);
+    }
+
+    fn osd_stat(&self) -> OsdStat {
+        let used = self.statfs.bytes_total.saturating_sub(self.statfs.bytes_available);
+        OsdStat {
+            statfs: StoreStatfs {
+                total: self.statfs.bytes_total,
+                available: self.statfs.bytes_available,
+                allocated: self.statfs.bytes_used as i64,
+                data_stored: self.statfs.bytes_used as i64,
+                internal_metadata: used.saturating_sub(self.statfs.bytes_used) as i64,
+                ..StoreStatfs::default()
+            },
+            up_from: self.up_epoch,
+            seq: u64::from(self.up_epoch.0) << 32 | self.report.seq,
+            num_pgs: self.pgs.len() as u32,
+            num_osds: 1,
+            ..OsdStat::default()
+        }
+    }
+
+    pub(crate) fn ask_statfs(&mut self, out: &mut Out) {
+        if !self.own_io.values().any(|io| matches!(io, OwnIo::StatFs)) {
+            self.read(ReadRequest::StatFs, OwnIo::StatFs, out);
+        }
+    }
+
+    pub(crate) fn on_statfs(&mut self, now: UTime, completion: Completion, _out: &mut Out) {
+        if let Completion::Read { result: Ok(ReadOutcome::StatFs(statfs)), .. } = completion {
+            let first = self.statfs.bytes_total == 0;
+            self.statfs = statfs;
+            if first && self.state == OsdState::Active {
+                self.stats_changed(now);
+            }
+        }
+    }
+
+    fn seconds(&self, name: &str) -> Duration {
+        Duration::from_secs_f64(self.options.number(name).clamp(0.0, 1e9))
+    }
+}
