@@ -1,0 +1,299 @@
+//! Order, durability and resends of requests.
+
+mod common;
+
+use auth::SessionId;
+use common::*;
+use messages::osd_op::OsdFlags;
+use messages::{Op, OpArgs, OpCode};
+use pg::{Notice, PgEvent};
+use types::{EVersion, EntityName, EntityType, Epoch, Errno, ReqId};
+
+#[test]
+fn what_is_written_is_read_with_its_versions() {
+    let mut rig = Rig::new();
+    let wrote = rig.ask("a", vec![write_full(b"hello")]);
+    assert_eq!((wrote.result, wrote.replay_version, wrote.user_version), (0, EVersion::new(Epoch(5), 1), 1));
+    assert_eq!(wrote.flags & i64::from(OsdFlags::ONDISK), i64::from(OsdFlags::ONDISK));
+    let got = rig.ask("a", vec![read(1, 3), stat()]);
+    assert_eq!((got.result, got.replay_version, got.user_version), (0, EVersion::default(), 1));
+    assert_eq!(got.ops[0].outdata.to_vec(), b"ell");
+    assert_eq!(got.ops[1].outdata.to_vec()[..8], 5u64.to_le_bytes());
+    assert_eq!(rig.pg.info().stats.stats.sum.num_objects, 1);
+    assert_eq!(rig.pg.info().stats.stats.sum.num_bytes, 5);
+}
+
+#[test]
+fn a_missing_object_is_enoent_with_the_pgs_last_user_version() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![write_full(b"x")]);
+    let got = rig.ask("b", vec![read(0, 0)]);
+    assert_eq!((got.result, got.user_version), (Errno::ENOENT.code(), 1));
+    assert_eq!(got.replay_version, EVersion::default());
+}
+
+#[test]
+fn a_write_is_answered_when_it_is_durable_and_not_before() {
+    let mut rig = Rig::new();
+    let op = rig.message("a", vec![write_full(b"x")]);
+    rig.send(op);
+    rig.deliver_reads();
+    assert_eq!((rig.uncommitted(), rig.replies.len()), (1, 0));
+    rig.commit_one();
+    assert_eq!(rig.replies.len(), 1);
+}
+
+#[test]
+fn a_read_waits_for_the_objects_uncommitted_writes_and_not_for_others() {
+    let mut rig = Rig::new();
+    rig.ask("other", vec![write_full(b"o")]);
+    for (oid, op) in [("a", write_full(b"x")), ("a", stat()), ("other", stat())] {
+        let op = rig.message(oid, vec![op]);
+        rig.send(op);
+        rig.deliver_reads();
+    }
+    assert_eq!(rig.replies.len(), 1, "only the other object's");
+    assert_eq!(&rig.replies[0].1.oid[..], b"other");
+    rig.commit_one();
+    assert_eq!(rig.replies.len(), 3);
+}
+
+#[test]
+fn an_rwordered_read_shows_nothing_that_is_not_durable() {
+    let mut rig = Rig::new();
+    let op = rig.message("a", vec![write_full(b"x")]);
+    rig.send(op);
+    let mut op = rig.message("a", vec![stat()]);
+    op.flags |= OsdFlags::RWORDERED;
+    rig.send(op);
+    rig.deliver_reads();
+    assert!(rig.replies.is_empty());
+    rig.settle();
+    assert_eq!(rig.replies.iter().map(|r| r.1.result).collect::<Vec<_>>(), [0, 0]);
+}
+
+#[test]
+fn writes_of_an_object_need_not_wait_for_each_others_commits_and_keep_their_order() {
+    let mut rig = Rig::new();
+    for data in [b"1", b"2", b"3"] {
+        let op = rig.message("a", vec![append(data)]);
+        rig.send(op);
+    }
+    rig.deliver_reads();
+    assert_eq!(rig.uncommitted(), 3);
+    rig.settle();
+    assert_eq!(rig.replies.iter().map(|r| r.1.tid).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(rig.contents("a").unwrap(), b"123");
+}
+
+#[test]
+fn a_write_waits_for_a_read_that_came_before_it() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![write_full(b"old")]);
+    let reader = rig.message("a", vec![read(0, 0)]);
+    let writer = rig.message("a", vec![write_full(b"new")]);
+    rig.send(reader);
+    rig.send(writer);
+    assert_eq!((rig.reads_due(), rig.uncommitted()), (1, 0));
+    rig.settle();
+    assert_eq!(rig.replies[0].1.ops[0].outdata.to_vec(), b"old");
+    assert_eq!(rig.contents("a").unwrap(), b"new");
+}
+
+#[test]
+fn a_guarded_write_is_run_again_when_what_it_compares_with_was_read() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![xattr(OpCode::SETXATTR, "k", "v", 0)]);
+    let op = rig.message("a", vec![xattr(OpCode::CMPXATTR, "k", "v", 1), append(b"yes")]);
+    rig.send(op);
+    let later = rig.message("a", vec![append(b"!")]);
+    rig.send(later);
+    assert_eq!((rig.reads_due(), rig.uncommitted()), (1, 0), "the later write keeps its place");
+    rig.settle();
+    let refused = rig.ask("a", vec![xattr(OpCode::CMPXATTR, "k", "w", 1), append(b"no")]);
+    assert_eq!(refused.result, Errno::ECANCELED.code());
+    assert_eq!(rig.contents("a").unwrap(), b"yes!");
+}
+
+#[test]
+fn a_resend_in_flight_waits_for_the_same_commit_and_is_answered_once() {
+    let mut rig = Rig::new();
+    let op = rig.message("a", vec![append(b"x")]);
+    rig.send(op.clone());
+    rig.deliver_reads();
+    rig.send_on(2, op);
+    rig.deliver_reads();
+    assert_eq!((rig.uncommitted(), rig.replies.len()), (1, 0));
+    rig.commit_one();
+    assert_eq!(rig.replies.iter().map(|r| r.0).collect::<Vec<_>>(), [SessionId(1), SessionId(2)]);
+    assert_eq!(rig.replies[0].1.replay_version, rig.replies[1].1.replay_version);
+    assert_eq!(rig.replies[0].1.user_version, rig.replies[1].1.user_version);
+    assert_eq!(rig.contents("a").unwrap(), b"x");
+}
+
+#[test]
+fn a_resend_in_the_queue_behind_its_original_is_applied_once() {
+    let mut rig = Rig::new();
+    let op = rig.message("a", vec![append(b"x")]);
+    rig.send(op.clone());
+    rig.send_on(2, op);
+    rig.settle();
+    assert_eq!(rig.replies.len(), 2);
+    assert_eq!(rig.contents("a").unwrap(), b"x");
+}
+
+#[test]
+fn a_resend_after_the_commit_or_a_restart_gets_the_stored_answer() {
+    let mut rig = Rig::new();
+    let op = rig.message("a", vec![append(b"x")]);
+    let first = rig.ask_message(op.clone());
+    let again = rig.ask_message(op.clone());
+    rig.crash();
+    let after = rig.ask_message(messages::OsdOp { epoch: Epoch(rig.epoch), retry_attempt: 3, ..op });
+    for resend in [&again, &after] {
+        assert_eq!(resend.result, 0);
+        assert_eq!(resend.replay_version, first.replay_version);
+        assert_eq!(resend.user_version, first.user_version);
+    }
+    assert_eq!(after.retry_attempt, 3);
+    assert_eq!(rig.contents("a").unwrap(), b"x");
+}
+
+#[test]
+fn an_exclusive_create_that_failed_fails_again_although_the_object_is_gone() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![create_exclusive()]);
+    let op = rig.message("a", vec![create_exclusive()]);
+    let first = rig.ask_message(op.clone());
+    assert_eq!(first.result, Errno::EEXIST.code());
+    assert_eq!(rig.ask("a", vec![delete()]).result, 0);
+    assert_eq!(rig.ask_message(op.clone()).result, Errno::EEXIST.code());
+    rig.crash();
+    let after = rig.ask_message(messages::OsdOp { epoch: Epoch(rig.epoch), ..op });
+    assert_eq!((after.result, after.replay_version), (Errno::EEXIST.code(), first.replay_version));
+    assert_eq!(after.ops[0].rval, Errno::EEXIST.code());
+    assert_eq!(rig.contents("a"), None);
+}
+
+#[test]
+fn per_operation_results_survive_when_the_client_asked_for_them() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![xattr(OpCode::SETXATTR, "k", "v", 0)]);
+    let mut op = rig.message("a", vec![xattr(OpCode::GETXATTR, "k", "", 0), append(b"x")]);
+    op.flags |= OsdFlags::RETURNVEC;
+    let first = rig.ask_message(op.clone());
+    assert_eq!(first.ops[0].outdata.to_vec(), b"v");
+    rig.crash();
+    let after = rig.ask_message(messages::OsdOp { epoch: Epoch(rig.epoch), ..op });
+    assert_eq!(after.ops[0].outdata.to_vec(), b"v");
+}
+
+#[test]
+fn a_write_without_returnvec_returns_no_data_and_zero() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![xattr(OpCode::SETXATTR, "k", "v", 0)]);
+    let got = rig.ask("a", vec![append(b"x"), xattr(OpCode::CMPXATTR, "k", "v", 1)]);
+    assert_eq!(got.result, 0);
+    assert!(got.ops.iter().all(|op| op.outdata.is_empty()));
+}
+
+#[test]
+fn a_request_that_carries_its_own_id_is_recognised_by_it() {
+    let mut rig = Rig::new();
+    let reqid = ReqId { name: EntityName::new(EntityType::Client, 99), tid: 7, inc: 0 };
+    for _ in 0..2 {
+        let mut op = rig.message("a", vec![append(b"x")]);
+        op.reqid = reqid;
+        assert_eq!(rig.ask_message(op).result, 0);
+    }
+    assert_eq!(rig.contents("a").unwrap(), b"x");
+}
+
+#[test]
+fn another_client_with_the_same_tid_is_another_request() {
+    let mut rig = Rig::new();
+    let op = rig.message("a", vec![append(b"x")]);
+    rig.ask_message(op.clone());
+    rig.event(PgEvent::ClientOp(Box::new(pg::ClientOp {
+        session: SessionId(9),
+        source: EntityName::new(EntityType::Client, 5000),
+        permitted: true,
+        op,
+    })));
+    rig.settle();
+    assert_eq!(rig.contents("a").unwrap(), b"xx");
+}
+
+#[test]
+fn a_session_that_is_gone_takes_its_waiting_requests_along_but_not_those_begun() {
+    let mut rig = Rig::new();
+    let begun = rig.message("a", vec![xattr(OpCode::CMPXATTR, "k", "", 1), append(b"begun")]);
+    rig.ask("a", vec![append(b"")]);
+    rig.send_on(3, begun);
+    let waiting = rig.message("a", vec![append(b"never")]);
+    rig.send_on(3, waiting);
+    rig.event(PgEvent::SessionReset { session: SessionId(3) });
+    rig.settle();
+    assert_eq!(rig.contents("a").unwrap(), b"begun");
+}
+
+#[test]
+fn requests_without_rights_are_eperm_and_bad_names_are_refused() {
+    let mut rig = Rig::new();
+    let op = rig.message("a", vec![stat()]);
+    rig.event(PgEvent::ClientOp(Box::new(pg::ClientOp {
+        session: SessionId(1),
+        source: EntityName::new(EntityType::Client, 1),
+        permitted: false,
+        op,
+    })));
+    assert_eq!(rig.replies.pop().unwrap().1.result, Errno::EPERM.code());
+    let long = "n".repeat(2049);
+    assert_eq!(rig.ask(&long, vec![write_full(b"")]).result, Errno::ENAMETOOLONG.code());
+    assert_eq!(rig.ask(&long[1..], vec![write_full(b"")]).result, 0);
+    assert_eq!(rig.ask("", vec![stat()]).result, Errno::EINVAL.code());
+    let mut op = rig.message("a", vec![stat()]);
+    op.locator.nspace = "n".repeat(257).as_str().into();
+    assert_eq!(rig.ask_message(op).result, Errno::ENAMETOOLONG.code());
+}
+
+#[test]
+fn what_is_not_implemented_is_eopnotsupp_and_said_once() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![write_full(b"")]);
+    for _ in 0..2 {
+        let args = OpArgs::Watch { cookie: 1, ver: 0, op: 3, generation: 0, timeout: 0 };
+        assert_eq!(rig.ask("a", vec![Op::new(OpCode::WATCH, args)]).result, Errno::EOPNOTSUPP.code());
+    }
+    assert_eq!(rig.notices, [Notice::UnsupportedOp { code: OpCode::WATCH.0 }]);
+    let args = OpArgs::Class { class_len: 1, method_len: 1, argc: 0, indata_len: 0 };
+    let call = Op::new(OpCode::CALL, args).with_indata(b"cm".to_vec());
+    assert_eq!(rig.ask("a", vec![call]).result, Errno::EOPNOTSUPP.code());
+}
+
+#[test]
+fn the_log_is_trimmed_and_resends_are_recognised_as_far_back_as_configured() {
+    let mut config = pg::PgConfig::default();
+    config.log = pg::LogLimits { entries_target: 20, trim_min: 5, trim_max: 100, dups_tracked: 60 };
+    let mut rig = Rig::with_config(config);
+    let ops: Vec<_> = (0..200).map(|_| rig.message("a", vec![append(b"x")])).collect();
+    for op in &ops {
+        assert_eq!(rig.ask_message(op.clone()).result, 0);
+        assert!(rig.pg.log().entries().len() <= 25);
+        assert!(rig.pg.log().dups().len() <= 60);
+    }
+    for restart in [false, true] {
+        if restart {
+            rig.crash();
+            assert!(rig.pg.log().entries().len() <= 25 && rig.pg.log().dups().len() <= 65);
+        }
+        let epoch = Epoch(rig.epoch);
+        for op in &ops[145..] {
+            rig.ask_message(messages::OsdOp { epoch, ..op.clone() });
+        }
+        assert_eq!(rig.contents("a").unwrap().len(), 200, "none applied twice");
+    }
+    let epoch = Epoch(rig.epoch);
+    rig.ask_message(messages::OsdOp { epoch, ..ops[0].clone() });
+    assert_eq!(rig.contents("a").unwrap().len(), 201, "one that is forgotten is new");
+}
