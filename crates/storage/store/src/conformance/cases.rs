@@ -912,7 +912,7 @@ fn a_transaction_spans_collections(factory: &mut dyn Factory) {
         (pattern(10, 2).to_vec(), vec![]),
         "names are a collection's"
     );
-    h.commit(|t| {});
+    h.commit(|_| {});
 }
 
 fn large_data_comes_back(factory: &mut dyn Factory) {

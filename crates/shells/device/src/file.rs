@@ -1,0 +1,283 @@
+//! A file as a block device.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use blockdev::{Completion, Request, Token, VolatileCache};
+use buffer::{PieceMut, Rope};
+use types::Errno;
+
+/// What a device is for. Says which flush a test build leaves out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Site {
+    /// An OSD store's data.
+    Image,
+    /// An OSD store's metadata.
+    OsdMetadata,
+    /// The monitor's state.
+    MonState,
+}
+
+impl Site {
+    fn flush_is_left_out(self) -> bool {
+        match self {
+            Self::Image => cfg!(feature = "skip-flush-image"),
+            Self::OsdMetadata => cfg!(feature = "skip-flush-osd-metadata"),
+            Self::MonState => cfg!(feature = "skip-flush-mon-state"),
+        }
+    }
+}
+
+/// How a device behaves.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DeviceOptions {
+    /// `bdev_debug_volatile_cache`: writes stay in the process until a flush, so that killing it loses them.
+    pub volatile_cache: bool,
+    /// `bdev_debug_volatile_leak_seed`: with the cache, a random half of written blocks reaches the file early, out of
+    /// order and at random moments. Devices opened with one seed differ from one another by their site.
+    pub leak_seed: Option<u64>,
+}
+
+/// A file read, written and flushed as a block device. Clones are the same device.
+#[derive(Clone)]
+pub struct Device(Arc<Inner>);
+
+struct Inner {
+    file: File,
+    site: Site,
+    cache: Option<Mutex<VolatileCache>>,
+}
+
+/// The longest time between two early blocks.
+const LEAK_INTERVAL_MAX: Duration = Duration::from_millis(4);
+
+impl Device {
+    /// Opens a file, made if `create` and missing.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn open(path: &Path, create: bool, site: Site, options: DeviceOptions) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).open(path)?;
+        let seed = options.leak_seed.map(|seed| seed.wrapping_mul(3).wrapping_add(site as u64));
+        let cache = options.volatile_cache.then(|| Mutex::new(VolatileCache::new(seed)));
+        let device = Self(Arc::new(Inner { file, site, cache }));
+        if options.volatile_cache && seed.is_some() {
+            let weak = Arc::downgrade(&device.0);
+            std::thread::Builder::new().name("bdev-leak".into()).spawn(move || leak_until_closed(&weak))?;
+        }
+        Ok(device)
+    }
+
+    /// Bytes.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn len(&self) -> io::Result<u64> {
+        Ok(self.0.file.metadata()?.len())
+    }
+
+    /// Whether it has no byte.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Makes it longer by zeros or shorter. A length is no write: it is not held back.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn set_len(&self, len: u64) -> io::Result<()> {
+        let mut cache = self.0.cache();
+        self.0.file.set_len(len)?;
+        if let Some(cache) = &mut cache {
+            cache.truncate(len);
+        }
+        Ok(())
+    }
+
+    /// Fills `out` with the bytes at `offset`.
+    ///
+    /// # Errors
+    /// The system's; reading past the end is one.
+    pub fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        // Held while the file is read: a flush in between would move a block from the cache to where we were already.
+        let cache = self.0.cache();
+        self.0.file.read_exact_at(out, offset)?;
+        if let Some(cache) = &cache {
+            cache.overlay(offset, out);
+        }
+        Ok(())
+    }
+
+    /// Puts bytes at `offset`. Durable after the next [`Device::flush`].
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        match &mut self.0.cache() {
+            None => self.0.file.write_all_at(data, offset),
+            Some(cache) => cache.write(offset, data, |at, block| self.0.read_block(at, block)),
+        }
+    }
+
+    /// [`Device::write_at`] for a rope.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn write_rope_at(&self, offset: u64, data: &Rope) -> io::Result<()> {
+        let mut at = offset;
+        for piece in data.pieces() {
+            self.write_at(at, piece)?;
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Returns when everything written before is durable.
+    ///
+    /// # Errors
+    /// The system's. What was written since the last good flush is then in doubt: a second try proves nothing.
+    pub fn flush(&self) -> io::Result<()> {
+        if self.0.site.flush_is_left_out() {
+            return Ok(());
+        }
+        let mut cache = self.0.cache();
+        if let Some(cache) = &mut cache {
+            let len = self.len()?;
+            for (offset, block) in cache.take() {
+                self.0.write_block(len, offset, &block)?;
+            }
+        }
+        self.0.file.sync_data()
+    }
+
+    /// Performs a request.
+    pub fn perform(&self, request: Request, token: Token) -> Completion {
+        let done = match request {
+            Request::Read { offset, len } => {
+                let mut data = PieceMut::zeroed(len);
+                let read = self.read_at(offset, data.as_mut_slice());
+                read.map(|()| Completion::Read { token, data: data.freeze() })
+            }
+            Request::Write { offset, data } => {
+                self.write_rope_at(offset, &data).map(|()| Completion::Written { token })
+            }
+            Request::Flush => self.flush().map(|()| Completion::Flushed { token }),
+        };
+        done.unwrap_or_else(|e| Completion::Failed { token, errno: errno(&e) })
+    }
+}
+
+/// The error's number; EIO where the system gave none (a short read).
+fn errno(error: &io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::EIO, Errno)
+}
+
+impl Inner {
+    /// The cache, locked; a panic elsewhere doesn't make its contents wrong.
+    fn cache(&self) -> Option<MutexGuard<'_, VolatileCache>> {
+        self.cache.as_ref().map(|c| c.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A block of the file, zeros behind its end.
+    fn read_block(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let mut at = 0;
+        while at < out.len() {
+            match self.file.read_at(&mut out[at..], offset + at as u64) {
+                Ok(0) => break,
+                Ok(n) => at += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a block to the file without making it longer than it is, or would be by the caller's write.
+    fn write_block(&self, len: u64, offset: u64, block: &[u8]) -> io::Result<()> {
+        let end = (len.saturating_sub(offset)).min(block.len() as u64) as usize;
+        self.file.write_all_at(if end == 0 { block } else { &block[..end] }, offset)
+    }
+}
+
+/// Lets blocks out at random moments until the device is closed.
+fn leak_until_closed(device: &Weak<Inner>) {
+    while let Some(inner) = device.upgrade() {
+        let mut pause = LEAK_INTERVAL_MAX;
+        if let Some(mut cache) = inner.cache() {
+            if let Some((offset, block)) = cache.leak() {
+                let len = inner.file.metadata().map_or(0, |m| m.len());
+                // A failure is the flush's to report: it writes the block again.
+                let _ = inner.write_block(len, offset, &block);
+                pause = LEAK_INTERVAL_MAX / (1 + u32::from(block[0] ^ block[100]) % 64);
+            }
+        }
+        drop(inner);
+        std::thread::sleep(pause);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(path: &Path, volatile_cache: bool, leak_seed: Option<u64>) -> Device {
+        Device::open(path, true, Site::Image, DeviceOptions { volatile_cache, leak_seed }).unwrap()
+    }
+
+    #[test]
+    fn a_volatile_device_keeps_writes_from_the_file_until_a_flush() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let device = open(&path, true, None);
+        device.set_len(64 << 10).unwrap();
+        device.write_at(5000, &[7; 9000]).unwrap();
+        let mut seen = [0; 3];
+        device.read_at(4999, &mut seen).unwrap();
+        assert_eq!(seen, [0, 7, 7]);
+        assert!(std::fs::read(&path).unwrap().iter().all(|&b| b == 0), "a kill now loses it");
+        device.flush().unwrap();
+        let file = std::fs::read(&path).unwrap();
+        assert_eq!(file.len(), 64 << 10);
+        assert!(file[5000..14_000].iter().all(|&b| b == 7) && file[14_000..].iter().all(|&b| b == 0));
+    }
+
+    #[test]
+    fn with_a_seed_some_unflushed_blocks_reach_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let device = open(&path, true, Some(4));
+        device.set_len(100 * 4096).unwrap();
+        device.write_at(0, &[7; 100 * 4096]).unwrap();
+        let leaked = || std::fs::read(&path).unwrap().chunks(4096).filter(|b| b[0] == 7).count();
+        for _ in 0..5000 {
+            if leaked() >= 20 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let n = leaked();
+        assert!((20..80).contains(&n), "{n} of 100 blocks");
+    }
+
+    #[test]
+    fn requests_are_performed_and_failures_are_the_devices() {
+        let dir = tempfile::tempdir().unwrap();
+        let device = open(&dir.path().join("f"), false, None);
+        let (a, b) = (Token(1), Token(2));
+        let write = Request::Write { offset: 3, data: Rope::copy_from(b"hello") };
+        assert_eq!(device.perform(write, a), Completion::Written { token: a });
+        assert_eq!(device.perform(Request::Flush, b), Completion::Flushed { token: b });
+        let data = buffer::Piece::copy_from(b"\0hell");
+        let read = device.perform(Request::Read { offset: 2, len: 5 }, a);
+        assert_eq!(read, Completion::Read { token: a, data });
+        let past = device.perform(Request::Read { offset: 6, len: 5 }, b);
+        assert_eq!(past, Completion::Failed { token: b, errno: Errno::EIO });
+    }
+}

@@ -1,0 +1,12 @@
+//! Performs block I/O on files with plain system calls, optionally behind a volatile write cache for kill tests, and
+//! gives redb such a file as its storage.
+//!
+//! Calls block: whoever calls them owns a thread for that. Never looks into what it reads and writes.
+
+mod file;
+mod lock;
+mod redb_backend;
+
+pub use file::{Device, DeviceOptions, Site};
+pub use lock::{DirLock, LockError};
+pub use redb_backend::RedbBackend;
