@@ -11,7 +11,10 @@ const UNDEFINED: i32 = 0x7fff_fffe;
 
 /// Items that may be drawn from in one placement. Real maps need thousands; a forged one (a bucket that holds itself,
 /// billions of tries) stops here and yields what it has.
-const DRAWS_MAX: u64 = 1 << 26;
+const DRAWS_MAX: u64 = 1 << 23;
+
+/// Levels that a descent may pass (Ceph's CRUSH_MAX_DEPTH is 10); a bucket that holds itself has more.
+const DEPTH_MAX: u32 = 32;
 
 impl CrushMap {
     /// Places `x` by a rule on at most `result_max` items (Ceph's crush_do_rule). `weights` are the OSDs' in/out
@@ -182,7 +185,7 @@ impl<'a> Placement<'a> {
         let knobs = wish.knobs;
         let mut failures = 0u32;
         'descent: loop {
-            let (mut bucket, mut local) = (start, 0u32);
+            let (mut bucket, mut local, mut depth) = (start, 0u32, 0);
             loop {
                 let r = r.wrapping_add(failures as i32);
                 let size = bucket.items.len() as u32;
@@ -192,7 +195,9 @@ impl<'a> Placement<'a> {
                 if size > 0 {
                     match self.draw(bucket, r, out.len(), by_order, wish.kind)? {
                         Draw::Dead => return None,
+                        Draw::Down(_) if depth == DEPTH_MAX => return None,
                         Draw::Down(id) => {
+                            depth += 1;
                             bucket = self.map.bucket(id)?;
                             continue;
                         }
@@ -320,7 +325,7 @@ impl<'a> Placement<'a> {
         mut leaves: Option<&mut [i32]>,
     ) {
         let mut bucket = start;
-        loop {
+        for _ in 0..=DEPTH_MAX {
             let uniform = matches!(bucket.alg, Alg::Uniform { .. });
             let whole = (bucket.items.len() as u32).checked_rem(wish.count as u32) == Some(0);
             // A uniform bucket of a multiple of the count would give the same items on each retry.
