@@ -1,0 +1,251 @@
+//! Maps, listings, fullness, removal, damage.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::*;
+use encoding::Decode;
+use messages::osd_op::{ListCursor, OsdFlags, PgLsResponse, PgNlsResponse};
+use messages::{Op, OpArgs, OpCode, OsdOp};
+use ops::FullKind;
+use pg::{Notice, Pg, PgEvent, PgState};
+use types::{Epoch, Errno, HObject, SnapId};
+
+fn list(cursor: &HObject, count: u64) -> Op {
+    list_with(OpCode::PGNLS, cursor, count)
+}
+
+fn list_with(code: OpCode, cursor: &HObject, count: u64) -> Op {
+    let args = OpArgs::Pgls { count, start_epoch: Epoch(0) };
+    Op::new(code, args).with_indata(ListCursor::plain(cursor))
+}
+
+fn list_message(rig: &mut Rig, cursor: &HObject, count: u64, nspace: &str) -> OsdOp {
+    let mut op = rig.message("", vec![list(cursor, count)]);
+    op.locator.nspace = nspace.into();
+    op
+}
+
+fn put(rig: &mut Rig, oid: &str, nspace: &str) {
+    let mut op = rig.message(oid, vec![write_full(b"x")]);
+    op.locator.nspace = nspace.into();
+    assert_eq!(rig.ask_message(op).result, 0);
+}
+
+#[test]
+fn a_listing_shows_every_object_once_in_pages_and_ends_with_one() {
+    let mut rig = Rig::new();
+    let names: BTreeSet<String> = (0..25).map(|n| format!("object{n}")).collect();
+    names.iter().for_each(|name| put(&mut rig, name, ""));
+    put(&mut rig, "elsewhere", "space");
+    let (mut cursor, mut seen, mut pages) = (HObject::min(), Vec::new(), 0);
+    loop {
+        let op = list_message(&mut rig, &cursor, 4, "");
+        let reply = rig.ask_message(op);
+        let page = PgNlsResponse::from_bytes_exact(&reply.ops[0].outdata.to_piece()).unwrap();
+        assert!(page.entries.len() <= 4);
+        seen.extend(page.entries.into_iter().map(|e| e.name.to_string()));
+        pages += 1;
+        cursor = page.handle;
+        if reply.result == 1 {
+            break;
+        }
+        assert_eq!(reply.result, 0);
+    }
+    assert!(cursor.is_max() && pages >= 7);
+    assert_eq!((seen.len(), seen.into_iter().collect::<BTreeSet<_>>()), (25, names));
+}
+
+#[test]
+fn a_listing_shows_one_namespace_or_all() {
+    let mut rig = Rig::new();
+    put(&mut rig, "a", "");
+    put(&mut rig, "b", "space");
+    for (nspace, expected) in [("", vec!["a"]), ("space", vec!["b"]), ("none", vec![]), ("\u{1}", vec!["a", "b"])]
+    {
+        let op = list_message(&mut rig, &HObject::min(), 100, nspace);
+        let reply = rig.ask_message(op);
+        let page = PgNlsResponse::from_bytes_exact(&reply.ops[0].outdata.to_piece()).unwrap();
+        let names: BTreeSet<_> = page.entries.iter().map(|e| e.name.to_string()).collect();
+        assert_eq!(names, expected.iter().map(|s| s.to_string()).collect(), "{nspace:?}");
+    }
+    let op = list_with(OpCode::PGLS, &HObject::min(), 100);
+    let reply = rig.ask("", vec![op]);
+    let page = PgLsResponse::from_bytes_exact(&reply.ops[0].outdata.to_piece()).unwrap();
+    assert_eq!((reply.result, page.entries.len(), page.handle), (1, 1, HObject::max()));
+}
+
+#[test]
+fn a_listing_waits_for_what_it_may_show() {
+    let mut rig = Rig::new();
+    let op = rig.message("a", vec![write_full(b"x")]);
+    rig.send(op);
+    rig.deliver_reads();
+    let op = list_message(&mut rig, &HObject::min(), 100, "");
+    rig.send(op);
+    rig.deliver_reads();
+    assert!(rig.replies.is_empty());
+    rig.commit_one();
+    assert_eq!(rig.replies.len(), 2);
+}
+
+#[test]
+fn bad_listings_are_refused() {
+    let mut rig = Rig::new();
+    let garbage = list(&HObject::min(), 1).with_indata(b"xyz".to_vec());
+    assert_eq!(rig.ask("", vec![garbage]).result, Errno::EINVAL.code());
+    let filter = list_with(OpCode::PGNLS_FILTER, &HObject::min(), 1);
+    assert_eq!(rig.ask("", vec![filter]).result, Errno::EOPNOTSUPP.code());
+}
+
+#[test]
+fn requests_of_an_older_interval_or_another_pg_are_dropped_unanswered() {
+    let mut rig = Rig::new();
+    rig.event(PgEvent::AdvanceMap(Box::new(map(6, &[]))));
+    rig.event(PgEvent::AdvanceMap(Box::new(map(7, &[0]))));
+    rig.settle();
+    let old = rig.message("a", vec![write_full(b"x")]);
+    rig.send(old);
+    rig.epoch = 7;
+    let mut of_another_pool = rig.message("a", vec![write_full(b"x")]);
+    of_another_pool.pgid.pg.pool = types::PoolId(77);
+    rig.send(of_another_pool);
+    rig.settle();
+    assert!(rig.replies.is_empty());
+    assert_eq!(rig.notices.len(), 2);
+    assert_eq!(rig.contents("a"), None);
+}
+
+#[test]
+fn a_map_that_changes_nothing_for_the_pg_disturbs_no_request() {
+    let mut rig = Rig::new();
+    let op = rig.message("a", vec![append(b"x")]);
+    rig.send(op);
+    rig.event(PgEvent::AdvanceMap(Box::new(map(6, &[0]))));
+    rig.settle();
+    assert_eq!(rig.replies.pop().unwrap().1.result, 0);
+    assert_eq!(rig.pg.info().history.same_interval_since, Epoch(5));
+}
+
+#[test]
+fn requests_wait_until_the_pg_can_serve_them() {
+    let mut rig = Rig::new();
+    rig.event(PgEvent::AdvanceMap(Box::new(map(6, &[0, 1]))));
+    assert!(!rig.pg.is_active());
+    assert!(matches!(rig.notices[..], [Notice::NotServed { .. }]));
+    rig.epoch = 6;
+    let op = rig.message("a", vec![append(b"x")]);
+    rig.send(op);
+    rig.settle();
+    assert!(rig.replies.is_empty());
+    rig.event(PgEvent::AdvanceMap(Box::new(map(7, &[0]))));
+    rig.settle();
+    assert_eq!(rig.replies.pop().unwrap().1.result, 0);
+    assert_eq!(rig.pg.stats().state(), PgState::ACTIVE | PgState::CLEAN);
+}
+
+#[test]
+fn another_primarys_requests_are_not_ours() {
+    let mut rig = Rig::new();
+    rig.event(PgEvent::AdvanceMap(Box::new(map(6, &[1]))));
+    rig.epoch = 6;
+    let op = rig.message("a", vec![append(b"x")]);
+    rig.send(op);
+    rig.settle();
+    assert!(rig.replies.is_empty());
+    rig.event(PgEvent::AdvanceMap(Box::new(map(7, &[0]))));
+    rig.settle();
+    assert!(rig.replies.is_empty());
+}
+
+#[test]
+fn a_write_in_flight_when_its_interval_ends_is_answered_to_its_resend() {
+    let mut rig = Rig::new();
+    let op = rig.message("a", vec![append(b"x")]);
+    rig.send(op.clone());
+    rig.deliver_reads();
+    rig.event(PgEvent::AdvanceMap(Box::new(map(6, &[]))));
+    rig.event(PgEvent::AdvanceMap(Box::new(map(7, &[0]))));
+    rig.epoch = 7;
+    rig.send(OsdOp { epoch: Epoch(7), ..op });
+    rig.deliver_reads();
+    assert!(rig.replies.is_empty(), "not before it is durable");
+    rig.settle();
+    assert_eq!(rig.replies.len(), 1);
+    assert_eq!(rig.contents("a").unwrap(), b"x");
+}
+
+#[test]
+fn a_full_pool_takes_what_does_not_grow_it() {
+    for (kind, errno) in [(FullKind::Quota, Errno::EDQUOT), (FullKind::Space, Errno::ENOSPC)] {
+        let mut rig = Rig::new();
+        rig.ask("a", vec![write_full(b"xx")]);
+        let mut full = map(6, &[0]);
+        full.pool.full = Some(kind);
+        rig.event(PgEvent::AdvanceMap(Box::new(full)));
+        let before_full = rig.message("b", vec![write_full(b"x")]);
+        rig.send(before_full);
+        rig.epoch = 6;
+        let untried = rig.message("b", vec![write_full(b"x")]);
+        rig.send(untried);
+        rig.settle();
+        assert!(rig.replies.is_empty(), "dropped: {:?}", rig.notices);
+        let mut tried = rig.message("b", vec![write_full(b"x")]);
+        tried.flags |= OsdFlags::FULL_TRY;
+        assert_eq!(rig.ask_message(tried).result, errno.code());
+        assert_eq!(rig.contents("b"), None);
+        let mut forced = rig.message("b", vec![write_full(b"x")]);
+        forced.flags |= OsdFlags::FULL_FORCE;
+        assert_eq!(rig.ask_message(forced).result, 0);
+        assert_eq!(rig.ask("a", vec![delete()]).result, 0);
+    }
+}
+
+#[test]
+fn a_snapshot_that_would_need_a_clone_is_refused_and_not_lost() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![write_full(b"old")]);
+    let mut op = rig.message("a", vec![write_full(b"new")]);
+    (op.snap_seq, op.snaps) = (3, vec![SnapId(3)]);
+    assert_eq!(rig.ask_message(op).result, Errno::EOPNOTSUPP.code());
+    assert_eq!(rig.contents("a").unwrap(), b"old");
+    let mut op = rig.message("b", vec![write_full(b"new")]);
+    (op.snap_seq, op.snaps) = (3, vec![SnapId(3)]);
+    assert_eq!(rig.ask_message(op.clone()).result, 0);
+    (op.tid, op.snaps) = (1000, vec![SnapId(2), SnapId(3)]);
+    assert_eq!(rig.ask_message(op).result, Errno::EINVAL.code(), "snapshots must descend");
+}
+
+#[test]
+fn a_removed_pg_leaves_nothing_in_the_store() {
+    let mut rig = Rig::new();
+    (0..300).for_each(|n| put(&mut rig, &format!("o{n}"), ""));
+    let late = rig.message("o1", vec![append(b"late")]);
+    rig.send(late);
+    rig.event(PgEvent::Remove);
+    rig.settle();
+    assert!(rig.removed && !rig.failed);
+    let mut out = Vec::new();
+    rig.pg = Pg::create(pgid(), ME, rig.config.clone(), map(9, &[0]), Default::default(), &mut out);
+}
+
+#[test]
+fn counts_survive_a_restart() {
+    let mut rig = Rig::new();
+    (0..7).for_each(|n| put(&mut rig, &format!("o{n}"), ""));
+    rig.ask("o3", vec![delete()]);
+    let before = rig.pg.info().stats.stats.sum;
+    rig.crash();
+    let after = rig.pg.info().stats.stats.sum;
+    assert_eq!((after.num_objects, after.num_bytes, after.num_wr), (6, 6, before.num_wr));
+}
+
+#[test]
+fn idle_object_contexts_are_bounded() {
+    let mut config = pg::PgConfig::default();
+    config.object_contexts_idle_max = 10;
+    let mut rig = Rig::with_config(config);
+    (0..100).for_each(|n| put(&mut rig, &format!("o{n}"), ""));
+    assert!(rig.pg.load_counts().0 <= 11, "{:?}", rig.pg.load_counts());
+}
