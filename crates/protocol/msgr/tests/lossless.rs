@@ -43,6 +43,8 @@ struct Node {
     global_seq: u64,
     cookie: u64,
     ends: BTreeMap<u64, End>,
+    /// Frames under way from ends that were closed here: unless their link is cut, the other side gets them.
+    leaving: BTreeMap<u64, VecDeque<Vec<u8>>>,
     idle: Option<Session>,
     sent: u64,
     received: Vec<u64>,
@@ -70,6 +72,7 @@ impl Node {
             global_seq: 0,
             cookie: 1000 * (number as u64 + 1),
             ends: BTreeMap::new(),
+            leaving: BTreeMap::new(),
             idle: Some(Session::lossless()),
             sent: 0,
             received: Vec::new(),
@@ -132,6 +135,7 @@ impl Node {
             if let Some(session) = end.connection.take_session() {
                 assert!(self.idle.replace(session).is_none(), "there is one session");
             }
+            self.leaving.insert(link, end.outgoing);
         }
     }
 
@@ -230,29 +234,48 @@ impl World {
 
     /// Takes a frame over one of the links that has some, chosen by the seed. `false` if nothing moves.
     fn deliver_one(&mut self) -> bool {
-        let mut choices = Vec::new();
-        for (from, node) in self.nodes.iter().enumerate() {
-            choices.extend(
-                node.ends.iter().filter(|(_, end)| !end.outgoing.is_empty()).map(|(link, _)| (from, *link)),
-            );
+        for node in &mut self.nodes {
+            node.leaving.retain(|link, frames| !frames.is_empty() && !self.dead.contains_key(link));
         }
-        choices.retain(|(_, link)| !self.dead.contains_key(link));
-        // A link whose other end was closed: what it carries is lost, and its owner sees the end.
-        if let Some(&(from, link)) =
-            choices.iter().find(|(from, link)| !self.nodes[1 - from].ends.contains_key(link))
-        {
-            self.nodes[from].lose(link);
+        if let Some((node, link)) = self.end_of_stream() {
+            self.nodes[node].lose(link);
             return true;
         }
+        let mut choices = Vec::new();
+        for (from, node) in self.nodes.iter().enumerate() {
+            let open = node.ends.iter().filter(|(_, end)| !end.outgoing.is_empty()).map(|(link, _)| *link);
+            choices.extend(open.chain(node.leaving.keys().copied()).map(|link| (from, link)));
+        }
+        choices.retain(|(_, link)| !self.dead.contains_key(link));
         if choices.is_empty() {
             return false;
         }
         let (from, link) = choices[self.random.below(choices.len() as u64) as usize];
-        let frame = self.nodes[from].ends.get_mut(&link).and_then(|end| end.outgoing.pop_front()).unwrap();
-        self.nodes[1 - from].ends.get_mut(&link).unwrap().connection.feed(&frame);
-        self.perform(1 - from, link);
+        let node = &mut self.nodes[from];
+        let frames = match node.ends.get_mut(&link) {
+            Some(end) => &mut end.outgoing,
+            None => node.leaving.get_mut(&link).unwrap(),
+        };
+        let frame = frames.pop_front().unwrap();
+        if let Some(end) = self.nodes[1 - from].ends.get_mut(&link) {
+            end.connection.feed(&frame);
+            self.perform(1 - from, link);
+        }
         self.delivered += 1;
         true
+    }
+
+    /// An end whose other end was closed and has nothing more under way.
+    fn end_of_stream(&self) -> Option<(usize, u64)> {
+        (0..2).find_map(|node| {
+            let other = &self.nodes[1 - node];
+            let gone = |link: &&u64| {
+                !other.ends.contains_key(link)
+                    && !other.leaving.contains_key(link)
+                    && !self.dead.contains_key(link)
+            };
+            self.nodes[node].ends.keys().find(gone).map(|link| (node, *link))
+        })
     }
 
     /// Ends every link. A side that doesn't notice keeps its connection, whose bytes go nowhere.
