@@ -146,7 +146,7 @@ class Cluster:
 
     def mon_addr(self):
         with open(self.conf, encoding="ascii") as f:
-            host, port = re.search(r"mon_host = v2:([^/]+):(\d+)", f.read()).groups()
+            host, port = re.search(r"mon_host = \[?v2:([0-9.]+):(\d+)", f.read()).groups()
         return host, int(port)
 
 

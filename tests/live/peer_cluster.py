@@ -3,12 +3,13 @@
 `LOLIGO_TEST_ON=16.2` (or 18.2, 20.2) makes the tests that know how to run on one do so.
 """
 import glob
+import json
 import os
 import re
 import signal
 import subprocess
 
-from harness import Cluster, Failure, HERE, Result, expect
+from harness import Client, Cluster, Failure, HERE, Result, expect, until
 
 PEERS = os.path.join(os.path.dirname(HERE), "peers")
 SCRIPT = os.path.join(PEERS, "ceph-cluster.sh")
@@ -49,6 +50,10 @@ class PeerCluster(Cluster):
             self.daemon("ceph-mgr", "-i", "x")
             for path in sorted(glob.glob(os.path.join(self.dir, "osd.*", "whoami"))):
                 self.daemon("ceph-osd", "-i", path.split("osd.")[-1].split("/")[0])
+            client = Client(self.release, self.conf)
+            until(lambda: {s["name"] for s in json.loads(client.run(
+                *self.prefix, "ceph", "pg", "stat", "-f", "json").out)["pg_summary"]["num_pg_by_state"]}
+                == {"active+clean"}, "every placement group of Ceph's clean", 200, 1)
         return Result(args, code, b"", b"")
 
     def pids(self):

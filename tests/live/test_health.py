@@ -1,0 +1,130 @@
+"""The health checks that apply, and how soon a cluster is healthy."""
+import json
+import os
+import socket
+import subprocess
+import time
+
+from harness import HERE, PYTHON, equal, expect, say, until
+
+
+def checks(client):
+    return {name: c for name, c in client.ceph_json("health", "detail")["checks"].items()}
+
+
+def wait_for_check(client, name, seconds=10):
+    return until(lambda: checks(client).get(name), f"{name}; health is {checks(client)}", seconds)
+
+
+def test_a_fresh_cluster_is_healthy_also_with_pools_of_one_copy(t):
+    cluster = t.cluster("--osds", "1")
+    for client in t.clients(cluster):
+        pool = f"p{client.release}"
+        client.ceph("osd", "pool", "create", pool, "8")
+        client.ceph("osd", "pool", "application", "enable", pool, "rados")
+        client.rados("-p", pool, "put", "x", "/etc/hostname")
+        equal(client.ceph("health").text.strip(), "HEALTH_OK", f"health with {client.release}")
+        equal(checks(client), {}, "checks")
+
+
+def test_a_pool_of_one_copy_is_warned_of_when_asked_for(t):
+    cluster = t.cluster("--osds", "1", "--set", "mon_warn_on_pool_no_redundancy=true")
+    client = t.client(cluster)
+    equal(checks(client), {}, "checks without a pool")
+    client.ceph("osd", "pool", "create", "single", "8")
+    found = wait_for_check(client, "POOL_NO_REDUNDANCY")
+    equal(found["severity"], "HEALTH_WARN", "severity")
+    expect("1 pool(s) have no replicas configured" in found["summary"]["message"], f"{found}")
+    expect("single" in client.ceph("health", "detail").text, "the pool's name in the detail")
+    expect("HEALTH_WARN" in client.ceph("-s").text, "ceph -s shows it")
+
+
+def test_a_monitor_whose_disk_is_low_is_warned_of(t):
+    cluster = t.cluster("--osds", "1", "--set", "mon_data_avail_warn=100", "--set", "mon_data_avail_crit=0")
+    client = t.client(cluster)
+    found = wait_for_check(client, "MON_DISK_LOW")
+    equal(found["severity"], "HEALTH_WARN", "severity")
+    expect("low on available space" in found["summary"]["message"], f"{found}")
+    expect("% avail" in found["detail"][0]["message"], f"{found}")
+    expect("HEALTH_WARN" in client.ceph("-s").text, "ceph -s shows it")
+
+
+def test_a_monitor_whose_disk_is_nearly_full_is_an_error(t):
+    cluster = t.cluster("--osds", "1", "--set", "mon_data_avail_crit=100")
+    found = wait_for_check(t.client(cluster), "MON_DISK_CRIT")
+    equal(found["severity"], "HEALTH_ERR", "severity")
+
+
+def test_an_osd_that_does_not_boot_is_down(t):
+    cluster = t.cluster("--osds", "3", "--set", "osd_debug_no_boot=1")
+    for client in t.clients(cluster):
+        found = wait_for_check(client, "OSD_DOWN")
+        equal(found["severity"], "HEALTH_WARN", "severity")
+        expect("1 osds down" in found["summary"]["message"], f"{found}")
+        expect(any("osd.1" in d["message"] for d in found["detail"]), f"{found}")
+        status = client.ceph_json("-s")["osdmap"]
+        equal((status["num_osds"], status["num_up_osds"]), (3, 2), "OSDs and those up")
+        expect("osd.1" in client.ceph("osd", "tree", "down").text, "osd tree down")
+    # What was kept from booting boots when it is let.
+    cluster.stop()
+    cluster.up()
+    client = t.client(cluster)
+    until(lambda: client.ceph_json("-s")["osdmap"]["num_up_osds"] == 3, "3 OSDs up")
+    until(lambda: not checks(client), f"no checks: {checks(client)}")
+
+
+def test_an_osd_marked_down_comes_back(t):
+    cluster = t.cluster("--osds", "2")
+    client = t.client(cluster)
+    epoch = client.ceph_json("osd", "dump")["epoch"]
+    client.ceph("osd", "down", "1")
+    until(lambda: client.ceph_json("-s")["osdmap"]["num_up_osds"] == 2, "osd.1 up again")
+    expect(client.ceph_json("osd", "dump")["epoch"] >= epoch + 2, "an epoch for down and one for up")
+    until(lambda: not checks(client), f"no checks: {checks(client)}")
+
+
+def test_a_pool_in_use_without_an_application_is_warned_of(t):
+    cluster = t.cluster("--osds", "1", "--set", "osd_mon_report_interval=0.2")
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", "plain", "8")
+    client.rados("-p", "plain", "put", "x", "/etc/hostname")
+    found = wait_for_check(client, "POOL_APP_NOT_ENABLED", 20)
+    expect("1 pool(s) do not have an application enabled" in found["summary"]["message"], f"{found}")
+    client.ceph("osd", "pool", "application", "enable", "plain", "rados")
+    until(lambda: not checks(client), f"no checks: {checks(client)}")
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        return s.getsockname()[1]
+
+
+def first_write(t, *up):
+    """Seconds from the command to HEALTH_OK in a client's eyes and to a write's acknowledgement."""
+    cluster, port = t.cluster(start=False), free_port()
+    writer = subprocess.Popen([PYTHON, os.path.join(HERE, "put_again.py"), cluster.conf, "first", f"127.0.0.1:{port}"],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        equal(writer.stdout.readline(), "ready\n", "the writer")
+        began = time.monotonic()
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+        cluster.up("--mon-addr", f"127.0.0.1:{port}", *up)
+        ready = time.monotonic() - began
+        status = json.loads(t.client(cluster).ceph("-s", "-f", "json").out)
+        healthy = time.monotonic() - began
+        equal(status["health"]["status"], "HEALTH_OK", "the first ceph -s")
+        wrote = float(writer.stdout.readline()) - began
+    finally:
+        writer.kill()
+        writer.wait()
+    cluster.stop()
+    return ready, healthy, wrote
+
+
+def test_the_first_write_is_acknowledged_within_a_second_of_the_command(t):
+    best = min((first_write(t, "--store", "simple") for _ in range(3)), key=lambda times: times[2])
+    say("       up returned after {:.2f} s, ceph -s (its own start included) after {:.2f} s, the first write was "
+        "acknowledged after {:.2f} s".format(*best))
+    expect(best[2] < 1.0, f"the first write took {best[2]:.2f} s")
+    expect(best[0] < 1.0, f"up took {best[0]:.2f} s")

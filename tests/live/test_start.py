@@ -1,0 +1,230 @@
+"""Starting, stopping, and every way in which a start is refused: one clear sentence, exit 1, nothing changed."""
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+
+import namespaces
+from harness import Failure, equal, expect, until
+
+# Written anew by whoever tries.
+PASSING = ("log", "lock")
+
+
+def tree(directory):
+    """Everything under a directory: {path: its contents' hash}; None where there is no directory."""
+    if not os.path.isdir(directory):
+        return None
+    found = {}
+    for at, directories, files in os.walk(directory):
+        for name in directories:
+            found[os.path.relpath(os.path.join(at, name), directory)] = "directory"
+        for name in files:
+            path = os.path.join(at, name)
+            if name in PASSING or not os.path.isfile(path):
+                continue
+            if os.path.getsize(path) > 1 << 28:  # an OSD's sparse image
+                found[os.path.relpath(path, directory)] = (os.path.getsize(path), os.stat(path).st_mtime_ns)
+                continue
+            with open(path, "rb") as f:
+                found[os.path.relpath(path, directory)] = hashlib.file_digest(f, "sha256").hexdigest()
+    return found
+
+
+def refused(cluster, *args, says, detach=True, program=None):
+    """`up` says one sentence with these words, exits with 1 and changes nothing."""
+    before = tree(cluster.dir)
+    argv = [*cluster.prefix, program or cluster.loligo, "up", "--dir", cluster.dir, *args]
+    try:
+        done = subprocess.run(argv + (["--detach"] if detach else []), capture_output=True, timeout=30)
+    except subprocess.TimeoutExpired as e:
+        raise Failure(f"{args}: it went on instead of refusing; it said {e.stdout!r} {e.stderr!r}") from e
+    words = done.stderr.decode()
+    equal(done.returncode, 1, f"up {args}: exit code ({words!r})")
+    for word in says:
+        expect(word in words, f"up {args}: {word!r} is not in {words!r}")
+    equal(len(words.strip().splitlines()), 1, f"up {args}: lines on standard error: {words!r}")
+    expect("panicked" not in words and "Error(" not in words and "Os {" not in words, f"no sentence: {words!r}")
+    equal(done.stdout, b"", f"up {args}: standard output")
+    equal(tree(cluster.dir), before, f"up {args}: the directory")
+
+
+def both_ways(cluster, *args, says):
+    for detach in (False, True):
+        refused(cluster, *args, says=says, detach=detach)
+
+
+def test_a_port_in_use_is_told_and_nothing_changes(t):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        fresh = t.cluster(start=False)
+        both_ways(fresh, "--mon-addr", f"127.0.0.1:{port}", says=[str(port), "in use"])
+        both_ways(fresh, "--port", str(port), says=[str(port), "in use"])
+        expect(not os.path.exists(fresh.dir), "a directory that was not there before")
+        cluster = t.cluster("--osds", "1")
+        cluster.stop()
+        both_ways(cluster, "--mon-addr", f"127.0.0.1:{port}", says=[str(port), "in use"])
+        cluster.up()
+
+
+def test_a_directory_in_use_is_told_and_its_cluster_goes_on(t):
+    cluster = t.cluster("--osds", "1", "--store", "mem")
+    pid, client = cluster.pid(), t.client(cluster)
+    for detach in (False, True):
+        argv = [cluster.loligo, "up", "--dir", cluster.dir, "--port", "0"] + (["--detach"] if detach else [])
+        done = subprocess.run(argv, capture_output=True, timeout=30)
+        words = done.stderr.decode()
+        equal((done.returncode, len(words.strip().splitlines())), (1, 1), f"code and lines of {words!r}")
+        expect(str(pid) in words and cluster.dir in words, f"who holds it: {words!r}")
+    equal(cluster.pid(), pid, "who holds it")
+    expect("HEALTH_OK" in client.ceph("-s").text, "the cluster goes on")
+
+
+def test_a_directory_of_a_newer_format_is_left_alone(t):
+    cluster = t.cluster("--osds", "1")
+    cluster.stop()
+    path = os.path.join(cluster.dir, "cluster.json")
+    with open(path, encoding="utf-8") as f:
+        description = json.load(f)
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump({**description, "format": description["format"] + 1}, f)
+    both_ways(cluster, "--port", "0", says=["newer", str(description["format"] + 1)])
+    with open(path, "w", encoding="utf-8") as f:
+        f.write('{"format": 1, "fsid": ')
+    both_ways(cluster, "--port", "0", says=["cluster.json"])
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(description, f)
+    cluster.up()
+
+
+def test_other_peoples_files_are_left_alone(t):
+    cluster = t.cluster(start=False)
+    os.mkdir(cluster.dir)
+    with open(os.path.join(cluster.dir, "thesis.txt"), "w", encoding="ascii") as f:
+        f.write("years of work")
+    both_ways(cluster, "--port", "0", says=["not empty"])
+    expect(os.listdir(cluster.dir) == ["thesis.txt"], f"{os.listdir(cluster.dir)}")
+
+
+def test_what_a_cluster_is_cannot_be_changed_by_a_later_start(t):
+    cluster = t.cluster("--osds", "1")
+    cluster.stop()
+    both_ways(cluster, "--port", "0", "--store", "mem", says=["simple", "mem"])
+    both_ways(cluster, "--port", "0", "--osds", "2", says=["1", "2"])
+
+
+def test_a_disk_without_space_is_told_and_nothing_changes(t):
+    cluster = t.cluster(start=False)
+    os.mkdir(cluster.dir)
+    cluster.prefix = namespaces.small_disk(t, cluster.dir, "1m").prefix
+
+    def inside():
+        return subprocess.run([*cluster.prefix, "find", cluster.dir, "-mindepth", "1"], capture_output=True,
+                              check=True).stdout
+
+    both_ways(cluster, "--port", "0", says=["space"])
+    equal(inside(), b"", "what is on the small disk")
+
+
+def test_wrong_settings_and_addresses_are_refused_with_a_sentence(t):
+    cluster = t.cluster(start=False)
+    for args, says in (
+            (("--set", "osd_max_object_sice=1"), ["osd_max_object_size"]),
+            (("--set", "osd_max_object_size=large"), ["osd_max_object_size", "large"]),
+            (("--set", "mon_data_avail_warn=101"), ["mon_data_avail_warn"]),
+            (("--mon-addr", "0.0.0.0:0"), ["loopback", "--insecure-bind"])):
+        argv = [cluster.loligo, "up", "--dir", cluster.dir, *args]
+        if "--mon-addr" not in args:
+            argv += ["--port", "0"]
+        done = subprocess.run(argv, capture_output=True, timeout=30)
+        words = done.stderr.decode()
+        equal(done.returncode, 1, f"{args}: exit code ({words!r})")
+        for word in says:
+            expect(word in words, f"{args}: {word!r} is not in {words!r}")
+        expect(not os.path.exists(cluster.dir), f"{args}: a directory was made")
+
+
+def status(cluster):
+    done = subprocess.run(cluster.argv("status", cluster.dir, "-f", "json"), capture_output=True, timeout=20)
+    return done.returncode, json.loads(done.stdout) if done.stdout else None
+
+
+def gone(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_status_and_stop_tell_what_runs(t):
+    cluster = t.cluster(start=False)
+    equal(status(cluster)[0], 1, "status where there is no cluster")
+    said = cluster.up("--osds", "2").out.decode()
+    expect(f"{cluster.dir}/ceph.conf" in said and "ceph osd pool create" in said and len(said.splitlines()) <= 3,
+           f"how to reach it and what to try, in three lines: {said!r}")
+    code, found = status(cluster)
+    equal((code, found["running"]), (0, True), "status while it runs")
+    pid = found["pid"]
+    expect(not gone(pid), f"process {pid} of the status")
+    done = subprocess.run(cluster.argv("stop", cluster.dir), capture_output=True, timeout=60)
+    equal(done.returncode, 0, f"stop ({done.stderr!r})")
+    expect(gone(pid), "stop returned before the process was gone")
+    code, found = status(cluster)
+    equal((code, found["running"]), (3, False), "status after stop")
+    equal(subprocess.run(cluster.argv("stop", cluster.dir), capture_output=True, timeout=60).returncode, 0,
+          "a second stop")
+
+
+def test_sigterm_ends_it_cleanly_and_everything_comes_back(t):
+    cluster = t.cluster(start=False)
+    argv = [cluster.loligo, "up", "--dir", cluster.dir, "--port", "0", "--osds", "1", "--set", "mon_data_avail_warn=0"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as foreground:
+        try:
+            until(lambda: status(cluster)[0] == 0 and (status(cluster)[1]["cluster"] or {}).get("osds_up") == 1,
+                  "the cluster in the foreground", 15)
+            client = t.client(cluster)
+            fsid = client.ceph("fsid").text
+            client.ceph("osd", "pool", "create", "kept", "8")
+            client.rados("-p", "kept", "put", "it", "/etc/hostname")
+            epoch = client.ceph_json("osd", "dump")["epoch"]
+            foreground.send_signal(signal.SIGTERM)
+            began = time.monotonic()
+            equal(foreground.wait(20), 0, "exit code after SIGTERM")
+            expect(time.monotonic() - began < 5, "5 s to stop an idle cluster")
+        finally:
+            foreground.kill()
+    cluster.up("--cores", "1")
+    equal(client.ceph("fsid").text, fsid, "the cluster's id")
+    with open("/etc/hostname", "rb") as f:
+        equal(client.rados("-p", "kept", "get", "it", "-").out, f.read(), "what was written before")
+    expect(client.ceph_json("osd", "dump")["epoch"] > epoch, "each start boots into a new epoch")
+    expect("HEALTH_OK" in client.ceph("health").text, client.ceph("health", "detail").text)
+
+
+def test_each_start_gives_its_daemons_new_nonces_at_the_same_ports(t):
+    cluster = t.cluster("--osds", "2")
+    client, seen = t.client(cluster), []
+    for how in (cluster.stop, cluster.kill, None):
+        seen.append([a for o in client.ceph_json("osd", "dump")["osds"] for a in o["public_addrs"]["addrvec"]])
+        if how:
+            how()
+            cluster.up()
+    for i, addresses in enumerate(zip(*seen)):
+        equal(len({a["addr"] for a in addresses}), 1, f"the ports of osd.{i}: {addresses}")
+        equal(len({a["nonce"] for a in addresses}), 3, f"different nonces of osd.{i}: {addresses}")
+
+
+def test_a_cluster_in_memory_starts_empty_and_says_so(t):
+    cluster = t.cluster(start=False)
+    for _ in range(2):
+        said = cluster.up("--store", "mem", "--osds", "1").out.decode()
+        expect("nothing is kept" in said, f"up says so: {said!r}")
+        client = t.client(cluster)
+        equal(client.ceph("osd", "pool", "ls").text.split(), [], "pools at the start")
+        client.ceph("osd", "pool", "create", "passing", "8")
+        client.rados("-p", "passing", "put", "x", "/etc/hostname")
+        cluster.stop()
