@@ -250,6 +250,16 @@ impl CrushMap {
         self.rules.get(number as usize)?.as_ref()
     }
 
+    /// The rule that a release before Quincy uses for a pool: the first of the pool's ruleset that is of its kind and
+    /// whose bounds hold its size.
+    pub fn find_rule(&self, ruleset: u8, kind: u8, size: u8) -> Option<u32> {
+        let fits = |rule: &Rule| {
+            rule.ruleset == ruleset && rule.kind == kind && (rule.min_size..=rule.max_size).contains(&size)
+        };
+        let found = self.rules.iter().position(|rule| rule.as_ref().is_some_and(fits))?;
+        u32::try_from(found).ok()
+    }
+
     /// The item with this name.
     pub fn item_by_name(&self, name: &str) -> Option<i32> {
         self.item_names.iter().find(|(_, n)| *n == name).map(|(&id, _)| id)

@@ -28,6 +28,9 @@ fn place(bytes: &[u8]) {
 }
 
 proptest! {
+    // A failing input is printed; nothing is kept in files.
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         place(&bytes);

@@ -122,8 +122,9 @@ impl OsdMap {
         set_if_any(&mut self.last_in_change, inc.new_last_in_change);
         for (&id, &weight) in &inc.new_weight {
             let osd = self.osd_mut(id)?;
+            // An OSD comes into being by getting a weight.
             if weight != 0 {
-                osd.state &= !(OsdState::AUTOOUT | OsdState::NEW);
+                osd.state = (osd.state | OsdState::EXISTS) & !(OsdState::AUTOOUT | OsdState::NEW);
                 osd.xinfo.old_weight = 0;
             }
             if let Some(slot) = self.weights.get_mut(id.0 as usize) {

@@ -2,10 +2,12 @@
 
 use crush::ITEM_NONE;
 use crush::hash::hash32_2;
-use types::{ObjectLocator, OsdId, PgId};
+use types::{ObjectLocator, OsdId, PgId, Release};
 
 use crate::PgPool;
 use crate::osdmap::OsdMap;
+
+const QUINCY: Release = Release(17);
 
 /// Where a placement group is: by the map's rules (`up`) and at work (`acting`, which differs while an exception
 /// holds). Holes of erasure-coded sets are [`OsdId::NONE`]; no primary is `None`.
@@ -59,7 +61,13 @@ impl OsdMap {
     }
 
     fn placed(&self, pool: &PgPool, pg: PgId) -> Vec<OsdId> {
-        let (rule, x) = (pool.crush_rule.into(), pool.raw_pg_to_pps(pg));
+        // Before Quincy a rule holds only for pools of its kind and within its bounds of size.
+        let rule = match self.require_osd_release < QUINCY {
+            true => self.crush.find_rule(pool.crush_rule, pool.kind, pool.size),
+            false => Some(pool.crush_rule.into()),
+        };
+        let Some(rule) = rule else { return Vec::new() };
+        let x = pool.raw_pg_to_pps(pg);
         let items = self.crush.do_rule(rule, x, pool.size.into(), &self.weights, pg.pool.0);
         self.keep(pool, items.into_iter().map(OsdId), |osd| self.exists(osd))
     }
