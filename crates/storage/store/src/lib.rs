@@ -5,6 +5,7 @@
 //! feature `conformance`, the suite that every store is held against. This crate knows no PG, reads no clock and never
 //! does I/O.
 
+mod check;
 mod codec;
 mod collection;
 #[cfg(feature = "conformance")]

@@ -14,7 +14,8 @@ pub enum Completion {
         /// The transaction's token.
         token: Token,
     },
-    /// Nothing of the transaction is there. Transactions queued after it stand on their own: who depends on a refused
+    /// Nothing of the transaction is there, except that after [`StoreError::Io`] in the commit itself the disk decides:
+    /// the store has stopped, and shows what it is when it is opened again. Transactions queued after it stand on their own: who depends on a refused
     /// one must check for that.
     Refused {
         /// The transaction's token.

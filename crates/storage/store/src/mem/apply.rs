@@ -10,7 +10,7 @@ use types::{EVersion, GHObject};
 use super::object::Object;
 use super::undo::{Undo, UndoStep};
 use super::{Collection, Log, MemStore, OVERHEAD_BYTES};
-use crate::{CollectionId, OBJECT_BYTES_MAX, StoreError, Transaction, TxOp};
+use crate::{CollectionId, StoreError, Transaction, TxOp};
 
 impl MemStore {
     pub(super) fn apply(&mut self, txn: Transaction) -> Result<(), StoreError> {
@@ -23,7 +23,7 @@ impl MemStore {
         let bytes_used = self.bytes_used;
         let mut undo = Undo::on();
         for op in txn.ops {
-            if let Err(error) = check_names(&op).and_then(|()| self.step(op, &mut undo)) {
+            if let Err(error) = op.check().and_then(|()| self.step(op, &mut undo)) {
                 self.put_back(undo);
                 self.bytes_used = bytes_used;
                 return Err(error);
@@ -46,7 +46,7 @@ impl MemStore {
         let mut known = None;
         let mut heads: Vec<(CollectionId, EVersion)> = Vec::new();
         for op in &txn.ops {
-            check_names(op)?;
+            op.check()?;
             let id = op.collection();
             if known != Some(id) {
                 self.collection(id)?;
@@ -180,9 +180,7 @@ impl MemStore {
         into: CollectionId,
         undo: &mut Undo,
     ) -> Result<(), StoreError> {
-        check_split(from, into, bits)?;
-        let mask = low_bits(bits);
-        let goes = |o: &GHObject| o.hobj.hash & mask == rem & mask;
+        let goes = |o: &GHObject| TxOp::split_takes(bits, rem, o.hobj.hash);
         let (source, target) = (self.collection(from)?, self.collection(into)?);
         let moved: Vec<GHObject> = source.objects.keys().filter(|o| goes(o)).cloned().collect();
         if let Some(twice) = moved.iter().find(|o| target.objects.contains_key(o)) {
@@ -204,7 +202,6 @@ impl MemStore {
         bits: u32,
         undo: &mut Undo,
     ) -> Result<(), StoreError> {
-        check_split(from, into, bits)?;
         let (source, target) = (self.collection(from)?, self.collection(into)?);
         if let Some(twice) = source.objects.keys().find(|o| target.objects.contains_key(o)) {
             return Err(StoreError::ObjectExists(into, Box::new(twice.clone())));
@@ -355,37 +352,4 @@ impl Object {
 /// Whether a step can only fail for what `check_plain` sees.
 fn is_plain(op: &TxOp) -> bool {
     op.object().is_some() || matches!(op, TxOp::LogAppend { .. } | TxOp::LogTrim { .. })
-}
-
-/// Sentinels and lengths: what is wrong whatever the store holds.
-fn check_names(op: &TxOp) -> Result<(), StoreError> {
-    let names: [Option<&GHObject>; 2] = match op {
-        TxOp::Clone { from, to, .. } | TxOp::CloneRange { from, to, .. } | TxOp::Rename { from, to, .. } => {
-            [Some(from), Some(to)]
-        }
-        op => [op.object(), None],
-    };
-    if let Some(bad) = names.into_iter().flatten().find(|o| is_sentinel(o)) {
-        return Err(StoreError::NotAnObject(Box::new(bad.clone())));
-    }
-    match op.end() {
-        Some(end) if end > OBJECT_BYTES_MAX => Err(StoreError::ObjectTooLarge { end, max: OBJECT_BYTES_MAX }),
-        _ => Ok(()),
-    }
-}
-
-fn is_sentinel(object: &GHObject) -> bool {
-    object.max || object.hobj.max || object.hobj.is_min()
-}
-
-fn check_split(from: CollectionId, into: CollectionId, bits: u32) -> Result<(), StoreError> {
-    match from == into || from == CollectionId::Meta || into == CollectionId::Meta || bits > 32 {
-        true => Err(StoreError::BadSplit { from, into, bits }),
-        false => Ok(()),
-    }
-}
-
-/// A mask of the `bits` low bits, 32 at the most.
-fn low_bits(bits: u32) -> u32 {
-    u32::MAX.checked_shr(32u32.saturating_sub(bits)).unwrap_or(0)
 }

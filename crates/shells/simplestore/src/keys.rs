@@ -1,0 +1,180 @@
+//! Keys whose byte order is the order of what they name.
+
+use types::{EVersion, Epoch, GHObject, HObject, Name, PgId, PoolId, ShardId, SnapId, SpgId};
+
+use store::CollectionId;
+
+const SIGN: u64 = 1 << 63;
+
+/// A collection's key: the prefix of its objects' and log entries' keys, never a prefix of another collection's.
+pub fn collection_key(id: CollectionId) -> Vec<u8> {
+    let CollectionId::Pg(spg) = id else { return vec![0] };
+    let mut key = vec![1];
+    put_pool(&mut key, spg.pg.pool);
+    key.extend(spg.pg.seed.to_be_bytes());
+    key.push(spg.shard.0 as u8 ^ 0x80);
+    key
+}
+
+/// The collection that a key names.
+pub fn collection_of(key: &[u8]) -> Option<CollectionId> {
+    let mut r = Reader(key);
+    match r.byte()? {
+        0 => Some(CollectionId::Meta),
+        1 => {
+            let pg = PgId { pool: r.pool()?, seed: u32::from_be_bytes(r.array()?) };
+            Some(CollectionId::Pg(SpgId { pg, shard: ShardId((r.byte()? ^ 0x80) as i8) }))
+        }
+        _ => None,
+    }
+}
+
+/// An object's key, or a sentinel's.
+pub fn object_key(collection: &[u8], object: &GHObject) -> Vec<u8> {
+    let o = &object.hobj;
+    let mut key = Vec::with_capacity(collection.len() + 48 + 2 * o.name.len() + o.nspace.len());
+    key.extend_from_slice(collection);
+    key.push(u8::from(object.max));
+    key.push(object.shard.0 as u8 ^ 0x80);
+    key.push(u8::from(o.max));
+    put_pool(&mut key, o.pool);
+    key.extend(o.bitwise_key().to_be_bytes());
+    put_name(&mut key, &o.nspace);
+    put_name(&mut key, o.effective_key());
+    put_name(&mut key, &o.name);
+    key.extend(o.snap.0.to_be_bytes());
+    put_name(&mut key, &o.key);
+    key.extend(object.generation.to_be_bytes());
+    key
+}
+
+/// The object that a key, without its collection's, names.
+pub fn object_of(key: &[u8]) -> Option<GHObject> {
+    let mut r = Reader(key);
+    let (max, shard) = (r.byte()? != 0, ShardId((r.byte()? ^ 0x80) as i8));
+    let hobj_max = r.byte()? != 0;
+    let pool = r.pool()?;
+    let hash = u32::from_be_bytes(r.array()?).reverse_bits();
+    let (nspace, _effective, name) = (r.name()?, r.name()?, r.name()?);
+    let snap = SnapId(u64::from_be_bytes(r.array()?));
+    let key = r.name()?;
+    let generation = u64::from_be_bytes(r.array()?);
+    let hobj = HObject { name, key, snap, hash, max: hobj_max, nspace, pool };
+    Some(GHObject { max, shard, hobj, generation })
+}
+
+/// A log entry's key.
+pub fn log_key(collection: &[u8], version: EVersion) -> Vec<u8> {
+    let mut key = collection.to_vec();
+    key.extend(version.epoch.0.to_be_bytes());
+    key.extend(version.version.to_be_bytes());
+    key
+}
+
+/// The version that a log entry's key, without its collection's, names.
+pub fn log_version(key: &[u8]) -> Option<EVersion> {
+    let mut r = Reader(key);
+    let epoch = Epoch(u32::from_be_bytes(r.array()?));
+    Some(EVersion { epoch, version: u64::from_be_bytes(r.array()?) })
+}
+
+/// The key of an object's omap entry or block chunk.
+pub fn numbered_key(nid: u64, rest: &[u8]) -> Vec<u8> {
+    [&nid.to_be_bytes()[..], rest].concat()
+}
+
+/// The first key after all that begin with `prefix`; `None` if there is none (all bytes are 0xff).
+pub fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let kept = prefix.iter().rposition(|&b| b != 0xff)?;
+    let mut key = prefix[..=kept].to_vec();
+    key[kept] += 1;
+    Some(key)
+}
+
+fn put_pool(key: &mut Vec<u8>, pool: PoolId) {
+    key.extend((pool.0 as u64 ^ SIGN).to_be_bytes());
+}
+
+/// Zero bytes are marked, so that two of them end a name before anything that goes on.
+fn put_name(key: &mut Vec<u8>, name: &Name) {
+    for &b in name.as_bytes() {
+        key.push(b);
+        if b == 0 {
+            key.push(0xff);
+        }
+    }
+    key.extend([0, 0]);
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn byte(&mut self) -> Option<u8> {
+        let (&first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(first)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (first, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn pool(&mut self) -> Option<PoolId> {
+        Some(PoolId((u64::from_be_bytes(self.array()?) ^ SIGN) as i64))
+    }
+
+    fn name(&mut self) -> Option<Name> {
+        let mut name = Vec::new();
+        loop {
+            match self.byte()? {
+                0 => match self.byte()? {
+                    0 => return Some(name.into()),
+                    _ => name.push(0),
+                },
+                b => name.push(b),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::conformance::Generator;
+
+    use super::*;
+
+    #[test]
+    fn keys_order_as_objects_and_name_them() {
+        let mut generator = Generator::new(5);
+        let mut all: Vec<GHObject> = (0..500).map(|_| generator.object()).collect();
+        for (n, o) in all.iter_mut().enumerate() {
+            let bytes: &[&[u8]] = &[b"", b"\0", b"\0\0", b"\0\xff", b"a", b"a\0", b"a\0b", b"a\x01", b"\xff"];
+            o.hobj.name = bytes[n % 9].into();
+            o.hobj.nspace = bytes[n / 9 % 9].into();
+            o.hobj.key = bytes[n / 81 % 9].into();
+        }
+        all.extend([GHObject::min(), GHObject::max(), HObject::max().into()]);
+        let c = collection_key(CollectionId::Meta);
+        for a in &all {
+            assert_eq!(object_of(&object_key(&c, a)[c.len()..]).as_ref(), Some(a));
+            for b in &all {
+                assert_eq!(object_key(&c, a).cmp(&object_key(&c, b)), a.cmp(b), "{a:?} {b:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn collections_and_versions_come_back_from_keys() {
+        for (pool, seed, shard) in [(0, 0, -1), (-1, 7, 0), (i64::MAX, u32::MAX, 5), (i64::MIN, 1, -1)] {
+            let pg = PgId { pool: PoolId(pool), seed };
+            let id = CollectionId::Pg(SpgId { pg, shard: ShardId(shard) });
+            assert_eq!(collection_of(&collection_key(id)), Some(id));
+        }
+        let v = EVersion::new(Epoch(7), 99);
+        assert_eq!(log_version(&log_key(b"x", v)[1..]), Some(v));
+        assert_eq!(after_prefix(b"a\xff\xff"), Some(b"b".to_vec()));
+        assert_eq!(after_prefix(b"\xff"), None);
+    }
+}

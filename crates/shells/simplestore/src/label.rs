@@ -1,0 +1,76 @@
+//! Whose store it is, and what can be wrong with a directory.
+
+use std::io;
+use std::path::PathBuf;
+
+use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
+use types::{Fsid, OsdId};
+
+/// The format written here, and the newest that is read.
+pub const FORMAT: u32 = 1;
+
+/// What a store is told when it is made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Label {
+    /// The cluster.
+    pub cluster: Fsid,
+    /// The OSD.
+    pub osd: OsdId,
+    /// The OSD's own id, which tells it from an earlier one of the same number.
+    pub osd_uuid: Fsid,
+    /// The image's size, bytes (rounded down to 4 KiB).
+    pub size_bytes: u64,
+}
+
+impl Encode for Label {
+    fn encode(&self, e: &mut Encoder) {
+        e.versioned(1, 1, |e| {
+            e.put(&self.cluster).put(&self.osd).put(&self.osd_uuid).put(&self.size_bytes);
+        });
+    }
+}
+impl Decode for Label {
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        d.versioned(1, "label", |d, _| {
+            Ok(Self { cluster: d.get()?, osd: d.get()?, osd_uuid: d.get()?, size_bytes: d.get()? })
+        })
+    }
+}
+
+/// Why a store could not be made or opened. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has it open.
+    #[error("{0} is in use by another process")]
+    InUse(PathBuf),
+    /// There is a store already.
+    #[error("{0} holds a store already")]
+    Exists(PathBuf),
+    /// There is no store.
+    #[error("{0} holds no store")]
+    NotAStore(PathBuf),
+    /// A newer program wrote it.
+    #[error("{path} was written by a newer version (store format {found}, this one knows {FORMAT})")]
+    Newer {
+        /// The directory.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+    /// Its contents make no sense.
+    #[error("the store in {path} is damaged: {why}")]
+    Damaged {
+        /// The directory.
+        path: PathBuf,
+        /// What was found.
+        why: String,
+    },
+    /// The system failed.
+    #[error("{path}: {error}")]
+    Io {
+        /// The directory.
+        path: PathBuf,
+        /// Its error.
+        error: io::Error,
+    },
+}
