@@ -111,7 +111,8 @@ pub struct Profile {
     pub version: &'static str,
     /// The features we advertise on connections.
     pub features_supported: u64,
-    /// The features that canonical (file and map) encodings are written with.
+    /// The features that canonical (file and map) encodings are written with, as Ceph's OSDMap names them in its
+    /// increments: an OSD encodes the full map again with this very word and compares checksums.
     pub features_encode: u64,
     /// The client part of a full OSDMap.
     pub osdmap_client_version: u8,
@@ -136,7 +137,7 @@ impl Profile {
         release: Release::PACIFIC,
         version: "16.2.15",
         features_supported: PACIFIC_FEATURES,
-        features_encode: PACIFIC_FEATURES,
+        features_encode: 0x0f00_0880_1021_2a04,
         osdmap_client_version: 9,
         osdmap_osd_version: 9,
         incremental_client_version: 8,
@@ -149,7 +150,7 @@ impl Profile {
         release: Release::REEF,
         version: "18.2.7",
         features_supported: REEF_FEATURES,
-        features_encode: REEF_FEATURES,
+        features_encode: 0x0f00_0880_9021_2a04,
         osdmap_client_version: 10,
         osdmap_osd_version: 9,
         incremental_client_version: 9,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crush::{BuildError, CrushMap};
-use types::{Epoch, Fsid, Release, UTime};
+use types::{Epoch, Fsid, Profile, Release, UTime};
 
 use crate::osdmap::{MapFlags, OsdMap};
 use crate::{ApplyError, Incremental};
@@ -50,6 +50,7 @@ impl NewCluster {
     /// The increment that makes epoch 1 out of nothing: it holds the whole map.
     pub fn first_increment(&self) -> Result<Incremental, BuildError> {
         let mut inc = Incremental::new(self.fsid, Epoch(1), self.created);
+        inc.encode_features = Profile::for_release(self.release).features_encode;
         (inc.fullmap, inc.full_crc) = self.map()?.encode_full_and_crc();
         Ok(inc)
     }
@@ -66,12 +67,14 @@ pub struct Publication {
     pub incremental: Vec<u8>,
 }
 
-/// Applies an increment to the epoch before and encodes both results.
+/// Applies an increment to the epoch before and encodes both results; `full_crc` and `encode_features` are set here.
 pub fn publish(previous: &OsdMap, mut inc: Incremental) -> Result<Publication, ApplyError> {
     let mut map = previous.clone();
     map.apply(&inc)?;
     let (full, crc) = map.encode_full_and_crc();
     inc.full_crc = crc;
+    // Whoever follows encodes the full map with this word and compares.
+    inc.encode_features = Profile::for_release(map.require_osd_release).features_encode;
     let incremental = inc.encode_for(map.require_osd_release);
     Ok(Publication { map, full, incremental })
 }

@@ -105,9 +105,9 @@ pub struct MonMap {
 }
 
 impl MonMap {
-    /// Features of monitors that hold for good in a Pacific cluster: Kraken to Pacific. Bit 1 (Luminous) makes clients
-    /// wait for the manager's map, bit 2 (Mimic) for their configuration.
-    pub const PACIFIC_FEATURES: u64 = 0b1011_1111;
+    /// Features of monitors that hold for good in a Pacific cluster: Kraken to Pacific, pruning, pinging. Bit 1
+    /// (Luminous) makes clients wait for the manager's map, bit 2 (Mimic) for their configuration.
+    pub const PACIFIC_FEATURES: u64 = 0xff;
 
     /// A map of monitors, ranked in the order given, as a Pacific cluster has it.
     pub fn new(fsid: Fsid, created: UTime, mons: impl IntoIterator<Item = (String, EntityAddrVec)>) -> Self {

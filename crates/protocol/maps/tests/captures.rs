@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use encoding::{Decode, Decoder, Encode, Encoder};
-use maps::{Incremental, MgrMap, MonMap, OsdMap};
-use types::{Fsid, Release};
+use maps::{Incremental, MgrMap, MonMap, NewCluster, OsdMap, PgPool};
+use types::{Fsid, Profile, Release};
 
 const MON_MAP: u16 = 4;
 const OSD_MAP: u16 = 41;
@@ -100,6 +100,11 @@ fn check_osd_maps(server: &str, release: Release) {
             let inc =
                 Incremental::from_bytes_exact(&bytes).unwrap_or_else(|e| panic!("{path:?} {epoch}: {e}"));
             assert!(inc.encode_for(release) == bytes, "{path:?}: increment {epoch} differs");
+            assert_eq!(
+                inc.encode_features,
+                Profile::for_release(release).features_encode,
+                "{path:?} {epoch}"
+            );
             increments.push((path.clone(), epoch, inc));
             incs += 1;
         }
@@ -154,4 +159,61 @@ fn monmaps_and_mgrmaps_come_out_as_they_went_in() {
         }
     }
     assert!(mon_maps > 0 && mgr_maps > 0);
+}
+
+/// Every full OSDMap of a Pacific cluster.
+fn pacific_maps() -> Vec<(OsdMap, Vec<u8>)> {
+    let fronts = captured("16.2").into_iter().filter(|(_, kind, _)| *kind == OSD_MAP);
+    let maps = fronts.flat_map(|(_, _, front)| osd_maps(&front).1.into_values());
+    maps.map(|bytes| (OsdMap::from_bytes(&bytes).unwrap(), bytes)).collect()
+}
+
+#[test]
+fn a_new_cluster_s_first_map_is_a_pacific_monitor_s() {
+    let (first, bytes) = pacific_maps().into_iter().find(|(map, _)| map.epoch.0 == 1).unwrap();
+    // The captured clusters spread replicas over OSDs (osd_crush_chooseleaf_type = 0).
+    let (fsid, created) = (first.fsid, first.created);
+    let cluster = NewCluster { fsid, created, release: Release::PACIFIC, failure_domain: "osd".into() };
+    let ours = cluster.map().unwrap();
+    assert_eq!(ours, first);
+    assert!(ours.encode_full() == bytes);
+}
+
+#[test]
+fn a_new_pool_s_defaults_are_a_pacific_monitor_s() {
+    let mut compared = 0;
+    for (map, _) in pacific_maps() {
+        for theirs in map.pools.values().filter(|p| p.opts.is_empty() && p.snap_seq.0 == 0) {
+            let ours = PgPool {
+                create_time: theirs.create_time,
+                last_change: theirs.last_change,
+                pg_num_target: theirs.pg_num_target,
+                pgp_num_target: theirs.pgp_num_target,
+                pgp_num: theirs.pgp_num,
+                pg_num_pending: theirs.pg_num_pending,
+                last_pg_merge_meta: theirs.last_pg_merge_meta,
+                last_force_op_resend: theirs.last_force_op_resend,
+                last_force_op_resend_prenautilus: theirs.last_force_op_resend_prenautilus,
+                last_force_op_resend_preluminous: theirs.last_force_op_resend_preluminous,
+                pg_autoscale_mode: theirs.pg_autoscale_mode,
+                application_metadata: theirs.application_metadata.clone(),
+                flags: theirs.flags,
+                ..PgPool::replicated(theirs.size, theirs.min_size, theirs.pg_num, theirs.crush_rule)
+            };
+            assert_eq!(&ours, theirs);
+            compared += 1;
+        }
+    }
+    assert!(compared > 0);
+}
+
+#[test]
+fn a_new_monmap_says_what_a_pacific_monitor_s_does() {
+    let is_map = |(_, kind, _): &(PathBuf, u16, Vec<u8>)| *kind == MON_MAP;
+    let (_, _, front) = captured("16.2").into_iter().find(is_map).unwrap();
+    let theirs = MonMap::from_bytes(Decoder::new(&front).blob("monmap").unwrap()).unwrap();
+    let mons = theirs.mons.values().map(|info| (info.name.clone(), info.public_addrs.clone()));
+    let mut ours = MonMap::new(theirs.fsid, theirs.created, mons);
+    (ours.epoch, ours.last_changed) = (theirs.epoch, theirs.last_changed);
+    assert_eq!(ours, theirs);
 }
