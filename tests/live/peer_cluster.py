@@ -31,9 +31,11 @@ class PeerCluster(Cluster):
             raise Failure(f"ceph-cluster.sh {args}: {done.stdout!r} {done.stderr!r}")
 
     def daemon(self, program, *args):
-        subprocess.run([*self.prefix, "env", f"LOLIGO_BIND={self.dir}", f"CEPH_CONF={self.conf}", "bash",
-                        os.path.join(PEERS, "in-root.sh"), self.release, program, *args], check=True, timeout=60,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        argv = [*self.prefix, "env", f"LOLIGO_BIND={self.dir}", f"CEPH_CONF={self.conf}", "bash",
+                os.path.join(PEERS, "in-root.sh"), self.release, program, *args]
+        # An OSD of Ceph's does not always start at once after kill -9.
+        until(lambda: subprocess.run(argv, timeout=60, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                     check=False).returncode == 0, f"{program} {args}", 60, 1)
 
     def up(self, *args, code=0, env=None, timeout=60):
         """What is said to loligo matters little here, but for the store and the number of OSDs."""

@@ -100,31 +100,33 @@ def free_port():
 
 
 def first_write(t, *up):
-    """Seconds from the command to HEALTH_OK in a client's eyes and to a write's acknowledgement."""
+    """Seconds from the command until it returned, until clients saw HEALTH_OK, until a write was acknowledged."""
     cluster, port = t.cluster(start=False), free_port()
-    writer = subprocess.Popen([PYTHON, os.path.join(HERE, "put_again.py"), cluster.conf, "first", f"127.0.0.1:{port}"],
-                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    # PIPEs end with this process, and the clients with them.
+    clients = subprocess.Popen([PYTHON, os.path.join(HERE, "first_write.py"), cluster.conf, "first",
+                                f"127.0.0.1:{port}", "3"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
-        equal(writer.stdout.readline(), "ready\n", "the writer")
+        equal(clients.stdout.readline(), "ready\n", "the clients")
         began = time.monotonic()
-        writer.stdin.write("go\n")
-        writer.stdin.flush()
+        clients.stdin.write("go\n")
+        clients.stdin.flush()
         cluster.up("--mon-addr", f"127.0.0.1:{port}", *up)
-        ready = time.monotonic() - began
+        returned = time.monotonic() - began
         status = json.loads(t.client(cluster).ceph("-s", "-f", "json").out)
-        healthy = time.monotonic() - began
-        equal(status["health"]["status"], "HEALTH_OK", "the first ceph -s")
-        wrote = float(writer.stdout.readline()) - began
+        equal(status["health"]["status"], "HEALTH_OK", "health as the first ceph -s shows it")
+        line = clients.stdout.readline()
+        expect(line, "the clients ended early")
+        times = json.loads(line)
     finally:
-        writer.kill()
-        writer.wait()
+        clients.kill()
+        clients.wait()
     cluster.stop()
-    return ready, healthy, wrote
+    return returned, times["healthy"] - began, times["wrote"] - began
 
 
-def test_the_first_write_is_acknowledged_within_a_second_of_the_command(t):
-    best = min((first_write(t, "--store", "simple") for _ in range(3)), key=lambda times: times[2])
-    say("       up returned after {:.2f} s, ceph -s (its own start included) after {:.2f} s, the first write was "
-        "acknowledged after {:.2f} s".format(*best))
-    expect(best[2] < 1.0, f"the first write took {best[2]:.2f} s")
-    expect(best[0] < 1.0, f"up took {best[0]:.2f} s")
+def test_health_is_ok_and_a_write_is_acknowledged_within_a_second_of_the_command(t):
+    tries = [first_write(t, "--store", "simple") for _ in range(3)]
+    say("       " + "; ".join("up returned after {:.2f} s, HEALTH_OK {:.2f} s, first write {:.2f} s".format(*x) for x in tries))
+    # A test machine does other things too: the best of three counts.
+    best = min(max(x) for x in tries)
+    expect(best < 1.0, f"{best:.2f} s until all of it was so")

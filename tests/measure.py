@@ -1,0 +1,283 @@
+#!/usr/bin/env python3
+"""Start time, idle memory and MemStore CPU per operation of loligo and of real Ceph, in one run on this machine.
+
+usage: measure.py --loligo PROGRAM [--peer 16.2|18.2|20.2] [--rounds 5] [--seconds 3] [--json FILE] start|idle|cpu|all
+
+start  seconds from the command to HEALTH_OK and to the first acknowledged write, as clients that are loaded
+       already see it; three OSDs on the durable store (ours: simple, Ceph's: BlueStore)
+idle   resident memory (MiB) of the same clusters some seconds after their start, without clients
+cpu    4 KiB writes and random reads with `rados bench`, 16 and 256 in flight, one OSD on MemStore each: CPU of the
+       OSD (ours: of the whole process, monitor included) per operation. Both systems by turns, medians and range
+       of the rounds.
+Needs root (Ceph's daemons) and Debian 12's Ceph packages; another peer needs its root (tests/peers/peer-root.sh).
+"""
+import argparse
+import glob
+import json
+import os
+import re
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CEPH_CLUSTER = os.path.join(HERE, "peers", "ceph-cluster.sh")
+FIRST_WRITE = os.path.join(HERE, "live", "first_write.py")
+TICKS = os.sysconf("SC_CLK_TCK")
+MIB = 1 << 20
+DEPTHS = (16, 256)
+
+
+def note(words):
+    print(words, file=sys.stderr, flush=True)
+
+
+def cpu_seconds(pids):
+    total = 0
+    for pid in pids:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        total += int(fields[11]) + int(fields[12])
+    return total / TICKS
+
+
+def rss_mib(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+        return int(re.search(r"VmRSS:\s+(\d+) kB", f.read())[1]) / 1024
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        return s.getsockname()[1]
+
+
+class Loligo:
+    name = "loligo"
+
+    def __init__(self, program, place):
+        self.program, self.dir, self.port = program, tempfile.mkdtemp(dir=place), free_port()
+        self.conf = os.path.join(self.dir, "ceph.conf")
+
+    def up(self, store, osds):
+        subprocess.run([self.program, "up", "--dir", self.dir, "--detach", "--mon-addr", f"127.0.0.1:{self.port}",
+                        "--store", {"durable": "simple"}.get(store, store), "--osds", str(osds),
+                        "--set", "mon_data_avail_warn=0"], check=True, stdout=subprocess.DEVNULL)
+
+    def pids(self):
+        done = subprocess.run([self.program, "status", self.dir, "-f", "json"], capture_output=True, check=True)
+        return {"monitor and OSDs": json.loads(done.stdout)["pid"]}
+
+    def osd_pids(self):
+        return list(self.pids().values())
+
+    def down(self):
+        subprocess.run([self.program, "stop", self.dir], check=False, stdout=subprocess.DEVNULL)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Ceph:
+    def __init__(self, release, place):
+        self.name, self.release, self.dir = f"Ceph {release}", release, tempfile.mkdtemp(dir=place)
+        # Its daemons take ports from here on; some hundred above are very likely free where this one is.
+        self.port = 20000 + os.getpid() * 100 % 12000
+        self.conf = os.path.join(self.dir, "ceph.conf")
+
+    def up(self, store, osds):
+        store = {"durable": "bluestore", "mem": "memstore"}[store]
+        subprocess.run(["bash", CEPH_CLUSTER, "start", self.dir, "--release", self.release, "--osds", str(osds),
+                        "--store", store, "--base-port", str(self.port)], check=True, stdout=subprocess.DEVNULL)
+
+    def pids(self):
+        found = {}
+        for path in sorted(glob.glob(os.path.join(self.dir, "*.pid"))):
+            with open(path, encoding="ascii") as f:
+                found[os.path.basename(path)[:-4]] = int(f.read())
+        return found
+
+    def osd_pids(self):
+        return [pid for name, pid in self.pids().items() if name.startswith("osd.")]
+
+    def down(self):
+        subprocess.run(["bash", CEPH_CLUSTER, "stop", self.dir], check=False)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def measure_start(system):
+    """Seconds to HEALTH_OK and to the first acknowledged write."""
+    argv = ["/usr/bin/python3", FIRST_WRITE, system.conf, "first", f"127.0.0.1:{system.port}", "3"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as clients:
+        clients.stdout.readline()
+        began = time.monotonic()
+        clients.stdin.write("go\n")
+        clients.stdin.flush()
+        system.up("durable", 3)
+        line = clients.stdout.readline()
+        if not line:
+            sys.exit(f"{system.name}: the first clients failed")
+        times = json.loads(line)
+    return times["healthy"] - began, times["wrote"] - began
+
+
+def starts(make, options):
+    rows = []
+    for number in range(options.rounds):
+        for factory in make:
+            system = factory()
+            try:
+                healthy, wrote = measure_start(system)
+                note(f"[{number + 1}/{options.rounds}] {system.name}: HEALTH_OK after {healthy:.2f} s, first write {wrote:.2f} s")
+                rows.append({"system": system.name, "healthy_s": healthy, "first_write_s": wrote})
+            finally:
+                system.down()
+    return rows
+
+
+def idle(make, options):
+    rows = []
+    for factory in make:
+        system = factory()
+        try:
+            system.up("durable", 3)
+            time.sleep(options.settle)
+            parts = {name: rss_mib(pid) for name, pid in system.pids().items()}
+            rows.append({"system": system.name, "parts_mib": parts, "total_mib": sum(parts.values())})
+            note(f"{system.name}: " + ", ".join(f"{n} {m:.0f} MiB" for n, m in parts.items()))
+        finally:
+            system.down()
+    return rows
+
+
+def quiet(pids):
+    """Waits until the daemons have nothing left to do from before (removing a pool goes on for a while)."""
+    for _ in range(60):
+        before = cpu_seconds(pids)
+        time.sleep(0.5)
+        if cpu_seconds(pids) - before < 0.03:
+            return
+
+
+def bench(system, pool, kind, depth, seconds):
+    pids = system.osd_pids()
+    quiet(pids)
+    args = ["rados", "-p", pool, "bench", str(seconds), kind, "-t", str(depth)]
+    if kind == "write":
+        args += ["-b", "4096", "--no-cleanup"]
+    before = cpu_seconds(pids)
+    done = subprocess.run(args, env={**os.environ, "CEPH_CONF": system.conf}, capture_output=True, text=True,
+                          timeout=seconds + 60, check=True)
+    ops = int(re.search(r"Total (?:writes|reads) made:\s+(\d+)", done.stdout)[1])
+    took = float(re.search(r"Total time run:\s+([\d.]+)", done.stdout)[1])
+    # A bench that ends lists and closes; what the server does for that counts too, for both systems alike.
+    return {"system": system.name, "kind": kind, "in_flight": depth, "ops_per_s": ops / took,
+            "cpu_us_per_op": (cpu_seconds(pids) - before) / ops * 1e6}
+
+
+def ceph(system, *args):
+    subprocess.run(["ceph", *args], env={**os.environ, "CEPH_CONF": system.conf}, check=True, capture_output=True,
+                   timeout=60)
+
+
+def cpu(make, options):
+    rows, systems = [], [factory() for factory in make]
+    try:
+        for system in systems:
+            system.up("mem", 1)
+        for number in range(options.rounds):
+            for depth in DEPTHS:
+                # Who comes first changes, so that neither always meets the warmer machine.
+                for system in systems if number % 2 == 0 else systems[::-1]:
+                    pool = f"bench{number}x{depth}"
+                    ceph(system, "osd", "pool", "create", pool, "32")
+                    for kind in ("write", "rand"):
+                        row = bench(system, pool, kind, depth, options.seconds)
+                        note(f"[{number + 1}/{options.rounds}] {system.name} {kind} x {depth}: "
+                             f"{row['ops_per_s']:.0f}/s, {row['cpu_us_per_op']:.1f} us of CPU each")
+                        rows.append(row)
+                    ceph(system, "osd", "pool", "rm", pool, pool, "--yes-i-really-really-mean-it")
+    finally:
+        for system in systems:
+            system.down()
+    return rows
+
+
+def spread(values, digits):
+    middle = statistics.median(values)
+    return f"{middle:.{digits}f} ({min(values):.{digits}f}-{max(values):.{digits}f})"
+
+
+def table(head, body):
+    widths = [max(len(line[i]) for line in [head, *body]) for i in range(len(head))]
+    for line in [head, *body]:
+        print("  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths))))
+    print()
+
+
+def names(rows):
+    return list(dict.fromkeys(r["system"] for r in rows))
+
+
+def print_start(rows):
+    print("Seconds from the command to... (median, range)")
+    table(("three OSDs, durable store", "HEALTH_OK", "first acknowledged write"),
+          [(n, *(spread([r[k] for r in rows if r["system"] == n], 2) for k in ("healthy_s", "first_write_s")))
+           for n in names(rows)])
+
+
+def print_idle(rows):
+    print("Resident memory when idle, MiB")
+    table(("three OSDs, durable store", "total", "parts"),
+          [(r["system"], f"{r['total_mib']:.0f}", ", ".join(f"{n} {m:.0f}" for n, m in r["parts_mib"].items()))
+           for r in rows])
+
+
+def print_cpu(rows):
+    print("MemStore, one OSD, 4 KiB: microseconds of server CPU per operation, operations a second (median, range)")
+    body, first = [], names(rows)[0]
+    for kind, depth in dict.fromkeys((r["kind"], r["in_flight"]) for r in rows):
+        base = None
+        for name in names(rows):
+            some = [r for r in rows if (r["system"], r["kind"], r["in_flight"]) == (name, kind, depth)]
+            cost = [r["cpu_us_per_op"] for r in some]
+            base = base or statistics.median(cost)
+            body.append((f"{kind} x {depth}", name, spread(cost, 1), f"{statistics.median(cost) / base:.2f}",
+                         spread([r["ops_per_s"] for r in some], 0)))
+    table(("", "system", "CPU us/op", f"times {first}'s", "operations/s"), body)
+
+
+MEASURES = {"start": (starts, print_start), "idle": (idle, print_idle), "cpu": (cpu, print_cpu)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=[*MEASURES, "all"])
+    parser.add_argument("--loligo", help="the program; without it only the peers are measured")
+    parser.add_argument("--peer", action="append", help="a release of Ceph, several times if wanted [16.2]")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=3, help="of one rados bench")
+    parser.add_argument("--settle", type=int, default=10, help="seconds before idle memory is read")
+    parser.add_argument("--json", help="a file for every single result")
+    options = parser.parse_args()
+    if os.geteuid() != 0:
+        sys.exit("measure.py: Ceph's daemons need root; run it as root")
+    place = tempfile.mkdtemp(prefix="loligo-measure-")
+    make = [lambda: Loligo(os.path.abspath(options.loligo), place)] if options.loligo else []
+    make += [lambda release=release: Ceph(release, place) for release in options.peer or ["16.2"]]
+    results = {}
+    try:
+        for what in MEASURES if options.what == "all" else [options.what]:
+            results[what] = MEASURES[what][0](make, options)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    for what, rows in results.items():
+        MEASURES[what][1](rows)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as f:
+            json.dump(results, f, indent=1)
+
+
+if __name__ == "__main__":
+    main()
