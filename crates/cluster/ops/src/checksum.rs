@@ -61,9 +61,8 @@ fn word64(bytes: &[u8]) -> u64 {
 
 /// XXH32 as its published specification describes it.
 fn xxhash32(data: &[u8], seed: u32) -> u32 {
-    let round = |acc: u32, w: u32| {
-        acc.wrapping_add(w.wrapping_mul(P32[1])).rotate_left(13).wrapping_mul(P32[0])
-    };
+    let round =
+        |acc: u32, w: u32| acc.wrapping_add(w.wrapping_mul(P32[1])).rotate_left(13).wrapping_mul(P32[0]);
     let stripes = data.chunks_exact(16);
     let mut rest = stripes.remainder();
     let mut h = if data.len() >= 16 {
@@ -95,9 +94,8 @@ fn xxhash32(data: &[u8], seed: u32) -> u32 {
 
 /// XXH64 as its published specification describes it.
 fn xxhash64(data: &[u8], seed: u64) -> u64 {
-    let round = |acc: u64, w: u64| {
-        acc.wrapping_add(w.wrapping_mul(P64[1])).rotate_left(31).wrapping_mul(P64[0])
-    };
+    let round =
+        |acc: u64, w: u64| acc.wrapping_add(w.wrapping_mul(P64[1])).rotate_left(31).wrapping_mul(P64[0]);
     let stripes = data.chunks_exact(32);
     let mut rest = stripes.remainder();
     let mut h = if data.len() >= 32 {

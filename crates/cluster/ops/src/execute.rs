@@ -7,9 +7,7 @@ use types::Errno;
 
 use crate::attrs::XattrArgs;
 use crate::run::{Extent, Runner, Step, Stop};
-use crate::{
-    CleanRegions, FullKind, ObjectState, ObjectView, OpContext, OpReturn, Outcome, Run, StatsDelta,
-};
+use crate::{CleanRegions, FullKind, ObjectState, ObjectView, OpContext, OpReturn, Outcome, Run, StatsDelta};
 
 /// Runs `ops` in order on `object`, seen through `view`.
 ///
@@ -134,8 +132,8 @@ fn check_reply(ctx: &OpContext<'_>, result: i32, returns: &mut [OpReturn]) -> i3
 
 /// Runs one operation.
 fn step(run: &mut Runner<'_>, op: &Op, unsupported: &mut Option<u16>) -> Step {
-    let done = match &op.args {
-        &OpArgs::Extent { offset, length, truncate_size, truncate_seq } => {
+    let done = match op.args {
+        OpArgs::Extent { offset, length, truncate_size, truncate_seq } => {
             let mut x = Extent { offset, length, truncate_size, truncate_seq };
             if (x.truncate_seq, x.truncate_size) == (1, u64::MAX) {
                 // CephFS' way to say that there was no truncation.
@@ -143,17 +141,17 @@ fn step(run: &mut Runner<'_>, op: &Op, unsupported: &mut Option<u16>) -> Step {
             }
             data_step(run, op, &x).or_else(|| omap_step(run, op))
         }
-        &OpArgs::Xattr { name_len, value_len, cmp_op, cmp_mode } => {
+        OpArgs::Xattr { name_len, value_len, cmp_op, cmp_mode } => {
             attr_step(run, op, &XattrArgs { name_len, value_len, cmp_op, cmp_mode })
         }
-        &OpArgs::AssertVer { ver, .. } => Some(run.assert_version(ver)),
-        &OpArgs::AllocHint { expected_object_size, expected_write_size, flags } => {
+        OpArgs::AssertVer { ver, .. } => Some(run.assert_version(ver)),
+        OpArgs::AllocHint { expected_object_size, expected_write_size, flags } => {
             Some(run.set_alloc_hint(expected_object_size, expected_write_size, flags))
         }
-        &OpArgs::WriteSame { offset, length, data_length } => {
+        OpArgs::WriteSame { offset, length, data_length } => {
             Some(run.write_same(offset, length, data_length, &op.indata, op.flags))
         }
-        &OpArgs::Checksum { offset, length, chunk_size, kind } => {
+        OpArgs::Checksum { offset, length, chunk_size, kind } => {
             let x = Extent { offset, length, ..Extent::default() };
             Some(run.checksum(&x, chunk_size, kind, &op.indata))
         }

@@ -24,7 +24,7 @@ impl Runner<'_> {
             length = length.min(self.state.info.size.saturating_sub(x.offset));
         }
         if new {
-            self.take_truncation(x);
+            self.take_truncation(x)?;
         }
         self.check_extent(x.offset, length)?;
         self.create_if_absent();
@@ -46,8 +46,11 @@ impl Runner<'_> {
     }
 
     /// A write that knows of a truncation which has not come yet brings it along.
-    fn take_truncation(&mut self, x: &Extent) {
+    fn take_truncation(&mut self, x: &Extent) -> Result<(), Stop> {
         if self.state.is_visible() {
+            if x.truncate_size > self.ctx.limits.object_size_max {
+                return Err(Errno::EFBIG.into());
+            }
             self.mutations.push(Mutation::Truncate(x.truncate_size));
             let size = self.state.info.size;
             self.clean.mark_data_dirty(x.truncate_size, size.saturating_sub(x.truncate_size));
@@ -56,6 +59,7 @@ impl Runner<'_> {
         }
         self.state.info.truncate_seq = u64::from(x.truncate_seq);
         self.state.info.truncate_size = x.truncate_size;
+        Ok(())
     }
 
     pub fn append(&mut self, x: &Extent, data: &Rope, flags: u32) -> Step {
@@ -89,7 +93,14 @@ impl Runner<'_> {
         Ok(Some(0))
     }
 
-    pub fn write_same(&mut self, offset: u64, length: u64, data_length: u64, data: &Rope, flags: u32) -> Step {
+    pub fn write_same(
+        &mut self,
+        offset: u64,
+        length: u64,
+        data_length: u64,
+        data: &Rope,
+        flags: u32,
+    ) -> Step {
         if length == 0 {
             return Ok(Some(0));
         }

@@ -1,8 +1,8 @@
 //! A client's request until it stands in its object's queue: the checks of Ceph's do_op, in its order.
 
 use messages::OpCode;
-use messages::osd_op::OsdFlags;
 use messages::OsdOpReply;
+use messages::osd_op::OsdFlags;
 use ops::{OpClass, classify};
 use types::{Errno, SnapId};
 

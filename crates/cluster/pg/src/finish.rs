@@ -31,24 +31,11 @@ impl Pg {
         let mut reply = self.reply(request, found.return_code, returns);
         reply.set_versions(found.version, found.user_version);
         let version = found.version;
-        match self.in_flight.iter_mut().find(|f| f.version == version && f.reply.is_some()) {
-            Some(change) => change.more_replies.push((request.session, reply)),
-            None => self.reply_when_durable(version, request, reply, out),
-        }
-        true
-    }
-
-    fn reply_when_durable(
-        &mut self,
-        version: EVersion,
-        request: &Request,
-        reply: Box<OsdOpReply>,
-        out: &mut Vec<PgEffect>,
-    ) {
         match version <= self.durable {
             true => out.push(PgEffect::Reply { session: request.session, reply }),
             false => self.delayed.push_back((version, request.session, reply)),
         }
+        true
     }
 
     pub(crate) fn finish_write(
@@ -254,12 +241,7 @@ fn bounded(ret: &OpReturn, limit: usize) -> OpReturn {
     OpReturn { rval: ret.rval, data }
 }
 
-fn push_mutation(
-    txn: &mut Transaction,
-    collection: store::CollectionId,
-    oid: &GHObject,
-    mutation: Mutation,
-) {
+fn push_mutation(txn: &mut Transaction, collection: store::CollectionId, oid: &GHObject, mutation: Mutation) {
     let object = oid.clone();
     txn.push(match mutation {
         Mutation::Create => TxOp::Touch { collection, object },
@@ -279,9 +261,7 @@ fn push_mutation(
             TxOp::OmapRemove { collection, object, keys: keys.into_iter().collect() }
         }
         Mutation::OmapRemoveRange(first, last) => TxOp::OmapRemoveRange { collection, object, first, last },
-        Mutation::OmapHeader(header) => {
-            TxOp::OmapSetHeader { collection, object, header: header.to_piece() }
-        }
+        Mutation::OmapHeader(header) => TxOp::OmapSetHeader { collection, object, header: header.to_piece() },
         Mutation::OmapClear => TxOp::OmapClear { collection, object },
         Mutation::AllocHint { object_size, write_size, flags } => {
             TxOp::SetAllocHint { collection, object, hint: AllocHint { object_size, write_size, flags } }

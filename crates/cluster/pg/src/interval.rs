@@ -5,7 +5,7 @@ use store::Transaction;
 use types::{Epoch, OsdId};
 
 use crate::pg::Phase;
-use crate::{MapView, Notice, PastInterval, Pg, PgEffect, PgState, PgStat};
+use crate::{MapView, Notice, PastInterval, Pg, PgEffect, PgStat, PgState};
 
 impl Pg {
     pub(crate) fn on_advance_map(&mut self, map: MapView, out: &mut Vec<PgEffect>) {

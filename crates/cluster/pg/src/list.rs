@@ -100,7 +100,8 @@ impl Pg {
             o.pool == self.id.pg.pool && o.is_head() && namespace && o.nspace.as_bytes() != HIT_SET_NAMESPACE
         };
         let objects = page.objects.into_iter();
-        let objects = objects.filter(|o| !o.is_pgmeta() && o.generation == GHObject::NO_GEN && shown(&o.hobj));
+        let objects =
+            objects.filter(|o| !o.is_pgmeta() && o.generation == GHObject::NO_GEN && shown(&o.hobj));
         let at_end = page.next == GHObject::max();
         let entry = |o: GHObject| (o.hobj.nspace, o.hobj.name, o.hobj.key);
         let pg_num = self.map.as_ref().map_or(1, |m| m.pool.pg_num);
@@ -110,7 +111,8 @@ impl Pg {
             (true, false) => HObject::max(),
         };
         let data = if new_style {
-            let entries = objects.map(entry).map(|(nspace, name, key)| ListEntry { nspace, name, key }).collect();
+            let entries =
+                objects.map(entry).map(|(nspace, name, key)| ListEntry { nspace, name, key }).collect();
             PgNlsResponse { handle, entries }.to_bytes(0)
         } else {
             let entries: Vec<(Name, Name)> = objects.map(entry).map(|(_, name, key)| (name, key)).collect();

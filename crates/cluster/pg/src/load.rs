@@ -81,11 +81,7 @@ impl Pg {
         }
     }
 
-    pub(crate) fn on_load_read(
-        &mut self,
-        result: Result<ReadOutcome, StoreError>,
-        out: &mut Vec<PgEffect>,
-    ) {
+    pub(crate) fn on_load_read(&mut self, result: Result<ReadOutcome, StoreError>, out: &mut Vec<PgEffect>) {
         let loaded = match result {
             Ok(ReadOutcome::Attrs(attrs)) => self.take_attrs(&attrs).map(|()| true),
             Ok(ReadOutcome::Log(page)) => self.take_log(page),

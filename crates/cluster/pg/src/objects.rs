@@ -16,6 +16,8 @@ use crate::request::Request;
 pub(crate) struct Slot(usize);
 
 /// What is known of the object.
+// Nearly every context is `Yes`: a box would only cost.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub(crate) enum Loaded {
     /// Not read yet.

@@ -13,7 +13,9 @@ use crate::cache::ReadCache;
 use crate::load::Loading;
 use crate::objects::{Objects, Slot};
 use crate::request::Request;
-use crate::{ClientOp, MapView, Notice, PastIntervals, PgConfig, PgEffect, PgEvent, PgFailure, PgInfo, PgLog};
+use crate::{
+    ClientOp, MapView, Notice, PastIntervals, PgConfig, PgEffect, PgEvent, PgFailure, PgInfo, PgLog,
+};
 
 /// Where the PG stands in its life.
 #[derive(Debug)]
@@ -58,8 +60,6 @@ pub(crate) struct InFlight {
     /// The object it is of, if of one.
     pub slot: Option<Slot>,
     pub reply: Option<(SessionId, Box<OsdOpReply>)>,
-    /// Replies to resends that came in the meantime.
-    pub more_replies: Vec<(SessionId, Box<OsdOpReply>)>,
 }
 
 /// A placement group on this OSD.
@@ -193,7 +193,7 @@ impl Pg {
         out: &mut Vec<PgEffect>,
     ) {
         let token = self.token();
-        self.in_flight.push_back(InFlight { token, version, slot, reply, more_replies: Vec::new() });
+        self.in_flight.push_back(InFlight { token, version, slot, reply });
         self.backend.submit(Submission { token, version, txn }, out);
     }
 
@@ -219,7 +219,7 @@ impl Pg {
         let Ok(at) = self.in_flight.binary_search_by_key(&token, |f| f.token) else { return };
         let Some(done) = self.in_flight.remove(at) else { return };
         self.durable = self.durable.max(done.version);
-        for (session, reply) in done.reply.into_iter().chain(done.more_replies) {
+        if let Some((session, reply)) = done.reply {
             out.push(PgEffect::Reply { session, reply });
         }
         if let Some(object) = done.slot.and_then(|slot| self.objects.get_mut(slot)) {
@@ -254,7 +254,6 @@ impl Pg {
         self.delayed.clear();
         for change in &mut self.in_flight {
             change.reply = None;
-            change.more_replies.clear();
         }
         self.objects.reset();
     }

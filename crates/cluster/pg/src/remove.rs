@@ -13,12 +13,7 @@ const OBJECTS_AT_ONCE: usize = 256;
 
 impl Pg {
     /// A PG that the store still has of a pool that is gone: only to be removed. Begins at once.
-    pub fn remove_leftover(
-        id: SpgId,
-        whoami: OsdId,
-        config: Arc<PgConfig>,
-        out: &mut Vec<PgEffect>,
-    ) -> Self {
+    pub fn remove_leftover(id: SpgId, whoami: OsdId, config: Arc<PgConfig>, out: &mut Vec<PgEffect>) -> Self {
         let mut pg = Self::empty(id, whoami, config, Phase::Removing);
         pg.continue_removal(out);
         pg

@@ -2,7 +2,7 @@
 
 use encoding::Decode;
 use messages::osd_op::OsdFlags;
-use messages::{OsdOpReply, OpResult};
+use messages::{OpResult, OsdOpReply};
 use ops::{ObjectInfo, ObjectState, OpContext, OpReturn, Outcome, Run, SnapSet};
 use store::{ObjectHead, ReadOutcome, ReadRequest, StoreError};
 use types::{Errno, GHObject, SnapContext, SnapId};

@@ -62,7 +62,8 @@ fn a_listing_shows_one_namespace_or_all() {
     let mut rig = Rig::new();
     put(&mut rig, "a", "");
     put(&mut rig, "b", "space");
-    for (nspace, expected) in [("", vec!["a"]), ("space", vec!["b"]), ("none", vec![]), ("\u{1}", vec!["a", "b"])]
+    for (nspace, expected) in
+        [("", vec!["a"]), ("space", vec!["b"]), ("none", vec![]), ("\u{1}", vec!["a", "b"])]
     {
         let op = list_message(&mut rig, &HObject::min(), 100, nspace);
         let reply = rig.ask_message(op);

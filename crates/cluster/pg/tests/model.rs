@@ -48,7 +48,7 @@ impl Model {
     fn check(&self, rig: &mut Rig) {
         for (oid, tids) in &self.acked {
             let contents = rig.contents(oid).expect("an acknowledged object");
-            let text = String::from_utf8(contents.clone()).unwrap();
+            let text = String::from_utf8(contents.clone()).expect("text");
             let found: Vec<u64> =
                 text.split_terminator(';').map(|part| part.parse().expect("a whole append")).collect();
             let mut sorted = found.clone();

@@ -216,7 +216,7 @@ impl Rig {
         self.send(op);
         self.settle();
         assert_eq!(self.replies.len(), before + 1, "one answer");
-        self.replies.pop().unwrap().1
+        self.replies.pop().expect("an answer").1
     }
 
     pub fn contents(&mut self, oid: &str) -> Option<Vec<u8>> {

@@ -1,0 +1,542 @@
+//! What each operation does, held against Ceph's PrimaryLogPG::do_osd_ops and the behaviour of `rados`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use buffer::Rope;
+use encoding::{Decode, Encode, Encoder};
+use messages::osd_op::{OpFlags, OsdFlags};
+use messages::{Op, OpArgs, OpCode};
+use ops::{
+    Fetched, FullKind, Limits, Mutation, Need, ObjectState, ObjectView, OpContext, Outcome, Run, execute,
+};
+use types::{Errno, HObject, Name, PoolId, SnapContext, SnapId, UTime};
+
+/// A stored object; what is not `resident` is asked for first.
+#[derive(Clone, Default)]
+struct Stored {
+    data: Vec<u8>,
+    attrs: BTreeMap<Name, Vec<u8>>,
+    omap: BTreeMap<Name, Vec<u8>>,
+    header: Vec<u8>,
+    absent: bool,
+    asked: Vec<Need>,
+    resident: bool,
+}
+
+impl Stored {
+    fn answer(&self, need: &Need) -> Fetched {
+        let cut = |offset: u64, len: u64| {
+            let from = (offset as usize).min(self.data.len());
+            from..from.saturating_add(len as usize).min(self.data.len())
+        };
+        let pairs = |keys: Vec<&Name>| {
+            keys.into_iter().filter_map(|k| Some((k.clone(), Rope::copy_from(self.omap.get(k)?)))).collect()
+        };
+        match need {
+            Need::Data { offset, len } => Fetched::Data(Rope::copy_from(&self.data[cut(*offset, *len)])),
+            Need::Extents { offset, len } => {
+                // As a store of 4-byte blocks would see it.
+                let range = cut(*offset, *len);
+                let blocks = range.clone().step_by(4).map(|s| (s, (s + 4).min(range.end)));
+                let used = blocks.filter(|&(s, e)| self.data[s..e].iter().any(|&b| b != 0));
+                Fetched::Extents(used.map(|(s, e)| (s as u64, (e - s) as u64)).collect())
+            }
+            Need::Attr(name) => Fetched::Attr(self.attrs.get(name).map(|v| Rope::copy_from(v))),
+            Need::Attrs => {
+                Fetched::Attrs(self.attrs.iter().map(|(k, v)| (k.clone(), Rope::copy_from(v))).collect())
+            }
+            Need::OmapHeader => Fetched::OmapHeader(Rope::copy_from(&self.header)),
+            Need::OmapKeys(keys) => Fetched::Omap { pairs: pairs(keys.iter().collect()), more: false },
+            Need::OmapRange { after, prefix, max } => {
+                let all = self.omap.keys();
+                let mut keys: Vec<_> = all.filter(|k| *k > after && k.starts_with(prefix)).collect();
+                let more = keys.len() as u64 > *max;
+                keys.truncate(*max as usize);
+                Fetched::Omap { pairs: pairs(keys), more }
+            }
+        }
+    }
+}
+
+impl ObjectView for Stored {
+    fn fetch(&mut self, need: Need) -> Option<Fetched> {
+        assert!(!self.absent, "nothing is read of an object that is not there");
+        let answer = self.answer(&need);
+        if self.resident || self.asked.contains(&need) {
+            return Some(answer);
+        }
+        self.asked.push(need);
+        None
+    }
+}
+
+struct Case {
+    stored: Stored,
+    state: ObjectState,
+    flags: u32,
+    full: Option<FullKind>,
+    snapc: SnapContext,
+    limits: Limits,
+}
+
+fn oid() -> HObject {
+    HObject::head(PoolId(1), Name::new(), Name::new(), "o".into(), 7)
+}
+
+/// An object with this data.
+fn object(data: &[u8]) -> Case {
+    let mut case = absent();
+    case.stored = Stored { data: data.to_vec(), resident: true, ..Stored::default() };
+    case.state.exists = true;
+    case.state.info.size = data.len() as u64;
+    case.state.info.user_version = 5;
+    case.state.info.mtime = UTime { sec: 9, nsec: 8 };
+    case
+}
+
+fn absent() -> Case {
+    Case {
+        stored: Stored { absent: true, resident: true, ..Stored::default() },
+        state: ObjectState::absent(oid()),
+        flags: 0,
+        full: None,
+        snapc: SnapContext::default(),
+        limits: Limits::default(),
+    }
+}
+
+impl Case {
+    fn start(&mut self, ops: &[Op]) -> Run {
+        let ctx = OpContext {
+            limits: &self.limits,
+            snapc: &self.snapc,
+            flags: self.flags,
+            pool_has_omap: true,
+            full: self.full,
+        };
+        execute(&mut self.stored, &ctx, &self.state, ops)
+    }
+
+    fn run(&mut self, ops: &[Op]) -> Outcome {
+        match self.start(ops) {
+            Run::Done(outcome) => *outcome,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The object's data after the operations, if it exists then.
+    fn after(&mut self, ops: &[Op]) -> (i32, Option<Vec<u8>>) {
+        let outcome = self.run(ops);
+        let mut data = self.stored.data.clone();
+        for mutation in &outcome.mutations {
+            match mutation {
+                Mutation::Write { offset, data: new, .. } => {
+                    let end = *offset as usize + new.len();
+                    data.resize(data.len().max(end), 0);
+                    data[*offset as usize..end].copy_from_slice(&new.to_vec());
+                }
+                Mutation::Zero { offset, len } => data[*offset as usize..(offset + len) as usize].fill(0),
+                Mutation::Truncate(size) => data.resize(*size as usize, 0),
+                Mutation::Remove => data.clear(),
+                _ => {}
+            }
+        }
+        if outcome.state.exists {
+            assert_eq!(outcome.state.info.size, data.len() as u64, "size and data agree");
+            assert_eq!(outcome.delta.num_bytes, data.len() as i64 - self.stored.data.len() as i64);
+        }
+        (outcome.result, outcome.state.exists.then_some(data))
+    }
+}
+
+fn op(code: OpCode, offset: u64, length: u64) -> Op {
+    Op::new(code, OpArgs::extent(offset, length))
+}
+
+fn write(offset: u64, data: &[u8]) -> Op {
+    op(OpCode::WRITE, offset, data.len() as u64).with_indata(data.to_vec())
+}
+
+fn with_truncation(of: Op, truncate_seq: u32, truncate_size: u64) -> Op {
+    let OpArgs::Extent { offset, length, .. } = of.args else { panic!("an extent") };
+    let args = OpArgs::Extent { offset, length, truncate_size, truncate_seq };
+    Op::new(of.code, args).with_flags(of.flags).with_indata(of.indata)
+}
+
+fn xattr(code: OpCode, name: &str, value: &[u8], cmp_op: u8, cmp_mode: u8) -> Op {
+    let args = OpArgs::Xattr { name_len: name.len() as u32, value_len: value.len() as u32, cmp_op, cmp_mode };
+    Op::new(code, args).with_indata([name.as_bytes(), value].concat())
+}
+
+fn encoded(put: impl Fn(&mut Encoder) -> &mut Encoder) -> Vec<u8> {
+    let mut e = Encoder::new(0);
+    put(&mut e);
+    e.into_bytes()
+}
+
+const ENOENT: i32 = -2;
+
+#[test]
+fn reads_are_cut_at_the_end() {
+    let cases: [(u64, u64, &[u8]); 6] = [
+        (0, 0, b"abcdef"), // Length 0 reads everything.
+        (2, 3, b"cde"),
+        (4, 100, b"ef"),
+        (6, 1, b""),
+        (100, 1, b""),
+        (0, u64::MAX, b"abcdef"),
+    ];
+    for (offset, length, expected) in cases {
+        let got = object(b"abcdef").run(&[op(OpCode::READ, offset, length)]);
+        assert_eq!((got.result, got.returns[0].data.to_vec()), (0, expected.to_vec()), "{offset}~{length}");
+        assert!(got.mutations.is_empty() && !got.user_modify);
+    }
+}
+
+#[test]
+fn a_reader_that_knows_of_a_newer_truncation_does_not_see_what_it_cut() {
+    let read = |seq, size| {
+        let mut case = object(b"abcdef");
+        case.state.info.truncate_seq = 3;
+        let got = case.run(&[with_truncation(op(OpCode::READ, 0, 6), seq, size)]);
+        got.returns[0].data.to_vec()
+    };
+    assert_eq!(read(4, 2), b"ab");
+    assert_eq!(read(3, 2), b"abcdef");
+    assert_eq!(read(4, 60), b"abcdef");
+    assert_eq!(read(1, u64::MAX), b"abcdef");
+}
+
+#[test]
+fn writes_cut_extend_and_create() {
+    type Row<'a> = (&'a str, Case, Op, i32, Option<&'a [u8]>);
+    let cases: [Row<'_>; 22] = [
+        ("inside", object(b"abc"), write(1, b"X"), 0, Some(b"aXc")),
+        ("past the end", object(b"abc"), write(5, b"X"), 0, Some(b"abc\0\0X")),
+        ("creates", absent(), write(1, b"X"), 0, Some(b"\0X")),
+        ("of nothing creates", absent(), write(0, b""), 0, Some(b"")),
+        ("of nothing past the end extends", object(b"a"), write(3, b""), 0, Some(b"a\0\0")),
+        ("of nothing inside changes nothing", object(b"abc"), write(1, b""), 0, Some(b"abc")),
+        ("length and data differ", object(b"a"), op(OpCode::WRITE, 0, 3), -22, Some(b"a")),
+        (
+            "full shortens",
+            object(b"abc"),
+            op(OpCode::WRITEFULL, 0, 1).with_indata(b"X".to_vec()),
+            0,
+            Some(b"X"),
+        ),
+        ("full creates", absent(), op(OpCode::WRITEFULL, 0, 1).with_indata(b"X".to_vec()), 0, Some(b"X")),
+        ("full of nothing", object(b"abc"), op(OpCode::WRITEFULL, 0, 0), 0, Some(b"")),
+        ("append", object(b"abc"), op(OpCode::APPEND, 0, 1).with_indata(b"X".to_vec()), 0, Some(b"abcX")),
+        ("append creates", absent(), op(OpCode::APPEND, 0, 1).with_indata(b"X".to_vec()), 0, Some(b"X")),
+        ("truncate cuts", object(b"abc"), op(OpCode::TRUNCATE, 1, 0), 0, Some(b"a")),
+        ("truncate extends", object(b"abc"), op(OpCode::TRUNCATE, 5, 0), 0, Some(b"abc\0\0")),
+        ("truncate of nothing does nothing", absent(), op(OpCode::TRUNCATE, 5, 0), 0, None),
+        ("zero inside", object(b"abcd"), op(OpCode::ZERO, 1, 2), 0, Some(b"a\0\0d")),
+        ("zero up to the end truncates", object(b"abcd"), op(OpCode::ZERO, 1, 3), 0, Some(b"a")),
+        ("zero past the end does nothing", object(b"abcd"), op(OpCode::ZERO, 4, 3), 0, Some(b"abcd")),
+        ("zero of nothing does nothing", absent(), op(OpCode::ZERO, 0, 3), 0, None),
+        ("delete", object(b"a"), op(OpCode::DELETE, 0, 0), 0, None),
+        ("delete of nothing", absent(), op(OpCode::DELETE, 0, 0), ENOENT, None),
+        ("create", absent(), op(OpCode::CREATE, 0, 0), 0, Some(b"")),
+    ];
+    for (what, mut case, op, result, data) in cases {
+        assert_eq!(case.after(&[op]), (result, data.map(<[u8]>::to_vec)), "{what}");
+    }
+}
+
+#[test]
+fn creating_exclusively_fails_only_where_something_is() {
+    let exclusive = op(OpCode::CREATE, 0, 0).with_flags(OpFlags::EXCL);
+    assert_eq!(absent().after(std::slice::from_ref(&exclusive)), (0, Some(vec![])));
+    assert_eq!(object(b"a").after(&[exclusive]), (Errno::EEXIST.code(), Some(b"a".to_vec())));
+    assert_eq!(object(b"a").after(&[op(OpCode::CREATE, 0, 0)]), (0, Some(b"a".to_vec())));
+}
+
+#[test]
+fn an_object_reaches_to_osd_max_object_size_and_not_further() {
+    const MAX: u64 = 128 << 20;
+    let efbig = Errno::EFBIG.code();
+    for (offset, expected) in [(MAX - 1, 0), (MAX, efbig), (u64::MAX, efbig)] {
+        assert_eq!(absent().run(&[write(offset, b"x")]).result, expected, "{offset}");
+    }
+    assert_eq!(object(b"a").run(&[op(OpCode::TRUNCATE, MAX, 0)]).result, efbig);
+    let same = |length| {
+        let args = OpArgs::WriteSame { offset: 0, length, data_length: 1 };
+        absent().run(&[Op::new(OpCode::WRITESAME, args).with_indata(b"x".to_vec())]).result
+    };
+    assert_eq!((same(u64::MAX), same(MAX + 1)), (efbig, efbig));
+}
+
+#[test]
+fn a_write_that_a_truncation_has_overtaken_adds_nothing_and_one_that_knows_more_truncates() {
+    let mut case = object(b"abcdef");
+    case.state.info.truncate_seq = 5;
+    assert_eq!(case.after(&[with_truncation(write(4, b"XYZ"), 4, 0)]), (0, Some(b"abcdXY".to_vec())));
+    assert_eq!(case.after(&[with_truncation(write(8, b"XYZ"), 4, 0)]), (0, Some(b"abcdef".to_vec())));
+    assert_eq!(case.after(&[with_truncation(write(3, b"X"), 6, 2)]), (0, Some(b"ab\0X".to_vec())));
+    let far = with_truncation(write(0, b"X"), 6, u64::MAX);
+    assert_eq!(case.run(&[far]).result, Errno::EFBIG.code());
+    let trim = |seq| with_truncation(op(OpCode::TRIMTRUNC, 0, 0), seq, 2);
+    assert_eq!(case.after(&[trim(5)]), (0, Some(b"abcdef".to_vec())));
+    assert_eq!(case.after(&[trim(6)]), (0, Some(b"ab".to_vec())));
+    assert_eq!(case.run(&[trim(6)]).state.info.truncate_seq, 6);
+}
+
+#[test]
+fn writing_the_same_repeats_the_data() {
+    let same = |length, data_length, data: &[u8]| {
+        let args = OpArgs::WriteSame { offset: 1, length, data_length };
+        object(b"abc").after(&[Op::new(OpCode::WRITESAME, args).with_indata(data.to_vec())])
+    };
+    assert_eq!(same(6, 2, b"XY"), (0, Some(b"aXYXYXY".to_vec())));
+    assert_eq!(same(0, 2, b"XY"), (0, Some(b"abc".to_vec())));
+    assert_eq!(same(5, 2, b"XY").0, -22);
+    assert_eq!(same(6, 3, b"XY").0, -22);
+    assert_eq!(same(6, 0, b"").0, -22);
+    let long = same(300_000, 3, b"123");
+    assert_eq!(long.1.map(|d| (d.len(), d[300_000])), Some((300_001, b'3')));
+}
+
+#[test]
+fn stat_gives_size_and_time_or_enoent() {
+    let got = object(b"abc").run(&[op(OpCode::STAT, 0, 0)]);
+    assert_eq!(got.returns[0].data.to_vec(), [3, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 8, 0, 0, 0]);
+    assert_eq!(absent().run(&[op(OpCode::STAT, 0, 0)]).result, ENOENT);
+}
+
+#[test]
+fn a_sparse_read_gives_extents_and_their_bytes() {
+    let mut case = object(b"abcd\0\0\0\0ef");
+    let got = case.run(&[op(OpCode::SPARSE_READ, 0, 100)]);
+    let extents: BTreeMap<u64, u64> = [(0, 4), (8, 2)].into();
+    let expected = encoded(|e| e.put(&extents).blob(b"abcdef"));
+    assert_eq!(got.returns[0].data.to_vec(), expected);
+    let past = case.run(&[op(OpCode::SPARSE_READ, 50, 10)]);
+    assert_eq!(past.returns[0].data.to_vec(), [0; 8]);
+    let map = case.run(&[op(OpCode::MAPEXT, 0, 100)]);
+    assert_eq!(BTreeMap::from_bytes_exact(&map.returns[0].data.to_piece()), Ok(extents));
+}
+
+#[test]
+fn attributes_are_set_read_compared_and_removed() {
+    let mut case = object(b"");
+    case.stored.attrs = [("_k".into(), b"12".to_vec()), ("_".into(), vec![1]), ("ss".into(), vec![2])].into();
+    let run = |case: &mut Case, op: Op| {
+        let got = case.run(&[op]);
+        (got.result, got.returns[0].data.to_vec())
+    };
+    assert_eq!(run(&mut case, xattr(OpCode::GETXATTR, "k", b"", 0, 0)), (0, b"12".to_vec()));
+    assert_eq!(run(&mut case, xattr(OpCode::GETXATTR, "x", b"", 0, 0)).0, Errno::ENODATA.code());
+    let all = run(&mut case, xattr(OpCode::GETXATTRS, "", b"", 0, 0)).1;
+    let expected: BTreeMap<Name, Name> = [("k".into(), "12".into())].into();
+    assert_eq!(BTreeMap::from_bytes_exact(&all), Ok(expected), "only the client's own");
+    let set = case.run(&[xattr(OpCode::SETXATTR, "new", b"v", 0, 0)]);
+    assert_eq!(set.mutations, [Mutation::SetAttr("_new".into(), Rope::copy_from(b"v"))]);
+    let removed = case.run(&[xattr(OpCode::RMXATTR, "k", b"", 0, 0)]);
+    assert_eq!(removed.mutations, [Mutation::RemoveAttr("_k".into())]);
+    assert_eq!(absent().run(&[xattr(OpCode::RMXATTR, "k", b"", 0, 0)]).result, ENOENT);
+    assert!(matches!(
+        absent().run(&[xattr(OpCode::SETXATTR, "k", b"", 0, 0)]).mutations[0],
+        Mutation::Create
+    ));
+    let long = "n".repeat(101);
+    assert_eq!(run(&mut case, xattr(OpCode::SETXATTR, &long, b"", 0, 0)).0, Errno::ENAMETOOLONG.code());
+    case.limits.attr_size_max = 3;
+    assert_eq!(run(&mut case, xattr(OpCode::SETXATTR, "k", b"1234", 0, 0)).0, Errno::EFBIG.code());
+    let short =
+        Op::new(OpCode::SETXATTR, OpArgs::Xattr { name_len: 9, value_len: 0, cmp_op: 0, cmp_mode: 0 });
+    assert_eq!(run(&mut case, short).0, Errno::EINVAL.code());
+}
+
+#[test]
+fn attribute_comparisons_put_the_requests_value_on_the_left() {
+    let mut case = object(b"");
+    case.stored.attrs = [("_k".into(), b"12".to_vec())].into();
+    let canceled = Errno::ECANCELED.code();
+    // EQ NE GT GTE LT LTE
+    let expected = [
+        (&b"12"[..], [1, canceled, canceled, 1, canceled, 1]),
+        (&b"13"[..], [canceled, 1, 1, 1, canceled, canceled]),
+        (&b"11"[..], [canceled, 1, canceled, canceled, 1, 1]),
+    ];
+    for (value, results) in expected {
+        for (cmp_op, result) in (1..).zip(results) {
+            let text = xattr(OpCode::CMPXATTR, "k", value, cmp_op, 1);
+            let number: u64 = std::str::from_utf8(value).unwrap().parse().unwrap();
+            let number = xattr(OpCode::CMPXATTR, "k", &number.to_le_bytes(), cmp_op, 2);
+            assert_eq!(case.run(&[text]).result, result, "{value:?} op {cmp_op}");
+            assert_eq!(case.run(&[number]).result, result, "{value:?} op {cmp_op} as number");
+        }
+    }
+    assert_eq!(case.run(&[xattr(OpCode::CMPXATTR, "none", b"", 1, 1)]).result, 1, "absent compares as empty");
+    assert_eq!(absent().run(&[xattr(OpCode::CMPXATTR, "k", b"", 1, 1)]).result, ENOENT);
+    assert_eq!(case.run(&[xattr(OpCode::CMPXATTR, "k", b"", 1, 7)]).result, Errno::EINVAL.code());
+}
+
+#[test]
+fn comparing_an_extent_gives_the_first_difference() {
+    let compare = |offset, data: &[u8]| {
+        let op = op(OpCode::CMPEXT, offset, data.len() as u64).with_indata(data.to_vec());
+        object(b"abcd").run(&[op]).result
+    };
+    assert_eq!(compare(1, b"bc"), 0);
+    assert_eq!(compare(1, b"bX"), -4096);
+    assert_eq!(compare(3, b"d\0\0"), 0, "behind the end are zeros");
+    assert_eq!(compare(3, b"d\0X"), -4097);
+    assert_eq!(compare(9, b"\0"), 0);
+    assert_eq!(absent().run(&[op(OpCode::CMPEXT, 0, 1).with_indata(b"x".to_vec())]).result, -4095);
+}
+
+#[test]
+fn versions_are_asserted_exactly() {
+    let assert_ver =
+        |ver| object(b"").run(&[Op::new(OpCode::ASSERT_VER, OpArgs::AssertVer { unused: 0, ver })]).result;
+    assert_eq!(
+        [0, 4, 5, 6].map(assert_ver),
+        [Errno::EINVAL.code(), Errno::ERANGE.code(), 0, Errno::EOVERFLOW.code()]
+    );
+}
+
+#[test]
+fn omap_is_read_in_ranges_and_by_keys() {
+    let mut case = object(b"");
+    case.state.info.flags = ops::ObjectFlags::OMAP;
+    case.stored.header = b"head".to_vec();
+    case.stored.omap = ["a", "b", "ba", "c"].map(|k| (k.into(), k.as_bytes().to_vec())).into();
+    let mut get =
+        |code, input: Vec<u8>| case.run(&[op(code, 0, 0).with_indata(input)]).returns[0].data.to_vec();
+    let input = encoded(|e| e.put("a").put(&2u64));
+    let expected = encoded(|e| e.put(&2u32).put("b").put("ba").put(&true));
+    assert_eq!(get(OpCode::OMAPGETKEYS, input), expected);
+    let input = encoded(|e| e.put("").put(&9u64).put("b"));
+    let expected = encoded(|e| e.put(&2u32).put("b").put("b").put("ba").put("ba").put(&false));
+    assert_eq!(get(OpCode::OMAPGETVALS, input), expected);
+    assert_eq!(get(OpCode::OMAPGETHEADER, vec![]), b"head");
+    let keys: BTreeSet<Name> = ["c".into(), "nothing".into()].into();
+    let expected: BTreeMap<Name, Name> = [("c".into(), "c".into())].into();
+    assert_eq!(get(OpCode::OMAPGETVALSBYKEYS, keys.to_bytes(0)), expected.to_bytes(0));
+    let mut compare = |key: &str, value: &str, cmp: i32| {
+        let assertions: BTreeMap<Name, (Name, i32)> = [(key.into(), (value.into(), cmp))].into();
+        case.run(&[op(OpCode::OMAP_CMP, 0, 0).with_indata(assertions.to_bytes(0))]).result
+    };
+    assert_eq!((compare("a", "a", 1), compare("a", "b", 1)), (0, Errno::ECANCELED.code()));
+    assert_eq!(
+        (compare("b", "a", 3), compare("b", "c", 5), compare("b", "b", 4)),
+        (0, 0, Errno::EINVAL.code())
+    );
+}
+
+#[test]
+fn omap_writes_create_where_ceph_creates() {
+    let pairs: BTreeMap<Name, Name> = [("k".into(), "v".into())].into();
+    let set = op(OpCode::OMAPSETVALS, 0, 0).with_indata(pairs.to_bytes(0));
+    let got = absent().run(&[set]);
+    assert_eq!(got.mutations[1], Mutation::OmapSet(vec![("k".into(), Rope::copy_from(b"v"))]));
+    assert!(got.state.info.is_omap());
+    for code in [OpCode::OMAPCLEAR, OpCode::OMAPRMKEYS, OpCode::OMAPRMKEYRANGE] {
+        assert_eq!(absent().run(&[op(code, 0, 0).with_indata(vec![0; 8])]).result, ENOENT, "{code}");
+    }
+    assert_eq!(absent().run(&[op(OpCode::OMAPSETVALS, 0, 0).with_indata(vec![9])]).result, -22);
+}
+
+#[test]
+fn a_failing_operation_leaves_nothing_unless_its_failure_is_fine() {
+    let failing = xattr(OpCode::CMPXATTR, "k", b"x", 1, 1);
+    let got = object(b"abc").run(&[write(0, b"X"), failing.clone(), write(1, b"Y")]);
+    assert_eq!(
+        (got.result, got.mutations.len(), got.state),
+        (Errno::ECANCELED.code(), 0, object(b"abc").state)
+    );
+    assert_eq!(got.returns.iter().map(|r| r.rval).collect::<Vec<_>>(), [0, Errno::ECANCELED.code(), 0]);
+    let fine = failing.with_flags(OpFlags::FAILOK);
+    assert_eq!(object(b"abc").after(&[write(0, b"X"), fine, write(1, b"Y")]), (0, Some(b"XYc".to_vec())));
+}
+
+#[test]
+fn deleting_and_writing_in_one_request_makes_a_new_object() {
+    let got = object(b"abc").after(&[op(OpCode::DELETE, 0, 0), write(0, b"Z")]);
+    assert_eq!(got, (0, Some(b"Z".to_vec())));
+}
+
+#[test]
+fn a_read_after_a_write_in_one_request_sees_what_was_stored() {
+    let mut case = object(b"abc");
+    case.flags = OsdFlags::RETURNVEC;
+    let got = case.run(&[write(0, b"XYZW"), op(OpCode::READ, 0, 4)]);
+    assert_eq!(got.returns[1].data.to_vec(), b"abc");
+}
+
+#[test]
+fn needs_of_all_operations_are_collected_before_a_run_gives_up() {
+    let mut case = object(b"abc");
+    case.stored.resident = false;
+    let ops = [op(OpCode::READ, 0, 1), op(OpCode::READ, 1, 1), xattr(OpCode::GETXATTR, "k", b"", 0, 0)];
+    assert_eq!(case.start(&ops), Run::Pending);
+    assert_eq!(case.stored.asked.len(), 3);
+    assert_eq!(case.run(&ops).result, Errno::ENODATA.code());
+}
+
+#[test]
+fn what_a_write_returns_is_bounded() {
+    let mut case = object(&[7; 65]);
+    case.flags = OsdFlags::RETURNVEC;
+    assert_eq!(case.run(&[op(OpCode::READ, 0, 64), write(0, b"x")]).result, 0);
+    let got = case.run(&[op(OpCode::READ, 0, 65), write(0, b"x")]);
+    assert_eq!((got.result, got.mutations.len()), (Errno::EOVERFLOW.code(), 0));
+}
+
+#[test]
+fn old_and_wrong_snap_contexts_are_refused() {
+    let mut case = object(b"");
+    case.state.snapset.seq = 9;
+    case.snapc = SnapContext { seq: 5, snaps: vec![SnapId(5)] };
+    assert_eq!(case.run(&[write(0, b"x")]).result, 0);
+    case.flags = OsdFlags::ORDERSNAP;
+    assert_eq!(case.run(&[write(0, b"x")]).result, -85);
+    case.flags = 0;
+    case.snapc.snaps = vec![SnapId(6)];
+    assert_eq!(case.run(&[write(0, b"x")]).result, -22);
+}
+
+#[test]
+fn lists_of_watchers_and_snapshots_have_cephs_form() {
+    let got = object(b"abc").run(&[op(OpCode::LIST_WATCHERS, 0, 0)]);
+    assert_eq!(got.returns[0].data.to_vec(), [1, 1, 4, 0, 0, 0, 0, 0, 0, 0]);
+    let got = object(b"abc").run(&[op(OpCode::LIST_SNAPS, 0, 0)]);
+    let head = encoded(|e| {
+        e.versioned(1, 1, |e| {
+            e.put(&SnapId::HEAD).put(&0u32).put(&0u32).put(&3u64);
+        })
+    });
+    let expected = encoded(|e| {
+        e.versioned(2, 1, |e| {
+            e.put(&1u32).raw(&head).put(&0u64);
+        })
+    });
+    assert_eq!(got.returns[0].data.to_vec(), expected);
+}
+
+#[test]
+fn a_checksum_covers_chunks() {
+    let sum = |offset, length, chunk_size, kind, init: &[u8]| {
+        let args = OpArgs::Checksum { offset, length, chunk_size, kind };
+        let got = object(b"abcd").run(&[Op::new(OpCode::CHECKSUM, args).with_indata(init.to_vec())]);
+        (got.result, got.returns[0].data.to_vec())
+    };
+    let crc = |bytes: &[u8]| buffer::crc32c(!0, bytes);
+    let whole = encoded(|e| e.put(&1u32).put(&crc(b"abcd")));
+    let halves = encoded(|e| e.put(&2u32).put(&crc(b"ab")).put(&crc(b"cd")));
+    assert_eq!(sum(0, 0, 0, 2, &[0xff; 4]), (0, whole));
+    assert_eq!(sum(0, 4, 2, 2, &[0xff; 4]), (0, halves));
+    assert_eq!(sum(9, 4, 0, 2, &[0xff; 4]), (0, vec![]));
+    for (length, chunk, kind, init) in [(4, 3, 2, 4), (0, 2, 2, 4), (4, 2, 3, 4), (4, 2, 2, 3)] {
+        assert_eq!(sum(0, length, chunk, kind, &vec![0; init]).0, -22);
+    }
+}
+
+#[test]
+fn codes_nobody_knows_are_eopnotsupp_and_named() {
+    let got = object(b"").run(&[Op::new(OpCode(0x12ff), OpArgs::none())]);
+    assert_eq!((got.result, got.unsupported), (Errno::EOPNOTSUPP.code(), Some(0x12ff)));
+}
