@@ -5,10 +5,26 @@
 //! [`state::Batch`] that the shell makes durable before anything of it is shown or answered. This crate never does
 //! I/O, keeps no clock and forms no quorum: clusters of several monitors use Ceph's own.
 
+mod checks;
 pub mod command;
+mod create;
+mod crush_view;
+mod dispatch;
+mod event;
 pub mod fmt;
 pub mod health;
+mod mon;
 pub mod options;
-pub mod service;
+mod osd_messages;
+mod service;
+mod session;
 pub mod state;
 pub mod stats;
+mod subscriptions;
+mod tick;
+mod usage;
+
+pub use event::{InitialOsd, MonConfig, MonEffect, MonEvent, MonOpenError};
+pub use mon::Mon;
+pub use options::{OptionFacts, OptionTable};
+pub use state::{Batch, Key, State, StateKey};

@@ -1,4 +1,271 @@
 //! Commands: what clients ask in JSON and are answered in text or JSON.
 
 pub mod args;
+mod entity;
+mod config;
+mod crush_map;
+mod mon;
+mod osd;
+mod osd_change;
+mod osd_df;
+mod pg;
+mod pool;
+mod pool_var;
 pub mod signature;
+pub(crate) mod status;
+pub(crate) use osd::set_text as osd_set_text;
+pub(crate) use status::ratio;
+
+use ::auth::{Access, SessionId};
+use messages::Message;
+use types::{Errno, UTime};
+
+use crate::event::MonEffect;
+use crate::fmt::Json;
+use crate::mon::Mon;
+pub(crate) use args::{Args, ArgsError, Format};
+
+/// A command: how it is described and what answers it.
+pub struct Command {
+    /// Words, and an argument a word: `name=…,type=…`. Names and types are Ceph's, so that its programs check them.
+    pub signature: &'static str,
+    /// What it does.
+    pub help: &'static str,
+    /// The module that it is listed under.
+    pub module: &'static str,
+    /// The access it needs: letters of `rwx`.
+    pub perm: &'static str,
+    /// What answers it.
+    pub(crate) run: fn(&mut Mon, &Call<'_>) -> Result<Answer, Failure>,
+}
+
+/// Everything about one call of a command.
+pub(crate) struct Call<'a> {
+    pub args: &'a Args,
+    pub format: Format,
+    pub now: UTime,
+}
+
+/// What a command gives.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// The sentence for the user, shown on stderr.
+    pub status: String,
+    /// Output, shown on stdout.
+    pub data: Vec<u8>,
+}
+
+/// Why a command gives nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// It can't be done, with a sentence that says why.
+    Errno(Errno, String),
+    /// It has to wait for the proposal that is being gathered.
+    Wait,
+}
+
+impl From<ArgsError> for Failure {
+    fn from(error: ArgsError) -> Self {
+        Self::Errno(Errno::EINVAL, error.to_string())
+    }
+}
+
+impl From<::crush::BuildError> for Failure {
+    fn from(error: ::crush::BuildError) -> Self {
+        Self::Errno(Errno::EINVAL, error.to_string())
+    }
+}
+
+/// A failure with a sentence.
+pub(crate) fn fail<T>(errno: Errno, sentence: impl Into<String>) -> Result<T, Failure> {
+    Err(Failure::Errno(errno, sentence.into()))
+}
+
+impl Answer {
+    /// Only a sentence.
+    pub fn status(text: impl Into<String>) -> Self {
+        Self { status: text.into(), data: Vec::new() }
+    }
+
+    /// Only output.
+    pub fn data(data: impl Into<Vec<u8>>) -> Self {
+        Self { status: String::new(), data: data.into() }
+    }
+}
+
+impl Call<'_> {
+    /// The output in the format asked for; text is made only when it is wanted.
+    pub fn show(&self, json: impl FnOnce() -> Json, text: impl FnOnce() -> String) -> Answer {
+        Answer::data(match self.format {
+            Format::Plain => text(),
+            Format::Json => json().compact(),
+            Format::JsonPretty => json().pretty() + "\n",
+        })
+    }
+
+    /// Output that is JSON even in plain form (indented).
+    pub fn show_json(&self, json: Json) -> Answer {
+        Answer::data(match self.format {
+            Format::Json => json.compact(),
+            Format::Plain | Format::JsonPretty => json.pretty() + "\n",
+        })
+    }
+}
+
+/// Every command, in the order that help shows them.
+pub fn all() -> impl Iterator<Item = &'static Command> {
+    [
+        status::COMMANDS,
+        mon::COMMANDS,
+        osd::COMMANDS,
+        osd_df::COMMANDS,
+        osd_change::COMMANDS,
+        crush_map::COMMANDS,
+        pool::COMMANDS,
+        pool_var::COMMANDS,
+        pg::COMMANDS,
+        config::COMMANDS,
+        entity::COMMANDS,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// What `get_command_descriptions` gives.
+pub fn descriptions() -> Json {
+    let mut out = Json::object();
+    for (number, command) in all().enumerate() {
+        let description = Json::object()
+            .with("sig", signature::describe(command.signature))
+            .with("help", command.help)
+            .with("module", command.module)
+            .with("perm", command.perm)
+            .with("flags", 0);
+        out.put(&format!("cmd{number:03}"), description);
+    }
+    out
+}
+
+fn access(perm: &str) -> Access {
+    perm.chars().fold(Access::READ, |sum, letter| match letter {
+        'w' => sum | Access::WRITE,
+        'x' => sum | Access::EXECUTE,
+        _ => sum,
+    })
+}
+
+/// A command's strings; they need not be UTF-8.
+fn parts(cmd: &[types::Name]) -> Vec<&[u8]> {
+    cmd.iter().map(types::Name::as_bytes).collect()
+}
+
+/// How a command that ran is to be answered.
+enum Outcome {
+    Now(i32, Answer),
+    WhenDurable(Answer),
+    Wait,
+}
+
+impl Mon {
+    /// A command from `ceph` or librados.
+    pub(crate) fn mon_command(
+        &mut self,
+        now: UTime,
+        session: SessionId,
+        m: messages::MonCommand,
+        out: &mut Vec<MonEffect>,
+    ) {
+        let foreign = !m.fsid.is_zero() && m.fsid != self.config.fsid;
+        let outcome = match foreign {
+            true => Outcome::Now(Errno::EPERM.code(), Answer::status("this is another cluster")),
+            false => self.run_command(now, session, &parts(&m.cmd)),
+        };
+        let reply = |version: u64, result: i32, answer: Answer| -> Message {
+            messages::MonCommandAck {
+                tid: m.tid,
+                paxos: messages::Paxos::at(version),
+                result,
+                status: answer.status,
+                cmd: m.cmd.clone(),
+                data: answer.data.into(),
+            }
+            .into()
+        };
+        let version = u64::from(self.osdmap.epoch.0);
+        match outcome {
+            Outcome::Now(result, answer) => {
+                out.push(MonEffect::Send { session, message: reply(version, result, answer) });
+            }
+            Outcome::WhenDurable(answer) => {
+                let message = reply(version + 1, 0, answer);
+                self.pending.effects.push(MonEffect::Send { session, message });
+            }
+            Outcome::Wait => self.wait(session, m.into(), out),
+        }
+    }
+
+    /// A command by `ceph tell mon.…`.
+    pub(crate) fn tell_command(
+        &mut self,
+        now: UTime,
+        session: SessionId,
+        m: messages::Command,
+        out: &mut Vec<MonEffect>,
+    ) {
+        let reply = |result: i32, answer: Answer| -> Message {
+            messages::CommandReply { tid: m.tid, result, status: answer.status, data: answer.data.into() }.into()
+        };
+        match self.run_command(now, session, &parts(&m.cmd)) {
+            Outcome::Now(result, answer) => {
+                out.push(MonEffect::Send { session, message: reply(result, answer) });
+            }
+            Outcome::WhenDurable(answer) => {
+                self.pending.effects.push(MonEffect::Send { session, message: reply(0, answer) });
+            }
+            Outcome::Wait => self.wait(session, m.into(), out),
+        }
+    }
+
+    fn run_command<T: AsRef<[u8]>>(&mut self, now: UTime, session: SessionId, parts: &[T]) -> Outcome {
+        let before = self.pending.changes;
+        match self.find_and_run(now, session, parts) {
+            Ok(answer) if self.pending.changes != before => Outcome::WhenDurable(answer),
+            Ok(answer) => Outcome::Now(0, answer),
+            Err(Failure::Errno(errno, sentence)) => Outcome::Now(errno.code(), Answer::status(sentence)),
+            Err(Failure::Wait) => Outcome::Wait,
+        }
+    }
+
+    fn find_and_run<T: AsRef<[u8]>>(
+        &mut self,
+        now: UTime,
+        session: SessionId,
+        parts: &[T],
+    ) -> Result<Answer, Failure> {
+        let args = Args::parse(parts)?;
+        let prefix = args.prefix()?;
+        if prefix == "get_command_descriptions" {
+            return Ok(Answer::data(descriptions().compact()));
+        }
+        let Some(command) = all().find(|c| signature::prefix(c.signature) == prefix) else {
+            return fail(Errno::EINVAL, format!("command '{prefix}' is not known here"));
+        };
+        let caps = self.sessions.get(&session).map(|s| s.info.caps);
+        if !caps.is_some_and(|caps| caps.permits(access(command.perm))) {
+            return fail(Errno::EACCES, format!("'{prefix}' needs the capability to {}", command.perm));
+        }
+        if command.perm.contains('w') && self.is_proposing() {
+            return Err(Failure::Wait);
+        }
+        let format = args.format()?;
+        (command.run)(self, &Call { args: &args, format, now })
+    }
+
+    /// Takes a part of the map for a change, or waits.
+    pub(crate) fn take(&mut self, what: crate::mon::Touch) -> Result<(), Failure> {
+        match self.touch(what) {
+            true => Ok(()),
+            false => Err(Failure::Wait),
+        }
+    }
+}

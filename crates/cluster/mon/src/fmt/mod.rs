@@ -5,5 +5,5 @@ pub mod number;
 pub mod table;
 
 pub use json::Json;
-pub use number::{bytes, count, general, percent, weight};
+pub use number::{bytes, count, general, percent, stamp, weight};
 pub use table::{Align, Table};

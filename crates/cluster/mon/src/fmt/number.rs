@@ -70,6 +70,14 @@ pub fn percent(ratio: f64) -> String {
     }
 }
 
+/// A moment; one in the first ten years after 1970 is a span or not set and shown as seconds.
+pub fn stamp(time: types::UTime) -> String {
+    match time.sec < 10 * 365 * 86_400 {
+        true => format!("{}.{:06}", time.sec, time.nsec / 1000),
+        false => time.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

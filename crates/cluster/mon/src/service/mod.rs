@@ -3,3 +3,4 @@
 pub mod auth;
 pub mod config;
 pub mod log;
+pub mod osdmap;

@@ -3,6 +3,7 @@
 pub mod pg_state;
 pub mod pgmap;
 pub mod sums;
+mod wire;
 
 pub use pgmap::{OsdStats, PgMap, PgStats};
 pub use sums::Sums;

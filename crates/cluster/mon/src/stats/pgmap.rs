@@ -169,7 +169,7 @@ impl PgStats {
             ("last_undegraded", self.last_undegraded),
             ("last_fullsized", self.last_fullsized),
         ] {
-            out.put(name, stamp.to_string());
+            out.put(name, crate::fmt::stamp(stamp));
         }
         out.put("mapping_epoch", self.mapping_epoch.0);
         out.put("log_start", self.log_start.to_string());
@@ -179,10 +179,10 @@ impl PgStats {
         out.put("parent", "0.0");
         out.put("parent_split_bits", 0);
         out.put("last_scrub", self.last_scrub.to_string());
-        out.put("last_scrub_stamp", self.last_scrub_stamp.to_string());
+        out.put("last_scrub_stamp", crate::fmt::stamp(self.last_scrub_stamp));
         out.put("last_deep_scrub", self.last_deep_scrub.to_string());
-        out.put("last_deep_scrub_stamp", self.last_deep_scrub_stamp.to_string());
-        out.put("last_clean_scrub_stamp", self.last_clean_scrub_stamp.to_string());
+        out.put("last_deep_scrub_stamp", crate::fmt::stamp(self.last_deep_scrub_stamp));
+        out.put("last_clean_scrub_stamp", crate::fmt::stamp(self.last_clean_scrub_stamp));
         out.put("log_size", self.log_size);
         out.put("ondisk_log_size", self.ondisk_log_size);
         for part in ["stats", "dirty_stats", "omap_stats", "hitset_stats", "hitset_bytes_stats"] {

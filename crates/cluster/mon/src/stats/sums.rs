@@ -28,6 +28,18 @@ macro_rules! sums {
                 out
             }
         }
+
+        impl From<&messages::ObjectStatSum> for Sums {
+            fn from(s: &messages::ObjectStatSum) -> Self {
+                Self { $($field: i64::from(s.$field),)* }
+            }
+        }
+
+        impl From<&Sums> for messages::ObjectStatSum {
+            fn from(s: &Sums) -> Self {
+                Self { $($field: s.$field as _,)* }
+            }
+        }
     };
 }
 

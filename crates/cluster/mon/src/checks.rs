@@ -1,0 +1,375 @@
+//! The health checks: what is computed from the maps and the reports.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use maps::{OsdMap, OsdState, PoolFlags};
+use types::{OsdId, PgId, UTime};
+
+use crate::command::osd_set_text;
+use crate::command::status::span;
+use crate::crush_view;
+use crate::fmt::{bytes, general};
+use crate::health::{Health, Severity};
+use crate::mon::Mon;
+use crate::service::osdmap;
+use crate::state::StateKey;
+use crate::stats::{PgStats, pg_state};
+
+const MUTES: &str = "health_mute";
+/// Lines of detail that a check about PGs has at most (mon_health_max_detail's default).
+const DETAIL_MAX: usize = 50;
+
+impl Mon {
+    /// What is wrong at this moment.
+    pub fn health(&self, now: UTime) -> Health {
+        let mut health = Health::default();
+        self.check_osds(&mut health);
+        self.check_flags(&mut health);
+        self.check_full(&mut health);
+        self.check_pools(&mut health);
+        self.check_pgs(now, &mut health);
+        self.check_disk(&mut health);
+        health.mute(&self.mutes());
+        health
+    }
+
+    /// The muted codes and whether each mute outlives its check.
+    pub(crate) fn mutes(&self) -> BTreeMap<String, bool> {
+        self.stored_names(MUTES).map(|(code, value)| (code.to_string(), value == [1])).collect()
+    }
+
+    /// Mutes a code (`Some(sticky)`) or counts it again.
+    pub(crate) fn set_mute(&mut self, code: &str, mute: Option<bool>) {
+        let key = StateKey::name(MUTES, code);
+        match mute {
+            Some(sticky) => self.batch().put(key, [u8::from(sticky)]),
+            None => self.batch().delete(key),
+        }
+    }
+
+    fn check_osds(&self, health: &mut Health) {
+        let (map, crush) = (&self.osdmap, &self.osdmap.crush);
+        let counted = |osd: i32| {
+            osdmap::is_in(map, osd) && map.osd(OsdId(osd)).is_some_and(|e| e.state & OsdState::NEW == 0)
+        };
+        let down: BTreeSet<i32> =
+            osdmap::osds(map).filter(|osd| counted(*osd) && !osdmap::is_up(map, *osd)).collect();
+        if down.is_empty() {
+            return;
+        }
+        // A bucket is down when OSDs that count stand below it and all of them are down.
+        let mut types: BTreeMap<u16, Vec<(i32, usize)>> = BTreeMap::new();
+        for node in crush_view::walk(crush, false).into_iter().filter(|node| node.id < 0) {
+            let below: Vec<i32> = crush_view::walk_from(crush, node.id)
+                .iter()
+                .map(|n| n.id)
+                .filter(|id| *id >= 0 && counted(*id))
+                .collect();
+            if !below.is_empty() && below.iter().all(|osd| down.contains(osd)) {
+                types.entry(node.kind).or_default().push((node.id, below.len()));
+            }
+        }
+        let top = crush.type_names.keys().next_back().copied().unwrap_or(0);
+        for (kind, buckets) in &types {
+            let Some(code) = subtree_code(&crush_view::type_name(crush, *kind)) else { continue };
+            let kind_name = crush_view::type_name(crush, *kind);
+            let osds: usize = buckets.iter().map(|(_, n)| n).sum();
+            let plural = if buckets.len() > 1 { "s" } else { "" };
+            let detail = buckets.iter().map(|(id, n)| {
+                let place = match i32::from(*kind) == top {
+                    true => String::new(),
+                    false => format!(" ({})", crush_view::location_text(crush, *id)),
+                };
+                format!("{kind_name} {}{place} ({n} osds) is down", crush_view::name(crush, *id))
+            });
+            let summary = format!("{} {kind_name}{plural} ({osds} osds) down", buckets.len());
+            health.add(code, Severity::Warn, summary, detail.collect());
+        }
+        let detail = down
+            .iter()
+            .map(|osd| format!("osd.{osd} ({}) is down", crush_view::location_text(crush, *osd)))
+            .collect();
+        health.add("OSD_DOWN", Severity::Warn, format!("{} osds down", down.len()), detail);
+    }
+
+    fn check_flags(&self, health: &mut Health) {
+        let flags = osdmap::warn_flags(&self.osdmap);
+        if !flags.is_empty() {
+            let codes: Vec<String> = flags.split(',').map(|flag| format!("{flag} is set")).collect();
+            health.add("OSDMAP_FLAGS", Severity::Warn, format!("{flags} flag(s) set"), codes);
+        }
+        const FLAGS: u32 = OsdState::NOUP | OsdState::NODOWN | OsdState::NOIN | OsdState::NOOUT;
+        let flagged: Vec<String> = self
+            .osdmap
+            .existing_osds()
+            .filter(|(_, entry)| entry.state & FLAGS != 0)
+            .map(|(id, _)| format!("osd.{} has flags", id.0))
+            .collect();
+        if !flagged.is_empty() {
+            let summary = format!("{} OSDs have a noup, nodown, noin or noout flag of their own", flagged.len());
+            health.add("OSD_FLAGS", Severity::Warn, summary, flagged);
+        }
+        let map = &self.osdmap;
+        let (full, backfill, near) = (map.full_ratio, map.backfillfull_ratio, map.nearfull_ratio);
+        if backfill < near || full < backfill {
+            let ratio = |value: f32| general(f64::from(value), 6);
+            let line = format!(
+                "nearfull {}, backfillfull {}, full {} ought to rise",
+                ratio(near),
+                ratio(backfill),
+                ratio(full)
+            );
+            health.add("OSD_OUT_OF_ORDER_FULL", Severity::Error, "full ratio(s) out of order".into(), vec![line]);
+        }
+    }
+
+    fn check_full(&self, health: &mut Health) {
+        let mut found: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+        for (id, entry) in self.osdmap.existing_osds() {
+            // The worst state alone counts.
+            let bit = [OsdState::FULL, OsdState::BACKFILLFULL, OsdState::NEARFULL]
+                .into_iter()
+                .find(|bit| entry.state & bit != 0);
+            if let Some(bit) = bit {
+                found.entry(bit).or_default().push(format!("osd.{} is {}", id.0, full_name(bit)));
+            }
+        }
+        for (bit, detail) in found {
+            let (code, severity) = match bit {
+                OsdState::FULL => ("OSD_FULL", Severity::Error),
+                OsdState::BACKFILLFULL => ("OSD_BACKFILLFULL", Severity::Warn),
+                _ => ("OSD_NEARFULL", Severity::Warn),
+            };
+            let short = full_name(bit).replace(' ', "");
+            health.add(code, severity, format!("{} {short} osd(s)", detail.len()), detail);
+        }
+    }
+
+    fn check_pools(&self, health: &mut Health) {
+        let (mut full, mut near, mut bare, mut single, mut odd) = (vec![], vec![], vec![], vec![], vec![]);
+        let pools = self.pgmap.pools();
+        for (id, name, pool) in osdmap::pools(&self.osdmap) {
+            if pool.has_flags(PoolFlags::FULL) {
+                let why = if pool.has_flags(PoolFlags::FULL_QUOTA) { "running out of quota" } else { "no space" };
+                full.push(format!("pool '{name}' is full ({why})"));
+            } else if pool.has_flags(PoolFlags::NEARFULL) {
+                near.push(format!("pool '{name}' is nearfull"));
+            }
+            let objects = pools.get(&id).map_or(0, |stats| stats.sums.num_objects);
+            if pool.application_metadata.is_empty() && objects > 0 {
+                bare.push(format!("application not enabled on pool '{name}'"));
+            }
+            if pool.size == 1 {
+                single.push(format!("pool '{name}' has no replicas configured"));
+            }
+            if !pool.pg_num_target.is_power_of_two() {
+                odd.push(format!("pool '{name}' pg_num {} is not a power of two", pool.pg_num_target));
+            }
+        }
+        let mut add = |code, summary: &str, mut detail: Vec<String>, hint: Option<&str>, wanted: bool| {
+            if wanted && !detail.is_empty() {
+                let summary = format!("{} {summary}", detail.len());
+                detail.extend(hint.map(str::to_string));
+                health.add(code, Severity::Warn, summary, detail);
+            }
+        };
+        add("POOL_FULL", "pool(s) full", full, None, true);
+        add("POOL_NEARFULL", "pool(s) nearfull", near, None, true);
+        let hint = "use 'ceph osd pool application enable POOL APP', where APP is cephfs, rbd, rgw or a name of your own";
+        let no_app = self.opt_bool("mon_warn_on_pool_no_app");
+        add("POOL_APP_NOT_ENABLED", "pool(s) do not have an application enabled", bare, Some(hint), no_app);
+        let no_copies = self.opt_bool("mon_warn_on_pool_no_redundancy");
+        add("POOL_NO_REDUNDANCY", "pool(s) have no replicas configured", single, None, no_copies);
+        let powers = self.opt_bool("mon_warn_on_pool_pg_num_not_power_of_two");
+        add("POOL_PG_NUM_NOT_POWER_OF_TWO", "pool(s) have non-power-of-two pg_num", odd, None, powers);
+    }
+
+    fn check_pgs(&self, now: UTime, health: &mut Health) {
+        let threshold = self.opt_u64("mon_pg_stuck_threshold");
+        let cutoff = UTime { sec: now.sec.saturating_sub(threshold as u32), nsec: now.nsec };
+        let mut found: BTreeMap<Consequence, (BTreeMap<u64, usize>, BTreeMap<PgId, String>)> = BTreeMap::new();
+        for (id, pg) in &self.pgmap.pgs {
+            for rule in RULES.iter().filter(|rule| rule.applies(pg, cutoff)) {
+                let (states, lines) = found.entry(rule.consequence).or_default();
+                *states.entry(rule.bit).or_default() += 1;
+                if lines.len() < DETAIL_MAX {
+                    lines.insert(*id, rule.line(&self.osdmap, *id, pg, now));
+                }
+            }
+        }
+        let sums = self.pgmap.total().sums;
+        for (consequence, (states, lines)) in found {
+            let (code, severity, what) = consequence.shown();
+            let mut parts: Vec<String> = Vec::new();
+            if consequence == Consequence::Degraded && sums.num_objects_degraded > 0 && sums.num_object_copies > 0 {
+                let percent = sums.num_objects_degraded as f64 / sums.num_object_copies as f64 * 100.0;
+                parts.push(format!(
+                    "{}/{} objects degraded ({percent:.3}%)",
+                    sums.num_objects_degraded, sums.num_object_copies
+                ));
+            }
+            parts.extend(states.iter().map(|(bit, n)| {
+                format!("{n} pg{} {}", if *n > 1 { "s" } else { "" }, state_name(*bit))
+            }));
+            health.add(code, severity, format!("{what}: {}", parts.join(", ")), lines.into_values().collect());
+        }
+        if sums.num_scrub_errors > 0 {
+            let summary = format!("{} scrub errors", sums.num_scrub_errors);
+            health.add("OSD_SCRUB_ERRORS", Severity::Error, summary, vec![]);
+        }
+        let inside = osdmap::osds(&self.osdmap).filter(|osd| osdmap::is_in(&self.osdmap, *osd)).count();
+        let copies = self.pgmap.total().up.max(self.pgmap.pgs.len() as u64);
+        let (max, per) = (self.opt_u64("mon_max_pg_per_osd"), copies / (inside.max(1) as u64));
+        if inside > 0 && max > 0 && per > max {
+            let summary = format!("too many PGs per OSD ({per} > max {max})");
+            health.add("TOO_MANY_PGS", Severity::Warn, summary, vec![]);
+        }
+        let slow: Vec<String> = self
+            .pgmap
+            .osds
+            .iter()
+            .filter(|(_, stats)| stats.slow_ops > 0)
+            .map(|(osd, stats)| format!("osd.{osd} has {} slow ops", stats.slow_ops))
+            .collect();
+        if !slow.is_empty() {
+            let n: u64 = self.pgmap.osds.values().map(|stats| stats.slow_ops).sum();
+            health.add("SLOW_OPS", Severity::Warn, format!("{n} slow ops"), slow);
+        }
+    }
+
+    fn check_disk(&self, health: &mut Health) {
+        let Some((total, available)) = self.disk.filter(|(total, _)| *total > 0) else { return };
+        let percent = (available as f64 * 100.0 / total as f64) as u64;
+        let (code, severity, word) = match percent {
+            p if p <= self.opt_u64("mon_data_avail_crit") => ("MON_DISK_CRIT", Severity::Error, "very low"),
+            p if p <= self.opt_u64("mon_data_avail_warn") => ("MON_DISK_LOW", Severity::Warn, "low"),
+            _ => return,
+        };
+        let name = &self.config.name;
+        let detail = format!("mon.{name} has {percent}% avail ({} of {})", bytes(available), bytes(total));
+        health.add(code, severity, format!("mon {name} is {word} on available space"), vec![detail]);
+    }
+}
+
+/// A code for each type of bucket, as Ceph forms them.
+fn subtree_code(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "host" => "OSD_HOST_DOWN",
+        "chassis" => "OSD_CHASSIS_DOWN",
+        "rack" => "OSD_RACK_DOWN",
+        "row" => "OSD_ROW_DOWN",
+        "pdu" => "OSD_PDU_DOWN",
+        "pod" => "OSD_POD_DOWN",
+        "room" => "OSD_ROOM_DOWN",
+        "datacenter" => "OSD_DATACENTER_DOWN",
+        "zone" => "OSD_ZONE_DOWN",
+        "region" => "OSD_REGION_DOWN",
+        "root" => "OSD_ROOT_DOWN",
+        _ => return None,
+    })
+}
+
+fn full_name(bit: u32) -> &'static str {
+    match bit {
+        OsdState::FULL => "full",
+        OsdState::BACKFILLFULL => "backfill full",
+        _ => "near full",
+    }
+}
+
+/// What a PG's state means to users.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Consequence {
+    Unavailable,
+    Degraded,
+    BackfillFull,
+    Damaged,
+    RecoveryFull,
+}
+
+impl Consequence {
+    fn shown(self) -> (&'static str, Severity, &'static str) {
+        match self {
+            Self::Unavailable => ("PG_AVAILABILITY", Severity::Warn, "Reduced data availability"),
+            Self::Degraded => ("PG_DEGRADED", Severity::Warn, "Degraded data redundancy"),
+            Self::BackfillFull => ("PG_BACKFILL_FULL", Severity::Warn, "Low space hindering backfill"),
+            Self::Damaged => ("PG_DAMAGED", Severity::Error, "Possible data damage"),
+            Self::RecoveryFull => ("PG_RECOVERY_FULL", Severity::Error, "Full OSDs blocking recovery"),
+        }
+    }
+}
+
+/// When a PG's state is worth a word.
+struct Rule {
+    bit: u64,
+    consequence: Consequence,
+    /// The state is bad when it is missing.
+    inverted: bool,
+    /// Since when the PG was last fine; `None` for a state that is reported at once.
+    since: Option<fn(&PgStats) -> UTime>,
+}
+
+const fn rule(bit: u64, consequence: Consequence, since: Option<fn(&PgStats) -> UTime>) -> Rule {
+    Rule { bit, consequence, inverted: false, since }
+}
+
+const RULES: [Rule; 13] = [
+    rule(pg_state::INCONSISTENT, Consequence::Damaged, None),
+    rule(pg_state::INCOMPLETE, Consequence::Unavailable, None),
+    rule(pg_state::SNAPTRIM_ERROR, Consequence::Damaged, None),
+    rule(pg_state::RECOVERY_UNFOUND, Consequence::Damaged, None),
+    rule(pg_state::BACKFILL_UNFOUND, Consequence::Damaged, None),
+    rule(pg_state::BACKFILL_TOOFULL, Consequence::BackfillFull, None),
+    rule(pg_state::RECOVERY_TOOFULL, Consequence::RecoveryFull, None),
+    rule(pg_state::DEGRADED, Consequence::Degraded, None),
+    rule(pg_state::DOWN, Consequence::Unavailable, None),
+    rule(pg_state::PEERING, Consequence::Unavailable, Some(|pg| pg.last_peered)),
+    rule(pg_state::UNDERSIZED, Consequence::Degraded, Some(|pg| pg.last_fullsized)),
+    rule(pg_state::STALE, Consequence::Unavailable, Some(|pg| pg.last_unstale)),
+    Rule {
+        bit: pg_state::ACTIVE,
+        consequence: Consequence::Unavailable,
+        inverted: true,
+        since: Some(|pg| pg.last_active),
+    },
+];
+
+fn state_name(bit: u64) -> String {
+    if bit == pg_state::ACTIVE { "inactive".into() } else { pg_state::text(bit) }
+}
+
+impl Rule {
+    fn applies(&self, pg: &PgStats, cutoff: UTime) -> bool {
+        if (pg.state & self.bit != 0) == self.inverted {
+            return false;
+        }
+        match self.since.map(|since| since(pg)) {
+            None => true,
+            Some(since) if since == UTime::default() => pg.last_change < cutoff,
+            Some(since) => since < cutoff,
+        }
+    }
+
+    fn line(&self, map: &OsdMap, id: PgId, pg: &PgStats, now: UTime) -> String {
+        let (state, acting) = (pg_state::text(pg.state), osd_set_text(&pg.acting));
+        let mut line = match self.since.map(|since| since(pg)) {
+            None => format!("pg {id} is {state}, acting {acting}"),
+            Some(since) => {
+                let time = match since == UTime::default() {
+                    true => "since forever".to_string(),
+                    false => format!("for {}", span(u64::from(now.sec.saturating_sub(since.sec)))),
+                };
+                let what = state_name(self.bit);
+                format!("pg {id} is stuck {what} {time}, current state {state}, last acting {acting}")
+            }
+        };
+        if self.since.is_none() && pg.sums.num_objects_unfound > 0 {
+            line += &format!(", {} unfound", pg.sums.num_objects_unfound);
+        }
+        let min_size = map.pools.get(&id.pool).map_or(0, |pool| pool.min_size);
+        if pg.state & pg_state::INCOMPLETE != 0 && min_size > 1 {
+            line += &format!(" (a min_size below {min_size} of pool {} may help)", osdmap::pool_name(map, id.pool));
+        }
+        line
+    }
+}

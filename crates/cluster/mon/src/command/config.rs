@@ -1,0 +1,318 @@
+//! `config …` and `config-key …`.
+
+use types::{EntityId, Errno};
+
+use super::{Answer, Call, Command, Failure, fail};
+use crate::fmt::{Align, Json, Table};
+use crate::mon::Mon;
+use crate::service::config::{ConfigStore, is_section};
+use crate::state::StateKey;
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command {
+        signature: "config set name=who,type=CephString name=name,type=CephString name=value,type=CephString name=force,type=CephBool,req=false",
+        help: "Store an option's value for daemons or clients",
+        module: "config",
+        perm: "rw",
+        run: set,
+    },
+    Command {
+        signature: "config rm name=who,type=CephString name=name,type=CephString",
+        help: "Remove a stored option",
+        module: "config",
+        perm: "rw",
+        run: remove,
+    },
+    Command {
+        signature: "config get name=who,type=CephString name=key,type=CephString,req=false",
+        help: "Stored options that apply to a daemon or client",
+        module: "config",
+        perm: "r",
+        run: get,
+    },
+    Command {
+        signature: "config show name=who,type=CephString name=key,type=CephString,req=false",
+        help: "Stored options and defaults that apply to a daemon",
+        module: "config",
+        perm: "r",
+        run: show,
+    },
+    Command { signature: "config dump", help: "All stored options", module: "mon", perm: "r", run: dump },
+    Command {
+        signature: "config help name=key,type=CephString",
+        help: "What an option does",
+        module: "config",
+        perm: "r",
+        run: help,
+    },
+    Command {
+        signature: "config generate-minimal-conf",
+        help: "A ceph.conf with what clients need",
+        module: "config",
+        perm: "r",
+        run: minimal_conf,
+    },
+    Command {
+        signature: "config-key get name=key,type=CephString",
+        help: "A stored value",
+        module: "config-key",
+        perm: "r",
+        run: key_get,
+    },
+    Command {
+        signature: "config-key set name=key,type=CephString name=val,type=CephString,req=false",
+        help: "Store a value",
+        module: "config-key",
+        perm: "rw",
+        run: key_set,
+    },
+    Command {
+        signature: "config-key rm name=key,type=CephString",
+        help: "Remove a stored value",
+        module: "config-key",
+        perm: "rw",
+        run: key_rm,
+    },
+    Command {
+        signature: "config-key exists name=key,type=CephString",
+        help: "Whether a value is stored",
+        module: "config-key",
+        perm: "r",
+        run: key_exists,
+    },
+    Command { signature: "config-key ls", help: "Keys of stored values", module: "config-key", perm: "r", run: key_ls },
+    Command {
+        signature: "config-key dump name=key,type=CephString,req=false",
+        help: "Stored values",
+        module: "config-key",
+        perm: "r",
+        run: key_dump,
+    },
+];
+
+/// Options are spelled with spaces or dashes too.
+fn option_name(text: &str) -> String {
+    text.replace([' ', '-'], "_")
+}
+
+fn section(text: &str) -> Result<String, Failure> {
+    match is_section(text) {
+        true => Ok(text.to_string()),
+        false => fail(
+            Errno::EINVAL,
+            format!("'{text}' is not a section: global, mon, mgr, osd, mds, client, or one of them with .ID is"),
+        ),
+    }
+}
+
+fn unknown(mon: &Mon, name: &str) -> Failure {
+    let hint = mon.config.options.nearest(name).map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
+    Failure::Errno(Errno::EINVAL, format!("there is no option '{name}'{hint}"))
+}
+
+fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let who = section(&call.args.required("who")?)?;
+    let (name, value) = (option_name(&call.args.required("name")?), call.args.required("value")?);
+    let value = match mon.config.options.find(&name) {
+        Some(_) => mon.config.options.check(&name, &value).map_err(|why| {
+            Failure::Errno(Errno::EINVAL, format!("'{value}' is not a value for {name}: {why}"))
+        })?,
+        None if call.args.flag("force") => value,
+        None => return Err(unknown(mon, &name)),
+    };
+    ConfigStore::set(&who, &name, &value, mon.batch());
+    Ok(Answer::default())
+}
+
+fn remove(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let who = section(&call.args.required("who")?)?;
+    let name = option_name(&call.args.required("name")?);
+    if mon.settings.all().any(|(section, option, _)| section == who && option == name) {
+        ConfigStore::remove(&who, &name, mon.batch());
+    }
+    Ok(Answer::default())
+}
+
+/// One shown line: section, option, value.
+fn rows(mon: &Mon, call: &Call<'_>, lines: &[(&str, &str, &str)]) -> Answer {
+    let facts = |option: &str| mon.config.options.find(option);
+    let level = |option: &str| facts(option).map_or("unknown", |f| f.level);
+    let runtime = |option: &str| facts(option).is_some_and(|f| f.runtime);
+    let json = || {
+        Json::array(lines.iter().map(|(section, option, value)| {
+            Json::object()
+                .with("section", *section)
+                .with("name", *option)
+                .with("value", *value)
+                .with("level", level(option))
+                .with("can_update_at_runtime", runtime(option))
+                .with("mask", "")
+        }))
+    };
+    let text = || {
+        let mut table = Table::new().columns(Align::Left, &["WHO", "MASK", "LEVEL", "OPTION", "VALUE", "RO"]);
+        for (section, option, value) in lines {
+            let fixed = if runtime(option) { "" } else { "*" };
+            table.row([section, "", level(option), option, value, fixed]);
+        }
+        table.render()
+    };
+    call.show(json, text)
+}
+
+fn dump(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let lines: Vec<_> = mon.settings.all().collect();
+    Ok(rows(mon, call, &lines))
+}
+
+fn entity(text: &str) -> Result<EntityId, Failure> {
+    match text.parse() {
+        Ok(entity) => Ok(entity),
+        Err(_) => fail(Errno::EINVAL, format!("'{text}' is not a daemon or client, such as osd.0")),
+    }
+}
+
+fn get(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let who = call.args.required("who")?;
+    let who = if who.contains('.') { who } else { format!("{who}.") };
+    let entity = match who.as_str() {
+        // A whole section: what applies to one of it without a name.
+        "global." => EntityId { kind: types::EntityType::Other(0), id: String::new() },
+        _ => entity(&who)?,
+    };
+    let options = mon.settings.of(&entity);
+    let Some(key) = call.args.text("key")? else {
+        if call.format == super::Format::Plain {
+            let lines: Vec<_> = options.iter().map(|(option, (section, value))| (*section, *option, *value)).collect();
+            return Ok(rows(mon, call, &lines));
+        }
+        let json = options.iter().fold(Json::object(), |out, (option, (section, value))| {
+            let facts = mon.config.options.find(option);
+            let one = Json::object()
+                .with("value", *value)
+                .with("section", *section)
+                .with("mask", Json::object())
+                .with("can_update_at_runtime", facts.is_some_and(|f| f.runtime));
+            out.with(option, one)
+        });
+        return Ok(call.show_json(json));
+    };
+    let key = option_name(&key);
+    let default = || mon.config.options.find(&key).map(|facts| facts.default);
+    match options.get(key.as_str()).map(|(_, value)| value.to_string()).or_else(default) {
+        Some(value) => Ok(Answer::data(value + "\n")),
+        None => Err(unknown(mon, &key)),
+    }
+}
+
+fn show(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let who = entity(&call.args.required("who")?)?;
+    let options = mon.settings.of(&who);
+    match call.args.text("key")? {
+        Some(key) => {
+            let key = option_name(&key);
+            let default = || mon.config.options.find(&key).map(|facts| facts.default);
+            match options.get(key.as_str()).map(|(_, value)| value.to_string()).or_else(default) {
+                Some(value) => Ok(Answer::data(value + "\n")),
+                None => Err(unknown(mon, &key)),
+            }
+        }
+        None => {
+            let json = || {
+                Json::array(options.iter().map(|(option, (_, value))| {
+                    Json::object().with("name", *option).with("value", *value).with("source", "mon")
+                }))
+            };
+            let text = || {
+                let mut table =
+                    Table::new().columns(Align::Left, &["NAME", "VALUE", "SOURCE", "OVERRIDES", "IGNORES"]);
+                options.iter().for_each(|(option, (_, value))| table.row([*option, *value, "mon", "", ""]));
+                table.render()
+            };
+            Ok(call.show(json, text))
+        }
+    }
+}
+
+fn help(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let name = option_name(&call.args.required("key")?);
+    let Some(facts) = mon.config.options.find(&name) else { return Err(unknown(mon, &name)) };
+    let json = || {
+        Json::object()
+            .with("name", name.as_str())
+            .with("type", facts.kind)
+            .with("level", facts.level)
+            .with("desc", facts.summary.as_str())
+            .with("default", facts.default.as_str())
+            .with("can_update_at_runtime", facts.runtime)
+    };
+    let text = || {
+        format!(
+            "{name} - {}\n  ({}, {})\n  Default: {}\n  Can update at runtime: {}\n",
+            facts.summary, facts.kind, facts.level, facts.default, facts.runtime
+        )
+    };
+    Ok(call.show(json, text))
+}
+
+fn minimal_conf(mon: &mut Mon, _: &Call<'_>) -> Result<Answer, Failure> {
+    let (fsid, addr) = (mon.config.fsid, types::EntityAddrVec(vec![mon.config.addr]));
+    Ok(Answer::data(format!("# minimal ceph.conf for {fsid}\n[global]\n\tfsid = {fsid}\n\tmon_host = [{addr}]\n")))
+}
+
+const KEYS: &str = "config-key";
+
+fn stored(mon: &Mon, key: &str) -> Option<Vec<u8>> {
+    mon.state.get(&StateKey::name(KEYS, key)).cloned()
+}
+
+fn key_get(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let key = call.args.required("key")?;
+    match stored(mon, &key) {
+        Some(value) => Ok(Answer { status: format!("obtained '{key}'"), data: value }),
+        None => fail(Errno::ENOENT, format!("there is no key '{key}'")),
+    }
+}
+
+fn key_set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let (key, value) = (call.args.required("key")?, call.args.text("val")?.unwrap_or_default());
+    let max = mon.opt_u64("mon_config_key_max_entry_size");
+    if value.len() as u64 > max || key.len() > 4096 {
+        return fail(Errno::EFBIG, format!("a value has at most {max} bytes (mon_config_key_max_entry_size)"));
+    }
+    mon.batch().put(StateKey::name(KEYS, &key), value);
+    Ok(Answer::status(format!("set {key}")))
+}
+
+fn key_rm(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let key = call.args.required("key")?;
+    if stored(mon, &key).is_none() {
+        return Ok(Answer::status(format!("no such key '{key}'")));
+    }
+    mon.batch().delete(StateKey::name(KEYS, &key));
+    Ok(Answer::status("key deleted"))
+}
+
+fn key_exists(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let key = call.args.required("key")?;
+    match stored(mon, &key) {
+        Some(_) => Ok(Answer::status(format!("key '{key}' exists"))),
+        None => fail(Errno::ENOENT, format!("there is no key '{key}'")),
+    }
+}
+
+fn key_ls(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    Ok(call.show_json(Json::array(mon.stored_names(KEYS).map(|(name, _)| name))))
+}
+
+fn key_dump(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let prefix = call.args.text("key")?.unwrap_or_default();
+    let all = mon.stored_names(KEYS).filter(|(name, _)| name.starts_with(&prefix)).fold(
+        Json::object(),
+        |out, (name, value)| match std::str::from_utf8(value) {
+            Ok(text) => out.with(name, text),
+            Err(_) => out.with(name, format!("<<< binary blob of length {} >>>", value.len())),
+        },
+    );
+    Ok(call.show_json(all))
+}

@@ -1,0 +1,414 @@
+//! `pg …`.
+
+use types::{PgId, PoolId};
+
+use super::osd::set_text;
+use super::{Answer, Call, Command, Failure, fail};
+use crate::fmt::{Align, Json, Table, bytes, count};
+use crate::mon::Mon;
+use crate::stats::pgmap::{PoolStats, Space};
+use crate::stats::{PgStats, pg_state};
+use types::Errno;
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command { signature: "pg stat", help: "The PGs in one line", module: "pg", perm: "r", run: stat },
+    Command {
+        signature: "pg dump name=dumpcontents,type=CephChoices,strings=all|summary|sum|delta|pools|osds|pgs|pgs_brief,n=N,req=false",
+        help: "Everything about PGs, pools and OSDs",
+        module: "pg",
+        perm: "r",
+        run: dump,
+    },
+    Command {
+        signature: "pg ls name=pool,type=CephInt,req=false name=states,type=CephString,n=N,req=false",
+        help: "PGs, of a pool or in given states",
+        module: "pg",
+        perm: "r",
+        run: ls,
+    },
+    Command {
+        signature: "pg ls-by-pool name=poolstr,type=CephString name=states,type=CephString,n=N,req=false",
+        help: "PGs of a pool",
+        module: "pg",
+        perm: "r",
+        run: ls,
+    },
+    Command {
+        signature: "pg ls-by-osd name=osd,type=CephOsdName name=pool,type=CephInt,req=false name=states,type=CephString,n=N,req=false",
+        help: "PGs on an OSD",
+        module: "pg",
+        perm: "r",
+        run: ls,
+    },
+    Command {
+        signature: "pg ls-by-primary name=osd,type=CephOsdName name=pool,type=CephInt,req=false name=states,type=CephString,n=N,req=false",
+        help: "PGs that an OSD leads",
+        module: "pg",
+        perm: "r",
+        run: ls,
+    },
+    Command {
+        signature: "pg map name=pgid,type=CephPgid",
+        help: "Where a PG is",
+        module: "pg",
+        perm: "r",
+        run: map,
+    },
+];
+
+const NOTE: &str = "\n* NOTE: omap figures come from deep scrubs and may be older than the rest.\n";
+
+fn stat(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let (pgmap, total) = (&mon.pgmap, mon.pgmap.total());
+    let space = pgmap.space(|_| true);
+    let mut states = pgmap.by_state();
+    states.sort_unstable();
+    let rates = pgmap.rates(None);
+    let json = || {
+        let by_state = states.iter().map(|(state, n)| {
+            Json::object().with("name", pg_state::text(*state)).with("num", *n)
+        });
+        let mut summary = Json::object()
+            .with("num_pg_by_state", Json::array(by_state))
+            .with("num_pgs", pgmap.pgs.len())
+            .with("num_bytes", total.sums.num_bytes)
+            .with("total_bytes", space.total)
+            .with("total_avail_bytes", space.available)
+            .with("total_used_bytes", space.used_raw())
+            .with("total_used_raw_bytes", space.used_raw());
+        if rates.any_read {
+            summary.put("read_bytes_sec", rates.read_bytes);
+        }
+        if rates.any_write {
+            summary.put("write_bytes_sec", rates.write_bytes);
+        }
+        if rates.any_read || rates.any_write {
+            summary.put("io_sec", rates.reads + rates.writes);
+        }
+        Json::object().with("pg_ready", true).with("pg_summary", summary)
+    };
+    let text = || {
+        let states: Vec<String> =
+            states.iter().map(|(state, n)| format!("{n} {}", pg_state::text(*state))).collect();
+        let mut out = format!(
+            "{} pgs: {}; {} data, {} used, {} / {} avail",
+            pgmap.pgs.len(),
+            states.join(", "),
+            bytes(total.sums.num_bytes.max(0) as u64),
+            bytes(space.used_raw()),
+            bytes(space.available),
+            bytes(space.total)
+        );
+        if rates.any_read || rates.any_write {
+            out += "; ";
+            if rates.any_read {
+                out += &format!("{}/s rd, ", bytes(rates.read_bytes));
+            }
+            if rates.any_write {
+                out += &format!("{}/s wr, ", bytes(rates.write_bytes));
+            }
+            out += &format!("{} op/s", count(rates.reads + rates.writes));
+        }
+        out + "\n"
+    };
+    Ok(call.show(json, text))
+}
+
+fn map(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let text = call.args.required("pgid")?;
+    let Ok(raw) = text.parse::<PgId>() else {
+        return fail(Errno::EINVAL, format!("'{text}' is not a PG (POOL.SEED)"));
+    };
+    let Some(pg) = mon.osdmap.raw_pg_to_pg(raw) else {
+        return fail(Errno::ENOENT, format!("there is no pool {}", raw.pool));
+    };
+    let place = mon.osdmap.pg_to_up_acting(pg);
+    let epoch = mon.osdmap.epoch.0;
+    let json = || {
+        Json::object()
+            .with("epoch", epoch)
+            .with("raw_pgid", raw.to_string())
+            .with("pgid", pg.to_string())
+            .with("up", Json::array(place.up.iter().map(|o| o.0)))
+            .with("acting", Json::array(place.acting.iter().map(|o| o.0)))
+    };
+    let (up, acting) = (set_text(&place.up), set_text(&place.acting));
+    Ok(call.show(json, || format!("osdmap e{epoch} pg {raw} ({pg}) -> up {up} acting {acting}\n")))
+}
+
+fn ls(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let pool = match call.args.text("poolstr")? {
+        Some(name) => Some(super::pool::find(mon, &name)?),
+        None => call.args.int("pool")?.map(PoolId),
+    };
+    let osd = call.args.osd("osd")?;
+    let primary_only = call.args.prefix()? == "pg ls-by-primary";
+    let mut bits = 0;
+    for name in call.args.list("states")? {
+        for name in name.split('+').filter(|n| *n != "all") {
+            match pg_state::bit(name) {
+                Some(bit) => bits |= bit,
+                None => return fail(Errno::EINVAL, format!("'{name}' is not a state of PGs")),
+            }
+        }
+    }
+    let wanted = |id: &PgId, pg: &PgStats| {
+        let on_osd = |osd: i32| match primary_only {
+            true => pg.acting_primary == osd,
+            false => pg.acting.contains(&osd) || pg.up.contains(&osd),
+        };
+        pool.is_none_or(|p| p == id.pool) && osd.is_none_or(on_osd) && pg.state & bits == bits
+    };
+    let pgs: Vec<(&PgId, &PgStats)> = mon.pgmap.pgs.iter().filter(|(id, pg)| wanted(id, pg)).collect();
+    let json = || {
+        Json::object()
+            .with("pg_ready", true)
+            .with("pg_stats", Json::array(pgs.iter().map(|(id, pg)| pg.json(**id))))
+    };
+    let text = || {
+        let numbers =
+            ["OBJECTS", "DEGRADED", "MISPLACED", "UNFOUND", "BYTES", "OMAP_BYTES*", "OMAP_KEYS*", "LOG"];
+        let mut table = Table::new()
+            .columns(Align::Left, &["PG"])
+            .columns(Align::Right, &numbers)
+            .columns(Align::Left, &["STATE"])
+            .columns(Align::Right, &["SINCE", "VERSION", "REPORTED"])
+            .columns(Align::Left, &["UP", "ACTING", "SCRUB_STAMP", "DEEP_SCRUB_STAMP"]);
+        for (id, pg) in &pgs {
+            let since = u64::from(call.now.sec.saturating_sub(pg.last_change.sec));
+            table.row([
+                id.to_string(),
+                pg.sums.num_objects.to_string(),
+                pg.sums.num_objects_degraded.to_string(),
+                pg.sums.num_objects_misplaced.to_string(),
+                pg.sums.num_objects_unfound.to_string(),
+                pg.sums.num_bytes.to_string(),
+                pg.sums.num_omap_bytes.to_string(),
+                pg.sums.num_omap_keys.to_string(),
+                pg.log_size.to_string(),
+                pg_state::text(pg.state),
+                super::status::span(since),
+                pg.version.to_string(),
+                format!("{}:{}", pg.reported_epoch.0, pg.reported_seq),
+                format!("{}p{}", set_text(&pg.up), pg.up_primary),
+                format!("{}p{}", set_text(&pg.acting), pg.acting_primary),
+                crate::fmt::stamp(pg.last_scrub_stamp),
+                crate::fmt::stamp(pg.last_deep_scrub_stamp),
+            ]);
+        }
+        table.render() + NOTE
+    };
+    Ok(call.show(json, text))
+}
+
+fn space_json(space: &Space) -> Json {
+    let mut out = Json::object();
+    space.json_into(&mut out);
+    out
+}
+
+fn sum_json(stats: &PoolStats) -> Json {
+    Json::object()
+        .with("stat_sum", stats.sums.json())
+        .with("store_stats", space_json(&stats.space))
+        .with("log_size", stats.log_size)
+        .with("ondisk_log_size", stats.log_size)
+        .with("up", stats.up)
+        .with("acting", stats.acting)
+        .with("num_store_stats", stats.num_store_stats)
+}
+
+fn osd_json(mon: &Mon, osd: Option<i32>) -> Json {
+    let stats = osd.and_then(|osd| mon.pgmap.osds.get(&osd)).cloned().unwrap_or_default();
+    let (space, osds, num_pgs) = match osd {
+        Some(_) => (stats.space, 1, u64::from(stats.num_pgs)),
+        None => {
+            let pgs = mon.pgmap.osds.values().map(|s| u64::from(s.num_pgs)).sum();
+            (mon.pgmap.space(|_| true), mon.pgmap.osds.len(), pgs)
+        }
+    };
+    let kb = |n: i64| n.max(0) as u64 / 1024;
+    let mut out = Json::object();
+    if let Some(osd) = osd {
+        out.put("osd", osd);
+    }
+    let perf = Json::object()
+        .with("commit_latency_ms", stats.commit_latency_ns / 1_000_000)
+        .with("apply_latency_ms", stats.apply_latency_ns / 1_000_000)
+        .with("commit_latency_ns", stats.commit_latency_ns)
+        .with("apply_latency_ns", stats.apply_latency_ns);
+    let hist = Json::object().with("histogram", Json::Array(vec![])).with("upper_bound", 1);
+    out.with("up_from", stats.up_from.0)
+        .with("seq", stats.seq)
+        .with("num_pgs", num_pgs)
+        .with("num_osds", osds)
+        .with("num_per_pool_osds", osds)
+        .with("num_per_pool_omap_osds", osds)
+        .with("kb", space.total / 1024)
+        .with("kb_used", space.used_raw() / 1024)
+        .with("kb_used_data", kb(space.allocated))
+        .with("kb_used_omap", kb(space.omap_allocated))
+        .with("kb_used_meta", kb(space.internal_metadata))
+        .with("kb_avail", space.available / 1024)
+        .with("statfs", space_json(&space))
+        .with("hb_peers", Json::array(stats.hb_peers.iter().copied()))
+        .with("snap_trim_queue_len", 0)
+        .with("num_snap_trimming", 0)
+        .with("num_shards_repaired", 0)
+        .with("op_queue_age_hist", hist)
+        .with("perf_stat", perf)
+        .with("alerts", Json::Array(vec![]))
+        .with("network_ping_times", Json::Array(vec![]))
+}
+
+fn dump_json(mon: &Mon) -> Json {
+    let pools = mon.pgmap.pools();
+    let pool_stats = pools.iter().rev().map(|(id, stats)| {
+        let sums = Json::object().with("poolid", id.0).with("num_pg", stats.num_pg);
+        match (sums, sum_json(stats)) {
+            (Json::Object(mut all), Json::Object(rest)) => {
+                all.extend(rest);
+                Json::Object(all)
+            }
+            (sums, _) => sums,
+        }
+    });
+    let statfs = mon.pgmap.pool_space.iter().map(|((pool, osd), space)| {
+        let mut out = Json::object().with("poolid", pool.0).with("osd", *osd);
+        space.json_into(&mut out);
+        out
+    });
+    let map = Json::object()
+        .with("version", mon.pgmap.version)
+        .with("stamp", mon.pgmap.stamp.to_string())
+        .with("last_osdmap_epoch", 0)
+        .with("last_pg_scan", 0)
+        .with("pg_stats_sum", sum_json(&mon.pgmap.total()))
+        .with("osd_stats_sum", osd_json(mon, None))
+        .with("pg_stats_delta", sum_json(&PoolStats::default()).with("stamp_delta", "0.000000"))
+        .with("pg_stats", Json::array(mon.pgmap.pgs.iter().map(|(id, pg)| pg.json(*id))))
+        .with("pool_stats", Json::array(pool_stats))
+        .with("osd_stats", Json::array(mon.pgmap.osds.keys().rev().map(|osd| osd_json(mon, Some(*osd)))))
+        .with("pool_statfs", Json::array(statfs));
+    Json::object().with("pg_ready", true).with("pg_map", map)
+}
+
+fn dump_text(mon: &Mon) -> String {
+    let mut out = format!(
+        "version {}\nstamp {}\nlast_osdmap_epoch 0\nlast_pg_scan 0\n",
+        mon.pgmap.version, mon.pgmap.stamp
+    );
+    let counts = [
+        "OBJECTS", "MISSING_ON_PRIMARY", "DEGRADED", "MISPLACED", "UNFOUND", "BYTES", "OMAP_BYTES*",
+        "OMAP_KEYS*", "LOG", "DISK_LOG",
+    ];
+    let cells = |sums: &crate::stats::Sums, log: i64| {
+        [
+            sums.num_objects,
+            sums.num_objects_missing_on_primary,
+            sums.num_objects_degraded,
+            sums.num_objects_misplaced,
+            sums.num_objects_unfound,
+            sums.num_bytes,
+            sums.num_omap_bytes,
+            sums.num_omap_keys,
+            log,
+            log,
+        ]
+        .map(|n| n.to_string())
+    };
+    let mut pgs = Table::new()
+        .columns(Align::Left, &["PG_STAT"])
+        .columns(Align::Right, &counts)
+        .columns(Align::Left, &["STATE", "STATE_STAMP"])
+        .columns(Align::Right, &["VERSION", "REPORTED"])
+        .columns(Align::Left, &["UP"])
+        .columns(Align::Right, &["UP_PRIMARY"])
+        .columns(Align::Left, &["ACTING"])
+        .columns(Align::Right, &["ACTING_PRIMARY", "LAST_SCRUB"])
+        .columns(Align::Left, &["SCRUB_STAMP"])
+        .columns(Align::Right, &["LAST_DEEP_SCRUB"])
+        .columns(Align::Left, &["DEEP_SCRUB_STAMP"])
+        .columns(Align::Right, &["SNAPTRIMQ_LEN"]);
+    for (id, pg) in &mon.pgmap.pgs {
+        let mut row = vec![id.to_string()];
+        row.extend(cells(&pg.sums, pg.log_size));
+        row.extend([
+            pg_state::text(pg.state),
+            crate::fmt::stamp(pg.last_change),
+            pg.version.to_string(),
+            format!("{}:{}", pg.reported_epoch.0, pg.reported_seq),
+            set_text(&pg.up),
+            pg.up_primary.to_string(),
+            set_text(&pg.acting),
+            pg.acting_primary.to_string(),
+            pg.last_scrub.to_string(),
+            crate::fmt::stamp(pg.last_scrub_stamp),
+            pg.last_deep_scrub.to_string(),
+            crate::fmt::stamp(pg.last_deep_scrub_stamp),
+            pg.snaptrimq_len.to_string(),
+        ]);
+        pgs.row(row);
+    }
+    out += &pgs.render();
+    let mut pools = Table::new().columns(Align::Left, &["POOLID"]).columns(Align::Right, &counts);
+    let mut pool_row = |name: String, stats: &PoolStats| {
+        let mut row = vec![name];
+        row.extend(cells(&stats.sums, stats.log_size));
+        pools.row(row);
+    };
+    mon.pgmap.pools().iter().rev().for_each(|(id, stats)| pool_row(id.to_string(), stats));
+    pool_row("sum".into(), &mon.pgmap.total());
+    out += &format!("\n{}", pools.render());
+    let mut osds = Table::new()
+        .columns(Align::Left, &["OSD_STAT"])
+        .columns(Align::Right, &["USED", "AVAIL", "USED_RAW", "TOTAL"])
+        .columns(Align::Right, &["HB_PEERS", "PG_SUM", "PRIMARY_PG_SUM"]);
+    let mut osd_row = |name: String, space: &Space, rest: Vec<String>| {
+        let used = bytes(space.used_raw());
+        let mut row = vec![name, used.clone(), bytes(space.available), used, bytes(space.total)];
+        row.extend(rest);
+        osds.row(row);
+    };
+    for (osd, stats) in mon.pgmap.osds.iter().rev() {
+        let leads = mon.pgmap.pgs.values().filter(|pg| pg.acting_primary == *osd).count();
+        let rest = vec![set_text(&stats.hb_peers), mon.pgmap.pgs_of(*osd).to_string(), leads.to_string()];
+        osd_row(osd.to_string(), &stats.space, rest);
+    }
+    osd_row("sum".into(), &mon.pgmap.space(|_| true), vec![]);
+    out + "\n" + &osds.render() + NOTE
+}
+
+fn dump(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let what = call.args.list("dumpcontents")?;
+    let only = |part: &str| what.len() == 1 && what.iter().any(|w| w == part);
+    let brief = |(id, pg): (&PgId, &PgStats)| {
+        Json::object()
+            .with("pgid", id.to_string())
+            .with("state", pg_state::text(pg.state))
+            .with("up", Json::array(pg.up.iter().copied()))
+            .with("acting", Json::array(pg.acting.iter().copied()))
+            .with("up_primary", pg.up_primary)
+            .with("acting_primary", pg.acting_primary)
+    };
+    let json = || match &dump_json(mon) {
+        all if only("pgs") => part_of(all, "pg_stats"),
+        all if only("pools") => part_of(all, "pool_stats"),
+        all if only("osds") => part_of(all, "osd_stats"),
+        _ if only("pgs_brief") => Json::object()
+            .with("pg_ready", true)
+            .with("pg_stats", Json::array(mon.pgmap.pgs.iter().map(brief))),
+        all => all.clone(),
+    };
+    let mut answer = call.show(json, || dump_text(mon));
+    answer.status = format!("dumped {}", if what.is_empty() { "all".into() } else { what.join(",") });
+    Ok(answer)
+}
+
+fn part_of(all: &Json, key: &str) -> Json {
+    let Json::Object(members) = all else { return all.clone() };
+    let map = members.iter().find(|(name, _)| name == "pg_map").map(|(_, map)| map);
+    let Some(Json::Object(map)) = map else { return all.clone() };
+    let part = map.iter().find(|(name, _)| name == key).map(|(_, part)| part.clone());
+    Json::object().with("pg_ready", true).with(key, part.unwrap_or(Json::Array(vec![])))
+}

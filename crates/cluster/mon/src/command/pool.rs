@@ -1,0 +1,762 @@
+//! `osd pool …`: making, listing, renaming and removing pools.
+
+use maps::{PgPool, PoolFlags, PoolOption};
+use types::{Errno, OsdId, PoolId, UTime};
+
+use super::status::{rates_into, rates_text};
+use super::{Answer, Call, Command, Failure, fail};
+use crate::crush_view;
+use crate::fmt::{Json, stamp};
+use crate::mon::{Mon, Touch};
+use crate::service::osdmap;
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command {
+        signature: "osd pool create name=pool,type=CephPoolname name=pg_num,type=CephInt,range=0,req=false name=pgp_num,type=CephInt,range=0,req=false name=pool_type,type=CephChoices,strings=replicated|erasure,req=false name=erasure_code_profile,type=CephString,req=false,goodchars=[A-Za-z0-9-_.] name=rule,type=CephString,req=false name=expected_num_objects,type=CephInt,range=0,req=false name=size,type=CephInt,range=0,req=false name=pg_num_min,type=CephInt,range=0,req=false name=pg_num_max,type=CephInt,range=0,req=false name=autoscale_mode,type=CephChoices,strings=on|off|warn,req=false name=bulk,type=CephBool,req=false name=target_size_bytes,type=CephInt,range=0,req=false name=target_size_ratio,type=CephFloat,range=0.0,req=false",
+        help: "Make a pool",
+        module: "osd",
+        perm: "rw",
+        run: create,
+    },
+    Command {
+        signature: "osd pool ls name=detail,type=CephChoices,strings=detail,req=false",
+        help: "Names of the pools; with 'detail', everything about them",
+        module: "osd",
+        perm: "r",
+        run: ls,
+    },
+    Command { signature: "osd lspools", help: "Numbers and names of the pools", module: "osd", perm: "r", run: lspools },
+    Command {
+        signature: "osd pool rm name=pool,type=CephPoolname name=pool2,type=CephPoolname,req=false name=yes_i_really_really_mean_it,type=CephBool,req=false name=yes_i_really_really_mean_it_not_faking,type=CephBool,req=false",
+        help: "Remove a pool and everything in it",
+        module: "osd",
+        perm: "rw",
+        run: remove,
+    },
+    Command {
+        signature: "osd pool delete name=pool,type=CephPoolname name=pool2,type=CephPoolname,req=false name=yes_i_really_really_mean_it,type=CephBool,req=false name=yes_i_really_really_mean_it_not_faking,type=CephBool,req=false",
+        help: "Remove a pool and everything in it",
+        module: "osd",
+        perm: "rw",
+        run: remove,
+    },
+    Command {
+        signature: "osd pool rename name=srcpool,type=CephPoolname name=destpool,type=CephPoolname",
+        help: "Give a pool another name",
+        module: "osd",
+        perm: "rw",
+        run: rename,
+    },
+    Command {
+        signature: "osd pool stats name=pool_name,type=CephPoolname,req=false",
+        help: "What clients do to a pool (or all pools) at the moment",
+        module: "osd",
+        perm: "r",
+        run: stats,
+    },
+    Command {
+        signature: "osd pool application enable name=pool,type=CephPoolname name=app,type=CephString,goodchars=[A-Za-z0-9-_.] name=yes_i_really_mean_it,type=CephBool,req=false",
+        help: "Say which application a pool is for",
+        module: "osd",
+        perm: "rw",
+        run: application_enable,
+    },
+    Command {
+        signature: "osd pool application disable name=pool,type=CephPoolname name=app,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false",
+        help: "Take an application off a pool",
+        module: "osd",
+        perm: "rw",
+        run: application_disable,
+    },
+    Command {
+        signature: "osd pool application set name=pool,type=CephPoolname name=app,type=CephString name=key,type=CephString,goodchars=[A-Za-z0-9-_.] name=value,type=CephString,goodchars=[A-Za-z0-9-_.=]",
+        help: "Keep a value of an application with a pool",
+        module: "osd",
+        perm: "rw",
+        run: application_set,
+    },
+    Command {
+        signature: "osd pool application rm name=pool,type=CephPoolname name=app,type=CephString name=key,type=CephString",
+        help: "Remove a value of an application from a pool",
+        module: "osd",
+        perm: "rw",
+        run: application_rm,
+    },
+    Command {
+        signature: "osd pool application get name=pool,type=CephPoolname,req=false name=app,type=CephString,req=false name=key,type=CephString,req=false",
+        help: "Applications of a pool (or of all pools) and their values",
+        module: "osd",
+        perm: "r",
+        run: application_get,
+    },
+];
+
+/// Names of `pool get`'s options by their number on the wire, with what they are shown as.
+pub(super) const OPTION_NAMES: [(i32, &str); 25] = [
+    (0, "scrub_min_interval"),
+    (1, "scrub_max_interval"),
+    (2, "deep_scrub_interval"),
+    (3, "recovery_priority"),
+    (4, "recovery_op_priority"),
+    (5, "scrub_priority"),
+    (6, "compression_mode"),
+    (7, "compression_algorithm"),
+    (8, "compression_required_ratio"),
+    (9, "compression_max_blob_size"),
+    (10, "compression_min_blob_size"),
+    (11, "csum_type"),
+    (12, "csum_max_block"),
+    (13, "csum_min_block"),
+    (14, "fingerprint_algorithm"),
+    (15, "pg_num_min"),
+    (16, "target_size_bytes"),
+    (17, "target_size_ratio"),
+    (18, "pg_autoscale_bias"),
+    (19, "read_lease_interval"),
+    (20, "dedup_tier"),
+    (21, "dedup_chunk_algorithm"),
+    (22, "dedup_cdc_chunk_size"),
+    (23, "pg_num_max"),
+    (24, "read_ratio"),
+];
+
+/// The pool that a command names.
+pub(super) fn find(mon: &Mon, name: &str) -> Result<PoolId, Failure> {
+    match mon.osdmap.pool_by_name(name) {
+        Some(id) => Ok(id),
+        None => fail(Errno::ENOENT, format!("there is no pool '{name}'")),
+    }
+}
+
+impl Mon {
+    /// Takes a pool for a change and changes it.
+    pub(crate) fn change_pool(
+        &mut self,
+        now: UTime,
+        id: PoolId,
+        change: impl FnOnce(&mut PgPool),
+    ) -> Result<(), Failure> {
+        self.take(Touch::Pool(id.0))?;
+        let Some(mut pool) = self.osdmap.pools.get(&id).cloned() else {
+            return fail(Errno::ENOENT, format!("there is no pool {id}"));
+        };
+        change(&mut pool);
+        self.osdmap_change(now).new_pools.insert(id, pool);
+        Ok(())
+    }
+
+    /// librados' MPoolOp: a pool with the defaults.
+    pub(crate) fn pool_op_create(&mut self, now: UTime, m: &messages::PoolOp) -> Result<(), Failure> {
+        let name = String::from_utf8(m.name.as_bytes().to_vec())
+            .map_err(|_| Failure::Errno(Errno::EINVAL, "a pool's name is text".into()))?;
+        if self.osdmap.pool_by_name(&name).is_some() {
+            return fail(Errno::EEXIST, String::new());
+        }
+        let plan = Plan { rule: u32::try_from(m.crush_rule).ok(), ..Plan::default() };
+        self.make_pool(now, &name, plan)
+    }
+
+    /// librados' MPoolOp.
+    pub(crate) fn pool_op_delete(&mut self, now: UTime, id: PoolId) -> Result<(), Failure> {
+        if self.osdmap.pools.contains_key(&id) {
+            return self.drop_pool(now, id);
+        }
+        fail(Errno::ENOENT, String::new())
+    }
+
+    fn drop_pool(&mut self, now: UTime, id: PoolId) -> Result<(), Failure> {
+        if !self.opt_bool("mon_allow_pool_delete") {
+            return fail(
+                Errno::EPERM,
+                "removing pools is switched off; set mon_allow_pool_delete to true for the monitor first",
+            );
+        }
+        if self.osdmap.pools.get(&id).is_some_and(|p| p.has_flags(PoolFlags::NODELETE)) {
+            return fail(Errno::EPERM, "the pool's nodelete flag forbids to remove it; unset it first");
+        }
+        self.take(Touch::Pools)?;
+        self.take(Touch::Pool(id.0))?;
+        let temp: Vec<_> = self.osdmap.pg_temp.keys().filter(|pg| pg.pool == id).copied().collect();
+        let change = self.osdmap_change(now);
+        change.old_pools.insert(id);
+        change.new_pg_temp.extend(temp.into_iter().map(|pg| (pg, Vec::<OsdId>::new())));
+        self.keep_pool_created(id, None);
+        Ok(())
+    }
+
+    /// PGs each OSD would hold on average with `more` added (copies counted).
+    fn check_pgs_per_osd(&self, pg_num: u32, size: u32, rule: u32) -> Result<(), Failure> {
+        let max = self.opt_u64("mon_max_pg_per_osd");
+        let crush = &self.osdmap.crush;
+        let mut inside = std::collections::BTreeSet::new();
+        if let Some(rule) = crush.rule(rule) {
+            for step in rule.steps.iter().filter(|step| step.op == crush::op::TAKE) {
+                let below = crush_view::walk_from(crush, step.arg1).into_iter().map(|node| node.id);
+                inside.extend(below.filter(|id| *id >= 0 && osdmap::is_in(&self.osdmap, *id)));
+            }
+        }
+        let osds = inside.len().max(1) as u64;
+        let held: u64 = self
+            .osdmap
+            .pools
+            .values()
+            .filter(|pool| u32::from(pool.crush_rule) == rule)
+            .map(|pool| u64::from(pool.pg_num_target) * u64::from(pool.size))
+            .sum();
+        let wanted = held + u64::from(pg_num) * u64::from(size);
+        match wanted > max * osds {
+            true => fail(
+                Errno::ERANGE,
+                format!(
+                    "pg_num {pg_num} size {size} would make {} PGs an OSD and {wanted} in all, more than \
+                     mon_max_pg_per_osd ({max}) times the {osds} OSDs that are in allow",
+                    wanted / osds
+                ),
+            ),
+            false => Ok(()),
+        }
+    }
+
+    fn make_pool(&mut self, now: UTime, name: &str, plan: Plan) -> Result<(), Failure> {
+        check_name(name)?;
+        let size = plan.size.filter(|s| *s > 0).unwrap_or(self.opt_u64("osd_pool_default_size"));
+        check_size(size)?;
+        let default = |option: &str| self.opt_u64(option);
+        let pg_num = plan.pg_num.filter(|n| *n > 0).unwrap_or(default("osd_pool_default_pg_num"));
+        let pg_max = default("mon_max_pool_pg_num");
+        if pg_num == 0 || pg_num > pg_max {
+            return fail(
+                Errno::ERANGE,
+                format!("pg_num has to lie between 1 and {pg_max} (mon_max_pool_pg_num)"),
+            );
+        }
+        let pgp_num = plan.pgp_num.filter(|n| *n > 0).or(Some(default("osd_pool_default_pgp_num")));
+        let pgp_num = pgp_num.filter(|n| *n > 0 && (plan.pgp_num.is_some() || *n <= pg_num)).unwrap_or(pg_num);
+        if pgp_num > pg_num {
+            return fail(Errno::ERANGE, format!("pgp_num can't be larger than pg_num, which is {pg_num}"));
+        }
+        let rule = match plan.rule {
+            Some(rule) => rule,
+            None => match self.opt("osd_pool_default_crush_rule").parse::<i64>() {
+                Ok(rule) if rule >= 0 => rule as u32,
+                _ => crush_view::rules(&self.osdmap.crush)
+                    .find(|(_, rule)| rule.kind == crush::Rule::REPLICATED)
+                    .map(|(number, _)| number)
+                    .ok_or_else(|| {
+                        Failure::Errno(Errno::ENOENT, "there is no CRUSH rule for replicated pools".into())
+                    })?,
+            },
+        };
+        if self.osdmap.crush.rule(rule).is_none() {
+            return fail(Errno::ENOENT, format!("there is no CRUSH rule {rule}"));
+        }
+        self.check_pgs_per_osd(pg_num as u32, size as u32, rule)?;
+        self.take(Touch::Pools)?;
+        let min_size = match self.opt_u64("osd_pool_default_min_size") {
+            0 => size - size / 2,
+            n => n.min(size),
+        };
+        let mut pool = PgPool::replicated(size as u8, min_size as u8, pg_num as u32, rule as u8);
+        pool.pgp_num = pgp_num as u32;
+        pool.pgp_num_target = pgp_num as u32;
+        pool.create_time = now;
+        pool.expected_num_objects = plan.expected_num_objects;
+        pool.pg_autoscale_mode = match plan.autoscale_mode.as_deref() {
+            Some(mode) => autoscale_number(mode)?,
+            None => autoscale_number(&self.opt("osd_pool_default_pg_autoscale_mode")).unwrap_or(0),
+        };
+        if plan.bulk {
+            pool.flags |= PoolFlags::BULK;
+        }
+        if !self.opt_bool("osd_pool_default_flag_hashpspool") {
+            pool.flags &= !PoolFlags::HASHPSPOOL;
+        }
+        pool.opts.extend(plan.opts);
+        // The default that Ceph's CACHE fields have even without a cache.
+        pool.use_gmt_hitset = true;
+        let id = PoolId(i64::from(self.osdmap.pool_max) + 1);
+        let epoch = self.osdmap.epoch.next();
+        pool.last_change = epoch;
+        let change = self.osdmap_change(now);
+        change.new_pool_max = Some(id.0);
+        change.new_pools.insert(id, pool);
+        change.new_pool_names.insert(id, name.to_string());
+        self.keep_pool_created(id, Some(epoch));
+        Ok(())
+    }
+}
+
+/// What a new pool is to be like; what is not given comes from the options.
+#[derive(Default)]
+struct Plan {
+    pg_num: Option<u64>,
+    pgp_num: Option<u64>,
+    size: Option<u64>,
+    rule: Option<u32>,
+    expected_num_objects: u64,
+    autoscale_mode: Option<String>,
+    bulk: bool,
+    opts: Vec<(i32, PoolOption)>,
+}
+
+fn check_name(name: &str) -> Result<(), Failure> {
+    match name {
+        "" => fail(Errno::EINVAL, "a pool needs a name"),
+        name if name.len() > 1024 => fail(Errno::ENAMETOOLONG, "a pool's name has at most 1024 bytes"),
+        name if name.chars().any(char::is_control) => {
+            fail(Errno::EINVAL, "a pool's name holds no control characters")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Only one copy until replication is there; more would be a promise that nobody keeps.
+pub(super) fn check_size(size: u64) -> Result<(), Failure> {
+    match size {
+        1 => Ok(()),
+        2..=10 => fail(
+            Errno::EINVAL,
+            format!("a pool of size {size} would need replication, which is not there yet: only size 1 is offered"),
+        ),
+        _ => fail(Errno::EINVAL, "a pool's size lies between 1 and 10"),
+    }
+}
+
+pub(super) fn autoscale_number(mode: &str) -> Result<u8, Failure> {
+    match mode {
+        "off" => Ok(0),
+        "warn" => Ok(1),
+        "on" => Ok(2),
+        _ => fail(Errno::EINVAL, format!("'{mode}' is not a mode of the autoscaler: off, warn and on are")),
+    }
+}
+
+pub(super) fn autoscale_name(mode: u8) -> &'static str {
+    ["off", "warn", "on"].get(usize::from(mode)).copied().unwrap_or("unknown")
+}
+
+/// A non-negative argument.
+fn unsigned(call: &Call<'_>, name: &str) -> Result<Option<u64>, Failure> {
+    match call.args.int(name)? {
+        None => Ok(None),
+        Some(n) => match u64::try_from(n) {
+            Ok(n) => Ok(Some(n)),
+            Err(_) => fail(Errno::EINVAL, format!("{name} can't be negative")),
+        },
+    }
+}
+
+fn create(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let name = call.args.required("pool")?;
+    if mon.osdmap.pool_by_name(&name).is_some() {
+        return Ok(Answer::status(format!("pool '{name}' already exists")));
+    }
+    // A rule may stand where an erasure-code profile would for an erasure pool.
+    let mut rule = call.args.text("rule")?;
+    match call.args.text("pool_type")?.as_deref() {
+        Some("erasure") => {
+            return fail(
+                Errno::EINVAL,
+                "erasure-coded pools are not there yet: only replicated pools of size 1 are offered",
+            );
+        }
+        None | Some("replicated") => {}
+        Some(other) => return fail(Errno::EINVAL, format!("'{other}' is not a type of pool")),
+    }
+    if let Some(given) = call.args.text("erasure_code_profile")? {
+        match rule.is_none() {
+            true => rule = Some(given),
+            false => return fail(Errno::EINVAL, "a replicated pool has no erasure-code profile"),
+        }
+    }
+    let rule = match rule.filter(|r| !r.is_empty()) {
+        None => None,
+        Some(name) => match mon.osdmap.crush.rule_by_name(&name) {
+            Some(rule) => Some(rule),
+            None => return fail(Errno::ENOENT, format!("there is no CRUSH rule '{name}'")),
+        },
+    };
+    let mut opts = Vec::new();
+    for (key, option) in [(15, "pg_num_min"), (23, "pg_num_max"), (16, "target_size_bytes")] {
+        if let Some(value) = unsigned(call, option)?.filter(|v| *v > 0) {
+            opts.push((key, PoolOption::Int(value as i64)));
+        }
+    }
+    if let Some(value) = call.args.float("target_size_ratio")?.filter(|v| *v > 0.0) {
+        opts.push((17, PoolOption::Double(value)));
+    }
+    let plan = Plan {
+        pg_num: unsigned(call, "pg_num")?,
+        pgp_num: unsigned(call, "pgp_num")?,
+        size: unsigned(call, "size")?,
+        rule,
+        expected_num_objects: unsigned(call, "expected_num_objects")?.unwrap_or(0),
+        autoscale_mode: call.args.text("autoscale_mode")?,
+        bulk: call.args.flag("bulk"),
+        opts,
+    };
+    mon.make_pool(call.now, &name, plan)?;
+    Ok(Answer::status(format!("pool '{name}' created")))
+}
+
+fn remove(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let name = call.args.required("pool")?;
+    let Some(id) = mon.osdmap.pool_by_name(&name) else {
+        return Ok(Answer::status(format!("pool '{name}' does not exist")));
+    };
+    let twice = call.args.text("pool2")?.as_deref() == Some(name.as_str());
+    let sure = call.args.flag("yes_i_really_really_mean_it")
+        || call.args.flag("yes_i_really_really_mean_it_not_faking");
+    if !twice || !sure {
+        return fail(
+            Errno::EPERM,
+            format!(
+                "everything in pool '{name}' would be gone for good; if that is wanted, give the pool's name twice \
+                 and --yes-i-really-really-mean-it"
+            ),
+        );
+    }
+    mon.drop_pool(call.now, id)?;
+    Ok(Answer::status(format!("pool '{name}' removed")))
+}
+
+fn rename(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let (from, to) = (call.args.required("srcpool")?, call.args.required("destpool")?);
+    let Some(id) = mon.osdmap.pool_by_name(&from) else {
+        return match mon.osdmap.pool_by_name(&to) {
+            Some(_) => Ok(Answer::status(format!("pool '{from}' is gone; '{to}' exists"))),
+            None => fail(Errno::ENOENT, format!("there is no pool '{from}'")),
+        };
+    };
+    if mon.osdmap.pool_by_name(&to).is_some() {
+        return fail(Errno::EEXIST, format!("pool '{to}' exists already"));
+    }
+    check_name(&to)?;
+    mon.take(Touch::Pools)?;
+    mon.osdmap_change(call.now).new_pool_names.insert(id, to.clone());
+    Ok(Answer::status(format!("pool '{from}' renamed to '{to}'")))
+}
+
+fn lspools(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let pools = || osdmap::pools(&mon.osdmap);
+    let json =
+        || Json::array(pools().map(|(id, name, _)| Json::object().with("poolnum", id.0).with("poolname", name)));
+    Ok(call.show(json, || pools().map(|(id, name, _)| format!("{id} {name}\n")).collect()))
+}
+
+fn ls(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let pools = || osdmap::pools(&mon.osdmap);
+    if call.args.text("detail")?.is_some_and(|d| d == "detail") {
+        let json = || Json::array(pools().map(|(id, name, pool)| pool_json("pool_id", id, &name, pool)));
+        let text = || {
+            let mut out: String = pools().map(|(id, name, pool)| pool_line(id, &name, pool) + "\n").collect();
+            out.push('\n');
+            out
+        };
+        return Ok(call.show(json, text));
+    }
+    let text = || pools().map(|(_, name, _)| name + "\n").collect();
+    Ok(call.show(|| Json::array(pools().map(|(_, name, _)| name)), text))
+}
+
+fn stats(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let wanted = match call.args.text("pool_name")? {
+        Some(name) => Some(find(mon, &name)?),
+        None => None,
+    };
+    let pools: Vec<(PoolId, String)> = osdmap::pools(&mon.osdmap)
+        .filter(|(id, ..)| wanted.is_none_or(|w| w == *id))
+        .map(|(id, name, _)| (id, name))
+        .collect();
+    let json = || {
+        Json::array(pools.iter().map(|(id, name)| {
+            let mut rates = Json::object();
+            rates_into(&mut rates, &mon.pgmap.rates(Some(*id)));
+            Json::object()
+                .with("pool_name", name.as_str())
+                .with("pool_id", id.0)
+                .with("recovery", Json::object())
+                .with("recovery_rate", Json::object())
+                .with("client_io_rate", rates)
+        }))
+    };
+    let text = || {
+        if pools.is_empty() {
+            return "there are no pools!\n".to_string();
+        }
+        let lines = pools.iter().map(|(id, name)| {
+            let work = rates_text(&mon.pgmap.rates(Some(*id)));
+            match work.is_empty() {
+                true => format!("pool {name} id {id}\n  nothing is going on\n\n"),
+                false => format!("pool {name} id {id}\n  client io {work}\n\n"),
+            }
+        });
+        lines.collect()
+    };
+    Ok(call.show(json, text))
+}
+
+fn application_enable(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let (name, app) = (call.args.required("pool")?, call.args.required("app")?);
+    let id = find(mon, &name)?;
+    if app.is_empty() || app.len() > 128 {
+        return fail(Errno::EINVAL, "an application's name has 1 to 128 bytes");
+    }
+    let enabled = mon.osdmap.pools.get(&id).map(|p| p.application_metadata.clone()).unwrap_or_default();
+    let said = format!("enabled application '{app}' on pool '{name}'");
+    if enabled.contains_key(&app) {
+        return Ok(Answer::status(said));
+    }
+    if !enabled.is_empty() && !call.args.flag("yes_i_really_mean_it") {
+        return fail(
+            Errno::EPERM,
+            format!("pool '{name}' is for another application already; add --yes-i-really-mean-it to use it for both"),
+        );
+    }
+    mon.change_pool(call.now, id, |pool| {
+        pool.application_metadata.insert(app.clone(), Default::default());
+    })?;
+    Ok(Answer::status(said))
+}
+
+fn application_disable(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let (name, app) = (call.args.required("pool")?, call.args.required("app")?);
+    let id = find(mon, &name)?;
+    if !call.args.flag("yes_i_really_mean_it") {
+        return fail(
+            Errno::EPERM,
+            "an application may stop working without its pool; add --yes-i-really-mean-it to go on",
+        );
+    }
+    mon.change_pool(call.now, id, |pool| drop(pool.application_metadata.remove(&app)))?;
+    Ok(Answer::status(format!("disable application '{app}' on pool '{name}'")))
+}
+
+fn enabled(mon: &Mon, name: &str, app: &str) -> Result<PoolId, Failure> {
+    let id = find(mon, name)?;
+    match mon.osdmap.pools.get(&id).is_some_and(|p| p.application_metadata.contains_key(app)) {
+        true => Ok(id),
+        false => fail(Errno::ENOENT, format!("application '{app}' is not enabled on pool '{name}'")),
+    }
+}
+
+fn application_set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let (name, app) = (call.args.required("pool")?, call.args.required("app")?);
+    let (key, value) = (call.args.required("key")?, call.args.required("value")?);
+    let id = enabled(mon, &name, &app)?;
+    if key.len() > 128 || value.len() > 128 {
+        return fail(Errno::EINVAL, "keys and values have at most 128 bytes");
+    }
+    let said = format!("set application '{app}' key '{key}' to '{value}' on pool '{name}'");
+    mon.change_pool(call.now, id, |pool| {
+        pool.application_metadata.entry(app).or_default().insert(key, value);
+    })?;
+    Ok(Answer::status(said))
+}
+
+fn application_rm(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let (name, app) = (call.args.required("pool")?, call.args.required("app")?);
+    let key = call.args.required("key")?;
+    let id = enabled(mon, &name, &app)?;
+    let said = format!("removed application '{app}' key '{key}' on pool '{name}'");
+    mon.change_pool(call.now, id, |pool| {
+        pool.application_metadata.entry(app).or_default().remove(&key);
+    })?;
+    Ok(Answer::status(said))
+}
+
+fn applications_json(pool: &PgPool) -> Json {
+    pool.application_metadata.iter().fold(Json::object(), |out, (app, values)| {
+        let values = values.iter().fold(Json::object(), |out, (k, v)| out.with(k, v.as_str()));
+        out.with(app, values)
+    })
+}
+
+fn application_get(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let Some(name) = call.args.text("pool")? else {
+        let all = osdmap::pools(&mon.osdmap)
+            .fold(Json::object(), |out, (_, name, pool)| out.with(&name, applications_json(pool)));
+        return Ok(call.show_json(all));
+    };
+    let id = find(mon, &name)?;
+    let Some(pool) = mon.osdmap.pools.get(&id) else { return fail(Errno::ENOENT, "no such pool") };
+    let Some(app) = call.args.text("app")? else { return Ok(call.show_json(applications_json(pool))) };
+    let Some(values) = pool.application_metadata.get(&app) else {
+        return fail(Errno::ENOENT, format!("pool '{name}' has no application '{app}'"));
+    };
+    match call.args.text("key")? {
+        None => {
+            let json = values.iter().fold(Json::object(), |out, (k, v)| out.with(k, v.as_str()));
+            Ok(call.show_json(json))
+        }
+        Some(key) => match values.get(&key) {
+            Some(value) => Ok(call.show(|| Json::from(value.as_str()), || format!("{value}\n"))),
+            None => fail(Errno::ENOENT, format!("application '{app}' has no key '{key}'")),
+        },
+    }
+}
+
+fn option_text(option: &PoolOption) -> String {
+    match option {
+        PoolOption::Str(text) => text.clone(),
+        PoolOption::Int(n) => n.to_string(),
+        PoolOption::Double(n) => crate::fmt::general(*n, 6),
+    }
+}
+
+/// An option's value in JSON.
+pub(super) fn option_json(option: &PoolOption) -> Json {
+    match option {
+        PoolOption::Str(text) => Json::from(text.as_str()),
+        PoolOption::Int(n) => Json::from(*n),
+        PoolOption::Double(n) => Json::from(*n),
+    }
+}
+
+/// The options that are set, as they are shown: by name.
+fn named_options(pool: &PgPool) -> Vec<(&'static str, &PoolOption)> {
+    let mut out: Vec<_> = pool
+        .opts
+        .iter()
+        .filter_map(|(key, value)| {
+            let name = OPTION_NAMES.iter().find(|(known, _)| known == key)?.1;
+            Some((name, value))
+        })
+        .collect();
+    out.sort_by_key(|(name, _)| *name);
+    out
+}
+
+/// A pool's line in `osd dump`.
+pub(super) fn pool_line(id: PoolId, name: &str, pool: &PgPool) -> String {
+    let kind = match pool.kind {
+        PgPool::ERASURE => format!("erasure profile {}", pool.erasure_code_profile),
+        _ => "replicated".into(),
+    };
+    let mut line = format!(
+        "pool {id} '{name}' {kind} size {} min_size {} crush_rule {} object_hash {} pg_num {} pgp_num {}",
+        pool.size,
+        pool.min_size,
+        pool.crush_rule,
+        if pool.object_hash == 2 { "rjenkins" } else { "linux" },
+        pool.pg_num,
+        pool.pgp_num
+    );
+    if pool.pg_num_target != pool.pg_num {
+        line += &format!(" pg_num_target {}", pool.pg_num_target);
+    }
+    if pool.pgp_num_target != pool.pgp_num {
+        line += &format!(" pgp_num_target {}", pool.pgp_num_target);
+    }
+    line += &format!(
+        " autoscale_mode {} last_change {}",
+        autoscale_name(pool.pg_autoscale_mode),
+        pool.last_change.0
+    );
+    let resend =
+        [pool.last_force_op_resend, pool.last_force_op_resend_prenautilus, pool.last_force_op_resend_preluminous];
+    if resend.iter().any(|epoch| epoch.0 != 0) {
+        line += &format!(" lfor {}/{}/{}", resend[0].0, resend[1].0, resend[2].0);
+    }
+    if pool.flags != 0 {
+        line += &format!(" flags {}", PoolFlags::names(pool.flags));
+    }
+    if pool.quota_max_bytes != 0 {
+        line += &format!(" max_bytes {}", pool.quota_max_bytes);
+    }
+    if pool.quota_max_objects != 0 {
+        line += &format!(" max_objects {}", pool.quota_max_objects);
+    }
+    line += &format!(" stripe_width {}", pool.stripe_width);
+    if pool.expected_num_objects != 0 {
+        line += &format!(" expected_num_objects {}", pool.expected_num_objects);
+    }
+    for (name, value) in named_options(pool) {
+        line += &format!(" {name} {}", option_text(value));
+    }
+    if !pool.application_metadata.is_empty() {
+        let apps: Vec<&str> = pool.application_metadata.keys().map(|a| a.as_str()).collect();
+        line += &format!(" application {}", apps.join(","));
+    }
+    line
+}
+
+/// A pool in `osd dump -f json`; `id_key` is what its number is called there.
+pub(super) fn pool_json(id_key: &str, id: PoolId, name: &str, pool: &PgPool) -> Json {
+    let peering = pool.peering_crush;
+    let merge = &pool.last_pg_merge_meta;
+    let merge = Json::object()
+        .with("source_pgid", merge.source.to_string())
+        .with("ready_epoch", merge.ready_epoch.0)
+        .with("last_epoch_started", merge.last_epoch_started.0)
+        .with("last_epoch_clean", merge.last_epoch_clean.0)
+        .with("source_version", merge.source_version.to_string())
+        .with("target_version", merge.target_version.to_string());
+    let options =
+        named_options(pool).iter().fold(Json::object(), |out, (name, value)| out.with(name, option_json(value)));
+    let snap_mode = if pool.has_flags(PoolFlags::POOL_SNAPS) { "pool" } else { "selfmanaged" };
+    Json::object()
+        .with(id_key, id.0)
+        .with("pool_name", name)
+        .with("create_time", stamp(pool.create_time))
+        .with("flags", pool.flags)
+        .with("flags_names", PoolFlags::names(pool.flags))
+        .with("type", pool.kind)
+        .with("size", pool.size)
+        .with("min_size", pool.min_size)
+        .with("crush_rule", pool.crush_rule)
+        .with("peering_crush_bucket_count", peering.map_or(0, |p| p.bucket_count))
+        .with("peering_crush_bucket_target", peering.map_or(0, |p| p.bucket_target))
+        .with("peering_crush_bucket_barrier", peering.map_or(0, |p| p.bucket_barrier))
+        .with(
+            "peering_crush_bucket_mandatory_member",
+            peering.map_or(crush::ITEM_NONE, |p| p.mandatory_member),
+        )
+        .with("object_hash", pool.object_hash)
+        .with("pg_autoscale_mode", autoscale_name(pool.pg_autoscale_mode))
+        .with("pg_num", pool.pg_num)
+        .with("pg_placement_num", pool.pgp_num)
+        .with("pg_placement_num_target", pool.pgp_num_target)
+        .with("pg_num_target", pool.pg_num_target)
+        .with("pg_num_pending", pool.pg_num_pending)
+        .with("last_pg_merge_meta", merge)
+        .with("last_change", pool.last_change.0.to_string())
+        .with("last_force_op_resend", pool.last_force_op_resend.0.to_string())
+        .with("last_force_op_resend_prenautilus", pool.last_force_op_resend_prenautilus.0.to_string())
+        .with("last_force_op_resend_preluminous", pool.last_force_op_resend_preluminous.0.to_string())
+        .with("auid", pool.auid)
+        .with("snap_mode", snap_mode)
+        .with("snap_seq", pool.snap_seq.0)
+        .with("snap_epoch", pool.snap_epoch.0)
+        .with("pool_snaps", Json::Array(vec![]))
+        .with("removed_snaps", "[]")
+        .with("quota_max_bytes", pool.quota_max_bytes)
+        .with("quota_max_objects", pool.quota_max_objects)
+        .with("tiers", Json::Array(vec![]))
+        .with("tier_of", pool.tier_of.0)
+        .with("read_tier", pool.read_tier.0)
+        .with("write_tier", pool.write_tier.0)
+        .with("cache_mode", "none")
+        .with("target_max_bytes", pool.target_max_bytes)
+        .with("target_max_objects", pool.target_max_objects)
+        .with("cache_target_dirty_ratio_micro", pool.cache_target_dirty_ratio_micro)
+        .with("cache_target_dirty_high_ratio_micro", pool.cache_target_dirty_high_ratio_micro)
+        .with("cache_target_full_ratio_micro", pool.cache_target_full_ratio_micro)
+        .with("cache_min_flush_age", pool.cache_min_flush_age)
+        .with("cache_min_evict_age", pool.cache_min_evict_age)
+        .with("erasure_code_profile", pool.erasure_code_profile.as_str())
+        .with("hit_set_params", Json::object().with("type", "none"))
+        .with("hit_set_period", pool.hit_set_period)
+        .with("hit_set_count", pool.hit_set_count)
+        .with("use_gmt_hitset", pool.use_gmt_hitset)
+        .with("min_read_recency_for_promote", pool.min_read_recency_for_promote)
+        .with("min_write_recency_for_promote", pool.min_write_recency_for_promote)
+        .with("hit_set_grade_decay_rate", pool.hit_set_grade_decay_rate)
+        .with("hit_set_search_last_n", pool.hit_set_search_last_n)
+        .with("grade_table", Json::Array(vec![]))
+        .with("stripe_width", pool.stripe_width)
+        .with("expected_num_objects", pool.expected_num_objects)
+        .with("fast_read", pool.fast_read)
+        .with("options", options)
+        .with("application_metadata", applications_json(pool))
+}

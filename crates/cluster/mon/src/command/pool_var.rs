@@ -1,0 +1,244 @@
+//! `osd pool get`, `set` and quotas.
+
+use maps::{PgPool, PoolFlags, PoolOption};
+use types::Errno;
+
+use super::pool::{OPTION_NAMES, autoscale_name, autoscale_number, check_size, find, option_json};
+use super::{Answer, Call, Command, Failure, fail};
+use crate::fmt::{Json, general};
+use crate::mon::Mon;
+
+const GET: &str = "osd pool get name=pool,type=CephPoolname name=var,type=CephChoices,strings=size|min_size|pg_num|pgp_num|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|use_gmt_hitset|erasure_code_profile|all|fast_read|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|fingerprint_algorithm|pg_autoscale_mode|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio|bulk";
+const SET: &str = "osd pool set name=pool,type=CephPoolname name=var,type=CephChoices,strings=size|min_size|pg_num|pgp_num|pgp_num_actual|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|use_gmt_hitset|fast_read|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|fingerprint_algorithm|pg_autoscale_mode|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio|bulk name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false";
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command { signature: GET, help: "A setting of a pool", module: "osd", perm: "r", run: get },
+    Command { signature: SET, help: "Change a setting of a pool", module: "osd", perm: "rw", run: set },
+    Command {
+        signature: "osd pool set-quota name=pool,type=CephPoolname name=field,type=CephChoices,strings=max_objects|max_bytes name=val,type=CephString",
+        help: "Limit a pool's objects or bytes (0: no limit)",
+        module: "osd",
+        perm: "rw",
+        run: set_quota,
+    },
+    Command {
+        signature: "osd pool get-quota name=pool,type=CephPoolname",
+        help: "A pool's limits",
+        module: "osd",
+        perm: "r",
+        run: get_quota,
+    },
+];
+
+/// Settings that are a flag of the pool.
+const FLAGS: [(&str, u64); 8] = [
+    ("hashpspool", PoolFlags::HASHPSPOOL),
+    ("nodelete", PoolFlags::NODELETE),
+    ("nopgchange", PoolFlags::NOPGCHANGE),
+    ("nosizechange", PoolFlags::NOSIZECHANGE),
+    ("write_fadvise_dontneed", PoolFlags::WRITE_FADVISE_DONTNEED),
+    ("noscrub", PoolFlags::NOSCRUB),
+    ("nodeep-scrub", PoolFlags::NODEEP_SCRUB),
+    ("bulk", PoolFlags::BULK),
+];
+
+/// A setting's value; `None` where it is not set.
+fn value(mon: &Mon, pool: &PgPool, var: &str) -> Option<Json> {
+    if let Some((_, flag)) = FLAGS.iter().find(|(name, _)| *name == var) {
+        return Some(Json::from(pool.has_flags(*flag)));
+    }
+    if let Some((key, _)) = OPTION_NAMES.iter().find(|(_, name)| *name == var) {
+        return pool.opts.get(key).map(option_json);
+    }
+    Some(match var {
+        "size" => Json::from(pool.size),
+        "min_size" => Json::from(pool.min_size),
+        "pg_num" => Json::from(pool.pg_num),
+        "pgp_num" => Json::from(pool.pgp_num),
+        "crush_rule" => {
+            let name = mon.osdmap.crush.rule_names.get(&i32::from(pool.crush_rule));
+            Json::from(name.cloned().unwrap_or_else(|| pool.crush_rule.to_string()))
+        }
+        "use_gmt_hitset" => Json::from(pool.use_gmt_hitset),
+        "fast_read" => Json::from(u64::from(pool.fast_read)),
+        "pg_autoscale_mode" => Json::from(autoscale_name(pool.pg_autoscale_mode)),
+        "erasure_code_profile" if pool.kind == PgPool::ERASURE => {
+            Json::from(pool.erasure_code_profile.as_str())
+        }
+        _ => return None,
+    })
+}
+
+fn shown(var: &str, value: &Json) -> String {
+    match value {
+        // Of all switches this one is shown as a number.
+        Json::Bool(on) if var == "use_gmt_hitset" => u64::from(*on).to_string(),
+        Json::Text(text) => text.clone(),
+        Json::Float(number) => general(*number, 6),
+        other => other.compact(),
+    }
+}
+
+const ALL: [&str; 16] = [
+    "size", "min_size", "pg_num", "pgp_num", "crush_rule", "hashpspool", "nodelete", "nopgchange",
+    "nosizechange", "write_fadvise_dontneed", "noscrub", "nodeep-scrub", "use_gmt_hitset", "fast_read",
+    "erasure_code_profile", "pg_autoscale_mode",
+];
+
+fn get(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let (name, var) = (call.args.required("pool")?, call.args.required("var")?);
+    let id = find(mon, &name)?;
+    let Some(pool) = mon.osdmap.pools.get(&id) else { return fail(Errno::ENOENT, "no such pool") };
+    let mut vars: Vec<&str> = vec![&var];
+    if var == "all" {
+        vars = ALL.to_vec();
+        vars.extend(OPTION_NAMES.iter().map(|(_, name)| *name));
+        vars.push("bulk");
+    }
+    let values: Vec<(&str, Json)> =
+        vars.into_iter().filter_map(|var| Some((var, value(mon, pool, var)?))).collect();
+    if values.is_empty() {
+        return fail(Errno::ENOENT, format!("'{var}' is not set on pool '{name}'"));
+    }
+    let json = || {
+        let pool = Json::object().with("pool", name.as_str()).with("pool_id", id.0);
+        values.iter().fold(pool, |out, (var, value)| out.with(var, value.clone()))
+    };
+    let text = || values.iter().map(|(var, value)| format!("{var}: {}\n", shown(var, value))).collect();
+    Ok(call.show(json, text))
+}
+
+fn switch(text: &str) -> Result<bool, Failure> {
+    match text {
+        "1" | "true" | "yes" | "on" => Ok(true),
+        "0" | "false" | "no" | "off" => Ok(false),
+        _ => fail(Errno::EINVAL, format!("'{text}' is neither true nor false")),
+    }
+}
+
+fn number(text: &str) -> Result<u64, Failure> {
+    let (digits, scale) = match text.strip_suffix(['K', 'M', 'G', 'T']) {
+        Some(digits) => {
+            let power = "KMGT".find(text.chars().last().unwrap_or('K')).unwrap_or(0) as u32 + 1;
+            (digits, 1024u64.pow(power))
+        }
+        None => (text, 1),
+    };
+    let parsed = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(scale));
+    parsed.ok_or_else(|| Failure::Errno(Errno::EINVAL, format!("'{text}' is not a number")))
+}
+
+fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let (name, var) = (call.args.required("pool")?, call.args.required("var")?);
+    let val = call.args.required("val")?;
+    let id = find(mon, &name)?;
+    let said = Answer::status(format!("set pool {id} {var} to {val}"));
+    let Some(pool) = mon.osdmap.pools.get(&id) else { return fail(Errno::ENOENT, "no such pool") };
+    let change: Box<dyn FnOnce(&mut PgPool)> = if let Some((_, flag)) = FLAGS.iter().find(|(n, _)| *n == var) {
+        let on = switch(&val)?;
+        Box::new(move |pool| if on { pool.flags |= flag } else { pool.flags &= !flag })
+    } else if let Some((key, _)) = OPTION_NAMES.iter().find(|(_, n)| *n == var) {
+        set_option(*key, &var, &val)?
+    } else {
+        match var.as_str() {
+            "size" => {
+                check_size(number(&val)?)?;
+                Box::new(|pool| (pool.size, pool.min_size) = (1, 1))
+            }
+            "min_size" => match number(&val)? {
+                n if n >= 1 && n <= u64::from(pool.size) => Box::new(move |pool| pool.min_size = n as u8),
+                _ => return fail(Errno::EINVAL, format!("min_size lies between 1 and the size, {}", pool.size)),
+            },
+            "pg_num" | "pgp_num" | "pgp_num_actual" => {
+                let now = if var == "pg_num" { pool.pg_num } else { pool.pgp_num };
+                if number(&val)? == u64::from(now) {
+                    return Ok(said);
+                }
+                return fail(
+                    Errno::EOPNOTSUPP,
+                    format!("{var} of a pool can't be changed yet; make a new pool with the number wanted"),
+                );
+            }
+            "crush_rule" => match mon.osdmap.crush.rule_by_name(&val).and_then(|n| u8::try_from(n).ok()) {
+                Some(rule) => Box::new(move |pool| pool.crush_rule = rule),
+                None => return fail(Errno::ENOENT, format!("there is no CRUSH rule '{val}'")),
+            },
+            "use_gmt_hitset" => {
+                let on = switch(&val)?;
+                Box::new(move |pool| pool.use_gmt_hitset = on)
+            }
+            "fast_read" => {
+                return fail(Errno::EINVAL, "fast_read is for erasure-coded pools, which are not there yet");
+            }
+            "pg_autoscale_mode" => {
+                let mode = autoscale_number(&val)?;
+                Box::new(move |pool| pool.pg_autoscale_mode = mode)
+            }
+            _ => return fail(Errno::EINVAL, format!("'{var}' is not a setting of pools that can be changed")),
+        }
+    };
+    mon.change_pool(call.now, id, change)?;
+    Ok(said)
+}
+
+/// A change of one of the pool's named options; 0, an empty value or `unset` takes it away.
+fn set_option(key: i32, var: &str, val: &str) -> Result<Box<dyn FnOnce(&mut PgPool)>, Failure> {
+    const TEXTS: [&str; 5] = [
+        "compression_mode", "compression_algorithm", "csum_type", "fingerprint_algorithm",
+        "dedup_chunk_algorithm",
+    ];
+    const FLOATS: [&str; 7] = [
+        "scrub_min_interval", "scrub_max_interval", "deep_scrub_interval", "compression_required_ratio",
+        "target_size_ratio", "pg_autoscale_bias", "read_lease_interval",
+    ];
+    if val.is_empty() || val == "unset" || val == "0" {
+        return Ok(Box::new(move |pool| drop(pool.opts.remove(&key))));
+    }
+    let option = if TEXTS.contains(&var) {
+        PoolOption::Str(val.to_string())
+    } else if FLOATS.contains(&var) {
+        match val.parse::<f64>() {
+            Ok(number) if number.is_finite() => PoolOption::Double(number),
+            _ => return fail(Errno::EINVAL, format!("'{val}' is not a number")),
+        }
+    } else {
+        PoolOption::Int(i64::try_from(number(val)?).unwrap_or(i64::MAX))
+    };
+    Ok(Box::new(move |pool| drop(pool.opts.insert(key, option))))
+}
+
+fn set_quota(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let (name, field) = (call.args.required("pool")?, call.args.required("field")?);
+    let text = call.args.required("val")?;
+    let (id, value) = (find(mon, &name)?, number(&text)?);
+    match field.as_str() {
+        "max_bytes" => mon.change_pool(call.now, id, |pool| pool.quota_max_bytes = value)?,
+        "max_objects" => mon.change_pool(call.now, id, |pool| pool.quota_max_objects = value)?,
+        _ => return fail(Errno::EINVAL, format!("'{field}' is neither max_bytes nor max_objects")),
+    }
+    Ok(Answer::status(format!("set-quota {field} = {value} for pool {name}")))
+}
+
+fn get_quota(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let name = call.args.required("pool")?;
+    let id = find(mon, &name)?;
+    let usage = mon.pool_usage(id);
+    let json = || {
+        Json::object()
+            .with("pool_name", name.as_str())
+            .with("pool_id", id.0)
+            .with("quota_max_objects", usage.quota_objects)
+            .with("current_num_objects", usage.objects)
+            .with("quota_max_bytes", usage.quota_bytes)
+            .with("current_num_bytes", usage.stored)
+    };
+    let limit = |n: u64, text: String| if n == 0 { "N/A".to_string() } else { text };
+    let text = || {
+        format!(
+            "quotas for pool '{name}':\n  max objects: {}\n  max bytes  : {}\n",
+            limit(usage.quota_objects, format!("{} objects", crate::fmt::count(usage.quota_objects))),
+            limit(usage.quota_bytes, crate::fmt::bytes(usage.quota_bytes))
+        )
+    };
+    Ok(call.show(json, text))
+}

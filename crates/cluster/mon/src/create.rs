@@ -1,0 +1,94 @@
+//! A new cluster's state, and what every start makes of it.
+
+use crush::CrushMap;
+use encoding::Encode;
+use maps::{MgrMap, MonMap, NewCluster, OsdMap};
+use types::{EntityAddrVec, Epoch, OsdId, UTime};
+
+use crate::event::{MonConfig, MonOpenError};
+use crate::mon::Mon;
+use crate::service::{auth, osdmap};
+use crate::state::{Batch, State, StateKey};
+
+const MONMAP: &str = "monmap";
+
+/// The state of a new cluster: its maps and the first block of global ids.
+pub(crate) fn create(config: &MonConfig, now: UTime) -> Result<Batch, MonOpenError> {
+    let mut batch = Batch::default();
+    auth::create(&mut batch);
+    let addrs = EntityAddrVec(vec![config.addr]);
+    let monmap = MonMap::new(config.fsid, now, [(config.name.clone(), addrs)]);
+    put_monmap(&monmap, config, &mut batch);
+
+    let wrong = |error: &dyn std::fmt::Display| MonOpenError::Wrong(error.to_string());
+    let failure_domain = match config.options.local("osd_crush_chooseleaf_type").as_deref() {
+        Some("1") => "host",
+        _ => "osd",
+    };
+    let cluster = NewCluster {
+        fsid: config.fsid,
+        created: now,
+        release: config.profile.release,
+        failure_domain: failure_domain.into(),
+    };
+    let first = cluster.first_increment().map_err(|e| wrong(&e))?;
+    let map = osdmap::propose(&OsdMap::default(), first, &mut batch).map_err(|e| wrong(&e))?;
+    if !config.osds.is_empty() {
+        let mut crush = map.crush.clone();
+        let mut increment = osdmap::increment(Epoch(map.epoch.0 + 1), config.fsid, now);
+        increment.new_max_osd = config.osds.iter().map(|osd| osd.id.saturating_add(1)).max();
+        for osd in &config.osds {
+            let weight = crush_weight(osd.size_bytes);
+            crush.add_osd(osd.id, weight, &config.hostname, osd.class.as_deref()).map_err(|e| wrong(&e))?;
+            let id = OsdId(osd.id);
+            // A weight alone brings an OSD into being; its state's bit would be flipped back.
+            increment.new_weight.insert(id, OsdMap::WEIGHT_IN);
+            increment.new_uuid.insert(id, osd.uuid);
+        }
+        increment.set_crush(&crush);
+        osdmap::propose(&map, increment, &mut batch).map_err(|e| wrong(&e))?;
+    }
+    Ok(batch)
+}
+
+/// An OSD's weight by custom: its size in TiB, 16.16 fixed point, rounded to five places as its boot gives it.
+fn crush_weight(size_bytes: u64) -> u32 {
+    let tib = size_bytes as f64 / (1u64 << 40) as f64;
+    let rounded = (tib * 10_000.0).round().max(1.0) / 10_000.0;
+    (rounded * f64::from(CrushMap::WEIGHT_ONE)) as u32
+}
+
+fn put_monmap(monmap: &MonMap, config: &MonConfig, batch: &mut Batch) {
+    batch.put(StateKey::name(MONMAP, "latest"), monmap.to_bytes(config.profile.features_encode));
+}
+
+/// The monitor map with the address of this start: clients compare it with the one that the session shows.
+pub(crate) fn monmap(config: &MonConfig, state: &State) -> Result<MonMap, MonOpenError> {
+    let key = StateKey::name(MONMAP, "latest");
+    let mut map: MonMap =
+        Mon::stored(state, &key)?.ok_or_else(|| MonOpenError::Missing("the monitor map".into()))?;
+    let addrs = EntityAddrVec(vec![config.addr]);
+    let mut changed = false;
+    if let Some(info) = map.mons.get_mut(&config.name) {
+        changed = info.public_addrs != addrs;
+        info.public_addrs = addrs;
+    }
+    if changed {
+        map.epoch = Epoch(map.epoch.0 + 1);
+    }
+    Ok(map)
+}
+
+/// The batch that keeps a monitor map which a start has changed.
+pub(crate) fn keep_monmap(mon: &Mon, batch: &mut Batch) {
+    let bytes = mon.monmap.to_bytes(mon.config.profile.features_encode);
+    let key = StateKey::name(MONMAP, "latest");
+    if mon.state.get(&key) != Some(&bytes) {
+        batch.put(key, bytes);
+    }
+}
+
+/// The manager map: there is none at work, its part is done here.
+pub(crate) fn mgrmap() -> MgrMap {
+    MgrMap { epoch: Epoch(1), available: false, ..MgrMap::default() }
+}

@@ -1,0 +1,203 @@
+//! Messages by kind: who may send what, and what answers it.
+
+use auth::{Access, SessionId};
+use messages::Message;
+use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, PoolId, UTime};
+
+use crate::event::MonEffect;
+use crate::mon::Mon;
+use crate::service::log::{Level, Line};
+use crate::service::osdmap;
+
+/// Lines that one message may add to the cluster log.
+const LINES_PER_MESSAGE_MAX: usize = 128;
+
+impl Mon {
+    /// Takes a message of a session; sends what is to be answered at once.
+    pub(crate) fn receive(
+        &mut self,
+        now: UTime,
+        session: SessionId,
+        message: Message,
+        out: &mut Vec<MonEffect>,
+    ) {
+        let Some(known) = self.sessions.get(&session) else { return };
+        let permits = |what| known.info.caps.permits(what);
+        let (reads, writes) = (permits(Access::READ), permits(Access::READ | Access::WRITE));
+        match message {
+            Message::MonGetMap(_) => self.send_monmap(session, out),
+            Message::MonSubscribe(m) if reads => self.subscribe(session, &m, out),
+            Message::MonGetVersion(m) if reads => self.get_version(session, &m, out),
+            Message::GetConfig(m) if reads => self.get_config(session, &m, out),
+            Message::MonCommand(m) => self.mon_command(now, session, m, out),
+            Message::Command(m) => self.tell_command(now, session, m, out),
+            Message::Log(m) if writes => self.append_log(session, m, out),
+            Message::Statfs(m) if reads => self.statfs(session, &m, out),
+            Message::GetPoolStats(m) if reads => self.get_pool_stats(session, &m, out),
+            Message::PoolOp(m) if writes => self.pool_op(now, session, m, out),
+            // A client's keepalive of old; nobody waits for an answer.
+            Message::Ping(_) => {}
+            other => self.receive_from_osd(now, session, other, out),
+        }
+    }
+
+    /// Says once a kind that a message of it was not handled.
+    pub(crate) fn unhandled(&mut self, session: SessionId, message: &Message, out: &mut Vec<MonEffect>) {
+        if self.unhandled.insert(message.kind()) {
+            let (name, kind) = (message.name(), message.kind());
+            out.push(MonEffect::Log(format!("{session}: {name} (type {kind}) is not handled or not permitted")));
+        }
+    }
+
+    fn get_version(
+        &mut self,
+        session: SessionId,
+        m: &messages::MonGetVersion,
+        out: &mut Vec<MonEffect>,
+    ) {
+        let (version, oldest_version) = match m.what.as_str() {
+            "osdmap" => (self.osdmap.epoch.0.into(), osdmap::first_committed(&self.state)),
+            "monmap" => (self.monmap.epoch.0.into(), 1),
+            "mgrmap" => (self.mgrmap.epoch.0.into(), 1),
+            // No file systems: the first and only map.
+            "fsmap" | "mdsmap" => (1, 1),
+            _ => (0, 0),
+        };
+        let reply = messages::MonGetVersionReply { handle: m.handle, version, oldest_version };
+        out.push(MonEffect::Send { session, message: reply.into() });
+    }
+
+    fn append_log(&mut self, session: SessionId, m: messages::Log, out: &mut Vec<MonEffect>) {
+        if self.is_proposing() {
+            return self.wait(session, m.into(), out);
+        }
+        let Some((last, channel)) = m.entries.last().map(|e| (e.seq, e.channel.clone())) else { return };
+        for entry in m.entries.into_iter().take(LINES_PER_MESSAGE_MAX) {
+            let line = Line {
+                name: entry.name.to_string(),
+                rank: entry.rank.to_string(),
+                addrs: entry.addrs.to_string(),
+                stamp: entry.stamp,
+                seq: entry.seq,
+                level: Level::from_number(entry.level),
+                channel: entry.channel,
+                text: entry.message.to_string(),
+            };
+            self.pending.changes += 1;
+            self.log.add(line, &mut self.pending.batch);
+        }
+        let ack = messages::LogAck { fsid: self.config.fsid, last, channel };
+        self.pending.effects.push(MonEffect::Send { session, message: ack.into() });
+    }
+
+    /// Adds a line of the monitor's own to the cluster log.
+    pub(crate) fn say(&mut self, now: UTime, level: Level, text: String) {
+        self.log_seq += 1;
+        let line = Line {
+            name: format!("mon.{}", self.config.name),
+            rank: EntityName::new(EntityType::Mon, 0).to_string(),
+            addrs: EntityAddrVec(vec![self.config.addr]).to_string(),
+            stamp: now,
+            seq: self.log_seq,
+            level,
+            channel: "cluster".into(),
+            text,
+        };
+        self.pending.changes += 1;
+        self.log.add(line, &mut self.pending.batch);
+    }
+
+    fn statfs(&mut self, session: SessionId, m: &messages::Statfs, out: &mut Vec<MonEffect>) {
+        if m.fsid != self.config.fsid {
+            return;
+        }
+        let pools = self.pgmap.pools();
+        let space = self.pgmap.space(|_| true);
+        let (kb, kb_used, kb_avail, num_objects) = match m.data_pool {
+            Some(pool) if pools.contains_key(&pool) => {
+                let usage = self.pool_usage(pool);
+                let stored = usage.stored / 1024;
+                let avail = usage.max_avail / 1024;
+                (stored + avail, stored, avail, usage.objects)
+            }
+            _ => {
+                let objects = self.pgmap.total().sums.num_objects.max(0) as u64;
+                (space.total / 1024, space.used_raw() / 1024, space.available / 1024, objects)
+            }
+        };
+        let reply = messages::StatfsReply {
+            tid: m.tid,
+            fsid: self.config.fsid,
+            version: self.pgmap.version,
+            kb,
+            kb_used,
+            kb_avail,
+            num_objects,
+        };
+        out.push(MonEffect::Send { session, message: reply.into() });
+    }
+
+    /// librados' own way to make and remove pools; pool snapshots are not offered.
+    fn pool_op(
+        &mut self,
+        now: UTime,
+        session: SessionId,
+        m: messages::PoolOp,
+        out: &mut Vec<MonEffect>,
+    ) {
+        use messages::PoolOp;
+        if self.is_proposing() {
+            return self.wait(session, m.into(), out);
+        }
+        let before = self.pending.changes;
+        let result = match m.op {
+            PoolOp::CREATE => self.pool_op_create(now, &m),
+            PoolOp::DELETE => self.pool_op_delete(now, PoolId(m.pool.into())),
+            _ => Err(crate::command::Failure::Errno(Errno::EOPNOTSUPP, String::new())),
+        };
+        let result = match result {
+            Ok(()) => 0,
+            Err(crate::command::Failure::Wait) => return self.wait(session, m.into(), out),
+            Err(crate::command::Failure::Errno(errno, _)) => errno.code(),
+        };
+        let changed = self.pending.changes != before;
+        let epoch = Epoch(self.osdmap.epoch.0 + u32::from(changed));
+        let reply = messages::PoolOpReply {
+            tid: m.tid,
+            paxos: messages::Paxos::at(epoch.0.into()),
+            fsid: self.config.fsid,
+            result,
+            epoch,
+            response: None,
+        };
+        let effect = MonEffect::Send { session, message: reply.into() };
+        match changed {
+            true => self.pending.effects.push(effect),
+            false => out.push(effect),
+        }
+    }
+
+    fn get_config(&self, session: SessionId, m: &messages::GetConfig, out: &mut Vec<MonEffect>) {
+        let config = self.config_of(&m.name);
+        out.push(MonEffect::Send { session, message: messages::Config { config }.into() });
+    }
+
+    fn get_pool_stats(&self, session: SessionId, m: &messages::GetPoolStats, out: &mut Vec<MonEffect>) {
+        let pools = self.pgmap.pools();
+        let mut pool_stats = std::collections::BTreeMap::new();
+        for name in &m.pools {
+            let id = std::str::from_utf8(name).ok().and_then(|name| self.osdmap.pool_by_name(name));
+            if let Some(stats) = id.and_then(|id| pools.get(&id)) {
+                pool_stats.insert(name.clone(), messages::PoolStat::from(stats));
+            }
+        }
+        let reply = messages::GetPoolStatsReply {
+            tid: m.tid,
+            paxos: messages::Paxos::at(self.pgmap.version),
+            fsid: self.config.fsid,
+            pool_stats,
+            per_pool: !self.pgmap.pool_space.is_empty(),
+        };
+        out.push(MonEffect::Send { session, message: reply.into() });
+    }
+}

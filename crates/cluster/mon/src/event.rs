@@ -1,0 +1,144 @@
+//! What comes in and what goes out.
+
+use std::sync::Arc;
+
+use auth::{SessionId, SessionInfo};
+use encoding::DecodeError;
+use messages::Message;
+use types::{EntityAddr, Fsid, Profile};
+
+use crate::options::OptionTable;
+use crate::state::Batch;
+
+/// What the monitor is told when it is made or started.
+#[derive(Clone)]
+pub struct MonConfig {
+    /// The cluster.
+    pub fsid: Fsid,
+    /// The monitor's name, `a`.
+    pub name: String,
+    /// Where it listens, with the nonce that its sessions show: clients compare them.
+    pub addr: EntityAddr,
+    /// The host, as CRUSH and `node ls` name it.
+    pub hostname: String,
+    /// Which release to be.
+    pub profile: Profile,
+    /// What `versions` says.
+    pub version: String,
+    /// The options.
+    pub options: Arc<dyn OptionTable>,
+    /// The OSDs that a new cluster starts with ([`crate::Mon::create`] only).
+    pub osds: Vec<InitialOsd>,
+}
+
+/// An OSD of a new cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InitialOsd {
+    /// Its number.
+    pub id: i32,
+    /// Its UUID, which its boot has to show.
+    pub uuid: Fsid,
+    /// The size of its device, in bytes: its weight, in TiB.
+    pub size_bytes: u64,
+    /// Its device class, if it has one.
+    pub class: Option<String>,
+}
+
+/// Something happened.
+#[derive(Clone, Debug)]
+pub enum MonEvent {
+    /// A peer is authenticated and there.
+    SessionOpened(SessionInfo),
+    /// It is gone.
+    SessionClosed(SessionId),
+    /// It says something.
+    Message {
+        /// Who.
+        session: SessionId,
+        /// What.
+        message: Message,
+    },
+    /// A connection that authenticates wants a global id; it gets one by [`MonEffect::GlobalId`].
+    GlobalIdWanted {
+        /// The connection.
+        session: SessionId,
+        /// The id it had before; 0 for none.
+        asked: u64,
+    },
+    /// A batch is durable.
+    Committed {
+        /// The batch's token.
+        token: u64,
+    },
+    /// The space of the file system that holds the monitor's state.
+    DiskSpace {
+        /// Its size in bytes.
+        total: u64,
+        /// What is free of it.
+        available: u64,
+    },
+    /// Time goes on: some once a second.
+    Tick,
+}
+
+/// Something is to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MonEffect {
+    /// Send a message.
+    Send {
+        /// To whom.
+        session: SessionId,
+        /// What.
+        message: Message,
+    },
+    /// End a session.
+    Close {
+        /// Which.
+        session: SessionId,
+        /// Why, for the log.
+        reason: String,
+    },
+    /// Make a batch durable and answer with [`MonEvent::Committed`]. There is never more than one under way.
+    Commit {
+        /// Names it.
+        token: u64,
+        /// The changes.
+        batch: Batch,
+    },
+    /// The global id of a connection that asked for one.
+    GlobalId {
+        /// The connection.
+        session: SessionId,
+        /// The id.
+        id: u64,
+    },
+    /// A line for the process's own log.
+    Log(String),
+}
+
+/// Why the monitor's state can't be opened: the disk's fault, or a newer program's.
+#[derive(Debug, thiserror::Error)]
+pub enum MonOpenError {
+    /// Something that must be there is not.
+    #[error("the monitor's state lacks {0}")]
+    Missing(String),
+    /// Something does not decode.
+    #[error("the monitor's state: {what}: {source}")]
+    Bad {
+        /// Which key.
+        what: String,
+        /// Why.
+        source: DecodeError,
+    },
+    /// Something does not fit together.
+    #[error("the monitor's state: {0}")]
+    Wrong(String),
+    /// It belongs to another cluster.
+    #[error("the monitor's state belongs to cluster {found}, not to {wanted}")]
+    OtherCluster {
+        /// The cluster in the state.
+        found: Fsid,
+        /// The cluster asked for.
+        wanted: Fsid,
+    },
+}

@@ -1,0 +1,356 @@
+//! The monitor's core: its state, and the pipeline that makes changes durable before they are shown.
+//!
+//! One proposal is under way at most. Requests that change something wait while one is, and run together when it is
+//! durable; what they change goes into the next. Nothing uncommitted is ever looked at by a request that only reads.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use auth::SessionId;
+use encoding::Decode;
+use maps::{Incremental, MgrMap, MonMap, OsdMap};
+use messages::Message;
+use types::{Epoch, UTime};
+
+use crate::event::{MonConfig, MonEffect, MonEvent, MonOpenError};
+use crate::service::auth::GlobalIds;
+use crate::service::config::ConfigStore;
+use crate::service::log::ClusterLog;
+use crate::service::osdmap;
+use crate::session::Session;
+use crate::state::{Batch, Key, State, StateKey};
+use crate::stats::PgMap;
+
+/// Requests of one session that may wait for a commit.
+pub const WAITING_PER_SESSION_MAX: usize = 256;
+/// Connections that may wait for a global id.
+pub const WAITING_IDS_MAX: usize = 4096;
+
+/// What a proposal changes; a request that needs the same thing again waits for the next proposal.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Touch {
+    /// The map's flags and ratios.
+    Flags,
+    /// The CRUSH map.
+    Crush,
+    /// The set of pools and their names.
+    Pools,
+    /// The blocklist.
+    Blocklist,
+    /// One OSD's entry.
+    Osd(i32),
+    /// One pool's entry.
+    Pool(i64),
+}
+
+/// Changes that are gathered for the next proposal.
+#[derive(Default)]
+pub(crate) struct Pending {
+    pub batch: Batch,
+    pub osdmap: Option<Incremental>,
+    pub touched: BTreeSet<Touch>,
+    /// Answers to give once it is durable.
+    pub effects: Vec<MonEffect>,
+    /// Who is to be sent the maps from which epoch on once it is durable.
+    pub maps_to: Vec<(SessionId, u64)>,
+    /// Grows with every change, so that a request can be seen to have made one.
+    pub changes: u64,
+}
+
+struct InFlight {
+    token: u64,
+    batch: Batch,
+    osdmap: Option<OsdMap>,
+    effects: Vec<MonEffect>,
+    maps_to: Vec<(SessionId, u64)>,
+}
+
+/// A request that waits for the proposal under way.
+pub(crate) struct Waiting {
+    pub session: SessionId,
+    pub message: Message,
+}
+
+/// The monitor. See the crate's documentation.
+pub struct Mon {
+    pub(crate) config: MonConfig,
+    pub(crate) state: State,
+    pub(crate) monmap: MonMap,
+    pub(crate) mgrmap: MgrMap,
+    pub(crate) osdmap: OsdMap,
+    pub(crate) settings: ConfigStore,
+    pub(crate) log: ClusterLog,
+    pub(crate) log_seq: u64,
+    pub(crate) pgmap: PgMap,
+    pub(crate) sessions: BTreeMap<SessionId, Session>,
+    pub(crate) pending: Pending,
+    in_flight: Option<InFlight>,
+    token: u64,
+    waiting: VecDeque<Waiting>,
+    ids: GlobalIds,
+    ids_wanted: VecDeque<(SessionId, u64)>,
+    pub(crate) started: UTime,
+    pub(crate) disk: Option<(u64, u64)>,
+    /// When each OSD was last heard of, and since when it is down and not yet out.
+    pub(crate) beacons: BTreeMap<i32, UTime>,
+    pub(crate) down_since: BTreeMap<i32, UTime>,
+    /// Reports of failures: (target, reporter) and when.
+    pub(crate) failures: BTreeMap<(i32, i32), UTime>,
+    pub(crate) sampled: UTime,
+    pub(crate) unhandled: BTreeSet<u16>,
+    pub(crate) trim_wanted: bool,
+}
+
+impl Mon {
+    /// The state of a new cluster: to be made durable before [`Mon::open`] reads it.
+    pub fn create(config: &MonConfig, now: UTime) -> Result<Batch, MonOpenError> {
+        crate::create::create(config, now)
+    }
+
+    /// Starts on what is durable.
+    pub fn open(config: MonConfig, state: State, now: UTime) -> Result<Self, MonOpenError> {
+        let osdmap = osdmap::open(&state)?;
+        if osdmap.fsid != config.fsid {
+            return Err(MonOpenError::OtherCluster { found: osdmap.fsid, wanted: config.fsid });
+        }
+        let log = ClusterLog::open(&state)
+            .map_err(|source| MonOpenError::Bad { what: "the cluster log".into(), source })?;
+        let monmap = crate::create::monmap(&config, &state)?;
+        let mut mon = Self {
+            settings: ConfigStore::open(&state),
+            ids: GlobalIds::open(&state),
+            mgrmap: crate::create::mgrmap(),
+            config,
+            state,
+            monmap,
+            osdmap,
+            log,
+            log_seq: 0,
+            pgmap: PgMap::default(),
+            sessions: BTreeMap::new(),
+            pending: Pending::default(),
+            in_flight: None,
+            token: 0,
+            waiting: VecDeque::new(),
+            ids_wanted: VecDeque::new(),
+            started: now,
+            disk: None,
+            beacons: BTreeMap::new(),
+            down_since: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            sampled: UTime::default(),
+            unhandled: BTreeSet::new(),
+            trim_wanted: false,
+        };
+        mon.osdmap_changed(now);
+        Ok(mon)
+    }
+
+    /// Takes an event and adds what is to be done to `out`.
+    pub fn handle(&mut self, now: UTime, event: MonEvent, out: &mut Vec<MonEffect>) {
+        match event {
+            MonEvent::SessionOpened(info) => {
+                self.sessions.insert(info.id, Session::new(info));
+            }
+            MonEvent::SessionClosed(id) => self.close(id),
+            MonEvent::Message { session, message } => self.receive(now, session, message, out),
+            MonEvent::GlobalIdWanted { session, asked } => self.want_id(session, asked, out),
+            MonEvent::Committed { token } => self.committed(now, token, out),
+            MonEvent::DiskSpace { total, available } => self.disk = Some((total, available)),
+            MonEvent::Tick => self.tick(now),
+        }
+        self.propose(out);
+    }
+
+    /// The OSD map as committed.
+    pub fn osdmap(&self) -> &OsdMap {
+        &self.osdmap
+    }
+
+    /// The state as committed.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    fn close(&mut self, id: SessionId) {
+        self.sessions.remove(&id);
+        self.waiting.retain(|w| w.session != id);
+        self.ids_wanted.retain(|(session, _)| *session != id);
+    }
+
+    fn want_id(&mut self, session: SessionId, asked: u64, out: &mut Vec<MonEffect>) {
+        match self.ids.assign(asked) {
+            Some(id) => out.push(MonEffect::GlobalId { session, id }),
+            None if self.ids_wanted.len() < WAITING_IDS_MAX => self.ids_wanted.push_back((session, asked)),
+            None => out.push(MonEffect::Close { session, reason: "too many wait for a global id".into() }),
+        }
+    }
+
+    /// Whether a proposal is under way, so that what changes something has to wait.
+    pub(crate) fn is_proposing(&self) -> bool {
+        self.in_flight.is_some()
+    }
+
+    /// Lets a request wait until the proposal under way (or the one being gathered) is durable.
+    pub(crate) fn wait(&mut self, session: SessionId, message: Message, out: &mut Vec<MonEffect>) {
+        let Some(known) = self.sessions.get_mut(&session) else { return };
+        if known.waiting >= WAITING_PER_SESSION_MAX {
+            out.push(MonEffect::Close { session, reason: "too many requests at once".into() });
+            return;
+        }
+        known.waiting += 1;
+        self.waiting.push_back(Waiting { session, message });
+    }
+
+    /// The increment that gathers the OSD map's changes.
+    pub(crate) fn osdmap_change(&mut self, now: UTime) -> &mut Incremental {
+        self.pending.changes += 1;
+        let (epoch, fsid) = (Epoch(self.osdmap.epoch.0 + 1), self.config.fsid);
+        self.pending.osdmap.get_or_insert_with(|| osdmap::increment(epoch, fsid, now))
+    }
+
+    /// The batch that gathers all other changes.
+    pub(crate) fn batch(&mut self) -> &mut Batch {
+        self.pending.changes += 1;
+        &mut self.pending.batch
+    }
+
+    /// Takes a part of the map for a change; false when this proposal has changed it already.
+    pub(crate) fn touch(&mut self, what: Touch) -> bool {
+        self.pending.touched.insert(what)
+    }
+
+    /// Proposes what was gathered, if nothing is under way.
+    fn propose(&mut self, out: &mut Vec<MonEffect>) {
+        if self.in_flight.is_some() {
+            return;
+        }
+        self.ids.reserve(&mut self.pending.batch);
+        let mut kept = Batch::default();
+        crate::create::keep_monmap(self, &mut kept);
+        self.pending.batch.0.extend(kept.0);
+        let Pending { mut batch, osdmap: increment, effects, maps_to, .. } = std::mem::take(&mut self.pending);
+        let mut osdmap = None;
+        if let Some(increment) = increment {
+            match osdmap::propose(&self.osdmap, increment, &mut batch) {
+                Ok(next) => osdmap = Some(next),
+                Err(error) => {
+                    // Our own mistake: nothing is shown, nothing is kept.
+                    out.push(MonEffect::Log(format!("an OSD map change was dropped: {error}")));
+                    return;
+                }
+            }
+        }
+        if self.trim_wanted {
+            let keep = self.opt_u64("mon_min_osdmap_epochs");
+            osdmap::trim(&self.state, keep, &mut batch);
+            self.trim_wanted = false;
+        }
+        if batch.is_empty() {
+            out.extend(effects);
+            return;
+        }
+        self.token += 1;
+        out.push(MonEffect::Commit { token: self.token, batch: batch.clone() });
+        self.in_flight = Some(InFlight { token: self.token, batch, osdmap, effects, maps_to });
+    }
+
+    fn committed(&mut self, now: UTime, token: u64, out: &mut Vec<MonEffect>) {
+        let Some(flight) = self.in_flight.take_if(|flight| flight.token == token) else {
+            out.push(MonEffect::Log(format!("commit {token} was not asked for")));
+            return;
+        };
+        flight.batch.apply_to(&mut self.state);
+        self.ids.committed(&self.state);
+        if let Err(error) = self.log.committed(&self.state) {
+            out.push(MonEffect::Log(format!("a line of the cluster log does not decode: {error}")));
+        }
+        if flight.batch.0.keys().any(|key| key.service == "config") {
+            self.settings = ConfigStore::open(&self.state);
+            self.push_all("config", out);
+        }
+        if let Some(osdmap) = flight.osdmap {
+            self.osdmap = osdmap;
+            self.osdmap_changed(now);
+            self.push_all("osdmap", out);
+            self.push_all("osd_pg_creates", out);
+        }
+        for (session, from) in flight.maps_to {
+            // A subscriber has them already.
+            if self.sessions.get(&session).is_some_and(|s| !s.subscriptions.contains_key("osdmap")) {
+                self.send_osdmaps(session, from, out);
+            }
+        }
+        out.extend(flight.effects);
+        for (session, asked) in std::mem::take(&mut self.ids_wanted) {
+            self.want_id(session, asked, out);
+        }
+        for Waiting { session, message } in std::mem::take(&mut self.waiting) {
+            if let Some(known) = self.sessions.get_mut(&session) {
+                known.waiting = known.waiting.saturating_sub(1);
+                self.receive(now, session, message, out);
+            }
+        }
+    }
+
+    /// Brings what is derived from the OSD map up to date.
+    fn osdmap_changed(&mut self, now: UTime) {
+        let wanted = self.wanted_pgs();
+        self.pgmap.set_pgs(now, &wanted);
+        let map = &self.osdmap;
+        self.pgmap.set_osds(now, |osd| osdmap::exists(map, osd), |osd| osdmap::is_up(map, osd));
+        self.down_since.retain(|osd, _| osdmap::is_down_in(map, *osd));
+        for osd in osdmap::osds(map).filter(|osd| osdmap::is_down_in(map, *osd)) {
+            self.down_since.entry(osd).or_insert(now);
+        }
+        self.failures.retain(|(target, by), _| osdmap::is_up(map, *target) && osdmap::is_up(map, *by));
+        self.beacons.retain(|osd, _| osdmap::is_up(map, *osd));
+        for osd in osdmap::osds(map).filter(|osd| osdmap::is_up(map, *osd)) {
+            self.beacons.entry(osd).or_insert(now);
+        }
+        let (first, last) = (osdmap::first_committed(&self.state), u64::from(self.osdmap.epoch.0));
+        self.trim_wanted = last.saturating_sub(first) > self.opt_u64("mon_min_osdmap_epochs") + osdmap::TRIM_SLACK;
+    }
+
+    /// An option's value for this monitor: this process's own, else the stored one, else the default.
+    pub(crate) fn opt(&self, name: &str) -> String {
+        if let Some(value) = self.config.options.local(name) {
+            return value;
+        }
+        let me = types::EntityId { kind: types::EntityType::Mon, id: self.config.name.clone() };
+        match self.settings.of(&me).get(name) {
+            Some((_, value)) => value.to_string(),
+            None => self.config.options.find(name).map(|facts| facts.default).unwrap_or_default(),
+        }
+    }
+
+    /// An option's value as a whole number; what is not one counts as 0.
+    pub(crate) fn opt_u64(&self, name: &str) -> u64 {
+        self.opt(name).parse().unwrap_or(0)
+    }
+
+    /// An option's value as a number; what is not one counts as 0.
+    pub(crate) fn opt_f64(&self, name: &str) -> f64 {
+        self.opt(name).parse().unwrap_or(0.0)
+    }
+
+    /// An option's value as a switch.
+    pub(crate) fn opt_bool(&self, name: &str) -> bool {
+        matches!(self.opt(name).as_str(), "true" | "1" | "yes" | "on")
+    }
+
+    /// A value of the state that must decode.
+    pub(crate) fn stored<T: Decode>(state: &State, key: &StateKey) -> Result<Option<T>, MonOpenError> {
+        let Some(bytes) = state.get(key) else { return Ok(None) };
+        T::from_bytes(bytes)
+            .map(Some)
+            .map_err(|source| MonOpenError::Bad { what: key.to_string(), source })
+    }
+
+    /// The names that a service stores.
+    pub(crate) fn stored_names<'a>(&'a self, service: &'a str) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+        self.state.iter().filter(move |(k, _)| k.service == service).filter_map(|(k, v)| match &k.key {
+            Key::Name(name) => Some((name.as_str(), v.as_slice())),
+            Key::Version(_) => None,
+        })
+    }
+}

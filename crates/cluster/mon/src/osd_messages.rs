@@ -1,0 +1,411 @@
+//! What OSDs say: boot, signs of life, failures, reports.
+
+use std::collections::BTreeMap;
+
+use auth::{Access, SessionId};
+use encoding::{Decode, Encode};
+use maps::{MapFlags, OsdState};
+use messages::{Message, OsdBoot, OsdFailure, OsdMarkMeDown};
+use types::{EntityType, Epoch, OsdId, PgId, PoolId, SpgId, UTime};
+
+use crate::event::MonEffect;
+use crate::mon::{Mon, Touch};
+use crate::service::log::Level;
+use crate::service::osdmap;
+use crate::state::StateKey;
+use crate::stats::{OsdStats, PgStats};
+
+const METADATA: &str = "osd_metadata";
+const POOL_CREATED: &str = "pool_created";
+/// Pairs in an OSD's metadata that are kept.
+const METADATA_MAX: usize = 256;
+
+impl Mon {
+    /// Messages that only OSDs send; whatever else comes is logged once a kind.
+    pub(crate) fn receive_from_osd(
+        &mut self,
+        now: UTime,
+        session: SessionId,
+        message: Message,
+        out: &mut Vec<MonEffect>,
+    ) {
+        let Some(known) = self.sessions.get(&session) else { return };
+        let from = match known.info.entity.kind {
+            EntityType::Osd => known.info.entity.id.parse::<i32>().ok(),
+            _ => None,
+        };
+        let permitted = known.info.caps.permits(Access::READ | Access::WRITE | Access::EXECUTE);
+        let (Some(osd), true) = (from, permitted) else { return self.unhandled(session, &message, out) };
+        match message {
+            Message::PgStats(m) => self.pg_stats(now, session, osd, &m, out),
+            Message::OsdBeacon(_) => drop(self.beacons.insert(osd, now)),
+            Message::MonGetPurgedSnaps(m) => {
+                let reply = messages::MonGetPurgedSnapsReply {
+                    paxos: m.paxos,
+                    start: m.start,
+                    last: m.last,
+                    purged_snaps: BTreeMap::new(),
+                };
+                out.push(MonEffect::Send { session, message: reply.into() });
+            }
+            Message::MonGetOsdMap(m) => self.get_osdmap(session, &m, out),
+            // Known from the PG's first report.
+            Message::OsdPgCreated(_) => {}
+            other if self.is_proposing() => self.wait(session, other, out),
+            Message::OsdBoot(m) => self.boot(now, session, osd, m, out),
+            Message::OsdAlive(m) => self.alive(now, session, osd, &m, out),
+            Message::OsdMarkMeDown(m) => self.mark_me_down(now, session, m, out),
+            Message::OsdMarkMeDead(m) => self.mark_me_dead(now, session, osd, m, out),
+            Message::OsdFailure(m) => self.failure(now, session, osd, m, out),
+            Message::OsdPgTemp(m) => self.pg_temp(now, session, osd, m, out),
+            Message::OsdFull(m) => self.full(now, session, osd, m, out),
+            other => self.unhandled(session, &other, out),
+        }
+    }
+
+    /// What an OSD said of itself when it booted.
+    pub(crate) fn osd_metadata(&self, osd: i32) -> BTreeMap<String, String> {
+        let bytes = self.state.get(&StateKey::name(METADATA, &osd.to_string()));
+        bytes.and_then(|bytes| BTreeMap::from_bytes(bytes).ok()).unwrap_or_default()
+    }
+
+    fn boot(
+        &mut self,
+        now: UTime,
+        session: SessionId,
+        osd: i32,
+        m: Box<OsdBoot>,
+        out: &mut Vec<MonEffect>,
+    ) {
+        let Some(addrs) = self.sessions.get(&session).map(|s| s.info.peer_addrs.clone()) else { return };
+        let refuse = |why: &str, out: &mut Vec<MonEffect>| {
+            out.push(MonEffect::Log(format!("boot of osd.{osd} refused: {why}")));
+        };
+        if m.superblock.cluster_fsid != self.config.fsid {
+            return refuse("its store belongs to another cluster", out);
+        }
+        if addrs.0.iter().all(|addr| addr.socket.is_none()) {
+            return refuse("its session shows no address", out);
+        }
+        let Some(entry) = self.osdmap.osd(OsdId(osd)).cloned() else {
+            return refuse("there is no such OSD", out);
+        };
+        if !entry.uuid.is_zero() && entry.uuid != m.superblock.osd_fsid {
+            return refuse("its store is not that OSD's", out);
+        }
+        if entry.is_up() && entry.client_addrs == addrs && entry.cluster_addrs == m.cluster_addrs {
+            // The answer got lost: the map is the answer.
+            return self.send_osdmaps(session, u64::from(m.superblock.current_epoch.0) + 1, out);
+        }
+        if self.osdmap.has_flags(MapFlags::NOUP) || entry.state & OsdState::NOUP != 0 {
+            return refuse("the noup flag is set", out);
+        }
+        if !self.touch(Touch::Osd(osd)) {
+            return self.wait(session, Message::OsdBoot(m), out);
+        }
+        if entry.is_up() {
+            // Its former instance goes down in an epoch of its own, then this one comes up.
+            self.mark_down(now, osd);
+            return self.wait(session, Message::OsdBoot(m), out);
+        }
+        let (id, epoch) = (OsdId(osd), self.osdmap.epoch);
+        let features = match m.osd_features {
+            0 => self.features(session),
+            features => features,
+        };
+        let new = entry.state & OsdState::NEW != 0;
+        let auto_out = entry.state & OsdState::AUTOOUT != 0;
+        let change = self.osdmap_change(now);
+        change.new_up_client.insert(id, addrs.clone());
+        change.new_up_cluster.insert(id, m.cluster_addrs.clone());
+        change.new_hb_back_up.insert(id, m.hb_back_addrs.clone());
+        change.new_hb_front_up.insert(id, m.hb_front_addrs.clone());
+        if entry.uuid.is_zero() {
+            change.new_uuid.insert(id, m.superblock.osd_fsid);
+        }
+        if m.superblock.newest_map == Epoch(0) && entry.info.up_from > entry.info.lost_at {
+            // An empty store where one with data was: what that held is lost.
+            change.new_lost.insert(id, epoch);
+        }
+        let (begin, end) = (m.superblock.mounted, m.superblock.clean_thru);
+        if (begin, end) > (entry.info.last_clean_begin, entry.info.last_clean_end) {
+            change.new_last_clean_interval.insert(id, (begin, end));
+        }
+        let mut xinfo = entry.xinfo;
+        xinfo.features = features;
+        if new || auto_out {
+            let weight = if xinfo.old_weight > 0 { xinfo.old_weight } else { maps::OsdMap::WEIGHT_IN };
+            xinfo.old_weight = 0;
+            change.new_weight.insert(id, weight);
+        }
+        change.new_xinfo.insert(id, xinfo);
+        let metadata: BTreeMap<String, String> = m.metadata.into_iter().take(METADATA_MAX).collect();
+        self.batch().put(StateKey::name(METADATA, &osd.to_string()), metadata.to_bytes(0));
+        self.say(now, Level::Info, format!("osd.{osd} {addrs} boot"));
+        self.pending.maps_to.push((session, u64::from(m.superblock.current_epoch.0) + 1));
+        self.beacons.insert(osd, now);
+    }
+
+    /// Marks an OSD down in the increment being gathered.
+    pub(crate) fn mark_down(&mut self, now: UTime, osd: i32) {
+        self.osdmap_change(now).new_state.insert(OsdId(osd), OsdState::UP);
+    }
+
+    fn alive(
+        &mut self,
+        now: UTime,
+        session: SessionId,
+        osd: i32,
+        m: &messages::OsdAlive,
+        out: &mut Vec<MonEffect>,
+    ) {
+        let Some(entry) = self.osdmap.osd(OsdId(osd)) else { return };
+        let has = m.paxos.version.min(u64::from(self.osdmap.epoch.0));
+        if !entry.is_up() || entry.info.up_thru >= m.want {
+            return self.send_osdmaps(session, has + 1, out);
+        }
+        self.osdmap_change(now).new_up_thru.insert(OsdId(osd), Epoch(has as u32));
+        self.pending.maps_to.push((session, has + 1));
+    }
+
+    fn mark_me_down(
+        &mut self,
+        now: UTime,
+        session: SessionId,
+        m: OsdMarkMeDown,
+        out: &mut Vec<MonEffect>,
+    ) {
+        let osd = m.target_osd;
+        let ack = m.request_ack.then(|| {
+            let reply = OsdMarkMeDown { request_ack: false, down_and_dead: false, ..m.clone() };
+            MonEffect::Send { session, message: reply.into() }
+        });
+        let entry = self.osdmap.osd(osd).cloned();
+        let Some(entry) = entry.filter(|e| e.is_up() && e.client_addrs == m.target_addrs && m.fsid == self.config.fsid)
+        else {
+            return out.extend(ack);
+        };
+        if !self.touch(Touch::Osd(osd.0)) {
+            return self.wait(session, m.into(), out);
+        }
+        self.mark_down(now, osd.0);
+        if m.down_and_dead {
+            let dead_epoch = m.epoch;
+            let xinfo = maps::OsdXInfo { dead_epoch, ..entry.xinfo };
+            self.osdmap_change(now).new_xinfo.insert(osd, xinfo);
+        }
+        self.say(now, Level::Info, format!("{osd_name} marked itself down", osd_name = name(osd)));
+        self.pending.effects.extend(ack);
+    }
+
+    fn mark_me_dead(
+        &mut self,
+        now: UTime,
+        session: SessionId,
+        osd: i32,
+        m: messages::OsdMarkMeDead,
+        out: &mut Vec<MonEffect>,
+    ) {
+        let id = OsdId(osd);
+        let Some(entry) = self.osdmap.osd(id).cloned() else { return };
+        if m.target_osd != id || entry.is_up() || entry.xinfo.dead_epoch >= m.epoch {
+            return;
+        }
+        if !self.touch(Touch::Osd(osd)) {
+            return self.wait(session, m.into(), out);
+        }
+        let xinfo = maps::OsdXInfo { dead_epoch: m.epoch, ..entry.xinfo };
+        self.osdmap_change(now).new_xinfo.insert(id, xinfo);
+    }
+
+    /// A report of another OSD's failure. A refused connection counts at once; silence only when OSDs of enough hosts
+    /// report it.
+    fn failure(
+        &mut self,
+        now: UTime,
+        session: SessionId,
+        reporter: i32,
+        m: OsdFailure,
+        out: &mut Vec<MonEffect>,
+    ) {
+        let target = m.target_osd;
+        let same = self.osdmap.osd(target).is_some_and(|e| e.is_up() && e.client_addrs == m.target_addrs);
+        if m.fsid != self.config.fsid || !same || !osdmap::is_up(&self.osdmap, reporter) {
+            return;
+        }
+        if m.flags & OsdFailure::FAILED == 0 {
+            self.failures.remove(&(target.0, reporter));
+            return;
+        }
+        self.failures.insert((target.0, reporter), now);
+        let hosts: std::collections::BTreeSet<String> = self
+            .failures
+            .keys()
+            .filter(|(t, _)| *t == target.0)
+            .map(|(_, by)| {
+                let place = crate::crush_view::location(&self.osdmap.crush, *by);
+                place.into_iter().find(|(kind, _)| kind == "host").map_or_else(|| name(OsdId(*by)), |(_, n)| n)
+            })
+            .collect();
+        let immediate = m.flags & OsdFailure::IMMEDIATE != 0;
+        let grace = self.opt_u64("osd_heartbeat_grace") as i64;
+        let enough = hosts.len() as u64 >= self.opt_u64("mon_osd_min_down_reporters");
+        let forbidden = self.osdmap.has_flags(MapFlags::NODOWN)
+            || self.osdmap.osd(target).is_some_and(|e| e.state & OsdState::NODOWN != 0);
+        if forbidden || !(immediate || enough && i64::from(m.failed_for) >= grace) {
+            return;
+        }
+        if !self.touch(Touch::Osd(target.0)) {
+            return self.wait(session, m.into(), out);
+        }
+        self.mark_down(now, target.0);
+        self.say(now, Level::Info, format!("{} failed (reported by osd.{reporter})", name(target)));
+    }
+
+    fn pg_temp(
+        &mut self,
+        now: UTime,
+        session: SessionId,
+        osd: i32,
+        m: messages::OsdPgTemp,
+        out: &mut Vec<MonEffect>,
+    ) {
+        if !osdmap::is_up(&self.osdmap, osd) {
+            return;
+        }
+        for (pg, osds) in m.pg_temp {
+            if !self.pgmap.pgs.contains_key(&pg) {
+                continue;
+            }
+            let known = self.osdmap.pg_temp.get(&pg).cloned().unwrap_or_default();
+            if known != osds && osds.iter().all(|o| osdmap::is_up(&self.osdmap, o.0)) {
+                self.osdmap_change(now).new_pg_temp.insert(pg, osds);
+            }
+        }
+        let has = m.paxos.version.min(u64::from(self.osdmap.epoch.0));
+        match self.pending.osdmap.is_some() {
+            true => self.pending.maps_to.push((session, has + 1)),
+            false => self.send_osdmaps(session, has + 1, out),
+        }
+    }
+
+    fn full(
+        &mut self,
+        now: UTime,
+        session: SessionId,
+        osd: i32,
+        m: messages::OsdFull,
+        out: &mut Vec<MonEffect>,
+    ) {
+        const MASK: u32 = OsdState::FULL | OsdState::BACKFILLFULL | OsdState::NEARFULL;
+        let Some(entry) = self.osdmap.osd(OsdId(osd)).cloned() else { return };
+        let bits = (entry.state ^ m.state) & MASK;
+        if bits == 0 || !entry.is_up() {
+            return;
+        }
+        match self.touch(Touch::Osd(osd)) {
+            true => drop(self.osdmap_change(now).new_state.insert(OsdId(osd), bits)),
+            false => self.wait(session, m.into(), out),
+        }
+    }
+
+    fn pg_stats(
+        &mut self,
+        now: UTime,
+        session: SessionId,
+        osd: i32,
+        m: &messages::PgStats,
+        out: &mut Vec<MonEffect>,
+    ) {
+        let ack = m.pg_stat.iter().map(|(pg, stat)| (*pg, (stat.reported_seq, stat.reported_epoch))).collect();
+        if m.fsid == self.config.fsid && osdmap::is_up(&self.osdmap, osd) {
+            let space = m.pool_stat.iter().map(|(pool, space)| (*pool, space.into())).collect();
+            self.pgmap.report_osd(now, osd, OsdStats::from(&m.osd_stat), space);
+            for (pg, stat) in &m.pg_stat {
+                self.pgmap.report_pg(*pg, PgStats::from(stat));
+            }
+        }
+        let ack = messages::PgStatsAck { tid: m.tid, pg_stat: ack };
+        out.push(MonEffect::Send { session, message: ack.into() });
+    }
+
+    fn get_osdmap(&self, session: SessionId, m: &messages::MonGetOsdMap, out: &mut Vec<MonEffect>) {
+        let max = self.opt_u64("osd_map_message_max").max(1) as usize;
+        let mut reply = messages::OsdMap {
+            fsid: self.config.fsid,
+            cluster_osdmap_trim_lower_bound: Epoch(osdmap::first_committed(&self.state) as u32),
+            newest_map: self.osdmap.epoch,
+            ..Default::default()
+        };
+        let fulls = u64::from(m.full_first.0)..=u64::from(m.full_last.0.min(self.osdmap.epoch.0));
+        for epoch in fulls.filter(|epoch| *epoch > 0).take(max) {
+            if let Some(bytes) = osdmap::full(&self.state, epoch) {
+                reply.maps.insert(Epoch(epoch as u32), bytes.to_vec().into());
+            }
+        }
+        let first = u64::from(m.inc_first.0).max(1);
+        let last = u64::from(m.inc_last.0);
+        for (epoch, bytes) in osdmap::increments(&self.state, first).take_while(|(e, _)| *e <= last).take(max) {
+            reply.incremental_maps.insert(Epoch(epoch as u32), bytes.to_vec().into());
+        }
+        out.push(MonEffect::Send { session, message: reply.into() });
+    }
+
+    /// The PGs that an OSD leads and that nobody has reported yet: it is to make them.
+    pub(crate) fn send_pg_creates(
+        &self,
+        session: SessionId,
+        next: u64,
+        out: &mut Vec<MonEffect>,
+    ) -> Option<u64> {
+        let entity = &self.sessions.get(&session)?.info.entity;
+        let osd = entity.id.parse::<i32>().ok().filter(|_| entity.kind == EntityType::Osd)?;
+        let epoch = u64::from(self.osdmap.epoch.0);
+        if next > epoch || !osdmap::is_up(&self.osdmap, osd) {
+            return None;
+        }
+        let mut pgs = BTreeMap::new();
+        for (id, _) in self.pgmap.pgs.iter().filter(|(_, pg)| pg.state == 0) {
+            if self.osdmap.pg_to_up_acting(*id).acting_primary == Some(OsdId(osd)) {
+                let made = self.pool_created(id.pool);
+                let stamp = self.osdmap.pools.get(&id.pool).map(|p| p.create_time).unwrap_or_default();
+                pgs.insert(SpgId::from(*id), (made, stamp));
+            }
+        }
+        if pgs.is_empty() {
+            return None;
+        }
+        let create = messages::OsdPgCreate2 { epoch: self.osdmap.epoch, pgs, ..Default::default() };
+        out.push(MonEffect::Send { session, message: create.into() });
+        Some(epoch)
+    }
+
+    /// The epoch that a pool was made in.
+    pub(crate) fn pool_created(&self, pool: PoolId) -> Epoch {
+        let bytes = self.state.get(&StateKey::version(POOL_CREATED, pool.0.max(0) as u64));
+        bytes.and_then(|b| Epoch::from_bytes(b).ok()).unwrap_or(Epoch(1))
+    }
+
+    /// Keeps the epoch that a pool is made in, for as long as the pool lives.
+    pub(crate) fn keep_pool_created(&mut self, pool: PoolId, epoch: Option<Epoch>) {
+        let key = StateKey::version(POOL_CREATED, pool.0.max(0) as u64);
+        match epoch {
+            Some(epoch) => self.batch().put(key, epoch.to_bytes(0)),
+            None => self.batch().delete(key),
+        }
+    }
+
+    /// The PGs that exist and the epochs that they were made in.
+    pub(crate) fn wanted_pgs(&self) -> BTreeMap<PgId, Epoch> {
+        let mut out = BTreeMap::new();
+        for (id, pool) in &self.osdmap.pools {
+            let made = self.pool_created(*id);
+            out.extend((0..pool.pg_num).map(|seed| (PgId { pool: *id, seed }, made)));
+        }
+        out
+    }
+}
+
+fn name(osd: OsdId) -> String {
+    format!("osd.{}", osd.0)
+}

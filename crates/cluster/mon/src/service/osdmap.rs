@@ -1,0 +1,216 @@
+//! The OSD map's storage (increments and full maps by epoch) and what is read off the map.
+
+use crush::CrushMap;
+use encoding::Decode;
+use maps::{ApplyError, Incremental, MapFlags, OsdMap, OsdState, PgPool, publish};
+use types::{Epoch, Fsid, OsdId, PoolId, UTime};
+
+use crate::command::status::span;
+use crate::event::MonOpenError;
+use crate::fmt::Json;
+use crate::state::{Batch, State, StateKey, versions};
+
+/// Increments by the epoch that they lead to.
+const INCREMENTS: &str = "osdmap";
+/// Full maps by epoch.
+const FULL: &str = "osdmap_full";
+
+/// Epochs kept beyond those wanted before the oldest are trimmed together.
+pub const TRIM_SLACK: u64 = 250;
+
+/// Puts a published epoch into a batch.
+fn put(batch: &mut Batch, published: &maps::Publication) {
+    let epoch = u64::from(published.map.epoch.0);
+    batch.put(StateKey::version(INCREMENTS, epoch), published.incremental.clone());
+    batch.put(StateKey::version(FULL, epoch), published.full.clone());
+}
+
+/// Makes the next epoch out of an increment and adds it to the batch. The map is not to be shown before the batch is
+/// durable.
+pub fn propose(
+    previous: &OsdMap,
+    mut increment: Incremental,
+    batch: &mut Batch,
+) -> Result<OsdMap, ApplyError> {
+    let ups = !increment.new_up_client.is_empty()
+        || increment.new_state.values().any(|bits| *bits == 0 || bits & OsdState::UP != 0);
+    if ups {
+        increment.new_last_up_change = increment.modified;
+    }
+    if !increment.new_weight.is_empty() {
+        increment.new_last_in_change = increment.modified;
+    }
+    let published = publish(previous, increment)?;
+    put(batch, &published);
+    Ok(published.map)
+}
+
+/// A new increment.
+pub fn increment(epoch: Epoch, fsid: Fsid, now: UTime) -> Incremental {
+    Incremental::new(fsid, epoch, now)
+}
+
+/// The newest committed map: its stored full form, which carries a checksum.
+pub fn open(state: &State) -> Result<OsdMap, MonOpenError> {
+    let newest = versions(state, FULL, 0).next_back();
+    let (epoch, bytes) = newest.ok_or_else(|| MonOpenError::Missing("the OSD map".into()))?;
+    let map = OsdMap::from_bytes(bytes)
+        .map_err(|source| MonOpenError::Bad { what: format!("OSD map {epoch}"), source })?;
+    match u64::from(map.epoch.0) == epoch {
+        true => Ok(map),
+        false => Err(MonOpenError::Wrong(format!("OSD map {epoch} says it is {}", map.epoch))),
+    }
+}
+
+/// The oldest epoch kept.
+pub fn first_committed(state: &State) -> u64 {
+    versions(state, FULL, 0).next().map_or(0, |(epoch, _)| epoch)
+}
+
+/// A full map, encoded.
+pub fn full(state: &State, epoch: u64) -> Option<&[u8]> {
+    state.get(&StateKey::version(FULL, epoch)).map(|v| v.as_slice())
+}
+
+/// Increments from an epoch on, encoded.
+pub fn increments(state: &State, from: u64) -> impl Iterator<Item = (u64, &[u8])> {
+    versions(state, INCREMENTS, from)
+}
+
+/// Deletes the oldest epochs beyond the `keep` newest.
+pub fn trim(state: &State, keep: u64, batch: &mut Batch) {
+    let newest = versions(state, FULL, 0).next_back().map_or(0, |(epoch, _)| epoch);
+    let floor = newest.saturating_sub(keep.max(1));
+    for service in [INCREMENTS, FULL] {
+        for (epoch, _) in versions(state, service, 0).take_while(|(epoch, _)| *epoch < floor) {
+            batch.delete(StateKey::version(service, epoch));
+        }
+    }
+}
+
+/// The OSDs that exist.
+pub fn osds(map: &OsdMap) -> impl Iterator<Item = i32> + '_ {
+    map.existing_osds().map(|(id, _)| id.0)
+}
+
+/// Whether an OSD exists.
+pub fn exists(map: &OsdMap, osd: i32) -> bool {
+    map.exists(OsdId(osd))
+}
+
+/// Whether an OSD is up.
+pub fn is_up(map: &OsdMap, osd: i32) -> bool {
+    map.is_up(OsdId(osd))
+}
+
+/// Whether an OSD is in.
+pub fn is_in(map: &OsdMap, osd: i32) -> bool {
+    map.is_in(OsdId(osd))
+}
+
+/// Whether an OSD is down and still in.
+pub fn is_down_in(map: &OsdMap, osd: i32) -> bool {
+    exists(map, osd) && !is_up(map, osd) && is_in(map, osd)
+}
+
+/// How much of an OSD's weight counts: 0 (out) to 1 (in).
+pub fn reweight(map: &OsdMap, osd: i32) -> f64 {
+    f64::from(map.weight(OsdId(osd))) / f64::from(OsdMap::WEIGHT_IN)
+}
+
+/// How readily an OSD becomes primary: 0 to 1.
+pub fn primary_affinity(map: &OsdMap, osd: i32) -> f64 {
+    let table = map.primary_affinity.as_ref();
+    let slot = usize::try_from(osd).ok().and_then(|i| table?.get(i));
+    slot.map_or(1.0, |affinity| f64::from(*affinity) / f64::from(OsdMap::WEIGHT_IN))
+}
+
+/// The pools: id, name, pool.
+pub fn pools(map: &OsdMap) -> impl Iterator<Item = (PoolId, String, &PgPool)> + '_ {
+    map.pools.iter().map(|(id, pool)| (*id, pool_name(map, *id), pool))
+}
+
+/// A pool.
+pub fn pool(map: &OsdMap, id: PoolId) -> Option<&PgPool> {
+    map.pools.get(&id)
+}
+
+/// A pool's name.
+pub fn pool_name(map: &OsdMap, id: PoolId) -> String {
+    map.pool_names.get(&id).cloned().unwrap_or_default()
+}
+
+/// The CRUSH map.
+pub fn crush(map: &OsdMap) -> &CrushMap {
+    &map.crush
+}
+
+/// The ratio at which OSDs are full.
+pub fn full_ratio(map: &OsdMap) -> f32 {
+    map.full_ratio
+}
+
+/// When the cluster was made.
+pub fn created(map: &OsdMap) -> UTime {
+    map.created
+}
+
+fn counts(map: &OsdMap) -> (usize, usize, usize) {
+    let up = osds(map).filter(|osd| is_up(map, *osd)).count();
+    let inside = osds(map).filter(|osd| is_in(map, *osd)).count();
+    (osds(map).count(), up, inside)
+}
+
+/// PGs that an exception places elsewhere.
+fn remapped(map: &OsdMap) -> usize {
+    map.pg_temp.len()
+}
+
+/// `osd stat` and the `osdmap` member of `status`.
+pub fn summary_json(map: &OsdMap) -> Json {
+    let (all, up, inside) = counts(map);
+    Json::object()
+        .with("epoch", map.epoch.0)
+        .with("num_osds", all)
+        .with("num_up_osds", up)
+        .with("osd_up_since", map.last_up_change.sec)
+        .with("num_in_osds", inside)
+        .with("osd_in_since", map.last_in_change.sec)
+        .with("num_remapped_pgs", remapped(map))
+}
+
+/// The `osd:` line of `status`.
+pub fn summary_text(map: &OsdMap, now: UTime) -> String {
+    let (all, up, inside) = counts(map);
+    let since = |stamp: UTime| match stamp == UTime::default() {
+        true => String::new(),
+        false => format!(" (since {})", span(u64::from(now.sec.saturating_sub(stamp.sec)))),
+    };
+    let mut out = format!("{all} osds: {up} up");
+    out += &since(map.last_up_change);
+    out += &format!(", {inside} in");
+    out += &since(map.last_in_change);
+    match remapped(map) {
+        0 => out,
+        n => out + &format!("; {n} remapped pgs"),
+    }
+}
+
+/// Flags that pause something, as `health` names them.
+pub fn warn_flags(map: &OsdMap) -> String {
+    const WARN: u32 = MapFlags::PAUSERD
+        | MapFlags::PAUSEWR
+        | MapFlags::PAUSEREC
+        | MapFlags::NOUP
+        | MapFlags::NODOWN
+        | MapFlags::NOIN
+        | MapFlags::NOOUT
+        | MapFlags::NOBACKFILL
+        | MapFlags::NORECOVER
+        | MapFlags::NOSCRUB
+        | MapFlags::NODEEP_SCRUB
+        | MapFlags::NOTIERAGENT
+        | MapFlags::NOSNAPTRIM
+        | MapFlags::NOREBALANCE;
+    MapFlags::names(map.flags & WARN)
+}

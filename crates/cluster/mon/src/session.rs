@@ -1,0 +1,37 @@
+//! What the monitor keeps of a session.
+
+use std::collections::BTreeMap;
+
+use auth::SessionInfo;
+
+/// The most subscriptions of a session; real programs use half a dozen.
+pub const SUBSCRIPTIONS_MAX: usize = 64;
+
+/// A subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subscription {
+    /// The next version to send.
+    pub next: u64,
+    /// Whether it ends with the first answer.
+    pub onetime: bool,
+}
+
+/// A session.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// Who it is.
+    pub info: SessionInfo,
+    /// What it subscribed to.
+    pub subscriptions: BTreeMap<String, Subscription>,
+    /// The configuration it was sent last.
+    pub config_sent: Option<BTreeMap<String, String>>,
+    /// Its requests that wait for a commit.
+    pub waiting: usize,
+}
+
+impl Session {
+    /// A new session.
+    pub fn new(info: SessionInfo) -> Self {
+        Self { info, subscriptions: BTreeMap::new(), config_sent: None, waiting: 0 }
+    }
+}

@@ -1,0 +1,151 @@
+//! Subscriptions: what a session asked to be kept up to date about, and what it is sent.
+
+use std::collections::BTreeMap;
+
+use auth::SessionId;
+use encoding::Encode;
+use types::{EntityId, Epoch};
+
+use crate::event::MonEffect;
+use crate::mon::Mon;
+use crate::service::osdmap;
+use crate::session::{SUBSCRIPTIONS_MAX, Subscription};
+
+impl Mon {
+    /// Adds to what a session has subscribed and sends what it lacks.
+    pub(crate) fn subscribe(
+        &mut self,
+        session: SessionId,
+        m: &messages::MonSubscribe,
+        out: &mut Vec<MonEffect>,
+    ) {
+        for (what, item) in &m.what {
+            let Some(known) = self.sessions.get_mut(&session) else { return };
+            if known.subscriptions.len() >= SUBSCRIPTIONS_MAX && !known.subscriptions.contains_key(what) {
+                let reason = format!("more than {SUBSCRIPTIONS_MAX} subscriptions");
+                out.push(MonEffect::Close { session, reason });
+                return;
+            }
+            let subscription = Subscription { next: item.start, onetime: item.is_onetime() };
+            known.subscriptions.insert(what.clone(), subscription);
+            if what == "config" {
+                known.config_sent = None;
+            }
+            self.push(session, what, out);
+        }
+    }
+
+    /// Sends every subscriber what it lacks.
+    pub(crate) fn push_all(&mut self, what: &str, out: &mut Vec<MonEffect>) {
+        let subscribers = self.sessions.iter().filter(|(_, s)| s.subscriptions.contains_key(what));
+        for session in subscribers.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.push(session, what, out);
+        }
+    }
+
+    /// Sends a subscriber what it lacks.
+    fn push(&mut self, session: SessionId, what: &str, out: &mut Vec<MonEffect>) {
+        let Some(subscription) = self.subscription(session, what) else { return };
+        let sent_to = match what {
+            "monmap" if subscription.next <= u64::from(self.monmap.epoch.0) => {
+                self.send_monmap(session, out);
+                Some(u64::from(self.monmap.epoch.0))
+            }
+            "mgrmap" if subscription.next <= u64::from(self.mgrmap.epoch.0) => {
+                let map = self.mgrmap.to_bytes(self.features(session)).into();
+                out.push(MonEffect::Send { session, message: messages::MgrMap { map }.into() });
+                Some(u64::from(self.mgrmap.epoch.0))
+            }
+            "osdmap" if subscription.next <= u64::from(self.osdmap.epoch.0) => {
+                self.send_osdmaps(session, subscription.next, out);
+                Some(u64::from(self.osdmap.epoch.0))
+            }
+            "config" => {
+                self.send_config(session, out);
+                None
+            }
+            "osd_pg_creates" => self.send_pg_creates(session, subscription.next, out),
+            // File systems, services and the log are not there to watch.
+            _ => None,
+        };
+        if let (Some(version), Some(known)) = (sent_to, self.sessions.get_mut(&session)) {
+            match subscription.onetime {
+                true => drop(known.subscriptions.remove(what)),
+                false => {
+                    if let Some(subscription) = known.subscriptions.get_mut(what) {
+                        subscription.next = version + 1;
+                    }
+                }
+            }
+        }
+    }
+
+    fn subscription(&self, session: SessionId, what: &str) -> Option<Subscription> {
+        self.sessions.get(&session)?.subscriptions.get(what).copied()
+    }
+
+    pub(crate) fn features(&self, session: SessionId) -> u64 {
+        self.sessions.get(&session).map_or(0, |s| s.info.features)
+    }
+
+    pub(crate) fn send_monmap(&mut self, session: SessionId, out: &mut Vec<MonEffect>) {
+        let map = self.monmap.to_bytes(self.features(session)).into();
+        out.push(MonEffect::Send { session, message: messages::MonMap { map }.into() });
+    }
+
+    /// The stored options that apply to an entity.
+    pub(crate) fn config_of(&self, entity: &EntityId) -> BTreeMap<String, String> {
+        let options = self.settings.of(entity);
+        options.into_iter().map(|(option, (_, value))| (option.to_string(), value.to_string())).collect()
+    }
+
+    fn send_config(&mut self, session: SessionId, out: &mut Vec<MonEffect>) {
+        let Some(known) = self.sessions.get(&session) else { return };
+        let config = self.config_of(&known.info.entity);
+        if known.config_sent.as_ref() == Some(&config) {
+            return;
+        }
+        if let Some(known) = self.sessions.get_mut(&session) {
+            known.config_sent = Some(config.clone());
+        }
+        out.push(MonEffect::Send { session, message: messages::Config { config }.into() });
+    }
+
+    /// Full map and increments from `next` (0: the newest full map) to the newest, in messages of a bounded size.
+    pub(crate) fn send_osdmaps(&self, session: SessionId, next: u64, out: &mut Vec<MonEffect>) {
+        let count_max = self.opt_u64("osd_map_message_max").max(1) as usize;
+        let bytes_max = self.opt_u64("osd_map_message_max_bytes").max(1) as usize;
+        let newest = Epoch(self.osdmap.epoch.0);
+        let first = osdmap::first_committed(&self.state);
+        let empty = || messages::OsdMap {
+            fsid: self.config.fsid,
+            cluster_osdmap_trim_lower_bound: Epoch(first as u32),
+            newest_map: newest,
+            ..Default::default()
+        };
+        let mut message = empty();
+        let (mut count, mut bytes) = (0, 0);
+        let mut from = next;
+        if next == 0 || next < first {
+            let epoch = if next == 0 { u64::from(newest.0) } else { first };
+            if let Some(full) = osdmap::full(&self.state, epoch) {
+                message.maps.insert(Epoch(epoch as u32), full.to_vec().into());
+                (count, bytes) = (1, full.len());
+            }
+            from = epoch + 1;
+        }
+        for (epoch, increment) in osdmap::increments(&self.state, from) {
+            if count > 0 && (count >= count_max || bytes + increment.len() > bytes_max) {
+                let full = std::mem::replace(&mut message, empty());
+                out.push(MonEffect::Send { session, message: full.into() });
+                (count, bytes) = (0, 0);
+            }
+            message.incremental_maps.insert(Epoch(epoch as u32), increment.to_vec().into());
+            count += 1;
+            bytes += increment.len();
+        }
+        if count > 0 {
+            out.push(MonEffect::Send { session, message: message.into() });
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What time brings: OSDs that fall silent go down, those that stay down go out, blocklist entries end.
+
+use maps::{MapFlags, OsdState, OsdXInfo};
+use types::{OsdId, UTime};
+
+use crate::mon::{Mon, Touch};
+use crate::service::log::Level;
+use crate::service::osdmap;
+
+/// Seconds between samples for rates.
+const SAMPLE_SECONDS: u32 = 5;
+
+impl Mon {
+    pub(crate) fn tick(&mut self, now: UTime) {
+        if now.sec.saturating_sub(self.sampled.sec) >= SAMPLE_SECONDS {
+            self.sampled = now;
+            self.pgmap.sample(now);
+        }
+        if self.is_proposing() {
+            return;
+        }
+        self.mark_silent_down(now);
+        self.mark_down_out(now);
+        self.end_blocklist(now);
+    }
+
+    fn mark_silent_down(&mut self, now: UTime) {
+        let timeout = self.opt_u64("mon_osd_report_timeout") as u32;
+        let silent: Vec<i32> = self
+            .beacons
+            .iter()
+            .filter(|(_, heard)| now.sec.saturating_sub(heard.sec) > timeout)
+            .map(|(osd, _)| *osd)
+            .collect();
+        for osd in silent {
+            if !self.osdmap.has_flags(MapFlags::NODOWN) && self.touch(Touch::Osd(osd)) {
+                self.mark_down(now, osd);
+                self.say(now, Level::Info, format!("osd.{osd} marked down after no beacon for {timeout} s"));
+            }
+        }
+    }
+
+    fn mark_down_out(&mut self, now: UTime) {
+        let interval = self.opt_u64("mon_osd_down_out_interval") as u32;
+        if interval == 0 || self.osdmap.has_flags(MapFlags::NOOUT) {
+            return;
+        }
+        let overdue: Vec<i32> = self
+            .down_since
+            .iter()
+            .filter(|(_, since)| now.sec.saturating_sub(since.sec) > interval)
+            .map(|(osd, _)| *osd)
+            .collect();
+        for osd in overdue {
+            let Some(entry) = self.osdmap.osd(OsdId(osd)).cloned() else { continue };
+            let all = osdmap::osds(&self.osdmap).count();
+            let inside = osdmap::osds(&self.osdmap).filter(|o| osdmap::is_in(&self.osdmap, *o)).count();
+            let ratio = inside.saturating_sub(1) as f64 / all.max(1) as f64;
+            let noout = entry.state & OsdState::NOOUT != 0;
+            if noout || ratio < self.opt_f64("mon_osd_min_in_ratio") || !self.touch(Touch::Osd(osd)) {
+                continue;
+            }
+            let xinfo = OsdXInfo { old_weight: self.osdmap.weight(OsdId(osd)), ..entry.xinfo };
+            let change = self.osdmap_change(now);
+            change.new_weight.insert(OsdId(osd), 0);
+            change.new_state.insert(OsdId(osd), OsdState::AUTOOUT);
+            change.new_xinfo.insert(OsdId(osd), xinfo);
+            self.say(now, Level::Info, format!("Marking osd.{osd} out (has been down for {interval} seconds)"));
+            // One an epoch, so that the ratio is looked at again.
+            return;
+        }
+    }
+
+    fn end_blocklist(&mut self, now: UTime) {
+        let ended: Vec<_> =
+            self.osdmap.blocklist.iter().filter(|(_, until)| **until < now).map(|(addr, _)| *addr).collect();
+        if !ended.is_empty() && self.touch(Touch::Blocklist) {
+            self.osdmap_change(now).old_blocklist.extend(ended);
+        }
+    }
+}
