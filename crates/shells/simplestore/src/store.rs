@@ -61,7 +61,7 @@ impl ObjectStore for SimpleStore {
     }
 
     fn read(&mut self, request: ReadRequest, token: Token) {
-        self.send(Request::Read(request, token));
+        self.send(Request::Read(Box::new(request), token));
     }
 
     fn completions(&mut self, out: &mut Vec<Completion>) {

@@ -13,7 +13,7 @@ use crate::tables::{Failure, Tables, storage_error};
 /// What the handle asks.
 pub enum Request {
     Apply(Transaction, Token),
-    Read(ReadRequest, Token),
+    Read(Box<ReadRequest>, Token),
 }
 
 impl Request {
@@ -28,8 +28,10 @@ impl Request {
     fn bytes(&self) -> u64 {
         match self {
             Self::Apply(txn, _) => txn.data_bytes(),
-            Self::Read(ReadRequest::Data { len, .. }, _) => *len,
-            Self::Read(..) => 0,
+            Self::Read(read, _) => match **read {
+                ReadRequest::Data { len, .. } => len,
+                _ => 0,
+            },
         }
     }
 }
