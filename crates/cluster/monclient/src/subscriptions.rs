@@ -40,6 +40,11 @@ impl Subscriptions {
         }
     }
 
+    /// Wants `what` from epoch `start` on although the monitor may think that it has sent that.
+    pub fn want_again(&mut self, what: &str, start: u64, flags: u8) {
+        self.items.insert(what.into(), Item { start, flags, told: false });
+    }
+
     /// `what` came, up to epoch `have`: the next one is wanted, or none after a one-time subscription.
     pub fn got(&mut self, what: &str, have: u64) {
         let Some(item) = self.items.get_mut(what) else { return };
@@ -111,6 +116,8 @@ mod tests {
         subs.take_news();
         assert!(!subs.want_from("osdmap", 3, 0));
         assert!(subs.want("osdmap", 3, 0));
+        assert_eq!(subs.take_news()["osdmap"], (3, 0));
+        subs.want_again("osdmap", 3, 0);
         assert_eq!(subs.take_news()["osdmap"], (3, 0));
     }
 }

@@ -146,7 +146,8 @@ impl Osd {
         let pgs = &self.pgs;
         // A PG that the map gives us but that is not there yet is about to be created.
         let ready = peer.take_ready(epoch, |pgid| {
-            pgs.contains(pgid) || !map.pg_to_up_acting(pgid.pg).acting.contains(&whoami)
+            let exists = map.pools.get(&pgid.pg.pool).is_some_and(|pool| pgid.pg.seed < pool.pg_num);
+            pgs.contains(pgid) || !exists || !map.pg_to_up_acting(pgid.pg).acting.contains(&whoami)
         });
         let (name, caps) = (peer.info.name, peer.info.caps);
         for op in ready {

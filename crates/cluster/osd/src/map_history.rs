@@ -110,6 +110,9 @@ impl MapHistory {
         if last <= self.newest {
             return Ok(Taken::Nothing);
         }
+        if last == Epoch(u32::MAX) {
+            return Err(MapError::Bad { epoch: last, reason: "nothing can come after it".into() });
+        }
         let wanted = self.newest.next();
         let trimmed = message.cluster_osdmap_trim_lower_bound > wanted;
         let may_skip = trimmed || self.newest == Epoch(0) || self.full_wanted;

@@ -24,7 +24,7 @@ impl Osd {
         match taken {
             Ok(Taken::Nothing) => {}
             Ok(Taken::Gap { from }) => {
-                self.mon.subscriptions().want("osdmap", from.0.into(), 0);
+                self.mon.subscriptions().want_again("osdmap", from.0.into(), 0);
                 self.renew_subscriptions(out);
             }
             Ok(Taken::Maps { first, last }) => self.store_maps(first, last, txn, out),
@@ -36,7 +36,7 @@ impl Osd {
                     self.store_maps(message.first().unwrap_or(newest), newest, txn, out);
                 }
                 if matches!(error, MapError::Checksum { .. }) {
-                    self.mon.subscriptions().want("osdmap", 0, 0);
+                    self.mon.subscriptions().want_again("osdmap", 0, 0);
                     self.renew_subscriptions(out);
                 }
             }

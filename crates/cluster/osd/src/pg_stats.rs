@@ -98,6 +98,7 @@ impl Osd {
         superblock.current_epoch = epoch;
         superblock.oldest_map = own.oldest_map;
         superblock.newest_map = own.newest_map;
+        superblock.cluster_osdmap_trim_lower_bound = Some(own.trim_lower_bound);
         superblock.clean_thru = own.clean_thru;
         superblock.mounted = own.mounted;
         // No snapshot is ever trimmed yet, so nothing was missed.

@@ -33,8 +33,12 @@ impl Session {
 
     /// Takes out the operations in front that can run at map `epoch`. `is_ready` says whether a PG is there (or never
     /// will be).
-    pub(crate) fn take_ready(&mut self, epoch: Epoch, is_ready: impl Fn(&SpgId) -> bool) -> Vec<Box<OsdOp>> {
-        let (mut ready, mut held) = (Vec::new(), VecDeque::new());
+    pub(crate) fn take_ready(
+        &mut self,
+        epoch: Epoch,
+        is_ready: impl Fn(&SpgId) -> bool,
+    ) -> VecDeque<Box<OsdOp>> {
+        let (mut ready, mut held) = (VecDeque::new(), VecDeque::new());
         let (mut map_missing, mut blocked) = (false, BTreeSet::new());
         for op in std::mem::take(&mut self.waiting) {
             map_missing |= op.epoch > epoch;
@@ -42,7 +46,7 @@ impl Session {
                 blocked.insert(op.pgid);
                 held.push_back(op);
             } else {
-                ready.push(op);
+                ready.push_back(op);
             }
         }
         self.waiting = held;

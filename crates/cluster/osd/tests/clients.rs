@@ -1,0 +1,333 @@
+//! Clients' sessions: maps they have or lack, budgets, capabilities, commands.
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use auth::{Caps, SessionId};
+use messages::{Command, Message, OsdPing, Ping};
+use options::Values;
+use osd::{LogLevel, OsdEvent};
+use types::{EntityName, EntityType, Epoch, Errno, PoolId, UTime};
+use world::*;
+
+fn with_pool() -> World {
+    let mut w = World::active();
+    w.create_pool(1, 4);
+    w.finish_pool(1);
+    w.open_client(CLIENT);
+    w
+}
+
+fn maps_sent(w: &World, session: SessionId) -> Vec<messages::OsdMap> {
+    let sent = w.sent.get(&session).into_iter().flatten();
+    sent.filter_map(|m| match m {
+        Message::OsdMap(m) => Some(m.clone()),
+        _ => None,
+    })
+    .collect()
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let mut w = with_pool();
+    let op = w.write("a", b"hello");
+    assert_eq!(w.ask(CLIENT, op).result, 0);
+    let op = w.read("a");
+    assert_eq!(w.ask(CLIENT, op).ops[0].outdata.to_vec(), b"hello");
+    assert_eq!(w.osd.held(), (0, 0));
+}
+
+#[test]
+fn a_write_is_answered_only_when_the_store_has_committed_it() {
+    let mut w = with_pool();
+    w.hold_store = true;
+    let op = w.write("a", b"hello");
+    let tid = op.tid;
+    w.send_op(CLIENT, op);
+    assert!(w.reply_to(CLIENT, tid).is_none());
+    assert_eq!(w.osd.held(), (1, 1000));
+    w.hold_store = false;
+    w.settle();
+    assert_eq!(w.reply_to(CLIENT, tid).map(|r| r.result), Some(0));
+    assert_eq!(w.osd.held(), (0, 0));
+}
+
+#[test]
+fn an_operation_of_a_newer_epoch_waits_for_that_map_and_those_behind_it_keep_their_order() {
+    let mut w = with_pool();
+    let next = w.mon.osdmap_next.take();
+    w.mon.change(|_, _| {});
+    let first = w.write("a", b"1");
+    let old = w.mon.epoch() - 1;
+    let second = w.op("a", old, vec![write(b"2")]);
+    let tids = [first.tid, second.tid];
+    w.send_op(CLIENT, first);
+    w.send_op(CLIENT, second);
+    assert!(tids.iter().all(|t| w.reply_to(CLIENT, *t).is_none()));
+    assert_eq!(w.osd.held().0, 2);
+    w.mon.osdmap_next = next;
+    w.push_maps();
+    assert!(tids.iter().all(|t| w.reply_to(CLIENT, *t).is_some_and(|r| r.result == 0)));
+    let op = w.read("a");
+    assert_eq!(w.ask(CLIENT, op).ops[0].outdata.to_vec(), b"2");
+}
+
+#[test]
+fn a_client_that_lags_gets_the_increments_that_it_lacks_once() {
+    let mut w = with_pool();
+    let old = w.mon.epoch();
+    w.empty_epoch();
+    w.empty_epoch();
+    for _ in 0..2 {
+        let op = w.op("a", old, vec![write(b"x")]);
+        assert_eq!(w.ask(CLIENT, op).result, 0);
+    }
+    let maps = maps_sent(&w, CLIENT);
+    assert_eq!(maps.len(), 1);
+    let epochs: Vec<u32> = maps[0].incremental_maps.keys().map(|e| e.0).collect();
+    assert_eq!((epochs, maps[0].maps.len()), (vec![old + 1, old + 2], 0));
+    assert!(matches!(w.sent[&CLIENT][0], Message::OsdMap(_)), "before the reply");
+    w.empty_epoch();
+    let op = w.op("a", old + 2, vec![write(b"x")]);
+    w.ask(CLIENT, op);
+    assert_eq!(maps_sent(&w, CLIENT)[1].incremental_maps.len(), 1);
+}
+
+#[test]
+fn a_client_too_far_behind_gets_the_full_map_and_can_jump_to_it() {
+    let mut w = with_pool();
+    let old = w.mon.epoch();
+    (0..50).for_each(|_| w.empty_epoch());
+    let op = w.op("a", old, vec![write(b"x")]);
+    w.ask(CLIENT, op);
+    let maps = maps_sent(&w, CLIENT);
+    let newest = Epoch(w.mon.epoch());
+    assert_eq!(maps[0].maps.keys().collect::<Vec<_>>(), [&newest]);
+    assert_eq!(maps[0].cluster_osdmap_trim_lower_bound, newest);
+    assert_eq!(&maps[0].maps[&newest][..], &w.mon.epochs.last().unwrap().full[..]);
+}
+
+#[test]
+fn an_up_to_date_client_is_sent_no_maps() {
+    let mut w = with_pool();
+    let op = w.write("a", b"x");
+    w.ask(CLIENT, op);
+    assert!(maps_sent(&w, CLIENT).is_empty());
+}
+
+#[test]
+fn what_is_for_another_osd_or_no_pool_is_dropped_and_holds_no_budget() {
+    let mut w = with_pool();
+    let mut op = w.write("a", b"x");
+    op.pgid.pg.pool = PoolId(99);
+    w.send_op(CLIENT, op);
+    let mut op = w.write("a", b"x");
+    op.pgid.pg.seed += 1000;
+    w.send_op(CLIENT, op);
+    assert!(w.sent.get(&CLIENT).is_none_or(|s| s.is_empty()));
+    assert_eq!(w.osd.held(), (0, 0));
+}
+
+#[test]
+fn an_operation_that_comes_before_its_pg_is_made_waits_for_it() {
+    let mut w = World::active();
+    w.open_client(CLIENT);
+    w.change(|_, inc| {
+        let mut pool = maps::PgPool::replicated(1, 1, 4, 0);
+        pool.flags |= maps::PoolFlags::CREATING;
+        inc.new_pool_max = Some(1);
+        inc.new_pools.insert(PoolId(1), pool);
+        inc.new_pool_names.insert(PoolId(1), "p".into());
+    });
+    let op = w.write("a", b"x");
+    let tid = op.tid;
+    w.send_op(CLIENT, op);
+    assert!(w.reply_to(CLIENT, tid).is_none());
+    w.send_creates(1, 4);
+    assert_eq!(w.reply_to(CLIENT, tid).map(|r| r.result), Some(0));
+}
+
+#[test]
+fn past_the_budget_a_session_is_paused_and_resumed_when_replies_are_out() {
+    let mut options = Values::new();
+    options.set("osd_client_message_cap", "3").unwrap();
+    let mut w = World::with(options);
+    w.start();
+    w.create_pool(1, 4);
+    w.open_client(CLIENT);
+    w.hold_store = true;
+    for i in 0..3 {
+        assert!(w.paused.is_empty(), "{i}");
+        let op = w.write(&format!("o{i}"), b"x");
+        w.send_op(CLIENT, op);
+    }
+    assert_eq!(w.paused, [CLIENT]);
+    w.hold_store = false;
+    w.settle();
+    assert!(w.paused.is_empty());
+    assert_eq!(w.osd.held(), (0, 0));
+}
+
+#[test]
+fn a_closed_session_and_a_deleted_pool_free_what_they_held() {
+    let mut w = with_pool();
+    w.hold_store = true;
+    for i in 0..5 {
+        let op = w.write(&format!("o{i}"), b"x");
+        w.send_op(CLIENT, op);
+    }
+    assert_eq!(w.osd.held().0, 5);
+    w.event(OsdEvent::SessionClosed(CLIENT));
+    assert_eq!(w.osd.held(), (0, 0));
+    w.hold_store = false;
+    w.settle();
+
+    w.open_client(CLIENT);
+    w.hold_store = true;
+    let op = w.write("a", b"x");
+    w.send_op(CLIENT, op);
+    w.delete_pool(1);
+    w.hold_store = false;
+    w.settle();
+    assert_eq!(w.osd.held(), (0, 0));
+    assert!(w.osd.pg_ids().is_empty());
+}
+
+#[test]
+fn capabilities_are_asked_for_each_operation_and_command() {
+    let mut w = with_pool();
+    let reader = SessionId(7);
+    w.event(OsdEvent::SessionOpened(client(reader, Caps::parse("allow r").unwrap())));
+    let op = w.write("a", b"x");
+    assert_eq!(w.ask(reader, op).result, Errno::EPERM.code());
+    let op = w.read("a");
+    assert_eq!(w.ask(reader, op).result, Errno::ENOENT.code());
+    assert_eq!(tell(&mut w, reader, r#"{"prefix": "version"}"#).0, Errno::EACCES.code());
+}
+
+#[test]
+fn a_blocklisted_client_is_told_so() {
+    let mut w = with_pool();
+    let who = client(CLIENT, Caps::all()).peer_addrs.0[0];
+    let until = UTime { sec: w.now.sec + 100, nsec: 0 };
+    w.change(|_, inc| {
+        inc.new_blocklist.insert(who, until);
+    });
+    let op = w.write("a", b"x");
+    assert_eq!(w.ask(CLIENT, op).result, Errno::ESHUTDOWN.code());
+    w.now = UTime { sec: until.sec + 1, nsec: 0 };
+    let op = w.write("a", b"x");
+    assert_eq!(w.ask(CLIENT, op).result, 0);
+    assert_eq!(w.osd.held(), (0, 0));
+}
+
+fn tell(w: &mut World, session: SessionId, json: &str) -> (i32, String, serde_json::Value) {
+    let command = Command { tid: 77, fsid: FSID, cmd: vec![json.into()], data: Default::default() };
+    w.event(OsdEvent::Message { session, message: command.into(), bytes: 100 });
+    match w.sent.get_mut(&session).and_then(Vec::pop) {
+        Some(Message::CommandReply(r)) if r.tid == 77 => {
+            (r.result, r.status, serde_json::from_slice(&r.data.to_vec()).unwrap_or_default())
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn tell_answers_as_a_stock_osd_does() {
+    let mut w = with_pool();
+    let (result, _, version) = tell(&mut w, CLIENT, r#"{"prefix": "version"}"#);
+    assert_eq!((result, &version["version"], &version["release"]), (0, &"16.2.15".into(), &"pacific".into()));
+    let (_, _, all) = tell(&mut w, CLIENT, r#"{"prefix": "get_command_descriptions"}"#);
+    let sigs: Vec<String> = all.as_object().unwrap().values().map(|c| c["sig"][0].to_string()).collect();
+    assert!(sigs.contains(&"\"version\"".into()) && sigs.contains(&"\"config\"".into()), "{sigs:?}");
+    let (_, _, status) = tell(&mut w, CLIENT, r#"{"prefix": "status"}"#);
+    assert_eq!((&status["state"], &status["num_pgs"]), (&"active".into(), &4.into()));
+    let (_, _, pg) = tell(&mut w, CLIENT, r#"{"prefix": "pg", "pgid": "1.2", "cmd": "query"}"#);
+    assert_eq!(pg["state"], "active+clean");
+}
+
+#[test]
+fn an_option_set_by_tell_or_by_the_monitor_has_effect_and_an_unknown_one_is_refused() {
+    let mut w = with_pool();
+    let set = r#"{"prefix": "config set", "var": "osd_client_message_cap", "val": ["1"]}"#;
+    assert_eq!(tell(&mut w, CLIENT, set).0, 0);
+    let op = w.write("a", b"x");
+    w.hold_store = true;
+    w.send_op(CLIENT, op);
+    assert_eq!(w.paused, [CLIENT]);
+    w.hold_store = false;
+    w.settle();
+    let get = r#"{"prefix": "config get", "var": "osd_client_message_cap"}"#;
+    assert_eq!(tell(&mut w, CLIENT, get).2["osd_client_message_cap"], "1");
+    let wrong = r#"{"prefix": "config set", "var": "osd_client_mesage_cap", "val": ["1"]}"#;
+    assert_eq!(tell(&mut w, CLIENT, wrong).0, Errno::ENOENT.code());
+    let config = [("osd_client_message_cap".to_string(), "5".to_string())].into();
+    w.mon_says(messages::Config { config });
+    assert_eq!(tell(&mut w, CLIENT, get).2["osd_client_message_cap"], "5");
+}
+
+#[test]
+fn garbage_for_a_command_is_answered_not_fatal() {
+    let mut w = with_pool();
+    for json in
+        ["", "{", "[]", "7", r#"{"prefix": 7}"#, r#"{"prefix": "nonsense"}"#, r#"{"prefix":"pg","pgid":"x"}"#]
+    {
+        let (result, status, _) = tell(&mut w, CLIENT, json);
+        assert_eq!(result, Errno::EINVAL.code(), "{json}: {status}");
+        assert!(!status.is_empty());
+    }
+    let deep = "[".repeat(60_000);
+    assert_eq!(tell(&mut w, CLIENT, &deep).0, Errno::EINVAL.code());
+}
+
+#[test]
+fn a_heartbeat_is_answered_as_a_stock_osd_does() {
+    let mut w = with_pool();
+    let mut peer = client(SessionId(8), Caps::all());
+    peer.name = EntityName::new(EntityType::Osd, 5);
+    w.event(OsdEvent::SessionOpened(peer));
+    let ping = OsdPing {
+        fsid: FSID,
+        map_epoch: Epoch(w.mon.epoch()),
+        op: OsdPing::PING,
+        ping_stamp: UTime { sec: 9, nsec: 9 },
+        padding_len: 100,
+        ..OsdPing::default()
+    };
+    w.event(OsdEvent::Message { session: SessionId(8), message: ping.clone().into(), bytes: 200 });
+    let Some(Message::OsdPing(reply)) = w.sent[&SessionId(8)].first() else { panic!() };
+    assert_eq!((reply.op, reply.ping_stamp, reply.padding_len), (OsdPing::PING_REPLY, ping.ping_stamp, 100));
+    assert_eq!(reply.up_from, w.mon.map().osd(ME).unwrap().info.up_from);
+    let other = OsdPing { fsid: OSD_FSID, ..ping };
+    w.event(OsdEvent::Message { session: SessionId(8), message: other.into(), bytes: 200 });
+    assert_eq!(w.sent[&SessionId(8)].len(), 1, "another cluster's");
+}
+
+#[test]
+fn a_message_that_nobody_handles_is_logged_once_with_its_name() {
+    let mut w = with_pool();
+    for _ in 0..3 {
+        let message = messages::Statfs::default();
+        w.event(OsdEvent::Message { session: CLIENT, message: message.into(), bytes: 1 });
+        w.event(OsdEvent::Message { session: CLIENT, message: Ping.into(), bytes: 1 });
+    }
+    let said: Vec<&String> = w.log.iter().filter(|l| l.contains("not handled")).collect();
+    assert_eq!(said.len(), 1);
+    assert!(said[0].starts_with(&format!("{:?}", LogLevel::Warn)) && said[0].contains("MStatfs"), "{said:?}");
+}
+
+#[test]
+fn a_resent_write_after_a_restart_is_answered_from_the_log() {
+    let mut w = with_pool();
+    let op = w.write("a", b"1");
+    let (again, epoch) = (op.clone(), w.mon.epoch());
+    let version = w.ask(CLIENT, op).replay_version;
+    let next = w.write("a", b"2");
+    w.ask(CLIENT, next);
+    w.restart();
+    w.open_client(CLIENT);
+    let reply = w.ask(CLIENT, messages::OsdOp { epoch: Epoch(epoch.max(w.mon.epoch())), ..again });
+    assert_eq!((reply.result, reply.replay_version), (0, version));
+    let op = w.read("a");
+    assert_eq!(w.ask(CLIENT, op).ops[0].outdata.to_vec(), b"2", "not applied a second time");
+}

@@ -1,0 +1,298 @@
+//! Boot, maps, pools, restarts: an OSD with a scripted monitor.
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use messages::Message;
+use osd::{OsdEvent, OsdState};
+use store::{CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, Token};
+use types::{Epoch, PoolId};
+use world::*;
+
+#[test]
+fn a_new_osd_boots_as_a_stock_one_does_and_becomes_active_when_a_map_shows_it_up() {
+    let w = World::active();
+    let names: Vec<&str> = w.mon.received.iter().map(|m| m.name()).collect();
+    let first =
+        ["MMonGetMap", "MMonSubscribe", "MMonSubscribe", "MMonGetVersion", "MMonSubscribe", "MOSDBoot"];
+    assert_eq!(names[..6], first);
+    let Message::MonSubscribe(m) = &w.mon.received[1] else { panic!() };
+    assert_eq!(m.what.keys().collect::<Vec<_>>(), ["config", "monmap"]);
+    let Message::OsdBoot(boot) = &w.mon.received[5] else { panic!() };
+    assert_eq!((boot.superblock.osd_fsid, boot.superblock.current_epoch), (OSD_FSID, Epoch(2)));
+    assert_eq!(boot.metadata["front_addr"], "v2:127.0.0.1:6800/1");
+    assert_eq!(w.osd.epoch(), Epoch(3));
+    assert!(names.contains(&"MOSDBeacon") && names.contains(&"MPGStats"));
+}
+
+#[test]
+fn each_start_boots_with_its_own_nonce_into_a_new_epoch() {
+    let mut w = World::active();
+    for start in 2..5 {
+        let before = w.mon.map().osd(ME).unwrap().info.up_from;
+        w.restart();
+        assert_eq!(w.osd.state(), OsdState::Active, "{:#?}", w.log);
+        let me = w.mon.map().osd(ME).unwrap();
+        assert_eq!(me.client_addrs, addr(start).into());
+        assert!(me.info.up_from > before);
+        assert_eq!(w.osd.epoch().0, w.mon.epoch());
+    }
+}
+
+#[test]
+fn the_map_of_the_start_before_does_not_count_as_up() {
+    let mut w = World::active();
+    w.mon.deaf_to_boots = true;
+    w.restart();
+    assert_eq!(w.osd.state(), OsdState::Booting, "its own addresses are not in the map yet");
+    let boots = w.count("MOSDBoot");
+    w.pass_ms(30_000);
+    assert!(w.count("MOSDBoot") > boots, "it asks again");
+}
+
+#[test]
+fn marked_down_while_alive_it_boots_again_and_only_a_later_map_counts() {
+    let mut w = World::active();
+    let boots = w.count("MOSDBoot");
+    w.change(|_, inc| {
+        inc.new_state.insert(ME, maps::OsdState::UP);
+    });
+    assert_eq!(w.osd.state(), OsdState::Active, "{:#?}", w.log);
+    assert_eq!((w.count("MOSDBoot"), w.count("MOSDMarkMeDead")), (boots + 1, 1));
+}
+
+#[test]
+fn an_osd_that_the_map_no_longer_knows_stops() {
+    let mut w = World::active();
+    w.change(|_, inc| {
+        inc.new_state.insert(ME, maps::OsdState::EXISTS);
+    });
+    assert!(w.failed.as_deref().is_some_and(|r| r.contains("does not exist")), "{:?}", w.failed);
+}
+
+#[test]
+fn a_clean_stop_tells_the_monitor_and_waits_for_it() {
+    let mut w = World::active();
+    w.event(OsdEvent::Shutdown);
+    assert!(w.stopped);
+    assert!(!w.mon.map().is_up(ME));
+    w.restart();
+    assert_eq!(w.osd.state(), OsdState::Active, "{:#?}", w.log);
+}
+
+#[test]
+fn a_stop_without_a_monitor_ends_by_itself() {
+    let mut w = World::active();
+    let attempt = w.mon.session.unwrap();
+    w.mon.session = None;
+    w.event(OsdEvent::Shutdown);
+    let _ = attempt;
+    w.pass_ms(10_000);
+    assert!(w.stopped, "{:#?}", w.log);
+}
+
+#[test]
+fn a_store_of_another_osd_is_refused() {
+    let mut w = World::active();
+    let mut config = config(9, w.options.clone());
+    config.osd_fsid = FSID;
+    w.osd = osd::Osd::new(config);
+    w.start();
+    assert!(w.failed.as_deref().is_some_and(|r| r.contains("belongs to osd.0")), "{:?}", w.failed);
+}
+
+#[test]
+fn a_new_pools_pgs_are_made_on_the_monitors_word_and_reported_active_within_100_ms() {
+    let mut w = World::active();
+    w.create_pool(1, 8);
+    assert_eq!(w.osd.pg_ids().len(), 8);
+    assert_eq!(w.count("MOSDPGCreated"), 8);
+    assert!(w.count("MOSDAlive") >= 1);
+    w.pass_ms(100);
+    let stats = w.stats().unwrap();
+    assert_eq!(stats.pg_stat.len(), 8);
+    for (pgid, stat) in &stats.pg_stat {
+        assert_eq!(stat.state.to_string(), "active+clean", "{pgid}");
+        assert_eq!((stat.acting.clone(), stat.acting_primary), (vec![ME], ME));
+    }
+    assert_eq!((stats.osd_stat.num_pgs, stats.osd_stat.statfs.total), (8, 1 << 30));
+    let me = w.mon.map().osd(ME).unwrap().info;
+    assert!(me.up_thru >= Epoch(4), "up_thru covers the PGs' interval: {me:?}");
+}
+
+#[test]
+fn statistics_and_beacons_come_at_their_intervals() {
+    let mut w = World::active();
+    let (stats, beacons) = (w.count("MPGStats"), w.count("MOSDBeacon"));
+    w.pass_ms(1_000_000);
+    let stats = w.count("MPGStats") - stats;
+    assert!((195..=205).contains(&stats), "every 5 s in 1000 s: {stats}");
+    assert_eq!(w.count("MOSDBeacon") - beacons, 3);
+}
+
+#[test]
+fn an_old_order_to_create_is_not_followed() {
+    let mut w = World::active();
+    w.create_pool(1, 4);
+    w.finish_pool(1);
+    let created = w.count("MOSDPGCreated");
+    w.send_creates(1, 8);
+    assert_eq!(w.osd.pg_ids().len(), 4);
+    assert_eq!(w.count("MOSDPGCreated"), created);
+}
+
+#[test]
+fn an_order_to_create_that_overtakes_its_map_waits_for_it() {
+    let mut w = World::active();
+    let held = w.mon.osdmap_next.take();
+    w.create_pool(1, 4);
+    assert!(w.osd.pg_ids().is_empty());
+    w.mon.osdmap_next = held;
+    w.push_maps();
+    assert_eq!(w.osd.pg_ids().len(), 4);
+}
+
+fn collections(w: &mut World) -> Vec<CollectionId> {
+    w.store.read(ReadRequest::Collections, Token(u64::MAX));
+    let mut done = Vec::new();
+    w.store.completions(&mut done);
+    match done.pop() {
+        Some(Completion::Read { result: Ok(ReadOutcome::Collections(all)), .. }) => all,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_deleted_pools_objects_and_collections_go() {
+    let mut w = World::active();
+    w.create_pool(1, 2);
+    w.open_client(CLIENT);
+    for i in 0..300 {
+        let op = w.write(&format!("object{i}"), b"data");
+        assert_eq!(w.ask(CLIENT, op).result, 0);
+    }
+    w.delete_pool(1);
+    assert!(w.osd.pg_ids().is_empty());
+    assert_eq!(collections(&mut w), [CollectionId::Meta]);
+    w.pass_ms(100);
+    assert!(w.stats().unwrap().pg_stat.is_empty());
+}
+
+#[test]
+fn a_pool_deleted_while_the_osd_was_down_goes_at_the_next_start() {
+    let mut w = World::active();
+    w.create_pool(1, 2);
+    w.mon.change(|_, inc| {
+        inc.old_pools.insert(PoolId(1));
+    });
+    w.restart();
+    assert_eq!(w.osd.state(), OsdState::Active, "{:#?}", w.log);
+    assert_eq!(collections(&mut w), [CollectionId::Meta]);
+}
+
+#[test]
+fn a_restart_brings_pgs_and_objects_back() {
+    let mut w = World::active();
+    w.create_pool(1, 4);
+    w.finish_pool(1);
+    w.open_client(CLIENT);
+    for i in 0..20 {
+        let op = w.write(&format!("object{i}"), format!("data{i}").as_bytes());
+        assert_eq!(w.ask(CLIENT, op).result, 0);
+    }
+    for _ in 0..3 {
+        w.restart();
+        assert_eq!(w.osd.state(), OsdState::Active, "{:#?}", w.log);
+        assert_eq!(w.osd.pg_ids().len(), 4);
+        w.open_client(CLIENT);
+        for i in 0..20 {
+            let op = w.read(&format!("object{i}"));
+            let reply = w.ask(CLIENT, op);
+            assert_eq!(reply.ops[0].outdata.to_vec(), format!("data{i}").as_bytes());
+        }
+    }
+}
+
+#[test]
+fn a_crash_right_after_a_pool_was_made_loses_no_pg() {
+    let mut w = World::active();
+    w.create_pool(1, 4);
+    // No map since then has told the superblock how far PGs got.
+    w.restart();
+    assert_eq!(w.osd.state(), OsdState::Active, "{:#?}", w.log);
+    assert_eq!(w.osd.pg_ids().len(), 4);
+    w.pass_ms(100);
+    assert!(w.stats().unwrap().pg_stat.values().all(|s| s.state.to_string() == "active+clean"));
+}
+
+#[test]
+fn many_epochs_behind_it_catches_up_before_it_boots() {
+    let mut w = World::active();
+    w.event(OsdEvent::Shutdown);
+    for _ in 0..200 {
+        w.mon.change(|_, _| {});
+    }
+    w.mon.chunk = 7;
+    w.restart();
+    assert_eq!(w.osd.state(), OsdState::Active, "{:#?}", w.log);
+    assert_eq!(w.osd.epoch().0, w.mon.epoch());
+}
+
+#[test]
+fn a_hole_in_the_maps_is_asked_for() {
+    let mut w = World::active();
+    let next = w.mon.osdmap_next.take();
+    w.empty_epoch();
+    w.empty_epoch();
+    let newest = w.mon.epoch();
+    let message = w.mon.maps_from(newest);
+    w.mon_says(message);
+    assert_eq!(w.osd.epoch().0, newest, "asked for from {next:?} on and got: {:#?}", w.mon.received.last());
+}
+
+#[test]
+fn a_map_with_a_wrong_checksum_is_replaced_by_a_full_one() {
+    let mut w = World::active();
+    w.mon.osdmap_next = None;
+    w.mon.change(|_, _| {});
+    let mut message = w.mon.maps_from(w.mon.epoch());
+    let mut inc =
+        <maps::Incremental as encoding::Decode>::from_bytes(&message.incremental_maps[&Epoch(w.mon.epoch())])
+            .unwrap();
+    inc.full_crc ^= 1;
+    let bytes = inc.encode_for(types::Release::PACIFIC);
+    message.incremental_maps.insert(Epoch(w.mon.epoch()), bytes.into());
+    w.mon_says(message);
+    assert_eq!(w.osd.epoch().0, w.mon.epoch(), "{:#?}", w.log);
+    assert!(w.log.iter().any(|l| l.contains("checksum")), "{:#?}", w.log);
+}
+
+#[test]
+fn another_clusters_maps_are_refused() {
+    let mut w = World::active();
+    w.mon.change(|_, _| {});
+    let mut message = w.mon.maps_from(w.mon.epoch());
+    message.fsid = OSD_FSID;
+    w.mon_says(message);
+    assert!(w.osd.epoch().0 < w.mon.epoch());
+}
+
+#[test]
+fn the_same_events_give_the_same_trace() {
+    let run = || {
+        let mut w = World::active();
+        w.create_pool(1, 8);
+        w.open_client(CLIENT);
+        for i in 0..50 {
+            let op = w.write(&format!("o{i}"), &[i as u8; 100]);
+            w.send_op(CLIENT, op);
+        }
+        w.pass_ms(20_000);
+        w.restart();
+        w.delete_pool(1);
+        w.trace
+    };
+    let (a, b) = (run(), run());
+    assert!(a.len() > 200);
+    assert_eq!(a, b);
+}

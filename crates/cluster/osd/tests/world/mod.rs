@@ -1,0 +1,507 @@
+//! An OSD, a MemStore and a monitor played from a script, without sockets or clocks.
+#![allow(dead_code, clippy::unwrap_used)] // each test file uses a part of it
+
+use std::collections::BTreeMap;
+
+use auth::{Caps, SessionId, SessionInfo};
+use encoding::Encode;
+use maps::{Incremental, NewCluster, OsdMap, PgPool, PoolFlags, Publication, publish};
+use messages::osd_op::OsdFlags;
+use messages::{
+    Blob, Config, Message, MgrMap, MonGetVersionReply, MonMap, Op, OpArgs, OpCode, OsdOp, OsdOpReply,
+    OsdPgCreate2, PgHistory, PgStats,
+};
+use options::Values;
+use osd::{
+    Attempt, MonClientConfig, MonEvent, MonIo, Osd, OsdAddrs, OsdConfig, OsdEffect, OsdEvent, OsdState,
+};
+use store::{Completion, MemStore, ObjectStore};
+use types::{
+    EntityAddr, EntityName, EntityType, Epoch, Fsid, ObjectLocator, OsdId, PgId, PoolId, Profile, Release,
+    ReqId, SnapId, SpgId, UTime,
+};
+
+pub const FSID: Fsid = Fsid([7; 16]);
+pub const OSD_FSID: Fsid = Fsid([9; 16]);
+pub const ME: OsdId = OsdId(0);
+pub const CLIENT: SessionId = SessionId(100);
+
+/// The monitor's side.
+#[derive(Default)]
+pub struct Mon {
+    pub epochs: Vec<Publication>,
+    pub session: Option<Attempt>,
+    /// The next map to send, where subscribed.
+    pub osdmap_next: Option<u32>,
+    pub creates_subscribed: bool,
+    pub received: Vec<Message>,
+    /// Whether a boot message leads to a map.
+    pub deaf_to_boots: bool,
+    /// Increments sent in one message at most.
+    pub chunk: usize,
+}
+
+impl Mon {
+    pub fn new() -> Self {
+        let mut mon = Self { chunk: 40, ..Self::default() };
+        let cluster = NewCluster {
+            fsid: FSID,
+            created: UTime { sec: 1000, nsec: 0 },
+            release: Release::PACIFIC,
+            failure_domain: "osd".into(),
+        };
+        let first = publish(&OsdMap::default(), cluster.first_increment().unwrap()).unwrap();
+        mon.epochs.push(first);
+        mon.change(|map, inc| {
+            let mut crush = map.crush.clone();
+            crush.add_osd(ME.0, 0x10000, "host", None).unwrap();
+            inc.set_crush(&crush);
+            inc.new_max_osd = Some(1);
+            inc.new_state.insert(ME, maps::OsdState::EXISTS);
+            inc.new_weight.insert(ME, 0x10000);
+            inc.new_uuid.insert(ME, OSD_FSID);
+        });
+        mon
+    }
+
+    pub fn map(&self) -> &OsdMap {
+        &self.epochs.last().unwrap().map
+    }
+
+    pub fn epoch(&self) -> u32 {
+        self.map().epoch.0
+    }
+
+    /// Publishes a new epoch.
+    pub fn change(&mut self, change: impl FnOnce(&OsdMap, &mut Incremental)) {
+        let map = self.map().clone();
+        let mut inc = Incremental::new(FSID, map.epoch.next(), UTime { sec: 1000 + map.epoch.0, nsec: 0 });
+        change(&map, &mut inc);
+        self.epochs.push(publish(&map, inc).unwrap());
+    }
+
+    pub fn monmap() -> maps::MonMap {
+        let addr = EntityAddr::v2(([127, 0, 0, 1], 3300).into(), 0);
+        let mut map = maps::MonMap::new(FSID, UTime::default(), [("a".to_string(), addr.into())]);
+        map.epoch = Epoch(1);
+        map
+    }
+
+    /// A message of the increments from `from` on (a full map first if `from` is 0), as far as one message goes.
+    pub fn maps_from(&self, from: u32) -> messages::OsdMap {
+        let newest = self.epoch();
+        let mut message = messages::OsdMap { fsid: FSID, newest_map: Epoch(newest), ..Default::default() };
+        message.cluster_osdmap_trim_lower_bound = Epoch(1);
+        match from {
+            0 => {
+                message.maps.insert(Epoch(newest), self.epochs.last().unwrap().full.clone().into());
+            }
+            _ => {
+                for e in (from..=newest).take(self.chunk) {
+                    let bytes: Blob = self.epochs[e as usize - 1].incremental.clone().into();
+                    message.incremental_maps.insert(Epoch(e), bytes);
+                }
+            }
+        }
+        message
+    }
+}
+
+/// Everything.
+pub struct World {
+    pub osd: Osd,
+    pub store: MemStore,
+    pub mon: Mon,
+    pub now: UTime,
+    pub nonce: u32,
+    /// What sessions were sent.
+    pub sent: BTreeMap<SessionId, Vec<Message>>,
+    pub paused: Vec<SessionId>,
+    pub log: Vec<String>,
+    /// Every effect, printed.
+    pub trace: Vec<String>,
+    pub stopped: bool,
+    pub failed: Option<String>,
+    /// Completions are held back while set.
+    pub hold_store: bool,
+    pub options: Values,
+    tids: u64,
+}
+
+pub fn addr(nonce: u32) -> EntityAddr {
+    EntityAddr::v2(([127, 0, 0, 1], 6800).into(), nonce)
+}
+
+pub fn config(nonce: u32, options: Values) -> OsdConfig {
+    let mon = EntityAddr::v2(([127, 0, 0, 1], 3300).into(), 0);
+    OsdConfig {
+        whoami: ME,
+        cluster_fsid: FSID,
+        osd_fsid: OSD_FSID,
+        addrs: OsdAddrs::same(addr(nonce)),
+        metadata: [("hostname".to_string(), "host".to_string())].into(),
+        profile: Profile::PACIFIC,
+        monitors: MonClientConfig::new(vec![mon.into()], Some(FSID)),
+        options,
+    }
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self::with(Values::new())
+    }
+
+    pub fn with(options: Values) -> Self {
+        Self {
+            osd: Osd::new(config(1, options.clone())),
+            store: MemStore::new(1 << 30),
+            mon: Mon::new(),
+            now: UTime { sec: 5000, nsec: 0 },
+            nonce: 1,
+            sent: BTreeMap::new(),
+            paused: Vec::new(),
+            log: Vec::new(),
+            trace: Vec::new(),
+            stopped: false,
+            failed: None,
+            hold_store: false,
+            options,
+            tids: 0,
+        }
+    }
+
+    /// A started OSD that the map shows up.
+    pub fn active() -> Self {
+        let mut w = Self::new();
+        w.start();
+        assert_eq!(w.osd.state(), OsdState::Active, "{:#?}", w.log);
+        w
+    }
+
+    pub fn start(&mut self) {
+        self.event(OsdEvent::Start);
+    }
+
+    /// The process dies and another one starts on the same store.
+    pub fn restart(&mut self) {
+        self.nonce += 1;
+        self.osd = Osd::new(config(self.nonce, self.options.clone()));
+        let mut lost = Vec::new();
+        self.store.completions(&mut lost);
+        (self.mon.session, self.mon.osdmap_next) = (None, None);
+        self.sent.clear();
+        self.stopped = false;
+        self.start();
+    }
+
+    pub fn event(&mut self, event: OsdEvent) {
+        let mut effects = Vec::new();
+        self.osd.handle(self.now, event, &mut effects);
+        self.perform(effects);
+        self.settle();
+    }
+
+    /// Lets the store complete what it has, until nothing happens any more.
+    pub fn settle(&mut self) {
+        while !self.hold_store {
+            let mut done: Vec<Completion> = Vec::new();
+            self.store.completions(&mut done);
+            if done.is_empty() {
+                return;
+            }
+            for completion in done {
+                let mut effects = Vec::new();
+                self.osd.handle(self.now, OsdEvent::Store(completion), &mut effects);
+                self.perform(effects);
+            }
+        }
+    }
+
+    /// Time passes, with ticks when they are due.
+    pub fn pass_ms(&mut self, ms: u64) {
+        let end = self.now.as_nanos() + ms * 1_000_000;
+        while let Some(due) = self.osd.deadline().filter(|d| d.as_nanos() <= end) {
+            self.now = self.now.max(due);
+            self.event(OsdEvent::Tick);
+            if self.osd.deadline().is_some_and(|d| d <= self.now) {
+                panic!(
+                    "a tick at {:?} leaves another due at {:?}: {:?}",
+                    self.now,
+                    self.osd.deadline(),
+                    self.log
+                );
+            }
+        }
+        self.now = UTime::from_nanos(end);
+    }
+
+    pub fn perform(&mut self, effects: Vec<OsdEffect>) {
+        for effect in effects {
+            self.trace.push(format!("{effect:?}"));
+            match effect {
+                OsdEffect::Send { session, message } => self.sent.entry(session).or_default().push(message),
+                OsdEffect::Queue { token, txn } => self.store.queue(txn, token),
+                OsdEffect::Read { token, request } => self.store.read(request, token),
+                OsdEffect::Mon(io) => self.mon_io(io),
+                OsdEffect::Log(level, text) => self.log.push(format!("{level:?} {text}")),
+                OsdEffect::Pause(session) => self.paused.push(session),
+                OsdEffect::Resume(session) => self.paused.retain(|s| *s != session),
+                OsdEffect::Stopped => self.stopped = true,
+                OsdEffect::Failed(reason) => self.failed = Some(reason),
+                OsdEffect::Active | OsdEffect::Close { .. } => {}
+            }
+        }
+    }
+
+    fn mon_io(&mut self, io: MonIo) {
+        match io {
+            MonIo::Connect(attempt, _) => {
+                self.mon.session = Some(attempt);
+                self.mon_event(MonEvent::Connected(attempt));
+            }
+            MonIo::Disconnect(_) => (self.mon.session, self.mon.osdmap_next) = (None, None),
+            MonIo::Send(_, message) => self.to_mon(message),
+            MonIo::Keepalive(attempt) => self.mon_event(MonEvent::KeepaliveAcked(attempt)),
+        }
+    }
+
+    fn mon_event(&mut self, event: MonEvent) {
+        let mut effects = Vec::new();
+        self.osd.handle(self.now, OsdEvent::Mon(event), &mut effects);
+        self.perform(effects);
+    }
+
+    /// The monitor says something.
+    pub fn mon_says(&mut self, message: impl Into<Message>) {
+        let Some(attempt) = self.mon.session else { return };
+        // As it would come over the wire.
+        let message =
+            Message::decode_exact(&message.into().encode(Profile::PACIFIC.features_supported)).unwrap();
+        self.mon_event(MonEvent::Message(attempt, message));
+        self.settle();
+    }
+
+    fn to_mon(&mut self, message: Message) {
+        let message = Message::decode_exact(&message.encode(Profile::PACIFIC.features_supported)).unwrap();
+        self.mon.received.push(message.clone());
+        match message {
+            Message::MonGetMap(_) => self.mon_says(MonMap { map: Mon::monmap().to_bytes(!0).into() }),
+            Message::MonSubscribe(m) => {
+                for (what, sub) in m.what {
+                    match what.as_str() {
+                        "config" => self.mon_says(Config::default()),
+                        "monmap" => self.mon_says(MonMap { map: Mon::monmap().to_bytes(!0).into() }),
+                        "mgrmap" => {
+                            self.mon_says(MgrMap { map: maps::MgrMap::default().to_bytes(!0).into() })
+                        }
+                        "osdmap" => self.mon.osdmap_next = Some(sub.start as u32),
+                        "osd_pg_creates" => self.mon.creates_subscribed = true,
+                        _ => {}
+                    }
+                }
+                self.push_maps();
+            }
+            Message::MonGetVersion(m) => self.mon_says(MonGetVersionReply {
+                handle: m.handle,
+                version: self.mon.epoch().into(),
+                oldest_version: 1,
+            }),
+            Message::OsdBoot(m) if !self.mon.deaf_to_boots => {
+                self.mon.change(|map, inc| {
+                    let addrs = m.cluster_addrs.clone();
+                    inc.new_up_client.insert(ME, addrs.clone());
+                    inc.new_up_cluster.insert(ME, addrs.clone());
+                    inc.new_hb_back_up.insert(ME, addrs.clone());
+                    inc.new_hb_front_up.insert(ME, addrs);
+                    if map.is_up(ME) {
+                        // As a monitor does: the one before is marked down in an epoch of its own.
+                        inc.new_up_client.clear();
+                        inc.new_up_cluster.clear();
+                        inc.new_hb_back_up.clear();
+                        inc.new_hb_front_up.clear();
+                        inc.new_state.insert(ME, maps::OsdState::UP);
+                    }
+                });
+                if !self.mon.map().is_up(ME) {
+                    let addrs = m.cluster_addrs.clone();
+                    self.mon.change(|_, inc| {
+                        inc.new_up_client.insert(ME, addrs.clone());
+                        inc.new_up_cluster.insert(ME, addrs.clone());
+                        inc.new_hb_back_up.insert(ME, addrs.clone());
+                        inc.new_hb_front_up.insert(ME, addrs);
+                    });
+                }
+                self.push_maps();
+            }
+            Message::OsdAlive(m) => {
+                self.mon.change(|_, inc| {
+                    inc.new_up_thru.insert(ME, m.want);
+                });
+                self.push_maps();
+            }
+            Message::OsdMarkMeDown(m) => {
+                self.mon.change(|_, inc| {
+                    inc.new_state.insert(ME, maps::OsdState::UP);
+                });
+                self.push_maps();
+                self.mon_says(*Box::new(m));
+            }
+            _ => {}
+        }
+    }
+
+    /// Sends what is subscribed and new.
+    pub fn push_maps(&mut self) {
+        while let Some(next) = self.mon.osdmap_next.filter(|n| *n <= self.mon.epoch()) {
+            let message = self.mon.maps_from(next);
+            self.mon.osdmap_next = Some(message.last().unwrap().0 + 1);
+            self.mon_says(message);
+        }
+    }
+
+    /// Publishes an epoch and sends it.
+    pub fn change(&mut self, change: impl FnOnce(&OsdMap, &mut Incremental)) {
+        self.mon.change(change);
+        self.push_maps();
+    }
+
+    /// An epoch with nothing in it.
+    pub fn empty_epoch(&mut self) {
+        self.change(|_, _| {});
+    }
+
+    /// A pool of one copy, with its PGs created as a monitor does.
+    pub fn create_pool(&mut self, id: i64, pg_num: u32) {
+        self.change(|_, inc| {
+            let mut pool = PgPool::replicated(1, 1, pg_num, 0);
+            pool.flags |= PoolFlags::CREATING | PoolFlags::HASHPSPOOL;
+            inc.new_pool_max = Some(id);
+            inc.new_pools.insert(PoolId(id), pool);
+            inc.new_pool_names.insert(PoolId(id), format!("pool{id}"));
+        });
+        self.send_creates(id, pg_num);
+    }
+
+    pub fn send_creates(&mut self, id: i64, pg_num: u32) {
+        let epoch = Epoch(self.mon.epoch());
+        let mut create = OsdPgCreate2 { epoch, ..Default::default() };
+        for seed in 0..pg_num {
+            create.pgs.insert(pg(id, seed), (epoch, self.now));
+        }
+        let _ = PgHistory::default();
+        self.mon_says(create);
+    }
+
+    /// Ends the creation of a pool.
+    pub fn finish_pool(&mut self, id: i64) {
+        self.change(|map, inc| {
+            let mut pool = map.pools[&PoolId(id)].clone();
+            pool.flags &= !PoolFlags::CREATING;
+            inc.new_pools.insert(PoolId(id), pool);
+        });
+    }
+
+    pub fn delete_pool(&mut self, id: i64) {
+        self.change(|_, inc| {
+            inc.old_pools.insert(PoolId(id));
+        });
+    }
+
+    pub fn open_client(&mut self, session: SessionId) {
+        self.event(OsdEvent::SessionOpened(client(session, Caps::all())));
+    }
+
+    /// An operation on `name` as a client with the map `epoch` sends it.
+    pub fn op(&mut self, name: &str, epoch: u32, ops: Vec<Op>) -> OsdOp {
+        self.tids += 1;
+        let map = self.mon.map();
+        let pool = *map.pools.keys().next().unwrap();
+        let locator = ObjectLocator { pool, key: "".into(), nspace: "".into(), hash: -1 };
+        let raw = map.object_to_pg(&locator, name.as_bytes()).unwrap();
+        let writes = ops.iter().any(|op| op.code.writes());
+        OsdOp {
+            tid: self.tids,
+            pgid: map.raw_pg_to_pg(raw).unwrap().into(),
+            hash: raw.seed,
+            epoch: Epoch(epoch),
+            flags: OsdFlags::ACK | OsdFlags::ONDISK | if writes { OsdFlags::WRITE } else { OsdFlags::READ },
+            reqid: ReqId::default(),
+            trace: Default::default(),
+            otel_trace: None,
+            client_inc: 0,
+            mtime: self.now,
+            locator,
+            oid: name.into(),
+            ops,
+            snapid: SnapId::HEAD,
+            snap_seq: 0,
+            snaps: Vec::new(),
+            retry_attempt: 0,
+            features: Profile::PACIFIC.features_supported,
+            data_offset: 0,
+        }
+    }
+
+    pub fn write(&mut self, name: &str, data: &[u8]) -> OsdOp {
+        let epoch = self.mon.epoch();
+        self.op(name, epoch, vec![write(data)])
+    }
+
+    pub fn read(&mut self, name: &str) -> OsdOp {
+        let epoch = self.mon.epoch();
+        let args = OpArgs::Extent { offset: 0, length: 0, truncate_size: 0, truncate_seq: 0 };
+        self.op(name, epoch, vec![Op::new(OpCode::READ, args)])
+    }
+
+    pub fn send_op(&mut self, session: SessionId, op: OsdOp) {
+        self.event(OsdEvent::Message { session, message: op.into(), bytes: 1000 });
+    }
+
+    /// Sends an operation and gives its reply.
+    pub fn ask(&mut self, session: SessionId, op: OsdOp) -> OsdOpReply {
+        let tid = op.tid;
+        self.send_op(session, op);
+        self.reply_to(session, tid).unwrap_or_else(|| panic!("no reply to {tid}: {:#?}", self.log))
+    }
+
+    pub fn reply_to(&self, session: SessionId, tid: u64) -> Option<OsdOpReply> {
+        self.sent.get(&session)?.iter().find_map(|m| match m {
+            Message::OsdOpReply(r) if r.tid == tid => Some((**r).clone()),
+            _ => None,
+        })
+    }
+
+    /// The statistics that the monitor got last.
+    pub fn stats(&self) -> Option<PgStats> {
+        self.mon.received.iter().rev().find_map(|m| match m {
+            Message::PgStats(s) => Some((**s).clone()),
+            _ => None,
+        })
+    }
+
+    pub fn count(&self, name: &str) -> usize {
+        self.mon.received.iter().filter(|m| m.name() == name).count()
+    }
+}
+
+pub fn pg(pool: i64, seed: u32) -> SpgId {
+    PgId { pool: PoolId(pool), seed }.into()
+}
+
+pub fn write(data: &[u8]) -> Op {
+    let args = OpArgs::Extent { offset: 0, length: data.len() as u64, truncate_size: 0, truncate_seq: 0 };
+    Op::new(OpCode::WRITEFULL, args).with_indata(data.to_vec())
+}
+
+pub fn client(id: SessionId, caps: Caps) -> SessionInfo {
+    SessionInfo {
+        id,
+        entity: "client.admin".parse().unwrap(),
+        name: EntityName::new(EntityType::Client, 4000 + id.0 as i64),
+        global_id: 4000 + id.0,
+        caps,
+        features: Profile::PACIFIC.features_supported,
+        peer_addrs: EntityAddr::v2(([127, 0, 0, 1], 0).into(), id.0 as u32).into(),
+        local_nonce: 1,
+    }
+}
