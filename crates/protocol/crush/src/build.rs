@@ -1,12 +1,13 @@
 //! Making and changing a map: roots, hosts, OSDs, device classes with their shadow trees, rules.
 //!
 //! Everything made here is straw2 with the Jewel tunables, as a Pacific monitor makes it, and numbered as it numbers:
-//! a new bucket takes the lowest free index. Weight sets (`choose_args`) are left as they are.
+//! a new bucket takes the lowest free index. Weight sets (`choose_args`) follow into shadow trees; they are not adjusted
+//! when an OSD is added or removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::map::{index_of, op};
-use crate::{Alg, Bucket, CrushMap, Rule, Step, Tunables};
+use crate::{Alg, Bucket, ChooseArg, CrushMap, Rule, Step, Tunables};
 
 /// Why a map could not be changed: the caller's fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -323,6 +324,9 @@ impl CrushMap {
             }
             self.item_names.remove(&id);
             self.item_classes.remove(&id);
+            for args in self.choose_args.values_mut() {
+                args.remove(&((-1 - id) as u32));
+            }
         }
         let classes: Vec<i32> = self.class_names.keys().copied().collect();
         for root in self.roots() {
@@ -345,21 +349,24 @@ impl CrushMap {
             return Ok(done);
         }
         let bucket = self.straw2_mut(original)?.clone();
-        let (mut items, mut weights) = (Vec::new(), Vec::new());
+        let (mut items, mut weights, mut places) = (Vec::new(), Vec::new(), Vec::new());
         for (pos, &item) in bucket.items.iter().enumerate() {
             if item >= 0 {
                 if self.item_classes.get(&item) == Some(&class) {
                     items.push(item);
                     weights.push(bucket.item_weight(pos));
+                    places.push(pos);
                 }
             } else if depth_max > 0 {
                 let child = self.clone_for_class(item, class, old, used, depth_max - 1)?;
                 items.push(child);
                 weights.push(self.bucket(child).map_or(0, |b| b.weight));
+                places.push(pos);
             }
         }
         let wanted = old.get(&original).and_then(|by_class| by_class.get(&class)).copied();
-        let id = self.place_bucket(wanted, used, bucket.kind, items, weights);
+        let id = self.place_bucket(wanted, used, bucket.kind, items.clone(), weights);
+        self.clone_weight_sets(original, id, &items, &places);
         let name = |names: &BTreeMap<i32, String>, id| names.get(&id).cloned().unwrap_or_default();
         let shadow_name = format!("{}~{}", name(&self.item_names, original), name(&self.class_names, class));
         self.item_names.insert(id, shadow_name);
@@ -369,10 +376,60 @@ impl CrushMap {
     }
 }
 
+impl CrushMap {
+    /// Gives a shadow bucket the weight sets of its original: an OSD's weight is taken over, a bucket's is the sum of
+    /// what its own shadow has at that position (0 where that has none).
+    fn clone_weight_sets(&mut self, original: i32, shadow: i32, items: &[i32], places: &[usize]) {
+        for args in self.choose_args.values_mut() {
+            let Some(theirs) = args.get(&((-1 - original) as u32)) else { continue };
+            let weight = |position: usize, item: i32, place: usize| match item {
+                0.. => theirs.weight_sets.get(position).and_then(|set| set.get(place)).copied().unwrap_or(0),
+                _ => {
+                    let child = args.get(&((-1 - item) as u32)).and_then(|arg| arg.weight_sets.get(position));
+                    child.map_or(0, |set| set.iter().fold(0u32, |sum, w| sum.saturating_add(*w)))
+                }
+            };
+            let set = |position| items.iter().zip(places).map(|(&i, &p)| weight(position, i, p)).collect();
+            let weight_sets: Vec<Vec<u32>> = (0..theirs.weight_sets.len()).map(set).collect();
+            if !weight_sets.is_empty() {
+                args.insert((-1 - shadow) as u32, ChooseArg { weight_sets, ids: Vec::new() });
+            }
+        }
+    }
+}
+
 fn takes(rule: &Rule) -> impl Iterator<Item = i32> + '_ {
     rule.steps.iter().filter(|s| s.op == op::TAKE).map(|s| s.arg1)
 }
 
 fn unknown(what: &'static str, name: &str) -> BuildError {
     BuildError::Unknown { what, name: name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shadow_tree_has_the_weight_sets_of_its_class_s_devices() {
+        let mut map = CrushMap::new_cluster("host").unwrap();
+        for (osd, class) in [(0, "hdd"), (1, "ssd"), (2, "ssd")] {
+            map.add_osd(osd, CrushMap::WEIGHT_ONE, "node", Some(class)).unwrap();
+        }
+        let node = map.item_by_name("node").unwrap();
+        let index = |id: i32| (-1 - id) as u32;
+        let arg = |sets: &[&[u32]]| ChooseArg {
+            weight_sets: sets.iter().map(|s| s.to_vec()).collect(),
+            ids: Vec::new(),
+        };
+        let sets = [(index(node), arg(&[&[5, 6, 7], &[1, 2, 3]])), (index(-1), arg(&[&[18], &[6]]))];
+        map.choose_args.insert(CrushMap::DEFAULT_CHOOSE_ARGS, sets.into());
+        map.rebuild_shadow_trees().unwrap();
+        let args = &map.choose_args[&CrushMap::DEFAULT_CHOOSE_ARGS];
+        let of = |name: &str| &args[&index(map.item_by_name(name).unwrap())].weight_sets;
+        assert_eq!(of("node~ssd"), &[vec![6, 7], vec![2, 3]]);
+        assert_eq!(of("default~ssd"), &[vec![13], vec![5]]);
+        assert_eq!(of("default~hdd"), &[vec![5], vec![1]]);
+        assert_eq!(of("node").len(), 2);
+    }
 }

@@ -28,6 +28,7 @@ fn random_maps_are_read_written_and_placed_on_as_crushtool_does() {
     }
     let dir = tempfile::tempdir().unwrap();
     let (source, binary) = (dir.path().join("map.txt"), dir.path().join("map"));
+    let again = dir.path().join("again");
     let mut compared = 0;
     for seed in first_seed()..first_seed() + rounds(60) {
         let mut r = Random(seed);
@@ -37,6 +38,18 @@ fn random_maps_are_read_written_and_placed_on_as_crushtool_does() {
         let bytes = std::fs::read(&binary).unwrap();
         let map = CrushMap::from_bytes_exact(&bytes).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{text}"));
         assert!(map.to_bytes(!0) == bytes, "seed {seed}: re-encoding differs\n{text}");
+        // Not with weight sets: crushtool drops those of older algorithms as soon as it reads them, and reads beyond a
+        // child's when it has fewer positions than its parent.
+        let straw2 = map.buckets.iter().flatten().all(|b| matches!(b.alg, crush::Alg::Straw2 { .. }));
+        if straw2 && map.choose_args.is_empty() {
+            let mut rebuilt = map.clone();
+            rebuilt.rebuild_shadow_trees().unwrap();
+            run("crushtool", &["-i", path(&binary), "--rebuild-class-roots", "-o", path(&again)]);
+            assert!(
+                rebuilt.to_bytes(!0) == std::fs::read(&again).unwrap(),
+                "seed {seed}: shadow trees differ\n{text}"
+            );
+        }
         compared += compare_mappings(seed, &mut r, &map, path(&binary), &text);
     }
     println!("{compared} mappings compared");
