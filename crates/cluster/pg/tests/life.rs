@@ -244,8 +244,7 @@ fn counts_survive_a_restart() {
 
 #[test]
 fn idle_object_contexts_are_bounded() {
-    let mut config = pg::PgConfig::default();
-    config.object_contexts_idle_max = 10;
+    let config = pg::PgConfig { object_contexts_idle_max: 10, ..pg::PgConfig::default() };
     let mut rig = Rig::with_config(config);
     (0..100).for_each(|n| put(&mut rig, &format!("o{n}"), ""));
     assert!(rig.pg.load_counts().0 <= 11, "{:?}", rig.pg.load_counts());

@@ -273,8 +273,8 @@ fn what_is_not_implemented_is_eopnotsupp_and_said_once() {
 
 #[test]
 fn the_log_is_trimmed_and_resends_are_recognised_as_far_back_as_configured() {
-    let mut config = pg::PgConfig::default();
-    config.log = pg::LogLimits { entries_target: 20, trim_min: 5, trim_max: 100, dups_tracked: 60 };
+    let log = pg::LogLimits { entries_target: 20, trim_min: 5, trim_max: 100, dups_tracked: 60 };
+    let config = pg::PgConfig { log, ..pg::PgConfig::default() };
     let mut rig = Rig::with_config(config);
     let ops: Vec<_> = (0..200).map(|_| rig.message("a", vec![append(b"x")])).collect();
     for op in &ops {
