@@ -219,3 +219,51 @@ pub(super) struct Object {
     pub omap: BTreeMap<Name, Piece>,
     pub omap_header: Option<Piece>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(byte: u8, len: usize) -> Rope {
+        let mut piece = PieceMut::zeroed(len);
+        piece.as_mut_slice().fill(byte);
+        piece.freeze().into()
+    }
+
+    #[test]
+    fn aligned_data_is_kept_and_read_without_a_copy() {
+        for len in [4096, 4 << 20] {
+            let mut data = Data::default();
+            for byte in 1..4 {
+                let rope = page(byte, len);
+                data.write(0, &rope);
+                let read = data.read(0, len as u64);
+                assert_eq!(read.pieces().len(), 1);
+                assert_eq!(read.pieces()[0].as_ptr(), rope.pieces()[0].as_ptr());
+            }
+            assert_eq!((data.extents.len(), data.bytes_used()), (1, len as u64));
+        }
+    }
+
+    #[test]
+    fn a_page_written_into_a_large_extent_leaves_its_neighbours_shared() {
+        let mut data = Data::default();
+        let large = page(1, 4 << 20);
+        data.write(0, &large);
+        data.write(1 << 20, &page(2, 4096));
+        assert_eq!((data.extents.len(), data.bytes_used()), (3, 4 << 20));
+        let after = data.read((1 << 20) + 4096, 1);
+        assert_eq!(after.pieces()[0].as_ptr(), large.pieces()[0][(1 << 20) + 4096..].as_ptr());
+    }
+
+    #[test]
+    fn small_writes_keep_neither_messages_nor_many_pieces_alive() {
+        let mut data = Data::default();
+        let message = page(7, 1 << 20);
+        (0..10_000u64).for_each(|i| data.write(i * 16, &message.slice(0..16)));
+        assert_eq!(data.extents.len(), 40, "an extent a page");
+        assert_eq!((data.bytes_used(), data.size()), (160_000, 160_000));
+        data.truncate(10);
+        assert_eq!((data.bytes_used(), data.read(0, 99)), (10, page(7, 10)));
+    }
+}
