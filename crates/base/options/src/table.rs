@@ -126,6 +126,7 @@ static TABLE: &[Spec] = &[
     spec("osd_beacon_report_interval", Secs, "300", "Seconds between an OSD's beacons to the monitor.").range(1.0, 86400.0),
     spec("osd_client_message_cap", Int, "256", "Client messages that an OSD works on at once.").range(0.0, 1e6),
     spec("osd_client_message_size_cap", Size, "524288000", "Bytes of client messages that an OSD holds at once."),
+    spec("osd_debug_no_boot", Text, "", "Numbers of OSDs that are kept from booting, to test what that does.").own(),
     spec("osd_crush_chooseleaf_type", Int, "0", "The bucket type that copies are spread over; 0 is the OSD, 1 the host.")
         .range(0.0, 11.0),
     spec("osd_map_message_max", Int, "40", "Map epochs sent in one message.").range(1.0, 1000.0).runtime(),

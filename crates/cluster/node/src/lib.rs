@@ -1,0 +1,192 @@
+//! Pure wiring of a core's daemons: a monitor perhaps, OSDs with their stores, and their effects to each other.
+//!
+//! The host's cores, a test and the simulator drive the same [`Node`]. It never decides anything itself, and never
+//! does I/O: what leaves the process is a [`NodeEffect`].
+
+use std::collections::BTreeMap;
+
+use auth::SessionId;
+use messages::Message;
+use mon::state::Batch;
+use mon::{Mon, MonEffect, MonEvent};
+use monclient::MonIo;
+use osd::{LogLevel, Osd, OsdEffect, OsdEvent};
+use store::{Completion, ObjectStore};
+use types::{OsdId, UTime};
+
+/// A daemon of this node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Daemon {
+    /// The monitor.
+    Mon,
+    /// An OSD.
+    Osd(OsdId),
+}
+
+impl std::fmt::Display for Daemon {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Mon => f.write_str("mon"),
+            Self::Osd(id) => write!(f, "osd.{id}"),
+        }
+    }
+}
+
+/// Something happened to one of the node's daemons.
+#[derive(Debug)]
+pub enum NodeEvent {
+    /// To the monitor.
+    Mon(MonEvent),
+    /// To an OSD.
+    Osd(OsdId, OsdEvent),
+    /// An OSD's store says that completions wait.
+    StoreReady(OsdId),
+    /// Time passed.
+    Tick,
+}
+
+/// What the shell has to do.
+#[derive(Debug)]
+pub enum NodeEffect {
+    /// Send a message on a daemon's session.
+    Send(Daemon, SessionId, Message),
+    /// End a daemon's session, with the reason for the log.
+    Close(Daemon, SessionId, String),
+    /// Stop reading from a session.
+    Pause(OsdId, SessionId),
+    /// Read from it again.
+    Resume(OsdId, SessionId),
+    /// Make a batch of the monitor's state durable.
+    Commit(u64, Batch),
+    /// A connection to the monitor has its global id.
+    GlobalId(SessionId, u64),
+    /// For an OSD's connection to its monitor.
+    Dial(OsdId, MonIo),
+    /// A line for the log.
+    Log(Daemon, LogLevel, String),
+    /// An OSD takes part.
+    Active(OsdId),
+    /// An OSD stopped, as asked.
+    Stopped(OsdId),
+    /// An OSD cannot go on.
+    Failed(OsdId, String),
+}
+
+struct Slot {
+    osd: Osd,
+    store: Box<dyn ObjectStore>,
+}
+
+/// The daemons of one core.
+#[derive(Default)]
+pub struct Node {
+    mon: Option<Mon>,
+    osds: BTreeMap<OsdId, Slot>,
+    // Kept between events so that the hot path allocates nothing for them.
+    mon_effects: Vec<MonEffect>,
+    osd_effects: Vec<OsdEffect>,
+    completions: Vec<Completion>,
+}
+
+impl Node {
+    /// A node without daemons.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the monitor.
+    pub fn add_mon(&mut self, mon: Mon) {
+        self.mon = Some(mon);
+    }
+
+    /// Adds an OSD and its open store.
+    pub fn add_osd(&mut self, id: OsdId, osd: Osd, store: Box<dyn ObjectStore>) {
+        self.osds.insert(id, Slot { osd, store });
+    }
+
+    /// The monitor, to look at.
+    pub fn mon(&self) -> Option<&Mon> {
+        self.mon.as_ref()
+    }
+
+    /// The OSDs' numbers.
+    pub fn osd_ids(&self) -> Vec<OsdId> {
+        self.osds.keys().copied().collect()
+    }
+
+    /// When the next [`NodeEvent::Tick`] is due, if an OSD waits for one. (The monitor's come once a second.)
+    pub fn deadline(&self) -> Option<UTime> {
+        self.osds.values().filter_map(|slot| slot.osd.deadline()).min()
+    }
+
+    /// Takes one event and everything that follows from it within this node.
+    pub fn handle(&mut self, now: UTime, event: NodeEvent, out: &mut Vec<NodeEffect>) {
+        match event {
+            NodeEvent::Mon(event) => self.handle_mon(now, event, out),
+            NodeEvent::Osd(id, event) => self.handle_osd(now, id, Some(event), out),
+            NodeEvent::StoreReady(id) => self.handle_osd(now, id, None, out),
+            NodeEvent::Tick => {
+                self.handle_mon(now, MonEvent::Tick, out);
+                for id in self.osd_ids() {
+                    self.handle_osd(now, id, Some(OsdEvent::Tick), out);
+                }
+            }
+        }
+    }
+
+    fn handle_mon(&mut self, now: UTime, event: MonEvent, out: &mut Vec<NodeEffect>) {
+        let Some(mon) = &mut self.mon else { return };
+        mon.handle(now, event, &mut self.mon_effects);
+        out.extend(self.mon_effects.drain(..).map(|effect| match effect {
+            MonEffect::Send { session, message } => NodeEffect::Send(Daemon::Mon, session, message),
+            MonEffect::Close { session, reason } => NodeEffect::Close(Daemon::Mon, session, reason),
+            MonEffect::Commit { token, batch } => NodeEffect::Commit(token, batch),
+            MonEffect::GlobalId { session, id } => NodeEffect::GlobalId(session, id),
+            MonEffect::Log(text) => NodeEffect::Log(Daemon::Mon, LogLevel::Info, text),
+        }));
+    }
+
+    /// Runs an OSD on an event, then on its store's completions until none is left.
+    fn handle_osd(&mut self, now: UTime, id: OsdId, event: Option<OsdEvent>, out: &mut Vec<NodeEffect>) {
+        let Some(slot) = self.osds.get_mut(&id) else { return };
+        if let Some(event) = event {
+            slot.osd.handle(now, event, &mut self.osd_effects);
+        }
+        loop {
+            for effect in self.osd_effects.drain(..) {
+                out.extend(perform(id, &mut *slot.store, effect));
+            }
+            slot.store.completions(&mut self.completions);
+            if self.completions.is_empty() {
+                return;
+            }
+            for completion in self.completions.drain(..) {
+                slot.osd.handle(now, OsdEvent::Store(completion), &mut self.osd_effects);
+            }
+        }
+    }
+}
+
+/// An OSD's effect: the store's part is done here, the rest is the shell's.
+fn perform(id: OsdId, store: &mut dyn ObjectStore, effect: OsdEffect) -> Option<NodeEffect> {
+    let daemon = Daemon::Osd(id);
+    Some(match effect {
+        OsdEffect::Queue { token, txn } => {
+            store.queue(txn, token);
+            return None;
+        }
+        OsdEffect::Read { token, request } => {
+            store.read(request, token);
+            return None;
+        }
+        OsdEffect::Send { session, message } => NodeEffect::Send(daemon, session, message),
+        OsdEffect::Close { session, reason } => NodeEffect::Close(daemon, session, reason),
+        OsdEffect::Pause(session) => NodeEffect::Pause(id, session),
+        OsdEffect::Resume(session) => NodeEffect::Resume(id, session),
+        OsdEffect::Mon(io) => NodeEffect::Dial(id, io),
+        OsdEffect::Log(level, text) => NodeEffect::Log(daemon, level, text),
+        OsdEffect::Active => NodeEffect::Active(id),
+        OsdEffect::Stopped => NodeEffect::Stopped(id),
+        OsdEffect::Failed(reason) => NodeEffect::Failed(id, reason),
+    })
+}

@@ -1,0 +1,61 @@
+//! Going to the background: the command starts itself again in a session of its own, with its output in DIR/log
+//! once it is ready, and waits for its word.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
+
+use crate::fail;
+
+/// Tells the started process that somebody waits for its word on standard output.
+const DETACHED: &str = "LOLIGO_DETACHED";
+
+/// The line that ends what the waiting process passes on.
+const READY: &str = "-- ready --";
+
+/// Starts the same command without `--detach`, passes on what it says until it is ready, and leaves it.
+pub fn run() -> ExitCode {
+    let program = match std::env::current_exe() {
+        Ok(program) => program,
+        Err(error) => return fail(&error),
+    };
+    let mut command = Command::new(program);
+    command.args(std::env::args_os().skip(1).filter(|a| a != "--detach")).env(DETACHED, "1");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // A process group of its own, so that Ctrl-C in this terminal does not reach it.
+    command.process_group(0);
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return fail(&error),
+    };
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            if line == READY {
+                return ExitCode::SUCCESS;
+            }
+            println!("{line}");
+        }
+    }
+    // It ended before it was ready: its last words and its code are ours.
+    let mut words = String::new();
+    if let Some(mut stderr) = child.stderr.take() {
+        let _ = stderr.read_to_string(&mut words);
+    }
+    eprint!("{words}");
+    match child.wait() {
+        Ok(status) => ExitCode::from(status.code().and_then(|c| u8::try_from(c).ok()).unwrap_or(1)),
+        Err(error) => fail(&error),
+    }
+}
+
+/// In the process that goes on: ends the wait, and from here on writes nowhere but to the log.
+pub fn say_ready() {
+    if std::env::var_os(DETACHED).is_none() {
+        return;
+    }
+    println!("{READY}");
+    if let Ok(null) = std::fs::OpenOptions::new().write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdout(&null);
+        let _ = rustix::stdio::dup2_stderr(&null);
+    }
+}

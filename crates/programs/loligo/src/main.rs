@@ -1,0 +1,70 @@
+//! The `loligo` command: a thin main for each subcommand. Decides nothing about storage.
+
+mod detach;
+mod log;
+mod options_list;
+mod status;
+mod stop;
+mod up;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// A storage cluster for unmodified Ceph clients, in one small program.
+#[derive(Parser)]
+#[command(
+    name = "loligo",
+    version,
+    after_help = "\
+First steps:
+  loligo up --dir /tmp/cluster --detach      start a cluster of three OSDs
+  export CEPH_CONF=/tmp/cluster/ceph.conf    tell Ceph's programs where it is
+  ceph -s                                    look at it
+  ceph osd pool create mypool                make a pool
+  rados -p mypool bench 5 write              put load on it
+  loligo stop /tmp/cluster                   stop it; `up` brings it back"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start a cluster: a monitor and OSDs in this process.
+    Up(up::Args),
+    /// Say whether a directory's cluster runs, and how it is.
+    Status(status::Args),
+    /// Stop a directory's cluster.
+    Stop(stop::Args),
+    /// List the options, or explain one.
+    Options(options_list::Args),
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Prints one clear sentence and fails.
+fn fail(error: &dyn std::fmt::Display) -> ExitCode {
+    eprintln!("loligo: {error}");
+    ExitCode::FAILURE
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Up(args) => up::run(args),
+        Command::Status(args) => status::run(&args),
+        Command::Stop(args) => stop::run(&args),
+        Command::Options(args) => options_list::run(&args),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "loligo", &mut std::io::stdout());
+            ExitCode::SUCCESS
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! `loligo options`: the option table for people.
+
+use std::process::ExitCode;
+
+use options::Standing;
+
+use crate::fail;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Explain this option only.
+    name: Option<String>,
+}
+
+pub fn run(args: &Args) -> ExitCode {
+    match &args.name {
+        None => {
+            for spec in options::all() {
+                let own = if spec.standing == Standing::Own { " (loligo's own)" } else { "" };
+                println!("{} = {}  [{}]{own}\n    {}", spec.name, spec.default, spec.kind.name(), spec.about);
+            }
+            ExitCode::SUCCESS
+        }
+        Some(name) => explain(&options::normalize(name)),
+    }
+}
+
+fn explain(name: &str) -> ExitCode {
+    let text = match (options::standing(name), options::lookup(name)) {
+        (_, Some(spec)) => {
+            let range = spec.range.map(|(min, max)| format!(", {min} to {max}")).unwrap_or_default();
+            let when = if spec.runtime { "at once" } else { "at the next start" };
+            format!(
+                "{} ({}{range}; default {}; takes effect {when}): {}",
+                name,
+                spec.kind.name(),
+                spec.default,
+                spec.about
+            )
+        }
+        (Standing::OtherProgram(program), _) => format!("{name} is for {program}, which reads it itself"),
+        (Standing::NothingToTune, _) => format!("{name} is Ceph's; there is nothing here for it to tune"),
+        (Standing::Effective, _) => {
+            format!("{name} sets the log's level: 0 errors, 1 to 5 more, 20 everything")
+        }
+        _ => {
+            let near = options::nearest(name).map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
+            return fail(&format!("unknown option '{name}'{near}"));
+        }
+    };
+    println!("{text}");
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,66 @@
+//! `loligo status`: whether a directory's cluster runs, and how it is.
+
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::fail;
+
+/// Exit code for a cluster that does not run (as service managers have it).
+const NOT_RUNNING: u8 = 3;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// The cluster's directory.
+    #[arg(value_hint = clap::ValueHint::DirPath)]
+    dir: PathBuf,
+    /// `plain` or `json`.
+    #[arg(short, long, default_value = "plain", value_parser = ["plain", "json"])]
+    format: String,
+}
+
+/// What the running process answers on its socket.
+fn ask(dir: &std::path::Path) -> std::io::Result<Value> {
+    let mut stream = UnixStream::connect(dir.join("loligo.sock"))?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(serde_json::from_str(&text)?)
+}
+
+pub fn run(args: &Args) -> ExitCode {
+    let description = match host::look(&args.dir) {
+        Ok(host::Found::Cluster(description)) => description,
+        Ok(host::Found::Empty) => {
+            return fail(&format!("{}: no cluster here; `loligo up --dir` makes one", args.dir.display()));
+        }
+        Err(error) => return fail(&error),
+    };
+    let pid = host::holder(&args.dir);
+    let answer = pid.and_then(|_| ask(&args.dir).ok()).unwrap_or(Value::Null);
+    let report = json!({
+        "dir": args.dir, "running": pid.is_some(), "pid": pid, "fsid": description.fsid,
+        "store": description.store.as_str(), "osds": description.osds, "mon_addr": description.mon_addr,
+        "cluster": answer,
+    });
+    if args.format == "json" {
+        println!("{report:#}");
+    } else {
+        match pid {
+            None => println!("{}: not running", args.dir.display()),
+            Some(pid) => println!(
+                "{}: running (process {pid}), monitor {}, {} of {} OSDs up, {}",
+                args.dir.display(),
+                description.mon_addr,
+                answer["osds_up"].as_u64().map_or("?".into(), |n| n.to_string()),
+                description.osds,
+                answer["health"].as_str().unwrap_or("health unknown"),
+            ),
+        }
+    }
+    if pid.is_some() { ExitCode::SUCCESS } else { ExitCode::from(NOT_RUNNING) }
+}

@@ -1,0 +1,50 @@
+//! `loligo stop`: ends a directory's cluster and waits until it is gone.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::fail;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// The cluster's directory.
+    #[arg(value_hint = clap::ValueHint::DirPath)]
+    dir: PathBuf,
+    /// Seconds to wait for a clean end.
+    #[arg(long, default_value_t = 30)]
+    timeout: u64,
+}
+
+pub fn run(args: &Args) -> ExitCode {
+    let dir = args.dir.display();
+    if let Err(error) = host::look(&args.dir) {
+        return fail(&error);
+    }
+    let Some(pid) = host::holder(&args.dir) else {
+        println!("{dir}: not running");
+        return ExitCode::SUCCESS;
+    };
+    let Some(process) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+        return fail(&format!("{dir}/lock names no process"));
+    };
+    if let Err(error) = kill_process(process, Signal::TERM) {
+        return fail(&format!("process {pid} can't be stopped: {error}"));
+    }
+    let end = Instant::now() + Duration::from_secs(args.timeout);
+    let mut next_word = Instant::now() + Duration::from_secs(2);
+    while host::holder(&args.dir) == Some(pid) {
+        if Instant::now() > end {
+            return fail(&format!("process {pid} still runs after {} s; its log is {dir}/log", args.timeout));
+        }
+        if Instant::now() > next_word {
+            eprintln!("waiting for process {pid} to finish its writes");
+            next_word += Duration::from_secs(5);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    println!("{dir}: stopped");
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,143 @@
+//! `loligo up`: starts the cluster, says how to reach it, and serves until a signal.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use host::{Cluster, HostError, StoreKind, UpRequest};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::{detach, fail, log};
+
+/// Seconds in which every OSD must be up.
+const READY: Duration = Duration::from_secs(30);
+
+/// How often signals and failures are looked for.
+const WATCH: Duration = Duration::from_millis(50);
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Where the cluster lives; made if it isn't there.
+    #[arg(long, default_value = "loligo-cluster", value_hint = clap::ValueHint::DirPath)]
+    dir: PathBuf,
+    /// How many OSDs [default: 3, or as many as DIR has].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
+    osds: Option<u32>,
+    /// The OSDs' store: `simple` is durable, `mem` keeps nothing [default: simple, or what DIR has].
+    #[arg(long, value_parser = parse_store)]
+    store: Option<StoreKind>,
+    /// Size of each OSD's store, as 10GiB (a sparse file) [default: 10GiB].
+    #[arg(long, value_parser = parse_size)]
+    osd_size: Option<u64>,
+    /// The monitor's address [default: 127.0.0.1:3300, or what DIR had].
+    #[arg(long)]
+    mon_addr: Option<SocketAddr>,
+    /// The monitor's port, the OSDs taking those after it; 0 takes free ones.
+    #[arg(long)]
+    port: Option<u16>,
+    /// Threads to serve with, each with its share of the OSDs [default: the machine's cores, at most one an OSD].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
+    cores: Option<u32>,
+    /// Set an option, as --set osd_max_object_size=64M; `loligo options` lists them.
+    #[arg(long = "set", value_name = "OPTION=VALUE", value_parser = parse_setting)]
+    settings: Vec<(String, String)>,
+    /// Go to the background once the cluster is ready.
+    #[arg(long)]
+    detach: bool,
+    /// Bind an address that is not loopback, though nobody has to prove who he is.
+    #[arg(long)]
+    insecure_bind: bool,
+}
+
+fn parse_store(text: &str) -> Result<StoreKind, String> {
+    match text {
+        "simple" => Ok(StoreKind::Simple),
+        "mem" => Ok(StoreKind::Mem),
+        _ => Err("the stores are 'simple' and 'mem'".into()),
+    }
+}
+
+fn parse_size(text: &str) -> Result<u64, String> {
+    options::parse_size(text).filter(|&n| n > 0).ok_or_else(|| "give bytes, as 10GiB or 512M".into())
+}
+
+fn parse_setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("give OPTION=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+impl Args {
+    fn request(&self) -> UpRequest {
+        UpRequest {
+            dir: self.dir.clone(),
+            osds: self.osds,
+            store: self.store,
+            osd_size: self.osd_size,
+            mon_addr: self.mon_addr,
+            port: self.port,
+            cores: self.cores,
+            settings: self.settings.clone(),
+            insecure_bind: self.insecure_bind,
+        }
+    }
+}
+
+pub fn run(args: Args) -> ExitCode {
+    if args.detach {
+        return detach::run();
+    }
+    log::init(&args.settings);
+    match serve(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+fn serve(args: &Args) -> Result<(), HostError> {
+    let began = Instant::now();
+    // Before anything is started: a signal that comes early must still end it cleanly.
+    let signals = Signals::new([SIGINT, SIGTERM]);
+    let mut signals = signals.map_err(|error| HostError::Io { path: "signals".into(), error })?;
+    let mut cluster = Cluster::start(args.request())?;
+    cluster.wait_ready(READY)?;
+    announce(&cluster, began.elapsed());
+    detach::say_ready();
+    // A disk that failed ends the process instead of lying on.
+    let failure = loop {
+        if signals.pending().next().is_some() {
+            break None;
+        }
+        if let Some(failure) = cluster.failure() {
+            tracing::error!("{failure}");
+            break Some(failure);
+        }
+        std::thread::sleep(WATCH);
+    };
+    tracing::info!("stopping ({})", if failure.is_none() { "asked to" } else { "after a failure" });
+    cluster.stop()?;
+    failure.map_or(Ok(()), Err)
+}
+
+fn announce(cluster: &Cluster, took: Duration) {
+    let facts = cluster.facts();
+    let dir = facts.dir.display();
+    let kept = match facts.store {
+        StoreKind::Simple => "store simple",
+        StoreKind::Mem => "store mem: empty at every start, nothing is kept",
+    };
+    let text = format!(
+        "Up in {:.2} s: monitor {}, {} OSDs ({kept}), fsid {}\n\
+         To reach it:  export CEPH_CONF={dir}/ceph.conf\n\
+         To try:       ceph -s; ceph osd pool create mypool; rados -p mypool bench 5 write    (stop: loligo stop {dir})\n",
+        took.as_secs_f64(),
+        facts.mon_addr,
+        facts.osds,
+        facts.fsid,
+    );
+    // A closed standard output is no reason to end a cluster.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    let _ = std::io::stdout().flush();
+}

@@ -1,0 +1,247 @@
+//! A running cluster: what `loligo up` starts and stops.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use options::{Standing, Values};
+use tokio::sync::mpsc::UnboundedSender;
+use types::OsdId;
+
+use crate::clock::Clock;
+use crate::core::Shared;
+use crate::core_main::{CorePlan, Mail, core_main};
+use crate::dir::{self, ClusterDir, Description, Found, StoreKind};
+use crate::plan::{self, Sockets};
+use crate::{HostError, log};
+
+/// How long OSDs may take to tell the monitor that they go.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+/// What `loligo up` was asked for; `None` takes what the directory has, or the default.
+#[derive(Clone, Debug, Default)]
+pub struct UpRequest {
+    /// Where the cluster lives.
+    pub dir: PathBuf,
+    /// How many OSDs.
+    pub osds: Option<u32>,
+    /// The store.
+    pub store: Option<StoreKind>,
+    /// Bytes of each OSD's store.
+    pub osd_size: Option<u64>,
+    /// The monitor's address.
+    pub mon_addr: Option<SocketAddr>,
+    /// The first port; 0 for free ones.
+    pub port: Option<u16>,
+    /// Threads.
+    pub cores: Option<u32>,
+    /// Options by name.
+    pub settings: Vec<(String, String)>,
+    /// Whether an address that is not loopback may be bound.
+    pub insecure_bind: bool,
+}
+
+/// What a core says to the thread that started it.
+#[derive(Debug)]
+pub(crate) enum Word {
+    /// An OSD takes part.
+    Active(OsdId),
+    /// An OSD stopped, as asked.
+    Stopped(OsdId),
+    /// Something failed that the process cannot go on without.
+    Failed(String),
+}
+
+/// What `up` tells of the cluster.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Its directory, absolute.
+    pub dir: PathBuf,
+    /// The monitor's address.
+    pub mon_addr: SocketAddr,
+    /// How many OSDs.
+    pub osds: u32,
+    /// Their store.
+    pub store: StoreKind,
+    /// The cluster's id.
+    pub fsid: String,
+}
+
+/// A cluster whose threads run.
+pub struct Cluster {
+    facts: Facts,
+    expected: BTreeSet<OsdId>,
+    threads: Vec<(UnboundedSender<Mail>, JoinHandle<()>)>,
+    words: Receiver<Word>,
+    // Held until the end.
+    _dir: ClusterDir,
+}
+
+impl Cluster {
+    /// Starts a cluster. When it fails, nothing was changed.
+    pub fn start(request: UpRequest) -> Result<Self, HostError> {
+        let values = read_settings(&request.settings)?;
+        refuse_what_is_not_served(&values)?;
+        let found = dir::look(&request.dir)?;
+        let is_new = matches!(found, Found::Empty);
+        let mut description = plan::describe(&request, found)?;
+        plan::check_bind(&request, &description)?;
+        // Taken before the ports: a second start on the same directory is told so, not that a port is in use.
+        let dir = ClusterDir::lock(&request.dir)?;
+        match Self::start_in(&dir, &request, values, &mut description) {
+            Ok((threads, words, expected)) => {
+                let facts = Facts {
+                    dir: dir.path().to_owned(),
+                    mon_addr: description.mon_addr,
+                    osds: description.osds,
+                    store: description.store,
+                    fsid: description.fsid.clone(),
+                };
+                Ok(Self { facts, expected, threads, words, _dir: dir })
+            }
+            Err(error) => {
+                if is_new {
+                    dir.undo();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn start_in(
+        dir: &ClusterDir,
+        request: &UpRequest,
+        values: Values,
+        description: &mut Description,
+    ) -> Result<(Threads, Receiver<Word>, BTreeSet<OsdId>), HostError> {
+        let sockets = Sockets::bind(request, &values, description)?;
+        dir.check_space()?;
+        if let Err(error) = runtime::raise_file_limit() {
+            tracing::warn!("the limit of open files stays as it is: {error}");
+        }
+        log::log_to(dir.path())?;
+        let (words, receiver) = channel();
+        let shared = Arc::new(Shared {
+            clock: Clock::start(),
+            sessions: AtomicU64::new(0),
+            connections: AtomicUsize::new(0),
+            connections_max: values.count("ms_connections_max") as usize,
+            held: AtomicUsize::new(0),
+            held_max: values.size("ms_receive_unfinished_bytes_max") as usize,
+            ready_timeout: Duration::from_secs_f64(values.number("ms_connection_ready_timeout")),
+            words,
+        });
+        description.starts += 1;
+        let plans = plan::plan_cores(request, values, description, sockets, dir.path(), shared.clock.now())?;
+        dir.write_client_files(description, "")?;
+        dir.write_description(description)?;
+        let expected = plans.iter().flat_map(|p| p.osds.iter().filter(|o| o.boots).map(|o| o.id)).collect();
+        Ok((spawn(plans, &shared, dir.path())?, receiver, expected))
+    }
+
+    /// What to tell of it.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Waits until every OSD takes part.
+    pub fn wait_ready(&mut self, timeout: Duration) -> Result<(), HostError> {
+        let end = Instant::now() + timeout;
+        let mut missing = self.expected.clone();
+        while !missing.is_empty() {
+            match self.words.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(Word::Active(osd)) => drop(missing.remove(&osd)),
+                Ok(Word::Stopped(_)) => {}
+                Ok(Word::Failed(reason)) => return Err(HostError::Failed(reason)),
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(HostError::NotReady { missing: missing.into_iter().map(|o| o.0).collect() });
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(HostError::Failed("every core ended".into()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What failed since the last call that the process cannot go on without, if anything. Does not wait.
+    pub fn failure(&mut self) -> Option<HostError> {
+        self.words.try_iter().find_map(|word| match word {
+            Word::Failed(reason) => Some(HostError::Failed(reason)),
+            _ => None,
+        })
+    }
+
+    /// Stops the OSDs, then the monitor, then the threads; what was accepted is on disk afterwards.
+    pub fn stop(mut self) -> Result<(), HostError> {
+        self.tell_all(|| Mail::StopOsds);
+        let end = Instant::now() + GOODBYE;
+        let mut running = std::mem::take(&mut self.expected);
+        while !running.is_empty() {
+            match self.words.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(Word::Stopped(osd)) => drop(running.remove(&osd)),
+                Ok(_) => {}
+                Err(_) => {
+                    tracing::warn!("not every OSD said good-bye in time: {running:?}");
+                    break;
+                }
+            }
+        }
+        self.tell_all(|| Mail::Quit);
+        for (_, thread) in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        Ok(())
+    }
+
+    fn tell_all(&self, mail: impl Fn() -> Mail) {
+        for (sender, _) in &self.threads {
+            // A core that ended needs no telling.
+            let _ = sender.send(mail());
+        }
+    }
+}
+
+type Threads = Vec<(UnboundedSender<Mail>, JoinHandle<()>)>;
+
+fn spawn(plans: Vec<CorePlan>, shared: &Arc<Shared>, dir: &Path) -> Result<Threads, HostError> {
+    let pin = plans.len() > 1;
+    let mut threads = Vec::new();
+    for plan in plans {
+        let (shared, sender, index) = (shared.clone(), plan.sender.clone(), plan.index);
+        let start = move || core_main(plan, shared);
+        let thread = runtime::spawn_core(index, pin, start).map_err(HostError::io(dir))?;
+        threads.push((sender, thread));
+    }
+    Ok(threads)
+}
+
+/// The options in force; tells once of those that have nothing to tune.
+fn read_settings(settings: &[(String, String)]) -> Result<Values, HostError> {
+    let mut values = Values::new();
+    for (name, value) in settings {
+        if values.set(name, value)? == Standing::NothingToTune {
+            tracing::warn!(
+                "{name} is an option of Ceph's that has nothing to tune here; it is taken without effect"
+            );
+        }
+    }
+    Ok(values)
+}
+
+fn refuse_what_is_not_served(values: &Values) -> Result<(), HostError> {
+    for name in ["auth_client_required", "auth_cluster_required", "auth_service_required"] {
+        if values.text(name) != "none" {
+            let value = values.text(name);
+            return Err(HostError::Unsupported(format!(
+                "{name} = {value}: only 'none' can be served so far"
+            )));
+        }
+    }
+    Ok(())
+}

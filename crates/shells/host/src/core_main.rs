@@ -1,0 +1,229 @@
+//! What a core's thread runs: it takes the daemons that were opened for it, serves them, and ends when told.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mon::{InitialOsd, Mon, MonEvent};
+use msgr::{Limits, Local};
+use node::{Daemon, NodeEvent};
+use options::Values;
+use osd::{Osd, OsdEvent};
+use store::ObjectStore;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use types::{EntityAddr, EntityType, Fsid, OsdId, Profile};
+
+use crate::core::{Core, Shared};
+use crate::dir::{self, StoreKind};
+use crate::monstore::{Committed, MonStore};
+use crate::open;
+use crate::{HostError, Word, status};
+
+/// How often daemons are asked whether their time has come.
+const TICK: Duration = Duration::from_millis(20);
+
+/// How often the monitor hears of time.
+const MON_TICK: Duration = Duration::from_secs(1);
+
+/// How often the monitor hears of its disk.
+const DISK_TICK: Duration = Duration::from_secs(30);
+
+/// How long sockets get to send their last bytes.
+const LAST_WORDS: Duration = Duration::from_millis(50);
+
+/// News for a core from other threads.
+pub(crate) enum Mail {
+    /// The monitor's state: batches up to this token are durable.
+    Committed(Committed),
+    /// An OSD's store has completions.
+    StoreReady(OsdId),
+    /// OSDs are to say good-bye.
+    StopOsds,
+    /// The thread is to end.
+    Quit,
+}
+
+/// The monitor of a core.
+pub(crate) struct MonPlan {
+    pub(crate) fsid: Fsid,
+    pub(crate) addr: SocketAddr,
+    pub(crate) listener: TcpListener,
+    pub(crate) store: StoreKind,
+    pub(crate) dir: PathBuf,
+    pub(crate) cluster_dir: PathBuf,
+    pub(crate) osds: Vec<InitialOsd>,
+}
+
+/// An OSD of a core.
+pub(crate) struct OsdPlan {
+    pub(crate) id: OsdId,
+    pub(crate) uuid: Fsid,
+    pub(crate) fsid: Fsid,
+    pub(crate) nonce: u32,
+    pub(crate) listener: TcpListener,
+    pub(crate) addr: SocketAddr,
+    pub(crate) mon_addr: SocketAddr,
+    pub(crate) store: StoreKind,
+    pub(crate) size_bytes: u64,
+    pub(crate) dir: PathBuf,
+    pub(crate) boots: bool,
+}
+
+/// What a core will run. Opened before its thread starts, so that what can fail fails with nothing running.
+pub(crate) struct CorePlan {
+    pub(crate) index: usize,
+    pub(crate) values: Values,
+    pub(crate) mon: Option<MonPlan>,
+    pub(crate) osds: Vec<OsdPlan>,
+    pub(crate) sender: UnboundedSender<Mail>,
+    mail: UnboundedReceiver<Mail>,
+    opened_mon: Option<(Mon, MonStore)>,
+    opened_stores: Vec<Box<dyn ObjectStore + Send>>,
+}
+
+impl CorePlan {
+    pub(crate) fn empty(index: usize, values: Values) -> Self {
+        let (sender, mail) = unbounded_channel();
+        Self {
+            index,
+            values,
+            mon: None,
+            osds: Vec::new(),
+            sender,
+            mail,
+            opened_mon: None,
+            opened_stores: Vec::new(),
+        }
+    }
+
+    /// Opens (or makes) the states of all its daemons.
+    pub(crate) fn open(&mut self, now: types::UTime) -> Result<(), HostError> {
+        if let Some(plan) = &self.mon {
+            self.opened_mon = Some(open::mon(plan, &self.values, self.sender.clone(), now)?);
+        }
+        for plan in &self.osds {
+            self.opened_stores.push(open::osd_store(plan, &self.values, self.sender.clone())?);
+        }
+        Ok(())
+    }
+}
+
+fn limits(values: &Values) -> Limits {
+    // A write's payload, and some room for what goes with it.
+    let data = (values.count("osd_max_write_size") as usize + 22) << 20;
+    Limits {
+        check_data_crc: values.bool("ms_crc_data"),
+        data_bytes_max: data,
+        message_bytes_max: data + (16 << 20),
+        ..Limits::default()
+    }
+}
+
+fn local(kind: EntityType, num: i64, addr: SocketAddr, nonce: u32, values: &Values) -> Local {
+    Local {
+        kind,
+        num,
+        addrs: EntityAddr::v2(addr, nonce).into(),
+        features_supported: Profile::PACIFIC.features_supported,
+        features_required: 0,
+        lossless_peers: Vec::new(),
+        limits: limits(values),
+    }
+}
+
+/// Serves a plan until told to quit.
+pub(crate) async fn core_main(plan: CorePlan, shared: Arc<Shared>) {
+    let core = Core::new(shared);
+    let CorePlan { values, mon, osds, mail, opened_mon, opened_stores, .. } = plan;
+    let has_mon = mon.is_some();
+    let ids: Vec<OsdId> = osds.iter().map(|o| o.id).collect();
+    if let (Some(plan), Some((mon, store))) = (mon, opened_mon) {
+        core.node().add_mon(mon);
+        core.set_monstore(store);
+        core.set_local(Daemon::Mon, local(EntityType::Mon, 0, plan.addr, 0, &values));
+        serve(&core, Daemon::Mon, plan.listener);
+        tokio::task::spawn_local(status::serve(core.clone(), plan.cluster_dir.join("loligo.sock")));
+        tokio::task::spawn_local(tick_mon(core.clone(), plan.cluster_dir));
+    }
+    for (plan, store) in osds.into_iter().zip(opened_stores) {
+        start_osd(&core, plan, store, &values);
+    }
+    tokio::task::spawn_local(tick(core.clone()));
+    run(&core, mail, &ids).await;
+    core.close_all();
+    tokio::time::sleep(LAST_WORDS).await;
+    if has_mon {
+        core.close_monstore();
+    }
+}
+
+fn serve(core: &Rc<Core>, daemon: Daemon, listener: TcpListener) {
+    match tokio::net::TcpListener::from_std(listener) {
+        Ok(listener) => drop(tokio::task::spawn_local(core.clone().listen(daemon, listener))),
+        Err(error) => core.say(Word::Failed(format!("{daemon}: {error}"))),
+    }
+}
+
+fn start_osd(core: &Rc<Core>, plan: OsdPlan, store: Box<dyn ObjectStore + Send>, values: &Values) {
+    let id = plan.id;
+    let osd = Osd::new(open::osd_config(&plan, values));
+    core.node().add_osd(id, osd, store);
+    let addr = local(EntityType::Osd, id.0.into(), plan.addr, plan.nonce, values);
+    core.set_local(Daemon::Osd(id), addr);
+    if plan.boots {
+        serve(core, Daemon::Osd(id), plan.listener);
+        core.dispatch(NodeEvent::Osd(id, OsdEvent::Start));
+    } else {
+        tracing::warn!("osd.{id} is kept from booting (osd_debug_no_boot)");
+    }
+}
+
+async fn tick(core: Rc<Core>) {
+    let mut interval = tokio::time::interval(TICK);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        let due = core.node().deadline().is_some_and(|at| at <= core.shared.clock.now());
+        if due {
+            core.tick_osds();
+        }
+    }
+}
+
+async fn tick_mon(core: Rc<Core>, dir: PathBuf) {
+    let mut interval = tokio::time::interval(MON_TICK);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut since_disk = DISK_TICK;
+    loop {
+        interval.tick().await;
+        if since_disk >= DISK_TICK {
+            since_disk = Duration::ZERO;
+            if let Ok((total, available)) = dir::disk_space(&dir) {
+                core.dispatch(NodeEvent::Mon(MonEvent::DiskSpace { total, available }));
+            }
+        }
+        since_disk += MON_TICK;
+        core.dispatch(NodeEvent::Mon(MonEvent::Tick));
+    }
+}
+
+/// Takes the core's mail until it is told to quit.
+async fn run(core: &Rc<Core>, mut mail: UnboundedReceiver<Mail>, osds: &[OsdId]) {
+    while let Some(letter) = mail.recv().await {
+        match letter {
+            Mail::Committed(Committed::UpTo(token)) => {
+                core.dispatch(NodeEvent::Mon(MonEvent::Committed { token }));
+            }
+            Mail::Committed(Committed::Failed(reason)) => {
+                core.say(Word::Failed(format!("the monitor's state can't be written: {reason}")));
+            }
+            Mail::StoreReady(id) => core.dispatch(NodeEvent::StoreReady(id)),
+            Mail::StopOsds => {
+                osds.iter().for_each(|&id| core.dispatch(NodeEvent::Osd(id, OsdEvent::Shutdown)));
+            }
+            Mail::Quit => return,
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The cluster's directory: its description, its lock, and the files that clients need.
+//!
+//! `cluster.json` is written last when a cluster is made, and replaced by rename: a directory either holds a whole
+//! cluster or none.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use types::Fsid;
+
+use crate::HostError;
+
+/// The newest layout of a directory that this program reads and writes.
+const FORMAT: u64 = 1;
+
+/// Bytes that must be free before a cluster is made.
+const SPACE_MIN: u64 = 64 << 20;
+
+/// Where OSDs keep their data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StoreKind {
+    /// On disk: redb and an image file.
+    Simple,
+    /// In memory: nothing is kept.
+    Mem,
+}
+
+impl StoreKind {
+    /// The name that the command line has.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Simple => "simple",
+            Self::Mem => "mem",
+        }
+    }
+}
+
+/// What `cluster.json` holds.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Description {
+    /// The layout's number.
+    pub format: u64,
+    /// The cluster's id.
+    pub fsid: String,
+    /// The OSDs' store.
+    pub store: StoreKind,
+    /// How many OSDs there are.
+    pub osds: u32,
+    /// Bytes of an OSD's store.
+    pub osd_size: u64,
+    /// The monitor's address at the last start.
+    pub mon_addr: SocketAddr,
+    /// The OSDs' addresses at the last start.
+    pub osd_addrs: Vec<SocketAddr>,
+    /// The OSDs' own ids.
+    pub osd_uuids: Vec<String>,
+    /// Times the cluster was started.
+    pub starts: u64,
+}
+
+impl Description {
+    /// A new cluster's description.
+    pub fn new(fsid: Fsid, store: StoreKind, osds: u32, osd_size: u64, mon_addr: SocketAddr) -> Self {
+        let fsid = fsid.to_string();
+        Self {
+            format: FORMAT,
+            fsid,
+            store,
+            osds,
+            osd_size,
+            mon_addr,
+            osd_addrs: Vec::new(),
+            osd_uuids: Vec::new(),
+            starts: 0,
+        }
+    }
+}
+
+/// A directory that this process holds, with the lock on it.
+#[derive(Debug)]
+pub struct ClusterDir {
+    path: PathBuf,
+    // Held for as long as the process serves the directory.
+    _lock: File,
+    made_here: bool,
+}
+
+/// What stands at a path before anything is touched.
+pub enum Found {
+    /// Nothing, or an empty directory.
+    Empty,
+    /// A cluster.
+    Cluster(Box<Description>),
+}
+
+/// Looks at a path without changing anything.
+pub fn look(path: &Path) -> Result<Found, HostError> {
+    let file = path.join("cluster.json");
+    let text = match fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return look_empty(path),
+        Err(error) => return Err(HostError::Io { path: file, error }),
+    };
+    let bad = |reason: String| HostError::BadDescription { path: file.clone(), reason };
+    // The format first: a newer file may have another shape.
+    let value: serde_json::Value = serde_json::from_str(&text).map_err(|e| bad(e.to_string()))?;
+    let found = value["format"].as_u64().ok_or_else(|| bad("it names no format".into()))?;
+    if found > FORMAT {
+        return Err(HostError::NewerFormat { dir: path.into(), found, known: FORMAT });
+    }
+    let description: Description = serde_json::from_value(value).map_err(|e| bad(e.to_string()))?;
+    description.fsid.parse::<Fsid>().map_err(|e| bad(e.to_string()))?;
+    Ok(Found::Cluster(Box::new(description)))
+}
+
+fn look_empty(path: &Path) -> Result<Found, HostError> {
+    match fs::read_dir(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Found::Empty),
+        Err(error) => Err(HostError::Io { path: path.into(), error }),
+        // What a start that failed half-way may leave is ours to remake; anything else is not.
+        Ok(entries) => {
+            let strange = entries.flatten().any(|e| !matches!(e.file_name().to_str(), Some("lock" | "log")));
+            if strange { Err(HostError::NotACluster(path.into())) } else { Ok(Found::Empty) }
+        }
+    }
+}
+
+impl ClusterDir {
+    /// Makes the directory if need be and takes its lock.
+    pub fn lock(path: &Path) -> Result<Self, HostError> {
+        let made_here = !path.exists();
+        fs::create_dir_all(path).map_err(HostError::io(path))?;
+        let path = path.canonicalize().map_err(HostError::io(path))?;
+        let name = path.join("lock");
+        let mut options = OpenOptions::new();
+        let options = options.create(true).truncate(false).read(true).write(true);
+        let mut lock = options.open(&name).map_err(HostError::io(&name))?;
+        if lock.try_lock().is_err() {
+            return Err(HostError::InUse {
+                pid: holder(&path).map_or("?".into(), |p| p.to_string()),
+                dir: path,
+            });
+        }
+        lock.set_len(0).and_then(|()| lock.rewind()).map_err(HostError::io(&name))?;
+        write!(lock, "{}", std::process::id()).map_err(HostError::io(&name))?;
+        Ok(Self { path, _lock: lock, made_here })
+    }
+
+    /// Where it is, absolute.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes back a directory in which a cluster could not be made: what stands in it, and itself if it is ours.
+    pub fn undo(self) {
+        for name in ["mon", "ceph.conf", "keyring", "cluster.json", "cluster.json.new", "lock", "log"] {
+            let at = self.path.join(name);
+            let _ = if at.is_dir() { fs::remove_dir_all(&at) } else { fs::remove_file(&at) };
+        }
+        for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with("osd.") {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+        if self.made_here {
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+
+    /// Refuses a disk that has no room for a cluster.
+    pub fn check_space(&self) -> Result<(), HostError> {
+        let (_, available) = disk_space(&self.path)?;
+        if available < SPACE_MIN {
+            return Err(HostError::NoSpace { dir: self.path.clone(), available, needed: SPACE_MIN });
+        }
+        Ok(())
+    }
+
+    /// Writes the description, durably, in place of the one before.
+    pub fn write_description(&self, description: &Description) -> Result<(), HostError> {
+        let text = serde_json::to_string_pretty(description)
+            .map_err(|e| HostError::BadDescription { path: self.path.clone(), reason: e.to_string() })?;
+        self.replace("cluster.json", &text)
+    }
+
+    /// Writes ceph.conf and the keyring.
+    pub fn write_client_files(&self, description: &Description, client_lines: &str) -> Result<(), HostError> {
+        let conf = format!(
+            "# Written by loligo at every start; what you add is lost.\n\
+             [global]\n\
+             fsid = {fsid}\n\
+             mon_host = [v2:{mon}/0]\n\
+             auth_cluster_required = none\n\
+             auth_service_required = none\n\
+             auth_client_required = none\n\
+             keyring = {dir}/keyring\n\
+             mon_allow_pool_delete = true\n\
+             {client_lines}",
+            fsid = description.fsid,
+            mon = description.mon_addr,
+            dir = self.path.display(),
+        );
+        self.replace("ceph.conf", &conf)?;
+        // No secret: with authentication 'none' the name alone counts.
+        let keyring = "[client.admin]\n\tcaps mds = \"allow *\"\n\tcaps mgr = \"allow *\"\n\
+                       \tcaps mon = \"allow *\"\n\tcaps osd = \"allow *\"\n";
+        self.replace("keyring", keyring)
+    }
+
+    fn replace(&self, name: &str, text: &str) -> Result<(), HostError> {
+        let (new, at) = (self.path.join(format!("{name}.new")), self.path.join(name));
+        let write = || {
+            let mut file = File::create(&new)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&new, &at)?;
+            File::open(&self.path)?.sync_all()
+        };
+        write().map_err(HostError::io(&at))
+    }
+}
+
+/// Bytes of the file system that holds `path`, and those free.
+pub fn disk_space(path: &Path) -> Result<(u64, u64), HostError> {
+    let stat = rustix::fs::statvfs(path).map_err(|e| HostError::Io { path: path.into(), error: e.into() })?;
+    Ok((stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize))
+}
+
+/// The process that serves a directory, if one does.
+pub fn holder(path: &Path) -> Option<u32> {
+    let mut lock = File::open(path.join("lock")).ok()?;
+    match lock.try_lock_shared() {
+        Ok(()) => None,
+        Err(_) => {
+            let mut text = String::new();
+            lock.read_to_string(&mut text).ok()?;
+            text.trim().parse().ok()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn description() -> Description {
+        Description::new(
+            Fsid::from_random([1; 16]),
+            StoreKind::Mem,
+            3,
+            1 << 30,
+            "127.0.0.1:3300".parse().unwrap(),
+        )
+    }
+
+    #[test]
+    fn a_cluster_is_found_again_and_a_second_process_is_refused() {
+        let tmp = tempfile::tempdir().unwrap();
+        let path = tmp.path().join("c");
+        assert!(matches!(look(&path), Ok(Found::Empty)));
+        let dir = ClusterDir::lock(&path).unwrap();
+        dir.write_description(&description()).unwrap();
+        assert!(matches!(look(&path), Ok(Found::Cluster(d)) if *d == description()));
+        assert!(matches!(ClusterDir::lock(&path), Err(HostError::InUse { .. })));
+        assert_eq!(holder(&path), Some(std::process::id()));
+        drop(dir);
+        assert_eq!(holder(&path), None);
+    }
+
+    #[test]
+    fn a_newer_format_and_a_strange_directory_are_refused_unchanged() {
+        let tmp = tempfile::tempdir().unwrap();
+        fs::write(tmp.path().join("cluster.json"), r#"{"format": 99, "shape": []}"#).unwrap();
+        assert!(matches!(look(tmp.path()), Err(HostError::NewerFormat { found: 99, .. })));
+        fs::remove_file(tmp.path().join("cluster.json")).unwrap();
+        fs::write(tmp.path().join("thesis.txt"), "years of work").unwrap();
+        assert!(matches!(look(tmp.path()), Err(HostError::NotACluster(_))));
+    }
+
+    #[test]
+    fn undo_leaves_nothing_of_ours_and_all_of_others() {
+        let tmp = tempfile::tempdir().unwrap();
+        let path = tmp.path().join("new");
+        let dir = ClusterDir::lock(&path).unwrap();
+        fs::create_dir(path.join("osd.0")).unwrap();
+        dir.write_description(&description()).unwrap();
+        dir.undo();
+        assert!(!path.exists());
+    }
+}

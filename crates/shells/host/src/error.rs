@@ -1,0 +1,143 @@
+//! What can stop a cluster from starting, each as one sentence for the person who asked for it.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+/// Why a cluster did not start, or a directory could not be used. Nothing was changed when one of these is given.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// Another process serves the directory.
+    #[error("{dir} is in use by another loligo (process {pid}); `loligo stop {dir}` ends it")]
+    InUse {
+        /// The directory.
+        dir: PathBuf,
+        /// The process that holds it, or `?`.
+        pid: String,
+    },
+    /// A later program wrote the directory.
+    #[error("{dir} was written by a newer loligo (format {found}, this one knows {known}); use that release")]
+    NewerFormat {
+        /// The directory.
+        dir: PathBuf,
+        /// The format found.
+        found: u64,
+        /// The newest format known here.
+        known: u64,
+    },
+    /// A directory with other things in it.
+    #[error("{0} is not empty and holds no cluster of loligo's; name a new or empty directory with --dir")]
+    NotACluster(PathBuf),
+    /// The description of the cluster can't be read.
+    #[error("{path} can't be read: {reason}; restore it, or name another directory with --dir")]
+    BadDescription {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The command asks for something else than what the directory holds.
+    #[error(
+        "{dir} holds a cluster with {what} {has}, not {asked}; leave --{flag} out, or name another directory"
+    )]
+    Differs {
+        /// The directory.
+        dir: PathBuf,
+        /// What differs.
+        what: &'static str,
+        /// As it is.
+        has: String,
+        /// As it was asked for.
+        asked: String,
+        /// The flag.
+        flag: &'static str,
+    },
+    /// A port is taken.
+    #[error(
+        "{addr} is in use by another program; name another with {flag}, or take free ports with --port 0"
+    )]
+    PortInUse {
+        /// The address.
+        addr: SocketAddr,
+        /// The flag or option that names it.
+        flag: &'static str,
+    },
+    /// A port cannot be bound for another reason.
+    #[error("{addr} can't be bound: {error}")]
+    Bind {
+        /// The address.
+        addr: SocketAddr,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// No free port in the OSDs' range.
+    #[error("no free port for an OSD from {min} to {max} (ms_bind_port_min, ms_bind_port_max)")]
+    NoOsdPort {
+        /// First tried.
+        min: u16,
+        /// Last tried.
+        max: u16,
+    },
+    /// Not loopback, and no authentication.
+    #[error(
+        "{0} is not a loopback address, and without authentication anyone who reaches it owns the data; add --insecure-bind to do it all the same"
+    )]
+    InsecureBind(IpAddr),
+    /// The disk has no room.
+    #[error("no space in {dir}: {available} bytes are free, a cluster needs {needed} to start")]
+    NoSpace {
+        /// The directory.
+        dir: PathBuf,
+        /// Bytes free.
+        available: u64,
+        /// Bytes needed.
+        needed: u64,
+    },
+    /// The disk or the file system failed.
+    #[error("{path}: {error}")]
+    Io {
+        /// What was touched.
+        path: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// The monitor's state is damaged or unreadable.
+    #[error("the monitor's state in {path} can't be used: {reason}")]
+    MonState {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// An OSD's store is damaged or unreadable.
+    #[error("osd.{osd}'s store can't be used: {reason}")]
+    Store {
+        /// The OSD.
+        osd: u32,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Some OSDs did not come up in time.
+    #[error("osd.{} did not come up in time; DIR/log says why", .missing.iter().map(i32::to_string).collect::<Vec<_>>().join(", osd."))]
+    NotReady {
+        /// Which.
+        missing: Vec<i32>,
+    },
+    /// A daemon failed.
+    #[error("{0}")]
+    Failed(String),
+    /// An option was refused.
+    #[error("{0}")]
+    Option(#[from] options::SetError),
+    /// An option's value can't be served.
+    #[error("{0}")]
+    Unsupported(String),
+}
+
+impl HostError {
+    /// For `map_err`: an I/O error at `path`.
+    pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |error| Self::Io { path, error }
+    }
+}

@@ -1,0 +1,172 @@
+//! Opens, or makes, the states of daemons.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use device::{Device, DeviceOptions, RedbBackend, Site};
+
+use mon::options::{OptionFacts, OptionTable};
+use mon::{Mon, MonConfig};
+use monclient::{HuntConfig, MonClientConfig};
+use options::Values;
+use osd::{OsdAddrs, OsdConfig};
+use redb::backends::InMemoryBackend;
+use store::{MemStore, ObjectStore};
+use tokio::sync::mpsc::UnboundedSender;
+use types::{EntityAddr, Profile, UTime};
+
+use crate::HostError;
+use crate::core_main::{Mail, MonPlan, OsdPlan};
+use crate::dir::StoreKind;
+use crate::monstore::MonStore;
+
+fn hostname() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    // The short name, as CRUSH has it.
+    name.split('.').next().unwrap_or("localhost").to_owned()
+}
+
+/// The option table as the monitor sees it.
+struct Table(Values);
+
+impl OptionTable for Table {
+    fn local(&self, name: &str) -> Option<String> {
+        self.0.changed().find(|(n, _)| *n == name).map(|(_, v)| v.to_owned())
+    }
+
+    fn find(&self, name: &str) -> Option<OptionFacts> {
+        let name = options::normalize(name);
+        let facts = |default: &str, kind, runtime, summary: String| OptionFacts {
+            default: default.into(),
+            level: "advanced",
+            runtime,
+            kind,
+            summary,
+        };
+        match (options::lookup(&name), options::standing(&name)) {
+            (Some(s), _) => Some(facts(s.default, s.kind.name(), s.runtime, s.about.into())),
+            (None, options::Standing::Unknown) => None,
+            (None, _) => Some(facts("", "str", true, "Nothing to tune here.".into())),
+        }
+    }
+
+    fn nearest(&self, name: &str) -> Option<String> {
+        options::nearest(&options::normalize(name)).map(str::to_owned)
+    }
+
+    fn check(&self, name: &str, value: &str) -> Result<String, String> {
+        let mut values = Values::new();
+        values.set(name, value).map_err(|e| e.to_string())?;
+        Ok(value.trim().to_owned())
+    }
+}
+
+/// Opens the monitor's state, or makes it.
+pub(crate) fn mon(
+    plan: &MonPlan,
+    values: &Values,
+    mail: UnboundedSender<Mail>,
+    now: UTime,
+) -> Result<(Mon, MonStore), HostError> {
+    let path = plan.dir.join("state.redb");
+    let failed = |reason: String| HostError::MonState { path: path.clone(), reason };
+    let config = MonConfig {
+        fsid: plan.fsid,
+        name: "a".into(),
+        addr: EntityAddr::v2(plan.addr, 0),
+        hostname: hostname(),
+        profile: Profile::PACIFIC,
+        version: version(),
+        options: Arc::new(Table(values.clone())),
+        osds: plan.osds.clone(),
+    };
+    let make = || Mon::create(&config, now).map_err(|e| failed(e.to_string()));
+    // The receiver is gone only when the process ends.
+    let done = move |committed| drop(mail.send(Mail::Committed(committed)));
+    let (store, state) = match plan.store {
+        StoreKind::Mem => MonStore::open(&path, InMemoryBackend::new(), make, done)?,
+        StoreKind::Simple => {
+            fs::create_dir_all(&plan.dir).map_err(HostError::io(&plan.dir))?;
+            MonStore::open(&path, mon_backend(&path, values)?, make, done)?
+        }
+    };
+    let mon = Mon::open(config, state, now).map_err(|e| failed(e.to_string()))?;
+    Ok((mon, store))
+}
+
+/// How files are opened: with the volatile cache over them where a test asks for it.
+fn device_options(values: &Values, salt: u64) -> DeviceOptions {
+    let seed = values.count("bdev_debug_volatile_leak_seed");
+    DeviceOptions {
+        volatile_cache: values.bool("bdev_debug_volatile_cache"),
+        // Every file leaks in its own way.
+        leak_seed: (seed != 0).then(|| seed.wrapping_mul(1000).wrapping_add(salt)),
+    }
+}
+
+fn mon_backend(path: &Path, values: &Values) -> Result<RedbBackend, HostError> {
+    let device =
+        Device::open(path, true, Site::MonState, device_options(values, 0)).map_err(HostError::io(path))?;
+    Ok(RedbBackend::new(device))
+}
+
+/// Opens an OSD's store, or makes it.
+pub(crate) fn osd_store(
+    plan: &OsdPlan,
+    _values: &Values,
+    _mail: UnboundedSender<Mail>,
+) -> Result<Box<dyn ObjectStore + Send>, HostError> {
+    match plan.store {
+        StoreKind::Mem => Ok(Box::new(MemStore::new(plan.size_bytes))),
+        StoreKind::Simple => {
+            Err(HostError::Unsupported("the simple store is not there yet; use --store mem".into()))
+        }
+    }
+}
+
+/// What `ceph versions` shows of us: the release that we speak as, and who we are.
+fn version() -> String {
+    let Profile { version, release, .. } = Profile::PACIFIC;
+    format!("ceph version {version} (loligo {}) {} (stable)", env!("CARGO_PKG_VERSION"), release.name())
+}
+
+/// What an OSD is told at its start.
+pub(crate) fn osd_config(plan: &OsdPlan, values: &Values) -> OsdConfig {
+    OsdConfig {
+        whoami: plan.id,
+        cluster_fsid: plan.fsid,
+        osd_fsid: plan.uuid,
+        addrs: OsdAddrs::same(EntityAddr::v2(plan.addr, plan.nonce)),
+        metadata: metadata(plan),
+        profile: Profile::PACIFIC,
+        monitors: MonClientConfig {
+            hostname: hostname(),
+            hunt: HuntConfig::default(),
+            ping_interval: std::time::Duration::from_secs(10),
+            ..MonClientConfig::new(vec![EntityAddr::v2(plan.mon_addr, 0).into()], Some(plan.fsid))
+        },
+        options: values.clone(),
+    }
+}
+
+/// What `ceph osd metadata` shows (ceph-osd's names).
+fn metadata(plan: &OsdPlan) -> BTreeMap<String, String> {
+    let uname = rustix::system::uname();
+    let text = |s: &std::ffi::CStr| s.to_string_lossy().into_owned();
+    let store = plan.store.as_str();
+    let pairs = [
+        ("arch", text(uname.machine())),
+        ("ceph_release", Profile::PACIFIC.release.name().into()),
+        ("ceph_version", version()),
+        ("ceph_version_short", Profile::PACIFIC.version.into()),
+        ("hostname", hostname()),
+        ("kernel_description", text(uname.version())),
+        ("kernel_version", text(uname.release())),
+        ("os", text(uname.sysname())),
+        ("osd_data", plan.dir.display().to_string()),
+        ("osd_objectstore", store.into()),
+    ];
+    pairs.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()
+}

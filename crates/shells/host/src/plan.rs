@@ -1,0 +1,227 @@
+//! What a start needs, decided before anything runs: the description, the sockets, and which core gets what.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+
+use mon::InitialOsd;
+use options::Values;
+use types::{Fsid, OsdId, UTime};
+
+use crate::HostError;
+use crate::cluster::UpRequest;
+use crate::core_main::{CorePlan, MonPlan, OsdPlan};
+use crate::dir::{Description, Found, StoreKind};
+
+const OSDS: u32 = 3;
+const OSD_SIZE: u64 = 10 << 30;
+const MON_ADDR: &str = "127.0.0.1:3300";
+
+/// Random bytes of the system's.
+fn random<const N: usize>() -> Result<[u8; N], HostError> {
+    let mut bytes = [0; N];
+    let failed =
+        |error: rustix::io::Errno| HostError::Io { path: "random numbers".into(), error: error.into() };
+    rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty()).map_err(failed)?;
+    Ok(bytes)
+}
+
+fn random_fsid() -> Result<Fsid, HostError> {
+    Ok(Fsid::from_random(random()?))
+}
+
+/// The cluster to start: what was found, or a new one. What was asked for must fit what is there.
+pub(crate) fn describe(request: &UpRequest, found: Found) -> Result<Description, HostError> {
+    let mut description = match found {
+        Found::Empty => {
+            let default = MON_ADDR.parse().map_err(|_| HostError::Unsupported(MON_ADDR.into()))?;
+            let addr = request.mon_addr.unwrap_or(default);
+            let store = request.store.unwrap_or(StoreKind::Simple);
+            let osds = request.osds.unwrap_or(OSDS);
+            let size = request.osd_size.unwrap_or(OSD_SIZE);
+            let mut new = Description::new(random_fsid()?, store, osds, size, addr);
+            new.osd_uuids =
+                (0..osds).map(|_| Ok(random_fsid()?.to_string())).collect::<Result<_, HostError>>()?;
+            new
+        }
+        Found::Cluster(description) => {
+            check_fits(request, &description)?;
+            *description
+        }
+    };
+    if description.store == StoreKind::Mem {
+        // Nothing is kept, so nobody may take it for the cluster that was there before.
+        description.fsid = random_fsid()?.to_string();
+    }
+    if let Some(addr) = request.mon_addr {
+        description.mon_addr = addr;
+    }
+    if let Some(port) = request.port.filter(|&p| p != 0 || description.starts == 0) {
+        description.mon_addr.set_port(port);
+    }
+    Ok(description)
+}
+
+fn check_fits(request: &UpRequest, has: &Description) -> Result<(), HostError> {
+    let differs = |what, flag, has: String, asked: String| {
+        Err(HostError::Differs { dir: request.dir.clone(), what, has, asked, flag })
+    };
+    match request {
+        UpRequest { store: Some(asked), .. } if *asked != has.store => {
+            differs("store", "store", has.store.as_str().into(), asked.as_str().into())
+        }
+        UpRequest { osds: Some(asked), .. } if *asked != has.osds => {
+            differs("OSDs:", "osds", has.osds.to_string(), asked.to_string())
+        }
+        UpRequest { osd_size: Some(asked), .. } if *asked != has.osd_size => {
+            differs("OSDs of bytes:", "osd-size", has.osd_size.to_string(), asked.to_string())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Without authentication only loopback is bound.
+pub(crate) fn check_bind(request: &UpRequest, description: &Description) -> Result<(), HostError> {
+    let ip = description.mon_addr.ip();
+    if ip.is_loopback() || request.insecure_bind { Ok(()) } else { Err(HostError::InsecureBind(ip)) }
+}
+
+/// The listeners of all daemons.
+pub(crate) struct Sockets {
+    mon: TcpListener,
+    osds: Vec<TcpListener>,
+}
+
+fn bind(addr: SocketAddr, backlog: i32, flag: &'static str) -> Result<TcpListener, HostError> {
+    runtime::bind(addr, backlog).map_err(|error| match error.kind() {
+        ErrorKind::AddrInUse => HostError::PortInUse { addr, flag },
+        _ => HostError::Bind { addr, error },
+    })
+}
+
+impl Sockets {
+    /// Binds all, and writes the addresses into the description.
+    pub(crate) fn bind(
+        request: &UpRequest,
+        values: &Values,
+        description: &mut Description,
+    ) -> Result<Self, HostError> {
+        let backlog = values.count("ms_tcp_listen_backlog") as i32;
+        let at = |error| HostError::Io { path: "a listener's address".into(), error };
+        let wanted = description.mon_addr;
+        let flag = if request.port.is_some() { "--port" } else { "--mon-addr" };
+        let mon = match bind(wanted, backlog, flag) {
+            // With free ports any will do; the last one is only kept for clients that are still there.
+            Err(HostError::PortInUse { .. }) if request.port == Some(0) => {
+                bind(SocketAddr::new(wanted.ip(), 0), backlog, flag)?
+            }
+            other => other?,
+        };
+        description.mon_addr = mon.local_addr().map_err(at)?;
+        let mut osds = Vec::new();
+        for id in 0..description.osds {
+            let last = description.osd_addrs.get(id as usize).copied();
+            osds.push(bind_osd(request, values, description.mon_addr, last, backlog)?);
+        }
+        description.osd_addrs =
+            osds.iter().map(TcpListener::local_addr).collect::<Result<_, _>>().map_err(at)?;
+        Ok(Self { mon, osds })
+    }
+}
+
+/// An OSD's listener: where it was last time if that is free, else the first free port of its range.
+fn bind_osd(
+    request: &UpRequest,
+    values: &Values,
+    mon: SocketAddr,
+    last: Option<SocketAddr>,
+    backlog: i32,
+) -> Result<TcpListener, HostError> {
+    if let Some(listener) = last.filter(|a| a.ip() == mon.ip()).and_then(|a| runtime::bind(a, backlog).ok()) {
+        return Ok(listener);
+    }
+    let (min, max) = match request.port {
+        Some(0) => return bind(SocketAddr::new(mon.ip(), 0), backlog, "--port"),
+        Some(port) => (port.saturating_add(1), u16::MAX),
+        None => (values.count("ms_bind_port_min") as u16, values.count("ms_bind_port_max") as u16),
+    };
+    for port in min..=max {
+        match bind(SocketAddr::new(mon.ip(), port), backlog, "ms_bind_port_min") {
+            Err(HostError::PortInUse { .. }) => {}
+            other => return other,
+        }
+    }
+    Err(HostError::NoOsdPort { min, max })
+}
+
+/// OSDs that `osd_debug_no_boot` keeps from booting.
+fn kept_from_booting(values: &Values) -> Vec<OsdId> {
+    values
+        .text("osd_debug_no_boot")
+        .split([',', ' '])
+        .filter_map(|n| n.trim().parse().ok())
+        .map(OsdId)
+        .collect()
+}
+
+/// Spreads the daemons over cores: the monitor on the first, OSDs in turn.
+pub(crate) fn plan_cores(
+    request: &UpRequest,
+    values: Values,
+    description: &Description,
+    sockets: Sockets,
+    dir: &Path,
+    now: UTime,
+) -> Result<Vec<CorePlan>, HostError> {
+    let cpus = std::thread::available_parallelism().map_or(1, |n| n.get()) as u32;
+    let cores = request.cores.unwrap_or_else(|| cpus.min(description.osds)).clamp(1, description.osds.max(1));
+    let fsid: Fsid = description.fsid.parse().map_err(|_| bad_id(dir))?;
+    let [a, b] = random::<2>()?;
+    // Every start has a nonce that no other start of this directory had, and hardly one of any other.
+    let nonce = (u32::from(u16::from_le_bytes([a, b])) << 16) | (description.starts as u32 & 0xffff);
+    let no_boot = kept_from_booting(&values);
+    let mut plans: Vec<CorePlan> =
+        (0..cores as usize).map(|index| CorePlan::empty(index, values.clone())).collect();
+    let mut initial = Vec::new();
+    let mut listeners: BTreeMap<usize, Vec<OsdPlan>> = BTreeMap::new();
+    for (i, listener) in sockets.osds.into_iter().enumerate() {
+        let uuid: Fsid =
+            description.osd_uuids.get(i).and_then(|u| u.parse().ok()).ok_or_else(|| bad_id(dir))?;
+        let id = OsdId(i as i32);
+        initial.push(InitialOsd { id: id.0, uuid, size_bytes: description.osd_size, class: None });
+        listeners.entry(i % cores as usize).or_default().push(OsdPlan {
+            id,
+            uuid,
+            fsid,
+            nonce,
+            listener,
+            addr: description.osd_addrs[i],
+            mon_addr: description.mon_addr,
+            store: description.store,
+            size_bytes: description.osd_size,
+            dir: dir.join(format!("osd.{i}")),
+            boots: !no_boot.contains(&id),
+        });
+    }
+    for (index, osds) in listeners {
+        plans[index].osds = osds;
+    }
+    plans[0].mon = Some(MonPlan {
+        fsid,
+        addr: description.mon_addr,
+        listener: sockets.mon,
+        store: description.store,
+        dir: dir.join("mon"),
+        cluster_dir: dir.to_owned(),
+        osds: initial,
+    });
+    for plan in &mut plans {
+        plan.open(now)?;
+    }
+    Ok(plans)
+}
+
+fn bad_id(dir: &Path) -> HostError {
+    HostError::BadDescription { path: dir.join("cluster.json"), reason: "an id in it is no UUID".into() }
+}

@@ -1,0 +1,35 @@
+//! DIR/loligo.sock: answers every connection with the cluster's state as JSON, for `loligo status`.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixListener;
+
+use crate::core::Core;
+
+fn answer(core: &Core) -> Value {
+    let node = core.node();
+    let Some(mon) = node.mon() else { return Value::Null };
+    let map = mon.osdmap();
+    let osds_up = map.existing_osds().filter(|(_, osd)| osd.is_up()).count();
+    let health = mon.health(core.shared.clock.now()).status().name();
+    json!({ "epoch": map.epoch.0, "osds_up": osds_up, "health": health })
+}
+
+/// Serves the socket for good. A socket that can't be made costs only `loligo status` its details.
+pub(crate) async fn serve(core: Rc<Core>, path: PathBuf) {
+    // What a killed process left.
+    let _ = std::fs::remove_file(&path);
+    let listener = match UnixListener::bind(&path) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::warn!("{}: {error}; `loligo status` will know less", path.display()),
+    };
+    loop {
+        let Ok((mut stream, _)) = listener.accept().await else { return };
+        let text = answer(&core).to_string();
+        // A peer that is gone already is no concern.
+        let _ = stream.write_all(text.as_bytes()).await;
+    }
+}
