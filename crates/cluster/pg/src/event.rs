@@ -157,7 +157,8 @@ pub enum PgEffect {
 /// Worth a line in the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notice {
-    /// A client used an operation that is not implemented (each code is said once a PG).
+    /// A client used an operation that is not implemented (each code is said once a PG). 0 is no operation's: a write
+    /// would have to clone its object for a snapshot.
     UnsupportedOp {
         /// Its code.
         code: u16,

@@ -12,7 +12,7 @@ use crate::request::Request;
 use crate::run::{INFO_ATTR, SNAPSET_ATTR};
 use crate::{EntryKind, LogEntry, Notice, Pg, PgEffect, RollbackRecord};
 
-/// CEPH_OSD_OP_ROLLBACK's neighbour: the notice's code for a write that would have to clone.
+/// The notice's code for a write that would have to make a clone: no operation has it.
 const CLONE_WANTED: u16 = 0;
 
 impl Pg {

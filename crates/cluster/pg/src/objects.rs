@@ -11,6 +11,9 @@ use types::{Errno, HObject};
 
 use crate::request::Request;
 
+/// Contexts that one eviction looks at.
+const EVICTION_STEPS_MAX: usize = 64;
+
 /// An object context's place.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Slot(usize);
@@ -119,8 +122,9 @@ impl Objects {
 
     /// Evicts idle contexts, those not used lately first, until at most `max` are held or none is idle.
     pub fn evict(&mut self, max: usize) {
-        // Two rounds of the hand clear every mark once; what then remains is in use.
-        let mut steps = 2 * self.slots.len();
+        // Two rounds of the hand clear every mark once; what then remains is in use. A request adds one context at the
+        // most, so a bounded part of that keeps up, and many contexts in use cost no more.
+        let mut steps = (2 * self.slots.len()).min(EVICTION_STEPS_MAX);
         while self.by_oid.len() > max && steps > 0 {
             steps -= 1;
             self.hand = if self.hand + 1 < self.slots.len() { self.hand + 1 } else { 0 };

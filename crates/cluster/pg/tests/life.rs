@@ -249,3 +249,35 @@ fn idle_object_contexts_are_bounded() {
     (0..100).for_each(|n| put(&mut rig, &format!("o{n}"), ""));
     assert!(rig.pg.load_counts().0 <= 11, "{:?}", rig.pg.load_counts());
 }
+
+#[test]
+fn a_refused_transaction_ends_the_pg_and_nothing_is_acknowledged_any_more() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![write_full(b"kept")]);
+    for data in [b"1", b"2"] {
+        let op = rig.message("a", vec![append(data)]);
+        rig.send(op);
+    }
+    rig.refuse_one();
+    assert!(rig.failed);
+    rig.settle();
+    let op = rig.message("a", vec![read(0, 0)]);
+    rig.send(op);
+    rig.settle();
+    assert!(rig.replies.is_empty());
+}
+
+#[test]
+fn an_object_whose_metadata_is_damaged_is_eio_and_others_are_served() {
+    let config = pg::PgConfig { object_contexts_idle_max: 0, ..pg::PgConfig::default() };
+    let mut rig = Rig::with_config(config);
+    put(&mut rig, "bad", "");
+    let mut txn = store::Transaction::new();
+    txn.set_attr(pgid().into(), message(1, 1, "bad", vec![]).hobject().into(), "_", vec![1, 2, 3]);
+    rig.damage(txn);
+    put(&mut rig, "good", "");
+    assert_eq!(rig.ask("bad", vec![stat()]).result, Errno::EIO.code());
+    assert_eq!(rig.ask("bad", vec![append(b"x")]).result, Errno::EIO.code());
+    assert_eq!(rig.ask("good", vec![stat()]).result, 0);
+    assert!(matches!(rig.notices[..], [Notice::BadObject { .. }, Notice::BadObject { .. }]));
+}

@@ -142,6 +142,19 @@ impl Rig {
         true
     }
 
+    /// The store refuses the oldest queued transaction.
+    pub fn refuse_one(&mut self) {
+        let (token, _) = self.queued.pop_front().expect("a queued transaction");
+        let error = StoreError::NoSpace { needed: 1, available: 0 };
+        self.event(PgEvent::Refused { token, error });
+    }
+
+    /// Changes the store behind the PG's back.
+    pub fn damage(&mut self, txn: Transaction) {
+        self.store.queue(txn, Token(0));
+        self.completion();
+    }
+
     pub fn uncommitted(&self) -> usize {
         self.queued.len()
     }
