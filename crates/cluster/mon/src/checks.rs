@@ -106,7 +106,8 @@ impl Mon {
             .map(|(id, _)| format!("osd.{} has flags", id.0))
             .collect();
         if !flagged.is_empty() {
-            let summary = format!("{} OSDs have a noup, nodown, noin or noout flag of their own", flagged.len());
+            let summary =
+                format!("{} OSDs have a noup, nodown, noin or noout flag of their own", flagged.len());
             health.add("OSD_FLAGS", Severity::Warn, summary, flagged);
         }
         let map = &self.osdmap;
@@ -119,7 +120,12 @@ impl Mon {
                 ratio(backfill),
                 ratio(full)
             );
-            health.add("OSD_OUT_OF_ORDER_FULL", Severity::Error, "full ratio(s) out of order".into(), vec![line]);
+            health.add(
+                "OSD_OUT_OF_ORDER_FULL",
+                Severity::Error,
+                "full ratio(s) out of order".into(),
+                vec![line],
+            );
         }
     }
 
@@ -150,7 +156,8 @@ impl Mon {
         let pools = self.pgmap.pools();
         for (id, name, pool) in osdmap::pools(&self.osdmap) {
             if pool.has_flags(PoolFlags::FULL) {
-                let why = if pool.has_flags(PoolFlags::FULL_QUOTA) { "running out of quota" } else { "no space" };
+                let why =
+                    if pool.has_flags(PoolFlags::FULL_QUOTA) { "running out of quota" } else { "no space" };
                 full.push(format!("pool '{name}' is full ({why})"));
             } else if pool.has_flags(PoolFlags::NEARFULL) {
                 near.push(format!("pool '{name}' is nearfull"));
@@ -187,31 +194,41 @@ impl Mon {
     fn check_pgs(&self, now: UTime, health: &mut Health) {
         let threshold = self.opt_u64("mon_pg_stuck_threshold");
         let cutoff = UTime { sec: now.sec.saturating_sub(threshold as u32), nsec: now.nsec };
-        let mut found: BTreeMap<Consequence, (BTreeMap<u64, usize>, BTreeMap<PgId, String>)> = BTreeMap::new();
+        let mut found: BTreeMap<Consequence, Causes> = BTreeMap::new();
         for (id, pg) in &self.pgmap.pgs {
             for rule in RULES.iter().filter(|rule| rule.applies(pg, cutoff)) {
-                let (states, lines) = found.entry(rule.consequence).or_default();
-                *states.entry(rule.bit).or_default() += 1;
-                if lines.len() < DETAIL_MAX {
-                    lines.insert(*id, rule.line(&self.osdmap, *id, pg, now));
+                let causes = found.entry(rule.consequence).or_default();
+                *causes.states.entry(rule.bit).or_default() += 1;
+                if causes.lines.len() < DETAIL_MAX {
+                    causes.lines.insert(*id, rule.line(&self.osdmap, *id, pg, now));
                 }
             }
         }
         let sums = self.pgmap.total().sums;
-        for (consequence, (states, lines)) in found {
+        for (consequence, Causes { states, lines }) in found {
             let (code, severity, what) = consequence.shown();
             let mut parts: Vec<String> = Vec::new();
-            if consequence == Consequence::Degraded && sums.num_objects_degraded > 0 && sums.num_object_copies > 0 {
+            if consequence == Consequence::Degraded
+                && sums.num_objects_degraded > 0
+                && sums.num_object_copies > 0
+            {
                 let percent = sums.num_objects_degraded as f64 / sums.num_object_copies as f64 * 100.0;
                 parts.push(format!(
                     "{}/{} objects degraded ({percent:.3}%)",
                     sums.num_objects_degraded, sums.num_object_copies
                 ));
             }
-            parts.extend(states.iter().map(|(bit, n)| {
-                format!("{n} pg{} {}", if *n > 1 { "s" } else { "" }, state_name(*bit))
-            }));
-            health.add(code, severity, format!("{what}: {}", parts.join(", ")), lines.into_values().collect());
+            parts.extend(
+                states
+                    .iter()
+                    .map(|(bit, n)| format!("{n} pg{} {}", if *n > 1 { "s" } else { "" }, state_name(*bit))),
+            );
+            health.add(
+                code,
+                severity,
+                format!("{what}: {}", parts.join(", ")),
+                lines.into_values().collect(),
+            );
         }
         if sums.num_scrub_errors > 0 {
             let summary = format!("{} scrub errors", sums.num_scrub_errors);
@@ -275,6 +292,13 @@ fn full_name(bit: u32) -> &'static str {
         OsdState::BACKFILLFULL => "backfill full",
         _ => "near full",
     }
+}
+
+/// Which states led to a consequence, how often, and a line a PG.
+#[derive(Default)]
+struct Causes {
+    states: BTreeMap<u64, usize>,
+    lines: BTreeMap<PgId, String>,
 }
 
 /// What a PG's state means to users.
@@ -368,7 +392,10 @@ impl Rule {
         }
         let min_size = map.pools.get(&id.pool).map_or(0, |pool| pool.min_size);
         if pg.state & pg_state::INCOMPLETE != 0 && min_size > 1 {
-            line += &format!(" (a min_size below {min_size} of pool {} may help)", osdmap::pool_name(map, id.pool));
+            line += &format!(
+                " (a min_size below {min_size} of pool {} may help)",
+                osdmap::pool_name(map, id.pool)
+            );
         }
         line
     }

@@ -131,10 +131,9 @@ pub fn node_label(map: &CrushMap, node: &Node) -> String {
 /// A rule, as `crush rule dump` shows it.
 pub fn rule_json(map: &CrushMap, number: u32, rule: &Rule) -> Json {
     let steps = rule.steps.iter().map(|step| match step.op {
-        op::TAKE => Json::object()
-            .with("op", "take")
-            .with("item", step.arg1)
-            .with("item_name", name(map, step.arg1)),
+        op::TAKE => {
+            Json::object().with("op", "take").with("item", step.arg1).with("item_name", name(map, step.arg1))
+        }
         op::EMIT => Json::object().with("op", "emit"),
         op::CHOOSE_FIRSTN | op::CHOOSE_INDEP | op::CHOOSELEAF_FIRSTN | op::CHOOSELEAF_INDEP => Json::object()
             .with("op", op_name(step.op))

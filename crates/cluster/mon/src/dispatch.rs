@@ -45,16 +45,13 @@ impl Mon {
     pub(crate) fn unhandled(&mut self, session: SessionId, message: &Message, out: &mut Vec<MonEffect>) {
         if self.unhandled.insert(message.kind()) {
             let (name, kind) = (message.name(), message.kind());
-            out.push(MonEffect::Log(format!("{session}: {name} (type {kind}) is not handled or not permitted")));
+            out.push(MonEffect::Log(format!(
+                "{session}: {name} (type {kind}) is not handled or not permitted"
+            )));
         }
     }
 
-    fn get_version(
-        &mut self,
-        session: SessionId,
-        m: &messages::MonGetVersion,
-        out: &mut Vec<MonEffect>,
-    ) {
+    fn get_version(&mut self, session: SessionId, m: &messages::MonGetVersion, out: &mut Vec<MonEffect>) {
         let (version, oldest_version) = match m.what.as_str() {
             "osdmap" => (self.osdmap.epoch.0.into(), osdmap::first_committed(&self.state)),
             "monmap" => (self.monmap.epoch.0.into(), 1),
@@ -138,13 +135,7 @@ impl Mon {
     }
 
     /// librados' own way to make and remove pools; pool snapshots are not offered.
-    fn pool_op(
-        &mut self,
-        now: UTime,
-        session: SessionId,
-        m: messages::PoolOp,
-        out: &mut Vec<MonEffect>,
-    ) {
+    fn pool_op(&mut self, now: UTime, session: SessionId, m: messages::PoolOp, out: &mut Vec<MonEffect>) {
         use messages::PoolOp;
         if self.is_proposing() {
             return self.wait(session, m.into(), out);

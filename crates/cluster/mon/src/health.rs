@@ -99,10 +99,8 @@ impl Health {
     pub fn json(&self, detail: bool) -> Json {
         let mut checks = Json::object();
         for (code, check) in &self.checks {
-            let summary =
-                Json::object().with("message", check.summary.as_str()).with("count", check.count);
-            let mut json =
-                Json::object().with("severity", check.severity.name()).with("summary", summary);
+            let summary = Json::object().with("message", check.summary.as_str()).with("count", check.count);
+            let mut json = Json::object().with("severity", check.severity.name()).with("summary", summary);
             if detail {
                 let lines = check.detail.iter().map(|line| Json::object().with("message", line.as_str()));
                 json.put("detail", Json::array(lines));

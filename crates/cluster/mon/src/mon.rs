@@ -228,7 +228,8 @@ impl Mon {
         let mut kept = Batch::default();
         crate::create::keep_monmap(self, &mut kept);
         self.pending.batch.0.extend(kept.0);
-        let Pending { mut batch, osdmap: increment, effects, maps_to, .. } = std::mem::take(&mut self.pending);
+        let Pending { mut batch, osdmap: increment, effects, maps_to, .. } =
+            std::mem::take(&mut self.pending);
         let mut osdmap = None;
         if let Some(increment) = increment {
             match osdmap::propose(&self.osdmap, increment, &mut batch) {
@@ -308,7 +309,8 @@ impl Mon {
             self.beacons.entry(osd).or_insert(now);
         }
         let (first, last) = (osdmap::first_committed(&self.state), u64::from(self.osdmap.epoch.0));
-        self.trim_wanted = last.saturating_sub(first) > self.opt_u64("mon_min_osdmap_epochs") + osdmap::TRIM_SLACK;
+        self.trim_wanted =
+            last.saturating_sub(first) > self.opt_u64("mon_min_osdmap_epochs") + osdmap::TRIM_SLACK;
     }
 
     /// An option's value for this monitor: this process's own, else the stored one, else the default.
@@ -341,9 +343,7 @@ impl Mon {
     /// A value of the state that must decode.
     pub(crate) fn stored<T: Decode>(state: &State, key: &StateKey) -> Result<Option<T>, MonOpenError> {
         let Some(bytes) = state.get(key) else { return Ok(None) };
-        T::from_bytes(bytes)
-            .map(Some)
-            .map_err(|source| MonOpenError::Bad { what: key.to_string(), source })
+        T::from_bytes(bytes).map(Some).map_err(|source| MonOpenError::Bad { what: key.to_string(), source })
     }
 
     /// The names that a service stores.

@@ -69,14 +69,7 @@ impl Mon {
         bytes.and_then(|bytes| BTreeMap::from_bytes(bytes).ok()).unwrap_or_default()
     }
 
-    fn boot(
-        &mut self,
-        now: UTime,
-        session: SessionId,
-        osd: i32,
-        m: Box<OsdBoot>,
-        out: &mut Vec<MonEffect>,
-    ) {
+    fn boot(&mut self, now: UTime, session: SessionId, osd: i32, m: Box<OsdBoot>, out: &mut Vec<MonEffect>) {
         let Some(addrs) = self.sessions.get(&session).map(|s| s.info.peer_addrs.clone()) else { return };
         let refuse = |why: &str, out: &mut Vec<MonEffect>| {
             out.push(MonEffect::Log(format!("boot of osd.{osd} refused: {why}")));
@@ -168,20 +161,15 @@ impl Mon {
         self.pending.maps_to.push((session, has + 1));
     }
 
-    fn mark_me_down(
-        &mut self,
-        now: UTime,
-        session: SessionId,
-        m: OsdMarkMeDown,
-        out: &mut Vec<MonEffect>,
-    ) {
+    fn mark_me_down(&mut self, now: UTime, session: SessionId, m: OsdMarkMeDown, out: &mut Vec<MonEffect>) {
         let osd = m.target_osd;
         let ack = m.request_ack.then(|| {
             let reply = OsdMarkMeDown { request_ack: false, down_and_dead: false, ..m.clone() };
             MonEffect::Send { session, message: reply.into() }
         });
         let entry = self.osdmap.osd(osd).cloned();
-        let Some(entry) = entry.filter(|e| e.is_up() && e.client_addrs == m.target_addrs && m.fsid == self.config.fsid)
+        let Some(entry) =
+            entry.filter(|e| e.is_up() && e.client_addrs == m.target_addrs && m.fsid == self.config.fsid)
         else {
             return out.extend(ack);
         };
@@ -244,7 +232,10 @@ impl Mon {
             .filter(|(t, _)| *t == target.0)
             .map(|(_, by)| {
                 let place = crate::crush_view::location(&self.osdmap.crush, *by);
-                place.into_iter().find(|(kind, _)| kind == "host").map_or_else(|| name(OsdId(*by)), |(_, n)| n)
+                place
+                    .into_iter()
+                    .find(|(kind, _)| kind == "host")
+                    .map_or_else(|| name(OsdId(*by)), |(_, n)| n)
             })
             .collect();
         let immediate = m.flags & OsdFailure::IMMEDIATE != 0;
@@ -317,7 +308,8 @@ impl Mon {
         m: &messages::PgStats,
         out: &mut Vec<MonEffect>,
     ) {
-        let ack = m.pg_stat.iter().map(|(pg, stat)| (*pg, (stat.reported_seq, stat.reported_epoch))).collect();
+        let ack =
+            m.pg_stat.iter().map(|(pg, stat)| (*pg, (stat.reported_seq, stat.reported_epoch))).collect();
         if m.fsid == self.config.fsid && osdmap::is_up(&self.osdmap, osd) {
             let space = m.pool_stat.iter().map(|(pool, space)| (*pool, space.into())).collect();
             self.pgmap.report_osd(now, osd, OsdStats::from(&m.osd_stat), space);
@@ -325,6 +317,7 @@ impl Mon {
                 self.pgmap.report_pg(*pg, PgStats::from(stat));
             }
         }
+        self.finish_pools(now);
         let ack = messages::PgStatsAck { tid: m.tid, pg_stat: ack };
         out.push(MonEffect::Send { session, message: ack.into() });
     }
@@ -345,7 +338,8 @@ impl Mon {
         }
         let first = u64::from(m.inc_first.0).max(1);
         let last = u64::from(m.inc_last.0);
-        for (epoch, bytes) in osdmap::increments(&self.state, first).take_while(|(e, _)| *e <= last).take(max) {
+        for (epoch, bytes) in osdmap::increments(&self.state, first).take_while(|(e, _)| *e <= last).take(max)
+        {
             reply.incremental_maps.insert(Epoch(epoch as u32), bytes.to_vec().into());
         }
         out.push(MonEffect::Send { session, message: reply.into() });

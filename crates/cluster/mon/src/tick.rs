@@ -1,7 +1,7 @@
 //! What time brings: OSDs that fall silent go down, those that stay down go out, blocklist entries end.
 
-use maps::{MapFlags, OsdState, OsdXInfo};
-use types::{OsdId, UTime};
+use maps::{MapFlags, OsdState, OsdXInfo, PgPool, PoolFlags};
+use types::{OsdId, PgId, PoolId, UTime};
 
 use crate::mon::{Mon, Touch};
 use crate::service::log::Level;
@@ -22,6 +22,28 @@ impl Mon {
         self.mark_silent_down(now);
         self.mark_down_out(now);
         self.end_blocklist(now);
+        self.finish_pools(now);
+    }
+
+    /// Pools whose PGs have all been reported are whole from here on: nobody makes their PGs anew.
+    pub(crate) fn finish_pools(&mut self, now: UTime) {
+        if self.is_proposing() {
+            return;
+        }
+        let reported = |id: PoolId| {
+            let first = PgId { pool: id, seed: 0 };
+            let mut pgs = self.pgmap.pgs.range(first..).take_while(|(pg, _)| pg.pool == id);
+            pgs.all(|(_, pg)| pg.state != 0)
+        };
+        let creating = self.osdmap.pools.iter().filter(|(_, pool)| pool.has_flags(PoolFlags::CREATING));
+        let whole: Vec<(PoolId, PgPool)> =
+            creating.filter(|(id, _)| reported(**id)).map(|(id, pool)| (*id, pool.clone())).collect();
+        for (id, mut pool) in whole {
+            if self.touch(Touch::Pool(id.0)) {
+                pool.flags &= !PoolFlags::CREATING;
+                self.osdmap_change(now).new_pools.insert(id, pool);
+            }
+        }
     }
 
     fn mark_silent_down(&mut self, now: UTime) {
@@ -65,7 +87,11 @@ impl Mon {
             change.new_weight.insert(OsdId(osd), 0);
             change.new_state.insert(OsdId(osd), OsdState::AUTOOUT);
             change.new_xinfo.insert(OsdId(osd), xinfo);
-            self.say(now, Level::Info, format!("Marking osd.{osd} out (has been down for {interval} seconds)"));
+            self.say(
+                now,
+                Level::Info,
+                format!("Marking osd.{osd} out (has been down for {interval} seconds)"),
+            );
             // One an epoch, so that the ratio is looked at again.
             return;
         }

@@ -89,10 +89,9 @@ fn usage(map: &OsdMap, pgmap: &PgMap, id: PoolId, pool: &PgPool) -> PoolUsage {
         false => ((positive(sums.num_bytes) as f64 * copies) as u64, 0),
     };
     let (stored_raw_data, stored_omap) = match by_pool && copies > 0.0 {
-        true => (
-            positive(stats.space.data_stored),
-            (positive(stats.space.omap_allocated) as f64 / copies) as u64,
-        ),
+        true => {
+            (positive(stats.space.data_stored), (positive(stats.space.omap_allocated) as f64 / copies) as u64)
+        }
         false => ((positive(sums.num_bytes) as f64 * copies) as u64, 0),
     };
     let stored_data = if copies > 0.0 { (stored_raw_data as f64 / copies) as u64 } else { 0 };

@@ -80,7 +80,13 @@ pub(super) const COMMANDS: &[Command] = &[
         perm: "r",
         run: key_exists,
     },
-    Command { signature: "config-key ls", help: "Keys of stored values", module: "config-key", perm: "r", run: key_ls },
+    Command {
+        signature: "config-key ls",
+        help: "Keys of stored values",
+        module: "config-key",
+        perm: "r",
+        run: key_ls,
+    },
     Command {
         signature: "config-key dump name=key,type=CephString,req=false",
         help: "Stored values",
@@ -100,7 +106,9 @@ fn section(text: &str) -> Result<String, Failure> {
         true => Ok(text.to_string()),
         false => fail(
             Errno::EINVAL,
-            format!("'{text}' is not a section: global, mon, mgr, osd, mds, client, or one of them with .ID is"),
+            format!(
+                "'{text}' is not a section: global, mon, mgr, osd, mds, client, or one of them with .ID is"
+            ),
         ),
     }
 }
@@ -183,7 +191,8 @@ fn get(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let options = mon.settings.of(&entity);
     let Some(key) = call.args.text("key")? else {
         if call.format == super::Format::Plain {
-            let lines: Vec<_> = options.iter().map(|(option, (section, value))| (*section, *option, *value)).collect();
+            let lines: Vec<_> =
+                options.iter().map(|(option, (section, value))| (*section, *option, *value)).collect();
             return Ok(rows(mon, call, &lines));
         }
         let json = options.iter().fold(Json::object(), |out, (option, (section, value))| {
@@ -257,7 +266,9 @@ fn help(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 
 fn minimal_conf(mon: &mut Mon, _: &Call<'_>) -> Result<Answer, Failure> {
     let (fsid, addr) = (mon.config.fsid, types::EntityAddrVec(vec![mon.config.addr]));
-    Ok(Answer::data(format!("# minimal ceph.conf for {fsid}\n[global]\n\tfsid = {fsid}\n\tmon_host = [{addr}]\n")))
+    Ok(Answer::data(format!(
+        "# minimal ceph.conf for {fsid}\n[global]\n\tfsid = {fsid}\n\tmon_host = [{addr}]\n"
+    )))
 }
 
 const KEYS: &str = "config-key";
@@ -278,7 +289,10 @@ fn key_set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let (key, value) = (call.args.required("key")?, call.args.text("val")?.unwrap_or_default());
     let max = mon.opt_u64("mon_config_key_max_entry_size");
     if value.len() as u64 > max || key.len() > 4096 {
-        return fail(Errno::EFBIG, format!("a value has at most {max} bytes (mon_config_key_max_entry_size)"));
+        return fail(
+            Errno::EFBIG,
+            format!("a value has at most {max} bytes (mon_config_key_max_entry_size)"),
+        );
     }
     mon.batch().put(StateKey::name(KEYS, &key), value);
     Ok(Answer::status(format!("set {key}")))

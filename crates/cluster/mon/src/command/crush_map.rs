@@ -24,7 +24,13 @@ pub(super) const COMMANDS: &[Command] = &[
         run: tree,
     },
     Command { signature: "osd crush dump", help: "The CRUSH map", module: "osd", perm: "r", run: dump },
-    Command { signature: "osd crush rule ls", help: "Names of the CRUSH rules", module: "osd", perm: "r", run: rule_ls },
+    Command {
+        signature: "osd crush rule ls",
+        help: "Names of the CRUSH rules",
+        module: "osd",
+        perm: "r",
+        run: rule_ls,
+    },
     Command {
         signature: "osd crush rule dump name=name,type=CephString,goodchars=[A-Za-z0-9-_.],req=false",
         help: "CRUSH rules",
@@ -32,7 +38,13 @@ pub(super) const COMMANDS: &[Command] = &[
         perm: "r",
         run: rule_dump,
     },
-    Command { signature: "osd crush class ls", help: "Device classes", module: "osd", perm: "r", run: class_ls },
+    Command {
+        signature: "osd crush class ls",
+        help: "Device classes",
+        module: "osd",
+        perm: "r",
+        run: class_ls,
+    },
     Command {
         signature: "osd crush show-tunables",
         help: "Tunables of the CRUSH map",

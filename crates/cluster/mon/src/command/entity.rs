@@ -7,7 +7,13 @@ use crate::fmt::Json;
 use crate::mon::Mon;
 
 pub(super) const COMMANDS: &[Command] = &[
-    Command { signature: "auth ls", help: "Entities and what they may do", module: "auth", perm: "rx", run: ls },
+    Command {
+        signature: "auth ls",
+        help: "Entities and what they may do",
+        module: "auth",
+        perm: "rx",
+        run: ls,
+    },
     Command {
         signature: "auth get name=entity,type=CephString",
         help: "An entity and what it may do",

@@ -1,9 +1,9 @@
 //! Commands: what clients ask in JSON and are answered in text or JSON.
 
 pub mod args;
-mod entity;
 mod config;
 mod crush_map;
+mod entity;
 mod mon;
 mod osd;
 mod osd_change;
@@ -213,7 +213,8 @@ impl Mon {
         out: &mut Vec<MonEffect>,
     ) {
         let reply = |result: i32, answer: Answer| -> Message {
-            messages::CommandReply { tid: m.tid, result, status: answer.status, data: answer.data.into() }.into()
+            messages::CommandReply { tid: m.tid, result, status: answer.status, data: answer.data.into() }
+                .into()
         };
         match self.run_command(now, session, &parts(&m.cmd)) {
             Outcome::Now(result, answer) => {

@@ -19,7 +19,13 @@ pub(super) const COMMANDS: &[Command] = &[
         perm: "r",
         run: dump,
     },
-    Command { signature: "mon stat", help: "The monitor map in one line", module: "mon", perm: "r", run: stat },
+    Command {
+        signature: "mon stat",
+        help: "The monitor map in one line",
+        module: "mon",
+        perm: "r",
+        run: stat,
+    },
     Command {
         signature: "mon getmap name=epoch,type=CephInt,range=0,req=false",
         help: "The monitor map in its binary form",
@@ -34,7 +40,13 @@ pub(super) const COMMANDS: &[Command] = &[
         perm: "r",
         run: metadata,
     },
-    Command { signature: "mon versions", help: "Versions of the monitors", module: "mon", perm: "r", run: versions },
+    Command {
+        signature: "mon versions",
+        help: "Versions of the monitors",
+        module: "mon",
+        perm: "r",
+        run: versions,
+    },
     Command {
         signature: "quorum_status",
         help: "The monitors and their quorum",
@@ -42,7 +54,13 @@ pub(super) const COMMANDS: &[Command] = &[
         perm: "r",
         run: quorum_status,
     },
-    Command { signature: "mon_status", help: "State of this monitor", module: "mon", perm: "r", run: quorum_status },
+    Command {
+        signature: "mon_status",
+        help: "State of this monitor",
+        module: "mon",
+        perm: "r",
+        run: quorum_status,
+    },
     Command { signature: "version", help: "Version of this monitor", module: "mon", perm: "r", run: version },
     Command {
         signature: "node ls name=type,type=CephChoices,strings=all|osd|mon|mds|mgr,req=false",
@@ -51,7 +69,13 @@ pub(super) const COMMANDS: &[Command] = &[
         perm: "r",
         run: node_ls,
     },
-    Command { signature: "mgr stat", help: "The manager map in short", module: "mgr", perm: "r", run: mgr_stat },
+    Command {
+        signature: "mgr stat",
+        help: "The manager map in short",
+        module: "mgr",
+        perm: "r",
+        run: mgr_stat,
+    },
     Command {
         signature: "mgr dump name=epoch,type=CephInt,range=0,req=false",
         help: "The manager map",
@@ -59,8 +83,20 @@ pub(super) const COMMANDS: &[Command] = &[
         perm: "r",
         run: mgr_dump,
     },
-    Command { signature: "mgr module ls", help: "The manager's modules", module: "mgr", perm: "r", run: mgr_module_ls },
-    Command { signature: "mgr services", help: "The manager's services", module: "mgr", perm: "r", run: mgr_services },
+    Command {
+        signature: "mgr module ls",
+        help: "The manager's modules",
+        module: "mgr",
+        perm: "r",
+        run: mgr_module_ls,
+    },
+    Command {
+        signature: "mgr services",
+        help: "The manager's services",
+        module: "mgr",
+        perm: "r",
+        run: mgr_services,
+    },
     Command {
         signature: "mgr metadata name=who,type=CephString,req=false",
         help: "What the managers said of themselves",
@@ -272,10 +308,9 @@ fn node_ls(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let of_osds = osds.into_iter().fold(Json::object(), |out, (host, ids)| out.with(&host, Json::array(ids)));
     let of_mons = Json::object().with(&mon.config.hostname, Json::array([mon.config.name.as_str()]));
     let json = match call.args.text("type")?.as_deref() {
-        None | Some("all") => Json::object()
-            .with("mon", of_mons)
-            .with("osd", of_osds)
-            .with("mgr", Json::object()),
+        None | Some("all") => {
+            Json::object().with("mon", of_mons).with("osd", of_osds).with("mgr", Json::object())
+        }
         Some("mon") => of_mons,
         Some("osd") => of_osds,
         Some("mgr" | "mds") => Json::object(),

@@ -50,7 +50,13 @@ pub(super) const COMMANDS: &[Command] = &[
         perm: "r",
         run: getmap,
     },
-    Command { signature: "osd getmaxosd", help: "Bound of OSD numbers", module: "osd", perm: "r", run: getmaxosd },
+    Command {
+        signature: "osd getmaxosd",
+        help: "Bound of OSD numbers",
+        module: "osd",
+        perm: "r",
+        run: getmaxosd,
+    },
     Command {
         signature: "osd map name=pool,type=CephPoolname name=object,type=CephObjectname name=nspace,type=CephString,req=false",
         help: "Where an object is",
@@ -72,7 +78,13 @@ pub(super) const COMMANDS: &[Command] = &[
         perm: "r",
         run: metadata,
     },
-    Command { signature: "osd versions", help: "Versions of the OSDs", module: "osd", perm: "r", run: versions },
+    Command {
+        signature: "osd versions",
+        help: "Versions of the OSDs",
+        module: "osd",
+        perm: "r",
+        run: versions,
+    },
     Command {
         signature: "osd blocklist ls",
         help: "Addresses that OSDs refuse",
@@ -103,9 +115,8 @@ fn map_of(mon: &Mon, call: &Call<'_>) -> Result<OsdMap, Failure> {
         None | Some(0) => Ok(mon.osdmap.clone()),
         Some(epoch) if epoch == newest => Ok(mon.osdmap.clone()),
         Some(epoch) => match u64::try_from(epoch).ok().and_then(|e| osdmap::full(&mon.state, e)) {
-            Some(bytes) => {
-                OsdMap::from_bytes(bytes).map_err(|e| Failure::Errno(Errno::EIO, format!("OSD map {epoch}: {e}")))
-            }
+            Some(bytes) => OsdMap::from_bytes(bytes)
+                .map_err(|e| Failure::Errno(Errno::EIO, format!("OSD map {epoch}: {e}"))),
             None => fail(Errno::ENOENT, format!("there is no OSD map of epoch {epoch}")),
         },
     }
@@ -153,12 +164,7 @@ fn map(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let Some(id) = map.pool_by_name(&pool) else {
         return fail(Errno::ENOENT, format!("there is no pool '{pool}'"));
     };
-    let locator = ObjectLocator {
-        pool: id,
-        key: Name::new(),
-        nspace: Name::from(nspace.as_str()),
-        hash: -1,
-    };
+    let locator = ObjectLocator { pool: id, key: Name::new(), nspace: Name::from(nspace.as_str()), hash: -1 };
     let raw = map.object_to_pg(&locator, object.as_bytes());
     let Some((raw, pg)) = raw.and_then(|raw| Some((raw, map.raw_pg_to_pg(raw)?))) else {
         return fail(Errno::ENOENT, format!("there is no pool '{pool}'"));
@@ -247,11 +253,12 @@ fn blocklist_ls(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         Some(socket) => format!("{socket}/{}", addr.nonce),
         None => addr.to_string(),
     };
-    let json = || {
-        Json::array(list.iter().map(|(addr, until)| {
-            Json::object().with("addr", plain(addr)).with("until", until.to_string())
-        }))
-    };
+    let json =
+        || {
+            Json::array(list.iter().map(|(addr, until)| {
+                Json::object().with("addr", plain(addr)).with("until", until.to_string())
+            }))
+        };
     let text = || list.iter().map(|(addr, until)| format!("{} {until}\n", plain(addr))).collect();
     let mut answer = call.show(json, text);
     answer.status = format!("listed {} entries", list.len());
@@ -280,9 +287,8 @@ fn tree(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     if !states.is_empty() {
         let keep: std::collections::BTreeSet<i32> =
             nodes.iter().map(|n| n.id).filter(|id| *id >= 0 && matches(&map, *id, &states)).collect();
-        let above = |bucket: i32| {
-            crush_view::walk_from(crush, bucket).iter().any(|below| keep.contains(&below.id))
-        };
+        let above =
+            |bucket: i32| crush_view::walk_from(crush, bucket).iter().any(|below| keep.contains(&below.id));
         nodes.retain(|node| if node.id >= 0 { keep.contains(&node.id) } else { above(node.id) });
         let shown: std::collections::BTreeSet<i32> = nodes.iter().map(|n| n.id).collect();
         nodes.iter_mut().for_each(|node| node.children.retain(|child| shown.contains(child)));
@@ -295,7 +301,9 @@ fn tree(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     };
     let placed: std::collections::BTreeSet<i32> = nodes.iter().map(|n| n.id).collect();
     let stray: Vec<i32> = osdmap::osds(&map)
-        .filter(|osd| !placed.contains(osd) && crush.parent_of(*osd).is_none() && matches(&map, *osd, &states))
+        .filter(|osd| {
+            !placed.contains(osd) && crush.parent_of(*osd).is_none() && matches(&map, *osd, &states)
+        })
         .collect();
     let osd_members = |mut out: Json, osd: i32| {
         out.put("exists", u64::from(osdmap::exists(&map, osd)));
@@ -352,8 +360,19 @@ fn tree(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 /// An OSD's states as words.
 fn states(state: u32) -> Vec<&'static str> {
     const NAMES: [&str; 13] = [
-        "exists", "up", "autoout", "new", "full", "nearfull", "backfillfull", "destroyed", "noup", "nodown",
-        "noin", "noout", "stop",
+        "exists",
+        "up",
+        "autoout",
+        "new",
+        "full",
+        "nearfull",
+        "backfillfull",
+        "destroyed",
+        "noup",
+        "nodown",
+        "noin",
+        "noout",
+        "stop",
     ];
     NAMES.iter().enumerate().filter(|(bit, _)| state >> bit & 1 == 1).map(|(_, name)| *name).collect()
 }
@@ -516,10 +535,10 @@ fn dump_json(map: &OsdMap) -> Json {
     let temp = map.pg_temp.iter().map(|(pg, osds)| {
         Json::object().with("pgid", pg.to_string()).with("osds", Json::array(osds.iter().map(|o| o.0)))
     });
-    let blocklist =
-        map.blocklist.iter().fold(Json::object(), |out, (addr, until)| {
-            out.with(&addr.to_string(), until.to_string())
-        });
+    let blocklist = map
+        .blocklist
+        .iter()
+        .fold(Json::object(), |out, (addr, until)| out.with(&addr.to_string(), until.to_string()));
     let profiles = map.erasure_code_profiles.iter().fold(Json::object(), |out, (name, profile)| {
         let profile = profile.iter().fold(Json::object(), |out, (k, v)| out.with(k, v.as_str()));
         out.with(name, profile)
@@ -545,7 +564,10 @@ fn dump_json(map: &OsdMap) -> Json {
         .with("require_min_compat_client", map.require_min_compat_client.name())
         .with("min_compat_client", min_compat_client(map))
         .with("require_osd_release", map.require_osd_release.name())
-        .with("pools", Json::array(osdmap::pools(map).map(|(id, name, pool)| pool_json("pool", id, &name, pool))))
+        .with(
+            "pools",
+            Json::array(osdmap::pools(map).map(|(id, name, pool)| pool_json("pool", id, &name, pool))),
+        )
         .with("osds", Json::array(osdmap::osds(map).map(|osd| osd_json(map, osd))))
         .with("osd_xinfo", Json::array(xinfo))
         .with("pg_upmap", empty())

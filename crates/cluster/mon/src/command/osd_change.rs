@@ -113,7 +113,12 @@ fn flag(mon: &mut Mon, call: &Call<'_>, set: bool) -> Result<Answer, Failure> {
         "notieragent" => MapFlags::NOTIERAGENT,
         "nosnaptrim" => MapFlags::NOSNAPTRIM,
         "pglog_hardlimit" if set => MapFlags::PGLOG_HARDLIMIT,
-        _ => return fail(Errno::EINVAL, format!("'{key}' is not a flag that can be {}", if set { "set" } else { "unset" })),
+        _ => {
+            return fail(
+                Errno::EINVAL,
+                format!("'{key}' is not a flag that can be {}", if set { "set" } else { "unset" }),
+            );
+        }
     };
     let flags = if set { mon.osdmap.flags | bits } else { mon.osdmap.flags & !bits };
     if flags != mon.osdmap.flags {

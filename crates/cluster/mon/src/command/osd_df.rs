@@ -87,13 +87,16 @@ impl<'a> Report<'a> {
     fn load(&self, id: i32) -> Load {
         let below: Vec<i32> = match id >= 0 {
             true => vec![id],
-            false => {
-                crush_view::walk_from(&self.mon.osdmap.crush, id).iter().map(|n| n.id).filter(|id| *id >= 0).collect()
-            }
+            false => crush_view::walk_from(&self.mon.osdmap.crush, id)
+                .iter()
+                .map(|n| n.id)
+                .filter(|id| *id >= 0)
+                .collect(),
         };
-        let space = self.mon.pgmap.space(|osd| {
-            below.contains(&osd) && (id >= 0 || osdmap::is_in(&self.mon.osdmap, osd))
-        });
+        let space = self
+            .mon
+            .pgmap
+            .space(|osd| below.contains(&osd) && (id >= 0 || osdmap::is_in(&self.mon.osdmap, osd)));
         let utilization = match id >= 0 {
             true => utilization_of(&space),
             false => match space.total {
@@ -176,7 +179,9 @@ impl<'a> Report<'a> {
     fn text(&self, tree: bool) -> String {
         let crush = &self.mon.osdmap.crush;
         let mut table = Table::new();
-        for heading in ["ID", "CLASS", "WEIGHT", "REWEIGHT", "SIZE", "RAW USE", "DATA", "OMAP", "META", "AVAIL"] {
+        for heading in
+            ["ID", "CLASS", "WEIGHT", "REWEIGHT", "SIZE", "RAW USE", "DATA", "OMAP", "META", "AVAIL"]
+        {
             table = table.column(heading, Align::Left, Align::Right);
         }
         for heading in ["%USE", "VAR", "PGS", "STATUS"] {

@@ -65,9 +65,9 @@ fn stat(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     states.sort_unstable();
     let rates = pgmap.rates(None);
     let json = || {
-        let by_state = states.iter().map(|(state, n)| {
-            Json::object().with("name", pg_state::text(*state)).with("num", *n)
-        });
+        let by_state = states
+            .iter()
+            .map(|(state, n)| Json::object().with("name", pg_state::text(*state)).with("num", *n));
         let mut summary = Json::object()
             .with("num_pg_by_state", Json::array(by_state))
             .with("num_pgs", pgmap.pgs.len())
@@ -299,8 +299,16 @@ fn dump_text(mon: &Mon) -> String {
         mon.pgmap.version, mon.pgmap.stamp
     );
     let counts = [
-        "OBJECTS", "MISSING_ON_PRIMARY", "DEGRADED", "MISPLACED", "UNFOUND", "BYTES", "OMAP_BYTES*",
-        "OMAP_KEYS*", "LOG", "DISK_LOG",
+        "OBJECTS",
+        "MISSING_ON_PRIMARY",
+        "DEGRADED",
+        "MISPLACED",
+        "UNFOUND",
+        "BYTES",
+        "OMAP_BYTES*",
+        "OMAP_KEYS*",
+        "LOG",
+        "DISK_LOG",
     ];
     let cells = |sums: &crate::stats::Sums, log: i64| {
         [

@@ -25,7 +25,13 @@ pub(super) const COMMANDS: &[Command] = &[
         perm: "r",
         run: ls,
     },
-    Command { signature: "osd lspools", help: "Numbers and names of the pools", module: "osd", perm: "r", run: lspools },
+    Command {
+        signature: "osd lspools",
+        help: "Numbers and names of the pools",
+        module: "osd",
+        perm: "r",
+        run: lspools,
+    },
     Command {
         signature: "osd pool rm name=pool,type=CephPoolname name=pool2,type=CephPoolname,req=false name=yes_i_really_really_mean_it,type=CephBool,req=false name=yes_i_really_really_mean_it_not_faking,type=CephBool,req=false",
         help: "Remove a pool and everything in it",
@@ -231,7 +237,8 @@ impl Mon {
             );
         }
         let pgp_num = plan.pgp_num.filter(|n| *n > 0).or(Some(default("osd_pool_default_pgp_num")));
-        let pgp_num = pgp_num.filter(|n| *n > 0 && (plan.pgp_num.is_some() || *n <= pg_num)).unwrap_or(pg_num);
+        let pgp_num =
+            pgp_num.filter(|n| *n > 0 && (plan.pgp_num.is_some() || *n <= pg_num)).unwrap_or(pg_num);
         if pgp_num > pg_num {
             return fail(Errno::ERANGE, format!("pgp_num can't be larger than pg_num, which is {pg_num}"));
         }
@@ -271,6 +278,8 @@ impl Mon {
         if !self.opt_bool("osd_pool_default_flag_hashpspool") {
             pool.flags &= !PoolFlags::HASHPSPOOL;
         }
+        // Until every PG is there: an OSD makes a PG anew only in a pool that has never been whole.
+        pool.flags |= PoolFlags::CREATING;
         pool.opts.extend(plan.opts);
         // The default that Ceph's CACHE fields have even without a cache.
         pool.use_gmt_hitset = true;
@@ -316,7 +325,9 @@ pub(super) fn check_size(size: u64) -> Result<(), Failure> {
         1 => Ok(()),
         2..=10 => fail(
             Errno::EINVAL,
-            format!("a pool of size {size} would need replication, which is not there yet: only size 1 is offered"),
+            format!(
+                "a pool of size {size} would need replication, which is not there yet: only size 1 is offered"
+            ),
         ),
         _ => fail(Errno::EINVAL, "a pool's size lies between 1 and 10"),
     }
@@ -439,8 +450,9 @@ fn rename(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 
 fn lspools(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let pools = || osdmap::pools(&mon.osdmap);
-    let json =
-        || Json::array(pools().map(|(id, name, _)| Json::object().with("poolnum", id.0).with("poolname", name)));
+    let json = || {
+        Json::array(pools().map(|(id, name, _)| Json::object().with("poolnum", id.0).with("poolname", name)))
+    };
     Ok(call.show(json, || pools().map(|(id, name, _)| format!("{id} {name}\n")).collect()))
 }
 
@@ -510,7 +522,9 @@ fn application_enable(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure>
     if !enabled.is_empty() && !call.args.flag("yes_i_really_mean_it") {
         return fail(
             Errno::EPERM,
-            format!("pool '{name}' is for another application already; add --yes-i-really-mean-it to use it for both"),
+            format!(
+                "pool '{name}' is for another application already; add --yes-i-really-mean-it to use it for both"
+            ),
         );
     }
     mon.change_pool(call.now, id, |pool| {
@@ -653,8 +667,11 @@ pub(super) fn pool_line(id: PoolId, name: &str, pool: &PgPool) -> String {
         autoscale_name(pool.pg_autoscale_mode),
         pool.last_change.0
     );
-    let resend =
-        [pool.last_force_op_resend, pool.last_force_op_resend_prenautilus, pool.last_force_op_resend_preluminous];
+    let resend = [
+        pool.last_force_op_resend,
+        pool.last_force_op_resend_prenautilus,
+        pool.last_force_op_resend_preluminous,
+    ];
     if resend.iter().any(|epoch| epoch.0 != 0) {
         line += &format!(" lfor {}/{}/{}", resend[0].0, resend[1].0, resend[2].0);
     }
@@ -692,8 +709,9 @@ pub(super) fn pool_json(id_key: &str, id: PoolId, name: &str, pool: &PgPool) -> 
         .with("last_epoch_clean", merge.last_epoch_clean.0)
         .with("source_version", merge.source_version.to_string())
         .with("target_version", merge.target_version.to_string());
-    let options =
-        named_options(pool).iter().fold(Json::object(), |out, (name, value)| out.with(name, option_json(value)));
+    let options = named_options(pool)
+        .iter()
+        .fold(Json::object(), |out, (name, value)| out.with(name, option_json(value)));
     let snap_mode = if pool.has_flags(PoolFlags::POOL_SNAPS) { "pool" } else { "selfmanaged" };
     Json::object()
         .with(id_key, id.0)

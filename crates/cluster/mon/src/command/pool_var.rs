@@ -30,6 +30,9 @@ pub(super) const COMMANDS: &[Command] = &[
     },
 ];
 
+/// A change of a pool.
+type Change = Box<dyn FnOnce(&mut PgPool)>;
+
 /// Settings that are a flag of the pool.
 const FLAGS: [(&str, u64); 8] = [
     ("hashpspool", PoolFlags::HASHPSPOOL),
@@ -80,9 +83,22 @@ fn shown(var: &str, value: &Json) -> String {
 }
 
 const ALL: [&str; 16] = [
-    "size", "min_size", "pg_num", "pgp_num", "crush_rule", "hashpspool", "nodelete", "nopgchange",
-    "nosizechange", "write_fadvise_dontneed", "noscrub", "nodeep-scrub", "use_gmt_hitset", "fast_read",
-    "erasure_code_profile", "pg_autoscale_mode",
+    "size",
+    "min_size",
+    "pg_num",
+    "pgp_num",
+    "crush_rule",
+    "hashpspool",
+    "nodelete",
+    "nopgchange",
+    "nosizechange",
+    "write_fadvise_dontneed",
+    "noscrub",
+    "nodeep-scrub",
+    "use_gmt_hitset",
+    "fast_read",
+    "erasure_code_profile",
+    "pg_autoscale_mode",
 ];
 
 fn get(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
@@ -134,7 +150,7 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let id = find(mon, &name)?;
     let said = Answer::status(format!("set pool {id} {var} to {val}"));
     let Some(pool) = mon.osdmap.pools.get(&id) else { return fail(Errno::ENOENT, "no such pool") };
-    let change: Box<dyn FnOnce(&mut PgPool)> = if let Some((_, flag)) = FLAGS.iter().find(|(n, _)| *n == var) {
+    let change: Change = if let Some((_, flag)) = FLAGS.iter().find(|(n, _)| *n == var) {
         let on = switch(&val)?;
         Box::new(move |pool| if on { pool.flags |= flag } else { pool.flags &= !flag })
     } else if let Some((key, _)) = OPTION_NAMES.iter().find(|(_, n)| *n == var) {
@@ -147,7 +163,12 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
             }
             "min_size" => match number(&val)? {
                 n if n >= 1 && n <= u64::from(pool.size) => Box::new(move |pool| pool.min_size = n as u8),
-                _ => return fail(Errno::EINVAL, format!("min_size lies between 1 and the size, {}", pool.size)),
+                _ => {
+                    return fail(
+                        Errno::EINVAL,
+                        format!("min_size lies between 1 and the size, {}", pool.size),
+                    );
+                }
             },
             "pg_num" | "pgp_num" | "pgp_num_actual" => {
                 let now = if var == "pg_num" { pool.pg_num } else { pool.pgp_num };
@@ -174,7 +195,9 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
                 let mode = autoscale_number(&val)?;
                 Box::new(move |pool| pool.pg_autoscale_mode = mode)
             }
-            _ => return fail(Errno::EINVAL, format!("'{var}' is not a setting of pools that can be changed")),
+            _ => {
+                return fail(Errno::EINVAL, format!("'{var}' is not a setting of pools that can be changed"));
+            }
         }
     };
     mon.change_pool(call.now, id, change)?;
@@ -182,14 +205,22 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 }
 
 /// A change of one of the pool's named options; 0, an empty value or `unset` takes it away.
-fn set_option(key: i32, var: &str, val: &str) -> Result<Box<dyn FnOnce(&mut PgPool)>, Failure> {
+fn set_option(key: i32, var: &str, val: &str) -> Result<Change, Failure> {
     const TEXTS: [&str; 5] = [
-        "compression_mode", "compression_algorithm", "csum_type", "fingerprint_algorithm",
+        "compression_mode",
+        "compression_algorithm",
+        "csum_type",
+        "fingerprint_algorithm",
         "dedup_chunk_algorithm",
     ];
     const FLOATS: [&str; 7] = [
-        "scrub_min_interval", "scrub_max_interval", "deep_scrub_interval", "compression_required_ratio",
-        "target_size_ratio", "pg_autoscale_bias", "read_lease_interval",
+        "scrub_min_interval",
+        "scrub_max_interval",
+        "deep_scrub_interval",
+        "compression_required_ratio",
+        "target_size_ratio",
+        "pg_autoscale_bias",
+        "read_lease_interval",
     ];
     if val.is_empty() || val == "unset" || val == "0" {
         return Ok(Box::new(move |pool| drop(pool.opts.remove(&key))));

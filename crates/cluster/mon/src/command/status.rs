@@ -126,11 +126,7 @@ fn status(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         out += &format!("    id:     {}\n", mon.config.fsid);
         out += &format!("    health: {}\n \n", health.status_lines("            "));
         out += "  services:\n";
-        out += &format!(
-            "    mon: 1 daemons, quorum {} (age {})\n",
-            mon.config.name,
-            span(u64::from(age))
-        );
+        out += &format!("    mon: 1 daemons, quorum {} (age {})\n", mon.config.name, span(u64::from(age)));
         out += "    mgr: no daemons active\n";
         out += &format!("    osd: {}\n \n", osdmap::summary_text(&mon.osdmap, call.now));
         out += &pgmap_text(mon);
@@ -180,12 +176,13 @@ pub(super) fn pgmap_json(mon: &Mon) -> Json {
     let (pgmap, total) = (&mon.pgmap, mon.pgmap.total());
     let space = pgmap.space(|_| true);
     let states = pgmap.by_state();
-    let mut out = Json::object().with(
-        "pgs_by_state",
-        Json::array(states.iter().map(|(state, n)| {
-            Json::object().with("state_name", pg_state::text(*state)).with("count", *n)
-        })),
-    );
+    let mut out =
+        Json::object().with(
+            "pgs_by_state",
+            Json::array(states.iter().map(|(state, n)| {
+                Json::object().with("state_name", pg_state::text(*state)).with("count", *n)
+            })),
+        );
     out.put("num_pgs", pgmap.pgs.len());
     out.put("num_pools", osdmap::pools(&mon.osdmap).count());
     out.put("num_objects", total.sums.num_objects.max(0) as u64);
@@ -242,8 +239,7 @@ pub(super) fn rates_text(rates: &Rates) -> String {
 /// How many PGs nobody has reported, and how many reported ones serve no client.
 fn not_serving(states: &[(u64, u64)]) -> (u64, u64) {
     let unknown = states.iter().filter(|(state, _)| *state == 0).map(|(_, n)| n).sum();
-    let inactive =
-        states.iter().filter(|(s, _)| *s != 0 && s & pg_state::ACTIVE == 0).map(|(_, n)| n).sum();
+    let inactive = states.iter().filter(|(s, _)| *s != 0 && s & pg_state::ACTIVE == 0).map(|(_, n)| n).sum();
     (unknown, inactive)
 }
 
@@ -300,7 +296,10 @@ fn health_mute(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     }
     let sticky = call.args.flag("sticky");
     if !sticky && mon.health(call.now).get(&code).is_none() {
-        return fail(Errno::ENOENT, format!("health check {code} has found nothing; use --sticky to mute it anyway"));
+        return fail(
+            Errno::ENOENT,
+            format!("health check {code} has found nothing; use --sticky to mute it anyway"),
+        );
     }
     mon.set_mute(&code, Some(sticky));
     Ok(Answer::default())
@@ -470,7 +469,8 @@ fn df_text(mon: &Mon, detail: bool) -> String {
         line(class, mon.pgmap.space(|osd| osds.contains(&osd)));
     }
     line("TOTAL", mon.pgmap.space(|_| true));
-    let mut pools = Table::new().columns(Align::Left, &["POOL"]).columns(Align::Right, &["ID", "PGS", "STORED"]);
+    let mut pools =
+        Table::new().columns(Align::Left, &["POOL"]).columns(Align::Right, &["ID", "PGS", "STORED"]);
     if detail {
         pools = pools.columns(Align::Right, &["(DATA)", "(OMAP)"]);
     }

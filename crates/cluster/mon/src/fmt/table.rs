@@ -85,6 +85,9 @@ mod tests {
             .columns(Align::Left, &["NAME"]);
         table.row(["-1", "0.5", "root default"]);
         table.row([" 0", "0.00200", "osd.0"]);
-        assert_eq!(table.render(), "ID  WEIGHT   NAME        \n-1      0.5  root default\n 0  0.00200  osd.0       \n");
+        assert_eq!(
+            table.render(),
+            "ID  WEIGHT   NAME        \n-1      0.5  root default\n 0  0.00200  osd.0       \n"
+        );
     }
 }

@@ -33,7 +33,8 @@ impl ConfigStore {
     pub fn open(state: &State) -> Self {
         let mut store = Self::default();
         for (name, value) in names(state, SERVICE) {
-            if let (Some((section, option)), Ok(value)) = (name.rsplit_once('/'), std::str::from_utf8(value)) {
+            if let (Some((section, option)), Ok(value)) = (name.rsplit_once('/'), std::str::from_utf8(value))
+            {
                 let options = store.sections.entry(section.to_string()).or_default();
                 options.insert(option.to_string(), value.to_string());
             }

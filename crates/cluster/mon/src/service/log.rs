@@ -191,7 +191,8 @@ impl ClusterLog {
     /// The last `count` lines of at least `level` in `channel` (all of them: `*`), oldest first.
     pub fn last(&self, count: usize, level: Level, channel: &str) -> Vec<&Line> {
         let wanted = |line: &&Line| line.level >= level && (channel == "*" || line.channel == channel);
-        let mut lines: Vec<&Line> = self.lines.iter().rev().map(|(_, l)| l).filter(wanted).take(count).collect();
+        let mut lines: Vec<&Line> =
+            self.lines.iter().rev().map(|(_, l)| l).filter(wanted).take(count).collect();
         lines.reverse();
         lines
     }

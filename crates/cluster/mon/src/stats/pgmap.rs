@@ -254,7 +254,8 @@ impl PgMap {
     /// A primary's report about a PG: taken when it is newer than what is known and the PG exists.
     pub fn report_pg(&mut self, id: PgId, stats: PgStats) {
         if let Some(known) = self.pgs.get_mut(&id) {
-            let newer = (stats.reported_epoch, stats.reported_seq) > (known.reported_epoch, known.reported_seq);
+            let newer =
+                (stats.reported_epoch, stats.reported_seq) > (known.reported_epoch, known.reported_seq);
             if newer || known.state == 0 {
                 *known = stats;
             }
@@ -372,7 +373,7 @@ impl PgMap {
             *counts.entry(pg.state).or_default() += 1;
         }
         let mut out: Vec<(u64, u64)> = counts.into_iter().collect();
-        out.sort_by(|a, b| (b.1, b.0).cmp(&(a.1, a.0)));
+        out.sort_by_key(|(state, n)| std::cmp::Reverse((*n, *state)));
         out
     }
 

@@ -1,4 +1,5 @@
 //! A monitor with a disk that the test controls, and peers that talk to it in messages.
+#![allow(clippy::unwrap_used)] // a test that gets nothing fails here
 #![allow(dead_code)]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -8,9 +9,7 @@ use auth::{Caps, SessionId, SessionInfo};
 use messages::Message;
 use mon::options::UsedOptions;
 use mon::{Batch, InitialOsd, Mon, MonConfig, MonEffect, MonEvent, State};
-use types::{
-    EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, Fsid, Name, OsdId, Profile, UTime,
-};
+use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, Fsid, Name, OsdId, Profile, UTime};
 
 pub const FSID: Fsid = Fsid([7; 16]);
 
@@ -177,7 +176,13 @@ impl Cluster {
         let tid = self.next_tid;
         self.next_tid += 1;
         let cmd = vec![Name::from(json)];
-        let m = messages::MonCommand { tid, paxos: Default::default(), fsid: FSID, cmd, data: Default::default() };
+        let m = messages::MonCommand {
+            tid,
+            paxos: Default::default(),
+            fsid: FSID,
+            cmd,
+            data: Default::default(),
+        };
         self.send(session, m);
     }
 
@@ -207,6 +212,7 @@ impl Cluster {
         stats.osd_stat.statfs.total = 10 << 30;
         stats.osd_stat.statfs.available = 9 << 30;
         for (pool, p) in &map.pools {
+            stats.pool_stat.insert(*pool, Default::default());
             for seed in 0..p.pg_num {
                 let id = types::PgId { pool: *pool, seed };
                 let place = map.pg_to_up_acting(id);
