@@ -23,6 +23,50 @@ impl Mon {
         self.mark_down_out(now);
         self.end_blocklist(now);
         self.finish_pools(now);
+        self.flag_full_pools(now);
+    }
+
+    /// Pools whose OSDs are full, or that have reached their quota, say so in a flag: clients hold their writes.
+    fn flag_full_pools(&mut self, now: UTime) {
+        const MASK: u64 =
+            PoolFlags::FULL | PoolFlags::FULL_QUOTA | PoolFlags::BACKFILLFULL | PoolFlags::NEARFULL;
+        let mut changes = Vec::new();
+        for (id, pool) in &self.osdmap.pools {
+            let limited = pool.quota_max_bytes > 0 || pool.quota_max_objects > 0;
+            let wanted = match self.states_below_rule(pool.crush_rule.into()) {
+                _ if limited && self.quota_reached(*id) => PoolFlags::FULL | PoolFlags::FULL_QUOTA,
+                s if s & OsdState::FULL != 0 => PoolFlags::FULL,
+                s if s & OsdState::BACKFILLFULL != 0 => PoolFlags::BACKFILLFULL | PoolFlags::NEARFULL,
+                s if s & OsdState::NEARFULL != 0 => PoolFlags::NEARFULL,
+                _ => 0,
+            };
+            if pool.flags & MASK != wanted {
+                changes.push((*id, wanted));
+            }
+        }
+        for (id, wanted) in changes {
+            // One that is being changed has its turn at the next tick.
+            let _ = self.change_pool(now, id, |pool| pool.flags = pool.flags & !MASK | wanted);
+        }
+    }
+
+    fn quota_reached(&self, pool: PoolId) -> bool {
+        let usage = self.pool_usage(pool);
+        let over = |quota: u64, used: u64| quota > 0 && used >= quota;
+        over(usage.quota_bytes, usage.stored) || over(usage.quota_objects, usage.objects)
+    }
+
+    /// The states of all OSDs that are in and stand below a rule's roots, together.
+    fn states_below_rule(&self, rule: u32) -> u32 {
+        let crush = &self.osdmap.crush;
+        let steps = crush.rule(rule).map(|rule| rule.steps.as_slice()).unwrap_or_default();
+        steps
+            .iter()
+            .filter(|step| step.op == crush::op::TAKE)
+            .flat_map(|step| crate::crush_view::walk_from(crush, step.arg1))
+            .filter(|node| osdmap::is_in(&self.osdmap, node.id))
+            .filter_map(|node| self.osdmap.osd(OsdId(node.id)))
+            .fold(0, |states, osd| states | osd.state)
     }
 
     /// Pools whose PGs have all been reported are whole from here on: nobody makes their PGs anew.

@@ -442,3 +442,30 @@ fn a_session_cannot_hold_more_than_its_share() {
     }
     assert_eq!(cluster.log.iter().filter(|l| l.contains("999")).count(), 1, "{:?}", cluster.log);
 }
+
+#[test]
+fn a_full_osd_or_a_reached_quota_flags_its_pools_until_it_is_over() {
+    let (mut cluster, client, sessions) = up(1, &[]);
+    cluster.ok(client, r#"{"prefix":"osd pool create","pool":"p","pg_num":8}"#);
+    let full = |state| messages::OsdFull { map_epoch: Epoch(1), state, ..Default::default() };
+    let tick = |cluster: &mut Cluster| {
+        cluster.event(MonEvent::Tick);
+        cluster.settle();
+        cluster.mon.osdmap().pools.values().next().unwrap().flags
+    };
+    cluster.send(sessions[0], full(maps::OsdState::FULL));
+    cluster.settle();
+    assert!(tick(&mut cluster) & maps::PoolFlags::FULL != 0);
+    let health = cluster.ok(client, r#"{"prefix":"health"}"#);
+    assert!(health.contains("1 full osd(s)") && health.contains("1 pool(s) full"), "{health}");
+    cluster.send(sessions[0], full(0));
+    cluster.settle();
+    assert_eq!(tick(&mut cluster) & maps::PoolFlags::FULL, 0);
+    cluster.ok(client, r#"{"prefix":"osd pool set-quota","pool":"p","field":"max_objects","val":"5"}"#);
+    cluster.report(0, sessions[0], 1);
+    cluster.settle();
+    assert!(tick(&mut cluster) & maps::PoolFlags::FULL_QUOTA != 0);
+    cluster.ok(client, r#"{"prefix":"osd pool set-quota","pool":"p","field":"max_objects","val":"0"}"#);
+    assert_eq!(tick(&mut cluster) & maps::PoolFlags::FULL_QUOTA, 0);
+    check_maps(&cluster.disk);
+}

@@ -10,6 +10,7 @@ mod osd_change;
 mod osd_df;
 mod pg;
 mod pool;
+mod pool_show;
 mod pool_var;
 pub mod signature;
 pub(crate) mod status;

@@ -5,7 +5,7 @@ use maps::{OsdMap, OsdState};
 use types::{Errno, Name, ObjectLocator, OsdId};
 
 use super::mon::{addrs_json, legacy_addr};
-use super::pool::{pool_json, pool_line};
+use super::pool_show::{pool_json, pool_line};
 use super::status::version_counts;
 use super::{Answer, Call, Command, Failure, fail};
 use crate::crush_view::{self, location};

@@ -3,7 +3,8 @@
 use maps::{PgPool, PoolFlags, PoolOption};
 use types::Errno;
 
-use super::pool::{OPTION_NAMES, autoscale_name, autoscale_number, check_size, find, option_json};
+use super::pool::{autoscale_number, check_size, find};
+use super::pool_show::{OPTION_NAMES, autoscale_name, option_json};
 use super::{Answer, Call, Command, Failure, fail};
 use crate::fmt::{Json, general};
 use crate::mon::Mon;
