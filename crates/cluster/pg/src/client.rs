@@ -16,12 +16,15 @@ const EMSGSIZE: Errno = Errno(90);
 
 impl Pg {
     pub(crate) fn on_client_op(&mut self, client: ClientOp, out: &mut Vec<PgEffect>) {
+        let (session, tid) = (client.session, client.op.tid);
         let waits = match (&self.phase, &self.map) {
-            (Phase::Failed | Phase::Removing, _) => return Self::dropped("the PG is gone", out),
+            (Phase::Failed | Phase::Removing, _) => {
+                return Self::dropped(session, tid, "the PG is gone", out);
+            }
             (Phase::Loading(_), _) | (_, None) => true,
             (Phase::Inactive, Some(map)) => {
                 if map.acting_primary != self.whoami {
-                    return Self::dropped("this OSD is not the primary", out);
+                    return Self::dropped(session, tid, "this OSD is not the primary", out);
                 }
                 true
             }
@@ -32,24 +35,25 @@ impl Pg {
         }
         match self.waiting.len() < self.config.waiting_requests_max {
             true => self.waiting.push_back(client),
-            false => Self::dropped("too many requests wait for the PG", out),
+            false => Self::dropped(session, tid, "too many requests wait for the PG", out),
         }
     }
 
     fn begin(&mut self, client: ClientOp, out: &mut Vec<PgEffect>) {
+        let (session, tid) = (client.session, client.op.tid);
         if let Some(reason) = self.why_drop(&client) {
-            return Self::dropped(reason, out);
+            return Self::dropped(session, tid, reason, out);
         }
         let class = match self.admit(&client) {
             Ok(class) => class,
             Err(errno) => return self.refuse(&client, errno, out),
         };
         if class.write_ordered && self.sent_before_full(&client) {
-            return Self::dropped("sent before the pool became full", out);
+            return Self::dropped(session, tid, "sent before the pool became full", out);
         }
         if self.map.as_ref().is_some_and(|m| m.pool.eio) {
             return match client.op.has_flag(OsdFlags::SUPPORTSPOOLEIO) {
-                true => Self::dropped("the pool fails its requests", out),
+                true => Self::dropped(session, tid, "the pool fails its requests", out),
                 false => self.refuse(&client, Errno::EIO, out),
             };
         }

@@ -163,8 +163,13 @@ pub enum Notice {
         /// Its code.
         code: u16,
     },
-    /// A request was dropped unanswered; the client sends it again when it learns why.
+    /// A request was dropped unanswered; the client sends it again when it learns why. Its budget is free. (Requests
+    /// dropped because an interval ended, their session is gone or the PG is removed are not named one by one.)
     Dropped {
+        /// Whose.
+        session: SessionId,
+        /// Which.
+        tid: u64,
         /// Why.
         reason: &'static str,
     },

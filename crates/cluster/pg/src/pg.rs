@@ -258,7 +258,7 @@ impl Pg {
         self.objects.reset();
     }
 
-    pub(crate) fn dropped(reason: &'static str, out: &mut Vec<PgEffect>) {
-        out.push(PgEffect::Notice(Notice::Dropped { reason }));
+    pub(crate) fn dropped(session: SessionId, tid: u64, reason: &'static str, out: &mut Vec<PgEffect>) {
+        out.push(PgEffect::Notice(Notice::Dropped { session, tid, reason }));
     }
 }

@@ -105,7 +105,7 @@ impl Pg {
             full: pool.and_then(|p| p.full),
         };
         match ops::execute(&mut cache, &ctx, state, &request.op.ops) {
-            Run::Dropped => Self::dropped("the pool is full", out),
+            Run::Dropped => Self::dropped(request.session, request.op.tid, "the pool is full", out),
             Run::Pending => self.park(slot, request, cache, out),
             Run::Done(outcome) => {
                 let newest = snapc.clone();
