@@ -242,6 +242,10 @@ impl Osd {
         if self.advance_commits.is_empty() {
             self.superblock.current_epoch = self.history.epoch();
         }
+        if self.boot_epoch > Epoch(0) {
+            // The interval of this start, ended cleanly.
+            (self.superblock.mounted, self.superblock.clean_thru) = (self.boot_epoch, self.history.epoch());
+        }
         let mut txn = Transaction::new();
         self.superblock.store(&mut txn);
         self.queue(txn, OwnIo::Stop, out);

@@ -1,9 +1,9 @@
 //! What a message is and who takes it.
 
 use auth::{Access, SessionId};
-use messages::{Message, OsdOp, OsdOpReply, OsdPing};
+use messages::{Message, OsdOp, OsdOpReply, OsdPing, TimeSpan};
 use monclient::MonEffect;
-use types::{EntityType, Epoch, Errno, UTime};
+use types::{EntityType, Epoch, Errno, OsdId, UTime};
 
 use crate::osd::Out;
 use crate::{LogLevel, Osd, OsdEffect, OsdState};
@@ -190,19 +190,38 @@ impl Osd {
         if ping.fsid != self.config.cluster_fsid || ping.op != OsdPing::PING {
             return;
         }
+        let ours = self.history.epoch();
         let reply = OsdPing {
-            fsid: ping.fsid,
-            map_epoch: self.history.epoch(),
+            map_epoch: ours,
             op: OsdPing::PING_REPLY,
             up_from: self.up_epoch,
+            mono_send_stamp: TimeSpan::from_nanos(now.as_nanos() as i64),
+            delta_ub: None,
             ..ping.clone()
         };
-        let _ = now;
-        out.push(OsdEffect::Send { session, message: reply.into() });
-        let ours = self.history.epoch();
+        out.push(OsdEffect::Send { session, message: reply.clone().into() });
+        if self.has_died(session, ping.map_epoch) {
+            let died = OsdPing { op: OsdPing::YOU_DIED, ..reply };
+            out.push(OsdEffect::Send { session, message: died.into() });
+        }
         let lacks = self.sessions.get_mut(&session).and_then(|s| s.lacks(ping.map_epoch, ours));
         if self.state == OsdState::Active {
             self.share_maps(session, lacks, out);
+        }
+    }
+
+    /// Whether the OSD at the other end is down in a map that it does not have yet.
+    fn has_died(&self, session: SessionId, its_epoch: Epoch) -> bool {
+        let (Some(map), Some(peer)) = (self.history.current(), self.sessions.get(&session)) else {
+            return false;
+        };
+        let Ok(num) = i32::try_from(peer.info.name.num) else { return false };
+        if peer.info.name.kind != EntityType::Osd {
+            return false;
+        }
+        match map.osd(OsdId(num)).filter(|osd| osd.exists()) {
+            None => true,
+            Some(osd) => !osd.is_up() && osd.info.down_at > its_epoch,
         }
     }
 }

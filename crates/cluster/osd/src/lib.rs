@@ -14,6 +14,7 @@ mod load;
 mod map_history;
 mod maps_in;
 mod osd;
+mod pg_create;
 mod pg_events;
 mod pg_stats;
 mod pg_view;

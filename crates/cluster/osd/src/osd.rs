@@ -11,6 +11,7 @@ use types::{Epoch, SpgId, UTime};
 
 use crate::load::Loading;
 use crate::map_history::MapHistory;
+use crate::pg_create::Verify;
 use crate::pgs::{PgSet, Slot};
 use crate::report::Report;
 use crate::session::Sessions;
@@ -48,6 +49,8 @@ pub(crate) enum OwnIo {
     Stop,
     /// The store's space.
     StatFs,
+    /// An old map, to see whether PGs to be made are new.
+    Verify { epoch: Epoch },
 }
 
 /// An OSD.
@@ -76,6 +79,8 @@ pub struct Osd {
     pub(crate) sessions: Sessions,
     pub(crate) throttle: Throttle,
     pub(crate) pgs: PgSet,
+    /// Orders to make PGs that are looked into.
+    pub(crate) verify: Option<Verify>,
     pub(crate) report: Report,
     pub(crate) statfs: StatFs,
     pub(crate) own_tokens: u64,
@@ -113,6 +118,7 @@ impl Osd {
             sessions: Sessions::new(),
             throttle: Throttle::new(limits),
             pgs: PgSet::default(),
+            verify: None,
             report: Report::default(),
             statfs: StatFs::default(),
             own_tokens: 0,
@@ -220,6 +226,7 @@ impl Osd {
                 out.push(OsdEffect::Stopped);
             }
             OwnIo::StatFs => self.on_statfs(now, completion, out),
+            OwnIo::Verify { epoch } => self.on_verify_read(now, epoch, completion, out),
         }
     }
 

@@ -4,18 +4,15 @@ use std::sync::Arc;
 
 use auth::SessionId;
 use maps::{OsdMap, PoolFlags};
-use messages::{OsdOp, OsdPgCreate2, OsdPgCreated, Paxos};
+use messages::{OsdOp, OsdPgCreated, Paxos};
 use pg::{ClientOp, Notice, Pg, PgConfig, PgEffect, PgEvent, PgFailure};
 use store::{CollectionId, Completion, Fault, Token};
-use types::{EntityName, Release, SpgId, UTime};
+use types::{EntityName, SpgId, UTime};
 
 use crate::osd::Out;
 use crate::pg_view::{Mapping, view};
 use crate::pgs::{Entry, Slot};
 use crate::{LogLevel, Osd};
-
-/// As many PGs for one of mon_max_pg_per_osd may be made here (osd_max_pg_per_osd_hard_ratio).
-const MAX_PG_HARD_RATIO: u64 = 3;
 
 impl Osd {
     /// Hands an event to a PG and does what it wants.
@@ -26,7 +23,7 @@ impl Osd {
         self.pg_perform(now, pgid, effects, out);
     }
 
-    fn pg_perform(&mut self, now: UTime, pgid: SpgId, effects: Vec<PgEffect>, out: &mut Out) {
+    pub(crate) fn pg_perform(&mut self, now: UTime, pgid: SpgId, effects: Vec<PgEffect>, out: &mut Out) {
         for effect in effects {
             self.pg_effect(now, pgid, effect, out);
         }
@@ -57,7 +54,7 @@ impl Osd {
                 }
                 out.push(crate::OsdEffect::Queue { token, txn });
             }
-            PgEffect::SetTimer { at } => entry.timer = Some(entry.timer.map_or(at, |t| t.min(at))),
+            PgEffect::SetTimer { at } => self.pgs.set_timer(&pgid, at),
             PgEffect::Notice(notice) => self.pg_notice(pgid, notice, out),
             PgEffect::Failed(failure) => self.pg_failed(now, pgid, failure, out),
             PgEffect::Removed => {
@@ -72,7 +69,7 @@ impl Osd {
             Notice::UnsupportedOp { code } => {
                 (LogLevel::Warn, format!("operation {code:#06x} is not there yet"))
             }
-            Notice::Dropped { reason } => (LogLevel::Debug, format!("dropped a request: {reason}")),
+            Notice::Dropped { reason, .. } => (LogLevel::Debug, format!("dropped a request: {reason}")),
             Notice::NotServed { reason } => (LogLevel::Warn, format!("not served: {reason}")),
             Notice::BadObject { reason } => (LogLevel::Error, reason),
         };
@@ -115,7 +112,7 @@ impl Osd {
         }
     }
 
-    fn is_being_created(&self, pgid: SpgId) -> bool {
+    pub(crate) fn is_being_created(&self, pgid: SpgId) -> bool {
         let pool = self.history.current().and_then(|map| map.pools.get(&pgid.pg.pool));
         pool.is_some_and(|pool| pool.has_flags(PoolFlags::CREATING))
     }
@@ -148,8 +145,8 @@ impl Osd {
         let mut effects = Vec::new();
         let op = ClientOp { session, source, permitted, op: *op };
         entry.pg.handle(now, PgEvent::ClientOp(Box::new(op)), &mut effects);
-        let failed = entry.failed;
-        let dropped = failed || effects.iter().any(|e| matches!(e, PgEffect::Notice(Notice::Dropped { .. })));
+        let dropped = |e: &PgEffect| matches!(e, PgEffect::Notice(Notice::Dropped { .. }));
+        let dropped = entry.failed || effects.iter().any(dropped);
         self.pg_perform(now, pgid, effects, out);
         if dropped {
             self.release(session, tid, out);
@@ -282,7 +279,7 @@ impl Osd {
         self.pg_perform(now, pgid, effects, out);
     }
 
-    fn insert_pg(&mut self, now: UTime, pgid: SpgId, pg: Pg, loading: bool, mapping: Mapping) {
+    pub(crate) fn insert_pg(&mut self, now: UTime, pgid: SpgId, pg: Pg, loading: bool, mapping: Mapping) {
         let slot = self.pgs.new_slot(pgid);
         let entry = Entry {
             slot,
@@ -296,7 +293,6 @@ impl Osd {
             removing: false,
             changed: now,
             became_active: now,
-            reported: 0,
         };
         self.pgs.entries.insert(pgid, entry);
     }
@@ -305,67 +301,15 @@ impl Osd {
     /// between maps: they go.
     pub(crate) fn pgs_drop_unknown(&mut self, now: UTime, out: &mut Out) {
         for pgid in std::mem::take(&mut self.pgs.deferred) {
-            self.pg_load(now, pgid, out);
+            let mut effects = Vec::new();
+            let config = self.pgs.config.clone();
+            let pg = Pg::remove_leftover(pgid, self.config.whoami, config, &mut effects);
+            self.insert_pg(now, pgid, pg, false, Mapping::default());
             if let Some(entry) = self.pgs.entries.get_mut(&pgid) {
-                entry.loading = false;
+                entry.removing = true;
             }
-            self.pg_remove(now, pgid, out);
+            self.pg_perform(now, pgid, effects, out);
         }
-    }
-
-    /// The monitor wants PGs made.
-    pub(crate) fn handle_pg_create(&mut self, now: UTime, message: &OsdPgCreate2, out: &mut Out) {
-        self.mon.subscriptions().got("osd_pg_creates", message.epoch.0.into());
-        for pgid in message.pgs.keys() {
-            if !self.pgs.entries.contains_key(pgid) {
-                self.pgs.to_create.insert(*pgid, message.epoch);
-            } else if self.pgs.entries.get(pgid).is_some_and(|e| e.active) && self.is_being_created(*pgid) {
-                // Told before, and lost on the way.
-                self.send_mon(OsdPgCreated { paxos: Paxos::default(), pgid: pgid.pg }, out);
-            }
-        }
-        self.create_pgs(now, out);
-        self.sessions_ready(now, out);
-    }
-
-    /// Makes the PGs that wait for it, as far as the map and the limit of PGs allow.
-    fn create_pgs(&mut self, now: UTime, out: &mut Out) {
-        let Some(map) = self.history.current().cloned() else { return };
-        if self.loading.is_some() {
-            return;
-        }
-        let pgs_max = self.options.count("mon_max_pg_per_osd") * MAX_PG_HARD_RATIO;
-        for (pgid, epoch) in self.pgs.to_create.clone() {
-            if epoch > map.epoch {
-                continue;
-            }
-            if self.pgs.len() as u64 >= pgs_max {
-                let text = format!("pg {pgid} is not made: there are {pgs_max} PGs here already");
-                return self.log(LogLevel::Warn, text, out);
-            }
-            self.pgs.to_create.remove(&pgid);
-            self.create_pg(now, pgid, &map, out);
-        }
-    }
-
-    fn create_pg(&mut self, now: UTime, pgid: SpgId, map: &Arc<OsdMap>, out: &mut Out) {
-        let Some(pool) = map.pools.get(&pgid.pg.pool) else { return };
-        // Once a pool's first PGs are all made, an order to make one is an old one.
-        let complete = map.require_osd_release >= Release::NAUTILUS && !pool.has_flags(PoolFlags::CREATING);
-        if complete || pgid.pg.seed >= pool.pg_num || self.pgs.entries.contains_key(&pgid) {
-            return;
-        }
-        let Some(view) = view(map, &pgid, map.epoch) else { return };
-        if !view.acting.contains(&self.config.whoami) {
-            return;
-        }
-        let mapping = Mapping::of(&view, self.config.whoami);
-        let mut effects = Vec::new();
-        let pg = Pg::create(pgid, self.config.whoami, self.pgs.config.clone(), view, now, &mut effects);
-        self.insert_pg(now, pgid, pg, false, mapping);
-        self.pg_perform(now, pgid, effects, out);
-        self.stats_changed(now);
-        self.want_up_thru(out);
     }
 
     pub(crate) fn pgs_session_reset(&mut self, now: UTime, session: SessionId, out: &mut Out) {
@@ -375,14 +319,7 @@ impl Osd {
     }
 
     pub(crate) fn pgs_tick(&mut self, now: UTime, out: &mut Out) {
-        let due = self.pgs.entries.iter_mut().filter(|(_, e)| e.timer.is_some_and(|t| t <= now));
-        let due: Vec<SpgId> = due
-            .map(|(pgid, e)| {
-                e.timer = None;
-                *pgid
-            })
-            .collect();
-        for pgid in due {
+        for pgid in self.pgs.take_due(now) {
             self.pg_handle(now, pgid, PgEvent::Timer, out);
         }
     }

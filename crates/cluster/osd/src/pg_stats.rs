@@ -27,20 +27,16 @@ impl Entry {
     /// The PG's report at this moment.
     fn report(&mut self, now: UTime, epoch: types::Epoch) -> Option<PgStat> {
         // pg keeps its own form of the same encoding.
-        let mut stat = PgStat::from_bytes(&self.pg.info().stats.to_bytes(0)).ok()?;
+        let mut stat = PgStat::from_bytes(&self.pg.report().to_bytes(0)).ok()?;
         let (info, at) = (self.pg.info(), &self.mapping);
-        self.reported += 1;
         stat.state = state(self);
-        stat.version = info.last_update;
-        stat.log_start = info.log_tail;
-        stat.ondisk_log_start = info.log_tail;
         stat.created = info.history.epoch_created;
         stat.last_epoch_clean = if self.active { epoch } else { info.history.last_epoch_clean };
         stat.mapping_epoch = info.history.same_interval_since;
         (stat.up, stat.acting) = (at.up.clone(), at.acting.clone());
         stat.up_primary = at.up_primary.unwrap_or(NOBODY);
         stat.acting_primary = at.acting_primary.unwrap_or(NOBODY);
-        (stat.reported_epoch, stat.reported_seq) = (epoch, self.reported);
+        stat.reported_epoch = epoch;
         (stat.last_fresh, stat.last_unstale, stat.last_change) = (now, now, self.changed);
         if self.active {
             (stat.last_active, stat.last_peered) = (now, now);

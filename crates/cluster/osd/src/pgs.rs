@@ -7,6 +7,7 @@ use pg::{Pg, PgConfig};
 use store::Token;
 use types::{Epoch, PgId, SpgId, UTime};
 
+use crate::pg_create::Order;
 use crate::pg_view::Mapping;
 
 /// A PG's number within this start of the OSD; never used twice, so that a late completion finds nobody rather than
@@ -50,8 +51,6 @@ pub(crate) struct Entry {
     /// When `active` or the mapping last changed, and since when it is active.
     pub changed: UTime,
     pub became_active: UTime,
-    /// Its reports so far.
-    pub reported: u64,
 }
 
 /// All PGs.
@@ -60,11 +59,12 @@ pub(crate) struct PgSet {
     pub(crate) entries: BTreeMap<SpgId, Entry>,
     slots: BTreeMap<Slot, SpgId>,
     next_slot: u32,
+    next_timer: Option<UTime>,
     pub(crate) config: Arc<PgConfig>,
     /// Stored collections whose pool the map does not have yet (while old maps are gone through).
     pub(crate) deferred: BTreeSet<SpgId>,
-    /// PGs that the monitor wants made: at which of its maps. They wait for that map, or for room.
-    pub(crate) to_create: BTreeMap<SpgId, Epoch>,
+    /// PGs that the monitor wants made. They wait for the map of the order, or for room.
+    pub(crate) to_create: BTreeMap<SpgId, Order>,
     /// PGs that were made: the monitor is told until their pool is complete.
     pub(crate) created: BTreeSet<PgId>,
 }
@@ -104,8 +104,32 @@ impl PgSet {
         self.entries.values().all(|e| !e.loading)
     }
 
+    /// When the next PG wants to be woken (or earlier).
     pub(crate) fn deadline(&self) -> Option<UTime> {
-        self.entries.values().filter_map(|e| e.timer).min()
+        self.next_timer
+    }
+
+    /// Wakes a PG at `at`.
+    pub(crate) fn set_timer(&mut self, pgid: &SpgId, at: UTime) {
+        if let Some(entry) = self.entries.get_mut(pgid) {
+            entry.timer = Some(entry.timer.map_or(at, |t| t.min(at)));
+            self.next_timer = Some(self.next_timer.map_or(at, |t| t.min(at)));
+        }
+    }
+
+    /// The PGs whose timers are due; those are cleared.
+    pub(crate) fn take_due(&mut self, now: UTime) -> Vec<SpgId> {
+        if self.next_timer.is_none_or(|at| at > now) {
+            return Vec::new();
+        }
+        let mut due = Vec::new();
+        for (pgid, entry) in &mut self.entries {
+            if entry.timer.take_if(|t| *t <= now).is_some() {
+                due.push(*pgid);
+            }
+        }
+        self.next_timer = self.entries.values().filter_map(|e| e.timer).min();
+        due
     }
 
     /// The PGs that are led here, and the oldest epoch in which any PG here was last clean (`now` without any).

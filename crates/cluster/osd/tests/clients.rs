@@ -298,9 +298,11 @@ fn a_heartbeat_is_answered_as_a_stock_osd_does() {
     let Some(Message::OsdPing(reply)) = w.sent[&SessionId(8)].first() else { panic!() };
     assert_eq!((reply.op, reply.ping_stamp, reply.padding_len), (OsdPing::PING_REPLY, ping.ping_stamp, 100));
     assert_eq!(reply.up_from, w.mon.map().osd(ME).unwrap().info.up_from);
+    let Some(Message::OsdPing(died)) = w.sent[&SessionId(8)].get(1) else { panic!() };
+    assert_eq!(died.op, OsdPing::YOU_DIED, "there is no osd.5");
     let other = OsdPing { fsid: OSD_FSID, ..ping };
     w.event(OsdEvent::Message { session: SessionId(8), message: other.into(), bytes: 200 });
-    assert_eq!(w.sent[&SessionId(8)].len(), 1, "another cluster's");
+    assert_eq!(w.sent[&SessionId(8)].len(), 2, "another cluster's");
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod world;
 use messages::Message;
 use osd::{OsdEvent, OsdState};
 use store::{CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, Token};
-use types::{Epoch, PoolId};
+use types::{Epoch, OsdId, PoolId};
 use world::*;
 
 #[test]
@@ -76,8 +76,14 @@ fn a_clean_stop_tells_the_monitor_and_waits_for_it() {
     w.event(OsdEvent::Shutdown);
     assert!(w.stopped);
     assert!(!w.mon.map().is_up(ME));
+    let stopped_at = w.osd.epoch();
     w.restart();
     assert_eq!(w.osd.state(), OsdState::Active, "{:#?}", w.log);
+    let boot = w.mon.received.iter().rev().find_map(|m| match m {
+        Message::OsdBoot(b) => Some(b.superblock.clone()),
+        _ => None,
+    });
+    assert_eq!(boot.map(|sb| (sb.mounted, sb.clean_thru)), Some((Epoch(3), stopped_at)));
 }
 
 #[test]
@@ -150,6 +156,67 @@ fn an_order_to_create_that_overtakes_its_map_waits_for_it() {
     w.mon.osdmap_next = held;
     w.push_maps();
     assert_eq!(w.osd.pg_ids().len(), 4);
+}
+
+#[test]
+fn an_order_without_history_is_followed_where_nobody_else_can_have_had_the_pg() {
+    let mut w = World::active();
+    let made = w.publish_pool(1, 4);
+    w.empty_epoch();
+    w.restart();
+    assert!(w.osd.pg_ids().is_empty());
+    w.send_creates_without_history(1, 4, made);
+    assert_eq!(w.osd.pg_ids().len(), 4, "{:#?}", w.log);
+    w.open_client(CLIENT);
+    let op = w.write("a", b"x");
+    assert_eq!(w.ask(CLIENT, op).result, 0);
+}
+
+#[test]
+fn an_order_without_history_is_refused_where_another_osd_had_the_pg() {
+    let mut w = World::active();
+    // All PGs belong to osd.1 at first, then to this OSD.
+    w.change(|map, inc| {
+        let mut crush = map.crush.clone();
+        crush.add_osd(1, 0x10000, "host", None).unwrap();
+        inc.set_crush(&crush);
+        inc.new_max_osd = Some(2);
+        inc.new_state.insert(OsdId(1), maps::OsdState::EXISTS);
+        inc.new_weight.insert(OsdId(1), 0x10000);
+        inc.new_weight.insert(ME, 0);
+        for up in [
+            &mut inc.new_up_client,
+            &mut inc.new_up_cluster,
+            &mut inc.new_hb_back_up,
+            &mut inc.new_hb_front_up,
+        ] {
+            up.insert(OsdId(1), addr(99).into());
+        }
+    });
+    let made = w.publish_pool(1, 4);
+    w.change(|_, inc| {
+        inc.new_weight.insert(ME, 0x10000);
+        inc.new_weight.insert(OsdId(1), 0);
+    });
+    assert_eq!(w.mon.map().pg_to_up_acting(pg(1, 0).pg).acting, [ME]);
+    w.send_creates_without_history(1, 4, made);
+    assert!(w.osd.pg_ids().is_empty());
+}
+
+#[test]
+fn an_order_without_history_is_refused_by_a_store_younger_than_the_pool() {
+    let mut w = World::active();
+    let made = w.publish_pool(1, 4);
+    for _ in 0..5 {
+        w.empty_epoch();
+    }
+    // The disk is replaced; the monitor has forgotten the older maps.
+    w.store = store::MemStore::new(1 << 30);
+    w.mon.trimmed = made + 2;
+    w.restart();
+    assert_eq!(w.osd.state(), OsdState::Active, "{:#?}", w.log);
+    w.send_creates_without_history(1, 4, made);
+    assert!(w.osd.pg_ids().is_empty());
 }
 
 fn collections(w: &mut World) -> Vec<CollectionId> {

@@ -39,6 +39,8 @@ pub struct Mon {
     pub deaf_to_boots: bool,
     /// Increments sent in one message at most.
     pub chunk: usize,
+    /// Maps before this one are forgotten; 0 for none.
+    pub trimmed: u32,
 }
 
 impl Mon {
@@ -97,7 +99,13 @@ impl Mon {
                 message.maps.insert(Epoch(newest), self.epochs.last().unwrap().full.clone().into());
             }
             _ => {
-                for e in (from..=newest).take(self.chunk) {
+                let from = from.max(self.trimmed);
+                if from == self.trimmed {
+                    let full = self.epochs[from as usize - 1].full.clone();
+                    message.maps.insert(Epoch(from), full.into());
+                    message.cluster_osdmap_trim_lower_bound = Epoch(from);
+                }
+                for e in (from + u32::from(from == self.trimmed)..=newest).take(self.chunk) {
                     let bytes: Blob = self.epochs[e as usize - 1].incremental.clone().into();
                     message.incremental_maps.insert(Epoch(e), bytes);
                 }
@@ -260,7 +268,7 @@ impl World {
                 self.mon_event(MonEvent::Connected(attempt));
             }
             MonIo::Disconnect(_) => (self.mon.session, self.mon.osdmap_next) = (None, None),
-            MonIo::Send(_, message) => self.to_mon(message),
+            MonIo::Send(_, message) => self.mon_gets(message),
             MonIo::Keepalive(attempt) => self.mon_event(MonEvent::KeepaliveAcked(attempt)),
         }
     }
@@ -281,7 +289,7 @@ impl World {
         self.settle();
     }
 
-    fn to_mon(&mut self, message: Message) {
+    fn mon_gets(&mut self, message: Message) {
         let message = Message::decode_exact(&message.encode(Profile::PACIFIC.features_supported)).unwrap();
         self.mon.received.push(message.clone());
         match message {
@@ -382,14 +390,35 @@ impl World {
         self.send_creates(id, pg_num);
     }
 
+    /// As Ceph's monitors do.
     pub fn send_creates(&mut self, id: i64, pg_num: u32) {
         let epoch = Epoch(self.mon.epoch());
         let mut create = OsdPgCreate2 { epoch, ..Default::default() };
         for seed in 0..pg_num {
             create.pgs.insert(pg(id, seed), (epoch, self.now));
+            let none = messages::Versioned { version: 1, compat: 1, body: vec![0].into() };
+            create.pg_extra.insert(pg(id, seed), (PgHistory::default(), none));
         }
-        let _ = PgHistory::default();
         self.mon_says(create);
+    }
+
+    /// As a monitor that keeps no histories does: PGs of a pool that was made in the epoch `made`.
+    pub fn send_creates_without_history(&mut self, id: i64, pg_num: u32, made: u32) {
+        let mut create = OsdPgCreate2 { epoch: Epoch(self.mon.epoch()), ..Default::default() };
+        for seed in 0..pg_num {
+            create.pgs.insert(pg(id, seed), (Epoch(made), self.now));
+        }
+        self.mon_says(create);
+    }
+
+    /// A pool without the CREATING flag. Answers its epoch.
+    pub fn publish_pool(&mut self, id: i64, pg_num: u32) -> u32 {
+        self.change(|_, inc| {
+            inc.new_pool_max = Some(id);
+            inc.new_pools.insert(PoolId(id), PgPool::replicated(1, 1, pg_num, 0));
+            inc.new_pool_names.insert(PoolId(id), format!("pool{id}"));
+        });
+        self.mon.epoch()
     }
 
     /// Ends the creation of a pool.
