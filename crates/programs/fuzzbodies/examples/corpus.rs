@@ -1,0 +1,198 @@
+//! Makes the first corpus of every fuzz target out of tests/captures and of values of our own:
+//! `cargo run -p fuzzbodies --example corpus`. Files that a fuzzer found stay where they are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use buffer::{Piece, Rope, crc32c};
+use encoding::{Decode, Encode};
+use fuzzbodies::{chunk, flatten};
+use messages::{Message, MessageHeader, RawMessage};
+use msgr::{Frame, FrameReader, Limits, Phase, Tag};
+use types::{
+    EVersion, EntityName, EntityType, Epoch, HObject, Name, PgId, PoolId, Profile, ReqId, SpgId, UTime,
+};
+
+const FEATURES: u64 = Profile::PACIFIC.features_supported;
+const BANNER_LEN: usize = 26;
+/// A file of the corpus at most: long ones make a fuzzer slow and the repository big.
+const FILE_BYTES_MAX: usize = 12_000;
+
+/// What was chosen so far: a few of each shape.
+#[derive(Default)]
+struct Corpus {
+    files: BTreeMap<&'static str, BTreeMap<String, BTreeSet<Vec<u8>>>>,
+}
+
+impl Corpus {
+    fn add(&mut self, target: &'static str, shape: String, keep: usize, bytes: Vec<u8>) {
+        let files = self.files.entry(target).or_default().entry(shape).or_default();
+        if bytes.len() <= FILE_BYTES_MAX && files.len() < keep {
+            files.insert(bytes);
+        }
+    }
+
+    fn write(&self, root: &Path) {
+        for (target, shapes) in &self.files {
+            let dir = root.join(target);
+            std::fs::create_dir_all(&dir).expect("a directory for the corpus");
+            for bytes in shapes.values().flatten() {
+                let name = format!("{:08x}-{}", crc32c(!0, bytes), bytes.len());
+                std::fs::write(dir.join(name), bytes).expect("a corpus file");
+            }
+            println!("{target}: {}", shapes.values().map(BTreeSet::len).sum::<usize>());
+        }
+    }
+}
+
+fn streams(dir: &Path, out: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).expect("captures") {
+        let path = entry.expect("a directory entry").path();
+        if path.is_dir() {
+            streams(&path, out);
+        } else if path.extension().is_some_and(|e| e == "c2s" || e == "s2c") {
+            out.push(path);
+        }
+    }
+    out.sort();
+}
+
+fn frames_of(mut body: &[u8]) -> Vec<Frame> {
+    let (mut reader, mut out) = (FrameReader::new(Limits::default(), Phase::Any), Vec::new());
+    while !body.is_empty() {
+        let (taken, frame) = reader.feed(body).expect("a captured frame");
+        body = &body[taken..];
+        out.extend(frame);
+    }
+    out
+}
+
+fn add_stream(corpus: &mut Corpus, path: &Path) {
+    let bytes = std::fs::read(path).expect("a capture");
+    let client = path.extension().is_some_and(|e| e == "c2s");
+    let role: String = path.file_stem().map(|s| s.to_string_lossy()[3..].into()).unwrap_or_default();
+    let frames = frames_of(&bytes[BANNER_LEN..]);
+    let mut conversation = vec![if client { if role == "mon" { 2 } else { 10 } } else { 6 }];
+    conversation.extend(chunk(false, &bytes[..BANNER_LEN]));
+    let mut tags = String::new();
+    for frame in &frames {
+        let encoded = frame.encode().to_vec();
+        if encoded.len() < 2000 && conversation.len() < 4000 {
+            conversation.extend(chunk(true, &encoded));
+            tags.push((b'a' + frame.preamble.tag.number()) as char);
+        }
+        let small = [vec![1], chunk(true, &encoded)].concat();
+        corpus.add("frames", format!("{:?} {:?}", frame.preamble.tag, frame.preamble.count), 3, small);
+        if frame.preamble.tag == Tag::Message {
+            let [header, front, middle, data] = frame.segments.clone();
+            let header = MessageHeader::from_bytes(&header).expect("a captured header");
+            add_message(corpus, &RawMessage { header, front, middle, data: data.into() });
+        }
+    }
+    tags.truncate(12);
+    corpus.add("connection", format!("{client} {role} {tags}"), 1, conversation);
+}
+
+fn add_message(corpus: &mut Corpus, raw: &RawMessage) {
+    let Ok(message) = Message::decode(raw) else { return };
+    let shape = format!("{} {}", raw.header.kind, raw.header.version);
+    match &message {
+        Message::OsdOp(op) => {
+            let codes: Vec<_> = op.ops.iter().map(|op| std::mem::discriminant(&op.args)).collect();
+            corpus.add("osd_op", format!("{shape} {codes:?}"), 1, flatten(raw));
+        }
+        Message::OsdOpReply(_) => {
+            corpus.add("osd_op", format!("{shape} {}", raw.front.len() / 64), 1, flatten(raw))
+        }
+        Message::Unknown { .. } => {}
+        Message::OsdMap(m) => {
+            for blob in m.maps.values() {
+                if let Ok(map) = maps::OsdMap::from_bytes(&blob.0) {
+                    corpus.add("crushmap", "captured".into(), 3, map.crush.to_bytes(FEATURES));
+                }
+                corpus.add(
+                    "osdmap",
+                    blob.0.get(..2).map(|v| format!("{v:?}")).unwrap_or_default(),
+                    3,
+                    blob.0.to_vec(),
+                );
+            }
+            for blob in m.incremental_maps.values() {
+                let shape = format!("{:?} {}", blob.0.get(8..9), blob.0.len() / 32);
+                corpus.add("incremental", shape, 1, blob.0.to_vec());
+            }
+            corpus.add("message", shape, 2, flatten(raw));
+        }
+        Message::MonMap(m) => {
+            corpus.add("monmap", "captured".into(), 4, m.map.0.to_vec());
+            corpus.add("message", shape, 1, flatten(raw));
+        }
+        Message::MgrMap(m) => {
+            corpus.add("mgrmap", format!("{:?}", m.map.0.first()), 3, m.map.0.to_vec());
+            corpus.add("message", shape, 1, flatten(raw));
+        }
+        Message::MonCommand(m) => {
+            if let Some(json) = m.cmd.first() {
+                let prefix: String = String::from_utf8_lossy(json).chars().take(30).collect();
+                corpus.add("command", prefix, 1, json.as_bytes().to_vec());
+            }
+            corpus.add("message", shape, 1, flatten(raw));
+        }
+        _ => corpus.add("message", shape, 2, flatten(raw)),
+    }
+}
+
+fn add_own(corpus: &mut Corpus) {
+    let pg = PgId { pool: PoolId(3), seed: 7 };
+    let object =
+        HObject::head(PoolId(3), Name::from("space"), Name::from("key"), Name::from("object"), 0x1234_5678);
+    let version = |n| EVersion { epoch: Epoch(9), version: n };
+    let entry = pg::LogEntry {
+        kind: pg::EntryKind::Modify,
+        oid: object.clone(),
+        version: version(5),
+        prior_version: version(4),
+        reverting_to: version(0),
+        user_version: 5,
+        reqid: ReqId { name: EntityName::new(EntityType::Client, 4123), tid: 8, inc: 0 },
+        mtime: UTime { sec: 1, nsec: 2 },
+        snaps: Vec::new(),
+        rollback: pg::RollbackRecord::none(),
+        extra_reqids: vec![(ReqId { name: EntityName::new(EntityType::Client, 5), tid: 6, inc: 7 }, 3)],
+        extra_return_codes: [(0, -2)].into(),
+        clean_regions: ops::CleanRegions::default(),
+        return_code: 0,
+        op_returns: vec![ops::OpReturn { rval: -17, data: Rope::copy_from(b"data") }],
+    };
+    let mut add = |target, which: u8, bytes: Vec<u8>| {
+        corpus.add(target, format!("own {which}"), 9, [vec![which], bytes].concat());
+    };
+    for kind in [pg::EntryKind::Modify, pg::EntryKind::Error, pg::EntryKind::LostRevert, pg::EntryKind::Clone]
+    {
+        add("pg_log", 0, pg::LogEntry { kind, ..entry.clone() }.to_bytes(FEATURES));
+    }
+    add("pg_log", 1, pg::PgInfo::new(SpgId::from(pg)).to_bytes(FEATURES));
+    add("pg_log", 2, pg::PgHistory::default().to_bytes(FEATURES));
+    add("pg_log", 3, pg::PastIntervals::default().to_bytes(FEATURES));
+    add("pg_log", 3, pg::PastIntervals(Some(pg::CompactIntervals::default())).to_bytes(FEATURES));
+    add("object_info", 0, ops::ObjectInfo::new(object.clone()).to_bytes(FEATURES));
+    add("object_info", 1, ops::SnapSet::default().to_bytes(FEATURES));
+    let (collection, object) = (store::CollectionId::Pg(SpgId::from(pg)), types::GHObject::from(object));
+    let mut steps = store::Transaction::default();
+    steps.create_collection(collection, 3).touch(collection, object.clone());
+    steps.write(collection, object.clone(), 4096, Piece::copy_from(b"payload").into());
+    steps.zero(collection, object.clone(), 1, 2).truncate(collection, object.clone(), 3);
+    steps.omap_set(collection, object.clone(), [(Name::from("k"), b"v".to_vec().into())].into());
+    steps.log_trim(collection, version(4)).remove(collection, object);
+    corpus.add("transaction", "own".into(), 9, steps.to_bytes(FEATURES));
+}
+
+fn main() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let mut paths = Vec::new();
+    streams(&root.join("tests/captures"), &mut paths);
+    let mut corpus = Corpus::default();
+    paths.iter().for_each(|path| add_stream(&mut corpus, path));
+    add_own(&mut corpus);
+    corpus.write(&root.join("fuzz/corpus"));
+}

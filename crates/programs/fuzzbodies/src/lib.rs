@@ -1,0 +1,190 @@
+//! What the fuzz targets run: one function a decoder, each from arbitrary bytes, which must return.
+//!
+//! `fuzz/fuzz_targets` gives them cargo-fuzz's bytes; the test `replay` gives them the committed corpus, so that what
+//! was found once stays found without cargo-fuzz. Never asserts what a decoder returns, only what must hold for all
+//! bytes: no panic, and what was decoded can be encoded.
+
+mod connection;
+
+use buffer::{Piece, Rope};
+use encoding::{Decode, DecodeError, Encode};
+use messages::{Message, MessageHeader, RawMessage};
+use types::Profile;
+
+pub use connection::{chunk, connection, frames};
+
+/// A fuzz target's body.
+pub type Body = fn(&[u8]);
+
+/// All targets by their names.
+pub const TARGETS: &[(&str, Body)] = &[
+    ("frames", frames),
+    ("connection", connection),
+    ("message", message),
+    ("osd_op", osd_op),
+    ("osdmap", osdmap),
+    ("incremental", incremental),
+    ("monmap", monmap),
+    ("mgrmap", mgrmap),
+    ("crushmap", crushmap),
+    ("transaction", transaction),
+    ("pg_log", pg_log),
+    ("object_info", object_info),
+    ("command", command),
+];
+
+/// The feature word that everything is encoded again with.
+const FEATURES: u64 = Profile::PACIFIC.features_supported;
+
+fn round_trip<T: Decode + Encode>(data: &[u8]) {
+    if let Ok(value) = T::from_bytes(data) {
+        let _ = value.to_bytes(FEATURES);
+    }
+}
+
+/// Decodes with checksums put right, so that mutations get past them.
+fn decode_repaired<T: Decode>(data: &[u8]) -> Option<T> {
+    let mut bytes = data.to_vec();
+    for _ in 0..4 {
+        match T::from_bytes(&bytes) {
+            Ok(value) => return Some(value),
+            Err(DecodeError::Checksum { expected, actual, .. }) => {
+                let stated = expected.to_le_bytes();
+                let at = bytes.windows(4).rposition(|window| window == stated)?;
+                bytes.get_mut(at..at + 4)?.copy_from_slice(&actual.to_le_bytes());
+            }
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+/// A message as bytes for [`message`] and [`osd_op`]: type, version and compat version (u16), length of the front
+/// (u32), front, data.
+pub fn flatten(raw: &RawMessage) -> Vec<u8> {
+    let header = &raw.header;
+    let mut out = Vec::new();
+    for word in [header.kind, header.version, header.compat_version] {
+        out.extend(word.to_le_bytes());
+    }
+    out.extend((raw.front.len() as u32).to_le_bytes());
+    out.extend_from_slice(&raw.front);
+    out.extend(raw.data.to_vec());
+    out
+}
+
+fn unflatten(data: &[u8]) -> Option<RawMessage> {
+    let (head, rest) = data.split_at_checked(10)?;
+    let word = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
+    let len = u32::from_le_bytes([head[6], head[7], head[8], head[9]]) as usize;
+    let (front, data) = rest.split_at(len.min(rest.len()));
+    let header =
+        MessageHeader { kind: word(0), version: word(2), compat_version: word(4), ..Default::default() };
+    let mut raw = RawMessage::new(header, Piece::copy_from(front));
+    raw.data = Rope::copy_from(data);
+    Some(raw)
+}
+
+fn run_message(raw: &RawMessage) {
+    if let Ok(message) = Message::decode(raw) {
+        let again = message.encode(FEATURES);
+        assert!(Message::decode(&again).is_ok(), "{} is not read again", message.name());
+        let _ = message.encode(0);
+    }
+}
+
+/// Every message; a type that we don't know is one that we know, by its number.
+pub fn message(data: &[u8]) {
+    if let Some(mut raw) = unflatten(data) {
+        if !Message::KNOWN.contains(&raw.header.kind) {
+            raw.header.kind = Message::KNOWN[usize::from(raw.header.kind) % Message::KNOWN.len()];
+        }
+        run_message(&raw);
+    }
+}
+
+/// MOSDOp and MOSDOpReply, with the operations inside.
+pub fn osd_op(data: &[u8]) {
+    if let Some(mut raw) = unflatten(data) {
+        raw.header.kind =
+            if raw.header.kind & 1 == 0 { messages::kind::OSD_OP } else { messages::kind::OSD_OP_REPLY };
+        run_message(&raw);
+    }
+}
+
+/// A full OSDMap, and placement on it.
+pub fn osdmap(data: &[u8]) {
+    if let Some(map) = decode_repaired::<maps::OsdMap>(data) {
+        for pool in map.pools.keys().take(4) {
+            for seed in [0, 7, u32::MAX] {
+                let raw = types::PgId { pool: *pool, seed };
+                let _ = map.raw_pg_to_pg(raw).map(|pg| map.pg_to_up_acting(pg));
+            }
+        }
+        let _ = map.to_bytes(FEATURES);
+    }
+}
+
+/// An OSDMap::Incremental, applied to an empty map of the epoch before.
+pub fn incremental(data: &[u8]) {
+    if let Some(inc) = decode_repaired::<maps::Incremental>(data) {
+        let _ = inc.to_bytes(FEATURES);
+    }
+}
+
+/// A MonMap.
+pub fn monmap(data: &[u8]) {
+    round_trip::<maps::MonMap>(data);
+}
+
+/// A MgrMap.
+pub fn mgrmap(data: &[u8]) {
+    round_trip::<maps::MgrMap>(data);
+}
+
+/// A CRUSH map, and its first rule.
+pub fn crushmap(data: &[u8]) {
+    if let Ok(map) = crush::CrushMap::from_bytes(data) {
+        // One draw only: a damaged map can use up its budget of draws, which takes tens of milliseconds.
+        let _ = map.do_rule(0, 1, 2, &[0x1_0000; 16], 1);
+        let _ = map.to_bytes(FEATURES);
+    }
+}
+
+/// A store's transaction.
+pub fn transaction(data: &[u8]) {
+    round_trip::<store::Transaction>(data);
+}
+
+/// A PG's log entry, info, history and statistics: the first byte chooses.
+pub fn pg_log(data: &[u8]) {
+    let Some((which, data)) = data.split_first() else { return };
+    match which % 6 {
+        0 => round_trip::<pg::LogEntry>(data),
+        1 => round_trip::<pg::PgInfo>(data),
+        2 => round_trip::<pg::PgHistory>(data),
+        3 => round_trip::<pg::PastIntervals>(data),
+        4 => round_trip::<pg::FastInfo>(data),
+        _ => round_trip::<pg::PgStat>(data),
+    }
+}
+
+/// An object's info and snap set: the first byte chooses.
+pub fn object_info(data: &[u8]) {
+    let Some((which, data)) = data.split_first() else { return };
+    match which % 2 {
+        0 => round_trip::<ops::ObjectInfo>(data),
+        _ => round_trip::<ops::SnapSet>(data),
+    }
+}
+
+/// A command's JSON.
+pub fn command(data: &[u8]) {
+    if let Ok(args) = mon::command::args::Args::parse(&[data]) {
+        let _ = (args.prefix().map(str::len), args.format());
+        for name in ["pool", "pg_num", "id", "ids", "weight", "prefix"] {
+            let _ = (args.text(name), args.int(name), args.float(name), args.flag(name), args.list(name));
+            let _ = args.osd(name);
+        }
+    }
+}
