@@ -69,7 +69,10 @@ impl Osd {
             Notice::UnsupportedOp { code } => {
                 (LogLevel::Warn, format!("operation {code:#06x} is not there yet"))
             }
-            Notice::Dropped { reason, .. } => (LogLevel::Debug, format!("dropped a request: {reason}")),
+            Notice::Dropped { session, tid, reason } => {
+                self.release(session, tid, out);
+                (LogLevel::Debug, format!("dropped a request: {reason}"))
+            }
             Notice::NotServed { reason } => (LogLevel::Warn, format!("not served: {reason}")),
             Notice::BadObject { reason } => (LogLevel::Error, reason),
         };
@@ -145,10 +148,9 @@ impl Osd {
         let mut effects = Vec::new();
         let op = ClientOp { session, source, permitted, op: *op };
         entry.pg.handle(now, PgEvent::ClientOp(Box::new(op)), &mut effects);
-        let dropped = |e: &PgEffect| matches!(e, PgEffect::Notice(Notice::Dropped { .. }));
-        let dropped = entry.failed || effects.iter().any(dropped);
+        let failed = entry.failed;
         self.pg_perform(now, pgid, effects, out);
-        if dropped {
+        if failed {
             self.release(session, tid, out);
         }
     }
