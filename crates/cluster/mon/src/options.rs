@@ -70,6 +70,11 @@ pub const USED: &[(&str, &str)] = &[
     ("osd_crush_chooseleaf_type", "0"),
 ];
 
+/// The default of an option that the monitor itself reads.
+pub fn used_default(name: &str) -> Option<&'static str> {
+    USED.iter().find(|(known, _)| *known == name).map(|(_, default)| *default)
+}
+
 /// A table of [`USED`] alone, for tests and tools: nothing is set locally, unless told.
 #[derive(Clone, Debug, Default)]
 pub struct UsedOptions {
@@ -83,7 +88,7 @@ impl OptionTable for UsedOptions {
     }
 
     fn find(&self, name: &str) -> Option<OptionFacts> {
-        let (_, default) = USED.iter().find(|(known, _)| *known == name)?;
+        let default = used_default(name)?;
         Some(OptionFacts {
             default: default.to_string(),
             level: "advanced",
