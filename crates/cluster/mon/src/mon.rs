@@ -321,10 +321,10 @@ impl Mon {
         let me = types::EntityId { kind: types::EntityType::Mon, id: self.config.name.clone() };
         match self.settings.of(&me).get(name) {
             Some((_, value)) => value.to_string(),
-            None => match self.config.options.find(name) {
-                Some(facts) => facts.default,
-                // A table that lacks an option must not turn its value to nothing.
-                None => crate::options::used_default(name).unwrap_or_default().to_string(),
+            None => match self.config.options.find(name).map(|facts| facts.default) {
+                Some(default) if !default.is_empty() => default,
+                // A table that knows no default must not turn the value to nothing.
+                _ => crate::options::used_default(name).unwrap_or_default().to_string(),
             },
         }
     }
