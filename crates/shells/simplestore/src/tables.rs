@@ -1,7 +1,10 @@
 //! The metadata's tables within one redb transaction, and the way back for a store transaction that is refused.
 
+use std::ops::Bound;
+
 use redb::{
-    ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition, TableError, WriteTransaction,
+    AccessGuard, Range, ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, StorageError,
+    Table, TableDefinition, TableError, WriteTransaction,
 };
 use store::StoreError;
 use types::Errno;
@@ -72,16 +75,61 @@ pub type Step<T> = Result<T, Failure>;
 /// The old value of a key.
 struct Undo(In, Vec<u8>, Option<Vec<u8>>);
 
-/// All tables, open for changes.
+type Bytes = &'static [u8];
+
+/// A table, open for changes or for reading only.
+enum Open<'t> {
+    Write(Table<'t, Bytes, Bytes>),
+    Read(ReadOnlyTable<Bytes, Bytes>),
+}
+
+impl<'t> Open<'t> {
+    fn get(&self, key: &[u8]) -> Result<Option<AccessGuard<'_, Bytes>>, StorageError> {
+        match self {
+            Self::Write(table) => ReadableTable::get(table, key),
+            Self::Read(table) => ReadableTable::get(table, key),
+        }
+    }
+
+    fn range(&self, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Range<'_, Bytes, Bytes>, StorageError> {
+        match self {
+            Self::Write(table) => ReadableTable::range::<&[u8]>(table, bounds),
+            Self::Read(table) => ReadableTable::range::<&[u8]>(table, bounds),
+        }
+    }
+
+    fn len(&self) -> Result<u64, StorageError> {
+        match self {
+            Self::Write(table) => table.len(),
+            Self::Read(table) => table.len(),
+        }
+    }
+
+    fn writable(&mut self) -> Step<&mut Table<'t, Bytes, Bytes>> {
+        match self {
+            Self::Write(table) => Ok(table),
+            Self::Read(_) => Err(Failure::Fatal(StoreError::Damaged("a change while only reading".into()))),
+        }
+    }
+}
+
+/// All tables.
 pub struct Tables<'t> {
-    tables: [Table<'t, &'static [u8], &'static [u8]>; 5],
+    tables: [Open<'t>; 5],
     undo: Vec<Undo>,
 }
 
 impl<'t> Tables<'t> {
-    /// Opens all, making those that don't exist.
+    /// Opens all for changes, making those that don't exist.
     pub fn open(txn: &'t WriteTransaction) -> Result<Self, TableError> {
-        let open = |definition| txn.open_table(definition);
+        let open = |definition| txn.open_table(definition).map(Open::Write);
+        let tables = [open(COLLECTIONS)?, open(ONODES)?, open(CHUNKS)?, open(OMAP)?, open(LOG)?];
+        Ok(Self { tables, undo: Vec::new() })
+    }
+
+    /// Opens all for reading, which costs much less.
+    pub fn open_read(txn: &ReadTransaction) -> Result<Self, TableError> {
+        let open = |definition| txn.open_table(definition).map(Open::Read);
         let tables = [open(COLLECTIONS)?, open(ONODES)?, open(CHUNKS)?, open(OMAP)?, open(LOG)?];
         Ok(Self { tables, undo: Vec::new() })
     }
@@ -98,14 +146,14 @@ impl<'t> Tables<'t> {
 
     /// Sets a value.
     pub fn set(&mut self, table: In, key: &[u8], value: &[u8]) -> Step<()> {
-        let old = self.tables[table as usize].insert(key, value)?.map(|v| v.value().to_vec());
+        let old = self.tables[table as usize].writable()?.insert(key, value)?.map(|v| v.value().to_vec());
         self.undo.push(Undo(table, key.to_vec(), old));
         Ok(())
     }
 
     /// Removes a key; returns its value.
     pub fn remove(&mut self, table: In, key: &[u8]) -> Step<Option<Vec<u8>>> {
-        let old = self.tables[table as usize].remove(key)?.map(|v| v.value().to_vec());
+        let old = self.tables[table as usize].writable()?.remove(key)?.map(|v| v.value().to_vec());
         if old.is_some() {
             self.undo.push(Undo(table, key.to_vec(), old.clone()));
         }
@@ -123,12 +171,8 @@ impl<'t> Tables<'t> {
         if end.is_some_and(|end| start >= end) {
             return Ok(());
         }
-        let table = &self.tables[table as usize];
-        let range = match end {
-            Some(end) => table.range::<&[u8]>(start..end)?,
-            None => table.range::<&[u8]>(start..)?,
-        };
-        for entry in range {
+        let end = end.map_or(Bound::Unbounded, Bound::Excluded);
+        for entry in self.tables[table as usize].range((Bound::Included(start), end))? {
             let (key, value) = entry?;
             if !visit(key.value(), value.value())? {
                 break;
@@ -155,7 +199,7 @@ impl<'t> Tables<'t> {
     /// Takes back the changes since the last [`Tables::keep`], newest first.
     pub fn take_back(&mut self) -> Step<()> {
         while let Some(Undo(table, key, old)) = self.undo.pop() {
-            let table = &mut self.tables[table as usize];
+            let table = self.tables[table as usize].writable()?;
             match old {
                 Some(old) => drop(table.insert(&key[..], &old[..])?),
                 None => drop(table.remove(&key[..])?),

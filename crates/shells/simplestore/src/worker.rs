@@ -2,7 +2,7 @@
 
 use crossbeam_channel::{Receiver, Sender};
 use device::Device;
-use redb::Database;
+use redb::{Database, ReadableDatabase};
 use store::{Completion, ReadRequest, StoreError, Token, Transaction};
 use types::Errno;
 
@@ -88,6 +88,12 @@ impl Worker {
     }
 
     fn try_perform(&mut self, batch: &[Request]) -> Result<Vec<Completion>, StoreError> {
+        if batch.iter().all(|r| matches!(r, Request::Read(..))) {
+            let begun = self.db.begin_read().map_err(|e| damaged(&e))?;
+            let tables = Tables::open_read(&begun).map_err(|e| damaged(&e))?;
+            let mut context = Context::new(tables, &mut self.space, &self.image, &mut self.next_nid);
+            return batch.iter().map(|request| perform_one(&mut context, request)).collect();
+        }
         let begun = self.db.begin_write().map_err(|e| damaged(&e))?;
         let (mut changed, mut data_written) = (false, false);
         let mut completions = Vec::with_capacity(batch.len());
@@ -95,23 +101,10 @@ impl Worker {
             let tables = Tables::open(&begun).map_err(|e| damaged(&e))?;
             let mut context = Context::new(tables, &mut self.space, &self.image, &mut self.next_nid);
             for request in batch {
-                completions.push(match request {
-                    Request::Apply(txn, token) => match context.apply(txn)? {
-                        Ok(()) => {
-                            changed |= !txn.is_empty();
-                            Completion::Committed { token: *token }
-                        }
-                        Err(error) => Completion::Refused { token: *token, error },
-                    },
-                    Request::Read(read, token) => {
-                        let result = match context.read(read) {
-                            Ok(outcome) => Ok(outcome),
-                            Err(Failure::Refused(error)) => Err(error),
-                            Err(Failure::Fatal(error)) => return Err(error),
-                        };
-                        Completion::Read { token: *token, result }
-                    }
-                });
+                let completion = perform_one(&mut context, request)?;
+                changed |= matches!((request, &completion),
+                    (Request::Apply(txn, _), Completion::Committed { .. }) if !txn.is_empty());
+                completions.push(completion);
             }
             data_written |= context.data_written;
         }
@@ -129,6 +122,27 @@ impl Worker {
         self.space.committed();
         Ok(completions)
     }
+}
+
+/// Performs a request within a batch.
+///
+/// # Errors
+/// The batch can't go on.
+fn perform_one(context: &mut Context<'_, '_>, request: &Request) -> Result<Completion, StoreError> {
+    Ok(match request {
+        Request::Apply(txn, token) => match context.apply(txn)? {
+            Ok(()) => Completion::Committed { token: *token },
+            Err(error) => Completion::Refused { token: *token, error },
+        },
+        Request::Read(read, token) => {
+            let result = match context.read(read) {
+                Ok(outcome) => Ok(outcome),
+                Err(Failure::Refused(error)) => Err(error),
+                Err(Failure::Fatal(error)) => return Err(error),
+            };
+            Completion::Read { token: *token, result }
+        }
+    })
 }
 
 fn damaged(error: &dyn std::fmt::Display) -> StoreError {
