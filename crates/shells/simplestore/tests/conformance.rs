@@ -1,5 +1,7 @@
 //! SimpleStore is held against the suite, as it is and with a volatile cache whose blocks leak.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
 use std::path::PathBuf;
 use std::sync::Arc;
 

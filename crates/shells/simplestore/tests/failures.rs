@@ -1,5 +1,7 @@
 //! What a store says when it can't.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
 use std::path::Path;
 use std::sync::Arc;
 

@@ -2,6 +2,8 @@
 //! the rounds, lets a random part of that reach the files. What was acknowledged is there, what was not is there whole
 //! or not at all, and the store goes on.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
