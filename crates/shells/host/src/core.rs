@@ -20,7 +20,7 @@ use types::{EntityAddr, EntityId, EntityName, EntityType, OsdId};
 
 use crate::Word;
 use crate::clock::Clock;
-use crate::link::{Link, Owner};
+use crate::link::{Link, Owner, PEER_CLOSED};
 use crate::monstore::MonStore;
 
 /// Bytes that one read of small things may bring.
@@ -413,6 +413,10 @@ impl Core {
             Ok(message) => message,
             Err(error) => return link.end(format!("message of type {}: {error}", raw.header.kind)),
         };
+        // A monitor of a later release may well say more than we know; whoever connects to us may not.
+        if let (Message::Unknown { kind, .. }, Owner::Mon | Owner::Osd(_)) = (&message, link.owner) {
+            return link.end(format!("message of the unknown type {kind}"));
+        }
         let bytes = (raw.front.len() + raw.middle.len() + raw.data.len()) as u64;
         let session = link.id;
         self.tell(match link.owner {
@@ -486,7 +490,7 @@ fn log_end(link: &Link, reason: &str) {
         Owner::Osd(id) => format!("osd.{id}"),
         Owner::Dial(id, _) => format!("osd.{id} to its monitor"),
     };
-    let ordinary = link.open.get() && reason == "the peer closed the connection";
+    let ordinary = link.open.get() && reason == PEER_CLOSED;
     if ordinary {
         tracing::debug!("{who}: {}: {reason}", link.peer);
     } else {

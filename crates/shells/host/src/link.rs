@@ -66,6 +66,9 @@ pub(crate) struct Link {
     pub(crate) wake: Notify,
 }
 
+/// The reason that is everyday: a session's peer is done.
+pub(crate) const PEER_CLOSED: &str = "the peer closed the connection";
+
 impl Link {
     pub(crate) fn new(
         id: SessionId,
@@ -151,7 +154,10 @@ impl Link {
                 Ok(true) => self.progress.set(Instant::now()),
                 Ok(false) => break,
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    self.end("the peer closed the connection");
+                    self.end(match self.connection.borrow().held_bytes() {
+                        0 => PEER_CLOSED.to_owned(),
+                        held => format!("{PEER_CLOSED} after {held} bytes of a frame"),
+                    });
                     break;
                 }
                 Err(error) => {
