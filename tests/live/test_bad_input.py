@@ -88,6 +88,7 @@ def stage(peer, name, to_monitor):
         peer.hello()
     elif name == "auth":
         peer.hello().send(wire.auth_request(to_monitor))
+        peer.until_frame(wire.AUTH_DONE)
     elif name == "authenticated":
         peer.authenticated(to_monitor)
     elif name == "session":
