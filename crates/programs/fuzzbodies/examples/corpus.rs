@@ -119,7 +119,7 @@ fn add_message(corpus: &mut Corpus, raw: &RawMessage) {
             }
             for blob in m.incremental_maps.values() {
                 let shape = format!("{:?} {}", blob.0.get(8..9), blob.0.len() / 32);
-                corpus.add("incremental", shape, 1, blob.0.to_vec());
+                corpus.add("osdmap_incremental", shape, 1, blob.0.to_vec());
             }
             corpus.add("message", shape, 2, flatten(raw));
         }

@@ -23,7 +23,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("message", message),
     ("osd_op", osd_op),
     ("osdmap", osdmap),
-    ("incremental", incremental),
+    ("osdmap_incremental", osdmap_incremental),
     ("monmap", monmap),
     ("mgrmap", mgrmap),
     ("crushmap", crushmap),
@@ -125,8 +125,8 @@ pub fn osdmap(data: &[u8]) {
     }
 }
 
-/// An OSDMap::Incremental, applied to an empty map of the epoch before.
-pub fn incremental(data: &[u8]) {
+/// An OSDMap::Incremental.
+pub fn osdmap_incremental(data: &[u8]) {
     if let Some(inc) = decode_repaired::<maps::Incremental>(data) {
         let _ = inc.to_bytes(FEATURES);
     }
