@@ -154,9 +154,10 @@ impl Link {
                 Ok(true) => self.progress.set(Instant::now()),
                 Ok(false) => break,
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    self.end(match self.connection.borrow().held_bytes() {
-                        0 => PEER_CLOSED.to_owned(),
-                        held => format!("{PEER_CLOSED} after {held} bytes of a frame"),
+                    let connection = self.connection.borrow();
+                    self.end(match (connection.held_bytes(), connection.announced_bytes()) {
+                        (0, 0) => PEER_CLOSED.to_owned(),
+                        _ => format!("{PEER_CLOSED} in the middle of a frame"),
                     });
                     break;
                 }
