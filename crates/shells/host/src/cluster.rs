@@ -88,7 +88,7 @@ impl Cluster {
         let values = read_settings(&request.settings)?;
         refuse_what_is_not_served(&values)?;
         let found = dir::look(&request.dir)?;
-        let is_new = matches!(found, Found::Empty);
+        let is_new = !matches!(found, Found::Cluster(_));
         let mut description = plan::describe(&request, found)?;
         plan::check_bind(&request, &description)?;
         // Taken before the ports: a second start on the same directory is told so, not that a port is in use.
@@ -136,6 +136,10 @@ impl Cluster {
             ready_timeout: Duration::from_secs_f64(values.number("ms_connection_ready_timeout")),
             words,
         });
+        if description.starts == 0 {
+            dir.clear();
+            dir.write_description(description)?;
+        }
         description.starts += 1;
         let plans = plan::plan_cores(request, values, description, sockets, dir.path(), shared.clock.now())?;
         dir.write_client_files(description, "")?;

@@ -69,6 +69,8 @@ pub(crate) struct OsdPlan {
     pub(crate) size_bytes: u64,
     pub(crate) dir: PathBuf,
     pub(crate) boots: bool,
+    /// Whether this is the cluster's first start.
+    pub(crate) is_new: bool,
 }
 
 /// What a core will run. Opened before its thread starts, so that what can fail fails with nothing running.

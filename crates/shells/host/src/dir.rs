@@ -1,13 +1,14 @@
 //! The cluster's directory: its description, its lock, and the files that clients need.
 //!
-//! `cluster.json` is written last when a cluster is made, and replaced by rename: a directory either holds a whole
-//! cluster or none.
+//! `cluster.json` is written before anything else when a cluster is made, with no start counted, and again when all of
+//! it is there: a directory holds a whole cluster, or says that it does not.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use types::Fsid;
 
@@ -93,6 +94,8 @@ pub struct ClusterDir {
 pub enum Found {
     /// Nothing, or an empty directory.
     Empty,
+    /// What a first start left that did not get to its end: nothing was ever served from it.
+    HalfMade,
     /// A cluster.
     Cluster(Box<Description>),
 }
@@ -114,7 +117,7 @@ pub fn look(path: &Path) -> Result<Found, HostError> {
     }
     let description: Description = serde_json::from_value(value).map_err(|e| bad(e.to_string()))?;
     description.fsid.parse::<Fsid>().map_err(|e| bad(e.to_string()))?;
-    Ok(Found::Cluster(Box::new(description)))
+    Ok(if description.starts == 0 { Found::HalfMade } else { Found::Cluster(Box::new(description)) })
 }
 
 fn look_empty(path: &Path) -> Result<Found, HostError> {
@@ -139,7 +142,7 @@ impl ClusterDir {
         let mut options = OpenOptions::new();
         let options = options.create(true).truncate(false).read(true).write(true);
         let mut lock = options.open(&name).map_err(HostError::io(&name))?;
-        if lock.try_lock().is_err() {
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(HostError::InUse {
                 pid: holder(&path).map_or("?".into(), |p| p.to_string()),
                 dir: path,
@@ -157,7 +160,18 @@ impl ClusterDir {
 
     /// Takes back a directory in which a cluster could not be made: what stands in it, and itself if it is ours.
     pub fn undo(self) {
-        for name in ["mon", "ceph.conf", "keyring", "cluster.json", "cluster.json.new", "lock", "log"] {
+        self.clear();
+        for name in ["cluster.json", "cluster.json.new", "lock", "log"] {
+            let _ = fs::remove_file(self.path.join(name));
+        }
+        if self.made_here {
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+
+    /// Removes the daemons' states and the clients' files, for a cluster that was never whole.
+    pub fn clear(&self) {
+        for name in ["mon", "ceph.conf", "keyring", "loligo.sock"] {
             let at = self.path.join(name);
             let _ = if at.is_dir() { fs::remove_dir_all(&at) } else { fs::remove_file(&at) };
         }
@@ -165,9 +179,6 @@ impl ClusterDir {
             if entry.file_name().to_string_lossy().starts_with("osd.") {
                 let _ = fs::remove_dir_all(entry.path());
             }
-        }
-        if self.made_here {
-            let _ = fs::remove_dir(&self.path);
         }
     }
 
@@ -233,7 +244,7 @@ pub fn disk_space(path: &Path) -> Result<(u64, u64), HostError> {
 /// The process that serves a directory, if one does.
 pub fn holder(path: &Path) -> Option<u32> {
     let mut lock = File::open(path.join("lock")).ok()?;
-    match lock.try_lock_shared() {
+    match flock(&lock, FlockOperation::NonBlockingLockShared) {
         Ok(()) => None,
         Err(_) => {
             let mut text = String::new();
@@ -265,6 +276,8 @@ mod tests {
         let dir = ClusterDir::lock(&path).unwrap();
         dir.write_description(&description()).unwrap();
         assert!(matches!(look(&path), Ok(Found::Cluster(d)) if *d == description()));
+        dir.write_description(&Description { starts: 0, ..description() }).unwrap();
+        assert!(matches!(look(&path), Ok(Found::HalfMade)));
         assert!(matches!(ClusterDir::lock(&path), Err(HostError::InUse { .. })));
         assert_eq!(holder(&path), Some(std::process::id()));
         drop(dir);

@@ -113,7 +113,7 @@ pub enum HostError {
     #[error("osd.{osd}'s store can't be used: {reason}")]
     Store {
         /// The OSD.
-        osd: u32,
+        osd: i32,
         /// What is wrong.
         reason: String,
     },

@@ -115,15 +115,30 @@ fn mon_backend(path: &Path, values: &Values) -> Result<RedbBackend, HostError> {
 /// Opens an OSD's store, or makes it.
 pub(crate) fn osd_store(
     plan: &OsdPlan,
-    _values: &Values,
-    _mail: UnboundedSender<Mail>,
+    values: &Values,
+    mail: UnboundedSender<Mail>,
 ) -> Result<Box<dyn ObjectStore + Send>, HostError> {
-    match plan.store {
-        StoreKind::Mem => Ok(Box::new(MemStore::new(plan.size_bytes))),
-        StoreKind::Simple => {
-            Err(HostError::Unsupported("the simple store is not there yet; use --store mem".into()))
-        }
+    if plan.store == StoreKind::Mem {
+        return Ok(Box::new(MemStore::new(plan.size_bytes)));
     }
+    let device = device_options(values, 1 + plan.id.0 as u64);
+    let options = simplestore::Options { device, ..simplestore::Options::default() };
+    let failed = |e: simplestore::OpenError| HostError::Store { osd: plan.id.0, reason: e.to_string() };
+    // Only at the cluster's first start: an OSD that lost its store later must not come back empty.
+    if plan.is_new {
+        let label = simplestore::Label {
+            cluster: plan.fsid,
+            osd: plan.id,
+            osd_uuid: plan.uuid,
+            size_bytes: plan.size_bytes,
+        };
+        simplestore::mkfs(&plan.dir, &label, options).map_err(failed)?;
+    }
+    let id = plan.id;
+    // Called on the store's thread; the receiver is gone only when the process ends.
+    let waker = Arc::new(move || drop(mail.send(Mail::StoreReady(id))));
+    let store = simplestore::open(&plan.dir, options, waker).map_err(failed)?;
+    Ok(Box::new(store))
 }
 
 /// What `ceph versions` shows of us: the release that we speak as, and who we are.

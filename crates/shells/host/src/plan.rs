@@ -34,7 +34,7 @@ fn random_fsid() -> Result<Fsid, HostError> {
 /// The cluster to start: what was found, or a new one. What was asked for must fit what is there.
 pub(crate) fn describe(request: &UpRequest, found: Found) -> Result<Description, HostError> {
     let mut description = match found {
-        Found::Empty => {
+        Found::Empty | Found::HalfMade => {
             let default = MON_ADDR.parse().map_err(|_| HostError::Unsupported(MON_ADDR.into()))?;
             let addr = request.mon_addr.unwrap_or(default);
             let store = request.store.unwrap_or(StoreKind::Simple);
@@ -202,6 +202,7 @@ pub(crate) fn plan_cores(
             size_bytes: description.osd_size,
             dir: dir.join(format!("osd.{i}")),
             boots: !no_boot.contains(&id),
+            is_new: description.starts == 1,
         });
     }
     for (index, osds) in listeners {

@@ -35,7 +35,8 @@ impl OutQueue {
     /// Writes as much as `write` (a vectored, nonblocking write) takes. Ends at the first `WouldBlock`, with `Ok`.
     pub fn write_to(&mut self, mut write: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>) -> io::Result<()> {
         while !self.is_empty() {
-            let slices: Vec<IoSlice<'_>> = self.pieces.iter().take(SLICES_MAX).map(|p| IoSlice::new(p)).collect();
+            let slices: Vec<IoSlice<'_>> =
+                self.pieces.iter().take(SLICES_MAX).map(|p| IoSlice::new(p)).collect();
             match write(&slices) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => self.consume(n),
