@@ -8,6 +8,7 @@ import argparse
 import glob
 import importlib.util
 import os
+import signal
 import sys
 import time
 import traceback
@@ -62,6 +63,8 @@ def main():
         sys.exit("the live tests need root (network namespaces, roots of other releases)")
     options.loligo = os.path.abspath(options.loligo)
     harness.raise_file_limit()
+    # An end from outside unwinds too, so that no cluster is left behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     harness.say(f"live tests with the clients of {options.peers}, seed {options.seed} (--seed {options.seed} repeats it)")
     passed = failed = 0
     for name, function in collect():
