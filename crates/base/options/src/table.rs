@@ -76,29 +76,28 @@ static TABLE: &[Spec] = &[
         "With bdev_debug_volatile_cache: let a random subset, of this seed, of the unflushed 4 KiB blocks reach the file.",
     )
     .own(),
-    spec("fsid", Text, "", "The cluster's id, a UUID; made at the first start."),
-    spec("keyring", Text, "", "Where the keys stand."),
     spec("mon_allow_pool_delete", Bool, "false", "Whether pools can be removed.").runtime(),
+    spec("mon_config_key_max_entry_size", Size, "65536", "Bytes that a value of `config-key` may have.").runtime(),
     spec("mon_data_avail_crit", Int, "5", "Per cent free on the monitor's disk below which MON_DISK_CRIT is raised.")
         .range(0.0, 100.0)
         .runtime(),
     spec("mon_data_avail_warn", Int, "30", "Per cent free on the monitor's disk below which MON_DISK_LOW is raised.")
         .range(0.0, 100.0)
         .runtime(),
-    spec("mon_host", Text, "", "The monitors' addresses."),
     spec("mon_max_pg_per_osd", Int, "250", "The most placement groups an OSD should hold; more are refused.")
         .range(1.0, 1e6)
         .runtime(),
     spec("mon_max_pool_pg_num", Int, "65536", "The most placement groups a pool may have.").range(1.0, 1e9).runtime(),
     spec("mon_min_osdmap_epochs", Int, "500", "How many OSD map epochs are kept at least.").range(1.0, 1e6).runtime(),
-    spec("mon_osd_backfillfull_ratio", Float, "0.9", "Fill level at which an OSD takes no backfill.").range(0.0, 1.0),
     spec("mon_osd_down_out_interval", Secs, "600", "Seconds after which a down OSD is marked out; 0 never.").runtime(),
-    spec("mon_osd_full_ratio", Float, "0.95", "Fill level at which an OSD refuses writes.").range(0.0, 1.0),
+    spec("mon_osd_min_down_reporters", Int, "2", "OSDs that must report another one before it is marked down.")
+        .range(1.0, 1000.0)
+        .runtime(),
     spec("mon_osd_min_in_ratio", Float, "0.75", "Share of OSDs that stay in when others are marked out.")
         .range(0.0, 1.0)
         .runtime(),
-    spec("mon_osd_nearfull_ratio", Float, "0.85", "Fill level at which a warning is raised.").range(0.0, 1.0),
     spec("mon_osd_report_timeout", Secs, "900", "Seconds without a beacon after which an OSD is marked down.").runtime(),
+    spec("mon_pg_stuck_threshold", Secs, "60", "Seconds after which a placement group counts as stuck.").runtime(),
     spec("mon_warn_on_pool_no_app", Bool, "true", "Whether a pool in use without an application is warned about.")
         .runtime(),
     spec("mon_warn_on_pool_no_redundancy", Bool, "false", "Whether a pool of one copy is warned about.").runtime(),
@@ -112,6 +111,7 @@ static TABLE: &[Spec] = &[
     spec("ms_bind_port_max", Int, "7300", "The last port an OSD tries.").range(1.0, 65535.0),
     spec("ms_bind_port_min", Int, "6800", "The first port an OSD tries.").range(1.0, 65535.0),
     spec("ms_connection_ready_timeout", Secs, "10", "Seconds a peer has to finish the handshake.").range(0.1, 3600.0),
+    spec("ms_connections_max", Int, "10000", "The most connections a daemon holds at once.").range(16.0, 1e6).own(),
     spec("ms_crc_data", Bool, "true", "Whether the checksums of messages are checked and written."),
     spec(
         "ms_receive_unfinished_bytes_max",
@@ -120,16 +120,16 @@ static TABLE: &[Spec] = &[
         "Bytes of unfinished messages held in all; past it the peers that stalled longest are dropped.",
     )
     .own(),
-    spec("ms_connections_max", Int, "10000", "The most connections a daemon holds at once.").range(16.0, 1e6).own(),
     spec("ms_tcp_listen_backlog", Int, "512", "Connections that may wait to be accepted.").range(1.0, 65535.0),
-    spec("ms_tcp_nodelay", Bool, "true", "Whether small packets are sent at once."),
     spec("osd_beacon_report_interval", Secs, "300", "Seconds between an OSD's beacons to the monitor.").range(1.0, 86400.0),
     spec("osd_client_message_cap", Int, "256", "Client messages that an OSD works on at once.").range(0.0, 1e6),
     spec("osd_client_message_size_cap", Size, "524288000", "Bytes of client messages that an OSD holds at once."),
-    spec("osd_debug_no_boot", Text, "", "Numbers of OSDs that are kept from booting, to test what that does.").own(),
     spec("osd_crush_chooseleaf_type", Int, "0", "The bucket type that copies are spread over; 0 is the OSD, 1 the host.")
         .range(0.0, 11.0),
+    spec("osd_debug_no_boot", Text, "", "Numbers of OSDs that are kept from booting, to test what that does.").own(),
+    spec("osd_heartbeat_grace", Secs, "20", "Seconds of silence after which an OSD is reported down.").runtime(),
     spec("osd_map_message_max", Int, "40", "Map epochs sent in one message.").range(1.0, 1000.0).runtime(),
+    spec("osd_map_message_max_bytes", Size, "10485760", "Bytes of map epochs sent in one message.").runtime(),
     spec("osd_max_attr_name_len", Int, "100", "Bytes an attribute's name may have.").range(1.0, 4096.0),
     spec("osd_max_attr_size", Size, "0", "Bytes an attribute may have; 0 is no limit."),
     spec("osd_max_object_name_len", Int, "2048", "Bytes an object's name may have.").range(1.0, 65536.0),
@@ -140,10 +140,12 @@ static TABLE: &[Spec] = &[
     spec("osd_max_write_size", Int, "90", "Mebibytes that one write may carry.").range(4.0, 4096.0),
     spec("osd_min_pg_log_entries", Int, "250", "Log entries that a placement group keeps at least.").range(1.0, 1e7),
     spec("osd_mon_report_interval", Secs, "5", "Seconds between an OSD's reports of its statistics.").range(0.05, 3600.0),
-    spec("osd_objectstore", Text, "simple", "The store: 'simple' (durable) or 'mem' (keeps nothing)."),
+    spec("osd_pool_default_crush_rule", Int, "-1", "The CRUSH rule of a new pool; -1 takes the first that fits.").runtime(),
     spec("osd_pool_default_flag_hashpspool", Bool, "true", "Whether a new pool's number joins the placement hash."),
     spec("osd_pool_default_min_size", Int, "0", "Copies that must be there to serve; 0 derives it from the size.")
         .range(0.0, 10.0)
+        .runtime(),
+    spec("osd_pool_default_pg_autoscale_mode", Text, "off", "What a new pool's autoscale mode says; nothing scales yet.")
         .runtime(),
     spec("osd_pool_default_pg_num", Int, "32", "Placement groups of a new pool.").range(1.0, 65536.0).runtime(),
     spec("osd_pool_default_pgp_num", Int, "0", "Placement groups used for placing; 0 is pg_num.")
@@ -152,7 +154,6 @@ static TABLE: &[Spec] = &[
     spec("osd_pool_default_size", Int, "1", "Copies of a new pool's objects; more than 1 waits for replication.")
         .range(1.0, 10.0)
         .runtime(),
-    spec("public_addr", Text, "127.0.0.1", "The address that daemons bind."),
 ];
 
 /// Ceph's other names, one a line with the program they belong to (`-`: the daemons that we stand in for).
@@ -215,6 +216,11 @@ fn distance(a: &str, b: &str) -> usize {
 mod tests {
     use super::*;
     use crate::normalize;
+
+    #[test]
+    fn the_table_is_sorted() {
+        assert!(TABLE.is_sorted_by_key(|s| s.name));
+    }
 
     #[test]
     fn every_default_is_a_value_of_its_kind_and_in_range() {

@@ -37,6 +37,7 @@ impl Osd {
             Message::MgrMap(m) => self.handle_mgr_map(now, &m, out),
             Message::Config(m) => self.handle_config(m.config, out),
             Message::MonMap(_)
+            | Message::PgStatsAck(_)
             | Message::LogAck(_)
             | Message::MonCommandAck(_)
             | Message::OsdMarkMeDown(_) => {}

@@ -228,6 +228,8 @@ fn spawn(plans: Vec<CorePlan>, shared: &Arc<Shared>, dir: &Path) -> Result<Threa
 /// The options in force; tells once of those that have nothing to tune.
 fn read_settings(settings: &[(String, String)]) -> Result<Values, HostError> {
     let mut values = Values::new();
+    // As the ceph.conf says that is written.
+    values.set("mon_allow_pool_delete", "true")?;
     for (name, value) in settings {
         if values.set(name, value)? == Standing::NothingToTune {
             tracing::warn!(

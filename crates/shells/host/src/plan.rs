@@ -189,7 +189,12 @@ pub(crate) fn plan_cores(
         let uuid: Fsid =
             description.osd_uuids.get(i).and_then(|u| u.parse().ok()).ok_or_else(|| bad_id(dir))?;
         let id = OsdId(i as i32);
-        initial.push(InitialOsd { id: id.0, uuid, size_bytes: description.osd_size, class: None });
+        initial.push(InitialOsd {
+            id: id.0,
+            uuid,
+            size_bytes: description.osd_size,
+            class: Some("ssd".into()),
+        });
         listeners.entry(i % cores as usize).or_default().push(OsdPlan {
             id,
             uuid,
