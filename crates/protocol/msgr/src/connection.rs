@@ -217,7 +217,7 @@ impl Connection {
         matches!(self.state, State::Closed)
     }
 
-    /// Bytes received of a frame that is not whole yet.
+    /// Bytes of memory held for a frame that is not whole yet.
     pub fn held_bytes(&self) -> usize {
         self.reader.held_bytes()
     }
@@ -235,7 +235,7 @@ impl Connection {
         }
     }
 
-    /// The unfilled tail of a large segment of a message; `None` when bytes are to be fed.
+    /// The next part of a large segment of a message to read into; `None` when bytes are to be fed.
     pub fn segment_tail(&mut self) -> Option<&mut [u8]> {
         match self.state {
             State::Open => self.reader.segment_tail(),

@@ -8,6 +8,10 @@ use crate::{Frame, FrameError, Limits, Phase, Preamble, Tag};
 /// From this many missing bytes on a segment asks to be read straight into.
 const DIRECT_MIN: usize = 4096;
 
+/// Bounds of how much of a large segment is made ready to read into at once: as much as has come already, so that a
+/// peer has memory for twice what it sent, not for what it announced.
+const STEP_BYTES: (usize, usize) = (8 << 10, 256 << 10);
+
 /// What a reader can use next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Want {
@@ -15,6 +19,15 @@ pub enum Want {
     Bytes(usize),
     /// This many bytes of a large segment are missing: read into [`FrameReader::segment_tail`], or feed as ever.
     Segment(usize),
+}
+
+/// The steps in which a segment's memory grows: a small message has its own at once, a large one is copied little.
+const STEPS: [usize; 3] = [8 << 10, 128 << 10, 4 << 20];
+
+/// The memory for a segment of `len` bytes of which `held` are filled.
+fn next_step(held: usize, len: usize) -> usize {
+    let step = STEPS.into_iter().find(|&step| step > held).unwrap_or(held.saturating_mul(2));
+    step.min(len)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -27,9 +40,10 @@ enum Stage {
 
 /// Assembles frames. Checks each announced length before it takes memory, and each checksum as the bytes come.
 ///
-/// A segment's memory is reserved whole when it is announced, zero-filled and untouched: it becomes resident only as
-/// bytes arrive, so [`FrameReader::held_bytes`] is what a peer really costs, and what a shell sums over connections
-/// to end the one that has stalled longest.
+/// A segment's memory grows in a few steps with the bytes that really come, so a peer that announces much and sends
+/// little costs little. [`FrameReader::held_bytes`] is what it costs, and what a shell sums over connections to end
+/// the one that has stalled longest. (Taking a segment's memory whole and counting on untouched pages does not do:
+/// allocators clear memory that they use again.)
 pub struct FrameReader {
     limits: Limits,
     phase: Phase,
@@ -38,8 +52,10 @@ pub struct FrameReader {
     small: [u8; PREAMBLE_LEN],
     small_len: usize,
     preamble: Option<Preamble>,
+    /// The segment's memory so far, and how much of it is filled.
     filling: PieceMut,
     filled: usize,
+    segment_len: usize,
     segments: frame::Segments,
     crcs: [u32; SEGMENTS_MAX],
 }
@@ -61,6 +77,7 @@ impl FrameReader {
             preamble: None,
             filling: PieceMut::zeroed(0),
             filled: 0,
+            segment_len: 0,
             segments: no_segments(),
             crcs: [SEGMENT_SEED; SEGMENTS_MAX],
         }
@@ -71,12 +88,12 @@ impl FrameReader {
         self.phase = phase;
     }
 
-    /// Bytes received of a frame that is not whole yet.
+    /// Bytes of memory held for a frame that is not whole yet.
     pub fn held_bytes(&self) -> usize {
-        self.small_len + self.filled + self.segments.iter().map(|s| s.len()).sum::<usize>()
+        self.small_len + self.filling.len() + self.segments.iter().map(|s| s.len()).sum::<usize>()
     }
 
-    /// Bytes that the current frame announced (0 between frames): address space reserved for it, not memory used.
+    /// Bytes that the current frame announced (0 between frames).
     pub fn announced_bytes(&self) -> usize {
         self.preamble.map_or(0, |p| p.frame_len())
     }
@@ -90,19 +107,20 @@ impl FrameReader {
         }
     }
 
-    /// The unfilled tail of a large segment, to read into; then call [`FrameReader::advance`].
+    /// Memory for the next bytes of a large segment, to read into; then call [`FrameReader::advance`].
     pub fn segment_tail(&mut self) -> Option<&mut [u8]> {
-        match self.direct() {
-            true => self.filling.as_mut_slice().get_mut(self.filled..),
-            false => None,
+        if !self.direct() {
+            return None;
         }
+        self.grow_if_full();
+        self.filling.as_mut_slice().get_mut(self.filled..)
     }
 
     /// The first `n` bytes of [`FrameReader::segment_tail`] have been filled.
     pub fn advance(&mut self, n: usize) {
         if let (true, Stage::Segment(index)) = (self.direct(), self.stage) {
             self.take_filled(index, n);
-            if self.filled == self.filling.len() {
+            if self.filled == self.segment_len {
                 self.finish_segment(index);
             }
         }
@@ -115,7 +133,7 @@ impl FrameReader {
         while taken < bytes.len() {
             taken += self.take(&bytes[taken..]);
             if self.stage_filled() < self.stage_len() {
-                break;
+                continue;
             }
             if let Some(frame) = self.finish_stage()? {
                 return Ok((taken, Some(frame)));
@@ -126,14 +144,14 @@ impl FrameReader {
 
     fn direct(&self) -> bool {
         let message = self.preamble.is_some_and(|p| p.tag == Tag::Message);
-        let missing = self.filling.len() - self.filled;
+        let missing = self.segment_len - self.filled;
         message && missing >= DIRECT_MIN && matches!(self.stage, Stage::Segment(i) if i > 0)
     }
 
     fn stage_len(&self) -> usize {
         match self.stage {
             Stage::Preamble => PREAMBLE_LEN,
-            Stage::Segment(_) => self.filling.len(),
+            Stage::Segment(_) => self.segment_len,
             Stage::FirstCrc => CRC_LEN,
             Stage::Epilogue => EPILOGUE_LEN,
         }
@@ -146,11 +164,23 @@ impl FrameReader {
         }
     }
 
-    /// Moves bytes into the current stage; returns how many.
+    /// Takes the next step of memory when that of the segment is full.
+    fn grow_if_full(&mut self) {
+        if self.filled < self.filling.len() || self.filled == self.segment_len {
+            return;
+        }
+        let mut larger = PieceMut::zeroed(next_step(self.filled, self.segment_len));
+        larger.as_mut_slice()[..self.filled].copy_from_slice(&self.filling.as_mut_slice()[..self.filled]);
+        self.filling = larger;
+    }
+
+    /// Moves bytes into the current stage, one step of memory at the most; returns how many.
     fn take(&mut self, bytes: &[u8]) -> usize {
-        let n = bytes.len().min(self.stage_len() - self.stage_filled());
+        let mut n = bytes.len().min(self.stage_len() - self.stage_filled());
         match self.stage {
             Stage::Segment(index) => {
+                self.grow_if_full();
+                n = n.min(self.filling.len() - self.filled);
                 self.filling.as_mut_slice()[self.filled..self.filled + n].copy_from_slice(&bytes[..n]);
                 self.take_filled(index, n);
             }
@@ -164,7 +194,7 @@ impl FrameReader {
 
     /// Counts `n` more bytes of the segment, and their checksum while they are warm.
     fn take_filled(&mut self, index: usize, n: usize) {
-        let end = (self.filled + n).min(self.filling.len());
+        let end = (self.filled + n).min(self.filling.as_mut_slice().len());
         if self.limits.check_data_crc {
             let new = &self.filling.as_mut_slice()[self.filled..end];
             self.crcs[index] = crc32c(self.crcs[index], new);
@@ -208,7 +238,8 @@ impl FrameReader {
         let preamble = self.preamble?;
         let lengths = preamble.segment_lengths();
         if let Some(index) = (from..SEGMENTS_MAX).find(|&i| lengths[i] > 0) {
-            self.filling = PieceMut::zeroed(lengths[index] as usize);
+            self.segment_len = lengths[index] as usize;
+            self.filling = PieceMut::zeroed(next_step(0, self.segment_len));
             self.filled = 0;
             self.stage = Stage::Segment(index);
             return None;
@@ -223,6 +254,7 @@ impl FrameReader {
     fn finish_segment(&mut self, index: usize) {
         self.segments[index] = std::mem::replace(&mut self.filling, PieceMut::zeroed(0)).freeze();
         self.filled = 0;
+        self.segment_len = 0;
         match index {
             0 => self.stage = Stage::FirstCrc,
             // Never a whole frame: an epilogue follows.

@@ -26,8 +26,8 @@ use crate::monstore::MonStore;
 /// Bytes that one read of small things may bring.
 const SCRATCH_BYTES: usize = 64 << 10;
 
-/// A connection that holds this little of an unfinished message is never dropped for it.
-const HELD_SMALL: usize = 64 << 10;
+/// A connection that holds this little of an unfinished message never waits and is never dropped for it.
+const HELD_SMALL: usize = 4 << 10;
 
 /// A peer that sent nothing for this long has stalled.
 const STALLED: Duration = Duration::from_millis(250);
@@ -440,18 +440,31 @@ impl Core {
         }
     }
 
+    /// How much one read of small things may bring: less when memory for unfinished messages runs short, so that
+    /// many peers together cannot run far over the limit.
+    pub(crate) fn scratch_len(&self) -> usize {
+        let tight = self.shared.held.load(Ordering::Relaxed) > self.shared.held_max / 2;
+        if tight { HELD_SMALL } else { SCRATCH_BYTES }
+    }
+
     /// Whether this link must wait before it reads more of an unfinished message. Makes room by ending those of this
     /// core's links that hold most of it and have stalled longest.
     pub(crate) fn short_of_memory(&self, asking: &Rc<Link>) -> bool {
+        asking.waiting.set(false);
+        if asking.held.get() <= HELD_SMALL || asking.has_ended() {
+            return false;
+        }
+        let links = self.links.borrow();
+        let now = Instant::now();
         while self.shared.held.load(Ordering::Relaxed) > self.shared.held_max {
-            let links = self.links.borrow();
-            let now = Instant::now();
-            let stalled = links.values().filter(|l| {
-                l.held.get() > HELD_SMALL && !l.has_ended() && now.duration_since(l.progress.get()) > STALLED
-            });
+            let holders = || links.values().filter(|l| l.held.get() > HELD_SMALL && !l.has_ended());
+            let stalled =
+                holders().filter(|l| !l.waiting.get() && now.duration_since(l.progress.get()) > STALLED);
             let Some(oldest) = stalled.min_by_key(|l| l.progress.get()) else {
-                // Everybody is busy. Those who hold little may go on; the rest waits.
-                return asking.held.get() > HELD_SMALL;
+                // Everybody is busy. The eldest goes on, so that there is always one who gets done; the rest waits.
+                let eldest = holders().map(|l| l.id).min();
+                asking.waiting.set(eldest != Some(asking.id));
+                return asking.waiting.get();
             };
             self.shared.held.fetch_sub(oldest.held.take(), Ordering::Relaxed);
             oldest.end(format!(

@@ -58,6 +58,8 @@ pub(crate) struct Link {
     pub(crate) ended: RefCell<Option<String>>,
     /// Bytes held of an unfinished message, as last counted.
     pub(crate) held: Cell<usize>,
+    /// Whether it waits for memory, with bytes to read perhaps: that is no stalling of the peer's.
+    pub(crate) waiting: Cell<bool>,
     /// When bytes came last.
     pub(crate) progress: Cell<Instant>,
     /// Whether it stands in the core's list of those to settle.
@@ -89,6 +91,7 @@ impl Link {
             paused: Cell::new(false),
             ended: RefCell::default(),
             held: Cell::new(0),
+            waiting: Cell::new(false),
             progress: Cell::new(Instant::now()),
             dirty: Cell::new(false),
             wake: Notify::new(),
@@ -149,7 +152,10 @@ impl Link {
     /// Reads what is there, within a turn's share.
     fn read(self: &Rc<Self>, core: &Core) {
         for _ in 0..READS_MAX {
-            let read = self.read_once(&mut core.scratch.borrow_mut());
+            if core.short_of_memory(self) {
+                break;
+            }
+            let read = self.read_once(&mut core.scratch.borrow_mut()[..core.scratch_len()]);
             match read {
                 Ok(true) => self.progress.set(Instant::now()),
                 Ok(false) => break,
@@ -179,7 +185,7 @@ impl Link {
         core.mark_dirty(&self);
         core.settle();
         while !self.has_ended() {
-            if core.short_of_memory(&self) {
+            if self.waiting.get() && core.short_of_memory(&self) {
                 tokio::time::sleep(SHORT_OF_MEMORY).await;
                 continue;
             }
