@@ -22,7 +22,7 @@ pub enum Want {
 }
 
 /// The steps in which a segment's memory grows: a small message has its own at once, a large one is copied little.
-const STEPS: [usize; 3] = [8 << 10, 128 << 10, 4 << 20];
+const STEPS: [usize; 3] = [4 << 10, 128 << 10, 4 << 20];
 
 /// The memory for a segment of `len` bytes of which `held` are filled.
 fn next_step(held: usize, len: usize) -> usize {
