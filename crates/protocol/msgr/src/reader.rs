@@ -8,10 +8,6 @@ use crate::{Frame, FrameError, Limits, Phase, Preamble, Tag};
 /// From this many missing bytes on a segment asks to be read straight into.
 const DIRECT_MIN: usize = 4096;
 
-/// Bounds of how much of a large segment is made ready to read into at once: as much as has come already, so that a
-/// peer has memory for twice what it sent, not for what it announced.
-const STEP_BYTES: (usize, usize) = (8 << 10, 256 << 10);
-
 /// What a reader can use next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Want {
