@@ -189,6 +189,7 @@ def test_sigterm_ends_it_cleanly_and_everything_comes_back(t):
             client = t.client(cluster)
             fsid = client.ceph("fsid").text
             client.ceph("osd", "pool", "create", "kept", "8")
+            client.ceph("osd", "pool", "application", "enable", "kept", "rados")
             client.rados("-p", "kept", "put", "it", "/etc/hostname")
             epoch = client.ceph_json("osd", "dump")["epoch"]
             foreground.send_signal(signal.SIGTERM)
