@@ -259,13 +259,9 @@ mod tests {
     use super::*;
 
     fn description() -> Description {
-        Description::new(
-            Fsid::from_random([1; 16]),
-            StoreKind::Mem,
-            3,
-            1 << 30,
-            "127.0.0.1:3300".parse().unwrap(),
-        )
+        let addr = "127.0.0.1:3300".parse().unwrap();
+        let new = Description::new(Fsid::from_random([1; 16]), StoreKind::Mem, 3, 1 << 30, addr);
+        Description { starts: 1, ..new }
     }
 
     #[test]
