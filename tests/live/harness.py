@@ -124,8 +124,10 @@ class Cluster:
         os.kill(pid, sig)
         for _ in range(1000):
             try:
+                # Its files, and the directory's lock, are held until its last thread is gone.
+                threads = len(os.listdir(f"/proc/{pid}/task"))
                 with open(f"/proc/{pid}/stat", encoding="ascii") as f:
-                    if f.read().rsplit(")", 1)[1].split()[0] == "Z":
+                    if f.read().rsplit(")", 1)[1].split()[0] == "Z" and threads <= 1:
                         return
             except OSError:
                 return
