@@ -116,7 +116,7 @@ static TABLE: &[Spec] = &[
     spec(
         "ms_receive_unfinished_bytes_max",
         Size,
-        "16777216",
+        "8388608",
         "Bytes of unfinished messages held in all; past it the peers that stalled longest are dropped.",
     )
     .own(),

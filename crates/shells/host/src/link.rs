@@ -24,7 +24,7 @@ const OUT_BYTES_MAX: usize = 64 << 20;
 const READS_MAX: usize = 16;
 
 /// How long a socket is left alone when the memory for unfinished messages is spent.
-const SHORT_OF_MEMORY: Duration = Duration::from_millis(20);
+const SHORT_OF_MEMORY: Duration = Duration::from_millis(2);
 
 /// How long a peer that goes is waited for to take what was written.
 const LINGER: Duration = Duration::from_secs(1);

@@ -22,6 +22,9 @@ use crate::core_main::{Mail, MonPlan, OsdPlan};
 use crate::dir::StoreKind;
 use crate::monstore::MonStore;
 
+/// Bytes of metadata that each OSD's store holds in memory.
+const METADATA_CACHE_BYTES: usize = 6 << 20;
+
 fn hostname() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     // The short name, as CRUSH has it.
@@ -122,7 +125,7 @@ pub(crate) fn osd_store(
         return Ok(Box::new(MemStore::new(plan.size_bytes)));
     }
     let device = device_options(values, 1 + plan.id.0 as u64);
-    let options = simplestore::Options { device, ..simplestore::Options::default() };
+    let options = simplestore::Options { device, metadata_cache_bytes: METADATA_CACHE_BYTES };
     let failed = |e: simplestore::OpenError| HostError::Store { osd: plan.id.0, reason: e.to_string() };
     // Only at the cluster's first start: an OSD that lost its store later must not come back empty.
     if plan.is_new {
