@@ -89,13 +89,19 @@ static TABLE: &[Spec] = &[
         .runtime(),
     spec("mon_max_pool_pg_num", Int, "65536", "The most placement groups a pool may have.").range(1.0, 1e9).runtime(),
     spec("mon_min_osdmap_epochs", Int, "500", "How many OSD map epochs are kept at least.").range(1.0, 1e6).runtime(),
+    spec("mon_osd_backfillfull_ratio", Float, "0.9", "Share of an OSD in use at which it takes no more backfill; read when a cluster is made.")
+        .range(0.0, 100.0),
     spec("mon_osd_down_out_interval", Secs, "600", "Seconds after which a down OSD is marked out; 0 never.").runtime(),
+    spec("mon_osd_full_ratio", Float, "0.95", "Share of an OSD in use at which its pools take no more writes; read when a cluster is made.")
+        .range(0.0, 100.0),
     spec("mon_osd_min_down_reporters", Int, "2", "OSDs that must report another one before it is marked down.")
         .range(1.0, 1000.0)
         .runtime(),
     spec("mon_osd_min_in_ratio", Float, "0.75", "Share of OSDs that stay in when others are marked out.")
         .range(0.0, 1.0)
         .runtime(),
+    spec("mon_osd_nearfull_ratio", Float, "0.85", "Share of an OSD in use at which it is warned about; read when a cluster is made.")
+        .range(0.0, 100.0),
     spec("mon_osd_report_timeout", Secs, "900", "Seconds without a beacon after which an OSD is marked down.").runtime(),
     spec("mon_pg_stuck_threshold", Secs, "60", "Seconds after which a placement group counts as stuck.").runtime(),
     spec("mon_warn_on_pool_no_app", Bool, "true", "Whether a pool in use without an application is warned about.")
@@ -127,6 +133,9 @@ static TABLE: &[Spec] = &[
     spec("osd_crush_chooseleaf_type", Int, "0", "The bucket type that copies are spread over; 0 is the OSD, 1 the host.")
         .range(0.0, 11.0),
     spec("osd_debug_no_boot", Text, "", "Numbers of OSDs that are kept from booting, to test what that does.").own(),
+    spec("osd_failsafe_full_ratio", Float, "0.97", "Share of its store up to which an OSD begins writes at all.")
+        .range(0.0, 1.0)
+        .runtime(),
     spec("osd_heartbeat_grace", Secs, "20", "Seconds of silence after which an OSD is reported down.").runtime(),
     spec("osd_map_message_max", Int, "40", "Map epochs sent in one message.").range(1.0, 1000.0).runtime(),
     spec("osd_map_message_max_bytes", Size, "10485760", "Bytes of map epochs sent in one message.").runtime(),

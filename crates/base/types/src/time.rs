@@ -1,5 +1,6 @@
 //! Wall-clock time as Ceph writes it.
 
+use core::time::Duration;
 use std::fmt;
 
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
@@ -22,6 +23,12 @@ impl UTime {
     /// Nanoseconds since 1970.
     pub fn as_nanos(self) -> u64 {
         u64::from(self.sec) * 1_000_000_000 + u64::from(self.nsec)
+    }
+
+    /// The moment `by` later; the last one there is where that is too far.
+    pub fn after(self, by: Duration) -> Self {
+        let nanos = self.as_nanos().saturating_add(by.as_nanos().min(u64::MAX.into()) as u64);
+        Self::from_nanos(nanos.min(u64::from(u32::MAX) * 1_000_000_000))
     }
 
     /// Year, month, day, hour, minute, second of this moment in UTC.

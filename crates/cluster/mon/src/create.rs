@@ -2,7 +2,7 @@
 
 use crush::CrushMap;
 use encoding::Encode;
-use maps::{MgrMap, MonMap, NewCluster, OsdMap};
+use maps::{Incremental, MgrMap, MonMap, NewCluster, OsdMap};
 use types::{EntityAddrVec, Epoch, OsdId, UTime};
 
 use crate::event::{MonConfig, MonOpenError};
@@ -46,9 +46,28 @@ pub(crate) fn create(config: &MonConfig, now: UTime) -> Result<Batch, MonOpenErr
             increment.new_uuid.insert(id, osd.uuid);
         }
         increment.set_crush(&crush);
+        set_ratios(config, &mut increment);
         osdmap::propose(&map, increment, &mut batch).map_err(|e| wrong(&e))?;
     }
     Ok(batch)
+}
+
+/// How full OSDs may be, where the options of a new cluster say something else than the map's defaults. A number above 1
+/// is a percentage, as in Ceph. Later `osd set-full-ratio` and its like change them.
+fn set_ratios(config: &MonConfig, increment: &mut Incremental) {
+    let given = |name: &str| {
+        let ratio = config.options.local(name)?.parse::<f32>().ok()?;
+        Some(if ratio > 1.0 { ratio / 100.0 } else { ratio })
+    };
+    for (name, ratio) in [
+        ("mon_osd_full_ratio", &mut increment.new_full_ratio),
+        ("mon_osd_backfillfull_ratio", &mut increment.new_backfillfull_ratio),
+        ("mon_osd_nearfull_ratio", &mut increment.new_nearfull_ratio),
+    ] {
+        if let Some(given) = given(name) {
+            *ratio = given;
+        }
+    }
 }
 
 /// An OSD's weight by custom: its size in TiB, 16.16 fixed point, rounded to five places as its boot gives it.

@@ -26,7 +26,7 @@ impl Mon {
         let (reads, writes) = (permits(Access::READ), permits(Access::READ | Access::WRITE));
         match message {
             Message::MonGetMap(_) => self.send_monmap(session, out),
-            Message::MonSubscribe(m) if reads => self.subscribe(session, &m, out),
+            Message::MonSubscribe(m) if reads => self.subscribe(now, session, &m, out),
             Message::MonGetVersion(m) if reads => self.get_version(session, &m, out),
             Message::GetConfig(m) if reads => self.get_config(session, &m, out),
             Message::MonCommand(m) => self.mon_command(now, session, m, out),

@@ -267,13 +267,13 @@ impl Mon {
         }
         if flight.batch.0.keys().any(|key| key.service == "config") {
             self.settings = ConfigStore::open(&self.state);
-            self.push_all("config", out);
+            self.push_all(now, "config", out);
         }
         if let Some(osdmap) = flight.osdmap {
             self.osdmap = osdmap;
             self.osdmap_changed(now);
-            self.push_all("osdmap", out);
-            self.push_all("osd_pg_creates", out);
+            self.push_all(now, "osdmap", out);
+            self.push_all(now, "osd_pg_creates", out);
         }
         for (session, from) in flight.maps_to {
             // A subscriber has them already.

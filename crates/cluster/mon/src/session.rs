@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use auth::SessionInfo;
+use types::UTime;
 
 /// The most subscriptions of a session; real programs use half a dozen.
 pub const SUBSCRIPTIONS_MAX: usize = 64;
@@ -12,8 +13,10 @@ pub const SUBSCRIPTIONS_MAX: usize = 64;
 pub struct Subscription {
     /// The next version to send.
     pub next: u64,
-    /// Whether it ends with the first answer.
+    /// Whether it ends with an answer.
     pub onetime: bool,
+    /// One that ends with an answer, and has had it, goes on until then all the same.
+    pub until: Option<UTime>,
 }
 
 /// A session.

@@ -1,20 +1,27 @@
 //! Subscriptions: what a session asked to be kept up to date about, and what it is sent.
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 
 use auth::SessionId;
 use encoding::Encode;
-use types::{EntityId, Epoch};
+use types::{EntityId, Epoch, UTime};
 
 use crate::event::MonEffect;
 use crate::mon::Mon;
 use crate::service::osdmap;
 use crate::session::{SUBSCRIPTIONS_MAX, Subscription};
 
+/// A client whose operation has no OSD asks for one more map, and for another only at its tick of five seconds. Where
+/// several OSDs boot one after the other (an epoch each), the map that it waits for is rarely the first one: for
+/// this long it gets those that follow too.
+const ONETIME_GOES_ON: Duration = Duration::from_secs(6);
+
 impl Mon {
     /// Adds to what a session has subscribed and sends what it lacks.
     pub(crate) fn subscribe(
         &mut self,
+        now: UTime,
         session: SessionId,
         m: &messages::MonSubscribe,
         out: &mut Vec<MonEffect>,
@@ -26,26 +33,32 @@ impl Mon {
                 out.push(MonEffect::Close { session, reason });
                 return;
             }
-            let subscription = Subscription { next: item.start, onetime: item.is_onetime() };
+            let subscription = Subscription { next: item.start, onetime: item.is_onetime(), until: None };
             known.subscriptions.insert(what.clone(), subscription);
             if what == "config" {
                 known.config_sent = None;
             }
-            self.push(session, what, out);
+            self.push(now, session, what, out);
         }
     }
 
     /// Sends every subscriber what it lacks.
-    pub(crate) fn push_all(&mut self, what: &str, out: &mut Vec<MonEffect>) {
+    pub(crate) fn push_all(&mut self, now: UTime, what: &str, out: &mut Vec<MonEffect>) {
         let subscribers = self.sessions.iter().filter(|(_, s)| s.subscriptions.contains_key(what));
         for session in subscribers.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.push(session, what, out);
+            self.push(now, session, what, out);
         }
     }
 
     /// Sends a subscriber what it lacks.
-    fn push(&mut self, session: SessionId, what: &str, out: &mut Vec<MonEffect>) {
+    fn push(&mut self, now: UTime, session: SessionId, what: &str, out: &mut Vec<MonEffect>) {
         let Some(subscription) = self.subscription(session, what) else { return };
+        if subscription.until.is_some_and(|until| until < now) {
+            if let Some(known) = self.sessions.get_mut(&session) {
+                known.subscriptions.remove(what);
+            }
+            return;
+        }
         let sent_to = match what {
             "monmap" if subscription.next <= u64::from(self.monmap.epoch.0) => {
                 self.send_monmap(session, out);
@@ -69,12 +82,12 @@ impl Mon {
             _ => None,
         };
         if let (Some(version), Some(known)) = (sent_to, self.sessions.get_mut(&session)) {
-            match subscription.onetime {
-                true => drop(known.subscriptions.remove(what)),
-                false => {
-                    if let Some(subscription) = known.subscriptions.get_mut(what) {
-                        subscription.next = version + 1;
-                    }
+            if subscription.onetime && what != "osdmap" {
+                known.subscriptions.remove(what);
+            } else if let Some(known) = known.subscriptions.get_mut(what) {
+                known.next = version + 1;
+                if subscription.onetime && subscription.until.is_none() {
+                    known.until = Some(now.after(ONETIME_GOES_ON));
                 }
             }
         }

@@ -341,6 +341,21 @@ fn subscribers_get_a_full_map_first_then_each_increment_once_in_bounded_messages
 }
 
 #[test]
+fn a_one_time_subscriber_to_maps_gets_those_that_follow_within_seconds_too() {
+    let (mut cluster, client, _) = up(3, &[]);
+    let watcher = cluster.client();
+    let next = u64::from(cluster.mon.osdmap().epoch.0) + 1;
+    let onetime = Subscription { start: next, flags: Subscription::ONETIME };
+    let asked = MonSubscribe { what: [("osdmap".to_string(), onetime)].into(), hostname: "vm".into() };
+    cluster.send(watcher, asked);
+    for (second, pool, maps) in [(0, "a", 1), (5, "b", 1), (7, "c", 0), (8, "d", 0)] {
+        cluster.now = at(second);
+        cluster.ok(client, &format!(r#"{{"prefix":"osd pool create","pool":"{pool}"}}"#));
+        assert_eq!(cluster.take(watcher).len(), maps, "after {second} s");
+    }
+}
+
+#[test]
 fn reports_of_pgs_make_the_status_and_new_pgs_are_asked_for() {
     let (mut cluster, client, sessions) = up(3, &[]);
     for session in &sessions {
@@ -406,7 +421,7 @@ fn the_same_events_give_the_same_effects() {
             r#"{"prefix":"status"}"#,
             r#"{"prefix":"osd set","key":"noout"}"#,
             r#"{"prefix":"osd out","ids":["1"]}"#,
-            r#"{"prefix":"config set","who":"global","name":"mon_log_max","value":"3"}"#,
+            r#"{"prefix":"config set","who":"global","name":"mon_max_pg_per_osd","value":"300"}"#,
             r#"{"prefix":"osd pool rm","pool":"p","pool2":"p","yes_i_really_really_mean_it":true}"#,
         ]
         .iter()

@@ -7,7 +7,7 @@ use encoding::Decode;
 use messages::{Message, MonGetMap, MonGetVersion, MonSubscribe, Subscription};
 use types::{EntityAddrVec, Fsid, UTime};
 
-use crate::hunt::{Hunt, HuntConfig, after};
+use crate::hunt::{Hunt, HuntConfig};
 use crate::subscriptions::Subscriptions;
 
 /// What a session needs to know before it has a map.
@@ -236,11 +236,11 @@ impl MonClient {
             State::Idle => None,
             State::Pausing { until, .. } => Some(*until),
             State::Connecting { give_up_at, .. } => Some(*give_up_at),
-            State::Open { ready: false, heard, .. } => Some(after(*heard, self.config.ping_timeout)),
+            State::Open { ready: false, heard, .. } => Some(heard.after(self.config.ping_timeout)),
             State::Open { .. } if self.config.ping_interval.is_zero() => None,
             State::Open { pinged, heard, .. } => {
-                let ping = after(*pinged, self.config.ping_interval);
-                Some(ping.min(after(*heard, self.config.ping_timeout)))
+                let ping = pinged.after(self.config.ping_interval);
+                Some(ping.min(heard.after(self.config.ping_timeout)))
             }
         }
     }
@@ -282,14 +282,14 @@ impl MonClient {
         self.state = match self.hunt.pick() {
             None => State::Idle,
             Some((next, wait)) if wait.is_zero() => return self.connect(now, next, out),
-            Some((next, wait)) => State::Pausing { until: after(now, wait), next },
+            Some((next, wait)) => State::Pausing { until: now.after(wait), next },
         };
     }
 
     fn connect(&mut self, now: UTime, to: EntityAddrVec, out: &mut Vec<MonEffect>) {
         self.attempts += 1;
         let attempt = Attempt(self.attempts);
-        self.state = State::Connecting { attempt, give_up_at: after(now, self.hunt.attempt_timeout()) };
+        self.state = State::Connecting { attempt, give_up_at: now.after(self.hunt.attempt_timeout()) };
         out.push(MonEffect::Io(MonIo::Connect(attempt, to)));
     }
 
@@ -342,10 +342,10 @@ impl MonClient {
             State::Connecting { .. } => {}
             State::Open { attempt, ready, pinged, heard, .. } => {
                 let pings = !self.config.ping_interval.is_zero();
-                if (pings || !*ready) && after(*heard, self.config.ping_timeout) <= now {
+                if (pings || !*ready) && heard.after(self.config.ping_timeout) <= now {
                     return self.leave(now, "silent for too long", out);
                 }
-                if pings && after(*pinged, self.config.ping_interval) <= now {
+                if pings && pinged.after(self.config.ping_interval) <= now {
                     *pinged = now;
                     out.push(MonEffect::Io(MonIo::Keepalive(*attempt)));
                 }

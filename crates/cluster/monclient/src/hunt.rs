@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use types::{EntityAddrVec, UTime};
+use types::EntityAddrVec;
 
 /// How long to wait for a monitor and between them.
 #[derive(Clone, Debug)]
@@ -26,11 +26,6 @@ impl Default for HuntConfig {
             backoff: 1.5,
         }
     }
-}
-
-/// `now` moved on by `by`.
-pub(crate) fn after(now: UTime, by: Duration) -> UTime {
-    UTime::from_nanos(now.as_nanos().saturating_add(by.as_nanos().min(u64::MAX.into()) as u64))
 }
 
 /// The order of trying: round and round from a given start, with a growing pause after each round without success.

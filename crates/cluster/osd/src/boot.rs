@@ -17,10 +17,6 @@ const BOOT_RETRY: Duration = Duration::from_secs(10);
 /// How long the monitor has to note a clean stop (osd_mon_shutdown_timeout).
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(crate) fn after(now: UTime, by: Duration) -> UTime {
-    UTime::from_nanos(now.as_nanos().saturating_add(by.as_nanos().min(u64::MAX.into()) as u64))
-}
-
 impl Osd {
     /// Begins to boot: asks which maps there are, gets them, and then [`Osd::send_boot`].
     pub(crate) fn start_boot(&mut self, now: UTime, out: &mut Out) {
@@ -133,7 +129,7 @@ impl Osd {
     }
 
     pub(crate) fn boot_retry_at(&self) -> UTime {
-        after(self.booting_since, BOOT_RETRY)
+        self.booting_since.after(BOOT_RETRY)
     }
 
     pub(crate) fn boot_tick(&mut self, now: UTime, out: &mut Out) {
@@ -223,7 +219,7 @@ impl Osd {
             down_and_dead: true,
         };
         self.send_mon(down, out);
-        self.stop_by = Some(after(now, SHUTDOWN_TIMEOUT));
+        self.stop_by = Some(now.after(SHUTDOWN_TIMEOUT));
     }
 
     /// The monitor knows, or had its time: what was queued before becomes durable with the last superblock.

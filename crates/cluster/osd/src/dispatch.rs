@@ -6,7 +6,7 @@ use monclient::MonEffect;
 use types::{EntityType, Epoch, Errno, OsdId, UTime};
 
 use crate::osd::Out;
-use crate::{LogLevel, Osd, OsdEffect, OsdState};
+use crate::{LogLevel, Osd, OsdEffect, OsdState, space};
 
 /// Message types remembered as logged, at most: a peer may invent any number.
 const LOGGED_KINDS_MAX: usize = 256;
@@ -59,6 +59,7 @@ impl Osd {
     /// Puts changed options in force.
     pub(crate) fn options_changed(&mut self) {
         self.throttle.set_limits(crate::config::limits(&self.options));
+        self.space.set_failsafe_ratio(self.options.number("osd_failsafe_full_ratio"));
         self.pgs_configure();
     }
 
@@ -154,11 +155,21 @@ impl Osd {
         for op in ready {
             let permitted = caps.permits(needed_access(&op));
             // Before a map shows us up nothing is ours to answer: the client sends it again when it sees that map.
-            match self.up_epoch > Epoch(0) && self.pgs.contains(&op.pgid) {
-                true => self.pg_client_op(now, session, name, permitted, op, out),
+            if self.up_epoch == Epoch(0) || !self.pgs.contains(&op.pgid) {
                 // Sent to the wrong OSD, or to a pool that is gone: the client sends it again by its next map.
-                false => self.release(session, op.tid, out),
+                self.release(session, op.tid, out);
+            } else if !self.space.take(space::may_take(&op)) {
+                // The map is about to say that the pool is full, and later that it no longer is: with that the client
+                // sends it again.
+                self.log(LogLevel::Debug, format!("no space for a write of {name} (tid {})", op.tid), out);
+                self.ask_statfs(out);
+                self.release(session, op.tid, out);
+            } else {
+                self.pg_client_op(now, session, name, permitted, op, out);
             }
+        }
+        if self.space.is_stale() {
+            self.ask_statfs(out);
         }
     }
 

@@ -21,6 +21,7 @@ mod pg_view;
 mod pgs;
 mod report;
 mod session;
+mod space;
 mod superblock;
 mod throttle;
 

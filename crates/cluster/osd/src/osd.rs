@@ -6,7 +6,7 @@ use auth::SessionId;
 use messages::Message;
 use monclient::{MonClient, MonEffect, Version};
 use options::Values;
-use store::{Completion, ReadRequest, StatFs, Token, Transaction};
+use store::{Completion, ReadRequest, Token, Transaction};
 use types::{Epoch, SpgId, UTime};
 
 use crate::load::Loading;
@@ -15,6 +15,7 @@ use crate::pg_create::Verify;
 use crate::pgs::{PgSet, Slot};
 use crate::report::Report;
 use crate::session::Sessions;
+use crate::space::Space;
 use crate::superblock::Superblock;
 use crate::throttle::Throttle;
 use crate::{LogLevel, OsdConfig, OsdEffect, OsdEvent};
@@ -82,7 +83,7 @@ pub struct Osd {
     /// Orders to make PGs that are looked into.
     pub(crate) verify: Option<Verify>,
     pub(crate) report: Report,
-    pub(crate) statfs: StatFs,
+    pub(crate) space: Space,
     pub(crate) own_tokens: u64,
     pub(crate) own_io: BTreeMap<u64, OwnIo>,
     /// Message types that were logged as not handled.
@@ -100,6 +101,8 @@ impl Osd {
     /// An OSD that has not started: nothing happens before [`OsdEvent::Start`].
     pub fn new(config: OsdConfig) -> Self {
         let limits = crate::config::limits(&config.options);
+        let mut space = Space::default();
+        space.set_failsafe_ratio(config.options.number("osd_failsafe_full_ratio"));
         Self {
             options: config.options.clone(),
             mon: MonClient::new(config.monitors.clone()),
@@ -120,7 +123,7 @@ impl Osd {
             pgs: PgSet::default(),
             verify: None,
             report: Report::default(),
-            statfs: StatFs::default(),
+            space,
             own_tokens: 0,
             own_io: BTreeMap::new(),
             logged_kinds: BTreeSet::new(),

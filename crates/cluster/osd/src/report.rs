@@ -2,11 +2,10 @@
 
 use core::time::Duration;
 
-use messages::{MgrMap, OsdAlive, OsdBeacon, OsdStat, Paxos, PgStats, StoreStatfs};
+use messages::{MgrMap, OsdAlive, OsdBeacon, OsdFull, OsdStat, Paxos, PgStats, StoreStatfs};
 use store::{Completion, ReadOutcome, ReadRequest};
 use types::{Epoch, UTime};
 
-use crate::boot::after;
 use crate::osd::{Out, OwnIo};
 use crate::{Osd, OsdState};
 
@@ -52,7 +51,7 @@ impl Osd {
 
     /// Some PG's state changed: statistics go out soon.
     pub(crate) fn stats_changed(&mut self, now: UTime) {
-        let soon = after(now, GATHER);
+        let soon = now.after(GATHER);
         if self.report.stats_due.is_none_or(|due| due > soon) {
             self.report.stats_due = Some(soon);
         }
@@ -99,7 +98,7 @@ impl Osd {
             last_purged_snaps_scrub: UTime::default(),
             osd_beacon_report_interval: interval.as_secs() as i32,
         };
-        self.report.beacon_due = Some(after(now, interval));
+        self.report.beacon_due = Some(now.after(interval));
         self.send_mon(beacon, out);
     }
 
@@ -120,7 +119,7 @@ impl Osd {
 
     /// Statistics go to the monitor as long as no manager is there to take them.
     fn send_stats(&mut self, now: UTime, out: &mut Out) {
-        self.report.stats_due = Some(after(now, self.seconds("osd_mon_report_interval")));
+        self.report.stats_due = Some(now.after(self.seconds("osd_mon_report_interval")));
         if self.report.manager || !self.mon.is_ready() {
             return;
         }
@@ -139,14 +138,15 @@ impl Osd {
     }
 
     fn osd_stat(&self) -> OsdStat {
-        let used = self.statfs.bytes_total.saturating_sub(self.statfs.bytes_available);
+        let space = self.space.statfs();
+        let used = space.bytes_total.saturating_sub(space.bytes_available);
         OsdStat {
             statfs: StoreStatfs {
-                total: self.statfs.bytes_total,
-                available: self.statfs.bytes_available,
-                allocated: self.statfs.bytes_used as i64,
-                data_stored: self.statfs.bytes_used as i64,
-                internal_metadata: used.saturating_sub(self.statfs.bytes_used) as i64,
+                total: space.bytes_total,
+                available: space.bytes_available,
+                allocated: space.bytes_used as i64,
+                data_stored: space.bytes_used as i64,
+                internal_metadata: used.saturating_sub(space.bytes_used) as i64,
                 ..StoreStatfs::default()
             },
             up_from: self.up_epoch,
@@ -159,17 +159,32 @@ impl Osd {
 
     pub(crate) fn ask_statfs(&mut self, out: &mut Out) {
         if !self.own_io.values().any(|io| matches!(io, OwnIo::StatFs)) {
+            self.space.asked();
             self.read(ReadRequest::StatFs, OwnIo::StatFs, out);
         }
     }
 
-    pub(crate) fn on_statfs(&mut self, now: UTime, completion: Completion, _out: &mut Out) {
+    pub(crate) fn on_statfs(&mut self, now: UTime, completion: Completion, out: &mut Out) {
         if let Completion::Read { result: Ok(ReadOutcome::StatFs(statfs)), .. } = completion {
-            let first = self.statfs.bytes_total == 0;
-            self.statfs = statfs;
+            let first = self.space.statfs().bytes_total == 0;
+            self.space.answered(statfs);
             if first && self.state == OsdState::Active {
                 self.stats_changed(now);
             }
+            self.report_fullness(out);
+        }
+    }
+
+    /// Tells the monitor when the map shows this OSD fuller or emptier than it is.
+    fn report_fullness(&mut self, out: &mut Out) {
+        const MASK: u32 = maps::OsdState::FULL | maps::OsdState::BACKFILLFULL | maps::OsdState::NEARFULL;
+        let Some(map) = self.history.current().filter(|_| self.state == OsdState::Active) else { return };
+        let Some(shown) = map.osd(self.config.whoami).map(|osd| osd.state & MASK) else { return };
+        let state = self.space.state(map);
+        if state != shown {
+            let map_epoch = self.history.epoch();
+            let full = OsdFull { paxos: Paxos::at(map_epoch.0.into()), map_epoch, state };
+            self.send_mon(full, out);
         }
     }
 

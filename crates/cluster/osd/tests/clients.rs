@@ -4,7 +4,7 @@
 mod world;
 
 use auth::{Caps, SessionId};
-use messages::{Command, Message, OsdPing, Ping};
+use messages::{Command, Message, Op, OpArgs, OpCode, OsdPing, Ping};
 use options::Values;
 use osd::{LogLevel, OsdEvent};
 use types::{EntityName, EntityType, Epoch, Errno, PoolId, UTime};
@@ -332,4 +332,48 @@ fn a_resent_write_after_a_restart_is_answered_from_the_log() {
     assert_eq!((reply.result, reply.replay_version), (0, version));
     let op = w.read("a");
     assert_eq!(w.ask(CLIENT, op).ops[0].outdata.to_vec(), b"2", "not applied a second time");
+}
+
+#[test]
+fn a_full_store_takes_no_write_but_deletions_and_says_so_until_there_is_room_again() {
+    let mut w = World::small(4 << 20);
+    let full = |w: &World| {
+        w.mon.received.iter().rev().find_map(|m| match m {
+            Message::OsdFull(m) => Some(m.state),
+            _ => None,
+        })
+    };
+    let data = vec![7; 64 << 10];
+    let mut written = 0;
+    let dropped = loop {
+        let op = w.write(&format!("o{written}"), &data);
+        let tid = op.tid;
+        w.send_op(CLIENT, op);
+        match w.reply_to(CLIENT, tid) {
+            Some(reply) => assert_eq!(reply.result, 0),
+            None => break tid,
+        }
+        written += 1;
+        assert!(written < 64, "more than the store has");
+    };
+    assert!(written > 40, "{written} of 64");
+    assert_eq!(full(&w), Some(maps::OsdState::FULL));
+    assert_eq!(w.osd.held(), (0, 0), "what is dropped holds nothing");
+    let op = w.read("o0");
+    assert_eq!(w.ask(CLIENT, op).ops[0].outdata.len(), data.len());
+    // The map says so; deletions make room, and the OSD takes it back.
+    w.change(|_, inc| {
+        inc.new_state.insert(ME, maps::OsdState::FULL);
+    });
+    for i in 0..written {
+        let epoch = w.mon.epoch();
+        let args = OpArgs::Extent { offset: 0, length: 0, truncate_size: 0, truncate_seq: 0 };
+        let op = w.op(&format!("o{i}"), epoch, vec![Op::new(OpCode::DELETE, args)]);
+        assert_eq!(w.ask(CLIENT, op).result, 0);
+    }
+    w.pass_ms(6000);
+    assert_eq!(full(&w), Some(0));
+    let op = w.write("again", &data);
+    assert!(op.tid > dropped);
+    assert_eq!(w.ask(CLIENT, op).result, 0);
 }

@@ -186,6 +186,16 @@ impl World {
         w
     }
 
+    /// One with a small store, a pool and a client.
+    pub fn small(bytes: u64) -> Self {
+        let mut w = Self::new();
+        w.store = MemStore::new(bytes);
+        w.start();
+        w.create_pool(1, 4);
+        w.open_client(CLIENT);
+        w
+    }
+
     pub fn start(&mut self) {
         self.event(OsdEvent::Start);
     }

@@ -1,0 +1,163 @@
+//! How full the store is: what the monitor is told of it, and which writes must not begin.
+//!
+//! Invariant: a write begins only if the space that it may take is there beyond the reserve (`osd_failsafe_full_ratio`),
+//! counting every write begun since the space was last asked for. So a store never has to refuse a transaction of a
+//! PG, which would stop the PG. The cluster's own limits (nearfull, backfillfull, full) come well before: they are
+//! flags in the map, by which clients hold their writes back.
+
+use maps::{OsdMap, OsdState};
+use messages::{OpArgs, OpCode, OsdOp};
+use store::StatFs;
+
+/// Stores allocate whole blocks of this many bytes at the most.
+const BLOCK: u64 = 4096;
+/// What a changing operation may take beside its data: a first and a last block written elsewhere, and metadata.
+const OVERHEAD: u64 = 4 * BLOCK;
+/// The share of what is left (1 / this) that may be given away before the store is asked again.
+const ASK_AGAIN: u64 = 8;
+
+/// The store's space as far as it is known.
+#[derive(Debug, Default)]
+pub(crate) struct Space {
+    statfs: StatFs,
+    /// Bytes that writes may have taken that `statfs` does not show.
+    charged: u64,
+    /// The part of `charged` that came after the question under way was put.
+    charged_since_asked: u64,
+    /// The share of the store that is never given away, from 0 to 1.
+    reserve: f64,
+    /// The largest write that could not begin and still could not.
+    refused: u64,
+}
+
+impl Space {
+    pub(crate) fn set_failsafe_ratio(&mut self, ratio: f64) {
+        self.reserve = (1.0 - ratio).clamp(0.0, 1.0);
+    }
+
+    /// The last answer.
+    pub(crate) fn statfs(&self) -> &StatFs {
+        &self.statfs
+    }
+
+    /// The store is being asked: the answer shows every write begun before.
+    pub(crate) fn asked(&mut self) {
+        self.charged_since_asked = 0;
+    }
+
+    /// The store's answer.
+    pub(crate) fn answered(&mut self, statfs: StatFs) {
+        self.statfs = statfs;
+        self.charged = self.charged_since_asked;
+        if self.left() >= self.refused {
+            self.refused = 0;
+        }
+    }
+
+    /// Whether a write that may take `bytes` can begin; if so they are set aside.
+    pub(crate) fn take(&mut self, bytes: u64) -> bool {
+        let known = self.statfs.bytes_total > 0;
+        if bytes > 0 && known && self.left() < bytes {
+            self.refused = self.refused.max(bytes);
+            return false;
+        }
+        self.charged = self.charged.saturating_add(bytes);
+        self.charged_since_asked = self.charged_since_asked.saturating_add(bytes);
+        true
+    }
+
+    /// Whether so much was given away that the store ought to be asked again.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.statfs.bytes_total > 0 && self.charged > self.left() / ASK_AGAIN
+    }
+
+    fn left(&self) -> u64 {
+        let reserve = (self.statfs.bytes_total as f64 * self.reserve) as u64;
+        self.statfs.bytes_available.saturating_sub(reserve).saturating_sub(self.charged)
+    }
+
+    /// The state that the map ought to show (Ceph's recalc_full_state), as one of its bits or 0. A write that could not
+    /// begin makes the OSD full whatever the limits say: its client waits for the map to say so, and to take it back.
+    pub(crate) fn state(&self, map: &OsdMap) -> u32 {
+        let StatFs { bytes_total: total, bytes_available: available, .. } = self.statfs;
+        if total == 0 {
+            return 0;
+        }
+        let used = 1.0 - available as f64 / total as f64;
+        let beyond = |limit: f32| limit > 0.0 && used > f64::from(limit);
+        if beyond(map.full_ratio) || self.refused > 0 {
+            OsdState::FULL
+        } else if beyond(map.backfillfull_ratio) {
+            OsdState::BACKFILLFULL
+        } else if beyond(map.nearfull_ratio) {
+            OsdState::NEARFULL
+        } else {
+            0
+        }
+    }
+}
+
+/// Bytes that an operation may take in the store, at the most; 0 for one that only reads or deletes.
+pub(crate) fn may_take(op: &OsdOp) -> u64 {
+    let takes = op.ops.iter().filter(|op| op.code.writes() && op.code != OpCode::DELETE);
+    takes.fold(0, |sum: u64, op| {
+        let said = match (&op.args, op.code) {
+            // These say how much they write; for others (a truncation, a hole) the number is a size.
+            (OpArgs::Extent { length, .. }, OpCode::WRITESAME) => *length,
+            _ => 0,
+        };
+        let data = said.max(op.indata.len() as u64).div_ceil(BLOCK).saturating_mul(BLOCK);
+        sum.saturating_add(data).saturating_add(OVERHEAD)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn space(total: u64, available: u64) -> Space {
+        let mut space = Space::default();
+        space.set_failsafe_ratio(0.97);
+        space.asked();
+        space.answered(StatFs { bytes_total: total, bytes_available: available, ..StatFs::default() });
+        space
+    }
+
+    #[test]
+    fn nothing_begins_that_reaches_into_the_reserve() {
+        let mut space = space(1000, 130);
+        assert!(space.take(100));
+        assert!(!space.take(1), "the last 30 of 1000 are kept");
+        assert!(space.take(0), "a deletion takes nothing");
+        let map = OsdMap { full_ratio: 0.95, ..OsdMap::default() };
+        assert_eq!(space.state(&map), OsdState::FULL, "although 87% are in use");
+        space.asked();
+        space.answered(StatFs { bytes_total: 1000, bytes_available: 130, ..StatFs::default() });
+        assert_eq!(space.state(&map), 0, "a byte would fit now");
+    }
+
+    #[test]
+    fn what_began_after_the_question_is_not_in_the_answer() {
+        let mut space = space(1000, 1000);
+        assert!(space.take(500));
+        space.asked();
+        assert!(space.take(400));
+        assert!(!space.take(100));
+        space.answered(StatFs { bytes_total: 1000, bytes_available: 600, ..StatFs::default() });
+        assert!(space.take(170) && !space.take(1), "600 available, 400 under way, 30 kept");
+    }
+
+    #[test]
+    fn a_store_of_unknown_size_takes_everything() {
+        assert!(Space::default().take(u64::MAX) && !Space::default().is_stale());
+    }
+
+    #[test]
+    fn the_state_is_the_highest_limit_passed() {
+        let map =
+            OsdMap { nearfull_ratio: 0.85, backfillfull_ratio: 0.9, full_ratio: 0.95, ..OsdMap::default() };
+        let states = [200, 149, 99, 49].map(|available| space(1000, available).state(&map));
+        assert_eq!(states, [0, OsdState::NEARFULL, OsdState::BACKFILLFULL, OsdState::FULL]);
+        assert_eq!(space(1000, 0).state(&OsdMap::default()), 0, "no limit is set");
+    }
+}

@@ -1,0 +1,61 @@
+"""A store that fills up: clients are held back and told, nothing breaks, and deleting makes room again."""
+import os
+
+from harness import equal, expect, until
+from test_health import checks
+
+POOL = "p"
+
+
+def fill(client, path):
+    """Writes objects until one is not acknowledged; gives the names of those that were."""
+    written = []
+    while True:
+        name = f"o{len(written)}"
+        # The client waits for space; the time-out ends it.
+        if client.run("timeout", "3", "rados", "-p", POOL, "put", name, path, code=None).code:
+            return written
+        written.append(name)
+        expect(len(written) < 100, "more was written than the OSD has")
+
+
+def test_a_full_osd_holds_writes_back_until_something_is_deleted(t):
+    path = t.path("data")
+    data = os.urandom(4 << 20)
+    with open(path, "wb") as f:
+        f.write(data)
+    for store in ("simple", "mem"):
+        cluster = t.cluster("--store", store, "--osds", "1", "--osd-size", "256MiB",
+                            "--set", "osd_mon_report_interval=0.2")
+        client = t.client(cluster)
+        client.ceph("osd", "pool", "create", POOL, "8")
+        client.ceph("osd", "pool", "application", "enable", POOL, "rados")
+        written = fill(client, path)
+        expect(50 <= len(written) <= 63, f"{store}: {len(written)} objects of 4 MiB in 256 MiB")
+        found = until(lambda: checks(client), "a health check")
+        equal(found["OSD_FULL"]["severity"], "HEALTH_ERR", f"{found}")
+        equal(found["POOL_FULL"]["severity"], "HEALTH_WARN", f"{found}")
+        expect("full" in client.ceph("osd", "pool", "ls", "detail").text, "the pool's flag")
+        # Reads go on, and all of it is there.
+        for name in written[::10]:
+            got = t.path("got")
+            client.rados("-p", POOL, "get", name, got)
+            with open(got, "rb") as f:
+                expect(f.read() == data, f"{name} differs")
+        # A writer that waits goes on when there is room.
+        waiting = client.start("rados", "-p", POOL, "put", "patient", path)
+        try:
+            for name in written[:20]:
+                client.rados("-p", POOL, "rm", name, "--force-full")
+            until(lambda: not checks(client), f"no checks: {checks(client)}", 20)
+            equal(waiting.wait(30), 0, "the writer that waited")
+        finally:
+            waiting.kill()
+        client.rados("-p", POOL, "get", "patient", got)
+        with open(got, "rb") as f:
+            expect(f.read() == data, "patient differs")
+        if store == "simple":
+            cluster.kill()
+            cluster.up("--osd-size", "256MiB", "--store", "simple", "--osds", "1")
+            equal(sorted(client.rados("-p", POOL, "ls").text.split()), sorted(written[20:] + ["patient"]), "objects")
+        cluster.stop()
