@@ -12,6 +12,7 @@ import random
 import re
 import subprocess
 import sys
+import tempfile
 import time
 
 import kill_model
@@ -73,13 +74,15 @@ class Rounds:
         self.pools, self.gone_pools, self.pool_ids = {POOL}, set(), {}
         self.epoch, self.global_ids = 0, set()
         self.operations = 0
+        # A place of its own: a test may make several of these.
+        self.dir = tempfile.mkdtemp(prefix="rounds", dir=t.dir)
         self.client.ceph("osd", "pool", "create", POOL, "16")
 
     def start_writer(self, number):
-        sizes = self.t.path(f"sizes{number}")
+        sizes = os.path.join(self.dir, f"sizes{number}")
         with open(sizes, "w", encoding="ascii") as f:
             json.dump({name: None if c is None else len(c) for name, c in self.state.items()}, f)
-        journal = Journal(self.t.path(f"journal{number}"))
+        journal = Journal(os.path.join(self.dir, f"journal{number}"))
         argv = [*self.cluster.prefix, PYTHON, os.path.join(HERE, "kill_writer.py"), self.client.conf, POOL,
                 journal.path, str(number), str(self.seed), sizes]
         return subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE), journal
@@ -121,7 +124,7 @@ class Rounds:
         return journal
 
     def verify(self, number, journal):
-        out = self.t.path(f"read{number}")
+        out = os.path.join(self.dir, f"read{number}")
         os.mkdir(out)
         try:
             done = subprocess.run([*self.cluster.prefix, PYTHON, os.path.join(HERE, "kill_reader.py"),
@@ -277,7 +280,7 @@ def test_every_flush_that_is_left_out_fails_the_kill_test(t):
         try:
             kill_rounds(t, cluster, 20)
         except Failure as noticed:
-            say(f"       {feature}: noticed: {str(noticed)[:160]}")
+            say(f"       {feature}: noticed: {str(noticed)[:700]}")
         else:
             raise Failure(f"{feature}: 20 rounds went by and nobody noticed (seed {t.seed})")
         finally:
