@@ -80,7 +80,7 @@ impl Osd {
             self.pgs.to_create.remove(&pgid);
             let creating = map.require_osd_release < Release::NAUTILUS || self.is_being_created(pgid);
             match (creating, order.has_history) {
-                (true, _) => self.create_pg(now, pgid, &map, out),
+                (true, _) => self.create_pg(now, pgid, order.made, &map, out),
                 (false, true) => {}
                 (false, false) => drop(doubtful.insert(pgid, order.made.min(map.epoch))),
             }
@@ -116,9 +116,9 @@ impl Osd {
             return self.read(read_meta(full_map_object(epoch)), OwnIo::Verify { epoch }, out);
         }
         self.check_map(&map);
-        for (pgid, _) in self.verify.take().map(|v| v.pgs).unwrap_or_default() {
+        for (pgid, made) in self.verify.take().map(|v| v.pgs).unwrap_or_default() {
             if self.may_create(pgid, &map) {
-                self.create_pg(now, pgid, &map, out);
+                self.create_pg(now, pgid, made, &map, out);
             }
         }
         // Orders that came in the meantime.
@@ -153,8 +153,10 @@ impl Osd {
         }
     }
 
-    fn create_pg(&mut self, now: UTime, pgid: SpgId, map: &Arc<OsdMap>, out: &mut Out) {
-        let Some(view) = view(map, &pgid, map.epoch) else { return };
+    /// Makes a PG that is to exist since the map `made`. Clients may have asked for it from that map on: what they sent
+    /// then counts, for they send nothing again as long as this OSD stays its primary.
+    fn create_pg(&mut self, now: UTime, pgid: SpgId, made: Epoch, map: &Arc<OsdMap>, out: &mut Out) {
+        let Some(view) = view(map, &pgid, made.min(map.epoch)) else { return };
         if !view.acting.contains(&self.config.whoami) {
             return;
         }

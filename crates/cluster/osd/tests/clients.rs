@@ -377,3 +377,26 @@ fn a_full_store_takes_no_write_but_deletions_and_says_so_until_there_is_room_aga
     assert!(op.tid > dropped);
     assert_eq!(w.ask(CLIENT, op).result, 0);
 }
+
+#[test]
+fn an_operation_from_before_its_pg_was_made_is_answered_though_maps_came_in_between() {
+    let mut w = World::active();
+    w.open_client(CLIENT);
+    w.change(|_, inc| {
+        let mut pool = maps::PgPool::replicated(1, 1, 4, 0);
+        pool.flags |= maps::PoolFlags::CREATING;
+        inc.new_pool_max = Some(1);
+        inc.new_pools.insert(PoolId(1), pool);
+        inc.new_pool_names.insert(PoolId(1), "p".into());
+    });
+    let made = w.mon.epoch();
+    let early = w.write("a", b"x");
+    w.send_op(CLIENT, early.clone());
+    w.empty_epoch();
+    w.empty_epoch();
+    w.send_creates_without_history(1, 4, made);
+    assert_eq!(w.reply_to(CLIENT, early.tid).map(|r| r.result), Some(0), "the client would wait for ever");
+    let mut late = w.write("b", b"x");
+    late.epoch = Epoch(made);
+    assert_eq!(w.ask(CLIENT, late).result, 0, "a client with the map of the pool's creation");
+}
