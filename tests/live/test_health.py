@@ -1,6 +1,7 @@
 """The health checks that apply, and how soon a cluster is healthy."""
 import json
 import os
+import select
 import socket
 import subprocess
 import time
@@ -114,6 +115,8 @@ def first_write(t, *up):
         returned = time.monotonic() - began
         status = json.loads(t.client(cluster).ceph("-s", "-f", "json").out)
         equal(status["health"]["status"], "HEALTH_OK", "health as the first ceph -s shows it")
+        # A client that a start has lost would wait for ever.
+        expect(select.select([clients.stdout], [], [], 30)[0], f"the first clients still wait after 30 s; log: {cluster.log()[-2000:]}")
         line = clients.stdout.readline()
         expect(line, "the clients ended early")
         times = json.loads(line)
@@ -125,8 +128,8 @@ def first_write(t, *up):
 
 
 def test_health_is_ok_and_a_write_is_acknowledged_within_a_second_of_the_command(t):
-    tries = [first_write(t, "--store", "simple") for _ in range(3)]
+    tries = [first_write(t, "--store", "simple", *cores) for _ in range(30 if t.soak else 3) for cores in ((), ("--cores", "1"))]
     say("       " + "; ".join("up returned after {:.2f} s, HEALTH_OK {:.2f} s, first write {:.2f} s".format(*x) for x in tries))
-    # A test machine does other things too: the best of three counts.
+    # A test machine does other things too: the best counts, and none may hang.
     best = min(max(x) for x in tries)
     expect(best < 1.0, f"{best:.2f} s until all of it was so")
