@@ -5,7 +5,10 @@ use cargo_metadata::{DependencyKind, Metadata, Package};
 use crate::Finding;
 
 /// The layers from the top of the list down.
-const LAYERS: [&str; 6] = ["base", "protocol", "storage", "cluster", "shells", "programs"];
+const LAYERS: [&str; 7] = ["base", "protocol", "storage", "cluster", "shells", "lab", "programs"];
+
+/// The lab reaches a cluster only as a client and an operator do: it sees `base` and itself, no server crate.
+const LAB: usize = 5;
 
 /// Layers that do no I/O, read no clock and draw no random number.
 const PURE: usize = 4;
@@ -58,6 +61,9 @@ pub(crate) fn check(metadata: &Metadata) -> Vec<Finding> {
                 findings.push(format!("{who} must not see {whom}"));
             }
             let other = packages.iter().find(|p| p.name.as_str() == whom).and_then(|p| layer(p));
+            if own == LAB && other.is_some_and(|other| other != LAB && other != 0) {
+                findings.push(format!("{who} is of the lab and must not see {whom}, which is linked into servers"));
+            }
             if other.is_some_and(|other| other > own) {
                 findings
                     .push(format!("{who} ({}) depends on {whom}, which is in a layer below", LAYERS[own]));

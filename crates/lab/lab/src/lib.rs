@@ -1,0 +1,1 @@
+//! Runs studies: the order of trials, resuming, progress, and the command line.

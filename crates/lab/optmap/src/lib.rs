@@ -1,0 +1,1 @@
+//! What each system under test makes of an option: effective, renamed, accepted without effect, unknown. Pure.

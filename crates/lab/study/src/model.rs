@@ -1,0 +1,376 @@
+//! A checked study. Everything a user may write stands here with its unit and its default.
+
+use std::path::PathBuf;
+
+/// A study.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Study {
+    /// Lower-case letters, digits and dashes; names the results' directory.
+    pub name: String,
+    /// A line.
+    pub title: String,
+    /// Paragraphs for the report.
+    pub about: String,
+    /// What was published, where the study stands on something published.
+    pub source: Option<Source>,
+    /// What differs from what was published, a sentence each; shown before the run and in the report.
+    pub changes: Vec<String>,
+    /// Systems under test, at least one.
+    pub systems: Vec<System>,
+    /// Workloads, at least one.
+    pub workloads: Vec<Workload>,
+    /// Options of every variant (the file's `default` section).
+    pub default: Vec<Setting>,
+    /// Variants; the first is always `default`, which sets nothing more.
+    pub variants: Vec<Variant>,
+    /// How trials are laid out and judged.
+    pub design: Design,
+    /// Options that are allowed to be unknown, because they were published so.
+    pub as_published: Vec<String>,
+}
+
+/// A publication.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Source {
+    /// Its title.
+    pub title: String,
+    /// Who wrote it.
+    pub author: String,
+    /// When, as YYYY-MM-DD.
+    pub date: String,
+}
+
+/// An option as it reaches ceph.conf: nothing is normalised.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Setting {
+    /// A section of ceph.conf: `global`, `osd`, `osd.0`, `mon.a`, `client`, ...
+    pub section: String,
+    /// The option's name as written.
+    pub name: String,
+    /// Its value as written.
+    pub value: String,
+    /// Where it stands in the study file, from 1; 0 if it does not stand there.
+    pub line: u32,
+}
+
+/// A set of options that is compared with the default.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Variant {
+    /// Unique: `default`, `NAME_VALUE` of a list's element, a group's name, the parts of a cross joined by `+`.
+    pub name: String,
+    /// The parameter or group it belongs to: charts put those together.
+    pub parameter: String,
+    /// On top of the study's and the system's.
+    pub settings: Vec<Setting>,
+    /// Where it stands in the study file.
+    pub line: u32,
+}
+
+/// What is measured.
+#[derive(Clone, PartialEq, Debug)]
+pub struct System {
+    /// Unique.
+    pub name: String,
+    /// The program.
+    pub target: Target,
+    /// OSDs; 3 unless told.
+    pub osds: u32,
+    /// Copies in the pools; 1 unless told.
+    pub pool_size: u32,
+    /// Cores that the servers may use (`taskset`; Loligo's `--cores` too); all unless told.
+    pub cores: Option<u32>,
+    /// Where the data of an OSD live.
+    pub place: Place,
+    /// Where its journal or log lives, if not there.
+    pub journal: Option<Place>,
+    /// Options of this system alone, on top of the study's default.
+    pub settings: Vec<Setting>,
+    /// Where it stands in the study file.
+    pub line: u32,
+}
+
+/// The program under test.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// This program.
+    Loligo {
+        /// Its store.
+        store: LoligoStore,
+    },
+    /// Real Ceph.
+    Ceph {
+        /// `16.2` (Debian 12's packages), `18.2` or `20.2` (from a root directory).
+        release: String,
+        /// Its store.
+        store: CephStore,
+    },
+    /// A cluster that runs already: it is measured, never started, stopped or configured.
+    Running {
+        /// Its ceph.conf.
+        conf: PathBuf,
+    },
+}
+
+/// Loligo's stores.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LoligoStore {
+    /// redb and an image file.
+    Simple,
+    /// Memory.
+    Mem,
+}
+
+/// Ceph's stores.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CephStore {
+    /// Raw block device or image.
+    BlueStore,
+    /// A file system and a journal (16.2 only).
+    FileStore,
+    /// Memory.
+    MemStore,
+}
+
+/// Where a store lives. Every trial begins with a fresh one.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Place {
+    /// A directory below the run's work directory, on whatever file system that is.
+    Directory,
+    /// A file used as a block device without a file system.
+    Image {
+        /// Bytes.
+        size: u64,
+    },
+    /// Raw devices, one for each OSD. They are overwritten: only with the explicit flag that names each.
+    Devices {
+        /// Their paths.
+        paths: Vec<PathBuf>,
+        /// The file system made on each, or none.
+        fs: Option<FileSystem>,
+    },
+    /// A loop device over a file below the work directory, for each OSD.
+    Loop {
+        /// Bytes.
+        size: u64,
+        /// The file system made on it, or none.
+        fs: Option<FileSystem>,
+    },
+    /// A device that exists only as a model, for each OSD: below a loop device for other programs, inside our device
+    /// layer for Loligo.
+    Modelled {
+        /// The model.
+        model: DeviceModel,
+        /// Bytes.
+        size: u64,
+        /// The file system made on it, or none.
+        fs: Option<FileSystem>,
+    },
+}
+
+/// A file system to make and mount; the options as written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileSystem {
+    /// Which.
+    pub kind: FsKind,
+    /// Options of mkfs, split at blanks.
+    pub mkfs: String,
+    /// Options of mount (-o).
+    pub mount: String,
+}
+
+/// File systems that can be made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FsKind {
+    /// btrfs.
+    Btrfs,
+    /// xfs.
+    Xfs,
+    /// ext4.
+    Ext4,
+}
+
+/// A modelled device: its name in the model's table and the parameters that differ, as written.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DeviceModel {
+    /// `disk-7200`, `disk-7200-write-back`, `raid0-of-N`, `ssd`, ...
+    pub name: String,
+    /// Parameters by name.
+    pub parameters: Vec<(String, String)>,
+}
+
+/// What load is put on.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Workload {
+    /// Unique.
+    pub name: String,
+    /// The load.
+    pub kind: WorkloadKind,
+    /// Where it stands in the study file.
+    pub line: u32,
+}
+
+/// Loads.
+#[derive(Clone, PartialEq, Debug)]
+pub enum WorkloadKind {
+    /// `rados bench`.
+    RadosBench(RadosBench),
+    /// fio with the rados or rbd engine.
+    Fio(FioLoad),
+    /// A command of the user's.
+    Command(CommandLoad),
+}
+
+/// Client processes, each with a pool (or image) of its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Clients {
+    /// Processes on each host; 1 unless told.
+    pub instances: u32,
+    /// Hosts reached over ssh; empty: this machine.
+    pub hosts: Vec<String>,
+    /// PGs of each instance's pool; 32 unless told.
+    pub pg_num: u32,
+}
+
+/// `rados bench`: a new object for each write, then reads of them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RadosBench {
+    /// Clients.
+    pub clients: Clients,
+    /// Bytes of an object.
+    pub object_size: u64,
+    /// Operations in flight over all instances; a multiple of their number.
+    pub in_flight: u32,
+    /// Seconds of each phase.
+    pub seconds: u32,
+    /// In this order; reads need a write before.
+    pub phases: Vec<Phase>,
+    /// Whether the host's caches are dropped before each read phase; yes unless told.
+    pub drop_caches: bool,
+}
+
+/// Phases.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Phase {
+    /// Writes (rados bench: sequential names; fio: sequential offsets).
+    Write,
+    /// Reads in the order written.
+    Read,
+    /// Writes at random offsets (fio).
+    RandWrite,
+    /// Reads in random order.
+    RandRead,
+    /// A command's run.
+    Run,
+}
+
+/// fio.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FioLoad {
+    /// Clients; for rbd each has an image of its own.
+    pub clients: Clients,
+    /// The engine.
+    pub engine: Engine,
+    /// Bytes of a request.
+    pub block_size: u64,
+    /// Bytes of an image, or of all objects of an instance.
+    pub size: u64,
+    /// Requests in flight over all instances.
+    pub in_flight: u32,
+    /// Seconds of each phase.
+    pub seconds: u32,
+    /// In this order.
+    pub phases: Vec<Phase>,
+    /// Requests a second over all instances, for an open loop; none: a closed loop.
+    pub rate: Option<u32>,
+    /// Whether everything is written once before the first phase; yes unless told.
+    pub prefill: bool,
+    /// Whether caches are dropped before each read phase; yes unless told.
+    pub drop_caches: bool,
+}
+
+/// fio's engines.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Engine {
+    /// Objects.
+    Rados,
+    /// librbd images.
+    Rbd,
+}
+
+/// A command, timed from start to end.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CommandLoad {
+    /// Shell text run before the clock starts (say, a mount); `{conf}` is the ceph.conf, `{work}` a fresh directory.
+    pub prepare: Option<String>,
+    /// Shell text that is timed.
+    pub run: String,
+    /// Shell text run after the clock stopped, also after a failure.
+    pub cleanup: Option<String>,
+    /// Programs it needs, with the Debian package of each.
+    pub needs: Vec<(String, String)>,
+    /// What must be there beyond pools: a file system (a metadata server).
+    pub file_system: bool,
+    /// Seconds after which it has failed.
+    pub timeout: u32,
+}
+
+/// How trials are laid out and judged.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Design {
+    /// Blocks; 3 unless told.
+    pub blocks: u32,
+    /// Trials of the default in each block; 2 unless told.
+    pub defaults_per_block: u32,
+    /// Shuffles; 1 unless told.
+    pub seed: u64,
+    /// What is tested.
+    pub rule: Rule,
+    /// Confidence of intervals after adjustment; 0.95 unless told.
+    pub confidence: f64,
+    /// The smallest effect that is coloured, as a share; 0.05 unless told.
+    pub effect: f64,
+    /// The spread between trials (coefficient of variation) assumed before any is measured; 0.1 unless told.
+    pub assumed_spread: f64,
+    /// Whether cells that would be coloured are run once more; yes unless told.
+    pub confirm: bool,
+    /// When to stop early.
+    pub stop: Stop,
+    /// What a failed trial does.
+    pub on_failure: OnFailure,
+}
+
+/// How a cell gets its colour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rule {
+    /// Ratios to the same block's default, Dunnett within a cell, `Correction` across cells.
+    Adjusted(Correction),
+    /// The 2013 article's: ranges of one standard deviation that do not overlap. Labelled so in the report.
+    OneSigma,
+}
+
+/// Across cells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Correction {
+    /// Holm: no false colour in the whole study, with the given confidence.
+    Holm,
+    /// Benjamini and Hochberg: a share of false colours. Labelled so in the report.
+    FalseDiscovery,
+}
+
+/// When a run ends before its last block. Never by significance.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Stop {
+    /// Every interval is narrower than this share on each side.
+    pub precision: Option<f64>,
+    /// Seconds spent.
+    pub budget: Option<u64>,
+}
+
+/// What a failed trial does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OnFailure {
+    /// It is kept, shown, and the others go on.
+    GoOn,
+    /// The run ends.
+    Stop,
+}

@@ -1,0 +1,1 @@
+//! Watches processes and devices while a load runs, a sample a second. Never acts on them.
