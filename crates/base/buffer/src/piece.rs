@@ -3,13 +3,43 @@
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
+
 /// Alignment of a slab's first byte, the unit of direct I/O and of stored checksums.
 pub const ALIGN: usize = 4096;
 
+/// A page of memory: an allocator gives whole ones without padding where a run of bytes would need a page more.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C, align(4096))]
+struct Page([u8; ALIGN]);
+
+/// The allocation under a piece.
+enum Slab {
+    /// Less than a page, or bytes that came from elsewhere: no alignment.
+    Bytes(Vec<u8>),
+    /// Whole pages.
+    Pages(Vec<Page>),
+}
+
+impl Slab {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Pages(pages) => pages.as_bytes(),
+        }
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Pages(pages) => pages.as_mut_bytes(),
+        }
+    }
+}
+
 /// A uniquely owned, zero-filled buffer to receive into; [`PieceMut::freeze`] makes it shareable.
 pub struct PieceMut {
-    slab: Vec<u8>,
-    start: usize,
+    slab: Slab,
     len: usize,
 }
 
@@ -17,13 +47,13 @@ impl PieceMut {
     /// `len` zero bytes whose first lies on a 4 KiB boundary when `len` is at least a page (smaller ones are not
     /// worth the padding). Pages are touched only when written.
     pub fn zeroed(len: usize) -> Self {
-        if len < ALIGN {
-            return Self { slab: vec![0; len], start: 0, len };
-        }
-        let slab = vec![0; len + ALIGN - 1];
-        let start = slab.as_ptr().align_offset(ALIGN);
-        assert!(start < ALIGN, "a byte pointer can always be aligned");
-        Self { slab, start, len }
+        let slab = match len {
+            0..ALIGN => Slab::Bytes(vec![0; len]),
+            // A vector of zero values comes from the allocator as it is: large ones are not touched here.
+            _ => Slab::Pages(FromZeros::new_vec_zeroed(len.div_ceil(ALIGN)).unwrap_or_default()),
+        };
+        assert!(slab.as_slice().len() >= len, "memory for {len} bytes");
+        Self { slab, len }
     }
 
     /// Bytes held.
@@ -38,19 +68,19 @@ impl PieceMut {
 
     /// The bytes to fill.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        &mut self.slab[self.start..self.start + self.len]
+        &mut self.slab.as_mut_slice()[..self.len]
     }
 
     /// Ends writing: the bytes can be shared from here on.
     pub fn freeze(self) -> Piece {
-        Piece { slab: Arc::new(self.slab), start: self.start, len: self.len }
+        Piece { slab: Arc::new(self.slab), start: 0, len: self.len }
     }
 }
 
 /// A shared, immutable range of bytes. Cloning and slicing copy no payload.
 #[derive(Clone)]
 pub struct Piece {
-    slab: Arc<Vec<u8>>,
+    slab: Arc<Slab>,
     start: usize,
     len: usize,
 }
@@ -58,7 +88,7 @@ pub struct Piece {
 impl Piece {
     /// An empty piece.
     pub fn empty() -> Self {
-        Self { slab: Arc::new(Vec::new()), start: 0, len: 0 }
+        Self { slab: Arc::new(Slab::Bytes(Vec::new())), start: 0, len: 0 }
     }
 
     /// A copy of `bytes`.
@@ -79,14 +109,14 @@ impl Piece {
 
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
-        &self.slab[self.start..self.start + self.len]
+        &self.slab.as_slice()[self.start..self.start + self.len]
     }
 }
 
 impl From<Vec<u8>> for Piece {
     fn from(bytes: Vec<u8>) -> Self {
         let len = bytes.len();
-        Self { slab: Arc::new(bytes), start: 0, len }
+        Self { slab: Arc::new(Slab::Bytes(bytes)), start: 0, len }
     }
 }
 
