@@ -109,6 +109,13 @@ pub enum Target {
         /// Its ceph.conf.
         conf: PathBuf,
     },
+    /// No cluster: the kernel's NFS server exports a file system on the system's place, for commands only (`{export}`
+    /// in their text is `host:/path`, `{conf}` is empty). Where the host has no NFS server or client it isn't run,
+    /// which is said before the start.
+    Nfs {
+        /// Whether writes are on the disk before the server answers (`sync`), or not (`async`).
+        sync: bool,
+    },
 }
 
 /// Loligo's stores.
@@ -187,6 +194,8 @@ pub enum FsKind {
     Xfs,
     /// ext4.
     Ext4,
+    /// ext2, for NFS servers of studies that had it.
+    Ext2,
 }
 
 /// A modelled device: its name in the model's table and the parameters that differ, as written.
@@ -300,7 +309,8 @@ pub enum Engine {
 /// A command, timed from start to end.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CommandLoad {
-    /// Shell text run before the clock starts (say, a mount); `{conf}` is the ceph.conf, `{work}` a fresh directory.
+    /// Shell text run before the clock starts (say, a mount); `{conf}` is the ceph.conf, `{work}` a fresh directory,
+    /// `{export}` what an NFS server exports (`host:/path`; empty on other systems).
     pub prepare: Option<String>,
     /// Shell text that is timed.
     pub run: String,
@@ -312,6 +322,8 @@ pub struct CommandLoad {
     pub file_system: bool,
     /// Seconds after which it has failed.
     pub timeout: u32,
+    /// Seconds that it is expected to take, for the estimate of time alone; a third of `timeout` unless told.
+    pub expected: u32,
 }
 
 /// How trials are laid out and judged.
