@@ -34,6 +34,8 @@ impl ObjectState {
 pub enum Mutation {
     /// Make the object, empty.
     Create,
+    /// Nothing of the object changes; a change all the same, with a version and a time of its own.
+    Touch,
     /// Overwrite or extend.
     Write {
         /// First byte.

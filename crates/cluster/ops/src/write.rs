@@ -35,6 +35,8 @@ impl Runner<'_> {
             self.mutations.push(Mutation::Truncate(x.offset));
             self.clean.mark_data_dirty(self.state.info.size, x.offset - self.state.info.size);
             self.resize(x.offset);
+        } else {
+            self.mutations.push(Mutation::Touch);
         }
         self.state.info.clear_data_digest();
         if length > 0 && x.offset + length > self.state.info.size {
@@ -174,6 +176,7 @@ impl Runner<'_> {
             Decoder::new(&bytes).blob("category").map_err(|_| Stop::from(Errno::EINVAL))?;
         }
         self.create_if_absent();
+        self.mutations.push(Mutation::Touch);
         Ok(Some(0))
     }
 

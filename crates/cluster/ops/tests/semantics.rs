@@ -254,6 +254,15 @@ fn creating_exclusively_fails_only_where_something_is() {
 }
 
 #[test]
+fn a_write_that_changes_no_byte_is_a_change_with_a_time_of_its_own() {
+    for nothing in [op(OpCode::CREATE, 0, 0), write(1, b"")] {
+        let outcome = object(b"abc").run(&[nothing]);
+        assert_eq!((outcome.result, outcome.user_modify), (0, true));
+        assert_eq!(outcome.mutations, [Mutation::Touch]);
+    }
+}
+
+#[test]
 fn an_object_reaches_to_osd_max_object_size_and_not_further() {
     const MAX: u64 = 128 << 20;
     let efbig = Errno::EFBIG.code();

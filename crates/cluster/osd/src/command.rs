@@ -3,6 +3,7 @@
 use auth::{Access, SessionId};
 use buffer::Rope;
 use messages::{Command, CommandReply};
+use options::Values;
 use serde_json::{Map, Value, json};
 use types::{Errno, PgId, SpgId};
 
@@ -143,16 +144,17 @@ impl Osd {
                 let name = named()?;
                 let spec = known(&name)?;
                 let value = args.get("val").map(words).unwrap_or_default();
-                self.options.set(&name, &value).map_err(|e| (Errno::EINVAL, e.to_string()))?;
-                self.options_changed();
+                // Tried apart first: what does not fit changes nothing.
+                Values::new().set(&name, &value).map_err(|e| (Errno::EINVAL, e.to_string()))?;
+                self.overrides.insert(name.clone(), value.clone());
+                self.merge_options();
                 let note = if spec.runtime { "" } else { " (may need a restart)" };
                 Ok(json!({ "success": format!("{name} = '{value}'{note}") }))
             }
             "unset" => {
                 let name = named()?;
-                let from_start = self.config.options.text(known(&name)?.name).to_owned();
-                self.options.set(&name, &from_start).map_err(|e| (Errno::EINVAL, e.to_string()))?;
-                self.options_changed();
+                self.overrides.remove(known(&name)?.name);
+                self.merge_options();
                 Ok(json!({ "success": "" }))
             }
             _ => Err((Errno::EINVAL, format!("unknown command 'config {verb}'"))),

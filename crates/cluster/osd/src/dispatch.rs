@@ -1,12 +1,20 @@
 //! What a message is and who takes it.
 
+use std::collections::BTreeMap;
+
 use auth::{Access, SessionId};
+use maps::OsdMap;
+use messages::osd_op::OsdFlags;
 use messages::{Message, OsdOp, OsdOpReply, OsdPing, TimeSpan};
 use monclient::MonEffect;
-use types::{EntityType, Epoch, Errno, OsdId, UTime};
+use options::{SetError, Values};
+use types::{EntityType, Epoch, Errno, OsdId, SpgId, UTime};
 
 use crate::osd::Out;
-use crate::{LogLevel, Osd, OsdEffect, OsdState, space};
+use crate::session::Turn;
+use crate::space::{self, Space};
+use crate::throttle::Throttle;
+use crate::{LogLevel, Osd, OsdEffect, OsdState};
 
 /// Message types remembered as logged, at most: a peer may invent any number.
 const LOGGED_KINDS_MAX: usize = 256;
@@ -45,15 +53,26 @@ impl Osd {
         }
     }
 
-    /// Options that the monitor holds for us: on top of those from the start.
-    fn handle_config(&mut self, config: std::collections::BTreeMap<String, String>, out: &mut Out) {
-        self.options = self.config.options.clone();
-        for (name, value) in config {
-            if let Err(error) = self.options.set(&name, &value) {
-                self.log(LogLevel::Warn, format!("an option of the monitor's is ignored: {error}"), out);
-            }
+    /// Options that the monitor holds for us.
+    fn handle_config(&mut self, config: BTreeMap<String, String>, out: &mut Out) {
+        self.monitors_options = config;
+        for error in self.merge_options() {
+            self.log(LogLevel::Warn, format!("an option of the monitor's is ignored: {error}"), out);
         }
+    }
+
+    /// Puts the options in force, as Ceph's programs do: the monitor's count least, then what this process was started
+    /// with, then what a command gave to this OSD. Answers what could not be taken.
+    pub(crate) fn merge_options(&mut self) -> Vec<SetError> {
+        let mut merged = Values::new();
+        let given = self.config.options.changed();
+        let monitors = self.monitors_options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let overrides = self.overrides.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let set = |(name, value)| merged.set(name, value).err();
+        let errors = monitors.chain(given).chain(overrides).filter_map(set).collect();
+        self.options = merged;
         self.options_changed();
+        errors
     }
 
     /// Puts changed options in force.
@@ -126,8 +145,7 @@ impl Osd {
         let (Some(map), Some(peer)) = (self.history.current(), self.sessions.get(&session)) else {
             return false;
         };
-        !map.blocklist.is_empty()
-            && peer.info.peer_addrs.0.iter().any(|a| map.blocklist.get(a).is_some_and(|until| *until > now))
+        peer.info.peer_addrs.0.iter().any(|addr| map.is_blocklisted(addr, now))
     }
 
     /// Sends a session the maps that it lacks.
@@ -144,31 +162,35 @@ impl Osd {
         let epoch = self.history.epoch();
         let Some(map) = self.history.current().cloned() else { return };
         let Some(peer) = self.sessions.get_mut(&session) else { return };
-        let whoami = self.config.whoami;
-        let pgs = &self.pgs;
-        // A PG that the map gives us but that is not there yet is about to be created.
-        let ready = peer.take_ready(epoch, |pgid| {
-            let exists = map.pools.get(&pgid.pg.pool).is_some_and(|pool| pgid.pg.seed < pool.pg_num);
-            pgs.contains(pgid) || !exists || !map.pg_to_up_acting(pgid.pg).acting.contains(&whoami)
+        let (whoami, is_up) = (self.config.whoami, self.up_epoch > Epoch(0));
+        let (pgs, space, throttle) = (&self.pgs, &mut self.space, &self.throttle);
+        let ready = peer.take_ready(epoch, |op| {
+            if !pgs.contains(&op.pgid) && is_ours(&map, whoami, &op.pgid) {
+                // A PG that the map gives us but that is not there yet is about to be created.
+                return Turn::Wait;
+            }
+            // Before a map shows us up nothing is ours to answer. Nor is what was sent to the wrong OSD, or to a pool that
+            // is gone.
+            if !is_up || !pgs.contains(&op.pgid) {
+                return Turn::Drop;
+            }
+            turn_of_write(space, throttle, &map, op)
         });
         let (name, caps) = (peer.info.name, peer.info.caps);
-        for op in ready {
-            let permitted = caps.permits(needed_access(&op));
-            // Before a map shows us up nothing is ours to answer: the client sends it again when it sees that map.
-            if self.up_epoch == Epoch(0) || !self.pgs.contains(&op.pgid) {
-                // Sent to the wrong OSD, or to a pool that is gone: the client sends it again by its next map.
-                self.release(session, op.tid, out);
-            } else if !self.space.take(space::may_take(&op)) {
-                // The map is about to say that the pool is full, and later that it no longer is: with that the client
-                // sends it again.
-                self.log(LogLevel::Debug, format!("no space for a write of {name} (tid {})", op.tid), out);
-                self.ask_statfs(out);
-                self.release(session, op.tid, out);
-            } else {
-                self.pg_client_op(now, session, name, permitted, op, out);
+        for (op, turn) in ready {
+            match turn {
+                Turn::NoSpace => {
+                    let reply = OsdOpReply::to(&op, Errno::ENOSPC.code(), epoch, Vec::new());
+                    self.reply(session, reply, out);
+                }
+                Turn::Run => {
+                    let permitted = caps.permits(needed_access(&op));
+                    self.pg_client_op(now, session, name, permitted, op, out);
+                }
+                Turn::Drop | Turn::Wait => self.release(session, op.tid, out),
             }
         }
-        if self.space.is_stale() {
+        if self.space.wants_answer() {
             self.ask_statfs(out);
         }
     }
@@ -235,6 +257,36 @@ impl Osd {
             None => true,
             Some(osd) => !osd.is_up() && osd.info.down_at > its_epoch,
         }
+    }
+}
+
+/// Whether the map gives this OSD a PG.
+fn is_ours(map: &OsdMap, whoami: OsdId, pgid: &SpgId) -> bool {
+    let exists = map.pools.get(&pgid.pg.pool).is_some_and(|pool| pgid.pg.seed < pool.pg_num);
+    exists && map.pg_to_up_acting(pgid.pg).acting.contains(&whoami)
+}
+
+/// Whether an operation may begin as far as space and memory go.
+///
+/// One that lacks space waits: what is set aside for writes under way may come back. If the store says that there is
+/// really too little, the OSD reports itself full; the map then says so of the pool, the operation is dropped, and its
+/// client sends it again when the map takes that back. So a write is never dropped before there is a map to bring
+/// it back, and writes of an object keep their order.
+fn turn_of_write(space: &mut Space, throttle: &Throttle, map: &OsdMap, op: &OsdOp) -> Turn {
+    let bytes = space::may_take(op);
+    if bytes == 0 || (!throttle.store_is_behind() && space.take(bytes)) {
+        return Turn::Run;
+    }
+    if throttle.store_is_behind() || !space.is_full() {
+        return Turn::Wait;
+    }
+    let full = |pool: &maps::PgPool| pool.has_flags(maps::PoolFlags::FULL);
+    if op.flags & (OsdFlags::FULL_TRY | OsdFlags::FULL_FORCE) != 0 {
+        Turn::NoSpace
+    } else if map.has_flags(maps::MapFlags::FULL) || map.pools.get(&op.pgid.pg.pool).is_some_and(full) {
+        Turn::Drop
+    } else {
+        Turn::Wait
     }
 }
 

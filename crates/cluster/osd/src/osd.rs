@@ -57,8 +57,12 @@ pub(crate) enum OwnIo {
 /// An OSD.
 pub struct Osd {
     pub(crate) config: OsdConfig,
-    /// `config.options` with the monitor's on top.
+    /// The options in force: see [`Osd::merge_options`].
     pub(crate) options: Values,
+    /// Options that the monitor holds for this OSD.
+    pub(crate) monitors_options: BTreeMap<String, String>,
+    /// Options that a command gave to this OSD until it stops.
+    pub(crate) overrides: BTreeMap<String, String>,
     pub(crate) mon: MonClient,
     pub(crate) state: OsdState,
     pub(crate) loading: Option<Loading>,
@@ -105,6 +109,8 @@ impl Osd {
         space.set_failsafe_ratio(config.options.number("osd_failsafe_full_ratio"));
         Self {
             options: config.options.clone(),
+            monitors_options: BTreeMap::new(),
+            overrides: BTreeMap::new(),
             mon: MonClient::new(config.monitors.clone()),
             state: OsdState::Initializing,
             loading: None,

@@ -52,6 +52,7 @@ impl Osd {
                 if self.advancing {
                     self.advance_commits.insert(token);
                 }
+                self.throttle.queue(token, txn.data_bytes());
                 out.push(crate::OsdEffect::Queue { token, txn });
             }
             PgEffect::SetTimer { at } => self.pgs.set_timer(&pgid, at),
@@ -87,7 +88,7 @@ impl Osd {
         match failure {
             // The device is gone: nothing else on it can be trusted to last.
             PgFailure::Refused(error)
-                if error.fault() == Fault::Disk && !matches!(error, store::StoreError::NoSpace { .. }) =>
+                if error.fault() == Fault::Disk && !is_local(&error) =>
             {
                 self.fail(format!("pg {pgid}: {error}"), out);
             }
@@ -165,6 +166,7 @@ impl Osd {
         out: &mut Out,
     ) {
         let was_advancing = self.advance_commits.remove(&token);
+        let room = self.throttle.dequeue(token);
         if let Some(pgid) = self.pgs.by_slot(slot) {
             let event = match completion {
                 Completion::Committed { .. } => PgEvent::Committed { token: inner },
@@ -181,6 +183,9 @@ impl Osd {
         }
         if was_advancing && self.loading.is_none() {
             self.note_pgs_stable(out);
+        }
+        if room {
+            self.sessions_ready(now, out);
         }
     }
 
@@ -341,4 +346,9 @@ impl Osd {
         config.write_bytes_max = (o.count("osd_max_write_size") as usize) << 20;
         self.pgs.config = Arc::new(config);
     }
+}
+
+/// Whether a refusal says nothing of the rest of the disk: a full store, a damaged block.
+fn is_local(error: &store::StoreError) -> bool {
+    matches!(error, store::StoreError::NoSpace { .. } | store::StoreError::Checksum { .. })
 }

@@ -172,6 +172,7 @@ impl Osd {
                 self.stats_changed(now);
             }
             self.report_fullness(out);
+            self.sessions_ready(now, out);
         }
     }
 

@@ -4,7 +4,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use auth::{SessionId, SessionInfo};
 use messages::OsdOp;
-use types::{Epoch, SpgId};
+use types::Epoch;
+
+/// What becomes of an operation whose turn it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    /// Its PG gets it.
+    Run,
+    /// It waits, and those behind it of the same PG with it.
+    Wait,
+    /// It is dropped: a map makes its client send it again.
+    Drop,
+    /// It is refused for lack of space: its client asked to be told.
+    NoSpace,
+}
 
 /// A peer's session.
 #[derive(Debug)]
@@ -12,7 +25,7 @@ pub(crate) struct Session {
     pub info: SessionInfo,
     /// The newest map that the peer is known to have, or to have been sent (Ceph's projected_epoch).
     pub known_epoch: Epoch,
-    /// Operations that wait for a map or for their PG to come into being, in the order they came. Those behind one
+    /// Operations that wait for a map, for their PG to come into being or for space, in the order they came. Those behind one
     /// that waits for a map wait too: an object's operations keep their order. Bounded by the budget of messages.
     pub waiting: VecDeque<Box<OsdOp>>,
 }
@@ -31,22 +44,27 @@ impl Session {
         (known < ours).then_some(known)
     }
 
-    /// Takes out the operations in front that can run at map `epoch`. `is_ready` says whether a PG is there (or never
-    /// will be).
+    /// Takes out the operations that need not wait at map `epoch`. `turn` is asked in order for each that is not held up
+    /// by one before it.
     pub(crate) fn take_ready(
         &mut self,
         epoch: Epoch,
-        is_ready: impl Fn(&SpgId) -> bool,
-    ) -> VecDeque<Box<OsdOp>> {
-        let (mut ready, mut held) = (VecDeque::new(), VecDeque::new());
+        mut turn: impl FnMut(&OsdOp) -> Turn,
+    ) -> Vec<(Box<OsdOp>, Turn)> {
+        let (mut ready, mut held) = (Vec::new(), VecDeque::new());
         let (mut map_missing, mut blocked) = (false, BTreeSet::new());
         for op in std::mem::take(&mut self.waiting) {
             map_missing |= op.epoch > epoch;
-            if map_missing || blocked.contains(&op.pgid) || !is_ready(&op.pgid) {
-                blocked.insert(op.pgid);
-                held.push_back(op);
-            } else {
-                ready.push_back(op);
+            let turn = match map_missing || blocked.contains(&op.pgid) {
+                true => Turn::Wait,
+                false => turn(&op),
+            };
+            match turn {
+                Turn::Wait => {
+                    blocked.insert(op.pgid);
+                    held.push_back(op);
+                }
+                turn => ready.push((op, turn)),
             }
         }
         self.waiting = held;

@@ -26,8 +26,12 @@ pub(crate) struct Space {
     charged_since_asked: u64,
     /// The share of the store that is never given away, from 0 to 1.
     reserve: f64,
-    /// The largest write that could not begin and still could not.
-    refused: u64,
+    /// The largest write that waits for space, or waited for it in vain.
+    wanted: u64,
+    /// Whether that was known when the question under way was put.
+    asked_for_it: bool,
+    /// Whether the store has less than that, whatever is set aside for writes under way.
+    full: bool,
 }
 
 impl Space {
@@ -43,22 +47,25 @@ impl Space {
     /// The store is being asked: the answer shows every write begun before.
     pub(crate) fn asked(&mut self) {
         self.charged_since_asked = 0;
+        self.asked_for_it = self.wanted > 0;
     }
 
     /// The store's answer.
     pub(crate) fn answered(&mut self, statfs: StatFs) {
         self.statfs = statfs;
         self.charged = self.charged_since_asked;
-        if self.left() >= self.refused {
-            self.refused = 0;
+        self.full = self.asked_for_it && self.left() + self.charged < self.wanted;
+        if self.left() >= self.wanted {
+            self.wanted = 0;
         }
     }
 
-    /// Whether a write that may take `bytes` can begin; if so they are set aside.
+    /// Whether a write that may take `bytes` can begin; if so they are set aside. Once one had to wait in vain none
+    /// begins, so that a smaller one does not overtake it.
     pub(crate) fn take(&mut self, bytes: u64) -> bool {
         let known = self.statfs.bytes_total > 0;
-        if bytes > 0 && known && self.left() < bytes {
-            self.refused = self.refused.max(bytes);
+        if known && (self.full || self.left() < bytes) {
+            self.wanted = self.wanted.max(bytes);
             return false;
         }
         self.charged = self.charged.saturating_add(bytes);
@@ -66,9 +73,15 @@ impl Space {
         true
     }
 
-    /// Whether so much was given away that the store ought to be asked again.
-    pub(crate) fn is_stale(&self) -> bool {
-        self.statfs.bytes_total > 0 && self.charged > self.left() / ASK_AGAIN
+    /// Whether the store ought to be asked: a write waits that has not been answered for, or much was given away.
+    pub(crate) fn wants_answer(&self) -> bool {
+        let known = self.statfs.bytes_total > 0;
+        known && ((self.wanted > 0 && !self.full) || self.charged > self.left() / ASK_AGAIN)
+    }
+
+    /// Whether a write waits for which there is really too little space.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full
     }
 
     fn left(&self) -> u64 {
@@ -76,8 +89,8 @@ impl Space {
         self.statfs.bytes_available.saturating_sub(reserve).saturating_sub(self.charged)
     }
 
-    /// The state that the map ought to show (Ceph's recalc_full_state), as one of its bits or 0. A write that could not
-    /// begin makes the OSD full whatever the limits say: its client waits for the map to say so, and to take it back.
+    /// The state that the map ought to show (Ceph's recalc_full_state), as one of its bits or 0. A write that waits in
+    /// vain makes the OSD full whatever the limits say: its client needs the map to say so, and to take it back.
     pub(crate) fn state(&self, map: &OsdMap) -> u32 {
         let StatFs { bytes_total: total, bytes_available: available, .. } = self.statfs;
         if total == 0 {
@@ -85,7 +98,7 @@ impl Space {
         }
         let used = 1.0 - available as f64 / total as f64;
         let beyond = |limit: f32| limit > 0.0 && used > f64::from(limit);
-        if beyond(map.full_ratio) || self.refused > 0 {
+        if beyond(map.full_ratio) || self.full {
             OsdState::FULL
         } else if beyond(map.backfillfull_ratio) {
             OsdState::BACKFILLFULL
@@ -128,12 +141,25 @@ mod tests {
         let mut space = space(1000, 130);
         assert!(space.take(100));
         assert!(!space.take(1), "the last 30 of 1000 are kept");
-        assert!(space.take(0), "a deletion takes nothing");
+    }
+
+    #[test]
+    fn a_write_waits_until_the_store_has_answered_and_only_then_is_the_osd_full() {
         let map = OsdMap { full_ratio: 0.95, ..OsdMap::default() };
-        assert_eq!(space.state(&map), OsdState::FULL, "although 87% are in use");
-        space.asked();
-        space.answered(StatFs { bytes_total: 1000, bytes_available: 130, ..StatFs::default() });
-        assert_eq!(space.state(&map), 0, "a byte would fit now");
+        let mut space = space(1000, 130);
+        assert!(space.take(60) && !space.take(50), "60 may be gone, or come back");
+        assert!(space.wants_answer() && !space.is_full());
+        assert_eq!(space.state(&map), 0);
+        let answer = |space: &mut Space, available| {
+            space.asked();
+            space.answered(StatFs { bytes_total: 1000, bytes_available: available, ..StatFs::default() });
+        };
+        answer(&mut space, 70);
+        assert!(space.is_full() && !space.take(1), "40 are left, 50 were wanted, and nothing overtakes");
+        assert_eq!(space.state(&map), OsdState::FULL, "although 93% are in use");
+        answer(&mut space, 130);
+        assert!(!space.is_full() && space.take(50));
+        assert_eq!(space.state(&map), 0);
     }
 
     #[test]
@@ -149,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_store_of_unknown_size_takes_everything() {
-        assert!(Space::default().take(u64::MAX) && !Space::default().is_stale());
+        assert!(Space::default().take(u64::MAX) && !Space::default().wants_answer());
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use auth::SessionId;
+use smallvec::SmallVec;
+use store::Token;
 use types::SpgId;
 
 /// The limits; 0 is no limit (osd_client_message_cap, osd_client_message_size_cap).
@@ -22,14 +24,26 @@ pub(crate) struct Throttle {
     limits: Limits,
     messages: u64,
     bytes: u64,
-    /// By message: how often it came (a resent transaction id adds up), bytes, and which PG has it.
-    held: BTreeMap<Held, (u64, u64, Option<SpgId>)>,
+    /// By session and transaction id: each message's bytes, and which PG has it. A client may send one again before it
+    /// is answered; each gets its own answer.
+    held: BTreeMap<Held, SmallVec<[(u64, Option<SpgId>); 1]>>,
     paused: BTreeSet<SessionId>,
+    /// Bytes of transactions that the store has not answered: they are there also when their session is gone.
+    queued: BTreeMap<Token, u64>,
+    queued_bytes: u64,
 }
 
 impl Throttle {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits, messages: 0, bytes: 0, held: BTreeMap::new(), paused: BTreeSet::new() }
+        Self {
+            limits,
+            messages: 0,
+            bytes: 0,
+            held: BTreeMap::new(),
+            paused: BTreeSet::new(),
+            queued: BTreeMap::new(),
+            queued_bytes: 0,
+        }
     }
 
     pub(crate) fn set_limits(&mut self, limits: Limits) {
@@ -48,8 +62,7 @@ impl Throttle {
 
     /// Takes a message in. Answers whether its session has to be paused now.
     pub(crate) fn admit(&mut self, session: SessionId, tid: u64, bytes: u64) -> bool {
-        let entry = self.held.entry((session, tid)).or_default();
-        (entry.0, entry.1) = (entry.0 + 1, entry.1 + bytes);
+        self.held.entry((session, tid)).or_default().push((bytes, None));
         self.messages += 1;
         self.bytes += bytes;
         self.is_spent() && self.paused.insert(session)
@@ -57,29 +70,64 @@ impl Throttle {
 
     /// A message went on to a PG.
     pub(crate) fn hand_to(&mut self, session: SessionId, tid: u64, pgid: SpgId) {
-        if let Some(held) = self.held.get_mut(&(session, tid)) {
-            held.2 = Some(pgid);
+        let held = self.held.get_mut(&(session, tid));
+        if let Some(message) = held.into_iter().flatten().find(|(_, at)| at.is_none()) {
+            message.1 = Some(pgid);
         }
     }
 
-    fn free(&mut self, held: &Held) {
-        if let Some((messages, bytes, _)) = self.held.remove(held) {
-            self.messages -= messages;
-            self.bytes -= bytes;
+    /// Frees those of a transaction id's messages that `which` names.
+    fn free(&mut self, held: &Held, mut which: impl FnMut(usize, Option<SpgId>) -> bool) {
+        let Some(messages) = self.held.get_mut(held) else { return };
+        let mut index = 0;
+        let (mut count, mut freed) = (0, 0);
+        messages.retain(|(bytes, at)| {
+            let free = which(index, *at);
+            index += 1;
+            (count, freed) = if free { (count + 1, freed + *bytes) } else { (count, freed) };
+            !free
+        });
+        if messages.is_empty() {
+            self.held.remove(held);
         }
+        self.messages -= count;
+        self.bytes -= freed;
+    }
+
+    /// A transaction went to the store.
+    pub(crate) fn queue(&mut self, token: Token, bytes: u64) {
+        if bytes > 0 {
+            self.queued.insert(token, bytes);
+            self.queued_bytes += bytes;
+        }
+    }
+
+    /// The store has answered it. Whether what waited for [`Throttle::store_is_behind`] may go on.
+    pub(crate) fn dequeue(&mut self, token: Token) -> bool {
+        let was_behind = self.store_is_behind();
+        if let Some(bytes) = self.queued.remove(&token) {
+            self.queued_bytes -= bytes;
+        }
+        was_behind && !self.store_is_behind()
+    }
+
+    /// Whether the store has so much to do that no write may begin: sessions that come and go free their own budget,
+    /// not the memory of what they began.
+    pub(crate) fn store_is_behind(&self) -> bool {
+        self.limits.bytes_max > 0 && self.queued_bytes >= self.limits.bytes_max
     }
 
     /// A message was answered or dropped. Answers which sessions may go on.
     pub(crate) fn release(&mut self, session: SessionId, tid: u64) -> Vec<SessionId> {
-        self.free(&(session, tid));
+        self.free(&(session, tid), |index, _| index == 0);
         self.resumable()
     }
 
     /// A PG dropped all that it had.
     pub(crate) fn release_pg(&mut self, pgid: SpgId) -> Vec<SessionId> {
         let dropped: Vec<Held> =
-            self.held.iter().filter(|(_, h)| h.2 == Some(pgid)).map(|(k, _)| *k).collect();
-        dropped.iter().for_each(|held| self.free(held));
+            self.held.iter().filter(|(_, h)| h.iter().any(|m| m.1 == Some(pgid))).map(|(k, _)| *k).collect();
+        dropped.iter().for_each(|held| self.free(held, |_, at| at == Some(pgid)));
         self.resumable()
     }
 
@@ -88,7 +136,7 @@ impl Throttle {
         self.paused.remove(&session);
         let range = (session, 0)..=(session, u64::MAX);
         let tids: Vec<u64> = self.held.range(range).map(|(&(_, tid), _)| tid).collect();
-        tids.into_iter().for_each(|tid| self.free(&(session, tid)));
+        tids.into_iter().for_each(|tid| self.free(&(session, tid), |_, _| true));
         self.resumable()
     }
 
@@ -119,13 +167,15 @@ mod tests {
     }
 
     #[test]
-    fn bytes_count_too_and_a_resend_is_released_with_its_original() {
+    fn bytes_count_too_and_each_answer_frees_one_message() {
         let mut t = Throttle::new(Limits { messages_max: 0, bytes_max: 100 });
         assert!(!t.admit(A, 1, 99));
         assert!(t.admit(A, 1, 1));
         assert_eq!(t.release(A, 1), [A]);
+        assert_eq!(t.held(), (1, 1), "a message that bears the same number is still there");
+        t.release(A, 1);
         assert_eq!(t.held(), (0, 0));
-        assert!(t.release(A, 1).is_empty(), "a second answer frees nothing");
+        assert!(t.release(A, 1).is_empty(), "a third answer frees nothing");
     }
 
     #[test]
@@ -137,6 +187,16 @@ mod tests {
         t.hand_to(A, 2, pgid);
         t.release_pg(pgid);
         assert_eq!(t.held(), (1, 10));
+    }
+
+    #[test]
+    fn what_the_store_has_not_answered_counts_though_its_session_is_gone() {
+        let mut t = Throttle::new(Limits { messages_max: 0, bytes_max: 100 });
+        t.queue(Token(1), 60);
+        t.queue(Token(2), 60);
+        assert!(t.store_is_behind());
+        assert!(t.dequeue(Token(1)) && !t.store_is_behind());
+        assert!(!t.dequeue(Token(2)), "nobody waited");
     }
 
     #[test]

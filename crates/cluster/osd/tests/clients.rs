@@ -4,10 +4,11 @@
 mod world;
 
 use auth::{Caps, SessionId};
+use messages::osd_op::OsdFlags;
 use messages::{Command, Message, Op, OpArgs, OpCode, OsdPing, Ping};
 use options::Values;
 use osd::{LogLevel, OsdEvent};
-use types::{EntityName, EntityType, Epoch, Errno, PoolId, UTime};
+use types::{AddrType, EntityAddr, EntityName, EntityType, Epoch, Errno, PoolId, UTime};
 use world::*;
 
 fn with_pool() -> World {
@@ -208,7 +209,8 @@ fn capabilities_are_asked_for_each_operation_and_command() {
 #[test]
 fn a_blocklisted_client_is_told_so() {
     let mut w = with_pool();
-    let who = client(CLIENT, Caps::all()).peer_addrs.0[0];
+    // As the monitor's command writes it.
+    let who = EntityAddr { kind: AddrType::Any, ..client(CLIENT, Caps::all()).peer_addrs.0[0] };
     let until = UTime { sec: w.now.sec + 100, nsec: 0 };
     w.change(|_, inc| {
         inc.new_blocklist.insert(who, until);
@@ -263,7 +265,24 @@ fn an_option_set_by_tell_or_by_the_monitor_has_effect_and_an_unknown_one_is_refu
     assert_eq!(tell(&mut w, CLIENT, wrong).0, Errno::ENOENT.code());
     let config = [("osd_client_message_cap".to_string(), "5".to_string())].into();
     w.mon_says(messages::Config { config });
+    assert_eq!(tell(&mut w, CLIENT, get).2["osd_client_message_cap"], "1", "what was told to this OSD counts more");
+    let unset = r#"{"prefix": "config unset", "var": "osd_client_message_cap"}"#;
+    assert_eq!(tell(&mut w, CLIENT, unset).0, 0);
     assert_eq!(tell(&mut w, CLIENT, get).2["osd_client_message_cap"], "5");
+}
+
+#[test]
+fn what_a_start_was_given_counts_more_than_what_the_monitor_holds() {
+    let mut options = Values::new();
+    options.set("osd_client_message_cap", "3").unwrap();
+    let mut w = World::with(options);
+    w.start();
+    w.open_client(CLIENT);
+    let config = [("osd_client_message_cap", "5"), ("osd_max_write_size", "80")];
+    let config = config.map(|(name, value)| (name.to_string(), value.to_string())).into();
+    w.mon_says(messages::Config { config });
+    let show = tell(&mut w, CLIENT, r#"{"prefix": "config show"}"#).2;
+    assert_eq!((&show["osd_client_message_cap"], &show["osd_max_write_size"]), (&"3".into(), &"80".into()));
 }
 
 #[test]
@@ -358,13 +377,27 @@ fn a_full_store_takes_no_write_but_deletions_and_says_so_until_there_is_room_aga
     };
     assert!(written > 40, "{written} of 64");
     assert_eq!(full(&w), Some(maps::OsdState::FULL));
-    assert_eq!(w.osd.held(), (0, 0), "what is dropped holds nothing");
+    assert_eq!(w.osd.held(), (1, 1000), "it waits: no map would bring it back yet");
+    let small = w.write(&format!("o{written}"), b"small");
+    let overtaker = small.tid;
+    w.send_op(CLIENT, small);
+    assert!(w.reply_to(CLIENT, overtaker).is_none(), "a write of the same object keeps its turn");
+    let mut trying = w.write("tries", &data);
+    trying.flags |= OsdFlags::FULL_TRY;
+    let other = SessionId(101);
+    w.open_client(other);
+    assert_eq!(w.ask(other, trying).result, Errno::ENOSPC.code());
     let op = w.read("o0");
     assert_eq!(w.ask(CLIENT, op).ops[0].outdata.len(), data.len());
-    // The map says so; deletions make room, and the OSD takes it back.
-    w.change(|_, inc| {
+    // The map says so: the clients wait now. Deletions make room, and the OSD takes it back.
+    w.change(|map, inc| {
         inc.new_state.insert(ME, maps::OsdState::FULL);
+        let mut pool = map.pools[&PoolId(1)].clone();
+        pool.flags |= maps::PoolFlags::FULL;
+        inc.new_pools.insert(PoolId(1), pool);
     });
+    assert_eq!(w.osd.held(), (0, 0), "what is dropped holds nothing");
+    assert!([dropped, overtaker].iter().all(|tid| w.reply_to(CLIENT, *tid).is_none()));
     for i in 0..written {
         let epoch = w.mon.epoch();
         let args = OpArgs::Extent { offset: 0, length: 0, truncate_size: 0, truncate_seq: 0 };
@@ -373,8 +406,12 @@ fn a_full_store_takes_no_write_but_deletions_and_says_so_until_there_is_room_aga
     }
     w.pass_ms(6000);
     assert_eq!(full(&w), Some(0));
+    w.change(|map, inc| {
+        let mut pool = map.pools[&PoolId(1)].clone();
+        pool.flags &= !maps::PoolFlags::FULL;
+        inc.new_pools.insert(PoolId(1), pool);
+    });
     let op = w.write("again", &data);
-    assert!(op.tid > dropped);
     assert_eq!(w.ask(CLIENT, op).result, 0);
 }
 
@@ -399,4 +436,22 @@ fn an_operation_from_before_its_pg_was_made_is_answered_though_maps_came_in_betw
     let mut late = w.write("b", b"x");
     late.epoch = Epoch(made);
     assert_eq!(w.ask(CLIENT, late).result, 0, "a client with the map of the pool's creation");
+}
+
+#[test]
+fn a_write_that_lacks_space_only_while_others_are_under_way_waits_and_is_done() {
+    let mut w = World::small(4 << 20);
+    let data = vec![7; 512 << 10];
+    let first = w.write("a", &data);
+    assert_eq!(w.ask(CLIENT, first).result, 0);
+    w.hold_store = true;
+    // The same object over and over takes no more space in the end, but the OSD cannot know.
+    let ops: Vec<_> = (0..12).map(|_| w.write("a", &data)).collect();
+    let tids: Vec<u64> = ops.iter().map(|op| op.tid).collect();
+    ops.into_iter().for_each(|op| w.send_op(CLIENT, op));
+    assert!(w.osd.held().0 == 12);
+    w.hold_store = false;
+    w.settle();
+    assert!(tids.iter().all(|tid| w.reply_to(CLIENT, *tid).is_some_and(|r| r.result == 0)));
+    assert_eq!(w.count("MOSDFull"), 0);
 }

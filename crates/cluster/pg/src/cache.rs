@@ -1,21 +1,32 @@
 //! The reads of one request: what it has asked of the store and what came back.
 
+use std::collections::BTreeMap;
+
 use ops::{Fetched, Need, ObjectView};
 use store::{CollectionId, ReadOutcome, ReadRequest, StoreError};
 use types::{Errno, GHObject};
+
+/// So many needs are looked through one by one; an ordinary request has one or two.
+const SEARCHED_MAX: usize = 8;
 
 /// Needs in the order in which they were met.
 #[derive(Debug, Default)]
 pub(crate) struct ReadCache {
     entries: Vec<(Need, Option<Fetched>)>,
+    /// Their places, once there are so many that looking through them all would cost more: a request may hold
+    /// thousands of operations.
+    places: BTreeMap<Need, usize>,
     /// How many of them were handed out by [`ReadCache::take_new`].
     asked: usize,
 }
 
 impl ObjectView for ReadCache {
     fn fetch(&mut self, need: Need) -> Option<Fetched> {
-        if let Some((_, fetched)) = self.entries.iter().find(|(n, _)| *n == need) {
-            return fetched.clone();
+        if let Some(place) = self.place(&need) {
+            return self.entries[place].1.clone();
+        }
+        if self.entries.len() >= SEARCHED_MAX {
+            self.places.insert(need.clone(), self.entries.len());
         }
         self.entries.push((need, None));
         None
@@ -23,6 +34,11 @@ impl ObjectView for ReadCache {
 }
 
 impl ReadCache {
+    fn place(&self, need: &Need) -> Option<usize> {
+        let searched = &self.entries[..self.entries.len().min(SEARCHED_MAX)];
+        searched.iter().position(|(n, _)| n == need).or_else(|| self.places.get(need).copied())
+    }
+
     /// The needs that were not asked for yet, with their places.
     pub fn take_new(&mut self) -> Vec<(usize, Need)> {
         let from = std::mem::replace(&mut self.asked, self.entries.len());

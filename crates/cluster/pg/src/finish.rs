@@ -244,7 +244,7 @@ fn bounded(ret: &OpReturn, limit: usize) -> OpReturn {
 fn push_mutation(txn: &mut Transaction, collection: store::CollectionId, oid: &GHObject, mutation: Mutation) {
     let object = oid.clone();
     txn.push(match mutation {
-        Mutation::Create => TxOp::Touch { collection, object },
+        Mutation::Create | Mutation::Touch => TxOp::Touch { collection, object },
         Mutation::Write { offset, data, .. } => TxOp::Write { collection, object, offset, data },
         Mutation::Zero { offset, len } => TxOp::Zero { collection, object, offset, len },
         Mutation::Truncate(size) => TxOp::Truncate { collection, object, size },

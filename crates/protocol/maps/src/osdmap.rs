@@ -1,9 +1,10 @@
 //! The OSDMap: pools, OSDs, the CRUSH map, exceptions to placement.
 
+use core::net::{IpAddr, SocketAddr};
 use std::collections::BTreeMap;
 
 use crush::CrushMap;
-use types::{EntityAddr, EntityAddrVec, Epoch, Fsid, OsdId, PgId, PoolId, Release, UTime};
+use types::{AddrType, EntityAddr, EntityAddrVec, Epoch, Fsid, OsdId, PgId, PoolId, Release, UTime};
 
 use crate::{Osd, PgPool, SnapIntervals};
 
@@ -270,6 +271,24 @@ impl OsdMap {
         self.flags & mask == mask
     }
 
+    /// Whether a peer at `addr` is shut out at `now`: itself, its whole host, or a range that its host lies in. Entries
+    /// name addresses of no particular messenger.
+    pub fn is_blocklisted(&self, addr: &EntityAddr, now: UTime) -> bool {
+        if self.blocklist.is_empty() && self.range_blocklist.is_empty() {
+            return false;
+        }
+        let Some(socket) = addr.socket else { return false };
+        let listed = |socket, nonce| {
+            let entry = EntityAddr { kind: AddrType::Any, nonce, socket: Some(socket) };
+            self.blocklist.get(&entry).is_some_and(|until| *until > now)
+        };
+        listed(socket, addr.nonce)
+            || listed(SocketAddr::new(socket.ip(), 0), 0)
+            || self.range_blocklist.iter().any(|(range, until)| {
+                *until > now && range.socket.is_some_and(|of| in_range(of.ip(), range.nonce, socket.ip()))
+            })
+    }
+
     /// Grows or shrinks the tables to `max_osd`; new OSDs are absent and out.
     pub fn set_max_osd(&mut self, max_osd: i32) {
         let len = usize::try_from(max_osd).unwrap_or(0);
@@ -278,5 +297,49 @@ impl OsdMap {
         if let Some(affinity) = &mut self.primary_affinity {
             affinity.resize(len, Self::WEIGHT_IN);
         }
+    }
+}
+
+/// Whether the first `bits` bits of two addresses of one family are the same.
+fn in_range(range: IpAddr, bits: u32, ip: IpAddr) -> bool {
+    match (range, ip) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => {
+            bits == 0 || (a.to_bits() ^ b.to_bits()) >> 32u32.saturating_sub(bits).min(31) == 0
+        }
+        (IpAddr::V6(a), IpAddr::V6(b)) => {
+            bits == 0 || (a.to_bits() ^ b.to_bits()) >> 128u32.saturating_sub(bits).min(127) == 0
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addr(kind: AddrType, socket: &str, nonce: u32) -> EntityAddr {
+        EntityAddr { kind, nonce, socket: Some(socket.parse().unwrap()) }
+    }
+
+    #[test]
+    fn a_peer_is_shut_out_by_itself_by_its_host_or_by_a_range() {
+        let (now, until) = (UTime { sec: 10, nsec: 0 }, UTime { sec: 11, nsec: 0 });
+        let is_out = |entry: EntityAddr, range: bool, peer: &str| {
+            let mut map = OsdMap::default();
+            let list = if range { &mut map.range_blocklist } else { &mut map.blocklist };
+            list.insert(entry, until);
+            let peer = addr(AddrType::Msgr2, peer, 7);
+            assert!(!map.is_blocklisted(&peer, until), "until then only");
+            map.is_blocklisted(&peer, now)
+        };
+        assert!(is_out(addr(AddrType::Any, "10.0.0.1:0", 7), false, "10.0.0.1:0"));
+        assert!(!is_out(addr(AddrType::Any, "10.0.0.1:0", 8), false, "10.0.0.1:0"));
+        assert!(is_out(addr(AddrType::Any, "10.0.0.1:0", 0), false, "10.0.0.1:4000"));
+        for (bits, out) in [(0, true), (8, true), (24, true), (32, false), (31, false)] {
+            let range = addr(AddrType::Cidr, "10.0.0.1:0", bits);
+            assert_eq!(is_out(range, true, "10.0.0.200:1"), out, "{bits}");
+        }
+        assert!(is_out(addr(AddrType::Cidr, "[fe80::]:0", 10), true, "[fe80::1]:1"));
+        assert!(!is_out(addr(AddrType::Cidr, "[fe80::]:0", 10), true, "[fd80::1]:1"));
     }
 }
