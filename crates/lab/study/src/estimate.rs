@@ -1,0 +1,34 @@
+//! How long trials will take. Said before the start; nothing depends on it but the user's patience and the budget.
+
+use crate::model::{Study, System, WorkloadKind};
+use crate::plan::Trial;
+
+/// Bytes a second that all clients together are taken to write when a load fills its images or objects first: a plain
+/// disk's order of magnitude, until a trial has been measured.
+const PREFILL: f64 = 100e6;
+
+/// Seconds of a trial. `overhead` gives those of a system that are not the load's: making devices and file systems,
+/// starting, pools, clean-up.
+pub fn trial_seconds(study: &Study, trial: &Trial, overhead: &dyn Fn(&System) -> f64) -> f64 {
+    let system = study.systems.get(trial.cell.system).map_or(0.0, overhead);
+    let load = study.workloads.get(trial.cell.workload).map_or(0.0, |w| load_seconds(&w.kind));
+    system + load
+}
+
+/// Seconds of some trials in all.
+pub fn plan_seconds(study: &Study, trials: &[Trial], overhead: &dyn Fn(&System) -> f64) -> f64 {
+    trials.iter().map(|trial| trial_seconds(study, trial, overhead)).sum()
+}
+
+/// Seconds of a load: its phases, what it writes before them, or what a command is expected to take.
+fn load_seconds(kind: &WorkloadKind) -> f64 {
+    match kind {
+        WorkloadKind::RadosBench(bench) => f64::from(bench.seconds) * bench.phases.len() as f64,
+        WorkloadKind::Fio(fio) => {
+            let written = fio.size as f64 * f64::from(fio.clients.total());
+            let prefill = if fio.prefill { written / PREFILL } else { 0.0 };
+            prefill + f64::from(fio.seconds) * fio.phases.len() as f64
+        }
+        WorkloadKind::Command(command) => f64::from(command.expected),
+    }
+}

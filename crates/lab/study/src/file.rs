@@ -1,0 +1,132 @@
+//! A study file as a whole.
+
+use crate::fields::{Fields, text};
+use crate::model::{Source, Study, Target, WorkloadKind};
+use crate::problem::{At, Conflict, Problem, ProblemKind, Problems};
+use crate::{cross, design, node, settings, systems, variants, workloads};
+
+const KEYS: [&str; 12] = [
+    "name",
+    "title",
+    "about",
+    "source",
+    "changes",
+    "systems",
+    "workloads",
+    "default",
+    "parametric",
+    "cross",
+    "design",
+    "as_published",
+];
+/// More than anybody can run; keeps a slip from filling the memory.
+const MAX_VARIANTS: u64 = 10_000;
+/// The same for all trials of a study.
+const MAX_TRIALS: u64 = 1_000_000;
+
+/// Reads and checks a study file's text; `path_name` is what problems call it.
+///
+/// # Errors
+/// Every problem of the file at once, in order of lines. A text that is not YAML gives that one alone.
+pub fn parse(text: &str, path_name: &str) -> Result<Study, Vec<Problem>> {
+    let mut p = Problems::new(path_name);
+    let study = node::read(text, &mut p).and_then(|root| study(&root, &mut p));
+    match study {
+        Some(study) => p.or(study),
+        None => Err(p.or(()).err().unwrap_or_default()),
+    }
+}
+
+fn study(root: &node::Node, p: &mut Problems) -> Option<Study> {
+    let fields = Fields::of(root, "the study", &KEYS, p)?;
+    fields.need(&["name", "title", "systems", "workloads"], p);
+    let parameters = fields.get("parametric").map(|n| variants::read(n, p)).unwrap_or_default();
+    let crossed = fields.get("cross").map(|n| cross::read(n, &parameters, MAX_VARIANTS, p));
+    let line = fields.entry("parametric").map_or(0, |e| e.at.line);
+    let study = Study {
+        name: name(&fields, p),
+        title: fields.line("title", p).unwrap_or_default().to_owned(),
+        about: fields.text("about", p).unwrap_or_default().trim_end().to_owned(),
+        source: source(&fields, p),
+        changes: fields.texts("changes", p).unwrap_or_default(),
+        systems: systems::read(&fields, p),
+        workloads: workloads::read(&fields, p),
+        default: fields.get("default").map(|n| settings::read(n, "default", p)).unwrap_or_default(),
+        variants: variants::all(&parameters, crossed.unwrap_or_default(), line, p),
+        design: fields.get("design").and_then(|n| design::read(n, p)).unwrap_or_default(),
+        as_published: fields.texts("as_published", p).unwrap_or_default(),
+    };
+    together(&study, fields.at, p);
+    Some(study)
+}
+
+/// The study's name, which is a directory's.
+fn name(fields: &Fields<'_>, p: &mut Problems) -> String {
+    let name = fields.line("name", p).unwrap_or_default();
+    let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if let Some(node) = fields.get("name") {
+        if !name.chars().all(good) || name.is_empty() || name.starts_with('-') || name.len() > 100 {
+            let want = "a name (lower-case letters, digits and dashes, at most 100)".to_owned();
+            p.add(node.at, ProblemKind::Value { place: "name".into(), text: name.to_owned(), want });
+        }
+    }
+    name.to_owned()
+}
+
+fn source(fields: &Fields<'_>, p: &mut Problems) -> Option<Source> {
+    let inner = Fields::of(fields.get("source")?, "source", &["title", "author", "date"], p)?;
+    inner.need(&["title", "author", "date"], p);
+    let own = |key: &str, p: &mut Problems| inner.line(key, p).unwrap_or_default().to_owned();
+    let source = Source { title: own("title", p), author: own("author", p), date: own("date", p) };
+    if let Some(node) = inner.get("date") {
+        if text(node, "date", p).is_some_and(|d| !is_date(d)) {
+            let want = "a date (YYYY-MM-DD)".to_owned();
+            p.add(node.at, ProblemKind::Value { place: "date".into(), text: source.date.clone(), want });
+        }
+    }
+    Some(source)
+}
+
+fn is_date(text: &str) -> bool {
+    let mut parts = text.split('-').map(|part| (part.len(), part.parse::<u32>().unwrap_or(0)));
+    let [year, month, day] = [parts.next(), parts.next(), parts.next()];
+    matches!(year, Some((4, 1..)))
+        && matches!(month, Some((2, 1..=12)))
+        && matches!(day, Some((2, 1..=31)))
+        && parts.next().is_none()
+}
+
+/// What is wrong between the sections.
+fn together(study: &Study, root: At, p: &mut Problems) {
+    for system in study.systems.iter().filter(|s| matches!(s.target, Target::Nfs { .. })) {
+        for load in study.workloads.iter().filter(|w| !matches!(w.kind, WorkloadKind::Command(_))) {
+            let (system_name, workload) = (system.name.clone(), load.name.clone());
+            let kind = Conflict::NfsWithLoad { system: system_name, workload };
+            p.add(At { line: system.line, column: 1 }, kind);
+        }
+    }
+    let in_a_block = (study.variants.len() as u64 - 1) + u64::from(study.design.defaults_per_block);
+    let cells = study.systems.len() as u64 * study.workloads.len() as u64;
+    let trials = [in_a_block, cells, u64::from(study.design.blocks)].into_iter().fold(1, u64::saturating_mul);
+    if study.variants.len() as u64 > MAX_VARIANTS {
+        let count = study.variants.len() as u64;
+        p.add(root, ProblemKind::TooMany { what: "variants", count, limit: MAX_VARIANTS });
+    } else if trials > MAX_TRIALS {
+        p.add(root, ProblemKind::TooMany { what: "trials", count: trials, limit: MAX_TRIALS });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_dates() {
+        for good in ["2013-02-04", "2009-12-31"] {
+            assert!(is_date(good), "{good}");
+        }
+        for bad in ["2013", "2013-13-01", "2013-00-01", "04.02.2013", "2013-02-04-1", "213-02-04"] {
+            assert!(!is_date(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Where stores live, in a study file: `directory`, or a map with one of `image`, `devices`, `loop`, `modelled`.
+
+use std::path::PathBuf;
+
+use crate::fields::{Fields, map, text, unknown, word};
+use crate::model::{DeviceModel, FileSystem, FsKind, Place, Setting};
+use crate::node::{Entry, Node, Value};
+use crate::problem::{ProblemKind, Problems};
+use crate::settings;
+
+const KINDS: [&str; 4] = ["image", "devices", "loop", "modelled"];
+const FILE_SYSTEMS: [(&str, FsKind); 4] =
+    [("btrfs", FsKind::Btrfs), ("ext2", FsKind::Ext2), ("ext4", FsKind::Ext4), ("xfs", FsKind::Xfs)];
+/// What comes before `-write-back` in a model's name; `raid0-of-N` is beside them.
+const MODELS: [&str; 3] = ["disk-7200", "ssd", "raid0-of-N"];
+
+/// A place, and what its file system brings along.
+#[derive(Clone)]
+pub(crate) struct Made {
+    pub(crate) place: Place,
+    /// What tells it from the others of a list.
+    pub(crate) name: String,
+    /// Options that this file system needs.
+    pub(crate) settings: Vec<Setting>,
+}
+
+impl Made {
+    /// The place of a system that names none.
+    pub(crate) fn directory() -> Self {
+        Self { place: Place::Directory, name: String::new(), settings: Vec::new() }
+    }
+}
+
+/// A file system with its name in a list and its options.
+#[derive(Clone)]
+struct Fs {
+    fs: Option<FileSystem>,
+    name: String,
+    settings: Vec<Setting>,
+}
+
+/// Reads a place: one for each of its file systems. Empty if it is wrong.
+pub(crate) fn read(node: &Node, what: &str, p: &mut Problems) -> Vec<Made> {
+    if let Value::Text { text, .. } = &node.value {
+        if text == "directory" {
+            return vec![Made::directory()];
+        }
+        let known: Vec<&str> = ["directory"].into_iter().chain(KINDS).collect();
+        unknown("place", text, &known, node.at, p);
+        return Vec::new();
+    }
+    let Some(fields) = Fields::of(node, what, &KINDS, p) else { return Vec::new() };
+    let Some(entry) = fields.one_of(&KINDS, p) else { return Vec::new() };
+    let before = p.count();
+    let made = kind(entry, p).unwrap_or_default();
+    if p.count() > before { Vec::new() } else { made }
+}
+
+/// A place of the kind that the key names.
+fn kind(entry: &Entry, p: &mut Problems) -> Option<Vec<Made>> {
+    let node = &entry.node;
+    match entry.key.as_str() {
+        "image" => {
+            let fields = Fields::of(node, "image", &["size"], p)?;
+            fields.need(&["size"], p);
+            Some(vec![Made { place: Place::Image { size: fields.size("size", p)? }, ..Made::directory() }])
+        }
+        "devices" => {
+            let fields = Fields::of(node, "devices", &["paths", "fs"], p)?;
+            fields.need(&["paths"], p);
+            let paths: Vec<PathBuf> =
+                fields.texts("paths", p).unwrap_or_default().into_iter().map(PathBuf::from).collect();
+            Some(each(&fields, p, |fs| Place::Devices { paths: paths.clone(), fs }))
+        }
+        "loop" => {
+            let fields = Fields::of(node, "loop", &["size", "fs"], p)?;
+            fields.need(&["size"], p);
+            let size = fields.size("size", p).unwrap_or(1);
+            Some(each(&fields, p, |fs| Place::Loop { size, fs }))
+        }
+        _ => {
+            let fields = Fields::of(node, "modelled", &["model", "parameters", "size", "fs"], p)?;
+            fields.need(&["model", "size"], p);
+            let size = fields.size("size", p).unwrap_or(1);
+            let model = DeviceModel { name: model_name(&fields, p), parameters: parameters(&fields, p) };
+            Some(each(&fields, p, |fs| Place::Modelled { model: model.clone(), size, fs }))
+        }
+    }
+}
+
+/// A place for each file system of the key `fs`, or one without.
+fn each(fields: &Fields<'_>, p: &mut Problems, place: impl Fn(Option<FileSystem>) -> Place) -> Vec<Made> {
+    let none = || Fs { fs: None, name: "raw".into(), settings: Vec::new() };
+    let systems = match fields.one_or_more("fs", p) {
+        None => vec![none()],
+        Some(nodes) => nodes.into_iter().filter_map(|n| file_system(n, p)).collect(),
+    };
+    systems.into_iter().map(|f| Made { place: place(f.fs), name: f.name, settings: f.settings }).collect()
+}
+
+/// A file system: its name alone, or a map.
+fn file_system(node: &Node, p: &mut Problems) -> Option<Fs> {
+    if let Value::Text { .. } = node.value {
+        let kind = word(node, "file system", &FILE_SYSTEMS, p)?;
+        let fs = FileSystem { kind, mkfs: String::new(), mount: String::new() };
+        return Some(Fs { fs: Some(fs), name: kind.name().to_owned(), settings: Vec::new() });
+    }
+    let fields = Fields::of(node, "fs", &["kind", "name", "mkfs", "mount", "settings"], p)?;
+    fields.need(&["kind"], p);
+    let own = |key: &str, p: &mut Problems| fields.line(key, p).unwrap_or_default().to_owned();
+    let (name, mkfs, mount) = (own("name", p), own("mkfs", p), own("mount", p));
+    let settings = fields.get("settings").map(|n| settings::read(n, "settings", p)).unwrap_or_default();
+    let kind = word(fields.get("kind")?, "file system", &FILE_SYSTEMS, p)?;
+    let name = if name.is_empty() { kind.name().to_owned() } else { name };
+    Some(Fs { fs: Some(FileSystem { kind, mkfs, mount }), name, settings })
+}
+
+/// A model's name: one of the table's, `N` a number of disks, each also with `-write-back`.
+fn model_name(fields: &Fields<'_>, p: &mut Problems) -> String {
+    let Some(node) = fields.get("model") else { return String::new() };
+    let Some(name) = text(node, "model", p) else { return String::new() };
+    let base = name.strip_suffix("-write-back").unwrap_or(name);
+    let disks = base.strip_prefix("raid0-of-").and_then(|n| n.parse::<u32>().ok());
+    if !MODELS.contains(&base) && !disks.is_some_and(|n| (2..=64).contains(&n)) {
+        unknown("device model", name, &MODELS, node.at, p);
+    } else if base == "raid0-of-N" {
+        let want = "a number of disks from 2 to 64 in the place of N".to_owned();
+        p.add(node.at, ProblemKind::Value { place: "model".into(), text: name.to_owned(), want });
+    }
+    name.to_owned()
+}
+
+/// A model's parameters, as written: their names and ranges are the model's to know.
+fn parameters(fields: &Fields<'_>, p: &mut Problems) -> Vec<(String, String)> {
+    let Some(node) = fields.get("parameters") else { return Vec::new() };
+    let entries = map(node, "parameters", p).unwrap_or_default();
+    let value = |e: &Entry, p: &mut Problems| text(&e.node, &e.key, p).map(str::to_owned);
+    entries.iter().filter_map(|e| Some((e.key.clone(), value(e, p)?))).collect()
+}
