@@ -5,14 +5,16 @@
 //! here, or unknown ([`Standing`]). This crate never opens a file: texts come in, values go out.
 
 mod conf;
+mod debug;
 mod parse;
 mod table;
 mod values;
 
 pub use conf::{ConfError, ConfFile};
-pub use parse::{Kind, ValueError, parse_bool, parse_size};
-pub use table::{Spec, Standing, all, lookup, nearest, standing};
-pub use values::{SetError, Values};
+pub use debug::{is_log_level, parse_log_level};
+pub use parse::{Kind, ValueError, parse_bool, parse_int, parse_size};
+pub use table::{Spec, Standing, all, lookup, names, nearest, standing};
+pub use values::{SetError, Values, canonical};
 
 /// An option's name as the table has it: lower case, underscores where a ceph.conf may have spaces or dashes.
 pub fn normalize(name: &str) -> String {

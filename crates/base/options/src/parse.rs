@@ -80,13 +80,14 @@ pub fn parse_size(text: &str) -> Option<u64> {
         "g" => 30,
         "t" => 40,
         "p" => 50,
+        "e" => 60,
         _ => return None,
     };
     number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// Reads a whole number with an optional decimal suffix, as Ceph does for counts.
-fn parse_int(text: &str) -> Option<i64> {
+/// Reads a whole number with an optional decimal suffix (`4K` is 4000), as Ceph does for counts.
+pub fn parse_int(text: &str) -> Option<i64> {
     let text = text.trim();
     if let Ok(n) = text.parse() {
         return Some(n);
@@ -95,37 +96,74 @@ fn parse_int(text: &str) -> Option<i64> {
         (at, 'k' | 'K') => (&text[..at], 1_000),
         (at, 'M') => (&text[..at], 1_000_000),
         (at, 'G') => (&text[..at], 1_000_000_000),
+        (at, 'T') => (&text[..at], 1_000_000_000_000),
+        (at, 'P') => (&text[..at], 1_000_000_000_000_000),
+        (at, 'E') => (&text[..at], 1_000_000_000_000_000_000),
         _ => return None,
     };
     number.parse::<i64>().ok()?.checked_mul(factor)
 }
 
-/// Checks `text` against a kind and range; answers its number where it is one.
-pub(crate) fn check(kind: Kind, range: Option<(f64, f64)>, text: &str) -> Result<Option<f64>, ValueError> {
-    let number = match kind {
+/// A value that was read.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Parsed {
+    Bool(bool),
+    Int(i64),
+    Size(u64),
+    Float(f64),
+}
+
+impl Parsed {
+    fn number(self) -> f64 {
+        match self {
+            Self::Bool(on) => f64::from(on),
+            Self::Int(n) => n as f64,
+            Self::Size(n) => n as f64,
+            Self::Float(n) => n,
+        }
+    }
+
+    /// The one text of all its spellings: no suffix, no fraction that is 0, `true` or `false`.
+    fn text(self) -> String {
+        match self {
+            Self::Bool(on) => on.to_string(),
+            Self::Int(n) => n.to_string(),
+            Self::Size(n) => n.to_string(),
+            Self::Float(n) => n.to_string(),
+        }
+    }
+}
+
+/// Reads a value; `None` for a text, which is its own value.
+fn read(kind: Kind, range: Option<(f64, f64)>, text: &str) -> Result<Option<Parsed>, ValueError> {
+    let float = || text.trim().parse::<f64>().ok().filter(|n| n.is_finite());
+    let (parsed, example) = match kind {
         Kind::Text => return Ok(None),
-        Kind::Bool => parse_bool(text).map(f64::from),
-        Kind::Int => parse_int(text).map(|n| n as f64),
-        Kind::Size => parse_size(text).map(|n| n as f64),
-        Kind::Float | Kind::Secs => text.trim().parse::<f64>().ok().filter(|n| n.is_finite()),
+        Kind::Bool => (parse_bool(text).map(Parsed::Bool), "true or false"),
+        Kind::Int => (parse_int(text).map(Parsed::Int), "a whole number, as 16 or 4K"),
+        Kind::Size => (parse_size(text).map(Parsed::Size), "bytes, as 4096, 64K or 10GiB"),
+        Kind::Float => (float().map(Parsed::Float), "a number, as 0.85"),
+        Kind::Secs => (float().filter(|n| *n >= 0.0).map(Parsed::Float), "seconds, as 5 or 0.5"),
     };
-    let Some(number) = number else {
-        let example = match kind {
-            Kind::Bool => "true or false",
-            Kind::Int => "a whole number, as 16 or 4K",
-            Kind::Size => "bytes, as 4096, 64K or 10GiB",
-            Kind::Float => "a number, as 0.85",
-            Kind::Secs => "seconds, as 5 or 0.5",
-            Kind::Text => "text",
-        };
+    let Some(parsed) = parsed else {
         return Err(ValueError::NotOfKind { text: text.into(), kind: kind.name(), example });
     };
     match range {
-        Some((min, max)) if number < min || number > max => {
+        Some((min, max)) if parsed.number() < min || parsed.number() > max => {
             Err(ValueError::OutOfRange { text: text.into(), min, max })
         }
-        _ => Ok(Some(number)),
+        _ => Ok(Some(parsed)),
     }
+}
+
+/// Checks `text` against a kind and range; answers its number where it is one.
+pub(crate) fn check(kind: Kind, range: Option<(f64, f64)>, text: &str) -> Result<Option<f64>, ValueError> {
+    Ok(read(kind, range, text)?.map(Parsed::number))
+}
+
+/// Checks `text` against a kind and range; answers the one spelling that it is kept in.
+pub(crate) fn canonical(kind: Kind, range: Option<(f64, f64)>, text: &str) -> Result<String, ValueError> {
+    Ok(read(kind, range, text)?.map_or_else(|| text.trim().to_owned(), Parsed::text))
 }
 
 #[cfg(test)]
@@ -142,6 +180,41 @@ mod tests {
         for text in ["", "x", "1.5G", "-1", "4Q", "99999999999P"] {
             assert_eq!(parse_size(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn every_spelling_of_a_value_is_kept_as_one() {
+        for (kind, text, want) in [
+            (Kind::Int, "1K", "1000"),
+            (Kind::Int, " -3 ", "-3"),
+            (Kind::Int, "9007199254740993", "9007199254740993"),
+            (Kind::Size, "64K", "65536"),
+            (Kind::Size, "10GiB", "10737418240"),
+            (Kind::Secs, "900.0", "900"),
+            (Kind::Secs, "0.50", "0.5"),
+            (Kind::Float, "9e-1", "0.9"),
+            (Kind::Bool, "True", "true"),
+            (Kind::Bool, "ON", "true"),
+            (Kind::Bool, "0", "false"),
+            (Kind::Text, " a b ", "a b"),
+        ] {
+            assert_eq!(canonical(kind, None, text).as_deref(), Ok(want), "{text}");
+        }
+        for (kind, text) in [(Kind::Secs, "-1"), (Kind::Secs, "NaN"), (Kind::Int, "4.0"), (Kind::Int, "99E")]
+        {
+            assert!(canonical(kind, None, text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn counts_take_decimal_suffixes() {
+        for (text, want) in [("1K", 1000), ("2M", 2_000_000), ("3T", 3_000_000_000_000), ("-5", -5)] {
+            assert_eq!(parse_int(text), Some(want), "{text}");
+        }
+        for text in ["", "K", "1Ki", "1.5K", "10E"] {
+            assert_eq!(parse_int(text), None, "{text}");
+        }
+        assert_eq!(parse_size("1E"), Some(1 << 60));
     }
 
     #[test]

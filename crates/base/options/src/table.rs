@@ -1,6 +1,6 @@
 //! The table itself.
 
-use crate::Kind;
+use crate::{Kind, debug, is_log_level};
 
 /// What an option means to this program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,7 +102,9 @@ static TABLE: &[Spec] = &[
         .runtime(),
     spec("mon_osd_nearfull_ratio", Float, "0.85", "Share of an OSD in use at which it is warned about; read when a cluster is made.")
         .range(0.0, 100.0),
-    spec("mon_osd_report_timeout", Secs, "900", "Seconds without a beacon after which an OSD is marked down.").runtime(),
+    spec("mon_osd_report_timeout", Secs, "900", "Seconds without a beacon after which an OSD is marked down.")
+        .range(1.0, 1e9)
+        .runtime(),
     spec("mon_pg_stuck_threshold", Secs, "60", "Seconds after which a placement group counts as stuck.").runtime(),
     spec("mon_warn_on_pool_no_app", Bool, "true", "Whether a pool in use without an application is warned about.")
         .runtime(),
@@ -136,7 +138,9 @@ static TABLE: &[Spec] = &[
     spec("osd_failsafe_full_ratio", Float, "0.97", "Share of its store up to which an OSD begins writes at all.")
         .range(0.0, 1.0)
         .runtime(),
-    spec("osd_heartbeat_grace", Secs, "20", "Seconds of silence after which an OSD is reported down.").runtime(),
+    spec("osd_heartbeat_grace", Secs, "20", "Seconds of silence after which an OSD is reported down.")
+        .range(1.0, 1e9)
+        .runtime(),
     spec("osd_map_message_max", Int, "40", "Map epochs sent in one message.").range(1.0, 1000.0).runtime(),
     spec("osd_map_message_max_bytes", Size, "10485760", "Bytes of map epochs sent in one message.").runtime(),
     spec("osd_max_attr_name_len", Int, "100", "Bytes an attribute's name may have.").range(1.0, 4096.0),
@@ -187,8 +191,7 @@ pub fn standing(name: &str) -> Standing {
     if let Some(spec) = lookup(name) {
         return spec.standing;
     }
-    // debug_SUBSYSTEM sets the log's level for every subsystem of Ceph's.
-    if name.starts_with("debug_") {
+    if is_log_level(name) {
         return Standing::Effective;
     }
     match ceph_names().find(|&(n, _)| n == name) {
@@ -200,9 +203,16 @@ pub fn standing(name: &str) -> Standing {
 
 /// The known name that is nearest to `name`, if any is near enough to be a likely slip.
 pub fn nearest(name: &str) -> Option<&'static str> {
-    let candidates = TABLE.iter().map(|s| s.name).chain(ceph_names().map(|(n, _)| n));
-    let best = candidates.map(|n| (distance(name, n), n)).min()?;
-    (best.0 <= 2.max(name.len() / 4)).then_some(best.1)
+    // Of names as near as each other, one that does something here.
+    let rank = |n: &str| (distance(name, n), lookup(n).is_none());
+    let best = names().map(|n| (rank(n), n)).min()?;
+    (best.0.0 <= 2.max(name.len() / 4)).then_some(best.1)
+}
+
+/// Every name that somebody knows: ours, Ceph's log levels, and Ceph's others. In no order.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let rest = ceph_names().map(|(n, _)| n).filter(|n| lookup(n).is_none());
+    TABLE.iter().map(|s| s.name).chain(debug::names()).chain(rest)
 }
 
 /// Edit distance (insertions, deletions, replacements).
@@ -258,5 +268,20 @@ mod tests {
         assert_eq!(standing("osd_max_objekt_size"), Standing::Unknown);
         assert_eq!(nearest("osd_max_objekt_size"), Some("osd_max_object_size"));
         assert_eq!(nearest("zzzzzz"), None);
+    }
+
+    #[test]
+    fn a_log_level_of_no_subsystem_is_unknown() {
+        assert_eq!(standing("debug_nonsense"), Standing::Unknown);
+        assert_eq!(standing("debug_asserts_on_shutdown"), Standing::NothingToTune);
+        assert_eq!(nearest("debug_osdd"), Some("debug_osd"));
+    }
+
+    #[test]
+    fn every_name_is_listed_once() {
+        let all: Vec<&str> = names().collect();
+        let distinct: std::collections::BTreeSet<&str> = all.iter().copied().collect();
+        assert_eq!(all.len(), distinct.len());
+        assert!(all.iter().all(|n| standing(n) != Standing::Unknown));
     }
 }

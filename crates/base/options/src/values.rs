@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    Kind, Standing, ValueError, lookup, nearest, normalize, parse, parse_bool, parse_size, standing,
+    Kind, Standing, ValueError, debug, is_log_level, lookup, nearest, normalize, parse, parse_bool,
+    parse_size, standing,
 };
 
 /// Why a setting was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SetError {
     /// Nobody knows the name.
-    #[error("unknown option '{name}'{}", .nearest.map(|n| format!("; did you mean '{n}'?")).unwrap_or_default())]
+    #[error("unknown option '{name}'; {}", hint(*.nearest))]
     Unknown {
         /// The name given.
         name: String,
@@ -25,6 +26,23 @@ pub enum SetError {
         /// What is wrong.
         error: ValueError,
     },
+}
+
+fn hint(nearest: Option<&str>) -> String {
+    match nearest {
+        Some(name) => format!("did you mean '{name}'?"),
+        None => "no name is near it; `loligo options` lists those that do something here".into(),
+    }
+}
+
+/// Checks a value for an option (normalized name); answers the one spelling in which it is kept: `true`, not `ON`;
+/// `65536`, not `64K`. What nobody here reads is only trimmed.
+pub fn canonical(name: &str, value: &str) -> Result<String, ValueError> {
+    match lookup(name) {
+        Some(spec) => parse::canonical(spec.kind, spec.range, value),
+        None if is_log_level(name) => debug::canonical(value),
+        None => Ok(value.trim().to_owned()),
+    }
 }
 
 /// The values in force: the table's defaults with what was set over them.
@@ -46,11 +64,10 @@ impl Values {
         if standing == Standing::Unknown {
             return Err(SetError::Unknown { nearest: nearest(&name), name });
         }
-        if let Some(spec) = lookup(&name) {
-            parse::check(spec.kind, spec.range, value)
-                .map_err(|error| SetError::Value { name: name.clone(), error })?;
+        match canonical(&name, value) {
+            Ok(value) => drop(self.set.insert(name, value)),
+            Err(error) => return Err(SetError::Value { name, error }),
         }
-        self.set.insert(name, value.trim().to_owned());
         Ok(standing)
     }
 
@@ -112,9 +129,47 @@ mod tests {
         assert_eq!(v.count("mon_max_pg_per_osd"), 1000);
         let error = v.set("mon_max_pg_per_ods", "1").unwrap_err().to_string();
         assert_eq!(error, "unknown option 'mon_max_pg_per_ods'; did you mean 'mon_max_pg_per_osd'?");
+        let error = v.set("zzzzzzzz", "1").unwrap_err().to_string();
+        assert!(
+            error.starts_with("unknown option 'zzzzzzzz'; no name is near it; `loligo options`"),
+            "{error}"
+        );
         assert!(v.set("mon_data_avail_warn", "200").is_err());
         assert!(!v.bool("mon_allow_pool_delete"));
         v.unset("mon-max-pg-per-osd");
         assert_eq!(v.count("mon_max_pg_per_osd"), 250);
+    }
+
+    #[test]
+    fn a_value_is_kept_in_the_spelling_that_everyone_reads() {
+        let mut v = Values::new();
+        for (name, value) in [
+            ("mon_osd_report_timeout", "900.0"),
+            ("mon_config_key_max_entry_size", "128K"),
+            ("osd_pool_default_pg_num", "1K"),
+            ("MON_ALLOW_POOL_DELETE", "True"),
+            ("debug_osd", "20"),
+        ] {
+            assert!(v.set(name, value).is_ok(), "{name}");
+        }
+        let kept: Vec<(&str, &str)> = v.changed().collect();
+        assert_eq!(
+            kept,
+            [
+                ("debug_osd", "20/20"),
+                ("mon_allow_pool_delete", "true"),
+                ("mon_config_key_max_entry_size", "131072"),
+                ("mon_osd_report_timeout", "900"),
+                ("osd_pool_default_pg_num", "1000"),
+            ]
+        );
+        assert_eq!((v.number("mon_osd_report_timeout"), v.bool("mon_allow_pool_delete")), (900.0, true));
+    }
+
+    #[test]
+    fn a_time_that_would_mark_every_osd_down_at_once_is_refused() {
+        for value in ["0", "0.5", "-1"] {
+            assert!(Values::new().set("mon_osd_report_timeout", value).is_err(), "{value}");
+        }
     }
 }
