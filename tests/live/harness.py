@@ -161,10 +161,11 @@ class Test:
         self.cleanups = []
         self.clusters = 0
 
-    def cluster(self, *args, start=True, prefix=(), **kw):
+    def cluster(self, *args, start=True, prefix=(), directory=None, **kw):
         """A cluster of this test's own, stopped at its end."""
         self.clusters += 1
-        directory, peer = os.path.join(self.dir, f"c{self.clusters}"), os.environ.get("LOLIGO_TEST_ON")
+        peer = os.environ.get("LOLIGO_TEST_ON")
+        directory = directory or os.path.join(self.dir, f"c{self.clusters}")
         if peer:
             from peer_cluster import PeerCluster  # pylint: disable=import-outside-toplevel,cyclic-import
             cluster = PeerCluster(peer, directory, prefix)

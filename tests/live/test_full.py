@@ -1,5 +1,6 @@
 """A store that fills up: clients are held back and told, nothing breaks, and deleting makes room again."""
 import os
+import subprocess
 
 from harness import equal, expect, until
 from test_health import checks
@@ -59,3 +60,27 @@ def test_a_full_osd_holds_writes_back_until_something_is_deleted(t):
             cluster.up("--osd-size", "256MiB", "--store", "simple", "--osds", "1")
             equal(sorted(client.rados("-p", POOL, "ls").text.split()), sorted(written[20:] + ["patient"]), "objects")
         cluster.stop()
+
+
+def test_a_full_disk_below_the_cluster_is_a_full_osd_and_not_its_end(t):
+    """The image is sparse: the file system below has less than it promises."""
+    below = t.path("below")
+    os.mkdir(below)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300m", "tmpfs", below], check=True)
+    t.cleanups.append(lambda: subprocess.run(["umount", below], check=False))
+    path = t.path("data")
+    with open(path, "wb") as f:
+        f.write(os.urandom(4 << 20))
+    cluster = t.cluster("--store", "simple", "--osds", "1", "--osd-size", "1GiB",
+                        "--set", "osd_mon_report_interval=0.2", directory=os.path.join(below, "c"))
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "8")
+    client.ceph("osd", "pool", "application", "enable", POOL, "rados")
+    written = fill(client, path)
+    expect(30 <= len(written) <= 70, f"{len(written)} objects of 4 MiB in 300 MiB")
+    found = until(lambda: checks(client), "a health check")
+    expect("OSD_FULL" in found, f"{found}")
+    for name in written[:20]:
+        client.rados("-p", POOL, "rm", name, "--force-full")
+    until(lambda: "OSD_FULL" not in checks(client), f"no OSD_FULL: {checks(client)}", 20)
+    client.rados("-p", POOL, "put", "again", path)

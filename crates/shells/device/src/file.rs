@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -40,6 +40,15 @@ pub struct DeviceOptions {
     /// `bdev_debug_volatile_leak_seed`: with the cache, a random half of written blocks reaches the file early, out of
     /// order and at random moments. Devices opened with one seed differ from one another by their site.
     pub leak_seed: Option<u64>,
+}
+
+/// Bytes of a file system, see [`Device::room`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Room {
+    /// The file has them.
+    pub given: u64,
+    /// Nobody has them.
+    pub free: u64,
 }
 
 /// A file read, written and flushed as a block device. Clones are the same device.
@@ -99,6 +108,17 @@ impl Device {
             cache.truncate(len);
         }
         Ok(())
+    }
+
+    /// What the file system below has given to the file, and what it could still give to anybody, in bytes. A sparse
+    /// file promises more than may be there.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn room(&self) -> io::Result<Room> {
+        let given = self.0.file.metadata()?.blocks() * 512;
+        let system = rustix::fs::fstatvfs(&self.0.file)?;
+        Ok(Room { given, free: system.f_bavail.saturating_mul(system.f_frsize) })
     }
 
     /// Fills `out` with the bytes at `offset`.

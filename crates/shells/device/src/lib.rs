@@ -7,6 +7,6 @@ mod file;
 mod lock;
 mod redb_backend;
 
-pub use file::{Device, DeviceOptions, Site};
+pub use file::{Device, DeviceOptions, Room, Site};
 pub use lock::{DirLock, LockError};
 pub use redb_backend::RedbBackend;

@@ -12,6 +12,10 @@ use crate::keys;
 use crate::object::Context;
 use crate::onode::{BLOCK, CollectionRecord};
 use crate::tables::{Failure, In, Step};
+use crate::worker::io_error;
+
+/// Bytes of the file system below that are left to metadata (redb's file grows there) and to everybody else.
+const KEPT_BELOW: u64 = 64 << 20;
 
 impl Context<'_, '_> {
     pub fn read(&self, request: &ReadRequest) -> Step<ReadOutcome> {
@@ -141,10 +145,14 @@ impl Context<'_, '_> {
 
     fn statfs(&self) -> Step<StatFs> {
         let space = &self.space;
+        let bytes_used = space.used_blocks() * BLOCK;
+        let room = self.image.room().map_err(|e| io_error("size of the image", &e))?;
+        // Blocks that were given up stay with the file: they need nothing of the file system below.
+        let below = room.given.saturating_sub(bytes_used) + room.free.saturating_sub(KEPT_BELOW);
         Ok(StatFs {
             bytes_total: space.alloc.blocks() * BLOCK,
-            bytes_used: space.used_blocks() * BLOCK,
-            bytes_available: space.available_blocks() * BLOCK,
+            bytes_used,
+            bytes_available: (space.available_blocks() * BLOCK).min(below),
             objects: self.tables.len(In::Onodes)?,
         })
     }
