@@ -264,7 +264,7 @@ impl Session {
     // The side that is dialled.
 
     /// What to do with a peer's request when this side has `existing` with it. `own` and the peer's addresses decide
-    /// when both dialled: the higher address's connection wins.
+    /// when both dialled: the connection that the lower address dialled wins.
     pub fn judge(existing: Option<&Session>, request: &SessionRequest, own: &EntityAddrVec) -> Verdict {
         let peer_is_lower = address(request.addrs()) < address(own);
         match (existing, request) {
@@ -339,3 +339,6 @@ pub(crate) enum Introduction {
 fn address(addrs: &EntityAddrVec) -> Option<EntityAddr> {
     addrs.v2().or(addrs.0.first()).copied()
 }
+
+#[cfg(test)]
+mod tests;
