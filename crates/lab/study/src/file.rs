@@ -2,6 +2,7 @@
 
 use crate::fields::{Fields, text};
 use crate::model::{Source, Study, Target, WorkloadKind};
+use crate::node::Value;
 use crate::problem::{At, Conflict, Problem, ProblemKind, Problems};
 use crate::{cross, design, node, settings, systems, variants, workloads};
 
@@ -57,6 +58,7 @@ fn study(root: &node::Node, p: &mut Problems) -> Option<Study> {
         as_published: fields.texts("as_published", p).unwrap_or_default(),
     };
     together(&study, fields.at, p);
+    published(&study, &fields, p);
     Some(study)
 }
 
@@ -80,20 +82,21 @@ fn source(fields: &Fields<'_>, p: &mut Problems) -> Option<Source> {
     let source = Source { title: own("title", p), author: own("author", p), date: own("date", p) };
     if let Some(node) = inner.get("date") {
         if text(node, "date", p).is_some_and(|d| !is_date(d)) {
-            let want = "a date (YYYY-MM-DD)".to_owned();
+            let want = "a date (YYYY-MM-DD, YYYY-MM or YYYY)".to_owned();
             p.add(node.at, ProblemKind::Value { place: "date".into(), text: source.date.clone(), want });
         }
     }
     Some(source)
 }
 
+/// YYYY, YYYY-MM or YYYY-MM-DD.
 fn is_date(text: &str) -> bool {
-    let mut parts = text.split('-').map(|part| (part.len(), part.parse::<u32>().unwrap_or(0)));
-    let [year, month, day] = [parts.next(), parts.next(), parts.next()];
-    matches!(year, Some((4, 1..)))
-        && matches!(month, Some((2, 1..=12)))
-        && matches!(day, Some((2, 1..=31)))
-        && parts.next().is_none()
+    let ranges = [(4, 1..=9999), (2, 1..=12), (2, 1..=31)];
+    let parts: Vec<&str> = text.split('-').collect();
+    let good = |(part, (length, range)): (&&str, &(usize, std::ops::RangeInclusive<u32>))| {
+        part.len() == *length && part.parse().is_ok_and(|n| range.contains(&n))
+    };
+    parts.len() <= ranges.len() && parts.iter().zip(&ranges).all(good)
 }
 
 /// What is wrong between the sections.
@@ -116,16 +119,33 @@ fn together(study: &Study, root: At, p: &mut Problems) {
     }
 }
 
+/// What may be unknown must be there.
+fn published(study: &Study, fields: &Fields<'_>, p: &mut Problems) {
+    let of_systems = study.systems.iter().flat_map(|s| &s.settings);
+    let of_variants = study.variants.iter().flat_map(|v| &v.settings);
+    let all = study.default.iter().chain(of_systems).chain(of_variants);
+    let set: std::collections::BTreeSet<String> = all.map(|s| options::normalize(&s.name)).collect();
+    let Some(Value::List(items)) = fields.get("as_published").map(|n| &n.value) else { return };
+    for node in items {
+        let Value::Text { text, .. } = &node.value else { continue };
+        if !set.contains(&options::normalize(text)) {
+            p.add(node.at, Conflict::PublishedNotSet { option: text.clone() });
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn dates_are_dates() {
-        for good in ["2013-02-04", "2009-12-31"] {
+        for good in ["2013-02-04", "2009-12-31", "2017", "2017-06"] {
             assert!(is_date(good), "{good}");
         }
-        for bad in ["2013", "2013-13-01", "2013-00-01", "04.02.2013", "2013-02-04-1", "213-02-04"] {
+        for bad in
+            ["", "17", "2013-13", "2013-13-01", "2013-00-01", "04.02.2013", "2013-02-04-1", "213-02-04"]
+        {
             assert!(!is_date(bad), "{bad}");
         }
     }

@@ -36,7 +36,7 @@ pub struct Source {
     pub title: String,
     /// Who wrote it.
     pub author: String,
-    /// When, as YYYY-MM-DD.
+    /// When, as YYYY-MM-DD, or as much of it as is known (YYYY-MM, YYYY).
     pub date: String,
 }
 

@@ -189,6 +189,8 @@ pub enum Conflict {
     BlockAboveSize { block: u64, size: u64 },
     #[error("{first} and {second} both set {section}/{option}: they can't be crossed")]
     CrossSetsTwice { first: String, second: String, section: String, option: String },
+    #[error("as_published names '{option}', which nothing in the study sets")]
+    PublishedNotSet { option: String },
     #[error("the one_sigma rule has no correction: leave out 'correction'")]
     CorrectionOfOneSigma,
     #[error("'{name}' is kept for the settings that variants are compared with")]
