@@ -65,22 +65,22 @@ pub fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// Reads a number of bytes: `4096`, `4K`, `4KiB`, `10G`, `1.5GiB` is refused (whole numbers only). All suffixes
+/// Reads a number of bytes: `4096`, `4K`, `4Ki`, `4KiB`, `10G`; `1.5GiB` is refused (whole numbers only). All suffixes
 /// are binary, as in Ceph.
 pub fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, suffix) = text.split_at(digits);
     let suffix = suffix.trim().to_ascii_lowercase();
-    let suffix = suffix.strip_suffix("ib").or_else(|| suffix.strip_suffix('b')).unwrap_or(&suffix);
+    let suffix = suffix.strip_suffix('b').unwrap_or(&suffix);
     let shift = match suffix {
         "" => 0,
-        "k" => 10,
-        "m" => 20,
-        "g" => 30,
-        "t" => 40,
-        "p" => 50,
-        "e" => 60,
+        "k" | "ki" => 10,
+        "m" | "mi" => 20,
+        "g" | "gi" => 30,
+        "t" | "ti" => 40,
+        "p" | "pi" => 50,
+        "e" | "ei" => 60,
         _ => return None,
     };
     number.parse::<u64>().ok()?.checked_mul(1 << shift)
@@ -172,12 +172,17 @@ mod tests {
 
     #[test]
     fn sizes_take_binary_suffixes() {
-        for (text, want) in
-            [("4096", 4096), ("4K", 4096), ("4KiB", 4096), ("10GiB", 10 << 30), ("1 MB", 1 << 20)]
-        {
+        for (text, want) in [
+            ("4096", 4096),
+            ("4K", 4096),
+            ("4KiB", 4096),
+            ("4Ki", 4096),
+            ("10GiB", 10 << 30),
+            ("1 MB", 1 << 20),
+        ] {
             assert_eq!(parse_size(text), Some(want), "{text}");
         }
-        for text in ["", "x", "1.5G", "-1", "4Q", "99999999999P"] {
+        for text in ["", "x", "1i", "1.5G", "-1", "4Q", "99999999999P"] {
             assert_eq!(parse_size(text), None, "{text}");
         }
     }

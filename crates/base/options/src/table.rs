@@ -206,7 +206,8 @@ pub fn nearest(name: &str) -> Option<&'static str> {
     // Of names as near as each other, one that does something here.
     let rank = |n: &str| (distance(name, n), lookup(n).is_none());
     let best = names().map(|n| (rank(n), n)).min()?;
-    (best.0.0 <= 2.max(name.len() / 4)).then_some(best.1)
+    // Two of five letters wrong, and a person still sees the likeness.
+    (best.0.0 <= 2.max(name.len() * 2 / 5)).then_some(best.1)
 }
 
 /// Every name that somebody knows: ours, Ceph's log levels, and Ceph's others. In no order.
@@ -275,6 +276,7 @@ mod tests {
         assert_eq!(standing("debug_nonsense"), Standing::Unknown);
         assert_eq!(standing("debug_asserts_on_shutdown"), Standing::NothingToTune);
         assert_eq!(nearest("debug_osdd"), Some("debug_osd"));
+        assert_eq!(nearest("debug_nonsense"), Some("debug_none"));
     }
 
     #[test]

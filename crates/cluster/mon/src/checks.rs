@@ -12,10 +12,8 @@ use crate::fmt::{bytes, general};
 use crate::health::{Health, Severity};
 use crate::mon::Mon;
 use crate::service::osdmap;
-use crate::state::StateKey;
 use crate::stats::{PgStats, pg_state};
 
-const MUTES: &str = "health_mute";
 /// Lines of detail that a check about PGs has at most (mon_health_max_detail's default).
 const DETAIL_MAX: usize = 50;
 
@@ -29,22 +27,8 @@ impl Mon {
         self.check_pools(&mut health);
         self.check_pgs(now, &mut health);
         self.check_disk(&mut health);
-        health.mute(&self.mutes());
+        health.mute(now, self.mutes());
         health
-    }
-
-    /// The muted codes and whether each mute outlives its check.
-    pub(crate) fn mutes(&self) -> BTreeMap<String, bool> {
-        self.stored_names(MUTES).map(|(code, value)| (code.to_string(), value == [1])).collect()
-    }
-
-    /// Mutes a code (`Some(sticky)`) or counts it again.
-    pub(crate) fn set_mute(&mut self, code: &str, mute: Option<bool>) {
-        let key = StateKey::name(MUTES, code);
-        match mute {
-            Some(sticky) => self.batch().put(key, [u8::from(sticky)]),
-            None => self.batch().delete(key),
-        }
     }
 
     fn check_osds(&self, health: &mut Health) {
@@ -132,6 +116,10 @@ impl Mon {
     fn check_full(&self, health: &mut Health) {
         let mut found: BTreeMap<u32, Vec<String>> = BTreeMap::new();
         for (id, entry) in self.osdmap.existing_osds() {
+            // One that holds no data now is not what stops writes.
+            if !(osdmap::is_up(&self.osdmap, id.0) && osdmap::is_in(&self.osdmap, id.0)) {
+                continue;
+            }
             // The worst state alone counts.
             let bit = [OsdState::FULL, OsdState::BACKFILLFULL, OsdState::NEARFULL]
                 .into_iter()

@@ -6,11 +6,8 @@ use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, PoolId, UTime};
 
 use crate::event::MonEffect;
 use crate::mon::Mon;
-use crate::service::log::{Level, Line};
+use crate::service::log::{KEPT, Level, Line};
 use crate::service::osdmap;
-
-/// Lines that one message may add to the cluster log.
-const LINES_PER_MESSAGE_MAX: usize = 128;
 
 impl Mon {
     /// Takes a message of a session; sends what is to be answered at once.
@@ -69,7 +66,9 @@ impl Mon {
             return self.wait(session, m.into(), out);
         }
         let Some((last, channel)) = m.entries.last().map(|e| (e.seq, e.channel.clone())) else { return };
-        for entry in m.entries.into_iter().take(LINES_PER_MESSAGE_MAX) {
+        // Those before would be dropped by those after at once: the log keeps no more.
+        let beyond = m.entries.len().saturating_sub(KEPT);
+        for entry in m.entries.into_iter().skip(beyond) {
             let line = Line {
                 name: entry.name.to_string(),
                 rank: entry.rank.to_string(),

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use types::UTime;
+
+use crate::command::status::span;
 use crate::fmt::Json;
+pub use crate::mutes::Mute;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,7 +56,8 @@ pub struct Check {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
     checks: BTreeMap<&'static str, Check>,
-    muted: BTreeMap<String, bool>,
+    muted: BTreeMap<String, Mute>,
+    now: UTime,
 }
 
 impl Health {
@@ -62,9 +67,14 @@ impl Health {
         self.checks.insert(code, Check { severity, summary, count, detail });
     }
 
-    /// Marks codes as muted (value: whether the mute outlives the check).
-    pub fn mute(&mut self, muted: &BTreeMap<String, bool>) {
-        self.muted = muted.clone();
+    /// Marks codes as muted, as it is `now`.
+    pub fn mute(&mut self, now: UTime, muted: BTreeMap<String, Mute>) {
+        (self.now, self.muted) = (now, muted);
+    }
+
+    /// How long a mute lasts on, where it ends by itself.
+    fn left(&self, mute: &Mute) -> Option<String> {
+        mute.until.map(|until| span(u64::from(until.sec.saturating_sub(self.now.sec))))
     }
 
     /// What a code found.
@@ -86,9 +96,18 @@ impl Health {
         self.checks.iter().filter(|(code, _)| !self.muted.contains_key(**code)).map(|(code, c)| (*code, c))
     }
 
+    /// What stands before a muted check in the detail.
+    fn mark(&self, mute: &Mute) -> String {
+        let left = self.left(mute).map(|left| format!(" ttl {left}")).unwrap_or_default();
+        format!("(MUTED{left}{}) ", if mute.sticky { ", STICKY" } else { "" })
+    }
+
     fn muted_codes(&self) -> String {
-        let codes: Vec<&str> =
-            self.checks.keys().copied().filter(|code| self.muted.contains_key(*code)).collect();
+        let of = |code: &str| {
+            let left = self.left(self.muted.get(code)?).map(|left| format!("({left})")).unwrap_or_default();
+            Some(format!("{code}{left}"))
+        };
+        let codes: Vec<String> = self.checks.keys().filter_map(|code| of(code)).collect();
         match codes.is_empty() {
             true => String::new(),
             false => format!("(muted: {})", codes.join(" ")),
@@ -108,13 +127,12 @@ impl Health {
             json.put("muted", self.muted.contains_key(*code));
             checks.put(code, json);
         }
-        let mutes = self.muted.iter().map(|(code, sticky)| {
-            let check = self.checks.get(code.as_str());
-            Json::object()
-                .with("code", code.as_str())
-                .with("sticky", *sticky)
-                .with("summary", check.map_or("", |c| c.summary.as_str()))
-                .with("count", check.map_or(0, |c| c.count))
+        let mutes = self.muted.iter().map(|(code, mute)| {
+            let mut json = Json::object().with("code", code.as_str());
+            if let Some(until) = mute.until {
+                json.put("ttl", until.to_string());
+            }
+            json.with("sticky", mute.sticky).with("summary", mute.summary.as_str()).with("count", mute.count)
         });
         Json::object()
             .with("status", self.status().name())
@@ -137,7 +155,7 @@ impl Health {
         }
         if detail {
             for (code, check) in &self.checks {
-                let mark = if self.muted.contains_key(*code) { "(MUTED) " } else { "" };
+                let mark = self.muted.get(*code).map(|mute| self.mark(mute)).unwrap_or_default();
                 line.push_str(&format!("\n{mark}{} {code}: {}", check.severity.short(), check.summary));
                 check.detail.iter().for_each(|l| line.push_str(&format!("\n    {l}")));
             }
@@ -170,11 +188,29 @@ mod tests {
         health.add("OSD_DOWN", Severity::Warn, "1 osds down".into(), vec!["osd.2 is down".into()]);
         health.add("OSD_FULL", Severity::Error, "1 full osd(s)".into(), vec![]);
         assert_eq!(health.text(false), "HEALTH_ERR 1 osds down; 1 full osd(s)");
-        health.mute(&BTreeMap::from([("OSD_FULL".to_string(), false)]));
+        health.mute(UTime::default(), BTreeMap::from([("OSD_FULL".to_string(), Mute::default())]));
         assert_eq!(health.status(), Severity::Warn);
         assert_eq!(
             health.text(true),
             "HEALTH_WARN 1 osds down (muted: OSD_FULL)\n[WRN] OSD_DOWN: 1 osds down\n    osd.2 is down\n(MUTED) [ERR] OSD_FULL: 1 full osd(s)"
         );
+    }
+
+    #[test]
+    fn a_mute_shows_how_long_it_lasts_and_that_it_is_sticky() {
+        let mut health = Health::default();
+        health.add("OSD_DOWN", Severity::Warn, "1 osds down".into(), vec!["osd.2 is down".into()]);
+        let now = UTime { sec: 1000, nsec: 0 };
+        let until = Some(UTime { sec: 1299, nsec: 0 });
+        let mute = Mute { until, sticky: true, ..Mute::default() };
+        health.mute(now, BTreeMap::from([("OSD_DOWN".to_string(), mute)]));
+        assert_eq!(
+            health.text(true),
+            "HEALTH_OK (muted: OSD_DOWN(4m))\n(MUTED ttl 4m, STICKY) [WRN] OSD_DOWN: 1 osds down\n    osd.2 is down"
+        );
+        let json = health.json(false).compact();
+        assert!(json.contains(
+            r#""mutes":[{"code":"OSD_DOWN","ttl":"1970-01-01T00:21:39.000000+0000","sticky":true"#
+        ));
     }
 }

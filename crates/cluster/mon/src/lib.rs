@@ -14,6 +14,7 @@ mod event;
 pub mod fmt;
 pub mod health;
 mod mon;
+mod mutes;
 pub mod options;
 mod osd_messages;
 mod service;

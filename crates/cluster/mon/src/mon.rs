@@ -315,33 +315,32 @@ impl Mon {
 
     /// An option's value for this monitor: this process's own, else the stored one, else the default.
     pub(crate) fn opt(&self, name: &str) -> String {
-        if let Some(value) = self.config.options.local(name) {
+        let options = &self.config.options;
+        if let Some(value) = options.local(name) {
             return value;
         }
         let me = types::EntityId { kind: types::EntityType::Mon, id: self.config.name.clone() };
-        match self.settings.of(&me).get(name) {
-            Some((_, value)) => value.to_string(),
-            None => match self.config.options.find(name).map(|facts| facts.default) {
-                Some(default) if !default.is_empty() => default,
-                // A table that knows no default must not turn the value to nothing.
-                _ => crate::options::used_default(name).unwrap_or_default().to_string(),
-            },
-        }
+        // What was stored by an older program may be spelled otherwise, or not fit at all: then the default counts.
+        let stored = self.settings.of(&me).get(name).map(|(_, value)| options.check(name, value));
+        let default = || options.find(name).map(|facts| facts.default).unwrap_or_default();
+        stored.and_then(Result::ok).unwrap_or_else(default)
     }
 
-    /// An option's value as a whole number; what is not one counts as 0.
+    /// A number option's value as a whole number: without its fraction, 0 for what lies below.
     pub(crate) fn opt_u64(&self, name: &str) -> u64 {
-        self.opt(name).parse().unwrap_or(0)
+        let text = self.opt(name);
+        text.parse().unwrap_or_else(|_| self.opt_f64(name).max(0.0) as u64)
     }
 
-    /// An option's value as a number; what is not one counts as 0.
+    /// A number option's value (seconds for times).
     pub(crate) fn opt_f64(&self, name: &str) -> f64 {
+        // The table lets nothing through that is not a number.
         self.opt(name).parse().unwrap_or(0.0)
     }
 
-    /// An option's value as a switch.
+    /// A switch's value.
     pub(crate) fn opt_bool(&self, name: &str) -> bool {
-        matches!(self.opt(name).as_str(), "true" | "1" | "yes" | "on")
+        ::options::parse_bool(&self.opt(name)).unwrap_or(false)
     }
 
     /// A value of the state that must decode.

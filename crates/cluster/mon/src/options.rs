@@ -1,4 +1,6 @@
-//! The monitor's view of the option table, which lives elsewhere.
+//! The monitor's view of the option table.
+
+use ::options::{Standing, Values, is_log_level, lookup, standing};
 
 /// What the monitor asks of the table of options.
 pub trait OptionTable: Send + Sync {
@@ -13,6 +15,11 @@ pub trait OptionTable: Send + Sync {
 
     /// The value as it is to be stored, or a sentence that says what is wrong with it.
     fn check(&self, name: &str, value: &str) -> Result<String, String>;
+
+    /// Every name that is known, in no order.
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// What is known of an option.
@@ -30,79 +37,74 @@ pub struct OptionFacts {
     pub summary: String,
 }
 
-/// The options that the monitor itself reads, with Ceph's names and defaults. (`osd_pool_default_size` and
-/// `mon_warn_on_pool_no_redundancy` differ from Ceph's until replication is there.)
-pub const USED: &[(&str, &str)] = &[
-    ("mon_osd_down_out_interval", "600"),
-    ("mon_osd_min_in_ratio", "0.75"),
-    ("mon_osd_report_timeout", "900"),
-    ("mon_min_osdmap_epochs", "500"),
-    ("mon_osd_full_ratio", "0.95"),
-    ("mon_osd_backfillfull_ratio", "0.9"),
-    ("mon_osd_nearfull_ratio", "0.85"),
-    ("mon_max_pg_per_osd", "250"),
-    ("mon_max_pool_pg_num", "65536"),
-    ("mon_allow_pool_delete", "false"),
-    ("mon_warn_on_pool_no_redundancy", "false"),
-    ("mon_warn_on_pool_no_app", "true"),
-    ("mon_data_avail_warn", "30"),
-    ("mon_data_avail_crit", "5"),
-    ("mon_osd_min_down_reporters", "2"),
-    ("osd_heartbeat_grace", "20"),
-    ("mon_warn_on_pool_pg_num_not_power_of_two", "true"),
-    ("mon_pg_stuck_threshold", "60"),
-    ("mon_config_key_max_entry_size", "65536"),
-    ("osd_map_message_max", "40"),
-    ("osd_map_message_max_bytes", "10485760"),
-    ("osd_pool_default_size", "1"),
-    ("osd_pool_default_min_size", "0"),
-    ("osd_pool_default_pg_num", "32"),
-    ("osd_pool_default_pgp_num", "0"),
-    ("osd_pool_default_crush_rule", "-1"),
-    ("osd_pool_default_pg_autoscale_mode", "off"),
-    ("osd_pool_default_flag_hashpspool", "true"),
-    ("osd_crush_chooseleaf_type", "0"),
-];
-
-/// The default of an option that the monitor itself reads.
-pub fn used_default(name: &str) -> Option<&'static str> {
-    USED.iter().find(|(known, _)| *known == name).map(|(_, default)| *default)
-}
-
-/// A table of [`USED`] alone, for tests and tools: nothing is set locally, unless told.
+/// The table itself, with the values that this process was given. Names are normalized.
 #[derive(Clone, Debug, Default)]
-pub struct UsedOptions {
-    /// Values that win over the stored configuration.
-    pub local: std::collections::BTreeMap<String, String>,
-}
+pub struct Table(pub Values);
 
-impl OptionTable for UsedOptions {
+impl OptionTable for Table {
     fn local(&self, name: &str) -> Option<String> {
-        self.local.get(name).cloned()
+        self.0.changed().find(|(n, _)| *n == name).map(|(_, v)| v.to_owned())
     }
 
     fn find(&self, name: &str) -> Option<OptionFacts> {
-        let default = used_default(name)?;
-        Some(OptionFacts {
-            default: default.to_string(),
+        let facts = |default: &str, kind, runtime, summary: String| OptionFacts {
+            default: default.into(),
             level: "advanced",
-            runtime: true,
-            kind: "str",
-            summary: String::new(),
-        })
+            runtime,
+            kind,
+            summary,
+        };
+        if let Some(spec) = lookup(name) {
+            return Some(facts(spec.default, spec.kind.name(), spec.runtime, spec.about.into()));
+        }
+        let summary = match standing(name) {
+            Standing::Unknown => return None,
+            Standing::OtherProgram(program) => format!("For {program}, which reads it itself."),
+            _ if is_log_level(name) => {
+                return Some(facts("", "str", false, LOG_LEVEL.into()));
+            }
+            _ => "Ceph's; there is nothing here for it to tune.".into(),
+        };
+        Some(facts("", "str", true, summary))
     }
 
     fn nearest(&self, name: &str) -> Option<String> {
-        let common = |known: &str| known.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
-        USED.iter().map(|(known, _)| *known).max_by_key(|known| common(known)).map(str::to_string)
+        ::options::nearest(name).map(str::to_owned)
     }
 
     fn check(&self, name: &str, value: &str) -> Result<String, String> {
-        match self.find(name).map(|facts| facts.default) {
-            Some(default) if default.parse::<f64>().is_ok() && value.parse::<f64>().is_err() => {
-                Err(format!("'{value}' is not a number"))
-            }
-            _ => Ok(value.to_string()),
-        }
+        ::options::canonical(name, value).map_err(|error| error.to_string())
+    }
+
+    fn names(&self) -> Vec<String> {
+        ::options::names().map(str::to_owned).collect()
+    }
+}
+
+/// What is true of every `debug_*` option.
+pub const LOG_LEVEL: &str =
+    "Level of this process's one log (N or N/M, 0 to 99); read only at the start, from `loligo up --set`.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_knows_names_values_and_what_takes_effect_while_running() {
+        let table = Table::default();
+        assert_eq!(table.check("mon_allow_pool_delete", "ON"), Ok("true".into()));
+        assert_eq!(table.check("debug_osd", "20"), Ok("20/20".into()));
+        assert_eq!(table.check("debug_osd", "200").map_err(|e| e.contains("0 to 99")), Err(true));
+        assert!(table.find("debug_nonsense").is_none());
+        assert_eq!(table.find("debug_osd").map(|f| f.runtime), Some(false));
+        assert_eq!(table.find("mon_allow_pool_delete").map(|f| f.runtime), Some(true));
+        assert!(table.find("rbd_cache").is_some_and(|f| f.summary.contains("rbd")));
+    }
+
+    #[test]
+    fn what_this_process_was_given_is_kept_in_one_spelling() {
+        let mut values = Values::new();
+        values.set("mon osd report-timeout", "900.0").unwrap();
+        assert_eq!(Table(values).local("mon_osd_report_timeout").as_deref(), Some("900"));
     }
 }

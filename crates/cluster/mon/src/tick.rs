@@ -10,6 +10,11 @@ use crate::service::osdmap;
 /// Seconds between samples for rates.
 const SAMPLE_SECONDS: u32 = 5;
 
+/// Seconds from one moment to a later one.
+fn seconds(from: UTime, to: UTime) -> f64 {
+    to.as_nanos().saturating_sub(from.as_nanos()) as f64 / 1e9
+}
+
 impl Mon {
     pub(crate) fn tick(&mut self, now: UTime) {
         if now.sec.saturating_sub(self.sampled.sec) >= SAMPLE_SECONDS {
@@ -24,6 +29,7 @@ impl Mon {
         self.end_blocklist(now);
         self.finish_pools(now);
         self.flag_full_pools(now);
+        self.end_mutes(now);
     }
 
     /// Pools whose OSDs are full, or that have reached their quota, say so in a flag: clients hold their writes.
@@ -56,7 +62,7 @@ impl Mon {
         over(usage.quota_bytes, usage.stored) || over(usage.quota_objects, usage.objects)
     }
 
-    /// The states of all OSDs that are in and stand below a rule's roots, together.
+    /// The states of all OSDs that serve (up and in) and stand below a rule's roots, together.
     fn states_below_rule(&self, rule: u32) -> u32 {
         let crush = &self.osdmap.crush;
         let steps = crush.rule(rule).map(|rule| rule.steps.as_slice()).unwrap_or_default();
@@ -64,7 +70,7 @@ impl Mon {
             .iter()
             .filter(|step| step.op == crush::op::TAKE)
             .flat_map(|step| crate::crush_view::walk_from(crush, step.arg1))
-            .filter(|node| osdmap::is_in(&self.osdmap, node.id))
+            .filter(|node| osdmap::is_up(&self.osdmap, node.id) && osdmap::is_in(&self.osdmap, node.id))
             .filter_map(|node| self.osdmap.osd(OsdId(node.id)))
             .fold(0, |states, osd| states | osd.state)
     }
@@ -91,11 +97,11 @@ impl Mon {
     }
 
     fn mark_silent_down(&mut self, now: UTime) {
-        let timeout = self.opt_u64("mon_osd_report_timeout") as u32;
+        let timeout = self.opt_f64("mon_osd_report_timeout");
         let silent: Vec<i32> = self
             .beacons
             .iter()
-            .filter(|(_, heard)| now.sec.saturating_sub(heard.sec) > timeout)
+            .filter(|(_, heard)| seconds(**heard, now) > timeout)
             .map(|(osd, _)| *osd)
             .collect();
         for osd in silent {
@@ -107,21 +113,22 @@ impl Mon {
     }
 
     fn mark_down_out(&mut self, now: UTime) {
-        let interval = self.opt_u64("mon_osd_down_out_interval") as u32;
-        if interval == 0 || self.osdmap.has_flags(MapFlags::NOOUT) {
+        let interval = self.opt_f64("mon_osd_down_out_interval");
+        if interval == 0.0 || self.osdmap.has_flags(MapFlags::NOOUT) {
             return;
         }
         let overdue: Vec<i32> = self
             .down_since
             .iter()
-            .filter(|(_, since)| now.sec.saturating_sub(since.sec) > interval)
+            .filter(|(_, since)| seconds(**since, now) > interval)
             .map(|(osd, _)| *osd)
             .collect();
         for osd in overdue {
             let Some(entry) = self.osdmap.osd(OsdId(osd)).cloned() else { continue };
             let all = osdmap::osds(&self.osdmap).count();
             let inside = osdmap::osds(&self.osdmap).filter(|o| osdmap::is_in(&self.osdmap, *o)).count();
-            let ratio = inside.saturating_sub(1) as f64 / all.max(1) as f64;
+            // The share that is in now, before this one goes.
+            let ratio = inside as f64 / all.max(1) as f64;
             let noout = entry.state & OsdState::NOOUT != 0;
             if noout || ratio < self.opt_f64("mon_osd_min_in_ratio") || !self.touch(Touch::Osd(osd)) {
                 continue;

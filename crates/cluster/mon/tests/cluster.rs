@@ -274,7 +274,7 @@ fn an_osd_boots_goes_down_and_comes_back_with_new_addresses() {
 #[test]
 fn an_osd_that_stays_down_goes_out_but_not_below_the_ratio() {
     let (mut cluster, client, _) = up(4, &[("mon_osd_min_in_ratio", "0.75")]);
-    cluster.ok(client, r#"{"prefix":"osd down","ids":["0","1"]}"#);
+    cluster.ok(client, r#"{"prefix":"osd down","ids":["0","1","2"]}"#);
     cluster.now = at(599);
     cluster.event(MonEvent::Tick);
     cluster.settle();
@@ -286,7 +286,8 @@ fn an_osd_that_stays_down_goes_out_but_not_below_the_ratio() {
     }
     let map = cluster.mon.osdmap();
     assert!(!map.is_in(types::OsdId(0)));
-    assert!(map.is_in(types::OsdId(1)), "half of four would be too few");
+    assert!(!map.is_in(types::OsdId(1)), "three of four are still enough to let one more go");
+    assert!(map.is_in(types::OsdId(2)), "half of four are not");
     // It comes back in when it boots.
     cluster.boot(0);
     assert!(cluster.mon.osdmap().is_in(types::OsdId(0)));
@@ -294,8 +295,18 @@ fn an_osd_that_stays_down_goes_out_but_not_below_the_ratio() {
     cluster.now = at(620 + 901 + 620);
     cluster.event(MonEvent::Tick);
     cluster.settle();
-    assert!(!cluster.mon.osdmap().is_up(types::OsdId(2)));
+    assert!(!cluster.mon.osdmap().is_up(types::OsdId(3)));
     check_maps(&cluster.disk);
+}
+
+#[test]
+fn one_of_three_osds_that_stays_down_goes_out() {
+    let (mut cluster, client, _) = up(3, &[]);
+    cluster.ok(client, r#"{"prefix":"osd down","ids":["1"]}"#);
+    cluster.now = at(601);
+    cluster.event(MonEvent::Tick);
+    cluster.settle();
+    assert!(!cluster.mon.osdmap().is_in(types::OsdId(1)));
 }
 
 #[test]

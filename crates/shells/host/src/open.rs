@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use device::{Device, DeviceOptions, RedbBackend, Site};
 
-use mon::options::{OptionFacts, OptionTable};
+use mon::options::Table;
 use mon::{Mon, MonConfig};
 use monclient::{HuntConfig, MonClientConfig};
 use options::Values;
@@ -29,41 +29,6 @@ fn hostname() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     // The short name, as CRUSH has it.
     name.split('.').next().unwrap_or("localhost").to_owned()
-}
-
-/// The option table as the monitor sees it.
-struct Table(Values);
-
-impl OptionTable for Table {
-    fn local(&self, name: &str) -> Option<String> {
-        self.0.changed().find(|(n, _)| *n == name).map(|(_, v)| v.to_owned())
-    }
-
-    fn find(&self, name: &str) -> Option<OptionFacts> {
-        let name = options::normalize(name);
-        let facts = |default: &str, kind, runtime, summary: String| OptionFacts {
-            default: default.into(),
-            level: "advanced",
-            runtime,
-            kind,
-            summary,
-        };
-        match (options::lookup(&name), options::standing(&name)) {
-            (Some(s), _) => Some(facts(s.default, s.kind.name(), s.runtime, s.about.into())),
-            (None, options::Standing::Unknown) => None,
-            (None, _) => Some(facts("", "str", true, "Nothing to tune here.".into())),
-        }
-    }
-
-    fn nearest(&self, name: &str) -> Option<String> {
-        options::nearest(&options::normalize(name)).map(str::to_owned)
-    }
-
-    fn check(&self, name: &str, value: &str) -> Result<String, String> {
-        let mut values = Values::new();
-        values.set(name, value).map_err(|e| e.to_string())?;
-        Ok(value.trim().to_owned())
-    }
 }
 
 /// Opens the monitor's state, or makes it.

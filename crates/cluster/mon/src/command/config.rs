@@ -5,6 +5,7 @@ use types::{EntityId, Errno};
 use super::{Answer, Call, Command, Failure, fail};
 use crate::fmt::{Align, Json, Table};
 use crate::mon::Mon;
+use crate::options::LOG_LEVEL;
 use crate::service::config::{ConfigStore, is_section};
 use crate::state::StateKey;
 
@@ -38,6 +39,7 @@ pub(super) const COMMANDS: &[Command] = &[
         run: show,
     },
     Command { signature: "config dump", help: "All stored options", module: "mon", perm: "r", run: dump },
+    Command { signature: "config ls", help: "Names of all options", module: "config", perm: "r", run: names },
     Command {
         signature: "config help name=key,type=CephString",
         help: "What an option does",
@@ -96,9 +98,9 @@ pub(super) const COMMANDS: &[Command] = &[
     },
 ];
 
-/// Options are spelled with spaces or dashes too.
+/// Options are spelled with spaces, dashes or capitals too.
 fn option_name(text: &str) -> String {
-    text.replace([' ', '-'], "_")
+    ::options::normalize(text)
 }
 
 fn section(text: &str) -> Result<String, Failure> {
@@ -114,8 +116,11 @@ fn section(text: &str) -> Result<String, Failure> {
 }
 
 fn unknown(mon: &Mon, name: &str) -> Failure {
-    let hint = mon.config.options.nearest(name).map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
-    Failure::Errno(Errno::EINVAL, format!("there is no option '{name}'{hint}"))
+    let hint = match mon.config.options.nearest(name) {
+        Some(near) => format!("did you mean '{near}'?"),
+        None => "no name is near it; `ceph config ls` lists them all".into(),
+    };
+    Failure::Errno(Errno::EINVAL, format!("there is no option '{name}'; {hint}"))
 }
 
 fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
@@ -129,7 +134,10 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         None => return Err(unknown(mon, &name)),
     };
     ConfigStore::set(&who, &name, &value, mon.batch());
-    Ok(Answer::default())
+    match ::options::is_log_level(&name) {
+        true => Ok(Answer::status(format!("{name} is stored, but changes nothing here: {LOG_LEVEL}"))),
+        false => Ok(Answer::default()),
+    }
 }
 
 fn remove(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
@@ -241,6 +249,15 @@ fn show(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
             Ok(call.show(json, text))
         }
     }
+}
+
+fn names(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let mut names = mon.config.options.names();
+    names.sort_unstable();
+    Ok(call.show(
+        || Json::array(names.iter().map(String::as_str)),
+        || names.iter().map(|name| format!("{name}\n")).collect(),
+    ))
 }
 
 fn help(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {

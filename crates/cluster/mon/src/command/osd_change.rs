@@ -255,12 +255,13 @@ fn blocklist(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
             let seconds = call.args.float("expire")?.filter(|s| *s > 0.0).unwrap_or(3600.0);
             let until = UTime::from_nanos(call.now.as_nanos().saturating_add((seconds * 1e9) as u64));
             mon.take(Touch::Blocklist)?;
-            let known = mon.osdmap.blocklist.contains_key(&addr);
-            let change = mon.osdmap_change(call.now);
-            if known {
-                change.old_blocklist.push(addr);
+            mon.osdmap_change(call.now).new_blocklist.insert(addr, until);
+            // Whoever applies the change leaves an entry that is there as it is, as Ceph's programs do.
+            if let Some(until) = mon.osdmap.blocklist.get(&addr) {
+                let said =
+                    format!("{shown} is blocklisted already, until {until}; remove it first to change that");
+                return Ok(Answer::status(said));
             }
-            change.new_blocklist.insert(addr, until);
             let seconds = general(seconds, 6);
             Ok(Answer::status(format!("blocklisting {shown} until {until} ({seconds} sec)")))
         }

@@ -1,5 +1,6 @@
 //! `osd pool get`, `set` and quotas.
 
+use ::options::{parse_int, parse_size};
 use maps::{PgPool, PoolFlags, PoolOption};
 use types::Errno;
 
@@ -133,16 +134,9 @@ fn switch(text: &str) -> Result<bool, Failure> {
     }
 }
 
+/// A whole number of a setting; its suffixes are binary.
 fn number(text: &str) -> Result<u64, Failure> {
-    let (digits, scale) = match text.strip_suffix(['K', 'M', 'G', 'T']) {
-        Some(digits) => {
-            let power = "KMGT".find(text.chars().last().unwrap_or('K')).unwrap_or(0) as u32 + 1;
-            (digits, 1024u64.pow(power))
-        }
-        None => (text, 1),
-    };
-    let parsed = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(scale));
-    parsed.ok_or_else(|| Failure::Errno(Errno::EINVAL, format!("'{text}' is not a number")))
+    parse_size(text).ok_or_else(|| Failure::Errno(Errno::EINVAL, format!("'{text}' is not a number")))
 }
 
 fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
@@ -242,7 +236,16 @@ fn set_option(key: i32, var: &str, val: &str) -> Result<Change, Failure> {
 fn set_quota(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let (name, field) = (call.args.required("pool")?, call.args.required("field")?);
     let text = call.args.required("val")?;
-    let (id, value) = (find(mon, &name)?, number(&text)?);
+    let id = find(mon, &name)?;
+    let (value, example) = match field.as_str() {
+        "max_objects" => {
+            (parse_int(&text).and_then(|n| u64::try_from(n).ok()), "a count, as 1000, 10K or 5M")
+        }
+        _ => (parse_size(&text), "bytes, as 4096, 64K or 10Gi"),
+    };
+    let Some(value) = value else {
+        return fail(Errno::EINVAL, format!("'{text}' is not a value for {field} ({example})"));
+    };
     match field.as_str() {
         "max_bytes" => mon.change_pool(call.now, id, |pool| pool.quota_max_bytes = value)?,
         "max_objects" => mon.change_pool(call.now, id, |pool| pool.quota_max_objects = value)?,

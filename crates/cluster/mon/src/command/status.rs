@@ -1,12 +1,14 @@
 //! `status`, `health`, `df`, `fsid`, `versions`, `features`, `log`.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use types::Errno;
 
 use super::{Answer, Call, Command, Failure, fail};
 use crate::fmt::{Align, Json, Table, bytes, count};
 use crate::mon::Mon;
+use crate::mutes::{Mute, parse_span};
 use crate::service::log::Level;
 use crate::service::osdmap;
 use crate::stats::pg_state;
@@ -291,17 +293,30 @@ fn health(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 
 fn health_mute(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let code = call.args.required("code")?;
-    if call.args.text("ttl")?.is_some() {
-        return fail(Errno::EINVAL, "a mute that ends by itself is not offered yet; mute without a time");
+    let until = match call.args.text("ttl")? {
+        None => None,
+        Some(ttl) => match parse_span(&ttl) {
+            Some(seconds) => Some(call.now.after(Duration::from_secs(seconds.into()))),
+            None => {
+                return fail(
+                    Errno::EINVAL,
+                    format!("'{ttl}' is not a span of time, such as 90, 10m or 1h30m"),
+                );
+            }
+        },
+    };
+    let mut mute = Mute { until, sticky: call.args.flag("sticky"), ..Mute::default() };
+    if !mute.sticky {
+        let health = mon.health(call.now);
+        let Some(check) = health.get(&code) else {
+            return fail(
+                Errno::ENOENT,
+                format!("health check {code} has found nothing; use --sticky to mute it anyway"),
+            );
+        };
+        (mute.count, mute.summary) = (check.count, check.summary.clone());
     }
-    let sticky = call.args.flag("sticky");
-    if !sticky && mon.health(call.now).get(&code).is_none() {
-        return fail(
-            Errno::ENOENT,
-            format!("health check {code} has found nothing; use --sticky to mute it anyway"),
-        );
-    }
-    mon.set_mute(&code, Some(sticky));
+    mon.set_mute(&code, Some(&mute));
     Ok(Answer::default())
 }
 

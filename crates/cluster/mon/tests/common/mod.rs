@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use auth::{Caps, SessionId, SessionInfo};
 use messages::Message;
-use mon::options::UsedOptions;
+use mon::options::Table;
 use mon::{Batch, InitialOsd, Mon, MonConfig, MonEffect, MonEvent, State};
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, Fsid, Name, OsdId, Profile, UTime};
 
@@ -18,7 +18,10 @@ pub fn at(sec: u32) -> UTime {
 }
 
 pub fn config(osds: i32, local: &[(&str, &str)]) -> MonConfig {
-    let local = local.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let mut values = options::Values::new();
+    for (name, value) in local {
+        values.set(name, value).unwrap();
+    }
     MonConfig {
         fsid: FSID,
         name: "a".into(),
@@ -26,7 +29,7 @@ pub fn config(osds: i32, local: &[(&str, &str)]) -> MonConfig {
         hostname: "vm".into(),
         profile: Profile::PACIFIC,
         version: "ceph version 16.2.15 (test) pacific (stable)".into(),
-        options: Arc::new(UsedOptions { local }),
+        options: Arc::new(Table(values)),
         osds: (0..osds)
             .map(|id| InitialOsd { id, uuid: uuid(id), size_bytes: 10 << 30, class: Some("ssd".into()) })
             .collect(),
