@@ -1,0 +1,5 @@
+//! Prints docs/results.md.
+
+fn main() {
+    print!("{}", results::markdown());
+}

@@ -1,0 +1,226 @@
+//! A results directory: made once, appended to, read back. How it is laid out stands in `record.rs`.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::lines::{Lines, parse};
+use crate::write::{check_id, sync_parent, whole};
+use crate::{Error, Record, RunInfo, SeriesReader, SeriesWriter};
+
+/// A results directory. At most one [`Appender`] may be open at a time; the caller sees to that.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Directory {
+    path: PathBuf,
+}
+
+/// What was read of `trials.jsonl`.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Records {
+    /// The last record of each id, in the order of the plan.
+    pub records: Vec<Record>,
+    /// A sentence where the last line was torn by a crash: that trial is as if it had not run.
+    pub torn: Option<String>,
+}
+
+impl Directory {
+    /// Makes one. `run.json` is written last: a directory without it is none.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] where results are already.
+    pub fn create(path: &Path, info: &RunInfo, study: &[u8], plan: &[u8]) -> Result<Self, Error> {
+        let directory = Self { path: path.to_path_buf() };
+        let run = directory.path.join("run.json");
+        if run.exists() || directory.trials().exists() {
+            return Err(Error::Exists { path: directory.path });
+        }
+        for dir in [path.to_path_buf(), path.join("series"), path.join("logs")] {
+            fs::create_dir_all(&dir).map_err(Error::write(&dir))?;
+        }
+        whole(&path.join("study.yaml"), study)?;
+        whole(&path.join("plan.json"), plan)?;
+        let encode = |source| Error::Encode { path: run.clone(), source };
+        let mut text = serde_json::to_vec_pretty(info).map_err(encode)?;
+        text.push(b'\n');
+        whole(&run, &text)?;
+        Ok(directory)
+    }
+
+    /// Opens one.
+    ///
+    /// # Errors
+    /// [`Error::NotResults`], [`Error::Newer`].
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let directory = Self { path: path.to_path_buf() };
+        if !path.join("run.json").is_file() {
+            return Err(Error::NotResults { path: directory.path });
+        }
+        directory.info()?;
+        Ok(directory)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// `run.json`.
+    pub fn info(&self) -> Result<RunInfo, Error> {
+        let path = self.path.join("run.json");
+        parse(&path, 1, &self.read("run.json")?)
+    }
+
+    /// The study file, byte for byte.
+    pub fn study(&self) -> Result<Vec<u8>, Error> {
+        self.read("study.yaml")
+    }
+
+    /// The plan as the runner wrote it.
+    pub fn plan(&self) -> Result<Vec<u8>, Error> {
+        self.read("plan.json")
+    }
+
+    /// Every trial's last record; none where no trial has ended yet.
+    pub fn records(&self) -> Result<Records, Error> {
+        let path = self.trials();
+        if !path.exists() {
+            return Ok(Records::default());
+        }
+        let mut lines = Lines::<Record>::open(&path)?;
+        let mut last = BTreeMap::new();
+        for record in &mut lines {
+            let record = record?;
+            last.insert(record.id.clone(), record);
+        }
+        let mut records: Vec<Record> = last.into_values().collect();
+        records.sort_by_key(|r| r.order);
+        let torn = lines.torn().map(|bytes| {
+            format!(
+                "{}: the last line was torn by a crash ({bytes} bytes); it is left out and that trial counts as not run",
+                path.display()
+            )
+        });
+        Ok(Records { records, torn })
+    }
+
+    /// For appending records.
+    pub fn appender(&self) -> Result<Appender, Error> {
+        Appender::open(&self.trials())
+    }
+
+    /// A trial's samples.
+    ///
+    /// # Errors
+    /// [`Error::Read`] also where the trial has none.
+    pub fn series(&self, id: &str) -> Result<SeriesReader, Error> {
+        SeriesReader::open(&self.series_path(id)?)
+    }
+
+    /// For writing a trial's samples.
+    pub fn series_writer(&self, id: &str) -> Result<SeriesWriter, Error> {
+        SeriesWriter::create(&self.series_path(id)?)
+    }
+
+    /// Makes a trial's directory of logs, and gives it.
+    pub fn logs(&self, id: &str) -> Result<PathBuf, Error> {
+        check_id(id)?;
+        let path = self.path.join("logs").join(id);
+        fs::create_dir_all(&path).map_err(Error::write(&path))?;
+        Ok(path)
+    }
+
+    fn trials(&self) -> PathBuf {
+        self.path.join("trials.jsonl")
+    }
+
+    fn series_path(&self, id: &str) -> Result<PathBuf, Error> {
+        check_id(id)?;
+        Ok(self.path.join("series").join(format!("{id}.jsonl")))
+    }
+
+    fn read(&self, name: &str) -> Result<Vec<u8>, Error> {
+        let path = self.path.join(name);
+        fs::read(&path).map_err(Error::read(&path))
+    }
+}
+
+/// Appends records. What a crash left of a last line is cut off when it is opened.
+pub struct Appender {
+    path: PathBuf,
+    file: File,
+}
+
+impl Appender {
+    fn open(path: &Path) -> Result<Self, Error> {
+        let new = !path.exists();
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true);
+        let mut file = options.open(path).map_err(Error::write(path))?;
+        let end = end_of_last_line(&mut file).map_err(Error::read(path))?;
+        file.set_len(end).and_then(|()| file.sync_all()).map_err(Error::write(path))?;
+        if new {
+            sync_parent(path)?;
+        }
+        Ok(Self { path: path.to_path_buf(), file })
+    }
+
+    /// Appends a record: it is on the disk when this returns. Counters that are not finite are left out.
+    ///
+    /// # Errors
+    /// [`Error::NotANumber`], [`Error::BadId`]: nothing was written. [`Error::Write`]: open another appender before
+    /// going on, since part of a line may have been written.
+    pub fn append(&mut self, record: &Record) -> Result<(), Error> {
+        check_id(&record.id)?;
+        let mut record = record.clone();
+        for m in &mut record.measurements {
+            m.counters.retain(|_, v| v.is_finite());
+        }
+        let encode = |source| Error::Encode { path: self.path.clone(), source };
+        let value = serde_json::to_value(&record).map_err(encode)?;
+        if let Some(field) = unexpected_null(&value, "") {
+            return Err(Error::NotANumber { id: record.id, field });
+        }
+        let mut line = serde_json::to_vec(&record).map_err(encode)?;
+        line.push(b'\n');
+        self.file.write_all(&line).and_then(|()| self.file.sync_data()).map_err(Error::write(&self.path))
+    }
+}
+
+/// The length of a file up to its last newline.
+fn end_of_last_line(file: &mut File) -> std::io::Result<u64> {
+    let mut end = file.seek(SeekFrom::End(0))?;
+    let mut piece = [0; 4096];
+    while end > 0 {
+        let start = end.saturating_sub(piece.len() as u64);
+        let piece = &mut piece[..(end - start) as usize];
+        file.seek(SeekFrom::Start(start))?;
+        file.read_exact(piece)?;
+        if let Some(at) = piece.iter().rposition(|b| *b == b'\n') {
+            return Ok(start + at as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}
+
+/// Fields that may be null, as records have them. serde_json writes NaN and the infinities as null too.
+const NULLABLE: [&str; 4] = ["histogram", "steady", "joules", "cycles"];
+
+/// Where a null stands that the record could not be read back with.
+fn unexpected_null(value: &Value, place: &str) -> Option<String> {
+    let below = |name: &str| if place.is_empty() { name.to_string() } else { format!("{place}.{name}") };
+    match value {
+        Value::Null => Some(place.to_string()),
+        Value::Object(fields) => fields
+            .iter()
+            .filter(|(name, v)| !(v.is_null() && NULLABLE.contains(&name.as_str())))
+            .find_map(|(name, v)| unexpected_null(v, &below(name))),
+        Value::Array(items) => {
+            items.iter().enumerate().find_map(|(i, v)| unexpected_null(v, &below(&i.to_string())))
+        }
+        _ => None,
+    }
+}
