@@ -1,1 +1,24 @@
-//! Clusters and the places their data live in: made fresh for a trial, taken down after it; leftovers removed. Never measures.
+//! Clusters and the places their data live in: made fresh for a trial, taken down after it; leftovers removed. Never
+//! measures, and never touches what it did not make.
+//!
+//! [`check`] tells what stands in the way, [`start`] gives a [`Testbed`], [`Testbed::take_down`] ends it, [`clean_up`]
+//! undoes what an interrupted run left. Everything that is made is written into a [`ledger`] first.
+
+mod cluster;
+mod conf;
+mod error;
+mod ground;
+pub mod ledger;
+pub mod mounts;
+mod place;
+mod ports;
+pub mod processes;
+mod release;
+mod run;
+mod undo;
+
+pub use cluster::pools::Pool;
+pub use cluster::{Site, Testbed, Wanted, ceph_conf, check, clean_up, drop_caches, logs, start};
+pub use error::{Error, Result};
+pub use release::{package_of, program};
+pub use run::Stop;

@@ -1,0 +1,293 @@
+//! Starting a real Ceph: a monitor, a manager, OSDs on their places, a metadata server where one is asked for.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use study::{CephStore, FsKind};
+
+use crate::cluster::admin::{Admin, Wait};
+use crate::cluster::layout::{self, Layout};
+use crate::cluster::servers::Servers;
+use crate::cluster::{Order, Parts, fresh_uuid};
+use crate::error::{Doing, Error, Result};
+use crate::ground::Ground;
+use crate::mounts;
+use crate::place::{self, SpotKind, space::Sizes};
+use crate::ports;
+use crate::release::{Release, command};
+use crate::run::run;
+
+/// How long a small program may take.
+const SMALL: Duration = Duration::from_secs(60);
+
+/// How long an OSD's store may take to be made (a journal on a slow disk is written once).
+const MKFS: Duration = Duration::from_secs(300);
+
+/// How long servers have to come up. Newer OSDs measure their disk first.
+const UP: Duration = Duration::from_secs(120);
+
+/// Programs that a cluster needs.
+pub(crate) const PROGRAMS: [&str; 6] =
+    ["ceph", "ceph-authtool", "monmaptool", "ceph-mon", "ceph-mgr", "ceph-osd"];
+
+/// The server program's own words on its version, checked against the release that was asked for.
+pub(crate) fn version(release: &str, prefix: &[OsString], ground: &Ground) -> Result<String> {
+    let said = run("ceph-osd --version", command(prefix, "ceph-osd", &["--version"]), SMALL, &ground.stop)?;
+    let words = said.trim().to_owned();
+    if words.starts_with(&format!("ceph version {release}.")) {
+        return Ok(words);
+    }
+    Err(Error::WrongRelease { wanted: release.to_owned(), found: words })
+}
+
+/// Where an OSD's parts are.
+struct OsdPlace {
+    uuid: String,
+    data: SpotKind,
+    journal: Option<SpotKind>,
+    devices: Vec<String>,
+}
+
+/// Starts a cluster. What was started when an error comes is in `servers` and the ledger.
+pub(crate) fn start(
+    ground: &mut Ground,
+    order: &Order<'_>,
+    (release, store): (&str, CephStore),
+    sizes: &Sizes,
+    servers: &mut Servers,
+    say: &mut dyn FnMut(&str),
+) -> Result<Parts> {
+    let programs = Release::find(release, &order.site.peers)?;
+    let token = order.token;
+    let (conf_path, root) = (ground.work.conf(), ground.work.root.clone());
+    let client = programs.prefix(&conf_path, &root, token);
+    let server: Vec<OsString> = order.affinity.iter().cloned().chain(client.iter().cloned()).collect();
+    let version = version(release, &client, ground)?;
+
+    let places = places(ground, order, store, say)?;
+    let fsid = fresh_uuid()?;
+    let seed = fsid.bytes().fold(0_u64, |n, b| n.wrapping_mul(31).wrapping_add(u64::from(b)));
+    let ports = ports::free(order.system.osds, seed)?;
+    let layout = Layout {
+        work: &ground.work.clone(),
+        system: order.system,
+        store,
+        settings: order.settings,
+        sizes,
+        fsid: &fsid,
+        ports,
+        journals: &journals(&places, store, ground),
+        btrfs: store == CephStore::FileStore && places.iter().any(|p| on_btrfs(&p.data)),
+        file_system: order.file_system,
+        memory: order.memory,
+    };
+    let (conf, notes) = layout::ceph_conf(&layout);
+    notes.into_iter().for_each(|note| ground.note(note));
+    ground.write_file(&conf_path, &conf.text())?;
+
+    let admin = Admin { prefix: client.clone(), stop: ground.stop.clone() };
+    let mut starting = Starting { ground, servers, admin: &admin, client: &client, server: &server };
+    starting.monitor(&fsid, ports.mon, say)?;
+    starting.manager()?;
+    for (id, place) in places.iter().enumerate() {
+        say(&format!("making osd.{id}"));
+        starting.osd(id, place, store, sizes)?;
+    }
+    starting.all_up(order.system.osds, say)?;
+    if order.file_system {
+        starting.file_system(say)?;
+    }
+    let devices = places.into_iter().enumerate().map(|(id, p)| (format!("osd.{id}"), p.devices)).collect();
+    Ok(Parts { conf: conf_path, devices, version, prefix: client, admin: Some(admin), keep: Vec::new() })
+}
+
+/// Makes the places of all OSDs.
+fn places(
+    ground: &mut Ground,
+    order: &Order<'_>,
+    store: CephStore,
+    say: &mut dyn FnMut(&str),
+) -> Result<Vec<OsdPlace>> {
+    let mut all = Vec::new();
+    for index in 0..order.system.osds as usize {
+        let uuid = fresh_uuid()?;
+        let name = format!("osd.{index}");
+        if store == CephStore::MemStore {
+            let data = SpotKind::Dir(ground.work.data(&name), None);
+            ground.make_dir(&ground.work.data(&name))?;
+            all.push(OsdPlace { uuid, data, journal: None, devices: Vec::new() });
+            continue;
+        }
+        say(&format!("making the place of {name}"));
+        let data = place::make(ground, &order.system.place, &name, index, &uuid)?;
+        let mut devices = data.devices;
+        let journal = match &order.system.journal {
+            None => None,
+            Some(place) => {
+                let spot = place::make(ground, place, &format!("journal.{index}"), index, &uuid)?;
+                devices.extend(spot.devices);
+                Some(spot.kind)
+            }
+        };
+        devices.sort();
+        devices.dedup();
+        all.push(OsdPlace { uuid, data: data.kind, journal, devices });
+    }
+    Ok(all)
+}
+
+/// FileStore's journals: on their own place, else beside the data.
+fn journals(places: &[OsdPlace], store: CephStore, ground: &Ground) -> Vec<PathBuf> {
+    if store != CephStore::FileStore {
+        return Vec::new();
+    }
+    let path = |(id, place): (usize, &OsdPlace)| match &place.journal {
+        None => ground.work.data(&format!("osd.{id}")).join("journal"),
+        Some(SpotKind::Dir(dir, _)) => dir.join("journal"),
+        Some(SpotKind::Raw(path)) => path.clone(),
+    };
+    places.iter().enumerate().map(path).collect()
+}
+
+fn on_btrfs(spot: &SpotKind) -> bool {
+    match spot {
+        SpotKind::Dir(_, Some(kind)) => *kind == FsKind::Btrfs,
+        SpotKind::Dir(dir, None) => mounts::of(dir).is_some_and(|m| m.kind == "btrfs"),
+        SpotKind::Raw(_) => false,
+    }
+}
+
+/// A cluster that is being started.
+struct Starting<'a> {
+    ground: &'a mut Ground,
+    servers: &'a mut Servers,
+    admin: &'a Admin,
+    client: &'a [OsString],
+    server: &'a [OsString],
+}
+
+impl Starting<'_> {
+    fn tool(&self, what: &str, program: &str, arguments: &[&str], limit: Duration) -> Result<String> {
+        run(what, command(self.client, program, arguments), limit, &self.ground.stop)
+    }
+
+    /// Waits with an eye on the servers: one that has ended is an error at once.
+    fn wait(&mut self, what: &str, log: &str, mut yes: impl FnMut(&Admin) -> Result<bool>) -> Result<()> {
+        let work = self.ground.work.clone();
+        let (log, out) = (work.log(log), work.out(log));
+        let logs: [&Path; 2] = [&log, &out];
+        let stop = self.ground.stop.clone();
+        Wait { what: what.to_owned(), limit: UP, logs: &logs, stop: &stop }.until(|| {
+            self.servers.check(&work)?;
+            yes(self.admin)
+        })
+    }
+
+    fn monitor(&mut self, fsid: &str, port: u16, say: &mut dyn FnMut(&str)) -> Result<()> {
+        say("starting the monitor");
+        let work = self.ground.work.clone();
+        let (keyring, monmap) = (text(&work.keyring()), text(&work.root.join("monmap")));
+        let keyring_thing = crate::ledger::Thing::File { path: work.keyring() };
+        self.ground.ledger.about_to_make(keyring_thing)?;
+        let key = ["--create-keyring", &keyring, "--gen-key", "-n", "mon.", "--cap", "mon", "allow *"];
+        self.tool("making a keyring", "ceph-authtool", &key, SMALL)?;
+        self.ground.ledger.about_to_make(crate::ledger::Thing::File { path: work.root.join("monmap") })?;
+        let address = format!("[v2:127.0.0.1:{port},v1:127.0.0.1:{}]", port + 1);
+        let map = ["--create", "--clobber", "--addv", "a", &address, "--fsid", fsid, &monmap];
+        self.tool("making the monitor's map", "monmaptool", &map, SMALL)?;
+        self.ground.make_dir(&work.data("mon.a"))?;
+        let mkfs = ["--mkfs", "-i", "a", "--monmap", &monmap, "--keyring", &keyring];
+        self.tool("making the monitor's store", "ceph-mon", &mkfs, SMALL)?;
+        self.servers.start(self.ground, self.server, "mon.a", "ceph-mon", &["-f", "-i", "a"])?;
+        self.wait("the monitor", "mon.a", |admin| {
+            let answer = admin.json(&["quorum_status"])?;
+            Ok(answer.get("quorum").and_then(|q| q.as_array()).is_some_and(|q| !q.is_empty()))
+        })
+    }
+
+    fn manager(&mut self) -> Result<()> {
+        let data = self.ground.work.data("mgr.x");
+        self.ground.make_dir(&data)?;
+        self.servers.start(self.ground, self.server, "mgr.x", "ceph-mgr", &["-f", "-i", "x"])
+    }
+
+    fn osd(&mut self, id: usize, place: &OsdPlace, store: CephStore, sizes: &Sizes) -> Result<()> {
+        let (name, number) = (format!("osd.{id}"), id.to_string());
+        let data = self.ground.work.data(&name);
+        self.ground.make_dir(&data)?;
+        if store == CephStore::BlueStore {
+            bluestore_devices(&data, place, sizes)?;
+        }
+        self.admin.ask(&["osd", "new", &place.uuid, &number])?;
+        let mkfs = ["--mkfs", "-i", &number, "--osd-uuid", &place.uuid];
+        let what = format!("making the store of {name}");
+        let made = self.tool(&what, "ceph-osd", &mkfs, MKFS);
+        if let Err(Error::Failed { what, status, said }) = made {
+            // The reason stands in the log more often than on standard error.
+            let log = crate::run::last_lines(&[&self.ground.work.log(&name)]);
+            return Err(Error::Failed { what, status, said: format!("{said}\n{log}") });
+        }
+        made?;
+        self.servers.start(self.ground, self.server, &name, "ceph-osd", &["-f", "-i", &number])
+    }
+
+    fn all_up(&mut self, osds: u32, say: &mut dyn FnMut(&str)) -> Result<()> {
+        say("waiting for the manager and the OSDs");
+        self.wait("the manager", "mgr.x", |admin| {
+            Ok(admin.json(&["mgr", "dump"])?.get("available").and_then(|a| a.as_bool()) == Some(true))
+        })?;
+        let mut missing = 0;
+        self.wait(&format!("all of the {osds} OSDs"), "osd.0", |admin| {
+            let dump = admin.json(&["osd", "dump"])?;
+            let all = dump.get("osds").and_then(|o| o.as_array()).cloned().unwrap_or_default();
+            let is_up = |osd: &&serde_json::Value| {
+                ["up", "in"].iter().all(|f| osd.get(f).and_then(|v| v.as_u64()) == Some(1))
+            };
+            missing = osds as usize - all.iter().filter(is_up).count().min(osds as usize);
+            Ok(missing == 0)
+        })
+    }
+
+    fn file_system(&mut self, say: &mut dyn FnMut(&str)) -> Result<()> {
+        say("making a file system (CephFS)");
+        let data = self.ground.work.data("mds.a");
+        self.ground.make_dir(&data)?;
+        self.servers.start(self.ground, self.server, "mds.a", "ceph-mds", &["-f", "-i", "a"])?;
+        for pool in ["cephfs.metadata", "cephfs.data"] {
+            self.admin.ask(&["osd", "pool", "create", pool, "32", "32"])?;
+        }
+        self.admin.ask(&["fs", "new", "cephfs", "cephfs.metadata", "cephfs.data"])?;
+        self.wait("the metadata server", "mds.a", |admin| {
+            Ok(admin.ask(&["mds", "stat"])?.contains("up:active"))
+        })
+    }
+}
+
+/// BlueStore finds its devices by links in the OSD's directory. Without one it makes a file there itself.
+fn bluestore_devices(data: &Path, place: &OsdPlace, sizes: &Sizes) -> Result<()> {
+    let link = |target: &Path, name: &str| {
+        let at = data.join(name);
+        symlink(target, &at).doing("linking", at)
+    };
+    if let SpotKind::Raw(path) = &place.data {
+        link(path, "block")?;
+    }
+    // A database device carries the write-ahead log too.
+    match &place.journal {
+        None => Ok(()),
+        Some(SpotKind::Raw(path)) => link(path, "block.db"),
+        Some(SpotKind::Dir(dir, _)) => {
+            let file = dir.join("block.db");
+            let made = fs::File::create(&file).doing("making the file", &file)?;
+            made.set_len(sizes.journal).doing("sizing the file", &file)?;
+            link(&file, "block.db")
+        }
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}

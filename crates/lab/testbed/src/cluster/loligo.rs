@@ -1,0 +1,203 @@
+//! Starting Loligo by its own program.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use options::{Standing, normalize, standing};
+use study::{LoligoStore, Place, Setting};
+
+use crate::cluster::admin::Admin;
+use crate::cluster::servers::Servers;
+use crate::cluster::{Order, Parts};
+use crate::conf::Conf;
+use crate::error::{Doing, Error, Result};
+use crate::ground::Ground;
+use crate::mounts;
+use crate::place::space::Sizes;
+use crate::processes;
+use crate::release::{Release, command};
+use crate::run::run;
+
+/// How long a start may take; the program has a bound of its own below it.
+const UP: Duration = Duration::from_secs(60);
+
+/// Options of every Loligo that is started, unless the study sets them.
+const OURS: [(&str, &str); 3] =
+    [("mon_data_avail_warn", "0"), ("mon_max_pg_per_osd", "100000"), ("mon_allow_pool_delete", "true")];
+
+/// What can't be had from Loligo yet.
+///
+/// # Errors
+/// [`Error::NotYet`].
+pub(crate) fn check(system: &study::System, file_system: bool) -> Result<()> {
+    let not_yet = |what: &str| Err(Error::NotYet { what: what.to_owned() });
+    if file_system {
+        return not_yet("a file system (CephFS) on Loligo");
+    }
+    if system.journal.is_some() {
+        return not_yet("Loligo's metadata on a place of their own");
+    }
+    match &system.place {
+        Place::Directory | Place::Image { .. } => Ok(()),
+        Place::Modelled { model, .. } => Err(crate::place::not_yet(&model.name)),
+        Place::Devices { .. } => not_yet("Loligo on raw devices"),
+        Place::Loop { .. } => not_yet("Loligo on loop devices; give it a directory or an image"),
+    }
+}
+
+/// The arguments of `--set`, and sentences on settings that can't be passed.
+fn settings(all: &[Setting]) -> (Vec<(String, String)>, Vec<String>) {
+    let (mut passed, mut notes): (Vec<(String, String)>, Vec<String>) = Default::default();
+    // What a section says of all daemons of a kind wins over `global`, wherever they stand.
+    for wanted in ["global", "mon", "mgr", "osd"] {
+        for setting in all.iter().filter(|s| s.section == wanted) {
+            let name = normalize(&setting.name);
+            if standing(&name) == Standing::Unknown {
+                notes.push(format!("Loligo does not know {}: not passed", setting.name));
+                continue;
+            }
+            passed.retain(|(other, _)| *other != name);
+            passed.push((name, setting.value.clone()));
+        }
+    }
+    let single = |s: &&Setting| s.section.contains('.') && !s.section.starts_with("client");
+    for setting in all.iter().filter(single) {
+        let (section, name) = (&setting.section, &setting.name);
+        notes.push(format!("Loligo's servers share one process: [{section}] {name} is not passed"));
+    }
+    for (name, value) in OURS {
+        if !passed.iter().any(|(other, _)| other == name) {
+            passed.push((name.to_owned(), value.to_owned()));
+        }
+    }
+    (passed, notes)
+}
+
+/// The arguments of `loligo up`.
+fn arguments(
+    order: &Order<'_>,
+    store: LoligoStore,
+    sizes: &Sizes,
+    dir: &Path,
+    set: &[(String, String)],
+) -> Vec<String> {
+    let store = match store {
+        LoligoStore::Simple => "simple",
+        LoligoStore::Mem => "mem",
+    };
+    let mut words: Vec<String> =
+        ["up", "--store", store, "--port", "0", "--detach"].map(str::to_owned).to_vec();
+    words.extend(["--dir".to_owned(), dir.display().to_string()]);
+    words.extend(["--osds".to_owned(), order.system.osds.to_string()]);
+    words.extend(["--osd-size".to_owned(), sizes.store.to_string()]);
+    if let Some(cores) = order.system.cores {
+        words.extend(["--cores".to_owned(), cores.to_string()]);
+    }
+    for (name, value) in set {
+        words.extend(["--set".to_owned(), format!("{name}={value}")]);
+    }
+    words
+}
+
+/// Starts a cluster.
+pub(crate) fn start(
+    ground: &mut Ground,
+    order: &Order<'_>,
+    store: LoligoStore,
+    sizes: &Sizes,
+    servers: &mut Servers,
+    say: &mut dyn FnMut(&str),
+) -> Result<Parts> {
+    say("starting Loligo");
+    let dir = ground.work.data("loligo");
+    let conf_path = ground.work.conf();
+    let client = Release::installed().prefix(&conf_path, &ground.work.root.clone(), order.token);
+    let program = order.site.loligo.display().to_string();
+    let version = run("loligo --version", command(&client, &program, &["--version"]), UP, &ground.stop)?;
+
+    let (set, notes) = settings(order.settings);
+    notes.into_iter().for_each(|note| ground.note(note));
+    ground.note("raised on every system so that no study's PGs are refused: mon_max_pg_per_osd = 100000");
+    ground.make_dir(&dir)?;
+    let words = arguments(order, store, sizes, &dir, &set);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let prefix: Vec<OsString> = order.affinity.iter().cloned().chain(client.iter().cloned()).collect();
+    let mut up: Command = command(&prefix, &program, &words);
+    std::os::unix::process::CommandExt::process_group(&mut up, 0);
+    run("loligo up", up, UP, &ground.stop)?;
+
+    let process = processes::with_token(order.token).into_iter().next().ok_or_else(|| Error::Ended {
+        name: "loligo".to_owned(),
+        status: "after it said that it was up".to_owned(),
+        said: crate::run::last_lines(&[&dir.join("log")]),
+    })?;
+    servers.adopt(ground, "loligo", process)?;
+
+    let conf = client_conf(&dir.join("ceph.conf"), order.settings)?;
+    ground.write_file(&conf_path, &conf.text())?;
+    let below: Vec<String> = match store {
+        LoligoStore::Simple => mounts::device_below(&dir).into_iter().collect(),
+        LoligoStore::Mem => Vec::new(),
+    };
+    let devices = (0..order.system.osds).map(|id| (format!("osd.{id}"), below.clone())).collect();
+    let admin = Admin { prefix: client.clone(), stop: ground.stop.clone() };
+    let keep = vec![dir.join("log")];
+    Ok(Parts {
+        conf: conf_path,
+        devices,
+        version: version.trim().to_owned(),
+        prefix: client,
+        admin: Some(admin),
+        keep,
+    })
+}
+
+/// The clients' ceph.conf: where the cluster is, from Loligo's own, and what the study has for clients.
+fn client_conf(own: &Path, settings: &[Setting]) -> Result<Conf> {
+    let text = fs::read_to_string(own).doing("reading", own)?;
+    let for_clients: Vec<Setting> = settings
+        .iter()
+        .filter(|s| s.section == "global" || s.section.starts_with("client"))
+        .cloned()
+        .collect();
+    let mut conf = Conf::of_study(&for_clients);
+    for (name, value) in text.lines().filter(|l| !l.starts_with('#')).filter_map(|l| l.split_once('=')) {
+        conf.must("global", name.trim(), value.trim());
+    }
+    Ok(conf)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setting(section: &str, name: &str, value: &str) -> Setting {
+        Setting { section: section.into(), name: name.into(), value: value.into(), line: 3 }
+    }
+
+    #[test]
+    fn what_loligo_takes_is_passed_as_written_and_the_rest_is_said() {
+        let all = [
+            setting("osd", "osd max write size", "010"),
+            setting("global", "osd_max_write_size", "90"),
+            setting("osd", "osd_op_thraeds", "4"),
+            setting("osd.0", "osd_max_write_size", "7"),
+            setting("client", "rbd_cache", "true"),
+        ];
+        let (passed, notes) = settings(&all);
+        assert_eq!(passed[0], ("osd_max_write_size".to_owned(), "010".to_owned()));
+        assert_eq!(passed.len(), 1 + OURS.len());
+        assert_eq!(notes.len(), 2, "{notes:?}");
+    }
+
+    #[test]
+    fn a_studys_own_limit_is_not_raised() {
+        let (passed, _) = settings(&[setting("global", "mon_max_pg_per_osd", "300")]);
+        let values: Vec<_> = passed.iter().filter(|(n, _)| n == "mon_max_pg_per_osd").collect();
+        assert_eq!(values.len(), 1);
+        assert_eq!(values[0].1, "300");
+    }
+}

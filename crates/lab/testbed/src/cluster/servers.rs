@@ -1,0 +1,102 @@
+//! The servers of a cluster: started in the foreground as our children, in process groups of their own (Ctrl-C is not
+//! for them), with their output in the log directory.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+use crate::error::{Doing, Error, Result};
+use crate::ground::{Ground, Work};
+use crate::ledger::Thing;
+use crate::processes::{self, Process};
+use crate::release::command;
+use crate::run::last_lines;
+
+/// A server.
+#[derive(Debug)]
+struct Server {
+    name: String,
+    process: Process,
+    /// Absent where it went to the background by itself.
+    child: Option<Child>,
+}
+
+/// All servers of a cluster.
+#[derive(Debug, Default)]
+pub(crate) struct Servers {
+    servers: Vec<Server>,
+}
+
+impl Servers {
+    /// Starts one. `prefix` is what stands before its program.
+    pub(crate) fn start(
+        &mut self,
+        ground: &mut Ground,
+        prefix: &[OsString],
+        name: &str,
+        program: &str,
+        arguments: &[&str],
+    ) -> Result<()> {
+        let out = ground.work.out(name);
+        let file = File::options().create(true).append(true).open(&out).doing("making", &out)?;
+        let second = file.try_clone().doing("making", &out)?;
+        let mut command: Command = command(prefix, program, arguments);
+        command.stdin(Stdio::null()).stdout(file).stderr(second).process_group(0);
+        let mut child = command.spawn().doing("starting", program)?;
+        let Some(process) = processes::find(child.id()) else {
+            let status = child.wait().doing("waiting for", program)?;
+            return Err(ended(name, &status.to_string(), &ground.work));
+        };
+        // A child that is not in the list would not be reaped, one without its line is still found by its token.
+        self.servers.push(Server { name: name.to_owned(), process, child: Some(child) });
+        write_down(ground, name, process)
+    }
+
+    /// Takes in a server that went to the background by itself.
+    pub(crate) fn adopt(&mut self, ground: &mut Ground, name: &str, process: Process) -> Result<()> {
+        self.servers.push(Server { name: name.to_owned(), process, child: None });
+        write_down(ground, name, process)
+    }
+
+    /// An error if one of them has ended.
+    pub(crate) fn check(&mut self, work: &Work) -> Result<()> {
+        for server in &mut self.servers {
+            let status = match &mut server.child {
+                Some(child) => child.try_wait().doing("waiting for", &server.name)?.map(|s| s.to_string()),
+                None => (!processes::runs(server.process)).then(|| "unknown".to_owned()),
+            };
+            if let Some(status) = status {
+                return Err(ended(&server.name, &status, work));
+            }
+        }
+        Ok(())
+    }
+
+    /// Their process ids by name.
+    pub(crate) fn pids(&self) -> BTreeMap<String, u32> {
+        self.servers.iter().map(|s| (s.name.clone(), s.process.pid)).collect()
+    }
+
+    /// Collects those that were ended, so that nothing of them stays.
+    pub(crate) fn reap(&mut self) {
+        for server in &mut self.servers {
+            if let Some(child) = &mut server.child {
+                // Whoever still runs is not waited for: the ledger has it.
+                let _ = child.try_wait();
+            }
+        }
+        self.servers.clear();
+    }
+}
+
+fn write_down(ground: &mut Ground, name: &str, process: Process) -> Result<()> {
+    let thing = Thing::Process { name: name.to_owned(), pid: process.pid, start: process.start };
+    ground.ledger.about_to_make(thing).map(drop)
+}
+
+fn ended(name: &str, status: &str, work: &Work) -> Error {
+    let said = last_lines(&[&work.out(name), &work.log(name)]);
+    Error::Ended { name: name.to_owned(), status: status.to_owned(), said }
+}

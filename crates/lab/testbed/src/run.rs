@@ -1,0 +1,150 @@
+//! Running a program for a bounded time, with its last words when it fails.
+
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::error::{Doing, Error, Result};
+
+/// Whether the caller wants to stop: looked at in every wait.
+#[derive(Clone, Default, Debug)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// A flag that the caller sets, say on SIGINT.
+    #[must_use]
+    pub fn new(flag: Arc<AtomicBool>) -> Self {
+        Self(flag)
+    }
+
+    /// An error if the caller wants to stop.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.0.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
+    }
+}
+
+/// Runs to the end and gives standard output. `what` names the step in errors.
+pub(crate) fn run(what: &str, mut command: Command, limit: Duration, stop: &Stop) -> Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    // Files, not pipes: a daemon that keeps its parent's output must not keep us waiting.
+    let files = || Ok((tempfile::tempfile()?, tempfile::tempfile()?));
+    let (mut out, mut err) = files().map_err(|e: std::io::Error| Error::Io {
+        doing: "making a temporary file in",
+        path: std::env::temp_dir(),
+        source: e,
+    })?;
+    let handle = |f: &fs::File| f.try_clone().doing("copying a file handle for", &program);
+    command.stdin(Stdio::null()).stdout(handle(&out)?).stderr(handle(&err)?);
+    let mut child = command.spawn().doing("starting", &program)?;
+    let begin = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().doing("waiting for", &program)? {
+            break status;
+        }
+        let late = begin.elapsed() > limit;
+        if late || stop.check().is_err() {
+            // It may have ended this instant: then there is nothing to kill.
+            let _ = child.kill();
+            let _ = child.wait();
+            stop.check()?;
+            let said = last_words(&text_of(&mut err), &text_of(&mut out));
+            return Err(Error::Late { what: what.to_owned(), seconds: limit.as_secs(), said });
+        }
+        sleep(Duration::from_millis(if begin.elapsed().as_millis() < 200 { 2 } else { 20 }));
+    };
+    let text = text_of(&mut out);
+    if !status.success() {
+        let said = last_words(&text_of(&mut err), &text);
+        return Err(Error::Failed { what: what.to_owned(), status: status.to_string(), said });
+    }
+    Ok(text)
+}
+
+fn text_of(file: &mut fs::File) -> String {
+    let mut bytes = Vec::new();
+    // What can't be read back is only missing from a message.
+    let _ = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bytes));
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The last lines of the first text that has any.
+pub(crate) fn last_words(err: &str, out: &str) -> String {
+    let lines: Vec<&str> = [err, out]
+        .into_iter()
+        .map(|text| text.lines().filter(|l| !l.trim().is_empty()).collect::<Vec<_>>())
+        .find(|lines| !lines.is_empty())
+        .unwrap_or_default();
+    match lines.get(lines.len().saturating_sub(4)..) {
+        Some(last) if !last.is_empty() => last.join("\n"),
+        _ => "it said nothing".to_owned(),
+    }
+}
+
+/// The last lines of the first of these log files that has any.
+pub(crate) fn last_lines(files: &[&Path]) -> String {
+    /// More than four lines of any log.
+    const TAIL: u64 = 16 * 1024;
+    for path in files {
+        let Ok(mut file) = fs::File::open(path) else { continue };
+        let length = file.metadata().map_or(0, |m| m.len());
+        let mut bytes = Vec::new();
+        let read = file
+            .seek(SeekFrom::Start(length.saturating_sub(TAIL)))
+            .and_then(|_| file.read_to_end(&mut bytes));
+        let text = String::from_utf8_lossy(&bytes);
+        if read.is_ok() && !text.trim().is_empty() {
+            return last_words(&text, "");
+        }
+    }
+    "it wrote none".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(text: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", text]);
+        command
+    }
+
+    #[test]
+    fn a_failure_has_the_programs_last_words() {
+        let error = run(
+            "the step",
+            shell("echo out; echo why >&2; exit 3"),
+            Duration::from_secs(9),
+            &Stop::default(),
+        );
+        let text = error.unwrap_err().to_string();
+        assert!(text.contains("the step failed") && text.contains("why") && text.contains('3'), "{text}");
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_ended() {
+        let begin = Instant::now();
+        let error = run("hanging", shell("sleep 50"), Duration::from_millis(100), &Stop::default());
+        assert!(matches!(error, Err(Error::Late { .. })));
+        assert!(begin.elapsed() < Duration::from_secs(20));
+    }
+
+    #[test]
+    fn a_child_in_the_background_does_not_keep_us_waiting() {
+        let begin = Instant::now();
+        let said = run("detaching", shell("sleep 3 & echo ready"), Duration::from_secs(9), &Stop::default());
+        assert_eq!(said.unwrap(), "ready\n");
+        assert!(begin.elapsed() < Duration::from_secs(2));
+    }
+
+    #[test]
+    fn the_callers_wish_ends_a_wait() {
+        let stop = Stop::new(Arc::new(AtomicBool::new(true)));
+        assert!(matches!(run("x", shell("sleep 50"), Duration::from_secs(9), &stop), Err(Error::Stopped)));
+    }
+}

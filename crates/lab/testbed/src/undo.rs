@@ -1,0 +1,249 @@
+//! Undoing what a ledger says is there: at the end of a trial, and at the next start after an interrupted one.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::error::{Doing, Error, Result};
+use crate::ground::{Ground, Work};
+use crate::ledger::{Thing, undo_order};
+use crate::mounts;
+use crate::place::{devices, loops};
+use crate::processes::{self, Process};
+use crate::run::{Stop, run};
+
+/// How long an unmount may take, with what it writes back, and how long a busy one is tried again.
+const UNMOUNT: Duration = Duration::from_secs(60);
+
+/// How long a loop device may stay after it was detached.
+const DETACH: Duration = Duration::from_secs(15);
+
+impl Ground {
+    /// Undoes everything that the ledger has: processes, then the rest from the last made to the first. Ends at the
+    /// first thing that can't be undone, since what was made before may lie below it; a second call goes on there.
+    ///
+    /// # Errors
+    /// [`Error::Stays`] and those of the programs used.
+    pub(crate) fn undo_all(&mut self, say: &mut dyn FnMut(&str)) -> Result<()> {
+        let order = undo_order(self.ledger.left().to_vec());
+        let (processes, rest): (Vec<_>, Vec<_>) =
+            order.into_iter().partition(|(_, t)| matches!(t, Thing::Token { .. } | Thing::Process { .. }));
+        let things: Vec<Thing> = processes.iter().map(|(_, t)| t.clone()).collect();
+        end_processes(&things)?;
+        for (id, _) in processes {
+            self.ledger.is_gone(id)?;
+        }
+        for (id, thing) in rest {
+            if matches!(thing, Thing::Mount { .. }) {
+                say(&format!("unmounting {}", shown(&thing, &self.work)));
+            }
+            self.notes.extend(undo(&thing, &self.work)?);
+            self.ledger.is_gone(id)?;
+        }
+        Ok(())
+    }
+}
+
+fn shown(thing: &Thing, work: &Work) -> String {
+    match thing {
+        Thing::Mount { at } => at.strip_prefix(&work.root).unwrap_or(at).display().to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// Clients and OSDs first, the monitor last: they would ask it while they end.
+fn end_processes(things: &[Thing]) -> Result<()> {
+    let (mut servers, mut monitors) = (Vec::new(), Vec::new());
+    for thing in things {
+        match thing {
+            Thing::Process { name, pid, start } if name.starts_with("mon.") => {
+                monitors.push(Process { pid: *pid, start: *start });
+            }
+            Thing::Process { pid, start, .. } => servers.push(Process { pid: *pid, start: *start }),
+            Thing::Token { token } => servers.extend(processes::with_token(token)),
+            _ => {}
+        }
+    }
+    servers.retain(|p| !monitors.contains(p));
+    servers.sort();
+    servers.dedup();
+    let mut left = processes::end(&servers);
+    left.extend(processes::end(&monitors));
+    // Something may have been started between the look and the end.
+    for thing in things {
+        if let Thing::Token { token } = thing {
+            left.extend(processes::end(&processes::with_token(token)));
+        }
+    }
+    match left.first() {
+        None => Ok(()),
+        Some(process) => Err(Error::Stays {
+            what: format!("process {}", process.pid),
+            why: "it does not end even by SIGKILL; it may wait for a disk".to_owned(),
+        }),
+    }
+}
+
+/// Undoes one thing; nothing to undo is fine. Gives a sentence where something was left on purpose.
+fn undo(thing: &Thing, work: &Work) -> Result<Option<String>> {
+    match thing {
+        Thing::Token { .. } | Thing::Process { .. } => Ok(None),
+        Thing::Mount { at } => unmount(own(at, work)?).map(|()| None),
+        Thing::Loop { backing } => detach(own(backing, work)?).map(|()| None),
+        Thing::File { path } => match fs::remove_file(own(path, work)?) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e).doing("removing the file", path),
+            _ => Ok(None),
+        },
+        Thing::Directory { path } => remove_dir(own(path, work)?).map(|()| None),
+        Thing::Device { path, uuid } => devices::wipe_own(path, uuid),
+    }
+}
+
+/// A ledger that was edited or moved must not lead us outside.
+fn own<'a>(path: &'a Path, work: &Work) -> Result<&'a Path> {
+    let up = path.components().any(|c| matches!(c, std::path::Component::ParentDir));
+    if path.starts_with(&work.root) && path != work.root && !up {
+        return Ok(path);
+    }
+    Err(Error::Stays {
+        what: path.display().to_string(),
+        why: format!(
+            "the ledger {} names it, but it is not below the work directory; if the directory was moved, \
+             undo by hand what the ledger lists and remove the ledger",
+            work.ledger().display()
+        ),
+    })
+}
+
+fn unmount(at: &Path) -> Result<()> {
+    let begin = Instant::now();
+    while mounts::all().iter().any(|m| m.at == at) {
+        let mut command = Command::new("umount");
+        command.arg(at);
+        // Not to be stopped: a caller who wants to stop wants this done.
+        match run("unmounting", command, UNMOUNT, &Stop::default()) {
+            Ok(_) => {}
+            Err(Error::Failed { said, .. }) if begin.elapsed() > UNMOUNT => {
+                return Err(Error::Stays {
+                    what: format!("the mount {}", at.display()),
+                    why: format!("{said}; end what uses it and run the lab again"),
+                });
+            }
+            Err(Error::Failed { .. }) => sleep(Duration::from_millis(200)),
+            Err(other) => return Err(other),
+        }
+    }
+    Ok(())
+}
+
+fn detach(backing: &Path) -> Result<()> {
+    let begin = Instant::now();
+    loop {
+        let over = loops::over(backing);
+        let Some(device) = over.first() else { return Ok(()) };
+        if begin.elapsed() > DETACH {
+            return Err(Error::Stays {
+                what: format!("the loop device {}", device.display()),
+                why: "something still uses it, perhaps a process in another mount namespace; \
+                      it goes when that ends"
+                    .to_owned(),
+            });
+        }
+        let mut command = Command::new("losetup");
+        command.arg("--detach").arg(device);
+        if let Err(error) = run("detaching a loop device", command, DETACH, &Stop::default()) {
+            if !matches!(error, Error::Failed { .. }) {
+                return Err(error);
+            }
+        }
+        // The kernel may finish a little later.
+        if !loops::over(backing).is_empty() {
+            sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+fn remove_dir(path: &Path) -> Result<()> {
+    if let Some(mount) = mounts::below(path).first() {
+        return Err(Error::Stays {
+            what: path.display().to_string(),
+            why: format!("something that the lab did not mount is on {}; unmount it", mount.at.display()),
+        });
+    }
+    match fs::remove_dir_all(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e).doing("removing the directory", path),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_below_the_work_directory_goes_and_a_second_time_is_fine() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut ground = Ground::open(dir.path(), Stop::default()).unwrap();
+        let image = ground.work.image("osd.0");
+        ground.make_file(&image, 4096).unwrap();
+        let data = ground.work.data("osd.0");
+        ground.make_dir(&data).unwrap();
+        fs::write(data.join("store"), "x").unwrap();
+        drop(ground);
+
+        // Another run, after the first was interrupted.
+        let mut ground = Ground::open(dir.path(), Stop::default()).unwrap();
+        ground.undo_all(&mut |_| ()).unwrap();
+        assert!(!image.exists() && !data.exists());
+        assert!(ground.ledger.left().is_empty());
+        ground.undo_all(&mut |_| ()).unwrap();
+    }
+
+    #[test]
+    fn what_was_written_down_but_never_made_is_struck_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut ground = Ground::open(dir.path(), Stop::default()).unwrap();
+        let backing = ground.work.image("osd.0");
+        ground.ledger.about_to_make(Thing::Directory { path: ground.work.data("osd.0") }).unwrap();
+        ground.ledger.about_to_make(Thing::Loop { backing }).unwrap();
+        ground.ledger.about_to_make(Thing::Mount { at: ground.work.data("osd.0") }).unwrap();
+        ground.undo_all(&mut |_| ()).unwrap();
+        assert!(ground.ledger.left().is_empty());
+    }
+
+    #[test]
+    fn a_ledger_that_names_something_outside_is_not_followed() {
+        let outside = tempfile::tempdir().unwrap();
+        let precious = outside.path().join("precious");
+        fs::write(&precious, "x").unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        for path in [precious.clone(), dir.path().join("x/../../y"), dir.path().to_owned()] {
+            let mut ground = Ground::open(dir.path(), Stop::default()).unwrap();
+            ground.ledger.about_to_make(Thing::Directory { path }).unwrap();
+            assert!(matches!(ground.undo_all(&mut |_| ()), Err(Error::Stays { .. })));
+            assert_eq!(ground.ledger.left().len(), 1, "it stays written down");
+            fs::remove_file(ground.work.ledger()).unwrap();
+        }
+        assert!(precious.exists());
+    }
+
+    #[test]
+    fn processes_of_an_interrupted_run_end_and_others_live() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut ground = Ground::open(dir.path(), Stop::default()).unwrap();
+        let mut ours = Command::new("sleep").arg("60").spawn().unwrap();
+        let mut other = Command::new("sleep").arg("60").spawn().unwrap();
+        let at = |pid| processes::find(pid).unwrap().start;
+        let line = |name: &str, pid, start| Thing::Process { name: name.into(), pid, start };
+        ground.ledger.about_to_make(line("osd.0", ours.id(), at(ours.id()))).unwrap();
+        ground.ledger.about_to_make(line("osd.1", other.id(), at(other.id()) - 1)).unwrap();
+        ground.undo_all(&mut |_| ()).unwrap();
+        assert!(ours.try_wait().unwrap().is_some());
+        assert!(other.try_wait().unwrap().is_none(), "another start time is someone else's process");
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+}
