@@ -1,6 +1,6 @@
 //! The `cross` section of a study file: parameters that change together, in all combinations or in chosen ones.
 
-use crate::fields::{Fields, list, map, text, unknown};
+use crate::fields::{Fields, duplicate, list, map, text, unknown};
 use crate::model::Variant;
 use crate::node::{Entry, Node};
 use crate::problem::{At, Conflict, ProblemKind, Problems};
@@ -32,7 +32,8 @@ fn full(entry: &Entry, parameters: &[Parameter], limit: u64, p: &mut Problems, m
         let Some(name) = text(node, "full", p) else { continue };
         let Some(parameter) = known(name, node.at, parameters, p) else { continue };
         if factors.iter().any(|f| f.name == parameter.name) {
-            crate::fields::duplicate("parameter", name, entry.at, node.at, p);
+            duplicate("parameter", name, entry.at, node.at, p);
+            continue;
         }
         factors.push(parameter);
     }

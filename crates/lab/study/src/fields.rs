@@ -255,6 +255,20 @@ pub(crate) fn word<T: Copy>(
     found
 }
 
+/// Notes each element of a list of maps whose `name` an earlier one has, whatever else is wrong with either.
+pub(crate) fn named_once(nodes: &[Rc<Node>], what: &'static str, p: &mut Problems) {
+    let mut seen: Vec<(&str, At)> = Vec::new();
+    for node in nodes {
+        let Value::Map(entries) = &node.value else { continue };
+        let Some(entry) = entries.iter().find(|e| e.key == "name") else { continue };
+        let Value::Text { text, absent: false } = &entry.node.value else { continue };
+        match seen.iter().find(|(name, _)| name == text) {
+            Some((_, first)) => duplicate(what, text, *first, node.at, p),
+            None => seen.push((text, node.at)),
+        }
+    }
+}
+
 /// Notes a name that is none of `known`.
 pub(crate) fn unknown(what: &'static str, name: &str, known: &[&str], at: At, p: &mut Problems) {
     let nearest = nearest(name, known);

@@ -98,6 +98,15 @@ impl Plan {
         let first = u32::try_from(self.trials.len()).unwrap_or(u32::MAX);
         Layout::new(study, self.seed).trials(&cells, first, true)
     }
+
+    /// How many trials each cell has.
+    pub fn counts(&self) -> BTreeMap<Cell, u32> {
+        let mut counts = BTreeMap::new();
+        for trial in &self.trials {
+            *counts.entry(trial.cell).or_insert(0) += 1;
+        }
+        counts
+    }
 }
 
 /// What trials are made with.
@@ -151,17 +160,5 @@ impl Layout {
         let workload = of(&self.workloads, cell.workload);
         let variant = of(&self.variants, cell.variant);
         format!("{letter}{block}.{system}.{workload}.{variant}.{repeat}")
-    }
-}
-
-/// How many trials each cell has, for tables and checks.
-impl Plan {
-    /// Trials by cell.
-    pub fn counts(&self) -> BTreeMap<Cell, u32> {
-        let mut counts = BTreeMap::new();
-        for trial in &self.trials {
-            *counts.entry(trial.cell).or_insert(0) += 1;
-        }
-        counts
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::fields::{Fields, word};
+use crate::fields::{Fields, duplicate, named_once, word};
 use crate::model::{CephStore, LoligoStore, Setting, System, Target};
 use crate::node::Node;
 use crate::place::{self, Made};
@@ -30,11 +30,14 @@ const KEYS: [&str; 11] = [
 /// Reads the list of systems; one with a list of file systems becomes one for each.
 pub(crate) fn read(study: &Fields<'_>, p: &mut Problems) -> Vec<System> {
     let mut systems: Vec<System> = Vec::new();
-    for node in study.list("systems", p).unwrap_or_default() {
+    let nodes = study.list("systems", p).unwrap_or_default();
+    named_once(nodes, "system", p);
+    for node in nodes {
+        let once = !p.any_at(node.at);
         for system in one(node, p) {
-            if let Some(first) = systems.iter().find(|s| s.name == system.name) {
+            if let Some(first) = systems.iter().find(|s| s.name == system.name).filter(|_| once) {
                 let first = At { line: first.line, column: 1 };
-                crate::fields::duplicate("system", &system.name, first, node.at, p);
+                duplicate("system", &system.name, first, node.at, p);
             }
             systems.push(system);
         }

@@ -83,9 +83,11 @@ fn parameter(entry: &Entry, p: &mut Problems) -> Option<Parameter> {
 /// The elements of a list, or a lone value.
 fn values<'a>(entry: &'a Entry, p: &mut Problems) -> Vec<&'a Node> {
     match &entry.node.value {
-        Value::List(_) => {
-            list(&entry.node, &entry.key, p).unwrap_or_default().iter().map(AsRef::as_ref).collect()
-        }
+        Value::List(_) => list(&entry.node, &format!("the list of '{}'", entry.key), p)
+            .unwrap_or_default()
+            .iter()
+            .map(AsRef::as_ref)
+            .collect(),
         _ => vec![&entry.node],
     }
 }

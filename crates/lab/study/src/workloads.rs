@@ -1,7 +1,7 @@
 //! The `workloads` of a study file. Lists of sizes, depths and rates make a workload for each combination.
 
 use crate::command;
-use crate::fields::{Fields, count, duplicate, size, text, word};
+use crate::fields::{Fields, count, duplicate, named_once, size, text, word};
 use crate::model::{Clients, Engine, FioLoad, Phase, RadosBench, Workload, WorkloadKind};
 use crate::node::Node;
 use crate::problem::{At, Conflict, Problems};
@@ -24,9 +24,12 @@ const PHASES: [(&str, Phase); 4] = [
 /// Reads the list of workloads.
 pub(crate) fn read(study: &Fields<'_>, p: &mut Problems) -> Vec<Workload> {
     let mut workloads: Vec<Workload> = Vec::new();
-    for node in study.list("workloads", p).unwrap_or_default() {
+    let nodes = study.list("workloads", p).unwrap_or_default();
+    named_once(nodes, "workload", p);
+    for node in nodes {
+        let once = !p.any_at(node.at);
         for workload in one(node, p) {
-            if let Some(first) = workloads.iter().find(|w| w.name == workload.name) {
+            if let Some(first) = workloads.iter().find(|w| w.name == workload.name).filter(|_| once) {
                 duplicate("workload", &workload.name, At { line: first.line, column: 1 }, node.at, p);
             }
             workloads.push(workload);

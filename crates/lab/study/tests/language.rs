@@ -5,7 +5,8 @@ use study::{Phase, Place, Study, Target, WorkloadKind, ceph_conf_text, parse, se
 /// The example of the document.
 fn example() -> Study {
     let document = include_str!("../../../../docs/studies.md");
-    let text = document.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    let example = document.split_once("```yaml\n").and_then(|(_, rest)| rest.split_once("```"));
+    let Some((text, _)) = example else { panic!("the document has no example") };
     parse(text, "example.yaml").unwrap_or_else(|problems| panic!("{problems:#?}"))
 }
 

@@ -13,7 +13,7 @@ const STUDIES: [&str; 5] =
 
 fn read(name: &str) -> Study {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../../studies/{name}.yaml"));
-    let text = std::fs::read_to_string(&path).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     parse(&text, name).unwrap_or_else(|problems| {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         panic!("{}", lines.join("\n"))
