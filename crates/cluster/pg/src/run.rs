@@ -192,11 +192,9 @@ impl Pg {
         reply.set_enoent_versions(self.info.last_update, self.info.last_user_version);
     }
 
+    /// Answers without having begun: such replies carry no version, also where the object is not there.
     pub(crate) fn reply_error(&self, request: &Request, errno: Errno, out: &mut Vec<PgEffect>) {
-        let mut reply = Box::new(OsdOpReply::error(&request.op, errno.code(), self.epoch()));
-        if errno == Errno::ENOENT {
-            self.set_enoent_versions(&mut reply);
-        }
+        let reply = Box::new(OsdOpReply::error(&request.op, errno.code(), self.epoch()));
         out.push(PgEffect::Reply { session: request.session, reply });
     }
 }
