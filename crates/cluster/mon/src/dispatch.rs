@@ -83,7 +83,7 @@ impl Mon {
             self.log.add(line, &mut self.pending.batch);
         }
         let ack = messages::LogAck { fsid: self.config.fsid, last, channel };
-        self.pending.effects.push(MonEffect::Send { session, message: ack.into() });
+        self.promise(self.pending.map_changes, MonEffect::Send { session, message: ack.into() });
     }
 
     /// Adds a line of the monitor's own to the cluster log.
@@ -139,7 +139,7 @@ impl Mon {
         if self.is_proposing() {
             return self.wait(session, m.into(), out);
         }
-        let before = self.pending.changes;
+        let before = self.pending.map_changes;
         let result = match m.op {
             PoolOp::CREATE => self.pool_op_create(now, &m),
             PoolOp::DELETE => self.pool_op_delete(now, PoolId(m.pool.into())),
@@ -150,7 +150,7 @@ impl Mon {
             Err(crate::command::Failure::Wait) => return self.wait(session, m.into(), out),
             Err(crate::command::Failure::Errno(errno, _)) => errno.code(),
         };
-        let changed = self.pending.changes != before;
+        let changed = self.pending.map_changes != before;
         let epoch = Epoch(self.osdmap.epoch.0 + u32::from(changed));
         let reply = messages::PoolOpReply {
             tid: m.tid,
@@ -162,7 +162,7 @@ impl Mon {
         };
         let effect = MonEffect::Send { session, message: reply.into() };
         match changed {
-            true => self.pending.effects.push(effect),
+            true => self.promise(before, effect),
             false => out.push(effect),
         }
     }

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use auth::SessionId;
 use encoding::Decode;
-use maps::{Incremental, MgrMap, MonMap, OsdMap};
+use maps::{ApplyError, Incremental, MgrMap, MonMap, OsdMap};
 use messages::Message;
-use types::{Epoch, UTime};
+use types::{Epoch, Errno, UTime};
 
 use crate::event::{MonConfig, MonEffect, MonEvent, MonOpenError};
 use crate::service::auth::GlobalIds;
@@ -49,11 +49,42 @@ pub(crate) struct Pending {
     pub osdmap: Option<Incremental>,
     pub touched: BTreeSet<Touch>,
     /// Answers to give once it is durable.
-    pub effects: Vec<MonEffect>,
+    pub promises: Vec<Promise>,
     /// Who is to be sent the maps from which epoch on once it is durable.
     pub maps_to: Vec<(SessionId, u64)>,
     /// Grows with every change, so that a request can be seen to have made one.
     pub changes: u64,
+    /// Grows with every change of the OSD map.
+    pub map_changes: u64,
+}
+
+/// An answer that waits for a commit.
+pub(crate) struct Promise {
+    effect: MonEffect,
+    /// Whether it speaks of a change of the OSD map.
+    of_map: bool,
+}
+
+impl Promise {
+    /// What is said instead when the OSD map's change can't be made; acknowledgements are then left out.
+    fn broken(self, error: &ApplyError) -> Option<MonEffect> {
+        if !self.of_map {
+            return Some(self.effect);
+        }
+        let MonEffect::Send { session, message } = self.effect else { return None };
+        let (result, words) = (Errno::EIO.code(), format!("the OSD map can't be changed so: {error}"));
+        let message = match message {
+            Message::MonCommandAck(ack) => {
+                messages::MonCommandAck { result, status: words, data: Default::default(), ..ack }.into()
+            }
+            Message::CommandReply(reply) => {
+                messages::CommandReply { result, status: words, data: Default::default(), ..reply }.into()
+            }
+            Message::PoolOpReply(reply) => messages::PoolOpReply { result, ..reply }.into(),
+            _ => return None,
+        };
+        Some(MonEffect::Send { session, message })
+    }
 }
 
 struct InFlight {
@@ -204,6 +235,7 @@ impl Mon {
     /// The increment that gathers the OSD map's changes.
     pub(crate) fn osdmap_change(&mut self, now: UTime) -> &mut Incremental {
         self.pending.changes += 1;
+        self.pending.map_changes += 1;
         let (epoch, fsid) = (Epoch(self.osdmap.epoch.0 + 1), self.config.fsid);
         self.pending.osdmap.get_or_insert_with(|| osdmap::increment(epoch, fsid, now))
     }
@@ -212,6 +244,13 @@ impl Mon {
     pub(crate) fn batch(&mut self) -> &mut Batch {
         self.pending.changes += 1;
         &mut self.pending.batch
+    }
+
+    /// Gives an answer when what was gathered is durable; `before` is the count of the map's changes before those that
+    /// it speaks of.
+    pub(crate) fn promise(&mut self, before: u64, effect: MonEffect) {
+        let of_map = self.pending.map_changes != before;
+        self.pending.promises.push(Promise { effect, of_map });
     }
 
     /// Takes a part of the map for a change; false when this proposal has changed it already.
@@ -228,19 +267,18 @@ impl Mon {
         let mut kept = Batch::default();
         crate::create::keep_monmap(self, &mut kept);
         self.pending.batch.0.extend(kept.0);
-        let Pending { mut batch, osdmap: increment, effects, maps_to, .. } =
+        let Pending { mut batch, osdmap: increment, promises, maps_to, .. } =
             std::mem::take(&mut self.pending);
-        let mut osdmap = None;
-        if let Some(increment) = increment {
-            match osdmap::propose(&self.osdmap, increment, &mut batch) {
-                Ok(next) => osdmap = Some(next),
-                Err(error) => {
-                    // Our own mistake: nothing is shown, nothing is kept.
-                    out.push(MonEffect::Log(format!("an OSD map change was dropped: {error}")));
-                    return;
-                }
+        let next =
+            increment.map(|increment| osdmap::propose(&self.osdmap, increment, &mut batch)).transpose();
+        let (osdmap, effects) = match next {
+            Ok(osdmap) => (osdmap, promises.into_iter().map(|promise| promise.effect).collect::<Vec<_>>()),
+            Err(error) => {
+                // Our own mistake: nothing of the map is shown or kept; whatever else was gathered is.
+                out.push(MonEffect::Log(format!("an OSD map change was dropped: {error}")));
+                (None, promises.into_iter().filter_map(|promise| promise.broken(&error)).collect())
             }
-        }
+        };
         if self.trim_wanted {
             let keep = self.opt_u64("mon_min_osdmap_epochs");
             osdmap::trim(&self.state, keep, &mut batch);
@@ -355,5 +393,109 @@ impl Mon {
             Key::Name(name) => Some((name.as_str(), v.as_slice())),
             Key::Version(_) => None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use auth::{Caps, SessionInfo};
+    use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Fsid, OsdId, Profile};
+
+    use super::*;
+    use crate::options::Table;
+
+    const NOW: UTime = UTime { sec: 1_800_000_000, nsec: 0 };
+    const SESSION: SessionId = SessionId(1);
+
+    /// A monitor whose first block of ids is durable, with a client.
+    fn mon() -> Mon {
+        let config = MonConfig {
+            fsid: Fsid([7; 16]),
+            name: "a".into(),
+            addr: EntityAddr::v2(([127, 0, 0, 1], 3300).into(), 0),
+            hostname: "vm".into(),
+            profile: Profile::PACIFIC,
+            version: "test".into(),
+            options: Arc::new(Table::default()),
+            osds: Vec::new(),
+        };
+        let mut state = State::new();
+        Mon::create(&config, NOW).unwrap().apply_to(&mut state);
+        let mut mon = Mon::open(config, state, NOW).unwrap();
+        handle(
+            &mut mon,
+            MonEvent::SessionOpened(SessionInfo {
+                id: SESSION,
+                entity: "client.admin".parse().unwrap(),
+                name: EntityName::new(EntityType::Client, 1),
+                global_id: 1,
+                caps: Caps::all(),
+                features: Profile::PACIFIC.features_supported,
+                peer_addrs: EntityAddrVec::default(),
+                local_nonce: 0,
+            }),
+        );
+        while mon.in_flight.is_some() {
+            commit(&mut mon);
+        }
+        mon
+    }
+
+    fn handle(mon: &mut Mon, event: MonEvent) -> Vec<MonEffect> {
+        let mut out = Vec::new();
+        mon.handle(NOW, event, &mut out);
+        out
+    }
+
+    fn commit(mon: &mut Mon) -> Vec<MonEffect> {
+        let token = mon.token;
+        handle(mon, MonEvent::Committed { token })
+    }
+
+    fn command(mon: &mut Mon, tid: u64, json: &str) -> Vec<MonEffect> {
+        let message = messages::MonCommand {
+            tid,
+            paxos: Default::default(),
+            fsid: mon.config.fsid,
+            cmd: vec![json.into()],
+            data: Default::default(),
+        };
+        handle(mon, MonEvent::Message { session: SESSION, message: message.into() })
+    }
+
+    #[test]
+    fn a_map_change_that_does_not_apply_is_answered_and_everything_else_is_kept() {
+        let mut mon = mon();
+        let epoch = mon.osdmap.epoch;
+        // While one proposal is under way, the next gathers a stored option, a change of the map, and new ids.
+        command(&mut mon, 1, r#"{"prefix":"config-key set","key":"first","val":"1"}"#);
+        command(&mut mon, 2, r#"{"prefix":"config-key set","key":"second","val":"2"}"#);
+        command(&mut mon, 3, r#"{"prefix":"osd set","key":"noout"}"#);
+        while mon.ids.assign(0).is_some() {}
+        handle(&mut mon, MonEvent::GlobalIdWanted { session: SessionId(9), asked: 0 });
+        // No OSD has this number.
+        mon.osdmap_change(NOW).new_weight.insert(OsdId(99), 0);
+        let mut seen = commit(&mut mon);
+        while mon.in_flight.is_some() {
+            seen.extend(commit(&mut mon));
+        }
+        let results: BTreeMap<u64, (i32, String)> = seen
+            .iter()
+            .filter_map(|effect| match effect {
+                MonEffect::Send { message: Message::MonCommandAck(ack), .. } => {
+                    Some((ack.tid, (ack.result, ack.status.clone())))
+                }
+                _ => None,
+            })
+            .collect();
+        assert_eq!((results[&1].0, results[&2].0), (0, 0), "{results:?}");
+        assert_eq!(results[&3].0, Errno::EIO.code());
+        assert!(results[&3].1.contains("osd.99"), "{results:?}");
+        assert_eq!(mon.osdmap.epoch, epoch);
+        assert!(mon.state.contains_key(&StateKey::name("config-key", "second")));
+        assert!(seen.iter().any(|e| matches!(e, MonEffect::GlobalId { .. })), "ids go on being reserved");
+        assert!(seen.iter().any(|e| matches!(e, MonEffect::Log(line) if line.contains("osd.99"))));
     }
 }

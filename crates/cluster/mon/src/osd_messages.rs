@@ -176,6 +176,7 @@ impl Mon {
         if !self.touch(Touch::Osd(osd.0)) {
             return self.wait(session, m.into(), out);
         }
+        let before = self.pending.map_changes;
         self.mark_down(now, osd.0);
         if m.down_and_dead {
             let dead_epoch = m.epoch;
@@ -183,7 +184,9 @@ impl Mon {
             self.osdmap_change(now).new_xinfo.insert(osd, xinfo);
         }
         self.say(now, Level::Info, format!("{osd_name} marked itself down", osd_name = name(osd)));
-        self.pending.effects.extend(ack);
+        if let Some(ack) = ack {
+            self.promise(before, ack);
+        }
     }
 
     fn mark_me_dead(

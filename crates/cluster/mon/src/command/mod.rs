@@ -176,6 +176,7 @@ impl Mon {
         m: messages::MonCommand,
         out: &mut Vec<MonEffect>,
     ) {
+        let before = self.pending.map_changes;
         let foreign = !m.fsid.is_zero() && m.fsid != self.config.fsid;
         let outcome = match foreign {
             true => Outcome::Now(Errno::EPERM.code(), Answer::status("this is another cluster")),
@@ -199,7 +200,7 @@ impl Mon {
             }
             Outcome::WhenDurable(answer) => {
                 let message = reply(version + 1, 0, answer);
-                self.pending.effects.push(MonEffect::Send { session, message });
+                self.promise(before, MonEffect::Send { session, message });
             }
             Outcome::Wait => self.wait(session, m.into(), out),
         }
@@ -217,12 +218,13 @@ impl Mon {
             messages::CommandReply { tid: m.tid, result, status: answer.status, data: answer.data.into() }
                 .into()
         };
+        let before = self.pending.map_changes;
         match self.run_command(now, session, &parts(&m.cmd)) {
             Outcome::Now(result, answer) => {
                 out.push(MonEffect::Send { session, message: reply(result, answer) });
             }
             Outcome::WhenDurable(answer) => {
-                self.pending.effects.push(MonEffect::Send { session, message: reply(0, answer) });
+                self.promise(before, MonEffect::Send { session, message: reply(0, answer) });
             }
             Outcome::Wait => self.wait(session, m.into(), out),
         }
