@@ -1,0 +1,264 @@
+//! The effect of each variant of a cell: the ratio of its value to the default's in the same block.
+//!
+//! Source: the analysis of block designs by least squares with the blocks eliminated (F. Yates, "The recovery of
+//! inter-block information in balanced incomplete block designs", 1940, its intra-block part; as in every textbook on
+//! designed experiments), on logarithms. The model of a trial's value is
+//!
+//! ```text
+//! ln value = block + variant + error
+//! ```
+//!
+//! without interaction. Where no trial is missing, a variant's estimate is the mean over blocks of the log ratio of its
+//! value to the geometric mean of that block's defaults; where trials failed, least squares weighs what is left.
+//!
+//! Limits: one spread for all variants of a cell, errors independent and roughly normal on logs. The order within
+//! blocks being shuffled is what makes errors independent enough where the machine drifts. A block whose trials of
+//! this cell are of one variant only says nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::dunnett::Dunnett;
+use crate::matrix::{Square, inverse};
+use crate::student::{t_critical, t_two_sided};
+
+/// The variant that all others are compared with.
+pub const DEFAULT: usize = 0;
+
+/// A whole trial, as one cell sees it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Trial {
+    /// Its block.
+    pub block: u32,
+    /// Its variant; [`DEFAULT`] is 0.
+    pub variant: usize,
+    /// What was measured, above 0, in any unit: operations a second, seconds, microseconds.
+    pub value: f64,
+}
+
+/// What the trials of a cell say.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CellFit {
+    /// Variants that can be compared with the default, ascending; the default itself is not among them.
+    pub effects: Vec<Effect>,
+    /// Residual degrees of freedom, at least 1.
+    pub df: u32,
+    /// Standard deviation of ln value within blocks and variants: close to the coefficient of variation.
+    pub spread: f64,
+    /// Trials of the default that were used.
+    pub defaults: usize,
+    /// Variants that no block connects with the default.
+    pub not_comparable: Vec<usize>,
+    /// Trials whose value is not a number above 0: not used, to be shown.
+    pub unusable: Vec<Trial>,
+}
+
+/// A variant against the default.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Effect {
+    /// The variant.
+    pub variant: usize,
+    /// Its trials that were used.
+    pub trials: usize,
+    /// Ln of its value over the default's.
+    pub log_ratio: f64,
+    /// Standard error of that.
+    pub log_error: f64,
+    /// The share of its variance that it has in common with the other variants: Dunnett's squared loading.
+    pub shared: f64,
+}
+
+/// Why a cell can't be judged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NoFit {
+    /// Without the default there is nothing to compare with.
+    #[error("no trial of the default has a value above 0")]
+    NoDefault,
+    /// As many unknowns as trials.
+    #[error("too few trials to tell the spread between trials: add a block")]
+    NoSpread,
+}
+
+/// Smaller differences of logarithms than this are rounding.
+const ROUNDING: f64 = 1e-12;
+
+impl Effect {
+    /// The variant's value over the default's.
+    pub fn ratio(&self) -> f64 {
+        self.log_ratio.exp()
+    }
+
+    /// The estimate in standard errors; 0 where the estimate is 0, infinite where the trials had no spread at all.
+    pub fn t(&self) -> f64 {
+        if self.log_ratio == 0.0 { 0.0 } else { self.log_ratio / self.log_error }
+    }
+
+    /// The ratio's interval that reaches `critical` standard errors to each side of the logarithm.
+    pub fn interval(&self, critical: f64) -> (f64, f64) {
+        let reach = if self.log_error == 0.0 { 0.0 } else { critical * self.log_error };
+        ((self.log_ratio - reach).exp(), (self.log_ratio + reach).exp())
+    }
+}
+
+impl CellFit {
+    /// The joint distribution of this cell's comparisons.
+    pub fn dunnett(&self) -> Dunnett {
+        Dunnett::new(&self.shared(), self.df)
+    }
+
+    /// Dunnett's squared loadings.
+    pub(crate) fn shared(&self) -> Vec<f64> {
+        self.effects.iter().map(|e| e.shared).collect()
+    }
+
+    /// Two-sided p of one variant alone, not adjusted for anything.
+    pub fn p_alone(&self, effect: &Effect) -> f64 {
+        t_two_sided(effect.t(), f64::from(self.df))
+    }
+
+    /// The ratio's interval of one variant alone with the given confidence, not adjusted for anything.
+    pub fn interval_alone(&self, effect: &Effect, confidence: f64) -> (f64, f64) {
+        effect.interval(t_critical(1.0 - confidence, f64::from(self.df)))
+    }
+}
+
+/// Fits a cell. The order of the trials does not matter.
+pub fn fit(trials: &[Trial]) -> Result<CellFit, NoFit> {
+    let (usable, unusable): (Vec<Trial>, Vec<Trial>) =
+        trials.iter().partition(|t| t.value.is_finite() && t.value > 0.0);
+    let blocks = Blocks::of(&usable)?;
+    let variants: Vec<usize> = blocks.variants.iter().copied().filter(|&v| v != DEFAULT).collect();
+    let not_comparable: BTreeSet<usize> =
+        usable.iter().map(|t| t.variant).filter(|v| !blocks.variants.contains(v)).collect();
+
+    let (information, score) = blocks.normal_equations(&variants);
+    let covariance = inverse(&information).ok_or(NoFit::NoSpread)?;
+    let estimates: Vec<f64> = covariance.iter().map(|row| dot(row, &score)).collect();
+    let df = blocks.trials().saturating_sub(blocks.blocks.len() + variants.len());
+    if df == 0 {
+        return Err(NoFit::NoSpread);
+    }
+    let by_variant: BTreeMap<usize, f64> = variants.iter().copied().zip(estimates).collect();
+    let spread = (blocks.residual_squares(&by_variant) / df as f64).sqrt();
+    let spread = if spread < ROUNDING { 0.0 } else { spread };
+    let common = common_part(&covariance);
+    let effects = variants
+        .iter()
+        .zip(covariance.iter().enumerate().map(|(i, row)| row[i]))
+        .map(|(&variant, variance)| Effect {
+            variant,
+            trials: blocks.count(variant),
+            log_ratio: by_variant.get(&variant).copied().filter(|e| e.abs() >= ROUNDING).unwrap_or(0.0),
+            log_error: spread * variance.sqrt(),
+            shared: common / variance,
+        })
+        .collect();
+    Ok(CellFit {
+        effects,
+        df: u32::try_from(df).unwrap_or(u32::MAX),
+        spread,
+        defaults: blocks.count(DEFAULT),
+        not_comparable: not_comparable.into_iter().collect(),
+        unusable,
+    })
+}
+
+/// The covariance that every two estimates have at least in common: with it as the one factor, correlations are never
+/// overstated, so critical values err to the large side (Slepian's inequality). No covariance is negative here: the
+/// information matrix has no positive entry off its diagonal.
+fn common_part(covariance: &Square) -> f64 {
+    let mut least = f64::INFINITY;
+    for (i, row) in covariance.iter().enumerate() {
+        row.iter().take(i).for_each(|&c| least = least.min(c));
+    }
+    if least.is_finite() { least.max(0.0) } else { 0.0 }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
+}
+
+/// The blocks that are connected with the default: (variant, ln value) of each trial.
+struct Blocks {
+    blocks: Vec<Vec<(usize, f64)>>,
+    variants: BTreeSet<usize>,
+}
+
+impl Blocks {
+    fn of(trials: &[Trial]) -> Result<Self, NoFit> {
+        if !trials.iter().any(|t| t.variant == DEFAULT) {
+            return Err(NoFit::NoDefault);
+        }
+        let mut all: BTreeMap<u32, Vec<(usize, f64)>> = BTreeMap::new();
+        for t in trials {
+            all.entry(t.block).or_default().push((t.variant, t.value.ln()));
+        }
+        // Sums must not depend on the order in which trials are handed in.
+        all.values_mut().for_each(|b| b.sort_by(|x, y| x.0.cmp(&y.0).then(x.1.total_cmp(&y.1))));
+        let variants = reachable(&all);
+        let blocks = all.into_values().filter(|b| b.iter().any(|t| variants.contains(&t.0))).collect();
+        Ok(Self { blocks, variants })
+    }
+
+    fn trials(&self) -> usize {
+        self.blocks.iter().map(Vec::len).sum()
+    }
+
+    fn count(&self, variant: usize) -> usize {
+        self.blocks.iter().flatten().filter(|t| t.0 == variant).count()
+    }
+
+    /// The information matrix of the variants' differences from the default, and its right-hand side.
+    fn normal_equations(&self, variants: &[usize]) -> (Square, Vec<f64>) {
+        let place: BTreeMap<usize, usize> = variants.iter().enumerate().map(|(i, &v)| (v, i)).collect();
+        let mut information = vec![vec![0.0; variants.len()]; variants.len()];
+        let mut score = vec![0.0; variants.len()];
+        for block in &self.blocks {
+            let size = block.len() as f64;
+            let mean = block.iter().map(|t| t.1).sum::<f64>() / size;
+            let mut counts: BTreeMap<usize, f64> = BTreeMap::new();
+            for (variant, y) in block {
+                if let Some(&i) = place.get(variant) {
+                    *counts.entry(i).or_default() += 1.0;
+                    score[i] += y - mean;
+                }
+            }
+            for (&i, &n) in &counts {
+                information[i][i] += n;
+                for (&j, &m) in &counts {
+                    information[i][j] -= n * m / size;
+                }
+            }
+        }
+        (information, score)
+    }
+
+    fn residual_squares(&self, estimates: &BTreeMap<usize, f64>) -> f64 {
+        let mut sum = 0.0;
+        for block in &self.blocks {
+            let rest: Vec<f64> =
+                block.iter().map(|(v, y)| y - estimates.get(v).copied().unwrap_or(0.0)).collect();
+            let mean = rest.iter().sum::<f64>() / rest.len() as f64;
+            sum += rest.iter().map(|r| (r - mean).powi(2)).sum::<f64>();
+        }
+        sum
+    }
+}
+
+/// Variants that a chain of blocks connects with the default.
+fn reachable(blocks: &BTreeMap<u32, Vec<(usize, f64)>>) -> BTreeSet<usize> {
+    let mut found = BTreeSet::from([DEFAULT]);
+    loop {
+        let before = found.len();
+        for block in blocks.values() {
+            if block.iter().any(|t| found.contains(&t.0)) {
+                found.extend(block.iter().map(|t| t.0));
+            }
+        }
+        if found.len() == before {
+            return found;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

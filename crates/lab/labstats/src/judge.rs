@@ -1,0 +1,224 @@
+//! Colours of a whole study: what each variant did in each cell, held together over all cells.
+//!
+//! Green or red stand only where the adjusted interval excludes 1 and the estimate is at least the asked effect away
+//! from it. White is shown equal: the adjusted interval lies within the asked effect on both sides (two one-sided
+//! tests: D. J. Schuirmann, "A comparison of the two one-sided tests procedure and the power approach", 1987). All else
+//! is grey: undecided.
+//!
+//! With Holm's rule the interval of an entry is Dunnett's for its cell, at the level at which Holm's procedure decided
+//! on that entry: it excludes 1 exactly where the procedure rejects, and it is as wide as in the plain single step
+//! (level over cells) unless whole cells were rejected before. What is guaranteed for the family is the decision (no
+//! false green or red anywhere with the asked confidence). The far ends of the intervals of rejected entries carry that
+//! guarantee only at the single step's level; no procedure as strong as Holm's has simple intervals that do
+//! (K. Strassburger and F. Bretz, "Compatible simultaneous lower confidence bounds for the Holm procedure", 2008).
+//!
+//! With false-discovery control, p and intervals are of each variant alone, Dunnett's comparison left out: the
+//! procedure counts every entry by itself.
+
+use crate::dunnett::Cache;
+use crate::effect::{CellFit, Effect, NoFit, Trial, fit};
+use crate::family::{Adjusted, benjamini_hochberg, holm};
+use crate::student::t_critical;
+
+/// A cell: what variants are compared within.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Cell {
+    /// What is good.
+    pub better: Better,
+    /// Its trials, in any order; failed ones left out.
+    pub trials: Vec<Trial>,
+}
+
+/// What is good.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Better {
+    /// Throughput.
+    Higher,
+    /// Latency, cost.
+    Lower,
+}
+
+/// What is held together over the cells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Correction {
+    /// No false colour in the whole study, with the confidence asked for.
+    Holm,
+    /// The share of false colours among all coloured, on average at most one minus the confidence.
+    FalseDiscovery,
+}
+
+/// What is asked.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Asked {
+    /// Across cells.
+    pub correction: Correction,
+    /// Above 0 and below 1; 0.95 in most studies.
+    pub confidence: f64,
+    /// The smallest effect that is coloured, as a share, 0 or more.
+    pub effect: f64,
+}
+
+/// A judged cell.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Judged {
+    /// What its trials say, or why they say nothing.
+    pub fit: Result<CellFit, NoFit>,
+    /// One for each of the fit's effects, in their order.
+    pub entries: Vec<Entry>,
+}
+
+/// A variant in a cell.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Entry {
+    /// The variant.
+    pub variant: usize,
+    /// Its value over the default's.
+    pub ratio: f64,
+    /// The ratio's interval for this entry alone, with the confidence asked for.
+    pub interval: (f64, f64),
+    /// Two-sided p of this entry alone.
+    pub p: f64,
+    /// The smallest level of the whole family at which this entry is told from the default.
+    pub adjusted_p: f64,
+    /// The ratio's interval that the colour stands on.
+    pub adjusted: (f64, f64),
+    /// The judgement.
+    pub colour: Colour,
+}
+
+/// A judgement.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Colour {
+    /// Better.
+    Green,
+    /// Worse.
+    Red,
+    /// Shown equal.
+    White,
+    /// Undecided.
+    Grey,
+}
+
+impl Colour {
+    /// Green or red.
+    pub fn tells_apart(self) -> bool {
+        matches!(self, Self::Green | Self::Red)
+    }
+}
+
+/// Judges a study: all its cells at once, since they are one family.
+pub fn judge(cells: &[Cell], asked: &Asked) -> Vec<Judged> {
+    judge_with(&mut Cache::default(), cells, asked)
+}
+
+/// As [`judge`], with the distributions of studies judged before.
+pub(crate) fn judge_with(cache: &mut Cache, cells: &[Cell], asked: &Asked) -> Vec<Judged> {
+    let fits: Vec<Result<CellFit, NoFit>> = cells.iter().map(|c| fit(&c.trials)).collect();
+    let entries = match asked.correction {
+        Correction::Holm => by_holm(cache, cells, &fits, asked),
+        Correction::FalseDiscovery => by_discovery(cells, &fits, asked),
+    };
+    fits.into_iter().zip(entries).map(|(fit, entries)| Judged { fit, entries }).collect()
+}
+
+/// The level that each cell has at Holm's first step, which no decision has eased yet.
+pub(crate) fn first_level(cells_compared: usize, confidence: f64) -> f64 {
+    (1.0 - confidence) / cells_compared.max(1) as f64
+}
+
+fn by_holm(
+    cache: &mut Cache,
+    cells: &[Cell],
+    fits: &[Result<CellFit, NoFit>],
+    asked: &Asked,
+) -> Vec<Vec<Entry>> {
+    let mut tests = Vec::new();
+    for (cell, fit) in fits.iter().enumerate().filter_map(|(i, f)| Some((i, f.as_ref().ok()?))) {
+        let joint = cache.get(&fit.shared(), fit.df);
+        tests.extend(fit.effects.iter().map(|e| (cell, joint.p(e.t()))));
+    }
+    let adjusted = holm(&tests, 1.0 - asked.confidence);
+    entries(cells, fits, asked, &adjusted, |fit, level| cache.get(&fit.shared(), fit.df).critical(level))
+}
+
+fn by_discovery(cells: &[Cell], fits: &[Result<CellFit, NoFit>], asked: &Asked) -> Vec<Vec<Entry>> {
+    let p: Vec<f64> = fits.iter().flatten().flat_map(|f| f.effects.iter().map(|e| f.p_alone(e))).collect();
+    let adjusted = benjamini_hochberg(&p, 1.0 - asked.confidence);
+    entries(cells, fits, asked, &adjusted, |fit, level| t_critical(level, f64::from(fit.df)))
+}
+
+/// The entries of all cells; `adjusted` holds one for each effect, in the same order.
+fn entries(
+    cells: &[Cell],
+    fits: &[Result<CellFit, NoFit>],
+    asked: &Asked,
+    adjusted: &[Adjusted],
+    mut critical: impl FnMut(&CellFit, f64) -> f64,
+) -> Vec<Vec<Entry>> {
+    let mut adjusted = adjusted.iter();
+    let mut of_cell = |cell: &Cell, fit: &CellFit| {
+        // Most entries of a cell have the same level.
+        let mut known = (f64::NAN, 0.0);
+        let mut result = Vec::new();
+        for (effect, &a) in fit.effects.iter().zip(adjusted.by_ref()) {
+            if known.0 != a.level {
+                known = (a.level, critical(fit, a.level));
+            }
+            result.push(entry(fit, effect, a, known.1, cell.better, asked));
+        }
+        result
+    };
+    cells.iter().zip(fits).map(|(c, f)| f.as_ref().map_or_else(|_| Vec::new(), |f| of_cell(c, f))).collect()
+}
+
+fn entry(fit: &CellFit, effect: &Effect, a: Adjusted, critical: f64, better: Better, asked: &Asked) -> Entry {
+    let adjusted = effect.interval(critical);
+    Entry {
+        variant: effect.variant,
+        ratio: effect.ratio(),
+        interval: fit.interval_alone(effect, asked.confidence),
+        p: fit.p_alone(effect),
+        adjusted_p: a.p,
+        adjusted,
+        colour: if a.rejected || within(adjusted, asked.effect) {
+            colour(effect.ratio(), adjusted, asked.effect, better)
+        } else {
+            Colour::Grey
+        },
+    }
+}
+
+fn within((low, high): (f64, f64), effect: f64) -> bool {
+    low >= 1.0 - effect && high <= 1.0 + effect
+}
+
+/// The colour of a ratio with its interval.
+fn colour(ratio: f64, adjusted: (f64, f64), effect: f64, better: Better) -> Colour {
+    let excludes = adjusted.0 > 1.0 || adjusted.1 < 1.0;
+    if excludes && (ratio - 1.0).abs() >= effect {
+        let good = (ratio > 1.0) == (better == Better::Higher);
+        if good { Colour::Green } else { Colour::Red }
+    } else if within(adjusted, effect) {
+        Colour::White
+    } else {
+        Colour::Grey
+    }
+}
+
+/// Whether a colour stands after the flagged cell was run once more. `again` are the trials made for that alone: as
+/// they were chosen by what the first ones showed, only they count here. The colour stands if their effect has the same
+/// direction in a one-sided test at one minus the confidence. Anything else that was green or red becomes grey.
+pub fn confirm(first: &Entry, again: &[Trial], confidence: f64) -> Colour {
+    if !first.colour.tells_apart() {
+        return first.colour;
+    }
+    let stands = fit(again).ok().is_some_and(|f| {
+        let critical = t_critical(2.0 * (1.0 - confidence), f64::from(f.df));
+        let direction = first.ratio.ln().signum();
+        f.effects.iter().any(|e| e.variant == first.variant && e.t() * direction > critical)
+    });
+    if stands { first.colour } else { Colour::Grey }
+}
+
+#[cfg(test)]
+mod tests;
