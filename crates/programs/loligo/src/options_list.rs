@@ -41,11 +41,17 @@ fn explain(name: &str) -> ExitCode {
         (Standing::OtherProgram(program), _) => format!("{name} is for {program}, which reads it itself"),
         (Standing::NothingToTune, _) => format!("{name} is Ceph's; there is nothing here for it to tune"),
         (Standing::Effective, _) => {
-            format!("{name} sets the log's level: 0 errors, 1 to 5 more, 20 everything")
+            format!(
+                "{name} (N or N/M, 0 to 99; takes effect at the next start, with --set): level of the one log: 0 errors, \
+                 1 to 5 more, 20 everything; the highest of all debug_* counts"
+            )
         }
         _ => {
-            let near = options::nearest(name).map(|n| format!("; did you mean '{n}'?")).unwrap_or_default();
-            return fail(&format!("unknown option '{name}'{near}"));
+            let hint = match options::nearest(name) {
+                Some(near) => format!("did you mean '{near}'?"),
+                None => "no name is near it; `loligo options` lists those that do something here".into(),
+            };
+            return fail(&format!("unknown option '{name}'; {hint}"));
         }
     };
     println!("{text}");
