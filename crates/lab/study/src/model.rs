@@ -73,7 +73,7 @@ pub struct System {
     pub name: String,
     /// The program.
     pub target: Target,
-    /// OSDs; 3 unless told.
+    /// OSDs; 3 unless told. Means nothing for a running cluster and for NFS.
     pub osds: u32,
     /// Copies in the pools; 1 unless told.
     pub pool_size: u32,

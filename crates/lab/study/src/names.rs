@@ -1,7 +1,8 @@
 //! The words by which a study's parts are known in records, reports and file names.
 
 use crate::model::{
-    CephStore, Clients, Engine, FsKind, LoligoStore, Phase, Place, System, Target, Workload, WorkloadKind,
+    CephStore, Clients, Engine, FileSystem, FsKind, LoligoStore, Phase, Place, System, Target, Workload,
+    WorkloadKind,
 };
 
 impl Phase {
@@ -82,6 +83,14 @@ impl Place {
             Self::Devices { .. } => "devices",
             Self::Loop { .. } => "loop",
             Self::Modelled { .. } => "modelled",
+        }
+    }
+
+    /// The file system that is made on it, if one is.
+    pub fn file_system(&self) -> Option<&FileSystem> {
+        match self {
+            Self::Directory | Self::Image { .. } => None,
+            Self::Devices { fs, .. } | Self::Loop { fs, .. } | Self::Modelled { fs, .. } => fs.as_ref(),
         }
     }
 

@@ -159,6 +159,8 @@ pub enum Conflict {
     BlueStoreWithFileSystem,
     #[error("FileStore needs a file system on its {place}: give it 'fs'")]
     FileStoreWithoutFileSystem { place: &'static str },
+    #[error("FileStore does not run on ext2: take xfs, ext4 or btrfs")]
+    FileStoreOnExt2,
     #[error("a store in memory has neither place nor journal: leave out '{key}'")]
     MemoryWith { key: &'static str },
     #[error("a cluster that runs already is only measured: leave out '{key}'")]

@@ -1,7 +1,7 @@
 //! What can't be together in a system.
 
 use crate::fields::Fields;
-use crate::model::{CephStore, LoligoStore, Place, System, Target};
+use crate::model::{CephStore, FsKind, LoligoStore, Place, System, Target};
 use crate::problem::{At, Conflict, Problems};
 
 /// Notes what can't be together in a system; `fields` are what it was read from.
@@ -65,6 +65,9 @@ fn ceph(system: &System, release: &str, store: CephStore, fields: &Fields<'_>, p
             }
             if system.place.has_file_system() == Some(false) {
                 p.add(at("place"), Conflict::FileStoreWithoutFileSystem { place: system.place.name() });
+            }
+            if system.place.file_system().is_some_and(|fs| fs.kind == FsKind::Ext2) {
+                p.add(at("place"), Conflict::FileStoreOnExt2);
             }
         }
     }

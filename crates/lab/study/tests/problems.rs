@@ -184,6 +184,10 @@ fn systems_that_can_not_be() {
             "{name: s, ceph: {release: 16.2, store: filestore}, place: {image: {size: 1G}}}",
             "FileStore needs a file system on its image",
         ),
+        (
+            "{name: s, ceph: {release: 16.2, store: filestore}, place: {loop: {size: 1G, fs: ext2}}}",
+            "FileStore does not run on ext2",
+        ),
         ("{name: s, ceph: {release: 16.2, store: memstore}, place: directory}", "leave out 'place'"),
         ("{name: s, loligo: {store: mem}, journal: {image: {size: 1G}}}", "leave out 'journal'"),
         (
