@@ -87,9 +87,7 @@ impl Osd {
         self.release_pg(pgid, out);
         match failure {
             // The device is gone: nothing else on it can be trusted to last.
-            PgFailure::Refused(error)
-                if error.fault() == Fault::Disk && !is_local(&error) =>
-            {
+            PgFailure::Refused(error) if error.fault() == Fault::Disk && !is_local(&error) => {
                 self.fail(format!("pg {pgid}: {error}"), out);
             }
             failure => self.log(LogLevel::Error, format!("pg {pgid} has stopped: {failure}"), out),

@@ -17,6 +17,9 @@ pub(crate) struct Limits {
 /// A message that holds budget: its session and transaction id.
 type Held = (SessionId, u64);
 
+/// The messages under one of these: each one's bytes, and which PG has it. Nearly always one.
+type Messages = SmallVec<[(u64, Option<SpgId>); 1]>;
+
 /// The budget. A message that has already come is always let in, so it is overdrawn by at most one message a session;
 /// a session that brings one while the budget is spent is paused until there is room again.
 #[derive(Debug)]
@@ -24,9 +27,8 @@ pub(crate) struct Throttle {
     limits: Limits,
     messages: u64,
     bytes: u64,
-    /// By session and transaction id: each message's bytes, and which PG has it. A client may send one again before it
-    /// is answered; each gets its own answer.
-    held: BTreeMap<Held, SmallVec<[(u64, Option<SpgId>); 1]>>,
+    /// A client may send a message again before it is answered; each gets its own answer.
+    held: BTreeMap<Held, Messages>,
     paused: BTreeSet<SessionId>,
     /// Bytes of transactions that the store has not answered: they are there also when their session is gone.
     queued: BTreeMap<Token, u64>,

@@ -265,7 +265,11 @@ fn an_option_set_by_tell_or_by_the_monitor_has_effect_and_an_unknown_one_is_refu
     assert_eq!(tell(&mut w, CLIENT, wrong).0, Errno::ENOENT.code());
     let config = [("osd_client_message_cap".to_string(), "5".to_string())].into();
     w.mon_says(messages::Config { config });
-    assert_eq!(tell(&mut w, CLIENT, get).2["osd_client_message_cap"], "1", "what was told to this OSD counts more");
+    assert_eq!(
+        tell(&mut w, CLIENT, get).2["osd_client_message_cap"],
+        "1",
+        "what was told to this OSD counts more"
+    );
     let unset = r#"{"prefix": "config unset", "var": "osd_client_message_cap"}"#;
     assert_eq!(tell(&mut w, CLIENT, unset).0, 0);
     assert_eq!(tell(&mut w, CLIENT, get).2["osd_client_message_cap"], "5");
