@@ -43,11 +43,15 @@ impl Work {
     pub(crate) fn image(&self, name: &str) -> PathBuf {
         self.root.join("images").join(name)
     }
+    /// What servers keep while they run.
+    pub(crate) fn run(&self) -> PathBuf {
+        self.root.join("run")
+    }
     /// The admin socket of a server: Unix sockets' paths are short.
     pub(crate) fn socket(&self, name: &str) -> Option<PathBuf> {
         /// Bytes that a Unix socket's path may have, with its end.
         const MAX: usize = 108;
-        let path = self.root.join(format!("{name}.asok"));
+        let path = self.run().join(format!("{name}.asok"));
         (path.as_os_str().len() < MAX).then_some(path)
     }
 }
@@ -80,13 +84,16 @@ impl Ground {
         }
     }
 
-    /// Makes a directory that isn't there.
+    /// Makes a directory that isn't there, and those above it.
     pub(crate) fn make_dir(&mut self, path: &Path) -> Result<()> {
         if path.is_dir() {
             return Ok(());
         }
+        if let Some(parent) = path.parent() {
+            self.make_dir(parent)?;
+        }
         self.ledger.about_to_make(Thing::Directory { path: path.to_owned() })?;
-        fs::create_dir_all(path).doing("making the directory", path)
+        fs::create_dir(path).doing("making the directory", path)
     }
 
     /// Makes a sparse file of `size` bytes.
@@ -141,6 +148,8 @@ mod tests {
         ground.make_file(&path, 1 << 20).unwrap();
         ground.make_dir(&ground.work.root.clone()).unwrap();
         assert_eq!(ground.ledger.left().len(), 2, "the file and the directory that holds it");
+        ground.make_dir(&ground.work.data("osd.0")).unwrap();
+        assert_eq!(ground.ledger.left().len(), 4, "the directory and the one above it");
         assert_eq!(fs::metadata(path).unwrap().len(), 1 << 20);
     }
 }

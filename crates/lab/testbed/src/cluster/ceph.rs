@@ -18,7 +18,7 @@ use crate::mounts;
 use crate::place::{self, SpotKind, space::Sizes};
 use crate::ports;
 use crate::release::{Release, command};
-use crate::run::run;
+use crate::run::{last_lines, run};
 
 /// How long a small program may take.
 const SMALL: Duration = Duration::from_secs(60);
@@ -67,6 +67,7 @@ pub(crate) fn start(
     let server: Vec<OsString> = order.affinity.iter().cloned().chain(client.iter().cloned()).collect();
     let version = version(release, &client, ground)?;
 
+    ground.make_dir(&ground.work.run())?;
     let places = places(ground, order, store, say)?;
     let fsid = fresh_uuid()?;
     let seed = fsid.bytes().fold(0_u64, |n, b| n.wrapping_mul(31).wrapping_add(u64::from(b)));
@@ -92,9 +93,13 @@ pub(crate) fn start(
     let mut starting = Starting { ground, servers, admin: &admin, client: &client, server: &server };
     starting.monitor(&fsid, ports.mon, say)?;
     starting.manager()?;
+    say("making the OSDs' stores");
     for (id, place) in places.iter().enumerate() {
-        say(&format!("making osd.{id}"));
-        starting.osd(id, place, store, sizes)?;
+        starting.announce_osd(id, place, store, sizes)?;
+    }
+    starting.make_stores(&places)?;
+    for id in 0..places.len() {
+        starting.osd(id)?;
     }
     starting.all_up(order.system.osds, say)?;
     if order.file_system {
@@ -214,23 +219,43 @@ impl Starting<'_> {
         self.servers.start(self.ground, self.server, "mgr.x", "ceph-mgr", &["-f", "-i", "x"])
     }
 
-    fn osd(&mut self, id: usize, place: &OsdPlace, store: CephStore, sizes: &Sizes) -> Result<()> {
-        let (name, number) = (format!("osd.{id}"), id.to_string());
-        let data = self.ground.work.data(&name);
+    /// Tells the monitor of an OSD, and prepares its directory.
+    fn announce_osd(&mut self, id: usize, place: &OsdPlace, store: CephStore, sizes: &Sizes) -> Result<()> {
+        let data = self.ground.work.data(&format!("osd.{id}"));
         self.ground.make_dir(&data)?;
         if store == CephStore::BlueStore {
             bluestore_devices(&data, place, sizes)?;
         }
-        self.admin.ask(&["osd", "new", &place.uuid, &number])?;
-        let mkfs = ["--mkfs", "-i", &number, "--osd-uuid", &place.uuid];
-        let what = format!("making the store of {name}");
-        let made = self.tool(&what, "ceph-osd", &mkfs, MKFS);
-        if let Err(Error::Failed { what, status, said }) = made {
-            // The reason stands in the log more often than on standard error.
-            let log = crate::run::last_lines(&[&self.ground.work.log(&name)]);
-            return Err(Error::Failed { what, status, said: format!("{said}\n{log}") });
-        }
-        made?;
+        self.admin.ask(&["osd", "new", &place.uuid, &id.to_string()]).map(drop)
+    }
+
+    /// Makes all stores at once: each waits for its own disk most of the time.
+    fn make_stores(&self, places: &[OsdPlace]) -> Result<()> {
+        let (client, work, stop) = (self.client, &self.ground.work, &self.ground.stop);
+        std::thread::scope(|scope| {
+            let make = |(id, place): (usize, &OsdPlace)| {
+                let (number, uuid) = (id.to_string(), place.uuid.clone());
+                let name = format!("osd.{id}");
+                let log = work.log(&name);
+                let mkfs = move || {
+                    let arguments = ["--mkfs", "-i", &number, "--osd-uuid", &uuid];
+                    let what = format!("making the store of {name}");
+                    run(&what, command(client, "ceph-osd", &arguments), MKFS, stop)
+                        .map_err(|e| with_log(e, &log))
+                };
+                scope.spawn(mkfs)
+            };
+            let all: Vec<_> = places.iter().enumerate().map(make).collect();
+            let ended = |thread: std::thread::ScopedJoinHandle<'_, Result<String>>| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map(drop)
+            };
+            // All are joined before the first error is told.
+            all.into_iter().map(ended).collect::<Vec<_>>().into_iter().collect()
+        })
+    }
+
+    fn osd(&mut self, id: usize) -> Result<()> {
+        let (name, number) = (format!("osd.{id}"), id.to_string());
         self.servers.start(self.ground, self.server, &name, "ceph-osd", &["-f", "-i", &number])
     }
 
@@ -285,6 +310,16 @@ fn bluestore_devices(data: &Path, place: &OsdPlace, sizes: &Sizes) -> Result<()>
             made.set_len(sizes.journal).doing("sizing the file", &file)?;
             link(&file, "block.db")
         }
+    }
+}
+
+/// The reason stands in the log more often than on standard error.
+fn with_log(error: Error, log: &Path) -> Error {
+    match error {
+        Error::Failed { what, status, said } => {
+            Error::Failed { what, status, said: format!("{said}\n{}", last_lines(&[log])) }
+        }
+        other => other,
     }
 }
 

@@ -149,7 +149,7 @@ fn server(layout: &Layout<'_>, conf: &mut Conf, kind: &str, id: &str) {
     let mut must = |option: &str, value: String| conf.must(&name, option, value);
     must(&format!("{kind}_data"), work.data(&name).display().to_string());
     must("keyring", work.keyring().display().to_string());
-    must("run_dir", work.root.display().to_string());
+    must("run_dir", work.run().display().to_string());
     must("log_file", work.log(&name).display().to_string());
     // In the foreground no server needs a pid file.
     must("pid_file", String::new());
