@@ -144,6 +144,14 @@ impl FromStr for EntityId {
     }
 }
 
+impl EntityId {
+    /// The instance whose number is this id, if the id is one; -1 where it is not known (`client.?`).
+    pub fn instance(&self) -> Option<EntityName> {
+        let num = if self.id == "?" { -1 } else { self.id.parse().ok()? };
+        Some(EntityName { kind: self.kind, num })
+    }
+}
+
 impl Encode for EntityId {
     fn encode(&self, e: &mut Encoder) {
         e.put(&u32::from(self.kind.number())).put(&self.id);

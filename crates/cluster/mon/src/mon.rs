@@ -303,6 +303,11 @@ impl Mon {
         if let Err(error) = self.log.committed(&self.state) {
             out.push(MonEffect::Log(format!("a line of the cluster log does not decode: {error}")));
         }
+        if flight.batch.0.keys().any(|key| key.service == crate::service::log::SERVICE) {
+            for what in crate::subscriptions::LOG_SUBSCRIPTIONS {
+                self.push_all(now, what, out);
+            }
+        }
         if flight.batch.0.keys().any(|key| key.service == "config") {
             self.settings = ConfigStore::open(&self.state);
             self.push_all(now, "config", out);

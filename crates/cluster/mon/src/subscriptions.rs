@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 
 use auth::SessionId;
 use encoding::Encode;
-use types::{EntityId, Epoch, UTime};
+use messages::{LogEntry, Paxos};
+use types::{EntityAddrVec, EntityId, Epoch, UTime};
 
 use crate::event::MonEffect;
 use crate::mon::Mon;
+use crate::service::log::{Level, Line};
 use crate::service::osdmap;
 use crate::session::{SUBSCRIPTIONS_MAX, Subscription};
 
@@ -78,7 +80,10 @@ impl Mon {
                 None
             }
             "osd_pg_creates" => self.send_pg_creates(session, subscription.next, out),
-            // File systems, services and the log are not there to watch.
+            what if LOG_SUBSCRIPTIONS.contains(&what) => {
+                self.send_log(session, what, subscription.next, out)
+            }
+            // File systems and services are not there to watch.
             _ => None,
         };
         if let (Some(version), Some(known)) = (sent_to, self.sessions.get_mut(&session)) {
@@ -91,6 +96,25 @@ impl Mon {
                 }
             }
         }
+    }
+
+    /// Sends the lines of the cluster log that a watcher lacks (`ceph -w`). Answers up to which version it has them.
+    fn send_log(
+        &self,
+        session: SessionId,
+        what: &str,
+        next: u64,
+        out: &mut Vec<MonEffect>,
+    ) -> Option<u64> {
+        let level = Level::from_name(what.strip_prefix("log-")?)?;
+        let version = self.log.version();
+        let entries: Vec<LogEntry> = self.log.since(next, level).filter_map(log_entry).collect();
+        if !entries.is_empty() {
+            let paxos = Paxos { version, ..Paxos::default() };
+            let log = messages::Log { paxos, fsid: self.config.fsid, entries };
+            out.push(MonEffect::Send { session, message: log.into() });
+        }
+        (version >= next).then_some(version)
     }
 
     fn subscription(&self, session: SessionId, what: &str) -> Option<Subscription> {
@@ -161,4 +185,21 @@ impl Mon {
             out.push(MonEffect::Send { session, message: message.into() });
         }
     }
+}
+
+/// What a watcher of the cluster log subscribes to, by the least level wanted.
+pub(crate) const LOG_SUBSCRIPTIONS: [&str; 5] = ["log-debug", "log-info", "log-sec", "log-warn", "log-error"];
+
+/// A line as those who watch get it. Addresses are kept in print only: they are left out.
+fn log_entry(line: &Line) -> Option<LogEntry> {
+    Some(LogEntry {
+        name: line.name.parse().ok()?,
+        rank: line.rank.parse::<EntityId>().ok()?.instance()?,
+        addrs: EntityAddrVec::default(),
+        stamp: line.stamp,
+        seq: line.seq,
+        level: line.level as u16,
+        message: line.text.as_str().into(),
+        channel: line.channel.clone(),
+    })
 }

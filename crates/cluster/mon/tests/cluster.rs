@@ -367,6 +367,28 @@ fn a_one_time_subscriber_to_maps_gets_those_that_follow_within_seconds_too() {
 }
 
 #[test]
+fn a_watcher_of_the_log_gets_each_line_of_its_level_once() {
+    let (mut cluster, client, _) = up(1, &[]);
+    let watcher = cluster.client();
+    cluster.send(watcher, subscribe(&[("log-info", 0)]));
+    let texts = |messages: Vec<Message>| -> Vec<String> {
+        let lines = messages.into_iter().flat_map(|m| match m {
+            Message::Log(m) => m.entries,
+            other => panic!("{other:?}"),
+        });
+        lines.map(|line| String::from_utf8_lossy(&line.message).into_owned()).collect()
+    };
+    assert!(texts(cluster.take(watcher)).iter().any(|line| line.contains("boot")), "what was before");
+    cluster.ok(client, r#"{"prefix":"log","logtext":["hello"]}"#);
+    assert_eq!(texts(cluster.take(watcher)), ["hello"]);
+    let worried = cluster.client();
+    cluster.send(worried, subscribe(&[("log-warn", 0)]));
+    cluster.ok(client, r#"{"prefix":"log","logtext":["again"]}"#);
+    assert_eq!(texts(cluster.take(watcher)), ["again"]);
+    assert!(texts(cluster.take(worried)).is_empty(), "too unimportant");
+}
+
+#[test]
 fn reports_of_pgs_make_the_status_and_new_pgs_are_asked_for() {
     let (mut cluster, client, sessions) = up(3, &[]);
     for session in &sessions {

@@ -8,7 +8,8 @@ use types::UTime;
 use crate::fmt::Json;
 use crate::state::{Batch, State, StateKey, versions};
 
-const SERVICE: &str = "logm";
+/// Where lines are kept in the state, by their version.
+pub const SERVICE: &str = "logm";
 
 /// Lines kept, in memory and durably.
 pub const KEPT: usize = 500;
@@ -186,6 +187,16 @@ impl ClusterLog {
             self.lines.pop_front();
         }
         Ok(())
+    }
+
+    /// The version of the last line; 0 before the first.
+    pub fn version(&self) -> u64 {
+        self.lines.back().map_or(0, |(version, _)| *version)
+    }
+
+    /// The lines from version `from` on of at least `level`, oldest first; what is no longer kept is left out.
+    pub fn since(&self, from: u64, level: Level) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(move |(version, l)| *version >= from && l.level >= level).map(|(_, l)| l)
     }
 
     /// The last `count` lines of at least `level` in `channel` (all of them: `*`), oldest first.
