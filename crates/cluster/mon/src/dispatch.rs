@@ -4,6 +4,7 @@ use auth::{Access, SessionId};
 use messages::Message;
 use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, PoolId, UTime};
 
+use crate::command::Failure;
 use crate::event::MonEffect;
 use crate::mon::Mon;
 use crate::service::log::{KEPT, Level, Line};
@@ -143,12 +144,12 @@ impl Mon {
         let result = match m.op {
             PoolOp::CREATE => self.pool_op_create(now, &m),
             PoolOp::DELETE => self.pool_op_delete(now, PoolId(m.pool.into())),
-            _ => Err(crate::command::Failure::Errno(Errno::EOPNOTSUPP, String::new())),
+            _ => Err(Failure::Errno(Errno::EOPNOTSUPP, String::new())),
         };
         let result = match result {
             Ok(()) => 0,
-            Err(crate::command::Failure::Wait) => return self.wait(session, m.into(), out),
-            Err(crate::command::Failure::Errno(errno, _)) => errno.code(),
+            Err(Failure::Wait) => return self.wait(session, m.into(), out),
+            Err(Failure::Errno(errno, _) | Failure::Shown(errno, _)) => errno.code(),
         };
         let changed = self.pending.map_changes != before;
         let epoch = Epoch(self.osdmap.epoch.0 + u32::from(changed));

@@ -80,9 +80,7 @@ impl Mon {
                 None
             }
             "osd_pg_creates" => self.send_pg_creates(session, subscription.next, out),
-            what if LOG_SUBSCRIPTIONS.contains(&what) => {
-                self.send_log(session, what, subscription.next, out)
-            }
+            what if LOG_SUBSCRIPTIONS.contains(&what) => self.send_log(session, what, subscription.next, out),
             // File systems and services are not there to watch.
             _ => None,
         };
@@ -99,13 +97,7 @@ impl Mon {
     }
 
     /// Sends the lines of the cluster log that a watcher lacks (`ceph -w`). Answers up to which version it has them.
-    fn send_log(
-        &self,
-        session: SessionId,
-        what: &str,
-        next: u64,
-        out: &mut Vec<MonEffect>,
-    ) -> Option<u64> {
+    fn send_log(&self, session: SessionId, what: &str, next: u64, out: &mut Vec<MonEffect>) -> Option<u64> {
         let level = Level::from_name(what.strip_prefix("log-")?)?;
         let version = self.log.version();
         let entries: Vec<LogEntry> = self.log.since(next, level).filter_map(log_entry).collect();

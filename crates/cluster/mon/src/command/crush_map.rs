@@ -1,4 +1,4 @@
-//! `osd crush …`.
+//! `osd crush …` that only looks.
 
 use encoding::Encode;
 use types::Errno;
@@ -6,7 +6,7 @@ use types::Errno;
 use super::{Answer, Call, Command, Failure, fail};
 use crate::crush_view;
 use crate::fmt::{Align, Json, Table, weight};
-use crate::mon::{Mon, Touch};
+use crate::mon::Mon;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {
@@ -51,13 +51,6 @@ pub(super) const COMMANDS: &[Command] = &[
         module: "osd",
         perm: "r",
         run: |mon, call| Ok(call.show_json(crush_view::tunables_json(&mon.osdmap.crush))),
-    },
-    Command {
-        signature: "osd crush reweight name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=weight,type=CephFloat,range=0.0",
-        help: "Change an OSD's weight in the CRUSH map",
-        module: "osd",
-        perm: "rw",
-        run: reweight,
     },
 ];
 
@@ -127,19 +120,4 @@ fn rule_dump(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 fn class_ls(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let names = mon.osdmap.crush.class_names.values().map(|name| name.as_str());
     Ok(call.show_json(Json::array(names)))
-}
-
-fn reweight(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
-    let name = call.args.required("name")?;
-    let wanted = call.args.float("weight")?.filter(|w| (0.0..=65_535.0).contains(w));
-    let Some(wanted) = wanted else { return fail(Errno::EINVAL, "a weight lies between 0 and 65535") };
-    let mut crush = mon.osdmap.crush.clone();
-    let Some(osd) = crush.item_by_name(&name).filter(|id| *id >= 0) else {
-        return fail(Errno::ENOENT, format!("there is no OSD '{name}' in the CRUSH map"));
-    };
-    crush.set_osd_weight(osd, (wanted * f64::from(crush::CrushMap::WEIGHT_ONE)) as u32)?;
-    mon.take(Touch::Crush)?;
-    mon.osdmap_change(call.now).set_crush(&crush);
-    let shown = crate::fmt::general(wanted, 6);
-    Ok(Answer::status(format!("reweighted item id {osd} name '{name}' to {shown} in crush map")))
 }

@@ -1,14 +1,18 @@
 //! Commands: what clients ask in JSON and are answered in text or JSON.
 
+mod absent;
 pub mod args;
 mod config;
+mod crush_change;
 mod crush_map;
 mod entity;
 mod mon;
 mod osd;
 mod osd_change;
 mod osd_df;
+mod osd_safety;
 mod pg;
+mod pg_stuck;
 mod pool;
 mod pool_show;
 mod pool_var;
@@ -61,6 +65,8 @@ pub(crate) struct Answer {
 pub(crate) enum Failure {
     /// It can't be done, with a sentence that says why.
     Errno(Errno, String),
+    /// The answer is no, with the output that says why.
+    Shown(Errno, Answer),
     /// It has to wait for the proposal that is being gathered.
     Wait,
 }
@@ -121,12 +127,16 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         osd::COMMANDS,
         osd_df::COMMANDS,
         osd_change::COMMANDS,
+        osd_safety::COMMANDS,
         crush_map::COMMANDS,
+        crush_change::COMMANDS,
         pool::COMMANDS,
         pool_var::COMMANDS,
         pg::COMMANDS,
+        pg_stuck::COMMANDS,
         config::COMMANDS,
         entity::COMMANDS,
+        absent::COMMANDS,
     ]
     .into_iter()
     .flatten()
@@ -236,6 +246,7 @@ impl Mon {
             Ok(answer) if self.pending.changes != before => Outcome::WhenDurable(answer),
             Ok(answer) => Outcome::Now(0, answer),
             Err(Failure::Errno(errno, sentence)) => Outcome::Now(errno.code(), Answer::status(sentence)),
+            Err(Failure::Shown(errno, answer)) => Outcome::Now(errno.code(), answer),
             Err(Failure::Wait) => Outcome::Wait,
         }
     }

@@ -111,13 +111,6 @@ pub(super) const COMMANDS: &[Command] = &[
         perm: "r",
         run: |_, call| Ok(call.show_json(Json::object())),
     },
-    Command {
-        signature: "osd pool autoscale-status",
-        help: "What the autoscaler of PGs would do (there is none)",
-        module: "osd",
-        perm: "r",
-        run: |_, call| Ok(call.show(|| Json::Array(vec![]), String::new)),
-    },
 ];
 
 fn addr_json(addr: &EntityAddr) -> Json {
@@ -239,7 +232,7 @@ fn getmap(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 }
 
 impl Mon {
-    fn own_metadata(&self) -> BTreeMap<String, String> {
+    pub(super) fn own_metadata(&self) -> BTreeMap<String, String> {
         let addrs = EntityAddrVec(vec![self.config.addr]).to_string();
         let release = self.config.profile.release.name();
         [

@@ -94,6 +94,13 @@ pub(super) const COMMANDS: &[Command] = &[
         perm: "rw",
         run: blocklist_clear,
     },
+    Command {
+        signature: "osd set-require-min-compat-client name=version,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false",
+        help: "Set the oldest release that clients must have (only the present one so far)",
+        module: "osd",
+        perm: "rw",
+        run: set_min_compat_client,
+    },
 ];
 
 fn flag(mon: &mut Mon, call: &Call<'_>, set: bool) -> Result<Answer, Failure> {
@@ -282,4 +289,17 @@ fn blocklist_clear(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         mon.osdmap_change(call.now).old_blocklist.extend(all);
     }
     Ok(Answer::status("removed all blocklist entries"))
+}
+
+fn set_min_compat_client(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let (wanted, now) = (call.args.required("version")?, mon.osdmap.require_min_compat_client.name());
+    match wanted == now {
+        true => Ok(Answer::status(format!("set require_min_compat_client to {wanted}"))),
+        false => fail(
+            Errno::EOPNOTSUPP,
+            format!(
+                "clients of {now} and newer are served; refusing others is not there yet, nor is serving older ones"
+            ),
+        ),
+    }
 }

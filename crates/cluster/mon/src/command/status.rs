@@ -156,7 +156,7 @@ fn mgrmap_json() -> Json {
         .with("services", Json::object())
 }
 
-fn servicemap_json(mon: &Mon) -> Json {
+pub(super) fn servicemap_json(mon: &Mon) -> Json {
     Json::object()
         .with("epoch", 1)
         .with("modified", osdmap::created(&mon.osdmap).to_string())

@@ -1,0 +1,180 @@
+//! Commands about what a cluster of ours does not have: file systems, crash reports, devices, services, a balancer.
+//! What is truly empty is answered empty, in the shapes of Ceph's programs; what can't be done says so.
+
+use types::Errno;
+
+use super::status::servicemap_json;
+use super::{Answer, Call, Command, Failure, fail};
+use crate::fmt::Json;
+use crate::mon::Mon;
+
+type Run = fn(&mut Mon, &Call<'_>) -> Result<Answer, Failure>;
+
+const fn shown(signature: &'static str, help: &'static str, run: Run) -> Command {
+    Command { signature, help, module: "mon", perm: "r", run }
+}
+
+/// A command that has nothing behind it yet.
+const fn refused(signature: &'static str, run: Run) -> Command {
+    Command { signature, help: "Not there yet", module: "mon", perm: "r", run }
+}
+
+const NO_SCRUB: Run = |_, _| fail(Errno::EOPNOTSUPP, "there is no scrub yet; nothing was started");
+const NO_MOVES: Run = |_, _| {
+    fail(Errno::EOPNOTSUPP, "buckets of the CRUSH map can't be moved or removed yet; new ones can be added")
+};
+const NO_HISTORY: Run = |_, _| {
+    fail(
+        Errno::EOPNOTSUPP,
+        "no history of stored options is kept; `ceph config dump` shows what is stored now",
+    )
+};
+const NO_BALANCER: Run =
+    |_, _| fail(Errno::EOPNOTSUPP, "there is no balancer yet; PGs stay where CRUSH places them");
+const NO_AUTOSCALER: Run = |_, _| {
+    fail(Errno::EOPNOTSUPP, "there is no autoscaler yet; a pool keeps the pg_num that it was made with")
+};
+const NO_ASSIMILATION: Run = |_, _| {
+    fail(
+        Errno::EOPNOTSUPP,
+        "a ceph.conf can't be taken over yet; store its options one by one with `ceph config set`",
+    )
+};
+const NO_NEW_OSDS: Run = |_, _| {
+    fail(
+        Errno::EOPNOTSUPP,
+        "OSDs come with the cluster: their number is given to `loligo up` when it is made",
+    )
+};
+
+pub(super) const COMMANDS: &[Command] = &[
+    shown("fs ls", "File systems (there are none)", |_, call| {
+        Ok(call.show(|| Json::Array(vec![]), || "No filesystems enabled\n".into()))
+    }),
+    shown(
+        "fs dump name=epoch,type=CephInt,range=0,req=false",
+        "The map of file systems (there are none)",
+        fs_dump,
+    ),
+    shown("fs status name=fs,type=CephString,req=false", "File systems (there are none)", fs_status),
+    shown("mds stat", "Metadata servers (there are none)", |_, call| {
+        let json = || fsmap_json_parts().with("mdsmap_first_committed", 1).with("mdsmap_last_committed", 1);
+        Ok(call.show(json, || "\n".into()))
+    }),
+    shown(
+        "mds metadata name=who,type=CephString,req=false",
+        "Metadata servers (there are none)",
+        |_, call| Ok(call.show_json(Json::Array(vec![]))),
+    ),
+    shown("mds versions", "Versions of the metadata servers (there are none)", |_, call| {
+        Ok(call.show_json(Json::object()))
+    }),
+    shown("service dump", "Services that registered (none do)", |mon, call| {
+        Ok(call.show_json(servicemap_json(mon)))
+    }),
+    shown("service status", "States of services (there are none)", |_, call| {
+        Ok(call.show_json(Json::object()))
+    }),
+    shown("crash ls", "Crash reports (none are collected)", |_, call| {
+        Ok(call.show(|| Json::Array(vec![]), String::new))
+    }),
+    shown("crash stat", "How many crash reports there are (none are collected)", |_, call| {
+        Ok(call.show(|| Json::object().with("crashes", 0), || "0 crashes recorded\n".into()))
+    }),
+    shown("device ls", "Devices whose health is watched (none are)", |_, call| {
+        let heading = "DEVICE  HOST:DEV  DAEMONS  WEAR  LIFE EXPECTANCY\n";
+        Ok(call.show(|| Json::Array(vec![]), || heading.into()))
+    }),
+    shown("progress", "Long tasks of the manager (there are none)", |_, call| {
+        Ok(call.show(nothing_in_progress, || "Nothing in progress\n".into()))
+    }),
+    shown("progress json", "Long tasks of the manager (there are none)", |_, call| {
+        Ok(call.show_json(nothing_in_progress()))
+    }),
+    refused("balancer status", NO_BALANCER),
+    refused("osd reweight-by-utilization name=oload,type=CephInt,req=false", NO_BALANCER),
+    refused("osd pool autoscale-status", NO_AUTOSCALER),
+    refused("config log name=num,type=CephInt,req=false", NO_HISTORY),
+    refused("config reset name=num,type=CephInt,range=0", NO_HISTORY),
+    refused("config assimilate-conf", NO_ASSIMILATION),
+    refused("osd new name=uuid,type=CephUUID name=id,type=CephOsdName,req=false", NO_NEW_OSDS),
+    refused("osd create name=uuid,type=CephUUID,req=false name=id,type=CephOsdName,req=false", NO_NEW_OSDS),
+    refused("osd scrub name=who,type=CephString", NO_SCRUB),
+    refused("osd deep-scrub name=who,type=CephString", NO_SCRUB),
+    refused("osd repair name=who,type=CephString", NO_SCRUB),
+    refused("osd pool scrub name=who,type=CephPoolname,n=N", NO_SCRUB),
+    refused("osd pool deep-scrub name=who,type=CephPoolname,n=N", NO_SCRUB),
+    refused("osd pool repair name=who,type=CephPoolname,n=N", NO_SCRUB),
+    refused("pg scrub name=pgid,type=CephPgid", NO_SCRUB),
+    refused("pg deep-scrub name=pgid,type=CephPgid", NO_SCRUB),
+    refused("pg repair name=pgid,type=CephPgid", NO_SCRUB),
+    refused("osd crush move name=name,type=CephString name=args,type=CephString,n=N", NO_MOVES),
+    refused("osd crush link name=name,type=CephString name=args,type=CephString,n=N", NO_MOVES),
+    refused("osd crush rm name=name,type=CephString name=ancestor,type=CephString,req=false", NO_MOVES),
+    refused("osd crush remove name=name,type=CephString name=ancestor,type=CephString,req=false", NO_MOVES),
+    refused("osd crush rename-bucket name=srcname,type=CephString name=dstname,type=CephString", NO_MOVES),
+];
+
+fn nothing_in_progress() -> Json {
+    let none = || Json::Array(vec![]);
+    Json::object().with("completed", none()).with("events", none())
+}
+
+/// What a file system may ask of its clients and servers, by Ceph's numbers.
+const COMPAT: [(u32, &str); 9] = [
+    (1, "base v0.20"),
+    (2, "client writeable ranges"),
+    (3, "default file layouts on dirs"),
+    (4, "dir inode in separate object"),
+    (5, "mds uses versioned encoding"),
+    (6, "dirfrag is stored in omap"),
+    (8, "no anchor table"),
+    (9, "file layout v2"),
+    (10, "snaprealm v2"),
+];
+
+fn fsmap_json_parts() -> Json {
+    Json::object().with("fsmap", fsmap_json())
+}
+
+fn fsmap_json() -> Json {
+    let incompat = COMPAT
+        .iter()
+        .fold(Json::object(), |out, (number, name)| out.with(&format!("feature_{number}"), *name));
+    let compat = Json::object()
+        .with("compat", Json::object())
+        .with("ro_compat", Json::object())
+        .with("incompat", incompat);
+    let flags = Json::object().with("enable_multiple", true).with("ever_enabled_multiple", true);
+    Json::object()
+        .with("epoch", 1)
+        .with("default_fscid", -1)
+        .with("compat", compat)
+        .with("feature_flags", flags)
+        .with("standbys", Json::Array(vec![]))
+        .with("filesystems", Json::Array(vec![]))
+}
+
+fn fs_dump(_: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    if let Some(epoch) = call.args.int("epoch")?.filter(|epoch| *epoch > 1) {
+        return fail(Errno::ENOENT, format!("there is no map of file systems of epoch {epoch}"));
+    }
+    let text = || {
+        let incompat: Vec<String> = COMPAT.iter().map(|(number, name)| format!("{number}={name}")).collect();
+        format!(
+            "e1\nenable_multiple, ever_enabled_multiple: 1,1\ndefault compat: compat={{}},rocompat={{}},\
+             incompat={{{}}}\nlegacy client fscid: -1\n \nNo filesystems configured\n",
+            incompat.join(",")
+        )
+    };
+    let mut answer = call.show(fsmap_json, text);
+    answer.status = "dumped fsmap epoch 1".into();
+    Ok(answer)
+}
+
+fn fs_status(_: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    match call.args.text("fs")?.filter(|name| !name.is_empty()) {
+        Some(name) => fail(Errno::EINVAL, format!("there is no file system '{name}'")),
+        None => Ok(call.show(Json::object, String::new)),
+    }
+}

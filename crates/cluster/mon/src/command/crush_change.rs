@@ -1,0 +1,220 @@
+//! `osd crush …` that changes the CRUSH map: weights, device classes, buckets, rules.
+
+use crush::{BuildError, CrushMap};
+use types::Errno;
+
+use super::args::parse_osd;
+use super::{Answer, Call, Command, Failure, fail};
+use crate::mon::{Mon, Touch};
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command {
+        signature: "osd crush reweight name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=weight,type=CephFloat,range=0.0",
+        help: "Change an OSD's weight in the CRUSH map",
+        module: "osd",
+        perm: "rw",
+        run: reweight,
+    },
+    Command {
+        signature: "osd crush set-device-class name=class,type=CephString name=ids,type=CephString,n=N",
+        help: "Give OSDs a device class",
+        module: "osd",
+        perm: "rw",
+        run: set_class,
+    },
+    Command {
+        signature: "osd crush rm-device-class name=ids,type=CephString,n=N",
+        help: "Take OSDs' device class away",
+        module: "osd",
+        perm: "rw",
+        run: remove_class,
+    },
+    Command {
+        signature: "osd crush add-bucket name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=type,type=CephString name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=],req=false",
+        help: "Add an empty bucket to the CRUSH map, at a place (TYPE=NAME) or at none",
+        module: "osd",
+        perm: "rw",
+        run: add_bucket,
+    },
+    Command {
+        signature: "osd crush rule create-replicated name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=root,type=CephString,goodchars=[A-Za-z0-9-_.] name=type,type=CephString,goodchars=[A-Za-z0-9-_.] name=class,type=CephString,goodchars=[A-Za-z0-9-_.],req=false",
+        help: "Make a rule that spreads copies over buckets of a type",
+        module: "osd",
+        perm: "rw",
+        run: create_rule,
+    },
+    Command {
+        signature: "osd crush rule rm name=name,type=CephString,goodchars=[A-Za-z0-9-_.]",
+        help: "Remove a rule that no pool uses",
+        module: "osd",
+        perm: "rw",
+        run: remove_rule,
+    },
+];
+
+impl Mon {
+    /// Proposes a CRUSH map that was changed.
+    fn put_crush(&mut self, call: &Call<'_>, crush: &CrushMap) -> Result<(), Failure> {
+        self.take(Touch::Crush)?;
+        self.osdmap_change(call.now).set_crush(crush);
+        Ok(())
+    }
+}
+
+fn reweight(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let name = call.args.required("name")?;
+    let wanted = call.args.float("weight")?.filter(|w| (0.0..=65_535.0).contains(w));
+    let Some(wanted) = wanted else { return fail(Errno::EINVAL, "a weight lies between 0 and 65535") };
+    let mut crush = mon.osdmap.crush.clone();
+    let Some(osd) = crush.item_by_name(&name).filter(|id| *id >= 0) else {
+        return fail(Errno::ENOENT, format!("there is no OSD '{name}' in the CRUSH map"));
+    };
+    crush.set_osd_weight(osd, (wanted * f64::from(CrushMap::WEIGHT_ONE)) as u32)?;
+    mon.put_crush(call, &crush)?;
+    let shown = crate::fmt::general(wanted, 6);
+    Ok(Answer::status(format!("reweighted item id {osd} name '{name}' to {shown} in crush map")))
+}
+
+/// The OSDs of the CRUSH map that a command names.
+fn named(mon: &Mon, call: &Call<'_>) -> Result<Vec<i32>, Failure> {
+    let crush = &mon.osdmap.crush;
+    let mut osds = Vec::new();
+    for id in call.args.list("ids")? {
+        match (id.as_str(), parse_osd(&id)) {
+            ("*" | "all" | "any", _) => osds.extend(crush.item_names.keys().filter(|id| **id >= 0)),
+            (_, Some(osd)) if crush.parent_of(osd).is_some() => osds.push(osd),
+            (_, Some(osd)) => return fail(Errno::ENOENT, format!("osd.{osd} is not in the CRUSH map")),
+            _ => return fail(Errno::EINVAL, format!("'{id}' is not an OSD")),
+        }
+    }
+    osds.sort_unstable();
+    osds.dedup();
+    Ok(osds)
+}
+
+fn check_name(name: &str) -> Result<(), Failure> {
+    match name.is_empty() || name.contains(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c)) {
+        true => fail(Errno::EINVAL, format!("'{name}' is not a name: letters, digits, '-', '_' and '.' are")),
+        false => Ok(()),
+    }
+}
+
+fn ids(osds: &[i32]) -> String {
+    osds.iter().map(i32::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn set_class(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let class = call.args.required("class")?;
+    check_name(&class)?;
+    let mut crush = mon.osdmap.crush.clone();
+    let mut changed = Vec::new();
+    for osd in named(mon, call)? {
+        match crush.device_class(osd) {
+            Some(has) if has == class => {}
+            Some(has) => {
+                return fail(
+                    Errno::EBUSY,
+                    format!(
+                        "osd.{osd} has class '{has}', which stays; use 'ceph osd crush rm-device-class {osd}' first"
+                    ),
+                );
+            }
+            None => {
+                crush.set_device_class(osd, Some(&class))?;
+                changed.push(osd);
+            }
+        }
+    }
+    if !changed.is_empty() {
+        mon.put_crush(call, &crush)?;
+    }
+    Ok(Answer::status(format!("set osd(s) {} to class '{class}'", ids(&changed))))
+}
+
+fn remove_class(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let mut crush = mon.osdmap.crush.clone();
+    let mut changed = named(mon, call)?;
+    changed.retain(|osd| crush.device_class(*osd).is_some());
+    for osd in &changed {
+        crush.set_device_class(*osd, None)?;
+    }
+    if !changed.is_empty() {
+        mon.put_crush(call, &crush)?;
+    }
+    Ok(Answer::status(format!("done removing class of osd(s): {}", ids(&changed))))
+}
+
+fn add_bucket(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let (name, kind) = (call.args.required("name")?, call.args.required("type")?);
+    let mut crush = mon.osdmap.crush.clone();
+    if crush.item_by_name(&name).is_some() {
+        return Ok(Answer::status(format!("bucket '{name}' already exists")));
+    }
+    check_name(&name)?;
+    if kind == "osd" {
+        return fail(Errno::EINVAL, "an OSD is not a bucket");
+    }
+    let place = call.args.list("args")?;
+    let parent = match place.as_slice() {
+        [] => None,
+        [one] => Some(parent(&crush, one, &kind)?),
+        _ => return fail(Errno::EINVAL, "give one place (TYPE=NAME), that of the bucket right above"),
+    };
+    crush.add_bucket(&name, &kind, parent.as_deref())?;
+    mon.put_crush(call, &crush)?;
+    let place = parent.map(|_| format!(" to location {{{}}}", place.join(","))).unwrap_or_default();
+    Ok(Answer::status(format!("added bucket {name} type {kind}{place} to crush map")))
+}
+
+/// The name of the bucket that `TYPE=NAME` means, which has to be able to hold one of type `kind`.
+fn parent(crush: &CrushMap, place: &str, kind: &str) -> Result<String, Failure> {
+    let known = place.split_once('=').and_then(|(above, name)| {
+        let bucket = crush.bucket(crush.item_by_name(name)?)?;
+        (crush.type_by_name(above) == Some(bucket.kind)).then_some((bucket.kind, name))
+    });
+    match (known, crush.type_by_name(kind)) {
+        (Some((above, name)), Some(kind)) if above > kind => Ok(name.to_owned()),
+        (Some(_), Some(_)) => fail(Errno::EINVAL, format!("a {kind} does not fit below {place}")),
+        (Some(_), None) => fail(Errno::EINVAL, format!("there is no type '{kind}'")),
+        (None, _) => fail(Errno::ENOENT, format!("there is no bucket {place} (TYPE=NAME)")),
+    }
+}
+
+fn create_rule(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let (name, root) = (call.args.required("name")?, call.args.required("root")?);
+    let (kind, class) = (call.args.required("type")?, call.args.text("class")?.filter(|c| !c.is_empty()));
+    let mut crush = mon.osdmap.crush.clone();
+    if crush.rule_by_name(&name).is_some() {
+        return Ok(Answer::status(format!("rule {name} already exists")));
+    }
+    check_name(&name)?;
+    match crush.add_replicated_rule(&name, &root, &kind, class.as_deref()) {
+        // A pool has a byte for its rule's number.
+        Ok(number) if number > 255 => fail(Errno::ENOSPC, "there are 256 rules already"),
+        Ok(_) => {
+            mon.put_crush(call, &crush)?;
+            Ok(Answer::default())
+        }
+        Err(error @ BuildError::Unknown { what, .. }) if what != "type" && what != "device class" => {
+            fail(Errno::ENOENT, error.to_string())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn remove_rule(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let name = call.args.required("name")?;
+    let mut crush = mon.osdmap.crush.clone();
+    let Some(number) = crush.rule_by_name(&name) else {
+        return Ok(Answer::status(format!("rule {name} does not exist")));
+    };
+    if mon.osdmap.pools.values().any(|pool| u32::from(pool.crush_rule) == number) {
+        return fail(Errno::EBUSY, format!("crush rule {name} ({number}) is in use"));
+    }
+    if let Some(slot) = crush.rules.get_mut(number as usize) {
+        *slot = None;
+    }
+    crush.rule_names.remove(&(number as i32));
+    mon.put_crush(call, &crush)?;
+    Ok(Answer::default())
+}

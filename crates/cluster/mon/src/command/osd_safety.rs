@@ -1,0 +1,228 @@
+//! `osd …` that answers questions about single OSDs: whether they can stop or go, what they said, whom they hold up.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use types::{Errno, PgId};
+
+use super::args::parse_osd;
+use super::{Answer, Call, Command, Failure, fail};
+use crate::fmt::{Align, Json, Table};
+use crate::mon::Mon;
+use crate::service::osdmap;
+use crate::stats::{PgStats, pg_state};
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command {
+        signature: "osd ok-to-stop name=ids,type=CephString,n=N name=max,type=CephInt,range=1,req=false",
+        help: "Whether PGs stay available when OSDs stop",
+        module: "osd",
+        perm: "r",
+        run: ok_to_stop,
+    },
+    Command {
+        signature: "osd safe-to-destroy name=ids,type=CephString,n=N",
+        help: "Whether OSDs can go for good without any data being lost",
+        module: "osd",
+        perm: "r",
+        run: safe_to_destroy,
+    },
+    Command {
+        signature: "osd last-stat-seq name=id,type=CephOsdName",
+        help: "Number of an OSD's last report",
+        module: "osd",
+        perm: "r",
+        run: last_stat_seq,
+    },
+    Command {
+        signature: "osd blocked-by",
+        help: "OSDs that PGs wait for",
+        module: "osd",
+        perm: "r",
+        run: blocked_by,
+    },
+    Command {
+        signature: "osd numa-status",
+        help: "NUMA nodes that OSDs are bound to (none are)",
+        module: "osd",
+        perm: "r",
+        run: numa_status,
+    },
+    Command {
+        signature: "osd count-metadata name=property,type=CephString",
+        help: "How many OSDs said what of a property",
+        module: "osd",
+        perm: "r",
+        run: |mon, call| {
+            let all = osdmap::osds(&mon.osdmap).map(|osd| mon.osd_metadata(osd)).filter(|m| !m.is_empty());
+            count(call, all.collect())
+        },
+    },
+    Command {
+        signature: "mon count-metadata name=property,type=CephString",
+        help: "How many monitors said what of a property",
+        module: "mon",
+        perm: "r",
+        run: |mon, call| count(call, vec![mon.own_metadata()]),
+    },
+];
+
+fn count(call: &Call<'_>, all: Vec<BTreeMap<String, String>>) -> Result<Answer, Failure> {
+    let property = call.args.required("property")?;
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for one in &all {
+        *counts.entry(one.get(&property).map_or("unknown", String::as_str)).or_default() += 1;
+    }
+    Ok(call.show_json(counts.iter().fold(Json::object(), |out, (value, n)| out.with(value, *n))))
+}
+
+/// The OSDs that a command names; all of them for `*`.
+fn named(mon: &Mon, call: &Call<'_>) -> Result<BTreeSet<i32>, Failure> {
+    let mut osds = BTreeSet::new();
+    for id in call.args.list("ids")? {
+        match (id.as_str(), parse_osd(&id)) {
+            ("*" | "all" | "any", _) => osds.extend(osdmap::osds(&mon.osdmap)),
+            (_, Some(osd)) => drop(osds.insert(osd)),
+            _ => return fail(Errno::EINVAL, format!("'{id}' is not an OSD")),
+        }
+    }
+    match osds.is_empty() {
+        true => fail(Errno::EINVAL, "which OSDs?"),
+        false => Ok(osds),
+    }
+}
+
+fn ok_to_stop(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let osds = named(mon, call)?;
+    let mut lists: BTreeMap<&str, Vec<PgId>> = BTreeMap::new();
+    let (mut ok, mut bad) = (0, 0);
+    for (id, pg) in mon.pgmap.pgs.iter() {
+        let touched = pg.acting.iter().any(|osd| osds.contains(osd));
+        let left = pg.acting.iter().filter(|osd| **osd >= 0 && !osds.contains(osd)).count();
+        let min_size = mon.osdmap.pools.get(&id.pool).map_or(1, |pool| usize::from(pool.min_size));
+        let what = match pg.state {
+            // Nobody knows where it is.
+            0 => Some("unknown"),
+            _ if !touched => continue,
+            state if state & pg_state::ACTIVE == 0 => Some("bad_already_inactive"),
+            _ if left < min_size => Some("bad_become_inactive"),
+            _ => None,
+        };
+        match what {
+            Some(what) => {
+                lists.entry(what).or_default().push(*id);
+                bad += 1;
+            }
+            None => ok += 1,
+        }
+    }
+    let json = Json::object()
+        .with("ok_to_stop", bad == 0)
+        .with("osds", Json::array(osds.iter().copied()))
+        .with("num_ok_pgs", ok)
+        .with("num_not_ok_pgs", bad);
+    let json = lists
+        .iter()
+        .fold(json, |out, (what, pgs)| out.with(what, Json::array(pgs.iter().map(PgId::to_string))));
+    // One line also in plain form, as Ceph's programs have it.
+    let data = (json.compact() + "\n").into_bytes();
+    match bad {
+        0 => Ok(Answer { status: String::new(), data }),
+        _ => {
+            let status =
+                format!("unsafe to stop osd(s) at this time ({bad} PGs are or would become offline)");
+            Err(Failure::Shown(Errno::EBUSY, Answer { status, data }))
+        }
+    }
+}
+
+fn safe_to_destroy(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let osds = named(mon, call)?;
+    let holds = |osd: i32, pg: &PgStats| pg.acting.contains(&osd) || pg.up.contains(&osd);
+    let (mut safe, mut active, mut silent, mut stored) = (vec![], vec![], vec![], vec![]);
+    let mut mapped = 0;
+    for osd in osds {
+        let pgs = mon.pgmap.pgs.values().filter(|pg| holds(osd, pg)).count();
+        match mon.pgmap.osds.get(&osd) {
+            _ if !osdmap::exists(&mon.osdmap, osd) => safe.push(osd),
+            _ if pgs > 0 => {
+                active.push(osd);
+                mapped += pgs;
+            }
+            None => silent.push(osd),
+            Some(stats) if stats.num_pgs > 0 => stored.push(osd),
+            Some(_) => safe.push(osd),
+        }
+    }
+    let unknown = mon.pgmap.pgs.values().filter(|pg| pg.state == 0).count();
+    let ids = |osds: &[i32]| osds.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
+    let mut why = Vec::new();
+    if !active.is_empty() {
+        why.push(format!("OSD(s) {} have {mapped} pgs currently mapped to them.", ids(&active)));
+    }
+    if !silent.is_empty() {
+        why.push(format!("OSD(s) {} have no reported stats, which could still hold data.", ids(&silent)));
+    }
+    if !stored.is_empty() {
+        why.push(format!("OSD(s) {} last reported that they hold PGs.", ids(&stored)));
+    }
+    if unknown > 0 {
+        why.push(format!("{unknown} pgs have unknown state; nothing can be said before they report."));
+    }
+    let json = || {
+        Json::object()
+            .with("safe_to_destroy", Json::array(safe.iter().copied()))
+            .with("active", Json::array(active.iter().copied()))
+            .with("missing_stats", Json::array(silent.iter().copied()))
+            .with("stored_pgs", Json::array(stored.iter().copied()))
+    };
+    let mut answer = call.show(json, String::new);
+    match why.is_empty() {
+        true => {
+            let text = format!("OSD(s) {} are safe to destroy without reducing data durability.", ids(&safe));
+            answer.status = text;
+            Ok(answer)
+        }
+        false => {
+            answer.status = why.join(" ");
+            Err(Failure::Shown(Errno::EBUSY, answer))
+        }
+    }
+}
+
+fn last_stat_seq(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let Some(osd) = call.args.osd("id")? else { return fail(Errno::EINVAL, "which OSD?") };
+    let seq = mon.pgmap.osds.get(&osd).map_or(0, |stats| stats.seq);
+    Ok(call.show(|| Json::from(seq), || format!("{seq}\n")))
+}
+
+fn blocked_by(_: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    // A PG of one copy waits for no other OSD.
+    let json = || {
+        let none = Json::object().with("osd_blocked_by_infos", Json::Array(vec![]));
+        Json::object().with("pg_ready", true).with("osd_blocked_by", none)
+    };
+    Ok(call.show(json, || "osd  num_blocked\n".into()))
+}
+
+fn numa_status(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let hosts: Vec<(i32, String)> = osdmap::osds(&mon.osdmap)
+        .filter_map(|osd| Some((osd, mon.osd_metadata(osd).remove("hostname")?)))
+        .collect();
+    let json = || {
+        Json::array(
+            hosts.iter().map(|(osd, host)| Json::object().with("osd", *osd).with("host", host.as_str())),
+        )
+    };
+    let text = || {
+        let mut table = Table::new()
+            .columns(Align::Right, &["OSD"])
+            .columns(Align::Left, &["HOST"])
+            .columns(Align::Right, &["NETWORK", "STORAGE", "AFFINITY"])
+            .columns(Align::Left, &["CPUS"]);
+        for (osd, host) in &hosts {
+            table.row([&osd.to_string(), host, "-", "-", "-", "-"]);
+        }
+        table.render()
+    };
+    Ok(call.show(json, text))
+}

@@ -1,0 +1,75 @@
+//! `pg dump_stuck`: PGs that have been in a bad state for too long.
+
+use types::{Errno, PgId, UTime};
+
+use super::osd::set_text;
+use super::{Answer, Call, Command, Failure, fail};
+use crate::fmt::{Align, Json, Table};
+use crate::mon::Mon;
+use crate::stats::{PgStats, pg_state};
+
+pub(super) const COMMANDS: &[Command] = &[Command {
+    signature: "pg dump_stuck name=stuckops,type=CephChoices,strings=inactive|unclean|stale|undersized|degraded,n=N,req=false name=threshold,type=CephInt,req=false",
+    help: "PGs that have been in a bad state for too long (unclean, unless told)",
+    module: "pg",
+    perm: "r",
+    run: dump_stuck,
+}];
+
+/// Since when a PG is in a bad state, if it is.
+fn since(pg: &PgStats, what: &str) -> Option<UTime> {
+    let is = |bit: u64| pg.state & bit != 0;
+    let (bad, last_good) = match what {
+        "inactive" => (!is(pg_state::ACTIVE), pg.last_active),
+        "unclean" => (!is(pg_state::CLEAN), pg.last_clean),
+        "stale" => (is(pg_state::STALE), pg.last_unstale),
+        "undersized" => (is(pg_state::UNDERSIZED), pg.last_fullsized),
+        _ => (is(pg_state::DEGRADED), pg.last_undegraded),
+    };
+    bad.then_some(last_good)
+}
+
+fn dump_stuck(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let mut wanted = call.args.list("stuckops")?;
+    if wanted.is_empty() {
+        wanted.push("unclean".into());
+    }
+    for what in &wanted {
+        if !["inactive", "unclean", "stale", "undersized", "degraded"].contains(&what.as_str()) {
+            return fail(Errno::EINVAL, format!("'{what}' is not a way to be stuck"));
+        }
+    }
+    let seconds = match call.args.int("threshold")? {
+        Some(seconds) => u32::try_from(seconds.max(0)).unwrap_or(u32::MAX),
+        None => mon.opt_u64("mon_pg_stuck_threshold").min(u32::MAX.into()) as u32,
+    };
+    let cutoff = UTime { sec: call.now.sec.saturating_sub(seconds), nsec: call.now.nsec };
+    let stuck = |pg: &PgStats| wanted.iter().any(|what| since(pg, what).is_some_and(|since| since < cutoff));
+    let pgs: Vec<(&PgId, &PgStats)> = mon.pgmap.pgs.iter().filter(|(_, pg)| stuck(pg)).collect();
+    let json = || {
+        Json::object()
+            .with("pg_ready", true)
+            .with("stuck_pg_stats", Json::array(pgs.iter().map(|(id, pg)| pg.json(**id))))
+    };
+    let text = || {
+        if pgs.is_empty() {
+            return String::new();
+        }
+        let mut table = Table::new()
+            .columns(Align::Left, &["PG_STAT", "STATE", "UP", "UP_PRIMARY", "ACTING", "ACTING_PRIMARY"]);
+        for (id, pg) in &pgs {
+            table.row([
+                id.to_string(),
+                pg_state::text(pg.state),
+                set_text(&pg.up),
+                pg.up_primary.to_string(),
+                set_text(&pg.acting),
+                pg.acting_primary.to_string(),
+            ]);
+        }
+        table.render()
+    };
+    let mut answer = call.show(json, text);
+    answer.status = "ok".into();
+    Ok(answer)
+}
