@@ -29,3 +29,4 @@ pub use config::{OsdAddrs, OsdConfig};
 pub use event::{LogLevel, OsdEffect, OsdEvent};
 pub use monclient::{Attempt, HuntConfig, MonClientConfig, MonEvent, MonIo};
 pub use osd::{Osd, OsdState};
+pub use superblock::Superblock;

@@ -37,7 +37,7 @@ pub(crate) fn read_meta(object: GHObject) -> ReadRequest {
 
 /// What an OSD knows of itself across restarts (Ceph's OSDSuperblock, in a form of its own).
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Superblock {
+pub struct Superblock {
     /// The cluster it belongs to.
     pub cluster_fsid: Fsid,
     /// Its number.
@@ -60,7 +60,8 @@ pub(crate) struct Superblock {
 
 impl Superblock {
     /// A new OSD's.
-    pub(crate) fn new(cluster_fsid: Fsid, whoami: OsdId, osd_fsid: Fsid) -> Self {
+    /// That of an empty store.
+    pub fn new(cluster_fsid: Fsid, whoami: OsdId, osd_fsid: Fsid) -> Self {
         let none = Epoch(0);
         Self {
             cluster_fsid,

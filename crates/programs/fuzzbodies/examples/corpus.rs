@@ -177,6 +177,10 @@ fn add_own(corpus: &mut Corpus) {
     add("pg_log", 3, pg::PastIntervals(Some(pg::CompactIntervals::default())).to_bytes(FEATURES));
     add("object_info", 0, ops::ObjectInfo::new(object.clone()).to_bytes(FEATURES));
     add("object_info", 1, ops::SnapSet::default().to_bytes(FEATURES));
+    let (cluster, osd_uuid, osd) = (types::Fsid([1; 16]), types::Fsid([2; 16]), types::OsdId(3));
+    let label = simplestore::Label { cluster, osd, osd_uuid, size_bytes: 10 << 30 };
+    add("disk", 0, label.to_bytes(FEATURES));
+    add("disk", 1, osd::Superblock::new(cluster, osd, osd_uuid).to_bytes(FEATURES));
     let (collection, object) = (store::CollectionId::Pg(SpgId::from(pg)), types::GHObject::from(object));
     let mut steps = store::Transaction::default();
     steps.create_collection(collection, 3).touch(collection, object.clone());

@@ -31,6 +31,9 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("pg_log", pg_log),
     ("object_info", object_info),
     ("command", command),
+    ("conf", conf),
+    ("disk", disk),
+    ("study", study),
 ];
 
 /// The feature word that everything is encoded again with.
@@ -186,5 +189,32 @@ pub fn command(data: &[u8]) {
             let _ = (args.text(name), args.int(name), args.float(name), args.flag(name), args.list(name));
             let _ = args.osd(name);
         }
+    }
+}
+
+/// A ceph.conf, its options set.
+pub fn conf(data: &[u8]) {
+    let Ok(file) = options::ConfFile::parse(&String::from_utf8_lossy(data)) else { return };
+    let mut values = options::Values::new();
+    for (name, value) in file.for_sections(&["global", "osd", "osd.0"]) {
+        if values.set(name, value).is_ok() && options::lookup(name).is_some() {
+            let _ = values.text(name);
+        }
+    }
+}
+
+/// What a store's directory says of itself, and an OSD's superblock: the first byte chooses.
+pub fn disk(data: &[u8]) {
+    let Some((which, data)) = data.split_first() else { return };
+    match which % 2 {
+        0 => round_trip::<simplestore::Label>(data),
+        _ => round_trip::<osd::Superblock>(data),
+    }
+}
+
+/// A study file.
+pub fn study(data: &[u8]) {
+    if let Ok(study) = study::parse(&String::from_utf8_lossy(data), "study.yaml") {
+        assert_eq!(study.variants.first().map(|v| v.name.as_str()), Some("default"));
     }
 }
