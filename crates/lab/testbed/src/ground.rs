@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Doing, Error, Result};
 use crate::ledger::{Ledger, Thing};
-use crate::run::Stop;
+use crate::run::{Runner, Stop};
 
 /// Paths below the work directory.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ impl Work {
 pub(crate) struct Ground {
     pub(crate) work: Work,
     pub(crate) ledger: Ledger,
-    pub(crate) stop: Stop,
+    pub(crate) runner: Runner,
     /// Sentences for the user.
     pub(crate) notes: Vec<String>,
 }
@@ -74,7 +74,8 @@ impl Ground {
         check_path(&root)?;
         let work = Work { root };
         let ledger = Ledger::open(&work.ledger())?;
-        Ok(Self { work, ledger, stop, notes: Vec::new() })
+        let runner = Runner { stop, token: None };
+        Ok(Self { work, ledger, runner, notes: Vec::new() })
     }
 
     pub(crate) fn note(&mut self, text: impl Into<String>) {

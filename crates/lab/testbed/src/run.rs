@@ -10,6 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::error::{Doing, Error, Result};
+use crate::processes::TOKEN;
 
 /// Whether the caller wants to stop: looked at in every wait.
 #[derive(Clone, Default, Debug)]
@@ -28,41 +29,54 @@ impl Stop {
     }
 }
 
-/// Runs to the end and gives standard output. `what` names the step in errors.
-pub(crate) fn run(what: &str, mut command: Command, limit: Duration, stop: &Stop) -> Result<String> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    // Files, not pipes: a daemon that keeps its parent's output must not keep us waiting.
-    let files = || Ok((tempfile::tempfile()?, tempfile::tempfile()?));
-    let (mut out, mut err) = files().map_err(|e: std::io::Error| Error::Io {
-        doing: "making a temporary file in",
-        path: std::env::temp_dir(),
-        source: e,
-    })?;
-    let handle = |f: &fs::File| f.try_clone().doing("copying a file handle for", &program);
-    command.stdin(Stdio::null()).stdout(handle(&out)?).stderr(handle(&err)?);
-    let mut child = command.spawn().doing("starting", &program)?;
-    let begin = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait().doing("waiting for", &program)? {
-            break status;
+/// Runs programs for as long as the caller doesn't want to stop.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Runner {
+    pub(crate) stop: Stop,
+    /// Carried by every program, so that those still running when the lab is killed are found and ended.
+    pub(crate) token: Option<String>,
+}
+
+impl Runner {
+    /// Runs to the end and gives standard output. `what` names the step in errors.
+    pub(crate) fn run(&self, what: &str, mut command: Command, limit: Duration) -> Result<String> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        // Files, not pipes: a daemon that keeps its parent's output must not keep us waiting.
+        let files = || Ok((tempfile::tempfile()?, tempfile::tempfile()?));
+        let (mut out, mut err) = files().map_err(|e: std::io::Error| Error::Io {
+            doing: "making a temporary file in",
+            path: std::env::temp_dir(),
+            source: e,
+        })?;
+        let handle = |f: &fs::File| f.try_clone().doing("copying a file handle for", &program);
+        if let Some(token) = &self.token {
+            command.env(TOKEN, token);
         }
-        let late = begin.elapsed() > limit;
-        if late || stop.check().is_err() {
-            // It may have ended this instant: then there is nothing to kill.
-            let _ = child.kill();
-            let _ = child.wait();
-            stop.check()?;
-            let said = last_words(&text_of(&mut err), &text_of(&mut out));
-            return Err(Error::Late { what: what.to_owned(), seconds: limit.as_secs(), said });
+        command.stdin(Stdio::null()).stdout(handle(&out)?).stderr(handle(&err)?);
+        let mut child = command.spawn().doing("starting", &program)?;
+        let begin = Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait().doing("waiting for", &program)? {
+                break status;
+            }
+            let late = begin.elapsed() > limit;
+            if late || self.stop.check().is_err() {
+                // It may have ended this instant: then there is nothing to kill.
+                let _ = child.kill();
+                let _ = child.wait();
+                self.stop.check()?;
+                let said = last_words(&text_of(&mut err), &text_of(&mut out));
+                return Err(Error::Late { what: what.to_owned(), seconds: limit.as_secs(), said });
+            }
+            sleep(Duration::from_millis(if begin.elapsed().as_millis() < 200 { 2 } else { 20 }));
+        };
+        let text = text_of(&mut out);
+        if !status.success() {
+            let said = last_words(&text_of(&mut err), &text);
+            return Err(Error::Failed { what: what.to_owned(), status: status.to_string(), said });
         }
-        sleep(Duration::from_millis(if begin.elapsed().as_millis() < 200 { 2 } else { 20 }));
-    };
-    let text = text_of(&mut out);
-    if !status.success() {
-        let said = last_words(&text_of(&mut err), &text);
-        return Err(Error::Failed { what: what.to_owned(), status: status.to_string(), said });
+        Ok(text)
     }
-    Ok(text)
 }
 
 fn text_of(file: &mut fs::File) -> String {
@@ -74,21 +88,35 @@ fn text_of(file: &mut fs::File) -> String {
 
 /// The last lines of the first text that has any.
 pub(crate) fn last_words(err: &str, out: &str) -> String {
-    let lines: Vec<&str> = [err, out]
-        .into_iter()
-        .map(|text| text.lines().filter(|l| !l.trim().is_empty()).collect::<Vec<_>>())
-        .find(|lines| !lines.is_empty())
-        .unwrap_or_default();
+    let text = [err, out].into_iter().find(|text| !text.trim().is_empty()).unwrap_or_default();
+    let lines = telling(text);
     match lines.get(lines.len().saturating_sub(4)..) {
         Some(last) if !last.is_empty() => last.join("\n"),
         _ => "it said nothing".to_owned(),
     }
 }
 
+/// What Ceph writes when it crashes.
+const SIGNAL: &str = "*** Caught signal";
+
+/// The lines of a text that tell something. After a crash Ceph writes its stack and its last thousands of lines once
+/// more: of such a text, only what it says at level -1 (errors) and the assertion that failed.
+fn telling(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
+    if !lines.iter().any(|l| l.contains(SIGNAL)) {
+        return lines;
+    }
+    let is_error = |l: &str| l.starts_with("20") && l.split(' ').nth(2) == Some("-1") && !l.contains(SIGNAL);
+    lines.retain(|l| is_error(l) || l.contains("FAILED ceph_assert"));
+    let mut seen = std::collections::BTreeSet::new();
+    lines.retain(|l| seen.insert(*l));
+    lines
+}
+
 /// The last lines of the first of these log files that has any.
 pub(crate) fn last_lines(files: &[&Path]) -> String {
-    /// More than four lines of any log.
-    const TAIL: u64 = 16 * 1024;
+    /// What a crash writes, and some lines before it.
+    const TAIL: u64 = 4 << 20;
     for path in files {
         let Ok(mut file) = fs::File::open(path) else { continue };
         let length = file.metadata().map_or(0, |m| m.len());
@@ -116,11 +144,10 @@ mod tests {
 
     #[test]
     fn a_failure_has_the_programs_last_words() {
-        let error = run(
+        let error = Runner::default().run(
             "the step",
             shell("echo out; echo why >&2; exit 3"),
             Duration::from_secs(9),
-            &Stop::default(),
         );
         let text = error.unwrap_err().to_string();
         assert!(text.contains("the step failed") && text.contains("why") && text.contains('3'), "{text}");
@@ -129,7 +156,7 @@ mod tests {
     #[test]
     fn a_program_that_hangs_is_ended() {
         let begin = Instant::now();
-        let error = run("hanging", shell("sleep 50"), Duration::from_millis(100), &Stop::default());
+        let error = Runner::default().run("hanging", shell("sleep 50"), Duration::from_millis(100));
         assert!(matches!(error, Err(Error::Late { .. })));
         assert!(begin.elapsed() < Duration::from_secs(20));
     }
@@ -137,7 +164,7 @@ mod tests {
     #[test]
     fn a_child_in_the_background_does_not_keep_us_waiting() {
         let begin = Instant::now();
-        let said = run("detaching", shell("sleep 3 & echo ready"), Duration::from_secs(9), &Stop::default());
+        let said = Runner::default().run("detaching", shell("sleep 3 & echo ready"), Duration::from_secs(9));
         assert_eq!(said.unwrap(), "ready\n");
         assert!(begin.elapsed() < Duration::from_secs(2));
     }
@@ -145,6 +172,20 @@ mod tests {
     #[test]
     fn the_callers_wish_ends_a_wait() {
         let stop = Stop::new(Arc::new(AtomicBool::new(true)));
-        assert!(matches!(run("x", shell("sleep 50"), Duration::from_secs(9), &stop), Err(Error::Stopped)));
+        assert!(matches!(
+            Runner { stop, token: None }.run("x", shell("sleep 50"), Duration::from_secs(9)),
+            Err(Error::Stopped)
+        ));
+    }
+
+    #[test]
+    fn of_a_crash_only_what_it_says_of_the_reason_is_told() {
+        let text = "2026-11-21T11:01:41.352+0000 7f19 -1 bdev too small\n\
+                    /src/os/BlueStore.cc: 77: FAILED ceph_assert(r >= 0)\n\
+                    *** Caught signal (Aborted) **\n 1: /lib/libc.so.6\n 16: _start()\n\
+                    -12> 2026-11-21T11:01:41.352+0000 7f19  5 asok\n--- end dump of recent events ---\n";
+        let said = last_words(text, "");
+        assert!(said.contains("too small") && said.contains("r >= 0"), "{said}");
+        assert!(!said.contains("_start") && !said.contains("dump"), "{said}");
     }
 }

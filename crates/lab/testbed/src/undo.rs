@@ -13,7 +13,7 @@ use crate::ledger::{Thing, undo_order};
 use crate::mounts;
 use crate::place::{devices, loops};
 use crate::processes::{self, Process};
-use crate::run::{Stop, run};
+use crate::run::Runner;
 
 /// How long an unmount may take, with what it writes back, and how long a busy one is tried again.
 const UNMOUNT: Duration = Duration::from_secs(60);
@@ -47,6 +47,10 @@ impl Ground {
     }
 }
 
+/// How often processes that were being started are looked for, and how long after each other.
+const LOOKS: usize = 20;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+
 fn shown(thing: &Thing, work: &Work) -> String {
     match thing {
         Thing::Mount { at } => at.strip_prefix(&work.root).unwrap_or(at).display().to_string(),
@@ -72,12 +76,7 @@ fn end_processes(things: &[Thing]) -> Result<()> {
     servers.dedup();
     let mut left = processes::end(&servers);
     left.extend(processes::end(&monitors));
-    // Something may have been started between the look and the end.
-    for thing in things {
-        if let Thing::Token { token } = thing {
-            left.extend(processes::end(&processes::with_token(token)));
-        }
-    }
+    left.extend(end_stragglers(things));
     match left.first() {
         None => Ok(()),
         Some(process) => Err(Error::Stays {
@@ -85,6 +84,24 @@ fn end_processes(things: &[Thing]) -> Result<()> {
             why: "it does not end even by SIGKILL; it may wait for a disk".to_owned(),
         }),
     }
+}
+
+/// A process that was being started when we looked did not have its environment yet: looks until a look finds nothing.
+fn end_stragglers(things: &[Thing]) -> Vec<Process> {
+    let tokens =
+        || things.iter().filter_map(|t| if let Thing::Token { token } = t { Some(token) } else { None });
+    let mut left = Vec::new();
+    for token in tokens() {
+        for _ in 0..LOOKS {
+            sleep(BETWEEN_LOOKS);
+            let found = processes::with_token(token);
+            if found.is_empty() {
+                break;
+            }
+            left = processes::end(&found);
+        }
+    }
+    left
 }
 
 /// Undoes one thing; nothing to undo is fine. Gives a sentence where something was left on purpose.
@@ -124,7 +141,7 @@ fn unmount(at: &Path) -> Result<()> {
         let mut command = Command::new("umount");
         command.arg(at);
         // Not to be stopped: a caller who wants to stop wants this done.
-        match run("unmounting", command, UNMOUNT, &Stop::default()) {
+        match Runner::default().run("unmounting", command, UNMOUNT) {
             Ok(_) => {}
             Err(Error::Failed { said, .. }) if begin.elapsed() > UNMOUNT => {
                 return Err(Error::Stays {
@@ -154,7 +171,7 @@ fn detach(backing: &Path) -> Result<()> {
         }
         let mut command = Command::new("losetup");
         command.arg("--detach").arg(device);
-        if let Err(error) = run("detaching a loop device", command, DETACH, &Stop::default()) {
+        if let Err(error) = Runner::default().run("detaching a loop device", command, DETACH) {
             if !matches!(error, Error::Failed { .. }) {
                 return Err(error);
             }
@@ -182,6 +199,7 @@ fn remove_dir(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::Stop;
 
     #[test]
     fn everything_below_the_work_directory_goes_and_a_second_time_is_fine() {

@@ -339,6 +339,7 @@ fn a_run_that_is_killed() {
     let mut client = bed.client("ceph").arg("--watch").stdout(std::process::Stdio::null()).spawn().unwrap();
     sleep(Duration::from_secs(60));
     client.kill().unwrap();
+    client.wait().unwrap();
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::release::command;
-use crate::run::{Stop, last_lines, run};
+use crate::run::{Runner, Stop, last_lines};
 
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(60);
@@ -22,7 +22,7 @@ const ASK: Duration = Duration::from_millis(250);
 pub(crate) struct Admin {
     /// What stands before the name of a client program.
     pub(crate) prefix: Vec<OsString>,
-    pub(crate) stop: Stop,
+    pub(crate) runner: Runner,
 }
 
 impl Admin {
@@ -30,7 +30,8 @@ impl Admin {
     pub(crate) fn ask(&self, arguments: &[&str]) -> Result<String> {
         let mut all = vec!["--connect-timeout", "20"];
         all.extend(arguments);
-        run(&format!("ceph {}", arguments.join(" ")), command(&self.prefix, "ceph", &all), ANSWER, &self.stop)
+        let what = format!("ceph {}", arguments.join(" "));
+        self.runner.run(&what, command(&self.prefix, "ceph", &all), ANSWER)
     }
 
     /// Runs `ceph` with these arguments and reads its answer.

@@ -18,7 +18,7 @@ use crate::mounts;
 use crate::place::{self, SpotKind, space::Sizes};
 use crate::ports;
 use crate::release::{Release, command};
-use crate::run::{last_lines, run};
+use crate::run::last_lines;
 
 /// How long a small program may take.
 const SMALL: Duration = Duration::from_secs(60);
@@ -35,7 +35,7 @@ pub(crate) const PROGRAMS: [&str; 6] =
 
 /// The server program's own words on its version, checked against the release that was asked for.
 pub(crate) fn version(release: &str, prefix: &[OsString], ground: &Ground) -> Result<String> {
-    let said = run("ceph-osd --version", command(prefix, "ceph-osd", &["--version"]), SMALL, &ground.stop)?;
+    let said = ground.runner.run("ceph-osd --version", command(prefix, "ceph-osd", &["--version"]), SMALL)?;
     let words = said.trim().to_owned();
     if words.starts_with(&format!("ceph version {release}.")) {
         return Ok(words);
@@ -89,7 +89,7 @@ pub(crate) fn start(
     notes.into_iter().for_each(|note| ground.note(note));
     ground.write_file(&conf_path, &conf.text())?;
 
-    let admin = Admin { prefix: client.clone(), stop: ground.stop.clone() };
+    let admin = Admin { prefix: client.clone(), runner: ground.runner.clone() };
     let mut starting = Starting { ground, servers, admin: &admin, client: &client, server: &server };
     starting.monitor(&fsid, ports.mon, say)?;
     starting.manager()?;
@@ -176,7 +176,7 @@ struct Starting<'a> {
 
 impl Starting<'_> {
     fn tool(&self, what: &str, program: &str, arguments: &[&str], limit: Duration) -> Result<String> {
-        run(what, command(self.client, program, arguments), limit, &self.ground.stop)
+        self.ground.runner.run(what, command(self.client, program, arguments), limit)
     }
 
     /// Waits with an eye on the servers: one that has ended is an error at once.
@@ -184,7 +184,7 @@ impl Starting<'_> {
         let work = self.ground.work.clone();
         let (log, out) = (work.log(log), work.out(log));
         let logs: [&Path; 2] = [&log, &out];
-        let stop = self.ground.stop.clone();
+        let stop = self.ground.runner.stop.clone();
         Wait { what: what.to_owned(), limit: UP, logs: &logs, stop: &stop }.until(|| {
             self.servers.check(&work)?;
             yes(self.admin)
@@ -231,7 +231,7 @@ impl Starting<'_> {
 
     /// Makes all stores at once: each waits for its own disk most of the time.
     fn make_stores(&self, places: &[OsdPlace]) -> Result<()> {
-        let (client, work, stop) = (self.client, &self.ground.work, &self.ground.stop);
+        let (client, work, runner) = (self.client, &self.ground.work, &self.ground.runner);
         std::thread::scope(|scope| {
             let make = |(id, place): (usize, &OsdPlace)| {
                 let (number, uuid) = (id.to_string(), place.uuid.clone());
@@ -240,7 +240,8 @@ impl Starting<'_> {
                 let mkfs = move || {
                     let arguments = ["--mkfs", "-i", &number, "--osd-uuid", &uuid];
                     let what = format!("making the store of {name}");
-                    run(&what, command(client, "ceph-osd", &arguments), MKFS, stop)
+                    runner
+                        .run(&what, command(client, "ceph-osd", &arguments), MKFS)
                         .map_err(|e| with_log(e, &log))
                 };
                 scope.spawn(mkfs)
@@ -313,11 +314,14 @@ fn bluestore_devices(data: &Path, place: &OsdPlace, sizes: &Sizes) -> Result<()>
     }
 }
 
-/// The reason stands in the log more often than on standard error.
+/// The reason stands in the log more often than on standard error; often in both.
 fn with_log(error: Error, log: &Path) -> Error {
     match error {
         Error::Failed { what, status, said } => {
-            Error::Failed { what, status, said: format!("{said}\n{}", last_lines(&[log])) }
+            let logged = last_lines(&[log]);
+            let more = logged.lines().filter(|l| !said.contains(l));
+            let said = more.fold(said.clone(), |all, line| format!("{all}\n{line}"));
+            Error::Failed { what, status, said }
         }
         other => other,
     }

@@ -108,6 +108,9 @@ fn stores(layout: &Layout<'_>, conf: &mut Conf, notes: &mut Vec<String>) {
             if conf.unless_set("osd", "osd_journal_size", size.as_str()) {
                 notes.push(format!("FileStore's journals have {size} MiB (osd_journal_size)"));
             }
+            // The monitor refuses pools of 100 PGs an OSD and more, for which it wants an estimate of the objects,
+            // unless it believes that directories may be merged. OSDs have this option from elsewhere.
+            conf.must("mon.a", "filestore_merge_threshold", "10");
             // ext4 can't keep the attributes of objects with longer names; the OSD would refuse to start.
             let names = conf.unless_set("osd", "osd_max_object_name_len", "256");
             if names | conf.unless_set("osd", "osd_max_object_namespace_len", "64") {
@@ -244,6 +247,16 @@ mod tests {
         );
         assert_eq!(text.matches("osd_objectstore = filestore\n").count(), 2);
         assert!(text.contains("osd_journal_size = 1024\n"));
+    }
+
+    #[test]
+    fn what_the_monitor_is_told_of_filestore_does_not_reach_the_osds() {
+        let (text, _) =
+            conf_of(CephStore::FileStore, &[setting("osd", "filestore_merge_threshold", "-50")], false);
+        let section = |name: &str| text.split('[').find(|s| s.starts_with(name)).unwrap().to_owned();
+        assert!(section("mon.a]").contains("filestore_merge_threshold = 10\n"));
+        assert!(section("osd]").contains("filestore_merge_threshold = -50\n"));
+        assert_eq!(text.matches("merge_threshold").count(), 2);
     }
 
     #[test]

@@ -19,7 +19,6 @@ use crate::mounts;
 use crate::place::space::Sizes;
 use crate::processes;
 use crate::release::{Release, command};
-use crate::run::run;
 
 /// How long a start may take; the program has a bound of its own below it.
 const UP: Duration = Duration::from_secs(60);
@@ -116,7 +115,7 @@ pub(crate) fn start(
     let conf_path = ground.work.conf();
     let client = Release::installed().prefix(&conf_path, &ground.work.root.clone(), order.token);
     let program = order.site.loligo.display().to_string();
-    let version = run("loligo --version", command(&client, &program, &["--version"]), UP, &ground.stop)?;
+    let version = ground.runner.run("loligo --version", command(&client, &program, &["--version"]), UP)?;
 
     let (set, notes) = settings(order.settings);
     notes.into_iter().for_each(|note| ground.note(note));
@@ -127,7 +126,7 @@ pub(crate) fn start(
     let prefix: Vec<OsString> = order.affinity.iter().cloned().chain(client.iter().cloned()).collect();
     let mut up: Command = command(&prefix, &program, &words);
     std::os::unix::process::CommandExt::process_group(&mut up, 0);
-    run("loligo up", up, UP, &ground.stop)?;
+    ground.runner.run("loligo up", up, UP)?;
 
     let process = processes::with_token(order.token).into_iter().next().ok_or_else(|| Error::Ended {
         name: "loligo".to_owned(),
@@ -143,7 +142,7 @@ pub(crate) fn start(
         LoligoStore::Mem => Vec::new(),
     };
     let devices = (0..order.system.osds).map(|id| (format!("osd.{id}"), below.clone())).collect();
-    let admin = Admin { prefix: client.clone(), stop: ground.stop.clone() };
+    let admin = Admin { prefix: client.clone(), runner: ground.runner.clone() };
     let keep = vec![dir.join("log")];
     Ok(Parts {
         conf: conf_path,

@@ -150,6 +150,7 @@ pub fn start(site: &Site, wanted: &Wanted<'_>, say: &mut dyn FnMut(&str)) -> Res
 
     let token = fresh_uuid()?;
     ground.ledger.about_to_make(Thing::Token { token: token.clone() })?;
+    ground.runner.token = Some(token.clone());
     let order = Order {
         site,
         system: wanted.system,
@@ -170,7 +171,7 @@ pub fn start(site: &Site, wanted: &Wanted<'_>, say: &mut dyn FnMut(&str)) -> Res
     };
     match parts {
         Ok(parts) => {
-            let admin = parts.admin.unwrap_or(Admin { prefix: parts.prefix, stop: ground.stop.clone() });
+            let admin = parts.admin.unwrap_or(Admin { prefix: parts.prefix, runner: ground.runner.clone() });
             let (conf, devices, version, keep) = (parts.conf, parts.devices, parts.version, parts.keep);
             Ok(Testbed { ground, servers, admin, conf, devices, version, keep, down: false })
         }

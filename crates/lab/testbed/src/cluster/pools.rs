@@ -53,7 +53,7 @@ fn expected(answer: &Value) -> Option<u64> {
     answer.as_array()?.iter().map(|pool| pool.get("pg_num").and_then(Value::as_u64)).sum()
 }
 
-pub(crate) fn make(admin: &Admin, pool: &Pool) -> Result<()> {
+fn make(admin: &Admin, pool: &Pool) -> Result<()> {
     let (pgs, size) = (pool.pg_num.to_string(), pool.size.to_string());
     admin.ask(&["osd", "pool", "create", &pool.name, &pgs, &pgs, "replicated", "--size", &size])?;
     admin.ask(&["osd", "pool", "application", "enable", &pool.name, &pool.application])?;
@@ -91,7 +91,7 @@ impl Testbed {
         let limit = CLEAN + Duration::from_secs(wanted / PGS_A_SECOND);
         let mut seen = Counts::default();
         let (begin, mut told) = (Instant::now(), Instant::now());
-        let stop = admin.stop.clone();
+        let stop = admin.runner.stop.clone();
         let wait = Wait { what: String::new(), limit, logs: &[], stop: &stop };
         let done = wait.until(|| {
             self.check()?;

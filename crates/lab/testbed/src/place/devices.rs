@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::error::{Doing, Error, Result};
 use crate::mounts;
 use crate::release::program;
-use crate::run::{Stop, run};
+use crate::run::Runner;
 
 /// How long a look at a device may take.
 const LOOK: Duration = Duration::from_secs(30);
@@ -81,7 +81,7 @@ fn holds_data(path: &Path, real: &Path) -> Result<()> {
                          dd if=/dev/zero of=DEVICE bs=1M count=1 oflag=direct";
     let mut wipefs = Command::new(program("wipefs")?);
     wipefs.args(["--no-act", "--parsable"]).arg(real);
-    let signatures = run("looking for signatures", wipefs, LOOK, &Stop::default())?;
+    let signatures = Runner::default().run("looking for signatures", wipefs, LOOK)?;
     let found: Vec<&str> =
         signatures.lines().filter(|l| !l.starts_with('#')).filter_map(|l| l.split(',').next_back()).collect();
     if !found.is_empty() {
@@ -90,7 +90,7 @@ fn holds_data(path: &Path, real: &Path) -> Result<()> {
     let mut blkid = Command::new(program("blkid")?);
     blkid.arg("--probe").arg(real);
     // 2: nothing is known there. Anything else is a signature, or several that disagree.
-    match run("looking for signatures", blkid, LOOK, &Stop::default()) {
+    match Runner::default().run("looking for signatures", blkid, LOOK) {
         Err(Error::Failed { status, .. }) if status.ends_with(": 2") => {}
         Err(Error::Failed { said, .. }) | Ok(said) => {
             return refuse(path, format!("it holds data ({}); {EMPTY}", said.trim()));
@@ -135,7 +135,7 @@ pub(crate) fn wipe_own(path: &Path, uuid: &str) -> Result<Option<String>> {
     }
     let mut wipefs = Command::new(program("wipefs")?);
     wipefs.arg("--all").arg(path);
-    run("wiping signatures", wipefs, LOOK, &Stop::default())?;
+    Runner::default().run("wiping signatures", wipefs, LOOK)?;
     let mut file = OpenOptions::new().write(true).open(path).doing("opening the device", path)?;
     file.write_all(&vec![0; BLANK]).doing("emptying the device", path)?;
     file.sync_all().doing("emptying the device", path)?;

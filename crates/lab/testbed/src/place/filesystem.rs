@@ -10,7 +10,6 @@ use crate::error::Result;
 use crate::ground::Ground;
 use crate::ledger::Thing;
 use crate::release::program;
-use crate::run::run;
 
 /// How long mkfs may take.
 const MKFS: Duration = Duration::from_secs(300);
@@ -69,13 +68,13 @@ pub(crate) fn make(
     let tool = mkfs_program(fs.kind);
     let mut mkfs = Command::new(program(&tool)?);
     mkfs.args(mkfs_arguments(fs, uuid, device));
-    run(&format!("{tool} {} on {}", fs.mkfs, device.display()), mkfs, MKFS, &ground.stop)?;
+    ground.runner.run(&format!("{tool} {} on {}", fs.mkfs, device.display()), mkfs, MKFS)?;
     ground.make_dir(at)?;
     ground.ledger.about_to_make(Thing::Mount { at: at.to_owned() })?;
     let mut mount = Command::new(program("mount")?);
     mount.args(mount_arguments(fs, device, at));
     let what = format!("mounting {} with the options '{}'", name(fs.kind), fs.mount);
-    run(&what, mount, MOUNT, &ground.stop)?;
+    ground.runner.run(&what, mount, MOUNT)?;
     Ok(())
 }
 

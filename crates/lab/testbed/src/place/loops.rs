@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::ground::Ground;
 use crate::ledger::Thing;
 use crate::release::program;
-use crate::run::run;
 
 /// How long attaching may take.
 const ATTACH: Duration = Duration::from_secs(20);
@@ -37,7 +36,7 @@ pub(crate) fn attach(ground: &mut Ground, backing: &Path) -> Result<PathBuf> {
     let losetup = |direct: &[&str]| -> Result<PathBuf> {
         let mut command = Command::new(program("losetup")?);
         command.args(["--find", "--show"]).args(direct).arg(backing);
-        let said = run("attaching a loop device", command, ATTACH, &ground.stop)?;
+        let said = ground.runner.run("attaching a loop device", command, ATTACH)?;
         Ok(PathBuf::from(said.trim()))
     };
     let device = match losetup(&["--direct-io=on"]) {

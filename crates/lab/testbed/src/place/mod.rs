@@ -34,7 +34,7 @@ pub(crate) enum SpotKind {
 
 /// Makes a place. `name` is `osd.N` or `journal.N`, `index` is N, `uuid` the OSD's id.
 pub(crate) fn make(ground: &mut Ground, place: &Place, name: &str, index: usize, uuid: &str) -> Result<Spot> {
-    ground.stop.check()?;
+    ground.runner.stop.check()?;
     let dir = ground.work.data(name);
     match place {
         Place::Directory => {
