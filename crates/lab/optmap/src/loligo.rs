@@ -1,0 +1,45 @@
+//! What Loligo, and the clients that it is measured with, make of an option.
+
+use options::Standing;
+
+use crate::parts::Process;
+use crate::resolve::{Ceph, Effect};
+use crate::values;
+use crate::verdict::Why;
+
+/// Loligo: its servers are one process, its clients are Ceph's.
+pub(crate) struct Loligo<'a> {
+    pub(crate) clients: Ceph<'a>,
+}
+
+/// Sections whose options the lab passes to Loligo's servers.
+const PASSED: [&str; 4] = ["global", "mon", "mgr", "osd"];
+
+impl Loligo<'_> {
+    /// The effect of an option in a section; `None` if neither Loligo nor its clients know it.
+    pub(crate) fn effect(&self, name: &str, section: &str) -> Option<Effect> {
+        let servers = matches!(options::standing(name), Standing::Effective | Standing::Own);
+        let passed = PASSED.contains(&section);
+        let clients = self.clients.effect(name, section);
+        let mut acts_in: Vec<Process> = (servers && passed).then_some(Process::Loligo).into_iter().collect();
+        if let Some(Ok(processes)) = &clients {
+            acts_in.extend(processes);
+        }
+        if !acts_in.is_empty() {
+            return Some(Ok(acts_in));
+        }
+        match clients {
+            _ if servers => Some(Err(Why::NotPassed { section: section.to_owned() })),
+            Some(Err(why @ (Why::OtherSection { .. } | Why::Overridden { .. }))) => Some(Err(why)),
+            _ => crate::resolve::known_anywhere(name).then_some(Err(Why::NothingToTune)),
+        }
+    }
+
+    /// Whether a value is the default of whoever acts on it.
+    pub(crate) fn is_default(&self, name: &str, value: &str) -> bool {
+        match options::lookup(name) {
+            Some(spec) => options::canonical(name, value) == options::canonical(name, spec.default),
+            None => self.clients.entry(name).is_some_and(|e| values::same(e, value, e.default)),
+        }
+    }
+}
