@@ -5,7 +5,8 @@
 //! step leaves to a cell. A colour also asks that the estimate reaches the smallest effect, so an effect of just that
 //! size is coloured half the time at best, however many blocks there are.
 //!
-//! Limits: the spread is assumed, not measured; no trial fails; no cell was rejected before, so that what is found
+//! Limits: the spread is assumed, not measured; trials are normal on logarithms and none fails or stalls; two blocks or
+//! more (a colour never stands on one trial); no cell was rejected before, so that what is found
 //! really is a little more. With false-discovery control the power is that of an effect that is the only one.
 
 use crate::dunnett::Dunnett;
@@ -42,14 +43,14 @@ pub struct Detectable {
     pub less: f64,
 }
 
-/// The probability that a variant whose true ratio is `ratio` gets its colour in one cell; 0 for a plan without
-/// residual degrees of freedom.
+/// The probability that a variant whose true ratio is `ratio` gets its colour in one cell; 0 for a plan of one block or
+/// without residual degrees of freedom.
 pub fn power(plan: &Plan, ratio: f64) -> f64 {
     Prepared::of(plan).map_or(0.0, |p| p.power(ratio.ln()))
 }
 
-/// The smallest effects coloured with probability `power` (0.8 in most plans). `None` for a plan whose trials leave no
-/// degrees of freedom, or where nothing is compared.
+/// The smallest effects coloured with probability `power` (0.8 in most plans). `None` for a plan of one block or whose trials
+/// leave no degrees of freedom, or where nothing is compared.
 pub fn detectable(plan: &Plan, power: f64) -> Option<Detectable> {
     let prepared = Prepared::of(plan)?;
     Some(Detectable {
@@ -91,7 +92,8 @@ impl Prepared {
         let variants = u32::try_from(plan.variants).ok().filter(|&v| v > 0)?;
         let defaults = Some(plan.defaults_per_block).filter(|&d| d > 0)?;
         // Trials less one level for each block and one effect for each variant.
-        let trials_less_blocks = plan.blocks.checked_mul(defaults.checked_add(variants)?.checked_sub(1)?)?;
+        let blocks = Some(plan.blocks).filter(|&b| b > 1)?;
+        let trials_less_blocks = blocks.checked_mul(defaults.checked_add(variants)?.checked_sub(1)?)?;
         let df = trials_less_blocks.checked_sub(variants).filter(|&df| df > 0)?;
         let critical = match plan.correction {
             Correction::Holm => Dunnett::balanced(plan.variants, defaults, df)
@@ -161,7 +163,8 @@ mod tests {
             defaults_per_block: plan.defaults_per_block,
         };
         let noise = Noise::Normal { spread: plan.spread.powi(2).ln_1p().sqrt() };
-        let asked = Asked { correction: plan.correction, confidence: plan.confidence, effect: plan.effect };
+        let asked =
+            Asked { correction: plan.correction, confidence: plan.confidence, effect: plan.effect, seed: 1 };
         rates(&layout, &noise, &[ratio], &asked, studies, 21).found
     }
 
@@ -196,6 +199,7 @@ mod tests {
         assert_eq!((detectable(&plan, 0.8), power(&plan, 0.1)), (None, 0.0));
         assert_eq!(detectable(&Plan { variants: 0, ..PLAN }, 0.8), None);
         assert_eq!(detectable(&Plan { blocks: 0, ..PLAN }, 0.8), None);
+        assert_eq!(detectable(&Plan { blocks: 1, defaults_per_block: 9, ..PLAN }, 0.8), None);
         assert_eq!(blocks_for(&plan, 0.9, 0.8, 0), None);
     }
 

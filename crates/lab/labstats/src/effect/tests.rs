@@ -93,6 +93,36 @@ fn a_cell_without_default_or_spread_is_refused() {
 }
 
 #[test]
+fn leaving_out_a_trial_is_as_if_it_had_not_been() {
+    for seed in 0..20 {
+        let mut trials = made_up(3, 2, 4, 0.1, seed);
+        trials.remove(seed as usize % 18);
+        let cell = fit(&trials).unwrap();
+        let mut least: Vec<f64> = cell.effects.iter().map(|e| e.log_ratio).collect();
+        for left_out in 0..trials.len() {
+            let mut rest = trials.clone();
+            rest.remove(left_out);
+            for (least, (full, part)) in
+                least.iter_mut().zip(cell.effects.iter().zip(fit(&rest).unwrap().effects))
+            {
+                let direction = full.log_ratio.signum();
+                *least = direction * (*least * direction).min(part.log_ratio * direction);
+            }
+        }
+        for (effect, least) in cell.effects.iter().zip(least) {
+            assert!((effect.least_without_one - least).abs() < 1e-9, "{effect:?}, not {least}");
+        }
+    }
+}
+
+#[test]
+fn an_estimate_from_one_trial_stands_on_that_alone() {
+    let trials = [trial(0, 0, 1.0), trial(0, 0, 1.1), trial(0, 1, 3.0), trial(1, 0, 1.0), trial(1, 2, 3.0)];
+    let cell = fit(&trials).unwrap();
+    assert!(cell.effects.iter().all(|e| e.log_ratio > 1.0 && e.least_without_one == 0.0), "{cell:?}");
+}
+
+#[test]
 fn the_default_alone_gives_the_spread_and_no_effects() {
     let cell = fit(&made_up(3, 4, 0, 0.1, 3)).unwrap();
     assert!(cell.effects.is_empty() && cell.spread > 0.03 && cell.spread < 0.3);

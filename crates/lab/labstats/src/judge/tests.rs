@@ -2,7 +2,7 @@ use super::*;
 use crate::simulate::{Layout, Noise, study};
 use proptest::prelude::*;
 
-const ASKED: Asked = Asked { correction: Correction::Holm, confidence: 0.95, effect: 0.05 };
+const ASKED: Asked = Asked { correction: Correction::Holm, confidence: 0.95, effect: 0.05, seed: 1 };
 
 fn layout(cells: usize, variants: usize, blocks: u32) -> Layout {
     Layout { cells, variants, blocks, defaults_per_block: 2 }
@@ -42,6 +42,27 @@ fn a_sure_effect_below_the_asked_one_is_not_coloured() {
 fn too_few_trials_leave_it_undecided() {
     let cells = study(&layout(6, 8, 1), &Noise::Normal { spread: 0.2 }, &[], 3);
     assert!(judge(&cells, &ASKED).iter().flat_map(|c| &c.entries).all(|e| e.colour == Colour::Grey));
+}
+
+#[test]
+fn one_stalled_trial_colours_nothing() {
+    for stalled in 0..22 {
+        let mut cells = made_up(1, 20, 3, &[], 7);
+        cells[0].trials[stalled].value *= 0.5;
+        for e in &judge(&cells, &ASKED)[0].entries {
+            assert!(!e.colour.tells_apart(), "{stalled}: {e:?}");
+            assert!(e.adjusted_p <= 0.05 || (e.adjusted.0 <= 1.0 && e.adjusted.1 >= 1.0), "{e:?}");
+        }
+    }
+}
+
+#[test]
+fn an_effect_in_every_block_is_coloured_beside_a_stalled_trial() {
+    let mut cells = made_up(1, 20, 3, &[1.5], 7);
+    cells[0].trials.iter_mut().find(|t| t.variant == 9).unwrap().value *= 0.5;
+    let judged = judge(&cells, &ASKED);
+    assert!(judged[0].fit.as_ref().unwrap().heavy_tails);
+    assert_eq!(judged[0].entries[0].colour, Colour::Green);
 }
 
 #[test]

@@ -1,0 +1,172 @@
+//! The same t with the variants' names shuffled within each block: what t come from trials like these, normal or not,
+//! where no variant differs.
+//!
+//! Source: R. A. Fisher, "The Design of Experiments" (1935); the largest of all t against those of the shuffled data: P.
+//! H. Westfall and S. S. Young, "Resampling-Based Multiple Testing" (1993). As the runner shuffled the variants within
+//! blocks, the comparison is exact for a cell in which nothing differs, whatever the distribution of the trials. With
+//! many variants and few trials of each it is needed: the pooled spread hardly notices one stalled trial, which Student's
+//! t then takes for an effect.
+//!
+//! Limits: where few arrangements exist it can't give small p, so it is not used there; where some variants differ,
+//! their trials take part in the shuffling, which is on the careful side.
+
+use std::collections::BTreeMap;
+
+use super::blocks::Blocks;
+use super::{DEFAULT, Trial};
+use crate::matrix::{Square, inverse};
+use crate::random::Random;
+
+/// |t| of shuffled data.
+pub(crate) struct Shuffled {
+    /// The largest of each round, ascending.
+    largest: Vec<f64>,
+    /// Of all variants in all rounds, ascending.
+    all: Vec<f64>,
+}
+
+impl Shuffled {
+    /// The share of rounds, this one included, whose largest |t| is at least `t`.
+    pub(crate) fn p_of_largest(&self, t: f64) -> f64 {
+        share_from(&self.largest, t)
+    }
+
+    /// The share of all |t|, this one included, that are at least `t`.
+    pub(crate) fn p_alone(&self, t: f64) -> f64 {
+        share_from(&self.all, t)
+    }
+}
+
+fn share_from(ascending: &[f64], t: f64) -> f64 {
+    // Rounding differs with the order of summing; equal t count as reached.
+    let below = ascending.partition_point(|&x| x < t.abs() * (1.0 - 1e-9));
+    (ascending.len() - below + 1) as f64 / (ascending.len() + 1) as f64
+}
+
+/// Shuffles the usable trials of a cell `rounds` times. `None` where the cell can't be fitted, or where shuffling could
+/// not show even an effect without noise at `level`: chance alone puts its trials together under one name too often.
+pub(crate) fn shuffled(trials: &[Trial], level: f64, rounds: usize, seed: u64) -> Option<Shuffled> {
+    let usable: Vec<Trial> =
+        trials.iter().copied().filter(|t| t.value.is_finite() && t.value > 0.0).collect();
+    let blocks = Blocks::of(&usable).ok()?;
+    let variants: Vec<usize> = blocks.variants.iter().copied().filter(|&v| v != DEFAULT).collect();
+    if together_by_chance(&blocks, variants.len()) > 0.25 * level {
+        return None;
+    }
+    let covariance = inverse(&blocks.normal_equations(&variants).0)?;
+    let df = blocks.trials().checked_sub(blocks.blocks.len() + variants.len()).filter(|&df| df > 0)?;
+    let mut rows = Rows::of(&blocks, &variants);
+    let mut random = Random::new(seed);
+    let mut result = Shuffled { largest: Vec::with_capacity(rounds), all: Vec::new() };
+    for _ in 0..rounds {
+        rows.shuffle(&mut random);
+        let t = rows.t(&covariance, df as f64);
+        result.largest.push(t.iter().copied().fold(0.0, f64::max));
+        result.all.extend(t);
+    }
+    result.largest.sort_by(f64::total_cmp);
+    result.all.sort_by(f64::total_cmp);
+    Some(result)
+}
+
+/// The chance that one trial of each block gets the same variant's name, whichever.
+fn together_by_chance(blocks: &Blocks, variants: usize) -> f64 {
+    variants as f64 * blocks.blocks.iter().map(|b| 1.0 / b.len() as f64).product::<f64>()
+}
+
+/// The trials of each block: the variant's place (`None`: the default), and ln value less the block's mean.
+struct Rows {
+    places: Vec<Vec<Option<usize>>>,
+    values: Vec<Vec<f64>>,
+    squares: f64,
+    variants: usize,
+}
+
+impl Rows {
+    fn of(blocks: &Blocks, variants: &[usize]) -> Self {
+        let place: BTreeMap<usize, usize> = variants.iter().enumerate().map(|(i, &v)| (v, i)).collect();
+        let centred = |block: &Vec<(usize, f64)>| -> Vec<f64> {
+            let mean = block.iter().map(|t| t.1).sum::<f64>() / block.len() as f64;
+            block.iter().map(|t| t.1 - mean).collect()
+        };
+        let values: Vec<Vec<f64>> = blocks.blocks.iter().map(centred).collect();
+        Self {
+            places: blocks
+                .blocks
+                .iter()
+                .map(|b| b.iter().map(|t| place.get(&t.0).copied()).collect())
+                .collect(),
+            squares: values.iter().flatten().map(|y| y * y).sum(),
+            values,
+            variants: variants.len(),
+        }
+    }
+
+    fn shuffle(&mut self, random: &mut Random) {
+        self.values.iter_mut().for_each(|block| random.shuffle(block));
+    }
+
+    fn t(&self, covariance: &Square, df: f64) -> Vec<f64> {
+        let mut score = vec![0.0; self.variants];
+        for (place, value) in self.places.iter().flatten().zip(self.values.iter().flatten()) {
+            if let Some(i) = *place {
+                score[i] += value;
+            }
+        }
+        let estimates: Vec<f64> =
+            covariance.iter().map(|row| row.iter().zip(&score).map(|(c, s)| c * s).sum()).collect();
+        let explained: f64 = estimates.iter().zip(&score).map(|(e, s)| e * s).sum();
+        let spread = ((self.squares - explained).max(f64::MIN_POSITIVE) / df).sqrt();
+        let errors = covariance.iter().enumerate().map(|(i, row)| spread * row[i].sqrt());
+        estimates.iter().zip(errors).map(|(e, error)| (e / error).abs()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::effect::fit;
+
+    fn trials(noise: impl Fn(usize) -> f64) -> Vec<Trial> {
+        (0..36)
+            .map(|i| Trial {
+                block: i as u32 / 12,
+                variant: (i % 12_usize).saturating_sub(2),
+                value: noise(i).exp(),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn without_shuffling_t_is_that_of_the_fit() {
+        let trials = trials(|i| ((i * 7919 % 101) as f64) / 500.0);
+        let blocks = Blocks::of(&trials).unwrap();
+        let variants: Vec<usize> = (1..10).collect();
+        let covariance = inverse(&blocks.normal_equations(&variants).0).unwrap();
+        let cell = fit(&trials).unwrap();
+        let t = Rows::of(&blocks, &variants).t(&covariance, f64::from(cell.df));
+        assert!(cell.effects.iter().zip(t).all(|(e, t)| (e.t().abs() - t).abs() < 1e-9));
+    }
+
+    #[test]
+    fn one_stalled_trial_is_no_surprise_to_shuffled_data_and_an_effect_in_all_blocks_is() {
+        let noise = |i: usize| ((i * 7919 % 101) as f64) / 2000.0;
+        let p = |trials: &[Trial]| {
+            let strongest = fit(trials).unwrap().effects.iter().map(|e| e.t().abs()).fold(0.0, f64::max);
+            let shuffled = shuffled(trials, 0.05, 500, 1).unwrap();
+            (shuffled.p_of_largest(strongest), shuffled.p_alone(strongest))
+        };
+        let stalled = p(&trials(|i| noise(i) - if i == 17 { 0.7 } else { 0.0 }));
+        assert!(stalled.0 > 0.2 && stalled.1 > 0.02, "{stalled:?}");
+        let effect = p(&trials(|i| noise(i) - if i % 12 == 5 { 0.2 } else { 0.0 }));
+        assert!(effect.0 < 0.01 && effect.1 < 0.002, "{effect:?}");
+    }
+
+    #[test]
+    fn few_arrangements_are_not_enough() {
+        let few: Vec<Trial> = (0..9)
+            .map(|i| Trial { block: i / 3, variant: usize::from(i % 3 == 2), value: 1.0 + f64::from(i) })
+            .collect();
+        assert!(shuffled(&few, 0.05, 100, 1).is_none());
+    }
+}
