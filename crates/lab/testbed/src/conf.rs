@@ -187,8 +187,8 @@ mod tests {
     #[test]
     fn what_the_cluster_needs_wins_and_is_said() {
         let mut conf = Conf::of_study(&[setting("osd.0", "log file", "/var/log/x")]);
-        conf.must("osd.0", "log_file", "/work/log/osd.0.log");
-        assert_eq!(conf.sets(&["osd.0"], "log_file"), Some("/work/log/osd.0.log"));
+        conf.must("osd.0", "log_file", "/lab/log/osd.0.log");
+        assert_eq!(conf.sets(&["osd.0"], "log_file"), Some("/lab/log/osd.0.log"));
         assert_eq!(conf.notes().len(), 1);
         assert!(conf.notes()[0].contains("/var/log/x"));
     }

@@ -6,6 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -100,10 +102,37 @@ fn used_and_taken_down(mut bed: Testbed, dir: &Path) {
     nothing_is_left(dir);
 }
 
+/// A work directory that is cleaned up before it is removed, also when the test fails.
+struct WorkDir(tempfile::TempDir);
+
+impl WorkDir {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for WorkDir {
+    fn drop(&mut self) {
+        if let Err(error) = testbed::clean_up(self.path(), &mut |_| ()) {
+            println!("  {} stays: {error}", self.path().display());
+            self.0.disable_cleanup(true);
+        }
+    }
+}
+
 fn works(system: &System, settings: &[Setting]) -> Vec<String> {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = WorkDir::new();
     let site = site(dir.path());
     let bed = started(&site, system, settings, false);
+    for (name, pid) in bed.processes() {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let cores = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed:\t")).unwrap();
+        let allowed: u32 = cores.chars().filter_map(|c| c.to_digit(16)).map(u32::count_ones).sum();
+        assert!(system.cores.is_none_or(|n| n == allowed), "{name} may use {allowed} cores");
+    }
     let notes = bed.notes().to_vec();
     used_and_taken_down(bed, dir.path());
     notes
@@ -203,7 +232,7 @@ fn ceph_20_2_bluestore() {
 #[test]
 #[ignore = "needs root and Ceph 16.2"]
 fn two_thousand_pgs_are_not_refused() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = WorkDir::new();
     let memstore = system(ceph("16.2", CephStore::MemStore), Place::Directory);
     let mut bed = started(&site(dir.path()), &memstore, &[], false);
     let pool = Pool { name: "p0".into(), pg_num: 2048, size: 1, application: "rados".into() };
@@ -216,7 +245,7 @@ fn two_thousand_pgs_are_not_refused() {
 #[test]
 #[ignore = "needs root, Ceph 16.2, ceph-mds and ceph-fuse"]
 fn a_file_system_mounts() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = WorkDir::new();
     let memstore = system(ceph("16.2", CephStore::MemStore), Place::Directory);
     let mut bed = started(&site(dir.path()), &memstore, &[], true);
     bed.wait_clean(&mut |line| println!("  {line}")).unwrap_or_else(|e| panic!("{e}"));
@@ -233,10 +262,10 @@ fn a_file_system_mounts() {
 #[test]
 #[ignore = "needs root, Ceph 16.2 and xfsprogs"]
 fn a_running_cluster_is_asked_and_left_as_it_is() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = WorkDir::new();
     let memstore = system(ceph("16.2", CephStore::MemStore), Place::Directory);
     let owner = started(&site(dir.path()), &memstore, &[], false);
-    let other = tempfile::tempdir().unwrap();
+    let other = WorkDir::new();
     let running = system(Target::Running { conf: owner.conf().to_owned() }, Place::Directory);
     let bed = started(&site(other.path()), &running, &[], false);
     assert!(bed.version().contains("16.2") && bed.processes().is_empty());
@@ -249,20 +278,22 @@ fn a_running_cluster_is_asked_and_left_as_it_is() {
 #[test]
 #[ignore = "needs root and Ceph 16.2"]
 fn a_cluster_that_fails_says_why_leaves_its_logs_and_nothing_else() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = WorkDir::new();
     let tiny = system(ceph("16.2", CephStore::BlueStore), Place::Image { size: 1 << 20 });
     let wanted = Wanted { system: &tiny, settings: &[], file_system: false };
     let error = testbed::start(&site(dir.path()), &wanted, &mut |_| ()).unwrap_err();
     println!("  {error}");
     assert!(matches!(error, Error::Failed { .. }) && error.to_string().contains("osd.0"), "{error}");
-    assert!(testbed::logs(dir.path()).iter().any(|p| p.ends_with("osd.0.log")));
+    for kept in ["osd.0.log", "ceph.conf"] {
+        assert!(testbed::logs(dir.path()).iter().any(|p| p.ends_with(kept)), "no {kept}");
+    }
     nothing_is_left(dir.path());
 }
 
 #[test]
 #[ignore = "needs root and Ceph 16.2"]
 fn a_server_that_ends_by_itself_is_named_with_its_last_words() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = WorkDir::new();
     let memstore = system(ceph("16.2", CephStore::MemStore), Place::Directory);
     let mut bed = started(&site(dir.path()), &memstore, &[], false);
     let pid = bed.processes()["osd.1"];
@@ -272,6 +303,27 @@ fn a_server_that_ends_by_itself_is_named_with_its_last_words() {
     println!("  {error}");
     assert!(error.contains("osd.1") && error.contains('9'), "{error}");
     drop(bed);
+    nothing_is_left(dir.path());
+}
+
+#[test]
+#[ignore = "needs root and Ceph 16.2"]
+fn a_start_ends_soon_when_the_caller_wants_to_stop_and_leaves_nothing() {
+    let dir = WorkDir::new();
+    let flag = Arc::new(AtomicBool::new(false));
+    let site = Site { stop: testbed::Stop::new(flag.clone()), ..site(dir.path()) };
+    let bluestore = system(ceph("16.2", CephStore::BlueStore), Place::Loop { size: 4 * GIB, fs: None });
+    let wanted = Wanted { system: &bluestore, settings: &[], file_system: false };
+    let mut asked = None;
+    let error = testbed::start(&site, &wanted, &mut |line| {
+        if line.contains("making the OSDs' stores") {
+            flag.store(true, std::sync::atomic::Ordering::Relaxed);
+            asked = Some(Instant::now());
+        }
+    });
+    assert!(matches!(error, Err(Error::Stopped)), "{error:?}");
+    let took = asked.unwrap().elapsed();
+    assert!(took < Duration::from_secs(15), "{took:?}");
     nothing_is_left(dir.path());
 }
 
@@ -302,7 +354,7 @@ fn a_raw_device_is_taken_only_when_named_and_empty_and_is_empty_again_afterwards
     let xfs = FileSystem { kind: FsKind::Xfs, mkfs: "-f".into(), mount: String::new() };
     let raw = System { osds: 1, ..system(ceph("16.2", CephStore::BlueStore), devices(None)) };
     let mounted = System { osds: 1, ..system(ceph("16.2", CephStore::FileStore), devices(Some(xfs))) };
-    let dir = tempfile::tempdir().unwrap();
+    let dir = WorkDir::new();
     let mut site = site(dir.path());
     let refused = |site: &Site| {
         let problems = testbed::check(site, &Wanted { system: &raw, settings: &[], file_system: false });
@@ -345,7 +397,7 @@ fn a_run_that_is_killed() {
 #[test]
 #[ignore = "needs root, Ceph 16.2 and xfsprogs"]
 fn whatever_moment_a_run_is_killed_at_the_next_start_removes_what_it_left() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = WorkDir::new();
     let mut leftovers = 0;
     // By lines of the ledger, so that each step is hit however fast the machine is.
     for lines in [1, 3, 5, 6, 8, 10, 13, 16, 18, 20, 22, 23] {

@@ -106,7 +106,7 @@ pub(crate) fn start(
         starting.file_system(say)?;
     }
     let devices = places.into_iter().enumerate().map(|(id, p)| (format!("osd.{id}"), p.devices)).collect();
-    Ok(Parts { conf: conf_path, devices, version, prefix: client, admin: Some(admin), keep: Vec::new() })
+    Ok(Parts { conf: conf_path, devices, version, admin })
 }
 
 /// Makes the places of all OSDs.

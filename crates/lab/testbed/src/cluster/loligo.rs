@@ -143,15 +143,7 @@ pub(crate) fn start(
     };
     let devices = (0..order.system.osds).map(|id| (format!("osd.{id}"), below.clone())).collect();
     let admin = Admin { prefix: client.clone(), runner: ground.runner.clone() };
-    let keep = vec![dir.join("log")];
-    Ok(Parts {
-        conf: conf_path,
-        devices,
-        version: version.trim().to_owned(),
-        prefix: client,
-        admin: Some(admin),
-        keep,
-    })
+    Ok(Parts { conf: conf_path, devices, version: version.trim().to_owned(), admin })
 }
 
 /// The clients' ceph.conf: where the cluster is, from Loligo's own, and what the study has for clients.

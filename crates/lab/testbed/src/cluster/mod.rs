@@ -18,7 +18,7 @@ use std::process::Command;
 use study::{Place, Setting, System, Target};
 
 use crate::error::{Doing, Error, Result};
-use crate::ground::Ground;
+use crate::ground::{Ground, Work};
 use crate::ledger::Thing;
 use crate::mounts;
 use crate::run::Stop;
@@ -87,10 +87,7 @@ pub(crate) struct Parts {
     pub(crate) conf: PathBuf,
     pub(crate) devices: BTreeMap<String, Vec<String>>,
     pub(crate) version: String,
-    pub(crate) prefix: Vec<OsString>,
-    pub(crate) admin: Option<Admin>,
-    /// Logs outside the log directory.
-    pub(crate) keep: Vec<PathBuf>,
+    pub(crate) admin: Admin,
 }
 
 /// A random id, as the kernel gives them.
@@ -108,7 +105,6 @@ pub struct Testbed {
     conf: PathBuf,
     devices: BTreeMap<String, Vec<String>>,
     version: String,
-    keep: Vec<PathBuf>,
     down: bool,
 }
 
@@ -130,6 +126,7 @@ fn clear(ground: &mut Ground, say: &mut dyn FnMut(&str)) -> Result<()> {
     let left = ground.ledger.left().len();
     if left > 0 {
         say(&format!("cleaning up {left} things that an interrupted run left"));
+        keep_logs(&ground.work);
     }
     ground.undo_all(say)
 }
@@ -171,11 +168,11 @@ pub fn start(site: &Site, wanted: &Wanted<'_>, say: &mut dyn FnMut(&str)) -> Res
     };
     match parts {
         Ok(parts) => {
-            let admin = parts.admin.unwrap_or(Admin { prefix: parts.prefix, runner: ground.runner.clone() });
-            let (conf, devices, version, keep) = (parts.conf, parts.devices, parts.version, parts.keep);
-            Ok(Testbed { ground, servers, admin, conf, devices, version, keep, down: false })
+            let Parts { conf, devices, version, admin } = parts;
+            Ok(Testbed { ground, servers, admin, conf, devices, version, down: false })
         }
         Err(error) => {
+            keep_logs(&ground.work);
             // The first error is the one to tell; what stays is in the ledger for the next start.
             let _ = ground.undo_all(say);
             servers.reap();
@@ -190,6 +187,13 @@ fn fresh_logs(dir: &Path) -> Result<()> {
         fs::remove_dir_all(dir).doing("emptying the log directory", dir)?;
     }
     fs::create_dir_all(dir).doing("making the log directory", dir)
+}
+
+/// Copies to the logs what would go with the cluster: its ceph.conf, and the log that Loligo has in its own directory.
+fn keep_logs(work: &Work) {
+    // What can't be kept, or isn't there, is no reason to leave a cluster running.
+    let _ = fs::copy(work.conf(), work.logs().join("ceph.conf"));
+    let _ = fs::copy(work.data("loligo").join("log"), work.log("loligo"));
 }
 
 impl Testbed {
@@ -270,11 +274,7 @@ impl Testbed {
 
     fn bring_down(&mut self, say: &mut dyn FnMut(&str)) -> Result<()> {
         self.down = true;
-        for log in &self.keep {
-            // A log that can't be kept is no reason to leave the cluster running.
-            let _ = fs::copy(log, self.ground.work.log("loligo"));
-        }
-        let _ = fs::copy(&self.conf, self.ground.work.logs().join("ceph.conf"));
+        keep_logs(&self.ground.work);
         say("taking the cluster down");
         let undone = self.ground.undo_all(say);
         self.servers.reap();

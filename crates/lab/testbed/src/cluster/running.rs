@@ -20,7 +20,7 @@ pub(crate) fn attach(
     let conf = fs::canonicalize(conf).doing("finding", conf)?;
     say("asking the running cluster");
     let prefix = Release::installed().prefix(&conf, &ground.work.root.clone(), order.token);
-    let admin = Admin { prefix: prefix.clone(), runner: ground.runner.clone() };
+    let admin = Admin { prefix, runner: ground.runner.clone() };
     let status = admin.json(&["status"]).map_err(|error| match error {
         Error::Failed { said, .. } | Error::Late { said, .. } => {
             Error::NotUp { what: format!("the running cluster of {}", conf.display()), seconds: 20, said }
@@ -36,5 +36,5 @@ pub(crate) fn attach(
     }
     ground.note("which processes and devices belong to a running cluster is not known");
     let version = admin.ask(&["version"])?.trim().to_owned();
-    Ok(Parts { conf, devices: BTreeMap::new(), version, prefix, admin: Some(admin), keep: Vec::new() })
+    Ok(Parts { conf, devices: BTreeMap::new(), version, admin })
 }
