@@ -35,6 +35,10 @@ impl Mon {
                 out.push(MonEffect::Close { session, reason });
                 return;
             }
+            if LOG_SUBSCRIPTIONS.contains(&what.as_str()) {
+                // A watcher has one level: another one takes its place.
+                known.subscriptions.retain(|name, _| !LOG_SUBSCRIPTIONS.contains(&name.as_str()));
+            }
             let subscription = Subscription { next: item.start, onetime: item.is_onetime(), until: None };
             known.subscriptions.insert(what.clone(), subscription);
             if what == "config" {

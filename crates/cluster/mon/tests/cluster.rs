@@ -386,6 +386,9 @@ fn a_watcher_of_the_log_gets_each_line_of_its_level_once() {
     cluster.ok(client, r#"{"prefix":"log","logtext":["again"]}"#);
     assert_eq!(texts(cluster.take(watcher)), ["again"]);
     assert!(texts(cluster.take(worried)).is_empty(), "too unimportant");
+    cluster.send(watcher, subscribe(&[("log-error", 0)]));
+    cluster.ok(client, r#"{"prefix":"log","logtext":["more"]}"#);
+    assert!(texts(cluster.take(watcher)).is_empty(), "another level takes the place of the one before");
 }
 
 #[test]

@@ -10,8 +10,8 @@ use super::{Answer, Call, Command, Failure, fail};
 use crate::fmt::{Json, general};
 use crate::mon::Mon;
 
-const GET: &str = "osd pool get name=pool,type=CephPoolname name=var,type=CephChoices,strings=size|min_size|pg_num|pgp_num|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|use_gmt_hitset|erasure_code_profile|all|fast_read|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|fingerprint_algorithm|pg_autoscale_mode|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio|bulk";
-const SET: &str = "osd pool set name=pool,type=CephPoolname name=var,type=CephChoices,strings=size|min_size|pg_num|pgp_num|pgp_num_actual|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|use_gmt_hitset|fast_read|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|fingerprint_algorithm|pg_autoscale_mode|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio|bulk name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false";
+const GET: &str = "osd pool get name=pool,type=CephPoolname name=var,type=CephChoices,strings=size|min_size|pg_num|pgp_num|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|use_gmt_hitset|erasure_code_profile|all|fast_read|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|fingerprint_algorithm|pg_autoscale_mode|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio|bulk|eio";
+const SET: &str = "osd pool set name=pool,type=CephPoolname name=var,type=CephChoices,strings=size|min_size|pg_num|pgp_num|pgp_num_actual|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|use_gmt_hitset|fast_read|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|fingerprint_algorithm|pg_autoscale_mode|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio|bulk|eio name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false";
 
 pub(super) const COMMANDS: &[Command] = &[
     Command { signature: GET, help: "A setting of a pool", module: "osd", perm: "r", run: get },
@@ -36,7 +36,7 @@ pub(super) const COMMANDS: &[Command] = &[
 type Change = Box<dyn FnOnce(&mut PgPool)>;
 
 /// Settings that are a flag of the pool.
-const FLAGS: [(&str, u64); 8] = [
+const FLAGS: [(&str, u64); 9] = [
     ("hashpspool", PoolFlags::HASHPSPOOL),
     ("nodelete", PoolFlags::NODELETE),
     ("nopgchange", PoolFlags::NOPGCHANGE),
@@ -45,6 +45,7 @@ const FLAGS: [(&str, u64); 8] = [
     ("noscrub", PoolFlags::NOSCRUB),
     ("nodeep-scrub", PoolFlags::NODEEP_SCRUB),
     ("bulk", PoolFlags::BULK),
+    ("eio", PoolFlags::EIO),
 ];
 
 /// A setting's value; `None` where it is not set.
