@@ -236,7 +236,8 @@ fn entries(
 
 fn entry(fit: &CellFit, effect: &Effect, a: Adjusted, critical: f64, better: Better, asked: &Asked) -> Entry {
     // Where shuffling raised p above the level, the interval must not exclude 1 either.
-    let adjusted = effect.interval(if a.rejected { critical } else { critical.max(effect.t().abs()) });
+    let adjusted =
+        effect.interval(if a.rejected { critical } else { critical.max(effect.t().abs() * (1.0 + 1e-9)) });
     Entry {
         variant: effect.variant,
         ratio: effect.ratio(),

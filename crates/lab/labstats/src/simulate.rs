@@ -193,8 +193,8 @@ mod tests {
         // Student's t alone colours something in a quarter to a half of these studies.
         for stalled in [20, 100] {
             let layout = Layout { cells: 2, variants: 20, blocks: 3, defaults_per_block: 2 };
-            let found = rates(&layout, &recorded(0.0, stalled), &[], &ASKED, 300, 14);
-            assert!(found.any_false <= 0.05 + 0.025, "{stalled}: {found:?}");
+            let found = rates(&layout, &recorded(0.0, stalled), &[], &ASKED, 160, 14);
+            assert!(found.any_false <= 0.05 + 0.035, "{stalled}: {found:?}");
         }
     }
 
@@ -202,13 +202,16 @@ mod tests {
     #[ignore = "10,000 studies of each kind: a minute with --release, many without"]
     fn ten_thousand_studies_of_20_variants_that_differ_in_nothing() {
         let layout = Layout { cells: 4, variants: 20, blocks: 3, defaults_per_block: 2 };
-        for noise in [Noise::Normal { spread: 0.1 }, recorded(0.2, 0), recorded(0.0, 20), recorded(0.2, 100)]
-        {
+        // An interval whose variant was hit by a stall misses: shuffling guards the colours, not the intervals.
+        let kinds = [
+            (Noise::Normal { spread: 0.1 }, 0.94),
+            (recorded(0.2, 0), 0.94),
+            (recorded(0.0, 20), 0.92),
+            (recorded(0.2, 100), 0.92),
+        ];
+        for (noise, least) in kinds {
             let found = rates(&layout, &noise, &[], &Asked { effect: 0.05, ..ASKED }, 10_000, 15);
-            assert!(found.any_false <= 0.055, "{found:?}");
-            // An interval whose variant was hit by a stall misses; shuffling guards the colours, not the intervals.
-            let least = if noise == Noise::Normal { spread: 0.1 } || noise == recorded(0.2, 0) { 0.94 } else { 0.92 };
-            assert!((least..=0.96).contains(&found.covered), "{found:?}");
+            assert!(found.any_false <= 0.055 && (least..=0.97).contains(&found.covered), "{found:?}");
         }
     }
 
