@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use study::{CephStore, FsKind};
+use study::CephStore;
 
 use crate::cluster::admin::{Admin, Wait};
 use crate::cluster::layout::{self, Layout};
@@ -15,7 +15,7 @@ use crate::cluster::{Order, Parts, fresh_uuid};
 use crate::error::{Doing, Error, Result};
 use crate::ground::Ground;
 use crate::mounts;
-use crate::place::{self, SpotKind, space::Sizes};
+use crate::place::{self, SpotKind, filesystem, space::Sizes};
 use crate::ports;
 use crate::release::{Release, command};
 use crate::run::last_lines;
@@ -81,7 +81,7 @@ pub(crate) fn start(
         fsid: &fsid,
         ports,
         journals: &journals(&places, store, ground),
-        btrfs: store == CephStore::FileStore && places.iter().any(|p| on_btrfs(&p.data)),
+        file_systems: &file_systems(&places, store),
         file_system: order.file_system,
         memory: order.memory,
     };
@@ -157,12 +157,14 @@ fn journals(places: &[OsdPlace], store: CephStore, ground: &Ground) -> Vec<PathB
     places.iter().enumerate().map(path).collect()
 }
 
-fn on_btrfs(spot: &SpotKind) -> bool {
-    match spot {
-        SpotKind::Dir(_, Some(kind)) => *kind == FsKind::Btrfs,
-        SpotKind::Dir(dir, None) => mounts::of(dir).is_some_and(|m| m.kind == "btrfs"),
-        SpotKind::Raw(_) => false,
-    }
+/// The file systems below FileStore's data, by the kernel's names.
+fn file_systems(places: &[OsdPlace], store: CephStore) -> Vec<String> {
+    let name = |place: &OsdPlace| match &place.data {
+        SpotKind::Dir(_, Some(kind)) => Some(filesystem::name(*kind).to_owned()),
+        SpotKind::Dir(dir, None) => mounts::of(dir).map(|m| m.kind),
+        SpotKind::Raw(_) => None,
+    };
+    places.iter().filter(|_| store == CephStore::FileStore).filter_map(name).collect()
 }
 
 /// A cluster that is being started.

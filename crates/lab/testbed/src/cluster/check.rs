@@ -12,6 +12,7 @@ use crate::cluster::{Site, Wanted, ceph, loligo, places};
 use crate::conf;
 use crate::error::{Doing, Error, Result};
 use crate::ground::{Work, check_path};
+use crate::mounts;
 use crate::place::space::{self, Free, Sizes};
 use crate::place::{devices, filesystem, not_yet};
 use crate::ports::Ports;
@@ -251,7 +252,14 @@ pub fn ceph_conf(site: &Site, wanted: &Wanted<'_>) -> Result<String> {
     let Target::Ceph { store, .. } = &wanted.system.target else {
         return Ok(conf::Conf::of_study(wanted.settings).text());
     };
-    let fs = |place: &Place| matches!(place, Place::Loop { fs: Some(f), .. } | Place::Devices { fs: Some(f), .. } if f.kind == FsKind::Btrfs);
+    let below = match &wanted.system.place {
+        Place::Loop { fs, .. } | Place::Devices { fs, .. } => {
+            fs.as_ref().map(|f| filesystem::name(f.kind).to_owned())
+        }
+        Place::Directory => work.root.ancestors().find_map(mounts::of).map(|m| m.kind),
+        Place::Image { .. } | Place::Modelled { .. } => None,
+    };
+    let file_systems: Vec<String> = below.into_iter().filter(|_| *store == CephStore::FileStore).collect();
     let layout = Layout {
         work: &work,
         system: wanted.system,
@@ -261,7 +269,7 @@ pub fn ceph_conf(site: &Site, wanted: &Wanted<'_>) -> Result<String> {
         fsid: "00000000-0000-0000-0000-000000000000",
         ports: Ports { mon: 10_000, first: 10_002, last: 10_099 },
         journals: &[],
-        btrfs: *store == CephStore::FileStore && fs(&wanted.system.place),
+        file_systems: &file_systems,
         file_system: wanted.file_system,
         memory: memory("MemTotal:"),
     };

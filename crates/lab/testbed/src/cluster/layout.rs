@@ -30,8 +30,8 @@ pub(crate) struct Layout<'a> {
     pub(crate) ports: Ports,
     /// Where each OSD's journal is (FileStore).
     pub(crate) journals: &'a [PathBuf],
-    /// Whether an OSD lives on btrfs.
-    pub(crate) btrfs: bool,
+    /// The file systems that OSDs' data live on, by the kernel's names; of FileStore alone.
+    pub(crate) file_systems: &'a [String],
     /// Whether there is a metadata server.
     pub(crate) file_system: bool,
     /// Bytes of memory that the machine has.
@@ -112,12 +112,18 @@ fn stores(layout: &Layout<'_>, conf: &mut Conf, notes: &mut Vec<String>) {
             // unless it believes that directories may be merged. OSDs have this option from elsewhere.
             conf.must("mon.a", "filestore_merge_threshold", "10");
             // ext4 can't keep the attributes of objects with longer names; the OSD would refuse to start.
-            let names = conf.unless_set("osd", "osd_max_object_name_len", "256");
-            if names | conf.unless_set("osd", "osd_max_object_namespace_len", "64") {
-                notes.push("FileStore: object names are limited to 256 bytes, as ext4 needs".to_owned());
+            if layout.file_systems.iter().any(|fs| fs.starts_with("ext")) {
+                let names = conf.unless_set("osd", "osd_max_object_name_len", "256");
+                if names | conf.unless_set("osd", "osd_max_object_namespace_len", "64") {
+                    notes.push(
+                        "FileStore on ext4: object names are limited to 256 bytes, as it needs".to_owned(),
+                    );
+                }
             }
             const EXPERIMENTAL: &str = "enable_experimental_unrecoverable_data_corrupting_features";
-            if layout.btrfs && conf.unless_set("osd", EXPERIMENTAL, "btrfs") {
+            if layout.file_systems.iter().any(|fs| fs == "btrfs")
+                && conf.unless_set("osd", EXPERIMENTAL, "btrfs")
+            {
                 notes.push(format!("{EXPERIMENTAL} = btrfs is set: without it an OSD refuses btrfs"));
             }
         }
@@ -170,7 +176,7 @@ mod tests {
     use super::*;
     use study::{Place, Target};
 
-    fn conf_of(store: CephStore, settings: &[Setting], btrfs: bool) -> (String, Vec<String>) {
+    fn conf_of(store: CephStore, settings: &[Setting], fs: &str) -> (String, Vec<String>) {
         let system = System {
             name: "s".into(),
             target: Target::Ceph { release: "16.2".into(), store },
@@ -191,7 +197,7 @@ mod tests {
             fsid: "F",
             ports: Ports { mon: 12_000, first: 12_002, last: 12_050 },
             journals: &[PathBuf::from("/w/data/osd.0/journal"), PathBuf::from("/dev/loop7")],
-            btrfs,
+            file_systems: &[fs.to_owned()],
             file_system: false,
             memory: 16 << 30,
         };
@@ -211,7 +217,7 @@ mod tests {
             setting("mon.a", "mon_addr", "127.0.0.1:6789"),
             setting("osd", "debug_osd", "0/0"),
         ];
-        let (text, notes) = conf_of(CephStore::FileStore, &settings, false);
+        let (text, notes) = conf_of(CephStore::FileStore, &settings, "xfs");
         assert!(text.contains("\nlog_file = /var/log/ceph/$name.log\n"));
         assert!(text.contains("\ndebug_osd = 0/0\n"));
         assert!(text.contains("\nlog_file = /w/log/osd.1.log\n"), "a server's own section wins");
@@ -221,26 +227,35 @@ mod tests {
 
     #[test]
     fn raised_limits_are_said_and_a_studys_own_stay() {
-        let (text, notes) = conf_of(CephStore::MemStore, &[], false);
+        let (text, notes) = conf_of(CephStore::MemStore, &[], "xfs");
         assert!(text.contains("mon_max_pg_per_osd = 100000\n"));
         assert!(notes.iter().any(|n| n.contains("mon_max_pg_per_osd")));
         let (text, notes) =
-            conf_of(CephStore::MemStore, &[setting("global", "mon max pg per osd", "300")], false);
+            conf_of(CephStore::MemStore, &[setting("global", "mon max pg per osd", "300")], "xfs");
         assert!(text.contains("mon max pg per osd = 300\n") && !text.contains("mon_max_pg_per_osd"));
         assert!(notes.iter().all(|n| !n.contains("mon_max_pg_per_osd")));
     }
 
     #[test]
     fn btrfs_is_allowed_only_where_an_osd_lives_on_it_and_is_said() {
-        let has = |btrfs| conf_of(CephStore::FileStore, &[], btrfs);
-        assert!(has(true).0.contains("data_corrupting_features = btrfs\n"));
-        assert!(has(true).1.iter().any(|n| n.contains("btrfs")));
-        assert!(!has(false).0.contains("btrfs"));
+        let has = |fs| conf_of(CephStore::FileStore, &[], fs);
+        assert!(has("btrfs").0.contains("data_corrupting_features = btrfs\n"));
+        assert!(has("btrfs").1.iter().any(|n| n.contains("btrfs")));
+        assert!(!has("xfs").0.contains("btrfs"));
+    }
+
+    #[test]
+    fn names_are_limited_only_where_ext4_needs_it_and_not_where_the_study_says_so() {
+        let limit = "osd_max_object_name_len";
+        assert!(conf_of(CephStore::FileStore, &[], "ext4").0.contains(limit));
+        assert!(!conf_of(CephStore::FileStore, &[], "xfs").0.contains(limit));
+        let (text, _) = conf_of(CephStore::FileStore, &[setting("osd", limit, "200")], "ext4");
+        assert!(text.contains("osd_max_object_name_len = 200\n") && text.matches(limit).count() == 1);
     }
 
     #[test]
     fn each_osd_has_its_own_journal_and_store() {
-        let (text, _) = conf_of(CephStore::FileStore, &[], false);
+        let (text, _) = conf_of(CephStore::FileStore, &[], "xfs");
         assert!(
             text.contains("osd_journal = /w/data/osd.0/journal\n")
                 && text.contains("osd_journal = /dev/loop7\n")
@@ -252,7 +267,7 @@ mod tests {
     #[test]
     fn what_the_monitor_is_told_of_filestore_does_not_reach_the_osds() {
         let (text, _) =
-            conf_of(CephStore::FileStore, &[setting("osd", "filestore_merge_threshold", "-50")], false);
+            conf_of(CephStore::FileStore, &[setting("osd", "filestore_merge_threshold", "-50")], "xfs");
         let section = |name: &str| text.split('[').find(|s| s.starts_with(name)).unwrap().to_owned();
         assert!(section("mon.a]").contains("filestore_merge_threshold = 10\n"));
         assert!(section("osd]").contains("filestore_merge_threshold = -50\n"));
@@ -261,7 +276,7 @@ mod tests {
 
     #[test]
     fn memory_of_the_osds_stays_below_the_machines_and_is_said() {
-        let (text, notes) = conf_of(CephStore::BlueStore, &[], false);
+        let (text, notes) = conf_of(CephStore::BlueStore, &[], "xfs");
         assert!(!text.contains("osd_memory_target"), "two of 4 GiB are half of 16 GiB");
         assert!(notes.iter().all(|n| !n.contains("memory")));
         assert!(text.contains("bluestore_block_size = 7516192768\n"));

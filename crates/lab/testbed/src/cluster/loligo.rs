@@ -36,6 +36,9 @@ pub(crate) fn check(system: &study::System, file_system: bool) -> Result<()> {
     if file_system {
         return not_yet("a file system (CephFS) on Loligo");
     }
+    if system.pool_size > 1 {
+        return not_yet("pools of more than one copy on Loligo");
+    }
     if system.journal.is_some() {
         return not_yet("Loligo's metadata on a place of their own");
     }
