@@ -1,1 +1,33 @@
 //! Results as one HTML file, charts and tables. Never measures, never changes results.
+//!
+//! ```text
+//! study           --from_study---->  Outline  what was asked, in the file's order
+//! labstats        --from_labstats->  Judged   what each variant did in each cell, the statistics' words
+//! records, series ------------------ Input    with the two above
+//! Input           --figures------->  Figure   every chart as SVG (`gather` finds what belongs together, `charts` draws)
+//!                 --page---------->  HTML     one file, no network
+//!                 --write--------->  files    the page, SVG, PNG
+//!                 --text---------->  tables for a terminal
+//! ```
+//!
+//! [`compare`] and [`history`] take several runs. CSV is [`results::export_csv`].
+
+pub mod charts;
+pub mod compare;
+mod error;
+pub mod figures;
+pub mod from_labstats;
+pub mod from_study;
+pub mod gather;
+pub mod history;
+pub mod input;
+pub mod page;
+mod png;
+pub mod quantity;
+pub mod text;
+mod write;
+
+pub use error::Error;
+pub use png::png;
+pub use results::export_csv as export;
+pub use write::{Written, write};

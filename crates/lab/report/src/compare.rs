@@ -1,0 +1,183 @@
+//! A against B: two systems of a run, or two runs.
+//!
+//! Each row is a cell of its own with A as the default; Holm's rule holds all rows of a table together. Systems of one run
+//! share blocks. Two runs don't: each is one block-less sample, so what drifted between the runs is in the ratio.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use labstats::effect::Trial;
+use labstats::judge::{Asked, Better, Cell, Judged, judge};
+use results::{Record, RunInfo};
+
+use crate::gather::{Spread, Trials, spread};
+use crate::input::{Colour, DEFAULT, JudgedVariant, Outline};
+
+/// A table.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Comparison {
+    /// A's name.
+    pub a: String,
+    /// B's name.
+    pub b: String,
+    /// Rows.
+    pub rows: Vec<Row>,
+    /// What must be known: other machines, another study, what can't be compared.
+    pub notes: Vec<String>,
+}
+
+/// A row.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Row {
+    /// What is compared: system (of two runs), workload, phase, variant.
+    pub what: String,
+    /// A's operations a second.
+    pub a: Option<Spread>,
+    /// B's.
+    pub b: Option<Spread>,
+    /// B over A.
+    pub judged: JudgedVariant,
+}
+
+/// Two systems of a run, each with the default. `None` where one is modelled and the other isn't, or where they share no
+/// load.
+pub fn systems(outline: &Outline, records: &[Record], a: &str, b: &str, asked: &Asked) -> Option<Comparison> {
+    let modelled: BTreeSet<bool> = records
+        .iter()
+        .filter(|r| [a, b].contains(&r.parameters.system.as_str()))
+        .map(|r| r.parameters.modelled)
+        .collect();
+    if modelled.len() > 1 {
+        return None;
+    }
+    let trials = Trials::of(records);
+    let mut pairs = Vec::new();
+    for (workload, phase) in outline.loads() {
+        let values = |system: &str| -> Vec<(u32, f64)> {
+            trials.planned((system, workload, phase), DEFAULT).map(|(r, m)| (r.block, m.ops_per_s)).collect()
+        };
+        let (a, b) = (values(a), values(b));
+        if !a.is_empty() && !b.is_empty() {
+            pairs.push((format!("{workload}, {phase}"), a, b));
+        }
+    }
+    (!pairs.is_empty()).then(|| Comparison {
+        a: a.into(),
+        b: b.into(),
+        rows: rows(pairs, asked),
+        notes: Vec::new(),
+    })
+}
+
+/// Two runs: every system, workload, phase and variant that either has.
+pub fn runs(a: (&str, &RunInfo, &[Record]), b: (&str, &RunInfo, &[Record]), asked: &Asked) -> Comparison {
+    let mut notes = differences(a.1, b.1);
+    let (of_a, of_b) = (values(a.2), values(b.2));
+    let keys: BTreeSet<&Key> = of_a.keys().chain(of_b.keys()).collect();
+    let mut pairs = Vec::new();
+    for key in keys {
+        let what = format!("{}: {}, {}, {}", key.system, key.workload, key.phase, key.variant);
+        match (of_a.get(key), of_b.get(key)) {
+            (Some((_, m, _)), Some((_, n, _))) if m != n => {
+                notes.push(format!("{what}: modelled devices in one run only; not compared"));
+            }
+            (x, y) => {
+                let values = |side: Option<&Side>| side.map(|s| s.0.clone()).unwrap_or_default();
+                if let (Some(x), Some(y)) = (x, y) {
+                    if x.2 != y.2 {
+                        notes.push(format!("{what}: other versions: {} and {}", x.2, y.2));
+                    }
+                }
+                pairs.push((what, values(x), values(y)));
+            }
+        }
+    }
+    Comparison { a: a.0.into(), b: b.0.into(), rows: rows(pairs, asked), notes }
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    system: String,
+    workload: String,
+    phase: String,
+    variant: String,
+}
+
+/// Values with their block, whether modelled, the server's version.
+type Side = (Vec<(u32, f64)>, bool, String);
+
+fn values(records: &[Record]) -> BTreeMap<Key, Side> {
+    let mut all: BTreeMap<Key, Side> = BTreeMap::new();
+    for r in records.iter().filter(|r| r.outcome.status == results::Status::Ok && !r.confirms) {
+        for m in &r.measurements {
+            let p = &r.parameters;
+            let key = Key {
+                system: p.system.clone(),
+                workload: p.workload.clone(),
+                phase: m.phase.clone(),
+                variant: p.variant.clone(),
+            };
+            let side = all.entry(key).or_insert((Vec::new(), p.modelled, r.build.server.clone()));
+            // One block for both runs: they share none.
+            side.0.push((0, m.ops_per_s));
+        }
+    }
+    all
+}
+
+fn differences(a: &RunInfo, b: &RunInfo) -> Vec<String> {
+    let mut notes = Vec::new();
+    if a.study_hash != b.study_hash {
+        notes.push("the two runs are of different study files".to_string());
+    }
+    let (m, n) = (&a.machine, &b.machine);
+    let differ = [
+        ("host", m.host == n.host),
+        ("kernel", m.kernel == n.kernel),
+        ("distribution", m.system == n.system),
+        ("processor", m.cpu == n.cpu),
+        ("cores", m.cores == n.cores),
+        ("memory", m.memory == n.memory),
+        ("disk", m.disk == n.disk),
+        ("file system", m.file_system == n.file_system),
+    ];
+    let differ: Vec<&str> = differ.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect();
+    if !differ.is_empty() {
+        notes.push(format!("the machines differ: {}", differ.join(", ")));
+    }
+    notes.push(
+        "Two runs share no block: what changed between them beside A and B is in the ratio too.".to_string(),
+    );
+    notes
+}
+
+/// A row's name, A's values and B's, each with its block.
+type Pair = (String, Vec<(u32, f64)>, Vec<(u32, f64)>);
+
+fn rows(pairs: Vec<Pair>, asked: &Asked) -> Vec<Row> {
+    let cells: Vec<Cell> = pairs
+        .iter()
+        .map(|(_, a, b)| {
+            let trial = |variant| move |&(block, value): &(u32, f64)| Trial { block, variant, value };
+            Cell {
+                better: Better::Higher,
+                trials: a.iter().map(trial(0)).chain(b.iter().map(trial(1))).collect(),
+            }
+        })
+        .collect();
+    pairs.into_iter().zip(judge(&cells, asked)).map(|(pair, found)| row(pair, &found)).collect()
+}
+
+fn row((what, a, b): Pair, found: &Judged) -> Row {
+    let mean = |values: &[(u32, f64)]| spread(values.iter().map(|v| v.1));
+    let mut judged = JudgedVariant {
+        name: what.clone(),
+        samples: u32::try_from(a.len() + b.len()).unwrap_or(u32::MAX),
+        why: found.fit.as_ref().err().map(ToString::to_string).unwrap_or_default(),
+        ..JudgedVariant::default()
+    };
+    match found.entries.first() {
+        Some(entry) => crate::from_labstats::adjusted(&mut judged, entry, 0),
+        None => judged.colour = Colour::TooFew,
+    }
+    Row { what, a: mean(&a), b: mean(&b), judged }
+}

@@ -1,0 +1,20 @@
+//! What can go wrong with a report.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Each sentence says what to do where that isn't plain.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The system refused to write.
+    #[error("can't write {}: {source}", path.display())]
+    Write {
+        /// What was written.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A fault of the charts.
+    #[error("a chart can't be drawn as PNG ({0}): a fault of the lab, please report it; its SVG is there")]
+    Picture(String),
+}

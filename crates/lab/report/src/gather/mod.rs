@@ -1,0 +1,13 @@
+//! From records to what charts and tables show: which trials belong together, in what words.
+
+pub mod bars;
+pub mod cost;
+pub mod over_time;
+pub mod percentages;
+pub mod percentiles;
+pub mod scatter;
+mod spread;
+mod trials;
+
+pub use spread::{Spread, spread};
+pub use trials::{Trials, conditions, metrics, size, value};

@@ -1,0 +1,129 @@
+//! A trial's samples as panels: throughput, latency, CPU, wait and use of the devices.
+
+use std::collections::BTreeMap;
+
+use results::{Record, Sample, Series, Status};
+
+use super::trials::conditions;
+use crate::charts::over_time::{OverTime, Panel};
+use crate::quantity::Quantity;
+
+/// Lines of a panel at most: the largest are shown, the others said.
+const LINES_MAX: usize = 6;
+
+/// The chart of a trial; `None` where it has no samples.
+pub fn over_time(record: &Record, series: &Series) -> Option<OverTime> {
+    let samples = &series.samples;
+    let end = samples.last()?.t;
+    let mut names = Names::default();
+    let mut left_out = 0;
+    let mut panels = Vec::new();
+    let throughput = if record.parameters.block_size >= 64 << 10 {
+        ("bytes_per_s", Quantity::Bytes)
+    } else {
+        ("ops_per_s", Quantity::Ops)
+    };
+    for (key, quantity) in [throughput, ("latency_us", Quantity::Latency)] {
+        panels.push(panel(
+            samples,
+            quantity,
+            |n| (n == key).then(|| "clients".into()),
+            &mut names,
+            &mut left_out,
+        ));
+    }
+    panels.push(panel(samples, Quantity::Cores, cpu, &mut names, &mut left_out));
+    panels.push(panel(samples, Quantity::Wait, |n| disk(n, ".wait_ms"), &mut names, &mut left_out));
+    panels.push(panel(samples, Quantity::Share, |n| disk(n, ".busy"), &mut names, &mut left_out));
+    panels.retain(|p| !p.lines.is_empty());
+    if panels.is_empty() {
+        return None;
+    }
+    let p = &record.parameters;
+    Some(OverTime {
+        title: format!("{}: {} on {}, {}", record.id, p.workload, p.system, p.variant),
+        below: below(record, left_out),
+        end,
+        phases: phases(samples),
+        panels,
+        series: names.0,
+    })
+}
+
+fn below(record: &Record, left_out: usize) -> String {
+    let mut text = conditions(record);
+    if record.parameters.modelled {
+        text += ", modelled devices";
+    }
+    if record.outcome.status != Status::Ok {
+        text += &format!(". Failed: {}", record.outcome.error);
+    }
+    for m in record.measurements.iter().filter(|m| m.steady == Some(false)) {
+        text += &format!(". {} was unsteady: {}", m.phase, m.unsteady);
+    }
+    if left_out > 0 {
+        text += &format!(". Lines left out as the smallest: {left_out}");
+    }
+    text
+}
+
+#[derive(Default)]
+struct Names(Vec<String>);
+
+impl Names {
+    fn place(&mut self, name: &str) -> usize {
+        self.0.iter().position(|n| n == name).unwrap_or_else(|| {
+            self.0.push(name.to_string());
+            self.0.len() - 1
+        })
+    }
+}
+
+fn cpu(name: &str) -> Option<String> {
+    let process = name.strip_prefix("cpu.")?;
+    Some(if process == "machine" { "whole machine".into() } else { process.into() })
+}
+
+fn disk(name: &str, what: &str) -> Option<String> {
+    name.strip_prefix("disk.")?.strip_suffix(what).map(|d| format!("device {d}"))
+}
+
+fn panel(
+    samples: &[Sample],
+    quantity: Quantity,
+    shown: impl Fn(&str) -> Option<String>,
+    names: &mut Names,
+    left_out: &mut usize,
+) -> Panel {
+    let mut keys = BTreeMap::new();
+    for (key, value) in samples.iter().flat_map(|s| &s.values) {
+        if let Some(name) = shown(key) {
+            let largest: &mut f64 = &mut keys.entry(key.as_str()).or_insert((name, 0.0)).1;
+            *largest = largest.max(*value);
+        }
+    }
+    let mut keys: Vec<(&str, (String, f64))> = keys.into_iter().collect();
+    if keys.len() > LINES_MAX {
+        keys.sort_by(|a, b| b.1.1.total_cmp(&a.1.1));
+        *left_out += keys.len() - LINES_MAX;
+        keys.truncate(LINES_MAX);
+        keys.sort_by(|a, b| a.0.cmp(b.0));
+    }
+    let lines = keys.into_iter().map(|(key, (name, _))| {
+        let points = samples.iter().map(|s| (s.t, s.values.get(key).copied().unwrap_or(f64::NAN)));
+        (names.place(&name), points.collect())
+    });
+    Panel { quantity, lines: lines.collect() }
+}
+
+/// Runs of samples with the same phase.
+fn phases(samples: &[Sample]) -> Vec<(String, f64, f64)> {
+    let mut phases: Vec<(String, f64, f64)> = Vec::new();
+    for s in samples.iter().filter(|s| !s.phase.is_empty()) {
+        match phases.last_mut() {
+            Some((name, _, to)) if *name == s.phase => *to = s.t,
+            _ => phases.push((s.phase.clone(), (s.t - 1.0).max(0.0), s.t)),
+        }
+    }
+    phases
+}

@@ -1,0 +1,131 @@
+//! The trials of a run by system, workload, phase and variant.
+
+use std::collections::BTreeMap;
+
+use results::{Measurement, Record, Status};
+
+use crate::charts::bars::Dot;
+use crate::quantity::Quantity;
+
+/// A phase of a trial that ended well.
+pub type Trial<'a> = (&'a Record, &'a Measurement);
+
+/// System, workload, phase.
+type Cell = (String, String, String);
+
+/// Every trial that ended well.
+#[derive(Default)]
+pub struct Trials<'a> {
+    by_cell: BTreeMap<Cell, BTreeMap<&'a str, Vec<Trial<'a>>>>,
+}
+
+impl<'a> Trials<'a> {
+    /// Sorts records. Failed and interrupted trials are left out here; the report lists them.
+    pub fn of(records: &'a [Record]) -> Self {
+        let mut all = Self::default();
+        for r in records.iter().filter(|r| r.outcome.status == Status::Ok) {
+            for m in &r.measurements {
+                let p = &r.parameters;
+                let cell = all.by_cell.entry(owned((&p.system, &p.workload, &m.phase))).or_default();
+                cell.entry(&p.variant).or_default().push((r, m));
+            }
+        }
+        all
+    }
+
+    /// The trials of a variant in a cell, those that confirm included.
+    pub fn all(&self, cell: (&str, &str, &str), variant: &str) -> &[Trial<'a>] {
+        self.by_cell.get(&owned(cell)).and_then(|c| c.get(variant)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Those of the plan: trials that confirm were chosen by what the first ones showed, so means leave them out.
+    pub fn planned(&self, cell: (&str, &str, &str), variant: &str) -> impl Iterator<Item = Trial<'a>> {
+        self.all(cell, variant).iter().copied().filter(|(r, _)| !r.confirms)
+    }
+
+    /// Any trial of a workload's phase.
+    pub fn any(&self, workload: &str, phase: &str) -> Option<Trial<'a>> {
+        let cell = self.by_cell.iter().find(|((_, w, p), _)| w == workload && p == phase)?;
+        cell.1.values().flatten().next().copied()
+    }
+}
+
+fn owned(cell: (&str, &str, &str)) -> Cell {
+    (cell.0.to_string(), cell.1.to_string(), cell.2.to_string())
+}
+
+/// What is worth a chart for such a load; the first is what the reader sees first.
+pub fn metrics(trials: &Trials, workload: &str, phase: &str) -> Vec<Quantity> {
+    use Quantity::{Bytes, CpuPerOp, Latency, Ops, Seconds};
+    let Some((record, _)) = trials.any(workload, phase) else { return Vec::new() };
+    let p = &record.parameters;
+    if p.load == "command" {
+        return vec![Seconds];
+    }
+    if p.block_size >= 64 << 10 {
+        vec![Bytes, Ops, Latency, CpuPerOp]
+    } else {
+        vec![Ops, Bytes, Latency, CpuPerOp]
+    }
+}
+
+/// A measurement's number for a quantity.
+pub fn value(m: &Measurement, quantity: Quantity) -> f64 {
+    match quantity {
+        Quantity::Ops => m.ops_per_s,
+        Quantity::Bytes => m.bytes_per_s,
+        Quantity::Latency => m.latency.mean_us,
+        Quantity::CpuPerOp => m.cpu.server_us_per_op,
+        Quantity::Seconds => m.seconds,
+        Quantity::Wait | Quantity::Cores | Quantity::Share => f64::NAN,
+    }
+}
+
+/// A trial as a dot.
+pub fn dot((r, m): &Trial, quantity: Quantity) -> Dot {
+    let value = value(m, quantity);
+    let mut hover = format!("{}: {} (block {}", r.id, quantity.show(value), r.block);
+    if r.confirms {
+        hover += ", run to confirm";
+    }
+    hover.push(')');
+    let unsteady = m.steady == Some(false);
+    if unsteady {
+        hover += &format!("; unsteady: {}", m.unsteady);
+    }
+    Dot { value, unsteady, hover }
+}
+
+/// What must be known of a load to read its numbers: the loop, what is in flight, sizes, modelled devices.
+pub fn conditions(record: &Record) -> String {
+    let p = &record.parameters;
+    let mut parts = Vec::new();
+    if p.load == "command" {
+        parts.push("a command, timed from start to end".to_string());
+    } else {
+        parts.push(p.load.clone());
+        parts.push(if p.open_loop { "open loop (fixed rate)".into() } else { "closed loop".into() });
+    }
+    if p.block_size > 0 {
+        parts.push(size(p.block_size));
+    }
+    if p.in_flight > 0 {
+        parts.push(format!("{} in flight", p.in_flight));
+    }
+    if p.instances > 0 {
+        parts.push(format!("{} client{}", p.instances, if p.instances == 1 { "" } else { "s" }));
+    }
+    parts.join(", ")
+}
+
+/// Bytes with a binary unit.
+pub fn size(bytes: u64) -> String {
+    let units = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.into_iter().find(|(u, _)| bytes >= *u) {
+        Some((unit, name)) => {
+            let text = format!("{:.1}", bytes as f64 / unit as f64);
+            format!("{} {name}", text.strip_suffix(".0").unwrap_or(&text))
+        }
+        None => format!("{bytes} bytes"),
+    }
+}

@@ -1,0 +1,91 @@
+//! Change points across runs: one series for each system, workload, phase and variant that at least two runs have.
+
+use std::collections::BTreeMap;
+
+use labstats::change_points::{ChangePoint, Options, change_points};
+use results::{Record, RunInfo, Status};
+
+use crate::gather::{Spread, spread};
+
+/// A run among others.
+pub struct Run<'a> {
+    /// What it is called: its directory.
+    pub name: String,
+    /// About it.
+    pub info: &'a RunInfo,
+    /// Its records.
+    pub records: &'a [Record],
+}
+
+/// One configuration over the runs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct History {
+    /// `system: workload, phase, variant`.
+    pub what: String,
+    /// The runs that have it, in order of time.
+    pub runs: Vec<Point>,
+    /// Where it changed; places in `runs`.
+    pub changes: Vec<ChangePoint>,
+    /// Why no changes were looked for; empty if they were.
+    pub why: String,
+}
+
+/// A run's mean.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Point {
+    /// The run.
+    pub name: String,
+    /// When it began.
+    pub started: String,
+    /// What the server says of its version.
+    pub server: String,
+    /// Operations a second.
+    pub mean: Spread,
+}
+
+/// Every configuration. Runs are put in order of their start. Results on modelled devices and on real ones are never one
+/// series.
+pub fn history(runs: &[Run], options: &Options) -> Vec<History> {
+    let mut order: Vec<&Run> = runs.iter().collect();
+    order.sort_by(|a, b| a.info.started.cmp(&b.info.started));
+    let mut series: BTreeMap<String, Vec<Point>> = BTreeMap::new();
+    for run in order {
+        for (what, (values, server)) in configurations(run.records) {
+            if let Some(mean) = spread(values.into_iter()) {
+                let point = Point { name: run.name.clone(), started: run.info.started.clone(), server, mean };
+                series.entry(what).or_default().push(point);
+            }
+        }
+    }
+    series
+        .into_iter()
+        .filter(|(_, runs)| runs.len() > 1)
+        .map(|(what, runs)| judged(what, runs, options))
+        .collect()
+}
+
+fn judged(what: String, runs: Vec<Point>, options: &Options) -> History {
+    let means: Vec<f64> = runs.iter().map(|r| r.mean.mean).collect();
+    if runs.len() < 2 * options.shortest {
+        let why = format!("{} runs; changes are looked for from {} on", runs.len(), 2 * options.shortest);
+        return History { what, runs, changes: Vec::new(), why };
+    }
+    match change_points(&means, options) {
+        Ok(changes) => History { what, runs, changes, why: String::new() },
+        Err(e) => History { what, runs, changes: Vec::new(), why: e.to_string() },
+    }
+}
+
+fn configurations(records: &[Record]) -> BTreeMap<String, (Vec<f64>, String)> {
+    let mut all: BTreeMap<String, (Vec<f64>, String)> = BTreeMap::new();
+    for r in records.iter().filter(|r| r.outcome.status == Status::Ok && !r.confirms) {
+        for m in &r.measurements {
+            let p = &r.parameters;
+            let modelled = if p.modelled { " (modelled devices)" } else { "" };
+            let what = format!("{}{modelled}: {}, {}, {}", p.system, p.workload, m.phase, p.variant);
+            let entry = all.entry(what).or_insert_with(|| (Vec::new(), r.build.server.clone()));
+            entry.0.push(m.ops_per_s);
+        }
+    }
+    all
+}
