@@ -1,0 +1,87 @@
+//! The cluster a load runs against, as its caller knows it.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Everything that a load needs to reach a cluster.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// The clients' ceph.conf; empty for a system without a cluster.
+    pub conf: PathBuf,
+    /// Stands in front of Ceph's client programs (`rados`, `rbd`), say to run them inside a root of another release.
+    /// It must end by executing what follows it, so that the process id stays the same.
+    pub prefix: Vec<OsString>,
+    /// Stands in front of programs of this machine (`fio`, `sh`): say, `env` with a variable that marks them. The same
+    /// fio, with this machine's librados, drives every system.
+    pub host_prefix: Vec<OsString>,
+    /// One pool for each instance, made by the caller. Commands need none.
+    pub pools: Vec<String>,
+    /// Whether the cluster serves RBD images.
+    pub rbd: bool,
+    /// What an NFS server exports, `host:/path`, for commands.
+    pub export: Option<String>,
+    /// A directory of this trial alone, visible to the programs at the same path. Their output is kept there.
+    pub work_dir: PathBuf,
+    /// Seconds beyond a phase's length before its programs are ended; prefilling has this long besides the time that
+    /// the amount takes at 1 MiB a second.
+    pub margin: u32,
+    /// Set to end everything soon.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Cluster {
+    /// A cluster reached by this machine's own programs, with 120 s of margin.
+    #[must_use]
+    pub fn new(conf: impl Into<PathBuf>, work_dir: impl Into<PathBuf>, pools: Vec<String>) -> Self {
+        Self {
+            conf: conf.into(),
+            prefix: Vec::new(),
+            host_prefix: Vec::new(),
+            pools,
+            rbd: true,
+            export: None,
+            work_dir: work_dir.into(),
+            margin: 120,
+            stop: Arc::default(),
+        }
+    }
+
+    /// One of Ceph's programs.
+    pub(crate) fn ceph(&self, program: &str) -> Command {
+        self.command(&self.prefix, program)
+    }
+
+    /// One of this machine's programs.
+    pub(crate) fn host(&self, program: &str) -> Command {
+        self.command(&self.host_prefix, program)
+    }
+
+    fn command(&self, prefix: &[OsString], program: &str) -> Command {
+        let mut words = prefix.iter().map(OsString::as_os_str).chain([OsStr::new(program)]);
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.args(words).env_remove("CEPH_ARGS");
+        if !self.conf.as_os_str().is_empty() {
+            command.env("CEPH_CONF", &self.conf);
+        }
+        command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_prefix_stands_in_front_of_ceph_programs_only() {
+        let mut cluster = Cluster::new("/c/ceph.conf", "/w", vec![]);
+        cluster.prefix = vec!["env".into(), "A=b".into()];
+        let rados = cluster.ceph("rados");
+        assert_eq!(rados.get_program(), "env");
+        assert_eq!(rados.get_args().collect::<Vec<_>>(), ["A=b", "rados"]);
+        assert_eq!(cluster.host("fio").get_program(), "fio");
+        assert!(rados.get_envs().any(|(k, v)| k == "CEPH_CONF" && v == Some(OsStr::new("/c/ceph.conf"))));
+    }
+}

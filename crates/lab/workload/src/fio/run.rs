@@ -1,0 +1,175 @@
+//! Runs the phases of an fio load.
+//!
+//! Latency is from the making of a request to its end. With a fixed rate, fio makes the next request when its time has
+//! come *and* one of the requests in flight is free: give such a load more in flight than it needs, or a server that
+//! falls behind slows the arrivals down and its latencies look better than a user's would. The achieved rate tells.
+//!
+//! fio's rados engine does not look at what became of a request: on a cluster that refuses everything (a full one) it
+//! counts tens of thousands of refusals a second as writes. So after each of its phases an object is written and read
+//! by `rados`; if that fails, so has the phase. An error that comes and goes stays unseen. The rbd engine does look.
+
+use std::time::Duration;
+
+use results::Latency;
+use study::{Engine, FioLoad, Phase};
+
+use crate::cluster::Cluster;
+use crate::error::{Error, Result};
+use crate::fio::arguments::{self, IMAGE, Seat};
+use crate::fio::document::Documents;
+use crate::fio::histogram::of_bins;
+use crate::phase::{Instance, PhaseResult};
+use crate::run::{Load, Talk, Telling};
+use crate::timeline::Progress;
+use crate::together::{Finished, Program, run_together};
+
+/// What to do if there is no `fio`.
+pub(crate) const REMEDY: &str = "apt-get install fio";
+
+/// What one object may take on a cluster that has just been loaded; a full one never takes it.
+const PROBE: Duration = Duration::from_secs(30);
+
+/// Runs all phases; those that ended well are in `phases`, also after an error.
+pub(crate) fn run(
+    load: &FioLoad,
+    cluster: &Cluster,
+    telling: &mut Telling<'_>,
+    phases: &mut Vec<PhaseResult>,
+) -> Result<()> {
+    check(load, cluster)?;
+    if load.engine == Engine::Rbd {
+        telling.observer.step("making the images");
+        make_images(load, cluster)?;
+    }
+    if load.prefill {
+        telling.observer.step("writing everything once");
+        fill(load, cluster)?;
+        if load.engine == Engine::Rados {
+            probe(cluster)?;
+        }
+    }
+    for &phase in &load.phases {
+        let timed = Load {
+            phase,
+            drop_caches: load.drop_caches && matches!(phase, Phase::Read | Phase::RandRead),
+            seconds: load.seconds,
+        };
+        let programs = programs(cluster, |seat| arguments::phase(load, phase, seat));
+        let talk = |pool: &String| Speech { pool: pool.clone(), documents: Documents::default() };
+        let result = telling.phase(cluster, &timed, programs, cluster.pools.iter().map(talk).collect())?;
+        if load.engine == Engine::Rados {
+            probe(cluster)?;
+        }
+        phases.push(result);
+    }
+    Ok(())
+}
+
+fn check(load: &FioLoad, cluster: &Cluster) -> Result<()> {
+    if load.engine == Engine::Rbd && !cluster.rbd {
+        return Err(Error::NotYet { what: "RBD images on this system".to_owned() });
+    }
+    let instances = u32::try_from(cluster.pools.len()).unwrap_or(u32::MAX);
+    if instances == 0 || load.in_flight == 0 || load.in_flight % instances != 0 {
+        let what =
+            format!("{} requests in flight can't be shared evenly by {instances} instances", load.in_flight);
+        return Err(Error::Impossible { what });
+    }
+    if load.phases.contains(&Phase::Run) {
+        return Err(Error::Impossible { what: "fio has no phase run".to_owned() });
+    }
+    Ok(())
+}
+
+fn make_images(load: &FioLoad, cluster: &Cluster) -> Result<()> {
+    for pool in &cluster.pools {
+        let mut command = cluster.ceph("rbd");
+        // In bytes: rbd's own unit is MiB.
+        command.args(["create", &format!("{pool}/{IMAGE}"), "--size", &format!("{}B", load.size)]);
+        let program = Program {
+            what: format!("rbd create in the pool {pool}"),
+            command,
+            remedy: "apt-get install ceph-common",
+        };
+        run_together(
+            vec![program],
+            Duration::from_secs(u64::from(cluster.margin)),
+            &cluster.stop,
+            &mut |_| (),
+        )?;
+    }
+    Ok(())
+}
+
+/// Whether the cluster still takes and gives objects.
+fn probe(cluster: &Cluster) -> Result<()> {
+    let path = cluster.work_dir.join("probe");
+    std::fs::write(&path, "lab").map_err(|source| Error::Io {
+        doing: "writing",
+        path: path.clone(),
+        source,
+    })?;
+    for pool in &cluster.pools {
+        for direction in ["put", "get"] {
+            let mut command = cluster.ceph("rados");
+            command.args(["-p", pool, direction, "lab.probe"]).arg(&path);
+            let what = format!("after the phase, rados {direction} in the pool {pool}");
+            let program = Program { what, command, remedy: "apt-get install ceph-common" };
+            run_together(vec![program], PROBE, &cluster.stop, &mut |_| ())?;
+        }
+    }
+    Ok(())
+}
+
+fn fill(load: &FioLoad, cluster: &Cluster) -> Result<()> {
+    let total = load.size.saturating_mul(cluster.pools.len() as u64);
+    let limit = Duration::from_secs(u64::from(cluster.margin) + (total >> 20));
+    let programs = programs(cluster, |seat| arguments::fill(load, seat));
+    run_together(programs, limit, &cluster.stop, &mut |_| ()).map(drop)
+}
+
+/// One for each instance.
+fn programs(cluster: &Cluster, arguments: impl Fn(Seat<'_>) -> Vec<String>) -> Vec<Program> {
+    let of = u32::try_from(cluster.pools.len()).unwrap_or(u32::MAX);
+    let conf = cluster.conf.to_string_lossy();
+    let program = |(index, pool): (u32, &String)| {
+        let mut command = cluster.host("fio");
+        command.args(arguments(Seat { pool, index, of, conf: &conf })).current_dir(&cluster.work_dir);
+        Program { what: format!("fio in the pool {pool}"), command, remedy: REMEDY }
+    };
+    (0..).zip(&cluster.pools).map(program).collect()
+}
+
+/// What an instance says.
+struct Speech {
+    pool: String,
+    documents: Documents,
+}
+
+impl Talk for Speech {
+    fn hear(&mut self, line: &str) -> Option<Progress> {
+        self.documents.line(line)
+    }
+
+    fn result(&self, _finished: &Finished) -> std::result::Result<Instance, String> {
+        let last = self.documents.last().ok_or("there is no whole document in it")?;
+        if let Some(job) = last.jobs.iter().find(|j| j.error != 0) {
+            return Err(format!("it reports error {}", job.error));
+        }
+        let direction = last.direction().ok_or("there is no job in it")?;
+        let times = &direction.lat_ns;
+        Ok(Instance {
+            pool: self.pool.clone(),
+            seconds: direction.runtime as f64 / 1e3,
+            operations: direction.total_ios,
+            bytes: direction.io_bytes,
+            latency: Latency {
+                mean_us: times.mean / 1e3,
+                max_us: times.max / 1e3,
+                histogram: Some(of_bins(&times.bins)),
+            },
+            min_us: times.min / 1e3,
+            stddev_us: Some(times.stddev / 1e3),
+        })
+    }
+}

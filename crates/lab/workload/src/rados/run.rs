@@ -1,0 +1,136 @@
+//! Runs the phases of a `rados bench` load.
+
+use results::Latency;
+use study::{Phase, RadosBench};
+
+use crate::cluster::Cluster;
+use crate::error::{Error, Result};
+use crate::phase::{Instance, PhaseResult};
+use crate::rados::live::Live;
+use crate::rados::totals::totals;
+use crate::run::{Load, Talk, Telling};
+use crate::timeline::Progress;
+use crate::together::{Finished, Program};
+
+/// What to do if there is no `rados`.
+const REMEDY: &str = "apt-get install ceph-common";
+
+/// Runs all phases; those that ended well are in `phases`, also after an error.
+pub(crate) fn run(
+    bench: &RadosBench,
+    cluster: &Cluster,
+    telling: &mut Telling<'_>,
+    phases: &mut Vec<PhaseResult>,
+) -> Result<()> {
+    check(bench, cluster)?;
+    for &phase in &bench.phases {
+        let programs = cluster.pools.iter().map(|pool| program(bench, cluster, pool, phase)).collect();
+        let load = Load {
+            phase,
+            drop_caches: bench.drop_caches && matches!(phase, Phase::Read | Phase::RandRead),
+            seconds: bench.seconds,
+        };
+        let talk = |pool: &String| Speech { pool: pool.clone(), live: Live::new(bench.object_size) };
+        let talks = cluster.pools.iter().map(talk).collect();
+        phases.push(telling.phase(cluster, &load, programs, talks)?);
+    }
+    Ok(())
+}
+
+/// What the study's own check can't know.
+fn check(bench: &RadosBench, cluster: &Cluster) -> Result<()> {
+    let impossible = |what: String| Err(Error::Impossible { what });
+    let instances = u32::try_from(cluster.pools.len()).unwrap_or(u32::MAX);
+    if instances == 0 || bench.in_flight == 0 || bench.in_flight % instances != 0 {
+        return impossible(format!(
+            "{} operations in flight can't be shared evenly by {instances} instances",
+            bench.in_flight
+        ));
+    }
+    if let Some(&odd) = bench.phases.iter().find(|p| matches!(p, Phase::RandWrite | Phase::Run)) {
+        return impossible(format!("rados bench has no phase {}", crate::phase_name(odd)));
+    }
+    Ok(())
+}
+
+fn program(bench: &RadosBench, cluster: &Cluster, pool: &str, phase: Phase) -> Program {
+    let mut command = cluster.ceph("rados");
+    let share = bench.in_flight / u32::try_from(cluster.pools.len()).unwrap_or(1).max(1);
+    command.args(["-p", pool, "bench", &bench.seconds.to_string()]);
+    match phase {
+        Phase::Read => command.arg("seq"),
+        Phase::RandRead => command.arg("rand"),
+        _ => command.args(["write", "-b", &bench.object_size.to_string(), "--no-cleanup"]),
+    };
+    command.args(["-t", &share.to_string(), "--run-name", &format!("lab-{pool}")]);
+    Program { what: format!("rados bench in the pool {pool}"), command, remedy: REMEDY }
+}
+
+/// What an instance says.
+struct Speech {
+    pool: String,
+    live: Live,
+}
+
+impl Talk for Speech {
+    fn hear(&mut self, line: &str) -> Option<Progress> {
+        self.live.line(line)
+    }
+
+    fn result(&self, finished: &Finished) -> std::result::Result<Instance, String> {
+        let totals = totals(&finished.out)?;
+        let object_size = self.live.object_size();
+        if totals.object_size != object_size {
+            return Err(format!("it speaks of objects of {} bytes, not {object_size}", totals.object_size));
+        }
+        Ok(Instance {
+            pool: self.pool.clone(),
+            seconds: totals.seconds,
+            operations: totals.operations,
+            bytes: totals.operations * object_size,
+            latency: Latency { mean_us: totals.mean_us, max_us: totals.max_us, histogram: None },
+            min_us: totals.min_us,
+            stddev_us: totals.stddev_us,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use study::Clients;
+
+    fn bench(in_flight: u32, phases: &[Phase]) -> RadosBench {
+        RadosBench {
+            clients: Clients { instances: 2, hosts: Vec::new(), pg_num: 32 },
+            object_size: 4096,
+            in_flight,
+            seconds: 7,
+            phases: phases.to_vec(),
+            drop_caches: true,
+        }
+    }
+
+    #[test]
+    fn each_instance_has_its_pool_and_its_share() {
+        let cluster = Cluster::new("/c", "/w", vec!["p0".into(), "p1".into()]);
+        let words = |phase| {
+            let program = program(&bench(32, &[]), &cluster, "p1", phase);
+            let words: Vec<_> =
+                program.command.get_args().map(|a| a.to_string_lossy().into_owned()).collect();
+            words.join(" ")
+        };
+        assert_eq!(words(Phase::Write), "-p p1 bench 7 write -b 4096 --no-cleanup -t 16 --run-name lab-p1");
+        assert_eq!(words(Phase::Read), "-p p1 bench 7 seq -t 16 --run-name lab-p1");
+        assert_eq!(words(Phase::RandRead), "-p p1 bench 7 rand -t 16 --run-name lab-p1");
+    }
+
+    #[test]
+    fn what_can_t_be_shared_or_is_no_phase_of_it_is_refused() {
+        let two = Cluster::new("/c", "/w", vec!["p0".into(), "p1".into()]);
+        assert!(check(&bench(32, &[Phase::Write, Phase::Read]), &two).is_ok());
+        assert!(check(&bench(33, &[Phase::Write]), &two).is_err());
+        assert!(check(&bench(32, &[Phase::RandWrite]), &two).is_err());
+        assert!(check(&bench(32, &[Phase::Write]), &Cluster::new("/c", "/w", Vec::new())).is_err());
+    }
+}

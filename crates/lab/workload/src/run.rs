@@ -1,0 +1,195 @@
+//! Runs a load: its phases one after the other, telling the observer.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use study::{Clients, Phase, WorkloadKind};
+
+use crate::cluster::Cluster;
+use crate::error::{Error, Result};
+use crate::phase::{Instance, Observer, PhaseResult, Ran, phase_name};
+use crate::timeline::{Merge, Progress};
+use crate::together::{Finished, Heard, Program, run_together};
+use crate::{command, fio, rados};
+
+/// Runs a load to its end or to its first failure; phases that ended well before are kept. `origin` is when the trial
+/// began: the zero of all samples' `t`.
+pub fn run(kind: &WorkloadKind, cluster: &Cluster, origin: Instant, observer: &mut dyn Observer) -> Ran {
+    let mut phases = Vec::new();
+    let mut telling = Telling { observer, origin };
+    let failure = try_run(kind, cluster, &mut telling, &mut phases).err();
+    Ran { phases, failure }
+}
+
+fn try_run(
+    kind: &WorkloadKind,
+    cluster: &Cluster,
+    telling: &mut Telling<'_>,
+    phases: &mut Vec<PhaseResult>,
+) -> Result<()> {
+    fs::create_dir_all(&cluster.work_dir).map_err(|source| Error::Io {
+        doing: "making the directory",
+        path: cluster.work_dir.clone(),
+        source,
+    })?;
+    match kind {
+        WorkloadKind::RadosBench(bench) => {
+            check_clients(&bench.clients, cluster)?;
+            rados::run(bench, cluster, telling, phases)
+        }
+        WorkloadKind::Fio(load) => {
+            check_clients(&load.clients, cluster)?;
+            fio::run(load, cluster, telling, phases)
+        }
+        WorkloadKind::Command(load) => command::run(load, cluster, telling, phases),
+    }
+}
+
+fn check_clients(clients: &Clients, cluster: &Cluster) -> Result<()> {
+    if !clients.hosts.is_empty() {
+        return Err(Error::NotYet { what: "clients on other hosts over ssh".to_owned() });
+    }
+    if cluster.pools.len() != clients.instances as usize {
+        let what = format!("{} instances need as many pools, not {}", clients.instances, cluster.pools.len());
+        return Err(Error::Impossible { what });
+    }
+    Ok(())
+}
+
+/// The load's own words on its version: a line.
+///
+/// # Errors
+/// The program can't be started or fails. A command has no version: an empty line.
+pub fn client_version(kind: &WorkloadKind, cluster: &Cluster) -> Result<String> {
+    let (mut command, remedy) = match kind {
+        WorkloadKind::RadosBench(_) => (cluster.ceph("rados"), "apt-get install ceph-common"),
+        WorkloadKind::Fio(_) => (cluster.host("fio"), fio::REMEDY),
+        WorkloadKind::Command(_) => return Ok(String::new()),
+    };
+    command.arg("--version");
+    let what = format!("{} --version", command.get_program().to_string_lossy());
+    let program = Program { what, command, remedy };
+    let finished =
+        run_together(vec![program], Duration::from_secs(30), &AtomicBool::new(false), &mut |_| ())?;
+    Ok(finished.first().and_then(|f| f.out.lines().next()).unwrap_or_default().to_owned())
+}
+
+/// A phase as all kinds of loads have it.
+pub(crate) struct Load {
+    pub phase: Phase,
+    pub drop_caches: bool,
+    /// How long it is to take.
+    pub seconds: u32,
+}
+
+/// What an instance says, and what it comes to.
+pub(crate) trait Talk {
+    /// Takes a line; gives a second's worth where the line ends one.
+    fn hear(&mut self, line: &str) -> Option<Progress>;
+
+    /// The totals, once it has ended well. An error says what is missing or wrong in its output.
+    fn result(&self, finished: &Finished) -> std::result::Result<Instance, String>;
+}
+
+/// The observer and the clock.
+pub(crate) struct Telling<'a> {
+    pub observer: &'a mut dyn Observer,
+    pub origin: Instant,
+}
+
+impl Telling<'_> {
+    /// Runs one phase: a program and its talk for each instance.
+    pub fn phase<T: Talk>(
+        &mut self,
+        cluster: &Cluster,
+        load: &Load,
+        programs: Vec<Program>,
+        mut talks: Vec<T>,
+    ) -> Result<PhaseResult> {
+        let name = phase_name(load.phase);
+        if cluster.stop.load(Ordering::Relaxed) {
+            return Err(Error::Stopped);
+        }
+        self.observer
+            .before(load.phase, load.drop_caches)
+            .map_err(|why| Error::Between { phase: name, why })?;
+        let limit = Duration::from_secs(u64::from(load.seconds) + u64::from(cluster.margin));
+        let mut merged = Merged::new(name, talks.len());
+        self.observer.begins(load.phase);
+        let ran = run_together(programs, limit, &cluster.stop, &mut |heard| {
+            match heard {
+                Heard::Started(pids) => self.observer.clients(load.phase, pids),
+                Heard::Line(index, line, at) => {
+                    let t = at.saturating_duration_since(self.origin).as_secs_f64();
+                    if let Some(progress) = talks.get_mut(index).and_then(|talk| talk.hear(line)) {
+                        merged.add(index, progress, t);
+                    }
+                }
+                Heard::Ended(index) => merged.merge.end(index),
+            }
+            merged.hand_on(self.observer);
+        });
+        self.observer.ends(load.phase);
+        let finished = ran?;
+        let kept = keep(&cluster.work_dir, name, &finished)?;
+        let result = |((talk, finished), path): ((&T, &Finished), PathBuf)| {
+            talk.result(finished).map_err(|why| Error::Output { what: finished.what.clone(), why, path })
+        };
+        let instances = talks.iter().zip(&finished).zip(kept).map(result).collect::<Result<Vec<_>>>()?;
+        let Some(mut phase) = PhaseResult::of(load.phase, instances) else {
+            return Err(Error::Nothing { what: format!("the phase {name}") });
+        };
+        phase.samples = merged.samples;
+        for finished in &finished {
+            phase.clients.user_s += finished.cpu.user_s;
+            phase.clients.system_s += finished.cpu.system_s;
+        }
+        Ok(phase)
+    }
+}
+
+/// The phase's time line as it grows.
+struct Merged {
+    merge: Merge,
+    /// Instances whose start is known.
+    started: Vec<bool>,
+    samples: Vec<results::Sample>,
+}
+
+impl Merged {
+    fn new(phase: &str, instances: usize) -> Self {
+        Self { merge: Merge::new(phase, instances), started: vec![false; instances], samples: Vec::new() }
+    }
+
+    fn add(&mut self, index: usize, progress: Progress, t: f64) {
+        if let Some(started) = self.started.get_mut(index).filter(|s| !**s) {
+            *started = true;
+            self.merge.start(index, t - progress.elapsed);
+        }
+        self.merge.add(index, progress);
+    }
+
+    fn hand_on(&mut self, observer: &mut dyn Observer) {
+        while let Some(sample) = self.merge.take() {
+            observer.sample(&sample);
+            self.samples.push(sample);
+        }
+    }
+}
+
+/// Writes what each program said into the work directory, once nothing is measured any more; gives the paths.
+fn keep(work_dir: &Path, phase: &str, finished: &[Finished]) -> Result<Vec<PathBuf>> {
+    let write = |(index, finished): (usize, &Finished)| {
+        let path = work_dir.join(format!("{phase}.{index}.out"));
+        let text = format!("{}{}", finished.out, finished.err);
+        fs::write(&path, text).map_err(|source| Error::Io {
+            doing: "writing",
+            path: path.clone(),
+            source,
+        })?;
+        Ok(path)
+    };
+    finished.iter().enumerate().map(write).collect()
+}

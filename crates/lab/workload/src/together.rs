@@ -1,0 +1,402 @@
+//! Programs that run at the same time: started, read line by line, bounded, ended by process id.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use crate::error::{Error, Result};
+use crate::phase::Clients;
+
+/// How long a program has to end after SIGTERM before SIGKILL, and its output to end after it.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// Bytes that are kept of a program's standard error, and of its output outside of the caller's hands.
+const KEPT: usize = 1 << 20;
+
+/// A program to run.
+pub(crate) struct Program {
+    /// For errors: `rados bench in pool p0`.
+    pub what: String,
+    /// The whole command.
+    pub command: Command,
+    /// What to do if it can't be started.
+    pub remedy: &'static str,
+}
+
+/// What a program left.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// As in [`Program`].
+    pub what: String,
+    /// Standard output, its first MiB.
+    pub out: String,
+    /// Standard error, its first MiB.
+    pub err: String,
+    /// From start to end.
+    pub seconds: f64,
+    /// Its CPU and that of its children.
+    pub cpu: Clients,
+}
+
+/// What the caller hears while programs run.
+pub(crate) enum Heard<'a> {
+    /// All have started.
+    Started(&'a [u32]),
+    /// A line of a program's standard output, and when it came.
+    Line(usize, &'a str, Instant),
+    /// A program has ended well.
+    Ended(usize),
+}
+
+enum Said {
+    Out(usize, String, Instant),
+    Err(usize, String),
+    /// Standard output has ended.
+    Over(usize),
+}
+
+struct Running {
+    what: String,
+    child: Child,
+    began: Instant,
+    out: String,
+    err: String,
+    /// Its output has ended.
+    over: bool,
+    ended: Option<(ExitStatus, f64, Clients)>,
+    /// The caller knows.
+    told: bool,
+}
+
+/// Runs all to their end. When one fails, is late, or the caller wants to stop, all are ended.
+pub(crate) fn run_together(
+    programs: Vec<Program>,
+    limit: Duration,
+    stop: &AtomicBool,
+    hear: &mut dyn FnMut(Heard<'_>),
+) -> Result<Vec<Finished>> {
+    let (sender, said) = channel();
+    let began = Instant::now();
+    let mut all = Vec::new();
+    for (index, program) in programs.into_iter().enumerate() {
+        match start(index, program, &sender) {
+            Ok(running) => all.push(running),
+            Err(error) => {
+                end_all(&mut all);
+                return Err(error);
+            }
+        }
+    }
+    // Readers hold the only senders now: the channel closes when all output has ended.
+    drop(sender);
+    let pids: Vec<u32> = all.iter().map(|r| r.child.id()).collect();
+    hear(Heard::Started(&pids));
+    let outcome = attend(&mut all, &said, began + limit, limit, stop, hear);
+    end_all(&mut all);
+    outcome?;
+    Ok(all.into_iter().map(finished).collect())
+}
+
+fn start(index: usize, program: Program, sender: &Sender<Said>) -> Result<Running> {
+    let Program { what, mut command, remedy } = program;
+    let name = command.get_program().to_string_lossy().into_owned();
+    // A group of its own: children of the program end with it, and a terminal's Ctrl-C reaches the caller first.
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let began = Instant::now();
+    let mut child = command.spawn().map_err(|source| Error::Start {
+        program: name,
+        source,
+        remedy: remedy.to_owned(),
+    })?;
+    if let Some(out) = child.stdout.take() {
+        let sender = sender.clone();
+        thread::spawn(move || {
+            each_line(out, |line| sender.send(Said::Out(index, line, Instant::now())).is_ok());
+            // Nobody listens any more: fine.
+            let _ = sender.send(Said::Over(index));
+        });
+    }
+    if let Some(err) = child.stderr.take() {
+        let sender = sender.clone();
+        thread::spawn(move || each_line(err, |line| sender.send(Said::Err(index, line)).is_ok()));
+    }
+    let (out, err) = (String::new(), String::new());
+    Ok(Running { what, child, began, out, err, over: false, ended: None, told: false })
+}
+
+fn each_line(from: impl Read, mut take: impl FnMut(String) -> bool) {
+    let mut reader = BufReader::new(from);
+    let mut bytes = Vec::new();
+    loop {
+        bytes.clear();
+        match reader.read_until(b'\n', &mut bytes) {
+            Ok(0) | Err(_) => return,
+            Ok(_) if !take(String::from_utf8_lossy(&bytes).trim_end_matches(['\n', '\r']).to_owned()) => {
+                return;
+            }
+            Ok(_) => {}
+        }
+    }
+}
+
+/// Listens until all have ended well.
+fn attend(
+    all: &mut [Running],
+    said: &Receiver<Said>,
+    deadline: Instant,
+    limit: Duration,
+    stop: &AtomicBool,
+    hear: &mut dyn FnMut(Heard<'_>),
+) -> Result<()> {
+    loop {
+        // Where output has ended, the program is about to: its time is taken closely.
+        let soon = all.iter().any(|r| r.over && r.ended.is_none());
+        listen(all, said, Duration::from_millis(if soon { 1 } else { 20 }), hear);
+        for index in 0..all.len() {
+            let Some(running) = all.get_mut(index) else { continue };
+            let Some((status, seconds, _)) = running.look()? else { continue };
+            if !status.success() {
+                listen(all, said, Duration::from_millis(200), hear);
+                return Err(failed(all, index, status));
+            }
+            // A child in the background may keep the output open: that is not waited for longer than the grace.
+            let waited = running.began.elapsed().saturating_sub(Duration::from_secs_f64(seconds));
+            if !running.told && (running.over || waited > GRACE) {
+                running.told = true;
+                hear(Heard::Ended(index));
+            }
+        }
+        if all.iter().all(|r| r.told) {
+            return Ok(());
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(Error::Stopped);
+        }
+        if Instant::now() > deadline
+            && let Some(late) = all.iter().find(|r| r.ended.is_none())
+        {
+            let (what, said) = (late.what.clone(), last_words(&late.err, &late.out));
+            return Err(Error::Late { what, seconds: limit.as_secs(), said });
+        }
+    }
+}
+
+/// Hands on what is said within a while, or until an output ends.
+fn listen(all: &mut [Running], said: &Receiver<Said>, wait: Duration, hear: &mut dyn FnMut(Heard<'_>)) {
+    let until = Instant::now() + wait;
+    loop {
+        match said.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(Said::Out(index, line, at)) => {
+                hear(Heard::Line(index, &line, at));
+                keep(all.get_mut(index).map(|r| &mut r.out), &line);
+            }
+            Ok(Said::Err(index, line)) => keep(all.get_mut(index).map(|r| &mut r.err), &line),
+            Ok(Said::Over(index)) => {
+                if let Some(running) = all.get_mut(index) {
+                    running.over = true;
+                }
+                return;
+            }
+            Err(RecvTimeoutError::Timeout) => return,
+            Err(RecvTimeoutError::Disconnected) => {
+                // All output has ended; the programs will in a moment.
+                thread::sleep(Duration::from_millis(1));
+                return;
+            }
+        }
+    }
+}
+
+fn keep(text: Option<&mut String>, line: &str) {
+    if let Some(text) = text.filter(|t| t.len() + line.len() < KEPT) {
+        text.push_str(line);
+        text.push('\n');
+    }
+}
+
+fn failed(all: &[Running], index: usize, status: ExitStatus) -> Error {
+    let (what, said) =
+        all.get(index).map_or_else(Default::default, |r| (r.what.clone(), last_words(&r.err, &r.out)));
+    Error::Failed { what, status: status.to_string(), said }
+}
+
+impl Running {
+    /// Its end, if it has ended. Its CPU is read while the kernel still keeps its remains.
+    fn look(&mut self) -> Result<Option<(ExitStatus, f64, Clients)>> {
+        if self.ended.is_none() {
+            let Some(pid) = pid_of(&self.child) else { return Ok(None) };
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+            let Ok(Some(how)) = waitid(WaitId::Pid(pid), options) else { return Ok(None) };
+            let seconds = self.began.elapsed().as_secs_f64();
+            let cpu = cpu_of(self.child.id());
+            if how.exit_status() != Some(0) {
+                // What a failed program leaves behind is of no use to anyone. The id is its own until waited for.
+                let _ = kill_process_group(pid, Signal::KILL);
+            }
+            let status = self.child.wait().map_err(|source| Error::Io {
+                doing: "waiting for",
+                path: self.what.clone().into(),
+                source,
+            })?;
+            self.ended = Some((status, seconds, cpu));
+        }
+        Ok(self.ended)
+    }
+}
+
+fn pid_of(child: &Child) -> Option<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+}
+
+/// Ends all that still run: SIGTERM, then SIGKILL, to the group of each.
+fn end_all(all: &mut [Running]) {
+    for signal in [Signal::TERM, Signal::KILL] {
+        for running in all.iter().filter(|r| r.ended.is_none()) {
+            // Not waited for yet, so the id is still its own; gone meanwhile is as good as ended.
+            let _ = pid_of(&running.child).map(|pid| kill_process_group(pid, signal));
+        }
+        let until = Instant::now() + GRACE;
+        while all.iter_mut().any(|r| matches!(r.look(), Ok(None))) && Instant::now() < until {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn finished(running: Running) -> Finished {
+    let (seconds, cpu) = running.ended.map_or_else(Default::default, |(_, s, c)| (s, c));
+    Finished { what: running.what, out: running.out, err: running.err, seconds, cpu }
+}
+
+/// CPU of a process and of the children it has waited for, from the kernel.
+fn cpu_of(pid: u32) -> Clients {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    parse_cpu(&stat, rustix::param::clock_ticks_per_second() as f64).unwrap_or_default()
+}
+
+/// Fields are counted after the program's name, which may hold blanks and parentheses.
+fn parse_cpu(stat: &str, ticks: f64) -> Option<Clients> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let times: Vec<f64> =
+        rest.split_ascii_whitespace().skip(11).take(4).filter_map(|f| f.parse().ok()).collect();
+    let [user, system, child_user, child_system] = times.try_into().ok()?;
+    Some(Clients { user_s: (user + child_user) / ticks, system_s: (system + child_system) / ticks })
+}
+
+/// The last lines of the first text that has any.
+pub(crate) fn last_words(err: &str, out: &str) -> String {
+    let lines: Vec<&str> = [err, out]
+        .into_iter()
+        .map(|text| text.lines().filter(|l| !l.trim().is_empty()).collect::<Vec<_>>())
+        .find(|lines| !lines.is_empty())
+        .unwrap_or_default();
+    match lines.get(lines.len().saturating_sub(4)..) {
+        Some(last) if !last.is_empty() => last.join("\n"),
+        _ => "it said nothing".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(text: &str) -> Program {
+        let mut command = Command::new("sh");
+        command.args(["-c", text]);
+        Program { what: text.to_owned(), command, remedy: "install a shell" }
+    }
+
+    fn run(texts: &[&str], limit_ms: u64) -> (Result<Vec<Finished>>, Vec<String>) {
+        let mut heard = Vec::new();
+        let ran = run_together(
+            texts.iter().map(|t| shell(t)).collect(),
+            Duration::from_millis(limit_ms),
+            &AtomicBool::new(false),
+            &mut |h| match h {
+                Heard::Started(pids) => heard.push(format!("{} started", pids.len())),
+                Heard::Line(i, line, _) => heard.push(format!("{i}: {line}")),
+                Heard::Ended(i) => heard.push(format!("{i} ended")),
+            },
+        );
+        (ran, heard)
+    }
+
+    #[test]
+    fn lines_come_in_order_and_before_the_end() {
+        let (ran, heard) = run(&["echo a; sleep 0.2; echo b", "sleep 0.1; echo c >&2; printf d"], 9000);
+        let ran = ran.unwrap();
+        assert_eq!(heard.join(" "), "2 started 0: a 1: d 1 ended 0: b 0 ended");
+        assert_eq!((ran[0].out.as_str(), ran[1].err.as_str()), ("a\nb\n", "c\n"));
+        assert!((0.2..1.5).contains(&ran[0].seconds), "{}", ran[0].seconds);
+    }
+
+    #[test]
+    fn one_that_fails_ends_the_others_and_has_its_words() {
+        let begin = Instant::now();
+        let (ran, _) = run(&["exec sleep 50", "echo out; echo why >&2; exit 3"], 9000);
+        let text = ran.unwrap_err().to_string();
+        assert!(text.contains("why") && text.contains("exit status: 3"), "{text}");
+        assert!(begin.elapsed() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn one_that_is_late_is_ended_with_its_children() {
+        let (ran, heard) = run(&["sleep 50 & echo $!; echo stuck >&2; wait"], 300);
+        let text = ran.unwrap_err().to_string();
+        assert!(text.contains("stuck") && text.contains("ended"), "{text}");
+        let child = heard[1].trim_start_matches("0: ").to_owned();
+        // The kernel takes a moment to clear away what was killed; a killed child may stay as a zombie of init.
+        let gone =
+            || std::fs::read_to_string(format!("/proc/{child}/stat")).map_or(true, |s| s.contains(") Z"));
+        let begin = Instant::now();
+        while !gone() && begin.elapsed() < Duration::from_secs(5) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        assert!(gone());
+    }
+
+    #[test]
+    fn a_child_in_the_background_does_not_keep_us_waiting() {
+        let begin = Instant::now();
+        let (ran, _) = run(&["sleep 20 & echo ready"], 15_000);
+        assert_eq!(ran.unwrap()[0].out, "ready\n");
+        assert!(begin.elapsed() < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn the_callers_wish_ends_all() {
+        let began = Instant::now();
+        let stop = AtomicBool::new(true);
+        let ran = run_together(vec![shell("exec sleep 50")], Duration::from_secs(60), &stop, &mut |_| ());
+        assert!(matches!(ran, Err(Error::Stopped)));
+        assert!(began.elapsed() < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn a_missing_program_says_what_to_do() {
+        let command = Command::new("no-such-program-here");
+        let program = Program { what: "it".into(), command, remedy: "apt-get install it" };
+        let ran = run_together(vec![program], Duration::from_secs(1), &AtomicBool::new(false), &mut |_| ());
+        assert!(ran.unwrap_err().to_string().contains("apt-get install it"));
+    }
+
+    #[test]
+    fn cpu_of_children_counts() {
+        let (ran, _) = run(&["sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'; true"], 60_000);
+        let cpu = ran.unwrap()[0].cpu;
+        assert!(cpu.user_s + cpu.system_s > 0.02, "{cpu:?}");
+    }
+
+    #[test]
+    fn cpu_is_found_behind_any_name() {
+        let stat = "12 (a) b (c)) S 1 2 3 4 5 6 7 8 9 10 150 50 100 25 20 0";
+        let cpu = parse_cpu(stat, 100.0).unwrap();
+        assert_eq!((cpu.user_s, cpu.system_s), (2.5, 0.75));
+        assert_eq!(parse_cpu("12 (cut) S 1", 100.0), None);
+    }
+}
