@@ -37,10 +37,12 @@ ceph_osd.cc osd
 client fsclient
 cls osd
 common common
+common/ceph_json.cc rgw
 compressor common
 crimson crimson
 crush common
 crypto common
+crypto/qat rgw
 dmclock osd
 erasure-code common
 exporter exporter
@@ -138,6 +140,8 @@ NAME = re.compile(r"[a-z][a-z0-9_]{2,}")
 LEVEL = re.compile(r"ceph_subsys_(\w+)|subdout\s*\(\s*[^,()]+(?:\(\))?\s*,\s*(\w+)")
 # librbd names options without their prefix.
 OF_IMAGE = re.compile(r"ASSIGN_OPTION\(\s*(\w+)")
+# The manager's modules name many options that they only write or show.
+OF_MODULE = re.compile(r"ceph_option\(([^()]*)\)|NATIVE_OPTIONS[^=]*=\s*\[([^]]*)\]")
 # A string is kept, so that what looks like a comment inside one is none.
 COMMENT = re.compile(r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])')|/\*.*?\*/|//[^\n]*""", re.S)
 
@@ -190,6 +194,8 @@ def found_readers(source, names, levels):
         if not owners:
             continue
         text = COMMENT.sub(lambda found: found[1] or " ", path.read_text(errors="replace"))
+        if path.suffix == ".py":
+            text = " ".join(found[0] for found in OF_MODULE.finditer(text))
         used = set(NAME.findall(text)) & (names - levels)
         used |= {"debug_" + (a or b) for a, b in LEVEL.findall(text)} & levels
         used |= {"rbd_" + name for name in OF_IMAGE.findall(text)} & names

@@ -151,6 +151,7 @@ pub(crate) fn processes(store: CephStore, loads: Loads, in_force: &[Setting]) ->
     let mut all = vec![
         (Process::Mon, vec![Common, Mon, Kv]),
         (Process::Mgr, vec![Common, Mgr, Objecter]),
+        // An OSD has an objecter too, but for cache tiers alone, which no study has.
         (Process::Osd, [&[Common, Osd], store].concat()),
     ];
     if loads.file_system {

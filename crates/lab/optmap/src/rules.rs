@@ -113,11 +113,15 @@ fn holds(place: &str, store: CephStore, system: &System) -> bool {
         "xfs" => on_files && kind == Some(FsKind::Xfs),
         "not-btrfs" => on_files && kind.is_some_and(|k| k != FsKind::Btrfs),
         "not-xfs" => on_files && kind.is_some_and(|k| k != FsKind::Xfs),
-        "file-journal" => {
-            on_files && matches!(system.journal, None | Some(Place::Directory | Place::Image { .. }))
-        }
+        "file-journal" => on_files && journal_is_file(system),
+        "device-journal" => on_files && !journal_is_file(system),
         _ => false,
     }
+}
+
+/// FileStore's journal is a file beside the data unless it has a place of its own; an image is a file too.
+fn journal_is_file(system: &System) -> bool {
+    matches!(system.journal, None | Some(Place::Directory | Place::Image { .. }))
 }
 
 fn file_system(place: &Place) -> Option<&FileSystem> {
@@ -133,8 +137,17 @@ mod tests {
 
     #[test]
     fn every_line_is_a_rule_whose_words_mean_something() {
-        let places =
-            ["bluestore", "memstore", "filestore", "btrfs", "xfs", "not-btrfs", "not-xfs", "file-journal"];
+        let places = [
+            "bluestore",
+            "memstore",
+            "filestore",
+            "btrfs",
+            "xfs",
+            "not-btrfs",
+            "not-xfs",
+            "file-journal",
+            "device-journal",
+        ];
         for line in lines() {
             let rule = rule(line).unwrap_or_else(|| panic!("{line}"));
             assert!(line.matches('|').count() == 4 && !rule.why.is_empty(), "{line}");

@@ -124,7 +124,7 @@ impl fmt::Display for Why {
                 write!(f, "Ceph {release} still parses it, and nothing reads it")
             }
             Self::NotRunning { readers } => {
-                write!(f, "{} alone would read it, which this system doesn't have", readers.join(", "))
+                write!(f, "only {} read it, which this system doesn't run", readers.join(" and "))
             }
             Self::OtherSection { section, readers } => {
                 let names: Vec<&str> = readers.iter().map(|p| p.name()).collect();
@@ -135,7 +135,9 @@ impl fmt::Display for Why {
             Self::SoIsItsSuccessor { to, sentence } => {
                 write!(f, "{sentence}; {to} has no effect here either")
             }
-            Self::OnlyIn { systems } => write!(f, "only {} know it", systems.join(" and ")),
+            Self::OnlyIn { systems } => {
+                write!(f, "this release doesn't know it; known to {}", systems.join(", "))
+            }
             Self::NothingToTune => f.write_str("it is Ceph's; Loligo has nothing for it to tune"),
             Self::NotPassed { section } => {
                 write!(f, "Loligo's servers share one process, to which [{section}] isn't passed")
