@@ -5,9 +5,9 @@ usage: make-tables.py RELEASE [--source DIR] [--base-port 21000]
 
 Names, types, limits and defaults are what a daemon of that release tells of itself: a cluster of one OSD is started with
 tests/peers/ceph-cluster.sh (needs root, and the release's programs) and asked over its admin socket. Who reads an option
-is found in the release's source, a directory with Ceph's src/ (--source): the parts of the programs whose code names the
-option. Without a source it is taken from the next release's table; what that does not have falls to OWNERS.
-No sentence of Ceph's is kept.
+is found in the release's source, a directory with Ceph's src/ (--source; Debian 13's source package has 18.2): the parts
+of the programs whose code names the option. Without a source it is taken from the next release's table, so make that
+one first; what that does not have falls to OWNERS. No sentence of Ceph's is kept.
 """
 import argparse
 import json

@@ -7,9 +7,9 @@
 //! - `rules.txt`: options that are read and still do nothing on some system (a store, a file system, another option).
 //! - `old-names.txt`: what became of options of earlier releases.
 //!
-//! An option is effective where a process runs on the system whose code reads it, and which reads the section of ceph.conf
-//! that it stands in, unless a rule says no. Loligo's own options are those of the crate `options`; its clients are Ceph's
-//! programs and read theirs.
+//! An option is effective where a process runs on the system whose code reads it, and which reads the section of
+//! ceph.conf that it stands in, unless a rule says no. Loligo's own options are those of the crate `options`; its clients
+//! are Ceph's programs and read theirs.
 
 mod check;
 mod loligo;

@@ -12,14 +12,14 @@ pub(crate) struct Loligo<'a> {
     pub(crate) clients: Ceph<'a>,
 }
 
-/// Sections whose options the lab passes to Loligo's servers.
+/// Sections whose options the lab passes to Loligo's servers; of an option in several the last one's.
 const PASSED: [&str; 4] = ["global", "mon", "mgr", "osd"];
 
 impl Loligo<'_> {
     /// The effect of an option in a section; `None` if neither Loligo nor its clients know it.
     pub(crate) fn effect(&self, name: &str, section: &str) -> Option<Effect> {
         let servers = matches!(options::standing(name), Standing::Effective | Standing::Own);
-        let passed = PASSED.contains(&section);
+        let passed = PASSED.contains(&section) && self.winner(name, section).is_none();
         let clients = self.clients.effect(name, section);
         let mut acts_in: Vec<Process> = (servers && passed).then_some(Process::Loligo).into_iter().collect();
         if let Some(Ok(processes)) = &clients {
@@ -29,10 +29,19 @@ impl Loligo<'_> {
             return Some(Ok(acts_in));
         }
         match clients {
-            _ if servers => Some(Err(Why::NotPassed { section: section.to_owned() })),
+            _ if servers => Some(Err(match self.winner(name, section) {
+                Some(winner) => Why::Overridden { section: winner.to_owned() },
+                None => Why::NotPassed { section: section.to_owned() },
+            })),
             Some(Err(why @ (Why::OtherSection { .. } | Why::Overridden { .. }))) => Some(Err(why)),
             _ => crate::resolve::known_anywhere(name).then_some(Err(Why::NothingToTune)),
         }
+    }
+
+    /// The section whose value of this option the servers get instead of this section's.
+    fn winner(&self, name: &str, section: &str) -> Option<&'static str> {
+        let at = PASSED.iter().position(|passed| *passed == section)?;
+        PASSED.iter().skip(at + 1).rev().copied().find(|later| self.clients.is_set_in(later, name))
     }
 
     /// Whether a value is the default of whoever acts on it.

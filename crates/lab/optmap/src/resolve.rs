@@ -11,8 +11,8 @@ use crate::verdict::{Resolved, Verdict, Why};
 use crate::{loligo, rules};
 
 /// What each option is on a system, in their order, for any load that the lab has. Other options on which an effect
-/// depends are looked for among these and the system's own. Names compare as in ceph.conf: blanks, dashes and underscores
-/// are one, case doesn't count.
+/// depends are looked for among these and the system's own. Names compare as in ceph.conf: blanks, dashes and
+/// underscores are one, case doesn't count.
 pub fn resolve(system: &System, settings: &[Setting]) -> Vec<Resolved> {
     let in_force = study::merged(system.settings.iter().chain(settings));
     resolve_among(system, Loads::ALL, settings, &in_force)
@@ -195,7 +195,8 @@ impl Ceph<'_> {
         rules::why(name, self.release, store, system, self.in_force)
     }
 
-    fn is_set_in(&self, section: &str, name: &str) -> bool {
+    /// Whether a section sets an option.
+    pub(crate) fn is_set_in(&self, section: &str, name: &str) -> bool {
         self.in_force.iter().any(|s| s.section == section && options::normalize(&s.name) == name)
     }
 }

@@ -174,6 +174,24 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs Ceph 16.2's ceph-osd"]
+    fn the_installed_ceph_has_the_options_of_its_table() {
+        let command = ["--no-mon-config", "-c", "/dev/null", "--show-config"];
+        let shown = std::process::Command::new("ceph-osd").args(command).output().unwrap();
+        let shown = String::from_utf8(shown.stdout).unwrap();
+        let names = shown.lines().filter_map(|line| line.split_once(" = ")).map(|(name, _)| name);
+        // These two say who the program is.
+        let names: Vec<&str> = names.filter(|name| !["name", "cluster"].contains(name)).collect();
+        let table: Vec<&str> = Release::Pacific.table().names().collect();
+        let missing: Vec<&&str> = names.iter().filter(|name| !table.contains(name)).collect();
+        let gone: Vec<&&str> = table.iter().filter(|name| !names.contains(name)).collect();
+        assert!(
+            missing.is_empty() && gone.is_empty(),
+            "not in the table: {missing:?}; not in ceph-osd: {gone:?}"
+        );
+    }
+
+    #[test]
     fn the_tables_are_those_of_the_programs() {
         // From `config help` of 16.2.15, 18.2.7 and 20.2: FileStore's options outlived FileStore.
         let readers = |release: Release| &release.table().get("filestore_queue_max_ops").unwrap().readers;

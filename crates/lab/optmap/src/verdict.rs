@@ -11,9 +11,9 @@ use crate::parts::Process;
 pub enum Verdict {
     /// A program that runs on the system acts on it.
     Effective,
-    /// A name of earlier releases whose work other options do now. It is not rewritten: the new options rarely mean quite
-    /// the same (a share instead of bytes, a product of two, the inverse), so a rewritten study would no longer be the
-    /// one in the file. Nothing acts on the old name, so it counts as without effect until the study uses a new one.
+    /// A name of earlier releases whose work other options do now. It is not rewritten: the new options rarely mean
+    /// quite the same (a share instead of bytes, a product of two, the inverse), so a rewritten study would no longer be
+    /// the one in the file. Nothing acts on the old name, so it counts as without effect until the study uses a new one.
     Renamed {
         /// The options of today that act on this system, at least one.
         to: Vec<&'static str>,

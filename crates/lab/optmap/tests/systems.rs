@@ -117,6 +117,17 @@ fn a_narrower_section_wins() {
 }
 
 #[test]
+fn loligos_servers_get_one_value_of_all_sections() {
+    let settings = ["osd/osd_max_write_size=10", "mon/osd_max_write_size=20", "osd_max_write_size=30"];
+    let found = resolved(&loligo(), &settings);
+    assert_eq!(found[0].verdict, Verdict::Effective);
+    for overridden in &found[1..] {
+        let why = Why::Overridden { section: "osd".into() };
+        assert_eq!(overridden.verdict, Verdict::AcceptedWithoutEffect { why });
+    }
+}
+
+#[test]
 fn other_options_decide() {
     let (old, new) = (ceph("16.2", CephStore::BlueStore), ceph("20.2", CephStore::BlueStore));
     assert!(without_effect(&verdict(&old, &["osd_mclock_profile=custom"])));
