@@ -41,6 +41,8 @@ enum Command {
     Status(status::Args),
     /// Stop a directory's cluster.
     Stop(stop::Args),
+    /// Run performance studies on Loligo and on real Ceph, and report them.
+    Lab(lab::LabArgs),
     /// List the options, or explain one.
     Options(options_list::Args),
     /// Print a completion script for a shell.
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         Command::Up(args) => up::run(args),
         Command::Status(args) => status::run(&args),
         Command::Stop(args) => stop::run(&args),
+        Command::Lab(args) => lab::main(&args),
         Command::Options(args) => options_list::run(&args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "loligo", &mut std::io::stdout());

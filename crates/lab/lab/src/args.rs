@@ -1,0 +1,108 @@
+//! The command line of `loligo lab`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// Run performance studies on Loligo and on real Ceph, and report them with statistics that can be trusted.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+First steps:
+  loligo lab run studies/2013-sweep-short.yaml --dry-run    every trial and its ceph.conf, nothing is started
+  loligo lab run studies/2013-sweep-short.yaml              run it; the same command goes on where it was stopped
+  loligo lab report results/2013-sweep-short                one HTML file with charts and the table of effects")]
+pub struct LabArgs {
+    #[command(subcommand)]
+    pub(crate) command: LabCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum LabCommand {
+    /// Run a study, or go on with it.
+    Run(RunArgs),
+    /// Make the report of a results directory.
+    Report(ReportArgs),
+    /// Compare two results directories.
+    Compare(CompareArgs),
+    /// Find where results changed over several runs.
+    History(HistoryArgs),
+    /// Write a results directory as CSV.
+    Export(ExportArgs),
+}
+
+/// What to run, where.
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    /// The study file.
+    pub(crate) study: PathBuf,
+    /// Where results go; a directory that holds some of this study is gone on with [results/NAME].
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+    /// Where clusters live while they run; needs the space that the study's devices take [OUT/work].
+    #[arg(long)]
+    pub(crate) work: Option<PathBuf>,
+    /// Print every trial and its ceph.conf; start nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Run only these systems of the study.
+    #[arg(long = "system", value_name = "NAME")]
+    pub(crate) systems: Vec<String>,
+    /// Run only these workloads of the study.
+    #[arg(long = "workload", value_name = "NAME")]
+    pub(crate) workloads: Vec<String>,
+    /// Blocks, in place of the study's.
+    #[arg(long)]
+    pub(crate) blocks: Option<u32>,
+    /// A raw device that may be overwritten.
+    #[arg(long = "overwrite-device", value_name = "DEVICE")]
+    pub(crate) devices: Vec<PathBuf>,
+    /// Keep the logs of every trial, not only of failed ones.
+    #[arg(long)]
+    pub(crate) keep_logs: bool,
+}
+
+/// What to report.
+#[derive(Args, Debug)]
+pub(crate) struct ReportArgs {
+    /// A results directory.
+    pub(crate) results: PathBuf,
+    /// The HTML file [RESULTS/report.html]; charts as SVG and PNG go to a directory beside it.
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+    /// Judge by the 2013 article's rule instead (labelled so).
+    #[arg(long)]
+    pub(crate) one_sigma: bool,
+}
+
+/// What to compare.
+#[derive(Args, Debug)]
+pub(crate) struct CompareArgs {
+    /// The results that stand for 1.
+    pub(crate) a: PathBuf,
+    /// The results that are held against them.
+    pub(crate) b: PathBuf,
+    /// The smallest effect that is coloured, as a share.
+    #[arg(long, default_value_t = 0.05)]
+    pub(crate) effect: f64,
+}
+
+/// What to look through.
+#[derive(Args, Debug)]
+pub(crate) struct HistoryArgs {
+    /// Results directories, in any order.
+    #[arg(required = true)]
+    pub(crate) results: Vec<PathBuf>,
+}
+
+/// What to export.
+#[derive(Args, Debug)]
+pub(crate) struct ExportArgs {
+    /// A results directory.
+    pub(crate) results: PathBuf,
+    /// The CSV file; standard output unless told.
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+    /// Print what each column means instead.
+    #[arg(long)]
+    pub(crate) columns: bool,
+}

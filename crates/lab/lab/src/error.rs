@@ -1,0 +1,74 @@
+//! What ends a command, as sentences for a user.
+
+use std::path::PathBuf;
+
+/// Why a command of the lab could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// A file can't be read or written.
+    #[error("{path}: {error}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// The system's words.
+        error: std::io::Error,
+    },
+    /// The study has mistakes; they have been printed.
+    #[error("{count} problem{} in {path}; nothing was started", if *.count == 1 { "" } else { "s" })]
+    Study {
+        /// The file.
+        path: PathBuf,
+        /// How many.
+        count: usize,
+    },
+    /// A name on the command line is not in the study.
+    #[error("the study has no {what} '{name}'; it has {known}")]
+    NoSuch {
+        /// `system` or `workload`.
+        what: &'static str,
+        /// The name given.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// Something that the study needs is missing; it has been printed.
+    #[error("{count} thing{} in the way; nothing was started", if *.count == 1 { "" } else { "s" })]
+    InTheWay {
+        /// How many.
+        count: usize,
+    },
+    /// A directory holds results of another study file.
+    #[error("{path} holds results of another version of the study; give --out another directory")]
+    OtherStudy {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Results can't be read or written.
+    #[error(transparent)]
+    Results(#[from] results::Error),
+    /// A cluster can't be made or taken down.
+    #[error(transparent)]
+    Testbed(#[from] testbed::Error),
+    /// The user wanted to stop.
+    #[error("stopped; the same command goes on at the next trial")]
+    Interrupted,
+    /// A trial failed and the study wants to end then.
+    #[error("trial {id} failed, and the study says on_failure: stop: {words}")]
+    TrialFailed {
+        /// Which.
+        id: String,
+        /// Why.
+        words: String,
+    },
+    /// There is nothing to work with.
+    #[error("{0}")]
+    Nothing(String),
+}
+
+impl LabError {
+    /// For `map_err` on a file's operation.
+    pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |error| Self::File { path, error }
+    }
+}

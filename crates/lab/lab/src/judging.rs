@@ -1,0 +1,88 @@
+//! From records to judgements: which trials make up a cell, and what `labstats` says of each variant in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use labstats::effect::Trial;
+use labstats::judge::{self, Asked, Better, Cell, Correction, Judged};
+use results::{Record, Status};
+use study::{Design, Rule, Study};
+
+/// What variants are compared within, by names as they stand in the records.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct CellName {
+    /// The system.
+    pub system: String,
+    /// The workload.
+    pub workload: String,
+    /// The phase.
+    pub phase: String,
+}
+
+/// The trials of a study, by cell: what the first run gave, and what was run to confirm.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Samples {
+    /// Trials of the plan.
+    pub first: BTreeMap<CellName, Vec<Trial>>,
+    /// Trials that confirm.
+    pub again: BTreeMap<CellName, Vec<Trial>>,
+}
+
+/// Sorts the records that ended well into cells; variants are numbered as in `variants`, the default first. The last
+/// record of an id counts. A trial whose phase was not steady counts too: it is marked in the report, never dropped.
+pub fn samples(records: &[Record], variants: &[String]) -> Samples {
+    let last: BTreeMap<&str, &Record> = records.iter().map(|r| (r.id.as_str(), r)).collect();
+    let mut samples = Samples::default();
+    for record in last.into_values().filter(|r| r.outcome.status == Status::Ok) {
+        let Some(variant) = variants.iter().position(|v| *v == record.parameters.variant) else { continue };
+        let into = if record.confirms { &mut samples.again } else { &mut samples.first };
+        for measurement in &record.measurements {
+            let name = CellName {
+                system: record.parameters.system.clone(),
+                workload: record.parameters.workload.clone(),
+                phase: measurement.phase.clone(),
+            };
+            let trial = Trial { block: record.block, variant, value: measurement.ops_per_s };
+            into.entry(name).or_default().push(trial);
+        }
+    }
+    samples
+}
+
+/// The judgements of all cells, in the order of their names. Colours of entries that were run once more are those that
+/// stood.
+pub fn judge(samples: &Samples, design: &Design) -> Vec<(CellName, Judged)> {
+    let cells: Vec<Cell> =
+        samples.first.values().map(|t| Cell { better: Better::Higher, trials: t.clone() }).collect();
+    let mut judged = judge::judge(&cells, &asked(design));
+    for ((name, _), judged) in samples.first.iter().zip(&mut judged) {
+        let Some(again) = samples.again.get(name) else { continue };
+        let confirmed: BTreeSet<usize> = again.iter().map(|t| t.variant).collect();
+        for entry in judged.entries.iter_mut().filter(|e| confirmed.contains(&e.variant)) {
+            entry.colour = judge::confirm(entry, again, design.confidence);
+        }
+    }
+    samples.first.keys().cloned().zip(judged).collect()
+}
+
+fn asked(design: &Design) -> Asked {
+    let correction = match design.rule {
+        Rule::Adjusted(study::Correction::FalseDiscovery) => Correction::FalseDiscovery,
+        _ => Correction::Holm,
+    };
+    Asked { correction, confidence: design.confidence, effect: design.effect, seed: design.seed }
+}
+
+/// The cells whose colours have to be confirmed, as places in the study's lists.
+pub fn flagged(study: &Study, judged: &[(CellName, Judged)]) -> Vec<study::Cell> {
+    let system = |name: &str| study.systems.iter().position(|s| s.name == name);
+    let workload = |name: &str| study.workloads.iter().position(|w| w.name == name);
+    let mut cells = BTreeSet::new();
+    for (name, judged) in judged {
+        let (Some(system), Some(workload)) = (system(&name.system), workload(&name.workload)) else {
+            continue;
+        };
+        let told = judged.entries.iter().filter(|e| e.colour.tells_apart());
+        cells.extend(told.map(|e| study::Cell { system, workload, variant: e.variant }));
+    }
+    cells.into_iter().collect()
+}

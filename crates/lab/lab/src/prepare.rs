@@ -1,0 +1,267 @@
+//! Before the start: the study is checked whole, what can't run is found, the trials are planned, and all of it is said.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use labstats::judge::Correction;
+use labstats::power;
+use optmap::Verdict;
+use study::{NotRun, Plan, Rule, Setting, Study, System, Target, Variant, Workload, WorkloadKind};
+use testbed::{Site, Wanted};
+
+use crate::args::RunArgs;
+use crate::error::LabError;
+use crate::needs;
+
+/// A study that can be run.
+pub(crate) struct Prepared {
+    /// The file's bytes.
+    pub text: Vec<u8>,
+    /// What it says, cut down to what the command line asks for.
+    pub study: Study,
+    /// Why, by system and variant or workload.
+    pub cells: BTreeMap<(String, String), String>,
+    /// The trials.
+    pub plan: Plan,
+    /// Sentences for the user and the report.
+    pub notes: Vec<String>,
+    /// Limits raised on every system.
+    raised: Vec<Setting>,
+}
+
+/// Seconds of a trial that are not its load's, until one was measured.
+pub(crate) fn overhead_seconds(system: &System) -> f64 {
+    match &system.target {
+        Target::Loligo { .. } => 2.0,
+        Target::Ceph { .. } => 30.0,
+        Target::Running { .. } => 3.0,
+        Target::Nfs { .. } => 10.0,
+    }
+}
+
+/// Reads and checks a study; prints every problem.
+pub(crate) fn prepare(args: &RunArgs, site: &Site) -> Result<Prepared, LabError> {
+    let text = std::fs::read(&args.study).map_err(LabError::file(&args.study))?;
+    let name = args.study.display().to_string();
+    let mut study = study::parse(&String::from_utf8_lossy(&text), &name).map_err(|problems| {
+        problems.iter().for_each(|problem| eprintln!("{problem}"));
+        LabError::Study { path: args.study.clone(), count: problems.len() }
+    })?;
+    keep_only(&mut study, args)?;
+    let mut not_run = NotRun::of(&study);
+    let mut cells = BTreeMap::new();
+    let mut notes = Vec::new();
+    check_options(&study, &args.study, &mut not_run, &mut cells, &mut notes)?;
+    let raised = study::raised_limits(&study);
+    for setting in &raised {
+        notes.push(format!("{} is raised to {} on every system", setting.name, setting.value));
+    }
+    let in_the_way = find_not_yet(&study, site, &raised, &mut not_run, &mut cells);
+    if args.dry_run {
+        // A plan can be read on a machine that can't run it.
+        not_run.workloads.clear();
+        notes.extend(in_the_way.into_iter().map(|words| format!("in the way here: {words}")));
+    } else if !in_the_way.is_empty() {
+        in_the_way.iter().for_each(|words| eprintln!("loligo lab: {words}"));
+        return Err(LabError::InTheWay { count: in_the_way.len() });
+    }
+    let plan = Plan::new(&study, &not_run, study.design.seed);
+    if plan.trials.is_empty() {
+        return Err(LabError::Nothing("nothing of this study can run here".to_owned()));
+    }
+    Ok(Prepared { text, study, cells, plan, notes, raised })
+}
+
+impl Prepared {
+    /// The settings of a trial, as they reach ceph.conf.
+    pub fn settings(&self, system: &System, variant: &Variant) -> Vec<Setting> {
+        settings(&self.study, &self.raised, system, variant)
+    }
+
+    /// What is known before the start, a line each.
+    pub fn summary(&self) -> Vec<String> {
+        let study = &self.study;
+        let mut lines = vec![study.title.clone()];
+        lines.extend(study.changes.iter().map(|change| format!("  differs: {change}")));
+        lines.extend(self.notes.iter().map(|note| format!("  {note}")));
+        let mut said: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for ((system, what), why) in &self.cells {
+            said.entry(why).or_default().push(format!("{what} on {system}"));
+        }
+        lines.extend(said.into_iter().map(|(why, cells)| format!("  {why}: {}", cells.join(", "))));
+        let seconds = study::plan_seconds(study, &self.plan.trials, &overhead_seconds);
+        lines.push(format!(
+            "{} trials in {} blocks, about {} (more where cells are run again to confirm); seed {}",
+            self.plan.trials.len(),
+            study.design.blocks,
+            duration(seconds),
+            self.plan.seed
+        ));
+        lines.push(self.detectable());
+        lines
+    }
+
+    /// The smallest effect that the plan can show.
+    fn detectable(&self) -> String {
+        let design = &self.study.design;
+        let Rule::Adjusted(correction) = design.rule else {
+            let rate = labstats::one_sigma::false_colour_rate(design.blocks as usize, 20_000, 1);
+            return format!(
+                "judged by the 2013 article's rule: {:.1}% of comparisons get a colour though nothing differs",
+                100.0 * rate
+            );
+        };
+        let correction = match correction {
+            study::Correction::Holm => Correction::Holm,
+            study::Correction::FalseDiscovery => Correction::FalseDiscovery,
+        };
+        let variants: BTreeSet<usize> = self.plan.trials.iter().map(|t| t.cell.variant).collect();
+        let phases: usize = self.study.workloads.iter().map(phases).sum();
+        let plan = power::Plan {
+            blocks: design.blocks,
+            defaults_per_block: design.defaults_per_block,
+            variants: variants.len().saturating_sub(1),
+            cells: self.study.systems.len() * phases,
+            spread: design.assumed_spread,
+            confidence: design.confidence,
+            effect: design.effect,
+            correction,
+        };
+        match power::detectable(&plan, 0.8) {
+            Some(found) => format!(
+                "can show (4 times of 5) an effect of +{:.0}% or -{:.0}%, if trials spread by {:.0}%",
+                100.0 * found.more,
+                100.0 * found.less,
+                100.0 * design.assumed_spread
+            ),
+            None => "nothing is compared: numbers without judgement".to_owned(),
+        }
+    }
+}
+
+fn settings(study: &Study, raised: &[Setting], system: &System, variant: &Variant) -> Vec<Setting> {
+    let own = study::settings_of(study, system, variant);
+    study::merged(raised.iter().chain(&own))
+}
+
+fn phases(workload: &Workload) -> usize {
+    match &workload.kind {
+        WorkloadKind::RadosBench(bench) => bench.phases.len(),
+        WorkloadKind::Fio(fio) => fio.phases.len(),
+        WorkloadKind::Command(_) => 1,
+    }
+}
+
+/// Leaves what the command line asks for.
+fn keep_only(study: &mut Study, args: &RunArgs) -> Result<(), LabError> {
+    let systems: Vec<String> = study.systems.iter().map(|s| s.name.clone()).collect();
+    let workloads: Vec<String> = study.workloads.iter().map(|w| w.name.clone()).collect();
+    known("system", &args.systems, &systems)?;
+    known("workload", &args.workloads, &workloads)?;
+    if !args.systems.is_empty() {
+        study.systems.retain(|s| args.systems.contains(&s.name));
+    }
+    if !args.workloads.is_empty() {
+        study.workloads.retain(|w| args.workloads.contains(&w.name));
+    }
+    if let Some(blocks) = args.blocks {
+        study.design.blocks = blocks.max(1);
+    }
+    Ok(())
+}
+
+fn known(what: &'static str, wanted: &[String], all: &[String]) -> Result<(), LabError> {
+    match wanted.iter().find(|name| !all.contains(name)) {
+        Some(name) => Err(LabError::NoSuch { what, name: name.clone(), known: all.join(", ") }),
+        None => Ok(()),
+    }
+}
+
+/// Asks what each option is on each system. Variants with nothing effective are left out; options without effect are
+/// noted.
+fn check_options(
+    study: &Study,
+    path: &Path,
+    not_run: &mut NotRun,
+    cells: &mut BTreeMap<(String, String), String>,
+    notes: &mut Vec<String>,
+) -> Result<(), LabError> {
+    let resolution = optmap::check(study);
+    if !resolution.problems.is_empty() {
+        for problem in &resolution.problems {
+            eprintln!("{}: {problem}", path.display());
+        }
+        return Err(LabError::Study { path: path.to_owned(), count: resolution.problems.len() });
+    }
+    for (s, (system, options)) in study.systems.iter().zip(&resolution.systems).enumerate() {
+        let of_all = options.default.iter().chain(options.variants.iter().flatten());
+        let mut said: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+        for option in of_all.filter(|o| o.verdict != Verdict::Effective) {
+            said.entry(option.verdict.to_string()).or_default().insert(&option.setting.name);
+        }
+        for (why, names) in said {
+            let names: Vec<&str> = names.into_iter().collect();
+            notes.push(format!("{}: {}: {why}", system.name, names.join(", ")));
+        }
+        for (v, variant) in study.variants.iter().enumerate() {
+            if resolution.not_run.variants.contains(&(s, v)) {
+                cells.insert((system.name.clone(), variant.name.clone()), "nothing to tune".to_owned());
+            }
+        }
+    }
+    not_run.variants.extend(&resolution.not_run.variants);
+    Ok(())
+}
+
+/// Finds what can't run yet (left out), and gives what is in the way.
+fn find_not_yet(
+    study: &Study,
+    site: &Site,
+    raised: &[Setting],
+    not_run: &mut NotRun,
+    cells: &mut BTreeMap<(String, String), String>,
+) -> BTreeSet<String> {
+    let mut in_the_way = BTreeSet::new();
+    for (s, system) in study.systems.iter().enumerate() {
+        for (w, workload) in study.workloads.iter().enumerate() {
+            let file_system = matches!(&workload.kind, WorkloadKind::Command(c) if c.file_system);
+            let settings = settings(study, raised, system, &study.variants[0]);
+            let wanted = Wanted { system, settings: &settings, file_system };
+            let mut errors = testbed::check(site, &wanted);
+            let not_yet = errors.iter().position(|e| matches!(e, testbed::Error::NotYet { .. }));
+            let not_yet = match not_yet {
+                Some(at) => Some(errors.swap_remove(at).to_string()),
+                None => needs::not_yet(&workload.kind, &system.target),
+            };
+            if let Some(why) = not_yet {
+                not_run.workloads.insert((s, w));
+                cells.insert((system.name.clone(), workload.name.clone()), why);
+                continue;
+            }
+            in_the_way.extend(errors.iter().map(ToString::to_string));
+            in_the_way.extend(needs::missing(&workload.kind));
+        }
+    }
+    in_the_way
+}
+
+/// Seconds in words.
+pub(crate) fn duration(seconds: f64) -> String {
+    let minutes = (seconds / 60.0).round() as u64;
+    match minutes {
+        0 => format!("{seconds:.0} s"),
+        1..120 => format!("{minutes} min"),
+        _ => format!("{} h {} min", minutes / 60, minutes % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_well() {
+        let said = [5.0, 61.0, 7200.0 + 300.0].map(duration);
+        assert_eq!(said, ["5 s", "1 min", "2 h 5 min"]);
+    }
+}

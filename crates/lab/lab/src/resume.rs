@@ -1,0 +1,54 @@
+//! What is left of a plan: a run that was stopped anywhere goes on at the next trial.
+
+use std::collections::BTreeMap;
+
+use results::{Record, Status};
+use study::Trial;
+
+/// The trials that are still to be run, in order. One that failed is done (it is shown as failed); one that was
+/// interrupted is run again. The last record of an id counts.
+pub fn remaining(trials: &[Trial], records: &[Record]) -> Vec<Trial> {
+    let ended: BTreeMap<&str, Status> = records.iter().map(|r| (r.id.as_str(), r.outcome.status)).collect();
+    let is_left = |trial: &&Trial| matches!(ended.get(trial.id.as_str()), None | Some(Status::Interrupted));
+    trials.iter().filter(is_left).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use results::{Outcome, Parameters};
+    use study::Cell;
+
+    use super::*;
+
+    fn trial(order: u32) -> Trial {
+        let cell = Cell { system: 0, workload: 0, variant: 0 };
+        Trial { order, id: format!("t{order}"), block: 0, cell, repeat: order, confirms: false }
+    }
+
+    fn record(order: u32, status: Status) -> Record {
+        Record {
+            format: results::FORMAT,
+            id: format!("t{order}"),
+            order,
+            block: 0,
+            confirms: false,
+            started: String::new(),
+            took_s: 1.0,
+            parameters: Parameters::default(),
+            build: Default::default(),
+            outcome: Outcome { status, error: String::new(), logs: String::new() },
+            measurements: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_ended_is_not_run_again_and_what_was_interrupted_is() {
+        let trials: Vec<Trial> = (0..4).map(trial).collect();
+        let records = [record(0, Status::Ok), record(1, Status::Failed), record(2, Status::Interrupted)];
+        let left: Vec<u32> = remaining(&trials, &records).iter().map(|t| t.order).collect();
+        assert_eq!(left, [2, 3]);
+        // Run again and ended well: the last record counts.
+        let again = [record(2, Status::Interrupted), record(2, Status::Ok)];
+        assert_eq!(remaining(&trials, &again).iter().map(|t| t.order).collect::<Vec<_>>(), [0, 1, 3]);
+    }
+}

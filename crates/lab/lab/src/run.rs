@@ -1,0 +1,183 @@
+//! `lab run`: the trials of a plan, one after the other; resumed, stopped by precision or budget, confirmed.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use labstats::stop::{Decision, Limits, Widths, decide};
+use results::{Directory, FORMAT, Record, RunInfo, Status};
+use study::{Plan, Trial};
+use testbed::{Site, Stop};
+
+use crate::args::RunArgs;
+use crate::clock;
+use crate::error::LabError;
+use crate::interrupt::Interrupt;
+use crate::judging;
+use crate::machine;
+use crate::prepare::{Prepared, duration, overhead_seconds, prepare};
+use crate::progress::Progress;
+use crate::resume::remaining;
+use crate::trial::Bench;
+
+/// Runs a study, or goes on with it. Gives the results' directory; nothing for a dry run.
+pub(crate) fn run(args: &RunArgs) -> Result<Option<PathBuf>, LabError> {
+    let interrupt = Interrupt::install();
+    let mut site = Site::new(PathBuf::new());
+    site.allowed_devices.clone_from(&args.devices);
+    site.stop = Stop::new(interrupt.flag());
+    let name = study_name(&args.study);
+    let out = args.out.clone().unwrap_or_else(|| Path::new("results").join(&name));
+    site.work_dir = args.work.clone().unwrap_or_else(|| out.join("work"));
+    let prepared = prepare(args, &site)?;
+    prepared.summary().iter().for_each(|line| println!("{line}"));
+    if args.dry_run {
+        crate::dry_run::print(&prepared, &site)?;
+        return Ok(None);
+    }
+    let directory = open(&prepared, &out, &site)?;
+    let mut say = |words: &str| eprintln!("{words}");
+    for note in testbed::clean_up(&site.work_dir, &mut say)? {
+        eprintln!("{note}");
+    }
+    let bench =
+        Bench { prepared: &prepared, site: &site, directory: &directory, interrupt: &interrupt, args };
+    Run { prepared: &prepared, bench, directory: &directory, interrupt: &interrupt, began: Instant::now() }
+        .all()?;
+    Ok(Some(out))
+}
+
+fn study_name(path: &Path) -> String {
+    path.file_stem().map_or_else(|| "study".to_owned(), |stem| stem.to_string_lossy().into_owned())
+}
+
+/// Opens a results directory of this very study, or makes one.
+fn open(prepared: &Prepared, out: &Path, site: &Site) -> Result<Directory, LabError> {
+    let study_hash = format!("{:08x}", buffer::crc32c(u32::MAX, &prepared.text));
+    if out.join("run.json").exists() {
+        let directory = Directory::open(out)?;
+        let info = directory.info()?;
+        return match info.study_hash == study_hash && info.seed == prepared.plan.seed {
+            true => Ok(directory),
+            false => Err(LabError::OtherStudy { path: out.to_owned() }),
+        };
+    }
+    std::fs::create_dir_all(out).map_err(LabError::file(out))?;
+    let mut notes = prepared.notes.clone();
+    notes.extend(prepared.cells.iter().map(|((system, what), why)| format!("{system}, {what}: {why}")));
+    let info = RunInfo {
+        format: FORMAT,
+        study: prepared.study.name.clone(),
+        title: prepared.study.title.clone(),
+        study_hash,
+        started: clock::now_text(),
+        seed: prepared.plan.seed,
+        machine: machine::look(out),
+        notes,
+    };
+    let plan = crate::dry_run::plan_json(prepared, site)?;
+    Ok(Directory::create(out, &info, &prepared.text, &plan)?)
+}
+
+struct Run<'a> {
+    prepared: &'a Prepared,
+    bench: Bench<'a>,
+    directory: &'a Directory,
+    interrupt: &'a Interrupt,
+    began: Instant,
+}
+
+impl Run<'_> {
+    /// The plan's trials, then those that confirm what they showed.
+    fn all(&self) -> Result<(), LabError> {
+        let plan: &Plan = &self.prepared.plan;
+        let complete = self.trials(&plan.trials, true)?;
+        let design = &self.prepared.study.design;
+        let is_judged = matches!(design.rule, study::Rule::Adjusted(_));
+        if !complete || !design.confirm || !is_judged {
+            return Ok(());
+        }
+        let judged = judging::judge(&self.samples()?, design);
+        let flagged = judging::flagged(&self.prepared.study, &judged);
+        if flagged.is_empty() {
+            return Ok(());
+        }
+        eprintln!("{} cells differ from their default: they are run once more to confirm", flagged.len());
+        self.trials(&plan.confirm(&self.prepared.study, &flagged), false).map(drop)
+    }
+
+    fn records(&self) -> Result<Vec<Record>, LabError> {
+        let found = self.directory.records()?;
+        if let Some(words) = found.torn {
+            eprintln!("{words}");
+        }
+        Ok(found.records)
+    }
+
+    fn samples(&self) -> Result<judging::Samples, LabError> {
+        let variants: Vec<String> = self.prepared.study.variants.iter().map(|v| v.name.clone()).collect();
+        Ok(judging::samples(&self.records()?, &variants))
+    }
+
+    /// Runs what is left of some trials. Whether the budget allowed all of them.
+    fn trials(&self, trials: &[Trial], may_stop: bool) -> Result<bool, LabError> {
+        let records = self.records()?;
+        let left = remaining(trials, &records);
+        if left.len() < trials.len() {
+            eprintln!("{} of {} trials are done already", trials.len() - left.len(), trials.len());
+        }
+        let mut progress = Progress::new(&self.prepared.study, &left, &overhead_seconds);
+        let mut appender = self.directory.appender()?;
+        let mut block = left.first().map(|trial| trial.block);
+        for trial in &left {
+            if may_stop && block != Some(trial.block) {
+                block = Some(trial.block);
+                if !self.goes_on(trial.block, &progress)? {
+                    return Ok(false);
+                }
+            }
+            progress.begin(trial);
+            let record = self.bench.run(trial, &mut progress);
+            appender.append(&record)?;
+            progress.end(&record);
+            self.after(&record)?;
+        }
+        Ok(true)
+    }
+
+    /// What a trial's end means for the run.
+    fn after(&self, record: &Record) -> Result<(), LabError> {
+        if self.interrupt.is_set() || record.outcome.status == Status::Interrupted {
+            return Err(LabError::Interrupted);
+        }
+        let stops = self.prepared.study.design.on_failure == study::OnFailure::Stop;
+        if record.outcome.status == Status::Failed && stops {
+            return Err(LabError::TrialFailed { id: record.id.clone(), words: record.outcome.error.clone() });
+        }
+        Ok(())
+    }
+
+    /// Whether the next block is run: never decided by significance.
+    fn goes_on(&self, block: u32, progress: &Progress) -> Result<bool, LabError> {
+        let design = &self.prepared.study.design;
+        let limits = Limits {
+            precision: design.stop.precision,
+            budget_s: design.stop.budget.map(|seconds| seconds as f64),
+        };
+        if limits == Limits::default() {
+            return Ok(true);
+        }
+        let samples = self.samples()?;
+        let cells: Vec<_> = samples.first.into_values().collect();
+        let next = progress.block_seconds(block);
+        let decision =
+            decide(&limits, &Widths::of(&cells, design.confidence), self.began.elapsed().as_secs_f64(), next);
+        match decision {
+            Decision::GoOn => return Ok(true),
+            Decision::Precise => eprintln!("every interval is as narrow as asked: the run ends here"),
+            Decision::BudgetSpent => {
+                eprintln!("the next block would take {}: more than is left of the budget", duration(next));
+            }
+        }
+        Ok(false)
+    }
+}
