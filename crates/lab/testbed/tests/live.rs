@@ -78,6 +78,26 @@ fn nothing_is_left(dir: &Path) {
     }
 }
 
+/// Servers write nothing outside the work directory but to devices.
+fn outside_is_untouched(bed: &Testbed) {
+    let own = bed.conf().parent().unwrap();
+    for (name, pid) in bed.processes() {
+        for file in fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten() {
+            let Ok(target) = fs::read_link(file.path()) else { continue };
+            let flags =
+                fs::read_to_string(format!("/proc/{pid}/fdinfo/{}", file.file_name().to_string_lossy()));
+            let flags = flags.unwrap_or_default();
+            let mode = flags.lines().find_map(|l| l.strip_prefix("flags:")?.trim().chars().last());
+            let writes = mode.is_some_and(|digit| digit != '0' && digit != '4');
+            let fine = !target.is_absolute()
+                || target.components().any(|c| c.as_os_str() == "dev")
+                || target.starts_with(own);
+            let inside_root = target.to_string_lossy().contains(own.to_str().unwrap());
+            assert!(!writes || fine || inside_root, "{name} writes to {}", target.display());
+        }
+    }
+}
+
 /// Makes a pool, writes and reads an object by the release's own client, removes the pool, takes all down.
 fn used_and_taken_down(mut bed: Testbed, dir: &Path) {
     let begin = Instant::now();
@@ -94,6 +114,7 @@ fn used_and_taken_down(mut bed: Testbed, dir: &Path) {
     println!("  {:?} work: {:?}", bed.devices(), bed.work_device());
     bed.notes().iter().for_each(|note| println!("  note: {note}"));
     bed.check().unwrap();
+    outside_is_untouched(&bed);
     bed.remove_pool("p0").unwrap_or_else(|e| panic!("{e}"));
     let mut say = |line: &str| println!("  {:6.1} s  {line}", begin.elapsed().as_secs_f64());
     bed.take_down(&mut say).unwrap_or_else(|e| panic!("{e}"));

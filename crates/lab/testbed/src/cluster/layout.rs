@@ -160,11 +160,14 @@ fn server(layout: &Layout<'_>, conf: &mut Conf, kind: &str, id: &str) {
     must("keyring", work.keyring().display().to_string());
     must("run_dir", work.run().display().to_string());
     must("log_file", work.log(&name).display().to_string());
+    must("crash_dir", work.run().display().to_string());
     // In the foreground no server needs a pid file.
     must("pid_file", String::new());
     must("admin_socket", work.socket(&name).map(|p| p.display().to_string()).unwrap_or_default());
     must("public_addr", "127.0.0.1".to_owned());
-    if kind != "mon" {
+    if kind == "mon" {
+        must("mon_cluster_log_file", work.log("cluster").display().to_string());
+    } else {
         must("cluster_addr", "127.0.0.1".to_owned());
         must("ms_bind_port_min", layout.ports.first.to_string());
         must("ms_bind_port_max", layout.ports.last.to_string());
@@ -251,6 +254,16 @@ mod tests {
         assert!(!conf_of(CephStore::FileStore, &[], "xfs").0.contains(limit));
         let (text, _) = conf_of(CephStore::FileStore, &[setting("osd", limit, "200")], "ext4");
         assert!(text.contains("osd_max_object_name_len = 200\n") && text.matches(limit).count() == 1);
+    }
+
+    #[test]
+    fn nothing_is_written_outside_the_work_directory() {
+        let (text, _) = conf_of(CephStore::BlueStore, &[], "");
+        for name in ["log_file", "mon_cluster_log_file", "crash_dir", "run_dir", "osd_data", "admin_socket"] {
+            let mut lines = text.lines().filter_map(|l| l.strip_prefix(name)).peekable();
+            assert!(lines.peek().is_some(), "{name} is not set");
+            assert!(lines.all(|value| value.starts_with(" = /w/")), "{name}");
+        }
     }
 
     #[test]
