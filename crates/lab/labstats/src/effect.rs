@@ -13,7 +13,7 @@
 //!
 //! Limits: one spread for all variants of a cell, errors independent and roughly normal on logs. The order within
 //! blocks being shuffled is what makes errors independent enough where the machine drifts. A block whose trials of
-//! this cell are of one variant only says nothing. Outliers are kept, reported ([`CellFit::heavy_tails`],
+//! this cell are of one variant only says nothing. Outliers are kept, reported ([`CellFit::tails`],
 //! [`Effect::least_without_one`]) and dealt with by [`crate::judge`];
 //! intervals of single variants cover a little less often with them (93% for 95% where 2% of trials stall).
 
@@ -24,6 +24,7 @@ use crate::matrix::{Square, inverse};
 use crate::student::{t_critical, t_two_sided};
 use blocks::Blocks;
 use influence::least_without_one;
+use permute::least_shuffled_p;
 
 pub(crate) use permute::{Shuffled, shuffled};
 
@@ -54,9 +55,12 @@ pub struct CellFit {
     pub df: u32,
     /// Standard deviation of ln value within blocks and variants: close to the coefficient of variation.
     pub spread: f64,
-    /// Whether single trials lie further off than normal ones would: excess kurtosis of the residuals above two standard
-    /// errors. The colours of such a cell are checked by shuffling.
-    pub heavy_tails: bool,
+    /// How far single trials lie off, compared with normal ones: excess kurtosis of the residuals in standard errors.
+    /// About 0 for normal trials, above 2 where some trials clearly are outliers.
+    pub tails: f64,
+    /// About the smallest p that shuffling can give: the chance that one trial of each block gets the same variant's
+    /// name, whichever.
+    pub least_shuffled_p: f64,
     /// Trials of the default that were used.
     pub defaults: usize,
     /// Variants that no block connects with the default.
@@ -179,17 +183,18 @@ pub fn fit(trials: &[Trial]) -> Result<CellFit, NoFit> {
         effects,
         df: u32::try_from(df).unwrap_or(u32::MAX),
         spread,
-        heavy_tails: spread > 0.0 && heavy_tails(&residuals),
+        tails: if spread > 0.0 { tails(&residuals) } else { 0.0 },
+        least_shuffled_p: least_shuffled_p(&blocks),
         defaults: blocks.count(DEFAULT),
         not_comparable: not_comparable.into_iter().collect(),
         unusable,
     })
 }
 
-fn heavy_tails(residuals: &[Vec<f64>]) -> bool {
+fn tails(residuals: &[Vec<f64>]) -> f64 {
     let n = residuals.iter().map(Vec::len).sum::<usize>() as f64;
     let mean = |power: i32| residuals.iter().flatten().map(|r| r.powi(power)).sum::<f64>() / n;
-    mean(4) / mean(2).powi(2) - 3.0 > 2.0 * (24.0 / n).sqrt()
+    (mean(4) / mean(2).powi(2) - 3.0) / (24.0 / n).sqrt()
 }
 
 /// The covariance that every two estimates have at least in common: with it as the one factor, correlations are never

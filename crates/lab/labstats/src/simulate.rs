@@ -190,9 +190,9 @@ mod tests {
 
     #[test]
     fn trials_that_stalled_now_and_then_do_not_make_false_colours() {
-        // Student's t alone colours something in a quarter to a half of these studies.
-        for stalled in [20, 100] {
-            let layout = Layout { cells: 2, variants: 20, blocks: 3, defaults_per_block: 2 };
+        // Student's t alone colours something in a tenth to a half of these studies.
+        for (stalled, cells, variants) in [(20, 2, 20), (100, 2, 20), (100, 6, 6)] {
+            let layout = Layout { cells, variants, blocks: 3, defaults_per_block: 2 };
             let found = rates(&layout, &recorded(0.0, stalled), &[], &ASKED, 160, 14);
             assert!(found.any_false <= 0.05 + 0.035, "{stalled}: {found:?}");
         }

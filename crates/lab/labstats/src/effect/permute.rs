@@ -7,8 +7,8 @@
 //! many variants and few trials of each it is needed: the pooled spread hardly notices one stalled trial, which Student's
 //! t then takes for an effect.
 //!
-//! Limits: where few arrangements exist it can't give small p, so it is not used there; where some variants differ,
-//! their trials take part in the shuffling, which is on the careful side.
+//! Limits: with few blocks it can't give small p ([`super::CellFit::least_shuffled_p`]); where some variants differ, their
+//! trials take part in the shuffling, which is on the careful side.
 
 use std::collections::BTreeMap;
 
@@ -43,16 +43,12 @@ fn share_from(ascending: &[f64], t: f64) -> f64 {
     (ascending.len() - below + 1) as f64 / (ascending.len() + 1) as f64
 }
 
-/// Shuffles the usable trials of a cell `rounds` times. `None` where the cell can't be fitted, or where shuffling could
-/// not show even an effect without noise at `level`: chance alone puts its trials together under one name too often.
-pub(crate) fn shuffled(trials: &[Trial], level: f64, rounds: usize, seed: u64) -> Option<Shuffled> {
+/// Shuffles the usable trials of a cell `rounds` times. `None` where the cell can't be fitted.
+pub(crate) fn shuffled(trials: &[Trial], rounds: usize, seed: u64) -> Option<Shuffled> {
     let usable: Vec<Trial> =
         trials.iter().copied().filter(|t| t.value.is_finite() && t.value > 0.0).collect();
     let blocks = Blocks::of(&usable).ok()?;
     let variants: Vec<usize> = blocks.variants.iter().copied().filter(|&v| v != DEFAULT).collect();
-    if together_by_chance(&blocks, variants.len()) > 0.25 * level {
-        return None;
-    }
     let covariance = inverse(&blocks.normal_equations(&variants).0)?;
     let df = blocks.trials().checked_sub(blocks.blocks.len() + variants.len()).filter(|&df| df > 0)?;
     let mut rows = Rows::of(&blocks, &variants);
@@ -70,8 +66,9 @@ pub(crate) fn shuffled(trials: &[Trial], level: f64, rounds: usize, seed: u64) -
 }
 
 /// The chance that one trial of each block gets the same variant's name, whichever.
-fn together_by_chance(blocks: &Blocks, variants: usize) -> f64 {
-    variants as f64 * blocks.blocks.iter().map(|b| 1.0 / b.len() as f64).product::<f64>()
+pub(super) fn least_shuffled_p(blocks: &Blocks) -> f64 {
+    let variants = blocks.variants.len().saturating_sub(1) as f64;
+    (variants * blocks.blocks.iter().map(|b| 1.0 / b.len() as f64).product::<f64>()).min(1.0)
 }
 
 /// The trials of each block: the variant's place (`None`: the default), and ln value less the block's mean.
@@ -153,7 +150,7 @@ mod tests {
         let noise = |i: usize| ((i * 7919 % 101) as f64) / 2000.0;
         let p = |trials: &[Trial]| {
             let strongest = fit(trials).unwrap().effects.iter().map(|e| e.t().abs()).fold(0.0, f64::max);
-            let shuffled = shuffled(trials, 0.05, 500, 1).unwrap();
+            let shuffled = shuffled(trials, 500, 1).unwrap();
             (shuffled.p_of_largest(strongest), shuffled.p_alone(strongest))
         };
         let stalled = p(&trials(|i| noise(i) - if i == 17 { 0.7 } else { 0.0 }));
@@ -163,10 +160,11 @@ mod tests {
     }
 
     #[test]
-    fn few_arrangements_are_not_enough() {
-        let few: Vec<Trial> = (0..9)
-            .map(|i| Trial { block: i / 3, variant: usize::from(i % 3 == 2), value: 1.0 + f64::from(i) })
-            .collect();
-        assert!(shuffled(&few, 0.05, 100, 1).is_none());
+    fn p_is_hardly_below_what_chance_puts_together() {
+        let trials = trials(|i| ((i * 7919 % 101) as f64) / 20_000.0 - if i % 12 == 5 { 2.0 } else { 0.0 });
+        let cell = fit(&trials).unwrap();
+        assert!((cell.least_shuffled_p - 9.0 / 12_f64.powi(3)).abs() < 1e-12);
+        let p = shuffled(&trials, 4000, 1).unwrap().p_of_largest(cell.effects[2].t());
+        assert!((0.5..2.0).contains(&(p / cell.least_shuffled_p)), "{p}");
     }
 }

@@ -61,7 +61,7 @@ fn an_effect_in_every_block_is_coloured_beside_a_stalled_trial() {
     let mut cells = made_up(1, 20, 3, &[1.5], 7);
     cells[0].trials.iter_mut().find(|t| t.variant == 9).unwrap().value *= 0.5;
     let judged = judge(&cells, &ASKED);
-    assert!(judged[0].fit.as_ref().unwrap().heavy_tails);
+    assert!(judged[0].fit.as_ref().unwrap().tails > 2.0);
     assert_eq!(judged[0].entries[0].colour, Colour::Green);
 }
 
