@@ -1,11 +1,39 @@
 //! Every trial with its ceph.conf: printed by `--dry-run`, kept in a run's plan.json.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use study::{Cell, WorkloadKind};
 use testbed::{Site, Wanted};
 
 use crate::error::LabError;
 use crate::prepare::Prepared;
+
+/// What plan.json holds.
+#[derive(Serialize)]
+struct PlanFile<'a> {
+    left_out: Vec<LeftOut>,
+    trials: Vec<Planned<'a>>,
+}
+
+/// A variant or workload that isn't run on a system.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct LeftOut {
+    /// The system.
+    pub system: String,
+    /// The variant or workload.
+    pub what: String,
+    /// Why.
+    pub why: String,
+}
+
+#[derive(Deserialize)]
+struct KeptPlan {
+    left_out: Vec<LeftOut>,
+}
+
+/// What a kept plan left out; nothing where it can't be read.
+pub(crate) fn left_out(plan: &[u8]) -> Vec<LeftOut> {
+    serde_json::from_slice::<KeptPlan>(plan).map(|plan| plan.left_out).unwrap_or_default()
+}
 
 #[derive(Serialize)]
 struct Planned<'a> {
@@ -45,8 +73,13 @@ fn planned<'a>(prepared: &'a Prepared, site: &Site) -> Result<Vec<Planned<'a>>, 
 
 /// The plan as it is kept with the results.
 pub(crate) fn plan_json(prepared: &Prepared, site: &Site) -> Result<Vec<u8>, LabError> {
-    let planned = planned(prepared, site)?;
-    serde_json::to_vec_pretty(&planned).map_err(|e| LabError::Nothing(e.to_string()))
+    let left_out = prepared.cells.iter().map(|((system, what), why)| LeftOut {
+        system: system.clone(),
+        what: what.clone(),
+        why: why.clone(),
+    });
+    let plan = PlanFile { left_out: left_out.collect(), trials: planned(prepared, site)? };
+    serde_json::to_vec_pretty(&plan).map_err(|e| LabError::Nothing(e.to_string()))
 }
 
 /// Prints every trial and its ceph.conf.

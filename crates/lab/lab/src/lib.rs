@@ -19,6 +19,7 @@ mod needs;
 mod observe;
 mod prepare;
 mod progress;
+mod report;
 mod resume;
 mod run;
 mod trial;
@@ -32,10 +33,11 @@ pub use error::LabError;
 /// Runs a command of `loligo lab`. 0: done; 1: could not be done, the sentence is printed; 130: stopped by the user.
 pub fn main(args: &LabArgs) -> ExitCode {
     let result = match &args.command {
-        LabCommand::Run(args) => run::run(args).map(drop),
-        LabCommand::Report(_) | LabCommand::Compare(_) | LabCommand::History(_) | LabCommand::Export(_) => {
-            Err(LabError::Nothing("not yet".to_owned()))
-        }
+        LabCommand::Run(args) => run_and_report(args),
+        LabCommand::Report(args) => report::report(args).map(drop),
+        LabCommand::Compare(args) => report::compare(args),
+        LabCommand::History(args) => report::history(args),
+        LabCommand::Export(args) => report::export(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -44,4 +46,18 @@ pub fn main(args: &LabArgs) -> ExitCode {
             ExitCode::from(if matches!(error, LabError::Interrupted) { 130 } else { 1 })
         }
     }
+}
+
+/// Runs a study, and reports it when it has ended.
+fn run_and_report(args: &args::RunArgs) -> Result<(), LabError> {
+    let result = run::run(args);
+    let out = match &result {
+        Ok(out) => out.clone(),
+        Err(LabError::Interrupted | LabError::TrialFailed { .. }) => None,
+        Err(_) => return result.map(drop),
+    };
+    if let Some(results) = out {
+        report::report(&args::ReportArgs { results, out: None, one_sigma: false })?;
+    }
+    result.map(drop)
 }

@@ -62,7 +62,9 @@ pub(crate) fn check(metadata: &Metadata) -> Vec<Finding> {
             }
             let other = packages.iter().find(|p| p.name.as_str() == whom).and_then(|p| layer(p));
             if own == LAB && other.is_some_and(|other| other != LAB && other != 0) {
-                findings.push(format!("{who} is of the lab and must not see {whom}, which is linked into servers"));
+                findings.push(format!(
+                    "{who} is of the lab and must not see {whom}, which is linked into servers"
+                ));
             }
             if other.is_some_and(|other| other > own) {
                 findings

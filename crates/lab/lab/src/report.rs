@@ -1,0 +1,142 @@
+//! `lab report`, `lab compare`, `lab history`, `lab export`: what results say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use labstats::judge::{Asked, Correction};
+use report::input::{Input, Outline};
+use results::{Directory, Record, RunInfo};
+use study::{NotRun, Rule, Study};
+
+use crate::args::{CompareArgs, ExportArgs, HistoryArgs, ReportArgs};
+use crate::dry_run::left_out;
+use crate::error::LabError;
+use crate::judging;
+
+/// A results directory as it is read.
+struct Found {
+    directory: Directory,
+    info: RunInfo,
+    records: Vec<Record>,
+    study: Study,
+}
+
+fn read(path: &Path) -> Result<Found, LabError> {
+    let directory = Directory::open(path)?;
+    let (info, found) = (directory.info()?, directory.records()?);
+    if let Some(words) = found.torn {
+        eprintln!("{words}");
+    }
+    let text = directory.study()?;
+    let name = path.join("study.yaml").display().to_string();
+    let study = study::parse(&String::from_utf8_lossy(&text), &name)
+        .map_err(|problems| LabError::Study { path: path.join("study.yaml"), count: problems.len() })?;
+    Ok(Found { directory, info, records: found.records, study })
+}
+
+impl Found {
+    /// The study as the report has it, with what was left out.
+    fn outline(&self) -> Result<Outline, LabError> {
+        let place = |names: Vec<&String>, name: &String| names.into_iter().position(|n| n == name);
+        let (mut not_run, mut not_yet) = (NotRun::default(), BTreeMap::new());
+        for left in left_out(&self.directory.plan()?) {
+            let Some(system) = place(self.study.systems.iter().map(|s| &s.name).collect(), &left.system)
+            else {
+                continue;
+            };
+            if let Some(variant) = place(self.study.variants.iter().map(|v| &v.name).collect(), &left.what) {
+                not_run.variants.insert((system, variant));
+            }
+            if let Some(workload) = place(self.study.workloads.iter().map(|w| &w.name).collect(), &left.what)
+            {
+                not_run.workloads.insert((system, workload));
+                not_yet.insert((system, workload), left.why);
+            }
+        }
+        let mut outline = report::from_study::outline(&self.study, &not_run, &not_yet);
+        // A run may have been of some systems and workloads only.
+        let ran: BTreeSet<&str> = self.records.iter().map(|r| r.parameters.system.as_str()).collect();
+        let loads: BTreeSet<&str> = self.records.iter().map(|r| r.parameters.workload.as_str()).collect();
+        let is_left_out = |s: &String| outline.not_yet.keys().any(|(system, _)| system == s);
+        let systems = outline.systems.iter().filter(|s| ran.contains(s.as_str()) || is_left_out(s));
+        outline.systems = systems.cloned().collect();
+        outline.workloads.retain(|w| loads.is_empty() || loads.contains(w.name.as_str()));
+        Ok(outline)
+    }
+
+    fn asked(&self) -> Asked {
+        let design = &self.study.design;
+        let correction = match design.rule {
+            Rule::Adjusted(study::Correction::FalseDiscovery) => Correction::FalseDiscovery,
+            _ => Correction::Holm,
+        };
+        Asked { correction, confidence: design.confidence, effect: design.effect, seed: design.seed }
+    }
+}
+
+/// Makes the report; gives its page.
+pub(crate) fn report(args: &ReportArgs) -> Result<PathBuf, LabError> {
+    let mut found = read(&args.results)?;
+    if args.one_sigma {
+        found.study.design.rule = Rule::OneSigma;
+    }
+    if found.records.is_empty() {
+        return Err(LabError::Nothing(format!("{} holds no trial yet", args.results.display())));
+    }
+    let outline = found.outline()?;
+    let variants: Vec<String> = outline.variants.iter().map(|v| v.name.clone()).collect();
+    let samples = judging::samples(&found.records, &variants);
+    let cells: Vec<_> = judging::judge(&samples, &found.study.design)
+        .into_iter()
+        .map(|(name, judged)| ((name.system, name.workload, name.phase), judged))
+        .collect();
+    let judged = report::from_labstats::judged(&outline, &found.records, &found.study.design, &cells);
+    let series = |id: &str| found.directory.series(id).ok()?.collect_series().ok();
+    let asked = found.asked();
+    let input = Input { run: found.info, outline, records: found.records, judged, asked, series: &series };
+    println!("{}", report::text::percentages(&input, std::io::stdout().is_terminal()));
+    let into = args.out.clone().unwrap_or_else(|| args.results.clone());
+    let written = report::write(&into, &input, true).map_err(|e| LabError::Nothing(e.to_string()))?;
+    println!("{} ({} charts beside it)", written.page.display(), written.charts);
+    Ok(written.page)
+}
+
+/// Holds one run's results against another's.
+pub(crate) fn compare(args: &CompareArgs) -> Result<(), LabError> {
+    let (a, b) = (read(&args.a)?, read(&args.b)?);
+    let asked = Asked { effect: args.effect, ..a.asked() };
+    let (a_name, b_name) = (args.a.display().to_string(), args.b.display().to_string());
+    let of = report::compare::runs((&a_name, &a.info, &a.records), (&b_name, &b.info, &b.records), &asked);
+    println!("{}", report::text::comparison(&of, std::io::stdout().is_terminal()));
+    Ok(())
+}
+
+/// Finds where results changed over runs.
+pub(crate) fn history(args: &HistoryArgs) -> Result<(), LabError> {
+    let found: Vec<Found> = args.results.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+    let names: Vec<String> = args.results.iter().map(|path| path.display().to_string()).collect();
+    let runs: Vec<report::history::Run> = found
+        .iter()
+        .zip(&names)
+        .map(|(f, name)| report::history::Run { name: name.clone(), info: &f.info, records: &f.records })
+        .collect();
+    let history = report::history::history(&runs, &labstats::change_points::Options::default());
+    println!("{}", report::text::history(&history, std::io::stdout().is_terminal()));
+    Ok(())
+}
+
+/// Writes the records as CSV, or what its columns mean.
+pub(crate) fn export(args: &ExportArgs) -> Result<(), LabError> {
+    let mut out: Box<dyn Write> = match &args.out {
+        Some(path) => Box::new(std::fs::File::create(path).map_err(LabError::file(path))?),
+        None => Box::new(std::io::stdout().lock()),
+    };
+    if args.columns {
+        let path = args.out.clone().unwrap_or_else(|| PathBuf::from("standard output"));
+        return out.write_all(results::markdown().as_bytes()).map_err(LabError::file(path));
+    }
+    let records = Directory::open(&args.results)?.records()?.records;
+    results::export_csv(&records, out)?;
+    Ok(())
+}
