@@ -1,4 +1,4 @@
-//! Writes a report of a made-up study: `cargo run --release -p report --example demo DIRECTORY [pictures]`.
+//! Writes a report of a made-up study: `cargo run --release -p report --example demo DIRECTORY [pictures] [large | few | one-sigma]`.
 //!
 //! Nothing in it was measured. It shows every part of a report, the awkward ones too: long names, modelled devices,
 //! failed and unsteady trials, a system that can't run a load yet.
@@ -12,10 +12,20 @@ use std::time::Instant;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let directory = PathBuf::from(arguments.next().ok_or("name a directory to write to")?);
-    let study = made_up::Study::new(made_up::Size::SHORT, 1);
+    let rest: Vec<String> = arguments.collect();
+    let asked = |word: &str| rest.iter().any(|a| a == word);
+    let size = match (asked("large"), asked("few")) {
+        (true, _) => made_up::Size::LARGE,
+        (_, true) => made_up::Size::FEW,
+        _ => made_up::Size::SHORT,
+    };
+    let mut study = made_up::Study::new(size, 1);
+    if asked("one-sigma") {
+        study.design.rule = study::Rule::OneSigma;
+    }
     let series = made_up::series;
     let began = Instant::now();
-    let written = report::write(&directory, &study.input(&series), arguments.next().is_some())?;
+    let written = report::write(&directory, &study.input(&series), asked("pictures"))?;
     println!("{} and {} charts in {:.2?}", written.page.display(), written.charts, began.elapsed());
     print!("{}", report::text::percentages(&study.input(&series), false));
     Ok(())

@@ -194,6 +194,7 @@ impl Colour {
             Self::Red => "▼",
             Self::White => "=",
             Self::Grey => "?",
+            Self::Failed => "✗",
             _ => "",
         }
     }
@@ -230,7 +231,7 @@ impl JudgedVariant {
         if self.colour.compared() {
             format!("{} {}", self.colour.sign(), percent(self.ratio))
         } else {
-            self.colour.words().to_string()
+            format!("{} {}", self.colour.sign(), self.colour.words()).trim_start().to_string()
         }
     }
 

@@ -27,5 +27,18 @@ pub fn png(svg: &str) -> Result<Vec<u8>, Error> {
     let mut picture = Pixmap::new(pixels(size.width()), pixels(size.height()))
         .ok_or_else(|| Error::Picture("it has no size".into()))?;
     resvg::render(&tree, Transform::from_scale(scale, scale), &mut picture.as_mut());
-    picture.encode_png().map_err(|e| Error::Picture(e.to_string()))
+    encode(&picture).map_err(|e| Error::Picture(e.to_string()))
+}
+
+/// Without transparency, which charts have none of, and without filters: a quarter of the size for flat colours.
+fn encode(picture: &Pixmap) -> Result<Vec<u8>, png::EncodingError> {
+    let mut out = Vec::new();
+    let mut encoder = png::Encoder::new(&mut out, picture.width(), picture.height());
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    encoder.set_compression(png::Compression::Default);
+    encoder.set_filter(png::FilterType::NoFilter);
+    let pixels: Vec<u8> = picture.pixels().iter().flat_map(|p| [p.red(), p.green(), p.blue()]).collect();
+    encoder.write_header()?.write_image_data(&pixels)?;
+    Ok(out)
 }

@@ -11,22 +11,10 @@ pub const GRID: &str = "#dcdcdc";
 /// Draws grid lines from `top` to `bottom`, ticks below them and the axis' name below those. The scale is in `unit`.
 /// Gives the height below `bottom` that it takes.
 pub fn below(svg: &mut Svg, scale: &Scale, unit: Unit, name: &str, (top, bottom): (f64, f64)) -> f64 {
-    let room = (scale.to - scale.from).abs();
-    let mut ticks = scale.ticks(8);
-    let mut labels = labels(&ticks);
-    // Fewer ticks where their texts would touch.
-    for about in [6, 4, 3, 2] {
-        let taken: f64 = labels.iter().map(|l| width(l, 11.0) + 14.0).sum();
-        if taken <= room {
-            break;
-        }
-        ticks = scale.ticks(about);
-        labels = self::labels(&ticks);
-    }
+    let ticks = grid(svg, scale, (top, bottom));
+    let labels = labels(&ticks);
     for (tick, label) in ticks.iter().zip(&labels) {
-        let x = scale.at(*tick);
-        svg.line((x, top), (x, bottom), GRID, "grid");
-        svg.text((x, bottom + 14.0), label, Style::faint(Anchor::Middle));
+        svg.text((scale.at(*tick), bottom + 14.0), label, Style::faint(Anchor::Middle));
     }
     let mut name = format!("{name} ({})", unit.name);
     if scale.log {
@@ -40,6 +28,19 @@ pub fn below(svg: &mut Svg, scale: &Scale, unit: Unit, name: &str, (top, bottom)
         ((scale.from + scale.to) / 2.0).clamp(10.0 + half, (svg.width() - 10.0 - half).max(10.0 + half));
     svg.text((middle, bottom + 31.0), &shown, Style::faint(Anchor::Middle));
     40.0
+}
+
+/// Vertical grid lines alone, where [`below`] would draw them; gives their values.
+pub fn grid(svg: &mut Svg, scale: &Scale, (top, bottom): (f64, f64)) -> Vec<f64> {
+    let room = (scale.to - scale.from).abs();
+    // Fewer ticks where their texts would touch.
+    let fits = |ticks: &Vec<f64>| labels(ticks).iter().map(|l| width(l, 11.0) + 14.0).sum::<f64>() <= room;
+    let ticks = [8, 6, 4, 3].into_iter().map(|about| scale.ticks(about)).find(fits);
+    let ticks = ticks.unwrap_or_else(|| scale.ticks(2));
+    for tick in &ticks {
+        svg.line((scale.at(*tick), top), (scale.at(*tick), bottom), GRID, "grid");
+    }
+    ticks
 }
 
 /// What ticks read, with as many digits as tell them apart.

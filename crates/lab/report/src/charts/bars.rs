@@ -66,8 +66,7 @@ pub fn chart(data: &Bars) -> String {
     let mut y = svg.heading(&data.title, &data.below);
     let several = data.series.len() > 1;
     if several {
-        let entries: Vec<_> = data.series.iter().cloned().zip(0..).collect();
-        y += 8.0 + svg.legend(y + 8.0, 10.0, &entries);
+        y += 8.0 + svg.legend(y + 8.0, 10.0, &data.series);
     }
     let labels = data.groups.iter().flat_map(|g| g.bars.iter().map(|b| label(data, g, b)));
     let left = 20.0 + labels.map(|l| width(l, SIZE)).fold(60.0, f64::max).min(300.0);
@@ -77,11 +76,12 @@ pub fn chart(data: &Bars) -> String {
     let height = |g: &Group| g.bars.len() as f64 * ROW + if several { 20.0 } else { 0.0 };
     let (top, bottom) = (y, y + data.groups.iter().map(height).sum::<f64>() + 6.0);
     let axis = axis::below(&mut svg, &scale, unit, data.quantity.words(), (top, bottom));
+    svg.line((left, top), (left, bottom), "#1b1b1b", "axis");
     y += 3.0;
     for group in &data.groups {
         if several {
             let name = fit(&group.name, SIZE * 1.12, WIDTH - 30.0);
-            svg.text_hover((10.0, y + 15.0), &name, Style::bold(Anchor::Start), &group.name);
+            svg.text_hover((10.0, y + 15.0), &name, Style::bold(Anchor::Start).over(), &group.name);
             y += 20.0;
         }
         for bar in &group.bars {
@@ -89,7 +89,6 @@ pub fn chart(data: &Bars) -> String {
             y += ROW;
         }
     }
-    svg.line((left, top), (left, bottom), "#1b1b1b", "axis");
     svg.finish(bottom + axis)
 }
 
@@ -114,26 +113,26 @@ fn row(svg: &mut Svg, data: &Bars, (group, bar): (&Group, &Bar), (scale, unit): 
         Style::plain(Anchor::End),
         name,
     );
-    if let Some(value) = bar.value {
+    if let Some(value) = bar.value.filter(|v| v.is_finite()) {
         let colour = SERIES[bar.series % SERIES.len()];
         let hover = hover(data, group, name, bar, value);
         svg.rect((scale.from, y + 4.0), (at(value) - scale.from, ROW - 8.0), colour, "bar", &hover);
-        if let Some((low, high)) = bar.interval {
+        if let Some((low, high)) = bar.interval.filter(|i| i.1.is_finite()) {
             svg.line((at(low), middle), (at(high), middle), "#1b1b1b", "axis");
             for end in [low, high] {
                 svg.line((at(end), middle - 4.0), (at(end), middle + 4.0), "#1b1b1b", "axis");
             }
         }
-        for dot in &bar.trials {
+        for dot in bar.trials.iter().filter(|d| d.value.is_finite()) {
             let paint = if dot.unsteady { HOLLOW } else { FULL };
             let class = if dot.unsteady { "dot unsteady" } else { "dot" };
             svg.circle((at(dot.value), middle), 3.0, paint, class, &dot.hover);
         }
         let end = reach(bar).fold(value, f64::max);
-        svg.text((at(end) + 8.0, base), &number(value / unit.divisor), Style::plain(Anchor::Start));
+        svg.text((at(end) + 8.0, base), &number(value / unit.divisor), Style::plain(Anchor::Start).over());
     } else {
         let note = fit(&bar.note, SIZE, WIDTH - scale.from - 20.0);
-        svg.text_hover((scale.from + 8.0, base), &note, Style::faint(Anchor::Start), &bar.note);
+        svg.text_hover((scale.from + 8.0, base), &note, Style::faint(Anchor::Start).over(), &bar.note);
     }
     svg.raw("</g>");
 }

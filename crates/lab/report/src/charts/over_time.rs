@@ -21,8 +21,6 @@ pub struct OverTime {
     pub phases: Vec<(String, f64, f64)>,
     /// Panels.
     pub panels: Vec<Panel>,
-    /// Names of the lines; a line has the same colour in every panel.
-    pub series: Vec<String>,
 }
 
 /// A panel.
@@ -30,9 +28,8 @@ pub struct OverTime {
 pub struct Panel {
     /// What the values are.
     pub quantity: Quantity,
-    /// The place of the line's name in [`OverTime::series`], and its points (seconds, value); a gap where a value is not
-    /// finite.
-    pub lines: Vec<(usize, Vec<(f64, f64)>)>,
+    /// Names, and points (seconds, value); a gap where a value is not finite.
+    pub lines: Vec<(String, Vec<(f64, f64)>)>,
 }
 
 const WIDTH: f64 = 860.0;
@@ -44,32 +41,25 @@ const POINTS: usize = 360;
 /// Draws it.
 pub fn chart(data: &OverTime) -> String {
     let mut svg = Svg::new(WIDTH, &data.title);
-    let mut y = svg.heading(&data.title, &data.below);
-    if data.series.len() > 1 {
-        let entries: Vec<_> = data.series.iter().cloned().zip(0..).collect();
-        y += svg.legend(y + 6.0, 10.0, &entries);
-    }
+    let mut y = svg.heading(&data.title, &data.below) + 4.0;
     let end = if data.end.is_finite() { data.end.max(1.0) } else { 1.0 };
     let time = Scale { low: 0.0, high: end, from: 74.0, to: WIDTH - 16.0, log: false };
-    let (first, count) = (y + GAP, data.panels.len());
+    let count = data.panels.len();
     for (i, panel) in data.panels.iter().enumerate() {
         let top = y + GAP + i as f64 * (PANEL + GAP);
-        draw(&mut svg, data, panel, &time, top);
+        let before = data.panels[..i].iter().map(|p| p.lines.len()).sum();
+        draw(&mut svg, data, (panel, before), &time, top);
         if i + 1 == count {
-            let below = axis::below(
-                &mut svg,
-                &time,
-                Quantity::Seconds.unit(1.0),
-                "time since the trial began",
-                (first, top + PANEL),
-            );
-            y = top + PANEL + below;
+            let bottom = top + PANEL;
+            let name = "time since the trial began";
+            y = bottom + axis::below(&mut svg, &time, Quantity::Seconds.unit(1.0), name, (bottom, bottom));
         }
     }
     svg.finish(y)
 }
 
-fn draw(svg: &mut Svg, data: &OverTime, panel: &Panel, time: &Scale, top: f64) {
+/// `before`: lines of the panels above, so that every line of the chart has a number of its own.
+fn draw(svg: &mut Svg, data: &OverTime, (panel, before): (&Panel, usize), time: &Scale, top: f64) {
     let bottom = top + PANEL;
     let values = panel.lines.iter().flat_map(|l| l.1.iter().map(|p| p.1)).filter(|v| v.is_finite());
     let largest = values.fold(0.0, f64::max);
@@ -80,9 +70,10 @@ fn draw(svg: &mut Svg, data: &OverTime, panel: &Panel, time: &Scale, top: f64) {
         let shade = ["#f3f6fa", "#f8f4ec"][i % 2];
         svg.rect((from, top), (to - from, PANEL), shade, if i % 2 == 0 { "phase" } else { "phase odd" }, "");
         if width(name, 10.0) + 8.0 < to - from {
-            svg.text((from + 4.0, top - 4.0), name, Style { size: 10.0, ..Style::faint(Anchor::Start) });
+            svg.text((from + 4.0, top + 12.0), name, Style { size: 10.0, ..Style::faint(Anchor::Start) });
         }
     }
+    axis::grid(svg, time, (top, bottom));
     let ticks = scale.ticks(4);
     for (tick, label) in ticks.iter().zip(axis::labels(&ticks)) {
         svg.line((time.from, scale.at(*tick)), (time.to, scale.at(*tick)), axis::GRID, "grid");
@@ -104,14 +95,24 @@ fn draw(svg: &mut Svg, data: &OverTime, panel: &Panel, time: &Scale, top: f64) {
         unit.name
     ));
     svg.rect((time.from, top), (time.to - time.from, PANEL), "none", "catch", "");
-    let name = format!("{} ({})", panel.quantity.words(), unit.name);
-    for (series, points) in &panel.lines {
-        let colour = SERIES[series % SERIES.len()];
-        let label = data.series.get(*series).map_or("", String::as_str);
-        svg.raw(&line(&thinned(points), (time, &scale, unit), colour, *series, label));
+    for (i, (name, points)) in panel.lines.iter().enumerate() {
+        let colour = SERIES[i % SERIES.len()];
+        svg.raw(&line(&thinned(points), (time, &scale, unit), colour, before + i, name));
     }
     svg.raw("</g>");
-    svg.text((WIDTH - 16.0, top - 4.0), &name, Style::faint(Anchor::End));
+    let title = format!("{} ({})", panel.quantity.words(), unit.name);
+    svg.text((time.from, top - 7.0), &title, Style::bold(Anchor::Start));
+    let left = time.from + width(&title, 11.0 * 1.12) + 20.0;
+    if panel.lines.len() > 1 {
+        let mut x = left;
+        for (i, (name, _)) in panel.lines.iter().enumerate() {
+            // What is left, shared among those that are left.
+            let share = (WIDTH - 16.0 - x) / (panel.lines.len() - i) as f64;
+            let others: f64 = panel.lines[i + 1..].iter().map(|l| 34.0 + width(&l.0, 11.0)).sum();
+            let room = share.max(WIDTH - 16.0 - x - others);
+            x += svg.legend_entry((x, top - 7.0), name, (i, before + i), room);
+        }
+    }
 }
 
 /// One path; it is broken where values are missing.

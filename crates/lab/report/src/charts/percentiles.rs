@@ -27,8 +27,8 @@ const HEIGHT: f64 = 280.0;
 pub fn chart(data: &Percentiles) -> String {
     let mut svg = Svg::new(WIDTH, &data.title);
     let mut top = svg.heading(&data.title, &data.below);
-    let entries: Vec<_> = data.lines.iter().map(|l| l.0.clone()).zip(0..).collect();
-    top += 12.0 + svg.legend(top + 6.0, 10.0, &entries);
+    let names: Vec<String> = data.lines.iter().map(|l| l.0.clone()).collect();
+    top += 24.0 + svg.legend(top + 8.0, 10.0, &names);
     let bottom = top + HEIGHT;
     let values = || data.lines.iter().flat_map(|l| l.1.iter().map(|p| p.1));
     let largest = values().fold(0.0, f64::max);
@@ -56,7 +56,8 @@ pub fn chart(data: &Percentiles) -> String {
         let at: Vec<(f64, f64)> =
             points.iter().map(|(p, v)| (place(*p), scale.at(v / unit.divisor))).collect();
         for pair in at.windows(2) {
-            svg.line(pair[0], pair[1], colour, "curve");
+            // The eighth line has the first one's colour again, and dashes.
+            svg.line(pair[0], pair[1], colour, if series < SERIES.len() { "curve" } else { "curve dashed" });
         }
         for ((p, v), at) in points.iter().zip(&at) {
             let hover = format!("{name}: p{p} {}", Quantity::Latency.show(*v));
@@ -64,7 +65,9 @@ pub fn chart(data: &Percentiles) -> String {
         }
         svg.raw("</g>");
     }
-    let text = format!("latency ({}), logarithmic; by share of operations that took no longer", unit.name);
-    svg.text((WIDTH / 2.0, bottom + 31.0), &text, Style::faint(Anchor::Middle));
+    let text = format!("latency ({}), logarithmic", unit.name);
+    svg.text((80.0, top - 8.0), &text, Style::bold(Anchor::Start));
+    let text = "share of operations that took no longer";
+    svg.text((WIDTH / 2.0, bottom + 31.0), text, Style::faint(Anchor::Middle));
     svg.finish(bottom + 40.0)
 }

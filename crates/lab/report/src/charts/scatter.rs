@@ -69,12 +69,10 @@ pub fn chart(data: &Scatter) -> String {
     for dot in &data.default {
         mark(&mut svg, Colour::White, dot, scale.at(dot.value / unit.divisor), y + ROW / 2.0);
     }
-    let mut parameter = "";
-    for row in &data.rows {
+    for (i, row) in data.rows.iter().enumerate() {
         y += ROW;
-        if row.parameter != parameter {
+        if begins_group(&data.rows, i) {
             svg.line((10.0, y), (WIDTH - 10.0, y), axis::GRID, "grid");
-            parameter = &row.parameter;
         }
         name(&mut svg, &row.name, y, Style::plain(Anchor::End));
         interval(&mut svg, data, row, &scale, unit, y + ROW / 2.0);
@@ -84,6 +82,14 @@ pub fn chart(data: &Scatter) -> String {
         svg.text_hover((WIDTH - label, y + 14.0), &row.label, style(row.colour), &row.details);
     }
     svg.finish(bottom + axis)
+}
+
+/// Whether a line goes above the row: the default stands above the first, and parameters with several values are framed.
+fn begins_group(rows: &[Row], i: usize) -> bool {
+    let parameter = |i: usize| rows.get(i).map(|r| r.parameter.as_str());
+    let Some(before) = i.checked_sub(1) else { return true };
+    let in_group = |i: usize| parameter(i + 1) == parameter(i) || (i > 0 && parameter(i - 1) == parameter(i));
+    parameter(before) != parameter(i) && (in_group(before) || in_group(i))
 }
 
 fn style(colour: Colour) -> Style {
@@ -133,6 +139,9 @@ fn interval(svg: &mut Svg, data: &Scatter, row: &Row, scale: &Scale, unit: Unit,
 }
 
 fn mark(svg: &mut Svg, colour: Colour, dot: &Dot, x: f64, y: f64) {
+    if !dot.value.is_finite() {
+        return;
+    }
     let (paint, class) = match colour {
         Colour::Green => ("#00875f", "green"),
         Colour::Red => ("#d55e00", "red"),

@@ -38,17 +38,24 @@ pub struct Style {
     pub class: &'static str,
     /// Whether it is bold.
     pub bold: bool,
+    /// Whether it stands over lines, which it then clears around it.
+    pub halo: bool,
 }
 
 impl Style {
     /// Plain.
     pub const fn plain(anchor: Anchor) -> Self {
-        Self { size: 11.0, anchor, class: "ink", bold: false }
+        Self { size: 11.0, anchor, class: "ink", bold: false, halo: false }
     }
 
     /// Less strong.
     pub const fn faint(anchor: Anchor) -> Self {
         Self { class: "faint", ..Self::plain(anchor) }
+    }
+
+    /// Over lines.
+    pub const fn over(self) -> Self {
+        Self { halo: true, ..self }
     }
 
     /// Bold.
@@ -99,9 +106,10 @@ impl Svg {
 
     /// A straight line.
     pub fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: &str, class: &str) {
+        let dashes = if class.ends_with("dashed") { " stroke-dasharray=\"5 3\"" } else { "" };
         let _ = writeln!(
             self.body,
-            "<line class=\"{class}\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" stroke=\"{stroke}\"/>",
+            "<line class=\"{class}\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" stroke=\"{stroke}\"{dashes}/>",
             px(from.0),
             px(from.1),
             px(to.0),
@@ -129,20 +137,23 @@ impl Svg {
         self.text_hover((x, y), text, style, "");
     }
 
-    /// A text with more to say than it shows.
+    /// A text with more to say than it may show.
     pub fn text_hover(&mut self, (x, y): (f64, f64), text: &str, style: Style, hover: &str) {
         let anchor = match style.anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
             Anchor::End => "end",
         };
+        // Grid lines don't run through what is read.
+        let halo = " paint-order=\"stroke\" stroke=\"#ffffff\" stroke-width=\"3\" stroke-linejoin=\"round\"";
+        let halo = if style.halo { halo } else { "" };
         let weight = if style.bold { " font-weight=\"bold\"" } else { "" };
         let title =
             if hover.is_empty() { String::new() } else { format!("<title>{}</title>", escape(hover)) };
         let _ = writeln!(
             self.body,
-            "<text class=\"{}\" x=\"{}\" y=\"{}\" font-size=\"{}\" text-anchor=\"{anchor}\" fill=\"{}\"{weight}>{title}{}</text>",
-            style.class,
+            "<text class=\"{}\" x=\"{}\" y=\"{}\" font-size=\"{}\" text-anchor=\"{anchor}\" fill=\"{}\"{weight}{halo}>{title}{}</text>",
+            if style.halo { format!("{} halo", style.class) } else { style.class.to_string() },
             px(x),
             px(y),
             style.size,
@@ -166,21 +177,38 @@ impl Svg {
     }
 
     /// A legend that wraps; each entry can be clicked on the page. Gives the height that it takes.
-    pub fn legend(&mut self, y: f64, left: f64, entries: &[(String, usize)]) -> f64 {
+    pub fn legend(&mut self, y: f64, left: f64, names: &[String]) -> f64 {
         let (mut x, mut line) = (left, y);
-        for (name, series) in entries {
-            let shown = super::words::fit(name, 11.0, self.width - left - 40.0);
-            let room = 18.0 + width(&shown, 11.0) + 16.0;
+        for (i, name) in names.iter().enumerate() {
+            let room = 34.0 + width(name, 11.0);
             if x > left && x + room > self.width - 10.0 {
                 (x, line) = (left, line + 17.0);
             }
-            self.raw(&format!("<g class=\"legend\" data-series=\"{series}\">"));
-            self.rect((x, line - 9.0), (11.0, 11.0), SERIES[series % SERIES.len()], "key", "");
-            self.text_hover((x + 16.0, line), &shown, Style::plain(Anchor::Start), name);
-            self.raw("</g>");
-            x += room;
+            x += self.legend_entry((x, line), name, (i, i), self.width - left - 10.0);
         }
         line - y + 17.0
+    }
+
+    /// An entry of a legend, of a colour and for the elements of a class `sN`. Gives the width that it takes, at most
+    /// `room`.
+    pub fn legend_entry(
+        &mut self,
+        (x, y): (f64, f64),
+        name: &str,
+        (colour, series): (usize, usize),
+        room: f64,
+    ) -> f64 {
+        let shown = super::words::fit(name, 11.0, room - 34.0);
+        self.raw(&format!("<g class=\"legend\" data-series=\"{series}\">"));
+        self.rect((x, y - 9.0), (11.0, 11.0), SERIES[colour % SERIES.len()], "key", "");
+        self.text_hover(
+            (x + 16.0, y),
+            &shown,
+            Style::plain(Anchor::Start),
+            if shown == name { "" } else { name },
+        );
+        self.raw("</g>");
+        34.0 + width(&shown, 11.0)
     }
 
     /// The whole picture.

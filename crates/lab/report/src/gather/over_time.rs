@@ -15,7 +15,6 @@ const LINES_MAX: usize = 6;
 pub fn over_time(record: &Record, series: &Series) -> Option<OverTime> {
     let samples = &series.samples;
     let end = samples.last()?.t;
-    let mut names = Names::default();
     let mut left_out = 0;
     let mut panels = Vec::new();
     let throughput = if record.parameters.block_size >= 64 << 10 {
@@ -24,17 +23,11 @@ pub fn over_time(record: &Record, series: &Series) -> Option<OverTime> {
         ("ops_per_s", Quantity::Ops)
     };
     for (key, quantity) in [throughput, ("latency_us", Quantity::Latency)] {
-        panels.push(panel(
-            samples,
-            quantity,
-            |n| (n == key).then(|| "clients".into()),
-            &mut names,
-            &mut left_out,
-        ));
+        panels.push(panel(samples, quantity, |n| (n == key).then(|| "clients".into()), &mut left_out));
     }
-    panels.push(panel(samples, Quantity::Cores, cpu, &mut names, &mut left_out));
-    panels.push(panel(samples, Quantity::Wait, |n| disk(n, ".wait_ms"), &mut names, &mut left_out));
-    panels.push(panel(samples, Quantity::Share, |n| disk(n, ".busy"), &mut names, &mut left_out));
+    panels.push(panel(samples, Quantity::Cores, cpu, &mut left_out));
+    panels.push(panel(samples, Quantity::Wait, |n| disk(n, ".wait_ms"), &mut left_out));
+    panels.push(panel(samples, Quantity::Share, |n| disk(n, ".busy"), &mut left_out));
     panels.retain(|p| !p.lines.is_empty());
     if panels.is_empty() {
         return None;
@@ -46,7 +39,6 @@ pub fn over_time(record: &Record, series: &Series) -> Option<OverTime> {
         end,
         phases: phases(samples),
         panels,
-        series: names.0,
     })
 }
 
@@ -67,18 +59,6 @@ fn below(record: &Record, left_out: usize) -> String {
     text
 }
 
-#[derive(Default)]
-struct Names(Vec<String>);
-
-impl Names {
-    fn place(&mut self, name: &str) -> usize {
-        self.0.iter().position(|n| n == name).unwrap_or_else(|| {
-            self.0.push(name.to_string());
-            self.0.len() - 1
-        })
-    }
-}
-
 fn cpu(name: &str) -> Option<String> {
     let process = name.strip_prefix("cpu.")?;
     Some(if process == "machine" { "whole machine".into() } else { process.into() })
@@ -92,7 +72,6 @@ fn panel(
     samples: &[Sample],
     quantity: Quantity,
     shown: impl Fn(&str) -> Option<String>,
-    names: &mut Names,
     left_out: &mut usize,
 ) -> Panel {
     let mut keys = BTreeMap::new();
@@ -111,7 +90,7 @@ fn panel(
     }
     let lines = keys.into_iter().map(|(key, (name, _))| {
         let points = samples.iter().map(|s| (s.t, s.values.get(key).copied().unwrap_or(f64::NAN)));
-        (names.place(&name), points.collect())
+        (name, points.collect())
     });
     Panel { quantity, lines: lines.collect() }
 }

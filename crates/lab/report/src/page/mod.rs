@@ -49,7 +49,7 @@ fn percentages(input: &Input, figures: &[Figure]) -> String {
     if overview.is_empty() {
         return String::new();
     }
-    format!("{}{overview}{}", tables::summary(input), tables::variants(input))
+    format!("{overview}{}{}", tables::summary(input), tables::variants(input))
 }
 
 fn latency(input: &Input, figures: &[Figure]) -> String {

@@ -34,7 +34,7 @@ pub fn summary(input: &Input) -> String {
         .collect();
     let header = ["effect", "variant", "system", "load", "interval", ""];
     format!(
-        "<details open=\"open\"><summary>Coloured comparisons ({})</summary>\n{}</details>\n",
+        "<details><summary>Coloured comparisons ({})</summary>\n{}</details>\n",
         rows.len(),
         table("plain", &header, &rows)
     )
@@ -114,7 +114,7 @@ pub fn pairs(input: &Input) -> String {
         String::new()
     } else {
         format!(
-            "<p class=\"faint\">Not compared, since one has modelled devices or no load is shared: {}.</p>\n",
+            "<p class=\"faint small\">Not compared, since one has modelled devices or no load is shared: {}.</p>\n",
             escape(&refused.join("; "))
         )
     };
@@ -142,7 +142,7 @@ fn pair(c: &Comparison) -> String {
         })
         .collect();
     let (a, b) = (format!("A: {} (ops/s)", c.a), format!("B: {} (ops/s)", c.b));
-    table("numbers", &["load", &a, &b, "B against A", "interval", "trials"], &rows)
+    table("numbers pair", &["load", &a, &b, "B against A", "interval", "trials"], &rows)
 }
 
 /// Latency and cost as tables.

@@ -25,6 +25,7 @@ pub struct Size {
 
 impl Size {
     pub const SHORT: Self = Self { systems: 4, variants: 24, workloads: 3, blocks: 3 };
+    pub const FEW: Self = Self { systems: 9, variants: 3, workloads: 2, blocks: 5 };
     pub const LARGE: Self = Self { systems: 9, variants: 24, workloads: 6, blocks: 3 };
 }
 
