@@ -1,0 +1,44 @@
+//! What can go wrong, each with whose fault it is and what to do next.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why something can't be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The caller named a device that the kernel has no figures of.
+    #[error("the kernel has no figures of a device {name}; it knows {known}")]
+    NoDevice {
+        /// As given.
+        name: String,
+        /// Those it knows, separated by commas.
+        known: String,
+    },
+    /// A file of the kernel's can't be read or is not as known.
+    #[error("{path} can't be read: {why}")]
+    Kernel {
+        /// The file.
+        path: &'static str,
+        /// Why.
+        why: String,
+    },
+    /// The thread can't be started.
+    #[error("the watching thread can't be started: {0}")]
+    Thread(io::Error),
+    /// A daemon's admin socket does not answer.
+    #[error("the admin socket {path} does not answer: {source}")]
+    Socket {
+        /// The socket.
+        path: PathBuf,
+        /// The system's word.
+        source: io::Error,
+    },
+    /// A daemon's answer is no JSON.
+    #[error("the perf counters of {daemon} can't be read: {why}")]
+    Counters {
+        /// The daemon.
+        daemon: String,
+        /// What is wrong.
+        why: String,
+    },
+}
