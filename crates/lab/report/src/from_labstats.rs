@@ -187,11 +187,17 @@ fn share(share: f64) -> String {
 fn notes(design: &Design, compared: usize, fewest: u32) -> Vec<String> {
     let confidence = share(design.confidence);
     let effect = share(design.effect);
-    let mut notes = vec![
-        "A sample is a whole trial on a fresh cluster, never a second of one. An effect is the ratio of a variant to the \
-         default of the same block, on logarithms."
-            .to_string(),
-    ];
+    let mut notes = vec!["A sample is a whole trial on a fresh cluster, never a second of one.".to_string()];
+    notes.push(match design.rule {
+        Rule::OneSigma => {
+            "An effect is the difference of the means. Intervals are one standard deviation of the \
+                           variant's trials to each side: no confidence belongs to them."
+                .to_string()
+        }
+        Rule::Adjusted(_) => {
+            "An effect is the ratio of a variant to the default of the same block, on logarithms.".to_string()
+        }
+    });
     match design.rule {
         Rule::OneSigma => {
             let samples = if compared == 0 { 3 } else { fewest };

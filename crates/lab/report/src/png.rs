@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use resvg::tiny_skia::{Pixmap, Transform};
+use resvg::tiny_skia::{Color, Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb::Database};
 
 use crate::Error;
@@ -26,6 +26,7 @@ pub fn png(svg: &str) -> Result<Vec<u8>, Error> {
     let pixels = |side: f32| (side * scale).ceil().max(1.0) as u32;
     let mut picture = Pixmap::new(pixels(size.width()), pixels(size.height()))
         .ok_or_else(|| Error::Picture("it has no size".into()))?;
+    picture.fill(Color::WHITE);
     resvg::render(&tree, Transform::from_scale(scale, scale), &mut picture.as_mut());
     encode(&picture).map_err(|e| Error::Picture(e.to_string()))
 }

@@ -82,6 +82,7 @@ fn draw(svg: &mut Svg, v: &JudgedVariant, (x, y): (f64, f64), room: f64, hover: 
     let (at, size) = ((x + 1.0, y + 1.0), (room - 2.0, ROW - 2.0));
     svg.raw(&format!("<g class=\"field {}\">", v.colour.class()));
     svg.rect(at, size, fill(v.colour), "back", hover);
+    frame(svg, v.colour, at, size);
     if v.colour == Colour::Red {
         svg.raw(&format!(
             "<path class=\"hatch\" d=\"{}\" stroke=\"#f0a37c\" fill=\"none\" stroke-width=\"0.8\" pointer-events=\"none\"/>",
@@ -97,6 +98,14 @@ fn draw(svg: &mut Svg, v: &JudgedVariant, (x, y): (f64, f64), room: f64, hover: 
     svg.raw("</g>");
 }
 
+/// White on white paper needs an edge.
+fn frame(svg: &mut Svg, colour: Colour, (x, y): (f64, f64), (w, h): (f64, f64)) {
+    if colour == Colour::White {
+        let corners = [(x, y), (x + w, y), (x + w, y + h), (x, y + h), (x, y)];
+        corners.windows(2).for_each(|side| svg.line(side[0], side[1], "#b8b8b8", "grid"));
+    }
+}
+
 /// What the colours mean; gives its height.
 fn key(svg: &mut Svg, y: f64) -> f64 {
     let mut x = 10.0;
@@ -108,7 +117,8 @@ fn key(svg: &mut Svg, y: f64) -> f64 {
             (x, line) = (10.0, line + 18.0);
         }
         svg.raw(&format!("<g class=\"field {}\">", colour.class()));
-        svg.rect((x, line), (14.0, 13.0), fill(colour), "back framed", "");
+        svg.rect((x, line), (14.0, 13.0), fill(colour), "back", "");
+        frame(svg, colour, (x, line), (14.0, 13.0));
         if colour == Colour::Red {
             let d = hatch((x, line), (14.0, 13.0));
             svg.raw(&format!(

@@ -213,7 +213,8 @@ impl Svg {
 
     /// The whole picture.
     pub fn finish(self, height: f64) -> String {
-        let (w, h) = (px(self.width), px(height));
+        // Whole pixels: a picture's edge would be half transparent.
+        let (w, h) = (px(self.width.ceil()), px(height.ceil()));
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" role=\"img\" width=\"{w}\" height=\"{h}\" \
              viewBox=\"0 0 {w} {h}\" font-family=\"{FONT}\" aria-label=\"{}\">\n\
