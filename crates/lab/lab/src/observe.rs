@@ -1,12 +1,15 @@
-//! What is noted while a load runs: the time line, the servers' cost in each phase, whether throughput was steady.
+//! What is noted while a load runs: the time line, what servers and devices took in each phase, whether throughput was
+//! steady.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
 use labstats::steady::{Steadiness, steady};
-use results::{CpuUse, Measurement, Process, Sample, SeriesWriter};
+use results::{Measurement, Sample, SeriesWriter};
 use study::Phase;
 use testbed::Testbed;
+use watch::{PhaseUse, Wanted, Watch};
 use workload::{Observer, PhaseResult, phase_name};
 
 use crate::progress::Progress;
@@ -14,28 +17,29 @@ use crate::progress::Progress;
 /// The observer of one trial's load.
 pub(crate) struct Observed<'a> {
     progress: &'a mut Progress,
-    series: Option<SeriesWriter>,
-    servers: BTreeMap<String, u32>,
     origin: Instant,
-    /// The servers' CPU when a phase began.
-    at_begin: BTreeMap<String, Process>,
-    /// The servers' CPU in each phase that ended.
-    cpu: BTreeMap<&'static str, BTreeMap<String, Process>>,
-    /// The first thing that went wrong with the time line.
-    failed: Option<String>,
+    watch: Watch,
+    /// Samples of the machine.
+    watched: Receiver<Sample>,
+    /// Samples of the load.
+    samples: Vec<Sample>,
+    phases: BTreeMap<&'static str, PhaseUse>,
 }
 
 impl<'a> Observed<'a> {
-    pub fn new(bed: &Testbed, series: SeriesWriter, progress: &'a mut Progress) -> Self {
-        Self {
-            progress,
-            series: Some(series),
-            servers: bed.processes(),
-            origin: Instant::now(),
-            at_begin: BTreeMap::new(),
-            cpu: BTreeMap::new(),
-            failed: None,
-        }
+    /// Begins to watch the cluster's servers and the devices below it.
+    pub fn new(bed: &Testbed, progress: &'a mut Progress) -> Result<Self, String> {
+        let origin = Instant::now();
+        let (send, watched) = channel();
+        let wanted = Wanted {
+            processes: bed.processes().into_iter().collect(),
+            devices: devices(bed),
+            ..Wanted::default()
+        };
+        // Nobody listens any more once the trial has ended: then the sample is not wanted.
+        let sink = Box::new(move |sample| drop(send.send(sample)));
+        let watch = Watch::start(wanted, origin, sink).map_err(|e| e.to_string())?;
+        Ok(Self { progress, origin, watch, watched, samples: Vec::new(), phases: BTreeMap::new() })
     }
 
     /// What the time line counts from.
@@ -43,20 +47,28 @@ impl<'a> Observed<'a> {
         self.origin
     }
 
-    /// The phases' measurements, the load's own figures with what was observed.
-    pub fn finish(mut self, phases: &[PhaseResult]) -> Result<Vec<Measurement>, String> {
-        if let Some(series) = self.series.take() {
-            series.finish().map_err(|e| e.to_string())?;
-        }
-        match self.failed {
-            Some(words) => Err(words),
-            None => Ok(phases.iter().map(|phase| measurement(phase, &self.cpu)).collect()),
-        }
+    /// Writes the time line; gives the phases' measurements, the load's own figures with what was observed.
+    pub fn finish(
+        self,
+        phases: &[PhaseResult],
+        mut series: SeriesWriter,
+    ) -> Result<Vec<Measurement>, String> {
+        let _ = self.watch.stop();
+        let mut samples = self.samples;
+        samples.extend(self.watched.try_iter());
+        samples.sort_by(|a, b| a.t.total_cmp(&b.t));
+        samples.iter().try_for_each(|sample| series.push(sample)).map_err(|e| e.to_string())?;
+        series.finish().map_err(|e| e.to_string())?;
+        Ok(phases.iter().map(|phase| measurement(phase, self.phases.get(phase_name(phase.phase)))).collect())
     }
+}
 
-    fn cpu_now(&self) -> BTreeMap<String, Process> {
-        let read = |(name, pid): (&String, &u32)| Some((name.clone(), process_cpu(*pid)?));
-        self.servers.iter().filter_map(read).collect()
+/// The block devices below the OSDs; where there are none, the one below the work directory.
+fn devices(bed: &Testbed) -> Vec<String> {
+    let own: BTreeSet<String> = bed.devices().values().flatten().cloned().collect();
+    match own.is_empty() {
+        true => bed.work_device().into_iter().collect(),
+        false => own.into_iter().collect(),
     }
 }
 
@@ -69,28 +81,21 @@ impl Observer for Observed<'_> {
         }
     }
 
-    fn begins(&mut self, _phase: Phase) {
-        self.at_begin = self.cpu_now();
+    fn begins(&mut self, phase: Phase) {
+        self.watch.begin(phase_name(phase));
     }
 
     fn sample(&mut self, sample: &Sample) {
         if let Some(rate) = sample.values.get("ops_per_s") {
             self.progress.step(&format!("{} {rate:.0}/s", sample.phase));
         }
-        if let Some(Err(error)) = self.series.as_mut().map(|series| series.push(sample)) {
-            self.failed.get_or_insert(error.to_string());
-        }
+        self.samples.push(sample.clone());
     }
 
     fn ends(&mut self, phase: Phase) {
-        let mut used = self.cpu_now();
-        for (name, process) in &mut used {
-            if let Some(before) = self.at_begin.get(name) {
-                process.user_s -= before.user_s;
-                process.system_s -= before.system_s;
-            }
+        if let Some(used) = self.watch.end() {
+            self.phases.insert(phase_name(phase), used);
         }
-        self.cpu.insert(phase_name(phase), used);
     }
 
     fn step(&mut self, what: &str) {
@@ -98,10 +103,18 @@ impl Observer for Observed<'_> {
     }
 }
 
-fn measurement(phase: &PhaseResult, cpu: &BTreeMap<&'static str, BTreeMap<String, Process>>) -> Measurement {
+fn measurement(phase: &PhaseResult, used: Option<&PhaseUse>) -> Measurement {
     let mut measurement = phase.measurement();
-    if let Some(servers) = cpu.get(phase_name(phase.phase)) {
-        add_cost(&mut measurement.cpu, servers, phase.operations);
+    if let Some(used) = used {
+        // The clients' CPU is the load's own: it waited for them to the end.
+        let clients = std::mem::take(&mut measurement.cpu.by_process);
+        measurement.cpu = used.cpu(phase.operations);
+        measurement.cpu.by_process.extend(clients);
+        measurement.devices.clone_from(&used.devices);
+        measurement.joules = used.joules;
+        if !phase.phase.reads() {
+            measurement.device_bytes_per_byte = used.device_bytes_per_byte(phase.bytes);
+        }
     }
     let rates: Vec<f64> = phase.samples.iter().filter_map(|s| s.values.get("ops_per_s").copied()).collect();
     match steady(&rates) {
@@ -115,48 +128,48 @@ fn measurement(phase: &PhaseResult, cpu: &BTreeMap<&'static str, BTreeMap<String
     measurement
 }
 
-/// The servers' CPU, in all and for each operation.
-fn add_cost(cpu: &mut CpuUse, servers: &BTreeMap<String, Process>, operations: u64) {
-    let seconds: f64 = servers.values().map(|p| p.user_s + p.system_s).sum();
-    cpu.by_process.extend(servers.clone());
-    if operations > 0 && seconds > 0.0 {
-        cpu.server_us_per_op = seconds * 1e6 / operations as f64;
-        cpu.ops_per_core_s = operations as f64 / seconds;
-    }
-}
-
-/// CPU seconds of a process so far; nothing if it is gone.
-fn process_cpu(pid: u32) -> Option<Process> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (user_s, system_s) = stat_cpu(&text)?;
-    Some(Process { user_s, system_s, ..Process::default() })
-}
-
-/// User and system seconds of a /proc/PID/stat. Clock ticks are 10 ms on every Linux that Ceph runs on (USER_HZ).
-fn stat_cpu(text: &str) -> Option<(f64, f64)> {
-    // The name stands in parentheses and may hold anything.
-    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
-    let ticks = |at: usize| Some(fields.get(at)?.parse::<u64>().ok()? as f64 / 100.0);
-    Some((ticks(11)?, ticks(12)?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_cpu_of_a_process_with_an_odd_name_is_read() {
-        let text = "7 (a) b (c) S 1 7 7 0 -1 4194560 1 0 0 0 250 75 0 0 20 0 1 0 5 1 1";
-        assert_eq!(stat_cpu(text), Some((2.5, 0.75)));
-        assert_eq!(stat_cpu("nonsense"), None);
+    fn phase(rates: &[f64]) -> PhaseResult {
+        let sample = |(t, rate): (usize, &f64)| Sample {
+            t: t as f64,
+            phase: "write".to_owned(),
+            values: [("ops_per_s".to_owned(), *rate)].into(),
+        };
+        PhaseResult {
+            phase: Phase::Write,
+            seconds: rates.len() as f64,
+            operations: 1000,
+            bytes: 4096 * 1000,
+            latency: Default::default(),
+            samples: rates.iter().enumerate().map(sample).collect(),
+            instances: Vec::new(),
+            clients: Default::default(),
+        }
     }
 
     #[test]
-    fn the_cost_is_that_of_all_servers() {
-        let process = |s| Process { user_s: s, ..Process::default() };
-        let servers = [("osd.0".to_owned(), process(1.0)), ("mon.a".to_owned(), process(1.0))].into();
-        let mut cpu = CpuUse::default();
-        add_cost(&mut cpu, &servers, 1000);
-        assert_eq!((cpu.server_us_per_op, cpu.ops_per_core_s), (2000.0, 500.0));
+    fn the_cost_of_a_phase_and_what_devices_wrote_stand_in_its_measurement() {
+        let process = results::Process { user_s: 0.5, system_s: 0.5, ..Default::default() };
+        let device = results::DeviceUse { written: 8192 * 1000, ..Default::default() };
+        let used = PhaseUse {
+            processes: [("osd.0".to_owned(), process)].into(),
+            devices: [("loop0".to_owned(), device)].into(),
+            ..Default::default()
+        };
+        let m = measurement(&phase(&[100.0; 30]), Some(&used));
+        assert_eq!((m.cpu.server_us_per_op, m.device_bytes_per_byte, m.steady), (1000.0, 2.0, Some(true)));
+        assert!(m.cpu.by_process.contains_key("client") && m.cpu.by_process.contains_key("osd.0"));
+    }
+
+    #[test]
+    fn a_phase_that_swings_is_marked_and_kept() {
+        let swings: Vec<f64> = (0..30).map(|i| if i % 6 < 3 { 120.0 } else { 3000.0 }).collect();
+        let m = measurement(&phase(&swings), None);
+        assert_eq!((m.steady, m.operations), (Some(false), 1000));
+        assert!(!m.unsteady.is_empty());
+        assert_eq!(measurement(&phase(&[100.0; 3]), None).steady, None, "too short to tell");
     }
 }

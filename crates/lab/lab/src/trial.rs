@@ -83,9 +83,9 @@ impl Bench<'_> {
             client: workload::client_version(&workload.kind, &cluster).unwrap_or_default(),
         };
         let series = self.directory.series_writer(&trial.id).map_err(words)?;
-        let mut observed = Observed::new(bed, series, progress);
+        let mut observed = Observed::new(bed, progress)?;
         let ran = workload::run(&workload.kind, &cluster, observed.origin(), &mut observed);
-        record.measurements = observed.finish(&ran.phases)?;
+        record.measurements = observed.finish(&ran.phases, series)?;
         // A prefix of the work directory that the next trial must find fresh.
         let _ = std::fs::remove_dir_all(&cluster.work_dir);
         ran.failure.map_or(Ok(()), |failure| Err(failure.to_string()))
