@@ -4,9 +4,13 @@
 //! come *and* one of the requests in flight is free: give such a load more in flight than it needs, or a server that
 //! falls behind slows the arrivals down and its latencies look better than a user's would. The achieved rate tells.
 //!
-//! fio's rados engine does not look at what became of a request: on a cluster that refuses everything (a full one) it
-//! counts tens of thousands of refusals a second as writes. So after each of its phases an object is written and read
-//! by `rados`; if that fails, so has the phase. An error that comes and goes stays unseen. The rbd engine does look.
+//! fio's rados engine (3.33) does not look at what became of a request: reads of an object that does not exist count as
+//! tens of thousands of reads a second without an error, and so would refused writes. So reads are refused unless
+//! everything was written before, and after each phase an object is written and read by `rados`; if that fails (a full
+//! cluster), so has the phase. An error that comes and goes stays unseen. The rbd engine does look.
+//!
+//! With the rbd engine librbd's cache, on unless the ceph.conf says `rbd_cache = false`, gathers small sequential writes
+//! and answers before an OSD has them: what is measured is librbd with its cache.
 
 use std::time::Duration;
 
@@ -74,6 +78,11 @@ fn check(load: &FioLoad, cluster: &Cluster) -> Result<()> {
         let what =
             format!("{} requests in flight can't be shared evenly by {instances} instances", load.in_flight);
         return Err(Error::Impossible { what });
+    }
+    let reads = load.phases.iter().any(|p| matches!(p, Phase::Read | Phase::RandRead));
+    if load.engine == Engine::Rados && reads && !load.prefill {
+        let what = "fio's rados engine counts reads of what was never written as reads; let the load prefill";
+        return Err(Error::Impossible { what: what.to_owned() });
     }
     if load.phases.contains(&Phase::Run) {
         return Err(Error::Impossible { what: "fio has no phase run".to_owned() });
@@ -171,5 +180,48 @@ impl Talk for Speech {
             min_us: times.min / 1e3,
             stddev_us: Some(times.stddev / 1e3),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use study::Clients;
+
+    fn load(engine: Engine, phases: &[Phase]) -> FioLoad {
+        FioLoad {
+            clients: Clients { instances: 1, hosts: Vec::new(), pg_num: 8 },
+            engine,
+            block_size: 4096,
+            size: 1 << 20,
+            in_flight: 4,
+            seconds: 1,
+            phases: phases.to_vec(),
+            rate: None,
+            prefill: true,
+            drop_caches: false,
+        }
+    }
+
+    #[test]
+    fn images_on_a_cluster_without_them_are_not_yet() {
+        let mut cluster = Cluster::new("/c", "/w", vec!["p".into()]);
+        let images = load(Engine::Rbd, &[Phase::RandRead]);
+        assert!(check(&images, &cluster).is_ok());
+        cluster.rbd = false;
+        assert!(matches!(check(&images, &cluster), Err(Error::NotYet { .. })));
+        assert!(check(&load(Engine::Rados, &[Phase::RandRead]), &cluster).is_ok());
+    }
+
+    #[test]
+    fn reads_of_objects_that_were_never_written_are_refused() {
+        let cluster = Cluster::new("/c", "/w", vec!["p".into()]);
+        let empty = |engine, phase| FioLoad { prefill: false, ..load(engine, &[phase]) };
+        assert!(matches!(
+            check(&empty(Engine::Rados, Phase::RandRead), &cluster),
+            Err(Error::Impossible { .. })
+        ));
+        assert!(check(&empty(Engine::Rados, Phase::RandWrite), &cluster).is_ok());
+        assert!(check(&empty(Engine::Rbd, Phase::RandRead), &cluster).is_ok());
     }
 }
