@@ -272,8 +272,8 @@ pub struct Sample {
     /// The phase, empty between phases.
     pub phase: String,
     /// Values by name: `ops_per_s`, `bytes_per_s`, `latency_us`, `cpu.osd.0`, `cpu.machine`, `disk.sda.written`,
-    /// `disk.sda.wait_ms`, `disk.sda.busy`, `disk.sda.request`, `net.lo.bytes`, `memory.osd.0`, `switches`,
-    /// `pressure.cpu`, `pressure.io`, `pressure.memory`. CPU in cores, rates a second.
+    /// `disk.sda.wait_ms`, `disk.sda.busy`, `disk.sda.request`, `net.lo.bytes`, `memory.osd.0`,
+    /// `memory.machine`, `switches`, `pressure.cpu`, `pressure.io`, `pressure.memory`. CPU in cores, rates a second.
     pub values: BTreeMap<String, f64>,
 }
 
