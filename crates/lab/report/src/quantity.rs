@@ -47,18 +47,19 @@ impl Quantity {
 
     /// The unit for numbers up to `largest`. MB are 10^6 bytes.
     pub fn unit(self, largest: f64) -> Unit {
-        let pick = |steps: &[(f64, &'static str)]| {
-            let found = steps.iter().rev().find(|(divisor, _)| largest >= *divisor).or(steps.first());
-            found.map_or(Unit { divisor: 1.0, name: "" }, |&(divisor, name)| Unit { divisor, name })
+        // From where on a unit is used, what it divides by, its name.
+        let pick = |steps: &[(f64, f64, &'static str)]| {
+            let found = steps.iter().rev().find(|(from, ..)| largest >= *from).or(steps.first());
+            found.map_or(Unit { divisor: 1.0, name: "" }, |&(_, divisor, name)| Unit { divisor, name })
         };
         match self {
-            Self::Ops => pick(&[(1.0, "ops/s"), (1e5, "thousand ops/s"), (1e8, "million ops/s")]),
-            Self::Bytes => pick(&[(1e3, "kB/s"), (1e6, "MB/s"), (1e10, "GB/s")]),
-            Self::Latency | Self::CpuPerOp => pick(&[(1.0, "µs"), (1e3, "ms"), (1e6, "s")]),
-            Self::Wait => pick(&[(1.0, "ms"), (1e4, "s")]),
-            Self::Cores => pick(&[(1.0, "cores")]),
-            Self::Share => pick(&[(0.01, "%")]),
-            Self::Seconds => pick(&[(1.0, "s")]),
+            Self::Ops => pick(&[(1.0, 1.0, "ops/s"), (1e5, 1e3, "thousand ops/s"), (1e8, 1e6, "million ops/s")]),
+            Self::Bytes => pick(&[(1e3, 1e3, "kB/s"), (1e6, 1e6, "MB/s"), (1e10, 1e9, "GB/s")]),
+            Self::Latency | Self::CpuPerOp => pick(&[(1.0, 1.0, "µs"), (1e3, 1e3, "ms"), (1e6, 1e6, "s")]),
+            Self::Wait => pick(&[(1.0, 1.0, "ms"), (1e4, 1e3, "s")]),
+            Self::Cores => pick(&[(1.0, 1.0, "cores")]),
+            Self::Share => pick(&[(0.01, 0.01, "%")]),
+            Self::Seconds => pick(&[(1.0, 1.0, "s")]),
         }
     }
 
@@ -129,5 +130,8 @@ mod tests {
         assert_eq!(Quantity::Bytes.show(10.0), "0.010 kB/s");
         assert_eq!(Quantity::Share.show(0.5), "50.0 %");
         assert_eq!(Quantity::Ops.show(1234.0), "1,234 ops/s");
+        assert_eq!(Quantity::Ops.show(123_456.0), "123 thousand ops/s");
+        assert_eq!(Quantity::Bytes.show(2.5e10), "25.0 GB/s");
+        assert_eq!(Quantity::Wait.show(20_000.0), "20.0 s");
     }
 }
