@@ -1,6 +1,6 @@
 //! A against B: two systems of a run, or two runs.
 //!
-//! Each row is a cell of its own with A as the default; Holm's rule holds all rows of a table together. Systems of one run
+//! Each row is a cell of its own with A as the default; all rows are one family. Systems of one run
 //! share blocks. Two runs don't: each is one block-less sample, so what drifted between the runs is in the ratio.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,34 +38,52 @@ pub struct Row {
     pub judged: JudgedVariant,
 }
 
-/// Two systems of a run, each with the default. `None` where one is modelled and the other isn't, or where they share no
-/// load.
-pub fn systems(outline: &Outline, records: &[Record], a: &str, b: &str, asked: &Asked) -> Option<Comparison> {
-    let modelled: BTreeSet<bool> = records
-        .iter()
-        .filter(|r| [a, b].contains(&r.parameters.system.as_str()))
-        .map(|r| r.parameters.modelled)
-        .collect();
-    if modelled.len() > 1 {
-        return None;
+/// Every two systems of a run, each with the default; all rows of all tables are one family. Besides, the pairs that
+/// can't be compared: one is modelled and the other isn't, or they share no load.
+pub fn systems(
+    outline: &Outline,
+    trials: &Trials,
+    asked: &Asked,
+) -> (Vec<Comparison>, Vec<(String, String)>) {
+    let (mut tables, mut refused, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
+    for (i, a) in outline.systems.iter().enumerate() {
+        for b in outline.systems.iter().skip(i + 1) {
+            let found = shared_loads(outline, trials, a, b);
+            if found.is_empty() {
+                refused.push((a.clone(), b.clone()));
+            } else {
+                tables
+                    .push((Comparison { a: a.clone(), b: b.clone(), ..Comparison::default() }, found.len()));
+                pairs.extend(found);
+            }
+        }
     }
-    let trials = Trials::of(records);
+    let mut rows = rows(pairs, asked).into_iter();
+    let filled =
+        tables.into_iter().map(|(table, n)| Comparison { rows: rows.by_ref().take(n).collect(), ..table });
+    (filled.collect(), refused)
+}
+
+/// The loads that both systems have trials of; none where modelled devices would meet real ones.
+fn shared_loads(outline: &Outline, trials: &Trials, a: &str, b: &str) -> Vec<Pair> {
+    let mut modelled = BTreeSet::new();
     let mut pairs = Vec::new();
     for (workload, phase) in outline.loads() {
-        let values = |system: &str| -> Vec<(u32, f64)> {
-            trials.planned((system, workload, phase), DEFAULT).map(|(r, m)| (r.block, m.ops_per_s)).collect()
+        let mut values = |system: &str| -> Vec<(u32, f64)> {
+            let found = trials.planned((system, workload, phase), DEFAULT);
+            found
+                .map(|(r, m)| {
+                    modelled.insert(r.parameters.modelled);
+                    (r.block, m.ops_per_s)
+                })
+                .collect()
         };
         let (a, b) = (values(a), values(b));
         if !a.is_empty() && !b.is_empty() {
             pairs.push((format!("{workload}, {phase}"), a, b));
         }
     }
-    (!pairs.is_empty()).then(|| Comparison {
-        a: a.into(),
-        b: b.into(),
-        rows: rows(pairs, asked),
-        notes: Vec::new(),
-    })
+    if modelled.len() > 1 { Vec::new() } else { pairs }
 }
 
 /// Two runs: every system, workload, phase and variant that either has.

@@ -29,6 +29,8 @@ pub enum Kind {
     Percentages,
     /// A variant's percentages over loads and systems.
     Variant,
+    /// Every trial of a load as a share of its block's default.
+    Ratios,
     /// Bars of all systems.
     Bars,
     /// The scatter of a cell.
@@ -45,6 +47,7 @@ impl Kind {
         match self {
             Self::Percentages => "percentages",
             Self::Variant => "variant",
+            Self::Ratios => "shares",
             Self::Bars => "bars",
             Self::Scatter => "scatter",
             Self::Percentiles => "latency",
@@ -59,10 +62,14 @@ pub const OVER_TIME_MAX: usize = 120;
 /// Every chart.
 pub fn figures(input: &Input) -> Vec<Figure> {
     let trials = Trials::of(&input.records);
+    let fields = Fields::of(input);
     let mut all = Vec::new();
-    percentages(input, &mut all);
+    percentages(input, &fields, &mut all);
     for (workload, phase) in input.outline.loads() {
         let load = || vec![("workload", workload.to_string()), ("phase", phase.to_string())];
+        if let Some(chart) = gather::ratios::ratios(&input.outline, &fields, &trials, (workload, phase)) {
+            all.push(Figure::new(Kind::Ratios, load(), charts::ratios::chart(&chart)));
+        }
         for chart in gather::bars::bars(&input.outline, &trials, workload, phase) {
             let mut keys = load();
             keys.push(("metric", chart.quantity.words().to_string()));
@@ -99,16 +106,15 @@ pub fn figures(input: &Input) -> Vec<Figure> {
     all
 }
 
-fn percentages(input: &Input, all: &mut Vec<Figure>) {
-    let fields = Fields::of(input);
+fn percentages(input: &Input, fields: &Fields, all: &mut Vec<Figure>) {
     for load in input.outline.loads() {
-        if let Some(table) = gather::percentages::of_load(input, &fields, load) {
+        if let Some(table) = gather::percentages::of_load(input, fields, load) {
             let keys = vec![("workload", load.0.to_string()), ("phase", load.1.to_string())];
             all.push(Figure::new(Kind::Percentages, keys, charts::percentages::chart(&table)));
         }
     }
     for variant in input.outline.variants.iter().skip(1) {
-        if let Some(table) = gather::percentages::of_variant(input, &fields, &variant.name) {
+        if let Some(table) = gather::percentages::of_variant(input, fields, &variant.name) {
             let keys = vec![("variant", variant.name.clone())];
             all.push(Figure::new(Kind::Variant, keys, charts::percentages::chart(&table)));
         }

@@ -53,7 +53,9 @@ impl Quantity {
             found.map_or(Unit { divisor: 1.0, name: "" }, |&(_, divisor, name)| Unit { divisor, name })
         };
         match self {
-            Self::Ops => pick(&[(1.0, 1.0, "ops/s"), (1e5, 1e3, "thousand ops/s"), (1e8, 1e6, "million ops/s")]),
+            Self::Ops => {
+                pick(&[(1.0, 1.0, "ops/s"), (1e5, 1e3, "thousand ops/s"), (1e8, 1e6, "million ops/s")])
+            }
             Self::Bytes => pick(&[(1e3, 1e3, "kB/s"), (1e6, 1e6, "MB/s"), (1e10, 1e9, "GB/s")]),
             Self::Latency | Self::CpuPerOp => pick(&[(1.0, 1.0, "µs"), (1e3, 1e3, "ms"), (1e6, 1e6, "s")]),
             Self::Wait => pick(&[(1.0, 1.0, "ms"), (1e4, 1e3, "s")]),

@@ -8,6 +8,7 @@ pub mod bars;
 pub mod over_time;
 pub mod percentages;
 pub mod percentiles;
+pub mod ratios;
 pub mod scale;
 pub mod scatter;
 pub mod svg;

@@ -74,7 +74,7 @@ pub fn chart(data: &Percentages) -> String {
 fn column_width(data: &Percentages, column: usize) -> f64 {
     let fields = data.rows.iter().filter_map(|(_, fields)| fields.get(column)?.as_ref());
     let widest = fields.map(|v| width(&v.label(), SIZE * 1.1)).fold(0.0, f64::max);
-    let name = data.columns.get(column).map_or(0.0, |n| width(n, SIZE * 1.12)).min(170.0);
+    let name = data.columns.get(column).map_or(0.0, |n| width(n, SIZE * 1.12)).min(130.0);
     (widest.max(name) + 14.0).max(76.0)
 }
 

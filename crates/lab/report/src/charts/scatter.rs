@@ -139,15 +139,21 @@ fn interval(svg: &mut Svg, data: &Scatter, row: &Row, scale: &Scale, unit: Unit,
 }
 
 fn mark(svg: &mut Svg, colour: Colour, dot: &Dot, x: f64, y: f64) {
-    if !dot.value.is_finite() {
-        return;
-    }
-    let (paint, class) = match colour {
+    let look = match colour {
         Colour::Green => ("#00875f", "green"),
         Colour::Red => ("#d55e00", "red"),
         Colour::White => ("#1b1b1b", "plain"),
         _ => ("#8a8a8a", "other"),
     };
+    shape(svg, colour, dot, (x, y), look);
+}
+
+/// A trial in a paint and with a class: a triangle up or down where it is judged better or worse, else a circle; hollow
+/// where unsteady. What is no number is not drawn.
+pub fn shape(svg: &mut Svg, colour: Colour, dot: &Dot, (x, y): (f64, f64), (paint, class): (&str, &str)) {
+    if !dot.value.is_finite() {
+        return;
+    }
     let paint = if dot.unsteady {
         format!("fill=\"#ffffff\" stroke=\"{paint}\" stroke-width=\"1.4\"")
     } else {

@@ -6,8 +6,9 @@ use std::fmt::Write;
 use super::words::{FONT, escape, width};
 
 /// Colours that also people who don't tell red from green tell apart (M. Okabe and K. Ito, "Color universal design",
-/// 2008), the palest left out.
-pub const SERIES: [&str; 7] = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7f7f7f"];
+/// 2008), without those that vanish on white or black; the last two are P. Tol's, "Colour schemes", 2021.
+pub const SERIES: [&str; 9] =
+    ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7f7f7f", "#882255", "#999933"];
 
 /// A picture that grows.
 pub struct Svg {

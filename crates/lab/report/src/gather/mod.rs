@@ -5,6 +5,7 @@ pub mod cost;
 pub mod over_time;
 pub mod percentages;
 pub mod percentiles;
+pub mod ratios;
 pub mod scatter;
 mod spread;
 mod trials;

@@ -62,8 +62,10 @@ fn table(
     if rows.is_empty() {
         return None;
     }
-    let modelled =
-        |system: &str| input.records.iter().any(|r| r.parameters.system == system && r.parameters.modelled);
+    let modelled = |system: &str| {
+        // All trials of a system have the same devices.
+        input.records.iter().find(|r| r.parameters.system == system).is_some_and(|r| r.parameters.modelled)
+    };
     let columns = input.outline.systems.iter();
     Some(Percentages {
         title: format!("{title}: against the default"),

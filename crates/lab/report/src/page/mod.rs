@@ -19,7 +19,7 @@ pub fn html(input: &Input, figures: &[Figure]) -> String {
         ("about", "What was measured", about::section(input)),
         ("statistics", "How to read the colours", about::statistics(input)),
         ("percentages", "Variants against the default", percentages(input, figures)),
-        ("scatter", "Every trial against the default", choosers::section(figures, Kind::Scatter)),
+        ("scatter", "Every trial against the default", scatter(figures)),
         ("bars", "Systems side by side", choosers::section(figures, Kind::Bars)),
         ("a-b", "A against B", tables::pairs(input)),
         ("latency", "Latency and cost of the default", latency(input, figures)),
@@ -50,6 +50,14 @@ fn percentages(input: &Input, figures: &[Figure]) -> String {
         return String::new();
     }
     format!("{overview}{}{}", tables::summary(input), tables::variants(input))
+}
+
+fn scatter(figures: &[Figure]) -> String {
+    let (all, one) = (choosers::section(figures, Kind::Ratios), choosers::section(figures, Kind::Scatter));
+    if all.is_empty() && one.is_empty() {
+        return String::new();
+    }
+    format!("<h3>All systems</h3>\n{all}<h3>One system</h3>\n{one}")
 }
 
 fn latency(input: &Input, figures: &[Figure]) -> String {

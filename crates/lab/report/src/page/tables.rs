@@ -88,25 +88,13 @@ fn badge(v: &JudgedVariant) -> String {
 
 /// Systems of one run with their default, every pair that can be compared, to choose from.
 pub fn pairs(input: &Input) -> String {
-    let names = &input.outline.systems;
+    let (tables, refused) = systems(&input.outline, &Trials::of(&input.records), &input.asked);
     let mut templates = String::new();
-    let mut refused = Vec::new();
-    for (i, a) in names.iter().enumerate() {
-        for b in &names[i + 1..] {
-            match systems(&input.outline, &input.records, a, b, &input.asked) {
-                Some(c) => {
-                    let _ = writeln!(
-                        templates,
-                        "<template data-a=\"{}\" data-b=\"{}\">{}</template>",
-                        escape(a),
-                        escape(b),
-                        pair(&c)
-                    );
-                }
-                None => refused.push(format!("{a} and {b}")),
-            }
-        }
+    for c in &tables {
+        let (a, b) = (escape(&c.a), escape(&c.b));
+        let _ = writeln!(templates, "<template data-a=\"{a}\" data-b=\"{b}\">{}</template>", pair(c));
     }
+    let refused: Vec<String> = refused.iter().map(|(a, b)| format!("{a} and {b}")).collect();
     if templates.is_empty() {
         return String::new();
     }
@@ -119,8 +107,8 @@ pub fn pairs(input: &Input) -> String {
         )
     };
     format!(
-        "<p>Two systems with the default, in the same blocks. Intervals hold together for the rows of one table by the \
-         study's correction, not over all tables.</p>\n<div class=\"chooser\" data-keys=\"a b\">\n<div class=\"choices\"></div>\n\
+        "<p>Two systems with the default, in the same blocks. Intervals are adjusted for the rows of \
+         all these tables together, apart from the variants above.</p>\n<div class=\"chooser\" data-keys=\"a b\">\n<div class=\"choices\"></div>\n\
          <div class=\"stage\"></div>\n{templates}</div>\n{refused}"
     )
 }
