@@ -2,6 +2,7 @@
 //! steady.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
@@ -34,6 +35,7 @@ impl<'a> Observed<'a> {
         let wanted = Wanted {
             processes: bed.processes().into_iter().collect(),
             devices: devices(bed),
+            cycles: counts_cycles(),
             ..Wanted::default()
         };
         // Nobody listens any more once the trial has ended: then the sample is not wanted.
@@ -63,6 +65,12 @@ impl<'a> Observed<'a> {
     }
 }
 
+/// Whether the host counts cycles; found out once.
+fn counts_cycles() -> bool {
+    static COUNTED: OnceLock<bool> = OnceLock::new();
+    *COUNTED.get_or_init(watch::cycles::counted)
+}
+
 /// The block devices below the OSDs; where there are none, the one below the work directory.
 fn devices(bed: &Testbed) -> Vec<String> {
     let own: BTreeSet<String> = bed.devices().values().flatten().cloned().collect();
@@ -83,6 +91,10 @@ impl Observer for Observed<'_> {
 
     fn begins(&mut self, phase: Phase) {
         self.watch.begin(phase_name(phase));
+    }
+
+    fn clients(&mut self, _phase: Phase, pids: &[u32]) {
+        pids.iter().for_each(|pid| self.watch.add("client", *pid));
     }
 
     fn sample(&mut self, sample: &Sample) {

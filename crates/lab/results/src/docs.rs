@@ -30,6 +30,7 @@ static SERIES: &[SeriesValue] = &[
     value("cpu.PROCESS", "cores", "CPU of a process: `osd.0`, `mon.a`, `loligo`, `client`."),
     value("cpu.machine", "cores", "CPU of the whole machine."),
     value("memory.PROCESS", "bytes", "Resident memory of a process."),
+    value("memory.machine", "bytes", "Memory of the machine that is in use and not cache."),
     value("disk.DEVICE.read", "bytes/s", "Bytes read from a device."),
     value("disk.DEVICE.written", "bytes/s", "Bytes written to a device."),
     value("disk.DEVICE.wait_ms", "ms", "Mean wait of a request that ended in this second."),
