@@ -31,7 +31,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Option<PathBuf>, LabError> {
     let prepared = prepare(args, &site)?;
     prepared.summary().iter().for_each(|line| println!("{line}"));
     if args.dry_run {
-        crate::dry_run::print(&prepared, &site)?;
+        crate::dry_run::print(&prepared, &site);
         return Ok(None);
     }
     let directory = open(&prepared, &out, &site)?;

@@ -1,0 +1,87 @@
+"""The lab from its command line: a tiny study on Loligo from start to report, stopped on the way and gone on with."""
+import glob
+import json
+import os
+import signal
+import subprocess
+import time
+
+from harness import equal, expect, until
+
+STUDIES = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "studies")
+
+TINY = """
+name: tiny
+title: A tiny study
+systems:
+  - name: ours
+    loligo: {store: mem}
+    osds: 1
+workloads:
+  - name: bench
+    rados_bench: {object_size: 4K, in_flight: 16, seconds: 1, phases: [write, rand_read], pg_num: 8}
+parametric:
+  ms_crc_data: ["false"]
+  filestore_op_threads: [8]
+design: {blocks: 2, defaults_per_block: 1, confirm: no}
+"""
+
+
+def lab(t, *args, code=0, timeout=120):
+    done = subprocess.run([t.loligo, "lab", *args], capture_output=True, text=True, timeout=timeout, cwd=t.dir)
+    expect(done.returncode == code, f"lab {args}: code {done.returncode}, expected {code}: {done.stdout[-1500:]} {done.stderr[-1500:]}")
+    return done
+
+
+def records(path):
+    with open(os.path.join(path, "trials.jsonl"), encoding="utf-8") as f:
+        return [json.loads(line) for line in f]
+
+
+def test_every_study_can_be_planned(t):
+    studies = sorted(glob.glob(os.path.join(STUDIES, "*.yaml")))
+    expect(len(studies) >= 10, f"{studies}")
+    for study in studies:
+        done = lab(t, "run", study, "--dry-run")
+        expect("== b0." in done.stdout and "[global]" in done.stdout, f"{study}: {done.stdout[-500:]}")
+
+
+def test_a_study_is_stopped_goes_on_and_is_reported(t):
+    study, out = t.path("tiny.yaml"), t.path("results")
+    with open(study, "w", encoding="utf-8") as f:
+        f.write(TINY)
+    first = subprocess.Popen([t.loligo, "lab", "run", study, "--out", out], cwd=t.dir,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: os.path.exists(os.path.join(out, "trials.jsonl")) and records(out), "a trial", 60)
+        time.sleep(0.5)
+        first.send_signal(signal.SIGINT)
+        equal(first.wait(60), 130, "the exit code of a run that was stopped")
+    finally:
+        first.kill()
+        first.wait()
+    before = len(records(out))
+    done = lab(t, "run", study, "--out", out)
+    expect("are done already" in done.stderr, done.stderr[-800:])
+    last = {r["id"]: r for r in records(out)}
+    equal(sorted(r["outcome"]["status"] for r in last.values()), ["ok"] * 4, "trials: nothing to tune is left out")
+    expect(len(records(out)) <= before + 4, "what was done was not run again")
+    for record in last.values():
+        write = record["measurements"][0]
+        expect(write["operations"] > 100 and write["cpu"]["server_us_per_op"] > 0, f"{write}")
+    with open(os.path.join(out, "report.html"), encoding="utf-8") as f:
+        page = f.read()
+    expect("A tiny study" in page and "nothing to tune" in page and "http://" not in page.replace("http://www.w3.org", ""),
+           "the report")
+    lab(t, "compare", out, out)
+    expect(lab(t, "export", out).stdout.count("\n") >= 9, "a row a measurement")
+    equal(glob.glob(os.path.join(out, "work", "data", "*")), [], "what is left of clusters")
+
+
+def test_a_study_with_mistakes_starts_nothing(t):
+    study = t.path("wrong.yaml")
+    with open(study, "w", encoding="utf-8") as f:
+        f.write(TINY.replace("in_flight: 16", "in_flite: 16").replace("ms_crc_data", "ms_crc_dta"))
+    done = lab(t, "run", study, "--out", t.path("none"), code=1)
+    expect("in_flite" in done.stderr and "in_flight" in done.stderr, done.stderr)
+    expect("nothing was started" in done.stderr and not os.path.exists(t.path("none")), done.stderr)
