@@ -1,4 +1,4 @@
-//! fio: what it is called with, the documents it prints, its histograms. Pure but for [`run`].
+//! fio: what it is called with, the documents it prints, its histograms. Pure but for `run`.
 
 mod arguments;
 pub mod document;

@@ -1,4 +1,4 @@
-//! `rados bench`: what it is called with, what it says while it runs, what it says at its end. Pure but for [`run`].
+//! `rados bench`: what it is called with, what it says while it runs, what it says at its end. Pure but for `run`.
 
 pub mod live;
 mod run;
