@@ -133,13 +133,7 @@ fn what_is_for_another_osd_or_no_pool_is_dropped_and_holds_no_budget() {
 fn an_operation_that_comes_before_its_pg_is_made_waits_for_it() {
     let mut w = World::active();
     w.open_client(CLIENT);
-    w.change(|_, inc| {
-        let mut pool = maps::PgPool::replicated(1, 1, 4, 0);
-        pool.flags |= maps::PoolFlags::CREATING;
-        inc.new_pool_max = Some(1);
-        inc.new_pools.insert(PoolId(1), pool);
-        inc.new_pool_names.insert(PoolId(1), "p".into());
-    });
+    w.announce_pool(1, 4);
     let op = w.write("a", b"x");
     let tid = op.tid;
     w.send_op(CLIENT, op);
@@ -423,13 +417,7 @@ fn a_full_store_takes_no_write_but_deletions_and_says_so_until_there_is_room_aga
 fn an_operation_from_before_its_pg_was_made_is_answered_though_maps_came_in_between() {
     let mut w = World::active();
     w.open_client(CLIENT);
-    w.change(|_, inc| {
-        let mut pool = maps::PgPool::replicated(1, 1, 4, 0);
-        pool.flags |= maps::PoolFlags::CREATING;
-        inc.new_pool_max = Some(1);
-        inc.new_pools.insert(PoolId(1), pool);
-        inc.new_pool_names.insert(PoolId(1), "p".into());
-    });
+    w.announce_pool(1, 4);
     let made = w.mon.epoch();
     let early = w.write("a", b"x");
     w.send_op(CLIENT, early.clone());

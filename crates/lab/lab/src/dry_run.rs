@@ -1,7 +1,7 @@
 //! Every trial with its ceph.conf: printed by `--dry-run`, kept in a run's plan.json.
 
 use serde::{Deserialize, Serialize};
-use study::{Cell, WorkloadKind};
+use study::Cell;
 use testbed::{Site, Wanted};
 
 use crate::error::LabError;
@@ -51,8 +51,7 @@ fn conf(prepared: &Prepared, site: &Site, cell: Cell) -> String {
     let study = &prepared.study;
     let (system, variant) = (&study.systems[cell.system], &study.variants[cell.variant]);
     let settings = prepared.settings(system, variant);
-    let file_system =
-        matches!(&study.workloads[cell.workload].kind, WorkloadKind::Command(c) if c.file_system);
+    let file_system = study.workloads[cell.workload].needs_file_system();
     testbed::ceph_conf(site, &Wanted { system, settings: &settings, file_system })
         .unwrap_or_else(|error| format!("# not here: {error}\n{}", study::ceph_conf_text(&settings)))
 }

@@ -64,7 +64,8 @@ pub fn judge(samples: &Samples, design: &Design) -> Vec<(CellName, Judged)> {
     samples.first.keys().cloned().zip(judged).collect()
 }
 
-fn asked(design: &Design) -> Asked {
+/// What a study asks of its judgements. Under the article's rule, whose colours need nothing of it, as for Holm's.
+pub(crate) fn asked(design: &Design) -> Asked {
     let correction = match design.rule {
         Rule::Adjusted(study::Correction::FalseDiscovery) => Correction::FalseDiscovery,
         _ => Correction::Holm,

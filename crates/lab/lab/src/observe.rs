@@ -11,7 +11,7 @@ use results::{Measurement, Sample, SeriesWriter};
 use study::Phase;
 use testbed::Testbed;
 use watch::{PhaseUse, Wanted, Watch};
-use workload::{Observer, PhaseResult, phase_name};
+use workload::{Observer, PhaseResult};
 
 use crate::progress::Progress;
 
@@ -61,7 +61,7 @@ impl<'a> Observed<'a> {
         samples.sort_by(|a, b| a.t.total_cmp(&b.t));
         samples.iter().try_for_each(|sample| series.push(sample)).map_err(|e| e.to_string())?;
         series.finish().map_err(|e| e.to_string())?;
-        Ok(phases.iter().map(|phase| measurement(phase, self.phases.get(phase_name(phase.phase)))).collect())
+        Ok(phases.iter().map(|phase| measurement(phase, self.phases.get(phase.phase.name()))).collect())
     }
 }
 
@@ -82,7 +82,7 @@ fn devices(bed: &Testbed) -> Vec<String> {
 
 impl Observer for Observed<'_> {
     fn before(&mut self, phase: Phase, drop_caches: bool) -> Result<(), String> {
-        self.progress.step(phase_name(phase));
+        self.progress.step(phase.name());
         match drop_caches {
             true => testbed::drop_caches().map_err(|e| e.to_string()),
             false => Ok(()),
@@ -90,7 +90,7 @@ impl Observer for Observed<'_> {
     }
 
     fn begins(&mut self, phase: Phase) {
-        self.watch.begin(phase_name(phase));
+        self.watch.begin(phase.name());
     }
 
     fn clients(&mut self, _phase: Phase, pids: &[u32]) {
@@ -106,7 +106,7 @@ impl Observer for Observed<'_> {
 
     fn ends(&mut self, phase: Phase) {
         if let Some(used) = self.watch.end() {
-            self.phases.insert(phase_name(phase), used);
+            self.phases.insert(phase.name(), used);
         }
     }
 

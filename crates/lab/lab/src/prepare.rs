@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use labstats::judge::Correction;
 use labstats::power;
 use optmap::Verdict;
-use study::{NotRun, Plan, Rule, Setting, Study, System, Target, Variant, Workload, WorkloadKind};
+use study::{NotRun, Plan, Rule, Setting, Study, System, Target, Variant};
 use testbed::{Site, Wanted};
 
 use crate::args::RunArgs;
 use crate::error::LabError;
+use crate::judging;
 use crate::needs;
 
 /// A study that can be run.
@@ -104,19 +104,15 @@ impl Prepared {
     /// The smallest effect that the plan can show.
     fn detectable(&self) -> String {
         let design = &self.study.design;
-        let Rule::Adjusted(correction) = design.rule else {
+        if design.rule == Rule::OneSigma {
             let rate = labstats::one_sigma::false_colour_rate(design.blocks as usize, 20_000, 1);
             return format!(
                 "judged by the 2013 article's rule: {:.1}% of comparisons get a colour though nothing differs",
                 100.0 * rate
             );
-        };
-        let correction = match correction {
-            study::Correction::Holm => Correction::Holm,
-            study::Correction::FalseDiscovery => Correction::FalseDiscovery,
-        };
+        }
         let variants: BTreeSet<usize> = self.plan.trials.iter().map(|t| t.cell.variant).collect();
-        let phases: usize = self.study.workloads.iter().map(phases).sum();
+        let phases: usize = self.study.workloads.iter().map(|w| w.phases().len()).sum();
         let plan = power::Plan {
             blocks: design.blocks,
             defaults_per_block: design.defaults_per_block,
@@ -125,7 +121,7 @@ impl Prepared {
             spread: design.assumed_spread,
             confidence: design.confidence,
             effect: design.effect,
-            correction,
+            correction: judging::asked(design).correction,
         };
         match power::detectable(&plan, 0.8) {
             Some(found) => format!(
@@ -142,14 +138,6 @@ impl Prepared {
 fn settings(study: &Study, raised: &[Setting], system: &System, variant: &Variant) -> Vec<Setting> {
     let own = study::settings_of(study, system, variant);
     study::merged(raised.iter().chain(&own))
-}
-
-fn phases(workload: &Workload) -> usize {
-    match &workload.kind {
-        WorkloadKind::RadosBench(bench) => bench.phases.len(),
-        WorkloadKind::Fio(fio) => fio.phases.len(),
-        WorkloadKind::Command(_) => 1,
-    }
 }
 
 /// Leaves what the command line asks for.
@@ -224,9 +212,8 @@ fn find_not_yet(
     let mut in_the_way = BTreeSet::new();
     for (s, system) in study.systems.iter().enumerate() {
         for (w, workload) in study.workloads.iter().enumerate() {
-            let file_system = matches!(&workload.kind, WorkloadKind::Command(c) if c.file_system);
             let settings = settings(study, raised, system, &study.variants[0]);
-            let wanted = Wanted { system, settings: &settings, file_system };
+            let wanted = Wanted { system, settings: &settings, file_system: workload.needs_file_system() };
             let mut errors = testbed::check(site, &wanted);
             let not_yet = errors.iter().position(|e| matches!(e, testbed::Error::NotYet { .. }));
             let not_yet = match not_yet {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use labstats::judge::{Asked, Correction};
+use labstats::judge::Asked;
 use report::input::{Input, Outline};
 use results::{Directory, Record, RunInfo};
 use study::{NotRun, Rule, Study};
@@ -64,15 +64,6 @@ impl Found {
         outline.workloads.retain(|w| loads.is_empty() || loads.contains(w.name.as_str()));
         Ok(outline)
     }
-
-    fn asked(&self) -> Asked {
-        let design = &self.study.design;
-        let correction = match design.rule {
-            Rule::Adjusted(study::Correction::FalseDiscovery) => Correction::FalseDiscovery,
-            _ => Correction::Holm,
-        };
-        Asked { correction, confidence: design.confidence, effect: design.effect, seed: design.seed }
-    }
 }
 
 /// Makes the report; gives its page.
@@ -93,7 +84,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<PathBuf, LabError> {
         .collect();
     let judged = report::from_labstats::judged(&outline, &found.records, &found.study.design, &cells);
     let series = |id: &str| found.directory.series(id).ok()?.collect_series().ok();
-    let asked = found.asked();
+    let asked = judging::asked(&found.study.design);
     let input = Input { run: found.info, outline, records: found.records, judged, asked, series: &series };
     println!("{}", report::text::percentages(&input, std::io::stdout().is_terminal()));
     let into = args.out.clone().unwrap_or_else(|| args.results.clone());
@@ -105,7 +96,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<PathBuf, LabError> {
 /// Holds one run's results against another's.
 pub(crate) fn compare(args: &CompareArgs) -> Result<(), LabError> {
     let (a, b) = (read(&args.a)?, read(&args.b)?);
-    let asked = Asked { effect: args.effect, ..a.asked() };
+    let asked = Asked { effect: args.effect, ..judging::asked(&a.study.design) };
     let (a_name, b_name) = (args.a.display().to_string(), args.b.display().to_string());
     let of = report::compare::runs((&a_name, &a.info, &a.records), (&b_name, &b.info, &b.records), &asked);
     println!("{}", report::text::comparison(&of, std::io::stdout().is_terminal()));

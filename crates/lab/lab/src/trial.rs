@@ -48,8 +48,7 @@ impl Bench<'_> {
         let (system, workload) = self.parts(trial);
         let variant = &self.prepared.study.variants[trial.cell.variant];
         let settings = self.prepared.settings(system, variant);
-        let file_system = matches!(&workload.kind, WorkloadKind::Command(c) if c.file_system);
-        let wanted = Wanted { system, settings: &settings, file_system };
+        let wanted = Wanted { system, settings: &settings, file_system: workload.needs_file_system() };
         let mut bed = testbed::start(self.site, &wanted, &mut |words| progress.step(words)).map_err(words)?;
         let measured = self.load(trial, &mut bed, record, progress);
         let still_there = bed.check().map_err(words);

@@ -146,6 +146,11 @@ impl Workload {
         }
     }
 
+    /// Whether it needs a file system beside pools (CephFS).
+    pub fn needs_file_system(&self) -> bool {
+        matches!(&self.kind, WorkloadKind::Command(command) if command.file_system)
+    }
+
     /// Its phases, in order; a command has one.
     pub fn phases(&self) -> &[Phase] {
         match &self.kind {

@@ -32,5 +32,5 @@ mod together;
 
 pub use cluster::Cluster;
 pub use error::Error;
-pub use phase::{Clients, Instance, Observer, PhaseResult, Ran, phase_name};
+pub use phase::{Clients, Instance, Observer, PhaseResult, Ran};
 pub use run::{client_version, run};

@@ -5,18 +5,6 @@ use study::Phase;
 
 use crate::error::Error;
 
-/// A phase's name in samples and records.
-#[must_use]
-pub fn phase_name(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Write => "write",
-        Phase::Read => "read",
-        Phase::RandWrite => "rand_write",
-        Phase::RandRead => "rand_read",
-        Phase::Run => "run",
-    }
-}
-
 /// Is told where phases begin and end. All calls come on the thread that called [`crate::run`].
 pub trait Observer {
     /// Before a phase: nothing of it runs yet. With `drop_caches` the study wants the host's caches dropped now.
@@ -146,7 +134,7 @@ impl PhaseResult {
     #[must_use]
     pub fn measurement(&self) -> Measurement {
         let mut measurement = Measurement {
-            phase: phase_name(self.phase).to_owned(),
+            phase: self.phase.name().to_owned(),
             seconds: self.seconds,
             operations: self.operations,
             bytes: self.bytes,

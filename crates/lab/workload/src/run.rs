@@ -9,7 +9,7 @@ use study::{Clients, Phase, WorkloadKind};
 
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
-use crate::phase::{Instance, Observer, PhaseResult, Ran, phase_name};
+use crate::phase::{Instance, Observer, PhaseResult, Ran};
 use crate::timeline::{Merge, Progress};
 use crate::together::{Finished, Heard, Program, run_together};
 use crate::{command, fio, rados};
@@ -108,7 +108,7 @@ impl Telling<'_> {
         programs: Vec<Program>,
         mut talks: Vec<T>,
     ) -> Result<PhaseResult> {
-        let name = phase_name(load.phase);
+        let name = load.phase.name();
         if cluster.stop.load(Ordering::Relaxed) {
             return Err(Error::Stopped);
         }

@@ -390,6 +390,12 @@ impl World {
 
     /// A pool of one copy, with its PGs created as a monitor does.
     pub fn create_pool(&mut self, id: i64, pg_num: u32) {
+        self.announce_pool(id, pg_num);
+        self.send_creates(id, pg_num);
+    }
+
+    /// A pool of one copy that is being created; nobody is told yet to make its PGs.
+    pub fn announce_pool(&mut self, id: i64, pg_num: u32) {
         self.change(|_, inc| {
             let mut pool = PgPool::replicated(1, 1, pg_num, 0);
             pool.flags |= PoolFlags::CREATING | PoolFlags::HASHPSPOOL;
@@ -397,7 +403,6 @@ impl World {
             inc.new_pools.insert(PoolId(id), pool);
             inc.new_pool_names.insert(PoolId(id), format!("pool{id}"));
         });
-        self.send_creates(id, pg_num);
     }
 
     /// As Ceph's monitors do.

@@ -48,7 +48,7 @@ fn check(bench: &RadosBench, cluster: &Cluster) -> Result<()> {
         ));
     }
     if let Some(&odd) = bench.phases.iter().find(|p| matches!(p, Phase::RandWrite | Phase::Run)) {
-        return impossible(format!("rados bench has no phase {}", crate::phase_name(odd)));
+        return impossible(format!("rados bench has no phase {}", odd.name()));
     }
     Ok(())
 }
