@@ -1,0 +1,54 @@
+//! What is wrong with a model's description.
+
+/// Why no model can be made of a name, parameters and a size. All of it is the fault of whoever wrote them.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ModelError {
+    /// No model has the name.
+    #[error("no device model is called '{name}'{}", meant(.nearest))]
+    UnknownModel {
+        /// As written.
+        name: String,
+        /// The known name that it resembles.
+        nearest: Option<&'static str>,
+    },
+    /// The model has no such parameter.
+    #[error("the device model '{model}' has no parameter '{name}'{}", meant(.nearest))]
+    UnknownParameter {
+        /// The model's name.
+        model: String,
+        /// As written.
+        name: String,
+        /// The model's parameter that it resembles.
+        nearest: Option<&'static str>,
+    },
+    /// A parameter stands there more than once.
+    #[error("the parameter '{name}' is given twice")]
+    Twice {
+        /// Its name.
+        name: String,
+    },
+    /// A parameter can't have the value.
+    #[error("'{text}' is no value for the parameter '{name}': it takes {want}")]
+    Value {
+        /// The parameter's name.
+        name: String,
+        /// As written.
+        text: String,
+        /// What it takes.
+        want: String,
+    },
+    /// The device is too small to be modelled so.
+    #[error("a device of {bytes} bytes is too small for the model '{model}': it needs {least}")]
+    Size {
+        /// The model's name.
+        model: String,
+        /// The size asked for.
+        bytes: u64,
+        /// The least.
+        least: u64,
+    },
+}
+
+fn meant(name: &Option<&'static str>) -> String {
+    name.map(|n| format!("; is '{n}' meant?")).unwrap_or_default()
+}
