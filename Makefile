@@ -11,10 +11,10 @@ help: ## show this list
 root:
 	@[ "$$(id -u)" = 0 ] || { echo "This needs root (packages, network namespaces): run it with sudo." >&2; exit 1; }
 
-run: root ## start a cluster in a temporary place and run the articles' grid in short form on it
-	@bash tests/peers/install-debian.sh clients
+run: root ## a small study: Loligo and Ceph 16.2 side by side, with a report to look at (results/first-look)
+	@bash tests/peers/install-debian.sh ceph
 	@echo "== building (release)"; $(CARGO) build --release -q -p loligo
-	@python3 tests/grid.py --loligo "$(LOLIGO)"
+	@"$(LOLIGO)" lab run studies/first-look.yaml
 
 test: root ## install what the tests need and run all of them
 	@bash tests/peers/install-debian.sh

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that the live tests need: Ceph 16.2's own programs, the tools that make
 # the roots of newer releases, and a few small helpers. Needs root. Quick when everything is there already.
-# usage: install-debian.sh [clients]      'clients': only what using a cluster needs, no servers, no roots
+# usage: install-debian.sh [ceph]      'ceph': only Ceph 16.2 itself, clients and servers
 set -euo pipefail
 
 packages=(
   ceph-common ceph-base ceph-mon ceph-mgr ceph-osd python3-rados
   debootstrap iproute2 procps python3 util-linux uuid-runtime
 )
-[ "${1:-}" != clients ] || packages=(ceph-common python3)
+[ "${1:-}" != ceph ] || packages=(ceph-common ceph-base ceph-mon ceph-mgr ceph-osd)
 
 [ "$(id -u)" = 0 ] || { echo "install-debian.sh: installing packages needs root; run it as root" >&2; exit 1; }
 command -v dpkg-query >/dev/null || { echo "install-debian.sh: this is not a Debian system (no dpkg-query)" >&2; exit 1; }

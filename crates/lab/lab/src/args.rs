@@ -105,4 +105,7 @@ pub(crate) struct ExportArgs {
     /// Print what each column means instead.
     #[arg(long)]
     pub(crate) columns: bool,
+    /// Write the systems side by side as a Markdown table instead.
+    #[arg(long, conflicts_with = "columns")]
+    pub(crate) markdown: bool,
 }

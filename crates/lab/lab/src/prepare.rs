@@ -111,27 +111,45 @@ impl Prepared {
                 100.0 * rate
             );
         }
-        let variants: BTreeSet<usize> = self.plan.trials.iter().map(|t| t.cell.variant).collect();
-        let phases: usize = self.study.workloads.iter().map(|w| w.phases().len()).sum();
-        let plan = power::Plan {
-            blocks: design.blocks,
-            defaults_per_block: design.defaults_per_block,
-            variants: variants.len().saturating_sub(1),
-            cells: self.study.systems.len() * phases,
-            spread: design.assumed_spread,
-            confidence: design.confidence,
-            effect: design.effect,
-            correction: judging::asked(design).correction,
-        };
+        let (plan, of) = self.power_plan();
         match power::detectable(&plan, 0.8) {
             Some(found) => format!(
-                "can show (4 times of 5) an effect of +{:.0}% or -{:.0}%, if trials spread by {:.0}%",
+                "can show (4 times of 5) {} of +{:.0}% or -{:.0}%, if trials spread by {:.0}%",
+                of,
                 100.0 * found.more,
                 100.0 * found.less,
                 100.0 * design.assumed_spread
             ),
             None => "nothing is compared: numbers without judgement".to_owned(),
         }
+    }
+
+    /// The comparisons as the plan has them, and what they are of: variants, or systems where there is one variant.
+    fn power_plan(&self) -> (power::Plan, &'static str) {
+        let design = &self.study.design;
+        let variants: BTreeSet<usize> = self.plan.trials.iter().map(|t| t.cell.variant).collect();
+        let systems: BTreeSet<usize> = self.plan.trials.iter().map(|t| t.cell.system).collect();
+        let phases: usize = self.study.workloads.iter().map(|w| w.phases().len()).sum();
+        let between_systems = variants.len() < 2;
+        // Systems have as many trials of their defaults as each other: as many pairs as there are trials of one.
+        let (blocks, defaults_per_block, variants, cells) = match between_systems {
+            false => (design.blocks, design.defaults_per_block, variants.len() - 1, systems.len() * phases),
+            true => {
+                let pairs = systems.len() * systems.len().saturating_sub(1) / 2;
+                (design.blocks.saturating_mul(design.defaults_per_block), 1, 1, pairs * phases)
+            }
+        };
+        let plan = power::Plan {
+            blocks,
+            defaults_per_block,
+            variants,
+            cells,
+            spread: design.assumed_spread,
+            confidence: design.confidence,
+            effect: design.effect,
+            correction: judging::asked(design).correction,
+        };
+        (plan, if between_systems { "a difference between two systems" } else { "an effect" })
     }
 }
 

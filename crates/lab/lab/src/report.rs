@@ -72,8 +72,23 @@ pub(crate) fn report(args: &ReportArgs) -> Result<PathBuf, LabError> {
     if args.one_sigma {
         found.study.design.rule = Rule::OneSigma;
     }
+    let into = args.out.clone().unwrap_or_else(|| args.results.clone());
+    with_input(found, |input| {
+        let colours = std::io::stdout().is_terminal();
+        if input.outline.variants.len() > 1 {
+            println!("{}", report::text::percentages(input, colours));
+        }
+        print!("{}", report::text::systems(input, colours));
+        let written = report::write(&into, input, true).map_err(|e| LabError::Nothing(e.to_string()))?;
+        println!("{} ({} charts beside it)", written.page.display(), written.charts);
+        Ok(written.page)
+    })
+}
+
+/// Judges results and hands what a report is made from to `then`.
+fn with_input<T>(found: Found, then: impl FnOnce(&Input) -> Result<T, LabError>) -> Result<T, LabError> {
     if found.records.is_empty() {
-        return Err(LabError::Nothing(format!("{} holds no trial yet", args.results.display())));
+        return Err(LabError::Nothing(format!("{} holds no trial yet", found.directory.path().display())));
     }
     let outline = found.outline()?;
     let variants: Vec<String> = outline.variants.iter().map(|v| v.name.clone()).collect();
@@ -85,12 +100,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<PathBuf, LabError> {
     let judged = report::from_labstats::judged(&outline, &found.records, &found.study.design, &cells);
     let series = |id: &str| found.directory.series(id).ok()?.collect_series().ok();
     let asked = judging::asked(&found.study.design);
-    let input = Input { run: found.info, outline, records: found.records, judged, asked, series: &series };
-    println!("{}", report::text::percentages(&input, std::io::stdout().is_terminal()));
-    let into = args.out.clone().unwrap_or_else(|| args.results.clone());
-    let written = report::write(&into, &input, true).map_err(|e| LabError::Nothing(e.to_string()))?;
-    println!("{} ({} charts beside it)", written.page.display(), written.charts);
-    Ok(written.page)
+    then(&Input { run: found.info, outline, records: found.records, judged, asked, series: &series })
 }
 
 /// Holds one run's results against another's.
@@ -117,7 +127,7 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Writes the records as CSV, or what its columns mean.
+/// Writes the records as CSV, or what its columns mean, or the systems side by side.
 pub(crate) fn export(args: &ExportArgs) -> Result<(), LabError> {
     let mut out: Box<dyn Write> = match &args.out {
         Some(path) => Box::new(std::fs::File::create(path).map_err(LabError::file(path))?),
@@ -126,6 +136,12 @@ pub(crate) fn export(args: &ExportArgs) -> Result<(), LabError> {
     if args.columns {
         let path = args.out.clone().unwrap_or_else(|| PathBuf::from("standard output"));
         return out.write_all(results::markdown().as_bytes()).map_err(LabError::file(path));
+    }
+    if args.markdown {
+        let path = args.out.clone().unwrap_or_else(|| PathBuf::from("standard output"));
+        return with_input(read(&args.results)?, |input| {
+            out.write_all(report::markdown::side_by_side(input).as_bytes()).map_err(LabError::file(path))
+        });
     }
     let records = Directory::open(&args.results)?.records()?.records;
     results::export_csv(&records, out)?;

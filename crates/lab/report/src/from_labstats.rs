@@ -177,7 +177,8 @@ pub fn rule_label(design: &Design) -> String {
     }
 }
 
-fn share(share: f64) -> String {
+/// A share in per cent, without needless zeros.
+pub(crate) fn share(share: f64) -> String {
     crate::quantity::number((share * 10_000.0).round() / 100.0)
         .trim_end_matches('0')
         .trim_end_matches('.')

@@ -8,6 +8,7 @@
 //!                 --page---------->  HTML     one file, no network
 //!                 --write--------->  files    the page, SVG, PNG
 //!                 --text---------->  tables for a terminal
+//!                 --markdown------>  systems side by side, for a README
 //! ```
 //!
 //! [`compare`] and [`history`] take several runs. CSV is [`results::export_csv`].
@@ -21,6 +22,7 @@ pub mod from_study;
 pub mod gather;
 pub mod history;
 pub mod input;
+pub mod markdown;
 pub mod page;
 mod png;
 pub mod quantity;

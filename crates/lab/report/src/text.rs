@@ -1,6 +1,7 @@
 //! Tables for a terminal. Control characters from files never reach it; colours only where asked for.
 
-use crate::compare::Comparison;
+use crate::compare::{self, Comparison};
+use crate::gather::Trials;
 use crate::gather::percentages::Fields;
 use crate::history::History;
 use crate::input::{Colour, Input, JudgedVariant, percent};
@@ -29,6 +30,13 @@ pub fn percentages(input: &Input, colours: bool) -> String {
         }
     }
     out + "\n▲ better  ▼ worse  = shown equal  ? undecided\n"
+}
+
+/// Every two systems of a run that can be compared, with the default. Empty where there are none.
+pub fn systems(input: &Input, colours: bool) -> String {
+    let (tables, _) = compare::systems(&input.outline, &Trials::of(&input.records), &input.asked);
+    let compared = tables.iter().filter(|c| c.rows.iter().any(|row| row.judged.colour.compared()));
+    compared.map(|c| format!("{}\n", comparison(c, colours))).collect()
 }
 
 /// A against B.

@@ -204,3 +204,27 @@ fn failed_trials_count_in_no_mean() {
     let v = find(&study, "ceph-16.2-xfs", "big_ops");
     assert_eq!((v.samples, v.failed), (4, 1));
 }
+
+#[test]
+fn systems_stand_side_by_side_for_a_readme() {
+    let study = Study::new(SMALL, 1);
+    let table = report::markdown::side_by_side(&study.input(&series));
+    let lines: Vec<&str> = table.lines().collect();
+    let columns = |line: &str| line.matches('|').count() - 1;
+    assert!(
+        lines[0]
+            .starts_with("| load | ceph-16.2-xfs | ceph-16.2-ext4 | ceph-16.2-ext4 against ceph-16.2-xfs |"),
+        "{table}"
+    );
+    assert!(lines[1].starts_with("|---|---:|"), "{table}");
+    assert!(lines[2..4].iter().all(|l| columns(l) == columns(lines[0])), "{table}");
+    assert!(lines[2].contains("/s, ") && lines[2].contains("µs") && lines[2].contains("% to "), "{table}");
+    assert!(table.contains("95%") && table.contains("fresh cluster"), "{table}");
+}
+
+#[test]
+fn nothing_measured_is_no_table() {
+    let mut study = Study::new(SMALL, 1);
+    study.records.clear();
+    assert_eq!(report::markdown::side_by_side(&study.input(&series)), "");
+}

@@ -1,0 +1,86 @@
+//! Systems side by side as a Markdown table, for a README: rates, the servers' CPU for an operation, and the last
+//! system of the study against each of the others.
+
+use std::collections::BTreeMap;
+
+use crate::compare::{Comparison, systems};
+use crate::from_labstats::share;
+use crate::gather::{Spread, Trials, spread, value};
+use crate::input::{DEFAULT, Input, JudgedVariant, percent};
+use crate::quantity::{Quantity, number};
+
+/// The table, with a sentence below it; the default's trials alone. Empty if nothing was measured.
+pub fn side_by_side(input: &Input) -> String {
+    let trials = Trials::of(&input.records);
+    let names = &input.outline.systems;
+    let (tables, _) = systems(&input.outline, &trials, &input.asked);
+    let against: Vec<&Comparison> = tables.iter().filter(|c| names.last() == Some(&c.b)).collect();
+    let mut header = vec!["load".to_owned()];
+    header.extend(names.iter().cloned());
+    header.extend(against.iter().map(|c| format!("{} against {}", c.b, c.a)));
+    let judged: BTreeMap<(&str, &str), &JudgedVariant> = against
+        .iter()
+        .flat_map(|c| c.rows.iter().map(|row| ((c.a.as_str(), row.what.as_str()), &row.judged)))
+        .collect();
+    let mut rows = Vec::new();
+    for (workload, phase) in input.outline.loads() {
+        let load = format!("{workload}, {phase}");
+        let cells: Vec<String> = names.iter().map(|s| cell(&trials, (s, workload, phase))).collect();
+        if cells.iter().all(String::is_empty) {
+            continue;
+        }
+        let effects = against.iter().map(|c| judged.get(&(c.a.as_str(), load.as_str())).map(|j| effect(j)));
+        let effects: Vec<String> = effects.map(Option::unwrap_or_default).collect();
+        rows.push([vec![load], cells, effects].concat());
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!("{}\n{}", table(&header, &rows), below(input, &trials))
+}
+
+/// `2,447/s, 458 µs`.
+fn cell(trials: &Trials, of: (&str, &str, &str)) -> String {
+    let mean =
+        |quantity| -> Option<Spread> { spread(trials.planned(of, DEFAULT).map(|(_, m)| value(m, quantity))) };
+    let Some(rate) = mean(Quantity::Ops) else { return String::new() };
+    let cpu = mean(Quantity::CpuPerOp).map(|s| format!(", {}", Quantity::CpuPerOp.show(s.mean)));
+    format!("{}/s{}", number(rate.mean), cpu.unwrap_or_default())
+}
+
+fn effect(judged: &JudgedVariant) -> String {
+    if !judged.colour.compared() {
+        return judged.label();
+    }
+    format!("{} ({} to {})", judged.label(), percent(judged.low), percent(judged.high))
+}
+
+fn below(input: &Input, trials: &Trials) -> String {
+    let counts = input.outline.loads().flat_map(|(workload, phase)| {
+        let count = move |s: &String| trials.planned((s, workload, phase), DEFAULT).count();
+        input.outline.systems.iter().map(count)
+    });
+    let counts: Vec<usize> = counts.filter(|n| *n > 0).collect();
+    let (least, most) = (counts.iter().min().unwrap_or(&0), counts.iter().max().unwrap_or(&0));
+    let trials = if least == most { format!("{most}") } else { format!("{least} to {most}") };
+    format!(
+        "Geometric means of {trials} trials, each on a fresh cluster: operations a second and the servers' CPU for an \
+         operation. Differences are in operations a second, with intervals of {}% over all of them together; ▲ better, \
+         ▼ worse, = shown equal, ? undecided.\n",
+        share(input.asked.confidence)
+    )
+}
+
+fn table(header: &[String], rows: &[Vec<String>]) -> String {
+    // A bar would end a cell.
+    let line = |cells: &[String]| -> String {
+        let cells: Vec<String> = cells.iter().map(|c| c.replace('|', "\\|")).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    let rule: String = std::iter::once("---")
+        .chain(header.iter().skip(1).map(|_| "---:"))
+        .map(|r| format!("|{r}"))
+        .collect();
+    let rows: String = rows.iter().map(|row| line(row)).collect();
+    format!("{}{rule}|\n{rows}", line(header))
+}
