@@ -6,11 +6,17 @@
 //! gives its own figures, which the shells are held against. What is modelled, and from which data sheets, stands in
 //! [`Model`] and [`parameters`]. Never does I/O, never draws a random number, and knows nothing of who asks.
 
+mod cache;
+mod dirty;
+mod disk;
 mod error;
 mod figures;
+mod geometry;
+mod media;
 mod model;
 mod request;
 mod sheet;
+mod ssd;
 
 pub use error::ModelError;
 pub use figures::{Figures, Order, Pattern, measure, standard_patterns};
