@@ -56,9 +56,22 @@ pub(crate) struct RunArgs {
     /// A raw device that may be overwritten.
     #[arg(long = "overwrite-device", value_name = "DEVICE")]
     pub(crate) devices: Vec<PathBuf>,
+    /// Run one more trial of the default (or of every variant) on each system under each workload, profiled: flame
+    /// graphs and seek plots. It is no sample.
+    #[arg(long, value_name = "default|all", num_args = 0..=1, default_missing_value = "default", require_equals = true)]
+    pub(crate) profile: Option<ProfileArg>,
     /// Keep the logs of every trial, not only of failed ones.
     #[arg(long)]
     pub(crate) keep_logs: bool,
+}
+
+/// Which cells are profiled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum ProfileArg {
+    /// The default's.
+    Default,
+    /// Every variant's.
+    All,
 }
 
 /// What to report.

@@ -67,7 +67,7 @@ fn planned<'a>(prepared: &'a Prepared, site: &Site) -> Vec<Planned<'a>> {
         variant: &study.variants[trial.cell.variant].name,
         conf: conf(prepared, site, trial.cell),
     };
-    prepared.plan.trials.iter().map(of).collect()
+    prepared.plan.trials.iter().chain(&prepared.profiles).map(of).collect()
 }
 
 /// The plan as it is kept with the results.

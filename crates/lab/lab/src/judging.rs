@@ -32,7 +32,7 @@ pub struct Samples {
 pub fn samples(records: &[Record], variants: &[String]) -> Samples {
     let last: BTreeMap<&str, &Record> = records.iter().map(|r| (r.id.as_str(), r)).collect();
     let mut samples = Samples::default();
-    for record in last.into_values().filter(|r| r.outcome.status == Status::Ok) {
+    for record in last.into_values().filter(|r| r.outcome.status == Status::Ok && !r.profiled) {
         let Some(variant) = variants.iter().position(|v| *v == record.parameters.variant) else { continue };
         let into = if record.confirms { &mut samples.again } else { &mut samples.first };
         for measurement in &record.measurements {

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use labstats::power;
 use optmap::Verdict;
-use study::{NotRun, Plan, Rule, Setting, Study, System, Target, Variant};
+use study::{NotRun, Plan, Profiled, Rule, Setting, Study, System, Target, Trial, Variant};
 use testbed::{Site, Wanted};
 
-use crate::args::RunArgs;
+use crate::args::{ProfileArg, RunArgs};
 use crate::error::LabError;
 use crate::judging;
 use crate::needs;
@@ -23,6 +23,8 @@ pub(crate) struct Prepared {
     pub cells: BTreeMap<(String, String), String>,
     /// The trials.
     pub plan: Plan,
+    /// Those that are profiled, after all others.
+    pub profiles: Vec<Trial>,
     /// Sentences for the user and the report.
     pub notes: Vec<String>,
     /// Limits raised on every system.
@@ -69,7 +71,8 @@ pub(crate) fn prepare(args: &RunArgs, site: &Site) -> Result<Prepared, LabError>
     if plan.trials.is_empty() {
         return Err(LabError::Nothing("nothing of this study can run here".to_owned()));
     }
-    Ok(Prepared { text, study, cells, plan, notes, raised })
+    let profiles = plan.profiles(&study);
+    Ok(Prepared { text, study, cells, plan, profiles, notes, raised })
 }
 
 impl Prepared {
@@ -89,7 +92,8 @@ impl Prepared {
             said.entry(why).or_default().push(format!("{what} on {system}"));
         }
         lines.extend(said.into_iter().map(|(why, cells)| format!("  {why}: {}", cells.join(", "))));
-        let seconds = study::plan_seconds(study, &self.plan.trials, &overhead_seconds);
+        let seconds = study::plan_seconds(study, &self.plan.trials, &overhead_seconds)
+            + study::plan_seconds(study, &self.profiles, &overhead_seconds);
         lines.push(format!(
             "{} trials in {} blocks, about {} (more where cells are run again to confirm); seed {}",
             self.plan.trials.len(),
@@ -97,6 +101,9 @@ impl Prepared {
             duration(seconds),
             self.plan.seed
         ));
+        if !self.profiles.is_empty() {
+            lines.push(format!("{} more are profiled and are no samples", self.profiles.len()));
+        }
         lines.push(self.detectable());
         lines
     }
@@ -169,6 +176,11 @@ fn keep_only(study: &mut Study, args: &RunArgs) -> Result<(), LabError> {
     }
     if !args.workloads.is_empty() {
         study.workloads.retain(|w| args.workloads.contains(&w.name));
+    }
+    match args.profile {
+        Some(ProfileArg::Default) => study.design.profile = Profiled::Default,
+        Some(ProfileArg::All) => study.design.profile = Profiled::All,
+        None => {}
     }
     if let Some(blocks) = args.blocks {
         study.design.blocks = blocks.max(1);

@@ -19,6 +19,8 @@ struct Found {
     directory: Directory,
     info: RunInfo,
     records: Vec<Record>,
+    /// Those that are no samples.
+    profiled: Vec<Record>,
     study: Study,
 }
 
@@ -32,7 +34,8 @@ fn read(path: &Path) -> Result<Found, LabError> {
     let name = path.join("study.yaml").display().to_string();
     let study = study::parse(&String::from_utf8_lossy(&text), &name)
         .map_err(|problems| LabError::Study { path: path.join("study.yaml"), count: problems.len() })?;
-    Ok(Found { directory, info, records: found.records, study })
+    let (profiled, records) = found.records.into_iter().partition(|r| r.profiled);
+    Ok(Found { directory, info, records, profiled, study })
 }
 
 impl Found {

@@ -22,7 +22,15 @@ mod tests {
 
     fn trial(order: u32) -> Trial {
         let cell = Cell { system: 0, workload: 0, variant: 0 };
-        Trial { order, id: format!("t{order}"), block: 0, cell, repeat: order, confirms: false }
+        Trial {
+            order,
+            id: format!("t{order}"),
+            block: 0,
+            cell,
+            repeat: order,
+            confirms: false,
+            profiled: false,
+        }
     }
 
     fn record(order: u32, status: Status) -> Record {
@@ -32,6 +40,7 @@ mod tests {
             order,
             block: 0,
             confirms: false,
+            profiled: false,
             started: String::new(),
             took_s: 1.0,
             parameters: Parameters::default(),

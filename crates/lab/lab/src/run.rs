@@ -87,8 +87,14 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// The plan's trials, then those that confirm what they showed.
+    /// The samples, then what is profiled.
     fn all(&self) -> Result<(), LabError> {
+        self.samples_all()?;
+        self.trials(&self.prepared.profiles, false).map(drop)
+    }
+
+    /// The plan's trials, then those that confirm what they showed.
+    fn samples_all(&self) -> Result<(), LabError> {
         let plan: &Plan = &self.prepared.plan;
         let complete = self.trials(&plan.trials, true)?;
         let design = &self.prepared.study.design;

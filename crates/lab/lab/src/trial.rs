@@ -97,6 +97,7 @@ impl Bench<'_> {
             order: trial.order,
             block: trial.block,
             confirms: trial.confirms,
+            profiled: trial.profiled,
             started: clock::now_text(),
             took_s: 0.0,
             parameters: self.parameters(trial),

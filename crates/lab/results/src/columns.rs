@@ -223,4 +223,6 @@ static COLUMNS: &[Column] = table! {
         |m| m.device_bytes_per_byte.to_string();
     Phase "joules", "J", "measurements.N.joules", "What the processor's package took; empty where the host does not tell.",
         |m| optional(m.joules);
+    Trial "profiled", "yes/no", "profiled", "Whether the trial was profiled: slower for that, it is no sample.",
+        |r| yes_no(r.profiled);
 };

@@ -9,7 +9,10 @@ use serde_json::Value;
 
 use crate::lines::{Lines, parse};
 use crate::write::{check_id, sync_parent, whole};
-use crate::{Error, Record, RunInfo, SeriesReader, SeriesWriter};
+use crate::{Error, PhaseProfile, Record, RunInfo, SeriesReader, SeriesWriter, Stacks};
+
+/// Values by phase and `daemon.section.counter`.
+pub type PhaseCounters = BTreeMap<String, BTreeMap<String, f64>>;
 
 /// A results directory. At most one [`Appender`] may be open at a time; the caller sees to that.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -124,6 +127,63 @@ impl Directory {
         SeriesWriter::create(&self.series_path(id)?)
     }
 
+    /// Writes all of Ceph's counters that changed in each phase of a trial; nothing where there is none.
+    pub fn write_counters(&self, id: &str, phases: &PhaseCounters) -> Result<(), Error> {
+        check_id(id)?;
+        if phases.values().all(BTreeMap::is_empty) {
+            return Ok(());
+        }
+        write_json(&self.path.join("counters").join(format!("{id}.json")), phases)
+    }
+
+    /// All of Ceph's counters that changed in a trial; none where none were kept.
+    pub fn counters(&self, id: &str) -> Result<PhaseCounters, Error> {
+        check_id(id)?;
+        let path = self.path.join("counters").join(format!("{id}.json"));
+        if !path.is_file() {
+            return Ok(PhaseCounters::new());
+        }
+        parse(&path, 1, &fs::read(&path).map_err(Error::read(&path))?)
+    }
+
+    /// Writes what a profiled trial showed in a phase.
+    pub fn write_profile(&self, id: &str, profile: &PhaseProfile) -> Result<(), Error> {
+        check_id(id)?;
+        check_id(&profile.phase)?;
+        let dir = self.path.join("profiles").join(id);
+        fs::create_dir_all(&dir).map_err(Error::write(&dir))?;
+        if let Some(stacks) = &profile.stacks {
+            whole(&dir.join(format!("{}.folded", profile.phase)), stacks.text().as_bytes())?;
+        }
+        for requests in &profile.requests {
+            check_id(&requests.device)?;
+            write_json(&dir.join(format!("{}.{}.json", profile.phase, requests.device)), requests)?;
+        }
+        Ok(())
+    }
+
+    /// What a profiled trial showed in a phase; nothing where nothing was kept.
+    pub fn profile(&self, id: &str, phase: &str) -> Result<PhaseProfile, Error> {
+        check_id(id)?;
+        let dir = self.path.join("profiles").join(id);
+        let mut profile = PhaseProfile { phase: phase.to_owned(), ..PhaseProfile::default() };
+        let stacks = dir.join(format!("{phase}.folded"));
+        if stacks.is_file() {
+            let text = fs::read(&stacks).map_err(Error::read(&stacks))?;
+            profile.stacks = Some(Stacks::parse(&String::from_utf8_lossy(&text)));
+        }
+        let entries = fs::read_dir(&dir).into_iter().flatten().flatten();
+        let mut paths: Vec<PathBuf> = entries.map(|e| e.path()).collect();
+        paths.sort();
+        for path in paths {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if name.strip_prefix(phase).is_some_and(|rest| rest.starts_with('.') && rest.ends_with(".json")) {
+                profile.requests.push(parse(&path, 1, &fs::read(&path).map_err(Error::read(&path))?)?);
+            }
+        }
+        Ok(profile)
+    }
+
     /// Makes a trial's directory of logs, and gives it.
     pub fn logs(&self, id: &str) -> Result<PathBuf, Error> {
         check_id(id)?;
@@ -145,6 +205,14 @@ impl Directory {
         let path = self.path.join(name);
         fs::read(&path).map_err(Error::read(&path))
     }
+}
+
+fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Error> {
+    if let Some(dir) = path.parent() {
+        fs::create_dir_all(dir).map_err(Error::write(dir))?;
+    }
+    let encode = |source| Error::Encode { path: path.to_path_buf(), source };
+    whole(path, &serde_json::to_vec(value).map_err(encode)?)
 }
 
 /// Appends records. What a crash left of a last line is cut off when it is opened.

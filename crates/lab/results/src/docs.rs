@@ -57,6 +57,9 @@ A results directory:
 | `plan.json` | the trials in their order, each with its ceph.conf |
 | `trials.jsonl` | a JSON object a line, appended when a trial ends; of several with the same `id` the last one counts |
 | `series/ID.jsonl` | what was measured each second of trial ID, a JSON object a line |
+| `counters/ID.json` | every one of Ceph's perf counters that changed in a phase of trial ID: phase, `daemon.section.counter`, difference; absent where a cluster has none |
+| `profiles/ID/PHASE.folded` | of a profiled trial: stacks of the servers, `process;thread;outermost;...;innermost COUNT` a line, as other programs that draw flame graphs read it |
+| `profiles/ID/PHASE.DEVICE.json` | of a profiled trial: the requests that reached a device, and each second's reads, writes, flushes and seeks |
 | `logs/ID/` | logs and configuration of trial ID: of failed trials always, of others if asked |
 
 A last line without its end is what a crash left: it is ignored, and said. Files of a newer `format` are refused.
@@ -77,7 +80,7 @@ const ONLY_IN_RECORDS: &str = "\
 | `measurements.N.latency.histogram.buckets` | pairs of (upper bound in microseconds, operations), ascending; buckets of trials are added up before a percentile is taken |
 | `measurements.N.cpu.by_process.NAME` | `user_s`, `system_s` (seconds), `rss_max` (bytes), `switches` |
 | `measurements.N.devices.NAME` | `read`, `written` (bytes), `reads`, `writes`, `flushes`, `wait_ms` (ms), `busy` (0 to 1), `request` (bytes, mean) |
-| `measurements.N.counters` | Ceph's perf counters that changed, `daemon.section.counter`, as differences |
+| `measurements.N.counters` | the telling ones of Ceph's perf counters over all OSDs, `section.counter`: sums as differences; latencies, with `_ms` at the end, as means over the phase |
 ";
 
 const SERIES_HEAD: &str = "\

@@ -17,15 +17,17 @@ mod directory;
 mod docs;
 mod error;
 mod lines;
+mod profile;
 mod record;
 mod series;
 mod write;
 
 pub use columns::{Column, columns};
 pub use csv_export::export_csv;
-pub use directory::{Appender, Directory, Records};
+pub use directory::{Appender, Directory, PhaseCounters, Records};
 pub use docs::{SeriesValue, markdown, series_values};
 pub use error::Error;
+pub use profile::{PhaseProfile, Request, RequestKind, RequestSecond, Requests, Stacks};
 pub use record::{
     Build, CpuUse, DeviceUse, FORMAT, Histogram, Latency, Machine, Measurement, Outcome, Parameters, Process,
     Record, RunInfo, Sample, Series, Status,

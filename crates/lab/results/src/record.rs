@@ -8,6 +8,8 @@
 //! DIR/plan.json           the trials in their order, each with its ceph.conf
 //! DIR/trials.jsonl        a Record a line, appended when the trial ends; the last one of an id counts
 //! DIR/series/ID.jsonl     a Sample a line: what was measured each second of that trial
+//! DIR/counters/ID.json    all of Ceph's counters that changed in each phase
+//! DIR/profiles/ID/        stacks and requests of a profiled trial
 //! DIR/logs/ID/            logs and configuration of a trial (of failed ones always, of others if asked)
 //! ```
 
@@ -52,6 +54,9 @@ pub struct Record {
     pub block: u32,
     /// Whether it confirms a flagged cell.
     pub confirms: bool,
+    /// Whether it was profiled: no sample of anything.
+    #[serde(default)]
+    pub profiled: bool,
     /// When it began, RFC 3339, UTC.
     pub started: String,
     /// Seconds from the first step to the last, clean-up included.
@@ -193,7 +198,8 @@ pub struct Measurement {
     pub device_bytes_per_byte: f64,
     /// Joules that the processor's package took; `None` where the host does not tell.
     pub joules: Option<f64>,
-    /// Ceph's perf counters that changed, `daemon.section.counter`, as differences.
+    /// The telling ones of Ceph's perf counters over all OSDs, `section.counter`: sums as differences, latencies as
+    /// means of the phase in milliseconds (`_ms`). All that changed stand in `counters/ID.json`.
     pub counters: BTreeMap<String, f64>,
 }
 

@@ -1,10 +1,10 @@
 //! The `design` section of a study file: how trials are laid out and judged.
 
 use crate::fields::Fields;
-use crate::model::{Correction, Design, OnFailure, Rule, Stop};
+use crate::model::{Correction, Design, OnFailure, Profiled, Rule, Stop};
 use crate::problem::{Conflict, Problems};
 
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "blocks",
     "defaults_per_block",
     "seed",
@@ -16,7 +16,12 @@ const KEYS: [&str; 11] = [
     "confirm",
     "stop",
     "on_failure",
+    "profile",
 ];
+
+/// The words of `profile`.
+const PROFILED: [(&str, Profiled); 3] =
+    [("no", Profiled::No), ("default", Profiled::Default), ("all", Profiled::All)];
 
 impl Default for Design {
     fn default() -> Self {
@@ -31,6 +36,7 @@ impl Default for Design {
             confirm: true,
             stop: Stop::default(),
             on_failure: OnFailure::GoOn,
+            profile: Profiled::No,
         }
     }
 }
@@ -55,6 +61,7 @@ pub(crate) fn read(node: &crate::node::Node, p: &mut Problems) -> Option<Design>
         on_failure: fields
             .word("on_failure", &[("go_on", OnFailure::GoOn), ("stop", OnFailure::Stop)], p)
             .unwrap_or(usual.on_failure),
+        profile: fields.word("profile", &PROFILED, p).unwrap_or(usual.profile),
     })
 }
 

@@ -34,8 +34,8 @@ pub use file::parse;
 pub use limits::{pgs_per_osd, raised_limits};
 pub use model::{
     CephStore, Clients, CommandLoad, Correction, Design, DeviceModel, Engine, FileSystem, FioLoad, FsKind,
-    LoligoStore, OnFailure, Phase, Place, RadosBench, Rule, Setting, Source, Stop, Study, System, Target,
-    Variant, Workload, WorkloadKind,
+    LoligoStore, OnFailure, Phase, Place, Profiled, RadosBench, Rule, Setting, Source, Stop, Study, System,
+    Target, Variant, Workload, WorkloadKind,
 };
 pub use plan::{Cell, NotRun, Plan, Trial};
 pub use problem::{Conflict, Problem, ProblemKind};

@@ -349,6 +349,20 @@ pub struct Design {
     pub stop: Stop,
     /// What a failed trial does.
     pub on_failure: OnFailure,
+    /// Which cells get a trial that shows where time goes; none unless told.
+    pub profile: Profiled,
+}
+
+/// Which cells get a trial of their own that is profiled. It is no sample: what is watched so closely is slower.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Profiled {
+    /// None.
+    #[default]
+    No,
+    /// The default's, on each system under each workload.
+    Default,
+    /// Every variant's.
+    All,
 }
 
 /// How a cell gets its colour.

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::Study;
+use crate::model::{Profiled, Study};
 use crate::shuffle::Shuffle;
 use crate::trial_names;
 
@@ -59,6 +59,8 @@ pub struct Trial {
     pub repeat: u32,
     /// Whether it confirms a flagged cell.
     pub confirms: bool,
+    /// Whether it is profiled, and so no sample.
+    pub profiled: bool,
 }
 
 /// The trials of a study, in order.
@@ -97,6 +99,29 @@ impl Plan {
         let cells: Vec<Cell> = cells.into_iter().collect();
         let first = u32::try_from(self.trials.len()).unwrap_or(u32::MAX);
         Layout::new(study, self.seed).trials(&cells, first, true)
+    }
+
+    /// One trial for each cell that is to be profiled, after all others, in the order of the study's file.
+    pub fn profiles(&self, study: &Study) -> Vec<Trial> {
+        let wanted = |cell: &Cell| match study.design.profile {
+            Profiled::No => false,
+            Profiled::Default => cell.variant == 0,
+            Profiled::All => true,
+        };
+        let layout = Layout::new(study, self.seed);
+        // The plan's trials come first, then at most as many that confirm.
+        let first = u32::try_from(self.trials.len().saturating_mul(2)).unwrap_or(u32::MAX);
+        let block = study.design.blocks.saturating_mul(2);
+        let trial = |(order, cell): (u32, Cell)| Trial {
+            order: first.saturating_add(order),
+            id: layout.id('p', block, cell, 0),
+            block,
+            cell,
+            repeat: 0,
+            confirms: false,
+            profiled: true,
+        };
+        (0..).zip(self.counts().into_keys().filter(wanted)).map(trial).collect()
     }
 
     /// How many trials each cell has.
@@ -146,15 +171,14 @@ impl Layout {
             Shuffle::new(self.seed, u64::from(block) << 1 | u64::from(confirms)).shuffle(&mut of_block);
             for (cell, repeat) in of_block {
                 let order = u32::try_from(trials.len()).unwrap_or(u32::MAX).saturating_add(first_order);
-                let id = self.id(block, cell, repeat, confirms);
-                trials.push(Trial { order, id, block, cell, repeat, confirms });
+                let id = self.id(if confirms { 'c' } else { 'b' }, block, cell, repeat);
+                trials.push(Trial { order, id, block, cell, repeat, confirms, profiled: false });
             }
         }
         trials
     }
 
-    fn id(&self, block: u32, cell: Cell, repeat: u32, confirms: bool) -> String {
-        let letter = if confirms { 'c' } else { 'b' };
+    fn id(&self, letter: char, block: u32, cell: Cell, repeat: u32) -> String {
         let of = |names: &[String], at: usize| names.get(at).cloned().unwrap_or_default();
         let system = of(&self.systems, cell.system);
         let workload = of(&self.workloads, cell.workload);

@@ -144,3 +144,20 @@ fn limits_are_raised_for_the_system_with_the_most() {
     let raised = raised_limits(&study);
     assert_eq!((raised.len(), raised[0].value.as_str()), (1, "257"));
 }
+
+#[test]
+fn what_is_profiled_comes_last_and_is_told_apart() {
+    let of = |profile: &str| {
+        let study = study(&format!("blocks: 2, profile: {profile}"));
+        let plan = Plan::new(&study, &NotRun::of(&study), 7);
+        (plan.profiles(&study), plan)
+    };
+    assert!(of("no").0.is_empty());
+    let (one, plan) = of("default");
+    assert_eq!(one.len(), 6, "three systems, two workloads");
+    assert!(one.iter().all(|t| t.profiled && t.cell.variant == 0 && t.block == 4));
+    let (all, _) = of("all");
+    assert_eq!(all.len(), 2 * (4 + 4 + 1), "a running cluster has the default alone");
+    let last = plan.trials.iter().map(|t| t.order).max().unwrap();
+    assert!(all.iter().all(|t| t.order > last && t.id.starts_with("p4.")));
+}

@@ -391,6 +391,7 @@ fn designs_that_can_not_be() {
         ("design: {stop: {budget: 0}}", "budget: '0' is not a whole number from 1"),
         ("design: {defaults_per_bloc: 2}", "did you mean 'defaults_per_block'?"),
         ("design: {on_failure: go on}", "did you mean 'go_on'?"),
+        ("design: {profile: every}", "unknown profile 'every'"),
         ("source: {title: t, author: a, date: yesterday}", "date: 'yesterday' is not a date"),
     ];
     for (text, want) in cases {

@@ -95,6 +95,86 @@ pub fn changes(before: &Counters, now: &Counters) -> Counters {
     now.iter().filter_map(change).collect()
 }
 
+/// A counter that tells much: section, its names by release, what it is, and its name in records.
+struct Telling {
+    section: &'static str,
+    names: &'static [&'static str],
+    kind: Kind,
+    name: &'static str,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Differences of all OSDs, added up.
+    Sum,
+    /// Time by number over all OSDs, in milliseconds.
+    Milliseconds,
+}
+
+const fn telling_one(
+    section: &'static str,
+    names: &'static [&'static str],
+    kind: Kind,
+    name: &'static str,
+) -> Telling {
+    Telling { section, names, kind, name }
+}
+
+use Kind::{Milliseconds, Sum};
+
+/// In the order in which a report has them.
+static TELLING: &[Telling] = &[
+    telling_one("osd", &["op"], Sum, "osd.op"),
+    telling_one("osd", &["op_in_bytes"], Sum, "osd.op_in_bytes"),
+    telling_one("osd", &["op_out_bytes"], Sum, "osd.op_out_bytes"),
+    telling_one("osd", &["op_latency"], Milliseconds, "osd.op_latency_ms"),
+    telling_one("osd", &["op_r_latency"], Milliseconds, "osd.op_r_latency_ms"),
+    telling_one("osd", &["op_w_latency"], Milliseconds, "osd.op_w_latency_ms"),
+    telling_one("osd", &["op_before_queue_op_lat"], Milliseconds, "osd.op_before_queue_op_lat_ms"),
+    telling_one("osd", &["op_process_latency"], Milliseconds, "osd.op_process_latency_ms"),
+    telling_one("osd", &["subop_latency"], Milliseconds, "osd.subop_latency_ms"),
+    telling_one("filestore", &["journal_wr_bytes"], Sum, "filestore.journal_wr_bytes"),
+    telling_one("filestore", &["journal_latency"], Milliseconds, "filestore.journal_latency_ms"),
+    telling_one("filestore", &["commitcycle_latency"], Milliseconds, "filestore.commitcycle_latency_ms"),
+    telling_one("filestore", &["apply_latency"], Milliseconds, "filestore.apply_latency_ms"),
+    telling_one(
+        "bluestore",
+        &["throttle_lat", "txc_throttle_lat"],
+        Milliseconds,
+        "bluestore.throttle_lat_ms",
+    ),
+    telling_one("bluestore", &["commit_lat", "txc_commit_lat"], Milliseconds, "bluestore.commit_lat_ms"),
+    telling_one("bluestore", &["kv_flush_lat"], Milliseconds, "bluestore.kv_flush_lat_ms"),
+    telling_one("bluestore", &["kv_commit_lat"], Milliseconds, "bluestore.kv_commit_lat_ms"),
+    telling_one("bluestore", &["kv_sync_lat"], Milliseconds, "bluestore.kv_sync_lat_ms"),
+    telling_one("bluestore", &["read_lat"], Milliseconds, "bluestore.read_lat_ms"),
+];
+
+/// Of what changed, the counters that tell much, over all OSDs.
+#[must_use]
+pub fn telling(changed: &Counters) -> Counters {
+    TELLING.iter().filter_map(|t| Some((t.name.to_owned(), value(t, changed)?))).collect()
+}
+
+fn value(telling: &Telling, changed: &Counters) -> Option<f64> {
+    let sum = |tail: &str| {
+        let is_it = |name: &str| {
+            let counter =
+                name.strip_prefix("osd.").and_then(|n| n.split_once('.')).map(|(_, counter)| counter);
+            let counter = counter.and_then(|c| c.strip_prefix(telling.section)?.strip_prefix('.'));
+            counter.and_then(|c| c.strip_suffix(tail)).is_some_and(|c| telling.names.contains(&c))
+        };
+        changed.iter().filter(|(name, _)| is_it(name)).map(|(_, value)| value).copied().reduce(|a, b| a + b)
+    };
+    match telling.kind {
+        Sum => sum(""),
+        Milliseconds => {
+            let (time, count) = (sum(".sum")?, sum(".avgcount")?);
+            (count > 0.0).then(|| time / count * 1e3)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +196,28 @@ mod tests {
         let before: Counters = counters(&[("a", 1.0), ("b", 5.0), ("gone", 2.0), ("gauge", 9.0)]);
         let now: Counters = counters(&[("a", 1.0), ("b", 7.5), ("new", 3.0), ("gauge", 4.0)]);
         assert_eq!(changes(&before, &now), counters(&[("b", 2.5), ("new", 3.0), ("gauge", -5.0)]));
+    }
+
+    #[test]
+    fn what_tells_much_is_taken_over_all_osds() {
+        let changed: Counters = [
+            ("osd.0.osd.op", 10.0),
+            ("osd.1.osd.op", 30.0),
+            ("mon.a.osd.op", 99.0),
+            ("osd.0.osd.op_w_latency.sum", 0.5),
+            ("osd.0.osd.op_w_latency.avgcount", 10.0),
+            ("osd.1.osd.op_w_latency.sum", 1.5),
+            ("osd.1.osd.op_w_latency.avgcount", 30.0),
+            ("osd.1.bluestore.txc_commit_lat.sum", 0.2),
+            ("osd.1.bluestore.txc_commit_lat.avgcount", 100.0),
+            ("osd.1.bluestore.read_lat.sum", 0.2),
+        ]
+        .map(|(n, v)| (n.to_owned(), v))
+        .into();
+        let found = telling(&changed);
+        assert_eq!((found["osd.op"], found["osd.op_w_latency_ms"]), (40.0, 50.0));
+        assert_eq!(found["bluestore.commit_lat_ms"], 2.0);
+        assert_eq!(found.len(), 3, "{found:?}");
     }
 
     fn answered(answer: &'static [u8]) -> Result<Counters, Error> {

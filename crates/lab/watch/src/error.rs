@@ -33,6 +33,35 @@ pub enum Error {
         /// The system's word.
         source: io::Error,
     },
+    /// There is no perf.
+    #[error("perf can't be started ({0}): apt-get install linux-perf")]
+    PerfMissing(io::Error),
+    /// It may not, or can't.
+    #[error("perf can't record here: {said}")]
+    PerfRefused {
+        /// Its words.
+        said: String,
+    },
+    /// It does not end.
+    #[error("perf did not end within {seconds} s")]
+    PerfLate {
+        /// The bound.
+        seconds: u64,
+    },
+    /// The kernel's events are not to be seen.
+    #[error("no requests of devices can be seen: {why}")]
+    Events {
+        /// Why, and what to do.
+        why: String,
+    },
+    /// A file of the kernel's events can't be used.
+    #[error("the kernel's events can't be used, {path}: {source}")]
+    EventFile {
+        /// The file.
+        path: PathBuf,
+        /// The system's word.
+        source: io::Error,
+    },
     /// A daemon's answer is no JSON.
     #[error("the perf counters of {daemon} can't be read: {why}")]
     Counters {

@@ -121,6 +121,7 @@ impl Study {
             confirm: true,
             stop: Stop::default(),
             on_failure: OnFailure::GoOn,
+            profile: study::Profiled::No,
         };
         let cells = judge_all(&outline, &records);
         Self { outline, records, design, cells }
@@ -304,6 +305,7 @@ fn record(
         order,
         block,
         confirms: false,
+        profiled: false,
         started: "2026-01-02T03:04:05Z".into(),
         took_s: 71.0,
         parameters: Parameters {

@@ -24,6 +24,7 @@ pub fn record(id: &str, order: u32) -> Record {
         order,
         block: 0,
         confirms: false,
+        profiled: false,
         started: "2026-01-02T03:04:05Z".into(),
         took_s: 1.5,
         parameters: Parameters {
