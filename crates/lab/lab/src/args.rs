@@ -60,6 +60,9 @@ pub(crate) struct RunArgs {
     /// graphs and seek plots. It is no sample.
     #[arg(long, value_name = "default|all", num_args = 0..=1, default_missing_value = "default", require_equals = true)]
     pub(crate) profile: Option<ProfileArg>,
+    /// ssh's configuration for client hosts [the user's own].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ssh_config: Option<PathBuf>,
     /// Keep the logs of every trial, not only of failed ones.
     #[arg(long)]
     pub(crate) keep_logs: bool,

@@ -1,5 +1,7 @@
 //! What a workload needs of a system and of this machine, looked at before anything starts.
 
+use std::path::Path;
+
 use study::{Engine, Target, WorkloadKind};
 
 /// Why a system can't run a workload yet.
@@ -9,12 +11,24 @@ pub(crate) fn not_yet(load: &WorkloadKind, target: &Target) -> Option<String> {
     (images && ours).then(|| "not yet: RBD images on Loligo".to_owned())
 }
 
+/// Sentences on client hosts that don't answer, or lack what the load needs.
+pub(crate) fn of_hosts(load: &WorkloadKind, ssh_config: Option<&Path>) -> Vec<String> {
+    let mut cluster = workload::Cluster::new("", "", Vec::new());
+    cluster.ssh.config = ssh_config.map(Path::to_owned);
+    workload::in_the_way(load, &cluster)
+}
+
+/// What this machine needs for a load's program: with client hosts, only the way to them.
+fn here(program: &str, hosts: &[String]) -> String {
+    if hosts.is_empty() { program } else { "ssh" }.to_owned()
+}
+
 /// Sentences on programs that are missing.
 pub(crate) fn missing(load: &WorkloadKind) -> Vec<String> {
     let needed: Vec<(String, Option<String>)> = match load {
-        WorkloadKind::RadosBench(_) => vec![("rados".to_owned(), None)],
+        WorkloadKind::RadosBench(bench) => vec![(here("rados", &bench.clients.hosts), None)],
         WorkloadKind::Fio(fio) => {
-            let mut programs = vec![("fio".to_owned(), None)];
+            let mut programs = vec![(here("fio", &fio.clients.hosts), None)];
             programs.extend((fio.engine == Engine::Rbd).then(|| ("rbd".to_owned(), None)));
             programs
         }

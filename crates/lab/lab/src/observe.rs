@@ -159,6 +159,7 @@ mod tests {
             samples: rates.iter().enumerate().map(sample).collect(),
             instances: Vec::new(),
             clients: Default::default(),
+            start_skew_s: 0.0,
         }
     }
 

@@ -58,7 +58,9 @@ pub(crate) fn prepare(args: &RunArgs, site: &Site) -> Result<Prepared, LabError>
     for setting in &raised {
         notes.push(format!("{} is raised to {} on every system", setting.name, setting.value));
     }
-    let in_the_way = find_not_yet(&study, site, &raised, &mut not_run, &mut cells);
+    let mut in_the_way = find_not_yet(&study, site, &raised, &mut not_run, &mut cells);
+    let unasked = study.workloads.iter().filter(|_| !args.dry_run);
+    in_the_way.extend(unasked.flat_map(|load| needs::of_hosts(&load.kind, args.ssh_config.as_deref())));
     if args.dry_run {
         // A plan can be read on a machine that can't run it.
         not_run.workloads.clear();
@@ -245,7 +247,9 @@ fn find_not_yet(
             let settings = settings(study, raised, system, &study.variants[0]);
             let wanted = Wanted { system, settings: &settings, file_system: workload.needs_file_system() };
             let mut errors = testbed::check(site, &wanted);
-            let not_yet = errors.iter().position(|e| matches!(e, testbed::Error::NotYet { .. }));
+            let not_yet = errors
+                .iter()
+                .position(|e| matches!(e, testbed::Error::NotYet { .. } | testbed::Error::NotHere { .. }));
             let not_yet = match not_yet {
                 Some(at) => Some(errors.swap_remove(at).to_string()),
                 None => needs::not_yet(&workload.kind, &system.target),

@@ -1,5 +1,6 @@
 //! One trial: a fresh cluster, its pools, the load with the machine watched, the record; taken down whatever happens.
 
+use std::path::Path;
 use std::time::Instant;
 
 use results::{Build, Directory, FORMAT, Outcome, Parameters, Record, Status};
@@ -71,9 +72,12 @@ impl Bench<'_> {
         progress: &mut Progress,
     ) -> Result<(), Words> {
         let (system, workload) = self.parts(trial);
-        let mut cluster = Cluster::new(bed.conf(), self.site.work_dir.join("load"), Vec::new());
-        std::fs::create_dir_all(&cluster.work_dir).map_err(words)?;
+        let scratch = bed.scratch().map_err(words)?;
+        let mut cluster = Cluster::new(bed.conf(), scratch, Vec::new());
+        cluster.export = bed.export().map(str::to_owned);
         cluster.prefix = bed.client_prefix().to_vec();
+        cluster.host_prefix = bed.host_prefix().to_vec();
+        cluster.ssh = workload::Ssh { config: self.args.ssh_config.clone() };
         cluster.stop = self.interrupt.flag();
         cluster.pools = make_pools(bed, system, workload, progress)?;
         record.build = Build {
@@ -85,9 +89,9 @@ impl Bench<'_> {
         let mut observed = Observed::new(bed, progress)?;
         let ran = workload::run(&workload.kind, &cluster, observed.origin(), &mut observed);
         record.measurements = observed.finish(&ran.phases, series)?;
-        // A prefix of the work directory that the next trial must find fresh.
-        let _ = std::fs::remove_dir_all(&cluster.work_dir);
-        ran.failure.map_or(Ok(()), |failure| Err(failure.to_string()))
+        let Some(failure) = ran.failure else { return Ok(()) };
+        keep_output(&cluster.work_dir, &self.site.work_dir.join("log"));
+        Err(failure.to_string())
     }
 
     fn blank(&self, trial: &Trial) -> Record {
@@ -135,6 +139,7 @@ impl Bench<'_> {
             block_size,
             in_flight,
             instances: clients.map_or(1, Clients::total),
+            hosts: clients.map(|c| c.hosts.join(" ")).unwrap_or_default(),
             pg_num: clients.map_or(0, |c| c.pg_num),
             open_loop,
         }
@@ -150,6 +155,16 @@ impl Bench<'_> {
         }
         let relative = into.strip_prefix(self.directory.path()).unwrap_or(&into);
         relative.display().to_string()
+    }
+}
+
+/// Puts what the load's programs said beside the servers' logs. What can't be copied is left.
+fn keep_output(from: &Path, logs: &Path) {
+    for entry in std::fs::read_dir(from).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if let Some(name) = path.file_name().filter(|_| path.extension().is_some_and(|e| e == "out")) {
+            let _ = std::fs::copy(&path, logs.join(name));
+        }
     }
 }
 
@@ -169,7 +184,7 @@ fn make_pools(
         WorkloadKind::Fio(fio) if fio.engine == study::Engine::Rbd => "rbd",
         _ => "rados",
     };
-    let names: Vec<String> = (0..clients.total()).map(|i| format!("lab{i}")).collect();
+    let names: Vec<String> = (0..clients.total()).map(|i| bed.pool_name(i)).collect();
     for name in &names {
         progress.step(&format!("making pool {name}"));
         let pool = Pool {

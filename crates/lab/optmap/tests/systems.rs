@@ -13,6 +13,7 @@ fn system(target: Target) -> System {
         osds: 3,
         pool_size: 1,
         cores: None,
+        listen: std::net::Ipv4Addr::LOCALHOST,
         place,
         journal: None,
         settings: Vec::new(),

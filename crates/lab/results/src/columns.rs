@@ -225,4 +225,8 @@ static COLUMNS: &[Column] = table! {
         |m| optional(m.joules);
     Trial "profiled", "yes/no", "profiled", "Whether the trial was profiled: slower for that, it is no sample.",
         |r| yes_no(r.profiled);
+    Trial "hosts", "text", "parameters.hosts", "The hosts that the client processes run on; empty: the machine of the servers.",
+        |r| r.parameters.hosts.clone();
+    Phase "start_skew_s", "s", "measurements.N.start_skew_s", "From the start of the first client process to that of the last; of hosts, as they are heard of.",
+        |m| m.start_skew_s.to_string();
 };

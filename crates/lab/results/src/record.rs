@@ -108,6 +108,9 @@ pub struct Parameters {
     pub in_flight: u32,
     /// Client processes.
     pub instances: u32,
+    /// The hosts that they run on, parted by blanks; empty: this machine.
+    #[serde(default)]
+    pub hosts: String,
     /// PGs of each pool.
     pub pg_num: u32,
     /// Whether requests come at a fixed rate (open loop) or when one has ended (closed loop).
@@ -180,6 +183,9 @@ pub struct Measurement {
     pub operations: u64,
     /// Bytes moved.
     pub bytes: u64,
+    /// Seconds from the first client's start to the last one's.
+    #[serde(default)]
+    pub start_skew_s: f64,
     /// Operations a second: `operations / seconds`. For a command: 1 / seconds.
     pub ops_per_s: f64,
     /// Bytes a second.

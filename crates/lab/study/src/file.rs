@@ -1,17 +1,18 @@
 //! A study file as a whole.
 
 use crate::fields::{Fields, text};
-use crate::model::{Source, Study, Target, WorkloadKind};
+use crate::model::{Source, Study, System, Target, WorkloadKind};
 use crate::node::Value;
 use crate::problem::{At, Conflict, Problem, ProblemKind, Problems};
 use crate::{cross, design, node, settings, systems, variants, workloads};
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "name",
     "title",
     "about",
     "source",
     "changes",
+    "listen",
     "systems",
     "workloads",
     "default",
@@ -106,6 +107,15 @@ fn together(study: &Study, root: At, p: &mut Problems) {
             let (system_name, workload) = (system.name.clone(), load.name.clone());
             let kind = Conflict::NfsWithLoad { system: system_name, workload };
             p.add(At { line: system.line, column: 1 }, kind);
+        }
+    }
+    let on_loopback = |s: &System| {
+        matches!(s.target, Target::Loligo { .. } | Target::Ceph { .. }) && s.listen.is_loopback()
+    };
+    for load in study.workloads.iter().filter(|w| w.clients().is_some_and(|c| !c.hosts.is_empty())) {
+        if study.systems.iter().any(on_loopback) {
+            let kind = Conflict::HostsOnLoopback { workload: load.name.clone() };
+            p.add(At { line: load.line, column: 1 }, kind);
         }
     }
     let in_a_block = (study.variants.len() as u64 - 1) + u64::from(study.design.defaults_per_block);

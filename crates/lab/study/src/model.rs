@@ -1,5 +1,6 @@
 //! A checked study. Everything a user may write stands here with its unit and its default.
 
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 /// A study.
@@ -79,6 +80,8 @@ pub struct System {
     pub pool_size: u32,
     /// Cores that the servers may use (`taskset`; Loligo's `--cores` too); all unless told.
     pub cores: Option<u32>,
+    /// Where its servers listen: the study's `listen`, 127.0.0.1 unless told.
+    pub listen: Ipv4Addr,
     /// Where the data of an OSD live.
     pub place: Place,
     /// Where its journal or log lives, if not there.

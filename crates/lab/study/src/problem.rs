@@ -189,6 +189,18 @@ pub enum Conflict {
     PhaseOfAnother { load: &'static str, phase: &'static str, has: &'static str },
     #[error("a request of {block} bytes does not fit in {size} bytes")]
     BlockAboveSize { block: u64, size: u64 },
+    #[error(
+        "workload '{workload}' has client hosts, and servers listen at 127.0.0.1: give the study the key 'listen' \
+         with an address of this machine that the hosts reach"
+    )]
+    HostsOnLoopback { workload: String },
+    #[error(
+        "fio's rados engine counts reads of what was never written as reads, and a write phase may not write all: \
+         leave 'prefill' at yes"
+    )]
+    RadosReadsUnfilled,
+    #[error("a rate of {rate} a second can't be shared by {instances} instances, one a second each at least")]
+    RateBelowInstances { rate: u32, instances: u32 },
     #[error("{first} and {second} both set {section}/{option}: they can't be crossed")]
     CrossSetsTwice { first: String, second: String, section: String, option: String },
     #[error("as_published names '{option}', which nothing in the study sets")]

@@ -1,12 +1,13 @@
 //! The `systems` of a study file: read here, held against each other in `system_rules`.
 
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use crate::fields::{Fields, duplicate, named_once, word};
 use crate::model::{CephStore, LoligoStore, Setting, System, Target};
 use crate::node::Node;
 use crate::place::{self, Made};
-use crate::problem::{At, Problems};
+use crate::problem::{At, ProblemKind, Problems};
 use crate::{settings, system_rules};
 
 /// Release lines of Ceph that the lab starts.
@@ -30,11 +31,13 @@ const KEYS: [&str; 11] = [
 /// Reads the list of systems; one with a list of file systems becomes one for each.
 pub(crate) fn read(study: &Fields<'_>, p: &mut Problems) -> Vec<System> {
     let mut systems: Vec<System> = Vec::new();
+    let listen = listen(study, p).unwrap_or(Ipv4Addr::LOCALHOST);
     let nodes = study.list("systems", p).unwrap_or_default();
     named_once(nodes, "system", p);
     for node in nodes {
         let once = !p.any_at(node.at);
-        for system in one(node, p) {
+        for mut system in one(node, p) {
+            system.listen = listen;
             if let Some(first) = systems.iter().find(|s| s.name == system.name).filter(|_| once) {
                 let first = At { line: first.line, column: 1 };
                 duplicate("system", &system.name, first, node.at, p);
@@ -43,6 +46,18 @@ pub(crate) fn read(study: &Fields<'_>, p: &mut Problems) -> Vec<System> {
         }
     }
     systems
+}
+
+/// The address that servers of every system listen at. Whether it is one of this machine's is looked at later.
+fn listen(study: &Fields<'_>, p: &mut Problems) -> Option<Ipv4Addr> {
+    let node = study.get("listen")?;
+    let text = study.line("listen", p)?;
+    let address = text.parse().ok().filter(|a: &Ipv4Addr| !a.is_unspecified() && !a.is_broadcast());
+    if address.is_none() {
+        let want = "an IPv4 address of one interface of this machine".to_owned();
+        p.add(node.at, ProblemKind::Value { place: "listen".into(), text: text.to_owned(), want });
+    }
+    address
 }
 
 /// The systems of one element.
@@ -70,6 +85,7 @@ fn one(node: &Node, p: &mut Problems) -> Vec<System> {
             osds,
             pool_size,
             cores,
+            listen: Ipv4Addr::LOCALHOST,
             place: made.place,
             journal: journal.clone().map(|j| j.place),
             settings: joined(&options, made.settings),

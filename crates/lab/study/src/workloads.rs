@@ -4,7 +4,7 @@ use crate::command;
 use crate::fields::{Fields, count, duplicate, named_once, size, text, word};
 use crate::model::{Clients, Engine, FioLoad, Phase, RadosBench, Workload, WorkloadKind};
 use crate::node::Node;
-use crate::problem::{At, Conflict, Problems};
+use crate::problem::{At, Conflict, ProblemKind, Problems};
 
 const KINDS: [&str; 3] = ["rados_bench", "fio", "command"];
 /// The longest phase: a week.
@@ -112,8 +112,11 @@ fn fio(node: &Node, place: &str, p: &mut Problems) -> Option<Vec<(String, Worklo
     let drop_caches = fields.yes("drop_caches", p).unwrap_or(true);
     let mut rates: Vec<(String, Option<u32>)> = vec![(String::new(), None)];
     if fields.get("rate").is_some() {
-        let given = sweep(&fields, "rate", p, |n, key, p| count(n, key, 1..=u32::MAX, p));
+        let given = sweep(&fields, "rate", p, |n, key, p| shared_rate(n, key, clients.total(), p));
         rates = given.into_iter().map(|(name, rate)| (name, Some(rate))).collect();
+    }
+    if engine == Some(Engine::Rados) && !prefill && phases.iter().flatten().any(|phase| phase.reads()) {
+        p.add(fields.get("prefill").map_or(fields.at, |n| n.at), Conflict::RadosReadsUnfilled);
     }
     let (engine, bytes, seconds, phases) = (engine?, bytes?, seconds?, phases?);
     let mut made = Vec::new();
@@ -146,6 +149,13 @@ fn fio(node: &Node, place: &str, p: &mut Problems) -> Option<Vec<(String, Worklo
 fn clients(fields: &Fields<'_>, p: &mut Problems) -> Clients {
     let hosts = fields.texts("hosts", p).unwrap_or_default();
     for (i, host) in hosts.iter().enumerate() {
+        // Of ssh's command line: a name with a dash in front would be an option.
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-@:%".contains(c);
+        if host.is_empty() || host.starts_with('-') || !host.chars().all(plain) {
+            let at = fields.get("hosts").map_or(fields.at, |n| n.at);
+            let want = "a host as ssh knows it (HOST or USER@HOST)".to_owned();
+            p.add(at, ProblemKind::Value { place: "hosts".into(), text: host.clone(), want });
+        }
         if hosts.iter().take(i).any(|h| h == host) {
             let at = fields.get("hosts").map_or(fields.at, |n| n.at);
             duplicate("host", host, at, at, p);
@@ -174,6 +184,15 @@ fn sweep<T>(
         values.push((suffix.unwrap_or_default(), value));
     }
     values
+}
+
+/// A rate that leaves each instance one request a second at least.
+fn shared_rate(node: &Node, key: &str, instances: u32, p: &mut Problems) -> Option<u32> {
+    let rate = count(node, key, 1..=u32::MAX, p)?;
+    if rate < instances {
+        p.add(node.at, Conflict::RateBelowInstances { rate, instances });
+    }
+    Some(rate)
 }
 
 /// Requests in flight, shared evenly by all instances.

@@ -3,14 +3,14 @@
 use study::{Problem, parse};
 
 /// A study that is right, with a place for a line of each kind.
-struct Text {
+struct Text<'a> {
     head: &'static str,
     system: &'static str,
-    load: &'static str,
+    load: &'a str,
     rest: String,
 }
 
-impl Default for Text {
+impl Default for Text<'_> {
     fn default() -> Self {
         Self {
             head: "name: n",
@@ -21,7 +21,7 @@ impl Default for Text {
     }
 }
 
-impl Text {
+impl Text<'_> {
     fn problems(&self) -> Vec<Problem> {
         let Self { head, system, load, rest } = self;
         let text = format!("{head}\ntitle: t\nsystems:\n- {system}\nworkloads:\n- {load}\n{rest}");
@@ -34,7 +34,7 @@ fn sentences(problems: &[Problem]) -> Vec<String> {
 }
 
 /// The only problem of a text, with its line.
-fn only(text: &Text) -> (u32, String) {
+fn only(text: &Text<'_>) -> (u32, String) {
     let problems = text.problems();
     assert_eq!(problems.len(), 1, "{:#?}", sentences(&problems));
     (problems[0].line, problems[0].kind.to_string())
@@ -256,10 +256,6 @@ fn workloads_that_can_not_be() {
             "in_flight 12 is no multiple of the 8 client instances",
         ),
         (
-            "{name: w, rados_bench: {hosts: [a, b], object_size: 4K, in_flight: 3, seconds: 1, phases: [write]}}",
-            "no multiple of the 2 client instances",
-        ),
-        (
             "{name: w, rados_bench: {object_size: 4K, in_flight: 1, seconds: 0, phases: [write]}}",
             "seconds: '0' is not a whole number from 1 to 604800",
         ),
@@ -308,6 +304,14 @@ fn workloads_that_can_not_be() {
             "a request of 4194304 bytes does not fit in 1048576 bytes",
         ),
         (
+            "{name: w, fio: {engine: rados, block_size: 4K, size: 1G, in_flight: 1, seconds: 1, phases: [write, read], prefill: no}}",
+            "fio's rados engine counts reads of what was never written as reads",
+        ),
+        (
+            "{name: w, fio: {engine: rbd, instances: 4, block_size: 4K, size: 1G, in_flight: 4, seconds: 1, rate: 3, phases: [write]}}",
+            "a rate of 3 a second can't be shared by 4 instances",
+        ),
+        (
             "{name: w, fio: {engine: rdb, block_size: 4K, size: 1G, in_flight: 1, seconds: 1, phases: [write]}}",
             "'rbd'?",
         ),
@@ -324,6 +328,27 @@ fn workloads_that_can_not_be() {
         let sentence = load(text);
         assert!(sentence.contains(want), "{text}: {sentence}");
     }
+}
+
+#[test]
+fn hosts_need_servers_that_they_reach() {
+    let on = |hosts: &str, in_flight: u32, listen: &str| {
+        let load = format!(
+            "{{name: w, rados_bench: {{hosts: {hosts}, object_size: 4K, in_flight: {in_flight}, seconds: 1, phases: [write]}}}}"
+        );
+        let listen = if listen.is_empty() { String::new() } else { format!("listen: {listen}\n") };
+        sentences(&Text { load: &load, rest: listen, ..Text::default() }.problems())
+    };
+    assert_eq!(on("[a, me@b]", 4, "192.0.2.1"), [""; 0]);
+    let one = |problems: Vec<String>, want: &str| {
+        assert!(problems.len() == 1 && problems[0].contains(want), "{want}: {problems:?}");
+    };
+    one(on("[a, b]", 4, ""), "f.yaml:6:1: workload 'w' has client hosts, and servers listen at 127.0.0.1");
+    one(on("[a, b]", 3, "192.0.2.1"), "no multiple of the 2 client instances");
+    one(on("[a]", 1, "0.0.0.0"), "f.yaml:7:9: listen: '0.0.0.0' is not an IPv4 address");
+    one(on("[a]", 1, "a.example"), "listen: 'a.example' is not an IPv4 address");
+    one(on("[-oProxyCommand=x]", 1, "192.0.2.1"), "'-oProxyCommand=x' is not a host as ssh knows it");
+    one(on("['a b']", 1, "192.0.2.1"), "'a b' is not a host");
 }
 
 #[test]

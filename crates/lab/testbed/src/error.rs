@@ -12,6 +12,12 @@ pub enum Error {
         /// What.
         what: String,
     },
+    /// This machine can't do a part of the study; what it is left out of the run with.
+    #[error("not here: {what}")]
+    NotHere {
+        /// A sentence that names it and what to do.
+        what: String,
+    },
     /// The study asks for something that can't be.
     #[error("{what}")]
     Impossible {

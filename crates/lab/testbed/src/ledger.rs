@@ -53,6 +53,25 @@ pub enum Thing {
         /// Below the work directory.
         at: PathBuf,
     },
+    /// A directory for loads, in which they may mount things.
+    Scratch {
+        /// Below the work directory.
+        path: PathBuf,
+    },
+    /// A pool in a cluster that others run.
+    Pool {
+        /// The cluster's ceph.conf.
+        conf: PathBuf,
+        /// A name that nobody else gives.
+        name: String,
+    },
+    /// A directory that the kernel's NFS server exports.
+    Export {
+        /// To whom.
+        client: String,
+        /// Below the work directory.
+        path: PathBuf,
+    },
     /// The content of a raw device: undone only where the first blocks carry this id.
     Device {
         /// The device.
@@ -71,6 +90,9 @@ impl std::fmt::Display for Thing {
             Self::File { path } => write!(f, "the file {}", path.display()),
             Self::Loop { backing } => write!(f, "the loop device over {}", backing.display()),
             Self::Mount { at } => write!(f, "the mount {}", at.display()),
+            Self::Scratch { path } => write!(f, "the loads' directory {}", path.display()),
+            Self::Pool { name, .. } => write!(f, "the pool {name}"),
+            Self::Export { client, path } => write!(f, "the export {client}:{}", path.display()),
             Self::Device { path, .. } => write!(f, "what was written to {}", path.display()),
         }
     }

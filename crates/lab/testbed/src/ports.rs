@@ -1,4 +1,4 @@
-//! Ports of a cluster: a run of free ones on loopback, below those that the kernel hands out by itself.
+//! Ports of a cluster: a run of free ones on its address, below those that the kernel hands out by itself.
 
 use std::net::{Ipv4Addr, TcpListener};
 
@@ -42,20 +42,35 @@ fn choose(length: u16, seed: u64, is_free: impl Fn(u16) -> bool) -> Option<u16> 
     None
 }
 
-/// Chooses ports for a cluster.
+/// Chooses ports for a cluster at an address of this machine.
 ///
 /// # Errors
 /// When there is no run of free ports that is long enough.
-pub fn free(osds: u32, seed: u64) -> Result<Ports> {
-    let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
+pub fn free(listen: Ipv4Addr, osds: u32, seed: u64) -> Result<Ports> {
+    let is_free = |port| TcpListener::bind((listen, port)).is_ok();
     let length = needed(osds);
     let mon = choose(length, seed, is_free).ok_or_else(|| Error::Impossible {
         what: format!(
-            "no {length} free ports in a row on 127.0.0.1 between {} and {}",
+            "no {length} free ports in a row on {listen} between {} and {}",
             RANGE.start, RANGE.end
         ),
     })?;
     Ok(Ports { mon, first: mon + 2, last: mon + length - 1 })
+}
+
+/// Checks that an address is one of this machine's.
+///
+/// # Errors
+/// [`Error::Impossible`] with the system's word.
+pub fn is_ours(listen: Ipv4Addr) -> Result<()> {
+    match TcpListener::bind((listen, 0)) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Error::Impossible {
+            what: format!(
+                "servers can't listen at {listen}: {error}; give the study's 'listen' an address of this machine"
+            ),
+        }),
+    }
 }
 
 #[cfg(test)]
@@ -84,9 +99,18 @@ mod tests {
     }
 
     #[test]
+    fn an_address_of_another_machine_is_refused() {
+        assert!(is_ours(Ipv4Addr::LOCALHOST).is_ok());
+        // Kept for documentation: nobody's.
+        let error = is_ours(Ipv4Addr::new(192, 0, 2, 1)).unwrap_err().to_string();
+        assert!(error.contains("192.0.2.1") && error.contains("'listen'"), "{error}");
+    }
+
+    #[test]
     fn a_port_in_use_is_not_chosen() {
-        let ports = free(3, 12).unwrap();
-        let _held = TcpListener::bind((Ipv4Addr::LOCALHOST, ports.first)).unwrap();
-        assert_ne!(free(3, 12).unwrap(), ports);
+        let here = Ipv4Addr::LOCALHOST;
+        let ports = free(here, 3, 12).unwrap();
+        let _held = TcpListener::bind((here, ports.first)).unwrap();
+        assert_ne!(free(here, 3, 12).unwrap(), ports);
     }
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::cluster::{nfs, running};
 use crate::error::{Doing, Error, Result};
 use crate::ground::{Ground, Work};
 use crate::ledger::{Thing, undo_order};
@@ -17,6 +18,9 @@ use crate::run::Runner;
 
 /// How long an unmount may take, with what it writes back, and how long a busy one is tried again.
 const UNMOUNT: Duration = Duration::from_secs(60);
+
+/// How long a load's own mount may take to end.
+const LET_GO: Duration = Duration::from_secs(10);
 
 /// How long a loop device may stay after it was detached.
 const DETACH: Duration = Duration::from_secs(15);
@@ -115,6 +119,14 @@ fn undo(thing: &Thing, work: &Work) -> Result<Option<String>> {
             _ => Ok(None),
         },
         Thing::Directory { path } => remove_dir(own(path, work)?).map(|()| None),
+        Thing::Scratch { path } => {
+            let mut inside = mounts::below(own(path, work)?);
+            inside.sort_by_key(|m| std::cmp::Reverse(m.at.as_os_str().len()));
+            inside.iter().try_for_each(|mount| let_go(&mount.at))?;
+            remove_dir(path).map(|()| None)
+        }
+        Thing::Pool { conf, name } => running::remove_pool(conf, name, work).map(|()| None),
+        Thing::Export { client, path } => nfs::withdraw(client, own(path, work)?).map(|()| None),
         Thing::Device { path, uuid } => devices::wipe_own(path, uuid),
     }
 }
@@ -154,6 +166,23 @@ fn unmount(at: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What a load mounted: its server is gone by now, so a mount that does not end well is let go.
+fn let_go(at: &Path) -> Result<()> {
+    for lazily in [&[][..], &["--lazy"]] {
+        let mut command = Command::new("umount");
+        command.args(lazily).arg(at);
+        match Runner::default().run("unmounting", command, LET_GO) {
+            Ok(_) | Err(Error::Failed { .. } | Error::Late { .. }) => {}
+            Err(other) => return Err(other),
+        }
+        if !mounts::all().iter().any(|m| m.at == at) {
+            return Ok(());
+        }
+    }
+    let why = "not even lazily; end what uses it and run the lab again".to_owned();
+    Err(Error::Stays { what: format!("the mount {}", at.display()), why })
 }
 
 fn detach(backing: &Path) -> Result<()> {
@@ -230,6 +259,28 @@ mod tests {
         ground.ledger.about_to_make(Thing::Mount { at: ground.work.data("osd.0") }).unwrap();
         ground.undo_all(&mut |_| ()).unwrap();
         assert!(ground.ledger.left().is_empty());
+    }
+
+    #[test]
+    fn what_a_load_mounted_goes_with_its_directory() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let mut ground = Ground::open(dir.path(), Stop::default()).unwrap();
+        let path = ground.work.root.join("load");
+        ground.ledger.about_to_make(Thing::Scratch { path: path.clone() }).unwrap();
+        let at = path.join("mnt");
+        fs::create_dir_all(&at).unwrap();
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "lab"]).arg(&at).status();
+        if !mounted.is_ok_and(|status| status.success()) {
+            return;
+        }
+        // Something still uses it: it goes all the same.
+        let used = fs::File::create(at.join("open")).unwrap();
+        ground.undo_all(&mut |_| ()).unwrap();
+        assert!(!path.exists() && mounts::below(&path).is_empty());
+        drop(used);
     }
 
     #[test]

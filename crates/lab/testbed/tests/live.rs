@@ -28,6 +28,7 @@ fn system(target: Target, place: Place) -> System {
         osds: 2,
         pool_size: 1,
         cores: None,
+        listen: std::net::Ipv4Addr::LOCALHOST,
         place,
         journal: None,
         settings: Vec::new(),

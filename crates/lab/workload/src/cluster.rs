@@ -5,6 +5,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use crate::hosts::{self, Hosts, Ssh};
+use crate::together::Program;
 
 /// Everything that a load needs to reach a cluster.
 #[derive(Clone, Debug)]
@@ -30,6 +34,19 @@ pub struct Cluster {
     pub margin: u32,
     /// Set to end everything soon.
     pub stop: Arc<AtomicBool>,
+    /// The way to client hosts.
+    pub ssh: Ssh,
+    /// Those of the load that runs.
+    pub(crate) hosts: Arc<Hosts>,
+}
+
+/// A program of an instance.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Tool {
+    /// Ceph's, here behind the prefix.
+    Ceph(&'static str),
+    /// Any other.
+    Host(&'static str),
 }
 
 impl Cluster {
@@ -46,7 +63,40 @@ impl Cluster {
             work_dir: work_dir.into(),
             margin: 120,
             stop: Arc::default(),
+            ssh: Ssh::default(),
+            hosts: Arc::default(),
         }
+    }
+
+    /// The ceph.conf, as an instance finds it where it runs.
+    pub(crate) fn conf_of(&self, instance: usize) -> String {
+        self.hosts.conf(instance).unwrap_or_else(|| self.conf.to_string_lossy().into_owned())
+    }
+
+    /// A program of an instance, on its host or here in the work directory. `seconds` is how long it should take.
+    pub(crate) fn instance(
+        &self,
+        instance: usize,
+        what: String,
+        (tool, arguments, remedy): (Tool, Vec<String>, &'static str),
+        seconds: u64,
+    ) -> Program {
+        let bound = Duration::from_secs(seconds + u64::from(self.margin));
+        let (Tool::Ceph(name) | Tool::Host(name)) = tool;
+        let words: Vec<String> = [name.to_owned()].into_iter().chain(arguments.iter().cloned()).collect();
+        if let Some(command) = self.hosts.command(instance, self, &words, bound) {
+            let what = format!("{what} on the host {}", self.hosts.name(instance).unwrap_or_default());
+            return Program::new(what, command, hosts::REMEDY).elsewhere();
+        }
+        let mut command = match tool {
+            Tool::Ceph(name) => self.ceph(name),
+            Tool::Host(name) => self.host(name),
+        };
+        if matches!(tool, Tool::Host(_)) {
+            command.current_dir(&self.work_dir);
+        }
+        command.args(arguments);
+        Program::new(what, command, remedy)
     }
 
     /// One of Ceph's programs.

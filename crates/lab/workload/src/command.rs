@@ -60,7 +60,7 @@ fn bound(load: &CommandLoad) -> Duration {
 fn shell(what: &str, text: &str, cluster: &Cluster, work: &Path) -> Program {
     let mut command = cluster.host("sh");
     command.args(["-euc", &replaced(text, &cluster.conf, work, cluster.export.as_deref())]).current_dir(work);
-    Program { what: what.to_owned(), command, remedy: "install a POSIX shell as sh" }
+    Program::new(what, command, "install a POSIX shell as sh")
 }
 
 /// `{conf}`, `{work}` and `{export}` as they are, once: a path that holds one of these words is left alone.

@@ -8,6 +8,7 @@
 //! run --> rados   one `rados bench` an instance   --+
 //!     --> fio     one `fio` an instance             +--> together   starts, reads, bounds and ends programs
 //!     --> command the user's shell text           --+
+//! hosts                       where an instance runs: here, or on a host over ssh
 //! rados::live, fio::document  a program's text -> Progress     (pure)
 //! timeline                    Progress of all instances -> one Sample a second (pure)
 //! ladder                      results so far -> next depth or rate (pure)
@@ -23,6 +24,7 @@ mod cluster;
 mod command;
 mod error;
 pub mod fio;
+mod hosts;
 pub mod ladder;
 mod phase;
 pub mod rados;
@@ -32,5 +34,6 @@ mod together;
 
 pub use cluster::Cluster;
 pub use error::Error;
+pub use hosts::{Ssh, in_the_way};
 pub use phase::{Clients, Instance, Observer, PhaseResult, Ran};
 pub use run::{client_version, run};

@@ -15,10 +15,10 @@ pub trait Observer {
         Ok(())
     }
 
-    /// The phase begins: its programs are started right after this call.
+    /// The phase begins: its programs are started right after this call. Not called where preparing them failed.
     fn begins(&mut self, _phase: Phase) {}
 
-    /// The phase's programs run, with these process ids.
+    /// The phase's programs run, with these process ids; those on other hosts are not among them.
     fn clients(&mut self, _phase: Phase, _pids: &[u32]) {}
 
     /// Every second of a phase: `t` is in seconds since the origin given to [`crate::run`].
@@ -60,8 +60,10 @@ pub struct PhaseResult {
     pub samples: Vec<Sample>,
     /// Each instance on its own, in the order of the pools.
     pub instances: Vec<Instance>,
-    /// CPU of the client programs.
+    /// CPU of the client programs, on whatever host.
     pub clients: Clients,
+    /// From the first instance's start to the last one's; of hosts, as they are heard of here.
+    pub start_skew_s: f64,
 }
 
 /// CPU seconds of the phase's programs and of the children they waited for, from start to end, exact to the kernel's
@@ -120,6 +122,7 @@ impl PhaseResult {
             samples: Vec::new(),
             instances,
             clients: Clients::default(),
+            start_skew_s: 0.0,
         })
     }
 
@@ -141,6 +144,7 @@ impl PhaseResult {
             ops_per_s: self.ops_per_s(),
             bytes_per_s: self.bytes as f64 / self.seconds,
             latency: self.latency.clone(),
+            start_skew_s: self.start_skew_s,
             ..Measurement::default()
         };
         let Clients { user_s, system_s } = self.clients;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use study::{Clients, Phase, WorkloadKind};
 
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
+use crate::hosts::{self, Hosts};
 use crate::phase::{Instance, Observer, PhaseResult, Ran};
 use crate::timeline::{Merge, Progress};
 use crate::together::{Finished, Heard, Program, run_together};
@@ -36,26 +38,26 @@ fn try_run(
     })?;
     match kind {
         WorkloadKind::RadosBench(bench) => {
-            check_clients(&bench.clients, cluster)?;
-            rados::run(bench, cluster, telling, phases)
+            rados::run(bench, &with_clients(&bench.clients, cluster, telling)?, telling, phases)
         }
         WorkloadKind::Fio(load) => {
-            check_clients(&load.clients, cluster)?;
-            fio::run(load, cluster, telling, phases)
+            fio::run(load, &with_clients(&load.clients, cluster, telling)?, telling, phases)
         }
         WorkloadKind::Command(load) => command::run(load, cluster, telling, phases),
     }
 }
 
-fn check_clients(clients: &Clients, cluster: &Cluster) -> Result<()> {
-    if !clients.hosts.is_empty() {
-        return Err(Error::NotYet { what: "clients on other hosts over ssh".to_owned() });
-    }
-    if cluster.pools.len() != clients.instances as usize {
-        let what = format!("{} instances need as many pools, not {}", clients.instances, cluster.pools.len());
+/// The cluster with the hosts that its clients run on, each prepared.
+fn with_clients(clients: &Clients, cluster: &Cluster, telling: &mut Telling<'_>) -> Result<Cluster> {
+    if cluster.pools.len() != clients.total() as usize {
+        let what = format!("{} instances need as many pools, not {}", clients.total(), cluster.pools.len());
         return Err(Error::Impossible { what });
     }
-    Ok(())
+    if !clients.hosts.is_empty() {
+        telling.observer.step("preparing the client hosts");
+    }
+    let hosts = Hosts::open(&clients.hosts, clients.instances, cluster)?;
+    Ok(Cluster { hosts: Arc::new(hosts), ..cluster.clone() })
 }
 
 /// The load's own words on its version: a line.
@@ -63,6 +65,9 @@ fn check_clients(clients: &Clients, cluster: &Cluster) -> Result<()> {
 /// # Errors
 /// The program can't be started or fails. A command has no version: an empty line.
 pub fn client_version(kind: &WorkloadKind, cluster: &Cluster) -> Result<String> {
+    if let Some(of_hosts) = hosts::versions(kind, cluster)? {
+        return Ok(of_hosts);
+    }
     let (mut command, remedy) = match kind {
         WorkloadKind::RadosBench(_) => (cluster.ceph("rados"), "apt-get install ceph-common"),
         WorkloadKind::Fio(_) => (cluster.host("fio"), fio::REMEDY),
@@ -70,7 +75,7 @@ pub fn client_version(kind: &WorkloadKind, cluster: &Cluster) -> Result<String> 
     };
     command.arg("--version");
     let what = format!("{} --version", command.get_program().to_string_lossy());
-    let program = Program { what, command, remedy };
+    let program = Program::new(what, command, remedy);
     let finished =
         run_together(vec![program], Duration::from_secs(30), &AtomicBool::new(false), &mut |_| ())?;
     Ok(finished.first().and_then(|f| f.out.lines().next()).unwrap_or_default().to_owned())
@@ -117,9 +122,9 @@ impl Telling<'_> {
             .map_err(|why| Error::Between { phase: name, why })?;
         let limit = Duration::from_secs(u64::from(load.seconds) + u64::from(cluster.margin));
         let mut merged = Merged::new(name, talks.len());
-        self.observer.begins(load.phase);
         let ran = run_together(programs, limit, &cluster.stop, &mut |heard| {
             match heard {
+                Heard::Begins => self.observer.begins(load.phase),
                 Heard::Started(pids) => self.observer.clients(load.phase, pids),
                 Heard::Line(index, line, at) => {
                     let t = at.saturating_duration_since(self.origin).as_secs_f64();
@@ -142,12 +147,20 @@ impl Telling<'_> {
             return Err(Error::Nothing { what: format!("the phase {name}") });
         };
         phase.samples = merged.samples;
+        phase.start_skew_s = skew(&finished);
         for finished in &finished {
             phase.clients.user_s += finished.cpu.user_s;
             phase.clients.system_s += finished.cpu.system_s;
         }
         Ok(phase)
     }
+}
+
+/// From the first program's start to the last one's.
+fn skew(finished: &[Finished]) -> f64 {
+    let started = || finished.iter().map(|f| f.started);
+    let span = started().max().zip(started().min()).map(|(last, first)| last - first);
+    span.unwrap_or_default().as_secs_f64()
 }
 
 /// The phase's time line as it grows.

@@ -1,8 +1,8 @@
 //! Programs that run at the same time: started, read line by line, bounded, ended by process id.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use crate::error::{Error, Result};
+use crate::hosts::script;
 use crate::phase::Clients;
 
 /// How long a program has to end after SIGTERM before SIGKILL, and its output to end after it.
@@ -18,6 +19,12 @@ const GRACE: Duration = Duration::from_secs(3);
 
 /// Bytes that are kept of a program's standard error, and of its output outside of the caller's hands.
 const KEPT: usize = 1 << 20;
+
+/// How long other hosts have to be ready.
+const READY: Duration = Duration::from_secs(30);
+
+/// Connections that may be made at the same time.
+const CONNECTING: usize = 4;
 
 /// A program to run.
 pub(crate) struct Program {
@@ -27,6 +34,21 @@ pub(crate) struct Program {
     pub command: Command,
     /// What to do if it can't be started.
     pub remedy: &'static str,
+    /// It runs on another host ([`script::RUN`]): started by a line on its input once all are ready, ended by the end
+    /// of its input. The CPU is what it says.
+    elsewhere: bool,
+}
+
+impl Program {
+    /// One of this machine.
+    pub fn new(what: impl Into<String>, command: Command, remedy: &'static str) -> Self {
+        Self { what: what.into(), command, remedy, elsewhere: false }
+    }
+
+    /// The command is ssh's.
+    pub fn elsewhere(self) -> Self {
+        Self { elsewhere: true, ..self }
+    }
 }
 
 /// What a program left.
@@ -38,6 +60,8 @@ pub(crate) struct Finished {
     pub out: String,
     /// Standard error, its first MiB.
     pub err: String,
+    /// When it started.
+    pub started: Instant,
     /// From start to end.
     pub seconds: f64,
     /// Its CPU and that of its children.
@@ -46,7 +70,9 @@ pub(crate) struct Finished {
 
 /// What the caller hears while programs run.
 pub(crate) enum Heard<'a> {
-    /// All have started.
+    /// All can start, and do so now.
+    Begins,
+    /// All of this machine have started.
     Started(&'a [u32]),
     /// A line of a program's standard output, and when it came.
     Line(usize, &'a str, Instant),
@@ -65,6 +91,8 @@ struct Running {
     what: String,
     child: Child,
     began: Instant,
+    /// Of one elsewhere.
+    remote: Option<Remote>,
     out: String,
     err: String,
     /// Its output has ended.
@@ -72,6 +100,31 @@ struct Running {
     ended: Option<(ExitStatus, f64, Clients)>,
     /// The caller knows.
     told: bool,
+}
+
+/// What is known of a program on another host.
+#[derive(Default)]
+struct Remote {
+    stdin: Option<ChildStdin>,
+    ready: bool,
+    started: bool,
+    cpu: Clients,
+}
+
+impl Remote {
+    /// Takes a line that is the host's, not the program's. Whether it was one.
+    fn take(&mut self, line: &str, at: Instant, began: &mut Instant) -> bool {
+        if !self.ready && line == script::READY {
+            self.ready = true;
+        } else if self.ready && !self.started && line == script::STARTED {
+            (self.started, *began) = (true, at);
+        } else if let Some((user_s, system_s)) = script::cpu(line) {
+            self.cpu = Clients { user_s, system_s };
+        } else {
+            return false;
+        }
+        true
+    }
 }
 
 /// Runs all to their end. When one fails, is late, or the caller wants to stop, all are ended.
@@ -82,32 +135,80 @@ pub(crate) fn run_together(
     hear: &mut dyn FnMut(Heard<'_>),
 ) -> Result<Vec<Finished>> {
     let (sender, said) = channel();
-    let began = Instant::now();
     let mut all = Vec::new();
-    for (index, program) in programs.into_iter().enumerate() {
-        match start(index, program, &sender) {
-            Ok(running) => all.push(running),
-            Err(error) => {
-                end_all(&mut all);
-                return Err(error);
-            }
-        }
-    }
-    // Readers hold the only senders now: the channel closes when all output has ended.
-    drop(sender);
-    let pids: Vec<u32> = all.iter().map(|r| r.child.id()).collect();
-    hear(Heard::Started(&pids));
-    let outcome = attend(&mut all, &said, began + limit, limit, stop, hear);
+    let outcome = start_all(programs, &mut all, sender, &said, stop, hear).and_then(|()| {
+        let pids: Vec<u32> = all.iter().filter(|r| r.remote.is_none()).map(|r| r.child.id()).collect();
+        hear(Heard::Started(&pids));
+        attend(&mut all, &said, Instant::now() + limit, limit, stop, hear)
+    });
     end_all(&mut all);
     outcome?;
     Ok(all.into_iter().map(finished).collect())
 }
 
+/// Starts all as close to each other as can be: those elsewhere are prepared first, and told to begin when all can.
+fn start_all(
+    programs: Vec<Program>,
+    all: &mut Vec<Running>,
+    sender: Sender<Said>,
+    said: &Receiver<Said>,
+    stop: &AtomicBool,
+    hear: &mut dyn FnMut(Heard<'_>),
+) -> Result<()> {
+    if !programs.iter().any(|p| p.elsewhere) {
+        hear(Heard::Begins);
+    }
+    for (index, program) in programs.into_iter().enumerate() {
+        all.push(start(index, program, &sender)?);
+        // A host refuses more than a few connections that are being made.
+        wait_ready(all, said, CONNECTING, stop)?;
+    }
+    // Readers hold the only senders now: the channel closes when all output has ended.
+    drop(sender);
+    if all.iter().all(|r| r.remote.is_none()) {
+        return Ok(());
+    }
+    wait_ready(all, said, 0, stop)?;
+    hear(Heard::Begins);
+    for remote in all.iter_mut().filter_map(|r| r.remote.as_mut()) {
+        // Where the connection is gone, the program's end tells.
+        let _ = remote.stdin.as_mut().map(|stdin| stdin.write_all(b"go\n"));
+    }
+    Ok(())
+}
+
+/// Waits until at most `unready` of those elsewhere are not ready.
+fn wait_ready(all: &mut [Running], said: &Receiver<Said>, unready: usize, stop: &AtomicBool) -> Result<()> {
+    let began = Instant::now();
+    let waits = |r: &Running| r.remote.as_ref().is_some_and(|remote| !remote.ready);
+    while all.iter().filter(|r| waits(r)).count() > unready {
+        listen(all, said, Duration::from_millis(20), &mut |_| ());
+        for index in 0..all.len() {
+            let Some(running) = all.get_mut(index) else { continue };
+            if let Some((status, ..)) = running.look()? {
+                listen(all, said, Duration::from_millis(200), &mut |_| ());
+                return Err(failed(all, index, status));
+            }
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(Error::Stopped);
+        }
+        if began.elapsed() > READY
+            && let Some(late) = all.iter().find(|r| waits(r))
+        {
+            let (what, said) = (format!("connecting for {}", late.what), last_words(&late.err, &late.out));
+            return Err(Error::Late { what, seconds: READY.as_secs(), said });
+        }
+    }
+    Ok(())
+}
+
 fn start(index: usize, program: Program, sender: &Sender<Said>) -> Result<Running> {
-    let Program { what, mut command, remedy } = program;
+    let Program { what, mut command, remedy, elsewhere } = program;
     let name = command.get_program().to_string_lossy().into_owned();
     // A group of its own: children of the program end with it, and a terminal's Ctrl-C reaches the caller first.
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let stdin = if elsewhere { Stdio::piped() } else { Stdio::null() };
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let began = Instant::now();
     let mut child = command.spawn().map_err(|source| Error::Start {
         program: name,
@@ -127,7 +228,8 @@ fn start(index: usize, program: Program, sender: &Sender<Said>) -> Result<Runnin
         thread::spawn(move || each_line(err, |line| sender.send(Said::Err(index, line)).is_ok()));
     }
     let (out, err) = (String::new(), String::new());
-    Ok(Running { what, child, began, out, err, over: false, ended: None, told: false })
+    let remote = elsewhere.then(|| Remote { stdin: child.stdin.take(), ..Remote::default() });
+    Ok(Running { what, child, began, remote, out, err, over: false, ended: None, told: false })
 }
 
 fn each_line(from: impl Read, mut take: impl FnMut(String) -> bool) {
@@ -193,6 +295,11 @@ fn listen(all: &mut [Running], said: &Receiver<Said>, wait: Duration, hear: &mut
     loop {
         match said.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok(Said::Out(index, line, at)) => {
+                let own =
+                    |r: &mut Running| r.remote.as_mut().is_some_and(|m| m.take(&line, at, &mut r.began));
+                if all.get_mut(index).is_some_and(own) {
+                    continue;
+                }
                 hear(Heard::Line(index, &line, at));
                 keep(all.get_mut(index).map(|r| &mut r.out), &line);
             }
@@ -256,6 +363,17 @@ fn pid_of(child: &Child) -> Option<Pid> {
 
 /// Ends all that still run: SIGTERM, then SIGKILL, to the group of each.
 fn end_all(all: &mut [Running]) {
+    // One elsewhere ends with its input, which waits for the other host to be done.
+    let mut elsewhere = false;
+    for remote in all.iter_mut().filter(|r| r.ended.is_none()).filter_map(|r| r.remote.as_mut()) {
+        remote.stdin = None;
+        elsewhere = true;
+    }
+    let until = Instant::now() + GRACE;
+    let waits = |r: &mut Running| r.remote.is_some() && matches!(r.look(), Ok(None));
+    while elsewhere && all.iter_mut().any(waits) && Instant::now() < until {
+        thread::sleep(Duration::from_millis(5));
+    }
     for signal in [Signal::TERM, Signal::KILL] {
         for running in all.iter().filter(|r| r.ended.is_none()) {
             // Not waited for yet, so the id is still its own; gone meanwhile is as good as ended.
@@ -269,8 +387,9 @@ fn end_all(all: &mut [Running]) {
 }
 
 fn finished(running: Running) -> Finished {
-    let (seconds, cpu) = running.ended.map_or_else(Default::default, |(_, s, c)| (s, c));
-    Finished { what: running.what, out: running.out, err: running.err, seconds, cpu }
+    let (seconds, own) = running.ended.map_or_else(Default::default, |(_, s, c)| (s, c));
+    let (cpu, started) = (running.remote.map_or(own, |remote| remote.cpu), running.began);
+    Finished { started, what: running.what, out: running.out, err: running.err, seconds, cpu }
 }
 
 /// CPU of a process and of the children it has waited for, from the kernel.
@@ -308,7 +427,7 @@ mod tests {
     fn shell(text: &str) -> Program {
         let mut command = Command::new("sh");
         command.args(["-c", text]);
-        Program { what: text.to_owned(), command, remedy: "install a shell" }
+        Program::new(text, command, "install a shell")
     }
 
     fn run(texts: &[&str], limit_ms: u64) -> (Result<Vec<Finished>>, Vec<String>) {
@@ -318,6 +437,7 @@ mod tests {
             Duration::from_millis(limit_ms),
             &AtomicBool::new(false),
             &mut |h| match h {
+                Heard::Begins => {}
                 Heard::Started(pids) => heard.push(format!("{} started", pids.len())),
                 Heard::Line(i, line, _) => heard.push(format!("{i}: {line}")),
                 Heard::Ended(i) => heard.push(format!("{i} ended")),
@@ -380,9 +500,44 @@ mod tests {
     #[test]
     fn a_missing_program_says_what_to_do() {
         let command = Command::new("no-such-program-here");
-        let program = Program { what: "it".into(), command, remedy: "apt-get install it" };
+        let program = Program::new("it", command, "apt-get install it");
         let ran = run_together(vec![program], Duration::from_secs(1), &AtomicBool::new(false), &mut |_| ());
         assert!(ran.unwrap_err().to_string().contains("apt-get install it"));
+    }
+
+    #[test]
+    fn those_elsewhere_start_together_and_tell_their_own_cpu() {
+        let dir = tempfile::tempdir().unwrap();
+        let there = |text: &str| {
+            let mut words = script::run_words(dir.path().to_str().unwrap(), Duration::from_secs(30));
+            words.extend(["sh", "-c", text].map(str::to_owned));
+            let mut command = Command::new("sh");
+            command
+                .args(["-c", &format!("sleep 0.{}; {}", text.len() % 7, script::line(script::RUN, &words))]);
+            Program::new(text, command, "install a shell").elsewhere()
+        };
+        let mut heard = Vec::new();
+        let work = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo b";
+        let programs = vec![there("echo a"), there(work)];
+        let ran =
+            run_together(programs, Duration::from_secs(30), &AtomicBool::new(false), &mut |h| match h {
+                Heard::Begins => heard.push("begins".to_owned()),
+                Heard::Started(pids) => assert!(pids.is_empty()),
+                Heard::Line(_, line, _) => heard.push(line.to_owned()),
+                Heard::Ended(_) => {}
+            });
+        let ran = ran.unwrap();
+        assert_eq!(heard, ["begins", "a", "b"]);
+        assert!(ran[1].cpu.user_s + ran[1].cpu.system_s > 0.01, "{:?}", ran[1]);
+        let skew = ran[0].started.max(ran[1].started) - ran[0].started.min(ran[1].started);
+        assert!(skew < Duration::from_millis(300), "{skew:?}");
+    }
+
+    #[test]
+    fn one_elsewhere_that_can_not_be_reached_says_why() {
+        let broken = || shell("echo no route >&2; exit 255").elsewhere();
+        let ran = run_together(vec![broken()], Duration::from_secs(9), &AtomicBool::new(false), &mut |_| ());
+        assert!(ran.unwrap_err().to_string().contains("no route"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -71,7 +72,7 @@ pub(crate) fn start(
     let places = places(ground, order, store, say)?;
     let fsid = fresh_uuid()?;
     let seed = fsid.bytes().fold(0_u64, |n, b| n.wrapping_mul(31).wrapping_add(u64::from(b)));
-    let ports = ports::free(order.system.osds, seed)?;
+    let ports = ports::free(order.system.listen, order.system.osds, seed)?;
     let layout = Layout {
         work: &ground.work.clone(),
         system: order.system,
@@ -91,7 +92,7 @@ pub(crate) fn start(
 
     let admin = Admin { prefix: client.clone(), runner: ground.runner.clone() };
     let mut starting = Starting { ground, servers, admin: &admin, client: &client, server: &server };
-    starting.monitor(&fsid, ports.mon, say)?;
+    starting.monitor(&fsid, (order.system.listen, ports.mon), say)?;
     starting.manager()?;
     say("making the OSDs' stores");
     for (id, place) in places.iter().enumerate() {
@@ -106,7 +107,7 @@ pub(crate) fn start(
         starting.file_system(say)?;
     }
     let devices = places.into_iter().enumerate().map(|(id, p)| (format!("osd.{id}"), p.devices)).collect();
-    Ok(Parts { conf: conf_path, devices, version, admin })
+    Ok(Parts { conf: conf_path, devices, version, admin, export: None })
 }
 
 /// Makes the places of all OSDs.
@@ -193,7 +194,12 @@ impl Starting<'_> {
         })
     }
 
-    fn monitor(&mut self, fsid: &str, port: u16, say: &mut dyn FnMut(&str)) -> Result<()> {
+    fn monitor(
+        &mut self,
+        fsid: &str,
+        (listen, port): (Ipv4Addr, u16),
+        say: &mut dyn FnMut(&str),
+    ) -> Result<()> {
         say("starting the monitor");
         let work = self.ground.work.clone();
         let (keyring, monmap) = (text(&work.keyring()), text(&work.root.join("monmap")));
@@ -202,7 +208,7 @@ impl Starting<'_> {
         let key = ["--create-keyring", &keyring, "--gen-key", "-n", "mon.", "--cap", "mon", "allow *"];
         self.tool("making a keyring", "ceph-authtool", &key, SMALL)?;
         self.ground.ledger.about_to_make(crate::ledger::Thing::File { path: work.root.join("monmap") })?;
-        let address = format!("[v2:127.0.0.1:{port},v1:127.0.0.1:{}]", port + 1);
+        let address = format!("[v2:{listen}:{port},v1:{listen}:{}]", port + 1);
         let map = ["--create", "--clobber", "--addv", "a", &address, "--fsid", fsid, &monmap];
         self.tool("making the monitor's map", "monmaptool", &map, SMALL)?;
         self.ground.make_dir(&work.data("mon.a"))?;

@@ -8,14 +8,14 @@ use rustix::fs::statvfs;
 use study::{CephStore, FileSystem, FsKind, Place, System, Target};
 
 use crate::cluster::layout::{self, Layout};
-use crate::cluster::{Site, Wanted, ceph, loligo, places};
+use crate::cluster::{Site, Wanted, ceph, loligo, nfs, places, running};
 use crate::conf;
 use crate::error::{Doing, Error, Result};
 use crate::ground::{Work, check_path};
 use crate::mounts;
 use crate::place::space::{self, Free, Sizes};
 use crate::place::{devices, filesystem, not_yet};
-use crate::ports::Ports;
+use crate::ports::{self, Ports};
 use crate::release::{Release, program};
 
 /// Everything that stands in the way of a cluster, as far as it can be told without making anything.
@@ -37,13 +37,20 @@ pub(crate) fn all(site: &Site, wanted: &Wanted<'_>, work: &Work) -> Result<Sizes
 
 fn problems(site: &Site, wanted: &Wanted<'_>) -> Vec<Error> {
     let system = wanted.system;
-    let mut results = vec![check_path(&site.work_dir), affinity(system).map(drop), modelled(system)];
+    let mut results =
+        vec![check_path(&site.work_dir), affinity(system).map(drop), modelled(system), listen(system)];
     match &system.target {
         Target::Running { conf } => {
             results.push(fs::metadata(conf).map(drop).doing("looking for the running cluster's", conf));
             results.push(Release::installed().has("ceph"));
+            if results.iter().all(Result::is_ok) {
+                results.push(running::check(conf));
+            }
         }
-        Target::Nfs { .. } => results.extend(nfs()),
+        Target::Nfs { .. } => {
+            results.push(nfs::check());
+            results.extend(place_problems(site, system, &system.place));
+        }
         Target::Loligo { .. } => {
             results.push(loligo::check(system, wanted.file_system));
             results.push(
@@ -60,6 +67,14 @@ fn problems(site: &Site, wanted: &Wanted<'_>) -> Vec<Error> {
         }
     }
     results.into_iter().filter_map(Result::err).collect()
+}
+
+/// Only servers that the lab starts listen anywhere.
+fn listen(system: &System) -> Result<()> {
+    match system.target {
+        Target::Loligo { .. } | Target::Ceph { .. } => ports::is_ours(system.listen),
+        Target::Running { .. } | Target::Nfs { .. } => Ok(()),
+    }
 }
 
 fn modelled(system: &System) -> Result<()> {
@@ -159,7 +174,7 @@ fn twice(system: &System) -> Option<Result<()>> {
 }
 
 /// Whether the kernel knows a file system: built in, or as a module.
-fn kernel_has(name: &str) -> bool {
+pub(crate) fn kernel_has(name: &str) -> bool {
     let known = |text: &str| text.lines().any(|l| l.split_ascii_whitespace().next_back() == Some(name));
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let module = Path::new("/lib/modules").join(release.trim()).join("kernel/fs").join(name);
@@ -173,23 +188,6 @@ fn mountable(kind: FsKind) -> Result<()> {
         return Ok(());
     }
     Err(Error::Impossible { what: format!("this kernel has no {name}; choose another file system") })
-}
-
-/// What an NFS server and client lack here, and that the lab can't start them yet.
-fn nfs() -> Vec<Result<()>> {
-    let absent = |what: &str| {
-        Err(Error::Impossible { what: format!("this kernel has no NFS {what}; NFS isn't run here") })
-    };
-    let kernel = [("nfsd", "server"), ("nfs", "client")].map(|(name, what)| match kernel_has(name) {
-        true => Ok(()),
-        false => absent(what),
-    });
-    let programs = ["exportfs", "mount.nfs"].map(|name| program(name).map(drop));
-    kernel.into_iter().chain(programs).chain([Err(nfs_not_yet())]).collect()
-}
-
-pub(crate) fn nfs_not_yet() -> Error {
-    Error::NotYet { what: "an NFS server as a system under test".to_owned() }
 }
 
 fn needs_root(what: &str) -> Result<()> {
@@ -297,6 +295,7 @@ mod tests {
             osds: 1,
             pool_size: 1,
             cores: Some(4096),
+            listen: std::net::Ipv4Addr::LOCALHOST,
             place: Place::Image { size: 1 << 62 },
             journal: None,
             settings: Vec::new(),

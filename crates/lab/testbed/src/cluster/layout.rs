@@ -73,9 +73,9 @@ pub(crate) fn ceph_conf(layout: &Layout<'_>) -> (Conf, Vec<String>) {
 
 /// Who and where the cluster is.
 fn cluster(layout: &Layout<'_>, conf: &mut Conf) {
-    let Ports { mon, .. } = layout.ports;
+    let (Ports { mon, .. }, listen) = (layout.ports, layout.system.listen);
     conf.must("global", "fsid", layout.fsid);
-    conf.must("global", "mon_host", format!("[v2:127.0.0.1:{mon},v1:127.0.0.1:{}]", mon + 1));
+    conf.must("global", "mon_host", format!("[v2:{listen}:{mon},v1:{listen}:{}]", mon + 1));
     for name in ["auth_cluster_required", "auth_service_required", "auth_client_required"] {
         conf.must("global", name, "none");
     }
@@ -164,11 +164,11 @@ fn server(layout: &Layout<'_>, conf: &mut Conf, kind: &str, id: &str) {
     // In the foreground no server needs a pid file.
     must("pid_file", String::new());
     must("admin_socket", work.socket(&name).map(|p| p.display().to_string()).unwrap_or_default());
-    must("public_addr", "127.0.0.1".to_owned());
+    must("public_addr", layout.system.listen.to_string());
     if kind == "mon" {
         must("mon_cluster_log_file", work.log("cluster").display().to_string());
     } else {
-        must("cluster_addr", "127.0.0.1".to_owned());
+        must("cluster_addr", layout.system.listen.to_string());
         must("ms_bind_port_min", layout.ports.first.to_string());
         must("ms_bind_port_max", layout.ports.last.to_string());
     }
@@ -186,6 +186,7 @@ mod tests {
             osds: 2,
             pool_size: 1,
             cores: None,
+            listen: std::net::Ipv4Addr::LOCALHOST,
             place: Place::Directory,
             journal: None,
             settings: Vec::new(),

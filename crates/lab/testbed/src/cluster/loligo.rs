@@ -92,6 +92,14 @@ fn arguments(
     };
     let mut words: Vec<String> =
         ["up", "--store", store, "--port", "0", "--detach"].map(str::to_owned).to_vec();
+    if !order.system.listen.is_loopback() {
+        // The study asks for it by its `listen`.
+        words.extend([
+            "--mon-addr".to_owned(),
+            format!("{}:0", order.system.listen),
+            "--insecure-bind".to_owned(),
+        ]);
+    }
     words.extend(["--dir".to_owned(), dir.display().to_string()]);
     words.extend(["--osds".to_owned(), order.system.osds.to_string()]);
     words.extend(["--osd-size".to_owned(), sizes.store.to_string()]);
@@ -146,7 +154,8 @@ pub(crate) fn start(
     };
     let devices = (0..order.system.osds).map(|id| (format!("osd.{id}"), below.clone())).collect();
     let admin = Admin { prefix: client.clone(), runner: ground.runner.clone() };
-    Ok(Parts { conf: conf_path, devices, version: version.trim().to_owned(), admin })
+    let version = version.trim().to_owned();
+    Ok(Parts { conf: conf_path, devices, version, admin, export: None })
 }
 
 /// The clients' ceph.conf: where the cluster is, from Loligo's own, and what the study has for clients.

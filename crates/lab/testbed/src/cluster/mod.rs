@@ -5,8 +5,9 @@ mod ceph;
 mod check;
 pub(crate) mod layout;
 mod loligo;
+pub(crate) mod nfs;
 pub mod pools;
-mod running;
+pub(crate) mod running;
 mod servers;
 
 use std::collections::BTreeMap;
@@ -88,6 +89,8 @@ pub(crate) struct Parts {
     pub(crate) devices: BTreeMap<String, Vec<String>>,
     pub(crate) version: String,
     pub(crate) admin: Admin,
+    /// What the NFS server exports.
+    pub(crate) export: Option<String>,
 }
 
 /// A random id, as the kernel gives them.
@@ -105,6 +108,12 @@ pub struct Testbed {
     conf: PathBuf,
     devices: BTreeMap<String, Vec<String>>,
     version: String,
+    host_prefix: Vec<OsString>,
+    export: Option<String>,
+    /// What names of pools begin with.
+    pools: String,
+    /// Whether others run the cluster.
+    running: bool,
     down: bool,
 }
 
@@ -157,6 +166,9 @@ pub fn start(site: &Site, wanted: &Wanted<'_>, say: &mut dyn FnMut(&str)) -> Res
         affinity: check::affinity(wanted.system)?,
         memory: check::memory("MemTotal:"),
     };
+    if !wanted.system.listen.is_loopback() {
+        ground.note(format!("servers listen at {} without authentication", wanted.system.listen));
+    }
     let mut servers = Servers::default();
     let parts = match &wanted.system.target {
         Target::Loligo { store } => loligo::start(&mut ground, &order, *store, &sizes, &mut servers, say),
@@ -164,12 +176,33 @@ pub fn start(site: &Site, wanted: &Wanted<'_>, say: &mut dyn FnMut(&str)) -> Res
             ceph::start(&mut ground, &order, (release, *store), &sizes, &mut servers, say)
         }
         Target::Running { conf } => running::attach(&mut ground, &order, conf, say),
-        Target::Nfs { .. } => Err(check::nfs_not_yet()),
+        Target::Nfs { sync } => nfs::start(&mut ground, &order, *sync, say),
     };
     match parts {
         Ok(parts) => {
-            let Parts { conf, devices, version, admin } = parts;
-            Ok(Testbed { ground, servers, admin, conf, devices, version, down: false })
+            let Parts { conf, devices, version, admin, export } = parts;
+            let host_prefix = vec!["env".into(), format!("{}={token}", crate::processes::TOKEN).into()];
+            let running = matches!(wanted.system.target, Target::Running { .. });
+            // Whoever else uses the cluster has no pools of such names.
+            let pools = if running {
+                format!("loligo-lab-{}-", token.get(..13).unwrap_or(&token))
+            } else {
+                "lab".into()
+            };
+            let down = false;
+            Ok(Testbed {
+                ground,
+                servers,
+                admin,
+                conf,
+                devices,
+                version,
+                host_prefix,
+                export,
+                pools,
+                running,
+                down,
+            })
         }
         Err(error) => {
             keep_logs(&ground.work);
@@ -239,6 +272,33 @@ impl Testbed {
     #[must_use]
     pub fn client_prefix(&self) -> &[OsString] {
         &self.admin.prefix
+    }
+
+    /// What an NFS server exports, `host:/path`.
+    #[must_use]
+    pub fn export(&self) -> Option<&str> {
+        self.export.as_deref()
+    }
+
+    /// A fresh directory for loads. What they mount there, and the directory, go when the cluster is taken down.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn scratch(&mut self) -> Result<PathBuf> {
+        let path = self.ground.work.root.join("load");
+        let thing = Thing::Scratch { path: path.clone() };
+        if !self.ground.ledger.left().iter().any(|(_, other)| *other == thing) {
+            self.ground.ledger.about_to_make(thing)?;
+        }
+        fs::create_dir_all(&path).doing("making the directory", &path)?;
+        Ok(path)
+    }
+
+    /// What stands before the name of one of this machine's own programs, so that it too is ended when the cluster is
+    /// taken down, or at the next start.
+    #[must_use]
+    pub fn host_prefix(&self) -> &[OsString] {
+        &self.host_prefix
     }
 
     /// A client program with its prefix.

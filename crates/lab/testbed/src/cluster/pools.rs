@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::cluster::Testbed;
 use crate::cluster::admin::{Admin, Wait};
 use crate::error::{Error, Result};
+use crate::ledger::Thing;
 
 /// A pool to make.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,8 +66,23 @@ impl Testbed {
     ///
     /// # Errors
     /// What the cluster says against it.
-    pub fn make_pool(&self, pool: &Pool) -> Result<()> {
-        make(&self.admin, pool)
+    pub fn make_pool(&mut self, pool: &Pool) -> Result<()> {
+        if self.running {
+            let (conf, name) = (self.conf.clone(), pool.name.clone());
+            self.ground.ledger.about_to_make(Thing::Pool { conf, name })?;
+        }
+        make(&self.admin, pool)?;
+        if self.running {
+            // Else the cluster may change its PGs while it is measured; one that never does so knows no such thing.
+            let _ = self.admin.ask(&["osd", "pool", "set", &pool.name, "pg_autoscale_mode", "off"]);
+        }
+        Ok(())
+    }
+
+    /// The name of the pool of an instance.
+    #[must_use]
+    pub fn pool_name(&self, instance: u32) -> String {
+        format!("{}{instance}", self.pools)
     }
 
     /// Removes a pool with everything in it.

@@ -189,6 +189,7 @@ mod tests {
             osds: 3,
             pool_size: 1,
             cores: None,
+            listen: std::net::Ipv4Addr::LOCALHOST,
             place,
             journal,
             settings: Vec::new(),

@@ -17,7 +17,7 @@ use std::time::Duration;
 use results::Latency;
 use study::{Engine, FioLoad, Phase};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Tool};
 use crate::error::{Error, Result};
 use crate::fio::arguments::{self, IMAGE, Seat};
 use crate::fio::document::Documents;
@@ -58,7 +58,7 @@ pub(crate) fn run(
             drop_caches: load.drop_caches && matches!(phase, Phase::Read | Phase::RandRead),
             seconds: load.seconds,
         };
-        let programs = programs(cluster, |seat| arguments::phase(load, phase, seat));
+        let programs = programs(cluster, load.seconds.into(), |seat| arguments::phase(load, phase, seat));
         let talk = |pool: &String| Speech { pool: pool.clone(), documents: Documents::default() };
         let result = telling.phase(cluster, &timed, programs, cluster.pools.iter().map(talk).collect())?;
         if load.engine == Engine::Rados {
@@ -95,11 +95,8 @@ fn make_images(load: &FioLoad, cluster: &Cluster) -> Result<()> {
         let mut command = cluster.ceph("rbd");
         // In bytes: rbd's own unit is MiB.
         command.args(["create", &format!("{pool}/{IMAGE}"), "--size", &format!("{}B", load.size)]);
-        let program = Program {
-            what: format!("rbd create in the pool {pool}"),
-            command,
-            remedy: "apt-get install ceph-common",
-        };
+        let what = format!("rbd create in the pool {pool}");
+        let program = Program::new(what, command, "apt-get install ceph-common");
         run_together(
             vec![program],
             Duration::from_secs(u64::from(cluster.margin)),
@@ -123,7 +120,7 @@ fn probe(cluster: &Cluster) -> Result<()> {
             let mut command = cluster.ceph("rados");
             command.args(["-p", pool, direction, "lab.probe"]).arg(&path);
             let what = format!("after the phase, rados {direction} in the pool {pool}");
-            let program = Program { what, command, remedy: "apt-get install ceph-common" };
+            let program = Program::new(what, command, "apt-get install ceph-common");
             run_together(vec![program], PROBE, &cluster.stop, &mut |_| ())?;
         }
     }
@@ -133,18 +130,18 @@ fn probe(cluster: &Cluster) -> Result<()> {
 fn fill(load: &FioLoad, cluster: &Cluster) -> Result<()> {
     let total = load.size.saturating_mul(cluster.pools.len() as u64);
     let limit = Duration::from_secs(u64::from(cluster.margin) + (total >> 20));
-    let programs = programs(cluster, |seat| arguments::fill(load, seat));
+    let programs = programs(cluster, total >> 20, |seat| arguments::fill(load, seat));
     run_together(programs, limit, &cluster.stop, &mut |_| ()).map(drop)
 }
 
-/// One for each instance.
-fn programs(cluster: &Cluster, arguments: impl Fn(Seat<'_>) -> Vec<String>) -> Vec<Program> {
+/// One for each instance, that should take so many seconds.
+fn programs(cluster: &Cluster, seconds: u64, arguments: impl Fn(Seat<'_>) -> Vec<String>) -> Vec<Program> {
     let of = u32::try_from(cluster.pools.len()).unwrap_or(u32::MAX);
-    let conf = cluster.conf.to_string_lossy();
     let program = |(index, pool): (u32, &String)| {
-        let mut command = cluster.host("fio");
-        command.args(arguments(Seat { pool, index, of, conf: &conf })).current_dir(&cluster.work_dir);
-        Program { what: format!("fio in the pool {pool}"), command, remedy: REMEDY }
+        let conf = cluster.conf_of(index as usize);
+        let words = arguments(Seat { pool, index, of, conf: &conf });
+        let what = format!("fio in the pool {pool}");
+        cluster.instance(index as usize, what, (Tool::Host("fio"), words, REMEDY), seconds)
     };
     (0..).zip(&cluster.pools).map(program).collect()
 }

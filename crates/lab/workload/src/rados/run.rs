@@ -3,7 +3,7 @@
 use results::Latency;
 use study::{Phase, RadosBench};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Tool};
 use crate::error::{Error, Result};
 use crate::phase::{Instance, PhaseResult};
 use crate::rados::live::Live;
@@ -24,7 +24,7 @@ pub(crate) fn run(
 ) -> Result<()> {
     check(bench, cluster)?;
     for &phase in &bench.phases {
-        let programs = cluster.pools.iter().map(|pool| program(bench, cluster, pool, phase)).collect();
+        let programs = (0..cluster.pools.len()).map(|index| program(bench, cluster, index, phase)).collect();
         let load = Load {
             phase,
             drop_caches: bench.drop_caches && matches!(phase, Phase::Read | Phase::RandRead),
@@ -53,17 +53,19 @@ fn check(bench: &RadosBench, cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-fn program(bench: &RadosBench, cluster: &Cluster, pool: &str, phase: Phase) -> Program {
-    let mut command = cluster.ceph("rados");
+fn program(bench: &RadosBench, cluster: &Cluster, index: usize, phase: Phase) -> Program {
+    let pool = cluster.pools.get(index).map_or("", String::as_str);
     let share = bench.in_flight / u32::try_from(cluster.pools.len()).unwrap_or(1).max(1);
-    command.args(["-p", pool, "bench", &bench.seconds.to_string()]);
-    match phase {
-        Phase::Read => command.arg("seq"),
-        Phase::RandRead => command.arg("rand"),
-        _ => command.args(["write", "-b", &bench.object_size.to_string(), "--no-cleanup"]),
+    let kind = match phase {
+        Phase::Read => "seq".to_owned(),
+        Phase::RandRead => "rand".to_owned(),
+        _ => format!("write -b {} --no-cleanup", bench.object_size),
     };
-    command.args(["-t", &share.to_string(), "--run-name", &format!("lab-{pool}")]);
-    Program { what: format!("rados bench in the pool {pool}"), command, remedy: REMEDY }
+    // No word of it holds a blank: pools have names of ours.
+    let words = format!("-p {pool} bench {} {kind} -t {share} --run-name lab-{pool}", bench.seconds);
+    let words = words.split(' ').map(str::to_owned).collect();
+    let what = format!("rados bench in the pool {pool}");
+    cluster.instance(index, what, (Tool::Ceph("rados"), words, REMEDY), bench.seconds.into())
 }
 
 /// What an instance says.
@@ -115,7 +117,7 @@ mod tests {
     fn each_instance_has_its_pool_and_its_share() {
         let cluster = Cluster::new("/c", "/w", vec!["p0".into(), "p1".into()]);
         let words = |phase| {
-            let program = program(&bench(32, &[]), &cluster, "p1", phase);
+            let program = program(&bench(32, &[]), &cluster, 1, phase);
             let words: Vec<_> =
                 program.command.get_args().map(|a| a.to_string_lossy().into_owned()).collect();
             words.join(" ")
