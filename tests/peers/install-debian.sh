@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that the live tests need: Ceph 16.2's own programs, the tools that make
 # the roots of newer releases, and a few small helpers. Needs root. Quick when everything is there already.
-# usage: install-debian.sh [ceph]      'ceph': only Ceph 16.2 itself, clients and servers
+# usage: install-debian.sh [ceph|lab]      'ceph': only Ceph 16.2 itself, clients and servers
+#                                          'lab': what studies use besides, and no test does
 set -euo pipefail
 
 packages=(
   ceph-common ceph-base ceph-mon ceph-mgr ceph-osd python3-rados
-  debootstrap iproute2 procps python3 util-linux uuid-runtime
+  debootstrap iproute2 openssh-client openssh-server procps python3 util-linux uuid-runtime
 )
 [ "${1:-}" != ceph ] || packages=(ceph-common ceph-base ceph-mon ceph-mgr ceph-osd)
+
+[ "${1:-}" != lab ] || packages+=(btrfs-progs ceph-fuse ceph-mds fio linux-source xfsprogs xz-utils)
 
 [ "$(id -u)" = 0 ] || { echo "install-debian.sh: installing packages needs root; run it as root" >&2; exit 1; }
 command -v dpkg-query >/dev/null || { echo "install-debian.sh: this is not a Debian system (no dpkg-query)" >&2; exit 1; }

@@ -12,7 +12,7 @@ release=${1:-}
 root=$peers/$release
 stamp=.loligo-peer-complete
 packages=(
-  ceph-mon ceph-mgr ceph-osd ceph-base ceph-common ceph-test
+  ceph-mon ceph-mgr ceph-osd ceph-mds ceph-base ceph-common ceph-test
   python3 python3-rados librados2 uuid-runtime
 )
 
@@ -62,7 +62,7 @@ build() { # runs in the mount namespace
   chroot "$root" apt-get clean
 
   local program
-  for program in ceph ceph-mon ceph-mgr ceph-osd rados ceph_test_rados_api_io uuidgen; do
+  for program in ceph ceph-mon ceph-mgr ceph-osd ceph-mds rados ceph_test_rados_api_io uuidgen; do
     chroot "$root" sh -c "command -v $program" >/dev/null \
       || fail "the packages of $suite left no $program: $(grep -E '^E:' "$peers/$release.log" | tail -n 1)"
   done
