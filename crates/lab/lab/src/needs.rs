@@ -2,13 +2,49 @@
 
 use std::path::Path;
 
-use study::{Engine, Target, WorkloadKind};
+use study::{Engine, Setting, Study, System, Target, Variant, Workload, WorkloadKind};
 
 /// Why a system can't run a workload yet.
 pub(crate) fn not_yet(load: &WorkloadKind, target: &Target) -> Option<String> {
     let images = matches!(load, WorkloadKind::Fio(fio) if fio.engine == Engine::Rbd);
     let ours = matches!(target, Target::Loligo { .. });
     (images && ours).then(|| "not yet: RBD images on Loligo".to_owned())
+}
+
+/// A sentence for each system on which fio would measure librbd's cache.
+pub(crate) fn of_librbd(study: &Study) -> Vec<String> {
+    let images = |w: &&Workload| matches!(&w.kind, WorkloadKind::Fio(fio) if fio.engine == Engine::Rbd);
+    let loads: Vec<&str> = study.workloads.iter().filter(images).map(|w| w.name.as_str()).collect();
+    if loads.is_empty() {
+        return Vec::new();
+    }
+    let has_images = |s: &&System| !matches!(s.target, Target::Nfs { .. } | Target::Loligo { .. });
+    let told = |system: &System| {
+        let cached = |v: &&Variant| has_cache(&study::settings_of(study, system, v));
+        let variants = study.variants.iter().filter(cached).count();
+        (variants > 0).then(|| {
+            format!(
+                "{}: {} of {} variants leave librbd's cache on, which gathers small writes and answers before an OSD \
+                 has them ({}); rbd_cache = false in [client] turns it off",
+                system.name,
+                variants,
+                study.variants.len(),
+                loads.join(", ")
+            )
+        })
+    };
+    study.systems.iter().filter(has_images).filter_map(told).collect()
+}
+
+/// Whether a client with these settings has librbd's cache; the later of two of a section counts, `client` before
+/// `global`.
+fn has_cache(settings: &[Setting]) -> bool {
+    let of = |section: &str| {
+        settings.iter().rev().find(|s| s.section == section && options::normalize(&s.name) == "rbd_cache")
+    };
+    let off =
+        |s: &Setting| matches!(s.value.trim().to_ascii_lowercase().as_str(), "false" | "no" | "off" | "0");
+    !["client.admin", "client", "global"].iter().find_map(|section| of(section)).is_some_and(off)
 }
 
 /// Sentences on client hosts that don't answer, or lack what the load needs.
@@ -46,4 +82,28 @@ pub(crate) fn missing(load: &WorkloadKind) -> Vec<String> {
             }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notes(client: &str) -> Vec<String> {
+        let text = format!(
+            "name: n\ntitle: t\nsystems: [{{name: s, ceph: {{release: 16.2, store: memstore}}}}]\nworkloads:\n\
+             - {{name: w, fio: {{engine: rbd, block_size: 4K, size: 1G, in_flight: 1, seconds: 1, phases: [write]}}}}\n\
+             default: {{{client}}}\nparametric: {{client/rbd_cache: ['true']}}\n"
+        );
+        of_librbd(&study::parse(&text, "f").unwrap())
+    }
+
+    #[test]
+    fn librbds_cache_is_told_unless_it_is_off() {
+        assert!(notes("debug_ms: 0")[0].starts_with("s: 2 of 2 variants leave librbd's cache on"));
+        assert!(notes("client: {rbd cache: off}")[0].starts_with("s: 1 of 2 variants"));
+        assert!(notes("global: {rbd_cache: 'false'}")[0].starts_with("s: 1 of 2"));
+        assert!(
+            notes("global: {rbd_cache: 'false'}, client: {rbd_cache: 'true'}")[0].starts_with("s: 2 of 2")
+        );
+    }
 }

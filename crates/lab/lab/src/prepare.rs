@@ -58,6 +58,7 @@ pub(crate) fn prepare(args: &RunArgs, site: &Site) -> Result<Prepared, LabError>
     for setting in &raised {
         notes.push(format!("{} is raised to {} on every system", setting.name, setting.value));
     }
+    notes.extend(needs::of_librbd(&study));
     let mut in_the_way = find_not_yet(&study, site, &raised, &mut not_run, &mut cells);
     let unasked = study.workloads.iter().filter(|_| !args.dry_run);
     in_the_way.extend(unasked.flat_map(|load| needs::of_hosts(&load.kind, args.ssh_config.as_deref())));
@@ -71,7 +72,9 @@ pub(crate) fn prepare(args: &RunArgs, site: &Site) -> Result<Prepared, LabError>
     }
     let plan = Plan::new(&study, &not_run, study.design.seed);
     if plan.trials.is_empty() {
-        return Err(LabError::Nothing("nothing of this study can run here".to_owned()));
+        let why: BTreeSet<&str> = cells.values().map(String::as_str).collect();
+        let why: Vec<&str> = why.into_iter().collect();
+        return Err(LabError::Nothing(format!("nothing of this study can run here: {}", why.join("; "))));
     }
     let profiles = plan.profiles(&study);
     Ok(Prepared { text, study, cells, plan, profiles, notes, raised })

@@ -31,7 +31,7 @@ const KEYS: [&str; 11] = [
 /// Reads the list of systems; one with a list of file systems becomes one for each.
 pub(crate) fn read(study: &Fields<'_>, p: &mut Problems) -> Vec<System> {
     let mut systems: Vec<System> = Vec::new();
-    let listen = listen(study, p).unwrap_or(Ipv4Addr::LOCALHOST);
+    let listen = listen(study, p);
     let nodes = study.list("systems", p).unwrap_or_default();
     named_once(nodes, "system", p);
     for node in nodes {
@@ -49,15 +49,16 @@ pub(crate) fn read(study: &Fields<'_>, p: &mut Problems) -> Vec<System> {
 }
 
 /// The address that servers of every system listen at. Whether it is one of this machine's is looked at later.
-fn listen(study: &Fields<'_>, p: &mut Problems) -> Option<Ipv4Addr> {
-    let node = study.get("listen")?;
-    let text = study.line("listen", p)?;
+fn listen(study: &Fields<'_>, p: &mut Problems) -> Ipv4Addr {
+    let Some(node) = study.get("listen") else { return Ipv4Addr::LOCALHOST };
+    let text = study.line("listen", p).unwrap_or_default();
     let address = text.parse().ok().filter(|a: &Ipv4Addr| !a.is_unspecified() && !a.is_broadcast());
     if address.is_none() {
         let want = "an IPv4 address of one interface of this machine".to_owned();
         p.add(node.at, ProblemKind::Value { place: "listen".into(), text: text.to_owned(), want });
     }
-    address
+    // A wrong one is said once: whoever needs another than loopback has tried to give it.
+    address.unwrap_or(Ipv4Addr::UNSPECIFIED)
 }
 
 /// The systems of one element.

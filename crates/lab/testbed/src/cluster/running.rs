@@ -95,6 +95,7 @@ pub(crate) fn attach(
         ground.note("a running cluster is measured as it is: the study's settings do not reach it");
     }
     ground.note("which processes and devices belong to a running cluster is not known");
-    let version = admin.ask(&["version"])?.trim().to_owned();
+    let answer = admin.json(&["version"])?;
+    let version = answer.get("version").and_then(|v| v.as_str()).unwrap_or_default().to_owned();
     Ok(Parts { conf, devices: BTreeMap::new(), version, admin, export: None })
 }
