@@ -76,6 +76,14 @@ static TABLE: &[Spec] = &[
         "With bdev_debug_volatile_cache: let a random subset, of this seed, of the unflushed 4 KiB blocks reach the file.",
     )
     .own(),
+    spec(
+        "bdev_model",
+        Text,
+        "",
+        "Let each OSD's store be as slow as a modelled device: disk-7200, ssd or raid0-of-N, each also with -write-back.",
+    )
+    .own(),
+    spec("bdev_model_parameters", Text, "", "With bdev_model: what differs from its data sheet, as a=b,c=d.").own(),
     spec("mon_allow_pool_delete", Bool, "false", "Whether pools can be removed.").runtime(),
     spec("mon_config_key_max_entry_size", Size, "65536", "Bytes that a value of `config-key` may have.").runtime(),
     spec("mon_data_avail_crit", Int, "5", "Per cent free on the monitor's disk below which MON_DISK_CRIT is raised.")

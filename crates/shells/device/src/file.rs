@@ -11,6 +11,8 @@ use blockdev::{Completion, Request, Token, VolatileCache};
 use buffer::{PieceMut, Rope};
 use types::Errno;
 
+use crate::Part;
+
 /// What a device is for. Says which flush a test build leaves out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Site {
@@ -53,7 +55,11 @@ pub struct Room {
 
 /// A file read, written and flushed as a block device. Clones are the same device.
 #[derive(Clone)]
-pub struct Device(Arc<Inner>);
+pub struct Device {
+    inner: Arc<Inner>,
+    /// The modelled device that it lies on.
+    part: Option<Part>,
+}
 
 struct Inner {
     file: File,
@@ -73,12 +79,20 @@ impl Device {
         let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).open(path)?;
         let seed = options.leak_seed.map(|seed| seed.wrapping_mul(3).wrapping_add(site as u64));
         let cache = options.volatile_cache.then(|| Mutex::new(VolatileCache::new(seed)));
-        let device = Self(Arc::new(Inner { file, site, cache }));
+        let device = Self { inner: Arc::new(Inner { file, site, cache }), part: None };
         if options.volatile_cache && seed.is_some() {
-            let weak = Arc::downgrade(&device.0);
+            let weak = Arc::downgrade(&device.inner);
             std::thread::Builder::new().name("bdev-leak".into()).spawn(move || leak_until_closed(&weak))?;
         }
         Ok(device)
+    }
+
+    /// The same file on a modelled device: from now on reads, flushes and performed requests take as long as the model
+    /// says, or as the file does if that is longer. Every read is the device's: the system's cache of the file counts
+    /// for nothing.
+    #[must_use]
+    pub fn on(self, part: Part) -> Self {
+        Self { part: Some(part), ..self }
     }
 
     /// Bytes.
@@ -86,7 +100,7 @@ impl Device {
     /// # Errors
     /// The system's.
     pub fn len(&self) -> io::Result<u64> {
-        Ok(self.0.file.metadata()?.len())
+        Ok(self.inner.file.metadata()?.len())
     }
 
     /// Whether it has no byte.
@@ -102,8 +116,8 @@ impl Device {
     /// # Errors
     /// The system's.
     pub fn set_len(&self, len: u64) -> io::Result<()> {
-        let mut cache = self.0.cache();
-        self.0.file.set_len(len)?;
+        let mut cache = self.inner.cache();
+        self.inner.file.set_len(len)?;
         if let Some(cache) = &mut cache {
             cache.truncate(len);
         }
@@ -116,8 +130,8 @@ impl Device {
     /// # Errors
     /// The system's.
     pub fn room(&self) -> io::Result<Room> {
-        let given = self.0.file.metadata()?.blocks() * 512;
-        let system = rustix::fs::fstatvfs(&self.0.file)?;
+        let given = self.inner.file.metadata()?.blocks() * 512;
+        let system = rustix::fs::fstatvfs(&self.inner.file)?;
         Ok(Room { given, free: system.f_bavail.saturating_mul(system.f_frsize) })
     }
 
@@ -126,34 +140,59 @@ impl Device {
     /// # Errors
     /// The system's; reading past the end is one.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let Some(part) = &self.part else { return self.read_now(offset, out) };
+        let ticket = part.read(offset, out.len() as u64);
+        let read = self.read_now(offset, out);
+        part.wait(ticket);
+        read
+    }
+
+    fn read_now(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         // Held while the file is read: a flush in between would move a block from the cache to where we were already.
-        let cache = self.0.cache();
-        self.0.file.read_exact_at(out, offset)?;
+        let cache = self.inner.cache();
+        self.inner.file.read_exact_at(out, offset)?;
         if let Some(cache) = &cache {
             cache.overlay(offset, out);
         }
         Ok(())
     }
 
-    /// Puts bytes at `offset`. Durable after the next [`Device::flush`].
+    /// Puts bytes at `offset`. Durable after the next [`Device::flush`]. On a modelled device it returns when the write
+    /// is in the device's queue, and the flush waits for it.
     ///
     /// # Errors
     /// The system's.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        match &mut self.0.cache() {
-            None => self.0.file.write_all_at(data, offset),
-            Some(cache) => cache.write(offset, data, |at, block| self.0.read_block(at, block)),
-        }
+        self.leave_write(offset, data.len());
+        self.write_now(offset, data)
     }
 
-    /// [`Device::write_at`] for a rope.
+    /// [`Device::write_at`] for a rope, as one write.
     ///
     /// # Errors
     /// The system's.
     pub fn write_rope_at(&self, offset: u64, data: &Rope) -> io::Result<()> {
+        self.leave_write(offset, data.len());
+        self.write_rope_now(offset, data)
+    }
+
+    fn leave_write(&self, offset: u64, length: usize) {
+        if let Some(part) = &self.part {
+            part.leave(part.write(offset, length as u64));
+        }
+    }
+
+    fn write_now(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        match &mut self.inner.cache() {
+            None => self.inner.file.write_all_at(data, offset),
+            Some(cache) => cache.write(offset, data, |at, block| self.inner.read_block(at, block)),
+        }
+    }
+
+    fn write_rope_now(&self, offset: u64, data: &Rope) -> io::Result<()> {
         let mut at = offset;
         for piece in data.pieces() {
-            self.write_at(at, piece)?;
+            self.write_now(at, piece)?;
             at += piece.len() as u64;
         }
         Ok(())
@@ -164,20 +203,27 @@ impl Device {
     /// # Errors
     /// The system's. What was written since the last good flush is then in doubt: a second try proves nothing.
     pub fn flush(&self) -> io::Result<()> {
-        if self.0.site.flush_is_left_out() {
+        if self.inner.site.flush_is_left_out() {
             return Ok(());
         }
-        let mut cache = self.0.cache();
+        match &self.part {
+            Some(part) => part.flush(|| self.flush_now()),
+            None => self.flush_now(),
+        }
+    }
+
+    fn flush_now(&self) -> io::Result<()> {
+        let mut cache = self.inner.cache();
         if let Some(cache) = &mut cache {
             let len = self.len()?;
             for (offset, block) in cache.take() {
-                self.0.write_block(len, offset, &block)?;
+                self.inner.write_block(len, offset, &block)?;
             }
         }
-        self.0.file.sync_data()
+        self.inner.file.sync_data()
     }
 
-    /// Performs a request.
+    /// Performs a request; returns when it is complete.
     pub fn perform(&self, request: Request, token: Token) -> Completion {
         let done = match request {
             Request::Read { offset, len } => {
@@ -186,7 +232,12 @@ impl Device {
                 read.map(|()| Completion::Read { token, data: data.freeze() })
             }
             Request::Write { offset, data } => {
-                self.write_rope_at(offset, &data).map(|()| Completion::Written { token })
+                let begun = self.part.as_ref().map(|part| (part, part.write(offset, data.len() as u64)));
+                let written = self.write_rope_now(offset, &data);
+                if let Some((part, ticket)) = begun {
+                    part.wait(ticket);
+                }
+                written.map(|()| Completion::Written { token })
             }
             Request::Flush => self.flush().map(|()| Completion::Flushed { token }),
         };

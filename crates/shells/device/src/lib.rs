@@ -1,12 +1,14 @@
 //! Performs block I/O on files with plain system calls, optionally behind a volatile write cache for kill tests, and
-//! gives redb such a file as its storage.
+//! gives redb such a file as its storage. A file may lie on a modelled device, and is as slow as that then.
 //!
 //! Calls block: whoever calls them owns a thread for that. Never looks into what it reads and writes.
 
 mod file;
 mod lock;
+mod modelled;
 mod redb_backend;
 
 pub use file::{Device, DeviceOptions, Room, Site};
 pub use lock::{DirLock, LockError};
+pub use modelled::{Modelled, Part, Ticket};
 pub use redb_backend::RedbBackend;

@@ -74,6 +74,14 @@ fn device_options(values: &Values, salt: u64) -> DeviceOptions {
     }
 }
 
+/// The modelled device that each OSD's store lies on, one for each.
+fn model(values: &Values) -> Option<simplestore::ModelledOn> {
+    let text = |name| values.text(name).trim().to_owned();
+    let (name, parameters) = (text("bdev_model"), text("bdev_model_parameters"));
+    (!name.is_empty()).then_some(simplestore::ModelledOn { name, parameters })
+}
+
+/// The monitor's state is on no modelled device: it stands for a disk of its own.
 fn mon_backend(path: &Path, values: &Values) -> Result<RedbBackend, HostError> {
     let device =
         Device::open(path, true, Site::MonState, device_options(values, 0)).map_err(HostError::io(path))?;
@@ -86,12 +94,17 @@ pub(crate) fn osd_store(
     values: &Values,
     mail: UnboundedSender<Mail>,
 ) -> Result<Box<dyn ObjectStore + Send>, HostError> {
+    let failed = |e: simplestore::OpenError| HostError::Store { osd: plan.id.0, reason: e.to_string() };
+    let model = model(values);
     if plan.store == StoreKind::Mem {
+        if model.is_some() {
+            let reason = "bdev_model needs a store with a device: this one is in memory".to_owned();
+            return Err(HostError::Store { osd: plan.id.0, reason });
+        }
         return Ok(Box::new(MemStore::new(plan.size_bytes)));
     }
     let device = device_options(values, 1 + plan.id.0 as u64);
-    let options = simplestore::Options { device, metadata_cache_bytes: METADATA_CACHE_BYTES };
-    let failed = |e: simplestore::OpenError| HostError::Store { osd: plan.id.0, reason: e.to_string() };
+    let options = simplestore::Options { device, model, metadata_cache_bytes: METADATA_CACHE_BYTES };
     // Only at the cluster's first start: an OSD that lost its store later must not come back empty.
     if plan.is_new {
         let label = simplestore::Label {
@@ -100,12 +113,12 @@ pub(crate) fn osd_store(
             osd_uuid: plan.uuid,
             size_bytes: plan.size_bytes,
         };
-        simplestore::mkfs(&plan.dir, &label, options).map_err(failed)?;
+        simplestore::mkfs(&plan.dir, &label, &options).map_err(failed)?;
     }
     let id = plan.id;
     // Called on the store's thread; the receiver is gone only when the process ends.
     let waker = Arc::new(move || drop(mail.send(Mail::StoreReady(id))));
-    let store = simplestore::open(&plan.dir, options, waker).map_err(failed)?;
+    let store = simplestore::open(&plan.dir, &options, waker).map_err(failed)?;
     Ok(Box::new(store))
 }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use devmodel::ModelError;
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
 use types::{Fsid, OsdId};
 
@@ -65,6 +66,9 @@ pub enum OpenError {
         /// What was found.
         why: String,
     },
+    /// The modelled device that it was to lie on can't be.
+    #[error(transparent)]
+    Model(#[from] ModelError),
     /// The system failed.
     #[error("{path}: {error}")]
     Io {

@@ -19,5 +19,5 @@ mod tables;
 mod worker;
 
 pub use label::{FORMAT, Label, OpenError};
-pub use open::{Options, mkfs, open};
+pub use open::{ModelledOn, Options, mkfs, open};
 pub use store::{SimpleStore, Waker};

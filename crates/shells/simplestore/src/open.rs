@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use device::{Device, DeviceOptions, DirLock, LockError, RedbBackend, Site};
+use device::{Device, DeviceOptions, DirLock, LockError, Modelled, Part, RedbBackend, Site};
 use encoding::{Decode, Encode};
 use redb::{Builder, Database, DatabaseError, ReadableDatabase};
 
@@ -21,33 +21,73 @@ const METADATA_FILE: &str = "meta.redb";
 const IMAGE_FILE: &str = "block";
 
 /// How a store behaves.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// The volatile cache for kill tests.
     pub device: DeviceOptions,
+    /// The modelled device that the store lies on, if it is to lie on one. Making a store is not modelled.
+    pub model: Option<ModelledOn>,
     /// Bytes of metadata held in memory at the most.
     pub metadata_cache_bytes: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { device: DeviceOptions::default(), metadata_cache_bytes: 16 << 20 }
+        Self { device: DeviceOptions::default(), model: None, metadata_cache_bytes: 16 << 20 }
     }
+}
+
+/// A device model, as `bdev_model` and `bdev_model_parameters` name it.
+#[derive(Clone, Debug)]
+pub struct ModelledOn {
+    /// Its name.
+    pub name: String,
+    /// `a=b,c=d` over its own parameters.
+    pub parameters: String,
+}
+
+/// The metadata's range of a modelled device, by the image's size: at its start, the image behind it, so that both
+/// are one disk's with one arm.
+fn metadata_span(image_bytes: u64) -> u64 {
+    (image_bytes / 16).max(64 << 20)
+}
+
+/// Where the metadata and the image lie on a modelled device.
+fn parts(dir: &Path, on: &ModelledOn) -> Result<(Part, Part), OpenError> {
+    let image = std::fs::metadata(dir.join(IMAGE_FILE)).map_err(|e| io_error(dir, e))?.len();
+    let metadata = metadata_span(image);
+    let device = Modelled::named(&on.name, &on.parameters, metadata + image)?;
+    Ok((Part::new(&device, 0, metadata), Part::new(&device, metadata, image)))
+}
+
+/// A file of the store, on its part of a modelled device if there is one.
+fn device(
+    dir: &Path,
+    name: &str,
+    create: bool,
+    site: Site,
+    options: &Options,
+    part: Option<Part>,
+) -> Result<Device, OpenError> {
+    let device = Device::open(&dir.join(name), create, site, options.device).map_err(|e| io_error(dir, e))?;
+    Ok(match part {
+        Some(part) => device.on(part),
+        None => device,
+    })
 }
 
 /// Makes an empty store in `dir`, which is made if missing. One whose making was interrupted is made anew.
 ///
 /// # Errors
 /// See [`OpenError`]; a store that is there already is one.
-pub fn mkfs(dir: &Path, label: &Label, options: Options) -> Result<(), OpenError> {
+pub fn mkfs(dir: &Path, label: &Label, options: &Options) -> Result<(), OpenError> {
     std::fs::create_dir_all(dir).map_err(|e| io_error(dir, e))?;
     let _lock = lock(dir)?;
-    let db = open_metadata(dir, true, options)?;
+    let db = open_metadata(dir, true, options, None)?;
     if read_meta(dir, &db)?.is_some() {
         return Err(OpenError::Exists(dir.into()));
     }
-    let image = Device::open(&dir.join(IMAGE_FILE), true, Site::Image, options.device);
-    let image = image.map_err(|e| io_error(dir, e))?;
+    let image = device(dir, IMAGE_FILE, true, Site::Image, options, None)?;
     image.set_len(label.size_bytes / BLOCK * BLOCK).map_err(|e| io_error(dir, e))?;
     // The files' names are no block of either device: they are the directory's own to keep.
     std::fs::File::open(dir).and_then(|d| d.sync_all()).map_err(|e| io_error(dir, e))?;
@@ -58,16 +98,19 @@ pub fn mkfs(dir: &Path, label: &Label, options: Options) -> Result<(), OpenError
 ///
 /// # Errors
 /// See [`OpenError`].
-pub fn open(dir: &Path, options: Options, waker: Waker) -> Result<SimpleStore, OpenError> {
+pub fn open(dir: &Path, options: &Options, waker: Waker) -> Result<SimpleStore, OpenError> {
     let missing = |name: &str| !dir.join(name).is_file();
     if missing(METADATA_FILE) || missing(IMAGE_FILE) {
         return Err(OpenError::NotAStore(dir.into()));
     }
     let lock = lock(dir)?;
-    let db = open_metadata(dir, false, options)?;
+    let (for_metadata, for_image) = match &options.model {
+        Some(on) => parts(dir, on).map(|(metadata, image)| (Some(metadata), Some(image)))?,
+        None => (None, None),
+    };
+    let db = open_metadata(dir, false, options, for_metadata)?;
     let label = read_meta(dir, &db)?.ok_or_else(|| OpenError::NotAStore(dir.into()))?;
-    let image = Device::open(&dir.join(IMAGE_FILE), false, Site::Image, options.device);
-    let image = image.map_err(|e| io_error(dir, e))?;
+    let image = device(dir, IMAGE_FILE, false, Site::Image, options, for_image)?;
     let damaged = |why: String| OpenError::Damaged { path: dir.into(), why };
     let blocks = label.size_bytes / BLOCK;
     if image.len().map_err(|e| io_error(dir, e))? < blocks * BLOCK {
@@ -89,9 +132,13 @@ fn lock(dir: &Path) -> Result<DirLock, OpenError> {
     })
 }
 
-fn open_metadata(dir: &Path, create: bool, options: Options) -> Result<Database, OpenError> {
-    let device = Device::open(&dir.join(METADATA_FILE), create, Site::OsdMetadata, options.device);
-    let device = device.map_err(|e| io_error(dir, e))?;
+fn open_metadata(
+    dir: &Path,
+    create: bool,
+    options: &Options,
+    part: Option<Part>,
+) -> Result<Database, OpenError> {
+    let device = device(dir, METADATA_FILE, create, Site::OsdMetadata, options, part)?;
     if !create && device.is_empty().map_err(|e| io_error(dir, e))? {
         return Err(OpenError::NotAStore(dir.into()));
     }

@@ -32,13 +32,13 @@ impl Factory for Simple {
         self.dirs.push(tempfile::tempdir().unwrap());
         let (cluster, osd_uuid) = (Fsid([1; 16]), Fsid([2; 16]));
         let label = Label { cluster, osd: OsdId(3), osd_uuid, size_bytes: 256 << 20 };
-        mkfs(&self.dir(), &label, self.options).unwrap();
-        Box::new(open(&self.dir(), self.options, Arc::new(|| ())).unwrap())
+        mkfs(&self.dir(), &label, &self.options).unwrap();
+        Box::new(open(&self.dir(), &self.options, Arc::new(|| ())).unwrap())
     }
 
     fn reopen(&mut self, store: Box<dyn ObjectStore>) -> Option<Box<dyn ObjectStore>> {
         drop(store);
-        Some(Box::new(open(&self.dir(), self.options, Arc::new(|| ())).unwrap()))
+        Some(Box::new(open(&self.dir(), &self.options, Arc::new(|| ())).unwrap()))
     }
 }
 
@@ -50,4 +50,18 @@ mod plain {
 mod volatile {
     use super::*;
     store::conformance_tests!(Simple::new(DeviceOptions { volatile_cache: true, leak_seed: Some(5) }));
+}
+
+mod modelled {
+    use super::*;
+    use simplestore::ModelledOn;
+
+    fn fast_disk() -> Simple {
+        let parameters =
+            "seek_track_ms=0.01,seek_read_ms=0.02,seek_write_ms=0.02,seek_full_ms=0.1,rpm=600000";
+        let on = ModelledOn { name: "disk-7200-write-back".into(), parameters: parameters.into() };
+        Simple { options: Options { model: Some(on), ..Options::default() }, dirs: Vec::new() }
+    }
+
+    store::conformance_tests!(fast_disk());
 }

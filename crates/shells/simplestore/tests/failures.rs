@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use buffer::Rope;
-use simplestore::{Label, OpenError, Options, SimpleStore, mkfs, open};
+use simplestore::{Label, ModelledOn, OpenError, Options, SimpleStore, mkfs, open};
 use store::conformance::Harness;
 use store::{CollectionId, Fault, ReadOutcome, ReadRequest, StatFs, StoreError};
 use types::{Fsid, GHObject, HObject, Name, OsdId, PoolId};
@@ -16,11 +16,11 @@ fn label(size_bytes: u64) -> Label {
 }
 
 fn open_now(dir: &Path) -> Result<SimpleStore, OpenError> {
-    open(dir, Options::default(), Arc::new(|| ()))
+    open(dir, &Options::default(), Arc::new(|| ()))
 }
 
 fn fresh(dir: &Path, size_bytes: u64) -> Harness {
-    mkfs(dir, &label(size_bytes), Options::default()).unwrap();
+    mkfs(dir, &label(size_bytes), &Options::default()).unwrap();
     let mut h = Harness::new(Box::new(open_now(dir).unwrap()));
     h.commit(|t| {
         t.create_collection(CollectionId::Meta, 0);
@@ -37,12 +37,12 @@ fn a_directory_is_made_once_opened_once_and_remembers_whose_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("osd");
     assert!(matches!(open_now(&dir), Err(OpenError::NotAStore(_))));
-    mkfs(&dir, &label(10 << 20), Options::default()).unwrap();
-    assert!(matches!(mkfs(&dir, &label(10 << 20), Options::default()), Err(OpenError::Exists(_))));
+    mkfs(&dir, &label(10 << 20), &Options::default()).unwrap();
+    assert!(matches!(mkfs(&dir, &label(10 << 20), &Options::default()), Err(OpenError::Exists(_))));
     let store = open_now(&dir).unwrap();
     assert_eq!(store.label(), &label(10 << 20));
     assert!(matches!(open_now(&dir), Err(OpenError::InUse(_))));
-    assert!(matches!(mkfs(&dir, &label(1 << 20), Options::default()), Err(OpenError::InUse(_))));
+    assert!(matches!(mkfs(&dir, &label(1 << 20), &Options::default()), Err(OpenError::InUse(_))));
     drop(store);
     assert!(open_now(&dir).is_ok());
 }
@@ -61,7 +61,7 @@ fn a_newer_format_is_refused_and_left_alone() {
     let Err(error) = open_now(dir.path()) else { panic!("opened") };
     let want = "was written by a newer version (store format 2, this one knows 1)";
     assert!(error.to_string().ends_with(want), "{error}");
-    assert!(matches!(mkfs(dir.path(), &label(1 << 20), Options::default()), Err(OpenError::Newer { .. })));
+    assert!(matches!(mkfs(dir.path(), &label(1 << 20), &Options::default()), Err(OpenError::Newer { .. })));
 }
 
 #[test]
@@ -152,4 +152,32 @@ fn a_full_store_refuses_whole_transactions_and_recovers() {
     });
     assert_eq!(statfs(&mut h), empty);
     assert_eq!(fill(&mut h, 0), Ok(()));
+}
+
+#[test]
+fn a_model_that_there_is_not_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    mkfs(dir.path(), &label(1 << 20), &Options::default()).unwrap();
+    let on = ModelledOn { name: "disk-7200".into(), parameters: "rmp=5400".into() };
+    let options = Options { model: Some(on), ..Options::default() };
+    let error = simplestore::open(dir.path(), &options, Arc::new(|| ())).err().unwrap().to_string();
+    assert_eq!(error, "the device model 'disk-7200' has no parameter 'rmp'; is 'rpm' meant?");
+}
+
+#[test]
+fn a_store_on_a_modelled_disk_is_as_slow_as_the_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    mkfs(dir.path(), &label(64 << 20), &Options::default()).unwrap();
+    // The arm stays, so that a rotation of 600 ms is all that a commit waits for, at least half of it on the mean.
+    let parameters =
+        "rpm=100,seek_track_ms=0,seek_read_ms=0,seek_write_ms=0,seek_full_ms=0,outer_mb_s=500,inner_mb_s=500";
+    let on = ModelledOn { name: "disk-7200".into(), parameters: parameters.into() };
+    let options = Options { model: Some(on), ..Options::default() };
+    let start = std::time::Instant::now();
+    drop(simplestore::open(dir.path(), &options, Arc::new(|| ())).unwrap());
+    assert!(
+        start.elapsed().as_millis() > 250,
+        "reading the metadata alone takes a rotation: {:?}",
+        start.elapsed()
+    );
 }

@@ -56,7 +56,7 @@ fn label() -> Label {
 }
 
 /// Opens the store, made if it isn't there.
-fn open_or_make(dir: &Path, options: Options) -> SimpleStore {
+fn open_or_make(dir: &Path, options: &Options) -> SimpleStore {
     match open(dir, options, Arc::new(|| ())) {
         Err(OpenError::NotAStore(_)) => {
             mkfs(dir, &label(), options).unwrap();
@@ -74,7 +74,7 @@ fn child() {
     let number = |name| var(name).parse::<u64>().unwrap();
     let leak_seed = var(LEAK).parse().ok();
     let mut store =
-        open_or_make(Path::new(&var(DIR)), options(DeviceOptions { volatile_cache: true, leak_seed }));
+        open_or_make(Path::new(&var(DIR)), &options(DeviceOptions { volatile_cache: true, leak_seed }));
     let mut out = std::io::stdout();
     writeln!(out, "\nmade").unwrap();
     let mut history = History::new(number(SEED));
@@ -151,7 +151,7 @@ fn a_killed_store_has_everything_acknowledged_and_nothing_by_halves() {
         let leak = (round % 2 == 1).then(|| rng.next_u64());
         let before = history.n;
         let (made, acknowledged) = run_and_kill(&mut rng, &dir, seed, leak, before);
-        let store = match open(&dir, options(DeviceOptions::default()), Arc::new(|| ())) {
+        let store = match open(&dir, &options(DeviceOptions::default()), Arc::new(|| ())) {
             Err(OpenError::NotAStore(_)) if !made => continue,
             other => other.unwrap_or_else(|e| panic!("seed {seed}, round {round}: {e}")),
         };

@@ -1,0 +1,129 @@
+"""Modelled devices: fio over a shell against the model's own figures.
+
+    cargo build --release -p devmodel --example figures && cargo build --release -p device --example nbd
+    python3 tests/modelled.py --shell device                       # the table of docs/performance.md
+    python3 tests/modelled.py --shell device --models disk-7200 --patterns random-read --seconds 5 --check 5
+
+The shell `device` is the product's device layer, reached through an NBD door (an example, no part of the product) by
+fio's nbd engine. What the way there costs is measured first, without a model, and given to the model as the time that
+the program takes between a completion and its next request: so a model's figures are told with that overhead and
+without. Files lie in memory where /dev/shm is there, so that the real I/O isn't slower than the model.
+"""
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+MODELS = ["disk-7200", "disk-7200-write-back", "raid0-of-4", "ssd"]
+PATTERNS = {  # fio's words for devmodel's standard patterns
+    "sequential-read": ("read", "1M", 1, 0),
+    "sequential-write": ("write", "1M", 1, 0),
+    "random-read": ("randread", "4k", 1, 0),
+    "random-read-32": ("randread", "4k", 32, 0),
+    "random-write": ("randwrite", "4k", 1, 0),
+    "random-write-32": ("randwrite", "4k", 32, 0),
+    "random-write-flush": ("randwrite", "4k", 1, 1),
+}
+SIZE = 80 << 30
+PREFIX = []  # before the programs that are measured
+
+
+def example(name):
+    target = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
+    return os.path.join(target, "release", "examples", name)
+
+
+def figure(model, pattern, args, think_us):
+    """Requests a second that the model alone gives."""
+    command = [example("figures"), "--size", str(SIZE), "--pattern", pattern, "--think", str(think_us),
+               "--warm-up", str(args.warm_up), "--time", str(args.seconds if "sequential" in pattern else max(args.seconds, 60)), model]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout.splitlines()
+    return float(dict(zip(lines[0].split("\t"), lines[1].split("\t")))["requests_s"])
+
+
+class Door:
+    """The device layer behind an NBD socket, over a file of its own; gone with the `with`."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def __enter__(self):
+        self.dir = tempfile.mkdtemp(prefix="loligo-modelled-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+        socket = os.path.join(self.dir, "s")
+        command = PREFIX + [example("nbd"), socket, os.path.join(self.dir, "disk"), str(SIZE)]
+        self.process = subprocess.Popen(command + ([self.model] if self.model else []), stdout=subprocess.PIPE)
+        self.uri = f"nbd+unix:///?socket={socket}"
+        deadline = time.monotonic() + 20
+        while not os.path.exists(socket):
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                raise RuntimeError("the NBD door did not open")
+            time.sleep(0.01)
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def fio(uri, pattern, warm_up, seconds):
+    """Requests a second that fio sees."""
+    rw, block, depth, fsync = PATTERNS[pattern]
+    command = PREFIX + ["fio", "--name=x", "--ioengine=nbd", f"--uri={uri}", f"--rw={rw}", f"--bs={block}",
+               f"--iodepth={depth}", f"--size={SIZE}", f"--fsync={fsync}", "--time_based", "--norandommap",
+               "--random_generator=tausworthe64", f"--ramp_time={warm_up}", f"--runtime={seconds}",
+               "--output-format=json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=warm_up + seconds + 60)
+    if done.returncode:
+        raise RuntimeError(f"fio: {done.stderr or done.stdout}")
+    text = done.stdout[done.stdout.index("{"):]
+    return json.loads(text)["jobs"][0]["read" if "read" in rw else "write"]["iops"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shell", choices=["device"], default="device")
+    parser.add_argument("--models", nargs="+", default=MODELS)
+    parser.add_argument("--patterns", nargs="+", choices=list(PATTERNS), default=list(PATTERNS))
+    parser.add_argument("--seconds", type=int, default=20, help="how long fio measures")
+    parser.add_argument("--warm-up", type=int, default=5, help="how long it runs before that")
+    parser.add_argument("--check", type=float, help="fail if fio is further from the model's figure, per cent")
+    parser.add_argument("--realtime", action="store_true",
+                        help="run fio and the shell before all other programs (chrt), where others use the machine")
+    args = parser.parse_args()
+    if args.realtime:
+        PREFIX.extend(["chrt", "--fifo", "10"])
+
+    overhead = {}
+    for pattern in args.patterns:
+        with Door(None) as door:
+            depth = PATTERNS[pattern][2]
+            # At depth 1 also for the deep patterns: what one request's way costs.
+            alone = pattern.removesuffix("-32") if depth > 1 else pattern
+            steps = 2 if PATTERNS[pattern][3] else 1
+            overhead[pattern] = 1e6 / fio(door.uri, alone, 1, min(args.seconds, 3)) / steps
+    print("| model | pattern | model alone, 1/s | way there, us | model with it, 1/s | fio, 1/s | ratio |")
+    print("|---|---|---|---|---|---|---|")
+    wrong = []
+    for model in args.models:
+        for pattern in args.patterns:
+            alone = figure(model, pattern, args, 0)
+            expected = figure(model, pattern, args, overhead[pattern])
+            with Door(model) as door:
+                seen = fio(door.uri, pattern, args.warm_up, args.seconds)
+            ratio = seen / expected
+            print(f"| {model} | {pattern} | {alone:,.1f} | {overhead[pattern]:.0f} | {expected:,.1f} | {seen:,.1f} "
+                  f"| {ratio:.3f} |", flush=True)
+            if args.check and abs(ratio - 1) * 100 > args.check:
+                wrong.append(f"{model} {pattern}: {ratio:.3f}")
+    if wrong:
+        sys.exit("further from the model's figures than allowed: " + "; ".join(wrong))
+
+
+if __name__ == "__main__":
+    main()
