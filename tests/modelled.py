@@ -40,8 +40,10 @@ def example(name):
 
 def figure(model, pattern, args, think_us):
     """Requests a second that the model alone gives."""
+    # A sequential run must cover the same zones; a random one gives a mean the better the longer it is.
+    seconds = args.seconds if "sequential" in pattern else max(args.seconds, 60)
     command = [example("figures"), "--size", str(SIZE), "--pattern", pattern, "--think", str(think_us),
-               "--warm-up", str(args.warm_up), "--time", str(args.seconds if "sequential" in pattern else max(args.seconds, 60)), model]
+               "--warm-up", str(args.warm_up), "--time", str(seconds), model]
     lines = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout.splitlines()
     return float(dict(zip(lines[0].split("\t"), lines[1].split("\t")))["requests_s"])
 
