@@ -28,6 +28,8 @@ pub(crate) enum LabCommand {
     History(HistoryArgs),
     /// Write a results directory as CSV.
     Export(ExportArgs),
+    /// A modelled device: serve it as a file for a loop device, or print the model's own figures.
+    Device(DeviceArgs),
 }
 
 /// What to run, where.
@@ -124,4 +126,45 @@ pub(crate) struct ExportArgs {
     /// Write the systems side by side as a Markdown table instead.
     #[arg(long, conflicts_with = "columns")]
     pub(crate) markdown: bool,
+}
+
+/// Which device, and what is wanted of it.
+#[derive(Args, Debug)]
+pub(crate) struct DeviceArgs {
+    /// disk-7200, ssd or raid0-of-N, each also with -write-back; `none` answers at once.
+    #[arg(long)]
+    pub(crate) model: String,
+    /// Parameters that differ from the model's data sheet, as a=b,c=d.
+    #[arg(long, default_value = "")]
+    pub(crate) parameters: String,
+    /// Bytes of the device, as 80G.
+    #[arg(long, default_value = "80G")]
+    pub(crate) size: String,
+    /// The sparse file that holds its bytes; made if it isn't there.
+    #[arg(long, requires = "mount")]
+    pub(crate) backing: Option<PathBuf>,
+    /// The file that is the device until it is unmounted; made if it isn't there.
+    #[arg(long, requires = "backing")]
+    pub(crate) mount: Option<PathBuf>,
+    /// Microseconds that answers are given before the model's time, for the kernel's part of the way.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) lead_us: u64,
+    /// Print what the model itself gives for the standard patterns, and its parameters.
+    #[arg(long, conflicts_with = "mount")]
+    pub(crate) figures: bool,
+    /// With --figures: as JSON.
+    #[arg(long, requires = "figures")]
+    pub(crate) json: bool,
+    /// With --figures: seconds before anything counts.
+    #[arg(long, requires = "figures", default_value_t = 2)]
+    pub(crate) warm_up_s: u64,
+    /// With --figures: seconds that count, of the model's time.
+    #[arg(long, requires = "figures", default_value_t = 10)]
+    pub(crate) time_s: u64,
+    /// With --figures: only the first so many bytes of the device are used, as 8G.
+    #[arg(long, requires = "figures")]
+    pub(crate) span: Option<String>,
+    /// With --figures: microseconds that the program takes between a completion and its next request.
+    #[arg(long, requires = "figures", default_value_t = 0)]
+    pub(crate) think_us: u64,
 }

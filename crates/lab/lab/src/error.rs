@@ -49,6 +49,12 @@ pub enum LabError {
     /// A cluster can't be made or taken down.
     #[error(transparent)]
     Testbed(#[from] testbed::Error),
+    /// A device model's description is wrong.
+    #[error(transparent)]
+    Model(#[from] devmodel::ModelError),
+    /// A modelled device can't be served.
+    #[error(transparent)]
+    Modelled(#[from] modelled::Error),
     /// The user wanted to stop.
     #[error("stopped; the same command goes on at the next trial")]
     Interrupted,

@@ -10,6 +10,7 @@
 
 mod args;
 mod clock;
+mod device;
 mod dry_run;
 mod error;
 mod interrupt;
@@ -38,6 +39,7 @@ pub fn main(args: &LabArgs) -> ExitCode {
         LabCommand::Compare(args) => report::compare(args),
         LabCommand::History(args) => report::history(args),
         LabCommand::Export(args) => report::export(args),
+        LabCommand::Device(args) => device::device(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -128,7 +128,7 @@ impl Bench<'_> {
             store: system.target.store().to_owned(),
             place: place_words(&system.place),
             journal: system.journal.as_ref().map(place_words).unwrap_or_default(),
-            modelled: matches!(system.place, Place::Modelled { .. }),
+            modelled: is_modelled(&system.place) || system.journal.as_ref().is_some_and(is_modelled),
             osds: system.osds,
             pool_size: system.pool_size,
             variant: variant.name.clone(),
@@ -199,6 +199,10 @@ fn make_pools(
     Ok(names)
 }
 
+fn is_modelled(place: &Place) -> bool {
+    matches!(place, Place::Modelled { .. })
+}
+
 /// A place in words.
 fn place_words(place: &Place) -> String {
     let gib = |bytes: u64| format!("{:.3} GiB", bytes as f64 / f64::from(1 << 30)).replace(".000", "");
@@ -216,7 +220,8 @@ fn place_words(place: &Place) -> String {
         }
         Place::Loop { size, fs: made } => format!("loop {}{}", gib(*size), fs(made)),
         Place::Modelled { model, size, fs: made } => {
-            format!("modelled {} {}{}", model.name, gib(*size), fs(made))
+            let pairs: Vec<String> = model.parameters.iter().map(|(n, v)| format!(" {n}={v}")).collect();
+            format!("modelled {}{} {}{}", model.name, pairs.concat(), gib(*size), fs(made))
         }
     }
 }

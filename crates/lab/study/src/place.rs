@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use devmodel::ModelError;
+
 use crate::fields::{Fields, map, text, unknown, word};
 use crate::model::{DeviceModel, FileSystem, FsKind, Place, Setting};
 use crate::node::{Entry, Node, Value};
@@ -11,7 +13,7 @@ use crate::settings;
 const KINDS: [&str; 4] = ["image", "devices", "loop", "modelled"];
 const FILE_SYSTEMS: [(&str, FsKind); 4] =
     [("btrfs", FsKind::Btrfs), ("ext2", FsKind::Ext2), ("ext4", FsKind::Ext4), ("xfs", FsKind::Xfs)];
-/// What comes before `-write-back` in a model's name; `raid0-of-N` is beside them.
+/// What comes before `-write-back` in a model's name.
 const MODELS: [&str; 3] = ["disk-7200", "ssd", "raid0-of-N"];
 
 /// A place, and what its file system brings along.
@@ -81,8 +83,10 @@ fn kind(entry: &Entry, p: &mut Problems) -> Option<Vec<Made>> {
         _ => {
             let fields = Fields::of(node, "modelled", &["model", "parameters", "size", "fs"], p)?;
             fields.need(&["model", "size"], p);
-            let size = fields.size("size", p).unwrap_or(1);
-            let model = DeviceModel { name: model_name(&fields, p), parameters: parameters(&fields, p) };
+            let size = fields.size("size", p).unwrap_or(1 << 40);
+            let name = model_name(&fields, p);
+            let parameters = parameters(&fields, &name, size, p);
+            let model = DeviceModel { name, parameters };
             Some(each(&fields, p, |fs| Place::Modelled { model: model.clone(), size, fs }))
         }
     }
@@ -115,25 +119,49 @@ fn file_system(node: &Node, p: &mut Problems) -> Option<Fs> {
     Some(Fs { fs: Some(FileSystem { kind, mkfs, mount }), name, settings })
 }
 
-/// A model's name: one of the table's, `N` a number of disks, each also with `-write-back`.
+/// A model's name. What stands for `N` in the list is told, since users copy it.
 fn model_name(fields: &Fields<'_>, p: &mut Problems) -> String {
     let Some(node) = fields.get("model") else { return String::new() };
     let Some(name) = text(node, "model", p) else { return String::new() };
-    let base = name.strip_suffix("-write-back").unwrap_or(name);
-    let disks = base.strip_prefix("raid0-of-").and_then(|n| n.parse::<u32>().ok());
-    if !MODELS.contains(&base) && !disks.is_some_and(|n| (2..=64).contains(&n)) {
-        unknown("device model", name, &MODELS, node.at, p);
-    } else if base == "raid0-of-N" {
-        let want = "a number of disks from 2 to 64 in the place of N".to_owned();
-        p.add(node.at, ProblemKind::Value { place: "model".into(), text: name.to_owned(), want });
+    match devmodel::check(name, &[]) {
+        Ok(()) => {}
+        Err(_) if name.starts_with("raid0-of-N") => {
+            let want = "a number of disks from 2 to 64 in the place of N".to_owned();
+            p.add(node.at, ProblemKind::Value { place: "model".into(), text: name.to_owned(), want });
+        }
+        Err(_) => unknown("device model", name, &MODELS, node.at, p),
     }
     name.to_owned()
 }
 
-/// A model's parameters, as written: their names and ranges are the model's to know.
-fn parameters(fields: &Fields<'_>, p: &mut Problems) -> Vec<(String, String)> {
-    let Some(node) = fields.get("parameters") else { return Vec::new() };
-    let entries = map(node, "parameters", p).unwrap_or_default();
+/// A model's parameters, as written; each is checked alone, then the model with all of them in its size.
+fn parameters(fields: &Fields<'_>, model: &str, size: u64, p: &mut Problems) -> Vec<(String, String)> {
+    let before = p.count();
+    let entries = fields.get("parameters").and_then(|n| map(n, "parameters", p)).unwrap_or_default();
     let value = |e: &Entry, p: &mut Problems| text(&e.node, &e.key, p).map(str::to_owned);
-    entries.iter().filter_map(|e| Some((e.key.clone(), value(e, p)?))).collect()
+    let all: Vec<(String, String)> =
+        entries.iter().filter_map(|e| Some((e.key.clone(), value(e, p)?))).collect();
+    if devmodel::check(model, &[]).is_err() {
+        // The name is what is wrong.
+        return all;
+    }
+    for entry in entries {
+        let Some(pair) = all.iter().find(|(name, _)| *name == entry.key) else { continue };
+        match devmodel::check(model, std::slice::from_ref(pair)) {
+            Err(ModelError::UnknownParameter { .. }) => {
+                let known = devmodel::parameters(model).unwrap_or_default();
+                let known: Vec<&str> = known.iter().map(|k| k.name).collect();
+                unknown("device parameter", &entry.key, &known, entry.at, p);
+            }
+            Err(error) => p.add(entry.node.at, ProblemKind::Model(error)),
+            Ok(()) => {}
+        }
+    }
+    if p.count() == before {
+        if let Err(error) = devmodel::Model::named(model, &all, size) {
+            let at = fields.get("size").or(fields.get("model")).map(|n| n.at).unwrap_or_default();
+            p.add(at, ProblemKind::Model(error));
+        }
+    }
+    all
 }

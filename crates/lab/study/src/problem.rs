@@ -143,6 +143,9 @@ pub enum ProblemKind {
         /// The limit.
         limit: u64,
     },
+    /// A modelled device that can't be.
+    #[error(transparent)]
+    Model(#[from] devmodel::ModelError),
     /// Things that are right alone and impossible together.
     #[error(transparent)]
     Conflict(#[from] Conflict),

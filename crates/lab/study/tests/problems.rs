@@ -207,6 +207,10 @@ fn systems_that_can_not_be() {
             "'disk-7200'?",
         ),
         (
+            "{name: s, loligo: {store: simple}, place: {modelled: {model: ssd, size: 1G, parameters: {chanels: 4}}}}",
+            "unknown device parameter 'chanels'",
+        ),
+        (
             "{name: s, loligo: {store: simple}, place: {modelled: {model: raid0-of-N, size: 1G}}}",
             "number of disks",
         ),

@@ -24,6 +24,9 @@ pub enum Error {
         /// A sentence that names it and what can be instead.
         what: String,
     },
+    /// There can be no modelled disks here.
+    #[error(transparent)]
+    Modelled(#[from] modelled::Error),
     /// The work directory can't be used.
     #[error("the work directory {path} can't be used: {why}")]
     WorkDir {

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::process::Child;
 
 use crate::error::{Doing, Error, Result};
 use crate::ledger::{Ledger, Thing};
@@ -39,6 +40,10 @@ impl Work {
     pub(crate) fn data(&self, name: &str) -> PathBuf {
         self.root.join("data").join(name)
     }
+    /// Where a modelled disk is mounted.
+    pub(crate) fn modelled(&self, name: &str) -> PathBuf {
+        self.root.join("modelled").join(name)
+    }
     /// Files below loop devices, and images.
     pub(crate) fn image(&self, name: &str) -> PathBuf {
         self.root.join("images").join(name)
@@ -64,6 +69,8 @@ pub(crate) struct Ground {
     pub(crate) runner: Runner,
     /// Sentences for the user.
     pub(crate) notes: Vec<String>,
+    /// Processes of modelled disks, to be collected when they have ended.
+    pub(crate) disks: Vec<Child>,
 }
 
 impl Ground {
@@ -75,7 +82,7 @@ impl Ground {
         let work = Work { root };
         let ledger = Ledger::open(&work.ledger())?;
         let runner = Runner { stop, token: None };
-        Ok(Self { work, ledger, runner, notes: Vec::new() })
+        Ok(Self { work, ledger, runner, notes: Vec::new(), disks: Vec::new() })
     }
 
     pub(crate) fn note(&mut self, text: impl Into<String>) {
@@ -105,6 +112,12 @@ impl Ground {
         self.ledger.about_to_make(Thing::File { path: path.to_owned() })?;
         let file = File::create(path).doing("making the file", path)?;
         file.set_len(size).doing("sizing the file", path)
+    }
+
+    /// Collects processes of modelled disks that have ended.
+    pub(crate) fn reap(&mut self) {
+        // Whoever still runs is not waited for: the ledger has it.
+        self.disks.retain_mut(|child| !matches!(child.try_wait(), Ok(Some(_))));
     }
 
     /// Makes a file with a text.

@@ -48,6 +48,14 @@ pub enum Thing {
         /// The file.
         backing: PathBuf,
     },
+    /// A modelled disk: a FUSE mount, and the process that serves it. It isn't ended with the servers: file systems lie
+    /// on it, and it ends when it is unmounted.
+    Modelled {
+        /// Where it is mounted, below the work directory.
+        at: PathBuf,
+        /// Carried by its process alone, in the place of the cluster's.
+        token: String,
+    },
     /// A mount.
     Mount {
         /// Below the work directory.
@@ -89,6 +97,7 @@ impl std::fmt::Display for Thing {
             Self::Directory { path } => write!(f, "the directory {}", path.display()),
             Self::File { path } => write!(f, "the file {}", path.display()),
             Self::Loop { backing } => write!(f, "the loop device over {}", backing.display()),
+            Self::Modelled { at, .. } => write!(f, "the modelled disk {}", at.display()),
             Self::Mount { at } => write!(f, "the mount {}", at.display()),
             Self::Scratch { path } => write!(f, "the loads' directory {}", path.display()),
             Self::Pool { name, .. } => write!(f, "the pool {name}"),
@@ -282,10 +291,11 @@ mod tests {
         let mount = Thing::Mount { at: "m".into() };
         let looped = Thing::Loop { backing: "f".into() };
         let osd = Thing::Process { name: "osd.0".into(), pid: 7, start: 9 };
-        let made = [token.clone(), file("f"), looped.clone(), mount.clone(), osd.clone()];
+        let disk = Thing::Modelled { at: "d".into(), token: "u".into() };
+        let made = [token.clone(), file("f"), disk.clone(), looped.clone(), mount.clone(), osd.clone()];
         let left = made.into_iter().enumerate().map(|(i, t)| (i as u64, t)).collect();
         let order: Vec<Thing> = undo_order(left).into_iter().map(|(_, t)| t).collect();
-        assert_eq!(order, [osd, token, mount, looped, file("f")]);
+        assert_eq!(order, [osd, token, mount, looped, disk, file("f")]);
     }
 
     #[test]

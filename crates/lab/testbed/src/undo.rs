@@ -12,7 +12,7 @@ use crate::error::{Doing, Error, Result};
 use crate::ground::{Ground, Work};
 use crate::ledger::{Thing, undo_order};
 use crate::mounts;
-use crate::place::{devices, loops};
+use crate::place::{devices, loops, modelled};
 use crate::processes::{self, Process};
 use crate::run::Runner;
 
@@ -40,6 +40,11 @@ impl Ground {
         for (id, _) in processes {
             self.ledger.is_gone(id)?;
         }
+        for (_, thing) in &rest {
+            if let Thing::Modelled { token, .. } = thing {
+                modelled::hurry(token);
+            }
+        }
         for (id, thing) in rest {
             if matches!(thing, Thing::Mount { .. }) {
                 say(&format!("unmounting {}", shown(&thing, &self.work)));
@@ -47,6 +52,7 @@ impl Ground {
             self.notes.extend(undo(&thing, &self.work)?);
             self.ledger.is_gone(id)?;
         }
+        self.reap();
         Ok(())
     }
 }
@@ -113,6 +119,10 @@ fn undo(thing: &Thing, work: &Work) -> Result<Option<String>> {
     match thing {
         Thing::Token { .. } | Thing::Process { .. } => Ok(None),
         Thing::Mount { at } => unmount(own(at, work)?).map(|()| None),
+        Thing::Modelled { at, token } => {
+            unmount(own(at, work)?)?;
+            modelled::end(token).map(|()| None)
+        }
         Thing::Loop { backing } => detach(own(backing, work)?).map(|()| None),
         Thing::File { path } => match fs::remove_file(own(path, work)?) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e).doing("removing the file", path),
@@ -257,6 +267,8 @@ mod tests {
         ground.ledger.about_to_make(Thing::Directory { path: ground.work.data("osd.0") }).unwrap();
         ground.ledger.about_to_make(Thing::Loop { backing }).unwrap();
         ground.ledger.about_to_make(Thing::Mount { at: ground.work.data("osd.0") }).unwrap();
+        let at = ground.work.modelled("osd.0");
+        ground.ledger.about_to_make(Thing::Modelled { at, token: "nobody-has-this".into() }).unwrap();
         ground.undo_all(&mut |_| ()).unwrap();
         assert!(ground.ledger.left().is_empty());
     }

@@ -128,12 +128,14 @@ fn places(
             continue;
         }
         say(&format!("making the place of {name}"));
-        let data = place::make(ground, &order.system.place, &name, index, &uuid)?;
+        let loligo = &order.site.loligo;
+        let data = place::make(ground, &order.system.place, loligo, (&name, index), &uuid)?;
         let mut devices = data.devices;
         let journal = match &order.system.journal {
             None => None,
             Some(place) => {
-                let spot = place::make(ground, place, &format!("journal.{index}"), index, &uuid)?;
+                let name = format!("journal.{index}");
+                let spot = place::make(ground, place, loligo, (&name, index), &uuid)?;
                 devices.extend(spot.devices);
                 Some(spot.kind)
             }

@@ -14,7 +14,7 @@ use crate::error::{Doing, Error, Result};
 use crate::ground::{Work, check_path};
 use crate::mounts;
 use crate::place::space::{self, Free, Sizes};
-use crate::place::{devices, filesystem, not_yet};
+use crate::place::{devices, filesystem};
 use crate::ports::{self, Ports};
 use crate::release::{Release, program};
 
@@ -37,8 +37,7 @@ pub(crate) fn all(site: &Site, wanted: &Wanted<'_>, work: &Work) -> Result<Sizes
 
 fn problems(site: &Site, wanted: &Wanted<'_>) -> Vec<Error> {
     let system = wanted.system;
-    let mut results =
-        vec![check_path(&site.work_dir), affinity(system).map(drop), modelled(system), listen(system)];
+    let mut results = vec![check_path(&site.work_dir), affinity(system).map(drop), listen(system)];
     match &system.target {
         Target::Running { conf } => {
             results.push(fs::metadata(conf).map(drop).doing("looking for the running cluster's", conf));
@@ -75,14 +74,6 @@ fn listen(system: &System) -> Result<()> {
         Target::Loligo { .. } | Target::Ceph { .. } => ports::is_ours(system.listen),
         Target::Running { .. } | Target::Nfs { .. } => Ok(()),
     }
-}
-
-fn modelled(system: &System) -> Result<()> {
-    let model = places(system).find_map(|place| match place {
-        Place::Modelled { model, .. } => Some(&model.name),
-        _ => None,
-    });
-    model.map_or(Ok(()), |name| Err(not_yet(name)))
 }
 
 fn ceph_problems(site: &Site, wanted: &Wanted<'_>, release: &str, store: CephStore) -> Vec<Result<()>> {
@@ -136,10 +127,17 @@ fn place_problems(site: &Site, system: &System, place: &Place) -> Vec<Result<()>
         results.push(needs_root("making loop devices, file systems and mounts"));
     };
     match place {
-        Place::Directory | Place::Image { .. } | Place::Modelled { .. } => {}
+        Place::Directory | Place::Image { .. } => {}
         Place::Loop { fs, .. } => {
             with_fs(fs);
             results.push(program("losetup").map(drop));
+        }
+        Place::Modelled { fs, .. } => {
+            with_fs(fs);
+            results.push(program("losetup").map(drop));
+            results.push(modelled::possible().map_err(Error::from));
+            let program = &site.loligo;
+            results.push(fs::metadata(program).map(drop).doing("looking for Loligo's program", program));
         }
         Place::Devices { paths, fs } => {
             with_fs(fs);
@@ -251,11 +249,11 @@ pub fn ceph_conf(site: &Site, wanted: &Wanted<'_>) -> Result<String> {
         return Ok(conf::Conf::of_study(wanted.settings).text());
     };
     let below = match &wanted.system.place {
-        Place::Loop { fs, .. } | Place::Devices { fs, .. } => {
+        Place::Loop { fs, .. } | Place::Devices { fs, .. } | Place::Modelled { fs, .. } => {
             fs.as_ref().map(|f| filesystem::name(f.kind).to_owned())
         }
         Place::Directory => work.root.ancestors().find_map(mounts::of).map(|m| m.kind),
-        Place::Image { .. } | Place::Modelled { .. } => None,
+        Place::Image { .. } => None,
     };
     let file_systems: Vec<String> = below.into_iter().filter(|_| *store == CephStore::FileStore).collect();
     let layout = Layout {

@@ -27,6 +27,10 @@ const UP: Duration = Duration::from_secs(60);
 const OURS: [(&str, &str); 3] =
     [("mon_data_avail_warn", "0"), ("mon_max_pg_per_osd", "100000"), ("mon_allow_pool_delete", "true")];
 
+/// The options that put a model into the device layer.
+const MODEL: &str = "bdev_model";
+const MODEL_PARAMETERS: &str = "bdev_model_parameters";
+
 /// What can't be had from Loligo yet.
 ///
 /// # Errors
@@ -43,8 +47,10 @@ pub(crate) fn check(system: &study::System, file_system: bool) -> Result<()> {
         return not_yet("Loligo's metadata on a place of their own");
     }
     match &system.place {
-        Place::Directory | Place::Image { .. } => Ok(()),
-        Place::Modelled { model, .. } => Err(crate::place::not_yet(&model.name)),
+        Place::Modelled { .. } if standing(MODEL) == Standing::Unknown => {
+            not_yet("modelled disks inside Loligo's device layer")
+        }
+        Place::Directory | Place::Image { .. } | Place::Modelled { .. } => Ok(()),
         Place::Devices { .. } => not_yet("Loligo on raw devices"),
         Place::Loop { .. } => not_yet("Loligo on loop devices; give it a directory or an image"),
     }
@@ -76,6 +82,17 @@ fn settings(all: &[Setting]) -> (Vec<(String, String)>, Vec<String>) {
         }
     }
     (passed, notes)
+}
+
+/// The model of a modelled place, as options: it is inside the device layer of each OSD.
+fn model_options(place: &Place) -> Vec<(String, String)> {
+    let Place::Modelled { model, .. } = place else { return Vec::new() };
+    let pairs: Vec<String> = model.parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let mut options = vec![(MODEL.to_owned(), model.name.clone())];
+    if !pairs.is_empty() {
+        options.push((MODEL_PARAMETERS.to_owned(), pairs.join(",")));
+    }
+    options
 }
 
 /// The arguments of `loligo up`.
@@ -128,7 +145,8 @@ pub(crate) fn start(
     let program = order.site.loligo.display().to_string();
     let version = ground.runner.run("loligo --version", command(&client, &program, &["--version"]), UP)?;
 
-    let (set, notes) = settings(order.settings);
+    let (mut set, notes) = settings(order.settings);
+    set.extend(model_options(&order.system.place));
     notes.into_iter().for_each(|note| ground.note(note));
     ground.note("raised on every system so that no study's PGs are refused: mon_max_pg_per_osd = 100000");
     ground.make_dir(&dir)?;
@@ -149,6 +167,8 @@ pub(crate) fn start(
     let conf = client_conf(&dir.join("ceph.conf"), order.settings)?;
     ground.write_file(&conf_path, &conf.text())?;
     let below: Vec<String> = match store {
+        // The disk below is not the one that is modelled.
+        LoligoStore::Simple if matches!(order.system.place, Place::Modelled { .. }) => Vec::new(),
         LoligoStore::Simple => mounts::device_below(&dir).into_iter().collect(),
         LoligoStore::Mem => Vec::new(),
     };
@@ -194,6 +214,18 @@ mod tests {
         assert_eq!(passed[0], ("osd_max_write_size".to_owned(), "010".to_owned()));
         assert_eq!(passed.len(), 1 + OURS.len());
         assert_eq!(notes.len(), 2, "{notes:?}");
+    }
+
+    #[test]
+    fn a_modelled_place_becomes_options() {
+        let model = study::DeviceModel {
+            name: "ssd".into(),
+            parameters: vec![("a".into(), "1".into()), ("b".into(), "2".into())],
+        };
+        let options = model_options(&Place::Modelled { model, size: 1 << 30, fs: None });
+        assert_eq!(options[0], ("bdev_model".to_owned(), "ssd".to_owned()));
+        assert_eq!(options[1], ("bdev_model_parameters".to_owned(), "a=1,b=2".to_owned()));
+        assert_eq!(model_options(&Place::Directory), []);
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub(crate) fn start(
 ) -> Result<Parts> {
     say("making the file system that is exported");
     let uuid = fresh_uuid()?;
-    let spot = place::make(ground, &order.system.place, "nfs", 0, &uuid)?;
+    let spot = place::make(ground, &order.system.place, &order.site.loligo, ("nfs", 0), &uuid)?;
     let SpotKind::Dir(dir, _) = spot.kind else {
         let what = "an NFS server needs a place with a file system".to_owned();
         return Err(Error::Impossible { what });

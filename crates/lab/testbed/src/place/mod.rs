@@ -3,6 +3,7 @@
 pub(crate) mod devices;
 pub(crate) mod filesystem;
 pub(crate) mod loops;
+pub(crate) mod modelled;
 pub(crate) mod space;
 
 use std::path::{Path, PathBuf};
@@ -32,8 +33,14 @@ pub(crate) enum SpotKind {
     Raw(PathBuf),
 }
 
-/// Makes a place. `name` is `osd.N` or `journal.N`, `index` is N, `uuid` the OSD's id.
-pub(crate) fn make(ground: &mut Ground, place: &Place, name: &str, index: usize, uuid: &str) -> Result<Spot> {
+/// Makes a place. `loligo` is our program, `name` is `osd.N` or `journal.N`, `index` is N, `uuid` the OSD's id.
+pub(crate) fn make(
+    ground: &mut Ground,
+    place: &Place,
+    loligo: &Path,
+    (name, index): (&str, usize),
+    uuid: &str,
+) -> Result<Spot> {
     ground.runner.stop.check()?;
     let dir = ground.work.data(name);
     match place {
@@ -62,12 +69,11 @@ pub(crate) fn make(ground: &mut Ground, place: &Place, name: &str, index: usize,
             ground.ledger.about_to_make(thing)?;
             on_device(ground, fs.as_ref(), Some(uuid), device, &dir)
         }
-        Place::Modelled { model, .. } => Err(not_yet(&model.name)),
+        Place::Modelled { model, size, fs } => {
+            let device = modelled::make(ground, loligo, model, *size, name)?;
+            on_device(ground, fs.as_ref(), None, device, &dir)
+        }
     }
-}
-
-pub(crate) fn not_yet(model: &str) -> Error {
-    Error::NotYet { what: format!("modelled devices ({model})") }
 }
 
 fn on_device(

@@ -16,6 +16,9 @@ const RESERVE: u64 = GIB;
 const STORE: u64 = 10 * GIB;
 const STORE_MIN: u64 = 2 * GIB;
 
+/// What a modelled disk is counted with: its file is sparse, and a trial fills a small part of it.
+const FILLED: u64 = 4 * GIB;
+
 /// A store in memory whose size nobody gave.
 const MEMORY: u64 = 2 * GIB;
 
@@ -63,6 +66,15 @@ fn size_of(place: &Place) -> Option<u64> {
     }
 }
 
+/// Bytes that a place of a size takes below the work directory.
+fn taken(place: &Place, size: u64) -> u64 {
+    match place {
+        Place::Devices { .. } => 0,
+        Place::Modelled { .. } => size.min(FILLED),
+        _ => size,
+    }
+}
+
 /// Whether a place has a size, but what is put on it is a file.
 fn is_mounted(place: &Place) -> bool {
     matches!(
@@ -98,23 +110,30 @@ pub(crate) fn plan(system: &System, journal_mb: Option<u64>, free: Free, work: &
     } else if bluestore && journal_place.is_some() {
         sizes.journal = size_of(journal_place.unwrap_or(&system.place)).map_or(DATABASE, |s| s / 10 * 9);
     }
-    let journals = match journal_place {
-        None => 0,
-        Some(Place::Devices { .. }) => 0,
-        Some(place) => size_of(place).unwrap_or(sizes.journal),
-    };
+    let journals = journal_place.map_or(0, |place| taken(place, size_of(place).unwrap_or(sizes.journal)));
     sizes.store = match (&system.place, size_of(&system.place)) {
         (_, Some(size)) if is_mounted(&system.place) => size / 10 * 9,
         (_, Some(size)) => size,
         (Place::Devices { .. }, None) => 0,
         (_, None) => directory(osds, journals, free, &mut sizes.notes),
     };
-    let data = match &system.place {
-        Place::Devices { .. } => 0,
-        place => size_of(place).unwrap_or(sizes.store),
-    };
+    let data = taken(&system.place, size_of(&system.place).unwrap_or(sizes.store));
+    sizes.notes.extend(sparse(system));
     sizes.files = data.saturating_add(journals).saturating_mul(osds).saturating_add(RESERVE);
     fits(sizes, system, free, work)
+}
+
+/// A sentence where less is counted than disks have.
+fn sparse(system: &System) -> Option<String> {
+    let places = [Some(&system.place), system.journal.as_ref()];
+    let is_larger = |place: &&Place| size_of(place).is_some_and(|size| taken(place, size) < size);
+    places.into_iter().flatten().find(|p| matches!(p, Place::Modelled { .. }) && is_larger(p)).map(|_| {
+        format!(
+            "modelled disks are sparse files: each is counted with {} at most; a trial that writes more than this \
+             disk has fails",
+            words(FILLED)
+        )
+    })
 }
 
 /// A store in a directory: 10 GiB, or what is there in whole GiB.
@@ -246,6 +265,23 @@ mod tests {
         assert!(planned(&s, Free { memory: 5 * GIB, ..FREE }).is_err());
         let sized = system(CephStore::MemStore, Place::Image { size: GIB }, None);
         assert_eq!(planned(&sized, FREE).unwrap().store, GIB);
+    }
+
+    #[test]
+    fn modelled_disks_are_counted_by_what_a_trial_fills_and_that_is_said() {
+        let model = study::DeviceModel { name: "disk-7200".into(), parameters: Vec::new() };
+        let disk = |size| Place::Modelled { model: model.clone(), size, fs: None };
+        let s = system(CephStore::BlueStore, disk(640 * GIB), Some(disk(GIB)));
+        let sizes = planned(&s, FREE).unwrap();
+        assert_eq!(sizes.files, 3 * (4 + 1) * GIB + RESERVE);
+        assert_eq!(sizes.store, 640 * GIB, "the store has all of it");
+        assert!(
+            sizes.notes.iter().any(|n| n.contains("sparse") && n.contains("4.0 GiB")),
+            "{:?}",
+            sizes.notes
+        );
+        let small = system(CephStore::BlueStore, disk(2 * GIB), None);
+        assert!(planned(&small, FREE).unwrap().notes.is_empty());
     }
 
     #[test]

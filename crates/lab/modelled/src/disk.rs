@@ -1,0 +1,146 @@
+//! The disk: requests are taken from the kernel and done on the backing file by the same thread; their answers are given
+//! by [`Pace`].
+
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use devmodel::Request;
+use rustix::io::Errno;
+
+use crate::backing::Backing;
+use crate::kernel::{self, Asked, Message};
+use crate::pace::Pace;
+
+/// Buffers of reads that are kept for the next ones.
+const KEPT: usize = 64;
+
+/// The disk.
+pub(crate) struct Disk {
+    /// The connection to the kernel.
+    pub(crate) fuse: Arc<File>,
+    pub(crate) backing: Backing,
+    pub(crate) pace: Arc<Pace>,
+    pub(crate) spare: Arc<Spare>,
+}
+
+/// Buffers that are free.
+#[derive(Default)]
+pub(crate) struct Spare(Mutex<Vec<Vec<u8>>>);
+
+impl Spare {
+    fn take(&self, length: usize) -> Vec<u8> {
+        let mut buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        buffer.resize(length, 0);
+        buffer
+    }
+
+    fn give(&self, buffer: Vec<u8>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() < KEPT {
+            all.push(buffer);
+        }
+    }
+}
+
+impl Disk {
+    /// Takes requests until the disk is unmounted.
+    pub(crate) fn run(&self) -> io::Result<()> {
+        let mut buffer = vec![0; kernel::BUFFER];
+        loop {
+            match rustix::io::read(&*self.fuse, &mut buffer) {
+                Ok(length) => match kernel::parse(buffer.get(..length).unwrap_or_default()) {
+                    Some(message) => self.answer(&message),
+                    None => {
+                        return Err(io::Error::new(
+                            io::ErrorKind::InvalidData,
+                            "a request that is not whole",
+                        ));
+                    }
+                },
+                // The asker gave up before we took it.
+                Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
+                Err(Errno::NODEV) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn answer(&self, message: &Message<'_>) {
+        let unique = message.unique;
+        let body = |body: Vec<u8>| give(&self.fuse, &kernel::head(unique, body.len()), &body);
+        let refuse = |errno: Errno| give(&self.fuse, &kernel::error(unique, errno.raw_os_error()), &[]);
+        match message.asked {
+            Asked::Init { minor, readahead, can } => body(kernel::init(minor, readahead, can)),
+            Asked::Attributes => {
+                let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
+                body(kernel::attributes(self.backing.size(), user.as_raw(), group.as_raw()));
+            }
+            Asked::Open => body(kernel::opened()),
+            Asked::FileSystem => body(kernel::file_system(self.backing.size())),
+            Asked::Nothing => body(Vec::new()),
+            Asked::Forget => {}
+            Asked::Change => refuse(Errno::PERM),
+            Asked::Unknown => refuse(Errno::NOSYS),
+            Asked::Read { offset, length } => self.read(unique, offset, length),
+            Asked::Write { offset, data, .. }
+                if self.backing.within(offset, data.len() as u64) < data.len() as u64 =>
+            {
+                refuse(Errno::NOSPC);
+            }
+            Asked::Write { offset, data, sync } => {
+                let request = Request { fua: sync, ..Request::write(offset, data.len() as u64) };
+                let length = data.len() as u32;
+                self.plain(unique, request, kernel::written(length), || self.backing.write(offset, data));
+            }
+            Asked::Flush => self.plain(unique, Request::flush(), Vec::new(), || Ok(())),
+            Asked::Hole { offset, length } => {
+                let length = self.backing.within(offset, length);
+                let request = Request::discard(offset, length);
+                self.plain(unique, request, Vec::new(), || self.backing.discard(offset, length));
+            }
+        }
+    }
+
+    fn read(&self, unique: u64, offset: u64, length: u32) {
+        let length = self.backing.within(offset, u64::from(length));
+        if length == 0 {
+            return give(&self.fuse, &kernel::head(unique, 0), &[]);
+        }
+        let id = self.pace.begin(Request::read(offset, length));
+        let mut buffer = self.spare.take(length as usize);
+        let done = self.backing.read(offset, &mut buffer);
+        let (fuse, spare) = (self.fuse.clone(), self.spare.clone());
+        let answer = move || {
+            match done {
+                Ok(()) => give(&fuse, &kernel::head(unique, buffer.len()), &buffer),
+                Err(error) => give(&fuse, &kernel::error(unique, number(&error)), &[]),
+            }
+            spare.give(buffer);
+        };
+        self.pace.finish(id, Box::new(answer));
+    }
+
+    /// A request whose answer is known beforehand, unless its work fails.
+    fn plain(&self, unique: u64, request: Request, body: Vec<u8>, work: impl FnOnce() -> io::Result<()>) {
+        let id = self.pace.begin(request);
+        let done = work();
+        let fuse = self.fuse.clone();
+        let answer = move || match done {
+            Ok(()) => give(&fuse, &kernel::head(unique, body.len()), &body),
+            Err(error) => give(&fuse, &kernel::error(unique, number(&error)), &[]),
+        };
+        self.pace.finish(id, Box::new(answer));
+    }
+}
+
+/// An error's number; what has none is an I/O error.
+fn number(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(Errno::IO.raw_os_error())
+}
+
+/// Writes an answer. The kernel takes it whole; one that nobody waits for any more, or that comes after the unmount, is
+/// refused, and lost to nobody.
+fn give(fuse: &File, head: &[u8], body: &[u8]) {
+    let _ = rustix::io::writev(fuse, &[IoSlice::new(head), IoSlice::new(body)]);
+}

@@ -1,0 +1,138 @@
+//! Modelled disks for Ceph: `loligo lab device` in a process of its own, and a loop device over the file that it serves.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use study::DeviceModel;
+
+use crate::cluster::fresh_uuid;
+use crate::error::{Doing, Error, Result};
+use crate::ground::Ground;
+use crate::ledger::Thing;
+use crate::mounts;
+use crate::place::loops;
+use crate::processes::{self, Process, TOKEN};
+use crate::run::last_lines;
+
+/// How long a disk may take to be there.
+const UP: Duration = Duration::from_secs(20);
+
+/// How long its process may take to end by itself after it was unmounted.
+const END: Duration = Duration::from_secs(10);
+
+/// How long a process that was just being started is looked for.
+const STARTING: Duration = Duration::from_millis(200);
+
+/// Makes a modelled disk and gives its loop device. `loligo` is the program that serves it.
+pub(crate) fn make(
+    ground: &mut Ground,
+    loligo: &Path,
+    model: &DeviceModel,
+    size: u64,
+    name: &str,
+) -> Result<PathBuf> {
+    let (backing, at) = (ground.work.image(name), ground.work.modelled(name));
+    ground.make_file(&backing, size)?;
+    ground.make_file(&at, 0)?;
+    let token = fresh_uuid()?;
+    ground.ledger.about_to_make(Thing::Modelled { at: at.clone(), token: token.clone() })?;
+    let out = ground.work.out(&format!("modelled.{name}"));
+    let mut command = Command::new(loligo);
+    command.args(arguments(model, size, &backing, &at)).env(TOKEN, token).process_group(0);
+    let child = start(command, &out)?;
+    ground.disks.push(child);
+    wait(ground, &at, name, &out)?;
+    loops::attach(ground, &at)
+}
+
+fn arguments(model: &DeviceModel, size: u64, backing: &Path, at: &Path) -> Vec<OsString> {
+    let pairs: Vec<String> = model.parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let mut words: Vec<OsString> = ["lab", "device", "--model", &model.name].map(OsString::from).to_vec();
+    words.extend(["--parameters".into(), pairs.join(",").into(), "--size".into(), size.to_string().into()]);
+    words.extend(["--backing".into(), backing.into(), "--mount".into(), at.into()]);
+    words
+}
+
+fn start(mut command: Command, out: &Path) -> Result<Child> {
+    let file = File::options().create(true).append(true).open(out).doing("making", out)?;
+    let second = file.try_clone().doing("making", out)?;
+    command.stdin(Stdio::null()).stdout(file).stderr(second);
+    command.spawn().doing("starting", Path::new(command.get_program()))
+}
+
+/// Waits until the disk is mounted and answers.
+fn wait(ground: &mut Ground, at: &Path, name: &str, out: &Path) -> Result<()> {
+    let begin = Instant::now();
+    let what = format!("the modelled disk of {name}");
+    loop {
+        ground.runner.stop.check()?;
+        if mounts::all().iter().any(|m| m.at == at) && fs::metadata(at).is_ok() {
+            return Ok(());
+        }
+        if let Some(Ok(Some(status))) = ground.disks.last_mut().map(Child::try_wait) {
+            return Err(Error::Ended { name: what, status: status.to_string(), said: last_lines(&[out]) });
+        }
+        if begin.elapsed() > UP {
+            return Err(Error::Late { what, seconds: UP.as_secs(), said: last_lines(&[out]) });
+        }
+        sleep(Duration::from_millis(5));
+    }
+}
+
+/// Tells a disk's process that nothing is measured any more: from here on it answers as fast as it can, so that what is
+/// still to be written to a slow disk does not keep its file system from being unmounted.
+pub(crate) fn hurry(token: &str) {
+    for process in processes::with_token(token) {
+        if let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) {
+            // Gone meanwhile: nobody waits for it.
+            let _ = kill_process(pid, Signal::USR1);
+        }
+    }
+}
+
+/// Waits for a disk's process after it was unmounted, and ends it if it stays.
+pub(crate) fn end(token: &str) -> Result<()> {
+    let begin = Instant::now();
+    let left = || processes::with_token(token);
+    let mut seen = false;
+    // One that was just being started when the run was killed does not carry its token at once.
+    while begin.elapsed() < if seen { END } else { STARTING } {
+        let found = left();
+        if seen && found.is_empty() {
+            return Ok(());
+        }
+        seen |= !found.is_empty();
+        sleep(Duration::from_millis(10));
+    }
+    match processes::end(&left()).first() {
+        None => Ok(()),
+        Some(Process { pid, .. }) => Err(Error::Stays {
+            what: format!("the process {pid} of a modelled disk"),
+            why: "it does not end even by SIGKILL".to_owned(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_device_is_asked_for_as_the_study_has_it() {
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        let model = DeviceModel { name: "ssd".into(), parameters: vec![pair("a", "1"), pair("b", "2ms")] };
+        let words = arguments(&model, 1 << 30, Path::new("/w/images/osd.0"), Path::new("/w/modelled/osd.0"));
+        let words: Vec<String> = words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
+        assert_eq!(
+            words.join(" "),
+            "lab device --model ssd --parameters a=1,b=2ms --size 1073741824 \
+             --backing /w/images/osd.0 --mount /w/modelled/osd.0"
+        );
+    }
+}
