@@ -100,6 +100,9 @@ class Hosts:
         server = subprocess.Popen([*self.namespaces[name].prefix, "unshare", "--mount", "sh", "-euc", START_SSHD, "sh",
                                    SSHD, "-D", "-e", "-f", config], stderr=subprocess.DEVNULL)
         self.t.cleanups.append(lambda: (server.terminate(), server.wait(10)))
+        knock = [*self.lab.prefix, "bash", "-c", f"exec 3<>/dev/tcp/{address}/{port}"]
+        until(lambda: subprocess.run(knock, stderr=subprocess.DEVNULL, timeout=20, check=False).returncode == 0,
+              f"an ssh server on {name}", 30)
 
     def processes(self, name):
         """Command lines of what runs in a host's namespace, but for what the test itself keeps there."""
@@ -136,7 +139,10 @@ class Hosts:
 
 def test_clients_run_on_hosts_and_leave_nothing_there(t):
     hosts = Hosts(t)
-    study, out = hosts.study("h1, h2", seconds=3), t.path("results")
+    study, out = hosts.study("h1, h2"), t.path("results")
+    # Of a run that was killed and, should this test fail, is not cleaned up after by the next one.
+    stop = [*hosts.lab.prefix, t.loligo, "stop", os.path.join(out, "work", "data", "loligo")]
+    t.cleanups.append(lambda: subprocess.run(stop, capture_output=True, timeout=60, check=False))
     first = subprocess.Popen(hosts.argv(study, "--out", out), cwd=t.dir, stdout=subprocess.DEVNULL,
                              stderr=subprocess.DEVNULL)
     t.cleanups.append(lambda: (first.kill(), first.wait(10)))
