@@ -10,6 +10,7 @@
 
 mod args;
 mod clock;
+mod counting;
 mod device;
 mod dry_run;
 mod error;
@@ -19,6 +20,7 @@ mod machine;
 mod needs;
 mod observe;
 mod prepare;
+mod profiling;
 mod progress;
 mod report;
 mod resume;

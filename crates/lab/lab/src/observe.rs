@@ -2,17 +2,20 @@
 //! steady.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
 use labstats::steady::{Steadiness, steady};
-use results::{Measurement, Sample, SeriesWriter};
+use results::{Directory, Measurement, Sample};
 use study::Phase;
 use testbed::Testbed;
 use watch::{PhaseUse, Wanted, Watch};
 use workload::{Observer, PhaseResult};
 
+use crate::counting::Counting;
+use crate::profiling::Profiler;
 use crate::progress::Progress;
 
 /// The observer of one trial's load.
@@ -25,6 +28,9 @@ pub(crate) struct Observed<'a> {
     /// Samples of the load.
     samples: Vec<Sample>,
     phases: BTreeMap<&'static str, PhaseUse>,
+    counting: Counting,
+    /// Of a trial that is profiled.
+    profiler: Option<Profiler>,
 }
 
 impl<'a> Observed<'a> {
@@ -41,7 +47,22 @@ impl<'a> Observed<'a> {
         // Nobody listens any more once the trial has ended: then the sample is not wanted.
         let sink = Box::new(move |sample| drop(send.send(sample)));
         let watch = Watch::start(wanted, origin, sink).map_err(|e| e.to_string())?;
-        Ok(Self { progress, origin, watch, watched, samples: Vec::new(), phases: BTreeMap::new() })
+        let counting = Counting::of(bed);
+        let (samples, phases) = (Vec::new(), BTreeMap::new());
+        Ok(Self { progress, origin, watch, watched, samples, phases, counting, profiler: None })
+    }
+
+    /// Profiles each phase of the trial too; `work` is a directory for what is only needed meanwhile.
+    pub fn profile(&mut self, bed: &Testbed, directory: &Directory, id: &str, work: &Path) {
+        self.profiler = Some(Profiler {
+            directory: directory.clone(),
+            id: id.to_owned(),
+            work: work.to_owned(),
+            processes: bed.processes(),
+            devices: devices(bed),
+            origin: self.origin,
+            running: None,
+        });
     }
 
     /// What the time line counts from.
@@ -53,15 +74,24 @@ impl<'a> Observed<'a> {
     pub fn finish(
         self,
         phases: &[PhaseResult],
-        mut series: SeriesWriter,
+        (directory, id): (&Directory, &str),
     ) -> Result<Vec<Measurement>, String> {
         let _ = self.watch.stop();
+        let mut series = directory.series_writer(id).map_err(|e| e.to_string())?;
         let mut samples = self.samples;
         samples.extend(self.watched.try_iter());
         samples.sort_by(|a, b| a.t.total_cmp(&b.t));
         samples.iter().try_for_each(|sample| series.push(sample)).map_err(|e| e.to_string())?;
         series.finish().map_err(|e| e.to_string())?;
-        Ok(phases.iter().map(|phase| measurement(phase, self.phases.get(phase.phase.name()))).collect())
+        directory.write_counters(id, self.counting.changed()).map_err(|e| e.to_string())?;
+        let changed = self.counting.changed();
+        let of = |phase: &PhaseResult| {
+            let name = phase.phase.name();
+            let mut measurement = measurement(phase, self.phases.get(name));
+            measurement.counters = changed.get(name).map(watch::counters::telling).unwrap_or_default();
+            measurement
+        };
+        Ok(phases.iter().map(of).collect())
     }
 }
 
@@ -90,6 +120,10 @@ impl Observer for Observed<'_> {
     }
 
     fn begins(&mut self, phase: Phase) {
+        if let Some(profiler) = &mut self.profiler {
+            profiler.begins();
+        }
+        self.counting.begins();
         self.watch.begin(phase.name());
     }
 
@@ -107,6 +141,11 @@ impl Observer for Observed<'_> {
     fn ends(&mut self, phase: Phase) {
         if let Some(used) = self.watch.end() {
             self.phases.insert(phase.name(), used);
+        }
+        self.counting.ends(phase.name());
+        if let Some(profiler) = &mut self.profiler {
+            self.progress.step("reading the profile");
+            profiler.ends(phase.name());
         }
     }
 

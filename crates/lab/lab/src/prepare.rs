@@ -70,6 +70,7 @@ pub(crate) fn prepare(args: &RunArgs, site: &Site) -> Result<Prepared, LabError>
         in_the_way.iter().for_each(|words| eprintln!("loligo lab: {words}"));
         return Err(LabError::InTheWay { count: in_the_way.len() });
     }
+    notes.extend(crate::profiling::notes(&study));
     let plan = Plan::new(&study, &not_run, study.design.seed);
     if plan.trials.is_empty() {
         let why: BTreeSet<&str> = cells.values().map(String::as_str).collect();

@@ -103,7 +103,18 @@ fn with_input<T>(found: Found, then: impl FnOnce(&Input) -> Result<T, LabError>)
     let judged = report::from_labstats::judged(&outline, &found.records, &found.study.design, &cells);
     let series = |id: &str| found.directory.series(id).ok()?.collect_series().ok();
     let asked = judging::asked(&found.study.design);
-    then(&Input { run: found.info, outline, records: found.records, judged, asked, series: &series })
+    let profile = |id: &str, phase: &str| found.directory.profile(id, phase).ok();
+    let input = Input {
+        run: found.info,
+        outline,
+        records: found.records,
+        judged,
+        asked,
+        series: &series,
+        profiled: found.profiled,
+        profile: &profile,
+    };
+    then(&input)
 }
 
 /// Holds one run's results against another's.

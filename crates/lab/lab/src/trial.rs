@@ -85,10 +85,12 @@ impl Bench<'_> {
             server: bed.version().to_owned(),
             client: workload::client_version(&workload.kind, &cluster).unwrap_or_default(),
         };
-        let series = self.directory.series_writer(&trial.id).map_err(words)?;
         let mut observed = Observed::new(bed, progress)?;
+        if trial.profiled {
+            observed.profile(bed, self.directory, &trial.id, &cluster.work_dir);
+        }
         let ran = workload::run(&workload.kind, &cluster, observed.origin(), &mut observed);
-        record.measurements = observed.finish(&ran.phases, series)?;
+        record.measurements = observed.finish(&ran.phases, (self.directory, &trial.id))?;
         let Some(failure) = ran.failure else { return Ok(()) };
         keep_output(&cluster.work_dir, &self.site.work_dir.join("log"));
         Err(failure.to_string())

@@ -39,6 +39,10 @@ pub enum Kind {
     Percentiles,
     /// A trial over time.
     OverTime,
+    /// Where the servers' time went in a phase.
+    Flame,
+    /// Where a device's requests went in a phase.
+    Seeks,
 }
 
 impl Kind {
@@ -52,6 +56,8 @@ impl Kind {
             Self::Scatter => "scatter",
             Self::Percentiles => "latency",
             Self::OverTime => "over-time",
+            Self::Flame => "flame",
+            Self::Seeks => "seeks",
         }
     }
 }
@@ -102,8 +108,31 @@ pub fn figures(input: &Input) -> Vec<Figure> {
             all.push(Figure::new(Kind::OverTime, keys, charts::over_time::chart(&chart)));
         }
     }
+    profiles(input, &mut all);
     unique(&mut all);
     all
+}
+
+fn profiles(input: &Input, all: &mut Vec<Figure>) {
+    for profiled in gather::profiles::profiled(input) {
+        let p = &profiled.record.parameters;
+        let keys = vec![
+            ("workload", p.workload.clone()),
+            ("phase", profiled.profile.phase.clone()),
+            ("system", p.system.clone()),
+            ("variant", p.variant.clone()),
+        ];
+        if let Some(svg) = profiled.flame().and_then(|f| charts::flame::chart(&f)) {
+            all.push(Figure::new(Kind::Flame, keys.clone(), svg));
+        }
+        for seeks in profiled.seeks() {
+            if let Some(svg) = charts::seeks::chart(&seeks) {
+                let mut keys = keys.clone();
+                keys.push(("device", seeks.requests.device.clone()));
+                all.push(Figure::new(Kind::Seeks, keys, svg));
+            }
+        }
+    }
 }
 
 fn percentages(input: &Input, fields: &Fields, all: &mut Vec<Figure>) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use labstats::judge::Asked;
-use results::{Record, RunInfo, Series};
+use results::{PhaseProfile, Record, RunInfo, Series};
 
 /// Everything that a report is made from.
 pub struct Input<'a> {
@@ -19,6 +19,10 @@ pub struct Input<'a> {
     pub asked: Asked,
     /// A trial's samples by its id; `None` where there are none, or where they can't be read.
     pub series: &'a dyn Fn(&str) -> Option<Series>,
+    /// The last record of each trial that was profiled, and is no sample.
+    pub profiled: Vec<Record>,
+    /// What was seen of such a trial, by its id and the phase.
+    pub profile: &'a dyn Fn(&str, &str) -> Option<PhaseProfile>,
 }
 
 /// What a study asks, in the order of its file. Order in the report is order here.

@@ -18,6 +18,7 @@ mod run;
 mod undo;
 
 pub use cluster::pools::Pool;
+pub use cluster::teller::Teller;
 pub use cluster::{Site, Testbed, Wanted, ceph_conf, check, clean_up, drop_caches, logs, start};
 pub use error::{Error, Result};
 pub use release::{package_of, program};

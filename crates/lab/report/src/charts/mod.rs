@@ -5,11 +5,13 @@
 
 pub mod axis;
 pub mod bars;
+pub mod flame;
 pub mod over_time;
 pub mod percentages;
 pub mod percentiles;
 pub mod ratios;
 pub mod scale;
 pub mod scatter;
+pub mod seeks;
 pub mod svg;
 pub mod words;

@@ -2,9 +2,11 @@
 
 pub mod bars;
 pub mod cost;
+pub mod counters;
 pub mod over_time;
 pub mod percentages;
 pub mod percentiles;
+pub mod profiles;
 pub mod ratios;
 pub mod scatter;
 mod spread;

@@ -3,6 +3,7 @@
 
 mod about;
 mod choosers;
+mod inside;
 mod tables;
 mod trials;
 
@@ -24,6 +25,7 @@ pub fn html(input: &Input, figures: &[Figure]) -> String {
         ("a-b", "A against B", tables::pairs(input)),
         ("latency", "Latency and cost of the default", latency(input, figures)),
         ("over-time", "Trials over time", over_time(input, figures)),
+        ("profiles", "Where time goes", inside::profiles(input, figures)),
         ("trials", "Failed and unsteady trials", trials::section(input)),
     ];
     let shown: Vec<_> = sections.into_iter().filter(|s| !s.2.is_empty()).collect();
@@ -61,7 +63,8 @@ fn scatter(figures: &[Figure]) -> String {
 }
 
 fn latency(input: &Input, figures: &[Figure]) -> String {
-    format!("{}{}", choosers::section(figures, Kind::Percentiles), tables::costs(input))
+    let charts = choosers::section(figures, Kind::Percentiles);
+    format!("{charts}{}{}", tables::costs(input), inside::counter_tables(input))
 }
 
 fn over_time(input: &Input, figures: &[Figure]) -> String {

@@ -64,6 +64,7 @@
       const copy = left[0].content.cloneNode(true);
       takeTitles(copy);
       stage.replaceChildren(copy);
+      if (stage.querySelector(".flame")) find();
     }
 
     keys.forEach(function (key) {
@@ -87,6 +88,72 @@
       element.classList.toggle("off-series", off);
     });
   });
+
+  // ---- flame graphs ----
+
+  // Widens one box to the whole width: those above it with it, those below it fill the row, others vanish.
+  function widen(flame, chosen) {
+    const left = Number(flame.dataset.left), width = Number(flame.dataset.width);
+    const x = Number(chosen.dataset.x), w = Number(chosen.dataset.w), depth = Number(chosen.dataset.d);
+    const tiny = 1e-6;
+    flame.querySelectorAll(".frame").forEach(function (frame) {
+      const fx = Number(frame.dataset.x), fw = Number(frame.dataset.w), below = Number(frame.dataset.d) < depth;
+      const within = fx >= x - tiny && fx + fw <= x + w + tiny;
+      const under = below && fx <= x + tiny && fx + fw >= x + w - tiny;
+      frame.classList.toggle("off", !(under || (!below && within)));
+      frame.classList.toggle("faded", under && w < 1 - tiny);
+      const from = under ? 0 : (fx - x) / w, share = under ? 1 : fw / w;
+      place(frame, left + from * width, share * width);
+    });
+  }
+
+  function place(frame, x, width) {
+    const box = frame.querySelector("rect");
+    box.setAttribute("x", x);
+    box.setAttribute("width", Math.max(0.3, width - 0.4));
+    let text = frame.querySelector("text");
+    const name = frame.dataset.say.split(" – ")[0];
+    // A character takes about six pixels.
+    const room = Math.floor((width - 6) / 6.2);
+    if (room < 4) { if (text) text.textContent = ""; return; }
+    if (!text) {
+      text = document.createElementNS("http://www.w3.org/2000/svg", "text");
+      text.setAttribute("class", "onbox");
+      text.setAttribute("font-size", "10.5");
+      text.setAttribute("y", Number(box.getAttribute("y")) + 12);
+      frame.append(text);
+    }
+    text.setAttribute("x", x + 3);
+    text.textContent = name.length <= room ? name : name.slice(0, Math.ceil(room / 2) - 1) + "…" + name.slice(-Math.floor(room / 2));
+  }
+
+  document.addEventListener("click", function (event) {
+    const frame = event.target.closest(".frame");
+    if (frame) widen(frame.closest(".flame"), frame);
+  });
+
+  // Marks boxes by a part of their name; the share counts what stands on another match once.
+  function find() {
+    const text = document.getElementById("find").value.toLowerCase();
+    const said = document.getElementById("found");
+    said.textContent = "";
+    document.querySelectorAll(".flame").forEach(function (flame) {
+      let share = 0, until = -1;
+      const hits = Array.from(flame.querySelectorAll(".frame")).filter(function (frame) {
+        const hit = text !== "" && frame.dataset.say.split(" – ")[0].toLowerCase().includes(text);
+        frame.classList.toggle("hit", hit);
+        return hit;
+      });
+      hits.sort(function (a, b) { return a.dataset.x - b.dataset.x || b.dataset.w - a.dataset.w; });
+      hits.forEach(function (frame) {
+        const from = Number(frame.dataset.x), to = from + Number(frame.dataset.w);
+        if (to > until + 1e-6) { share += to - Math.max(from, until); until = to; }
+      });
+      if (text !== "") said.textContent = "on the stack of " + written(share * 100) + "% of the samples";
+    });
+  }
+  const finder = document.getElementById("find");
+  if (finder) finder.addEventListener("input", find);
 
   // ---- pointing ----
 

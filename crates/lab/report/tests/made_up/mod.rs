@@ -135,6 +135,8 @@ impl Study {
             judged: from_labstats::judged(&self.outline, &self.records, &self.design, &self.cells),
             asked: asked(),
             series,
+            profiled: Vec::new(),
+            profile: &|_, _| None,
         }
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod nfs;
 pub mod pools;
 pub(crate) mod running;
 mod servers;
+pub mod teller;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
