@@ -31,7 +31,7 @@ impl Counting {
         let sockets = bed.sockets();
         let source = if !sockets.is_empty() {
             Source::Sockets(sockets)
-        } else if bed.processes().is_empty() {
+        } else if bed.processes().is_empty() && bed.export().is_none() {
             // A cluster that doesn't answer now is one whose load fails with a sentence; counters add none.
             let mut osds = bed.teller().osds().unwrap_or_default();
             osds.truncate(ASKED_MAX);

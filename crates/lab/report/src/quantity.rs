@@ -19,6 +19,18 @@ pub enum Quantity {
     Share,
     /// Seconds.
     Seconds,
+    /// Bytes a second that a device moves.
+    DeviceBytes,
+    /// Bytes of a request to a device.
+    Request,
+    /// Bytes a second that an interface moves.
+    Network,
+    /// Bytes of memory.
+    Memory,
+    /// Context switches a second.
+    Switches,
+    /// A share of the time in which something waited, 0 to 1.
+    Pressure,
 }
 
 /// A quantity's scale in one chart: every number in it has the same unit.
@@ -42,6 +54,12 @@ impl Quantity {
             Self::Cores => "CPU",
             Self::Share => "device busy",
             Self::Seconds => "time",
+            Self::DeviceBytes => "device throughput",
+            Self::Request => "mean request to the device",
+            Self::Network => "network",
+            Self::Memory => "memory",
+            Self::Switches => "context switches",
+            Self::Pressure => "time in which something waited",
         }
     }
 
@@ -56,11 +74,16 @@ impl Quantity {
             Self::Ops => {
                 pick(&[(1.0, 1.0, "ops/s"), (1e5, 1e3, "thousand ops/s"), (1e8, 1e6, "million ops/s")])
             }
-            Self::Bytes => pick(&[(1e3, 1e3, "kB/s"), (1e6, 1e6, "MB/s"), (1e10, 1e9, "GB/s")]),
+            Self::Bytes | Self::DeviceBytes | Self::Network => {
+                pick(&[(1e3, 1e3, "kB/s"), (1e6, 1e6, "MB/s"), (1e10, 1e9, "GB/s")])
+            }
             Self::Latency | Self::CpuPerOp => pick(&[(1.0, 1.0, "µs"), (1e3, 1e3, "ms"), (1e6, 1e6, "s")]),
             Self::Wait => pick(&[(1.0, 1.0, "ms"), (1e4, 1e3, "s")]),
             Self::Cores => pick(&[(1.0, 1.0, "cores")]),
-            Self::Share => pick(&[(0.01, 0.01, "%")]),
+            Self::Share | Self::Pressure => pick(&[(0.01, 0.01, "%")]),
+            Self::Request => pick(&[(1.0, 1024.0, "KiB"), (1e7, 1_048_576.0, "MiB")]),
+            Self::Memory => pick(&[(1.0, 1e6, "MB"), (1e10, 1e9, "GB")]),
+            Self::Switches => pick(&[(1.0, 1.0, "a second"), (1e5, 1e3, "thousand a second")]),
             Self::Seconds => pick(&[(1.0, 1.0, "s")]),
         }
     }

@@ -1,4 +1,4 @@
-//! A trial's samples as panels: throughput, latency, CPU, wait and use of the devices.
+//! A trial's samples as panels: throughput, latency, CPU, the devices, network, memory, switches, pressure.
 
 use std::collections::BTreeMap;
 
@@ -28,6 +28,22 @@ pub fn over_time(record: &Record, series: &Series) -> Option<OverTime> {
     panels.push(panel(samples, Quantity::Cores, cpu, &mut left_out));
     panels.push(panel(samples, Quantity::Wait, |n| disk(n, ".wait_ms"), &mut left_out));
     panels.push(panel(samples, Quantity::Share, |n| disk(n, ".busy"), &mut left_out));
+    panels.push(panel(samples, Quantity::DeviceBytes, moved, &mut left_out));
+    panels.push(panel(samples, Quantity::Request, |n| disk(n, ".request"), &mut left_out));
+    panels.push(panel(samples, Quantity::Network, network, &mut left_out));
+    panels.push(panel(samples, Quantity::Memory, memory, &mut left_out));
+    panels.push(panel(
+        samples,
+        Quantity::Switches,
+        |n| (n == "switches").then(|| "whole machine".into()),
+        &mut left_out,
+    ));
+    panels.push(panel(
+        samples,
+        Quantity::Pressure,
+        |n| Some(format!("for {}", n.strip_prefix("pressure.")?)),
+        &mut left_out,
+    ));
     panels.retain(|p| !p.lines.is_empty());
     if panels.is_empty() {
         return None;
@@ -61,6 +77,21 @@ fn below(record: &Record, left_out: usize) -> String {
 
 fn cpu(name: &str) -> Option<String> {
     let process = name.strip_prefix("cpu.")?;
+    Some(if process == "machine" { "whole machine".into() } else { process.into() })
+}
+
+fn moved(name: &str) -> Option<String> {
+    disk(name, ".read")
+        .map(|d| format!("{d} read"))
+        .or_else(|| disk(name, ".written").map(|d| format!("{d} written")))
+}
+
+fn network(name: &str) -> Option<String> {
+    name.strip_prefix("net.")?.strip_suffix(".bytes").map(str::to_owned)
+}
+
+fn memory(name: &str) -> Option<String> {
+    let process = name.strip_prefix("memory.")?;
     Some(if process == "machine" { "whole machine".into() } else { process.into() })
 }
 

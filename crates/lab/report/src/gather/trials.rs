@@ -77,7 +77,8 @@ pub fn value(m: &Measurement, quantity: Quantity) -> f64 {
         Quantity::Latency => m.latency.mean_us,
         Quantity::CpuPerOp => m.cpu.server_us_per_op,
         Quantity::Seconds => m.seconds,
-        Quantity::Wait | Quantity::Cores | Quantity::Share => f64::NAN,
+        // Of seconds, not of phases.
+        _ => f64::NAN,
     }
 }
 
