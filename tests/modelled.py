@@ -119,18 +119,28 @@ class Fuse:
             shutil.rmtree(self.dir, ignore_errors=True)
 
 
-def fio(door, pattern, warm_up, seconds):
-    """Requests a second that fio sees."""
+def fio(door, pattern, warm_up, seconds, *more):
+    """What fio sees."""
     rw, block, depth, fsync = PATTERNS[pattern]
     command = PREFIX + ["fio", "--name=x", *door.fio, f"--rw={rw}", f"--bs={block}",
                f"--iodepth={depth}", f"--size={SIZE}", f"--fsync={fsync}", "--time_based", "--norandommap",
                "--random_generator=tausworthe64", f"--ramp_time={warm_up}", f"--runtime={seconds}",
-               "--output-format=json"]
+               "--output-format=json", *more]
     done = subprocess.run(command, capture_output=True, text=True, timeout=warm_up + seconds + 60)
     if done.returncode:
         raise RuntimeError(f"fio: {done.stderr or done.stdout}")
     text = done.stdout[done.stdout.index("{"):]
-    return json.loads(text)["jobs"][0]["read" if "read" in rw else "write"]["iops"]
+    return json.loads(text)["jobs"][0]["read" if "read" in rw else "write"]
+
+
+def way_there(behind, pattern, args):
+    """Microseconds that a request alone takes without a model. Between two the program sleeps, as it does while a device
+    works: what waking up costs belongs to the way."""
+    pattern = pattern.removesuffix("-32").removesuffix("-flush")
+    sleep_us = 100 if pattern.startswith("random") else 2000
+    with behind(None) as door:
+        seen = fio(door, pattern, 1, min(args.seconds, 3), f"--thinktime={sleep_us}")
+    return seen["lat_ns"]["mean"] / 1e3
 
 
 def main():
@@ -151,14 +161,7 @@ def main():
     if (args.shell == "fuse") != bool(args.loligo):
         parser.error("--loligo goes with --shell fuse")
     behind = Door if args.shell == "device" else lambda model: Fuse(args.loligo, model)
-    overhead = {}
-    for pattern in args.patterns:
-        with behind(None) as door:
-            depth = PATTERNS[pattern][2]
-            # At depth 1 also for the deep patterns: what one request's way costs.
-            alone = pattern.removesuffix("-32") if depth > 1 else pattern
-            steps = 2 if PATTERNS[pattern][3] else 1
-            overhead[pattern] = 1e6 / fio(door, alone, 1, min(args.seconds, 3)) / steps
+    overhead = {pattern: way_there(behind, pattern, args) for pattern in args.patterns}
     print("| model | pattern | model alone, 1/s | way there, us | model with it, 1/s | fio, 1/s | ratio |")
     print("|---|---|---|---|---|---|---|")
     wrong = []
@@ -167,7 +170,7 @@ def main():
             alone = figure(model, pattern, args, 0)
             expected = figure(model, pattern, args, overhead[pattern])
             with behind(model) as door:
-                seen = fio(door, pattern, args.warm_up, args.seconds)
+                seen = fio(door, pattern, args.warm_up, args.seconds)["iops"]
             ratio = seen / expected
             print(f"| {model} | {pattern} | {alone:,.1f} | {overhead[pattern]:.0f} | {expected:,.1f} | {seen:,.1f} "
                   f"| {ratio:.3f} |", flush=True)
