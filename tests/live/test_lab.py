@@ -85,3 +85,49 @@ def test_a_study_with_mistakes_starts_nothing(t):
     done = lab(t, "run", study, "--out", t.path("none"), code=1)
     expect("in_flite" in done.stderr and "in_flight" in done.stderr, done.stderr)
     expect("nothing was started" in done.stderr and not os.path.exists(t.path("none")), done.stderr)
+
+
+LADDER = """
+name: ladder
+title: A tiny ladder
+systems:
+  - {name: ours, loligo: {store: mem}, osds: 1}
+workloads:
+  - name: climb
+    fio:
+      engine: rados
+      block_size: 4K
+      size: 4M
+      seconds: 1
+      phases: [rand_write]
+      pg_num: 8
+      ladder: {depths: {from: 1, to: 4}, rates: [0.5], target: {percentile: 90, latency: 1s}}
+design: {blocks: 1, defaults_per_block: 1, confirm: no}
+"""
+
+
+def test_a_ladder_finds_the_saturation_and_the_highest_rate(t):
+    study, out = t.path("ladder.yaml"), t.path("ladder")
+    with open(study, "w", encoding="utf-8") as f:
+        f.write(LADDER)
+    lab(t, "run", study, "--out", out)
+    [record] = records(out)
+    equal(record["outcome"]["status"], "ok", f"the trial: {record['outcome']}")
+    steps = [(m["step"], m) for m in record["measurements"]]
+    depths = [s["in_flight"] for s, _ in steps if s["rate"] is None]
+    equal(depths[:2], [1, 2], "depths")
+    [best] = [m for s, m in steps if s["found"] == "saturation"]
+    rates = [s["rate"] for s, _ in steps if s["rate"]]
+    expect(abs(rates[0] / best["ops_per_s"] - 0.5) < 0.02, f"half of {best['ops_per_s']}: {rates}")
+    for step, m in steps:
+        if step["held"]:
+            expect(m["ops_per_s"] > 0.97 * step["rate"], f"held, yet {m['ops_per_s']} of {step['rate']}")
+        expect(m["latency"]["histogram"]["buckets"] and m["cpu"]["server_us_per_op"] > 0, f"{m}")
+    equal(len([s for s, _ in steps if s["found"] == "held_rate"]), 1, "a highest rate for so weak a target")
+    with open(os.path.join(out, "report.html"), encoding="utf-8") as f:
+        page = f.read()
+    for words in ["CLOSED LOOP", "OPEN LOOP", "rand_write.saturation", "rand_write.held_rate", "p90 1.00 s"]:
+        expect(words in page, f"{words!r} in the report")
+    expect(lab(t, "export", out).stdout.count("held_rate") >= 1, "the column")
+    done = lab(t, "history", out, out, "--out", t.path("history"))
+    expect("2 charts in" in done.stdout and len(glob.glob(t.path("history/*.png"))) == 2, done.stdout[-500:])

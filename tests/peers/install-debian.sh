@@ -7,7 +7,7 @@ set -euo pipefail
 
 packages=(
   ceph-common ceph-base ceph-mon ceph-mgr ceph-osd python3-rados
-  debootstrap iproute2 openssh-client openssh-server procps python3 util-linux uuid-runtime
+  debootstrap fio iproute2 openssh-client openssh-server procps python3 util-linux uuid-runtime
 )
 [ "${1:-}" != ceph ] || packages=(ceph-common ceph-base ceph-mon ceph-mgr ceph-osd)
 

@@ -110,6 +110,9 @@ pub(crate) struct HistoryArgs {
     /// Results directories, in any order.
     #[arg(required = true)]
     pub(crate) results: Vec<PathBuf>,
+    /// A directory for a chart of each configuration, as SVG and PNG.
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
 }
 
 /// What to export.

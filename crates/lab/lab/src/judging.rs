@@ -36,10 +36,12 @@ pub fn samples(records: &[Record], variants: &[String]) -> Samples {
         let Some(variant) = variants.iter().position(|v| *v == record.parameters.variant) else { continue };
         let into = if record.confirms { &mut samples.again } else { &mut samples.first };
         for measurement in &record.measurements {
+            // A step on the way up a ladder is no sample.
+            let Some(phase) = measurement.sample_of() else { continue };
             let name = CellName {
                 system: record.parameters.system.clone(),
                 workload: record.parameters.workload.clone(),
-                phase: measurement.phase.clone(),
+                phase,
             };
             let trial = Trial { block: record.block, variant, value: measurement.ops_per_s };
             into.entry(name).or_default().push(trial);

@@ -9,7 +9,6 @@ use std::time::Instant;
 
 use labstats::steady::{Steadiness, steady};
 use results::{Directory, Measurement, Sample};
-use study::Phase;
 use testbed::Testbed;
 use watch::{PhaseUse, Wanted, Watch};
 use workload::{Observer, PhaseResult};
@@ -27,7 +26,8 @@ pub(crate) struct Observed<'a> {
     watched: Receiver<Sample>,
     /// Samples of the load.
     samples: Vec<Sample>,
-    phases: BTreeMap<&'static str, PhaseUse>,
+    /// What was used in each phase, and in each step of a ladder, by its name in the time line.
+    phases: BTreeMap<String, PhaseUse>,
     counting: Counting,
     /// Of a trial that is profiled.
     profiler: Option<Profiler>,
@@ -86,7 +86,7 @@ impl<'a> Observed<'a> {
         directory.write_counters(id, self.counting.changed()).map_err(|e| e.to_string())?;
         let changed = self.counting.changed();
         let of = |phase: &PhaseResult| {
-            let name = phase.phase.name();
+            let name = phase.label.as_str();
             let mut measurement = measurement(phase, self.phases.get(name));
             measurement.counters = changed.get(name).map(watch::counters::telling).unwrap_or_default();
             measurement
@@ -111,23 +111,23 @@ fn devices(bed: &Testbed) -> Vec<String> {
 }
 
 impl Observer for Observed<'_> {
-    fn before(&mut self, phase: Phase, drop_caches: bool) -> Result<(), String> {
-        self.progress.step(phase.name());
+    fn before(&mut self, phase: &str, drop_caches: bool) -> Result<(), String> {
+        self.progress.step(phase);
         match drop_caches {
             true => testbed::drop_caches().map_err(|e| e.to_string()),
             false => Ok(()),
         }
     }
 
-    fn begins(&mut self, phase: Phase) {
+    fn begins(&mut self, phase: &str) {
         if let Some(profiler) = &mut self.profiler {
             profiler.begins();
         }
         self.counting.begins();
-        self.watch.begin(phase.name());
+        self.watch.begin(phase);
     }
 
-    fn clients(&mut self, _phase: Phase, pids: &[u32]) {
+    fn clients(&mut self, _phase: &str, pids: &[u32]) {
         pids.iter().for_each(|pid| self.watch.add("client", *pid));
     }
 
@@ -138,14 +138,14 @@ impl Observer for Observed<'_> {
         self.samples.push(sample.clone());
     }
 
-    fn ends(&mut self, phase: Phase) {
+    fn ends(&mut self, phase: &str) {
         if let Some(used) = self.watch.end() {
-            self.phases.insert(phase.name(), used);
+            self.phases.insert(phase.to_owned(), used);
         }
-        self.counting.ends(phase.name());
+        self.counting.ends(phase);
         if let Some(profiler) = &mut self.profiler {
             self.progress.step("reading the profile");
-            profiler.ends(phase.name());
+            profiler.ends(phase);
         }
     }
 
@@ -190,7 +190,9 @@ mod tests {
             values: [("ops_per_s".to_owned(), *rate)].into(),
         };
         PhaseResult {
-            phase: Phase::Write,
+            phase: study::Phase::Write,
+            label: "write".to_owned(),
+            step: None,
             seconds: rates.len() as f64,
             operations: 1000,
             bytes: 4096 * 1000,

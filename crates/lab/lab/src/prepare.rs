@@ -142,7 +142,7 @@ impl Prepared {
         let design = &self.study.design;
         let variants: BTreeSet<usize> = self.plan.trials.iter().map(|t| t.cell.variant).collect();
         let systems: BTreeSet<usize> = self.plan.trials.iter().map(|t| t.cell.system).collect();
-        let phases: usize = self.study.workloads.iter().map(|w| w.phases().len()).sum();
+        let phases: usize = self.study.workloads.iter().map(|w| w.sampled_phases().len()).sum();
         let between_systems = variants.len() < 2;
         // Systems have as many trials of their defaults as each other: as many pairs as there are trials of one.
         let (blocks, defaults_per_block, variants, cells) = match between_systems {

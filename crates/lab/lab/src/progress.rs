@@ -83,9 +83,9 @@ impl Progress {
 fn result_words(record: &Record) -> String {
     match record.outcome.status {
         Status::Ok => {
-            let phases = record.measurements.iter().map(|m| {
+            let phases = record.measurements.iter().filter_map(|m| {
                 let unsteady = if m.steady == Some(false) { " (unsteady)" } else { "" };
-                format!("{} {:.0}/s{unsteady}", m.phase, m.ops_per_s)
+                Some(format!("{} {:.0}/s{unsteady}", m.sample_of()?, m.ops_per_s))
             });
             phases.collect::<Vec<_>>().join(", ")
         }

@@ -138,6 +138,10 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<(), LabError> {
         .collect();
     let history = report::history::history(&runs, &labstats::change_points::Options::default());
     println!("{}", report::text::history(&history, std::io::stdout().is_terminal()));
+    if let Some(out) = &args.out {
+        let charts = report::write_history(out, &history).map_err(|e| LabError::Nothing(e.to_string()))?;
+        println!("{charts} charts in {}", out.display());
+    }
     Ok(())
 }
 

@@ -118,7 +118,10 @@ impl Bench<'_> {
         let variant = &self.prepared.study.variants[trial.cell.variant];
         let set = variant.settings.iter().map(|s| (format!("{}/{}", s.section, s.name), s.value.clone()));
         let (block_size, in_flight, open_loop) = match &workload.kind {
+            WorkloadKind::RadosBench(bench) if bench.ladder.is_some() => (bench.object_size, 0, false),
             WorkloadKind::RadosBench(bench) => (bench.object_size, bench.in_flight, false),
+            // Each step of a ladder tells its own.
+            WorkloadKind::Fio(fio) if fio.ladder.is_some() => (fio.block_size, 0, false),
             WorkloadKind::Fio(fio) => (fio.block_size, fio.in_flight, fio.rate.is_some()),
             WorkloadKind::Command(_) => (0, 0, false),
         };

@@ -127,11 +127,12 @@ fn values(records: &[Record]) -> BTreeMap<Key, Side> {
     let mut all: BTreeMap<Key, Side> = BTreeMap::new();
     for r in records.iter().filter(|r| r.outcome.status == results::Status::Ok && !r.confirms) {
         for m in &r.measurements {
+            let Some(phase) = m.sample_of() else { continue };
             let p = &r.parameters;
             let key = Key {
                 system: p.system.clone(),
                 workload: p.workload.clone(),
-                phase: m.phase.clone(),
+                phase,
                 variant: p.variant.clone(),
             };
             let side = all.entry(key).or_insert((Vec::new(), p.modelled, r.build.server.clone()));

@@ -7,6 +7,7 @@ use results::{Record, Status};
 use crate::charts;
 use crate::gather::percentages::Fields;
 use crate::gather::{self, Trials};
+use crate::history::{self, History};
 use crate::input::{Colour, DEFAULT, Input};
 
 /// A chart.
@@ -37,12 +38,16 @@ pub enum Kind {
     Scatter,
     /// Latency percentiles.
     Percentiles,
+    /// Latency over throughput.
+    Ladder,
     /// A trial over time.
     OverTime,
     /// Where the servers' time went in a phase.
     Flame,
     /// Where a device's requests went in a phase.
     Seeks,
+    /// A configuration over runs; not on a run's page.
+    History,
 }
 
 impl Kind {
@@ -55,9 +60,11 @@ impl Kind {
             Self::Bars => "bars",
             Self::Scatter => "scatter",
             Self::Percentiles => "latency",
+            Self::Ladder => "ladder",
             Self::OverTime => "over-time",
             Self::Flame => "flame",
             Self::Seeks => "seeks",
+            Self::History => "history",
         }
     }
 }
@@ -93,6 +100,13 @@ pub fn figures(input: &Input) -> Vec<Figure> {
                 ("system", cell.system.clone()),
             ];
             all.push(Figure::new(Kind::Scatter, keys, charts::scatter::chart(&chart)));
+        }
+    }
+    for load in trials.ladders() {
+        for chart in gather::ladder::charts(&input.outline, &trials, load) {
+            let mut keys = vec![("workload", load.0.to_string()), ("phase", load.1.to_string())];
+            keys.push(("percentile", chart.percentile.clone()));
+            all.push(Figure::new(Kind::Ladder, keys, charts::ladder::chart(&chart)));
         }
     }
     for record in shown_over_time(input) {
@@ -133,6 +147,15 @@ fn profiles(input: &Input, all: &mut Vec<Figure>) {
             }
         }
     }
+}
+
+/// A chart of each configuration over runs.
+pub fn history_figures(all: &[History]) -> Vec<Figure> {
+    let figure =
+        |h: &History| Figure::new(Kind::History, vec![("configuration", h.what.clone())], history::chart(h));
+    let mut figures: Vec<Figure> = all.iter().map(figure).collect();
+    unique(&mut figures);
+    figures
 }
 
 fn percentages(input: &Input, fields: &Fields, all: &mut Vec<Figure>) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use study::{NotRun, Phase, Study, WorkloadKind};
+use study::{NotRun, Study, WorkloadKind};
 
 use crate::input::{Outline, Publication, Variant, Workload};
 
@@ -33,8 +33,9 @@ pub fn outline(study: &Study, not_run: &NotRun, not_yet: &BTreeMap<(usize, usize
         workloads: study
             .workloads
             .iter()
-            .map(|w| Workload { name: w.name.clone(), phases: phases(&w.kind) })
+            .map(|w| Workload { name: w.name.clone(), phases: w.sampled_phases() })
             .collect(),
+        targets: study.workloads.iter().filter_map(target).collect(),
         variants: study
             .variants
             .iter()
@@ -45,20 +46,8 @@ pub fn outline(study: &Study, not_run: &NotRun, not_yet: &BTreeMap<(usize, usize
     }
 }
 
-fn phases(kind: &WorkloadKind) -> Vec<String> {
-    let name = |p: &Phase| {
-        match p {
-            Phase::Write => "write",
-            Phase::Read => "read",
-            Phase::RandWrite => "rand_write",
-            Phase::RandRead => "rand_read",
-            Phase::Run => "run",
-        }
-        .to_string()
-    };
-    match kind {
-        WorkloadKind::RadosBench(r) => r.phases.iter().map(name).collect(),
-        WorkloadKind::Fio(f) => f.phases.iter().map(name).collect(),
-        WorkloadKind::Command(_) => vec![name(&Phase::Run)],
-    }
+fn target(workload: &study::Workload) -> Option<(String, (f64, f64))> {
+    let WorkloadKind::Fio(fio) = &workload.kind else { return None };
+    let target = fio.ladder.as_ref()?.target?;
+    Some((workload.name.clone(), (target.percentile, target.latency_us)))
 }

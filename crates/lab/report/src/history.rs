@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use labstats::change_points::{ChangePoint, Options, change_points};
 use results::{Record, RunInfo, Status};
 
+use crate::charts::history as charts;
 use crate::gather::{Spread, spread};
+use crate::input::percent;
+use crate::quantity::Quantity;
 
 /// A run among others.
 pub struct Run<'a> {
@@ -80,12 +83,42 @@ fn configurations(records: &[Record]) -> BTreeMap<String, (Vec<f64>, String)> {
     let mut all: BTreeMap<String, (Vec<f64>, String)> = BTreeMap::new();
     for r in records.iter().filter(|r| r.outcome.status == Status::Ok && !r.confirms) {
         for m in &r.measurements {
+            let Some(phase) = m.sample_of() else { continue };
             let p = &r.parameters;
             let modelled = if p.modelled { " (modelled devices)" } else { "" };
-            let what = format!("{}{modelled}: {}, {}, {}", p.system, p.workload, m.phase, p.variant);
+            let what = format!("{}{modelled}: {}, {phase}, {}", p.system, p.workload, p.variant);
             let entry = all.entry(what).or_insert_with(|| (Vec::new(), r.build.server.clone()));
             entry.0.push(m.ops_per_s);
         }
     }
     all
+}
+
+/// The chart of a configuration.
+pub fn chart(history: &History) -> String {
+    let run = |p: &Point| charts::Run {
+        name: p.name.rsplit('/').find(|part| !part.is_empty()).unwrap_or(&p.name).to_string(),
+        ops: p.mean.mean,
+        interval: p.mean.interval,
+        hover: format!("{}, {}, {}: {}", p.name, p.started, p.server, Quantity::Ops.show(p.mean.mean)),
+    };
+    let change = |c: &ChangePoint| {
+        let (low, high) = c.interval;
+        let words = format!("{} ({} to {})", percent(c.ratio), percent(low), percent(high));
+        (c.at, words, c.ratio > 1.0)
+    };
+    let found = match (history.why.is_empty(), history.changes.len()) {
+        (false, _) => history.why.clone(),
+        (true, 0) => "No change found.".to_string(),
+        (true, n) => format!("Changes found: {n}."),
+    };
+    charts::chart(&charts::History {
+        title: history.what.clone(),
+        below: format!(
+            "{found} Dots: geometric means of a run's trials; lines: their 95% intervals, each run alone. Dashed: a change, \
+             with its size and interval."
+        ),
+        runs: history.runs.iter().map(run).collect(),
+        changes: history.changes.iter().map(change).collect(),
+    })
 }

@@ -38,6 +38,8 @@ pub struct Outline {
     pub systems: Vec<String>,
     /// Workloads with their phases.
     pub workloads: Vec<Workload>,
+    /// Latency that a workload's ladder is to hold: percentile, microseconds.
+    pub targets: BTreeMap<String, (f64, f64)>,
     /// Variants, the default first.
     pub variants: Vec<Variant>,
     /// (system, variant): none of the variant's options has an effect there.
@@ -91,7 +93,7 @@ impl Outline {
             if !outline.variants.iter().any(|v| v.name == p.variant) {
                 outline.variants.push(Variant { name: p.variant.clone(), parameter: p.parameter.clone() });
             }
-            let phases = r.measurements.iter().map(|m| m.phase.clone());
+            let phases = r.measurements.iter().filter_map(results::Measurement::sample_of);
             match outline.workloads.iter_mut().find(|w| w.name == p.workload) {
                 Some(w) => {
                     for phase in phases {

@@ -32,4 +32,4 @@ mod write;
 pub use error::Error;
 pub use png::png;
 pub use results::export_csv as export;
-pub use write::{Written, write};
+pub use write::{Written, write, write_history};

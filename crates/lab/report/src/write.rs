@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::figures::{Figure, figures};
+use crate::figures::{Figure, figures, history_figures};
+use crate::history::History;
 use crate::input::Input;
 use crate::{Error, page, png::png};
 
@@ -32,6 +33,18 @@ pub fn write(directory: &Path, input: &Input, pictures: bool) -> Result<Written,
         draw_all(&charts, &figures)?;
     }
     Ok(Written { page, charts: figures.len() })
+}
+
+/// Writes a chart of each configuration over runs into a directory, as SVG and PNG; gives their number.
+pub fn write_history(directory: &Path, all: &[History]) -> Result<usize, Error> {
+    fs::create_dir_all(directory).map_err(failed(directory))?;
+    let figures = history_figures(all);
+    for figure in &figures {
+        let path = directory.join(format!("{}.svg", figure.name));
+        fs::write(&path, &figure.svg).map_err(failed(&path))?;
+    }
+    draw_all(directory, &figures)?;
+    Ok(figures.len())
 }
 
 /// On every core: a study has hundreds of charts.

@@ -173,6 +173,14 @@ fn history_finds_the_run_from_which_on_it_was_slower() {
     }
     let text = text::history(&all, false);
     assert!(text.contains("run-9") && text.contains("▼ −"), "{text}");
+    let figures = report::figures::history_figures(&all);
+    assert_eq!(figures.len(), 2);
+    for figure in &figures {
+        let svg = roxmltree::Document::parse(&figure.svg).unwrap();
+        let of = |class: &str| svg.descendants().filter(|n| n.attribute("class") == Some(class)).count();
+        assert_eq!((of("point"), of("change dashed")), (16, 1), "{}", figure.name);
+        assert!(figure.svg.contains("Changes found: 1.") && report::png(&figure.svg).is_ok());
+    }
 }
 
 #[test]

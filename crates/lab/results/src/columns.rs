@@ -2,7 +2,7 @@
 
 use labstats::histogram::Merged;
 
-use crate::{DeviceUse, Measurement, Process, Record, Status};
+use crate::{DeviceUse, Measurement, Process, Record, Rung, Status};
 
 /// A column.
 pub struct Column {
@@ -147,13 +147,13 @@ static COLUMNS: &[Column] = table! {
         |r| r.parameters.load.clone();
     Trial "block_size", "bytes", "parameters.block_size", "Size of an object or request; 0 where that means nothing.",
         |r| r.parameters.block_size.to_string();
-    Trial "in_flight", "1", "parameters.in_flight", "Operations in flight over all instances; 0 where that means nothing.",
+    Trial "in_flight", "1", "parameters.in_flight", "Operations in flight over all instances; 0 where that means nothing, or where a ladder has several.",
         |r| r.parameters.in_flight.to_string();
     Trial "instances", "1", "parameters.instances", "Client processes.",
         |r| r.parameters.instances.to_string();
     Trial "pg_num", "1", "parameters.pg_num", "PGs of each pool.",
         |r| r.parameters.pg_num.to_string();
-    Trial "open_loop", "yes/no", "parameters.open_loop", "Yes: requests come at a fixed rate. No: each comes when one has ended.",
+    Trial "open_loop", "yes/no", "parameters.open_loop", "Yes: requests come at a fixed rate. No: each comes when one has ended. With a ladder `step_rate` tells.",
         |r| yes_no(r.parameters.open_loop);
     Trial "lab_version", "text", "build.lab", "Version of the lab.",
         |r| r.build.lab.clone();
@@ -229,4 +229,12 @@ static COLUMNS: &[Column] = table! {
         |r| r.parameters.hosts.clone();
     Phase "start_skew_s", "s", "measurements.N.start_skew_s", "From the start of the first client process to that of the last; of hosts, as they are heard of.",
         |m| m.start_skew_s.to_string();
+    Phase "step_in_flight", "1", "measurements.N.step.in_flight", "Operations in flight of this step of a ladder, with a fixed rate at most; empty where the phase has no ladder.",
+        |m| optional(m.step.as_ref().map(|s| s.in_flight));
+    Phase "step_rate", "1/s", "measurements.N.step.rate", "Operations a second that the step asked for (open loop); empty in a closed loop.",
+        |m| optional(m.step.as_ref().and_then(|s| s.rate));
+    Phase "step_held", "yes/no", "measurements.N.step.held", "Whether the rate was achieved and its latency within the target; empty in a closed loop.",
+        |m| optional(m.step.as_ref().and_then(|s| s.held).map(yes_no));
+    Phase "step_found", "text", "measurements.N.step.found", "`saturation`: the best throughput of the closed loop; `held_rate`: the highest rate that holds the target; empty on the way.",
+        |m| optional(m.step.as_ref().and_then(|s| s.found).map(Rung::name));
 };

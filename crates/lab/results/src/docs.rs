@@ -86,7 +86,8 @@ const ONLY_IN_RECORDS: &str = "\
 const SERIES_HEAD: &str = "\
 ## Values of the series
 
-A line of `series/ID.jsonl` has `t` (seconds since the trial began), `phase` (empty between phases) and `values` by name.
+A line of `series/ID.jsonl` has `t` (seconds since the trial began), `phase` (empty between phases; a step of a
+ladder is PHASE.NUMBER-dDEPTH or PHASE.NUMBER-rRATE) and `values` by name.
 A value that was not measured in that second is missing. Seconds of a trial are never samples of the statistics.
 ";
 

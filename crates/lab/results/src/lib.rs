@@ -30,6 +30,6 @@ pub use error::Error;
 pub use profile::{PhaseProfile, Request, RequestKind, RequestSecond, Requests, Stacks};
 pub use record::{
     Build, CpuUse, DeviceUse, FORMAT, Histogram, Latency, Machine, Measurement, Outcome, Parameters, Process,
-    Record, RunInfo, Sample, Series, Status,
+    Record, RunInfo, Rung, Sample, Series, Status, Step,
 };
 pub use series::{SeriesReader, SeriesWriter};

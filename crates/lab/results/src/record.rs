@@ -177,6 +177,9 @@ pub enum Status {
 pub struct Measurement {
     /// `write`, `read`, `rand_write`, `rand_read`, `run`.
     pub phase: String,
+    /// What this was on a ladder of loads; `None`: a phase of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<Step>,
     /// Seconds that it took, as the load itself says.
     pub seconds: f64,
     /// Operations completed over all instances.
@@ -207,6 +210,60 @@ pub struct Measurement {
     /// The telling ones of Ceph's perf counters over all OSDs, `section.counter`: sums as differences, latencies as
     /// means of the phase in milliseconds (`_ms`). All that changed stand in `counters/ID.json`.
     pub counters: BTreeMap<String, f64>,
+}
+
+/// A step of a ladder: depths to saturation, fixed rates, the search for the highest rate that holds a target. A phase
+/// with a ladder has a measurement for each step.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Step {
+    /// In flight over all instances; with a fixed rate no more than this.
+    pub in_flight: u32,
+    /// Operations a second asked for (open loop); `None`: a closed loop.
+    pub rate: Option<u32>,
+    /// Whether the rate was achieved and, where there is a target, the latency within it; `None` in a closed loop.
+    pub held: Option<bool>,
+    /// What the ladder found in it; `None` for a step on the way.
+    pub found: Option<Rung>,
+}
+
+/// What a ladder finds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rung {
+    /// The best throughput of the closed loop.
+    Saturation,
+    /// The highest rate that holds the target.
+    HeldRate,
+}
+
+impl Rung {
+    /// `saturation`, `held_rate`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Saturation => "saturation",
+            Self::HeldRate => "held_rate",
+        }
+    }
+}
+
+impl Measurement {
+    /// Its phase in words, with the depth or the rate of a ladder's step.
+    pub fn words(&self) -> String {
+        match self.step.as_ref().map(|step| (step.rate, step.in_flight)) {
+            None => self.phase.clone(),
+            Some((Some(rate), _)) => format!("{} at {rate}/s", self.phase),
+            Some((None, depth)) => format!("{} with {depth} in flight", self.phase),
+        }
+    }
+
+    /// The phase that this is a trial's sample of: its own, or PHASE.saturation and PHASE.held_rate of a ladder. Other
+    /// steps are no samples: what they measured depends on what the trial found before.
+    pub fn sample_of(&self) -> Option<String> {
+        match &self.step {
+            None => Some(self.phase.clone()),
+            Some(step) => step.found.map(|found| format!("{}.{}", self.phase, found.name())),
+        }
+    }
 }
 
 /// Latency in microseconds.

@@ -39,6 +39,8 @@ fn a_measurement_is_a_row_with_every_column() {
         ("devices_written", "30"),
         ("devices_wait_ms", "3"),
         ("cycles", "5"),
+        ("step_rate", "250"),
+        ("step_found", "held_rate"),
     ];
     for (name, value) in expect {
         assert_eq!(row[name], value, "{name}");

@@ -1,6 +1,6 @@
 //! How long trials will take. Said before the start; nothing depends on it but the user's patience and the budget.
 
-use crate::model::{Study, System, WorkloadKind};
+use crate::model::{Ladder, Study, System, WorkloadKind};
 use crate::plan::Trial;
 
 /// Bytes a second that all clients together are taken to write when a load fills its images or objects first: a plain
@@ -23,12 +23,24 @@ pub fn plan_seconds(study: &Study, trials: &[Trial], overhead: &dyn Fn(&System) 
 /// Seconds of a load: its phases, what it writes before them, or what a command is expected to take.
 fn load_seconds(kind: &WorkloadKind) -> f64 {
     match kind {
-        WorkloadKind::RadosBench(bench) => f64::from(bench.seconds) * bench.phases.len() as f64,
+        WorkloadKind::RadosBench(bench) => {
+            f64::from(bench.seconds) * bench.phases.len() as f64 * steps(bench.ladder.as_ref())
+        }
         WorkloadKind::Fio(fio) => {
             let written = fio.size as f64 * f64::from(fio.clients.total());
             let prefill = if fio.prefill { written / PREFILL } else { 0.0 };
-            prefill + f64::from(fio.seconds) * fio.phases.len() as f64
+            prefill + f64::from(fio.seconds) * fio.phases.len() as f64 * steps(fio.ladder.as_ref())
         }
         WorkloadKind::Command(command) => f64::from(command.expected),
     }
+}
+
+/// Runs that the search for the highest rate takes: halvings to within a twentieth, and rates that are tried again.
+const SEARCH: f64 = 7.0;
+
+/// Measurements in a phase: most, where a ladder ends by what it finds.
+fn steps(ladder: Option<&Ladder>) -> f64 {
+    let Some(ladder) = ladder else { return 1.0 };
+    let doublings = (f64::from(ladder.last_depth) / f64::from(ladder.first_depth.max(1))).log2().floor();
+    1.0 + doublings.max(0.0) + ladder.rates.len() as f64 + ladder.target.map_or(0.0, |_| SEARCH)
 }

@@ -13,6 +13,7 @@ mod design;
 mod estimate;
 mod fields;
 mod file;
+mod ladder;
 mod limits;
 mod model;
 mod names;
@@ -34,8 +35,8 @@ pub use file::parse;
 pub use limits::{pgs_per_osd, raised_limits};
 pub use model::{
     CephStore, Clients, CommandLoad, Correction, Design, DeviceModel, Engine, FileSystem, FioLoad, FsKind,
-    LoligoStore, OnFailure, Phase, Place, Profiled, RadosBench, Rule, Setting, Source, Stop, Study, System,
-    Target, Variant, Workload, WorkloadKind,
+    Ladder, LatencyTarget, LoligoStore, OnFailure, Phase, Place, Profiled, RadosBench, Rule, Setting, Source,
+    Stop, Study, System, Target, Variant, Workload, WorkloadKind,
 };
 pub use plan::{Cell, NotRun, Plan, Trial};
 pub use problem::{Conflict, Problem, ProblemKind};

@@ -250,14 +250,41 @@ pub struct RadosBench {
     pub clients: Clients,
     /// Bytes of an object.
     pub object_size: u64,
-    /// Operations in flight over all instances; a multiple of their number.
+    /// Operations in flight over all instances; a multiple of their number. With a ladder its last depth.
     pub in_flight: u32,
-    /// Seconds of each phase.
+    /// A ladder of depths in each phase instead of one depth; it has neither rates nor a target.
+    pub ladder: Option<Ladder>,
+    /// Seconds of each phase, or of each step of a ladder.
     pub seconds: u32,
     /// In this order; reads need a write before.
     pub phases: Vec<Phase>,
     /// Whether the host's caches are dropped before each read phase; yes unless told.
     pub drop_caches: bool,
+}
+
+/// What a phase measures instead of one load: depths until throughput no longer grows (closed loop), shares of that
+/// throughput as fixed rates (open loop), and the highest rate that holds a target.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Ladder {
+    /// Over all instances, a multiple of their number; each further depth is twice the one before.
+    pub first_depth: u32,
+    /// No depth is above.
+    pub last_depth: u32,
+    /// The share by which a doubling must raise throughput to have brought something.
+    pub gain: f64,
+    /// Shares of the saturated throughput, ascending.
+    pub rates: Vec<f64>,
+    /// Latency to hold.
+    pub target: Option<LatencyTarget>,
+}
+
+/// Latency to hold.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct LatencyTarget {
+    /// Of operations that must not take longer: 99 of a hundred.
+    pub percentile: f64,
+    /// Microseconds.
+    pub latency_us: f64,
 }
 
 /// Phases.
@@ -286,9 +313,11 @@ pub struct FioLoad {
     pub block_size: u64,
     /// Bytes of an image, or of all objects of an instance.
     pub size: u64,
-    /// Requests in flight over all instances.
+    /// Requests in flight over all instances. With a ladder its last depth.
     pub in_flight: u32,
-    /// Seconds of each phase.
+    /// A ladder in each phase instead of one depth and rate.
+    pub ladder: Option<Ladder>,
+    /// Seconds of each phase, or of each step of a ladder.
     pub seconds: u32,
     /// In this order.
     pub phases: Vec<Phase>,

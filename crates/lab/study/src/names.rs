@@ -151,6 +151,23 @@ impl Workload {
         matches!(&self.kind, WorkloadKind::Command(command) if command.file_system)
     }
 
+    /// What its trials are samples of, as records name it: its phases, or what a ladder finds in each.
+    pub fn sampled_phases(&self) -> Vec<String> {
+        let ladder = match &self.kind {
+            WorkloadKind::RadosBench(bench) => bench.ladder.as_ref(),
+            WorkloadKind::Fio(fio) => fio.ladder.as_ref(),
+            WorkloadKind::Command(_) => None,
+        };
+        let found: &[&str] = match ladder {
+            None => &[""],
+            Some(ladder) if ladder.target.is_some() => &[".saturation", ".held_rate"],
+            Some(_) => &[".saturation"],
+        };
+        let of =
+            |phase: &Phase| found.iter().map(|what| format!("{}{what}", phase.name())).collect::<Vec<_>>();
+        self.phases().iter().flat_map(of).collect()
+    }
+
     /// Its phases, in order; a command has one.
     pub fn phases(&self) -> &[Phase] {
         match &self.kind {

@@ -186,6 +186,14 @@ pub enum Conflict {
     DeviceTwice { path: String },
     #[error("in_flight {in_flight} is no multiple of the {instances} client instances that share it")]
     NotAMultiple { in_flight: u32, instances: u32 },
+    #[error("a ladder sets depth and rate itself: leave out '{key}'")]
+    LadderWith { key: &'static str },
+    #[error("rados bench has neither fixed rates nor percentiles: leave out '{key}', or take fio")]
+    LadderOfBench { key: &'static str },
+    #[error("the last depth {last} is below the first, {first}")]
+    DepthsDescend { first: u32, last: u32 },
+    #[error("rates stand in ascending order, each once")]
+    RatesDescend,
     #[error("phase '{phase}' reads what no phase before it wrote{also}")]
     ReadBeforeWrite { phase: &'static str, also: &'static str },
     #[error("{load} has no phase '{phase}' (it has {has})")]

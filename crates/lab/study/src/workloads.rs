@@ -2,7 +2,8 @@
 
 use crate::command;
 use crate::fields::{Fields, count, duplicate, named_once, size, text, word};
-use crate::model::{Clients, Engine, FioLoad, Phase, RadosBench, Workload, WorkloadKind};
+use crate::ladder;
+use crate::model::{Clients, Engine, FioLoad, Ladder, Phase, RadosBench, Workload, WorkloadKind};
 use crate::node::Node;
 use crate::problem::{At, Conflict, ProblemKind, Problems};
 
@@ -61,13 +62,23 @@ fn one(node: &Node, p: &mut Problems) -> Vec<Workload> {
 }
 
 fn rados_bench(node: &Node, place: &str, p: &mut Problems) -> Option<Vec<(String, WorkloadKind)>> {
-    let keys =
-        ["instances", "hosts", "pg_num", "object_size", "in_flight", "seconds", "phases", "drop_caches"];
+    let keys = [
+        "instances",
+        "hosts",
+        "pg_num",
+        "object_size",
+        "in_flight",
+        "ladder",
+        "seconds",
+        "phases",
+        "drop_caches",
+    ];
     let fields = Fields::of(node, place, &keys, p)?;
-    fields.need(&["object_size", "in_flight", "seconds", "phases"], p);
+    fields.need(&["object_size", "seconds", "phases"], p);
     let clients = clients(&fields, p);
     let sizes = sweep(&fields, "object_size", p, size);
-    let depths = depths(&fields, &clients, p);
+    let ladder = ladder::read(&fields, &clients, false, p);
+    let depths = depths(&fields, &clients, ladder.as_ref(), p);
     let seconds = fields.count("seconds", SECONDS, p);
     let phases = phases(&fields, false, p);
     let drop_caches = fields.yes("drop_caches", p).unwrap_or(true);
@@ -76,8 +87,8 @@ fn rados_bench(node: &Node, place: &str, p: &mut Problems) -> Option<Vec<(String
     for (size_name, object_size) in &sizes {
         for (depth_name, in_flight) in &depths {
             let (object_size, in_flight) = (*object_size, *in_flight);
-            let (clients, phases) = (clients.clone(), phases.clone());
-            let bench = RadosBench { clients, object_size, in_flight, seconds, phases, drop_caches };
+            let (clients, phases, ladder) = (clients.clone(), phases.clone(), ladder.clone());
+            let bench = RadosBench { clients, object_size, in_flight, ladder, seconds, phases, drop_caches };
             made.push((format!("{size_name}{depth_name}"), WorkloadKind::RadosBench(bench)));
         }
     }
@@ -93,6 +104,7 @@ fn fio(node: &Node, place: &str, p: &mut Problems) -> Option<Vec<(String, Worklo
         "block_size",
         "size",
         "in_flight",
+        "ladder",
         "seconds",
         "phases",
         "rate",
@@ -100,12 +112,13 @@ fn fio(node: &Node, place: &str, p: &mut Problems) -> Option<Vec<(String, Worklo
         "drop_caches",
     ];
     let fields = Fields::of(node, place, &keys, p)?;
-    fields.need(&["engine", "block_size", "size", "in_flight", "seconds", "phases"], p);
+    fields.need(&["engine", "block_size", "size", "seconds", "phases"], p);
     let clients = clients(&fields, p);
     let engine = fields.word("engine", &[("rados", Engine::Rados), ("rbd", Engine::Rbd)], p);
     let blocks = sweep(&fields, "block_size", p, size);
     let bytes = fields.size("size", p);
-    let depths = depths(&fields, &clients, p);
+    let ladder = ladder::read(&fields, &clients, true, p);
+    let depths = depths(&fields, &clients, ladder.as_ref(), p);
     let seconds = fields.count("seconds", SECONDS, p);
     let prefill = fields.yes("prefill", p).unwrap_or(true);
     let phases = phases(&fields, prefill, p);
@@ -133,6 +146,7 @@ fn fio(node: &Node, place: &str, p: &mut Problems) -> Option<Vec<(String, Worklo
                     block_size: *block_size,
                     size: bytes,
                     in_flight: *in_flight,
+                    ladder: ladder.clone(),
                     seconds,
                     phases: phases.clone(),
                     rate: *rate,
@@ -195,8 +209,18 @@ fn shared_rate(node: &Node, key: &str, instances: u32, p: &mut Problems) -> Opti
     Some(rate)
 }
 
-/// Requests in flight, shared evenly by all instances.
-fn depths(fields: &Fields<'_>, clients: &Clients, p: &mut Problems) -> Vec<(String, u32)> {
+/// Requests in flight, shared evenly by all instances; a ladder's last depth where there is one.
+fn depths(
+    fields: &Fields<'_>,
+    clients: &Clients,
+    ladder: Option<&Ladder>,
+    p: &mut Problems,
+) -> Vec<(String, u32)> {
+    // A ladder that can't be read has its problem already.
+    if fields.get("ladder").is_some() {
+        return vec![(String::new(), ladder.map_or(1, |l| l.last_depth))];
+    }
+    fields.need(&["in_flight"], p);
     let instances = clients.total();
     sweep(fields, "in_flight", p, |node, key, p| {
         let in_flight = count(node, key, 1..=1_000_000, p)?;

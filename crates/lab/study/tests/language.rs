@@ -121,3 +121,20 @@ fn a_command_has_its_expected_time_from_its_limit() {
     assert_eq!((command.timeout, command.expected), (10, 4));
     assert_eq!(study.workloads[0].phases(), [Phase::Run]);
 }
+
+#[test]
+fn a_ladder_stands_for_depth_and_rate() {
+    let ladder = "fio: {engine: rados, instances: 2, block_size: 4K, size: 64M, seconds: 3, phases: [rand_write], \
+                  ladder: {depths: {from: 2, to: 64}, rates: [0.5, 0.9], target: {percentile: 99.9, latency: 5ms}}}";
+    let text = FRAME.replace("command: {run: 'true', timeout: 10}", ladder);
+    let study = parse(&text, "s").unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let WorkloadKind::Fio(fio) = &study.workloads[0].kind else { panic!() };
+    let ladder = fio.ladder.as_ref().unwrap();
+    assert_eq!((ladder.first_depth, ladder.last_depth, ladder.gain, fio.in_flight), (2, 64, 0.05, 64));
+    assert_eq!(ladder.rates, [0.5, 0.9]);
+    assert_eq!(ladder.target.map(|t| (t.percentile, t.latency_us)), Some((99.9, 5000.0)));
+    // Six depths, two rates and the search, with the 128 MiB written before.
+    let plan = study::Plan::new(&study, &study::NotRun::default(), 1);
+    let seconds = study::trial_seconds(&study, &plan.trials[0], &|_| 0.0);
+    assert!((seconds - 15.0 * 3.0 - 1.34).abs() < 0.01, "{seconds}");
+}

@@ -319,6 +319,38 @@ fn workloads_that_can_not_be() {
             "{name: w, fio: {engine: rdb, block_size: 4K, size: 1G, in_flight: 1, seconds: 1, phases: [write]}}",
             "'rbd'?",
         ),
+        (
+            "{name: w, fio: {engine: rbd, block_size: 4K, size: 1G, in_flight: 1, ladder: {gain: 0.1}, seconds: 1, phases: [write]}}",
+            "a ladder sets depth and rate itself: leave out 'in_flight'",
+        ),
+        (
+            "{name: w, fio: {engine: rbd, block_size: 4K, size: 1G, ladder: {dephts: {to: 8}}, seconds: 1, phases: [write]}}",
+            "has no key 'dephts'; did you mean 'depths'?",
+        ),
+        (
+            "{name: w, fio: {engine: rbd, block_size: 4K, size: 1G, ladder: {depths: {from: 16, to: 8}}, seconds: 1, phases: [write]}}",
+            "the last depth 8 is below the first, 16",
+        ),
+        (
+            "{name: w, fio: {engine: rbd, instances: 2, block_size: 4K, size: 1G, ladder: {depths: {from: 1}}, seconds: 1, phases: [write]}}",
+            "in_flight 1 is no multiple of the 2 client instances",
+        ),
+        (
+            "{name: w, fio: {engine: rbd, block_size: 4K, size: 1G, ladder: {rates: [0.5, 0.5]}, seconds: 1, phases: [write]}}",
+            "rates stand in ascending order, each once",
+        ),
+        (
+            "{name: w, fio: {engine: rbd, block_size: 4K, size: 1G, ladder: {rates: 2}, seconds: 1, phases: [write]}}",
+            "rates: '2' is not a number from 0.01 to 1.5",
+        ),
+        (
+            "{name: w, fio: {engine: rbd, block_size: 4K, size: 1G, ladder: {target: {percentile: 99, latency: 5}}, seconds: 1, phases: [write]}}",
+            "latency: '5' is not a time with its unit (500us, 5ms, 1s)",
+        ),
+        (
+            "{name: w, rados_bench: {object_size: 4K, ladder: {rates: 0.5}, seconds: 1, phases: [write]}}",
+            "rados bench has neither fixed rates nor percentiles: leave out 'rates', or take fio",
+        ),
         ("{name: w, command: {run: x, timeout: 0}}", "timeout: '0' is not"),
         (
             "{name: w, command: {run: x, timeout: 10, expected: 11}}",

@@ -27,7 +27,8 @@ pub(crate) fn run(
         Err(source) => return Err(Error::Io { doing: "making the directory", path: work, source }),
     }
     let ran = prepare(load, cluster, &work, telling).and_then(|()| {
-        let timed = Load { phase: Phase::Run, drop_caches: false, seconds: 0 };
+        let timed =
+            Load { phase: Phase::Run, label: Phase::Run.name().to_owned(), drop_caches: false, seconds: 0 };
         // The study gives the bound itself.
         let bounded = Cluster { margin: load.timeout, ..cluster.clone() };
         let programs = vec![shell("the command", &load.run, cluster, &work)];
@@ -116,17 +117,17 @@ mod tests {
     struct Calls(Vec<String>);
 
     impl Observer for Calls {
-        fn before(&mut self, _: Phase, _: bool) -> std::result::Result<(), String> {
+        fn before(&mut self, _: &str, _: bool) -> std::result::Result<(), String> {
             self.0.push("before".into());
             Ok(())
         }
-        fn begins(&mut self, _: Phase) {
+        fn begins(&mut self, _: &str) {
             self.0.push("begins".into());
         }
-        fn clients(&mut self, _: Phase, pids: &[u32]) {
+        fn clients(&mut self, _: &str, pids: &[u32]) {
             self.0.push(format!("{} clients", pids.len()));
         }
-        fn ends(&mut self, _: Phase) {
+        fn ends(&mut self, _: &str) {
             self.0.push("ends".into());
         }
         fn step(&mut self, what: &str) {

@@ -68,7 +68,7 @@ pub enum Error {
     #[error("before the phase {phase}: {why}")]
     Between {
         /// The phase that did not begin.
-        phase: &'static str,
+        phase: String,
         /// The caller's words.
         why: String,
     },

@@ -12,6 +12,7 @@
 //! rados::live, fio::document  a program's text -> Progress     (pure)
 //! timeline                    Progress of all instances -> one Sample a second (pure)
 //! ladder                      results so far -> next depth or rate (pure)
+//! climb                       a phase whose steps the ladder decides
 //! ```
 //!
 //! **A phase ends for all instances together.** Its operations are those of all instances, its `seconds` those of the
@@ -20,6 +21,7 @@
 //! never. A `seq` phase ends when every object was read once: it may be much shorter than asked, and with instances of
 //! unequal speed the skew is larger. [`PhaseResult::instances`] keeps each one's own figures.
 
+mod climb;
 mod cluster;
 mod command;
 mod error;

@@ -1,31 +1,32 @@
 //! What a phase gives, and who is told on the way.
 
-use results::{Latency, Measurement, Process, Sample};
+use results::{Latency, Measurement, Process, Sample, Step};
 use study::Phase;
 
 use crate::error::Error;
 
-/// Is told where phases begin and end. All calls come on the thread that called [`crate::run`].
+/// Is told where phases begin and end, and each step of a ladder as a phase. A phase is named as [`PhaseResult::label`]
+/// has it. All calls come on the thread that called [`crate::run`].
 pub trait Observer {
     /// Before a phase: nothing of it runs yet. With `drop_caches` the study wants the host's caches dropped now.
     ///
     /// # Errors
     /// A sentence: the phase is not begun and the load has failed.
-    fn before(&mut self, _phase: Phase, _drop_caches: bool) -> Result<(), String> {
+    fn before(&mut self, _phase: &str, _drop_caches: bool) -> Result<(), String> {
         Ok(())
     }
 
     /// The phase begins: its programs are started right after this call. Not called where preparing them failed.
-    fn begins(&mut self, _phase: Phase) {}
+    fn begins(&mut self, _phase: &str) {}
 
     /// The phase's programs run, with these process ids; those on other hosts are not among them.
-    fn clients(&mut self, _phase: Phase, _pids: &[u32]) {}
+    fn clients(&mut self, _phase: &str, _pids: &[u32]) {}
 
     /// Every second of a phase: `t` is in seconds since the origin given to [`crate::run`].
     fn sample(&mut self, _sample: &Sample) {}
 
     /// The phase's programs have ended, well or not.
-    fn ends(&mut self, _phase: Phase) {}
+    fn ends(&mut self, _phase: &str) {}
 
     /// A step outside of phases begins, for progress (`filling the images`).
     fn step(&mut self, _what: &str) {}
@@ -48,6 +49,10 @@ pub struct Ran {
 pub struct PhaseResult {
     /// Which.
     pub phase: Phase,
+    /// Its name in the time line: the phase's, or PHASE.NUMBER-dDEPTH and PHASE.NUMBER-rRATE of a ladder's step.
+    pub label: String,
+    /// What it was on a ladder.
+    pub step: Option<Step>,
     /// As the load itself says, that of the longest instance.
     pub seconds: f64,
     /// Operations completed over all instances.
@@ -107,6 +112,8 @@ impl PhaseResult {
         let histograms = instances.iter().map(|i| i.latency.histogram.as_ref());
         Some(Self {
             phase,
+            label: phase.name().to_owned(),
+            step: None,
             seconds,
             operations,
             bytes: instances.iter().map(|i| i.bytes).sum(),
@@ -138,6 +145,7 @@ impl PhaseResult {
     pub fn measurement(&self) -> Measurement {
         let mut measurement = Measurement {
             phase: self.phase.name().to_owned(),
+            step: self.step.clone(),
             seconds: self.seconds,
             operations: self.operations,
             bytes: self.bytes,

@@ -84,6 +84,8 @@ pub fn client_version(kind: &WorkloadKind, cluster: &Cluster) -> Result<String> 
 /// A phase as all kinds of loads have it.
 pub(crate) struct Load {
     pub phase: Phase,
+    /// Its name in the time line and, as a step of a ladder, unlike any other's of the load.
+    pub label: String,
     pub drop_caches: bool,
     /// How long it is to take.
     pub seconds: u32,
@@ -113,19 +115,19 @@ impl Telling<'_> {
         programs: Vec<Program>,
         mut talks: Vec<T>,
     ) -> Result<PhaseResult> {
-        let name = load.phase.name();
+        let name = load.label.as_str();
         if cluster.stop.load(Ordering::Relaxed) {
             return Err(Error::Stopped);
         }
         self.observer
-            .before(load.phase, load.drop_caches)
-            .map_err(|why| Error::Between { phase: name, why })?;
+            .before(name, load.drop_caches)
+            .map_err(|why| Error::Between { phase: name.to_owned(), why })?;
         let limit = Duration::from_secs(u64::from(load.seconds) + u64::from(cluster.margin));
         let mut merged = Merged::new(name, talks.len());
         let ran = run_together(programs, limit, &cluster.stop, &mut |heard| {
             match heard {
-                Heard::Begins => self.observer.begins(load.phase),
-                Heard::Started(pids) => self.observer.clients(load.phase, pids),
+                Heard::Begins => self.observer.begins(name),
+                Heard::Started(pids) => self.observer.clients(name, pids),
                 Heard::Line(index, line, at) => {
                     let t = at.saturating_duration_since(self.origin).as_secs_f64();
                     if let Some(progress) = talks.get_mut(index).and_then(|talk| talk.hear(line)) {
@@ -136,7 +138,7 @@ impl Telling<'_> {
             }
             merged.hand_on(self.observer);
         });
-        self.observer.ends(load.phase);
+        self.observer.ends(name);
         let finished = ran?;
         let kept = keep(&cluster.work_dir, name, &finished)?;
         let result = |((talk, finished), path): ((&T, &Finished), PathBuf)| {
@@ -146,6 +148,7 @@ impl Telling<'_> {
         let Some(mut phase) = PhaseResult::of(load.phase, instances) else {
             return Err(Error::Nothing { what: format!("the phase {name}") });
         };
+        phase.label.clone_from(&load.label);
         phase.samples = merged.samples;
         phase.start_skew_s = skew(&finished);
         for finished in &finished {

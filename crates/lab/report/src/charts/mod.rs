@@ -6,6 +6,8 @@
 pub mod axis;
 pub mod bars;
 pub mod flame;
+pub mod history;
+pub mod ladder;
 pub mod over_time;
 pub mod percentages;
 pub mod percentiles;

@@ -1,9 +1,7 @@
 //! Bars of all systems under a load.
 
-use results::Record;
-
 use super::spread;
-use super::trials::{Trials, conditions, dot, metrics, value};
+use super::trials::{Trial, Trials, conditions, dot, metrics, value};
 use crate::charts::bars::{Bar, Bars, Group};
 use crate::input::{DEFAULT, Outline, Variant};
 use crate::quantity::Quantity;
@@ -44,11 +42,11 @@ fn chart(
         groups.push(Group { name, bars });
     }
     groups.iter().flat_map(|g| &g.bars).find(|b| b.value.is_some())?;
-    let (record, _) = trials.any(workload, phase)?;
+    let any = trials.any(workload, phase)?;
     let what = if variants.len() < outline.variants.len() { ", the default of each system" } else { "" };
     Some(Bars {
         title: format!("{workload}, {phase}: {}{what}", quantity.words()),
-        below: below(record, quantity, modelled),
+        below: below(&any, quantity, modelled),
         quantity,
         groups,
         series: variants.iter().map(|v| v.name.clone()).collect(),
@@ -59,8 +57,8 @@ fn is_modelled(trials: &Trials, cell: (&str, &str, &str)) -> bool {
     trials.all(cell, DEFAULT).first().is_some_and(|(r, _)| r.parameters.modelled)
 }
 
-fn below(record: &Record, quantity: Quantity, modelled: (bool, bool)) -> String {
-    let mut text = conditions(record);
+fn below(trial: &Trial, quantity: Quantity, modelled: (bool, bool)) -> String {
+    let mut text = conditions(trial);
     text += ". Bar: geometric mean of the trials; line: its 95% interval, each bar alone; dots: trials, hollow where \
              unsteady.";
     if matches!(quantity, Quantity::Latency | Quantity::CpuPerOp | Quantity::Seconds) {

@@ -2,7 +2,7 @@
 
 use super::percentiles::merged;
 use super::spread;
-use super::trials::{Trial, Trials, value};
+use super::trials::{Trial, Trials, is_open_loop, value};
 use crate::input::{DEFAULT, Outline};
 use crate::quantity::{Quantity, number};
 
@@ -39,12 +39,12 @@ pub fn costs(outline: &Outline, trials: &Trials) -> Vec<Cost> {
         for system in &outline.systems {
             let cell = (system.as_str(), workload, phase);
             let found: Vec<Trial> = trials.planned(cell, DEFAULT).collect();
-            if let Some((record, _)) = found.first() {
-                let command = record.parameters.load == "command";
+            if let Some(first) = found.first() {
+                let command = first.0.parameters.load == "command";
                 all.push(Cost {
                     system: system.clone(),
                     load: (workload.into(), phase.into()),
-                    open_loop: match (command, record.parameters.open_loop) {
+                    open_loop: match (command, is_open_loop(first)) {
                         (true, _) => "",
                         (false, true) => "open",
                         (false, false) => "closed",

@@ -3,6 +3,7 @@
 pub mod bars;
 pub mod cost;
 pub mod counters;
+pub mod ladder;
 pub mod over_time;
 pub mod percentages;
 pub mod percentiles;
@@ -13,4 +14,4 @@ mod spread;
 mod trials;
 
 pub use spread::{Spread, spread};
-pub use trials::{Trials, conditions, metrics, size, value};
+pub use trials::{Trials, conditions, is_open_loop, load_words, loop_words, metrics, size, value};

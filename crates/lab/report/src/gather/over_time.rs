@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use results::{Record, Sample, Series, Status};
 
-use super::trials::conditions;
+use super::trials::{load_words, loop_words};
 use crate::charts::over_time::{OverTime, Panel};
 use crate::quantity::Quantity;
 
@@ -59,7 +59,7 @@ pub fn over_time(record: &Record, series: &Series) -> Option<OverTime> {
 }
 
 fn below(record: &Record, left_out: usize) -> String {
-    let mut text = conditions(record);
+    let mut text = load_words(record, loop_words(record));
     if record.parameters.modelled {
         text += ", modelled devices";
     }
@@ -67,7 +67,7 @@ fn below(record: &Record, left_out: usize) -> String {
         text += &format!(". Failed: {}", record.outcome.error);
     }
     for m in record.measurements.iter().filter(|m| m.steady == Some(false)) {
-        text += &format!(". {} was unsteady: {}", m.phase, m.unsteady);
+        text += &format!(". {} was unsteady: {}", m.words(), m.unsteady);
     }
     if left_out > 0 {
         text += &format!(". Lines left out as the smallest: {left_out}");

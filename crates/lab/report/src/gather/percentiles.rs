@@ -22,13 +22,13 @@ pub fn percentiles(outline: &Outline, trials: &Trials, workload: &str, phase: &s
     if lines.is_empty() {
         return None;
     }
-    let (record, _) = trials.any(workload, phase)?;
+    let any = trials.any(workload, phase)?;
     Some(Percentiles {
         title: format!("{workload}, {phase}: latency percentiles of the default"),
         below: format!(
             "{}. From histograms added up over the trials; a percentile with fewer than ten operations beyond it is \
              left out.",
-            conditions(record)
+            conditions(&any)
         ),
         lines,
     })

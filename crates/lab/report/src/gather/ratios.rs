@@ -25,7 +25,7 @@ pub fn ratios(outline: &Outline, fields: &Fields, trials: &Trials, load: (&str, 
         })
         .filter(|row| row.systems.iter().any(|s| !s.1.is_empty()))
         .collect();
-    let (record, _) = trials.any(load.0, load.1)?;
+    let any = trials.any(load.0, load.1)?;
     let modelled = |system: &str| {
         trials.all((system, load.0, load.1), DEFAULT).iter().any(|(r, _)| r.parameters.modelled)
     };
@@ -35,7 +35,7 @@ pub fn ratios(outline: &Outline, fields: &Fields, trials: &Trials, load: (&str, 
         below: format!(
             "{}. Triangles up: judged better; down: worse; circles: neither; hollow: unsteady. The shares are of rates: \
              more is better.",
-            conditions(record)
+            conditions(&any)
         ),
         systems: outline.systems.iter().map(named).collect(),
         rows,

@@ -9,7 +9,7 @@ use crate::input::{Cell, DEFAULT};
 pub fn scatter(trials: &Trials, cell: &Cell, rule: &str) -> Option<Scatter> {
     let key = (cell.system.as_str(), cell.workload.as_str(), cell.phase.as_str());
     let quantity = metrics(trials, &cell.workload, &cell.phase).into_iter().next()?;
-    let (record, _) = trials.all(key, DEFAULT).first()?;
+    let first = trials.all(key, DEFAULT).first()?;
     if cell.variants.is_empty() {
         return None;
     }
@@ -22,13 +22,13 @@ pub fn scatter(trials: &Trials, cell: &Cell, rule: &str) -> Option<Scatter> {
         details: format!("{}: {}", v.name, v.details()),
         ratio: v.colour.compared().then(|| inverted(v.low, v.high, quantity)),
     });
-    let modelled = if record.parameters.modelled { ", modelled devices" } else { "" };
+    let modelled = if first.0.parameters.modelled { ", modelled devices" } else { "" };
     Some(Scatter {
         title: format!("{} on {}{modelled}, {}", cell.workload, cell.system, cell.phase),
         below: format!(
             "{}. Dots: trials, hollow where unsteady. Band: the default's trials; blue line: their geometric mean. Grey \
              lines: interval of the ratio. {rule}",
-            conditions(record)
+            conditions(first)
         ),
         quantity,
         default: trials.all(key, DEFAULT).iter().map(|t| dot(t, quantity)).collect(),

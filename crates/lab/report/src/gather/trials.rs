@@ -1,10 +1,11 @@
 //! The trials of a run by system, workload, phase and variant.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use results::{Measurement, Record, Status};
+use results::{Measurement, Record, Rung, Status};
 
 use crate::charts::bars::Dot;
+use crate::input::DEFAULT;
 use crate::quantity::Quantity;
 
 /// A phase of a trial that ended well.
@@ -17,6 +18,8 @@ type Cell = (String, String, String);
 #[derive(Default)]
 pub struct Trials<'a> {
     by_cell: BTreeMap<Cell, BTreeMap<&'a str, Vec<Trial<'a>>>>,
+    /// Of ladders, by the phase that climbs.
+    steps: BTreeMap<Cell, Vec<Trial<'a>>>,
 }
 
 impl<'a> Trials<'a> {
@@ -26,7 +29,12 @@ impl<'a> Trials<'a> {
         for r in records.iter().filter(|r| r.outcome.status == Status::Ok) {
             for m in &r.measurements {
                 let p = &r.parameters;
-                let cell = all.by_cell.entry(owned((&p.system, &p.workload, &m.phase))).or_default();
+                if m.step.is_some() {
+                    let steps = all.steps.entry(owned((&p.system, &p.workload, &m.phase))).or_default();
+                    steps.push((r, m));
+                }
+                let Some(phase) = m.sample_of() else { continue };
+                let cell = all.by_cell.entry(owned((&p.system, &p.workload, &phase))).or_default();
                 cell.entry(&p.variant).or_default().push((r, m));
             }
         }
@@ -41,6 +49,17 @@ impl<'a> Trials<'a> {
     /// Those of the plan: trials that confirm were chosen by what the first ones showed, so means leave them out.
     pub fn planned(&self, cell: (&str, &str, &str), variant: &str) -> impl Iterator<Item = Trial<'a>> {
         self.all(cell, variant).iter().copied().filter(|(r, _)| !r.confirms)
+    }
+
+    /// The steps of the default's ladders, of the plan.
+    pub fn steps(&self, cell: (&str, &str, &str)) -> impl Iterator<Item = Trial<'a>> {
+        let of_default = |(r, _): &Trial| !r.confirms && r.parameters.variant == DEFAULT;
+        self.steps.get(&owned(cell)).map_or(&[][..], Vec::as_slice).iter().copied().filter(of_default)
+    }
+
+    /// Workloads and phases that have a ladder.
+    pub fn ladders(&self) -> BTreeSet<(&str, &str)> {
+        self.steps.keys().map(|(_, workload, phase)| (workload.as_str(), phase.as_str())).collect()
     }
 
     /// Any trial of a workload's phase.
@@ -97,15 +116,45 @@ pub fn dot((r, m): &Trial, quantity: Quantity) -> Dot {
     Dot { value, unsteady, hover }
 }
 
-/// What must be known of a load to read its numbers: the loop, what is in flight, sizes, modelled devices.
-pub fn conditions(record: &Record) -> String {
+/// Whether requests came at a fixed rate.
+pub fn is_open_loop((r, m): &Trial) -> bool {
+    m.step.as_ref().map_or(r.parameters.open_loop, |s| s.rate.is_some())
+}
+
+/// What must be known of a trial's phase to read its numbers: the loop, what is in flight, sizes, modelled devices.
+pub fn conditions(trial: &Trial) -> String {
+    let found = trial.1.step.as_ref().and_then(|s| s.found).map(|found| match found {
+        Rung::Saturation => "closed loop, the depth at which each trial's throughput was highest",
+        Rung::HeldRate => "open loop, the highest rate at which each trial held the target",
+    });
+    let words = match (found, is_open_loop(trial)) {
+        (Some(words), _) => words,
+        (None, true) => "open loop (fixed rate)",
+        (None, false) => "closed loop",
+    };
+    load_words(trial.0, words)
+}
+
+/// Whether a whole trial's load was a closed loop, an open one, or a ladder.
+pub fn loop_words(record: &Record) -> &'static str {
+    let rates = |r: &Record| r.measurements.iter().filter_map(|m| m.step.as_ref()).any(|s| s.rate.is_some());
+    match record.measurements.iter().any(|m| m.step.is_some()) {
+        true if rates(record) => "a ladder of depths (closed loop), then of fixed rates (open loop)",
+        true => "a ladder of depths (closed loop)",
+        false if record.parameters.open_loop => "open loop (fixed rate)",
+        false => "closed loop",
+    }
+}
+
+/// What must be known of a load: of its loop these words.
+pub fn load_words(record: &Record, of_loop: &str) -> String {
     let p = &record.parameters;
     let mut parts = Vec::new();
     if p.load == "command" {
         parts.push("a command, timed from start to end".to_string());
     } else {
         parts.push(p.load.clone());
-        parts.push(if p.open_loop { "open loop (fixed rate)".into() } else { "closed loop".into() });
+        parts.push(of_loop.to_string());
     }
     if p.block_size > 0 {
         parts.push(size(p.block_size));

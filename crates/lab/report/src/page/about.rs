@@ -6,7 +6,7 @@ use results::{Record, Status};
 
 use super::{list, paragraphs, table};
 use crate::charts::words::escape;
-use crate::gather::conditions;
+use crate::gather::{load_words, loop_words};
 use crate::input::{Colour, Input};
 
 /// Below the title: which run this is, and its outcome in a line.
@@ -108,7 +108,8 @@ fn loads(input: &Input) -> String {
         .workloads
         .iter()
         .map(|w| {
-            let words = first.get(w.name.as_str()).map_or("no trial".into(), |r| conditions(r));
+            let words =
+                first.get(w.name.as_str()).map_or("no trial".into(), |r| load_words(r, loop_words(r)));
             let pgs = first.get(w.name.as_str()).map_or(String::new(), |r| r.parameters.pg_num.to_string());
             vec![escape(&w.name), escape(&words), escape(&w.phases.join(", ")), pgs]
         })

@@ -4,6 +4,7 @@
 mod about;
 mod choosers;
 mod inside;
+mod ladders;
 mod tables;
 mod trials;
 
@@ -24,6 +25,7 @@ pub fn html(input: &Input, figures: &[Figure]) -> String {
         ("bars", "Systems side by side", choosers::section(figures, Kind::Bars)),
         ("a-b", "A against B", tables::pairs(input)),
         ("latency", "Latency and cost of the default", latency(input, figures)),
+        ("ladder", "Latency over throughput", ladder(input, figures)),
         ("over-time", "Trials over time", over_time(input, figures)),
         ("profiles", "Where time goes", inside::profiles(input, figures)),
         ("trials", "Failed and unsteady trials", trials::section(input)),
@@ -65,6 +67,10 @@ fn scatter(figures: &[Figure]) -> String {
 fn latency(input: &Input, figures: &[Figure]) -> String {
     let charts = choosers::section(figures, Kind::Percentiles);
     format!("{charts}{}{}", tables::costs(input), inside::counter_tables(input))
+}
+
+fn ladder(input: &Input, figures: &[Figure]) -> String {
+    format!("{}{}", choosers::section(figures, Kind::Ladder), ladders::tables(input))
 }
 
 fn over_time(input: &Input, figures: &[Figure]) -> String {

@@ -24,7 +24,7 @@ pub fn section(input: &Input) -> String {
         .filter(|(_, m)| m.steady == Some(false))
         .map(|(r, m)| {
             let mut row = named(r);
-            row.extend([escape(&m.phase), escape(&m.unsteady), logs(r)]);
+            row.extend([escape(&m.words()), escape(&m.unsteady), logs(r)]);
             row
         })
         .collect();

@@ -48,7 +48,11 @@ pub(crate) fn phase(load: &FioLoad, phase: Phase, seat: Seat<'_>) -> Vec<String>
         "--clat_percentiles=0".to_owned(),
     ]);
     if let Some(rate) = load.rate {
-        words.push(format!("--rate_iops={}", share(rate, seat)));
+        words.extend([
+            format!("--rate_iops={}", share(rate, seat)),
+            // Clients that know nothing of each other: neither in step nor at even distances.
+            "--rate_process=poisson".to_owned(),
+        ]);
     }
     words
 }
@@ -120,6 +124,7 @@ mod tests {
             block_size: 4096,
             size: 64 << 20,
             in_flight: 32,
+            ladder: None,
             seconds: 10,
             phases: vec![Phase::RandWrite],
             rate: None,
@@ -169,7 +174,7 @@ mod tests {
         let seats = (0..3).map(|index| Seat { index, of: 3, ..SEAT });
         assert_eq!(seats.map(|s| share(1000, s)).collect::<Vec<_>>(), [334, 333, 333]);
         let open = FioLoad { rate: Some(501), ..load(Engine::Rbd) };
-        has(&phase(&open, Phase::RandWrite, SEAT), &["--rate_iops=250"]);
+        has(&phase(&open, Phase::RandWrite, SEAT), &["--rate_iops=250", "--rate_process=poisson"]);
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! Runs the phases of an fio load.
 //!
-//! Latency is from the making of a request to its end. With a fixed rate, fio makes the next request when its time has
-//! come *and* one of the requests in flight is free: give such a load more in flight than it needs, or a server that
-//! falls behind slows the arrivals down and its latencies look better than a user's would. The achieved rate tells.
+//! Latency is from the making of a request to its end. With a fixed rate, requests come at random moments (a Poisson
+//! process) whose mean is the rate. fio (3.33) could make them apart from those that wait for answers
+//! (`io_submit_mode=offload`), but not with the rados and rbd engines: it hangs, since each of its submitters would need
+//! an engine of its own. So whenever fio is ahead of its plan it waits for all that is in flight before it pauses, and
+//! then catches up at once: arrivals come in batches where answers take longer than the time between two requests, and
+//! the time that a late request waited before fio made it is in no latency. Percentiles of a stalling server are too good
+//! by that; the achieved rate tells a server that can't follow.
 //!
 //! fio's rados engine (3.33) does not look at what became of a request: reads of an object that does not exist count as
 //! tens of thousands of reads a second without an error, and so would refused writes. So reads are refused unless
@@ -17,6 +21,7 @@ use std::time::Duration;
 use results::Latency;
 use study::{Engine, FioLoad, Phase};
 
+use crate::climb::Climber;
 use crate::cluster::{Cluster, Tool};
 use crate::error::{Error, Result};
 use crate::fio::arguments::{self, IMAGE, Seat};
@@ -53,20 +58,41 @@ pub(crate) fn run(
         }
     }
     for &phase in &load.phases {
-        let timed = Load {
-            phase,
-            drop_caches: load.drop_caches && matches!(phase, Phase::Read | Phase::RandRead),
-            seconds: load.seconds,
+        let Some(ladder) = &load.ladder else {
+            phases.push(measure(load, phase, phase.name(), cluster, telling)?);
+            continue;
         };
-        let programs = programs(cluster, load.seconds.into(), |seat| arguments::phase(load, phase, seat));
-        let talk = |pool: &String| Speech { pool: pool.clone(), documents: Documents::default() };
-        let result = telling.phase(cluster, &timed, programs, cluster.pools.iter().map(talk).collect())?;
-        if load.engine == Engine::Rados {
-            probe(cluster)?;
-        }
-        phases.push(result);
+        let instances = u32::try_from(cluster.pools.len()).unwrap_or(u32::MAX);
+        let climber = Climber { ladder, phase, instances, block_size: load.block_size };
+        climber.climb(phases, &mut |wanted| {
+            let step = FioLoad { in_flight: wanted.in_flight, rate: wanted.rate, ..load.clone() };
+            measure(&step, phase, &wanted.label, cluster, telling)
+        })?;
     }
     Ok(())
+}
+
+/// One depth or one rate.
+fn measure(
+    load: &FioLoad,
+    phase: Phase,
+    label: &str,
+    cluster: &Cluster,
+    telling: &mut Telling<'_>,
+) -> Result<PhaseResult> {
+    let timed = Load {
+        phase,
+        label: label.to_owned(),
+        drop_caches: load.drop_caches && phase.reads(),
+        seconds: load.seconds,
+    };
+    let programs = programs(cluster, load.seconds.into(), |seat| arguments::phase(load, phase, seat));
+    let talk = |pool: &String| Speech { pool: pool.clone(), documents: Documents::default() };
+    let result = telling.phase(cluster, &timed, programs, cluster.pools.iter().map(talk).collect())?;
+    if load.engine == Engine::Rados {
+        probe(cluster)?;
+    }
+    Ok(result)
 }
 
 fn check(load: &FioLoad, cluster: &Cluster) -> Result<()> {
@@ -192,6 +218,7 @@ mod tests {
             block_size: 4096,
             size: 1 << 20,
             in_flight: 4,
+            ladder: None,
             seconds: 1,
             phases: phases.to_vec(),
             rate: None,

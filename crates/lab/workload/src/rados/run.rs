@@ -3,6 +3,7 @@
 use results::Latency;
 use study::{Phase, RadosBench};
 
+use crate::climb::Climber;
 use crate::cluster::{Cluster, Tool};
 use crate::error::{Error, Result};
 use crate::phase::{Instance, PhaseResult};
@@ -24,17 +25,37 @@ pub(crate) fn run(
 ) -> Result<()> {
     check(bench, cluster)?;
     for &phase in &bench.phases {
-        let programs = (0..cluster.pools.len()).map(|index| program(bench, cluster, index, phase)).collect();
-        let load = Load {
-            phase,
-            drop_caches: bench.drop_caches && matches!(phase, Phase::Read | Phase::RandRead),
-            seconds: bench.seconds,
+        let Some(ladder) = &bench.ladder else {
+            phases.push(measure(bench, phase, phase.name(), cluster, telling)?);
+            continue;
         };
-        let talk = |pool: &String| Speech { pool: pool.clone(), live: Live::new(bench.object_size) };
-        let talks = cluster.pools.iter().map(talk).collect();
-        phases.push(telling.phase(cluster, &load, programs, talks)?);
+        let instances = u32::try_from(cluster.pools.len()).unwrap_or(u32::MAX);
+        let climber = Climber { ladder, phase, instances, block_size: bench.object_size };
+        climber.climb(phases, &mut |wanted| {
+            let step = RadosBench { in_flight: wanted.in_flight, ..bench.clone() };
+            measure(&step, phase, &wanted.label, cluster, telling)
+        })?;
     }
     Ok(())
+}
+
+/// One depth.
+fn measure(
+    bench: &RadosBench,
+    phase: Phase,
+    label: &str,
+    cluster: &Cluster,
+    telling: &mut Telling<'_>,
+) -> Result<PhaseResult> {
+    let load = Load {
+        phase,
+        label: label.to_owned(),
+        drop_caches: bench.drop_caches && phase.reads(),
+        seconds: bench.seconds,
+    };
+    let programs = (0..cluster.pools.len()).map(|index| program(bench, cluster, index, phase)).collect();
+    let talk = |pool: &String| Speech { pool: pool.clone(), live: Live::new(bench.object_size) };
+    telling.phase(cluster, &load, programs, cluster.pools.iter().map(talk).collect())
 }
 
 /// What the study's own check can't know.
@@ -107,6 +128,7 @@ mod tests {
             clients: Clients { instances: 2, hosts: Vec::new(), pg_num: 32 },
             object_size: 4096,
             in_flight,
+            ladder: None,
             seconds: 7,
             phases: phases.to_vec(),
             drop_caches: true,
