@@ -11,7 +11,7 @@ packages=(
 )
 [ "${1:-}" != ceph ] || packages=(ceph-common ceph-base ceph-mon ceph-mgr ceph-osd)
 
-[ "${1:-}" != lab ] || packages+=(btrfs-progs ceph-fuse ceph-mds fio linux-source xfsprogs xz-utils)
+[ "${1:-}" != lab ] || packages+=(btrfs-progs ceph-fuse ceph-mds linux-source xfsprogs xz-utils)
 
 [ "$(id -u)" = 0 ] || { echo "install-debian.sh: installing packages needs root; run it as root" >&2; exit 1; }
 command -v dpkg-query >/dev/null || { echo "install-debian.sh: this is not a Debian system (no dpkg-query)" >&2; exit 1; }

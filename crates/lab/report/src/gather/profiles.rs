@@ -2,7 +2,7 @@
 
 use results::{PhaseProfile, Record, Status};
 
-use super::trials::conditions;
+use super::trials::{load_words, loop_words};
 use crate::charts::flame::{Flame, leaves};
 use crate::charts::seeks::Seeks;
 use crate::input::Input;
@@ -43,7 +43,7 @@ impl Profiled<'_> {
             "{} samples of the servers, {} a second on each core; {}. Most ended in: {}. [cut]: the stack was deeper than is kept.",
             number(stacks.samples() as f64),
             stacks.hertz,
-            conditions(self.record),
+            load_words(self.record, loop_words(self.record)),
             most.join("; ")
         );
         if stacks.left_out > 0 {
@@ -60,7 +60,7 @@ impl Profiled<'_> {
             let (seeks, moves) = (sum(|s| s.seeks), sum(|s| s.reads) + sum(|s| s.writes));
             let mut below = format!(
                 "{}. Requests: {}; of them not where the last one ended: {}",
-                conditions(self.record),
+                load_words(self.record, loop_words(self.record)),
                 number(moves as f64),
                 number(seeks as f64)
             );
