@@ -71,6 +71,7 @@ class Door:
         deadline = time.monotonic() + 20
         while not os.path.exists(socket):
             if time.monotonic() > deadline or self.process.poll() is not None:
+                self.__exit__()
                 raise RuntimeError("the NBD door did not open")
             time.sleep(0.01)
         return self
