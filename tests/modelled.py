@@ -63,6 +63,8 @@ class Door:
         self.model = model
 
     def __enter__(self):
+        if not os.path.exists(example("nbd")):
+            raise RuntimeError(f"{example('nbd')} is missing: see the top of this file")
         self.dir = tempfile.mkdtemp(prefix="loligo-modelled-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
         socket = os.path.join(self.dir, "s")
         command = PREFIX + [example("nbd"), socket, os.path.join(self.dir, "disk"), str(SIZE)]
