@@ -64,8 +64,9 @@ struct Buffer {
     from_at: Nanos,
     limit: u64,
     running: bool,
-    /// Until when the head must stay for a read that was promised its bytes.
+    /// Until when the head must stay for a read that was promised its bytes, and where these end.
     promised: Nanos,
+    due: u64,
 }
 
 impl Disk {
@@ -149,6 +150,7 @@ impl Disk {
             limit: end + self.read_ahead,
             running: self.queue.is_empty(),
             promised: 0,
+            due: end,
         });
     }
 
@@ -191,7 +193,10 @@ impl Disk {
         let running = buffer.running && self.current.is_none();
         let since = if running { now.saturating_sub(buffer.from_at) } else { 0 };
         let reached = geometry.reach(buffer.from, since).min(buffer.limit).max(buffer.from);
-        if read.offset < buffer.start || read.offset > reached || (!running && read.end > reached) {
+        // One that goes on where a read ends that is still waiting for its bytes is the same reader's, as the halves of
+        // a request that the host had to cut.
+        let begun = if running { reached.max(buffer.due) } else { reached };
+        if read.offset < buffer.start || read.offset > begun || (!running && read.end > reached) {
             return None;
         }
         if !running {
@@ -207,7 +212,8 @@ impl Disk {
             return Some(now);
         }
         let available = buffer.from_at + geometry.transfer(buffer.from, read.end);
-        buffer.promised = available;
+        buffer.promised = buffer.promised.max(available);
+        buffer.due = buffer.due.max(read.end);
         Some(available)
     }
 }

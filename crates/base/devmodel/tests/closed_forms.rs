@@ -56,6 +56,14 @@ fn a_sequential_reader_gets_the_media_rate_also_when_it_is_slow_to_ask() {
 }
 
 #[test]
+fn a_sequential_reader_gets_the_media_rate_also_with_several_requests_in_flight() {
+    for depth in [2, 4, 32] {
+        let pattern = Pattern { depth, block_bytes: 512 << 10, ..SEQUENTIAL_READ };
+        near(figures("disk-7200", &pattern).bytes_per_second, 139e6, 0.01);
+    }
+}
+
+#[test]
 fn a_sequential_writer_loses_a_rotation_a_write_unless_the_next_is_queued_or_cached() {
     let transfer = 1_048_576.0 / 0.139;
     let alone = figures("disk-7200", &SEQUENTIAL_WRITE);

@@ -18,6 +18,13 @@ pub type Answer = Box<dyn FnOnce() + Send>;
 /// A sleep without an event to wait for ends after this long all the same.
 const IDLE: Duration = Duration::from_secs(1);
 
+/// What waking takes is learned and slept less; where the machine is so busy that it takes longer than this, answers are
+/// late rather than waited for awake.
+const LAG_MAX: Duration = Duration::from_micros(100);
+
+/// Turns of waiting awake between two looks at the clock.
+const SPINS: u32 = 50;
+
 /// What was answered, and how well the real work kept up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
@@ -119,6 +126,7 @@ impl Pace {
         // A sleep's end is put off by 50 us unless a thread asks for better.
         // Where that can't be had, answers are that much late.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let mut lag = Duration::ZERO;
         let mut state = self.lock();
         while !state.ended {
             let due = self.due(&mut state);
@@ -131,14 +139,26 @@ impl Pace {
             let event = state.timing.next_event().map(|at| at.saturating_sub(self.lead));
             let event = event.filter(|_| !state.hurried);
             let now = self.now();
-            let sleep = event.map_or(IDLE, |at| Duration::from_nanos(at.saturating_sub(now)).min(IDLE));
+            let wait = event.map_or(IDLE, |at| Duration::from_nanos(at.saturating_sub(now)).min(IDLE));
+            let sleep = wait.saturating_sub(lag);
             if sleep.is_zero() {
+                // Shorter than waking takes: the rest is waited for awake, and requests may come meanwhile.
+                drop(state);
+                (0..SPINS).for_each(|_| std::hint::spin_loop());
+                state = self.lock();
                 continue;
             }
-            state.wakes = now.saturating_add(Nanos::try_from(sleep.as_nanos()).unwrap_or(Nanos::MAX));
-            state = self.earlier.wait_timeout(state, sleep).unwrap_or_else(PoisonError::into_inner).0;
+            let wakes = now.saturating_add(Nanos::try_from(sleep.as_nanos()).unwrap_or(Nanos::MAX));
+            state.wakes = wakes;
+            let (woken, result) =
+                self.earlier.wait_timeout(state, sleep).unwrap_or_else(PoisonError::into_inner);
+            state = woken;
             // Awake: nobody needs to wake us.
             state.wakes = 0;
+            if result.timed_out() {
+                let late = Duration::from_nanos(self.now().saturating_sub(wakes)).min(LAG_MAX);
+                lag = (lag * 7 + late) / 8;
+            }
         }
     }
 
