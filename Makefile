@@ -1,5 +1,5 @@
 # One command for everything one does often; the gate (.ci/run) calls `make test`.
-.PHONY: help run test test-peers lint unit live build bench fuzz soak docs measure install clean root
+.PHONY: help run test test-peers lint unit live build bench fuzz soak docs measure lab-evidence install clean root
 
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
@@ -49,6 +49,9 @@ bench: build ## CPU per operation of the MemStore beside Ceph's, in one run
 
 measure: root build ## start time, idle memory and CPU per operation, ours and Ceph's
 	@python3 tests/measure.py --loligo "$(LOLIGO)" all
+
+lab-evidence: ## the lab's statistics on 10,000 studies drawn from recorded real trials (minutes)
+	@$(CARGO) test --release -q -p labstats --test evidence -- --ignored --nocapture --test-threads 1
 
 fuzz: ## every decoder's fuzz target for a minute each (needs cargo-fuzz)
 	@cd fuzz && for t in $$($(CARGO) fuzz list); do $(CARGO) fuzz run -s none $$t -- -max_total_time=60 || exit 1; done

@@ -142,6 +142,20 @@ static TABLE: &[Spec] = &[
     spec("osd_client_message_size_cap", Size, "524288000", "Bytes of client messages that an OSD holds at once."),
     spec("osd_crush_chooseleaf_type", Int, "0", "The bucket type that copies are spread over; 0 is the OSD, 1 the host.")
         .range(0.0, 11.0),
+    spec(
+        "osd_debug_inject_dispatch_delay_duration",
+        Float,
+        "0.1",
+        "Seconds that an injected delay takes; all daemons of the core wait.",
+    )
+    .range(0.0, 60.0),
+    spec(
+        "osd_debug_inject_dispatch_delay_probability",
+        Float,
+        "0",
+        "Share of the clients' operations before which an OSD sleeps, to make a slowdown of a known size.",
+    )
+    .range(0.0, 1.0),
     spec("osd_debug_no_boot", Text, "", "Numbers of OSDs that are kept from booting, to test what that does.").own(),
     spec("osd_failsafe_full_ratio", Float, "0.97", "Share of its store up to which an OSD begins writes at all.")
         .range(0.0, 1.0)

@@ -43,6 +43,12 @@ pub enum LabError {
         /// The directory.
         path: PathBuf,
     },
+    /// Another run lives in a directory.
+    #[error("another run is at work in {path}; wait for its end, or give --out another directory")]
+    Busy {
+        /// The directory.
+        path: PathBuf,
+    },
     /// Results can't be read or written.
     #[error(transparent)]
     Results(#[from] results::Error),

@@ -53,17 +53,23 @@ pub fn samples(records: &[Record], variants: &[String]) -> Samples {
 /// The judgements of all cells, in the order of their names. Colours of entries that were run once more are those that
 /// stood.
 pub fn judge(samples: &Samples, design: &Design) -> Vec<(CellName, Judged)> {
-    let cells: Vec<Cell> =
-        samples.first.values().map(|t| Cell { better: Better::Higher, trials: t.clone() }).collect();
-    let mut judged = judge::judge(&cells, &asked(design));
-    for ((name, _), judged) in samples.first.iter().zip(&mut judged) {
+    let mut judged = judge_first(samples, design);
+    for (name, judged) in &mut judged {
         let Some(again) = samples.again.get(name) else { continue };
         let confirmed: BTreeSet<usize> = again.iter().map(|t| t.variant).collect();
         for entry in judged.entries.iter_mut().filter(|e| confirmed.contains(&e.variant)) {
             entry.colour = judge::confirm(entry, again, design.confidence);
         }
     }
-    samples.first.keys().cloned().zip(judged).collect()
+    judged
+}
+
+/// The judgements before anything was run once more: what has to be is told from them alone, however often the run was
+/// stopped in between.
+pub fn judge_first(samples: &Samples, design: &Design) -> Vec<(CellName, Judged)> {
+    let cells: Vec<Cell> =
+        samples.first.values().map(|t| Cell { better: Better::Higher, trials: t.clone() }).collect();
+    samples.first.keys().cloned().zip(judge::judge(&cells, &asked(design))).collect()
 }
 
 /// What a study asks of its judgements. Under the article's rule, whose colours need nothing of it, as for Holm's.

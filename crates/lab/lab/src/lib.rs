@@ -8,6 +8,7 @@
 //!      --> judging   records -> labstats -> judgements
 //! ```
 
+mod alone;
 mod args;
 mod clock;
 mod counting;

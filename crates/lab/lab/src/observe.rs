@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
-use labstats::steady::{Steadiness, steady};
+use labstats::steady::{LEAST, Steadiness, steady};
 use results::{Directory, Measurement, Sample};
 use testbed::Testbed;
 use watch::{PhaseUse, Wanted, Watch};
@@ -174,7 +174,10 @@ fn measurement(phase: &PhaseResult, used: Option<&PhaseUse>) -> Measurement {
             measurement.steady = Some(false);
             measurement.unsteady = reason.to_string();
         }
-        Steadiness::TooShort { .. } => {}
+        Steadiness::TooShort { seconds: 0 } => {}
+        Steadiness::TooShort { seconds } => {
+            measurement.unsteady = format!("too short to tell: {seconds} samples, {LEAST} are needed");
+        }
     }
     measurement
 }
@@ -224,6 +227,12 @@ mod tests {
         let m = measurement(&phase(&swings), None);
         assert_eq!((m.steady, m.operations), (Some(false), 1000));
         assert!(!m.unsteady.is_empty());
-        assert_eq!(measurement(&phase(&[100.0; 3]), None).steady, None, "too short to tell");
+    }
+
+    #[test]
+    fn a_phase_too_short_to_tell_says_so() {
+        let m = measurement(&phase(&[100.0; 5]), None);
+        assert_eq!((m.steady, m.unsteady.as_str()), (None, "too short to tell: 5 samples, 20 are needed"));
+        assert_eq!(measurement(&phase(&[]), None).unsteady, "", "a load without samples");
     }
 }

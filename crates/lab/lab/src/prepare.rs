@@ -118,7 +118,7 @@ impl Prepared {
     fn detectable(&self) -> String {
         let design = &self.study.design;
         if design.rule == Rule::OneSigma {
-            let rate = labstats::one_sigma::false_colour_rate(design.blocks as usize, 20_000, 1);
+            let rate = labstats::one_sigma::false_colours(design.blocks as usize);
             return format!(
                 "judged by the 2013 article's rule: {:.1}% of comparisons get a colour though nothing differs",
                 100.0 * rate

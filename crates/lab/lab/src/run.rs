@@ -8,6 +8,7 @@ use results::{Directory, FORMAT, Record, RunInfo, Status};
 use study::{Plan, Trial};
 use testbed::{Site, Stop};
 
+use crate::alone;
 use crate::args::RunArgs;
 use crate::clock;
 use crate::error::LabError;
@@ -35,13 +36,16 @@ pub(crate) fn run(args: &RunArgs) -> Result<Option<PathBuf>, LabError> {
         return Ok(None);
     }
     let directory = open(&prepared, &out, &site)?;
+    let _alone = alone::take(&out)?;
     let mut say = |words: &str| eprintln!("{words}");
     for note in testbed::clean_up(&site.work_dir, &mut say)? {
         eprintln!("{note}");
     }
     let bench =
         Bench { prepared: &prepared, site: &site, directory: &directory, interrupt: &interrupt, args };
-    Run { prepared: &prepared, bench, directory: &directory, interrupt: &interrupt, began: Instant::now() }
+    let earlier_s = directory.records()?.records.iter().map(|r| r.took_s).sum();
+    let began = Instant::now();
+    Run { prepared: &prepared, bench, directory: &directory, interrupt: &interrupt, began, earlier_s }
         .all()?;
     Ok(Some(out))
 }
@@ -84,31 +88,51 @@ struct Run<'a> {
     directory: &'a Directory,
     interrupt: &'a Interrupt,
     began: Instant,
+    /// Seconds that the trials of earlier starts took: they count for the budget.
+    earlier_s: f64,
+}
+
+/// Why there are no more trials.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    /// All have been run.
+    Done,
+    /// Those that were run are enough.
+    Precise,
+    /// The budget allows no more.
+    BudgetSpent,
 }
 
 impl Run<'_> {
     /// The samples, then what is profiled.
     fn all(&self) -> Result<(), LabError> {
         self.samples_all()?;
-        self.trials(&self.prepared.profiles, false).map(drop)
+        self.trials(&self.prepared.profiles).map(drop)
     }
 
     /// The plan's trials, then those that confirm what they showed.
     fn samples_all(&self) -> Result<(), LabError> {
         let plan: &Plan = &self.prepared.plan;
-        let complete = self.trials(&plan.trials, true)?;
+        let end = self.trials(&plan.trials)?;
         let design = &self.prepared.study.design;
         let is_judged = matches!(design.rule, study::Rule::Adjusted(_));
-        if !complete || !design.confirm || !is_judged {
+        if end == End::BudgetSpent || !design.confirm || !is_judged {
             return Ok(());
         }
-        let judged = judging::judge(&self.samples()?, design);
+        let judged = judging::judge_first(&self.samples()?, design);
         let flagged = judging::flagged(&self.prepared.study, &judged);
         if flagged.is_empty() {
             return Ok(());
         }
         eprintln!("{} cells differ from their default: they are run once more to confirm", flagged.len());
-        self.trials(&plan.confirm(&self.prepared.study, &flagged), false).map(drop)
+        // Once more is as many blocks as were run.
+        let records = self.records()?;
+        let blocks = plan.trials.iter().filter(|t| records.iter().any(|r| r.id == t.id)).map(|t| t.block + 1);
+        let blocks = blocks.max().unwrap_or(1);
+        let confirming = plan.confirm(&self.prepared.study, &flagged).into_iter();
+        let confirming: Vec<Trial> =
+            confirming.filter(|t| t.block.saturating_sub(design.blocks) < blocks).collect();
+        self.trials(&confirming).map(drop)
     }
 
     fn records(&self) -> Result<Vec<Record>, LabError> {
@@ -124,8 +148,8 @@ impl Run<'_> {
         Ok(judging::samples(&self.records()?, &variants))
     }
 
-    /// Runs what is left of some trials. Whether the budget allowed all of them.
-    fn trials(&self, trials: &[Trial], may_stop: bool) -> Result<bool, LabError> {
+    /// Runs what is left of some trials. What limits there are is looked at before each block.
+    fn trials(&self, trials: &[Trial]) -> Result<End, LabError> {
         let records = self.records()?;
         let left = remaining(trials, &records);
         if left.len() < trials.len() {
@@ -133,12 +157,16 @@ impl Run<'_> {
         }
         let mut progress = Progress::new(&self.prepared.study, &left, &overhead_seconds);
         let mut appender = self.directory.appender()?;
-        let mut block = left.first().map(|trial| trial.block);
+        // A block that was begun is ended; the first one is always run.
+        let begun =
+            |trial: &Trial| records.iter().any(|r| r.block == trial.block && r.confirms == trial.confirms);
+        let mut block = left.first().filter(|t| records.is_empty() || begun(t)).map(|t| t.block);
         for trial in &left {
-            if may_stop && block != Some(trial.block) {
+            if block != Some(trial.block) {
                 block = Some(trial.block);
-                if !self.goes_on(trial.block, &progress)? {
-                    return Ok(false);
+                let end = self.end(trial, &progress)?;
+                if end != End::Done {
+                    return Ok(end);
                 }
             }
             progress.begin(trial);
@@ -147,7 +175,7 @@ impl Run<'_> {
             progress.end(&record);
             self.after(&record)?;
         }
-        Ok(true)
+        Ok(End::Done)
     }
 
     /// What a trial's end means for the run.
@@ -162,28 +190,30 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether the next block is run: never decided by significance.
-    fn goes_on(&self, block: u32, progress: &Progress) -> Result<bool, LabError> {
+    /// Whether the run ends before the block of this trial: never decided by significance. What confirms is as many
+    /// blocks as what it confirms, however precise that was; what is profiled is no sample.
+    fn end(&self, next: &Trial, progress: &Progress) -> Result<End, LabError> {
         let design = &self.prepared.study.design;
         let limits = Limits {
-            precision: design.stop.precision,
+            precision: design.stop.precision.filter(|_| !next.confirms && !next.profiled),
             budget_s: design.stop.budget.map(|seconds| seconds as f64),
         };
         if limits == Limits::default() {
-            return Ok(true);
+            return Ok(End::Done);
         }
-        let samples = self.samples()?;
-        let cells: Vec<_> = samples.first.into_values().collect();
-        let next = progress.block_seconds(block);
-        let decision =
-            decide(&limits, &Widths::of(&cells, design.confidence), self.began.elapsed().as_secs_f64(), next);
-        match decision {
-            Decision::GoOn => return Ok(true),
-            Decision::Precise => eprintln!("every interval is as narrow as asked: the run ends here"),
+        let cells: Vec<_> = self.samples()?.first.into_values().collect();
+        let spent = self.earlier_s + self.began.elapsed().as_secs_f64();
+        let block_s = progress.block_seconds(next.block);
+        match decide(&limits, &Widths::of(&cells, design.confidence), spent, block_s) {
+            Decision::GoOn => Ok(End::Done),
+            Decision::Precise => {
+                eprintln!("every interval is as narrow as asked: the run ends here");
+                Ok(End::Precise)
+            }
             Decision::BudgetSpent => {
-                eprintln!("the next block would take {}: more than is left of the budget", duration(next));
+                eprintln!("the next block would take {}: more than is left of the budget", duration(block_s));
+                Ok(End::BudgetSpent)
             }
         }
-        Ok(false)
     }
 }

@@ -26,7 +26,7 @@ use blocks::Blocks;
 use influence::least_without_one;
 use permute::least_shuffled_p;
 
-pub(crate) use permute::{Shuffled, shuffled};
+pub(crate) use permute::{Over, Shuffled, shuffled};
 
 mod blocks;
 mod influence;
@@ -58,9 +58,11 @@ pub struct CellFit {
     /// How far single trials lie off, compared with normal ones: excess kurtosis of the residuals in standard errors.
     /// About 0 for normal trials, above 2 where some trials clearly are outliers.
     pub tails: f64,
-    /// About the smallest p that shuffling can give: the chance that one trial of each block gets the same variant's
-    /// name, whichever.
+    /// About the smallest p that shuffling within blocks can give: the chance that one trial of each block gets the same
+    /// variant's name, whichever.
     pub least_shuffled_p: f64,
+    /// The same of shuffling over all blocks.
+    pub least_p_shuffled_over_all: f64,
     /// Trials of the default that were used.
     pub defaults: usize,
     /// Variants that no block connects with the default.
@@ -184,7 +186,8 @@ pub fn fit(trials: &[Trial]) -> Result<CellFit, NoFit> {
         df: u32::try_from(df).unwrap_or(u32::MAX),
         spread,
         tails: if spread > 0.0 { tails(&residuals) } else { 0.0 },
-        least_shuffled_p: least_shuffled_p(&blocks),
+        least_shuffled_p: least_shuffled_p(&blocks, Over::Blocks),
+        least_p_shuffled_over_all: least_shuffled_p(&blocks, Over::All),
         defaults: blocks.count(DEFAULT),
         not_comparable: not_comparable.into_iter().collect(),
         unusable,

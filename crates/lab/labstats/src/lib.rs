@@ -12,7 +12,8 @@
 //!
 //! Beside it stand [`one_sigma`] (the 2013 article's rule), [`power`] (what a plan can detect), [`simulate`] (what
 //! the whole procedure does on made-up or resampled studies), [`stop`] (when a run may end), [`steady`] (one phase's
-//! seconds), [`histogram`] (latency) and [`change_points`] (a series of runs).
+//! seconds), [`together`] (the same of a cell whose phases are short), [`histogram`] (latency) and [`change_points`] (a
+//! series of runs).
 //!
 //! Each file names the published source of its method and its limits.
 
@@ -27,6 +28,7 @@ pub mod power;
 pub mod simulate;
 pub mod steady;
 pub mod stop;
+pub mod together;
 
 mod matrix;
 mod outliers;

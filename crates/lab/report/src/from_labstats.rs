@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use labstats::judge::{Better, Colour as Found, Entry, Judged as FoundCell};
+use labstats::judge::{Better, CLEARLY_NOT_NORMAL, Colour as Found, Entry, Judged as FoundCell};
 use labstats::one_sigma;
 use results::{Record, Status};
 use study::{Correction, Design, Rule};
@@ -12,9 +12,6 @@ use crate::input::{Cell, Colour, DEFAULT, Judged, JudgedVariant, Outline, Varian
 
 /// A cell's name: system, workload, phase.
 pub type CellName = (String, String, String);
-
-/// Comparisons from which the one-sigma rule's false colours are told, and their seed.
-const SIMULATED: (u32, u64) = (100_000, 2013);
 
 /// The judgements of every cell of the outline. Numbers of variants in `cells` are places in the outline's list. Under
 /// the one-sigma rule the colours are that rule's, whatever `cells` says.
@@ -37,6 +34,7 @@ pub fn judged(
                 counts: &counts,
                 name: &name,
                 found: found.get(&name).copied(),
+                confirm: design.confirm,
             };
             let places = outline.variants.iter().enumerate().skip(1);
             let variants = places.map(|(place, v)| cell.variant(place, v, design.rule)).collect();
@@ -72,6 +70,8 @@ struct View<'a> {
     counts: &'a Counts<'a>,
     name: &'a CellName,
     found: Option<&'a FoundCell>,
+    /// Whether the study wants colours confirmed.
+    confirm: bool,
 }
 
 impl View<'_> {
@@ -99,6 +99,7 @@ impl View<'_> {
             self.one_sigma(&mut judged);
         } else if let Some(entry) = entry {
             adjusted(&mut judged, entry, again);
+            self.what_more_would_tell(&mut judged, again);
         }
         if judged.colour == Colour::TooFew {
             judged.why = self.why_not();
@@ -122,6 +123,17 @@ impl View<'_> {
         let sigma = (squares / (variant.len() as f64 - 1.0)).sqrt();
         (judged.ratio, judged.low, judged.high) = (m / d, (m - sigma) / d, (m + sigma) / d);
         judged.colour = shown(colour);
+    }
+
+    /// What a reader can do about a judgement that is not the last word.
+    fn what_more_would_tell(&self, judged: &mut JudgedVariant, again: usize) {
+        let tails = self.found.and_then(|f| f.fit.as_ref().ok()).map_or(0.0, |fit| fit.tails);
+        if judged.colour == Colour::Grey && tails > CLEARLY_NOT_NORMAL {
+            judged.why += "; single trials of this cell lie far off the others: add blocks";
+        }
+        if matches!(judged.colour, Colour::Green | Colour::Red) && self.confirm && again == 0 {
+            judged.why += "; not run again to confirm";
+        }
     }
 
     fn why_not(&self) -> String {
@@ -202,7 +214,7 @@ fn notes(design: &Design, compared: usize, fewest: u32) -> Vec<String> {
     match design.rule {
         Rule::OneSigma => {
             let samples = if compared == 0 { 3 } else { fewest };
-            let rate = one_sigma::false_colour_rate(samples as usize, SIMULATED.0, SIMULATED.1);
+            let rate = one_sigma::false_colours(samples as usize);
             notes.push(format!(
                 "The one-sigma rule colours a comparison when the ranges of one standard deviation around the two means \
                  don't overlap. A simulation gives it {}% false colours a comparison where nothing differs, with {samples} \

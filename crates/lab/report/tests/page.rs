@@ -147,6 +147,28 @@ fn failed_and_unsteady_trials_are_listed_with_their_logs() {
 }
 
 #[test]
+fn phases_too_short_to_tell_are_never_called_steady_and_are_judged_together() {
+    let mut study = Study::new(SMALL, 1);
+    for m in study.records.iter_mut().flat_map(|r| &mut r.measurements) {
+        (m.steady, m.unsteady) = (None, "too short to tell: 5 samples, 20 are needed".into());
+    }
+    // Every trial loses half of its rate on the way.
+    let falls = |_: &str| {
+        let sample = |i: u32| results::Sample {
+            t: f64::from(i),
+            phase: "write".into(),
+            values: [("ops_per_s".to_string(), 1000.0 - 125.0 * f64::from(i))].into(),
+        };
+        Some(Series { samples: (0..5).map(sample).collect() })
+    };
+    let page = page(&study.input(&falls));
+    assert!(page.contains("Too short to tell") && page.contains("changes: longer phases are needed"));
+    assert!(page.contains("too few trials or samples to tell"), "reads have no samples here");
+    assert!(!page.contains("steady on the whole"));
+    assert!(!html(&Study::new(SMALL, 1).input(&series), &[]).contains("Too short to tell"));
+}
+
+#[test]
 fn modelled_and_real_devices_are_labelled_and_never_compared() {
     let study = Study::new(Size { systems: 9, variants: 2, workloads: 1, blocks: 2 }, 1);
     let input = study.input(&series);

@@ -185,9 +185,9 @@ static COLUMNS: &[Column] = table! {
         |m| percentile(m, 99.9);
     Phase "latency_p99_99_us", "us", "made from measurements.N.latency.histogram", "Latency that 99.99 of 100 operations did not exceed; empty where the load gives no histogram or fewer than ten operations lie beyond.",
         |m| percentile(m, 99.99);
-    Phase "steady", "yes/no", "measurements.N.steady", "Whether throughput was steady over the phase; empty where the load gives no samples.",
+    Phase "steady", "yes/no", "measurements.N.steady", "Whether throughput was steady over the phase; empty where that can't be told.",
         |m| optional(m.steady.map(yes_no));
-    Phase "unsteady", "text", "measurements.N.unsteady", "Why it was not steady.",
+    Phase "unsteady", "text", "measurements.N.unsteady", "Why it was not steady, or why that can't be told.",
         |m| m.unsteady.clone();
     Phase "cpu_machine_s", "s", "measurements.N.cpu.machine_s", "Busy seconds of the whole machine, over all cores.",
         |m| m.cpu.machine_s.to_string();

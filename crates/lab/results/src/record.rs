@@ -195,9 +195,9 @@ pub struct Measurement {
     pub bytes_per_s: f64,
     /// Latency over all instances.
     pub latency: Latency,
-    /// Whether throughput was steady, as the load's own samples a second show; `None` where it has none.
+    /// Whether throughput was steady, as the load's own samples a second show; `None` where there are too few to tell.
     pub steady: Option<bool>,
-    /// Why not, in words.
+    /// Why not, or why that can't be told, in words; empty where the load gives no samples.
     pub unsteady: String,
     /// CPU.
     pub cpu: CpuUse,

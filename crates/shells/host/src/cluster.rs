@@ -16,6 +16,7 @@ use types::OsdId;
 use crate::clock::Clock;
 use crate::core::Shared;
 use crate::core_main::{CorePlan, Mail, core_main};
+use crate::delay::DispatchDelay;
 use crate::dir::{self, ClusterDir, Description, Found, StoreKind};
 use crate::plan::{self, Sockets};
 use crate::{HostError, log};
@@ -128,6 +129,7 @@ impl Cluster {
         let (words, receiver) = channel();
         let shared = Arc::new(Shared {
             clock: Clock::start(),
+            delay: DispatchDelay::of(&values),
             sessions: AtomicU64::new(0),
             connections: AtomicUsize::new(0),
             connections_max: values.count("ms_connections_max") as usize,

@@ -20,6 +20,7 @@ use types::{EntityAddr, EntityId, EntityName, EntityType, OsdId};
 
 use crate::Word;
 use crate::clock::Clock;
+use crate::delay::DispatchDelay;
 use crate::link::{Link, Owner, PEER_CLOSED};
 use crate::monstore::MonStore;
 
@@ -35,6 +36,7 @@ const STALLED: Duration = Duration::from_millis(250);
 /// Limits and counters of the whole process.
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
+    pub(crate) delay: DispatchDelay,
     pub(crate) sessions: AtomicU64,
     pub(crate) connections: AtomicUsize,
     pub(crate) connections_max: usize,
@@ -416,6 +418,9 @@ impl Core {
         // A monitor of a later release may well say more than we know; whoever connects to us may not.
         if let (Message::Unknown { kind, .. }, Owner::Mon | Owner::Osd(_)) = (&message, link.owner) {
             return link.end(format!("message of the unknown type {kind}"));
+        }
+        if let (Message::OsdOp(_), Owner::Osd(_)) = (&message, link.owner) {
+            self.shared.delay.inject();
         }
         let bytes = (raw.front.len() + raw.middle.len() + raw.data.len()) as u64;
         let session = link.id;

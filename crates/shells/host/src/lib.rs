@@ -7,6 +7,7 @@ mod clock;
 mod cluster;
 mod core;
 mod core_main;
+mod delay;
 mod dir;
 mod error;
 mod link;

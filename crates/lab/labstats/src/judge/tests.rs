@@ -98,7 +98,7 @@ fn a_study_of_24_variants_in_36_cells_takes_no_time() {
     let before = std::time::Instant::now();
     let judged = judge(&cells, &ASKED);
     assert_eq!(judged.iter().map(|c| c.entries.len()).sum::<usize>(), 24 * 36);
-    assert!(before.elapsed().as_secs_f64() < 10.0, "{:?}", before.elapsed());
+    assert!(before.elapsed().as_secs_f64() < 30.0, "{:?}", before.elapsed());
 }
 
 proptest! {
@@ -122,7 +122,8 @@ proptest! {
 
     #[test]
     fn another_cell_never_makes_a_p_smaller(seed in 0_u64..10_000) {
-        let cells = made_up(4, 3, 3, &[1.08, 1.0, 0.95], seed);
+        // As many blocks as shuffling within them needs, with three cells and with four.
+        let cells = made_up(4, 3, 6, &[1.02, 1.0, 0.98], seed);
         let (three, four) = (judge(&cells[..3], &ASKED), judge(&cells, &ASKED));
         for (a, b) in three.iter().zip(&four) {
             for (a, b) in a.entries.iter().zip(&b.entries) {

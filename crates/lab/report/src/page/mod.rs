@@ -5,6 +5,7 @@ mod about;
 mod choosers;
 mod inside;
 mod ladders;
+mod short_phases;
 mod tables;
 mod trials;
 
@@ -28,7 +29,7 @@ pub fn html(input: &Input, figures: &[Figure]) -> String {
         ("ladder", "Latency over throughput", ladder(input, figures)),
         ("over-time", "Trials over time", over_time(input, figures)),
         ("profiles", "Where time goes", inside::profiles(input, figures)),
-        ("trials", "Failed and unsteady trials", trials::section(input)),
+        ("trials", "Failed and unsteady trials", trials::section(input) + &short_phases::section(input)),
     ];
     let shown: Vec<_> = sections.into_iter().filter(|s| !s.2.is_empty()).collect();
     let links: String =

@@ -29,7 +29,7 @@ pub fn section(input: &Input) -> String {
         })
         .collect();
     if failed.is_empty() && unsteady.is_empty() {
-        return "<p>None: every trial ended well and was steady where that can be told.</p>\n".into();
+        return "<p>None: every trial ended well, and none is known to have been unsteady.</p>\n".into();
     }
     let mut out = String::new();
     if !failed.is_empty() {

@@ -1,0 +1,137 @@
+"""The lab killed with SIGKILL at random moments, and the lab alone: what it started lives on. Gone on with, a run holds
+the trials of an uninterrupted one, and nothing is left behind."""
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+
+from harness import equal, expect, say
+
+OURS = """
+  - name: ours
+    loligo: {store: mem}
+    osds: 1
+"""
+
+ALL = OURS + """
+  - name: image
+    loligo: {store: simple}
+    osds: 1
+    place: {image: {size: 1G}}
+  - name: ceph
+    ceph: {release: 16.2, store: filestore}
+    osds: 1
+    place: {loop: {size: 3G, fs: xfs}}
+    settings: {osd: {osd_journal_size: 512}}
+"""
+
+STUDY = """
+name: killed
+title: A tiny study to be killed
+systems: %s
+workloads:
+  - name: bench
+    rados_bench: {object_size: 4K, in_flight: 16, seconds: 1, phases: [write], pg_num: 8}
+parametric:
+  ms_crc_data: ["false"]
+design: {blocks: %d, defaults_per_block: 1, confirm: no}
+"""
+
+
+def planned(t, study):
+    """The ids of an uninterrupted run's trials."""
+    done = subprocess.run([t.loligo, "lab", "run", study, "--dry-run"], capture_output=True, text=True, timeout=60, check=True)
+    return [line.split()[1] for line in done.stdout.splitlines() if line.startswith("== ")]
+
+
+def whole_lines(path):
+    try:
+        with open(path, encoding="utf-8") as f:
+            return [json.loads(line) for line in f if line.endswith("\n")]
+    except FileNotFoundError:
+        return []
+
+
+def left_over(directory):
+    """Processes, mounts and loop devices that have to do with a directory."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f, open(f"/proc/{pid}/environ", "rb") as g:
+                about = f.read() + b" " + g.read()
+        except OSError:
+            continue
+        if int(pid) != os.getpid() and directory.encode() in about:
+            found.append(f"process {pid}: {about[:200]!r}")
+    with open("/proc/mounts", encoding="utf-8") as f:
+        found += [line.strip() for line in f if directory in line]
+    loops = subprocess.run(["losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE"], capture_output=True, text=True, check=False)
+    return found + [line for line in loops.stdout.splitlines() if directory in line]
+
+
+def clear(directory):
+    """Ends and takes away whatever has to do with a directory, for a test that failed on the way."""
+    for _ in range(3):
+        for what in left_over(directory):
+            if what.startswith("process "):
+                with contextlib.suppress(OSError):
+                    os.kill(int(what.split(":")[0].split()[1]), signal.SIGKILL)
+            elif what.startswith("/dev/loop") and " on " not in what:
+                mounted = what.split()[1] if what.split()[1].startswith(directory) and os.path.ismount(what.split()[1]) else None
+                subprocess.run(["umount", mounted] if mounted else ["losetup", "--detach", what.split()[0]],
+                               capture_output=True, check=False)
+        time.sleep(0.2)
+
+
+def killed(t, systems, blocks, kills, longest):
+    """Kills so many times, each time within one of the times in `longest`: short ones meet the start of a trial."""
+    study, out = t.path("killed.yaml"), t.path("results")
+    with open(study, "w", encoding="utf-8") as f:
+        f.write(STUDY % (systems, blocks))
+    ids, trials = planned(t, study), os.path.join(out, "trials.jsonl")
+    moments = random.Random(t.seed)
+    t.cleanups.append(lambda: clear(t.dir))
+    command, done, said = [t.loligo, "lab", "run", study, "--out", out], [], b""
+    for kill in range(kills + 1):
+        lab = subprocess.Popen(command, cwd=t.dir, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        try:
+            wait = moments.uniform(0.1, moments.choice(longest)) if kill < kills else 60 * len(ids)
+            _, said = lab.communicate(timeout=wait)
+            expect(kill == kills or lab.returncode == 0, f"start {kill} ended by itself: {said[-800:]!r}")
+        except subprocess.TimeoutExpired:
+            expect(kill < kills, "the last start has not ended")
+            lab.send_signal(signal.SIGKILL)
+            lab.communicate(timeout=10)
+        records = whole_lines(trials)
+        now = [r["id"] for r in records if r["outcome"]["status"] == "ok"]
+        equal(now[:len(done)], done, "what was recorded stays")
+        done = now
+        say(f"   start {kill + 1}: {len(done)} of {len(ids)} trials done")
+        if kill == 0 and os.path.isdir(out):
+            # Killed in the middle of a record, which is too short a moment to be met by chance.
+            with open(trials, "a", encoding="utf-8") as f:
+                f.write('{"format":1,"id":"b0.torn')
+    equal(sorted(done), sorted(ids), "each trial of an uninterrupted run is there, and once")
+    equal([r["outcome"]["status"] for r in whole_lines(trials)], ["ok"] * len(ids), "how trials ended")
+    with open(trials, encoding="utf-8") as f:
+        expect("b0.torn" not in f.read(), "a torn line is left")
+    expect(os.path.exists(os.path.join(out, "report.html")), f"no report: {said[-800:]!r}")
+    exported = subprocess.run([t.loligo, "lab", "export", out], capture_output=True, text=True, timeout=60, check=True)
+    equal(exported.stdout.count("\n"), len(ids) + 1, "rows of the export")
+    equal(left_over(t.dir), [], "what is left")
+    equal(sorted(os.listdir(os.path.join(out, "work", "data"))) if os.path.isdir(os.path.join(out, "work", "data")) else [], [],
+          "what is left of clusters")
+
+
+def test_a_run_killed_at_random_moments_holds_the_trials_of_a_whole_one(t):
+    killed(t, OURS, 2, 3, [3, 6])
+
+
+def test_a_run_killed_twenty_times_on_every_kind_of_place_holds_the_trials_of_a_whole_one(t):
+    killed(t, ALL, 2, 20, [5, 20, 80])
+
+
+test_a_run_killed_twenty_times_on_every_kind_of_place_holds_the_trials_of_a_whole_one.soak_only = True
