@@ -275,7 +275,7 @@ fn end_of_last_line(file: &mut File) -> std::io::Result<u64> {
 }
 
 /// Fields that may be null, as records have them. serde_json writes NaN and the infinities as null too.
-const NULLABLE: [&str; 4] = ["histogram", "steady", "joules", "cycles"];
+const NULLABLE: [&str; 7] = ["histogram", "steady", "joules", "cycles", "rate", "held", "found"];
 
 /// Where a null stands that the record could not be read back with.
 fn unexpected_null(value: &Value, place: &str) -> Option<String> {

@@ -215,3 +215,13 @@ proptest! {
         prop_assert_eq!(all.torn.is_some(), cut > 0 && whole[cut - 1] != b'\n');
     }
 }
+
+#[test]
+fn a_step_of_a_closed_loop_has_neither_rate_nor_verdict() {
+    let dir = tempfile::tempdir().unwrap();
+    let directory = directory(dir.path());
+    let mut wanted = record("a", 0);
+    wanted.measurements[0].step = Some(Step { in_flight: 4, ..Step::default() });
+    directory.appender().unwrap().append(&wanted).unwrap();
+    assert_eq!(directory.records().unwrap().records, [wanted]);
+}
