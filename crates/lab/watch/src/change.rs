@@ -67,7 +67,8 @@ pub(crate) fn sample(before: &Snapshot, now: &Snapshot, phase: &str, units: Unit
     }
     for (name, us) in &now.pressure {
         let was = before.pressure.get(name).unwrap_or(us);
-        put(format!("pressure.{name}"), us.saturating_sub(*was) as f64 / 1e6 / seconds);
+        // The kernel brings its sums up to date when it pleases: a second may get a little of the one before.
+        put(format!("pressure.{name}"), (us.saturating_sub(*was) as f64 / 1e6 / seconds).min(1.0));
     }
     Sample { t: now.t, phase: phase.to_owned(), values }
 }

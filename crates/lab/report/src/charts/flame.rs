@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::svg::{Anchor, Style, Svg};
 use super::words::{escape, fit, width};
-use crate::quantity::number;
+use crate::quantity::{fixed, number};
 
 /// What is drawn.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -117,7 +117,7 @@ fn draw(data: &Flame, laid: &[Laid], scale: f64, left_out: usize, all: u64) -> S
             l.depth,
             escape(l.name),
             number(share * 100.0),
-            number(l.count as f64)
+            fixed(l.count as f64, 0)
         ));
         svg.rect((x, top), ((w - 0.4).max(0.3), ROW - 1.0), colour(l), "box", "");
         if w > 30.0 {

@@ -75,6 +75,9 @@ pub fn chart(data: &Seeks) -> Option<String> {
     Some(svg.finish(height))
 }
 
+/// A line of the panel below: its name, its place among the colours, and its value in a second.
+type Rate = (&'static str, usize, fn(&RequestSecond) -> u64);
+
 fn rows(svg: &mut Svg, time: &Scale, scale: &Scale, about: usize) {
     let ticks = scale.ticks(about);
     for (tick, label) in ticks.iter().zip(axis::labels(&ticks)) {
@@ -86,7 +89,7 @@ fn rows(svg: &mut Svg, time: &Scale, scale: &Scale, about: usize) {
 /// The panel below; gives its lower edge.
 fn rates(svg: &mut Svg, requests: &Requests, (time, first): (&Scale, f64), top: f64) -> f64 {
     let bottom = top + PANEL;
-    let lines: [(&str, usize, fn(&RequestSecond) -> u64); 4] = [
+    let lines: [Rate; 4] = [
         ("seeks", 7, |s| s.seeks),
         ("reads", 0, |s| s.reads),
         ("writes", 5, |s| s.writes),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::trials::Trials;
 use super::{Spread, spread};
 use crate::input::{DEFAULT, Outline};
-use crate::quantity::number;
+use crate::quantity::{fixed, number};
 
 /// A load's counters: a row for each counter, a column for each system that has any.
 pub struct Counters {
@@ -38,7 +38,9 @@ fn of_load(outline: &Outline, trials: &Trials, (workload, phase): (&str, &str)) 
         for (name, values) in values {
             let mean = spread(values.into_iter()).map(|s: Spread| s.mean);
             let (words, unit) = words(name);
-            let text = mean.map_or("–".into(), |m| format!("{} {unit}", number(m)));
+            // Counts are whole, and their mean is shown so.
+            let shown = |m: f64| if unit == "ms" { number(m) } else { fixed(m, 0) };
+            let text = mean.map_or("–".into(), |m| format!("{} {unit}", shown(m)));
             rows.entry(words).or_default().insert(systems.len(), text.trim_end().to_owned());
         }
         systems.push(system.clone());

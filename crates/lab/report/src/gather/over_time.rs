@@ -119,11 +119,27 @@ fn panel(
         keys.truncate(LINES_MAX);
         keys.sort_by(|a, b| a.0.cmp(b.0));
     }
-    let lines = keys.into_iter().map(|(key, (name, _))| {
-        let points = samples.iter().map(|s| (s.t, s.values.get(key).copied().unwrap_or(f64::NAN)));
-        (name, points.collect())
-    });
+    let lines = keys.into_iter().map(|(key, (name, _))| (name, points(samples, key)));
     Panel { quantity, lines: lines.collect() }
+}
+
+/// The points of a line. Clients and machine have samples of their own in the series, at times of their own: a line goes
+/// on over those without its value, and breaks where it was not measured for longer, or where a phase of its load ends.
+fn points(samples: &[Sample], key: &str) -> Vec<(f64, f64)> {
+    /// Seconds; a sample comes each second.
+    const GAP: f64 = 2.5;
+    let of_load = matches!(key, "ops_per_s" | "bytes_per_s" | "latency_us");
+    let mut points = Vec::new();
+    let mut before: Option<&Sample> = None;
+    for sample in samples {
+        let Some(value) = sample.values.get(key) else { continue };
+        if let Some(last) = before.filter(|b| sample.t - b.t > GAP || (of_load && b.phase != sample.phase)) {
+            points.push((last.t, f64::NAN));
+        }
+        points.push((sample.t, *value));
+        before = Some(sample);
+    }
+    points
 }
 
 /// Runs of samples with the same phase.
@@ -136,4 +152,29 @@ fn phases(samples: &[Sample]) -> Vec<(String, f64, f64)> {
         }
     }
     phases
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(t: f64, phase: &str, name: &str) -> Sample {
+        Sample { t, phase: phase.into(), values: [(name.to_string(), t)].into() }
+    }
+
+    #[test]
+    fn lines_go_on_over_samples_of_others_and_break_where_nothing_was_measured() {
+        let samples: Vec<Sample> = [1.0, 2.0, 3.0, 7.0]
+            .iter()
+            .flat_map(|t| [sample(*t, "write", "ops_per_s"), sample(t + 0.4, "write", "cpu.machine")])
+            .chain([sample(8.0, "read", "ops_per_s"), sample(8.4, "read", "cpu.machine")])
+            .collect();
+        let breaks = |key: &str| points(&samples, key).iter().filter(|p| p.1.is_nan()).count();
+        assert_eq!(points(&samples, "cpu.machine").len(), 6, "five values and one break");
+        assert_eq!(
+            (breaks("cpu.machine"), breaks("ops_per_s")),
+            (1, 2),
+            "the load's line ends with its phase"
+        );
+    }
 }

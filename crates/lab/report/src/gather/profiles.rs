@@ -6,7 +6,7 @@ use super::trials::{load_words, loop_words};
 use crate::charts::flame::{Flame, leaves};
 use crate::charts::seeks::Seeks;
 use crate::input::Input;
-use crate::quantity::number;
+use crate::quantity::{fixed, number};
 
 /// A profiled phase of a trial.
 pub struct Profiled<'a> {
@@ -41,7 +41,7 @@ impl Profiled<'_> {
             most.map(|(name, share)| format!("{name} {}%", number(share * 100.0))).collect();
         let mut below = format!(
             "{} samples of the servers, {} a second on each core; {}. Most ended in: {}. [cut]: the stack was deeper than is kept.",
-            number(stacks.samples() as f64),
+            fixed(stacks.samples() as f64, 0),
             stacks.hertz,
             load_words(self.record, loop_words(self.record)),
             most.join("; ")
@@ -61,8 +61,8 @@ impl Profiled<'_> {
             let mut below = format!(
                 "{}. Requests: {}; of them not where the last one ended: {}",
                 load_words(self.record, loop_words(self.record)),
-                number(moves as f64),
-                number(seeks as f64)
+                fixed(moves as f64, 0),
+                fixed(seeks as f64, 0)
             );
             if seeks > 0 {
                 let far = sum(|s| s.distance) as f64 / seeks as f64 / 2048.0;

@@ -113,8 +113,8 @@
     box.setAttribute("width", Math.max(0.3, width - 0.4));
     let text = frame.querySelector("text");
     const name = frame.dataset.say.split(" – ")[0];
-    // A character takes about six pixels.
-    const room = Math.floor((width - 6) / 6.2);
+    // A character takes about seven pixels.
+    const room = Math.floor((width - 6) / 6.8);
     if (room < 4) { if (text) text.textContent = ""; return; }
     if (!text) {
       text = document.createElementNS("http://www.w3.org/2000/svg", "text");
