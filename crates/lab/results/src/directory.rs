@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::lines::{Lines, parse};
 use crate::write::{check_id, sync_parent, whole};
-use crate::{Error, PhaseProfile, Record, RunInfo, SeriesReader, SeriesWriter, Stacks};
+use crate::{Error, PhaseProfile, Record, Requests, RunInfo, SeriesReader, SeriesWriter, Stacks};
 
 /// Values by phase and `daemon.section.counter`.
 pub type PhaseCounters = BTreeMap<String, BTreeMap<String, f64>>;
@@ -178,7 +178,11 @@ impl Directory {
         for path in paths {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if name.strip_prefix(phase).is_some_and(|rest| rest.starts_with('.') && rest.ends_with(".json")) {
-                profile.requests.push(parse(&path, 1, &fs::read(&path).map_err(Error::read(&path))?)?);
+                let requests: Requests = parse(&path, 1, &fs::read(&path).map_err(Error::read(&path))?)?;
+                // A step of a ladder has its phase's name and more.
+                if name == format!("{phase}.{}.json", requests.device) {
+                    profile.requests.push(requests);
+                }
             }
         }
         Ok(profile)

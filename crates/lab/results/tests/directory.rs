@@ -225,3 +225,27 @@ fn a_step_of_a_closed_loop_has_neither_rate_nor_verdict() {
     directory.appender().unwrap().append(&wanted).unwrap();
     assert_eq!(directory.records().unwrap().records, [wanted]);
 }
+
+#[test]
+fn profiles_and_counters_read_back_and_a_step_is_not_its_phase() {
+    let dir = tempfile::tempdir().unwrap();
+    let directory = Directory::create(dir.path(), &run_info(), b"s", b"{}").unwrap();
+    let stacks = Stacks { hertz: 99, counts: [("osd.0;tp;main".to_owned(), 3)].into(), ..Stacks::default() };
+    let requests = Requests { device: "sda".into(), one_of: 1, ..Requests::default() };
+    for phase in ["write", "write.01-d2"] {
+        let profile = PhaseProfile {
+            phase: phase.into(),
+            stacks: Some(stacks.clone()),
+            requests: vec![requests.clone()],
+        };
+        directory.write_profile("p1", &profile).unwrap();
+        assert_eq!(directory.profile("p1", phase).unwrap(), profile);
+    }
+    assert_eq!(directory.profile("p1", "write").unwrap().requests.len(), 1);
+    assert_eq!(directory.profile("other", "write").unwrap().stacks, None);
+    let counters: PhaseCounters = [("write".to_owned(), [("osd.0.osd.op".to_owned(), 7.0)].into())].into();
+    directory.write_counters("b0", &counters).unwrap();
+    assert_eq!(directory.counters("b0").unwrap(), counters);
+    directory.write_counters("b1", &[("write".to_owned(), Default::default())].into()).unwrap();
+    assert!(directory.counters("b1").unwrap().is_empty() && !dir.path().join("counters/b1.json").exists());
+}
