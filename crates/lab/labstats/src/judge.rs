@@ -148,11 +148,8 @@ fn by_holm(
         let joint = cache.get(&fit.shared(), fit.df);
         tests.extend(fit.effects.iter().map(|e| (cell, joint.p(e.t()))));
     }
-    let level = 1.0 - asked.confidence;
-    let mut adjusted = holm(&tests, level);
-    if check_by_shuffling(&mut tests, &adjusted, cells, fits, asked, Shuffled::p_of_largest) {
-        adjusted = holm(&tests, level);
-    }
+    check_by_shuffling(&mut tests, cells, fits, asked, Shuffled::p_of_largest);
+    let adjusted = holm(&tests, 1.0 - asked.confidence);
     entries(cells, fits, asked, &adjusted, |fit, level| cache.get(&fit.shared(), fit.df).critical(level))
 }
 
@@ -161,13 +158,9 @@ fn by_discovery(cells: &[Cell], fits: &[Result<CellFit, NoFit>], asked: &Asked) 
     for (cell, fit) in fits.iter().enumerate().filter_map(|(i, f)| Some((i, f.as_ref().ok()?))) {
         tests.extend(fit.effects.iter().map(|e| (cell, fit.p_alone(e))));
     }
-    let adjust = |tests: &[(usize, f64)]| {
-        benjamini_hochberg(&tests.iter().map(|t| t.1).collect::<Vec<f64>>(), 1.0 - asked.confidence)
-    };
-    let mut adjusted = adjust(&tests);
-    if check_by_shuffling(&mut tests, &adjusted, cells, fits, asked, Shuffled::p_alone) {
-        adjusted = adjust(&tests);
-    }
+    check_by_shuffling(&mut tests, cells, fits, asked, Shuffled::p_alone);
+    let p: Vec<f64> = tests.iter().map(|t| t.1).collect();
+    let adjusted = benjamini_hochberg(&p, 1.0 - asked.confidence);
     entries(cells, fits, asked, &adjusted, |fit, level| t_critical(level, f64::from(fit.df)))
 }
 
@@ -177,39 +170,35 @@ const ROUNDS: f64 = 8.0;
 /// However large the level, so many rounds at least; then p of small studies don't depend on the number of cells.
 const FEWEST_ROUNDS: f64 = 1000.0;
 
-/// Raises p to those of shuffled data in the cells where anything is rejected; `tests` hold (cell, p) of each effect in
-/// order. Elsewhere p are large anyway. Says whether any p was raised.
+/// Raises p to those of shuffled data in every cell where one is small enough to be rejected in a family of this cell
+/// alone; `tests` hold (cell, p) of each effect in order. What is shuffled doesn't depend on what else is in the study, so
+/// that another cell never makes a p smaller.
 fn check_by_shuffling(
     tests: &mut [(usize, f64)],
-    adjusted: &[Adjusted],
     cells: &[Cell],
     fits: &[Result<CellFit, NoFit>],
     asked: &Asked,
     p: impl Fn(&Shuffled, f64) -> f64,
-) -> bool {
+) {
     let compared = fits.iter().flatten().filter(|f| !f.effects.is_empty()).count();
     let level = first_level(compared, asked.confidence);
     let rounds = (ROUNDS / level).clamp(FEWEST_ROUNDS, MOST_ROUNDS) as usize;
     let t: Vec<f64> = fits.iter().flatten().flat_map(|f| f.effects.iter().map(Effect::t)).collect();
-    let mut raised = false;
     let mut first = 0;
     for of_cell in tests.chunk_by_mut(|a, b| a.0 == b.0) {
         let here = first..first + of_cell.len();
         first = here.end;
         let Some(&(cell, _)) = of_cell.first() else { continue };
-        let Some(over) = shuffled_over(&fits[cell], level) else { continue };
-        if !adjusted[here.clone()].iter().any(|a| a.rejected) {
+        if of_cell.iter().all(|test| test.1 > 1.0 - asked.confidence) {
             continue;
         }
+        let Some(over) = shuffled_over(&fits[cell], level) else { continue };
         let seed = asked.seed.wrapping_add(cell as u64);
         let Some(shuffled) = shuffled(&cells[cell].trials, over, rounds, seed) else { continue };
         for (test, &t) in of_cell.iter_mut().zip(&t[here]) {
-            let by_shuffling = p(&shuffled, t);
-            raised |= by_shuffling > test.1;
-            test.1 = test.1.max(by_shuffling);
+            test.1 = test.1.max(p(&shuffled, t));
         }
     }
-    raised
 }
 
 /// How to shuffle: within blocks where that can show something, else over all. Where neither can, trials have to be taken
