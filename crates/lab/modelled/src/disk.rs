@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use devmodel::Request;
 use rustix::io::Errno;
@@ -22,7 +22,11 @@ pub(crate) struct Disk {
     pub(crate) backing: Backing,
     pub(crate) pace: Arc<Pace>,
     pub(crate) spare: Arc<Spare>,
+    /// Held from taking a request until the model knows of it: the model hears of them in the kernel's order.
+    pub(crate) turn: Mutex<()>,
 }
+
+type Turn<'a> = MutexGuard<'a, ()>;
 
 /// Buffers that are free.
 #[derive(Default)]
@@ -48,9 +52,10 @@ impl Disk {
     pub(crate) fn run(&self) -> io::Result<()> {
         let mut buffer = vec![0; kernel::BUFFER];
         loop {
+            let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
             match rustix::io::read(&*self.fuse, &mut buffer) {
                 Ok(length) => match kernel::parse(buffer.get(..length).unwrap_or_default()) {
-                    Some(message) => self.answer(&message),
+                    Some(message) => self.answer(&message, turn),
                     None => {
                         return Err(io::Error::new(
                             io::ErrorKind::InvalidData,
@@ -66,7 +71,7 @@ impl Disk {
         }
     }
 
-    fn answer(&self, message: &Message<'_>) {
+    fn answer(&self, message: &Message<'_>, turn: Turn<'_>) {
         let unique = message.unique;
         let body = |body: Vec<u8>| give(&self.fuse, &kernel::head(unique, body.len()), &body);
         let refuse = |errno: Errno| give(&self.fuse, &kernel::error(unique, errno.raw_os_error()), &[]);
@@ -82,7 +87,7 @@ impl Disk {
             Asked::Forget => {}
             Asked::Change => refuse(Errno::PERM),
             Asked::Unknown => refuse(Errno::NOSYS),
-            Asked::Read { offset, length } => self.read(unique, offset, length),
+            Asked::Read { offset, length } => self.read(unique, offset, length, turn),
             Asked::Write { offset, data, .. }
                 if self.backing.within(offset, data.len() as u64) < data.len() as u64 =>
             {
@@ -91,23 +96,26 @@ impl Disk {
             Asked::Write { offset, data, sync } => {
                 let request = Request { fua: sync, ..Request::write(offset, data.len() as u64) };
                 let length = data.len() as u32;
-                self.plain(unique, request, kernel::written(length), || self.backing.write(offset, data));
+                self.plain(unique, request, kernel::written(length), turn, || {
+                    self.backing.write(offset, data)
+                });
             }
-            Asked::Flush => self.plain(unique, Request::flush(), Vec::new(), || Ok(())),
+            Asked::Flush => self.plain(unique, Request::flush(), Vec::new(), turn, || Ok(())),
             Asked::Hole { offset, length } => {
                 let length = self.backing.within(offset, length);
                 let request = Request::discard(offset, length);
-                self.plain(unique, request, Vec::new(), || self.backing.discard(offset, length));
+                self.plain(unique, request, Vec::new(), turn, || self.backing.discard(offset, length));
             }
         }
     }
 
-    fn read(&self, unique: u64, offset: u64, length: u32) {
+    fn read(&self, unique: u64, offset: u64, length: u32, turn: Turn<'_>) {
         let length = self.backing.within(offset, u64::from(length));
         if length == 0 {
             return give(&self.fuse, &kernel::head(unique, 0), &[]);
         }
         let id = self.pace.begin(Request::read(offset, length));
+        drop(turn);
         let mut buffer = self.spare.take(length as usize);
         let done = self.backing.read(offset, &mut buffer);
         let (fuse, spare) = (self.fuse.clone(), self.spare.clone());
@@ -122,8 +130,16 @@ impl Disk {
     }
 
     /// A request whose answer is known beforehand, unless its work fails.
-    fn plain(&self, unique: u64, request: Request, body: Vec<u8>, work: impl FnOnce() -> io::Result<()>) {
+    fn plain(
+        &self,
+        unique: u64,
+        request: Request,
+        body: Vec<u8>,
+        turn: Turn<'_>,
+        work: impl FnOnce() -> io::Result<()>,
+    ) {
         let id = self.pace.begin(request);
+        drop(turn);
         let done = work();
         let fuse = self.fuse.clone();
         let answer = move || match done {

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -66,7 +66,8 @@ pub fn serve(served: &Served, timing: Box<dyn Timing>, ready: impl FnOnce()) -> 
     let failed = |source| Error::Mount { at: served.mount.clone(), source };
     mount_at(&fuse, &served.mount).map_err(failed)?;
     let pace = Arc::new(Pace::new(timing, served.lead));
-    let disk = Arc::new(Disk { fuse, backing, pace: pace.clone(), spare: Arc::default() });
+    let disk =
+        Arc::new(Disk { fuse, backing, pace: pace.clone(), spare: Arc::default(), turn: Mutex::default() });
     let started = start(&disk, &served.mount);
     let Ok((signals, pacer, takers)) = started else {
         // It is in nobody's way after that.
