@@ -108,7 +108,7 @@ pub fn chart(history: &History) -> String {
         (c.at, words, c.ratio > 1.0)
     };
     let found = match (history.why.is_empty(), history.changes.len()) {
-        (false, _) => history.why.clone(),
+        (false, _) => format!("{}.", history.why.trim_end_matches('.')),
         (true, 0) => "No change found.".to_string(),
         (true, n) => format!("Changes found: {n}."),
     };

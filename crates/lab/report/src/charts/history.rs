@@ -44,8 +44,10 @@ pub fn chart(data: &History) -> String {
     let mut svg = Svg::new(WIDTH, &data.title);
     let top = svg.heading(&data.title, &data.below) + 24.0 + WORDS;
     let bottom = top + HEIGHT;
-    let values = data.runs.iter().flat_map(|r| [r.ops, r.interval.map_or(r.ops, |i| i.1)]);
-    let largest = values.filter(|v| v.is_finite()).fold(0.0, f64::max);
+    let fastest = data.runs.iter().map(|r| r.ops).filter(|v| v.is_finite()).fold(0.0, f64::max);
+    // An interval of few trials can be wider than all that happened: it ends at the edge.
+    let upper = data.runs.iter().map(|r| r.interval.map_or(r.ops, |i| i.1));
+    let largest = upper.filter(|v| v.is_finite()).fold(fastest, f64::max).min(fastest * 1.6);
     let unit = Quantity::Ops.unit(largest);
     let scale = Scale::linear(largest / unit.divisor, bottom, top, 6);
     let ticks = scale.ticks(6);

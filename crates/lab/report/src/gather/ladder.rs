@@ -138,7 +138,8 @@ pub fn charts(outline: &Outline, trials: &Trials, (workload, phase): (&str, &str
             title: format!("{workload}, {phase}: {} latency over throughput, the default", shown.name()),
             below: format!(
                 "{}. Dots and line: CLOSED LOOP, a depth each, histograms of the trials added up, throughput their geometric \
-                 mean. Diamonds and crosses: OPEN LOOP (fixed rate), a run each; crosses: not held.",
+                 mean. Diamonds and crosses: OPEN LOOP (fixed rate), a run each; crosses: not held. An open loop of fio comes \
+                 in batches near saturation.",
                 load_words(record, "a ladder")
             ),
             percentile: shown.name(),

@@ -17,20 +17,21 @@ pub fn tables(input: &Input) -> String {
     let header = [
         "system",
         "load",
-        "saturation (ops/s, closed loop)",
+        "saturation, closed loop (ops/s)",
         "95%",
         "at depth",
         "target",
-        "highest rate that holds it (ops/s, open loop)",
+        "held rate, open loop (ops/s)",
         "95%",
-        "trials in which one held",
+        "held in trials",
     ];
     let depths: Vec<Vec<String>> =
         all.iter().flat_map(|s| s.rungs.iter().map(|rung| depth(s, rung))).collect();
     let depth_header =
         ["system", "load", "in flight (closed loop)", "ops/s", "p50", "p90", "p99", "p99.9", "p99.99"];
     format!(
-        "<p>The default. Means are geometric, each system alone; a rate counts in the trials in which one held.</p>\n{}\
+        "<p>The default: the best throughput of the depths, and the highest rate that holds the target. Means are geometric, each \
+         system alone; a rate counts in the trials in which one held.</p>\n{}\
          <details><summary>Every depth</summary>\n<p>Percentiles are of histograms added up over the trials; – where fewer \
          than ten operations lie beyond, or the load gives none.</p>\n{}</details>\n",
         table("numbers", &header, &rows),
