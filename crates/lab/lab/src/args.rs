@@ -84,7 +84,7 @@ pub(crate) enum ProfileArg {
 pub(crate) struct ReportArgs {
     /// A results directory.
     pub(crate) results: PathBuf,
-    /// The HTML file [RESULTS/report.html]; charts as SVG and PNG go to a directory beside it.
+    /// The directory that gets report.html, and charts as SVG and PNG [RESULTS].
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
     /// Judge by the 2013 article's rule instead (labelled so).

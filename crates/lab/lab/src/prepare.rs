@@ -126,6 +126,9 @@ impl Prepared {
         }
         let (plan, of) = self.power_plan();
         match power::detectable(&plan, 0.8) {
+            Some(found) if found.more > TENFOLD => {
+                format!("too few trials to show {of} below tenfold; more blocks show more")
+            }
             Some(found) => format!(
                 "can show (4 times of 5) {} of +{:.0}% or -{:.0}%, if trials spread by {:.0}%",
                 of,
@@ -269,6 +272,9 @@ fn find_not_yet(
     }
     in_the_way
 }
+
+/// An effect of this much more is ten times the default: a plan that shows only larger ones shows nothing.
+const TENFOLD: f64 = 9.0;
 
 /// Seconds in words.
 pub(crate) fn duration(seconds: f64) -> String {
