@@ -136,6 +136,9 @@ impl Prepared {
                 100.0 * found.less,
                 100.0 * design.assumed_spread
             ),
+            None if plan.variants > 0 && plan.cells > 0 => {
+                format!("too few trials to show {of}: more blocks are needed")
+            }
             None => "nothing is compared: numbers without judgement".to_owned(),
         }
     }
