@@ -264,7 +264,8 @@ impl JudgedVariant {
 /// A ratio as a difference in per cent: 1.123 is `+12.3%`.
 pub fn percent(ratio: f64) -> String {
     let p = (ratio - 1.0) * 100.0;
-    if !p.is_finite() {
+    // Ends of intervals from too few trials: their digits mean nothing.
+    if !p.is_finite() || p > 99_999.0 {
         return "unbounded".into();
     }
     if p.abs() < 0.05 {

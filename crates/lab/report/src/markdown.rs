@@ -52,6 +52,9 @@ fn effect(judged: &JudgedVariant) -> String {
     if !judged.colour.compared() {
         return judged.label();
     }
+    if judged.low < 0.1 || judged.high > 10.0 {
+        return format!("{} (too few trials to say)", judged.label());
+    }
     format!("{} ({} to {})", judged.label(), percent(judged.low), percent(judged.high))
 }
 
