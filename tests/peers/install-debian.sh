@@ -7,11 +7,11 @@ set -euo pipefail
 
 packages=(
   ceph-common ceph-base ceph-mon ceph-mgr ceph-osd python3-rados
-  debootstrap fio iproute2 openssh-client openssh-server procps python3 util-linux uuid-runtime
+  debootstrap fio iproute2 openssh-client openssh-server procps python3 util-linux uuid-runtime xfsprogs
 )
 [ "${1:-}" != ceph ] || packages=(ceph-common ceph-base ceph-mon ceph-mgr ceph-osd)
 
-[ "${1:-}" != lab ] || packages+=(btrfs-progs ceph-fuse ceph-mds linux-source xfsprogs xz-utils)
+[ "${1:-}" != lab ] || packages+=(btrfs-progs ceph-fuse ceph-mds linux-source xz-utils)
 
 [ "$(id -u)" = 0 ] || { echo "install-debian.sh: installing packages needs root; run it as root" >&2; exit 1; }
 command -v dpkg-query >/dev/null || { echo "install-debian.sh: this is not a Debian system (no dpkg-query)" >&2; exit 1; }
