@@ -41,7 +41,7 @@ build: ## the release build
 	@echo "== building (release)"; $(CARGO) build --release -q -p loligo
 
 live: root build ## unmodified Ceph clients against a live cluster
-	@$(CARGO) build --release -q -p device --example nbd && $(CARGO) build --release -q -p devmodel --example figures
+	@$(CARGO) build --release -q -p device --example nbd
 	@echo "== live tests"; python3 tests/live/run.py --loligo "$(LOLIGO)" --peers 16.2,18.2
 
 bench: build ## CPU per operation of the MemStore beside Ceph's, in one run

@@ -1,21 +1,26 @@
 """Modelled devices: fio over a shell against the model's own figures.
 
-    cargo build --release -p devmodel --example figures && cargo build --release -p device --example nbd
-    python3 tests/modelled.py --shell device                       # the table of docs/performance.md
-    python3 tests/modelled.py --shell device --models disk-7200 --patterns random-read --seconds 5 --check 5
+    cargo build --release -p loligo && cargo build --release -p device --example nbd
+    python3 tests/modelled.py --shell device --loligo target/release/loligo       # the tables of docs/performance.md
     python3 tests/modelled.py --shell fuse --loligo target/release/loligo
+    python3 tests/modelled.py --shell fuse --loligo target/release/loligo --models ssd --patterns random-read --check 5
 
 The shell `device` is the product's device layer, reached through an NBD door (an example, no part of the product) by
-fio's nbd engine. The shell `fuse` is `loligo lab device` below a loop device with direct I/O, as other programs get it; it
-needs root and /dev/fuse. What the way there costs is measured first, without a model, and given to the model as the time that
-the program takes between a completion and its next request: so a model's figures are told with that overhead and
-without. Files lie in memory where /dev/shm is there, so that the real I/O isn't slower than the model.
+fio's nbd engine. What the door takes is measured first, without a model, and given to the model as the time that the
+program takes between a completion and its next request; so its figures are told with that and without.
+
+The shell `fuse` is `loligo lab device` below a loop device with direct I/O, as other programs get it; it needs root and
+/dev/fuse. What the way there takes is measured first too (`loligo lab device --way`, as a study does), and taken off by the
+shell: fio is held against the model alone.
+
+Files lie in memory where /dev/shm is there, so that the real I/O isn't slower than the model.
 """
 import argparse
 import json
 import os
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -42,18 +47,13 @@ def example(name):
 
 
 def figure(model, pattern, args, think_us):
-    """Requests a second that the model alone gives."""
+    """What the model alone gives."""
     # A sequential run must cover the same zones; a random one gives a mean the better the longer it is.
     seconds = args.seconds if "sequential" in pattern else max(args.seconds, 60)
-    if args.loligo:
-        command = [args.loligo, "lab", "device", "--figures", "--json", "--size", str(SIZE), "--model", model,
-                   "--think-us", str(round(think_us)), "--warm-up-s", str(args.warm_up), "--time-s", str(seconds)]
-        rows = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout)
-        return next(row["iops"] for row in rows if row["pattern"] == pattern)
-    command = [example("figures"), "--size", str(SIZE), "--pattern", pattern, "--think", str(think_us),
-               "--warm-up", str(args.warm_up), "--time", str(seconds), model]
-    lines = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout.splitlines()
-    return float(dict(zip(lines[0].split("\t"), lines[1].split("\t")))["requests_s"])
+    command = [args.loligo, "lab", "device", "--figures", "--json", "--size", str(SIZE), "--model", model,
+               "--think-us", str(round(think_us)), "--warm-up-s", str(args.warm_up), "--time-s", str(seconds)]
+    rows = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout)
+    return next(row for row in rows if row["pattern"] == pattern)
 
 
 class Door:
@@ -88,13 +88,16 @@ class Fuse:
     """`loligo lab device` below a loop device; gone with the `with`."""
 
     def __init__(self, loligo, model):
-        self.loligo, self.model, self.loop = loligo, model or "none", None
+        self.loligo, self.model, self.loop = loligo, model, None
 
     def __enter__(self):
+        done = subprocess.run(PREFIX + [self.loligo, "lab", "device", "--way"], check=True, capture_output=True,
+                              text=True, timeout=60)
+        self.way = done.stdout.split()
         self.dir = tempfile.mkdtemp(prefix="loligo-modelled-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
         self.disk = os.path.join(self.dir, "disk")
         command = PREFIX + [self.loligo, "lab", "device", "--model", self.model, "--size", str(SIZE), "--backing",
-                            os.path.join(self.dir, "bytes"), "--mount", self.disk]
+                            os.path.join(self.dir, "bytes"), "--mount", self.disk, *self.way]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
             if not self.process.stdout.readline():
@@ -125,7 +128,9 @@ class Fuse:
 def fio(door, pattern, warm_up, seconds, *more):
     """What fio sees."""
     rw, block, depth, fsync = PATTERNS[pattern]
-    command = PREFIX + ["fio", "--name=x", *door.fio, f"--rw={rw}", f"--bs={block}",
+    # The engine libaio hands a flush to another thread: the way there that is fio's own.
+    engine = ["--ioengine=psync"] if fsync and isinstance(door, Fuse) else []
+    command = PREFIX + ["fio", "--name=x", *door.fio, *engine, f"--rw={rw}", f"--bs={block}",
                f"--iodepth={depth}", f"--size={SIZE}", f"--fsync={fsync}", "--time_based", "--norandommap",
                "--random_generator=tausworthe64", f"--ramp_time={warm_up}", f"--runtime={seconds}",
                "--output-format=json", *more]
@@ -133,27 +138,31 @@ def fio(door, pattern, warm_up, seconds, *more):
     if done.returncode:
         raise RuntimeError(f"fio: {done.stderr or done.stdout}")
     text = done.stdout[done.stdout.index("{"):]
-    return json.loads(text)["jobs"][0]["read" if "read" in rw else "write"]
+    return json.loads(text)["jobs"][0]
 
 
-def way_there(behind, pattern, args):
-    """Microseconds that a request alone takes without a model. Between two the program sleeps, as it does while a device
-    works: what waking up costs belongs to the way."""
-    pattern = pattern.removesuffix("-32").removesuffix("-flush")
+def door_takes(pattern, args):
+    """Microseconds that a request alone takes through the door without a model. Between two the program sleeps, as it
+    does while a device works: what waking up costs belongs to the way."""
+    flushes = pattern.endswith("-flush")
+    pattern = pattern.removesuffix("-32")
     sleep_us = 100 if pattern.startswith("random") else 2000
-    with behind(None) as door:
-        seen = fio(door, pattern, 1, min(args.seconds, 3), f"--thinktime={sleep_us}")
-    return seen["lat_ns"]["mean"] / 1e3
+    with Door(None) as door:
+        job = fio(door, pattern, 1, min(args.seconds, 3), f"--thinktime={sleep_us}")
+    request = job["read" if "read" in pattern else "write"]["lat_ns"]["mean"]
+    # Writes and flushes come by turns.
+    return (request + job["sync"]["lat_ns"]["mean"]) / 2e3 if flushes else request / 1e3
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shell", choices=["device", "fuse"], default="device")
-    parser.add_argument("--loligo", help="the program, for the shell fuse")
+    parser.add_argument("--loligo", required=True, help="the program")
     parser.add_argument("--models", nargs="+", default=MODELS)
     parser.add_argument("--patterns", nargs="+", choices=list(PATTERNS), default=list(PATTERNS))
     parser.add_argument("--seconds", type=int, default=20, help="how long fio measures")
     parser.add_argument("--warm-up", type=int, default=5, help="how long it runs before that")
+    parser.add_argument("--rounds", type=int, default=1, help="how often; the median counts")
     parser.add_argument("--check", type=float, help="fail if fio is further from the model's figure, per cent")
     parser.add_argument("--realtime", action="store_true",
                         help="run fio and the shell before all other programs (chrt), where others use the machine")
@@ -161,24 +170,36 @@ def main():
     if args.realtime:
         PREFIX.extend(["chrt", "--fifo", "10"])
 
-    if (args.shell == "fuse") != bool(args.loligo):
-        parser.error("--loligo goes with --shell fuse")
-    behind = Door if args.shell == "device" else lambda model: Fuse(args.loligo, model)
-    overhead = {pattern: way_there(behind, pattern, args) for pattern in args.patterns}
-    print("| model | pattern | model alone, 1/s | way there, us | model with it, 1/s | fio, 1/s | ratio |")
-    print("|---|---|---|---|---|---|---|")
+    fuse = args.shell == "fuse"
+    behind = (lambda model: Fuse(args.loligo, model)) if fuse else Door
+    overhead = {} if fuse else {pattern: door_takes(pattern, args) for pattern in args.patterns}
+    columns = ["model", "pattern", "model alone, 1/s"] + ([] if fuse else ["door, us", "model with it, 1/s"])
+    columns += ["fio, 1/s", "ratio"] + (["from", "to"] if args.rounds > 1 else []) + ["median latency, ratio"]
+    print("| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
     wrong = []
     for model in args.models:
         for pattern in args.patterns:
             alone = figure(model, pattern, args, 0)
-            expected = figure(model, pattern, args, overhead[pattern])
-            with behind(model) as door:
-                seen = fio(door, pattern, args.warm_up, args.seconds)["iops"]
-            ratio = seen / expected
-            print(f"| {model} | {pattern} | {alone:,.1f} | {overhead[pattern]:.0f} | {expected:,.1f} | {seen:,.1f} "
-                  f"| {ratio:.3f} |", flush=True)
-            if args.check and abs(ratio - 1) * 100 > args.check:
-                wrong.append(f"{model} {pattern}: {ratio:.3f}")
+            row = [model, pattern, f"{alone['iops']:,.1f}"]
+            expected = alone["iops"]
+            if not fuse:
+                expected = figure(model, pattern, args, overhead[pattern])["iops"]
+                row += [f"{overhead[pattern]:.0f}", f"{expected:,.1f}"]
+            seen, latencies = [], []
+            for _ in range(args.rounds):
+                with behind(model) as door:
+                    job = fio(door, pattern, args.warm_up, args.seconds)["read" if "read" in pattern else "write"]
+                seen.append(job["iops"])
+                latencies.append(job["clat_ns"]["percentile"]["50.000000"])
+            middle = statistics.median(seen)
+            row += [f"{middle:,.1f}", f"{middle / expected:.3f}"]
+            row += [f"{x / expected:.3f}" for x in (min(seen), max(seen))] if args.rounds > 1 else []
+            row += [f"{statistics.median(latencies) / alone['p50_ns']:.3f}"]
+            print("| " + " | ".join(row) + " |", flush=True)
+            if args.check and abs(middle / expected - 1) * 100 > args.check:
+                wrong.append(f"{model} {pattern}: {middle / expected:.3f}")
+    if fuse:
+        print("\nThe way, taken off in the last row:", *door.way)
     if wrong:
         sys.exit("further from the model's figures than allowed: " + "; ".join(wrong))
 

@@ -14,7 +14,7 @@ def test_fio_over_the_device_layer_meets_the_models_figures(t):
     if not os.path.exists(os.path.join(release, "examples", "nbd")):
         print("not run: the example 'nbd' isn't built beside the program (cargo build --release -p device --example nbd)")
         return
-    command = [sys.executable, SCRIPT, "--shell", "device", "--realtime", "--models", "disk-7200-write-back",
+    command = [sys.executable, SCRIPT, "--loligo", t.loligo, "--shell", "device", "--realtime", "--models", "disk-7200-write-back",
                "--patterns", "random-read", "random-write-flush", "--seconds", "8", "--warm-up", "1", "--check", "5"]
     env = {**os.environ, "CARGO_TARGET_DIR": os.path.dirname(release)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=90, env=env)

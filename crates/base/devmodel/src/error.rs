@@ -21,6 +21,12 @@ pub enum ModelError {
         /// The model's parameter that it resembles.
         nearest: Option<&'static str>,
     },
+    /// Something among the parameters has no value.
+    #[error("'{text}' is no NAME=VALUE: parameters are written as a=b,c=d")]
+    NoPair {
+        /// As written.
+        text: String,
+    },
     /// A parameter stands there more than once.
     #[error("the parameter '{name}' is given twice")]
     Twice {

@@ -22,4 +22,4 @@ pub use error::ModelError;
 pub use figures::{Figures, Order, Pattern, measure, standard_patterns};
 pub use model::Model;
 pub use request::{Done, Nanos, Op, Request};
-pub use sheet::{ParameterDoc, check, parameters};
+pub use sheet::{ParameterDoc, check, pairs, parameters};

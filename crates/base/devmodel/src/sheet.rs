@@ -192,6 +192,18 @@ pub fn check(name: &str, parameters: &[(String, String)]) -> Result<(), ModelErr
     Sheet::read(name, parameters).map(|_| ())
 }
 
+/// Parameters written as `a=b,c=d`, as an option or a command line has them.
+///
+/// # Errors
+/// [`ModelError::NoPair`].
+pub fn pairs(text: &str) -> Result<Vec<(String, String)>, ModelError> {
+    let pair = |part: &str| match part.split_once('=') {
+        Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),
+        None => Err(ModelError::NoPair { text: part.to_owned() }),
+    };
+    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(pair).collect()
+}
+
 /// The parameters of a model.
 ///
 /// # Errors
@@ -366,6 +378,14 @@ mod tests {
 
     fn one(key: &str, value: &str) -> Vec<(String, String)> {
         vec![(key.to_owned(), value.to_owned())]
+    }
+
+    #[test]
+    fn what_is_no_pair_is_refused() {
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        assert_eq!(pairs("a=1, b = 2ms,").unwrap(), [pair("a", "1"), pair("b", "2ms")]);
+        assert_eq!(pairs(" ").unwrap(), []);
+        assert_eq!(pairs("a=1,rpm"), Err(ModelError::NoPair { text: "rpm".to_owned() }));
     }
 
     #[test]

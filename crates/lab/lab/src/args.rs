@@ -134,9 +134,9 @@ pub(crate) struct ExportArgs {
 /// Which device, and what is wanted of it.
 #[derive(Args, Debug)]
 pub(crate) struct DeviceArgs {
-    /// disk-7200, ssd or raid0-of-N, each also with -write-back; `none` answers at once.
-    #[arg(long)]
-    pub(crate) model: String,
+    /// disk-7200, ssd or raid0-of-N, each also with -write-back; `none` takes the same time for everything (time_us, 0).
+    #[arg(long, required_unless_present = "way")]
+    pub(crate) model: Option<String>,
     /// Parameters that differ from the model's data sheet, as a=b,c=d.
     #[arg(long, default_value = "")]
     pub(crate) parameters: String,
@@ -149,14 +149,23 @@ pub(crate) struct DeviceArgs {
     /// The file that is the device until it is unmounted; made if it isn't there.
     #[arg(long, requires = "backing")]
     pub(crate) mount: Option<PathBuf>,
-    /// Microseconds that answers are given before the model's time, for the kernel's part of the way.
+    /// Microseconds that a request takes through the kernel besides, and that the model's time is shortened by.
     #[arg(long, default_value_t = 0)]
-    pub(crate) lead_us: u64,
+    pub(crate) way_us: u64,
+    /// The same of a flush.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) flush_way_us: u64,
+    /// The same of each MiB that is read or written, besides.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) mib_way_us: u64,
     /// Print what the model itself gives for the standard patterns, and its parameters.
     #[arg(long, conflicts_with = "mount")]
     pub(crate) figures: bool,
-    /// With --figures: as JSON.
-    #[arg(long, requires = "figures")]
+    /// Measure what a request takes through the kernel on this machine, and print it as the options above; needs root.
+    #[arg(long, conflicts_with_all = ["model", "backing", "mount", "figures"])]
+    pub(crate) way: bool,
+    /// With --figures or --way: as JSON.
+    #[arg(long)]
     pub(crate) json: bool,
     /// With --figures: seconds before anything counts.
     #[arg(long, requires = "figures", default_value_t = 2)]

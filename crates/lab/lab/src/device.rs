@@ -9,19 +9,41 @@ use modelled::timing::{Constant, Timing};
 use crate::args::DeviceArgs;
 use crate::error::LabError;
 
-/// Serves a device until it is unmounted, or prints figures.
+/// Serves a device until it is unmounted, or prints figures, or what the way to a device takes.
 pub(crate) fn device(args: &DeviceArgs) -> Result<(), LabError> {
+    let Some(model) = args.model.as_deref() else { return way(args.json) };
     let size = bytes("--size", &args.size)?;
-    let parameters = parameters(&args.parameters)?;
+    let parameters = devmodel::pairs(&args.parameters)?;
     match (&args.backing, &args.mount) {
         (Some(backing), Some(mount)) => {
-            let lead = Duration::from_micros(args.lead_us);
-            let served = modelled::Served { size, backing: backing.clone(), mount: mount.clone(), lead };
-            serve(&served, timing(&args.model, &parameters, size)?)
+            let way = modelled::Way {
+                request: Duration::from_micros(args.way_us),
+                flush: Duration::from_micros(args.flush_way_us),
+                mib: Duration::from_micros(args.mib_way_us),
+            };
+            let served = modelled::Served { size, backing: backing.clone(), mount: mount.clone(), way };
+            serve(&served, timing(model, &parameters, size)?)
         }
-        _ if args.figures => figures(args, &parameters, size),
+        _ if args.figures => figures(args, model, &parameters, size),
         _ => Err(LabError::Nothing("give --backing and --mount to serve it, or --figures".to_owned())),
     }
+}
+
+/// Measures the way and prints it as the options that take it off.
+fn way(json: bool) -> Result<(), LabError> {
+    let dir = std::env::temp_dir().join(format!("loligo-way-{}", std::process::id()));
+    let loligo = std::env::current_exe().map_err(LabError::file(&dir))?;
+    let way = testbed::way(&dir, &loligo);
+    // Nothing is in it but an empty ledger and the disk's last words.
+    let _ = std::fs::remove_dir_all(&dir);
+    let way = way?;
+    let [request, flush, mib] = [way.request, way.flush, way.mib].map(|time| time.as_micros() as u64);
+    if json {
+        say(&serde_json::json!({ "way_us": request, "flush_way_us": flush, "mib_way_us": mib }).to_string());
+    } else {
+        say(&format!("--way-us {request} --flush-way-us {flush} --mib-way-us {mib}"));
+    }
+    Ok(())
 }
 
 fn bytes(what: &str, text: &str) -> Result<u64, LabError> {
@@ -29,20 +51,22 @@ fn bytes(what: &str, text: &str) -> Result<u64, LabError> {
     options::parse_size(text).filter(|bytes| *bytes > 0).ok_or_else(wrong)
 }
 
-/// `a=b,c=d` in pairs.
-fn parameters(text: &str) -> Result<Vec<(String, String)>, LabError> {
-    let pair = |part: &str| match part.split_once('=') {
-        Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),
-        None => Err(LabError::Nothing(format!("--parameters: '{part}' is not NAME=VALUE"))),
-    };
-    text.split(',').filter(|part| !part.trim().is_empty()).map(pair).collect()
-}
-
 fn timing(model: &str, parameters: &[(String, String)], size: u64) -> Result<Box<dyn Timing>, LabError> {
-    if model == "none" {
-        return Ok(Box::new(Constant::default()));
+    if model != "none" {
+        return Ok(Box::new(Model::named(model, parameters, size)?));
     }
-    Ok(Box::new(Model::named(model, parameters, size)?))
+    let (mut time, mut mib) = (0, 0);
+    for (name, value) in parameters {
+        let wrong =
+            || LabError::Nothing(format!("the device 'none' takes time_us and mib_us, not {name}={value}"));
+        let part = match name.as_str() {
+            "time_us" => &mut time,
+            "mib_us" => &mut mib,
+            _ => return Err(wrong()),
+        };
+        *part = value.parse::<u64>().map_err(|_| wrong())?.saturating_mul(1000);
+    }
+    Ok(Box::new(Constant::new(time, mib)))
 }
 
 fn serve(served: &modelled::Served, timing: Box<dyn Timing>) -> Result<(), LabError> {
@@ -62,11 +86,16 @@ fn say(words: &str) {
     let _ = writeln!(out, "{words}").and_then(|()| out.flush());
 }
 
-fn figures(args: &DeviceArgs, parameters: &[(String, String)], size: u64) -> Result<(), LabError> {
+fn figures(
+    args: &DeviceArgs,
+    model_name: &str,
+    parameters: &[(String, String)],
+    size: u64,
+) -> Result<(), LabError> {
     let span = args.span.as_deref().map_or(Ok(0), |text| bytes("--span", text))?;
     let mut rows = Vec::new();
     for (name, standard) in devmodel::standard_patterns() {
-        let mut model = Model::named(&args.model, parameters, size)?;
+        let mut model = Model::named(model_name, parameters, size)?;
         let think = args.think_us.saturating_mul(1000);
         let (warm_up, time) = (nanos(args.warm_up_s), nanos(args.time_s));
         let pattern = Pattern { span_bytes: span, think, warm_up, time, ..standard };
@@ -77,7 +106,7 @@ fn figures(args: &DeviceArgs, parameters: &[(String, String)], size: u64) -> Res
         return Ok(());
     }
     say(&table(&rows));
-    for parameter in devmodel::parameters(&args.model)? {
+    for parameter in devmodel::parameters(model_name)? {
         say(&format!(
             "{} [{}]: {} ({})",
             parameter.name, parameter.default, parameter.about, parameter.source
@@ -125,22 +154,10 @@ fn json(rows: &[Row]) -> String {
             "time_ns": pattern.time,
             "iops": f.iops,
             "mean_ns": f.mean,
+            "p50_ns": f.p50,
             "p99_ns": f.p99,
             "flush_mean_ns": f.flush_mean,
         })
     };
     serde_json::Value::from(rows.iter().map(row).collect::<Vec<_>>()).to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parameters_are_pairs_and_anything_else_is_refused() {
-        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
-        assert_eq!(parameters("a=1, b=2ms").unwrap(), [pair("a", "1"), pair("b", "2ms")]);
-        assert_eq!(parameters("").unwrap(), []);
-        assert!(parameters("a").is_err());
-    }
 }

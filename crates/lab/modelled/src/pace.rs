@@ -8,7 +8,7 @@ use std::num::NonZeroU64;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use devmodel::{Nanos, Request};
+use devmodel::{Nanos, Op, Request};
 
 use crate::timing::Timing;
 
@@ -22,8 +22,30 @@ const IDLE: Duration = Duration::from_secs(1);
 /// late rather than waited for awake.
 const LAG_MAX: Duration = Duration::from_micros(100);
 
-/// Turns of waiting awake between two looks at the clock.
-const SPINS: u32 = 50;
+/// What the way from a program to this process and back takes besides the model: the kernel's part. A request is told to
+/// the model as if it had come so much earlier, so that the program sees the model's own time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Way {
+    /// Of a read or write.
+    pub request: Duration,
+    /// Of a flush.
+    pub flush: Duration,
+    /// Of each MiB that is read or written, besides.
+    pub mib: Duration,
+}
+
+impl Way {
+    fn of(&self, request: &Request) -> Nanos {
+        let way = match request.op {
+            Op::Flush => self.flush,
+            Op::Read | Op::Write => {
+                self.request + self.mib.mul_f64(request.length as f64 / f64::from(1 << 20))
+            }
+            Op::Discard => self.request,
+        };
+        Nanos::try_from(way.as_nanos()).unwrap_or(Nanos::MAX)
+    }
+}
 
 /// What was answered, and how well the real work kept up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -64,14 +86,13 @@ pub struct Pace {
     state: Mutex<State>,
     earlier: Condvar,
     origin: Instant,
-    lead: Nanos,
+    way: Way,
 }
 
 impl Pace {
-    /// `lead` is how much before the model's time answers are given, for the way that a request takes through the
-    /// kernel besides.
+    /// A model whose requests take `way` besides.
     #[must_use]
-    pub fn new(timing: Box<dyn Timing>, lead: Duration) -> Self {
+    pub fn new(timing: Box<dyn Timing>, way: Way) -> Self {
         let state = State {
             timing,
             told: 0,
@@ -82,23 +103,22 @@ impl Pace {
             hurried: false,
             ended: false,
         };
-        let lead = Nanos::try_from(lead.as_nanos()).unwrap_or(Nanos::MAX);
-        Self { state: Mutex::new(state), earlier: Condvar::new(), origin: Instant::now(), lead }
+        Self { state: Mutex::new(state), earlier: Condvar::new(), origin: Instant::now(), way }
     }
 
     /// A request has come. Its number is for [`Pace::finish`].
     pub fn begin(&self, request: Request) -> u64 {
         let mut state = self.lock();
-        let now = self.now();
+        let came = self.now().saturating_sub(self.way.of(&request));
         let id = state.next;
         state.next += 1;
-        // The model was told of a later time where answers are given ahead of it.
-        state.told = state.told.max(now);
+        // The model's time never goes back: what it has done already came before this.
+        state.told = state.told.max(came);
         let told = state.told;
         state.timing.arrive(told, id, request);
         state.waiting.insert(id, Waiting::Both);
         let hurried = state.hurried;
-        if state.timing.next_event().is_some_and(|at| hurried || at.saturating_sub(self.lead) < state.wakes) {
+        if state.timing.next_event().is_some_and(|at| hurried || at < state.wakes) {
             self.earlier.notify_one();
         }
         id
@@ -136,15 +156,15 @@ impl Pace {
                 state = self.lock();
                 continue;
             }
-            let event = state.timing.next_event().map(|at| at.saturating_sub(self.lead));
-            let event = event.filter(|_| !state.hurried);
+            let event = state.timing.next_event().filter(|_| !state.hurried);
             let now = self.now();
             let wait = event.map_or(IDLE, |at| Duration::from_nanos(at.saturating_sub(now)).min(IDLE));
             let sleep = wait.saturating_sub(lag);
             if sleep.is_zero() {
-                // Shorter than waking takes: the rest is waited for awake, and requests may come meanwhile.
+                // Shorter than waking takes: the rest is waited for awake, and requests may come meanwhile. The core is
+                // lent to whoever wants it: the kernel's workers, who bring requests, would wait for a time slice.
                 drop(state);
-                (0..SPINS).for_each(|_| std::hint::spin_loop());
+                std::thread::yield_now();
                 state = self.lock();
                 continue;
             }
@@ -182,7 +202,7 @@ impl Pace {
     /// Tells the model of every event up to now, and takes the answers that are due. The model is never told of a time
     /// beyond its own events, so that a request that comes now is not late for it.
     fn due(&self, state: &mut State) -> Vec<Answer> {
-        let now = if state.hurried { Nanos::MAX } else { self.now().saturating_add(self.lead) };
+        let now = if state.hurried { Nanos::MAX } else { self.now() };
         let mut due = Vec::new();
         while let Some(at) = state.timing.next_event().filter(|at| *at <= now) {
             state.told = state.told.max(at);
@@ -219,8 +239,9 @@ mod tests {
 
     const MS: Nanos = 1_000_000;
 
-    fn with(nanos: Nanos, lead: Nanos, body: impl FnOnce(&Pace)) -> Counts {
-        let pace = Arc::new(Pace::new(Box::new(Constant::new(nanos)), Duration::from_nanos(lead)));
+    fn with(nanos: Nanos, way: Nanos, body: impl FnOnce(&Pace)) -> Counts {
+        let way = Way { request: Duration::from_nanos(way), ..Way::default() };
+        let pace = Arc::new(Pace::new(Box::new(Constant::new(nanos, 0)), way));
         let thread = std::thread::spawn({
             let pace = pace.clone();
             move || pace.run()
@@ -291,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lead_gives_answers_earlier() {
+    fn what_the_way_takes_is_not_waited_for_again() {
         with(200 * MS, 150 * MS, |pace| {
             let took = ask(pace, Duration::ZERO);
             assert!(took >= Duration::from_millis(50) && took < Duration::from_millis(150), "{took:?}");

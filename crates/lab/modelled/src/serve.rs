@@ -7,7 +7,6 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
@@ -17,7 +16,7 @@ use crate::backing::Backing;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::kernel;
-use crate::pace::{Counts, Pace};
+use crate::pace::{Counts, Pace, Way};
 use crate::timing::Timing;
 
 /// The kernel's side of FUSE.
@@ -35,8 +34,8 @@ pub struct Served {
     pub backing: PathBuf,
     /// A file, made if it isn't there, that is the disk while this one is mounted on it.
     pub mount: PathBuf,
-    /// How much before the model's time answers are given.
-    pub lead: Duration,
+    /// What requests take besides the model.
+    pub way: Way,
 }
 
 /// What stands in the way of serving on this machine.
@@ -65,7 +64,7 @@ pub fn serve(served: &Served, timing: Box<dyn Timing>, ready: impl FnOnce()) -> 
     let _ = rustix::process::configure_io_flusher_behavior(true);
     let failed = |source| Error::Mount { at: served.mount.clone(), source };
     mount_at(&fuse, &served.mount).map_err(failed)?;
-    let pace = Arc::new(Pace::new(timing, served.lead));
+    let pace = Arc::new(Pace::new(timing, served.way));
     let disk =
         Arc::new(Disk { fuse, backing, pace: pace.clone(), spare: Arc::default(), turn: Mutex::default() });
     let started = start(&disk, &served.mount);

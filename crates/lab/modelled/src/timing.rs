@@ -1,5 +1,7 @@
 //! What the shell needs of a model: told of requests, it tells when they are done.
 
+use std::collections::BTreeSet;
+
 use devmodel::{Done, Model, Nanos, Request};
 
 /// A model as [`crate::Pace`] sees it; see [`Model`] for what each is to do.
@@ -29,26 +31,29 @@ impl Timing for Model {
 pub struct Constant {
     /// What a request takes.
     pub nanos: Nanos,
-    done: std::collections::VecDeque<Done>,
+    /// What each MiB takes besides.
+    pub mib_nanos: Nanos,
+    done: BTreeSet<(Nanos, u64)>,
 }
 
 impl Constant {
-    /// Every request takes this long.
+    /// Every request takes so long, and each of its MiB.
     #[must_use]
-    pub fn new(nanos: Nanos) -> Self {
-        Self { nanos, ..Self::default() }
+    pub fn new(nanos: Nanos, mib_nanos: Nanos) -> Self {
+        Self { nanos, mib_nanos, ..Self::default() }
     }
 }
 
 impl Timing for Constant {
-    fn arrive(&mut self, now: Nanos, id: u64, _: Request) {
-        self.done.push_back(Done { id, at: now.saturating_add(self.nanos) });
+    fn arrive(&mut self, now: Nanos, id: u64, request: Request) {
+        let bytes = (request.length as f64 / f64::from(1 << 20) * self.mib_nanos as f64) as Nanos;
+        self.done.insert((now.saturating_add(self.nanos).saturating_add(bytes), id));
     }
     fn next_event(&self) -> Option<Nanos> {
-        self.done.front().map(|done| done.at)
+        self.done.first().map(|done| done.0)
     }
     fn complete(&mut self, now: Nanos) -> Vec<Done> {
-        let count = self.done.partition_point(|done| done.at <= now);
-        self.done.drain(..count).collect()
+        let later = self.done.split_off(&(now.saturating_add(1), 0));
+        std::mem::replace(&mut self.done, later).into_iter().map(|(at, id)| Done { id, at }).collect()
     }
 }

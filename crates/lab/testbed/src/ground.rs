@@ -6,6 +6,7 @@ use std::process::Child;
 
 use crate::error::{Doing, Error, Result};
 use crate::ledger::{Ledger, Thing};
+use crate::place::way::Way;
 use crate::run::{Runner, Stop};
 
 /// Paths below the work directory.
@@ -71,6 +72,8 @@ pub(crate) struct Ground {
     pub(crate) notes: Vec<String>,
     /// Processes of modelled disks, to be collected when they have ended.
     pub(crate) disks: Vec<Child>,
+    /// What the way to modelled disks takes, once it was measured.
+    pub(crate) way: Option<Way>,
 }
 
 impl Ground {
@@ -82,7 +85,7 @@ impl Ground {
         let work = Work { root };
         let ledger = Ledger::open(&work.ledger())?;
         let runner = Runner { stop, token: None };
-        Ok(Self { work, ledger, runner, notes: Vec::new(), disks: Vec::new() })
+        Ok(Self { work, ledger, runner, notes: Vec::new(), disks: Vec::new(), way: None })
     }
 
     pub(crate) fn note(&mut self, text: impl Into<String>) {

@@ -6,13 +6,11 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Doing, Error, Result};
+use crate::lock::lock;
 
 /// Something that a run made. Each names what is needed to tell it from what others made.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -141,9 +139,6 @@ pub fn undo_order(mut left: Vec<(u64, Thing)>) -> Vec<(u64, Thing)> {
     left
 }
 
-/// How long a lock is waited for: a process that the killed run was just starting holds it until it is the new program.
-const LOCK: Duration = Duration::from_secs(2);
-
 /// An open, locked ledger.
 #[derive(Debug)]
 pub struct Ledger {
@@ -165,12 +160,7 @@ impl Ledger {
             .create(true)
             .open(path)
             .doing("opening the ledger", path)?;
-        let begin = Instant::now();
-        while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            if begin.elapsed() < LOCK {
-                sleep(Duration::from_millis(20));
-                continue;
-            }
+        if !lock(&file).doing("locking the ledger", path)? {
             return Err(Error::InUse { path: path.parent().unwrap_or(path).to_owned() });
         }
         let mut text = String::new();

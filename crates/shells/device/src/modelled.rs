@@ -59,7 +59,7 @@ impl Modelled {
     /// # Errors
     /// What is wrong with them.
     pub fn named(name: &str, parameters: &str, size_bytes: u64) -> Result<Self, ModelError> {
-        let model = Model::named(name, &split(parameters), size_bytes)?;
+        let model = Model::named(name, &devmodel::pairs(parameters)?, size_bytes)?;
         let state = State { model, next_id: 0, open: BTreeMap::new(), sleeps_until: None };
         let (origin, timer) = (Instant::now(), Condvar::new());
         Ok(Self(Arc::new(Shared { origin, state: Mutex::new(state), timer })))
@@ -112,16 +112,6 @@ impl Modelled {
             }
         }
     }
-}
-
-/// `a=b,c=d` apart. A piece without `=` is a name with no value, for the model to refuse.
-fn split(parameters: &str) -> Vec<(String, String)> {
-    let pieces = parameters.split(',').map(str::trim).filter(|piece| !piece.is_empty());
-    let pair = |piece: &str| {
-        let (name, value) = piece.split_once('=').unwrap_or((piece, ""));
-        (name.trim().to_owned(), value.trim().to_owned())
-    };
-    pieces.map(pair).collect()
 }
 
 impl Shared {
@@ -297,6 +287,6 @@ mod tests {
         let named = |parameters| Modelled::named("disk-7200", parameters, 1 << 30);
         assert!(named("").is_ok() && named(" rpm = 5400 ,seek_full_ms=20").is_ok());
         assert!(matches!(named("rmp=1"), Err(ModelError::UnknownParameter { .. })));
-        assert!(matches!(named("rpm"), Err(ModelError::Value { .. })));
+        assert!(matches!(named("rpm"), Err(ModelError::NoPair { .. })));
     }
 }

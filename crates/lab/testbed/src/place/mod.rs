@@ -5,6 +5,7 @@ pub(crate) mod filesystem;
 pub(crate) mod loops;
 pub(crate) mod modelled;
 pub(crate) mod space;
+pub(crate) mod way;
 
 use std::path::{Path, PathBuf};
 

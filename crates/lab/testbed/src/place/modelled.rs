@@ -17,8 +17,9 @@ use crate::ground::Ground;
 use crate::ledger::Thing;
 use crate::mounts;
 use crate::place::loops;
+use crate::place::way::{self, Way};
 use crate::processes::{self, Process, TOKEN};
-use crate::run::last_lines;
+use crate::run::{Stop, last_lines};
 
 /// How long a disk may take to be there.
 const UP: Duration = Duration::from_secs(20);
@@ -29,6 +30,9 @@ const END: Duration = Duration::from_secs(10);
 /// How long a process that was just being started is looked for.
 const STARTING: Duration = Duration::from_millis(200);
 
+/// The disk that the way to disks is measured through.
+const NONE_BYTES: u64 = 16 << 20;
+
 /// Makes a modelled disk and gives its loop device. `loligo` is the program that serves it.
 pub(crate) fn make(
     ground: &mut Ground,
@@ -37,6 +41,38 @@ pub(crate) fn make(
     size: u64,
     name: &str,
 ) -> Result<PathBuf> {
+    let way = measure_way(ground, loligo)?;
+    serve(ground, loligo, arguments(model, way), size, name)
+}
+
+/// What the way to modelled disks takes here and now; measured for the first disk of a cluster.
+pub(crate) fn measure_way(ground: &mut Ground, loligo: &Path) -> Result<Way> {
+    if let Some(way) = ground.way {
+        return Ok(way);
+    }
+    let (time, mib) = (way::TIME.as_micros().to_string(), way::MIB_TIME.as_micros().to_string());
+    let parameters = vec![("time_us".to_owned(), time), ("mib_us".to_owned(), mib)];
+    let none = DeviceModel { name: "none".to_owned(), parameters };
+    let device = serve(ground, loligo, arguments(&none, Way::default()), NONE_BYTES, "way")?;
+    let way = way::measure(&device)?;
+    ground.way = Some(way);
+    Ok(way)
+}
+
+/// What the way to modelled disks takes on this machine: through a disk of its own in `work_dir`, which is gone after it.
+/// `loligo` is the program that serves it.
+///
+/// # Errors
+/// What a modelled disk needs and isn't there.
+pub fn way(work_dir: &Path, loligo: &Path) -> Result<Way> {
+    let mut ground = Ground::open(work_dir, Stop::default())?;
+    fs::create_dir_all(ground.work.logs()).doing("making the directory", &ground.work.logs())?;
+    let way = measure_way(&mut ground, loligo);
+    ground.undo_all(&mut |_| ())?;
+    way
+}
+
+fn serve(ground: &mut Ground, loligo: &Path, words: Vec<OsString>, size: u64, name: &str) -> Result<PathBuf> {
     let (backing, at) = (ground.work.image(name), ground.work.modelled(name));
     ground.make_file(&backing, size)?;
     ground.make_file(&at, 0)?;
@@ -44,18 +80,23 @@ pub(crate) fn make(
     ground.ledger.about_to_make(Thing::Modelled { at: at.clone(), token: token.clone() })?;
     let out = ground.work.out(&format!("modelled.{name}"));
     let mut command = Command::new(loligo);
-    command.args(arguments(model, size, &backing, &at)).env(TOKEN, token).process_group(0);
+    command.args(words).args(["--size", &size.to_string()]).arg("--backing").arg(&backing);
+    command.arg("--mount").arg(&at).env(TOKEN, token).process_group(0);
     let child = start(command, &out)?;
     ground.disks.push(child);
     wait(ground, &at, name, &out)?;
     loops::attach(ground, &at)
 }
 
-fn arguments(model: &DeviceModel, size: u64, backing: &Path, at: &Path) -> Vec<OsString> {
+fn arguments(model: &DeviceModel, way: Way) -> Vec<OsString> {
     let pairs: Vec<String> = model.parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let mut words: Vec<OsString> = ["lab", "device", "--model", &model.name].map(OsString::from).to_vec();
-    words.extend(["--parameters".into(), pairs.join(",").into(), "--size".into(), size.to_string().into()]);
-    words.extend(["--backing".into(), backing.into(), "--mount".into(), at.into()]);
+    words.extend(["--parameters".into(), pairs.join(",").into()]);
+    for (option, time) in
+        [("--way-us", way.request), ("--flush-way-us", way.flush), ("--mib-way-us", way.mib)]
+    {
+        words.extend([option.into(), time.as_micros().to_string().into()]);
+    }
     words
 }
 
@@ -127,12 +168,12 @@ mod tests {
     fn the_device_is_asked_for_as_the_study_has_it() {
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
         let model = DeviceModel { name: "ssd".into(), parameters: vec![pair("a", "1"), pair("b", "2ms")] };
-        let words = arguments(&model, 1 << 30, Path::new("/w/images/osd.0"), Path::new("/w/modelled/osd.0"));
+        let us = Duration::from_micros;
+        let words = arguments(&model, Way { request: us(30), flush: us(70), mib: us(400) });
         let words: Vec<String> = words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
         assert_eq!(
             words.join(" "),
-            "lab device --model ssd --parameters a=1,b=2ms --size 1073741824 \
-             --backing /w/images/osd.0 --mount /w/modelled/osd.0"
+            "lab device --model ssd --parameters a=1,b=2ms --way-us 30 --flush-way-us 70 --mib-way-us 400"
         );
     }
 }
