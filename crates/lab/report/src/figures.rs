@@ -132,7 +132,7 @@ fn profiles(input: &Input, all: &mut Vec<Figure>) {
         let p = &profiled.record.parameters;
         let keys = vec![
             ("workload", p.workload.clone()),
-            ("phase", profiled.profile.phase.clone()),
+            ("phase", profiled.measurement.name().to_owned()),
             ("system", p.system.clone()),
             ("variant", p.variant.clone()),
         ];

@@ -257,3 +257,28 @@ fn a_chart_becomes_a_png_with_its_text() {
     // The title is drawn: the built-in font was found.
     assert!(report::png(&bars::chart(&empty)).unwrap().len() + 500 < with.len());
 }
+
+#[test]
+fn a_profiled_step_of_a_ladder_has_its_flame_graph() {
+    let study = made_up::Study::new(made_up::Size::FEW, 1);
+    let none = |_: &str| None;
+    let mut input = study.input(&none);
+    let mut record = study.records[0].clone();
+    let phase = record.measurements[0].phase.clone();
+    let name = format!("{phase}.01-d8");
+    record.measurements[0].step =
+        Some(results::Step { name: name.clone(), in_flight: 8, ..Default::default() });
+    input.profiled = vec![record];
+    let kept = |_: &str, asked: &str| {
+        let stacks = results::Stacks::parse("# hertz 99\nosd.0;main;write 7\n");
+        (asked == name).then(|| results::PhaseProfile {
+            phase: name.clone(),
+            stacks: Some(stacks),
+            requests: vec![],
+        })
+    };
+    input.profile = &kept;
+    let all = figures(&input);
+    let flame = all.iter().find(|f| f.svg.contains("with 8 in flight")).unwrap();
+    assert!(flame.svg.contains("write"), "the stack is drawn");
+}

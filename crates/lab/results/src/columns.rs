@@ -229,6 +229,8 @@ static COLUMNS: &[Column] = table! {
         |r| r.parameters.hosts.clone();
     Phase "start_skew_s", "s", "measurements.N.start_skew_s", "From the start of the first client process to that of the last; of hosts, as they are heard of.",
         |m| m.start_skew_s.to_string();
+    Phase "step_name", "text", "measurements.N.step.name", "The step of a ladder in `series/`, `counters/` and `profiles/`; empty where the phase has no ladder: its own name stands there.",
+        |m| optional(m.step.as_ref().map(|s| s.name.clone()));
     Phase "step_in_flight", "1", "measurements.N.step.in_flight", "Operations in flight of this step of a ladder, with a fixed rate at most; empty where the phase has no ladder.",
         |m| optional(m.step.as_ref().map(|s| s.in_flight));
     Phase "step_rate", "1/s", "measurements.N.step.rate", "Operations a second that the step asked for (open loop); empty in a closed loop.",

@@ -216,6 +216,9 @@ pub struct Measurement {
 /// with a ladder has a measurement for each step.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Step {
+    /// Its name in the time line, in counters and in profiles, where phases without a ladder have their own.
+    #[serde(default)]
+    pub name: String,
     /// In flight over all instances; with a fixed rate no more than this.
     pub in_flight: u32,
     /// Operations a second asked for (open loop); `None`: a closed loop.
@@ -254,6 +257,11 @@ impl Measurement {
             Some((Some(rate), _)) => format!("{} at {rate}/s", self.phase),
             Some((None, depth)) => format!("{} with {depth} in flight", self.phase),
         }
+    }
+
+    /// What it is called in the time line, in counters and in profiles.
+    pub fn name(&self) -> &str {
+        self.step.as_ref().map_or(&self.phase, |step| &step.name)
     }
 
     /// The phase that this is a trial's sample of: its own, or PHASE.saturation and PHASE.held_rate of a ladder. Other

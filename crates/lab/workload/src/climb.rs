@@ -59,7 +59,8 @@ impl Climber<'_> {
             let mut result = measure(&wanted)?;
             let step = self.judged(&rules, load, &result);
             let held = wanted.rate.map(|_| holds(&rules, &step));
-            result.step = Some(Step { in_flight: wanted.in_flight, rate: wanted.rate, held, found: None });
+            let (name, in_flight, rate) = (wanted.label, wanted.in_flight, wanted.rate);
+            result.step = Some(Step { name, in_flight, rate, held, found: None });
             steps.push(step);
             phases.push(result);
         }

@@ -217,7 +217,7 @@ mod tests {
     }
 
     fn rate(rate: u32, held: bool, found: Option<Rung>) -> Step {
-        Step { in_flight: 1024, rate: Some(rate), held: Some(held), found }
+        Step { in_flight: 1024, rate: Some(rate), held: Some(held), found, ..Step::default() }
     }
 
     fn record(block: u32, measurements: Vec<Measurement>) -> Record {

@@ -1,6 +1,6 @@
 //! What profiled trials showed: flame graphs of the servers, seek plots of their devices.
 
-use results::{PhaseProfile, Record, Status};
+use results::{Measurement, PhaseProfile, Record, Status};
 
 use super::trials::{load_words, loop_words};
 use crate::charts::flame::{Flame, leaves};
@@ -12,6 +12,8 @@ use crate::quantity::{fixed, number};
 pub struct Profiled<'a> {
     /// The trial.
     pub record: &'a Record,
+    /// The phase, or the step of a ladder.
+    pub measurement: &'a Measurement,
     /// What was seen.
     pub profile: PhaseProfile,
 }
@@ -19,9 +21,9 @@ pub struct Profiled<'a> {
 /// Every profiled phase, in the order of the trials.
 pub fn profiled<'a>(input: &'a Input) -> Vec<Profiled<'a>> {
     let phases = input.profiled.iter().flat_map(|r| r.measurements.iter().map(move |m| (r, m)));
-    let of = |(record, m): (&'a Record, &results::Measurement)| {
-        let profile = (input.profile)(&record.id, &m.phase)?;
-        Some(Profiled { record, profile })
+    let of = |(record, measurement): (&'a Record, &'a Measurement)| {
+        let profile = (input.profile)(&record.id, measurement.name())?;
+        Some(Profiled { record, measurement, profile })
     };
     phases.filter_map(of).collect()
 }
@@ -30,7 +32,7 @@ impl Profiled<'_> {
     /// `write of bench on ceph-16.2, default`.
     pub fn name(&self) -> String {
         let p = &self.record.parameters;
-        format!("{} of {} on {}, {}", self.profile.phase, p.workload, p.system, p.variant)
+        format!("{} of {} on {}, {}", self.measurement.words(), p.workload, p.system, p.variant)
     }
 
     /// The flame graph's data; `None` where stacks were not looked at.

@@ -43,7 +43,13 @@ pub fn measurement(phase: &str) -> Measurement {
     let device = |wait_ms, written| DeviceUse { wait_ms, written, busy: 0.25, ..DeviceUse::default() };
     Measurement {
         phase: phase.into(),
-        step: Some(Step { in_flight: 16, rate: Some(250), held: Some(true), found: Some(Rung::HeldRate) }),
+        step: Some(Step {
+            name: "rand_read.03-r250".to_owned(),
+            in_flight: 16,
+            rate: Some(250),
+            held: Some(true),
+            found: Some(Rung::HeldRate),
+        }),
         seconds: 10.0,
         operations: 2000,
         ops_per_s: 200.0,

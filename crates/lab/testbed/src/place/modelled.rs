@@ -66,7 +66,7 @@ pub(crate) fn measure_way(ground: &mut Ground, loligo: &Path) -> Result<Way> {
 /// What a modelled disk needs and isn't there.
 pub fn way(work_dir: &Path, loligo: &Path) -> Result<Way> {
     let mut ground = Ground::open(work_dir, Stop::default())?;
-    fs::create_dir_all(ground.work.logs()).doing("making the directory", &ground.work.logs())?;
+    fs::create_dir_all(ground.work.logs()).doing("making the directory", ground.work.logs())?;
     let way = measure_way(&mut ground, loligo);
     ground.undo_all(&mut |_| ())?;
     way

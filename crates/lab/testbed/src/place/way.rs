@@ -80,15 +80,18 @@ mod tests {
     fn what_is_faster_than_the_device_has_no_way() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(MIB as u64).unwrap();
-        assert!(all(&file).unwrap().request <= LONGEST);
-        assert_eq!(all(&file).unwrap().mib, Duration::ZERO);
+        let way = all(&file).unwrap();
+        assert_eq!((way.request, way.mib), (Duration::ZERO, Duration::ZERO));
     }
 
     #[test]
     fn the_middle_of_all_counts() {
         let mut times = [1, 1, 1, 300, 300].into_iter();
-        let took =
-            median(5, || Ok(std::thread::sleep(Duration::from_millis(times.next().unwrap_or(0))))).unwrap();
+        let one = || {
+            std::thread::sleep(Duration::from_millis(times.next().unwrap_or(0)));
+            Ok(())
+        };
+        let took = median(5, one).unwrap();
         assert!(took >= Duration::from_millis(1) && took < Duration::from_millis(300), "{took:?}");
     }
 }
