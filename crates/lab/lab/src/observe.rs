@@ -41,6 +41,7 @@ impl<'a> Observed<'a> {
         let wanted = Wanted {
             processes: bed.processes().into_iter().collect(),
             devices: devices(bed),
+            interfaces: interfaces(),
             cycles: counts_cycles(),
             ..Wanted::default()
         };
@@ -99,6 +100,24 @@ impl<'a> Observed<'a> {
 fn counts_cycles() -> bool {
     static COUNTED: OnceLock<bool> = OnceLock::new();
     *COUNTED.get_or_init(watch::cycles::counted)
+}
+
+/// Interfaces that are watched at the most.
+const INTERFACES: usize = 8;
+
+/// The network's interfaces that are not down: clients may be on other hosts, and so may be a running cluster.
+fn interfaces() -> Vec<String> {
+    let down = |name: &str| {
+        let state = std::fs::read_to_string(Path::new("/sys/class/net").join(name).join("operstate"));
+        state.is_ok_and(|state| state.trim() == "down")
+    };
+    let all = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    let mut names: Vec<String> = all.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.retain(|name| !down(name));
+    // Loopback is what most clusters use.
+    names.sort_by_key(|name| (name != "lo", name.clone()));
+    names.truncate(INTERFACES);
+    names
 }
 
 /// The block devices below the OSDs; where there are none, the one below the work directory.
