@@ -93,6 +93,17 @@ def test_commands_answer_plain_and_as_json(t):
         expect(client.ceph("nonsense", code=None).code == 22, "an unknown command is EINVAL")
 
 
+def test_daemons_tell_the_options_that_they_go_by(t):
+    cluster = t.cluster("--store", "mem", "--set", "mon_osd_report_timeout=321")
+    for client in t.clients(cluster):
+        told = client.ceph("tell", "mon.a", "config", "get", "mon_osd_report_timeout").json()
+        equal(float(told["mon_osd_report_timeout"]), 321.0, f"{client.release}: what the monitor goes by")
+        client.ceph("config", "set", "osd", "osd_client_message_cap", "123")
+        told = client.ceph("tell", "osd.0", "config", "get", "osd_client_message_cap").json()
+        equal(int(told["osd_client_message_cap"]), 123, f"{client.release}: what an OSD goes by")
+        expect("mon_osd_report_timeout" in client.ceph("tell", "mon.a", "config", "diff").json()["diff"], "config diff")
+
+
 def test_maps_are_what_stock_tools_accept(t):
     cluster = t.cluster()
     client = t.client(cluster)

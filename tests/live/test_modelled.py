@@ -1,5 +1,6 @@
 """Modelled disks: fio sees on a loop device what the model gives, and a run that is killed leaves nothing of them."""
 import glob
+import json
 import os
 import shutil
 import signal
@@ -76,6 +77,19 @@ def test_fio_sees_the_models_own_figures(t):
          "--patterns", "random-read", "random-write-flush", "--seconds", "6", "--warm-up", "1", "--check", "30" if busy else "5"],
         capture_output=True, text=True, timeout=60, check=False)
     equal(done.returncode, 0, f"fio against the model: {done.stdout} {done.stderr}")
+
+
+def test_the_way_to_a_modelled_disk_is_measured(t):
+    if missing():
+        return
+    done = subprocess.run([t.loligo, "lab", "device", "--way", "--json"], capture_output=True, text=True, timeout=60,
+                          check=False, env={**os.environ, "TMPDIR": t.dir})
+    equal(done.returncode, 0, f"measuring the way: {done.stderr}")
+    way = json.loads(done.stdout)
+    equal(sorted(way), ["flush_way_us", "mib_way_us", "way_us"], "what is measured")
+    expect(0 < way["way_us"] <= 2000, f"microseconds through FUSE and a loop device: {way}")
+    left = os.path.realpath(t.dir)
+    equal((mounts(left), loops(left), servers(left), glob.glob(t.path("loligo-way-*"))), ([], [], [], []), "what is left")
 
 
 def test_a_killed_run_leaves_no_modelled_disk(t):

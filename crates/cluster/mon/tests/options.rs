@@ -131,3 +131,19 @@ fn a_log_level_is_stored_as_ceph_does_and_says_that_it_changes_nothing_while_run
     let help = cluster.ok(client, r#"{"prefix":"config help","key":"debug_osd"}"#);
     assert!(help.contains("Can update at runtime: false"), "{help}");
 }
+
+#[test]
+fn a_monitor_tells_what_it_goes_by() {
+    let (mut cluster, client) = up(1, &[("mon_osd_report_timeout", "77")]);
+    let get = |name: &str| format!(r#"{{"prefix":"config get","var":"{name}"}}"#);
+    assert!(cluster.tell(client, &get("mon_osd_report_timeout")).2.contains(r#""77""#), "its own");
+    assert_eq!(set(&mut cluster, client, "mon_allow_pool_delete", "true").0, 0);
+    assert!(cluster.tell(client, &get("mon_allow_pool_delete")).2.contains(r#""true""#), "what is stored");
+    let (code, _, diff) = cluster.tell(client, r#"{"prefix":"config diff"}"#);
+    assert!(code == 0 && diff.contains("mon_osd_report_timeout") && diff.contains(r#""final""#), "{diff}");
+    assert_eq!(cluster.tell(client, &get("mon_osd_report_timeuot")).0, -2);
+    // A command of the cluster's is answered too, and each is described once.
+    assert_eq!(cluster.tell(client, r#"{"prefix":"version"}"#).0, 0);
+    let described = cluster.tell(client, r#"{"prefix":"get_command_descriptions"}"#).2;
+    assert_eq!(described.matches(r#""sig":["config","get""#).count(), 1);
+}

@@ -159,13 +159,13 @@ pub(crate) struct DeviceArgs {
     #[arg(long, default_value_t = 0)]
     pub(crate) mib_way_us: u64,
     /// Print what the model itself gives for the standard patterns, and its parameters.
-    #[arg(long, conflicts_with = "mount")]
+    #[arg(long, conflicts_with = "mount", group = "prints")]
     pub(crate) figures: bool,
     /// Measure what a request takes through the kernel on this machine, and print it as the options above; needs root.
-    #[arg(long, conflicts_with_all = ["model", "backing", "mount", "figures"])]
+    #[arg(long, conflicts_with_all = ["model", "backing", "mount"], group = "prints")]
     pub(crate) way: bool,
     /// With --figures or --way: as JSON.
-    #[arg(long)]
+    #[arg(long, requires = "prints")]
     pub(crate) json: bool,
     /// With --figures: seconds before anything counts.
     #[arg(long, requires = "figures", default_value_t = 2)]

@@ -9,8 +9,9 @@ use labstats::effect::Trial;
 use labstats::judge::{Asked, Better, Cell, Judged, judge};
 use results::{Record, RunInfo};
 
-use crate::gather::{Spread, Trials, spread};
+use crate::gather::{Spread, Trials, spread, value};
 use crate::input::{Colour, DEFAULT, JudgedVariant, Outline};
+use crate::quantity::Quantity;
 
 /// A table.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -30,7 +31,7 @@ pub struct Comparison {
 pub struct Row {
     /// What is compared: system (of two runs), workload, phase, variant.
     pub what: String,
-    /// A's operations a second.
+    /// A's value of the quantity that is compared.
     pub a: Option<Spread>,
     /// B's.
     pub b: Option<Spread>,
@@ -38,17 +39,18 @@ pub struct Row {
     pub judged: JudgedVariant,
 }
 
-/// Every two systems of a run, each with the default; all rows of all tables are one family. Besides, the pairs that
-/// can't be compared: one is modelled and the other isn't, or they share no load.
+/// Every two systems of a run by a quantity, each with the default; all rows of all tables are one family. Besides, the
+/// pairs that can't be compared: one is modelled and the other isn't, or they share no load of which it is known.
 pub fn systems(
     outline: &Outline,
     trials: &Trials,
+    quantity: Quantity,
     asked: &Asked,
 ) -> (Vec<Comparison>, Vec<(String, String)>) {
     let (mut tables, mut refused, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
     for (i, a) in outline.systems.iter().enumerate() {
         for b in outline.systems.iter().skip(i + 1) {
-            let found = shared_loads(outline, trials, a, b);
+            let found = shared_loads(outline, trials, quantity, (a, b));
             if found.is_empty() {
                 refused.push((a.clone(), b.clone()));
             } else {
@@ -58,14 +60,14 @@ pub fn systems(
             }
         }
     }
-    let mut rows = rows(pairs, asked).into_iter();
+    let mut rows = rows(pairs, better(quantity), asked).into_iter();
     let filled =
         tables.into_iter().map(|(table, n)| Comparison { rows: rows.by_ref().take(n).collect(), ..table });
     (filled.collect(), refused)
 }
 
 /// The loads that both systems have trials of; none where modelled devices would meet real ones.
-fn shared_loads(outline: &Outline, trials: &Trials, a: &str, b: &str) -> Vec<Pair> {
+fn shared_loads(outline: &Outline, trials: &Trials, quantity: Quantity, (a, b): (&str, &str)) -> Vec<Pair> {
     let mut modelled = BTreeSet::new();
     let mut pairs = Vec::new();
     for (workload, phase) in outline.loads() {
@@ -74,8 +76,10 @@ fn shared_loads(outline: &Outline, trials: &Trials, a: &str, b: &str) -> Vec<Pai
             found
                 .map(|(r, m)| {
                     modelled.insert(r.parameters.modelled);
-                    (r.block, m.ops_per_s)
+                    (r.block, value(m, quantity))
                 })
+                // No cost is told of a cluster whose servers run elsewhere.
+                .filter(|(_, value)| *value > 0.0)
                 .collect()
         };
         let (a, b) = (values(a), values(b));
@@ -109,7 +113,7 @@ pub fn runs(a: (&str, &RunInfo, &[Record]), b: (&str, &RunInfo, &[Record]), aske
             }
         }
     }
-    Comparison { a: a.0.into(), b: b.0.into(), rows: rows(pairs, asked), notes }
+    Comparison { a: a.0.into(), b: b.0.into(), rows: rows(pairs, Better::Higher, asked), notes }
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -172,15 +176,19 @@ fn differences(a: &RunInfo, b: &RunInfo) -> Vec<String> {
 /// A row's name, A's values and B's, each with its block.
 type Pair = (String, Vec<(u32, f64)>, Vec<(u32, f64)>);
 
-fn rows(pairs: Vec<Pair>, asked: &Asked) -> Vec<Row> {
+fn better(quantity: Quantity) -> Better {
+    match quantity {
+        Quantity::Ops | Quantity::Bytes => Better::Higher,
+        _ => Better::Lower,
+    }
+}
+
+fn rows(pairs: Vec<Pair>, better: Better, asked: &Asked) -> Vec<Row> {
     let cells: Vec<Cell> = pairs
         .iter()
         .map(|(_, a, b)| {
             let trial = |variant| move |&(block, value): &(u32, f64)| Trial { block, variant, value };
-            Cell {
-                better: Better::Higher,
-                trials: a.iter().map(trial(0)).chain(b.iter().map(trial(1))).collect(),
-            }
+            Cell { better, trials: a.iter().map(trial(0)).chain(b.iter().map(trial(1))).collect() }
         })
         .collect();
     pairs.into_iter().zip(judge(&cells, asked)).map(|(pair, found)| row(pair, &found)).collect()

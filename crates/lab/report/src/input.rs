@@ -241,11 +241,23 @@ impl JudgedVariant {
         }
     }
 
+    /// The interval, as `-5.0% to +12.3%`; why there is none where nothing was compared. One that leaves a factor of ten
+    /// open says nothing, and its digits would look as if they did.
+    pub fn interval(&self) -> String {
+        if !self.colour.compared() {
+            self.why.clone()
+        } else if self.low < 0.1 || self.high > 10.0 {
+            "too few trials to say".to_owned()
+        } else {
+            format!("{} to {}", percent(self.low), percent(self.high))
+        }
+    }
+
     /// All that is known, in a line.
     pub fn details(&self) -> String {
         let mut text = self.colour.words().to_string();
         if self.colour.compared() {
-            text += &format!(": {} ({} to {})", percent(self.ratio), percent(self.low), percent(self.high));
+            text += &format!(": {} ({})", percent(self.ratio), self.interval());
             text += &format!("; trials: {}", self.samples);
         }
         if self.unsteady > 0 {

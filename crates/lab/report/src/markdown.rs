@@ -1,27 +1,26 @@
 //! Systems side by side as a Markdown table, for a README: rates, the servers' CPU for an operation, and the last
 //! system of the study against each of the others.
 
-use std::collections::BTreeMap;
-
 use crate::compare::{Comparison, systems};
 use crate::from_labstats::share;
 use crate::gather::{Spread, Trials, spread, value};
-use crate::input::{DEFAULT, Input, JudgedVariant, percent};
+use crate::input::{DEFAULT, Input, JudgedVariant};
 use crate::quantity::{Quantity, number};
 
 /// The table, with a sentence below it; the default's trials alone. Empty if nothing was measured.
 pub fn side_by_side(input: &Input) -> String {
     let trials = Trials::of(&input.records);
     let names = &input.outline.systems;
-    let (tables, _) = systems(&input.outline, &trials, &input.asked);
-    let against: Vec<&Comparison> = tables.iter().filter(|c| names.last() == Some(&c.b)).collect();
+    let by = |quantity| -> Vec<Comparison> {
+        let (tables, _) = systems(&input.outline, &trials, quantity, &input.asked);
+        tables.into_iter().filter(|c| names.last() == Some(&c.b)).collect()
+    };
+    let (rates, costs) = (by(Quantity::Ops), by(Quantity::CpuPerOp));
     let mut header = vec!["load".to_owned()];
     header.extend(names.iter().cloned());
-    header.extend(against.iter().map(|c| format!("{} against {}", c.b, c.a)));
-    let judged: BTreeMap<(&str, &str), &JudgedVariant> = against
-        .iter()
-        .flat_map(|c| c.rows.iter().map(|row| ((c.a.as_str(), row.what.as_str()), &row.judged)))
-        .collect();
+    for c in &rates {
+        header.extend([format!("{} against {}: rate", c.b, c.a), format!("{} against {}: CPU", c.b, c.a)]);
+    }
     let mut rows = Vec::new();
     for (workload, phase) in input.outline.loads() {
         let load = format!("{workload}, {phase}");
@@ -29,8 +28,13 @@ pub fn side_by_side(input: &Input) -> String {
         if cells.iter().all(String::is_empty) {
             continue;
         }
-        let effects = against.iter().map(|c| judged.get(&(c.a.as_str(), load.as_str())).map(|j| effect(j)));
-        let effects: Vec<String> = effects.map(Option::unwrap_or_default).collect();
+        let effects: Vec<String> = rates
+            .iter()
+            .flat_map(|c| {
+                let cost = costs.iter().find(|other| other.a == c.a);
+                [Some(c), cost].map(|table| table.map(|t| effect_of(t, &load)).unwrap_or_default())
+            })
+            .collect();
         rows.push([vec![load], cells, effects].concat());
     }
     if rows.is_empty() {
@@ -48,14 +52,15 @@ fn cell(trials: &Trials, of: (&str, &str, &str)) -> String {
     format!("{}/s{}", number(rate.mean), cpu.unwrap_or_default())
 }
 
+fn effect_of(table: &Comparison, load: &str) -> String {
+    table.rows.iter().find(|row| row.what == load).map(|row| effect(&row.judged)).unwrap_or_default()
+}
+
 fn effect(judged: &JudgedVariant) -> String {
     if !judged.colour.compared() {
         return judged.label();
     }
-    if judged.low < 0.1 || judged.high > 10.0 {
-        return format!("{} (too few trials to say)", judged.label());
-    }
-    format!("{} ({} to {})", judged.label(), percent(judged.low), percent(judged.high))
+    format!("{} ({})", judged.label(), judged.interval())
 }
 
 fn below(input: &Input, trials: &Trials) -> String {
@@ -68,7 +73,7 @@ fn below(input: &Input, trials: &Trials) -> String {
     let trials = if least == most { format!("{most}") } else { format!("{least} to {most}") };
     format!(
         "Geometric means of {trials} trials, each on a fresh cluster: operations a second and the servers' CPU for an \
-         operation. Differences are in operations a second, with intervals of {}% over all of them together; ▲ better, \
+         operation. Differences of rates and of CPU, each with intervals of {}% over all of its kind together; ▲ better, \
          ▼ worse, = shown equal, ? undecided.\n",
         share(input.asked.confidence)
     )

@@ -5,7 +5,7 @@ use crate::gather::Trials;
 use crate::gather::percentages::Fields;
 use crate::history::History;
 use crate::input::{Colour, Input, JudgedVariant, percent};
-use crate::quantity::number;
+use crate::quantity::{Quantity, number};
 
 /// A field: what it reads, and its colour.
 type Field = (String, Option<Colour>);
@@ -34,7 +34,8 @@ pub fn percentages(input: &Input, colours: bool) -> String {
 
 /// Every two systems of a run that can be compared, with the default. Empty where there are none.
 pub fn systems(input: &Input, colours: bool) -> String {
-    let (tables, _) = compare::systems(&input.outline, &Trials::of(&input.records), &input.asked);
+    let (tables, _) =
+        compare::systems(&input.outline, &Trials::of(&input.records), Quantity::Ops, &input.asked);
     let compared = tables.iter().filter(|c| c.rows.iter().any(|row| row.judged.colour.compared()));
     compared.map(|c| format!("{}\n", comparison(c, colours))).collect()
 }
@@ -45,12 +46,8 @@ pub fn comparison(c: &Comparison, colours: bool) -> String {
     for row in &c.rows {
         let mean = |s: Option<crate::gather::Spread>| (s.map_or("–".to_string(), |s| number(s.mean)), None);
         let j = &row.judged;
-        let interval = if j.colour.compared() {
-            format!("{} to {}", percent(j.low), percent(j.high))
-        } else {
-            plain(&j.why)
-        };
-        rows.push(vec![(plain(&row.what), None), mean(row.a), mean(row.b), field(j), (interval, None)]);
+        let interval = (plain(&j.interval()), None);
+        rows.push(vec![(plain(&row.what), None), mean(row.a), mean(row.b), field(j), interval]);
     }
     let notes: String = c.notes.iter().map(|n| format!("{}\n", plain(n))).collect();
     format!("A: {}\nB: {}\n\n{}\n{notes}", plain(&c.a), plain(&c.b), table(&rows, colours))

@@ -100,6 +100,19 @@ fn differences_are_written_with_their_sign() {
     }
 }
 
+#[test]
+fn an_interval_that_leaves_a_factor_of_ten_open_has_no_digits() {
+    let study = Study::new(made_up::Size::FEW, 1);
+    let cells = study.input(&series).judged;
+    let compared = cells.cells.iter().flat_map(|c| &c.variants).find(|v| v.colour.compared());
+    let mut judged = compared.unwrap().clone();
+    (judged.ratio, judged.low, judged.high) = (1.2, 0.9, 1.6);
+    assert_eq!(judged.interval(), "−10.0% to +60.0%");
+    judged.low = 0.01;
+    assert_eq!(judged.interval(), "too few trials to say");
+    assert!(judged.details().contains("(too few trials to say)"));
+}
+
 /// The same run with every number of one variant changed.
 fn changed(records: &[Record], factor: f64) -> Vec<Record> {
     let mut records = records.to_vec();
@@ -219,11 +232,11 @@ fn systems_stand_side_by_side_for_a_readme() {
     let table = report::markdown::side_by_side(&study.input(&series));
     let lines: Vec<&str> = table.lines().collect();
     let columns = |line: &str| line.matches('|').count() - 1;
-    assert!(
-        lines[0]
-            .starts_with("| load | ceph-16.2-xfs | ceph-16.2-ext4 | ceph-16.2-ext4 against ceph-16.2-xfs |"),
-        "{table}"
-    );
+    let pair = "ceph-16.2-ext4 against ceph-16.2-xfs";
+    let header = format!("| load | ceph-16.2-xfs | ceph-16.2-ext4 | {pair}: rate | {pair}: CPU |");
+    assert_eq!(lines[0], header);
+    // Fewer operations for more CPU: worse by both, though one went down and the other up.
+    assert!(lines[2].contains("▼ −") && lines[2].contains("▼ +"), "{table}");
     assert!(lines[1].starts_with("|---|---:|"), "{table}");
     assert!(lines[2..4].iter().all(|l| columns(l) == columns(lines[0])), "{table}");
     assert!(lines[2].contains("/s, ") && lines[2].contains("µs") && lines[2].contains("% to "), "{table}");

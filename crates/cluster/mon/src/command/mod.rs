@@ -18,6 +18,7 @@ mod pool_show;
 mod pool_var;
 pub mod signature;
 pub(crate) mod status;
+mod tell;
 pub(crate) use osd::set_text as osd_set_text;
 pub(crate) use status::ratio;
 
@@ -144,8 +145,12 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
 
 /// What `get_command_descriptions` gives.
 pub fn descriptions() -> Json {
+    describe(all())
+}
+
+fn describe(commands: impl Iterator<Item = &'static Command>) -> Json {
     let mut out = Json::object();
-    for (number, command) in all().enumerate() {
+    for (number, command) in commands.enumerate() {
         let description = Json::object()
             .with("sig", signature::describe(command.signature))
             .with("help", command.help)
@@ -163,6 +168,15 @@ fn access(perm: &str) -> Access {
         'x' => sum | Access::EXECUTE,
         _ => sum,
     })
+}
+
+/// Whom a command is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum For {
+    /// The cluster: `ceph COMMAND`.
+    Cluster,
+    /// This monitor: `ceph tell mon.ID COMMAND`.
+    Monitor,
 }
 
 /// A command's strings; they need not be UTF-8.
@@ -190,7 +204,7 @@ impl Mon {
         let foreign = !m.fsid.is_zero() && m.fsid != self.config.fsid;
         let outcome = match foreign {
             true => Outcome::Now(Errno::EPERM.code(), Answer::status("this is another cluster")),
-            false => self.run_command(now, session, &parts(&m.cmd)),
+            false => self.run_command(now, session, For::Cluster, &parts(&m.cmd)),
         };
         let reply = |version: u64, result: i32, answer: Answer| -> Message {
             messages::MonCommandAck {
@@ -229,7 +243,7 @@ impl Mon {
                 .into()
         };
         let before = self.pending.map_changes;
-        match self.run_command(now, session, &parts(&m.cmd)) {
+        match self.run_command(now, session, For::Monitor, &parts(&m.cmd)) {
             Outcome::Now(result, answer) => {
                 out.push(MonEffect::Send { session, message: reply(result, answer) });
             }
@@ -240,9 +254,15 @@ impl Mon {
         }
     }
 
-    fn run_command<T: AsRef<[u8]>>(&mut self, now: UTime, session: SessionId, parts: &[T]) -> Outcome {
+    fn run_command<T: AsRef<[u8]>>(
+        &mut self,
+        now: UTime,
+        session: SessionId,
+        whom: For,
+        parts: &[T],
+    ) -> Outcome {
         let before = self.pending.changes;
-        match self.find_and_run(now, session, parts) {
+        match self.find_and_run(now, session, whom, parts) {
             Ok(answer) if self.pending.changes != before => Outcome::WhenDurable(answer),
             Ok(answer) => Outcome::Now(0, answer),
             Err(Failure::Errno(errno, sentence)) => Outcome::Now(errno.code(), Answer::status(sentence)),
@@ -255,14 +275,18 @@ impl Mon {
         &mut self,
         now: UTime,
         session: SessionId,
+        whom: For,
         parts: &[T],
     ) -> Result<Answer, Failure> {
         let args = Args::parse(parts)?;
         let prefix = args.prefix()?;
         if prefix == "get_command_descriptions" {
-            return Ok(Answer::data(descriptions().compact()));
+            let all = if whom == For::Monitor { describe(tell::told()) } else { descriptions() };
+            return Ok(Answer::data(all.compact()));
         }
-        let Some(command) = all().find(|c| signature::prefix(c.signature) == prefix) else {
+        let is_it = |c: &&Command| signature::prefix(c.signature) == prefix;
+        let found = if whom == For::Monitor { tell::told().find(is_it) } else { all().find(is_it) };
+        let Some(command) = found else {
             return fail(Errno::EINVAL, format!("command '{prefix}' is not known here"));
         };
         let caps = self.sessions.get(&session).map(|s| s.info.caps);

@@ -201,6 +201,21 @@ impl Cluster {
         (ack.result, ack.status, String::from_utf8_lossy(&ack.data.to_vec()).into_owned())
     }
 
+    /// The same by `ceph tell mon.ID`.
+    pub fn tell(&mut self, session: SessionId, json: &str) -> (i32, String, String) {
+        let tid = self.next_tid;
+        self.next_tid += 1;
+        let cmd = vec![Name::from(json)];
+        self.send(session, messages::Command { tid, fsid: FSID, cmd, data: Default::default() });
+        self.settle();
+        let answer = self.take(session).into_iter().find_map(|m| match m {
+            Message::CommandReply(reply) => Some(reply),
+            _ => None,
+        });
+        let reply = answer.unwrap_or_else(|| panic!("no answer to {json}"));
+        (reply.result, reply.status, String::from_utf8_lossy(&reply.data.to_vec()).into_owned())
+    }
+
     /// A command that must succeed; its output.
     pub fn ok(&mut self, session: SessionId, json: &str) -> String {
         let (code, status, data) = self.run(session, json);

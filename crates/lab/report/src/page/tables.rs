@@ -8,8 +8,8 @@ use crate::compare::{Comparison, systems};
 use crate::gather::cost::{self, COST, Cost, LATENCY};
 use crate::gather::percentages::{Fields, of_variant};
 use crate::gather::{Spread, Trials};
-use crate::input::{Colour, Input, JudgedVariant, percent};
-use crate::quantity::number;
+use crate::input::{Colour, Input, JudgedVariant};
+use crate::quantity::{Quantity, number};
 
 /// The coloured ones in words, strongest first.
 pub fn summary(input: &Input) -> String {
@@ -27,7 +27,7 @@ pub fn summary(input: &Input) -> String {
     let rows: Vec<Vec<String>> = coloured
         .iter()
         .map(|(c, v)| {
-            let interval = format!("{} to {}", percent(v.low), percent(v.high));
+            let interval = v.interval();
             let load = format!("{}, {}", c.workload, c.phase);
             vec![badge(v), escape(&v.name), escape(&c.system), escape(&load), interval, escape(&v.why)]
         })
@@ -88,7 +88,7 @@ fn badge(v: &JudgedVariant) -> String {
 
 /// Systems of one run with their default, every pair that can be compared, to choose from.
 pub fn pairs(input: &Input) -> String {
-    let (tables, refused) = systems(&input.outline, &Trials::of(&input.records), &input.asked);
+    let (tables, refused) = systems(&input.outline, &Trials::of(&input.records), Quantity::Ops, &input.asked);
     let mut templates = String::new();
     for c in &tables {
         let (a, b) = (escape(&c.a), escape(&c.b));
@@ -120,11 +120,7 @@ fn pair(c: &Comparison) -> String {
         .iter()
         .map(|r| {
             let j = &r.judged;
-            let interval = if j.colour.compared() {
-                format!("{} to {}", percent(j.low), percent(j.high))
-            } else {
-                escape(&j.why)
-            };
+            let interval = escape(&j.interval());
             let trials = r.a.map_or(0, |s| s.trials) + r.b.map_or(0, |s| s.trials);
             vec![escape(&r.what), mean(r.a), mean(r.b), badge(j), interval, trials.to_string()]
         })

@@ -1,0 +1,82 @@
+//! `ceph tell mon.ID config …`: the options that this monitor itself goes by. What else a monitor is told is a command of
+//! the cluster's like any other.
+
+use types::Errno;
+
+use super::{Answer, Call, Command, Failure, all, signature};
+use crate::fmt::Json;
+use crate::mon::Mon;
+
+const COMMANDS: &[Command] = &[
+    Command {
+        signature: "config get name=var,type=CephString",
+        help: "An option's value here",
+        module: "config",
+        perm: "r",
+        run: get,
+    },
+    Command { signature: "config show", help: "All options here", module: "config", perm: "r", run: show },
+    Command {
+        signature: "config diff",
+        help: "Options that differ from their defaults here",
+        module: "config",
+        perm: "r",
+        run: diff,
+    },
+    Command {
+        signature: "config help name=var,type=CephString",
+        help: "What an option does",
+        module: "config",
+        perm: "r",
+        run: help,
+    },
+];
+
+/// The monitor's own commands, and those of the cluster that have no other meaning here.
+pub(super) fn told() -> impl Iterator<Item = &'static Command> {
+    let own = |command: &&Command| {
+        COMMANDS.iter().all(|c| signature::prefix(c.signature) != signature::prefix(command.signature))
+    };
+    COMMANDS.iter().chain(all().filter(own))
+}
+
+fn get(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let name = ::options::normalize(&call.args.required("var")?);
+    match mon.config.options.find(&name) {
+        Some(_) => Ok(call.show_json(Json::object().with(&name, mon.opt(&name)))),
+        None => Err(unknown(&name)),
+    }
+}
+
+fn show(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let values = mon.config.options.names().into_iter().map(|name| (mon.opt(&name), name));
+    Ok(call.show_json(values.fold(Json::object(), |out, (value, name)| out.with(&name, value))))
+}
+
+fn diff(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let mut diff = Json::object();
+    for name in mon.config.options.names() {
+        let default = mon.config.options.find(&name).map(|facts| facts.default).unwrap_or_default();
+        let value = mon.opt(&name);
+        if value != default {
+            diff.put(&name, Json::object().with("default", default).with("final", value));
+        }
+    }
+    Ok(call.show_json(Json::object().with("diff", diff)))
+}
+
+fn help(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let name = ::options::normalize(&call.args.required("var")?);
+    let Some(facts) = mon.config.options.find(&name) else { return Err(unknown(&name)) };
+    let json = Json::object()
+        .with("name", name.as_str())
+        .with("type", facts.kind)
+        .with("default", facts.default)
+        .with("desc", facts.summary)
+        .with("can_update_at_runtime", facts.runtime);
+    Ok(call.show_json(json))
+}
+
+fn unknown(name: &str) -> Failure {
+    Failure::Errno(Errno::ENOENT, format!("there is no option '{name}'"))
+}
