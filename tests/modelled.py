@@ -141,12 +141,13 @@ def fio(door, pattern, warm_up, seconds, *more):
     return json.loads(text)["jobs"][0]
 
 
-def door_takes(pattern, args):
-    """Microseconds that a request alone takes through the door without a model. Between two the program sleeps, as it
-    does while a device works: what waking up costs belongs to the way."""
+def door_takes(pattern, alone, args):
+    """Microseconds that a request takes through the door without a model. Between two the program sleeps for as long as
+    the model takes: what waking up costs belongs to the way, and the longer all sleep, the more it costs."""
     flushes = pattern.endswith("-flush")
+    deep = pattern.endswith("-32")
     pattern = pattern.removesuffix("-32")
-    sleep_us = 100 if pattern.startswith("random") else 2000
+    sleep_us = 100 if deep else min(max(alone["mean_ns"] // 1000, alone["flush_mean_ns"] // 1000, 100), 20000)
     with Door(None) as door:
         job = fio(door, pattern, 1, min(args.seconds, 3), f"--thinktime={sleep_us}")
     request = job["read" if "read" in pattern else "write"]["lat_ns"]["mean"]
@@ -172,7 +173,6 @@ def main():
 
     fuse = args.shell == "fuse"
     behind = (lambda model: Fuse(args.loligo, model)) if fuse else Door
-    overhead = {} if fuse else {pattern: door_takes(pattern, args) for pattern in args.patterns}
     columns = ["model", "pattern", "model alone, 1/s"] + ([] if fuse else ["door, us", "model with it, 1/s"])
     columns += ["fio, 1/s", "ratio"] + (["from", "to"] if args.rounds > 1 else []) + ["median latency, ratio"]
     print("| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
@@ -183,8 +183,9 @@ def main():
             row = [model, pattern, f"{alone['iops']:,.1f}"]
             expected = alone["iops"]
             if not fuse:
-                expected = figure(model, pattern, args, overhead[pattern])["iops"]
-                row += [f"{overhead[pattern]:.0f}", f"{expected:,.1f}"]
+                door_us = door_takes(pattern, alone, args)
+                expected = figure(model, pattern, args, door_us)["iops"]
+                row += [f"{door_us:.0f}", f"{expected:,.1f}"]
             seen, latencies = [], []
             for _ in range(args.rounds):
                 with behind(model) as door:

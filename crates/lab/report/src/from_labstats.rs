@@ -224,6 +224,9 @@ fn notes(design: &Design, compared: usize, fewest: u32) -> Vec<String> {
             ));
             return notes;
         }
+        Rule::Adjusted(_) if compared == 0 => {
+            notes.push("No variant is compared with a default here; systems are, below.".to_owned());
+        }
         Rule::Adjusted(Correction::Holm) => notes.push(format!(
             "Green and red: the adjusted interval excludes 1 and the effect is at least {effect}%. The family is all \
              {compared} comparisons of the study: with {confidence}% confidence none of its colours is false."

@@ -80,7 +80,7 @@ fn bar(
     let found = spread(trials.planned(cell, variant).map(|(_, m)| value(m, quantity)));
     let not_yet = outline.not_yet.get(&(cell.0.to_string(), cell.1.to_string()));
     let note = match not_yet {
-        Some(why) => format!("not yet: {why}"),
+        Some(why) => why.clone(),
         None if trials.all(cell, variant).is_empty() => "no trial has ended well".into(),
         None => "not measured".into(),
     };

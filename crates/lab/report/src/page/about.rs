@@ -56,10 +56,9 @@ pub fn section(input: &Input) -> String {
     if !input.run.notes.is_empty() {
         out += &format!("<h3>Said before the start</h3>\n{}", list(&input.run.notes));
     }
-    let not_yet: Vec<String> =
-        o.not_yet.iter().map(|((s, w), why)| format!("{w} on {s}: not yet ({why})")).collect();
+    let not_yet: Vec<String> = o.not_yet.iter().map(|((s, w), why)| format!("{w} on {s}: {why}")).collect();
     if !not_yet.is_empty() {
-        out += &format!("<h3>Not yet</h3>\n{}", list(&not_yet));
+        out += &format!("<h3>Not run</h3>\n{}", list(&not_yet));
     }
     out + &systems(input) + &loads(input) + &machine(input)
 }

@@ -88,11 +88,17 @@ fn badge(v: &JudgedVariant) -> String {
 
 /// Systems of one run with their default, every pair that can be compared, to choose from.
 pub fn pairs(input: &Input) -> String {
-    let (tables, refused) = systems(&input.outline, &Trials::of(&input.records), Quantity::Ops, &input.asked);
+    let trials = Trials::of(&input.records);
+    let by = |quantity| systems(&input.outline, &trials, quantity, &input.asked);
+    let (rates, refused) = by(Quantity::Ops);
+    let (costs, _) = by(Quantity::CpuPerOp);
     let mut templates = String::new();
-    for c in &tables {
-        let (a, b) = (escape(&c.a), escape(&c.b));
-        let _ = writeln!(templates, "<template data-a=\"{a}\" data-b=\"{b}\">{}</template>", pair(c));
+    for (quantity, tables) in [(Quantity::Ops, rates), (Quantity::CpuPerOp, costs)] {
+        for c in &tables {
+            let (a, b, by) = (escape(&c.a), escape(&c.b), escape(quantity.words()));
+            let keys = format!("data-a=\"{a}\" data-b=\"{b}\" data-by=\"{by}\"");
+            let _ = writeln!(templates, "<template {keys}>{}</template>", pair(c, quantity));
+        }
     }
     let refused: Vec<String> = refused.iter().map(|(a, b)| format!("{a} and {b}")).collect();
     if templates.is_empty() {
@@ -108,13 +114,17 @@ pub fn pairs(input: &Input) -> String {
     };
     format!(
         "<p>Two systems with the default, in the same blocks. Intervals are adjusted for the rows of \
-         all these tables together, apart from the variants above.</p>\n<div class=\"chooser\" data-keys=\"a b\">\n<div class=\"choices\"></div>\n\
+         all tables of rates together, or of CPU, apart from the variants above.</p>\n<div class=\"chooser\" data-keys=\"a b by\">\n<div class=\"choices\"></div>\n\
          <div class=\"stage\"></div>\n{templates}</div>\n{refused}"
     )
 }
 
-fn pair(c: &Comparison) -> String {
-    let mean = |s: Option<Spread>| s.map_or("–".to_string(), |s| number(s.mean));
+fn pair(c: &Comparison, quantity: Quantity) -> String {
+    let shown = |mean: f64| match quantity {
+        Quantity::Ops => number(mean),
+        other => other.show(mean),
+    };
+    let mean = |s: Option<Spread>| s.map_or("–".to_string(), |s| shown(s.mean));
     let rows: Vec<Vec<String>> = c
         .rows
         .iter()
@@ -125,7 +135,8 @@ fn pair(c: &Comparison) -> String {
             vec![escape(&r.what), mean(r.a), mean(r.b), badge(j), interval, trials.to_string()]
         })
         .collect();
-    let (a, b) = (format!("A: {} (ops/s)", c.a), format!("B: {} (ops/s)", c.b));
+    let unit = if quantity == Quantity::Ops { "ops/s" } else { "CPU an operation" };
+    let (a, b) = (format!("A: {} ({unit})", c.a), format!("B: {} ({unit})", c.b));
     table("numbers pair", &["load", &a, &b, "B against A", "interval", "trials"], &rows)
 }
 
