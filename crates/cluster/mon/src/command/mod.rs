@@ -171,12 +171,21 @@ fn access(perm: &str) -> Access {
 }
 
 /// Whom a command is for.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum For {
     /// The cluster: `ceph COMMAND`.
     Cluster,
     /// This monitor: `ceph tell mon.ID COMMAND`.
     Monitor,
+}
+
+impl For {
+    fn commands(self) -> Box<dyn Iterator<Item = &'static Command>> {
+        match self {
+            Self::Cluster => Box::new(all()),
+            Self::Monitor => Box::new(tell::told()),
+        }
+    }
 }
 
 /// A command's strings; they need not be UTF-8.
@@ -281,12 +290,9 @@ impl Mon {
         let args = Args::parse(parts)?;
         let prefix = args.prefix()?;
         if prefix == "get_command_descriptions" {
-            let all = if whom == For::Monitor { describe(tell::told()) } else { descriptions() };
-            return Ok(Answer::data(all.compact()));
+            return Ok(Answer::data(describe(whom.commands()).compact()));
         }
-        let is_it = |c: &&Command| signature::prefix(c.signature) == prefix;
-        let found = if whom == For::Monitor { tell::told().find(is_it) } else { all().find(is_it) };
-        let Some(command) = found else {
+        let Some(command) = whom.commands().find(|c| signature::prefix(c.signature) == prefix) else {
             return fail(Errno::EINVAL, format!("command '{prefix}' is not known here"));
         };
         let caps = self.sessions.get(&session).map(|s| s.info.caps);
