@@ -147,10 +147,11 @@ pub fn mgrmap(data: &[u8]) {
 
 /// A CRUSH map, and its first rule.
 pub fn crushmap(data: &[u8]) {
-    if let Ok(map) = crush::CrushMap::from_bytes(data) {
+    if let Ok(mut map) = crush::CrushMap::from_bytes(data) {
         // One draw only: a damaged map can use up its budget of draws, which takes tens of milliseconds.
         let _ = map.do_rule(0, 1, 2, &[0x1_0000; 16], 1);
         let _ = map.to_bytes(FEATURES);
+        let _ = map.add_osd(9, 1, "host1", Some("hdd"));
     }
 }
 

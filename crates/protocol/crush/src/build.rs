@@ -29,6 +29,9 @@ pub enum BuildError {
     /// The bucket uses an older algorithm, whose contents are not changed here.
     #[error("bucket {0} is not straw2")]
     NotStraw2(i32),
+    /// The bucket stands somewhere below itself: a forged map.
+    #[error("bucket {0} holds itself")]
+    HoldsItself(i32),
 }
 
 /// Types of a new map, by number.
@@ -230,7 +233,8 @@ impl CrushMap {
         self.item_by_name(name).filter(|&id| self.bucket(id).is_some()).ok_or_else(|| unknown("bucket", name))
     }
 
-    /// Puts a bucket at `wanted`, or at the lowest index that is free and not `reserved`.
+    /// Puts a bucket at `wanted`, or at the lowest index that is free and not `reserved`. A number that was never in
+    /// the table is not honoured: an honest map's table does not shrink, and a forged one would make it 2^32 long.
     fn place_bucket(
         &mut self,
         wanted: Option<i32>,
@@ -242,7 +246,8 @@ impl CrushMap {
         let free = |index: &usize| {
             self.buckets.get(*index).is_none_or(Option::is_none) && !reserved.contains(&(-1 - *index as i32))
         };
-        let index = wanted.and_then(index_of).or_else(|| (0..).find(free)).unwrap_or(0);
+        let known = |index: &usize| *index < self.buckets.len();
+        let index = wanted.and_then(index_of).filter(known).or_else(|| (0..).find(free)).unwrap_or(0);
         while self.buckets.len() <= index {
             let len = self.buckets.len();
             self.buckets.resize(if len == 0 { 8 } else { len * 2 }, None);
@@ -331,23 +336,28 @@ impl CrushMap {
         let classes: Vec<i32> = self.class_names.keys().copied().collect();
         for root in self.roots() {
             for &class in &classes {
-                self.clone_for_class(root, class, &old, &used, self.buckets.len())?;
+                self.clone_for_class(root, class, &old, &used, &mut Vec::new())?;
             }
         }
         Ok(())
     }
 
+    /// The shadow of a tree for a class; `above` are the buckets between the root and this one.
     fn clone_for_class(
         &mut self,
         original: i32,
         class: i32,
         old: &BTreeMap<i32, BTreeMap<i32, i32>>,
         used: &BTreeSet<i32>,
-        depth_max: usize,
+        above: &mut Vec<i32>,
     ) -> Result<i32, BuildError> {
         if let Some(&done) = self.class_buckets.get(&original).and_then(|by_class| by_class.get(&class)) {
             return Ok(done);
         }
+        if above.contains(&original) {
+            return Err(BuildError::HoldsItself(original));
+        }
+        above.push(original);
         let bucket = self.straw2_mut(original)?.clone();
         let (mut items, mut weights, mut places) = (Vec::new(), Vec::new(), Vec::new());
         for (pos, &item) in bucket.items.iter().enumerate() {
@@ -357,13 +367,14 @@ impl CrushMap {
                     weights.push(bucket.item_weight(pos));
                     places.push(pos);
                 }
-            } else if depth_max > 0 {
-                let child = self.clone_for_class(item, class, old, used, depth_max - 1)?;
+            } else {
+                let child = self.clone_for_class(item, class, old, used, above)?;
                 items.push(child);
                 weights.push(self.bucket(child).map_or(0, |b| b.weight));
                 places.push(pos);
             }
         }
+        above.pop();
         let wanted = old.get(&original).and_then(|by_class| by_class.get(&class)).copied();
         let id = self.place_bucket(wanted, used, bucket.kind, items.clone(), weights);
         self.clone_weight_sets(original, id, &items, &places);

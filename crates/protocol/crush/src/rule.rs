@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 /// A place of an erasure-coded result that has not been filled yet.
 const UNDEFINED: i32 = 0x7fff_fffe;
 
-/// Items that may be drawn from in one placement. Real maps need thousands; a forged one (a bucket that holds itself,
-/// billions of tries) stops here and yields what it has.
+/// Items that may be drawn from in one placement; a bucket without items costs one too. Real maps need thousands; a
+/// forged one (a bucket that holds itself, billions of tries) stops here and yields what it has.
 const DRAWS_MAX: u64 = 1 << 23;
 
 /// Levels that a descent may pass (Ceph's CRUSH_MAX_DEPTH is 10); a bucket that holds itself has more.
@@ -192,7 +192,9 @@ impl<'a> Placement<'a> {
                 let by_order =
                     knobs.fallback_retries > 0 && local >= size / 2 && local > knobs.fallback_retries;
                 let mut collided = false;
-                if size > 0 {
+                if size == 0 {
+                    self.spend(bucket)?;
+                } else {
                     match self.draw(bucket, r, out.len(), by_order, wish.kind)? {
                         Draw::Dead => return None,
                         Draw::Down(_) if depth == DEPTH_MAX => return None,
@@ -332,7 +334,7 @@ impl<'a> Placement<'a> {
             let stride = if uniform && whole { wish.count.wrapping_add(1) } else { wish.count };
             let r = r.wrapping_add(stride.wrapping_mul(failures as i32));
             if bucket.items.is_empty() {
-                return;
+                return self.spend(bucket).unwrap_or(());
             }
             let item = match self.draw(bucket, r, base, false, wish.kind) {
                 Some(Draw::Item(item)) => item,
@@ -377,12 +379,16 @@ impl<'a> Placement<'a> {
         leaf[0]
     }
 
+    /// Takes what looking into a bucket costs from the budget. `None`: it is spent.
+    fn spend(&mut self, bucket: &Bucket) -> Option<()> {
+        let left = self.draws_left.checked_sub(bucket.items.len().max(1) as u64);
+        self.draws_left = left.unwrap_or(0);
+        left.map(drop)
+    }
+
     /// Draws an item and says what it is. `None`: the budget of draws is spent, or the bucket's parts disagree.
     fn draw(&mut self, bucket: &Bucket, r: i32, position: usize, by_order: bool, kind: i32) -> Option<Draw> {
-        self.draws_left = self.draws_left.checked_sub(bucket.items.len() as u64).or_else(|| {
-            self.draws_left = 0;
-            None
-        })?;
+        self.spend(bucket)?;
         let arg = self.args.and_then(|args| args.get(&((-1 - bucket.id) as u32)));
         let item = match by_order {
             true => permuted(bucket, self.x, r)?,

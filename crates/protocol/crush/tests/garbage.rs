@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // test code
 
-use crush::CrushMap;
+use crush::{BuildError, CrushMap};
 use encoding::{Decode, Encode};
 use proptest::prelude::*;
 
@@ -61,4 +61,40 @@ fn a_bucket_that_holds_itself_ends() {
     let root = map.buckets[0].as_mut().unwrap();
     root.items = vec![root.id];
     assert_eq!(map.do_rule(0, 1, 3, &[0x1_0000], 0), []);
+}
+
+/// A shadow bucket's number beyond all buckets once made the table of buckets grow up to it: 2^32 entries.
+#[test]
+fn a_forged_shadow_bucket_does_not_grow_the_map() {
+    let mut map = CrushMap::from_bytes(&seed_map()).unwrap();
+    let before = map.buckets.len();
+    for by_class in map.class_buckets.values_mut() {
+        for shadow in by_class.values_mut() {
+            *shadow = i32::MIN;
+        }
+    }
+    map.add_osd(9, 1, "host1", Some("ssd")).unwrap();
+    assert!(map.buckets.len() <= 4 * before, "{} buckets of {before}", map.buckets.len());
+    assert_eq!(CrushMap::from_bytes(&map.to_bytes(!0)).as_ref(), Ok(&map));
+}
+
+/// Twice itself on each level: without a bound, 2 to the power of the number of buckets.
+#[test]
+fn a_bucket_below_itself_has_no_shadow_tree() {
+    let mut map = CrushMap::from_bytes(&seed_map()).unwrap();
+    let host = map.item_by_name("host0").unwrap();
+    let bucket = map.buckets[(-1 - host) as usize].as_mut().unwrap();
+    bucket.items = vec![host, host];
+    assert_eq!(map.rebuild_shadow_trees(), Err(BuildError::HoldsItself(host)));
+}
+
+/// Empty buckets cost draws too, or billions of tries would be tried.
+#[test]
+fn an_empty_root_with_billions_of_tries_ends() {
+    let mut map = CrushMap::new_cluster("host").unwrap();
+    map.tunables.choose_total_tries = u32::MAX - 1;
+    assert_eq!(map.do_rule(0, 1, 3, &[0x1_0000], 0), []);
+    map.add_erasure_rule("ec", "default", "host", None, 4).unwrap();
+    map.rules[1].as_mut().unwrap().steps[1].arg1 = i32::MAX;
+    assert_eq!(map.do_rule(1, 1, 3, &[0x1_0000], 0), [crush::ITEM_NONE; 3]);
 }
