@@ -14,6 +14,12 @@ The shell `fuse` is `loligo lab device` below a loop device with direct I/O, as 
 shell: fio is held against the model alone.
 
 Files lie in memory where /dev/shm is there, so that the real I/O isn't slower than the model.
+
+The column "withheld" is the share of the time in which something on this machine was ready to run and had no processor:
+the kernel's pressure figure and, on a virtual machine, the time that its host gave to others. What a program is late for that
+reason is neither the model's nor the shell's. `--check P` measures a row that is further than P per cent off again, three
+times in all, while something is withheld; if none of them fits, one may be late by what was withheld besides, 20 per cent at
+the most.
 """
 import argparse
 import json
@@ -38,6 +44,9 @@ PATTERNS = {  # fio's words for devmodel's standard patterns
     "random-write-flush": ("randwrite", "4k", 1, 1),
 }
 SIZE = 80 << 30
+ROUNDS_MAX = 3  # of a row that is to be checked, while processors are withheld
+LATE_MAX = 20  # per cent that a row may be late because of that
+QUIET = 0.005  # the share that is withheld on a machine where nobody else runs
 PREFIX = []  # before the programs that are measured
 
 
@@ -141,6 +150,51 @@ def fio(door, pattern, warm_up, seconds, *more):
     return json.loads(text)["jobs"][0]
 
 
+def withheld_us():
+    """Microseconds, since the machine's start, in which somebody waited for a processor."""
+    with open("/proc/stat", encoding="ascii") as f:
+        stolen = int(f.readline().split()[8]) * 1_000_000 // os.sysconf("SC_CLK_TCK")
+    try:
+        with open("/proc/pressure/cpu", encoding="ascii") as f:
+            return stolen + int(f.readline().split("total=")[1])
+    except OSError:  # a kernel without it
+        return stolen
+
+
+class Round:
+    """One run of fio: what it saw, and the share of its time in which processors were withheld."""
+
+    def __init__(self, args, behind, model, pattern):
+        with behind(model) as door:
+            before, start = withheld_us(), time.monotonic()
+            job = fio(door, pattern, args.warm_up, args.seconds)["read" if "read" in pattern else "write"]
+            self.withheld = min((withheld_us() - before) / 1e6 / (time.monotonic() - start), 1)
+        self.iops, self.latency = job["iops"], job["clat_ns"]["percentile"]["50.000000"]
+        self.way = getattr(door, "way", None)
+
+    def fits(self, expected, percent, late=0):
+        """Whether it is no further off than so many per cent, and `late` more if it is slow."""
+        return -percent - late <= (self.iops / expected - 1) * 100 <= percent
+
+    def fits_but_for_others(self, expected, percent):
+        """Whether it fits, or is late by no more than what was withheld."""
+        return self.fits(expected, percent, min(self.withheld * 100, LATE_MAX))
+
+
+def rounds(args, behind, model, pattern, expected):
+    """As many as asked for; or, if one is to be checked, up to three until one fits."""
+    if not args.check or args.rounds > 1:
+        return [Round(args, behind, model, pattern) for _ in range(args.rounds)]
+    done = []
+    while len(done) < ROUNDS_MAX:
+        done.append(Round(args, behind, model, pattern))
+        if done[-1].fits(expected, args.check):
+            return done[-1:]
+        if done[-1].withheld < QUIET:
+            break
+    return [r for r in done if r.fits_but_for_others(expected, args.check)][:1] or done[-1:]
+
+
 def door_takes(pattern, alone, args):
     """Microseconds that a request takes through the door without a model. Between two the program sleeps for as long as
     the model takes: what waking up costs belongs to the way, and the longer all sleep, the more it costs."""
@@ -174,7 +228,7 @@ def main():
     fuse = args.shell == "fuse"
     behind = (lambda model: Fuse(args.loligo, model)) if fuse else Door
     columns = ["model", "pattern", "model alone, 1/s"] + ([] if fuse else ["door, us", "model with it, 1/s"])
-    columns += ["fio, 1/s", "ratio"] + (["from", "to"] if args.rounds > 1 else []) + ["median latency, ratio"]
+    columns += ["fio, 1/s", "ratio"] + (["from", "to"] if args.rounds > 1 else []) + ["median latency, ratio", "withheld"]
     print("| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
     wrong = []
     for model in args.models:
@@ -186,21 +240,17 @@ def main():
                 door_us = door_takes(pattern, alone, args)
                 expected = figure(model, pattern, args, door_us)["iops"]
                 row += [f"{door_us:.0f}", f"{expected:,.1f}"]
-            seen, latencies = [], []
-            for _ in range(args.rounds):
-                with behind(model) as door:
-                    job = fio(door, pattern, args.warm_up, args.seconds)["read" if "read" in pattern else "write"]
-                seen.append(job["iops"])
-                latencies.append(job["clat_ns"]["percentile"]["50.000000"])
-            middle = statistics.median(seen)
-            row += [f"{middle:,.1f}", f"{middle / expected:.3f}"]
-            row += [f"{x / expected:.3f}" for x in (min(seen), max(seen))] if args.rounds > 1 else []
-            row += [f"{statistics.median(latencies) / alone['p50_ns']:.3f}"]
+            seen = rounds(args, behind, model, pattern, expected)
+            middle = sorted(seen, key=lambda r: r.iops)[len(seen) // 2]
+            ratios = [r.iops / expected for r in seen]
+            row += [f"{middle.iops:,.1f}", f"{middle.iops / expected:.3f}"]
+            row += [f"{x:.3f}" for x in (min(ratios), max(ratios))] if args.rounds > 1 else []
+            row += [f"{statistics.median(r.latency for r in seen) / alone['p50_ns']:.3f}", f"{middle.withheld:.1%}"]
             print("| " + " | ".join(row) + " |", flush=True)
-            if args.check and abs(middle / expected - 1) * 100 > args.check:
-                wrong.append(f"{model} {pattern}: {middle / expected:.3f}")
+            if args.check and not middle.fits_but_for_others(expected, args.check):
+                wrong.append(f"{model} {pattern}: {middle.iops / expected:.3f}, {middle.withheld:.1%} withheld")
     if fuse:
-        print("\nThe way, taken off in the last row:", *door.way)
+        print("\nThe way, taken off in the last row:", *seen[-1].way)
     if wrong:
         sys.exit("further from the model's figures than allowed: " + "; ".join(wrong))
 

@@ -68,15 +68,12 @@ def servers(below):
 def test_fio_sees_the_models_own_figures(t):
     if missing():
         return
-    # A loop device's requests wait for the kernel's worker threads, which wait for whoever else uses the machine.
-    busy = os.getloadavg()[0] > os.cpu_count()
-    if busy:
-        say("  this machine is busy: 30% off is let pass instead of 5%")
     done = subprocess.run(
         [sys.executable, SCRIPT, "--loligo", t.loligo, "--shell", "fuse", "--models", "disk-7200",
-         "--patterns", "random-read", "random-write-flush", "--seconds", "6", "--warm-up", "1", "--check", "30" if busy else "5"],
-        capture_output=True, text=True, timeout=60, check=False)
+         "--patterns", "random-read", "random-write-flush", "--seconds", "6", "--warm-up", "1", "--check", "5"],
+        capture_output=True, text=True, timeout=150, check=False)
     equal(done.returncode, 0, f"fio against the model: {done.stdout} {done.stderr}")
+    say(f"       {done.stdout.splitlines()[-1]}")
 
 
 def test_the_way_to_a_modelled_disk_is_measured(t):
@@ -102,13 +99,15 @@ def test_a_killed_run_leaves_no_modelled_disk(t):
     command = [t.loligo, "lab", "run", study, "--out", out]
     quiet = {"cwd": t.dir, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     on_xfs = os.path.join(work, "data", "osd.0")
+    # Beside the disks stands that by which the way to them was measured.
+    disks = [os.path.join(work, "modelled", name) for name in ("journal.0", "osd.0", "way")]
     first = subprocess.Popen(command, **quiet)
     try:
-        until(lambda: on_xfs in mounts(work) and len(loops(work)) == 2, "xfs on a modelled disk, and a journal", 30)
+        until(lambda: on_xfs in mounts(work) and sorted(loops(work)) == disks, "xfs on a modelled disk, and a journal", 30)
     finally:
         first.kill()
         first.wait()
-    expect(len(servers(work)) == 2 and mounts(work), "a killed run leaves its disks: else this test shows nothing")
+    expect(len(servers(work)) == 3 and mounts(work), "a killed run leaves its disks: else this test shows nothing")
     again = subprocess.Popen(command, **quiet)
     try:
         # The next start cleans up before it makes anything; that it got to its own disks shows that it did.

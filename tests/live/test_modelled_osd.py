@@ -4,7 +4,7 @@ import subprocess
 import sys
 import time
 
-from harness import expect
+from harness import expect, say
 
 SCRIPT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "modelled.py")
 
@@ -17,8 +17,9 @@ def test_fio_over_the_device_layer_meets_the_models_figures(t):
     command = [sys.executable, SCRIPT, "--loligo", t.loligo, "--shell", "device", "--realtime", "--models", "disk-7200-write-back",
                "--patterns", "random-read", "random-write-flush", "--seconds", "8", "--warm-up", "1", "--check", "5"]
     env = {**os.environ, "CARGO_TARGET_DIR": os.path.dirname(release)}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=90, env=env)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, env=env)
     expect(done.returncode == 0, f"{done.stdout}{done.stderr}")
+    say(f"       {done.stdout.splitlines()[-1]}")
 
 
 def test_an_osd_is_as_slow_as_its_disk(t):

@@ -222,6 +222,13 @@ impl Connection {
         self.reader.held_bytes()
     }
 
+    /// Ends it at once, without a word to the peer, and frees what it holds of an unfinished message.
+    pub fn abandon(&mut self) {
+        self.state = State::Closed;
+        self.session.disconnected();
+        self.reader = FrameReader::new(self.local.limits, Phase::Authenticating);
+    }
+
     /// Bytes that the unfinished frame announced.
     pub fn announced_bytes(&self) -> usize {
         self.reader.announced_bytes()

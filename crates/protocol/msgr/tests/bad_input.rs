@@ -378,5 +378,12 @@ fn a_segments_memory_grows_with_what_arrives() {
         }
     }
     assert_eq!(got, Some(big.data));
+
+    connection.feed(&sent[..200_000]);
+    assert!(connection.held_bytes() >= 100_000);
+    connection.abandon();
+    assert!(connection.is_closed() && connection.held_bytes() == 0 && connection.segment_tail().is_none());
+    connection.feed(&sent[200_000..]);
+    assert!(connection.poll().is_none() && connection.held_bytes() == 0, "nothing follows the end");
     assert_eq!((connection.held_bytes(), connection.announced_bytes()), (0, 0));
 }

@@ -472,6 +472,8 @@ impl Core {
                 return asking.waiting.get();
             };
             self.shared.held.fetch_sub(oldest.held.take(), Ordering::Relaxed);
+            // Now, and not when its task has a turn: what is counted as free is taken by others at once.
+            oldest.connection.borrow_mut().abandon();
             oldest.end(format!(
                 "stalled in the middle of a message while memory for unfinished messages is short \
                  (ms_receive_unfinished_bytes_max {})",
