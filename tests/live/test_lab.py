@@ -132,3 +132,64 @@ def test_a_ladder_finds_the_saturation_and_the_highest_rate(t):
     expect(lab(t, "export", out).stdout.count("held_rate") >= 1, "the column")
     done = lab(t, "history", out, out, "--out", t.path("history"))
     expect("2 charts in" in done.stdout and len(glob.glob(t.path("history/*.png"))) == 2, done.stdout[-500:])
+
+
+def test_words_that_nobody_reads_end_nothing(t):
+    study = t.path("tiny.yaml")
+    with open(study, "w", encoding="utf-8") as f:
+        f.write(TINY)
+    for words in (["lab", "run", study, "--dry-run"], ["options"], ["completions", "bash"]):
+        for target, code, said in (("| head -n 1", 0, ""), ("> /dev/full", 1, "No space left on device")):
+            line = f"set -o pipefail; {t.loligo} {' '.join(words)} {target}"
+            done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+            equal(done.returncode, code, f"{line}: {done.stderr}")
+            expect("panicked" not in done.stderr and said in done.stderr, f"{line}: {done.stderr}")
+
+
+def about(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+
+
+def test_ctrl_c_ends_what_has_started_nothing(t):
+    pipe = t.path("pipe")
+    os.mkfifo(pipe)
+    for sent in (signal.SIGINT, signal.SIGTERM):
+        waiting = subprocess.Popen([t.loligo, "lab", "run", pipe], stderr=subprocess.PIPE)
+        try:
+            # It looks out for signals, and sleeps where nobody writes to the pipe.
+            until(lambda: int(about(waiting.pid)["SigCgt"], 16) & 2 and about(waiting.pid)["State"][0] == "S", "a blocked start", 10)
+            waiting.send_signal(sent)
+            equal(waiting.wait(10), 130, f"the exit code after {sent}")
+        finally:
+            waiting.kill()
+            waiting.communicate()
+
+
+ODD = ["x ; y", "a#b", "a\\b", "C:\\dir\\", '"abc', "'abc", '"a" b', '"q"', "a=b", "[osd]", "$pid", "0/0", "on", "010", "64K"]
+
+
+def test_ceph_reads_each_value_as_it_is_written(t):
+    study, conf = t.path("odd.yaml"), t.path("odd.conf")
+    for value in ODD:
+        # A JSON string is a YAML string too. Another option follows: a value must not swallow it.
+        text = TINY.replace("loligo: {store: mem}", "ceph: {release: 16.2, store: memstore}").split("parametric:")[0]
+        with open(study, "w", encoding="utf-8") as f:
+            f.write(text + f"default: {{client: {{rbd_default_pool: {json.dumps(value)}, rbd_default_order: 23}}}}\n")
+        plan = lab(t, "run", study, "--dry-run").stdout
+        with open(conf, "w", encoding="utf-8") as f:
+            f.write("# Written" + plan.split("# Written")[1].split("\n== ")[0])
+        for name, wanted in (("rbd_default_pool", value), ("rbd_default_order", "23")):
+            words = ["ceph-conf", "-c", conf, "--name", "client.admin", "--lookup", name]
+            done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+            read = done.stdout.rstrip("\n")
+            # It puts its own number in the place of $pid.
+            expect(read == wanted or value == "$pid" and read.isdigit(), f"{value!r}: {name} is {read!r} {done.stderr}")
+
+
+def test_what_can_not_be_exported_leaves_what_was_there(t):
+    kept = t.path("good.csv")
+    with open(kept, "w", encoding="utf-8") as f:
+        f.write("kept")
+    lab(t, "export", t.path("nothing"), "--out", kept, code=1)
+    equal(open(kept, encoding="utf-8").read(), "kept", "the file")

@@ -10,7 +10,10 @@ use clap::{Args, Subcommand};
 First steps:
   loligo lab run studies/2013-sweep-short.yaml --dry-run    every trial and its ceph.conf, nothing is started
   loligo lab run studies/2013-sweep-short.yaml              run it; the same command goes on where it was stopped
-  loligo lab report results/2013-sweep-short                one HTML file with charts and the table of effects")]
+  loligo lab report results/2013-sweep-short                one HTML file with charts and the table of effects
+
+Exit codes: 0 all went well; 1 something could not be done, or trials failed (the report is there all the same);
+2 wrong usage; 130 stopped by Ctrl-C or SIGTERM (the same command goes on).")]
 pub struct LabArgs {
     #[command(subcommand)]
     pub(crate) command: LabCommand,
@@ -53,7 +56,7 @@ pub(crate) struct RunArgs {
     #[arg(long = "workload", value_name = "NAME")]
     pub(crate) workloads: Vec<String>,
     /// Blocks, in place of the study's.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(study::MAX_BLOCKS)))]
     pub(crate) blocks: Option<u32>,
     /// A raw device that may be overwritten.
     #[arg(long = "overwrite-device", value_name = "DEVICE")]

@@ -1,6 +1,5 @@
 //! `loligo lab device`: a modelled device served for a loop device, or the model's own figures.
 
-use std::io::Write;
 use std::time::Duration;
 
 use devmodel::{Figures, Model, Pattern};
@@ -82,8 +81,7 @@ fn serve(served: &modelled::Served, timing: Box<dyn Timing>) -> Result<(), LabEr
 
 /// Nobody may listen any more.
 fn say(words: &str) {
-    let mut out = std::io::stdout();
-    let _ = writeln!(out, "{words}").and_then(|()| out.flush());
+    crate::output::line(words);
 }
 
 fn figures(

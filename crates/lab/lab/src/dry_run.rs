@@ -5,7 +5,8 @@ use study::Cell;
 use testbed::{Site, Wanted};
 
 use crate::error::LabError;
-use crate::prepare::Prepared;
+use crate::output;
+use crate::prepare::{Prepared, What};
 
 /// What plan.json holds.
 #[derive(Serialize)]
@@ -20,7 +21,8 @@ pub(crate) struct LeftOut {
     /// The system.
     pub system: String,
     /// The variant or workload.
-    pub what: String,
+    #[serde(flatten)]
+    pub what: What,
     /// Why.
     pub why: String,
 }
@@ -84,10 +86,23 @@ pub(crate) fn plan_json(prepared: &Prepared, site: &Site) -> Result<Vec<u8>, Lab
 /// Prints every trial and its ceph.conf.
 pub(crate) fn print(prepared: &Prepared, site: &Site) {
     for trial in planned(prepared, site) {
-        println!(
+        output::line(format_args!(
             "\n== {} (block {}): {} on {}, {}",
             trial.id, trial.block, trial.workload, trial.system, trial.variant
-        );
-        print!("{}", trial.conf);
+        ));
+        output::write(trial.conf);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variant_and_a_workload_of_one_name_are_told_apart() {
+        let of = |what| LeftOut { system: "s".into(), what, why: "w".into() };
+        let both = vec![of(What::Variant("bench".into())), of(What::Workload("bench".into()))];
+        let text = serde_json::to_vec(&PlanFile { left_out: both.clone(), trials: Vec::new() }).unwrap();
+        assert_eq!(left_out(&text), both);
     }
 }

@@ -72,6 +72,14 @@ pub enum LabError {
         /// Why.
         words: String,
     },
+    /// The run went to its end, but not all of it went well.
+    #[error("{failed} of {of} trials failed: the report names them, their logs are kept")]
+    TrialsFailed {
+        /// How many.
+        failed: usize,
+        /// Of how many.
+        of: usize,
+    },
     /// There is nothing to work with.
     #[error("{0}")]
     Nothing(String),

@@ -20,6 +20,7 @@ mod judging;
 mod machine;
 mod needs;
 mod observe;
+pub mod output;
 mod prepare;
 mod profiling;
 mod progress;
@@ -34,7 +35,8 @@ pub use args::LabArgs;
 use args::LabCommand;
 pub use error::LabError;
 
-/// Runs a command of `loligo lab`. 0: done; 1: could not be done, the sentence is printed; 130: stopped by the user.
+/// Runs a command of `loligo lab`. 0: done; 1: could not be done, or trials failed, the sentence is printed; 130: stopped
+/// by the user.
 pub fn main(args: &LabArgs) -> ExitCode {
     let result = match &args.command {
         LabCommand::Run(args) => run_and_report(args),
@@ -44,11 +46,11 @@ pub fn main(args: &LabArgs) -> ExitCode {
         LabCommand::Export(args) => report::export(args),
         LabCommand::Device(args) => device::device(args),
     };
-    match result {
+    match result.and_then(|()| output::ended().map_err(LabError::file("standard output"))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("loligo lab: {error}");
-            ExitCode::from(if matches!(error, LabError::Interrupted) { 130 } else { 1 })
+            ExitCode::from(if matches!(error, LabError::Interrupted) { interrupt::STOPPED } else { 1 })
         }
     }
 }
@@ -62,7 +64,10 @@ fn run_and_report(args: &args::RunArgs) -> Result<(), LabError> {
         Err(_) => return result.map(drop),
     };
     if let Some(results) = out {
-        report::report(&args::ReportArgs { results, out: None, one_sigma: false })?;
+        let (failed, of) = report::report(&args::ReportArgs { results, out: None, one_sigma: false })?;
+        if failed > 0 {
+            return Err(LabError::TrialsFailed { failed, of });
+        }
     }
     result.map(drop)
 }

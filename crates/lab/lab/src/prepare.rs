@@ -5,6 +5,7 @@ use std::path::Path;
 
 use labstats::power;
 use optmap::Verdict;
+use serde::{Deserialize, Serialize};
 use study::{NotRun, Plan, Profiled, Rule, Setting, Study, System, Target, Trial, Variant};
 use testbed::{Site, Wanted};
 
@@ -19,8 +20,8 @@ pub(crate) struct Prepared {
     pub text: Vec<u8>,
     /// What it says, cut down to what the command line asks for.
     pub study: Study,
-    /// Why, by system and variant or workload.
-    pub cells: BTreeMap<(String, String), String>,
+    /// What is not run, and why.
+    pub cells: LeftOut,
     /// The trials.
     pub plan: Plan,
     /// Those that are profiled, after all others.
@@ -29,6 +30,29 @@ pub(crate) struct Prepared {
     pub notes: Vec<String>,
     /// Limits raised on every system.
     raised: Vec<Setting>,
+}
+
+/// Why variants and workloads are not run, by system and what it is.
+pub(crate) type LeftOut = BTreeMap<(String, What), String>;
+
+/// What is not run on a system: a variant and a workload may have the same name.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum What {
+    /// The variant of this name: nothing of it is effective there.
+    Variant(String),
+    /// The workload of this name.
+    #[serde(alias = "what")] // plans of before variants and workloads were told apart
+    Workload(String),
+}
+
+impl What {
+    /// The variant's or workload's name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Variant(name) | Self::Workload(name) => name,
+        }
+    }
 }
 
 /// Seconds of a trial that are not its load's, until one was measured.
@@ -49,12 +73,13 @@ pub(crate) fn prepare(args: &RunArgs, site: &Site) -> Result<Prepared, LabError>
         problems.iter().for_each(|problem| eprintln!("{problem}"));
         LabError::Study { path: args.study.clone(), count: problems.len() }
     })?;
+    // Of the whole study: what is chosen of it changes no trial.
+    let raised = study::raised_limits(&study);
     keep_only(&mut study, args)?;
     let mut not_run = NotRun::of(&study);
     let mut cells = BTreeMap::new();
     let mut notes = Vec::new();
     check_options(&study, &args.study, &mut not_run, &mut cells, &mut notes)?;
-    let raised = study::raised_limits(&study);
     for setting in &raised {
         notes.push(format!("{} is raised to {} on every system", setting.name, setting.value));
     }
@@ -95,7 +120,7 @@ impl Prepared {
         lines.extend(self.notes.iter().map(|note| format!("  {note}")));
         let mut said: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for ((system, what), why) in &self.cells {
-            said.entry(why).or_default().push(format!("{what} on {system}"));
+            said.entry(why).or_default().push(format!("{} on {system}", what.name()));
         }
         lines.extend(said.into_iter().map(|(why, cells)| format!("  {why}: {}", cells.join(", "))));
         let seconds = study::plan_seconds(study, &self.plan.trials, &overhead_seconds)
@@ -195,7 +220,14 @@ fn keep_only(study: &mut Study, args: &RunArgs) -> Result<(), LabError> {
         None => {}
     }
     if let Some(blocks) = args.blocks {
-        study.design.blocks = blocks.max(1);
+        study.design.blocks = blocks;
+        let trials = study::trials_at_most(study);
+        if trials > study::MAX_TRIALS {
+            let most = study::MAX_TRIALS;
+            return Err(LabError::Nothing(format!(
+                "--blocks {blocks} makes {trials} trials; {most} are the most"
+            )));
+        }
     }
     Ok(())
 }
@@ -213,7 +245,7 @@ fn check_options(
     study: &Study,
     path: &Path,
     not_run: &mut NotRun,
-    cells: &mut BTreeMap<(String, String), String>,
+    cells: &mut LeftOut,
     notes: &mut Vec<String>,
 ) -> Result<(), LabError> {
     let resolution = optmap::check(study);
@@ -235,7 +267,8 @@ fn check_options(
         }
         for (v, variant) in study.variants.iter().enumerate() {
             if resolution.not_run.variants.contains(&(s, v)) {
-                cells.insert((system.name.clone(), variant.name.clone()), "nothing to tune".to_owned());
+                let what = What::Variant(variant.name.clone());
+                cells.insert((system.name.clone(), what), "nothing to tune".to_owned());
             }
         }
     }
@@ -249,10 +282,16 @@ fn find_not_yet(
     site: &Site,
     raised: &[Setting],
     not_run: &mut NotRun,
-    cells: &mut BTreeMap<(String, String), String>,
+    cells: &mut LeftOut,
 ) -> BTreeSet<String> {
     let mut in_the_way = BTreeSet::new();
     for (s, system) in study.systems.iter().enumerate() {
+        for (_, variant) in
+            study.variants.iter().enumerate().filter(|(v, _)| !not_run.variants.contains(&(s, *v)))
+        {
+            let settings = settings(study, raised, system, variant);
+            in_the_way.extend(testbed::check_settings(system, &settings).iter().map(ToString::to_string));
+        }
         for (w, workload) in study.workloads.iter().enumerate() {
             let settings = settings(study, raised, system, &study.variants[0]);
             let wanted = Wanted { system, settings: &settings, file_system: workload.needs_file_system() };
@@ -266,7 +305,7 @@ fn find_not_yet(
             };
             if let Some(why) = not_yet {
                 not_run.workloads.insert((s, w));
-                cells.insert((system.name.clone(), workload.name.clone()), why);
+                cells.insert((system.name.clone(), What::Workload(workload.name.clone())), why);
                 continue;
             }
             in_the_way.extend(errors.iter().map(ToString::to_string));

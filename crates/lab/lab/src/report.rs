@@ -1,18 +1,20 @@
 //! `lab report`, `lab compare`, `lab history`, `lab export`: what results say.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use labstats::judge::Asked;
 use report::input::{Input, Outline};
-use results::{Directory, Record, RunInfo};
+use results::{Directory, Record, RunInfo, Status};
 use study::{NotRun, Rule, Study};
 
 use crate::args::{CompareArgs, ExportArgs, HistoryArgs, ReportArgs};
 use crate::dry_run::left_out;
 use crate::error::LabError;
 use crate::judging;
+use crate::output;
+use crate::prepare::What;
 
 /// A results directory as it is read.
 struct Found {
@@ -48,13 +50,16 @@ impl Found {
             else {
                 continue;
             };
-            if let Some(variant) = place(self.study.variants.iter().map(|v| &v.name).collect(), &left.what) {
-                not_run.variants.insert((system, variant));
-            }
-            if let Some(workload) = place(self.study.workloads.iter().map(|w| &w.name).collect(), &left.what)
-            {
-                not_run.workloads.insert((system, workload));
-                not_yet.insert((system, workload), left.why);
+            match &left.what {
+                What::Variant(name) => {
+                    let found = place(self.study.variants.iter().map(|v| &v.name).collect(), name);
+                    not_run.variants.extend(found.map(|variant| (system, variant)));
+                }
+                What::Workload(name) => {
+                    let found = place(self.study.workloads.iter().map(|w| &w.name).collect(), name);
+                    not_run.workloads.extend(found.map(|workload| (system, workload)));
+                    not_yet.extend(found.map(|workload| ((system, workload), left.why)));
+                }
             }
         }
         let mut outline = report::from_study::outline(&self.study, &not_run, &not_yet);
@@ -69,8 +74,8 @@ impl Found {
     }
 }
 
-/// Makes the report; gives its page.
-pub(crate) fn report(args: &ReportArgs) -> Result<PathBuf, LabError> {
+/// Makes the report; tells how many trials failed, and of how many.
+pub(crate) fn report(args: &ReportArgs) -> Result<(usize, usize), LabError> {
     let mut found = read(&args.results)?;
     if args.one_sigma {
         found.study.design.rule = Rule::OneSigma;
@@ -79,12 +84,13 @@ pub(crate) fn report(args: &ReportArgs) -> Result<PathBuf, LabError> {
     with_input(found, |input| {
         let colours = std::io::stdout().is_terminal();
         if input.outline.variants.len() > 1 {
-            println!("{}", report::text::percentages(input, colours));
+            output::line(report::text::percentages(input, colours));
         }
-        print!("{}", report::text::systems(input, colours));
+        output::write(report::text::systems(input, colours));
         let written = report::write(&into, input, true).map_err(|e| LabError::Nothing(e.to_string()))?;
-        println!("{} ({} charts beside it)", written.page.display(), written.charts);
-        Ok(written.page)
+        output::line(format_args!("{} ({} charts beside it)", written.page.display(), written.charts));
+        let failed = input.records.iter().filter(|r| r.outcome.status == Status::Failed).count();
+        Ok((failed, input.records.len()))
     })
 }
 
@@ -123,7 +129,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), LabError> {
     let asked = Asked { effect: args.effect, ..judging::asked(&a.study.design) };
     let (a_name, b_name) = (args.a.display().to_string(), args.b.display().to_string());
     let of = report::compare::runs((&a_name, &a.info, &a.records), (&b_name, &b.info, &b.records), &asked);
-    println!("{}", report::text::comparison(&of, std::io::stdout().is_terminal()));
+    output::line(report::text::comparison(&of, std::io::stdout().is_terminal()));
     Ok(())
 }
 
@@ -137,31 +143,57 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<(), LabError> {
         .map(|(f, name)| report::history::Run { name: name.clone(), info: &f.info, records: &f.records })
         .collect();
     let history = report::history::history(&runs, &labstats::change_points::Options::default());
-    println!("{}", report::text::history(&history, std::io::stdout().is_terminal()));
+    output::line(report::text::history(&history, std::io::stdout().is_terminal()));
     if let Some(out) = &args.out {
         let charts = report::write_history(out, &history).map_err(|e| LabError::Nothing(e.to_string()))?;
-        println!("{charts} charts in {}", out.display());
+        output::line(format_args!("{charts} charts in {}", out.display()));
     }
     Ok(())
 }
 
 /// Writes the records as CSV, or what its columns mean, or the systems side by side.
 pub(crate) fn export(args: &ExportArgs) -> Result<(), LabError> {
-    let mut out: Box<dyn Write> = match &args.out {
-        Some(path) => Box::new(std::fs::File::create(path).map_err(LabError::file(path))?),
-        None => Box::new(std::io::stdout().lock()),
-    };
+    let mut text = Vec::new();
     if args.columns {
-        let path = args.out.clone().unwrap_or_else(|| PathBuf::from("standard output"));
-        return out.write_all(results::markdown().as_bytes()).map_err(LabError::file(path));
+        text.extend_from_slice(results::markdown().as_bytes());
+    } else if args.markdown {
+        with_input(read(&args.results)?, |input| {
+            text.extend_from_slice(report::markdown::side_by_side(input).as_bytes());
+            Ok(())
+        })?;
+    } else {
+        results::export_csv(&Directory::open(&args.results)?.records()?.records, &mut text)?;
     }
-    if args.markdown {
-        let path = args.out.clone().unwrap_or_else(|| PathBuf::from("standard output"));
-        return with_input(read(&args.results)?, |input| {
-            out.write_all(report::markdown::side_by_side(input).as_bytes()).map_err(LabError::file(path))
-        });
+    match &args.out {
+        None => output::write(String::from_utf8_lossy(&text)),
+        Some(path) => write_whole(path, &text, &args.results)?,
     }
-    let records = Directory::open(&args.results)?.records()?.records;
-    results::export_csv(&records, out)?;
     Ok(())
+}
+
+/// Writes a file at once, when all of it is there: whatever fails before leaves what was there. What a run keeps is not
+/// written over.
+fn write_whole(path: &Path, text: &[u8], results: &Path) -> Result<(), LabError> {
+    let whole = |path: &Path| std::fs::canonicalize(path).ok();
+    let is_kept = whole(path).zip(whole(results)).is_some_and(|(file, dir)| {
+        file.strip_prefix(dir).is_ok_and(|name| !name.extension().is_some_and(|e| e == "csv" || e == "md"))
+    });
+    if is_kept {
+        return Err(LabError::Nothing(format!(
+            "{} belongs to the results: it is not written over",
+            path.display()
+        )));
+    }
+    if std::fs::metadata(path).is_ok_and(|about| !about.is_file()) {
+        // A pipe or /dev/stdout.
+        return std::fs::write(path, text).map_err(LabError::file(path));
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let new = PathBuf::from(name);
+    let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&new);
+    }
+    written.map_err(LabError::file(path))
 }

@@ -15,6 +15,7 @@ use crate::error::LabError;
 use crate::interrupt::Interrupt;
 use crate::judging;
 use crate::machine;
+use crate::output;
 use crate::prepare::{Prepared, duration, overhead_seconds, prepare};
 use crate::progress::Progress;
 use crate::resume::remaining;
@@ -30,7 +31,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<Option<PathBuf>, LabError> {
     let out = args.out.clone().unwrap_or_else(|| Path::new("results").join(&name));
     site.work_dir = args.work.clone().unwrap_or_else(|| out.join("work"));
     let prepared = prepare(args, &site)?;
-    prepared.summary().iter().for_each(|line| println!("{line}"));
+    interrupt.starting();
+    prepared.summary().iter().for_each(output::line);
     if args.dry_run {
         crate::dry_run::print(&prepared, &site);
         return Ok(None);
@@ -67,7 +69,9 @@ fn open(prepared: &Prepared, out: &Path, site: &Site) -> Result<Directory, LabEr
     }
     std::fs::create_dir_all(out).map_err(LabError::file(out))?;
     let mut notes = prepared.notes.clone();
-    notes.extend(prepared.cells.iter().map(|((system, what), why)| format!("{system}, {what}: {why}")));
+    notes.extend(
+        prepared.cells.iter().map(|((system, what), why)| format!("{system}, {}: {why}", what.name())),
+    );
     let info = RunInfo {
         format: FORMAT,
         study: prepared.study.name.clone(),

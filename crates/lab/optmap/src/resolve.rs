@@ -143,6 +143,18 @@ pub(crate) fn known_anywhere(name: &str) -> bool {
     !who_knows(name).is_empty() || options::standing(name) != options::Standing::Unknown
 }
 
+/// Whether the lab starts the daemon (or runs the client) that a section is of, by the names that the testbed gives them.
+fn daemon_runs(section: &str, osds: Option<u32>) -> bool {
+    match section.split_once('.') {
+        None => true,
+        Some(("osd", id)) => id.parse::<u32>().is_ok_and(|id| osds.is_some_and(|osds| id < osds)),
+        Some(("mon" | "mds", id)) => id == "a",
+        Some(("mgr", id)) => id == "x",
+        Some(("client", id)) => id == "admin",
+        Some(_) => false,
+    }
+}
+
 /// Programs of a Ceph release.
 pub(crate) struct Ceph<'a> {
     release: Release,
@@ -179,6 +191,9 @@ impl Ceph<'_> {
         acts_in.retain(|process| process.reads(section));
         if acts_in.is_empty() {
             return Err(Why::OtherSection { section: section.to_owned(), readers });
+        }
+        if !daemon_runs(section, self.rules.map(|(_, system)| system.osds)) {
+            return Err(Why::NoSuchDaemon { section: section.to_owned() });
         }
         // The section of a kind of daemon wins over `global`.
         let wins = |process: &Process| section == "global" && self.is_set_in(process.name(), entry.name);

@@ -52,6 +52,11 @@ pub enum Why {
         /// The processes that read it.
         readers: Vec<Process>,
     },
+    /// It stands in the section of one daemon, which this system doesn't have.
+    NoSuchDaemon {
+        /// The section.
+        section: String,
+    },
     /// The study sets the same option in a narrower section, which wins.
     Overridden {
         /// That section.
@@ -130,6 +135,7 @@ impl fmt::Display for Why {
                 let names: Vec<&str> = readers.iter().map(|p| p.name()).collect();
                 write!(f, "it stands in [{section}], and [{}] read it", names.join("], ["))
             }
+            Self::NoSuchDaemon { section } => write!(f, "this system has no {section}"),
             Self::Overridden { section } => write!(f, "the study sets it in [{section}] too, which wins"),
             Self::Rule(why) | Self::Gone(why) => f.write_str(why),
             Self::SoIsItsSuccessor { to, sentence } => {

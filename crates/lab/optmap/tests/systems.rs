@@ -278,3 +278,20 @@ fn a_variant_that_sets_nothing_is_run() {
     assert!(nothing_effective(&resolved(&loligo, &["ms_nocrc=true", "bluestore_cache_size=1"])));
     assert!(!nothing_effective(&resolved(&loligo, &["ms_nocrc=true", "ms_crc_data=false"])));
 }
+
+#[test]
+fn a_daemon_that_is_not_there_reads_nothing() {
+    let ceph = ceph("20.2", CephStore::BlueStore);
+    for absent in
+        ["osd.99/osd_op_num_shards=4", "client.nobody/ms_crc_data=false", "mon.zzz/ms_crc_data=false"]
+    {
+        let found = verdict(&ceph, &[absent]);
+        assert!(
+            matches!(found, Verdict::AcceptedWithoutEffect { why: Why::NoSuchDaemon { .. } }),
+            "{absent}: {found}"
+        );
+    }
+    for there in ["mon.a/ms_crc_data=false", "mgr.x/ms_crc_data=false", "client.admin/ms_crc_data=false"] {
+        assert_eq!(verdict(&ceph, &[there]), Verdict::Effective, "{there}");
+    }
+}

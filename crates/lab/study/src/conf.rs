@@ -51,7 +51,8 @@ pub fn ceph_conf_text(settings: &[Setting]) -> String {
 
 /// The value so that Ceph's reader gives it back as written: comment signs, quotes at either end and backslashes need a
 /// backslash; all else stands for itself.
-fn escaped(value: &str) -> String {
+#[must_use]
+pub fn escaped(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     for (at, c) in value.char_indices() {
         let first = at == 0;

@@ -19,6 +19,9 @@ const KEYS: [&str; 12] = [
     "profile",
 ];
 
+/// The most blocks that a study has.
+pub const MAX_BLOCKS: u32 = 10_000;
+
 /// The words of `profile`.
 const PROFILED: [(&str, Profiled); 3] =
     [("no", Profiled::No), ("default", Profiled::Default), ("all", Profiled::All)];
@@ -46,7 +49,7 @@ pub(crate) fn read(node: &crate::node::Node, p: &mut Problems) -> Option<Design>
     let fields = Fields::of(node, "design", &KEYS, p)?;
     let usual = Design::default();
     Some(Design {
-        blocks: fields.count("blocks", 1..=10_000, p).unwrap_or(usual.blocks),
+        blocks: fields.count("blocks", 1..=MAX_BLOCKS, p).unwrap_or(usual.blocks),
         defaults_per_block: fields
             .count("defaults_per_block", 1..=100, p)
             .unwrap_or(usual.defaults_per_block),

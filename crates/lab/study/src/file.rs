@@ -4,6 +4,7 @@ use crate::fields::{Fields, text};
 use crate::model::{Source, Study, System, Target, WorkloadKind};
 use crate::node::Value;
 use crate::problem::{At, Conflict, Problem, ProblemKind, Problems};
+use crate::trial_names::TrialNames;
 use crate::{cross, design, node, settings, systems, variants, workloads};
 
 const KEYS: [&str; 13] = [
@@ -24,7 +25,7 @@ const KEYS: [&str; 13] = [
 /// More than anybody can run; keeps a slip from filling the memory.
 const MAX_VARIANTS: u64 = 10_000;
 /// The same for all trials of a study.
-const MAX_TRIALS: u64 = 1_000_000;
+pub const MAX_TRIALS: u64 = 1_000_000;
 
 /// Reads and checks a study file's text; `path_name` is what problems call it.
 ///
@@ -45,7 +46,7 @@ fn study(root: &node::Node, p: &mut Problems) -> Option<Study> {
     let parameters = fields.get("parametric").map(|n| variants::read(n, p)).unwrap_or_default();
     let crossed = fields.get("cross").map(|n| cross::read(n, &parameters, MAX_VARIANTS, p));
     let line = fields.entry("parametric").map_or(0, |e| e.at.line);
-    let study = Study {
+    let mut study = Study {
         name: name(&fields, p),
         title: fields.line("title", p).unwrap_or_default().to_owned(),
         about: fields.text("about", p).unwrap_or_default().trim_end().to_owned(),
@@ -57,7 +58,13 @@ fn study(root: &node::Node, p: &mut Problems) -> Option<Study> {
         variants: variants::all(&parameters, crossed.unwrap_or_default(), line, p),
         design: fields.get("design").and_then(|n| design::read(n, p)).unwrap_or_default(),
         as_published: fields.texts("as_published", p).unwrap_or_default(),
+        trial_names: TrialNames::default(),
     };
+    study.trial_names = TrialNames::new(
+        study.systems.iter().map(|s| s.name.as_str()),
+        study.workloads.iter().map(|w| w.name.as_str()),
+        study.variants.iter().map(|v| v.name.as_str()),
+    );
     together(&study, fields.at, p);
     published(&study, &fields, p);
     Some(study)
@@ -118,15 +125,22 @@ fn together(study: &Study, root: At, p: &mut Problems) {
             p.add(At { line: load.line, column: 1 }, kind);
         }
     }
-    let in_a_block = (study.variants.len() as u64 - 1) + u64::from(study.design.defaults_per_block);
-    let cells = study.systems.len() as u64 * study.workloads.len() as u64;
-    let trials = [in_a_block, cells, u64::from(study.design.blocks)].into_iter().fold(1, u64::saturating_mul);
+    let trials = trials_at_most(study);
     if study.variants.len() as u64 > MAX_VARIANTS {
         let count = study.variants.len() as u64;
         p.add(root, ProblemKind::TooMany { what: "variants", count, limit: MAX_VARIANTS });
     } else if trials > MAX_TRIALS {
         p.add(root, ProblemKind::TooMany { what: "trials", count: trials, limit: MAX_TRIALS });
     }
+}
+
+/// As many trials as a study has if nothing is left out.
+#[must_use]
+pub fn trials_at_most(study: &Study) -> u64 {
+    let in_a_block =
+        (study.variants.len() as u64).saturating_sub(1) + u64::from(study.design.defaults_per_block);
+    let cells = study.systems.len() as u64 * study.workloads.len() as u64;
+    [in_a_block, cells, u64::from(study.design.blocks)].into_iter().fold(1, u64::saturating_mul)
 }
 
 /// What may be unknown must be there.

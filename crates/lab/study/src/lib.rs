@@ -29,9 +29,10 @@ mod trial_names;
 mod variants;
 mod workloads;
 
-pub use conf::{ceph_conf_sections, ceph_conf_text, merged, settings_of};
+pub use conf::{ceph_conf_sections, ceph_conf_text, escaped, merged, settings_of};
+pub use design::MAX_BLOCKS;
 pub use estimate::{plan_seconds, trial_seconds};
-pub use file::parse;
+pub use file::{MAX_TRIALS, parse, trials_at_most};
 pub use limits::{pgs_per_osd, raised_limits};
 pub use model::{
     CephStore, Clients, CommandLoad, Correction, Design, DeviceModel, Engine, FileSystem, FioLoad, FsKind,
@@ -40,6 +41,7 @@ pub use model::{
 };
 pub use plan::{Cell, NotRun, Plan, Trial};
 pub use problem::{Conflict, Problem, ProblemKind};
+pub use trial_names::TrialNames;
 
 /// The language of study files.
 #[doc = include_str!("../../../../docs/studies.md")]

@@ -3,6 +3,8 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
+use crate::trial_names::TrialNames;
+
 /// A study.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Study {
@@ -28,6 +30,8 @@ pub struct Study {
     pub design: Design,
     /// Options that are allowed to be unknown, because they were published so.
     pub as_published: Vec<String>,
+    /// What its systems, workloads and variants are called in names of trials.
+    pub trial_names: TrialNames,
 }
 
 /// A publication.

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Profiled, Study};
 use crate::shuffle::Shuffle;
-use crate::trial_names;
 
 /// What a plan leaves out, by places in the study's lists. The default of a system that runs is never left out.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -151,9 +150,9 @@ impl Layout {
             seed,
             blocks: study.design.blocks,
             defaults: study.design.defaults_per_block,
-            systems: trial_names::parts(study.systems.iter().map(|s| s.name.as_str())),
-            workloads: trial_names::parts(study.workloads.iter().map(|w| w.name.as_str())),
-            variants: trial_names::parts(study.variants.iter().map(|v| v.name.as_str())),
+            systems: study.systems.iter().map(|s| study.trial_names.system(&s.name)).collect(),
+            workloads: study.workloads.iter().map(|w| study.trial_names.workload(&w.name)).collect(),
+            variants: study.variants.iter().map(|v| study.trial_names.variant(&v.name)).collect(),
         }
     }
 

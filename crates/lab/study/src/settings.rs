@@ -12,7 +12,18 @@ pub(crate) const SECTIONS: [&str; 6] = ["global", "mon", "mgr", "osd", "mds", "c
 pub(crate) fn is_section(name: &str) -> bool {
     match name.split_once('.') {
         None => SECTIONS.contains(&name),
-        Some((kind, id)) => kind != "global" && SECTIONS.contains(&kind) && !id.is_empty(),
+        Some((kind, id)) => kind != "global" && SECTIONS.contains(&kind) && is_id(kind, id),
+    }
+}
+
+/// Whether a daemon of a kind can be called so. OSDs are numbered; a slash would be that of `section/option`.
+fn is_id(kind: &str, id: &str) -> bool {
+    let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    match kind {
+        "osd" => {
+            id == "0" || (id.chars().all(|c| c.is_ascii_digit()) && !id.is_empty() && !id.starts_with('0'))
+        }
+        _ => !id.is_empty() && id.chars().all(good),
     }
 }
 

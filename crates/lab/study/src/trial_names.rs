@@ -1,13 +1,53 @@
 //! Names of trials that are safe as file names and never the same for two trials.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// As long as a part of a name may get.
 const LONGEST: usize = 48;
 
+/// The file-name parts of a study's systems, workloads and variants. They are made once, of the whole file: what a command
+/// line leaves out must not change what the rest is called, or a run that goes on would take one system for another.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TrialNames {
+    systems: BTreeMap<String, String>,
+    workloads: BTreeMap<String, String>,
+    variants: BTreeMap<String, String>,
+}
+
+impl TrialNames {
+    pub(crate) fn new<'a>(
+        systems: impl Iterator<Item = &'a str>,
+        workloads: impl Iterator<Item = &'a str>,
+        variants: impl Iterator<Item = &'a str>,
+    ) -> Self {
+        Self { systems: by_name(systems), workloads: by_name(workloads), variants: by_name(variants) }
+    }
+
+    pub(crate) fn system(&self, name: &str) -> String {
+        of(&self.systems, name)
+    }
+
+    pub(crate) fn workload(&self, name: &str) -> String {
+        of(&self.workloads, name)
+    }
+
+    pub(crate) fn variant(&self, name: &str) -> String {
+        of(&self.variants, name)
+    }
+}
+
+fn by_name<'a>(names: impl Iterator<Item = &'a str>) -> BTreeMap<String, String> {
+    let names: Vec<&str> = names.collect();
+    names.iter().map(|name| (*name).to_owned()).zip(parts(names.iter().copied())).collect()
+}
+
+fn of(parts: &BTreeMap<String, String>, name: &str) -> String {
+    parts.get(name).cloned().unwrap_or_else(|| part(name))
+}
+
 /// The file-name part of each name: letters, digits, `_`, `-` and `+`; two that would be the same are told apart by a
 /// number at the end.
-pub(crate) fn parts<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+fn parts<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut taken = BTreeSet::new();
     names.map(|name| free(part(name), &mut taken)).collect()
 }

@@ -138,3 +138,14 @@ fn a_ladder_stands_for_depth_and_rate() {
     let seconds = study::trial_seconds(&study, &plan.trials[0], &|_| 0.0);
     assert!((seconds - 15.0 * 3.0 - 1.34).abs() < 0.01, "{seconds}");
 }
+
+#[test]
+fn one_daemons_option_stands_in_its_section_whichever_way_it_is_written() {
+    let both = "default: {osd.0/a: 1, mon.a: {b: 2}}\nparametric: {osd.10/c: [3, 4]}\n";
+    let study = parse(&format!("{FRAME}{both}"), "f").unwrap_or_else(|problems| panic!("{problems:#?}"));
+    assert_eq!(ceph_conf_text(&study.default), "[mon.a]\nb = 2\n[osd.0]\na = 1\n");
+    assert_eq!(ceph_conf_text(&study.variants[2].settings), "[osd.10]\nc = 4\n");
+    for wrong in ["osd.foo/a: 1", "osd.01/a: 1", "'osd.0 /a': 1", "'mon.': {a: 1}", "osd.-1: {a: 1}"] {
+        assert!(parse(&format!("{FRAME}default: {{{wrong}}}\n"), "f").is_err(), "{wrong}");
+    }
+}

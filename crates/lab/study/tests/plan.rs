@@ -161,3 +161,20 @@ fn what_is_profiled_comes_last_and_is_told_apart() {
     let last = plan.trials.iter().map(|t| t.order).max().unwrap();
     assert!(all.iter().all(|t| t.order > last && t.id.starts_with("p4.")));
 }
+
+#[test]
+fn what_is_left_out_of_a_study_changes_no_name() {
+    let text = "name: n\ntitle: t\nsystems:\n- {name: a/b, loligo: {store: mem}}\n- {name: a b, loligo: {store: mem}}\n\
+                workloads:\n- {name: w, command: {run: 'true', timeout: 10}}\ndesign: {blocks: 1, defaults_per_block: 1}\n";
+    let whole = parse(text, "f").unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let mut second = whole.clone();
+    second.systems.remove(0);
+    let ids = |study: &Study| -> BTreeSet<String> {
+        Plan::new(study, &NotRun::of(study), 1).trials.into_iter().map(|t| t.id).collect()
+    };
+    assert_eq!(
+        ids(&whole),
+        BTreeSet::from(["b0.a-b.w.default.0".to_owned(), "b0.a-b-2.w.default.0".to_owned()])
+    );
+    assert_eq!(ids(&second), BTreeSet::from(["b0.a-b-2.w.default.0".to_owned()]));
+}

@@ -13,7 +13,7 @@ pub struct Conf {
     notes: Vec<String>,
 }
 
-/// A line: the name as written, the value as written, and whether a study may not replace it.
+/// A line: the name as written, the value as it is meant, and whether a study may not replace it.
 #[derive(Clone, Debug)]
 struct Line {
     name: String,
@@ -76,7 +76,8 @@ impl Conf {
         conf
     }
 
-    /// What the cluster can't do without: replaces the study's value of the same section, and says so.
+    /// What the cluster can't do without: replaces the study's value of the same section, or wins over that of a wider
+    /// one, and says so.
     pub fn must(&mut self, section: &str, name: &str, value: impl Into<String>) {
         let value = value.into();
         let lines = self.section(section);
@@ -87,6 +88,16 @@ impl Conf {
         if let Some(old) = old.filter(|old| *old != value) {
             self.notes
                 .push(format!("[{section}] {name} = {old} of the study is not used: the lab needs {value}"));
+        }
+        let kind = section.split_once('.').map(|(kind, _)| kind);
+        for wide in kind.into_iter().flat_map(|kind| [kind, "global"]) {
+            let Some(old) = self.sets(&[wide], name).filter(|old| *old != value) else { continue };
+            let note = format!(
+                "[{wide}] {name} = {old} of the study is not used by servers: the lab gives each its own"
+            );
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
         }
     }
 
@@ -125,7 +136,7 @@ impl Conf {
             text.push_str(&format!("[{name}]\n"));
             for ours in [true, false] {
                 for line in lines.iter().filter(|l| l.ours == ours) {
-                    text.push_str(&format!("{} = {}\n", line.name, line.value));
+                    text.push_str(&format!("{} = {}\n", line.name, study::escaped(&line.value)));
                 }
             }
         }
@@ -170,6 +181,14 @@ mod tests {
     }
 
     #[test]
+    fn what_cephs_reader_would_take_for_itself_is_escaped() {
+        let mut conf = Conf::of_study(&[setting("osd", "a", "x ; y"), setting("osd", "b", "C:\\dir\\")]);
+        conf.must("osd", "log_file", "/a#b/log");
+        let lines = "[osd]\nlog_file = /a\\#b/log\na = x \\; y\nb = C:\\\\dir\\\\\n";
+        assert_eq!(conf.text().split_once('\n').unwrap().1, lines);
+    }
+
+    #[test]
     fn the_last_of_two_values_counts_however_the_name_is_spelled() {
         let settings = [setting("osd", "osd_op_threads", "2"), setting("osd", "osd op threads", "8")];
         let text = Conf::of_study(&settings).text();
@@ -191,6 +210,18 @@ mod tests {
         assert_eq!(conf.sets(&["osd.0"], "log_file"), Some("/lab/log/osd.0.log"));
         assert_eq!(conf.notes().len(), 1);
         assert!(conf.notes()[0].contains("/var/log/x"));
+        let mut conf =
+            Conf::of_study(&[setting("global", "log_file", "/x"), setting("osd", "ms_bind_port_max", "9")]);
+        for id in ["osd.0", "osd.1"] {
+            conf.must(id, "log_file", format!("/lab/{id}.log"));
+            conf.must(id, "ms_bind_port_max", "9");
+        }
+        assert_eq!(
+            conf.notes().len(),
+            1,
+            "once for all, and nothing of what is the same: {:?}",
+            conf.notes()
+        );
     }
 
     #[test]

@@ -20,7 +20,9 @@ mod undo;
 
 pub use cluster::pools::Pool;
 pub use cluster::teller::Teller;
-pub use cluster::{Site, Testbed, Wanted, ceph_conf, check, clean_up, drop_caches, logs, start};
+pub use cluster::{
+    Site, Testbed, Wanted, ceph_conf, check, check_settings, clean_up, drop_caches, logs, start,
+};
 pub use error::{Error, Result};
 pub use lock::lock;
 pub use place::modelled::way;

@@ -5,6 +5,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 
+use lab::output;
+
 use crate::fail;
 
 /// Tells the started process that somebody waits for its word on standard output.
@@ -33,7 +35,7 @@ pub fn run() -> ExitCode {
             if line == READY {
                 return ExitCode::SUCCESS;
             }
-            println!("{line}");
+            output::line(line);
         }
     }
     // It ended before it was ready: its last words and its code are ours.
@@ -53,7 +55,7 @@ pub fn say_ready() {
     if std::env::var_os(DETACHED).is_none() {
         return;
     }
-    println!("{READY}");
+    output::line(format_args!("{READY}"));
     if let Ok(null) = std::fs::OpenOptions::new().write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(&null);
         let _ = rustix::stdio::dup2_stderr(&null);

@@ -10,6 +10,7 @@ mod up;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use lab::output;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -59,14 +60,24 @@ fn fail(error: &dyn std::fmt::Display) -> ExitCode {
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().command {
+    let code = run(Cli::parse().command);
+    match output::ended() {
+        Ok(()) => code,
+        Err(error) => fail(&format_args!("standard output: {error}")),
+    }
+}
+
+fn run(command: Command) -> ExitCode {
+    match command {
         Command::Up(args) => up::run(args),
         Command::Status(args) => status::run(&args),
         Command::Stop(args) => stop::run(&args),
         Command::Lab(args) => lab::main(&args),
         Command::Options(args) => options_list::run(&args),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "loligo", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "loligo", &mut script);
+            output::write(String::from_utf8_lossy(&script));
             ExitCode::SUCCESS
         }
     }

@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use options::Standing;
 
+use lab::output;
+
 use crate::fail;
 
 #[derive(clap::Args)]
@@ -17,7 +19,13 @@ pub fn run(args: &Args) -> ExitCode {
         None => {
             for spec in options::all() {
                 let own = if spec.standing == Standing::Own { " (loligo's own)" } else { "" };
-                println!("{} = {}  [{}]{own}\n    {}", spec.name, spec.default, spec.kind.name(), spec.about);
+                output::line(format_args!(
+                    "{} = {}  [{}]{own}\n    {}",
+                    spec.name,
+                    spec.default,
+                    spec.kind.name(),
+                    spec.about
+                ));
             }
             ExitCode::SUCCESS
         }
@@ -54,6 +62,6 @@ fn explain(name: &str) -> ExitCode {
             return fail(&format!("unknown option '{name}'; {hint}"));
         }
     };
-    println!("{text}");
+    output::line(text);
     ExitCode::SUCCESS
 }

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use lab::output;
+
 use crate::fail;
 
 /// Exit code for a cluster that does not run (as service managers have it).
@@ -48,18 +50,18 @@ pub fn run(args: &Args) -> ExitCode {
         "cluster": answer,
     });
     if args.format == "json" {
-        println!("{report:#}");
+        output::line(format_args!("{report:#}"));
     } else {
         match pid {
-            None => println!("{}: not running", args.dir.display()),
-            Some(pid) => println!(
+            None => output::line(format_args!("{}: not running", args.dir.display())),
+            Some(pid) => output::line(format_args!(
                 "{}: running (process {pid}), monitor {}, {} of {} OSDs up, {}",
                 args.dir.display(),
                 description.mon_addr,
                 answer["osds_up"].as_u64().map_or("?".into(), |n| n.to_string()),
                 description.osds,
                 answer["health"].as_str().unwrap_or("health unknown"),
-            ),
+            )),
         }
     }
     if pid.is_some() { ExitCode::SUCCESS } else { ExitCode::from(NOT_RUNNING) }

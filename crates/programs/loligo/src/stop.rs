@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use lab::output;
+
 use crate::fail;
 
 #[derive(clap::Args)]
@@ -24,7 +26,7 @@ pub fn run(args: &Args) -> ExitCode {
         return fail(&error);
     }
     let Some(pid) = host::holder(&args.dir) else {
-        println!("{dir}: not running");
+        output::line(format_args!("{dir}: not running"));
         return ExitCode::SUCCESS;
     };
     let Some(process) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
@@ -45,6 +47,6 @@ pub fn run(args: &Args) -> ExitCode {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    println!("{dir}: stopped");
+    output::line(format_args!("{dir}: stopped"));
     ExitCode::SUCCESS
 }

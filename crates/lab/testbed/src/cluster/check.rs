@@ -56,16 +56,24 @@ fn problems(site: &Site, wanted: &Wanted<'_>) -> Vec<Error> {
                 fs::metadata(&site.loligo).map(drop).doing("looking for Loligo's program", &site.loligo),
             );
             results.push(Release::installed().has("ceph"));
-            results.extend(wanted.settings.iter().map(|s| conf::check(s, None)));
         }
         Target::Ceph { release, store } => {
-            let store_name = layout::store_name(*store);
-            results.extend(wanted.settings.iter().map(|s| conf::check(s, Some(store_name))));
             results.extend(ceph_problems(site, wanted, release, *store));
             results.extend(places(system).flat_map(|place| place_problems(site, system, place)));
         }
     }
-    results.into_iter().filter_map(Result::err).collect()
+    let settings = check_settings(system, wanted.settings);
+    settings.into_iter().chain(results.into_iter().filter_map(Result::err)).collect()
+}
+
+/// What is wrong with settings, whatever the machine is like.
+pub fn check_settings(system: &System, settings: &[study::Setting]) -> Vec<Error> {
+    let store = match &system.target {
+        Target::Ceph { store, .. } => Some(layout::store_name(*store)),
+        Target::Loligo { .. } => None,
+        Target::Running { .. } | Target::Nfs { .. } => return Vec::new(),
+    };
+    settings.iter().filter_map(|setting| conf::check(setting, store).err()).collect()
 }
 
 /// Only servers that the lab starts listen anywhere.

@@ -25,7 +25,7 @@ use crate::ledger::Thing;
 use crate::mounts;
 use crate::run::Stop;
 use admin::Admin;
-pub use check::{ceph_conf, check};
+pub use check::{ceph_conf, check, check_settings};
 use servers::Servers;
 
 /// Where clusters are made, and with what.

@@ -1,0 +1,36 @@
+//! Words on standard output. A reader that has enough (`| head`) is no error; whatever else stands in the way is told at
+//! the end. Nothing panics, and a run whose words nobody reads goes on.
+
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write};
+use std::sync::{Mutex, PoisonError};
+
+/// The first error of this process's standard output.
+static FAILED: Mutex<Option<io::Error>> = Mutex::new(None);
+
+/// Writes a text as it is.
+pub fn write(text: impl Display) {
+    let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if failed.is_some() {
+        return;
+    }
+    let mut out = io::stdout().lock();
+    // Whoever waits for a line sees it now.
+    *failed = write!(out, "{text}").and_then(|()| out.flush()).err();
+}
+
+/// Writes a line.
+pub fn line(text: impl Display) {
+    write(format_args!("{text}\n"));
+}
+
+/// What stood in the way of any of it.
+///
+/// # Errors
+/// The first error, unless it is that nobody reads any more.
+pub fn ended() -> io::Result<()> {
+    match FAILED.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}
