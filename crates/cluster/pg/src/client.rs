@@ -116,13 +116,12 @@ impl Pg {
         if name == 0 {
             return Err(Errno::EINVAL);
         }
-        if class.writes {
-            if op.snapid != SnapId::HEAD {
-                return Err(Errno::EINVAL);
-            }
-            if op.ops.iter().map(|o| o.indata.len()).sum::<usize>() > config.write_bytes_max {
-                return Err(EMSGSIZE);
-            }
+        if class.writes && op.snapid != SnapId::HEAD {
+            return Err(Errno::EINVAL);
+        }
+        // Of reads too: what is far beyond has not been kept on its way here.
+        if op.ops.iter().map(|o| o.indata.len()).sum::<usize>() > config.write_bytes_max {
+            return Err(EMSGSIZE);
         }
         let of_dir = op.snapid == SnapId::DIR;
         match op.ops.iter().all(|o| (o.code == OpCode::LIST_SNAPS) == of_dir) {

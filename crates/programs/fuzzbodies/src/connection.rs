@@ -17,6 +17,7 @@ const LIMITS: Limits = Limits {
     middle_bytes_max: 1 << 20,
     data_bytes_max: 1 << 20,
     message_bytes_max: 2 << 20,
+    refused_with_answer: Some(42),
     check_data_crc: true,
 };
 

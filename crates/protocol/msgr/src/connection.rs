@@ -9,6 +9,7 @@ use encoding::Decode;
 use types::{EntityAddr, EntityAddrVec, EntityId, EntityName, EntityType, UTime};
 
 use crate::banner::{self, BannerReader};
+use crate::frame::DATA;
 use crate::{
     CloseReason, Control, Frame, FrameReader, Limits, MessageHeader, Phase, RawMessage, Session,
     SessionRequest, Tag, Want,
@@ -307,11 +308,14 @@ impl Connection {
 
     /// An old message is dropped in silence.
     fn on_message(&mut self, frame: Frame) -> Result<(), CloseReason> {
+        let announced = frame.preamble.segment_lengths()[DATA] as usize;
         let [header, front, middle, data] = frame.segments;
+        // Refused data was not kept; how much it was is what the answer depends on.
+        let data = if data.len() == announced { data.into() } else { Rope::zeros(announced) };
         let header = MessageHeader::from_bytes(&header)
             .map_err(|error| CloseReason::Payload { tag: Tag::Message, error })?;
         if self.session.receive(header.seq, header.ack_seq) {
-            self.effects.push_back(Effect::Message(RawMessage { header, front, middle, data: data.into() }));
+            self.effects.push_back(Effect::Message(RawMessage { header, front, middle, data }));
         }
         Ok(())
     }

@@ -2,8 +2,11 @@
 
 use buffer::{Piece, Rope, crc32c};
 
+use crate::limits::REFUSED_DATA_BYTES_MAX;
 use crate::{FrameError, Limits, Phase, RawMessage, Tag};
 
+/// The segment of a message's data.
+pub(crate) const DATA: usize = 3;
 /// Segments of a frame at most: header, front, middle, data.
 pub(crate) const SEGMENTS_MAX: usize = 4;
 /// Bytes of a preamble.
@@ -86,8 +89,19 @@ impl Preamble {
         let [_, front, middle, data] = self.segment_lengths().map(u64::from);
         within("front", front, limits.front_bytes_max)?;
         within("middle", middle, limits.middle_bytes_max)?;
-        within("data", data, limits.data_bytes_max)?;
-        within("message", front + middle + data, limits.message_bytes_max)
+        // Whose data it is stands in the header, which has not come yet.
+        let data_max = match limits.refused_with_answer {
+            Some(_) => REFUSED_DATA_BYTES_MAX.max(limits.data_bytes_max),
+            None => limits.data_bytes_max,
+        };
+        within("data", data, data_max)?;
+        let kept = data.min(limits.data_bytes_max as u64);
+        within("message", front + middle + kept, limits.message_bytes_max)
+    }
+
+    /// Whether the data is more than is kept: it is read, if the message is one that gets an answer all the same.
+    pub(crate) fn refused(&self, limits: &Limits) -> bool {
+        self.tag == Tag::Message && self.segment_lengths()[DATA] as usize > limits.data_bytes_max
     }
 
     /// The lengths of all four segments; those beyond `count` are empty whatever the preamble says of them.

@@ -1,5 +1,8 @@
 //! What a peer may ask of our memory.
 
+/// Data that is read for the sake of the answer; librados' own limit of one write is half of 4 GiB.
+pub const REFUSED_DATA_BYTES_MAX: usize = 2 << 30;
+
 /// Bounds on what a peer announces, checked before any memory is taken for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
@@ -15,6 +18,9 @@ pub struct Limits {
     pub data_bytes_max: usize,
     /// Front, middle and data together.
     pub message_bytes_max: usize,
+    /// Messages that may have more data than that, up to [`REFUSED_DATA_BYTES_MAX`], and get an answer all the same: their
+    /// data is read and not kept, zeros of its length stand in its place.
+    pub refused_with_answer: Option<u16>,
     /// Whether segment checksums are checked. Off only where the peers run with `ms_crc_data=false`, which then send
     /// zeros. A preamble's is always checked.
     pub check_data_crc: bool,
@@ -29,6 +35,7 @@ impl Default for Limits {
             middle_bytes_max: 16 << 20,
             data_bytes_max: 112 << 20,
             message_bytes_max: 128 << 20,
+            refused_with_answer: None,
             check_data_crc: true,
         }
     }

@@ -1,8 +1,9 @@
 //! Frames out of a stream of bytes that comes in pieces of any size.
 
 use buffer::{Piece, PieceMut, crc32c};
+use encoding::Decode;
 
-use crate::frame::{self, CRC_LEN, EPILOGUE_LEN, PREAMBLE_LEN, SEGMENT_SEED, SEGMENTS_MAX};
+use crate::frame::{self, CRC_LEN, DATA, EPILOGUE_LEN, PREAMBLE_LEN, SEGMENT_SEED, SEGMENTS_MAX};
 use crate::{Frame, FrameError, Limits, Phase, Preamble, Tag};
 
 /// From this many missing bytes on a segment asks to be read straight into.
@@ -38,7 +39,8 @@ enum Stage {
 ///
 /// A segment's memory grows in a few steps with the bytes that really come, so a peer that announces much and sends
 /// little costs little. [`FrameReader::held_bytes`] is what it costs, and what a shell sums over connections to end
-/// the one that has stalled longest. (Taking a segment's memory whole and counting on untouched pages does not do:
+/// the one that has stalled longest. Data that is refused with an answer ([`Limits::refused_with_answer`]) costs nothing:
+/// its segment is empty in the frame. (Taking a segment's memory whole and counting on untouched pages does not do:
 /// allocators clear memory that they use again.)
 pub struct FrameReader {
     limits: Limits,
@@ -82,6 +84,25 @@ impl FrameReader {
     /// Which frames may come from here on. Takes effect with the next preamble.
     pub fn set_phase(&mut self, phase: Phase) {
         self.phase = phase;
+    }
+
+    /// Whether the segment being read is not kept.
+    fn is_dropped(&self, index: usize) -> bool {
+        index == DATA && self.preamble.is_some_and(|p| p.refused(&self.limits))
+    }
+
+    /// More data than is kept must be of a message that gets an answer all the same.
+    fn check_refused(&self) -> Result<(), FrameError> {
+        let Some(preamble) = self.preamble.filter(|p| p.refused(&self.limits)) else { return Ok(()) };
+        let kind = crate::MessageHeader::from_bytes(&self.segments[0]).ok().map(|header| header.kind);
+        match kind.is_some() && kind == self.limits.refused_with_answer {
+            true => Ok(()),
+            false => Err(FrameError::TooLong {
+                what: "data",
+                announced: preamble.segment_lengths()[DATA].into(),
+                limit: self.limits.data_bytes_max as u64,
+            }),
+        }
     }
 
     /// Bytes of memory held for a frame that is not whole yet.
@@ -141,7 +162,9 @@ impl FrameReader {
     fn direct(&self) -> bool {
         let message = self.preamble.is_some_and(|p| p.tag == Tag::Message);
         let missing = self.segment_len - self.filled;
-        message && missing >= DIRECT_MIN && matches!(self.stage, Stage::Segment(i) if i > 0)
+        message
+            && missing >= DIRECT_MIN
+            && matches!(self.stage, Stage::Segment(i) if i > 0 && !self.is_dropped(i))
     }
 
     fn stage_len(&self) -> usize {
@@ -174,6 +197,12 @@ impl FrameReader {
     fn take(&mut self, bytes: &[u8]) -> usize {
         let mut n = bytes.len().min(self.stage_len() - self.stage_filled());
         match self.stage {
+            Stage::Segment(index) if self.is_dropped(index) => {
+                if self.limits.check_data_crc {
+                    self.crcs[index] = crc32c(self.crcs[index], &bytes[..n]);
+                }
+                self.filled += n;
+            }
             Stage::Segment(index) => {
                 self.grow_if_full();
                 n = n.min(self.filling.len() - self.filled);
@@ -207,6 +236,7 @@ impl FrameReader {
             }
             Stage::FirstCrc => {
                 self.check_crc(0, frame::le32(&self.small))?;
+                self.check_refused()?;
                 Ok(self.start_segment(1))
             }
             Stage::Epilogue => self.finish_epilogue(),
@@ -235,7 +265,8 @@ impl FrameReader {
         let lengths = preamble.segment_lengths();
         if let Some(index) = (from..SEGMENTS_MAX).find(|&i| lengths[i] > 0) {
             self.segment_len = lengths[index] as usize;
-            self.filling = PieceMut::zeroed(next_step(0, self.segment_len));
+            let len = if self.is_dropped(index) { 0 } else { next_step(0, self.segment_len) };
+            self.filling = PieceMut::zeroed(len);
             self.filled = 0;
             self.stage = Stage::Segment(index);
             return None;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use auth::{ClientMethod, ClientNone, ServerNone, Service};
 use buffer::{Piece, crc32c};
 use msgr::{
-    Accept, ClientIdent, CloseReason, Connection, Control, Effect, Fault, FrameError, Limits, Local,
-    MessageHeader, RawMessage, Tag, encode_message,
+    Accept, ClientIdent, CloseReason, Connection, Control, Effect, Fault, FrameError, FrameReader, Limits,
+    Local, MessageHeader, Phase, RawMessage, Tag, encode_message,
 };
 use types::{EntityAddr, EntityType, Profile, UTime};
 
@@ -386,4 +386,46 @@ fn a_segments_memory_grows_with_what_arrives() {
     connection.feed(&sent[200_000..]);
     assert!(connection.poll().is_none() && connection.held_bytes() == 0, "nothing follows the end");
     assert_eq!((connection.held_bytes(), connection.announced_bytes()), (0, 0));
+}
+
+/// A client that is told nothing would send it again for ever.
+#[test]
+fn too_much_data_of_a_request_is_read_and_not_kept() {
+    const REQUEST: u16 = 42;
+    let limits = Limits { data_bytes_max: 1 << 20, refused_with_answer: Some(REQUEST), ..Limits::default() };
+    let message = |kind| {
+        let header = MessageHeader { seq: 1, kind, ..MessageHeader::default() };
+        let mut message = RawMessage::new(header, Piece::copy_from(b"front"));
+        message.data = vec![5; (1 << 20) + 12_345].into();
+        message
+    };
+    for piece in [1000, 70_000, 5 << 20] {
+        let mut reader = FrameReader::new(limits, Phase::Open);
+        let small =
+            RawMessage::new(MessageHeader { seq: 2, ..MessageHeader::default() }, Piece::copy_from(b"x"));
+        let sent = [encode_message(&message(REQUEST)).to_vec(), encode_message(&small).to_vec()].concat();
+        let mut frames = Vec::new();
+        for mut bytes in sent.chunks(piece) {
+            while !bytes.is_empty() {
+                assert!(reader.segment_tail().is_none() && reader.held_bytes() < 100);
+                let (taken, frame) = reader.feed(bytes).unwrap();
+                bytes = &bytes[taken..];
+                frames.extend(frame);
+            }
+        }
+        let [refused, next] = &frames[..] else { panic!("{} frames", frames.len()) };
+        assert_eq!(refused.preamble.segment_lengths()[3], (1 << 20) + 12_345);
+        assert!(
+            refused.segments[3].is_empty()
+                && &refused.segments[1][..] == b"front"
+                && &next.segments[1][..] == b"x"
+        );
+        let mut damaged = sent.clone();
+        damaged[500_000] ^= 1;
+        let error = FrameReader::new(limits, Phase::Open).feed(&damaged).unwrap_err();
+        assert!(matches!(error, FrameError::SegmentCrc { segment: 3, .. }), "{error}");
+    }
+    let sent = encode_message(&message(41)).to_vec();
+    let error = FrameReader::new(limits, Phase::Open).feed(&sent).unwrap_err();
+    assert!(matches!(error, FrameError::TooLong { what: "data", limit: 1_048_576, .. }), "{error}");
 }

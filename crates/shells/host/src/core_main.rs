@@ -119,6 +119,8 @@ fn limits(values: &Values) -> Limits {
         check_data_crc: values.bool("ms_crc_data"),
         data_bytes_max: data,
         message_bytes_max: data + (16 << 20),
+        // A client that is told nothing would send it again for ever.
+        refused_with_answer: Some(messages::kind::OSD_OP),
         ..Limits::default()
     }
 }
