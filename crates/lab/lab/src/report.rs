@@ -88,11 +88,17 @@ pub(crate) fn report(args: &ReportArgs) -> Result<PathBuf, LabError> {
     })
 }
 
+/// Refuses results that have nothing to tell.
+fn with_trials(found: &Found) -> Result<(), LabError> {
+    match found.records.is_empty() {
+        true => Err(LabError::Nothing(format!("{} holds no trial yet", found.directory.path().display()))),
+        false => Ok(()),
+    }
+}
+
 /// Judges results and hands what a report is made from to `then`.
 fn with_input<T>(found: Found, then: impl FnOnce(&Input) -> Result<T, LabError>) -> Result<T, LabError> {
-    if found.records.is_empty() {
-        return Err(LabError::Nothing(format!("{} holds no trial yet", found.directory.path().display())));
-    }
+    with_trials(&found)?;
     let outline = found.outline()?;
     let variants: Vec<String> = outline.variants.iter().map(|v| v.name.clone()).collect();
     let samples = judging::samples(&found.records, &variants);
@@ -120,9 +126,13 @@ fn with_input<T>(found: Found, then: impl FnOnce(&Input) -> Result<T, LabError>)
 /// Holds one run's results against another's.
 pub(crate) fn compare(args: &CompareArgs) -> Result<(), LabError> {
     let (a, b) = (read(&args.a)?, read(&args.b)?);
+    with_trials(&a)?;
+    with_trials(&b)?;
     let asked = Asked { effect: args.effect, ..judging::asked(&a.study.design) };
     let (a_name, b_name) = (args.a.display().to_string(), args.b.display().to_string());
-    let of = report::compare::runs((&a_name, &a.info, &a.records), (&b_name, &b.info, &b.records), &asked);
+    let setups = report::setups::Setups::of(&a.study, &b.study);
+    let (of_a, of_b) = ((&*a_name, &a.info, &*a.records), (&*b_name, &b.info, &*b.records));
+    let of = report::compare::runs(of_a, of_b, &setups, &asked);
     println!("{}", report::text::comparison(&of, std::io::stdout().is_terminal()));
     Ok(())
 }

@@ -182,6 +182,8 @@ pub enum Colour {
     NotYet,
     /// Every trial failed.
     Failed,
+    /// One of the two that are compared doesn't have it.
+    OneSided,
     /// Its trials have not run, or there are too few to compare.
     #[default]
     TooFew,
@@ -215,6 +217,7 @@ impl Colour {
             Self::NothingToTune => "nothing to tune",
             Self::NotYet => "not yet",
             Self::Failed => "failed",
+            Self::OneSided => "not compared",
             Self::TooFew => "too few trials",
         }
     }
