@@ -61,6 +61,17 @@ pub enum LabError {
     /// A modelled device can't be served.
     #[error(transparent)]
     Modelled(#[from] modelled::Error),
+    /// Figures of what is no model.
+    #[error("the device 'none' has no figures: everything takes as long as its parameters say")]
+    NoFigures,
+    /// Figures of a device that no request fits on.
+    #[error("{flag}: the largest request of the figures has {least} bytes, so give as many at least")]
+    TooSmallForFigures {
+        /// `--size` or `--span`.
+        flag: &'static str,
+        /// Bytes.
+        least: u64,
+    },
     /// The user wanted to stop.
     #[error("stopped; the same command goes on at the next trial")]
     Interrupted,

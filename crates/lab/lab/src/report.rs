@@ -165,13 +165,17 @@ pub(crate) fn export(args: &ExportArgs) -> Result<(), LabError> {
         let path = args.out.clone().unwrap_or_else(|| PathBuf::from("standard output"));
         return out.write_all(results::markdown().as_bytes()).map_err(LabError::file(path));
     }
+    let Some(from) = &args.results else { return Ok(()) };
     if args.markdown {
         let path = args.out.clone().unwrap_or_else(|| PathBuf::from("standard output"));
-        return with_input(read(&args.results)?, |input| {
+        return with_input(read(from)?, |input| {
             out.write_all(report::markdown::side_by_side(input).as_bytes()).map_err(LabError::file(path))
         });
     }
-    let records = Directory::open(&args.results)?.records()?.records;
-    results::export_csv(&records, out)?;
+    let found = Directory::open(from)?.records()?;
+    if let Some(words) = found.torn {
+        eprintln!("{words}");
+    }
+    results::export_csv(&found.records, out)?;
     Ok(())
 }

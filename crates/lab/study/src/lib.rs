@@ -38,6 +38,7 @@ pub use model::{
     Ladder, LatencyTarget, LoligoStore, OnFailure, Phase, Place, Profiled, RadosBench, Rule, Setting, Source,
     Stop, Study, System, Target, Variant, Workload, WorkloadKind,
 };
+pub use place::MODELLED_MAX;
 pub use plan::{Cell, NotRun, Plan, Trial};
 pub use problem::{Conflict, Problem, ProblemKind};
 

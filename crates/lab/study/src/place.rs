@@ -16,6 +16,9 @@ const FILE_SYSTEMS: [(&str, FsKind); 4] =
 /// What comes before `-write-back` in a model's name.
 const MODELS: [&str; 3] = ["disk-7200", "ssd", "raid0-of-N"];
 
+/// Bytes that a modelled device has at most: far above any disk that a model is of.
+pub const MODELLED_MAX: u64 = 64 << 40;
+
 /// A place, and what its file system brings along.
 #[derive(Clone)]
 pub(crate) struct Made {
