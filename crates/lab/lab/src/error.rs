@@ -21,6 +21,18 @@ pub enum LabError {
         /// How many.
         count: usize,
     },
+    /// The study that results were made from can't be read any more; its mistakes have been printed.
+    #[error(
+        "{count} problem{} in {path}, the study of these results: it was changed, or another version of the lab took \
+         it; the records can still be exported as CSV",
+        if *.count == 1 { "" } else { "s" }
+    )]
+    KeptStudy {
+        /// The file.
+        path: PathBuf,
+        /// How many.
+        count: usize,
+    },
     /// A name on the command line is not in the study.
     #[error("the study has no {what} '{name}'; it has {known}")]
     NoSuch {

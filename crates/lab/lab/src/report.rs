@@ -32,8 +32,10 @@ fn read(path: &Path) -> Result<Found, LabError> {
     }
     let text = directory.study()?;
     let name = path.join("study.yaml").display().to_string();
-    let study = study::parse(&String::from_utf8_lossy(&text), &name)
-        .map_err(|problems| LabError::Study { path: path.join("study.yaml"), count: problems.len() })?;
+    let study = study::parse_bytes(&text, &name).map_err(|problems| {
+        problems.iter().for_each(|problem| eprintln!("{problem}"));
+        LabError::KeptStudy { path: path.join("study.yaml"), count: problems.len() }
+    })?;
     let (profiled, records) = found.records.into_iter().partition(|r| r.profiled);
     Ok(Found { directory, info, records, profiled, study })
 }

@@ -39,6 +39,24 @@ pub fn parse(text: &str, path_name: &str) -> Result<Study, Vec<Problem>> {
     }
 }
 
+/// The same of a file's bytes, which must be UTF-8: what was replaced silently would reach names and a ceph.conf.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_bytes(bytes: &[u8], path_name: &str) -> Result<Study, Vec<Problem>> {
+    let wrong = match std::str::from_utf8(bytes) {
+        Ok(text) => return parse(text, path_name),
+        Err(error) => error.valid_up_to(),
+    };
+    let before = String::from_utf8_lossy(bytes.get(..wrong).unwrap_or_default());
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let last = before.rsplit('\n').next().unwrap_or_default();
+    let at = At { line: count(before.matches('\n').count() + 1), column: count(last.chars().count() + 1) };
+    let mut p = Problems::new(path_name);
+    p.add(at, ProblemKind::NotUtf8 { byte: bytes.get(wrong).copied().unwrap_or_default() });
+    Err(p.or(()).err().unwrap_or_default())
+}
+
 fn study(root: &node::Node, p: &mut Problems) -> Option<Study> {
     let fields = Fields::of(root, "the study", &KEYS, p)?;
     fields.need(&["name", "title", "systems", "workloads"], p);

@@ -31,7 +31,7 @@ mod workloads;
 
 pub use conf::{ceph_conf_sections, ceph_conf_text, merged, settings_of};
 pub use estimate::{plan_seconds, trial_seconds};
-pub use file::parse;
+pub use file::{parse, parse_bytes};
 pub use limits::{pgs_per_osd, raised_limits};
 pub use model::{
     CephStore, Clients, CommandLoad, Correction, Design, DeviceModel, Engine, FileSystem, FioLoad, FsKind,

@@ -51,6 +51,12 @@ pub enum ProblemKind {
     /// The text is not YAML.
     #[error("this is not YAML: {0}")]
     NotYaml(String),
+    /// The file is in another encoding.
+    #[error("this is not UTF-8 (byte 0x{byte:02x}): save the file as UTF-8")]
+    NotUtf8 {
+        /// The first that can't be.
+        byte: u8,
+    },
     /// YAML, but of a kind that studies don't use.
     #[error("{0}")]
     NotUsed(&'static str),
