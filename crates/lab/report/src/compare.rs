@@ -9,6 +9,7 @@ use labstats::effect::Trial;
 use labstats::judge::{Asked, Better, Cell, Judged, judge};
 use results::{Record, RunInfo};
 
+use crate::from_labstats::zeros_words;
 use crate::gather::{Spread, Trials, spread, value};
 use crate::input::{Colour, DEFAULT, JudgedVariant, Outline};
 use crate::quantity::Quantity;
@@ -84,7 +85,7 @@ fn shared_loads(outline: &Outline, trials: &Trials, quantity: Quantity, (a, b): 
                     (r.block, value(m, quantity))
                 })
                 // No cost is told of a cluster whose servers run elsewhere.
-                .filter(|(_, value)| *value > 0.0)
+                .filter(|(_, value)| quantity == Quantity::Ops || *value > 0.0)
                 .collect()
         };
         let (a, b) = (values(a), values(b));
@@ -118,6 +119,10 @@ pub fn runs(
                     if x.2 != y.2 {
                         notes.push(format!("{what}: other versions: {} and {}", x.2, y.2));
                     }
+                }
+                let zeros = [x, y].into_iter().flatten().flat_map(|s| &s.0).filter(|v| v.1 <= 0.0).count();
+                if zeros > 0 {
+                    notes.push(format!("{what}: {}", zeros_words(zeros)));
                 }
                 marked.push(x.is_some() && y.is_some() && key.differs(setups));
                 pairs.push((what, values(x), values(y)));
@@ -234,7 +239,11 @@ fn rows(pairs: Vec<Pair>, better: Better, asked: &Asked) -> Vec<Row> {
 }
 
 fn row((what, a, b): Pair, found: &Judged) -> Row {
-    let mean = |values: &[(u32, f64)]| spread(values.iter().map(|v| v.1));
+    let nothing = |values: &[(u32, f64)]| !values.is_empty() && values.iter().all(|v| v.1 <= 0.0);
+    let mean = |values: &[(u32, f64)]| match nothing(values) {
+        true => Some(Spread { mean: 0.0, interval: None, trials: values.len() }),
+        false => spread(values.iter().map(|v| v.1)),
+    };
     let mut judged = JudgedVariant {
         name: what.clone(),
         samples: u32::try_from(a.len() + b.len()).unwrap_or(u32::MAX),
@@ -246,6 +255,10 @@ fn row((what, a, b): Pair, found: &Judged) -> Row {
         None if a.is_empty() || b.is_empty() => {
             judged.colour = Colour::OneSided;
             judged.why = format!("only in {}", if b.is_empty() { "A" } else { "B" });
+        }
+        None if nothing(&a) || nothing(&b) => {
+            judged.colour = Colour::Zero;
+            judged.why = format!("{} did 0 operations a second", if nothing(&a) { "A" } else { "B" });
         }
         None => judged.colour = Colour::TooFew,
     }

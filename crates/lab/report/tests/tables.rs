@@ -161,6 +161,47 @@ fn rows_of_two_runs_with_other_setups_are_marked_and_told_before_the_table() {
     assert!(text.contains("\n≠ ceph-16.2-ext4: ") && text.contains("\nceph-16.2-xfs: "), "{text}");
 }
 
+/// What a cell and a row read where a system, a variant did nothing.
+#[test]
+fn a_trial_of_0_operations_is_no_lack_of_trials() {
+    let mut study = Study::new(SMALL, 1);
+    let stop = |records: &mut Vec<Record>, variant: &str, blocks: std::ops::Range<u32>| {
+        let of = |r: &&mut Record| r.parameters.variant == variant && blocks.contains(&r.block);
+        let all = records.iter_mut().filter(of).flat_map(|r| &mut r.measurements);
+        all.for_each(|m| m.ops_per_s = 0.0);
+    };
+    stop(&mut study.records, "big_ops", 0..5);
+    stop(&mut study.records, "flush_true", 0..1);
+    study.judge_again();
+    let v = find(&study, "ceph-16.2-xfs", "big_ops");
+    assert_eq!((v.colour, v.label().as_str()), (Colour::Zero, "0, no ratio"));
+    assert!(v.details().contains("every trial of this variant did 0 operations a second"), "{}", v.details());
+    let v = find(&study, "ceph-16.2-xfs", "flush_true");
+    assert!(v.colour.compared() && v.details().contains("1 trial with 0 operations"), "{}", v.details());
+    stop(&mut study.records, "default", 0..5);
+    study.judge_again();
+    let v = find(&study, "ceph-16.2-xfs", "osd_op_threads_8");
+    assert!(
+        v.colour == Colour::Zero && v.details().contains("every trial of the default"),
+        "{}",
+        v.details()
+    );
+    study.design.rule = study::Rule::OneSigma;
+    let v = find(&study, "ceph-16.2-xfs", "osd_op_threads_8");
+    assert!(v.colour == Colour::Zero, "{}", v.details());
+
+    let b = Study::new(SMALL, 2).records;
+    let (a, info) = (&study.records, run_info());
+    let c = compare::runs(("a", &info, a), ("b", &info, &b), &Setups::default(), &asked());
+    let row = c.rows.iter().find(|r| r.what.contains("default")).unwrap();
+    assert_eq!(
+        (row.judged.label(), row.judged.interval().as_str()),
+        ("0, no ratio".into(), "A did 0 operations a second")
+    );
+    assert!(text::comparison(&c, false).lines().any(|l| l.contains("default  ") && l.contains("  0  ")));
+    assert!(c.notes.iter().any(|n| n.contains("trials with 0 operations a second are in no ratio")));
+}
+
 #[test]
 fn a_row_that_one_run_has_says_which() {
     let size = Size { systems: 2, variants: 0, workloads: 1, blocks: 3 };
