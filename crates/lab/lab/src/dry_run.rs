@@ -30,9 +30,16 @@ struct KeptPlan {
     left_out: Vec<LeftOut>,
 }
 
-/// What a kept plan left out; nothing where it can't be read.
-pub(crate) fn left_out(plan: &[u8]) -> Vec<LeftOut> {
-    serde_json::from_slice::<KeptPlan>(plan).map(|plan| plan.left_out).unwrap_or_default()
+/// What a kept plan left out.
+///
+/// # Errors
+/// [`results::Error::Damaged`]: a report without it would call trials missing that were never planned.
+pub(crate) fn left_out(directory: &results::Directory) -> Result<Vec<LeftOut>, results::Error> {
+    let damaged = |source: serde_json::Error| {
+        let (path, line) = (directory.path().join("plan.json"), source.line() as u64);
+        results::Error::Damaged { path, line, source }
+    };
+    Ok(serde_json::from_slice::<KeptPlan>(&directory.plan()?).map_err(damaged)?.left_out)
 }
 
 #[derive(Serialize)]

@@ -1,6 +1,7 @@
 //! `lab report`, `lab compare`, `lab history`, `lab export`: what results say.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,17 @@ use crate::args::{CompareArgs, ExportArgs, HistoryArgs, ReportArgs};
 use crate::dry_run::left_out;
 use crate::error::LabError;
 use crate::judging;
+
+/// Whether standard output takes colours: a terminal, unless the user's environment says no.
+fn colours() -> bool {
+    let set = |name: &str| std::env::var_os(name).unwrap_or_default();
+    std::io::stdout().is_terminal() && wants_colours(&set("NO_COLOR"), &set("TERM"))
+}
+
+/// By the values of `NO_COLOR` (<https://no-color.org>: set and not empty) and `TERM`.
+fn wants_colours(no_color: &OsStr, term: &OsStr) -> bool {
+    no_color.is_empty() && term != "dumb"
+}
 
 /// A results directory as it is read.
 struct Found {
@@ -45,7 +57,7 @@ impl Found {
     fn outline(&self) -> Result<Outline, LabError> {
         let place = |names: Vec<&String>, name: &String| names.into_iter().position(|n| n == name);
         let (mut not_run, mut not_yet) = (NotRun::default(), BTreeMap::new());
-        for left in left_out(&self.directory.plan()?) {
+        for left in left_out(&self.directory)? {
             let Some(system) = place(self.study.systems.iter().map(|s| &s.name).collect(), &left.system)
             else {
                 continue;
@@ -79,7 +91,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<PathBuf, LabError> {
     }
     let into = args.out.clone().unwrap_or_else(|| args.results.clone());
     with_input(found, |input| {
-        let colours = std::io::stdout().is_terminal();
+        let colours = colours();
         if input.outline.variants.len() > 1 {
             println!("{}", report::text::percentages(input, colours));
         }
@@ -108,7 +120,11 @@ fn with_input<T>(found: Found, then: impl FnOnce(&Input) -> Result<T, LabError>)
         .into_iter()
         .map(|(name, judged)| ((name.system, name.workload, name.phase), judged))
         .collect();
-    let judged = report::from_labstats::judged(&outline, &found.records, &found.study.design, &cells);
+    let mut judged = report::from_labstats::judged(&outline, &found.records, &found.study.design, &cells);
+    if let Some(words) = strangers(&found.study, &found.records) {
+        eprintln!("{words}");
+        judged.notes.push(words);
+    }
     let series = |id: &str| found.directory.series(id).ok()?.collect_series().ok();
     let asked = judging::asked(&found.study.design);
     let profile = |id: &str, phase: &str| found.directory.profile(id, phase).ok();
@@ -125,6 +141,23 @@ fn with_input<T>(found: Found, then: impl FnOnce(&Input) -> Result<T, LabError>)
     then(&input)
 }
 
+/// A sentence where trials are of nothing that the study has: they would be in no table, and nobody would miss them.
+fn strangers(study: &Study, records: &[Record]) -> Option<String> {
+    let is_known = |r: &&Record| {
+        let p = &r.parameters;
+        study.systems.iter().any(|s| s.name == p.system)
+            && study.workloads.iter().any(|w| w.name == p.workload)
+            && study.variants.iter().any(|v| v.name == p.variant)
+    };
+    let strange: Vec<&Record> = records.iter().filter(|r| !is_known(r)).collect();
+    let first = &strange.first()?.parameters;
+    let (count, trials) = (strange.len(), if strange.len() == 1 { "trial belongs" } else { "trials belong" });
+    Some(format!(
+        "{count} {trials} to no system, workload or variant of the study, and no table has them (the first: {}, {}, {})",
+        first.system, first.workload, first.variant
+    ))
+}
+
 /// Holds one run's results against another's.
 pub(crate) fn compare(args: &CompareArgs) -> Result<(), LabError> {
     let (a, b) = (read(&args.a)?, read(&args.b)?);
@@ -135,26 +168,40 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), LabError> {
     let setups = report::setups::Setups::of(&a.study, &b.study);
     let (of_a, of_b) = ((&*a_name, &a.info, &*a.records), (&*b_name, &b.info, &*b.records));
     let of = report::compare::runs(of_a, of_b, &setups, &asked);
-    println!("{}", report::text::comparison(&of, std::io::stdout().is_terminal()));
+    println!("{}", report::text::comparison(&of, colours()));
     Ok(())
 }
 
 /// Finds where results changed over runs.
 pub(crate) fn history(args: &HistoryArgs) -> Result<(), LabError> {
-    let found: Vec<Found> = args.results.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
-    let names: Vec<String> = args.results.iter().map(|path| path.display().to_string()).collect();
+    let paths = each_once(&args.results);
+    let found: Vec<Found> = paths.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+    let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     let runs: Vec<report::history::Run> = found
         .iter()
         .zip(&names)
         .map(|(f, name)| report::history::Run { name: name.clone(), info: &f.info, records: &f.records })
         .collect();
     let history = report::history::history(&runs, &labstats::change_points::Options::default());
-    println!("{}", report::text::history(&history, std::io::stdout().is_terminal()));
+    println!("{}", report::text::history(&history, colours()));
     if let Some(out) = &args.out {
         let charts = report::write_history(out, &history).map_err(|e| LabError::Nothing(e.to_string()))?;
         println!("{charts} charts in {}", out.display());
     }
     Ok(())
+}
+
+/// Without directories that are named again: a run counted twice would look like a run that repeated its numbers.
+fn each_once(paths: &[PathBuf]) -> Vec<&PathBuf> {
+    let mut seen = BTreeSet::new();
+    let is_new = |path: &&PathBuf| {
+        let new = seen.insert(std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf()));
+        if !new {
+            eprintln!("{} is named twice: it counts once", path.display());
+        }
+        new
+    };
+    paths.iter().filter(is_new).collect()
 }
 
 /// Writes the records as CSV, or what its columns mean, or the systems side by side.
@@ -181,3 +228,7 @@ pub(crate) fn export(args: &ExportArgs) -> Result<(), LabError> {
     results::export_csv(&found.records, out)?;
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "report/tests.rs"]
+mod tests;
