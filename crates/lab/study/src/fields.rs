@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use crate::node::{Entry, Node, Value};
 use crate::problem::{At, ProblemKind, Problems};
+use crate::words::{check_name, check_text};
 
 /// The keys of a map, all of them known.
 pub(crate) struct Fields<'a> {
@@ -80,6 +81,39 @@ impl<'a> Fields<'a> {
             p.add(node.at, ProblemKind::Shape { place: key.to_owned(), want: "a text of one line" });
         }
         Some(text.trim_end())
+    }
+
+    /// A name, without blanks at its end.
+    pub(crate) fn name(&self, what: &'static str, p: &mut Problems) -> Option<&'a str> {
+        let (node, text) = (self.get("name")?, self.text("name", p)?);
+        check_name(what, text.trim_end(), node.at, p);
+        Some(text.trim_end())
+    }
+
+    /// A text of one line for readers.
+    pub(crate) fn plain_line(&self, key: &str, p: &mut Problems) -> Option<&'a str> {
+        let line = self.line(key, p)?;
+        check_text(key, line, self.get(key)?.at, p);
+        Some(line)
+    }
+
+    /// A text of any length for readers.
+    pub(crate) fn plain_text(&self, key: &str, p: &mut Problems) -> Option<&'a str> {
+        let text = self.text(key, p)?;
+        check_text(key, text, self.get(key)?.at, p);
+        Some(text)
+    }
+
+    /// The texts of a list for readers.
+    pub(crate) fn plain_texts(&self, key: &str, p: &mut Problems) -> Option<Vec<String>> {
+        let items = self.list(key, p)?;
+        let mut texts = Vec::new();
+        for node in items {
+            let Some(text) = text(node, key, p) else { continue };
+            check_text(key, text, node.at, p);
+            texts.push(text.to_owned());
+        }
+        Some(texts)
     }
 
     /// A text of any length.

@@ -65,10 +65,10 @@ fn study(root: &node::Node, p: &mut Problems) -> Option<Study> {
     let line = fields.entry("parametric").map_or(0, |e| e.at.line);
     let study = Study {
         name: name(&fields, p),
-        title: fields.line("title", p).unwrap_or_default().to_owned(),
-        about: fields.text("about", p).unwrap_or_default().trim_end().to_owned(),
+        title: fields.plain_line("title", p).unwrap_or_default().to_owned(),
+        about: fields.plain_text("about", p).unwrap_or_default().trim_end().to_owned(),
         source: source(&fields, p),
-        changes: fields.texts("changes", p).unwrap_or_default(),
+        changes: fields.plain_texts("changes", p).unwrap_or_default(),
         systems: systems::read(&fields, p),
         workloads: workloads::read(&fields, p),
         default: fields.get("default").map(|n| settings::read(n, "default", p)).unwrap_or_default(),
@@ -97,7 +97,7 @@ fn name(fields: &Fields<'_>, p: &mut Problems) -> String {
 fn source(fields: &Fields<'_>, p: &mut Problems) -> Option<Source> {
     let inner = Fields::of(fields.get("source")?, "source", &["title", "author", "date"], p)?;
     inner.need(&["title", "author", "date"], p);
-    let own = |key: &str, p: &mut Problems| inner.line(key, p).unwrap_or_default().to_owned();
+    let own = |key: &str, p: &mut Problems| inner.plain_line(key, p).unwrap_or_default().to_owned();
     let source = Source { title: own("title", p), author: own("author", p), date: own("date", p) };
     if let Some(node) = inner.get("date") {
         if text(node, "date", p).is_some_and(|d| !is_date(d)) {

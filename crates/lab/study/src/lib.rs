@@ -27,6 +27,7 @@ mod system_rules;
 mod systems;
 mod trial_names;
 mod variants;
+mod words;
 mod workloads;
 
 pub use conf::{ceph_conf_sections, ceph_conf_text, merged, settings_of};

@@ -115,7 +115,8 @@ fn file_system(node: &Node, p: &mut Problems) -> Option<Fs> {
     let fields = Fields::of(node, "fs", &["kind", "name", "mkfs", "mount", "settings"], p)?;
     fields.need(&["kind"], p);
     let own = |key: &str, p: &mut Problems| fields.line(key, p).unwrap_or_default().to_owned();
-    let (name, mkfs, mount) = (own("name", p), own("mkfs", p), own("mount", p));
+    let (mkfs, mount) = (own("mkfs", p), own("mount", p));
+    let name = fields.name("file system", p).unwrap_or_default().to_owned();
     let settings = fields.get("settings").map(|n| settings::read(n, "settings", p)).unwrap_or_default();
     let kind = word(fields.get("kind")?, "file system", &FILE_SYSTEMS, p)?;
     let name = if name.is_empty() { kind.name().to_owned() } else { name };

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::words::visible;
+
 /// A place in a study file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct At {
@@ -38,7 +40,9 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.kind)
+        // What a file has must not reach a terminal as more than a text.
+        let kind = visible(&self.kind.to_string());
+        write!(f, "{}:{}:{}: {kind}", self.file, self.line, self.column)
     }
 }
 
@@ -117,6 +121,24 @@ pub enum ProblemKind {
         text: String,
         /// What would do.
         want: String,
+    },
+    /// A name that can't be one.
+    #[error("'{name}' can't be the name of a {what}: {why}")]
+    Name {
+        /// Of what.
+        what: &'static str,
+        /// As written, its beginning.
+        name: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A text that a terminal or a page would obey.
+    #[error("{place} must be plain text: {what}")]
+    Control {
+        /// The key.
+        place: String,
+        /// What it has.
+        what: String,
     },
     /// A value that can't stand in a ceph.conf.
     #[error("the value of {option} can't stand in a ceph.conf: it has {what}")]

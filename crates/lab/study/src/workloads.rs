@@ -43,7 +43,7 @@ pub(crate) fn read(study: &Fields<'_>, p: &mut Problems) -> Vec<Workload> {
 fn one(node: &Node, p: &mut Problems) -> Vec<Workload> {
     let known: Vec<&str> = ["name"].into_iter().chain(KINDS).collect();
     let Some(fields) = Fields::of(node, "a workload", &known, p) else { return Vec::new() };
-    let name = fields.line("name", p).unwrap_or_default();
+    let name = fields.name("workload", p).unwrap_or_default();
     let fields = fields.called(format!("workload '{name}'"));
     fields.need(&["name"], p);
     let Some(entry) = fields.one_of(&KINDS, p) else { return Vec::new() };
