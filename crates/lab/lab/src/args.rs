@@ -39,7 +39,8 @@ pub(crate) enum LabCommand {
 pub(crate) struct RunArgs {
     /// The study file.
     pub(crate) study: PathBuf,
-    /// Where results go; a directory that holds some of this study is gone on with [results/NAME].
+    /// Where results go; a directory that holds some of this study is gone on with [results/NAME, by the
+    /// study's name].
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
     /// Where clusters live while they run; needs the space that the study's devices take [OUT/work].

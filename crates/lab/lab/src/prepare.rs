@@ -1,7 +1,7 @@
 //! Before the start: the study is checked whole, what can't run is found, the trials are planned, and all of it is said.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use labstats::power;
 use optmap::Verdict;
@@ -41,14 +41,32 @@ pub(crate) fn overhead_seconds(system: &System) -> f64 {
     }
 }
 
-/// Reads and checks a study; prints every problem.
-pub(crate) fn prepare(args: &RunArgs, site: &Site) -> Result<Prepared, LabError> {
-    let text = std::fs::read(&args.study).map_err(LabError::file(&args.study))?;
-    let name = args.study.display().to_string();
-    let mut study = study::parse_bytes(&text, &name).map_err(|problems| {
-        problems.iter().for_each(|problem| eprintln!("{problem}"));
-        LabError::Study { path: args.study.clone(), count: problems.len() }
-    })?;
+/// A study file: its bytes, and what it says.
+pub(crate) struct StudyFile {
+    text: Vec<u8>,
+    study: Study,
+}
+
+impl StudyFile {
+    /// Reads it; prints every problem.
+    pub fn read(path: &Path) -> Result<Self, LabError> {
+        let text = std::fs::read(path).map_err(LabError::file(path))?;
+        let study = study::parse_bytes(&text, &path.display().to_string()).map_err(|problems| {
+            problems.iter().for_each(|problem| eprintln!("{problem}"));
+            LabError::Study { path: path.to_owned(), count: problems.len() }
+        })?;
+        Ok(Self { text, study })
+    }
+
+    /// Where results go unless told: the file may have any name.
+    pub fn out(&self) -> PathBuf {
+        Path::new("results").join(&self.study.name)
+    }
+}
+
+/// Checks a study against this machine and the command line; prints every problem.
+pub(crate) fn prepare(file: StudyFile, args: &RunArgs, site: &Site) -> Result<Prepared, LabError> {
+    let StudyFile { text, mut study } = file;
     keep_only(&mut study, args)?;
     let mut not_run = NotRun::of(&study);
     let mut cells = BTreeMap::new();
@@ -337,6 +355,17 @@ mod tests {
         assert!(!of(&format!("{variants}design: {{confirm: no}}\n")));
         assert!(!of(&format!("{variants}design: {{rule: one_sigma}}\n")));
         assert!(!of(""), "systems are not run again");
+    }
+
+    #[test]
+    fn results_go_where_the_studys_name_says() {
+        let path = std::env::temp_dir().join(format!("loligo-lab-other-name-{}.yaml", std::process::id()));
+        let text = "name: its-name\ntitle: t\nsystems: [{name: s, loligo: {store: mem}}]\n\
+                    workloads: [{name: w, command: {run: 'true', timeout: 1}}]\n";
+        std::fs::write(&path, text).unwrap();
+        let file = StudyFile::read(&path);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(file.unwrap().out(), Path::new("results/its-name"));
     }
 
     #[test]
