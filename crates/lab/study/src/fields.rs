@@ -148,6 +148,17 @@ impl<'a> Fields<'a> {
         size(self.get(key)?, key, p)
     }
 
+    /// Bytes, at most as many.
+    pub(crate) fn size_up_to(&self, key: &str, most: u64, p: &mut Problems) -> Option<u64> {
+        let (node, bytes) = (self.get(key)?, self.size(key, p)?);
+        if bytes > most {
+            let text = text(node, key, p).unwrap_or_default().to_owned();
+            let want = format!("a size of at most {} TiB", most >> 40);
+            p.add(node.at, ProblemKind::Value { place: key.to_owned(), text, want });
+        }
+        Some(bytes)
+    }
+
     /// yes or no.
     pub(crate) fn yes(&self, key: &str, p: &mut Problems) -> Option<bool> {
         let node = self.get(key)?;

@@ -86,7 +86,7 @@ fn kind(entry: &Entry, p: &mut Problems) -> Option<Vec<Made>> {
         _ => {
             let fields = Fields::of(node, "modelled", &["model", "parameters", "size", "fs"], p)?;
             fields.need(&["model", "size"], p);
-            let size = fields.size("size", p).unwrap_or(1 << 40);
+            let size = fields.size_up_to("size", MODELLED_MAX, p).unwrap_or(1 << 40);
             let name = model_name(&fields, p);
             let parameters = parameters(&fields, &name, size, p);
             let model = DeviceModel { name, parameters };

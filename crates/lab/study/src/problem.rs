@@ -204,6 +204,14 @@ pub enum Conflict {
     NfsWithoutFileSystem,
     #[error("system '{system}' is an NFS server, which runs commands only; workload '{workload}' is none")]
     NfsWithLoad { system: String, workload: String },
+    #[error("{store} can't be made in {size} bytes: give the {place} {} MiB at least", .least >> 20)]
+    PlaceTooSmall { store: &'static str, place: &'static str, size: u64, least: u64 },
+    #[error(
+        "workload '{workload}' writes {bytes} bytes at once, and an OSD takes {} MiB (osd_max_write_size): make them \
+         smaller, or set that option",
+        .most >> 20
+    )]
+    WriteTooLarge { workload: String, bytes: u64, most: u64 },
     #[error("a journal lies on a bare device: leave out 'fs'")]
     JournalWithFileSystem,
     #[error("{copies} copies need as many OSDs; the system has {osds}")]
