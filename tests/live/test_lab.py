@@ -2,6 +2,7 @@
 import glob
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -130,7 +131,10 @@ def test_a_ladder_finds_the_saturation_and_the_highest_rate(t):
     for words in ["CLOSED LOOP", "OPEN LOOP", "rand_write.saturation", "rand_write.held_rate", "p90 1.00 s"]:
         expect(words in page, f"{words!r} in the report")
     expect(lab(t, "export", out).stdout.count("held_rate") >= 1, "the column")
-    done = lab(t, "history", out, out, "--out", t.path("history"))
+    again = t.path("ladder-again")
+    shutil.copytree(out, again, ignore=shutil.ignore_patterns("work"))
+    done = lab(t, "history", out, out, again, "--out", t.path("history"))
+    expect("is named twice" in done.stderr, done.stderr)
     expect("2 charts in" in done.stdout and len(glob.glob(t.path("history/*.png"))) == 2, done.stdout[-500:])
 
 

@@ -56,5 +56,12 @@ pub enum ModelError {
 }
 
 fn meant(name: &Option<&'static str>) -> String {
-    name.map(|n| format!("; is '{n}' meant?")).unwrap_or_default()
+    match name {
+        // Users copy the N of the list.
+        Some(name) if name.ends_with("-N") => {
+            format!("; is '{name}' meant, with a number of disks from 2 to 64 as N?")
+        }
+        Some(name) => format!("; is '{name}' meant?"),
+        None => String::new(),
+    }
 }

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, value_parser};
+
+use crate::flags;
 
 /// Run performance studies on Loligo and on real Ceph, and report them with statistics that can be trusted.
 #[derive(Args, Debug)]
@@ -40,7 +42,8 @@ pub(crate) enum LabCommand {
 pub(crate) struct RunArgs {
     /// The study file.
     pub(crate) study: PathBuf,
-    /// Where results go; a directory that holds some of this study is gone on with [results/NAME].
+    /// Where results go; a directory that holds some of this study is gone on with [results/NAME, by the
+    /// study's name].
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
     /// Where clusters live while they run; needs the space that the study's devices take [OUT/work].
@@ -103,7 +106,7 @@ pub(crate) struct CompareArgs {
     /// The results that are held against them.
     pub(crate) b: PathBuf,
     /// The smallest effect that is coloured, as a share.
-    #[arg(long, default_value_t = 0.05)]
+    #[arg(long, default_value_t = 0.05, value_parser = flags::share, allow_negative_numbers = true)]
     pub(crate) effect: f64,
 }
 
@@ -122,7 +125,8 @@ pub(crate) struct HistoryArgs {
 #[derive(Args, Debug)]
 pub(crate) struct ExportArgs {
     /// A results directory.
-    pub(crate) results: PathBuf,
+    #[arg(required_unless_present = "columns")]
+    pub(crate) results: Option<PathBuf>,
     /// The CSV file; standard output unless told.
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
@@ -137,15 +141,16 @@ pub(crate) struct ExportArgs {
 /// Which device, and what is wanted of it.
 #[derive(Args, Debug)]
 pub(crate) struct DeviceArgs {
-    /// disk-7200, ssd or raid0-of-N, each also with -write-back; `none` takes the same time for everything (time_us, 0).
+    /// disk-7200, ssd or raid0-of-N, each also with -write-back; `none`, which has no figures, takes the same time for
+    /// everything (time_us, 0).
     #[arg(long, required_unless_present = "way")]
     pub(crate) model: Option<String>,
     /// Parameters that differ from the model's data sheet, as a=b,c=d.
     #[arg(long, default_value = "")]
     pub(crate) parameters: String,
     /// Bytes of the device, as 80G.
-    #[arg(long, default_value = "80G")]
-    pub(crate) size: String,
+    #[arg(long, default_value = "80G", value_parser = flags::device_size)]
+    pub(crate) size: u64,
     /// The sparse file that holds its bytes; made if it isn't there.
     #[arg(long, requires = "mount")]
     pub(crate) backing: Option<PathBuf>,
@@ -153,13 +158,13 @@ pub(crate) struct DeviceArgs {
     #[arg(long, requires = "backing")]
     pub(crate) mount: Option<PathBuf>,
     /// Microseconds that a request takes through the kernel besides, and that the model's time is shortened by.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = value_parser!(u64).range(..=flags::HOUR_US))]
     pub(crate) way_us: u64,
     /// The same of a flush.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = value_parser!(u64).range(..=flags::HOUR_US))]
     pub(crate) flush_way_us: u64,
     /// The same of each MiB that is read or written, besides.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = value_parser!(u64).range(..=flags::HOUR_US))]
     pub(crate) mib_way_us: u64,
     /// Print what the model itself gives for the standard patterns, and its parameters.
     #[arg(long, conflicts_with = "mount", group = "prints")]
@@ -171,15 +176,15 @@ pub(crate) struct DeviceArgs {
     #[arg(long, requires = "prints")]
     pub(crate) json: bool,
     /// With --figures: seconds before anything counts.
-    #[arg(long, requires = "figures", default_value_t = 2)]
+    #[arg(long, requires = "figures", default_value_t = 2, value_parser = value_parser!(u64).range(..=flags::DAY_S))]
     pub(crate) warm_up_s: u64,
     /// With --figures: seconds that count, of the model's time.
-    #[arg(long, requires = "figures", default_value_t = 10)]
+    #[arg(long, requires = "figures", default_value_t = 10, value_parser = value_parser!(u64).range(1..=flags::DAY_S))]
     pub(crate) time_s: u64,
     /// With --figures: only the first so many bytes of the device are used, as 8G.
-    #[arg(long, requires = "figures")]
-    pub(crate) span: Option<String>,
+    #[arg(long, requires = "figures", value_parser = flags::device_size)]
+    pub(crate) span: Option<u64>,
     /// With --figures: microseconds that the program takes between a completion and its next request.
-    #[arg(long, requires = "figures", default_value_t = 0)]
+    #[arg(long, requires = "figures", default_value_t = 0, value_parser = value_parser!(u64).range(..=flags::HOUR_US))]
     pub(crate) think_us: u64,
 }

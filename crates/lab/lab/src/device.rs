@@ -8,10 +8,13 @@ use modelled::timing::{Constant, Timing};
 use crate::args::DeviceArgs;
 use crate::error::LabError;
 
+/// Not a model: everything takes the same time.
+const CONSTANT: &str = "none";
+
 /// Serves a device until it is unmounted, or prints figures, or what the way to a device takes.
 pub(crate) fn device(args: &DeviceArgs) -> Result<(), LabError> {
     let Some(model) = args.model.as_deref() else { return way(args.json) };
-    let size = bytes("--size", &args.size)?;
+    let size = args.size;
     let parameters = devmodel::pairs(&args.parameters)?;
     match (&args.backing, &args.mount) {
         (Some(backing), Some(mount)) => {
@@ -45,13 +48,8 @@ fn way(json: bool) -> Result<(), LabError> {
     Ok(())
 }
 
-fn bytes(what: &str, text: &str) -> Result<u64, LabError> {
-    let wrong = || LabError::Nothing(format!("{what}: '{text}' is not a size (4096, 64K, 4M, 10GiB)"));
-    options::parse_size(text).filter(|bytes| *bytes > 0).ok_or_else(wrong)
-}
-
 fn timing(model: &str, parameters: &[(String, String)], size: u64) -> Result<Box<dyn Timing>, LabError> {
-    if model != "none" {
+    if model != CONSTANT {
         return Ok(Box::new(Model::named(model, parameters, size)?));
     }
     let (mut time, mut mib) = (0, 0);
@@ -90,9 +88,19 @@ fn figures(
     parameters: &[(String, String)],
     size: u64,
 ) -> Result<(), LabError> {
-    let span = args.span.as_deref().map_or(Ok(0), |text| bytes("--span", text))?;
+    if model_name == CONSTANT {
+        return Err(LabError::NoFigures);
+    }
+    let patterns = devmodel::standard_patterns();
+    let largest = patterns.iter().map(|(_, pattern)| pattern.block_bytes).max().unwrap_or(0);
+    let span = args.span.unwrap_or(0);
+    for (flag, bytes) in [("--size", Some(size)), ("--span", args.span)] {
+        if bytes.is_some_and(|bytes| bytes < largest) {
+            return Err(LabError::TooSmallForFigures { flag, least: largest });
+        }
+    }
     let mut rows = Vec::new();
-    for (name, standard) in devmodel::standard_patterns() {
+    for (name, standard) in patterns {
         let mut model = Model::named(model_name, parameters, size)?;
         let think = args.think_us.saturating_mul(1000);
         let (warm_up, time) = (nanos(args.warm_up_s), nanos(args.time_s));
@@ -158,4 +166,33 @@ fn json(rows: &[Row]) -> String {
         })
     };
     serde_json::Value::from(rows.iter().map(row).collect::<Vec<_>>()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that can't go on must fail")]
+
+    use clap::{FromArgMatches, Subcommand};
+
+    use super::*;
+    use crate::args::LabCommand;
+
+    fn said(line: &str) -> String {
+        let words = std::iter::once("lab").chain(line.split(' '));
+        let matches = LabCommand::augment_subcommands(clap::Command::new("lab")).get_matches_from(words);
+        let LabCommand::Device(args) = LabCommand::from_arg_matches(&matches).unwrap() else {
+            panic!("{line}")
+        };
+        device(&args).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn figures_that_would_mean_nothing_are_refused() {
+        let words = said("device --model none --figures");
+        assert!(words.contains("'none'") && words.contains("no figures"), "{words}");
+        for flag in ["--size", "--span"] {
+            let words = said(&format!("device --model ssd --figures {flag} 1"));
+            assert!(words.starts_with(flag) && words.contains("1048576"), "{words}");
+        }
+    }
 }

@@ -32,9 +32,16 @@ struct KeptPlan {
     left_out: Vec<LeftOut>,
 }
 
-/// What a kept plan left out; nothing where it can't be read.
-pub(crate) fn left_out(plan: &[u8]) -> Vec<LeftOut> {
-    serde_json::from_slice::<KeptPlan>(plan).map(|plan| plan.left_out).unwrap_or_default()
+/// What a kept plan left out.
+///
+/// # Errors
+/// [`results::Error::Damaged`]: a report without it would call trials missing that were never planned.
+pub(crate) fn left_out(directory: &results::Directory) -> Result<Vec<LeftOut>, results::Error> {
+    let damaged = |source: serde_json::Error| {
+        let (path, line) = (directory.path().join("plan.json"), source.line() as u64);
+        results::Error::Damaged { path, line, source }
+    };
+    Ok(serde_json::from_slice::<KeptPlan>(&directory.plan()?).map_err(damaged)?.left_out)
 }
 
 #[derive(Serialize)]
@@ -103,6 +110,6 @@ mod tests {
         let of = |what| LeftOut { system: "s".into(), what, why: "w".into() };
         let both = vec![of(What::Variant("bench".into())), of(What::Workload("bench".into()))];
         let text = serde_json::to_vec(&PlanFile { left_out: both.clone(), trials: Vec::new() }).unwrap();
-        assert_eq!(left_out(&text), both);
+        assert_eq!(serde_json::from_slice::<KeptPlan>(&text).unwrap().left_out, both);
     }
 }

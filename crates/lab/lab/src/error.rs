@@ -21,6 +21,18 @@ pub enum LabError {
         /// How many.
         count: usize,
     },
+    /// The study that results were made from can't be read any more; its mistakes have been printed.
+    #[error(
+        "{count} problem{} in {path}, the study of these results: it was changed, or another version of the lab took \
+         it; the records can still be exported as CSV",
+        if *.count == 1 { "" } else { "s" }
+    )]
+    KeptStudy {
+        /// The file.
+        path: PathBuf,
+        /// How many.
+        count: usize,
+    },
     /// A name on the command line is not in the study.
     #[error("the study has no {what} '{name}'; it has {known}")]
     NoSuch {
@@ -61,6 +73,17 @@ pub enum LabError {
     /// A modelled device can't be served.
     #[error(transparent)]
     Modelled(#[from] modelled::Error),
+    /// Figures of what is no model.
+    #[error("the device 'none' has no figures: everything takes as long as its parameters say")]
+    NoFigures,
+    /// Figures of a device that no request fits on.
+    #[error("{flag}: the largest request of the figures has {least} bytes, so give as many at least")]
+    TooSmallForFigures {
+        /// `--size` or `--span`.
+        flag: &'static str,
+        /// Bytes.
+        least: u64,
+    },
     /// The user wanted to stop.
     #[error("stopped; the same command goes on at the next trial")]
     Interrupted,

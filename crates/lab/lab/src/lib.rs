@@ -15,6 +15,7 @@ mod counting;
 mod device;
 mod dry_run;
 mod error;
+mod flags;
 mod interrupt;
 mod judging;
 mod machine;

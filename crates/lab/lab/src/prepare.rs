@@ -1,7 +1,7 @@
 //! Before the start: the study is checked whole, what can't run is found, the trials are planned, and all of it is said.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use labstats::power;
 use optmap::Verdict;
@@ -65,14 +65,32 @@ pub(crate) fn overhead_seconds(system: &System) -> f64 {
     }
 }
 
-/// Reads and checks a study; prints every problem.
-pub(crate) fn prepare(args: &RunArgs, site: &Site) -> Result<Prepared, LabError> {
-    let text = std::fs::read(&args.study).map_err(LabError::file(&args.study))?;
-    let name = args.study.display().to_string();
-    let mut study = study::parse(&String::from_utf8_lossy(&text), &name).map_err(|problems| {
-        problems.iter().for_each(|problem| eprintln!("{problem}"));
-        LabError::Study { path: args.study.clone(), count: problems.len() }
-    })?;
+/// A study file: its bytes, and what it says.
+pub(crate) struct StudyFile {
+    text: Vec<u8>,
+    study: Study,
+}
+
+impl StudyFile {
+    /// Reads it; prints every problem.
+    pub fn read(path: &Path) -> Result<Self, LabError> {
+        let text = std::fs::read(path).map_err(LabError::file(path))?;
+        let study = study::parse_bytes(&text, &path.display().to_string()).map_err(|problems| {
+            problems.iter().for_each(|problem| eprintln!("{problem}"));
+            LabError::Study { path: path.to_owned(), count: problems.len() }
+        })?;
+        Ok(Self { text, study })
+    }
+
+    /// Where results go unless told: the file may have any name.
+    pub fn out(&self) -> PathBuf {
+        Path::new("results").join(&self.study.name)
+    }
+}
+
+/// Checks a study against this machine and the command line; prints every problem.
+pub(crate) fn prepare(file: StudyFile, args: &RunArgs, site: &Site) -> Result<Prepared, LabError> {
+    let StudyFile { text, mut study } = file;
     // Of the whole study: what is chosen of it changes no trial.
     let raised = study::raised_limits(&study);
     keep_only(&mut study, args)?;
@@ -126,75 +144,82 @@ impl Prepared {
         let seconds = study::plan_seconds(study, &self.plan.trials, &overhead_seconds)
             + study::plan_seconds(study, &self.profiles, &overhead_seconds);
         lines.push(format!(
-            "{} trials in {} blocks, about {} (more where cells are run again to confirm); seed {}",
+            "{} trials in {} blocks, about {}{}; seed {}",
             self.plan.trials.len(),
             study.design.blocks,
             duration(seconds),
+            if may_confirm(study, &self.plan) { " (more where cells are run again to confirm)" } else { "" },
             self.plan.seed
         ));
         if !self.profiles.is_empty() {
             lines.push(format!("{} more are profiled and are no samples", self.profiles.len()));
         }
-        lines.push(self.detectable());
+        lines.push(detectable(study, &self.plan));
         lines
     }
+}
 
-    /// The smallest effect that the plan can show.
-    fn detectable(&self) -> String {
-        let design = &self.study.design;
-        if design.rule == Rule::OneSigma {
-            let rate = labstats::one_sigma::false_colours(design.blocks as usize);
-            return format!(
-                "judged by the 2013 article's rule: {:.1}% of comparisons get a colour though nothing differs",
-                100.0 * rate
-            );
-        }
-        let (plan, of) = self.power_plan();
-        match power::detectable(&plan, 0.8) {
-            Some(found) if found.more > TENFOLD => {
-                format!("too few trials to show {of} below tenfold; more blocks show more")
-            }
-            Some(found) => format!(
-                "can show (4 times of 5) {} of +{:.0}% or -{:.0}%, if trials spread by {:.0}%",
-                of,
-                100.0 * found.more,
-                100.0 * found.less,
-                100.0 * design.assumed_spread
-            ),
-            None if plan.variants > 0 && plan.cells > 0 => {
-                format!("too few trials to show {of}: more blocks are needed")
-            }
-            None => "nothing is compared: numbers without judgement".to_owned(),
-        }
-    }
+/// Whether what is coloured is run again: only a variant is.
+fn may_confirm(study: &Study, plan: &Plan) -> bool {
+    let has_variants = plan.trials.iter().any(|t| t.cell.variant > 0);
+    study.design.confirm && matches!(study.design.rule, Rule::Adjusted(_)) && has_variants
+}
 
-    /// The comparisons as the plan has them, and what they are of: variants, or systems where there is one variant.
-    fn power_plan(&self) -> (power::Plan, &'static str) {
-        let design = &self.study.design;
-        let variants: BTreeSet<usize> = self.plan.trials.iter().map(|t| t.cell.variant).collect();
-        let systems: BTreeSet<usize> = self.plan.trials.iter().map(|t| t.cell.system).collect();
-        let phases: usize = self.study.workloads.iter().map(|w| w.sampled_phases().len()).sum();
-        let between_systems = variants.len() < 2;
-        // Systems have as many trials of their defaults as each other: as many pairs as there are trials of one.
-        let (blocks, defaults_per_block, variants, cells) = match between_systems {
-            false => (design.blocks, design.defaults_per_block, variants.len() - 1, systems.len() * phases),
-            true => {
-                let pairs = systems.len() * systems.len().saturating_sub(1) / 2;
-                (design.blocks.saturating_mul(design.defaults_per_block), 1, 1, pairs * phases)
-            }
-        };
-        let plan = power::Plan {
-            blocks,
-            defaults_per_block,
-            variants,
-            cells,
-            spread: design.assumed_spread,
-            confidence: design.confidence,
-            effect: design.effect,
-            correction: judging::asked(design).correction,
-        };
-        (plan, if between_systems { "a difference between two systems" } else { "an effect" })
+/// The smallest effect that the plan can show.
+fn detectable(study: &Study, plan: &Plan) -> String {
+    let design = &study.design;
+    let (asked, of) = power_plan(study, plan);
+    if asked.variants == 0 || asked.cells == 0 {
+        return "nothing is compared: numbers without judgement".to_owned();
     }
+    if design.rule == Rule::OneSigma {
+        let rate = labstats::one_sigma::false_colours(design.blocks as usize);
+        return format!(
+            "judged by the 2013 article's rule: {:.1}% of comparisons get a colour though nothing differs",
+            100.0 * rate
+        );
+    }
+    match power::detectable(&asked, 0.8) {
+        Some(found) if found.more > TENFOLD => {
+            format!("too few trials to show {of} below tenfold; more blocks show more")
+        }
+        Some(found) => format!(
+            "can show (4 times of 5) {} of +{:.0}% or -{:.0}%, if trials spread by {:.0}%",
+            of,
+            100.0 * found.more,
+            100.0 * found.less,
+            100.0 * design.assumed_spread
+        ),
+        None => format!("too few trials to show {of}: more blocks are needed"),
+    }
+}
+
+/// The comparisons as the plan has them, and what they are of: variants, or systems where there is one variant.
+fn power_plan(study: &Study, plan: &Plan) -> (power::Plan, &'static str) {
+    let design = &study.design;
+    let variants: BTreeSet<usize> = plan.trials.iter().map(|t| t.cell.variant).collect();
+    let systems: BTreeSet<usize> = plan.trials.iter().map(|t| t.cell.system).collect();
+    let phases: usize = study.workloads.iter().map(|w| w.sampled_phases().len()).sum();
+    let between_systems = variants.len() < 2;
+    // Systems have as many trials of their defaults as each other: as many pairs as there are trials of one.
+    let (blocks, defaults_per_block, variants, cells) = match between_systems {
+        false => (design.blocks, design.defaults_per_block, variants.len() - 1, systems.len() * phases),
+        true => {
+            let pairs = systems.len() * systems.len().saturating_sub(1) / 2;
+            (design.blocks.saturating_mul(design.defaults_per_block), 1, 1, pairs * phases)
+        }
+    };
+    let plan = power::Plan {
+        blocks,
+        defaults_per_block,
+        variants,
+        cells,
+        spread: design.assumed_spread,
+        confidence: design.confidence,
+        effect: design.effect,
+        correction: judging::asked(design).correction,
+    };
+    (plan, if between_systems { "a difference between two systems" } else { "an effect" })
 }
 
 fn settings(study: &Study, raised: &[Setting], system: &System, variant: &Variant) -> Vec<Setting> {
@@ -330,7 +355,57 @@ pub(crate) fn duration(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that can't go on must fail")]
+
     use super::*;
+
+    /// A study of these systems, and its plan.
+    fn planned(systems: &[&str], rest: &str) -> (Study, Plan) {
+        let systems: String =
+            systems.iter().map(|name| format!("- {{name: {name}, loligo: {{store: mem}}}}\n")).collect();
+        let load = "{object_size: 4K, in_flight: 1, seconds: 1, phases: [write]}";
+        let text = format!(
+            "name: n\ntitle: t\nsystems:\n{systems}workloads:\n- {{name: w, rados_bench: {load}}}\n{rest}"
+        );
+        let study = study::parse(&text, "f").unwrap();
+        let plan = Plan::new(&study, &NotRun::of(&study), 1);
+        (study, plan)
+    }
+
+    #[test]
+    fn one_system_without_variants_is_compared_with_nothing() {
+        for rest in ["", "design: {rule: one_sigma}\n"] {
+            let (study, plan) = planned(&["a"], rest);
+            assert_eq!(detectable(&study, &plan), "nothing is compared: numbers without judgement");
+        }
+        let (study, plan) = planned(&["a", "b"], "");
+        let words = detectable(&study, &plan);
+        assert!(words.contains("a difference between two systems of +"), "{words}");
+    }
+
+    #[test]
+    fn only_what_can_be_run_again_to_confirm_is_announced() {
+        let of = |rest: &str| {
+            let (study, plan) = planned(&["a", "b"], rest);
+            may_confirm(&study, &plan)
+        };
+        let variants = "parametric: {osd_client_message_cap: [1, 2]}\n";
+        assert!(of(variants));
+        assert!(!of(&format!("{variants}design: {{confirm: no}}\n")));
+        assert!(!of(&format!("{variants}design: {{rule: one_sigma}}\n")));
+        assert!(!of(""), "systems are not run again");
+    }
+
+    #[test]
+    fn results_go_where_the_studys_name_says() {
+        let path = std::env::temp_dir().join(format!("loligo-lab-other-name-{}.yaml", std::process::id()));
+        let text = "name: its-name\ntitle: t\nsystems: [{name: s, loligo: {store: mem}}]\n\
+                    workloads: [{name: w, command: {run: 'true', timeout: 1}}]\n";
+        std::fs::write(&path, text).unwrap();
+        let file = StudyFile::read(&path);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(file.unwrap().out(), Path::new("results/its-name"));
+    }
 
     #[test]
     fn durations_read_well() {

@@ -1,6 +1,7 @@
 //! `lab report`, `lab compare`, `lab history`, `lab export`: what results say.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,17 @@ use crate::error::LabError;
 use crate::judging;
 use crate::output;
 use crate::prepare::What;
+
+/// Whether standard output takes colours: a terminal, unless the user's environment says no.
+fn colours() -> bool {
+    let set = |name: &str| std::env::var_os(name).unwrap_or_default();
+    std::io::stdout().is_terminal() && wants_colours(&set("NO_COLOR"), &set("TERM"))
+}
+
+/// By the values of `NO_COLOR` (<https://no-color.org>: set and not empty) and `TERM`.
+fn wants_colours(no_color: &OsStr, term: &OsStr) -> bool {
+    no_color.is_empty() && term != "dumb"
+}
 
 /// A results directory as it is read.
 struct Found {
@@ -34,8 +46,10 @@ fn read(path: &Path) -> Result<Found, LabError> {
     }
     let text = directory.study()?;
     let name = path.join("study.yaml").display().to_string();
-    let study = study::parse(&String::from_utf8_lossy(&text), &name)
-        .map_err(|problems| LabError::Study { path: path.join("study.yaml"), count: problems.len() })?;
+    let study = study::parse_bytes(&text, &name).map_err(|problems| {
+        problems.iter().for_each(|problem| eprintln!("{problem}"));
+        LabError::KeptStudy { path: path.join("study.yaml"), count: problems.len() }
+    })?;
     let (profiled, records) = found.records.into_iter().partition(|r| r.profiled);
     Ok(Found { directory, info, records, profiled, study })
 }
@@ -45,7 +59,7 @@ impl Found {
     fn outline(&self) -> Result<Outline, LabError> {
         let place = |names: Vec<&String>, name: &String| names.into_iter().position(|n| n == name);
         let (mut not_run, mut not_yet) = (NotRun::default(), BTreeMap::new());
-        for left in left_out(&self.directory.plan()?) {
+        for left in left_out(&self.directory)? {
             let Some(system) = place(self.study.systems.iter().map(|s| &s.name).collect(), &left.system)
             else {
                 continue;
@@ -82,7 +96,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<(usize, usize), LabError> {
     }
     let into = args.out.clone().unwrap_or_else(|| args.results.clone());
     with_input(found, |input| {
-        let colours = std::io::stdout().is_terminal();
+        let colours = colours();
         if input.outline.variants.len() > 1 {
             output::line(report::text::percentages(input, colours));
         }
@@ -94,11 +108,17 @@ pub(crate) fn report(args: &ReportArgs) -> Result<(usize, usize), LabError> {
     })
 }
 
+/// Refuses results that have nothing to tell.
+fn with_trials(found: &Found) -> Result<(), LabError> {
+    match found.records.is_empty() {
+        true => Err(LabError::Nothing(format!("{} holds no trial yet", found.directory.path().display()))),
+        false => Ok(()),
+    }
+}
+
 /// Judges results and hands what a report is made from to `then`.
 fn with_input<T>(found: Found, then: impl FnOnce(&Input) -> Result<T, LabError>) -> Result<T, LabError> {
-    if found.records.is_empty() {
-        return Err(LabError::Nothing(format!("{} holds no trial yet", found.directory.path().display())));
-    }
+    with_trials(&found)?;
     let outline = found.outline()?;
     let variants: Vec<String> = outline.variants.iter().map(|v| v.name.clone()).collect();
     let samples = judging::samples(&found.records, &variants);
@@ -106,7 +126,11 @@ fn with_input<T>(found: Found, then: impl FnOnce(&Input) -> Result<T, LabError>)
         .into_iter()
         .map(|(name, judged)| ((name.system, name.workload, name.phase), judged))
         .collect();
-    let judged = report::from_labstats::judged(&outline, &found.records, &found.study.design, &cells);
+    let mut judged = report::from_labstats::judged(&outline, &found.records, &found.study.design, &cells);
+    if let Some(words) = strangers(&found.study, &found.records) {
+        eprintln!("{words}");
+        judged.notes.push(words);
+    }
     let series = |id: &str| found.directory.series(id).ok()?.collect_series().ok();
     let asked = judging::asked(&found.study.design);
     let profile = |id: &str, phase: &str| found.directory.profile(id, phase).ok();
@@ -123,27 +147,49 @@ fn with_input<T>(found: Found, then: impl FnOnce(&Input) -> Result<T, LabError>)
     then(&input)
 }
 
+/// A sentence where trials are of nothing that the study has: they would be in no table, and nobody would miss them.
+fn strangers(study: &Study, records: &[Record]) -> Option<String> {
+    let is_known = |r: &&Record| {
+        let p = &r.parameters;
+        study.systems.iter().any(|s| s.name == p.system)
+            && study.workloads.iter().any(|w| w.name == p.workload)
+            && study.variants.iter().any(|v| v.name == p.variant)
+    };
+    let strange: Vec<&Record> = records.iter().filter(|r| !is_known(r)).collect();
+    let first = &strange.first()?.parameters;
+    let (count, trials) = (strange.len(), if strange.len() == 1 { "trial belongs" } else { "trials belong" });
+    Some(format!(
+        "{count} {trials} to no system, workload or variant of the study, and no table has them (the first: {}, {}, {})",
+        first.system, first.workload, first.variant
+    ))
+}
+
 /// Holds one run's results against another's.
 pub(crate) fn compare(args: &CompareArgs) -> Result<(), LabError> {
     let (a, b) = (read(&args.a)?, read(&args.b)?);
+    with_trials(&a)?;
+    with_trials(&b)?;
     let asked = Asked { effect: args.effect, ..judging::asked(&a.study.design) };
     let (a_name, b_name) = (args.a.display().to_string(), args.b.display().to_string());
-    let of = report::compare::runs((&a_name, &a.info, &a.records), (&b_name, &b.info, &b.records), &asked);
-    output::line(report::text::comparison(&of, std::io::stdout().is_terminal()));
+    let setups = report::setups::Setups::of(&a.study, &b.study);
+    let (of_a, of_b) = ((&*a_name, &a.info, &*a.records), (&*b_name, &b.info, &*b.records));
+    let of = report::compare::runs(of_a, of_b, &setups, &asked);
+    output::line(report::text::comparison(&of, colours()));
     Ok(())
 }
 
 /// Finds where results changed over runs.
 pub(crate) fn history(args: &HistoryArgs) -> Result<(), LabError> {
-    let found: Vec<Found> = args.results.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
-    let names: Vec<String> = args.results.iter().map(|path| path.display().to_string()).collect();
+    let paths = each_once(&args.results);
+    let found: Vec<Found> = paths.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+    let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     let runs: Vec<report::history::Run> = found
         .iter()
         .zip(&names)
         .map(|(f, name)| report::history::Run { name: name.clone(), info: &f.info, records: &f.records })
         .collect();
     let history = report::history::history(&runs, &labstats::change_points::Options::default());
-    output::line(report::text::history(&history, std::io::stdout().is_terminal()));
+    output::line(report::text::history(&history, colours()));
     if let Some(out) = &args.out {
         let charts = report::write_history(out, &history).map_err(|e| LabError::Nothing(e.to_string()))?;
         output::line(format_args!("{charts} charts in {}", out.display()));
@@ -151,31 +197,48 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<(), LabError> {
     Ok(())
 }
 
+/// Without directories that are named again: a run counted twice would look like a run that repeated its numbers.
+fn each_once(paths: &[PathBuf]) -> Vec<&PathBuf> {
+    let mut seen = BTreeSet::new();
+    let is_new = |path: &&PathBuf| {
+        let new = seen.insert(std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf()));
+        if !new {
+            eprintln!("{} is named twice: it counts once", path.display());
+        }
+        new
+    };
+    paths.iter().filter(is_new).collect()
+}
+
 /// Writes the records as CSV, or what its columns mean, or the systems side by side.
 pub(crate) fn export(args: &ExportArgs) -> Result<(), LabError> {
     let mut text = Vec::new();
     if args.columns {
         text.extend_from_slice(results::markdown().as_bytes());
-    } else if args.markdown {
-        with_input(read(&args.results)?, |input| {
+    } else if let Some(from) = args.results.as_ref().filter(|_| args.markdown) {
+        with_input(read(from)?, |input| {
             text.extend_from_slice(report::markdown::side_by_side(input).as_bytes());
             Ok(())
         })?;
-    } else {
-        results::export_csv(&Directory::open(&args.results)?.records()?.records, &mut text)?;
+    } else if let Some(from) = &args.results {
+        let found = Directory::open(from)?.records()?;
+        if let Some(words) = found.torn {
+            eprintln!("{words}");
+        }
+        results::export_csv(&found.records, &mut text)?;
     }
     match &args.out {
         None => output::write(String::from_utf8_lossy(&text)),
-        Some(path) => write_whole(path, &text, &args.results)?,
+        Some(path) => write_whole(path, &text, args.results.as_deref())?,
     }
     Ok(())
 }
 
 /// Writes a file at once, when all of it is there: whatever fails before leaves what was there. What a run keeps is not
 /// written over.
-fn write_whole(path: &Path, text: &[u8], results: &Path) -> Result<(), LabError> {
+fn write_whole(path: &Path, text: &[u8], results: Option<&Path>) -> Result<(), LabError> {
     let whole = |path: &Path| std::fs::canonicalize(path).ok();
-    let is_kept = whole(path).zip(whole(results)).is_some_and(|(file, dir)| {
+    let is_kept = whole(path).zip(results.and_then(whole)).is_some_and(|(file, dir)| {
         file.strip_prefix(dir).is_ok_and(|name| !name.extension().is_some_and(|e| e == "csv" || e == "md"))
     });
     if is_kept {
@@ -197,3 +260,7 @@ fn write_whole(path: &Path, text: &[u8], results: &Path) -> Result<(), LabError>
     }
     written.map_err(LabError::file(path))
 }
+
+#[cfg(test)]
+#[path = "report/tests.rs"]
+mod tests;

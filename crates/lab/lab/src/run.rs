@@ -16,7 +16,7 @@ use crate::interrupt::Interrupt;
 use crate::judging;
 use crate::machine;
 use crate::output;
-use crate::prepare::{Prepared, duration, overhead_seconds, prepare};
+use crate::prepare::{Prepared, StudyFile, duration, overhead_seconds, prepare};
 use crate::progress::Progress;
 use crate::resume::remaining;
 use crate::trial::Bench;
@@ -27,10 +27,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<Option<PathBuf>, LabError> {
     let mut site = Site::new(PathBuf::new());
     site.allowed_devices.clone_from(&args.devices);
     site.stop = Stop::new(interrupt.flag());
-    let name = study_name(&args.study);
-    let out = args.out.clone().unwrap_or_else(|| Path::new("results").join(&name));
+    let file = StudyFile::read(&args.study)?;
+    let out = args.out.clone().unwrap_or_else(|| file.out());
     site.work_dir = args.work.clone().unwrap_or_else(|| out.join("work"));
-    let prepared = prepare(args, &site)?;
+    let prepared = prepare(file, args, &site)?;
     interrupt.starting();
     prepared.summary().iter().for_each(output::line);
     if args.dry_run {
@@ -50,10 +50,6 @@ pub(crate) fn run(args: &RunArgs) -> Result<Option<PathBuf>, LabError> {
     Run { prepared: &prepared, bench, directory: &directory, interrupt: &interrupt, began, earlier_s }
         .all()?;
     Ok(Some(out))
-}
-
-fn study_name(path: &Path) -> String {
-    path.file_stem().map_or_else(|| "study".to_owned(), |stem| stem.to_string_lossy().into_owned())
 }
 
 /// Opens a results directory of this very study, or makes one.

@@ -9,9 +9,11 @@ use labstats::effect::Trial;
 use labstats::judge::{Asked, Better, Cell, Judged, judge};
 use results::{Record, RunInfo};
 
+use crate::from_labstats::zeros_words;
 use crate::gather::{Spread, Trials, spread, value};
 use crate::input::{Colour, DEFAULT, JudgedVariant, Outline};
 use crate::quantity::Quantity;
+use crate::setups::{Difference, Setups};
 
 /// A table.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -20,6 +22,8 @@ pub struct Comparison {
     pub a: String,
     /// B's name.
     pub b: String,
+    /// What differs behind the names of rows that are marked: said before them.
+    pub setups: Vec<String>,
     /// Rows.
     pub rows: Vec<Row>,
     /// What must be known: other machines, another study, what can't be compared.
@@ -31,6 +35,8 @@ pub struct Comparison {
 pub struct Row {
     /// What is compared: system (of two runs), workload, phase, variant.
     pub what: String,
+    /// Whether the name stands for different things in A and B.
+    pub other_setup: bool,
     /// A's value of the quantity that is compared.
     pub a: Option<Spread>,
     /// B's.
@@ -79,7 +85,7 @@ fn shared_loads(outline: &Outline, trials: &Trials, quantity: Quantity, (a, b): 
                     (r.block, value(m, quantity))
                 })
                 // No cost is told of a cluster whose servers run elsewhere.
-                .filter(|(_, value)| *value > 0.0)
+                .filter(|(_, value)| quantity == Quantity::Ops || *value > 0.0)
                 .collect()
         };
         let (a, b) = (values(a), values(b));
@@ -90,13 +96,18 @@ fn shared_loads(outline: &Outline, trials: &Trials, quantity: Quantity, (a, b): 
     if modelled.len() > 1 { Vec::new() } else { pairs }
 }
 
-/// Two runs: every system, workload, phase and variant that either has.
-pub fn runs(a: (&str, &RunInfo, &[Record]), b: (&str, &RunInfo, &[Record]), asked: &Asked) -> Comparison {
+/// Two runs: every system, workload, phase and variant that either has. `setups`: what differs between their studies.
+pub fn runs(
+    a: (&str, &RunInfo, &[Record]),
+    b: (&str, &RunInfo, &[Record]),
+    setups: &Setups,
+    asked: &Asked,
+) -> Comparison {
     let mut notes = differences(a.1, b.1);
     let (of_a, of_b) = (values(a.2), values(b.2));
     let keys: BTreeSet<&Key> = of_a.keys().chain(of_b.keys()).collect();
-    let mut pairs = Vec::new();
-    for key in keys {
+    let (mut pairs, mut marked) = (Vec::new(), Vec::new());
+    for &key in &keys {
         let what = format!("{}: {}, {}, {}", key.system, key.workload, key.phase, key.variant);
         match (of_a.get(key), of_b.get(key)) {
             (Some((_, m, _)), Some((_, n, _))) if m != n => {
@@ -109,11 +120,36 @@ pub fn runs(a: (&str, &RunInfo, &[Record]), b: (&str, &RunInfo, &[Record]), aske
                         notes.push(format!("{what}: other versions: {} and {}", x.2, y.2));
                     }
                 }
+                let zeros = [x, y].into_iter().flatten().flat_map(|s| &s.0).filter(|v| v.1 <= 0.0).count();
+                if zeros > 0 {
+                    notes.push(format!("{what}: {}", zeros_words(zeros)));
+                }
+                marked.push(x.is_some() && y.is_some() && key.differs(setups));
                 pairs.push((what, values(x), values(y)));
             }
         }
     }
-    Comparison { a: a.0.into(), b: b.0.into(), rows: rows(pairs, Better::Higher, asked), notes }
+    let both: Vec<&Key> = keys.into_iter().filter(|k| of_a.contains_key(k) && of_b.contains_key(k)).collect();
+    let mut rows = rows(pairs, Better::Higher, asked);
+    for (row, marked) in rows.iter_mut().zip(marked) {
+        row.other_setup = marked;
+    }
+    Comparison { a: a.0.into(), b: b.0.into(), setups: told(setups, &both), rows, notes }
+}
+
+/// What differs behind the names of these rows, a line each.
+fn told(setups: &Setups, keys: &[&Key]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut add = |kind: &str, found: &BTreeMap<String, Vec<Difference>>, of: fn(&Key) -> &String| {
+        for (name, differences) in found.iter().filter(|(name, _)| keys.iter().any(|k| of(k) == *name)) {
+            let line = |d: &Difference| format!("{kind} {name}: {}: {} in A, {} in B", d.what, d.a, d.b);
+            lines.extend(differences.iter().map(line));
+        }
+    };
+    add("system", &setups.systems, |k| &k.system);
+    add("workload", &setups.workloads, |k| &k.workload);
+    add("variant", &setups.variants, |k| &k.variant);
+    lines
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -122,6 +158,14 @@ struct Key {
     workload: String,
     phase: String,
     variant: String,
+}
+
+impl Key {
+    fn differs(&self, setups: &Setups) -> bool {
+        setups.systems.contains_key(&self.system)
+            || setups.workloads.contains_key(&self.workload)
+            || setups.variants.contains_key(&self.variant)
+    }
 }
 
 /// Values with their block, whether modelled, the server's version.
@@ -195,7 +239,11 @@ fn rows(pairs: Vec<Pair>, better: Better, asked: &Asked) -> Vec<Row> {
 }
 
 fn row((what, a, b): Pair, found: &Judged) -> Row {
-    let mean = |values: &[(u32, f64)]| spread(values.iter().map(|v| v.1));
+    let nothing = |values: &[(u32, f64)]| !values.is_empty() && values.iter().all(|v| v.1 <= 0.0);
+    let mean = |values: &[(u32, f64)]| match nothing(values) {
+        true => Some(Spread { mean: 0.0, interval: None, trials: values.len() }),
+        false => spread(values.iter().map(|v| v.1)),
+    };
     let mut judged = JudgedVariant {
         name: what.clone(),
         samples: u32::try_from(a.len() + b.len()).unwrap_or(u32::MAX),
@@ -204,7 +252,15 @@ fn row((what, a, b): Pair, found: &Judged) -> Row {
     };
     match found.entries.first() {
         Some(entry) => crate::from_labstats::adjusted(&mut judged, entry, 0),
+        None if a.is_empty() || b.is_empty() => {
+            judged.colour = Colour::OneSided;
+            judged.why = format!("only in {}", if b.is_empty() { "A" } else { "B" });
+        }
+        None if nothing(&a) || nothing(&b) => {
+            judged.colour = Colour::Zero;
+            judged.why = format!("{} did 0 operations a second", if nothing(&a) { "A" } else { "B" });
+        }
         None => judged.colour = Colour::TooFew,
     }
-    Row { what, a: mean(&a), b: mean(&b), judged }
+    Row { what, other_setup: false, a: mean(&a), b: mean(&b), judged }
 }

@@ -100,14 +100,39 @@ impl View<'_> {
         } else if let Some(entry) = entry {
             adjusted(&mut judged, entry, again);
             self.what_more_would_tell(&mut judged, again);
+            let left_out = self.zeros(&variant.name).0 + self.zeros(DEFAULT).0;
+            if left_out > 0 {
+                judged.why += &format!("; {}", zeros_words(left_out));
+            }
         }
         if judged.colour == Colour::TooFew {
             judged.why = self.why_not();
+            if let Some(side) = self.zero(&judged.name) {
+                judged.colour = Colour::Zero;
+                judged.why = format!("every trial of {side} did 0 operations a second");
+            }
             if failed > 0 && trials.is_empty() {
                 (judged.colour, judged.why) = (Colour::Failed, error.to_string());
             }
         }
         judged
+    }
+
+    /// Of planned trials, those that did nothing, and all.
+    fn zeros(&self, variant: &str) -> (usize, usize) {
+        let cell = (self.name.0.as_str(), self.name.1.as_str(), self.name.2.as_str());
+        let trials = self.trials.planned(cell, variant);
+        trials.fold((0, 0), |(zeros, all), (_, m)| (zeros + usize::from(m.ops_per_s <= 0.0), all + 1))
+    }
+
+    /// Which of the two has trials, and all of them did nothing.
+    fn zero(&self, variant: &str) -> Option<&'static str> {
+        let is_zero = |name: &str| matches!(self.zeros(name), (zeros, all) if all > 0 && zeros == all);
+        match (is_zero(variant), is_zero(DEFAULT)) {
+            (true, _) => Some("this variant"),
+            (false, true) => Some("the default"),
+            (false, false) => None,
+        }
     }
 
     /// The article's rule; its interval is the variant's range of one standard deviation over the default's mean.
@@ -119,6 +144,9 @@ impl View<'_> {
         let Some(colour) = one_sigma::colour(&default, &variant, Better::Higher) else { return };
         let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
         let (m, d) = (mean(&variant), mean(&default));
+        if d <= 0.0 {
+            return;
+        }
         let squares: f64 = variant.iter().map(|x| (x - m) * (x - m)).sum();
         let sigma = (squares / (variant.len() as f64 - 1.0)).sqrt();
         (judged.ratio, judged.low, judged.high) = (m / d, (m - sigma) / d, (m + sigma) / d);
@@ -154,6 +182,14 @@ pub(crate) fn adjusted(judged: &mut JudgedVariant, entry: &Entry, again: usize) 
         judged.why += &format!("; confirmed by {again} more trials");
     } else if again > 0 {
         judged.why += &format!("; was coloured at first, {again} more trials did not confirm it");
+    }
+}
+
+/// That trials are left out since they did nothing.
+pub(crate) fn zeros_words(trials: usize) -> String {
+    match trials {
+        1 => "1 trial with 0 operations a second is in no ratio".to_owned(),
+        n => format!("{n} trials with 0 operations a second are in no ratio"),
     }
 }
 

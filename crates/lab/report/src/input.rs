@@ -182,6 +182,10 @@ pub enum Colour {
     NotYet,
     /// Every trial failed.
     Failed,
+    /// It did nothing, or what it is compared with did nothing: there is no ratio.
+    Zero,
+    /// One of the two that are compared doesn't have it.
+    OneSided,
     /// Its trials have not run, or there are too few to compare.
     #[default]
     TooFew,
@@ -215,6 +219,8 @@ impl Colour {
             Self::NothingToTune => "nothing to tune",
             Self::NotYet => "not yet",
             Self::Failed => "failed",
+            Self::Zero => "0, no ratio",
+            Self::OneSided => "not compared",
             Self::TooFew => "too few trials",
         }
     }

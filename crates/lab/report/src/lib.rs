@@ -26,6 +26,7 @@ pub mod markdown;
 pub mod page;
 mod png;
 pub mod quantity;
+pub mod setups;
 pub mod text;
 mod write;
 

@@ -80,9 +80,8 @@ fn below(input: &Input, trials: &Trials) -> String {
 }
 
 fn table(header: &[String], rows: &[Vec<String>]) -> String {
-    // A bar would end a cell.
     let line = |cells: &[String]| -> String {
-        let cells: Vec<String> = cells.iter().map(|c| c.replace('|', "\\|")).collect();
+        let cells: Vec<String> = cells.iter().map(|c| escape(c)).collect();
         format!("| {} |\n", cells.join(" | "))
     };
     let rule: String = std::iter::once("---")
@@ -91,4 +90,45 @@ fn table(header: &[String], rows: &[Vec<String>]) -> String {
         .collect();
     let rows: String = rows.iter().map(|row| line(row)).collect();
     format!("{}{rule}|\n{rows}", line(header))
+}
+
+/// A cell's text, so that names of studies neither end it nor become markup.
+fn escape(text: &str) -> String {
+    let all: Vec<char> = text.chars().collect();
+    let is_word = |at: Option<usize>| at.and_then(|at| all.get(at)).is_some_and(|c| c.is_alphanumeric());
+    let mut out = String::with_capacity(text.len());
+    for (at, &c) in all.iter().enumerate() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            // Within a word it emphasises nothing, and `rand_write` stays as it can be searched for.
+            '_' if is_word(at.checked_sub(1)) && is_word(Some(at + 1)) => out.push(c),
+            '|' | '`' | '*' | '_' | '[' | ']' | '~' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escape;
+
+    #[test]
+    fn names_become_no_markup() {
+        let cases = [
+            ("rand_write, 4K", "rand_write, 4K"),
+            ("a|b", "a\\|b"),
+            ("<script>alert(1)</script>", "&lt;script>alert(1)&lt;/script>"),
+            ("&lt; & `code`", "&amp;lt; &amp; \\`code\\`"),
+            ("*bold* _slanted_ ~~gone~~", "\\*bold\\* \\_slanted\\_ \\~\\~gone\\~\\~"),
+            ("[x](javascript:y) \\", "\\[x\\](javascript:y) \\\\"),
+            ("a\nb", "a b"),
+            ("▼ −3.0% (−5.0% to −1.0%)", "▼ −3.0% (−5.0% to −1.0%)"),
+        ];
+        for (text, escaped) in cases {
+            assert_eq!(escape(text), escaped);
+        }
+    }
 }

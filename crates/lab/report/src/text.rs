@@ -47,10 +47,24 @@ pub fn comparison(c: &Comparison, colours: bool) -> String {
         let mean = |s: Option<crate::gather::Spread>| (s.map_or("–".to_string(), |s| number(s.mean)), None);
         let j = &row.judged;
         let interval = (plain(&j.interval()), None);
-        rows.push(vec![(plain(&row.what), None), mean(row.a), mean(row.b), field(j), interval]);
+        let mark = if row.other_setup { "≠ " } else { "" };
+        rows.push(vec![
+            (format!("{mark}{}", plain(&row.what)), None),
+            mean(row.a),
+            mean(row.b),
+            field(j),
+            interval,
+        ]);
     }
     let notes: String = c.notes.iter().map(|n| format!("{}\n", plain(n))).collect();
-    format!("A: {}\nB: {}\n\n{}\n{notes}", plain(&c.a), plain(&c.b), table(&rows, colours))
+    // Before the table: whoever reads a colour has read what else differs.
+    let mut setups = String::new();
+    if !c.setups.is_empty() {
+        setups = "NOT THE SAME SETUP in A and B (rows with ≠):\n".to_owned();
+        c.setups.iter().for_each(|line| setups += &format!("  {}\n", plain(line)));
+        setups.push('\n');
+    }
+    format!("A: {}\nB: {}\n\n{setups}{}\n{notes}", plain(&c.a), plain(&c.b), table(&rows, colours))
 }
 
 /// Runs over time with their change points.

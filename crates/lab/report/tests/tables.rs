@@ -9,6 +9,7 @@ use made_up::{Size, Study, asked, run_info, series};
 use report::compare;
 use report::history::{self, Run};
 use report::input::{Colour, JudgedVariant, percent};
+use report::setups::{Difference, Setups};
 use report::text;
 use results::{Record, Status};
 
@@ -128,7 +129,12 @@ fn two_runs_are_compared_and_what_differs_is_said() {
     let b = changed(&Study::new(Size { systems: 1, variants: 1, workloads: 1, blocks: 5 }, 2).records, 0.7);
     let mut info = run_info();
     info.machine.kernel = "another".into();
-    let c = compare::runs(("before", &run_info(), &study.records), ("after", &info, &b), &asked());
+    let c = compare::runs(
+        ("before", &run_info(), &study.records),
+        ("after", &info, &b),
+        &Setups::default(),
+        &asked(),
+    );
     assert_eq!(c.rows.len(), 4);
     assert!(c.rows.iter().all(|r| r.judged.colour == Colour::Red), "{c:?}");
     assert!(c.notes.iter().any(|n| n == "the machines differ: kernel"));
@@ -138,11 +144,94 @@ fn two_runs_are_compared_and_what_differs_is_said() {
 }
 
 #[test]
+fn rows_of_two_runs_with_other_setups_are_marked_and_told_before_the_table() {
+    let size = Size { systems: 2, variants: 0, workloads: 1, blocks: 3 };
+    let (a, b) = (Study::new(size, 1).records, Study::new(size, 2).records);
+    let osds = Difference { what: "osds".into(), a: "1".into(), b: "3".into() };
+    let mut setups = Setups::default();
+    setups.systems.insert("ceph-16.2-ext4".into(), vec![osds.clone()]);
+    // What no row is about is not told.
+    setups.systems.insert("gone".into(), vec![osds]);
+    let c = compare::runs(("a", &run_info(), &a), ("b", &run_info(), &b), &setups, &asked());
+    assert_eq!(c.setups, ["system ceph-16.2-ext4: osds: 1 in A, 3 in B"]);
+    assert!(c.rows.iter().all(|r| r.other_setup == r.what.starts_with("ceph-16.2-ext4:")), "{c:?}");
+    let text = text::comparison(&c, false);
+    let place = |words: &str| text.find(words).unwrap();
+    assert!(place("osds: 1 in A, 3 in B") < place("B against A"), "{text}");
+    assert!(text.contains("\n≠ ceph-16.2-ext4: ") && text.contains("\nceph-16.2-xfs: "), "{text}");
+}
+
+/// What a cell and a row read where a system, a variant did nothing.
+#[test]
+fn a_trial_of_0_operations_is_no_lack_of_trials() {
+    let mut study = Study::new(SMALL, 1);
+    let stop = |records: &mut Vec<Record>, variant: &str, blocks: std::ops::Range<u32>| {
+        let of = |r: &&mut Record| r.parameters.variant == variant && blocks.contains(&r.block);
+        let all = records.iter_mut().filter(of).flat_map(|r| &mut r.measurements);
+        all.for_each(|m| m.ops_per_s = 0.0);
+    };
+    stop(&mut study.records, "big_ops", 0..5);
+    stop(&mut study.records, "flush_true", 0..1);
+    study.judge_again();
+    let v = find(&study, "ceph-16.2-xfs", "big_ops");
+    assert_eq!((v.colour, v.label().as_str()), (Colour::Zero, "0, no ratio"));
+    assert!(v.details().contains("every trial of this variant did 0 operations a second"), "{}", v.details());
+    let v = find(&study, "ceph-16.2-xfs", "flush_true");
+    assert!(v.colour.compared() && v.details().contains("1 trial with 0 operations"), "{}", v.details());
+    stop(&mut study.records, "default", 0..5);
+    study.judge_again();
+    let v = find(&study, "ceph-16.2-xfs", "osd_op_threads_8");
+    assert!(
+        v.colour == Colour::Zero && v.details().contains("every trial of the default"),
+        "{}",
+        v.details()
+    );
+    study.design.rule = study::Rule::OneSigma;
+    let v = find(&study, "ceph-16.2-xfs", "osd_op_threads_8");
+    assert!(v.colour == Colour::Zero, "{}", v.details());
+
+    let b = Study::new(SMALL, 2).records;
+    let (a, info) = (&study.records, run_info());
+    let c = compare::runs(("a", &info, a), ("b", &info, &b), &Setups::default(), &asked());
+    let row = c.rows.iter().find(|r| r.what.contains("default")).unwrap();
+    assert_eq!(
+        (row.judged.label(), row.judged.interval().as_str()),
+        ("0, no ratio".into(), "A did 0 operations a second")
+    );
+    assert!(text::comparison(&c, false).lines().any(|l| l.contains("default  ") && l.contains("  0  ")));
+    assert!(c.notes.iter().any(|n| n.contains("trials with 0 operations a second are in no ratio")));
+}
+
+#[test]
+fn a_row_that_one_run_has_says_which() {
+    let size = Size { systems: 2, variants: 0, workloads: 1, blocks: 3 };
+    let all = Study::new(size, 1).records;
+    let of = |system: &str| all.iter().filter(|r| r.parameters.system == system).cloned().collect::<Vec<_>>();
+    let (a, b) = (of("ceph-16.2-xfs"), of("ceph-16.2-ext4"));
+    let mut setups = Setups::default();
+    setups
+        .systems
+        .insert("ceph-16.2-xfs".into(), vec![Difference { what: "x".into(), a: "1".into(), b: "2".into() }]);
+    let c = compare::runs(("a", &run_info(), &a), ("b", &run_info(), &b), &setups, &asked());
+    for row in &c.rows {
+        let side = if row.what.starts_with("ceph-16.2-xfs") { "only in A" } else { "only in B" };
+        assert_eq!((row.judged.label().as_str(), row.judged.interval().as_str()), ("not compared", side));
+        assert!(!row.other_setup);
+    }
+    assert!(c.rows.len() == 4 && c.setups.is_empty(), "{c:?}");
+}
+
+#[test]
 fn modelled_devices_are_not_compared_with_real_ones() {
     let study = Study::new(Size { systems: 1, variants: 0, workloads: 1, blocks: 3 }, 1);
     let mut b = study.records.clone();
     b.iter_mut().for_each(|r| r.parameters.modelled = true);
-    let c = compare::runs(("a", &run_info(), &study.records), ("b", &run_info(), &b), &asked());
+    let c = compare::runs(
+        ("a", &run_info(), &study.records),
+        ("b", &run_info(), &b),
+        &Setups::default(),
+        &asked(),
+    );
     assert!(c.rows.is_empty());
     assert!(c.notes.iter().any(|n| n.contains("modelled devices in one run only")));
     let both: Vec<Record> = study.records.iter().chain(&b).cloned().collect();

@@ -79,7 +79,9 @@ fn processes(m: &Measurement, client: bool) -> impl Iterator<Item = &Process> {
 }
 
 fn cpu_s(m: &Measurement, client: bool) -> String {
-    processes(m, client).map(|p| p.user_s + p.system_s).sum::<f64>().to_string()
+    // A sum of nothing is -0.
+    let sum = processes(m, client).map(|p| p.user_s + p.system_s).fold(0.0, |sum, s| sum + s);
+    sum.to_string()
 }
 
 fn devices(m: &Measurement, get: fn(&DeviceUse) -> u64) -> String {

@@ -68,7 +68,8 @@ A last line without its end is what a crash left: it is ignored, and said. Files
 
 `loligo lab export DIR` writes a row a measurement (a phase of a trial). A trial none of whose phases ended has one row,
 with the columns of the phase empty. `1` as a unit is a number without one. *In the record* is where the value stands in
-a line of `trials.jsonl`; N counts the phases from 0.
+a line of `trials.jsonl`; N counts the phases from 0. Texts stand as they are: a name or an error that begins with `=`, `+`,
+`-` or `@` is a formula to a spreadsheet that isn't told to take those columns as text.
 ";
 
 const ONLY_IN_RECORDS: &str = "\

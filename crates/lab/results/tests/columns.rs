@@ -48,6 +48,14 @@ fn a_measurement_is_a_row_with_every_column() {
 }
 
 #[test]
+fn cpu_of_no_process_is_0() {
+    let mut alone = record("a", 0);
+    alone.measurements[0].cpu.by_process.clear();
+    let (_, rows) = csv(&[alone]);
+    assert_eq!((rows[0]["cpu_clients_s"].as_str(), rows[0]["cpu_servers_s"].as_str()), ("0", "0"));
+}
+
+#[test]
 fn a_trial_that_failed_before_its_first_phase_is_in_the_csv() {
     let mut failed = record("a", 0);
     failed.measurements.clear();

@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use crate::node::{Entry, Node, Value};
 use crate::problem::{At, ProblemKind, Problems};
+use crate::words::{check_name, check_text};
 
 /// The keys of a map, all of them known.
 pub(crate) struct Fields<'a> {
@@ -82,6 +83,39 @@ impl<'a> Fields<'a> {
         Some(text.trim_end())
     }
 
+    /// A name, without blanks at its end.
+    pub(crate) fn name(&self, what: &'static str, p: &mut Problems) -> Option<&'a str> {
+        let (node, text) = (self.get("name")?, self.text("name", p)?);
+        check_name(what, text.trim_end(), node.at, p);
+        Some(text.trim_end())
+    }
+
+    /// A text of one line for readers.
+    pub(crate) fn plain_line(&self, key: &str, p: &mut Problems) -> Option<&'a str> {
+        let line = self.line(key, p)?;
+        check_text(key, line, self.get(key)?.at, p);
+        Some(line)
+    }
+
+    /// A text of any length for readers.
+    pub(crate) fn plain_text(&self, key: &str, p: &mut Problems) -> Option<&'a str> {
+        let text = self.text(key, p)?;
+        check_text(key, text, self.get(key)?.at, p);
+        Some(text)
+    }
+
+    /// The texts of a list for readers.
+    pub(crate) fn plain_texts(&self, key: &str, p: &mut Problems) -> Option<Vec<String>> {
+        let items = self.list(key, p)?;
+        let mut texts = Vec::new();
+        for node in items {
+            let Some(text) = text(node, key, p) else { continue };
+            check_text(key, text, node.at, p);
+            texts.push(text.to_owned());
+        }
+        Some(texts)
+    }
+
     /// A text of any length.
     pub(crate) fn text(&self, key: &str, p: &mut Problems) -> Option<&'a str> {
         text(self.get(key)?, key, p)
@@ -112,6 +146,17 @@ impl<'a> Fields<'a> {
     /// Bytes.
     pub(crate) fn size(&self, key: &str, p: &mut Problems) -> Option<u64> {
         size(self.get(key)?, key, p)
+    }
+
+    /// Bytes, at most as many.
+    pub(crate) fn size_up_to(&self, key: &str, most: u64, p: &mut Problems) -> Option<u64> {
+        let (node, bytes) = (self.get(key)?, self.size(key, p)?);
+        if bytes > most {
+            let text = text(node, key, p).unwrap_or_default().to_owned();
+            let want = format!("a size of at most {} TiB", most >> 40);
+            p.add(node.at, ProblemKind::Value { place: key.to_owned(), text, want });
+        }
+        Some(bytes)
     }
 
     /// yes or no.

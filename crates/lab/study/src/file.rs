@@ -1,7 +1,7 @@
 //! A study file as a whole.
 
 use crate::fields::{Fields, text};
-use crate::model::{Source, Study, System, Target, WorkloadKind};
+use crate::model::{Engine, Setting, Source, Study, System, Target, WorkloadKind};
 use crate::node::Value;
 use crate::problem::{At, Conflict, Problem, ProblemKind, Problems};
 use crate::trial_names::TrialNames;
@@ -40,6 +40,24 @@ pub fn parse(text: &str, path_name: &str) -> Result<Study, Vec<Problem>> {
     }
 }
 
+/// The same of a file's bytes, which must be UTF-8: what was replaced silently would reach names and a ceph.conf.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_bytes(bytes: &[u8], path_name: &str) -> Result<Study, Vec<Problem>> {
+    let wrong = match std::str::from_utf8(bytes) {
+        Ok(text) => return parse(text, path_name),
+        Err(error) => error.valid_up_to(),
+    };
+    let before = String::from_utf8_lossy(bytes.get(..wrong).unwrap_or_default());
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let last = before.rsplit('\n').next().unwrap_or_default();
+    let at = At { line: count(before.matches('\n').count() + 1), column: count(last.chars().count() + 1) };
+    let mut p = Problems::new(path_name);
+    p.add(at, ProblemKind::NotUtf8 { byte: bytes.get(wrong).copied().unwrap_or_default() });
+    Err(p.or(()).err().unwrap_or_default())
+}
+
 fn study(root: &node::Node, p: &mut Problems) -> Option<Study> {
     let fields = Fields::of(root, "the study", &KEYS, p)?;
     fields.need(&["name", "title", "systems", "workloads"], p);
@@ -48,10 +66,10 @@ fn study(root: &node::Node, p: &mut Problems) -> Option<Study> {
     let line = fields.entry("parametric").map_or(0, |e| e.at.line);
     let mut study = Study {
         name: name(&fields, p),
-        title: fields.line("title", p).unwrap_or_default().to_owned(),
-        about: fields.text("about", p).unwrap_or_default().trim_end().to_owned(),
+        title: fields.plain_line("title", p).unwrap_or_default().to_owned(),
+        about: fields.plain_text("about", p).unwrap_or_default().trim_end().to_owned(),
         source: source(&fields, p),
-        changes: fields.texts("changes", p).unwrap_or_default(),
+        changes: fields.plain_texts("changes", p).unwrap_or_default(),
         systems: systems::read(&fields, p),
         workloads: workloads::read(&fields, p),
         default: fields.get("default").map(|n| settings::read(n, "default", p)).unwrap_or_default(),
@@ -86,7 +104,7 @@ fn name(fields: &Fields<'_>, p: &mut Problems) -> String {
 fn source(fields: &Fields<'_>, p: &mut Problems) -> Option<Source> {
     let inner = Fields::of(fields.get("source")?, "source", &["title", "author", "date"], p)?;
     inner.need(&["title", "author", "date"], p);
-    let own = |key: &str, p: &mut Problems| inner.line(key, p).unwrap_or_default().to_owned();
+    let own = |key: &str, p: &mut Problems| inner.plain_line(key, p).unwrap_or_default().to_owned();
     let source = Source { title: own("title", p), author: own("author", p), date: own("date", p) };
     if let Some(node) = inner.get("date") {
         if text(node, "date", p).is_some_and(|d| !is_date(d)) {
@@ -97,14 +115,25 @@ fn source(fields: &Fields<'_>, p: &mut Problems) -> Option<Source> {
     Some(source)
 }
 
-/// YYYY, YYYY-MM or YYYY-MM-DD.
+/// YYYY, YYYY-MM or YYYY-MM-DD, of the calendar.
 fn is_date(text: &str) -> bool {
-    let ranges = [(4, 1..=9999), (2, 1..=12), (2, 1..=31)];
+    let lengths = [4, 2, 2];
     let parts: Vec<&str> = text.split('-').collect();
-    let good = |(part, (length, range)): (&&str, &(usize, std::ops::RangeInclusive<u32>))| {
-        part.len() == *length && part.parse().is_ok_and(|n| range.contains(&n))
+    let digits =
+        |(part, length): (&&str, &usize)| part.len() == *length && part.bytes().all(|b| b.is_ascii_digit());
+    if parts.len() > lengths.len() || !parts.iter().zip(&lengths).all(digits) {
+        return false;
+    }
+    let number = |at: usize| parts.get(at).map_or(1, |part| part.parse::<u32>().unwrap_or(0));
+    let (year, month, day) = (number(0), number(1), number(2));
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = match month {
+        2 if is_leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
     };
-    parts.len() <= ranges.len() && parts.iter().zip(&ranges).all(good)
+    year > 0 && (1..=12).contains(&month) && (1..=days).contains(&day)
 }
 
 /// What is wrong between the sections.
@@ -125,6 +154,7 @@ fn together(study: &Study, root: At, p: &mut Problems) {
             p.add(At { line: load.line, column: 1 }, kind);
         }
     }
+    writes(study, p);
     let trials = trials_at_most(study);
     if study.variants.len() as u64 > MAX_VARIANTS {
         let count = study.variants.len() as u64;
@@ -143,12 +173,41 @@ pub fn trials_at_most(study: &Study) -> u64 {
     [in_a_block, cells, u64::from(study.design.blocks)].into_iter().fold(1, u64::saturating_mul)
 }
 
-/// What may be unknown must be there.
-fn published(study: &Study, fields: &Fields<'_>, p: &mut Problems) {
+/// Ceph's `osd_max_write_size` unless told, in bytes; Loligo's is the same. A larger write is refused with EMSGSIZE.
+const WRITE_MAX: u64 = 90 << 20;
+
+/// What is larger than an OSD takes in one write. A study that sets the limit knows it.
+fn writes(study: &Study, p: &mut Problems) {
+    // A cluster that runs already has its own.
+    let is_running = study.systems.iter().all(|s| matches!(s.target, Target::Running { .. }));
+    if is_running || settings_of_all(study).any(|s| options::normalize(&s.name) == "osd_max_write_size") {
+        return;
+    }
+    for load in &study.workloads {
+        let bytes = match &load.kind {
+            WorkloadKind::RadosBench(bench) => bench.object_size,
+            // Images are made of objects of 4 MiB: librbd takes larger requests apart.
+            WorkloadKind::Fio(fio) if fio.engine == Engine::Rados => fio.block_size,
+            _ => continue,
+        };
+        if bytes > WRITE_MAX {
+            let kind = Conflict::WriteTooLarge { workload: load.name.clone(), bytes, most: WRITE_MAX };
+            p.add(At { line: load.line, column: 1 }, kind);
+        }
+    }
+}
+
+/// Every option that a study sets anywhere.
+fn settings_of_all(study: &Study) -> impl Iterator<Item = &Setting> {
     let of_systems = study.systems.iter().flat_map(|s| &s.settings);
     let of_variants = study.variants.iter().flat_map(|v| &v.settings);
-    let all = study.default.iter().chain(of_systems).chain(of_variants);
-    let set: std::collections::BTreeSet<String> = all.map(|s| options::normalize(&s.name)).collect();
+    study.default.iter().chain(of_systems).chain(of_variants)
+}
+
+/// What may be unknown must be there.
+fn published(study: &Study, fields: &Fields<'_>, p: &mut Problems) {
+    let set: std::collections::BTreeSet<String> =
+        settings_of_all(study).map(|s| options::normalize(&s.name)).collect();
     let Some(Value::List(items)) = fields.get("as_published").map(|n| &n.value) else { return };
     for node in items {
         let Value::Text { text, .. } = &node.value else { continue };
@@ -164,12 +223,25 @@ mod tests {
 
     #[test]
     fn dates_are_dates() {
-        for good in ["2013-02-04", "2009-12-31", "2017", "2017-06"] {
+        for good in ["2013-02-04", "2009-12-31", "2017", "2017-06", "2012-02-29", "2000-02-29"] {
             assert!(is_date(good), "{good}");
         }
-        for bad in
-            ["", "17", "2013-13", "2013-13-01", "2013-00-01", "04.02.2013", "2013-02-04-1", "213-02-04"]
-        {
+        for bad in [
+            "",
+            "17",
+            "2013-02-31",
+            "2013-02-29",
+            "1900-02-29",
+            "2013-04-31",
+            "+013",
+            "0000",
+            "2013-13",
+            "2013-13-01",
+            "2013-00-01",
+            "04.02.2013",
+            "2013-02-04-1",
+            "213-02-04",
+        ] {
             assert!(!is_date(bad), "{bad}");
         }
     }

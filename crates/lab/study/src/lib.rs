@@ -27,18 +27,20 @@ mod system_rules;
 mod systems;
 mod trial_names;
 mod variants;
+mod words;
 mod workloads;
 
 pub use conf::{ceph_conf_sections, ceph_conf_text, escaped, merged, settings_of};
 pub use design::MAX_BLOCKS;
 pub use estimate::{plan_seconds, trial_seconds};
-pub use file::{MAX_TRIALS, parse, trials_at_most};
+pub use file::{MAX_TRIALS, parse, parse_bytes, trials_at_most};
 pub use limits::{pgs_per_osd, raised_limits};
 pub use model::{
     CephStore, Clients, CommandLoad, Correction, Design, DeviceModel, Engine, FileSystem, FioLoad, FsKind,
     Ladder, LatencyTarget, LoligoStore, OnFailure, Phase, Place, Profiled, RadosBench, Rule, Setting, Source,
     Stop, Study, System, Target, Variant, Workload, WorkloadKind,
 };
+pub use place::MODELLED_MAX;
 pub use plan::{Cell, NotRun, Plan, Trial};
 pub use problem::{Conflict, Problem, ProblemKind};
 pub use trial_names::TrialNames;

@@ -16,6 +16,9 @@ const FILE_SYSTEMS: [(&str, FsKind); 4] =
 /// What comes before `-write-back` in a model's name.
 const MODELS: [&str; 3] = ["disk-7200", "ssd", "raid0-of-N"];
 
+/// Bytes that a modelled device has at most: far above any disk that a model is of.
+pub const MODELLED_MAX: u64 = 64 << 40;
+
 /// A place, and what its file system brings along.
 #[derive(Clone)]
 pub(crate) struct Made {
@@ -83,7 +86,7 @@ fn kind(entry: &Entry, p: &mut Problems) -> Option<Vec<Made>> {
         _ => {
             let fields = Fields::of(node, "modelled", &["model", "parameters", "size", "fs"], p)?;
             fields.need(&["model", "size"], p);
-            let size = fields.size("size", p).unwrap_or(1 << 40);
+            let size = fields.size_up_to("size", MODELLED_MAX, p).unwrap_or(1 << 40);
             let name = model_name(&fields, p);
             let parameters = parameters(&fields, &name, size, p);
             let model = DeviceModel { name, parameters };
@@ -112,7 +115,8 @@ fn file_system(node: &Node, p: &mut Problems) -> Option<Fs> {
     let fields = Fields::of(node, "fs", &["kind", "name", "mkfs", "mount", "settings"], p)?;
     fields.need(&["kind"], p);
     let own = |key: &str, p: &mut Problems| fields.line(key, p).unwrap_or_default().to_owned();
-    let (name, mkfs, mount) = (own("name", p), own("mkfs", p), own("mount", p));
+    let (mkfs, mount) = (own("mkfs", p), own("mount", p));
+    let name = fields.name("file system", p).unwrap_or_default().to_owned();
     let settings = fields.get("settings").map(|n| settings::read(n, "settings", p)).unwrap_or_default();
     let kind = word(fields.get("kind")?, "file system", &FILE_SYSTEMS, p)?;
     let name = if name.is_empty() { kind.name().to_owned() } else { name };

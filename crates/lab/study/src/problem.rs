@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::words::visible;
+
 /// A place in a study file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct At {
@@ -38,7 +40,9 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.kind)
+        // What a file has must not reach a terminal as more than a text.
+        let kind = visible(&self.kind.to_string());
+        write!(f, "{}:{}:{}: {kind}", self.file, self.line, self.column)
     }
 }
 
@@ -51,6 +55,12 @@ pub enum ProblemKind {
     /// The text is not YAML.
     #[error("this is not YAML: {0}")]
     NotYaml(String),
+    /// The file is in another encoding.
+    #[error("this is not UTF-8 (byte 0x{byte:02x}): save the file as UTF-8")]
+    NotUtf8 {
+        /// The first that can't be.
+        byte: u8,
+    },
     /// YAML, but of a kind that studies don't use.
     #[error("{0}")]
     NotUsed(&'static str),
@@ -111,6 +121,24 @@ pub enum ProblemKind {
         text: String,
         /// What would do.
         want: String,
+    },
+    /// A name that can't be one.
+    #[error("'{name}' can't be the name of a {what}: {why}")]
+    Name {
+        /// Of what.
+        what: &'static str,
+        /// As written, its beginning.
+        name: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A text that a terminal or a page would obey.
+    #[error("{place} must be plain text: {what}")]
+    Control {
+        /// The key.
+        place: String,
+        /// What it has.
+        what: String,
     },
     /// A value that can't stand in a ceph.conf.
     #[error("the value of {option} can't stand in a ceph.conf: it has {what}")]
@@ -176,6 +204,14 @@ pub enum Conflict {
     NfsWithoutFileSystem,
     #[error("system '{system}' is an NFS server, which runs commands only; workload '{workload}' is none")]
     NfsWithLoad { system: String, workload: String },
+    #[error("{store} can't be made in {size} bytes: give the {place} {} MiB at least", .least >> 20)]
+    PlaceTooSmall { store: &'static str, place: &'static str, size: u64, least: u64 },
+    #[error(
+        "workload '{workload}' writes {bytes} bytes at once, and an OSD takes {} MiB (osd_max_write_size): make them \
+         smaller, or set that option",
+        .most >> 20
+    )]
+    WriteTooLarge { workload: String, bytes: u64, most: u64 },
     #[error("a journal lies on a bare device: leave out 'fs'")]
     JournalWithFileSystem,
     #[error("{copies} copies need as many OSDs; the system has {osds}")]

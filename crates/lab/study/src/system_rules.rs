@@ -29,7 +29,26 @@ pub(crate) fn check(system: &System, fields: &Fields<'_>, p: &mut Problems) {
         let kind = Conflict::CopiesAboveOsds { copies: system.pool_size, osds: system.osds };
         p.add(at(if fields.get("pool_size").is_some() { "pool_size" } else { "osds" }), kind);
     }
+    room(system, at("place"), p);
     devices(system, at("place"), at("journal"), p);
+}
+
+/// The least that a store can be made in, with what it needs before the first object. A file system's own need is not
+/// known here.
+fn room(system: &System, at: At, p: &mut Problems) {
+    let (store, least) = match &system.target {
+        Target::Loligo { store: LoligoStore::Simple } => ("Loligo's store", 64 << 20),
+        Target::Ceph { store: CephStore::BlueStore, .. } => ("BlueStore", 1 << 30),
+        _ => return,
+    };
+    let size = match &system.place {
+        Place::Image { size } => *size,
+        Place::Loop { size, fs: None } | Place::Modelled { size, fs: None, .. } => *size,
+        _ => return,
+    };
+    if size < least {
+        p.add(at, Conflict::PlaceTooSmall { store, place: system.place.name(), size, least });
+    }
 }
 
 /// Notes each of `keys` that is there.

@@ -64,7 +64,7 @@ fn listen(study: &Fields<'_>, p: &mut Problems) -> Ipv4Addr {
 /// The systems of one element.
 fn one(node: &Node, p: &mut Problems) -> Vec<System> {
     let Some(fields) = Fields::of(node, "a system", &KEYS, p) else { return Vec::new() };
-    let name = fields.line("name", p).unwrap_or_default();
+    let name = fields.name("system", p).unwrap_or_default();
     let fields = fields.called(format!("system '{name}'"));
     fields.need(&["name"], p);
     let before = p.count();

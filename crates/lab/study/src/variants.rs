@@ -5,6 +5,7 @@ use crate::model::{Setting, Variant};
 use crate::node::{Entry, Node, Value};
 use crate::problem::{At, Conflict, Problems};
 use crate::settings;
+use crate::words::check_name;
 
 /// The name of the variant that changes nothing.
 pub(crate) const DEFAULT: &str = "default";
@@ -60,6 +61,7 @@ fn parameter(entry: &Entry, p: &mut Problems) -> Option<Parameter> {
     }
     let group = matches!(entry.node.value, Value::Map(_));
     let variants = if group {
+        check_name("group", name, entry.at, p);
         let settings = settings::read(&entry.node, &format!("the group '{name}'"), p);
         vec![(String::new(), variant(name.to_owned(), entry, settings))]
     } else {

@@ -11,6 +11,9 @@ const KINDS: [&str; 3] = ["rados_bench", "fio", "command"];
 /// The longest phase: a week.
 const SECONDS: std::ops::RangeInclusive<u32> = 1..=604_800;
 
+/// Bytes of a fio instance at most: it writes them all before the first phase.
+const FIO_MAX: u64 = 1 << 40;
+
 /// Phases of `rados bench`; it writes new objects only.
 const BENCH_PHASES: [(&str, Phase); 3] =
     [("write", Phase::Write), ("read", Phase::Read), ("rand_read", Phase::RandRead)];
@@ -43,7 +46,7 @@ pub(crate) fn read(study: &Fields<'_>, p: &mut Problems) -> Vec<Workload> {
 fn one(node: &Node, p: &mut Problems) -> Vec<Workload> {
     let known: Vec<&str> = ["name"].into_iter().chain(KINDS).collect();
     let Some(fields) = Fields::of(node, "a workload", &known, p) else { return Vec::new() };
-    let name = fields.line("name", p).unwrap_or_default();
+    let name = fields.name("workload", p).unwrap_or_default();
     let fields = fields.called(format!("workload '{name}'"));
     fields.need(&["name"], p);
     let Some(entry) = fields.one_of(&KINDS, p) else { return Vec::new() };
@@ -116,7 +119,7 @@ fn fio(node: &Node, place: &str, p: &mut Problems) -> Option<Vec<(String, Worklo
     let clients = clients(&fields, p);
     let engine = fields.word("engine", &[("rados", Engine::Rados), ("rbd", Engine::Rbd)], p);
     let blocks = sweep(&fields, "block_size", p, size);
-    let bytes = fields.size("size", p);
+    let bytes = fields.size_up_to("size", FIO_MAX, p);
     let ladder = ladder::read(&fields, &clients, true, p);
     let depths = depths(&fields, &clients, ladder.as_ref(), p);
     let seconds = fields.count("seconds", SECONDS, p);

@@ -115,6 +115,16 @@ fn a_name_far_from_all_gets_the_list() {
 }
 
 #[test]
+fn a_file_in_another_encoding_is_refused_with_its_line() {
+    let problems = study::parse_bytes(b"name: n\ntitle: caf\xe9\n", "f").unwrap_err();
+    let said: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    assert_eq!(said, ["f:2:11: this is not UTF-8 (byte 0xe9): save the file as UTF-8"]);
+    // What is UTF-8 goes on to be read.
+    let problems = study::parse_bytes("title: é\n".as_bytes(), "f").unwrap_err();
+    assert!(problems.iter().all(|p| p.to_string().contains("needs the key")), "{problems:?}");
+}
+
+#[test]
 fn not_yaml_is_said_with_its_line() {
     for (text, line) in
         [("name: [a\ntitle: b: c\n", 2), ("b: 1\na: 'x\n\n", 2), ("a: *nowhere\n", 1), ("a: \"\\q\"\n", 1)]

@@ -76,8 +76,8 @@ impl Conf {
         conf
     }
 
-    /// What the cluster can't do without: replaces the study's value of the same section, or wins over that of a wider
-    /// one, and says so.
+    /// What the cluster can't do without: replaces the study's value of the same section, or wins over that for
+    /// all daemons of the kind, and says so.
     pub fn must(&mut self, section: &str, name: &str, value: impl Into<String>) {
         let value = value.into();
         let lines = self.section(section);
@@ -89,11 +89,11 @@ impl Conf {
             self.notes
                 .push(format!("[{section}] {name} = {old} of the study is not used: the lab needs {value}"));
         }
-        let kind = section.split_once('.').map(|(kind, _)| kind);
-        for wide in kind.into_iter().flat_map(|kind| [kind, "global"]) {
-            let Some(old) = self.sets(&[wide], name).filter(|old| *old != value) else { continue };
+        // `global` has other readers, for whom the study's value stands.
+        let kind = section.split_once('.').map_or("", |(kind, _)| kind);
+        if let Some(old) = self.sets(&[kind], name).filter(|old| *old != value) {
             let note = format!(
-                "[{wide}] {name} = {old} of the study is not used by servers: the lab gives each its own"
+                "[{kind}] {name} = {old} of the study is not used: the lab gives each server its own"
             );
             if !self.notes.contains(&note) {
                 self.notes.push(note);
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(conf.notes().len(), 1);
         assert!(conf.notes()[0].contains("/var/log/x"));
         let mut conf =
-            Conf::of_study(&[setting("global", "log_file", "/x"), setting("osd", "ms_bind_port_max", "9")]);
+            Conf::of_study(&[setting("osd", "log_file", "/x"), setting("osd", "ms_bind_port_max", "9")]);
         for id in ["osd.0", "osd.1"] {
             conf.must(id, "log_file", format!("/lab/{id}.log"));
             conf.must(id, "ms_bind_port_max", "9");

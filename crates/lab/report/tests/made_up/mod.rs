@@ -127,6 +127,11 @@ impl Study {
         Self { outline, records, design, cells }
     }
 
+    /// After records were changed.
+    pub fn judge_again(&mut self) {
+        self.cells = judge_all(&self.outline, &self.records);
+    }
+
     pub fn input<'a>(&self, series: &'a dyn Fn(&str) -> Option<Series>) -> Input<'a> {
         Input {
             run: run_info(),

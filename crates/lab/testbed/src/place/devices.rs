@@ -37,7 +37,9 @@ pub(crate) fn check(path: &Path, allowed: &[PathBuf]) -> Result<()> {
     };
     let named = allowed.iter().any(|a| fs::canonicalize(a).is_ok_and(|a| a == real));
     if !named {
-        return refuse(path, "everything on it would be lost; name it with the flag that allows it");
+        let allow =
+            format!("everything on it would be lost; allow it with --overwrite-device {}", path.display());
+        return refuse(path, allow);
     }
     let Some(name) = mounts::kernel_name(&real) else {
         return refuse(path, "the kernel does not know it as a block device");
