@@ -6,6 +6,7 @@ use std::fmt;
 use study::{NotRun, Setting, Study, System, Target, settings_of};
 
 use crate::parts::Loads;
+use crate::repeats;
 use crate::resolve::resolve_among;
 use crate::table::Release;
 use crate::values::{self, BadValue};
@@ -57,6 +58,14 @@ pub enum ProblemKind {
     /// Set for one system, which doesn't know it.
     #[error("set for a system that doesn't know it: {0}")]
     OfOtherSystems(Why),
+    /// Two variants that set the same.
+    #[error("variant '{again}' sets the same as '{first}': leave one of them out")]
+    Repeated {
+        /// The earlier variant.
+        first: String,
+        /// The other.
+        again: String,
+    },
     /// A value that the system would refuse, or ignore without a word.
     #[error("{0}")]
     Value(#[from] BadValue),
@@ -91,6 +100,7 @@ pub fn check(study: &Study) -> Resolution {
         }
         systems.push(resolved);
     }
+    problems.repeats();
     Resolution { systems, problems: problems.found.into_values().collect(), not_run }
 }
 
@@ -127,6 +137,16 @@ impl Problems<'_> {
                     self.add(system, setting, bad.into());
                 }
             }
+        }
+    }
+
+    fn repeats(&mut self) {
+        for repeat in repeats::find(self.study) {
+            let (first, again) = (repeat.first.name.clone(), repeat.again.name.clone());
+            let (line, option) = (repeat.setting.line, repeat.setting.name.clone());
+            let key = (line, option.clone(), format!("repeated {again}"));
+            let kind = ProblemKind::Repeated { first, again };
+            self.found.insert(key, Problem { line, option, systems: repeat.systems, kind });
         }
     }
 

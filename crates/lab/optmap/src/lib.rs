@@ -16,6 +16,7 @@ mod loligo;
 mod nearest;
 mod old_names;
 mod parts;
+mod repeats;
 mod resolve;
 mod rules;
 mod table;

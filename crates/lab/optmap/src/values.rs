@@ -75,6 +75,19 @@ pub(crate) fn same(entry: &Entry, a: &str, b: &str) -> bool {
     }
 }
 
+/// Above it whole numbers are not told apart here.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// One spelling of a value: texts that have it in common are surely the same. None if it can't be read.
+pub(crate) fn canonical(entry: &Entry, text: &str) -> Option<String> {
+    Some(match read(entry.kind, text)? {
+        Value::Number(number) if number.abs() >= EXACT => text.to_owned(),
+        Value::Number(number) => number.to_string(),
+        Value::Level(log, memory) => format!("{log}/{memory}"),
+        Value::Text(text) => text,
+    })
+}
+
 #[derive(Clone, PartialEq, Debug)]
 enum Value {
     Number(f64),

@@ -259,6 +259,38 @@ fn a_wrong_value_is_a_problem_of_the_systems_that_would_ignore_it() {
 }
 
 #[test]
+fn values_of_a_list_that_are_the_same_are_told_where_that_is_sure() {
+    let systems =
+        "  - {name: old, ceph: {release: 16.2, store: bluestore}}\n  - {name: ours, loligo: {store: mem}}";
+    let told = |options: &str| -> Vec<String> {
+        let problems = check(&study(systems, &format!("parametric:\n  {options}"))).problems;
+        problems.iter().map(ToString::to_string).collect()
+    };
+    let same = [
+        ("osd/osd_client_message_cap: [1, 01]", "'osd/osd_client_message_cap_01' sets the same as"),
+        ("osd/osd_max_object_size: [4K, 4096]", "_4096' sets the same as 'osd/osd_max_object_size_4K'"),
+        ("debug_osd: [1/5, 01/05]", "debug_osd_01/05"),
+        ("osd/osd_op_queue: wpq\n  osd/osd op queue: wpq", "osd/osd op queue_wpq"),
+    ];
+    for (options, words) in same {
+        let told = told(options);
+        assert!(told.len() == 1 && told[0].contains(words), "{options}: {told:?}");
+    }
+    let differ = [
+        // Other values, other sections, a text that only looks like a number, groups.
+        "osd/osd_client_message_cap: [1, 10]",
+        "osd/debug_ms: 1\n  mon/debug_ms: 1",
+        "log_file: ['1', '01']",
+        // As floating-point numbers they are one.
+        "osd/osd_max_object_size: [9007199254740993, 9007199254740992]",
+        "a: {osd: {osd_client_message_cap: 256}}\n  b: {osd: {osd_client_message_cap: 256}}",
+    ];
+    for options in differ {
+        assert_eq!(told(options), [""; 0], "{options}");
+    }
+}
+
+#[test]
 fn a_running_cluster_and_an_nfs_server_get_nothing() {
     let running = system(Target::Running { conf: PathBuf::from("/etc/ceph/ceph.conf") });
     let why = Why::Running;

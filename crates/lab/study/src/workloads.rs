@@ -186,7 +186,7 @@ fn clients(fields: &Fields<'_>, p: &mut Problems) -> Clients {
 }
 
 /// The values of a key that may be a list, each with what it adds to the workload's name: nothing for a lone value.
-fn sweep<T>(
+fn sweep<T: PartialEq>(
     fields: &Fields<'_>,
     key: &'static str,
     p: &mut Problems,
@@ -194,9 +194,14 @@ fn sweep<T>(
 ) -> Vec<(String, T)> {
     let nodes = fields.one_or_more(key, p).unwrap_or_default();
     let several = nodes.len() > 1;
-    let mut values = Vec::new();
+    let mut values: Vec<(String, T)> = Vec::new();
     for node in nodes {
         let Some(value) = read(node, key, p) else { continue };
+        // However it is written: two names for one workload would be compared as if they differed.
+        if values.iter().any(|(_, earlier)| *earlier == value) {
+            duplicate("value", text(node, key, p).unwrap_or_default(), node.at, node.at, p);
+            continue;
+        }
         let suffix = if several { text(node, key, p).map(|t| format!("-{t}")) } else { None };
         values.push((suffix.unwrap_or_default(), value));
     }

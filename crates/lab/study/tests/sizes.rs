@@ -73,3 +73,17 @@ fn sizes_that_nobody_can_mean_are_refused() {
     let found = said(LOLIGO, &fio("rbd", "4K", "2T"), "");
     assert!(found.len() == 1 && found[0].contains("'2T' is not a size of at most 1 TiB"), "{found:?}");
 }
+
+#[test]
+fn a_list_has_no_value_twice_however_it_is_written() {
+    let cases = [
+        (bench("[4K, 4096]"), "the value '4096' is there already"),
+        (bench("[4K, 4K]"), "the value '4K' is there already"),
+        (BENCH.replace("in_flight: 1", "in_flight: [1, 16, 01]"), "the value '01' is there already"),
+    ];
+    for (load, words) in cases {
+        let found = said(LOLIGO, &load, "");
+        assert!(found.len() == 1 && found[0].contains(words), "{found:?}");
+    }
+    assert_eq!(said(LOLIGO, &bench("[4K, 4M]"), ""), [""; 0]);
+}
