@@ -149,7 +149,7 @@ pub enum ProblemKind {
         what: &'static str,
     },
     /// A name that is there already.
-    #[error("the {what} '{name}' is there already, in line {first}; give one of them another name")]
+    #[error("the {what} '{name}' is there already, in line {first}; {}", instead(.what))]
     Duplicate {
         /// Of what.
         what: &'static str,
@@ -258,6 +258,14 @@ pub enum Conflict {
     NameOfDefault { name: String },
     #[error("'{name}' is a section of ceph.conf: write '{name}/OPTION: [...]' to vary an option of it")]
     NameOfSection { name: String },
+}
+
+/// What to do about something that is there twice.
+fn instead(what: &str) -> &'static str {
+    match what {
+        "system" | "workload" | "variant" => "give one of them another name",
+        _ => "leave one of them out",
+    }
 }
 
 /// What may have been meant.

@@ -77,7 +77,7 @@ fn sizes_that_nobody_can_mean_are_refused() {
 #[test]
 fn a_list_has_no_value_twice_however_it_is_written() {
     let cases = [
-        (bench("[4K, 4096]"), "the value '4096' is there already"),
+        (bench("[4K, 4096]"), "the value '4096' is there already, in line 6; leave one of them out"),
         (bench("[4K, 4K]"), "the value '4K' is there already"),
         (BENCH.replace("in_flight: 1", "in_flight: [1, 16, 01]"), "the value '01' is there already"),
     ];
