@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use labstats::effect::Trial;
 use labstats::judge::{self, Asked, Better, Cell, Correction, Judged};
+use labstats::stop::Planned;
 use results::{Record, Status};
-use study::{Design, Rule, Study};
+use study::{Design, Plan, Rule, Study};
 
 /// What variants are compared within, by names as they stand in the records.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -48,6 +49,25 @@ pub fn samples(records: &[Record], variants: &[String]) -> Samples {
         }
     }
     samples
+}
+
+/// The cells of a plan with their trials so far: also those of which none has ended well.
+pub(crate) fn planned(study: &Study, plan: &Plan, mut samples: Samples) -> Vec<Planned> {
+    let mut cells: BTreeMap<CellName, BTreeSet<usize>> = BTreeMap::new();
+    for cell in plan.counts().into_keys() {
+        let (Some(system), Some(workload)) =
+            (study.systems.get(cell.system), study.workloads.get(cell.workload))
+        else {
+            continue;
+        };
+        for phase in workload.sampled_phases() {
+            let (system, workload) = (system.name.clone(), workload.name.clone());
+            let name = CellName { system, workload, phase };
+            cells.entry(name).or_default().extend((cell.variant > 0).then_some(cell.variant));
+        }
+    }
+    let of = |(name, variants)| Planned { trials: samples.first.remove(&name).unwrap_or_default(), variants };
+    cells.into_iter().map(of).collect()
 }
 
 /// The judgements of all cells, in the order of their names. Colours of entries that were run once more are those that

@@ -173,7 +173,10 @@ fn detectable(study: &Study, plan: &Plan) -> String {
         return "nothing is compared: numbers without judgement".to_owned();
     }
     if design.rule == Rule::OneSigma {
-        let rate = labstats::one_sigma::false_colours(design.blocks as usize);
+        let rate = {
+            let (variant, each) = (design.blocks as usize, design.defaults_per_block as usize);
+            labstats::one_sigma::false_colours(variant.saturating_mul(each), variant)
+        };
         return format!(
             "judged by the 2013 article's rule: {:.1}% of comparisons get a colour though nothing differs",
             100.0 * rate
@@ -184,7 +187,7 @@ fn detectable(study: &Study, plan: &Plan) -> String {
             format!("too few trials to show {of} below tenfold; more blocks show more")
         }
         Some(found) => format!(
-            "can show (4 times of 5) {} of +{:.0}% or -{:.0}%, if trials spread by {:.0}%",
+            "can show (at best 4 times of 5) {} of +{:.0}% or -{:.0}%, if trials spread by {:.0}%",
             of,
             100.0 * found.more,
             100.0 * found.less,

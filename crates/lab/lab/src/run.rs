@@ -201,7 +201,7 @@ impl Run<'_> {
         if limits == Limits::default() {
             return Ok(End::Done);
         }
-        let cells: Vec<_> = self.samples()?.first.into_values().collect();
+        let cells = judging::planned(&self.prepared.study, &self.prepared.plan, self.samples()?);
         let spent = self.earlier_s + self.began.elapsed().as_secs_f64();
         let block_s = progress.block_seconds(next.block);
         match decide(&limits, &Widths::of(&cells, design.confidence), spent, block_s) {

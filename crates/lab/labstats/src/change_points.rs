@@ -7,8 +7,9 @@
 //! split significant; then the parts are looked at in the same way. Values are taken as logarithms, so a change is a
 //! ratio.
 //!
-//! Limits: runs are taken as independent. Each split is tested at the level asked for, not all of them together. A change
-//! in the last runs is seen only when [`Options::shortest`] of them are there. The size of a change is that of the means
+//! Limits: runs are taken as independent. Each split is tested at the level asked for, not all of them together. In short series nothing can be significant, however
+//! large: [`Options::fewest_runs`]; a change in the last [`Options::shortest`] runs needs
+//! [`Options::fewest_runs_for_the_end`]. The size of a change is that of the means
 //! of its two parts with Welch's interval (B. L. Welch 1947), which does not know that the place was chosen where the
 //! change looks largest: it errs to the narrow and large side, less so for clear changes. The work grows with the
 //! square of the series' length times the permutations: a second for some hundred runs.
@@ -36,6 +37,31 @@ impl Default for Options {
         Self { level: 0.01, permutations: 499, shortest: 3, confidence: 0.95, seed: 1 }
     }
 }
+
+impl Options {
+    /// The shortest series in which a change can be found at all, wherever it lies.
+    pub fn fewest_runs(&self) -> usize {
+        let can = |n: &usize| self.can_be_found(*n, n / 2);
+        (2 * self.shortest.max(2)..RUNS_LOOKED_AT).find(can).unwrap_or(RUNS_LOOKED_AT)
+    }
+
+    /// The shortest series in which a change in the last runs can be found.
+    pub fn fewest_runs_for_the_end(&self) -> usize {
+        let can = |n: &usize| self.can_be_found(*n, self.shortest.max(2));
+        (self.fewest_runs()..RUNS_LOOKED_AT).find(can).unwrap_or(RUNS_LOOKED_AT)
+    }
+
+    /// Whether a split of `n` runs that leaves `m` on one side can have a p at the level: of all ways to choose them, this
+    /// one and the one that changes the sides look as far apart, and permutations meet them by chance.
+    fn can_be_found(&self, n: usize, m: usize) -> bool {
+        let ways = (0..m).fold(1.0, |ways, i| ways * (n - i) as f64 / (i + 1) as f64);
+        let permutations = f64::from(self.permutations);
+        (1.0 + permutations * 2.0 / ways) / (permutations + 1.0) <= self.level
+    }
+}
+
+/// Series that are looked at for the fewest runs.
+const RUNS_LOOKED_AT: usize = 1000;
 
 /// A change between two runs.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -232,6 +258,19 @@ mod tests {
 
     fn places(series: &[f64]) -> Vec<usize> {
         change_points(series, &OPTIONS).unwrap().iter().map(|c| c.at).collect()
+    }
+
+    #[test]
+    fn a_short_series_shows_nothing_however_large_the_change() {
+        let options = Options::default();
+        assert_eq!((options.fewest_runs(), options.fewest_runs_for_the_end()), (10, 13));
+        let noise = |i: usize| 1.0 + 0.01 * ((i * 7 % 5) as f64 - 2.0);
+        let found = |runs: usize, after: usize| {
+            let series: Vec<f64> =
+                (0..runs).map(|i| noise(i) * if i < runs - after { 1.0 } else { 3.0 }).collect();
+            change_points(&series, &options).unwrap().len()
+        };
+        assert_eq!((found(9, 4), found(10, 5), found(12, 3), found(13, 3)), (0, 1, 0, 1));
     }
 
     #[test]

@@ -1,15 +1,17 @@
 //! Colours of a whole study: what each variant did in each cell, held together over all cells.
 //!
 //! Green or red stand only where the adjusted interval excludes 1 and the estimate is at least the asked effect away
-//! from it. White is shown equal: the adjusted interval lies within the asked effect on both sides (two one-sided
-//! tests: D. J. Schuirmann, "A comparison of the two one-sided tests procedure and the power approach", 1987). All else
+//! from it. White is shown equal: the interval at the first step's level, which no decision has eased, lies within the asked
+//! effect on both sides (two one-sided tests: D. J. Schuirmann, "A comparison of the two one-sided tests procedure and the power approach", 1987). All else
 //! is grey: undecided.
 //!
 //! Two guards stand behind a colour, because Student's t takes trials for normal and real ones stall at times. A colour
 //! never stands on one trial: without any one, the estimate must keep its direction and half its size. And p are raised
-//! to those of the same t with the variants' names shuffled, which no distribution can deceive; where that undoes a
-//! decision, the interval is made to hold no effect. Both cost little with normal trials. With stalled ones effects are
-//! harder to find than planned. Where trials are too few for shuffling to show anything, a cell that has outliers
+//! to those of the same t with the variants' names shuffled, which no distribution that all variants share can
+//! deceive (a variant that spreads several times more than the others can: look at its trials); where that undoes a
+//! decision, the interval is made to hold no effect. In few blocks that costs power with normal trials too, since shuffling
+//! has few ways to choose from, and a large effect in a cell, being noise to the shuffling, makes others there harder to
+//! find. With stalled trials effects are harder to find than planned. Where trials are too few for shuffling to show anything, a cell that has outliers
 //! ([`CellFit::tails`]) shows no colour at all: three slow trials in three blocks may be chance there. More blocks are the
 //! remedy. In such cells (three variants in three blocks, eight of them) outliers often go unseen: drawn from real trials
 //! that swung by a factor of five, 5.9% of studies had a false colour.
@@ -150,7 +152,10 @@ fn by_holm(
     }
     check_by_shuffling(&mut tests, cells, fits, asked, Shuffled::p_of_largest);
     let adjusted = holm(&tests, 1.0 - asked.confidence);
-    entries(cells, fits, asked, &adjusted, |fit, level| cache.get(&fit.shared(), fit.df).critical(level))
+    let first = first_level(compared(fits), asked.confidence);
+    entries(cells, fits, asked, (&adjusted, first), |fit, level| {
+        cache.get(&fit.shared(), fit.df).critical(level)
+    })
 }
 
 fn by_discovery(cells: &[Cell], fits: &[Result<CellFit, NoFit>], asked: &Asked) -> Vec<Vec<Entry>> {
@@ -161,7 +166,14 @@ fn by_discovery(cells: &[Cell], fits: &[Result<CellFit, NoFit>], asked: &Asked) 
     check_by_shuffling(&mut tests, cells, fits, asked, Shuffled::p_alone);
     let p: Vec<f64> = tests.iter().map(|t| t.1).collect();
     let adjusted = benjamini_hochberg(&p, 1.0 - asked.confidence);
-    entries(cells, fits, asked, &adjusted, |fit, level| t_critical(level, f64::from(fit.df)))
+    // Each entry counts by itself.
+    let first = first_level(tests.len(), asked.confidence);
+    entries(cells, fits, asked, (&adjusted, first), |fit, level| t_critical(level, f64::from(fit.df)))
+}
+
+/// Cells in which anything is compared.
+fn compared(fits: &[Result<CellFit, NoFit>]) -> usize {
+    fits.iter().flatten().filter(|f| !f.effects.is_empty()).count()
 }
 
 /// Rounds of shuffling for each 1 / level of a cell at Holm's first step: p below that level are then told from it.
@@ -171,8 +183,9 @@ const ROUNDS: f64 = 8.0;
 const FEWEST_ROUNDS: f64 = 1000.0;
 
 /// Raises p to those of shuffled data in every cell where one is small enough to be rejected in a family of this cell
-/// alone; `tests` hold (cell, p) of each effect in order. What is shuffled doesn't depend on what else is in the study, so
-/// that another cell never makes a p smaller.
+/// alone; `tests` hold (cell, p) of each effect in order. How it is shuffled, and whether, depends on the level and so on the
+/// number of cells: where within-block shuffling can show nothing at the level of many cells, an entry may be judged by
+/// Student's p alone, which may be smaller.
 fn check_by_shuffling(
     tests: &mut [(usize, f64)],
     cells: &[Cell],
@@ -180,8 +193,7 @@ fn check_by_shuffling(
     asked: &Asked,
     p: impl Fn(&Shuffled, f64) -> f64,
 ) {
-    let compared = fits.iter().flatten().filter(|f| !f.effects.is_empty()).count();
-    let level = first_level(compared, asked.confidence);
+    let level = first_level(compared(fits), asked.confidence);
     let rounds = (ROUNDS / level).clamp(FEWEST_ROUNDS, MOST_ROUNDS) as usize;
     let t: Vec<f64> = fits.iter().flatten().flat_map(|f| f.effects.iter().map(Effect::t)).collect();
     let mut first = 0;
@@ -223,12 +235,13 @@ const ENOUGH: f64 = 0.5;
 /// However small the level, so many rounds are enough.
 const MOST_ROUNDS: f64 = 20_000.0;
 
-/// The entries of all cells; `adjusted` holds one for each effect, in the same order.
+/// The entries of all cells; `adjusted` holds one for each effect, in the same order, and `first` is the level at which
+/// things are shown equal.
 fn entries(
     cells: &[Cell],
     fits: &[Result<CellFit, NoFit>],
     asked: &Asked,
-    adjusted: &[Adjusted],
+    (adjusted, first): (&[Adjusted], f64),
     mut critical: impl FnMut(&CellFit, f64) -> f64,
 ) -> Vec<Vec<Entry>> {
     let mut adjusted = adjusted.iter();
@@ -236,21 +249,33 @@ fn entries(
         // Most entries of a cell have the same level.
         let mut known = (f64::NAN, 0.0);
         let mut result = Vec::new();
+        let at_first = critical(fit, first);
         for (effect, &a) in fit.effects.iter().zip(adjusted.by_ref()) {
             if known.0 != a.level {
                 known = (a.level, critical(fit, a.level));
             }
-            result.push(entry(fit, effect, a, known.1, cell.better, asked));
+            result.push(entry(fit, effect, a, (known.1, at_first), cell.better, asked));
         }
         result
     };
     cells.iter().zip(fits).map(|(c, f)| f.as_ref().map_or_else(|_| Vec::new(), |f| of_cell(c, f))).collect()
 }
 
-fn entry(fit: &CellFit, effect: &Effect, a: Adjusted, critical: f64, better: Better, asked: &Asked) -> Entry {
+fn entry(
+    fit: &CellFit,
+    effect: &Effect,
+    a: Adjusted,
+    (critical, at_first): (f64, f64),
+    better: Better,
+    asked: &Asked,
+) -> Entry {
     // Where shuffling raised p above the level, the interval must not exclude 1 either.
     let adjusted =
         effect.interval(if a.rejected { critical } else { critical.max(effect.t().abs() * (1.0 + 1e-9)) });
+    let equal = {
+        let (low, high) = effect.interval(at_first);
+        (low.min(adjusted.0), high.max(adjusted.1))
+    };
     Entry {
         variant: effect.variant,
         ratio: effect.ratio(),
@@ -258,16 +283,16 @@ fn entry(fit: &CellFit, effect: &Effect, a: Adjusted, critical: f64, better: Bet
         p: fit.p_alone(effect),
         adjusted_p: a.p,
         adjusted,
-        colour: colour(effect, a.rejected, adjusted, better, asked.effect),
+        colour: colour(effect, a.rejected, equal, better, asked.effect),
     }
 }
 
-fn colour(effect: &Effect, told_apart: bool, adjusted: (f64, f64), better: Better, least: f64) -> Colour {
+fn colour(effect: &Effect, told_apart: bool, equal: (f64, f64), better: Better, least: f64) -> Colour {
     let ratio = effect.ratio();
     if told_apart && stands(effect) && (ratio - 1.0).abs() >= least {
         let good = (ratio > 1.0) == (better == Better::Higher);
         if good { Colour::Green } else { Colour::Red }
-    } else if adjusted.0 >= 1.0 - least && adjusted.1 <= 1.0 + least {
+    } else if equal.0 >= 1.0 - least && equal.1 <= 1.0 + least {
         Colour::White
     } else {
         Colour::Grey

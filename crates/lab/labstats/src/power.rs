@@ -7,7 +7,8 @@
 //!
 //! Limits: the spread is assumed, not measured; trials are normal on logarithms and none fails or stalls; two blocks or
 //! more (a colour never stands on one trial); no cell was rejected before, so that what is found
-//! really is a little more. With false-discovery control the power is that of an effect that is the only one.
+//! really is a little more; nothing is shuffled. In few blocks shuffling ([`crate::judge`]) has few ways to choose from, its
+//! p is coarse, and less is found than this says: so the plan's power is called "at best". With false-discovery control the power is that of an effect that is the only one.
 
 use crate::dunnett::Dunnett;
 use crate::judge::{Correction, first_level};

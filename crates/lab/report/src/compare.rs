@@ -66,7 +66,7 @@ pub fn systems(
             }
         }
     }
-    let mut rows = rows(pairs, better(quantity), asked).into_iter();
+    let mut rows = rows(pairs, better(quantity), Common::Blocks, asked).into_iter();
     let filled =
         tables.into_iter().map(|(table, n)| Comparison { rows: rows.by_ref().take(n).collect(), ..table });
     (filled.collect(), refused)
@@ -130,7 +130,7 @@ pub fn runs(
         }
     }
     let both: Vec<&Key> = keys.into_iter().filter(|k| of_a.contains_key(k) && of_b.contains_key(k)).collect();
-    let mut rows = rows(pairs, Better::Higher, asked);
+    let mut rows = rows(pairs, Better::Higher, Common::Nothing, asked);
     for (row, marked) in rows.iter_mut().zip(marked) {
         row.other_setup = marked;
     }
@@ -184,8 +184,7 @@ fn values(records: &[Record]) -> BTreeMap<Key, Side> {
                 variant: p.variant.clone(),
             };
             let side = all.entry(key).or_insert((Vec::new(), p.modelled, r.build.server.clone()));
-            // One block for both runs: they share none.
-            side.0.push((0, m.ops_per_s));
+            side.0.push((r.block, m.ops_per_s));
         }
     }
     all
@@ -212,7 +211,9 @@ fn differences(a: &RunInfo, b: &RunInfo) -> Vec<String> {
         notes.push(format!("the machines differ: {}", differ.join(", ")));
     }
     notes.push(
-        "Two runs share no block: what changed between them beside A and B is in the ratio too.".to_string(),
+        "Two runs share no block: a sample is a block's mean, and what changed between the runs beside A and B is in the \
+         ratio too."
+            .to_string(),
     );
     notes
 }
@@ -227,12 +228,37 @@ fn better(quantity: Quantity) -> Better {
     }
 }
 
-fn rows(pairs: Vec<Pair>, better: Better, asked: &Asked) -> Vec<Row> {
+/// What the two sides of a pair have in common.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Common {
+    /// Blocks of one run: what drifts meets both alike.
+    Blocks,
+    /// Nothing: two runs. What drifts between blocks is in each run's spread, so a sample is a block, not a trial.
+    Nothing,
+}
+
+/// A block's trials as one sample, the geometric mean; a block where one did nothing has none.
+fn samples_of_blocks(trials: &[(u32, f64)]) -> Vec<(u32, f64)> {
+    let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    trials.iter().for_each(|&(block, value)| blocks.entry(block).or_default().push(value));
+    let mean = |values: Vec<f64>| {
+        let logs: f64 = values.iter().map(|v| v.ln()).sum();
+        (0, (logs / values.len() as f64).exp())
+    };
+    blocks.into_values().map(mean).collect()
+}
+
+fn rows(pairs: Vec<Pair>, better: Better, common: Common, asked: &Asked) -> Vec<Row> {
+    let samples = |trials: &[(u32, f64)]| match common {
+        Common::Blocks => trials.to_vec(),
+        Common::Nothing => samples_of_blocks(trials),
+    };
     let cells: Vec<Cell> = pairs
         .iter()
         .map(|(_, a, b)| {
-            let trial = |variant| move |&(block, value): &(u32, f64)| Trial { block, variant, value };
-            Cell { better, trials: a.iter().map(trial(0)).chain(b.iter().map(trial(1))).collect() }
+            let trial = |variant| move |(block, value): (u32, f64)| Trial { block, variant, value };
+            let (a, b) = (samples(a).into_iter().map(trial(0)), samples(b).into_iter().map(trial(1)));
+            Cell { better, trials: a.chain(b).collect() }
         })
         .collect();
     pairs.into_iter().zip(judge(&cells, asked)).map(|(pair, found)| row(pair, &found)).collect()
@@ -263,4 +289,30 @@ fn row((what, a, b): Pair, found: &Judged) -> Row {
         None => judged.colour = Colour::TooFew,
     }
     Row { what, other_setup: false, a: mean(&a), b: mean(&b), judged }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use labstats::judge::Correction;
+
+    /// Trials of a block are alike, blocks are not: many trials of few blocks tell no more than the blocks.
+    #[test]
+    fn blocks_that_drift_do_not_make_two_runs_differ() {
+        let of = |levels: [f64; 3]| -> Vec<(u32, f64)> {
+            let trial = |(block, level): (u32, f64)| {
+                (0..6).map(move |i| (block, level * (1.0 + 0.001 * f64::from(i))))
+            };
+            (0..).zip(levels).flat_map(trial).collect()
+        };
+        let asked = Asked { correction: Correction::Holm, confidence: 0.95, effect: 0.0, seed: 1 };
+        let colour = |a, b| {
+            let pair = ("x".to_owned(), of(a), of(b));
+            rows(vec![pair], Better::Higher, Common::Nothing, &asked).remove(0).judged.colour
+        };
+        assert_eq!(colour([100.0, 120.0, 140.0], [120.0, 140.0, 160.0]), Colour::Grey);
+        assert_eq!(colour([100.0, 101.0, 102.0], [120.0, 121.0, 122.0]), Colour::Green);
+        let samples = samples_of_blocks(&[(0, 4.0), (0, 9.0), (1, 5.0)]);
+        assert_eq!(samples.iter().map(|s| (s.0, s.1.round())).collect::<Vec<_>>(), [(0, 6.0), (0, 5.0)]);
+    }
 }

@@ -250,11 +250,12 @@ fn notes(design: &Design, compared: usize, fewest: u32) -> Vec<String> {
     match design.rule {
         Rule::OneSigma => {
             let samples = if compared == 0 { 3 } else { fewest };
-            let rate = one_sigma::false_colours(samples as usize);
+            let of_default = samples.saturating_mul(design.defaults_per_block.max(1));
+            let rate = one_sigma::false_colours(of_default as usize, samples as usize);
             notes.push(format!(
                 "The one-sigma rule colours a comparison when the ranges of one standard deviation around the two means \
-                 don't overlap. A simulation gives it {}% false colours a comparison where nothing differs, with {samples} \
-                 trials on each side: of {compared} comparisons about {} would be coloured by chance alone.",
+                 don't overlap. A simulation gives it {}% false colours a comparison where nothing differs, with \
+                 {of_default} trials of the default and {samples} of the variant: of {compared} comparisons about {} would be coloured by chance alone.",
                 crate::quantity::number(rate * 100.0),
                 crate::quantity::number(rate * compared as f64),
             ));

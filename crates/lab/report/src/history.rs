@@ -31,6 +31,8 @@ pub struct History {
     pub changes: Vec<ChangePoint>,
     /// Why no changes were looked for; empty if they were.
     pub why: String,
+    /// What could not be seen with so few runs; empty if all could.
+    pub unseen: String,
 }
 
 /// A run's mean.
@@ -69,13 +71,20 @@ pub fn history(runs: &[Run], options: &Options) -> Vec<History> {
 
 fn judged(what: String, runs: Vec<Point>, options: &Options) -> History {
     let means: Vec<f64> = runs.iter().map(|r| r.mean.mean).collect();
-    if runs.len() < 2 * options.shortest {
-        let why = format!("{} runs; changes are looked for from {} on", runs.len(), 2 * options.shortest);
-        return History { what, runs, changes: Vec::new(), why };
+    let (fewest, for_the_end) = (options.fewest_runs(), options.fewest_runs_for_the_end());
+    if runs.len() < fewest {
+        let why = format!("{} runs; a change can be told from chance from {fewest} on", runs.len());
+        return History { what, runs, changes: Vec::new(), why, unseen: String::new() };
     }
+    let unseen = match runs.len() < for_the_end {
+        true => {
+            format!("a change in the last {} runs can be told from {for_the_end} runs on", options.shortest)
+        }
+        false => String::new(),
+    };
     match change_points(&means, options) {
-        Ok(changes) => History { what, runs, changes, why: String::new() },
-        Err(e) => History { what, runs, changes: Vec::new(), why: e.to_string() },
+        Ok(changes) => History { what, runs, changes, why: String::new(), unseen },
+        Err(e) => History { what, runs, changes: Vec::new(), why: e.to_string(), unseen },
     }
 }
 
@@ -111,6 +120,10 @@ pub fn chart(history: &History) -> String {
         (false, _) => format!("{}.", history.why.trim_end_matches('.')),
         (true, 0) => "No change found.".to_string(),
         (true, n) => format!("Changes found: {n}."),
+    };
+    let found = match history.unseen.is_empty() {
+        true => found,
+        false => format!("{found} Not seen: {}.", history.unseen),
     };
     charts::chart(&charts::History {
         title: history.what.clone(),

@@ -89,10 +89,14 @@ pub fn history(all: &[History], colours: bool) -> String {
         }
         out += &format!("{}\n{}", plain(&h.what), table(&rows, colours));
         out += &match (h.why.is_empty(), h.changes.is_empty()) {
-            (false, _) => format!("{}\n\n", plain(&h.why)),
-            (true, true) => "no change found\n\n".to_string(),
-            (true, false) => "\n".to_string(),
+            (false, _) => format!("{}\n", plain(&h.why)),
+            (true, true) => "no change found\n".to_string(),
+            (true, false) => String::new(),
         };
+        if !h.unseen.is_empty() {
+            out += &format!("{}\n", plain(&h.unseen));
+        }
+        out += "\n";
     }
     if out.is_empty() { "no configuration was measured in two runs or more\n".into() } else { out }
 }
