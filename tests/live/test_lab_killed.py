@@ -86,8 +86,22 @@ def clear(directory):
         time.sleep(0.2)
 
 
+def let_run(lab, trials, until_done, most_done, seconds):
+    """Waits until so many trials are recorded, then for some time, but not until more than `most_done` are."""
+    end, deadline = None, time.monotonic() + 600
+    while lab.poll() is None:
+        expect(time.monotonic() < deadline, f"no {until_done} trials within 600 s")
+        done = len(whole_lines(trials))
+        if end is None and done >= until_done:
+            end = time.monotonic() + seconds
+        if done >= most_done or end is not None and time.monotonic() >= end:
+            return
+        time.sleep(0.02)
+
+
 def killed(t, systems, blocks, kills, longest):
-    """Kills so many times, each time within one of the times in `longest`: short ones meet the start of a trial."""
+    """Kills so many times, all along the run: at random numbers of trials done, and then within one of the times in
+    `longest`: short ones meet the start of a trial, or what is cleaned up after the kill before."""
     study, out = t.path("killed.yaml"), t.path("results")
     with open(study, "w", encoding="utf-8") as f:
         f.write(STUDY % (systems, blocks))
@@ -95,26 +109,28 @@ def killed(t, systems, blocks, kills, longest):
     moments = random.Random(t.seed)
     t.cleanups.append(lambda: clear(t.dir))
     command, done, said = [t.loligo, "lab", "run", study, "--out", out], [], b""
+    after, met = sorted(moments.randrange(len(ids) - 1) for _ in range(kills)), set()
     for kill in range(kills + 1):
         lab = subprocess.Popen(command, cwd=t.dir, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        try:
-            # The study is long enough that no start ends by itself.
-            wait = moments.uniform(0.1, moments.choice(longest)) if kill < kills else 60 * len(ids)
-            _, said = lab.communicate(timeout=wait)
-            expect(kill == kills, f"start {kill + 1} ended before it was killed, with {lab.returncode}: {said[-800:]!r}")
-        except subprocess.TimeoutExpired:
-            expect(kill < kills, "the last start has not ended")
-            lab.send_signal(signal.SIGKILL)
-            lab.communicate(timeout=10)
+        if kill < kills:
+            let_run(lab, trials, after[kill], len(ids) - 1, moments.uniform(0.1, moments.choice(longest)))
+            ended = lab.poll()
+            lab.kill()
+            _, said = lab.communicate(timeout=10)
+            expect(ended is None, f"start {kill + 1} ended before it was killed, with {ended}: {said[-800:]!r}")
+        else:
+            _, said = lab.communicate(timeout=60 * len(ids))
         records = whole_lines(trials)
         now = [r["id"] for r in records if r["outcome"]["status"] == "ok"]
         equal(now[:len(done)], done, "what was recorded stays")
         done = now
+        met.add(len(done))
         say(f"   start {kill + 1}: {len(done)} of {len(ids)} trials done")
         if kill == 0 and os.path.isdir(out):
             # Killed in the middle of a record, which is too short a moment to be met by chance.
             with open(trials, "a", encoding="utf-8") as f:
                 f.write('{"format":1,"id":"b0.torn')
+    expect(len(met - {0, len(ids)}) >= min(kills, 4) // 2, f"kills along the run, not at its start alone: {sorted(met)}")
     equal(sorted(done), sorted(ids), "each trial of an uninterrupted run is there, and once")
     equal([r["outcome"]["status"] for r in whole_lines(trials)], ["ok"] * len(ids), "how trials ended")
     with open(trials, encoding="utf-8") as f:
