@@ -15,6 +15,8 @@ import sys
 import tempfile
 import time
 
+from leftovers import clear
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 IN_ROOT = os.path.join(os.path.dirname(HERE), "peers", "in-root.sh")
 # Debian's own Python, for what uses its librados binding; the one that runs the tests may be another.
@@ -191,6 +193,8 @@ class Test:
         for cleanup in reversed(self.cleanups):
             with contextlib.suppress(Exception):
                 cleanup()
+        with contextlib.suppress(Exception):
+            clear(self.dir)
         if not os.environ.get("LOLIGO_TEST_KEEP"):
             shutil.rmtree(self.dir, ignore_errors=True)
 

@@ -1,14 +1,13 @@
 """The lab killed with SIGKILL at random moments, and the lab alone: what it started lives on. Gone on with, a run holds
 the trials of an uninterrupted one, and nothing is left behind."""
-import contextlib
 import json
 import os
 import random
-import signal
 import subprocess
 import time
 
 from harness import equal, expect, say
+from leftovers import left_over
 
 OURS = """
   - name: ours
@@ -55,37 +54,6 @@ def whole_lines(path):
         return []
 
 
-def left_over(directory):
-    """Processes, mounts and loop devices that have to do with a directory."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as f, open(f"/proc/{pid}/environ", "rb") as g:
-                about = f.read() + b" " + g.read()
-        except OSError:
-            continue
-        if int(pid) != os.getpid() and directory.encode() in about:
-            found.append(f"process {pid}: {about[:200]!r}")
-    with open("/proc/mounts", encoding="utf-8") as f:
-        found += [line.strip() for line in f if directory in line]
-    loops = subprocess.run(["losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE"], capture_output=True, text=True, check=False)
-    return found + [line for line in loops.stdout.splitlines() if directory in line]
-
-
-def clear(directory):
-    """Ends and takes away whatever has to do with a directory, for a test that failed on the way."""
-    for _ in range(3):
-        for what in left_over(directory):
-            if what.startswith("process "):
-                with contextlib.suppress(OSError):
-                    os.kill(int(what.split(":")[0].split()[1]), signal.SIGKILL)
-            elif what.startswith("/dev/loop") and " on " not in what:
-                mounted = what.split()[1] if what.split()[1].startswith(directory) and os.path.ismount(what.split()[1]) else None
-                subprocess.run(["umount", mounted] if mounted else ["losetup", "--detach", what.split()[0]],
-                               capture_output=True, check=False)
-        time.sleep(0.2)
-
-
 def let_run(lab, trials, until_done, most_done, seconds):
     """Waits until so many trials are recorded, then for some time, but not until more than `most_done` are."""
     end, deadline = None, time.monotonic() + 600
@@ -107,7 +75,6 @@ def killed(t, systems, blocks, kills, longest):
         f.write(STUDY % (systems, blocks))
     ids, trials = planned(t, study), os.path.join(out, "trials.jsonl")
     moments = random.Random(t.seed)
-    t.cleanups.append(lambda: clear(t.dir))
     command, done, said = [t.loligo, "lab", "run", study, "--out", out], [], b""
     after, met = sorted(moments.randrange(len(ids) - 1) for _ in range(kills)), set()
     for kill in range(kills + 1):
