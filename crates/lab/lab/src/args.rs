@@ -59,7 +59,7 @@ pub(crate) struct RunArgs {
     #[arg(long = "workload", value_name = "NAME")]
     pub(crate) workloads: Vec<String>,
     /// Blocks, in place of the study's.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(study::MAX_BLOCKS)))]
+    #[arg(long, value_parser = value_parser!(u32).range(1..=i64::from(study::MAX_BLOCKS)))]
     pub(crate) blocks: Option<u32>,
     /// A raw device that may be overwritten.
     #[arg(long = "overwrite-device", value_name = "DEVICE")]

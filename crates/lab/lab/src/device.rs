@@ -7,6 +7,7 @@ use modelled::timing::{Constant, Timing};
 
 use crate::args::DeviceArgs;
 use crate::error::LabError;
+use crate::output;
 
 /// Not a model: everything takes the same time.
 const CONSTANT: &str = "none";
@@ -41,9 +42,9 @@ fn way(json: bool) -> Result<(), LabError> {
     let way = way?;
     let [request, flush, mib] = [way.request, way.flush, way.mib].map(|time| time.as_micros() as u64);
     if json {
-        say(&serde_json::json!({ "way_us": request, "flush_way_us": flush, "mib_way_us": mib }).to_string());
+        output::line(serde_json::json!({ "way_us": request, "flush_way_us": flush, "mib_way_us": mib }));
     } else {
-        say(&format!("--way-us {request} --flush-way-us {flush} --mib-way-us {mib}"));
+        output::line(format_args!("--way-us {request} --flush-way-us {flush} --mib-way-us {mib}"));
     }
     Ok(())
 }
@@ -67,19 +68,14 @@ fn timing(model: &str, parameters: &[(String, String)], size: u64) -> Result<Box
 }
 
 fn serve(served: &modelled::Served, timing: Box<dyn Timing>) -> Result<(), LabError> {
-    let ready = || say(&format!("{} is the disk until it is unmounted", served.mount.display()));
+    let ready = || output::line(format_args!("{} is the disk until it is unmounted", served.mount.display()));
     let counts = modelled::serve(served, timing, ready)?;
     let mean = counts.late_nanos.checked_div(counts.late).unwrap_or(0) / 1000;
-    say(&format!(
+    output::line(format_args!(
         "{} requests; {} were later than the model, by {mean} us on average, since this machine was slower",
         counts.answered, counts.late
     ));
     Ok(())
-}
-
-/// Nobody may listen any more.
-fn say(words: &str) {
-    crate::output::line(words);
 }
 
 fn figures(
@@ -108,12 +104,12 @@ fn figures(
         rows.push((name, pattern, devmodel::measure(&mut model, &pattern)));
     }
     if args.json {
-        say(&json(&rows));
+        output::line(json(&rows));
         return Ok(());
     }
-    say(&table(&rows));
+    output::line(table(&rows));
     for parameter in devmodel::parameters(model_name)? {
-        say(&format!(
+        output::line(format_args!(
             "{} [{}]: {} ({})",
             parameter.name, parameter.default, parameter.about, parameter.source
         ));

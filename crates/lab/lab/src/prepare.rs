@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use labstats::power;
+use labstats::power::{self, simulated, simulated::Played};
 use optmap::Verdict;
 use serde::{Deserialize, Serialize};
 use study::{NotRun, Plan, Profiled, Rule, Setting, Study, System, Target, Trial, Variant};
@@ -21,7 +21,7 @@ pub(crate) struct Prepared {
     /// What it says, cut down to what the command line asks for.
     pub study: Study,
     /// What is not run, and why.
-    pub cells: LeftOut,
+    pub cells: Reasons,
     /// The trials.
     pub plan: Plan,
     /// Those that are profiled, after all others.
@@ -33,7 +33,7 @@ pub(crate) struct Prepared {
 }
 
 /// Why variants and workloads are not run, by system and what it is.
-pub(crate) type LeftOut = BTreeMap<(String, What), String>;
+pub(crate) type Reasons = BTreeMap<(String, What), String>;
 
 /// What is not run on a system: a variant and a workload may have the same name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -75,10 +75,7 @@ impl StudyFile {
     /// Reads it; prints every problem.
     pub fn read(path: &Path) -> Result<Self, LabError> {
         let text = std::fs::read(path).map_err(LabError::file(path))?;
-        let study = study::parse_bytes(&text, &path.display().to_string()).map_err(|problems| {
-            problems.iter().for_each(|problem| eprintln!("{problem}"));
-            LabError::Study { path: path.to_owned(), count: problems.len() }
-        })?;
+        let study = parsed(&text, path).map_err(|count| LabError::Study { path: path.to_owned(), count })?;
         Ok(Self { text, study })
     }
 
@@ -86,6 +83,14 @@ impl StudyFile {
     pub fn out(&self) -> PathBuf {
         Path::new("results").join(&self.study.name)
     }
+}
+
+/// What a study file's bytes say; prints every problem, and gives their number.
+pub(crate) fn parsed(bytes: &[u8], path: &Path) -> Result<Study, usize> {
+    study::parse_bytes(bytes, &path.display().to_string()).map_err(|problems| {
+        problems.iter().for_each(|problem| eprintln!("{problem}"));
+        problems.len()
+    })
 }
 
 /// Checks a study against this machine and the command line; prints every problem.
@@ -173,28 +178,27 @@ fn detectable(study: &Study, plan: &Plan) -> String {
         return "nothing is compared: numbers without judgement".to_owned();
     }
     if design.rule == Rule::OneSigma {
-        let rate = {
-            let (variant, each) = (design.blocks as usize, design.defaults_per_block as usize);
-            labstats::one_sigma::false_colours(variant.saturating_mul(each), variant)
-        };
+        let (variant, each) = (design.blocks as usize, design.defaults_per_block as usize);
+        let rate = labstats::one_sigma::false_colours(variant.saturating_mul(each), variant);
         return format!(
             "judged by the 2013 article's rule: {:.1}% of comparisons get a colour though nothing differs",
             100.0 * rate
         );
     }
-    match power::detectable(&asked, 0.8) {
-        Some(found) if found.more > TENFOLD => {
-            format!("too few trials to show {of} below tenfold; more blocks show more")
-        }
-        Some(found) => format!(
-            "can show (at best 4 times of 5) {} of +{:.0}% or -{:.0}%, if trials spread by {:.0}%",
-            of,
-            100.0 * found.more,
-            100.0 * found.less,
-            100.0 * design.assumed_spread
-        ),
-        None => format!("too few trials to show {of}: more blocks are needed"),
+    let (found, how) = match simulated::detectable(&asked, 0.8) {
+        Played::Found(found) => (found, "4 times of 5"),
+        Played::Computed(found) => (found, "at best 4 times of 5"),
+        Played::Nothing => return format!("too few trials to show {of}: more blocks are needed"),
+    };
+    if found.more > TENFOLD {
+        return format!("too few trials to show {of} below tenfold; more blocks show more");
     }
+    format!(
+        "can show ({how}) {of} of +{:.0}% or -{:.0}%, if trials spread by {:.0}%",
+        100.0 * found.more,
+        100.0 * found.less,
+        100.0 * design.assumed_spread
+    )
 }
 
 /// The comparisons as the plan has them, and what they are of: variants, or systems where there is one variant.
@@ -273,7 +277,7 @@ fn check_options(
     study: &Study,
     path: &Path,
     not_run: &mut NotRun,
-    cells: &mut LeftOut,
+    cells: &mut Reasons,
     notes: &mut Vec<String>,
 ) -> Result<(), LabError> {
     let resolution = optmap::check(study);
@@ -310,13 +314,13 @@ fn find_not_yet(
     site: &Site,
     raised: &[Setting],
     not_run: &mut NotRun,
-    cells: &mut LeftOut,
+    cells: &mut Reasons,
 ) -> BTreeSet<String> {
     let mut in_the_way = BTreeSet::new();
     for (s, system) in study.systems.iter().enumerate() {
-        for (_, variant) in
-            study.variants.iter().enumerate().filter(|(v, _)| !not_run.variants.contains(&(s, *v)))
-        {
+        // The default's too: below they are not looked at where no workload can run yet.
+        let variants = study.variants.iter().enumerate();
+        for (_, variant) in variants.filter(|(v, _)| !not_run.variants.contains(&(s, *v))) {
             let settings = settings(study, raised, system, variant);
             in_the_way.extend(testbed::check_settings(system, &settings).iter().map(ToString::to_string));
         }

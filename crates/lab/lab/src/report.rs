@@ -15,7 +15,7 @@ use crate::dry_run::left_out;
 use crate::error::LabError;
 use crate::judging;
 use crate::output;
-use crate::prepare::What;
+use crate::prepare::{What, parsed};
 
 /// Whether standard output takes colours: a terminal, unless the user's environment says no.
 fn colours() -> bool {
@@ -44,12 +44,9 @@ fn read(path: &Path) -> Result<Found, LabError> {
     if let Some(words) = found.torn {
         eprintln!("{words}");
     }
-    let text = directory.study()?;
-    let name = path.join("study.yaml").display().to_string();
-    let study = study::parse_bytes(&text, &name).map_err(|problems| {
-        problems.iter().for_each(|problem| eprintln!("{problem}"));
-        LabError::KeptStudy { path: path.join("study.yaml"), count: problems.len() }
-    })?;
+    let kept = path.join("study.yaml");
+    let study =
+        parsed(&directory.study()?, &kept).map_err(|count| LabError::KeptStudy { path: kept, count })?;
     let (profiled, records) = found.records.into_iter().partition(|r| r.profiled);
     Ok(Found { directory, info, records, profiled, study })
 }

@@ -1,16 +1,16 @@
 //! Change points in a series of runs, for `lab history`.
 //!
 //! Source: E-divisive means (D. S. Matteson and N. A. James, "A nonparametric approach for multiple change point
-//! analysis of multivariate data", JASA 109, 2014), found useful for software performance by D. Daly et al., "The use of
-//! change point detection to identify software performance regressions in a continuous integration system" (2020). The
-//! series is split where the energy distance between the two sides is largest, as long as a permutation test finds the
-//! split significant; then the parts are looked at in the same way. Values are taken as logarithms, so a change is a
-//! ratio.
+//! analysis of multivariate data", JASA 109, 2014), found useful for software performance by D. Daly et al., "The use
+//! of change point detection to identify software performance regressions in a continuous integration system" (2020).
+//! The series is split where the energy distance between the two sides is largest, as long as a permutation test finds
+//! the split significant; then the parts are looked at in the same way. Values are taken as logarithms, so a change is
+//! a ratio.
 //!
-//! Limits: runs are taken as independent. Each split is tested at the level asked for, not all of them together. In short series nothing can be significant, however
-//! large: [`Options::fewest_runs`]; a change in the last [`Options::shortest`] runs needs
-//! [`Options::fewest_runs_for_the_end`]. The size of a change is that of the means
-//! of its two parts with Welch's interval (B. L. Welch 1947), which does not know that the place was chosen where the
+//! Limits: runs are taken as independent. Each split is tested at the level asked for, not all of them together. In
+//! short series nothing can be significant, however large: [`Options::fewest_runs`]; a change in the last
+//! [`Options::shortest`] runs needs [`Options::fewest_runs_for_the_end`]. The size of a change is that of the means of
+//! its two parts with Welch's interval (B. L. Welch 1947), which does not know that the place was chosen where the
 //! change looks largest: it errs to the narrow and large side, less so for clear changes. The work grows with the
 //! square of the series' length times the permutations: a second for some hundred runs.
 

@@ -175,17 +175,11 @@ impl Problems<'_> {
 /// Whether whoever reads an option on a system takes its value; what nobody reads is not looked at.
 fn check_value(system: &System, setting: &Setting) -> Result<(), BadValue> {
     let name = options::normalize(&setting.name);
-    let release = match &system.target {
-        Target::Ceph { release, .. } => Release::named(release),
-        Target::Loligo { .. } => {
-            if options::lookup(&name).is_some() || options::is_log_level(&name) {
-                options::canonical(&name, &setting.value)?;
-            }
-            Some(Release::Pacific)
-        }
-        Target::Running { .. } | Target::Nfs { .. } => None,
-    };
-    match release.and_then(|release| release.table().get(&name)) {
+    let is_own = options::lookup(&name).is_some() || options::is_log_level(&name);
+    if is_own && matches!(system.target, Target::Loligo { .. }) {
+        options::canonical(&name, &setting.value)?;
+    }
+    match Release::on(&system.target).and_then(|release| release.table().get(&name)) {
         Some(entry) => values::check(entry, &setting.value),
         None => Ok(()),
     }

@@ -45,13 +45,8 @@ pub(crate) fn find(study: &Study) -> Vec<Repeat<'_>> {
 
 /// A value as a system reads it; none where it doesn't know the option, or can't read the value.
 fn value(system: &System, name: &str, text: &str) -> Option<String> {
-    let release = match &system.target {
-        Target::Ceph { release, .. } => Release::named(release)?,
-        Target::Loligo { .. } if options::lookup(name).is_some() => {
-            return options::canonical(name, text).ok();
-        }
-        Target::Loligo { .. } => Release::Pacific,
-        Target::Running { .. } | Target::Nfs { .. } => return None,
-    };
-    values::canonical(release.table().get(name)?, text)
+    if matches!(system.target, Target::Loligo { .. }) && options::lookup(name).is_some() {
+        return options::canonical(name, text).ok();
+    }
+    values::canonical(Release::on(&system.target)?.table().get(name)?, text)
 }

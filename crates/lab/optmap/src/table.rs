@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use study::Target;
+
 use crate::parts::Part;
 
 /// A Ceph release whose options are known.
@@ -32,6 +34,16 @@ impl Release {
     /// The release that a study names; `None` if nothing is known of it.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|r| r.name() == name)
+    }
+
+    /// The release whose programs read a system's options: a cluster of Loligo has clients of 16.2. `None` where nothing
+    /// is known of it, or where the lab configures nothing.
+    pub(crate) fn on(target: &Target) -> Option<Self> {
+        match target {
+            Target::Ceph { release, .. } => Self::named(release),
+            Target::Loligo { .. } => Some(Self::Pacific),
+            Target::Running { .. } | Target::Nfs { .. } => None,
+        }
     }
 
     pub(crate) fn table(self) -> &'static Table {

@@ -248,11 +248,11 @@ impl JudgedVariant {
     }
 
     /// The interval, as `-5.0% to +12.3%`; why there is none where nothing was compared. One that leaves a factor of ten
-    /// open says nothing, and its digits would look as if they did.
+    /// open on either side of no change says nothing, and its digits would look as if they did.
     pub fn interval(&self) -> String {
         if !self.colour.compared() {
             self.why.clone()
-        } else if self.low < 0.1 || self.high > 10.0 {
+        } else if self.low < 1.0 && self.high > 1.0 && (self.low < 0.1 || self.high > 10.0) {
             "too few trials to say".to_owned()
         } else {
             format!("{} to {}", percent(self.low), percent(self.high))

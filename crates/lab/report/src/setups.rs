@@ -40,24 +40,17 @@ impl Setups {
     /// Of two studies. Names that only one of them has are left out: their rows have one side.
     pub fn of(a: &Study, b: &Study) -> Self {
         Self {
-            systems: shared(named(&a.systems, |s| (&s.name, system(a, s))), |name| {
+            systems: shared(a.systems.iter().map(|s| (&s.name, system(a, s))), |name| {
                 b.systems.iter().find(|s| s.name == name).map(|s| system(b, s))
             }),
-            workloads: shared(named(&a.workloads, |w| (&w.name, workload(w))), |name| {
+            workloads: shared(a.workloads.iter().map(|w| (&w.name, workload(w))), |name| {
                 b.workloads.iter().find(|w| w.name == name).map(workload)
             }),
-            variants: shared(named(&a.variants, |v| (&v.name, variant(v))), |name| {
+            variants: shared(a.variants.iter().map(|v| (&v.name, variant(v))), |name| {
                 b.variants.iter().find(|v| v.name == name).map(variant)
             }),
         }
     }
-}
-
-fn named<'a, T>(
-    items: &'a [T],
-    of: impl Fn(&'a T) -> (&'a String, Facts) + 'a,
-) -> impl Iterator<Item = (&'a String, Facts)> {
-    items.iter().map(of)
 }
 
 fn shared<'a>(
@@ -95,7 +88,7 @@ fn system(study: &Study, system: &System) -> Facts {
         ("journal", journal.as_ref().map_or_else(|| "with the data".to_owned(), place_words)),
     ]);
     // The study's default is a part of every system that the lab configures.
-    all.extend(options(&study::merged(study.default.iter().chain(settings))));
+    all.extend(option_facts(&study::merged(study.default.iter().chain(settings))));
     all
 }
 
@@ -132,13 +125,13 @@ fn file_system(fs: Option<&FileSystem>) -> String {
 }
 
 /// Options by section and name, however their names are spelled.
-fn options(settings: &[Setting]) -> Facts {
-    let key = |s: &Setting| format!("{}/{}", s.section, s.name.replace([' ', '-'], "_"));
+fn option_facts(settings: &[Setting]) -> Facts {
+    let key = |s: &Setting| format!("{}/{}", s.section, options::normalize(&s.name));
     settings.iter().map(|s| (key(s), s.value.clone())).collect()
 }
 
 fn variant(variant: &Variant) -> Facts {
-    options(&variant.settings)
+    option_facts(&variant.settings)
 }
 
 fn workload(workload: &Workload) -> Facts {

@@ -112,6 +112,9 @@ fn an_interval_that_leaves_a_factor_of_ten_open_has_no_digits() {
     judged.low = 0.01;
     assert_eq!(judged.interval(), "too few trials to say");
     assert!(judged.details().contains("(too few trials to say)"));
+    // What tells a direction says something, however far it reaches.
+    (judged.low, judged.high) = (1.5, 12.0);
+    assert_eq!(judged.interval(), "+50.0% to +1100%");
 }
 
 /// The same run with every number of one variant changed.

@@ -55,7 +55,7 @@ pub fn say_ready() {
     if std::env::var_os(DETACHED).is_none() {
         return;
     }
-    output::line(format_args!("{READY}"));
+    output::line(READY);
     if let Ok(null) = std::fs::OpenOptions::new().write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(&null);
         let _ = rustix::stdio::dup2_stderr(&null);
