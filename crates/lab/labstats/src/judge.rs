@@ -1,33 +1,37 @@
 //! Colours of a whole study: what each variant did in each cell, held together over all cells.
 //!
 //! Green or red stand only where the adjusted interval excludes 1 and the estimate is at least the asked effect away
-//! from it. White is shown equal: the interval at the first step's level, which no decision has eased, lies within the asked
-//! effect on both sides (two one-sided tests: D. J. Schuirmann, "A comparison of the two one-sided tests procedure and the power approach", 1987). All else
-//! is grey: undecided.
+//! from it. White is shown equal: the interval at the first step's level, which no decision has eased, lies within the
+//! asked effect on both sides (two one-sided tests: D. J. Schuirmann, "A comparison of the two one-sided tests
+//! procedure and the power approach", 1987). All else is grey: undecided.
 //!
 //! Two guards stand behind a colour, because Student's t takes trials for normal and real ones stall at times. A colour
 //! never stands on one trial: without any one, the estimate must keep its direction and half its size. And p are raised
-//! to those of the same t with the variants' names shuffled, which no distribution that all variants share can
-//! deceive (a variant that spreads several times more than the others can: look at its trials); where that undoes a
-//! decision, the interval is made to hold no effect. In few blocks that costs power with normal trials too, since shuffling
-//! has few ways to choose from, and a large effect in a cell, being noise to the shuffling, makes others there harder to
-//! find. With stalled trials effects are harder to find than planned. Where trials are too few for shuffling to show anything, a cell that has outliers
-//! ([`CellFit::tails`]) shows no colour at all: three slow trials in three blocks may be chance there. More blocks are the
-//! remedy. In such cells (three variants in three blocks, eight of them) outliers often go unseen: drawn from real trials
-//! that swung by a factor of five, 5.9% of studies had a false colour.
+//! to those of the same t with the variants' names shuffled, which no distribution that all variants share can deceive
+//! (a variant that spreads several times more than the others can: look at its trials); where that undoes a decision,
+//! the interval is made to hold no effect. In few blocks that costs power with normal trials too, since shuffling has
+//! few ways to choose from. With stalled trials effects are harder to find than planned. Where trials are too few for
+//! shuffling to show anything, a cell that has outliers ([`CellFit::tails`]) shows no colour at all: three slow trials
+//! in three blocks may be chance there. More blocks are the remedy. In such cells (three variants in three blocks, eight
+//! of them) outliers often go unseen: drawn from real trials that swung by a factor of five, 5.9% of studies had a
+//! false colour.
 //!
 //! With Holm's rule the interval of an entry is Dunnett's for its cell, at the level at which Holm's procedure decided
 //! on that entry: it excludes 1 exactly where the procedure rejects, and it is as wide as in the plain single step
 //! (level over cells) unless whole cells were rejected before. What is guaranteed for the family is the decision (no
 //! false green or red anywhere with the asked confidence). The far ends of the intervals of rejected entries carry that
-//! guarantee only at the single step's level; no procedure as strong as Holm's has simple intervals that do
-//! (K. Strassburger and F. Bretz, "Compatible simultaneous lower confidence bounds for the Holm procedure", 2008).
+//! guarantee only at the single step's level; no procedure as strong as Holm's has simple intervals that do (K.
+//! Strassburger and F. Bretz, "Compatible simultaneous lower confidence bounds for the Holm procedure", 2008).
 //!
 //! With false-discovery control, p and intervals are of each variant alone, Dunnett's comparison left out: the
 //! procedure counts every entry by itself.
 
+pub(crate) mod shuffling;
+
+pub use shuffling::CLEARLY_NOT_NORMAL;
+
 use crate::dunnett::Cache;
-use crate::effect::{CellFit, Effect, NoFit, Over, Shuffled, Trial, fit, shuffled};
+use crate::effect::{CellFit, Effect, NoFit, Trial, fit};
 use crate::family::{Adjusted, benjamini_hochberg, holm};
 use crate::student::t_critical;
 
@@ -150,7 +154,7 @@ fn by_holm(
         let joint = cache.get(&fit.shared(), fit.df);
         tests.extend(fit.effects.iter().map(|e| (cell, joint.p(e.t()))));
     }
-    check_by_shuffling(&mut tests, cells, fits, asked, Shuffled::p_of_largest);
+    shuffling::raise(&mut tests, cells, fits, asked);
     let adjusted = holm(&tests, 1.0 - asked.confidence);
     let first = first_level(compared(fits), asked.confidence);
     entries(cells, fits, asked, (&adjusted, first), |fit, level| {
@@ -163,7 +167,7 @@ fn by_discovery(cells: &[Cell], fits: &[Result<CellFit, NoFit>], asked: &Asked) 
     for (cell, fit) in fits.iter().enumerate().filter_map(|(i, f)| Some((i, f.as_ref().ok()?))) {
         tests.extend(fit.effects.iter().map(|e| (cell, fit.p_alone(e))));
     }
-    check_by_shuffling(&mut tests, cells, fits, asked, Shuffled::p_alone);
+    shuffling::raise(&mut tests, cells, fits, asked);
     let p: Vec<f64> = tests.iter().map(|t| t.1).collect();
     let adjusted = benjamini_hochberg(&p, 1.0 - asked.confidence);
     // Each entry counts by itself.
@@ -175,65 +179,6 @@ fn by_discovery(cells: &[Cell], fits: &[Result<CellFit, NoFit>], asked: &Asked) 
 fn compared(fits: &[Result<CellFit, NoFit>]) -> usize {
     fits.iter().flatten().filter(|f| !f.effects.is_empty()).count()
 }
-
-/// Rounds of shuffling for each 1 / level of a cell at Holm's first step: p below that level are then told from it.
-const ROUNDS: f64 = 8.0;
-
-/// However large the level, so many rounds at least; then p of small studies don't depend on the number of cells.
-const FEWEST_ROUNDS: f64 = 1000.0;
-
-/// Raises p to those of shuffled data in every cell where one is small enough to be rejected in a family of this cell
-/// alone; `tests` hold (cell, p) of each effect in order. How it is shuffled, and whether, depends on the level and so on the
-/// number of cells: where within-block shuffling can show nothing at the level of many cells, an entry may be judged by
-/// Student's p alone, which may be smaller.
-fn check_by_shuffling(
-    tests: &mut [(usize, f64)],
-    cells: &[Cell],
-    fits: &[Result<CellFit, NoFit>],
-    asked: &Asked,
-    p: impl Fn(&Shuffled, f64) -> f64,
-) {
-    let level = first_level(compared(fits), asked.confidence);
-    let rounds = (ROUNDS / level).clamp(FEWEST_ROUNDS, MOST_ROUNDS) as usize;
-    let t: Vec<f64> = fits.iter().flatten().flat_map(|f| f.effects.iter().map(Effect::t)).collect();
-    let mut first = 0;
-    for of_cell in tests.chunk_by_mut(|a, b| a.0 == b.0) {
-        let here = first..first + of_cell.len();
-        first = here.end;
-        let Some(&(cell, _)) = of_cell.first() else { continue };
-        if of_cell.iter().all(|test| test.1 > 1.0 - asked.confidence) {
-            continue;
-        }
-        let Some(over) = shuffled_over(&fits[cell], level) else { continue };
-        let seed = asked.seed.wrapping_add(cell as u64);
-        let Some(shuffled) = shuffled(&cells[cell].trials, over, rounds, seed) else { continue };
-        for (test, &t) in of_cell.iter_mut().zip(&t[here]) {
-            test.1 = test.1.max(p(&shuffled, t));
-        }
-    }
-}
-
-/// How to shuffle: within blocks where that can show something, else over all. Where neither can, trials have to be taken
-/// for normal; if they clearly are not, nothing can be told with so few.
-fn shuffled_over(fit: &Result<CellFit, NoFit>, level: f64) -> Option<Over> {
-    let fit = fit.as_ref().ok()?;
-    if fit.least_shuffled_p < ENOUGH * level {
-        Some(Over::Blocks)
-    } else if fit.least_p_shuffled_over_all < ENOUGH * level {
-        Some(Over::All)
-    } else {
-        (fit.tails > CLEARLY_NOT_NORMAL).then_some(Over::Blocks)
-    }
-}
-
-/// Of [`CellFit::tails`].
-pub const CLEARLY_NOT_NORMAL: f64 = 2.0;
-
-/// Shuffling shows something where the smallest p that it can give is below this share of the level.
-const ENOUGH: f64 = 0.5;
-
-/// However small the level, so many rounds are enough.
-const MOST_ROUNDS: f64 = 20_000.0;
 
 /// The entries of all cells; `adjusted` holds one for each effect, in the same order, and `first` is the level at which
 /// things are shown equal.

@@ -1,14 +1,17 @@
 //! What a plan can detect, before anything has run.
 //!
 //! Source: the power of Dunnett's comparison for one variant, averaged over the estimated spread (C. W. Dunnett, "New
-//! multiple comparisons with a control", 1984; the noncentral t for a single comparison), at the level that Holm's first
-//! step leaves to a cell. A colour also asks that the estimate reaches the smallest effect, so an effect of just that
-//! size is coloured half the time at best, however many blocks there are.
+//! multiple comparisons with a control", 1984; the noncentral t for a single comparison), at the level that Holm's
+//! first step leaves to a cell. A colour also asks that the estimate reaches the smallest effect, so an effect of just
+//! that size is coloured half the time at best, however many blocks there are.
 //!
 //! Limits: the spread is assumed, not measured; trials are normal on logarithms and none fails or stalls; two blocks or
-//! more (a colour never stands on one trial); no cell was rejected before, so that what is found
-//! really is a little more; nothing is shuffled. In few blocks shuffling ([`crate::judge`]) has few ways to choose from, its
-//! p is coarse, and less is found than this says: so the plan's power is called "at best". With false-discovery control the power is that of an effect that is the only one.
+//! more (a colour never stands on one trial); no cell was rejected before, so that what is found really is a little
+//! more; nothing is shuffled. In few blocks shuffling ([`crate::judge`]) has few ways to choose from, its p is coarse,
+//! and less is found than this says: [`simulated`] plays that through where it doesn't take too long. With
+//! false-discovery control the power is that of an effect that is the only one.
+
+pub mod simulated;
 
 use crate::dunnett::Dunnett;
 use crate::judge::{Correction, first_level};
@@ -33,6 +36,13 @@ pub struct Plan {
     pub effect: f64,
     /// What is held together over cells.
     pub correction: Correction,
+}
+
+impl Plan {
+    /// The spread of the logarithms of a log-normal with this coefficient of variation.
+    fn log_spread(&self) -> f64 {
+        self.spread.powi(2).ln_1p().sqrt()
+    }
 }
 
 /// The smallest true effects that are coloured with the power asked for, as shares above 0.
@@ -103,9 +113,7 @@ impl Prepared {
                 t_critical(first_level(plan.cells * plan.variants, plan.confidence), f64::from(df))
             }
         };
-        // The spread of the logarithms of a log-normal with this coefficient of variation.
-        let log_spread = plan.spread.powi(2).ln_1p().sqrt();
-        let error = log_spread * ((1.0 + 1.0 / f64::from(defaults)) / f64::from(plan.blocks)).sqrt();
+        let error = plan.log_spread() * ((1.0 + 1.0 / f64::from(defaults)) / f64::from(plan.blocks)).sqrt();
         Some(Self { error, critical, effect: plan.effect, spread: spread_points(f64::from(df)) })
     }
 

@@ -85,7 +85,9 @@ pub fn rates(
     let mut cache = Cache::default();
     for i in 0..u64::from(studies) {
         let cells = study(layout, noise, ratios, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(i));
-        sums.add(&mut cache, &cells, ratios, asked);
+        // Each study shuffles in its own way, as real ones do.
+        let asked = Asked { seed: asked.seed.wrapping_add(i << 32), ..*asked };
+        sums.add(&mut cache, &cells, ratios, &asked);
     }
     let share = |n: u32, of: u32| if of == 0 { 0.0 } else { f64::from(n) / f64::from(of) };
     Rates {

@@ -88,7 +88,19 @@ pub(super) fn least_shuffled_p(blocks: &Blocks, over: Over) -> f64 {
             (0..of_one).map(|i| (of_one - i) as f64 / trials.saturating_sub(i).max(1) as f64).product()
         }
     };
-    (variants * one).min(1.0)
+    (variants * one * mirrored(blocks, over)).min(1.0)
+}
+
+/// Where one variant and the default have as many trials, exchanging all their names gives the same |t| once more.
+fn mirrored(blocks: &Blocks, over: Over) -> f64 {
+    let is_half =
+        |trials: &[(usize, f64)]| 2 * trials.iter().filter(|t| t.0 == DEFAULT).count() == trials.len();
+    let one_variant = blocks.variants.len() == 2;
+    let alike = match over {
+        Over::Blocks => blocks.blocks.iter().all(|b| is_half(b)),
+        Over::All => is_half(&blocks.blocks.concat()),
+    };
+    if one_variant && alike { 2.0 } else { 1.0 }
 }
 
 /// The trials in order of blocks: the variant's place (`None`: the default), and ln value less the block's mean.
@@ -212,5 +224,17 @@ mod tests {
         let over_all = shuffled(&trials, Over::All, 20_000, 1).unwrap().p_of_largest(cell.effects[2].t());
         assert!((cell.least_p_shuffled_over_all - 9.0 * 6.0 / (36.0 * 35.0 * 34.0)).abs() < 1e-12);
         assert!((0.5..2.0).contains(&(over_all / cell.least_p_shuffled_over_all)), "{over_all}");
+    }
+
+    #[test]
+    fn two_names_exchanged_are_as_far_apart_as_before() {
+        let trials: Vec<Trial> = (0..12)
+            .map(|i| Trial { block: i / 2, variant: (i % 2) as usize, value: f64::from(1 + i % 2 + i / 7) })
+            .collect();
+        let cell = fit(&trials).unwrap();
+        let p = |over| shuffled(&trials, over, 4000, 1).unwrap().p_of_largest(cell.effects[0].t());
+        assert!((cell.least_shuffled_p - 2.0 / 64.0).abs() < 1e-12);
+        assert!((0.5..2.0).contains(&(p(Over::Blocks) / cell.least_shuffled_p)));
+        assert!((cell.least_p_shuffled_over_all - 2.0 / 924.0).abs() < 1e-12);
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::simulate::{Layout, Noise, study};
+use crate::simulate::{Layout, Noise, rates, study};
 use proptest::prelude::*;
 
 const ASKED: Asked = Asked { correction: Correction::Holm, confidence: 0.95, effect: 0.05, seed: 1 };
@@ -63,6 +63,32 @@ fn an_effect_in_every_block_is_coloured_beside_a_stalled_trial() {
     let judged = judge(&cells, &ASKED);
     assert!(judged[0].fit.as_ref().unwrap().tails > 2.0);
     assert_eq!(judged[0].entries[0].colour, Colour::Green);
+}
+
+#[test]
+fn a_fourfold_effect_hides_no_small_one_of_its_cell() {
+    for blocks in [3, 6] {
+        let layout = layout(2, 6, blocks);
+        let noise = Noise::Normal { spread: 0.05 };
+        let asked = Asked { effect: 0.0, ..ASKED };
+        let small = 1.0 + 0.28 / f64::from(blocks).sqrt();
+        let alone = rates(&layout, &noise, &[1.0, small], &asked, 150, 31).found;
+        // The fourfold one is always found, so that the small one's share is twice the half less the half.
+        let both = rates(&layout, &noise, &[4.0, small], &asked, 150, 31).found;
+        let beside = 2.0 * both - 1.0;
+        assert!((0.5..0.95).contains(&alone), "{blocks}: {alone}");
+        // Something told apart eases the others' levels.
+        assert!(beside > alone - 0.06, "{blocks}: {alone} alone, {beside} beside a fourfold one");
+    }
+}
+
+#[test]
+fn effects_of_all_sizes_beside_it_make_no_false_colour() {
+    let noise = Noise::Normal { spread: 0.05 };
+    let ratios = [4.0, 0.25, 1.3, 0.8, 1.15];
+    let found = rates(&layout(2, 8, 3), &noise, &ratios, &Asked { effect: 0.0, ..ASKED }, 300, 32);
+    // The standard error of 5% in 300 studies is 1.3%.
+    assert!(found.any_false <= 0.05 + 0.026, "{found:?}");
 }
 
 #[test]
