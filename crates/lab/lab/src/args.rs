@@ -71,6 +71,9 @@ pub(crate) struct RunArgs {
     /// ssh's configuration for client hosts [the user's own].
     #[arg(long, value_name = "FILE")]
     pub(crate) ssh_config: Option<PathBuf>,
+    /// Run trials that failed once more; unless told, a failed trial is done.
+    #[arg(long)]
+    pub(crate) retry_failed: bool,
     /// Keep the logs of every trial, not only of failed ones.
     #[arg(long)]
     pub(crate) keep_logs: bool,

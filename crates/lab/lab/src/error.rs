@@ -96,7 +96,9 @@ pub enum LabError {
         words: String,
     },
     /// The run went to its end, but not all of it went well.
-    #[error("{failed} of {of} trials failed: the report names them, their logs are kept")]
+    #[error(
+        "{failed} of {of} trials failed: the report names them, their logs are kept; `lab run --retry-failed` runs them once more"
+    )]
     TrialsFailed {
         /// How many.
         failed: usize,

@@ -5,11 +5,15 @@ use std::collections::BTreeMap;
 use results::{Record, Status};
 use study::Trial;
 
-/// The trials that are still to be run, in order. One that failed is done (it is shown as failed); one that was
-/// interrupted is run again. The last record of an id counts.
-pub fn remaining(trials: &[Trial], records: &[Record]) -> Vec<Trial> {
+/// The trials that are still to be run, in order. One that failed is done (it is shown as failed) unless it is asked for
+/// again; one that was interrupted is run again. The last record of an id counts.
+pub fn remaining(trials: &[Trial], records: &[Record], failed_again: bool) -> Vec<Trial> {
     let ended: BTreeMap<&str, Status> = records.iter().map(|r| (r.id.as_str(), r.outcome.status)).collect();
-    let is_left = |trial: &&Trial| matches!(ended.get(trial.id.as_str()), None | Some(Status::Interrupted));
+    let is_left = |trial: &&Trial| match ended.get(trial.id.as_str()) {
+        None | Some(Status::Interrupted) => true,
+        Some(Status::Failed) => failed_again,
+        Some(Status::Ok) => false,
+    };
     trials.iter().filter(is_left).cloned().collect()
 }
 
@@ -54,10 +58,14 @@ mod tests {
     fn what_ended_is_not_run_again_and_what_was_interrupted_is() {
         let trials: Vec<Trial> = (0..4).map(trial).collect();
         let records = [record(0, Status::Ok), record(1, Status::Failed), record(2, Status::Interrupted)];
-        let left: Vec<u32> = remaining(&trials, &records).iter().map(|t| t.order).collect();
-        assert_eq!(left, [2, 3]);
+        let left = |records: &[Record], failed_again| -> Vec<u32> {
+            remaining(&trials, records, failed_again).iter().map(|t| t.order).collect()
+        };
+        assert_eq!((left(&records, false), left(&records, true)), (vec![2, 3], vec![1, 2, 3]));
         // Run again and ended well: the last record counts.
         let again = [record(2, Status::Interrupted), record(2, Status::Ok)];
-        assert_eq!(remaining(&trials, &again).iter().map(|t| t.order).collect::<Vec<_>>(), [0, 1, 3]);
+        assert_eq!(left(&again, false), [0, 1, 3]);
+        let again = [record(1, Status::Failed), record(1, Status::Ok)];
+        assert_eq!(left(&again, true), [0, 2, 3]);
     }
 }

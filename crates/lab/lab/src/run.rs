@@ -151,7 +151,7 @@ impl Run<'_> {
     /// Runs what is left of some trials. What limits there are is looked at before each block.
     fn trials(&self, trials: &[Trial]) -> Result<End, LabError> {
         let records = self.records()?;
-        let left = remaining(trials, &records);
+        let left = remaining(trials, &records, self.bench.args.retry_failed);
         if left.len() < trials.len() {
             eprintln!("{} of {} trials are done already", trials.len() - left.len(), trials.len());
         }
