@@ -8,7 +8,8 @@
 use labstats::effect::{self, DEFAULT, Trial};
 use labstats::judge::{Asked, Better, Colour, Correction};
 use labstats::one_sigma;
-use labstats::power::{Plan, blocks_for};
+use labstats::power::simulated::{Played, detectable as played};
+use labstats::power::{Plan, blocks_for, detectable};
 use labstats::simulate::{Layout, Noise, Rates, rates, study};
 
 /// A recording: one system's trials in the order in which they ran, a list for each phase.
@@ -172,5 +173,50 @@ fn a_thousand_studies_with_a_variant_that_is_a_tenth_slower() {
             let found = a_tenth_slower(&recording, variants, studies(1000));
             assert!(found >= 0.8 - 0.0126, "{}: {found}", recording.name);
         }
+    }
+}
+
+/// The share of studies that find an effect, in one cell at the level that the plan's cells leave to each; normal trials.
+fn found_in_a_cell(plan: &Plan, ratio: f64, studies: u32) -> f64 {
+    let layout = Layout {
+        cells: 1,
+        variants: plan.variants,
+        blocks: plan.blocks,
+        defaults_per_block: plan.defaults_per_block,
+    };
+    let confidence = 1.0 - (1.0 - plan.confidence) / plan.cells as f64;
+    let asked = Asked { confidence, effect: plan.effect, ..ASKED };
+    let noise = Noise::Normal { spread: plan.spread.powi(2).ln_1p().sqrt() };
+    rates(&layout, &noise, &[ratio], &asked, studies, 2027).found
+}
+
+#[test]
+#[ignore = "1,000 studies of each plan: a minute with --release; make lab-evidence"]
+fn small_plans_find_what_was_played() {
+    let forms = [(3, 2, 20, 12), (3, 2, 20, 2), (3, 2, 3, 3), (3, 2, 2, 10), (9, 1, 1, 3), (6, 1, 1, 20)];
+    for (blocks, defaults_per_block, variants, cells) in forms {
+        let plan = Plan {
+            blocks,
+            defaults_per_block,
+            variants,
+            cells,
+            spread: 0.1,
+            confidence: 0.95,
+            effect: 0.05,
+            correction: Correction::Holm,
+        };
+        let computed = detectable(&plan, 0.8).unwrap();
+        let Played::Found(played) = played(&plan, 0.8) else { panic!("not played: {plan:?}") };
+        let share = |less: f64| found_in_a_cell(&plan, 1.0 - less, studies(1000));
+        let (of_computed, of_played) = (share(computed.less), share(played.less));
+        println!(
+            "{blocks} blocks of {defaults_per_block} defaults and {variants} variants, {cells} cells: -{:.1}% computed, \
+             found in {:.1}%; -{:.1}% played, found in {:.1}%",
+            100.0 * computed.less,
+            100.0 * of_computed,
+            100.0 * played.less,
+            100.0 * of_played
+        );
+        assert!((of_played - 0.8).abs() < 0.07, "{plan:?}: {of_played}");
     }
 }

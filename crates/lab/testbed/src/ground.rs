@@ -4,9 +4,10 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 
+use modelled::Way;
+
 use crate::error::{Doing, Error, Result};
 use crate::ledger::{Ledger, Thing};
-use crate::place::way::Way;
 use crate::run::{Runner, Stop};
 
 /// Paths below the work directory.

@@ -26,6 +26,5 @@ pub use cluster::{
 pub use error::{Error, Result};
 pub use lock::lock;
 pub use place::modelled::way;
-pub use place::way::Way;
 pub use release::{package_of, program};
 pub use run::Stop;

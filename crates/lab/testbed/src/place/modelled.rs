@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use modelled::Way;
 use rustix::process::{Pid, Signal, kill_process};
 use study::DeviceModel;
 
@@ -17,7 +18,7 @@ use crate::ground::Ground;
 use crate::ledger::Thing;
 use crate::mounts;
 use crate::place::loops;
-use crate::place::way::{self, Way};
+use crate::place::way;
 use crate::processes::{self, Process, TOKEN};
 use crate::run::{Stop, last_lines};
 

@@ -6,6 +6,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use modelled::Way;
+
 use crate::error::{Doing, Result};
 
 /// What everything takes on the device that is measured: as long as on a fast SSD, so that waking up costs the same.
@@ -24,17 +26,6 @@ const MIBS: u32 = 30;
 
 /// Longer than that is a busy machine, not the way.
 const LONGEST: Duration = Duration::from_millis(2);
-
-/// What requests take besides the model.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Way {
-    /// A read or write.
-    pub request: Duration,
-    /// A flush.
-    pub flush: Duration,
-    /// Each MiB that is read or written, besides.
-    pub mib: Duration,
-}
 
 /// Measures through the loop device over a device that takes [`TIME`] and [`MIB_TIME`]. Its bytes stay as they are.
 pub(crate) fn measure(device: &Path) -> Result<Way> {
