@@ -37,9 +37,18 @@ fn reason(series: &[f64]) -> Reason {
 
 #[test]
 fn noise_of_a_tenth_is_steady_with_or_without_autocorrelation() {
-    for (n, autocorrelation) in
-        [(20, 0.0), (60, 0.0), (300, 0.0), (20, 0.3), (30, 0.5), (60, 0.5), (300, 0.5)]
-    {
+    for (n, autocorrelation) in [
+        (20, 0.0),
+        (60, 0.0),
+        (300, 0.0),
+        (20, 0.3),
+        (30, 0.5),
+        (36, 0.5),
+        (40, 0.5),
+        (48, 0.5),
+        (60, 0.5),
+        (300, 0.5),
+    ] {
         let rounds = if n == 300 { 100 } else { 400 };
         let rate = flagged(n, 0.1, autocorrelation, rounds, |_| 1.0);
         assert!(rate <= 0.05, "{n} s, autocorrelation {autocorrelation}: {rate}");
