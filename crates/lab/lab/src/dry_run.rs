@@ -1,5 +1,7 @@
 //! Every trial with its ceph.conf: printed by `--dry-run`, kept in a run's plan.json.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use study::Cell;
 use testbed::{Site, Wanted};
@@ -9,10 +11,35 @@ use crate::output;
 use crate::prepare::{Prepared, What};
 
 /// What plan.json holds.
-#[derive(Serialize)]
 struct PlanFile<'a> {
     left_out: Vec<LeftOut>,
+    /// Trials of earlier commands, as they were kept.
+    earlier: Vec<serde_json::Value>,
     trials: Vec<Planned<'a>>,
+}
+
+impl PlanFile<'_> {
+    /// Takes over what is not planned anew.
+    fn keep(&mut self, kept: KeptPlan) {
+        let systems: BTreeSet<&str> = self.trials.iter().map(|t| t.system).collect();
+        let of_others = kept.left_out.into_iter().filter(|left| !systems.contains(left.system.as_str()));
+        for left in of_others {
+            if !self.left_out.contains(&left) {
+                self.left_out.push(left);
+            }
+        }
+        let mine: BTreeSet<&str> = self.trials.iter().map(|t| t.id).collect();
+        let is_mine = |trial: &serde_json::Value| trial["id"].as_str().is_some_and(|id| mine.contains(id));
+        self.earlier = kept.trials.into_iter().filter(|trial| !is_mine(trial)).collect();
+    }
+
+    fn value(&self) -> Result<serde_json::Value, serde_json::Error> {
+        let mut trials = self.earlier.clone();
+        for trial in &self.trials {
+            trials.push(serde_json::to_value(trial)?);
+        }
+        Ok(serde_json::json!({ "left_out": self.left_out, "trials": trials }))
+    }
 }
 
 /// A variant or workload that isn't run on a system.
@@ -30,6 +57,17 @@ pub(crate) struct LeftOut {
 #[derive(Deserialize)]
 struct KeptPlan {
     left_out: Vec<LeftOut>,
+    #[serde(default)]
+    trials: Vec<serde_json::Value>,
+}
+
+/// A results directory's plan as it was kept.
+fn kept(directory: &results::Directory) -> Result<KeptPlan, results::Error> {
+    let damaged = |source: serde_json::Error| {
+        let (path, line) = (directory.path().join("plan.json"), source.line() as u64);
+        results::Error::Damaged { path, line, source }
+    };
+    serde_json::from_slice(&directory.plan()?).map_err(damaged)
 }
 
 /// What a kept plan left out.
@@ -37,11 +75,7 @@ struct KeptPlan {
 /// # Errors
 /// [`results::Error::Damaged`]: a report without it would call trials missing that were never planned.
 pub(crate) fn left_out(directory: &results::Directory) -> Result<Vec<LeftOut>, results::Error> {
-    let damaged = |source: serde_json::Error| {
-        let (path, line) = (directory.path().join("plan.json"), source.line() as u64);
-        results::Error::Damaged { path, line, source }
-    };
-    Ok(serde_json::from_slice::<KeptPlan>(&directory.plan()?).map_err(damaged)?.left_out)
+    Ok(kept(directory)?.left_out)
 }
 
 #[derive(Serialize)]
@@ -79,15 +113,25 @@ fn planned<'a>(prepared: &'a Prepared, site: &Site) -> Vec<Planned<'a>> {
     prepared.plan.trials.iter().chain(&prepared.profiles).map(of).collect()
 }
 
-/// The plan as it is kept with the results.
-pub(crate) fn plan_json(prepared: &Prepared, site: &Site) -> Result<Vec<u8>, LabError> {
+/// The plan as it is kept with the results. What an earlier command planned of this study, of other systems, workloads or
+/// blocks, stays in it.
+pub(crate) fn plan_json(
+    prepared: &Prepared,
+    site: &Site,
+    earlier: Option<&results::Directory>,
+) -> Result<Vec<u8>, LabError> {
     let left_out = prepared.cells.iter().map(|((system, what), why)| LeftOut {
         system: system.clone(),
         what: what.clone(),
         why: why.clone(),
     });
-    let plan = PlanFile { left_out: left_out.collect(), trials: planned(prepared, site) };
-    serde_json::to_vec_pretty(&plan).map_err(|e| LabError::Nothing(e.to_string()))
+    let trials = planned(prepared, site);
+    let mut plan = PlanFile { left_out: left_out.collect(), earlier: Vec::new(), trials };
+    if let Some(directory) = earlier {
+        plan.keep(kept(directory)?);
+    }
+    let encode = |e: serde_json::Error| LabError::Nothing(e.to_string());
+    serde_json::to_vec_pretty(&plan.value().map_err(encode)?).map_err(encode)
 }
 
 /// Prints every trial and its ceph.conf.
@@ -109,7 +153,37 @@ mod tests {
     fn a_variant_and_a_workload_of_one_name_are_told_apart() {
         let of = |what| LeftOut { system: "s".into(), what, why: "w".into() };
         let both = vec![of(What::Variant("bench".into())), of(What::Workload("bench".into()))];
-        let text = serde_json::to_vec(&PlanFile { left_out: both.clone(), trials: Vec::new() }).unwrap();
-        assert_eq!(serde_json::from_slice::<KeptPlan>(&text).unwrap().left_out, both);
+        let plan = PlanFile { left_out: both.clone(), earlier: Vec::new(), trials: Vec::new() };
+        let text = plan.value().unwrap().to_string();
+        assert_eq!(serde_json::from_str::<KeptPlan>(&text).unwrap().left_out, both);
+    }
+
+    #[test]
+    fn what_other_commands_planned_stays_in_the_plan() {
+        let trial = |id: &'static str, order| Planned {
+            order,
+            id,
+            block: 0,
+            system: "b",
+            workload: "w",
+            variant: "default",
+            conf: String::new(),
+        };
+        let left = |system: &str| LeftOut {
+            system: system.into(),
+            what: What::Variant("v".into()),
+            why: "nothing to tune".into(),
+        };
+        let earlier = serde_json::json!({
+            "left_out": [left("a"), left("b")],
+            "trials": [{"id": "b0.a", "order": 0}, {"id": "b0.b", "order": 7}],
+        });
+        let mut plan = PlanFile { left_out: Vec::new(), earlier: Vec::new(), trials: vec![trial("b0.b", 1)] };
+        plan.keep(serde_json::from_value(earlier).unwrap());
+        let trials = plan.value().unwrap()["trials"].clone();
+        let of = |at: usize| (trials[at]["id"].as_str(), trials[at]["order"].as_u64());
+        assert_eq!((of(0), of(1)), ((Some("b0.a"), Some(0)), (Some("b0.b"), Some(1))));
+        // Of a system that was planned anew, this command knows best.
+        assert_eq!(plan.left_out, [left("a")]);
     }
 }

@@ -75,8 +75,14 @@ impl StudyFile {
     /// Reads it; prints every problem.
     pub fn read(path: &Path) -> Result<Self, LabError> {
         let text = std::fs::read(path).map_err(LabError::file(path))?;
-        let study = parsed(&text, path).map_err(|count| LabError::Study { path: path.to_owned(), count })?;
-        Ok(Self { text, study })
+        let (study, problems) = study::read_bytes(&text, &path.display().to_string());
+        problems.iter().for_each(|problem| eprintln!("{problem}"));
+        // What is wrong with options is told with the rest: nobody likes to mend a file twice.
+        let of_options = study.as_ref().map_or(0, |study| print_problems(path, &optmap::check(study)));
+        match (study, problems.len() + of_options) {
+            (Some(study), 0) => Ok(Self { text, study }),
+            (_, count) => Err(LabError::Study { path: path.to_owned(), count }),
+        }
     }
 
     /// Where results go unless told: the file may have any name.
@@ -85,12 +91,12 @@ impl StudyFile {
     }
 }
 
-/// What a study file's bytes say; prints every problem, and gives their number.
-pub(crate) fn parsed(bytes: &[u8], path: &Path) -> Result<Study, usize> {
-    study::parse_bytes(bytes, &path.display().to_string()).map_err(|problems| {
-        problems.iter().for_each(|problem| eprintln!("{problem}"));
-        problems.len()
-    })
+/// Prints what is wrong with a study's options; tells how much.
+fn print_problems(path: &Path, resolution: &optmap::Resolution) -> usize {
+    for problem in &resolution.problems {
+        eprintln!("{}: {problem}", path.display());
+    }
+    resolution.problems.len()
 }
 
 /// Checks a study against this machine and the command line; prints every problem.
@@ -102,11 +108,12 @@ pub(crate) fn prepare(file: StudyFile, args: &RunArgs, site: &Site) -> Result<Pr
     let mut not_run = NotRun::of(&study);
     let mut cells = BTreeMap::new();
     let mut notes = Vec::new();
-    check_options(&study, &args.study, &mut not_run, &mut cells, &mut notes)?;
+    note_options(&study, &mut not_run, &mut cells, &mut notes);
     for setting in &raised {
         notes.push(format!("{} is raised to {} on every system", setting.name, setting.value));
     }
     notes.extend(needs::of_librbd(&study));
+    notes.extend(replaced(&study, site, &raised, &not_run));
     let mut in_the_way = find_not_yet(&study, site, &raised, &mut not_run, &mut cells);
     let unasked = study.workloads.iter().filter(|_| !args.dry_run);
     in_the_way.extend(unasked.flat_map(|load| needs::of_hosts(&load.kind, args.ssh_config.as_deref())));
@@ -273,20 +280,8 @@ fn known(what: &'static str, wanted: &[String], all: &[String]) -> Result<(), La
 
 /// Asks what each option is on each system. Variants with nothing effective are left out; options without effect are
 /// noted.
-fn check_options(
-    study: &Study,
-    path: &Path,
-    not_run: &mut NotRun,
-    cells: &mut Reasons,
-    notes: &mut Vec<String>,
-) -> Result<(), LabError> {
+fn note_options(study: &Study, not_run: &mut NotRun, cells: &mut Reasons, notes: &mut Vec<String>) {
     let resolution = optmap::check(study);
-    if !resolution.problems.is_empty() {
-        for problem in &resolution.problems {
-            eprintln!("{}: {problem}", path.display());
-        }
-        return Err(LabError::Study { path: path.to_owned(), count: resolution.problems.len() });
-    }
     for (s, (system, options)) in study.systems.iter().zip(&resolution.systems).enumerate() {
         let of_all = options.default.iter().chain(options.variants.iter().flatten());
         let mut said: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
@@ -305,7 +300,24 @@ fn check_options(
         }
     }
     not_run.variants.extend(&resolution.not_run.variants);
-    Ok(())
+}
+
+/// What of the study the lab replaces in a ceph.conf, a sentence each.
+fn replaced(study: &Study, site: &Site, raised: &[Setting], not_run: &NotRun) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for (s, system) in study.systems.iter().enumerate() {
+        for (v, variant) in study.variants.iter().enumerate() {
+            if not_run.variants.contains(&(s, v)) {
+                continue;
+            }
+            let settings = settings(study, raised, system, variant);
+            let wanted = Wanted { system, settings: &settings, file_system: false };
+            found.extend(
+                testbed::replaced(site, &wanted).iter().map(|note| format!("{}: {note}", system.name)),
+            );
+        }
+    }
+    found
 }
 
 /// Finds what can't run yet (left out), and gives what is in the way.
@@ -412,6 +424,17 @@ mod tests {
         let file = StudyFile::read(&path);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(file.unwrap().out(), Path::new("results/its-name"));
+    }
+
+    #[test]
+    fn what_is_wrong_with_options_is_told_with_the_rest() {
+        let path = std::env::temp_dir().join(format!("loligo-lab-all-wrong-{}.yaml", std::process::id()));
+        let text = "name: n\ntitle: t\nsystems: [{name: s, loligo: {store: mem}}]\ndefault: {osd_nonesuch: 1}\n\
+                    workloads: [{name: w, command: {run: '', timeout: 1}}]\ndesign: {blocks: 0}\n";
+        std::fs::write(&path, text).unwrap();
+        let read = StudyFile::read(&path);
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(read, Err(LabError::Study { count: 3, .. })));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::dry_run::left_out;
 use crate::error::LabError;
 use crate::judging;
 use crate::output;
-use crate::prepare::{What, parsed};
+use crate::prepare::What;
 
 /// Whether standard output takes colours: a terminal, unless the user's environment says no.
 fn colours() -> bool {
@@ -45,8 +45,10 @@ fn read(path: &Path) -> Result<Found, LabError> {
         eprintln!("{words}");
     }
     let kept = path.join("study.yaml");
-    let study =
-        parsed(&directory.study()?, &kept).map_err(|count| LabError::KeptStudy { path: kept, count })?;
+    let study = study::parse_bytes(&directory.study()?, &kept.display().to_string()).map_err(|problems| {
+        problems.iter().for_each(|problem| eprintln!("{problem}"));
+        LabError::KeptStudy { path: kept, count: problems.len() }
+    })?;
     let (profiled, records) = found.records.into_iter().partition(|r| r.profiled);
     Ok(Found { directory, info, records, profiled, study })
 }

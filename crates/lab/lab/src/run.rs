@@ -34,6 +34,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Option<PathBuf>, LabError> {
     interrupt.starting();
     prepared.summary().iter().for_each(output::line);
     if args.dry_run {
+        output::line(so_far(&prepared, &out)?);
         crate::dry_run::print(&prepared, &site);
         return Ok(None);
     }
@@ -52,16 +53,43 @@ pub(crate) fn run(args: &RunArgs) -> Result<Option<PathBuf>, LabError> {
     Ok(Some(out))
 }
 
+fn hash(prepared: &Prepared) -> String {
+    format!("{:08x}", buffer::crc32c(u32::MAX, &prepared.text))
+}
+
+/// The results of this very study that there are.
+fn begun(prepared: &Prepared, out: &Path) -> Result<Option<Directory>, LabError> {
+    if !out.join("run.json").exists() {
+        return Ok(None);
+    }
+    let directory = Directory::open(out)?;
+    let info = directory.info()?;
+    match info.study_hash == hash(prepared) && info.seed == prepared.plan.seed {
+        true => Ok(Some(directory)),
+        false => Err(LabError::OtherStudy { path: out.to_owned() }),
+    }
+}
+
+/// What a run would find done, in words.
+fn so_far(prepared: &Prepared, out: &Path) -> Result<String, LabError> {
+    let done = match begun(prepared, out) {
+        Ok(None) => 0,
+        Ok(Some(directory)) => {
+            let trials = &prepared.plan.trials;
+            trials.len() - remaining(trials, &directory.records()?.records, false).len()
+        }
+        Err(error @ LabError::OtherStudy { .. }) => return Ok(format!("in the way here: {error}")),
+        Err(error) => return Err(error),
+    };
+    Ok(format!("{}: {done} of {} trials are done", out.display(), prepared.plan.trials.len()))
+}
+
 /// Opens a results directory of this very study, or makes one.
 fn open(prepared: &Prepared, out: &Path, site: &Site) -> Result<Directory, LabError> {
-    let study_hash = format!("{:08x}", buffer::crc32c(u32::MAX, &prepared.text));
-    if out.join("run.json").exists() {
-        let directory = Directory::open(out)?;
-        let info = directory.info()?;
-        return match info.study_hash == study_hash && info.seed == prepared.plan.seed {
-            true => Ok(directory),
-            false => Err(LabError::OtherStudy { path: out.to_owned() }),
-        };
+    let plan = crate::dry_run::plan_json(prepared, site, begun(prepared, out)?.as_ref())?;
+    if let Some(directory) = begun(prepared, out)? {
+        directory.set_plan(&plan)?;
+        return Ok(directory);
     }
     std::fs::create_dir_all(out).map_err(LabError::file(out))?;
     let mut notes = prepared.notes.clone();
@@ -72,13 +100,12 @@ fn open(prepared: &Prepared, out: &Path, site: &Site) -> Result<Directory, LabEr
         format: FORMAT,
         study: prepared.study.name.clone(),
         title: prepared.study.title.clone(),
-        study_hash,
+        study_hash: hash(prepared),
         started: clock::now_text(),
         seed: prepared.plan.seed,
         machine: machine::look(out),
         notes,
     };
-    let plan = crate::dry_run::plan_json(prepared, site)?;
     Ok(Directory::create(out, &info, &prepared.text, &plan)?)
 }
 

@@ -51,7 +51,11 @@ impl Bench<'_> {
         let settings = self.prepared.settings(system, variant);
         let wanted = Wanted { system, settings: &settings, file_system: workload.needs_file_system() };
         let mut bed = testbed::start(self.site, &wanted, &mut |words| progress.step(words)).map_err(words)?;
-        let measured = self.load(trial, &mut bed, record, progress);
+        let measured =
+            self.load(trial, &mut bed, record, progress).map_err(|why| match bed.still_answers() {
+                Ok(()) => why,
+                Err(gone) => format!("{gone}\n{why}"),
+            });
         let still_there = bed.check().map_err(words);
         let down = bed.take_down(&mut |words| progress.step(words)).map_err(words);
         // The first thing that went wrong is the one to tell.
@@ -152,8 +156,12 @@ impl Bench<'_> {
 
     /// Copies the last cluster's logs; where to is told relative to the results. What can't be copied is left.
     fn keep_logs(&self, id: &str) -> String {
+        let logs = testbed::logs(&self.site.work_dir);
+        if logs.is_empty() {
+            return String::new();
+        }
         let Ok(into) = self.directory.logs(id) else { return String::new() };
-        for log in testbed::logs(&self.site.work_dir) {
+        for log in logs {
             if let Some(name) = log.file_name() {
                 let _ = std::fs::copy(&log, into.join(name));
             }
@@ -165,6 +173,7 @@ impl Bench<'_> {
 
 /// Puts what the load's programs said beside the servers' logs. What can't be copied is left.
 fn keep_output(from: &Path, logs: &Path) {
+    let _ = std::fs::create_dir_all(logs);
     for entry in std::fs::read_dir(from).into_iter().flatten().flatten() {
         let path = entry.path();
         if let Some(name) = path.file_name().filter(|_| path.extension().is_some_and(|e| e == "out")) {
@@ -212,6 +221,7 @@ fn is_modelled(place: &Place) -> bool {
 fn place_words(place: &Place) -> String {
     let gib = |bytes: u64| format!("{:.3} GiB", bytes as f64 / f64::from(1 << 30)).replace(".000", "");
     let fs = |fs: &Option<study::FileSystem>| match fs {
+        Some(fs) if fs.mkfs.is_empty() && fs.mount.is_empty() => format!(" {}", fs.kind.name()),
         Some(fs) => format!(" {} ({}; {})", fs.kind.name(), fs.mkfs, fs.mount),
         None => String::new(),
     };

@@ -121,11 +121,13 @@ pub(crate) struct Loads {
     pub(crate) rbd: bool,
     /// A metadata server, and clients of the file system.
     pub(crate) file_system: bool,
+    /// A user's command, which may make pools of its own.
+    pub(crate) command: bool,
 }
 
 impl Loads {
     /// All that the lab can run.
-    pub(crate) const ALL: Self = Self { rbd: true, file_system: true };
+    pub(crate) const ALL: Self = Self { rbd: true, file_system: true, command: true };
 
     /// What a study runs. Nobody knows what a user's command starts, so it may be librbd too.
     pub(crate) fn of(study: &Study) -> Self {
@@ -137,6 +139,7 @@ impl Loads {
                 WorkloadKind::RadosBench(_) => false,
             }),
             file_system: any(|kind| matches!(kind, WorkloadKind::Command(command) if command.file_system)),
+            command: any(|kind| matches!(kind, WorkloadKind::Command(_))),
         }
     }
 }

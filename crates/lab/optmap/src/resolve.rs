@@ -26,8 +26,14 @@ pub(crate) fn resolve_among(
     in_force: &[Setting],
 ) -> Vec<Resolved> {
     let stage = Stage::of(system, loads, in_force);
-    settings.iter().map(|setting| stage.resolve(setting)).collect()
+    settings.iter().map(|setting| stage.resolve(setting, loads)).collect()
 }
+
+/// Defaults of pools that are made without telling; the lab tells them of each pool that it makes.
+const POOL_DEFAULTS: [&str; 2] = ["osd_pool_default_size", "osd_pool_default_pg_num"];
+
+/// Why those do nothing where no command of the user's makes pools.
+const OF_POOLS: &str = "the lab makes the pools, by the system's pool_size and the workload's pg_num";
 
 /// An effect: the processes that act on an option, or why none does.
 pub(crate) type Effect = Result<Vec<Process>, Why>;
@@ -64,9 +70,11 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn resolve(&self, setting: &Setting) -> Resolved {
+    fn resolve(&self, setting: &Setting, loads: Loads) -> Resolved {
         let name = options::normalize(&setting.name);
+        let of_pools = POOL_DEFAULTS.contains(&name.as_str()) && !loads.command;
         let effect = match self {
+            Self::Ceph(_) | Self::Loligo(_) if of_pools => Some(Err(Why::Rule(OF_POOLS))),
             Self::Ceph(ceph) => ceph.effect(&name, &setting.section),
             Self::Loligo(loligo) => loligo.effect(&name, &setting.section),
             Self::Fixed(why) => known_anywhere(&name).then(|| Err(why.clone())),

@@ -327,3 +327,23 @@ fn a_daemon_that_is_not_there_reads_nothing() {
         assert_eq!(verdict(&ceph, &[there]), Verdict::Effective, "{there}");
     }
 }
+
+#[test]
+fn defaults_of_pools_do_nothing_to_pools_that_the_lab_makes() {
+    let study = |load: &str| {
+        parse(
+            &format!(
+                "name: n\ntitle: t\nsystems:\n- {{name: l, loligo: {{store: mem}}}}\n\
+                 - {{name: c, ceph: {{release: 16.2, store: memstore}}}}\nworkloads:\n- {{name: w, {load}}}\n\
+                 parametric: {{osd_pool_default_size: [1, 2], osd_pool_default_pg_num: [8]}}\n"
+            ),
+            "f",
+        )
+        .unwrap_or_else(|problems| panic!("{problems:?}"))
+    };
+    let left_out = |load: &str| check(&study(load)).not_run.variants.len();
+    let bench = "rados_bench: {object_size: 4K, in_flight: 1, seconds: 1, phases: [write]}";
+    assert_eq!(left_out(bench), 6, "three variants on two systems");
+    // A user's command may make pools without telling their size.
+    assert_eq!(left_out("command: {run: 'ceph osd pool create p', timeout: 9}"), 0);
+}

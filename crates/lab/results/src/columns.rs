@@ -103,7 +103,7 @@ macro_rules! table {
 static COLUMNS: &[Column] = table! {
     Trial "id", "text", "id", "The trial, unique in the run.",
         |r| r.id.clone();
-    Trial "order", "1", "order", "Place in the shuffled order, from 0.",
+    Trial "order", "1", "order", "Place in the shuffled order, from 0, of the command that ran it: with other systems, workloads or blocks it starts anew.",
         |r| r.order.to_string();
     Trial "block", "1", "block", "Block, from 0. A block holds every variant once and the default several times.",
         |r| r.block.to_string();

@@ -86,7 +86,15 @@ impl Directory {
         self.read("plan.json")
     }
 
-    /// Every trial's last record; none where no trial has ended yet.
+    /// Replaces the plan.
+    ///
+    /// # Errors
+    /// [`Error::Write`].
+    pub fn set_plan(&self, plan: &[u8]) -> Result<(), Error> {
+        whole(&self.path.join("plan.json"), plan)
+    }
+
+    /// Every trial's last record, in the order in which they ran; none where no trial has ended yet.
     pub fn records(&self) -> Result<Records, Error> {
         let path = self.trials();
         if !path.exists() {
@@ -99,7 +107,8 @@ impl Directory {
             last.insert(record.id.clone(), record);
         }
         let mut records: Vec<Record> = last.into_values().collect();
-        records.sort_by_key(|r| r.order);
+        // Orders of commands that ran other parts of the study start anew.
+        records.sort_by(|a, b| (&a.started, a.order).cmp(&(&b.started, b.order)));
         let torn = lines.torn().map(|bytes| {
             format!(
                 "{}: the last line was torn by a crash ({bytes} bytes); it is left out and that trial counts as not run",

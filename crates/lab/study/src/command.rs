@@ -3,7 +3,7 @@
 use crate::fields::{Fields, map, text};
 use crate::model::CommandLoad;
 use crate::node::Node;
-use crate::problem::Problems;
+use crate::problem::{ProblemKind, Problems};
 
 const KEYS: [&str; 7] = ["prepare", "run", "cleanup", "needs", "file_system", "timeout", "expected"];
 /// The longest command: a week.
@@ -13,7 +13,13 @@ const WEEK: u32 = 604_800;
 pub(crate) fn read(node: &Node, place: &str, p: &mut Problems) -> Option<CommandLoad> {
     let fields = Fields::of(node, place, &KEYS, p)?;
     fields.need(&["run", "timeout"], p);
-    let shell = |key: &str, p: &mut Problems| fields.text(key, p).map(str::to_owned);
+    let shell = |key: &str, p: &mut Problems| {
+        let text = fields.text(key, p)?;
+        if let Some(node) = fields.get(key).filter(|_| text.trim().is_empty()) {
+            p.add(node.at, ProblemKind::Empty(key.to_owned()));
+        }
+        Some(text.to_owned())
+    };
     let (prepare, run, cleanup) = (shell("prepare", p), shell("run", p), shell("cleanup", p));
     let file_system = fields.yes("file_system", p).unwrap_or(false);
     let needs = needs(&fields, p);

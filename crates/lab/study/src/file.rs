@@ -32,12 +32,7 @@ pub const MAX_TRIALS: u64 = 1_000_000;
 /// # Errors
 /// Every problem of the file at once, in order of lines. A text that is not YAML gives that one alone.
 pub fn parse(text: &str, path_name: &str) -> Result<Study, Vec<Problem>> {
-    let mut p = Problems::new(path_name);
-    let study = node::read(text, &mut p).and_then(|root| study(&root, &mut p));
-    match study {
-        Some(study) => p.or(study),
-        None => Err(p.or(()).err().unwrap_or_default()),
-    }
+    whole(read(text, path_name))
 }
 
 /// The same of a file's bytes, which must be UTF-8: what was replaced silently would reach names and a ceph.conf.
@@ -45,8 +40,18 @@ pub fn parse(text: &str, path_name: &str) -> Result<Study, Vec<Problem>> {
 /// # Errors
 /// As [`parse`].
 pub fn parse_bytes(bytes: &[u8], path_name: &str) -> Result<Study, Vec<Problem>> {
+    whole(read_bytes(bytes, path_name))
+}
+
+fn whole((study, problems): (Option<Study>, Vec<Problem>)) -> Result<Study, Vec<Problem>> {
+    study.filter(|_| problems.is_empty()).ok_or(problems)
+}
+
+/// What could be read of a study, and every problem of the file: with a problem the study is good for finding more of
+/// them alone, for what is wrong is left out of it.
+pub fn read_bytes(bytes: &[u8], path_name: &str) -> (Option<Study>, Vec<Problem>) {
     let wrong = match std::str::from_utf8(bytes) {
-        Ok(text) => return parse(text, path_name),
+        Ok(text) => return read(text, path_name),
         Err(error) => error.valid_up_to(),
     };
     let before = String::from_utf8_lossy(bytes.get(..wrong).unwrap_or_default());
@@ -55,7 +60,13 @@ pub fn parse_bytes(bytes: &[u8], path_name: &str) -> Result<Study, Vec<Problem>>
     let at = At { line: count(before.matches('\n').count() + 1), column: count(last.chars().count() + 1) };
     let mut p = Problems::new(path_name);
     p.add(at, ProblemKind::NotUtf8 { byte: bytes.get(wrong).copied().unwrap_or_default() });
-    Err(p.or(()).err().unwrap_or_default())
+    (None, p.in_order())
+}
+
+fn read(text: &str, path_name: &str) -> (Option<Study>, Vec<Problem>) {
+    let mut p = Problems::new(path_name);
+    let study = node::read(text, &mut p).and_then(|root| study(&root, &mut p));
+    (study, p.in_order())
 }
 
 fn study(root: &node::Node, p: &mut Problems) -> Option<Study> {

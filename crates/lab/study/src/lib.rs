@@ -33,7 +33,7 @@ mod workloads;
 pub use conf::{ceph_conf_sections, ceph_conf_text, escaped, merged, settings_of};
 pub use design::MAX_BLOCKS;
 pub use estimate::{plan_seconds, trial_seconds};
-pub use file::{MAX_TRIALS, parse, parse_bytes, trials_at_most};
+pub use file::{MAX_TRIALS, parse, parse_bytes, read_bytes, trials_at_most};
 pub use limits::{pgs_per_osd, raised_limits};
 pub use model::{
     CephStore, Clients, CommandLoad, Correction, Design, DeviceModel, Engine, FileSystem, FioLoad, FsKind,
@@ -44,6 +44,7 @@ pub use place::MODELLED_MAX;
 pub use plan::{Cell, NotRun, Plan, Trial};
 pub use problem::{Conflict, Problem, ProblemKind};
 pub use trial_names::TrialNames;
+pub use words::visible;
 
 /// The language of study files.
 #[doc = include_str!("../../../../docs/studies.md")]

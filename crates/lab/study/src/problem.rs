@@ -306,12 +306,9 @@ impl Problems {
         self.found.len()
     }
 
-    /// `value`, or everything that is wrong in order of lines.
-    pub(crate) fn or<T>(mut self, value: T) -> Result<T, Vec<Problem>> {
-        if self.found.is_empty() {
-            return Ok(value);
-        }
+    /// Everything that is wrong, in order of lines.
+    pub(crate) fn in_order(mut self) -> Vec<Problem> {
         self.found.sort_by_key(|p| (p.line, p.column));
-        Err(self.found)
+        self.found
     }
 }

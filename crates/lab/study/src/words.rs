@@ -40,7 +40,7 @@ fn turns_text(c: char) -> bool {
 }
 
 /// A text as a terminal may have it: what it would obey stands as its code.
-pub(crate) fn visible(text: &str) -> String {
+pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() || turns_text(c) {

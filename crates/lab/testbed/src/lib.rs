@@ -21,7 +21,7 @@ mod undo;
 pub use cluster::pools::Pool;
 pub use cluster::teller::Teller;
 pub use cluster::{
-    Site, Testbed, Wanted, ceph_conf, check, check_settings, clean_up, drop_caches, logs, start,
+    Site, Testbed, Wanted, ceph_conf, check, check_settings, clean_up, drop_caches, logs, replaced, start,
 };
 pub use error::{Error, Result};
 pub use lock::lock;

@@ -9,9 +9,9 @@ use study::{CommandLoad, Phase};
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
 use crate::phase::{Instance, PhaseResult};
-use crate::run::{Load, Talk, Telling};
+use crate::run::{Load, Talk, Telling, keep_said};
 use crate::timeline::Progress;
-use crate::together::{Finished, Program, run_together};
+use crate::together::{Finished, Heard, Program, run_together};
 
 /// Runs it. The clean-up runs in any case, also when the caller wants to stop; its failure is the load's only if
 /// nothing else has failed.
@@ -43,14 +43,24 @@ fn prepare(load: &CommandLoad, cluster: &Cluster, work: &Path, telling: &mut Tel
     let Some(text) = &load.prepare else { return Ok(()) };
     telling.observer.step("preparing the command");
     let program = shell("the command's prepare", text, cluster, work);
-    run_together(vec![program], bound(load), &cluster.stop, &mut |_| ()).map(drop)
+    run_together(vec![program], bound(load), &cluster.stop, &mut keep_failed(cluster, "prepare")).map(drop)
 }
 
 fn clean_up(load: &CommandLoad, cluster: &Cluster, work: &Path, telling: &mut Telling<'_>) -> Result<()> {
     let Some(text) = &load.cleanup else { return Ok(()) };
     telling.observer.step("cleaning up after the command");
     let program = shell("the command's cleanup", text, cluster, work);
-    run_together(vec![program], bound(load), &AtomicBool::new(false), &mut |_| ()).map(drop)
+    let stop = AtomicBool::new(false);
+    run_together(vec![program], bound(load), &stop, &mut keep_failed(cluster, "cleanup")).map(drop)
+}
+
+/// Writes what a part that failed has said.
+fn keep_failed(cluster: &Cluster, part: &'static str) -> impl FnMut(Heard<'_>) {
+    move |heard| {
+        if let Heard::Failed(index, out, err) = heard {
+            keep_said(&cluster.work_dir, part, index, [out, err]);
+        }
+    }
 }
 
 fn bound(load: &CommandLoad) -> Duration {
@@ -165,6 +175,36 @@ mod tests {
         assert!(text.contains("no such luck") && !text.contains("never"), "{text}");
         assert!(ran.phases.is_empty() && cleaned);
         assert!(calls.contains(&"ends".to_owned()));
+    }
+
+    #[test]
+    fn what_a_failed_command_said_is_kept_and_shown_as_a_terminal_may_have_it() {
+        let said = |part: &str, command: CommandLoad| {
+            let dir = tempfile::tempdir().unwrap();
+            let cluster = Cluster::new("/c/ceph.conf", dir.path().join("w"), Vec::new());
+            let ran =
+                crate::run(&WorkloadKind::Command(command), &cluster, Instant::now(), &mut Calls::default());
+            let kept = std::fs::read_to_string(dir.path().join(format!("w/{part}.0.out"))).unwrap();
+            (ran.failure.unwrap().to_string(), kept)
+        };
+        let (text, kept) = said("run", load("echo out; printf 'a\\033[31mred\\n' >&2; exit 3", 20));
+        assert!(text.contains("a\\u{1b}[31mred"), "{text}");
+        assert_eq!(kept, "out\na\u{1b}[31mred\n");
+        let (text, kept) = said("run", load("head -c 3000000 /dev/zero | tr '\\0' x; exit 1", 20));
+        assert!(text.contains("xxx...") && text.len() < 1000, "{text}");
+        assert_eq!(kept.len(), (1 << 20) + 1);
+        let (_, kept) = said("run", load("echo so far; sleep 60", 1));
+        assert_eq!(kept, "so far\n");
+        for part in ["prepare", "cleanup"] {
+            let mut broken = load("true", 20);
+            let text = Some("echo words; exit 1".to_owned());
+            if part == "prepare" {
+                broken.prepare = text
+            } else {
+                broken.cleanup = text
+            }
+            assert_eq!(said(part, broken).1, "words\n");
+        }
     }
 
     #[test]

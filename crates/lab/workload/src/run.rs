@@ -135,6 +135,7 @@ impl Telling<'_> {
                     }
                 }
                 Heard::Ended(index) => merged.merge.end(index),
+                Heard::Failed(index, out, err) => keep_said(&cluster.work_dir, name, index, [out, err]),
             }
             merged.hand_on(self.observer);
         });
@@ -195,10 +196,20 @@ impl Merged {
     }
 }
 
+/// Where it stands what a program of a phase said.
+fn said(work_dir: &Path, phase: &str, index: usize) -> PathBuf {
+    work_dir.join(format!("{phase}.{index}.out"))
+}
+
+/// Keeps what a program said by the time something failed. What can't be written is only missing from the logs.
+pub(crate) fn keep_said(work_dir: &Path, phase: &str, index: usize, said_so_far: [&str; 2]) {
+    let _ = fs::write(said(work_dir, phase, index), said_so_far.concat());
+}
+
 /// Writes what each program said into the work directory, once nothing is measured any more; gives the paths.
 fn keep(work_dir: &Path, phase: &str, finished: &[Finished]) -> Result<Vec<PathBuf>> {
     let write = |(index, finished): (usize, &Finished)| {
-        let path = work_dir.join(format!("{phase}.{index}.out"));
+        let path = said(work_dir, phase, index);
         let text = format!("{}{}", finished.out, finished.err);
         fs::write(&path, text).map_err(|source| Error::Io {
             doing: "writing",

@@ -20,6 +20,9 @@ const GRACE: Duration = Duration::from_secs(3);
 /// Bytes that are kept of a program's standard error, and of its output outside of the caller's hands.
 const KEPT: usize = 1 << 20;
 
+/// Bytes of a line in a message.
+const LINE: usize = 400;
+
 /// How long other hosts have to be ready.
 const READY: Duration = Duration::from_secs(30);
 
@@ -78,6 +81,8 @@ pub(crate) enum Heard<'a> {
     Line(usize, &'a str, Instant),
     /// A program has ended well.
     Ended(usize),
+    /// Something failed: what each program has said by then, output and errors.
+    Failed(usize, &'a str, &'a str),
 }
 
 enum Said {
@@ -142,6 +147,11 @@ pub(crate) fn run_together(
         attend(&mut all, &said, Instant::now() + limit, limit, stop, hear)
     });
     end_all(&mut all);
+    if outcome.is_err() {
+        for (index, running) in all.iter().enumerate() {
+            hear(Heard::Failed(index, &running.out, &running.err));
+        }
+    }
     outcome?;
     Ok(all.into_iter().map(finished).collect())
 }
@@ -321,8 +331,8 @@ fn listen(all: &mut [Running], said: &Receiver<Said>, wait: Duration, hear: &mut
 }
 
 fn keep(text: Option<&mut String>, line: &str) {
-    if let Some(text) = text.filter(|t| t.len() + line.len() < KEPT) {
-        text.push_str(line);
+    if let Some(text) = text.filter(|t| t.len() < KEPT) {
+        text.push_str(beginning(line, KEPT - text.len()));
         text.push('\n');
     }
 }
@@ -415,9 +425,22 @@ pub(crate) fn last_words(err: &str, out: &str) -> String {
         .find(|lines| !lines.is_empty())
         .unwrap_or_default();
     match lines.get(lines.len().saturating_sub(4)..) {
-        Some(last) if !last.is_empty() => last.join("\n"),
+        Some(last) if !last.is_empty() => last.iter().map(|l| shown(l)).collect::<Vec<_>>().join("\n"),
         _ => "it said nothing".to_owned(),
     }
+}
+
+/// A line for a message: not endless, and nothing in it that a terminal would obey.
+fn shown(line: &str) -> String {
+    let begin = beginning(line, LINE);
+    let cut = if begin.len() < line.len() { "..." } else { "" };
+    format!("{}{cut}", study::visible(begin))
+}
+
+/// At most so many bytes of a text, whole characters.
+fn beginning(text: &str, most: usize) -> &str {
+    let end = (0..=most.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
+    text.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -441,6 +464,7 @@ mod tests {
                 Heard::Started(pids) => heard.push(format!("{} started", pids.len())),
                 Heard::Line(i, line, _) => heard.push(format!("{i}: {line}")),
                 Heard::Ended(i) => heard.push(format!("{i} ended")),
+                Heard::Failed(i, out, err) => heard.push(format!("{i} had said {out:?} and {err:?}")),
             },
         );
         (ran, heard)
@@ -524,7 +548,7 @@ mod tests {
                 Heard::Begins => heard.push("begins".to_owned()),
                 Heard::Started(pids) => assert!(pids.is_empty()),
                 Heard::Line(_, line, _) => heard.push(line.to_owned()),
-                Heard::Ended(_) => {}
+                Heard::Ended(_) | Heard::Failed(..) => {}
             });
         let ran = ran.unwrap();
         assert_eq!(heard, ["begins", "a", "b"]);

@@ -252,9 +252,18 @@ fn first_cores(list: &str, count: u32) -> Option<String> {
 /// # Errors
 /// Those of sizes and settings.
 pub fn ceph_conf(site: &Site, wanted: &Wanted<'_>) -> Result<String> {
+    Ok(conf_to_be(site, wanted)?.text())
+}
+
+/// Sentences on settings of the study that the lab replaces in that ceph.conf; none where it can't be told.
+pub fn replaced(site: &Site, wanted: &Wanted<'_>) -> Vec<String> {
+    conf_to_be(site, wanted).map(|conf| conf.notes().to_vec()).unwrap_or_default()
+}
+
+fn conf_to_be(site: &Site, wanted: &Wanted<'_>) -> Result<conf::Conf> {
     let work = Work { root: site.work_dir.clone() };
     let Target::Ceph { store, .. } = &wanted.system.target else {
-        return Ok(conf::Conf::of_study(wanted.settings).text());
+        return Ok(conf::Conf::of_study(wanted.settings));
     };
     let below = match &wanted.system.place {
         Place::Loop { fs, .. } | Place::Devices { fs, .. } | Place::Modelled { fs, .. } => {
@@ -277,7 +286,7 @@ pub fn ceph_conf(site: &Site, wanted: &Wanted<'_>) -> Result<String> {
         file_system: wanted.file_system,
         memory: memory("MemTotal:"),
     };
-    Ok(layout::ceph_conf(&layout).0.text())
+    Ok(layout::ceph_conf(&layout).0)
 }
 
 #[cfg(test)]

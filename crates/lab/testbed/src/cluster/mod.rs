@@ -25,7 +25,7 @@ use crate::ledger::Thing;
 use crate::mounts;
 use crate::run::Stop;
 use admin::Admin;
-pub use check::{ceph_conf, check, check_settings};
+pub use check::{ceph_conf, check, check_settings, replaced};
 use servers::Servers;
 
 /// Where clusters are made, and with what.
@@ -320,6 +320,17 @@ impl Testbed {
     /// [`Error::Ended`] with the server's last words.
     pub fn check(&mut self) -> Result<()> {
         self.servers.check(&self.ground.work)
+    }
+
+    /// Asks a cluster that others run whether it still answers, after something failed in it.
+    ///
+    /// # Errors
+    /// [`Error::NotUp`].
+    pub fn still_answers(&self) -> Result<()> {
+        if !self.running {
+            return Ok(());
+        }
+        self.admin.json(&["status"]).map(drop).map_err(|error| running::not_up(&self.conf, error))
     }
 
     /// Ends the servers and every client that was started with the prefix, and removes everything but the logs and

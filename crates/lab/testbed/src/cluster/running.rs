@@ -38,7 +38,7 @@ pub(crate) fn check(conf: &Path) -> Result<()> {
     }
 }
 
-fn not_up(conf: &Path, error: Error) -> Error {
+pub(crate) fn not_up(conf: &Path, error: Error) -> Error {
     match error {
         Error::Failed { said, .. } | Error::Late { said, .. } => {
             Error::NotUp { what: format!("the running cluster of {}", conf.display()), seconds: 20, said }

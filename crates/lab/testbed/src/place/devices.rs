@@ -90,12 +90,18 @@ fn holds_data(path: &Path, real: &Path) -> Result<()> {
         return refuse(path, format!("it holds data ({}); {EMPTY}", found.join(", ")));
     }
     let mut blkid = Command::new(program("blkid")?);
-    blkid.arg("--probe").arg(real);
+    blkid.args(["--probe", "--output", "export"]).arg(real);
     // 2: nothing is known there. Anything else is a signature, or several that disagree.
     match Runner::default().run("looking for signatures", blkid, LOOK) {
         Err(Error::Failed { status, .. }) if status.ends_with(": 2") => {}
-        Err(Error::Failed { said, .. }) | Ok(said) => {
+        Err(Error::Failed { said, .. }) => {
             return refuse(path, format!("it holds data ({}); {EMPTY}", said.trim()));
+        }
+        Ok(said) => {
+            let content = content(&said);
+            if !content.is_empty() {
+                return refuse(path, format!("it holds data ({}); {EMPTY}", content.join(", ")));
+            }
         }
         Err(other) => return Err(other),
     }
@@ -103,6 +109,13 @@ fn holds_data(path: &Path, real: &Path) -> Result<()> {
         return refuse(path, format!("its first MiB is not empty, so it may hold data; {EMPTY}"));
     }
     Ok(())
+}
+
+/// Of what blkid exports (`KEY=value`) what is on the device: a partition's entry stands in another device's table.
+fn content(exported: &str) -> Vec<&str> {
+    let about_it = ["DEVNAME=", "PART_ENTRY_"];
+    let lines = exported.lines().filter(|l| !l.trim().is_empty());
+    lines.filter(|l| !about_it.iter().any(|key| l.starts_with(key))).collect()
 }
 
 fn head(device: &Path, length: usize) -> Result<Vec<u8>> {
@@ -147,6 +160,17 @@ pub(crate) fn wipe_own(path: &Path, uuid: &str) -> Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_partitions_entry_is_no_data_on_it() {
+        let entry = "DEVNAME=/dev/loop7p1\nPART_ENTRY_SCHEME=gpt\nPART_ENTRY_NUMBER=1\nPART_ENTRY_DISK=7:7\n";
+        assert!(content(entry).is_empty());
+        assert_eq!(
+            content(&format!("{entry}TYPE=ext4\nUSAGE=filesystem\n")),
+            ["TYPE=ext4", "USAGE=filesystem"]
+        );
+        assert_eq!(content("DEVNAME=/dev/sda\nPTTYPE=dos\n"), ["PTTYPE=dos"]);
+    }
 
     const UUID: &str = "00112233-4455-6677-8899-aabbccddeeff";
 
