@@ -38,12 +38,15 @@ pub(crate) fn run(args: &RunArgs) -> Result<Option<PathBuf>, LabError> {
         crate::dry_run::print(&prepared, &site);
         return Ok(None);
     }
-    let directory = open(&prepared, &out, &site)?;
+    // What refuses the run comes before anything of it is written.
+    begun(&prepared, &out)?;
+    std::fs::create_dir_all(&out).map_err(LabError::file(&out))?;
     let _alone = alone::take(&out)?;
     let mut say = |words: &str| eprintln!("{words}");
     for note in testbed::clean_up(&site.work_dir, &mut say)? {
         eprintln!("{note}");
     }
+    let directory = open(&prepared, &out, &site)?;
     let bench =
         Bench { prepared: &prepared, site: &site, directory: &directory, interrupt: &interrupt, args };
     let earlier_s = directory.records()?.records.iter().map(|r| r.took_s).sum();
@@ -91,7 +94,6 @@ fn open(prepared: &Prepared, out: &Path, site: &Site) -> Result<Directory, LabEr
         directory.set_plan(&plan)?;
         return Ok(directory);
     }
-    std::fs::create_dir_all(out).map_err(LabError::file(out))?;
     let mut notes = prepared.notes.clone();
     notes.extend(
         prepared.cells.iter().map(|((system, what), why)| format!("{system}, {}: {why}", what.name())),
