@@ -26,10 +26,13 @@ use blocks::Blocks;
 use influence::least_without_one;
 use permute::least_shuffled_p;
 
+pub use own_spread::own_spread;
+
 pub(crate) use permute::{Over, Shuffled, shuffled};
 
 mod blocks;
 mod influence;
+mod own_spread;
 mod permute;
 
 /// The variant that all others are compared with.

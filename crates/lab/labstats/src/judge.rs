@@ -31,7 +31,7 @@ pub(crate) mod shuffling;
 pub use shuffling::CLEARLY_NOT_NORMAL;
 
 use crate::dunnett::Cache;
-use crate::effect::{CellFit, Effect, NoFit, Trial, fit};
+use crate::effect::{CellFit, Effect, NoFit, Trial, fit, own_spread};
 use crate::family::{Adjusted, benjamini_hochberg, holm};
 use crate::student::t_critical;
 
@@ -101,6 +101,8 @@ pub struct Entry {
     pub adjusted: (f64, f64),
     /// The judgement.
     pub colour: Colour,
+    /// Of a coloured one: [`own_spread`].
+    pub own_spread: Option<f64>,
 }
 
 /// A judgement.
@@ -125,10 +127,16 @@ impl Colour {
 
 /// Judges a study: all its cells at once, since they are one family.
 pub fn judge(cells: &[Cell], asked: &Asked) -> Vec<Judged> {
-    judge_with(&mut Cache::default(), cells, asked)
+    let mut judged = judge_with(&mut Cache::default(), cells, asked);
+    for (cell, of_cell) in cells.iter().zip(&mut judged) {
+        for entry in of_cell.entries.iter_mut().filter(|e| e.colour.tells_apart()) {
+            entry.own_spread = own_spread(&cell.trials, entry.variant);
+        }
+    }
+    judged
 }
 
-/// As [`judge`], with the distributions of studies judged before.
+/// As [`judge`], with the distributions of studies judged before, and without the variants' own spreads.
 pub(crate) fn judge_with(cache: &mut Cache, cells: &[Cell], asked: &Asked) -> Vec<Judged> {
     let fits: Vec<Result<CellFit, NoFit>> = cells.iter().map(|c| fit(&c.trials)).collect();
     let entries = match asked.correction {
@@ -229,6 +237,7 @@ fn entry(
         adjusted_p: a.p,
         adjusted,
         colour: colour(effect, a.rejected, equal, better, asked.effect),
+        own_spread: None,
     }
 }
 

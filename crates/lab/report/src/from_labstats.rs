@@ -63,6 +63,9 @@ impl<'a> Counts<'a> {
     }
 }
 
+/// From so many times the others' spread on it is said of a variant: in three blocks chance gives that once in hundreds.
+const SPREADS_MORE: f64 = 3.0;
+
 /// A cell with all that is known of it.
 struct View<'a> {
     outline: &'a Outline,
@@ -99,7 +102,7 @@ impl View<'_> {
             self.one_sigma(&mut judged);
         } else if let Some(entry) = entry {
             adjusted(&mut judged, entry, again);
-            self.what_more_would_tell(&mut judged, again);
+            self.what_more_would_tell(&mut judged, entry, again);
             let left_out = self.zeros(&variant.name).0 + self.zeros(DEFAULT).0;
             if left_out > 0 {
                 judged.why += &format!("; {}", zeros_words(left_out));
@@ -154,13 +157,17 @@ impl View<'_> {
     }
 
     /// What a reader can do about a judgement that is not the last word.
-    fn what_more_would_tell(&self, judged: &mut JudgedVariant, again: usize) {
+    fn what_more_would_tell(&self, judged: &mut JudgedVariant, entry: &Entry, again: usize) {
         let tails = self.found.and_then(|f| f.fit.as_ref().ok()).map_or(0.0, |fit| fit.tails);
         if judged.colour == Colour::Grey && tails > CLEARLY_NOT_NORMAL {
             judged.why += "; single trials of this cell lie far off the others: add blocks";
         }
         if matches!(judged.colour, Colour::Green | Colour::Red) && self.confirm && again == 0 {
             judged.why += "; not run again to confirm";
+        }
+        if let Some(times) = entry.own_spread.filter(|&times| times > SPREADS_MORE) {
+            judged.why +=
+                &format!("; its trials spread {times:.1} times as much as the others': it may be chance");
         }
     }
 

@@ -341,3 +341,28 @@ fn nothing_measured_is_no_table() {
     study.records.clear();
     assert_eq!(report::markdown::side_by_side(&study.input(&series)), "");
 }
+
+#[test]
+fn a_coloured_variant_that_spreads_more_than_the_others_says_so() {
+    let mut study = Study::new(made_up::Size::FEW, 1);
+    let name = study.outline.variants[1].name.clone();
+    let why = |study: &Study| -> Vec<String> {
+        let cells = study.input(&series).judged.cells;
+        let of_it = cells.into_iter().flat_map(|c| c.variants).filter(|v| v.name == name);
+        of_it.filter(|v| matches!(v.colour, Colour::Green | Colour::Red)).map(|v| v.why).collect()
+    };
+    let spreads = |why: &[String]| why.iter().filter(|w| w.contains("times as much as the others'")).count();
+    for record in study.records.iter_mut().filter(|r| r.parameters.variant == name) {
+        record.measurements.iter_mut().for_each(|m| m.ops_per_s *= 20.0);
+    }
+    study.judge_again();
+    let alike = why(&study);
+    assert!(!alike.is_empty() && spreads(&alike) == 0, "{alike:?}");
+    for record in study.records.iter_mut().filter(|r| r.parameters.variant == name) {
+        let swing = if record.block % 2 == 0 { 2.0 } else { 0.5 };
+        record.measurements.iter_mut().for_each(|m| m.ops_per_s *= swing);
+    }
+    study.judge_again();
+    let swung = why(&study);
+    assert!(!swung.is_empty() && spreads(&swung) == swung.len(), "{swung:?}");
+}

@@ -168,3 +168,15 @@ fn a_cell_that_is_rejected_with_few_others_alone_is_shuffled_with_many_too() {
     // With three cells its p was raised by shuffling, with four it was not rejected and kept the smaller one.
     no_p_is_smaller_with_another_cell(2579);
 }
+
+#[test]
+fn a_coloured_variant_that_spreads_more_than_the_others_is_told_to() {
+    let mut cells = made_up(1, 4, 6, &[], 5);
+    let quiet = judge(&made_up(1, 4, 6, &[1.3], 5), &ASKED)[0].entries[0];
+    assert!(quiet.colour.tells_apart() && quiet.own_spread.is_some_and(|times| times < 3.0), "{quiet:?}");
+    for t in cells[0].trials.iter_mut().filter(|t| t.variant == 1) {
+        t.value = 1.5 * t.value.powf(6.0);
+    }
+    let loud = judge(&cells, &ASKED)[0].entries[0];
+    assert!(loud.colour.tells_apart() && loud.own_spread.is_some_and(|times| times > 3.0), "{loud:?}");
+}
