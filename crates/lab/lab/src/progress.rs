@@ -85,11 +85,51 @@ fn result_words(record: &Record) -> String {
         Status::Ok => {
             let phases = record.measurements.iter().filter_map(|m| {
                 let unsteady = if m.steady == Some(false) { " (unsteady)" } else { "" };
-                Some(format!("{} {:.0}/s{unsteady}", m.sample_of()?, m.ops_per_s))
+                let name = m.sample_of()?;
+                // Of a command that ran once, nobody asks how often a second.
+                Some(match m.operations {
+                    1 => format!("{name} {:.1} s{unsteady}", m.seconds),
+                    _ => format!("{name} {:.0}/s{unsteady}", m.ops_per_s),
+                })
             });
             phases.collect::<Vec<_>>().join(", ")
         }
         Status::Failed => format!("FAILED: {}", record.outcome.error.lines().collect::<Vec<_>>().join(" / ")),
         Status::Interrupted => "interrupted; it is run again".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use results::{Build, FORMAT, Measurement, Outcome, Parameters};
+
+    use super::*;
+
+    #[test]
+    fn a_command_is_told_in_seconds_and_a_load_by_its_rate() {
+        let measured = |phase: &str, operations, seconds| Measurement {
+            phase: phase.to_owned(),
+            operations,
+            seconds,
+            ops_per_s: operations as f64 / seconds,
+            ..Measurement::default()
+        };
+        let mut record = Record {
+            format: FORMAT,
+            id: "b0".into(),
+            order: 0,
+            block: 0,
+            confirms: false,
+            profiled: false,
+            started: String::new(),
+            took_s: 1.0,
+            parameters: Parameters::default(),
+            build: Build::default(),
+            outcome: Outcome { status: Status::Ok, error: String::new(), logs: String::new() },
+            measurements: vec![measured("run", 1, 11.84), measured("write", 5000, 2.0)],
+        };
+        assert_eq!(result_words(&record), "run 11.8 s, write 2500/s");
+        record.outcome = Outcome { status: Status::Failed, error: "a\nb".into(), logs: String::new() };
+        assert_eq!(result_words(&record), "FAILED: a / b");
     }
 }
