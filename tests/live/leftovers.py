@@ -41,7 +41,8 @@ def left_over(directory):
 
 
 def clear(directory):
-    """Ends all of it and takes it away. Loop devices go before what their files are on: they lose their names with it."""
+    """Ends all of it and takes it away. Loop devices are let go first, for with what their files are on they lose their
+    names; one that is mounted goes when that ends."""
     for _ in range(5):
         if not left_over(directory):
             return
@@ -49,9 +50,8 @@ def clear(directory):
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.2)
+        for name in loops(directory):
+            subprocess.run(["losetup", "--detach", name], capture_output=True, check=False, timeout=60)
         for command in ["umount"], ["umount", "--lazy"]:
-            over = loops(directory)
             for at in mounts(directory):
                 subprocess.run([*command, at], capture_output=True, check=False, timeout=60)
-                for name in over:
-                    subprocess.run(["losetup", "--detach", name], capture_output=True, check=False, timeout=60)

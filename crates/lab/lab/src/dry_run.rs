@@ -11,34 +11,28 @@ use crate::output;
 use crate::prepare::{Prepared, What};
 
 /// What plan.json holds.
-struct PlanFile<'a> {
+#[derive(Serialize, Deserialize)]
+struct PlanFile {
     left_out: Vec<LeftOut>,
-    /// Trials of earlier commands, as they were kept.
-    earlier: Vec<serde_json::Value>,
-    trials: Vec<Planned<'a>>,
+    /// Each as [`Planned`] has it, or as an earlier command kept it.
+    #[serde(default)]
+    trials: Vec<serde_json::Value>,
 }
 
-impl PlanFile<'_> {
-    /// Takes over what is not planned anew.
-    fn keep(&mut self, kept: KeptPlan) {
-        let systems: BTreeSet<&str> = self.trials.iter().map(|t| t.system).collect();
+impl PlanFile {
+    /// Takes over what is not planned anew, before what is.
+    fn keep(&mut self, kept: Self) {
+        let systems: BTreeSet<&str> = self.trials.iter().filter_map(|t| t["system"].as_str()).collect();
         let of_others = kept.left_out.into_iter().filter(|left| !systems.contains(left.system.as_str()));
         for left in of_others {
             if !self.left_out.contains(&left) {
                 self.left_out.push(left);
             }
         }
-        let mine: BTreeSet<&str> = self.trials.iter().map(|t| t.id).collect();
+        let mine: BTreeSet<&str> = self.trials.iter().filter_map(|t| t["id"].as_str()).collect();
         let is_mine = |trial: &serde_json::Value| trial["id"].as_str().is_some_and(|id| mine.contains(id));
-        self.earlier = kept.trials.into_iter().filter(|trial| !is_mine(trial)).collect();
-    }
-
-    fn value(&self) -> Result<serde_json::Value, serde_json::Error> {
-        let mut trials = self.earlier.clone();
-        for trial in &self.trials {
-            trials.push(serde_json::to_value(trial)?);
-        }
-        Ok(serde_json::json!({ "left_out": self.left_out, "trials": trials }))
+        let earlier: Vec<_> = kept.trials.into_iter().filter(|trial| !is_mine(trial)).collect();
+        self.trials.splice(0..0, earlier);
     }
 }
 
@@ -54,15 +48,8 @@ pub(crate) struct LeftOut {
     pub why: String,
 }
 
-#[derive(Deserialize)]
-struct KeptPlan {
-    left_out: Vec<LeftOut>,
-    #[serde(default)]
-    trials: Vec<serde_json::Value>,
-}
-
 /// A results directory's plan as it was kept.
-fn kept(directory: &results::Directory) -> Result<KeptPlan, results::Error> {
+fn kept(directory: &results::Directory) -> Result<PlanFile, results::Error> {
     let damaged = |source: serde_json::Error| {
         let (path, line) = (directory.path().join("plan.json"), source.line() as u64);
         results::Error::Damaged { path, line, source }
@@ -125,13 +112,13 @@ pub(crate) fn plan_json(
         what: what.clone(),
         why: why.clone(),
     });
-    let trials = planned(prepared, site);
-    let mut plan = PlanFile { left_out: left_out.collect(), earlier: Vec::new(), trials };
+    let encode = |e: serde_json::Error| LabError::Nothing(e.to_string());
+    let trials = planned(prepared, site).iter().map(serde_json::to_value).collect::<Result<_, _>>();
+    let mut plan = PlanFile { left_out: left_out.collect(), trials: trials.map_err(encode)? };
     if let Some(directory) = earlier {
         plan.keep(kept(directory)?);
     }
-    let encode = |e: serde_json::Error| LabError::Nothing(e.to_string());
-    serde_json::to_vec_pretty(&plan.value().map_err(encode)?).map_err(encode)
+    serde_json::to_vec_pretty(&plan).map_err(encode)
 }
 
 /// Prints every trial and its ceph.conf.
@@ -153,9 +140,8 @@ mod tests {
     fn a_variant_and_a_workload_of_one_name_are_told_apart() {
         let of = |what| LeftOut { system: "s".into(), what, why: "w".into() };
         let both = vec![of(What::Variant("bench".into())), of(What::Workload("bench".into()))];
-        let plan = PlanFile { left_out: both.clone(), earlier: Vec::new(), trials: Vec::new() };
-        let text = plan.value().unwrap().to_string();
-        assert_eq!(serde_json::from_str::<KeptPlan>(&text).unwrap().left_out, both);
+        let text = serde_json::to_vec(&PlanFile { left_out: both.clone(), trials: Vec::new() }).unwrap();
+        assert_eq!(serde_json::from_slice::<PlanFile>(&text).unwrap().left_out, both);
     }
 
     #[test]
@@ -178,10 +164,10 @@ mod tests {
             "left_out": [left("a"), left("b")],
             "trials": [{"id": "b0.a", "order": 0}, {"id": "b0.b", "order": 7}],
         });
-        let mut plan = PlanFile { left_out: Vec::new(), earlier: Vec::new(), trials: vec![trial("b0.b", 1)] };
+        let trials = vec![serde_json::to_value(trial("b0.b", 1)).unwrap()];
+        let mut plan = PlanFile { left_out: Vec::new(), trials };
         plan.keep(serde_json::from_value(earlier).unwrap());
-        let trials = plan.value().unwrap()["trials"].clone();
-        let of = |at: usize| (trials[at]["id"].as_str(), trials[at]["order"].as_u64());
+        let of = |at: usize| (plan.trials[at]["id"].as_str(), plan.trials[at]["order"].as_u64());
         assert_eq!((of(0), of(1)), ((Some("b0.a"), Some(0)), (Some("b0.b"), Some(1))));
         // Of a system that was planned anew, this command knows best.
         assert_eq!(plan.left_out, [left("a")]);

@@ -302,22 +302,26 @@ fn note_options(study: &Study, not_run: &mut NotRun, cells: &mut Reasons, notes:
     not_run.variants.extend(&resolution.not_run.variants);
 }
 
+/// Every variant that is run on a system, with its settings there.
+fn configured<'a>(
+    study: &'a Study,
+    raised: &'a [Setting],
+    not_run: &'a NotRun,
+) -> impl Iterator<Item = (&'a System, Vec<Setting>)> {
+    study.systems.iter().enumerate().flat_map(move |(s, system)| {
+        let variants = study.variants.iter().enumerate();
+        let run = variants.filter(move |(v, _)| !not_run.variants.contains(&(s, *v)));
+        run.map(move |(_, variant)| (system, settings(study, raised, system, variant)))
+    })
+}
+
 /// What of the study the lab replaces in a ceph.conf, a sentence each.
 fn replaced(study: &Study, site: &Site, raised: &[Setting], not_run: &NotRun) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    for (s, system) in study.systems.iter().enumerate() {
-        for (v, variant) in study.variants.iter().enumerate() {
-            if not_run.variants.contains(&(s, v)) {
-                continue;
-            }
-            let settings = settings(study, raised, system, variant);
-            let wanted = Wanted { system, settings: &settings, file_system: false };
-            found.extend(
-                testbed::replaced(site, &wanted).iter().map(|note| format!("{}: {note}", system.name)),
-            );
-        }
-    }
-    found
+    let of = |(system, settings): (&System, Vec<Setting>)| {
+        let notes = testbed::replaced(site, &Wanted { system, settings: &settings, file_system: false });
+        notes.into_iter().map(|note| format!("{}: {note}", system.name)).collect::<Vec<_>>()
+    };
+    configured(study, raised, not_run).flat_map(of).collect()
 }
 
 /// Finds what can't run yet (left out), and gives what is in the way.
@@ -328,14 +332,11 @@ fn find_not_yet(
     not_run: &mut NotRun,
     cells: &mut Reasons,
 ) -> BTreeSet<String> {
-    let mut in_the_way = BTreeSet::new();
+    // The default's too: below they are not looked at where no workload can run yet.
+    let of_settings = configured(study, raised, not_run)
+        .flat_map(|(system, settings)| testbed::check_settings(system, &settings));
+    let mut in_the_way: BTreeSet<String> = of_settings.map(|error| error.to_string()).collect();
     for (s, system) in study.systems.iter().enumerate() {
-        // The default's too: below they are not looked at where no workload can run yet.
-        let variants = study.variants.iter().enumerate();
-        for (_, variant) in variants.filter(|(v, _)| !not_run.variants.contains(&(s, *v))) {
-            let settings = settings(study, raised, system, variant);
-            in_the_way.extend(testbed::check_settings(system, &settings).iter().map(ToString::to_string));
-        }
         for (w, workload) in study.workloads.iter().enumerate() {
             let settings = settings(study, raised, system, &study.variants[0]);
             let wanted = Wanted { system, settings: &settings, file_system: workload.needs_file_system() };

@@ -101,9 +101,10 @@ fn result_words(record: &Record) -> String {
 
 #[cfg(test)]
 mod tests {
-    use results::{Build, FORMAT, Measurement, Outcome, Parameters};
+    use results::{Measurement, Outcome};
 
     use super::*;
+    use crate::resume::tests::record;
 
     #[test]
     fn a_command_is_told_in_seconds_and_a_load_by_its_rate() {
@@ -114,20 +115,8 @@ mod tests {
             ops_per_s: operations as f64 / seconds,
             ..Measurement::default()
         };
-        let mut record = Record {
-            format: FORMAT,
-            id: "b0".into(),
-            order: 0,
-            block: 0,
-            confirms: false,
-            profiled: false,
-            started: String::new(),
-            took_s: 1.0,
-            parameters: Parameters::default(),
-            build: Build::default(),
-            outcome: Outcome { status: Status::Ok, error: String::new(), logs: String::new() },
-            measurements: vec![measured("run", 1, 11.84), measured("write", 5000, 2.0)],
-        };
+        let mut record = record(0, Status::Ok);
+        record.measurements = vec![measured("run", 1, 11.84), measured("write", 5000, 2.0)];
         assert_eq!(result_words(&record), "run 11.8 s, write 2500/s");
         record.outcome = Outcome { status: Status::Failed, error: "a\nb".into(), logs: String::new() };
         assert_eq!(result_words(&record), "FAILED: a / b");

@@ -18,7 +18,7 @@ pub fn remaining(trials: &[Trial], records: &[Record], failed_again: bool) -> Ve
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use results::{Outcome, Parameters};
     use study::Cell;
 
@@ -37,7 +37,7 @@ mod tests {
         }
     }
 
-    fn record(order: u32, status: Status) -> Record {
+    pub(crate) fn record(order: u32, status: Status) -> Record {
         Record {
             format: results::FORMAT,
             id: format!("t{order}"),

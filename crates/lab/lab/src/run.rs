@@ -89,8 +89,9 @@ fn so_far(prepared: &Prepared, out: &Path) -> Result<String, LabError> {
 
 /// Opens a results directory of this very study, or makes one.
 fn open(prepared: &Prepared, out: &Path, site: &Site) -> Result<Directory, LabError> {
-    let plan = crate::dry_run::plan_json(prepared, site, begun(prepared, out)?.as_ref())?;
-    if let Some(directory) = begun(prepared, out)? {
+    let earlier = begun(prepared, out)?;
+    let plan = crate::dry_run::plan_json(prepared, site, earlier.as_ref())?;
+    if let Some(directory) = earlier {
         directory.set_plan(&plan)?;
         return Ok(directory);
     }

@@ -8,7 +8,7 @@
 use labstats::effect::{self, DEFAULT, Trial};
 use labstats::judge::{Asked, Better, Colour, Correction};
 use labstats::one_sigma;
-use labstats::power::simulated::{Played, detectable as played};
+use labstats::power::simulated::{Played, detectable as played, found};
 use labstats::power::{Plan, blocks_for, detectable};
 use labstats::simulate::{Layout, Noise, Rates, rates, study};
 
@@ -176,20 +176,6 @@ fn a_thousand_studies_with_a_variant_that_is_a_tenth_slower() {
     }
 }
 
-/// The share of studies that find an effect, in one cell at the level that the plan's cells leave to each; normal trials.
-fn found_in_a_cell(plan: &Plan, ratio: f64, studies: u32) -> f64 {
-    let layout = Layout {
-        cells: 1,
-        variants: plan.variants,
-        blocks: plan.blocks,
-        defaults_per_block: plan.defaults_per_block,
-    };
-    let confidence = 1.0 - (1.0 - plan.confidence) / plan.cells as f64;
-    let asked = Asked { confidence, effect: plan.effect, ..ASKED };
-    let noise = Noise::Normal { spread: plan.spread.powi(2).ln_1p().sqrt() };
-    rates(&layout, &noise, &[ratio], &asked, studies, 2027).found
-}
-
 #[test]
 #[ignore = "1,000 studies of each plan: a minute with --release; make lab-evidence"]
 fn small_plans_find_what_was_played() {
@@ -207,7 +193,7 @@ fn small_plans_find_what_was_played() {
         };
         let computed = detectable(&plan, 0.8).unwrap();
         let Played::Found(played) = played(&plan, 0.8) else { panic!("not played: {plan:?}") };
-        let share = |less: f64| found_in_a_cell(&plan, 1.0 - less, studies(1000));
+        let share = |less: f64| found(&plan, 1.0 - less, studies(1000), 2027);
         let (of_computed, of_played) = (share(computed.less), share(played.less));
         println!(
             "{blocks} blocks of {defaults_per_block} defaults and {variants} variants, {cells} cells: -{:.1}% computed, \

@@ -14,7 +14,7 @@
 use super::{Detectable, Plan, Prepared};
 use crate::dunnett::Cache;
 use crate::judge::{Asked, first_level, judge_with, shuffling};
-use crate::simulate::{Layout, Noise, study};
+use crate::simulate::{Layout, Noise, rates, study};
 
 /// Studies played; the first third only finds the place.
 const STUDIES: u32 = 300;
@@ -53,6 +53,12 @@ pub fn detectable(plan: &Plan, power: f64) -> Played {
         return Played::Computed(computed);
     }
     played(plan, power).map_or(Played::Nothing, Played::Found)
+}
+
+/// The share of `studies` other studies of one cell in which an effect of this ratio is coloured.
+pub fn found(plan: &Plan, ratio: f64, studies: u32, seed: u64) -> f64 {
+    let PlayedCell { layout, noise, asked, .. } = PlayedCell::of(plan);
+    rates(&layout, &noise, &[ratio], &Asked { seed: 1, ..asked }, studies, seed).found
 }
 
 fn work(plan: &Plan) -> f64 {
@@ -119,7 +125,6 @@ impl PlayedCell {
 mod tests {
     use super::*;
     use crate::judge::Correction;
-    use crate::simulate::rates;
     use crate::student::normal_below;
 
     fn plan(blocks: u32, variants: usize, cells: usize) -> Plan {
@@ -135,15 +140,6 @@ mod tests {
         }
     }
 
-    /// Studies of one cell at the level that several leave to each.
-    fn found(plan: &Plan, ratio: f64, studies: u32) -> f64 {
-        let Plan { blocks, defaults_per_block, variants, .. } = *plan;
-        let layout = Layout { cells: 1, variants, blocks, defaults_per_block };
-        let confidence = 1.0 - (1.0 - plan.confidence) / plan.cells as f64;
-        let asked = Asked { correction: plan.correction, confidence, effect: plan.effect, seed: 5 };
-        rates(&layout, &Noise::Normal { spread: plan.log_spread() }, &[ratio], &asked, studies, 77).found
-    }
-
     #[test]
     fn effects_of_small_plans_are_found_as_often_as_played_and_less_often_as_computed() {
         let pairs = Plan { defaults_per_block: 1, ..plan(9, 1, 3) };
@@ -152,10 +148,10 @@ mod tests {
             let computed = super::super::detectable(&plan, 0.8).unwrap();
             // The standard error of 80% in 600 studies is 2%, and that of the effect played is 3%.
             for ratio in [1.0 + played.more, 1.0 - played.less] {
-                let found = found(&plan, ratio, 600);
+                let found = found(&plan, ratio, 600, 77);
                 assert!((found - 0.8).abs() < 0.07, "{plan:?}: {found}");
             }
-            let found = found(&plan, 1.0 - computed.less, 600);
+            let found = found(&plan, 1.0 - computed.less, 600, 77);
             assert!(found < most_computed, "{plan:?}: {found}");
         }
     }
