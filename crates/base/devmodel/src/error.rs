@@ -29,10 +29,7 @@ pub enum ModelError {
     },
     /// A parameter stands there more than once.
     #[error("the parameter '{name}' is given twice")]
-    Twice {
-        /// Its name.
-        name: String,
-    },
+    Twice { name: String },
     /// A parameter can't have the value.
     #[error("'{text}' is no value for the parameter '{name}': it takes {want}")]
     Value {
@@ -50,7 +47,6 @@ pub enum ModelError {
         model: String,
         /// The size asked for.
         bytes: u64,
-        /// The least.
         least: u64,
     },
 }

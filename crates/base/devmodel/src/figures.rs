@@ -45,7 +45,6 @@ pub struct Figures {
     pub requests: u64,
     /// Requests a second.
     pub iops: f64,
-    /// Bytes a second.
     pub bytes_per_second: f64,
     /// Mean time from a request to its completion, without flushes.
     pub mean: Nanos,

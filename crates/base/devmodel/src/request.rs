@@ -30,7 +30,6 @@ pub struct Request {
 }
 
 impl Request {
-    /// A read.
     pub fn read(offset: u64, length: u64) -> Self {
         Self { op: Op::Read, offset, length, fua: false }
     }
@@ -40,12 +39,10 @@ impl Request {
         Self { op: Op::Write, offset, length, fua: false }
     }
 
-    /// A flush.
     pub fn flush() -> Self {
         Self { op: Op::Flush, offset: 0, length: 0, fua: false }
     }
 
-    /// A discard.
     pub fn discard(offset: u64, length: u64) -> Self {
         Self { op: Op::Discard, offset, length, fua: false }
     }

@@ -178,7 +178,6 @@ pub struct ParameterDoc {
     pub name: &'static str,
     /// The value where none is given.
     pub default: String,
-    /// What it is.
     pub about: &'static str,
     /// Where the default comes from.
     pub source: &'static str,

@@ -14,7 +14,6 @@ pub enum EntityType {
     Mds,
     /// Object storage daemon.
     Osd,
-    /// Client.
     Client,
     /// Manager.
     Mgr,
@@ -64,7 +63,6 @@ impl From<u8> for EntityType {
 /// A running instance (Ceph's entity_name_t): type and number, `osd.0`, `client.4123`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntityName {
-    /// The kind.
     pub kind: EntityType,
     /// The rank, OSD number or global id; -1 is "not known yet".
     pub num: i64,
@@ -111,7 +109,6 @@ impl Decode for EntityName {
 /// An authentication name (Ceph's EntityName): type and id, `client.admin`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntityId {
-    /// The kind.
     pub kind: EntityType,
     /// The id after the dot.
     pub id: String,

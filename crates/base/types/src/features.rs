@@ -14,44 +14,29 @@ impl FeatureBits {
         (1 << bit) | marks
     }
 
-    /// SERVER_JEWEL.
     pub const SERVER_JEWEL: u64 = Self::incarnation(57, 1);
-    /// SERVER_LUMINOUS.
     pub const SERVER_LUMINOUS: u64 = Self::incarnation(21, 2);
-    /// SERVER_MIMIC.
     pub const SERVER_MIMIC: u64 = Self::incarnation(28, 2);
-    /// SERVER_NAUTILUS.
     pub const SERVER_NAUTILUS: u64 = Self::incarnation(2, 3);
-    /// SERVER_OCTOPUS.
     pub const SERVER_OCTOPUS: u64 = Self::incarnation(16, 3);
-    /// SERVER_PACIFIC.
     pub const SERVER_PACIFIC: u64 = Self::incarnation(20, 3);
-    /// SERVER_QUINCY.
     pub const SERVER_QUINCY: u64 = Self::incarnation(33, 3);
     /// SERVER_REEF. Pacific's word satisfies this mask too (a known trap): ask the profile, not the bit, when it
     /// decides what we write.
     pub const SERVER_REEF: u64 = Self::incarnation(31, 3);
-    /// SERVER_SQUID.
     pub const SERVER_SQUID: u64 = Self::incarnation(49, 2);
-    /// SERVER_TENTACLE.
     pub const SERVER_TENTACLE: u64 = Self::incarnation(50, 2);
     /// MSG_ADDR2.
     pub const MSG_ADDR2: u64 = 1 << 59;
-    /// OSDENC.
     pub const OSDENC: u64 = 1 << 13;
     /// PGID64.
     pub const PGID64: u64 = 1 << 9;
-    /// NEW_OSDOP_ENCODING.
     pub const NEW_OSDOP_ENCODING: u64 = 1 << 56;
     /// OS_PERF_STAT_NS. No release from 16.2 to 18.2 advertises it on the wire.
     pub const OS_PERF_STAT_NS: u64 = Self::incarnation(17, 3);
-    /// RESEND_ON_SPLIT.
     pub const RESEND_ON_SPLIT: u64 = Self::incarnation(21, 2);
-    /// RADOS_BACKOFF.
     pub const RADOS_BACKOFF: u64 = Self::incarnation(21, 2);
-    /// STRETCH_MODE.
     pub const STRETCH_MODE: u64 = Self::incarnation(32, 3);
-    /// RANGE_BLOCKLIST.
     pub const RANGE_BLOCKLIST: u64 = Self::incarnation(34, 3);
 }
 
@@ -105,7 +90,6 @@ impl Release {
 /// A release as a value: what we advertise and the encoding versions that we write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Profile {
-    /// The release.
     pub release: Release,
     /// The version that `ceph versions` and metadata show, `16.2.15`.
     pub version: &'static str,

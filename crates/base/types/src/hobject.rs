@@ -147,7 +147,6 @@ pub struct GHObject {
     // Field order is the order of listings.
     /// Whether this is the end of every order.
     pub max: bool,
-    /// The shard.
     pub shard: ShardId,
     /// The object.
     pub hobj: HObject,
@@ -226,7 +225,6 @@ impl Decode for GHObject {
 /// Where an object lives, as a client says it (Ceph's object_locator_t).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ObjectLocator {
-    /// The pool.
     pub pool: PoolId,
     /// A key to place by instead of the name.
     pub key: Name,

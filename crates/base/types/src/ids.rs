@@ -67,7 +67,6 @@ show_number!(Epoch, OsdId, PoolId, ShardId);
 /// A placement group (Ceph's pg_t): pool and seed. As it comes from a client the seed may be a raw hash.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PgId {
-    /// The pool.
     pub pool: PoolId,
     /// The PG's number within the pool, or an object's whole hash before `raw_pg_to_pg`.
     pub seed: u32,

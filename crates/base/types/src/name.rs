@@ -15,7 +15,6 @@ impl Name {
         Self(Vec::new())
     }
 
-    /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -9,7 +9,6 @@ use crate::{EntityName, Epoch};
 /// A PG's version (Ceph's eversion_t): the epoch it was made in and a number that only grows. Ordered by epoch first.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EVersion {
-    /// The epoch.
     pub epoch: Epoch,
     /// The number within the PG.
     pub version: u64,

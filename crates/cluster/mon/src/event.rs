@@ -25,7 +25,6 @@ pub struct MonConfig {
     pub profile: Profile,
     /// What `versions` says.
     pub version: String,
-    /// The options.
     pub options: Arc<dyn OptionTable>,
     /// The OSDs that a new cluster starts with ([`crate::Mon::create`] only).
     pub osds: Vec<InitialOsd>,
@@ -52,12 +51,7 @@ pub enum MonEvent {
     /// It is gone.
     SessionClosed(SessionId),
     /// It says something.
-    Message {
-        /// Who.
-        session: SessionId,
-        /// What.
-        message: Message,
-    },
+    Message { session: SessionId, message: Message },
     /// A connection that authenticates wants a global id; it gets one by [`MonEffect::GlobalId`].
     GlobalIdWanted {
         /// The connection.
@@ -88,12 +82,10 @@ pub enum MonEffect {
     Send {
         /// To whom.
         session: SessionId,
-        /// What.
         message: Message,
     },
     /// End a session.
     Close {
-        /// Which.
         session: SessionId,
         /// Why, for the log.
         reason: String,
@@ -109,7 +101,6 @@ pub enum MonEffect {
     GlobalId {
         /// The connection.
         session: SessionId,
-        /// The id.
         id: u64,
     },
     /// A line for the process's own log.
@@ -127,7 +118,6 @@ pub enum MonOpenError {
     Bad {
         /// Which key.
         what: String,
-        /// Why.
         source: DecodeError,
     },
     /// Something does not fit together.

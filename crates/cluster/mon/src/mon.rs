@@ -34,7 +34,6 @@ pub enum Touch {
     Crush,
     /// The set of pools and their names.
     Pools,
-    /// The blocklist.
     Blocklist,
     /// One OSD's entry.
     Osd(i32),

@@ -8,7 +8,6 @@ use types::UTime;
 /// The most subscriptions of a session; real programs use half a dozen.
 pub const SUBSCRIPTIONS_MAX: usize = 64;
 
-/// A subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subscription {
     /// The next version to send.
@@ -19,10 +18,8 @@ pub struct Subscription {
     pub until: Option<UTime>,
 }
 
-/// A session.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// Who it is.
     pub info: SessionInfo,
     /// What it subscribed to.
     pub subscriptions: BTreeMap<String, Subscription>,
@@ -33,7 +30,6 @@ pub struct Session {
 }
 
 impl Session {
-    /// A new session.
     pub fn new(info: SessionInfo) -> Self {
         Self { info, subscriptions: BTreeMap::new(), config_sent: None, waiting: 0 }
     }

@@ -8,7 +8,6 @@ use std::fmt;
 pub enum Key {
     /// A version or epoch.
     Version(u64),
-    /// A name.
     Name(String),
 }
 
@@ -17,7 +16,6 @@ pub enum Key {
 pub struct StateKey {
     /// The service (`osdmap`, `config`, …).
     pub service: String,
-    /// The key.
     pub key: Key,
 }
 
@@ -55,7 +53,6 @@ impl Batch {
         self.0.insert(key, Some(value.into()));
     }
 
-    /// Deletes a key.
     pub fn delete(&mut self, key: StateKey) {
         self.0.insert(key, None);
     }

@@ -15,13 +15,10 @@ use crate::stats::{PgMap, Sums};
 pub struct PoolUsage {
     /// What users stored.
     pub stored: u64,
-    /// Of that, omaps.
     pub stored_omap: u64,
-    /// Objects.
     pub objects: u64,
     /// Taken on disks.
     pub used: u64,
-    /// Of that, omaps.
     pub used_omap: u64,
     /// Used, of used and available.
     pub used_ratio: f64,

@@ -71,7 +71,6 @@ pub enum MonIo {
     Connect(Attempt, EntityAddrVec),
     /// Close the connection, or stop making it. No more events of it are needed.
     Disconnect(Attempt),
-    /// Send a message.
     Send(Attempt, Message),
     /// Send a keepalive (KEEPALIVE2).
     Keepalive(Attempt),
@@ -82,7 +81,6 @@ pub enum MonIo {
 pub struct Version {
     /// The newest version that the monitor has.
     pub newest: u64,
-    /// The oldest.
     pub oldest: u64,
 }
 

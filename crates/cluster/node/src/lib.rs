@@ -19,7 +19,6 @@ use types::{OsdId, UTime};
 pub enum Daemon {
     /// The monitor.
     Mon,
-    /// An OSD.
     Osd(OsdId),
 }
 
@@ -37,7 +36,6 @@ impl std::fmt::Display for Daemon {
 pub enum NodeEvent {
     /// To the monitor.
     Mon(MonEvent),
-    /// To an OSD.
     Osd(OsdId, OsdEvent),
     /// An OSD's store says that completions wait.
     StoreReady(OsdId),

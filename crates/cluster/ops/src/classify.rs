@@ -7,7 +7,6 @@ use types::Errno;
 /// Which rights a request needs and how it is ordered (Ceph's OpInfo).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct OpClass {
-    /// It reads.
     pub reads: bool,
     /// It may change the object, so that its result is remembered.
     pub writes: bool,

@@ -36,7 +36,6 @@ impl Default for Limits {
 /// A request's circumstances.
 #[derive(Clone, Debug)]
 pub struct OpContext<'a> {
-    /// Limits.
     pub limits: &'a Limits,
     /// The snapshots that a write must preserve: the client's, or the pool's.
     pub snapc: &'a SnapContext,

@@ -109,7 +109,6 @@ impl Decode for OpReturn {
 pub struct StatsDelta {
     /// Bytes of all objects.
     pub num_bytes: i64,
-    /// Objects.
     pub num_objects: i64,
     /// Whiteouts among them.
     pub num_whiteouts: i64,

@@ -16,9 +16,7 @@ pub enum OsdEvent {
     SessionClosed(SessionId),
     /// A message of a session.
     Message {
-        /// The session.
         session: SessionId,
-        /// The message.
         message: Message,
         /// Bytes of its segments, for the budget.
         bytes: u64,
@@ -50,15 +48,9 @@ pub enum LogLevel {
 #[derive(Debug)]
 pub enum OsdEffect {
     /// Send a message on a session.
-    Send {
-        /// The session.
-        session: SessionId,
-        /// The message.
-        message: Message,
-    },
+    Send { session: SessionId, message: Message },
     /// End a session.
     Close {
-        /// The session.
         session: SessionId,
         /// Why, for the log.
         reason: String,
@@ -71,14 +63,12 @@ pub enum OsdEffect {
     Queue {
         /// Comes back in the completion.
         token: Token,
-        /// The transaction.
         txn: Transaction,
     },
     /// Read from the store.
     Read {
         /// Comes back in the completion.
         token: Token,
-        /// What.
         request: ReadRequest,
     },
     /// For the connection to the monitor.

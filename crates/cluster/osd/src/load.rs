@@ -20,7 +20,6 @@ pub(crate) enum Loading {
     Meta,
     /// A new store's superblock.
     Create,
-    /// The superblock.
     Superblock,
     /// The map that all PGs have reached.
     FirstMap,
@@ -28,7 +27,6 @@ pub(crate) enum Loading {
     Collections,
     /// The PGs read what they keep; then the map of this epoch follows.
     Pgs(Epoch),
-    /// A later map.
     LaterMap(Epoch),
 }
 

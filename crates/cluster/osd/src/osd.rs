@@ -54,7 +54,6 @@ pub(crate) enum OwnIo {
     Verify { epoch: Epoch },
 }
 
-/// An OSD.
 pub struct Osd {
     pub(crate) config: OsdConfig,
     /// The options in force: see [`Osd::merge_options`].

@@ -49,13 +49,10 @@ pub struct MapView {
     pub epoch: Epoch,
     /// The up set.
     pub up: Vec<OsdId>,
-    /// Its primary.
     pub up_primary: OsdId,
     /// The acting set.
     pub acting: Vec<OsdId>,
-    /// Its primary.
     pub acting_primary: OsdId,
-    /// The pool.
     pub pool: PoolView,
 }
 
@@ -82,21 +79,14 @@ pub enum PgEvent {
     Refused {
         /// The transaction's token.
         token: Token,
-        /// Why.
         error: StoreError,
     },
     /// Another OSD's PG says something. Nothing is said yet.
-    PeerMessage {
-        /// Who.
-        from: OsdId,
-    },
+    PeerMessage { from: OsdId },
     /// A timer that [`PgEffect::SetTimer`] asked for is due.
     Timer,
     /// A session is gone: its requests that did not begin are dropped, replies to it too.
-    SessionReset {
-        /// The session.
-        session: SessionId,
-    },
+    SessionReset { session: SessionId },
     /// Time for a step of scrubbing. Nothing is scrubbed yet.
     ScrubStep,
     /// The pool is gone: remove everything stored; [`PgEffect::Removed`] ends it.
@@ -108,7 +98,6 @@ pub enum PgEvent {
 pub enum PgEffect {
     /// Answer a request.
     Reply {
-        /// Whose.
         session: SessionId,
         /// The answer; its transaction id is the request's.
         reply: Box<OsdOpReply>,
@@ -117,28 +106,20 @@ pub enum PgEffect {
     SendToSession {
         /// The client's.
         session: SessionId,
-        /// What.
         message: Box<Message>,
     },
     /// Send to another OSD.
-    SendToOsd {
-        /// The OSD.
-        osd: OsdId,
-        /// What.
-        message: Box<Message>,
-    },
+    SendToOsd { osd: OsdId, message: Box<Message> },
     /// Read from the store.
     Read {
         /// Names it within this PG.
         token: Token,
-        /// What.
         request: ReadRequest,
     },
     /// Queue a transaction. Queue and Read of one PG must reach the store in the order given.
     Queue {
         /// Names it within this PG.
         token: Token,
-        /// What.
         txn: Transaction,
     },
     /// Send [`PgEvent::Timer`] then.
@@ -159,25 +140,12 @@ pub enum PgEffect {
 pub enum Notice {
     /// A client used an operation that is not implemented (each code is said once a PG). 0 is no operation's: a write
     /// would have to clone its object for a snapshot.
-    UnsupportedOp {
-        /// Its code.
-        code: u16,
-    },
+    UnsupportedOp { code: u16 },
     /// A request was dropped unanswered; the client sends it again when it learns why. Its budget is free. (Requests
     /// dropped because an interval ended, their session is gone or the PG is removed are not named one by one.)
-    Dropped {
-        /// Whose.
-        session: SessionId,
-        /// Which.
-        tid: u64,
-        /// Why.
-        reason: &'static str,
-    },
+    Dropped { session: SessionId, tid: u64, reason: &'static str },
     /// The acting set is not one that can be served yet.
-    NotServed {
-        /// Why.
-        reason: &'static str,
-    },
+    NotServed { reason: &'static str },
     /// An object's stored metadata can't be read; its requests get EIO.
     BadObject {
         /// What is wrong.

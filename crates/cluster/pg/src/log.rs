@@ -36,7 +36,6 @@ impl Default for LogLimits {
 pub struct Found<'a> {
     /// Its entry.
     pub version: EVersion,
-    /// Its user version.
     pub user_version: u64,
     /// Its result.
     pub return_code: i32,
@@ -44,7 +43,6 @@ pub struct Found<'a> {
     pub op_returns: &'a [OpReturn],
 }
 
-/// The log.
 #[derive(Clone, Default, Debug)]
 pub struct PgLog {
     entries: VecDeque<LogEntry>,

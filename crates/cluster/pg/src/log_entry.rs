@@ -208,7 +208,6 @@ pub struct LogDup {
     pub reqid: ReqId,
     /// Its entry.
     pub version: EVersion,
-    /// Its user version.
     pub user_version: u64,
     /// Its result.
     pub return_code: i32,

@@ -11,11 +11,8 @@ pub type PgShard = (OsdId, ShardId);
 /// An interval in which the PG may have accepted writes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PastInterval {
-    /// Its first epoch.
     pub first: Epoch,
-    /// Its last epoch.
     pub last: Epoch,
-    /// Who acted.
     pub acting: BTreeSet<PgShard>,
 }
 

@@ -136,7 +136,6 @@ impl Pg {
         &self.info
     }
 
-    /// Its log.
     pub fn log(&self) -> &PgLog {
         &self.log
     }

@@ -42,9 +42,7 @@ pg_stat! {
     log_start: EVersion,
     /// The stored log's tail.
     ondisk_log_start: EVersion,
-    /// Created in.
     created: Epoch,
-    /// Last clean in.
     last_epoch_clean: Epoch,
     /// The PG it split off.
     parent: PgId,
@@ -84,7 +82,6 @@ pg_stat! {
     stats_invalid: bool,
     /// When a scrub last found nothing.
     last_clean_scrub_stamp: UTime,
-    /// Last became active.
     last_became_active: UTime,
     /// A count is not to be trusted.
     dirty_stats_invalid: bool,
@@ -106,7 +103,6 @@ pg_stat! {
     hitset_bytes_stats_invalid: bool,
     /// Last seen peered.
     last_peered: UTime,
-    /// Last became peered.
     last_became_peered: UTime,
     /// A count is not to be trusted.
     pin_stats_invalid: bool,
@@ -134,7 +130,6 @@ impl PgState {
     pub const ACTIVE: u64 = 1 << 1;
     /// Every copy is where it belongs.
     pub const CLEAN: u64 = 1 << 2;
-    /// Peering.
     pub const PEERING: u64 = 1 << 12;
     /// Not known to be clean or active.
     pub const UNKNOWN: u64 = 0;

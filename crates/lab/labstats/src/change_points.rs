@@ -84,7 +84,6 @@ pub struct ChangePoint {
 pub struct NoRatio {
     /// Which, from 0.
     pub at: usize,
-    /// Its value.
     pub value: f64,
 }
 

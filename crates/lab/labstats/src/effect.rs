@@ -41,7 +41,6 @@ pub const DEFAULT: usize = 0;
 /// A whole trial, as one cell sees it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Trial {
-    /// Its block.
     pub block: u32,
     /// Its variant; [`DEFAULT`] is 0.
     pub variant: usize,
@@ -77,7 +76,6 @@ pub struct CellFit {
 /// A variant against the default.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Effect {
-    /// The variant.
     pub variant: usize,
     /// Its trials that were used.
     pub trials: usize,

@@ -62,7 +62,6 @@ pub enum Correction {
     FalseDiscovery,
 }
 
-/// What is asked.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Asked {
     /// Across cells.
@@ -87,7 +86,6 @@ pub struct Judged {
 /// A variant in a cell.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Entry {
-    /// The variant.
     pub variant: usize,
     /// Its value over the default's.
     pub ratio: f64,

@@ -17,10 +17,8 @@ use crate::dunnett::Dunnett;
 use crate::judge::{Correction, first_level};
 use crate::student::{normal_below, spread_points, t_critical};
 
-/// A plan.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Plan {
-    /// Blocks.
     pub blocks: u32,
     /// Trials of the default in each block.
     pub defaults_per_block: u32,

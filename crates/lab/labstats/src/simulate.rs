@@ -16,11 +16,9 @@ use crate::random::Random;
 /// How a study is laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
-    /// Cells.
     pub cells: usize,
     /// Variants without the default.
     pub variants: usize,
-    /// Blocks.
     pub blocks: u32,
     /// Trials of the default in each block.
     pub defaults_per_block: u32,

@@ -90,7 +90,6 @@ pub enum Reason {
     },
     /// Only the beginning differs.
     WarmUp {
-        /// Seconds of it.
         seconds: usize,
         /// Mean of those.
         before: f64,

@@ -15,7 +15,6 @@ use crate::pace::Pace;
 /// Buffers of reads that are kept for the next ones.
 const KEPT: usize = 64;
 
-/// The disk.
 pub(crate) struct Disk {
     /// The connection to the kernel.
     pub(crate) fuse: Arc<File>,

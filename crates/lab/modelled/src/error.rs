@@ -18,7 +18,6 @@ pub enum Error {
     /// The file that holds the bytes.
     #[error("the file {path} below a modelled disk can't be used: {source}")]
     Backing {
-        /// Which.
         path: PathBuf,
         /// The system's words.
         source: io::Error,

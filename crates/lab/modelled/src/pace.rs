@@ -28,7 +28,6 @@ const LAG_MAX: Duration = Duration::from_micros(100);
 pub struct Way {
     /// Of a read or write.
     pub request: Duration,
-    /// Of a flush.
     pub flush: Duration,
     /// Of each MiB that is read or written, besides.
     pub mib: Duration,

@@ -42,7 +42,6 @@ pub struct Problem {
     pub option: String,
     /// Names of the systems that have the problem.
     pub systems: Vec<String>,
-    /// What it is.
     pub kind: ProblemKind,
 }
 

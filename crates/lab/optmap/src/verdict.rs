@@ -21,10 +21,7 @@ pub enum Verdict {
         sentence: &'static str,
     },
     /// The system takes it and nothing there acts on it.
-    AcceptedWithoutEffect {
-        /// Why.
-        why: Why,
-    },
+    AcceptedWithoutEffect { why: Why },
     /// No system of the lab has it, or ever had.
     Unknown {
         /// The nearest name that this system has, if any is near enough to be meant.
@@ -47,21 +44,14 @@ pub enum Why {
     },
     /// It stands in a section of ceph.conf that none of its readers reads.
     OtherSection {
-        /// The section.
         section: String,
         /// The processes that read it.
         readers: Vec<Process>,
     },
     /// It stands in the section of one daemon, which this system doesn't have.
-    NoSuchDaemon {
-        /// The section.
-        section: String,
-    },
+    NoSuchDaemon { section: String },
     /// The study sets the same option in a narrower section, which wins.
-    Overridden {
-        /// That section.
-        section: String,
-    },
+    Overridden { section: String },
     /// A rule (`rules.txt`): the rest of a sentence.
     Rule(&'static str),
     /// An option of earlier releases that nothing stands for today: the part of a sentence.
@@ -81,10 +71,7 @@ pub enum Why {
     /// Ceph's option, for which Loligo has nothing to tune.
     NothingToTune,
     /// Loligo's servers share one process, to which sections of single daemons (and of metadata servers) aren't passed.
-    NotPassed {
-        /// The section.
-        section: String,
-    },
+    NotPassed { section: String },
     /// A cluster that runs already is measured as it is.
     Running,
     /// There is no cluster.

@@ -24,13 +24,11 @@ pub struct Comparison {
     pub b: String,
     /// What differs behind the names of rows that are marked: said before them.
     pub setups: Vec<String>,
-    /// Rows.
     pub rows: Vec<Row>,
     /// What must be known: other machines, another study, what can't be compared.
     pub notes: Vec<String>,
 }
 
-/// A row.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
     /// What is compared: system (of two runs), workload, phase, variant.

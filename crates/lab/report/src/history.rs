@@ -16,7 +16,6 @@ pub struct Run<'a> {
     pub name: String,
     /// About it.
     pub info: &'a RunInfo,
-    /// Its records.
     pub records: &'a [Record],
 }
 

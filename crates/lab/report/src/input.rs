@@ -51,7 +51,6 @@ pub struct Outline {
 /// What was published.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Publication {
-    /// Its title.
     pub title: String,
     /// Who wrote it.
     pub author: String,
@@ -59,19 +58,15 @@ pub struct Publication {
     pub date: String,
 }
 
-/// A workload.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Workload {
-    /// Its name.
     pub name: String,
     /// As in records: `write`, `read`, ...
     pub phases: Vec<String>,
 }
 
-/// A variant.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Variant {
-    /// Its name.
     pub name: String,
     /// The parameter or group that it belongs to.
     pub parameter: String,
@@ -130,11 +125,8 @@ pub struct Judged {
 /// What variants are compared within.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Cell {
-    /// The system.
     pub system: String,
-    /// The workload.
     pub workload: String,
-    /// The phase.
     pub phase: String,
     /// All but the default.
     pub variants: Vec<JudgedVariant>,
@@ -209,7 +201,6 @@ impl Colour {
         }
     }
 
-    /// In words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Green => "better",

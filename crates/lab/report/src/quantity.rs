@@ -13,11 +13,9 @@ pub enum Quantity {
     CpuPerOp,
     /// Milliseconds that requests wait at a device.
     Wait,
-    /// Cores.
     Cores,
     /// A share of the time, 0 to 1.
     Share,
-    /// Seconds.
     Seconds,
     /// Bytes a second that a device moves.
     DeviceBytes,
@@ -38,7 +36,6 @@ pub enum Quantity {
 pub struct Unit {
     /// What numbers are divided by.
     pub divisor: f64,
-    /// Its name.
     pub name: &'static str,
 }
 

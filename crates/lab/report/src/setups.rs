@@ -11,11 +11,8 @@ use study::{
 /// What differs behind the names that two studies share.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Setups {
-    /// By system.
     pub systems: BTreeMap<String, Vec<Difference>>,
-    /// By workload.
     pub workloads: BTreeMap<String, Vec<Difference>>,
-    /// By variant.
     pub variants: BTreeMap<String, Vec<Difference>>,
 }
 

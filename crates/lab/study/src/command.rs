@@ -9,7 +9,6 @@ const KEYS: [&str; 7] = ["prepare", "run", "cleanup", "needs", "file_system", "t
 /// The longest command: a week.
 const WEEK: u32 = 604_800;
 
-/// Reads a command.
 pub(crate) fn read(node: &Node, place: &str, p: &mut Problems) -> Option<CommandLoad> {
     let fields = Fields::of(node, place, &KEYS, p)?;
     fields.need(&["run", "timeout"], p);

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use crate::trial_names::TrialNames;
 
-/// A study.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Study {
     /// Lower-case letters, digits and dashes; names the results' directory.
@@ -37,7 +36,6 @@ pub struct Study {
 /// A publication.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Source {
-    /// Its title.
     pub title: String,
     /// Who wrote it.
     pub author: String,
@@ -100,15 +98,11 @@ pub struct System {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
     /// This program.
-    Loligo {
-        /// Its store.
-        store: LoligoStore,
-    },
+    Loligo { store: LoligoStore },
     /// Real Ceph.
     Ceph {
         /// `16.2` (Debian 12's packages), `18.2` or `20.2` (from a root directory).
         release: String,
-        /// Its store.
         store: CephStore,
     },
     /// A cluster that runs already: it is measured, never started, stopped or configured.
@@ -172,7 +166,6 @@ pub enum Place {
     /// A device that exists only as a model, for each OSD: below a loop device for other programs, inside our device
     /// layer for Loligo.
     Modelled {
-        /// The model.
         model: DeviceModel,
         /// Bytes.
         size: u64,
@@ -184,7 +177,6 @@ pub enum Place {
 /// A file system to make and mount; the options as written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileSystem {
-    /// Which.
     pub kind: FsKind,
     /// Options of mkfs, split at blanks.
     pub mkfs: String,
@@ -195,9 +187,7 @@ pub struct FileSystem {
 /// File systems that can be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FsKind {
-    /// btrfs.
     Btrfs,
-    /// xfs.
     Xfs,
     /// ext4.
     Ext4,
@@ -250,7 +240,6 @@ pub struct Clients {
 /// `rados bench`: a new object for each write, then reads of them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RadosBench {
-    /// Clients.
     pub clients: Clients,
     /// Bytes of an object.
     pub object_size: u64,
@@ -291,7 +280,6 @@ pub struct LatencyTarget {
     pub latency_us: f64,
 }
 
-/// Phases.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Phase {
     /// Writes (rados bench: sequential names; fio: sequential offsets).
@@ -306,12 +294,10 @@ pub enum Phase {
     Run,
 }
 
-/// fio.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FioLoad {
     /// Clients; for rbd each has an image of its own.
     pub clients: Clients,
-    /// The engine.
     pub engine: Engine,
     /// Bytes of a request.
     pub block_size: u64,

@@ -20,7 +20,6 @@ pub(crate) struct Node {
     weight: u64,
 }
 
-/// A value.
 #[derive(Debug)]
 pub(crate) enum Value {
     /// As written, without its quotes; `absent` when nothing was written at all.

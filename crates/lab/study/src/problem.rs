@@ -79,7 +79,6 @@ pub enum ProblemKind {
     /// A name that is none of those known.
     #[error("unknown {what} '{name}'{}", hint(.nearest.as_deref(), .known))]
     UnknownName {
-        /// Of what.
         what: &'static str,
         /// As written.
         name: String,
@@ -93,7 +92,6 @@ pub enum ProblemKind {
     Missing {
         /// What it should stand in.
         place: String,
-        /// The key.
         key: &'static str,
     },
     /// Exactly one of some keys must be there.
@@ -101,13 +99,11 @@ pub enum ProblemKind {
     NotOneOf {
         /// What they should stand in.
         place: String,
-        /// The keys.
         keys: String,
     },
     /// A map, a list or a text where another is wanted.
     #[error("{place} must be {want}")]
     Shape {
-        /// What.
         place: String,
         /// What it must be.
         want: &'static str,
@@ -125,7 +121,6 @@ pub enum ProblemKind {
     /// A name that can't be one.
     #[error("'{name}' can't be the name of a {what}: {why}")]
     Name {
-        /// Of what.
         what: &'static str,
         /// As written, its beginning.
         name: String,
@@ -143,7 +138,6 @@ pub enum ProblemKind {
     /// A value that can't stand in a ceph.conf.
     #[error("the value of {option} can't stand in a ceph.conf: it has {what}")]
     NotForConf {
-        /// The option.
         option: String,
         /// What it has.
         what: &'static str,
@@ -151,9 +145,7 @@ pub enum ProblemKind {
     /// A name that is there already.
     #[error("the {what} '{name}' is there already, in line {first}; {}", instead(.what))]
     Duplicate {
-        /// Of what.
         what: &'static str,
-        /// The name.
         name: String,
         /// Where it is first.
         first: u32,
@@ -164,11 +156,9 @@ pub enum ProblemKind {
     /// More than the lab can sensibly hold.
     #[error("too many {what}: {count} (at most {limit})")]
     TooMany {
-        /// Of what.
         what: &'static str,
         /// As many.
         count: u64,
-        /// The limit.
         limit: u64,
     },
     /// A modelled device that can't be.
@@ -182,7 +172,7 @@ pub enum ProblemKind {
 /// Things that are right alone and impossible together.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
-#[allow(missing_docs)] // the sentences say it
+// The sentences say it.
 pub enum Conflict {
     #[error("Ceph {release} has no FileStore (16.2 has): take bluestore, or release 16.2")]
     FileStoreGone { release: String },

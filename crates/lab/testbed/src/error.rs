@@ -8,10 +8,7 @@ use std::path::PathBuf;
 pub enum Error {
     /// The study asks for something that isn't built yet.
     #[error("not yet: {what}")]
-    NotYet {
-        /// What.
-        what: String,
-    },
+    NotYet { what: String },
     /// This machine can't do a part of the study; what it is left out of the run with.
     #[error("not here: {what}")]
     NotHere {
@@ -32,7 +29,6 @@ pub enum Error {
     WorkDir {
         /// The directory.
         path: PathBuf,
-        /// Why.
         why: String,
     },
     /// Another run uses the work directory.
@@ -57,7 +53,6 @@ pub enum Error {
          tests/peers/peer-root.sh {release} makes one, or set LOLIGO_PEERS to the directory that has it"
     )]
     NoPeer {
-        /// The release.
         release: String,
         /// Directories, separated by commas.
         looked: String,
@@ -103,7 +98,6 @@ pub enum Error {
         line: u32,
         /// As written.
         name: String,
-        /// Why.
         why: String,
     },
     /// A program failed.
@@ -149,7 +143,6 @@ pub enum Error {
     /// An answer of a cluster can't be read.
     #[error("the answer to '{command}' can't be read: {why}")]
     Answer {
-        /// The command.
         command: String,
         /// What is wrong with it.
         why: String,
@@ -172,7 +165,6 @@ pub enum Error {
         path: PathBuf,
         /// From 1.
         line: usize,
-        /// Why.
         why: String,
     },
     /// The caller asked to stop.
@@ -183,7 +175,6 @@ pub enum Error {
     Io {
         /// The step, as `making the directory`.
         doing: &'static str,
-        /// On what.
         path: PathBuf,
         /// The system's word.
         source: io::Error,

@@ -36,7 +36,6 @@ pub enum Thing {
         /// Below the work directory.
         path: PathBuf,
     },
-    /// A file.
     File {
         /// Below the work directory.
         path: PathBuf,
@@ -54,7 +53,6 @@ pub enum Thing {
         /// Carried by its process alone, in the place of the cluster's.
         token: String,
     },
-    /// A mount.
     Mount {
         /// Below the work directory.
         at: PathBuf,
@@ -105,7 +103,6 @@ impl std::fmt::Display for Thing {
     }
 }
 
-/// A line.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{major, minor};
 
-/// A mount.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mount {
     /// Where.

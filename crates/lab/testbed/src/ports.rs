@@ -14,7 +14,6 @@ pub struct Ports {
     pub mon: u16,
     /// The first that other servers may take.
     pub first: u16,
-    /// The last.
     pub last: u16,
 }
 

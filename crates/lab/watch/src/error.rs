@@ -19,7 +19,6 @@ pub enum Error {
     Kernel {
         /// The file.
         path: &'static str,
-        /// Why.
         why: String,
     },
     /// The thread can't be started.
@@ -65,7 +64,6 @@ pub enum Error {
     /// A daemon's answer is no JSON.
     #[error("the perf counters of {daemon} can't be read: {why}")]
     Counters {
-        /// The daemon.
         daemon: String,
         /// What is wrong.
         why: String,

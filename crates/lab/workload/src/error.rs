@@ -8,10 +8,7 @@ use std::path::PathBuf;
 pub enum Error {
     /// The study asks for something that isn't built yet.
     #[error("not yet: {what}")]
-    NotYet {
-        /// What.
-        what: String,
-    },
+    NotYet { what: String },
     /// What the caller gave does not fit the load.
     #[error("{what}")]
     Impossible {
@@ -80,7 +77,6 @@ pub enum Error {
     Io {
         /// The step, as `making the directory`.
         doing: &'static str,
-        /// On what.
         path: PathBuf,
         /// The system's word.
         source: io::Error,

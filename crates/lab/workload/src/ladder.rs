@@ -57,7 +57,6 @@ pub enum Load {
 /// A load that was measured.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Step {
-    /// The load.
     pub load: Load,
     /// Achieved.
     pub ops_per_s: f64,

@@ -47,7 +47,6 @@ pub struct Ran {
 /// A phase that ran to its end.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PhaseResult {
-    /// Which.
     pub phase: Phase,
     /// Its name in the time line: the phase's, or PHASE.NUMBER-dDEPTH and PHASE.NUMBER-rRATE of a ladder's step.
     pub label: String,

@@ -128,7 +128,6 @@ pub fn osdmap(data: &[u8]) {
     }
 }
 
-/// An OSDMap::Incremental.
 pub fn osdmap_incremental(data: &[u8]) {
     if let Some(inc) = decode_repaired::<maps::Incremental>(data) {
         let _ = inc.to_bytes(FEATURES);

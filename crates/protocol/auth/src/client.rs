@@ -8,7 +8,6 @@ use crate::{AuthError, METHOD_NONE, MODE_CRC, Service, SessionKey};
 /// What AUTH_REQUEST carries.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AuthRequest {
-    /// The method.
     pub method: u32,
     /// Connection modes we accept, best first.
     pub modes: Vec<u32>,

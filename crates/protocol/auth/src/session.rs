@@ -19,7 +19,6 @@ impl fmt::Display for SessionId {
 /// An established session: who is there, and what it may do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SessionInfo {
-    /// The session.
     pub id: SessionId,
     /// The authentication name, `client.admin`.
     pub entity: EntityId,

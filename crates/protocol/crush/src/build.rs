@@ -17,7 +17,6 @@ pub enum BuildError {
     Unknown {
         /// What was looked for.
         what: &'static str,
-        /// The name.
         name: String,
     },
     /// Something of this name exists already.

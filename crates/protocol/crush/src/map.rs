@@ -107,7 +107,7 @@ pub struct Step {
 }
 
 /// Operations of steps.
-#[allow(missing_docs)] // named as Ceph names them
+// Named as Ceph names them.
 pub mod op {
     pub const NOOP: u32 = 0;
     pub const TAKE: u32 = 1;
@@ -222,7 +222,6 @@ pub struct CrushMap {
     pub type_names: BTreeMap<i32, String>,
     /// Names of buckets and OSDs.
     pub item_names: BTreeMap<i32, String>,
-    /// Names of rules.
     pub rule_names: BTreeMap<i32, String>,
     /// Knobs.
     pub tunables: Tunables,

@@ -59,7 +59,6 @@ impl NewCluster {
 /// A new epoch, ready to be stored and sent.
 #[derive(Clone, Debug)]
 pub struct Publication {
-    /// The map.
     pub map: OsdMap,
     /// The map, encoded.
     pub full: Vec<u8>,

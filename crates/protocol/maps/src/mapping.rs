@@ -15,11 +15,9 @@ const QUINCY: Release = Release(17);
 pub struct UpActing {
     /// The set that rules, overrides and the OSDs' states give.
     pub up: Vec<OsdId>,
-    /// Its primary.
     pub up_primary: Option<OsdId>,
     /// The set that serves.
     pub acting: Vec<OsdId>,
-    /// Its primary.
     pub acting_primary: Option<OsdId>,
 }
 

@@ -7,7 +7,6 @@ use types::{EntityAddrVec, Epoch, UTime};
 
 /// An option of a module (Ceph's MgrMap::ModuleOption).
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-#[allow(missing_docs)]
 pub struct ModuleOption {
     pub name: String,
     pub kind: u8,
@@ -56,13 +55,11 @@ impl Decode for ModuleOption {
 /// A module (Ceph's MgrMap::ModuleInfo).
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct ModuleInfo {
-    /// Its name.
     pub name: String,
     /// Whether it can run.
     pub can_run: bool,
     /// Why not.
     pub error_string: String,
-    /// Its options.
     pub module_options: BTreeMap<String, ModuleOption>,
 }
 
@@ -88,11 +85,8 @@ impl Decode for ModuleInfo {
 pub struct StandbyInfo {
     /// Its global id.
     pub gid: u64,
-    /// Its name.
     pub name: String,
-    /// Its modules.
     pub available_modules: Vec<ModuleInfo>,
-    /// Its features.
     pub mgr_features: u64,
 }
 

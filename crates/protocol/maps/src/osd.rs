@@ -4,10 +4,9 @@ use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
 use types::{EntityAddrVec, Epoch, Fsid, UTime};
 
 /// Bits of an OSD's state (CEPH_OSD_*).
-#[allow(missing_docs)] // named as Ceph names them
+// Named as Ceph names them.
 pub struct OsdState;
 
-#[allow(missing_docs)]
 impl OsdState {
     pub const EXISTS: u32 = 1 << 0;
     pub const UP: u32 = 1 << 1;

@@ -11,7 +11,7 @@ use crate::{Osd, PgPool, SnapIntervals};
 /// Bits of the map's flags (CEPH_OSDMAP_*).
 pub struct MapFlags;
 
-#[allow(missing_docs)] // named as Ceph names them
+// Named as Ceph names them.
 impl MapFlags {
     pub const NEARFULL: u32 = 1 << 0;
     pub const FULL: u32 = 1 << 1;
@@ -101,7 +101,6 @@ pub struct OsdMap {
     pub created: UTime,
     /// When this epoch was made.
     pub modified: UTime,
-    /// Pools.
     pub pools: BTreeMap<PoolId, PgPool>,
     /// Their names.
     pub pool_names: BTreeMap<PoolId, String>,

@@ -12,7 +12,7 @@ use crate::SnapIntervals;
 /// Bits of a pool's flags (pg_pool_t::FLAG_*).
 pub struct PoolFlags;
 
-#[allow(missing_docs)] // named as Ceph names them
+// Named as Ceph names them.
 impl PoolFlags {
     /// The pool's number joins the placement seed by a hash, not by addition.
     pub const HASHPSPOOL: u64 = 1 << 0;
@@ -68,11 +68,9 @@ impl PoolFlags {
 /// A named snapshot of a whole pool (Ceph's pool_snap_info_t).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolSnap {
-    /// Its id.
     pub id: SnapId,
     /// When it was made.
     pub stamp: UTime,
-    /// Its name.
     pub name: String,
 }
 
@@ -193,7 +191,6 @@ pub struct PeeringCrush {
 
 /// A pool (Ceph's pg_pool_t). Fields carry Ceph's names.
 #[derive(Clone, PartialEq, Debug)]
-#[allow(missing_docs)]
 pub struct PgPool {
     /// [`PgPool::REPLICATED`] or [`PgPool::ERASURE`].
     pub kind: u8,

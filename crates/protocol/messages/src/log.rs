@@ -31,7 +31,6 @@ pub struct LogEntry {
     pub seq: u64,
     /// [`LogEntry::INFO`] and its like.
     pub level: u16,
-    /// What.
     pub message: Name,
     /// `cluster`, `audit`.
     pub channel: String,

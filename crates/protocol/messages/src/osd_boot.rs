@@ -24,7 +24,6 @@ pub struct OsdBoot {
     pub hb_front_addrs: EntityAddrVec,
     /// What `ceph osd metadata` shows.
     pub metadata: BTreeMap<String, String>,
-    /// Its features.
     pub osd_features: u64,
 }
 

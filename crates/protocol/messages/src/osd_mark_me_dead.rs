@@ -12,7 +12,6 @@ pub struct OsdMarkMeDead {
     pub paxos: Paxos,
     /// The cluster.
     pub fsid: Fsid,
-    /// Who.
     pub target_osd: OsdId,
     /// The map in which it is down.
     pub epoch: Epoch,

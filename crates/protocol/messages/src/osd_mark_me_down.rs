@@ -12,7 +12,6 @@ pub struct OsdMarkMeDown {
     pub paxos: Paxos,
     /// The cluster.
     pub fsid: Fsid,
-    /// Who.
     pub target_osd: OsdId,
     /// Where.
     pub target_addrs: EntityAddrVec,

@@ -307,9 +307,7 @@ impl OpResult {
 /// A trace's ids (Ceph's blkin_trace_info); all 0 where nothing is traced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Trace {
-    /// The trace.
     pub trace_id: i64,
-    /// The span.
     pub span_id: i64,
     /// The span that this one is part of.
     pub parent_span_id: i64,

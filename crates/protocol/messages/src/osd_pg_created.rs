@@ -10,7 +10,6 @@ use crate::codec::payload;
 pub struct OsdPgCreated {
     /// The common prefix.
     pub paxos: Paxos,
-    /// Which.
     pub pgid: PgId,
 }
 

@@ -12,7 +12,6 @@ pub struct OsdPgReadyToMerge {
     pub paxos: Paxos,
     /// The placement group that goes away.
     pub pgid: PgId,
-    /// Its version.
     pub source_version: EVersion,
     /// The version of the one that stays.
     pub target_version: EVersion,

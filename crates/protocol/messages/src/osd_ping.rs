@@ -38,9 +38,7 @@ impl OsdPing {
     pub const YOU_DIED: u8 = 2;
     /// STOP_HEARTBEAT: no longer sent.
     pub const STOP_HEARTBEAT: u8 = 3;
-    /// PING.
     pub const PING: u8 = 4;
-    /// PING_REPLY.
     pub const PING_REPLY: u8 = 5;
 
     /// Bytes before the padding's length.

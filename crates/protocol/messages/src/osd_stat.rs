@@ -27,11 +27,9 @@ pub struct OsdStat {
     pub up_from: Epoch,
     /// Count of reports, with the boot's epoch in the upper half.
     pub seq: u64,
-    /// PGs on it.
     pub num_pgs: u32,
     /// Warnings of stores, by OSD and name.
     pub os_alerts: BTreeMap<OsdId, BTreeMap<String, String>>,
-    /// Shards repaired.
     pub num_shards_repaired: u64,
     /// OSDs that this sums over: 1 in an OSD's own report.
     pub num_osds: u32,
@@ -105,13 +103,11 @@ fields!(PingTimes [last_update, back, front]);
 /// Times over one network, in microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PingTime {
-    /// Averages.
     pub average: [u32; 3],
     /// Lows.
     pub min: [u32; 3],
     /// Highs.
     pub max: [u32; 3],
-    /// The last one.
     pub last: u32,
 }
 

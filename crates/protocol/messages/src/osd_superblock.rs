@@ -10,7 +10,6 @@ use crate::codec::fields;
 /// Ceph's OSDSuperblock. 16.2 writes version 9; what later releases add is optional and written when there.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OsdSuperblock {
-    /// The cluster.
     pub cluster_fsid: Fsid,
     /// The OSD's number.
     pub whoami: OsdId,

@@ -11,7 +11,6 @@ use crate::{ObjectStatCollection, PgState, SnapIntervals};
 /// An OSD's part in a placement group (Ceph's pg_shard_t).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PgShard {
-    /// The OSD.
     pub osd: OsdId,
     /// Its shard; [`ShardId::NONE`] when replicated.
     pub shard: ShardId,
@@ -138,7 +137,6 @@ pub struct ScrubStatus {
     pub is_deep: bool,
     /// Whether it was the schedule that started it.
     pub is_periodic: bool,
-    /// Objects scrubbed.
     pub objects_scrubbed: i64,
 }
 fields!(ScrubStatus [
@@ -150,7 +148,6 @@ fields!(ScrubStatus [
 pub struct PgTiming {
     /// Seconds that the last scrub took.
     pub scrub_duration: f64,
-    /// Objects trimmed.
     pub objects_trimmed: i64,
     /// Seconds that trimming took.
     pub snaptrim_duration: f64,

@@ -33,7 +33,6 @@ states! {
     RECOVERY_WAIT = 22 "recovery_wait",
     /// Recovery waits for space.
     RECOVERY_TOOFULL = 28 "recovery_toofull",
-    /// Recovers.
     RECOVERING = 14 "recovering",
     /// Recovers before others, by command.
     FORCED_RECOVERY = 30 "forced_recovery",
@@ -63,7 +62,6 @@ states! {
     REPAIR = 13 "repair",
     /// Waits for a backfill slot.
     BACKFILL_WAIT = 15 "backfill_wait",
-    /// Backfills.
     BACKFILLING = 20 "backfilling",
     /// Backfills before others, by command.
     FORCED_BACKFILL = 31 "forced_backfill",

@@ -19,7 +19,6 @@ pub struct StatfsReply {
     pub kb_used: u64,
     /// Free, in KiB.
     pub kb_avail: u64,
-    /// Objects.
     pub num_objects: u64,
 }
 

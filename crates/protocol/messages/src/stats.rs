@@ -32,7 +32,6 @@ stat_sum! {
     num_bytes: i64,
     /// Objects, clones included.
     num_objects: i64,
-    /// Clones.
     num_object_clones: i64,
     /// Objects times copies wanted.
     num_object_copies: i64,
@@ -52,9 +51,7 @@ stat_sum! {
     num_wr_kb: i64,
     /// Errors found by scrubs.
     num_scrub_errors: i64,
-    /// Objects recovered.
     num_objects_recovered: i64,
-    /// Bytes recovered.
     num_bytes_recovered: i64,
     /// Omap keys recovered.
     num_keys_recovered: i64,
@@ -66,9 +63,7 @@ stat_sum! {
     num_objects_dirty: i64,
     /// Whiteouts of a cache tier.
     num_whiteouts: i64,
-    /// Objects with omap.
     num_objects_omap: i64,
-    /// Hit sets.
     num_objects_hit_set_archive: i64,
     /// Copies that are not where they belong.
     num_objects_misplaced: i64,
@@ -92,7 +87,6 @@ stat_sum! {
     num_evict_mode_some: i32,
     /// 1 while it evicts at full speed.
     num_evict_mode_full: i32,
-    /// Pinned objects.
     num_objects_pinned: i64,
     /// Objects that some copy lacks.
     num_objects_missing: i64,
@@ -102,18 +96,14 @@ stat_sum! {
     num_large_omap_objects: i64,
     /// Objects with a manifest.
     num_objects_manifest: i64,
-    /// Bytes of omap.
     num_omap_bytes: i64,
-    /// Keys of omap.
     num_omap_keys: i64,
-    /// Objects repaired.
     num_objects_repaired: i64,
 }
 
 /// Ceph's object_stat_collection_t: an [`ObjectStatSum`] in an envelope that once held sums by category.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ObjectStatCollection {
-    /// The sum.
     pub sum: ObjectStatSum,
 }
 
@@ -152,7 +142,6 @@ pub struct StoreStatfs {
     pub allocated: i64,
     /// Data as its users wrote it.
     pub data_stored: i64,
-    /// Compressed data.
     pub data_compressed: i64,
     /// Allocated to compressed data.
     pub data_compressed_allocated: i64,

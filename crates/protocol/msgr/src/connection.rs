@@ -18,7 +18,6 @@ use crate::{
 /// What a daemon says of itself on all of its connections.
 #[derive(Clone, Debug)]
 pub struct Local {
-    /// What it is.
     pub kind: EntityType,
     /// Its number: rank, OSD number, global id; -1 where it has none.
     pub num: i64,

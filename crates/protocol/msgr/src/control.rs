@@ -68,23 +68,19 @@ pub struct Reconnect {
 /// A control frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Control {
-    /// HELLO.
     Hello {
         /// What the sender is.
         kind: EntityType,
         /// The address it sees the receiver at.
         peer_addr: EntityAddr,
     },
-    /// AUTH_REQUEST.
     AuthRequest {
-        /// The method.
         method: u32,
         /// Connection modes, best first.
         modes: Vec<u32>,
         /// The method's payload.
         payload: Vec<u8>,
     },
-    /// AUTH_BAD_METHOD.
     AuthBadMethod {
         /// The method refused.
         method: u32,
@@ -95,11 +91,8 @@ pub enum Control {
         /// Modes that would do.
         modes: Vec<u32>,
     },
-    /// AUTH_REPLY_MORE.
     AuthReplyMore(Vec<u8>),
-    /// AUTH_REQUEST_MORE.
     AuthRequestMore(Vec<u8>),
-    /// AUTH_DONE.
     AuthDone {
         /// The client's global id.
         global_id: u64,
@@ -110,9 +103,7 @@ pub enum Control {
     },
     /// AUTH_SIGNATURE: HMAC-SHA256 over what was received; zeros without a key.
     AuthSignature([u8; 32]),
-    /// CLIENT_IDENT.
     ClientIdent(ClientIdent),
-    /// SERVER_IDENT.
     ServerIdent(ServerIdent),
     /// IDENT_MISSING_FEATURES: those that the client lacks.
     IdentMissingFeatures(u64),
@@ -129,7 +120,6 @@ pub enum Control {
     RetryGlobal(u64),
     /// SESSION_RECONNECT_OK: the newest message that the server has received.
     ReconnectOk(u64),
-    /// WAIT.
     Wait,
     /// KEEPALIVE2: the sender's time.
     Keepalive(UTime),

@@ -141,7 +141,6 @@ pub type Segments = [Piece; SEGMENTS_MAX];
 pub struct Frame {
     /// What it announced.
     pub preamble: Preamble,
-    /// Its segments.
     pub segments: Segments,
     /// The sender gave up midway: the segments mean nothing, the frame is to be dropped.
     pub aborted: bool,

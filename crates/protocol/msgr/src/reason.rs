@@ -33,10 +33,7 @@ pub enum FrameError {
     UnknownTag(u8),
     /// A frame that may not come now.
     #[error("{tag:?} frame out of turn")]
-    OutOfTurn {
-        /// Its tag.
-        tag: Tag,
-    },
+    OutOfTurn { tag: Tag },
     /// A segment count other than 1 to 4 for a message, 1 for a control frame.
     #[error("{tag:?} frame of {count} segments")]
     SegmentCount {
@@ -99,10 +96,7 @@ pub enum CloseReason {
     },
     /// The peer requires messenger features that we lack.
     #[error("the peer requires messenger features {required:#x}")]
-    RequiredByPeer {
-        /// What it requires.
-        required: u64,
-    },
+    RequiredByPeer { required: u64 },
     /// A bad frame.
     #[error("bad frame: {0}")]
     Frame(#[from] FrameError),

@@ -31,7 +31,6 @@ pub struct UpRequest {
     pub dir: PathBuf,
     /// How many OSDs.
     pub osds: Option<u32>,
-    /// The store.
     pub store: Option<StoreKind>,
     /// Bytes of each OSD's store.
     pub osd_size: Option<u64>,

@@ -96,7 +96,6 @@ pub enum Found {
     Empty,
     /// What a first start left that did not get to its end: nothing was ever served from it.
     HalfMade,
-    /// A cluster.
     Cluster(Box<Description>),
 }
 

@@ -45,11 +45,9 @@ pub enum HostError {
         dir: PathBuf,
         /// What differs.
         what: &'static str,
-        /// As it is.
         has: String,
         /// As it was asked for.
         asked: String,
-        /// The flag.
         flag: &'static str,
     },
     /// A port is taken.
@@ -112,17 +110,13 @@ pub enum HostError {
     /// An OSD's store is damaged or unreadable.
     #[error("osd.{osd}'s store can't be used: {reason}")]
     Store {
-        /// The OSD.
         osd: i32,
         /// What is wrong.
         reason: String,
     },
     /// Some OSDs did not come up in time.
     #[error("osd.{} did not come up in time; DIR/log says why", .missing.iter().map(i32::to_string).collect::<Vec<_>>().join(", osd."))]
-    NotReady {
-        /// Which.
-        missing: Vec<i32>,
-    },
+    NotReady { missing: Vec<i32> },
     /// A daemon failed.
     #[error("{0}")]
     Failed(String),

@@ -13,9 +13,7 @@ pub const FORMAT: u32 = 1;
 /// What a store is told when it is made.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Label {
-    /// The cluster.
     pub cluster: Fsid,
-    /// The OSD.
     pub osd: OsdId,
     /// The OSD's own id, which tells it from an earlier one of the same number.
     pub osd_uuid: Fsid,
@@ -74,7 +72,6 @@ pub enum OpenError {
     Io {
         /// The directory.
         path: PathBuf,
-        /// Its error.
         error: io::Error,
     },
 }

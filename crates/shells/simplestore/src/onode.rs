@@ -13,7 +13,6 @@ pub const BLOCK: u64 = 4096;
 /// Blocks in one record of the block map.
 pub const CHUNK_BLOCKS: u64 = 64;
 
-/// A collection.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct CollectionRecord {
     pub bits: u32,

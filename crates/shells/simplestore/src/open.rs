@@ -40,7 +40,6 @@ impl Default for Options {
 /// A device model, as `bdev_model` and `bdev_model_parameters` name it.
 #[derive(Clone, Debug)]
 pub struct ModelledOn {
-    /// Its name.
     pub name: String,
     /// `a=b,c=d` over its own parameters.
     pub parameters: String,

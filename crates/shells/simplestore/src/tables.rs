@@ -144,7 +144,6 @@ impl<'t> Tables<'t> {
         Ok(self.tables[table as usize].len()?)
     }
 
-    /// Sets a value.
     pub fn set(&mut self, table: In, key: &[u8], value: &[u8]) -> Step<()> {
         let old = self.tables[table as usize].writable()?.insert(key, value)?.map(|v| v.value().to_vec());
         self.undo.push(Undo(table, key.to_vec(), old));

@@ -82,9 +82,7 @@ pub enum StoreError {
     /// Stored bytes don't match their checksum; they are never returned.
     #[error("bad checksum in object {object} of {collection} at byte {offset}")]
     Checksum {
-        /// The collection.
         collection: CollectionId,
-        /// The object.
         object: Box<GHObject>,
         /// First byte of the bad block within the object.
         offset: u64,

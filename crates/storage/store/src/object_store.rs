@@ -20,7 +20,6 @@ pub enum Completion {
     Refused {
         /// The transaction's token.
         token: Token,
-        /// Why.
         error: StoreError,
     },
     /// A read is done.

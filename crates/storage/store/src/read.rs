@@ -16,9 +16,7 @@ pub enum ReadRequest {
     /// Bytes `offset..offset + len`, cut at the object's end: [`ReadOutcome::Data`]. Holes are zeros. `u64::MAX` reads
     /// to the end.
     Data {
-        /// The collection.
         collection: CollectionId,
-        /// The object.
         object: GHObject,
         /// First byte.
         offset: u64,
@@ -28,9 +26,7 @@ pub enum ReadRequest {
     /// The parts of a range that may hold bytes other than zero: [`ReadOutcome::Extents`]. May be coarser than what was
     /// written, never finer, cut at the object's end.
     Extents {
-        /// The collection.
         collection: CollectionId,
-        /// The object.
         object: GHObject,
         /// First byte.
         offset: u64,
@@ -38,58 +34,22 @@ pub enum ReadRequest {
         len: u64,
     },
     /// Size and hints: [`ReadOutcome::Stat`].
-    Stat {
-        /// The collection.
-        collection: CollectionId,
-        /// The object.
-        object: GHObject,
-    },
+    Stat { collection: CollectionId, object: GHObject },
     /// One attribute: [`ReadOutcome::Attr`].
-    Attr {
-        /// The collection.
-        collection: CollectionId,
-        /// The object.
-        object: GHObject,
-        /// Its name.
-        name: Name,
-    },
+    Attr { collection: CollectionId, object: GHObject, name: Name },
     /// All attributes: [`ReadOutcome::Attrs`].
-    Attrs {
-        /// The collection.
-        collection: CollectionId,
-        /// The object.
-        object: GHObject,
-    },
+    Attrs { collection: CollectionId, object: GHObject },
     /// Stat and all attributes in one, what a PG needs to begin with an object: [`ReadOutcome::Object`], `None` when
     /// there is no such object.
-    Object {
-        /// The collection.
-        collection: CollectionId,
-        /// The object.
-        object: GHObject,
-    },
+    Object { collection: CollectionId, object: GHObject },
     /// The omap's header, empty when none was set: [`ReadOutcome::OmapHeader`].
-    OmapHeader {
-        /// The collection.
-        collection: CollectionId,
-        /// The object.
-        object: GHObject,
-    },
+    OmapHeader { collection: CollectionId, object: GHObject },
     /// The values of those of `keys` that exist: [`ReadOutcome::Omap`], always whole.
-    OmapKeys {
-        /// The collection.
-        collection: CollectionId,
-        /// The object.
-        object: GHObject,
-        /// The keys.
-        keys: BTreeSet<Name>,
-    },
+    OmapKeys { collection: CollectionId, object: GHObject, keys: BTreeSet<Name> },
     /// Keys, with values if wanted, that come after `after` (from the first if `None`) and begin with `prefix`, in
     /// order, until a limit: [`ReadOutcome::Omap`]. At least one key is returned if there is one and `entries_max` > 0.
     OmapRange {
-        /// The collection.
         collection: CollectionId,
-        /// The object.
         object: GHObject,
         /// Where to go on, exclusive.
         after: Option<Name>,
@@ -105,7 +65,6 @@ pub enum ReadRequest {
     /// Objects from `start` (inclusive; may be a sentinel) on and before `end`, in Ceph's order, the PG's own and
     /// temporary objects included: [`ReadOutcome::Objects`].
     List {
-        /// The collection.
         collection: CollectionId,
         /// Where to begin, inclusive.
         start: GHObject,
@@ -117,14 +76,10 @@ pub enum ReadRequest {
     /// All collections in order: [`ReadOutcome::Collections`].
     Collections,
     /// Whether a collection exists, and by how many bits it is split: [`ReadOutcome::Collection`], `None` if not.
-    Collection {
-        /// The collection.
-        collection: CollectionId,
-    },
+    Collection { collection: CollectionId },
     /// The collection's log after a version: [`ReadOutcome::Log`]. At least one entry is returned if there is one and
     /// `entries_max` > 0.
     Log {
-        /// The collection.
         collection: CollectionId,
         /// Where to go on, exclusive; the default version for the beginning.
         after: EVersion,
@@ -225,7 +180,6 @@ pub struct ObjectPage {
     pub next: GHObject,
 }
 
-/// A collection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CollectionStat {
     /// How many low bits of the hash its objects have in common.

@@ -29,17 +29,10 @@ pub struct AllocHint {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TxOp {
     /// Makes sure that the object exists.
-    Touch {
-        /// The collection.
-        collection: CollectionId,
-        /// The object.
-        object: GHObject,
-    },
+    Touch { collection: CollectionId, object: GHObject },
     /// Puts bytes at an offset; a gap before them reads as zeros.
     Write {
-        /// The collection.
         collection: CollectionId,
-        /// The object.
         object: GHObject,
         /// First byte.
         offset: u64,
@@ -48,9 +41,7 @@ pub enum TxOp {
     },
     /// Makes a range zero, and the object at least as long as to its end.
     Zero {
-        /// The collection.
         collection: CollectionId,
-        /// The object.
         object: GHObject,
         /// First byte.
         offset: u64,
@@ -59,68 +50,36 @@ pub enum TxOp {
     },
     /// Sets the size; what is added reads as zeros.
     Truncate {
-        /// The collection.
         collection: CollectionId,
-        /// The object.
         object: GHObject,
         /// Bytes.
         size: u64,
     },
     /// Removes the object with all it has.
-    Remove {
-        /// The collection.
-        collection: CollectionId,
-        /// The object.
-        object: GHObject,
-    },
+    Remove { collection: CollectionId, object: GHObject },
     /// Sets attributes; others stay.
     SetAttrs {
-        /// The collection.
         collection: CollectionId,
-        /// The object.
         object: GHObject,
         /// Names and values.
         attrs: Attrs,
     },
     /// Removes one attribute.
-    RemoveAttr {
-        /// The collection.
-        collection: CollectionId,
-        /// The object.
-        object: GHObject,
-        /// Its name.
-        name: Name,
-    },
+    RemoveAttr { collection: CollectionId, object: GHObject, name: Name },
     /// Removes all attributes.
-    RemoveAttrs {
-        /// The collection.
-        collection: CollectionId,
-        /// The object.
-        object: GHObject,
-    },
+    RemoveAttrs { collection: CollectionId, object: GHObject },
     /// Sets omap keys; others stay.
     OmapSet {
-        /// The collection.
         collection: CollectionId,
-        /// The object.
         object: GHObject,
         /// Keys and values.
         entries: Attrs,
     },
     /// Removes omap keys.
-    OmapRemove {
-        /// The collection.
-        collection: CollectionId,
-        /// The object.
-        object: GHObject,
-        /// The keys.
-        keys: BTreeSet<Name>,
-    },
+    OmapRemove { collection: CollectionId, object: GHObject, keys: BTreeSet<Name> },
     /// Removes the omap keys `first..last`.
     OmapRemoveRange {
-        /// The collection.
         collection: CollectionId,
-        /// The object.
         object: GHObject,
         /// The first removed.
         first: Name,
@@ -128,24 +87,11 @@ pub enum TxOp {
         last: Name,
     },
     /// Sets the omap's header.
-    OmapSetHeader {
-        /// The collection.
-        collection: CollectionId,
-        /// The object.
-        object: GHObject,
-        /// The header.
-        header: Piece,
-    },
+    OmapSetHeader { collection: CollectionId, object: GHObject, header: Piece },
     /// Removes all omap keys and the header.
-    OmapClear {
-        /// The collection.
-        collection: CollectionId,
-        /// The object.
-        object: GHObject,
-    },
+    OmapClear { collection: CollectionId, object: GHObject },
     /// Makes `to` equal `from`, which must exist: data, attributes, omap, hint.
     Clone {
-        /// The collection.
         collection: CollectionId,
         /// What is copied.
         from: GHObject,
@@ -155,7 +101,6 @@ pub enum TxOp {
     /// Copies bytes of `from`, which must exist, to `to`, which is created. What lies behind `from`'s end is copied as
     /// zeros.
     CloneRange {
-        /// The collection.
         collection: CollectionId,
         /// What is copied.
         from: GHObject,
@@ -180,26 +125,15 @@ pub enum TxOp {
         to: GHObject,
     },
     /// Notes an allocation hint.
-    SetAllocHint {
-        /// The collection.
-        collection: CollectionId,
-        /// The object.
-        object: GHObject,
-        /// The hint.
-        hint: AllocHint,
-    },
+    SetAllocHint { collection: CollectionId, object: GHObject, hint: AllocHint },
     /// Makes a collection, which must not exist.
     CreateCollection {
-        /// The collection.
         collection: CollectionId,
         /// How many low bits of the hash its objects have in common.
         bits: u32,
     },
     /// Removes a collection that has no object, with its log.
-    RemoveCollection {
-        /// The collection.
-        collection: CollectionId,
-    },
+    RemoveCollection { collection: CollectionId },
     /// Moves every object whose hash ends in the `bits` low bits of `rem` to `into`, which must exist, and notes `bits`
     /// for both. The log stays whole where it is: its entries are the PG's to sort, by operations of their own.
     SplitCollection {
@@ -223,16 +157,13 @@ pub enum TxOp {
     },
     /// Appends to the collection's log an entry that must be newer than its head.
     LogAppend {
-        /// The collection.
         collection: CollectionId,
         /// The entry's version.
         version: EVersion,
-        /// The entry.
         entry: Piece,
     },
     /// Drops entries up to and including `to`. Past the head this empties the log, which then begins at `to`.
     LogTrim {
-        /// The collection.
         collection: CollectionId,
         /// The newest version dropped.
         to: EVersion,
@@ -240,7 +171,6 @@ pub enum TxOp {
     /// Drops entries newer than `to`, which becomes the head. Before the tail this empties the log, which then begins
     /// at `to`.
     LogRewind {
-        /// The collection.
         collection: CollectionId,
         /// The newest version kept.
         to: EVersion,

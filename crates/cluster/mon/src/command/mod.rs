@@ -41,7 +41,6 @@ pub struct Command {
     pub module: &'static str,
     /// The access it needs: letters of `rwx`.
     pub perm: &'static str,
-    /// What answers it.
     pub(crate) run: fn(&mut Mon, &Call<'_>) -> Result<Answer, Failure>,
 }
 

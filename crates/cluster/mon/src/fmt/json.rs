@@ -15,11 +15,8 @@ pub enum Json {
     Uint(u64),
     /// A floating number, written with 17 significant digits.
     Float(f64),
-    /// Text.
     Text(String),
-    /// An array.
     Array(Vec<Json>),
-    /// An object.
     Object(Vec<(String, Json)>),
 }
 

@@ -23,11 +23,8 @@ pub enum Level {
     Debug,
     /// Something happened.
     Info,
-    /// Security.
     Security,
-    /// A warning.
     Warn,
-    /// An error.
     Error,
 }
 
@@ -70,7 +67,6 @@ impl Level {
     }
 }
 
-/// A line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Who reports, as authenticated (`mon.a`).
@@ -87,7 +83,6 @@ pub struct Line {
     pub level: Level,
     /// `cluster` or `audit`.
     pub channel: String,
-    /// What.
     pub text: String,
 }
 

@@ -130,7 +130,6 @@ pub fn pools(map: &OsdMap) -> impl Iterator<Item = (PoolId, String, &PgPool)> + 
     map.pools.iter().map(|(id, pool)| (*id, pool_name(map, *id), pool))
 }
 
-/// A pool.
 pub fn pool(map: &OsdMap, id: PoolId) -> Option<&PgPool> {
     map.pools.get(&id)
 }
@@ -140,7 +139,6 @@ pub fn pool_name(map: &OsdMap, id: PoolId) -> String {
     map.pool_names.get(&id).cloned().unwrap_or_default()
 }
 
-/// The CRUSH map.
 pub fn crush(map: &OsdMap) -> &CrushMap {
     &map.crush
 }

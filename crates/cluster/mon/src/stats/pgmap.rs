@@ -79,7 +79,6 @@ pub struct OsdStats {
     pub seq: u64,
     /// PGs it holds.
     pub num_pgs: u32,
-    /// Its space.
     pub space: Space,
     /// Who it exchanges heartbeats with.
     pub hb_peers: Vec<i32>,
@@ -93,7 +92,6 @@ pub struct OsdStats {
 
 /// What a primary reports of a PG (Ceph's pg_stat_t).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct PgStats {
     pub version: EVersion,
     pub reported_seq: u64,
@@ -226,9 +224,7 @@ pub struct PoolStats {
 /// All reports.
 #[derive(Clone, Debug, Default)]
 pub struct PgMap {
-    /// PGs.
     pub pgs: BTreeMap<PgId, PgStats>,
-    /// OSDs.
     pub osds: BTreeMap<i32, OsdStats>,
     /// Space a pool takes on an OSD.
     pub pool_space: BTreeMap<(PoolId, i32), Space>,
@@ -386,13 +382,10 @@ impl PgMap {
 /// Client work a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
-    /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
     pub write_bytes: u64,
-    /// Reads.
     pub reads: u64,
-    /// Writes.
     pub writes: u64,
     /// Whether there was any read.
     pub any_read: bool,

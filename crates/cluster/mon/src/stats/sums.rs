@@ -57,9 +57,7 @@ fn json_name(field: &'static str) -> &'static str {
 sums! {
     /// Bytes of data.
     num_bytes,
-    /// Objects.
     num_objects,
-    /// Clones of objects.
     num_object_clones,
     /// Copies that there should be.
     num_object_copies,
@@ -75,7 +73,6 @@ sums! {
     num_objects_unfound,
     /// Objects not flushed to a base tier.
     num_objects_dirty,
-    /// Whiteouts.
     num_whiteouts,
     /// Reads.
     num_rd,
@@ -91,19 +88,14 @@ sums! {
     num_shallow_scrub_errors,
     /// Of these, in data.
     num_deep_scrub_errors,
-    /// Objects recovered.
     num_objects_recovered,
-    /// Bytes recovered.
     num_bytes_recovered,
-    /// Keys recovered.
     num_keys_recovered,
     /// Objects with an omap.
     num_objects_omap,
-    /// Hit-set objects.
     num_objects_hit_set_archive,
     /// Their bytes.
     num_bytes_hit_set_archive,
-    /// Flushes.
     num_flush,
     /// KiB flushed.
     num_flush_kb,
@@ -117,22 +109,16 @@ sums! {
     num_flush_mode_high,
     /// Flushing gently.
     num_flush_mode_low,
-    /// Evicting some.
     num_evict_mode_some,
     /// Evicting all.
     num_evict_mode_full,
-    /// Pinned objects.
     num_objects_pinned,
     /// Old snapsets.
     num_legacy_snapsets,
     /// Objects with a large omap.
     num_large_omap_objects,
-    /// Manifest objects.
     num_objects_manifest,
-    /// Bytes of omaps.
     num_omap_bytes,
-    /// Keys of omaps.
     num_omap_keys,
-    /// Objects repaired.
     num_objects_repaired,
 }

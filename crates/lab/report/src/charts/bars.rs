@@ -24,9 +24,7 @@ pub struct Bars {
 /// Bars that stand together.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Group {
-    /// Its name.
     pub name: String,
-    /// Its bars.
     pub bars: Vec<Bar>,
 }
 
@@ -39,7 +37,6 @@ pub struct Bar {
     pub value: Option<f64>,
     /// The interval of the value.
     pub interval: Option<(f64, f64)>,
-    /// The trials.
     pub trials: Vec<Dot>,
     /// Shown where there is no value.
     pub note: String,

@@ -19,7 +19,6 @@ pub struct History {
     pub changes: Vec<(usize, String, bool)>,
 }
 
-/// A run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Run {
     /// Short.

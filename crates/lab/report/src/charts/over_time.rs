@@ -19,11 +19,9 @@ pub struct OverTime {
     pub end: f64,
     /// Phases: name, from, to in seconds.
     pub phases: Vec<(String, f64, f64)>,
-    /// Panels.
     pub panels: Vec<Panel>,
 }
 
-/// A panel.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Panel {
     /// What the values are.

@@ -11,7 +11,6 @@ pub struct Percentages {
     pub title: String,
     /// The rule and what else must be known.
     pub below: String,
-    /// Columns.
     pub columns: Vec<String>,
     /// Rows: a name and a field for each column; `None`: not planned.
     pub rows: Vec<(String, Vec<Option<JudgedVariant>>)>,

@@ -19,7 +19,6 @@ pub struct Ratios {
     pub title: String,
     /// What else must be known.
     pub below: String,
-    /// Systems.
     pub systems: Vec<String>,
     /// Variants.
     pub rows: Vec<Row>,
@@ -28,7 +27,6 @@ pub struct Ratios {
 /// A variant.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
-    /// Its name.
     pub name: String,
     /// For each system the judgement, and the trials' shares in per cent.
     pub systems: Vec<(Colour, Vec<Dot>)>,

@@ -35,7 +35,6 @@ pub struct Row {
     pub name: String,
     /// What it belongs to: a line is drawn where this changes.
     pub parameter: String,
-    /// Its trials.
     pub trials: Vec<Dot>,
     /// The judgement.
     pub colour: Colour,

@@ -18,7 +18,6 @@ pub struct Seeks {
     pub title: String,
     /// What else must be known.
     pub below: String,
-    /// The requests.
     pub requests: Requests,
 }
 

@@ -22,9 +22,7 @@ pub struct Svg {
 pub enum Anchor {
     /// Its beginning.
     Start,
-    /// Its middle.
     Middle,
-    /// Its end.
     End,
 }
 
@@ -44,7 +42,6 @@ pub struct Style {
 }
 
 impl Style {
-    /// Plain.
     pub const fn plain(anchor: Anchor) -> Self {
         Self { size: 11.0, anchor, class: "ink", bold: false, halo: false }
     }
@@ -59,7 +56,6 @@ impl Style {
         Self { halo: true, ..self }
     }
 
-    /// Bold.
     pub const fn bold(anchor: Anchor) -> Self {
         Self { bold: true, ..Self::plain(anchor) }
     }

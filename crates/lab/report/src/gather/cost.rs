@@ -8,7 +8,6 @@ use crate::quantity::{Quantity, number};
 
 /// A system under a load. Texts are ready to be shown; what is not known says so.
 pub struct Cost {
-    /// The system.
     pub system: String,
     /// The workload and its phase.
     pub load: (String, String),

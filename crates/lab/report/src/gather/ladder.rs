@@ -55,7 +55,6 @@ impl Shown {
 
 /// What the ladders of a system found.
 pub struct Summary {
-    /// The system.
     pub system: String,
     /// The workload and the phase that climbs.
     pub load: (String, String),

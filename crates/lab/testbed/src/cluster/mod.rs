@@ -59,7 +59,6 @@ impl Site {
     }
 }
 
-/// What is wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     /// The system under test.

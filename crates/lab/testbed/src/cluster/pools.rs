@@ -12,7 +12,6 @@ use crate::ledger::Thing;
 /// A pool to make.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pool {
-    /// Its name.
     pub name: String,
     /// PGs, from its start.
     pub pg_num: u32,

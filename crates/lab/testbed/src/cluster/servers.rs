@@ -14,7 +14,6 @@ use crate::processes::{self, Process};
 use crate::release::command;
 use crate::run::last_lines;
 
-/// A server.
 #[derive(Debug)]
 struct Server {
     name: String,

@@ -50,7 +50,6 @@ pub(crate) struct Free {
     pub(crate) memory: u64,
 }
 
-/// Bytes in words.
 pub(crate) fn words(bytes: u64) -> String {
     match bytes {
         b if b >= GIB => format!("{:.1} GiB", b as f64 / GIB as f64),

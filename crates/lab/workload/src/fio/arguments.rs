@@ -25,7 +25,6 @@ pub(crate) struct Seat<'a> {
     pub conf: &'a str,
 }
 
-/// One phase.
 pub(crate) fn phase(load: &FioLoad, phase: Phase, seat: Seat<'_>) -> Vec<String> {
     let (rw, random) = match phase {
         Phase::RandWrite => ("randwrite", true),

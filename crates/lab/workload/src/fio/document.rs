@@ -13,18 +13,14 @@ pub struct Document {
     pub jobs: Vec<Job>,
 }
 
-/// A job.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 pub struct Job {
     /// A number of the system's, 0 if all is well.
     pub error: i64,
-    /// Reads.
     pub read: Direction,
-    /// Writes.
     pub write: Direction,
 }
 
-/// One direction.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 pub struct Direction {
     /// Bytes moved.
@@ -44,7 +40,6 @@ pub struct Times {
     pub min: f64,
     /// Largest.
     pub max: f64,
-    /// Mean.
     pub mean: f64,
     /// Standard deviation.
     pub stddev: f64,

@@ -53,7 +53,6 @@ pub enum OpArgs {
         /// The snapshot.
         snapid: SnapId,
     },
-    /// WATCH.
     Watch {
         /// The client's number for the watch.
         cookie: u64,
@@ -71,14 +70,12 @@ pub enum OpArgs {
         /// The client's number for the notify.
         cookie: u64,
     },
-    /// ASSERT_VER.
     AssertVer {
         /// 0.
         unused: u64,
         /// The user version that the object must have.
         ver: u64,
     },
-    /// COPY_GET.
     CopyGet {
         /// The most bytes wanted in the reply.
         max: u64,
@@ -117,7 +114,6 @@ pub enum OpArgs {
         /// The pattern's length.
         data_length: u64,
     },
-    /// CHECKSUM.
     Checksum {
         /// Where.
         offset: u64,

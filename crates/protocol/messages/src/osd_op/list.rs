@@ -58,7 +58,6 @@ fn decode_filter(d: &mut Decoder<'_>) -> Result<ListFilter, DecodeError> {
 pub struct ListEntry {
     /// The namespace.
     pub nspace: Name,
-    /// The name.
     pub name: Name,
     /// The locator key; empty when the name places the object.
     pub key: Name,

@@ -1,5 +1,5 @@
 //! Takes the messages out of captured connections: a frame splitter for messenger 2.1 in crc mode, for tests only.
-#![allow(dead_code, missing_docs, clippy::unwrap_used)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 

@@ -19,7 +19,6 @@ pub trait Factory {
 
 /// A store, and completions that came before they were asked for.
 pub struct Harness {
-    /// The store.
     pub store: Box<dyn ObjectStore>,
     ready: Vec<Completion>,
     next_token: u64,

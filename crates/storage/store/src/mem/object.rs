@@ -210,7 +210,6 @@ fn keep(piece: &Piece, from: usize, to: usize) -> Piece {
     }
 }
 
-/// An object.
 #[derive(Clone, Default)]
 pub(super) struct Object {
     pub data: Data,
