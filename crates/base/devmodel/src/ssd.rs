@@ -14,8 +14,8 @@ use crate::sheet::Sheet;
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Ssd {
-    read: Way,
-    write: Way,
+    read: TransferCost,
+    write: TransferCost,
     flush: Nanos,
     controller_free: Nanos,
     /// When each channel is free.
@@ -25,7 +25,7 @@ pub(crate) struct Ssd {
 
 /// What a direction costs.
 #[derive(Clone, Debug)]
-struct Way {
+struct TransferCost {
     /// The controller's time a command.
     command: Nanos,
     /// Bytes a nanosecond.
@@ -37,12 +37,12 @@ struct Way {
 /// What the data sheets' latencies and operations a second are about.
 const SMALL: u64 = 4096;
 
-impl Way {
+impl TransferCost {
     fn new(sheet: &Sheet, iops: &str, rate: &str, latency: &str) -> Self {
-        let mut way =
+        let mut cost =
             Self { command: (1e9 / sheet.number(iops)) as Nanos, rate: sheet.number(rate) / 1e3, rest: 0 };
-        way.rest = sheet.nanos(latency).saturating_sub(way.controller(SMALL));
-        way
+        cost.rest = sheet.nanos(latency).saturating_sub(cost.controller(SMALL));
+        cost
     }
 
     fn controller(&self, length: u64) -> Nanos {
@@ -53,8 +53,8 @@ impl Way {
 impl Ssd {
     pub(crate) fn new(sheet: &Sheet) -> Self {
         Self {
-            read: Way::new(sheet, "read_iops", "read_mb_s", "read_us"),
-            write: Way::new(sheet, "write_iops", "write_mb_s", "write_us"),
+            read: TransferCost::new(sheet, "read_iops", "read_mb_s", "read_us"),
+            write: TransferCost::new(sheet, "write_iops", "write_mb_s", "write_us"),
             flush: sheet.nanos("flush_us"),
             controller_free: 0,
             channels: vec![0; sheet.number("channels") as usize],
@@ -69,13 +69,13 @@ impl Ssd {
 
     /// A command comes.
     pub(crate) fn submit(&mut self, now: Nanos, tag: u64, write: bool, length: u64) {
-        let way = if write { &self.write } else { &self.read };
-        let served = now.max(self.controller_free) + way.controller(length);
+        let cost = if write { &self.write } else { &self.read };
+        let served = now.max(self.controller_free) + cost.controller(length);
         self.controller_free = served;
-        let mut done = served + way.rest;
+        let mut done = served + cost.rest;
         if !write {
             if let Some(channel) = self.channels.iter_mut().min() {
-                done = served.max(*channel) + way.rest;
+                done = served.max(*channel) + cost.rest;
                 *channel = done;
             }
         }

@@ -2,7 +2,7 @@
 //! the reader of ceph.conf.
 //!
 //! Names are Ceph's. Each option is effective here, our own, another program's, Ceph's without anything to tune
-//! here, or unknown ([`Standing`]). This crate never opens a file: texts come in, values go out.
+//! here, or unknown ([`OptionStatus`]). This crate never opens a file: texts come in, values go out.
 
 mod conf;
 mod debug;
@@ -13,7 +13,7 @@ mod values;
 pub use conf::{ConfError, ConfFile};
 pub use debug::{is_log_level, parse_log_level};
 pub use parse::{Kind, ValueError, parse_bool, parse_int, parse_size};
-pub use table::{Spec, Standing, all, lookup, names, nearest, standing};
+pub use table::{OptionSpec, OptionStatus, all, lookup, names, nearest, status};
 pub use values::{SetError, Values, canonical};
 
 /// An option's name as the table has it: lower case, underscores where a ceph.conf may have spaces or dashes.

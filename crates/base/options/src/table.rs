@@ -4,7 +4,7 @@ use crate::{Kind, debug, is_log_level};
 
 /// What an option means to this program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
+pub enum OptionStatus {
     /// It changes what we do.
     Effective,
     /// It changes what we do, and Ceph has no such option.
@@ -19,7 +19,7 @@ pub enum Standing {
 
 /// One option that is effective here.
 #[derive(Clone, Copy, Debug)]
-pub struct Spec {
+pub struct OptionSpec {
     /// The name.
     pub name: &'static str,
     /// The type of its value.
@@ -29,24 +29,24 @@ pub struct Spec {
     /// Smallest and largest number allowed.
     pub range: Option<(f64, f64)>,
     /// Effective or our own.
-    pub standing: Standing,
+    pub status: OptionStatus,
     /// Whether a change takes effect while running.
     pub runtime: bool,
     /// What it does, a sentence.
     pub about: &'static str,
 }
 
-const fn spec(name: &'static str, kind: Kind, default: &'static str, about: &'static str) -> Spec {
-    Spec { name, kind, default, range: None, standing: Standing::Effective, runtime: false, about }
+const fn spec(name: &'static str, kind: Kind, default: &'static str, about: &'static str) -> OptionSpec {
+    OptionSpec { name, kind, default, range: None, status: OptionStatus::Effective, runtime: false, about }
 }
 
-impl Spec {
+impl OptionSpec {
     const fn range(mut self, min: f64, max: f64) -> Self {
         self.range = Some((min, max));
         self
     }
     const fn own(mut self) -> Self {
-        self.standing = Standing::Own;
+        self.status = OptionStatus::Own;
         self
     }
     const fn runtime(mut self) -> Self {
@@ -58,7 +58,7 @@ impl Spec {
 use Kind::{Bool, Float, Int, Secs, Size, Text};
 
 /// Every option that this program acts on, sorted by name.
-static TABLE: &[Spec] = &[
+static TABLE: &[OptionSpec] = &[
     spec("auth_client_required", Text, "none", "How clients prove who they are; only 'none' so far."),
     spec("auth_cluster_required", Text, "none", "How daemons prove who they are; only 'none' so far."),
     spec("auth_service_required", Text, "none", "What daemons ask of clients; only 'none' so far."),
@@ -195,12 +195,12 @@ static TABLE: &[Spec] = &[
 static CEPH_NAMES: &str = include_str!("ceph_names.txt");
 
 /// Every option that is effective here, sorted by name.
-pub fn all() -> &'static [Spec] {
+pub fn all() -> &'static [OptionSpec] {
     TABLE
 }
 
 /// The entry of an effective option; `name` must be normalized.
-pub fn lookup(name: &str) -> Option<&'static Spec> {
+pub fn lookup(name: &str) -> Option<&'static OptionSpec> {
     TABLE.iter().find(|s| s.name == name)
 }
 
@@ -209,17 +209,17 @@ fn ceph_names() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// What an option (normalized name) means here.
-pub fn standing(name: &str) -> Standing {
+pub fn status(name: &str) -> OptionStatus {
     if let Some(spec) = lookup(name) {
-        return spec.standing;
+        return spec.status;
     }
     if is_log_level(name) {
-        return Standing::Effective;
+        return OptionStatus::Effective;
     }
     match ceph_names().find(|&(n, _)| n == name) {
-        Some((_, "-")) => Standing::NothingToTune,
-        Some((_, program)) => Standing::OtherProgram(program),
-        None => Standing::Unknown,
+        Some((_, "-")) => OptionStatus::NothingToTune,
+        Some((_, program)) => OptionStatus::OtherProgram(program),
+        None => OptionStatus::Unknown,
     }
 }
 
@@ -276,27 +276,27 @@ mod tests {
     fn our_own_options_are_not_cephs_and_the_effective_are() {
         for s in TABLE {
             let known = ceph_names().any(|(n, _)| n == s.name);
-            assert_eq!(known, s.standing == Standing::Effective, "{}", s.name);
+            assert_eq!(known, s.status == OptionStatus::Effective, "{}", s.name);
         }
     }
 
     #[test]
-    fn each_of_the_five_standings_is_told_apart() {
-        assert_eq!(standing("osd_max_object_size"), Standing::Effective);
-        assert_eq!(standing("debug_ms"), Standing::Effective);
-        assert_eq!(standing("bdev_debug_volatile_cache"), Standing::Own);
-        assert_eq!(standing("rbd_cache"), Standing::OtherProgram("rbd"));
-        assert_eq!(standing("objecter_inflight_ops"), Standing::OtherProgram("client"));
-        assert_eq!(standing("bluestore_cache_size"), Standing::NothingToTune);
-        assert_eq!(standing("osd_max_objekt_size"), Standing::Unknown);
+    fn the_five_statuses_are_distinguished() {
+        assert_eq!(status("osd_max_object_size"), OptionStatus::Effective);
+        assert_eq!(status("debug_ms"), OptionStatus::Effective);
+        assert_eq!(status("bdev_debug_volatile_cache"), OptionStatus::Own);
+        assert_eq!(status("rbd_cache"), OptionStatus::OtherProgram("rbd"));
+        assert_eq!(status("objecter_inflight_ops"), OptionStatus::OtherProgram("client"));
+        assert_eq!(status("bluestore_cache_size"), OptionStatus::NothingToTune);
+        assert_eq!(status("osd_max_objekt_size"), OptionStatus::Unknown);
         assert_eq!(nearest("osd_max_objekt_size"), Some("osd_max_object_size"));
         assert_eq!(nearest("zzzzzz"), None);
     }
 
     #[test]
     fn a_log_level_of_no_subsystem_is_unknown() {
-        assert_eq!(standing("debug_nonsense"), Standing::Unknown);
-        assert_eq!(standing("debug_asserts_on_shutdown"), Standing::NothingToTune);
+        assert_eq!(status("debug_nonsense"), OptionStatus::Unknown);
+        assert_eq!(status("debug_asserts_on_shutdown"), OptionStatus::NothingToTune);
         assert_eq!(nearest("debug_osdd"), Some("debug_osd"));
         assert_eq!(nearest("debug_nonsense"), Some("debug_none"));
     }
@@ -306,6 +306,6 @@ mod tests {
         let all: Vec<&str> = names().collect();
         let distinct: std::collections::BTreeSet<&str> = all.iter().copied().collect();
         assert_eq!(all.len(), distinct.len());
-        assert!(all.iter().all(|n| standing(n) != Standing::Unknown));
+        assert!(all.iter().all(|n| status(n) != OptionStatus::Unknown));
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    Kind, Standing, ValueError, debug, is_log_level, lookup, nearest, normalize, parse, parse_bool,
-    parse_size, standing,
+    Kind, OptionStatus, ValueError, debug, is_log_level, lookup, nearest, normalize, parse, parse_bool,
+    parse_size, status,
 };
 
 /// Why a setting was refused.
@@ -58,17 +58,17 @@ impl Values {
     }
 
     /// Sets an option by any spelling of its name; answers how it stands here.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<Standing, SetError> {
+    pub fn set(&mut self, name: &str, value: &str) -> Result<OptionStatus, SetError> {
         let name = normalize(name);
-        let standing = standing(&name);
-        if standing == Standing::Unknown {
+        let status = status(&name);
+        if status == OptionStatus::Unknown {
             return Err(SetError::Unknown { nearest: nearest(&name), name });
         }
         match canonical(&name, value) {
             Ok(value) => drop(self.set.insert(name, value)),
             Err(error) => return Err(SetError::Value { name, error }),
         }
-        Ok(standing)
+        Ok(status)
     }
 
     /// Back to the default.
@@ -125,7 +125,7 @@ mod tests {
     fn values_are_checked_when_set_and_read_with_their_type() {
         let mut v = Values::new();
         assert_eq!(v.count("mon_max_pg_per_osd"), 250);
-        assert_eq!(v.set("mon max pg per osd", "1000"), Ok(Standing::Effective));
+        assert_eq!(v.set("mon max pg per osd", "1000"), Ok(OptionStatus::Effective));
         assert_eq!(v.count("mon_max_pg_per_osd"), 1000);
         let error = v.set("mon_max_pg_per_ods", "1").unwrap_err().to_string();
         assert_eq!(error, "unknown option 'mon_max_pg_per_ods'; did you mean 'mon_max_pg_per_osd'?");

@@ -182,10 +182,10 @@ impl Mon {
     fn check_pgs(&self, now: UTime, health: &mut Health) {
         let threshold = self.opt_u64("mon_pg_stuck_threshold");
         let cutoff = UTime { sec: now.sec.saturating_sub(threshold as u32), nsec: now.nsec };
-        let mut found: BTreeMap<Consequence, Causes> = BTreeMap::new();
+        let mut found: BTreeMap<PgImpact, ImpactCauses> = BTreeMap::new();
         for (id, pg) in &self.pgmap.pgs {
             for rule in RULES.iter().filter(|rule| rule.applies(pg, cutoff)) {
-                let causes = found.entry(rule.consequence).or_default();
+                let causes = found.entry(rule.impact).or_default();
                 *causes.states.entry(rule.bit).or_default() += 1;
                 if causes.lines.len() < DETAIL_MAX {
                     causes.lines.insert(*id, rule.line(&self.osdmap, *id, pg, now));
@@ -193,13 +193,10 @@ impl Mon {
             }
         }
         let sums = self.pgmap.total().sums;
-        for (consequence, Causes { states, lines }) in found {
-            let (code, severity, what) = consequence.shown();
+        for (impact, ImpactCauses { states, lines }) in found {
+            let (code, severity, what) = impact.shown();
             let mut parts: Vec<String> = Vec::new();
-            if consequence == Consequence::Degraded
-                && sums.num_objects_degraded > 0
-                && sums.num_object_copies > 0
-            {
+            if impact == PgImpact::Degraded && sums.num_objects_degraded > 0 && sums.num_object_copies > 0 {
                 let percent = sums.num_objects_degraded as f64 / sums.num_object_copies as f64 * 100.0;
                 parts.push(format!(
                     "{}/{} objects degraded ({percent:.3}%)",
@@ -284,14 +281,14 @@ fn full_name(bit: u32) -> &'static str {
 
 /// Which states led to a consequence, how often, and a line a PG.
 #[derive(Default)]
-struct Causes {
+struct ImpactCauses {
     states: BTreeMap<u64, usize>,
     lines: BTreeMap<PgId, String>,
 }
 
 /// What a PG's state means to users.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Consequence {
+enum PgImpact {
     Unavailable,
     Degraded,
     BackfillFull,
@@ -299,7 +296,7 @@ enum Consequence {
     RecoveryFull,
 }
 
-impl Consequence {
+impl PgImpact {
     fn shown(self) -> (&'static str, Severity, &'static str) {
         match self {
             Self::Unavailable => ("PG_AVAILABILITY", Severity::Warn, "Reduced data availability"),
@@ -314,33 +311,33 @@ impl Consequence {
 /// When a PG's state is worth a word.
 struct Rule {
     bit: u64,
-    consequence: Consequence,
+    impact: PgImpact,
     /// The state is bad when it is missing.
     inverted: bool,
     /// Since when the PG was last fine; `None` for a state that is reported at once.
     since: Option<fn(&PgStats) -> UTime>,
 }
 
-const fn rule(bit: u64, consequence: Consequence, since: Option<fn(&PgStats) -> UTime>) -> Rule {
-    Rule { bit, consequence, inverted: false, since }
+const fn rule(bit: u64, impact: PgImpact, since: Option<fn(&PgStats) -> UTime>) -> Rule {
+    Rule { bit, impact, inverted: false, since }
 }
 
 const RULES: [Rule; 13] = [
-    rule(pg_state::INCONSISTENT, Consequence::Damaged, None),
-    rule(pg_state::INCOMPLETE, Consequence::Unavailable, None),
-    rule(pg_state::SNAPTRIM_ERROR, Consequence::Damaged, None),
-    rule(pg_state::RECOVERY_UNFOUND, Consequence::Damaged, None),
-    rule(pg_state::BACKFILL_UNFOUND, Consequence::Damaged, None),
-    rule(pg_state::BACKFILL_TOOFULL, Consequence::BackfillFull, None),
-    rule(pg_state::RECOVERY_TOOFULL, Consequence::RecoveryFull, None),
-    rule(pg_state::DEGRADED, Consequence::Degraded, None),
-    rule(pg_state::DOWN, Consequence::Unavailable, None),
-    rule(pg_state::PEERING, Consequence::Unavailable, Some(|pg| pg.last_peered)),
-    rule(pg_state::UNDERSIZED, Consequence::Degraded, Some(|pg| pg.last_fullsized)),
-    rule(pg_state::STALE, Consequence::Unavailable, Some(|pg| pg.last_unstale)),
+    rule(pg_state::INCONSISTENT, PgImpact::Damaged, None),
+    rule(pg_state::INCOMPLETE, PgImpact::Unavailable, None),
+    rule(pg_state::SNAPTRIM_ERROR, PgImpact::Damaged, None),
+    rule(pg_state::RECOVERY_UNFOUND, PgImpact::Damaged, None),
+    rule(pg_state::BACKFILL_UNFOUND, PgImpact::Damaged, None),
+    rule(pg_state::BACKFILL_TOOFULL, PgImpact::BackfillFull, None),
+    rule(pg_state::RECOVERY_TOOFULL, PgImpact::RecoveryFull, None),
+    rule(pg_state::DEGRADED, PgImpact::Degraded, None),
+    rule(pg_state::DOWN, PgImpact::Unavailable, None),
+    rule(pg_state::PEERING, PgImpact::Unavailable, Some(|pg| pg.last_peered)),
+    rule(pg_state::UNDERSIZED, PgImpact::Degraded, Some(|pg| pg.last_fullsized)),
+    rule(pg_state::STALE, PgImpact::Unavailable, Some(|pg| pg.last_unstale)),
     Rule {
         bit: pg_state::ACTIVE,
-        consequence: Consequence::Unavailable,
+        impact: PgImpact::Unavailable,
         inverted: true,
         since: Some(|pg| pg.last_active),
     },

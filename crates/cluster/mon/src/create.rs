@@ -7,7 +7,7 @@ use types::{EntityAddrVec, Epoch, OsdId, UTime};
 
 use crate::event::{MonConfig, MonOpenError};
 use crate::mon::Mon;
-use crate::service::{auth, osdmap};
+use crate::service::{global_ids, osdmap};
 use crate::state::{Batch, State, StateKey};
 
 const MONMAP: &str = "monmap";
@@ -15,7 +15,7 @@ const MONMAP: &str = "monmap";
 /// The state of a new cluster: its maps and the first block of global ids.
 pub(crate) fn create(config: &MonConfig, now: UTime) -> Result<Batch, MonOpenError> {
     let mut batch = Batch::default();
-    auth::create(&mut batch);
+    global_ids::create(&mut batch);
     let addrs = EntityAddrVec(vec![config.addr]);
     let monmap = MonMap::new(config.fsid, now, [(config.name.clone(), addrs)]);
     put_monmap(&monmap, config, &mut batch);

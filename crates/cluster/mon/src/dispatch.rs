@@ -7,7 +7,7 @@ use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, PoolId, UTime};
 use crate::command::Failure;
 use crate::event::MonEffect;
 use crate::mon::Mon;
-use crate::service::log::{KEPT, Level, Line};
+use crate::service::log::{KEPT, LogLevel, LogLine};
 use crate::service::osdmap;
 
 impl Mon {
@@ -70,13 +70,13 @@ impl Mon {
         // Those before would be dropped by those after at once: the log keeps no more.
         let beyond = m.entries.len().saturating_sub(KEPT);
         for entry in m.entries.into_iter().skip(beyond) {
-            let line = Line {
+            let line = LogLine {
                 name: entry.name.to_string(),
                 rank: entry.rank.to_string(),
                 addrs: entry.addrs.to_string(),
                 stamp: entry.stamp,
                 seq: entry.seq,
-                level: Level::from_number(entry.level),
+                level: LogLevel::from_number(entry.level),
                 channel: entry.channel,
                 text: entry.message.to_string(),
             };
@@ -84,13 +84,13 @@ impl Mon {
             self.log.add(line, &mut self.pending.batch);
         }
         let ack = messages::LogAck { fsid: self.config.fsid, last, channel };
-        self.promise(self.pending.map_changes, MonEffect::Send { session, message: ack.into() });
+        self.defer_reply(self.pending.map_changes, MonEffect::Send { session, message: ack.into() });
     }
 
     /// Adds a line of the monitor's own to the cluster log.
-    pub(crate) fn say(&mut self, now: UTime, level: Level, text: String) {
+    pub(crate) fn say(&mut self, now: UTime, level: LogLevel, text: String) {
         self.log_seq += 1;
-        let line = Line {
+        let line = LogLine {
             name: format!("mon.{}", self.config.name),
             rank: EntityName::new(EntityType::Mon, 0).to_string(),
             addrs: EntityAddrVec(vec![self.config.addr]).to_string(),
@@ -163,7 +163,7 @@ impl Mon {
         };
         let effect = MonEffect::Send { session, message: reply.into() };
         match changed {
-            true => self.promise(before, effect),
+            true => self.defer_reply(before, effect),
             false => out.push(effect),
         }
     }

@@ -7,7 +7,7 @@ use encoding::DecodeError;
 use messages::Message;
 use types::{EntityAddr, Fsid, Profile};
 
-use crate::options::OptionTable;
+use crate::option_table::OptionTable;
 use crate::state::Batch;
 
 /// What the monitor is told when it is made or started.

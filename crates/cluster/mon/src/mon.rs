@@ -12,8 +12,8 @@ use messages::Message;
 use types::{Epoch, Errno, UTime};
 
 use crate::event::{MonConfig, MonEffect, MonEvent, MonOpenError};
-use crate::service::auth::GlobalIds;
-use crate::service::config::ConfigStore;
+use crate::service::config_store::ConfigStore;
+use crate::service::global_ids::GlobalIds;
 use crate::service::log::ClusterLog;
 use crate::service::osdmap;
 use crate::session::Session;
@@ -27,7 +27,7 @@ pub const WAITING_IDS_MAX: usize = 4096;
 
 /// What a proposal changes; a request that needs the same thing again waits for the next proposal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Touch {
+pub enum Claim {
     /// The map's flags and ratios.
     Flags,
     /// The CRUSH map.
@@ -46,9 +46,9 @@ pub enum Touch {
 pub(crate) struct Pending {
     pub batch: Batch,
     pub osdmap: Option<Incremental>,
-    pub touched: BTreeSet<Touch>,
+    pub claimed: BTreeSet<Claim>,
     /// Answers to give once it is durable.
-    pub promises: Vec<Promise>,
+    pub deferred: Vec<DeferredReply>,
     /// Who is to be sent the maps from which epoch on once it is durable.
     pub maps_to: Vec<(SessionId, u64)>,
     /// Grows with every change, so that a request can be seen to have made one.
@@ -58,15 +58,15 @@ pub(crate) struct Pending {
 }
 
 /// An answer that waits for a commit.
-pub(crate) struct Promise {
+pub(crate) struct DeferredReply {
     effect: MonEffect,
     /// Whether it speaks of a change of the OSD map.
     of_map: bool,
 }
 
-impl Promise {
+impl DeferredReply {
     /// What is said instead when the OSD map's change can't be made; acknowledgements are then left out.
-    fn broken(self, error: &ApplyError) -> Option<MonEffect> {
+    fn into_failure(self, error: &ApplyError) -> Option<MonEffect> {
         if !self.of_map {
             return Some(self.effect);
         }
@@ -86,7 +86,7 @@ impl Promise {
     }
 }
 
-struct InFlight {
+struct Proposal {
     token: u64,
     batch: Batch,
     osdmap: Option<OsdMap>,
@@ -95,7 +95,7 @@ struct InFlight {
 }
 
 /// A request that waits for the proposal under way.
-pub(crate) struct Waiting {
+pub(crate) struct WaitingRequest {
     pub session: SessionId,
     pub message: Message,
 }
@@ -113,9 +113,9 @@ pub struct Mon {
     pub(crate) pgmap: PgMap,
     pub(crate) sessions: BTreeMap<SessionId, Session>,
     pub(crate) pending: Pending,
-    in_flight: Option<InFlight>,
+    in_flight: Option<Proposal>,
     token: u64,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingRequest>,
     ids: GlobalIds,
     ids_wanted: VecDeque<(SessionId, u64)>,
     pub(crate) started: UTime,
@@ -228,7 +228,7 @@ impl Mon {
             return;
         }
         known.waiting += 1;
-        self.waiting.push_back(Waiting { session, message });
+        self.waiting.push_back(WaitingRequest { session, message });
     }
 
     /// The increment that gathers the OSD map's changes.
@@ -247,14 +247,14 @@ impl Mon {
 
     /// Gives an answer when what was gathered is durable; `before` is the count of the map's changes before those that
     /// it speaks of.
-    pub(crate) fn promise(&mut self, before: u64, effect: MonEffect) {
+    pub(crate) fn defer_reply(&mut self, before: u64, effect: MonEffect) {
         let of_map = self.pending.map_changes != before;
-        self.pending.promises.push(Promise { effect, of_map });
+        self.pending.deferred.push(DeferredReply { effect, of_map });
     }
 
     /// Takes a part of the map for a change; false when this proposal has changed it already.
-    pub(crate) fn touch(&mut self, what: Touch) -> bool {
-        self.pending.touched.insert(what)
+    pub(crate) fn claim(&mut self, what: Claim) -> bool {
+        self.pending.claimed.insert(what)
     }
 
     /// Proposes what was gathered, if nothing is under way.
@@ -266,16 +266,16 @@ impl Mon {
         let mut kept = Batch::default();
         crate::create::keep_monmap(self, &mut kept);
         self.pending.batch.0.extend(kept.0);
-        let Pending { mut batch, osdmap: increment, promises, maps_to, .. } =
+        let Pending { mut batch, osdmap: increment, deferred, maps_to, .. } =
             std::mem::take(&mut self.pending);
         let next =
             increment.map(|increment| osdmap::propose(&self.osdmap, increment, &mut batch)).transpose();
         let (osdmap, effects) = match next {
-            Ok(osdmap) => (osdmap, promises.into_iter().map(|promise| promise.effect).collect::<Vec<_>>()),
+            Ok(osdmap) => (osdmap, deferred.into_iter().map(|reply| reply.effect).collect::<Vec<_>>()),
             Err(error) => {
                 // Our own mistake: nothing of the map is shown or kept; whatever else was gathered is.
                 out.push(MonEffect::Log(format!("an OSD map change was dropped: {error}")));
-                (None, promises.into_iter().filter_map(|promise| promise.broken(&error)).collect())
+                (None, deferred.into_iter().filter_map(|reply| reply.into_failure(&error)).collect())
             }
         };
         if self.trim_wanted {
@@ -289,7 +289,7 @@ impl Mon {
         }
         self.token += 1;
         out.push(MonEffect::Commit { token: self.token, batch: batch.clone() });
-        self.in_flight = Some(InFlight { token: self.token, batch, osdmap, effects, maps_to });
+        self.in_flight = Some(Proposal { token: self.token, batch, osdmap, effects, maps_to });
     }
 
     fn committed(&mut self, now: UTime, token: u64, out: &mut Vec<MonEffect>) {
@@ -327,7 +327,7 @@ impl Mon {
         for (session, asked) in std::mem::take(&mut self.ids_wanted) {
             self.want_id(session, asked, out);
         }
-        for Waiting { session, message } in std::mem::take(&mut self.waiting) {
+        for WaitingRequest { session, message } in std::mem::take(&mut self.waiting) {
             if let Some(known) = self.sessions.get_mut(&session) {
                 known.waiting = known.waiting.saturating_sub(1);
                 self.receive(now, session, message, out);
@@ -382,7 +382,7 @@ impl Mon {
 
     /// A switch's value.
     pub(crate) fn opt_bool(&self, name: &str) -> bool {
-        ::options::parse_bool(&self.opt(name)).unwrap_or(false)
+        options::parse_bool(&self.opt(name)).unwrap_or(false)
     }
 
     /// A value of the state that must decode.
@@ -408,7 +408,7 @@ mod tests {
     use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Fsid, OsdId, Profile};
 
     use super::*;
-    use crate::options::Table;
+    use crate::option_table::Table;
 
     const NOW: UTime = UTime { sec: 1_800_000_000, nsec: 0 };
     const SESSION: SessionId = SessionId(1);

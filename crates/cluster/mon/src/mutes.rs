@@ -8,7 +8,7 @@ use types::UTime;
 
 use crate::health::Health;
 use crate::mon::Mon;
-use crate::service::log::Level;
+use crate::service::log::LogLevel;
 use crate::state::StateKey;
 
 const SERVICE: &str = "health_mute";
@@ -45,7 +45,7 @@ impl Decode for Mute {
 
 /// What becomes of a mute.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Fate {
+enum MuteUpdate {
     Stays,
     /// Its check has found less: from now on more than that ends it.
     Lowered(i64),
@@ -54,23 +54,23 @@ enum Fate {
 }
 
 impl Mute {
-    fn fate(&self, now: UTime, code: &str, health: &Health) -> Fate {
+    fn update(&self, now: UTime, code: &str, health: &Health) -> MuteUpdate {
         if let Some(until) = self.until.filter(|until| *until <= now) {
-            return Fate::Ends(format!("its time was over at {until}"));
+            return MuteUpdate::Ends(format!("its time was over at {until}"));
         }
         if self.sticky {
-            return Fate::Stays;
+            return MuteUpdate::Stays;
         }
         match health.get(code) {
-            None => Fate::Ends("the check has cleared".into()),
+            None => MuteUpdate::Ends("the check has cleared".into()),
             Some(check) if self.count > 0 && check.count > self.count => {
-                Fate::Ends(format!("the check's count rose from {} to {}", self.count, check.count))
+                MuteUpdate::Ends(format!("the check's count rose from {} to {}", self.count, check.count))
             }
-            Some(check) if self.count > 0 && check.count < self.count => Fate::Lowered(check.count),
+            Some(check) if self.count > 0 && check.count < self.count => MuteUpdate::Lowered(check.count),
             Some(check) if self.count == 0 && check.summary != self.summary => {
-                Fate::Ends("the check has found something else".into())
+                MuteUpdate::Ends("the check has found something else".into())
             }
-            Some(_) => Fate::Stays,
+            Some(_) => MuteUpdate::Stays,
         }
     }
 }
@@ -100,12 +100,12 @@ impl Mon {
         }
         let health = self.health(now);
         for (code, mute) in mutes {
-            match mute.fate(now, &code, &health) {
-                Fate::Stays => {}
-                Fate::Lowered(count) => self.set_mute(&code, Some(&Mute { count, ..mute })),
-                Fate::Ends(why) => {
+            match mute.update(now, &code, &health) {
+                MuteUpdate::Stays => {}
+                MuteUpdate::Lowered(count) => self.set_mute(&code, Some(&Mute { count, ..mute })),
+                MuteUpdate::Ends(why) => {
                     self.set_mute(&code, None);
-                    self.say(now, Level::Info, format!("health check {code} counts again: {why}"));
+                    self.say(now, LogLevel::Info, format!("health check {code} counts again: {why}"));
                 }
             }
         }
@@ -155,9 +155,11 @@ mod tests {
     fn a_mute_ends_when_its_check_clears_or_gets_worse_or_its_time_is_over() {
         let now = UTime { sec: 100, nsec: 0 };
         let mute = Mute { count: 2, summary: "2 osds down".into(), ..Mute::default() };
-        let ends = |mute: &Mute, health: &Health| matches!(mute.fate(now, "OSD_DOWN", health), Fate::Ends(_));
-        assert_eq!(mute.fate(now, "OSD_DOWN", &found(2)), Fate::Stays);
-        assert_eq!(mute.fate(now, "OSD_DOWN", &found(1)), Fate::Lowered(1));
+        let ends = |mute: &Mute, health: &Health| {
+            matches!(mute.update(now, "OSD_DOWN", health), MuteUpdate::Ends(_))
+        };
+        assert_eq!(mute.update(now, "OSD_DOWN", &found(2)), MuteUpdate::Stays);
+        assert_eq!(mute.update(now, "OSD_DOWN", &found(1)), MuteUpdate::Lowered(1));
         assert!(ends(&mute, &found(3)) && ends(&mute, &Health::default()));
         let sticky = Mute { sticky: true, ..Mute::default() };
         assert!(!ends(&sticky, &found(3)) && !ends(&sticky, &Health::default()));

@@ -9,8 +9,8 @@ use messages::{Message, OsdBoot, OsdFailure, OsdMarkMeDown};
 use types::{EntityType, Epoch, OsdId, PgId, PoolId, SpgId, UTime};
 
 use crate::event::MonEffect;
-use crate::mon::{Mon, Touch};
-use crate::service::log::Level;
+use crate::mon::{Claim, Mon};
+use crate::service::log::LogLevel;
 use crate::service::osdmap;
 use crate::state::StateKey;
 use crate::stats::{OsdStats, PgStats};
@@ -93,7 +93,7 @@ impl Mon {
         if self.osdmap.has_flags(MapFlags::NOUP) || entry.state & OsdState::NOUP != 0 {
             return refuse("the noup flag is set", out);
         }
-        if !self.touch(Touch::Osd(osd)) {
+        if !self.claim(Claim::Osd(osd)) {
             return self.wait(session, Message::OsdBoot(m), out);
         }
         if entry.is_up() {
@@ -134,7 +134,7 @@ impl Mon {
         change.new_xinfo.insert(id, xinfo);
         let metadata: BTreeMap<String, String> = m.metadata.into_iter().take(METADATA_MAX).collect();
         self.batch().put(StateKey::name(METADATA, &osd.to_string()), metadata.to_bytes(0));
-        self.say(now, Level::Info, format!("osd.{osd} {addrs} boot"));
+        self.say(now, LogLevel::Info, format!("osd.{osd} {addrs} boot"));
         self.pending.maps_to.push((session, u64::from(m.superblock.current_epoch.0) + 1));
         self.beacons.insert(osd, now);
     }
@@ -173,7 +173,7 @@ impl Mon {
         else {
             return out.extend(ack);
         };
-        if !self.touch(Touch::Osd(osd.0)) {
+        if !self.claim(Claim::Osd(osd.0)) {
             return self.wait(session, m.into(), out);
         }
         let before = self.pending.map_changes;
@@ -183,9 +183,9 @@ impl Mon {
             let xinfo = maps::OsdXInfo { dead_epoch, ..entry.xinfo };
             self.osdmap_change(now).new_xinfo.insert(osd, xinfo);
         }
-        self.say(now, Level::Info, format!("{osd_name} marked itself down", osd_name = name(osd)));
+        self.say(now, LogLevel::Info, format!("{osd_name} marked itself down", osd_name = name(osd)));
         if let Some(ack) = ack {
-            self.promise(before, ack);
+            self.defer_reply(before, ack);
         }
     }
 
@@ -202,7 +202,7 @@ impl Mon {
         if m.target_osd != id || entry.is_up() || entry.xinfo.dead_epoch >= m.epoch {
             return;
         }
-        if !self.touch(Touch::Osd(osd)) {
+        if !self.claim(Claim::Osd(osd)) {
             return self.wait(session, m.into(), out);
         }
         let xinfo = maps::OsdXInfo { dead_epoch: m.epoch, ..entry.xinfo };
@@ -249,11 +249,11 @@ impl Mon {
         if forbidden || !(immediate || enough && i64::from(m.failed_for) >= grace) {
             return;
         }
-        if !self.touch(Touch::Osd(target.0)) {
+        if !self.claim(Claim::Osd(target.0)) {
             return self.wait(session, m.into(), out);
         }
         self.mark_down(now, target.0);
-        self.say(now, Level::Info, format!("{} failed (reported by osd.{reporter})", name(target)));
+        self.say(now, LogLevel::Info, format!("{} failed (reported by osd.{reporter})", name(target)));
     }
 
     fn pg_temp(
@@ -297,7 +297,7 @@ impl Mon {
         if bits == 0 || !entry.is_up() {
             return;
         }
-        match self.touch(Touch::Osd(osd)) {
+        match self.claim(Claim::Osd(osd)) {
             true => drop(self.osdmap_change(now).new_state.insert(OsdId(osd), bits)),
             false => self.wait(session, m.into(), out),
         }

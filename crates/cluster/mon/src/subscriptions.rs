@@ -10,7 +10,7 @@ use types::{EntityAddrVec, EntityId, Epoch, UTime};
 
 use crate::event::MonEffect;
 use crate::mon::Mon;
-use crate::service::log::{Level, Line};
+use crate::service::log::{LogLevel, LogLine};
 use crate::service::osdmap;
 use crate::session::{SUBSCRIPTIONS_MAX, Subscription};
 
@@ -102,7 +102,7 @@ impl Mon {
 
     /// Sends the lines of the cluster log that a watcher lacks (`ceph -w`). Answers up to which version it has them.
     fn send_log(&self, session: SessionId, what: &str, next: u64, out: &mut Vec<MonEffect>) -> Option<u64> {
-        let level = Level::from_name(what.strip_prefix("log-")?)?;
+        let level = LogLevel::from_name(what.strip_prefix("log-")?)?;
         let version = self.log.version();
         let entries: Vec<LogEntry> = self.log.since(next, level).filter_map(log_entry).collect();
         if !entries.is_empty() {
@@ -187,7 +187,7 @@ impl Mon {
 pub(crate) const LOG_SUBSCRIPTIONS: [&str; 5] = ["log-debug", "log-info", "log-sec", "log-warn", "log-error"];
 
 /// A line as those who watch get it. Addresses are kept in print only: they are left out.
-fn log_entry(line: &Line) -> Option<LogEntry> {
+fn log_entry(line: &LogLine) -> Option<LogEntry> {
     Some(LogEntry {
         name: line.name.parse().ok()?,
         rank: line.rank.parse::<EntityId>().ok()?.instance()?,

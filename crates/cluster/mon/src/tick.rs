@@ -3,8 +3,8 @@
 use maps::{MapFlags, OsdState, OsdXInfo, PgPool, PoolFlags};
 use types::{OsdId, PgId, PoolId, UTime};
 
-use crate::mon::{Mon, Touch};
-use crate::service::log::Level;
+use crate::mon::{Claim, Mon};
+use crate::service::log::LogLevel;
 use crate::service::osdmap;
 
 /// Seconds between samples for rates.
@@ -89,7 +89,7 @@ impl Mon {
         let whole: Vec<(PoolId, PgPool)> =
             creating.filter(|(id, _)| reported(**id)).map(|(id, pool)| (*id, pool.clone())).collect();
         for (id, mut pool) in whole {
-            if self.touch(Touch::Pool(id.0)) {
+            if self.claim(Claim::Pool(id.0)) {
                 pool.flags &= !PoolFlags::CREATING;
                 self.osdmap_change(now).new_pools.insert(id, pool);
             }
@@ -105,9 +105,13 @@ impl Mon {
             .map(|(osd, _)| *osd)
             .collect();
         for osd in silent {
-            if !self.osdmap.has_flags(MapFlags::NODOWN) && self.touch(Touch::Osd(osd)) {
+            if !self.osdmap.has_flags(MapFlags::NODOWN) && self.claim(Claim::Osd(osd)) {
                 self.mark_down(now, osd);
-                self.say(now, Level::Info, format!("osd.{osd} marked down after no beacon for {timeout} s"));
+                self.say(
+                    now,
+                    LogLevel::Info,
+                    format!("osd.{osd} marked down after no beacon for {timeout} s"),
+                );
             }
         }
     }
@@ -130,7 +134,7 @@ impl Mon {
             // The share that is in now, before this one goes.
             let ratio = inside as f64 / all.max(1) as f64;
             let noout = entry.state & OsdState::NOOUT != 0;
-            if noout || ratio < self.opt_f64("mon_osd_min_in_ratio") || !self.touch(Touch::Osd(osd)) {
+            if noout || ratio < self.opt_f64("mon_osd_min_in_ratio") || !self.claim(Claim::Osd(osd)) {
                 continue;
             }
             let xinfo = OsdXInfo { old_weight: self.osdmap.weight(OsdId(osd)), ..entry.xinfo };
@@ -140,7 +144,7 @@ impl Mon {
             change.new_xinfo.insert(OsdId(osd), xinfo);
             self.say(
                 now,
-                Level::Info,
+                LogLevel::Info,
                 format!("Marking osd.{osd} out (has been down for {interval} seconds)"),
             );
             // One an epoch, so that the ratio is looked at again.
@@ -151,7 +155,7 @@ impl Mon {
     fn end_blocklist(&mut self, now: UTime) {
         let ended: Vec<_> =
             self.osdmap.blocklist.iter().filter(|(_, until)| **until < now).map(|(addr, _)| *addr).collect();
-        if !ended.is_empty() && self.touch(Touch::Blocklist) {
+        if !ended.is_empty() && self.claim(Claim::Blocklist) {
             self.osdmap_change(now).old_blocklist.extend(ended);
         }
     }

@@ -51,7 +51,7 @@ pub struct Attempt(pub u64);
 
 /// What happens to a session.
 #[derive(Debug)]
-pub enum MonEvent {
+pub enum MonClientEvent {
     /// The connection stands and is authenticated.
     Connected(Attempt),
     /// The connection could not be made, or ended.
@@ -66,7 +66,7 @@ pub enum MonEvent {
 
 /// What the shell has to do.
 #[derive(Debug)]
-pub enum MonIo {
+pub enum MonClientIo {
     /// Connect to a monitor and authenticate.
     Connect(Attempt, EntityAddrVec),
     /// Close the connection, or stop making it. No more events of it are needed.
@@ -78,7 +78,7 @@ pub enum MonIo {
 
 /// The answer to [`MonClient::get_version`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Version {
+pub struct VersionRange {
     /// The newest version that the monitor has.
     pub newest: u64,
     pub oldest: u64,
@@ -86,9 +86,9 @@ pub struct Version {
 
 /// What comes of an event.
 #[derive(Debug)]
-pub enum MonEffect {
+pub enum MonClientEffect {
     /// For the shell.
-    Io(MonIo),
+    Io(MonClientIo),
     /// A session stands and the monitor sent its map and the configuration: what must reach the monitor is to be sent
     /// (again) now.
     Ready,
@@ -97,7 +97,7 @@ pub enum MonEffect {
     /// A message for whoever owns this session.
     Deliver(Message),
     /// A version asked for by its handle.
-    Version(u64, Version),
+    Version(u64, VersionRange),
     /// Something that an operator should know.
     Warning(String),
 }
@@ -160,7 +160,7 @@ impl MonClient {
     }
 
     /// Starts hunting. Subscribes to the monitors' map and the configuration, as every daemon does.
-    pub fn start(&mut self, now: UTime, out: &mut Vec<MonEffect>) {
+    pub fn start(&mut self, now: UTime, out: &mut Vec<MonClientEffect>) {
         if matches!(self.state, State::Idle) {
             self.subscriptions.want("config", 0, 0);
             self.subscriptions.want("monmap", 0, 0);
@@ -169,9 +169,9 @@ impl MonClient {
     }
 
     /// Ends the session for good (until [`MonClient::start`]).
-    pub fn stop(&mut self, out: &mut Vec<MonEffect>) {
+    pub fn stop(&mut self, out: &mut Vec<MonClientEffect>) {
         if let State::Connecting { attempt, .. } | State::Open { attempt, .. } = self.state {
-            out.push(MonEffect::Io(MonIo::Disconnect(attempt)));
+            out.push(MonClientEffect::Io(MonClientIo::Disconnect(attempt)));
         }
         self.state = State::Idle;
     }
@@ -192,22 +192,22 @@ impl MonClient {
     }
 
     /// Tells the monitor what is new among the subscriptions.
-    pub fn renew(&mut self, out: &mut Vec<MonEffect>) {
+    pub fn renew(&mut self, out: &mut Vec<MonClientEffect>) {
         let State::Open { attempt, .. } = self.state else { return };
         let news = self.subscriptions.take_news();
         if !news.is_empty() {
             let what =
                 news.into_iter().map(|(k, (start, flags))| (k, Subscription { start, flags })).collect();
             let subscribe = MonSubscribe { what, hostname: self.config.hostname.clone() };
-            out.push(MonEffect::Io(MonIo::Send(attempt, Message::MonSubscribe(subscribe))));
+            out.push(MonClientEffect::Io(MonClientIo::Send(attempt, Message::MonSubscribe(subscribe))));
         }
     }
 
     /// Sends a message, now or as soon as a session is ready. At most 64 wait; they are lost with a session.
-    pub fn send(&mut self, message: Message, out: &mut Vec<MonEffect>) {
+    pub fn send(&mut self, message: Message, out: &mut Vec<MonClientEffect>) {
         match self.state {
             State::Open { attempt, ready: true, .. } => {
-                out.push(MonEffect::Io(MonIo::Send(attempt, message)));
+                out.push(MonClientEffect::Io(MonClientIo::Send(attempt, message)));
             }
             _ => {
                 if self.waiting.len() >= QUEUE_MAX {
@@ -219,7 +219,7 @@ impl MonClient {
     }
 
     /// Asks which versions of `what` ("osdmap") the monitor has; asked again by itself after a reconnect.
-    pub fn get_version(&mut self, what: &str, out: &mut Vec<MonEffect>) -> u64 {
+    pub fn get_version(&mut self, what: &str, out: &mut Vec<MonClientEffect>) -> u64 {
         self.handles += 1;
         self.versions.insert(self.handles, what.into());
         if let State::Open { attempt, ready: true, .. } = self.state {
@@ -228,7 +228,7 @@ impl MonClient {
         self.handles
     }
 
-    /// When a [`MonEvent::Tick`] is due, if ever.
+    /// When a [`MonClientEvent::Tick`] is due, if ever.
     pub fn deadline(&self) -> Option<UTime> {
         match &self.state {
             State::Idle => None,
@@ -244,28 +244,28 @@ impl MonClient {
     }
 
     /// Takes an event.
-    pub fn handle(&mut self, now: UTime, event: MonEvent, out: &mut Vec<MonEffect>) {
+    pub fn handle(&mut self, now: UTime, event: MonClientEvent, out: &mut Vec<MonClientEffect>) {
         match event {
-            MonEvent::Connected(of) => self.on_connected(now, of, out),
-            MonEvent::Disconnected(of, reason) => {
+            MonClientEvent::Connected(of) => self.on_connected(now, of, out),
+            MonClientEvent::Disconnected(of, reason) => {
                 if self.current() == Some(of) {
-                    out.push(MonEffect::Warning(format!("lost the monitor: {reason}")));
+                    out.push(MonClientEffect::Warning(format!("lost the monitor: {reason}")));
                     self.lost(now, out);
                 }
             }
-            MonEvent::Message(of, message) => {
+            MonClientEvent::Message(of, message) => {
                 if matches!(self.state, State::Open { attempt, .. } if attempt == of) {
                     self.on_message(now, message, out);
                 }
             }
-            MonEvent::KeepaliveAcked(of) => {
+            MonClientEvent::KeepaliveAcked(of) => {
                 if let State::Open { attempt, heard, .. } = &mut self.state {
                     if *attempt == of {
                         *heard = now;
                     }
                 }
             }
-            MonEvent::Tick => self.on_tick(now, out),
+            MonClientEvent::Tick => self.on_tick(now, out),
         }
     }
 
@@ -276,7 +276,7 @@ impl MonClient {
         }
     }
 
-    fn hunt_next(&mut self, now: UTime, out: &mut Vec<MonEffect>) {
+    fn hunt_next(&mut self, now: UTime, out: &mut Vec<MonClientEffect>) {
         self.state = match self.hunt.pick() {
             None => State::Idle,
             Some((next, wait)) if wait.is_zero() => return self.connect(now, next, out),
@@ -284,34 +284,34 @@ impl MonClient {
         };
     }
 
-    fn connect(&mut self, now: UTime, to: EntityAddrVec, out: &mut Vec<MonEffect>) {
+    fn connect(&mut self, now: UTime, to: EntityAddrVec, out: &mut Vec<MonClientEffect>) {
         self.attempts += 1;
         let attempt = Attempt(self.attempts);
         self.state = State::Connecting { attempt, give_up_at: now.after(self.hunt.attempt_timeout()) };
-        out.push(MonEffect::Io(MonIo::Connect(attempt, to)));
+        out.push(MonClientEffect::Io(MonClientIo::Connect(attempt, to)));
     }
 
     /// The present attempt or session is over: on to the next monitor.
-    fn lost(&mut self, now: UTime, out: &mut Vec<MonEffect>) {
+    fn lost(&mut self, now: UTime, out: &mut Vec<MonClientEffect>) {
         let was_ready = self.is_ready();
         self.state = State::Idle;
         // What waited was meant for the state of things before; its owner sends it again when a session is ready.
         self.waiting.clear();
         if was_ready {
-            out.push(MonEffect::Lost);
+            out.push(MonClientEffect::Lost);
         }
         self.hunt_next(now, out);
     }
 
-    fn leave(&mut self, now: UTime, why: &str, out: &mut Vec<MonEffect>) {
+    fn leave(&mut self, now: UTime, why: &str, out: &mut Vec<MonClientEffect>) {
         if let Some(attempt) = self.current() {
-            out.push(MonEffect::Warning(format!("leaving the monitor: {why}")));
-            out.push(MonEffect::Io(MonIo::Disconnect(attempt)));
+            out.push(MonClientEffect::Warning(format!("leaving the monitor: {why}")));
+            out.push(MonClientEffect::Io(MonClientIo::Disconnect(attempt)));
             self.lost(now, out);
         }
     }
 
-    fn on_connected(&mut self, now: UTime, of: Attempt, out: &mut Vec<MonEffect>) {
+    fn on_connected(&mut self, now: UTime, of: Attempt, out: &mut Vec<MonClientEffect>) {
         if !matches!(self.state, State::Connecting { attempt, .. } if attempt == of) {
             return;
         }
@@ -323,12 +323,12 @@ impl MonClient {
             pinged: now,
             heard: now,
         };
-        out.push(MonEffect::Io(MonIo::Send(of, Message::MonGetMap(MonGetMap))));
+        out.push(MonClientEffect::Io(MonClientIo::Send(of, Message::MonGetMap(MonGetMap))));
         self.subscriptions.reload();
         self.renew(out);
     }
 
-    fn on_tick(&mut self, now: UTime, out: &mut Vec<MonEffect>) {
+    fn on_tick(&mut self, now: UTime, out: &mut Vec<MonClientEffect>) {
         match &mut self.state {
             State::Idle => {}
             State::Pausing { until, next } if *until <= now => {
@@ -345,13 +345,13 @@ impl MonClient {
                 }
                 if pings && pinged.after(self.config.ping_interval) <= now {
                     *pinged = now;
-                    out.push(MonEffect::Io(MonIo::Keepalive(*attempt)));
+                    out.push(MonClientEffect::Io(MonClientIo::Keepalive(*attempt)));
                 }
             }
         }
     }
 
-    fn on_message(&mut self, now: UTime, message: Message, out: &mut Vec<MonEffect>) {
+    fn on_message(&mut self, now: UTime, message: Message, out: &mut Vec<MonClientEffect>) {
         let State::Open { has_map, has_config, heard, .. } = &mut self.state else { return };
         *heard = now;
         match &message {
@@ -368,15 +368,15 @@ impl MonClient {
             Message::Config(_) => *has_config = true,
             Message::MonGetVersionReply(m) => {
                 if self.versions.remove(&m.handle).is_some() {
-                    let version = Version { newest: m.version, oldest: m.oldest_version };
-                    out.push(MonEffect::Version(m.handle, version));
+                    let version = VersionRange { newest: m.version, oldest: m.oldest_version };
+                    out.push(MonClientEffect::Version(m.handle, version));
                 }
                 return;
             }
             Message::MonSubscribeAck(_) => return,
             _ => {}
         }
-        out.push(MonEffect::Deliver(message));
+        out.push(MonClientEffect::Deliver(message));
         self.become_ready(out);
     }
 
@@ -387,7 +387,7 @@ impl MonClient {
         self.hunt.set_monitors(map.mons.values().map(|mon| mon.public_addrs.clone()).collect());
     }
 
-    fn become_ready(&mut self, out: &mut Vec<MonEffect>) {
+    fn become_ready(&mut self, out: &mut Vec<MonClientEffect>) {
         let State::Open { attempt, has_map: true, has_config: true, ready, .. } = &mut self.state else {
             return;
         };
@@ -399,13 +399,13 @@ impl MonClient {
         for (handle, what) in self.versions.clone() {
             self.ask_version(attempt, handle, &what, out);
         }
-        out.push(MonEffect::Ready);
-        let waiting = self.waiting.drain(..).map(|m| MonEffect::Io(MonIo::Send(attempt, m)));
+        out.push(MonClientEffect::Ready);
+        let waiting = self.waiting.drain(..).map(|m| MonClientEffect::Io(MonClientIo::Send(attempt, m)));
         out.extend(waiting);
     }
 
-    fn ask_version(&self, attempt: Attempt, handle: u64, what: &str, out: &mut Vec<MonEffect>) {
+    fn ask_version(&self, attempt: Attempt, handle: u64, what: &str, out: &mut Vec<MonClientEffect>) {
         let ask = MonGetVersion { handle, what: what.into() };
-        out.push(MonEffect::Io(MonIo::Send(attempt, Message::MonGetVersion(ask))));
+        out.push(MonClientEffect::Io(MonClientIo::Send(attempt, Message::MonGetVersion(ask))));
     }
 }

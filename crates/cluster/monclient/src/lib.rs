@@ -8,6 +8,8 @@ mod client;
 mod hunt;
 mod subscriptions;
 
-pub use client::{Attempt, MonClient, MonClientConfig, MonEffect, MonEvent, MonIo, Version};
+pub use client::{
+    Attempt, MonClient, MonClientConfig, MonClientEffect, MonClientEvent, MonClientIo, VersionRange,
+};
 pub use hunt::HuntConfig;
 pub use subscriptions::{ONETIME, Subscriptions};

@@ -9,7 +9,7 @@ use auth::SessionId;
 use messages::Message;
 use mon::state::Batch;
 use mon::{Mon, MonEffect, MonEvent};
-use monclient::MonIo;
+use monclient::MonClientIo;
 use osd::{LogLevel, Osd, OsdEffect, OsdEvent};
 use store::{Completion, ObjectStore};
 use types::{OsdId, UTime};
@@ -59,7 +59,7 @@ pub enum NodeEffect {
     /// A connection to the monitor has its global id.
     GlobalId(SessionId, u64),
     /// For an OSD's connection to its monitor.
-    Dial(OsdId, MonIo),
+    Dial(OsdId, MonClientIo),
     /// A line for the log.
     Log(Daemon, LogLevel, String),
     /// An OSD takes part.
@@ -70,7 +70,7 @@ pub enum NodeEffect {
     Failed(OsdId, String),
 }
 
-struct Slot {
+struct OsdSlot {
     osd: Osd,
     store: Box<dyn ObjectStore>,
 }
@@ -79,7 +79,7 @@ struct Slot {
 #[derive(Default)]
 pub struct Node {
     mon: Option<Mon>,
-    osds: BTreeMap<OsdId, Slot>,
+    osds: BTreeMap<OsdId, OsdSlot>,
     // Kept between events so that the hot path allocates nothing for them.
     mon_effects: Vec<MonEffect>,
     osd_effects: Vec<OsdEffect>,
@@ -99,7 +99,7 @@ impl Node {
 
     /// Adds an OSD and its open store.
     pub fn add_osd(&mut self, id: OsdId, osd: Osd, store: Box<dyn ObjectStore>) {
-        self.osds.insert(id, Slot { osd, store });
+        self.osds.insert(id, OsdSlot { osd, store });
     }
 
     /// The monitor, to look at.

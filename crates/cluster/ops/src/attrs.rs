@@ -7,7 +7,7 @@ use buffer::Rope;
 use encoding::{Decoder, Encoder};
 use types::{Errno, Name};
 
-use crate::run::{Runner, Step, Stop};
+use crate::run::{Runner, StepError, StepResult};
 use crate::{Fetched, Mutation, Need};
 
 /// The arguments of the attribute operations; name and value stand in the data, one after the other.
@@ -19,7 +19,7 @@ pub(crate) struct XattrArgs {
 }
 
 /// CEPH_OSD_CMPXATTR_OP_*: whether `order` (of the request's value to the stored one) satisfies it.
-pub(crate) fn compare(op: u8, order: Ordering) -> Result<bool, Stop> {
+pub(crate) fn compare(op: u8, order: Ordering) -> Result<bool, StepError> {
     match op {
         1 => Ok(order.is_eq()),
         2 => Ok(order.is_ne()),
@@ -32,9 +32,13 @@ pub(crate) fn compare(op: u8, order: Ordering) -> Result<bool, Stop> {
 }
 
 /// Splits the store's name and the value off the data.
-fn name_and_value<'a>(args: &XattrArgs, indata: &'a [u8], value: bool) -> Result<(Name, &'a [u8]), Stop> {
+fn name_and_value<'a>(
+    args: &XattrArgs,
+    indata: &'a [u8],
+    value: bool,
+) -> Result<(Name, &'a [u8]), StepError> {
     let mut d = Decoder::new(indata);
-    let bad = |_| Stop::from(Errno::EINVAL);
+    let bad = |_| StepError::from(Errno::EINVAL);
     let name = d.take(args.name_len as usize, "attribute name").map_err(bad)?;
     let value = if value { d.take(args.value_len as usize, "attribute value").map_err(bad)? } else { &[] };
     let mut stored = Vec::with_capacity(name.len() + 1);
@@ -44,7 +48,7 @@ fn name_and_value<'a>(args: &XattrArgs, indata: &'a [u8], value: bool) -> Result
 }
 
 /// A number in decimal at the start of an attribute; none at all is 0.
-fn leading_number(text: &[u8]) -> Result<u64, Stop> {
+fn leading_number(text: &[u8]) -> Result<u64, StepError> {
     if text.is_empty() {
         return Ok(0);
     }
@@ -54,7 +58,7 @@ fn leading_number(text: &[u8]) -> Result<u64, Stop> {
 }
 
 impl Runner<'_> {
-    pub fn get_xattr(&mut self, args: &XattrArgs, indata: &Rope) -> Step {
+    pub fn get_xattr(&mut self, args: &XattrArgs, indata: &Rope) -> StepResult {
         self.delta.num_rd += 1;
         let (name, _) = name_and_value(args, &indata.to_piece(), false)?;
         let value = self.fetch_attr(name)?.ok_or(Errno::ENODATA)?;
@@ -64,7 +68,7 @@ impl Runner<'_> {
         Ok(Some(0))
     }
 
-    pub fn get_xattrs(&mut self) -> Step {
+    pub fn get_xattrs(&mut self) -> StepResult {
         let Fetched::Attrs(attrs) = self.fetch(Need::Attrs)? else { return Err(Errno::EIO.into()) };
         let of_client = |(name, value): (Name, Rope)| match name.strip_prefix(b"_") {
             Some(short) if !short.is_empty() => Some((Name::from(short), value)),
@@ -82,7 +86,7 @@ impl Runner<'_> {
     }
 
     /// 1 when the comparison holds, ECANCELED when it does not.
-    pub fn compare_xattr(&mut self, args: &XattrArgs, indata: &Rope) -> Step {
+    pub fn compare_xattr(&mut self, args: &XattrArgs, indata: &Rope) -> StepResult {
         let indata = indata.to_piece();
         let (name, given) = name_and_value(args, &indata, args.cmp_mode == 1)?;
         let stored = self.fetch_attr(name)?.unwrap_or_default().to_piece();
@@ -91,7 +95,8 @@ impl Runner<'_> {
             1 => given.cmp(&stored),
             2 => {
                 let mut d = Decoder::new(&indata);
-                d.take(args.name_len as usize, "attribute name").map_err(|_| Stop::from(Errno::EINVAL))?;
+                d.take(args.name_len as usize, "attribute name")
+                    .map_err(|_| StepError::from(Errno::EINVAL))?;
                 let given: u64 = Self::parse(&mut d)?;
                 given.cmp(&leading_number(&stored)?)
             }
@@ -103,7 +108,7 @@ impl Runner<'_> {
         }
     }
 
-    pub fn set_xattr(&mut self, args: &XattrArgs, indata: &Rope) -> Step {
+    pub fn set_xattr(&mut self, args: &XattrArgs, indata: &Rope) -> StepResult {
         let limits = self.ctx.limits;
         if limits.attr_size_max > 0 && u64::from(args.value_len) > limits.attr_size_max {
             return Err(Errno::EFBIG.into());
@@ -119,7 +124,7 @@ impl Runner<'_> {
         Ok(Some(0))
     }
 
-    pub fn remove_xattr(&mut self, args: &XattrArgs, indata: &Rope) -> Step {
+    pub fn remove_xattr(&mut self, args: &XattrArgs, indata: &Rope) -> StepResult {
         let (name, _) = name_and_value(args, &indata.to_piece(), false)?;
         self.check_visible()?;
         self.mutations.push(Mutation::RemoveAttr(name));

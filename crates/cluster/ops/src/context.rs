@@ -4,7 +4,7 @@ use types::SnapContext;
 
 /// Limits, by the names of Ceph's options.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Limits {
+pub struct OpLimits {
     /// osd_max_object_size, bytes.
     pub object_size_max: u64,
     /// osd_max_attr_size, bytes; 0 is no limit.
@@ -19,7 +19,7 @@ pub struct Limits {
     pub write_op_reply_len_max: u64,
 }
 
-impl Default for Limits {
+impl Default for OpLimits {
     /// Ceph's defaults.
     fn default() -> Self {
         Self {
@@ -36,7 +36,7 @@ impl Default for Limits {
 /// A request's circumstances.
 #[derive(Clone, Debug)]
 pub struct OpContext<'a> {
-    pub limits: &'a Limits,
+    pub limits: &'a OpLimits,
     /// The snapshots that a write must preserve: the client's, or the pool's.
     pub snapc: &'a SnapContext,
     /// The message's flags ([`messages::osd_op::OsdFlags`]).

@@ -6,15 +6,23 @@ use messages::{Op, OpArgs, OpCode};
 use types::Errno;
 
 use crate::attrs::XattrArgs;
-use crate::run::{Extent, Runner, Step, Stop};
-use crate::{CleanRegions, FullKind, ObjectState, ObjectView, OpContext, OpReturn, Outcome, Run, StatsDelta};
+use crate::run::{Extent, Runner, StepError, StepResult};
+use crate::{
+    CleanRegions, ExecuteResult, FullKind, ObjectState, ObjectView, OpContext, OpOutcome, OpReturn,
+    StatsDelta,
+};
 
 /// Runs `ops` in order on `object`, seen through `view`.
 ///
 /// The first operation that fails ends the run with its result, unless it is flagged FAILOK; a run that fails changes
 /// nothing. A run that lacks something goes on to the last operation, so that the view learns of all needs at once, and
-/// then is [`Run::Pending`].
-pub fn execute(view: &mut dyn ObjectView, ctx: &OpContext<'_>, object: &ObjectState, ops: &[Op]) -> Run {
+/// then is [`ExecuteResult::Pending`].
+pub fn execute(
+    view: &mut dyn ObjectView,
+    ctx: &OpContext<'_>,
+    object: &ObjectState,
+    ops: &[Op],
+) -> ExecuteResult {
     let mut run = Runner {
         view,
         ctx,
@@ -35,8 +43,8 @@ pub fn execute(view: &mut dyn ObjectView, ctx: &OpContext<'_>, object: &ObjectSt
         run.user_modify |= is_user_modify(op.code);
         match step(&mut run, op, &mut unsupported) {
             Ok(said) => result = said.unwrap_or(result),
-            Err(Stop::Fail(code)) => result = code,
-            Err(Stop::Pending) => pending = true,
+            Err(StepError::Fail(code)) => result = code,
+            Err(StepError::Pending) => pending = true,
         }
         *ret = OpReturn { rval: result, data: std::mem::take(&mut run.data) };
         if result < 0 && op.flags & OpFlags::FAILOK != 0 {
@@ -44,7 +52,7 @@ pub fn execute(view: &mut dyn ObjectView, ctx: &OpContext<'_>, object: &ObjectSt
         }
     }
     match pending {
-        true => Run::Pending,
+        true => ExecuteResult::Pending,
         false => finish(run, object, result, returns, unsupported),
     }
 }
@@ -80,14 +88,14 @@ fn finish(
     mut result: i32,
     mut returns: Vec<OpReturn>,
     unsupported: Option<u16>,
-) -> Run {
+) -> ExecuteResult {
     let ctx = run.ctx;
     let Runner { mut mutations, mut state, mut user_modify, clean, delta, .. } = run;
     if let (true, false, Some(full)) = (result >= 0, mutations.is_empty(), ctx.full) {
         let grows = delta.num_bytes > 0 || delta.num_objects > 0;
         if grows && ctx.flags & OsdFlags::FULL_FORCE == 0 {
             if ctx.flags & OsdFlags::FULL_TRY == 0 {
-                return Run::Dropped;
+                return ExecuteResult::Dropped;
             }
             let errno = if full == FullKind::Quota { Errno::EDQUOT } else { Errno::ENOSPC };
             result = errno.code();
@@ -102,7 +110,7 @@ fn finish(
         user_modify = false;
     }
     let clean_regions = clean;
-    Run::Done(Box::new(Outcome {
+    ExecuteResult::Done(Box::new(OpOutcome {
         result,
         returns,
         mutations,
@@ -131,7 +139,7 @@ fn check_reply(ctx: &OpContext<'_>, result: i32, returns: &mut [OpReturn]) -> i3
 }
 
 /// Runs one operation.
-fn step(run: &mut Runner<'_>, op: &Op, unsupported: &mut Option<u16>) -> Step {
+fn step(run: &mut Runner<'_>, op: &Op, unsupported: &mut Option<u16>) -> StepResult {
     let done = match op.args {
         OpArgs::Extent { offset, length, truncate_size, truncate_seq } => {
             let mut x = Extent { offset, length, truncate_size, truncate_seq };
@@ -163,7 +171,7 @@ fn step(run: &mut Runner<'_>, op: &Op, unsupported: &mut Option<u16>) -> Step {
     })
 }
 
-fn data_step(run: &mut Runner<'_>, op: &Op, x: &Extent) -> Option<Step> {
+fn data_step(run: &mut Runner<'_>, op: &Op, x: &Extent) -> Option<StepResult> {
     let indata = &op.indata;
     Some(match op.code {
         OpCode::READ | OpCode::SYNC_READ => run.read(x),
@@ -185,7 +193,7 @@ fn data_step(run: &mut Runner<'_>, op: &Op, x: &Extent) -> Option<Step> {
     })
 }
 
-fn omap_step(run: &mut Runner<'_>, op: &Op) -> Option<Step> {
+fn omap_step(run: &mut Runner<'_>, op: &Op) -> Option<StepResult> {
     let indata = &op.indata;
     Some(match op.code {
         OpCode::OMAPGETKEYS => run.omap_range(indata, false),
@@ -202,7 +210,7 @@ fn omap_step(run: &mut Runner<'_>, op: &Op) -> Option<Step> {
     })
 }
 
-fn attr_step(run: &mut Runner<'_>, op: &Op, args: &XattrArgs) -> Option<Step> {
+fn attr_step(run: &mut Runner<'_>, op: &Op, args: &XattrArgs) -> Option<StepResult> {
     Some(match op.code {
         OpCode::GETXATTR => run.get_xattr(args, &op.indata),
         OpCode::GETXATTRS => run.get_xattrs(),

@@ -1,8 +1,8 @@
 //! The interpreter of compound object operations: what each operation of a client's request means.
 //!
 //! [`execute`] runs a request's operations in order over an [`ObjectView`] and an [`ObjectState`] and leaves an
-//! [`Outcome`]: results, the mutations to store, the object's new metadata. It is pure: the same input gives the same
-//! outcome. What is not resident makes the run [`Run::Pending`]; it is then run again from the start. Here too are an
+//! [`OpOutcome`]: results, the mutations to store, the object's new metadata. It is pure: the same input gives the same
+//! outcome. What is not resident makes the run [`ExecuteResult::Pending`]; it is then run again from the start. Here too are an
 //! object's metadata in Ceph's encodings. This crate knows no PG, log, lock or store, and never does I/O.
 
 mod attrs;
@@ -24,10 +24,10 @@ mod write;
 
 pub use classify::{OpClass, classify};
 pub use clean_regions::CleanRegions;
-pub use context::{FullKind, Limits, OpContext};
+pub use context::{FullKind, OpContext, OpLimits};
 pub use execute::execute;
 pub use interval_set::IntervalSet;
 pub use object_info::{ObjectFlags, ObjectInfo, RawManifest, WatchInfo, Watchers};
-pub use outcome::{Mutation, ObjectState, OpReturn, Outcome, Run, StatsDelta};
+pub use outcome::{ExecuteResult, Mutation, ObjectState, OpOutcome, OpReturn, StatsDelta};
 pub use snapset::SnapSet;
 pub use view::{Fetched, Need, ObjectView};

@@ -3,7 +3,7 @@
 use encoding::{Encode, Encoder};
 use types::{Errno, SnapId};
 
-use crate::run::{Runner, Step};
+use crate::run::{Runner, StepResult};
 
 /// A clone, or the head, in LIST_SNAPS' answer (Ceph's clone_info).
 struct CloneInfo<'a> {
@@ -23,7 +23,7 @@ impl Encode for CloneInfo<'_> {
 }
 
 impl Runner<'_> {
-    pub fn assert_version(&mut self, version: u64) -> Step {
+    pub fn assert_version(&mut self, version: u64) -> StepResult {
         let current = self.state.info.user_version;
         match version {
             0 => Err(Errno::EINVAL.into()),
@@ -33,7 +33,7 @@ impl Runner<'_> {
         }
     }
 
-    pub fn list_watchers(&mut self) -> Step {
+    pub fn list_watchers(&mut self) -> StepResult {
         let mut e = Encoder::new(u64::MAX);
         e.versioned(1, 1, |e| {
             e.put(&(self.state.info.watchers.len() as u32));
@@ -48,7 +48,7 @@ impl Runner<'_> {
         Ok(Some(0))
     }
 
-    pub fn list_snaps(&mut self) -> Step {
+    pub fn list_snaps(&mut self) -> StepResult {
         let snapset = &self.state.snapset;
         let mut clones = Vec::with_capacity(snapset.clones.len() + 1);
         for id in &snapset.clones {

@@ -7,11 +7,11 @@ use encoding::{Decoder, Encoder};
 use types::{Errno, Name};
 
 use crate::attrs::compare;
-use crate::run::{Runner, Step, Stop};
+use crate::run::{Runner, StepError, StepResult};
 use crate::{Fetched, Mutation, Need, ObjectFlags};
 
 impl Runner<'_> {
-    fn fetch_omap(&mut self, need: Need) -> Result<(Vec<(Name, Rope)>, bool), Stop> {
+    fn fetch_omap(&mut self, need: Need) -> Result<(Vec<(Name, Rope)>, bool), StepError> {
         if !self.state.info.is_omap() || !self.stored {
             return Ok((Vec::new(), false));
         }
@@ -22,7 +22,7 @@ impl Runner<'_> {
     }
 
     /// OMAPGETKEYS and OMAPGETVALS: a count, the keys (with their values), and whether there is more.
-    pub fn omap_range(&mut self, indata: &Rope, values: bool) -> Step {
+    pub fn omap_range(&mut self, indata: &Rope, values: bool) -> StepResult {
         let indata = indata.to_piece();
         let mut d = Decoder::new(&indata);
         let (after, max): (Name, u64) = (Self::parse(&mut d)?, Self::parse(&mut d)?);
@@ -48,7 +48,7 @@ impl Runner<'_> {
         Ok(None)
     }
 
-    pub fn omap_header(&mut self) -> Step {
+    pub fn omap_header(&mut self) -> StepResult {
         if self.state.info.is_omap() && self.stored {
             let Fetched::OmapHeader(header) = self.fetch(Need::OmapHeader)? else {
                 return Err(Errno::EIO.into());
@@ -59,7 +59,7 @@ impl Runner<'_> {
         Ok(None)
     }
 
-    pub fn omap_values_by_keys(&mut self, indata: &Rope) -> Step {
+    pub fn omap_values_by_keys(&mut self, indata: &Rope) -> StepResult {
         let keys: BTreeSet<Name> = Self::parse(&mut Decoder::new(&indata.to_piece()))?;
         let (pairs, _) = self.fetch_omap(Need::OmapKeys(keys))?;
         let mut e = Encoder::new(0);
@@ -73,7 +73,7 @@ impl Runner<'_> {
     }
 
     /// OMAP_CMP: ECANCELED unless every assertion holds; absent keys compare as empty.
-    pub fn omap_compare(&mut self, indata: &Rope) -> Step {
+    pub fn omap_compare(&mut self, indata: &Rope) -> StepResult {
         self.check_visible()?;
         let assertions: BTreeMap<Name, (Name, i32)> = Self::parse(&mut Decoder::new(&indata.to_piece()))?;
         let (pairs, _) = self.fetch_omap(Need::OmapKeys(assertions.keys().cloned().collect()))?;
@@ -96,17 +96,17 @@ impl Runner<'_> {
         self.delta.num_wr += 1;
     }
 
-    pub fn omap_set(&mut self, indata: &Rope) -> Step {
+    pub fn omap_set(&mut self, indata: &Rope) -> StepResult {
         self.check_pool_omap()?;
         let bytes = indata.to_piece();
         let mut d = Decoder::new(&bytes);
-        let count = d.count(8, "omap pairs").map_err(|_| Stop::from(Errno::EINVAL))?;
+        let count = d.count(8, "omap pairs").map_err(|_| StepError::from(Errno::EINVAL))?;
         let mut pairs = Vec::with_capacity(count.min(1024));
         for _ in 0..count {
             let key: Name = Self::parse(&mut d)?;
             let len: u32 = Self::parse(&mut d)?;
             let start = d.position();
-            d.take(len as usize, "omap value").map_err(|_| Stop::from(Errno::EINVAL))?;
+            d.take(len as usize, "omap value").map_err(|_| StepError::from(Errno::EINVAL))?;
             pairs.push((key, bytes.slice(start..start + len as usize).into()));
         }
         self.create_if_absent();
@@ -117,7 +117,7 @@ impl Runner<'_> {
         Ok(Some(0))
     }
 
-    pub fn omap_set_header(&mut self, indata: &Rope) -> Step {
+    pub fn omap_set_header(&mut self, indata: &Rope) -> StepResult {
         self.check_pool_omap()?;
         self.create_if_absent();
         self.mutations.push(Mutation::OmapHeader(indata.clone()));
@@ -126,7 +126,7 @@ impl Runner<'_> {
         Ok(Some(0))
     }
 
-    pub fn omap_clear(&mut self) -> Step {
+    pub fn omap_clear(&mut self) -> StepResult {
         self.check_pool_omap()?;
         self.check_visible()?;
         if self.state.info.is_omap() {
@@ -137,7 +137,7 @@ impl Runner<'_> {
         Ok(Some(0))
     }
 
-    pub fn omap_remove(&mut self, indata: &Rope) -> Step {
+    pub fn omap_remove(&mut self, indata: &Rope) -> StepResult {
         self.check_pool_omap()?;
         self.check_visible()?;
         let keys = Self::parse(&mut Decoder::new(&indata.to_piece()))?;
@@ -146,7 +146,7 @@ impl Runner<'_> {
         Ok(Some(0))
     }
 
-    pub fn omap_remove_range(&mut self, indata: &Rope) -> Step {
+    pub fn omap_remove_range(&mut self, indata: &Rope) -> StepResult {
         self.check_pool_omap()?;
         self.check_visible()?;
         let indata = indata.to_piece();

@@ -141,7 +141,7 @@ fn kib(bytes: u64) -> i64 {
 /// What a run to the end leaves. Where `result` is negative nothing may be applied: `mutations` is empty and `state`
 /// is as it was.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Outcome {
+pub struct OpOutcome {
     /// The whole request's result: negative errno, or what the last operation that says anything said.
     pub result: i32,
     /// Each operation's result; those that were not reached have 0 and no data.
@@ -162,9 +162,9 @@ pub struct Outcome {
 
 /// How a run ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Run {
+pub enum ExecuteResult {
     /// At its end.
-    Done(Box<Outcome>),
+    Done(Box<OpOutcome>),
     /// Reads that are not resident are needed (the view has collected them): nothing happened yet, run it again from
     /// the first operation when they are there.
     Pending,

@@ -5,7 +5,7 @@ use encoding::Encoder;
 use types::Errno;
 
 use crate::checksum::{self, ChecksumKind};
-use crate::run::{Extent, Runner, Step, Stop};
+use crate::run::{Extent, Runner, StepError, StepResult};
 use crate::{Fetched, Need};
 
 /// CMPEXT's result for a difference at byte n is -4095 - n.
@@ -19,7 +19,7 @@ impl Runner<'_> {
         if unseen { info.size.min(x.truncate_size) } else { info.size }
     }
 
-    pub fn read(&mut self, x: &Extent) -> Step {
+    pub fn read(&mut self, x: &Extent) -> StepResult {
         let size = self.size_for_reader(x);
         let wanted = if x.length == 0 { size } else { x.length };
         let length = wanted.min(size.saturating_sub(x.offset));
@@ -30,14 +30,14 @@ impl Runner<'_> {
         Ok(Some(0))
     }
 
-    fn allocated(&mut self, offset: u64, len: u64) -> Result<Vec<(u64, u64)>, Stop> {
+    fn allocated(&mut self, offset: u64, len: u64) -> Result<Vec<(u64, u64)>, StepError> {
         match self.fetch(Need::Extents { offset, len })? {
             Fetched::Extents(extents) => Ok(extents),
             _ => Err(Errno::EIO.into()),
         }
     }
 
-    pub fn sparse_read(&mut self, x: &Extent) -> Step {
+    pub fn sparse_read(&mut self, x: &Extent) -> StepResult {
         let length = x.length.min(self.size_for_reader(x).saturating_sub(x.offset));
         let extents = if length == 0 { Vec::new() } else { self.allocated(x.offset, length)? };
         let (mut data, mut read, mut pending) = (Rope::new(), Vec::with_capacity(extents.len()), false);
@@ -48,12 +48,12 @@ impl Runner<'_> {
                     read.push((offset, piece.len() as u64));
                     data.append(piece);
                 }
-                Err(Stop::Pending) => pending = true,
+                Err(StepError::Pending) => pending = true,
                 Err(fail) => return Err(fail),
             }
         }
         if pending {
-            return Err(Stop::Pending);
+            return Err(StepError::Pending);
         }
         self.delta.read(data.len() as u64);
         let mut e = Encoder::new(0);
@@ -63,7 +63,7 @@ impl Runner<'_> {
         Ok(Some(0))
     }
 
-    pub fn map_extents(&mut self, x: &Extent) -> Step {
+    pub fn map_extents(&mut self, x: &Extent) -> StepResult {
         let extents = self.allocated(x.offset, x.length)?;
         let mut e = Encoder::new(0);
         e.put(&extents);
@@ -72,7 +72,7 @@ impl Runner<'_> {
         Ok(None)
     }
 
-    pub fn stat(&mut self) -> Step {
+    pub fn stat(&mut self) -> StepResult {
         self.delta.num_rd += 1;
         self.check_visible()?;
         let mut e = Encoder::new(0);
@@ -82,7 +82,7 @@ impl Runner<'_> {
     }
 
     /// Compares with what is stored; bytes past the object's end count as zeros.
-    pub fn compare_extent(&mut self, x: &Extent, expected: &Rope) -> Step {
+    pub fn compare_extent(&mut self, x: &Extent, expected: &Rope) -> StepResult {
         let info = &self.state.info;
         let unseen = info.truncate_seq < u64::from(x.truncate_seq) && x.end() > x.truncate_size;
         let size = if unseen { x.truncate_size } else { info.size };
@@ -97,11 +97,11 @@ impl Runner<'_> {
         let expected = expected.pieces().iter().flat_map(|p| p.iter());
         match expected.zip(stored).position(|(a, b)| a != b) {
             None => Ok(Some(0)),
-            Some(at) => Err(Stop::Fail(-MAX_ERRNO - at.min(i32::MAX as usize - 4096) as i32)),
+            Some(at) => Err(StepError::Fail(-MAX_ERRNO - at.min(i32::MAX as usize - 4096) as i32)),
         }
     }
 
-    pub fn checksum(&mut self, x: &Extent, chunk_size: u32, kind: u8, indata: &Rope) -> Step {
+    pub fn checksum(&mut self, x: &Extent, chunk_size: u32, kind: u8, indata: &Rope) -> StepResult {
         let chunk = u64::from(chunk_size);
         if chunk > 0 && (x.length == 0 || x.length % chunk != 0) {
             return Err(Errno::EINVAL.into());

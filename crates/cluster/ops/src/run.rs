@@ -8,21 +8,21 @@ use crate::{
 };
 
 /// Why an operation gave no result.
-pub(crate) enum Stop {
+pub(crate) enum StepError {
     /// It failed: a negative errno, or CMPEXT's position.
     Fail(i32),
     /// It needs something that is not resident.
     Pending,
 }
 
-impl From<Errno> for Stop {
+impl From<Errno> for StepError {
     fn from(errno: Errno) -> Self {
         Self::Fail(errno.code())
     }
 }
 
 /// An operation's result: `None` says nothing, so the request's result stays what the operation before made it.
-pub(crate) type Step = Result<Option<i32>, Stop>;
+pub(crate) type StepResult = Result<Option<i32>, StepError>;
 
 /// The data range of an operation (the `extent` arguments).
 #[derive(Clone, Copy, Default)]
@@ -57,19 +57,19 @@ pub(crate) struct Runner<'a> {
 
 impl Runner<'_> {
     /// Something of the stored object; ENOENT where there was none.
-    pub fn fetch(&mut self, need: Need) -> Result<Fetched, Stop> {
+    pub fn fetch(&mut self, need: Need) -> Result<Fetched, StepError> {
         if !self.stored {
             return Err(Errno::ENOENT.into());
         }
         match self.view.fetch(need) {
-            None => Err(Stop::Pending),
+            None => Err(StepError::Pending),
             Some(Fetched::Failed(errno)) => Err(errno.into()),
             Some(fetched) => Ok(fetched),
         }
     }
 
     /// Up to `length` stored bytes.
-    pub fn fetch_data(&mut self, offset: u64, length: u64) -> Result<Rope, Stop> {
+    pub fn fetch_data(&mut self, offset: u64, length: u64) -> Result<Rope, StepError> {
         match self.fetch(Need::Data { offset, len: length })? {
             Fetched::Data(data) => Ok(data),
             _ => Err(Errno::EIO.into()),
@@ -77,7 +77,7 @@ impl Runner<'_> {
     }
 
     /// A stored attribute by the store's name.
-    pub fn fetch_attr(&mut self, name: Name) -> Result<Option<Rope>, Stop> {
+    pub fn fetch_attr(&mut self, name: Name) -> Result<Option<Rope>, StepError> {
         match self.fetch(Need::Attr(name))? {
             Fetched::Attr(value) => Ok(value),
             _ => Err(Errno::EIO.into()),
@@ -106,7 +106,7 @@ impl Runner<'_> {
     }
 
     /// EFBIG for what reaches past osd_max_object_size, or starts there.
-    pub fn check_extent(&self, offset: u64, length: u64) -> Result<(), Stop> {
+    pub fn check_extent(&self, offset: u64, length: u64) -> Result<(), StepError> {
         let max = self.ctx.limits.object_size_max;
         match offset < max && length <= max - offset {
             true => Ok(()),
@@ -115,12 +115,12 @@ impl Runner<'_> {
     }
 
     /// EOPNOTSUPP where the pool can't hold an omap.
-    pub fn check_pool_omap(&self) -> Result<(), Stop> {
+    pub fn check_pool_omap(&self) -> Result<(), StepError> {
         if self.ctx.pool_has_omap { Ok(()) } else { Err(Errno::EOPNOTSUPP.into()) }
     }
 
     /// ENOENT where clients see no object.
-    pub fn check_visible(&self) -> Result<(), Stop> {
+    pub fn check_visible(&self) -> Result<(), StepError> {
         if self.state.is_visible() { Ok(()) } else { Err(Errno::ENOENT.into()) }
     }
 }

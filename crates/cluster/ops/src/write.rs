@@ -5,14 +5,14 @@ use buffer::Rope;
 use encoding::{Decode, Decoder};
 use types::Errno;
 
-use crate::run::{Extent, Runner, Step, Stop};
+use crate::run::{Extent, Runner, StepError, StepResult};
 use crate::{Mutation, ObjectFlags};
 
 /// Repetitions of WRITESAME's data are shared in blocks of about this many bytes.
 const SAME_BLOCK: usize = 64 << 10;
 
 impl Runner<'_> {
-    pub fn write(&mut self, x: &Extent, data: &Rope, flags: u32) -> Step {
+    pub fn write(&mut self, x: &Extent, data: &Rope, flags: u32) -> StepResult {
         if x.length != data.len() as u64 {
             return Err(Errno::EINVAL.into());
         }
@@ -48,7 +48,7 @@ impl Runner<'_> {
     }
 
     /// A write that knows of a truncation which has not come yet brings it along.
-    fn take_truncation(&mut self, x: &Extent) -> Result<(), Stop> {
+    fn take_truncation(&mut self, x: &Extent) -> Result<(), StepError> {
         if self.state.is_visible() {
             if x.truncate_size > self.ctx.limits.object_size_max {
                 return Err(Errno::EFBIG.into());
@@ -64,7 +64,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    pub fn append(&mut self, x: &Extent, data: &Rope, flags: u32) -> Step {
+    pub fn append(&mut self, x: &Extent, data: &Rope, flags: u32) -> StepResult {
         let info = &self.state.info;
         let at_end = Extent {
             offset: info.size,
@@ -75,7 +75,7 @@ impl Runner<'_> {
         self.write(&at_end, data, flags)
     }
 
-    pub fn write_full(&mut self, x: &Extent, data: &Rope, flags: u32) -> Step {
+    pub fn write_full(&mut self, x: &Extent, data: &Rope, flags: u32) -> StepResult {
         if x.length != data.len() as u64 {
             return Err(Errno::EINVAL.into());
         }
@@ -102,7 +102,7 @@ impl Runner<'_> {
         data_length: u64,
         data: &Rope,
         flags: u32,
-    ) -> Step {
+    ) -> StepResult {
         if length == 0 {
             return Ok(Some(0));
         }
@@ -121,7 +121,7 @@ impl Runner<'_> {
         self.write(&Extent { offset, length, ..Extent::default() }, &all, flags)
     }
 
-    pub fn zero(&mut self, x: &Extent) -> Step {
+    pub fn zero(&mut self, x: &Extent) -> StepResult {
         let max = self.ctx.limits.object_size_max;
         let size = self.state.info.size;
         if self.state.exists && x.offset < max && (1..=max).contains(&x.length) && x.end() >= size {
@@ -142,7 +142,7 @@ impl Runner<'_> {
     }
 
     /// TRUNCATE to `x.offset`; with a truncate_seq only if the object hasn't seen it (TRIMTRUNC).
-    pub fn truncate(&mut self, x: &Extent) -> Step {
+    pub fn truncate(&mut self, x: &Extent) -> StepResult {
         if !self.state.is_visible() {
             return Ok(Some(0));
         }
@@ -166,21 +166,21 @@ impl Runner<'_> {
         Ok(Some(0))
     }
 
-    pub fn create(&mut self, exclusive: bool, indata: &Rope) -> Step {
+    pub fn create(&mut self, exclusive: bool, indata: &Rope) -> StepResult {
         if exclusive && self.state.is_visible() {
             return Err(Errno::EEXIST.into());
         }
         if !indata.is_empty() {
             // Once a category; must still be a string.
             let bytes = indata.to_piece();
-            Decoder::new(&bytes).blob("category").map_err(|_| Stop::from(Errno::EINVAL))?;
+            Decoder::new(&bytes).blob("category").map_err(|_| StepError::from(Errno::EINVAL))?;
         }
         self.create_if_absent();
         self.mutations.push(Mutation::Touch);
         Ok(Some(0))
     }
 
-    pub fn delete(&mut self) -> Step {
+    pub fn delete(&mut self) -> StepResult {
         let newest = self.ctx.snapc.snaps.first().map_or(0, |s| s.0);
         let snapset = &self.state.snapset;
         let whiteout = !snapset.clones.is_empty() || newest > snapset.seq;
@@ -213,7 +213,7 @@ impl Runner<'_> {
         Ok(Some(0))
     }
 
-    pub fn set_alloc_hint(&mut self, object_size: u64, write_size: u64, flags: u32) -> Step {
+    pub fn set_alloc_hint(&mut self, object_size: u64, write_size: u64, flags: u32) -> StepResult {
         self.create_if_absent();
         let info = &mut self.state.info;
         info.expected_object_size = object_size;
@@ -224,7 +224,7 @@ impl Runner<'_> {
     }
 
     /// A value that stands first in `indata`, or EINVAL.
-    pub fn parse<T: Decode>(d: &mut Decoder<'_>) -> Result<T, Stop> {
+    pub fn parse<T: Decode>(d: &mut Decoder<'_>) -> Result<T, StepError> {
         d.get().map_err(|_| Errno::EINVAL.into())
     }
 }

@@ -3,8 +3,8 @@
 use encoding::Decode;
 use messages::{Op, OpArgs, OpCode};
 use ops::{
-    CleanRegions, Fetched, Limits, Need, ObjectInfo, ObjectState, ObjectView, OpContext, Run, SnapSet,
-    classify, execute,
+    CleanRegions, ExecuteResult, Fetched, Need, ObjectInfo, ObjectState, ObjectView, OpContext, OpLimits,
+    SnapSet, classify, execute,
 };
 use proptest::prelude::*;
 use types::{Errno, HObject, Name, PoolId, SnapContext};
@@ -61,10 +61,10 @@ proptest! {
         let mut state = ObjectState::absent(oid);
         state.exists = exists;
         state.info.size = if exists { size } else { 0 };
-        let (limits, snapc) = (Limits::default(), SnapContext::default());
+        let (limits, snapc) = (OpLimits::default(), SnapContext::default());
         let ctx = OpContext { limits: &limits, snapc: &snapc, flags: 0, pool_has_omap: true, full: None };
         let mut view = Bad((!pending).then_some(Errno::EIO));
-        if let Run::Done(outcome) = execute(&mut view, &ctx, &state, &ops) {
+        if let ExecuteResult::Done(outcome) = execute(&mut view, &ctx, &state, &ops) {
             prop_assert_eq!(outcome.returns.len(), ops.len());
             prop_assert!(outcome.result >= 0 || (outcome.mutations.is_empty() && outcome.state == state));
             prop_assert!(outcome.state.info.size <= limits.object_size_max);

@@ -7,7 +7,8 @@ use encoding::{Decode, Encode, Encoder};
 use messages::osd_op::{OpFlags, OsdFlags};
 use messages::{Op, OpArgs, OpCode};
 use ops::{
-    Fetched, FullKind, Limits, Mutation, Need, ObjectState, ObjectView, OpContext, Outcome, Run, execute,
+    ExecuteResult, Fetched, FullKind, Mutation, Need, ObjectState, ObjectView, OpContext, OpLimits,
+    OpOutcome, execute,
 };
 use types::{Errno, HObject, Name, PoolId, SnapContext, SnapId, UTime};
 
@@ -76,7 +77,7 @@ struct Case {
     flags: u32,
     full: Option<FullKind>,
     snapc: SnapContext,
-    limits: Limits,
+    limits: OpLimits,
 }
 
 fn oid() -> HObject {
@@ -101,12 +102,12 @@ fn absent() -> Case {
         flags: 0,
         full: None,
         snapc: SnapContext::default(),
-        limits: Limits::default(),
+        limits: OpLimits::default(),
     }
 }
 
 impl Case {
-    fn start(&mut self, ops: &[Op]) -> Run {
+    fn start(&mut self, ops: &[Op]) -> ExecuteResult {
         let ctx = OpContext {
             limits: &self.limits,
             snapc: &self.snapc,
@@ -117,9 +118,9 @@ impl Case {
         execute(&mut self.stored, &ctx, &self.state, ops)
     }
 
-    fn run(&mut self, ops: &[Op]) -> Outcome {
+    fn run(&mut self, ops: &[Op]) -> OpOutcome {
         match self.start(ops) {
-            Run::Done(outcome) => *outcome,
+            ExecuteResult::Done(outcome) => *outcome,
             other => panic!("{other:?}"),
         }
     }
@@ -481,7 +482,7 @@ fn needs_of_all_operations_are_collected_before_a_run_gives_up() {
     let mut case = object(b"abc");
     case.stored.resident = false;
     let ops = [op(OpCode::READ, 0, 1), op(OpCode::READ, 1, 1), xattr(OpCode::GETXATTR, "k", b"", 0, 0)];
-    assert_eq!(case.start(&ops), Run::Pending);
+    assert_eq!(case.start(&ops), ExecuteResult::Pending);
     assert_eq!(case.stored.asked.len(), 3);
     assert_eq!(case.run(&ops).result, Errno::ENODATA.code());
 }

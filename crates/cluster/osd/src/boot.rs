@@ -3,12 +3,12 @@
 use core::time::Duration;
 
 use messages::{OsdBoot, OsdMarkMeDead, OsdMarkMeDown};
-use monclient::{MonEffect, Version};
+use monclient::{MonClientEffect, VersionRange};
 use store::Transaction;
 use types::{Epoch, UTime};
 
 use crate::osd::{Out, OwnIo};
-use crate::{LogLevel, Osd, OsdEffect, OsdState};
+use crate::{LogLevel, Osd, OsdEffect, OsdPhase};
 
 /// How long a boot message may go unanswered before it is sent again. Monitors don't lose it, but one may ignore it
 /// while the cluster's NOUP flag is set.
@@ -20,10 +20,10 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 impl Osd {
     /// Begins to boot: asks which maps there are, gets them, and then [`Osd::send_boot`].
     pub(crate) fn start_boot(&mut self, now: UTime, out: &mut Out) {
-        if matches!(self.state, OsdState::Stopping | OsdState::Stopped) {
+        if matches!(self.state, OsdPhase::Stopping | OsdPhase::Stopped) {
             return;
         }
-        self.state = OsdState::Preboot;
+        self.state = OsdPhase::Preboot;
         self.mon_maps = None;
         let mut effects = Vec::new();
         self.mon.start(now, &mut effects);
@@ -31,7 +31,7 @@ impl Osd {
         self.perform_mon(now, effects, out);
     }
 
-    fn ask_version(&mut self, effects: &mut Vec<MonEffect>) {
+    fn ask_version(&mut self, effects: &mut Vec<MonClientEffect>) {
         if self.version_asked.is_none() && self.mon.is_ready() {
             self.version_asked = Some(self.mon.get_version("osdmap", effects));
         }
@@ -43,21 +43,21 @@ impl Osd {
         let subscriptions = self.mon.subscriptions();
         subscriptions.want("mgrmap", 0, 0);
         subscriptions.want_from("osd_pg_creates", 0, 0);
-        if self.state != OsdState::Preboot {
+        if self.state != OsdPhase::Preboot {
             subscriptions.want_from("osdmap", next, 0);
         }
         self.renew_subscriptions(out);
         let mut effects = Vec::new();
         match self.state {
-            OsdState::Preboot => self.ask_version(&mut effects),
-            OsdState::Booting => self.send_boot(now, out),
-            OsdState::Active => self.report_all(now, out),
+            OsdPhase::Preboot => self.ask_version(&mut effects),
+            OsdPhase::Booting => self.send_boot(now, out),
+            OsdPhase::Active => self.report_all(now, out),
             _ => {}
         }
         self.perform_mon(now, effects, out);
     }
 
-    pub(crate) fn on_version(&mut self, now: UTime, handle: u64, version: Version, out: &mut Out) {
+    pub(crate) fn on_version(&mut self, now: UTime, handle: u64, version: VersionRange, out: &mut Out) {
         if self.version_asked == Some(handle) {
             self.version_asked = None;
             self.mon_maps = Some(version);
@@ -67,7 +67,7 @@ impl Osd {
 
     /// Boots if our map is recent enough, otherwise asks for newer ones and comes back here when they are in.
     pub(crate) fn preboot(&mut self, now: UTime, out: &mut Out) {
-        let (OsdState::Preboot, Some(theirs)) = (self.state, self.mon_maps) else { return };
+        let (OsdPhase::Preboot, Some(theirs)) = (self.state, self.mon_maps) else { return };
         let have = u64::from(self.history.epoch().0);
         let next = u64::from(self.history.newest().0) + 1;
         // From the first one that the monitor still has; it then begins with a full map.
@@ -100,7 +100,7 @@ impl Osd {
     fn send_boot(&mut self, now: UTime, out: &mut Out) {
         let boot = self.boot_message();
         self.send_mon(boot, out);
-        self.state = OsdState::Booting;
+        self.state = OsdPhase::Booting;
         self.booting_since = now;
         self.log(LogLevel::Info, format!("booting at map {}", self.history.epoch()), out);
     }
@@ -133,7 +133,7 @@ impl Osd {
     }
 
     pub(crate) fn boot_tick(&mut self, now: UTime, out: &mut Out) {
-        if self.state == OsdState::Booting && self.boot_retry_at() <= now {
+        if self.state == OsdPhase::Booting && self.boot_retry_at() <= now {
             self.start_boot(now, out);
         }
         if self.stop_by.is_some_and(|by| by <= now) {
@@ -160,19 +160,19 @@ impl Osd {
             }
         }
         match self.state {
-            OsdState::Booting if self.up_epoch > Epoch(0) => self.become_active(now, out),
-            OsdState::Active if me.is_none() => {
+            OsdPhase::Booting if self.up_epoch > Epoch(0) => self.become_active(now, out),
+            OsdPhase::Active if me.is_none() => {
                 self.fail("the map says that this OSD does not exist".into(), out)
             }
-            OsdState::Active if !(is_up && is_me) => self.on_marked_down(now, is_up, out),
-            OsdState::Stopping if !is_up => self.finish_stop(out),
-            OsdState::Preboot => self.preboot(now, out),
+            OsdPhase::Active if !(is_up && is_me) => self.on_marked_down(now, is_up, out),
+            OsdPhase::Stopping if !is_up => self.finish_stop(out),
+            OsdPhase::Preboot => self.preboot(now, out),
             _ => {}
         }
     }
 
     fn become_active(&mut self, now: UTime, out: &mut Out) {
-        self.state = OsdState::Active;
+        self.state = OsdPhase::Active;
         self.log(LogLevel::Info, format!("active since map {}", self.up_epoch), out);
         out.push(OsdEffect::Active);
         self.report_all(now, out);
@@ -200,11 +200,11 @@ impl Osd {
 
     /// A clean stop: the monitor is to note it, so that nobody waits for us.
     pub(crate) fn shut_down(&mut self, now: UTime, out: &mut Out) {
-        if self.state == OsdState::Stopping {
+        if self.state == OsdPhase::Stopping {
             return;
         }
-        let was_active = self.state == OsdState::Active;
-        self.state = OsdState::Stopping;
+        let was_active = self.state == OsdPhase::Active;
+        self.state = OsdPhase::Stopping;
         if !was_active || !self.mon.is_ready() {
             return self.finish_stop(out);
         }
@@ -228,11 +228,11 @@ impl Osd {
         let mut effects = Vec::new();
         self.mon.stop(&mut effects);
         out.extend(effects.into_iter().filter_map(|e| match e {
-            MonEffect::Io(io) => Some(OsdEffect::Mon(io)),
+            MonClientEffect::Io(io) => Some(OsdEffect::Mon(io)),
             _ => None,
         }));
         if self.loading.is_some() || self.history.epoch() == Epoch(0) {
-            self.state = OsdState::Stopped;
+            self.state = OsdPhase::Stopped;
             return out.push(OsdEffect::Stopped);
         }
         if self.advance_commits.is_empty() {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use types::{Errno, PgId, SpgId};
 
 use crate::osd::Out;
-use crate::{Osd, OsdEffect, OsdState};
+use crate::{Osd, OsdEffect, OsdPhase};
 
 /// A command's longest text. Stock clients' commands have some hundred bytes.
 const COMMAND_BYTES_MAX: usize = 64 << 10;
@@ -79,11 +79,11 @@ impl Osd {
 
     fn status(&self) -> Value {
         let state = match self.state {
-            OsdState::Initializing => "initializing",
-            OsdState::Preboot => "preboot",
-            OsdState::Booting => "booting",
-            OsdState::Active => "active",
-            OsdState::Stopping | OsdState::Stopped => "stopping",
+            OsdPhase::Initializing => "initializing",
+            OsdPhase::Preboot => "preboot",
+            OsdPhase::Booting => "booting",
+            OsdPhase::Active => "active",
+            OsdPhase::Stopping | OsdPhase::Stopped => "stopping",
         };
         json!({
             "cluster_fsid": self.config.cluster_fsid.to_string(),
@@ -171,7 +171,7 @@ fn words(value: &Value) -> String {
     }
 }
 
-fn help(spec: &options::Spec) -> Value {
+fn help(spec: &options::OptionSpec) -> Value {
     json!({
         "name": spec.name, "type": spec.kind.name(), "default": spec.default, "desc": spec.about,
         "can_update_at_runtime": spec.runtime,

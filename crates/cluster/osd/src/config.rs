@@ -6,7 +6,7 @@ use monclient::MonClientConfig;
 use options::Values;
 use types::{EntityAddrVec, Fsid, OsdId, Profile};
 
-use crate::throttle::Limits;
+use crate::throttle::ThrottleLimits;
 
 /// The four addresses of an OSD. All carry the nonce of this start, which no earlier start had.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,8 +52,8 @@ pub struct OsdConfig {
 }
 
 /// The budget that the options give.
-pub(crate) fn limits(options: &Values) -> Limits {
-    Limits {
+pub(crate) fn limits(options: &Values) -> ThrottleLimits {
+    ThrottleLimits {
         messages_max: options.count("osd_client_message_cap"),
         bytes_max: options.size("osd_client_message_size_cap"),
     }

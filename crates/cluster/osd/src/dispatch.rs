@@ -6,42 +6,42 @@ use auth::{Access, SessionId};
 use maps::OsdMap;
 use messages::osd_op::OsdFlags;
 use messages::{Message, OsdOp, OsdOpReply, OsdPing, TimeSpan};
-use monclient::MonEffect;
+use monclient::MonClientEffect;
 use options::{SetError, Values};
 use types::{EntityType, Epoch, Errno, OsdId, SpgId, UTime};
 
 use crate::osd::Out;
-use crate::session::Turn;
-use crate::space::{self, Space};
+use crate::session::OpDecision;
+use crate::space::{self, SpaceBudget};
 use crate::throttle::Throttle;
-use crate::{LogLevel, Osd, OsdEffect, OsdState};
+use crate::{LogLevel, Osd, OsdEffect, OsdPhase};
 
 /// Message types remembered as logged, at most: a peer may invent any number.
 const LOGGED_KINDS_MAX: usize = 256;
 
 impl Osd {
     /// Passes on what the session with the monitor gave.
-    pub(crate) fn perform_mon(&mut self, now: UTime, effects: Vec<MonEffect>, out: &mut Out) {
+    pub(crate) fn perform_mon(&mut self, now: UTime, effects: Vec<MonClientEffect>, out: &mut Out) {
         for effect in effects {
             match effect {
-                MonEffect::Io(io) => out.push(OsdEffect::Mon(io)),
-                MonEffect::Ready => self.on_mon_ready(now, out),
-                MonEffect::Lost => {}
-                MonEffect::Deliver(message) => self.on_mon_message(now, message, out),
-                MonEffect::Version(handle, version) => self.on_version(now, handle, version, out),
-                MonEffect::Warning(text) => self.log(LogLevel::Warn, text, out),
+                MonClientEffect::Io(io) => out.push(OsdEffect::Mon(io)),
+                MonClientEffect::Ready => self.on_mon_ready(now, out),
+                MonClientEffect::Lost => {}
+                MonClientEffect::Deliver(message) => self.on_mon_message(now, message, out),
+                MonClientEffect::Version(handle, version) => self.on_version(now, handle, version, out),
+                MonClientEffect::Warning(text) => self.log(LogLevel::Warn, text, out),
             }
         }
     }
 
     fn on_mon_message(&mut self, now: UTime, message: Message, out: &mut Out) {
-        if self.state == OsdState::Stopped {
+        if self.state == OsdPhase::Stopped {
             return;
         }
         match message {
             Message::OsdMap(m) => self.handle_osd_map(&m, out),
             Message::OsdPgCreate2(m) => self.handle_pg_create(now, &m, out),
-            Message::OsdMarkMeDown(_) if self.state == OsdState::Stopping => self.finish_stop(out),
+            Message::OsdMarkMeDown(_) if self.state == OsdPhase::Stopping => self.finish_stop(out),
             Message::MgrMap(m) => self.handle_mgr_map(now, &m, out),
             Message::Config(m) => self.handle_config(m.config, out),
             Message::MonMap(_)
@@ -167,27 +167,27 @@ impl Osd {
         let ready = peer.take_ready(epoch, |op| {
             if !pgs.contains(&op.pgid) && is_ours(&map, whoami, &op.pgid) {
                 // A PG that the map gives us but that is not there yet is about to be created.
-                return Turn::Wait;
+                return OpDecision::Wait;
             }
             // Before a map shows us up nothing is ours to answer. Nor is what was sent to the wrong OSD, or to a pool that
             // is gone.
             if !is_up || !pgs.contains(&op.pgid) {
-                return Turn::Drop;
+                return OpDecision::Drop;
             }
-            turn_of_write(space, throttle, &map, op)
+            decide_write(space, throttle, &map, op)
         });
         let (name, caps) = (peer.info.name, peer.info.caps);
         for (op, turn) in ready {
             match turn {
-                Turn::NoSpace => {
+                OpDecision::NoSpace => {
                     let reply = OsdOpReply::to(&op, Errno::ENOSPC.code(), epoch, Vec::new());
                     self.reply(session, reply, out);
                 }
-                Turn::Run => {
+                OpDecision::Run => {
                     let permitted = caps.permits(needed_access(&op));
                     self.pg_client_op(now, session, name, permitted, op, out);
                 }
-                Turn::Drop | Turn::Wait => self.release(session, op.tid, out),
+                OpDecision::Drop | OpDecision::Wait => self.release(session, op.tid, out),
             }
         }
         if self.space.wants_answer() {
@@ -239,7 +239,7 @@ impl Osd {
             out.push(OsdEffect::Send { session, message: died.into() });
         }
         let lacks = self.sessions.get_mut(&session).and_then(|s| s.lacks(ping.map_epoch, ours));
-        if self.state == OsdState::Active {
+        if self.state == OsdPhase::Active {
             self.share_maps(session, lacks, out);
         }
     }
@@ -272,21 +272,21 @@ fn is_ours(map: &OsdMap, whoami: OsdId, pgid: &SpgId) -> bool {
 /// really too little, the OSD reports itself full; the map then says so of the pool, the operation is dropped, and its
 /// client sends it again when the map takes that back. So a write is never dropped before there is a map to bring
 /// it back, and writes of an object keep their order.
-fn turn_of_write(space: &mut Space, throttle: &Throttle, map: &OsdMap, op: &OsdOp) -> Turn {
+fn decide_write(space: &mut SpaceBudget, throttle: &Throttle, map: &OsdMap, op: &OsdOp) -> OpDecision {
     let bytes = space::may_take(op);
     if bytes == 0 || (!throttle.store_is_behind() && space.take(bytes)) {
-        return Turn::Run;
+        return OpDecision::Run;
     }
     if throttle.store_is_behind() || !space.is_full() {
-        return Turn::Wait;
+        return OpDecision::Wait;
     }
     let full = |pool: &maps::PgPool| pool.has_flags(maps::PoolFlags::FULL);
     if op.flags & (OsdFlags::FULL_TRY | OsdFlags::FULL_FORCE) != 0 {
-        Turn::NoSpace
+        OpDecision::NoSpace
     } else if map.has_flags(maps::MapFlags::FULL) || map.pools.get(&op.pgid.pg.pool).is_some_and(full) {
-        Turn::Drop
+        OpDecision::Drop
     } else {
-        Turn::Wait
+        OpDecision::Wait
     }
 }
 

@@ -2,7 +2,7 @@
 
 use auth::{SessionId, SessionInfo};
 use messages::Message;
-use monclient::{MonEvent, MonIo};
+use monclient::{MonClientEvent, MonClientIo};
 use store::{Completion, ReadRequest, Token, Transaction};
 
 /// What happens.
@@ -22,7 +22,7 @@ pub enum OsdEvent {
         bytes: u64,
     },
     /// News of the connection to the monitor.
-    Mon(MonEvent),
+    Mon(MonClientEvent),
     /// The store completed a request.
     Store(Completion),
     /// Time passed; due at [`crate::Osd::deadline`], harmless at any other time.
@@ -72,7 +72,7 @@ pub enum OsdEffect {
         request: ReadRequest,
     },
     /// For the connection to the monitor.
-    Mon(MonIo),
+    Mon(MonClientIo),
     /// A line for the log.
     Log(LogLevel, String),
     /// The OSD takes part from here on: a map shows it up at its addresses.

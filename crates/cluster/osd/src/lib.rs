@@ -27,6 +27,6 @@ mod throttle;
 
 pub use config::{OsdAddrs, OsdConfig};
 pub use event::{LogLevel, OsdEffect, OsdEvent};
-pub use monclient::{Attempt, HuntConfig, MonClientConfig, MonEvent, MonIo};
-pub use osd::{Osd, OsdState};
+pub use monclient::{Attempt, HuntConfig, MonClientConfig, MonClientEvent, MonClientIo};
+pub use osd::{Osd, OsdPhase};
 pub use superblock::Superblock;

@@ -11,11 +11,11 @@ use types::{Epoch, UTime};
 
 use crate::osd::{Out, OwnIo};
 use crate::superblock::{Superblock, full_map_object, read_meta, superblock_object};
-use crate::{LogLevel, Osd, OsdState};
+use crate::{LogLevel, Osd, OsdPhase};
 
 /// Which step is under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Loading {
+pub(crate) enum LoadStep {
     /// Whether there is anything stored.
     Meta,
     /// A new store's superblock.
@@ -32,14 +32,14 @@ pub(crate) enum Loading {
 
 impl Osd {
     pub(crate) fn start(&mut self, out: &mut Out) {
-        if self.state != OsdState::Initializing || self.loading.is_some() {
+        if self.state != OsdPhase::Initializing || self.loading.is_some() {
             return;
         }
         let ask = ReadRequest::Collection { collection: CollectionId::Meta };
-        self.load_step(Loading::Meta, ask, out);
+        self.load_step(LoadStep::Meta, ask, out);
     }
 
-    fn load_step(&mut self, step: Loading, request: ReadRequest, out: &mut Out) {
+    fn load_step(&mut self, step: LoadStep, request: ReadRequest, out: &mut Out) {
         self.loading = Some(step);
         self.read(request, OwnIo::Load, out);
     }
@@ -58,36 +58,36 @@ impl Osd {
     fn on_load_step(
         &mut self,
         now: UTime,
-        step: Loading,
+        step: LoadStep,
         outcome: Option<Result<ReadOutcome, StoreError>>,
         out: &mut Out,
     ) -> Result<(), String> {
         match (step, outcome) {
-            (Loading::Create, None) => self.loaded(now, out),
-            (Loading::Meta, Some(Ok(ReadOutcome::Collection(None)))) => self.create_store(out),
-            (Loading::Meta, Some(Ok(ReadOutcome::Collection(Some(_))))) => {
-                self.load_step(Loading::Superblock, read_meta(superblock_object()), out);
+            (LoadStep::Create, None) => self.loaded(now, out),
+            (LoadStep::Meta, Some(Ok(ReadOutcome::Collection(None)))) => self.create_store(out),
+            (LoadStep::Meta, Some(Ok(ReadOutcome::Collection(Some(_))))) => {
+                self.load_step(LoadStep::Superblock, read_meta(superblock_object()), out);
             }
-            (Loading::Superblock, Some(Ok(ReadOutcome::Data(data)))) => {
+            (LoadStep::Superblock, Some(Ok(ReadOutcome::Data(data)))) => {
                 self.on_superblock(now, &data.to_piece(), out)?;
             }
-            (Loading::FirstMap, Some(Ok(ReadOutcome::Data(data)))) => {
+            (LoadStep::FirstMap, Some(Ok(ReadOutcome::Data(data)))) => {
                 self.history.load(stored_map(&data.to_piece(), self.first_map())?);
-                self.load_step(Loading::Collections, ReadRequest::Collections, out);
+                self.load_step(LoadStep::Collections, ReadRequest::Collections, out);
             }
-            (Loading::Collections, Some(Ok(ReadOutcome::Collections(all)))) => {
-                self.loading = Some(Loading::Pgs(self.history.epoch().next()));
+            (LoadStep::Collections, Some(Ok(ReadOutcome::Collections(all)))) => {
+                self.loading = Some(LoadStep::Pgs(self.history.epoch().next()));
                 self.pgs_found(now, all, out);
                 self.pgs_loaded(now, out);
             }
-            (Loading::LaterMap(epoch), Some(Ok(ReadOutcome::Data(data)))) => {
+            (LoadStep::LaterMap(epoch), Some(Ok(ReadOutcome::Data(data)))) => {
                 self.history.append(stored_map(&data.to_piece(), epoch)?);
-                self.loading = Some(Loading::Pgs(epoch.next()));
+                self.loading = Some(LoadStep::Pgs(epoch.next()));
                 self.advance(now, out);
                 self.pgs_loaded(now, out);
             }
             // A hole: maps that the monitor had trimmed before we could get them.
-            (Loading::LaterMap(epoch), Some(Err(StoreError::NoSuchObject(..)))) => {
+            (LoadStep::LaterMap(epoch), Some(Err(StoreError::NoSuchObject(..)))) => {
                 self.load_later_map(now, epoch.next(), out);
             }
             (step, Some(Err(error))) => return Err(format!("can't load {step:?}: {error}")),
@@ -100,7 +100,7 @@ impl Osd {
         let mut txn = Transaction::new();
         txn.create_collection(CollectionId::Meta, 0);
         self.superblock.store(&mut txn);
-        self.loading = Some(Loading::Create);
+        self.loading = Some(LoadStep::Create);
         self.log(LogLevel::Info, format!("a new store, for osd.{}", self.config.whoami), out);
         self.queue(txn, OwnIo::Load, out);
     }
@@ -120,7 +120,7 @@ impl Osd {
         match self.first_map() {
             // No PG was ever made without a map.
             Epoch(0) => self.loaded(now, out),
-            epoch => self.load_step(Loading::FirstMap, read_meta(full_map_object(epoch)), out),
+            epoch => self.load_step(LoadStep::FirstMap, read_meta(full_map_object(epoch)), out),
         }
         Ok(())
     }
@@ -128,7 +128,7 @@ impl Osd {
     /// A PG may have finished reading: when all have, the later maps follow.
     pub(crate) fn pgs_loaded(&mut self, now: UTime, out: &mut Out) {
         match self.loading {
-            Some(Loading::Pgs(next)) if self.pgs.all_loaded() => self.load_later_map(now, next, out),
+            Some(LoadStep::Pgs(next)) if self.pgs.all_loaded() => self.load_later_map(now, next, out),
             _ => {}
         }
     }
@@ -145,7 +145,7 @@ impl Osd {
         if epoch > self.superblock.newest_map {
             return self.loaded(now, out);
         }
-        self.load_step(Loading::LaterMap(epoch), read_meta(full_map_object(epoch)), out);
+        self.load_step(LoadStep::LaterMap(epoch), read_meta(full_map_object(epoch)), out);
     }
 
     fn loaded(&mut self, now: UTime, out: &mut Out) {

@@ -32,7 +32,7 @@ pub(crate) enum MapError {
 
 /// What came of a message of maps.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Taken {
+pub(crate) enum MapUpdate {
     /// Nothing new in it.
     Nothing,
     /// Epochs are missing between ours and the message's: ask for them from here on.
@@ -102,13 +102,15 @@ impl MapHistory {
         message: &messages::OsdMap,
         fsid: Fsid,
         txn: &mut Transaction,
-    ) -> Result<Taken, MapError> {
+    ) -> Result<MapUpdate, MapError> {
         if message.fsid != fsid {
             return Err(MapError::OtherCluster(message.fsid));
         }
-        let (Some(first), Some(last)) = (message.first(), message.last()) else { return Ok(Taken::Nothing) };
+        let (Some(first), Some(last)) = (message.first(), message.last()) else {
+            return Ok(MapUpdate::Nothing);
+        };
         if last <= self.newest {
-            return Ok(Taken::Nothing);
+            return Ok(MapUpdate::Nothing);
         }
         if last == Epoch(u32::MAX) {
             return Err(MapError::Bad { epoch: last, reason: "nothing can come after it".into() });
@@ -117,10 +119,10 @@ impl MapHistory {
         let trimmed = message.cluster_osdmap_trim_lower_bound > wanted;
         let may_skip = trimmed || self.newest == Epoch(0) || self.full_wanted;
         if first > wanted && !(may_skip && message.maps.contains_key(&first)) {
-            return Ok(Taken::Gap { from: wanted });
+            return Ok(MapUpdate::Gap { from: wanted });
         }
         let start = first.max(wanted);
-        let mut taken = Taken::Nothing;
+        let mut taken = MapUpdate::Nothing;
         // Only epochs that are in the message: a range in it may be as long as its sender pleases.
         let epochs: std::collections::BTreeSet<Epoch> = message
             .maps
@@ -134,7 +136,7 @@ impl MapHistory {
                 break;
             }
             self.take_one(message, epoch, txn)?;
-            taken = Taken::Maps { first: start, last: epoch };
+            taken = MapUpdate::Maps { first: start, last: epoch };
         }
         Ok(taken)
     }

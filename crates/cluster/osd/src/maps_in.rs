@@ -3,14 +3,14 @@
 use store::Transaction;
 use types::{Epoch, UTime};
 
-use crate::map_history::{MapError, Taken, trim};
+use crate::map_history::{MapError, MapUpdate, trim};
 use crate::osd::{Out, OwnIo};
-use crate::{LogLevel, Osd, OsdState};
+use crate::{LogLevel, Osd, OsdPhase};
 
 impl Osd {
     /// Maps came, from the monitor or another OSD.
     pub(crate) fn handle_osd_map(&mut self, message: &messages::OsdMap, out: &mut Out) {
-        if self.loading.is_some() || self.state == OsdState::Initializing {
+        if self.loading.is_some() || self.state == OsdPhase::Initializing {
             return;
         }
         let mut txn = Transaction::new();
@@ -22,12 +22,12 @@ impl Osd {
             self.mon.subscriptions().got("osdmap", last.min(self.history.newest()).0.into());
         }
         match taken {
-            Ok(Taken::Nothing) => {}
-            Ok(Taken::Gap { from }) => {
+            Ok(MapUpdate::Nothing) => {}
+            Ok(MapUpdate::Gap { from }) => {
                 self.mon.subscriptions().want_again("osdmap", from.0.into(), 0);
                 self.renew_subscriptions(out);
             }
-            Ok(Taken::Maps { first, last }) => self.store_maps(first, last, txn, out),
+            Ok(MapUpdate::Maps { first, last }) => self.store_maps(first, last, txn, out),
             Err(error) => {
                 self.log(LogLevel::Error, format!("an OSD map that is of no use: {error}"), out);
                 // What came before the bad one counts.
@@ -63,7 +63,7 @@ impl Osd {
         while self.history.epoch() < last {
             let before = self.history.epoch();
             self.advance(now, out);
-            if self.state == OsdState::Stopped || self.history.epoch() == before {
+            if self.state == OsdPhase::Stopped || self.history.epoch() == before {
                 return;
             }
         }

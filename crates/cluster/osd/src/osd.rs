@@ -4,25 +4,25 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use auth::SessionId;
 use messages::Message;
-use monclient::{MonClient, MonEffect, Version};
+use monclient::{MonClient, MonClientEffect, VersionRange};
 use options::Values;
 use store::{Completion, ReadRequest, Token, Transaction};
 use types::{Epoch, SpgId, UTime};
 
-use crate::load::Loading;
+use crate::load::LoadStep;
 use crate::map_history::MapHistory;
-use crate::pg_create::Verify;
-use crate::pgs::{PgSet, Slot};
-use crate::report::Report;
+use crate::pg_create::VerifyOrders;
+use crate::pgs::{PgSet, PgSlot};
+use crate::report::OsdReport;
 use crate::session::Sessions;
-use crate::space::Space;
+use crate::space::SpaceBudget;
 use crate::superblock::Superblock;
 use crate::throttle::Throttle;
 use crate::{LogLevel, OsdConfig, OsdEffect, OsdEvent};
 
 /// Where an OSD stands, as `ceph daemon osd.N status` names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OsdState {
+pub enum OsdPhase {
     /// Not started, or reading what is stored.
     Initializing,
     /// Getting maps and waiting for a monitor.
@@ -63,15 +63,15 @@ pub struct Osd {
     /// Options that a command gave to this OSD until it stops.
     pub(crate) overrides: BTreeMap<String, String>,
     pub(crate) mon: MonClient,
-    pub(crate) state: OsdState,
-    pub(crate) loading: Option<Loading>,
+    pub(crate) state: OsdPhase,
+    pub(crate) loading: Option<LoadStep>,
     pub(crate) superblock: Superblock,
     pub(crate) history: MapHistory,
     /// Commits of maps under way.
     pub(crate) map_commits: usize,
     /// The version of the OSD map that was asked for at boot: its handle, then the answer.
     pub(crate) version_asked: Option<u64>,
-    pub(crate) mon_maps: Option<Version>,
+    pub(crate) mon_maps: Option<VersionRange>,
     /// First epoch that showed this start up; 0 before.
     pub(crate) boot_epoch: Epoch,
     /// First epoch since which it is up without a break; 0 when it is not.
@@ -84,9 +84,9 @@ pub struct Osd {
     pub(crate) throttle: Throttle,
     pub(crate) pgs: PgSet,
     /// Orders to make PGs that are looked into.
-    pub(crate) verify: Option<Verify>,
-    pub(crate) report: Report,
-    pub(crate) space: Space,
+    pub(crate) verify: Option<VerifyOrders>,
+    pub(crate) report: OsdReport,
+    pub(crate) space: SpaceBudget,
     pub(crate) own_tokens: u64,
     pub(crate) own_io: BTreeMap<u64, OwnIo>,
     /// Message types that were logged as not handled.
@@ -104,14 +104,14 @@ impl Osd {
     /// An OSD that has not started: nothing happens before [`OsdEvent::Start`].
     pub fn new(config: OsdConfig) -> Self {
         let limits = crate::config::limits(&config.options);
-        let mut space = Space::default();
+        let mut space = SpaceBudget::default();
         space.set_failsafe_ratio(config.options.number("osd_failsafe_full_ratio"));
         Self {
             options: config.options.clone(),
             monitors_options: BTreeMap::new(),
             overrides: BTreeMap::new(),
             mon: MonClient::new(config.monitors.clone()),
-            state: OsdState::Initializing,
+            state: OsdPhase::Initializing,
             loading: None,
             superblock: Superblock::new(config.cluster_fsid, config.whoami, config.osd_fsid),
             history: MapHistory::default(),
@@ -127,7 +127,7 @@ impl Osd {
             throttle: Throttle::new(limits),
             pgs: PgSet::default(),
             verify: None,
-            report: Report::default(),
+            report: OsdReport::default(),
             space,
             own_tokens: 0,
             own_io: BTreeMap::new(),
@@ -139,7 +139,7 @@ impl Osd {
     }
 
     /// Where it stands.
-    pub fn state(&self) -> OsdState {
+    pub fn state(&self) -> OsdPhase {
         self.state
     }
 
@@ -160,17 +160,17 @@ impl Osd {
 
     /// When [`OsdEvent::Tick`] is due next, if ever.
     pub fn deadline(&self) -> Option<UTime> {
-        if self.state == OsdState::Stopped {
+        if self.state == OsdPhase::Stopped {
             return None;
         }
         let own = [self.mon.deadline(), self.pgs.deadline(), self.report_deadline(), self.stop_by];
-        let booting = (self.state == OsdState::Booting).then(|| self.boot_retry_at());
+        let booting = (self.state == OsdPhase::Booting).then(|| self.boot_retry_at());
         own.into_iter().flatten().chain(booting).min()
     }
 
     /// Takes an event. After [`OsdEffect::Stopped`] or [`OsdEffect::Failed`] nothing has an effect.
     pub fn handle(&mut self, now: UTime, event: OsdEvent, out: &mut Vec<OsdEffect>) {
-        if self.state == OsdState::Stopped {
+        if self.state == OsdPhase::Stopped {
             return;
         }
         match event {
@@ -203,7 +203,7 @@ impl Osd {
 
     fn on_tick(&mut self, now: UTime, out: &mut Out) {
         let mut effects = Vec::new();
-        self.mon.handle(now, monclient::MonEvent::Tick, &mut effects);
+        self.mon.handle(now, monclient::MonClientEvent::Tick, &mut effects);
         self.perform_mon(now, effects, out);
         self.pgs_tick(now, out);
         self.report_tick(now, out);
@@ -212,7 +212,7 @@ impl Osd {
 
     fn on_completion(&mut self, now: UTime, completion: Completion, out: &mut Out) {
         let token = completion.token();
-        match Slot::of(token) {
+        match PgSlot::of(token) {
             Some((slot, inner)) => self.pg_completion(now, slot, inner, token, completion, out),
             None => {
                 let Some(io) = self.own_io.remove(&token.0) else { return };
@@ -230,7 +230,7 @@ impl Osd {
             OwnIo::Maps { last } => self.on_maps_stored(now, last, out),
             OwnIo::Quiet => {}
             OwnIo::Stop => {
-                self.state = OsdState::Stopped;
+                self.state = OsdPhase::Stopped;
                 out.push(OsdEffect::Stopped);
             }
             OwnIo::StatFs => self.on_statfs(now, completion, out),
@@ -261,7 +261,7 @@ impl Osd {
         let mut effects = Vec::new();
         self.mon.send(message.into(), &mut effects);
         out.extend(effects.into_iter().filter_map(|e| match e {
-            MonEffect::Io(io) => Some(OsdEffect::Mon(io)),
+            MonClientEffect::Io(io) => Some(OsdEffect::Mon(io)),
             _ => None,
         }));
     }
@@ -271,13 +271,13 @@ impl Osd {
         let mut effects = Vec::new();
         self.mon.renew(&mut effects);
         out.extend(effects.into_iter().filter_map(|e| match e {
-            MonEffect::Io(io) => Some(OsdEffect::Mon(io)),
+            MonClientEffect::Io(io) => Some(OsdEffect::Mon(io)),
             _ => None,
         }));
     }
 
     pub(crate) fn fail(&mut self, reason: String, out: &mut Out) {
-        self.state = OsdState::Stopped;
+        self.state = OsdPhase::Stopped;
         out.push(OsdEffect::Failed(reason));
     }
 

@@ -25,7 +25,7 @@ const MAX_PG_HARD_RATIO: u64 = 3;
 
 /// An order to make a PG.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Order {
+pub(crate) struct CreateOrder {
     /// The monitor's map when it gave the order.
     pub at: Epoch,
     /// The map since which the PG is to exist.
@@ -36,7 +36,7 @@ pub(crate) struct Order {
 
 /// Orders that old maps are read for.
 #[derive(Debug, Default)]
-pub(crate) struct Verify {
+pub(crate) struct VerifyOrders {
     /// PGs that may still be made, and since when they are to exist.
     pgs: BTreeMap<SpgId, Epoch>,
 }
@@ -48,7 +48,7 @@ impl Osd {
         for (pgid, (made, _)) in &message.pgs {
             if !self.pgs.entries.contains_key(pgid) {
                 let has_history = message.pg_extra.contains_key(pgid);
-                let order = Order { at: message.epoch, made: *made, has_history };
+                let order = CreateOrder { at: message.epoch, made: *made, has_history };
                 self.pgs.to_create.insert(*pgid, order);
             } else if self.pgs.entries.get(pgid).is_some_and(|e| e.active) && self.is_being_created(*pgid) {
                 // Told before, and lost on the way.
@@ -86,7 +86,7 @@ impl Osd {
             }
         }
         if let Some(first) = doubtful.values().min().copied() {
-            self.verify = Some(Verify { pgs: doubtful });
+            self.verify = Some(VerifyOrders { pgs: doubtful });
             self.verify_from(now, first, out);
         }
     }
@@ -137,7 +137,7 @@ impl Osd {
             Some(map) => self.check_map(&map),
             None => {
                 self.log(LogLevel::Warn, format!("map {epoch} is not there to tell which PGs are new"), out);
-                self.verify = Some(Verify::default());
+                self.verify = Some(VerifyOrders::default());
             }
         }
         self.verify_from(now, epoch.next(), out);

@@ -11,7 +11,7 @@ use types::{EntityName, SpgId, UTime};
 
 use crate::osd::Out;
 use crate::pg_view::{Mapping, view};
-use crate::pgs::{Entry, Slot};
+use crate::pgs::{PgEntry, PgSlot};
 use crate::{LogLevel, Osd};
 
 impl Osd {
@@ -157,7 +157,7 @@ impl Osd {
     pub(crate) fn pg_completion(
         &mut self,
         now: UTime,
-        slot: Slot,
+        slot: PgSlot,
         inner: Token,
         token: Token,
         completion: Completion,
@@ -286,7 +286,7 @@ impl Osd {
 
     pub(crate) fn insert_pg(&mut self, now: UTime, pgid: SpgId, pg: Pg, loading: bool, mapping: Mapping) {
         let slot = self.pgs.new_slot(pgid);
-        let entry = Entry {
+        let entry = PgEntry {
             slot,
             pg,
             mapping,

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use types::{OsdId, PgId, SpgId, UTime};
 
 use crate::Osd;
-use crate::pgs::{Entry, PgSet};
+use crate::pgs::{PgEntry, PgSet};
 
 const NOBODY: OsdId = OsdId(-1);
 
-fn state(entry: &Entry) -> PgState {
+fn state(entry: &PgEntry) -> PgState {
     let acting = entry.mapping.acting.len() as u32;
     let bits = match entry.active {
         true if acting >= entry.mapping.size => PgState::ACTIVE.0 | PgState::CLEAN.0,
@@ -23,7 +23,7 @@ fn state(entry: &Entry) -> PgState {
     PgState(bits)
 }
 
-impl Entry {
+impl PgEntry {
     /// The PG's report at this moment.
     fn report(&mut self, now: UTime, epoch: types::Epoch) -> Option<PgStat> {
         // pg keeps its own form of the same encoding.

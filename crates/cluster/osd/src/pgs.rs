@@ -7,23 +7,23 @@ use pg::{Pg, PgConfig};
 use store::Token;
 use types::{Epoch, PgId, SpgId, UTime};
 
-use crate::pg_create::Order;
+use crate::pg_create::CreateOrder;
 use crate::pg_view::Mapping;
 
 /// A PG's number within this start of the OSD; never used twice, so that a late completion finds nobody rather than
 /// somebody else. It makes up the upper bits of the store's tokens; 0 is the OSD itself.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Slot(pub u32);
+pub(crate) struct PgSlot(pub u32);
 
 /// Bits of a store token that are the PG's own: enough for a year of 30,000 requests a second.
 const INNER_BITS: u32 = 40;
 
-impl Slot {
+impl PgSlot {
     /// Whose a store token is: the slot and the PG's own token.
-    pub(crate) fn of(token: Token) -> Option<(Slot, Token)> {
+    pub(crate) fn of(token: Token) -> Option<(PgSlot, Token)> {
         match (token.0 >> INNER_BITS) as u32 {
             0 => None,
-            slot => Some((Slot(slot), Token(token.0 & ((1 << INNER_BITS) - 1)))),
+            slot => Some((PgSlot(slot), Token(token.0 & ((1 << INNER_BITS) - 1)))),
         }
     }
 
@@ -34,8 +34,8 @@ impl Slot {
 }
 
 /// A PG and what the OSD keeps of it.
-pub(crate) struct Entry {
-    pub slot: Slot,
+pub(crate) struct PgEntry {
+    pub slot: PgSlot,
     pub pg: Pg,
     /// Where the last map that it was given puts it.
     pub mapping: Mapping,
@@ -56,15 +56,15 @@ pub(crate) struct Entry {
 /// All PGs.
 #[derive(Default)]
 pub(crate) struct PgSet {
-    pub(crate) entries: BTreeMap<SpgId, Entry>,
-    slots: BTreeMap<Slot, SpgId>,
+    pub(crate) entries: BTreeMap<SpgId, PgEntry>,
+    slots: BTreeMap<PgSlot, SpgId>,
     next_slot: u32,
     next_timer: Option<UTime>,
     pub(crate) config: Arc<PgConfig>,
     /// Stored collections whose pool the map does not have yet (while old maps are gone through).
     pub(crate) deferred: BTreeSet<SpgId>,
     /// PGs that the monitor wants made. They wait for the map of the order, or for room.
-    pub(crate) to_create: BTreeMap<SpgId, Order>,
+    pub(crate) to_create: BTreeMap<SpgId, CreateOrder>,
     /// PGs that were made: the monitor is told until their pool is complete.
     pub(crate) created: BTreeSet<PgId>,
 }
@@ -83,14 +83,14 @@ impl PgSet {
         self.entries.get(pgid).is_some_and(|e| !e.removing)
     }
 
-    pub(crate) fn new_slot(&mut self, pgid: SpgId) -> Slot {
+    pub(crate) fn new_slot(&mut self, pgid: SpgId) -> PgSlot {
         self.next_slot += 1;
-        let slot = Slot(self.next_slot);
+        let slot = PgSlot(self.next_slot);
         self.slots.insert(slot, pgid);
         slot
     }
 
-    pub(crate) fn by_slot(&self, slot: Slot) -> Option<SpgId> {
+    pub(crate) fn by_slot(&self, slot: PgSlot) -> Option<SpgId> {
         self.slots.get(&slot).copied()
     }
 
@@ -135,7 +135,7 @@ impl PgSet {
     /// The PGs that are led here, and the oldest epoch in which any PG here was last clean (`now` without any).
     pub(crate) fn last_epochs_clean(&self, now: Epoch) -> (Vec<PgId>, Epoch) {
         let led = self.entries.iter().filter(|(_, e)| e.mapping.leads);
-        let clean = |e: &Entry| match e.active {
+        let clean = |e: &PgEntry| match e.active {
             true => now,
             false => e.pg.info().history.last_epoch_clean,
         };
@@ -156,9 +156,9 @@ mod tests {
 
     #[test]
     fn a_store_token_names_its_pg_and_the_osds_own_name_none() {
-        let token = Slot(7).token(Token(12345));
-        assert_eq!(Slot::of(token), Some((Slot(7), Token(12345))));
-        assert_eq!(Slot::of(Token(12345)), None);
+        let token = PgSlot(7).token(Token(12345));
+        assert_eq!(PgSlot::of(token), Some((PgSlot(7), Token(12345))));
+        assert_eq!(PgSlot::of(Token(12345)), None);
     }
 
     #[test]

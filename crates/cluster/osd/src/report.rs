@@ -7,7 +7,7 @@ use store::{Completion, ReadOutcome, ReadRequest};
 use types::{Epoch, UTime};
 
 use crate::osd::{Out, OwnIo};
-use crate::{Osd, OsdState};
+use crate::{Osd, OsdPhase};
 
 /// How long changes of PGs' states are gathered before they are reported: long enough for all PGs of a new pool, short
 /// enough that a user does not notice.
@@ -15,7 +15,7 @@ const GATHER: Duration = Duration::from_millis(50);
 
 /// When what was last said, and what is to be said.
 #[derive(Debug, Default)]
-pub(crate) struct Report {
+pub(crate) struct OsdReport {
     /// Statistics are due then.
     stats_due: Option<UTime>,
     /// A beacon is due then.
@@ -31,7 +31,7 @@ pub(crate) struct Report {
 impl Osd {
     /// Everything at once: the OSD has become active, or talks to another monitor.
     pub(crate) fn report_all(&mut self, now: UTime, out: &mut Out) {
-        if self.state != OsdState::Active {
+        if self.state != OsdPhase::Active {
             return;
         }
         self.send_beacon(now, out);
@@ -43,7 +43,7 @@ impl Osd {
 
     /// A new map is in force.
     pub(crate) fn report_after_map(&mut self, now: UTime, out: &mut Out) {
-        if self.state == OsdState::Active {
+        if self.state == OsdPhase::Active {
             self.want_up_thru(out);
             self.stats_changed(now);
         }
@@ -59,13 +59,13 @@ impl Osd {
 
     pub(crate) fn report_deadline(&self) -> Option<UTime> {
         match self.state {
-            OsdState::Active => [self.report.stats_due, self.report.beacon_due].into_iter().flatten().min(),
+            OsdPhase::Active => [self.report.stats_due, self.report.beacon_due].into_iter().flatten().min(),
             _ => None,
         }
     }
 
     pub(crate) fn report_tick(&mut self, now: UTime, out: &mut Out) {
-        if self.state != OsdState::Active {
+        if self.state != OsdPhase::Active {
             return;
         }
         if self.report.beacon_due.is_none_or(|due| due <= now) {
@@ -106,7 +106,7 @@ impl Osd {
     pub(crate) fn want_up_thru(&mut self, out: &mut Out) {
         let want = self.pgs.up_thru_wanted();
         let have = self.history.current().and_then(|m| m.osd(self.config.whoami)).map(|o| o.info.up_thru);
-        if self.state != OsdState::Active
+        if self.state != OsdPhase::Active
             || want <= self.report.up_thru_wanted
             || have.is_some_and(|h| want <= h)
         {
@@ -159,7 +159,7 @@ impl Osd {
 
     pub(crate) fn ask_statfs(&mut self, out: &mut Out) {
         if !self.own_io.values().any(|io| matches!(io, OwnIo::StatFs)) {
-            self.space.asked();
+            self.space.statfs_sent();
             self.read(ReadRequest::StatFs, OwnIo::StatFs, out);
         }
     }
@@ -167,8 +167,8 @@ impl Osd {
     pub(crate) fn on_statfs(&mut self, now: UTime, completion: Completion, out: &mut Out) {
         if let Completion::Read { result: Ok(ReadOutcome::StatFs(statfs)), .. } = completion {
             let first = self.space.statfs().bytes_total == 0;
-            self.space.answered(statfs);
-            if first && self.state == OsdState::Active {
+            self.space.statfs_received(statfs);
+            if first && self.state == OsdPhase::Active {
                 self.stats_changed(now);
             }
             self.report_fullness(out);
@@ -179,7 +179,7 @@ impl Osd {
     /// Tells the monitor when the map shows this OSD fuller or emptier than it is.
     fn report_fullness(&mut self, out: &mut Out) {
         const MASK: u32 = maps::OsdState::FULL | maps::OsdState::BACKFILLFULL | maps::OsdState::NEARFULL;
-        let Some(map) = self.history.current().filter(|_| self.state == OsdState::Active) else { return };
+        let Some(map) = self.history.current().filter(|_| self.state == OsdPhase::Active) else { return };
         let Some(shown) = map.osd(self.config.whoami).map(|osd| osd.state & MASK) else { return };
         let state = self.space.state(map);
         if state != shown {

@@ -8,7 +8,7 @@ use types::Epoch;
 
 /// What becomes of an operation whose turn it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Turn {
+pub(crate) enum OpDecision {
     /// Its PG gets it.
     Run,
     /// It waits, and those behind it of the same PG with it.
@@ -49,18 +49,18 @@ impl Session {
     pub(crate) fn take_ready(
         &mut self,
         epoch: Epoch,
-        mut turn: impl FnMut(&OsdOp) -> Turn,
-    ) -> Vec<(Box<OsdOp>, Turn)> {
+        mut turn: impl FnMut(&OsdOp) -> OpDecision,
+    ) -> Vec<(Box<OsdOp>, OpDecision)> {
         let (mut ready, mut held) = (Vec::new(), VecDeque::new());
         let (mut map_missing, mut blocked) = (false, BTreeSet::new());
         for op in std::mem::take(&mut self.waiting) {
             map_missing |= op.epoch > epoch;
             let turn = match map_missing || blocked.contains(&op.pgid) {
-                true => Turn::Wait,
+                true => OpDecision::Wait,
                 false => turn(&op),
             };
             match turn {
-                Turn::Wait => {
+                OpDecision::Wait => {
                     blocked.insert(op.pgid);
                     held.push_back(op);
                 }

@@ -18,23 +18,23 @@ const ASK_AGAIN: u64 = 8;
 
 /// The store's space as far as it is known.
 #[derive(Debug, Default)]
-pub(crate) struct Space {
+pub(crate) struct SpaceBudget {
     statfs: StatFs,
     /// Bytes that writes may have taken that `statfs` does not show.
     charged: u64,
     /// The part of `charged` that came after the question under way was put.
-    charged_since_asked: u64,
+    charged_since_statfs: u64,
     /// The share of the store that is never given away, from 0 to 1.
     reserve: f64,
     /// The largest write that waits for space, or waited for it in vain.
     wanted: u64,
     /// Whether that was known when the question under way was put.
-    asked_for_it: bool,
+    statfs_sent_for_wanted: bool,
     /// Whether the store has less than that, whatever is set aside for writes under way.
     full: bool,
 }
 
-impl Space {
+impl SpaceBudget {
     pub(crate) fn set_failsafe_ratio(&mut self, ratio: f64) {
         self.reserve = (1.0 - ratio).clamp(0.0, 1.0);
     }
@@ -45,16 +45,16 @@ impl Space {
     }
 
     /// The store is being asked: the answer shows every write begun before.
-    pub(crate) fn asked(&mut self) {
-        self.charged_since_asked = 0;
-        self.asked_for_it = self.wanted > 0;
+    pub(crate) fn statfs_sent(&mut self) {
+        self.charged_since_statfs = 0;
+        self.statfs_sent_for_wanted = self.wanted > 0;
     }
 
     /// The store's answer.
-    pub(crate) fn answered(&mut self, statfs: StatFs) {
+    pub(crate) fn statfs_received(&mut self, statfs: StatFs) {
         self.statfs = statfs;
-        self.charged = self.charged_since_asked;
-        self.full = self.asked_for_it && self.left() + self.charged < self.wanted;
+        self.charged = self.charged_since_statfs;
+        self.full = self.statfs_sent_for_wanted && self.left() + self.charged < self.wanted;
         if self.left() >= self.wanted {
             self.wanted = 0;
         }
@@ -69,7 +69,7 @@ impl Space {
             return false;
         }
         self.charged = self.charged.saturating_add(bytes);
-        self.charged_since_asked = self.charged_since_asked.saturating_add(bytes);
+        self.charged_since_statfs = self.charged_since_statfs.saturating_add(bytes);
         true
     }
 
@@ -128,11 +128,11 @@ pub(crate) fn may_take(op: &OsdOp) -> u64 {
 mod tests {
     use super::*;
 
-    fn space(total: u64, available: u64) -> Space {
-        let mut space = Space::default();
+    fn space(total: u64, available: u64) -> SpaceBudget {
+        let mut space = SpaceBudget::default();
         space.set_failsafe_ratio(0.97);
-        space.asked();
-        space.answered(StatFs { bytes_total: total, bytes_available: available, ..StatFs::default() });
+        space.statfs_sent();
+        space.statfs_received(StatFs { bytes_total: total, bytes_available: available, ..StatFs::default() });
         space
     }
 
@@ -150,9 +150,13 @@ mod tests {
         assert!(space.take(60) && !space.take(50), "60 may be gone, or come back");
         assert!(space.wants_answer() && !space.is_full());
         assert_eq!(space.state(&map), 0);
-        let answer = |space: &mut Space, available| {
-            space.asked();
-            space.answered(StatFs { bytes_total: 1000, bytes_available: available, ..StatFs::default() });
+        let answer = |space: &mut SpaceBudget, available| {
+            space.statfs_sent();
+            space.statfs_received(StatFs {
+                bytes_total: 1000,
+                bytes_available: available,
+                ..StatFs::default()
+            });
         };
         answer(&mut space, 70);
         assert!(space.is_full() && !space.take(1), "40 are left, 50 were wanted, and nothing overtakes");
@@ -166,16 +170,16 @@ mod tests {
     fn what_began_after_the_question_is_not_in_the_answer() {
         let mut space = space(1000, 1000);
         assert!(space.take(500));
-        space.asked();
+        space.statfs_sent();
         assert!(space.take(400));
         assert!(!space.take(100));
-        space.answered(StatFs { bytes_total: 1000, bytes_available: 600, ..StatFs::default() });
+        space.statfs_received(StatFs { bytes_total: 1000, bytes_available: 600, ..StatFs::default() });
         assert!(space.take(170) && !space.take(1), "600 available, 400 under way, 30 kept");
     }
 
     #[test]
     fn a_store_of_unknown_size_takes_everything() {
-        assert!(Space::default().take(u64::MAX) && !Space::default().wants_answer());
+        assert!(SpaceBudget::default().take(u64::MAX) && !SpaceBudget::default().wants_answer());
     }
 
     #[test]

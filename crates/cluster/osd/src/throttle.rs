@@ -9,7 +9,7 @@ use types::SpgId;
 
 /// The limits; 0 is no limit (osd_client_message_cap, osd_client_message_size_cap).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct ThrottleLimits {
     pub messages_max: u64,
     pub bytes_max: u64,
 }
@@ -24,7 +24,7 @@ type Messages = SmallVec<[(u64, Option<SpgId>); 1]>;
 /// a session that brings one while the budget is spent is paused until there is room again.
 #[derive(Debug)]
 pub(crate) struct Throttle {
-    limits: Limits,
+    limits: ThrottleLimits,
     messages: u64,
     bytes: u64,
     /// A client may send a message again before it is answered; each gets its own answer.
@@ -36,7 +36,7 @@ pub(crate) struct Throttle {
 }
 
 impl Throttle {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: ThrottleLimits) -> Self {
         Self {
             limits,
             messages: 0,
@@ -48,7 +48,7 @@ impl Throttle {
         }
     }
 
-    pub(crate) fn set_limits(&mut self, limits: Limits) {
+    pub(crate) fn set_limits(&mut self, limits: ThrottleLimits) {
         self.limits = limits;
     }
 
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_session_is_paused_when_the_budget_is_spent_and_goes_on_when_there_is_room() {
-        let mut t = Throttle::new(Limits { messages_max: 2, bytes_max: 0 });
+        let mut t = Throttle::new(ThrottleLimits { messages_max: 2, bytes_max: 0 });
         assert!(!t.admit(A, 1, 10));
         assert!(t.admit(A, 2, 10));
         assert!(t.admit(B, 1, 10), "what has come is let in, but no more");
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn bytes_count_too_and_each_answer_frees_one_message() {
-        let mut t = Throttle::new(Limits { messages_max: 0, bytes_max: 100 });
+        let mut t = Throttle::new(ThrottleLimits { messages_max: 0, bytes_max: 100 });
         assert!(!t.admit(A, 1, 99));
         assert!(t.admit(A, 1, 1));
         assert_eq!(t.release(A, 1), [A]);
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_a_pg_dropped_is_free_and_nothing_else() {
-        let mut t = Throttle::new(Limits { messages_max: 0, bytes_max: 0 });
+        let mut t = Throttle::new(ThrottleLimits { messages_max: 0, bytes_max: 0 });
         let pgid = SpgId::from("1.2".parse::<types::PgId>().unwrap());
         t.admit(A, 1, 10);
         t.admit(A, 2, 20);
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn what_the_store_has_not_answered_counts_though_its_session_is_gone() {
-        let mut t = Throttle::new(Limits { messages_max: 0, bytes_max: 100 });
+        let mut t = Throttle::new(ThrottleLimits { messages_max: 0, bytes_max: 100 });
         t.queue(Token(1), 60);
         t.queue(Token(2), 60);
         assert!(t.store_is_behind());
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_closed_session_frees_what_it_held() {
-        let mut t = Throttle::new(Limits { messages_max: 2, bytes_max: 0 });
+        let mut t = Throttle::new(ThrottleLimits { messages_max: 2, bytes_max: 0 });
         t.admit(A, 1, 10);
         t.admit(A, 2, 10);
         t.admit(B, 7, 10);

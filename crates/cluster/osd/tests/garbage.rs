@@ -5,7 +5,7 @@ mod world;
 
 use auth::SessionId;
 use messages::{Message, MessageHeader, RawMessage};
-use osd::{OsdEvent, OsdState};
+use osd::{OsdEvent, OsdPhase};
 use proptest::prelude::*;
 use types::{Epoch, Profile};
 use world::*;
@@ -42,7 +42,7 @@ fn damaged(mut raw: RawMessage, at: usize, with: u8) -> RawMessage {
 }
 
 fn still_serves(w: &mut World) -> Result<(), TestCaseError> {
-    if w.failed.is_some() || w.osd.state() != OsdState::Active {
+    if w.failed.is_some() || w.osd.state() != OsdPhase::Active {
         // It was told to stop, or a forged map of the right cluster and checksum took it out.
         return Ok(());
     }
@@ -73,7 +73,7 @@ proptest! {
             let Ok(message) = Message::decode(&raw) else { continue };
             match (from_mon, w.mon.session) {
                 (true, Some(attempt)) => {
-                    w.event(OsdEvent::Mon(osd::MonEvent::Message(attempt, message)));
+                    w.event(OsdEvent::Mon(osd::MonClientEvent::Message(attempt, message)));
                 }
                 _ => w.event(OsdEvent::Message { session: CLIENT, message, bytes: raw.len() as u64 }),
             }

@@ -4,7 +4,7 @@
 mod world;
 
 use messages::Message;
-use osd::{OsdEvent, OsdState};
+use osd::{OsdEvent, OsdPhase};
 use store::{CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, Token};
 use types::{Epoch, OsdId, PoolId};
 use world::*;
@@ -31,7 +31,7 @@ fn each_start_boots_with_its_own_nonce_into_a_new_epoch() {
     for start in 2..5 {
         let before = w.mon.map().osd(ME).unwrap().info.up_from;
         w.restart();
-        assert_eq!(w.osd.state(), OsdState::Active, "{:#?}", w.log);
+        assert_eq!(w.osd.state(), OsdPhase::Active, "{:#?}", w.log);
         let me = w.mon.map().osd(ME).unwrap();
         assert_eq!(me.client_addrs, addr(start).into());
         assert!(me.info.up_from > before);
@@ -44,7 +44,7 @@ fn the_map_of_the_start_before_does_not_count_as_up() {
     let mut w = World::active();
     w.mon.deaf_to_boots = true;
     w.restart();
-    assert_eq!(w.osd.state(), OsdState::Booting, "its own addresses are not in the map yet");
+    assert_eq!(w.osd.state(), OsdPhase::Booting, "its own addresses are not in the map yet");
     let boots = w.count("MOSDBoot");
     w.pass_ms(30_000);
     assert!(w.count("MOSDBoot") > boots, "it asks again");
@@ -57,7 +57,7 @@ fn marked_down_while_alive_it_boots_again_and_only_a_later_map_counts() {
     w.change(|_, inc| {
         inc.new_state.insert(ME, maps::OsdState::UP);
     });
-    assert_eq!(w.osd.state(), OsdState::Active, "{:#?}", w.log);
+    assert_eq!(w.osd.state(), OsdPhase::Active, "{:#?}", w.log);
     assert_eq!((w.count("MOSDBoot"), w.count("MOSDMarkMeDead")), (boots + 1, 1));
 }
 
@@ -78,7 +78,7 @@ fn a_clean_stop_tells_the_monitor_and_waits_for_it() {
     assert!(!w.mon.map().is_up(ME));
     let stopped_at = w.osd.epoch();
     w.restart();
-    assert_eq!(w.osd.state(), OsdState::Active, "{:#?}", w.log);
+    assert_eq!(w.osd.state(), OsdPhase::Active, "{:#?}", w.log);
     let boot = w.mon.received.iter().rev().find_map(|m| match m {
         Message::OsdBoot(b) => Some(b.superblock.clone()),
         _ => None,
@@ -214,7 +214,7 @@ fn an_order_without_history_is_refused_by_a_store_younger_than_the_pool() {
     w.store = store::MemStore::new(1 << 30);
     w.mon.trimmed = made + 2;
     w.restart();
-    assert_eq!(w.osd.state(), OsdState::Active, "{:#?}", w.log);
+    assert_eq!(w.osd.state(), OsdPhase::Active, "{:#?}", w.log);
     w.send_creates_without_history(1, 4, made);
     assert!(w.osd.pg_ids().is_empty());
 }
@@ -253,7 +253,7 @@ fn a_pool_deleted_while_the_osd_was_down_goes_at_the_next_start() {
         inc.old_pools.insert(PoolId(1));
     });
     w.restart();
-    assert_eq!(w.osd.state(), OsdState::Active, "{:#?}", w.log);
+    assert_eq!(w.osd.state(), OsdPhase::Active, "{:#?}", w.log);
     assert_eq!(collections(&mut w), [CollectionId::Meta]);
 }
 
@@ -269,7 +269,7 @@ fn a_restart_brings_pgs_and_objects_back() {
     }
     for _ in 0..3 {
         w.restart();
-        assert_eq!(w.osd.state(), OsdState::Active, "{:#?}", w.log);
+        assert_eq!(w.osd.state(), OsdPhase::Active, "{:#?}", w.log);
         assert_eq!(w.osd.pg_ids().len(), 4);
         w.open_client(CLIENT);
         for i in 0..20 {
@@ -286,7 +286,7 @@ fn a_crash_right_after_a_pool_was_made_loses_no_pg() {
     w.create_pool(1, 4);
     // No map since then has told the superblock how far PGs got.
     w.restart();
-    assert_eq!(w.osd.state(), OsdState::Active, "{:#?}", w.log);
+    assert_eq!(w.osd.state(), OsdPhase::Active, "{:#?}", w.log);
     assert_eq!(w.osd.pg_ids().len(), 4);
     w.pass_ms(100);
     assert!(w.stats().unwrap().pg_stat.values().all(|s| s.state.to_string() == "active+clean"));
@@ -301,7 +301,7 @@ fn many_epochs_behind_it_catches_up_before_it_boots() {
     }
     w.mon.chunk = 7;
     w.restart();
-    assert_eq!(w.osd.state(), OsdState::Active, "{:#?}", w.log);
+    assert_eq!(w.osd.state(), OsdPhase::Active, "{:#?}", w.log);
     assert_eq!(w.osd.epoch().0, w.mon.epoch());
 }
 

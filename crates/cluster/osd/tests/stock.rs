@@ -7,7 +7,9 @@ use encoding::Decode;
 use maps::OsdMap;
 use messages::{Message, MessageHeader, OsdBoot, RawMessage};
 use options::Values;
-use osd::{MonClientConfig, MonEvent, MonIo, Osd, OsdAddrs, OsdConfig, OsdEffect, OsdEvent, OsdState};
+use osd::{
+    MonClientConfig, MonClientEvent, MonClientIo, Osd, OsdAddrs, OsdConfig, OsdEffect, OsdEvent, OsdPhase,
+};
 use store::{MemStore, ObjectStore};
 use types::{EntityAddr, Epoch, Fsid, OsdId, Profile, UTime};
 
@@ -98,7 +100,7 @@ fn play(theirs: &[Message], boot: &OsdBoot) -> Played {
         let Some(event) = events.pop() else {
             // Nothing under way: the monitor says the next thing.
             match (theirs.next(), attempt) {
-                (Some(message), Some(of)) => events.push(OsdEvent::Mon(MonEvent::Message(of, message))),
+                (Some(message), Some(of)) => events.push(OsdEvent::Mon(MonClientEvent::Message(of, message))),
                 _ => return played,
             }
             continue;
@@ -109,11 +111,11 @@ fn play(theirs: &[Message], boot: &OsdBoot) -> Played {
             match effect {
                 OsdEffect::Queue { token, txn } => store.queue(txn, token),
                 OsdEffect::Read { token, request } => store.read(request, token),
-                OsdEffect::Mon(MonIo::Connect(of, _)) => {
+                OsdEffect::Mon(MonClientIo::Connect(of, _)) => {
                     attempt = Some(of);
-                    events.push(OsdEvent::Mon(MonEvent::Connected(of)));
+                    events.push(OsdEvent::Mon(MonClientEvent::Connected(of)));
                 }
-                OsdEffect::Mon(MonIo::Send(_, message)) => played.sent.push(message),
+                OsdEffect::Mon(MonClientIo::Send(_, message)) => played.sent.push(message),
                 OsdEffect::Log(level, text) => played.log.push(format!("{level:?} {text}")),
                 OsdEffect::Failed(reason) => panic!("{reason}"),
                 _ => {}
@@ -138,7 +140,7 @@ fn a_stock_monitor_gets_us_up_and_we_say_of_our_store_what_a_stock_osd_says() {
     let (theirs, stock) = (recorded("21-mon.s2c"), recorded("21-mon.c2s"));
     let boot = stock_boot(&stock);
     let played = play(&theirs, &boot);
-    assert_eq!(played.osd.state(), OsdState::Active, "{:#?}", played.log);
+    assert_eq!(played.osd.state(), OsdPhase::Active, "{:#?}", played.log);
     let ours = stock_boot(&played.sent);
     let same = |b: &OsdBoot| {
         let mut s = b.superblock.clone();
@@ -176,7 +178,7 @@ fn our_first_messages_are_those_of_a_stock_osd() {
 fn a_restarted_osd_gets_up_too() {
     let (theirs, stock) = (recorded("38-mon.s2c"), recorded("38-mon.c2s"));
     let played = play(&theirs, &stock_boot(&stock));
-    assert_eq!(played.osd.state(), OsdState::Active, "{:#?}", played.log);
+    assert_eq!(played.osd.state(), OsdPhase::Active, "{:#?}", played.log);
     assert_ne!(played.osd.epoch(), Epoch(0));
     let _ = Fsid::default();
 }

@@ -1,6 +1,6 @@
 //! What of the configuration a PG heeds.
 
-use ops::Limits;
+use ops::OpLimits;
 
 use crate::LogLimits;
 
@@ -8,7 +8,7 @@ use crate::LogLimits;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgConfig {
     /// What the interpreter heeds.
-    pub ops: Limits,
+    pub ops: OpLimits,
     /// How much log is kept.
     pub log: LogLimits,
     /// osd_max_object_name_len, bytes (of locator keys too).
@@ -28,7 +28,7 @@ pub struct PgConfig {
 impl Default for PgConfig {
     fn default() -> Self {
         Self {
-            ops: Limits::default(),
+            ops: OpLimits::default(),
             log: LogLimits::default(),
             object_name_len_max: 2048,
             namespace_len_max: 256,

@@ -3,11 +3,11 @@
 use buffer::Rope;
 use encoding::Encode;
 use messages::OsdOpReply;
-use ops::{CleanRegions, Mutation, ObjectState, OpReturn, Outcome, StatsDelta};
+use ops::{CleanRegions, Mutation, ObjectState, OpOutcome, OpReturn, StatsDelta};
 use store::{AllocHint, Attrs, Transaction, TxOp};
 use types::{EVersion, Errno, GHObject, SnapContext, UTime};
 
-use crate::objects::{Loaded, Slot};
+use crate::objects::{Loaded, ObjectSlot};
 use crate::request::Request;
 use crate::run::{INFO_ATTR, SNAPSET_ATTR};
 use crate::{EntryKind, LogEntry, Notice, Pg, PgEffect, RollbackRecord};
@@ -40,10 +40,10 @@ impl Pg {
 
     pub(crate) fn finish_write(
         &mut self,
-        slot: Slot,
+        slot: ObjectSlot,
         request: Request,
         snapc: &SnapContext,
-        mut outcome: Outcome,
+        mut outcome: OpOutcome,
         out: &mut Vec<PgEffect>,
     ) {
         let Some(Loaded::Yes(before)) = self.objects.get(slot).map(|o| &o.loaded) else { return };
@@ -63,7 +63,7 @@ impl Pg {
     }
 
     /// A write that failed, or changes nothing: only its result is remembered.
-    fn log_only(&mut self, slot: Slot, request: &Request, outcome: Outcome, out: &mut Vec<PgEffect>) {
+    fn log_only(&mut self, slot: ObjectSlot, request: &Request, outcome: OpOutcome, out: &mut Vec<PgEffect>) {
         let Some(Loaded::Yes(before)) = self.objects.get(slot).map(|o| &o.loaded) else { return };
         let (oid, user_version) = (before.info.oid.clone(), before.info.user_version);
         let version = self.next_version();
@@ -84,10 +84,10 @@ impl Pg {
 
     fn commit(
         &mut self,
-        slot: Slot,
+        slot: ObjectSlot,
         request: Request,
         snapc: &SnapContext,
-        outcome: Outcome,
+        outcome: OpOutcome,
         out: &mut Vec<PgEffect>,
     ) {
         let (version, now, last_user) = (self.next_version(), self.now, self.info.last_user_version);
@@ -134,7 +134,7 @@ impl Pg {
     /// Adds the log entry and the info to `txn` and hands it to the backend.
     fn append_and_submit(
         &mut self,
-        slot: Slot,
+        slot: ObjectSlot,
         entry: LogEntry,
         mut txn: Transaction,
         reply: (auth::SessionId, Box<OsdOpReply>),

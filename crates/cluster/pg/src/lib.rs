@@ -32,7 +32,7 @@ pub use config::PgConfig;
 pub use event::{ClientOp, MapView, Notice, PgEffect, PgEvent, PgFailure, PoolView};
 pub use history::PgHistory;
 pub use info::{FastInfo, HitSetHistory, HitSetInfo, InfoAttr, PgInfo};
-pub use log::{Found, LogLimits, PgLog};
+pub use log::{LogLimits, LoggedRequest, PgLog};
 pub use log_entry::{EntryKind, LogDup, LogEntry, RollbackRecord};
 pub use past_intervals::{CompactIntervals, PastInterval, PastIntervals, PgShard};
 pub use pg::Pg;

@@ -33,7 +33,7 @@ impl Default for LogLimits {
 
 /// What the log knows of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Found<'a> {
+pub struct LoggedRequest<'a> {
     /// Its entry.
     pub version: EVersion,
     pub user_version: u64,
@@ -94,11 +94,11 @@ impl PgLog {
     }
 
     /// The request's result, if it is remembered.
-    pub fn find(&self, reqid: &ReqId) -> Option<Found<'_>> {
+    pub fn find(&self, reqid: &ReqId) -> Option<LoggedRequest<'_>> {
         let version = *self.index.get(reqid)?;
         if let Ok(at) = self.entries.binary_search_by_key(&version, |e| e.version) {
             let LogEntry { user_version, return_code, op_returns, .. } = self.entries.get(at)?;
-            return Some(Found {
+            return Some(LoggedRequest {
                 version,
                 user_version: *user_version,
                 return_code: *return_code,
@@ -107,7 +107,7 @@ impl PgLog {
         }
         let at = self.dups.binary_search_by_key(&version, |d| d.version).ok()?;
         let LogDup { user_version, return_code, op_returns, .. } = self.dups.get(at)?;
-        Some(Found { version, user_version: *user_version, return_code: *return_code, op_returns })
+        Some(LoggedRequest { version, user_version: *user_version, return_code: *return_code, op_returns })
     }
 
     /// Where the log should be trimmed to, if it is worth it; never past `durable`.

@@ -16,7 +16,7 @@ const EVICTION_STEPS_MAX: usize = 64;
 
 /// An object context's place.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Slot(usize);
+pub(crate) struct ObjectSlot(usize);
 
 /// What is known of the object.
 // Nearly every context is `Yes`: a box would only cost.
@@ -66,16 +66,16 @@ impl Object {
 /// All contexts of a PG.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
-    by_oid: BTreeMap<HObject, Slot>,
+    by_oid: BTreeMap<HObject, ObjectSlot>,
     slots: Vec<Option<Object>>,
-    free: Vec<Slot>,
+    free: Vec<ObjectSlot>,
     /// Where the eviction hand stands.
     hand: usize,
 }
 
 impl Objects {
     /// The object's context, made if need be.
-    pub fn slot(&mut self, oid: &HObject) -> Slot {
+    pub fn slot(&mut self, oid: &HObject) -> ObjectSlot {
         if let Some(&slot) = self.by_oid.get(oid) {
             if let Some(object) = self.get_mut(slot) {
                 object.recent = true;
@@ -91,7 +91,7 @@ impl Objects {
             uncommitted: 0,
             recent: true,
         };
-        let slot = self.free.pop().unwrap_or(Slot(self.slots.len()));
+        let slot = self.free.pop().unwrap_or(ObjectSlot(self.slots.len()));
         match self.slots.get_mut(slot.0) {
             Some(place) => *place = Some(object),
             None => self.slots.push(Some(object)),
@@ -101,12 +101,12 @@ impl Objects {
     }
 
     /// A context.
-    pub fn get(&self, slot: Slot) -> Option<&Object> {
+    pub fn get(&self, slot: ObjectSlot) -> Option<&Object> {
         self.slots.get(slot.0)?.as_ref()
     }
 
     /// A context, to change.
-    pub fn get_mut(&mut self, slot: Slot) -> Option<&mut Object> {
+    pub fn get_mut(&mut self, slot: ObjectSlot) -> Option<&mut Object> {
         self.slots.get_mut(slot.0)?.as_mut()
     }
 
@@ -128,7 +128,7 @@ impl Objects {
         while self.by_oid.len() > max && steps > 0 {
             steps -= 1;
             self.hand = if self.hand + 1 < self.slots.len() { self.hand + 1 } else { 0 };
-            let hand = Slot(self.hand);
+            let hand = ObjectSlot(self.hand);
             let Some(object) = self.get_mut(hand) else { continue };
             if object.is_idle() && !std::mem::take(&mut object.recent) {
                 self.remove(hand);
@@ -138,7 +138,7 @@ impl Objects {
 
     /// Forgets what is idle, and everything that waits (used when an interval ends).
     pub fn reset(&mut self) {
-        for slot in (0..self.slots.len()).map(Slot) {
+        for slot in (0..self.slots.len()).map(ObjectSlot) {
             let Some(object) = self.get_mut(slot) else { continue };
             object.queue.clear();
             object.readers = 0;
@@ -152,7 +152,7 @@ impl Objects {
         }
     }
 
-    fn remove(&mut self, slot: Slot) {
+    fn remove(&mut self, slot: ObjectSlot) {
         if let Some(object) = self.slots.get_mut(slot.0).and_then(Option::take) {
             self.by_oid.remove(&object.oid);
             self.free.push(slot);

@@ -11,7 +11,7 @@ use types::{EVersion, GHObject, OsdId, SpgId, UTime};
 use crate::backend::{Backend, LocalBackend, Submission};
 use crate::cache::ReadCache;
 use crate::load::Loading;
-use crate::objects::{Objects, Slot};
+use crate::objects::{ObjectSlot, Objects};
 use crate::request::Request;
 use crate::{
     ClientOp, MapView, Notice, PastIntervals, PgConfig, PgEffect, PgEvent, PgFailure, PgInfo, PgLog,
@@ -35,7 +35,7 @@ pub(crate) enum Phase {
 /// A request that waits for reads.
 #[derive(Debug)]
 pub(crate) struct Parked {
-    pub slot: Slot,
+    pub slot: ObjectSlot,
     pub request: Request,
     pub cache: ReadCache,
     /// Reads that are not done.
@@ -46,7 +46,7 @@ pub(crate) struct Parked {
 #[derive(Debug)]
 pub(crate) enum ReadFor {
     Load,
-    Object(Slot),
+    Object(ObjectSlot),
     Step { park: u64, index: usize },
     List(Box<Request>),
     Remove,
@@ -58,7 +58,7 @@ pub(crate) struct InFlight {
     pub token: Token,
     pub version: EVersion,
     /// The object it is of, if of one.
-    pub slot: Option<Slot>,
+    pub slot: Option<ObjectSlot>,
     pub reply: Option<(SessionId, Box<OsdOpReply>)>,
 }
 
@@ -187,7 +187,7 @@ impl Pg {
         &mut self,
         version: EVersion,
         txn: Transaction,
-        slot: Option<Slot>,
+        slot: Option<ObjectSlot>,
         reply: Option<(SessionId, Box<OsdOpReply>)>,
         out: &mut Vec<PgEffect>,
     ) {

@@ -3,12 +3,12 @@
 use encoding::Decode;
 use messages::osd_op::OsdFlags;
 use messages::{OpResult, OsdOpReply};
-use ops::{ObjectInfo, ObjectState, OpContext, OpReturn, Outcome, Run, SnapSet};
+use ops::{ExecuteResult, ObjectInfo, ObjectState, OpContext, OpOutcome, OpReturn, SnapSet};
 use store::{ObjectHead, ReadOutcome, ReadRequest, StoreError};
 use types::{Errno, GHObject, SnapContext, SnapId};
 
 use crate::cache::{ReadCache, read_request};
-use crate::objects::{Loaded, Slot};
+use crate::objects::{Loaded, ObjectSlot};
 use crate::pg::{Parked, ReadFor};
 use crate::request::Request;
 use crate::{Notice, Pg, PgEffect};
@@ -21,13 +21,13 @@ pub(crate) const SNAPSET_ATTR: &str = "ss";
 static NO_SNAPS: SnapContext = SnapContext { seq: 0, snaps: Vec::new() };
 
 impl Pg {
-    pub(crate) fn ghobject(&self, slot: Slot) -> Option<GHObject> {
+    pub(crate) fn ghobject(&self, slot: ObjectSlot) -> Option<GHObject> {
         let object = self.objects.get(slot)?;
         Some(GHObject { shard: self.id.shard, ..GHObject::from(object.oid.clone()) })
     }
 
     /// Runs what may run of an object's requests, in order.
-    pub(crate) fn pump(&mut self, slot: Slot, out: &mut Vec<PgEffect>) {
+    pub(crate) fn pump(&mut self, slot: ObjectSlot, out: &mut Vec<PgEffect>) {
         while let Some(object) = self.objects.get_mut(slot) {
             let Some(front) = object.queue.front() else { return };
             match object.loaded {
@@ -53,7 +53,7 @@ impl Pg {
 
     pub(crate) fn on_object_read(
         &mut self,
-        slot: Slot,
+        slot: ObjectSlot,
         result: Result<ReadOutcome, StoreError>,
         out: &mut Vec<PgEffect>,
     ) {
@@ -80,7 +80,7 @@ impl Pg {
     }
 
     /// Runs a request whose turn it is.
-    fn run(&mut self, slot: Slot, request: Request, mut cache: ReadCache, out: &mut Vec<PgEffect>) {
+    fn run(&mut self, slot: ObjectSlot, request: Request, mut cache: ReadCache, out: &mut Vec<PgEffect>) {
         if request.class.writes && self.answer_resend(&request, out) {
             return;
         }
@@ -105,9 +105,9 @@ impl Pg {
             full: pool.and_then(|p| p.full),
         };
         match ops::execute(&mut cache, &ctx, state, &request.op.ops) {
-            Run::Dropped => Self::dropped(request.session, request.op.tid, "the pool is full", out),
-            Run::Pending => self.park(slot, request, cache, out),
-            Run::Done(outcome) => {
+            ExecuteResult::Dropped => Self::dropped(request.session, request.op.tid, "the pool is full", out),
+            ExecuteResult::Pending => self.park(slot, request, cache, out),
+            ExecuteResult::Done(outcome) => {
                 let newest = snapc.clone();
                 self.note_unsupported(&outcome, out);
                 match request.class.writes {
@@ -118,7 +118,7 @@ impl Pg {
         }
     }
 
-    fn note_unsupported(&mut self, outcome: &Outcome, out: &mut Vec<PgEffect>) {
+    fn note_unsupported(&mut self, outcome: &OpOutcome, out: &mut Vec<PgEffect>) {
         if let Some(code) = outcome.unsupported {
             if self.said_unsupported.insert(code) {
                 out.push(PgEffect::Notice(Notice::UnsupportedOp { code }));
@@ -126,7 +126,7 @@ impl Pg {
         }
     }
 
-    fn park(&mut self, slot: Slot, request: Request, mut cache: ReadCache, out: &mut Vec<PgEffect>) {
+    fn park(&mut self, slot: ObjectSlot, request: Request, mut cache: ReadCache, out: &mut Vec<PgEffect>) {
         let (Some(oid), Some(object)) = (self.ghobject(slot), self.objects.get_mut(slot)) else { return };
         match request.class.writes {
             true => object.writing = true,
@@ -165,7 +165,13 @@ impl Pg {
         self.pump(slot, out);
     }
 
-    fn finish_read(&mut self, slot: Slot, request: &Request, outcome: Outcome, out: &mut Vec<PgEffect>) {
+    fn finish_read(
+        &mut self,
+        slot: ObjectSlot,
+        request: &Request,
+        outcome: OpOutcome,
+        out: &mut Vec<PgEffect>,
+    ) {
         let user_version = match self.objects.get(slot).map(|o| &o.loaded) {
             Some(Loaded::Yes(state)) => state.info.user_version,
             _ => 0,

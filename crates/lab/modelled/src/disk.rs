@@ -20,7 +20,7 @@ pub(crate) struct Disk {
     pub(crate) fuse: Arc<File>,
     pub(crate) backing: Backing,
     pub(crate) pace: Arc<Pace>,
-    pub(crate) spare: Arc<Spare>,
+    pub(crate) buffers: Arc<BufferPool>,
     /// Held from taking a request until the model knows of it: the model hears of them in the kernel's order.
     pub(crate) turn: Mutex<()>,
 }
@@ -29,9 +29,9 @@ type Turn<'a> = MutexGuard<'a, ()>;
 
 /// Buffers that are free.
 #[derive(Default)]
-pub(crate) struct Spare(Mutex<Vec<Vec<u8>>>);
+pub(crate) struct BufferPool(Mutex<Vec<Vec<u8>>>);
 
-impl Spare {
+impl BufferPool {
     fn take(&self, length: usize) -> Vec<u8> {
         let mut buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         buffer.resize(length, 0);
@@ -115,15 +115,15 @@ impl Disk {
         }
         let id = self.pace.begin(Request::read(offset, length));
         drop(turn);
-        let mut buffer = self.spare.take(length as usize);
+        let mut buffer = self.buffers.take(length as usize);
         let done = self.backing.read(offset, &mut buffer);
-        let (fuse, spare) = (self.fuse.clone(), self.spare.clone());
+        let (fuse, buffers) = (self.fuse.clone(), self.buffers.clone());
         let answer = move || {
             match done {
                 Ok(()) => give(&fuse, &kernel::head(unique, buffer.len()), &buffer),
                 Err(error) => give(&fuse, &kernel::error(unique, number(&error)), &[]),
             }
-            spare.give(buffer);
+            buffers.give(buffer);
         };
         self.pace.finish(id, Box::new(answer));
     }

@@ -66,7 +66,7 @@ pub fn serve(served: &Served, timing: Box<dyn Timing>, ready: impl FnOnce()) -> 
     mount_at(&fuse, &served.mount).map_err(failed)?;
     let pace = Arc::new(Pace::new(timing, served.way));
     let disk =
-        Arc::new(Disk { fuse, backing, pace: pace.clone(), spare: Arc::default(), turn: Mutex::default() });
+        Arc::new(Disk { fuse, backing, pace: pace.clone(), buffers: Arc::default(), turn: Mutex::default() });
     let started = start(&disk, &served.mount);
     let Ok((signals, pacer, takers)) = started else {
         // It is in nobody's way after that.

@@ -1,6 +1,6 @@
 //! What Loligo, and the clients that it is measured with, make of an option.
 
-use options::Standing;
+use options::OptionStatus;
 
 use crate::parts::Process;
 use crate::resolve::{Ceph, Effect};
@@ -18,7 +18,7 @@ const PASSED: [&str; 4] = ["global", "mon", "mgr", "osd"];
 impl Loligo<'_> {
     /// The effect of an option in a section; `None` if neither Loligo nor its clients know it.
     pub(crate) fn effect(&self, name: &str, section: &str) -> Option<Effect> {
-        let servers = matches!(options::standing(name), Standing::Effective | Standing::Own);
+        let servers = matches!(options::status(name), OptionStatus::Effective | OptionStatus::Own);
         let passed = PASSED.contains(&section) && self.winner(name, section).is_none();
         let clients = self.clients.effect(name, section);
         let mut acts_in: Vec<Process> = (servers && passed).then_some(Process::Loligo).into_iter().collect();

@@ -148,7 +148,7 @@ fn who_knows(name: &str) -> Vec<String> {
 }
 
 pub(crate) fn known_anywhere(name: &str) -> bool {
-    !who_knows(name).is_empty() || options::standing(name) != options::Standing::Unknown
+    !who_knows(name).is_empty() || options::status(name) != options::OptionStatus::Unknown
 }
 
 /// Whether the lab starts the daemon (or runs the client) that a section is of, by the names that the testbed gives them.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use auth::{ClientNone, ServerNone, Service};
 use buffer::crc32c;
 use msgr::{
-    Accept, Connect, Connection, Effect, FrameReader, Limits, Local, Phase, Session, Verdict, encode_message,
+    Accept, AcceptDecision, Connect, Connection, Effect, FrameReader, Limits, Local, Phase, Session,
+    encode_message,
 };
 use types::{EntityAddr, EntityId, EntityType, Profile, UTime};
 
@@ -125,8 +126,8 @@ fn perform(connection: &mut Connection, effect: Effect) {
             connection.send(message);
         }
         Effect::SessionWanted(request) => match Session::judge(None, &request, &addr(3300).into()) {
-            Verdict::Reply(control) => connection.refuse_session(&control),
-            Verdict::Close(reason) => connection.close(reason),
+            AcceptDecision::Reply(control) => connection.refuse_session(&control),
+            AcceptDecision::Close(reason) => connection.close(reason),
             _ => connection.open_session(Session::lossless(), 9, 2),
         },
         Effect::Close(_) => assert!(connection.is_closed()),

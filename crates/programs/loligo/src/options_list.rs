@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use options::Standing;
+use options::OptionStatus;
 
 use lab::output;
 
@@ -18,7 +18,7 @@ pub fn run(args: &Args) -> ExitCode {
     match &args.name {
         None => {
             for spec in options::all() {
-                let own = if spec.standing == Standing::Own { " (loligo's own)" } else { "" };
+                let own = if spec.status == OptionStatus::Own { " (loligo's own)" } else { "" };
                 output::line(format_args!(
                     "{} = {}  [{}]{own}\n    {}",
                     spec.name,
@@ -34,7 +34,7 @@ pub fn run(args: &Args) -> ExitCode {
 }
 
 fn explain(name: &str) -> ExitCode {
-    let text = match (options::standing(name), options::lookup(name)) {
+    let text = match (options::status(name), options::lookup(name)) {
         (_, Some(spec)) => {
             let range = spec.range.map(|(min, max)| format!(", {min} to {max}")).unwrap_or_default();
             let when = if spec.runtime { "at once" } else { "at the next start" };
@@ -46,9 +46,9 @@ fn explain(name: &str) -> ExitCode {
                 spec.about
             )
         }
-        (Standing::OtherProgram(program), _) => format!("{name} is for {program}, which reads it itself"),
-        (Standing::NothingToTune, _) => format!("{name} is Ceph's; there is nothing here for it to tune"),
-        (Standing::Effective, _) => {
+        (OptionStatus::OtherProgram(program), _) => format!("{name} is for {program}, which reads it itself"),
+        (OptionStatus::NothingToTune, _) => format!("{name} is Ceph's; there is nothing here for it to tune"),
+        (OptionStatus::Effective, _) => {
             format!(
                 "{name} (N or N/M, 0 to 99; takes effect at the next start, with --set): level of the one log: 0 errors, \
                  1 to 5 more, 20 everything; the highest of all debug_* counts"

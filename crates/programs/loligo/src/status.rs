@@ -35,9 +35,9 @@ fn ask(dir: &std::path::Path) -> std::io::Result<Value> {
 }
 
 pub fn run(args: &Args) -> ExitCode {
-    let description = match host::look(&args.dir) {
-        Ok(host::Found::Cluster(description)) => description,
-        Ok(host::Found::Empty | host::Found::HalfMade) => {
+    let description = match host::inspect(&args.dir) {
+        Ok(host::DirState::Cluster(description)) => description,
+        Ok(host::DirState::Empty | host::DirState::Unfinished) => {
             return fail(&format!("{}: no cluster here; `loligo up --dir` makes one", args.dir.display()));
         }
         Err(error) => return fail(&error),

@@ -22,7 +22,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> ExitCode {
     let dir = args.dir.display();
-    if let Err(error) = host::look(&args.dir) {
+    if let Err(error) = host::inspect(&args.dir) {
         return fail(&error);
     }
     let Some(pid) = host::holder(&args.dir) else {

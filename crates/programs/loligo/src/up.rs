@@ -122,9 +122,9 @@ fn serve(args: &Args) -> Result<(), HostError> {
 }
 
 fn announce(cluster: &Cluster, took: Duration) {
-    let facts = cluster.facts();
-    let dir = facts.dir.display();
-    let kept = match facts.store {
+    let info = cluster.info();
+    let dir = info.dir.display();
+    let kept = match info.store {
         StoreKind::Simple => "store simple",
         StoreKind::Mem => "store mem: empty at every start, nothing is kept",
     };
@@ -133,9 +133,9 @@ fn announce(cluster: &Cluster, took: Duration) {
          To reach it:  export CEPH_CONF={dir}/ceph.conf\n\
          To try:       ceph -s; ceph osd pool create mypool; rados -p mypool bench 5 write    (stop: loligo stop {dir})\n",
         took.as_secs_f64(),
-        facts.mon_addr,
-        facts.osds,
-        facts.fsid,
+        info.mon_addr,
+        info.osds,
+        info.fsid,
     );
     // A closed standard output is no reason to end a cluster.
     let _ = std::io::stdout().write_all(text.as_bytes());

@@ -18,7 +18,7 @@ const IMPURE: [&str; 9] =
     ["tokio", "rand", "redb", "rustix", "libc", "socket2", "crossbeam-channel", "io-uring", "tempfile"];
 
 /// Pairs in one layer that must not see each other: (who, whom).
-const STRANGERS: [(&str, &str); 7] = [
+const FORBIDDEN_EDGES: [(&str, &str); 7] = [
     ("store", "pg"),
     ("mon", "osd"),
     ("osd", "mon"),
@@ -57,7 +57,7 @@ pub(crate) fn check(metadata: &Metadata) -> Vec<Finding> {
             if own < PURE && !dep.optional && IMPURE.contains(&whom) {
                 findings.push(format!("{who} is in the pure layer '{}' and uses {whom}", LAYERS[own]));
             }
-            if STRANGERS.contains(&(who, whom)) {
+            if FORBIDDEN_EDGES.contains(&(who, whom)) {
                 findings.push(format!("{who} must not see {whom}"));
             }
             let other = packages.iter().find(|p| p.name.as_str() == whom).and_then(|p| layer(p));

@@ -80,7 +80,7 @@ impl ClientMethod for ClientNone {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Access, METHOD_CEPHX, MODE_SECURE, ServerMethod, ServerNone, Step};
+    use crate::{Access, AuthStep, METHOD_CEPHX, MODE_SECURE, ServerMethod, ServerNone};
 
     fn admin() -> EntityId {
         "client.admin".parse().unwrap()
@@ -91,9 +91,9 @@ mod tests {
         let request = ClientNone::new(Service::Monitor, admin(), 0).start();
         let mut server = ServerNone::new(Service::Monitor);
         let step = server.start(request.method, &request.modes, &request.payload).unwrap();
-        assert_eq!(step, Step::GlobalIdWanted { entity: admin(), asked: 0 });
+        assert_eq!(step, AuthStep::GlobalIdWanted { entity: admin(), asked: 0 });
         assert!(server.start(request.method, &request.modes, &request.payload).is_err(), "one at a time");
-        let Step::Done(identity) = server.global_id(4123).unwrap() else { panic!("not done") };
+        let AuthStep::Done(identity) = server.global_id(4123).unwrap() else { panic!("not done") };
         assert_eq!((identity.global_id, identity.mode, identity.entity), (4123, MODE_CRC, admin()));
         assert!(identity.caps.permits(Access::ADMIN));
         assert!(server.global_id(4124).is_err(), "an id is taken once");
@@ -104,20 +104,20 @@ mod tests {
         let request = ClientNone::new(Service::Daemon, admin(), 77).start();
         let mut server = ServerNone::new(Service::Daemon);
         match server.start(request.method, &request.modes, &request.payload).unwrap() {
-            Step::Done(identity) => assert_eq!(identity.global_id, 77),
+            AuthStep::Done(identity) => assert_eq!(identity.global_id, 77),
             step => panic!("{step:?}"),
         }
     }
 
     #[test]
     fn cephx_and_secure_mode_are_answered_by_what_would_do() {
-        let bad = Step::Bad { result: -95, methods: vec![1], modes: vec![1] };
+        let bad = AuthStep::Bad { result: -95, methods: vec![1], modes: vec![1] };
         let mut server = ServerNone::new(Service::Monitor);
         assert_eq!(server.start(METHOD_CEPHX, &[MODE_SECURE, MODE_CRC], b"junk"), Ok(bad.clone()));
         assert_eq!(server.start(METHOD_NONE, &[MODE_SECURE], b""), Ok(bad));
         let request = ClientNone::new(Service::Monitor, admin(), 0).start();
         let step = server.start(request.method, &request.modes, &request.payload);
-        assert!(matches!(step, Ok(Step::GlobalIdWanted { .. })), "and the peer may ask again");
+        assert!(matches!(step, Ok(AuthStep::GlobalIdWanted { .. })), "and the peer may ask again");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Who a peer is and what it may do: authentication methods as multi-step state machines, and capabilities.
 //!
-//! A method sees only payloads (Ceph's AUTH_* frames carry them) and answers with a [`Step`] or an error; frames,
+//! A method sees only payloads (Ceph's AUTH_* frames carry them) and answers with a [`AuthStep`] or an error; frames,
 //! signatures and sessions belong to the messenger. This crate never does I/O and keeps no keys of its own.
 
 mod caps;
@@ -12,7 +12,7 @@ mod session;
 pub use caps::{Access, Caps, ParseCapsError};
 pub use client::{AuthRequest, ClientMethod, ClientNone};
 pub use none::{ServerNone, Service};
-pub use server::{AuthError, Identity, ServerMethod, SessionKey, Step};
+pub use server::{AuthError, AuthStep, Identity, ServerMethod, SessionKey};
 pub use session::{SessionId, SessionInfo};
 
 /// CEPH_AUTH_NONE.

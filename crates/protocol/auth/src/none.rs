@@ -3,7 +3,7 @@
 use encoding::{DecodeError, Decoder};
 use types::{EntityId, Errno};
 
-use crate::{AuthError, Caps, Identity, METHOD_NONE, MODE_CRC, ServerMethod, Step};
+use crate::{AuthError, AuthStep, Caps, Identity, METHOD_NONE, MODE_CRC, ServerMethod};
 
 /// AUTH_MODE_MON: the first byte of a request for a monitor session.
 const FOR_MONITOR: u8 = 10;
@@ -33,9 +33,9 @@ impl ServerNone {
         Self { service, waiting: None }
     }
 
-    fn done(entity: EntityId, global_id: u64) -> Step {
+    fn done(entity: EntityId, global_id: u64) -> AuthStep {
         let caps = Caps::all();
-        Step::Done(Identity {
+        AuthStep::Done(Identity {
             entity,
             global_id,
             caps,
@@ -47,13 +47,13 @@ impl ServerNone {
 }
 
 impl ServerMethod for ServerNone {
-    fn start(&mut self, method: u32, modes: &[u32], payload: &[u8]) -> Result<Step, AuthError> {
+    fn start(&mut self, method: u32, modes: &[u32], payload: &[u8]) -> Result<AuthStep, AuthError> {
         if self.waiting.is_some() {
             return Err(AuthError::OutOfTurn("a request while one waits for a global id"));
         }
         if method != METHOD_NONE || !modes.contains(&MODE_CRC) {
             let result = -Errno::EOPNOTSUPP.0;
-            return Ok(Step::Bad { result, methods: vec![METHOD_NONE], modes: vec![MODE_CRC] });
+            return Ok(AuthStep::Bad { result, methods: vec![METHOD_NONE], modes: vec![MODE_CRC] });
         }
         let mut d = Decoder::new(payload);
         let kind: u8 = d.get()?;
@@ -62,7 +62,7 @@ impl ServerMethod for ServerNone {
         match (self.service, kind) {
             (Service::Monitor, FOR_MONITOR) => {
                 self.waiting = Some(entity.clone());
-                Ok(Step::GlobalIdWanted { entity, asked })
+                Ok(AuthStep::GlobalIdWanted { entity, asked })
             }
             (_, FOR_DAEMON) => Ok(Self::done(entity, asked)),
             (_, kind) => {
@@ -71,11 +71,11 @@ impl ServerMethod for ServerNone {
         }
     }
 
-    fn more(&mut self, _payload: &[u8]) -> Result<Step, AuthError> {
+    fn more(&mut self, _payload: &[u8]) -> Result<AuthStep, AuthError> {
         Err(AuthError::OutOfTurn("method none has one step"))
     }
 
-    fn global_id(&mut self, id: u64) -> Result<Step, AuthError> {
+    fn global_id(&mut self, id: u64) -> Result<AuthStep, AuthError> {
         match self.waiting.take() {
             Some(entity) => Ok(Self::done(entity, id)),
             None => Err(AuthError::OutOfTurn("nobody waits for a global id")),

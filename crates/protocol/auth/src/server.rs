@@ -34,7 +34,7 @@ pub struct Identity {
 
 /// What a method answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum AuthStep {
     /// AUTH_BAD_METHOD: not this way; the peer may ask again on the same connection.
     Bad {
         /// A negative errno.
@@ -81,14 +81,14 @@ pub enum AuthError {
     BadDone(&'static str),
 }
 
-/// One connection's authentication, seen from the server. `start` may come again after [`Step::Bad`].
+/// One connection's authentication, seen from the server. `start` may come again after [`AuthStep::Bad`].
 pub trait ServerMethod: Send {
     /// AUTH_REQUEST: the peer's method, the connection modes it accepts (best first), and the method's payload.
-    fn start(&mut self, method: u32, modes: &[u32], payload: &[u8]) -> Result<Step, AuthError>;
+    fn start(&mut self, method: u32, modes: &[u32], payload: &[u8]) -> Result<AuthStep, AuthError>;
 
-    /// AUTH_REQUEST_MORE, after [`Step::More`].
-    fn more(&mut self, payload: &[u8]) -> Result<Step, AuthError>;
+    /// AUTH_REQUEST_MORE, after [`AuthStep::More`].
+    fn more(&mut self, payload: &[u8]) -> Result<AuthStep, AuthError>;
 
-    /// The daemon's answer to [`Step::GlobalIdWanted`].
-    fn global_id(&mut self, id: u64) -> Result<Step, AuthError>;
+    /// The daemon's answer to [`AuthStep::GlobalIdWanted`].
+    fn global_id(&mut self, id: u64) -> Result<AuthStep, AuthError>;
 }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::map::{index_of, op};
-use crate::{Alg, Bucket, ChooseArg, CrushMap, Rule, Step, Tunables};
+use crate::{Alg, Bucket, ChooseArg, CrushMap, Rule, RuleStep, Tunables};
 
 /// Why a map could not be changed: the caller's fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -211,7 +211,7 @@ impl CrushMap {
             (true, 0) => op::CHOOSE_INDEP,
             (true, _) => op::CHOOSELEAF_INDEP,
         };
-        let step = |op, arg1, arg2| Step { op, arg1, arg2 };
+        let step = |op, arg1, arg2| RuleStep { op, arg1, arg2 };
         let mut steps = Vec::new();
         if erasure {
             steps.push(step(op::SET_CHOOSELEAF_TRIES, 5, 0));

@@ -97,7 +97,7 @@ impl Bucket {
 
 /// One step of a rule (CRUSH_RULE_*).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Step {
+pub struct RuleStep {
     /// The operation's number.
     pub op: u32,
     /// Its first argument.
@@ -139,7 +139,7 @@ pub struct Rule {
     /// The largest pool size it is meant for; nobody asks any more.
     pub max_size: u8,
     /// What it does.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RuleStep>,
 }
 
 impl Rule {
@@ -149,7 +149,7 @@ impl Rule {
     pub const ERASURE: u8 = 3;
 }
 
-/// Knobs of the algorithm.
+/// Tunables of the algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tunables {
     /// Retries within a bucket after a collision.
@@ -223,7 +223,7 @@ pub struct CrushMap {
     /// Names of buckets and OSDs.
     pub item_names: BTreeMap<i32, String>,
     pub rule_names: BTreeMap<i32, String>,
-    /// Knobs.
+    /// Tunables.
     pub tunables: Tunables,
     /// Items (OSDs and shadow buckets) with a device class, to the class's id.
     pub item_classes: BTreeMap<i32, i32>,

@@ -40,7 +40,7 @@ struct Placement<'a> {
 }
 
 /// What holds for the whole rule until a step changes it.
-struct Knobs {
+struct ChooseTunables {
     tries: u32,
     leaf_tries: u32,
     local_retries: u32,
@@ -49,9 +49,9 @@ struct Knobs {
     stable: bool,
 }
 
-/// One choose step's wishes.
-struct Wish<'k> {
-    knobs: &'k Knobs,
+/// What a choose step asks for.
+struct ChooseStep<'k> {
+    tunables: &'k ChooseTunables,
     /// How many items.
     count: i32,
     /// Of which type.
@@ -75,7 +75,7 @@ enum Draw {
 impl<'a> Placement<'a> {
     fn run(mut self, rule: &Rule, result_max: usize) -> Vec<i32> {
         let t = &self.map.tunables;
-        let mut knobs = Knobs {
+        let mut tunables = ChooseTunables {
             // The tunable counts retries, not tries.
             tries: t.choose_total_tries.wrapping_add(1),
             leaf_tries: 0,
@@ -89,19 +89,19 @@ impl<'a> Placement<'a> {
             let value = u32::try_from(step.arg1).ok();
             match (step.op, value) {
                 (op::TAKE, _) => self.take(step.arg1, &mut work),
-                (op::SET_CHOOSE_TRIES, Some(n @ 1..)) => knobs.tries = n,
-                (op::SET_CHOOSELEAF_TRIES, Some(n @ 1..)) => knobs.leaf_tries = n,
-                (op::SET_CHOOSE_LOCAL_TRIES, Some(n)) => knobs.local_retries = n,
-                (op::SET_CHOOSE_LOCAL_FALLBACK_TRIES, Some(n)) => knobs.fallback_retries = n,
-                (op::SET_CHOOSELEAF_VARY_R, Some(n)) => knobs.vary_r = n,
-                (op::SET_CHOOSELEAF_STABLE, Some(n)) => knobs.stable = n != 0,
+                (op::SET_CHOOSE_TRIES, Some(n @ 1..)) => tunables.tries = n,
+                (op::SET_CHOOSELEAF_TRIES, Some(n @ 1..)) => tunables.leaf_tries = n,
+                (op::SET_CHOOSE_LOCAL_TRIES, Some(n)) => tunables.local_retries = n,
+                (op::SET_CHOOSE_LOCAL_FALLBACK_TRIES, Some(n)) => tunables.fallback_retries = n,
+                (op::SET_CHOOSELEAF_VARY_R, Some(n)) => tunables.vary_r = n,
+                (op::SET_CHOOSELEAF_STABLE, Some(n)) => tunables.stable = n != 0,
                 (op::CHOOSE_FIRSTN | op::CHOOSELEAF_FIRSTN, _) if !work.is_empty() => {
                     let leaf = step.op == op::CHOOSELEAF_FIRSTN;
-                    work = self.firstn_step(&knobs, &work, step.arg1, step.arg2, leaf, result_max);
+                    work = self.firstn_step(&tunables, &work, step.arg1, step.arg2, leaf, result_max);
                 }
                 (op::CHOOSE_INDEP | op::CHOOSELEAF_INDEP, _) if !work.is_empty() => {
                     let leaf = step.op == op::CHOOSELEAF_INDEP;
-                    work = self.indep_step(&knobs, &work, step.arg1, step.arg2, leaf, result_max);
+                    work = self.indep_step(&tunables, &work, step.arg1, step.arg2, leaf, result_max);
                 }
                 (op::EMIT, _) => {
                     let room = result_max - result.len();
@@ -126,24 +126,30 @@ impl<'a> Placement<'a> {
 
     fn firstn_step(
         &mut self,
-        knobs: &Knobs,
+        tunables: &ChooseTunables,
         from: &[i32],
         arg: i32,
         kind: i32,
         leaf: bool,
         result_max: usize,
     ) -> Vec<i32> {
-        let leaf_tries = match knobs.leaf_tries {
+        let leaf_tries = match tunables.leaf_tries {
             0 if self.map.tunables.chooseleaf_descend_once != 0 => 1,
-            0 => knobs.tries,
+            0 => tunables.tries,
             n => n,
         };
         let count = Self::step_count(arg, result_max);
-        let wish = Wish { knobs, count, kind, tries: knobs.tries, leaf_tries: leaf.then_some(leaf_tries) };
+        let step = ChooseStep {
+            tunables,
+            count,
+            kind,
+            tries: tunables.tries,
+            leaf_tries: leaf.then_some(leaf_tries),
+        };
         let mut chosen = Vec::new();
         for bucket in from.iter().filter_map(|&id| self.map.bucket(id)) {
             let (mut out, mut leaves) = (Vec::new(), Vec::new());
-            self.firstn(&wish, bucket, 0, result_max - chosen.len(), 0, &mut out, &mut leaves);
+            self.firstn(&step, bucket, 0, result_max - chosen.len(), 0, &mut out, &mut leaves);
             chosen.append(if leaf { &mut leaves } else { &mut out });
         }
         chosen
@@ -153,7 +159,7 @@ impl<'a> Placement<'a> {
     #[allow(clippy::too_many_arguments)] // the algorithm's own parameters
     fn firstn(
         &mut self,
-        wish: &Wish<'_>,
+        step: &ChooseStep<'_>,
         start: &'a Bucket,
         first: i32,
         room: usize,
@@ -162,12 +168,12 @@ impl<'a> Placement<'a> {
         leaves: &mut Vec<i32>,
     ) {
         let limit = out.len().saturating_add(room);
-        for replica in first..wish.count {
+        for replica in first..step.count {
             if out.len() >= limit || self.draws_left == 0 {
                 return;
             }
             let r = replica.wrapping_add(parent_r);
-            if let Some(item) = self.firstn_one(wish, start, r, out, leaves) {
+            if let Some(item) = self.firstn_one(step, start, r, out, leaves) {
                 out.push(item);
             }
         }
@@ -176,13 +182,13 @@ impl<'a> Placement<'a> {
     /// One replica: descents until an item is neither taken nor out. Its leaf, if one is wished for, goes to `leaves`.
     fn firstn_one(
         &mut self,
-        wish: &Wish<'_>,
+        step: &ChooseStep<'_>,
         start: &'a Bucket,
         r: i32,
         out: &[i32],
         leaves: &mut Vec<i32>,
     ) -> Option<i32> {
-        let knobs = wish.knobs;
+        let tunables = step.tunables;
         let mut failures = 0u32;
         'descent: loop {
             let (mut bucket, mut local, mut depth) = (start, 0u32, 0);
@@ -190,12 +196,12 @@ impl<'a> Placement<'a> {
                 let r = r.wrapping_add(failures as i32);
                 let size = bucket.items.len() as u32;
                 let by_order =
-                    knobs.fallback_retries > 0 && local >= size / 2 && local > knobs.fallback_retries;
+                    tunables.fallback_retries > 0 && local >= size / 2 && local > tunables.fallback_retries;
                 let mut collided = false;
                 if size == 0 {
                     self.spend(bucket)?;
                 } else {
-                    match self.draw(bucket, r, out.len(), by_order, wish.kind)? {
+                    match self.draw(bucket, r, out.len(), by_order, step.kind)? {
                         Draw::Dead => return None,
                         Draw::Down(_) if depth == DEPTH_MAX => return None,
                         Draw::Down(id) => {
@@ -205,7 +211,7 @@ impl<'a> Placement<'a> {
                         }
                         Draw::Item(item) => {
                             collided = out.contains(&item);
-                            if !collided && self.firstn_accepts(wish, item, r, out.len(), leaves) {
+                            if !collided && self.firstn_accepts(step, item, r, out.len(), leaves) {
                                 return Some(item);
                             }
                         }
@@ -213,12 +219,13 @@ impl<'a> Placement<'a> {
                 }
                 failures += 1;
                 local += 1;
-                let again_here = collided && local <= knobs.local_retries
-                    || knobs.fallback_retries > 0 && local <= size.saturating_add(knobs.fallback_retries);
+                let again_here = collided && local <= tunables.local_retries
+                    || tunables.fallback_retries > 0
+                        && local <= size.saturating_add(tunables.fallback_retries);
                 if again_here {
                     continue;
                 }
-                if failures < wish.tries {
+                if failures < step.tries {
                     continue 'descent;
                 }
                 return None;
@@ -229,26 +236,31 @@ impl<'a> Placement<'a> {
     /// Whether a leaf was found below the item (where one is wished for) and the item itself is not out.
     fn firstn_accepts(
         &mut self,
-        wish: &Wish<'_>,
+        step: &ChooseStep<'_>,
         item: i32,
         r: i32,
         position: usize,
         leaves: &mut Vec<i32>,
     ) -> bool {
         leaves.truncate(position);
-        if let Some(leaf_tries) = wish.leaf_tries {
+        if let Some(leaf_tries) = step.leaf_tries {
             match self.map.bucket(item) {
                 None => leaves.push(item),
                 Some(below) => {
-                    let vary_r = wish.knobs.vary_r;
+                    let vary_r = step.tunables.vary_r;
                     let parent_r = match vary_r {
                         0 => 0,
                         n => r.checked_shr(n - 1).unwrap_or(0),
                     };
                     let (first, count) =
-                        if wish.knobs.stable { (0, 1) } else { (position as i32, position as i32 + 1) };
-                    let inner =
-                        Wish { knobs: wish.knobs, count, kind: 0, tries: leaf_tries, leaf_tries: None };
+                        if step.tunables.stable { (0, 1) } else { (position as i32, position as i32 + 1) };
+                    let inner = ChooseStep {
+                        tunables: step.tunables,
+                        count,
+                        kind: 0,
+                        tries: leaf_tries,
+                        leaf_tries: None,
+                    };
                     self.firstn(&inner, below, first, 1, parent_r, leaves, &mut Vec::new());
                     if leaves.len() <= position {
                         return false;
@@ -256,7 +268,7 @@ impl<'a> Placement<'a> {
                 }
             }
         }
-        if wish.kind == 0 && self.is_out(item) {
+        if step.kind == 0 && self.is_out(item) {
             leaves.truncate(position);
             return false;
         }
@@ -265,7 +277,7 @@ impl<'a> Placement<'a> {
 
     fn indep_step(
         &mut self,
-        knobs: &Knobs,
+        tunables: &ChooseTunables,
         from: &[i32],
         arg: i32,
         kind: i32,
@@ -273,8 +285,8 @@ impl<'a> Placement<'a> {
         result_max: usize,
     ) -> Vec<i32> {
         let count = Self::step_count(arg, result_max);
-        let leaf_tries = leaf.then_some(knobs.leaf_tries.max(1));
-        let wish = Wish { knobs, count, kind, tries: knobs.tries, leaf_tries };
+        let leaf_tries = leaf.then_some(tunables.leaf_tries.max(1));
+        let step = ChooseStep { tunables, count, kind, tries: tunables.tries, leaf_tries };
         let mut chosen = Vec::new();
         if count <= 0 {
             return chosen;
@@ -282,7 +294,7 @@ impl<'a> Placement<'a> {
         for bucket in from.iter().filter_map(|&id| self.map.bucket(id)) {
             let size = (count as usize).min(result_max - chosen.len());
             let (mut out, mut leaves) = (vec![UNDEFINED; size], vec![UNDEFINED; size]);
-            self.indep(&wish, bucket, 0, 0, &mut out, leaf.then_some(&mut leaves[..]));
+            self.indep(&step, bucket, 0, 0, &mut out, leaf.then_some(&mut leaves[..]));
             chosen.append(if leaf { &mut leaves } else { &mut out });
         }
         chosen
@@ -292,21 +304,21 @@ impl<'a> Placement<'a> {
     /// `base` is the number of the first place.
     fn indep(
         &mut self,
-        wish: &Wish<'_>,
+        step: &ChooseStep<'_>,
         start: &'a Bucket,
         base: usize,
         parent_r: i32,
         out: &mut [i32],
         mut leaves: Option<&mut [i32]>,
     ) {
-        for failures in 0..wish.tries {
+        for failures in 0..step.tries {
             if !out.contains(&UNDEFINED) || self.draws_left == 0 {
                 break;
             }
             for place in 0..out.len() {
                 if out.get(place) == Some(&UNDEFINED) {
                     let r = ((base + place) as i32).wrapping_add(parent_r);
-                    self.indep_place(wish, start, base, place, (r, failures), out, leaves.as_deref_mut());
+                    self.indep_place(step, start, base, place, (r, failures), out, leaves.as_deref_mut());
                 }
             }
         }
@@ -318,7 +330,7 @@ impl<'a> Placement<'a> {
     #[allow(clippy::too_many_arguments)] // the algorithm's own parameters
     fn indep_place(
         &mut self,
-        wish: &Wish<'_>,
+        step: &ChooseStep<'_>,
         start: &'a Bucket,
         base: usize,
         place: usize,
@@ -329,14 +341,14 @@ impl<'a> Placement<'a> {
         let mut bucket = start;
         for _ in 0..=DEPTH_MAX {
             let uniform = matches!(bucket.alg, Alg::Uniform { .. });
-            let whole = (bucket.items.len() as u32).checked_rem(wish.count as u32) == Some(0);
+            let whole = (bucket.items.len() as u32).checked_rem(step.count as u32) == Some(0);
             // A uniform bucket of a multiple of the count would give the same items on each retry.
-            let stride = if uniform && whole { wish.count.wrapping_add(1) } else { wish.count };
+            let stride = if uniform && whole { step.count.wrapping_add(1) } else { step.count };
             let r = r.wrapping_add(stride.wrapping_mul(failures as i32));
             if bucket.items.is_empty() {
                 return self.spend(bucket).unwrap_or(());
             }
-            let item = match self.draw(bucket, r, base, false, wish.kind) {
+            let item = match self.draw(bucket, r, base, false, step.kind) {
                 Some(Draw::Item(item)) => item,
                 Some(Draw::Down(id)) => match self.map.bucket(id) {
                     Some(below) => {
@@ -355,14 +367,14 @@ impl<'a> Placement<'a> {
             if out.contains(&item) {
                 return;
             }
-            if let (Some(leaf_tries), Some(leaves)) = (wish.leaf_tries, leaves.as_deref_mut()) {
-                let leaf = self.indep_leaf(wish, leaf_tries, item, base + place, r);
+            if let (Some(leaf_tries), Some(leaves)) = (step.leaf_tries, leaves.as_deref_mut()) {
+                let leaf = self.indep_leaf(step, leaf_tries, item, base + place, r);
                 set(leaves, place, leaf);
                 if leaf == ITEM_NONE {
                     return;
                 }
             }
-            if wish.kind == 0 && self.is_out(item) {
+            if step.kind == 0 && self.is_out(item) {
                 return;
             }
             set(out, place, item);
@@ -371,9 +383,10 @@ impl<'a> Placement<'a> {
     }
 
     /// The leaf below an item, or [`ITEM_NONE`]; an OSD is its own leaf.
-    fn indep_leaf(&mut self, wish: &Wish<'_>, tries: u32, item: i32, place: usize, r: i32) -> i32 {
+    fn indep_leaf(&mut self, step: &ChooseStep<'_>, tries: u32, item: i32, place: usize, r: i32) -> i32 {
         let Some(below) = self.map.bucket(item) else { return item };
-        let inner = Wish { knobs: wish.knobs, count: wish.count, kind: 0, tries, leaf_tries: None };
+        let inner =
+            ChooseStep { tunables: step.tunables, count: step.count, kind: 0, tries, leaf_tries: None };
         let mut leaf = [UNDEFINED];
         self.indep(&inner, below, place, r, &mut leaf, None);
         leaf[0]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
 
-use crate::{Alg, Bucket, ChooseArg, CrushMap, Rule, Step, Tunables, map::index_of};
+use crate::{Alg, Bucket, ChooseArg, CrushMap, Rule, RuleStep, Tunables, map::index_of};
 
 const MAGIC: u32 = 0x0001_0000;
 
@@ -132,7 +132,7 @@ fn decode_rule(d: &mut Decoder<'_>) -> Result<Option<Rule>, DecodeError> {
     }
     let n = d.count(12, "CRUSH rule steps")?;
     let (ruleset, kind, min_size, max_size) = (d.get()?, d.get()?, d.get()?, d.get()?);
-    let step = |_| Ok(Step { op: d.get()?, arg1: d.get()?, arg2: d.get()? });
+    let step = |_| Ok(RuleStep { op: d.get()?, arg1: d.get()?, arg2: d.get()? });
     Ok(Some(Rule { ruleset, kind, min_size, max_size, steps: (0..n).map(step).collect::<Result<_, _>>()? }))
 }
 

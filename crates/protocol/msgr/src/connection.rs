@@ -11,8 +11,8 @@ use types::{EntityAddr, EntityAddrVec, EntityId, EntityName, EntityType, UTime};
 use crate::banner::{self, BannerReader};
 use crate::frame::DATA;
 use crate::{
-    CloseReason, Control, Frame, FrameReader, Limits, MessageHeader, Phase, RawMessage, Session,
-    SessionRequest, Tag, Want,
+    CloseReason, Control, Frame, FrameReader, Limits, MessageHeader, NeededBytes, Phase, RawMessage, Session,
+    SessionRequest, Tag,
 };
 
 /// What a daemon says of itself on all of its connections.
@@ -235,9 +235,9 @@ impl Connection {
     }
 
     /// What to read next.
-    pub fn want(&self) -> Want {
+    pub fn want(&self) -> NeededBytes {
         match &self.state {
-            State::Banner(banner) => Want::Bytes(banner.missing()),
+            State::Banner(banner) => NeededBytes::Bytes(banner.missing()),
             _ => self.reader.want(),
         }
     }

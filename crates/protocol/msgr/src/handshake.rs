@@ -1,13 +1,13 @@
 //! The handshake of both roles: HELLO, authentication, signatures, identification.
 
-use auth::{AuthError, AuthRequest, ServerMethod, SessionKey, Step};
+use auth::{AuthError, AuthRequest, AuthStep, ServerMethod, SessionKey};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, FeatureBits};
 
 use crate::connection::{Role, State};
 use crate::control::LOSSY;
-use crate::session::{Introduction, Peer};
+use crate::session::{Peer, SessionStart};
 use crate::{
     ClientIdent, CloseReason, Connection, Control, Effect, PeerInfo, Phase, Reconnect, ServerIdent, Session,
     SessionRequest,
@@ -78,23 +78,23 @@ impl Connection {
     fn server_step(
         &mut self,
         asked_method: u32,
-        run: impl FnOnce(&mut dyn ServerMethod) -> Result<Step, AuthError>,
+        run: impl FnOnce(&mut dyn ServerMethod) -> Result<AuthStep, AuthError>,
     ) -> Result<(), CloseReason> {
         let Role::Server { method, .. } = &mut self.role else { return Ok(()) };
         match run(method.as_mut())? {
-            Step::Bad { result, methods, modes } => {
+            AuthStep::Bad { result, methods, modes } => {
                 self.state = State::Auth;
                 self.write(&Control::AuthBadMethod { method: asked_method, result, methods, modes });
             }
-            Step::More(payload) => {
+            AuthStep::More(payload) => {
                 self.state = State::AuthMore;
                 self.write(&Control::AuthReplyMore(payload));
             }
-            Step::GlobalIdWanted { entity, asked } => {
+            AuthStep::GlobalIdWanted { entity, asked } => {
                 self.state = State::GlobalId;
                 self.effect(Effect::GlobalIdWanted { entity, asked });
             }
-            Step::Done(identity) => {
+            AuthStep::Done(identity) => {
                 self.global_id = identity.global_id;
                 self.session_key = identity.session_key.clone();
                 let (global_id, mode, payload) =
@@ -164,11 +164,11 @@ impl Connection {
     fn introduce(&mut self) {
         let Role::Client { target, cookie, .. } = self.role else { return };
         match self.session.introduction(self.own_addrs(), self.global_seq, cookie) {
-            Introduction::Reconnect(reconnect) => {
+            SessionStart::Reconnect(reconnect) => {
                 self.reconnecting = true;
                 self.write(&Control::Reconnect(reconnect));
             }
-            Introduction::Ident { addrs, cookie } => {
+            SessionStart::Ident { addrs, cookie } => {
                 self.reconnecting = false;
                 let ident = ClientIdent {
                     addrs,
@@ -257,8 +257,8 @@ impl Connection {
         self.effect(Effect::SessionWanted(Box::new(request)));
     }
 
-    /// Answers [`Effect::SessionWanted`] by a session: the one there was ([`crate::Verdict::TakeOver`]) or a new one
-    /// ([`crate::Verdict::Fresh`]). `cookie` is random and not 0; `global_seq` is drawn now, not when the connection
+    /// Answers [`Effect::SessionWanted`] by a session: the one there was ([`crate::AcceptDecision::TakeOver`]) or a new one
+    /// ([`crate::AcceptDecision::Fresh`]). `cookie` is random and not 0; `global_seq` is drawn now, not when the connection
     /// was accepted: by it the peer knows a connection attempt of ours that is still on its way as stale.
     pub fn open_session(&mut self, mut session: Session, cookie: u64, global_seq: u64) {
         let State::Judging(request) = std::mem::replace(&mut self.state, State::Ident) else { return };
@@ -281,7 +281,7 @@ impl Connection {
         }
     }
 
-    /// Answers [`Effect::SessionWanted`] by [`crate::Verdict::Reply`]'s frame; the peer may come again.
+    /// Answers [`Effect::SessionWanted`] by [`crate::AcceptDecision::Reply`]'s frame; the peer may come again.
     pub fn refuse_session(&mut self, answer: &Control) {
         if matches!(self.state, State::Judging(_)) {
             self.state = State::Ident;

@@ -11,7 +11,7 @@ const DIRECT_MIN: usize = 4096;
 
 /// What a reader can use next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Want {
+pub enum NeededBytes {
     /// This many bytes complete the current part; more may be fed at once.
     Bytes(usize),
     /// This many bytes of a large segment are missing: read into [`FrameReader::segment_tail`], or feed as ever.
@@ -116,11 +116,11 @@ impl FrameReader {
     }
 
     /// What to read next.
-    pub fn want(&self) -> Want {
+    pub fn want(&self) -> NeededBytes {
         let missing = self.stage_len() - self.stage_filled();
         match self.direct() {
-            true => Want::Segment(missing),
-            false => Want::Bytes(missing),
+            true => NeededBytes::Segment(missing),
+            false => NeededBytes::Bytes(missing),
         }
     }
 

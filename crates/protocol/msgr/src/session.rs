@@ -13,7 +13,7 @@ use crate::{ClientIdent, CloseReason, Control, RawMessage, Reconnect, encode_mes
 
 /// What a session's connection is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Link {
+pub enum LinkState {
     /// There is none.
     Idle,
     /// This side is dialling.
@@ -32,7 +32,7 @@ struct Unacked {
 #[derive(Clone, Debug)]
 pub struct Session {
     lossless: bool,
-    link: Link,
+    link: LinkState,
     client_cookie: u64,
     server_cookie: u64,
     connect_seq: u64,
@@ -74,7 +74,7 @@ impl SessionRequest {
 
 /// What a server does with a [`SessionRequest`].
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum AcceptDecision {
     /// Open a session that did not exist before.
     Fresh,
     /// End the connection that the existing session has, if any, and give the session to this one.
@@ -89,7 +89,7 @@ impl Session {
     pub(crate) fn lossy() -> Self {
         Self {
             lossless: false,
-            link: Link::Idle,
+            link: LinkState::Idle,
             client_cookie: 0,
             server_cookie: 0,
             connect_seq: 0,
@@ -114,7 +114,7 @@ impl Session {
     }
 
     /// What its connection is doing.
-    pub fn link(&self) -> Link {
+    pub fn link(&self) -> LinkState {
         self.link
     }
 
@@ -131,7 +131,7 @@ impl Session {
     /// Queues a message. Returns its frame if it can be written now; otherwise a lossless session keeps it for its
     /// next connection and a lossy one drops it.
     pub fn send(&mut self, mut message: RawMessage) -> Option<Rope> {
-        if !self.lossless && self.link != Link::Open {
+        if !self.lossless && self.link != LinkState::Open {
             return None;
         }
         self.out_seq += 1;
@@ -142,7 +142,7 @@ impl Session {
             self.unacked_bytes += frame.len();
             self.unacked.push_back(Unacked { seq: self.out_seq, frame: frame.clone() });
         }
-        if self.link != Link::Open {
+        if self.link != LinkState::Open {
             return None;
         }
         self.in_seq_acked = self.in_seq;
@@ -169,7 +169,7 @@ impl Session {
 
     /// The acknowledgement that is due, if any.
     pub(crate) fn take_ack(&mut self) -> Option<u64> {
-        if !self.lossless || self.link != Link::Open || self.in_seq_acked == self.in_seq {
+        if !self.lossless || self.link != LinkState::Open || self.in_seq_acked == self.in_seq {
             return None;
         }
         self.in_seq_acked = self.in_seq;
@@ -190,11 +190,11 @@ impl Session {
     }
 
     pub(crate) fn disconnected(&mut self) {
-        self.link = Link::Idle;
+        self.link = LinkState::Idle;
     }
 
     fn opened(&mut self) {
-        self.link = Link::Open;
+        self.link = LinkState::Open;
         // Whatever was acknowledged before may have been lost on the way.
         self.in_seq_acked = 0;
     }
@@ -202,7 +202,7 @@ impl Session {
     // The side that dials.
 
     pub(crate) fn start_dialling(&mut self) {
-        self.link = Link::Dialling;
+        self.link = LinkState::Dialling;
         if self.server_cookie != 0 {
             self.connect_seq += 1;
         }
@@ -214,9 +214,9 @@ impl Session {
         addrs: EntityAddrVec,
         global_seq: u64,
         cookie: u64,
-    ) -> Introduction {
+    ) -> SessionStart {
         if self.server_cookie != 0 {
-            return Introduction::Reconnect(Reconnect {
+            return SessionStart::Reconnect(Reconnect {
                 addrs,
                 client_cookie: self.client_cookie,
                 server_cookie: self.server_cookie,
@@ -228,7 +228,7 @@ impl Session {
         if self.lossless && self.client_cookie == 0 {
             self.client_cookie = cookie;
         }
-        Introduction::Ident { addrs, cookie: self.client_cookie }
+        SessionStart::Ident { addrs, cookie: self.client_cookie }
     }
 
     /// SERVER_IDENT came.
@@ -265,45 +265,50 @@ impl Session {
 
     /// What to do with a peer's request when this side has `existing` with it. `own` and the peer's addresses decide
     /// when both dialled: the connection that the lower address dialled wins.
-    pub fn judge(existing: Option<&Session>, request: &SessionRequest, own: &EntityAddrVec) -> Verdict {
+    pub fn judge(
+        existing: Option<&Session>,
+        request: &SessionRequest,
+        own: &EntityAddrVec,
+    ) -> AcceptDecision {
         let peer_is_lower = address(request.addrs()) < address(own);
         match (existing, request) {
-            (None, SessionRequest::Ident(_)) => Verdict::Fresh,
-            (None, SessionRequest::Reconnect(_)) => Verdict::Reply(Control::Reset { full: true }),
+            (None, SessionRequest::Ident(_)) => AcceptDecision::Fresh,
+            (None, SessionRequest::Reconnect(_)) => AcceptDecision::Reply(Control::Reset { full: true }),
             (Some(session), SessionRequest::Ident(ident)) => session.judge_ident(ident, peer_is_lower),
             (Some(session), SessionRequest::Reconnect(r)) => session.judge_reconnect(r, peer_is_lower),
         }
     }
 
-    fn judge_ident(&self, ident: &ClientIdent, peer_is_lower: bool) -> Verdict {
+    fn judge_ident(&self, ident: &ClientIdent, peer_is_lower: bool) -> AcceptDecision {
         if self.peer_global_seq > ident.global_seq {
-            return Verdict::Close(CloseReason::Stale);
+            return AcceptDecision::Close(CloseReason::Stale);
         }
         let never_established = self.server_cookie == 0;
-        let race = never_established && self.link == Link::Dialling && self.client_cookie != ident.cookie;
+        let race =
+            never_established && self.link == LinkState::Dialling && self.client_cookie != ident.cookie;
         match race && !peer_is_lower {
-            true => Verdict::Reply(Control::Wait),
-            false => Verdict::TakeOver,
+            true => AcceptDecision::Reply(Control::Wait),
+            false => AcceptDecision::TakeOver,
         }
     }
 
-    fn judge_reconnect(&self, reconnect: &Reconnect, peer_is_lower: bool) -> Verdict {
+    fn judge_reconnect(&self, reconnect: &Reconnect, peer_is_lower: bool) -> AcceptDecision {
         if self.client_cookie != reconnect.client_cookie {
-            return Verdict::Reply(Control::Reset { full: true });
+            return AcceptDecision::Reply(Control::Reset { full: true });
         }
         if self.server_cookie == 0 {
-            return Verdict::Reply(Control::Reset { full: false });
+            return AcceptDecision::Reply(Control::Reset { full: false });
         }
         if self.peer_global_seq > reconnect.global_seq {
-            return Verdict::Reply(Control::RetryGlobal(self.peer_global_seq));
+            return AcceptDecision::Reply(Control::RetryGlobal(self.peer_global_seq));
         }
         if self.connect_seq > reconnect.connect_seq {
-            return Verdict::Reply(Control::Retry(self.connect_seq));
+            return AcceptDecision::Reply(Control::Retry(self.connect_seq));
         }
-        let race = self.connect_seq == reconnect.connect_seq && self.link == Link::Dialling;
+        let race = self.connect_seq == reconnect.connect_seq && self.link == LinkState::Dialling;
         match race && !peer_is_lower {
-            true => Verdict::Reply(Control::Wait),
-            false => Verdict::TakeOver,
+            true => AcceptDecision::Reply(Control::Wait),
+            false => AcceptDecision::TakeOver,
         }
     }
 
@@ -331,7 +336,7 @@ impl Session {
 }
 
 /// What the dialling side says first.
-pub(crate) enum Introduction {
+pub(crate) enum SessionStart {
     Ident { addrs: EntityAddrVec, cookie: u64 },
     Reconnect(Reconnect),
 }

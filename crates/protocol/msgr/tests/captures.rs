@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use buffer::Rope;
 use encoding::Decode;
 use msgr::{
-    Control, Frame, FrameReader, Limits, MessageHeader, Phase, RawMessage, Tag, Want, encode_message,
+    Control, Frame, FrameReader, Limits, MessageHeader, NeededBytes, Phase, RawMessage, Tag, encode_message,
 };
 
 const BANNER_LEN: usize = 26;
@@ -74,7 +74,7 @@ fn frames_read_directly(bytes: &[u8]) -> Vec<Frame> {
             reader.advance(n);
             continue;
         }
-        let Want::Bytes(n) = reader.want() else { panic!("a tail was not given") };
+        let NeededBytes::Bytes(n) = reader.want() else { panic!("a tail was not given") };
         let (taken, frame) = reader.feed(&rest[..n]).unwrap();
         assert_eq!(taken, n);
         rest = &rest[n..];

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use auth::{ClientNone, ServerNone, Service};
 use buffer::Piece;
 use msgr::{
-    Accept, CloseReason, Connect, Connection, Effect, Limits, Local, MessageHeader, RawMessage, Session,
-    SessionRequest, Verdict,
+    Accept, AcceptDecision, CloseReason, Connect, Connection, Effect, Limits, Local, MessageHeader,
+    RawMessage, Session, SessionRequest,
 };
 use types::{EntityAddr, EntityType, Profile};
 
@@ -176,16 +176,18 @@ impl Node {
             None => self.idle.as_ref(),
         };
         let verdict = Session::judge(existing, request, &self.addr.into());
-        if verdict == Verdict::TakeOver {
+        if verdict == AcceptDecision::TakeOver {
             holder.into_iter().for_each(|holder| self.lose(holder));
         }
         let (cookie, global_seq) = (self.next_cookie(), self.next_global_seq());
         let connection = &mut self.ends.get_mut(&link).unwrap().connection;
         match verdict {
-            Verdict::TakeOver => connection.open_session(self.idle.take().unwrap(), cookie, global_seq),
-            Verdict::Fresh => connection.open_session(Session::lossless(), cookie, global_seq),
-            Verdict::Reply(control) => connection.refuse_session(&control),
-            Verdict::Close(reason) => connection.close(reason),
+            AcceptDecision::TakeOver => {
+                connection.open_session(self.idle.take().unwrap(), cookie, global_seq)
+            }
+            AcceptDecision::Fresh => connection.open_session(Session::lossless(), cookie, global_seq),
+            AcceptDecision::Reply(control) => connection.refuse_session(&control),
+            AcceptDecision::Close(reason) => connection.close(reason),
         }
     }
 }

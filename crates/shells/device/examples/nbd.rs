@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use blockdev::{Completion, Request, Token};
 use buffer::{Piece, PieceMut, Rope};
-use device::{Device, DeviceOptions, Modelled, Part, Site};
+use device::{Device, DeviceOptions, DeviceRole, Modelled, ModelledRange};
 
 /// Requests worked on at once: what a SATA queue holds, and some.
 const THREADS: usize = 40;
@@ -33,11 +33,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let size: u64 = size.parse()?;
     let path = PathBuf::from(file);
-    let mut device = Device::open(&path, true, Site::Image, DeviceOptions::default())?;
+    let mut device = Device::open(&path, true, DeviceRole::Image, DeviceOptions::default())?;
     device.set_len(size)?;
     if let Some(name) = model.first() {
         let parameters = model.get(1).map_or("", String::as_str);
-        device = device.on(Part::new(&Modelled::named(name, parameters, size)?, 0, size));
+        device = device.on(ModelledRange::new(&Modelled::named(name, parameters, size)?, 0, size));
     }
     let listener = UnixListener::bind(socket)?;
     println!("ready");

@@ -11,11 +11,11 @@ use blockdev::{Completion, Request, Token, VolatileCache};
 use buffer::{PieceMut, Rope};
 use types::Errno;
 
-use crate::Part;
+use crate::ModelledRange;
 
 /// What a device is for. Says which flush a test build leaves out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Site {
+pub enum DeviceRole {
     /// An OSD store's data.
     Image,
     /// An OSD store's metadata.
@@ -24,7 +24,7 @@ pub enum Site {
     MonState,
 }
 
-impl Site {
+impl DeviceRole {
     fn flush_is_left_out(self) -> bool {
         match self {
             Self::Image => cfg!(feature = "skip-flush-image"),
@@ -40,13 +40,13 @@ pub struct DeviceOptions {
     /// `bdev_debug_volatile_cache`: writes stay in the process until a flush, so that killing it loses them.
     pub volatile_cache: bool,
     /// `bdev_debug_volatile_leak_seed`: with the cache, a random half of written blocks reaches the file early, out of
-    /// order and at random moments. Devices opened with one seed differ from one another by their site.
+    /// order and at random moments. Devices opened with one seed differ from one another by their role.
     pub leak_seed: Option<u64>,
 }
 
-/// Bytes of a file system, see [`Device::room`].
+/// Bytes of a file system, see [`Device::fs_space`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Room {
+pub struct FsSpace {
     /// The file has them.
     pub given: u64,
     /// Nobody has them.
@@ -58,12 +58,12 @@ pub struct Room {
 pub struct Device {
     inner: Arc<Inner>,
     /// The modelled device that it lies on.
-    part: Option<Part>,
+    range: Option<ModelledRange>,
 }
 
 struct Inner {
     file: File,
-    site: Site,
+    role: DeviceRole,
     cache: Option<Mutex<VolatileCache>>,
 }
 
@@ -75,11 +75,11 @@ impl Device {
     ///
     /// # Errors
     /// The system's.
-    pub fn open(path: &Path, create: bool, site: Site, options: DeviceOptions) -> io::Result<Self> {
+    pub fn open(path: &Path, create: bool, role: DeviceRole, options: DeviceOptions) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).open(path)?;
-        let seed = options.leak_seed.map(|seed| seed.wrapping_mul(3).wrapping_add(site as u64));
+        let seed = options.leak_seed.map(|seed| seed.wrapping_mul(3).wrapping_add(role as u64));
         let cache = options.volatile_cache.then(|| Mutex::new(VolatileCache::new(seed)));
-        let device = Self { inner: Arc::new(Inner { file, site, cache }), part: None };
+        let device = Self { inner: Arc::new(Inner { file, role, cache }), range: None };
         if options.volatile_cache && seed.is_some() {
             let weak = Arc::downgrade(&device.inner);
             std::thread::Builder::new().name("bdev-leak".into()).spawn(move || leak_until_closed(&weak))?;
@@ -91,8 +91,8 @@ impl Device {
     /// says, or as the file does if that is longer. Every read is the device's: the system's cache of the file counts
     /// for nothing.
     #[must_use]
-    pub fn on(self, part: Part) -> Self {
-        Self { part: Some(part), ..self }
+    pub fn on(self, range: ModelledRange) -> Self {
+        Self { range: Some(range), ..self }
     }
 
     /// Bytes.
@@ -129,10 +129,10 @@ impl Device {
     ///
     /// # Errors
     /// The system's.
-    pub fn room(&self) -> io::Result<Room> {
+    pub fn fs_space(&self) -> io::Result<FsSpace> {
         let given = self.inner.file.metadata()?.blocks() * 512;
         let system = rustix::fs::fstatvfs(&self.inner.file)?;
-        Ok(Room { given, free: system.f_bavail.saturating_mul(system.f_frsize) })
+        Ok(FsSpace { given, free: system.f_bavail.saturating_mul(system.f_frsize) })
     }
 
     /// Fills `out` with the bytes at `offset`.
@@ -140,10 +140,10 @@ impl Device {
     /// # Errors
     /// The system's; reading past the end is one.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let Some(part) = &self.part else { return self.read_now(offset, out) };
-        let ticket = part.read(offset, out.len() as u64);
+        let Some(range) = &self.range else { return self.read_now(offset, out) };
+        let ticket = range.read(offset, out.len() as u64);
         let read = self.read_now(offset, out);
-        part.wait(ticket);
+        range.wait(ticket);
         read
     }
 
@@ -177,8 +177,8 @@ impl Device {
     }
 
     fn leave_write(&self, offset: u64, length: usize) {
-        if let Some(part) = &self.part {
-            part.leave(part.write(offset, length as u64));
+        if let Some(range) = &self.range {
+            range.leave(range.write(offset, length as u64));
         }
     }
 
@@ -203,11 +203,11 @@ impl Device {
     /// # Errors
     /// The system's. What was written since the last good flush is then in doubt: a second try proves nothing.
     pub fn flush(&self) -> io::Result<()> {
-        if self.inner.site.flush_is_left_out() {
+        if self.inner.role.flush_is_left_out() {
             return Ok(());
         }
-        match &self.part {
-            Some(part) => part.flush(|| self.flush_now()),
+        match &self.range {
+            Some(range) => range.flush(|| self.flush_now()),
             None => self.flush_now(),
         }
     }
@@ -232,10 +232,10 @@ impl Device {
                 read.map(|()| Completion::Read { token, data: data.freeze() })
             }
             Request::Write { offset, data } => {
-                let begun = self.part.as_ref().map(|part| (part, part.write(offset, data.len() as u64)));
+                let begun = self.range.as_ref().map(|range| (range, range.write(offset, data.len() as u64)));
                 let written = self.write_rope_now(offset, &data);
-                if let Some((part, ticket)) = begun {
-                    part.wait(ticket);
+                if let Some((range, ticket)) = begun {
+                    range.wait(ticket);
                 }
                 written.map(|()| Completion::Written { token })
             }
@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     fn open(path: &Path, volatile_cache: bool, leak_seed: Option<u64>) -> Device {
-        Device::open(path, true, Site::Image, DeviceOptions { volatile_cache, leak_seed }).unwrap()
+        Device::open(path, true, DeviceRole::Image, DeviceOptions { volatile_cache, leak_seed }).unwrap()
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod lock;
 mod modelled;
 mod redb_backend;
 
-pub use file::{Device, DeviceOptions, Room, Site};
+pub use file::{Device, DeviceOptions, DeviceRole, FsSpace};
 pub use lock::{DirLock, LockError};
-pub use modelled::{Modelled, Part, Ticket};
+pub use modelled::{InFlightRequest, Modelled, ModelledRange};
 pub use redb_backend::RedbBackend;

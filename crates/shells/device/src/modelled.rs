@@ -1,6 +1,6 @@
 //! A modelled device below real files: I/O is done for real, and completes when the model says so.
 //!
-//! Several files may lie on one modelled device, each on a [`Part`] of it. Whoever waits for a completion moves the
+//! Several files may lie on one modelled device, each on a [`ModelledRange`] of it. Whoever waits for a completion moves the
 //! model's time on: one of the waiting threads sleeps until the model's next event, the others until that one wakes
 //! them. While nobody waits nothing runs: the model catches up when it is asked again.
 
@@ -45,7 +45,7 @@ struct State {
 /// A request in flight.
 #[derive(Debug)]
 #[must_use = "a request that nobody waits for takes no time"]
-pub struct Ticket(u64);
+pub struct InFlightRequest(u64);
 
 impl std::fmt::Debug for Modelled {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -66,7 +66,7 @@ impl Modelled {
     }
 
     /// A request goes to the device.
-    pub fn begin(&self, request: Request) -> Ticket {
+    pub fn begin(&self, request: Request) -> InFlightRequest {
         let mut state = self.0.state();
         let id = state.next_id;
         state.next_id += 1;
@@ -78,18 +78,18 @@ impl Modelled {
         if state.sleeps_until.is_some_and(|until| state.model.next_event().is_some_and(|next| next < until)) {
             self.0.timer.notify_one();
         }
-        Ticket(id)
+        InFlightRequest(id)
     }
 
     /// Whether the device has done all of these.
-    fn all_done<'a>(&self, mut tickets: impl Iterator<Item = &'a Ticket>) -> bool {
+    fn all_done<'a>(&self, mut tickets: impl Iterator<Item = &'a InFlightRequest>) -> bool {
         let mut state = self.0.state();
         state.collect(self.0.now());
         tickets.all(|ticket| !state.open.contains_key(&ticket.0))
     }
 
     /// Returns when the device has done the request.
-    pub fn wait(&self, ticket: Ticket) {
+    pub fn wait(&self, ticket: InFlightRequest) {
         let mut state = self.0.state();
         loop {
             state.collect(self.0.now());
@@ -168,15 +168,15 @@ fn exact_timers() {
 
 /// A range of a modelled device that a file lies on.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct ModelledRange {
     device: Modelled,
     base: u64,
     span: u64,
     /// Writes that were begun and not waited for.
-    writes: Arc<Mutex<VecDeque<Ticket>>>,
+    writes: Arc<Mutex<VecDeque<InFlightRequest>>>,
 }
 
-impl Part {
+impl ModelledRange {
     /// Bytes `base..base + span` of a device. A file that is longer begins at the range's start again.
     pub fn new(device: &Modelled, base: u64, span: u64) -> Self {
         Self { device: device.clone(), base, span: span.max(1), writes: Arc::default() }
@@ -188,22 +188,22 @@ impl Part {
     }
 
     /// A read begins.
-    pub(crate) fn read(&self, offset: u64, length: u64) -> Ticket {
+    pub(crate) fn read(&self, offset: u64, length: u64) -> InFlightRequest {
         self.device.begin(Request::read(self.at(offset), length))
     }
 
     /// A write begins.
-    pub(crate) fn write(&self, offset: u64, length: u64) -> Ticket {
+    pub(crate) fn write(&self, offset: u64, length: u64) -> InFlightRequest {
         self.device.begin(Request::write(self.at(offset), length))
     }
 
     /// Waits for a request.
-    pub(crate) fn wait(&self, ticket: Ticket) {
+    pub(crate) fn wait(&self, ticket: InFlightRequest) {
         self.device.wait(ticket);
     }
 
     /// Leaves a write in flight until the next flush; waits for the oldest if there are too many.
-    pub(crate) fn leave(&self, write: Ticket) {
+    pub(crate) fn leave(&self, write: InFlightRequest) {
         let mut writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner);
         writes.push_back(write);
         let oldest = (writes.len() > WRITES_MAX).then(|| writes.pop_front()).flatten();
@@ -253,7 +253,7 @@ mod tests {
         let ms = took(|| {
             std::thread::scope(|scope| {
                 for n in 0..32 {
-                    let part = Part::new(&device, 0, 1 << 30);
+                    let part = ModelledRange::new(&device, 0, 1 << 30);
                     scope.spawn(move || part.wait(part.read(n * 4096, 4096)));
                 }
             });
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn writes_are_waited_for_by_the_flush() {
-        let part = Part::new(&device(), 1 << 20, 1 << 20);
+        let part = ModelledRange::new(&device(), 1 << 20, 1 << 20);
         let write = || (0..8).for_each(|n| part.leave(part.write(n * 4096, 4096)));
         // Waiting for each would take 160 ms. The machine may be busy.
         assert!(took(write) < 100, "a write returns when it is queued");
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn writes_in_flight_are_bounded() {
-        let part = Part::new(&device(), 0, 1 << 30);
+        let part = ModelledRange::new(&device(), 0, 1 << 30);
         for n in 0..3 * WRITES_MAX as u64 {
             part.leave(part.write(n * 4096, 4096));
             assert!(part.writes.lock().unwrap().len() <= WRITES_MAX);

@@ -55,13 +55,13 @@ mod tests {
     use redb::{Builder, Database, ReadableDatabase, TableDefinition};
 
     use super::*;
-    use crate::{DeviceOptions, Site};
+    use crate::{DeviceOptions, DeviceRole};
 
     const TABLE: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("t");
 
     fn open(path: &Path, leak_seed: Option<u64>) -> Database {
         let options = DeviceOptions { volatile_cache: true, leak_seed };
-        let device = Device::open(path, true, Site::MonState, options).unwrap();
+        let device = Device::open(path, true, DeviceRole::MonState, options).unwrap();
         Builder::new().create_with_backend(RedbBackend::new(device)).unwrap()
     }
 

@@ -9,20 +9,20 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use options::{Standing, Values};
+use options::{OptionStatus, Values};
 use tokio::sync::mpsc::UnboundedSender;
 use types::OsdId;
 
 use crate::clock::Clock;
 use crate::core::Shared;
-use crate::core_main::{CorePlan, Mail, core_main};
+use crate::core_main::{CoreCommand, CorePlan, core_main};
 use crate::delay::DispatchDelay;
-use crate::dir::{self, ClusterDir, Description, Found, StoreKind};
+use crate::dir::{self, ClusterDir, Description, DirState, StoreKind};
 use crate::plan::{self, Sockets};
 use crate::{HostError, log};
 
-/// How long OSDs may take to tell the monitor that they go.
-const GOODBYE: Duration = Duration::from_secs(5);
+/// How long OSDs may take to leave the cluster cleanly.
+const OSD_STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What `loligo up` was asked for; `None` takes what the directory has, or the default.
 #[derive(Clone, Debug, Default)]
@@ -46,9 +46,9 @@ pub struct UpRequest {
     pub insecure_bind: bool,
 }
 
-/// What a core says to the thread that started it.
+/// A core's report to the thread that started it.
 #[derive(Debug)]
-pub(crate) enum Word {
+pub(crate) enum CoreReport {
     /// An OSD takes part.
     Active(OsdId),
     /// An OSD stopped, as asked.
@@ -57,9 +57,9 @@ pub(crate) enum Word {
     Failed(String),
 }
 
-/// What `up` tells of the cluster.
+/// What `loligo up` prints about the cluster.
 #[derive(Clone, Debug)]
-pub struct Facts {
+pub struct ClusterInfo {
     /// Its directory, absolute.
     pub dir: PathBuf,
     /// The monitor's address.
@@ -74,10 +74,10 @@ pub struct Facts {
 
 /// A cluster whose threads run.
 pub struct Cluster {
-    facts: Facts,
+    info: ClusterInfo,
     expected: BTreeSet<OsdId>,
-    threads: Vec<(UnboundedSender<Mail>, JoinHandle<()>)>,
-    words: Receiver<Word>,
+    threads: Vec<(UnboundedSender<CoreCommand>, JoinHandle<()>)>,
+    reports: Receiver<CoreReport>,
     // Held until the end.
     _dir: ClusterDir,
 }
@@ -87,22 +87,22 @@ impl Cluster {
     pub fn start(request: UpRequest) -> Result<Self, HostError> {
         let values = read_settings(&request.settings)?;
         refuse_what_is_not_served(&values)?;
-        let found = dir::look(&request.dir)?;
-        let is_new = !matches!(found, Found::Cluster(_));
+        let found = dir::inspect(&request.dir)?;
+        let is_new = !matches!(found, DirState::Cluster(_));
         let mut description = plan::describe(&request, found)?;
         plan::check_bind(&request, &description)?;
         // Taken before the ports: a second start on the same directory is told so, not that a port is in use.
         let dir = ClusterDir::lock(&request.dir)?;
         match Self::start_in(&dir, &request, values, &mut description) {
-            Ok((threads, words, expected)) => {
-                let facts = Facts {
+            Ok((threads, reports, expected)) => {
+                let info = ClusterInfo {
                     dir: dir.path().to_owned(),
                     mon_addr: description.mon_addr,
                     osds: description.osds,
                     store: description.store,
                     fsid: description.fsid.clone(),
                 };
-                Ok(Self { facts, expected, threads, words, _dir: dir })
+                Ok(Self { info, expected, threads, reports, _dir: dir })
             }
             Err(error) => {
                 if is_new {
@@ -118,14 +118,14 @@ impl Cluster {
         request: &UpRequest,
         values: Values,
         description: &mut Description,
-    ) -> Result<(Threads, Receiver<Word>, BTreeSet<OsdId>), HostError> {
+    ) -> Result<(Threads, Receiver<CoreReport>, BTreeSet<OsdId>), HostError> {
         let sockets = Sockets::bind(request, &values, description)?;
         dir.check_space()?;
         if let Err(error) = runtime::raise_file_limit() {
             tracing::warn!("the limit of open files stays as it is: {error}");
         }
         log::log_to(dir.path())?;
-        let (words, receiver) = channel();
+        let (reports, receiver) = channel();
         let shared = Arc::new(Shared {
             clock: Clock::start(),
             delay: DispatchDelay::of(&values),
@@ -135,7 +135,7 @@ impl Cluster {
             held: AtomicUsize::new(0),
             held_max: values.size("ms_receive_unfinished_bytes_max") as usize,
             ready_timeout: Duration::from_secs_f64(values.number("ms_connection_ready_timeout")),
-            words,
+            reports,
         });
         if description.starts == 0 {
             dir.clear();
@@ -149,9 +149,9 @@ impl Cluster {
         Ok((spawn(plans, &shared, dir.path())?, receiver, expected))
     }
 
-    /// What to tell of it.
-    pub fn facts(&self) -> &Facts {
-        &self.facts
+    /// What `loligo up` prints.
+    pub fn info(&self) -> &ClusterInfo {
+        &self.info
     }
 
     /// Waits until every OSD takes part.
@@ -159,10 +159,10 @@ impl Cluster {
         let end = Instant::now() + timeout;
         let mut missing = self.expected.clone();
         while !missing.is_empty() {
-            match self.words.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok(Word::Active(osd)) => drop(missing.remove(&osd)),
-                Ok(Word::Stopped(_)) => {}
-                Ok(Word::Failed(reason)) => return Err(HostError::Failed(reason)),
+            match self.reports.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(CoreReport::Active(osd)) => drop(missing.remove(&osd)),
+                Ok(CoreReport::Stopped(_)) => {}
+                Ok(CoreReport::Failed(reason)) => return Err(HostError::Failed(reason)),
                 Err(RecvTimeoutError::Timeout) => {
                     return Err(HostError::NotReady { missing: missing.into_iter().map(|o| o.0).collect() });
                 }
@@ -176,20 +176,20 @@ impl Cluster {
 
     /// What failed since the last call that the process cannot go on without, if anything. Does not wait.
     pub fn failure(&mut self) -> Option<HostError> {
-        self.words.try_iter().find_map(|word| match word {
-            Word::Failed(reason) => Some(HostError::Failed(reason)),
+        self.reports.try_iter().find_map(|report| match report {
+            CoreReport::Failed(reason) => Some(HostError::Failed(reason)),
             _ => None,
         })
     }
 
     /// Stops the OSDs, then the monitor, then the threads; what was accepted is on disk afterwards.
     pub fn stop(mut self) -> Result<(), HostError> {
-        self.tell_all(|| Mail::StopOsds);
-        let end = Instant::now() + GOODBYE;
+        self.send_all(|| CoreCommand::StopOsds);
+        let end = Instant::now() + OSD_STOP_TIMEOUT;
         let mut running = std::mem::take(&mut self.expected);
         while !running.is_empty() {
-            match self.words.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok(Word::Stopped(osd)) => drop(running.remove(&osd)),
+            match self.reports.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(CoreReport::Stopped(osd)) => drop(running.remove(&osd)),
                 Ok(_) => {}
                 Err(_) => {
                     tracing::warn!("not every OSD said good-bye in time: {running:?}");
@@ -197,22 +197,22 @@ impl Cluster {
                 }
             }
         }
-        self.tell_all(|| Mail::Quit);
+        self.send_all(|| CoreCommand::Quit);
         for (_, thread) in self.threads.drain(..) {
             let _ = thread.join();
         }
         Ok(())
     }
 
-    fn tell_all(&self, mail: impl Fn() -> Mail) {
+    fn send_all(&self, command: impl Fn() -> CoreCommand) {
         for (sender, _) in &self.threads {
-            // A core that ended needs no telling.
-            let _ = sender.send(mail());
+            // A core that ended has dropped its receiver; there is nothing to stop on it.
+            let _ = sender.send(command());
         }
     }
 }
 
-type Threads = Vec<(UnboundedSender<Mail>, JoinHandle<()>)>;
+type Threads = Vec<(UnboundedSender<CoreCommand>, JoinHandle<()>)>;
 
 fn spawn(plans: Vec<CorePlan>, shared: &Arc<Shared>, dir: &Path) -> Result<Threads, HostError> {
     let pin = plans.len() > 1;
@@ -232,7 +232,7 @@ fn read_settings(settings: &[(String, String)]) -> Result<Values, HostError> {
     // As the ceph.conf says that is written.
     values.set("mon_allow_pool_delete", "true")?;
     for (name, value) in settings {
-        if values.set(name, value)? == Standing::NothingToTune {
+        if values.set(name, value)? == OptionStatus::NothingToTune {
             tracing::warn!(
                 "{name} is an option of Ceph's that has nothing to tune here; it is taken without effect"
             );

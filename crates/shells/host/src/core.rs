@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use auth::{ClientNone, ServerNone, Service, SessionId, SessionInfo};
 use messages::Message;
 use mon::MonEvent;
-use monclient::{Attempt, MonIo};
+use monclient::{Attempt, MonClientIo};
 use msgr::{Accept, Connect, Connection, Effect, Local, PeerInfo, RawMessage};
 use node::{Daemon, Node, NodeEffect, NodeEvent};
 use osd::{LogLevel, OsdEvent};
 use tokio::net::{TcpListener, TcpStream};
 use types::{EntityAddr, EntityId, EntityName, EntityType, OsdId};
 
-use crate::Word;
+use crate::CoreReport;
 use crate::clock::Clock;
 use crate::delay::DispatchDelay;
 use crate::link::{Link, Owner, PEER_CLOSED};
@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     pub(crate) held: AtomicUsize,
     pub(crate) held_max: usize,
     pub(crate) ready_timeout: Duration,
-    pub(crate) words: std::sync::mpsc::Sender<Word>,
+    pub(crate) reports: std::sync::mpsc::Sender<CoreReport>,
 }
 
 /// A core's state. Nothing in it is shared with another thread.
@@ -97,12 +97,12 @@ impl Core {
 
     /// Tells the node of an event, performs what follows, and writes what that gave.
     pub(crate) fn dispatch(&self, event: NodeEvent) {
-        self.tell(event);
+        self.handle(event);
         self.settle();
     }
 
     /// Tells the node of an event and performs its effects; bytes to write are left for [`Core::settle`].
-    fn tell(&self, event: NodeEvent) {
+    fn handle(&self, event: NodeEvent) {
         let mut effects = self.effects.take();
         self.node.borrow_mut().handle(self.shared.clock.now(), event, &mut effects);
         for effect in effects.drain(..) {
@@ -141,15 +141,17 @@ impl Core {
             }
             NodeEffect::Dial(osd, io) => self.perform_dial(osd, io),
             NodeEffect::Log(daemon, level, text) => log(daemon, level, &text),
-            NodeEffect::Active(osd) => self.say(Word::Active(osd)),
-            NodeEffect::Stopped(osd) => self.say(Word::Stopped(osd)),
-            NodeEffect::Failed(osd, reason) => self.say(Word::Failed(format!("osd.{osd}: {reason}"))),
+            NodeEffect::Active(osd) => self.report(CoreReport::Active(osd)),
+            NodeEffect::Stopped(osd) => self.report(CoreReport::Stopped(osd)),
+            NodeEffect::Failed(osd, reason) => {
+                self.report(CoreReport::Failed(format!("osd.{osd}: {reason}")))
+            }
         }
     }
 
-    pub(crate) fn say(&self, word: Word) {
+    pub(crate) fn report(&self, report: CoreReport) {
         // Nobody listens only when the process is ending.
-        let _ = self.shared.words.send(word);
+        let _ = self.shared.reports.send(report);
     }
 
     fn link(&self, session: SessionId) -> Option<Rc<Link>> {
@@ -229,23 +231,23 @@ impl Core {
         tokio::task::spawn_local(link.drive(self.clone(), self.shared.ready_timeout));
     }
 
-    fn perform_dial(&self, osd: OsdId, io: MonIo) {
+    fn perform_dial(&self, osd: OsdId, io: MonClientIo) {
         match io {
-            MonIo::Connect(attempt, addrs) => match addrs.v2().copied() {
+            MonClientIo::Connect(attempt, addrs) => match addrs.v2().copied() {
                 Some(target) => self.spawn_dial(osd, attempt, target),
                 None => self.dial_failed(osd, attempt, format!("{addrs} has no messenger 2 address")),
             },
-            MonIo::Disconnect(attempt) => {
+            MonClientIo::Disconnect(attempt) => {
                 if let Some(link) = self.dialled(osd, attempt) {
                     link.end("left by the OSD");
                 }
             }
-            MonIo::Send(attempt, message) => {
+            MonClientIo::Send(attempt, message) => {
                 if let Some(link) = self.dialled(osd, attempt) {
                     self.send(Daemon::Osd(osd), link.id, &message);
                 }
             }
-            MonIo::Keepalive(attempt) => {
+            MonClientIo::Keepalive(attempt) => {
                 if let Some(link) = self.dialled(osd, attempt) {
                     link.connection.borrow_mut().keepalive(self.shared.clock.now());
                     self.mark_dirty(&link);
@@ -289,7 +291,7 @@ impl Core {
     }
 
     fn dial_failed(&self, osd: OsdId, attempt: Attempt, reason: String) {
-        let event = OsdEvent::Mon(monclient::MonEvent::Disconnected(attempt, reason));
+        let event = OsdEvent::Mon(monclient::MonClientEvent::Disconnected(attempt, reason));
         self.dispatch(NodeEvent::Osd(osd, event));
     }
 
@@ -303,7 +305,7 @@ impl Core {
         let event = match link.owner {
             Owner::Dial(osd, attempt) => {
                 self.dials.borrow_mut().remove(&(osd, attempt));
-                NodeEvent::Osd(osd, OsdEvent::Mon(monclient::MonEvent::Disconnected(attempt, reason)))
+                NodeEvent::Osd(osd, OsdEvent::Mon(monclient::MonClientEvent::Disconnected(attempt, reason)))
             }
             _ if !link.open.get() => return,
             Owner::Mon => NodeEvent::Mon(MonEvent::SessionClosed(link.id)),
@@ -352,14 +354,14 @@ impl Core {
                 None => return,
                 Some(Effect::Write(bytes)) => link.out.borrow_mut().push(&bytes),
                 Some(Effect::GlobalIdWanted { asked, .. }) => {
-                    self.tell(NodeEvent::Mon(MonEvent::GlobalIdWanted { session: link.id, asked }));
+                    self.handle(NodeEvent::Mon(MonEvent::GlobalIdWanted { session: link.id, asked }));
                 }
                 Some(Effect::Established(info)) => self.established(link, *info),
                 Some(Effect::Message(raw)) => self.received(link, &raw),
                 Some(Effect::KeepaliveAcked(_)) => {
                     if let Owner::Dial(osd, attempt) = link.owner {
-                        let event = OsdEvent::Mon(monclient::MonEvent::KeepaliveAcked(attempt));
-                        self.tell(NodeEvent::Osd(osd, event));
+                        let event = OsdEvent::Mon(monclient::MonClientEvent::KeepaliveAcked(attempt));
+                        self.handle(NodeEvent::Osd(osd, event));
                     }
                 }
                 // No kind of peer has lossless sessions here yet.
@@ -376,7 +378,7 @@ impl Core {
         link.open.set(true);
         let event = match link.owner {
             Owner::Dial(osd, attempt) => {
-                NodeEvent::Osd(osd, OsdEvent::Mon(monclient::MonEvent::Connected(attempt)))
+                NodeEvent::Osd(osd, OsdEvent::Mon(monclient::MonClientEvent::Connected(attempt)))
             }
             Owner::Mon => match self.session_info(link, Daemon::Mon, info) {
                 Some(info) => NodeEvent::Mon(MonEvent::SessionOpened(info)),
@@ -387,7 +389,7 @@ impl Core {
                 None => return,
             },
         };
-        self.tell(event);
+        self.handle(event);
     }
 
     fn session_info(&self, link: &Rc<Link>, daemon: Daemon, info: PeerInfo) -> Option<SessionInfo> {
@@ -424,11 +426,11 @@ impl Core {
         }
         let bytes = (raw.front.len() + raw.middle.len() + raw.data.len()) as u64;
         let session = link.id;
-        self.tell(match link.owner {
+        self.handle(match link.owner {
             Owner::Mon => NodeEvent::Mon(MonEvent::Message { session, message }),
             Owner::Osd(osd) => NodeEvent::Osd(osd, OsdEvent::Message { session, message, bytes }),
             Owner::Dial(osd, attempt) => {
-                NodeEvent::Osd(osd, OsdEvent::Mon(monclient::MonEvent::Message(attempt, message)))
+                NodeEvent::Osd(osd, OsdEvent::Mon(monclient::MonClientEvent::Message(attempt, message)))
             }
         });
     }

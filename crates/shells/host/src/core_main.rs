@@ -17,9 +17,9 @@ use types::{EntityAddr, EntityType, Fsid, OsdId, Profile};
 
 use crate::core::{Core, Shared};
 use crate::dir::{self, StoreKind};
-use crate::monstore::{Committed, MonStore};
+use crate::monstore::{CommitResult, MonStore};
 use crate::open;
-use crate::{HostError, Word, status};
+use crate::{CoreReport, HostError, status};
 
 /// How often daemons are asked whether their time has come.
 const TICK: Duration = Duration::from_millis(20);
@@ -31,15 +31,15 @@ const MON_TICK: Duration = Duration::from_secs(1);
 const DISK_TICK: Duration = Duration::from_secs(30);
 
 /// How long sockets get to send their last bytes.
-const LAST_WORDS: Duration = Duration::from_millis(50);
+const CLOSE_GRACE: Duration = Duration::from_millis(50);
 
-/// News for a core from other threads.
-pub(crate) enum Mail {
+/// Commands and notifications for a core from other threads.
+pub(crate) enum CoreCommand {
     /// The monitor's state: batches up to this token are durable.
-    Committed(Committed),
+    Committed(CommitResult),
     /// An OSD's store has completions.
     StoreReady(OsdId),
-    /// OSDs are to say good-bye.
+    /// Stop the OSDs cleanly.
     StopOsds,
     /// The thread is to end.
     Quit,
@@ -79,22 +79,22 @@ pub(crate) struct CorePlan {
     pub(crate) values: Values,
     pub(crate) mon: Option<MonPlan>,
     pub(crate) osds: Vec<OsdPlan>,
-    pub(crate) sender: UnboundedSender<Mail>,
-    mail: UnboundedReceiver<Mail>,
+    pub(crate) sender: UnboundedSender<CoreCommand>,
+    commands: UnboundedReceiver<CoreCommand>,
     opened_mon: Option<(Mon, MonStore)>,
     opened_stores: Vec<Box<dyn ObjectStore + Send>>,
 }
 
 impl CorePlan {
     pub(crate) fn empty(index: usize, values: Values) -> Self {
-        let (sender, mail) = unbounded_channel();
+        let (sender, commands) = unbounded_channel();
         Self {
             index,
             values,
             mon: None,
             osds: Vec::new(),
             sender,
-            mail,
+            commands,
             opened_mon: None,
             opened_stores: Vec::new(),
         }
@@ -140,7 +140,7 @@ fn local(kind: EntityType, num: i64, addr: SocketAddr, nonce: u32, values: &Valu
 /// Serves a plan until told to quit.
 pub(crate) async fn core_main(plan: CorePlan, shared: Arc<Shared>) {
     let core = Core::new(shared);
-    let CorePlan { values, mon, osds, mail, opened_mon, opened_stores, .. } = plan;
+    let CorePlan { values, mon, osds, commands, opened_mon, opened_stores, .. } = plan;
     let has_mon = mon.is_some();
     let ids: Vec<OsdId> = osds.iter().map(|o| o.id).collect();
     if let (Some(plan), Some((mon, store))) = (mon, opened_mon) {
@@ -155,9 +155,9 @@ pub(crate) async fn core_main(plan: CorePlan, shared: Arc<Shared>) {
         start_osd(&core, plan, store, &values);
     }
     tokio::task::spawn_local(tick(core.clone()));
-    run(&core, mail, &ids).await;
+    run(&core, commands, &ids).await;
     core.close_all();
-    tokio::time::sleep(LAST_WORDS).await;
+    tokio::time::sleep(CLOSE_GRACE).await;
     if has_mon {
         core.close_monstore();
     }
@@ -166,7 +166,7 @@ pub(crate) async fn core_main(plan: CorePlan, shared: Arc<Shared>) {
 fn serve(core: &Rc<Core>, daemon: Daemon, listener: TcpListener) {
     match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => drop(tokio::task::spawn_local(core.clone().listen(daemon, listener))),
-        Err(error) => core.say(Word::Failed(format!("{daemon}: {error}"))),
+        Err(error) => core.report(CoreReport::Failed(format!("{daemon}: {error}"))),
     }
 }
 
@@ -213,21 +213,21 @@ async fn tick_mon(core: Rc<Core>, dir: PathBuf) {
     }
 }
 
-/// Takes the core's mail until it is told to quit.
-async fn run(core: &Rc<Core>, mut mail: UnboundedReceiver<Mail>, osds: &[OsdId]) {
-    while let Some(letter) = mail.recv().await {
-        match letter {
-            Mail::Committed(Committed::UpTo(token)) => {
+/// Takes the core's commands until it is told to quit.
+async fn run(core: &Rc<Core>, mut commands: UnboundedReceiver<CoreCommand>, osds: &[OsdId]) {
+    while let Some(command) = commands.recv().await {
+        match command {
+            CoreCommand::Committed(CommitResult::UpTo(token)) => {
                 core.dispatch(NodeEvent::Mon(MonEvent::Committed { token }));
             }
-            Mail::Committed(Committed::Failed(reason)) => {
-                core.say(Word::Failed(format!("the monitor's state can't be written: {reason}")));
+            CoreCommand::Committed(CommitResult::Failed(reason)) => {
+                core.report(CoreReport::Failed(format!("the monitor's state can't be written: {reason}")));
             }
-            Mail::StoreReady(id) => core.dispatch(NodeEvent::StoreReady(id)),
-            Mail::StopOsds => {
+            CoreCommand::StoreReady(id) => core.dispatch(NodeEvent::StoreReady(id)),
+            CoreCommand::StopOsds => {
                 osds.iter().for_each(|&id| core.dispatch(NodeEvent::Osd(id, OsdEvent::Shutdown)));
             }
-            Mail::Quit => return,
+            CoreCommand::Quit => return,
         }
     }
 }

@@ -90,21 +90,21 @@ pub struct ClusterDir {
     made_here: bool,
 }
 
-/// What stands at a path before anything is touched.
-pub enum Found {
+/// What is at a path before anything is changed.
+pub enum DirState {
     /// Nothing, or an empty directory.
     Empty,
     /// What a first start left that did not get to its end: nothing was ever served from it.
-    HalfMade,
+    Unfinished,
     Cluster(Box<Description>),
 }
 
 /// Looks at a path without changing anything.
-pub fn look(path: &Path) -> Result<Found, HostError> {
+pub fn inspect(path: &Path) -> Result<DirState, HostError> {
     let file = path.join("cluster.json");
     let text = match fs::read_to_string(&file) {
         Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return look_empty(path),
+        Err(error) if error.kind() == ErrorKind::NotFound => return inspect_empty(path),
         Err(error) => return Err(HostError::Io { path: file, error }),
     };
     let bad = |reason: String| HostError::BadDescription { path: file.clone(), reason };
@@ -116,17 +116,17 @@ pub fn look(path: &Path) -> Result<Found, HostError> {
     }
     let description: Description = serde_json::from_value(value).map_err(|e| bad(e.to_string()))?;
     description.fsid.parse::<Fsid>().map_err(|e| bad(e.to_string()))?;
-    Ok(if description.starts == 0 { Found::HalfMade } else { Found::Cluster(Box::new(description)) })
+    Ok(if description.starts == 0 { DirState::Unfinished } else { DirState::Cluster(Box::new(description)) })
 }
 
-fn look_empty(path: &Path) -> Result<Found, HostError> {
+fn inspect_empty(path: &Path) -> Result<DirState, HostError> {
     match fs::read_dir(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Found::Empty),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(DirState::Empty),
         Err(error) => Err(HostError::Io { path: path.into(), error }),
         // What a start that failed half-way may leave is ours to remake; anything else is not.
         Ok(entries) => {
             let strange = entries.flatten().any(|e| !matches!(e.file_name().to_str(), Some("lock" | "log")));
-            if strange { Err(HostError::NotACluster(path.into())) } else { Ok(Found::Empty) }
+            if strange { Err(HostError::NotACluster(path.into())) } else { Ok(DirState::Empty) }
         }
     }
 }
@@ -267,12 +267,12 @@ mod tests {
     fn a_cluster_is_found_again_and_a_second_process_is_refused() {
         let tmp = tempfile::tempdir().unwrap();
         let path = tmp.path().join("c");
-        assert!(matches!(look(&path), Ok(Found::Empty)));
+        assert!(matches!(inspect(&path), Ok(DirState::Empty)));
         let dir = ClusterDir::lock(&path).unwrap();
         dir.write_description(&description()).unwrap();
-        assert!(matches!(look(&path), Ok(Found::Cluster(d)) if *d == description()));
+        assert!(matches!(inspect(&path), Ok(DirState::Cluster(d)) if *d == description()));
         dir.write_description(&Description { starts: 0, ..description() }).unwrap();
-        assert!(matches!(look(&path), Ok(Found::HalfMade)));
+        assert!(matches!(inspect(&path), Ok(DirState::Unfinished)));
         assert!(matches!(ClusterDir::lock(&path), Err(HostError::InUse { .. })));
         assert_eq!(holder(&path), Some(std::process::id()));
         drop(dir);
@@ -283,10 +283,10 @@ mod tests {
     fn a_newer_format_and_a_strange_directory_are_refused_unchanged() {
         let tmp = tempfile::tempdir().unwrap();
         fs::write(tmp.path().join("cluster.json"), r#"{"format": 99, "shape": []}"#).unwrap();
-        assert!(matches!(look(tmp.path()), Err(HostError::NewerFormat { found: 99, .. })));
+        assert!(matches!(inspect(tmp.path()), Err(HostError::NewerFormat { found: 99, .. })));
         fs::remove_file(tmp.path().join("cluster.json")).unwrap();
         fs::write(tmp.path().join("thesis.txt"), "years of work").unwrap();
-        assert!(matches!(look(tmp.path()), Err(HostError::NotACluster(_))));
+        assert!(matches!(inspect(tmp.path()), Err(HostError::NotACluster(_))));
     }
 
     #[test]

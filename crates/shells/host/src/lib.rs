@@ -17,8 +17,8 @@ mod open;
 mod plan;
 mod status;
 
-pub(crate) use cluster::Word;
-pub use cluster::{Cluster, Facts, UpRequest};
-pub use dir::{ClusterDir, Description, Found, StoreKind, disk_space, holder, look};
+pub(crate) use cluster::CoreReport;
+pub use cluster::{Cluster, ClusterInfo, UpRequest};
+pub use dir::{ClusterDir, Description, DirState, StoreKind, disk_space, holder, inspect};
 pub use error::HostError;
 pub use log::log_writer;

@@ -211,7 +211,7 @@ impl Link {
             }
         }
         core.detach(&self);
-        self.say_goodbye().await;
+        self.flush_and_close().await;
     }
 
     async fn ready(&self) -> io::Result<tokio::io::Ready> {
@@ -222,7 +222,7 @@ impl Link {
     }
 
     /// Gives the last bytes (a refusal, a reset) a moment to go out.
-    async fn say_goodbye(&self) {
+    async fn flush_and_close(&self) {
         let goodbye = async {
             while !self.out.borrow().is_empty() && self.stream.writable().await.is_ok() {
                 let result = self.out.borrow_mut().write_to(|s| self.stream.try_write_vectored(s));

@@ -20,7 +20,7 @@ const CACHE_BYTES: usize = 4 << 20;
 
 /// What the thread says of a batch.
 #[derive(Debug)]
-pub enum Committed {
+pub enum CommitResult {
     /// Durable, up to and with this token.
     UpTo(u64),
     /// The disk failed; nothing more will be written.
@@ -55,7 +55,7 @@ impl MonStore {
         path: &Path,
         backend: impl StorageBackend,
         make: impl FnOnce() -> Result<Batch, HostError>,
-        done: impl Fn(Committed) + Send + 'static,
+        done: impl Fn(CommitResult) + Send + 'static,
     ) -> Result<(Self, State), HostError> {
         let failed = |reason: String| HostError::MonState { path: path.into(), reason };
         let db = Database::builder()
@@ -108,13 +108,13 @@ fn read_all(db: &Database) -> Result<State, redb::Error> {
     Ok(state)
 }
 
-fn run(db: &Database, batches: &Receiver<(u64, Batch)>, done: &dyn Fn(Committed)) {
+fn run(db: &Database, batches: &Receiver<(u64, Batch)>, done: &dyn Fn(CommitResult)) {
     while let Ok(first) = batches.recv() {
         let waiting: Vec<(u64, Batch)> = std::iter::once(first).chain(batches.try_iter()).collect();
         let last = waiting.last().map_or(0, |(token, _)| *token);
         match write(db, &waiting) {
-            Ok(()) => done(Committed::UpTo(last)),
-            Err(error) => return done(Committed::Failed(error.to_string())),
+            Ok(()) => done(CommitResult::UpTo(last)),
+            Err(error) => return done(CommitResult::Failed(error.to_string())),
         }
     }
 }
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use redb::backends::FileBackend;
 
-    fn open(path: &Path) -> (MonStore, State, Receiver<Committed>) {
+    fn open(path: &Path) -> (MonStore, State, Receiver<CommitResult>) {
         let mut options = std::fs::OpenOptions::new();
         let file = options.create(true).truncate(false).read(true).write(true).open(path).unwrap();
         let (sender, receiver) = channel();
@@ -164,7 +164,7 @@ mod tests {
         let mut batch = Batch::default();
         batch.delete(StateKey::name("config", "a/b"));
         store.commit(2, batch);
-        while !matches!(done.recv(), Ok(Committed::UpTo(2))) {}
+        while !matches!(done.recv(), Ok(CommitResult::UpTo(2))) {}
         drop(store);
         let (_store, state, _) = open(&path);
         assert_eq!(state, [(StateKey::version("osdmap", 3), b"three".to_vec())].into());

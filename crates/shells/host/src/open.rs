@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use device::{Device, DeviceOptions, RedbBackend, Site};
+use device::{Device, DeviceOptions, DeviceRole, RedbBackend};
 
-use mon::options::Table;
+use mon::option_table::Table;
 use mon::{Mon, MonConfig};
 use monclient::{HuntConfig, MonClientConfig};
 use options::Values;
@@ -18,7 +18,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use types::{EntityAddr, Profile, UTime};
 
 use crate::HostError;
-use crate::core_main::{Mail, MonPlan, OsdPlan};
+use crate::core_main::{CoreCommand, MonPlan, OsdPlan};
 use crate::dir::StoreKind;
 use crate::monstore::MonStore;
 
@@ -35,7 +35,7 @@ fn hostname() -> String {
 pub(crate) fn mon(
     plan: &MonPlan,
     values: &Values,
-    mail: UnboundedSender<Mail>,
+    commands: UnboundedSender<CoreCommand>,
     now: UTime,
 ) -> Result<(Mon, MonStore), HostError> {
     let path = plan.dir.join("state.redb");
@@ -52,7 +52,7 @@ pub(crate) fn mon(
     };
     let make = || Mon::create(&config, now).map_err(|e| failed(e.to_string()));
     // The receiver is gone only when the process ends.
-    let done = move |committed| drop(mail.send(Mail::Committed(committed)));
+    let done = move |committed| drop(commands.send(CoreCommand::Committed(committed)));
     let (store, state) = match plan.store {
         StoreKind::Mem => MonStore::open(&path, InMemoryBackend::new(), make, done)?,
         StoreKind::Simple => {
@@ -83,8 +83,8 @@ fn model(values: &Values) -> Option<simplestore::ModelledOn> {
 
 /// The monitor's state is on no modelled device: it stands for a disk of its own.
 fn mon_backend(path: &Path, values: &Values) -> Result<RedbBackend, HostError> {
-    let device =
-        Device::open(path, true, Site::MonState, device_options(values, 0)).map_err(HostError::io(path))?;
+    let device = Device::open(path, true, DeviceRole::MonState, device_options(values, 0))
+        .map_err(HostError::io(path))?;
     Ok(RedbBackend::new(device))
 }
 
@@ -92,7 +92,7 @@ fn mon_backend(path: &Path, values: &Values) -> Result<RedbBackend, HostError> {
 pub(crate) fn osd_store(
     plan: &OsdPlan,
     values: &Values,
-    mail: UnboundedSender<Mail>,
+    commands: UnboundedSender<CoreCommand>,
 ) -> Result<Box<dyn ObjectStore + Send>, HostError> {
     let failed = |e: simplestore::OpenError| HostError::Store { osd: plan.id.0, reason: e.to_string() };
     let model = model(values);
@@ -117,7 +117,7 @@ pub(crate) fn osd_store(
     }
     let id = plan.id;
     // Called on the store's thread; the receiver is gone only when the process ends.
-    let waker = Arc::new(move || drop(mail.send(Mail::StoreReady(id))));
+    let waker = Arc::new(move || drop(commands.send(CoreCommand::StoreReady(id))));
     let store = simplestore::open(&plan.dir, &options, waker).map_err(failed)?;
     Ok(Box::new(store))
 }

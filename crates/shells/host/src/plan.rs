@@ -12,7 +12,7 @@ use types::{Fsid, OsdId, UTime};
 use crate::HostError;
 use crate::cluster::UpRequest;
 use crate::core_main::{CorePlan, MonPlan, OsdPlan};
-use crate::dir::{Description, Found, StoreKind};
+use crate::dir::{Description, DirState, StoreKind};
 
 const OSDS: u32 = 3;
 const OSD_SIZE: u64 = 10 << 30;
@@ -32,9 +32,9 @@ fn random_fsid() -> Result<Fsid, HostError> {
 }
 
 /// The cluster to start: what was found, or a new one. What was asked for must fit what is there.
-pub(crate) fn describe(request: &UpRequest, found: Found) -> Result<Description, HostError> {
+pub(crate) fn describe(request: &UpRequest, found: DirState) -> Result<Description, HostError> {
     let mut description = match found {
-        Found::Empty | Found::HalfMade => {
+        DirState::Empty | DirState::Unfinished => {
             let default = MON_ADDR.parse().map_err(|_| HostError::Unsupported(MON_ADDR.into()))?;
             let addr = request.mon_addr.unwrap_or(default);
             let store = request.store.unwrap_or(StoreKind::Simple);
@@ -45,7 +45,7 @@ pub(crate) fn describe(request: &UpRequest, found: Found) -> Result<Description,
                 (0..osds).map(|_| Ok(random_fsid()?.to_string())).collect::<Result<_, HostError>>()?;
             new
         }
-        Found::Cluster(description) => {
+        DirState::Cluster(description) => {
             check_fits(request, &description)?;
             *description
         }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use device::{Device, DeviceOptions, DirLock, LockError, Modelled, Part, RedbBackend, Site};
+use device::{Device, DeviceOptions, DeviceRole, DirLock, LockError, Modelled, ModelledRange, RedbBackend};
 use encoding::{Decode, Encode};
 use redb::{Builder, Database, DatabaseError, ReadableDatabase};
 
@@ -52,11 +52,11 @@ fn metadata_span(image_bytes: u64) -> u64 {
 }
 
 /// Where the metadata and the image lie on a modelled device.
-fn parts(dir: &Path, on: &ModelledOn) -> Result<(Part, Part), OpenError> {
+fn parts(dir: &Path, on: &ModelledOn) -> Result<(ModelledRange, ModelledRange), OpenError> {
     let image = std::fs::metadata(dir.join(IMAGE_FILE)).map_err(|e| io_error(dir, e))?.len();
     let metadata = metadata_span(image);
     let device = Modelled::named(&on.name, &on.parameters, metadata + image)?;
-    Ok((Part::new(&device, 0, metadata), Part::new(&device, metadata, image)))
+    Ok((ModelledRange::new(&device, 0, metadata), ModelledRange::new(&device, metadata, image)))
 }
 
 /// A file of the store, on its part of a modelled device if there is one.
@@ -64,9 +64,9 @@ fn device(
     dir: &Path,
     name: &str,
     create: bool,
-    site: Site,
+    site: DeviceRole,
     options: &Options,
-    part: Option<Part>,
+    part: Option<ModelledRange>,
 ) -> Result<Device, OpenError> {
     let device = Device::open(&dir.join(name), create, site, options.device).map_err(|e| io_error(dir, e))?;
     Ok(match part {
@@ -86,7 +86,7 @@ pub fn mkfs(dir: &Path, label: &Label, options: &Options) -> Result<(), OpenErro
     if read_meta(dir, &db)?.is_some() {
         return Err(OpenError::Exists(dir.into()));
     }
-    let image = device(dir, IMAGE_FILE, true, Site::Image, options, None)?;
+    let image = device(dir, IMAGE_FILE, true, DeviceRole::Image, options, None)?;
     image.set_len(label.size_bytes / BLOCK * BLOCK).map_err(|e| io_error(dir, e))?;
     // The files' names are no block of either device: they are the directory's own to keep.
     std::fs::File::open(dir).and_then(|d| d.sync_all()).map_err(|e| io_error(dir, e))?;
@@ -109,7 +109,7 @@ pub fn open(dir: &Path, options: &Options, waker: Waker) -> Result<SimpleStore, 
     };
     let db = open_metadata(dir, false, options, for_metadata)?;
     let label = read_meta(dir, &db)?.ok_or_else(|| OpenError::NotAStore(dir.into()))?;
-    let image = device(dir, IMAGE_FILE, false, Site::Image, options, for_image)?;
+    let image = device(dir, IMAGE_FILE, false, DeviceRole::Image, options, for_image)?;
     let damaged = |why: String| OpenError::Damaged { path: dir.into(), why };
     let blocks = label.size_bytes / BLOCK;
     if image.len().map_err(|e| io_error(dir, e))? < blocks * BLOCK {
@@ -135,9 +135,9 @@ fn open_metadata(
     dir: &Path,
     create: bool,
     options: &Options,
-    part: Option<Part>,
+    part: Option<ModelledRange>,
 ) -> Result<Database, OpenError> {
-    let device = device(dir, METADATA_FILE, create, Site::OsdMetadata, options, part)?;
+    let device = device(dir, METADATA_FILE, create, DeviceRole::OsdMetadata, options, part)?;
     if !create && device.is_empty().map_err(|e| io_error(dir, e))? {
         return Err(OpenError::NotAStore(dir.into()));
     }

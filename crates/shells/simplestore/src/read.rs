@@ -146,7 +146,7 @@ impl Context<'_, '_> {
     fn statfs(&self) -> Step<StatFs> {
         let space = &self.space;
         let bytes_used = space.used_blocks() * BLOCK;
-        let room = self.image.room().map_err(|e| io_error("size of the image", &e))?;
+        let room = self.image.fs_space().map_err(|e| io_error("size of the image", &e))?;
         // Blocks that were given up stay with the file: they need nothing of the file system below.
         let below = room.given.saturating_sub(bytes_used) + room.free.saturating_sub(KEPT_BELOW);
         Ok(StatFs {

@@ -5,8 +5,8 @@ use types::{EntityId, Errno};
 use super::{Answer, Call, Command, Failure, fail};
 use crate::fmt::{Align, Json, Table};
 use crate::mon::Mon;
-use crate::options::LOG_LEVEL;
-use crate::service::config::{ConfigStore, is_section};
+use crate::option_table::LOG_LEVEL;
+use crate::service::config_store::{ConfigStore, is_section};
 use crate::state::StateKey;
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -100,7 +100,7 @@ pub(super) const COMMANDS: &[Command] = &[
 
 /// Options are spelled with spaces, dashes or capitals too.
 fn option_name(text: &str) -> String {
-    ::options::normalize(text)
+    options::normalize(text)
 }
 
 fn section(text: &str) -> Result<String, Failure> {
@@ -134,7 +134,7 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         None => return Err(unknown(mon, &name)),
     };
     ConfigStore::set(&who, &name, &value, mon.batch());
-    match ::options::is_log_level(&name) {
+    match options::is_log_level(&name) {
         true => Ok(Answer::status(format!("{name} is stored, but changes nothing here: {LOG_LEVEL}"))),
         false => Ok(Answer::default()),
     }

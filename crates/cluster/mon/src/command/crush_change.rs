@@ -5,7 +5,7 @@ use types::Errno;
 
 use super::args::parse_osd;
 use super::{Answer, Call, Command, Failure, fail};
-use crate::mon::{Mon, Touch};
+use crate::mon::{Claim, Mon};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {
@@ -55,7 +55,7 @@ pub(super) const COMMANDS: &[Command] = &[
 impl Mon {
     /// Proposes a CRUSH map that was changed.
     fn put_crush(&mut self, call: &Call<'_>, crush: &CrushMap) -> Result<(), Failure> {
-        self.take(Touch::Crush)?;
+        self.claim_or_wait(Claim::Crush)?;
         self.osdmap_change(call.now).set_crush(crush);
         Ok(())
     }

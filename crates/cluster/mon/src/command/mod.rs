@@ -22,7 +22,7 @@ mod tell;
 pub(crate) use osd::set_text as osd_set_text;
 pub(crate) use status::ratio;
 
-use ::auth::{Access, SessionId};
+use auth::{Access, SessionId};
 use messages::Message;
 use types::{Errno, UTime};
 
@@ -77,8 +77,8 @@ impl From<ArgsError> for Failure {
     }
 }
 
-impl From<::crush::BuildError> for Failure {
-    fn from(error: ::crush::BuildError) -> Self {
+impl From<crush::BuildError> for Failure {
+    fn from(error: crush::BuildError) -> Self {
         Self::Errno(Errno::EINVAL, error.to_string())
     }
 }
@@ -171,14 +171,14 @@ fn access(perm: &str) -> Access {
 
 /// Whom a command is for.
 #[derive(Clone, Copy)]
-enum For {
+enum CommandTarget {
     /// The cluster: `ceph COMMAND`.
     Cluster,
     /// This monitor: `ceph tell mon.ID COMMAND`.
     Monitor,
 }
 
-impl For {
+impl CommandTarget {
     fn commands(self) -> Box<dyn Iterator<Item = &'static Command>> {
         match self {
             Self::Cluster => Box::new(all()),
@@ -193,7 +193,7 @@ fn parts(cmd: &[types::Name]) -> Vec<&[u8]> {
 }
 
 /// How a command that ran is to be answered.
-enum Outcome {
+enum CommandOutcome {
     Now(i32, Answer),
     WhenDurable(Answer),
     Wait,
@@ -211,8 +211,8 @@ impl Mon {
         let before = self.pending.map_changes;
         let foreign = !m.fsid.is_zero() && m.fsid != self.config.fsid;
         let outcome = match foreign {
-            true => Outcome::Now(Errno::EPERM.code(), Answer::status("this is another cluster")),
-            false => self.run_command(now, session, For::Cluster, &parts(&m.cmd)),
+            true => CommandOutcome::Now(Errno::EPERM.code(), Answer::status("this is another cluster")),
+            false => self.run_command(now, session, CommandTarget::Cluster, &parts(&m.cmd)),
         };
         let reply = |version: u64, result: i32, answer: Answer| -> Message {
             messages::MonCommandAck {
@@ -227,14 +227,14 @@ impl Mon {
         };
         let version = u64::from(self.osdmap.epoch.0);
         match outcome {
-            Outcome::Now(result, answer) => {
+            CommandOutcome::Now(result, answer) => {
                 out.push(MonEffect::Send { session, message: reply(version, result, answer) });
             }
-            Outcome::WhenDurable(answer) => {
+            CommandOutcome::WhenDurable(answer) => {
                 let message = reply(version + 1, 0, answer);
-                self.promise(before, MonEffect::Send { session, message });
+                self.defer_reply(before, MonEffect::Send { session, message });
             }
-            Outcome::Wait => self.wait(session, m.into(), out),
+            CommandOutcome::Wait => self.wait(session, m.into(), out),
         }
     }
 
@@ -251,14 +251,14 @@ impl Mon {
                 .into()
         };
         let before = self.pending.map_changes;
-        match self.run_command(now, session, For::Monitor, &parts(&m.cmd)) {
-            Outcome::Now(result, answer) => {
+        match self.run_command(now, session, CommandTarget::Monitor, &parts(&m.cmd)) {
+            CommandOutcome::Now(result, answer) => {
                 out.push(MonEffect::Send { session, message: reply(result, answer) });
             }
-            Outcome::WhenDurable(answer) => {
-                self.promise(before, MonEffect::Send { session, message: reply(0, answer) });
+            CommandOutcome::WhenDurable(answer) => {
+                self.defer_reply(before, MonEffect::Send { session, message: reply(0, answer) });
             }
-            Outcome::Wait => self.wait(session, m.into(), out),
+            CommandOutcome::Wait => self.wait(session, m.into(), out),
         }
     }
 
@@ -266,16 +266,18 @@ impl Mon {
         &mut self,
         now: UTime,
         session: SessionId,
-        whom: For,
+        whom: CommandTarget,
         parts: &[T],
-    ) -> Outcome {
+    ) -> CommandOutcome {
         let before = self.pending.changes;
         match self.find_and_run(now, session, whom, parts) {
-            Ok(answer) if self.pending.changes != before => Outcome::WhenDurable(answer),
-            Ok(answer) => Outcome::Now(0, answer),
-            Err(Failure::Errno(errno, sentence)) => Outcome::Now(errno.code(), Answer::status(sentence)),
-            Err(Failure::Shown(errno, answer)) => Outcome::Now(errno.code(), answer),
-            Err(Failure::Wait) => Outcome::Wait,
+            Ok(answer) if self.pending.changes != before => CommandOutcome::WhenDurable(answer),
+            Ok(answer) => CommandOutcome::Now(0, answer),
+            Err(Failure::Errno(errno, sentence)) => {
+                CommandOutcome::Now(errno.code(), Answer::status(sentence))
+            }
+            Err(Failure::Shown(errno, answer)) => CommandOutcome::Now(errno.code(), answer),
+            Err(Failure::Wait) => CommandOutcome::Wait,
         }
     }
 
@@ -283,7 +285,7 @@ impl Mon {
         &mut self,
         now: UTime,
         session: SessionId,
-        whom: For,
+        whom: CommandTarget,
         parts: &[T],
     ) -> Result<Answer, Failure> {
         let args = Args::parse(parts)?;
@@ -306,8 +308,8 @@ impl Mon {
     }
 
     /// Takes a part of the map for a change, or waits.
-    pub(crate) fn take(&mut self, what: crate::mon::Touch) -> Result<(), Failure> {
-        match self.touch(what) {
+    pub(crate) fn claim_or_wait(&mut self, what: crate::mon::Claim) -> Result<(), Failure> {
+        match self.claim(what) {
             true => Ok(()),
             false => Err(Failure::Wait),
         }

@@ -6,7 +6,7 @@ use types::{AddrType, EntityAddr, Errno, OsdId, UTime};
 use super::args::parse_osd;
 use super::{Answer, Call, Command, Failure, fail};
 use crate::fmt::general;
-use crate::mon::{Mon, Touch};
+use crate::mon::{Claim, Mon};
 use crate::service::osdmap;
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -29,21 +29,21 @@ pub(super) const COMMANDS: &[Command] = &[
         help: "Mark OSDs down; those that live come up again",
         module: "osd",
         perm: "rw",
-        run: |mon, call| mark(mon, call, Mark::Down),
+        run: |mon, call| mark(mon, call, OsdMark::Down),
     },
     Command {
         signature: "osd out name=ids,type=CephString,n=N",
         help: "Mark OSDs out: their data goes elsewhere",
         module: "osd",
         perm: "rw",
-        run: |mon, call| mark(mon, call, Mark::Out),
+        run: |mon, call| mark(mon, call, OsdMark::Out),
     },
     Command {
         signature: "osd in name=ids,type=CephString,n=N",
         help: "Mark OSDs in",
         module: "osd",
         perm: "rw",
-        run: |mon, call| mark(mon, call, Mark::In),
+        run: |mon, call| mark(mon, call, OsdMark::In),
     },
     Command {
         signature: "osd reweight name=id,type=CephOsdName name=weight,type=CephFloat,range=0.0|1.0",
@@ -129,7 +129,7 @@ fn flag(mon: &mut Mon, call: &Call<'_>, set: bool) -> Result<Answer, Failure> {
     };
     let flags = if set { mon.osdmap.flags | bits } else { mon.osdmap.flags & !bits };
     if flags != mon.osdmap.flags {
-        mon.take(Touch::Flags)?;
+        mon.claim_or_wait(Claim::Flags)?;
         mon.osdmap_change(call.now).new_flags = Some(flags);
     }
     let shown = if key == "pause" { "pauserd,pausewr".to_string() } else { key };
@@ -137,13 +137,13 @@ fn flag(mon: &mut Mon, call: &Call<'_>, set: bool) -> Result<Answer, Failure> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mark {
+enum OsdMark {
     Down,
     Out,
     In,
 }
 
-fn mark(mon: &mut Mon, call: &Call<'_>, what: Mark) -> Result<Answer, Failure> {
+fn mark(mon: &mut Mon, call: &Call<'_>, what: OsdMark) -> Result<Answer, Failure> {
     let mut osds = Vec::new();
     for id in call.args.list("ids")? {
         match (id.as_str(), parse_osd(&id)) {
@@ -155,20 +155,20 @@ fn mark(mon: &mut Mon, call: &Call<'_>, what: Mark) -> Result<Answer, Failure> {
     osds.sort_unstable();
     osds.dedup();
     let needed = |mon: &Mon, osd: i32| match what {
-        Mark::Down => osdmap::is_up(&mon.osdmap, osd),
-        Mark::Out => osdmap::is_in(&mon.osdmap, osd),
-        Mark::In => !osdmap::is_in(&mon.osdmap, osd),
+        OsdMark::Down => osdmap::is_up(&mon.osdmap, osd),
+        OsdMark::Out => osdmap::is_in(&mon.osdmap, osd),
+        OsdMark::In => !osdmap::is_in(&mon.osdmap, osd),
     };
     let changing: Vec<i32> =
         osds.iter().copied().filter(|osd| osdmap::exists(&mon.osdmap, *osd) && needed(mon, *osd)).collect();
-    if changing.iter().any(|osd| mon.pending.touched.contains(&Touch::Osd(*osd))) {
+    if changing.iter().any(|osd| mon.pending.claimed.contains(&Claim::Osd(*osd))) {
         return Err(Failure::Wait);
     }
     let mut said = String::new();
     let word = match what {
-        Mark::Down => "down",
-        Mark::Out => "out",
-        Mark::In => "in",
+        OsdMark::Down => "down",
+        OsdMark::Out => "out",
+        OsdMark::In => "in",
     };
     for osd in osds {
         if !osdmap::exists(&mon.osdmap, osd) {
@@ -176,11 +176,11 @@ fn mark(mon: &mut Mon, call: &Call<'_>, what: Mark) -> Result<Answer, Failure> {
         } else if !changing.contains(&osd) {
             said += &format!("osd.{osd} is already {word}. ");
         } else {
-            mon.take(Touch::Osd(osd))?;
+            mon.claim_or_wait(Claim::Osd(osd))?;
             match what {
-                Mark::Down => mon.mark_down(call.now, osd),
-                Mark::Out => mon.set_weight(call.now, osd, 0),
-                Mark::In => mon.set_weight(call.now, osd, OsdMap::WEIGHT_IN),
+                OsdMark::Down => mon.mark_down(call.now, osd),
+                OsdMark::Out => mon.set_weight(call.now, osd, 0),
+                OsdMark::In => mon.set_weight(call.now, osd, OsdMap::WEIGHT_IN),
             }
             said += &format!("marked {word} osd.{osd}. ");
         }
@@ -212,7 +212,7 @@ fn part(call: &Call<'_>, name: &str) -> Result<f64, Failure> {
 fn reweight(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let (osd, value) = (existing(mon, call)?, part(call, "weight")?);
     let fixed = (value * f64::from(OsdMap::WEIGHT_IN)) as u32;
-    mon.take(Touch::Osd(osd))?;
+    mon.claim_or_wait(Claim::Osd(osd))?;
     mon.osdmap_change(call.now).new_weight.insert(OsdId(osd), fixed);
     Ok(Answer::status(format!("reweighted osd.{osd} to {} ({fixed:x})", general(value, 6))))
 }
@@ -220,14 +220,14 @@ fn reweight(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 fn primary_affinity(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let (osd, value) = (existing(mon, call)?, part(call, "weight")?);
     let fixed = (value * f64::from(OsdMap::WEIGHT_IN)) as u32;
-    mon.take(Touch::Osd(osd))?;
+    mon.claim_or_wait(Claim::Osd(osd))?;
     mon.osdmap_change(call.now).new_primary_affinity.insert(OsdId(osd), fixed);
     Ok(Answer::status(format!("set osd.{osd} primary-affinity to {} ({fixed:x})", general(value, 6))))
 }
 
 fn set_ratio(mon: &mut Mon, call: &Call<'_>, which: &str) -> Result<Answer, Failure> {
     let value = part(call, "ratio")?;
-    mon.take(Touch::Flags)?;
+    mon.claim_or_wait(Claim::Flags)?;
     let change = mon.osdmap_change(call.now);
     match which {
         "full" => change.new_full_ratio = value as f32,
@@ -261,7 +261,7 @@ fn blocklist(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         "add" => {
             let seconds = call.args.float("expire")?.filter(|s| *s > 0.0).unwrap_or(3600.0);
             let until = UTime::from_nanos(call.now.as_nanos().saturating_add((seconds * 1e9) as u64));
-            mon.take(Touch::Blocklist)?;
+            mon.claim_or_wait(Claim::Blocklist)?;
             mon.osdmap_change(call.now).new_blocklist.insert(addr, until);
             // Whoever applies the change leaves an entry that is there as it is, as Ceph's programs do.
             if let Some(until) = mon.osdmap.blocklist.get(&addr) {
@@ -273,7 +273,7 @@ fn blocklist(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
             Ok(Answer::status(format!("blocklisting {shown} until {until} ({seconds} sec)")))
         }
         "rm" if mon.osdmap.blocklist.contains_key(&addr) => {
-            mon.take(Touch::Blocklist)?;
+            mon.claim_or_wait(Claim::Blocklist)?;
             mon.osdmap_change(call.now).old_blocklist.push(addr);
             Ok(Answer::status(format!("un-blocklisting {shown}")))
         }
@@ -285,7 +285,7 @@ fn blocklist(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 fn blocklist_clear(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let all: Vec<EntityAddr> = mon.osdmap.blocklist.keys().copied().collect();
     if !all.is_empty() {
-        mon.take(Touch::Blocklist)?;
+        mon.claim_or_wait(Claim::Blocklist)?;
         mon.osdmap_change(call.now).old_blocklist.extend(all);
     }
     Ok(Answer::status("removed all blocklist entries"))

@@ -31,14 +31,14 @@ pub(super) const COMMANDS: &[Command] = &[
 ];
 
 /// A shown line's numbers.
-struct Load {
+struct OsdLoad {
     space: Space,
     utilization: f64,
     var: f64,
     pgs: usize,
 }
 
-struct Report<'a> {
+struct Utilization<'a> {
     mon: &'a Mon,
     nodes: Vec<Node>,
     pgs: BTreeMap<i32, usize>,
@@ -53,7 +53,7 @@ fn utilization_of(space: &Space) -> f64 {
     }
 }
 
-impl<'a> Report<'a> {
+impl<'a> Utilization<'a> {
     fn new(mon: &'a Mon, call: &Call<'_>) -> Result<Self, Failure> {
         let crush = &mon.osdmap.crush;
         let filter = call.args.text("filter")?;
@@ -84,7 +84,7 @@ impl<'a> Report<'a> {
         Ok(Self { mon, nodes, pgs, total, average })
     }
 
-    fn load(&self, id: i32) -> Load {
+    fn load(&self, id: i32) -> OsdLoad {
         let below: Vec<i32> = match id >= 0 {
             true => vec![id],
             false => crush_view::walk_from(&self.mon.osdmap.crush, id)
@@ -106,13 +106,13 @@ impl<'a> Report<'a> {
         };
         let var = if self.average > 0.0 { utilization / self.average } else { 0.0 };
         let pgs = if id >= 0 { self.pgs.get(&id).copied().unwrap_or(0) } else { 0 };
-        Load { space, utilization, var, pgs }
+        OsdLoad { space, utilization, var, pgs }
     }
 
     /// Smallest and largest variation and the standard deviation of what OSDs that are in use.
     fn spread(&self) -> (f64, f64, f64) {
         let mut seen = std::collections::BTreeSet::new();
-        let loads: Vec<Load> = self
+        let loads: Vec<OsdLoad> = self
             .nodes
             .iter()
             .filter(|n| n.id >= 0 && osdmap::is_in(&self.mon.osdmap, n.id) && seen.insert(n.id))
@@ -238,7 +238,7 @@ fn low(value: f64) -> String {
 
 fn df(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let tree = call.args.text("output_method")?.is_some_and(|m| m == "tree");
-    let report = Report::new(mon, call)?;
+    let report = Utilization::new(mon, call)?;
     Ok(call.show(|| report.json(tree), || report.text(tree)))
 }
 

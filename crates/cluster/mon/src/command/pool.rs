@@ -8,7 +8,7 @@ use super::status::{rates_into, rates_text};
 use super::{Answer, Call, Command, Failure, fail};
 use crate::crush_view;
 use crate::fmt::Json;
-use crate::mon::{Mon, Touch};
+use crate::mon::{Claim, Mon};
 use crate::service::osdmap;
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -114,7 +114,7 @@ impl Mon {
         id: PoolId,
         change: impl FnOnce(&mut PgPool),
     ) -> Result<(), Failure> {
-        self.take(Touch::Pool(id.0))?;
+        self.claim_or_wait(Claim::Pool(id.0))?;
         let Some(mut pool) = self.osdmap.pools.get(&id).cloned() else {
             return fail(Errno::ENOENT, format!("there is no pool {id}"));
         };
@@ -152,8 +152,8 @@ impl Mon {
         if self.osdmap.pools.get(&id).is_some_and(|p| p.has_flags(PoolFlags::NODELETE)) {
             return fail(Errno::EPERM, "the pool's nodelete flag forbids to remove it; unset it first");
         }
-        self.take(Touch::Pools)?;
-        self.take(Touch::Pool(id.0))?;
+        self.claim_or_wait(Claim::Pools)?;
+        self.claim_or_wait(Claim::Pool(id.0))?;
         let temp: Vec<_> = self.osdmap.pg_temp.keys().filter(|pg| pg.pool == id).copied().collect();
         let change = self.osdmap_change(now);
         change.old_pools.insert(id);
@@ -230,7 +230,7 @@ impl Mon {
             return fail(Errno::ENOENT, format!("there is no CRUSH rule {rule}"));
         }
         self.check_pgs_per_osd(pg_num as u32, size as u32, rule)?;
-        self.take(Touch::Pools)?;
+        self.claim_or_wait(Claim::Pools)?;
         let min_size = match self.opt_u64("osd_pool_default_min_size") {
             0 => size - size / 2,
             n => n.min(size),
@@ -411,7 +411,7 @@ fn rename(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         return fail(Errno::EEXIST, format!("pool '{to}' exists already"));
     }
     check_name(&to)?;
-    mon.take(Touch::Pools)?;
+    mon.claim_or_wait(Claim::Pools)?;
     mon.osdmap_change(call.now).new_pool_names.insert(id, to.clone());
     Ok(Answer::status(format!("pool '{from}' renamed to '{to}'")))
 }

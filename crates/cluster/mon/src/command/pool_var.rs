@@ -1,7 +1,7 @@
 //! `osd pool get`, `set` and quotas.
 
-use ::options::{parse_int, parse_size};
 use maps::{PgPool, PoolFlags, PoolOption};
+use options::{parse_int, parse_size};
 use types::Errno;
 
 use super::pool::{autoscale_number, check_size, find};

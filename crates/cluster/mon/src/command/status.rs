@@ -9,7 +9,7 @@ use super::{Answer, Call, Command, Failure, fail};
 use crate::fmt::{Align, Json, Table, bytes, count};
 use crate::mon::Mon;
 use crate::mutes::{Mute, parse_span};
-use crate::service::log::Level;
+use crate::service::log::LogLevel;
 use crate::service::osdmap;
 use crate::stats::pg_state;
 use crate::stats::pgmap::Rates;
@@ -394,7 +394,7 @@ fn time_sync_status(_: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 
 fn log_last(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let num = call.args.int("num")?.unwrap_or(20).clamp(1, 10_000) as usize;
-    let level = call.args.text("level")?.and_then(|l| Level::from_name(&l)).unwrap_or(Level::Info);
+    let level = call.args.text("level")?.and_then(|l| LogLevel::from_name(&l)).unwrap_or(LogLevel::Info);
     let channel = call.args.text("channel")?.unwrap_or_else(|| "*".into());
     let lines = mon.log.last(num, level, &channel);
     let addrs = super::mon::addrs_json(&types::EntityAddrVec(vec![mon.config.addr]));
@@ -411,7 +411,7 @@ fn log_last(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 
 fn log(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let text = call.args.list("logtext")?.join(" ");
-    mon.say(call.now, Level::Info, text);
+    mon.say(call.now, LogLevel::Info, text);
     Ok(Answer::default())
 }
 

@@ -41,7 +41,7 @@ pub(super) fn told() -> impl Iterator<Item = &'static Command> {
 }
 
 fn get(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
-    let name = ::options::normalize(&call.args.required("var")?);
+    let name = options::normalize(&call.args.required("var")?);
     match mon.config.options.find(&name) {
         Some(_) => Ok(call.show_json(Json::object().with(&name, mon.opt(&name)))),
         None => Err(unknown(&name)),
@@ -66,7 +66,7 @@ fn diff(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 }
 
 fn help(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
-    let name = ::options::normalize(&call.args.required("var")?);
+    let name = options::normalize(&call.args.required("var")?);
     let Some(facts) = mon.config.options.find(&name) else { return Err(unknown(&name)) };
     let json = Json::object()
         .with("name", name.as_str())

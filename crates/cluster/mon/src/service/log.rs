@@ -18,7 +18,7 @@ pub const LINE_BYTES_MAX: usize = 4096;
 
 /// How important a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub enum LogLevel {
     /// For developers.
     Debug,
     /// Something happened.
@@ -28,7 +28,7 @@ pub enum Level {
     Error,
 }
 
-impl Level {
+impl LogLevel {
     /// The level of a wire value; unknown ones count as information.
     pub fn from_number(n: u16) -> Self {
         match n {
@@ -68,7 +68,7 @@ impl Level {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct LogLine {
     /// Who reports, as authenticated (`mon.a`).
     pub name: String,
     /// Who reports, as numbered (`mon.0`).
@@ -80,13 +80,13 @@ pub struct Line {
     /// The reporter's own number of the line.
     pub seq: u64,
     /// How important.
-    pub level: Level,
+    pub level: LogLevel,
     /// `cluster` or `audit`.
     pub channel: String,
     pub text: String,
 }
 
-impl Line {
+impl LogLine {
     /// As `log last` prints it.
     pub fn text_line(&self) -> String {
         format!(
@@ -115,7 +115,7 @@ impl Line {
     }
 }
 
-impl Encode for Line {
+impl Encode for LogLine {
     fn encode(&self, e: &mut Encoder) {
         e.versioned(1, 1, |e| {
             e.put(self.name.as_str()).put(self.rank.as_str()).put(self.addrs.as_str());
@@ -124,7 +124,7 @@ impl Encode for Line {
         });
     }
 }
-impl Decode for Line {
+impl Decode for LogLine {
     fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         d.versioned(1, "log line", |d, _| {
             Ok(Self {
@@ -133,7 +133,7 @@ impl Decode for Line {
                 addrs: d.get()?,
                 stamp: d.get()?,
                 seq: d.get()?,
-                level: Level::from_number(d.get()?),
+                level: LogLevel::from_number(d.get()?),
                 channel: d.get()?,
                 text: d.get()?,
             })
@@ -144,7 +144,7 @@ impl Decode for Line {
 /// The committed lines.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterLog {
-    lines: VecDeque<(u64, Line)>,
+    lines: VecDeque<(u64, LogLine)>,
     next: u64,
 }
 
@@ -153,14 +153,14 @@ impl ClusterLog {
     pub fn open(state: &State) -> Result<Self, DecodeError> {
         let mut log = Self { lines: VecDeque::new(), next: 1 };
         for (version, bytes) in versions(state, SERVICE, 0) {
-            log.lines.push_back((version, Line::from_bytes(bytes)?));
+            log.lines.push_back((version, LogLine::from_bytes(bytes)?));
             log.next = version + 1;
         }
         Ok(log)
     }
 
     /// Adds a line to a batch; [`ClusterLog::committed`] shows it.
-    pub fn add(&mut self, mut line: Line, batch: &mut Batch) {
+    pub fn add(&mut self, mut line: LogLine, batch: &mut Batch) {
         if line.text.len() > LINE_BYTES_MAX {
             let end = (0..=LINE_BYTES_MAX).rev().find(|at| line.text.is_char_boundary(*at)).unwrap_or(0);
             line.text.truncate(end);
@@ -176,7 +176,7 @@ impl ClusterLog {
     pub fn committed(&mut self, state: &State) -> Result<(), DecodeError> {
         let from = self.lines.back().map_or(0, |(version, _)| version + 1);
         for (version, bytes) in versions(state, SERVICE, from) {
-            self.lines.push_back((version, Line::from_bytes(bytes)?));
+            self.lines.push_back((version, LogLine::from_bytes(bytes)?));
         }
         while self.lines.len() > KEPT {
             self.lines.pop_front();
@@ -190,14 +190,14 @@ impl ClusterLog {
     }
 
     /// The lines from version `from` on of at least `level`, oldest first; what is no longer kept is left out.
-    pub fn since(&self, from: u64, level: Level) -> impl Iterator<Item = &Line> {
+    pub fn since(&self, from: u64, level: LogLevel) -> impl Iterator<Item = &LogLine> {
         self.lines.iter().filter(move |(version, l)| *version >= from && l.level >= level).map(|(_, l)| l)
     }
 
     /// The last `count` lines of at least `level` in `channel` (all of them: `*`), oldest first.
-    pub fn last(&self, count: usize, level: Level, channel: &str) -> Vec<&Line> {
-        let wanted = |line: &&Line| line.level >= level && (channel == "*" || line.channel == channel);
-        let mut lines: Vec<&Line> =
+    pub fn last(&self, count: usize, level: LogLevel, channel: &str) -> Vec<&LogLine> {
+        let wanted = |line: &&LogLine| line.level >= level && (channel == "*" || line.channel == channel);
+        let mut lines: Vec<&LogLine> =
             self.lines.iter().rev().map(|(_, l)| l).filter(wanted).take(count).collect();
         lines.reverse();
         lines
@@ -208,14 +208,14 @@ impl ClusterLog {
 mod tests {
     use super::*;
 
-    fn line(seq: u64) -> Line {
-        Line {
+    fn line(seq: u64) -> LogLine {
+        LogLine {
             name: "mon.a".into(),
             rank: "mon.0".into(),
             addrs: String::new(),
             stamp: UTime { sec: 1, nsec: 0 },
             seq,
-            level: Level::Info,
+            level: LogLevel::Info,
             channel: "cluster".into(),
             text: format!("line {seq}"),
         }
@@ -227,17 +227,17 @@ mod tests {
         for seq in 0..KEPT as u64 + 10 {
             let mut batch = Batch::default();
             log.add(line(seq), &mut batch);
-            assert_eq!(log.last(1, Level::Debug, "*").first().map(|l| l.seq), seq.checked_sub(1));
+            assert_eq!(log.last(1, LogLevel::Debug, "*").first().map(|l| l.seq), seq.checked_sub(1));
             batch.apply_to(&mut state);
             log.committed(&state).unwrap();
         }
-        assert_eq!(log.last(10_000, Level::Debug, "*").len(), KEPT);
+        assert_eq!(log.last(10_000, LogLevel::Debug, "*").len(), KEPT);
         assert_eq!(state.len(), KEPT);
         let again = ClusterLog::open(&state).unwrap();
-        assert_eq!(again.last(2, Level::Info, "cluster"), log.last(2, Level::Info, "cluster"));
-        assert!(log.last(5, Level::Warn, "*").is_empty());
+        assert_eq!(again.last(2, LogLevel::Info, "cluster"), log.last(2, LogLevel::Info, "cluster"));
+        assert!(log.last(5, LogLevel::Warn, "*").is_empty());
         assert_eq!(
-            log.last(1, Level::Info, "*").first().map(|l| l.text_line()).unwrap(),
+            log.last(1, LogLevel::Info, "*").first().map(|l| l.text_line()).unwrap(),
             "1970-01-01T00:00:01.000000+0000 mon.a (mon.0) 509 : cluster [INF] line 509"
         );
     }

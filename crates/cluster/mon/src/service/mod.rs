@@ -1,6 +1,6 @@
 //! The services: each holds what was committed of it and adds its changes to a batch.
 
-pub mod auth;
-pub mod config;
+pub mod config_store;
+pub mod global_ids;
 pub mod log;
 pub mod osdmap;

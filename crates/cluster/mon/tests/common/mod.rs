@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use auth::{Caps, SessionId, SessionInfo};
 use messages::Message;
-use mon::options::Table;
+use mon::option_table::Table;
 use mon::{Batch, InitialOsd, Mon, MonConfig, MonEffect, MonEvent, State};
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, Fsid, Name, OsdId, Profile, UTime};
 

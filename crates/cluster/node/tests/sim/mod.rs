@@ -8,10 +8,10 @@ use auth::{Caps, SessionId, SessionInfo};
 use buffer::Rope;
 use messages::osd_op::{Op, OpArgs, OpCode, OsdFlags};
 use messages::{Message, MonCommand, MonCommandAck, OsdOp, OsdOpReply};
-use mon::options::{OptionFacts, OptionTable};
+use mon::option_table::{OptionFacts, OptionTable};
 use mon::state::State;
 use mon::{InitialOsd, Mon, MonConfig, MonEvent};
-use monclient::{Attempt, MonClientConfig, MonIo};
+use monclient::{Attempt, MonClientConfig, MonClientIo};
 use node::{Daemon, Node, NodeEffect, NodeEvent};
 use osd::{Osd, OsdAddrs, OsdConfig, OsdEvent};
 use store::MemStore;
@@ -262,7 +262,7 @@ impl Sim {
         let message = Self::wire(message);
         match self.peers[&session] {
             Peer::Osd(osd, attempt) => {
-                let event = OsdEvent::Mon(monclient::MonEvent::Message(attempt, message));
+                let event = OsdEvent::Mon(monclient::MonClientEvent::Message(attempt, message));
                 self.carry(session, false, Happening::Node(NodeEvent::Osd(osd, event)));
             }
             Peer::Client(_) => self.carry(session, false, Happening::ToClient(session, message)),
@@ -276,28 +276,28 @@ impl Sim {
         session
     }
 
-    fn dial(&mut self, osd: OsdId, io: MonIo) {
+    fn dial(&mut self, osd: OsdId, io: MonClientIo) {
         let mon_session = |s: &Self, attempt| {
             let wanted = |p: &Peer| matches!(p, Peer::Osd(o, a) if *o == osd && *a == attempt);
             s.peers.iter().find(|(_, p)| wanted(p)).map(|(s, _)| *s)
         };
         match io {
-            MonIo::Connect(attempt, _) => {
+            MonClientIo::Connect(attempt, _) => {
                 let session = self.session(Peer::Osd(osd, attempt));
                 let event = NodeEvent::Mon(MonEvent::GlobalIdWanted { session, asked: 0 });
                 self.carry(session, true, Happening::Node(event));
             }
-            MonIo::Send(attempt, message) => {
+            MonClientIo::Send(attempt, message) => {
                 let message = Self::wire(&message);
                 let session = mon_session(self, attempt).unwrap();
                 let event = NodeEvent::Mon(MonEvent::Message { session, message });
                 self.carry(session, true, Happening::Node(event));
             }
-            MonIo::Keepalive(attempt) => {
-                let event = OsdEvent::Mon(monclient::MonEvent::KeepaliveAcked(attempt));
+            MonClientIo::Keepalive(attempt) => {
+                let event = OsdEvent::Mon(monclient::MonClientEvent::KeepaliveAcked(attempt));
                 self.after(10_000, Happening::Node(NodeEvent::Osd(osd, event)));
             }
-            MonIo::Disconnect(attempt) => {
+            MonClientIo::Disconnect(attempt) => {
                 let session = mon_session(self, attempt).unwrap();
                 self.after(0, Happening::Node(NodeEvent::Mon(MonEvent::SessionClosed(session))));
             }
@@ -323,7 +323,7 @@ impl Sim {
     fn authenticated(&mut self, session: SessionId, global_id: u64) {
         let info = match self.peers[&session] {
             Peer::Osd(osd, attempt) => {
-                let event = OsdEvent::Mon(monclient::MonEvent::Connected(attempt));
+                let event = OsdEvent::Mon(monclient::MonClientEvent::Connected(attempt));
                 self.carry(session, false, Happening::Node(NodeEvent::Osd(osd, event)));
                 self.info(session, EntityType::Osd, osd.0.into(), global_id)
             }

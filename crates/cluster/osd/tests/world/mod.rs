@@ -13,7 +13,8 @@ use messages::{
 };
 use options::Values;
 use osd::{
-    Attempt, MonClientConfig, MonEvent, MonIo, Osd, OsdAddrs, OsdConfig, OsdEffect, OsdEvent, OsdState,
+    Attempt, MonClientConfig, MonClientEvent, MonClientIo, Osd, OsdAddrs, OsdConfig, OsdEffect, OsdEvent,
+    OsdPhase,
 };
 use store::{Completion, MemStore, ObjectStore};
 use types::{
@@ -182,7 +183,7 @@ impl World {
     pub fn active() -> Self {
         let mut w = Self::new();
         w.start();
-        assert_eq!(w.osd.state(), OsdState::Active, "{:#?}", w.log);
+        assert_eq!(w.osd.state(), OsdPhase::Active, "{:#?}", w.log);
         w
     }
 
@@ -271,19 +272,19 @@ impl World {
         }
     }
 
-    fn mon_io(&mut self, io: MonIo) {
+    fn mon_io(&mut self, io: MonClientIo) {
         match io {
-            MonIo::Connect(attempt, _) => {
+            MonClientIo::Connect(attempt, _) => {
                 self.mon.session = Some(attempt);
-                self.mon_event(MonEvent::Connected(attempt));
+                self.mon_event(MonClientEvent::Connected(attempt));
             }
-            MonIo::Disconnect(_) => (self.mon.session, self.mon.osdmap_next) = (None, None),
-            MonIo::Send(_, message) => self.mon_gets(message),
-            MonIo::Keepalive(attempt) => self.mon_event(MonEvent::KeepaliveAcked(attempt)),
+            MonClientIo::Disconnect(_) => (self.mon.session, self.mon.osdmap_next) = (None, None),
+            MonClientIo::Send(_, message) => self.mon_gets(message),
+            MonClientIo::Keepalive(attempt) => self.mon_event(MonClientEvent::KeepaliveAcked(attempt)),
         }
     }
 
-    fn mon_event(&mut self, event: MonEvent) {
+    fn mon_event(&mut self, event: MonClientEvent) {
         let mut effects = Vec::new();
         self.osd.handle(self.now, OsdEvent::Mon(event), &mut effects);
         self.perform(effects);
@@ -295,7 +296,7 @@ impl World {
         // As it would come over the wire.
         let message =
             Message::decode_exact(&message.into().encode(Profile::PACIFIC.features_supported)).unwrap();
-        self.mon_event(MonEvent::Message(attempt, message));
+        self.mon_event(MonClientEvent::Message(attempt, message));
         self.settle();
     }
 

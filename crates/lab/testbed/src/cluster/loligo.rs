@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use options::{Standing, normalize, standing};
+use options::{OptionStatus, normalize, status};
 use study::{LoligoStore, Place, Setting};
 
 use crate::cluster::admin::Admin;
@@ -47,7 +47,7 @@ pub(crate) fn check(system: &study::System, file_system: bool) -> Result<()> {
         return not_yet("Loligo's metadata on a place of their own");
     }
     match &system.place {
-        Place::Modelled { .. } if standing(MODEL) == Standing::Unknown => {
+        Place::Modelled { .. } if status(MODEL) == OptionStatus::Unknown => {
             not_yet("modelled disks inside Loligo's device layer")
         }
         Place::Directory | Place::Image { .. } | Place::Modelled { .. } => Ok(()),
@@ -63,7 +63,7 @@ fn settings(all: &[Setting]) -> (Vec<(String, String)>, Vec<String>) {
     for wanted in ["global", "mon", "mgr", "osd"] {
         for setting in all.iter().filter(|s| s.section == wanted) {
             let name = normalize(&setting.name);
-            if standing(&name) == Standing::Unknown {
+            if status(&name) == OptionStatus::Unknown {
                 notes.push(format!("Loligo does not know {}: not passed", setting.name));
                 continue;
             }

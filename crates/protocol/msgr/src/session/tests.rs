@@ -68,9 +68,9 @@ fn a_reconnection_that_is_behind_is_told_to_retry_above() {
         let request = SessionRequest::Reconnect(reconnect(1, connect_seq, global_seq, 0));
         Session::judge(Some(&session), &request, &addrs(2))
     };
-    assert_eq!(judge(3, 7), Verdict::Reply(Control::Retry(4)));
-    assert_eq!(judge(5, 5), Verdict::Reply(Control::RetryGlobal(6)));
-    assert_eq!(judge(5, 7), Verdict::TakeOver);
+    assert_eq!(judge(3, 7), AcceptDecision::Reply(Control::Retry(4)));
+    assert_eq!(judge(5, 5), AcceptDecision::Reply(Control::RetryGlobal(6)));
+    assert_eq!(judge(5, 7), AcceptDecision::TakeOver);
 }
 
 #[test]
@@ -80,20 +80,20 @@ fn when_both_dial_the_connection_of_the_lower_address_wins() {
     fresh.start_dialling();
     fresh.introduction(addrs(5), 1, COOKIE);
     let judge = |port| Session::judge(Some(&fresh), &SessionRequest::Ident(ident(port, 8, 1)), &addrs(5));
-    assert_eq!((judge(4), judge(6)), (Verdict::TakeOver, Verdict::Reply(Control::Wait)));
+    assert_eq!((judge(4), judge(6)), (AcceptDecision::TakeOver, AcceptDecision::Reply(Control::Wait)));
     // Established before, both take it up again.
     let mut known = established(0);
     known.disconnected();
     known.start_dialling();
     let request = |port| SessionRequest::Reconnect(reconnect(port, 1, 6, 0));
     let judge = |port| Session::judge(Some(&known), &request(port), &addrs(5));
-    assert_eq!((judge(4), judge(6)), (Verdict::TakeOver, Verdict::Reply(Control::Wait)));
+    assert_eq!((judge(4), judge(6)), (AcceptDecision::TakeOver, AcceptDecision::Reply(Control::Wait)));
 }
 
 #[test]
 fn a_session_that_nobody_remembers_begins_anew() {
     let request = SessionRequest::Reconnect(reconnect(1, 1, 6, 0));
-    let reset = |full| Verdict::Reply(Control::Reset { full });
+    let reset = |full| AcceptDecision::Reply(Control::Reset { full });
     assert_eq!(Session::judge(None, &request, &addrs(2)), reset(true));
     let mut other = established(2);
     other.disconnected();

@@ -1,6 +1,6 @@
 //! The monitor's view of the option table.
 
-use ::options::{Standing, Values, is_log_level, lookup, standing};
+use options::{OptionStatus, Values, is_log_level, lookup, status};
 
 /// What the monitor asks of the table of options.
 pub trait OptionTable: Send + Sync {
@@ -57,9 +57,9 @@ impl OptionTable for Table {
         if let Some(spec) = lookup(name) {
             return Some(facts(spec.default, spec.kind.name(), spec.runtime, spec.about.into()));
         }
-        let summary = match standing(name) {
-            Standing::Unknown => return None,
-            Standing::OtherProgram(program) => format!("For {program}, which reads it itself."),
+        let summary = match status(name) {
+            OptionStatus::Unknown => return None,
+            OptionStatus::OtherProgram(program) => format!("For {program}, which reads it itself."),
             _ if is_log_level(name) => {
                 return Some(facts("", "str", false, LOG_LEVEL.into()));
             }
@@ -69,15 +69,15 @@ impl OptionTable for Table {
     }
 
     fn nearest(&self, name: &str) -> Option<String> {
-        ::options::nearest(name).map(str::to_owned)
+        options::nearest(name).map(str::to_owned)
     }
 
     fn check(&self, name: &str, value: &str) -> Result<String, String> {
-        ::options::canonical(name, value).map_err(|error| error.to_string())
+        options::canonical(name, value).map_err(|error| error.to_string())
     }
 
     fn names(&self) -> Vec<String> {
-        ::options::names().map(str::to_owned).collect()
+        options::names().map(str::to_owned).collect()
     }
 }
 
