@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use types::SplitMix64;
+
 use crate::{Model, Nanos, Op, Request};
 
 /// Where successive requests go.
@@ -92,7 +94,7 @@ struct Program {
     blocks: u64,
     sent: u64,
     since_flush: u32,
-    random: u64,
+    random: SplitMix64,
     /// When each idle slot asks next.
     wakes: BTreeSet<(Nanos, u64)>,
     /// When each busy slot asked, and whether for a flush.
@@ -107,7 +109,7 @@ impl Program {
             blocks: (span / pattern.block_bytes.max(1)).max(1),
             sent: 0,
             since_flush: 0,
-            random: pattern.seed,
+            random: SplitMix64::new(pattern.seed),
             wakes: (0..u64::from(pattern.depth.max(1))).map(|slot| (0, slot)).collect(),
             asked: BTreeMap::new(),
         }
@@ -121,20 +123,11 @@ impl Program {
         self.since_flush += 1;
         let block = match self.pattern.order {
             Order::Sequential => self.sent % self.blocks,
-            Order::Random => self.draw() % self.blocks,
+            Order::Random => self.random.below(self.blocks),
         };
         self.sent += 1;
         let (offset, length) = (block * self.pattern.block_bytes, self.pattern.block_bytes);
         Request { op: self.pattern.op, offset, length, fua: false }
-    }
-
-    /// splitmix64.
-    fn draw(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use text::{nearest, parse_size};
+
 use crate::{ModelError, Nanos};
 
 /// What a model is without a cache.
@@ -244,11 +246,6 @@ fn parse_name(name: &str) -> Result<(Base, bool), ModelError> {
     }
 }
 
-fn nearest(name: &str, known: impl IntoIterator<Item = &'static str>) -> Option<&'static str> {
-    let ranked = known.into_iter().map(|k| (strsim::levenshtein(name, k), k));
-    ranked.min().filter(|(distance, _)| *distance <= 2.max(name.len() * 2 / 5)).map(|(_, known)| known)
-}
-
 /// Every parameter of a model.
 fn entries(base: Base, write_back: bool) -> impl Iterator<Item = &'static Entry> {
     let (own, raid): (&[Entry], &[Entry]) = match base {
@@ -338,7 +335,7 @@ fn parse(entry: &Entry, text: &str) -> Result<f64, ModelError> {
     let value = match entry.kind {
         Kind::Number => number(text),
         Kind::Count => text.parse::<u32>().ok().map(f64::from),
-        Kind::Size => size(text),
+        Kind::Size => parse_size(text).map(|bytes| bytes as f64),
         Kind::Flag => match text {
             "yes" | "true" | "on" | "1" => Some(1.0),
             "no" | "false" | "off" | "0" => Some(0.0),
@@ -355,20 +352,6 @@ fn parse(entry: &Entry, text: &str) -> Result<f64, ModelError> {
         };
         ModelError::Value { name: entry.name.to_owned(), text: text.to_owned(), want }
     })
-}
-
-/// Bytes: a whole number with a unit of 1024 or without.
-fn size(text: &str) -> Option<f64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &text[digits.len()..] {
-        "" | "B" => 1u64,
-        "K" | "k" | "KiB" => 1 << 10,
-        "M" | "MiB" => 1 << 20,
-        "G" | "GiB" => 1 << 30,
-        "T" | "TiB" => 1 << 40,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(unit).map(|bytes| bytes as f64)
 }
 
 #[cfg(test)]

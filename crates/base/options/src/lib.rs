@@ -12,7 +12,7 @@ mod values;
 
 pub use conf::{ConfError, ConfFile};
 pub use debug::{is_log_level, parse_log_level};
-pub use parse::{Kind, ValueError, parse_bool, parse_int, parse_size};
+pub use parse::{Kind, ValueError, parse_bool, parse_int};
 pub use table::{OptionSpec, OptionStatus, all, lookup, names, nearest, status};
 pub use values::{SetError, Values, canonical};
 

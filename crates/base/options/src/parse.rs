@@ -1,5 +1,7 @@
 //! The types of values and how their texts are read.
 
+use text::parse_size;
+
 /// What an option's value is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
@@ -63,27 +65,6 @@ pub fn parse_bool(text: &str) -> Option<bool> {
         "false" | "no" | "off" | "0" => Some(false),
         _ => None,
     }
-}
-
-/// Reads a number of bytes: `4096`, `4K`, `4Ki`, `4KiB`, `10G`; `1.5GiB` is refused (whole numbers only). All suffixes
-/// are binary, as in Ceph.
-pub fn parse_size(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, suffix) = text.split_at(digits);
-    let suffix = suffix.trim().to_ascii_lowercase();
-    let suffix = suffix.strip_suffix('b').unwrap_or(&suffix);
-    let shift = match suffix {
-        "" => 0,
-        "k" | "ki" => 10,
-        "m" | "mi" => 20,
-        "g" | "gi" => 30,
-        "t" | "ti" => 40,
-        "p" | "pi" => 50,
-        "e" | "ei" => 60,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 /// Reads a whole number with an optional decimal suffix (`4K` is 4000), as Ceph does for counts.
@@ -171,23 +152,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_take_binary_suffixes() {
-        for (text, want) in [
-            ("4096", 4096),
-            ("4K", 4096),
-            ("4KiB", 4096),
-            ("4Ki", 4096),
-            ("10GiB", 10 << 30),
-            ("1 MB", 1 << 20),
-        ] {
-            assert_eq!(parse_size(text), Some(want), "{text}");
-        }
-        for text in ["", "x", "1i", "1.5G", "-1", "4Q", "99999999999P"] {
-            assert_eq!(parse_size(text), None, "{text}");
-        }
-    }
-
-    #[test]
     fn every_spelling_of_a_value_is_kept_as_one() {
         for (kind, text, want) in [
             (Kind::Int, "1K", "1000"),
@@ -219,7 +183,6 @@ mod tests {
         for text in ["", "K", "1Ki", "1.5K", "10E"] {
             assert_eq!(parse_int(text), None, "{text}");
         }
-        assert_eq!(parse_size("1E"), Some(1 << 60));
     }
 
     #[test]

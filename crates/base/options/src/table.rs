@@ -223,35 +223,16 @@ pub fn status(name: &str) -> OptionStatus {
     }
 }
 
-/// The known name that is nearest to `name`, if any is near enough to be a likely slip.
+/// The known name that is nearest to `name`, if any is near enough to be a likely slip; one that has an effect here
+/// before others as near.
 pub fn nearest(name: &str) -> Option<&'static str> {
-    // Of names as near as each other, one that does something here.
-    let rank = |n: &str| (distance(name, n), lookup(n).is_none());
-    let best = names().map(|n| (rank(n), n)).min()?;
-    // Two of five letters wrong, and a person still sees the likeness.
-    (best.0.0 <= 2.max(name.len() * 2 / 5)).then_some(best.1)
+    text::nearest(name, names())
 }
 
-/// Every name that somebody knows: ours, Ceph's log levels, and Ceph's others. In no order.
+/// Every known name: ours, then Ceph's log levels, then Ceph's others.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let rest = ceph_names().map(|(n, _)| n).filter(|n| lookup(n).is_none());
     TABLE.iter().map(|s| s.name).chain(debug::names()).chain(rest)
-}
-
-/// Edit distance (insertions, deletions, replacements).
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replace = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replace.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

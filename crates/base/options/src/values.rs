@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     Kind, OptionStatus, ValueError, debug, is_log_level, lookup, nearest, normalize, parse, parse_bool,
-    parse_size, status,
+    status,
 };
 
 /// Why a setting was refused.
@@ -101,7 +101,7 @@ impl Values {
     /// A size's value in bytes.
     pub fn size(&self, name: &str) -> u64 {
         debug_assert_eq!(lookup(name).map(|s| s.kind), Some(Kind::Size), "{name}");
-        parse_size(self.text(name)).unwrap_or_default()
+        text::parse_size(self.text(name)).unwrap_or_default()
     }
 
     /// A number's value (seconds for times).

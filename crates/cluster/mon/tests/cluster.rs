@@ -11,7 +11,7 @@ use encoding::Decode;
 use maps::{Incremental, OsdMap};
 use messages::{Message, MonSubscribe, Subscription};
 use mon::{Key, MonEvent, State};
-use types::{EntityType, Epoch};
+use types::{EntityType, Epoch, SplitMix64};
 
 fn up(osds: i32, local: &[(&str, &str)]) -> (Cluster, SessionId, Vec<SessionId>) {
     let mut cluster = Cluster::new(config(osds, local));
@@ -169,19 +169,15 @@ fn nothing_is_answered_or_shown_before_it_is_durable() {
 
 #[test]
 fn whatever_was_answered_survives_a_kill_at_any_commit() {
-    let mut seed = 1u64;
-    let mut next = |n: u64| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) % n
-    };
+    let mut random = SplitMix64::new(1);
     let (mut cluster, mut client, _) = up(1, &[("mon_max_pg_per_osd", "100000")]);
     let mut answered = BTreeSet::new();
     for round in 0..60 {
-        for n in 0..next(4) {
+        for n in 0..random.below(4) {
             let name = format!("p{round}-{n}");
             cluster.ask(client, &format!(r#"{{"prefix":"osd pool create","pool":"{name}","pg_num":1}}"#));
         }
-        for _ in 0..next(3) {
+        for _ in 0..random.below(3) {
             cluster.commit_one();
         }
         for message in cluster.take(client) {
@@ -190,7 +186,7 @@ fn whatever_was_answered_survives_a_kill_at_any_commit() {
                 answered.insert(ack.status.split('\'').nth(1).unwrap().to_string());
             }
         }
-        if next(3) == 0 {
+        if random.one_in(3) {
             cluster = cluster.kill();
             client = cluster.client();
         }

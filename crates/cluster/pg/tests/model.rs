@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use common::*;
 use messages::OsdOp;
-use types::Epoch;
+use types::{Epoch, SplitMix64};
 
 const OBJECTS: u64 = 4;
 
@@ -65,7 +65,7 @@ impl Model {
 
 fn run(seed: u64, steps: usize) -> Vec<String> {
     println!("seed {seed}");
-    let (mut rng, mut rig, mut model) = (Rng(seed), Rig::new(), Model::default());
+    let (mut rng, mut rig, mut model) = (SplitMix64::new(seed), Rig::new(), Model::default());
     for n in 0..OBJECTS {
         rig.ask(&name(n), vec![create_exclusive()]);
     }

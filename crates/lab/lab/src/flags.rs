@@ -26,7 +26,7 @@ pub(crate) fn share(text: &str) -> Result<f64, BadFlag> {
 
 /// Bytes of a modelled device.
 pub(crate) fn device_size(text: &str) -> Result<u64, BadFlag> {
-    let bytes = options::parse_size(text).filter(|bytes| *bytes > 0).ok_or(BadFlag::Size)?;
+    let bytes = text::parse_size(text).filter(|bytes| *bytes > 0).ok_or(BadFlag::Size)?;
     if bytes > study::MODELLED_MAX { Err(BadFlag::TooLarge) } else { Ok(bytes) }
 }
 

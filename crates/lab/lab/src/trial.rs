@@ -135,8 +135,8 @@ impl Bench<'_> {
             program: system.target.program().to_owned(),
             release: system.target.release().to_owned(),
             store: system.target.store().to_owned(),
-            place: place_words(&system.place),
-            journal: system.journal.as_ref().map(place_words).unwrap_or_default(),
+            place: system.place.to_string(),
+            journal: system.journal.as_ref().map(Place::to_string).unwrap_or_default(),
             modelled: is_modelled(&system.place) || system.journal.as_ref().is_some_and(is_modelled),
             osds: system.osds,
             pool_size: system.pool_size,
@@ -215,45 +215,4 @@ fn make_pools(
 
 fn is_modelled(place: &Place) -> bool {
     matches!(place, Place::Modelled { .. })
-}
-
-/// A place in words.
-fn place_words(place: &Place) -> String {
-    let gib = |bytes: u64| format!("{:.3} GiB", bytes as f64 / f64::from(1 << 30)).replace(".000", "");
-    let fs = |fs: &Option<study::FileSystem>| match fs {
-        Some(fs) if fs.mkfs.is_empty() && fs.mount.is_empty() => format!(" {}", fs.kind.name()),
-        Some(fs) => format!(" {} ({}; {})", fs.kind.name(), fs.mkfs, fs.mount),
-        None => String::new(),
-    };
-    match place {
-        Place::Directory => "directory".to_owned(),
-        Place::Image { size } => format!("image {}", gib(*size)),
-        Place::Devices { paths, fs: made } => {
-            let paths: Vec<String> =
-                paths.iter().map(|p: &std::path::PathBuf| p.display().to_string()).collect();
-            format!("devices {}{}", paths.join(" "), fs(made))
-        }
-        Place::Loop { size, fs: made } => format!("loop {}{}", gib(*size), fs(made)),
-        Place::Modelled { model, size, fs: made } => {
-            let pairs: Vec<String> = model.parameters.iter().map(|(n, v)| format!(" {n}={v}")).collect();
-            format!("modelled {}{} {}{}", model.name, pairs.concat(), gib(*size), fs(made))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_place_reads_as_it_was_asked_for() {
-        let fs = study::FileSystem {
-            kind: study::FsKind::Xfs,
-            mkfs: "-f -i size=2048".to_owned(),
-            mount: "inode64,noatime".to_owned(),
-        };
-        let place = Place::Loop { size: 4 << 30, fs: Some(fs) };
-        assert_eq!(place_words(&place), "loop 4 GiB xfs (-f -i size=2048; inode64,noatime)");
-        assert_eq!(place_words(&Place::Image { size: 3 << 29 }), "image 1.500 GiB");
-    }
 }

@@ -13,7 +13,6 @@
 
 mod check;
 mod loligo;
-mod nearest;
 mod old_names;
 mod parts;
 mod repeats;

@@ -2,7 +2,6 @@
 
 use study::{CephStore, Setting, System, Target};
 
-use crate::nearest::nearest;
 use crate::old_names::{OldName, old_name};
 use crate::parts::{Loads, Part, Process, client, processes};
 use crate::table::{Entry, Release};
@@ -108,8 +107,8 @@ impl<'a> Stage<'a> {
 
     fn nearest(&self, name: &str) -> Option<&'static str> {
         match self {
-            Self::Ceph(ceph) => nearest(name, ceph.release.table().names()),
-            _ => nearest(name, options::names().chain(Release::Tentacle.table().names())),
+            Self::Ceph(ceph) => text::nearest(name, ceph.release.table().names()),
+            _ => text::nearest(name, options::names().chain(Release::Tentacle.table().names())),
         }
     }
 

@@ -1,6 +1,8 @@
 //! What Ceph takes as a value of each type. A value that it does not take in a ceph.conf it ignores without a word, and
 //! keeps its default: seen with `ceph-conf --show-config-value` of each release.
 
+use text::{SizeGrammar, parse_size_as};
+
 use crate::table::{Entry, Kind, Limits};
 
 /// A value that Ceph would ignore.
@@ -117,7 +119,7 @@ fn read(kind: Kind, text: &str) -> Option<Value> {
         Kind::Bool => boolean(text)?,
         Kind::Int => count(text)?,
         Kind::Uint => count(text).filter(|n| *n >= 0.0)?,
-        Kind::Size => size(text)?,
+        Kind::Size => parse_size_as(text, SizeGrammar::Ceph)? as f64,
         Kind::Float => text.parse().ok()?,
         Kind::Secs => seconds(text)?,
         Kind::Millisecs => text.parse::<u64>().ok()? as f64,
@@ -141,24 +143,6 @@ fn count(text: &str) -> Option<f64> {
     let suffix = powers.iter().find_map(|(s, power)| Some((text.strip_suffix(s)?, *power)));
     let (digits, power) = suffix.unwrap_or((text, 0));
     Some(digits.parse::<i64>().ok()?.checked_mul(1000_i64.checked_pow(power)?)? as f64)
-}
-
-/// Bytes: binary suffixes with a capital first letter, `K`, `Ki`, `KB`, `KiB`, and `B` alone.
-fn size(text: &str) -> Option<f64> {
-    let at = text.find(|c: char| !c.is_ascii_digit() && c != '+').unwrap_or(text.len());
-    let (digits, unit) = text.split_at(at);
-    let unit = if unit.len() > 1 { unit.strip_suffix('B').unwrap_or(unit) } else { unit };
-    let shift = match unit {
-        "" | "B" => 0,
-        "K" | "Ki" => 10,
-        "M" | "Mi" => 20,
-        "G" | "Gi" => 30,
-        "T" | "Ti" => 40,
-        "P" | "Pi" => 50,
-        "E" | "Ei" => 60,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift).map(|n| n as f64)
 }
 
 /// Seconds: whole numbers, each with a unit or none, added up; blanks between.

@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use study::{
-    Clients, CommandLoad, FileSystem, FioLoad, Ladder, Place, RadosBench, Setting, Study, System, Target,
-    Variant, Workload, WorkloadKind,
+    Clients, CommandLoad, FioLoad, Ladder, Place, RadosBench, Setting, Study, System, Target, Variant,
+    Workload, WorkloadKind,
 };
+use text::format_bytes_exact;
 
 /// What differs behind the names that two studies share.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -81,8 +82,8 @@ fn system(study: &Study, system: &System) -> Facts {
         ("pool_size", pool_size.to_string()),
         ("cores", cores.map_or_else(|| "all".to_owned(), |n| n.to_string())),
         ("listen", listen.to_string()),
-        ("place", place_words(place)),
-        ("journal", journal.as_ref().map_or_else(|| "with the data".to_owned(), place_words)),
+        ("place", place.to_string()),
+        ("journal", journal.as_ref().map_or_else(|| "with the data".to_owned(), Place::to_string)),
     ]);
     // The study's default is a part of every system that the lab configures.
     all.extend(option_facts(&study::merged(study.default.iter().chain(settings))));
@@ -97,28 +98,6 @@ fn program(target: &Target) -> String {
         Target::Running { conf } => format!("running, {}", conf.display()),
         Target::Nfs { .. } => format!("nfs, {store}"),
     }
-}
-
-fn place_words(place: &Place) -> String {
-    match place {
-        Place::Directory => "directory".to_owned(),
-        Place::Image { size } => format!("image {}", bytes(*size)),
-        Place::Devices { paths, fs } => {
-            let paths: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
-            format!("devices {}{}", paths.join(" "), file_system(fs.as_ref()))
-        }
-        Place::Loop { size, fs } => format!("loop {}{}", bytes(*size), file_system(fs.as_ref())),
-        Place::Modelled { model, size, fs } => {
-            let pairs: String =
-                model.parameters.iter().map(|(name, value)| format!(" {name}={value}")).collect();
-            format!("modelled {}{pairs} {}{}", model.name, bytes(*size), file_system(fs.as_ref()))
-        }
-    }
-}
-
-fn file_system(fs: Option<&FileSystem>) -> String {
-    let Some(FileSystem { kind, mkfs, mount }) = fs else { return String::new() };
-    format!(" {} ({mkfs}; {mount})", kind.name())
 }
 
 /// Options by section and name, however their names are spelled.
@@ -139,7 +118,7 @@ fn workload(workload: &Workload) -> Facts {
                 bench;
             let mut all = facts([
                 load,
-                ("object_size", bytes(*object_size)),
+                ("object_size", format_bytes_exact(*object_size)),
                 ("in_flight", in_flight.to_string()),
                 ("ladder", ladder_words(ladder.as_ref())),
                 ("seconds", seconds.to_string()),
@@ -164,8 +143,8 @@ fn workload(workload: &Workload) -> Facts {
             } = fio;
             let mut all = facts([
                 load,
-                ("block_size", bytes(*block_size)),
-                ("size", bytes(*size)),
+                ("block_size", format_bytes_exact(*block_size)),
+                ("size", format_bytes_exact(*size)),
                 ("in_flight", in_flight.to_string()),
                 ("ladder", ladder_words(ladder.as_ref())),
                 ("seconds", seconds.to_string()),
@@ -214,13 +193,6 @@ fn ladder_words(ladder: Option<&Ladder>) -> String {
 
 fn yes(yes: bool) -> String {
     if yes { "yes" } else { "no" }.to_owned()
-}
-
-/// Exact: `4 GiB`, `4097`.
-fn bytes(bytes: u64) -> String {
-    let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
-    let whole = units.into_iter().find(|(bits, _)| bytes > 0 && bytes % (1 << bits) == 0);
-    whole.map_or_else(|| bytes.to_string(), |(bits, unit)| format!("{} {unit}", bytes >> bits))
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
+use text::parse_size;
+
 use crate::node::{Entry, Node, Value};
 use crate::problem::{At, ProblemKind, Problems};
 use crate::words::{check_name, check_text};
@@ -29,7 +31,7 @@ impl<'a> Fields<'a> {
             let kind = ProblemKind::UnknownKey {
                 key: entry.key.clone(),
                 place: place.to_owned(),
-                nearest: nearest(&entry.key, known),
+                nearest: nearest_of(&entry.key, known),
                 known: known.join(", "),
             };
             p.add(entry.at, kind);
@@ -276,7 +278,7 @@ pub(crate) fn count(node: &Node, place: &str, range: RangeInclusive<u32>, p: &mu
 /// Bytes, more than none.
 pub(crate) fn size(node: &Node, place: &str, p: &mut Problems) -> Option<u64> {
     let text = text(node, place, p)?;
-    let bytes = options::parse_size(text).filter(|n| *n > 0);
+    let bytes = parse_size(text).filter(|n| *n > 0);
     if bytes.is_none() {
         let want = "a size (4096, 64K, 4M, 10GiB)".to_owned();
         p.add(node.at, ProblemKind::Value { place: place.to_owned(), text: text.to_owned(), want });
@@ -316,7 +318,7 @@ pub(crate) fn named_once(nodes: &[Rc<Node>], what: &'static str, p: &mut Problem
 
 /// Notes a name that is none of `known`.
 pub(crate) fn unknown(what: &'static str, name: &str, known: &[&str], at: At, p: &mut Problems) {
-    let nearest = nearest(name, known);
+    let nearest = nearest_of(name, known);
     p.add(at, ProblemKind::UnknownName { what, name: name.to_owned(), nearest, known: known.join(", ") });
 }
 
@@ -325,11 +327,6 @@ pub(crate) fn duplicate(what: &'static str, name: &str, first: At, at: At, p: &m
     p.add(at, ProblemKind::Duplicate { what, name: name.to_owned(), first: first.line });
 }
 
-/// The known name that is a likely slip away.
-fn nearest(name: &str, known: &[&str]) -> Option<String> {
-    let near = known.iter().map(|k| (strsim::osa_distance(&name.to_lowercase(), &k.to_lowercase()), *k));
-    let (distance, best) = near.min()?;
-    // A short name must agree in more than half of its letters.
-    let enough = distance <= 2.max(name.chars().count() / 4) && distance * 2 < best.chars().count().max(3);
-    enough.then(|| best.to_owned())
+fn nearest_of(name: &str, known: &[&str]) -> Option<String> {
+    text::nearest(name, known.iter().copied()).map(str::to_owned)
 }

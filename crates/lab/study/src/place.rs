@@ -1,8 +1,10 @@
 //! Where stores live, in a study file: `directory`, or a map with one of `image`, `devices`, `loop`, `modelled`.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use devmodel::ModelError;
+use text::format_bytes_exact;
 
 use crate::fields::{Fields, map, text, unknown, word};
 use crate::model::{DeviceModel, FileSystem, FsKind, Place, Setting};
@@ -18,6 +20,38 @@ const MODELS: [&str; 3] = ["disk-7200", "ssd", "raid0-of-N"];
 
 /// Bytes that a modelled device has at most: far above any disk that a model is of.
 pub const MODELLED_MAX: u64 = 64 << 40;
+
+/// As results and comparisons have it, sizes exactly: `loop 4 GiB xfs (-f; noatime)`.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fs = match self {
+            Self::Directory => return f.write_str("directory"),
+            Self::Image { size } => return write!(f, "image {}", format_bytes_exact(*size)),
+            Self::Devices { paths, fs } => {
+                f.write_str("devices")?;
+                paths.iter().try_for_each(|path| write!(f, " {}", path.display()))?;
+                fs
+            }
+            Self::Loop { size, fs } => {
+                write!(f, "loop {}", format_bytes_exact(*size))?;
+                fs
+            }
+            Self::Modelled { model, size, fs } => {
+                write!(f, "modelled {}", model.name)?;
+                model.parameters.iter().try_for_each(|(name, value)| write!(f, " {name}={value}"))?;
+                write!(f, " {}", format_bytes_exact(*size))?;
+                fs
+            }
+        };
+        match fs {
+            None => Ok(()),
+            Some(FileSystem { kind, mkfs, mount }) if mkfs.is_empty() && mount.is_empty() => {
+                write!(f, " {}", kind.name())
+            }
+            Some(FileSystem { kind, mkfs, mount }) => write!(f, " {} ({mkfs}; {mount})", kind.name()),
+        }
+    }
+}
 
 /// A place, and what its file system brings along.
 #[derive(Clone)]
@@ -168,4 +202,38 @@ fn parameters(fields: &Fields<'_>, model: &str, size: u64, p: &mut Problems) -> 
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_reads_as_it_was_asked_for() {
+        let fs = FileSystem {
+            kind: FsKind::Xfs,
+            mkfs: "-f -i size=2048".to_owned(),
+            mount: "inode64,noatime".to_owned(),
+        };
+        let plain = FileSystem { kind: FsKind::Ext4, mkfs: String::new(), mount: String::new() };
+        let model = DeviceModel {
+            name: "disk-7200".to_owned(),
+            parameters: vec![("rpm".to_owned(), "5400".to_owned())],
+        };
+        for (place, want) in [
+            (Place::Directory, "directory"),
+            (Place::Image { size: 3 << 29 }, "image 1536 MiB"),
+            (
+                Place::Loop { size: 4 << 30, fs: Some(fs) },
+                "loop 4 GiB xfs (-f -i size=2048; inode64,noatime)",
+            ),
+            (
+                Place::Devices { paths: vec!["/dev/a".into(), "/dev/b".into()], fs: Some(plain) },
+                "devices /dev/a /dev/b ext4",
+            ),
+            (Place::Modelled { model, size: 1 << 40, fs: None }, "modelled disk-7200 rpm=5400 1 TiB"),
+        ] {
+            assert_eq!(place.to_string(), want);
+        }
+    }
 }

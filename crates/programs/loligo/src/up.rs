@@ -61,7 +61,7 @@ fn parse_store(text: &str) -> Result<StoreKind, String> {
 }
 
 fn parse_size(text: &str) -> Result<u64, String> {
-    options::parse_size(text).filter(|&n| n > 0).ok_or_else(|| "give bytes, as 10GiB or 512M".into())
+    text::parse_size(text).filter(|&n| n > 0).ok_or_else(|| "give bytes, as 10GiB or 512M".into())
 }
 
 fn parse_setting(text: &str) -> Result<(String, String), String> {

@@ -31,7 +31,7 @@ fn random_maps_are_read_written_and_placed_on_as_crushtool_does() {
     let again = dir.path().join("again");
     let mut compared = 0;
     for seed in first_seed()..first_seed() + rounds(60) {
-        let mut r = Random(seed);
+        let mut r = Random::new(seed);
         let text = random_map(&mut r);
         std::fs::write(&source, &text).unwrap();
         run("crushtool", &["-c", path(&source), "-o", path(&binary), "--enable-unsafe-tunables"]);
@@ -89,7 +89,7 @@ fn a_built_map_is_the_one_that_crushtool_builds() {
     let file = dir.path().join("map");
     let file = path(&file);
     for seed in first_seed()..first_seed() + rounds(5) {
-        let mut r = Random(seed);
+        let mut r = Random::new(seed);
         let mut ours = CrushMap::new_cluster("host").unwrap();
         std::fs::write(file, ours.to_bytes(!0)).unwrap();
         for osd in 0..1 + r.below(12) as i32 {

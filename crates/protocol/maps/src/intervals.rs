@@ -103,15 +103,11 @@ mod tests {
 
     #[test]
     fn it_behaves_like_a_set_of_numbers() {
-        let mut seed = 7u64;
-        let mut next = |n: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 33) % n
-        };
+        let mut random = types::SplitMix64::new(7);
         let (mut set, mut model) = (SnapIntervals::new(), std::collections::BTreeSet::new());
         for _ in 0..2000 {
-            let (start, len) = (next(60), next(8));
-            match next(2) {
+            let (start, len) = (random.below(60), random.below(8));
+            match random.below(2) {
                 0 => {
                     set.insert(start, len);
                     model.extend(start..start + len);

@@ -8,7 +8,7 @@ use std::process::Command;
 use crush::CrushMap;
 use encoding::Decode;
 use maps::{Incremental, NewCluster, OsdMap, OsdState, OsdXInfo, PgPool, PoolFlags, publish};
-use types::{EntityAddr, Epoch, Fsid, OsdId, PgId, PoolId, Release, UTime};
+use types::{EntityAddr, Epoch, Fsid, OsdId, PgId, PoolId, Release, SplitMix64, UTime};
 
 fn have(program: &str) -> bool {
     let found = Command::new(program).arg("--help").output().is_ok();
@@ -29,16 +29,15 @@ fn path(p: &Path) -> &str {
     p.to_str().unwrap()
 }
 
-/// splitmix64, printed by its seed.
-struct Random(u64);
+/// What a random map is drawn from.
+struct Random(SplitMix64);
 
 impl Random {
+    fn new(seed: u64) -> Self {
+        Self(SplitMix64::new(seed))
+    }
     fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n
+        self.0.below(n)
     }
     fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
@@ -199,7 +198,7 @@ fn osdmaptool_reads_our_maps_and_places_every_pg_as_we_do() {
     let (file, crush) = (dir.path().join("map"), dir.path().join("crush"));
     let mut compared = 0;
     for seed in 1..=rounds(25) {
-        let map = random_map(&mut Random(seed));
+        let map = random_map(&mut Random::new(seed));
         std::fs::write(&file, map.encode_full()).unwrap();
         let printed = run("osdmaptool", &[path(&file), "--print"]);
         assert!(printed.contains(&format!("fsid {}", map.fsid)), "seed {seed}\n{printed}");
@@ -248,7 +247,7 @@ fn osdmaptool_finds_our_objects() {
     }
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("map");
-    let map = random_map(&mut Random(4));
+    let map = random_map(&mut Random::new(4));
     std::fs::write(&file, map.encode_full()).unwrap();
     for name in ["a", "rbd_data.10226b8b4567.0000000000000001", "benchmark_data_host_1_object17"] {
         for &pool in map.pools.keys() {
@@ -264,7 +263,7 @@ fn osdmaptool_finds_our_objects() {
 
 #[test]
 fn an_increment_that_does_not_follow_is_refused() {
-    let mut map = random_map(&mut Random(1));
+    let mut map = random_map(&mut Random::new(1));
     let inc = Incremental::new(map.fsid, Epoch(map.epoch.0 + 2), UTime::default());
     assert!(matches!(map.apply(&inc), Err(maps::ApplyError::NotNext { .. })));
     let inc = Incremental::new(Fsid([9; 16]), map.epoch.next(), UTime::default());

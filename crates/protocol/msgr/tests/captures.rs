@@ -8,6 +8,7 @@ use encoding::Decode;
 use msgr::{
     Control, Frame, FrameReader, Limits, MessageHeader, NeededBytes, Phase, RawMessage, Tag, encode_message,
 };
+use types::SplitMix64;
 
 const BANNER_LEN: usize = 26;
 
@@ -28,19 +29,6 @@ fn streams() -> Vec<PathBuf> {
     out.sort();
     assert!(out.len() >= 200, "only {} captured streams found", out.len());
     out
-}
-
-/// Numbers from a seed (splitmix64).
-struct Seeded(u64);
-
-impl Seeded {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % n as u64) as usize
-    }
 }
 
 fn reader() -> FrameReader {
@@ -117,15 +105,15 @@ fn every_stream_is_encoded_again_byte_for_byte() {
 #[test]
 fn the_size_of_chunks_changes_nothing() {
     let seed = 20_260_101;
-    let mut seeded = Seeded(seed);
+    let mut seeded = SplitMix64::new(seed);
     println!("seed {seed}");
     for path in streams().into_iter().step_by(7) {
         let bytes = std::fs::read(&path).unwrap();
         let body = &bytes[BANNER_LEN..];
         let whole = frames(body, || usize::MAX);
         assert!(frames(body, || 1) == whole, "one byte at a time: {}", path.display());
-        assert!(frames(body, || 1 + seeded.below(700)) == whole, "{}", path.display());
-        assert!(frames(body, || 1 + seeded.below(70_000)) == whole, "{}", path.display());
+        assert!(frames(body, || 1 + seeded.below(700) as usize) == whole, "{}", path.display());
+        assert!(frames(body, || 1 + seeded.below(70_000) as usize) == whole, "{}", path.display());
         assert!(frames_read_directly(body) == whole, "{}", path.display());
     }
 }

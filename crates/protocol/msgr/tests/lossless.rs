@@ -10,23 +10,7 @@ use msgr::{
     Accept, AcceptDecision, CloseReason, Connect, Connection, Effect, Limits, Local, MessageHeader,
     RawMessage, Session, SessionRequest,
 };
-use types::{EntityAddr, EntityType, Profile};
-
-/// Numbers from a seed (splitmix64).
-struct Seeded(u64);
-
-impl Seeded {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-}
+use types::{EntityAddr, EntityType, Profile, SplitMix64};
 
 /// A socket's end: its connection, and the frames that wait to go to the other end.
 struct End {
@@ -213,13 +197,13 @@ struct World {
     dead: BTreeMap<u64, u64>,
     round: u64,
     delivered: u64,
-    random: Seeded,
+    random: SplitMix64,
 }
 
 impl World {
     fn new(seed: u64) -> Self {
         let nodes = [Node::new(0, 6800, 6801), Node::new(1, 6801, 6800)];
-        Self { nodes, links: 0, dead: BTreeMap::new(), round: 0, delivered: 0, random: Seeded(seed) }
+        Self { nodes, links: 0, dead: BTreeMap::new(), round: 0, delivered: 0, random: SplitMix64::new(seed) }
     }
 
     fn dial(&mut self, from: usize) {
@@ -398,7 +382,7 @@ fn cut_again_while_it_reconnects_each_message_arrives_once_and_in_order() {
 fn cut_three_times_at_random_each_message_arrives_once_and_in_order() {
     let seed = 4711;
     println!("seed {seed}");
-    let mut random = Seeded(seed);
+    let mut random = SplitMix64::new(seed);
     for _ in 0..1000 {
         let mut at = 0;
         let cuts = [(); 3].map(|()| {
@@ -406,7 +390,7 @@ fn cut_three_times_at_random_each_message_arrives_once_and_in_order() {
             at
         });
         let plan = Plan {
-            seed: random.next(),
+            seed: random.next_u64(),
             cuts,
             messages: 1 + random.below(20),
             both_dial: random.below(2) == 0,

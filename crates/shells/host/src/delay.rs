@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use options::Values;
+use types::SplitMix64;
 
 /// How often to sleep, and how long.
 pub(crate) struct DispatchDelay {
@@ -35,11 +36,7 @@ impl DispatchDelay {
 
     /// Whether the n-th operation is delayed: scattered like random numbers, the same in every process.
     fn is_due(&self, n: u64) -> bool {
-        // The finishing step of SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, 2014).
-        let mut z = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 32) < self.often
+        SplitMix64::at(0, n) >> 32 < self.often
     }
 }
 

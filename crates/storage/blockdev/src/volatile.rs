@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use types::SplitMix64;
+
 /// What reaches the medium whole or not at all, bytes.
 pub const BLOCK_BYTES: usize = 4096;
 
@@ -18,25 +20,14 @@ pub struct VolatileCache {
 
 /// Blocks that will reach the medium before a flush, each as the write that drew the lot left it.
 struct Leaks {
-    random: u64,
+    random: SplitMix64,
     waiting: Vec<(u64, Block)>,
-}
-
-impl Leaks {
-    /// splitmix64.
-    fn next(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
 }
 
 impl VolatileCache {
     /// An empty cache. With a seed, each written block leaks with a chance of one half.
     pub fn new(leak_seed: Option<u64>) -> Self {
-        let leaks = leak_seed.map(|seed| Leaks { random: seed, waiting: Vec::new() });
+        let leaks = leak_seed.map(|seed| Leaks { random: SplitMix64::new(seed), waiting: Vec::new() });
         Self { blocks: BTreeMap::new(), leaks }
     }
 
@@ -87,7 +78,7 @@ impl VolatileCache {
 
     fn draw(&mut self, number: u64) {
         let (Some(leaks), Some(block)) = (&mut self.leaks, self.blocks.get(&number)) else { return };
-        if leaks.next() & 1 == 0 {
+        if leaks.random.next_u64() & 1 == 0 {
             leaks.waiting.push((number, block.clone()));
         }
     }
@@ -107,7 +98,7 @@ impl VolatileCache {
     /// One block, and its offset, that reaches the medium now although no flush asked for it; `None` if none is to.
     pub fn leak(&mut self) -> Option<(u64, Box<[u8]>)> {
         let leaks = self.leaks.as_mut().filter(|l| !l.waiting.is_empty())?;
-        let chosen = leaks.next() % leaks.waiting.len() as u64;
+        let chosen = leaks.random.below(leaks.waiting.len() as u64);
         let (number, block) = leaks.waiting.swap_remove(chosen as usize);
         Some((number * BLOCK_BYTES as u64, block))
     }
@@ -121,7 +112,7 @@ impl VolatileCache {
             // An older state of a block must not follow the newest.
             leaks.waiting.clear();
             for i in (1..all.len()).rev() {
-                let j = leaks.next() % (i as u64 + 1);
+                let j = leaks.random.below(i as u64 + 1);
                 all.swap(i, j as usize);
             }
         }

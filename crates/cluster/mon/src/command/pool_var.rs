@@ -1,7 +1,8 @@
 //! `osd pool get`, `set` and quotas.
 
 use maps::{PgPool, PoolFlags, PoolOption};
-use options::{parse_int, parse_size};
+use options::parse_int;
+use text::parse_size;
 use types::Errno;
 
 use super::pool::{autoscale_number, check_size, find};

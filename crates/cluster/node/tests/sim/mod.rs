@@ -17,7 +17,7 @@ use osd::{Osd, OsdAddrs, OsdConfig, OsdEvent};
 use store::MemStore;
 use types::{
     EntityAddr, EntityName, EntityType, Epoch, Fsid, Name, ObjectLocator, OsdId, Profile, ReqId, SnapId,
-    SpgId, UTime,
+    SpgId, SplitMix64, UTime,
 };
 
 const FEATURES: u64 = Profile::PACIFIC.features_supported;
@@ -92,7 +92,7 @@ struct Client {
 /// The simulation.
 pub struct Sim {
     node: Node,
-    rng: u64,
+    rng: SplitMix64,
     now: u64,
     queue: BTreeMap<(u64, u64), Happening>,
     queued: u64,
@@ -131,7 +131,7 @@ impl Sim {
         node.add_mon(Mon::open(config, state, UTime::from_nanos(now)).unwrap());
         let mut sim = Self {
             node,
-            rng: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            rng: SplitMix64::new(seed),
             now,
             queue: BTreeMap::new(),
             queued: 0,
@@ -162,12 +162,9 @@ impl Sim {
         sim
     }
 
-    /// A number below `n` (xorshift).
+    /// A number below `n`; 0 if `n` is 0.
     pub fn random(&mut self, n: u64) -> u64 {
-        self.rng ^= self.rng << 13;
-        self.rng ^= self.rng >> 7;
-        self.rng ^= self.rng << 17;
-        self.rng % n.max(1)
+        self.rng.below(n.max(1))
     }
 
     fn after(&mut self, nanos: u64, what: Happening) {

@@ -305,13 +305,3 @@ pub fn xattr(code: OpCode, name: &str, value: &str, cmp_op: u8) -> Op {
     };
     Op::new(code, args).with_indata(Rope::copy_from(format!("{name}{value}").as_bytes()))
 }
-
-/// A small generator of reproducible choices.
-pub struct Rng(pub u64);
-
-impl Rng {
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
-        (self.0 >> 33) % n
-    }
-}

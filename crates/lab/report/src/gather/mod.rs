@@ -14,4 +14,4 @@ mod spread;
 mod trials;
 
 pub use spread::{Spread, spread};
-pub use trials::{Trials, conditions, is_open_loop, load_words, loop_words, metrics, size, value};
+pub use trials::{Trials, conditions, is_open_loop, load_words, loop_words, metrics, value};

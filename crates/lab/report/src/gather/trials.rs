@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use results::{Measurement, Record, Rung, Status};
+use text::format_bytes;
 
 use crate::charts::bars::Dot;
 use crate::input::DEFAULT;
@@ -157,7 +158,7 @@ pub fn load_words(record: &Record, of_loop: &str) -> String {
         parts.push(of_loop.to_string());
     }
     if p.block_size > 0 {
-        parts.push(size(p.block_size));
+        parts.push(format_bytes(p.block_size));
     }
     if p.in_flight > 0 {
         parts.push(format!("{} in flight", p.in_flight));
@@ -166,16 +167,4 @@ pub fn load_words(record: &Record, of_loop: &str) -> String {
         parts.push(format!("{} client{}", p.instances, if p.instances == 1 { "" } else { "s" }));
     }
     parts.join(", ")
-}
-
-/// Bytes with a binary unit.
-pub fn size(bytes: u64) -> String {
-    let units = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match units.into_iter().find(|(u, _)| bytes >= *u) {
-        Some((unit, name)) => {
-            let text = format!("{:.1}", bytes as f64 / unit as f64);
-            format!("{} {name}", text.strip_suffix(".0").unwrap_or(&text))
-        }
-        None => format!("{bytes} bytes"),
-    }
 }

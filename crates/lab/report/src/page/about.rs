@@ -118,7 +118,7 @@ fn loads(input: &Input) -> String {
 
 fn machine(input: &Input) -> String {
     let m = &input.run.machine;
-    let memory = if m.memory == 0 { String::new() } else { crate::gather::size(m.memory) };
+    let memory = if m.memory == 0 { String::new() } else { text::format_bytes(m.memory) };
     let labs: BTreeSet<&str> = input.records.iter().map(|r| r.build.lab.as_str()).collect();
     let clients: BTreeSet<&str> = input.records.iter().map(|r| r.build.client.as_str()).collect();
     let join = |s: BTreeSet<&str>| s.into_iter().filter(|s| !s.is_empty()).collect::<Vec<_>>().join("; ");

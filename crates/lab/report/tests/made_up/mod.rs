@@ -13,6 +13,7 @@ use report::from_labstats::{self, CellName};
 use report::input::{Input, Outline, Publication, Variant, Workload};
 use results::*;
 use study::{Correction, Design, OnFailure, Rule, Stop};
+use types::SplitMix64;
 
 /// How large.
 #[derive(Clone, Copy)]
@@ -85,19 +86,16 @@ const WORKLOADS: [(&str, u64, u32); 6] = [
 ];
 
 /// Numbers that look random, from a seed.
-pub struct Numbers(u64);
+pub struct Numbers(SplitMix64);
 
 impl Numbers {
     pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+        Self(SplitMix64::new(seed))
     }
 
     /// 0 to 1.
     pub fn share(&mut self) -> f64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+        self.0.f64()
     }
 
     /// Around 0 with deviation 1.

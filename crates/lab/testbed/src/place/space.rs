@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use study::{CephStore, LoligoStore, Place, System, Target};
+use text::format_bytes;
 
 use crate::error::{Error, Result};
 
@@ -50,13 +51,6 @@ pub(crate) struct Free {
     pub(crate) memory: u64,
 }
 
-pub(crate) fn words(bytes: u64) -> String {
-    match bytes {
-        b if b >= GIB => format!("{:.1} GiB", b as f64 / GIB as f64),
-        b => format!("{} MiB", b / MIB),
-    }
-}
-
 /// Size of a place's file or device; none where only the file system below bounds it.
 fn size_of(place: &Place) -> Option<u64> {
     match place {
@@ -94,9 +88,10 @@ pub(crate) fn plan(system: &System, journal_mb: Option<u64>, free: Free, work: &
     if is_memory(&system.target) {
         sizes.store = size_of(&system.place).unwrap_or(MEMORY);
         sizes.memory = sizes.store.saturating_mul(osds);
-        sizes
-            .notes
-            .push(format!("each OSD keeps {} in memory; where it lives means nothing", words(sizes.store)));
+        sizes.notes.push(format!(
+            "each OSD keeps {} in memory; where it lives means nothing",
+            format_bytes(sizes.store)
+        ));
         return fits(sizes, system, free, work);
     }
     let filestore = matches!(&system.target, Target::Ceph { store: CephStore::FileStore, .. });
@@ -130,7 +125,7 @@ fn sparse(system: &System) -> Option<String> {
         format!(
             "modelled disks are sparse files: each is counted with {} at most; a trial that writes more than this \
              disk has fails",
-            words(FILLED)
+            format_bytes(FILLED)
         )
     })
 }
@@ -142,8 +137,8 @@ fn directory(osds: u64, journals: u64, free: Free, notes: &mut Vec<String>) -> u
     if size < STORE {
         notes.push(format!(
             "each OSD's store is {} instead of {}: the disk has no more",
-            words(size),
-            words(STORE)
+            format_bytes(size),
+            format_bytes(STORE)
         ));
     }
     size
@@ -163,8 +158,8 @@ fn journal_size(journal_mb: Option<u64>, room: Option<u64>, raw: bool) -> Result
             what: format!(
                 "a journal of {} does not fit on a place of {} beside anything else; \
                  make the place larger or osd_journal_size smaller",
-                words(size),
-                words(room)
+                format_bytes(size),
+                format_bytes(room)
             ),
         }),
         _ => Ok(size),
@@ -181,7 +176,7 @@ fn is_memory(target: &Target) -> bool {
 fn fits(sizes: Sizes, system: &System, free: Free, work: &Path) -> Result<Sizes> {
     let what = format!("{} OSDs of {}", system.osds, system.name);
     let refuse = |needed: u64, free: u64, path: &Path| {
-        let (what, needed, free) = (what.clone(), words(needed), words(free));
+        let (what, needed, free) = (what.clone(), format_bytes(needed), format_bytes(free));
         Err(Error::Space { what, needed, path: path.to_owned(), free })
     };
     if sizes.files > free.disk {
@@ -233,7 +228,7 @@ mod tests {
         let error = planned(&s, Free { disk: 15 * GIB, ..FREE }).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "3 OSDs of s need 16.0 GiB, /w has 15.0 GiB free; make the sizes smaller or use another directory"
+            "3 OSDs of s need 16 GiB, /w has 15 GiB free; make the sizes smaller or use another directory"
         );
     }
 
@@ -274,11 +269,7 @@ mod tests {
         let sizes = planned(&s, FREE).unwrap();
         assert_eq!(sizes.files, 3 * (4 + 1) * GIB + RESERVE);
         assert_eq!(sizes.store, 640 * GIB, "the store has all of it");
-        assert!(
-            sizes.notes.iter().any(|n| n.contains("sparse") && n.contains("4.0 GiB")),
-            "{:?}",
-            sizes.notes
-        );
+        assert!(sizes.notes.iter().any(|n| n.contains("sparse") && n.contains("4 GiB")), "{:?}", sizes.notes);
         let small = system(CephStore::BlueStore, disk(2 * GIB), None);
         assert!(planned(&small, FREE).unwrap().notes.is_empty());
     }

@@ -7,6 +7,8 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
+use types::SplitMix64;
+
 /// Whether a stock program is installed; says so when it is not.
 pub fn have(program: &str) -> bool {
     let found = Command::new(program).arg("--help").output().is_ok();
@@ -39,16 +41,16 @@ pub fn first_seed() -> u64 {
     std::env::var("LOLIGO_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
 }
 
-/// A small generator with good enough bits (splitmix64).
-pub struct Random(pub u64);
+/// What a random map is drawn from.
+pub struct Random(SplitMix64);
 
 impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(SplitMix64::new(seed))
+    }
+
     pub fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n
+        self.0.below(n)
     }
 
     pub fn chance(&mut self, percent: u64) -> bool {
