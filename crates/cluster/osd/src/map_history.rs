@@ -53,8 +53,9 @@ pub(crate) struct MapHistory {
     full: Option<(Epoch, Piece)>,
     current: Epoch,
     newest: Epoch,
-    /// An increment did not fit: the next full map is taken even if it leaves a hole.
-    full_wanted: bool,
+    /// Up to which epoch full maps were asked for, since an increment gave another checksum than its own; 0 for none. Those
+    /// up to the newest map have come (Ceph's requested_full_first and requested_full_last).
+    fulls_asked: Epoch,
 }
 
 impl MapHistory {
@@ -114,9 +115,9 @@ impl MapHistory {
             return Err(MapError::Bad { epoch: last, reason: "nothing can come after it".into() });
         }
         let wanted = self.newest.next();
-        let trimmed = message.cluster_osdmap_trim_lower_bound > wanted;
-        let may_skip = trimmed || self.newest == Epoch(0) || self.full_wanted;
-        if first > wanted && !(may_skip && message.maps.contains_key(&first)) {
+        // Only what the whole cluster has trimmed may be left out: PGs go through every other epoch.
+        let trimmed = first <= message.cluster_osdmap_trim_lower_bound;
+        if first > wanted && !(trimmed && message.maps.contains_key(&first)) {
             return Ok(Taken::Gap { from: wanted });
         }
         let start = first.max(wanted);
@@ -161,8 +162,6 @@ impl MapHistory {
                 map.apply(&inc).map_err(|e| bad(e.to_string()))?;
                 let (full, crc) = map.encode_full_and_crc();
                 if crc != inc.full_crc {
-                    // A monitor that encodes otherwise than we do: from it, only full maps are of use.
-                    self.full_wanted = true;
                     return Err(MapError::Checksum { epoch, expected: inc.full_crc, actual: crc });
                 }
                 (map, Piece::from(full))
@@ -182,9 +181,23 @@ impl MapHistory {
             None => self.forget_increments(),
         }
         self.newest = epoch;
-        self.full_wanted = false;
         self.maps.insert(epoch, Arc::new(map));
         Ok(())
+    }
+
+    /// Notes that full maps up to `last` are needed. Answers which of them to ask for: those not asked for yet.
+    pub(crate) fn want_fulls(&mut self, last: Epoch) -> Option<(Epoch, Epoch)> {
+        let first = self.newest.max(self.fulls_asked).next();
+        if first > last {
+            return None;
+        }
+        self.fulls_asked = last;
+        Some((first, last))
+    }
+
+    /// The full maps that were asked for and have not come.
+    pub(crate) fn fulls_missing(&self) -> Option<(Epoch, Epoch)> {
+        (self.newest < self.fulls_asked).then(|| (self.newest.next(), self.fulls_asked))
     }
 
     fn keep_increment(&mut self, epoch: Epoch, bytes: Piece) {
