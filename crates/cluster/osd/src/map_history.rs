@@ -12,7 +12,7 @@ use types::{Epoch, Fsid};
 
 use crate::superblock::{full_map_object, inc_map_object};
 
-/// Increments kept in memory for clients that lag behind, at most; who is further behind gets a full map.
+/// Increments kept in memory for clients that lag behind, at most; a client that is further behind asks the monitor.
 const INCREMENTS_MAX: usize = 500;
 /// Bytes of them.
 const INCREMENT_BYTES_MAX: usize = 8 << 20;
@@ -217,24 +217,31 @@ impl MapHistory {
         self.increment_bytes = 0;
     }
 
-    /// A message that brings a peer with map `have` up to the current one: increments where they are all at hand and
-    /// no more than `epochs_max`, otherwise the full map.
-    pub(crate) fn share_from(&mut self, have: Epoch, epochs_max: u32) -> Option<messages::OsdMap> {
+    /// A message for a peer with map `have`: the increments that it lacks, the newest `epochs_max` of them at most, or the
+    /// current full map where the newest increment is not at hand. A receiver that sees a hole, and no `trim_bound` beyond
+    /// it, asks the monitor for the epochs between. Ceph: OSDService::send_incremental_map.
+    pub(crate) fn share_from(
+        &mut self,
+        have: Epoch,
+        epochs_max: u32,
+        trim_bound: Epoch,
+    ) -> Option<messages::OsdMap> {
         let map = self.current()?.clone();
         if have >= map.epoch {
             return None;
         }
-        let mut message =
-            messages::OsdMap { fsid: map.fsid, newest_map: map.epoch, ..messages::OsdMap::default() };
-        let complete = have.0 > 0 && self.increments.contains_key(&have.next());
-        if complete && map.epoch.0 - have.0 <= epochs_max {
-            let range = self.increments.range(have.next()..=map.epoch);
+        let mut message = messages::OsdMap {
+            fsid: map.fsid,
+            newest_map: self.newest,
+            cluster_osdmap_trim_lower_bound: trim_bound,
+            ..messages::OsdMap::default()
+        };
+        if have.0 > 0 && self.increments.contains_key(&map.epoch) {
+            let first = have.next().max(Epoch(map.epoch.next().0.saturating_sub(epochs_max)));
+            let range = self.increments.range(first..=map.epoch);
             message.incremental_maps = range.map(|(e, bytes)| (*e, Blob(bytes.clone()))).collect();
-            message.cluster_osdmap_trim_lower_bound = have.next();
         } else {
             message.maps = [(map.epoch, Blob(self.full_bytes(&map)))].into();
-            // As the oldest that there is: the receiver then jumps to it instead of asking for those between.
-            message.cluster_osdmap_trim_lower_bound = map.epoch;
         }
         Some(message)
     }
