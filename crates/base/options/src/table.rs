@@ -165,6 +165,9 @@ static TABLE: &[OptionSpec] = &[
         .runtime(),
     spec("osd_map_message_max", Int, "40", "Map epochs sent in one message.").range(1.0, 1000.0).runtime(),
     spec("osd_map_message_max_bytes", Size, "10485760", "Bytes of map epochs sent in one message.").runtime(),
+    spec("osd_map_share_max_epochs", Int, "40", "Map epochs that an OSD sends a peer which lacks more.")
+        .range(1.0, 1000.0)
+        .runtime(),
     spec("osd_max_attr_name_len", Int, "100", "Bytes an attribute's name may have.").range(1.0, 4096.0),
     spec("osd_max_attr_size", Size, "0", "Bytes an attribute may have; 0 is no limit."),
     spec("osd_max_object_name_len", Int, "2048", "Bytes an object's name may have.").range(1.0, 65536.0),

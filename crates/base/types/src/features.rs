@@ -36,6 +36,8 @@ impl FeatureBits {
     pub const OS_PERF_STAT_NS: u64 = Self::incarnation(17, 3);
     pub const RESEND_ON_SPLIT: u64 = Self::incarnation(21, 2);
     pub const RADOS_BACKOFF: u64 = Self::incarnation(21, 2);
+    /// Multi-step retry rules, in CRUSH maps since Squid.
+    pub const CRUSH_MSR: u64 = Self::incarnation(38, 2);
     pub const STRETCH_MODE: u64 = Self::incarnation(32, 3);
     pub const RANGE_BLOCKLIST: u64 = Self::incarnation(34, 3);
 }
@@ -45,6 +47,13 @@ impl FeatureBits {
 pub struct Release(pub u8);
 
 impl Release {
+    /// The feature word with which every daemon writes the canonical OSDMap of a cluster whose `require_osd_release` is
+    /// this one (Ceph's OSDMap::get_encoding_features); the checksums in increments are of that form.
+    pub fn map_features(self) -> u64 {
+        let since = |release, bit| if self >= release { 1u64 << bit } else { 0 };
+        MAP_FEATURES_PACIFIC | since(Self::REEF, 31) | since(Self::TENTACLE, 50)
+    }
+
     /// Luminous, 12.2.
     pub const LUMINOUS: Self = Self(12);
     /// Nautilus, 14.2.
@@ -55,6 +64,8 @@ impl Release {
     pub const PACIFIC: Self = Self(16);
     /// Reef, 18.2.
     pub const REEF: Self = Self(18);
+    /// Squid, 19.2.
+    pub const SQUID: Self = Self(19);
     /// Tentacle, 20.2.
     pub const TENTACLE: Self = Self(20);
 
@@ -110,6 +121,8 @@ pub struct Profile {
     pub pool_version: u8,
 }
 
+/// What the canonical OSDMap of a Pacific cluster is written with.
+const MAP_FEATURES_PACIFIC: u64 = 0x0f00_0880_1021_2a04;
 /// What 16.2 servers advertise on the wire.
 const PACIFIC_FEATURES: u64 = 0x3f01_cfbd_fffd_ffff;
 /// What 18.2 servers advertise on the wire.
@@ -121,7 +134,7 @@ impl Profile {
         release: Release::PACIFIC,
         version: "16.2.15",
         features_supported: PACIFIC_FEATURES,
-        features_encode: 0x0f00_0880_1021_2a04,
+        features_encode: MAP_FEATURES_PACIFIC,
         osdmap_client_version: 9,
         osdmap_osd_version: 9,
         incremental_client_version: 8,
@@ -134,18 +147,13 @@ impl Profile {
         release: Release::REEF,
         version: "18.2.7",
         features_supported: REEF_FEATURES,
-        features_encode: 0x0f00_0880_9021_2a04,
+        features_encode: MAP_FEATURES_PACIFIC | (1 << 31),
         osdmap_client_version: 10,
         osdmap_osd_version: 9,
         incremental_client_version: 9,
         incremental_osd_version: 9,
         pool_version: 30,
     };
-
-    /// The profile whose canonical encoding a map with this `require_osd_release` has.
-    pub fn for_release(release: Release) -> Self {
-        if release >= Release::REEF { Self::REEF } else { Self::PACIFIC }
-    }
 }
 
 #[cfg(test)]

@@ -47,6 +47,7 @@ impl Osd {
             subscriptions.want_from("osdmap", next, 0);
         }
         self.renew_subscriptions(out);
+        self.ask_missing_fulls(out);
         let mut effects = Vec::new();
         match self.state {
             OsdPhase::Preboot => self.ask_version(&mut effects),

@@ -151,8 +151,8 @@ impl Osd {
     /// Sends a session the maps that it lacks.
     pub(crate) fn share_maps(&mut self, session: SessionId, lacks: Option<Epoch>, out: &mut Out) {
         let Some(have) = lacks else { return };
-        let epochs_max = self.options.count("osd_map_message_max") as u32;
-        if let Some(message) = self.history.share_from(have, epochs_max) {
+        let epochs_max = self.options.count("osd_map_share_max_epochs") as u32;
+        if let Some(message) = self.history.share_from(have, epochs_max, self.superblock.trim_lower_bound) {
             out.push(OsdEffect::Send { session, message: message.into() });
         }
     }
@@ -219,7 +219,7 @@ impl Osd {
         out.extend(resumed.into_iter().map(OsdEffect::Resume));
     }
 
-    /// A heartbeat of another OSD (Ceph's handle_osd_ping).
+    /// A heartbeat of another OSD (Ceph's handle_osd_ping). Maps never go over a heartbeat session: they delay its pings.
     fn handle_ping(&mut self, now: UTime, session: SessionId, ping: &OsdPing, out: &mut Out) {
         if ping.fsid != self.config.cluster_fsid || ping.op != OsdPing::PING {
             return;
@@ -237,10 +237,6 @@ impl Osd {
         if self.has_died(session, ping.map_epoch) {
             let died = OsdPing { op: OsdPing::YOU_DIED, ..reply };
             out.push(OsdEffect::Send { session, message: died.into() });
-        }
-        let lacks = self.sessions.get_mut(&session).and_then(|s| s.lacks(ping.map_epoch, ours));
-        if self.state == OsdPhase::Active {
-            self.share_maps(session, lacks, out);
         }
     }
 

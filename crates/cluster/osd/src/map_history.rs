@@ -12,7 +12,7 @@ use types::{Epoch, Fsid};
 
 use crate::superblock::{full_map_object, inc_map_object};
 
-/// Increments kept in memory for clients that lag behind, at most; who is further behind gets a full map.
+/// Increments kept in memory for clients that lag behind, at most; a client that is further behind asks the monitor.
 const INCREMENTS_MAX: usize = 500;
 /// Bytes of them.
 const INCREMENT_BYTES_MAX: usize = 8 << 20;
@@ -53,8 +53,9 @@ pub(crate) struct MapHistory {
     full: Option<(Epoch, Piece)>,
     current: Epoch,
     newest: Epoch,
-    /// An increment did not fit: the next full map is taken even if it leaves a hole.
-    full_wanted: bool,
+    /// Up to which epoch full maps were asked for, since an increment gave another checksum than its own; 0 for none. Those
+    /// up to the newest map have come (Ceph's requested_full_first and requested_full_last).
+    fulls_asked: Epoch,
 }
 
 impl MapHistory {
@@ -116,9 +117,9 @@ impl MapHistory {
             return Err(MapError::Bad { epoch: last, reason: "nothing can come after it".into() });
         }
         let wanted = self.newest.next();
-        let trimmed = message.cluster_osdmap_trim_lower_bound > wanted;
-        let may_skip = trimmed || self.newest == Epoch(0) || self.full_wanted;
-        if first > wanted && !(may_skip && message.maps.contains_key(&first)) {
+        // Only what the whole cluster has trimmed may be left out: PGs go through every other epoch.
+        let trimmed = first <= message.cluster_osdmap_trim_lower_bound;
+        if first > wanted && !(trimmed && message.maps.contains_key(&first)) {
             return Ok(MapUpdate::Gap { from: wanted });
         }
         let start = first.max(wanted);
@@ -163,8 +164,6 @@ impl MapHistory {
                 map.apply(&inc).map_err(|e| bad(e.to_string()))?;
                 let (full, crc) = map.encode_full_and_crc();
                 if crc != inc.full_crc {
-                    // A monitor that encodes otherwise than we do: from it, only full maps are of use.
-                    self.full_wanted = true;
                     return Err(MapError::Checksum { epoch, expected: inc.full_crc, actual: crc });
                 }
                 (map, Piece::from(full))
@@ -184,9 +183,23 @@ impl MapHistory {
             None => self.forget_increments(),
         }
         self.newest = epoch;
-        self.full_wanted = false;
         self.maps.insert(epoch, Arc::new(map));
         Ok(())
+    }
+
+    /// Notes that full maps up to `last` are needed. Answers which of them to ask for: those not asked for yet.
+    pub(crate) fn want_fulls(&mut self, last: Epoch) -> Option<(Epoch, Epoch)> {
+        let first = self.newest.max(self.fulls_asked).next();
+        if first > last {
+            return None;
+        }
+        self.fulls_asked = last;
+        Some((first, last))
+    }
+
+    /// The full maps that were asked for and have not come.
+    pub(crate) fn fulls_missing(&self) -> Option<(Epoch, Epoch)> {
+        (self.newest < self.fulls_asked).then(|| (self.newest.next(), self.fulls_asked))
     }
 
     fn keep_increment(&mut self, epoch: Epoch, bytes: Piece) {
@@ -206,24 +219,31 @@ impl MapHistory {
         self.increment_bytes = 0;
     }
 
-    /// A message that brings a peer with map `have` up to the current one: increments where they are all at hand and
-    /// no more than `epochs_max`, otherwise the full map.
-    pub(crate) fn share_from(&mut self, have: Epoch, epochs_max: u32) -> Option<messages::OsdMap> {
+    /// A message for a peer with map `have`: the increments that it lacks, the newest `epochs_max` of them at most, or the
+    /// current full map where the newest increment is not at hand. A receiver that sees a hole, and no `trim_bound` beyond
+    /// it, asks the monitor for the epochs between. Ceph: OSDService::send_incremental_map.
+    pub(crate) fn share_from(
+        &mut self,
+        have: Epoch,
+        epochs_max: u32,
+        trim_bound: Epoch,
+    ) -> Option<messages::OsdMap> {
         let map = self.current()?.clone();
         if have >= map.epoch {
             return None;
         }
-        let mut message =
-            messages::OsdMap { fsid: map.fsid, newest_map: map.epoch, ..messages::OsdMap::default() };
-        let complete = have.0 > 0 && self.increments.contains_key(&have.next());
-        if complete && map.epoch.0 - have.0 <= epochs_max {
-            let range = self.increments.range(have.next()..=map.epoch);
+        let mut message = messages::OsdMap {
+            fsid: map.fsid,
+            newest_map: self.newest,
+            cluster_osdmap_trim_lower_bound: trim_bound,
+            ..messages::OsdMap::default()
+        };
+        if have.0 > 0 && self.increments.contains_key(&map.epoch) {
+            let first = have.next().max(Epoch(map.epoch.next().0.saturating_sub(epochs_max)));
+            let range = self.increments.range(first..=map.epoch);
             message.incremental_maps = range.map(|(e, bytes)| (*e, Blob(bytes.clone()))).collect();
-            message.cluster_osdmap_trim_lower_bound = have.next();
         } else {
             message.maps = [(map.epoch, Blob(self.full_bytes(&map)))].into();
-            // As the oldest that there is: the receiver then jumps to it instead of asking for those between.
-            message.cluster_osdmap_trim_lower_bound = map.epoch;
         }
         Some(message)
     }

@@ -1,5 +1,6 @@
 //! New maps: from the message to the store, and from there, an epoch at a time, to everything that goes by them.
 
+use messages::MonGetOsdMap;
 use store::Transaction;
 use types::{Epoch, UTime};
 
@@ -27,19 +28,38 @@ impl Osd {
                 self.mon.subscriptions().want_again("osdmap", from.0.into(), 0);
                 self.renew_subscriptions(out);
             }
-            Ok(MapUpdate::Maps { first, last }) => self.store_maps(first, last, txn, out),
+            Ok(MapUpdate::Maps { first, last }) => {
+                self.store_maps(first, last, txn, out);
+                if !message.maps.is_empty() {
+                    // One message does not hold all that were asked for.
+                    self.ask_missing_fulls(out);
+                }
+            }
             Err(error) => {
-                self.log(LogLevel::Error, format!("an OSD map that is of no use: {error}"), out);
+                self.log(LogLevel::Error, format!("can't use an OSD map: {error}"), out);
                 // What came before the bad one counts.
                 let newest = self.history.newest();
                 if !txn.is_empty() && newest > self.superblock.newest_map {
                     self.store_maps(message.first().unwrap_or(newest), newest, txn, out);
                 }
-                if matches!(error, MapError::Checksum { .. }) {
-                    self.mon.subscriptions().want_again("osdmap", 0, 0);
-                    self.renew_subscriptions(out);
+                // An increment that does not fit is no reason to leave out its epoch.
+                let of_this_cluster = !matches!(error, MapError::OtherCluster(_));
+                if let Some(last) = message.last().filter(|_| of_this_cluster) {
+                    let range = self.history.want_fulls(last);
+                    self.ask_fulls(range, out);
                 }
             }
+        }
+    }
+
+    /// Asks the monitor for full maps that were asked for and have not come: the session may be another one by now.
+    pub(crate) fn ask_missing_fulls(&mut self, out: &mut Out) {
+        self.ask_fulls(self.history.fulls_missing(), out);
+    }
+
+    fn ask_fulls(&mut self, range: Option<(Epoch, Epoch)>, out: &mut Out) {
+        if let Some((full_first, full_last)) = range {
+            self.send_mon(MonGetOsdMap { full_first, full_last, ..MonGetOsdMap::default() }, out);
         }
     }
 

@@ -95,17 +95,62 @@ fn a_client_that_lags_gets_the_increments_that_it_lacks_once() {
 }
 
 #[test]
-fn a_client_too_far_behind_gets_the_full_map_and_can_jump_to_it() {
+fn a_client_far_behind_gets_the_newest_increments_and_asks_the_monitor_for_the_others() {
     let mut w = with_pool();
     let old = w.mon.epoch();
     (0..50).for_each(|_| w.empty_epoch());
     let op = w.op("a", old, vec![write(b"x")]);
+    assert_eq!(w.ask(CLIENT, op).result, 0, "an old map is no reason to refuse a write");
+    let maps = maps_sent(&w, CLIENT);
+    let newest = w.mon.epoch();
+    let epochs: Vec<u32> = maps[0].incremental_maps.keys().map(|e| e.0).collect();
+    assert_eq!(epochs, (newest - 39..=newest).collect::<Vec<_>>(), "osd_map_share_max_epochs");
+    assert!(maps[0].maps.is_empty());
+}
+
+#[test]
+fn an_osd_without_the_newest_increment_sends_its_full_map() {
+    let mut w = with_pool();
+    let old = w.mon.epoch();
+    w.mon.osdmap_next = None;
+    w.mon.change(|_, _| {});
+    w.mon_says(w.mon.maps_from(0));
+    let op = w.op("a", old, vec![write(b"x")]);
     w.ask(CLIENT, op);
     let maps = maps_sent(&w, CLIENT);
-    let newest = Epoch(w.mon.epoch());
+    let newest = Epoch(w.osd.epoch().0);
     assert_eq!(maps[0].maps.keys().collect::<Vec<_>>(), [&newest]);
-    assert_eq!(maps[0].cluster_osdmap_trim_lower_bound, newest);
-    assert_eq!(&maps[0].maps[&newest][..], &w.mon.epochs.last().unwrap().full[..]);
+    assert_eq!(&maps[0].maps[&newest][..], &w.mon.epochs[newest.0 as usize - 1].full[..]);
+}
+
+#[test]
+fn every_receiver_of_maps_is_given_the_clusters_trim_bound() {
+    let mut w = with_pool();
+    let old = w.mon.epoch();
+    w.empty_epoch();
+    let op = w.op("a", old, vec![write(b"x")]);
+    w.ask(CLIENT, op);
+    (0..50).for_each(|_| w.empty_epoch());
+    let op = w.op("a", old + 1, vec![write(b"x")]);
+    w.ask(CLIENT, op);
+    let sent = maps_sent(&w, CLIENT);
+    let bounds: Vec<Epoch> = sent.iter().map(|m| m.cluster_osdmap_trim_lower_bound).collect();
+    assert_eq!(bounds, [Epoch(1), Epoch(1)], "the monitor of this world has every map");
+    assert!(sent.iter().all(|m| m.newest_map.0 >= m.last().unwrap().0));
+}
+
+#[test]
+fn another_osds_ping_brings_it_no_maps() {
+    let mut w = with_pool();
+    let mut peer = client(SessionId(8), Caps::all());
+    peer.name = EntityName::new(EntityType::Osd, 0);
+    w.event(OsdEvent::SessionOpened(peer));
+    let old = w.mon.epoch();
+    w.empty_epoch();
+    let ping = OsdPing { fsid: FSID, map_epoch: Epoch(old), op: OsdPing::PING, ..OsdPing::default() };
+    w.event(OsdEvent::Message { session: SessionId(8), message: ping.into(), bytes: 10 });
+    let kinds: Vec<&str> = w.sent[&SessionId(8)].iter().map(|m| m.name()).collect();
+    assert_eq!(kinds, ["MOSDPing"], "maps go over the connection between the OSDs");
 }
 
 #[test]

@@ -317,21 +317,56 @@ fn a_hole_in_the_maps_is_asked_for() {
     assert_eq!(w.osd.epoch().0, newest, "asked for from {next:?} on and got: {:#?}", w.mon.received.last());
 }
 
+/// Epochs whose full maps are in the store, from `first` on.
+fn stored_epochs(w: &mut World, first: u32) -> Vec<u32> {
+    (first..=w.mon.epoch()).filter(|e| w.stores_full_map(*e)).collect()
+}
+
 #[test]
-fn a_map_with_a_wrong_checksum_is_replaced_by_a_full_one() {
+fn maps_from_a_wrong_checksum_on_are_fetched_whole_and_none_is_skipped() {
     let mut w = World::active();
     w.mon.osdmap_next = None;
-    w.mon.change(|_, _| {});
-    let mut message = w.mon.maps_from(w.mon.epoch());
-    let mut inc =
-        <maps::Incremental as encoding::Decode>::from_bytes(&message.incremental_maps[&Epoch(w.mon.epoch())])
-            .unwrap();
-    inc.full_crc ^= 1;
-    let bytes = inc.encode_for(types::Release::PACIFIC);
-    message.incremental_maps.insert(Epoch(w.mon.epoch()), bytes.into());
+    let first = w.mon.epoch() + 1;
+    (0..3).for_each(|_| w.mon.change(|_, _| {}));
+    let message = w.maps_with_a_wrong_checksum(first);
     w.mon_says(message);
-    assert_eq!(w.osd.epoch().0, w.mon.epoch(), "{:#?}", w.log);
     assert!(w.log.iter().any(|l| l.contains("checksum")), "{:#?}", w.log);
+    assert_eq!(w.fulls_asked(), [(first, first + 2)]);
+    assert_eq!(w.osd.epoch().0, first + 2, "{:#?}", w.log);
+    assert_eq!(stored_epochs(&mut w, first), [first, first + 1, first + 2]);
+}
+
+#[test]
+fn a_newer_full_map_does_not_close_the_hole_that_a_wrong_checksum_leaves() {
+    let mut w = World::active();
+    w.mon.osdmap_next = None;
+    let first = w.mon.epoch() + 1;
+    (0..3).for_each(|_| w.mon.change(|_, _| {}));
+    let message = w.maps_with_a_wrong_checksum(first);
+    // The monitor's answer is on its way while another OSD shares its newest map.
+    w.mon.chunk = 0;
+    w.mon_says(message);
+    w.mon.chunk = 40;
+    w.mon_says(w.mon.maps_from(0));
+    assert_eq!(w.osd.epoch().0, first + 2, "{:#?}", w.log);
+    assert_eq!(stored_epochs(&mut w, first), [first, first + 1, first + 2]);
+}
+
+#[test]
+fn full_maps_that_were_asked_for_are_asked_for_again_in_a_new_session() {
+    let mut w = World::active();
+    w.mon.osdmap_next = None;
+    let first = w.mon.epoch() + 1;
+    (0..5).for_each(|_| w.mon.change(|_, _| {}));
+    let message = w.maps_with_a_wrong_checksum(first);
+    // Only the first two arrive.
+    w.mon.chunk = 2;
+    w.mon_says(message);
+    assert_eq!(w.fulls_asked()[..2], [(first, first + 4), (first + 2, first + 4)], "{:#?}", w.log);
+    w.mon.chunk = 40;
+    w.mon_reconnects();
+    assert_eq!(w.osd.epoch().0, first + 4, "{:#?}", w.log);
+    assert_eq!(stored_epochs(&mut w, first), (first..first + 5).collect::<Vec<_>>());
 }
 
 #[test]

@@ -168,8 +168,10 @@ pub struct Tunables {
     pub allowed_bucket_algs: u32,
     /// Whether leaves keep their place when a replica before them moves.
     pub chooseleaf_stable: u8,
-    /// Descents and collision tries of multi-step retry rules, where the map's writer knew of them.
-    pub msr: Option<(u32, u32)>,
+    /// Descents that a multi-step retry rule may make (msr_descents).
+    pub msr_descents: u32,
+    /// Tries of a multi-step retry rule's step before the whole descent counts as failed (msr_collision_tries).
+    pub msr_collision_tries: u32,
 }
 
 impl Tunables {
@@ -183,7 +185,8 @@ impl Tunables {
         straw_calc_version: 1,
         allowed_bucket_algs: 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5,
         chooseleaf_stable: 1,
-        msr: None,
+        msr_descents: 100,
+        msr_collision_tries: 100,
     };
 
     /// What a map without tunables means.
@@ -196,7 +199,8 @@ impl Tunables {
         straw_calc_version: 0,
         allowed_bucket_algs: 1 << 1 | 1 << 2 | 1 << 4,
         chooseleaf_stable: 0,
-        msr: None,
+        msr_descents: 100,
+        msr_collision_tries: 100,
     };
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
+use types::FeatureBits;
 
 use crate::{Alg, Bucket, ChooseArg, CrushMap, Rule, RuleStep, Tunables, map::index_of};
 
@@ -61,7 +62,8 @@ impl CrushMap {
             }
         }
         if d.remaining() > 0 {
-            self.tunables.msr = Some((d.get()?, d.get()?));
+            self.tunables.msr_descents = d.get()?;
+            self.tunables.msr_collision_tries = d.get()?;
         }
         Ok(())
     }
@@ -179,7 +181,8 @@ fn decode_tunables(d: &mut Decoder<'_>) -> Result<Tunables, DecodeError> {
 }
 
 impl Encode for CrushMap {
-    /// Luminous' form and everything since; the tunables of multi-step retry rules only where the map has them.
+    /// Luminous' form and everything since; the tunables of multi-step retry rules only for a reader that knows them
+    /// ([`FeatureBits::CRUSH_MSR`]). The canonical full OSDMap is written without them by every release.
     fn encode(&self, e: &mut Encoder) {
         e.put(&MAGIC)
             .put(&(self.buckets.len() as u32))
@@ -214,8 +217,8 @@ impl Encode for CrushMap {
                 e.put(index).put(&arg.weight_sets).put(&arg.ids);
             }
         }
-        if let Some(msr) = &t.msr {
-            e.put(msr);
+        if e.has(FeatureBits::CRUSH_MSR) {
+            e.put(&t.msr_descents).put(&t.msr_collision_tries);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crush::{BuildError, CrushMap};
-use types::{Epoch, Fsid, Profile, Release, UTime};
+use types::{Epoch, Fsid, Release, UTime};
 
 use crate::osdmap::{MapFlags, OsdMap};
 use crate::{ApplyError, Incremental};
@@ -50,7 +50,7 @@ impl NewCluster {
     /// The increment that makes epoch 1 out of nothing: it holds the whole map.
     pub fn first_increment(&self) -> Result<Incremental, BuildError> {
         let mut inc = Incremental::new(self.fsid, Epoch(1), self.created);
-        inc.encode_features = Profile::for_release(self.release).features_encode;
+        inc.encode_features = self.release.map_features();
         (inc.fullmap, inc.full_crc) = self.map()?.encode_full_and_crc();
         Ok(inc)
     }
@@ -73,7 +73,7 @@ pub fn publish(previous: &OsdMap, mut inc: Incremental) -> Result<Publication, A
     let (full, crc) = map.encode_full_and_crc();
     inc.full_crc = crc;
     // Whoever follows encodes the full map with this word and compares.
-    inc.encode_features = Profile::for_release(map.require_osd_release).features_encode;
+    inc.encode_features = map.require_osd_release.map_features();
     let incremental = inc.encode_for(map.require_osd_release);
     Ok(Publication { map, full, incremental })
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
-use types::{EntityAddr, EntityAddrVec, Epoch, Fsid, OsdId, PgId, PoolId, Profile, Release, UTime};
+use types::{EntityAddr, EntityAddrVec, Epoch, Fsid, OsdId, PgId, PoolId, Release, UTime};
 
 use crate::osdmap::Stretch;
 use crate::wire::{get_release, put_by_addr, put_pools, put_release, seal, verify, whole_envelope};
@@ -129,9 +129,9 @@ impl Incremental {
         Self { fsid, epoch, modified, ..Self::default() }
     }
 
-    /// Sets the CRUSH map.
+    /// Sets the CRUSH map, in the form that the canonical full map has it in.
     pub fn set_crush(&mut self, crush: &crush::CrushMap) {
-        self.crush = crush.to_bytes(u64::MAX);
+        self.crush = crush.to_bytes(self.encode_features);
     }
 
     /// Whether it holds no change but the time.
@@ -373,7 +373,7 @@ impl Default for Incremental {
             cluster_snapshot: String::new(),
             new_uuid: BTreeMap::new(),
             new_xinfo: BTreeMap::new(),
-            encode_features: Profile::PACIFIC.features_encode,
+            encode_features: Release::PACIFIC.map_features(),
             new_nearfull_ratio: -1.0,
             new_full_ratio: -1.0,
             new_backfillfull_ratio: -1.0,

@@ -85,39 +85,40 @@ pub(crate) fn whole_envelope<'a>(d: &mut Decoder<'a>, what: &'static str) -> Res
 }
 
 impl Encode for OsdMap {
+    /// The canonical form, whatever the reader knows.
     fn encode(&self, e: &mut Encoder) {
-        self.encode_as(e, self.require_osd_release);
+        e.raw(&self.encode_full());
     }
 }
 
 impl OsdMap {
     /// The canonical full map: what every monitor, OSD and client of this epoch must agree on.
     pub fn encode_full(&self) -> Vec<u8> {
-        self.to_bytes(u64::MAX)
+        self.encode_full_and_crc().0
     }
 
     /// The canonical full map and its checksum (an Incremental's `full_crc`).
     pub fn encode_full_and_crc(&self) -> (Vec<u8>, u32) {
-        let mut e = Encoder::new(u64::MAX);
-        let crc = self.encode_as(&mut e, self.require_osd_release);
-        (e.into_bytes(), crc)
+        self.encode_with(self.require_osd_release, self.require_osd_release.map_features())
     }
 
-    /// The map in another release's form than its canonical one, as tools write it.
-    pub fn encode_for(&self, release: Release) -> Vec<u8> {
-        let mut e = Encoder::new(u64::MAX);
-        self.encode_as(&mut e, release);
-        e.into_bytes()
+    /// Another form than the canonical one, as tools write it: the versions of `release`, the CRUSH map for a reader
+    /// with `features`.
+    pub fn encode_for(&self, release: Release, features: u64) -> Vec<u8> {
+        self.encode_with(release, features).0
     }
 
-    fn encode_as(&self, e: &mut Encoder, release: Release) -> u32 {
+    /// The encoding, and the checksum in it.
+    fn encode_with(&self, release: Release, features: u64) -> (Vec<u8>, u32) {
+        let mut e = Encoder::new(features);
         let start = e.len();
         e.versioned(8, 7, |e| {
             self.encode_client_part(e, release);
             self.encode_osd_part(e);
             e.put(&0u32);
         });
-        seal(e, start, 0)
+        let crc = seal(&mut e, start, 0);
+        (e.into_bytes(), crc)
     }
 
     fn encode_client_part(&self, e: &mut Encoder, release: Release) {

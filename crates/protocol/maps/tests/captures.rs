@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use encoding::{Decode, Decoder, Encode, Encoder};
 use maps::{Incremental, MgrMap, MonMap, NewCluster, OsdMap, PgPool};
-use types::{Fsid, Profile, Release};
+use types::{Fsid, Release};
 
 const MON_MAP: u16 = 4;
 const OSD_MAP: u16 = 41;
@@ -100,11 +100,7 @@ fn check_osd_maps(server: &str, release: Release) {
             let inc =
                 Incremental::from_bytes_exact(&bytes).unwrap_or_else(|e| panic!("{path:?} {epoch}: {e}"));
             assert!(inc.encode_for(release) == bytes, "{path:?}: increment {epoch} differs");
-            assert_eq!(
-                inc.encode_features,
-                Profile::for_release(release).features_encode,
-                "{path:?} {epoch}"
-            );
+            assert_eq!(inc.encode_features, release.map_features(), "{path:?} {epoch}");
             increments.push((path.clone(), epoch, inc));
             incs += 1;
         }
@@ -136,9 +132,14 @@ fn a_reef_cluster_s_osdmaps_come_out_as_they_went_in() {
 }
 
 #[test]
+fn a_tentacle_cluster_s_osdmaps_come_out_as_they_went_in() {
+    check_osd_maps("20.2", Release::TENTACLE);
+}
+
+#[test]
 fn monmaps_and_mgrmaps_come_out_as_they_went_in() {
     let (mut mon_maps, mut mgr_maps) = (0, 0);
-    for server in ["16.2", "18.2"] {
+    for server in ["16.2", "18.2", "20.2"] {
         for (path, kind, front) in captured(server) {
             if kind == MON_MAP {
                 let bytes = Decoder::new(&front).blob("monmap").unwrap().to_vec();

@@ -232,7 +232,7 @@ fn osdmaptool_s_own_maps_come_out_as_they_went_in() {
         run("osdmaptool", &[&args[..], &[path(&file)]].concat());
         let bytes = std::fs::read(&file).unwrap();
         let mut map = OsdMap::from_bytes_exact(&bytes).unwrap();
-        assert!(map.encode_for(Release::PACIFIC) == bytes, "{osds} OSDs");
+        assert!(map.encode_for(Release::PACIFIC, Release::PACIFIC.map_features()) == bytes, "{osds} OSDs");
         map.osds.iter_mut().for_each(|osd| osd.state |= OsdState::EXISTS | OsdState::UP);
         map.weights.fill(OsdMap::WEIGHT_IN);
         let dump = run("osdmaptool", &[path(&file), "--mark-up-in", "--test-map-pgs-dump-all"]);

@@ -16,10 +16,10 @@ use osd::{
     Attempt, MonClientConfig, MonClientEvent, MonClientIo, Osd, OsdAddrs, OsdConfig, OsdEffect, OsdEvent,
     OsdPhase,
 };
-use store::{Completion, MemStore, ObjectStore};
+use store::{CollectionId, Completion, MemStore, ObjectStore, ReadOutcome, ReadRequest, Token};
 use types::{
-    EntityAddr, EntityName, EntityType, Epoch, Fsid, ObjectLocator, OsdId, PgId, PoolId, Profile, Release,
-    ReqId, SnapId, SpgId, UTime,
+    EntityAddr, EntityName, EntityType, Epoch, Fsid, HObject, Name, ObjectLocator, OsdId, PgId, PoolId,
+    Profile, Release, ReqId, SnapId, SpgId, UTime,
 };
 
 pub const FSID: Fsid = Fsid([7; 16]);
@@ -352,6 +352,17 @@ impl World {
                 }
                 self.push_maps();
             }
+            Message::MonGetOsdMap(m) => {
+                let full = |e: u32| (Epoch(e), self.mon.epochs[e as usize - 1].full.clone().into());
+                let newest = Epoch(self.mon.epoch());
+                self.mon_says(messages::OsdMap {
+                    fsid: FSID,
+                    maps: (m.full_first.0..=m.full_last.0).take(self.mon.chunk).map(full).collect(),
+                    cluster_osdmap_trim_lower_bound: Epoch(1),
+                    newest_map: newest,
+                    ..Default::default()
+                });
+            }
             Message::OsdAlive(m) => {
                 self.mon.change(|_, inc| {
                     inc.new_up_thru.insert(ME, m.want);
@@ -367,6 +378,46 @@ impl World {
             }
             _ => {}
         }
+    }
+
+    /// The increments from `from` on, the first of them with a checksum that does not fit the map it leads to.
+    pub fn maps_with_a_wrong_checksum(&self, from: u32) -> messages::OsdMap {
+        let mut message = self.mon.maps_from(from);
+        let mut inc =
+            <Incremental as encoding::Decode>::from_bytes(&message.incremental_maps[&Epoch(from)]).unwrap();
+        inc.full_crc ^= 1;
+        message.incremental_maps.insert(Epoch(from), inc.encode_for(Release::PACIFIC).into());
+        message
+    }
+
+    /// Whether the OSD's store holds the full map of an epoch.
+    pub fn stores_full_map(&mut self, epoch: u32) -> bool {
+        let mut object =
+            HObject::head(PoolId(-1), Name::new(), Name::new(), format!("osdmap.{epoch}").into(), 0);
+        object.snap = SnapId(0);
+        let (collection, object) = (CollectionId::Meta, object.into());
+        self.store.read(ReadRequest::Data { collection, object, offset: 0, len: 1 }, Token(u64::MAX));
+        let mut done = Vec::new();
+        self.store.completions(&mut done);
+        matches!(&done[..], [Completion::Read { result: Ok(ReadOutcome::Data(_)), .. }])
+    }
+
+    /// The session with the monitor ends and another one begins.
+    pub fn mon_reconnects(&mut self) {
+        let attempt = self.mon.session.take().unwrap();
+        self.mon.osdmap_next = None;
+        self.mon_event(MonClientEvent::Disconnected(attempt, "cut".into()));
+        self.pass_ms(5_000);
+        assert!(self.mon.session.is_some(), "{:#?}", self.log);
+    }
+
+    /// The ranges of full maps that the monitor was asked for.
+    pub fn fulls_asked(&self) -> Vec<(u32, u32)> {
+        let asked = self.mon.received.iter().filter_map(|m| match m {
+            Message::MonGetOsdMap(m) => Some((m.full_first.0, m.full_last.0)),
+            _ => None,
+        });
+        asked.collect()
     }
 
     /// Sends what is subscribed and new.

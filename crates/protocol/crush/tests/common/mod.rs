@@ -7,6 +7,9 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
+use crush::CrushMap;
+use encoding::{Decode, Encode};
+use types::FeatureBits;
 use types::SplitMix64;
 
 /// Whether a stock program is installed; says so when it is not.
@@ -25,6 +28,17 @@ pub fn run(program: &str, args: &[&str]) -> String {
     let error = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "{program} {args:?}: {}\n{text}\n{error}", out.status);
     text
+}
+
+/// The feature word with which the installed `crushtool` writes maps: those before Squid know no multi-step retry rules.
+pub fn crushtool_features() -> u64 {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, binary) = (dir.path().join("map.txt"), dir.path().join("map"));
+    std::fs::write(&source, "device 0 osd.0\ntype 0 osd\n").unwrap();
+    run("crushtool", &["-c", path(&source), "-o", path(&binary)]);
+    let bytes = std::fs::read(&binary).unwrap();
+    let map = CrushMap::from_bytes_exact(&bytes).unwrap();
+    if map.to_bytes(!0) == bytes { !0 } else { !FeatureBits::CRUSH_MSR }
 }
 
 pub fn path(p: &Path) -> &str {
