@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use auth::SessionId;
 use maps::{OsdMap, PoolFlags};
-use messages::{OsdOp, OsdPgCreated, Paxos};
+use messages::{OsdPgCreated, Paxos};
 use pg::{ClientOp, Notice, Pg, PgConfig, PgEffect, PgEvent, PgFailure};
 use store::{CollectionId, Completion, Fault, Token};
-use types::{EntityName, SpgId, UTime};
+use types::{SpgId, UTime};
 
 use crate::osd::Out;
 use crate::pg_view::{Mapping, view};
@@ -132,20 +132,11 @@ impl Osd {
         out.extend(resumed.into_iter().map(crate::OsdEffect::Resume));
     }
 
-    pub(crate) fn pg_client_op(
-        &mut self,
-        now: UTime,
-        session: SessionId,
-        source: EntityName,
-        permitted: bool,
-        op: Box<OsdOp>,
-        out: &mut Out,
-    ) {
-        let (pgid, tid) = (op.pgid, op.tid);
+    pub(crate) fn pg_client_op(&mut self, now: UTime, op: ClientOp, out: &mut Out) {
+        let (session, pgid, tid) = (op.session, op.op.pgid, op.op.tid);
         let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
         self.throttle.hand_to(session, tid, pgid);
         let mut effects = Vec::new();
-        let op = ClientOp { session, source, permitted, op: *op };
         entry.pg.handle(now, PgEvent::ClientOp(Box::new(op)), &mut effects);
         let failed = entry.failed;
         self.pg_perform(now, pgid, effects, out);

@@ -217,6 +217,50 @@ fn a_blocklisted_client_is_told_so() {
     assert_eq!(w.osd.held(), (0, 0));
 }
 
+/// Fences [`CLIENT`] as the monitor's command does.
+fn blocklist_client(w: &mut World) {
+    let who = EntityAddr { kind: AddrType::Any, ..client(CLIENT, Caps::all()).peer_addrs.0[0] };
+    let until = UTime { sec: w.now.sec + 100, nsec: 0 };
+    w.change(|_, inc| {
+        inc.new_blocklist.insert(who, until);
+    });
+}
+
+#[test]
+fn a_write_that_waits_for_a_map_is_refused_when_that_map_fences_its_client() {
+    let mut w = with_pool();
+    let op = w.write("a", b"before");
+    assert_eq!(w.ask(CLIENT, op).result, 0);
+    let next = w.mon.epoch() + 1;
+    let op = w.op("a", next, vec![write(b"late")]);
+    let tid = op.tid;
+    w.send_op(CLIENT, op);
+    assert!(w.reply_to(CLIENT, tid).is_none());
+    blocklist_client(&mut w);
+    let reply = w.reply_to(CLIENT, tid).unwrap();
+    assert_eq!((reply.result, reply.ops.len()), (Errno::ESHUTDOWN.code(), 1));
+    let other = SessionId(200);
+    w.event(OsdEvent::SessionOpened(client(other, Caps::all())));
+    let op = w.read("a");
+    assert_eq!(w.ask(other, op).ops[0].outdata.to_vec(), b"before");
+    assert_eq!(w.osd.held(), (0, 0));
+}
+
+#[test]
+fn a_write_that_waits_for_its_pg_to_be_made_is_refused_when_a_map_fences_its_client() {
+    let mut w = World::active();
+    w.announce_pool(1, 4);
+    w.open_client(CLIENT);
+    let op = w.write("a", b"late");
+    let tid = op.tid;
+    w.send_op(CLIENT, op);
+    assert!(w.reply_to(CLIENT, tid).is_none());
+    blocklist_client(&mut w);
+    assert_eq!(w.reply_to(CLIENT, tid).map(|r| r.result), Some(Errno::ESHUTDOWN.code()));
+    w.send_creates(1, 4);
+    assert_eq!(w.osd.held(), (0, 0));
+}
+
 fn tell(w: &mut World, session: SessionId, json: &str) -> (i32, String, serde_json::Value) {
     let command = Command { tid: 77, fsid: FSID, cmd: vec![json.into()], data: Default::default() };
     w.event(OsdEvent::Message { session, message: command.into(), bytes: 100 });

@@ -4,7 +4,7 @@ use messages::OpCode;
 use messages::OsdOpReply;
 use messages::osd_op::OsdFlags;
 use ops::{OpClass, classify};
-use types::{Errno, SnapId};
+use types::{EntityAddrVec, Errno, SnapId};
 
 use crate::hash_range;
 use crate::pg::Phase;
@@ -116,6 +116,9 @@ impl Pg {
         if name == 0 {
             return Err(Errno::EINVAL);
         }
+        if self.is_blocklisted(&client.addrs) {
+            return Err(Errno::ESHUTDOWN);
+        }
         if class.writes && op.snapid != SnapId::HEAD {
             return Err(Errno::EINVAL);
         }
@@ -128,6 +131,13 @@ impl Pg {
             true => Ok(class),
             false => Err(Errno::EINVAL),
         }
+    }
+
+    /// Whether the PG's map shuts a client out. It is asked when a request begins and each time it runs: one that has
+    /// waited must not take effect after the map that fences its client.
+    pub(crate) fn is_blocklisted(&self, addrs: &EntityAddrVec) -> bool {
+        let map = self.map.as_ref().map(|m| &m.osdmap);
+        map.is_some_and(|map| addrs.0.iter().any(|addr| map.is_blocklisted(addr, self.now)))
     }
 
     fn refuse(&self, client: &ClientOp, errno: Errno, out: &mut Vec<PgEffect>) {

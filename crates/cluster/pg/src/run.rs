@@ -81,6 +81,9 @@ impl Pg {
 
     /// Runs a request whose turn it is.
     fn run(&mut self, slot: Slot, request: Request, mut cache: ReadCache, out: &mut Vec<PgEffect>) {
+        if self.is_blocklisted(&request.addrs) {
+            return self.reply_error(&request, Errno::ESHUTDOWN, out);
+        }
         if request.class.writes && self.answer_resend(&request, out) {
             return;
         }

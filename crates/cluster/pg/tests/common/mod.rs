@@ -12,7 +12,8 @@ use messages::{Op, OpArgs, OpCode, OsdOp, OsdOpReply};
 use pg::{ClientOp, MapView, Notice, Pg, PgConfig, PgEffect, PgEvent, PoolView};
 use store::{Completion, MemStore, ObjectStore, ReadOutcome, StoreError, Token, Transaction};
 use types::{
-    EntityName, EntityType, Epoch, Name, ObjectLocator, OsdId, PgId, PoolId, ReqId, SnapId, SpgId, UTime,
+    EntityAddr, EntityName, EntityType, Epoch, Name, ObjectLocator, OsdId, PgId, PoolId, ReqId, SnapId,
+    SpgId, UTime,
 };
 
 pub const POOL: PoolId = PoolId(1);
@@ -38,6 +39,10 @@ pub struct Rig {
     tid: u64,
 }
 
+pub fn client_addr() -> EntityAddr {
+    EntityAddr::v2(([127, 0, 0, 1], 0).into(), 4123)
+}
+
 pub fn pgid() -> SpgId {
     PgId { pool: POOL, seed: 0 }.into()
 }
@@ -55,6 +60,7 @@ pub fn map(epoch: u32, acting: &[i32]) -> MapView {
     };
     MapView {
         epoch: Epoch(epoch),
+        osdmap: Arc::default(),
         up: acting.clone(),
         up_primary: primary,
         acting_primary: primary,
@@ -213,6 +219,7 @@ impl Rig {
         self.event(PgEvent::ClientOp(Box::new(ClientOp {
             session: SessionId(session),
             source: EntityName::new(EntityType::Client, 4123),
+            addrs: Arc::new(client_addr().into()),
             permitted: true,
             op,
         })));
