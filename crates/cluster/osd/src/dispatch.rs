@@ -185,7 +185,7 @@ impl Osd {
         for (op, turn) in ready {
             match turn {
                 Turn::NoSpace => {
-                    let reply = OsdOpReply::to(&op, Errno::ENOSPC.code(), epoch, Vec::new());
+                    let reply = OsdOpReply::error(&op, Errno::ENOSPC.code(), epoch);
                     self.reply(session, reply, out);
                 }
                 Turn::Run => {

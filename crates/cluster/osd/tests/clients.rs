@@ -428,7 +428,8 @@ fn a_full_store_takes_no_write_but_deletions_and_says_so_until_there_is_room_aga
     trying.flags |= OsdFlags::FULL_TRY;
     let other = SessionId(101);
     w.open_client(other);
-    assert_eq!(w.ask(other, trying).result, Errno::ENOSPC.code());
+    let reply = w.ask(other, trying);
+    assert_eq!((reply.result, reply.ops.len()), (Errno::ENOSPC.code(), 1), "clients compare the operations");
     let op = w.read("o0");
     assert_eq!(w.ask(CLIENT, op).ops[0].outdata.len(), data.len());
     // The map says so: the clients wait now. Deletions make room, and the OSD takes it back.
