@@ -14,6 +14,10 @@ use crate::{CleanRegions, FullKind, ObjectState, ObjectView, OpContext, OpReturn
 /// The first operation that fails ends the run with its result, unless it is flagged FAILOK; a run that fails changes
 /// nothing. A run that lacks something goes on to the last operation, so that the view learns of all needs at once, and
 /// then is [`Run::Pending`].
+///
+/// A request that reads more than [`Limits::read_bytes_max`](crate::Limits) fails as a whole with EMSGSIZE, before what
+/// it lacks is read. That is the number by which an OSD refuses a request with too much data to write, so that a client
+/// knows it for "split this into smaller requests"; Ceph has no such limit.
 pub fn execute(view: &mut dyn ObjectView, ctx: &OpContext<'_>, object: &ObjectState, ops: &[Op]) -> Run {
     let mut run = Runner {
         view,
@@ -24,6 +28,7 @@ pub fn execute(view: &mut dyn ObjectView, ctx: &OpContext<'_>, object: &ObjectSt
         clean: CleanRegions::default(),
         delta: StatsDelta::default(),
         user_modify: false,
+        read_bytes: 0,
         data: Rope::new(),
     };
     let mut returns = vec![OpReturn::default(); ops.len()];
@@ -37,6 +42,10 @@ pub fn execute(view: &mut dyn ObjectView, ctx: &OpContext<'_>, object: &ObjectSt
             Ok(said) => result = said.unwrap_or(result),
             Err(Stop::Fail(code)) => result = code,
             Err(Stop::Pending) => pending = true,
+            Err(Stop::TooMuchToRead) => {
+                let nothing = vec![OpReturn::default(); ops.len()];
+                return finish(run, object, Errno::EMSGSIZE.code(), nothing, unsupported);
+            }
         }
         *ret = OpReturn { rval: result, data: std::mem::take(&mut run.data) };
         if result < 0 && op.flags & OpFlags::FAILOK != 0 {

@@ -328,6 +328,7 @@ impl Osd {
         config.ops.attr_size_max = o.size("osd_max_attr_size");
         config.ops.attr_name_len_max = o.count("osd_max_attr_name_len");
         config.ops.omap_entries_max = o.count("osd_max_omap_entries_per_request");
+        config.ops.read_bytes_max = o.size("osd_read_bytes_max");
         config.log.entries_target = o.count("osd_min_pg_log_entries") as usize;
         config.log.trim_max = o.count("osd_max_pg_log_entries") as usize;
         config.object_name_len_max = o.count("osd_max_object_name_len") as usize;

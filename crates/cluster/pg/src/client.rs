@@ -11,9 +11,6 @@ use crate::pg::Phase;
 use crate::request::Request;
 use crate::{ClientOp, Pg, PgEffect};
 
-/// EMSGSIZE: more data than a request may carry.
-const EMSGSIZE: Errno = Errno(90);
-
 impl Pg {
     pub(crate) fn on_client_op(&mut self, client: ClientOp, out: &mut Vec<PgEffect>) {
         let (session, tid) = (client.session, client.op.tid);
@@ -124,7 +121,7 @@ impl Pg {
         }
         // Of reads too: what is far beyond has not been kept on its way here.
         if op.ops.iter().map(|o| o.indata.len()).sum::<usize>() > config.write_bytes_max {
-            return Err(EMSGSIZE);
+            return Err(Errno::EMSGSIZE);
         }
         let of_dir = op.snapid == SnapId::DIR;
         match op.ops.iter().all(|o| (o.code == OpCode::LIST_SNAPS) == of_dir) {

@@ -138,7 +138,8 @@ impl Pg {
         let (park, needs) = (self.park_id(), cache.take_new());
         let missing = needs.len();
         for (index, need) in needs {
-            let request = read_request(need, self.collection, oid.clone(), self.config.ops.omap_bytes_max);
+            let request =
+                read_request(need, self.collection, oid.clone(), self.config.ops.omap_read_bytes_max());
             self.read(request, ReadFor::Step { park, index }, out);
         }
         self.parked.insert(park, Parked { slot, request, cache, missing });

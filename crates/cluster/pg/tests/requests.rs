@@ -345,3 +345,17 @@ fn a_write_that_waits_for_its_pg_does_not_run_after_the_map_that_fences_its_clie
     rig.event(PgEvent::AdvanceMap(Box::new(map(8, &[0]))));
     assert_eq!(rig.contents("a"), None);
 }
+
+#[test]
+fn a_thousand_reads_of_a_large_object_are_refused_and_nothing_is_read() {
+    let mut config = pg::PgConfig::default();
+    config.ops.read_bytes_max = 100 << 10;
+    let mut rig = Rig::with_config(config);
+    rig.ask("a", vec![write_full(&[7; 10 << 10])]);
+    let op = rig.message("a", vec![read(0, 0); 1000]);
+    rig.send(op);
+    assert_eq!(rig.reads_due(), 0);
+    let (_, reply) = rig.replies.pop().unwrap();
+    assert_eq!((reply.result, reply.ops.len()), (Errno::EMSGSIZE.code(), 1000));
+    assert_eq!(rig.ask("a", vec![read(0, 0); 10]).result, 0);
+}
