@@ -56,6 +56,10 @@ impl Osd {
                 out.push(crate::OsdEffect::Queue { token, txn });
             }
             PgEffect::SetTimer { at } => self.pgs.set_timer(&pgid, at),
+            PgEffect::RequestsDropped => {
+                let resumed = self.throttle.release_pg(pgid);
+                out.extend(resumed.into_iter().map(crate::OsdEffect::Resume));
+            }
             PgEffect::Notice(notice) => self.pg_notice(pgid, notice, out),
             PgEffect::Failed(failure) => self.pg_failed(now, pgid, failure, out),
             PgEffect::Removed => {
@@ -84,7 +88,6 @@ impl Osd {
         if let Some(entry) = self.pgs.entries.get_mut(&pgid) {
             (entry.failed, entry.loading) = (true, false);
         }
-        self.release_pg(pgid, out);
         match failure {
             // The device is gone: nothing else on it can be trusted to last.
             PgFailure::Refused(error) if error.fault() == Fault::Disk && !is_local(&error) => {
@@ -126,23 +129,10 @@ impl Osd {
         }
     }
 
-    /// A PG dropped what it held: the budget is free of it.
-    fn release_pg(&mut self, pgid: SpgId, out: &mut Out) {
-        let resumed = self.throttle.release_pg(pgid);
-        out.extend(resumed.into_iter().map(crate::OsdEffect::Resume));
-    }
-
     pub(crate) fn pg_client_op(&mut self, now: UTime, op: ClientOp, out: &mut Out) {
-        let (session, pgid, tid) = (op.session, op.op.pgid, op.op.tid);
-        let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
-        self.throttle.hand_to(session, tid, pgid);
-        let mut effects = Vec::new();
-        entry.pg.handle(now, PgEvent::ClientOp(Box::new(op)), &mut effects);
-        let failed = entry.failed;
-        self.pg_perform(now, pgid, effects, out);
-        if failed {
-            self.release(session, tid, out);
-        }
+        let pgid = op.op.pgid;
+        self.throttle.hand_to(op.session, op.op.tid, pgid);
+        self.pg_handle(now, pgid, PgEvent::ClientOp(Box::new(op)), out);
     }
 
     pub(crate) fn pg_completion(
@@ -213,8 +203,6 @@ impl Osd {
         self.pg_handle(now, pgid, PgEvent::AdvanceMap(Box::new(view)), out);
         self.advancing = false;
         if moved {
-            // Requests of the interval that has ended are dropped; clients send them again by the new map.
-            self.release_pg(pgid, out);
             self.stats_changed(now);
         }
     }
@@ -225,7 +213,6 @@ impl Osd {
         if std::mem::replace(&mut entry.removing, true) {
             return;
         }
-        self.release_pg(pgid, out);
         self.pg_handle(now, pgid, PgEvent::Remove, out);
         self.stats_changed(now);
     }
@@ -308,8 +295,9 @@ impl Osd {
         }
     }
 
+    /// A session ended: the PGs that have requests of it forget those that did not begin.
     pub(crate) fn pgs_session_reset(&mut self, now: UTime, session: SessionId, out: &mut Out) {
-        for pgid in self.pgs.ids() {
+        for pgid in self.throttle.pgs_of(session) {
             self.pg_handle(now, pgid, PgEvent::SessionReset { session }, out);
         }
     }

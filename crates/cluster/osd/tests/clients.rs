@@ -8,7 +8,9 @@ use messages::osd_op::OsdFlags;
 use messages::{Command, Message, Op, OpArgs, OpCode, OsdPing, Ping};
 use options::Values;
 use osd::{LogLevel, OsdEvent};
-use types::{AddrType, EntityAddr, EntityName, EntityType, Epoch, Errno, PoolId, UTime};
+use types::{
+    AddrType, EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, Errno, Fsid, OsdId, PoolId, UTime,
+};
 use world::*;
 
 fn with_pool() -> World {
@@ -186,6 +188,43 @@ fn a_closed_session_and_a_deleted_pool_free_what_they_held() {
     w.settle();
     assert_eq!(w.osd.held(), (0, 0));
     assert!(w.osd.pg_ids().is_empty());
+}
+
+/// Has another OSD act beside this one in all PGs of pool 1, which this OSD can't serve.
+fn act_with_another(w: &mut World) {
+    let other = OsdId(1);
+    w.change(|_, inc| {
+        inc.new_max_osd = Some(2);
+        inc.new_state.insert(other, maps::OsdState::EXISTS);
+        inc.new_uuid.insert(other, Fsid([8; 16]));
+    });
+    w.change(|_, inc| {
+        let addrs = EntityAddrVec::from(EntityAddr::v2(([127, 0, 0, 2], 6800).into(), 1));
+        inc.new_up_client.insert(other, addrs.clone());
+        inc.new_up_cluster.insert(other, addrs.clone());
+        inc.new_hb_back_up.insert(other, addrs.clone());
+        inc.new_hb_front_up.insert(other, addrs);
+    });
+    w.change(|_, inc| {
+        for seed in 0..4 {
+            inc.new_pg_temp.insert(pg(1, seed).pg, vec![ME, other]);
+        }
+    });
+}
+
+#[test]
+fn what_a_pg_drops_when_only_its_pools_size_changes_frees_its_budget() {
+    let mut w = with_pool();
+    act_with_another(&mut w);
+    let op = w.write("a", b"x");
+    w.send_op(CLIENT, op);
+    assert_eq!(w.osd.held().0, 1, "it waits for its PG to become active");
+    w.change(|map, inc| {
+        let mut pool = map.pools[&PoolId(1)].clone();
+        pool.size = 2;
+        inc.new_pools.insert(PoolId(1), pool);
+    });
+    assert_eq!(w.osd.held(), (0, 0), "the PG is where it was, and in a new interval");
 }
 
 #[test]

@@ -11,6 +11,9 @@ use crate::pg::Phase;
 use crate::request::Request;
 use crate::{ClientOp, Pg, PgEffect};
 
+/// Why a request is dropped that another OSD serves: its client learns of the map and sends it there.
+pub(crate) const NOT_PRIMARY: &str = "this OSD is not the primary";
+
 impl Pg {
     pub(crate) fn on_client_op(&mut self, client: ClientOp, out: &mut Vec<PgEffect>) {
         let (session, tid) = (client.session, client.op.tid);
@@ -21,7 +24,7 @@ impl Pg {
             (Phase::Loading(_), _) | (_, None) => true,
             (Phase::Inactive, Some(map)) => {
                 if map.acting_primary != self.whoami {
-                    return Self::dropped(session, tid, "this OSD is not the primary", out);
+                    return Self::dropped(session, tid, NOT_PRIMARY, out);
                 }
                 true
             }

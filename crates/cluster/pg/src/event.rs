@@ -134,6 +134,9 @@ pub enum PgEffect {
         /// When.
         at: UTime,
     },
+    /// Every request that the PG holds is dropped unanswered: an interval has ended, or the PG. Their budget is free;
+    /// clients send them again by the map.
+    RequestsDropped,
     /// Worth a line in the log.
     Notice(Notice),
     /// The PG can't go on and answers nothing any more: what it keeps in memory is not what is stored.
@@ -148,8 +151,8 @@ pub enum Notice {
     /// A client used an operation that is not implemented (each code is said once a PG). 0 is no operation's: a write
     /// would have to clone its object for a snapshot.
     UnsupportedOp { code: u16 },
-    /// A request was dropped unanswered; the client sends it again when it learns why. Its budget is free. (Requests
-    /// dropped because an interval ended, their session is gone or the PG is removed are not named one by one.)
+    /// A request was dropped unanswered; the client sends it again when it learns why. Its budget is free. (See
+    /// also [`PgEffect::RequestsDropped`]; requests of a session that is gone are not named one by one.)
     Dropped { session: SessionId, tid: u64, reason: &'static str },
     /// The acting set is not one that can be served yet.
     NotServed { reason: &'static str },

@@ -31,6 +31,8 @@ pub struct Rig {
     reads: VecDeque<(Token, ReadResult)>,
     pub replies: Vec<(SessionId, OsdOpReply)>,
     pub notices: Vec<Notice>,
+    /// Times that all requests were dropped.
+    pub drops: usize,
     pub failed: bool,
     pub removed: bool,
     pub trace: Vec<String>,
@@ -87,6 +89,7 @@ impl Rig {
             reads: VecDeque::new(),
             replies: Vec::new(),
             notices: Vec::new(),
+            drops: 0,
             failed: false,
             removed: false,
             trace: Vec::new(),
@@ -125,6 +128,7 @@ impl Rig {
                         other => panic!("{other:?}"),
                     }
                 }
+                PgEffect::RequestsDropped => self.drops += 1,
                 PgEffect::Notice(notice) => self.notices.push(notice),
                 PgEffect::Failed(_) => self.failed = true,
                 PgEffect::Removed => self.removed = true,
