@@ -44,11 +44,12 @@ impl Osd {
                 self.log(LogLevel::Error, text, out);
             }
             PgEffect::Read { token, request } => {
+                let Some(token) = entry.slot.token(token) else { return self.out_of_tokens(pgid, out) };
                 entry.reads += 1;
-                out.push(crate::OsdEffect::Read { token: entry.slot.token(token), request });
+                out.push(crate::OsdEffect::Read { token, request });
             }
             PgEffect::Queue { token, txn } => {
-                let token = entry.slot.token(token);
+                let Some(token) = entry.slot.token(token) else { return self.out_of_tokens(pgid, out) };
                 if self.advancing {
                     self.advance_commits.insert(token);
                 }
@@ -67,6 +68,11 @@ impl Osd {
                 self.log(LogLevel::Debug, format!("pg {pgid} is removed"), out);
             }
         }
+    }
+
+    /// A restart begins to count again.
+    fn out_of_tokens(&mut self, pgid: SpgId, out: &mut Out) {
+        self.fail(format!("pg {pgid} has used all store tokens of this start: restart the OSD"), out);
     }
 
     fn pg_notice(&mut self, pgid: SpgId, notice: Notice, out: &mut Out) {
