@@ -192,6 +192,10 @@ static TABLE: &[OptionSpec] = &[
     spec("osd_pool_default_size", Int, "1", "Copies of a new pool's objects; more than 1 waits for replication.")
         .range(1.0, 10.0)
         .runtime(),
+    // Twice osd_max_object_size: a whole object can be read at once. At most 1 GiB, so that a reply fits its frame.
+    spec("osd_read_bytes_max", Size, "268435456", "Bytes that one request may read; more gets EMSGSIZE.")
+        .range(1048576.0, 1073741824.0)
+        .own(),
 ];
 
 /// Ceph's other names, one a line with the program they belong to (`-`: the daemons that we stand in for).

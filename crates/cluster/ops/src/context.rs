@@ -2,7 +2,7 @@
 
 use types::SnapContext;
 
-/// Limits, by the names of Ceph's options.
+/// OpLimits, by the names of Ceph's options.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpLimits {
     /// osd_max_object_size, bytes.
@@ -13,10 +13,20 @@ pub struct OpLimits {
     pub attr_name_len_max: u64,
     /// osd_max_omap_entries_per_request.
     pub omap_entries_max: u64,
-    /// osd_max_omap_bytes_per_request.
+    /// osd_max_omap_bytes_per_request; see [`OpLimits::omap_read_bytes_max`].
     pub omap_bytes_max: u64,
     /// osd_max_write_op_reply_len, bytes.
     pub write_op_reply_len_max: u64,
+    /// osd_read_bytes_max, bytes: what all operations of a request may read together.
+    pub read_bytes_max: u64,
+}
+
+impl OpLimits {
+    /// The most bytes of omap that one operation reads: beyond it the answer says that there is more. Less than
+    /// [`OpLimits::read_bytes_max`], so that a single listing is cut short instead of refused.
+    pub fn omap_read_bytes_max(&self) -> u64 {
+        self.omap_bytes_max.min(self.read_bytes_max / 2)
+    }
 }
 
 impl Default for OpLimits {
@@ -29,6 +39,7 @@ impl Default for OpLimits {
             omap_entries_max: 1024,
             omap_bytes_max: 1 << 30,
             write_op_reply_len_max: 64,
+            read_bytes_max: 256 << 20,
         }
     }
 }

@@ -17,6 +17,10 @@ use crate::{
 /// The first operation that fails ends the run with its result, unless it is flagged FAILOK; a run that fails changes
 /// nothing. A run that lacks something goes on to the last operation, so that the view learns of all needs at once, and
 /// then is [`ExecuteResult::Pending`].
+///
+/// A request that reads more than [`OpLimits::read_bytes_max`](crate::OpLimits) fails as a whole with EMSGSIZE, before what
+/// it lacks is read. That is the number by which an OSD refuses a request with too much data to write, so that a client
+/// knows it for "split this into smaller requests"; Ceph has no such limit.
 pub fn execute(
     view: &mut dyn ObjectView,
     ctx: &OpContext<'_>,
@@ -32,6 +36,7 @@ pub fn execute(
         clean: CleanRegions::default(),
         delta: StatsDelta::default(),
         user_modify: false,
+        read_bytes: 0,
         data: Rope::new(),
     };
     let mut returns = vec![OpReturn::default(); ops.len()];
@@ -45,6 +50,10 @@ pub fn execute(
             Ok(said) => result = said.unwrap_or(result),
             Err(StepError::Fail(code)) => result = code,
             Err(StepError::Pending) => pending = true,
+            Err(StepError::TooMuchToRead) => {
+                let nothing = vec![OpReturn::default(); ops.len()];
+                return finish(run, object, Errno::EMSGSIZE.code(), nothing, unsupported);
+            }
         }
         *ret = OpReturn { rval: result, data: std::mem::take(&mut run.data) };
         if result < 0 && op.flags & OpFlags::FAILOK != 0 {

@@ -31,7 +31,7 @@ impl Runner<'_> {
         let (pairs, mut more) = self.fetch_omap(Need::OmapRange { after, prefix, max })?;
         let (mut body, mut count) = (Encoder::new(0), 0u32);
         for (key, value) in &pairs {
-            if u64::from(count) >= max || body.len() as u64 >= self.ctx.limits.omap_bytes_max {
+            if u64::from(count) >= max || body.len() as u64 >= self.ctx.limits.omap_read_bytes_max() {
                 more = true;
                 break;
             }

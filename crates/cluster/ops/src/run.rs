@@ -13,6 +13,8 @@ pub(crate) enum StepError {
     Fail(i32),
     /// It needs something that is not resident.
     Pending,
+    /// The request reads more than [`Limits::read_bytes_max`](crate::Limits): none of it goes on, FAILOK or not.
+    TooMuchToRead,
 }
 
 impl From<Errno> for StepError {
@@ -51,6 +53,8 @@ pub(crate) struct Runner<'a> {
     pub clean: CleanRegions,
     pub delta: StatsDelta,
     pub user_modify: bool,
+    /// Bytes that the operations so far read.
+    pub read_bytes: u64,
     /// What the current operation returns.
     pub data: Rope,
 }
@@ -61,10 +65,26 @@ impl Runner<'_> {
         if !self.stored {
             return Err(Errno::ENOENT.into());
         }
+        if let Need::Data { len, .. } = need {
+            // How much data comes is known before it is read: a request that wants too much takes no memory.
+            self.count_read(len)?;
+        }
         match self.view.fetch(need) {
             None => Err(StepError::Pending),
             Some(Fetched::Failed(errno)) => Err(errno.into()),
-            Some(fetched) => Ok(fetched),
+            Some(fetched) => {
+                self.count_read(fetched.unannounced_bytes())?;
+                Ok(fetched)
+            }
+        }
+    }
+
+    /// Counts what an operation reads. The same bytes count each time, since the reply repeats them.
+    fn count_read(&mut self, bytes: u64) -> Result<(), StepError> {
+        self.read_bytes = self.read_bytes.saturating_add(bytes);
+        match self.read_bytes <= self.ctx.limits.read_bytes_max {
+            true => Ok(()),
+            false => Err(StepError::TooMuchToRead),
         }
     }
 

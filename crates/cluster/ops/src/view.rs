@@ -65,6 +65,20 @@ pub enum Fetched {
     Failed(Errno),
 }
 
+impl Fetched {
+    /// Bytes of what has no length before it is read.
+    pub(crate) fn unannounced_bytes(&self) -> u64 {
+        let pairs = |(name, value): (&Name, &Rope)| (name.len() + value.len()) as u64;
+        match self {
+            Self::Data(_) | Self::Failed(_) | Self::Attr(None) => 0,
+            Self::Extents(extents) => size_of_val(extents.as_slice()) as u64,
+            Self::Attr(Some(value)) | Self::OmapHeader(value) => value.len() as u64,
+            Self::Attrs(attrs) => attrs.iter().map(pairs).sum(),
+            Self::Omap { pairs: all, .. } => all.iter().map(|(key, value)| pairs((key, value))).sum(),
+        }
+    }
+}
+
 /// The stored object as it was before the request: operations see sizes and existence as changed by those before them
 /// in the same request, but data, attributes and omap as stored (as Ceph does).
 pub trait ObjectView {

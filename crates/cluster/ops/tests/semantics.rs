@@ -550,3 +550,28 @@ fn codes_nobody_knows_are_eopnotsupp_and_named() {
     let got = object(b"").run(&[Op::new(OpCode(0x12ff), OpArgs::none())]);
     assert_eq!((got.result, got.unsupported), (Errno::EOPNOTSUPP.code(), Some(0x12ff)));
 }
+
+#[test]
+fn a_request_that_reads_too_much_fails_before_anything_is_read() {
+    let read = || Op::new(OpCode::READ, OpArgs::none()).with_flags(OpFlags::FAILOK);
+    let mut case = object(&[7; 100]);
+    (case.stored.resident, case.limits.read_bytes_max) = (false, 300);
+    assert!(matches!(case.start(&[read(), read(), read()]), ExecuteResult::Pending), "300 bytes may be read");
+    let outcome = case.run(&[read(), read(), read(), read()]);
+    assert_eq!(outcome.result, Errno::EMSGSIZE.code());
+    assert_eq!(outcome.returns.len(), 4);
+    assert!(outcome.returns.iter().all(|r| r.data.is_empty()));
+}
+
+#[test]
+fn what_a_request_reads_of_attributes_and_omap_counts_too_and_changes_nothing_beyond_the_limit() {
+    let mut case = object(b"");
+    case.stored.attrs.insert("_a".into(), vec![1; 100]);
+    case.limits.read_bytes_max = 250;
+    let get = || xattr(OpCode::GETXATTR, "a", b"", 0, 0);
+    assert_eq!(case.run(&[get(), get()]).result, 0);
+    let write = Op::new(OpCode::WRITEFULL, OpArgs::extent(0, 1)).with_indata(b"x".to_vec());
+    let outcome = case.run(&[write, get(), get(), get()]);
+    assert_eq!(outcome.result, Errno::EMSGSIZE.code());
+    assert!(outcome.mutations.is_empty() && outcome.state == case.state);
+}

@@ -8,6 +8,7 @@ use messages::osd_op::OsdFlags;
 use messages::{Message, OsdOp, OsdOpReply, OsdPing, TimeSpan};
 use monclient::MonClientEffect;
 use options::{SetError, Values};
+use pg::ClientOp;
 use types::{EntityType, Epoch, Errno, OsdId, SpgId, UTime};
 
 use crate::osd::Out;
@@ -121,10 +122,6 @@ impl Osd {
         if self.throttle.admit(session, op.tid, bytes) {
             out.push(OsdEffect::Pause(session));
         }
-        if self.is_blocklisted(session, now) {
-            let reply = OsdOpReply::to(&op, Errno::ESHUTDOWN.code(), self.history.epoch(), Vec::new());
-            return self.reply(session, reply, out);
-        }
         let ours = self.history.epoch();
         if op.epoch > ours {
             let want = u64::from(self.history.newest().0) + 1;
@@ -157,9 +154,17 @@ impl Osd {
         }
     }
 
-    /// Hands a session's operations on that need not wait (any more).
+    /// Hands a session's operations on that need not wait (any more). Those of a client that the map shuts out are
+    /// refused, whatever they wait for: it must learn that it is fenced.
     pub(crate) fn run_ready(&mut self, now: UTime, session: SessionId, out: &mut Out) {
         let epoch = self.history.epoch();
+        if self.is_blocklisted(session, now) {
+            let waiting = self.sessions.get_mut(&session).map(|peer| std::mem::take(&mut peer.waiting));
+            for op in waiting.into_iter().flatten() {
+                self.reply(session, OsdOpReply::error(&op, Errno::ESHUTDOWN.code(), epoch), out);
+            }
+            return;
+        }
         let Some(map) = self.history.current().cloned() else { return };
         let Some(peer) = self.sessions.get_mut(&session) else { return };
         let (whoami, is_up) = (self.config.whoami, self.up_epoch > Epoch(0));
@@ -176,16 +181,17 @@ impl Osd {
             }
             decide_write(space, throttle, &map, op)
         });
-        let (name, caps) = (peer.info.name, peer.info.caps);
+        let (source, caps, addrs) = (peer.info.name, peer.info.caps, peer.addrs.clone());
         for (op, turn) in ready {
             match turn {
                 OpDecision::NoSpace => {
-                    let reply = OsdOpReply::to(&op, Errno::ENOSPC.code(), epoch, Vec::new());
+                    let reply = OsdOpReply::error(&op, Errno::ENOSPC.code(), epoch);
                     self.reply(session, reply, out);
                 }
                 OpDecision::Run => {
                     let permitted = caps.permits(needed_access(&op));
-                    self.pg_client_op(now, session, name, permitted, op, out);
+                    let op = ClientOp { session, source, addrs: addrs.clone(), permitted, op: *op };
+                    self.pg_client_op(now, op, out);
                 }
                 OpDecision::Drop | OpDecision::Wait => self.release(session, op.tid, out),
             }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use auth::SessionId;
 use maps::{OsdMap, PoolFlags};
-use messages::{OsdOp, OsdPgCreated, Paxos};
+use messages::{OsdPgCreated, Paxos};
 use pg::{ClientOp, Notice, Pg, PgConfig, PgEffect, PgEvent, PgFailure};
 use store::{CollectionId, Completion, Fault, Token};
-use types::{EntityName, SpgId, UTime};
+use types::{SpgId, UTime};
 
 use crate::osd::Out;
 use crate::pg_view::{Mapping, view};
@@ -44,11 +44,12 @@ impl Osd {
                 self.log(LogLevel::Error, text, out);
             }
             PgEffect::Read { token, request } => {
+                let Some(token) = entry.slot.token(token) else { return self.out_of_tokens(pgid, out) };
                 entry.reads += 1;
-                out.push(crate::OsdEffect::Read { token: entry.slot.token(token), request });
+                out.push(crate::OsdEffect::Read { token, request });
             }
             PgEffect::Queue { token, txn } => {
-                let token = entry.slot.token(token);
+                let Some(token) = entry.slot.token(token) else { return self.out_of_tokens(pgid, out) };
                 if self.advancing {
                     self.advance_commits.insert(token);
                 }
@@ -56,6 +57,10 @@ impl Osd {
                 out.push(crate::OsdEffect::Queue { token, txn });
             }
             PgEffect::SetTimer { at } => self.pgs.set_timer(&pgid, at),
+            PgEffect::RequestsDropped => {
+                let resumed = self.throttle.release_pg(pgid);
+                out.extend(resumed.into_iter().map(crate::OsdEffect::Resume));
+            }
             PgEffect::Notice(notice) => self.pg_notice(pgid, notice, out),
             PgEffect::Failed(failure) => self.pg_failed(now, pgid, failure, out),
             PgEffect::Removed => {
@@ -63,6 +68,11 @@ impl Osd {
                 self.log(LogLevel::Debug, format!("pg {pgid} is removed"), out);
             }
         }
+    }
+
+    /// A restart begins to count again.
+    fn out_of_tokens(&mut self, pgid: SpgId, out: &mut Out) {
+        self.fail(format!("pg {pgid} has used all store tokens of this start: restart the OSD"), out);
     }
 
     fn pg_notice(&mut self, pgid: SpgId, notice: Notice, out: &mut Out) {
@@ -84,7 +94,6 @@ impl Osd {
         if let Some(entry) = self.pgs.entries.get_mut(&pgid) {
             (entry.failed, entry.loading) = (true, false);
         }
-        self.release_pg(pgid, out);
         match failure {
             // The device is gone: nothing else on it can be trusted to last.
             PgFailure::Refused(error) if error.fault() == Fault::Disk && !is_local(&error) => {
@@ -126,32 +135,10 @@ impl Osd {
         }
     }
 
-    /// A PG dropped what it held: the budget is free of it.
-    fn release_pg(&mut self, pgid: SpgId, out: &mut Out) {
-        let resumed = self.throttle.release_pg(pgid);
-        out.extend(resumed.into_iter().map(crate::OsdEffect::Resume));
-    }
-
-    pub(crate) fn pg_client_op(
-        &mut self,
-        now: UTime,
-        session: SessionId,
-        source: EntityName,
-        permitted: bool,
-        op: Box<OsdOp>,
-        out: &mut Out,
-    ) {
-        let (pgid, tid) = (op.pgid, op.tid);
-        let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
-        self.throttle.hand_to(session, tid, pgid);
-        let mut effects = Vec::new();
-        let op = ClientOp { session, source, permitted, op: *op };
-        entry.pg.handle(now, PgEvent::ClientOp(Box::new(op)), &mut effects);
-        let failed = entry.failed;
-        self.pg_perform(now, pgid, effects, out);
-        if failed {
-            self.release(session, tid, out);
-        }
+    pub(crate) fn pg_client_op(&mut self, now: UTime, op: ClientOp, out: &mut Out) {
+        let pgid = op.op.pgid;
+        self.throttle.hand_to(op.session, op.op.tid, pgid);
+        self.pg_handle(now, pgid, PgEvent::ClientOp(Box::new(op)), out);
     }
 
     pub(crate) fn pg_completion(
@@ -222,8 +209,6 @@ impl Osd {
         self.pg_handle(now, pgid, PgEvent::AdvanceMap(Box::new(view)), out);
         self.advancing = false;
         if moved {
-            // Requests of the interval that has ended are dropped; clients send them again by the new map.
-            self.release_pg(pgid, out);
             self.stats_changed(now);
         }
     }
@@ -234,7 +219,6 @@ impl Osd {
         if std::mem::replace(&mut entry.removing, true) {
             return;
         }
-        self.release_pg(pgid, out);
         self.pg_handle(now, pgid, PgEvent::Remove, out);
         self.stats_changed(now);
     }
@@ -317,8 +301,9 @@ impl Osd {
         }
     }
 
+    /// A session ended: the PGs that have requests of it forget those that did not begin.
     pub(crate) fn pgs_session_reset(&mut self, now: UTime, session: SessionId, out: &mut Out) {
-        for pgid in self.pgs.ids() {
+        for pgid in self.throttle.pgs_of(session) {
             self.pg_handle(now, pgid, PgEvent::SessionReset { session }, out);
         }
     }
@@ -337,6 +322,7 @@ impl Osd {
         config.ops.attr_size_max = o.size("osd_max_attr_size");
         config.ops.attr_name_len_max = o.count("osd_max_attr_name_len");
         config.ops.omap_entries_max = o.count("osd_max_omap_entries_per_request");
+        config.ops.read_bytes_max = o.size("osd_read_bytes_max");
         config.log.entries_target = o.count("osd_min_pg_log_entries") as usize;
         config.log.trim_max = o.count("osd_max_pg_log_entries") as usize;
         config.object_name_len_max = o.count("osd_max_object_name_len") as usize;

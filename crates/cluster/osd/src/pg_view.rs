@@ -1,5 +1,7 @@
 //! A placement group as a map has it.
 
+use std::sync::Arc;
+
 use maps::{MapFlags, OsdMap, PgPool, PoolFlags};
 use ops::FullKind;
 use pg::{MapView, PoolView};
@@ -23,11 +25,12 @@ pub(crate) struct Mapping {
 const NOBODY: OsdId = OsdId(-1);
 
 /// The PG in the map, if its pool is there. `pool_created` is kept with the PG: a map does not say.
-pub(crate) fn view(map: &OsdMap, pgid: &SpgId, pool_created: Epoch) -> Option<MapView> {
+pub(crate) fn view(map: &Arc<OsdMap>, pgid: &SpgId, pool_created: Epoch) -> Option<MapView> {
     let pool = map.pools.get(&pgid.pg.pool)?;
     let at = map.pg_to_up_acting(pgid.pg);
     Some(MapView {
         epoch: map.epoch,
+        osdmap: map.clone(),
         up: at.up,
         up_primary: at.up_primary.unwrap_or(NOBODY),
         acting: at.acting,

@@ -15,21 +15,24 @@ use crate::pg_view::Mapping;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct PgSlot(pub u32);
 
-/// Bits of a store token that are the PG's own: enough for a year of 30,000 requests a second.
-const INNER_BITS: u32 = 40;
+/// Bits of a store token that are the PG's own: enough for three years of 150,000 requests a second to one PG. The 20
+/// others are for a million PGs in one start.
+const INNER_BITS: u32 = 44;
+const INNER_MASK: u64 = (1 << INNER_BITS) - 1;
 
 impl PgSlot {
     /// Whose a store token is: the slot and the PG's own token.
     pub(crate) fn of(token: Token) -> Option<(PgSlot, Token)> {
         match (token.0 >> INNER_BITS) as u32 {
             0 => None,
-            slot => Some((PgSlot(slot), Token(token.0 & ((1 << INNER_BITS) - 1)))),
+            slot => Some((PgSlot(slot), Token(token.0 & INNER_MASK))),
         }
     }
 
-    /// The store token for a PG's own.
-    pub(crate) fn token(self, inner: Token) -> Token {
-        Token(u64::from(self.0) << INNER_BITS | inner.0)
+    /// The store token for a PG's own; `None` once there are none left: a completion must not reach another PG.
+    pub(crate) fn token(self, inner: Token) -> Option<Token> {
+        let fits = inner.0 <= INNER_MASK && u64::from(self.0) <= u64::MAX >> INNER_BITS;
+        fits.then_some(Token(u64::from(self.0) << INNER_BITS | inner.0))
     }
 }
 
@@ -156,9 +159,17 @@ mod tests {
 
     #[test]
     fn a_store_token_names_its_pg_and_the_osds_own_name_none() {
-        let token = PgSlot(7).token(Token(12345));
+        let token = PgSlot(7).token(Token(12345)).unwrap();
         assert_eq!(PgSlot::of(token), Some((PgSlot(7), Token(12345))));
         assert_eq!(PgSlot::of(Token(12345)), None);
+    }
+
+    #[test]
+    fn no_token_of_a_pg_is_ever_one_of_another() {
+        let last = PgSlot(7).token(Token(INNER_MASK)).unwrap();
+        assert_eq!(PgSlot::of(last), Some((PgSlot(7), Token(INNER_MASK))));
+        assert_eq!(PgSlot(7).token(Token(INNER_MASK + 1)), None);
+        assert_eq!(PgSlot(1 << 20).token(Token(1)), None);
     }
 
     #[test]

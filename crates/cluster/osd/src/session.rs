@@ -1,10 +1,11 @@
 //! Peers' sessions: what they were sent of the maps, and what they wait for.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use auth::{SessionId, SessionInfo};
 use messages::OsdOp;
-use types::Epoch;
+use types::{EntityAddrVec, Epoch};
 
 /// What becomes of an operation whose turn it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,6 +24,8 @@ pub(crate) enum OpDecision {
 #[derive(Debug)]
 pub(crate) struct Session {
     pub info: SessionInfo,
+    /// Those of `info`, shared with the requests that wait in PGs.
+    pub addrs: Arc<EntityAddrVec>,
     /// The newest map that the peer is known to have, or to have been sent (Ceph's projected_epoch).
     pub known_epoch: Epoch,
     /// Operations that wait for a map, for their PG to come into being or for space, in the order they came. Those behind one
@@ -32,7 +35,8 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(info: SessionInfo) -> Self {
-        Self { info, known_epoch: Epoch(0), waiting: VecDeque::new() }
+        let addrs = Arc::new(info.peer_addrs.clone());
+        Self { info, addrs, known_epoch: Epoch(0), waiting: VecDeque::new() }
     }
 
     /// Notes a map that the peer says it has. Answers from where on it lacks maps up to `ours`, if it does, and

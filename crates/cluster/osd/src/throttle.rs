@@ -133,6 +133,12 @@ impl Throttle {
         self.resumable()
     }
 
+    /// The PGs that have messages of a session which are not answered.
+    pub(crate) fn pgs_of(&self, session: SessionId) -> BTreeSet<SpgId> {
+        let of_session = self.held.range((session, 0)..=(session, u64::MAX));
+        of_session.flat_map(|(_, messages)| messages).filter_map(|(_, at)| *at).collect()
+    }
+
     /// A session ended: what it held is free.
     pub(crate) fn close(&mut self, session: SessionId) -> Vec<SessionId> {
         self.paused.remove(&session);
@@ -187,8 +193,10 @@ mod tests {
         t.admit(A, 1, 10);
         t.admit(A, 2, 20);
         t.hand_to(A, 2, pgid);
+        assert_eq!((t.pgs_of(A), t.pgs_of(B)), ([pgid].into(), [].into()));
         t.release_pg(pgid);
         assert_eq!(t.held(), (1, 10));
+        assert!(t.pgs_of(A).is_empty());
     }
 
     #[test]

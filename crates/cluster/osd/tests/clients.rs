@@ -8,7 +8,9 @@ use messages::osd_op::OsdFlags;
 use messages::{Command, Message, Op, OpArgs, OpCode, OsdPing, Ping};
 use options::Values;
 use osd::{LogLevel, OsdEvent};
-use types::{AddrType, EntityAddr, EntityName, EntityType, Epoch, Errno, PoolId, UTime};
+use types::{
+    AddrType, EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, Errno, Fsid, OsdId, PoolId, UTime,
+};
 use world::*;
 
 fn with_pool() -> World {
@@ -233,6 +235,43 @@ fn a_closed_session_and_a_deleted_pool_free_what_they_held() {
     assert!(w.osd.pg_ids().is_empty());
 }
 
+/// Has another OSD act beside this one in all PGs of pool 1, which this OSD can't serve.
+fn act_with_another(w: &mut World) {
+    let other = OsdId(1);
+    w.change(|_, inc| {
+        inc.new_max_osd = Some(2);
+        inc.new_state.insert(other, maps::OsdState::EXISTS);
+        inc.new_uuid.insert(other, Fsid([8; 16]));
+    });
+    w.change(|_, inc| {
+        let addrs = EntityAddrVec::from(EntityAddr::v2(([127, 0, 0, 2], 6800).into(), 1));
+        inc.new_up_client.insert(other, addrs.clone());
+        inc.new_up_cluster.insert(other, addrs.clone());
+        inc.new_hb_back_up.insert(other, addrs.clone());
+        inc.new_hb_front_up.insert(other, addrs);
+    });
+    w.change(|_, inc| {
+        for seed in 0..4 {
+            inc.new_pg_temp.insert(pg(1, seed).pg, vec![ME, other]);
+        }
+    });
+}
+
+#[test]
+fn what_a_pg_drops_when_only_its_pools_size_changes_frees_its_budget() {
+    let mut w = with_pool();
+    act_with_another(&mut w);
+    let op = w.write("a", b"x");
+    w.send_op(CLIENT, op);
+    assert_eq!(w.osd.held().0, 1, "it waits for its PG to become active");
+    w.change(|map, inc| {
+        let mut pool = map.pools[&PoolId(1)].clone();
+        pool.size = 2;
+        inc.new_pools.insert(PoolId(1), pool);
+    });
+    assert_eq!(w.osd.held(), (0, 0), "the PG is where it was, and in a new interval");
+}
+
 #[test]
 fn capabilities_are_asked_for_each_operation_and_command() {
     let mut w = with_pool();
@@ -259,6 +298,50 @@ fn a_blocklisted_client_is_told_so() {
     w.now = UTime { sec: until.sec + 1, nsec: 0 };
     let op = w.write("a", b"x");
     assert_eq!(w.ask(CLIENT, op).result, 0);
+    assert_eq!(w.osd.held(), (0, 0));
+}
+
+/// Fences [`CLIENT`] as the monitor's command does.
+fn blocklist_client(w: &mut World) {
+    let who = EntityAddr { kind: AddrType::Any, ..client(CLIENT, Caps::all()).peer_addrs.0[0] };
+    let until = UTime { sec: w.now.sec + 100, nsec: 0 };
+    w.change(|_, inc| {
+        inc.new_blocklist.insert(who, until);
+    });
+}
+
+#[test]
+fn a_write_that_waits_for_a_map_is_refused_when_that_map_fences_its_client() {
+    let mut w = with_pool();
+    let op = w.write("a", b"before");
+    assert_eq!(w.ask(CLIENT, op).result, 0);
+    let next = w.mon.epoch() + 1;
+    let op = w.op("a", next, vec![write(b"late")]);
+    let tid = op.tid;
+    w.send_op(CLIENT, op);
+    assert!(w.reply_to(CLIENT, tid).is_none());
+    blocklist_client(&mut w);
+    let reply = w.reply_to(CLIENT, tid).unwrap();
+    assert_eq!((reply.result, reply.ops.len()), (Errno::ESHUTDOWN.code(), 1));
+    let other = SessionId(200);
+    w.event(OsdEvent::SessionOpened(client(other, Caps::all())));
+    let op = w.read("a");
+    assert_eq!(w.ask(other, op).ops[0].outdata.to_vec(), b"before");
+    assert_eq!(w.osd.held(), (0, 0));
+}
+
+#[test]
+fn a_write_that_waits_for_its_pg_to_be_made_is_refused_when_a_map_fences_its_client() {
+    let mut w = World::active();
+    w.announce_pool(1, 4);
+    w.open_client(CLIENT);
+    let op = w.write("a", b"late");
+    let tid = op.tid;
+    w.send_op(CLIENT, op);
+    assert!(w.reply_to(CLIENT, tid).is_none());
+    blocklist_client(&mut w);
+    assert_eq!(w.reply_to(CLIENT, tid).map(|r| r.result), Some(Errno::ESHUTDOWN.code()));
+    w.send_creates(1, 4);
     assert_eq!(w.osd.held(), (0, 0));
 }
 
@@ -429,7 +512,8 @@ fn a_full_store_takes_no_write_but_deletions_and_says_so_until_there_is_room_aga
     trying.flags |= OsdFlags::FULL_TRY;
     let other = SessionId(101);
     w.open_client(other);
-    assert_eq!(w.ask(other, trying).result, Errno::ENOSPC.code());
+    let reply = w.ask(other, trying);
+    assert_eq!((reply.result, reply.ops.len()), (Errno::ENOSPC.code(), 1), "clients compare the operations");
     let op = w.read("o0");
     assert_eq!(w.ask(CLIENT, op).ops[0].outdata.len(), data.len());
     // The map says so: the clients wait now. Deletions make room, and the OSD takes it back.

@@ -42,7 +42,7 @@ fn request(tid: u64, read: bool, data: &Rope) -> ClientOp {
         data_offset: 0,
     };
     let source = EntityName::new(EntityType::Client, 4123);
-    ClientOp { session: SessionId(1), source, permitted: true, op }
+    ClientOp { session: SessionId(1), source, addrs: Arc::default(), permitted: true, op }
 }
 
 /// Handles an event and everything that follows from it; how many replies came.
@@ -72,8 +72,15 @@ fn main() {
     let mut out = Vec::new();
     let pool = PoolView { size: 1, min_size: 1, pg_num: 1, has_omap: true, ..PoolView::default() };
     let me = OsdId(0);
-    let map =
-        MapView { epoch: Epoch(5), up: vec![me], up_primary: me, acting: vec![me], acting_primary: me, pool };
+    let map = MapView {
+        epoch: Epoch(5),
+        osdmap: Arc::default(),
+        up: vec![me],
+        up_primary: me,
+        acting: vec![me],
+        acting_primary: me,
+        pool,
+    };
     let id = PgId { pool: PoolId(1), seed: 0 }.into();
     let config = PgConfig { object_contexts_idle_max: 2000, ..PgConfig::default() };
     let mut pg = Pg::create(id, me, Arc::new(config), map, UTime::default(), &mut out);

@@ -4,15 +4,15 @@ use messages::OpCode;
 use messages::OsdOpReply;
 use messages::osd_op::OsdFlags;
 use ops::{OpClass, classify};
-use types::{Errno, SnapId};
+use types::{EntityAddrVec, Errno, SnapId};
 
 use crate::hash_range;
 use crate::pg::Phase;
 use crate::request::Request;
 use crate::{ClientOp, Pg, PgEffect};
 
-/// EMSGSIZE: more data than a request may carry.
-const EMSGSIZE: Errno = Errno(90);
+/// Why a request is dropped that another OSD serves: its client learns of the map and sends it there.
+pub(crate) const NOT_PRIMARY: &str = "this OSD is not the primary";
 
 impl Pg {
     pub(crate) fn on_client_op(&mut self, client: ClientOp, out: &mut Vec<PgEffect>) {
@@ -24,7 +24,7 @@ impl Pg {
             (Phase::Loading(_), _) | (_, None) => true,
             (Phase::Inactive, Some(map)) => {
                 if map.acting_primary != self.whoami {
-                    return Self::dropped(session, tid, "this OSD is not the primary", out);
+                    return Self::dropped(session, tid, NOT_PRIMARY, out);
                 }
                 true
             }
@@ -116,18 +116,28 @@ impl Pg {
         if name == 0 {
             return Err(Errno::EINVAL);
         }
+        if self.is_blocklisted(&client.addrs) {
+            return Err(Errno::ESHUTDOWN);
+        }
         if class.writes && op.snapid != SnapId::HEAD {
             return Err(Errno::EINVAL);
         }
         // Of reads too: what is far beyond has not been kept on its way here.
         if op.ops.iter().map(|o| o.indata.len()).sum::<usize>() > config.write_bytes_max {
-            return Err(EMSGSIZE);
+            return Err(Errno::EMSGSIZE);
         }
         let of_dir = op.snapid == SnapId::DIR;
         match op.ops.iter().all(|o| (o.code == OpCode::LIST_SNAPS) == of_dir) {
             true => Ok(class),
             false => Err(Errno::EINVAL),
         }
+    }
+
+    /// Whether the PG's map shuts a client out. It is asked when a request begins and each time it runs: one that has
+    /// waited must not take effect after the map that fences its client.
+    pub(crate) fn is_blocklisted(&self, addrs: &EntityAddrVec) -> bool {
+        let map = self.map.as_ref().map(|m| &m.osdmap);
+        map.is_some_and(|map| addrs.0.iter().any(|addr| map.is_blocklisted(addr, self.now)))
     }
 
     fn refuse(&self, client: &ClientOp, errno: Errno, out: &mut Vec<PgEffect>) {

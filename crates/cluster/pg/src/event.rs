@@ -1,10 +1,13 @@
 //! What happens to a PG, and what it wants done.
 
+use std::sync::Arc;
+
 use auth::SessionId;
+use maps::OsdMap;
 use messages::{Message, OsdOp, OsdOpReply};
 use ops::FullKind;
 use store::{ReadOutcome, ReadRequest, StoreError, Token, Transaction};
-use types::{EntityName, Epoch, OsdId, SnapContext, UTime};
+use types::{EntityAddrVec, EntityName, Epoch, OsdId, SnapContext, UTime};
 
 /// A client's request as the OSD hands it on.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -13,6 +16,8 @@ pub struct ClientOp {
     pub session: SessionId,
     /// Who sent it: the session's instance name, which makes up the request's id.
     pub source: EntityName,
+    /// The client's addresses, by which a map may shut it out.
+    pub addrs: Arc<EntityAddrVec>,
     /// Whether the session's capabilities allow it (see [`ops::classify`]); if not, it gets EPERM in its turn.
     pub permitted: bool,
     /// The message.
@@ -43,10 +48,12 @@ pub struct PoolView {
 }
 
 /// The PG in a map.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct MapView {
     /// The map's epoch. Every epoch is given, in order.
     pub epoch: Epoch,
+    /// The map itself, for what concerns no PG in particular: which clients are shut out.
+    pub osdmap: Arc<OsdMap>,
     /// The up set.
     pub up: Vec<OsdId>,
     pub up_primary: OsdId,
@@ -57,7 +64,7 @@ pub struct MapView {
 }
 
 /// Something happened.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum PgEvent {
     /// A client asks. Its epoch is not newer than the PG's: the OSD waits for maps.
     ClientOp(Box<ClientOp>),
@@ -127,6 +134,9 @@ pub enum PgEffect {
         /// When.
         at: UTime,
     },
+    /// Every request that the PG holds is dropped unanswered: an interval has ended, or the PG. Their budget is free;
+    /// clients send them again by the map.
+    RequestsDropped,
     /// Worth a line in the log.
     Notice(Notice),
     /// The PG can't go on and answers nothing any more: what it keeps in memory is not what is stored.
@@ -141,8 +151,8 @@ pub enum Notice {
     /// A client used an operation that is not implemented (each code is said once a PG). 0 is no operation's: a write
     /// would have to clone its object for a snapshot.
     UnsupportedOp { code: u16 },
-    /// A request was dropped unanswered; the client sends it again when it learns why. Its budget is free. (Requests
-    /// dropped because an interval ended, their session is gone or the PG is removed are not named one by one.)
+    /// A request was dropped unanswered; the client sends it again when it learns why. Its budget is free. (See
+    /// also [`PgEffect::RequestsDropped`]; requests of a session that is gone are not named one by one.)
     Dropped { session: SessionId, tid: u64, reason: &'static str },
     /// The acting set is not one that can be served yet.
     NotServed { reason: &'static str },

@@ -4,6 +4,7 @@ use ops::FullKind;
 use store::Transaction;
 use types::{Epoch, OsdId};
 
+use crate::client::NOT_PRIMARY;
 use crate::pg::Phase;
 use crate::{MapView, Notice, PastInterval, Pg, PgEffect, PgStat, PgState};
 
@@ -21,7 +22,7 @@ impl Pg {
         }
         let (new_interval, primary_changed) = self.compare(&map);
         if new_interval {
-            self.begin_interval(&map, primary_changed);
+            self.begin_interval(&map, primary_changed, out);
         }
         self.map = Some(map);
         if new_interval || first {
@@ -51,7 +52,7 @@ impl Pg {
         (primary_changed || sets_changed || pool_changed, primary_changed)
     }
 
-    fn begin_interval(&mut self, map: &MapView, primary_changed: bool) {
+    fn begin_interval(&mut self, map: &MapView, primary_changed: bool, out: &mut Vec<PgEffect>) {
         let stats = &self.info.stats;
         let acting = stats.acting.iter().filter(|&&osd| osd != OsdId::NONE && osd.0 >= 0);
         let ended = PastInterval {
@@ -74,7 +75,7 @@ impl Pg {
         self.note_mapping(map);
         if primary_changed || map.acting != [self.whoami] {
             // Clients send again what they sent to an earlier primary.
-            self.drop_requests();
+            self.drop_requests(out);
             self.phase = Phase::Inactive;
         }
     }
@@ -114,9 +115,12 @@ impl Pg {
             self.phase = Phase::Active;
         } else {
             self.phase = Phase::Inactive;
-            self.waiting.retain(|_| primary);
             if primary {
                 out.push(PgEffect::Notice(Notice::NotServed { reason: "more than one OSD acts" }));
+            } else {
+                for op in std::mem::take(&mut self.waiting) {
+                    Self::dropped(op.session, op.op.tid, NOT_PRIMARY, out);
+                }
             }
         }
         self.info_dirty = true;

@@ -154,8 +154,8 @@ impl Pg {
     pub fn handle(&mut self, now: UTime, event: PgEvent, out: &mut Vec<PgEffect>) {
         self.now = now;
         match (event, &self.phase) {
-            (_, Phase::Failed) => {}
             (PgEvent::ClientOp(op), _) => self.on_client_op(*op, out),
+            (_, Phase::Failed) => {}
             (PgEvent::AdvanceMap(map), _) => self.on_advance_map(*map, out),
             (PgEvent::ReadDone { token, result }, _) => self.on_read_done(token, result, out),
             (PgEvent::Committed { token }, _) => self.on_local_commit(token, out),
@@ -241,12 +241,12 @@ impl Pg {
 
     pub(crate) fn fail(&mut self, failure: PgFailure, out: &mut Vec<PgEffect>) {
         self.phase = Phase::Failed;
-        self.drop_requests();
+        self.drop_requests(out);
         out.push(PgEffect::Failed(failure));
     }
 
     /// Forgets every request, begun or not, and every reply that is due.
-    pub(crate) fn drop_requests(&mut self) {
+    pub(crate) fn drop_requests(&mut self, out: &mut Vec<PgEffect>) {
         self.waiting.clear();
         self.parked.clear();
         self.reads.clear();
@@ -255,6 +255,7 @@ impl Pg {
             change.reply = None;
         }
         self.objects.reset();
+        out.push(PgEffect::RequestsDropped);
     }
 
     pub(crate) fn dropped(session: SessionId, tid: u64, reason: &'static str, out: &mut Vec<PgEffect>) {

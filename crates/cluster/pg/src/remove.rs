@@ -24,7 +24,7 @@ impl Pg {
             return;
         }
         self.phase = Phase::Removing;
-        self.drop_requests();
+        self.drop_requests(out);
         self.continue_removal(out);
     }
 

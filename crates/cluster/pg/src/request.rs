@@ -1,10 +1,12 @@
 //! A client's request on its way through the PG.
 
+use std::sync::Arc;
+
 use auth::SessionId;
 use messages::OsdOp;
 use messages::osd_op::OsdFlags;
 use ops::OpClass;
-use types::{HObject, ReqId, SnapContext, SnapId};
+use types::{EntityAddrVec, HObject, ReqId, SnapContext, SnapId};
 
 use crate::ClientOp;
 
@@ -13,6 +15,7 @@ use crate::ClientOp;
 pub(crate) struct Request {
     pub session: SessionId,
     pub reqid: ReqId,
+    pub addrs: Arc<EntityAddrVec>,
     pub class: OpClass,
     /// The client's snap context, taken out of the message.
     pub snapc: SnapContext,
@@ -21,9 +24,9 @@ pub(crate) struct Request {
 
 impl Request {
     pub fn new(client: ClientOp, class: OpClass) -> Self {
-        let ClientOp { session, source, mut op, .. } = client;
+        let ClientOp { session, source, addrs, mut op, .. } = client;
         let snapc = SnapContext { seq: op.snap_seq, snaps: std::mem::take(&mut op.snaps) };
-        Self { session, reqid: op.request_id(source), class, snapc, op }
+        Self { session, reqid: op.request_id(source), addrs, class, snapc, op }
     }
 
     /// The object's head.

@@ -81,6 +81,9 @@ impl Pg {
 
     /// Runs a request whose turn it is.
     fn run(&mut self, slot: ObjectSlot, request: Request, mut cache: ReadCache, out: &mut Vec<PgEffect>) {
+        if self.is_blocklisted(&request.addrs) {
+            return self.reply_error(&request, Errno::ESHUTDOWN, out);
+        }
         if request.class.writes && self.answer_resend(&request, out) {
             return;
         }
@@ -135,7 +138,8 @@ impl Pg {
         let (park, needs) = (self.park_id(), cache.take_new());
         let missing = needs.len();
         for (index, need) in needs {
-            let request = read_request(need, self.collection, oid.clone(), self.config.ops.omap_bytes_max);
+            let request =
+                read_request(need, self.collection, oid.clone(), self.config.ops.omap_read_bytes_max());
             self.read(request, ReadFor::Step { park, index }, out);
         }
         self.parked.insert(park, Parked { slot, request, cache, missing });

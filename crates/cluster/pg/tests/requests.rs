@@ -7,7 +7,7 @@ use common::*;
 use messages::osd_op::OsdFlags;
 use messages::{Op, OpArgs, OpCode};
 use pg::{Notice, PgEvent};
-use types::{EVersion, EntityName, EntityType, Epoch, Errno, ReqId};
+use types::{AddrType, EVersion, EntityAddr, EntityName, EntityType, Epoch, Errno, ReqId, UTime};
 
 #[test]
 fn what_is_written_is_read_with_its_versions() {
@@ -218,6 +218,7 @@ fn another_client_with_the_same_tid_is_another_request() {
     rig.event(PgEvent::ClientOp(Box::new(pg::ClientOp {
         session: SessionId(9),
         source: EntityName::new(EntityType::Client, 5000),
+        addrs: Default::default(),
         permitted: true,
         op,
     })));
@@ -245,6 +246,7 @@ fn requests_without_rights_are_eperm_and_bad_names_are_refused() {
     rig.event(PgEvent::ClientOp(Box::new(pg::ClientOp {
         session: SessionId(1),
         source: EntityName::new(EntityType::Client, 1),
+        addrs: Default::default(),
         permitted: false,
         op,
     })));
@@ -297,4 +299,63 @@ fn the_log_is_trimmed_and_resends_are_recognised_as_far_back_as_configured() {
     let epoch = Epoch(rig.epoch);
     rig.ask_message(messages::OsdOp { epoch, ..ops[0].clone() });
     assert_eq!(rig.contents("a").unwrap().len(), 201, "one that is forgotten is new");
+}
+
+/// The map `epoch`, which shuts the client of [`Rig::send`] out.
+fn fencing_map(epoch: u32) -> pg::MapView {
+    let mut osdmap = maps::OsdMap::default();
+    let client = EntityAddr { kind: AddrType::Any, ..client_addr() };
+    osdmap.blocklist.insert(client, UTime { sec: u32::MAX, nsec: 0 });
+    pg::MapView { osdmap: osdmap.into(), ..map(epoch, &[0]) }
+}
+
+#[test]
+fn a_write_in_its_objects_queue_does_not_run_after_the_map_that_fences_its_client() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![append(b"before")]);
+    // The first waits for a read of what it compares with, the second for the first, the third for its object.
+    let guarded = rig.message("a", vec![xattr(OpCode::CMPXATTR, "k", "", 1), append(b"1")]);
+    let queued = rig.message("a", vec![append(b"2")]);
+    let unread = rig.message("b", vec![append(b"3")]);
+    for op in [guarded, queued, unread] {
+        rig.send(op);
+    }
+    assert_eq!((rig.reads_due(), rig.uncommitted()), (2, 0));
+    rig.event(PgEvent::AdvanceMap(Box::new(fencing_map(6))));
+    rig.settle();
+    let results: Vec<i32> = rig.replies.drain(..).map(|r| r.1.result).collect();
+    assert_eq!(results, [Errno::ESHUTDOWN.code(); 3]);
+    rig.event(PgEvent::AdvanceMap(Box::new(map(7, &[0]))));
+    assert_eq!(rig.contents("a").unwrap(), b"before");
+    assert_eq!(rig.contents("b"), None);
+}
+
+#[test]
+fn a_write_that_waits_for_its_pg_does_not_run_after_the_map_that_fences_its_client() {
+    let mut rig = Rig::new();
+    rig.event(PgEvent::AdvanceMap(Box::new(map(6, &[0, 1]))));
+    rig.epoch = 6;
+    let op = rig.message("a", vec![append(b"late")]);
+    rig.send(op);
+    rig.settle();
+    assert!(rig.replies.is_empty(), "two OSDs act: the PG is not active");
+    rig.event(PgEvent::AdvanceMap(Box::new(fencing_map(7))));
+    rig.settle();
+    assert_eq!(rig.replies.pop().unwrap().1.result, Errno::ESHUTDOWN.code());
+    rig.event(PgEvent::AdvanceMap(Box::new(map(8, &[0]))));
+    assert_eq!(rig.contents("a"), None);
+}
+
+#[test]
+fn a_thousand_reads_of_a_large_object_are_refused_and_nothing_is_read() {
+    let mut config = pg::PgConfig::default();
+    config.ops.read_bytes_max = 100 << 10;
+    let mut rig = Rig::with_config(config);
+    rig.ask("a", vec![write_full(&[7; 10 << 10])]);
+    let op = rig.message("a", vec![read(0, 0); 1000]);
+    rig.send(op);
+    assert_eq!(rig.reads_due(), 0);
+    let (_, reply) = rig.replies.pop().unwrap();
+    assert_eq!((reply.result, reply.ops.len()), (Errno::EMSGSIZE.code(), 1000));
+    assert_eq!(rig.ask("a", vec![read(0, 0); 10]).result, 0);
 }

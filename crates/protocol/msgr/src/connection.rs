@@ -320,10 +320,12 @@ impl Connection {
     }
 
     /// Sends a message; its sequence numbers are set here. While the session is not open a lossless one keeps it, a
-    /// lossy one drops it.
+    /// lossy one drops it. One that fits no frame ends the connection: its peer would wait for it for ever.
     pub fn send(&mut self, message: RawMessage) {
-        if let Some(frame) = self.session.send(message) {
-            self.effects.push_back(Effect::Write(frame));
+        match self.session.send(message) {
+            Ok(Some(frame)) => self.effects.push_back(Effect::Write(frame)),
+            Ok(None) => {}
+            Err(error) => self.close(CloseReason::TooLong(error)),
         }
     }
 

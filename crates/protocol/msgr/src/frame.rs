@@ -200,16 +200,30 @@ pub(crate) fn decode_epilogue(bytes: &[u8; EPILOGUE_LEN]) -> Result<(bool, [u32;
     Ok((aborted, [1, 5, 9].map(|at| le32(&bytes[at..at + CRC_LEN]))))
 }
 
+/// A message with a segment of 4 GiB or more: a frame can't say how long it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a message of type {kind} has a segment of {bytes} bytes; a frame's segments are shorter than 4 GiB")]
+pub struct MessageTooLong {
+    pub kind: u16,
+    /// The segment's length.
+    pub bytes: usize,
+}
+
 /// A message as a frame's bytes: one piece for everything small, the payload's pieces shared, each byte's checksum
 /// taken once. The header is written as it stands, sequence numbers included.
-pub fn encode_message(message: &RawMessage) -> Rope {
+///
+/// # Errors
+/// Where a segment's length does not fit the preamble.
+pub fn encode_message(message: &RawMessage) -> Result<Rope, MessageTooLong> {
     let header = message.header.to_array();
     let lengths = [header.len(), message.front.len(), message.middle.len(), message.data.len()];
     let count = lengths.iter().rposition(|&len| len > 0).map_or(1, |last| last + 1);
     let aligns = [ALIGN_DEFAULT, ALIGN_DEFAULT, ALIGN_DEFAULT, ALIGN_DATA];
     let mut preamble = Preamble { tag: Tag::Message, count, lengths: [0; 4], aligns: [0; 4] };
     for i in 0..count {
-        (preamble.lengths[i], preamble.aligns[i]) = (lengths[i] as u32, aligns[i]);
+        let length = u32::try_from(lengths[i])
+            .map_err(|_| MessageTooLong { kind: message.header.kind, bytes: lengths[i] })?;
+        (preamble.lengths[i], preamble.aligns[i]) = (length, aligns[i]);
     }
     let small = message.front.len() + message.middle.len() <= INLINE_MAX;
     let inline = if small { message.front.len() + message.middle.len() } else { 0 };
@@ -234,14 +248,14 @@ pub fn encode_message(message: &RawMessage) -> Rope {
             out.append(message.data.clone());
             out.push(epilogue.to_vec().into());
         }
-        return out;
+        return Ok(out);
     }
     let mut out: Rope = head.into();
     out.push(message.front.clone());
     out.push(message.middle.clone());
     out.append(message.data.clone());
     out.push(epilogue.to_vec().into());
-    out
+    Ok(out)
 }
 
 /// The first four bytes as a number; fewer never come here.

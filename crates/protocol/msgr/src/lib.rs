@@ -17,7 +17,7 @@ mod tag;
 
 pub use connection::{Accept, Connect, Connection, Effect, Local, PeerInfo};
 pub use control::{ClientIdent, Control, Reconnect, ServerIdent};
-pub use frame::{Frame, Preamble, Segments, encode_message};
+pub use frame::{Frame, MessageTooLong, Preamble, Segments, encode_message};
 pub use limits::Limits;
 pub use messages::{MessageHeader, RawMessage};
 pub use reader::{FrameReader, NeededBytes};

@@ -4,7 +4,7 @@ use auth::AuthError;
 use encoding::DecodeError;
 use types::{EntityAddr, EntityAddrVec, EntityType};
 
-use crate::Tag;
+use crate::{MessageTooLong, Tag};
 
 /// Whose fault an end is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,6 +100,9 @@ pub enum CloseReason {
     /// A bad frame.
     #[error("bad frame: {0}")]
     Frame(#[from] FrameError),
+    /// A message of ours that fits no frame: an error of whoever built it.
+    #[error("can't send: {0}")]
+    TooLong(#[from] MessageTooLong),
     /// A control frame's payload cannot be read.
     #[error("{tag:?} frame: {error}")]
     Payload {

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use buffer::Rope;
 use types::{EntityAddr, EntityAddrVec};
 
-use crate::{ClientIdent, CloseReason, Control, RawMessage, Reconnect, encode_message};
+use crate::{ClientIdent, CloseReason, Control, MessageTooLong, RawMessage, Reconnect, encode_message};
 
 /// What a session's connection is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,23 +130,26 @@ impl Session {
 
     /// Queues a message. Returns its frame if it can be written now; otherwise a lossless session keeps it for its
     /// next connection and a lossy one drops it.
-    pub fn send(&mut self, mut message: RawMessage) -> Option<Rope> {
+    ///
+    /// # Errors
+    /// Where the message fits no frame; it is not sent and takes no sequence number.
+    pub fn send(&mut self, mut message: RawMessage) -> Result<Option<Rope>, MessageTooLong> {
         if !self.lossless && self.link != LinkState::Open {
-            return None;
+            return Ok(None);
         }
-        self.out_seq += 1;
-        message.header.seq = self.out_seq;
+        message.header.seq = self.out_seq + 1;
         message.header.ack_seq = self.in_seq;
-        let frame = encode_message(&message);
+        let frame = encode_message(&message)?;
+        self.out_seq += 1;
         if self.lossless {
             self.unacked_bytes += frame.len();
             self.unacked.push_back(Unacked { seq: self.out_seq, frame: frame.clone() });
         }
         if self.link != LinkState::Open {
-            return None;
+            return Ok(None);
         }
         self.in_seq_acked = self.in_seq;
-        Some(frame)
+        Ok(Some(frame))
     }
 
     /// A message came: whether it is new. One that skips ahead is taken, as Ceph does.

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use auth::{ClientMethod, ClientNone, ServerNone, Service};
-use buffer::{Piece, crc32c};
+use buffer::{Piece, Rope, crc32c};
 use msgr::{
     Accept, ClientIdent, CloseReason, Connection, Control, Effect, Fault, FrameError, FrameReader, Limits,
-    Local, MessageHeader, Phase, RawMessage, Tag, encode_message,
+    Local, MessageHeader, MessageTooLong, Phase, RawMessage, Tag, encode_message,
 };
 use types::{EntityAddr, EntityType, Profile, UTime};
 
@@ -118,7 +118,17 @@ fn message() -> Vec<u8> {
         middle: vec![2; 9].into(),
         data: vec![3; 5000].into(),
     };
-    encode_message(&message).to_vec()
+    encode_message(&message).unwrap().to_vec()
+}
+
+#[test]
+fn a_segment_of_4_gib_is_refused_instead_of_wrapping_its_length() {
+    // Shared pieces: no memory is taken for it.
+    let (piece, mut data) = (Rope::zeros(1 << 30), Rope::new());
+    (0..4).for_each(|_| data.append(piece.clone()));
+    let header = MessageHeader { seq: 1, kind: 43, ..MessageHeader::default() };
+    let message = RawMessage { header, front: Piece::empty(), middle: Piece::empty(), data };
+    assert_eq!(encode_message(&message), Err(MessageTooLong { kind: 43, bytes: 1 << 32 }));
 }
 
 #[test]
@@ -355,7 +365,7 @@ fn a_segments_memory_grows_with_what_arrives() {
     let mut connection = server(Service::Daemon);
     let mut big = RawMessage::new(MessageHeader { seq: 1, ..MessageHeader::default() }, Piece::empty());
     big.data = vec![5; 4 << 20].into();
-    let sent = encode_message(&big).to_vec();
+    let sent = encode_message(&big).unwrap().to_vec();
     connection.feed(&[opened(), sent[..1_000].to_vec()].concat());
     assert!(connection.held_bytes() <= 9 << 10, "{}", connection.held_bytes());
     connection.feed(&sent[1_000..100_000]);
@@ -403,7 +413,9 @@ fn too_much_data_of_a_request_is_read_and_not_kept() {
         let mut reader = FrameReader::new(limits, Phase::Open);
         let small =
             RawMessage::new(MessageHeader { seq: 2, ..MessageHeader::default() }, Piece::copy_from(b"x"));
-        let sent = [encode_message(&message(REQUEST)).to_vec(), encode_message(&small).to_vec()].concat();
+        let sent =
+            [encode_message(&message(REQUEST)).unwrap().to_vec(), encode_message(&small).unwrap().to_vec()]
+                .concat();
         let mut frames = Vec::new();
         for mut bytes in sent.chunks(piece) {
             while !bytes.is_empty() {
@@ -425,7 +437,7 @@ fn too_much_data_of_a_request_is_read_and_not_kept() {
         let error = FrameReader::new(limits, Phase::Open).feed(&damaged).unwrap_err();
         assert!(matches!(error, FrameError::SegmentCrc { segment: 3, .. }), "{error}");
     }
-    let sent = encode_message(&message(41)).to_vec();
+    let sent = encode_message(&message(41)).unwrap().to_vec();
     let error = FrameReader::new(limits, Phase::Open).feed(&sent).unwrap_err();
     assert!(matches!(error, FrameError::TooLong { what: "data", limit: 1_048_576, .. }), "{error}");
 }

@@ -84,7 +84,7 @@ fn every_stream_is_encoded_again_byte_for_byte() {
                     messages += 1;
                     let [header, front, middle, data] = frame.segments.clone();
                     let header = MessageHeader::from_bytes_exact(&header).unwrap();
-                    encode_message(&RawMessage { header, front, middle, data: data.into() })
+                    encode_message(&RawMessage { header, front, middle, data: data.into() }).unwrap()
                 }
                 Tag::CompressionRequest | Tag::CompressionDone => frame.encode(),
                 tag => {

@@ -84,7 +84,9 @@ impl Node {
         let message = RawMessage::new(header, Piece::copy_from(&self.sent.to_le_bytes()));
         match self.holder() {
             Some(link) => self.ends.get_mut(&link).unwrap().connection.send(message),
-            None => assert!(self.idle.as_mut().expect("a session somewhere").send(message).is_none()),
+            None => {
+                assert!(self.idle.as_mut().expect("a session somewhere").send(message).unwrap().is_none())
+            }
         }
     }
 

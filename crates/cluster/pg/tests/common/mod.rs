@@ -12,7 +12,8 @@ use messages::{Op, OpArgs, OpCode, OsdOp, OsdOpReply};
 use pg::{ClientOp, MapView, Notice, Pg, PgConfig, PgEffect, PgEvent, PoolView};
 use store::{Completion, MemStore, ObjectStore, ReadOutcome, StoreError, Token, Transaction};
 use types::{
-    EntityName, EntityType, Epoch, Name, ObjectLocator, OsdId, PgId, PoolId, ReqId, SnapId, SpgId, UTime,
+    EntityAddr, EntityName, EntityType, Epoch, Name, ObjectLocator, OsdId, PgId, PoolId, ReqId, SnapId,
+    SpgId, UTime,
 };
 
 pub const POOL: PoolId = PoolId(1);
@@ -30,12 +31,18 @@ pub struct Rig {
     reads: VecDeque<(Token, ReadResult)>,
     pub replies: Vec<(SessionId, OsdOpReply)>,
     pub notices: Vec<Notice>,
+    /// Times that all requests were dropped.
+    pub drops: usize,
     pub failed: bool,
     pub removed: bool,
     pub trace: Vec<String>,
     pub epoch: u32,
     clock: u32,
     tid: u64,
+}
+
+pub fn client_addr() -> EntityAddr {
+    EntityAddr::v2(([127, 0, 0, 1], 0).into(), 4123)
 }
 
 pub fn pgid() -> SpgId {
@@ -55,6 +62,7 @@ pub fn map(epoch: u32, acting: &[i32]) -> MapView {
     };
     MapView {
         epoch: Epoch(epoch),
+        osdmap: Arc::default(),
         up: acting.clone(),
         up_primary: primary,
         acting_primary: primary,
@@ -81,6 +89,7 @@ impl Rig {
             reads: VecDeque::new(),
             replies: Vec::new(),
             notices: Vec::new(),
+            drops: 0,
             failed: false,
             removed: false,
             trace: Vec::new(),
@@ -119,6 +128,7 @@ impl Rig {
                         other => panic!("{other:?}"),
                     }
                 }
+                PgEffect::RequestsDropped => self.drops += 1,
                 PgEffect::Notice(notice) => self.notices.push(notice),
                 PgEffect::Failed(_) => self.failed = true,
                 PgEffect::Removed => self.removed = true,
@@ -213,6 +223,7 @@ impl Rig {
         self.event(PgEvent::ClientOp(Box::new(ClientOp {
             session: SessionId(session),
             source: EntityName::new(EntityType::Client, 4123),
+            addrs: Arc::new(client_addr().into()),
             permitted: true,
             op,
         })));

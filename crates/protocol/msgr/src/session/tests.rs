@@ -35,7 +35,7 @@ fn established(sent: u64) -> Session {
     session.open_for_ident(&ident(1, COOKIE, 5), 9);
     for n in 0..sent {
         let message = RawMessage::new(MessageHeader::default(), Piece::copy_from(&n.to_le_bytes()));
-        assert!(session.send(message).is_some());
+        assert!(session.send(message).unwrap().is_some());
     }
     session
 }
