@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maps::{OsdMap, OsdState, PoolFlags};
+use messages::{PgStat, PgState};
 use types::{OsdId, PgId, UTime};
 
 use crate::command::osd_set_text;
@@ -12,7 +13,6 @@ use crate::fmt::{bytes, general};
 use crate::health::{Health, Severity};
 use crate::mon::Mon;
 use crate::service::osdmap;
-use crate::stats::{PgStats, pg_state};
 
 /// Lines of detail that a check about PGs has at most (mon_health_max_detail's default).
 const DETAIL_MAX: usize = 50;
@@ -150,7 +150,7 @@ impl Mon {
             } else if pool.has_flags(PoolFlags::NEARFULL) {
                 near.push(format!("pool '{name}' is nearfull"));
             }
-            let objects = pools.get(&id).map_or(0, |stats| stats.sums.num_objects);
+            let objects = pools.get(&id).map_or(0, |stats| stats.sum().num_objects);
             if pool.application_metadata.is_empty() && objects > 0 {
                 bare.push(format!("application not enabled on pool '{name}'"));
             }
@@ -192,7 +192,7 @@ impl Mon {
                 }
             }
         }
-        let sums = self.pgmap.total().sums;
+        let sums = *self.pgmap.total().sum();
         for (impact, ImpactCauses { states, lines }) in found {
             let (code, severity, what) = impact.shown();
             let mut parts: Vec<String> = Vec::new();
@@ -220,22 +220,11 @@ impl Mon {
             health.add("OSD_SCRUB_ERRORS", Severity::Error, summary, vec![]);
         }
         let inside = osdmap::osds(&self.osdmap).filter(|osd| osdmap::is_in(&self.osdmap, *osd)).count();
-        let copies = self.pgmap.total().up.max(self.pgmap.pgs.len() as u64);
+        let copies = (self.pgmap.total().stat.up as u64).max(self.pgmap.pgs.len() as u64);
         let (max, per) = (self.opt_u64("mon_max_pg_per_osd"), copies / (inside.max(1) as u64));
         if inside > 0 && max > 0 && per > max {
             let summary = format!("too many PGs per OSD ({per} > max {max})");
             health.add("TOO_MANY_PGS", Severity::Warn, summary, vec![]);
-        }
-        let slow: Vec<String> = self
-            .pgmap
-            .osds
-            .iter()
-            .filter(|(_, stats)| stats.slow_ops > 0)
-            .map(|(osd, stats)| format!("osd.{osd} has {} slow ops", stats.slow_ops))
-            .collect();
-        if !slow.is_empty() {
-            let n: u64 = self.pgmap.osds.values().map(|stats| stats.slow_ops).sum();
-            health.add("SLOW_OPS", Severity::Warn, format!("{n} slow ops"), slow);
         }
     }
 
@@ -279,10 +268,10 @@ fn full_name(bit: u32) -> &'static str {
     }
 }
 
-/// Which states led to a consequence, how often, and a line a PG.
+/// Which states led to a impact, how often, and a line a PG.
 #[derive(Default)]
 struct ImpactCauses {
-    states: BTreeMap<u64, usize>,
+    states: BTreeMap<PgState, usize>,
     lines: BTreeMap<PgId, String>,
 }
 
@@ -310,46 +299,46 @@ impl PgImpact {
 
 /// When a PG's state is worth a word.
 struct Rule {
-    bit: u64,
+    bit: PgState,
     impact: PgImpact,
     /// The state is bad when it is missing.
     inverted: bool,
     /// Since when the PG was last fine; `None` for a state that is reported at once.
-    since: Option<fn(&PgStats) -> UTime>,
+    since: Option<fn(&PgStat) -> UTime>,
 }
 
-const fn rule(bit: u64, impact: PgImpact, since: Option<fn(&PgStats) -> UTime>) -> Rule {
+const fn rule(bit: PgState, impact: PgImpact, since: Option<fn(&PgStat) -> UTime>) -> Rule {
     Rule { bit, impact, inverted: false, since }
 }
 
 const RULES: [Rule; 13] = [
-    rule(pg_state::INCONSISTENT, PgImpact::Damaged, None),
-    rule(pg_state::INCOMPLETE, PgImpact::Unavailable, None),
-    rule(pg_state::SNAPTRIM_ERROR, PgImpact::Damaged, None),
-    rule(pg_state::RECOVERY_UNFOUND, PgImpact::Damaged, None),
-    rule(pg_state::BACKFILL_UNFOUND, PgImpact::Damaged, None),
-    rule(pg_state::BACKFILL_TOOFULL, PgImpact::BackfillFull, None),
-    rule(pg_state::RECOVERY_TOOFULL, PgImpact::RecoveryFull, None),
-    rule(pg_state::DEGRADED, PgImpact::Degraded, None),
-    rule(pg_state::DOWN, PgImpact::Unavailable, None),
-    rule(pg_state::PEERING, PgImpact::Unavailable, Some(|pg| pg.last_peered)),
-    rule(pg_state::UNDERSIZED, PgImpact::Degraded, Some(|pg| pg.last_fullsized)),
-    rule(pg_state::STALE, PgImpact::Unavailable, Some(|pg| pg.last_unstale)),
+    rule(PgState::INCONSISTENT, PgImpact::Damaged, None),
+    rule(PgState::INCOMPLETE, PgImpact::Unavailable, None),
+    rule(PgState::SNAPTRIM_ERROR, PgImpact::Damaged, None),
+    rule(PgState::RECOVERY_UNFOUND, PgImpact::Damaged, None),
+    rule(PgState::BACKFILL_UNFOUND, PgImpact::Damaged, None),
+    rule(PgState::BACKFILL_TOOFULL, PgImpact::BackfillFull, None),
+    rule(PgState::RECOVERY_TOOFULL, PgImpact::RecoveryFull, None),
+    rule(PgState::DEGRADED, PgImpact::Degraded, None),
+    rule(PgState::DOWN, PgImpact::Unavailable, None),
+    rule(PgState::PEERING, PgImpact::Unavailable, Some(|pg| pg.last_peered)),
+    rule(PgState::UNDERSIZED, PgImpact::Degraded, Some(|pg| pg.last_fullsized)),
+    rule(PgState::STALE, PgImpact::Unavailable, Some(|pg| pg.last_unstale)),
     Rule {
-        bit: pg_state::ACTIVE,
+        bit: PgState::ACTIVE,
         impact: PgImpact::Unavailable,
         inverted: true,
         since: Some(|pg| pg.last_active),
     },
 ];
 
-fn state_name(bit: u64) -> String {
-    if bit == pg_state::ACTIVE { "inactive".into() } else { pg_state::text(bit) }
+fn state_name(bit: PgState) -> String {
+    if bit == PgState::ACTIVE { "inactive".into() } else { bit.to_string() }
 }
 
 impl Rule {
-    fn applies(&self, pg: &PgStats, cutoff: UTime) -> bool {
-        if (pg.state & self.bit != 0) == self.inverted {
+    fn applies(&self, pg: &PgStat, cutoff: UTime) -> bool {
+        if pg.state.has(self.bit) == self.inverted {
             return false;
         }
         match self.since.map(|since| since(pg)) {
@@ -359,8 +348,8 @@ impl Rule {
         }
     }
 
-    fn line(&self, map: &OsdMap, id: PgId, pg: &PgStats, now: UTime) -> String {
-        let (state, acting) = (pg_state::text(pg.state), osd_set_text(&pg.acting));
+    fn line(&self, map: &OsdMap, id: PgId, pg: &PgStat, now: UTime) -> String {
+        let (state, acting) = (pg.state.to_string(), osd_set_text(&pg.acting));
         let mut line = match self.since.map(|since| since(pg)) {
             None => format!("pg {id} is {state}, acting {acting}"),
             Some(since) => {
@@ -372,11 +361,11 @@ impl Rule {
                 format!("pg {id} is stuck {what} {time}, current state {state}, last acting {acting}")
             }
         };
-        if self.since.is_none() && pg.sums.num_objects_unfound > 0 {
-            line += &format!(", {} unfound", pg.sums.num_objects_unfound);
+        if self.since.is_none() && pg.stats.sum.num_objects_unfound > 0 {
+            line += &format!(", {} unfound", pg.stats.sum.num_objects_unfound);
         }
         let min_size = map.pools.get(&id.pool).map_or(0, |pool| pool.min_size);
-        if pg.state & pg_state::INCOMPLETE != 0 && min_size > 1 {
+        if pg.state.has(PgState::INCOMPLETE) && min_size > 1 {
             line += &format!(
                 " (a min_size below {min_size} of pool {} may help)",
                 osdmap::pool_name(map, id.pool)

@@ -118,7 +118,7 @@ impl Mon {
                 (stored + avail, stored, avail, usage.objects)
             }
             _ => {
-                let objects = self.pgmap.total().sums.num_objects.max(0) as u64;
+                let objects = self.pgmap.total().sum().num_objects.max(0) as u64;
                 (space.total / 1024, space.used_raw() / 1024, space.available / 1024, objects)
             }
         };
@@ -179,7 +179,7 @@ impl Mon {
         for name in &m.pools {
             let id = std::str::from_utf8(name).ok().and_then(|name| self.osdmap.pool_by_name(name));
             if let Some(stats) = id.and_then(|id| pools.get(&id)) {
-                pool_stats.insert(name.clone(), messages::PoolStat::from(stats));
+                pool_stats.insert(name.clone(), stats.stat);
             }
         }
         let reply = messages::GetPoolStatsReply {

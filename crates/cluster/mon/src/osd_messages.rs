@@ -13,7 +13,6 @@ use crate::mon::{Claim, Mon};
 use crate::service::log::LogLevel;
 use crate::service::osdmap;
 use crate::state::StateKey;
-use crate::stats::{OsdStats, PgStats};
 
 const METADATA: &str = "osd_metadata";
 const POOL_CREATED: &str = "pool_created";
@@ -314,10 +313,9 @@ impl Mon {
         let ack =
             m.pg_stat.iter().map(|(pg, stat)| (*pg, (stat.reported_seq, stat.reported_epoch))).collect();
         if m.fsid == self.config.fsid && osdmap::is_up(&self.osdmap, osd) {
-            let space = m.pool_stat.iter().map(|(pool, space)| (*pool, space.into())).collect();
-            self.pgmap.report_osd(now, osd, OsdStats::from(&m.osd_stat), space);
+            self.pgmap.report_osd(now, osd, m.osd_stat.clone(), m.pool_stat.clone());
             for (pg, stat) in &m.pg_stat {
-                self.pgmap.report_pg(*pg, PgStats::from(stat));
+                self.pgmap.report_pg(*pg, stat.clone());
             }
         }
         self.finish_pools(now);
@@ -362,7 +360,7 @@ impl Mon {
             return None;
         }
         let mut pgs = BTreeMap::new();
-        for (id, _) in self.pgmap.pgs.iter().filter(|(_, pg)| pg.state == 0) {
+        for (id, _) in self.pgmap.pgs.iter().filter(|(_, pg)| pg.state.is_unknown()) {
             if self.osdmap.pg_to_up_acting(*id).acting_primary == Some(OsdId(osd)) {
                 let made = self.pool_created(id.pool);
                 let stamp = self.osdmap.pools.get(&id.pool).map(|p| p.create_time).unwrap_or_default();

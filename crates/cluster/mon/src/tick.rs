@@ -83,7 +83,7 @@ impl Mon {
         let reported = |id: PoolId| {
             let first = PgId { pool: id, seed: 0 };
             let mut pgs = self.pgmap.pgs.range(first..).take_while(|(pg, _)| pg.pool == id);
-            pgs.all(|(_, pg)| pg.state != 0)
+            pgs.all(|(_, pg)| !pg.state.is_unknown())
         };
         let creating = self.osdmap.pools.iter().filter(|(_, pool)| pool.has_flags(PoolFlags::CREATING));
         let whole: Vec<(PoolId, PgPool)> =

@@ -1,6 +1,7 @@
 //! How much a pool holds and how much more fits.
 
 use maps::{OsdMap, PgPool};
+use messages::ObjectStatSum;
 use types::PoolId;
 
 use crate::command::ratio;
@@ -8,7 +9,7 @@ use crate::crush_view;
 use crate::fmt::{Json, bytes, count, percent};
 use crate::mon::Mon;
 use crate::service::osdmap;
-use crate::stats::{PgMap, Sums};
+use crate::stats::PgMap;
 
 /// A pool's use of space, in bytes unless it says otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -35,7 +36,7 @@ pub struct PoolUsage {
     /// Compressed data, after and before.
     pub compressed: (u64, u64),
     /// All counters.
-    pub sums: Sums,
+    pub sums: ObjectStatSum,
 }
 
 /// Bytes on disks that a rule can still take before the first OSD is full.
@@ -52,7 +53,7 @@ pub fn rule_avail(map: &OsdMap, pgmap: &PgMap, rule: u32) -> u64 {
     let sum: f64 = weights.values().sum();
     let full_ratio = f64::from(osdmap::full_ratio(map));
     let fits = weights.iter().filter(|(_, weight)| **weight > 0.0).filter_map(|(osd, weight)| {
-        let space = pgmap.osds.get(osd).filter(|stats| stats.space.total > 0)?.space;
+        let space = pgmap.osds.get(osd).filter(|stats| stats.statfs.total > 0)?.statfs;
         let unusable = space.total as f64 * (1.0 - full_ratio);
         Some((space.available as f64 - unusable).max(0.0) / (weight / sum))
     });
@@ -71,7 +72,7 @@ impl Mon {
 
 fn usage(map: &OsdMap, pgmap: &PgMap, id: PoolId, pool: &PgPool) -> PoolUsage {
     let stats = pgmap.pools().get(&id).copied().unwrap_or_default();
-    let sums = stats.sums;
+    let (sums, space) = (*stats.sum(), stats.stat.store_stats);
     let positive = |n: i64| n.max(0) as u64;
     let mut copies = f64::from(pool.size.max(1));
     if sums.num_object_copies > 0 {
@@ -80,15 +81,13 @@ fn usage(map: &OsdMap, pgmap: &PgMap, id: PoolId, pool: &PgPool) -> PoolUsage {
     }
     let avail_raw = rule_avail(map, pgmap, pool.crush_rule.into());
     let max_avail = if copies > 0.0 { (avail_raw as f64 / copies) as u64 } else { 0 };
-    let by_pool = stats.num_store_stats > 0;
+    let by_pool = stats.stat.num_store_stats > 0;
     let (used_data, used_omap) = match by_pool {
-        true => (positive(stats.space.allocated), positive(stats.space.omap_allocated)),
+        true => (positive(space.allocated), positive(space.omap_allocated)),
         false => ((positive(sums.num_bytes) as f64 * copies) as u64, 0),
     };
     let (stored_raw_data, stored_omap) = match by_pool && copies > 0.0 {
-        true => {
-            (positive(stats.space.data_stored), (positive(stats.space.omap_allocated) as f64 / copies) as u64)
-        }
+        true => (positive(space.data_stored), (positive(space.omap_allocated) as f64 / copies) as u64),
         false => ((positive(sums.num_bytes) as f64 * copies) as u64, 0),
     };
     let stored_data = if copies > 0.0 { (stored_raw_data as f64 / copies) as u64 } else { 0 };
@@ -105,10 +104,7 @@ fn usage(map: &OsdMap, pgmap: &PgMap, id: PoolId, pool: &PgPool) -> PoolUsage {
         stored_raw: stored_raw_data + used_omap,
         quota_objects: pool.quota_max_objects,
         quota_bytes: pool.quota_max_bytes,
-        compressed: (
-            positive(stats.space.data_compressed_allocated),
-            positive(stats.space.data_compressed_original),
-        ),
+        compressed: (positive(space.data_compressed_allocated), positive(space.data_compressed_original)),
         sums,
     }
 }

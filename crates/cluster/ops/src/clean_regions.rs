@@ -1,8 +1,7 @@
 //! What of an object an operation left as it was (Ceph's ObjectCleanRegions): lets recovery copy only the rest.
 
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
-
-use crate::IntervalSet;
+use types::IntervalSet;
 
 /// Ranges kept at most; the shortest clean ones are forgotten (osd_object_clean_region_max_num_intervals).
 const RANGES_MAX: usize = 10;

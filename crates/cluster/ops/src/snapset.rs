@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
-use types::SnapId;
-
-use crate::IntervalSet;
+use types::{IntervalSet, SnapId};
 
 /// The clones of an object and what they share with their successor.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use encoding::{Decode, Encode};
 use messages::{FeatureSet, OsdSuperblock, PgStat, PgState};
 use serde_json::{Value, json};
 use types::{OsdId, PgId, SpgId, UTime};
@@ -14,20 +13,18 @@ const NOBODY: OsdId = OsdId(-1);
 
 fn state(entry: &PgEntry) -> PgState {
     let acting = entry.mapping.acting.len() as u32;
-    let bits = match entry.active {
-        true if acting >= entry.mapping.size => PgState::ACTIVE.0 | PgState::CLEAN.0,
-        true => PgState::ACTIVE.0 | PgState::UNDERSIZED.0 | PgState::DEGRADED.0,
-        false if entry.failed => PgState::INCOMPLETE.0,
-        false => PgState::PEERING.0,
-    };
-    PgState(bits)
+    match entry.active {
+        true if acting >= entry.mapping.size => PgState::ACTIVE.with(PgState::CLEAN),
+        true => PgState::ACTIVE.with(PgState::UNDERSIZED).with(PgState::DEGRADED),
+        false if entry.failed => PgState::INCOMPLETE,
+        false => PgState::PEERING,
+    }
 }
 
 impl PgEntry {
     /// The PG's report at this moment.
-    fn report(&mut self, now: UTime, epoch: types::Epoch) -> Option<PgStat> {
-        // pg keeps its own form of the same encoding.
-        let mut stat = PgStat::from_bytes(&self.pg.report().to_bytes(0)).ok()?;
+    fn report(&mut self, now: UTime, epoch: types::Epoch) -> PgStat {
+        let mut stat = self.pg.report();
         let (info, at) = (self.pg.info(), &self.mapping);
         stat.state = state(self);
         stat.created = info.history.epoch_created;
@@ -42,10 +39,10 @@ impl PgEntry {
             (stat.last_active, stat.last_peered) = (now, now);
             (stat.last_became_active, stat.last_became_peered) = (self.became_active, self.became_active);
         }
-        if stat.state.0 & PgState::CLEAN.0 != 0 {
+        if stat.state.has(PgState::CLEAN) {
             (stat.last_clean, stat.last_undegraded, stat.last_fullsized) = (now, now, now);
         }
-        Some(stat)
+        stat
     }
 }
 
@@ -84,7 +81,7 @@ impl Osd {
     pub(crate) fn pgs_stats(&mut self, now: UTime) -> BTreeMap<PgId, PgStat> {
         let epoch = self.history.epoch();
         let led = self.pgs.entries.iter_mut().filter(|(_, e)| e.mapping.leads && !e.removing && !e.loading);
-        led.filter_map(|(pgid, entry)| Some((pgid.pg, entry.report(now, epoch)?))).collect()
+        led.map(|(pgid, entry)| (pgid.pg, entry.report(now, epoch))).collect()
     }
 
     /// What the boot message says of the store.

@@ -1,10 +1,8 @@
 //! What a PG knows of itself (Ceph's pg_info_t and pg_fast_info_t), kept with its pgmeta object.
 
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
-use ops::IntervalSet;
-use types::{EVersion, Epoch, HObject, SpgId, UTime};
-
-use crate::{PgHistory, PgStat};
+use messages::{PgHistory, PgStat, TimeSpan};
+use types::{EVersion, Epoch, HObject, IntervalSet, SpgId, UTime};
 
 /// Names of the pgmeta object's attributes that hold a PG's own records.
 pub struct InfoAttr;
@@ -14,7 +12,7 @@ impl InfoAttr {
     pub const INFO: &'static str = "_info";
     /// A [`FastInfo`]: what most requests change.
     pub const FAST_INFO: &'static str = "_fastinfo";
-    /// [`crate::PastIntervals`].
+    /// [`messages::PastIntervals`].
     pub const PAST_INTERVALS: &'static str = "_biginfo";
 }
 
@@ -67,8 +65,8 @@ impl Decode for HitSetHistory {
     }
 }
 
-/// A PG's info.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// What a PG knows of itself (Ceph's `pg_info_t`).
+#[derive(Clone, PartialEq, Debug)]
 pub struct PgInfo {
     /// The PG.
     pub pgid: SpgId,
@@ -110,7 +108,11 @@ impl PgInfo {
             last_backfill: HObject::max(),
             purged_snaps: IntervalSet::new(),
             stats: PgStat::default(),
-            history: PgHistory::default(),
+            history: PgHistory {
+                // As every release since 15.2 writes it.
+                prior_readable_until_ub: Some(TimeSpan::default()),
+                ..PgHistory::default()
+            },
             hit_set: HitSetHistory::default(),
         }
     }

@@ -1,12 +1,13 @@
 //! Maps: when an interval ends, and what the PG is in the new one.
 
+use messages::{PastInterval, PgStat, PgState};
 use ops::FullKind;
 use store::Transaction;
-use types::{Epoch, OsdId};
+use types::{Epoch, OsdId, PgShard};
 
 use crate::client::NOT_PRIMARY;
 use crate::pg::Phase;
-use crate::{MapView, Notice, PastInterval, Pg, PgEffect, PgStat, PgState};
+use crate::{MapView, Notice, Pg, PgEffect};
 
 impl Pg {
     pub(crate) fn on_advance_map(&mut self, map: MapView, out: &mut Vec<PgEffect>) {
@@ -58,7 +59,7 @@ impl Pg {
         let ended = PastInterval {
             first: self.info.history.same_interval_since,
             last: Epoch(map.epoch.0.saturating_sub(1)),
-            acting: acting.map(|&osd| (osd, self.id.shard)).collect(),
+            acting: acting.map(|&osd| PgShard { osd, shard: self.id.shard }).collect(),
         };
         let min_size = self.map.as_ref().map_or(1, |m| m.pool.min_size) as usize;
         let went_rw = ended.acting.len() >= min_size.max(1) && stats.acting_primary.0 >= 0;
@@ -139,7 +140,7 @@ impl Pg {
         let mut stats = self.info.stats.clone();
         let now = self.now;
         let clean = self.is_active();
-        stats.set_state(if clean { PgState::ACTIVE | PgState::CLEAN } else { PgState::UNKNOWN });
+        stats.state = if clean { PgState::ACTIVE.with(PgState::CLEAN) } else { PgState::default() };
         stats.version = self.info.last_update;
         stats.reported_epoch = self.epoch();
         stats.last_fresh = now;

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use encoding::{Decode, DecodeError, Encode};
+use messages::PastIntervals;
 use store::{Attrs, LogPage, ReadOutcome, ReadRequest, StoreError, Transaction};
 use types::{EVersion, OsdId, SpgId, UTime};
 
 use crate::hash_range::split_bits;
 use crate::info::{FastInfo, InfoAttr};
 use crate::pg::{Phase, ReadFor};
-use crate::{LogEntry, MapView, PastIntervals, Pg, PgConfig, PgEffect, PgFailure, PgInfo, PgLog};
+use crate::{LogEntry, MapView, Pg, PgConfig, PgEffect, PgFailure, PgInfo, PgLog};
 
 /// Log entries read at once.
 const PAGE_ENTRIES: usize = 4096;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use auth::SessionId;
-use messages::OsdOpReply;
+use messages::{OsdOpReply, PastIntervals};
 use store::{CollectionId, ReadOutcome, ReadRequest, StoreError, Token, Transaction};
 use types::{EVersion, GHObject, OsdId, SpgId, UTime};
 
@@ -13,9 +13,7 @@ use crate::cache::ReadCache;
 use crate::load::Loading;
 use crate::objects::{ObjectSlot, Objects};
 use crate::request::Request;
-use crate::{
-    ClientOp, MapView, Notice, PastIntervals, PgConfig, PgEffect, PgEvent, PgFailure, PgInfo, PgLog,
-};
+use crate::{ClientOp, MapView, Notice, PgConfig, PgEffect, PgEvent, PgFailure, PgInfo, PgLog};
 
 /// Where the PG stands in its life.
 #[derive(Debug)]

@@ -5,7 +5,8 @@ mod common;
 use common::*;
 use encoding::Decode;
 use messages::{Op, OpArgs, OpCode};
-use pg::{FastInfo, LogDup, LogEntry, PastIntervals, PgHistory, PgInfo, PgStat};
+use messages::{PastIntervals, PgHistory, PgStat};
+use pg::{FastInfo, LogDup, LogEntry, PgInfo};
 use proptest::prelude::*;
 use types::{SnapId, UTime};
 

@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 
 use common::*;
 use encoding::Decode;
+use messages::PgState;
 use messages::osd_op::{ListCursor, OsdFlags, PgLsResponse, PgNlsResponse};
 use messages::{Op, OpArgs, OpCode, OsdOp};
 use ops::FullKind;
-use pg::{Notice, Pg, PgEvent, PgState};
+use pg::{Notice, Pg, PgEvent};
 use types::{Epoch, Errno, HObject, SnapId};
 
 fn list(cursor: &HObject, count: u64) -> Op {
@@ -143,7 +144,7 @@ fn requests_wait_until_the_pg_can_serve_them() {
     rig.event(PgEvent::AdvanceMap(Box::new(map(7, &[0]))));
     rig.settle();
     assert_eq!(rig.replies.pop().unwrap().1.result, 0);
-    assert_eq!(rig.pg.stats().state(), PgState::ACTIVE | PgState::CLEAN);
+    assert_eq!(rig.pg.stats().state, PgState::ACTIVE.with(PgState::CLEAN));
 }
 
 #[test]

@@ -172,9 +172,9 @@ fn add_own(corpus: &mut Corpus) {
         add("pg_log", 0, pg::LogEntry { kind, ..entry.clone() }.to_bytes(FEATURES));
     }
     add("pg_log", 1, pg::PgInfo::new(SpgId::from(pg)).to_bytes(FEATURES));
-    add("pg_log", 2, pg::PgHistory::default().to_bytes(FEATURES));
-    add("pg_log", 3, pg::PastIntervals::default().to_bytes(FEATURES));
-    add("pg_log", 3, pg::PastIntervals(Some(pg::CompactIntervals::default())).to_bytes(FEATURES));
+    add("pg_log", 2, messages::PgHistory::default().to_bytes(FEATURES));
+    add("pg_log", 3, messages::PastIntervals::default().to_bytes(FEATURES));
+    add("pg_log", 3, messages::PastIntervals(Some(messages::CompactIntervals::default())).to_bytes(FEATURES));
     add("object_info", 0, ops::ObjectInfo::new(object.clone()).to_bytes(FEATURES));
     add("object_info", 1, ops::SnapSet::default().to_bytes(FEATURES));
     let (cluster, osd_uuid, osd) = (types::Fsid([1; 16]), types::Fsid([2; 16]), types::OsdId(3));

@@ -165,10 +165,10 @@ pub fn pg_log(data: &[u8]) {
     match which % 6 {
         0 => round_trip::<pg::LogEntry>(data),
         1 => round_trip::<pg::PgInfo>(data),
-        2 => round_trip::<pg::PgHistory>(data),
-        3 => round_trip::<pg::PastIntervals>(data),
+        2 => round_trip::<messages::PgHistory>(data),
+        3 => round_trip::<messages::PastIntervals>(data),
         4 => round_trip::<pg::FastInfo>(data),
-        _ => round_trip::<pg::PgStat>(data),
+        _ => round_trip::<messages::PgStat>(data),
     }
 }
 

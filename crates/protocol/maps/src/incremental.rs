@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
-use types::{EntityAddr, EntityAddrVec, Epoch, Fsid, OsdId, PgId, PoolId, Release, UTime};
+use types::{EntityAddr, EntityAddrVec, Epoch, Fsid, IntervalSet, OsdId, PgId, PoolId, Release, UTime};
 
 use crate::osdmap::Stretch;
 use crate::wire::{get_release, put_by_addr, put_pools, put_release, seal, verify, whole_envelope};
-use crate::{OsdXInfo, PgPool, SnapIntervals};
+use crate::{OsdXInfo, PgPool};
 
 /// The changes that lead to epoch [`Incremental::epoch`]. What is `None`, negative or empty stays as it was.
 #[derive(Clone, PartialEq, Debug)]
@@ -69,9 +69,9 @@ pub struct Incremental {
     /// Primaries removed.
     pub old_pg_upmap_primary: BTreeSet<PgId>,
     /// Snapshots whose removal begins.
-    pub new_removed_snaps: BTreeMap<PoolId, SnapIntervals>,
+    pub new_removed_snaps: BTreeMap<PoolId, IntervalSet>,
     /// Snapshots whose removal ended.
-    pub new_purged_snaps: BTreeMap<PoolId, SnapIntervals>,
+    pub new_purged_snaps: BTreeMap<PoolId, IntervalSet>,
     /// When an OSD last came up or went down; zero: unchanged.
     pub new_last_up_change: UTime,
     /// When an OSD last went in or out; zero: unchanged.

@@ -7,7 +7,6 @@
 mod apply;
 mod create;
 mod incremental;
-mod intervals;
 mod mapping;
 mod mgrmap;
 mod monmap;
@@ -20,7 +19,6 @@ mod wire;
 pub use apply::ApplyError;
 pub use create::{NewCluster, Publication, publish};
 pub use incremental::Incremental;
-pub use intervals::SnapIntervals;
 pub use mapping::UpActing;
 pub use mgrmap::{MgrMap, ModuleInfo, ModuleOption, StandbyInfo};
 pub use monmap::{MonCiphers, MonInfo, MonMap};

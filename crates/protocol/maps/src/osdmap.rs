@@ -4,9 +4,11 @@ use core::net::{IpAddr, SocketAddr};
 use std::collections::BTreeMap;
 
 use crush::CrushMap;
-use types::{AddrType, EntityAddr, EntityAddrVec, Epoch, Fsid, OsdId, PgId, PoolId, Release, UTime};
+use types::{
+    AddrType, EntityAddr, EntityAddrVec, Epoch, Fsid, IntervalSet, OsdId, PgId, PoolId, Release, UTime,
+};
 
-use crate::{Osd, PgPool, SnapIntervals};
+use crate::{Osd, PgPool};
 
 /// Bits of the map's flags (CEPH_OSDMAP_*).
 pub struct MapFlags;
@@ -131,11 +133,11 @@ pub struct OsdMap {
     /// Primaries set by the read balancer (Reef on).
     pub pg_upmap_primaries: BTreeMap<PgId, OsdId>,
     /// Snapshots whose removal began in this epoch.
-    pub new_removed_snaps: BTreeMap<PoolId, SnapIntervals>,
+    pub new_removed_snaps: BTreeMap<PoolId, IntervalSet>,
     /// Snapshots whose removal ended in this epoch.
-    pub new_purged_snaps: BTreeMap<PoolId, SnapIntervals>,
+    pub new_purged_snaps: BTreeMap<PoolId, IntervalSet>,
     /// Snapshots being removed.
-    pub removed_snaps_queue: BTreeMap<PoolId, SnapIntervals>,
+    pub removed_snaps_queue: BTreeMap<PoolId, IntervalSet>,
     /// When an OSD last came up or went down.
     pub last_up_change: UTime,
     /// When an OSD last went in or out.

@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crush::hash::{hash32_2, str_linux, str_rjenkins};
 use crush::stable_mod;
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
-use types::{EVersion, Epoch, PgId, PoolId, SnapContext, SnapId, UTime};
-
-use crate::SnapIntervals;
+use types::{EVersion, Epoch, IntervalSet, PgId, PoolId, SnapContext, SnapId, UTime};
 
 /// Bits of a pool's flags (pg_pool_t::FLAG_*).
 pub struct PoolFlags;
@@ -210,7 +208,7 @@ pub struct PgPool {
     pub snap_seq: SnapId,
     pub snap_epoch: Epoch,
     pub snaps: BTreeMap<SnapId, PoolSnap>,
-    pub removed_snaps: SnapIntervals,
+    pub removed_snaps: IntervalSet,
     pub auid: u64,
     /// Bits of [`PoolFlags`].
     pub flags: u64,
@@ -360,7 +358,7 @@ impl Default for PgPool {
             snap_seq: SnapId(0),
             snap_epoch: Epoch(0),
             snaps: BTreeMap::new(),
-            removed_snaps: SnapIntervals::new(),
+            removed_snaps: IntervalSet::new(),
             auid: 0,
             flags: 0,
             crash_replay_interval: 0,

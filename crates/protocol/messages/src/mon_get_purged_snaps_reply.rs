@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use types::{Epoch, PoolId};
+use types::{Epoch, IntervalSet, PoolId};
 
 use crate::codec::payload;
-use crate::{Paxos, SnapIntervals};
+use crate::Paxos;
 
 /// Ceph's MMonGetPurgedSnapsReply.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -17,7 +17,7 @@ pub struct MonGetPurgedSnapsReply {
     /// Up to this one, included; may be less than was asked for.
     pub last: Epoch,
     /// By map and pool.
-    pub purged_snaps: BTreeMap<Epoch, BTreeMap<PoolId, SnapIntervals>>,
+    pub purged_snaps: BTreeMap<Epoch, BTreeMap<PoolId, IntervalSet>>,
 }
 
 payload!(MonGetPurgedSnapsReply = MON_GET_PURGED_SNAPS_REPLY, version 1, compat 1, [paxos, start, last, purged_snaps]);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use types::{Epoch, SpgId, UTime};
 
 use crate::codec::payload;
-use crate::{PgHistory, Versioned};
+use crate::{PastIntervals, PgHistory};
 
 /// Ceph's MOSDPGCreate2.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -14,8 +14,8 @@ pub struct OsdPgCreate2 {
     pub epoch: Epoch,
     /// When each is to have been made.
     pub pgs: BTreeMap<SpgId, (Epoch, UTime)>,
-    /// History and past intervals (Ceph's PastIntervals, as it came) of those that were to be made before.
-    pub pg_extra: BTreeMap<SpgId, (PgHistory, Versioned)>,
+    /// What became of those that may have been made since.
+    pub pg_extra: BTreeMap<SpgId, (PgHistory, PastIntervals)>,
 }
 
 payload!(OsdPgCreate2 = OSD_PG_CREATE2, version 2, compat 1, [epoch, pgs, pg_extra]);

@@ -3,19 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
-use types::{EVersion, Epoch, OsdId, PgId, PoolId, ShardId, UTime};
+use types::{EVersion, Epoch, IntervalSet, OsdId, PgId, PgShard, PoolId, UTime};
 
 use crate::codec::fields;
-use crate::{ObjectStatCollection, PgState, SnapIntervals};
-
-/// An OSD's part in a placement group (Ceph's pg_shard_t).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct PgShard {
-    pub osd: OsdId,
-    /// Its shard; [`ShardId::NONE`] when replicated.
-    pub shard: ShardId,
-}
-fields!(PgShard "pg_shard_t" version 1, compat 1, [osd, shard]);
+use crate::{ObjectStatCollection, PgState};
 
 /// Ceph's pg_stat_t. 16.2 writes version 26; what later releases add is optional and written when there.
 #[derive(Clone, PartialEq, Debug)]
@@ -103,7 +94,7 @@ pub struct PgStat {
     /// Snapshots that wait to be trimmed.
     pub snaptrimq_len: u32,
     /// Snapshots that it has lately trimmed.
-    pub purged_snaps: SnapIntervals,
+    pub purged_snaps: IntervalSet,
     /// Whether manifest counts are not to be trusted.
     pub manifest_stats_invalid: bool,
     /// Members that lack nothing.
@@ -296,7 +287,7 @@ impl Default for PgStat {
             last_became_peered: UTime::default(),
             pin_stats_invalid: false,
             snaptrimq_len: 0,
-            purged_snaps: Vec::new(),
+            purged_snaps: IntervalSet::new(),
             manifest_stats_invalid: false,
             avail_no_missing: Vec::new(),
             object_location_counts: BTreeMap::new(),

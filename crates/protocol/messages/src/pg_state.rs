@@ -96,6 +96,16 @@ impl PgState {
         Self(self.0 | o.0)
     }
 
+    /// No bit: the placement group was never reported.
+    pub fn is_unknown(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The state of a name, as in [`PgState::ALL`].
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, known)| *known == name).map(|(state, _)| *state)
+    }
+
     /// Without `o`.
     pub const fn without(self, o: Self) -> Self {
         Self(self.0 & !o.0)
@@ -135,6 +145,8 @@ mod tests {
         assert_eq!(PgState::CLEAN.with(PgState::ACTIVE).to_string(), "active+clean");
         assert_eq!(PgState::ACTIVE.with(PgState::DEGRADED).with(PgState::UNDERSIZED).to_string(), "active+undersized+degraded");
         assert_eq!(PgState::default().to_string(), "unknown");
+        assert_eq!(PgState::named("stale"), Some(PgState::STALE));
+        assert_eq!(PgState::named("stalled"), None);
         assert!(PgState::ACTIVE.with(PgState::CLEAN).without(PgState::CLEAN) == PgState::ACTIVE);
     }
 }

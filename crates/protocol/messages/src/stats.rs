@@ -13,14 +13,18 @@ macro_rules! stat_sum {
         }
 
         impl ObjectStatSum {
-            /// Adds another's counts.
             pub fn add(&mut self, o: &Self) {
-                $(self.$f = self.$f.wrapping_add(o.$f);)*
+                $(self.$f = self.$f.saturating_add(o.$f);)*
             }
 
-            /// Subtracts another's counts.
-            pub fn sub(&mut self, o: &Self) {
-                $(self.$f = self.$f.wrapping_sub(o.$f);)*
+            /// What was counted since `earlier`; a counter that fell gives 0.
+            pub fn since(&self, earlier: &Self) -> Self {
+                Self { $($f: self.$f.saturating_sub(earlier.$f).max(0),)* }
+            }
+
+            /// Names and values, in the order of the encoding.
+            pub fn counters(&self) -> impl Iterator<Item = (&'static str, i64)> {
+                [$((stringify!($f), i64::from(self.$f)),)*].into_iter()
             }
         }
 
@@ -129,33 +133,44 @@ impl Decode for ObjectStatCollection {
     }
 }
 
-/// Ceph's store_statfs_t: a store's size and use, in bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct StoreStatfs {
-    /// Size.
-    pub total: u64,
-    /// Free.
-    pub available: u64,
-    /// Kept back by the store for itself.
-    pub internally_reserved: u64,
-    /// Allocated to data.
-    pub allocated: i64,
-    /// Data as its users wrote it.
-    pub data_stored: i64,
-    pub data_compressed: i64,
-    /// Allocated to compressed data.
-    pub data_compressed_allocated: i64,
-    /// What compressed data was before.
-    pub data_compressed_original: i64,
-    /// Used by omap, about.
-    pub omap_allocated: i64,
-    /// Used by metadata, about.
-    pub internal_metadata: i64,
+macro_rules! store_statfs {
+    ($($(#[$doc:meta])* $f:ident: $t:ty),* $(,)?) => {
+        /// Ceph's store_statfs_t: a store's size and use, in bytes.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        pub struct StoreStatfs {
+            $($(#[$doc])* pub $f: $t,)*
+        }
+
+        impl StoreStatfs {
+            pub fn add(&mut self, o: &Self) {
+                $(self.$f = self.$f.saturating_add(o.$f);)*
+            }
+        }
+
+        fields!(StoreStatfs "store_statfs_t" version 1, compat 1, [$($f),*]);
+    };
 }
-fields!(StoreStatfs "store_statfs_t" version 1, compat 1, [
-    total, available, internally_reserved, allocated, data_stored, data_compressed, data_compressed_allocated,
-    data_compressed_original, omap_allocated, internal_metadata,
-]);
+store_statfs! {
+    /// Size.
+    total: u64,
+    /// Free.
+    available: u64,
+    /// Kept back by the store for itself.
+    internally_reserved: u64,
+    /// Allocated to data.
+    allocated: i64,
+    /// Data as its users wrote it.
+    data_stored: i64,
+    data_compressed: i64,
+    /// Allocated to compressed data.
+    data_compressed_allocated: i64,
+    /// What compressed data was before.
+    data_compressed_original: i64,
+    /// Used by omap, about.
+    omap_allocated: i64,
+    /// Used by metadata, about.
+    internal_metadata: i64,
+}
 
 impl StoreStatfs {
     /// Bytes that are not free.

@@ -4,7 +4,6 @@ use std::ops::Deref;
 
 use buffer::Piece;
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
-use types::SnapId;
 
 use crate::codec::fields;
 
@@ -84,9 +83,6 @@ impl Default for Paxos {
     }
 }
 fields!(Paxos [version, session_mon, session_mon_tid]);
-
-/// Snapshots as (first, count) runs (Ceph's snap_interval_set_t).
-pub type SnapIntervals = Vec<(SnapId, u64)>;
 
 /// A signed span of time (Ceph's signedspan): seconds and nanoseconds of the same sign.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]

@@ -88,7 +88,7 @@ fn messages_of_osds_to_monitors_have_cephs_layout() {
     check(m, 1, 1, MON_GET_OSD_MAP);
     let (paxos, start, last) = (Paxos::default(), Epoch(1), Epoch(2));
     check(MonGetPurgedSnaps { paxos, start, last }, 1, 1, MON_GET_PURGED_SNAPS);
-    let purged_snaps = [(Epoch(2), [(PoolId(3), vec![(SnapId(4), 1)])].into())].into();
+    let purged_snaps = [(Epoch(2), [(PoolId(3), IntervalSet::range(4, 1))].into())].into();
     check(MonGetPurgedSnapsReply { paxos, start, last, purged_snaps }, 1, 1, MON_GET_PURGED_SNAPS_REPLY);
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use maps::OsdState;
+use messages::StoreStatfs;
 use types::OsdId;
 
 use super::{Answer, Call, Command, Failure};
@@ -10,7 +11,6 @@ use crate::crush_view::{self, Node};
 use crate::fmt::{Align, Json, Table, bytes, general, weight};
 use crate::mon::Mon;
 use crate::service::osdmap;
-use crate::stats::pgmap::Space;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {
@@ -32,7 +32,7 @@ pub(super) const COMMANDS: &[Command] = &[
 
 /// A shown line's numbers.
 struct OsdLoad {
-    space: Space,
+    space: StoreStatfs,
     utilization: f64,
     var: f64,
     pgs: usize,
@@ -42,11 +42,11 @@ struct Utilization<'a> {
     mon: &'a Mon,
     nodes: Vec<Node>,
     pgs: BTreeMap<i32, usize>,
-    total: Space,
+    total: StoreStatfs,
     average: f64,
 }
 
-fn utilization_of(space: &Space) -> f64 {
+fn utilization_of(space: &StoreStatfs) -> f64 {
     match space.total {
         0 => 0.0,
         total => f64::from((space.used_raw() as f64 * 100.0 / total as f64) as f32),
@@ -73,7 +73,7 @@ impl<'a> Utilization<'a> {
         });
         let mut pgs: BTreeMap<i32, usize> = BTreeMap::new();
         for osd in mon.pgmap.pgs.values().flat_map(|pg| pg.acting.iter()) {
-            *pgs.entry(*osd).or_default() += 1;
+            *pgs.entry(osd.0).or_default() += 1;
         }
         let inside = |osd: i32| keep.contains(&osd) && osdmap::is_in(&mon.osdmap, osd);
         let total = mon.pgmap.space(inside);
@@ -190,7 +190,7 @@ impl<'a> Utilization<'a> {
         if tree {
             table = table.columns(Align::Left, &["TYPE NAME"]);
         }
-        let space_cells = |space: &Space| {
+        let space_cells = |space: &StoreStatfs| {
             let size = |n: i64| bytes(n.max(0) as u64);
             [
                 bytes(space.total),
@@ -247,10 +247,10 @@ fn perf(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let json = || {
         let infos = osds().map(|(osd, stats)| {
             let stats = Json::object()
-                .with("commit_latency_ms", stats.commit_latency_ns / 1_000_000)
-                .with("apply_latency_ms", stats.apply_latency_ns / 1_000_000)
-                .with("commit_latency_ns", stats.commit_latency_ns)
-                .with("apply_latency_ns", stats.apply_latency_ns);
+                .with("commit_latency_ms", stats.os_perf_stat.commit_latency_ns / 1_000_000)
+                .with("apply_latency_ms", stats.os_perf_stat.apply_latency_ns / 1_000_000)
+                .with("commit_latency_ns", stats.os_perf_stat.commit_latency_ns)
+                .with("apply_latency_ns", stats.os_perf_stat.apply_latency_ns);
             Json::object().with("id", *osd).with("perf_stats", stats)
         });
         let stats = Json::object().with("osd_perf_infos", Json::array(infos));
@@ -261,7 +261,11 @@ fn perf(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
             Table::new().columns(Align::Right, &["osd", "commit_latency(ms)", "apply_latency(ms)"]);
         for (osd, stats) in osds() {
             let ms = |ns: u64| (ns / 1_000_000).to_string();
-            table.row([osd.to_string(), ms(stats.commit_latency_ns), ms(stats.apply_latency_ns)]);
+            table.row([
+                osd.to_string(),
+                ms(stats.os_perf_stat.commit_latency_ns),
+                ms(stats.os_perf_stat.apply_latency_ns),
+            ]);
         }
         table.render()
     };

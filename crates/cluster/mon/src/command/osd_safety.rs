@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use types::{Errno, PgId};
+use messages::{PgStat, PgState};
+use types::{Errno, OsdId, PgId};
 
 use super::args::parse_osd;
 use super::{Answer, Call, Command, Failure, fail};
 use crate::fmt::{Align, Json, Table};
 use crate::mon::Mon;
 use crate::service::osdmap;
-use crate::stats::{PgStats, pg_state};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {
@@ -96,14 +96,14 @@ fn ok_to_stop(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let mut lists: BTreeMap<&str, Vec<PgId>> = BTreeMap::new();
     let (mut ok, mut bad) = (0, 0);
     for (id, pg) in mon.pgmap.pgs.iter() {
-        let touched = pg.acting.iter().any(|osd| osds.contains(osd));
-        let left = pg.acting.iter().filter(|osd| **osd >= 0 && !osds.contains(osd)).count();
+        let touched = pg.acting.iter().any(|osd| osds.contains(&osd.0));
+        let left = pg.acting.iter().filter(|osd| osd.0 >= 0 && !osds.contains(&osd.0)).count();
         let min_size = mon.osdmap.pools.get(&id.pool).map_or(1, |pool| usize::from(pool.min_size));
         let what = match pg.state {
             // Nobody knows where it is.
-            0 => Some("unknown"),
+            state if state.is_unknown() => Some("unknown"),
             _ if !touched => continue,
-            state if state & pg_state::ACTIVE == 0 => Some("bad_already_inactive"),
+            state if !state.has(PgState::ACTIVE) => Some("bad_already_inactive"),
             _ if left < min_size => Some("bad_become_inactive"),
             _ => None,
         };
@@ -137,7 +137,7 @@ fn ok_to_stop(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 
 fn safe_to_destroy(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let osds = named(mon, call)?;
-    let holds = |osd: i32, pg: &PgStats| pg.acting.contains(&osd) || pg.up.contains(&osd);
+    let holds = |osd: i32, pg: &PgStat| pg.acting.contains(&OsdId(osd)) || pg.up.contains(&OsdId(osd));
     let (mut safe, mut active, mut silent, mut stored) = (vec![], vec![], vec![], vec![]);
     let mut mapped = 0;
     for osd in osds {
@@ -153,7 +153,7 @@ fn safe_to_destroy(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
             Some(_) => safe.push(osd),
         }
     }
-    let unknown = mon.pgmap.pgs.values().filter(|pg| pg.state == 0).count();
+    let unknown = mon.pgmap.pgs.values().filter(|pg| pg.state.is_unknown()).count();
     let ids = |osds: &[i32]| osds.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
     let mut why = Vec::new();
     if !active.is_empty() {

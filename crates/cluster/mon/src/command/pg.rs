@@ -1,13 +1,13 @@
 //! `pg …`.
 
-use types::{PgId, PoolId};
+use messages::{ObjectStatSum, PgStat, PgState, PoolStat, StoreStatfs};
+use types::{OsdId, PgId, PoolId};
 
 use super::osd::set_text;
 use super::{Answer, Call, Command, Failure, fail};
 use crate::fmt::{Align, Json, Table, bytes, count};
 use crate::mon::Mon;
-use crate::stats::pgmap::{PoolStats, Space};
-use crate::stats::{PgStats, pg_state};
+use crate::stats::json::{pg_json, space_into, sum_json};
 use types::Errno;
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -65,13 +65,12 @@ fn stat(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     states.sort_unstable();
     let rates = pgmap.rates(None);
     let json = || {
-        let by_state = states
-            .iter()
-            .map(|(state, n)| Json::object().with("name", pg_state::text(*state)).with("num", *n));
+        let by_state =
+            states.iter().map(|(state, n)| Json::object().with("name", state.to_string()).with("num", *n));
         let mut summary = Json::object()
             .with("num_pg_by_state", Json::array(by_state))
             .with("num_pgs", pgmap.pgs.len())
-            .with("num_bytes", total.sums.num_bytes)
+            .with("num_bytes", total.sum().num_bytes)
             .with("total_bytes", space.total)
             .with("total_avail_bytes", space.available)
             .with("total_used_bytes", space.used_raw())
@@ -89,12 +88,12 @@ fn stat(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     };
     let text = || {
         let states: Vec<String> =
-            states.iter().map(|(state, n)| format!("{n} {}", pg_state::text(*state))).collect();
+            states.iter().map(|(state, n)| format!("{n} {}", state.to_string())).collect();
         let mut out = format!(
             "{} pgs: {}; {} data, {} used, {} / {} avail",
             pgmap.pgs.len(),
             states.join(", "),
-            bytes(total.sums.num_bytes.max(0) as u64),
+            bytes(total.sum().num_bytes.max(0) as u64),
             bytes(space.used_raw()),
             bytes(space.available),
             bytes(space.total)
@@ -143,27 +142,27 @@ fn ls(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     };
     let osd = call.args.osd("osd")?;
     let primary_only = call.args.prefix()? == "pg ls-by-primary";
-    let mut bits = 0;
+    let mut bits = PgState::default();
     for name in call.args.list("states")? {
         for name in name.split('+').filter(|n| *n != "all") {
-            match pg_state::bit(name) {
-                Some(bit) => bits |= bit,
+            match PgState::named(name) {
+                Some(bit) => bits = bits.with(bit),
                 None => return fail(Errno::EINVAL, format!("'{name}' is not a state of PGs")),
             }
         }
     }
-    let wanted = |id: &PgId, pg: &PgStats| {
-        let on_osd = |osd: i32| match primary_only {
-            true => pg.acting_primary == osd,
-            false => pg.acting.contains(&osd) || pg.up.contains(&osd),
+    let wanted = |id: &PgId, pg: &PgStat| {
+        let on_osd = |osd: i32| match (primary_only, OsdId(osd)) {
+            (true, osd) => pg.acting_primary == osd,
+            (false, osd) => pg.acting.contains(&osd) || pg.up.contains(&osd),
         };
-        pool.is_none_or(|p| p == id.pool) && osd.is_none_or(on_osd) && pg.state & bits == bits
+        pool.is_none_or(|p| p == id.pool) && osd.is_none_or(on_osd) && pg.state.has(bits)
     };
-    let pgs: Vec<(&PgId, &PgStats)> = mon.pgmap.pgs.iter().filter(|(id, pg)| wanted(id, pg)).collect();
+    let pgs: Vec<(&PgId, &PgStat)> = mon.pgmap.pgs.iter().filter(|(id, pg)| wanted(id, pg)).collect();
     let json = || {
         Json::object()
             .with("pg_ready", true)
-            .with("pg_stats", Json::array(pgs.iter().map(|(id, pg)| pg.json(**id))))
+            .with("pg_stats", Json::array(pgs.iter().map(|(id, pg)| pg_json(**id, pg))))
     };
     let text = || {
         let numbers =
@@ -178,15 +177,15 @@ fn ls(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
             let since = u64::from(call.now.sec.saturating_sub(pg.last_change.sec));
             table.row([
                 id.to_string(),
-                pg.sums.num_objects.to_string(),
-                pg.sums.num_objects_degraded.to_string(),
-                pg.sums.num_objects_misplaced.to_string(),
-                pg.sums.num_objects_unfound.to_string(),
-                pg.sums.num_bytes.to_string(),
-                pg.sums.num_omap_bytes.to_string(),
-                pg.sums.num_omap_keys.to_string(),
+                pg.stats.sum.num_objects.to_string(),
+                pg.stats.sum.num_objects_degraded.to_string(),
+                pg.stats.sum.num_objects_misplaced.to_string(),
+                pg.stats.sum.num_objects_unfound.to_string(),
+                pg.stats.sum.num_bytes.to_string(),
+                pg.stats.sum.num_omap_bytes.to_string(),
+                pg.stats.sum.num_omap_keys.to_string(),
                 pg.log_size.to_string(),
-                pg_state::text(pg.state),
+                pg.state.to_string(),
                 super::status::span(since),
                 pg.version.to_string(),
                 format!("{}:{}", pg.reported_epoch.0, pg.reported_seq),
@@ -201,27 +200,27 @@ fn ls(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     Ok(call.show(json, text))
 }
 
-fn space_json(space: &Space) -> Json {
+fn space_json(space: &StoreStatfs) -> Json {
     let mut out = Json::object();
-    space.json_into(&mut out);
+    space_into(&mut out, space);
     out
 }
 
-fn sum_json(stats: &PoolStats) -> Json {
+fn pool_json(stat: &PoolStat) -> Json {
     Json::object()
-        .with("stat_sum", stats.sums.json())
-        .with("store_stats", space_json(&stats.space))
-        .with("log_size", stats.log_size)
-        .with("ondisk_log_size", stats.log_size)
-        .with("up", stats.up)
-        .with("acting", stats.acting)
-        .with("num_store_stats", stats.num_store_stats)
+        .with("stat_sum", sum_json(&stat.stats.sum))
+        .with("store_stats", space_json(&stat.store_stats))
+        .with("log_size", stat.log_size)
+        .with("ondisk_log_size", stat.ondisk_log_size)
+        .with("up", stat.up)
+        .with("acting", stat.acting)
+        .with("num_store_stats", stat.num_store_stats)
 }
 
 fn osd_json(mon: &Mon, osd: Option<i32>) -> Json {
     let stats = osd.and_then(|osd| mon.pgmap.osds.get(&osd)).cloned().unwrap_or_default();
     let (space, osds, num_pgs) = match osd {
-        Some(_) => (stats.space, 1, u64::from(stats.num_pgs)),
+        Some(_) => (stats.statfs, 1, u64::from(stats.num_pgs)),
         None => {
             let pgs = mon.pgmap.osds.values().map(|s| u64::from(s.num_pgs)).sum();
             (mon.pgmap.space(|_| true), mon.pgmap.osds.len(), pgs)
@@ -233,10 +232,10 @@ fn osd_json(mon: &Mon, osd: Option<i32>) -> Json {
         out.put("osd", osd);
     }
     let perf = Json::object()
-        .with("commit_latency_ms", stats.commit_latency_ns / 1_000_000)
-        .with("apply_latency_ms", stats.apply_latency_ns / 1_000_000)
-        .with("commit_latency_ns", stats.commit_latency_ns)
-        .with("apply_latency_ns", stats.apply_latency_ns);
+        .with("commit_latency_ms", stats.os_perf_stat.commit_latency_ns / 1_000_000)
+        .with("apply_latency_ms", stats.os_perf_stat.apply_latency_ns / 1_000_000)
+        .with("commit_latency_ns", stats.os_perf_stat.commit_latency_ns)
+        .with("apply_latency_ns", stats.os_perf_stat.apply_latency_ns);
     let hist = Json::object().with("histogram", Json::Array(vec![])).with("upper_bound", 1);
     out.with("up_from", stats.up_from.0)
         .with("seq", stats.seq)
@@ -251,7 +250,7 @@ fn osd_json(mon: &Mon, osd: Option<i32>) -> Json {
         .with("kb_used_meta", kb(space.internal_metadata))
         .with("kb_avail", space.available / 1024)
         .with("statfs", space_json(&space))
-        .with("hb_peers", Json::array(stats.hb_peers.iter().copied()))
+        .with("hb_peers", Json::array(stats.hb_peers.iter().map(|peer| peer.0)))
         .with("snap_trim_queue_len", 0)
         .with("num_snap_trimming", 0)
         .with("num_shards_repaired", 0)
@@ -265,7 +264,7 @@ fn dump_json(mon: &Mon) -> Json {
     let pools = mon.pgmap.pools();
     let pool_stats = pools.iter().rev().map(|(id, stats)| {
         let sums = Json::object().with("poolid", id.0).with("num_pg", stats.num_pg);
-        match (sums, sum_json(stats)) {
+        match (sums, pool_json(&stats.stat)) {
             (Json::Object(mut all), Json::Object(rest)) => {
                 all.extend(rest);
                 Json::Object(all)
@@ -275,7 +274,7 @@ fn dump_json(mon: &Mon) -> Json {
     });
     let statfs = mon.pgmap.pool_space.iter().map(|((pool, osd), space)| {
         let mut out = Json::object().with("poolid", pool.0).with("osd", *osd);
-        space.json_into(&mut out);
+        space_into(&mut out, space);
         out
     });
     let map = Json::object()
@@ -283,10 +282,10 @@ fn dump_json(mon: &Mon) -> Json {
         .with("stamp", mon.pgmap.stamp.to_string())
         .with("last_osdmap_epoch", 0)
         .with("last_pg_scan", 0)
-        .with("pg_stats_sum", sum_json(&mon.pgmap.total()))
+        .with("pg_stats_sum", pool_json(&mon.pgmap.total().stat))
         .with("osd_stats_sum", osd_json(mon, None))
-        .with("pg_stats_delta", sum_json(&PoolStats::default()).with("stamp_delta", "0.000000"))
-        .with("pg_stats", Json::array(mon.pgmap.pgs.iter().map(|(id, pg)| pg.json(*id))))
+        .with("pg_stats_delta", pool_json(&PoolStat::default()).with("stamp_delta", "0.000000"))
+        .with("pg_stats", Json::array(mon.pgmap.pgs.iter().map(|(id, pg)| pg_json(*id, pg))))
         .with("pool_stats", Json::array(pool_stats))
         .with("osd_stats", Json::array(mon.pgmap.osds.keys().rev().map(|osd| osd_json(mon, Some(*osd)))))
         .with("pool_statfs", Json::array(statfs));
@@ -310,7 +309,7 @@ fn dump_text(mon: &Mon) -> String {
         "LOG",
         "DISK_LOG",
     ];
-    let cells = |sums: &crate::stats::Sums, log: i64| {
+    let cells = |sums: &ObjectStatSum, log: i64| {
         [
             sums.num_objects,
             sums.num_objects_missing_on_primary,
@@ -340,9 +339,9 @@ fn dump_text(mon: &Mon) -> String {
         .columns(Align::Right, &["SNAPTRIMQ_LEN"]);
     for (id, pg) in &mon.pgmap.pgs {
         let mut row = vec![id.to_string()];
-        row.extend(cells(&pg.sums, pg.log_size));
+        row.extend(cells(&pg.stats.sum, pg.log_size));
         row.extend([
-            pg_state::text(pg.state),
+            pg.state.to_string(),
             crate::fmt::stamp(pg.last_change),
             pg.version.to_string(),
             format!("{}:{}", pg.reported_epoch.0, pg.reported_seq),
@@ -360,28 +359,28 @@ fn dump_text(mon: &Mon) -> String {
     }
     out += &pgs.render();
     let mut pools = Table::new().columns(Align::Left, &["POOLID"]).columns(Align::Right, &counts);
-    let mut pool_row = |name: String, stats: &PoolStats| {
+    let mut pool_row = |name: String, stat: &PoolStat| {
         let mut row = vec![name];
-        row.extend(cells(&stats.sums, stats.log_size));
+        row.extend(cells(&stat.stats.sum, stat.log_size));
         pools.row(row);
     };
-    mon.pgmap.pools().iter().rev().for_each(|(id, stats)| pool_row(id.to_string(), stats));
-    pool_row("sum".into(), &mon.pgmap.total());
+    mon.pgmap.pools().iter().rev().for_each(|(id, stats)| pool_row(id.to_string(), &stats.stat));
+    pool_row("sum".into(), &mon.pgmap.total().stat);
     out += &format!("\n{}", pools.render());
     let mut osds = Table::new()
         .columns(Align::Left, &["OSD_STAT"])
         .columns(Align::Right, &["USED", "AVAIL", "USED_RAW", "TOTAL"])
         .columns(Align::Right, &["HB_PEERS", "PG_SUM", "PRIMARY_PG_SUM"]);
-    let mut osd_row = |name: String, space: &Space, rest: Vec<String>| {
+    let mut osd_row = |name: String, space: &StoreStatfs, rest: Vec<String>| {
         let used = bytes(space.used_raw());
         let mut row = vec![name, used.clone(), bytes(space.available), used, bytes(space.total)];
         row.extend(rest);
         osds.row(row);
     };
     for (osd, stats) in mon.pgmap.osds.iter().rev() {
-        let leads = mon.pgmap.pgs.values().filter(|pg| pg.acting_primary == *osd).count();
+        let leads = mon.pgmap.pgs.values().filter(|pg| pg.acting_primary == OsdId(*osd)).count();
         let rest = vec![set_text(&stats.hb_peers), mon.pgmap.pgs_of(*osd).to_string(), leads.to_string()];
-        osd_row(osd.to_string(), &stats.space, rest);
+        osd_row(osd.to_string(), &stats.statfs, rest);
     }
     osd_row("sum".into(), &mon.pgmap.space(|_| true), vec![]);
     out + "\n" + &osds.render() + NOTE
@@ -390,14 +389,14 @@ fn dump_text(mon: &Mon) -> String {
 fn dump(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let what = call.args.list("dumpcontents")?;
     let only = |part: &str| what.len() == 1 && what.iter().any(|w| w == part);
-    let brief = |(id, pg): (&PgId, &PgStats)| {
+    let brief = |(id, pg): (&PgId, &PgStat)| {
         Json::object()
             .with("pgid", id.to_string())
-            .with("state", pg_state::text(pg.state))
-            .with("up", Json::array(pg.up.iter().copied()))
-            .with("acting", Json::array(pg.acting.iter().copied()))
-            .with("up_primary", pg.up_primary)
-            .with("acting_primary", pg.acting_primary)
+            .with("state", pg.state.to_string())
+            .with("up", Json::array(pg.up.iter().map(|osd| osd.0)))
+            .with("acting", Json::array(pg.acting.iter().map(|osd| osd.0)))
+            .with("up_primary", pg.up_primary.0)
+            .with("acting_primary", pg.acting_primary.0)
     };
     let json = || match &dump_json(mon) {
         all if only("pgs") => part_of(all, "pg_stats"),

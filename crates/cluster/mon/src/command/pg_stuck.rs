@@ -1,12 +1,13 @@
 //! `pg dump_stuck`: PGs that have been in a bad state for too long.
 
+use messages::{PgStat, PgState};
 use types::{Errno, PgId, UTime};
 
 use super::osd::set_text;
 use super::{Answer, Call, Command, Failure, fail};
 use crate::fmt::{Align, Json, Table};
 use crate::mon::Mon;
-use crate::stats::{PgStats, pg_state};
+use crate::stats::json::pg_json;
 
 pub(super) const COMMANDS: &[Command] = &[Command {
     signature: "pg dump_stuck name=stuckops,type=CephChoices,strings=inactive|unclean|stale|undersized|degraded,n=N,req=false name=threshold,type=CephInt,req=false",
@@ -17,14 +18,14 @@ pub(super) const COMMANDS: &[Command] = &[Command {
 }];
 
 /// Since when a PG is in a bad state, if it is.
-fn since(pg: &PgStats, what: &str) -> Option<UTime> {
-    let is = |bit: u64| pg.state & bit != 0;
+fn since(pg: &PgStat, what: &str) -> Option<UTime> {
+    let is = |state: PgState| pg.state.has(state);
     let (bad, last_good) = match what {
-        "inactive" => (!is(pg_state::ACTIVE), pg.last_active),
-        "unclean" => (!is(pg_state::CLEAN), pg.last_clean),
-        "stale" => (is(pg_state::STALE), pg.last_unstale),
-        "undersized" => (is(pg_state::UNDERSIZED), pg.last_fullsized),
-        _ => (is(pg_state::DEGRADED), pg.last_undegraded),
+        "inactive" => (!is(PgState::ACTIVE), pg.last_active),
+        "unclean" => (!is(PgState::CLEAN), pg.last_clean),
+        "stale" => (is(PgState::STALE), pg.last_unstale),
+        "undersized" => (is(PgState::UNDERSIZED), pg.last_fullsized),
+        _ => (is(PgState::DEGRADED), pg.last_undegraded),
     };
     bad.then_some(last_good)
 }
@@ -44,12 +45,12 @@ fn dump_stuck(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         None => mon.opt_u64("mon_pg_stuck_threshold").min(u32::MAX.into()) as u32,
     };
     let cutoff = UTime { sec: call.now.sec.saturating_sub(seconds), nsec: call.now.nsec };
-    let stuck = |pg: &PgStats| wanted.iter().any(|what| since(pg, what).is_some_and(|since| since < cutoff));
-    let pgs: Vec<(&PgId, &PgStats)> = mon.pgmap.pgs.iter().filter(|(_, pg)| stuck(pg)).collect();
+    let stuck = |pg: &PgStat| wanted.iter().any(|what| since(pg, what).is_some_and(|since| since < cutoff));
+    let pgs: Vec<(&PgId, &PgStat)> = mon.pgmap.pgs.iter().filter(|(_, pg)| stuck(pg)).collect();
     let json = || {
         Json::object()
             .with("pg_ready", true)
-            .with("stuck_pg_stats", Json::array(pgs.iter().map(|(id, pg)| pg.json(**id))))
+            .with("stuck_pg_stats", Json::array(pgs.iter().map(|(id, pg)| pg_json(**id, pg))))
     };
     let text = || {
         if pgs.is_empty() {
@@ -60,7 +61,7 @@ fn dump_stuck(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         for (id, pg) in &pgs {
             table.row([
                 id.to_string(),
-                pg_state::text(pg.state),
+                pg.state.to_string(),
                 set_text(&pg.up),
                 pg.up_primary.to_string(),
                 set_text(&pg.acting),

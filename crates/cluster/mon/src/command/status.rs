@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use messages::PgState;
 use types::Errno;
 
 use super::{Answer, Call, Command, Failure, fail};
@@ -11,7 +12,6 @@ use crate::mon::Mon;
 use crate::mutes::{Mute, parse_span};
 use crate::service::log::LogLevel;
 use crate::service::osdmap;
-use crate::stats::pg_state;
 use crate::stats::pgmap::Rates;
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -165,7 +165,7 @@ pub(super) fn servicemap_json(mon: &Mon) -> Json {
 
 /// What the PGs lack, in words and as (name, how many, of how many).
 fn shortfalls(mon: &Mon) -> Vec<(&'static str, i64, i64)> {
-    let sums = mon.pgmap.total().sums;
+    let sums = *mon.pgmap.total().sum();
     let all = [
         ("degraded", sums.num_objects_degraded, sums.num_object_copies),
         ("misplaced", sums.num_objects_misplaced, sums.num_object_copies),
@@ -178,17 +178,18 @@ pub(super) fn pgmap_json(mon: &Mon) -> Json {
     let (pgmap, total) = (&mon.pgmap, mon.pgmap.total());
     let space = pgmap.space(|_| true);
     let states = pgmap.by_state();
-    let mut out =
-        Json::object().with(
-            "pgs_by_state",
-            Json::array(states.iter().map(|(state, n)| {
-                Json::object().with("state_name", pg_state::text(*state)).with("count", *n)
-            })),
-        );
+    let mut out = Json::object().with(
+        "pgs_by_state",
+        Json::array(
+            states
+                .iter()
+                .map(|(state, n)| Json::object().with("state_name", state.to_string()).with("count", *n)),
+        ),
+    );
     out.put("num_pgs", pgmap.pgs.len());
     out.put("num_pools", osdmap::pools(&mon.osdmap).count());
-    out.put("num_objects", total.sums.num_objects.max(0) as u64);
-    out.put("data_bytes", total.sums.num_bytes.max(0) as u64);
+    out.put("num_objects", total.sum().num_objects.max(0) as u64);
+    out.put("data_bytes", total.sum().num_bytes.max(0) as u64);
     out.put("bytes_used", space.used_raw());
     out.put("bytes_avail", space.available);
     out.put("bytes_total", space.total);
@@ -239,9 +240,13 @@ pub(super) fn rates_text(rates: &Rates) -> String {
 }
 
 /// How many PGs nobody has reported, and how many reported ones serve no client.
-fn not_serving(states: &[(u64, u64)]) -> (u64, u64) {
-    let unknown = states.iter().filter(|(state, _)| *state == 0).map(|(_, n)| n).sum();
-    let inactive = states.iter().filter(|(s, _)| *s != 0 && s & pg_state::ACTIVE == 0).map(|(_, n)| n).sum();
+fn not_serving(states: &[(PgState, u64)]) -> (u64, u64) {
+    let unknown = states.iter().filter(|(state, _)| state.is_unknown()).map(|(_, n)| n).sum();
+    let inactive = states
+        .iter()
+        .filter(|(state, _)| !state.is_unknown() && !state.has(PgState::ACTIVE))
+        .map(|(_, n)| n)
+        .sum();
     (unknown, inactive)
 }
 
@@ -253,8 +258,8 @@ fn pgmap_text(mon: &Mon) -> String {
     out += &format!("    pools:   {} pools, {pgs} pgs\n", osdmap::pools(&mon.osdmap).count());
     out += &format!(
         "    objects: {} objects, {}\n",
-        count(total.sums.num_objects.max(0) as u64),
-        bytes(total.sums.num_bytes.max(0) as u64)
+        count(total.sum().num_objects.max(0) as u64),
+        bytes(total.sum().num_bytes.max(0) as u64)
     );
     out += &format!(
         "    usage:   {} used, {} / {} avail\n",
@@ -276,7 +281,7 @@ fn pgmap_text(mon: &Mon) -> String {
         lines.push(format!("{some}/{of} objects {what} ({:.3}%)", some as f64 / of as f64 * 100.0));
     }
     let width = states.iter().map(|(_, n)| n.to_string().len()).max().unwrap_or(1);
-    lines.extend(states.iter().map(|(state, n)| format!("{n:<width$} {}", pg_state::text(*state))));
+    lines.extend(states.iter().map(|(state, n)| format!("{n:<width$} {}", state.to_string())));
     out += &format!("    pgs:     {}\n \n", lines.join("\n             "));
     let work = rates_text(&pgmap.rates(None));
     if !work.is_empty() {
@@ -431,7 +436,7 @@ fn classes(mon: &Mon) -> BTreeMap<String, Vec<i32>> {
 }
 
 fn df_json(mon: &Mon, detail: bool) -> Json {
-    let totals = |space: crate::stats::pgmap::Space| {
+    let totals = |space: messages::StoreStatfs| {
         Json::object()
             .with("total_bytes", space.total)
             .with("total_avail_bytes", space.available)
@@ -470,7 +475,7 @@ pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
 fn df_text(mon: &Mon, detail: bool) -> String {
     let mut raw = Table::new().columns(Align::Left, &["CLASS"]);
     raw = raw.columns(Align::Right, &["SIZE", "AVAIL", "USED", "RAW USED", "%RAW USED"]);
-    let mut line = |name: &str, space: crate::stats::pgmap::Space| {
+    let mut line = |name: &str, space: messages::StoreStatfs| {
         raw.row([
             name.to_string(),
             bytes(space.total),

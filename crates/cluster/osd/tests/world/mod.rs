@@ -9,7 +9,7 @@ use maps::{Incremental, NewCluster, OsdMap, PgPool, PoolFlags, Publication, publ
 use messages::osd_op::OsdFlags;
 use messages::{
     Blob, Config, Message, MgrMap, MonGetVersionReply, MonMap, Op, OpArgs, OpCode, OsdOp, OsdOpReply,
-    OsdPgCreate2, PgHistory, PgStats,
+    OsdPgCreate2, PastIntervals, PgHistory, PgStats,
 };
 use options::Values;
 use osd::{
@@ -463,8 +463,7 @@ impl World {
         let mut create = OsdPgCreate2 { epoch, ..Default::default() };
         for seed in 0..pg_num {
             create.pgs.insert(pg(id, seed), (epoch, self.now));
-            let none = messages::Versioned { version: 1, compat: 1, body: vec![0].into() };
-            create.pg_extra.insert(pg(id, seed), (PgHistory::default(), none));
+            create.pg_extra.insert(pg(id, seed), (PgHistory::default(), PastIntervals::default()));
         }
         self.mon_says(create);
     }

@@ -1,8 +1,9 @@
-//! Sets of half-open ranges of u64 (Ceph's interval_set<uint64_t>).
+//! Sets of u64 as ranges: extents of an object, snapshots' ids.
 
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
 
-/// Disjoint, non-empty, non-adjacent ranges as (start, length), ascending.
+/// Disjoint, non-empty, non-adjacent half-open ranges as (start, length), ascending (Ceph's `interval_set<uint64_t>` and
+/// `interval_set<snapid_t>`, which are encoded alike).
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct IntervalSet(Vec<(u64, u64)>);
 
@@ -33,6 +34,12 @@ impl IntervalSet {
     /// The sum of the lengths.
     pub fn size(&self) -> u64 {
         self.0.iter().map(|r| r.1).sum()
+    }
+
+    /// Whether `value` is in a range.
+    pub fn contains(&self, value: u64) -> bool {
+        let after = self.0.partition_point(|&(s, _)| s <= value);
+        self.0[..after].last().is_some_and(|&(s, l)| value - s < l)
     }
 
     /// Adds `[start, start + len)`, joining what it touches.
@@ -71,6 +78,16 @@ impl IntervalSet {
         self.0.splice(from..to, first.into_iter().chain(last).filter(|r| r.1 > 0));
     }
 
+    /// Adds all of `other`.
+    pub fn union(&mut self, other: &Self) {
+        other.0.iter().for_each(|&(start, len)| self.insert(start, len));
+    }
+
+    /// Takes all of `other` away.
+    pub fn subtract(&mut self, other: &Self) {
+        other.0.iter().for_each(|&(start, len)| self.remove(start, len));
+    }
+
     /// Drops shortest ranges until at most `max` remain.
     pub fn keep_longest(&mut self, max: usize) {
         while self.0.len() > max {
@@ -89,15 +106,18 @@ impl Decode for IntervalSet {
     fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         let n = d.count(16, "interval_set")?;
         let mut out = Self::new();
-        let mut end = None;
         for _ in 0..n {
             let (start, len): (u64, u64) = d.get()?;
             let bad = |value| DecodeError::BadValue { what: "interval_set", value };
-            if len == 0 || end.is_some_and(|end| start <= end) {
-                return Err(bad(start));
+            if len == 0 || start.checked_add(len).is_none() {
+                return Err(bad(len));
             }
-            end = Some(start.checked_add(len).ok_or(bad(len))?);
-            out.0.push((start, len));
+            match out.0.last_mut() {
+                Some((s, l)) if start < *s + *l => return Err(bad(start)),
+                // Ceph never writes ranges that touch each other, but reads them.
+                Some((s, l)) if start == *s + *l => *l += len,
+                _ => out.0.push((start, len)),
+            }
         }
         Ok(out)
     }
@@ -118,6 +138,7 @@ mod tests {
                 let mut from_set = [false; 64];
                 set.ranges().iter().for_each(|&(s, l)| (s..s + l).for_each(|i| from_set[i as usize] = true));
                 prop_assert_eq!(from_set, bits);
+                (0..64).for_each(|i| assert_eq!(set.contains(i), bits[i as usize], "{i} in {set:?}"));
                 prop_assert!(set.ranges().windows(2).all(|w| w[0].0 + w[0].1 < w[1].0));
                 prop_assert_eq!(IntervalSet::from_bytes_exact(&set.to_bytes(0)), Ok(set.clone()));
             }
@@ -127,6 +148,23 @@ mod tests {
         fn decoding_any_bytes_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             let _ = IntervalSet::from_bytes(&bytes);
         }
+    }
+
+    #[test]
+    fn touching_ranges_are_read_as_one_and_overlapping_or_empty_ones_refused() {
+        let read = |ranges: &[(u64, u64)]| IntervalSet::from_bytes_exact(&ranges.to_vec().to_bytes(0));
+        assert_eq!(read(&[(1, 2), (3, 4), (9, 1)]).map(|s| s.0), Ok(vec![(1, 6), (9, 1)]));
+        for refused in [&[(1, 3), (3, 1)][..], &[(5, 1), (1, 1)], &[(4, 0)], &[(u64::MAX, 1)]] {
+            assert!(matches!(read(refused), Err(DecodeError::BadValue { .. })), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn union_and_difference_go_range_by_range() {
+        let mut set = IntervalSet::range(0, 10);
+        set.union(&IntervalSet(vec![(8, 4), (20, 2)]));
+        set.subtract(&IntervalSet(vec![(2, 2), (21, 5)]));
+        assert_eq!(set.ranges(), [(0, 2), (4, 8), (20, 1)]);
     }
 
     #[test]
