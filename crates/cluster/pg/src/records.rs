@@ -53,18 +53,22 @@ impl Pg {
         }
     }
 
-    /// Adds the pgmeta object's attributes to `txn`: the small one if nothing else has changed.
+    /// Adds the pgmeta object's attributes to `txn`: the small one if nothing else has changed. The whole info takes the
+    /// small one's place: a small one that stays would undo what went back in the whole, such as `last_update`.
     pub(crate) fn write_info(&mut self, txn: &mut Transaction) {
-        let whole = std::mem::take(&mut self.info_dirty);
-        let attrs: Attrs = match whole {
-            false => [(InfoAttr::FAST_INFO.into(), FastInfo::of(&self.info).to_bytes(0).into())].into(),
-            true => [
-                (InfoAttr::INFO.into(), self.info.to_bytes(0).into()),
-                (InfoAttr::PAST_INTERVALS.into(), self.past.to_bytes(0).into()),
-            ]
-            .into(),
-        };
-        txn.set_attrs(self.collection, self.meta.clone(), attrs);
+        let (collection, object) = (self.collection, self.meta.clone());
+        if !std::mem::take(&mut self.info_dirty) {
+            let small = FastInfo::of(&self.info).to_bytes(0);
+            txn.set_attr(collection, object, InfoAttr::FAST_INFO, small);
+            return;
+        }
+        let name = InfoAttr::FAST_INFO.into();
+        txn.push(TxOp::RemoveAttr { collection, object: object.clone(), name });
+        let whole = [
+            (InfoAttr::INFO.into(), self.info.to_bytes(0).into()),
+            (InfoAttr::PAST_INTERVALS.into(), self.past.to_bytes(0).into()),
+        ];
+        txn.set_attrs(collection, object, whole.into());
     }
 
     /// Takes the pgmeta object's attributes; the duplicates are read next.
@@ -133,5 +137,117 @@ impl Pg {
         }
         let more = page.more && !page.entries.is_empty();
         Ok(more.then(|| self.entries_after(self.log.head())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use store::{Completion, MemStore, ObjectStore, Token};
+    use types::{Epoch, HObject, OsdId, PgId, PoolId, ReqId, UTime};
+
+    use super::*;
+    use crate::{EntryKind, MapView, PgConfig, PgEffect, PgEvent, PoolView};
+
+    const ME: OsdId = OsdId(0);
+
+    /// Performs what a PG wants of the store, and what follows from that.
+    fn settle(pg: &mut Pg, store: &mut MemStore, mut effects: Vec<PgEffect>) {
+        while !effects.is_empty() {
+            for effect in std::mem::take(&mut effects) {
+                match effect {
+                    PgEffect::Queue { token, txn } => store.queue(txn, token),
+                    PgEffect::Read { token, request } => store.read(request, token),
+                    other => panic!("{other:?}"),
+                }
+            }
+            let mut completions = Vec::new();
+            store.completions(&mut completions);
+            for completion in completions {
+                let event = match completion {
+                    Completion::Committed { token } => PgEvent::Committed { token },
+                    Completion::Read { token, result } => PgEvent::ReadDone { token, result },
+                    refused => panic!("{refused:?}"),
+                };
+                pg.handle(UTime::default(), event, &mut effects);
+            }
+        }
+    }
+
+    fn created(store: &mut MemStore) -> Pg {
+        let id = PgId { pool: PoolId(1), seed: 0 }.into();
+        let pool =
+            PoolView { size: 1, min_size: 1, pg_num: 1, create_epoch: Epoch(1), ..PoolView::default() };
+        let map = MapView {
+            epoch: Epoch(5),
+            up: vec![ME],
+            up_primary: ME,
+            acting: vec![ME],
+            acting_primary: ME,
+            pool,
+        };
+        let mut out = Vec::new();
+        let mut pg = Pg::create(id, ME, Arc::new(PgConfig::default()), map, UTime::default(), &mut out);
+        settle(&mut pg, store, out);
+        pg
+    }
+
+    /// As the PG's own code changes it: `change` works on the PG and its transaction, the info goes with it.
+    fn change(pg: &mut Pg, store: &mut MemStore, change: impl FnOnce(&mut Pg, &mut Transaction)) {
+        let mut txn = Transaction::new();
+        change(pg, &mut txn);
+        pg.write_info(&mut txn);
+        store.queue(txn, Token(0));
+        let mut out = Vec::new();
+        store.completions(&mut out);
+        assert!(matches!(out[..], [Completion::Committed { .. }]), "{out:?}");
+    }
+
+    fn append(pg: &mut Pg, txn: &mut Transaction) {
+        let version = EVersion::new(Epoch(5), pg.info.last_update.version + 1);
+        (pg.info.last_update, pg.info.last_complete) = (version, version);
+        let entry = LogEntry::new(EntryKind::Modify, HObject::min(), version, ReqId::default());
+        pg.write_entry(entry, txn);
+    }
+
+    fn loaded(pg: &Pg, store: &mut MemStore) -> Pg {
+        let mut out = Vec::new();
+        let mut loaded = Pg::load(pg.id, ME, pg.config.clone(), &mut out);
+        settle(&mut loaded, store, out);
+        loaded
+    }
+
+    #[test]
+    fn a_last_update_that_went_back_stays_back_after_a_restart() {
+        let mut store = MemStore::new(1 << 30);
+        let mut pg = created(&mut store);
+        (0..7).for_each(|_| change(&mut pg, &mut store, append));
+        let before = pg.info.clone();
+        // What peering does with entries that no other copy has.
+        let kept = EVersion::new(Epoch(5), 4);
+        change(&mut pg, &mut store, |pg, txn| {
+            assert_eq!(pg.log.rewind(kept).len(), 3);
+            txn.push(TxOp::LogRewind { collection: pg.collection, to: kept });
+            (pg.info.last_update, pg.info.last_complete) = (kept, kept);
+            pg.info_dirty = true;
+        });
+        let again = loaded(&pg, &mut store);
+        assert_eq!(again.info.last_update, kept);
+        assert_eq!((&again.info, again.log.head()), (&pg.info, kept));
+        assert_ne!(again.info, before);
+    }
+
+    #[test]
+    fn a_restart_finds_the_small_info_that_was_written_last() {
+        let mut store = MemStore::new(1 << 30);
+        let mut pg = created(&mut store);
+        for n in 1..=5 {
+            change(&mut pg, &mut store, |pg, txn| {
+                append(pg, txn);
+                pg.info_dirty = n == 3;
+            });
+            assert_eq!(loaded(&pg, &mut store).info, pg.info, "after change {n}");
+        }
     }
 }
