@@ -14,8 +14,7 @@ use crate::{LogDup, LogEntry};
 /// How much is kept, by the names of Ceph's options.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogLimits {
-    /// Entries wanted: osd_target_pg_log_entries_per_osd shared out, between osd_min_pg_log_entries and
-    /// osd_max_pg_log_entries.
+    /// Entries that a trim leaves: see [`LogLimits::share`].
     pub entries_target: usize,
     /// osd_pg_log_trim_min: fewer are not worth a trim.
     pub trim_min: usize,
@@ -28,6 +27,14 @@ pub struct LogLimits {
 impl Default for LogLimits {
     fn default() -> Self {
         Self { entries_target: 250, trim_min: 100, trim_max: 10_000, dups_tracked: 3000 }
+    }
+}
+
+impl LogLimits {
+    /// A PG's share of the log entries of an OSD of `pgs` PGs: `per_osd` (osd_target_pg_log_entries_per_osd) shared out
+    /// evenly, at most `max` (osd_max_pg_log_entries), at least `min` (osd_min_pg_log_entries).
+    pub fn share(per_osd: usize, pgs: usize, min: usize, max: usize) -> usize {
+        per_osd.checked_div(pgs).map_or(min, |share| share.min(max).max(min))
     }
 }
 
@@ -242,6 +249,16 @@ mod tests {
         assert_eq!(trimmed, Trimmed { dups_added: 2, forgotten: Some((v(6), v(9))) });
         let none = log.trim(v(12), &LogLimits { dups_tracked: 15, ..LogLimits::default() });
         assert_eq!(none, Trimmed::default());
+    }
+
+    #[test]
+    fn an_osds_entries_are_shared_out_within_bounds() {
+        assert_eq!(LogLimits::share(300_000, 100, 250, 10_000), 3000);
+        assert_eq!(LogLimits::share(300_000, 1, 250, 10_000), 10_000);
+        assert_eq!(LogLimits::share(300_000, 5000, 250, 10_000), 250);
+        assert_eq!(LogLimits::share(300_000, 0, 250, 10_000), 250);
+        assert_eq!(LogLimits::share(0, 7, 250, 10_000), 250);
+        assert_eq!(LogLimits::share(300_000, 1, 250, 100), 250, "the minimum wins over the maximum");
     }
 
     #[test]
