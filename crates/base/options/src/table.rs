@@ -168,16 +168,37 @@ static TABLE: &[OptionSpec] = &[
     spec("osd_map_share_max_epochs", Int, "40", "Map epochs that an OSD sends a peer which lacks more.")
         .range(1.0, 1000.0)
         .runtime(),
-    spec("osd_max_attr_name_len", Int, "100", "Bytes an attribute's name may have.").range(1.0, 4096.0),
-    spec("osd_max_attr_size", Size, "0", "Bytes an attribute may have; 0 is no limit."),
-    spec("osd_max_object_name_len", Int, "2048", "Bytes an object's name may have.").range(1.0, 65536.0),
-    spec("osd_max_object_namespace_len", Int, "256", "Bytes a namespace may have.").range(1.0, 65536.0),
-    spec("osd_max_object_size", Size, "134217728", "Bytes an object may have."),
-    spec("osd_max_omap_entries_per_request", Int, "1024", "Keys that one omap read returns.").range(1.0, 1e6),
-    spec("osd_max_pg_log_entries", Int, "10000", "Log entries that a placement group keeps at most.").range(1.0, 1e7),
-    spec("osd_max_write_size", Int, "90", "Mebibytes that one write may carry.").range(4.0, 4096.0),
-    spec("osd_min_pg_log_entries", Int, "250", "Log entries that a placement group keeps at least.").range(1.0, 1e7),
+    spec("osd_max_attr_name_len", Int, "100", "Bytes an attribute's name may have.").range(1.0, 4096.0).runtime(),
+    spec("osd_max_attr_size", Size, "0", "Bytes an attribute may have; 0 is no limit.").runtime(),
+    spec("osd_max_object_name_len", Int, "2048", "Bytes an object's name may have.").range(1.0, 65536.0).runtime(),
+    spec("osd_max_object_namespace_len", Int, "256", "Bytes a namespace may have.").range(1.0, 65536.0).runtime(),
+    spec("osd_max_object_size", Size, "134217728", "Bytes an object may have.").runtime(),
+    spec("osd_max_omap_entries_per_request", Int, "1024", "Keys that one omap read returns.").range(1.0, 1e6).runtime(),
+    spec("osd_max_pg_log_entries", Int, "10000", "The most log entries that a placement group's share comes to.")
+        .range(1.0, 1e7)
+        .runtime(),
+    spec("osd_max_write_size", Int, "90", "Mebibytes that one write may carry.").range(4.0, 4096.0).runtime(),
+    spec("osd_min_pg_log_entries", Int, "250", "The fewest log entries that a placement group is trimmed to.")
+        .range(1.0, 1e7)
+        .runtime(),
     spec("osd_mon_report_interval", Secs, "5", "Seconds between an OSD's reports of its statistics.").range(0.05, 3600.0),
+    spec(
+        "osd_pg_log_dups_tracked",
+        Int,
+        "3000",
+        "Versions back from the newest for which a placement group recognises a write that is sent again.",
+    )
+    .range(0.0, 1e7)
+    .runtime(),
+    spec("osd_pg_log_trim_max", Int, "10000", "The most log entries that one trim removes.").range(1.0, 1e7).runtime(),
+    spec(
+        "osd_pg_log_trim_min",
+        Int,
+        "100",
+        "The fewest log entries that are worth a trim; ignored where it exceeds osd_pg_log_trim_max.",
+    )
+    .range(0.0, 1e7)
+    .runtime(),
     spec("osd_pool_default_crush_rule", Int, "-1", "The CRUSH rule of a new pool; -1 takes the first that fits.").runtime(),
     spec("osd_pool_default_flag_hashpspool", Bool, "true", "Whether a new pool's number joins the placement hash."),
     spec("osd_pool_default_min_size", Int, "0", "Copies that must be there to serve; 0 derives it from the size.")
@@ -196,6 +217,14 @@ static TABLE: &[OptionSpec] = &[
     spec("osd_read_bytes_max", Size, "268435456", "Bytes that one request may read; more gets EMSGSIZE.")
         .range(1048576.0, 1073741824.0)
         .own(),
+    spec(
+        "osd_target_pg_log_entries_per_osd",
+        Int,
+        "300000",
+        "Log entries of an OSD, shared out among its placement groups between osd_min_pg_log_entries and osd_max_pg_log_entries; 0 gives each the minimum.",
+    )
+    .range(0.0, 1e9)
+    .runtime(),
 ];
 
 /// Ceph's other names, one a line with the program they belong to (`-`: the daemons that we stand in for).

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use auth::SessionId;
 use maps::{OsdMap, PoolFlags};
 use messages::{OsdPgCreated, Paxos};
-use pg::{ClientOp, Notice, Pg, PgConfig, PgEffect, PgEvent, PgFailure};
+use pg::{ClientOp, LogLimits, Notice, Pg, PgConfig, PgEffect, PgEvent, PgFailure};
 use store::{CollectionId, Completion, Fault, Token};
 use types::{SpgId, UTime};
 
@@ -312,23 +312,36 @@ impl Osd {
         for pgid in self.pgs.take_due(now) {
             self.pg_handle(now, pgid, PgEvent::Timer, out);
         }
+        if self.pgs.configured_for != self.pgs.len() {
+            self.pgs_configure();
+        }
     }
 
-    /// The options as PGs have them. PGs that are there keep those they were made with.
+    /// Gives PGs the options as they have them.
     pub(crate) fn pgs_configure(&mut self) {
-        let o = &self.options;
+        let (o, pgs) = (&self.options, self.pgs.len());
         let mut config = PgConfig::default();
         config.ops.object_size_max = o.size("osd_max_object_size");
         config.ops.attr_size_max = o.size("osd_max_attr_size");
         config.ops.attr_name_len_max = o.count("osd_max_attr_name_len");
         config.ops.omap_entries_max = o.count("osd_max_omap_entries_per_request");
         config.ops.read_bytes_max = o.size("osd_read_bytes_max");
-        config.log.entries_target = o.count("osd_min_pg_log_entries") as usize;
-        config.log.trim_max = o.count("osd_max_pg_log_entries") as usize;
+        config.log = LogLimits {
+            entries_target: LogLimits::share(
+                o.count("osd_target_pg_log_entries_per_osd") as usize,
+                pgs,
+                o.count("osd_min_pg_log_entries") as usize,
+                o.count("osd_max_pg_log_entries") as usize,
+            ),
+            trim_min: o.count("osd_pg_log_trim_min") as usize,
+            trim_max: o.count("osd_pg_log_trim_max") as usize,
+            dups_tracked: o.count("osd_pg_log_dups_tracked"),
+        };
         config.object_name_len_max = o.count("osd_max_object_name_len") as usize;
         config.namespace_len_max = o.count("osd_max_object_namespace_len") as usize;
         config.write_bytes_max = (o.count("osd_max_write_size") as usize) << 20;
-        self.pgs.config = Arc::new(config);
+        self.pgs.configured_for = pgs;
+        self.pgs.configure(config);
     }
 }
 

@@ -64,6 +64,8 @@ pub(crate) struct PgSet {
     next_slot: u32,
     next_timer: Option<UTime>,
     pub(crate) config: Arc<PgConfig>,
+    /// How many PGs there were when `config` was made: their shares of the log depend on it.
+    pub(crate) configured_for: usize,
     /// Stored collections whose pool the map does not have yet (while old maps are gone through).
     pub(crate) deferred: BTreeSet<SpgId>,
     /// PGs that the monitor wants made. They wait for the map of the order, or for room.
@@ -79,6 +81,17 @@ impl PgSet {
 
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Puts a configuration in force for the PGs that are there and those to come.
+    pub(crate) fn configure(&mut self, config: PgConfig) {
+        if *self.config == config {
+            return;
+        }
+        self.config = Arc::new(config);
+        for entry in self.entries.values_mut() {
+            entry.pg.configure(self.config.clone());
+        }
     }
 
     /// Whether operations on it can be handed on.

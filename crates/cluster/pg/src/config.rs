@@ -1,8 +1,10 @@
 //! What of the configuration a PG heeds.
 
+use std::sync::Arc;
+
 use ops::OpLimits;
 
-use crate::LogLimits;
+use crate::{LogLimits, Pg};
 
 /// A PG's settings, by the names of Ceph's options. Shared by all PGs of an OSD.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,5 +39,12 @@ impl Default for PgConfig {
             object_contexts_idle_max: 1024,
             waiting_requests_max: 65_536,
         }
+    }
+}
+
+impl Pg {
+    /// Puts other settings in force, for what the PG does from then on.
+    pub fn configure(&mut self, config: Arc<PgConfig>) {
+        self.config = config;
     }
 }

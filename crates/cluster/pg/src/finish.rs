@@ -141,22 +141,11 @@ impl Pg {
         out: &mut Vec<PgEffect>,
     ) {
         let version = entry.version;
-        txn.log_append(self.collection, version, entry.to_bytes(0));
         self.info.last_update = version;
         self.info.last_complete = version;
         self.info.last_user_version = self.info.last_user_version.max(entry.user_version);
         self.info.stats.version = version;
-        self.log.append(entry);
-        if let Some(to) = self.log.trim_target(&self.config.log, self.durable) {
-            if let Some(forgotten) = self.log.trim(to, &self.config.log) {
-                txn.log_trim(self.collection, forgotten);
-            }
-            self.info.log_tail = self.log.tail();
-            self.info_dirty = true;
-        }
-        let log_size = self.log.entries().len() as i64;
-        self.info.stats.log_size = log_size;
-        self.info.stats.ondisk_log_size = log_size;
+        self.write_entry(entry, &mut txn);
         self.write_info(&mut txn);
         if let Some(object) = self.objects.get_mut(slot) {
             object.uncommitted += 1;
@@ -189,7 +178,7 @@ impl Pg {
 }
 
 impl LogEntry {
-    fn new(kind: EntryKind, oid: types::HObject, version: EVersion, reqid: types::ReqId) -> Self {
+    pub(crate) fn new(kind: EntryKind, oid: types::HObject, version: EVersion, reqid: types::ReqId) -> Self {
         Self {
             kind,
             oid,

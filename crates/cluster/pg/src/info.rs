@@ -195,11 +195,8 @@ impl FastInfo {
         }
     }
 
-    /// Brings `info` up to date if this is newer.
+    /// Brings `info`, the whole that was written last, up to date with what was written after it.
     pub fn apply_to(&self, info: &mut PgInfo) {
-        if self.last_update <= info.last_update {
-            return;
-        }
         info.last_update = self.last_update;
         info.last_complete = self.last_complete;
         info.last_user_version = self.last_user_version;

@@ -2,20 +2,12 @@
 
 use std::sync::Arc;
 
-use encoding::{Decode, DecodeError, Encode};
-use messages::PastIntervals;
-use store::{Attrs, LogPage, ReadOutcome, ReadRequest, StoreError, Transaction};
+use store::{ReadOutcome, ReadRequest, StoreError, Transaction};
 use types::{EVersion, OsdId, SpgId, UTime};
 
 use crate::hash_range::split_bits;
-use crate::info::{FastInfo, InfoAttr};
 use crate::pg::{Phase, ReadFor};
-use crate::{LogEntry, MapView, Pg, PgConfig, PgEffect, PgFailure, PgInfo, PgLog};
-
-/// Log entries read at once.
-const PAGE_ENTRIES: usize = 4096;
-/// Bytes of log read at once.
-const PAGE_BYTES: usize = 4 << 20;
+use crate::{MapView, Pg, PgConfig, PgEffect, PgFailure};
 
 /// What a PG being loaded waits for.
 #[derive(Debug, Default)]
@@ -83,61 +75,18 @@ impl Pg {
     }
 
     pub(crate) fn on_load_read(&mut self, result: Result<ReadOutcome, StoreError>, out: &mut Vec<PgEffect>) {
-        let loaded = match result {
-            Ok(ReadOutcome::Attrs(attrs)) => self.take_attrs(&attrs).map(|()| true),
-            Ok(ReadOutcome::Log(page)) => self.take_log(page),
+        let next = match result {
+            Ok(ReadOutcome::Attrs(attrs)) => self.take_attrs(&attrs),
+            Ok(ReadOutcome::Omap(page)) => self.take_dups(&page),
+            Ok(ReadOutcome::Log(page)) => self.take_entries(&page),
             Ok(_) => Err("the store answered another question".to_owned()),
             Err(error) => Err(error.to_string()),
         };
-        match loaded {
+        match next {
             Err(reason) => self.fail(PgFailure::Load(reason), out),
-            Ok(true) => {
-                let after = self.log_read_to();
-                let request = ReadRequest::Log {
-                    collection: self.collection,
-                    after,
-                    entries_max: PAGE_ENTRIES,
-                    bytes_max: PAGE_BYTES,
-                };
-                self.read(request, ReadFor::Load, out);
-            }
-            Ok(false) => self.finish_load(out),
+            Ok(Some(request)) => self.read(request, ReadFor::Load, out),
+            Ok(None) => self.finish_load(out),
         }
-    }
-
-    fn take_attrs(&mut self, attrs: &Attrs) -> Result<(), String> {
-        let get = |name: &'static str| attrs.get(&name.into());
-        let bad = |name: &'static str| move |e: DecodeError| format!("{name}: {e}");
-        let info = get(InfoAttr::INFO).ok_or_else(|| format!("no {}", InfoAttr::INFO))?;
-        self.info = PgInfo::from_bytes(info).map_err(bad(InfoAttr::INFO))?;
-        if let Some(fast) = get(InfoAttr::FAST_INFO) {
-            FastInfo::from_bytes(fast).map_err(bad(InfoAttr::FAST_INFO))?.apply_to(&mut self.info);
-        }
-        if let Some(past) = get(InfoAttr::PAST_INTERVALS) {
-            self.past = PastIntervals::from_bytes(past).map_err(bad(InfoAttr::PAST_INTERVALS))?;
-        }
-        self.log = PgLog::new(self.info.log_tail);
-        Ok(())
-    }
-
-    /// The newest entry read so far.
-    fn log_read_to(&self) -> EVersion {
-        match self.log.entries().back() {
-            Some(entry) => entry.version,
-            None => self.log.dups().back().map_or(EVersion::default(), |d| d.version),
-        }
-    }
-
-    /// Whether more is to be read.
-    fn take_log(&mut self, page: LogPage) -> Result<bool, String> {
-        for (version, bytes) in &page.entries {
-            let entry = LogEntry::from_bytes(bytes).map_err(|e| format!("log entry {version}: {e}"))?;
-            if entry.version != *version {
-                return Err(format!("log entry {version} says it is {}", entry.version));
-            }
-            self.log.append(entry);
-        }
-        Ok(page.more && !page.entries.is_empty())
     }
 
     fn finish_load(&mut self, out: &mut Vec<PgEffect>) {
@@ -151,19 +100,5 @@ impl Pg {
         for map in loading.maps {
             self.on_advance_map(map, out);
         }
-    }
-
-    /// Adds the pgmeta object's records to `txn`: the small one if nothing else has changed.
-    pub(crate) fn write_info(&mut self, txn: &mut Transaction) {
-        let whole = std::mem::take(&mut self.info_dirty);
-        let attrs: Attrs = match whole {
-            false => [(InfoAttr::FAST_INFO.into(), FastInfo::of(&self.info).to_bytes(0).into())].into(),
-            true => [
-                (InfoAttr::INFO.into(), self.info.to_bytes(0).into()),
-                (InfoAttr::PAST_INTERVALS.into(), self.past.to_bytes(0).into()),
-            ]
-            .into(),
-        };
-        txn.set_attrs(self.collection, self.meta.clone(), attrs);
     }
 }

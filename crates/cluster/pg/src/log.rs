@@ -1,8 +1,8 @@
 //! A PG's log in memory: the entries that recovery would need, and behind them what a resend is answered from.
 //!
-//! Invariants: versions ascend strictly; `tail < entries <= head`; duplicates are older than the tail or equal to it;
-//! each request is indexed once, at its newest entry. The store's log holds the same records as whole entries: it is
-//! trimmed only as duplicates are forgotten, so that a restart knows every resend that a running PG knows.
+//! Invariants: versions ascend strictly; `tail < entries <= head`; duplicates are not newer than the tail; each request
+//! is indexed once, at its newest entry. The store keeps the same entries and the same duplicates (see `records`), so
+//! that a restart knows every resend that a running PG knows.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,8 +14,7 @@ use crate::{LogDup, LogEntry};
 /// How much is kept, by the names of Ceph's options.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogLimits {
-    /// Entries wanted: osd_target_pg_log_entries_per_osd shared out, between osd_min_pg_log_entries and
-    /// osd_max_pg_log_entries.
+    /// Entries that a trim leaves: see [`LogLimits::share`].
     pub entries_target: usize,
     /// osd_pg_log_trim_min: fewer are not worth a trim.
     pub trim_min: usize,
@@ -28,6 +27,14 @@ pub struct LogLimits {
 impl Default for LogLimits {
     fn default() -> Self {
         Self { entries_target: 250, trim_min: 100, trim_max: 10_000, dups_tracked: 3000 }
+    }
+}
+
+impl LogLimits {
+    /// A PG's share of the log entries of an OSD of `pgs` PGs: `per_osd` (osd_target_pg_log_entries_per_osd) shared out
+    /// evenly, at most `max` (osd_max_pg_log_entries), at least `min` (osd_min_pg_log_entries).
+    pub fn share(per_osd: usize, pgs: usize, min: usize, max: usize) -> usize {
+        per_osd.checked_div(pgs).map_or(min, |share| share.min(max).max(min))
     }
 }
 
@@ -78,19 +85,51 @@ impl PgLog {
         &self.dups
     }
 
-    /// Adds an entry newer than the head, or, when `entry` is not newer than the tail (while a log is loaded), what a
-    /// resend needs of it.
+    /// Entries newer than `version`, oldest first.
+    pub fn entries_after(&self, version: EVersion) -> impl DoubleEndedIterator<Item = &LogEntry> {
+        self.entries.range(self.entries.partition_point(|e| e.version <= version)..)
+    }
+
+    /// Adds an entry, which must be newer than the head.
     pub fn append(&mut self, entry: LogEntry) {
+        debug_assert!(entry.version > self.head, "{} after {}", entry.version, self.head);
         if entry.reqid != ReqId::default() {
             self.index.insert(entry.reqid, entry.version);
         }
-        if entry.version <= self.tail {
-            self.dups.push_back(dup_of(entry));
-            return;
-        }
-        debug_assert!(entry.version > self.head, "{} after {}", entry.version, self.head);
         self.head = entry.version;
         self.entries.push_back(entry);
+    }
+
+    /// Adds a duplicate whose entry is not in the log. It must be newer than the other duplicates, not newer than the
+    /// tail, and added before any entry.
+    pub fn append_dup(&mut self, dup: LogDup) {
+        debug_assert!(
+            dup.version <= self.tail && self.entries.is_empty(),
+            "{} in a log from {}",
+            dup.version,
+            self.tail
+        );
+        debug_assert!(
+            self.dups.back().is_none_or(|last| last.version < dup.version),
+            "{} is out of order",
+            dup.version
+        );
+        self.index.insert(dup.reqid, dup.version);
+        self.dups.push_back(dup);
+    }
+
+    /// Undoes everything newer than `to`, which becomes the head, and returns the entries undone, oldest first. Before
+    /// the tail this empties the log, which then begins at `to`.
+    pub fn rewind(&mut self, to: EVersion) -> Vec<LogEntry> {
+        let undone = self.entries.split_off(self.entries.partition_point(|e| e.version <= to));
+        self.dups.truncate(self.dups.partition_point(|d| d.version <= to));
+        self.head = self.head.min(to);
+        self.tail = self.tail.min(to);
+        // An older entry of the same request may have been hidden by a newer one.
+        self.index = self.dups.iter().map(|d| (d.reqid, d.version)).collect();
+        let with_request = self.entries.iter().filter(|e| e.reqid != ReqId::default());
+        self.index.extend(with_request.map(|e| (e.reqid, e.version)));
+        undone.into()
     }
 
     /// The request's result, if it is remembered.
@@ -121,29 +160,133 @@ impl PgLog {
         self.entries.get(count.checked_sub(1)?).map(|e| e.version)
     }
 
-    /// Makes duplicates of the entries up to `to` and forgets those out of range. What the store's log may then be
-    /// trimmed to, if anything was forgotten.
-    pub fn trim(&mut self, to: EVersion, limits: &LogLimits) -> Option<EVersion> {
-        while self.entries.front().is_some_and(|e| e.version <= to) {
-            if let Some(entry) = self.entries.pop_front() {
-                self.tail = entry.version;
-                self.dups.push_back(dup_of(entry));
-            }
-        }
+    /// Makes duplicates of the entries up to `to`, which becomes the tail, and forgets duplicates that are out of range.
+    pub fn trim(&mut self, to: EVersion, limits: &LogLimits) -> Trimmed {
         let oldest = (self.head.version + 1).saturating_sub(limits.dups_tracked);
-        let mut forgotten = None;
+        let mut trimmed = Trimmed::default();
         while self.dups.front().is_some_and(|d| d.version.version < oldest) {
-            let Some(dup) = self.dups.pop_front() else { break };
-            if self.index.get(&dup.reqid) == Some(&dup.version) {
-                self.index.remove(&dup.reqid);
-            }
-            forgotten = Some(dup.version);
+            let Some(LogDup { reqid, version, .. }) = self.dups.pop_front() else { break };
+            self.forget(&reqid, version);
+            let first = trimmed.forgotten.map_or(version, |(first, _)| first);
+            trimmed.forgotten = Some((first, version));
         }
-        forgotten
+        while self.entries.front().is_some_and(|e| e.version <= to) {
+            let Some(entry) = self.entries.pop_front() else { break };
+            self.tail = entry.version;
+            if entry.reqid == ReqId::default() {
+                continue;
+            }
+            if entry.version.version < oldest {
+                self.forget(&entry.reqid, entry.version);
+            } else {
+                self.dups.push_back(dup_of(entry));
+                trimmed.dups_added += 1;
+            }
+        }
+        trimmed
     }
+
+    fn forget(&mut self, reqid: &ReqId, version: EVersion) {
+        if self.index.get(reqid) == Some(&version) {
+            self.index.remove(reqid);
+        }
+    }
+}
+
+/// What a trim changed behind the tail.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Trimmed {
+    /// So many of the newest duplicates are new.
+    pub dups_added: usize,
+    /// The oldest and the newest duplicate that were forgotten.
+    pub forgotten: Option<(EVersion, EVersion)>,
 }
 
 fn dup_of(entry: LogEntry) -> LogDup {
     let LogEntry { reqid, version, user_version, return_code, op_returns, .. } = entry;
     LogDup { reqid, version, user_version, return_code, op_returns }
+}
+
+#[cfg(test)]
+mod tests {
+    use types::{EntityName, EntityType, Epoch, HObject};
+
+    use super::*;
+    use crate::EntryKind;
+
+    fn v(version: u64) -> EVersion {
+        EVersion::new(Epoch(1), version)
+    }
+
+    fn request(tid: u64) -> ReqId {
+        ReqId { name: EntityName::new(EntityType::Client, 1), tid, inc: 0 }
+    }
+
+    fn entry(version: u64, tid: u64) -> LogEntry {
+        LogEntry::new(EntryKind::Modify, HObject::min(), v(version), request(tid))
+    }
+
+    /// Entries 1 to 20 of requests 1 to 20, trimmed to 10.
+    fn log() -> PgLog {
+        let mut log = PgLog::new(EVersion::default());
+        (1..=20).for_each(|n| log.append(entry(n, n)));
+        log.trim(v(10), &LogLimits { dups_tracked: 15, ..LogLimits::default() });
+        log
+    }
+
+    fn versions<'a>(entries: impl Iterator<Item = &'a LogEntry>) -> Vec<u64> {
+        entries.map(|e| e.version.version).collect()
+    }
+
+    #[test]
+    fn a_trim_keeps_duplicates_of_the_versions_tracked_and_says_what_changed() {
+        let mut log = log();
+        assert_eq!((log.tail(), log.head(), log.entries().len(), log.dups().len()), (v(10), v(20), 10, 5));
+        assert_eq!(log.find(&request(5)), None, "15 versions back from 20 is 6");
+        assert_eq!(log.find(&request(6)).map(|f| f.version), Some(v(6)));
+        (21..=24).for_each(|n| log.append(entry(n, n)));
+        let trimmed = log.trim(v(12), &LogLimits { dups_tracked: 15, ..LogLimits::default() });
+        assert_eq!(trimmed, Trimmed { dups_added: 2, forgotten: Some((v(6), v(9))) });
+        let none = log.trim(v(12), &LogLimits { dups_tracked: 15, ..LogLimits::default() });
+        assert_eq!(none, Trimmed::default());
+    }
+
+    #[test]
+    fn an_osds_entries_are_shared_out_within_bounds() {
+        assert_eq!(LogLimits::share(300_000, 100, 250, 10_000), 3000);
+        assert_eq!(LogLimits::share(300_000, 1, 250, 10_000), 10_000);
+        assert_eq!(LogLimits::share(300_000, 5000, 250, 10_000), 250);
+        assert_eq!(LogLimits::share(300_000, 0, 250, 10_000), 250);
+        assert_eq!(LogLimits::share(0, 7, 250, 10_000), 250);
+        assert_eq!(LogLimits::share(300_000, 1, 250, 100), 250, "the minimum wins over the maximum");
+    }
+
+    #[test]
+    fn entries_after_a_version_begin_with_the_next_that_is_there() {
+        let log = log();
+        assert_eq!(versions(log.entries_after(v(17))), [18, 19, 20]);
+        assert_eq!(versions(log.entries_after(EVersion::new(Epoch(2), 0))), [0; 0]);
+        assert_eq!(versions(log.entries_after(v(3))).len(), 10);
+    }
+
+    #[test]
+    fn a_rewind_undoes_entries_and_forgets_their_requests() {
+        let mut log = log();
+        log.append(entry(21, 12));
+        assert_eq!(versions(log.rewind(v(18)).iter()), [19, 20, 21]);
+        assert_eq!((log.tail(), log.head()), (v(10), v(18)));
+        assert_eq!(log.find(&request(19)), None);
+        assert_eq!(log.find(&request(12)).map(|f| f.version), Some(v(12)), "the older entry of that request");
+        log.append(entry(19, 30));
+        assert_eq!(log.head(), v(19));
+    }
+
+    #[test]
+    fn a_rewind_before_the_tail_empties_the_log_and_keeps_older_duplicates() {
+        let mut log = log();
+        assert_eq!(log.rewind(v(7)).len(), 10);
+        assert_eq!((log.tail(), log.head(), log.entries().len()), (v(7), v(7), 0));
+        assert_eq!(log.dups().iter().map(|d| d.version.version).collect::<Vec<_>>(), [6, 7]);
+        assert_eq!((log.find(&request(8)), log.find(&request(15))), (None, None));
+    }
 }

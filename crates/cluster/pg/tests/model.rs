@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use common::*;
 use messages::OsdOp;
+use pg::{LogLimits, PgConfig};
 use types::{Epoch, SplitMix64};
 
 const OBJECTS: u64 = 4;
@@ -64,8 +65,12 @@ impl Model {
 }
 
 fn run(seed: u64, steps: usize) -> Vec<String> {
+    run_with(PgConfig::default(), seed, steps)
+}
+
+fn run_with(config: PgConfig, seed: u64, steps: usize) -> Vec<String> {
     println!("seed {seed}");
-    let (mut rng, mut rig, mut model) = (SplitMix64::new(seed), Rig::new(), Model::default());
+    let (mut rng, mut rig, mut model) = (SplitMix64::new(seed), Rig::with_config(config), Model::default());
     for n in 0..OBJECTS {
         rig.ask(&name(n), vec![create_exclusive()]);
     }
@@ -122,6 +127,14 @@ fn run(seed: u64, steps: usize) -> Vec<String> {
 fn no_acknowledged_append_is_lost_or_doubled_by_any_crash() {
     (0..60).for_each(|seed| {
         run(seed, 400);
+    });
+}
+
+#[test]
+fn nor_by_a_crash_when_all_but_a_few_log_entries_are_duplicates() {
+    let log = LogLimits { entries_target: 3, trim_min: 2, trim_max: 4, dups_tracked: 1000 };
+    (100..140).for_each(|seed| {
+        run_with(PgConfig { log: log.clone(), ..PgConfig::default() }, seed, 400);
     });
 }
 

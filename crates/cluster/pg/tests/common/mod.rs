@@ -10,7 +10,7 @@ use buffer::Rope;
 use messages::osd_op::{OpFlags, OsdFlags, Trace};
 use messages::{Op, OpArgs, OpCode, OsdOp, OsdOpReply};
 use pg::{ClientOp, MapView, Notice, Pg, PgConfig, PgEffect, PgEvent, PoolView};
-use store::{Completion, MemStore, ObjectStore, ReadOutcome, StoreError, Token, Transaction};
+use store::{Completion, MemStore, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token, Transaction};
 use types::{
     EntityAddr, EntityName, EntityType, Epoch, Name, ObjectLocator, OsdId, PgId, PoolId, ReqId, SnapId,
     SpgId, UTime,
@@ -165,6 +165,21 @@ impl Rig {
         self.completion();
     }
 
+    /// Changes the store behind the PG's back, in a way that a loss of power does not undo.
+    pub fn damage_for_good(&mut self, txn: Transaction) {
+        self.committed.push(txn.clone());
+        self.damage(txn);
+    }
+
+    /// Reads from the store past the PG.
+    pub fn look(&mut self, request: ReadRequest) -> ReadResult {
+        self.store.read(request, Token(0));
+        match self.completion() {
+            Completion::Read { result, .. } => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
     pub fn uncommitted(&self) -> usize {
         self.queued.len()
     }
@@ -189,6 +204,11 @@ impl Rig {
 
     /// Power is lost: what was not committed is gone. The PG starts again on what is there, in the next epoch.
     pub fn crash(&mut self) {
+        assert!(self.restart(), "the PG serves again");
+    }
+
+    /// [`Rig::crash`] that may end badly: whether the PG serves again.
+    pub fn restart(&mut self) -> bool {
         self.queued.clear();
         self.reads.clear();
         self.store = MemStore::new(STORE_BYTES);
@@ -206,7 +226,7 @@ impl Rig {
         self.event(PgEvent::AdvanceMap(Box::new(map(self.epoch - 1, &[]))));
         self.event(PgEvent::AdvanceMap(Box::new(map(self.epoch, &[0]))));
         self.settle();
-        assert!(self.pg.is_active() && !self.failed);
+        self.pg.is_active() && !self.failed
     }
 
     pub fn message(&mut self, oid: &str, ops: Vec<Op>) -> OsdOp {

@@ -1,0 +1,186 @@
+//! The log over trims, restarts and damage: what a resend is answered from.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::*;
+use encoding::{Decode, Encode};
+use messages::OsdOp;
+use pg::{LogDup, LogLimits, PgConfig};
+use proptest::prelude::*;
+use store::{ReadOutcome, ReadRequest, Transaction};
+use types::{EVersion, EntityName, EntityType, Epoch, GHObject, ReqId};
+
+const LIMITS: LogLimits = LogLimits { entries_target: 20, trim_min: 5, trim_max: 100, dups_tracked: 60 };
+
+fn rig(log: LogLimits) -> Rig {
+    Rig::with_config(PgConfig { log, ..PgConfig::default() })
+}
+
+fn meta() -> GHObject {
+    let pgid = pgid();
+    GHObject::pgmeta(pgid.pg.pool, pgid.pg.seed, pgid.shard)
+}
+
+/// The keys of the pgmeta object's omap.
+fn stored_dups(rig: &mut Rig) -> Vec<(String, LogDup)> {
+    let request = ReadRequest::OmapRange {
+        collection: pgid().into(),
+        object: meta(),
+        after: None,
+        prefix: "".into(),
+        entries_max: 10_000,
+        bytes_max: 1 << 30,
+        values: true,
+    };
+    let Ok(ReadOutcome::Omap(page)) = rig.look(request) else { panic!("an omap") };
+    let read = |bytes: &[u8]| LogDup::from_bytes_exact(bytes).expect("a duplicate");
+    page.entries.iter().map(|(key, bytes)| (key.to_string(), read(bytes))).collect()
+}
+
+fn stored_entries(rig: &mut Rig) -> Vec<EVersion> {
+    let request = ReadRequest::Log {
+        collection: pgid().into(),
+        after: EVersion::default(),
+        entries_max: 10_000,
+        bytes_max: 1 << 30,
+    };
+    let Ok(ReadOutcome::Log(page)) = rig.look(request) else { panic!("a log") };
+    page.entries.iter().map(|(version, _)| *version).collect()
+}
+
+#[test]
+fn a_trimmed_entry_is_stored_as_a_duplicate_alone_and_answers_a_resend_also_after_a_restart() {
+    let mut rig = rig(LIMITS);
+    let op = rig.message("a", vec![append(b"x")]);
+    let first = rig.ask_message(op.clone());
+    for n in 0..40 {
+        rig.ask(&format!("other{n}"), vec![write_full(b"y")]);
+    }
+    assert!(rig.pg.log().entries().iter().all(|e| e.version > first.replay_version), "trimmed");
+    assert_eq!(
+        stored_entries(&mut rig),
+        rig.pg.log().entries().iter().map(|e| e.version).collect::<Vec<_>>()
+    );
+    let stored = stored_dups(&mut rig);
+    assert_eq!(
+        stored.iter().map(|(_, dup)| dup).collect::<Vec<_>>(),
+        rig.pg.log().dups().iter().collect::<Vec<_>>()
+    );
+    assert_eq!(stored[0].0, "dup_0000000005.00000000000000000001", "Ceph's key");
+    for restart in [false, true] {
+        if restart {
+            rig.crash();
+        }
+        let again = rig.ask_message(OsdOp { epoch: Epoch(rig.epoch), ..op.clone() });
+        assert_eq!(again.result, first.result);
+        assert_eq!((again.replay_version, again.user_version), (first.replay_version, first.user_version));
+    }
+    assert_eq!(rig.contents("a").unwrap(), b"x", "applied once");
+}
+
+#[test]
+fn a_stored_duplicate_without_an_entry_answers_a_resend() {
+    let mut rig = rig(LIMITS);
+    (0..40).for_each(|_| drop(rig.ask("a", vec![append(b"x")])));
+    // As another copy of the PG would hand it over: the request was never seen here.
+    let version = EVersion::new(Epoch(4), 1);
+    let reqid = ReqId { name: EntityName::new(EntityType::Client, 4123), tid: 9000, inc: 0 };
+    let dup = LogDup { reqid, version, user_version: 77, return_code: -17, op_returns: Vec::new() };
+    let mut txn = Transaction::new();
+    let key = "dup_0000000004.00000000000000000001";
+    txn.omap_set(pgid().into(), meta(), [(key.into(), dup.to_bytes(0).into())].into());
+    rig.damage_for_good(txn);
+    rig.crash();
+    let mut op = rig.message("a", vec![create_exclusive()]);
+    op.tid = 9000;
+    let reply = rig.ask_message(op);
+    assert_eq!((reply.result, reply.replay_version, reply.user_version), (-17, version, 77));
+}
+
+#[test]
+fn a_duplicate_under_another_versions_key_or_newer_than_the_tail_stops_the_pg() {
+    for (key, version) in [
+        ("dup_0000000004.00000000000000000002", EVersion::new(Epoch(4), 1)),
+        ("dup_0000000900.00000000000000000002", EVersion::new(Epoch(900), 2)),
+        ("dup_", EVersion::new(Epoch(4), 1)),
+    ] {
+        let mut rig = rig(LIMITS);
+        let dup =
+            LogDup { reqid: ReqId::default(), version, user_version: 0, return_code: 0, op_returns: vec![] };
+        let mut txn = Transaction::new();
+        txn.omap_set(pgid().into(), meta(), [(key.into(), dup.to_bytes(0).into())].into());
+        rig.damage_for_good(txn);
+        assert!(!rig.restart(), "{key}");
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Write(u8),
+    /// The request sent so many before the last.
+    Resend(u8),
+    Restart,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        12 => (0u8..4).prop_map(Act::Write),
+        6 => (0u8..80).prop_map(Act::Resend),
+        1 => Just(Act::Restart),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn in_any_history_resends_within_range_get_their_first_answer_and_a_restart_changes_no_log(
+        acts in prop::collection::vec(act(), 1..300),
+        target in 1usize..30,
+        trim_min in 1usize..10,
+        dups_tracked in 0u64..80,
+    ) {
+        let mut rig = rig(LogLimits { entries_target: target, trim_min, trim_max: 100, dups_tracked });
+        let mut sent: Vec<(OsdOp, messages::OsdOpReply)> = Vec::new();
+        let mut applied: BTreeMap<u8, usize> = BTreeMap::new();
+        for act in acts {
+            match act {
+                Act::Write(object) => {
+                    let op = rig.message(&format!("o{object}"), vec![append(b"x")]);
+                    let reply = rig.ask_message(op.clone());
+                    sent.push((op, reply));
+                    *applied.entry(object).or_default() += 1;
+                }
+                Act::Resend(back) => {
+                    let Some(at) = sent.len().checked_sub(1 + usize::from(back)) else { continue };
+                    // Every write is an entry, so requests are as many versions back as they are requests back. A
+                    // request that the log may have forgotten must not be sent: it would be run as new.
+                    if u64::from(back) >= dups_tracked.max(target as u64) {
+                        continue;
+                    }
+                    let (op, first) = &sent[at];
+                    let again = rig.ask_message(OsdOp { epoch: Epoch(rig.epoch), ..op.clone() });
+                    prop_assert_eq!(again.replay_version, first.replay_version);
+                    prop_assert_eq!((again.result, again.user_version), (first.result, first.user_version));
+                }
+                Act::Restart => {
+                    let before = (rig.pg.log().entries().clone(), rig.pg.log().dups().clone());
+                    rig.crash();
+                    prop_assert_eq!((rig.pg.log().entries(), rig.pg.log().dups()), (&before.0, &before.1));
+                }
+            }
+            let log = rig.pg.log();
+            prop_assert!(log.entries().len() <= target + trim_min);
+            prop_assert!(log.dups().len() as u64 <= dups_tracked + trim_min as u64);
+            prop_assert!(log.dups().iter().all(|d| d.version <= log.tail()));
+            prop_assert!(log.entries().iter().all(|e| e.version > log.tail()));
+        }
+        let stored: Vec<LogDup> = stored_dups(&mut rig).into_iter().map(|(_, dup)| dup).collect();
+        prop_assert_eq!(stored, rig.pg.log().dups().iter().cloned().collect::<Vec<_>>());
+        for (object, length) in applied {
+            prop_assert_eq!(rig.contents(&format!("o{object}")).map(|c| c.len()), Some(length));
+        }
+    }
+}
