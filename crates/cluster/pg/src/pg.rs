@@ -80,6 +80,8 @@ pub struct Pg {
     pub(crate) info_dirty: bool,
     pub(crate) past: PastIntervals,
     pub(crate) log: PgLog,
+    /// Whether the store durably has the PG: it was loaded, or the transaction that makes it is durable.
+    pub(crate) stored: bool,
     /// Every change up to here is durable.
     pub(crate) durable: EVersion,
     pub(crate) objects: Objects,
@@ -111,6 +113,7 @@ impl Pg {
             info_dirty: true,
             past: PastIntervals::default(),
             log: PgLog::default(),
+            stored: true,
             durable: EVersion::default(),
             objects: Objects::default(),
             parked: BTreeMap::new(),
@@ -143,6 +146,11 @@ impl Pg {
     /// Whether it serves requests.
     pub fn is_active(&self) -> bool {
         matches!(self.phase, Phase::Active)
+    }
+
+    /// Whether a PG that was made would still be there after a loss of power.
+    pub fn is_stored(&self) -> bool {
+        self.stored
     }
 
     /// Object contexts held, requests parked and waiting: for limits and `dump`s.
@@ -218,6 +226,7 @@ impl Pg {
         let Ok(at) = self.in_flight.binary_search_by_key(&token, |f| f.token) else { return };
         let Some(done) = self.in_flight.remove(at) else { return };
         self.durable = self.durable.max(done.version);
+        self.stored = true;
         if let Some((session, reply)) = done.reply {
             out.push(PgEffect::Reply { session, reply });
         }
