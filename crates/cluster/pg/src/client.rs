@@ -4,7 +4,7 @@ use messages::OpCode;
 use messages::OsdOpReply;
 use messages::osd_op::OsdFlags;
 use ops::{OpClass, classify};
-use types::{EntityAddrVec, Errno, SnapId};
+use types::{EntityAddrVec, EntityType, Errno, SnapId};
 
 use crate::hash_range;
 use crate::pg::Phase;
@@ -94,7 +94,8 @@ impl Pg {
     fn sent_before_full(&self, client: &ClientOp) -> bool {
         let tries = client.op.flags & (OsdFlags::FULL_TRY | OsdFlags::FULL_FORCE) != 0;
         let full_since = self.info.history.last_epoch_marked_full;
-        !tries && client.op.epoch < full_since
+        let is_mds = client.source.kind == EntityType::Mds;
+        !is_mds && !tries && client.op.epoch < full_since
     }
 
     fn admit(&self, client: &ClientOp) -> Result<OpClass, Errno> {

@@ -105,7 +105,7 @@ impl Pg {
             snapc,
             flags: request.op.flags,
             pool_has_omap: pool.is_none_or(|p| p.has_omap),
-            full: pool.and_then(|p| p.full),
+            full: pool.and_then(|p| p.full).filter(|_| !request.is_from_mds()),
         };
         match ops::execute(&mut cache, &ctx, state, &request.op.ops) {
             Run::Dropped => Self::dropped(request.session, request.op.tid, "the pool is full", out),

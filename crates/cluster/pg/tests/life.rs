@@ -10,7 +10,7 @@ use messages::osd_op::{ListCursor, OsdFlags, PgLsResponse, PgNlsResponse};
 use messages::{Op, OpArgs, OpCode, OsdOp};
 use ops::FullKind;
 use pg::{Notice, Pg, PgEvent, PgState};
-use types::{Epoch, Errno, HObject, SnapId};
+use types::{EntityName, EntityType, Epoch, Errno, HObject, SnapId};
 
 fn list(cursor: &HObject, count: u64) -> Op {
     list_with(OpCode::PGNLS, cursor, count)
@@ -280,4 +280,16 @@ fn an_object_whose_metadata_is_damaged_is_eio_and_others_are_served() {
     assert_eq!(rig.ask("bad", vec![append(b"x")]).result, Errno::EIO.code());
     assert_eq!(rig.ask("good", vec![stat()]).result, 0);
     assert!(matches!(rig.notices[..], [Notice::BadObject { .. }, Notice::BadObject { .. }]));
+}
+
+#[test]
+fn a_full_pool_takes_an_mds_writes_so_that_a_file_system_can_be_emptied() {
+    let mut rig = Rig::new();
+    rig.source = EntityName::new(EntityType::Mds, 4200);
+    let mut full = map(6, &[0]);
+    full.pool.full = Some(FullKind::Space);
+    rig.event(PgEvent::AdvanceMap(Box::new(full)));
+    assert_eq!(rig.ask("a", vec![write_full(b"sent before the pool was full")]).result, 0);
+    rig.epoch = 6;
+    assert_eq!(rig.ask("b", vec![write_full(b"sent after")]).result, 0);
 }

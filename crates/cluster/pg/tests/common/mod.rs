@@ -37,6 +37,8 @@ pub struct Rig {
     pub removed: bool,
     pub trace: Vec<String>,
     pub epoch: u32,
+    /// Who sends.
+    pub source: EntityName,
     clock: u32,
     tid: u64,
 }
@@ -94,6 +96,7 @@ impl Rig {
             removed: false,
             trace: Vec::new(),
             epoch: 5,
+            source: EntityName::new(EntityType::Client, 4123),
             clock: 0,
             tid: 0,
         };
@@ -222,7 +225,7 @@ impl Rig {
     pub fn send_on(&mut self, session: u64, op: OsdOp) {
         self.event(PgEvent::ClientOp(Box::new(ClientOp {
             session: SessionId(session),
-            source: EntityName::new(EntityType::Client, 4123),
+            source: self.source,
             addrs: Arc::new(client_addr().into()),
             permitted: true,
             op,
