@@ -156,7 +156,7 @@ pub enum Notice {
     Dropped { session: SessionId, tid: u64, reason: &'static str },
     /// The acting set is not one that can be served yet.
     NotServed { reason: &'static str },
-    /// An object's stored metadata can't be read; its requests get EIO.
+    /// An object's stored metadata can't be read; its requests get EIO. Said once until they can be read again.
     BadObject {
         /// What is wrong.
         reason: String,

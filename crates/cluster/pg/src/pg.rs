@@ -6,7 +6,7 @@ use std::sync::Arc;
 use auth::SessionId;
 use messages::OsdOpReply;
 use store::{CollectionId, ReadOutcome, ReadRequest, StoreError, Token, Transaction};
-use types::{EVersion, GHObject, OsdId, SpgId, UTime};
+use types::{EVersion, GHObject, HObject, OsdId, SpgId, UTime};
 
 use crate::backend::{Backend, LocalBackend, Submission};
 use crate::cache::ReadCache;
@@ -94,6 +94,8 @@ pub struct Pg {
     pub(crate) delayed: VecDeque<(EVersion, SessionId, Box<OsdOpReply>)>,
     pub(crate) backend: Box<dyn Backend>,
     pub(crate) said_unsupported: BTreeSet<u16>,
+    /// Objects whose metadata could not be read when they last were asked for, as far as that was said.
+    pub(crate) said_bad: BTreeSet<HObject>,
     pub(crate) now: UTime,
     next_token: u64,
     next_park: u64,
@@ -123,6 +125,7 @@ impl Pg {
             delayed: VecDeque::new(),
             backend: Box::new(LocalBackend),
             said_unsupported: BTreeSet::new(),
+            said_bad: BTreeSet::new(),
             now: UTime::default(),
             next_token: 1,
             next_park: 1,
