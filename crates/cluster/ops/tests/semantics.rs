@@ -7,7 +7,8 @@ use encoding::{Decode, Encode, Encoder};
 use messages::osd_op::{OpFlags, OsdFlags};
 use messages::{Op, OpArgs, OpCode};
 use ops::{
-    Fetched, FullKind, Limits, Mutation, Need, ObjectState, ObjectView, OpContext, Outcome, Run, execute,
+    Fetched, FullKind, Limits, Mutation, Need, ObjectFlags, ObjectState, ObjectView, OpContext, Outcome, Run,
+    execute,
 };
 use types::{Errno, HObject, Name, PoolId, SnapContext, SnapId, UTime};
 
@@ -573,4 +574,28 @@ fn what_a_request_reads_of_attributes_and_omap_counts_too_and_changes_nothing_be
     let outcome = case.run(&[write, get(), get(), get()]);
     assert_eq!(outcome.result, Errno::EMSGSIZE.code());
     assert!(outcome.mutations.is_empty() && outcome.state == case.state);
+}
+
+/// The object after these operations, and by how much they change the counts of dirty objects and of those with omap.
+fn counted(case: &mut Case, ops: &[Op]) -> (ObjectState, i64, i64) {
+    let outcome = case.run(ops);
+    assert_eq!(outcome.result, 0);
+    (outcome.state, outcome.delta.num_objects_dirty, outcome.delta.num_objects_omap)
+}
+
+#[test]
+fn a_changed_object_is_dirty_and_counted_and_so_is_one_with_omap() {
+    let (state, dirty, omap) = counted(&mut absent(), &[write(0, b"x")]);
+    assert_eq!((state.info.has(ObjectFlags::DIRTY), dirty, omap), (true, 1, 0));
+    let mut case = object(b"x");
+    case.state = state;
+    let header = Op::new(OpCode::OMAPSETHEADER, OpArgs::none()).with_indata(b"h".to_vec());
+    let (state, dirty, omap) = counted(&mut case, &[header]);
+    assert_eq!((state.info.has(ObjectFlags::DIRTY), dirty, omap), (true, 0, 1));
+    case.state = state;
+    let clear = op(OpCode::OMAPCLEAR, 0, 0);
+    assert_eq!(counted(&mut case, &[clear]).2, -1);
+    let (state, dirty, omap) = counted(&mut case, &[op(OpCode::DELETE, 0, 0)]);
+    assert_eq!((state.info.has(ObjectFlags::DIRTY), dirty, omap), (false, -1, -1));
+    assert_eq!(counted(&mut case, &[op(OpCode::READ, 0, 0)]).1, 0, "a read dirties nothing");
 }

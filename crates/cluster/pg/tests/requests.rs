@@ -21,6 +21,7 @@ fn what_is_written_is_read_with_its_versions() {
     assert_eq!(got.ops[1].outdata.to_vec()[..8], 5u64.to_le_bytes());
     assert_eq!(rig.pg.info().stats.stats.sum.num_objects, 1);
     assert_eq!(rig.pg.info().stats.stats.sum.num_bytes, 5);
+    assert_eq!(rig.pg.info().stats.stats.sum.num_objects_dirty, 1);
 }
 
 #[test]
