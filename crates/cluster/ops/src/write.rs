@@ -31,13 +31,14 @@ impl Runner<'_> {
         if length > 0 {
             let data = if length == x.length { data.clone() } else { data.slice(0..length as usize) };
             self.mutations.push(Mutation::Write { offset: x.offset, data, flags });
-        } else if x.offset > self.state.info.size && !old {
+        } else if x.offset <= self.state.info.size {
+            self.mutations.push(Mutation::Touch);
+        } else if !old {
             self.mutations.push(Mutation::Truncate(x.offset));
             self.clean.mark_data_dirty(self.state.info.size, x.offset - self.state.info.size);
             self.resize(x.offset);
-        } else {
-            self.mutations.push(Mutation::Touch);
         }
+        // An old write past the end changes nothing, not even the version: the truncation was meant to cut it.
         self.state.info.clear_data_digest();
         if length > 0 && x.offset + length > self.state.info.size {
             self.resize(x.offset + length);

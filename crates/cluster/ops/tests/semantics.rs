@@ -284,6 +284,7 @@ fn a_write_that_a_truncation_has_overtaken_adds_nothing_and_one_that_knows_more_
     case.state.info.truncate_seq = 5;
     assert_eq!(case.after(&[with_truncation(write(4, b"XYZ"), 4, 0)]), (0, Some(b"abcdXY".to_vec())));
     assert_eq!(case.after(&[with_truncation(write(8, b"XYZ"), 4, 0)]), (0, Some(b"abcdef".to_vec())));
+    assert!(case.run(&[with_truncation(write(8, b"XYZ"), 4, 0)]).mutations.is_empty(), "no new version");
     assert_eq!(case.after(&[with_truncation(write(3, b"X"), 6, 2)]), (0, Some(b"ab\0X".to_vec())));
     let far = with_truncation(write(0, b"X"), 6, u64::MAX);
     assert_eq!(case.run(&[far]).result, Errno::EFBIG.code());
