@@ -600,3 +600,31 @@ fn a_changed_object_is_dirty_and_counted_and_so_is_one_with_omap() {
     assert_eq!((state.info.has(ObjectFlags::DIRTY), dirty, omap), (false, -1, -1));
     assert_eq!(counted(&mut case, &[op(OpCode::READ, 0, 0)]).1, 0, "a read dirties nothing");
 }
+
+#[test]
+fn the_data_digest_is_kept_where_all_data_is_written_or_data_is_added_to_it() {
+    let digest = |outcome: &Outcome| {
+        let info = &outcome.state.info;
+        info.has(ObjectFlags::DATA_DIGEST).then_some(info.data_digest)
+    };
+    let crc = |data: &[u8]| Some(Rope::copy_from(data).crc32c(u32::MAX));
+    let full = |data: &[u8]| op(OpCode::WRITEFULL, 0, data.len() as u64).with_indata(data.to_vec());
+    let append = |data: &[u8]| op(OpCode::APPEND, 0, data.len() as u64).with_indata(data.to_vec());
+    let mut case = object(b"abcd");
+    assert_eq!(digest(&case.run(&[full(b"xy")])), crc(b"xy"));
+    assert_eq!(digest(&case.run(&[write(0, b"ABCD")])), crc(b"ABCD"));
+    assert_eq!(digest(&case.run(&[full(b"xy"), append(b"z"), write(3, b"!")])), crc(b"xyz!"));
+    let lost = [
+        vec![append(b"z")],
+        vec![write(0, b"A")],
+        vec![full(b"xyz"), write(1, b"A")],
+        vec![full(b"xyz"), write(5, b"A")],
+        vec![full(b"xyz"), write(5, b"")],
+        vec![full(b"xyz"), op(OpCode::TRUNCATE, 1, 0)],
+        vec![full(b"xyz"), op(OpCode::ZERO, 0, 1)],
+    ];
+    for ops in lost {
+        assert_eq!(digest(&case.run(&ops)), None, "{ops:?}");
+    }
+    assert_eq!(digest(&absent().run(&[append(b"new")])), crc(b"new"));
+}
