@@ -14,7 +14,7 @@ fn what_is_written_is_read_with_its_versions() {
     let mut rig = Rig::new();
     let wrote = rig.ask("a", vec![write_full(b"hello")]);
     assert_eq!((wrote.result, wrote.replay_version, wrote.user_version), (0, EVersion::new(Epoch(5), 1), 1));
-    assert_eq!(wrote.flags & i64::from(OsdFlags::ONDISK), i64::from(OsdFlags::ONDISK));
+    assert_eq!(wrote.flags, i64::from(OsdFlags::ACK | OsdFlags::ONDISK), "as ceph-osd's");
     let got = rig.ask("a", vec![read(1, 3), stat()]);
     assert_eq!((got.result, got.replay_version, got.user_version), (0, EVersion::default(), 1));
     assert_eq!(got.ops[0].outdata.to_vec(), b"ell");
