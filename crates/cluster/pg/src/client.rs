@@ -1,8 +1,7 @@
 //! A client's request until it stands in its object's queue: the checks of Ceph's do_op, in its order.
 
-use messages::OpCode;
-use messages::OsdOpReply;
 use messages::osd_op::OsdFlags;
+use messages::{OpCode, OsdOp, OsdOpReply};
 use ops::{OpClass, classify};
 use types::{EntityAddrVec, EntityType, Errno, SnapId};
 
@@ -14,6 +13,12 @@ use crate::{ClientOp, Pg, PgEffect};
 /// Why a request is dropped that another OSD serves: its client learns of the map and sends it there.
 pub(crate) const NOT_PRIMARY: &str = "this OSD is not the primary";
 
+/// Whether any copy may serve a request: its client asks with EAGAIN in mind, on which it goes to the primary.
+pub fn may_read_replica(op: &OsdOp) -> bool {
+    let balanced = op.flags & (OsdFlags::BALANCE_READS | OsdFlags::LOCALIZE_READS) != 0;
+    balanced && classify(&op.ops, op.flags).is_ok_and(|class| class.reads && !class.writes)
+}
+
 impl Pg {
     pub(crate) fn on_client_op(&mut self, client: ClientOp, out: &mut Vec<PgEffect>) {
         let (session, tid) = (client.session, client.op.tid);
@@ -24,6 +29,10 @@ impl Pg {
             (Phase::Loading(_), _) | (_, None) => true,
             (Phase::Inactive, Some(map)) => {
                 if map.acting_primary != self.whoami {
+                    if map.acting.contains(&self.whoami) && may_read_replica(&client.op) {
+                        // No copy but the primary's is served yet.
+                        return self.refuse(&client, Errno::EAGAIN, out);
+                    }
                     return Self::dropped(session, tid, NOT_PRIMARY, out);
                 }
                 true

@@ -28,6 +28,7 @@ mod run;
 mod stat;
 
 pub use backend::{Backend, LocalBackend, Submission};
+pub use client::may_read_replica;
 pub use config::PgConfig;
 pub use event::{ClientOp, MapView, Notice, PgEffect, PgEvent, PgFailure, PoolView};
 pub use history::PgHistory;

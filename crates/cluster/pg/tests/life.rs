@@ -293,3 +293,27 @@ fn a_full_pool_takes_an_mds_writes_so_that_a_file_system_can_be_emptied() {
     rig.epoch = 6;
     assert_eq!(rig.ask("b", vec![write_full(b"sent after")]).result, 0);
 }
+
+#[test]
+fn a_read_for_any_copy_is_sent_to_the_primary_by_a_replica_and_dropped_by_a_stray() {
+    for flag in [OsdFlags::BALANCE_READS, OsdFlags::LOCALIZE_READS] {
+        let mut rig = Rig::new();
+        rig.event(PgEvent::AdvanceMap(Box::new(map(6, &[1, 0]))));
+        rig.epoch = 6;
+        let mut op = rig.message("a", vec![read(0, 0)]);
+        op.flags |= flag;
+        assert_eq!(rig.ask_message(op.clone()).result, Errno::EAGAIN.code());
+        let plain = rig.message("a", vec![read(0, 0)]);
+        let mut write = rig.message("a", vec![append(b"x")]);
+        write.flags |= flag;
+        for op in [plain, write] {
+            rig.send(op);
+        }
+        rig.event(PgEvent::AdvanceMap(Box::new(map(7, &[1]))));
+        rig.send(op);
+        rig.settle();
+        assert!(rig.replies.is_empty());
+        let dropped = rig.notices.iter().filter(|n| matches!(n, Notice::Dropped { .. }));
+        assert_eq!(dropped.count(), 3);
+    }
+}
