@@ -185,7 +185,8 @@ impl Osd {
             }
             turn_of_write(space, throttle, &map, op)
         });
-        let (source, caps, addrs) = (peer.info.name, peer.info.caps, peer.addrs.clone());
+        let (source, caps, features) = (peer.info.name, peer.info.caps, peer.info.features);
+        let addrs = peer.addrs.clone();
         for (op, turn) in ready {
             match turn {
                 Turn::NoSpace => {
@@ -197,7 +198,8 @@ impl Osd {
                 }
                 Turn::Run => {
                     let permitted = caps.permits(needed_access(&op));
-                    let op = ClientOp { session, source, addrs: addrs.clone(), permitted, op: *op };
+                    let addrs = addrs.clone();
+                    let op = ClientOp { session, source, addrs, features, permitted, op: *op };
                     self.pg_client_op(now, op, out);
                 }
                 Turn::Drop | Turn::Wait => self.release(session, op.tid, out),

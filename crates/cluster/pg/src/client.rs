@@ -3,7 +3,7 @@
 use messages::osd_op::OsdFlags;
 use messages::{OpCode, OsdOp, OsdOpReply};
 use ops::{OpClass, classify};
-use types::{EntityAddrVec, EntityType, Errno, SnapId};
+use types::{EntityAddrVec, EntityType, Epoch, Errno, FeatureBits, SnapId};
 
 use crate::hash_range;
 use crate::pg::Phase;
@@ -78,18 +78,34 @@ impl Pg {
         self.objects.evict(self.config.object_contexts_idle_max);
     }
 
-    /// Why the client will send the request again, and to whom it belongs.
+    /// Why the client will send the request again, and to whom it belongs. What is dropped must be what its client sends
+    /// again, which depends on its release (Ceph's can_discard_op).
     fn why_drop(&self, client: &ClientOp) -> Option<&'static str> {
         let (map, op, history) = (self.map.as_ref()?, &client.op, &self.info.history);
         debug_assert!(op.epoch <= map.epoch, "the OSD waits for maps");
         if op.epoch > map.epoch {
             return Some("its epoch is newer than the PG's");
         }
-        if op.epoch < history.same_primary_since || op.epoch < history.last_epoch_split {
+        if op.epoch < history.same_primary_since {
             return Some("it is of an older interval");
         }
-        if op.epoch < map.pool.last_force_op_resend {
+        let has = |feature: u64| client.features & feature == feature;
+        let resend_since = if !has(FeatureBits::RESEND_ON_SPLIT) {
+            if has(FeatureBits::OSD_POOLRESEND) {
+                map.pool.last_force_op_resend_preluminous
+            } else {
+                Epoch(0)
+            }
+        } else if has(FeatureBits::SERVER_NAUTILUS) {
+            map.pool.last_force_op_resend
+        } else {
+            map.pool.last_force_op_resend_prenautilus
+        };
+        if op.epoch < resend_since {
             return Some("the pool wants requests sent again");
+        }
+        if has(FeatureBits::RESEND_ON_SPLIT) && op.epoch < history.last_epoch_split {
+            return Some("its PG has been split since");
         }
         let is_pg = op.ops.iter().any(|o| o.code.is_pg());
         if op.pgid.pg.pool != self.id.pg.pool

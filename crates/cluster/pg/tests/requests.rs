@@ -220,6 +220,7 @@ fn another_client_with_the_same_tid_is_another_request() {
         session: SessionId(9),
         source: EntityName::new(EntityType::Client, 5000),
         addrs: Default::default(),
+        features: u64::MAX,
         permitted: true,
         op,
     })));
@@ -248,6 +249,7 @@ fn requests_without_rights_are_eperm_and_bad_names_are_refused() {
         session: SessionId(1),
         source: EntityName::new(EntityType::Client, 1),
         addrs: Default::default(),
+        features: u64::MAX,
         permitted: false,
         op,
     })));

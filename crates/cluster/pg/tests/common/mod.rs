@@ -39,6 +39,7 @@ pub struct Rig {
     pub epoch: u32,
     /// Who sends.
     pub source: EntityName,
+    pub features: u64,
     clock: u32,
     tid: u64,
 }
@@ -58,6 +59,7 @@ pub fn map(epoch: u32, acting: &[i32]) -> MapView {
         size: 1,
         min_size: 1,
         pg_num: 1,
+        pg_num_pending: 1,
         create_epoch: Epoch(1),
         has_omap: true,
         ..PoolView::default()
@@ -97,6 +99,7 @@ impl Rig {
             trace: Vec::new(),
             epoch: 5,
             source: EntityName::new(EntityType::Client, 4123),
+            features: u64::MAX,
             clock: 0,
             tid: 0,
         };
@@ -227,6 +230,7 @@ impl Rig {
             session: SessionId(session),
             source: self.source,
             addrs: Arc::new(client_addr().into()),
+            features: self.features,
             permitted: true,
             op,
         })));
