@@ -34,6 +34,7 @@ impl FeatureBits {
     pub const NEW_OSDOP_ENCODING: u64 = 1 << 56;
     /// OS_PERF_STAT_NS. No release from 16.2 to 18.2 advertises it on the wire.
     pub const OS_PERF_STAT_NS: u64 = Self::incarnation(17, 3);
+    pub const OSD_POOLRESEND: u64 = 1 << 43;
     pub const RESEND_ON_SPLIT: u64 = Self::incarnation(21, 2);
     pub const RADOS_BACKOFF: u64 = Self::incarnation(21, 2);
     /// Multi-step retry rules, in CRUSH maps since Squid.

@@ -24,11 +24,6 @@ impl Default for CleanRegions {
 }
 
 impl CleanRegions {
-    /// Nothing can be relied on (for entries that change no object, as Ceph marks them).
-    pub fn fully_dirty() -> Self {
-        Self { clean_offsets: IntervalSet::new(), clean_omap: false, new_object: true }
-    }
-
     /// `len` bytes from `offset` on were changed.
     pub fn mark_data_dirty(&mut self, offset: u64, len: u64) {
         self.clean_offsets.remove(offset, len);

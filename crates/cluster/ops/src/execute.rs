@@ -8,8 +8,8 @@ use types::Errno;
 use crate::attrs::XattrArgs;
 use crate::run::{Extent, Runner, StepError, StepResult};
 use crate::{
-    CleanRegions, ExecuteResult, FullKind, ObjectState, ObjectView, OpContext, OpOutcome, OpReturn,
-    StatsDelta,
+    CleanRegions, ExecuteResult, FullKind, ObjectFlags, ObjectState, ObjectView, OpContext, OpOutcome,
+    OpReturn, StatsDelta,
 };
 
 /// Runs `ops` in order on `object`, seen through `view`.
@@ -99,7 +99,7 @@ fn finish(
     unsupported: Option<u16>,
 ) -> ExecuteResult {
     let ctx = run.ctx;
-    let Runner { mut mutations, mut state, mut user_modify, clean, delta, .. } = run;
+    let Runner { mut mutations, mut state, mut user_modify, clean, mut delta, .. } = run;
     if let (true, false, Some(full)) = (result >= 0, mutations.is_empty(), ctx.full) {
         let grows = delta.num_bytes > 0 || delta.num_objects > 0;
         if grows && ctx.flags & OsdFlags::FULL_FORCE == 0 {
@@ -112,6 +112,9 @@ fn finish(
     }
     if result >= 0 && !mutations.is_empty() {
         result = check_reply(ctx, result, &mut returns);
+    }
+    if !mutations.is_empty() {
+        mark_written(object, &mut state, &mut delta);
     }
     if result < 0 {
         mutations.clear();
@@ -129,6 +132,18 @@ fn finish(
         delta,
         unsupported,
     }))
+}
+
+/// Flags a changed object DIRTY and counts it, as Ceph's make_writeable does in every pool; counts its omap.
+fn mark_written(before: &ObjectState, after: &mut ObjectState, delta: &mut StatsDelta) {
+    let was_dirty = before.exists && before.info.has(ObjectFlags::DIRTY);
+    let had_omap = before.exists && before.info.is_omap();
+    match after.exists {
+        true => after.info.flags |= ObjectFlags::DIRTY,
+        false => after.info.flags &= !ObjectFlags::DIRTY,
+    }
+    delta.num_objects_dirty += i64::from(after.exists) - i64::from(was_dirty);
+    delta.num_objects_omap += i64::from(after.exists && after.info.is_omap()) - i64::from(had_omap);
 }
 
 /// A write returns results and data only if the client asked for them, and then only little.

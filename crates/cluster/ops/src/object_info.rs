@@ -156,6 +156,12 @@ impl ObjectInfo {
         self.has(ObjectFlags::OMAP)
     }
 
+    /// The data has this crc32c, from -1.
+    pub fn set_data_digest(&mut self, crc: u32) {
+        self.flags |= ObjectFlags::DATA_DIGEST;
+        self.data_digest = crc;
+    }
+
     /// The data's digest no longer holds.
     pub fn clear_data_digest(&mut self) {
         self.flags &= !ObjectFlags::DATA_DIGEST;

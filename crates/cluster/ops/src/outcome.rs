@@ -112,6 +112,10 @@ pub struct StatsDelta {
     pub num_objects: i64,
     /// Whiteouts among them.
     pub num_whiteouts: i64,
+    /// Those flagged DIRTY: all that were written, where nothing flushes them to a base tier.
+    pub num_objects_dirty: i64,
+    /// Those that may have omap data.
+    pub num_objects_omap: i64,
     /// Reading operations.
     pub num_rd: i64,
     /// KiB read, rounded up an operation.

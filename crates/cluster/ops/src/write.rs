@@ -28,23 +28,42 @@ impl Runner<'_> {
         }
         self.check_extent(x.offset, length)?;
         self.create_if_absent();
+        let data = if length == x.length { data.clone() } else { data.slice(0..length as usize) };
+        let crc_from = |seed| data.crc32c(seed);
+        let digest = self.digest_after(x.offset, length, crc_from);
         if length > 0 {
-            let data = if length == x.length { data.clone() } else { data.slice(0..length as usize) };
             self.mutations.push(Mutation::Write { offset: x.offset, data, flags });
-        } else if x.offset > self.state.info.size && !old {
+        } else if x.offset <= self.state.info.size {
+            self.mutations.push(Mutation::Touch);
+        } else if !old {
             self.mutations.push(Mutation::Truncate(x.offset));
             self.clean.mark_data_dirty(self.state.info.size, x.offset - self.state.info.size);
             self.resize(x.offset);
-        } else {
-            self.mutations.push(Mutation::Touch);
         }
-        self.state.info.clear_data_digest();
+        // An old write past the end changes nothing, not even the version: the truncation was meant to cut it.
+        match digest {
+            Some(crc) => self.state.info.set_data_digest(crc),
+            None => self.state.info.clear_data_digest(),
+        }
         if length > 0 && x.offset + length > self.state.info.size {
             self.resize(x.offset + length);
         }
         self.clean.mark_data_dirty(x.offset, length);
         self.delta.wrote(length);
         Ok(Some(0))
+    }
+
+    /// The data's digest after a write, where it is known without reading: the write replaces all data, or adds to data
+    /// whose digest is kept. `crc_from` is the written bytes' checksum from a seed.
+    fn digest_after(&self, offset: u64, length: u64, crc_from: impl Fn(u32) -> u32) -> Option<u32> {
+        let info = &self.state.info;
+        if offset == 0 && length >= info.size {
+            Some(crc_from(u32::MAX))
+        } else if offset == info.size && info.has(ObjectFlags::DATA_DIGEST) {
+            Some(crc_from(info.data_digest))
+        } else {
+            None
+        }
     }
 
     /// A write that knows of a truncation which has not come yet brings it along.
@@ -56,7 +75,9 @@ impl Runner<'_> {
             self.mutations.push(Mutation::Truncate(x.truncate_size));
             let size = self.state.info.size;
             self.clean.mark_data_dirty(x.truncate_size, size.saturating_sub(x.truncate_size));
-            self.state.info.clear_data_digest();
+            if x.truncate_size != size {
+                self.state.info.clear_data_digest();
+            }
             self.resize(x.truncate_size);
         }
         self.state.info.truncate_seq = u64::from(x.truncate_seq);
@@ -88,7 +109,7 @@ impl Runner<'_> {
         if x.length > 0 {
             self.mutations.push(Mutation::Write { offset: 0, data: data.clone(), flags });
         }
-        self.state.info.clear_data_digest();
+        self.state.info.set_data_digest(data.crc32c(u32::MAX));
         self.clean.mark_data_dirty(0, size.max(x.length));
         self.resize(x.length);
         self.delta.wrote(x.length);

@@ -7,8 +7,8 @@ use encoding::{Decode, Encode, Encoder};
 use messages::osd_op::{OpFlags, OsdFlags};
 use messages::{Op, OpArgs, OpCode};
 use ops::{
-    ExecuteResult, Fetched, FullKind, Mutation, Need, ObjectState, ObjectView, OpContext, OpLimits,
-    OpOutcome, execute,
+    ExecuteResult, Fetched, FullKind, Mutation, Need, ObjectFlags, ObjectState, ObjectView, OpContext,
+    OpLimits, OpOutcome, execute,
 };
 use types::{Errno, HObject, Name, PoolId, SnapContext, SnapId, UTime};
 
@@ -284,6 +284,7 @@ fn a_write_that_a_truncation_has_overtaken_adds_nothing_and_one_that_knows_more_
     case.state.info.truncate_seq = 5;
     assert_eq!(case.after(&[with_truncation(write(4, b"XYZ"), 4, 0)]), (0, Some(b"abcdXY".to_vec())));
     assert_eq!(case.after(&[with_truncation(write(8, b"XYZ"), 4, 0)]), (0, Some(b"abcdef".to_vec())));
+    assert!(case.run(&[with_truncation(write(8, b"XYZ"), 4, 0)]).mutations.is_empty(), "no new version");
     assert_eq!(case.after(&[with_truncation(write(3, b"X"), 6, 2)]), (0, Some(b"ab\0X".to_vec())));
     let far = with_truncation(write(0, b"X"), 6, u64::MAX);
     assert_eq!(case.run(&[far]).result, Errno::EFBIG.code());
@@ -574,4 +575,56 @@ fn what_a_request_reads_of_attributes_and_omap_counts_too_and_changes_nothing_be
     let outcome = case.run(&[write, get(), get(), get()]);
     assert_eq!(outcome.result, Errno::EMSGSIZE.code());
     assert!(outcome.mutations.is_empty() && outcome.state == case.state);
+}
+
+/// The object after these operations, and by how much they change the counts of dirty objects and of those with omap.
+fn counted(case: &mut Case, ops: &[Op]) -> (ObjectState, i64, i64) {
+    let outcome = case.run(ops);
+    assert_eq!(outcome.result, 0);
+    (outcome.state, outcome.delta.num_objects_dirty, outcome.delta.num_objects_omap)
+}
+
+#[test]
+fn a_changed_object_is_dirty_and_counted_and_so_is_one_with_omap() {
+    let (state, dirty, omap) = counted(&mut absent(), &[write(0, b"x")]);
+    assert_eq!((state.info.has(ObjectFlags::DIRTY), dirty, omap), (true, 1, 0));
+    let mut case = object(b"x");
+    case.state = state;
+    let header = Op::new(OpCode::OMAPSETHEADER, OpArgs::none()).with_indata(b"h".to_vec());
+    let (state, dirty, omap) = counted(&mut case, &[header]);
+    assert_eq!((state.info.has(ObjectFlags::DIRTY), dirty, omap), (true, 0, 1));
+    case.state = state;
+    let clear = op(OpCode::OMAPCLEAR, 0, 0);
+    assert_eq!(counted(&mut case, &[clear]).2, -1);
+    let (state, dirty, omap) = counted(&mut case, &[op(OpCode::DELETE, 0, 0)]);
+    assert_eq!((state.info.has(ObjectFlags::DIRTY), dirty, omap), (false, -1, -1));
+    assert_eq!(counted(&mut case, &[op(OpCode::READ, 0, 0)]).1, 0, "a read dirties nothing");
+}
+
+#[test]
+fn the_data_digest_is_kept_where_all_data_is_written_or_data_is_added_to_it() {
+    let digest = |outcome: &OpOutcome| {
+        let info = &outcome.state.info;
+        info.has(ObjectFlags::DATA_DIGEST).then_some(info.data_digest)
+    };
+    let crc = |data: &[u8]| Some(Rope::copy_from(data).crc32c(u32::MAX));
+    let full = |data: &[u8]| op(OpCode::WRITEFULL, 0, data.len() as u64).with_indata(data.to_vec());
+    let append = |data: &[u8]| op(OpCode::APPEND, 0, data.len() as u64).with_indata(data.to_vec());
+    let mut case = object(b"abcd");
+    assert_eq!(digest(&case.run(&[full(b"xy")])), crc(b"xy"));
+    assert_eq!(digest(&case.run(&[write(0, b"ABCD")])), crc(b"ABCD"));
+    assert_eq!(digest(&case.run(&[full(b"xy"), append(b"z"), write(3, b"!")])), crc(b"xyz!"));
+    let lost = [
+        vec![append(b"z")],
+        vec![write(0, b"A")],
+        vec![full(b"xyz"), write(1, b"A")],
+        vec![full(b"xyz"), write(5, b"A")],
+        vec![full(b"xyz"), write(5, b"")],
+        vec![full(b"xyz"), op(OpCode::TRUNCATE, 1, 0)],
+        vec![full(b"xyz"), op(OpCode::ZERO, 0, 1)],
+    ];
+    for ops in lost {
+        assert_eq!(digest(&case.run(&ops)), None, "{ops:?}");
+    }
+    assert_eq!(digest(&absent().run(&[append(b"new")])), crc(b"new"));
 }

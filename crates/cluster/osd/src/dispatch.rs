@@ -8,7 +8,7 @@ use messages::osd_op::OsdFlags;
 use messages::{Message, OsdOp, OsdOpReply, OsdPing, TimeSpan};
 use monclient::MonClientEffect;
 use options::{SetError, Values};
-use pg::ClientOp;
+use pg::{ClientOp, may_read_replica};
 use types::{EntityType, Epoch, Errno, OsdId, SpgId, UTime};
 
 use crate::osd::Out;
@@ -170,9 +170,13 @@ impl Osd {
         let (whoami, is_up) = (self.config.whoami, self.up_epoch > Epoch(0));
         let (pgs, space, throttle) = (&self.pgs, &mut self.space, &self.throttle);
         let ready = peer.take_ready(epoch, |op| {
-            if !pgs.contains(&op.pgid) && is_ours(&map, whoami, &op.pgid) {
-                // A PG that the map gives us but that is not there yet is about to be created.
-                return OpDecision::Wait;
+            if !pgs.contains(&op.pgid) {
+                match role(&map, whoami, &op.pgid) {
+                    // A PG that the map gives us but that is not there yet is about to be created.
+                    Role::Primary => return OpDecision::Wait,
+                    Role::Replica if is_up && may_read_replica(op) => return OpDecision::AskPrimary,
+                    Role::Replica | Role::None => {}
+                }
             }
             // Before a map shows us up nothing is ours to answer. Nor is what was sent to the wrong OSD, or to a pool that
             // is gone.
@@ -181,16 +185,21 @@ impl Osd {
             }
             decide_write(space, throttle, &map, op)
         });
-        let (source, caps, addrs) = (peer.info.name, peer.info.caps, peer.addrs.clone());
+        let (source, caps, features) = (peer.info.name, peer.info.caps, peer.info.features);
+        let addrs = peer.addrs.clone();
         for (op, turn) in ready {
             match turn {
                 OpDecision::NoSpace => {
                     let reply = OsdOpReply::error(&op, Errno::ENOSPC.code(), epoch);
                     self.reply(session, reply, out);
                 }
+                OpDecision::AskPrimary => {
+                    self.reply(session, OsdOpReply::error(&op, Errno::EAGAIN.code(), epoch), out);
+                }
                 OpDecision::Run => {
                     let permitted = caps.permits(needed_access(&op));
-                    let op = ClientOp { session, source, addrs: addrs.clone(), permitted, op: *op };
+                    let addrs = addrs.clone();
+                    let op = ClientOp { session, source, addrs, features, permitted, op: *op };
                     self.pg_client_op(now, op, out);
                 }
                 OpDecision::Drop | OpDecision::Wait => self.release(session, op.tid, out),
@@ -262,10 +271,25 @@ impl Osd {
     }
 }
 
-/// Whether the map gives this OSD a PG.
-fn is_ours(map: &OsdMap, whoami: OsdId, pgid: &SpgId) -> bool {
-    let exists = map.pools.get(&pgid.pg.pool).is_some_and(|pool| pgid.pg.seed < pool.pg_num);
-    exists && map.pg_to_up_acting(pgid.pg).acting.contains(&whoami)
+/// What a map makes of this OSD in a PG.
+enum Role {
+    Primary,
+    Replica,
+    None,
+}
+
+fn role(map: &OsdMap, whoami: OsdId, pgid: &SpgId) -> Role {
+    if map.pools.get(&pgid.pg.pool).is_none_or(|pool| pgid.pg.seed >= pool.pg_num) {
+        return Role::None;
+    }
+    let at = map.pg_to_up_acting(pgid.pg);
+    if at.acting_primary == Some(whoami) {
+        Role::Primary
+    } else if at.acting.contains(&whoami) {
+        Role::Replica
+    } else {
+        Role::None
+    }
 }
 
 /// Whether an operation may begin as far as space and memory go.

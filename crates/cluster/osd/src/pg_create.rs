@@ -50,7 +50,7 @@ impl Osd {
                 let has_history = message.pg_extra.contains_key(pgid);
                 let order = CreateOrder { at: message.epoch, made: *made, has_history };
                 self.pgs.to_create.insert(*pgid, order);
-            } else if self.pgs.entries.get(pgid).is_some_and(|e| e.active) && self.is_being_created(*pgid) {
+            } else if self.pgs.created.contains(&pgid.pg) {
                 // Told before, and lost on the way.
                 self.send_mon(OsdPgCreated { paxos: Paxos::default(), pgid: pgid.pg }, out);
             }

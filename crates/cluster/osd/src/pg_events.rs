@@ -108,16 +108,27 @@ impl Osd {
     fn pg_looked_at(&mut self, now: UTime, pgid: SpgId, out: &mut Out) {
         let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
         let active = entry.pg.is_active() && entry.mapping.leads;
-        if active == entry.active {
+        if active != entry.active {
+            entry.active = active;
+            entry.changed = now;
+            entry.to_announce = active;
+            if active {
+                entry.became_active = now;
+            }
+            self.stats_changed(now);
+        }
+        self.announce_pg(pgid, out);
+    }
+
+    /// Tells the monitor that a PG of a pool that is being made exists, once it does so durably: the monitor orders it
+    /// no more.
+    fn announce_pg(&mut self, pgid: SpgId, out: &mut Out) {
+        let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
+        if !entry.to_announce || !entry.pg.is_stored() {
             return;
         }
-        entry.active = active;
-        entry.changed = now;
-        if active {
-            entry.became_active = now;
-        }
-        self.stats_changed(now);
-        if active && self.is_being_created(pgid) {
+        entry.to_announce = false;
+        if self.is_being_created(pgid) {
             self.pgs.created.insert(pgid.pg);
             self.send_mon(OsdPgCreated { paxos: Paxos::default(), pgid: pgid.pg }, out);
         }
@@ -278,6 +289,7 @@ impl Osd {
             loading,
             reads: 0,
             active: false,
+            to_announce: false,
             failed: false,
             removing: false,
             changed: now,

@@ -49,6 +49,8 @@ pub(crate) struct PgEntry {
     pub reads: usize,
     /// As it was last looked at.
     pub active: bool,
+    /// It became active; the monitor may have to learn of it.
+    pub to_announce: bool,
     pub failed: bool,
     pub removing: bool,
     /// When `active` or the mapping last changed, and since when it is active.

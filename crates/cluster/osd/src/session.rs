@@ -16,6 +16,8 @@ pub(crate) enum OpDecision {
     Wait,
     /// It is dropped: a map makes its client send it again.
     Drop,
+    /// It is a read for any copy, and this one is not served: its client is sent to the primary.
+    AskPrimary,
     /// It is refused for lack of space: its client asked to be told.
     NoSpace,
 }

@@ -236,7 +236,7 @@ fn a_closed_session_and_a_deleted_pool_free_what_they_held() {
 }
 
 /// Has another OSD act beside this one in all PGs of pool 1, which this OSD can't serve.
-fn act_with_another(w: &mut World) {
+fn act_with_another(w: &mut World, acting: &[OsdId]) {
     let other = OsdId(1);
     w.change(|_, inc| {
         inc.new_max_osd = Some(2);
@@ -252,7 +252,7 @@ fn act_with_another(w: &mut World) {
     });
     w.change(|_, inc| {
         for seed in 0..4 {
-            inc.new_pg_temp.insert(pg(1, seed).pg, vec![ME, other]);
+            inc.new_pg_temp.insert(pg(1, seed).pg, acting.to_vec());
         }
     });
 }
@@ -260,7 +260,7 @@ fn act_with_another(w: &mut World) {
 #[test]
 fn what_a_pg_drops_when_only_its_pools_size_changes_frees_its_budget() {
     let mut w = with_pool();
-    act_with_another(&mut w);
+    act_with_another(&mut w, &[ME, OsdId(1)]);
     let op = w.write("a", b"x");
     w.send_op(CLIENT, op);
     assert_eq!(w.osd.held().0, 1, "it waits for its PG to become active");
@@ -270,6 +270,22 @@ fn what_a_pg_drops_when_only_its_pools_size_changes_frees_its_budget() {
         inc.new_pools.insert(PoolId(1), pool);
     });
     assert_eq!(w.osd.held(), (0, 0), "the PG is where it was, and in a new interval");
+}
+
+#[test]
+fn a_read_for_any_copy_of_a_pg_that_is_not_here_is_sent_to_the_primary_and_a_write_is_dropped() {
+    let mut w = World::active();
+    w.announce_pool(1, 4);
+    w.open_client(CLIENT);
+    let mut read = w.read("a");
+    read.flags |= OsdFlags::BALANCE_READS;
+    let write = w.write("a", b"x");
+    act_with_another(&mut w, &[OsdId(1), ME]);
+    let tid = write.tid;
+    assert_eq!(w.ask(CLIENT, read).result, Errno::EAGAIN.code());
+    w.send_op(CLIENT, write);
+    assert!(w.reply_to(CLIENT, tid).is_none());
+    assert_eq!(w.osd.held(), (0, 0), "its client sends it to the primary when it has the map");
 }
 
 #[test]

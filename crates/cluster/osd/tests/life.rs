@@ -281,6 +281,22 @@ fn a_restart_brings_pgs_and_objects_back() {
 }
 
 #[test]
+fn a_pg_is_said_to_be_made_only_when_the_store_durably_has_it() {
+    let mut w = World::active();
+    w.announce_pool(1, 4);
+    w.hold_store = true;
+    w.send_creates(1, 4);
+    assert_eq!(w.osd.pg_ids().len(), 4);
+    w.send_creates(1, 4);
+    assert_eq!(w.count("MOSDPGCreated"), 0, "a loss of power would take them back");
+    w.hold_store = false;
+    w.settle();
+    assert_eq!(w.count("MOSDPGCreated"), 4);
+    w.send_creates(1, 4);
+    assert_eq!(w.count("MOSDPGCreated"), 8, "an order that comes again is answered again");
+}
+
+#[test]
 fn a_crash_right_after_a_pool_was_made_loses_no_pg() {
     let mut w = World::active();
     w.create_pool(1, 4);

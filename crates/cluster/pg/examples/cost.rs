@@ -42,7 +42,7 @@ fn request(tid: u64, read: bool, data: &Rope) -> ClientOp {
         data_offset: 0,
     };
     let source = EntityName::new(EntityType::Client, 4123);
-    ClientOp { session: SessionId(1), source, addrs: Arc::default(), permitted: true, op }
+    ClientOp { session: SessionId(1), source, addrs: Arc::default(), features: u64::MAX, permitted: true, op }
 }
 
 /// Handles an event and everything that follows from it; how many replies came.

@@ -1,10 +1,9 @@
 //! A client's request until it stands in its object's queue: the checks of Ceph's do_op, in its order.
 
-use messages::OpCode;
-use messages::OsdOpReply;
 use messages::osd_op::OsdFlags;
+use messages::{OpCode, OsdOp, OsdOpReply};
 use ops::{OpClass, classify};
-use types::{EntityAddrVec, Errno, SnapId};
+use types::{EntityAddrVec, EntityType, Epoch, Errno, FeatureBits, SnapId};
 
 use crate::hash_range;
 use crate::pg::Phase;
@@ -13,6 +12,12 @@ use crate::{ClientOp, Pg, PgEffect};
 
 /// Why a request is dropped that another OSD serves: its client learns of the map and sends it there.
 pub(crate) const NOT_PRIMARY: &str = "this OSD is not the primary";
+
+/// Whether any copy may serve a request: its client asks with EAGAIN in mind, on which it goes to the primary.
+pub fn may_read_replica(op: &OsdOp) -> bool {
+    let balanced = op.flags & (OsdFlags::BALANCE_READS | OsdFlags::LOCALIZE_READS) != 0;
+    balanced && classify(&op.ops, op.flags).is_ok_and(|class| class.reads && !class.writes)
+}
 
 impl Pg {
     pub(crate) fn on_client_op(&mut self, client: ClientOp, out: &mut Vec<PgEffect>) {
@@ -24,6 +29,10 @@ impl Pg {
             (Phase::Loading(_), _) | (_, None) => true,
             (Phase::Inactive, Some(map)) => {
                 if map.acting_primary != self.whoami {
+                    if map.acting.contains(&self.whoami) && may_read_replica(&client.op) {
+                        // No copy but the primary's is served yet.
+                        return self.refuse(&client, Errno::EAGAIN, out);
+                    }
                     return Self::dropped(session, tid, NOT_PRIMARY, out);
                 }
                 true
@@ -69,18 +78,34 @@ impl Pg {
         self.objects.evict(self.config.object_contexts_idle_max);
     }
 
-    /// Why the client will send the request again, and to whom it belongs.
+    /// Why the client will send the request again, and to whom it belongs. What is dropped must be what its client sends
+    /// again, which depends on its release (Ceph's can_discard_op).
     fn why_drop(&self, client: &ClientOp) -> Option<&'static str> {
         let (map, op, history) = (self.map.as_ref()?, &client.op, &self.info.history);
         debug_assert!(op.epoch <= map.epoch, "the OSD waits for maps");
         if op.epoch > map.epoch {
             return Some("its epoch is newer than the PG's");
         }
-        if op.epoch < history.same_primary_since || op.epoch < history.last_epoch_split {
+        if op.epoch < history.same_primary_since {
             return Some("it is of an older interval");
         }
-        if op.epoch < map.pool.last_force_op_resend {
+        let has = |feature: u64| client.features & feature == feature;
+        let resend_since = if !has(FeatureBits::RESEND_ON_SPLIT) {
+            if has(FeatureBits::OSD_POOLRESEND) {
+                map.pool.last_force_op_resend_preluminous
+            } else {
+                Epoch(0)
+            }
+        } else if has(FeatureBits::SERVER_NAUTILUS) {
+            map.pool.last_force_op_resend
+        } else {
+            map.pool.last_force_op_resend_prenautilus
+        };
+        if op.epoch < resend_since {
             return Some("the pool wants requests sent again");
+        }
+        if has(FeatureBits::RESEND_ON_SPLIT) && op.epoch < history.last_epoch_split {
+            return Some("its PG has been split since");
         }
         let is_pg = op.ops.iter().any(|o| o.code.is_pg());
         if op.pgid.pg.pool != self.id.pg.pool
@@ -94,7 +119,8 @@ impl Pg {
     fn sent_before_full(&self, client: &ClientOp) -> bool {
         let tries = client.op.flags & (OsdFlags::FULL_TRY | OsdFlags::FULL_FORCE) != 0;
         let full_since = self.info.history.last_epoch_marked_full;
-        !tries && client.op.epoch < full_since
+        let is_mds = client.source.kind == EntityType::Mds;
+        !is_mds && !tries && client.op.epoch < full_since
     }
 
     fn admit(&self, client: &ClientOp) -> Result<OpClass, Errno> {

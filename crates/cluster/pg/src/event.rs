@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use auth::SessionId;
-use maps::OsdMap;
+use maps::{OsdMap, PeeringCrush};
 use messages::{Message, OsdOp, OsdOpReply};
 use ops::FullKind;
 use store::{ReadOutcome, ReadRequest, StoreError, Token, Transaction};
@@ -18,6 +18,8 @@ pub struct ClientOp {
     pub source: EntityName,
     /// The client's addresses, by which a map may shut it out.
     pub addrs: Arc<EntityAddrVec>,
+    /// Features of the session: which map changes make its client send again.
+    pub features: u64,
     /// Whether the session's capabilities allow it (see [`ops::classify`]); if not, it gets EPERM in its turn.
     pub permitted: bool,
     /// The message.
@@ -33,10 +35,19 @@ pub struct PoolView {
     pub min_size: u32,
     /// PGs.
     pub pg_num: u32,
+    /// PGs after the merge that is being prepared; otherwise the same.
+    pub pg_num_pending: u32,
     /// The epoch the pool was created in.
     pub create_epoch: Epoch,
     /// Requests of older epochs are dropped: clients send them again (last_force_op_resend).
     pub last_force_op_resend: Epoch,
+    /// The same for clients from before Nautilus, and from before Luminous.
+    pub last_force_op_resend_prenautilus: Epoch,
+    pub last_force_op_resend_preluminous: Epoch,
+    /// What a stretch pool asks of the buckets that its PGs peer across.
+    pub peering_crush: Option<PeeringCrush>,
+    /// FLAG_EC_OPTIMIZATIONS.
+    pub ec_optimizations: bool,
     /// Whether it is full: the map's FULL flag, or the pool's FULL or FULL_QUOTA.
     pub full: Option<FullKind>,
     /// Requests fail or are dropped (FLAG_EIO).
@@ -156,7 +167,7 @@ pub enum Notice {
     Dropped { session: SessionId, tid: u64, reason: &'static str },
     /// The acting set is not one that can be served yet.
     NotServed { reason: &'static str },
-    /// An object's stored metadata can't be read; its requests get EIO.
+    /// An object's stored metadata can't be read; its requests get EIO. Said once until they can be read again.
     BadObject {
         /// What is wrong.
         reason: String,

@@ -161,8 +161,11 @@ impl Pg {
         sum.num_rd_kb += delta.num_rd_kb;
         sum.num_wr += delta.num_wr;
         sum.num_wr_kb += delta.num_wr_kb;
-        if delta.num_whiteouts != 0 {
+        sum.num_objects_dirty += delta.num_objects_dirty;
+        if (delta.num_whiteouts, delta.num_objects_omap) != (0, 0) {
+            // The small info does not hold these.
             sum.num_whiteouts += delta.num_whiteouts;
+            sum.num_objects_omap += delta.num_objects_omap;
             self.info_dirty = true;
         }
     }

@@ -13,6 +13,12 @@ pub(crate) fn split_bits(seed: u32, pg_num: u32) -> u32 {
     if seed % half < pg_num % half { bits } else { bits - 1 }
 }
 
+/// Whether a PG gains or loses objects when a pool's number of PGs changes: it splits, is merged into another, or
+/// another is merged into it. A PG that there was not before is not affected.
+pub(crate) fn is_resized(seed: u32, old_pg_num: u32, new_pg_num: u32) -> bool {
+    seed < old_pg_num && (seed >= new_pg_num || split_bits(seed, old_pg_num) != split_bits(seed, new_pg_num))
+}
+
 /// Whether an object with this hash belongs to the PG.
 pub(crate) fn contains(pg: PgId, pg_num: u32, hash: u32) -> bool {
     let bits = split_bits(pg.seed, pg_num);
@@ -43,6 +49,21 @@ pub(crate) fn end(pg: PgId, pg_num: u32) -> HObject {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Which PG of `pg_num` a hash belongs to.
+    fn owner(pg_num: u32, hash: u32) -> u32 {
+        (0..pg_num).find(|&seed| contains(PgId { pool: PoolId(3), seed }, pg_num, hash)).unwrap()
+    }
+
+    #[test]
+    fn a_pg_is_resized_exactly_if_it_has_other_hashes_afterwards() {
+        for (old, new) in (1..20).flat_map(|old| (1..20).map(move |new| (old, new))) {
+            for seed in 0..old {
+                let differs = (0..64).any(|hash| (owner(old, hash) == seed) != (owner(new, hash) == seed));
+                assert_eq!(is_resized(seed, old, new), differs, "{seed} of {old} to {new}");
+            }
+        }
+    }
 
     #[test]
     fn every_hash_belongs_to_exactly_one_pg_and_lies_in_its_range() {

@@ -1,13 +1,15 @@
 //! Maps: when an interval ends, and what the PG is in the new one.
 
+use maps::MapFlags;
 use messages::{PastInterval, PgStat, PgState};
 use ops::FullKind;
 use store::Transaction;
 use types::{Epoch, OsdId, PgShard};
 
 use crate::client::NOT_PRIMARY;
+use crate::hash_range::is_resized;
 use crate::pg::Phase;
-use crate::{MapView, Notice, Pg, PgEffect};
+use crate::{MapView, Notice, Pg, PgEffect, PoolView};
 
 impl Pg {
     pub(crate) fn on_advance_map(&mut self, map: MapView, out: &mut Vec<PgEffect>) {
@@ -41,16 +43,30 @@ impl Pg {
 
     /// Whether `map` begins a new interval, and whether the acting primary is another. What a restart remembers of the
     /// map before is in the statistics.
+    ///
+    /// Clients compare the same (Ceph's PastIntervals::is_new_interval) and send again when an interval begins, so
+    /// nothing may be added or left out.
     fn compare(&self, map: &MapView) -> (bool, bool) {
         let stats = &self.info.stats;
         let primary_changed = map.acting_primary != stats.acting_primary;
         let sets_changed =
             map.acting != stats.acting || map.up != stats.up || map.up_primary != stats.up_primary;
-        let pool_changed = self.map.as_ref().is_some_and(|old| {
-            let (old, new) = (&old.pool, &map.pool);
-            (old.size, old.min_size, old.pg_num) != (new.size, new.min_size, new.pg_num)
+        let others_changed = self.map.as_ref().is_some_and(|old| {
+            let flags =
+                |map: &MapView| map.osdmap.flags & (MapFlags::SORTBITWISE | MapFlags::RECOVERY_DELETES);
+            flags(old) != flags(map) || self.is_new_for_pool(&old.pool, &map.pool)
         });
-        (primary_changed || sets_changed || pool_changed, primary_changed)
+        (primary_changed || sets_changed || others_changed, primary_changed)
+    }
+
+    fn is_new_for_pool(&self, old: &PoolView, new: &PoolView) -> bool {
+        let what = |pool: &PoolView| (pool.size, pool.min_size, pool.peering_crush, pool.ec_optimizations);
+        let seed = self.id.pg.seed;
+        what(old) != what(new)
+            || is_resized(seed, old.pg_num, new.pg_num)
+            // A merge is prepared, or given up.
+            || is_resized(seed, old.pg_num_pending, new.pg_num_pending)
+            || is_resized(seed, new.pg_num_pending, old.pg_num_pending)
     }
 
     fn begin_interval(&mut self, map: &MapView, primary_changed: bool, out: &mut Vec<PgEffect>) {

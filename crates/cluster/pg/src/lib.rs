@@ -26,6 +26,7 @@ mod request;
 mod run;
 
 pub use backend::{Backend, LocalBackend, Submission};
+pub use client::may_read_replica;
 pub use config::PgConfig;
 pub use event::{ClientOp, MapView, Notice, PgEffect, PgEvent, PgFailure, PoolView};
 pub use info::{FastInfo, HitSetHistory, HitSetInfo, InfoAttr, PgInfo};

@@ -29,6 +29,7 @@ impl Pg {
     ) -> Self {
         let mut pg = Self::empty(id, whoami, config, Phase::Inactive);
         pg.now = now;
+        pg.stored = false;
         let history = &mut pg.info.history;
         history.epoch_created = map.epoch;
         history.epoch_pool_created = map.pool.create_epoch;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use auth::SessionId;
 use messages::{OsdOpReply, PastIntervals};
 use store::{CollectionId, ReadOutcome, ReadRequest, StoreError, Token, Transaction};
-use types::{EVersion, GHObject, OsdId, SpgId, UTime};
+use types::{EVersion, GHObject, HObject, OsdId, SpgId, UTime};
 
 use crate::backend::{Backend, LocalBackend, Submission};
 use crate::cache::ReadCache;
@@ -78,6 +78,8 @@ pub struct Pg {
     pub(crate) info_dirty: bool,
     pub(crate) past: PastIntervals,
     pub(crate) log: PgLog,
+    /// Whether the store durably has the PG: it was loaded, or the transaction that makes it is durable.
+    pub(crate) stored: bool,
     /// Every change up to here is durable.
     pub(crate) durable: EVersion,
     pub(crate) objects: Objects,
@@ -90,6 +92,8 @@ pub struct Pg {
     pub(crate) delayed: VecDeque<(EVersion, SessionId, Box<OsdOpReply>)>,
     pub(crate) backend: Box<dyn Backend>,
     pub(crate) said_unsupported: BTreeSet<u16>,
+    /// Objects whose metadata could not be read when they last were asked for, as far as that was said.
+    pub(crate) said_bad: BTreeSet<HObject>,
     pub(crate) now: UTime,
     next_token: u64,
     next_park: u64,
@@ -109,6 +113,7 @@ impl Pg {
             info_dirty: true,
             past: PastIntervals::default(),
             log: PgLog::default(),
+            stored: true,
             durable: EVersion::default(),
             objects: Objects::default(),
             parked: BTreeMap::new(),
@@ -118,6 +123,7 @@ impl Pg {
             delayed: VecDeque::new(),
             backend: Box::new(LocalBackend),
             said_unsupported: BTreeSet::new(),
+            said_bad: BTreeSet::new(),
             now: UTime::default(),
             next_token: 1,
             next_park: 1,
@@ -141,6 +147,11 @@ impl Pg {
     /// Whether it serves requests.
     pub fn is_active(&self) -> bool {
         matches!(self.phase, Phase::Active)
+    }
+
+    /// Whether a PG that was made would still be there after a loss of power.
+    pub fn is_stored(&self) -> bool {
+        self.stored
     }
 
     /// Object contexts held, requests parked and waiting: for limits and `dump`s.
@@ -216,6 +227,7 @@ impl Pg {
         let Ok(at) = self.in_flight.binary_search_by_key(&token, |f| f.token) else { return };
         let Some(done) = self.in_flight.remove(at) else { return };
         self.durable = self.durable.max(done.version);
+        self.stored = true;
         if let Some((session, reply)) = done.reply {
             out.push(PgEffect::Reply { session, reply });
         }

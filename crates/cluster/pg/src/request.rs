@@ -6,7 +6,7 @@ use auth::SessionId;
 use messages::OsdOp;
 use messages::osd_op::OsdFlags;
 use ops::OpClass;
-use types::{EntityAddrVec, HObject, ReqId, SnapContext, SnapId};
+use types::{EntityAddrVec, EntityType, HObject, ReqId, SnapContext, SnapId};
 
 use crate::ClientOp;
 
@@ -36,6 +36,12 @@ impl Request {
 
     pub fn returns_vector(&self) -> bool {
         self.op.has_flag(OsdFlags::RETURNVEC)
+    }
+
+    /// Whether a metadata server sent it. A full pool takes its writes, as in Ceph: a full file system could not be
+    /// emptied otherwise.
+    pub fn is_from_mds(&self) -> bool {
+        self.reqid.name.kind == EntityType::Mds
     }
 
     pub fn skips_locks(&self) -> bool {

@@ -18,6 +18,9 @@ pub(crate) const INFO_ATTR: &str = "_";
 /// A head's attribute that holds its [`SnapSet`].
 pub(crate) const SNAPSET_ATTR: &str = "ss";
 
+/// Objects of bad metadata that a PG names in the log, at most.
+const BAD_OBJECTS_SAID_MAX: usize = 64;
+
 static NO_SNAPS: SnapContext = SnapContext { seq: 0, snaps: Vec::new() };
 
 impl Pg {
@@ -66,9 +69,16 @@ impl Pg {
         };
         let failed = state.is_err();
         object.loaded = match state {
-            Ok(state) => Loaded::Yes(state),
+            Ok(state) => {
+                self.said_bad.remove(&object.oid);
+                Loaded::Yes(state)
+            }
             Err((reason, errno)) => {
-                out.push(PgEffect::Notice(Notice::BadObject { reason: format!("{}: {reason}", object.oid) }));
+                // Said once an object, and of so many: clients that ask again must not fill the log.
+                if self.said_bad.len() < BAD_OBJECTS_SAID_MAX && self.said_bad.insert(object.oid.clone()) {
+                    let reason = format!("{}: {reason}", object.oid);
+                    out.push(PgEffect::Notice(Notice::BadObject { reason }));
+                }
                 Loaded::Bad(errno)
             }
         };
@@ -105,7 +115,7 @@ impl Pg {
             snapc,
             flags: request.op.flags,
             pool_has_omap: pool.is_none_or(|p| p.has_omap),
-            full: pool.and_then(|p| p.full),
+            full: pool.and_then(|p| p.full).filter(|_| !request.is_from_mds()),
         };
         match ops::execute(&mut cache, &ctx, state, &request.op.ops) {
             ExecuteResult::Dropped => Self::dropped(request.session, request.op.tid, "the pool is full", out),

@@ -14,13 +14,14 @@ fn what_is_written_is_read_with_its_versions() {
     let mut rig = Rig::new();
     let wrote = rig.ask("a", vec![write_full(b"hello")]);
     assert_eq!((wrote.result, wrote.replay_version, wrote.user_version), (0, EVersion::new(Epoch(5), 1), 1));
-    assert_eq!(wrote.flags & i64::from(OsdFlags::ONDISK), i64::from(OsdFlags::ONDISK));
+    assert_eq!(wrote.flags, i64::from(OsdFlags::ACK | OsdFlags::ONDISK), "as ceph-osd's");
     let got = rig.ask("a", vec![read(1, 3), stat()]);
     assert_eq!((got.result, got.replay_version, got.user_version), (0, EVersion::default(), 1));
     assert_eq!(got.ops[0].outdata.to_vec(), b"ell");
     assert_eq!(got.ops[1].outdata.to_vec()[..8], 5u64.to_le_bytes());
     assert_eq!(rig.pg.info().stats.stats.sum.num_objects, 1);
     assert_eq!(rig.pg.info().stats.stats.sum.num_bytes, 5);
+    assert_eq!(rig.pg.info().stats.stats.sum.num_objects_dirty, 1);
 }
 
 #[test]
@@ -219,6 +220,7 @@ fn another_client_with_the_same_tid_is_another_request() {
         session: SessionId(9),
         source: EntityName::new(EntityType::Client, 5000),
         addrs: Default::default(),
+        features: u64::MAX,
         permitted: true,
         op,
     })));
@@ -247,6 +249,7 @@ fn requests_without_rights_are_eperm_and_bad_names_are_refused() {
         session: SessionId(1),
         source: EntityName::new(EntityType::Client, 1),
         addrs: Default::default(),
+        features: u64::MAX,
         permitted: false,
         op,
     })));

@@ -16,7 +16,7 @@ pub struct OsdOpReply {
     pub oid: Name,
     /// The placement group.
     pub pgid: PgId,
-    /// The request's flags (see [`OsdFlags`]) with ONDISK.
+    /// The request's flags (see [`OsdFlags`]), with ACK and ONDISK as the reply has them.
     pub flags: i64,
     /// 0 or more, or a negated error number.
     pub result: i32,
@@ -56,12 +56,12 @@ impl OsdOpReply {
     /// A durable reply to `request`: `result`, the OSD's map, and as many results as the request has operations.
     /// Versions are 0; see [`OsdOpReply::set_versions`].
     pub fn to(request: &OsdOp, result: i32, epoch: Epoch, ops: Vec<OpResult>) -> Self {
-        let acks = OsdFlags::ACK | OsdFlags::ONNVRAM | OsdFlags::ONDISK;
+        let flags = request.flags & !(OsdFlags::ACK | OsdFlags::ONNVRAM | OsdFlags::ONDISK);
         Self {
             tid: request.tid,
             oid: request.oid.clone(),
             pgid: request.pgid.pg,
-            flags: i64::from((request.flags & !acks) | OsdFlags::ONDISK),
+            flags: i64::from(flags | OsdFlags::ACK | OsdFlags::ONDISK),
             result,
             bad_replay_version: EVersion::default(),
             epoch,
@@ -75,10 +75,12 @@ impl OsdOpReply {
         }
     }
 
-    /// A reply of an error that came before any operation ran: every operation is repeated with result 0 and no data.
+    /// A reply of an error that came before any operation ran: every operation is repeated with result 0 and no data,
+    /// and nothing is acknowledged but what the request asked for.
     pub fn error(request: &OsdOp, result: i32, epoch: Epoch) -> Self {
         let ops = request.ops.iter().map(|op| OpResult::of(op, 0, buffer::Rope::new())).collect();
-        Self::to(request, result, epoch, ops)
+        let flags = i64::from(request.flags & !OsdFlags::ONNVRAM);
+        Self { flags, ..Self::to(request, result, epoch, ops) }
     }
 
     /// Sets the log entry's version and the object's user version, and the field that old clients read.

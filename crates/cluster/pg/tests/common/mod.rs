@@ -37,6 +37,9 @@ pub struct Rig {
     pub removed: bool,
     pub trace: Vec<String>,
     pub epoch: u32,
+    /// Who sends.
+    pub source: EntityName,
+    pub features: u64,
     clock: u32,
     tid: u64,
 }
@@ -56,6 +59,7 @@ pub fn map(epoch: u32, acting: &[i32]) -> MapView {
         size: 1,
         min_size: 1,
         pg_num: 1,
+        pg_num_pending: 1,
         create_epoch: Epoch(1),
         has_omap: true,
         ..PoolView::default()
@@ -94,6 +98,8 @@ impl Rig {
             removed: false,
             trace: Vec::new(),
             epoch: 5,
+            source: EntityName::new(EntityType::Client, 4123),
+            features: u64::MAX,
             clock: 0,
             tid: 0,
         };
@@ -242,8 +248,9 @@ impl Rig {
     pub fn send_on(&mut self, session: u64, op: OsdOp) {
         self.event(PgEvent::ClientOp(Box::new(ClientOp {
             session: SessionId(session),
-            source: EntityName::new(EntityType::Client, 4123),
+            source: self.source,
             addrs: Arc::new(client_addr().into()),
+            features: self.features,
             permitted: true,
             op,
         })));
