@@ -121,7 +121,7 @@ impl Osd {
         if self.throttle.admit(session, op.tid, bytes) {
             out.push(OsdEffect::Pause(session));
         }
-        if self.is_blocklisted(session, now) {
+        if self.is_blocklisted(session) {
             let reply = OsdOpReply::to(&op, Errno::ESHUTDOWN.code(), self.history.epoch(), Vec::new());
             return self.reply(session, reply, out);
         }
@@ -141,11 +141,11 @@ impl Osd {
         self.run_ready(now, session, out);
     }
 
-    fn is_blocklisted(&self, session: SessionId, now: UTime) -> bool {
+    fn is_blocklisted(&self, session: SessionId) -> bool {
         let (Some(map), Some(peer)) = (self.history.current(), self.sessions.get(&session)) else {
             return false;
         };
-        peer.info.peer_addrs.0.iter().any(|addr| map.is_blocklisted(addr, now))
+        peer.info.peer_addrs.0.iter().any(|addr| map.is_blocklisted(addr))
     }
 
     /// Sends a session the maps that it lacks.
