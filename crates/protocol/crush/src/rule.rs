@@ -9,9 +9,14 @@ use std::collections::BTreeMap;
 /// A place of an erasure-coded result that has not been filled yet.
 pub(crate) const UNDEFINED: i32 = 0x7fff_fffe;
 
-/// Items that may be drawn from in one placement; a bucket without items costs one too. Real maps need thousands; a
-/// forged one (a bucket that holds itself, billions of tries) stops here and yields what it has.
-const DRAWS_MAX: u64 = 1 << 23;
+/// Items that one placement may draw from; a bucket without items costs one too. Most placements need thousands. A forged
+/// map (a bucket that holds itself, billions of tries) stops here and yields what it has.
+const DRAWS: u64 = 1 << 23;
+/// In a large map, so many for each item of its buckets: 14 shards with 100 tries each draw 1,400 times from every item of
+/// a flat bucket when most of its OSDs are out.
+const DRAWS_PER_ITEM: u64 = 1 << 12;
+/// And so many in any map, about a second's work.
+const DRAWS_MAX: u64 = 1 << 26;
 
 /// Levels that a descent may pass (Ceph's CRUSH_MAX_DEPTH is 10); a bucket that holds itself has more.
 pub(crate) const DEPTH_MAX: u32 = 32;
@@ -23,7 +28,7 @@ impl CrushMap {
         let args = self.choose_args.get(&pool).or_else(|| self.choose_args.get(&Self::DEFAULT_CHOOSE_ARGS));
         match self.rule(rule) {
             Some(rule) => {
-                let placement = Placement { map: self, x, weights, args, draws_left: DRAWS_MAX };
+                let placement = Placement { map: self, x, weights, args, draws_left: DRAWS, extended: false };
                 match rule.kind {
                     Rule::MSR_FIRSTN | Rule::MSR_INDEP => placement.run_msr(rule, result_max),
                     _ => placement.run(rule, result_max),
@@ -40,6 +45,8 @@ pub(crate) struct Placement<'a> {
     weights: &'a [u32],
     args: Option<&'a BTreeMap<u32, ChooseArg>>,
     draws_left: u64,
+    /// Whether `draws_left` was raised to what the map's size allows.
+    extended: bool,
 }
 
 /// What holds for the whole rule until a step changes it.
@@ -384,7 +391,14 @@ impl<'a> Placement<'a> {
 
     /// Takes what looking into a bucket costs from the budget. `None`: it is spent.
     pub(crate) fn spend(&mut self, bucket: &Bucket) -> Option<()> {
-        let left = self.draws_left.checked_sub(bucket.items.len().max(1) as u64);
+        let cost = bucket.items.len().max(1) as u64;
+        if cost >= self.draws_left && !self.extended {
+            self.extended = true;
+            let items: usize = self.map.buckets.iter().flatten().map(|bucket| bucket.items.len()).sum();
+            let allowed = (items as u64).saturating_mul(DRAWS_PER_ITEM).clamp(DRAWS, DRAWS_MAX);
+            self.draws_left += allowed - DRAWS;
+        }
+        let left = self.draws_left.checked_sub(cost);
         self.draws_left = left.unwrap_or(0);
         left.map(drop)
     }
