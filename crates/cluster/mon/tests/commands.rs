@@ -46,6 +46,30 @@ fn a_blocklist_entry_that_is_added_again_stays() {
 }
 
 #[test]
+fn blocklist_entries_end_in_an_increment_of_the_monitor_each_at_its_time() {
+    let (mut cluster, client, _) = up(1);
+    for (nonce, seconds) in [(7, 60), (8, 120)] {
+        cluster.ok(
+            client,
+            &format!(
+                r#"{{"prefix":"osd blocklist","blocklistop":"add","addr":"10.0.0.1:0/{nonce}","expire":{seconds}}}"#
+            ),
+        );
+    }
+    let nonces = |cluster: &Cluster| -> Vec<u32> {
+        cluster.mon.osdmap().blocklist.keys().map(|addr| addr.nonce).collect()
+    };
+    for (second, left) in [(59, vec![7, 8]), (61, vec![8]), (119, vec![8]), (121, vec![])] {
+        let epoch = cluster.mon.osdmap().epoch;
+        let before = nonces(&cluster);
+        tick(&mut cluster, second);
+        assert_eq!(nonces(&cluster), left, "after {second} s");
+        let expected = if before == left { epoch } else { epoch.next() };
+        assert_eq!(cluster.mon.osdmap().epoch, expected, "after {second} s: OSDs learn of it by a map");
+    }
+}
+
+#[test]
 fn a_full_osd_that_is_down_or_out_stops_nobody() {
     let (mut cluster, client, sessions) = up(3);
     cluster.ok(client, r#"{"prefix":"osd pool create","pool":"p","pg_num":8}"#);

@@ -138,11 +138,11 @@ impl Osd {
         self.run_ready(now, session, out);
     }
 
-    fn is_blocklisted(&self, session: SessionId, now: UTime) -> bool {
+    fn is_blocklisted(&self, session: SessionId) -> bool {
         let (Some(map), Some(peer)) = (self.history.current(), self.sessions.get(&session)) else {
             return false;
         };
-        peer.info.peer_addrs.0.iter().any(|addr| map.is_blocklisted(addr, now))
+        peer.info.peer_addrs.0.iter().any(|addr| map.is_blocklisted(addr))
     }
 
     /// Sends a session the maps that it lacks.

@@ -8,6 +8,7 @@ mod choose;
 pub mod hash;
 mod ln;
 mod map;
+mod msr;
 mod rule;
 mod wire;
 

@@ -132,7 +132,7 @@ pub mod op {
 pub struct Rule {
     /// The rule's number once more (it used to be a set's).
     pub ruleset: u8,
-    /// 1 replicated, 3 erasure; 4 and 5 are Tentacle's multi-step retry rules.
+    /// [`Rule::REPLICATED`] or one of the others.
     pub kind: u8,
     /// The smallest pool size it is meant for; nobody asks any more.
     pub min_size: u8,
@@ -147,6 +147,10 @@ impl Rule {
     pub const REPLICATED: u8 = 1;
     /// An erasure-coded pool's rule.
     pub const ERASURE: u8 = 3;
+    /// A multi-step retry rule whose items move up when one before them is missing.
+    pub const MSR_FIRSTN: u8 = 4;
+    /// A multi-step retry rule whose items keep their places.
+    pub const MSR_INDEP: u8 = 5;
 }
 
 /// Tunables of the algorithm.

@@ -7,36 +7,46 @@ use crate::{Alg, Bucket, CrushMap, Rule};
 use std::collections::BTreeMap;
 
 /// A place of an erasure-coded result that has not been filled yet.
-const UNDEFINED: i32 = 0x7fff_fffe;
+pub(crate) const UNDEFINED: i32 = 0x7fff_fffe;
 
-/// Items that may be drawn from in one placement; a bucket without items costs one too. Real maps need thousands; a
-/// forged one (a bucket that holds itself, billions of tries) stops here and yields what it has.
-const DRAWS_MAX: u64 = 1 << 23;
+/// Items that one placement may draw from; a bucket without items costs one too. Most placements need thousands. A forged
+/// map (a bucket that holds itself, billions of tries) stops here and yields what it has.
+const DRAWS: u64 = 1 << 23;
+/// In a large map, so many for each item of its buckets: 14 shards with 100 tries each draw 1,400 times from every item of
+/// a flat bucket when most of its OSDs are out.
+const DRAWS_PER_ITEM: u64 = 1 << 12;
+/// And so many in any map, about a second's work.
+const DRAWS_MAX: u64 = 1 << 26;
 
 /// Levels that a descent may pass (Ceph's CRUSH_MAX_DEPTH is 10); a bucket that holds itself has more.
-const DEPTH_MAX: u32 = 32;
+pub(crate) const DEPTH_MAX: u32 = 32;
 
 impl CrushMap {
     /// Places `x` by a rule on at most `result_max` items (Ceph's crush_do_rule). `weights` are the OSDs' in/out
-    /// weights (16.16 fixed point, 0x10000 is fully in), `pool` chooses weight sets. An unknown rule, and one of
-    /// Tentacle's multi-step retry kinds, yields nothing.
+    /// weights (16.16 fixed point, 0x10000 is fully in), `pool` chooses weight sets. An unknown rule yields nothing.
     pub fn do_rule(&self, rule: u32, x: u32, result_max: usize, weights: &[u32], pool: i64) -> Vec<i32> {
         let args = self.choose_args.get(&pool).or_else(|| self.choose_args.get(&Self::DEFAULT_CHOOSE_ARGS));
         match self.rule(rule) {
             Some(rule) => {
-                Placement { map: self, x, weights, args, draws_left: DRAWS_MAX }.run(rule, result_max)
+                let placement = Placement { map: self, x, weights, args, draws_left: DRAWS, extended: false };
+                match rule.kind {
+                    Rule::MSR_FIRSTN | Rule::MSR_INDEP => placement.run_msr(rule, result_max),
+                    _ => placement.run(rule, result_max),
+                }
             }
             None => Vec::new(),
         }
     }
 }
 
-struct Placement<'a> {
-    map: &'a CrushMap,
+pub(crate) struct Placement<'a> {
+    pub(crate) map: &'a CrushMap,
     x: u32,
     weights: &'a [u32],
     args: Option<&'a BTreeMap<u32, ChooseArg>>,
     draws_left: u64,
+    /// Whether `draws_left` was raised to what the map's size allows.
+    extended: bool,
 }
 
 /// What holds for the whole rule until a step changes it.
@@ -63,7 +73,7 @@ struct ChooseStep<'k> {
 }
 
 /// What became of a drawn item.
-enum Draw {
+pub(crate) enum Draw {
     /// An item of the type asked for.
     Item(i32),
     /// A bucket on the way down.
@@ -393,14 +403,28 @@ impl<'a> Placement<'a> {
     }
 
     /// Takes what looking into a bucket costs from the budget. `None`: it is spent.
-    fn spend(&mut self, bucket: &Bucket) -> Option<()> {
-        let left = self.draws_left.checked_sub(bucket.items.len().max(1) as u64);
+    pub(crate) fn spend(&mut self, bucket: &Bucket) -> Option<()> {
+        let cost = bucket.items.len().max(1) as u64;
+        if cost >= self.draws_left && !self.extended {
+            self.extended = true;
+            let items: usize = self.map.buckets.iter().flatten().map(|bucket| bucket.items.len()).sum();
+            let allowed = (items as u64).saturating_mul(DRAWS_PER_ITEM).clamp(DRAWS, DRAWS_MAX);
+            self.draws_left += allowed - DRAWS;
+        }
+        let left = self.draws_left.checked_sub(cost);
         self.draws_left = left.unwrap_or(0);
         left.map(drop)
     }
 
     /// Draws an item and says what it is. `None`: the budget of draws is spent, or the bucket's parts disagree.
-    fn draw(&mut self, bucket: &Bucket, r: i32, position: usize, by_order: bool, kind: i32) -> Option<Draw> {
+    pub(crate) fn draw(
+        &mut self,
+        bucket: &Bucket,
+        r: i32,
+        position: usize,
+        by_order: bool,
+        kind: i32,
+    ) -> Option<Draw> {
         self.spend(bucket)?;
         let arg = self.args.and_then(|args| args.get(&((-1 - bucket.id) as u32)));
         let item = match by_order {
@@ -419,7 +443,7 @@ impl<'a> Placement<'a> {
     }
 
     /// Whether an OSD is out, wholly or, by its weight, for this input.
-    fn is_out(&self, item: i32) -> bool {
+    pub(crate) fn is_out(&self, item: i32) -> bool {
         let weight = usize::try_from(item).ok().and_then(|i| self.weights.get(i));
         match weight {
             None | Some(0) => true,

@@ -98,3 +98,31 @@ fn an_empty_root_with_billions_of_tries_ends() {
     map.rules[1].as_mut().unwrap().steps[1].arg1 = i32::MAX;
     assert_eq!(map.do_rule(1, 1, 3, &[0x1_0000], 0), [crush::ITEM_NONE; 3]);
 }
+
+/// A flat bucket of 10,000 with one OSD in 200 in, and an erasure-coded rule with crushtool's usual 100 tries: nearly all
+/// of them are needed. The expected places are those of crushtool 16.2.
+#[test]
+fn a_wide_rule_over_a_large_flat_bucket_gets_all_its_tries() {
+    const NONE: i32 = crush::ITEM_NONE;
+    let items: Vec<i32> = (0..10_000).collect();
+    let mut map = CrushMap::new_cluster("osd").unwrap();
+    map.max_devices = 10_000;
+    let alg = crush::Alg::Straw2 { weights: vec![0x1_0000; items.len()] };
+    map.buckets[0] = Some(crush::Bucket { id: -1, kind: 1, hash: 0, weight: 10_000 << 16, items, alg });
+    let step = |op, arg1, arg2| crush::Step { op, arg1, arg2 };
+    let steps = vec![
+        step(crush::op::SET_CHOOSE_TRIES, 100, 0),
+        step(crush::op::TAKE, -1, 0),
+        step(crush::op::CHOOSE_INDEP, 0, 0),
+        step(crush::op::EMIT, 0, 0),
+    ];
+    map.rules[0].as_mut().unwrap().steps = steps;
+    let weights: Vec<u32> = (0..10_000).map(|osd| if osd % 200 == 0 { 0x1_0000 } else { 0 }).collect();
+    let expected = [
+        [800, NONE, 5800, NONE, NONE, NONE, NONE, NONE, NONE, NONE, 3400, 5200, NONE, 3200],
+        [NONE, 8600, NONE, 9800, 1200, NONE, 3600, NONE, NONE, 400, 8400, NONE, NONE, 8000],
+    ];
+    for (x, expected) in (0..).zip(expected) {
+        assert_eq!(map.do_rule(0, x, 14, &weights, 0), expected, "x {x}");
+    }
+}

@@ -4,22 +4,9 @@
 
 mod common;
 
-use common::{Random, crushtool_features, first_seed, have, path, random_map, rounds, run};
+use common::{Random, crushtool_features, first_seed, have, parse_mappings, path, random_map, rounds, run};
 use crush::CrushMap;
 use encoding::{Decode, Encode};
-
-/// The mappings that `crushtool --test --show-mappings` prints: rule, x, items.
-fn parse_mappings(text: &str) -> Vec<(u32, u32, Vec<i32>)> {
-    let parse = |line: &str| {
-        let mut words = line.strip_prefix("CRUSH rule ")?.split(' ');
-        let rule = words.next()?.parse().ok()?;
-        let x = words.nth(1)?.parse().ok()?;
-        let items = words.next()?.trim_matches(['[', ']']);
-        let items = items.split(',').filter(|s| !s.is_empty()).map(|s| s.parse().unwrap()).collect();
-        Some((rule, x, items))
-    };
-    text.lines().filter_map(parse).collect()
-}
 
 #[test]
 fn random_maps_are_read_written_and_placed_on_as_crushtool_does() {

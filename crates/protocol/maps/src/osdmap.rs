@@ -272,22 +272,24 @@ impl OsdMap {
         self.flags & mask == mask
     }
 
-    /// Whether a peer at `addr` is shut out at `now`: itself, its whole host, or a range that its host lies in. Entries
-    /// name addresses of no particular messenger.
-    pub fn is_blocklisted(&self, addr: &EntityAddr, now: UTime) -> bool {
+    /// Whether a peer at `addr` is shut out: itself, its whole host, or a range that its host lies in. Entries name
+    /// addresses of no particular messenger. An entry counts until an increment removes it, whatever its time: the monitor's
+    /// clock alone decides, since a reader whose clock is ahead would let a fenced client write again.
+    pub fn is_blocklisted(&self, addr: &EntityAddr) -> bool {
         if self.blocklist.is_empty() && self.range_blocklist.is_empty() {
             return false;
         }
         let Some(socket) = addr.socket else { return false };
         let listed = |socket, nonce| {
             let entry = EntityAddr { kind: AddrType::Any, nonce, socket: Some(socket) };
-            self.blocklist.get(&entry).is_some_and(|until| *until > now)
+            self.blocklist.contains_key(&entry)
         };
         listed(socket, addr.nonce)
             || listed(SocketAddr::new(socket.ip(), 0), 0)
-            || self.range_blocklist.iter().any(|(range, until)| {
-                *until > now && range.socket.is_some_and(|of| in_range(of.ip(), range.nonce, socket.ip()))
-            })
+            || self
+                .range_blocklist
+                .keys()
+                .any(|range| range.socket.is_some_and(|of| in_range(of.ip(), range.nonce, socket.ip())))
     }
 
     /// Grows or shrinks the tables to `max_osd`; new OSDs are absent and out.
@@ -324,14 +326,12 @@ mod tests {
 
     #[test]
     fn a_peer_is_shut_out_by_itself_by_its_host_or_by_a_range() {
-        let (now, until) = (UTime { sec: 10, nsec: 0 }, UTime { sec: 11, nsec: 0 });
         let is_out = |entry: EntityAddr, range: bool, peer: &str| {
             let mut map = OsdMap::default();
             let list = if range { &mut map.range_blocklist } else { &mut map.blocklist };
-            list.insert(entry, until);
+            list.insert(entry, UTime::default());
             let peer = addr(AddrType::Msgr2, peer, 7);
-            assert!(!map.is_blocklisted(&peer, until), "until then only");
-            map.is_blocklisted(&peer, now)
+            map.is_blocklisted(&peer)
         };
         assert!(is_out(addr(AddrType::Any, "10.0.0.1:0", 7), false, "10.0.0.1:0"));
         assert!(!is_out(addr(AddrType::Any, "10.0.0.1:0", 8), false, "10.0.0.1:0"));

@@ -45,6 +45,19 @@ pub fn path(p: &Path) -> &str {
     p.to_str().unwrap()
 }
 
+/// The mappings that `crushtool --test --show-mappings` prints: rule, x, items.
+pub fn parse_mappings(text: &str) -> Vec<(u32, u32, Vec<i32>)> {
+    let parse = |line: &str| {
+        let mut words = line.strip_prefix("CRUSH rule ")?.split(' ');
+        let rule = words.next()?.parse().ok()?;
+        let x = words.nth(1)?.parse().ok()?;
+        let items = words.next()?.trim_matches(['[', ']']);
+        let items = items.split(',').filter(|s| !s.is_empty()).map(|s| s.parse().unwrap()).collect();
+        Some((rule, x, items))
+    };
+    text.lines().filter_map(parse).collect()
+}
+
 /// How many random maps a test tries: LOLIGO_ROUNDS, or `default`.
 pub fn rounds(default: u64) -> u64 {
     std::env::var("LOLIGO_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
