@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use crate::map::{ITEM_NONE, op};
 use crate::rule::{DEPTH_MAX, Draw, Placement, UNDEFINED};
-use crate::{Bucket, Rule, Step};
+use crate::{Bucket, Rule, RuleStep};
 
 struct Settings {
     /// Descents of a block.
@@ -22,13 +22,13 @@ struct Settings {
 /// The steps between a TAKE and its EMIT.
 struct Block<'r> {
     taken: i32,
-    steps: &'r [Step],
+    steps: &'r [RuleStep],
     /// Places that the steps lead to: the product of their counts.
     width: usize,
 }
 
 /// What a choose step's count means; `None` for one that no rule can have.
-fn count(step: &Step, result_max: usize) -> Option<usize> {
+fn count(step: &RuleStep, result_max: usize) -> Option<usize> {
     match step.arg1 {
         0 => Some(result_max),
         n => usize::try_from(n).ok(),
@@ -87,7 +87,7 @@ impl Output {
 
 /// A block that is being filled.
 struct Filling<'f> {
-    steps: &'f [Step],
+    steps: &'f [RuleStep],
     result_max: usize,
     collision_tries: u32,
     /// Which descent this is.
