@@ -158,7 +158,7 @@ impl Osd {
     /// refused, whatever they wait for: it must learn that it is fenced.
     pub(crate) fn run_ready(&mut self, now: UTime, session: SessionId, out: &mut Out) {
         let epoch = self.history.epoch();
-        if self.is_blocklisted(session, now) {
+        if self.is_blocklisted(session) {
             let waiting = self.sessions.get_mut(&session).map(|peer| std::mem::take(&mut peer.waiting));
             for op in waiting.into_iter().flatten() {
                 self.reply(session, OsdOpReply::error(&op, Errno::ESHUTDOWN.code(), epoch), out);

@@ -163,7 +163,7 @@ impl Pg {
     /// waited must not take effect after the map that fences its client.
     pub(crate) fn is_blocklisted(&self, addrs: &EntityAddrVec) -> bool {
         let map = self.map.as_ref().map(|m| &m.osdmap);
-        map.is_some_and(|map| addrs.0.iter().any(|addr| map.is_blocklisted(addr, self.now)))
+        map.is_some_and(|map| addrs.0.iter().any(|addr| map.is_blocklisted(addr)))
     }
 
     fn refuse(&self, client: &ClientOp, errno: Errno, out: &mut Vec<PgEffect>) {

@@ -109,7 +109,7 @@ fn a_wide_rule_over_a_large_flat_bucket_gets_all_its_tries() {
     map.max_devices = 10_000;
     let alg = crush::Alg::Straw2 { weights: vec![0x1_0000; items.len()] };
     map.buckets[0] = Some(crush::Bucket { id: -1, kind: 1, hash: 0, weight: 10_000 << 16, items, alg });
-    let step = |op, arg1, arg2| crush::Step { op, arg1, arg2 };
+    let step = |op, arg1, arg2| crush::RuleStep { op, arg1, arg2 };
     let steps = vec![
         step(crush::op::SET_CHOOSE_TRIES, 100, 0),
         step(crush::op::TAKE, -1, 0),
