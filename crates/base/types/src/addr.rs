@@ -1,5 +1,6 @@
 //! Addresses (Ceph's entity_addr_t and entity_addrvec_t).
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -21,11 +22,27 @@ pub enum AddrType {
     Cidr,
 }
 
+impl AddrType {
+    /// The wire's number.
+    fn number(self) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::Legacy => 1,
+            Self::Msgr2 => 2,
+            Self::Any => 3,
+            Self::Cidr => 4,
+        }
+    }
+}
+
 const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
 
 /// An address with its nonce, which tells two instances on one address apart.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+///
+/// The order is that of Ceph's entity_addr_t, which compares memory: maps are encoded in it, and two peers that dial each
+/// other at once decide by it whose connection stays.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct EntityAddr {
     /// The protocol.
     pub kind: AddrType,
@@ -41,6 +58,26 @@ impl EntityAddr {
         Self { kind: AddrType::Msgr2, nonce, socket: Some(socket) }
     }
 
+    /// The bytes of Ceph's structure on a little-endian machine: type, nonce, then a sockaddr of the largest size.
+    fn memory(&self) -> [u8; 36] {
+        let mut bytes = [0; 36];
+        bytes[..4].copy_from_slice(&self.kind.number().to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.nonce.to_le_bytes());
+        let Some(socket) = self.socket else { return bytes };
+        let family = if socket.is_ipv4() { AF_INET } else { AF_INET6 };
+        bytes[8..10].copy_from_slice(&family.to_le_bytes());
+        bytes[10..12].copy_from_slice(&socket.port().to_be_bytes());
+        match socket {
+            SocketAddr::V4(a) => bytes[12..16].copy_from_slice(&a.ip().octets()),
+            SocketAddr::V6(a) => {
+                bytes[12..16].copy_from_slice(&a.flowinfo().to_le_bytes());
+                bytes[16..32].copy_from_slice(&a.ip().octets());
+                bytes[32..].copy_from_slice(&a.scope_id().to_le_bytes());
+            }
+        }
+        bytes
+    }
+
     fn prefix(&self) -> &'static str {
         match self.kind {
             AddrType::None => "-",
@@ -49,6 +86,17 @@ impl EntityAddr {
             AddrType::Any => "any:",
             AddrType::Cidr => "cidr:",
         }
+    }
+}
+
+impl Ord for EntityAddr {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.memory().cmp(&other.memory())
+    }
+}
+impl PartialOrd for EntityAddr {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -70,14 +118,7 @@ impl fmt::Debug for EntityAddr {
 impl Encode for EntityAddr {
     fn encode(&self, e: &mut Encoder) {
         e.put(&1u8).versioned(1, 1, |e| {
-            let kind: u32 = match self.kind {
-                AddrType::None => 0,
-                AddrType::Legacy => 1,
-                AddrType::Msgr2 => 2,
-                AddrType::Any => 3,
-                AddrType::Cidr => 4,
-            };
-            e.put(&kind).put(&self.nonce);
+            e.put(&self.kind.number()).put(&self.nonce);
             encode_sockaddr(e, self.socket.as_ref());
         });
     }
@@ -233,6 +274,31 @@ mod tests {
             assert_eq!(addr.to_string(), format!("v2:{text}/7"));
             let vec = EntityAddrVec(vec![addr, EntityAddr::default()]);
             assert_eq!(EntityAddrVec::from_bytes_exact(&vec.to_bytes(!0)), Ok(vec));
+        }
+    }
+
+    /// Each pair: the lower address first, as memcmp of Ceph's entity_addr_t has it on a little-endian machine.
+    #[test]
+    fn addresses_are_ordered_as_they_lie_in_ceph_s_memory() {
+        let addr =
+            |kind, socket: &str, nonce| EntityAddr { kind, nonce, socket: Some(socket.parse().unwrap()) };
+        let v2 = |socket, nonce| addr(AddrType::Msgr2, socket, nonce);
+        for (lower, higher) in [
+            (addr(AddrType::Legacy, "10.0.0.9:9", 9), v2("10.0.0.1:1", 1)),
+            (v2("10.0.0.9:6800", 1), v2("10.0.0.1:1", 2)),
+            // The nonce's low byte counts most.
+            (v2("10.0.0.1:6800", 0x0200), v2("10.0.0.1:6800", 0x0101)),
+            // The port counts before the host, high byte first.
+            (v2("10.0.0.9:6800", 1), v2("10.0.0.1:6801", 1)),
+            (v2("10.0.0.1:255", 1), v2("10.0.0.1:256", 1)),
+            (v2("10.0.0.1:6800", 1), v2("10.0.0.9:6800", 1)),
+            // The family counts before the port.
+            (v2("10.0.0.9:6801", 1), v2("[::1]:6800", 1)),
+            (v2("[::1]:6800", 1), v2("[::2]:6800", 1)),
+            (EntityAddr { kind: AddrType::Msgr2, nonce: 1, socket: None }, v2("0.0.0.0:0", 1)),
+        ] {
+            assert!(lower < higher, "{lower} {higher}");
+            assert!(higher > lower && lower != higher, "{lower} {higher}");
         }
     }
 }

@@ -6,7 +6,7 @@ use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
 use types::{EntityAddr, EntityAddrVec, Epoch, Fsid, IntervalSet, OsdId, PgId, PoolId, Release, UTime};
 
 use crate::osdmap::Stretch;
-use crate::wire::{get_release, put_by_addr, put_pools, put_release, seal, verify, whole_envelope};
+use crate::wire::{get_release, put_pools, put_release, seal, verify, whole_envelope};
 use crate::{OsdXInfo, PgPool};
 
 /// The changes that lead to epoch [`Incremental::epoch`]. What is `None`, negative or empty stays as it was.
@@ -190,7 +190,7 @@ impl Incremental {
         e.versioned(version, 1, |e| {
             e.put(&self.new_hb_back_up).put(&self.new_up_thru).put(&self.new_last_clean_interval);
             e.put(&self.new_lost);
-            put_by_addr(e, &self.new_blocklist);
+            e.put(&self.new_blocklist);
             e.put(&self.old_blocklist).put(&self.new_up_cluster).put(&self.cluster_snapshot);
             e.put(&self.new_uuid).put(&self.new_xinfo).put(&self.new_hb_front_up).put(&self.encode_features);
             e.put(&self.new_nearfull_ratio).put(&self.new_full_ratio).put(&self.new_backfillfull_ratio);
@@ -203,7 +203,7 @@ impl Incremental {
                 e.put(&s.bucket_count).put(&s.degraded).put(&s.recovering).put(&s.bucket).put(&s.enabled);
             }
             if version >= 11 {
-                put_by_addr(e, &self.new_range_blocklist);
+                e.put(&self.new_range_blocklist);
                 e.put(&self.old_range_blocklist);
             }
             if version >= 12 {

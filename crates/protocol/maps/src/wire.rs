@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use buffer::crc32c;
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
-use types::{EntityAddr, EntityAddrVec, Epoch, Fsid, Release, UTime};
+use types::{EntityAddrVec, Epoch, Fsid, Release};
 
 use crate::osdmap::{MapFlags, OsdMap, Stretch};
 use crate::{Osd, OsdInfo, OsdXInfo, PgPool};
@@ -17,26 +17,6 @@ pub(crate) fn put_release(e: &mut Encoder, release: Release) {
 
 pub(crate) fn get_release(d: &mut Decoder<'_>) -> Result<Release, DecodeError> {
     Ok(Release(d.get()?))
-}
-
-/// Ceph sorts addresses as memory: type, nonce, then the sockaddr as it lies there.
-fn memory_order(addr: &EntityAddr) -> Vec<u8> {
-    // The encoding holds the same bytes in the same order behind marker, envelope (6) and before the sockaddr a length.
-    let bytes = addr.to_bytes(u64::MAX);
-    let (head, tail) = (bytes.get(7..15).unwrap_or(&[]), bytes.get(19..).unwrap_or(&[]));
-    let mut key = [head, tail].concat();
-    key.resize(8 + 28, 0);
-    key
-}
-
-/// Appends a map by address in Ceph's order.
-pub(crate) fn put_by_addr(e: &mut Encoder, map: &BTreeMap<EntityAddr, UTime>) {
-    let mut entries: Vec<_> = map.iter().collect();
-    entries.sort_by_cached_key(|(addr, _)| memory_order(addr));
-    e.put(&(entries.len() as u32));
-    for (addr, until) in entries {
-        e.put(addr).put(until);
-    }
 }
 
 /// Appends pools in `release`'s form.
@@ -154,7 +134,7 @@ impl OsdMap {
         e.versioned(version, 1, |e| {
             self.put_each(e, |e, osd| e.put(&osd.hb_back_addrs));
             self.put_each(e, |e, osd| e.put(&osd.info));
-            put_by_addr(e, &self.blocklist);
+            e.put(&self.blocklist);
             self.put_each(e, |e, osd| e.put(&osd.cluster_addrs));
             e.put(&self.cluster_snapshot_epoch).put(&self.cluster_snapshot);
             self.put_each(e, |e, osd| e.put(&osd.uuid));
@@ -169,7 +149,7 @@ impl OsdMap {
                 e.put(&s.enabled).put(&s.bucket_count).put(&s.degraded).put(&s.recovering).put(&s.bucket);
             }
             if version >= 11 {
-                put_by_addr(e, &self.range_blocklist);
+                e.put(&self.range_blocklist);
             }
             if version >= 12 {
                 e.put(&self.allow_crimson);

@@ -81,6 +81,17 @@ fn when_both_dial_the_connection_of_the_lower_address_wins() {
     fresh.introduction(addrs(5), 1, COOKIE);
     let judge = |port| Session::judge(Some(&fresh), &SessionRequest::Ident(ident(port, 8, 1)), &addrs(5));
     assert_eq!((judge(4), judge(6)), (AcceptDecision::TakeOver, AcceptDecision::Reply(Control::Wait)));
+    // The order is that of Ceph's memory: the port before the host, the nonce's low byte first.
+    let at = |host, port, nonce| EntityAddr::v2(([10, 0, 0, host], port).into(), nonce).into();
+    let judge = |peer, own: EntityAddrVec| {
+        Session::judge(
+            Some(&fresh),
+            &SessionRequest::Ident(ClientIdent { addrs: peer, ..ident(4, 8, 1) }),
+            &own,
+        )
+    };
+    assert_eq!(judge(at(9, 6800, 1), at(1, 6801, 1)), AcceptDecision::TakeOver);
+    assert_eq!(judge(at(1, 6800, 0x0101), at(1, 6800, 0x0200)), AcceptDecision::Reply(Control::Wait));
     // Established before, both take it up again.
     let mut known = established(0);
     known.disconnected();
