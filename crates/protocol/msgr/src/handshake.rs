@@ -149,7 +149,7 @@ impl Connection {
 
     fn on_signature(&mut self, theirs: &[u8; 32]) -> Result<(), CloseReason> {
         let sent = self.transcript.sent.take().unwrap_or_default();
-        if *theirs != signature(self.session_key.as_ref(), &sent) {
+        if !is_signed(self.session_key.as_ref(), &sent, theirs) {
             return Err(CloseReason::Signature);
         }
         self.reader.set_phase(Phase::Opening);
@@ -343,12 +343,47 @@ impl Connection {
     }
 }
 
-/// HMAC-SHA256 over the handshake; zeros where the method made no key.
-fn signature(key: Option<&SessionKey>, transcript: &[u8]) -> [u8; 32] {
-    // A key of any length is a good one, so there is no error to report.
-    let Some(mut mac) = key.and_then(|key| Hmac::<Sha256>::new_from_slice(&key.0).ok()) else {
-        return [0; 32];
-    };
+/// HMAC-SHA256 over the handshake, if the method made a key. HMAC takes keys of any length.
+fn mac(key: Option<&SessionKey>, transcript: &[u8]) -> Option<Hmac<Sha256>> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(&key?.0).ok()?;
     mac.update(transcript);
-    mac.finalize().into_bytes().into()
+    Some(mac)
+}
+
+/// What AUTH_SIGNATURE carries: zeros where there is no key.
+fn signature(key: Option<&SessionKey>, transcript: &[u8]) -> [u8; 32] {
+    mac(key, transcript).map_or([0; 32], |mac| mac.finalize().into_bytes().into())
+}
+
+/// Whether a peer's signature is right. With a key it takes the same time for every wrong one, so that a forger does not
+/// learn how many bytes were right.
+fn is_signed(key: Option<&SessionKey>, transcript: &[u8], theirs: &[u8; 32]) -> bool {
+    match mac(key, transcript) {
+        Some(mac) => mac.verify_slice(theirs).is_ok(),
+        None => key.is_none() && *theirs == [0; 32],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signature_holds_for_its_key_and_transcript_only() {
+        // The second example of RFC 4231.
+        let key = SessionKey(b"Jefe".to_vec());
+        let transcript = b"what do ya want for nothing?";
+        let signed = signature(Some(&key), transcript);
+        assert_eq!(signed[..8], [0x5b, 0xdc, 0xc1, 0x46, 0xbf, 0x60, 0x75, 0x4e]);
+        assert!(is_signed(Some(&key), transcript, &signed));
+        for at in [0, 31] {
+            let mut forged = signed;
+            forged[at] ^= 1;
+            assert!(!is_signed(Some(&key), transcript, &forged), "byte {at}");
+        }
+        assert!(!is_signed(Some(&key), b"another", &signed));
+        assert!(!is_signed(Some(&SessionKey(b"another".to_vec())), transcript, &signed));
+        assert!(!is_signed(None, transcript, &signed));
+        assert!(is_signed(None, transcript, &[0; 32]), "no key, no signature: authentication `none`");
+    }
 }
