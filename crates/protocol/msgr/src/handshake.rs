@@ -261,7 +261,14 @@ impl Connection {
     /// ([`crate::AcceptDecision::Fresh`]). `cookie` is random and not 0; `global_seq` is drawn now, not when the connection
     /// was accepted: by it the peer knows a connection attempt of ours that is still on its way as stale.
     pub fn open_session(&mut self, mut session: Session, cookie: u64, global_seq: u64) {
-        let State::Judging(request) = std::mem::replace(&mut self.state, State::Ident) else { return };
+        let State::Judging(request) = &mut self.state else {
+            // The connection ended while its owner decided: [`Connection::take_session`] hands the session out again.
+            debug_assert!(self.is_closed(), "a session for a connection that did not want one");
+            session.disconnected();
+            self.session = session;
+            return;
+        };
+        let request = request.clone();
         self.global_seq = self.global_seq.max(global_seq);
         match *request {
             SessionRequest::Ident(ident) => {

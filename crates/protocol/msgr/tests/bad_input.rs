@@ -61,6 +61,16 @@ fn ident() -> ClientIdent {
     }
 }
 
+#[test]
+fn a_closed_connection_stays_closed_and_keeps_the_session_it_is_given() {
+    let mut connection = server(Service::Daemon);
+    connection.close(CloseReason::Replaced);
+    // The answer to Effect::SessionWanted may come after the end.
+    connection.open_session(msgr::Session::lossless(), 1, 1);
+    assert!(connection.is_closed());
+    assert!(connection.take_session().is_some(), "the session outlives its connections");
+}
+
 /// What a client says up to its signature.
 fn authenticated() -> Vec<u8> {
     [BANNER.to_vec(), hello(), auth_request(), bytes(&Control::AuthSignature([0; 32]))].concat()
