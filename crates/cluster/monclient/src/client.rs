@@ -193,7 +193,10 @@ impl MonClient {
 
     /// Tells the monitor what is new among the subscriptions.
     pub fn renew(&mut self, out: &mut Vec<MonClientEffect>) {
-        let State::Open { attempt, .. } = self.state else { return };
+        let State::Open { attempt, .. } = self.state else {
+            // The next session begins with all subscriptions.
+            return;
+        };
         let news = self.subscriptions.take_news();
         if !news.is_empty() {
             let what =
@@ -253,11 +256,7 @@ impl MonClient {
                     self.lost(now, out);
                 }
             }
-            MonClientEvent::Message(of, message) => {
-                if matches!(self.state, State::Open { attempt, .. } if attempt == of) {
-                    self.on_message(now, message, out);
-                }
-            }
+            MonClientEvent::Message(of, message) => self.on_message(now, of, message, out),
             MonClientEvent::KeepaliveAcked(of) => {
                 if let State::Open { attempt, heard, .. } = &mut self.state {
                     if *attempt == of {
@@ -313,6 +312,7 @@ impl MonClient {
 
     fn on_connected(&mut self, now: UTime, of: Attempt, out: &mut Vec<MonClientEffect>) {
         if !matches!(self.state, State::Connecting { attempt, .. } if attempt == of) {
+            // An attempt that was given up.
             return;
         }
         self.state = State::Open {
@@ -351,9 +351,15 @@ impl MonClient {
         }
     }
 
-    fn on_message(&mut self, now: UTime, message: Message, out: &mut Vec<MonClientEffect>) {
-        let State::Open { has_map, has_config, heard, .. } = &mut self.state else { return };
-        *heard = now;
+    fn on_message(&mut self, now: UTime, of: Attempt, message: Message, out: &mut Vec<MonClientEffect>) {
+        let (has_map, has_config) = match &mut self.state {
+            State::Open { attempt, has_map, has_config, heard, .. } if *attempt == of => {
+                *heard = now;
+                (has_map, has_config)
+            }
+            // From a session that was left.
+            _ => return,
+        };
         match &message {
             Message::MonMap(m) => match maps::MonMap::from_bytes(&m.map) {
                 Err(error) => return self.leave(now, &format!("its map of monitors: {error}"), out),
@@ -389,6 +395,7 @@ impl MonClient {
 
     fn become_ready(&mut self, out: &mut Vec<MonClientEffect>) {
         let State::Open { attempt, has_map: true, has_config: true, ready, .. } = &mut self.state else {
+            // The map or the configuration is still to come.
             return;
         };
         if std::mem::replace(ready, true) {

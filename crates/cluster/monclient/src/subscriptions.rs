@@ -47,7 +47,10 @@ impl Subscriptions {
 
     /// `what` came, up to epoch `have`: the next one is wanted, or none after a one-time subscription.
     pub fn got(&mut self, what: &str, have: u64) {
-        let Some(item) = self.items.get_mut(what) else { return };
+        let Some(item) = self.items.get_mut(what) else {
+            // Not subscribed: it came from elsewhere, or unasked.
+            return;
+        };
         if item.flags & ONETIME != 0 {
             if have >= item.start {
                 self.items.remove(what);

@@ -391,7 +391,10 @@ impl CrushMap {
     /// what its own shadow has at that position (0 where that has none).
     fn clone_weight_sets(&mut self, original: i32, shadow: i32, items: &[i32], places: &[usize]) {
         for args in self.choose_args.values_mut() {
-            let Some(theirs) = args.get(&((-1 - original) as u32)) else { continue };
+            let Some(theirs) = args.get(&((-1 - original) as u32)) else {
+                // These weight sets leave the original's own weights in force, and so the shadow's.
+                continue;
+            };
             let weight = |position: usize, item: i32, place: usize| match item {
                 0.. => theirs.weight_sets.get(position).and_then(|set| set.get(place)).copied().unwrap_or(0),
                 _ => {

@@ -82,7 +82,8 @@ fn straw2(
     position: usize,
 ) -> Option<i32> {
     let sets = arg.map(|a| &a.weight_sets[..]).unwrap_or(&[]);
-    let weights = sets.get(position.min(sets.len().saturating_sub(1))).map_or(weights, |set| &set[..]);
+    // The last set holds for all further positions.
+    let weights = sets.get(position).or(sets.last()).map_or(weights, |set| &set[..]);
     let ids = arg.map(|a| &a.ids[..]).filter(|ids| !ids.is_empty()).unwrap_or(&bucket.items);
     let draw = |((&item, &id), &weight): ((&i32, &i32), &u32)| {
         let length = match weight as i32 {

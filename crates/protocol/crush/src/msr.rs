@@ -142,7 +142,10 @@ impl<'a> Placement<'a> {
         let tunables = &self.map.tunables;
         let settings =
             Settings { descents: tunables.msr_descents, collision_tries: tunables.msr_collision_tries };
-        let Some((settings, blocks)) = parse(rule, result_max, settings) else { return Vec::new() };
+        let Some((settings, blocks)) = parse(rule, result_max, settings) else {
+            // Stock places nothing by a rule that is not well formed.
+            return Vec::new();
+        };
         let in_order = rule.kind == Rule::MSR_FIRSTN;
         let mut out = Output { in_order, items: vec![ITEM_NONE; result_max], placed: 0 };
         let mut first = 0usize;
@@ -202,7 +205,10 @@ impl<'a> Placement<'a> {
             if f.is_full(&stride) {
                 continue;
             }
-            let Some(item) = self.pick(f, start, level, &places, &stride, index) else { continue };
+            let Some(item) = self.pick(f, start, level, &places, &stride, index) else {
+                // All tries gave what other strides have: left to the next descent.
+                continue;
+            };
             if kind == 0 {
                 // Only the last step may ask for OSDs. One that is out is left to the next descent.
                 if len == 1 && f.is_last(level) && item >= 0 && !self.is_out(item) {

@@ -64,7 +64,10 @@ impl OsdMap {
             true => self.crush.find_rule(pool.crush_rule, pool.kind, pool.size),
             false => Some(pool.crush_rule.into()),
         };
-        let Some(rule) = rule else { return Vec::new() };
+        let Some(rule) = rule else {
+            // No rule fits the pool: nothing is placed, as in stock.
+            return Vec::new();
+        };
         let x = pool.raw_pg_to_pps(pg);
         let items = self.crush.do_rule(rule, x, pool.size.into(), &self.weights, pg.pool.0);
         self.keep(pool, items.into_iter().map(OsdId), |osd| self.exists(osd))

@@ -279,7 +279,10 @@ impl OsdMap {
         if self.blocklist.is_empty() && self.range_blocklist.is_empty() {
             return false;
         }
-        let Some(socket) = addr.socket else { return false };
+        let Some(socket) = addr.socket else {
+            // Entries have addresses, so the blank one is never among them.
+            return false;
+        };
         let listed = |socket, nonce| {
             let entry = EntityAddr { kind: AddrType::Any, nonce, socket: Some(socket) };
             self.blocklist.contains_key(&entry)

@@ -273,7 +273,8 @@ impl Connection {
         if let State::Banner(banner) = &mut self.state {
             let (taken, whole) = banner.feed(bytes)?;
             if whole {
-                self.on_banner();
+                let banner = std::mem::take(banner);
+                self.on_banner(banner);
             }
             return Ok(taken);
         }
@@ -375,8 +376,8 @@ impl Connection {
         self.effects.push_back(effect);
     }
 
-    fn on_banner(&mut self) {
-        let State::Banner(banner) = std::mem::replace(&mut self.state, State::Hello) else { return };
+    fn on_banner(&mut self, banner: BannerReader) {
+        self.state = State::Hello;
         if let Some(received) = &mut self.transcript.received {
             received.extend(banner.into_bytes());
         }

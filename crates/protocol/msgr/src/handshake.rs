@@ -68,6 +68,7 @@ impl Connection {
 
     /// Answers [`Effect::GlobalIdWanted`].
     pub fn global_id(&mut self, id: u64) {
+        // Otherwise the connection ended while its owner drew the id.
         if matches!(self.state, State::GlobalId) {
             if let Err(reason) = self.server_step(0, |server| server.global_id(id)) {
                 self.close(reason);
@@ -80,7 +81,7 @@ impl Connection {
         asked_method: u32,
         run: impl FnOnce(&mut dyn ServerMethod) -> Result<AuthStep, AuthError>,
     ) -> Result<(), CloseReason> {
-        let Role::Server { method, .. } = &mut self.role else { return Ok(()) };
+        let Role::Server { method, .. } = &mut self.role else { return Err(internal(OTHER_ROLE)) };
         match run(method.as_mut())? {
             AuthStep::Bad { result, methods, modes } => {
                 self.state = State::Auth;
@@ -101,7 +102,7 @@ impl Connection {
                     (identity.global_id, identity.mode, identity.payload.clone());
                 self.identity = Some(identity);
                 self.write(&Control::AuthDone { global_id, mode, payload });
-                self.sign();
+                self.sign()?;
             }
         }
         Ok(())
@@ -115,40 +116,40 @@ impl Connection {
     }
 
     fn on_bad_method(&mut self, result: i32, methods: &[u32], modes: &[u32]) -> Result<(), CloseReason> {
-        let Role::Client { method, .. } = &mut self.role else { return Ok(()) };
+        let Role::Client { method, .. } = &mut self.role else { return Err(internal(OTHER_ROLE)) };
         let request = method.bad_method(result, methods, modes)?;
         self.write_auth_request(request);
         Ok(())
     }
 
     fn on_reply_more(&mut self, payload: &[u8]) -> Result<(), CloseReason> {
-        let Role::Client { method, .. } = &mut self.role else { return Ok(()) };
+        let Role::Client { method, .. } = &mut self.role else { return Err(internal(OTHER_ROLE)) };
         let answer = method.more(payload)?;
         self.write(&Control::AuthRequestMore(answer));
         Ok(())
     }
 
     fn on_auth_done(&mut self, global_id: u64, mode: u32, payload: &[u8]) -> Result<(), CloseReason> {
-        let Role::Client { method, .. } = &mut self.role else { return Ok(()) };
+        let Role::Client { method, .. } = &mut self.role else { return Err(internal(OTHER_ROLE)) };
         self.session_key = method.done(global_id, mode, payload)?;
         self.global_id = global_id;
-        self.sign();
-        Ok(())
+        self.sign()
     }
 
     // Signatures.
 
     /// Signs what was received up to here; what was sent up to here, the peer signs.
-    fn sign(&mut self) {
-        let received = self.transcript.received.take().unwrap_or_default();
+    fn sign(&mut self) -> Result<(), CloseReason> {
+        let received = self.transcript.received.take().ok_or_else(|| internal(NO_TRANSCRIPT))?;
         let sent = self.transcript.sent.take();
         self.write(&Control::AuthSignature(signature(self.session_key.as_ref(), &received)));
         self.transcript.sent = sent;
         self.state = State::Sign;
+        Ok(())
     }
 
     fn on_signature(&mut self, theirs: &[u8; 32]) -> Result<(), CloseReason> {
-        let sent = self.transcript.sent.take().unwrap_or_default();
+        let sent = self.transcript.sent.take().ok_or_else(|| internal(NO_TRANSCRIPT))?;
         if !is_signed(self.session_key.as_ref(), &sent, theirs) {
             return Err(CloseReason::Signature);
         }
@@ -162,7 +163,10 @@ impl Connection {
 
     /// The client's first word on its session.
     fn introduce(&mut self) {
-        let Role::Client { target, cookie, .. } = self.role else { return };
+        let Role::Client { target, cookie, .. } = self.role else {
+            // A server waits for the client to introduce itself.
+            return;
+        };
         match self.session.introduction(self.own_addrs(), self.global_seq, cookie) {
             SessionStart::Reconnect(reconnect) => {
                 self.reconnecting = true;
@@ -233,7 +237,7 @@ impl Connection {
     }
 
     fn on_server_ident(&mut self, ident: ServerIdent) -> Result<(), CloseReason> {
-        let Role::Client { target, .. } = &self.role else { return Ok(()) };
+        let Role::Client { target, .. } = &self.role else { return Err(internal(OTHER_ROLE)) };
         if !ident.addrs.0.contains(target) {
             return Err(CloseReason::WrongPeer { target: *target, theirs: ident.addrs });
         }
@@ -290,6 +294,7 @@ impl Connection {
 
     /// Answers [`Effect::SessionWanted`] by [`crate::AcceptDecision::Reply`]'s frame; the peer may come again.
     pub fn refuse_session(&mut self, answer: &Control) {
+        // Otherwise the connection ended while its owner decided.
         if matches!(self.state, State::Judging(_)) {
             self.state = State::Ident;
             self.write(answer);
@@ -348,6 +353,17 @@ impl Connection {
         let again: Vec<_> = self.session.replay().collect();
         again.into_iter().for_each(|frame| self.effect(Effect::Write(frame)));
     }
+}
+
+/// [`Connection::on_handshake`] gives each role its own frames only.
+const OTHER_ROLE: &str = "a frame of the other role in the handshake";
+/// Each transcript is taken once, in the one state that signs or checks it.
+const NO_TRANSCRIPT: &str = "the handshake's transcript was taken before";
+
+/// An invariant that does not hold: our own mistake ends the connection, and a debug build.
+fn internal(what: &'static str) -> CloseReason {
+    debug_assert!(false, "{what}");
+    CloseReason::Internal(what)
 }
 
 /// HMAC-SHA256 over the handshake, if the method made a key. HMAC takes keys of any length.

@@ -93,7 +93,10 @@ impl FrameReader {
 
     /// More data than is kept must be of a message that gets an answer all the same.
     fn check_refused(&self) -> Result<(), FrameError> {
-        let Some(preamble) = self.preamble.filter(|p| p.refused(&self.limits)) else { return Ok(()) };
+        let Some(preamble) = self.preamble.filter(|p| p.refused(&self.limits)) else {
+            // All of its data is kept.
+            return Ok(());
+        };
         let kind = crate::MessageHeader::from_bytes(&self.segments[0]).ok().map(|header| header.kind);
         match kind.is_some() && kind == self.limits.refused_with_answer {
             true => Ok(()),

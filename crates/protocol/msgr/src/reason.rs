@@ -167,6 +167,9 @@ pub enum CloseReason {
     /// The daemon refused a global id or ended the handshake.
     #[error("refused here: {0}")]
     Refused(&'static str),
+    /// An invariant of ours does not hold.
+    #[error("internal error: {0}")]
+    Internal(&'static str),
 }
 
 impl CloseReason {
@@ -175,7 +178,7 @@ impl CloseReason {
         match self {
             Self::LostRace | Self::Replaced | Self::Stale | Self::MissingFeatures(_) => Fault::Nobody,
             Self::WrongTarget { .. } | Self::WrongPeer { .. } | Self::WrongPeerType { .. } => Fault::Nobody,
-            Self::Refused(_) => Fault::Us,
+            Self::Refused(_) | Self::Internal(_) => Fault::Us,
             _ => Fault::Peer,
         }
     }
