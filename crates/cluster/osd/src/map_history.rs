@@ -187,14 +187,16 @@ impl MapHistory {
         Ok(())
     }
 
-    /// Notes that full maps up to `last` are needed. Answers which of them to ask for: those not asked for yet.
-    pub(crate) fn want_fulls(&mut self, last: Epoch) -> Option<(Epoch, Epoch)> {
-        let first = self.newest.max(self.fulls_asked).next();
-        if first > last {
-            return None;
-        }
-        self.fulls_asked = last;
-        Some((first, last))
+    /// Notes that the full maps are needed that `message` has in another form. Answers which to ask for, also when they
+    /// were asked for before: the monitor may not have had them then.
+    pub(crate) fn want_fulls(&mut self, message: &messages::OsdMap) -> Option<(Epoch, Epoch)> {
+        let first = self.newest.0.checked_add(1)?;
+        // No further than it has maps: its sender may claim any epoch to be its last.
+        let count = message.maps.len() + message.incremental_maps.len();
+        let last = first.saturating_add(u32::try_from(count).ok()?) - 1;
+        let last = Epoch(last).min(message.last()?);
+        self.fulls_asked = self.fulls_asked.max(last);
+        (Epoch(first) <= last).then_some((Epoch(first), last))
     }
 
     /// The full maps that were asked for and have not come.
@@ -209,7 +211,10 @@ impl MapHistory {
         self.increment_bytes += bytes.len();
         self.increments.insert(epoch, bytes);
         while self.increments.len() > INCREMENTS_MAX || self.increment_bytes > INCREMENT_BYTES_MAX {
-            let Some((_, old)) = self.increments.pop_first() else { return };
+            let Some((_, old)) = self.increments.pop_first() else {
+                debug_assert_eq!(self.increment_bytes, 0, "bytes of no increment");
+                return;
+            };
             self.increment_bytes -= old.len();
         }
     }

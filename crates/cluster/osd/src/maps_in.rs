@@ -43,9 +43,8 @@ impl Osd {
                     self.store_maps(message.first().unwrap_or(newest), newest, txn, out);
                 }
                 // An increment that does not fit is no reason to leave out its epoch.
-                let of_this_cluster = !matches!(error, MapError::OtherCluster(_));
-                if let Some(last) = message.last().filter(|_| of_this_cluster) {
-                    let range = self.history.want_fulls(last);
+                if !matches!(error, MapError::OtherCluster(_)) {
+                    let range = self.history.want_fulls(message);
                     self.ask_fulls(range, out);
                 }
             }
@@ -79,6 +78,7 @@ impl Osd {
 
     /// Maps up to `last` are durable: everything moves on to them.
     pub(crate) fn on_maps_stored(&mut self, now: UTime, last: Epoch, out: &mut Out) {
+        debug_assert!(self.map_commits > 0, "maps are stored by a commit that was counted");
         self.map_commits = self.map_commits.saturating_sub(1);
         while self.history.epoch() < last {
             let before = self.history.epoch();
@@ -95,7 +95,15 @@ impl Osd {
 
     /// One epoch on.
     pub(crate) fn advance(&mut self, now: UTime, out: &mut Out) {
-        let Some((map, old)) = self.history.advance() else { return };
+        let Some((map, old)) = self.history.advance() else {
+            debug_assert!(
+                false,
+                "no map after {}, the newest is {}",
+                self.history.epoch(),
+                self.history.newest()
+            );
+            return;
+        };
         self.pgs_advance(now, &map, old.as_deref(), out);
     }
 

@@ -386,6 +386,24 @@ fn full_maps_that_were_asked_for_are_asked_for_again_in_a_new_session() {
 }
 
 #[test]
+fn a_message_that_claims_far_epochs_does_not_keep_full_maps_from_being_asked_for() {
+    let mut w = World::active();
+    w.mon.osdmap_next = None;
+    let first = w.mon.epoch() + 1;
+    for far in [u32::MAX, u32::MAX - 1] {
+        let mut forged = messages::OsdMap { fsid: FSID, newest_map: Epoch(far), ..Default::default() };
+        forged.incremental_maps = [(Epoch(first), vec![1].into()), (Epoch(far), vec![1].into())].into();
+        w.mon.chunk = 0;
+        w.mon_says(forged);
+    }
+    w.mon.chunk = 40;
+    (0..4).for_each(|_| w.mon.change(|_, _| {}));
+    let message = w.maps_with_a_wrong_checksum(first);
+    w.mon_says(message);
+    assert_eq!(w.osd.epoch().0, first + 3, "{:?} {:#?}", w.fulls_asked(), w.log);
+}
+
+#[test]
 fn another_clusters_maps_are_refused() {
     let mut w = World::active();
     w.mon.change(|_, _| {});
