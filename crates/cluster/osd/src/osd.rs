@@ -11,7 +11,7 @@ use types::{Epoch, SpgId, UTime};
 
 use crate::load::LoadStep;
 use crate::map_history::MapHistory;
-use crate::pg_create::VerifyOrders;
+use crate::pg_create::PendingCreates;
 use crate::pgs::{PgSet, PgSlot};
 use crate::report::OsdReport;
 use crate::session::Sessions;
@@ -50,8 +50,8 @@ pub(crate) enum OwnIo {
     Stop,
     /// The store's space.
     StatFs,
-    /// An old map, to see whether PGs to be made are new.
-    Verify { epoch: Epoch },
+    /// An old map, to see where PGs to be made were.
+    CreateMap { epoch: Epoch },
 }
 
 pub struct Osd {
@@ -83,8 +83,8 @@ pub struct Osd {
     pub(crate) sessions: Sessions,
     pub(crate) throttle: Throttle,
     pub(crate) pgs: PgSet,
-    /// Orders to make PGs that are looked into.
-    pub(crate) verify: Option<VerifyOrders>,
+    /// PGs to be made, while old maps are read for them.
+    pub(crate) creating: Option<PendingCreates>,
     pub(crate) report: OsdReport,
     pub(crate) space: SpaceBudget,
     pub(crate) own_tokens: u64,
@@ -126,7 +126,7 @@ impl Osd {
             sessions: Sessions::new(),
             throttle: Throttle::new(limits),
             pgs: PgSet::default(),
-            verify: None,
+            creating: None,
             report: OsdReport::default(),
             space,
             own_tokens: 0,
@@ -234,7 +234,7 @@ impl Osd {
                 out.push(OsdEffect::Stopped);
             }
             OwnIo::StatFs => self.on_statfs(now, completion, out),
-            OwnIo::Verify { epoch } => self.on_verify_read(now, epoch, completion, out),
+            OwnIo::CreateMap { epoch } => self.on_create_map_read(now, epoch, completion, out),
         }
     }
 
