@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use auth::SessionId;
-use messages::Message;
+use messages::{Message, OsdSuperblock};
 use monclient::{MonClient, MonClientEffect, VersionRange};
 use options::Values;
 use store::{Completion, ReadRequest, Token, Transaction};
@@ -16,7 +16,7 @@ use crate::pgs::{PgSet, PgSlot};
 use crate::report::OsdReport;
 use crate::session::Sessions;
 use crate::space::SpaceBudget;
-use crate::superblock::Superblock;
+use crate::superblock::new_superblock;
 use crate::throttle::Throttle;
 use crate::{LogLevel, OsdConfig, OsdEffect, OsdEvent};
 
@@ -65,7 +65,7 @@ pub struct Osd {
     pub(crate) mon: MonClient,
     pub(crate) state: OsdPhase,
     pub(crate) loading: Option<LoadStep>,
-    pub(crate) superblock: Superblock,
+    pub(crate) superblock: OsdSuperblock,
     pub(crate) history: MapHistory,
     /// Commits of maps under way.
     pub(crate) map_commits: usize,
@@ -113,7 +113,7 @@ impl Osd {
             mon: MonClient::new(config.monitors.clone()),
             state: OsdPhase::Initializing,
             loading: None,
-            superblock: Superblock::new(config.cluster_fsid, config.whoami, config.osd_fsid),
+            superblock: new_superblock(config.cluster_fsid, config.whoami, config.osd_fsid),
             history: MapHistory::default(),
             map_commits: 0,
             version_asked: None,
