@@ -9,7 +9,7 @@ use world::*;
 /// The only PG's report.
 fn report(w: &mut World) -> PgStat {
     w.pass_ms(6000);
-    let stats = w.stats().unwrap();
+    let stats = w.stats().expect("statistics");
     stats.pg_stat.get(&pg(1, 0).pg).unwrap_or_else(|| panic!("no report: {:#?}", w.log)).clone()
 }
 
