@@ -104,7 +104,7 @@ impl Decode for OpReturn {
     }
 }
 
-/// By how much an execution changes a PG's counters (names of Ceph's object_stat_sum_t).
+/// By how much an execution changes its PG's counters, named as in [`messages::ObjectStatSum`].
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct StatsDelta {
     /// Bytes of all objects.

@@ -8,6 +8,7 @@ use store::Transaction;
 use types::{Epoch, UTime};
 
 use crate::osd::{Out, OwnIo};
+use crate::superblock::store_superblock;
 use crate::{LogLevel, Osd, OsdEffect, OsdPhase};
 
 /// How long a boot message may go unanswered before it is sent again. Monitors don't lose it, but one may ignore it
@@ -119,7 +120,7 @@ impl Osd {
         }
         OsdBoot {
             paxos: messages::Paxos::at(self.history.epoch().0.into()),
-            superblock: self.wire_superblock(),
+            superblock: self.boot_superblock(),
             hb_back_addrs: addrs.hb_back.clone(),
             hb_front_addrs: addrs.hb_front.clone(),
             cluster_addrs: addrs.cluster.clone(),
@@ -244,7 +245,7 @@ impl Osd {
             (self.superblock.mounted, self.superblock.clean_thru) = (self.boot_epoch, self.history.epoch());
         }
         let mut txn = Transaction::new();
-        self.superblock.store(&mut txn);
+        store_superblock(&self.superblock, &mut txn);
         self.queue(txn, OwnIo::Stop, out);
     }
 }

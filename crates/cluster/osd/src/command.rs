@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use types::{Errno, PgId, SpgId};
 
 use crate::osd::Out;
+use crate::superblock::trim_lower_bound;
 use crate::{Osd, OsdEffect, OsdPhase};
 
 /// A command's longest text. Stock clients' commands have some hundred bytes.
@@ -91,7 +92,7 @@ impl Osd {
             "whoami": self.config.whoami.0,
             "state": state,
             "maps": format!("[{}~{}]", self.superblock.oldest_map, self.stored_maps()),
-            "cluster_osdmap_trim_lower_bound": self.superblock.trim_lower_bound.0,
+            "cluster_osdmap_trim_lower_bound": trim_lower_bound(&self.superblock).0,
             "num_pgs": self.pgs.len(),
         })
     }

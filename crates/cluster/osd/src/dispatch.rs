@@ -14,6 +14,7 @@ use types::{EntityType, Epoch, Errno, OsdId, SpgId, UTime};
 use crate::osd::Out;
 use crate::session::OpDecision;
 use crate::space::{self, SpaceBudget};
+use crate::superblock::trim_lower_bound;
 use crate::throttle::Throttle;
 use crate::{LogLevel, Osd, OsdEffect, OsdPhase};
 
@@ -149,7 +150,7 @@ impl Osd {
     pub(crate) fn share_maps(&mut self, session: SessionId, lacks: Option<Epoch>, out: &mut Out) {
         let Some(have) = lacks else { return };
         let epochs_max = self.options.count("osd_map_share_max_epochs") as u32;
-        if let Some(message) = self.history.share_from(have, epochs_max, self.superblock.trim_lower_bound) {
+        if let Some(message) = self.history.share_from(have, epochs_max, trim_lower_bound(&self.superblock)) {
             out.push(OsdEffect::Send { session, message: message.into() });
         }
     }

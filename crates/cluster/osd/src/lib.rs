@@ -29,4 +29,3 @@ pub use config::{OsdAddrs, OsdConfig};
 pub use event::{LogLevel, OsdEffect, OsdEvent};
 pub use monclient::{Attempt, HuntConfig, MonClientConfig, MonClientEvent, MonClientIo};
 pub use osd::{Osd, OsdPhase};
-pub use superblock::Superblock;

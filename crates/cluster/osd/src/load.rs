@@ -6,11 +6,12 @@
 
 use encoding::Decode;
 use maps::OsdMap;
+use messages::OsdSuperblock;
 use store::{CollectionId, Completion, ReadOutcome, ReadRequest, StoreError, Transaction};
 use types::{Epoch, UTime};
 
 use crate::osd::{Out, OwnIo};
-use crate::superblock::{Superblock, full_map_object, read_meta, superblock_object};
+use crate::superblock::{full_map_object, read_meta, store_superblock, superblock_object};
 use crate::{LogLevel, Osd, OsdPhase};
 
 /// Which step is under way.
@@ -99,7 +100,7 @@ impl Osd {
     fn create_store(&mut self, out: &mut Out) {
         let mut txn = Transaction::new();
         txn.create_collection(CollectionId::Meta, 0);
-        self.superblock.store(&mut txn);
+        store_superblock(&self.superblock, &mut txn);
         self.loading = Some(LoadStep::Create);
         self.log(LogLevel::Info, format!("a new store, for osd.{}", self.config.whoami), out);
         self.queue(txn, OwnIo::Load, out);
@@ -107,7 +108,7 @@ impl Osd {
 
     fn on_superblock(&mut self, now: UTime, bytes: &[u8], out: &mut Out) -> Result<(), String> {
         let found =
-            Superblock::from_bytes(bytes).map_err(|e| format!("the superblock can't be read: {e}"))?;
+            OsdSuperblock::from_bytes(bytes).map_err(|e| format!("the superblock can't be read: {e}"))?;
         let (want, have) = (&self.superblock, &found);
         if (want.cluster_fsid, want.whoami, want.osd_fsid) != (have.cluster_fsid, have.whoami, have.osd_fsid)
         {

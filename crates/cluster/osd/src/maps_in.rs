@@ -6,6 +6,7 @@ use types::{Epoch, UTime};
 
 use crate::map_history::{MapError, MapUpdate, trim};
 use crate::osd::{Out, OwnIo};
+use crate::superblock::{store_superblock, trim_lower_bound};
 use crate::{LogLevel, Osd, OsdPhase};
 
 impl Osd {
@@ -17,8 +18,8 @@ impl Osd {
         let mut txn = Transaction::new();
         let taken = self.history.take(message, self.config.cluster_fsid, &mut txn);
         let bound = message.cluster_osdmap_trim_lower_bound;
-        self.superblock.trim_lower_bound =
-            self.superblock.trim_lower_bound.max(bound.min(self.history.newest()));
+        let bound = trim_lower_bound(&self.superblock).max(bound.min(self.history.newest()));
+        self.superblock.cluster_osdmap_trim_lower_bound = Some(bound);
         if let Some(last) = message.last() {
             self.mon.subscriptions().got("osdmap", last.min(self.history.newest()).0.into());
         }
@@ -69,9 +70,9 @@ impl Osd {
         }
         superblock.newest_map = last;
         // A restart begins at the current epoch, so that map has to stay.
-        let bound = superblock.trim_lower_bound.min(superblock.current_epoch);
+        let bound = trim_lower_bound(superblock).min(superblock.current_epoch);
         superblock.oldest_map = trim(superblock.oldest_map, bound, &mut txn);
-        superblock.store(&mut txn);
+        store_superblock(superblock, &mut txn);
         self.map_commits += 1;
         self.queue(txn, OwnIo::Maps { last }, out);
     }
@@ -113,7 +114,7 @@ impl Osd {
         if self.advance_commits.is_empty() && self.superblock.current_epoch < epoch && self.pgs.all_loaded() {
             self.superblock.current_epoch = epoch;
             let mut txn = Transaction::new();
-            self.superblock.store(&mut txn);
+            store_superblock(&self.superblock, &mut txn);
             self.queue(txn, OwnIo::Quiet, out);
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use auth::SessionId;
-use messages::Message;
+use messages::{Message, OsdSuperblock};
 use monclient::{MonClient, MonClientEffect, VersionRange};
 use options::Values;
 use store::{Completion, ReadRequest, Token, Transaction};
@@ -11,12 +11,12 @@ use types::{Epoch, SpgId, UTime};
 
 use crate::load::LoadStep;
 use crate::map_history::MapHistory;
-use crate::pg_create::VerifyOrders;
+use crate::pg_create::PendingCreates;
 use crate::pgs::{PgSet, PgSlot};
 use crate::report::OsdReport;
 use crate::session::Sessions;
 use crate::space::SpaceBudget;
-use crate::superblock::Superblock;
+use crate::superblock::new_superblock;
 use crate::throttle::Throttle;
 use crate::{LogLevel, OsdConfig, OsdEffect, OsdEvent};
 
@@ -50,8 +50,8 @@ pub(crate) enum OwnIo {
     Stop,
     /// The store's space.
     StatFs,
-    /// An old map, to see whether PGs to be made are new.
-    Verify { epoch: Epoch },
+    /// An old map, to see where PGs to be made were.
+    CreateMap { epoch: Epoch },
 }
 
 pub struct Osd {
@@ -65,7 +65,7 @@ pub struct Osd {
     pub(crate) mon: MonClient,
     pub(crate) state: OsdPhase,
     pub(crate) loading: Option<LoadStep>,
-    pub(crate) superblock: Superblock,
+    pub(crate) superblock: OsdSuperblock,
     pub(crate) history: MapHistory,
     /// Commits of maps under way.
     pub(crate) map_commits: usize,
@@ -83,8 +83,8 @@ pub struct Osd {
     pub(crate) sessions: Sessions,
     pub(crate) throttle: Throttle,
     pub(crate) pgs: PgSet,
-    /// Orders to make PGs that are looked into.
-    pub(crate) verify: Option<VerifyOrders>,
+    /// PGs to be made, while old maps are read for them.
+    pub(crate) creating: Option<PendingCreates>,
     pub(crate) report: OsdReport,
     pub(crate) space: SpaceBudget,
     pub(crate) own_tokens: u64,
@@ -113,7 +113,7 @@ impl Osd {
             mon: MonClient::new(config.monitors.clone()),
             state: OsdPhase::Initializing,
             loading: None,
-            superblock: Superblock::new(config.cluster_fsid, config.whoami, config.osd_fsid),
+            superblock: new_superblock(config.cluster_fsid, config.whoami, config.osd_fsid),
             history: MapHistory::default(),
             map_commits: 0,
             version_asked: None,
@@ -126,7 +126,7 @@ impl Osd {
             sessions: Sessions::new(),
             throttle: Throttle::new(limits),
             pgs: PgSet::default(),
-            verify: None,
+            creating: None,
             report: OsdReport::default(),
             space,
             own_tokens: 0,
@@ -234,7 +234,7 @@ impl Osd {
                 out.push(OsdEffect::Stopped);
             }
             OwnIo::StatFs => self.on_statfs(now, completion, out),
-            OwnIo::Verify { epoch } => self.on_verify_read(now, epoch, completion, out),
+            OwnIo::CreateMap { epoch } => self.on_create_map_read(now, epoch, completion, out),
         }
     }
 

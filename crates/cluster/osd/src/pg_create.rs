@@ -4,14 +4,17 @@
 //! pool CREATING until all its PGs are made, and orders for other pools are old ones. A monitor that sends an order
 //! without a history (ours) may not know whether the PG has existed: then the maps since the pool was made have to say
 //! that nobody but this OSD can ever have had it, and this store has to be older than the pool.
+//!
+//! A PG's history begins with the order, not with the map that this OSD has come to: all copies must agree on it. The
+//! maps in between are read from the store, oldest first, and handed to the new PG.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use encoding::Decode;
 use maps::OsdMap;
-use messages::{OsdPgCreate2, OsdPgCreated, Paxos};
-use pg::Pg;
+use messages::{OsdPgCreate2, OsdPgCreated, PastIntervals, Paxos, PgHistory};
+use pg::{MapView, Origin, Pg};
 use store::{Completion, ReadOutcome};
 use types::{Epoch, Release, SpgId, UTime};
 
@@ -24,34 +27,75 @@ use crate::{LogLevel, Osd};
 const MAX_PG_HARD_RATIO: u64 = 3;
 
 /// An order to make a PG.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CreateOrder {
     /// The monitor's map when it gave the order.
-    pub at: Epoch,
-    /// The map since which the PG is to exist.
-    pub made: Epoch,
-    /// Whether a history came with it, as from Ceph's monitors.
-    pub has_history: bool,
+    at: Epoch,
+    /// The map since which the PG is to exist, and when that was.
+    made: (Epoch, UTime),
+    /// What became of the PG until `at`, as Ceph's monitors say it.
+    past: Option<(PgHistory, PastIntervals)>,
 }
 
-/// Orders that old maps are read for.
-#[derive(Debug, Default)]
-pub(crate) struct VerifyOrders {
-    /// PGs that may still be made, and since when they are to exist.
-    pgs: BTreeMap<SpgId, Epoch>,
+/// A PG that is made once the maps since `first` were read.
+#[derive(Debug)]
+struct PendingCreate {
+    order: CreateOrder,
+    first: Epoch,
+    /// Whether the maps must show that nobody else can have had it.
+    doubtful: bool,
+    /// The PG in the maps read so far. Of neighbours that differ only in the epoch the first and the last are kept.
+    views: Vec<MapView>,
 }
+
+/// Whether nothing that a PG heeds is different.
+fn is_same(a: &MapView, b: &MapView) -> bool {
+    (&a.up, a.up_primary, &a.acting, a.acting_primary, &a.pool, a.osdmap.flags)
+        == (&b.up, b.up_primary, &b.acting, b.acting_primary, &b.pool, b.osdmap.flags)
+}
+
+impl PendingCreate {
+    fn add(&mut self, view: MapView) {
+        if let [.., before, last] = &self.views[..]
+            && is_same(before, last)
+        {
+            self.views.pop();
+        }
+        self.views.push(view);
+    }
+
+    /// Where the PG begins; `None` if no map had its pool.
+    fn origin(self) -> Option<Origin> {
+        let (made, stamp) = self.order.made;
+        let (history, past) =
+            self.order.past.unwrap_or((PgHistory::created(made, stamp), PastIntervals::default()));
+        let mut views = self.views.into_iter();
+        Some(Origin { history, past, first: views.next()?, later: views.collect() })
+    }
+}
+
+/// PGs for which maps are read.
+#[derive(Debug, Default)]
+pub(crate) struct PendingCreates(BTreeMap<SpgId, PendingCreate>);
 
 impl Osd {
     /// The monitor wants PGs made.
     pub(crate) fn handle_pg_create(&mut self, now: UTime, message: &OsdPgCreate2, out: &mut Out) {
         self.mon.subscriptions().got("osd_pg_creates", message.epoch.0.into());
-        for (pgid, (made, _)) in &message.pgs {
+        for (pgid, made) in &message.pgs {
             if !self.pgs.entries.contains_key(pgid) {
-                let has_history = message.pg_extra.contains_key(pgid);
-                let order = CreateOrder { at: message.epoch, made: *made, has_history };
-                self.pgs.to_create.insert(*pgid, order);
+                let past = message.pg_extra.get(pgid).cloned();
+                let ended = past.as_ref().and_then(|(_, past)| past.0.as_ref()).map(|past| past.last);
+                if ended.is_some_and(|last| last >= message.epoch) {
+                    let epoch = message.epoch;
+                    let text =
+                        format!("pg {pgid} is not made: its order of epoch {epoch} has intervals past it");
+                    self.log(LogLevel::Error, text, out);
+                    continue;
+                }
+                self.pgs.to_create.insert(*pgid, CreateOrder { at: message.epoch, made: *made, past });
             } else if self.pgs.created.contains(&pgid.pg) {
-                // Told before, and lost on the way.
+                // The monitor was told before, and the message was lost.
                 self.send_mon(OsdPgCreated { paxos: Paxos::default(), pgid: pgid.pg }, out);
             }
         }
@@ -62,10 +106,10 @@ impl Osd {
     /// Makes the PGs that wait for it, as far as the map and the limit of PGs allow.
     pub(crate) fn create_pgs(&mut self, now: UTime, out: &mut Out) {
         let Some(map) = self.history.current().cloned() else { return };
-        if self.loading.is_some() || self.verify.is_some() {
+        if self.loading.is_some() || self.creating.is_some() {
             return;
         }
-        let mut doubtful = BTreeMap::new();
+        let mut pending = BTreeMap::new();
         for (pgid, order) in self.pgs.to_create.clone() {
             if order.at > map.epoch {
                 continue;
@@ -74,26 +118,33 @@ impl Osd {
                 self.pgs.to_create.remove(&pgid);
                 continue;
             }
-            if !self.has_room(pgid, out) {
+            if !self.has_room(pending.len(), pgid, out) {
                 break;
             }
             self.pgs.to_create.remove(&pgid);
             let creating = map.require_osd_release < Release::NAUTILUS || self.is_being_created(pgid);
-            match (creating, order.has_history) {
-                (true, _) => self.create_pg(now, pgid, order.made, &map, out),
-                (false, true) => {}
-                (false, false) => drop(doubtful.insert(pgid, order.made.min(map.epoch))),
-            }
+            let made = order.made.0.min(map.epoch);
+            let oldest = self.superblock.oldest_map;
+            let (first, doubtful) = match (creating, &order.past) {
+                (true, Some(_)) => (order.at.max(oldest), false),
+                (true, None) => (made.max(oldest), false),
+                // An old order: the pool's PGs were made.
+                (false, Some(_)) => continue,
+                // This store may be younger than the PG, which another may have had.
+                (false, None) if made < oldest => continue,
+                (false, None) => (made, true),
+            };
+            pending.insert(pgid, PendingCreate { order, first, doubtful, views: Vec::new() });
         }
-        if let Some(first) = doubtful.values().min().copied() {
-            self.verify = Some(VerifyOrders { pgs: doubtful });
-            self.verify_from(now, first, out);
+        if let Some(first) = pending.values().map(|m| m.first).min() {
+            self.creating = Some(PendingCreates(pending));
+            self.make_from(now, first, out);
         }
     }
 
-    fn has_room(&self, pgid: SpgId, out: &mut Out) -> bool {
+    fn has_room(&self, coming: usize, pgid: SpgId, out: &mut Out) -> bool {
         let pgs_max = self.options.count("mon_max_pg_per_osd") * MAX_PG_HARD_RATIO;
-        let room = (self.pgs.len() as u64) < pgs_max;
+        let room = ((self.pgs.len() + coming) as u64) < pgs_max;
         if !room {
             let text = format!("pg {pgid} is not made: there are {pgs_max} PGs here already");
             self.log(LogLevel::Warn, text, out);
@@ -106,63 +157,76 @@ impl Osd {
         exists && !self.pgs.entries.contains_key(&pgid)
     }
 
-    /// Goes on with the maps from `epoch` on; the current one is at hand, earlier ones are read.
-    fn verify_from(&mut self, now: UTime, epoch: Epoch, out: &mut Out) {
-        let Some(map) = self.history.current().cloned() else { return };
-        if let Some(verify) = &mut self.verify {
-            verify.pgs.retain(|_, made| *made >= self.superblock.oldest_map);
+    /// Goes on with the maps from `epoch` on; the current one is at hand, earlier ones are read. Whether that was all.
+    fn make_from(&mut self, now: UTime, epoch: Epoch, out: &mut Out) -> bool {
+        let Some(map) = self.history.current().cloned() else { return true };
+        if epoch < map.epoch && self.creating.as_ref().is_some_and(|pending| !pending.0.is_empty()) {
+            self.read(read_meta(full_map_object(epoch)), OwnIo::CreateMap { epoch }, out);
+            return false;
         }
-        if epoch < map.epoch && self.verify.as_ref().is_some_and(|v| !v.pgs.is_empty()) {
-            return self.read(read_meta(full_map_object(epoch)), OwnIo::Verify { epoch }, out);
-        }
-        self.check_map(&map);
-        for (pgid, made) in self.verify.take().map(|v| v.pgs).unwrap_or_default() {
-            if self.may_create(pgid, &map) {
-                self.create_pg(now, pgid, made, &map, out);
+        self.note_views(&map);
+        for (pgid, pending) in self.creating.take().map(|pending| pending.0).unwrap_or_default() {
+            if let (true, Some(origin)) = (self.may_create(pgid, &map), pending.origin()) {
+                self.create_pg(now, pgid, origin, out);
             }
         }
-        // Orders that came in the meantime.
-        self.create_pgs(now, out);
-        self.sessions_ready(now, out);
+        true
     }
 
-    pub(crate) fn on_verify_read(&mut self, now: UTime, epoch: Epoch, completion: Completion, out: &mut Out) {
+    pub(crate) fn on_create_map_read(
+        &mut self,
+        now: UTime,
+        epoch: Epoch,
+        completion: Completion,
+        out: &mut Out,
+    ) {
         let map = match completion {
             Completion::Read { result: Ok(ReadOutcome::Data(data)), .. } => {
                 OsdMap::from_bytes(&data.to_piece()).ok().filter(|map| map.epoch == epoch)
             }
             _ => None,
         };
-        match map {
-            Some(map) => self.check_map(&map),
-            None => {
-                self.log(LogLevel::Warn, format!("map {epoch} is not there to tell which PGs are new"), out);
-                self.verify = Some(VerifyOrders::default());
+        match (map, &mut self.creating) {
+            (Some(map), _) => self.note_views(&Arc::new(map)),
+            (None, pending) => {
+                for pending in pending.iter_mut() {
+                    pending.0.retain(|_, pending| !pending.doubtful);
+                    // What comes after the hole is all that is known.
+                    pending.0.values_mut().for_each(|pending| pending.views.clear());
+                }
+                let text =
+                    format!("map {epoch} can't be read to see where new PGs were: some may not be made");
+                self.log(LogLevel::Warn, text, out);
             }
         }
-        self.verify_from(now, epoch.next(), out);
-    }
-
-    /// Strikes out the PGs that somebody else may have had in this map.
-    fn check_map(&mut self, map: &OsdMap) {
-        let whoami = self.config.whoami;
-        if let Some(verify) = &mut self.verify {
-            verify.pgs.retain(|pgid, made| {
-                map.epoch < *made || map.pg_to_up_acting(pgid.pg).acting.iter().all(|osd| *osd == whoami)
-            });
+        if self.make_from(now, epoch.next(), out) {
+            // Orders that came in the meantime.
+            self.create_pgs(now, out);
+            self.sessions_ready(now, out);
         }
     }
 
-    /// Makes a PG that is to exist since the map `made`. Clients may have asked for it from that map on: what they sent
-    /// then counts, for they send nothing again as long as this OSD stays its primary.
-    fn create_pg(&mut self, now: UTime, pgid: SpgId, made: Epoch, map: &Arc<OsdMap>, out: &mut Out) {
-        let Some(view) = view(map, &pgid, made.min(map.epoch)) else { return };
-        if !view.acting.contains(&self.config.whoami) {
+    /// Notes where the PGs are in this map, and strikes out doubtful ones that another OSD may have had in it.
+    fn note_views(&mut self, map: &Arc<OsdMap>) {
+        let (whoami, Some(creating)) = (self.config.whoami, &mut self.creating) else { return };
+        creating.0.retain(|pgid, pending| {
+            let Some(view) = view(map, pgid).filter(|_| map.epoch >= pending.first) else { return true };
+            let elsewhere = view.acting.iter().any(|osd| *osd != whoami);
+            pending.add(view);
+            !(pending.doubtful && elsewhere)
+        });
+    }
+
+    /// Makes a PG. Clients may have asked for it since the first map of its primary: what they sent then counts,
+    /// because they send nothing again as long as this OSD stays its primary.
+    fn create_pg(&mut self, now: UTime, pgid: SpgId, origin: Origin, out: &mut Out) {
+        let newest = origin.later.last().unwrap_or(&origin.first);
+        if !newest.acting.contains(&self.config.whoami) {
             return;
         }
-        let mapping = Mapping::of(&view, self.config.whoami);
+        let mapping = Mapping::of(newest, self.config.whoami);
         let mut effects = Vec::new();
-        let pg = Pg::create(pgid, self.config.whoami, self.pgs.config.clone(), view, now, &mut effects);
+        let pg = Pg::create(pgid, self.config.whoami, self.pgs.config.clone(), origin, now, &mut effects);
         self.insert_pg(now, pgid, pg, false, mapping);
         self.pg_perform(now, pgid, effects, out);
         self.stats_changed(now);

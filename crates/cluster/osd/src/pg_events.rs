@@ -206,7 +206,7 @@ impl Osd {
         {
             return;
         }
-        let Some(view) = view(map, &pgid, entry.pg.info().history.epoch_pool_created) else {
+        let Some(view) = view(map, &pgid) else {
             return self.pg_remove(now, pgid, out);
         };
         let mapping = Mapping::of(&view, whoami);

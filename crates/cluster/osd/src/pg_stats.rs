@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use messages::{FeatureSet, OsdSuperblock, PgStat, PgState};
+use messages::{OsdSuperblock, PgStat, PgState};
 use serde_json::{Value, json};
 use types::{OsdId, PgId, SpgId, UTime};
 
@@ -85,39 +85,9 @@ impl Osd {
     }
 
     /// What the boot message says of the store.
-    pub(crate) fn wire_superblock(&self) -> OsdSuperblock {
-        let (own, epoch) = (&self.superblock, self.history.epoch());
-        let mut superblock = OsdSuperblock::new(own.cluster_fsid, own.whoami, own.osd_fsid);
-        superblock.current_epoch = epoch;
-        superblock.oldest_map = own.oldest_map;
-        superblock.newest_map = own.newest_map;
-        superblock.cluster_osdmap_trim_lower_bound = Some(own.trim_lower_bound);
-        superblock.clean_thru = own.clean_thru;
-        superblock.mounted = own.mounted;
+    pub(crate) fn boot_superblock(&self) -> OsdSuperblock {
+        let epoch = self.history.epoch();
         // No snapshot is ever trimmed yet, so nothing was missed.
-        superblock.purged_snaps_last = epoch;
-        superblock.compat_features.incompat = INCOMPAT.into_iter().collect::<FeatureSet>();
-        superblock
+        OsdSuperblock { current_epoch: epoch, purged_snaps_last: epoch, ..self.superblock.clone() }
     }
 }
-
-/// Features of the store as Ceph names them (CEPH_OSD_FEATURE_INCOMPAT_*); monitors pass over what they don't know.
-const INCOMPAT: [(u64, &str); 17] = [
-    (1, "initial feature set(~v.18)"),
-    (2, "pginfo object"),
-    (3, "object locator"),
-    (4, "last_epoch_clean"),
-    (5, "categories"),
-    (6, "hobjectpool"),
-    (7, "biginfo"),
-    (8, "leveldbinfo"),
-    (9, "leveldblog"),
-    (10, "snapmapper"),
-    (11, "sharded objects"),
-    (12, "transaction hints"),
-    (13, "pg meta object"),
-    (14, "explicit missing set"),
-    (15, "fastinfo pg attr"),
-    (16, "deletes in missing set"),
-    (17, "new snapmapper key structure"),
-];

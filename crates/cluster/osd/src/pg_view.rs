@@ -24,8 +24,8 @@ pub(crate) struct Mapping {
 
 const NOBODY: OsdId = OsdId(-1);
 
-/// The PG in the map, if its pool is there. `pool_created` is kept with the PG: a map does not say.
-pub(crate) fn view(map: &Arc<OsdMap>, pgid: &SpgId, pool_created: Epoch) -> Option<MapView> {
+/// The PG in the map, if its pool is there.
+pub(crate) fn view(map: &Arc<OsdMap>, pgid: &SpgId) -> Option<MapView> {
     let pool = map.pools.get(&pgid.pg.pool)?;
     let at = map.pg_to_up_acting(pgid.pg);
     Some(MapView {
@@ -35,11 +35,11 @@ pub(crate) fn view(map: &Arc<OsdMap>, pgid: &SpgId, pool_created: Epoch) -> Opti
         up_primary: at.up_primary.unwrap_or(NOBODY),
         acting: at.acting,
         acting_primary: at.acting_primary.unwrap_or(NOBODY),
-        pool: pool_view(map, pool, pool_created),
+        pool: pool_view(map, pool),
     })
 }
 
-fn pool_view(map: &OsdMap, pool: &PgPool, create_epoch: Epoch) -> PoolView {
+fn pool_view(map: &OsdMap, pool: &PgPool) -> PoolView {
     let full = if pool.has_flags(PoolFlags::FULL_QUOTA) {
         Some(FullKind::Quota)
     } else if pool.has_flags(PoolFlags::FULL) || map.has_flags(MapFlags::FULL) {
@@ -52,7 +52,6 @@ fn pool_view(map: &OsdMap, pool: &PgPool, create_epoch: Epoch) -> PoolView {
         min_size: pool.min_size.into(),
         pg_num: pool.pg_num,
         pg_num_pending: pool.pg_num_pending,
-        create_epoch,
         last_force_op_resend: pool.last_force_op_resend,
         last_force_op_resend_prenautilus: pool.last_force_op_resend_prenautilus,
         last_force_op_resend_preluminous: pool.last_force_op_resend_preluminous,

@@ -155,7 +155,11 @@ impl PgSet {
         let led = self.entries.iter().filter(|(_, e)| e.mapping.leads);
         let clean = |e: &PgEntry| match e.active {
             true => now,
-            false => e.pg.info().history.last_epoch_clean,
+            // One that was never clean had nothing to miss when it was made.
+            false => {
+                let history = &e.pg.info().history;
+                history.last_epoch_clean.max(history.epoch_created)
+            }
         };
         let oldest = led.clone().map(|(_, e)| clean(e)).min().unwrap_or(now);
         (led.map(|(pgid, _)| pgid.pg).collect(), oldest)

@@ -10,7 +10,7 @@ use world::*;
 fn osd(pg_num: u32, options: &[(&str, &str)]) -> World {
     let mut values = Values::new();
     for (name, value) in options {
-        values.set(name, value).unwrap();
+        values.set(name, value).expect("an option");
     }
     let mut w = World::with(values);
     w.start();
@@ -31,7 +31,7 @@ fn write_some(w: &mut World, count: usize) {
 /// The lengths of the PGs' logs, as reported.
 fn log_sizes(w: &mut World) -> Vec<i64> {
     w.pass_ms(6000);
-    w.stats().unwrap().pg_stat.values().map(|stat| stat.log_size).collect()
+    w.stats().expect("statistics").pg_stat.values().map(|stat| stat.log_size).collect()
 }
 
 #[test]

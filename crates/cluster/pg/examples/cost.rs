@@ -83,7 +83,14 @@ fn main() {
     };
     let id = PgId { pool: PoolId(1), seed: 0 }.into();
     let config = PgConfig { object_contexts_idle_max: 2000, ..PgConfig::default() };
-    let mut pg = Pg::create(id, me, Arc::new(config), map, UTime::default(), &mut out);
+    let mut pg = Pg::create(
+        id,
+        me,
+        Arc::new(config),
+        pg::Origin::at(map, UTime::default()),
+        UTime::default(),
+        &mut out,
+    );
     for effect in out {
         if let PgEffect::Queue { token, .. } = effect {
             pg.handle(UTime::default(), PgEvent::Committed { token }, &mut Vec::new());

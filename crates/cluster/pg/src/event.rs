@@ -37,8 +37,6 @@ pub struct PoolView {
     pub pg_num: u32,
     /// PGs after the merge that is being prepared; otherwise the same.
     pub pg_num_pending: u32,
-    /// The epoch the pool was created in.
-    pub create_epoch: Epoch,
     /// Requests of older epochs are dropped: clients send them again (last_force_op_resend).
     pub last_force_op_resend: Epoch,
     /// The same for clients from before Nautilus, and from before Luminous.

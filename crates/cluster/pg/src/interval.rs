@@ -18,6 +18,14 @@ impl Pg {
             return;
         }
         let first = self.map.is_none();
+        if self.take_map(map, out) || first {
+            self.decide_role(out);
+        }
+    }
+
+    /// Goes on to a newer map. Whether it begins a new interval: then the PG's role is to be decided.
+    pub(crate) fn take_map(&mut self, map: MapView, out: &mut Vec<PgEffect>) -> bool {
+        let first = self.map.is_none();
         let became_full = map.pool.full.is_some() && self.full().is_none();
         if became_full && !first {
             self.info.history.last_epoch_marked_full = map.epoch;
@@ -28,9 +36,7 @@ impl Pg {
             self.begin_interval(&map, primary_changed, out);
         }
         self.map = Some(map);
-        if new_interval || first {
-            self.decide_role(out);
-        }
+        new_interval
     }
 
     pub(crate) fn full(&self) -> Option<FullKind> {

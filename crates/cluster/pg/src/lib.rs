@@ -30,6 +30,7 @@ pub use client::may_read_replica;
 pub use config::PgConfig;
 pub use event::{ClientOp, MapView, Notice, PgEffect, PgEvent, PgFailure, PoolView};
 pub use info::{FastInfo, HitSetHistory, HitSetInfo, InfoAttr, PgInfo};
+pub use load::Origin;
 pub use log::{LogLimits, LoggedRequest, PgLog, Trimmed};
 pub use log_entry::{EntryKind, LogDup, LogEntry, RollbackRecord};
 pub use pg::Pg;

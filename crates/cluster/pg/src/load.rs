@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use messages::{PastIntervals, PgHistory};
 use store::{ReadOutcome, ReadRequest, StoreError, Transaction};
 use types::{EVersion, OsdId, SpgId, UTime};
 
@@ -16,41 +17,57 @@ pub(crate) struct Loading {
     maps: Vec<MapView>,
 }
 
+/// Where a new PG begins.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Origin {
+    /// What became of the PG up to `first`.
+    pub history: PgHistory,
+    /// The intervals since it was made that ended before `first`.
+    pub past: PastIntervals,
+    /// The map of the order to make the PG.
+    pub first: MapView,
+    /// The maps after it up to the OSD's. One that differs from the one before in the epoch alone may be left out.
+    pub later: Vec<MapView>,
+}
+
+impl Origin {
+    /// A PG that is made in `map`'s epoch.
+    pub fn at(map: MapView, stamp: UTime) -> Self {
+        let history = PgHistory::created(map.epoch, stamp);
+        Self { history, past: PastIntervals::default(), first: map, later: Vec::new() }
+    }
+}
+
 impl Pg {
-    /// A PG that does not exist yet, as of `map`; queues the transaction that makes it. It serves at once if it is to:
-    /// what it does then takes effect after that.
+    /// A PG that does not exist yet; queues the transaction that makes it. If it is to serve, it does at once: what it
+    /// does then takes effect after that.
     pub fn create(
         id: SpgId,
         whoami: OsdId,
         config: Arc<PgConfig>,
-        map: MapView,
+        origin: Origin,
         now: UTime,
         out: &mut Vec<PgEffect>,
     ) -> Self {
+        let Origin { history, past, first, later } = origin;
         let mut pg = Self::empty(id, whoami, config, Phase::Inactive);
         pg.now = now;
         pg.stored = false;
-        let history = &mut pg.info.history;
-        history.epoch_created = map.epoch;
-        history.epoch_pool_created = map.pool.create_epoch;
-        history.same_interval_since = map.epoch;
-        history.same_up_since = map.epoch;
-        // Where the mapping's own past is not known, older is safer: a request of before is then run, and its resend
-        // recognised; one dropped by mistake would never come again.
-        history.same_primary_since = map.pool.create_epoch.min(map.epoch);
-        history.last_epoch_clean = map.epoch;
-        history.last_interval_clean = map.epoch;
-        history.last_scrub_stamp = now;
-        history.last_deep_scrub_stamp = now;
-        history.last_clean_scrub_stamp = now;
-        pg.info.stats.created = map.epoch;
+        pg.info.stats.created = history.epoch_created;
+        (pg.info.history, pg.past) = (history, past);
+        pg.note_mapping(&first);
+        pg.info.stats.mapping_epoch = pg.info.history.same_interval_since;
+        let pg_num = first.pool.pg_num;
+        pg.map = Some(first);
+        for map in later {
+            // There are no requests that a new interval could drop.
+            pg.take_map(map, &mut Vec::new());
+        }
         let mut txn = Transaction::new();
-        txn.create_collection(pg.collection, split_bits(id.pg.seed, map.pool.pg_num));
+        txn.create_collection(pg.collection, split_bits(id.pg.seed, pg_num));
         txn.touch(pg.collection, pg.meta.clone());
-        pg.note_mapping(&map);
         pg.write_info(&mut txn);
         pg.submit(EVersion::default(), txn, None, None, out);
-        pg.map = Some(map);
         pg.decide_role(out);
         pg
     }

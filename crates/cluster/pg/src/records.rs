@@ -148,7 +148,7 @@ mod tests {
     use types::{Epoch, HObject, OsdId, PgId, PoolId, ReqId, UTime};
 
     use super::*;
-    use crate::{EntryKind, MapView, PgConfig, PgEffect, PgEvent, PoolView};
+    use crate::{EntryKind, MapView, Origin, PgConfig, PgEffect, PgEvent, PoolView};
 
     const ME: OsdId = OsdId(0);
 
@@ -177,8 +177,7 @@ mod tests {
 
     fn created(store: &mut MemStore) -> Pg {
         let id = PgId { pool: PoolId(1), seed: 0 }.into();
-        let pool =
-            PoolView { size: 1, min_size: 1, pg_num: 1, create_epoch: Epoch(1), ..PoolView::default() };
+        let pool = PoolView { size: 1, min_size: 1, pg_num: 1, ..PoolView::default() };
         let map = MapView {
             epoch: Epoch(5),
             osdmap: Arc::default(),
@@ -189,7 +188,14 @@ mod tests {
             pool,
         };
         let mut out = Vec::new();
-        let mut pg = Pg::create(id, ME, Arc::new(PgConfig::default()), map, UTime::default(), &mut out);
+        let mut pg = Pg::create(
+            id,
+            ME,
+            Arc::new(PgConfig::default()),
+            Origin::at(map, UTime::default()),
+            UTime::default(),
+            &mut out,
+        );
         settle(&mut pg, store, out);
         pg
     }

@@ -6,12 +6,15 @@ use std::collections::BTreeSet;
 
 use common::*;
 use encoding::Decode;
-use messages::PgState;
 use messages::osd_op::{ListCursor, OsdFlags, PgLsResponse, PgNlsResponse};
 use messages::{Op, OpArgs, OpCode, OsdOp};
+use messages::{PastInterval, PastIntervals, PgHistory, PgState};
 use ops::FullKind;
-use pg::{Notice, Pg, PgEvent};
-use types::{EntityName, EntityType, Epoch, Errno, FeatureBits, HObject, SnapId};
+use pg::{Notice, Origin, Pg, PgEffect, PgEvent};
+use store::{Completion, MemStore, ObjectStore, ReadOutcome, ReadRequest, Token};
+use types::{
+    EntityName, EntityType, Epoch, Errno, FeatureBits, HObject, OsdId, PgShard, ShardId, SnapId, UTime,
+};
 
 fn list(cursor: &HObject, count: u64) -> Op {
     list_with(OpCode::PGNLS, cursor, count)
@@ -229,7 +232,14 @@ fn a_removed_pg_leaves_nothing_in_the_store() {
     rig.settle();
     assert!(rig.removed && !rig.failed);
     let mut out = Vec::new();
-    rig.pg = Pg::create(pgid(), ME, rig.config.clone(), map(9, &[0]), Default::default(), &mut out);
+    rig.pg = Pg::create(
+        pgid(),
+        ME,
+        rig.config.clone(),
+        Origin::at(map(9, &[0]), Default::default()),
+        Default::default(),
+        &mut out,
+    );
 }
 
 #[test]
@@ -374,4 +384,40 @@ fn only_what_a_client_of_its_release_sends_again_is_dropped() {
             assert_eq!(rig.replies.len(), usize::from(epoch >= resend_since), "{features:#x} {epoch}");
         }
     }
+}
+
+#[test]
+fn a_new_pg_has_the_past_it_is_given_and_that_of_the_maps_since() {
+    let mut history = PgHistory::created(Epoch(3), UTime { sec: 9, nsec: 0 });
+    history.same_interval_since = Epoch(4);
+    let shard = |osd| PgShard { osd, shard: ShardId::NONE };
+    let mut past = PastIntervals::default();
+    past.add(PastInterval { first: Epoch(3), last: Epoch(3), acting: [shard(OsdId(7))].into() }, true);
+    // It moves to two OSDs, so that nothing of this is forgotten for being clean.
+    let later = vec![map(6, &[0]), map(8, &[0, 1])];
+    let origin = Origin { history, past, first: map(5, &[0]), later };
+    let mut out = Vec::new();
+    let pg = Pg::create(pgid(), ME, Rig::new().config, origin, UTime::default(), &mut out);
+    let info = pg.info();
+    assert_eq!((info.history.epoch_created, info.stats.created), (Epoch(3), Epoch(3)));
+    assert_eq!((info.history.same_interval_since, info.history.same_primary_since), (Epoch(8), Epoch(3)));
+    assert_eq!(info.history.last_scrub_stamp, UTime { sec: 9, nsec: 0 });
+    let mut store = MemStore::new(1 << 20);
+    for effect in out {
+        if let PgEffect::Queue { token, txn } = effect {
+            store.queue(txn, token);
+        }
+    }
+    let object = types::GHObject::pgmeta(POOL, 0, ShardId::NONE);
+    let name = pg::InfoAttr::PAST_INTERVALS.into();
+    store.read(ReadRequest::Attr { collection: pgid().into(), object, name }, Token(99));
+    let mut done = Vec::new();
+    store.completions(&mut done);
+    let Some(Completion::Read { result: Ok(ReadOutcome::Attr(stored)), .. }) = done.pop() else {
+        panic!("{done:?}")
+    };
+    let mut whole = PastIntervals::default();
+    whole.add(PastInterval { first: Epoch(3), last: Epoch(3), acting: [shard(OsdId(7))].into() }, true);
+    whole.add(PastInterval { first: Epoch(4), last: Epoch(7), acting: [shard(ME)].into() }, true);
+    assert_eq!(PastIntervals::from_bytes_exact(&stored), Ok(whole));
 }

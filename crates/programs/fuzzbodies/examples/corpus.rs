@@ -180,7 +180,7 @@ fn add_own(corpus: &mut Corpus) {
     let (cluster, osd_uuid, osd) = (types::Fsid([1; 16]), types::Fsid([2; 16]), types::OsdId(3));
     let label = simplestore::Label { cluster, osd, osd_uuid, size_bytes: 10 << 30 };
     add("disk", 0, label.to_bytes(FEATURES));
-    add("disk", 1, osd::Superblock::new(cluster, osd, osd_uuid).to_bytes(FEATURES));
+    add("disk", 1, messages::OsdSuperblock::new(cluster, osd, osd_uuid).to_bytes(FEATURES));
     let (collection, object) = (store::CollectionId::Pg(SpgId::from(pg)), types::GHObject::from(object));
     let mut steps = store::Transaction::default();
     steps.create_collection(collection, 3).touch(collection, object.clone());

@@ -208,7 +208,7 @@ pub fn disk(data: &[u8]) {
     let Some((which, data)) = data.split_first() else { return };
     match which % 2 {
         0 => round_trip::<simplestore::Label>(data),
-        _ => round_trip::<osd::Superblock>(data),
+        _ => round_trip::<messages::OsdSuperblock>(data),
     }
 }
 

@@ -1,9 +1,10 @@
-//! Repository rules as code: `cargo run -p xtask -- tidy` checks layers, licences, sources and texts.
+//! Repository rules as code: `cargo run -p xtask -- tidy` checks layers, licences, structures and texts.
 //!
 //! Never builds or runs anything of the project.
 
 mod layers;
 mod licences;
+mod structures;
 mod texts;
 
 use std::process::ExitCode;
@@ -16,7 +17,9 @@ pub(crate) type Finding = String;
 fn tidy(metadata: &Metadata) -> Vec<Finding> {
     let mut findings = layers::check(metadata);
     findings.extend(licences::check(metadata));
-    findings.extend(texts::check(metadata.workspace_root.as_std_path()));
+    let sources = texts::sources(metadata.workspace_root.as_std_path());
+    findings.extend(texts::check(&sources));
+    findings.extend(structures::check(&sources));
     findings
 }
 
@@ -32,7 +35,9 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         _ => {
-            eprintln!("usage: xtask tidy | pure-crates\n  tidy: check layers, licences, sources and texts");
+            eprintln!(
+                "usage: xtask tidy | pure-crates\n  tidy: check layers, licences, structures and texts"
+            );
             return ExitCode::from(2);
         }
     }
@@ -47,7 +52,7 @@ fn main() -> ExitCode {
     findings.iter().for_each(|f| eprintln!("tidy: {f}"));
     match findings.len() {
         0 => {
-            println!("tidy: layers, licences, sources and texts are in order");
+            println!("tidy: layers, licences, structures and texts are in order");
             ExitCode::SUCCESS
         }
         n => {

@@ -16,14 +16,27 @@ fn tracked_files(root: &Path) -> Vec<PathBuf> {
     names.map(|n| root.join(String::from_utf8_lossy(n).as_ref())).collect()
 }
 
-/// Checks the files that git tracks.
-pub(crate) fn check(root: &Path) -> Vec<Finding> {
+/// A file that git tracks.
+pub(crate) struct Source {
+    /// Its path from the root of the repository.
+    pub name: String,
+    pub text: String,
+}
+
+/// The files that git tracks and that are text.
+pub(crate) fn sources(root: &Path) -> Vec<Source> {
+    let source = |file: PathBuf| {
+        let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+        Some(Source { name, text: fs::read_to_string(&file).ok()? })
+    };
+    tracked_files(root).into_iter().filter_map(source).collect()
+}
+
+pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
     let mut findings = Vec::new();
     // Written in two parts so that this file passes its own rule.
     let machine_path = concat!("/wo", "rk/");
-    for file in tracked_files(root) {
-        let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
-        let Ok(text) = fs::read_to_string(&file) else { continue };
+    for Source { name, text } in sources {
         if text.contains(machine_path) {
             findings.push(format!("{name}: names a path of a developer's machine"));
         }

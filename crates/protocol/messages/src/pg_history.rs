@@ -44,6 +44,24 @@ pub struct PgHistory {
     pub prior_readable_until_ub: Option<TimeSpan>,
 }
 
+impl PgHistory {
+    /// Of a placement group that is made in the epoch `created`, at the time `stamp`, with its pool.
+    pub fn created(created: Epoch, stamp: UTime) -> Self {
+        Self {
+            epoch_created: created,
+            epoch_pool_created: created,
+            same_interval_since: created,
+            same_up_since: created,
+            same_primary_since: created,
+            last_scrub_stamp: stamp,
+            last_deep_scrub_stamp: stamp,
+            last_clean_scrub_stamp: stamp,
+            prior_readable_until_ub: Some(TimeSpan::default()),
+            ..Self::default()
+        }
+    }
+}
+
 const NAME: &str = "pg_history_t";
 
 impl Encode for PgHistory {

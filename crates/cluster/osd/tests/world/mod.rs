@@ -457,13 +457,19 @@ impl World {
         });
     }
 
-    /// As Ceph's monitors do.
+    /// As Ceph's monitors do, for PGs that are made in the current map.
     pub fn send_creates(&mut self, id: i64, pg_num: u32) {
-        let epoch = Epoch(self.mon.epoch());
+        self.send_creates_of(id, pg_num, Epoch(self.mon.epoch()));
+    }
+
+    /// As Ceph's monitors did in the epoch in which the PGs were made.
+    pub fn send_creates_of(&mut self, id: i64, pg_num: u32, epoch: Epoch) {
         let mut create = OsdPgCreate2 { epoch, ..Default::default() };
         for seed in 0..pg_num {
             create.pgs.insert(pg(id, seed), (epoch, self.now));
-            create.pg_extra.insert(pg(id, seed), (PgHistory::default(), PastIntervals::default()));
+            create
+                .pg_extra
+                .insert(pg(id, seed), (PgHistory::created(epoch, self.now), PastIntervals::default()));
         }
         self.mon_says(create);
     }

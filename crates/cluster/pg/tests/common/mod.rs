@@ -9,7 +9,7 @@ use auth::SessionId;
 use buffer::Rope;
 use messages::osd_op::{OpFlags, OsdFlags, Trace};
 use messages::{Op, OpArgs, OpCode, OsdOp, OsdOpReply};
-use pg::{ClientOp, MapView, Notice, Pg, PgConfig, PgEffect, PgEvent, PoolView};
+use pg::{ClientOp, MapView, Notice, Origin, Pg, PgConfig, PgEffect, PgEvent, PoolView};
 use store::{Completion, MemStore, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token, Transaction};
 use types::{
     EntityAddr, EntityName, EntityType, Epoch, Name, ObjectLocator, OsdId, PgId, PoolId, ReqId, SnapId,
@@ -60,7 +60,6 @@ pub fn map(epoch: u32, acting: &[i32]) -> MapView {
         min_size: 1,
         pg_num: 1,
         pg_num_pending: 1,
-        create_epoch: Epoch(1),
         has_omap: true,
         ..PoolView::default()
     };
@@ -83,7 +82,14 @@ impl Rig {
     pub fn with_config(config: PgConfig) -> Self {
         let config = Arc::new(config);
         let mut out = Vec::new();
-        let pg = Pg::create(pgid(), ME, config.clone(), map(5, &[0]), UTime::default(), &mut out);
+        let pg = Pg::create(
+            pgid(),
+            ME,
+            config.clone(),
+            Origin::at(map(5, &[0]), UTime::default()),
+            UTime::default(),
+            &mut out,
+        );
         let mut rig = Self {
             pg,
             config,
