@@ -1,14 +1,12 @@
 //! What comes in and what goes out.
 
-use std::sync::Arc;
-
 use auth::{SessionId, SessionInfo};
 use encoding::DecodeError;
 use messages::Message;
 use types::{EntityAddr, Fsid, Profile};
 
-use crate::option_table::OptionTable;
 use crate::state::Batch;
+use options::Values;
 
 /// What the monitor is told when it is made or started.
 #[derive(Clone)]
@@ -25,7 +23,7 @@ pub struct MonConfig {
     pub profile: Profile,
     /// What `versions` says.
     pub version: String,
-    pub options: Arc<dyn OptionTable>,
+    pub options: Values,
     /// The OSDs that a new cluster starts with ([`crate::Mon::create`] only).
     pub osds: Vec<InitialOsd>,
 }

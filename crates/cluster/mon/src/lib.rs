@@ -15,7 +15,7 @@ pub mod fmt;
 pub mod health;
 mod mon;
 mod mutes;
-pub mod option_table;
+mod option_facts;
 mod osd_messages;
 mod service;
 mod session;
@@ -27,5 +27,4 @@ mod usage;
 
 pub use event::{InitialOsd, MonConfig, MonEffect, MonEvent, MonOpenError};
 pub use mon::Mon;
-pub use option_table::{OptionFacts, OptionTable};
 pub use state::{Batch, Key, State, StateKey};

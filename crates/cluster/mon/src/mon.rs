@@ -9,6 +9,7 @@ use auth::SessionId;
 use encoding::Decode;
 use maps::{ApplyError, Incremental, MgrMap, MonMap, OsdMap};
 use messages::Message;
+use options::{Values, opt};
 use types::{Epoch, Errno, UTime};
 
 use crate::event::{MonConfig, MonEffect, MonEvent, MonOpenError};
@@ -108,6 +109,8 @@ pub struct Mon {
     pub(crate) mgrmap: MgrMap,
     pub(crate) osdmap: OsdMap,
     pub(crate) settings: ConfigStore,
+    /// The options in force: see [`Mon::merge_options`].
+    pub(crate) options: Values,
     pub(crate) log: ClusterLog,
     pub(crate) log_seq: u64,
     pub(crate) pgmap: PgMap,
@@ -147,6 +150,7 @@ impl Mon {
         let monmap = crate::create::monmap(&config, &state)?;
         let mut mon = Self {
             settings: ConfigStore::open(&state),
+            options: Values::new(),
             ids: GlobalIds::open(&state),
             mgrmap: crate::create::mgrmap(),
             config,
@@ -171,6 +175,7 @@ impl Mon {
             unhandled: BTreeSet::new(),
             trim_wanted: false,
         };
+        mon.merge_options();
         mon.osdmap_changed(now);
         Ok(mon)
     }
@@ -279,7 +284,7 @@ impl Mon {
             }
         };
         if self.trim_wanted {
-            let keep = self.opt_u64("mon_min_osdmap_epochs");
+            let keep = self.options.get(opt::MON_MIN_OSDMAP_EPOCHS);
             osdmap::trim(&self.state, keep, &mut batch);
             self.trim_wanted = false;
         }
@@ -309,6 +314,7 @@ impl Mon {
         }
         if flight.batch.0.keys().any(|key| key.service == "config") {
             self.settings = ConfigStore::open(&self.state);
+            self.merge_options();
             self.push_all(now, "config", out);
         }
         if let Some(osdmap) = flight.osdmap {
@@ -352,37 +358,28 @@ impl Mon {
         }
         let (first, last) = (osdmap::first_committed(&self.state), u64::from(self.osdmap.epoch.0));
         self.trim_wanted =
-            last.saturating_sub(first) > self.opt_u64("mon_min_osdmap_epochs") + osdmap::TRIM_SLACK;
+            last.saturating_sub(first) > self.options.get(opt::MON_MIN_OSDMAP_EPOCHS) + osdmap::TRIM_SLACK;
     }
 
-    /// An option's value for this monitor: this process's own, else the stored one, else the default.
-    pub(crate) fn opt(&self, name: &str) -> String {
-        let options = &self.config.options;
-        if let Some(value) = options.local(name) {
-            return value;
-        }
+    /// The text of an option's value for this monitor, by its normalized name; empty where nothing was set and Loligo
+    /// gives it no default.
+    pub(crate) fn option_text(&self, name: &str) -> &str {
+        self.options.text(name).unwrap_or_default()
+    }
+
+    /// Puts the options in force: what is stored for this monitor, then over it what this process was started with.
+    fn merge_options(&mut self) {
         let me = types::EntityId { kind: types::EntityType::Mon, id: self.config.name.clone() };
-        // What was stored by an older program may be spelled otherwise, or not fit at all: then the default counts.
-        let stored = self.settings.of(&me).get(name).map(|(_, value)| options.check(name, value));
-        let default = || options.find(name).map(|facts| facts.default).unwrap_or_default();
-        stored.and_then(Result::ok).unwrap_or_else(default)
-    }
-
-    /// A number option's value as a whole number: without its fraction, 0 for what lies below.
-    pub(crate) fn opt_u64(&self, name: &str) -> u64 {
-        let text = self.opt(name);
-        text.parse().unwrap_or_else(|_| self.opt_f64(name).max(0.0) as u64)
-    }
-
-    /// A number option's value (seconds for times).
-    pub(crate) fn opt_f64(&self, name: &str) -> f64 {
-        // The table lets nothing through that is not a number.
-        self.opt(name).parse().unwrap_or(0.0)
-    }
-
-    /// A switch's value.
-    pub(crate) fn opt_bool(&self, name: &str) -> bool {
-        options::parse_bool(&self.opt(name)).unwrap_or(false)
+        let mut merged = Values::new();
+        for (name, (_, value)) in self.settings.of(&me) {
+            // What was stored by force or by an older program may not fit: then the default counts.
+            let _ = merged.set(name, value);
+        }
+        for (name, value) in self.config.options.changed() {
+            let fits = merged.set(name, value);
+            debug_assert!(fits.is_ok(), "{name} was checked when it was given: {fits:?}");
+        }
+        self.options = merged;
     }
 
     /// A value of the state that must decode.
@@ -402,13 +399,10 @@ impl Mon {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use auth::{Caps, SessionInfo};
     use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Fsid, OsdId, Profile};
 
     use super::*;
-    use crate::option_table::Table;
 
     const NOW: UTime = UTime { sec: 1_800_000_000, nsec: 0 };
     const SESSION: SessionId = SessionId(1);
@@ -422,7 +416,7 @@ mod tests {
             hostname: "vm".into(),
             profile: Profile::PACIFIC,
             version: "test".into(),
-            options: Arc::new(Table::default()),
+            options: Values::new(),
             osds: Vec::new(),
         };
         let mut state = State::new();

@@ -6,6 +6,7 @@ use auth::{Access, SessionId};
 use encoding::{Decode, Encode};
 use maps::{MapFlags, OsdState};
 use messages::{Message, OsdBoot, OsdFailure, OsdMarkMeDown};
+use options::opt;
 use types::{EntityType, Epoch, OsdId, PgId, PoolId, SpgId, UTime};
 
 use crate::event::MonEffect;
@@ -241,8 +242,8 @@ impl Mon {
             })
             .collect();
         let immediate = m.flags & OsdFailure::IMMEDIATE != 0;
-        let grace = self.opt_u64("osd_heartbeat_grace") as i64;
-        let enough = hosts.len() as u64 >= self.opt_u64("mon_osd_min_down_reporters");
+        let grace = self.options.get(opt::OSD_HEARTBEAT_GRACE) as i64;
+        let enough = hosts.len() as u64 >= self.options.get(opt::MON_OSD_MIN_DOWN_REPORTERS);
         let forbidden = self.osdmap.has_flags(MapFlags::NODOWN)
             || self.osdmap.osd(target).is_some_and(|e| e.state & OsdState::NODOWN != 0);
         if forbidden || !(immediate || enough && i64::from(m.failed_for) >= grace) {
@@ -324,7 +325,7 @@ impl Mon {
     }
 
     fn get_osdmap(&self, session: SessionId, m: &messages::MonGetOsdMap, out: &mut Vec<MonEffect>) {
-        let max = self.opt_u64("osd_map_message_max").max(1) as usize;
+        let max = self.options.get(opt::OSD_MAP_MESSAGE_MAX).max(1) as usize;
         let mut reply = messages::OsdMap {
             fsid: self.config.fsid,
             cluster_osdmap_trim_lower_bound: Epoch(osdmap::first_committed(&self.state) as u32),

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use auth::SessionId;
 use encoding::Encode;
 use messages::{LogEntry, Paxos};
+use options::opt;
 use types::{EntityAddrVec, EntityId, Epoch, UTime};
 
 use crate::event::MonEffect;
@@ -146,8 +147,8 @@ impl Mon {
 
     /// Full map and increments from `next` (0: the newest full map) to the newest, in messages of a bounded size.
     pub(crate) fn send_osdmaps(&self, session: SessionId, next: u64, out: &mut Vec<MonEffect>) {
-        let count_max = self.opt_u64("osd_map_message_max").max(1) as usize;
-        let bytes_max = self.opt_u64("osd_map_message_max_bytes").max(1) as usize;
+        let count_max = self.options.get(opt::OSD_MAP_MESSAGE_MAX).max(1) as usize;
+        let bytes_max = self.options.get(opt::OSD_MAP_MESSAGE_MAX_BYTES).max(1) as usize;
         let newest = Epoch(self.osdmap.epoch.0);
         let first = osdmap::first_committed(&self.state);
         let empty = || messages::OsdMap {
