@@ -58,11 +58,6 @@ impl Subscriptions {
         }
     }
 
-    /// Ends a subscription on this side.
-    pub fn unwant(&mut self, what: &str) {
-        self.items.remove(what);
-    }
-
     /// A new session: its monitor knows nothing yet.
     pub fn reload(&mut self) {
         self.items.values_mut().for_each(|item| item.told = false);
