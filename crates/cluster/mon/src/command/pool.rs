@@ -1,6 +1,6 @@
 //! `osd pool …`: making, listing, renaming and removing pools.
 
-use maps::{PgPool, PoolFlags, PoolOption};
+use maps::{PgPool, PoolFlags, PoolOption, PoolOptionKey};
 use options::opt;
 use types::{Errno, OsdId, PoolId, UTime};
 
@@ -358,13 +358,17 @@ fn create(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         },
     };
     let mut opts = Vec::new();
-    for (key, option) in [(15, "pg_num_min"), (23, "pg_num_max"), (16, "target_size_bytes")] {
+    for (key, option) in [
+        (PoolOptionKey::PG_NUM_MIN, "pg_num_min"),
+        (PoolOptionKey::PG_NUM_MAX, "pg_num_max"),
+        (PoolOptionKey::TARGET_SIZE_BYTES, "target_size_bytes"),
+    ] {
         if let Some(value) = unsigned(call, option)?.filter(|v| *v > 0) {
             opts.push((key, PoolOption::Int(value as i64)));
         }
     }
     if let Some(value) = call.args.float("target_size_ratio")?.filter(|v| *v > 0.0) {
-        opts.push((17, PoolOption::Double(value)));
+        opts.push((PoolOptionKey::TARGET_SIZE_RATIO, PoolOption::Double(value)));
     }
     let plan = Plan {
         pg_num: unsigned(call, "pg_num")?,
