@@ -61,9 +61,10 @@ impl Mon {
             let osds: usize = buckets.iter().map(|(_, n)| n).sum();
             let plural = if buckets.len() > 1 { "s" } else { "" };
             let detail = buckets.iter().map(|(id, n)| {
-                let place = match i32::from(*kind) == top {
-                    true => String::new(),
-                    false => format!(" ({})", crush_view::location_text(crush, *id)),
+                let place = if i32::from(*kind) == top {
+                    String::new()
+                } else {
+                    format!(" ({})", crush_view::location_text(crush, *id))
                 };
                 format!("{kind_name} {}{place} ({n} osds) is down", crush_view::name(crush, *id))
             });
@@ -356,9 +357,10 @@ impl Rule {
         let mut line = match self.since.map(|since| since(pg)) {
             None => format!("pg {id} is {state}, acting {acting}"),
             Some(since) => {
-                let time = match since == UTime::default() {
-                    true => "since forever".to_string(),
-                    false => format!("for {}", span(u64::from(now.sec.saturating_sub(since.sec)))),
+                let time = if since == UTime::default() {
+                    "since forever".to_string()
+                } else {
+                    format!("for {}", span(u64::from(now.sec.saturating_sub(since.sec))))
                 };
                 let what = state_name(self.bit);
                 format!("pg {id} is stuck {what} {time}, current state {state}, last acting {acting}")

@@ -162,10 +162,7 @@ impl Mon {
             response: None,
         };
         let effect = MonEffect::Send { session, message: reply.into() };
-        match changed {
-            true => self.defer_reply(before, effect),
-            false => out.push(effect),
-        }
+        if changed { self.defer_reply(before, effect) } else { out.push(effect) }
     }
 
     fn get_config(&self, session: SessionId, m: &messages::GetConfig, out: &mut Vec<MonEffect>) {

@@ -277,9 +277,10 @@ impl Mon {
             }
         }
         let has = m.paxos.version.min(u64::from(self.osdmap.epoch.0));
-        match self.pending.osdmap.is_some() {
-            true => self.pending.maps_to.push((session, has + 1)),
-            false => self.send_osdmaps(session, has + 1, out),
+        if self.pending.osdmap.is_some() {
+            self.pending.maps_to.push((session, has + 1))
+        } else {
+            self.send_osdmaps(session, has + 1, out)
         }
     }
 
@@ -297,9 +298,10 @@ impl Mon {
         if bits == 0 || !entry.is_up() {
             return;
         }
-        match self.claim(Claim::Osd(osd)) {
-            true => drop(self.osdmap_change(now).new_state.insert(OsdId(osd), bits)),
-            false => self.wait(session, m.into(), out),
+        if self.claim(Claim::Osd(osd)) {
+            self.osdmap_change(now).new_state.insert(OsdId(osd), bits);
+        } else {
+            self.wait(session, m.into(), out)
         }
     }
 

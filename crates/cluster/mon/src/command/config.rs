@@ -105,14 +105,15 @@ fn option_name(text: &str) -> String {
 }
 
 fn section(text: &str) -> Result<String, Failure> {
-    match is_section(text) {
-        true => Ok(text.to_string()),
-        false => fail(
+    if is_section(text) {
+        Ok(text.to_string())
+    } else {
+        fail(
             Errno::EINVAL,
             format!(
                 "'{text}' is not a section: global, mon, mgr, osd, mds, client, or one of them with .ID is"
             ),
-        ),
+        )
     }
 }
 
@@ -135,9 +136,10 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         None => return Err(unknown(&name)),
     };
     ConfigStore::set(&who, &name, &value, mon.batch());
-    match options::is_log_level(&name) {
-        true => Ok(Answer::status(format!("{name} is stored, but changes nothing here: {LOG_LEVEL}"))),
-        false => Ok(Answer::default()),
+    if options::is_log_level(&name) {
+        Ok(Answer::status(format!("{name} is stored, but changes nothing here: {LOG_LEVEL}")))
+    } else {
+        Ok(Answer::default())
     }
 }
 

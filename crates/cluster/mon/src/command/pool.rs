@@ -183,16 +183,17 @@ impl Mon {
             .map(|pool| u64::from(pool.pg_num_target) * u64::from(pool.size))
             .sum();
         let wanted = held + u64::from(pg_num) * u64::from(size);
-        match wanted > max * osds {
-            true => fail(
+        if wanted > max * osds {
+            fail(
                 Errno::ERANGE,
                 format!(
                     "pg_num {pg_num} size {size} would make {} PGs an OSD and {wanted} in all, more than \
                      mon_max_pg_per_osd ({max}) times the {osds} OSDs that are in allow",
                     wanted / osds
                 ),
-            ),
-            false => Ok(()),
+            )
+        } else {
+            Ok(())
         }
     }
 
@@ -345,9 +346,10 @@ fn create(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         Some(other) => return fail(Errno::EINVAL, format!("'{other}' is not a type of pool")),
     }
     if let Some(given) = call.args.text("erasure_code_profile")? {
-        match rule.is_none() {
-            true => rule = Some(given),
-            false => return fail(Errno::EINVAL, "a replicated pool has no erasure-code profile"),
+        if rule.is_none() {
+            rule = Some(given)
+        } else {
+            return fail(Errno::EINVAL, "a replicated pool has no erasure-code profile");
         }
     }
     let rule = match rule.filter(|r| !r.is_empty()) {
@@ -472,9 +474,10 @@ fn stats(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         }
         let lines = pools.iter().map(|(id, name)| {
             let work = rates_text(&mon.pgmap.rates(Some(*id)));
-            match work.is_empty() {
-                true => format!("pool {name} id {id}\n  nothing is going on\n\n"),
-                false => format!("pool {name} id {id}\n  client io {work}\n\n"),
+            if work.is_empty() {
+                format!("pool {name} id {id}\n  nothing is going on\n\n")
+            } else {
+                format!("pool {name} id {id}\n  client io {work}\n\n")
             }
         });
         lines.collect()
@@ -522,9 +525,10 @@ fn application_disable(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure
 
 fn enabled(mon: &Mon, name: &str, app: &str) -> Result<PoolId, Failure> {
     let id = find(mon, name)?;
-    match mon.osdmap.pools.get(&id).is_some_and(|p| p.application_metadata.contains_key(app)) {
-        true => Ok(id),
-        false => fail(Errno::ENOENT, format!("application '{app}' is not enabled on pool '{name}'")),
+    if mon.osdmap.pools.get(&id).is_some_and(|p| p.application_metadata.contains_key(app)) {
+        Ok(id)
+    } else {
+        fail(Errno::ENOENT, format!("application '{app}' is not enabled on pool '{name}'"))
     }
 }
 
