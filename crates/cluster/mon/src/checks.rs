@@ -231,6 +231,7 @@ impl Mon {
     }
 
     fn check_disk(&self, health: &mut Health) {
+        // Until the shell has looked at the disk.
         let Some((total, available)) = self.disk.filter(|(total, _)| *total > 0) else { return };
         let percent = (available as f64 * 100.0 / total as f64) as u64;
         let (code, severity, word) = match percent {

@@ -3,7 +3,7 @@
 use auth::{SessionId, SessionInfo};
 use encoding::DecodeError;
 use messages::Message;
-use types::{EntityAddr, Fsid, Profile};
+use types::{BrokenInvariant, EntityAddr, Fsid, Profile};
 
 use crate::state::Batch;
 use options::Values;
@@ -103,6 +103,8 @@ pub enum MonEffect {
     },
     /// A line for the process's own log.
     Log(String),
+    /// An invariant of the monitor is broken: it can't go on, and nothing more comes from it.
+    Failed(BrokenInvariant),
 }
 
 /// Why the monitor's state can't be opened: the disk's fault, or a newer program's.

@@ -13,6 +13,7 @@ mod dispatch;
 mod event;
 pub mod fmt;
 pub mod health;
+mod invariants;
 mod mon;
 mod mutes;
 mod option_facts;

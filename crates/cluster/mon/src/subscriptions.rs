@@ -7,7 +7,7 @@ use auth::SessionId;
 use encoding::Encode;
 use messages::{LogEntry, Paxos};
 use options::opt;
-use types::{EntityAddrVec, EntityId, Epoch, UTime};
+use types::{EntityAddrVec, EntityId, Epoch, UTime, broken};
 
 use crate::event::MonEffect;
 use crate::mon::Mon;
@@ -30,7 +30,9 @@ impl Mon {
         out: &mut Vec<MonEffect>,
     ) {
         for (what, item) in &m.what {
-            let Some(known) = self.sessions.get_mut(&session) else { return };
+            let Some(known) = self.sessions.get_mut(&session) else {
+                return self.fail(broken!("{session} ended while it subscribed"));
+            };
             if known.subscriptions.len() >= SUBSCRIPTIONS_MAX && !known.subscriptions.contains_key(what) {
                 let reason = format!("more than {SUBSCRIPTIONS_MAX} subscriptions");
                 out.push(MonEffect::Close { session, reason });
@@ -59,7 +61,9 @@ impl Mon {
 
     /// Sends a subscriber what it lacks.
     fn push(&mut self, now: UTime, session: SessionId, what: &str, out: &mut Vec<MonEffect>) {
-        let Some(subscription) = self.subscription(session, what) else { return };
+        let Some(subscription) = self.subscription(session, what) else {
+            return self.fail(broken!("{session} is sent '{what}' without a subscription"));
+        };
         if subscription.until.is_some_and(|until| until < now) {
             if let Some(known) = self.sessions.get_mut(&session) {
                 known.subscriptions.remove(what);
@@ -134,7 +138,9 @@ impl Mon {
     }
 
     fn send_config(&mut self, session: SessionId, out: &mut Vec<MonEffect>) {
-        let Some(known) = self.sessions.get(&session) else { return };
+        let Some(known) = self.sessions.get(&session) else {
+            return self.fail(broken!("{session} is sent its configuration after it ended"));
+        };
         let config = self.config_of(&known.info.entity);
         if known.config_sent.as_ref() == Some(&config) {
             return;

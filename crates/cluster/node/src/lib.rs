@@ -66,8 +66,8 @@ pub enum NodeEffect {
     Active(OsdId),
     /// An OSD stopped, as asked.
     Stopped(OsdId),
-    /// An OSD cannot go on.
-    Failed(OsdId, String),
+    /// A daemon cannot go on.
+    Failed(Daemon, String),
 }
 
 struct OsdSlot {
@@ -141,6 +141,7 @@ impl Node {
             MonEffect::Commit { token, batch } => NodeEffect::Commit(token, batch),
             MonEffect::GlobalId { session, id } => NodeEffect::GlobalId(session, id),
             MonEffect::Log(text) => NodeEffect::Log(Daemon::Mon, LogLevel::Info, text),
+            MonEffect::Failed(broken) => NodeEffect::Failed(Daemon::Mon, broken.to_string()),
         }));
     }
 
@@ -185,6 +186,6 @@ fn perform(id: OsdId, store: &mut dyn ObjectStore, effect: OsdEffect) -> Option<
         OsdEffect::Log(level, text) => NodeEffect::Log(daemon, level, text),
         OsdEffect::Active => NodeEffect::Active(id),
         OsdEffect::Stopped => NodeEffect::Stopped(id),
-        OsdEffect::Failed(reason) => NodeEffect::Failed(id, reason),
+        OsdEffect::Failed(reason) => NodeEffect::Failed(daemon, reason),
     })
 }

@@ -143,8 +143,8 @@ impl Core {
             NodeEffect::Log(daemon, level, text) => log(daemon, level, &text),
             NodeEffect::Active(osd) => self.report(CoreReport::Active(osd)),
             NodeEffect::Stopped(osd) => self.report(CoreReport::Stopped(osd)),
-            NodeEffect::Failed(osd, reason) => {
-                self.report(CoreReport::Failed(format!("osd.{osd}: {reason}")))
+            NodeEffect::Failed(daemon, reason) => {
+                self.report(CoreReport::Failed(format!("{daemon}: {reason}")))
             }
         }
     }

@@ -233,7 +233,7 @@ impl Mon {
             }
             CommandOutcome::WhenDurable(answer) => {
                 let message = reply(version + 1, 0, answer);
-                self.defer_reply(before, MonEffect::Send { session, message });
+                self.defer_reply(before, session, message);
             }
             CommandOutcome::Wait => self.wait(session, m.into(), out),
         }
@@ -257,7 +257,7 @@ impl Mon {
                 out.push(MonEffect::Send { session, message: reply(result, answer) });
             }
             CommandOutcome::WhenDurable(answer) => {
-                self.defer_reply(before, MonEffect::Send { session, message: reply(0, answer) });
+                self.defer_reply(before, session, reply(0, answer));
             }
             CommandOutcome::Wait => self.wait(session, m.into(), out),
         }

@@ -96,6 +96,7 @@ impl Cluster {
                 MonEffect::GlobalId { session, id } => self.ids.push((session, id)),
                 MonEffect::Close { session, .. } => self.closed.push(session),
                 MonEffect::Log(line) => self.log.push(line),
+                MonEffect::Failed(broken) => panic!("{broken}"),
             }
         }
         assert!(self.commits.len() <= 1, "one proposal at a time");

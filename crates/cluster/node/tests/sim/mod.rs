@@ -216,7 +216,7 @@ impl Sim {
             NodeEffect::GlobalId(session, id) => self.authenticated(session, id),
             NodeEffect::Dial(osd, io) => self.dial(osd, io),
             NodeEffect::Close(daemon, session, reason) => panic!("{daemon} closed {session}: {reason}"),
-            NodeEffect::Failed(osd, reason) => panic!("osd.{osd}: {reason}"),
+            NodeEffect::Failed(daemon, reason) => panic!("{daemon}: {reason}"),
             NodeEffect::Log(..) | NodeEffect::Active(_) | NodeEffect::Stopped(_) => {}
             NodeEffect::Pause(..) | NodeEffect::Resume(..) => {}
         }
