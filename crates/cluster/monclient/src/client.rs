@@ -193,6 +193,7 @@ impl MonClient {
 
     /// Tells the monitor what is new among the subscriptions.
     pub fn renew(&mut self, out: &mut Vec<MonClientEffect>) {
+        // Without a session they go out when the next one is open.
         let State::Open { attempt, .. } = self.state else { return };
         let news = self.subscriptions.take_news();
         if !news.is_empty() {
@@ -352,6 +353,7 @@ impl MonClient {
     }
 
     fn on_message(&mut self, now: UTime, message: Message, out: &mut Vec<MonClientEffect>) {
+        // The last messages of a connection that was given up.
         let State::Open { has_map, has_config, heard, .. } = &mut self.state else { return };
         *heard = now;
         match &message {

@@ -47,6 +47,7 @@ impl Subscriptions {
 
     /// `what` came, up to epoch `have`: the next one is wanted, or none after a one-time subscription.
     pub fn got(&mut self, what: &str, have: u64) {
+        // Sent unasked, or the rest of a subscription that has ended.
         let Some(item) = self.items.get_mut(what) else { return };
         if item.flags & ONETIME != 0 {
             if have >= item.start {
