@@ -87,8 +87,7 @@ fn stat(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         Json::object().with("pg_ready", true).with("pg_summary", summary)
     };
     let text = || {
-        let states: Vec<String> =
-            states.iter().map(|(state, n)| format!("{n} {}", state.to_string())).collect();
+        let states: Vec<String> = states.iter().map(|(state, n)| format!("{n} {state}")).collect();
         let mut out = format!(
             "{} pgs: {}; {} data, {} used, {} / {} avail",
             pgmap.pgs.len(),

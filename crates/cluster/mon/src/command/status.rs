@@ -281,7 +281,7 @@ fn pgmap_text(mon: &Mon) -> String {
         lines.push(format!("{some}/{of} objects {what} ({:.3}%)", some as f64 / of as f64 * 100.0));
     }
     let width = states.iter().map(|(_, n)| n.to_string().len()).max().unwrap_or(1);
-    lines.extend(states.iter().map(|(state, n)| format!("{n:<width$} {}", state.to_string())));
+    lines.extend(states.iter().map(|(state, n)| format!("{n:<width$} {state}")));
     out += &format!("    pgs:     {}\n \n", lines.join("\n             "));
     let work = rates_text(&pgmap.rates(None));
     if !work.is_empty() {
