@@ -147,9 +147,10 @@ impl<'a> Decoder<'a> {
     pub fn count(&mut self, element_size_min: usize, what: &'static str) -> Result<usize, DecodeError> {
         let n: u32 = self.get()?;
         let needed = (n as usize).saturating_mul(element_size_min.max(1));
-        match needed <= self.remaining() {
-            true => Ok(n as usize),
-            false => Err(DecodeError::Truncated { what, needed, left: self.remaining() }),
+        if needed <= self.remaining() {
+            Ok(n as usize)
+        } else {
+            Err(DecodeError::Truncated { what, needed, left: self.remaining() })
         }
     }
 

@@ -121,10 +121,7 @@ impl<T: Encode> Encode for Option<T> {
 }
 impl<T: Decode> Decode for Option<T> {
     fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        match d.get()? {
-            true => Ok(Some(d.get()?)),
-            false => Ok(None),
-        }
+        if d.get()? { Ok(Some(d.get()?)) } else { Ok(None) }
     }
 }
 

@@ -8,12 +8,14 @@ mod conf;
 mod debug;
 mod parse;
 mod table;
+mod typed;
 mod values;
 
 pub use conf::{ConfError, ConfFile};
 pub use debug::{is_log_level, parse_log_level};
-pub use parse::{Kind, ValueError, parse_bool, parse_int};
-pub use table::{OptionSpec, OptionStatus, all, lookup, names, nearest, status};
+pub use parse::{Kind, Value, ValueError, parse_bool, parse_int};
+pub use table::{OptionSpec, OptionStatus, all, lookup, names, nearest, opt, status};
+pub use typed::{Opt, OptionType};
 pub use values::{SetError, Values, canonical};
 
 /// An option's name as the table has it: lower case, underscores where a ceph.conf may have spaces or dashes.

@@ -86,65 +86,60 @@ pub fn parse_int(text: &str) -> Option<i64> {
 }
 
 /// A value that was read.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Parsed {
+#[derive(Clone, PartialEq, Debug)]
+pub enum Value {
     Bool(bool),
     Int(i64),
+    /// Bytes.
     Size(u64),
+    /// A number, or seconds.
     Float(f64),
+    /// Without white space around it.
+    Text(String),
 }
 
-impl Parsed {
-    fn number(self) -> f64 {
+impl Value {
+    fn number(&self) -> Option<f64> {
         match self {
-            Self::Bool(on) => f64::from(on),
-            Self::Int(n) => n as f64,
-            Self::Size(n) => n as f64,
-            Self::Float(n) => n,
+            Self::Int(n) => Some(*n as f64),
+            Self::Size(n) => Some(*n as f64),
+            Self::Float(n) => Some(*n),
+            Self::Bool(_) | Self::Text(_) => None,
         }
     }
 
     /// The one text of all its spellings: no suffix, no fraction that is 0, `true` or `false`.
-    fn text(self) -> String {
+    pub(crate) fn text(&self) -> String {
         match self {
             Self::Bool(on) => on.to_string(),
             Self::Int(n) => n.to_string(),
             Self::Size(n) => n.to_string(),
             Self::Float(n) => n.to_string(),
+            Self::Text(text) => text.clone(),
         }
     }
 }
 
-/// Reads a value; `None` for a text, which is its own value.
-fn read(kind: Kind, range: Option<(f64, f64)>, text: &str) -> Result<Option<Parsed>, ValueError> {
+/// Reads a value of a kind, within a range.
+pub(crate) fn read(kind: Kind, range: Option<(f64, f64)>, text: &str) -> Result<Value, ValueError> {
     let float = || text.trim().parse::<f64>().ok().filter(|n| n.is_finite());
     let (parsed, example) = match kind {
-        Kind::Text => return Ok(None),
-        Kind::Bool => (parse_bool(text).map(Parsed::Bool), "true or false"),
-        Kind::Int => (parse_int(text).map(Parsed::Int), "a whole number, as 16 or 4K"),
-        Kind::Size => (parse_size(text).map(Parsed::Size), "bytes, as 4096, 64K or 10GiB"),
-        Kind::Float => (float().map(Parsed::Float), "a number, as 0.85"),
-        Kind::Secs => (float().filter(|n| *n >= 0.0).map(Parsed::Float), "seconds, as 5 or 0.5"),
+        Kind::Text => return Ok(Value::Text(text.trim().to_owned())),
+        Kind::Bool => (parse_bool(text).map(Value::Bool), "true or false"),
+        Kind::Int => (parse_int(text).map(Value::Int), "a whole number, as 16 or 4K"),
+        Kind::Size => (parse_size(text).map(Value::Size), "bytes, as 4096, 64K or 10GiB"),
+        Kind::Float => (float().map(Value::Float), "a number, as 0.85"),
+        Kind::Secs => (float().filter(|n| *n >= 0.0).map(Value::Float), "seconds, as 5 or 0.5"),
     };
     let Some(parsed) = parsed else {
         return Err(ValueError::NotOfKind { text: text.into(), kind: kind.name(), example });
     };
-    match range {
-        Some((min, max)) if parsed.number() < min || parsed.number() > max => {
+    match (range, parsed.number()) {
+        (Some((min, max)), Some(number)) if number < min || number > max => {
             Err(ValueError::OutOfRange { text: text.into(), min, max })
         }
-        _ => Ok(Some(parsed)),
+        _ => Ok(parsed),
     }
-}
-
-/// Checks `text` against a kind and range; answers its number where it is one.
-pub(crate) fn check(kind: Kind, range: Option<(f64, f64)>, text: &str) -> Result<Option<f64>, ValueError> {
-    Ok(read(kind, range, text)?.map(Parsed::number))
-}
-
-/// Checks `text` against a kind and range; answers the one spelling that it is kept in.
-pub(crate) fn canonical(kind: Kind, range: Option<(f64, f64)>, text: &str) -> Result<String, ValueError> {
-    Ok(read(kind, range, text)?.map_or_else(|| text.trim().to_owned(), Parsed::text))
 }
 
 #[cfg(test)]
@@ -167,11 +162,11 @@ mod tests {
             (Kind::Bool, "0", "false"),
             (Kind::Text, " a b ", "a b"),
         ] {
-            assert_eq!(canonical(kind, None, text).as_deref(), Ok(want), "{text}");
+            assert_eq!(read(kind, None, text).map(|v| v.text()).as_deref(), Ok(want), "{text}");
         }
         for (kind, text) in [(Kind::Secs, "-1"), (Kind::Secs, "NaN"), (Kind::Int, "4.0"), (Kind::Int, "99E")]
         {
-            assert!(canonical(kind, None, text).is_err(), "{text}");
+            assert!(read(kind, None, text).is_err(), "{text}");
         }
     }
 
@@ -187,9 +182,9 @@ mod tests {
 
     #[test]
     fn a_bad_value_says_what_would_do() {
-        let error = check(Kind::Bool, None, "maybe").unwrap_err();
+        let error = read(Kind::Bool, None, "maybe").unwrap_err();
         assert_eq!(error.to_string(), "'maybe' is not a bool (true or false)");
-        assert!(check(Kind::Float, Some((0.0, 1.0)), "1.5").is_err());
-        assert_eq!(check(Kind::Int, None, "4K"), Ok(Some(4000.0)));
+        assert!(read(Kind::Float, Some((0.0, 1.0)), "1.5").is_err());
+        assert_eq!(read(Kind::Int, None, "4K"), Ok(Value::Int(4000)));
     }
 }

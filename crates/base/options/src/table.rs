@@ -1,5 +1,6 @@
 //! The table itself.
 
+use crate::typed::OptionType;
 use crate::{Kind, debug, is_log_level};
 
 /// What an option means to this program.
@@ -57,175 +58,222 @@ impl OptionSpec {
 
 use Kind::{Bool, Float, Int, Secs, Size, Text};
 
-/// Every option that this program acts on, sorted by name.
-static TABLE: &[OptionSpec] = &[
-    spec("auth_client_required", Text, "none", "How clients prove who they are; only 'none' so far."),
-    spec("auth_cluster_required", Text, "none", "How daemons prove who they are; only 'none' so far."),
-    spec("auth_service_required", Text, "none", "What daemons ask of clients; only 'none' so far."),
-    spec(
+/// Makes the table, and for each row the constant of `opt` that reads its value with its type.
+macro_rules! table {
+    ($($row:ident: $type:ty = $spec:expr;)*) => {
+        /// The options that this program acts on, typed by their values: `values.get(opt::OSD_MAP_MESSAGE_MAX)`. A
+        /// constant is called as its option, in upper case, so a misspelt option does not compile:
+        ///
+        /// ```compile_fail
+        /// options::Values::new().get(options::opt::OSD_MAP_MESAGE_MAX);
+        /// ```
+        pub mod opt {
+            use crate::typed::Opt;
+            $(pub const $row: Opt<$type> = Opt::new(super::Row::$row as usize);)*
+        }
+
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+        enum Row {
+            $($row),*
+        }
+
+        /// Every option that this program acts on, sorted by name.
+        static TABLE: &[OptionSpec] = &[$($spec),*];
+
+        $(const _: () = check_row::<$type>(stringify!($row), &$spec);)*
+    };
+}
+
+/// Fails to compile where a row's constant is not called as its option, or its type does not hold all values of its
+/// kind and range.
+const fn check_row<T: OptionType + ?Sized>(constant: &str, spec: &OptionSpec) {
+    let (constant, name) = (constant.as_bytes(), spec.name.as_bytes());
+    assert!(constant.len() == name.len(), "a constant is called as its option");
+    let mut i = 0;
+    while i < name.len() {
+        assert!(constant[i].eq_ignore_ascii_case(&name[i]), "a constant is called as its option");
+        i += 1;
+    }
+    let mut fits = false;
+    i = 0;
+    while i < T::KINDS.len() {
+        fits |= T::KINDS[i] as u8 == spec.kind as u8;
+        i += 1;
+    }
+    assert!(fits, "the constant's type is not that of the option's kind");
+    let above_zero = matches!(spec.range, Some((min, _)) if min >= 0.0);
+    assert!(!T::UNSIGNED || !matches!(spec.kind, Int) || above_zero, "a u64 needs a range from 0 or more");
+}
+
+table! {
+    AUTH_CLIENT_REQUIRED: str = spec("auth_client_required", Text, "none", "How clients prove who they are; only 'none' so far.");
+    AUTH_CLUSTER_REQUIRED: str = spec("auth_cluster_required", Text, "none", "How daemons prove who they are; only 'none' so far.");
+    AUTH_SERVICE_REQUIRED: str = spec("auth_service_required", Text, "none", "What daemons ask of clients; only 'none' so far.");
+    BDEV_DEBUG_VOLATILE_CACHE: bool = spec(
         "bdev_debug_volatile_cache",
         Bool,
         "false",
         "Keep every write in the process until the device flush that covers it, to test what a power loss does.",
     )
-    .own(),
-    spec(
+    .own();
+    BDEV_DEBUG_VOLATILE_LEAK_SEED: u64 = spec(
         "bdev_debug_volatile_leak_seed",
         Int,
         "0",
         "With bdev_debug_volatile_cache: let a random subset, of this seed, of the unflushed 4 KiB blocks reach the file.",
     )
-    .own(),
-    spec(
+    .range(0.0, i64::MAX as f64)
+    .own();
+    BDEV_MODEL: str = spec(
         "bdev_model",
         Text,
         "",
         "Let each OSD's store be as slow as a modelled device: disk-7200, ssd or raid0-of-N, each also with -write-back.",
     )
-    .own(),
-    spec("bdev_model_parameters", Text, "", "With bdev_model: what differs from its data sheet, as a=b,c=d.").own(),
-    spec("mon_allow_pool_delete", Bool, "false", "Whether pools can be removed.").runtime(),
-    spec("mon_config_key_max_entry_size", Size, "65536", "Bytes that a value of `config-key` may have.").runtime(),
-    spec("mon_data_avail_crit", Int, "5", "Per cent free on the monitor's disk below which MON_DISK_CRIT is raised.")
+    .own();
+    BDEV_MODEL_PARAMETERS: str = spec("bdev_model_parameters", Text, "", "With bdev_model: what differs from its data sheet, as a=b,c=d.").own();
+    MON_ALLOW_POOL_DELETE: bool = spec("mon_allow_pool_delete", Bool, "false", "Whether pools can be removed.").runtime();
+    MON_CONFIG_KEY_MAX_ENTRY_SIZE: u64 = spec("mon_config_key_max_entry_size", Size, "65536", "Bytes that a value of `config-key` may have.").runtime();
+    MON_DATA_AVAIL_CRIT: u64 = spec("mon_data_avail_crit", Int, "5", "Per cent free on the monitor's disk below which MON_DISK_CRIT is raised.")
         .range(0.0, 100.0)
-        .runtime(),
-    spec("mon_data_avail_warn", Int, "30", "Per cent free on the monitor's disk below which MON_DISK_LOW is raised.")
+        .runtime();
+    MON_DATA_AVAIL_WARN: u64 = spec("mon_data_avail_warn", Int, "30", "Per cent free on the monitor's disk below which MON_DISK_LOW is raised.")
         .range(0.0, 100.0)
-        .runtime(),
-    spec("mon_max_pg_per_osd", Int, "250", "The most placement groups an OSD should hold; more are refused.")
+        .runtime();
+    MON_MAX_PG_PER_OSD: u64 = spec("mon_max_pg_per_osd", Int, "250", "The most placement groups an OSD should hold; more are refused.")
         .range(1.0, 1e6)
-        .runtime(),
-    spec("mon_max_pool_pg_num", Int, "65536", "The most placement groups a pool may have.").range(1.0, 1e9).runtime(),
-    spec("mon_min_osdmap_epochs", Int, "500", "How many OSD map epochs are kept at least.").range(1.0, 1e6).runtime(),
-    spec("mon_osd_backfillfull_ratio", Float, "0.9", "Share of an OSD in use at which it takes no more backfill; read when a cluster is made.")
-        .range(0.0, 100.0),
-    spec("mon_osd_down_out_interval", Secs, "600", "Seconds after which a down OSD is marked out; 0 never.").runtime(),
-    spec("mon_osd_full_ratio", Float, "0.95", "Share of an OSD in use at which its pools take no more writes; read when a cluster is made.")
-        .range(0.0, 100.0),
-    spec("mon_osd_min_down_reporters", Int, "2", "OSDs that must report another one before it is marked down.")
+        .runtime();
+    MON_MAX_POOL_PG_NUM: u64 = spec("mon_max_pool_pg_num", Int, "65536", "The most placement groups a pool may have.").range(1.0, 1e9).runtime();
+    MON_MIN_OSDMAP_EPOCHS: u64 = spec("mon_min_osdmap_epochs", Int, "500", "How many OSD map epochs are kept at least.").range(1.0, 1e6).runtime();
+    MON_OSD_BACKFILLFULL_RATIO: f64 = spec("mon_osd_backfillfull_ratio", Float, "0.9", "Share of an OSD in use at which it takes no more backfill; read when a cluster is made.")
+        .range(0.0, 100.0);
+    MON_OSD_DOWN_OUT_INTERVAL: f64 = spec("mon_osd_down_out_interval", Secs, "600", "Seconds after which a down OSD is marked out; 0 never.").runtime();
+    MON_OSD_FULL_RATIO: f64 = spec("mon_osd_full_ratio", Float, "0.95", "Share of an OSD in use at which its pools take no more writes; read when a cluster is made.")
+        .range(0.0, 100.0);
+    MON_OSD_MIN_DOWN_REPORTERS: u64 = spec("mon_osd_min_down_reporters", Int, "2", "OSDs that must report another one before it is marked down.")
         .range(1.0, 1000.0)
-        .runtime(),
-    spec("mon_osd_min_in_ratio", Float, "0.75", "Share of OSDs that stay in when others are marked out.")
+        .runtime();
+    MON_OSD_MIN_IN_RATIO: f64 = spec("mon_osd_min_in_ratio", Float, "0.75", "Share of OSDs that stay in when others are marked out.")
         .range(0.0, 1.0)
-        .runtime(),
-    spec("mon_osd_nearfull_ratio", Float, "0.85", "Share of an OSD in use at which it is warned about; read when a cluster is made.")
-        .range(0.0, 100.0),
-    spec("mon_osd_report_timeout", Secs, "900", "Seconds without a beacon after which an OSD is marked down.")
+        .runtime();
+    MON_OSD_NEARFULL_RATIO: f64 = spec("mon_osd_nearfull_ratio", Float, "0.85", "Share of an OSD in use at which it is warned about; read when a cluster is made.")
+        .range(0.0, 100.0);
+    MON_OSD_REPORT_TIMEOUT: f64 = spec("mon_osd_report_timeout", Secs, "900", "Seconds without a beacon after which an OSD is marked down.")
         .range(1.0, 1e9)
-        .runtime(),
-    spec("mon_pg_stuck_threshold", Secs, "60", "Seconds after which a placement group counts as stuck.").runtime(),
-    spec("mon_warn_on_pool_no_app", Bool, "true", "Whether a pool in use without an application is warned about.")
-        .runtime(),
-    spec("mon_warn_on_pool_no_redundancy", Bool, "false", "Whether a pool of one copy is warned about.").runtime(),
-    spec(
+        .runtime();
+    MON_PG_STUCK_THRESHOLD: f64 = spec("mon_pg_stuck_threshold", Secs, "60", "Seconds after which a placement group counts as stuck.").runtime();
+    MON_WARN_ON_POOL_NO_APP: bool = spec("mon_warn_on_pool_no_app", Bool, "true", "Whether a pool in use without an application is warned about.")
+        .runtime();
+    MON_WARN_ON_POOL_NO_REDUNDANCY: bool = spec("mon_warn_on_pool_no_redundancy", Bool, "false", "Whether a pool of one copy is warned about.").runtime();
+    MON_WARN_ON_POOL_PG_NUM_NOT_POWER_OF_TWO: bool = spec(
         "mon_warn_on_pool_pg_num_not_power_of_two",
         Bool,
         "true",
         "Whether a pool whose pg_num is no power of two is warned about.",
     )
-    .runtime(),
-    spec("ms_bind_port_max", Int, "7300", "The last port an OSD tries.").range(1.0, 65535.0),
-    spec("ms_bind_port_min", Int, "6800", "The first port an OSD tries.").range(1.0, 65535.0),
-    spec("ms_connection_ready_timeout", Secs, "10", "Seconds a peer has to finish the handshake.").range(0.1, 3600.0),
-    spec("ms_connections_max", Int, "10000", "The most connections a daemon holds at once.").range(16.0, 1e6).own(),
-    spec("ms_crc_data", Bool, "true", "Whether the checksums of messages are checked and written."),
-    spec(
+    .runtime();
+    MS_BIND_PORT_MAX: u64 = spec("ms_bind_port_max", Int, "7300", "The last port an OSD tries.").range(1.0, 65535.0);
+    MS_BIND_PORT_MIN: u64 = spec("ms_bind_port_min", Int, "6800", "The first port an OSD tries.").range(1.0, 65535.0);
+    MS_CONNECTION_READY_TIMEOUT: f64 = spec("ms_connection_ready_timeout", Secs, "10", "Seconds a peer has to finish the handshake.").range(0.1, 3600.0);
+    MS_CONNECTIONS_MAX: u64 = spec("ms_connections_max", Int, "10000", "The most connections a daemon holds at once.").range(16.0, 1e6).own();
+    MS_CRC_DATA: bool = spec("ms_crc_data", Bool, "true", "Whether the checksums of messages are checked and written.");
+    MS_RECEIVE_UNFINISHED_BYTES_MAX: u64 = spec(
         "ms_receive_unfinished_bytes_max",
         Size,
         "8388608",
         "Bytes of unfinished messages held in all; past it the peers that stalled longest are dropped.",
     )
-    .own(),
-    spec("ms_tcp_listen_backlog", Int, "512", "Connections that may wait to be accepted.").range(1.0, 65535.0),
-    spec("osd_beacon_report_interval", Secs, "300", "Seconds between an OSD's beacons to the monitor.").range(1.0, 86400.0),
-    spec("osd_client_message_cap", Int, "256", "Client messages that an OSD works on at once.").range(0.0, 1e6),
-    spec("osd_client_message_size_cap", Size, "524288000", "Bytes of client messages that an OSD holds at once."),
-    spec("osd_crush_chooseleaf_type", Int, "0", "The bucket type that copies are spread over; 0 is the OSD, 1 the host.")
-        .range(0.0, 11.0),
-    spec(
+    .own();
+    MS_TCP_LISTEN_BACKLOG: u64 = spec("ms_tcp_listen_backlog", Int, "512", "Connections that may wait to be accepted.").range(1.0, 65535.0);
+    OSD_BEACON_REPORT_INTERVAL: f64 = spec("osd_beacon_report_interval", Secs, "300", "Seconds between an OSD's beacons to the monitor.").range(1.0, 86400.0);
+    OSD_CLIENT_MESSAGE_CAP: u64 = spec("osd_client_message_cap", Int, "256", "Client messages that an OSD works on at once.").range(0.0, 1e6);
+    OSD_CLIENT_MESSAGE_SIZE_CAP: u64 = spec("osd_client_message_size_cap", Size, "524288000", "Bytes of client messages that an OSD holds at once.");
+    OSD_CRUSH_CHOOSELEAF_TYPE: u64 = spec("osd_crush_chooseleaf_type", Int, "0", "The bucket type that copies are spread over; 0 is the OSD, 1 the host.")
+        .range(0.0, 11.0);
+    OSD_DEBUG_INJECT_DISPATCH_DELAY_DURATION: f64 = spec(
         "osd_debug_inject_dispatch_delay_duration",
         Float,
         "0.1",
         "Seconds that an injected delay takes; all daemons of the core wait.",
     )
-    .range(0.0, 60.0),
-    spec(
+    .range(0.0, 60.0);
+    OSD_DEBUG_INJECT_DISPATCH_DELAY_PROBABILITY: f64 = spec(
         "osd_debug_inject_dispatch_delay_probability",
         Float,
         "0",
         "Share of the clients' operations before which an OSD sleeps, to make a slowdown of a known size.",
     )
-    .range(0.0, 1.0),
-    spec("osd_debug_no_boot", Text, "", "Numbers of OSDs that are kept from booting, to test what that does.").own(),
-    spec("osd_failsafe_full_ratio", Float, "0.97", "Share of its store up to which an OSD begins writes at all.")
+    .range(0.0, 1.0);
+    OSD_DEBUG_NO_BOOT: str = spec("osd_debug_no_boot", Text, "", "Numbers of OSDs that are kept from booting, to test what that does.").own();
+    OSD_FAILSAFE_FULL_RATIO: f64 = spec("osd_failsafe_full_ratio", Float, "0.97", "Share of its store up to which an OSD begins writes at all.")
         .range(0.0, 1.0)
-        .runtime(),
-    spec("osd_heartbeat_grace", Secs, "20", "Seconds of silence after which an OSD is reported down.")
+        .runtime();
+    OSD_HEARTBEAT_GRACE: f64 = spec("osd_heartbeat_grace", Secs, "20", "Seconds of silence after which an OSD is reported down.")
         .range(1.0, 1e9)
-        .runtime(),
-    spec("osd_map_message_max", Int, "40", "Map epochs sent in one message.").range(1.0, 1000.0).runtime(),
-    spec("osd_map_message_max_bytes", Size, "10485760", "Bytes of map epochs sent in one message.").runtime(),
-    spec("osd_map_share_max_epochs", Int, "40", "Map epochs that an OSD sends a peer which lacks more.")
+        .runtime();
+    OSD_MAP_MESSAGE_MAX: u64 = spec("osd_map_message_max", Int, "40", "Map epochs sent in one message.").range(1.0, 1000.0).runtime();
+    OSD_MAP_MESSAGE_MAX_BYTES: u64 = spec("osd_map_message_max_bytes", Size, "10485760", "Bytes of map epochs sent in one message.").runtime();
+    OSD_MAP_SHARE_MAX_EPOCHS: u64 = spec("osd_map_share_max_epochs", Int, "40", "Map epochs that an OSD sends a peer which lacks more.")
         .range(1.0, 1000.0)
-        .runtime(),
-    spec("osd_max_attr_name_len", Int, "100", "Bytes an attribute's name may have.").range(1.0, 4096.0).runtime(),
-    spec("osd_max_attr_size", Size, "0", "Bytes an attribute may have; 0 is no limit.").runtime(),
-    spec("osd_max_object_name_len", Int, "2048", "Bytes an object's name may have.").range(1.0, 65536.0).runtime(),
-    spec("osd_max_object_namespace_len", Int, "256", "Bytes a namespace may have.").range(1.0, 65536.0).runtime(),
-    spec("osd_max_object_size", Size, "134217728", "Bytes an object may have.").runtime(),
-    spec("osd_max_omap_entries_per_request", Int, "1024", "Keys that one omap read returns.").range(1.0, 1e6).runtime(),
-    spec("osd_max_pg_log_entries", Int, "10000", "The most log entries that a placement group's share comes to.")
+        .runtime();
+    OSD_MAX_ATTR_NAME_LEN: u64 = spec("osd_max_attr_name_len", Int, "100", "Bytes an attribute's name may have.").range(1.0, 4096.0).runtime();
+    OSD_MAX_ATTR_SIZE: u64 = spec("osd_max_attr_size", Size, "0", "Bytes an attribute may have; 0 is no limit.").runtime();
+    OSD_MAX_OBJECT_NAME_LEN: u64 = spec("osd_max_object_name_len", Int, "2048", "Bytes an object's name may have.").range(1.0, 65536.0).runtime();
+    OSD_MAX_OBJECT_NAMESPACE_LEN: u64 = spec("osd_max_object_namespace_len", Int, "256", "Bytes a namespace may have.").range(1.0, 65536.0).runtime();
+    OSD_MAX_OBJECT_SIZE: u64 = spec("osd_max_object_size", Size, "134217728", "Bytes an object may have.").runtime();
+    OSD_MAX_OMAP_ENTRIES_PER_REQUEST: u64 = spec("osd_max_omap_entries_per_request", Int, "1024", "Keys that one omap read returns.").range(1.0, 1e6).runtime();
+    OSD_MAX_PG_LOG_ENTRIES: u64 = spec("osd_max_pg_log_entries", Int, "10000", "The most log entries that a placement group's share comes to.")
         .range(1.0, 1e7)
-        .runtime(),
-    spec("osd_max_write_size", Int, "90", "Mebibytes that one write may carry.").range(4.0, 4096.0).runtime(),
-    spec("osd_min_pg_log_entries", Int, "250", "The fewest log entries that a placement group is trimmed to.")
+        .runtime();
+    OSD_MAX_WRITE_SIZE: u64 = spec("osd_max_write_size", Int, "90", "Mebibytes that one write may carry.").range(4.0, 4096.0).runtime();
+    OSD_MIN_PG_LOG_ENTRIES: u64 = spec("osd_min_pg_log_entries", Int, "250", "The fewest log entries that a placement group is trimmed to.")
         .range(1.0, 1e7)
-        .runtime(),
-    spec("osd_mon_report_interval", Secs, "5", "Seconds between an OSD's reports of its statistics.").range(0.05, 3600.0),
-    spec(
+        .runtime();
+    OSD_MON_REPORT_INTERVAL: f64 = spec("osd_mon_report_interval", Secs, "5", "Seconds between an OSD's reports of its statistics.").range(0.05, 3600.0);
+    OSD_PG_LOG_DUPS_TRACKED: u64 = spec(
         "osd_pg_log_dups_tracked",
         Int,
         "3000",
         "Versions back from the newest for which a placement group recognises a write that is sent again.",
     )
     .range(0.0, 1e7)
-    .runtime(),
-    spec("osd_pg_log_trim_max", Int, "10000", "The most log entries that one trim removes.").range(1.0, 1e7).runtime(),
-    spec(
+    .runtime();
+    OSD_PG_LOG_TRIM_MAX: u64 = spec("osd_pg_log_trim_max", Int, "10000", "The most log entries that one trim removes.").range(1.0, 1e7).runtime();
+    OSD_PG_LOG_TRIM_MIN: u64 = spec(
         "osd_pg_log_trim_min",
         Int,
         "100",
         "The fewest log entries that are worth a trim; ignored where it exceeds osd_pg_log_trim_max.",
     )
     .range(0.0, 1e7)
-    .runtime(),
-    spec("osd_pool_default_crush_rule", Int, "-1", "The CRUSH rule of a new pool; -1 takes the first that fits.").runtime(),
-    spec("osd_pool_default_flag_hashpspool", Bool, "true", "Whether a new pool's number joins the placement hash."),
-    spec("osd_pool_default_min_size", Int, "0", "Copies that must be there to serve; 0 derives it from the size.")
+    .runtime();
+    OSD_POOL_DEFAULT_CRUSH_RULE: i64 = spec("osd_pool_default_crush_rule", Int, "-1", "The CRUSH rule of a new pool; -1 takes the first that fits.").runtime();
+    OSD_POOL_DEFAULT_FLAG_HASHPSPOOL: bool = spec("osd_pool_default_flag_hashpspool", Bool, "true", "Whether a new pool's number joins the placement hash.");
+    OSD_POOL_DEFAULT_MIN_SIZE: u64 = spec("osd_pool_default_min_size", Int, "0", "Copies that must be there to serve; 0 derives it from the size.")
         .range(0.0, 10.0)
-        .runtime(),
-    spec("osd_pool_default_pg_autoscale_mode", Text, "off", "What a new pool's autoscale mode says; nothing scales yet.")
-        .runtime(),
-    spec("osd_pool_default_pg_num", Int, "32", "Placement groups of a new pool.").range(1.0, 65536.0).runtime(),
-    spec("osd_pool_default_pgp_num", Int, "0", "Placement groups used for placing; 0 is pg_num.")
+        .runtime();
+    OSD_POOL_DEFAULT_PG_AUTOSCALE_MODE: str = spec("osd_pool_default_pg_autoscale_mode", Text, "off", "What a new pool's autoscale mode says; nothing scales yet.")
+        .runtime();
+    OSD_POOL_DEFAULT_PG_NUM: u64 = spec("osd_pool_default_pg_num", Int, "32", "Placement groups of a new pool.").range(1.0, 65536.0).runtime();
+    OSD_POOL_DEFAULT_PGP_NUM: u64 = spec("osd_pool_default_pgp_num", Int, "0", "Placement groups used for placing; 0 is pg_num.")
         .range(0.0, 65536.0)
-        .runtime(),
-    spec("osd_pool_default_size", Int, "1", "Copies of a new pool's objects; more than 1 waits for replication.")
+        .runtime();
+    OSD_POOL_DEFAULT_SIZE: u64 = spec("osd_pool_default_size", Int, "1", "Copies of a new pool's objects; more than 1 waits for replication.")
         .range(1.0, 10.0)
-        .runtime(),
+        .runtime();
     // Twice osd_max_object_size: a whole object can be read at once. At most 1 GiB, so that a reply fits its frame.
-    spec("osd_read_bytes_max", Size, "268435456", "Bytes that one request may read; more gets EMSGSIZE.")
+    OSD_READ_BYTES_MAX: u64 = spec("osd_read_bytes_max", Size, "268435456", "Bytes that one request may read; more gets EMSGSIZE.")
         .range(1048576.0, 1073741824.0)
-        .own(),
-    spec(
+        .own();
+    OSD_TARGET_PG_LOG_ENTRIES_PER_OSD: u64 = spec(
         "osd_target_pg_log_entries_per_osd",
         Int,
         "300000",
         "Log entries of an OSD, shared out among its placement groups between osd_min_pg_log_entries and osd_max_pg_log_entries; 0 gives each the minimum.",
     )
     .range(0.0, 1e9)
-    .runtime(),
-];
+    .runtime();
+}
 
 /// Ceph's other names, one a line with the program they belong to (`-`: the daemons that we stand in for).
 static CEPH_NAMES: &str = include_str!("ceph_names.txt");
@@ -237,7 +285,12 @@ pub fn all() -> &'static [OptionSpec] {
 
 /// The entry of an effective option; `name` must be normalized.
 pub fn lookup(name: &str) -> Option<&'static OptionSpec> {
-    TABLE.iter().find(|s| s.name == name)
+    Some(&TABLE[row(name)?])
+}
+
+/// The row of an effective option.
+pub(crate) fn row(name: &str) -> Option<usize> {
+    TABLE.binary_search_by_key(&name, |s| s.name).ok()
 }
 
 fn ceph_names() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -285,7 +338,7 @@ mod tests {
     fn every_default_is_a_value_of_its_kind_and_in_range() {
         for s in TABLE {
             assert_eq!(normalize(s.name), s.name);
-            assert!(crate::parse::check(s.kind, s.range, s.default).is_ok(), "{}", s.name);
+            assert!(crate::parse::read(s.kind, s.range, s.default).is_ok(), "{}", s.name);
         }
     }
 

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::parse::{self, Value};
 use crate::{
-    Kind, OptionStatus, ValueError, debug, is_log_level, lookup, nearest, normalize, parse, parse_bool,
-    status,
+    Opt, OptionSpec, OptionStatus, OptionType, ValueError, all, debug, is_log_level, lookup, nearest,
+    normalize, status, table,
 };
 
 /// Why a setting was refused.
@@ -39,16 +40,34 @@ fn hint(nearest: Option<&str>) -> String {
 /// `65536`, not `64K`. What nobody here reads is only trimmed.
 pub fn canonical(name: &str, value: &str) -> Result<String, ValueError> {
     match lookup(name) {
-        Some(spec) => parse::canonical(spec.kind, spec.range, value),
+        Some(spec) => Ok(parse::read(spec.kind, spec.range, value)?.text()),
         None if is_log_level(name) => debug::canonical(value),
         None => Ok(value.trim().to_owned()),
     }
 }
 
-/// The values in force: the table's defaults with what was set over them.
-#[derive(Debug, Clone, Default)]
+/// The values in force: the table's defaults with what was set over them. Each is read once, when it is set.
+#[derive(Debug, Clone)]
 pub struct Values {
+    /// What was set, by name, also of options that are not in the table.
     set: BTreeMap<String, String>,
+    /// The value of each row of the table.
+    rows: Vec<Value>,
+}
+
+impl Default for Values {
+    fn default() -> Self {
+        Self { set: BTreeMap::new(), rows: all().iter().map(default_value).collect() }
+    }
+}
+
+/// # Panics
+/// If the table's default is not a value of the option; a test reads them all.
+fn default_value(spec: &OptionSpec) -> Value {
+    match parse::read(spec.kind, spec.range, spec.default) {
+        Ok(value) => value,
+        Err(error) => panic!("the default of {}: {error}", spec.name),
+    }
 }
 
 impl Values {
@@ -57,23 +76,23 @@ impl Values {
         Self::default()
     }
 
-    /// Sets an option by any spelling of its name; answers how it stands here.
+    /// Sets an option by any spelling of its name; answers what the option means here.
     pub fn set(&mut self, name: &str, value: &str) -> Result<OptionStatus, SetError> {
         let name = normalize(name);
         let status = status(&name);
         if status == OptionStatus::Unknown {
             return Err(SetError::Unknown { nearest: nearest(&name), name });
         }
-        match canonical(&name, value) {
-            Ok(value) => drop(self.set.insert(name, value)),
-            Err(error) => return Err(SetError::Value { name, error }),
+        let error = |error| SetError::Value { name: name.clone(), error };
+        if let Some(row) = table::row(&name) {
+            let spec = &all()[row];
+            self.rows[row] = parse::read(spec.kind, spec.range, value).map_err(error)?;
+            self.set.insert(name, self.rows[row].text());
+        } else {
+            let value = canonical(&name, value).map_err(error)?;
+            self.set.insert(name, value);
         }
         Ok(status)
-    }
-
-    /// Back to the default.
-    pub fn unset(&mut self, name: &str) {
-        self.set.remove(&normalize(name));
     }
 
     /// What was set, by name.
@@ -81,52 +100,50 @@ impl Values {
         self.set.iter().map(|(n, v)| (n.as_str(), v.as_str()))
     }
 
-    /// The value's text: what was set, else the default.
-    ///
-    /// # Panics
-    /// If the table has no such option: a mistake in this program.
-    pub fn text(&self, name: &str) -> &str {
-        match self.set.get(name) {
+    /// An option's value.
+    pub fn get<T: OptionType + ?Sized>(&self, option: Opt<T>) -> T::Value<'_> {
+        match T::of(&self.rows[option.row()]) {
             Some(value) => value,
-            None => lookup(name).unwrap_or_else(|| panic!("no option '{name}' in the table")).default,
+            None => unreachable!("'{}' has a value of another kind than the table gives it", option.name()),
         }
     }
 
-    /// A boolean's value.
-    pub fn bool(&self, name: &str) -> bool {
-        debug_assert_eq!(lookup(name).map(|s| s.kind), Some(Kind::Bool), "{name}");
-        parse_bool(self.text(name)).unwrap_or_default()
+    /// An option's value if it was set.
+    pub fn given<T: OptionType + ?Sized>(&self, option: Opt<T>) -> Option<T::Value<'_>> {
+        self.set.contains_key(option.name()).then(|| self.get(option))
     }
 
-    /// A size's value in bytes.
-    pub fn size(&self, name: &str) -> u64 {
-        debug_assert_eq!(lookup(name).map(|s| s.kind), Some(Kind::Size), "{name}");
-        text::parse_size(self.text(name)).unwrap_or_default()
-    }
-
-    /// A number's value (seconds for times).
-    pub fn number(&self, name: &str) -> f64 {
-        let spec = lookup(name).unwrap_or_else(|| panic!("no option '{name}' in the table"));
-        // Checked when it was set, so the text is always a number here.
-        parse::check(spec.kind, None, self.text(name)).ok().flatten().unwrap_or_default()
-    }
-
-    /// A whole, non-negative number's value.
-    pub fn count(&self, name: &str) -> u64 {
-        self.number(name).max(0.0) as u64
+    /// The text of an option's value, by its normalized name: what was set, else the table's default. `None` for an
+    /// option that was not set and is not in the table.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.set.get(name).map(String::as_str).or_else(|| Some(lookup(name)?.default))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::opt;
+
+    #[test]
+    fn every_constant_reads_the_option_that_it_is_called_as() {
+        let mut v = Values::new();
+        v.set("bdev_model", " ssd ").unwrap();
+        v.set("osd_client_message_size_cap", "1G").unwrap();
+        v.set("osd_pool_default_crush_rule", "-1").unwrap();
+        assert_eq!(v.get(opt::BDEV_MODEL), "ssd");
+        assert_eq!(v.get(opt::OSD_CLIENT_MESSAGE_SIZE_CAP), 1 << 30);
+        assert_eq!(v.get(opt::OSD_POOL_DEFAULT_CRUSH_RULE), -1);
+        assert_eq!(v.get(opt::OSD_FAILSAFE_FULL_RATIO), 0.97);
+        assert_eq!(opt::OSD_FAILSAFE_FULL_RATIO.name(), "osd_failsafe_full_ratio");
+    }
 
     #[test]
     fn values_are_checked_when_set_and_read_with_their_type() {
         let mut v = Values::new();
-        assert_eq!(v.count("mon_max_pg_per_osd"), 250);
+        assert_eq!(v.get(opt::MON_MAX_PG_PER_OSD), 250);
         assert_eq!(v.set("mon max pg per osd", "1000"), Ok(OptionStatus::Effective));
-        assert_eq!(v.count("mon_max_pg_per_osd"), 1000);
+        assert_eq!(v.get(opt::MON_MAX_PG_PER_OSD), 1000);
         let error = v.set("mon_max_pg_per_ods", "1").unwrap_err().to_string();
         assert_eq!(error, "unknown option 'mon_max_pg_per_ods'; did you mean 'mon_max_pg_per_osd'?");
         let error = v.set("zzzzzzzz", "1").unwrap_err().to_string();
@@ -135,9 +152,11 @@ mod tests {
             "{error}"
         );
         assert!(v.set("mon_data_avail_warn", "200").is_err());
-        assert!(!v.bool("mon_allow_pool_delete"));
-        v.unset("mon-max-pg-per-osd");
-        assert_eq!(v.count("mon_max_pg_per_osd"), 250);
+        assert!(!v.get(opt::MON_ALLOW_POOL_DELETE));
+        assert!(v.set("mon_max_pg_per_osd", "none").is_err());
+        assert_eq!(v.get(opt::MON_MAX_PG_PER_OSD), 1000, "what is refused changes nothing");
+        assert_eq!(v.text("mon_max_pg_per_osd"), Some("1000"));
+        assert_eq!((v.text("mon_data_avail_warn"), v.text("rbd_cache")), (Some("30"), None));
     }
 
     #[test]
@@ -163,7 +182,7 @@ mod tests {
                 ("osd_pool_default_pg_num", "1000"),
             ]
         );
-        assert_eq!((v.number("mon_osd_report_timeout"), v.bool("mon_allow_pool_delete")), (900.0, true));
+        assert_eq!((v.get(opt::MON_OSD_REPORT_TIMEOUT), v.get(opt::MON_ALLOW_POOL_DELETE)), (900.0, true));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use maps::{OsdMap, OsdState, PoolFlags};
 use messages::{PgStat, PgState};
+use options::opt;
 use types::{OsdId, PgId, UTime};
 
 use crate::command::osd_set_text;
@@ -60,9 +61,10 @@ impl Mon {
             let osds: usize = buckets.iter().map(|(_, n)| n).sum();
             let plural = if buckets.len() > 1 { "s" } else { "" };
             let detail = buckets.iter().map(|(id, n)| {
-                let place = match i32::from(*kind) == top {
-                    true => String::new(),
-                    false => format!(" ({})", crush_view::location_text(crush, *id)),
+                let place = if i32::from(*kind) == top {
+                    String::new()
+                } else {
+                    format!(" ({})", crush_view::location_text(crush, *id))
                 };
                 format!("{kind_name} {}{place} ({n} osds) is down", crush_view::name(crush, *id))
             });
@@ -171,16 +173,16 @@ impl Mon {
         add("POOL_FULL", "pool(s) full", full, None, true);
         add("POOL_NEARFULL", "pool(s) nearfull", near, None, true);
         let hint = "use 'ceph osd pool application enable POOL APP', where APP is cephfs, rbd, rgw or a name of your own";
-        let no_app = self.opt_bool("mon_warn_on_pool_no_app");
+        let no_app = self.options.get(opt::MON_WARN_ON_POOL_NO_APP);
         add("POOL_APP_NOT_ENABLED", "pool(s) do not have an application enabled", bare, Some(hint), no_app);
-        let no_copies = self.opt_bool("mon_warn_on_pool_no_redundancy");
+        let no_copies = self.options.get(opt::MON_WARN_ON_POOL_NO_REDUNDANCY);
         add("POOL_NO_REDUNDANCY", "pool(s) have no replicas configured", single, None, no_copies);
-        let powers = self.opt_bool("mon_warn_on_pool_pg_num_not_power_of_two");
+        let powers = self.options.get(opt::MON_WARN_ON_POOL_PG_NUM_NOT_POWER_OF_TWO);
         add("POOL_PG_NUM_NOT_POWER_OF_TWO", "pool(s) have non-power-of-two pg_num", odd, None, powers);
     }
 
     fn check_pgs(&self, now: UTime, health: &mut Health) {
-        let threshold = self.opt_u64("mon_pg_stuck_threshold");
+        let threshold = self.options.get(opt::MON_PG_STUCK_THRESHOLD);
         let cutoff = UTime { sec: now.sec.saturating_sub(threshold as u32), nsec: now.nsec };
         let mut found: BTreeMap<PgImpact, ImpactCauses> = BTreeMap::new();
         for (id, pg) in &self.pgmap.pgs {
@@ -221,7 +223,7 @@ impl Mon {
         }
         let inside = osdmap::osds(&self.osdmap).filter(|osd| osdmap::is_in(&self.osdmap, *osd)).count();
         let copies = (self.pgmap.total().stat.up as u64).max(self.pgmap.pgs.len() as u64);
-        let (max, per) = (self.opt_u64("mon_max_pg_per_osd"), copies / (inside.max(1) as u64));
+        let (max, per) = (self.options.get(opt::MON_MAX_PG_PER_OSD), copies / (inside.max(1) as u64));
         if inside > 0 && max > 0 && per > max {
             let summary = format!("too many PGs per OSD ({per} > max {max})");
             health.add("TOO_MANY_PGS", Severity::Warn, summary, vec![]);
@@ -229,11 +231,14 @@ impl Mon {
     }
 
     fn check_disk(&self, health: &mut Health) {
+        // Until the shell has looked at the disk.
         let Some((total, available)) = self.disk.filter(|(total, _)| *total > 0) else { return };
         let percent = (available as f64 * 100.0 / total as f64) as u64;
         let (code, severity, word) = match percent {
-            p if p <= self.opt_u64("mon_data_avail_crit") => ("MON_DISK_CRIT", Severity::Error, "very low"),
-            p if p <= self.opt_u64("mon_data_avail_warn") => ("MON_DISK_LOW", Severity::Warn, "low"),
+            p if p <= self.options.get(opt::MON_DATA_AVAIL_CRIT) => {
+                ("MON_DISK_CRIT", Severity::Error, "very low")
+            }
+            p if p <= self.options.get(opt::MON_DATA_AVAIL_WARN) => ("MON_DISK_LOW", Severity::Warn, "low"),
             _ => return,
         };
         let name = &self.config.name;
@@ -353,9 +358,10 @@ impl Rule {
         let mut line = match self.since.map(|since| since(pg)) {
             None => format!("pg {id} is {state}, acting {acting}"),
             Some(since) => {
-                let time = match since == UTime::default() {
-                    true => "since forever".to_string(),
-                    false => format!("for {}", span(u64::from(now.sec.saturating_sub(since.sec)))),
+                let time = if since == UTime::default() {
+                    "since forever".to_string()
+                } else {
+                    format!("for {}", span(u64::from(now.sec.saturating_sub(since.sec))))
                 };
                 let what = state_name(self.bit);
                 format!("pg {id} is stuck {what} {time}, current state {state}, last acting {acting}")

@@ -3,6 +3,7 @@
 use crush::CrushMap;
 use encoding::Encode;
 use maps::{Incremental, MgrMap, MonMap, NewCluster, OsdMap};
+use options::opt;
 use types::{EntityAddrVec, Epoch, OsdId, UTime};
 
 use crate::event::{MonConfig, MonOpenError};
@@ -21,8 +22,8 @@ pub(crate) fn create(config: &MonConfig, now: UTime) -> Result<Batch, MonOpenErr
     put_monmap(&monmap, config, &mut batch);
 
     let wrong = |error: &dyn std::fmt::Display| MonOpenError::Wrong(error.to_string());
-    let failure_domain = match config.options.local("osd_crush_chooseleaf_type").as_deref() {
-        Some("1") => "host",
+    let failure_domain = match config.options.get(opt::OSD_CRUSH_CHOOSELEAF_TYPE) {
+        1 => "host",
         _ => "osd",
     };
     let cluster = NewCluster {
@@ -55,17 +56,13 @@ pub(crate) fn create(config: &MonConfig, now: UTime) -> Result<Batch, MonOpenErr
 /// How full OSDs may be, where the options of a new cluster say something else than the map's defaults. A number above 1
 /// is a percentage, as in Ceph. Later `osd set-full-ratio` and its like change them.
 fn set_ratios(config: &MonConfig, increment: &mut Incremental) {
-    let given = |name: &str| {
-        let ratio = config.options.local(name)?.parse::<f32>().ok()?;
-        Some(if ratio > 1.0 { ratio / 100.0 } else { ratio })
-    };
-    for (name, ratio) in [
-        ("mon_osd_full_ratio", &mut increment.new_full_ratio),
-        ("mon_osd_backfillfull_ratio", &mut increment.new_backfillfull_ratio),
-        ("mon_osd_nearfull_ratio", &mut increment.new_nearfull_ratio),
+    for (option, ratio) in [
+        (opt::MON_OSD_FULL_RATIO, &mut increment.new_full_ratio),
+        (opt::MON_OSD_BACKFILLFULL_RATIO, &mut increment.new_backfillfull_ratio),
+        (opt::MON_OSD_NEARFULL_RATIO, &mut increment.new_nearfull_ratio),
     ] {
-        if let Some(given) = given(name) {
-            *ratio = given;
+        if let Some(given) = config.options.given(option) {
+            *ratio = (if given > 1.0 { given / 100.0 } else { given }) as f32;
         }
     }
 }

@@ -122,9 +122,10 @@ pub fn node_json(map: &CrushMap, node: &Node) -> Json {
 /// The name of a row: indented by depth, buckets with their type.
 pub fn node_label(map: &CrushMap, node: &Node) -> String {
     let indent = "    ".repeat(node.depth);
-    match node.id >= 0 {
-        true => format!("{indent}{}", name(map, node.id)),
-        false => format!("{indent}{} {}", type_name(map, node.kind), name(map, node.id)),
+    if node.id >= 0 {
+        format!("{indent}{}", name(map, node.id))
+    } else {
+        format!("{indent}{} {}", type_name(map, node.kind), name(map, node.id))
     }
 }
 

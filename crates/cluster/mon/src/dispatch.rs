@@ -19,6 +19,7 @@ impl Mon {
         message: Message,
         out: &mut Vec<MonEffect>,
     ) {
+        // Of a session that has ended: there is no peer left to answer.
         let Some(known) = self.sessions.get(&session) else { return };
         let permits = |what| known.info.caps.permits(what);
         let (reads, writes) = (permits(Access::READ), permits(Access::READ | Access::WRITE));
@@ -66,6 +67,7 @@ impl Mon {
         if self.is_proposing() {
             return self.wait(session, m.into(), out);
         }
+        // Without lines there is nothing to acknowledge.
         let Some((last, channel)) = m.entries.last().map(|e| (e.seq, e.channel.clone())) else { return };
         // Those before would be dropped by those after at once: the log keeps no more.
         let beyond = m.entries.len().saturating_sub(KEPT);
@@ -84,7 +86,7 @@ impl Mon {
             self.log.add(line, &mut self.pending.batch);
         }
         let ack = messages::LogAck { fsid: self.config.fsid, last, channel };
-        self.defer_reply(self.pending.map_changes, MonEffect::Send { session, message: ack.into() });
+        self.defer_reply(self.pending.map_changes, session, ack);
     }
 
     /// Adds a line of the monitor's own to the cluster log.
@@ -105,6 +107,7 @@ impl Mon {
     }
 
     fn statfs(&mut self, session: SessionId, m: &messages::Statfs, out: &mut Vec<MonEffect>) {
+        // Meant for another cluster's monitor: unanswered, as by Ceph's.
         if m.fsid != self.config.fsid {
             return;
         }
@@ -161,10 +164,10 @@ impl Mon {
             epoch,
             response: None,
         };
-        let effect = MonEffect::Send { session, message: reply.into() };
-        match changed {
-            true => self.defer_reply(before, effect),
-            false => out.push(effect),
+        if changed {
+            self.defer_reply(before, session, reply);
+        } else {
+            out.push(MonEffect::Send { session, message: reply.into() });
         }
     }
 

@@ -1,14 +1,12 @@
 //! What comes in and what goes out.
 
-use std::sync::Arc;
-
 use auth::{SessionId, SessionInfo};
 use encoding::DecodeError;
 use messages::Message;
-use types::{EntityAddr, Fsid, Profile};
+use types::{BrokenInvariant, EntityAddr, Fsid, Profile};
 
-use crate::option_table::OptionTable;
 use crate::state::Batch;
+use options::Values;
 
 /// What the monitor is told when it is made or started.
 #[derive(Clone)]
@@ -25,7 +23,7 @@ pub struct MonConfig {
     pub profile: Profile,
     /// What `versions` says.
     pub version: String,
-    pub options: Arc<dyn OptionTable>,
+    pub options: Values,
     /// The OSDs that a new cluster starts with ([`crate::Mon::create`] only).
     pub osds: Vec<InitialOsd>,
 }
@@ -105,6 +103,8 @@ pub enum MonEffect {
     },
     /// A line for the process's own log.
     Log(String),
+    /// An invariant of the monitor is broken: it can't go on, and nothing more comes from it.
+    Failed(BrokenInvariant),
 }
 
 /// Why the monitor's state can't be opened: the disk's fault, or a newer program's.

@@ -108,10 +108,7 @@ impl Health {
             Some(format!("{code}{left}"))
         };
         let codes: Vec<String> = self.checks.keys().filter_map(|code| of(code)).collect();
-        match codes.is_empty() {
-            true => String::new(),
-            false => format!("(muted: {})", codes.join(" ")),
-        }
+        if codes.is_empty() { String::new() } else { format!("(muted: {})", codes.join(" ")) }
     }
 
     /// The `health` member of `status`, and what `health -f json` gives.

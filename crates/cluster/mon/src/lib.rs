@@ -13,9 +13,10 @@ mod dispatch;
 mod event;
 pub mod fmt;
 pub mod health;
+mod invariants;
 mod mon;
 mod mutes;
-pub mod option_table;
+mod option_facts;
 mod osd_messages;
 mod service;
 mod session;
@@ -27,5 +28,4 @@ mod usage;
 
 pub use event::{InitialOsd, MonConfig, MonEffect, MonEvent, MonOpenError};
 pub use mon::Mon;
-pub use option_table::{OptionFacts, OptionTable};
 pub use state::{Batch, Key, State, StateKey};

@@ -9,7 +9,8 @@ use auth::SessionId;
 use encoding::Decode;
 use maps::{ApplyError, Incremental, MgrMap, MonMap, OsdMap};
 use messages::Message;
-use types::{Epoch, Errno, UTime};
+use options::{Values, opt};
+use types::{BrokenInvariant, Epoch, Errno, UTime, broken};
 
 use crate::event::{MonConfig, MonEffect, MonEvent, MonOpenError};
 use crate::service::config_store::ConfigStore;
@@ -59,7 +60,8 @@ pub(crate) struct Pending {
 
 /// An answer that waits for a commit.
 pub(crate) struct DeferredReply {
-    effect: MonEffect,
+    session: SessionId,
+    message: Message,
     /// Whether it speaks of a change of the OSD map.
     of_map: bool,
 }
@@ -68,11 +70,10 @@ impl DeferredReply {
     /// What is said instead when the OSD map's change can't be made; acknowledgements are then left out.
     fn into_failure(self, error: &ApplyError) -> Option<MonEffect> {
         if !self.of_map {
-            return Some(self.effect);
+            return Some(self.effect());
         }
-        let MonEffect::Send { session, message } = self.effect else { return None };
         let (result, words) = (Errno::EIO.code(), format!("the OSD map can't be changed so: {error}"));
-        let message = match message {
+        let message = match self.message {
             Message::MonCommandAck(ack) => {
                 messages::MonCommandAck { result, status: words, data: Default::default(), ..ack }.into()
             }
@@ -82,14 +83,18 @@ impl DeferredReply {
             Message::PoolOpReply(reply) => messages::PoolOpReply { result, ..reply }.into(),
             _ => return None,
         };
-        Some(MonEffect::Send { session, message })
+        Some(MonEffect::Send { session: self.session, message })
+    }
+
+    fn effect(self) -> MonEffect {
+        MonEffect::Send { session: self.session, message: self.message }
     }
 }
 
-struct Proposal {
-    token: u64,
-    batch: Batch,
-    osdmap: Option<OsdMap>,
+pub(crate) struct Proposal {
+    pub token: u64,
+    pub batch: Batch,
+    pub osdmap: Option<OsdMap>,
     effects: Vec<MonEffect>,
     maps_to: Vec<(SessionId, u64)>,
 }
@@ -108,16 +113,18 @@ pub struct Mon {
     pub(crate) mgrmap: MgrMap,
     pub(crate) osdmap: OsdMap,
     pub(crate) settings: ConfigStore,
+    /// The options in force: see [`Mon::merge_options`].
+    pub(crate) options: Values,
     pub(crate) log: ClusterLog,
     pub(crate) log_seq: u64,
     pub(crate) pgmap: PgMap,
     pub(crate) sessions: BTreeMap<SessionId, Session>,
     pub(crate) pending: Pending,
-    in_flight: Option<Proposal>,
-    token: u64,
-    waiting: VecDeque<WaitingRequest>,
+    pub(crate) in_flight: Option<Proposal>,
+    pub(crate) token: u64,
+    pub(crate) waiting: VecDeque<WaitingRequest>,
     ids: GlobalIds,
-    ids_wanted: VecDeque<(SessionId, u64)>,
+    pub(crate) ids_wanted: VecDeque<(SessionId, u64)>,
     pub(crate) started: UTime,
     pub(crate) disk: Option<(u64, u64)>,
     /// When each OSD was last heard of, and since when it is down and not yet out.
@@ -128,6 +135,9 @@ pub struct Mon {
     pub(crate) sampled: UTime,
     pub(crate) unhandled: BTreeSet<u16>,
     pub(crate) trim_wanted: bool,
+    /// A change of the OSD map was dropped and nothing else was there to commit: requests wait for the next tick.
+    pub(crate) change_dropped: bool,
+    broken: Option<BrokenInvariant>,
 }
 
 impl Mon {
@@ -147,6 +157,7 @@ impl Mon {
         let monmap = crate::create::monmap(&config, &state)?;
         let mut mon = Self {
             settings: ConfigStore::open(&state),
+            options: Values::new(),
             ids: GlobalIds::open(&state),
             mgrmap: crate::create::mgrmap(),
             config,
@@ -170,13 +181,38 @@ impl Mon {
             sampled: UTime::default(),
             unhandled: BTreeSet::new(),
             trim_wanted: false,
+            change_dropped: false,
+            broken: None,
         };
+        mon.merge_options();
         mon.osdmap_changed(now);
         Ok(mon)
     }
 
     /// Takes an event and adds what is to be done to `out`.
     pub fn handle(&mut self, now: UTime, event: MonEvent, out: &mut Vec<MonEffect>) {
+        if self.broken.is_some() {
+            return;
+        }
+        let before = out.len();
+        self.take_event(now, event, out);
+        self.propose(out);
+        if cfg!(debug_assertions) {
+            self.check().unwrap_or_else(|broken| self.fail(broken));
+        }
+        if let Some(broken) = &self.broken {
+            // What the event gave so far may rest on what is broken.
+            out.truncate(before);
+            out.push(MonEffect::Failed(broken.clone()));
+        }
+    }
+
+    /// Notes that an invariant is broken: the event under way ends the monitor.
+    pub(crate) fn fail(&mut self, broken: BrokenInvariant) {
+        self.broken.get_or_insert(broken);
+    }
+
+    fn take_event(&mut self, now: UTime, event: MonEvent, out: &mut Vec<MonEffect>) {
         match event {
             MonEvent::SessionOpened(info) => {
                 self.sessions.insert(info.id, Session::new(info));
@@ -186,9 +222,13 @@ impl Mon {
             MonEvent::GlobalIdWanted { session, asked } => self.want_id(session, asked, out),
             MonEvent::Committed { token } => self.committed(now, token, out),
             MonEvent::DiskSpace { total, available } => self.disk = Some((total, available)),
-            MonEvent::Tick => self.tick(now),
+            MonEvent::Tick => {
+                self.tick(now);
+                if !self.is_proposing() {
+                    self.run_waiting(now, out);
+                }
+            }
         }
-        self.propose(out);
     }
 
     /// The OSD map as committed.
@@ -222,7 +262,9 @@ impl Mon {
 
     /// Lets a request wait until the proposal under way (or the one being gathered) is durable.
     pub(crate) fn wait(&mut self, session: SessionId, message: Message, out: &mut Vec<MonEffect>) {
-        let Some(known) = self.sessions.get_mut(&session) else { return };
+        let Some(known) = self.sessions.get_mut(&session) else {
+            return self.fail(broken!("a request of {session}, which has ended, is to wait"));
+        };
         if known.waiting >= WAITING_PER_SESSION_MAX {
             out.push(MonEffect::Close { session, reason: "too many requests at once".into() });
             return;
@@ -247,9 +289,9 @@ impl Mon {
 
     /// Gives an answer when what was gathered is durable; `before` is the count of the map's changes before those that
     /// it speaks of.
-    pub(crate) fn defer_reply(&mut self, before: u64, effect: MonEffect) {
+    pub(crate) fn defer_reply(&mut self, before: u64, session: SessionId, message: impl Into<Message>) {
         let of_map = self.pending.map_changes != before;
-        self.pending.deferred.push(DeferredReply { effect, of_map });
+        self.pending.deferred.push(DeferredReply { session, message: message.into(), of_map });
     }
 
     /// Takes a part of the map for a change; false when this proposal has changed it already.
@@ -271,7 +313,7 @@ impl Mon {
         let next =
             increment.map(|increment| osdmap::propose(&self.osdmap, increment, &mut batch)).transpose();
         let (osdmap, effects) = match next {
-            Ok(osdmap) => (osdmap, deferred.into_iter().map(|reply| reply.effect).collect::<Vec<_>>()),
+            Ok(osdmap) => (osdmap, deferred.into_iter().map(DeferredReply::effect).collect::<Vec<_>>()),
             Err(error) => {
                 // Our own mistake: nothing of the map is shown or kept; whatever else was gathered is.
                 out.push(MonEffect::Log(format!("an OSD map change was dropped: {error}")));
@@ -279,11 +321,14 @@ impl Mon {
             }
         };
         if self.trim_wanted {
-            let keep = self.opt_u64("mon_min_osdmap_epochs");
+            let keep = self.options.get(opt::MON_MIN_OSDMAP_EPOCHS);
             osdmap::trim(&self.state, keep, &mut batch);
             self.trim_wanted = false;
         }
         if batch.is_empty() {
+            // A commit that would wake them does not come.
+            self.change_dropped = !self.waiting.is_empty();
+            maps_to.into_iter().for_each(|(session, from)| self.send_osdmaps(session, from, out));
             out.extend(effects);
             return;
         }
@@ -294,8 +339,8 @@ impl Mon {
 
     fn committed(&mut self, now: UTime, token: u64, out: &mut Vec<MonEffect>) {
         let Some(flight) = self.in_flight.take_if(|flight| flight.token == token) else {
-            out.push(MonEffect::Log(format!("commit {token} was not asked for")));
-            return;
+            return self
+                .fail(broken!("commit {token} was not asked for; the last proposal is {}", self.token));
         };
         flight.batch.apply_to(&mut self.state);
         self.ids.committed(&self.state);
@@ -309,6 +354,7 @@ impl Mon {
         }
         if flight.batch.0.keys().any(|key| key.service == "config") {
             self.settings = ConfigStore::open(&self.state);
+            self.merge_options();
             self.push_all(now, "config", out);
         }
         if let Some(osdmap) = flight.osdmap {
@@ -327,11 +373,19 @@ impl Mon {
         for (session, asked) in std::mem::take(&mut self.ids_wanted) {
             self.want_id(session, asked, out);
         }
+        self.run_waiting(now, out);
+    }
+
+    /// Takes the requests that waited for a proposal; they may wait again.
+    fn run_waiting(&mut self, now: UTime, out: &mut Vec<MonEffect>) {
+        self.change_dropped = false;
         for WaitingRequest { session, message } in std::mem::take(&mut self.waiting) {
-            if let Some(known) = self.sessions.get_mut(&session) {
-                known.waiting = known.waiting.saturating_sub(1);
-                self.receive(now, session, message, out);
+            let left = self.sessions.get(&session).and_then(|known| known.waiting.checked_sub(1));
+            match (self.sessions.get_mut(&session), left) {
+                (Some(known), Some(left)) => known.waiting = left,
+                _ => return self.fail(broken!("{session} has a request waiting that was not counted")),
             }
+            self.receive(now, session, message, out);
         }
     }
 
@@ -352,37 +406,30 @@ impl Mon {
         }
         let (first, last) = (osdmap::first_committed(&self.state), u64::from(self.osdmap.epoch.0));
         self.trim_wanted =
-            last.saturating_sub(first) > self.opt_u64("mon_min_osdmap_epochs") + osdmap::TRIM_SLACK;
+            last.saturating_sub(first) > self.options.get(opt::MON_MIN_OSDMAP_EPOCHS) + osdmap::TRIM_SLACK;
     }
 
-    /// An option's value for this monitor: this process's own, else the stored one, else the default.
-    pub(crate) fn opt(&self, name: &str) -> String {
-        let options = &self.config.options;
-        if let Some(value) = options.local(name) {
-            return value;
-        }
+    /// The text of an option's value for this monitor, by its normalized name; empty where nothing was set and Loligo
+    /// gives it no default.
+    pub(crate) fn option_text(&self, name: &str) -> &str {
+        self.options.text(name).unwrap_or_default()
+    }
+
+    /// Puts the options in force: what is stored for this monitor, then over it what this process was started with.
+    fn merge_options(&mut self) {
         let me = types::EntityId { kind: types::EntityType::Mon, id: self.config.name.clone() };
-        // What was stored by an older program may be spelled otherwise, or not fit at all: then the default counts.
-        let stored = self.settings.of(&me).get(name).map(|(_, value)| options.check(name, value));
-        let default = || options.find(name).map(|facts| facts.default).unwrap_or_default();
-        stored.and_then(Result::ok).unwrap_or_else(default)
-    }
-
-    /// A number option's value as a whole number: without its fraction, 0 for what lies below.
-    pub(crate) fn opt_u64(&self, name: &str) -> u64 {
-        let text = self.opt(name);
-        text.parse().unwrap_or_else(|_| self.opt_f64(name).max(0.0) as u64)
-    }
-
-    /// A number option's value (seconds for times).
-    pub(crate) fn opt_f64(&self, name: &str) -> f64 {
-        // The table lets nothing through that is not a number.
-        self.opt(name).parse().unwrap_or(0.0)
-    }
-
-    /// A switch's value.
-    pub(crate) fn opt_bool(&self, name: &str) -> bool {
-        options::parse_bool(&self.opt(name)).unwrap_or(false)
+        let mut merged = Values::new();
+        for (name, (_, value)) in self.settings.of(&me) {
+            // What was stored by force or by an older program may not fit: then the default counts.
+            let _ = merged.set(name, value);
+        }
+        let given = self.config.options.clone();
+        for (name, value) in given.changed() {
+            if let Err(error) = merged.set(name, value) {
+                self.fail(broken!("an option of this process was not checked when it was given: {error}"));
+            }
+        }
+        self.options = merged;
     }
 
     /// A value of the state that must decode.
@@ -402,13 +449,10 @@ impl Mon {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use auth::{Caps, SessionInfo};
     use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Fsid, OsdId, Profile};
 
     use super::*;
-    use crate::option_table::Table;
 
     const NOW: UTime = UTime { sec: 1_800_000_000, nsec: 0 };
     const SESSION: SessionId = SessionId(1);
@@ -422,7 +466,7 @@ mod tests {
             hostname: "vm".into(),
             profile: Profile::PACIFIC,
             version: "test".into(),
-            options: Arc::new(Table::default()),
+            options: Values::new(),
             osds: Vec::new(),
         };
         let mut state = State::new();
@@ -501,5 +545,53 @@ mod tests {
         assert!(mon.state.contains_key(&StateKey::name("config-key", "second")));
         assert!(seen.iter().any(|e| matches!(e, MonEffect::GlobalId { .. })), "ids go on being reserved");
         assert!(seen.iter().any(|e| matches!(e, MonEffect::Log(line) if line.contains("osd.99"))));
+    }
+
+    /// Gathers a change of the map that does not apply: no OSD has this number.
+    fn gather_bad_change(mon: &mut Mon) {
+        mon.osdmap_change(NOW).new_weight.insert(OsdId(99), 0);
+    }
+
+    #[test]
+    fn who_waits_for_a_map_gets_it_when_its_change_is_dropped_with_nothing_else_to_commit() {
+        let mut mon = mon();
+        gather_bad_change(&mut mon);
+        mon.pending.maps_to.push((SESSION, 1));
+        let seen = handle(&mut mon, MonEvent::DiskSpace { total: 2, available: 1 });
+        let maps = |e: &MonEffect| matches!(e, MonEffect::Send { message: Message::OsdMap(_), .. });
+        assert!(seen.iter().any(maps), "{seen:?}");
+    }
+
+    #[test]
+    fn a_request_that_waits_for_a_dropped_change_runs_at_the_next_tick() {
+        let mut mon = mon();
+        gather_bad_change(&mut mon);
+        mon.claim(Claim::Flags);
+        let set = r#"{"prefix":"osd set","key":"noout"}"#;
+        assert!(!command(&mut mon, 1, set).iter().any(|e| matches!(e, MonEffect::Send { .. })), "it waits");
+        assert!(!mon.is_proposing());
+        handle(&mut mon, MonEvent::Tick);
+        let seen = commit(&mut mon);
+        let acked = |e: &MonEffect| matches!(e, MonEffect::Send { message: Message::MonCommandAck(ack), .. } if ack.result == 0);
+        assert!(seen.iter().any(acked), "{seen:?}");
+    }
+
+    /// A panic with debug assertions; without, the monitor's end.
+    #[test]
+    #[cfg_attr(debug_assertions, should_panic(expected = "commit 99 was not asked for"))]
+    fn a_broken_invariant_ends_the_monitor_and_nothing_comes_from_it_any_more() {
+        let mut mon = mon();
+        let seen = handle(&mut mon, MonEvent::Committed { token: 99 });
+        assert!(matches!(&seen[..], [MonEffect::Failed(_)]), "{seen:?}");
+        assert_eq!(command(&mut mon, 1, r#"{"prefix":"status"}"#), []);
+    }
+
+    #[test]
+    #[cfg_attr(debug_assertions, should_panic(expected = "sessions count 1 waiting requests of 0"))]
+    fn a_miscount_of_waiting_requests_is_found_after_the_next_event() {
+        let mut mon = mon();
+        mon.sessions.get_mut(&SESSION).unwrap().waiting = 1;
+        handle(&mut mon, MonEvent::Tick);
+        assert!(mon.check().is_err());
     }
 }

@@ -6,7 +6,8 @@ use auth::{Access, SessionId};
 use encoding::{Decode, Encode};
 use maps::{MapFlags, OsdState};
 use messages::{Message, OsdBoot, OsdFailure, OsdMarkMeDown};
-use types::{EntityType, Epoch, OsdId, PgId, PoolId, SpgId, UTime};
+use options::opt;
+use types::{EntityType, Epoch, OsdId, PgId, PoolId, SpgId, UTime, broken};
 
 use crate::event::MonEffect;
 use crate::mon::{Claim, Mon};
@@ -28,7 +29,9 @@ impl Mon {
         message: Message,
         out: &mut Vec<MonEffect>,
     ) {
-        let Some(known) = self.sessions.get(&session) else { return };
+        let Some(known) = self.sessions.get(&session) else {
+            return self.fail(broken!("{session} ended while a message of it was handled"));
+        };
         let from = match known.info.entity.kind {
             EntityType::Osd => known.info.entity.id.parse::<i32>().ok(),
             _ => None,
@@ -69,7 +72,9 @@ impl Mon {
     }
 
     fn boot(&mut self, now: UTime, session: SessionId, osd: i32, m: Box<OsdBoot>, out: &mut Vec<MonEffect>) {
-        let Some(addrs) = self.sessions.get(&session).map(|s| s.info.peer_addrs.clone()) else { return };
+        let Some(addrs) = self.sessions.get(&session).map(|s| s.info.peer_addrs.clone()) else {
+            return self.fail(broken!("{session} ended while a message of it was handled"));
+        };
         let refuse = |why: &str, out: &mut Vec<MonEffect>| {
             out.push(MonEffect::Log(format!("boot of osd.{osd} refused: {why}")));
         };
@@ -151,6 +156,7 @@ impl Mon {
         m: &messages::OsdAlive,
         out: &mut Vec<MonEffect>,
     ) {
+        // An OSD that was removed: it learns so from the map that it subscribes to.
         let Some(entry) = self.osdmap.osd(OsdId(osd)) else { return };
         let has = m.paxos.version.min(u64::from(self.osdmap.epoch.0));
         if !entry.is_up() || entry.info.up_thru >= m.want {
@@ -164,13 +170,13 @@ impl Mon {
         let osd = m.target_osd;
         let ack = m.request_ack.then(|| {
             let reply = OsdMarkMeDown { request_ack: false, down_and_dead: false, ..m.clone() };
-            MonEffect::Send { session, message: reply.into() }
+            Message::from(reply)
         });
         let entry = self.osdmap.osd(osd).cloned();
         let Some(entry) =
             entry.filter(|e| e.is_up() && e.client_addrs == m.target_addrs && m.fsid == self.config.fsid)
         else {
-            return out.extend(ack);
+            return out.extend(ack.map(|message| MonEffect::Send { session, message }));
         };
         if !self.claim(Claim::Osd(osd.0)) {
             return self.wait(session, m.into(), out);
@@ -184,7 +190,7 @@ impl Mon {
         }
         self.say(now, LogLevel::Info, format!("{osd_name} marked itself down", osd_name = name(osd)));
         if let Some(ack) = ack {
-            self.defer_reply(before, ack);
+            self.defer_reply(before, session, ack);
         }
     }
 
@@ -197,7 +203,9 @@ impl Mon {
         out: &mut Vec<MonEffect>,
     ) {
         let id = OsdId(osd);
+        // Of an OSD that was removed there is nothing to mark.
         let Some(entry) = self.osdmap.osd(id).cloned() else { return };
+        // For itself only, and nothing is answered: the map shows whether it is known to be dead.
         if m.target_osd != id || entry.is_up() || entry.xinfo.dead_epoch >= m.epoch {
             return;
         }
@@ -220,6 +228,7 @@ impl Mon {
     ) {
         let target = m.target_osd;
         let same = self.osdmap.osd(target).is_some_and(|e| e.is_up() && e.client_addrs == m.target_addrs);
+        // An old report, from or about an instance that is down by now: the map tells the reporter.
         if m.fsid != self.config.fsid || !same || !osdmap::is_up(&self.osdmap, reporter) {
             return;
         }
@@ -241,10 +250,11 @@ impl Mon {
             })
             .collect();
         let immediate = m.flags & OsdFailure::IMMEDIATE != 0;
-        let grace = self.opt_u64("osd_heartbeat_grace") as i64;
-        let enough = hosts.len() as u64 >= self.opt_u64("mon_osd_min_down_reporters");
+        let grace = self.options.get(opt::OSD_HEARTBEAT_GRACE) as i64;
+        let enough = hosts.len() as u64 >= self.options.get(opt::MON_OSD_MIN_DOWN_REPORTERS);
         let forbidden = self.osdmap.has_flags(MapFlags::NODOWN)
             || self.osdmap.osd(target).is_some_and(|e| e.state & OsdState::NODOWN != 0);
+        // The report is kept; others may add to it.
         if forbidden || !(immediate || enough && i64::from(m.failed_for) >= grace) {
             return;
         }
@@ -263,6 +273,7 @@ impl Mon {
         m: messages::OsdPgTemp,
         out: &mut Vec<MonEffect>,
     ) {
+        // Of an instance that is down by now: it gets the map that says so.
         if !osdmap::is_up(&self.osdmap, osd) {
             return;
         }
@@ -276,9 +287,10 @@ impl Mon {
             }
         }
         let has = m.paxos.version.min(u64::from(self.osdmap.epoch.0));
-        match self.pending.osdmap.is_some() {
-            true => self.pending.maps_to.push((session, has + 1)),
-            false => self.send_osdmaps(session, has + 1, out),
+        if self.pending.osdmap.is_some() {
+            self.pending.maps_to.push((session, has + 1))
+        } else {
+            self.send_osdmaps(session, has + 1, out)
         }
     }
 
@@ -291,14 +303,16 @@ impl Mon {
         out: &mut Vec<MonEffect>,
     ) {
         const MASK: u32 = OsdState::FULL | OsdState::BACKFILLFULL | OsdState::NEARFULL;
+        // Of an OSD that was removed or is down there is no state to change; it gets the map that says so.
         let Some(entry) = self.osdmap.osd(OsdId(osd)).cloned() else { return };
         let bits = (entry.state ^ m.state) & MASK;
         if bits == 0 || !entry.is_up() {
             return;
         }
-        match self.claim(Claim::Osd(osd)) {
-            true => drop(self.osdmap_change(now).new_state.insert(OsdId(osd), bits)),
-            false => self.wait(session, m.into(), out),
+        if self.claim(Claim::Osd(osd)) {
+            self.osdmap_change(now).new_state.insert(OsdId(osd), bits);
+        } else {
+            self.wait(session, m.into(), out)
         }
     }
 
@@ -324,7 +338,7 @@ impl Mon {
     }
 
     fn get_osdmap(&self, session: SessionId, m: &messages::MonGetOsdMap, out: &mut Vec<MonEffect>) {
-        let max = self.opt_u64("osd_map_message_max").max(1) as usize;
+        let max = self.options.get(opt::OSD_MAP_MESSAGE_MAX).max(1) as usize;
         let mut reply = messages::OsdMap {
             fsid: self.config.fsid,
             cluster_osdmap_trim_lower_bound: Epoch(osdmap::first_committed(&self.state) as u32),

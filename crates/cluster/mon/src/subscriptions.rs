@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use auth::SessionId;
 use encoding::Encode;
 use messages::{LogEntry, Paxos};
-use types::{EntityAddrVec, EntityId, Epoch, UTime};
+use options::opt;
+use types::{EntityAddrVec, EntityId, Epoch, UTime, broken};
 
 use crate::event::MonEffect;
 use crate::mon::Mon;
@@ -29,7 +30,9 @@ impl Mon {
         out: &mut Vec<MonEffect>,
     ) {
         for (what, item) in &m.what {
-            let Some(known) = self.sessions.get_mut(&session) else { return };
+            let Some(known) = self.sessions.get_mut(&session) else {
+                return self.fail(broken!("{session} ended while it subscribed"));
+            };
             if known.subscriptions.len() >= SUBSCRIPTIONS_MAX && !known.subscriptions.contains_key(what) {
                 let reason = format!("more than {SUBSCRIPTIONS_MAX} subscriptions");
                 out.push(MonEffect::Close { session, reason });
@@ -58,7 +61,9 @@ impl Mon {
 
     /// Sends a subscriber what it lacks.
     fn push(&mut self, now: UTime, session: SessionId, what: &str, out: &mut Vec<MonEffect>) {
-        let Some(subscription) = self.subscription(session, what) else { return };
+        let Some(subscription) = self.subscription(session, what) else {
+            return self.fail(broken!("{session} is sent '{what}' without a subscription"));
+        };
         if subscription.until.is_some_and(|until| until < now) {
             if let Some(known) = self.sessions.get_mut(&session) {
                 known.subscriptions.remove(what);
@@ -133,7 +138,9 @@ impl Mon {
     }
 
     fn send_config(&mut self, session: SessionId, out: &mut Vec<MonEffect>) {
-        let Some(known) = self.sessions.get(&session) else { return };
+        let Some(known) = self.sessions.get(&session) else {
+            return self.fail(broken!("{session} is sent its configuration after it ended"));
+        };
         let config = self.config_of(&known.info.entity);
         if known.config_sent.as_ref() == Some(&config) {
             return;
@@ -146,8 +153,8 @@ impl Mon {
 
     /// Full map and increments from `next` (0: the newest full map) to the newest, in messages of a bounded size.
     pub(crate) fn send_osdmaps(&self, session: SessionId, next: u64, out: &mut Vec<MonEffect>) {
-        let count_max = self.opt_u64("osd_map_message_max").max(1) as usize;
-        let bytes_max = self.opt_u64("osd_map_message_max_bytes").max(1) as usize;
+        let count_max = self.options.get(opt::OSD_MAP_MESSAGE_MAX).max(1) as usize;
+        let bytes_max = self.options.get(opt::OSD_MAP_MESSAGE_MAX_BYTES).max(1) as usize;
         let newest = Epoch(self.osdmap.epoch.0);
         let first = osdmap::first_committed(&self.state);
         let empty = || messages::OsdMap {

@@ -1,6 +1,7 @@
 //! What time brings: OSDs that fall silent go down, those that stay down go out, blocklist entries end.
 
 use maps::{MapFlags, OsdState, OsdXInfo, PgPool, PoolFlags};
+use options::opt;
 use types::{OsdId, PgId, PoolId, UTime};
 
 use crate::mon::{Claim, Mon};
@@ -97,7 +98,7 @@ impl Mon {
     }
 
     fn mark_silent_down(&mut self, now: UTime) {
-        let timeout = self.opt_f64("mon_osd_report_timeout");
+        let timeout = self.options.get(opt::MON_OSD_REPORT_TIMEOUT);
         let silent: Vec<i32> = self
             .beacons
             .iter()
@@ -117,7 +118,7 @@ impl Mon {
     }
 
     fn mark_down_out(&mut self, now: UTime) {
-        let interval = self.opt_f64("mon_osd_down_out_interval");
+        let interval = self.options.get(opt::MON_OSD_DOWN_OUT_INTERVAL);
         if interval == 0.0 || self.osdmap.has_flags(MapFlags::NOOUT) {
             return;
         }
@@ -134,7 +135,7 @@ impl Mon {
             // The share that is in now, before this one goes.
             let ratio = inside as f64 / all.max(1) as f64;
             let noout = entry.state & OsdState::NOOUT != 0;
-            if noout || ratio < self.opt_f64("mon_osd_min_in_ratio") || !self.claim(Claim::Osd(osd)) {
+            if noout || ratio < self.options.get(opt::MON_OSD_MIN_IN_RATIO) || !self.claim(Claim::Osd(osd)) {
                 continue;
             }
             let xinfo = OsdXInfo { old_weight: self.osdmap.weight(OsdId(osd)), ..entry.xinfo };

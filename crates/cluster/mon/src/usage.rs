@@ -82,13 +82,15 @@ fn usage(map: &OsdMap, pgmap: &PgMap, id: PoolId, pool: &PgPool) -> PoolUsage {
     let avail_raw = rule_avail(map, pgmap, pool.crush_rule.into());
     let max_avail = if copies > 0.0 { (avail_raw as f64 / copies) as u64 } else { 0 };
     let by_pool = stats.stat.num_store_stats > 0;
-    let (used_data, used_omap) = match by_pool {
-        true => (positive(space.allocated), positive(space.omap_allocated)),
-        false => ((positive(sums.num_bytes) as f64 * copies) as u64, 0),
+    let (used_data, used_omap) = if by_pool {
+        (positive(space.allocated), positive(space.omap_allocated))
+    } else {
+        ((positive(sums.num_bytes) as f64 * copies) as u64, 0)
     };
-    let (stored_raw_data, stored_omap) = match by_pool && copies > 0.0 {
-        true => (positive(space.data_stored), (positive(space.omap_allocated) as f64 / copies) as u64),
-        false => ((positive(sums.num_bytes) as f64 * copies) as u64, 0),
+    let (stored_raw_data, stored_omap) = if by_pool && copies > 0.0 {
+        (positive(space.data_stored), (positive(space.omap_allocated) as f64 / copies) as u64)
+    } else {
+        ((positive(sums.num_bytes) as f64 * copies) as u64, 0)
     };
     let stored_data = if copies > 0.0 { (stored_raw_data as f64 / copies) as u64 } else { 0 };
     let used = used_data + used_omap;

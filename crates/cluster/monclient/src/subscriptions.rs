@@ -47,10 +47,8 @@ impl Subscriptions {
 
     /// `what` came, up to epoch `have`: the next one is wanted, or none after a one-time subscription.
     pub fn got(&mut self, what: &str, have: u64) {
-        let Some(item) = self.items.get_mut(what) else {
-            // Not subscribed: it came from elsewhere, or unasked.
-            return;
-        };
+        // Sent unasked, or the rest of a subscription that has ended.
+        let Some(item) = self.items.get_mut(what) else { return };
         if item.flags & ONETIME != 0 {
             if have >= item.start {
                 self.items.remove(what);
@@ -59,11 +57,6 @@ impl Subscriptions {
             // The monitor counts along by itself, so it need not be told.
             item.start = item.start.max(have + 1);
         }
-    }
-
-    /// Ends a subscription on this side.
-    pub fn unwant(&mut self, what: &str) {
-        self.items.remove(what);
     }
 
     /// A new session: its monitor knows nothing yet.

@@ -12,7 +12,7 @@ use mon::{Mon, MonEffect, MonEvent};
 use monclient::MonClientIo;
 use osd::{LogLevel, Osd, OsdEffect, OsdEvent};
 use store::{Completion, ObjectStore};
-use types::{OsdId, UTime};
+use types::{OsdId, UTime, broken};
 
 /// A daemon of this node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -66,8 +66,8 @@ pub enum NodeEffect {
     Active(OsdId),
     /// An OSD stopped, as asked.
     Stopped(OsdId),
-    /// An OSD cannot go on.
-    Failed(OsdId, String),
+    /// A daemon cannot go on.
+    Failed(Daemon, String),
 }
 
 struct OsdSlot {
@@ -133,6 +133,7 @@ impl Node {
     }
 
     fn handle_mon(&mut self, now: UTime, event: MonEvent, out: &mut Vec<NodeEffect>) {
+        // Of a node's daemons all get the tick, and not every node has the monitor.
         let Some(mon) = &mut self.mon else { return };
         mon.handle(now, event, &mut self.mon_effects);
         out.extend(self.mon_effects.drain(..).map(|effect| match effect {
@@ -141,12 +142,16 @@ impl Node {
             MonEffect::Commit { token, batch } => NodeEffect::Commit(token, batch),
             MonEffect::GlobalId { session, id } => NodeEffect::GlobalId(session, id),
             MonEffect::Log(text) => NodeEffect::Log(Daemon::Mon, LogLevel::Info, text),
+            MonEffect::Failed(broken) => NodeEffect::Failed(Daemon::Mon, broken.to_string()),
         }));
     }
 
     /// Runs an OSD on an event, then on its store's completions until none is left.
     fn handle_osd(&mut self, now: UTime, id: OsdId, event: Option<OsdEvent>, out: &mut Vec<NodeEffect>) {
-        let Some(slot) = self.osds.get_mut(&id) else { return };
+        let Some(slot) = self.osds.get_mut(&id) else {
+            let broken = broken!("an event came for osd.{id}, which this node does not have");
+            return out.push(NodeEffect::Failed(Daemon::Osd(id), broken.to_string()));
+        };
         if let Some(event) = event {
             slot.osd.handle(now, event, &mut self.osd_effects);
         }
@@ -185,6 +190,6 @@ fn perform(id: OsdId, store: &mut dyn ObjectStore, effect: OsdEffect) -> Option<
         OsdEffect::Log(level, text) => NodeEffect::Log(daemon, level, text),
         OsdEffect::Active => NodeEffect::Active(id),
         OsdEffect::Stopped => NodeEffect::Stopped(id),
-        OsdEffect::Failed(reason) => NodeEffect::Failed(id, reason),
+        OsdEffect::Failed(reason) => NodeEffect::Failed(daemon, reason),
     })
 }

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use messages::{OsdBoot, OsdMarkMeDead, OsdMarkMeDown};
 use monclient::{MonClientEffect, VersionRange};
+use options::opt;
 use store::Transaction;
 use types::{Epoch, UTime};
 
@@ -76,7 +77,7 @@ impl Osd {
         let from = if next >= theirs.oldest { next } else { theirs.oldest };
         self.mon.subscriptions().want_from("osdmap", from, 0);
         self.renew_subscriptions(out);
-        let near = self.options.count("osd_map_message_max");
+        let near = self.options.get(opt::OSD_MAP_MESSAGE_MAX);
         if have == 0 || have + near <= theirs.newest || self.map_commits > 0 {
             return;
         }

@@ -112,6 +112,10 @@ impl Osd {
         query.ok_or_else(|| (Errno::ENOENT, format!("i don't have pgid {pgid}")))
     }
 
+    fn option_text(&self, spec: &options::OptionSpec) -> &str {
+        self.options.text(spec.name).unwrap_or(spec.default)
+    }
+
     fn config_command(&mut self, verb: &str, args: &Map<String, Value>) -> Result<Value, Refusal> {
         let var = args.get("var").and_then(Value::as_str).map(options::normalize);
         let named = || var.clone().ok_or_else(|| (Errno::EINVAL, "which option?".to_string()));
@@ -122,19 +126,17 @@ impl Osd {
         match verb {
             "get" => {
                 let name = named()?;
-                let value = self.options.text(known(&name)?.name);
+                let value = self.option_text(known(&name)?);
                 Ok(json!({ name: value }))
             }
             "show" => {
-                let all =
-                    options::all().iter().map(|s| (s.name.to_string(), self.options.text(s.name).into()));
+                let all = options::all().iter().map(|s| (s.name.to_string(), self.option_text(s).into()));
                 Ok(Value::Object(all.collect()))
             }
             "diff" => {
-                let diff = options::all().iter().filter(|s| self.options.text(s.name) != s.default);
-                let diff = diff.map(|s| {
-                    (s.name.into(), json!({ "default": s.default, "final": self.options.text(s.name) }))
-                });
+                let diff = options::all().iter().filter(|s| self.option_text(s) != s.default);
+                let diff = diff
+                    .map(|s| (s.name.into(), json!({ "default": s.default, "final": self.option_text(s) })));
                 Ok(json!({ "diff": Value::Object(diff.collect()) }))
             }
             "help" => match &var {

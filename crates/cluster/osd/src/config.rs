@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use monclient::MonClientConfig;
-use options::Values;
+use options::{Values, opt};
 use types::{EntityAddrVec, Fsid, OsdId, Profile};
 
 use crate::throttle::ThrottleLimits;
@@ -54,7 +54,7 @@ pub struct OsdConfig {
 /// The budget that the options give.
 pub(crate) fn limits(options: &Values) -> ThrottleLimits {
     ThrottleLimits {
-        messages_max: options.count("osd_client_message_cap"),
-        bytes_max: options.size("osd_client_message_size_cap"),
+        messages_max: options.get(opt::OSD_CLIENT_MESSAGE_CAP),
+        bytes_max: options.get(opt::OSD_CLIENT_MESSAGE_SIZE_CAP),
     }
 }

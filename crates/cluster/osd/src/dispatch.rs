@@ -7,7 +7,7 @@ use maps::OsdMap;
 use messages::osd_op::OsdFlags;
 use messages::{Message, OsdOp, OsdOpReply, OsdPing, TimeSpan};
 use monclient::MonClientEffect;
-use options::{SetError, Values};
+use options::{SetError, Values, opt};
 use pg::{ClientOp, may_read_replica};
 use types::{EntityType, Epoch, Errno, OsdId, SpgId, UTime};
 
@@ -80,7 +80,7 @@ impl Osd {
     /// Puts changed options in force.
     pub(crate) fn options_changed(&mut self) {
         self.throttle.set_limits(crate::config::limits(&self.options));
-        self.space.set_failsafe_ratio(self.options.number("osd_failsafe_full_ratio"));
+        self.space.set_failsafe_ratio(self.options.get(opt::OSD_FAILSAFE_FULL_RATIO));
         self.pgs_configure();
     }
 
@@ -149,7 +149,7 @@ impl Osd {
     /// Sends a session the maps that it lacks.
     pub(crate) fn share_maps(&mut self, session: SessionId, lacks: Option<Epoch>, out: &mut Out) {
         let Some(have) = lacks else { return };
-        let epochs_max = self.options.count("osd_map_share_max_epochs") as u32;
+        let epochs_max = self.options.get(opt::OSD_MAP_SHARE_MAX_EPOCHS) as u32;
         if let Some(message) = self.history.share_from(have, epochs_max, trim_lower_bound(&self.superblock)) {
             out.push(OsdEffect::Send { session, message: message.into() });
         }

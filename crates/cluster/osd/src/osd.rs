@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use auth::SessionId;
 use messages::{Message, OsdSuperblock};
 use monclient::{MonClient, MonClientEffect, VersionRange};
-use options::Values;
+use options::{Values, opt};
 use store::{Completion, ReadRequest, Token, Transaction};
 use types::{Epoch, SpgId, UTime};
 
@@ -105,7 +105,7 @@ impl Osd {
     pub fn new(config: OsdConfig) -> Self {
         let limits = crate::config::limits(&config.options);
         let mut space = SpaceBudget::default();
-        space.set_failsafe_ratio(config.options.number("osd_failsafe_full_ratio"));
+        space.set_failsafe_ratio(config.options.get(opt::OSD_FAILSAFE_FULL_RATIO));
         Self {
             options: config.options.clone(),
             monitors_options: BTreeMap::new(),

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use encoding::Decode;
 use maps::OsdMap;
 use messages::{OsdPgCreate2, OsdPgCreated, PastIntervals, Paxos, PgHistory};
+use options::opt;
 use pg::{MapView, Origin, Pg};
 use store::{Completion, ReadOutcome};
 use types::{Epoch, Release, SpgId, UTime};
@@ -143,7 +144,7 @@ impl Osd {
     }
 
     fn has_room(&self, coming: usize, pgid: SpgId, out: &mut Out) -> bool {
-        let pgs_max = self.options.count("mon_max_pg_per_osd") * MAX_PG_HARD_RATIO;
+        let pgs_max = self.options.get(opt::MON_MAX_PG_PER_OSD) * MAX_PG_HARD_RATIO;
         let room = ((self.pgs.len() + coming) as u64) < pgs_max;
         if !room {
             let text = format!("pg {pgid} is not made: there are {pgs_max} PGs here already");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use auth::SessionId;
 use maps::{OsdMap, PoolFlags};
 use messages::{OsdPgCreated, Paxos};
+use options::opt;
 use pg::{ClientOp, LogLimits, Notice, Pg, PgConfig, PgEffect, PgEvent, PgFailure};
 use store::{CollectionId, Completion, Fault, Token};
 use types::{SpgId, UTime};
@@ -333,25 +334,25 @@ impl Osd {
     pub(crate) fn pgs_configure(&mut self) {
         let (o, pgs) = (&self.options, self.pgs.len());
         let mut config = PgConfig::default();
-        config.ops.object_size_max = o.size("osd_max_object_size");
-        config.ops.attr_size_max = o.size("osd_max_attr_size");
-        config.ops.attr_name_len_max = o.count("osd_max_attr_name_len");
-        config.ops.omap_entries_max = o.count("osd_max_omap_entries_per_request");
-        config.ops.read_bytes_max = o.size("osd_read_bytes_max");
+        config.ops.object_size_max = o.get(opt::OSD_MAX_OBJECT_SIZE);
+        config.ops.attr_size_max = o.get(opt::OSD_MAX_ATTR_SIZE);
+        config.ops.attr_name_len_max = o.get(opt::OSD_MAX_ATTR_NAME_LEN);
+        config.ops.omap_entries_max = o.get(opt::OSD_MAX_OMAP_ENTRIES_PER_REQUEST);
+        config.ops.read_bytes_max = o.get(opt::OSD_READ_BYTES_MAX);
         config.log = LogLimits {
             entries_target: LogLimits::share(
-                o.count("osd_target_pg_log_entries_per_osd") as usize,
+                o.get(opt::OSD_TARGET_PG_LOG_ENTRIES_PER_OSD) as usize,
                 pgs,
-                o.count("osd_min_pg_log_entries") as usize,
-                o.count("osd_max_pg_log_entries") as usize,
+                o.get(opt::OSD_MIN_PG_LOG_ENTRIES) as usize,
+                o.get(opt::OSD_MAX_PG_LOG_ENTRIES) as usize,
             ),
-            trim_min: o.count("osd_pg_log_trim_min") as usize,
-            trim_max: o.count("osd_pg_log_trim_max") as usize,
-            dups_tracked: o.count("osd_pg_log_dups_tracked"),
+            trim_min: o.get(opt::OSD_PG_LOG_TRIM_MIN) as usize,
+            trim_max: o.get(opt::OSD_PG_LOG_TRIM_MAX) as usize,
+            dups_tracked: o.get(opt::OSD_PG_LOG_DUPS_TRACKED),
         };
-        config.object_name_len_max = o.count("osd_max_object_name_len") as usize;
-        config.namespace_len_max = o.count("osd_max_object_namespace_len") as usize;
-        config.write_bytes_max = (o.count("osd_max_write_size") as usize) << 20;
+        config.object_name_len_max = o.get(opt::OSD_MAX_OBJECT_NAME_LEN) as usize;
+        config.namespace_len_max = o.get(opt::OSD_MAX_OBJECT_NAMESPACE_LEN) as usize;
+        config.write_bytes_max = (o.get(opt::OSD_MAX_WRITE_SIZE) as usize) << 20;
         self.pgs.configured_for = pgs;
         self.pgs.configure(config);
     }

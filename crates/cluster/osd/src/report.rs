@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use messages::{MgrMap, OsdAlive, OsdBeacon, OsdFull, OsdStat, Paxos, PgStats, StoreStatfs};
+use options::opt;
 use store::{Completion, ReadOutcome, ReadRequest};
 use types::{Epoch, UTime};
 
@@ -88,7 +89,7 @@ impl Osd {
     }
 
     fn send_beacon(&mut self, now: UTime, out: &mut Out) {
-        let interval = self.seconds("osd_beacon_report_interval");
+        let interval = Duration::from_secs_f64(self.options.get(opt::OSD_BEACON_REPORT_INTERVAL));
         let epoch = self.history.epoch();
         let (pgs, min_last_epoch_clean) = self.pgs.last_epochs_clean(epoch);
         let beacon = OsdBeacon {
@@ -119,7 +120,8 @@ impl Osd {
 
     /// Statistics go to the monitor as long as no manager is there to take them.
     fn send_stats(&mut self, now: UTime, out: &mut Out) {
-        self.report.stats_due = Some(now.after(self.seconds("osd_mon_report_interval")));
+        self.report.stats_due =
+            Some(now.after(Duration::from_secs_f64(self.options.get(opt::OSD_MON_REPORT_INTERVAL))));
         if self.report.manager || !self.mon.is_ready() {
             return;
         }
@@ -187,9 +189,5 @@ impl Osd {
             let full = OsdFull { paxos: Paxos::at(map_epoch.0.into()), map_epoch, state };
             self.send_mon(full, out);
         }
-    }
-
-    fn seconds(&self, name: &str) -> Duration {
-        Duration::from_secs_f64(self.options.number(name).clamp(0.0, 1e9))
     }
 }

@@ -76,35 +76,6 @@ pub struct Variant {
 pub const DEFAULT: &str = "default";
 
 impl Outline {
-    /// What records themselves tell, in the order of the trials: for results whose study can't be read.
-    pub fn of_records(records: &[Record]) -> Self {
-        let mut outline = Self::default();
-        outline.variants.push(Variant { name: DEFAULT.into(), parameter: DEFAULT.into() });
-        for r in records {
-            let p = &r.parameters;
-            if !outline.systems.contains(&p.system) {
-                outline.systems.push(p.system.clone());
-            }
-            if !outline.variants.iter().any(|v| v.name == p.variant) {
-                outline.variants.push(Variant { name: p.variant.clone(), parameter: p.parameter.clone() });
-            }
-            let phases = r.measurements.iter().filter_map(results::Measurement::sample_of);
-            match outline.workloads.iter_mut().find(|w| w.name == p.workload) {
-                Some(w) => {
-                    for phase in phases {
-                        if !w.phases.contains(&phase) {
-                            w.phases.push(phase);
-                        }
-                    }
-                }
-                None => {
-                    outline.workloads.push(Workload { name: p.workload.clone(), phases: phases.collect() })
-                }
-            }
-        }
-        outline
-    }
-
     /// Every workload with every phase of it, in order.
     pub fn loads(&self) -> impl Iterator<Item = (&str, &str)> {
         self.workloads.iter().flat_map(|w| w.phases.iter().map(|p| (w.name.as_str(), p.as_str())))

@@ -106,15 +106,7 @@ impl Place {
     }
 }
 
-impl System {
-    /// Whether its data are in memory.
-    pub fn in_memory(&self) -> bool {
-        matches!(
-            self.target,
-            Target::Loligo { store: LoligoStore::Mem } | Target::Ceph { store: CephStore::MemStore, .. }
-        )
-    }
-}
+impl System {}
 
 impl Clients {
     /// Client processes on all hosts.

@@ -116,23 +116,6 @@ impl CrushMap {
         self.set_device_class(osd, class)
     }
 
-    /// Takes an OSD out of the hierarchy, with its name and class. Absent: nothing happens.
-    pub fn remove_osd(&mut self, osd: i32) -> Result<(), BuildError> {
-        while let Some(parent) = self.parent_of(osd).map(|b| b.id) {
-            let bucket = self.straw2_mut(parent)?;
-            if let (Some(pos), Alg::Straw2 { weights }) =
-                (bucket.items.iter().position(|&i| i == osd), &mut bucket.alg)
-            {
-                bucket.items.remove(pos);
-                weights.remove(pos);
-            }
-            self.reweight_up(parent)?;
-        }
-        self.item_names.remove(&osd);
-        self.item_classes.remove(&osd);
-        self.rebuild_shadow_trees()
-    }
-
     /// Changes an OSD's weight (16.16 fixed point) wherever it stands.
     pub fn set_osd_weight(&mut self, osd: i32, weight: u32) -> Result<(), BuildError> {
         let parent =

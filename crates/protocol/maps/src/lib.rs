@@ -13,6 +13,7 @@ mod monmap;
 mod osd;
 mod osdmap;
 mod pool;
+mod pool_option;
 mod pool_wire;
 mod wire;
 
@@ -24,5 +25,6 @@ pub use mgrmap::{MgrMap, ModuleInfo, ModuleOption, StandbyInfo};
 pub use monmap::{MonCiphers, MonInfo, MonMap};
 pub use osd::{Osd, OsdInfo, OsdState, OsdXInfo};
 pub use osdmap::{MapFlags, OsdMap, Stretch};
-pub use pool::{CacheMode, HitSetParams, PeeringCrush, PgMergeMeta, PgPool, PoolFlags, PoolOption, PoolSnap};
+pub use pool::{CacheMode, HitSetParams, PeeringCrush, PgMergeMeta, PgPool, PoolFlags, PoolSnap};
+pub use pool_option::{PoolOption, PoolOptionKey};
 pub use pool_wire::pool_version;

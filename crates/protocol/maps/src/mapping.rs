@@ -50,14 +50,6 @@ impl OsdMap {
         UpActing { up, up_primary, acting, acting_primary }
     }
 
-    /// What CRUSH and the overrides say, whoever is up. Empty for an unknown pool.
-    pub fn pg_to_raw_osds(&self, pg: PgId) -> Vec<OsdId> {
-        let Some(pool) = self.pools.get(&pg.pool) else { return Vec::new() };
-        let mut raw = self.placed(pool, pg);
-        self.apply_upmaps(pool.raw_pg_to_pg(pg), &mut raw);
-        raw
-    }
-
     fn placed(&self, pool: &PgPool, pg: PgId) -> Vec<OsdId> {
         // Before Quincy a rule holds only for pools of its kind and within its bounds of size.
         let rule = match self.require_osd_release < QUINCY {

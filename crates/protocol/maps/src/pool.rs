@@ -7,6 +7,8 @@ use crush::stable_mod;
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
 use types::{EVersion, Epoch, IntervalSet, PgId, PoolId, SnapContext, SnapId, UTime};
 
+use crate::PoolOption;
+
 /// Bits of a pool's flags (pg_pool_t::FLAG_*).
 pub struct PoolFlags;
 
@@ -158,17 +160,6 @@ pub enum HitSetParams {
         /// Where its hashes start.
         seed: u64,
     },
-}
-
-/// A pool option that pg_pool_t has no field of its own for (Ceph's pool_opts_t); the number says which.
-#[derive(Clone, PartialEq, Debug)]
-pub enum PoolOption {
-    /// Text.
-    Str(String),
-    /// A whole number.
-    Int(i64),
-    /// A fraction.
-    Double(f64),
 }
 
 /// The cache mode by the wire's number: 0 none, 1 writeback, ... 6 proxy.

@@ -2,11 +2,11 @@
 
 use encoding::{DecodeError, Decoder, Encoder};
 use types::{
-    EntityName, Epoch, FeatureBits, HObject, Name, ObjectLocator, PgId, ReqId, SnapContext, SnapId, SpgId, UTime,
+    EntityName, Epoch, FeatureBits, HObject, Name, ObjectLocator, ReqId, SnapContext, SnapId, SpgId, UTime,
 };
 
 use crate::codec::{Envelope, Payload};
-use crate::osd_op::{Op, OsdFlags, Trace};
+use crate::osd_op::{Op, Trace};
 use crate::{Priority, Versioned, kind};
 
 /// Ceph's MOSDOp, in version 8 (to and from peers without SERVER_SQUID) or 9.
@@ -66,11 +66,6 @@ impl OsdOp {
         }
     }
 
-    /// The pool and the object's whole hash.
-    pub fn raw_pg(&self) -> PgId {
-        PgId { pool: self.pgid.pg.pool, seed: self.hash }
-    }
-
     /// What a resend is recognised by: the id that the sender set, else the sender with the transaction id.
     pub fn request_id(&self, sender: EntityName) -> ReqId {
         if self.reqid.name != EntityName::default() || self.reqid.tid != 0 {
@@ -87,11 +82,6 @@ impl OsdOp {
     /// Whether all bits of `flag` (of [`OsdFlags`]) are set.
     pub fn has_flag(&self, flag: u32) -> bool {
         self.flags & flag == flag
-    }
-
-    /// Whether it was sent before.
-    pub fn is_retry(&self) -> bool {
-        self.has_flag(OsdFlags::RETRY)
     }
 }
 

@@ -40,14 +40,6 @@ impl OsdPing {
     pub const STOP_HEARTBEAT: u8 = 3;
     pub const PING: u8 = 4;
     pub const PING_REPLY: u8 = 5;
-
-    /// Bytes before the padding's length.
-    const LEN_BEFORE_PADDING: u32 = 16 + 4 + 1 + 8;
-
-    /// Pads as Ceph does for `osd_heartbeat_min_size`, which does not count what follows the padding's length.
-    pub fn padded_to(self, min_message_size: u32) -> Self {
-        Self { padding_len: min_message_size.saturating_sub(Self::LEN_BEFORE_PADDING), ..self }
-    }
 }
 
 impl Payload for OsdPing {

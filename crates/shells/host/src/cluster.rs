@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use options::{OptionStatus, Values};
+use options::{OptionStatus, Values, opt};
 use tokio::sync::mpsc::UnboundedSender;
 use types::OsdId;
 
@@ -131,10 +131,10 @@ impl Cluster {
             delay: DispatchDelay::of(&values),
             sessions: AtomicU64::new(0),
             connections: AtomicUsize::new(0),
-            connections_max: values.count("ms_connections_max") as usize,
+            connections_max: values.get(opt::MS_CONNECTIONS_MAX) as usize,
             held: AtomicUsize::new(0),
-            held_max: values.size("ms_receive_unfinished_bytes_max") as usize,
-            ready_timeout: Duration::from_secs_f64(values.number("ms_connection_ready_timeout")),
+            held_max: values.get(opt::MS_RECEIVE_UNFINISHED_BYTES_MAX) as usize,
+            ready_timeout: Duration::from_secs_f64(values.get(opt::MS_CONNECTION_READY_TIMEOUT)),
             reports,
         });
         if description.starts == 0 {
@@ -230,7 +230,7 @@ fn spawn(plans: Vec<CorePlan>, shared: &Arc<Shared>, dir: &Path) -> Result<Threa
 fn read_settings(settings: &[(String, String)]) -> Result<Values, HostError> {
     let mut values = Values::new();
     // As the ceph.conf says that is written.
-    values.set("mon_allow_pool_delete", "true")?;
+    values.set(opt::MON_ALLOW_POOL_DELETE.name(), "true")?;
     for (name, value) in settings {
         if values.set(name, value)? == OptionStatus::NothingToTune {
             tracing::warn!(
@@ -242,9 +242,9 @@ fn read_settings(settings: &[(String, String)]) -> Result<Values, HostError> {
 }
 
 fn refuse_what_is_not_served(values: &Values) -> Result<(), HostError> {
-    for name in ["auth_client_required", "auth_cluster_required", "auth_service_required"] {
-        if values.text(name) != "none" {
-            let value = values.text(name);
+    for option in [opt::AUTH_CLIENT_REQUIRED, opt::AUTH_CLUSTER_REQUIRED, opt::AUTH_SERVICE_REQUIRED] {
+        let (name, value) = (option.name(), values.get(option));
+        if value != "none" {
             return Err(HostError::Unsupported(format!(
                 "{name} = {value}: only 'none' can be served so far"
             )));

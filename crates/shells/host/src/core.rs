@@ -16,7 +16,7 @@ use msgr::{Accept, Connect, Connection, Effect, Local, PeerInfo, RawMessage};
 use node::{Daemon, Node, NodeEffect, NodeEvent};
 use osd::{LogLevel, OsdEvent};
 use tokio::net::{TcpListener, TcpStream};
-use types::{EntityAddr, EntityId, EntityName, EntityType, OsdId};
+use types::{BrokenInvariant, EntityAddr, EntityId, EntityName, EntityType, OsdId, broken};
 
 use crate::CoreReport;
 use crate::clock::Clock;
@@ -143,10 +143,15 @@ impl Core {
             NodeEffect::Log(daemon, level, text) => log(daemon, level, &text),
             NodeEffect::Active(osd) => self.report(CoreReport::Active(osd)),
             NodeEffect::Stopped(osd) => self.report(CoreReport::Stopped(osd)),
-            NodeEffect::Failed(osd, reason) => {
-                self.report(CoreReport::Failed(format!("osd.{osd}: {reason}")))
+            NodeEffect::Failed(daemon, reason) => {
+                self.report(CoreReport::Failed(format!("{daemon}: {reason}")))
             }
         }
+    }
+
+    /// A defect of this program: the process ends with it.
+    fn fail(&self, broken: &BrokenInvariant) {
+        self.report(CoreReport::Failed(broken.to_string()));
     }
 
     pub(crate) fn report(&self, report: CoreReport) {
@@ -166,6 +171,7 @@ impl Core {
     }
 
     fn send(&self, daemon: Daemon, session: SessionId, message: &Message) {
+        // The socket ended before the daemon learns of it: a session loses what is sent after its end.
         let Some(link) = self.link(session) else { return };
         let kind = match daemon {
             Daemon::Mon => EntityType::Mon,
@@ -196,7 +202,9 @@ impl Core {
     }
 
     fn accept(self: &Rc<Self>, daemon: Daemon, stream: TcpStream, peer: SocketAddr) {
-        let Some(local) = self.local(daemon) else { return };
+        let Some(local) = self.local(daemon) else {
+            return self.fail(&broken!("a listener of {daemon}, which this core does not have"));
+        };
         if self.shared.connections.load(Ordering::Relaxed) >= self.shared.connections_max {
             tracing::warn!(
                 "{daemon}: {peer} refused: ms_connections_max ({}) reached",
@@ -262,9 +270,12 @@ impl Core {
     }
 
     fn spawn_dial(&self, osd: OsdId, attempt: Attempt, target: EntityAddr) {
+        // The core ends: no OSD waits for the connection any more.
         let Some(core) = self.me.upgrade() else { return };
         tokio::task::spawn_local(async move {
-            let Some(socket) = target.socket else { return };
+            let Some(socket) = target.socket else {
+                return core.dial_failed(osd, attempt, format!("{target} is no address to connect to"));
+            };
             match tokio::time::timeout(core.shared.ready_timeout, TcpStream::connect(socket)).await {
                 Ok(Ok(stream)) => core.dialled_now(osd, attempt, target, socket, stream),
                 Ok(Err(error)) => core.dial_failed(osd, attempt, error.to_string()),
@@ -281,7 +292,9 @@ impl Core {
         peer: SocketAddr,
         stream: TcpStream,
     ) {
-        let Some(local) = self.local(Daemon::Osd(osd)) else { return };
+        let Some(local) = self.local(Daemon::Osd(osd)) else {
+            return self.fail(&broken!("osd.{osd}, which this core does not have, connects to the monitor"));
+        };
         let entity = EntityId { kind: EntityType::Osd, id: osd.to_string() };
         let id = self.next_session();
         let method = Box::new(ClientNone::new(Service::Monitor, entity, 0));

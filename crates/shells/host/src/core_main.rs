@@ -9,7 +9,7 @@ use std::time::Duration;
 use mon::{InitialOsd, Mon, MonEvent};
 use msgr::{Limits, Local};
 use node::{Daemon, NodeEvent};
-use options::Values;
+use options::{Values, opt};
 use osd::{Osd, OsdEvent};
 use store::ObjectStore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -114,9 +114,9 @@ impl CorePlan {
 
 fn limits(values: &Values) -> Limits {
     // A write's payload, and some room for what goes with it.
-    let data = (values.count("osd_max_write_size") as usize + 22) << 20;
+    let data = (values.get(opt::OSD_MAX_WRITE_SIZE) as usize + 22) << 20;
     Limits {
-        check_data_crc: values.bool("ms_crc_data"),
+        check_data_crc: values.get(opt::MS_CRC_DATA),
         data_bytes_max: data,
         message_bytes_max: data + (16 << 20),
         // A client that is told nothing would send it again for ever.

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use options::Values;
+use options::{Values, opt};
 use types::SplitMix64;
 
 /// How often to sleep, and how long.
@@ -19,10 +19,10 @@ pub(crate) struct DispatchDelay {
 
 impl DispatchDelay {
     pub(crate) fn of(values: &Values) -> Self {
-        let probability = values.number("osd_debug_inject_dispatch_delay_probability").clamp(0.0, 1.0);
+        let probability = values.get(opt::OSD_DEBUG_INJECT_DISPATCH_DELAY_PROBABILITY).clamp(0.0, 1.0);
         Self {
             often: (probability * f64::from(u32::MAX) + 0.5) as u64,
-            duration: Duration::from_secs_f64(values.number("osd_debug_inject_dispatch_delay_duration")),
+            duration: Duration::from_secs_f64(values.get(opt::OSD_DEBUG_INJECT_DISPATCH_DELAY_DURATION)),
             operations: AtomicU64::new(0),
         }
     }

@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use device::{Device, DeviceOptions, DeviceRole, RedbBackend};
 
-use mon::option_table::Table;
 use mon::{Mon, MonConfig};
 use monclient::{HuntConfig, MonClientConfig};
-use options::Values;
+use options::{Values, opt};
 use osd::{OsdAddrs, OsdConfig};
 use redb::backends::InMemoryBackend;
 use store::{MemStore, ObjectStore};
@@ -47,7 +46,7 @@ pub(crate) fn mon(
         hostname: hostname(),
         profile: Profile::PACIFIC,
         version: version(),
-        options: Arc::new(Table(values.clone())),
+        options: values.clone(),
         osds: plan.osds.clone(),
     };
     let make = || Mon::create(&config, now).map_err(|e| failed(e.to_string()));
@@ -66,9 +65,9 @@ pub(crate) fn mon(
 
 /// How files are opened: with the volatile cache over them where a test asks for it.
 fn device_options(values: &Values, salt: u64) -> DeviceOptions {
-    let seed = values.count("bdev_debug_volatile_leak_seed");
+    let seed = values.get(opt::BDEV_DEBUG_VOLATILE_LEAK_SEED);
     DeviceOptions {
-        volatile_cache: values.bool("bdev_debug_volatile_cache"),
+        volatile_cache: values.get(opt::BDEV_DEBUG_VOLATILE_CACHE),
         // Every file leaks in its own way.
         leak_seed: (seed != 0).then(|| seed.wrapping_mul(1000).wrapping_add(salt)),
     }
@@ -76,8 +75,8 @@ fn device_options(values: &Values, salt: u64) -> DeviceOptions {
 
 /// The modelled device that each OSD's store lies on, one for each.
 fn model(values: &Values) -> Option<simplestore::ModelledOn> {
-    let text = |name| values.text(name).trim().to_owned();
-    let (name, parameters) = (text("bdev_model"), text("bdev_model_parameters"));
+    let name = values.get(opt::BDEV_MODEL).to_owned();
+    let parameters = values.get(opt::BDEV_MODEL_PARAMETERS).to_owned();
     (!name.is_empty()).then_some(simplestore::ModelledOn { name, parameters })
 }
 

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
 use mon::InitialOsd;
-use options::Values;
+use options::{Values, opt};
 use types::{Fsid, OsdId, UTime};
 
 use crate::HostError;
@@ -107,7 +107,7 @@ impl Sockets {
         values: &Values,
         description: &mut Description,
     ) -> Result<Self, HostError> {
-        let backlog = values.count("ms_tcp_listen_backlog") as i32;
+        let backlog = values.get(opt::MS_TCP_LISTEN_BACKLOG) as i32;
         let at = |error| HostError::Io { path: "a listener's address".into(), error };
         let wanted = description.mon_addr;
         let flag = if request.port.is_some() { "--port" } else { "--mon-addr" };
@@ -144,7 +144,7 @@ fn bind_osd(
     let (min, max) = match request.port {
         Some(0) => return bind(SocketAddr::new(mon.ip(), 0), backlog, "--port"),
         Some(port) => (port.saturating_add(1), u16::MAX),
-        None => (values.count("ms_bind_port_min") as u16, values.count("ms_bind_port_max") as u16),
+        None => (values.get(opt::MS_BIND_PORT_MIN) as u16, values.get(opt::MS_BIND_PORT_MAX) as u16),
     };
     for port in min..=max {
         match bind(SocketAddr::new(mon.ip(), port), backlog, "ms_bind_port_min") {
@@ -158,7 +158,7 @@ fn bind_osd(
 /// OSDs that `osd_debug_no_boot` keeps from booting.
 fn kept_from_booting(values: &Values) -> Vec<OsdId> {
     values
-        .text("osd_debug_no_boot")
+        .get(opt::OSD_DEBUG_NO_BOOT)
         .split([',', ' '])
         .filter_map(|n| n.trim().parse().ok())
         .map(OsdId)

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -18,6 +19,9 @@ fn answer(core: &Core) -> Value {
     json!({ "epoch": map.epoch.0, "osds_up": osds_up, "health": health })
 }
 
+/// How long to wait when a connection cannot be accepted.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+
 /// Serves the socket for good. A socket that can't be made costs only `loligo status` its details.
 pub(crate) async fn serve(core: Rc<Core>, path: PathBuf) {
     // What a killed process left.
@@ -27,7 +31,15 @@ pub(crate) async fn serve(core: Rc<Core>, path: PathBuf) {
         Err(error) => return tracing::warn!("{}: {error}; `loligo status` will know less", path.display()),
     };
     loop {
-        let Ok((mut stream, _)) = listener.accept().await else { return };
+        let mut stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of files, as a rule: others must end first.
+                tracing::warn!("{}: accept: {error}", path.display());
+                tokio::time::sleep(ACCEPT_RETRY).await;
+                continue;
+            }
+        };
         let text = answer(&core).to_string();
         // A peer that is gone already is no concern.
         let _ = stream.write_all(text.as_bytes()).await;

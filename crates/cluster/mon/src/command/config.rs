@@ -1,11 +1,12 @@
 //! `config …` and `config-key …`.
 
+use options::opt;
 use types::{EntityId, Errno};
 
 use super::{Answer, Call, Command, Failure, fail};
 use crate::fmt::{Align, Json, Table};
 use crate::mon::Mon;
-use crate::option_table::LOG_LEVEL;
+use crate::option_facts::{self, LOG_LEVEL};
 use crate::service::config_store::{ConfigStore, is_section};
 use crate::state::StateKey;
 
@@ -104,19 +105,20 @@ fn option_name(text: &str) -> String {
 }
 
 fn section(text: &str) -> Result<String, Failure> {
-    match is_section(text) {
-        true => Ok(text.to_string()),
-        false => fail(
+    if is_section(text) {
+        Ok(text.to_string())
+    } else {
+        fail(
             Errno::EINVAL,
             format!(
                 "'{text}' is not a section: global, mon, mgr, osd, mds, client, or one of them with .ID is"
             ),
-        ),
+        )
     }
 }
 
-fn unknown(mon: &Mon, name: &str) -> Failure {
-    let hint = match mon.config.options.nearest(name) {
+fn unknown(name: &str) -> Failure {
+    let hint = match options::nearest(name) {
         Some(near) => format!("did you mean '{near}'?"),
         None => "no name is near it; `ceph config ls` lists them all".into(),
     };
@@ -126,17 +128,18 @@ fn unknown(mon: &Mon, name: &str) -> Failure {
 fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let who = section(&call.args.required("who")?)?;
     let (name, value) = (option_name(&call.args.required("name")?), call.args.required("value")?);
-    let value = match mon.config.options.find(&name) {
-        Some(_) => mon.config.options.check(&name, &value).map_err(|why| {
+    let value = match option_facts::facts(&name) {
+        Some(_) => options::canonical(&name, &value).map_err(|why| {
             Failure::Errno(Errno::EINVAL, format!("'{value}' is not a value for {name}: {why}"))
         })?,
         None if call.args.flag("force") => value,
-        None => return Err(unknown(mon, &name)),
+        None => return Err(unknown(&name)),
     };
     ConfigStore::set(&who, &name, &value, mon.batch());
-    match options::is_log_level(&name) {
-        true => Ok(Answer::status(format!("{name} is stored, but changes nothing here: {LOG_LEVEL}"))),
-        false => Ok(Answer::default()),
+    if options::is_log_level(&name) {
+        Ok(Answer::status(format!("{name} is stored, but changes nothing here: {LOG_LEVEL}")))
+    } else {
+        Ok(Answer::default())
     }
 }
 
@@ -150,8 +153,8 @@ fn remove(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 }
 
 /// One shown line: section, option, value.
-fn rows(mon: &Mon, call: &Call<'_>, lines: &[(&str, &str, &str)]) -> Answer {
-    let facts = |option: &str| mon.config.options.find(option);
+fn rows(call: &Call<'_>, lines: &[(&str, &str, &str)]) -> Answer {
+    let facts = option_facts::facts;
     let level = |option: &str| facts(option).map_or("unknown", |f| f.level);
     let runtime = |option: &str| facts(option).is_some_and(|f| f.runtime);
     let json = || {
@@ -178,7 +181,7 @@ fn rows(mon: &Mon, call: &Call<'_>, lines: &[(&str, &str, &str)]) -> Answer {
 
 fn dump(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let lines: Vec<_> = mon.settings.all().collect();
-    Ok(rows(mon, call, &lines))
+    Ok(rows(call, &lines))
 }
 
 fn entity(text: &str) -> Result<EntityId, Failure> {
@@ -201,10 +204,10 @@ fn get(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         if call.format == super::Format::Plain {
             let lines: Vec<_> =
                 options.iter().map(|(option, (section, value))| (*section, *option, *value)).collect();
-            return Ok(rows(mon, call, &lines));
+            return Ok(rows(call, &lines));
         }
         let json = options.iter().fold(Json::object(), |out, (option, (section, value))| {
-            let facts = mon.config.options.find(option);
+            let facts = option_facts::facts(option);
             let one = Json::object()
                 .with("value", *value)
                 .with("section", *section)
@@ -215,10 +218,10 @@ fn get(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         return Ok(call.show_json(json));
     };
     let key = option_name(&key);
-    let default = || mon.config.options.find(&key).map(|facts| facts.default);
+    let default = || option_facts::facts(&key).map(|facts| facts.default.to_string());
     match options.get(key.as_str()).map(|(_, value)| value.to_string()).or_else(default) {
         Some(value) => Ok(Answer::data(value + "\n")),
-        None => Err(unknown(mon, &key)),
+        None => Err(unknown(&key)),
     }
 }
 
@@ -228,10 +231,10 @@ fn show(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     match call.args.text("key")? {
         Some(key) => {
             let key = option_name(&key);
-            let default = || mon.config.options.find(&key).map(|facts| facts.default);
+            let default = || option_facts::facts(&key).map(|facts| facts.default.to_string());
             match options.get(key.as_str()).map(|(_, value)| value.to_string()).or_else(default) {
                 Some(value) => Ok(Answer::data(value + "\n")),
-                None => Err(unknown(mon, &key)),
+                None => Err(unknown(&key)),
             }
         }
         None => {
@@ -251,25 +254,25 @@ fn show(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     }
 }
 
-fn names(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
-    let mut names = mon.config.options.names();
+fn names(_: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let mut names: Vec<&str> = options::names().collect();
     names.sort_unstable();
     Ok(call.show(
-        || Json::array(names.iter().map(String::as_str)),
+        || Json::array(names.iter().copied()),
         || names.iter().map(|name| format!("{name}\n")).collect(),
     ))
 }
 
-fn help(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+fn help(_: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let name = option_name(&call.args.required("key")?);
-    let Some(facts) = mon.config.options.find(&name) else { return Err(unknown(mon, &name)) };
+    let Some(facts) = option_facts::facts(&name) else { return Err(unknown(&name)) };
     let json = || {
         Json::object()
             .with("name", name.as_str())
             .with("type", facts.kind)
             .with("level", facts.level)
             .with("desc", facts.summary.as_str())
-            .with("default", facts.default.as_str())
+            .with("default", facts.default)
             .with("can_update_at_runtime", facts.runtime)
     };
     let text = || {
@@ -304,7 +307,7 @@ fn key_get(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 
 fn key_set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let (key, value) = (call.args.required("key")?, call.args.text("val")?.unwrap_or_default());
-    let max = mon.opt_u64("mon_config_key_max_entry_size");
+    let max = mon.options.get(opt::MON_CONFIG_KEY_MAX_ENTRY_SIZE);
     if value.len() as u64 > max || key.len() > 4096 {
         return fail(
             Errno::EFBIG,

@@ -93,9 +93,10 @@ fn named(mon: &Mon, call: &Call<'_>) -> Result<Vec<i32>, Failure> {
 }
 
 fn check_name(name: &str) -> Result<(), Failure> {
-    match name.is_empty() || name.contains(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c)) {
-        true => fail(Errno::EINVAL, format!("'{name}' is not a name: letters, digits, '-', '_' and '.' are")),
-        false => Ok(()),
+    if name.is_empty() || name.contains(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c)) {
+        fail(Errno::EINVAL, format!("'{name}' is not a name: letters, digits, '-', '_' and '.' are"))
+    } else {
+        Ok(())
     }
 }
 

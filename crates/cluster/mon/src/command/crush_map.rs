@@ -65,10 +65,7 @@ fn tree(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let json = || {
         let nodes = nodes.iter().map(|node| {
             let out = crush_view::node_json(crush, node);
-            match node.id >= 0 {
-                true => out,
-                false => out.with("children", Json::array(node.children.iter().copied())),
-            }
+            if node.id >= 0 { out } else { out.with("children", Json::array(node.children.iter().copied())) }
         });
         Json::object().with("nodes", Json::array(nodes)).with("stray", Json::Array(vec![]))
     };

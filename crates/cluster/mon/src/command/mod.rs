@@ -210,9 +210,10 @@ impl Mon {
     ) {
         let before = self.pending.map_changes;
         let foreign = !m.fsid.is_zero() && m.fsid != self.config.fsid;
-        let outcome = match foreign {
-            true => CommandOutcome::Now(Errno::EPERM.code(), Answer::status("this is another cluster")),
-            false => self.run_command(now, session, CommandTarget::Cluster, &parts(&m.cmd)),
+        let outcome = if foreign {
+            CommandOutcome::Now(Errno::EPERM.code(), Answer::status("this is another cluster"))
+        } else {
+            self.run_command(now, session, CommandTarget::Cluster, &parts(&m.cmd))
         };
         let reply = |version: u64, result: i32, answer: Answer| -> Message {
             messages::MonCommandAck {
@@ -232,7 +233,7 @@ impl Mon {
             }
             CommandOutcome::WhenDurable(answer) => {
                 let message = reply(version + 1, 0, answer);
-                self.defer_reply(before, MonEffect::Send { session, message });
+                self.defer_reply(before, session, message);
             }
             CommandOutcome::Wait => self.wait(session, m.into(), out),
         }
@@ -256,7 +257,7 @@ impl Mon {
                 out.push(MonEffect::Send { session, message: reply(result, answer) });
             }
             CommandOutcome::WhenDurable(answer) => {
-                self.defer_reply(before, MonEffect::Send { session, message: reply(0, answer) });
+                self.defer_reply(before, session, reply(0, answer));
             }
             CommandOutcome::Wait => self.wait(session, m.into(), out),
         }
@@ -309,9 +310,6 @@ impl Mon {
 
     /// Takes a part of the map for a change, or waits.
     pub(crate) fn claim_or_wait(&mut self, what: crate::mon::Claim) -> Result<(), Failure> {
-        match self.claim(what) {
-            true => Ok(()),
-            false => Err(Failure::Wait),
-        }
+        if self.claim(what) { Ok(()) } else { Err(Failure::Wait) }
     }
 }

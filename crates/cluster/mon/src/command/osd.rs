@@ -315,9 +315,10 @@ fn tree(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let json = || {
         let shown = nodes.iter().map(|node| {
             let out = crush_view::node_json(crush, node);
-            match node.id >= 0 {
-                true => osd_members(out, node.id),
-                false => out.with("children", Json::array(node.children.iter().copied())),
+            if node.id >= 0 {
+                osd_members(out, node.id)
+            } else {
+                out.with("children", Json::array(node.children.iter().copied()))
             }
         });
         let stray = stray.iter().map(|osd| {
@@ -465,10 +466,7 @@ fn dump(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 
 /// The oldest release whose clients understand the map.
 fn min_compat_client(map: &OsdMap) -> &'static str {
-    match map.pg_upmap.is_empty() && map.pg_upmap_items.is_empty() {
-        true => "jewel",
-        false => "luminous",
-    }
+    if map.pg_upmap.is_empty() && map.pg_upmap_items.is_empty() { "jewel" } else { "luminous" }
 }
 
 fn dump_text(map: &OsdMap) -> String {

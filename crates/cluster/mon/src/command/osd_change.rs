@@ -293,13 +293,14 @@ fn blocklist_clear(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 
 fn set_min_compat_client(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let (wanted, now) = (call.args.required("version")?, mon.osdmap.require_min_compat_client.name());
-    match wanted == now {
-        true => Ok(Answer::status(format!("set require_min_compat_client to {wanted}"))),
-        false => fail(
+    if wanted == now {
+        Ok(Answer::status(format!("set require_min_compat_client to {wanted}")))
+    } else {
+        fail(
             Errno::EOPNOTSUPP,
             format!(
                 "clients of {now} and newer are served; refusing others is not there yet, nor is serving older ones"
             ),
-        ),
+        )
     }
 }

@@ -85,24 +85,26 @@ impl<'a> Utilization<'a> {
     }
 
     fn load(&self, id: i32) -> OsdLoad {
-        let below: Vec<i32> = match id >= 0 {
-            true => vec![id],
-            false => crush_view::walk_from(&self.mon.osdmap.crush, id)
+        let below: Vec<i32> = if id >= 0 {
+            vec![id]
+        } else {
+            crush_view::walk_from(&self.mon.osdmap.crush, id)
                 .iter()
                 .map(|n| n.id)
                 .filter(|id| *id >= 0)
-                .collect(),
+                .collect()
         };
         let space = self
             .mon
             .pgmap
             .space(|osd| below.contains(&osd) && (id >= 0 || osdmap::is_in(&self.mon.osdmap, osd)));
-        let utilization = match id >= 0 {
-            true => utilization_of(&space),
-            false => match space.total {
+        let utilization = if id >= 0 {
+            utilization_of(&space)
+        } else {
+            match space.total {
                 0 => 0.0,
                 total => space.used_raw() as f64 * 100.0 / total as f64,
-            },
+            }
         };
         let var = if self.average > 0.0 { utilization / self.average } else { 0.0 };
         let pgs = if id >= 0 { self.pgs.get(&id).copied().unwrap_or(0) } else { 0 };
@@ -153,9 +155,10 @@ impl<'a> Utilization<'a> {
             out.put("utilization", load.utilization);
             out.put("var", load.var);
             out.put("pgs", load.pgs);
-            match node.id >= 0 {
-                true => out.with("status", self.status(node.id)),
-                false => out.with("children", Json::array(node.children.iter().copied())),
+            if node.id >= 0 {
+                out.with("status", self.status(node.id))
+            } else {
+                out.with("children", Json::array(node.children.iter().copied()))
             }
         });
         let (least, most, deviation) = self.spread();
@@ -230,10 +233,7 @@ impl<'a> Utilization<'a> {
 
 /// Two places; a plain 0 for (nearly) nothing.
 fn low(value: f64) -> String {
-    match value < 0.000_001 {
-        true => "0".into(),
-        false => format!("{value:.2}"),
-    }
+    if value < 0.000_001 { "0".into() } else { format!("{value:.2}") }
 }
 
 fn df(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {

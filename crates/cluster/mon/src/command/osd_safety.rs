@@ -85,10 +85,7 @@ fn named(mon: &Mon, call: &Call<'_>) -> Result<BTreeSet<i32>, Failure> {
             _ => return fail(Errno::EINVAL, format!("'{id}' is not an OSD")),
         }
     }
-    match osds.is_empty() {
-        true => fail(Errno::EINVAL, "which OSDs?"),
-        false => Ok(osds),
-    }
+    if osds.is_empty() { fail(Errno::EINVAL, "which OSDs?") } else { Ok(osds) }
 }
 
 fn ok_to_stop(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
@@ -176,16 +173,13 @@ fn safe_to_destroy(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
             .with("stored_pgs", Json::array(stored.iter().copied()))
     };
     let mut answer = call.show(json, String::new);
-    match why.is_empty() {
-        true => {
-            let text = format!("OSD(s) {} are safe to destroy without reducing data durability.", ids(&safe));
-            answer.status = text;
-            Ok(answer)
-        }
-        false => {
-            answer.status = why.join(" ");
-            Err(Failure::Shown(Errno::EBUSY, answer))
-        }
+    if why.is_empty() {
+        let text = format!("OSD(s) {} are safe to destroy without reducing data durability.", ids(&safe));
+        answer.status = text;
+        Ok(answer)
+    } else {
+        answer.status = why.join(" ");
+        Err(Failure::Shown(Errno::EBUSY, answer))
     }
 }
 

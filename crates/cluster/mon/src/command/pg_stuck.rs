@@ -1,6 +1,7 @@
 //! `pg dump_stuck`: PGs that have been in a bad state for too long.
 
 use messages::{PgStat, PgState};
+use options::opt;
 use types::{Errno, PgId, UTime};
 
 use super::osd::set_text;
@@ -42,7 +43,7 @@ fn dump_stuck(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     }
     let seconds = match call.args.int("threshold")? {
         Some(seconds) => u32::try_from(seconds.max(0)).unwrap_or(u32::MAX),
-        None => mon.opt_u64("mon_pg_stuck_threshold").min(u32::MAX.into()) as u32,
+        None => mon.options.get(opt::MON_PG_STUCK_THRESHOLD).min(u32::MAX.into()) as u32,
     };
     let cutoff = UTime { sec: call.now.sec.saturating_sub(seconds), nsec: call.now.nsec };
     let stuck = |pg: &PgStat| wanted.iter().any(|what| since(pg, what).is_some_and(|since| since < cutoff));

@@ -1,6 +1,7 @@
 //! `osd pool …`: making, listing, renaming and removing pools.
 
-use maps::{PgPool, PoolFlags, PoolOption};
+use maps::{PgPool, PoolFlags, PoolOption, PoolOptionKey};
+use options::opt;
 use types::{Errno, OsdId, PoolId, UTime};
 
 use super::pool_show::{applications_json, pool_json, pool_line};
@@ -143,7 +144,7 @@ impl Mon {
     }
 
     fn drop_pool(&mut self, now: UTime, id: PoolId) -> Result<(), Failure> {
-        if !self.opt_bool("mon_allow_pool_delete") {
+        if !self.options.get(opt::MON_ALLOW_POOL_DELETE) {
             return fail(
                 Errno::EPERM,
                 "removing pools is switched off; set mon_allow_pool_delete to true for the monitor first",
@@ -164,7 +165,7 @@ impl Mon {
 
     /// PGs each OSD would hold on average with `more` added (copies counted).
     fn check_pgs_per_osd(&self, pg_num: u32, size: u32, rule: u32) -> Result<(), Failure> {
-        let max = self.opt_u64("mon_max_pg_per_osd");
+        let max = self.options.get(opt::MON_MAX_PG_PER_OSD);
         let crush = &self.osdmap.crush;
         let mut inside = std::collections::BTreeSet::new();
         if let Some(rule) = crush.rule(rule) {
@@ -182,33 +183,35 @@ impl Mon {
             .map(|pool| u64::from(pool.pg_num_target) * u64::from(pool.size))
             .sum();
         let wanted = held + u64::from(pg_num) * u64::from(size);
-        match wanted > max * osds {
-            true => fail(
+        if wanted > max * osds {
+            fail(
                 Errno::ERANGE,
                 format!(
                     "pg_num {pg_num} size {size} would make {} PGs an OSD and {wanted} in all, more than \
                      mon_max_pg_per_osd ({max}) times the {osds} OSDs that are in allow",
                     wanted / osds
                 ),
-            ),
-            false => Ok(()),
+            )
+        } else {
+            Ok(())
         }
     }
 
     fn make_pool(&mut self, now: UTime, name: &str, plan: Plan) -> Result<(), Failure> {
         check_name(name)?;
-        let size = plan.size.filter(|s| *s > 0).unwrap_or(self.opt_u64("osd_pool_default_size"));
+        let size = plan.size.filter(|s| *s > 0).unwrap_or(self.options.get(opt::OSD_POOL_DEFAULT_SIZE));
         check_size(size)?;
-        let default = |option: &str| self.opt_u64(option);
-        let pg_num = plan.pg_num.filter(|n| *n > 0).unwrap_or(default("osd_pool_default_pg_num"));
-        let pg_max = default("mon_max_pool_pg_num");
+        let default = self.options.get(opt::OSD_POOL_DEFAULT_PG_NUM);
+        let pg_num = plan.pg_num.filter(|n| *n > 0).unwrap_or(default);
+        let pg_max = self.options.get(opt::MON_MAX_POOL_PG_NUM);
         if pg_num == 0 || pg_num > pg_max {
             return fail(
                 Errno::ERANGE,
                 format!("pg_num has to lie between 1 and {pg_max} (mon_max_pool_pg_num)"),
             );
         }
-        let pgp_num = plan.pgp_num.filter(|n| *n > 0).or(Some(default("osd_pool_default_pgp_num")));
+        let pgp_num =
+            plan.pgp_num.filter(|n| *n > 0).or(Some(self.options.get(opt::OSD_POOL_DEFAULT_PGP_NUM)));
         let pgp_num =
             pgp_num.filter(|n| *n > 0 && (plan.pgp_num.is_some() || *n <= pg_num)).unwrap_or(pg_num);
         if pgp_num > pg_num {
@@ -216,9 +219,9 @@ impl Mon {
         }
         let rule = match plan.rule {
             Some(rule) => rule,
-            None => match self.opt("osd_pool_default_crush_rule").parse::<i64>() {
-                Ok(rule) if rule >= 0 => rule as u32,
-                _ => crush_view::rules(&self.osdmap.crush)
+            None => match u32::try_from(self.options.get(opt::OSD_POOL_DEFAULT_CRUSH_RULE)) {
+                Ok(rule) => rule,
+                Err(_) => crush_view::rules(&self.osdmap.crush)
                     .find(|(_, rule)| rule.kind == crush::Rule::REPLICATED)
                     .map(|(number, _)| number)
                     .ok_or_else(|| {
@@ -231,7 +234,7 @@ impl Mon {
         }
         self.check_pgs_per_osd(pg_num as u32, size as u32, rule)?;
         self.claim_or_wait(Claim::Pools)?;
-        let min_size = match self.opt_u64("osd_pool_default_min_size") {
+        let min_size = match self.options.get(opt::OSD_POOL_DEFAULT_MIN_SIZE) {
             0 => size - size / 2,
             n => n.min(size),
         };
@@ -242,12 +245,12 @@ impl Mon {
         pool.expected_num_objects = plan.expected_num_objects;
         pool.pg_autoscale_mode = match plan.autoscale_mode.as_deref() {
             Some(mode) => autoscale_number(mode)?,
-            None => autoscale_number(&self.opt("osd_pool_default_pg_autoscale_mode")).unwrap_or(0),
+            None => autoscale_number(self.options.get(opt::OSD_POOL_DEFAULT_PG_AUTOSCALE_MODE)).unwrap_or(0),
         };
         if plan.bulk {
             pool.flags |= PoolFlags::BULK;
         }
-        if !self.opt_bool("osd_pool_default_flag_hashpspool") {
+        if !self.options.get(opt::OSD_POOL_DEFAULT_FLAG_HASHPSPOOL) {
             pool.flags &= !PoolFlags::HASHPSPOOL;
         }
         // Until every PG is there: an OSD makes a PG anew only in a pool that has never been whole.
@@ -343,9 +346,10 @@ fn create(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         Some(other) => return fail(Errno::EINVAL, format!("'{other}' is not a type of pool")),
     }
     if let Some(given) = call.args.text("erasure_code_profile")? {
-        match rule.is_none() {
-            true => rule = Some(given),
-            false => return fail(Errno::EINVAL, "a replicated pool has no erasure-code profile"),
+        if rule.is_none() {
+            rule = Some(given)
+        } else {
+            return fail(Errno::EINVAL, "a replicated pool has no erasure-code profile");
         }
     }
     let rule = match rule.filter(|r| !r.is_empty()) {
@@ -356,13 +360,17 @@ fn create(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         },
     };
     let mut opts = Vec::new();
-    for (key, option) in [(15, "pg_num_min"), (23, "pg_num_max"), (16, "target_size_bytes")] {
+    for (key, option) in [
+        (PoolOptionKey::PG_NUM_MIN, "pg_num_min"),
+        (PoolOptionKey::PG_NUM_MAX, "pg_num_max"),
+        (PoolOptionKey::TARGET_SIZE_BYTES, "target_size_bytes"),
+    ] {
         if let Some(value) = unsigned(call, option)?.filter(|v| *v > 0) {
             opts.push((key, PoolOption::Int(value as i64)));
         }
     }
     if let Some(value) = call.args.float("target_size_ratio")?.filter(|v| *v > 0.0) {
-        opts.push((17, PoolOption::Double(value)));
+        opts.push((PoolOptionKey::TARGET_SIZE_RATIO, PoolOption::Double(value)));
     }
     let plan = Plan {
         pg_num: unsigned(call, "pg_num")?,
@@ -466,9 +474,10 @@ fn stats(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         }
         let lines = pools.iter().map(|(id, name)| {
             let work = rates_text(&mon.pgmap.rates(Some(*id)));
-            match work.is_empty() {
-                true => format!("pool {name} id {id}\n  nothing is going on\n\n"),
-                false => format!("pool {name} id {id}\n  client io {work}\n\n"),
+            if work.is_empty() {
+                format!("pool {name} id {id}\n  nothing is going on\n\n")
+            } else {
+                format!("pool {name} id {id}\n  client io {work}\n\n")
             }
         });
         lines.collect()
@@ -516,9 +525,10 @@ fn application_disable(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure
 
 fn enabled(mon: &Mon, name: &str, app: &str) -> Result<PoolId, Failure> {
     let id = find(mon, name)?;
-    match mon.osdmap.pools.get(&id).is_some_and(|p| p.application_metadata.contains_key(app)) {
-        true => Ok(id),
-        false => fail(Errno::ENOENT, format!("application '{app}' is not enabled on pool '{name}'")),
+    if mon.osdmap.pools.get(&id).is_some_and(|p| p.application_metadata.contains_key(app)) {
+        Ok(id)
+    } else {
+        fail(Errno::ENOENT, format!("application '{app}' is not enabled on pool '{name}'"))
     }
 }
 

@@ -1,38 +1,9 @@
 //! A pool as `osd dump` and its like show it.
 
-use maps::{PgPool, PoolFlags, PoolOption};
+use maps::{PgPool, PoolFlags, PoolOption, PoolOptionKey};
 use types::PoolId;
 
 use crate::fmt::{Json, stamp};
-
-/// Names of `pool get`'s options by their number on the wire, with what they are shown as.
-pub(super) const OPTION_NAMES: [(i32, &str); 25] = [
-    (0, "scrub_min_interval"),
-    (1, "scrub_max_interval"),
-    (2, "deep_scrub_interval"),
-    (3, "recovery_priority"),
-    (4, "recovery_op_priority"),
-    (5, "scrub_priority"),
-    (6, "compression_mode"),
-    (7, "compression_algorithm"),
-    (8, "compression_required_ratio"),
-    (9, "compression_max_blob_size"),
-    (10, "compression_min_blob_size"),
-    (11, "csum_type"),
-    (12, "csum_max_block"),
-    (13, "csum_min_block"),
-    (14, "fingerprint_algorithm"),
-    (15, "pg_num_min"),
-    (16, "target_size_bytes"),
-    (17, "target_size_ratio"),
-    (18, "pg_autoscale_bias"),
-    (19, "read_lease_interval"),
-    (20, "dedup_tier"),
-    (21, "dedup_chunk_algorithm"),
-    (22, "dedup_cdc_chunk_size"),
-    (23, "pg_num_max"),
-    (24, "read_ratio"),
-];
 
 pub(super) fn autoscale_name(mode: u8) -> &'static str {
     ["off", "warn", "on"].get(usize::from(mode)).copied().unwrap_or("unknown")
@@ -69,7 +40,7 @@ fn named_options(pool: &PgPool) -> Vec<(&'static str, &PoolOption)> {
         .opts
         .iter()
         .filter_map(|(key, value)| {
-            let name = OPTION_NAMES.iter().find(|(known, _)| known == key)?.1;
+            let name = PoolOptionKey::NAMES.iter().find(|(known, _)| known == key)?.1;
             Some((name, value))
         })
         .collect();

@@ -1,12 +1,12 @@
 //! `osd pool get`, `set` and quotas.
 
-use maps::{PgPool, PoolFlags, PoolOption};
+use maps::{PgPool, PoolFlags, PoolOption, PoolOptionKey};
 use options::parse_int;
 use text::parse_size;
 use types::Errno;
 
 use super::pool::{autoscale_number, check_size, find};
-use super::pool_show::{OPTION_NAMES, autoscale_name, option_json};
+use super::pool_show::{autoscale_name, option_json};
 use super::{Answer, Call, Command, Failure, fail};
 use crate::fmt::{Json, general};
 use crate::mon::Mon;
@@ -54,7 +54,7 @@ fn value(mon: &Mon, pool: &PgPool, var: &str) -> Option<Json> {
     if let Some((_, flag)) = FLAGS.iter().find(|(name, _)| *name == var) {
         return Some(Json::from(pool.has_flags(*flag)));
     }
-    if let Some((key, _)) = OPTION_NAMES.iter().find(|(_, name)| *name == var) {
+    if let Some((key, _)) = PoolOptionKey::NAMES.iter().find(|(_, name)| *name == var) {
         return pool.opts.get(key).map(option_json);
     }
     Some(match var {
@@ -112,7 +112,7 @@ fn get(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let mut vars: Vec<&str> = vec![&var];
     if var == "all" {
         vars = ALL.to_vec();
-        vars.extend(OPTION_NAMES.iter().map(|(_, name)| *name));
+        vars.extend(PoolOptionKey::NAMES.iter().map(|(_, name)| *name));
         vars.push("bulk");
     }
     let values: Vec<(&str, Json)> =
@@ -150,7 +150,7 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let change: Change = if let Some((_, flag)) = FLAGS.iter().find(|(n, _)| *n == var) {
         let on = switch(&val)?;
         Box::new(move |pool| if on { pool.flags |= flag } else { pool.flags &= !flag })
-    } else if let Some((key, _)) = OPTION_NAMES.iter().find(|(_, n)| *n == var) {
+    } else if let Some((key, _)) = PoolOptionKey::NAMES.iter().find(|(_, n)| *n == var) {
         set_option(*key, &var, &val)?
     } else {
         match var.as_str() {

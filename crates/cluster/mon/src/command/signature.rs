@@ -9,12 +9,15 @@ pub fn prefix(signature: &str) -> String {
 
 /// The signature as the JSON array that `get_command_descriptions` gives: words, and an object an argument.
 pub fn describe(signature: &str) -> Json {
-    Json::array(signature.split(' ').map(|word| match word.contains('=') {
-        false => Json::from(word),
-        true => word.split(',').fold(Json::object(), |object, pair| match pair.split_once('=') {
-            Some((key, value)) => object.with(key, value),
-            None => object,
-        }),
+    Json::array(signature.split(' ').map(|word| {
+        if word.contains('=') {
+            word.split(',').fold(Json::object(), |object, pair| match pair.split_once('=') {
+                Some((key, value)) => object.with(key, value),
+                None => object,
+            })
+        } else {
+            Json::from(word)
+        }
     }))
 }
 

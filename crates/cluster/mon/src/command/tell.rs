@@ -6,6 +6,7 @@ use types::Errno;
 use super::{Answer, Call, Command, Failure, all, signature};
 use crate::fmt::Json;
 use crate::mon::Mon;
+use crate::option_facts::facts;
 
 const COMMANDS: &[Command] = &[
     Command {
@@ -42,32 +43,32 @@ pub(super) fn told() -> impl Iterator<Item = &'static Command> {
 
 fn get(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let name = options::normalize(&call.args.required("var")?);
-    match mon.config.options.find(&name) {
-        Some(_) => Ok(call.show_json(Json::object().with(&name, mon.opt(&name)))),
+    match facts(&name) {
+        Some(_) => Ok(call.show_json(Json::object().with(&name, mon.option_text(&name)))),
         None => Err(unknown(&name)),
     }
 }
 
 fn show(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
-    let values = mon.config.options.names().into_iter().map(|name| (mon.opt(&name), name));
-    Ok(call.show_json(values.fold(Json::object(), |out, (value, name)| out.with(&name, value))))
+    Ok(call
+        .show_json(options::names().fold(Json::object(), |out, name| out.with(name, mon.option_text(name)))))
 }
 
 fn diff(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let mut diff = Json::object();
-    for name in mon.config.options.names() {
-        let default = mon.config.options.find(&name).map(|facts| facts.default).unwrap_or_default();
-        let value = mon.opt(&name);
+    for name in options::names() {
+        let default = facts(name).map(|facts| facts.default).unwrap_or_default();
+        let value = mon.option_text(name);
         if value != default {
-            diff.put(&name, Json::object().with("default", default).with("final", value));
+            diff.put(name, Json::object().with("default", default).with("final", value));
         }
     }
     Ok(call.show_json(Json::object().with("diff", diff)))
 }
 
-fn help(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+fn help(_: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let name = options::normalize(&call.args.required("var")?);
-    let Some(facts) = mon.config.options.find(&name) else { return Err(unknown(&name)) };
+    let Some(facts) = facts(&name) else { return Err(unknown(&name)) };
     let json = Json::object()
         .with("name", name.as_str())
         .with("type", facts.kind)

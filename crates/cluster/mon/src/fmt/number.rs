@@ -47,10 +47,7 @@ pub fn general(value: f64, digits: usize) -> String {
 }
 
 fn trim_zeros(text: &str) -> &str {
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.'),
-        false => text,
-    }
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
 
 /// A CRUSH weight or a reweight in tables: five places, `0` below what is visible, `-` for none.
@@ -64,17 +61,15 @@ pub fn weight(value: f64) -> String {
 
 /// A ratio (0..1) as a percentage of two places; a plain 0 for none.
 pub fn percent(ratio: f64) -> String {
-    match ratio == 0.0 {
-        true => "0".into(),
-        false => format!("{:.2}", ratio * 100.0),
-    }
+    if ratio == 0.0 { "0".into() } else { format!("{:.2}", ratio * 100.0) }
 }
 
 /// A moment; one in the first ten years after 1970 is a span or not set and shown as seconds.
 pub fn stamp(time: types::UTime) -> String {
-    match time.sec < 10 * 365 * 86_400 {
-        true => format!("{}.{:06}", time.sec, time.nsec / 1000),
-        false => time.to_string(),
+    if time.sec < 10 * 365 * 86_400 {
+        format!("{}.{:06}", time.sec, time.nsec / 1000)
+    } else {
+        time.to_string()
     }
 }
 

@@ -56,9 +56,10 @@ pub fn open(state: &State) -> Result<OsdMap, MonOpenError> {
     let (epoch, bytes) = newest.ok_or_else(|| MonOpenError::Missing("the OSD map".into()))?;
     let map = OsdMap::from_bytes(bytes)
         .map_err(|source| MonOpenError::Bad { what: format!("OSD map {epoch}"), source })?;
-    match u64::from(map.epoch.0) == epoch {
-        true => Ok(map),
-        false => Err(MonOpenError::Wrong(format!("OSD map {epoch} says it is {}", map.epoch))),
+    if u64::from(map.epoch.0) == epoch {
+        Ok(map)
+    } else {
+        Err(MonOpenError::Wrong(format!("OSD map {epoch} says it is {}", map.epoch)))
     }
 }
 
@@ -180,9 +181,12 @@ pub fn summary_json(map: &OsdMap) -> Json {
 /// The `osd:` line of `status`.
 pub fn summary_text(map: &OsdMap, now: UTime) -> String {
     let (all, up, inside) = counts(map);
-    let since = |stamp: UTime| match stamp == UTime::default() {
-        true => String::new(),
-        false => format!(" (since {})", span(u64::from(now.sec.saturating_sub(stamp.sec)))),
+    let since = |stamp: UTime| {
+        if stamp == UTime::default() {
+            String::new()
+        } else {
+            format!(" (since {})", span(u64::from(now.sec.saturating_sub(stamp.sec))))
+        }
     };
     let mut out = format!("{all} osds: {up} up");
     out += &since(map.last_up_change);

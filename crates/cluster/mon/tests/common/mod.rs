@@ -3,11 +3,9 @@
 #![allow(dead_code)]
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
 use auth::{Caps, SessionId, SessionInfo};
 use messages::Message;
-use mon::option_table::Table;
 use mon::{Batch, InitialOsd, Mon, MonConfig, MonEffect, MonEvent, State};
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, Fsid, Name, OsdId, Profile, UTime};
 
@@ -29,7 +27,7 @@ pub fn config(osds: i32, local: &[(&str, &str)]) -> MonConfig {
         hostname: "vm".into(),
         profile: Profile::PACIFIC,
         version: "ceph version 16.2.15 (test) pacific (stable)".into(),
-        options: Arc::new(Table(values)),
+        options: values,
         osds: (0..osds)
             .map(|id| InitialOsd { id, uuid: uuid(id), size_bytes: 10 << 30, class: Some("ssd".into()) })
             .collect(),
@@ -98,6 +96,7 @@ impl Cluster {
                 MonEffect::GlobalId { session, id } => self.ids.push((session, id)),
                 MonEffect::Close { session, .. } => self.closed.push(session),
                 MonEffect::Log(line) => self.log.push(line),
+                MonEffect::Failed(broken) => panic!("{broken}"),
             }
         }
         assert!(self.commits.len() <= 1, "one proposal at a time");

@@ -2,13 +2,11 @@
 #![allow(clippy::unwrap_used)] // a test that gets nothing fails here
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use auth::{Caps, SessionId, SessionInfo};
 use buffer::Rope;
 use messages::osd_op::{Op, OpArgs, OpCode, OsdFlags};
 use messages::{Message, MonCommand, MonCommandAck, OsdOp, OsdOpReply};
-use mon::option_table::{OptionFacts, OptionTable};
 use mon::state::State;
 use mon::{InitialOsd, Mon, MonConfig, MonEvent};
 use monclient::{Attempt, MonClientConfig, MonClientIo};
@@ -23,32 +21,6 @@ use types::{
 const FEATURES: u64 = Profile::PACIFIC.features_supported;
 /// Steps that a wait may take: with a tick every 50 ms, hours of simulated time.
 const STEPS_MAX: usize = 200_000;
-
-/// Defaults of the option table, nothing set.
-struct Defaults;
-
-impl OptionTable for Defaults {
-    fn local(&self, _: &str) -> Option<String> {
-        None
-    }
-    fn find(&self, name: &str) -> Option<OptionFacts> {
-        let spec = options::lookup(name)?;
-        let (default, kind) = (spec.default.to_owned(), spec.kind.name());
-        Some(OptionFacts {
-            default,
-            level: "advanced",
-            runtime: spec.runtime,
-            kind,
-            summary: spec.about.into(),
-        })
-    }
-    fn nearest(&self, name: &str) -> Option<String> {
-        options::nearest(name).map(str::to_owned)
-    }
-    fn check(&self, _: &str, value: &str) -> Result<String, String> {
-        Ok(value.to_owned())
-    }
-}
 
 fn addr(port: u16, nonce: u32) -> EntityAddr {
     EntityAddr::v2(([127, 0, 0, 1], port).into(), nonce)
@@ -120,7 +92,7 @@ impl Sim {
             hostname: "host".into(),
             profile: Profile::PACIFIC,
             version: "test".into(),
-            options: Arc::new(Defaults),
+            options: options::Values::new(),
             osds: (0..osds)
                 .map(|i| InitialOsd { id: i, uuid: uuid(i), size_bytes: 1 << 30, class: None })
                 .collect(),
@@ -244,7 +216,7 @@ impl Sim {
             NodeEffect::GlobalId(session, id) => self.authenticated(session, id),
             NodeEffect::Dial(osd, io) => self.dial(osd, io),
             NodeEffect::Close(daemon, session, reason) => panic!("{daemon} closed {session}: {reason}"),
-            NodeEffect::Failed(osd, reason) => panic!("osd.{osd}: {reason}"),
+            NodeEffect::Failed(daemon, reason) => panic!("{daemon}: {reason}"),
             NodeEffect::Log(..) | NodeEffect::Active(_) | NodeEffect::Stopped(_) => {}
             NodeEffect::Pause(..) | NodeEffect::Resume(..) => {}
         }

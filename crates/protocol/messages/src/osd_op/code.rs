@@ -83,11 +83,6 @@ impl OpCode {
         self.0 & Self::MODE_WRITE != 0
     }
 
-    /// Whether it is about an object's data or omap.
-    pub fn is_data(self) -> bool {
-        self.0 & Self::KIND_MASK == 0x200
-    }
-
     /// Whether it is about an object's attributes.
     pub fn is_attr(self) -> bool {
         self.0 & Self::KIND_MASK == 0x300

@@ -1,0 +1,57 @@
+//! What commands show of an option.
+
+use options::{OptionStatus, is_log_level, lookup, status};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OptionFacts {
+    /// The default, as text; empty for an option that Loligo does not read.
+    pub default: &'static str,
+    /// `basic`, `advanced` or `dev`.
+    pub level: &'static str,
+    /// Whether a change takes effect without a restart.
+    pub runtime: bool,
+    /// `str`, `int`, `float`, `bool`, `size` or `secs`.
+    pub kind: &'static str,
+    /// One line on what it does.
+    pub summary: String,
+}
+
+/// What is known of an option (normalized name), or `None` where there is no such option.
+pub(crate) fn facts(name: &str) -> Option<OptionFacts> {
+    let facts = |default, kind, runtime, summary: String| OptionFacts {
+        default,
+        level: "advanced",
+        runtime,
+        kind,
+        summary,
+    };
+    if let Some(spec) = lookup(name) {
+        return Some(facts(spec.default, spec.kind.name(), spec.runtime, spec.about.into()));
+    }
+    let summary = match status(name) {
+        OptionStatus::Unknown => return None,
+        OptionStatus::OtherProgram(program) => format!("For {program}, which reads it itself."),
+        _ if is_log_level(name) => {
+            return Some(facts("", "str", false, LOG_LEVEL.into()));
+        }
+        _ => "Ceph's; there is nothing here for it to tune.".into(),
+    };
+    Some(facts("", "str", true, summary))
+}
+
+/// What is true of every `debug_*` option.
+pub(crate) const LOG_LEVEL: &str =
+    "Level of this process's one log (N or N/M, 0 to 99); read only at the start, from `loligo up --set`.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_facts_say_what_takes_effect_while_running_and_who_reads_the_rest() {
+        assert!(facts("debug_nonsense").is_none());
+        assert_eq!(facts("debug_osd").map(|f| f.runtime), Some(false));
+        assert_eq!(facts("mon_allow_pool_delete").map(|f| f.runtime), Some(true));
+        assert!(facts("rbd_cache").is_some_and(|f| f.summary.contains("rbd")));
+    }
+}
