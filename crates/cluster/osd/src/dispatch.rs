@@ -172,6 +172,8 @@ impl Osd {
         let ready = peer.take_ready(epoch, |op| {
             if !pgs.contains(&op.pgid) {
                 match role(&map, whoami, &op.pgid) {
+                    // Its budget must be free; the client sends it again should the pool get its old number of PGs back.
+                    Role::Primary if pgs.is_never_made(&op.pgid) => return OpDecision::Drop,
                     // A PG that the map gives us but that is not there yet is about to be created.
                     Role::Primary => return OpDecision::Wait,
                     Role::Replica if is_up && may_read_replica(op) => return OpDecision::AskPrimary,

@@ -87,6 +87,8 @@ pub struct Osd {
     pub(crate) verify: Option<VerifyOrders>,
     pub(crate) report: OsdReport,
     pub(crate) space: SpaceBudget,
+    /// Lines for the cluster log in this start.
+    pub(crate) cluster_log_lines: u64,
     pub(crate) own_tokens: u64,
     pub(crate) own_io: BTreeMap<u64, OwnIo>,
     /// Message types that were logged as not handled.
@@ -129,6 +131,7 @@ impl Osd {
             verify: None,
             report: OsdReport::default(),
             space,
+            cluster_log_lines: 0,
             own_tokens: 0,
             own_io: BTreeMap::new(),
             logged_kinds: BTreeSet::new(),

@@ -235,13 +235,8 @@ impl Osd {
     }
 
     /// One epoch on for all PGs.
-    pub(crate) fn pgs_advance(
-        &mut self,
-        now: UTime,
-        map: &Arc<OsdMap>,
-        _old: Option<&OsdMap>,
-        out: &mut Out,
-    ) {
+    pub(crate) fn pgs_advance(&mut self, now: UTime, map: &Arc<OsdMap>, old: Option<&OsdMap>, out: &mut Out) {
+        self.note_pg_numbers(now, map, old, out);
         for pgid in self.pgs.ids() {
             self.pg_advance(now, pgid, map, out);
         }
@@ -255,6 +250,27 @@ impl Osd {
             |pool: &types::PoolId| map.pools.get(pool).is_some_and(|p| p.has_flags(PoolFlags::CREATING));
         self.pgs.created.retain(|pg| creating(&pg.pool));
         self.create_pgs(now, out);
+    }
+
+    /// Says it where a pool's number of PGs changes: neither splits nor merges are there yet.
+    fn note_pg_numbers(&mut self, now: UTime, map: &OsdMap, old: Option<&OsdMap>, out: &mut Out) {
+        self.pgs.unsplit.retain(|id, made| map.pools.get(id).is_some_and(|pool| pool.pg_num > *made));
+        for (id, before) in old.into_iter().flat_map(|old| &old.pools) {
+            let Some(after) = map.pools.get(id).filter(|pool| pool.pg_num != before.pg_num) else { continue };
+            let (was, is) = (before.pg_num, after.pg_num);
+            let problem = match is > was {
+                true => {
+                    self.pgs.unsplit.entry(*id).or_insert(was);
+                    "split yet: objects that belong to the new PGs are not served"
+                }
+                false => "merged yet: the objects of the PGs that are gone are not served",
+            };
+            let text = format!(
+                "pool {}: pg_num goes from {was} to {is}, but PGs can't be {problem}; set pg_num back to {was}",
+                id.0
+            );
+            self.cluster_log(now, LogLevel::Error, text, out);
+        }
     }
 
     /// The store's collections are known: each is a PG.

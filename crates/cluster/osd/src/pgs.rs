@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pg::{Pg, PgConfig};
 use store::Token;
-use types::{Epoch, PgId, SpgId, UTime};
+use types::{Epoch, PgId, PoolId, SpgId, UTime};
 
 use crate::pg_create::CreateOrder;
 use crate::pg_view::Mapping;
@@ -72,6 +72,9 @@ pub(crate) struct PgSet {
     pub(crate) deferred: BTreeSet<SpgId>,
     /// PGs that the monitor wants made. They wait for the map of the order, or for room.
     pub(crate) to_create: BTreeMap<SpgId, CreateOrder>,
+    /// Pools whose number of PGs has grown since their PGs were made, and how many they had: PGs can't be split yet, so
+    /// the new ones are never made.
+    pub(crate) unsplit: BTreeMap<PoolId, u32>,
     /// PGs that were made: the monitor is told until their pool is complete.
     pub(crate) created: BTreeSet<PgId>,
 }
@@ -99,6 +102,11 @@ impl PgSet {
     /// Whether operations on it can be handed on.
     pub(crate) fn contains(&self, pgid: &SpgId) -> bool {
         self.entries.get(pgid).is_some_and(|e| !e.removing)
+    }
+
+    /// Whether it would have to come from another PG by a split.
+    pub(crate) fn is_never_made(&self, pgid: &SpgId) -> bool {
+        self.unsplit.get(&pgid.pg.pool).is_some_and(|made| pgid.pg.seed >= *made)
     }
 
     pub(crate) fn new_slot(&mut self, pgid: SpgId) -> PgSlot {
