@@ -301,7 +301,7 @@ fn role(map: &OsdMap, whoami: OsdId, pgid: &SpgId) -> Role {
 /// client sends it again when the map takes that back. So a write is never dropped before there is a map to bring
 /// it back, and writes of an object keep their order.
 fn decide_write(space: &mut SpaceBudget, throttle: &Throttle, map: &OsdMap, op: &OsdOp) -> OpDecision {
-    let bytes = space::may_take(op);
+    let bytes = space::may_take(&op.ops);
     if bytes == 0 || (!throttle.store_is_behind() && space.take(bytes)) {
         return OpDecision::Run;
     }
