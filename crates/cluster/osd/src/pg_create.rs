@@ -163,7 +163,7 @@ impl Osd {
         let mapping = Mapping::of(&view, self.config.whoami);
         let mut effects = Vec::new();
         let pg = Pg::create(pgid, self.config.whoami, self.pgs.config.clone(), view, now, &mut effects);
-        self.insert_pg(now, pgid, pg, false, mapping);
+        self.insert_pg(now, pgid, pg, mapping);
         self.pg_perform(now, pgid, effects, out);
         self.stats_changed(now);
         self.want_up_thru(out);

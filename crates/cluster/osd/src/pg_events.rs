@@ -5,7 +5,7 @@ use std::sync::Arc;
 use auth::SessionId;
 use maps::{OsdMap, PoolFlags};
 use messages::{OsdPgCreated, Paxos};
-use pg::{ClientOp, LogLimits, Notice, Pg, PgConfig, PgEffect, PgEvent, PgFailure};
+use pg::{ClientOp, LogLimits, Notice, Pg, PgConfig, PgEffect, PgEvent, PgFailure, Phase};
 use store::{CollectionId, Completion, Fault, Token};
 use types::{SpgId, UTime};
 
@@ -45,7 +45,6 @@ impl Osd {
             }
             PgEffect::Read { token, request } => {
                 let Some(token) = entry.slot.token(token) else { return self.out_of_tokens(pgid, out) };
-                entry.reads += 1;
                 out.push(crate::OsdEffect::Read { token, request });
             }
             PgEffect::Queue { token, txn } => {
@@ -91,9 +90,6 @@ impl Osd {
     }
 
     fn pg_failed(&mut self, now: UTime, pgid: SpgId, failure: PgFailure, out: &mut Out) {
-        if let Some(entry) = self.pgs.entries.get_mut(&pgid) {
-            (entry.failed, entry.loading) = (true, false);
-        }
         match failure {
             // The device is gone: nothing else on it can be trusted to last.
             PgFailure::Refused(error) if error.fault() == Fault::Disk && !is_local(&error) => {
@@ -167,15 +163,13 @@ impl Osd {
             let event = match completion {
                 Completion::Committed { .. } => PgEvent::Committed { token: inner },
                 Completion::Refused { error, .. } => PgEvent::Refused { token: inner, error },
-                Completion::Read { result, .. } => {
-                    if let Some(entry) = self.pgs.entries.get_mut(&pgid) {
-                        entry.reads = entry.reads.saturating_sub(1);
-                    }
-                    PgEvent::ReadDone { token: inner, result }
-                }
+                Completion::Read { result, .. } => PgEvent::ReadDone { token: inner, result },
             };
+            let was_loading = self.pgs.is_loading(&pgid);
             self.pg_handle(now, pgid, event, out);
-            self.pg_maybe_loaded(now, pgid, out);
+            if was_loading && !self.pgs.is_loading(&pgid) {
+                self.pg_loaded(now, pgid, out);
+            }
         }
         if was_advancing && self.loading.is_none() {
             self.note_pgs_stable(out);
@@ -185,13 +179,8 @@ impl Osd {
         }
     }
 
-    /// A PG that reads no more has loaded: it gets the map.
-    fn pg_maybe_loaded(&mut self, now: UTime, pgid: SpgId, out: &mut Out) {
-        let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
-        if !entry.loading || entry.reads > 0 {
-            return;
-        }
-        entry.loading = false;
+    /// A PG has read what it keeps, or failed to: it gets the map, and the OSD goes on when it was the last.
+    fn pg_loaded(&mut self, now: UTime, pgid: SpgId, out: &mut Out) {
         if let Some(map) = self.history.current().cloned() {
             self.pg_advance(now, pgid, &map, out);
         }
@@ -202,8 +191,13 @@ impl Osd {
     fn pg_advance(&mut self, now: UTime, pgid: SpgId, map: &Arc<OsdMap>, out: &mut Out) {
         let whoami = self.config.whoami;
         let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
-        if entry.loading || entry.removing || entry.failed || map.epoch < entry.pg.info().stats.reported_epoch
-        {
+        match entry.pg.phase() {
+            // A PG that loads gets the map then; the others need none any more.
+            Phase::Loading | Phase::Removing | Phase::Failed => return,
+            Phase::Inactive | Phase::Active => {}
+        }
+        if map.epoch < entry.pg.info().stats.reported_epoch {
+            // The OSD goes through stored maps again at its start.
             return;
         }
         let Some(view) = view(map, &pgid, entry.pg.info().history.epoch_pool_created) else {
@@ -226,10 +220,6 @@ impl Osd {
 
     /// The pool is gone: everything stored goes too, a part at a time.
     fn pg_remove(&mut self, now: UTime, pgid: SpgId, out: &mut Out) {
-        let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
-        if std::mem::replace(&mut entry.removing, true) {
-            return;
-        }
         self.pg_handle(now, pgid, PgEvent::Remove, out);
         self.stats_changed(now);
     }
@@ -291,23 +281,19 @@ impl Osd {
     fn pg_load(&mut self, now: UTime, pgid: SpgId, out: &mut Out) {
         let mut effects = Vec::new();
         let pg = Pg::load(pgid, self.config.whoami, self.pgs.config.clone(), &mut effects);
-        self.insert_pg(now, pgid, pg, true, Mapping::default());
+        self.insert_pg(now, pgid, pg, Mapping::default());
         self.pg_perform(now, pgid, effects, out);
     }
 
-    pub(crate) fn insert_pg(&mut self, now: UTime, pgid: SpgId, pg: Pg, loading: bool, mapping: Mapping) {
+    pub(crate) fn insert_pg(&mut self, now: UTime, pgid: SpgId, pg: Pg, mapping: Mapping) {
         let slot = self.pgs.new_slot(pgid);
         let entry = PgEntry {
             slot,
             pg,
             mapping,
             timer: None,
-            loading,
-            reads: 0,
             active: false,
             to_announce: false,
-            failed: false,
-            removing: false,
             changed: now,
             became_active: now,
         };
@@ -321,10 +307,7 @@ impl Osd {
             let mut effects = Vec::new();
             let config = self.pgs.config.clone();
             let pg = Pg::remove_leftover(pgid, self.config.whoami, config, &mut effects);
-            self.insert_pg(now, pgid, pg, false, Mapping::default());
-            if let Some(entry) = self.pgs.entries.get_mut(&pgid) {
-                entry.removing = true;
-            }
+            self.insert_pg(now, pgid, pg, Mapping::default());
             self.pg_perform(now, pgid, effects, out);
         }
     }

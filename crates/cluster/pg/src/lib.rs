@@ -32,4 +32,4 @@ pub use event::{ClientOp, MapView, Notice, PgEffect, PgEvent, PgFailure, PoolVie
 pub use info::{FastInfo, HitSetHistory, HitSetInfo, InfoAttr, PgInfo};
 pub use log::{LogLimits, LoggedRequest, PgLog, Trimmed};
 pub use log_entry::{EntryKind, LogDup, LogEntry, RollbackRecord};
-pub use pg::Pg;
+pub use pg::{Pg, Phase};
