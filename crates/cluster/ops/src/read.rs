@@ -5,7 +5,7 @@ use encoding::Encoder;
 use types::Errno;
 
 use crate::checksum::{self, ChecksumKind};
-use crate::run::{Extent, Runner, StepError, StepResult};
+use crate::run::{Extent, Runner, StepError, StepResult, unasked};
 use crate::{Fetched, Need};
 
 /// CMPEXT's result for a difference at byte n is -4095 - n.
@@ -33,7 +33,7 @@ impl Runner<'_> {
     fn allocated(&mut self, offset: u64, len: u64) -> Result<Vec<(u64, u64)>, StepError> {
         match self.fetch(Need::Extents { offset, len })? {
             Fetched::Extents(extents) => Ok(extents),
-            _ => Err(Errno::EIO.into()),
+            other => Err(unasked(&other)),
         }
     }
 

@@ -26,6 +26,13 @@ impl From<Errno> for StepError {
 /// An operation's result: `None` says nothing, so the request's result stays what the operation before made it.
 pub(crate) type StepResult = Result<Option<i32>, StepError>;
 
+/// The view has answered another question than it was asked: a defect of the view's owner, which would show an object
+/// as it is not.
+pub(crate) fn unasked(answer: &Fetched) -> StepError {
+    debug_assert!(false, "an answer of another kind than was asked for: {answer:?}");
+    Errno::EIO.into()
+}
+
 /// The data range of an operation (the `extent` arguments).
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Extent {
@@ -92,7 +99,7 @@ impl Runner<'_> {
     pub fn fetch_data(&mut self, offset: u64, length: u64) -> Result<Rope, StepError> {
         match self.fetch(Need::Data { offset, len: length })? {
             Fetched::Data(data) => Ok(data),
-            _ => Err(Errno::EIO.into()),
+            other => Err(unasked(&other)),
         }
     }
 
@@ -100,7 +107,7 @@ impl Runner<'_> {
     pub fn fetch_attr(&mut self, name: Name) -> Result<Option<Rope>, StepError> {
         match self.fetch(Need::Attr(name))? {
             Fetched::Attr(value) => Ok(value),
-            _ => Err(Errno::EIO.into()),
+            other => Err(unasked(&other)),
         }
     }
 

@@ -91,6 +91,7 @@ impl Osd {
         bytes: u64,
         out: &mut Out,
     ) {
+        // A message of a session that has just ended: nothing of it is held, and there is nobody to answer.
         let Some(peer) = self.sessions.get(&session) else { return };
         let kind = peer.info.name.kind;
         match message {
@@ -147,6 +148,7 @@ impl Osd {
 
     /// Sends a session the maps that it lacks.
     pub(crate) fn share_maps(&mut self, session: SessionId, lacks: Option<Epoch>, out: &mut Out) {
+        // `None`: the peer is up to date.
         let Some(have) = lacks else { return };
         let epochs_max = self.options.count("osd_map_share_max_epochs") as u32;
         if let Some(message) = self.history.share_from(have, epochs_max, self.superblock.trim_lower_bound) {
@@ -165,6 +167,7 @@ impl Osd {
             }
             return;
         }
+        // Before the first map, requests wait in their session. A session that has ended has none left.
         let Some(map) = self.history.current().cloned() else { return };
         let Some(peer) = self.sessions.get_mut(&session) else { return };
         let (whoami, is_up) = (self.config.whoami, self.up_epoch > Epoch(0));
@@ -262,6 +265,7 @@ impl Osd {
         let (Some(map), Some(peer)) = (self.history.current(), self.sessions.get(&session)) else {
             return false;
         };
+        // No OSD has such a number.
         let Ok(num) = i32::try_from(peer.info.name.num) else { return false };
         if peer.info.name.kind != EntityType::Osd {
             return false;

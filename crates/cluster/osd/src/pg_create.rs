@@ -61,6 +61,7 @@ impl Osd {
 
     /// Makes the PGs that wait for it, as far as the map and the limit of PGs allow.
     pub(crate) fn create_pgs(&mut self, now: UTime, out: &mut Out) {
+        // Without a map the orders wait for one.
         let Some(map) = self.history.current().cloned() else { return };
         if self.loading.is_some() || self.verify.is_some() {
             return;
@@ -108,7 +109,9 @@ impl Osd {
 
     /// Goes on with the maps from `epoch` on; the current one is at hand, earlier ones are read.
     fn verify_from(&mut self, now: UTime, epoch: Epoch, out: &mut Out) {
-        let Some(map) = self.history.current().cloned() else { return };
+        let Some(map) = self.history.current().cloned() else {
+            return self.broken("orders are looked into without a map", out);
+        };
         if let Some(verify) = &mut self.verify {
             verify.pgs.retain(|_, made| *made >= self.superblock.oldest_map);
         }
@@ -156,7 +159,9 @@ impl Osd {
     /// Makes a PG that is to exist since the map `made`. Clients may have asked for it from that map on: what they sent
     /// then counts, for they send nothing again as long as this OSD stays its primary.
     fn create_pg(&mut self, now: UTime, pgid: SpgId, made: Epoch, map: &Arc<OsdMap>, out: &mut Out) {
-        let Some(view) = view(map, &pgid, made.min(map.epoch)) else { return };
+        let Some(view) = view(map, &pgid, made.min(map.epoch)) else {
+            return self.broken(format!("pg {pgid} is to be made, and its pool is not in the map"), out);
+        };
         if !view.acting.contains(&self.config.whoami) {
             return;
         }

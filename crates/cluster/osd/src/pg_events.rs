@@ -17,7 +17,9 @@ use crate::{LogLevel, Osd};
 impl Osd {
     /// Hands an event to a PG and does what it wants.
     fn pg_handle(&mut self, now: UTime, pgid: SpgId, event: PgEvent, out: &mut Out) {
-        let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
+        let Some(entry) = self.pgs.entries.get_mut(&pgid) else {
+            return self.broken(format!("an event for pg {pgid}, which is not here"), out);
+        };
         let mut effects = Vec::new();
         entry.pg.handle(now, event, &mut effects);
         self.pg_perform(now, pgid, effects, out);
@@ -31,7 +33,9 @@ impl Osd {
     }
 
     fn pg_effect(&mut self, now: UTime, pgid: SpgId, effect: PgEffect, out: &mut Out) {
-        let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
+        let Some(entry) = self.pgs.entries.get_mut(&pgid) else {
+            return self.broken(format!("an effect of pg {pgid}, which is not here"), out);
+        };
         match effect {
             PgEffect::Reply { session, reply } => self.reply(session, *reply, out),
             PgEffect::SendToSession { session, message } => {
@@ -102,28 +106,31 @@ impl Osd {
 
     /// Notes what an event changed of a PG's state.
     fn pg_looked_at(&mut self, now: UTime, pgid: SpgId, out: &mut Out) {
+        // The event may have ended with the PG's removal.
         let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
         let active = entry.pg.is_active() && entry.mapping.leads;
-        if active != entry.active {
+        let changed = active != entry.active;
+        if changed {
             entry.active = active;
             entry.changed = now;
             entry.to_announce = active;
             if active {
                 entry.became_active = now;
             }
+        }
+        let announce = entry.to_announce && entry.pg.is_stored();
+        entry.to_announce &= !announce;
+        if changed {
             self.stats_changed(now);
         }
-        self.announce_pg(pgid, out);
+        if announce {
+            self.announce_pg(pgid, out);
+        }
     }
 
     /// Tells the monitor that a PG of a pool that is being made exists, once it does so durably: the monitor orders it
     /// no more.
     fn announce_pg(&mut self, pgid: SpgId, out: &mut Out) {
-        let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
-        if !entry.to_announce || !entry.pg.is_stored() {
-            return;
-        }
-        entry.to_announce = false;
         if self.is_being_created(pgid) {
             self.pgs.created.insert(pgid.pg);
             self.send_mon(OsdPgCreated { paxos: Paxos::default(), pgid: pgid.pg }, out);
@@ -190,7 +197,9 @@ impl Osd {
     /// Gives a PG the next map, unless it has seen it.
     fn pg_advance(&mut self, now: UTime, pgid: SpgId, map: &Arc<OsdMap>, out: &mut Out) {
         let whoami = self.config.whoami;
-        let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
+        let Some(entry) = self.pgs.entries.get_mut(&pgid) else {
+            return self.broken(format!("map {} for pg {pgid}, which is not here", map.epoch), out);
+        };
         match entry.pg.phase() {
             // A PG that loads gets the map then; the others need none any more.
             Phase::Loading | Phase::Removing | Phase::Failed => return,
@@ -265,7 +274,9 @@ impl Osd {
 
     /// The store's collections are known: each is a PG.
     pub(crate) fn pgs_found(&mut self, now: UTime, collections: Vec<CollectionId>, out: &mut Out) {
-        let Some(map) = self.history.current().cloned() else { return };
+        let Some(map) = self.history.current().cloned() else {
+            return self.broken("PGs are looked for before the first map is loaded", out);
+        };
         self.pgs_configure();
         for collection in collections {
             let CollectionId::Pg(pgid) = collection else { continue };
