@@ -9,7 +9,7 @@ use crate::run::{Runner, StepError};
 use crate::table::{refusal, spec};
 use crate::{
     CleanRegions, ExecuteResult, FullKind, ObjectFlags, ObjectState, ObjectView, OpContext, OpOutcome,
-    OpReturn, StatsDelta,
+    OpReturn, ReplyExtents, StatsDelta,
 };
 
 /// Runs `ops` in order on `object`, seen through `view`.
@@ -37,14 +37,17 @@ pub fn execute(
         delta: StatsDelta::default(),
         user_modify: false,
         read_bytes: 0,
+        extents: ReplyExtents::default(),
+        place: 0,
         data: Rope::new(),
     };
     let mut returns = vec![OpReturn::default(); ops.len()];
     let (mut result, mut pending, mut unsupported) = (check_context(ctx, object), false, None);
-    for (op, ret) in ops.iter().zip(&mut returns) {
+    for (place, (op, ret)) in ops.iter().zip(&mut returns).enumerate() {
         if result < 0 {
             break;
         }
+        run.place = place;
         let step = match spec(op.code) {
             Some(spec) => {
                 run.user_modify |= spec.user_modify;
@@ -93,7 +96,7 @@ fn finish(
     unsupported: Option<u16>,
 ) -> ExecuteResult {
     let ctx = run.ctx;
-    let Runner { mut mutations, mut state, mut user_modify, clean, mut delta, .. } = run;
+    let Runner { mut mutations, mut state, mut user_modify, clean, mut delta, extents, .. } = run;
     if let (true, false, Some(full)) = (result >= 0, mutations.is_empty(), ctx.full) {
         let grows = delta.num_bytes > 0 || delta.num_objects > 0;
         if grows && ctx.flags & OsdFlags::FULL_FORCE == 0 {
@@ -122,6 +125,7 @@ fn finish(
         mutations,
         state,
         user_modify,
+        extents,
         clean_regions,
         delta,
         unsupported,

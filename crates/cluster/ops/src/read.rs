@@ -26,6 +26,8 @@ impl Runner<'_> {
         if length > 0 {
             self.data = self.fetch_data(x.offset, length)?;
         }
+        self.extents.first_read.get_or_insert(x.offset);
+        self.reply_length(self.data.len() as u64);
         self.delta.read(self.data.len() as u64);
         Ok(Some(0))
     }
@@ -55,6 +57,7 @@ impl Runner<'_> {
         if pending {
             return Err(StepError::Pending);
         }
+        self.reply_length(data.len() as u64);
         self.delta.read(data.len() as u64);
         let mut e = Encoder::new(0);
         e.put(&read).put(&(data.len() as u32));

@@ -4,7 +4,8 @@ use buffer::Rope;
 use types::{Errno, Name};
 
 use crate::{
-    CleanRegions, Fetched, Mutation, Need, ObjectFlags, ObjectState, ObjectView, OpContext, StatsDelta,
+    CleanRegions, Fetched, Mutation, Need, ObjectFlags, ObjectState, ObjectView, OpContext, ReplyExtents,
+    StatsDelta,
 };
 
 /// Why an operation gave no result.
@@ -62,6 +63,9 @@ pub(crate) struct Runner<'a> {
     pub user_modify: bool,
     /// Bytes that the operations so far read.
     pub read_bytes: u64,
+    pub extents: ReplyExtents,
+    /// How many operations came before the current one.
+    pub place: usize,
     /// What the current operation returns.
     pub data: Rope,
 }
@@ -109,6 +113,11 @@ impl Runner<'_> {
             Fetched::Attr(value) => Ok(value),
             other => Err(unasked(&other)),
         }
+    }
+
+    /// The reply says that the current operation was about so many bytes.
+    pub fn reply_length(&mut self, bytes: u64) {
+        self.extents.lengths.push((self.place, bytes));
     }
 
     /// The object must be there from here on.
