@@ -1,4 +1,5 @@
 //! The options of the PG log's length, by what they do to an OSD's logs.
+#![allow(clippy::unwrap_used)]
 
 mod world;
 
