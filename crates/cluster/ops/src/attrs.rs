@@ -7,7 +7,7 @@ use buffer::Rope;
 use encoding::{Decoder, Encoder};
 use types::{Errno, Name};
 
-use crate::run::{Runner, StepError, StepResult};
+use crate::run::{Runner, StepError, StepResult, unasked};
 use crate::{Fetched, Mutation, Need};
 
 /// The arguments of the attribute operations; name and value stand in the data, one after the other.
@@ -69,7 +69,10 @@ impl Runner<'_> {
     }
 
     pub fn get_xattrs(&mut self) -> StepResult {
-        let Fetched::Attrs(attrs) = self.fetch(Need::Attrs)? else { return Err(Errno::EIO.into()) };
+        let attrs = match self.fetch(Need::Attrs)? {
+            Fetched::Attrs(attrs) => attrs,
+            other => return Err(unasked(&other)),
+        };
         let of_client = |(name, value): (Name, Rope)| match name.strip_prefix(b"_") {
             Some(short) if !short.is_empty() => Some((Name::from(short), value)),
             _ => None,

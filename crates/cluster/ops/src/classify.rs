@@ -4,6 +4,8 @@ use messages::osd_op::{OpConst, OsdFlags};
 use messages::{Op, OpArgs, OpCode};
 use types::Errno;
 
+use crate::table::{refusal, spec};
+
 /// Which rights a request needs and how it is ordered (Ceph's OpInfo).
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct OpClass {
@@ -23,8 +25,11 @@ pub struct OpClass {
 pub fn classify(ops: &[Op], flags: u32) -> Result<OpClass, Errno> {
     let mut class = OpClass { write_ordered: flags & OsdFlags::RWORDERED != 0, ..OpClass::default() };
     for op in ops {
-        if op.code == OpCode::CALL {
-            return Err(Errno::EOPNOTSUPP);
+        if spec(op.code).is_none() {
+            let refusal = refusal(op.code);
+            if refusal.whole_request {
+                return Err(refusal.errno);
+            }
         }
         let is_ping = matches!(op.args, OpArgs::Watch { op, .. } if u32::from(op) == OpConst::WATCH_PING);
         if op.code == OpCode::WATCH && is_ping {

@@ -1,15 +1,15 @@
 //! The interpreter's loop.
 
 use buffer::Rope;
+use messages::Op;
 use messages::osd_op::{OpFlags, OsdFlags};
-use messages::{Op, OpArgs, OpCode};
 use types::Errno;
 
-use crate::attrs::XattrArgs;
-use crate::run::{Extent, Runner, StepError, StepResult};
+use crate::run::{Runner, StepError};
+use crate::table::{refusal, spec};
 use crate::{
     CleanRegions, ExecuteResult, FullKind, ObjectFlags, ObjectState, ObjectView, OpContext, OpOutcome,
-    OpReturn, StatsDelta,
+    OpReturn, ReplyExtents, StatsDelta,
 };
 
 /// Runs `ops` in order on `object`, seen through `view`.
@@ -37,16 +37,28 @@ pub fn execute(
         delta: StatsDelta::default(),
         user_modify: false,
         read_bytes: 0,
+        extents: ReplyExtents::default(),
+        place: 0,
         data: Rope::new(),
     };
     let mut returns = vec![OpReturn::default(); ops.len()];
     let (mut result, mut pending, mut unsupported) = (check_context(ctx, object), false, None);
-    for (op, ret) in ops.iter().zip(&mut returns) {
+    for (place, (op, ret)) in ops.iter().zip(&mut returns).enumerate() {
         if result < 0 {
             break;
         }
-        run.user_modify |= is_user_modify(op.code);
-        match step(&mut run, op, &mut unsupported) {
+        run.place = place;
+        let step = match spec(op.code) {
+            Some(spec) => {
+                run.user_modify |= spec.user_modify;
+                spec.run(&mut run, op)
+            }
+            None => {
+                unsupported.get_or_insert(op.code.0);
+                Err(refusal(op.code).errno.into())
+            }
+        };
+        match step {
             Ok(said) => result = said.unwrap_or(result),
             Err(StepError::Fail(code)) => result = code,
             Err(StepError::Pending) => pending = true,
@@ -76,21 +88,6 @@ fn check_context(ctx: &OpContext<'_>, object: &ObjectState) -> i32 {
     }
 }
 
-/// Whether the operation makes a new version for users. Those that change only what users don't see don't.
-fn is_user_modify(code: OpCode) -> bool {
-    let hidden = [
-        OpCode::WATCH,
-        OpCode::UNDIRTY,
-        OpCode::COPY_FROM,
-        OpCode::COPY_FROM2,
-        OpCode::CACHE_PIN,
-        OpCode::CACHE_UNPIN,
-        OpCode::SET_REDIRECT,
-        OpCode::TIER_PROMOTE,
-    ];
-    code.writes() && !hidden.contains(&code)
-}
-
 fn finish(
     run: Runner<'_>,
     object: &ObjectState,
@@ -99,7 +96,7 @@ fn finish(
     unsupported: Option<u16>,
 ) -> ExecuteResult {
     let ctx = run.ctx;
-    let Runner { mut mutations, mut state, mut user_modify, clean, mut delta, .. } = run;
+    let Runner { mut mutations, mut state, mut user_modify, clean, mut delta, extents, .. } = run;
     if let (true, false, Some(full)) = (result >= 0, mutations.is_empty(), ctx.full) {
         let grows = delta.num_bytes > 0 || delta.num_objects > 0;
         if grows && ctx.flags & OsdFlags::FULL_FORCE == 0 {
@@ -128,6 +125,7 @@ fn finish(
         mutations,
         state,
         user_modify,
+        extents,
         clean_regions,
         delta,
         unsupported,
@@ -160,87 +158,4 @@ fn check_reply(ctx: &OpContext<'_>, result: i32, returns: &mut [OpReturn]) -> i3
         }
     }
     result
-}
-
-/// Runs one operation.
-fn step(run: &mut Runner<'_>, op: &Op, unsupported: &mut Option<u16>) -> StepResult {
-    let done = match op.args {
-        OpArgs::Extent { offset, length, truncate_size, truncate_seq } => {
-            let mut x = Extent { offset, length, truncate_size, truncate_seq };
-            if (x.truncate_seq, x.truncate_size) == (1, u64::MAX) {
-                // CephFS' way to say that there was no truncation.
-                (x.truncate_seq, x.truncate_size) = (0, 0);
-            }
-            data_step(run, op, &x).or_else(|| omap_step(run, op))
-        }
-        OpArgs::Xattr { name_len, value_len, cmp_op, cmp_mode } => {
-            attr_step(run, op, &XattrArgs { name_len, value_len, cmp_op, cmp_mode })
-        }
-        OpArgs::AssertVer { ver, .. } => Some(run.assert_version(ver)),
-        OpArgs::AllocHint { expected_object_size, expected_write_size, flags } => {
-            Some(run.set_alloc_hint(expected_object_size, expected_write_size, flags))
-        }
-        OpArgs::WriteSame { offset, length, data_length } => {
-            Some(run.write_same(offset, length, data_length, &op.indata, op.flags))
-        }
-        OpArgs::Checksum { offset, length, chunk_size, kind } => {
-            let x = Extent { offset, length, ..Extent::default() };
-            Some(run.checksum(&x, chunk_size, kind, &op.indata))
-        }
-        _ => None,
-    };
-    done.unwrap_or_else(|| {
-        unsupported.get_or_insert(op.code.0);
-        Err(Errno::EOPNOTSUPP.into())
-    })
-}
-
-fn data_step(run: &mut Runner<'_>, op: &Op, x: &Extent) -> Option<StepResult> {
-    let indata = &op.indata;
-    Some(match op.code {
-        OpCode::READ | OpCode::SYNC_READ => run.read(x),
-        OpCode::SPARSE_READ => run.sparse_read(x),
-        OpCode::STAT => run.stat(),
-        OpCode::MAPEXT => run.map_extents(x),
-        OpCode::CMPEXT => run.compare_extent(x, indata),
-        OpCode::LIST_WATCHERS => run.list_watchers(),
-        OpCode::LIST_SNAPS => run.list_snaps(),
-        OpCode::WRITE => run.write(x, indata, op.flags),
-        OpCode::WRITEFULL => run.write_full(x, indata, op.flags),
-        OpCode::APPEND => run.append(x, indata, op.flags),
-        OpCode::ZERO => run.zero(x),
-        OpCode::TRUNCATE => run.truncate(x),
-        OpCode::TRIMTRUNC => run.truncate(&Extent { offset: x.truncate_size, ..*x }),
-        OpCode::CREATE => run.create(op.flags & OpFlags::EXCL != 0, indata),
-        OpCode::DELETE => run.delete(),
-        _ => return None,
-    })
-}
-
-fn omap_step(run: &mut Runner<'_>, op: &Op) -> Option<StepResult> {
-    let indata = &op.indata;
-    Some(match op.code {
-        OpCode::OMAPGETKEYS => run.omap_range(indata, false),
-        OpCode::OMAPGETVALS => run.omap_range(indata, true),
-        OpCode::OMAPGETHEADER => run.omap_header(),
-        OpCode::OMAPGETVALSBYKEYS => run.omap_values_by_keys(indata),
-        OpCode::OMAP_CMP => run.omap_compare(indata),
-        OpCode::OMAPSETVALS => run.omap_set(indata),
-        OpCode::OMAPSETHEADER => run.omap_set_header(indata),
-        OpCode::OMAPCLEAR => run.omap_clear(),
-        OpCode::OMAPRMKEYS => run.omap_remove(indata),
-        OpCode::OMAPRMKEYRANGE => run.omap_remove_range(indata),
-        _ => return None,
-    })
-}
-
-fn attr_step(run: &mut Runner<'_>, op: &Op, args: &XattrArgs) -> Option<StepResult> {
-    Some(match op.code {
-        OpCode::GETXATTR => run.get_xattr(args, &op.indata),
-        OpCode::GETXATTRS => run.get_xattrs(),
-        OpCode::CMPXATTR => run.compare_xattr(args, &op.indata),
-        OpCode::SETXATTR => run.set_xattr(args, &op.indata),
-        OpCode::RMXATTR => run.remove_xattr(args, &op.indata),
-        _ => return None,
-    })
 }

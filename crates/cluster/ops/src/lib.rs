@@ -18,6 +18,7 @@ mod outcome;
 mod read;
 mod run;
 mod snapset;
+mod table;
 mod view;
 mod write;
 
@@ -26,6 +27,7 @@ pub use clean_regions::CleanRegions;
 pub use context::{FullKind, OpContext, OpLimits};
 pub use execute::execute;
 pub use object_info::{ObjectFlags, ObjectInfo, RawManifest, WatchInfo, Watchers};
-pub use outcome::{ExecuteResult, Mutation, ObjectState, OpOutcome, OpReturn, StatsDelta};
+pub use outcome::{ExecuteResult, Mutation, ObjectState, OpOutcome, OpReturn, ReplyExtents, StatsDelta};
 pub use snapset::SnapSet;
+pub use table::{OpSpec, SpaceUse, spec};
 pub use view::{Fetched, Need, ObjectView};

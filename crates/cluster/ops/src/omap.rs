@@ -7,7 +7,7 @@ use encoding::{Decoder, Encoder};
 use types::{Errno, Name};
 
 use crate::attrs::compare;
-use crate::run::{Runner, StepError, StepResult};
+use crate::run::{Runner, StepError, StepResult, unasked};
 use crate::{Fetched, Mutation, Need, ObjectFlags};
 
 impl Runner<'_> {
@@ -17,7 +17,7 @@ impl Runner<'_> {
         }
         match self.fetch(need)? {
             Fetched::Omap { pairs, more } => Ok((pairs, more)),
-            _ => Err(Errno::EIO.into()),
+            other => Err(unasked(&other)),
         }
     }
 
@@ -50,10 +50,10 @@ impl Runner<'_> {
 
     pub fn omap_header(&mut self) -> StepResult {
         if self.state.info.is_omap() && self.stored {
-            let Fetched::OmapHeader(header) = self.fetch(Need::OmapHeader)? else {
-                return Err(Errno::EIO.into());
+            self.data = match self.fetch(Need::OmapHeader)? {
+                Fetched::OmapHeader(header) => header,
+                other => return Err(unasked(&other)),
             };
-            self.data = header;
             self.delta.read(self.data.len() as u64);
         }
         Ok(None)

@@ -2,6 +2,7 @@
 
 use buffer::Rope;
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
+use messages::{OpArgs, OsdOpReply};
 use types::{HObject, Name};
 
 use crate::{CleanRegions, ObjectInfo, SnapSet};
@@ -142,6 +143,28 @@ fn kib(bytes: u64) -> i64 {
     bytes.div_ceil(1024) as i64
 }
 
+/// What a reply says of extents otherwise than its request: ceph-osd writes into the operations as it runs them.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct ReplyExtents {
+    /// Operations, by their place, and the bytes that they read or wrote.
+    pub(crate) lengths: Vec<(usize, u64)>,
+    /// Where the first READ began.
+    pub(crate) first_read: Option<u64>,
+}
+
+impl ReplyExtents {
+    /// Sets the operations' lengths and the message's data offset.
+    pub fn apply(&self, reply: &mut OsdOpReply) {
+        for &(place, bytes) in &self.lengths {
+            if let Some(OpArgs::Extent { length, .. }) = reply.ops.get_mut(place).map(|r| &mut r.op.args) {
+                *length = bytes;
+            }
+        }
+        // The header has room for the low 16 bits.
+        reply.data_offset = self.first_read.unwrap_or(0) as u16;
+    }
+}
+
 /// What a run to the end leaves. Where `result` is negative nothing may be applied: `mutations` is empty and `state`
 /// is as it was.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -156,6 +179,7 @@ pub struct OpOutcome {
     pub state: ObjectState,
     /// Whether a modifying operation ran, so that the user version grows.
     pub user_modify: bool,
+    pub extents: ReplyExtents,
     /// What of the object is as it was.
     pub clean_regions: CleanRegions,
     /// Changes of the PG's counters.

@@ -5,7 +5,7 @@ use encoding::Encoder;
 use types::Errno;
 
 use crate::checksum::{self, ChecksumKind};
-use crate::run::{Extent, Runner, StepError, StepResult};
+use crate::run::{Extent, Runner, StepError, StepResult, unasked};
 use crate::{Fetched, Need};
 
 /// CMPEXT's result for a difference at byte n is -4095 - n.
@@ -26,6 +26,8 @@ impl Runner<'_> {
         if length > 0 {
             self.data = self.fetch_data(x.offset, length)?;
         }
+        self.extents.first_read.get_or_insert(x.offset);
+        self.reply_length(self.data.len() as u64);
         self.delta.read(self.data.len() as u64);
         Ok(Some(0))
     }
@@ -33,7 +35,7 @@ impl Runner<'_> {
     fn allocated(&mut self, offset: u64, len: u64) -> Result<Vec<(u64, u64)>, StepError> {
         match self.fetch(Need::Extents { offset, len })? {
             Fetched::Extents(extents) => Ok(extents),
-            _ => Err(Errno::EIO.into()),
+            other => Err(unasked(&other)),
         }
     }
 
@@ -55,6 +57,7 @@ impl Runner<'_> {
         if pending {
             return Err(StepError::Pending);
         }
+        self.reply_length(data.len() as u64);
         self.delta.read(data.len() as u64);
         let mut e = Encoder::new(0);
         e.put(&read).put(&(data.len() as u32));

@@ -4,7 +4,8 @@ use buffer::Rope;
 use types::{Errno, Name};
 
 use crate::{
-    CleanRegions, Fetched, Mutation, Need, ObjectFlags, ObjectState, ObjectView, OpContext, StatsDelta,
+    CleanRegions, Fetched, Mutation, Need, ObjectFlags, ObjectState, ObjectView, OpContext, ReplyExtents,
+    StatsDelta,
 };
 
 /// Why an operation gave no result.
@@ -25,6 +26,13 @@ impl From<Errno> for StepError {
 
 /// An operation's result: `None` says nothing, so the request's result stays what the operation before made it.
 pub(crate) type StepResult = Result<Option<i32>, StepError>;
+
+/// The view has answered another question than it was asked: a defect of the view's owner, which would show an object
+/// as it is not.
+pub(crate) fn unasked(answer: &Fetched) -> StepError {
+    debug_assert!(false, "an answer of another kind than was asked for: {answer:?}");
+    Errno::EIO.into()
+}
 
 /// The data range of an operation (the `extent` arguments).
 #[derive(Clone, Copy, Default)]
@@ -55,6 +63,9 @@ pub(crate) struct Runner<'a> {
     pub user_modify: bool,
     /// Bytes that the operations so far read.
     pub read_bytes: u64,
+    pub extents: ReplyExtents,
+    /// How many operations came before the current one.
+    pub place: usize,
     /// What the current operation returns.
     pub data: Rope,
 }
@@ -92,7 +103,7 @@ impl Runner<'_> {
     pub fn fetch_data(&mut self, offset: u64, length: u64) -> Result<Rope, StepError> {
         match self.fetch(Need::Data { offset, len: length })? {
             Fetched::Data(data) => Ok(data),
-            _ => Err(Errno::EIO.into()),
+            other => Err(unasked(&other)),
         }
     }
 
@@ -100,8 +111,13 @@ impl Runner<'_> {
     pub fn fetch_attr(&mut self, name: Name) -> Result<Option<Rope>, StepError> {
         match self.fetch(Need::Attr(name))? {
             Fetched::Attr(value) => Ok(value),
-            _ => Err(Errno::EIO.into()),
+            other => Err(unasked(&other)),
         }
+    }
+
+    /// The reply says that the current operation was about so many bytes.
+    pub fn reply_length(&mut self, bytes: u64) {
+        self.extents.lengths.push((self.place, bytes));
     }
 
     /// The object must be there from here on.

@@ -22,6 +22,7 @@ impl Runner<'_> {
         if old && x.end() > self.state.info.size {
             // A write from before a truncation that has overtaken it: what was cut stays cut.
             length = length.min(self.state.info.size.saturating_sub(x.offset));
+            self.reply_length(length);
         }
         if new {
             self.take_truncation(x)?;

@@ -70,6 +70,7 @@ impl Osd {
 
     /// Boots if our map is recent enough, otherwise asks for newer ones and comes back here when they are in.
     pub(crate) fn preboot(&mut self, now: UTime, out: &mut Out) {
+        // Before the monitor has said which maps there are, or when the OSD boots already, there is nothing to do.
         let (OsdPhase::Preboot, Some(theirs)) = (self.state, self.mon_maps) else { return };
         let have = u64::from(self.history.epoch().0);
         let next = u64::from(self.history.newest().0) + 1;
@@ -147,6 +148,7 @@ impl Osd {
 
     /// Looks at what the newest map says of this OSD.
     pub(crate) fn check_own_state(&mut self, now: UTime, out: &mut Out) {
+        // A new OSD has no map yet.
         let Some(map) = self.history.current().cloned() else { return };
         let me = map.osd(self.config.whoami).filter(|osd| osd.exists());
         let addrs = &self.config.addrs;

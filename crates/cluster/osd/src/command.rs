@@ -38,6 +38,7 @@ const COMMANDS: &[Signature] = &[
 
 impl Osd {
     pub(crate) fn handle_command(&mut self, session: SessionId, command: &Command, out: &mut Out) {
+        // The session has just ended: there is nobody to answer.
         let Some(peer) = self.sessions.get(&session) else { return };
         let result = match peer.info.caps.permits(Access::ADMIN) {
             true => self.run_command(command),

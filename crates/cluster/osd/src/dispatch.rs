@@ -92,6 +92,7 @@ impl Osd {
         bytes: u64,
         out: &mut Out,
     ) {
+        // A message of a session that has just ended: nothing of it is held, and there is nobody to answer.
         let Some(peer) = self.sessions.get(&session) else { return };
         let kind = peer.info.name.kind;
         match message {
@@ -148,6 +149,7 @@ impl Osd {
 
     /// Sends a session the maps that it lacks.
     pub(crate) fn share_maps(&mut self, session: SessionId, lacks: Option<Epoch>, out: &mut Out) {
+        // `None`: the peer is up to date.
         let Some(have) = lacks else { return };
         let epochs_max = self.options.get(opt::OSD_MAP_SHARE_MAX_EPOCHS) as u32;
         if let Some(message) = self.history.share_from(have, epochs_max, trim_lower_bound(&self.superblock)) {
@@ -166,6 +168,7 @@ impl Osd {
             }
             return;
         }
+        // Before the first map, requests wait in their session. A session that has ended has none left.
         let Some(map) = self.history.current().cloned() else { return };
         let Some(peer) = self.sessions.get_mut(&session) else { return };
         let (whoami, is_up) = (self.config.whoami, self.up_epoch > Epoch(0));
@@ -173,6 +176,8 @@ impl Osd {
         let ready = peer.take_ready(epoch, |op| {
             if !pgs.contains(&op.pgid) {
                 match role(&map, whoami, &op.pgid) {
+                    // Its budget must be free; the client sends it again should the pool get its old number of PGs back.
+                    Role::Primary if pgs.is_never_made(&op.pgid) => return OpDecision::Drop,
                     // A PG that the map gives us but that is not there yet is about to be created.
                     Role::Primary => return OpDecision::Wait,
                     Role::Replica if is_up && may_read_replica(op) => return OpDecision::AskPrimary,
@@ -261,6 +266,7 @@ impl Osd {
         let (Some(map), Some(peer)) = (self.history.current(), self.sessions.get(&session)) else {
             return false;
         };
+        // No OSD has such a number.
         let Ok(num) = i32::try_from(peer.info.name.num) else { return false };
         if peer.info.name.kind != EntityType::Osd {
             return false;
@@ -300,7 +306,7 @@ fn role(map: &OsdMap, whoami: OsdId, pgid: &SpgId) -> Role {
 /// client sends it again when the map takes that back. So a write is never dropped before there is a map to bring
 /// it back, and writes of an object keep their order.
 fn decide_write(space: &mut SpaceBudget, throttle: &Throttle, map: &OsdMap, op: &OsdOp) -> OpDecision {
-    let bytes = space::may_take(op);
+    let bytes = space::may_take(&op.ops);
     if bytes == 0 || (!throttle.store_is_behind() && space.take(bytes)) {
         return OpDecision::Run;
     }

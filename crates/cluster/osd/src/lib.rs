@@ -6,6 +6,7 @@
 //! and `ops`'.
 
 mod boot;
+mod cluster_log;
 mod command;
 mod config;
 mod dispatch;

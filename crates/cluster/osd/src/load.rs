@@ -46,7 +46,9 @@ impl Osd {
     }
 
     pub(crate) fn on_loaded(&mut self, now: UTime, completion: Completion, out: &mut Out) {
-        let Some(step) = self.loading else { return };
+        let Some(step) = self.loading else {
+            return self.broken("a step of loading is done after the last", out);
+        };
         let outcome = match completion {
             Completion::Read { result, .. } => Some(result),
             _ => None,

@@ -79,8 +79,10 @@ impl Osd {
 
     /// Maps up to `last` are durable: everything moves on to them.
     pub(crate) fn on_maps_stored(&mut self, now: UTime, last: Epoch, out: &mut Out) {
-        debug_assert!(self.map_commits > 0, "maps are stored by a commit that was counted");
-        self.map_commits = self.map_commits.saturating_sub(1);
+        let Some(commits) = self.map_commits.checked_sub(1) else {
+            return self.broken(format!("maps up to {last} are stored, and no commit was under way"), out);
+        };
+        self.map_commits = commits;
         while self.history.epoch() < last {
             let before = self.history.epoch();
             self.advance(now, out);
@@ -96,15 +98,8 @@ impl Osd {
 
     /// One epoch on.
     pub(crate) fn advance(&mut self, now: UTime, out: &mut Out) {
-        let Some((map, old)) = self.history.advance() else {
-            debug_assert!(
-                false,
-                "no map after {}, the newest is {}",
-                self.history.epoch(),
-                self.history.newest()
-            );
-            return;
-        };
+        // There is no later map yet: the caller sees that the epoch is what it was.
+        let Some((map, old)) = self.history.advance() else { return };
         self.pgs_advance(now, &map, old.as_deref(), out);
     }
 

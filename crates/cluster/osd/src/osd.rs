@@ -87,6 +87,8 @@ pub struct Osd {
     pub(crate) creating: Option<PendingCreates>,
     pub(crate) report: OsdReport,
     pub(crate) space: SpaceBudget,
+    /// Lines for the cluster log in this start.
+    pub(crate) cluster_log_lines: u64,
     pub(crate) own_tokens: u64,
     pub(crate) own_io: BTreeMap<u64, OwnIo>,
     /// Message types that were logged as not handled.
@@ -129,6 +131,7 @@ impl Osd {
             creating: None,
             report: OsdReport::default(),
             space,
+            cluster_log_lines: 0,
             own_tokens: 0,
             own_io: BTreeMap::new(),
             logged_kinds: BTreeSet::new(),
@@ -215,7 +218,9 @@ impl Osd {
         match PgSlot::of(token) {
             Some((slot, inner)) => self.pg_completion(now, slot, inner, token, completion, out),
             None => {
-                let Some(io) = self.own_io.remove(&token.0) else { return };
+                let Some(io) = self.own_io.remove(&token.0) else {
+                    return self.broken(format!("the store completes {token:?}, which was not asked"), out);
+                };
                 if let Completion::Refused { error, .. } = completion {
                     return self.fail(format!("the store refused the OSD's own records: {error}"), out);
                 }
@@ -279,6 +284,15 @@ impl Osd {
     pub(crate) fn fail(&mut self, reason: String, out: &mut Out) {
         self.state = OsdPhase::Stopped;
         out.push(OsdEffect::Failed(reason));
+    }
+
+    /// Stops the OSD for a defect of this program: something that must hold does not, so nothing that it keeps in memory
+    /// can be trusted. To go on would drop a request in silence, or worse.
+    pub(crate) fn broken(&mut self, what: impl Into<String>, out: &mut Out) {
+        let what = what.into();
+        debug_assert!(false, "{what}");
+        self.log(LogLevel::Error, format!("broken invariant, a defect of this program: {what}"), out);
+        self.fail(what, out);
     }
 
     pub(crate) fn log(&self, level: LogLevel, text: impl Into<String>, out: &mut Out) {

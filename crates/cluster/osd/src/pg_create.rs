@@ -106,6 +106,7 @@ impl Osd {
 
     /// Makes the PGs that wait for it, as far as the map and the limit of PGs allow.
     pub(crate) fn create_pgs(&mut self, now: UTime, out: &mut Out) {
+        // Without a map the orders wait for one.
         let Some(map) = self.history.current().cloned() else { return };
         if self.loading.is_some() || self.creating.is_some() {
             return;
@@ -160,7 +161,10 @@ impl Osd {
 
     /// Goes on with the maps from `epoch` on; the current one is at hand, earlier ones are read. Whether that was all.
     fn make_from(&mut self, now: UTime, epoch: Epoch, out: &mut Out) -> bool {
-        let Some(map) = self.history.current().cloned() else { return true };
+        let Some(map) = self.history.current().cloned() else {
+            self.broken("orders are looked into without a map", out);
+            return true;
+        };
         if epoch < map.epoch && self.creating.as_ref().is_some_and(|pending| !pending.0.is_empty()) {
             self.read(read_meta(full_map_object(epoch)), OwnIo::CreateMap { epoch }, out);
             return false;
@@ -228,7 +232,7 @@ impl Osd {
         let mapping = Mapping::of(newest, self.config.whoami);
         let mut effects = Vec::new();
         let pg = Pg::create(pgid, self.config.whoami, self.pgs.config.clone(), origin, now, &mut effects);
-        self.insert_pg(now, pgid, pg, false, mapping);
+        self.insert_pg(now, pgid, pg, mapping);
         self.pg_perform(now, pgid, effects, out);
         self.stats_changed(now);
         self.want_up_thru(out);

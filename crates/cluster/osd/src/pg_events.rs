@@ -6,7 +6,7 @@ use auth::SessionId;
 use maps::{OsdMap, PoolFlags};
 use messages::{OsdPgCreated, Paxos};
 use options::opt;
-use pg::{ClientOp, LogLimits, Notice, Pg, PgConfig, PgEffect, PgEvent, PgFailure};
+use pg::{ClientOp, LogLimits, Notice, Pg, PgConfig, PgEffect, PgEvent, PgFailure, Phase};
 use store::{CollectionId, Completion, Fault, Token};
 use types::{SpgId, UTime};
 
@@ -18,7 +18,9 @@ use crate::{LogLevel, Osd};
 impl Osd {
     /// Hands an event to a PG and does what it wants.
     fn pg_handle(&mut self, now: UTime, pgid: SpgId, event: PgEvent, out: &mut Out) {
-        let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
+        let Some(entry) = self.pgs.entries.get_mut(&pgid) else {
+            return self.broken(format!("an event for pg {pgid}, which is not here"), out);
+        };
         let mut effects = Vec::new();
         entry.pg.handle(now, event, &mut effects);
         self.pg_perform(now, pgid, effects, out);
@@ -32,7 +34,9 @@ impl Osd {
     }
 
     fn pg_effect(&mut self, now: UTime, pgid: SpgId, effect: PgEffect, out: &mut Out) {
-        let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
+        let Some(entry) = self.pgs.entries.get_mut(&pgid) else {
+            return self.broken(format!("an effect of pg {pgid}, which is not here"), out);
+        };
         match effect {
             PgEffect::Reply { session, reply } => self.reply(session, *reply, out),
             PgEffect::SendToSession { session, message } => {
@@ -46,7 +50,6 @@ impl Osd {
             }
             PgEffect::Read { token, request } => {
                 let Some(token) = entry.slot.token(token) else { return self.out_of_tokens(pgid, out) };
-                entry.reads += 1;
                 out.push(crate::OsdEffect::Read { token, request });
             }
             PgEffect::Queue { token, txn } => {
@@ -92,9 +95,6 @@ impl Osd {
     }
 
     fn pg_failed(&mut self, now: UTime, pgid: SpgId, failure: PgFailure, out: &mut Out) {
-        if let Some(entry) = self.pgs.entries.get_mut(&pgid) {
-            (entry.failed, entry.loading) = (true, false);
-        }
         match failure {
             // The device is gone: nothing else on it can be trusted to last.
             PgFailure::Refused(error) if error.fault() == Fault::Disk && !is_local(&error) => {
@@ -107,28 +107,31 @@ impl Osd {
 
     /// Notes what an event changed of a PG's state.
     fn pg_looked_at(&mut self, now: UTime, pgid: SpgId, out: &mut Out) {
+        // The event may have ended with the PG's removal.
         let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
         let active = entry.pg.is_active() && entry.mapping.leads;
-        if active != entry.active {
+        let changed = active != entry.active;
+        if changed {
             entry.active = active;
             entry.changed = now;
             entry.to_announce = active;
             if active {
                 entry.became_active = now;
             }
+        }
+        let announce = entry.to_announce && entry.pg.is_stored();
+        entry.to_announce &= !announce;
+        if changed {
             self.stats_changed(now);
         }
-        self.announce_pg(pgid, out);
+        if announce {
+            self.announce_pg(pgid, out);
+        }
     }
 
     /// Tells the monitor that a PG of a pool that is being made exists, once it does so durably: the monitor orders it
     /// no more.
     fn announce_pg(&mut self, pgid: SpgId, out: &mut Out) {
-        let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
-        if !entry.to_announce || !entry.pg.is_stored() {
-            return;
-        }
-        entry.to_announce = false;
         if self.is_being_created(pgid) {
             self.pgs.created.insert(pgid.pg);
             self.send_mon(OsdPgCreated { paxos: Paxos::default(), pgid: pgid.pg }, out);
@@ -168,15 +171,13 @@ impl Osd {
             let event = match completion {
                 Completion::Committed { .. } => PgEvent::Committed { token: inner },
                 Completion::Refused { error, .. } => PgEvent::Refused { token: inner, error },
-                Completion::Read { result, .. } => {
-                    if let Some(entry) = self.pgs.entries.get_mut(&pgid) {
-                        entry.reads = entry.reads.saturating_sub(1);
-                    }
-                    PgEvent::ReadDone { token: inner, result }
-                }
+                Completion::Read { result, .. } => PgEvent::ReadDone { token: inner, result },
             };
+            let was_loading = self.pgs.is_loading(&pgid);
             self.pg_handle(now, pgid, event, out);
-            self.pg_maybe_loaded(now, pgid, out);
+            if was_loading && !self.pgs.is_loading(&pgid) {
+                self.pg_loaded(now, pgid, out);
+            }
         }
         if was_advancing && self.loading.is_none() {
             self.note_pgs_stable(out);
@@ -186,13 +187,8 @@ impl Osd {
         }
     }
 
-    /// A PG that reads no more has loaded: it gets the map.
-    fn pg_maybe_loaded(&mut self, now: UTime, pgid: SpgId, out: &mut Out) {
-        let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
-        if !entry.loading || entry.reads > 0 {
-            return;
-        }
-        entry.loading = false;
+    /// A PG has read what it keeps, or failed to: it gets the map, and the OSD goes on when it was the last.
+    fn pg_loaded(&mut self, now: UTime, pgid: SpgId, out: &mut Out) {
         if let Some(map) = self.history.current().cloned() {
             self.pg_advance(now, pgid, &map, out);
         }
@@ -202,9 +198,16 @@ impl Osd {
     /// Gives a PG the next map, unless it has seen it.
     fn pg_advance(&mut self, now: UTime, pgid: SpgId, map: &Arc<OsdMap>, out: &mut Out) {
         let whoami = self.config.whoami;
-        let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
-        if entry.loading || entry.removing || entry.failed || map.epoch < entry.pg.info().stats.reported_epoch
-        {
+        let Some(entry) = self.pgs.entries.get_mut(&pgid) else {
+            return self.broken(format!("map {} for pg {pgid}, which is not here", map.epoch), out);
+        };
+        match entry.pg.phase() {
+            // A PG that loads gets the map then; the others need none any more.
+            Phase::Loading | Phase::Removing | Phase::Failed => return,
+            Phase::Inactive | Phase::Active => {}
+        }
+        if map.epoch < entry.pg.info().stats.reported_epoch {
+            // The OSD goes through stored maps again at its start.
             return;
         }
         let Some(view) = view(map, &pgid) else {
@@ -227,22 +230,13 @@ impl Osd {
 
     /// The pool is gone: everything stored goes too, a part at a time.
     fn pg_remove(&mut self, now: UTime, pgid: SpgId, out: &mut Out) {
-        let Some(entry) = self.pgs.entries.get_mut(&pgid) else { return };
-        if std::mem::replace(&mut entry.removing, true) {
-            return;
-        }
         self.pg_handle(now, pgid, PgEvent::Remove, out);
         self.stats_changed(now);
     }
 
     /// One epoch on for all PGs.
-    pub(crate) fn pgs_advance(
-        &mut self,
-        now: UTime,
-        map: &Arc<OsdMap>,
-        _old: Option<&OsdMap>,
-        out: &mut Out,
-    ) {
+    pub(crate) fn pgs_advance(&mut self, now: UTime, map: &Arc<OsdMap>, old: Option<&OsdMap>, out: &mut Out) {
+        self.note_pg_numbers(now, map, old, out);
         for pgid in self.pgs.ids() {
             self.pg_advance(now, pgid, map, out);
         }
@@ -258,9 +252,32 @@ impl Osd {
         self.create_pgs(now, out);
     }
 
+    /// Says it where a pool's number of PGs changes: neither splits nor merges are there yet.
+    fn note_pg_numbers(&mut self, now: UTime, map: &OsdMap, old: Option<&OsdMap>, out: &mut Out) {
+        self.pgs.unsplit.retain(|id, made| map.pools.get(id).is_some_and(|pool| pool.pg_num > *made));
+        for (id, before) in old.into_iter().flat_map(|old| &old.pools) {
+            let Some(after) = map.pools.get(id).filter(|pool| pool.pg_num != before.pg_num) else { continue };
+            let (was, is) = (before.pg_num, after.pg_num);
+            let problem = match is > was {
+                true => {
+                    self.pgs.unsplit.entry(*id).or_insert(was);
+                    "split yet: objects that belong to the new PGs are not served"
+                }
+                false => "merged yet: the objects of the PGs that are gone are not served",
+            };
+            let text = format!(
+                "pool {}: pg_num goes from {was} to {is}, but PGs can't be {problem}; set pg_num back to {was}",
+                id.0
+            );
+            self.cluster_log(now, LogLevel::Error, text, out);
+        }
+    }
+
     /// The store's collections are known: each is a PG.
     pub(crate) fn pgs_found(&mut self, now: UTime, collections: Vec<CollectionId>, out: &mut Out) {
-        let Some(map) = self.history.current().cloned() else { return };
+        let Some(map) = self.history.current().cloned() else {
+            return self.broken("PGs are looked for before the first map is loaded", out);
+        };
         self.pgs_configure();
         for collection in collections {
             let CollectionId::Pg(pgid) = collection else { continue };
@@ -276,23 +293,19 @@ impl Osd {
     fn pg_load(&mut self, now: UTime, pgid: SpgId, out: &mut Out) {
         let mut effects = Vec::new();
         let pg = Pg::load(pgid, self.config.whoami, self.pgs.config.clone(), &mut effects);
-        self.insert_pg(now, pgid, pg, true, Mapping::default());
+        self.insert_pg(now, pgid, pg, Mapping::default());
         self.pg_perform(now, pgid, effects, out);
     }
 
-    pub(crate) fn insert_pg(&mut self, now: UTime, pgid: SpgId, pg: Pg, loading: bool, mapping: Mapping) {
+    pub(crate) fn insert_pg(&mut self, now: UTime, pgid: SpgId, pg: Pg, mapping: Mapping) {
         let slot = self.pgs.new_slot(pgid);
         let entry = PgEntry {
             slot,
             pg,
             mapping,
             timer: None,
-            loading,
-            reads: 0,
             active: false,
             to_announce: false,
-            failed: false,
-            removing: false,
             changed: now,
             became_active: now,
         };
@@ -306,10 +319,7 @@ impl Osd {
             let mut effects = Vec::new();
             let config = self.pgs.config.clone();
             let pg = Pg::remove_leftover(pgid, self.config.whoami, config, &mut effects);
-            self.insert_pg(now, pgid, pg, false, Mapping::default());
-            if let Some(entry) = self.pgs.entries.get_mut(&pgid) {
-                entry.removing = true;
-            }
+            self.insert_pg(now, pgid, pg, Mapping::default());
             self.pg_perform(now, pgid, effects, out);
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use messages::{OsdSuperblock, PgStat, PgState};
+use pg::Phase;
 use serde_json::{Value, json};
 use types::{OsdId, PgId, SpgId, UTime};
 
@@ -16,7 +17,7 @@ fn state(entry: &PgEntry) -> PgState {
     match entry.active {
         true if acting >= entry.mapping.size => PgState::ACTIVE.with(PgState::CLEAN),
         true => PgState::ACTIVE.with(PgState::UNDERSIZED).with(PgState::DEGRADED),
-        false if entry.failed => PgState::INCOMPLETE,
+        false if entry.pg.phase() == Phase::Failed => PgState::INCOMPLETE,
         false => PgState::PEERING,
     }
 }
@@ -80,7 +81,7 @@ impl Osd {
     /// Reports of the PGs that are led here.
     pub(crate) fn pgs_stats(&mut self, now: UTime) -> BTreeMap<PgId, PgStat> {
         let epoch = self.history.epoch();
-        let led = self.pgs.entries.iter_mut().filter(|(_, e)| e.mapping.leads && !e.removing && !e.loading);
+        let led = self.pgs.entries.iter_mut().filter(|(_, e)| e.is_reported());
         led.map(|(pgid, entry)| (pgid.pg, entry.report(now, epoch))).collect()
     }
 

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use pg::{Pg, PgConfig};
+use pg::{Pg, PgConfig, Phase};
 use store::Token;
-use types::{Epoch, PgId, SpgId, UTime};
+use types::{Epoch, PgId, PoolId, SpgId, UTime};
 
 use crate::pg_create::CreateOrder;
 use crate::pg_view::Mapping;
@@ -44,18 +44,20 @@ pub(crate) struct PgEntry {
     pub mapping: Mapping,
     /// When it wants to be woken.
     pub timer: Option<UTime>,
-    /// It reads what it keeps; so many reads are under way.
-    pub loading: bool,
-    pub reads: usize,
-    /// As it was last looked at.
+    /// Whether it was led here and active after the last event.
     pub active: bool,
     /// It became active; the monitor may have to learn of it.
     pub to_announce: bool,
-    pub failed: bool,
-    pub removing: bool,
     /// When `active` or the mapping last changed, and since when it is active.
     pub changed: UTime,
     pub became_active: UTime,
+}
+
+impl PgEntry {
+    /// Whether the monitor hears of it from here.
+    pub(crate) fn is_reported(&self) -> bool {
+        self.mapping.leads && !matches!(self.pg.phase(), Phase::Loading | Phase::Removing)
+    }
 }
 
 /// All PGs.
@@ -72,6 +74,9 @@ pub(crate) struct PgSet {
     pub(crate) deferred: BTreeSet<SpgId>,
     /// PGs that the monitor wants made. They wait for the map of the order, or for room.
     pub(crate) to_create: BTreeMap<SpgId, CreateOrder>,
+    /// Pools whose number of PGs has grown since their PGs were made, and how many they had: PGs can't be split yet, so
+    /// the new ones are never made.
+    pub(crate) unsplit: BTreeMap<PoolId, u32>,
     /// PGs that were made: the monitor is told until their pool is complete.
     pub(crate) created: BTreeSet<PgId>,
 }
@@ -98,7 +103,12 @@ impl PgSet {
 
     /// Whether operations on it can be handed on.
     pub(crate) fn contains(&self, pgid: &SpgId) -> bool {
-        self.entries.get(pgid).is_some_and(|e| !e.removing)
+        self.entries.get(pgid).is_some_and(|e| e.pg.phase() != Phase::Removing)
+    }
+
+    /// Whether it would have to come from another PG by a split.
+    pub(crate) fn is_never_made(&self, pgid: &SpgId) -> bool {
+        self.unsplit.get(&pgid.pg.pool).is_some_and(|made| pgid.pg.seed >= *made)
     }
 
     pub(crate) fn new_slot(&mut self, pgid: SpgId) -> PgSlot {
@@ -118,8 +128,12 @@ impl PgSet {
         }
     }
 
+    pub(crate) fn is_loading(&self, pgid: &SpgId) -> bool {
+        self.entries.get(pgid).is_some_and(|e| e.pg.phase() == Phase::Loading)
+    }
+
     pub(crate) fn all_loaded(&self) -> bool {
-        self.entries.values().all(|e| !e.loading)
+        self.entries.values().all(|e| e.pg.phase() != Phase::Loading)
     }
 
     /// When the next PG wants to be woken (or earlier).
@@ -167,7 +181,7 @@ impl PgSet {
 
     /// The up_thru that the PGs led here need.
     pub(crate) fn up_thru_wanted(&self) -> Epoch {
-        let led = self.entries.values().filter(|e| e.mapping.leads && !e.removing && !e.loading);
+        let led = self.entries.values().filter(|e| e.is_reported());
         led.map(|e| e.pg.info().history.same_interval_since).max().unwrap_or(Epoch(0))
     }
 }

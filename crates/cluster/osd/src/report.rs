@@ -8,7 +8,7 @@ use store::{Completion, ReadOutcome, ReadRequest};
 use types::{Epoch, UTime};
 
 use crate::osd::{Out, OwnIo};
-use crate::{Osd, OsdPhase};
+use crate::{LogLevel, Osd, OsdPhase};
 
 /// How long changes of PGs' states are gathered before they are reported: long enough for all PGs of a new pool, short
 /// enough that a user does not notice.
@@ -78,9 +78,16 @@ impl Osd {
         }
     }
 
-    pub(crate) fn handle_mgr_map(&mut self, now: UTime, message: &MgrMap, _out: &mut Out) {
+    pub(crate) fn handle_mgr_map(&mut self, now: UTime, message: &MgrMap, out: &mut Out) {
         use encoding::Decode;
-        let Ok(map) = maps::MgrMap::from_bytes(&message.map) else { return };
+        let map = match maps::MgrMap::from_bytes(&message.map) {
+            Ok(map) => map,
+            Err(error) => {
+                let text =
+                    format!("the monitor's map of managers can't be read, the one before is kept: {error}");
+                return self.log(LogLevel::Warn, text, out);
+            }
+        };
         self.mon.subscriptions().got("mgrmap", map.epoch.0.into());
         let had_manager = std::mem::replace(&mut self.report.manager, map.available);
         if had_manager && !map.available {
@@ -181,6 +188,7 @@ impl Osd {
     /// Tells the monitor when the map shows this OSD fuller or emptier than it is.
     fn report_fullness(&mut self, out: &mut Out) {
         const MASK: u32 = maps::OsdState::FULL | maps::OsdState::BACKFILLFULL | maps::OsdState::NEARFULL;
+        // An OSD that is not up is not in the map with a state to correct.
         let Some(map) = self.history.current().filter(|_| self.state == OsdPhase::Active) else { return };
         let Some(shown) = map.osd(self.config.whoami).map(|osd| osd.state & MASK) else { return };
         let state = self.space.state(map);

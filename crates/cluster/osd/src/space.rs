@@ -6,7 +6,8 @@
 //! flags in the map, by which clients hold their writes back.
 
 use maps::{OsdMap, OsdState};
-use messages::{OpArgs, OpCode, OsdOp};
+use messages::{Op, OpArgs};
+use ops::{SpaceUse, spec};
 use store::StatFs;
 
 /// Stores allocate whole blocks of this many bytes at the most.
@@ -110,16 +111,16 @@ impl SpaceBudget {
     }
 }
 
-/// Bytes that an operation may take in the store, at the most; 0 for one that only reads or deletes.
-pub(crate) fn may_take(op: &OsdOp) -> u64 {
-    let takes = op.ops.iter().filter(|op| op.code.writes() && op.code != OpCode::DELETE);
-    takes.fold(0, |sum: u64, op| {
-        let said = match (&op.args, op.code) {
-            // These say how much they write; for others (a truncation, a hole) the number is a size.
-            (OpArgs::Extent { length, .. }, OpCode::WRITESAME) => *length,
-            _ => 0,
+/// Bytes that a request may take in the store, at most; 0 for one that only reads or deletes.
+pub(crate) fn may_take(ops: &[Op]) -> u64 {
+    // What is not supported fails, and takes nothing.
+    ops.iter().filter_map(|op| Some((op, spec(op.code)?))).fold(0, |sum, (op, spec)| {
+        let data = match (spec.space, &op.args) {
+            (SpaceUse::Nothing, _) => return sum,
+            (SpaceUse::Announced, OpArgs::WriteSame { length, .. }) => *length,
+            (SpaceUse::Payload | SpaceUse::Announced, _) => op.indata.len() as u64,
         };
-        let data = said.max(op.indata.len() as u64).div_ceil(BLOCK).saturating_mul(BLOCK);
+        let data = data.div_ceil(BLOCK).saturating_mul(BLOCK);
         sum.saturating_add(data).saturating_add(OVERHEAD)
     })
 }
@@ -134,6 +135,20 @@ mod tests {
         space.statfs_sent();
         space.statfs_received(StatFs { bytes_total: total, bytes_available: available, ..StatFs::default() });
         space
+    }
+
+    #[test]
+    fn a_request_may_take_what_it_brings_or_announces_and_one_that_reads_or_deletes_nothing() {
+        use messages::OpCode;
+        let op = |code, args| Op::new(code, args).with_indata(vec![1; 100]);
+        let data = |ops: &[Op]| may_take(ops).saturating_sub(OVERHEAD);
+        assert_eq!(data(&[op(OpCode::WRITE, OpArgs::extent(0, 100))]), BLOCK);
+        assert_eq!(data(&[op(OpCode::TRUNCATE, OpArgs::extent(1 << 40, 0))]), BLOCK, "a hole takes nothing");
+        let same = OpArgs::WriteSame { offset: 0, length: 1 << 20, data_length: 100 };
+        assert_eq!(data(&[op(OpCode::WRITESAME, same)]), 1 << 20);
+        for code in [OpCode::READ, OpCode::DELETE, OpCode::COPY_FROM] {
+            assert_eq!(may_take(&[op(code, OpArgs::none())]), 0);
+        }
     }
 
     #[test]

@@ -80,6 +80,7 @@ impl Throttle {
 
     /// Frees those of a transaction id's messages that `which` names.
     fn free(&mut self, held: &Held, mut which: impl FnMut(usize, Option<SpgId>) -> bool) {
+        // A session that has ended has freed its messages; replies to them still come.
         let Some(messages) = self.held.get_mut(held) else { return };
         let mut index = 0;
         let (mut count, mut freed) = (0, 0);

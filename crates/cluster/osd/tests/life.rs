@@ -432,3 +432,19 @@ fn the_same_events_give_the_same_trace() {
     assert!(a.len() > 200);
     assert_eq!(a, b);
 }
+
+#[test]
+fn pgs_whose_records_are_damaged_do_not_keep_the_osd_from_starting() {
+    let mut w = World::active();
+    w.create_pool(1, 4);
+    w.finish_pool(1);
+    let mut txn = store::Transaction::new();
+    for pgid in w.osd.pg_ids() {
+        let meta = types::GHObject::pgmeta(pgid.pg.pool, pgid.pg.seed, pgid.shard);
+        txn.set_attr(pgid.into(), meta, pg::InfoAttr::INFO, vec![1, 2, 3]);
+    }
+    w.store.queue(txn, store::Token(0));
+    w.restart();
+    assert_eq!(w.osd.state(), OsdPhase::Active, "{:#?}", w.log);
+    assert_eq!(w.log.iter().filter(|line| line.contains("has stopped")).count(), 4);
+}

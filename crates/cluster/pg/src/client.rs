@@ -26,7 +26,7 @@ impl Pg {
             (Phase::Failed | Phase::Removing, _) => {
                 return Self::dropped(session, tid, "the PG is gone", out);
             }
-            (Phase::Loading(_), _) | (_, None) => true,
+            (Phase::Loading, _) | (_, None) => true,
             (Phase::Inactive, Some(map)) => {
                 if map.acting_primary != self.whoami {
                     if map.acting.contains(&self.whoami) && may_read_replica(&client.op) {

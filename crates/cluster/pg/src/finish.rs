@@ -74,6 +74,7 @@ impl Pg {
             entry.op_returns = outcome.returns.iter().map(|r| bounded(r, limit)).collect();
         }
         let mut reply = self.reply(request, outcome.result, outcome.returns);
+        outcome.extents.apply(&mut reply);
         reply.set_versions(version, user_version);
         if outcome.result == Errno::ENOENT.code() {
             self.set_enoent_versions(&mut reply);
@@ -127,6 +128,7 @@ impl Pg {
         }
         self.add_stats(&outcome.delta);
         let mut reply = self.reply(&request, outcome.result, outcome.returns);
+        outcome.extents.apply(&mut reply);
         reply.set_versions(version, user_version);
         self.append_and_submit(slot, entry, txn, (request.session, reply), out);
     }

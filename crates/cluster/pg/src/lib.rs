@@ -33,4 +33,4 @@ pub use info::{FastInfo, HitSetHistory, HitSetInfo, InfoAttr, PgInfo};
 pub use load::Origin;
 pub use log::{LogLimits, LoggedRequest, PgLog, Trimmed};
 pub use log_entry::{EntryKind, LogDup, LogEntry, RollbackRecord};
-pub use pg::Pg;
+pub use pg::{Pg, Phase};

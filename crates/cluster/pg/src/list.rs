@@ -39,7 +39,7 @@ impl Pg {
     /// The read that answers a request of exactly one listing.
     fn list_request(&self, request: &Request) -> Result<ReadRequest, Errno> {
         let [op] = &request.op.ops[..] else { return Err(Errno::EOPNOTSUPP) };
-        if !matches!(op.code, OpCode::PGLS | OpCode::PGNLS) {
+        if !ops::spec(op.code).is_some_and(ops::OpSpec::is_of_pg) {
             return Err(Errno::EOPNOTSUPP);
         }
         if request.op.snapid != SnapId::HEAD {

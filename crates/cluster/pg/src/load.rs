@@ -10,13 +10,6 @@ use crate::hash_range::split_bits;
 use crate::pg::{Phase, ReadFor};
 use crate::{MapView, Pg, PgConfig, PgEffect, PgFailure};
 
-/// What a PG being loaded waits for.
-#[derive(Debug, Default)]
-pub(crate) struct Loading {
-    /// Maps that came in the meantime.
-    maps: Vec<MapView>,
-}
-
 /// Where a new PG begins.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Origin {
@@ -75,7 +68,7 @@ impl Pg {
     /// A PG that the store has. Emits reads; requests wait until they are done and the first map has come. The maps
     /// given from then on continue from [`PgInfo::stats`]' `reported_epoch`, which is the last one it saw.
     pub fn load(id: SpgId, whoami: OsdId, config: Arc<PgConfig>, out: &mut Vec<PgEffect>) -> Self {
-        let mut pg = Self::empty(id, whoami, config, Phase::Loading(Box::default()));
+        let mut pg = Self::empty(id, whoami, config, Phase::Loading);
         let request = ReadRequest::Attrs { collection: pg.collection, object: pg.meta.clone() };
         pg.read(request, ReadFor::Load, out);
         pg
@@ -83,13 +76,11 @@ impl Pg {
 
     /// Keeps a map for later while the PG is being loaded; gives it back otherwise.
     pub(crate) fn defer_map(&mut self, map: MapView) -> Option<MapView> {
-        match &mut self.phase {
-            Phase::Loading(loading) => {
-                loading.maps.push(map);
-                None
-            }
-            _ => Some(map),
+        if self.phase != Phase::Loading {
+            return Some(map);
         }
+        self.deferred_maps.push(map);
+        None
     }
 
     pub(crate) fn on_load_read(&mut self, result: Result<ReadOutcome, StoreError>, out: &mut Vec<PgEffect>) {
@@ -114,8 +105,8 @@ impl Pg {
         }
         self.durable = self.info.last_update;
         self.info_dirty = true;
-        let Phase::Loading(loading) = std::mem::replace(&mut self.phase, Phase::Inactive) else { return };
-        for map in loading.maps {
+        self.phase = Phase::Inactive;
+        for map in std::mem::take(&mut self.deferred_maps) {
             self.on_advance_map(map, out);
         }
     }

@@ -10,16 +10,15 @@ use types::{EVersion, GHObject, HObject, OsdId, SpgId, UTime};
 
 use crate::backend::{Backend, LocalBackend, Submission};
 use crate::cache::ReadCache;
-use crate::load::Loading;
 use crate::objects::{ObjectSlot, Objects};
 use crate::request::Request;
 use crate::{ClientOp, MapView, Notice, PgConfig, PgEffect, PgEvent, PgFailure, PgInfo, PgLog};
 
 /// Where the PG stands in its life.
-#[derive(Debug)]
-pub(crate) enum Phase {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
     /// Its records are being read.
-    Loading(Box<Loading>),
+    Loading,
     /// It serves nothing: another acts, or the acting set can't be served.
     Inactive,
     /// It serves requests.
@@ -73,6 +72,8 @@ pub struct Pg {
     pub(crate) config: Arc<PgConfig>,
     pub(crate) map: Option<MapView>,
     pub(crate) phase: Phase,
+    /// Maps that came while it was loading.
+    pub(crate) deferred_maps: Vec<MapView>,
     pub(crate) info: PgInfo,
     /// Whether the stored info must be written whole the next time.
     pub(crate) info_dirty: bool,
@@ -109,6 +110,7 @@ impl Pg {
             config,
             map: None,
             phase,
+            deferred_maps: Vec::new(),
             info: PgInfo::new(id),
             info_dirty: true,
             past: PastIntervals::default(),
@@ -142,6 +144,10 @@ impl Pg {
 
     pub fn log(&self) -> &PgLog {
         &self.log
+    }
+
+    pub fn phase(&self) -> Phase {
+        self.phase
     }
 
     /// Whether it serves requests.

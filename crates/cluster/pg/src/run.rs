@@ -192,6 +192,7 @@ impl Pg {
         };
         self.add_stats(&outcome.delta);
         let mut reply = self.reply(request, outcome.result, outcome.returns);
+        outcome.extents.apply(&mut reply);
         match outcome.result {
             r if r >= 0 => reply.set_versions(Default::default(), user_version),
             r if r == Errno::ENOENT.code() => self.set_enoent_versions(&mut reply),

@@ -362,3 +362,18 @@ fn a_thousand_reads_of_a_large_object_are_refused_and_nothing_is_read() {
     assert_eq!((reply.result, reply.ops.len()), (Errno::EMSGSIZE.code(), 1000));
     assert_eq!(rig.ask("a", vec![read(0, 0); 10]).result, 0);
 }
+
+#[test]
+fn a_reply_says_how_much_was_read_and_where_the_first_read_began() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![write_full(b"hello")]);
+    let reply = rig.ask("a", vec![stat(), read(3, 100), read(1, 0), read(9, 1)]);
+    let lengths: Vec<u64> = {
+        let length = |args: &OpArgs| match args {
+            OpArgs::Extent { length, .. } => Some(*length),
+            _ => None,
+        };
+        reply.ops.iter().filter_map(|op| length(&op.op.args)).collect()
+    };
+    assert_eq!((lengths, reply.data_offset), (vec![0, 2, 4, 0], 3));
+}
