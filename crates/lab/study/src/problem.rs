@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::words::visible;
-
 /// A place in a study file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct At {
@@ -41,7 +39,7 @@ impl Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // What a file has must not reach a terminal as more than a text.
-        let kind = visible(&self.kind.to_string());
+        let kind = text::visible(&self.kind.to_string());
         write!(f, "{}:{}:{}: {kind}", self.file, self.line, self.column)
     }
 }

@@ -10,7 +10,6 @@ mod error;
 mod ground;
 pub mod ledger;
 mod lock;
-pub mod mounts;
 mod place;
 mod ports;
 pub mod processes;

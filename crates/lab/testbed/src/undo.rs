@@ -11,10 +11,10 @@ use crate::cluster::{nfs, running};
 use crate::error::{Doing, Error, Result};
 use crate::ground::{Ground, Work};
 use crate::ledger::{Thing, undo_order};
-use crate::mounts;
 use crate::place::{devices, loops, modelled};
 use crate::processes::{self, Process};
 use crate::run::Runner;
+use process::mounts;
 
 /// How long an unmount may take, with what it writes back, and how long a busy one is tried again.
 const UNMOUNT: Duration = Duration::from_secs(60);

@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use process::{beginning, last_words};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use crate::error::{Error, Result};
@@ -19,9 +20,6 @@ const GRACE: Duration = Duration::from_secs(3);
 
 /// Bytes that are kept of a program's standard error, and of its output outside of the caller's hands.
 const KEPT: usize = 1 << 20;
-
-/// Bytes of a line in a message.
-const LINE: usize = 400;
 
 /// How long other hosts have to be ready.
 const READY: Duration = Duration::from_secs(30);
@@ -404,43 +402,8 @@ fn finished(running: Running) -> Finished {
 
 /// CPU of a process and of the children it has waited for, from the kernel.
 fn cpu_of(pid: u32) -> Clients {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    parse_cpu(&stat, rustix::param::clock_ticks_per_second() as f64).unwrap_or_default()
-}
-
-/// Fields are counted after the program's name, which may hold blanks and parentheses.
-fn parse_cpu(stat: &str, ticks: f64) -> Option<Clients> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    let times: Vec<f64> =
-        rest.split_ascii_whitespace().skip(11).take(4).filter_map(|f| f.parse().ok()).collect();
-    let [user, system, child_user, child_system] = times.try_into().ok()?;
-    Some(Clients { user_s: (user + child_user) / ticks, system_s: (system + child_system) / ticks })
-}
-
-/// The last lines of the first text that has any.
-pub(crate) fn last_words(err: &str, out: &str) -> String {
-    let lines: Vec<&str> = [err, out]
-        .into_iter()
-        .map(|text| text.lines().filter(|l| !l.trim().is_empty()).collect::<Vec<_>>())
-        .find(|lines| !lines.is_empty())
-        .unwrap_or_default();
-    match lines.get(lines.len().saturating_sub(4)..) {
-        Some(last) if !last.is_empty() => last.iter().map(|l| shown(l)).collect::<Vec<_>>().join("\n"),
-        _ => "it said nothing".to_owned(),
-    }
-}
-
-/// A line for a message: not endless, and nothing in it that a terminal would obey.
-fn shown(line: &str) -> String {
-    let begin = beginning(line, LINE);
-    let cut = if begin.len() < line.len() { "..." } else { "" };
-    format!("{}{cut}", study::visible(begin))
-}
-
-/// At most so many bytes of a text, whole characters.
-fn beginning(text: &str, most: usize) -> &str {
-    let end = (0..=most.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
-    text.get(..end.unwrap_or(0)).unwrap_or_default()
+    let (user_s, system_s) = process::stat(pid).map(|stat| stat.cpu_seconds()).unwrap_or_default();
+    Clients { user_s, system_s }
 }
 
 #[cfg(test)]
@@ -495,8 +458,7 @@ mod tests {
         assert!(text.contains("stuck") && text.contains("ended"), "{text}");
         let child = heard[1].trim_start_matches("0: ").to_owned();
         // The kernel takes a moment to clear away what was killed; a killed child may stay as a zombie of init.
-        let gone =
-            || std::fs::read_to_string(format!("/proc/{child}/stat")).map_or(true, |s| s.contains(") Z"));
+        let gone = || !process::is_running(child.parse().unwrap());
         let begin = Instant::now();
         while !gone() && begin.elapsed() < Duration::from_secs(5) {
             thread::sleep(Duration::from_millis(10));
@@ -569,13 +531,5 @@ mod tests {
         let (ran, _) = run(&["sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'; true"], 60_000);
         let cpu = ran.unwrap()[0].cpu;
         assert!(cpu.user_s + cpu.system_s > 0.02, "{cpu:?}");
-    }
-
-    #[test]
-    fn cpu_is_found_behind_any_name() {
-        let stat = "12 (a) b (c)) S 1 2 3 4 5 6 7 8 9 10 150 50 100 25 20 0";
-        let cpu = parse_cpu(stat, 100.0).unwrap();
-        assert_eq!((cpu.user_s, cpu.system_s), (2.5, 0.75));
-        assert_eq!(parse_cpu("12 (cut) S 1", 100.0), None);
     }
 }

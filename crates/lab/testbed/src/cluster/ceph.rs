@@ -15,11 +15,11 @@ use crate::cluster::servers::Servers;
 use crate::cluster::{Order, Parts, fresh_uuid};
 use crate::error::{Doing, Error, Result};
 use crate::ground::Ground;
-use crate::mounts;
 use crate::place::{self, SpotKind, filesystem, space::Sizes};
 use crate::ports;
 use crate::release::{Release, command};
 use crate::run::last_lines;
+use process::mounts;
 
 /// How long a small program may take.
 const SMALL: Duration = Duration::from_secs(60);

@@ -12,11 +12,11 @@ use crate::cluster::{Site, Wanted, ceph, loligo, nfs, places, running};
 use crate::conf;
 use crate::error::{Doing, Error, Result};
 use crate::ground::{Work, check_path};
-use crate::mounts;
 use crate::place::space::{self, Free, Sizes};
 use crate::place::{devices, filesystem};
 use crate::ports::{self, Ports};
 use crate::release::{Release, program};
+use process::mounts;
 
 /// Everything that stands in the way of a cluster, as far as it can be told without making anything.
 #[must_use]
@@ -203,14 +203,6 @@ fn needs_root(what: &str) -> Result<()> {
     Err(Error::NotRoot { what: what.to_owned() })
 }
 
-/// Bytes of a line of `/proc/meminfo`; 0 if it isn't there.
-pub(crate) fn memory(line: &str) -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let value =
-        text.lines().find_map(|l| l.strip_prefix(line)?.split_ascii_whitespace().next()?.parse::<u64>().ok());
-    value.unwrap_or(0).saturating_mul(1024)
-}
-
 fn sizes(wanted: &Wanted<'_>, work: &Work) -> Result<Sizes> {
     if matches!(wanted.system.target, Target::Running { .. }) {
         return Ok(Sizes::default());
@@ -218,7 +210,10 @@ fn sizes(wanted: &Wanted<'_>, work: &Work) -> Result<Sizes> {
     // A work directory that isn't there yet is made on the disk of the nearest one that is.
     let there = work.root.ancestors().find(|p| p.exists()).unwrap_or(Path::new("/"));
     let disk = statvfs(there).doing("looking at the disk of", there)?;
-    let free = Free { disk: disk.f_bavail.saturating_mul(disk.f_frsize), memory: memory("MemAvailable:") };
+    let free = Free {
+        disk: disk.f_bavail.saturating_mul(disk.f_frsize),
+        memory: process::meminfo("MemAvailable").unwrap_or(0),
+    };
     let named = wanted.settings.iter().rev().find(|s| options::normalize(&s.name) == "osd_journal_size");
     let journal = named.and_then(|s| s.value.trim().parse::<u64>().ok());
     space::plan(wanted.system, journal, free, &work.root)
@@ -284,7 +279,7 @@ fn conf_to_be(site: &Site, wanted: &Wanted<'_>) -> Result<conf::Conf> {
         journals: &[],
         file_systems: &file_systems,
         file_system: wanted.file_system,
-        memory: memory("MemTotal:"),
+        memory: process::meminfo("MemTotal").unwrap_or(0),
     };
     Ok(layout::ceph_conf(&layout).0)
 }

@@ -15,10 +15,10 @@ use crate::cluster::{Order, Parts};
 use crate::conf::Conf;
 use crate::error::{Doing, Error, Result};
 use crate::ground::Ground;
-use crate::mounts;
 use crate::place::space::Sizes;
 use crate::processes;
 use crate::release::{Release, command};
+use process::mounts;
 
 /// How long a start may take; the program has a bound of its own below it.
 const UP: Duration = Duration::from_secs(60);

@@ -22,10 +22,10 @@ use study::{Place, Setting, System, Target};
 use crate::error::{Doing, Error, Result};
 use crate::ground::{Ground, Work};
 use crate::ledger::Thing;
-use crate::mounts;
 use crate::run::Stop;
 use admin::Admin;
 pub use check::{ceph_conf, check, check_settings, replaced};
+use process::mounts;
 use servers::Servers;
 
 /// Where clusters are made, and with what.
@@ -164,7 +164,7 @@ pub fn start(site: &Site, wanted: &Wanted<'_>, say: &mut dyn FnMut(&str)) -> Res
         file_system: wanted.file_system,
         token: &token,
         affinity: check::affinity(wanted.system)?,
-        memory: check::memory("MemTotal:"),
+        memory: process::meminfo("MemTotal").unwrap_or(0),
     };
     if !wanted.system.listen.is_loopback() {
         ground.note(format!("servers listen at {} without authentication", wanted.system.listen));

@@ -9,9 +9,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::error::{Doing, Error, Result};
-use crate::mounts;
 use crate::release::program;
 use crate::run::Runner;
+use process::mounts;
 
 /// How long a look at a device may take.
 const LOOK: Duration = Duration::from_secs(30);

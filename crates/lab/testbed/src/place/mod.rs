@@ -14,7 +14,7 @@ use study::{FileSystem, FsKind, Place};
 use crate::error::{Error, Result};
 use crate::ground::Ground;
 use crate::ledger::Thing;
-use crate::mounts;
+use process::mounts;
 
 /// A place that was made.
 #[derive(Clone, PartialEq, Eq, Debug)]

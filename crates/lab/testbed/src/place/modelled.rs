@@ -16,11 +16,11 @@ use crate::cluster::fresh_uuid;
 use crate::error::{Doing, Error, Result};
 use crate::ground::Ground;
 use crate::ledger::Thing;
-use crate::mounts;
 use crate::place::loops;
 use crate::place::way;
 use crate::processes::{self, Process, TOKEN};
 use crate::run::{Stop, last_lines};
+use process::mounts;
 
 /// How long a disk may take to be there.
 const UP: Duration = Duration::from_secs(20);

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
-use crate::together::last_words;
 pub use check::{in_the_way, versions};
+use process::last_words;
 
 /// How long a host has to answer with what it was asked for.
 const ANSWER: Duration = Duration::from_secs(30);
