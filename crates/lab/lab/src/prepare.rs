@@ -42,7 +42,6 @@ pub(crate) enum What {
     /// The variant of this name: nothing of it is effective there.
     Variant(String),
     /// The workload of this name.
-    #[serde(alias = "what")] // plans of before variants and workloads were told apart
     Workload(String),
 }
 
