@@ -2,7 +2,7 @@
 
 use labstats::histogram::Merged;
 
-use crate::{DeviceUse, Measurement, Process, Record, Rung, Status};
+use crate::{DeviceUse, LadderPoint, Measurement, Process, Record, Status};
 
 /// A column.
 pub struct Column {
@@ -240,5 +240,5 @@ static COLUMNS: &[Column] = table! {
     Phase "step_held", "yes/no", "measurements.N.step.held", "Whether the rate was achieved and its latency within the target; empty in a closed loop.",
         |m| optional(m.step.as_ref().and_then(|s| s.held).map(yes_no));
     Phase "step_found", "text", "measurements.N.step.found", "`saturation`: the best throughput of the closed loop; `held_rate`: the highest rate that holds the target; empty on the way.",
-        |m| optional(m.step.as_ref().and_then(|s| s.found).map(Rung::name));
+        |m| optional(m.step.as_ref().and_then(|s| s.found).map(LadderPoint::name));
 };

@@ -222,20 +222,20 @@ pub struct Step {
     /// Whether the rate was achieved and, where there is a target, the latency within it; `None` in a closed loop.
     pub held: Option<bool>,
     /// What the ladder found in it; `None` for a step on the way.
-    pub found: Option<Rung>,
+    pub found: Option<LadderPoint>,
 }
 
 /// What a ladder finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Rung {
+pub enum LadderPoint {
     /// The best throughput of the closed loop.
     Saturation,
     /// The highest rate that holds the target.
     HeldRate,
 }
 
-impl Rung {
+impl LadderPoint {
     /// `saturation`, `held_rate`.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,7 +1,7 @@
 //! A phase as a ladder: runs the steps that [`crate::ladder`] decides on, and marks what they found.
 
 use labstats::histogram::Merged;
-use results::{Rung, Step};
+use results::{LadderPoint, Step};
 use study::{Ladder, Phase};
 
 use crate::error::{Error, Result};
@@ -129,10 +129,10 @@ fn mark(found: &Found, steps: &[crate::ladder::Step], phases: &mut [PhaseResult]
     let best = depths.max_by(|a, b| a.1.ops_per_s.total_cmp(&b.1.ops_per_s)).map(|(at, _)| at);
     let rate = |p: &PhaseResult| p.step.as_ref().and_then(|s| s.rate.filter(|_| s.held == Some(true)));
     let held = found.rate.and_then(|wanted| phases.iter().rposition(|p| rate(p) == Some(wanted)));
-    for (at, rung) in [(best, Rung::Saturation), (held, Rung::HeldRate)] {
+    for (at, point) in [(best, LadderPoint::Saturation), (held, LadderPoint::HeldRate)] {
         let step = at.and_then(|at| phases.get_mut(at)).and_then(|p| p.step.as_mut());
         if let Some(step) = step {
-            step.found = Some(rung);
+            step.found = Some(point);
         }
     }
 }
