@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn numbers_that_would_overflow_are_usage_errors() {
-        let flags = "--think-us --way-us --flush-way-us --mib-way-us --warm-up-s --time-s --size --span";
+        let flags = "--think-us --overhead-us --flush-overhead-us --mib-overhead-us --warm-up-s --time-s --size --span";
         for flag in flags.split(' ') {
             let line = |value: &str| format!("device --model ssd --figures {flag} {value}");
             assert!(is_usage_error(&line("18446744073709551615")), "{flag}");
