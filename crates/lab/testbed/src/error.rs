@@ -101,44 +101,44 @@ pub enum Error {
         why: String,
     },
     /// A program failed.
-    #[error("{what} failed ({status}): {said}")]
+    #[error("{what} failed ({status}): {output}")]
     Failed {
         /// The step.
         what: String,
         /// How it ended.
         status: String,
         /// Its last words.
-        said: String,
+        output: String,
     },
     /// A program did not end in time.
-    #[error("{what} took more than {seconds} s and was ended: {said}")]
+    #[error("{what} took more than {seconds} s and was ended: {output}")]
     Late {
         /// The step.
         what: String,
         /// The bound.
         seconds: u64,
         /// Its last words.
-        said: String,
+        output: String,
     },
     /// A part of the cluster did not come up.
-    #[error("{what} did not come up within {seconds} s; the last lines of its log: {said}")]
+    #[error("{what} did not come up within {seconds} s; the last lines of its log: {output}")]
     NotUp {
         /// The part.
         what: String,
         /// The bound.
         seconds: u64,
         /// The last lines of its log.
-        said: String,
+        output: String,
     },
     /// A server ended by itself.
-    #[error("{name} ended by itself ({status}); the last lines of its log: {said}")]
+    #[error("{name} ended by itself ({status}); the last lines of its log: {output}")]
     Ended {
         /// The server.
         name: String,
         /// How.
         status: String,
         /// The last lines of its log.
-        said: String,
+        output: String,
     },
     /// An answer of a cluster can't be read.
     #[error("the answer to '{command}' can't be read: {why}")]

@@ -63,14 +63,14 @@ impl Runner {
             End::Exited(status) => status,
             End::Stopped => return Err(Error::Stopped),
             End::Late => {
-                let said = last_words(&text_of(&mut err), &text_of(&mut out));
-                return Err(Error::Late { what: what.to_owned(), seconds: limit.as_secs(), said });
+                let output = last_words(&text_of(&mut err), &text_of(&mut out));
+                return Err(Error::Late { what: what.to_owned(), seconds: limit.as_secs(), output });
             }
         };
         let text = text_of(&mut out);
         if !status.success() {
-            let said = last_words(&text_of(&mut err), &text);
-            return Err(Error::Failed { what: what.to_owned(), status: status.to_string(), said });
+            let output = last_words(&text_of(&mut err), &text);
+            return Err(Error::Failed { what: what.to_owned(), status: status.to_string(), output });
         }
         Ok(text)
     }
@@ -136,8 +136,9 @@ mod tests {
     #[test]
     fn a_child_in_the_background_does_not_keep_us_waiting() {
         let begin = Instant::now();
-        let said = Runner::default().run("detaching", shell("sleep 3 & echo ready"), Duration::from_secs(9));
-        assert_eq!(said.unwrap(), "ready\n");
+        let output =
+            Runner::default().run("detaching", shell("sleep 3 & echo ready"), Duration::from_secs(9));
+        assert_eq!(output.unwrap(), "ready\n");
         assert!(begin.elapsed() < Duration::from_secs(2));
     }
 

@@ -167,10 +167,10 @@ fn unmount(at: &Path) -> Result<()> {
         // Not to be stopped: a caller who wants to stop wants this done.
         match Runner::default().run("unmounting", command, UNMOUNT) {
             Ok(_) => {}
-            Err(Error::Failed { said, .. }) if begin.elapsed() > UNMOUNT => {
+            Err(Error::Failed { output, .. }) if begin.elapsed() > UNMOUNT => {
                 return Err(Error::Stays {
                     what: format!("the mount {}", at.display()),
-                    why: format!("{said}; end what uses it and run the lab again"),
+                    why: format!("{output}; end what uses it and run the lab again"),
                 });
             }
             Err(Error::Failed { .. }) => sleep(Duration::from_millis(200)),

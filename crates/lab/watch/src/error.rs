@@ -36,10 +36,10 @@ pub enum Error {
     #[error("perf can't be started ({0}): apt-get install linux-perf")]
     PerfMissing(io::Error),
     /// It may not, or can't.
-    #[error("perf can't record here: {said}")]
+    #[error("perf can't record here: {output}")]
     PerfRefused {
         /// Its words.
-        said: String,
+        output: String,
     },
     /// It does not end.
     #[error("perf did not end within {seconds} s")]

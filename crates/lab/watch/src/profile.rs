@@ -47,8 +47,8 @@ pub fn available() -> Result<(), Error> {
     let mut command = record(&dir);
     command.arg("true").stderr(Stdio::piped());
     let result = command.spawn().map_err(Error::PerfMissing).and_then(|child| {
-        let (status, said) = ended(child, END)?;
-        if status { Ok(()) } else { Err(refused(&said)) }
+        let (status, output) = ended(child, END)?;
+        if status { Ok(()) } else { Err(refused(&output)) }
     });
     // It may have left none.
     let _ = std::fs::remove_file(&dir);
@@ -96,9 +96,9 @@ impl Profiling {
             // Not waited for yet, so the id is still its own.
             let _ = kill_process(pid, Signal::INT);
         }
-        let stacks = ended(self.child, END).and_then(|(_, said)| match self.data.is_file() {
+        let stacks = ended(self.child, END).and_then(|(_, output)| match self.data.is_file() {
             true => folded(&self.data, self.names),
-            false => Err(refused(&said)),
+            false => Err(refused(&output)),
         });
         let _ = std::fs::remove_file(&self.data);
         stacks
@@ -126,9 +126,11 @@ fn record(data: &Path) -> Command {
     command
 }
 
-fn refused(said: &str) -> Error {
-    let lines: Vec<&str> = said.lines().map(str::trim).filter(|l| !l.is_empty()).take(2).collect();
-    Error::PerfRefused { said: if lines.is_empty() { "it said nothing".to_owned() } else { lines.join(" ") } }
+fn refused(output: &str) -> Error {
+    let lines: Vec<&str> = output.lines().map(str::trim).filter(|l| !l.is_empty()).take(2).collect();
+    Error::PerfRefused {
+        output: if lines.is_empty() { "it printed nothing".to_owned() } else { lines.join(" ") },
+    }
 }
 
 /// Waits for the end; whether it was well, and its errors.

@@ -36,9 +36,9 @@ pub(crate) const PROGRAMS: [&str; 6] =
 
 /// The server program's own words on its version, checked against the release that was asked for.
 pub(crate) fn version(release: &str, prefix: &[OsString], work_dir: &WorkDir) -> Result<String> {
-    let said =
+    let output =
         work_dir.runner.run("ceph-osd --version", command(prefix, "ceph-osd", &["--version"]), SMALL)?;
-    let words = said.trim().to_owned();
+    let words = output.trim().to_owned();
     if words.starts_with(&format!("ceph version {release}.")) {
         return Ok(words);
     }
@@ -330,11 +330,11 @@ fn bluestore_devices(data: &Path, place: &OsdPlace, sizes: &Sizes) -> Result<()>
 /// The reason stands in the log more often than on standard error; often in both.
 fn with_log(error: Error, log: &Path) -> Error {
     match error {
-        Error::Failed { what, status, said } => {
+        Error::Failed { what, status, output } => {
             let logged = last_lines(&[log]);
-            let more = logged.lines().filter(|l| !said.contains(l));
-            let said = more.fold(said.clone(), |all, line| format!("{all}\n{line}"));
-            Error::Failed { what, status, said }
+            let more = logged.lines().filter(|l| !output.contains(l));
+            let output = more.fold(output.clone(), |all, line| format!("{all}\n{line}"));
+            Error::Failed { what, status, output }
         }
         other => other,
     }

@@ -160,7 +160,7 @@ pub(crate) fn start(
     let process = processes::with_token(order.token).into_iter().next().ok_or_else(|| Error::Ended {
         name: "loligo".to_owned(),
         status: "after it said that it was up".to_owned(),
-        said: crate::run::last_lines(&[&dir.join("log")]),
+        output: crate::run::last_lines(&[&dir.join("log")]),
     })?;
     servers.adopt(work_dir, "loligo", process)?;
 

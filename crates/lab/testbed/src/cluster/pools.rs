@@ -126,7 +126,7 @@ impl Testbed {
             Error::NotUp { .. } => Error::NotUp {
                 what: format!("{} of {wanted} PGs", wanted.saturating_sub(seen.clean)),
                 seconds: begin.elapsed().as_secs(),
-                said: admin.ask(&["health", "detail"]).unwrap_or_else(|e| e.to_string()),
+                output: admin.ask(&["health", "detail"]).unwrap_or_else(|e| e.to_string()),
             },
             other => other,
         })

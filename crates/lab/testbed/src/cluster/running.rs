@@ -40,8 +40,8 @@ pub(crate) fn check(conf: &Path) -> Result<()> {
 
 pub(crate) fn not_up(conf: &Path, error: Error) -> Error {
     match error {
-        Error::Failed { said, .. } | Error::Late { said, .. } => {
-            Error::NotUp { what: format!("the running cluster of {}", conf.display()), seconds: 20, said }
+        Error::Failed { output, .. } | Error::Late { output, .. } => {
+            Error::NotUp { what: format!("the running cluster of {}", conf.display()), seconds: 20, output }
         }
         other => other,
     }
@@ -64,10 +64,10 @@ pub(crate) fn remove_pool(conf: &Path, name: &str, paths: &Paths) -> Result<()> 
     // Not to be stopped: a caller who wants to stop wants this done.
     match Runner::default().run("removing the pool", command, ANSWER) {
         Ok(_) => Ok(()),
-        Err(Error::Failed { said, .. } | Error::Late { said, .. }) => Err(Error::Stays {
+        Err(Error::Failed { output, .. } | Error::Late { output, .. }) => Err(Error::Stays {
             what: format!("the pool {name} in the running cluster of {}", conf.display()),
             why: format!(
-                "{said}; run the lab again when the cluster can, or remove the pool by hand and then {}",
+                "{output}; run the lab again when the cluster can, or remove the pool by hand and then {}",
                 paths.ledger().display()
             ),
         }),

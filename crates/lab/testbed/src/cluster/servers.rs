@@ -96,6 +96,6 @@ fn write_down(work_dir: &mut WorkDir, name: &str, process: Process) -> Result<()
 }
 
 fn ended(name: &str, status: &str, paths: &Paths) -> Error {
-    let said = last_lines(&[&paths.out(name), &paths.log(name)]);
-    Error::Ended { name: name.to_owned(), status: status.to_owned(), said }
+    let output = last_lines(&[&paths.out(name), &paths.log(name)]);
+    Error::Ended { name: name.to_owned(), status: status.to_owned(), output }
 }

@@ -94,11 +94,11 @@ fn holds_data(path: &Path, real: &Path) -> Result<()> {
     // 2: nothing is known there. Anything else is a signature, or several that disagree.
     match Runner::default().run("looking for signatures", blkid, LOOK) {
         Err(Error::Failed { status, .. }) if status.ends_with(": 2") => {}
-        Err(Error::Failed { said, .. }) => {
-            return refuse(path, format!("it holds data ({}); {EMPTY}", said.trim()));
+        Err(Error::Failed { output, .. }) => {
+            return refuse(path, format!("it holds data ({}); {EMPTY}", output.trim()));
         }
-        Ok(said) => {
-            let content = content(&said);
+        Ok(output) => {
+            let content = content(&output);
             if !content.is_empty() {
                 return refuse(path, format!("it holds data ({}); {EMPTY}", content.join(", ")));
             }

@@ -36,8 +36,8 @@ pub(crate) fn attach(work_dir: &mut WorkDir, backing: &Path) -> Result<PathBuf> 
     let losetup = |direct: &[&str]| -> Result<PathBuf> {
         let mut command = Command::new(program("losetup")?);
         command.args(["--find", "--show"]).args(direct).arg(backing);
-        let said = work_dir.runner.run("attaching a loop device", command, ATTACH)?;
-        Ok(PathBuf::from(said.trim()))
+        let output = work_dir.runner.run("attaching a loop device", command, ATTACH)?;
+        Ok(PathBuf::from(output.trim()))
     };
     let device = match losetup(&["--direct-io=on"]) {
         // Some versions fail, others warn and go on without.

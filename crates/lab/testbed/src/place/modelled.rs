@@ -127,10 +127,10 @@ fn wait(work_dir: &mut WorkDir, at: &Path, name: &str, out: &Path) -> Result<()>
             return Ok(());
         }
         if let Some(Ok(Some(status))) = work_dir.disks.last_mut().map(Child::try_wait) {
-            return Err(Error::Ended { name: what, status: status.to_string(), said: last_lines(&[out]) });
+            return Err(Error::Ended { name: what, status: status.to_string(), output: last_lines(&[out]) });
         }
         if begin.elapsed() > UP {
-            return Err(Error::Late { what, seconds: UP.as_secs(), said: last_lines(&[out]) });
+            return Err(Error::Late { what, seconds: UP.as_secs(), output: last_lines(&[out]) });
         }
         sleep(Duration::from_millis(5));
     }

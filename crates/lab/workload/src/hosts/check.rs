@@ -8,7 +8,7 @@ use study::{Clients, WorkloadKind};
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
 use crate::hosts::{ANSWER, REMEDY, script};
-use crate::together::{Program, run_together};
+use crate::supervisor::{Program, run_all};
 
 /// What a program on a host is for, and Debian's package that has it.
 const PACKAGES: [(&str, &str); 5] = [
@@ -78,7 +78,7 @@ fn ask(host: &str, programs: &[&str], cluster: &Cluster) -> Result<String> {
     let mut command = cluster.host("ssh");
     command.args(cluster.ssh.arguments(host, script::LOOK, &words));
     let program = Program::new(format!("ssh to {host}"), command, REMEDY);
-    let finished = run_together(vec![program], ANSWER, &AtomicBool::new(false), &mut |_| ())?;
+    let finished = run_all(vec![program], ANSWER, &AtomicBool::new(false), &mut |_| ())?;
     let answer = finished.into_iter().next().map(|f| f.out).unwrap_or_default();
     match answer.lines().any(|l| l.starts_with("has ") || l.starts_with("lacks ")) {
         true => Ok(answer),
