@@ -71,7 +71,7 @@ pub(crate) struct RunArgs {
     /// ssh's configuration for client hosts [the user's own].
     #[arg(long, value_name = "FILE")]
     pub(crate) ssh_config: Option<PathBuf>,
-    /// Run trials that failed once more; unless told, a failed trial is done.
+    /// Run failed trials again; by default a failed trial is done.
     #[arg(long)]
     pub(crate) retry_failed: bool,
     /// Keep the logs of every trial, not only of failed ones.
@@ -130,7 +130,7 @@ pub(crate) struct ExportArgs {
     /// A results directory.
     #[arg(required_unless_present = "columns")]
     pub(crate) results: Option<PathBuf>,
-    /// The CSV file; standard output unless told.
+    /// The CSV file [standard output].
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
     /// Print what each column means instead.

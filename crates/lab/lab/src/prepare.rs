@@ -84,7 +84,7 @@ impl StudyFile {
         }
     }
 
-    /// Where results go unless told: the file may have any name.
+    /// The default directory of results: the file may have any name.
     pub fn out(&self) -> PathBuf {
         Path::new("results").join(&self.study.name)
     }
@@ -119,7 +119,7 @@ pub(crate) fn prepare(file: StudyFile, args: &RunArgs, site: &Site) -> Result<Pr
     if args.dry_run {
         // A plan can be read on a machine that can't run it.
         not_run.workloads.clear();
-        notes.extend(in_the_way.into_iter().map(|words| format!("in the way here: {words}")));
+        notes.extend(in_the_way.into_iter().map(|words| format!("not possible here: {words}")));
     } else if !in_the_way.is_empty() {
         in_the_way.iter().for_each(|words| eprintln!("loligo lab: {words}"));
         return Err(LabError::InTheWay { count: in_the_way.len() });
@@ -181,26 +181,26 @@ fn detectable(study: &Study, plan: &Plan) -> String {
     let design = &study.design;
     let (powered, of) = power_plan(study, plan);
     if powered.variants == 0 || powered.cells == 0 {
-        return "nothing is compared: numbers without judgement".to_owned();
+        return "nothing to compare: raw numbers only, no significance test".to_owned();
     }
     if design.rule == Rule::OneSigma {
         let (variant, each) = (design.blocks as usize, design.defaults_per_block as usize);
         let rate = labstats::one_sigma::false_colours(variant.saturating_mul(each), variant);
         return format!(
-            "judged by the 2013 article's rule: {:.1}% of comparisons get a colour though nothing differs",
+            "judged by the 2013 article's rule: without any effect, {:.1}% of comparisons get a colour",
             100.0 * rate
         );
     }
     let (found, how) = match simulated::detectable(&powered, 0.8) {
-        Sensitivity::Simulated(found) => (found, "4 times of 5"),
-        Sensitivity::Computed(found) => (found, "at best 4 times of 5"),
-        Sensitivity::Nothing => return format!("too few trials to show {of}: more blocks are needed"),
+        Sensitivity::Simulated(found) => (found, "80% power"),
+        Sensitivity::Computed(found) => (found, "at most 80% power"),
+        Sensitivity::Nothing => return format!("too few trials to detect {of}: add blocks"),
     };
     if found.more > TENFOLD {
-        return format!("too few trials to show {of} below tenfold; more blocks show more");
+        return format!("too few trials to detect {of} below tenfold: add blocks");
     }
     format!(
-        "can show ({how}) {of} of +{:.0}% or -{:.0}%, if trials spread by {:.0}%",
+        "{how} to detect {of} of +{:.0}% or -{:.0}%, assuming a {:.0}% coefficient of variation",
         100.0 * found.more,
         100.0 * found.less,
         100.0 * design.assumed_spread
@@ -395,7 +395,10 @@ mod tests {
     fn one_system_without_variants_is_compared_with_nothing() {
         for rest in ["", "design: {rule: one_sigma}\n"] {
             let (study, plan) = planned(&["a"], rest);
-            assert_eq!(detectable(&study, &plan), "nothing is compared: numbers without judgement");
+            assert_eq!(
+                detectable(&study, &plan),
+                "nothing to compare: raw numbers only, no significance test"
+            );
         }
         let (study, plan) = planned(&["a", "b"], "");
         let words = detectable(&study, &plan);

@@ -149,7 +149,7 @@ fn with_input<T>(
     then(&input)
 }
 
-/// A sentence where trials are of nothing that the study has: they would be in no table, and nobody would miss them.
+/// A warning about trials that match nothing in the study: they are in no table, which a reader would not notice.
 fn strangers(study: &Study, records: &[Record]) -> Option<String> {
     let is_known = |r: &&Record| {
         let p = &r.parameters;
@@ -159,9 +159,10 @@ fn strangers(study: &Study, records: &[Record]) -> Option<String> {
     };
     let strange: Vec<&Record> = records.iter().filter(|r| !is_known(r)).collect();
     let first = &strange.first()?.parameters;
-    let (count, trials) = (strange.len(), if strange.len() == 1 { "trial belongs" } else { "trials belong" });
+    let count = strange.len();
+    let (trials, are) = if count == 1 { ("trial matches", "is") } else { ("trials match", "are") };
     Some(format!(
-        "{count} {trials} to no system, workload or variant of the study, and no table has them (the first: {}, {}, {})",
+        "{count} {trials} nothing in this study and {are} left out of the tables (first: {}, {}, {})",
         first.system, first.workload, first.variant
     ))
 }
@@ -245,7 +246,7 @@ fn write_whole(path: &Path, text: &[u8], results: Option<&Path>) -> Result<(), L
     });
     if is_kept {
         return Err(LabError::Nothing(format!(
-            "{} belongs to the results: it is not written over",
+            "refusing to overwrite {}: it is part of the results",
             path.display()
         )));
     }

@@ -81,7 +81,7 @@ fn so_far(prepared: &Prepared, out: &Path) -> Result<String, LabError> {
             let trials = &prepared.plan.trials;
             trials.len() - remaining(trials, &directory.records()?.records, false).len()
         }
-        Err(error @ LabError::OtherStudy { .. }) => return Ok(format!("in the way here: {error}")),
+        Err(error @ LabError::OtherStudy { .. }) => return Ok(format!("not possible here: {error}")),
         Err(error) => return Err(error),
     };
     Ok(format!("{}: {done} of {} trials are done", out.display(), prepared.plan.trials.len()))

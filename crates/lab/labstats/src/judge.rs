@@ -1,12 +1,11 @@
 //! Colours of a whole study: what each variant did in each cell, held together over all cells.
 //!
-//! Green or red stand only where the adjusted interval excludes 1 and the estimate is at least the asked effect away
-//! from it. White is shown equal: the interval at the first step's level, which no decision has eased, lies within the
-//! asked effect on both sides (two one-sided tests: D. J. Schuirmann, "A comparison of the two one-sided tests
-//! procedure and the power approach", 1987). All else is grey: undecided.
+//! Green or red: the adjusted interval excludes 1 and the estimate is at least `effect` away from it. White: equivalent,
+//! the interval at the first step's level of Holm's procedure lies within ±`effect` (two one-sided tests: D. J. Schuirmann, "A comparison of the two one-sided tests
+//! procedure and the power approach", 1987). Grey: undecided.
 //!
-//! Two guards stand behind a colour, because Student's t takes trials for normal and real ones stall at times. A colour
-//! never stands on one trial: without any one, the estimate must keep its direction and half its size. And p are raised
+//! Two checks confirm a colour, because Student's t assumes normal trials and real ones stall at times. A colour never
+//! depends on one trial: without any one, the estimate must keep its direction and half its size. And p are raised
 //! to those of the same t with the variants' names shuffled, which no distribution that all variants share can deceive
 //! (a variant that spreads several times more than the others can: look at its trials); where that undoes a decision,
 //! the interval is made to hold no effect. In few blocks that costs power with normal trials too, since shuffling has

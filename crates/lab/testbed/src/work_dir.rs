@@ -138,7 +138,11 @@ pub(crate) fn check_path(path: &Path) -> Result<()> {
     let refuse = |why: &str| Err(Error::WorkDir { path: path.to_owned(), why: why.to_owned() });
     match path.to_str() {
         Some(text) if text.chars().all(plain) => {}
-        _ => return refuse("its path may only have letters, digits and /._-+@: (it stands in ceph.conf)"),
+        _ => {
+            return refuse(
+                "its path may only have letters, digits and /._-+@: (it is written into ceph.conf)",
+            );
+        }
     }
     if path.parent().is_none() {
         return refuse("it is the root directory");

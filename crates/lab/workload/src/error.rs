@@ -56,7 +56,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The load ended well without a single operation.
-    #[error("{what} completed no operation; the cluster is too slow for this phase's length, or hangs")]
+    #[error("{what} completed no operation: the cluster hangs, or is too slow for the length of the phase")]
     Nothing {
         /// The phase.
         what: String,

@@ -159,7 +159,7 @@ pub(crate) fn start(
 
     let process = processes::with_token(order.token).into_iter().next().ok_or_else(|| Error::Ended {
         name: "loligo".to_owned(),
-        status: "after it said that it was up".to_owned(),
+        status: "after it reported that it was up".to_owned(),
         output: crate::run::last_lines(&[&dir.join("log")]),
     })?;
     servers.adopt(work_dir, "loligo", process)?;

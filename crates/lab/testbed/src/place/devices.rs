@@ -140,7 +140,7 @@ fn carries(head: &[u8], uuid: &str) -> bool {
 /// Empties a device whose content carries the id. Anything else is left, with a sentence that says so.
 pub(crate) fn wipe_own(path: &Path, uuid: &str) -> Result<Option<String>> {
     if !path.exists() {
-        return Ok(Some(format!("{} is no longer there", path.display())));
+        return Ok(Some(format!("{} no longer exists", path.display())));
     }
     let head = head(path, HEAD)?;
     if !carries(&head, uuid) {

@@ -64,7 +64,7 @@ pub(crate) fn make(
         }
         Place::Devices { paths, fs } => {
             let device = paths.get(index).cloned().ok_or_else(|| Error::Impossible {
-                what: format!("there is no device for {name}: the system names {}", paths.len()),
+                what: format!("no device for {name}: the system names {}", paths.len()),
             })?;
             let resource = Resource::Device { path: device.clone(), uuid: uuid.to_owned() };
             work_dir.ledger.about_to_make(resource)?;

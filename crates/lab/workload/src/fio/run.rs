@@ -183,11 +183,11 @@ impl OutputParser for FioOutput {
     }
 
     fn result(&self, _finished: &Finished) -> std::result::Result<Instance, String> {
-        let last = self.documents.last().ok_or("there is no whole document in it")?;
+        let last = self.documents.last().ok_or("it has no complete JSON document")?;
         if let Some(job) = last.jobs.iter().find(|j| j.error != 0) {
             return Err(format!("it reports error {}", job.error));
         }
-        let direction = last.direction().ok_or("there is no job in it")?;
+        let direction = last.direction().ok_or("it has no job")?;
         let times = &direction.lat_ns;
         Ok(Instance {
             pool: self.pool.clone(),

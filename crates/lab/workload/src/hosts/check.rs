@@ -92,7 +92,9 @@ fn missing(host: &str, programs: &[&str], answer: &str) -> Vec<String> {
         PACKAGES.iter().find(|(name, _)| *name == program).map_or("its package", |(_, package)| package)
     };
     let absent = programs.iter().filter(|program| !has(program));
-    absent.map(|p| format!("there is no {p} on the host {host}: apt-get install {}", package(p))).collect()
+    absent
+        .map(|p| format!("{p} is not installed on the host {host}: apt-get install {}", package(p)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -104,7 +106,7 @@ mod tests {
         let answer = "motd\nhas setsid setsid from util-linux 2.38\nlacks fio\nhas mktemp x\nhas timeout x\n";
         assert_eq!(
             missing("a", &["fio", "setsid", "timeout", "mktemp"], answer),
-            ["there is no fio on the host a: apt-get install fio"]
+            ["fio is not installed on the host a: apt-get install fio"]
         );
     }
 }
