@@ -175,7 +175,7 @@ def test_hosts_that_can_not_be_used_start_nothing(t):
     hosts = Hosts(t)
     out = t.path("none")
     said = hosts.run(hosts.study("h1, bare, closed, nowhere.invalid"), "--out", out, code=1).stderr
-    expect("there is no rados on the host bare: apt-get install ceph-common" in said, said)
+    expect("rados is not installed on the host bare: apt-get install ceph-common" in said, said)
     expect("the host closed can't be used" in said and "refused" in said, said)
     expect("the host nowhere.invalid can't be used" in said, said)
     expect("h1" not in said and "nothing was started" in said and not os.path.exists(out), said)

@@ -76,17 +76,17 @@ def test_fio_sees_the_models_own_figures(t):
     say(f"       {done.stdout.splitlines()[-1]}")
 
 
-def test_the_way_to_a_modelled_disk_is_measured(t):
+def test_the_overhead_of_a_modelled_disk_is_measured(t):
     if missing():
         return
-    done = subprocess.run([t.loligo, "lab", "device", "--way", "--json"], capture_output=True, text=True, timeout=60,
+    done = subprocess.run([t.loligo, "lab", "device", "--overhead", "--json"], capture_output=True, text=True, timeout=60,
                           check=False, env={**os.environ, "TMPDIR": t.dir})
-    equal(done.returncode, 0, f"measuring the way: {done.stderr}")
-    way = json.loads(done.stdout)
-    equal(sorted(way), ["flush_way_us", "mib_way_us", "way_us"], "what is measured")
-    expect(0 < way["way_us"] <= 2000, f"microseconds through FUSE and a loop device: {way}")
+    equal(done.returncode, 0, f"measuring the overhead: {done.stderr}")
+    overhead = json.loads(done.stdout)
+    equal(sorted(overhead), ["flush_overhead_us", "mib_overhead_us", "overhead_us"], "what is measured")
+    expect(0 < overhead["overhead_us"] <= 2000, f"microseconds through FUSE and a loop device: {overhead}")
     left = os.path.realpath(t.dir)
-    equal((mounts(left), loops(left), servers(left), glob.glob(t.path("loligo-way-*"))), ([], [], [], []), "what is left")
+    equal((mounts(left), loops(left), servers(left), glob.glob(t.path("loligo-overhead-*"))), ([], [], [], []), "what is left")
 
 
 def test_a_killed_run_leaves_no_modelled_disk(t):
@@ -99,8 +99,8 @@ def test_a_killed_run_leaves_no_modelled_disk(t):
     command = [t.loligo, "lab", "run", study, "--out", out]
     quiet = {"cwd": t.dir, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     on_xfs = os.path.join(work, "data", "osd.0")
-    # Beside the disks stands that by which the way to them was measured.
-    disks = [os.path.join(work, "modelled", name) for name in ("journal.0", "osd.0", "way")]
+    # Beside the disks is the one through which their transport overhead was measured.
+    disks = [os.path.join(work, "modelled", name) for name in ("journal.0", "osd.0", "overhead")]
     first = subprocess.Popen(command, **quiet)
     try:
         until(lambda: on_xfs in mounts(work) and sorted(loops(work)) == disks, "xfs on a modelled disk, and a journal", 30)

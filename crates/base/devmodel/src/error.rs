@@ -22,7 +22,7 @@ pub enum ModelError {
         nearest: Option<&'static str>,
     },
     /// Something among the parameters has no value.
-    #[error("'{text}' is no NAME=VALUE: parameters are written as a=b,c=d")]
+    #[error("'{text}' is not NAME=VALUE: write parameters as a=b,c=d")]
     NoPair {
         /// As written.
         text: String,
@@ -31,7 +31,7 @@ pub enum ModelError {
     #[error("the parameter '{name}' is given twice")]
     Twice { name: String },
     /// A parameter can't have the value.
-    #[error("'{text}' is no value for the parameter '{name}': it takes {want}")]
+    #[error("'{text}' is not a value for the parameter '{name}': expected {want}")]
     Value {
         /// The parameter's name.
         name: String,

@@ -301,7 +301,7 @@ impl Sheet {
         for (less, more) in pairs {
             let (Some(low), Some(high)) = (self.values.get(less), self.values.get(more)) else { continue };
             if low > high {
-                let want = format!("at the most the value of {more}, {high}");
+                let want = format!("at most the value of {more}, {high}");
                 return Err(ModelError::Value { name: less.to_owned(), text: low.to_string(), want });
             }
         }
@@ -411,7 +411,7 @@ mod tests {
         let error = check("disk-7200", &one("inner_mb_s", "150")).unwrap_err().to_string();
         assert_eq!(
             error,
-            "'150' is no value for the parameter 'inner_mb_s': it takes at the most the value of outer_mb_s, 140"
+            "'150' is not a value for the parameter 'inner_mb_s': expected at most the value of outer_mb_s, 140"
         );
     }
 

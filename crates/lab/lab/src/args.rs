@@ -71,7 +71,7 @@ pub(crate) struct RunArgs {
     /// ssh's configuration for client hosts [the user's own].
     #[arg(long, value_name = "FILE")]
     pub(crate) ssh_config: Option<PathBuf>,
-    /// Run trials that failed once more; unless told, a failed trial is done.
+    /// Run failed trials again; by default a failed trial is done.
     #[arg(long)]
     pub(crate) retry_failed: bool,
     /// Keep the logs of every trial, not only of failed ones.
@@ -130,7 +130,7 @@ pub(crate) struct ExportArgs {
     /// A results directory.
     #[arg(required_unless_present = "columns")]
     pub(crate) results: Option<PathBuf>,
-    /// The CSV file; standard output unless told.
+    /// The CSV file [standard output].
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
     /// Print what each column means instead.
@@ -146,7 +146,7 @@ pub(crate) struct ExportArgs {
 pub(crate) struct DeviceArgs {
     /// disk-7200, ssd or raid0-of-N, each also with -write-back; `none`, which has no figures, takes the same time for
     /// everything (time_us, 0).
-    #[arg(long, required_unless_present = "way")]
+    #[arg(long, required_unless_present = "overhead")]
     pub(crate) model: Option<String>,
     /// Parameters that differ from the model's data sheet, as a=b,c=d.
     #[arg(long, default_value = "")]
@@ -162,20 +162,20 @@ pub(crate) struct DeviceArgs {
     pub(crate) mount: Option<PathBuf>,
     /// Microseconds that a request takes through the kernel besides, and that the model's time is shortened by.
     #[arg(long, default_value_t = 0, value_parser = value_parser!(u64).range(..=flags::HOUR_US))]
-    pub(crate) way_us: u64,
+    pub(crate) overhead_us: u64,
     /// The same of a flush.
     #[arg(long, default_value_t = 0, value_parser = value_parser!(u64).range(..=flags::HOUR_US))]
-    pub(crate) flush_way_us: u64,
+    pub(crate) flush_overhead_us: u64,
     /// The same of each MiB that is read or written, besides.
     #[arg(long, default_value_t = 0, value_parser = value_parser!(u64).range(..=flags::HOUR_US))]
-    pub(crate) mib_way_us: u64,
+    pub(crate) mib_overhead_us: u64,
     /// Print what the model itself gives for the standard patterns, and its parameters.
     #[arg(long, conflicts_with = "mount", group = "prints")]
     pub(crate) figures: bool,
     /// Measure what a request takes through the kernel on this machine, and print it as the options above; needs root.
     #[arg(long, conflicts_with_all = ["model", "backing", "mount"], group = "prints")]
-    pub(crate) way: bool,
-    /// With --figures or --way: as JSON.
+    pub(crate) overhead: bool,
+    /// With --figures or --overhead: as JSON.
     #[arg(long, requires = "prints")]
     pub(crate) json: bool,
     /// With --figures: seconds before anything counts.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use results::PhaseCounters;
-use testbed::{Teller, Testbed};
+use testbed::{AdminClient, Testbed};
 use watch::counters::{self, Counters};
 
 /// OSDs of somebody else's cluster that are asked at most: each takes half a second.
@@ -22,7 +22,7 @@ enum Source {
     /// A cluster that has no counters.
     None,
     Sockets(BTreeMap<String, PathBuf>),
-    Tell(Teller, Vec<String>),
+    Tell(AdminClient, Vec<String>),
 }
 
 impl Counting {
@@ -33,9 +33,9 @@ impl Counting {
             Source::Sockets(sockets)
         } else if bed.processes().is_empty() && bed.export().is_none() {
             // A cluster that doesn't answer now is one whose load fails with a sentence; counters add none.
-            let mut osds = bed.teller().osds().unwrap_or_default();
+            let mut osds = bed.admin_client().osds().unwrap_or_default();
             osds.truncate(ASKED_MAX);
-            Source::Tell(bed.teller(), osds)
+            Source::Tell(bed.admin_client(), osds)
         } else {
             Source::None
         };
@@ -74,10 +74,10 @@ impl Counting {
                 };
                 sockets.iter().filter_map(of).collect()
             }
-            Source::Tell(teller, osds) => {
+            Source::Tell(admin_client, osds) => {
                 // The first one that doesn't answer ends it: every one of them may take a minute.
                 let of = |name: &String| {
-                    let text = teller.ask(name, &["perf", "dump"]).ok()?;
+                    let text = admin_client.ask(name, &["perf", "dump"]).ok()?;
                     Some((name.clone(), counters::parse(name, text.trim()).ok()?))
                 };
                 osds.iter().map_while(of).collect()

@@ -12,19 +12,19 @@ use crate::output;
 /// Not a model: everything takes the same time.
 const CONSTANT: &str = "none";
 
-/// Serves a device until it is unmounted, or prints figures, or what the way to a device takes.
+/// Serves a device until it is unmounted, or prints figures, or the transport overhead.
 pub(crate) fn device(args: &DeviceArgs) -> Result<(), LabError> {
-    let Some(model) = args.model.as_deref() else { return way(args.json) };
+    let Some(model) = args.model.as_deref() else { return overhead(args.json) };
     let size = args.size;
     let parameters = devmodel::pairs(&args.parameters)?;
     match (&args.backing, &args.mount) {
         (Some(backing), Some(mount)) => {
-            let way = modelled::Way {
-                request: Duration::from_micros(args.way_us),
-                flush: Duration::from_micros(args.flush_way_us),
-                mib: Duration::from_micros(args.mib_way_us),
+            let overhead = modelled::TransportOverhead {
+                request: Duration::from_micros(args.overhead_us),
+                flush: Duration::from_micros(args.flush_overhead_us),
+                mib: Duration::from_micros(args.mib_overhead_us),
             };
-            let served = modelled::Served { size, backing: backing.clone(), mount: mount.clone(), way };
+            let served = modelled::Served { size, backing: backing.clone(), mount: mount.clone(), overhead };
             serve(&served, timing(model, &parameters, size)?)
         }
         _ if args.figures => figures(args, model, &parameters, size),
@@ -32,19 +32,24 @@ pub(crate) fn device(args: &DeviceArgs) -> Result<(), LabError> {
     }
 }
 
-/// Measures the way and prints it as the options that take it off.
-fn way(json: bool) -> Result<(), LabError> {
-    let dir = std::env::temp_dir().join(format!("loligo-way-{}", std::process::id()));
+/// Measures the transport overhead and prints it as the options that subtract it.
+fn overhead(json: bool) -> Result<(), LabError> {
+    let dir = std::env::temp_dir().join(format!("loligo-overhead-{}", std::process::id()));
     let loligo = std::env::current_exe().unwrap_or_else(|_| "loligo".into());
-    let way = testbed::way(&dir, &loligo);
+    let overhead = testbed::overhead(&dir, &loligo);
     // Nothing is in it but an empty ledger and the disk's last words.
     let _ = std::fs::remove_dir_all(&dir);
-    let way = way?;
-    let [request, flush, mib] = [way.request, way.flush, way.mib].map(|time| time.as_micros() as u64);
+    let overhead = overhead?;
+    let [request, flush, mib] =
+        [overhead.request, overhead.flush, overhead.mib].map(|time| time.as_micros() as u64);
     if json {
-        output::line(serde_json::json!({ "way_us": request, "flush_way_us": flush, "mib_way_us": mib }));
+        output::line(
+            serde_json::json!({ "overhead_us": request, "flush_overhead_us": flush, "mib_overhead_us": mib }),
+        );
     } else {
-        output::line(format_args!("--way-us {request} --flush-way-us {flush} --mib-way-us {mib}"));
+        output::line(format_args!(
+            "--overhead-us {request} --flush-overhead-us {flush} --mib-overhead-us {mib}"
+        ));
     }
     Ok(())
 }

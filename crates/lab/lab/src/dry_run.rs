@@ -15,7 +15,6 @@ use crate::prepare::{Prepared, What};
 struct PlanFile {
     left_out: Vec<LeftOut>,
     /// Each as [`Planned`] has it, or as an earlier command kept it.
-    #[serde(default)]
     trials: Vec<serde_json::Value>,
 }
 

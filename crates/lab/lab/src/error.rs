@@ -44,19 +44,19 @@ pub enum LabError {
         known: String,
     },
     /// Something that the study needs is missing; it has been printed.
-    #[error("{count} thing{} in the way; nothing was started", if *.count == 1 { "" } else { "s" })]
+    #[error("{count} problem{} on this machine; nothing was started", if *.count == 1 { "" } else { "s" })]
     InTheWay {
         /// How many.
         count: usize,
     },
     /// A directory holds results of another study file.
-    #[error("{path} holds results of another version of the study; give --out another directory")]
+    #[error("{path} holds results of another version of the study; give another directory with --out")]
     OtherStudy {
         /// The directory.
         path: PathBuf,
     },
     /// Another run lives in a directory.
-    #[error("another run is at work in {path}; wait for its end, or give --out another directory")]
+    #[error("another run uses {path}; wait until it ends, or give another directory with --out")]
     Busy {
         /// The directory.
         path: PathBuf,
@@ -74,10 +74,10 @@ pub enum LabError {
     #[error(transparent)]
     Modelled(#[from] modelled::Error),
     /// Figures of what is no model.
-    #[error("the device 'none' has no figures: everything takes as long as its parameters say")]
+    #[error("the device 'none' has no figures: each request takes the time that its parameters give")]
     NoFigures,
     /// Figures of a device that no request fits on.
-    #[error("{flag}: the largest request of the figures has {least} bytes, so give as many at least")]
+    #[error("{flag} is too small: the largest request of the figures has {least} bytes")]
     TooSmallForFigures {
         /// `--size` or `--span`.
         flag: &'static str,
@@ -85,7 +85,7 @@ pub enum LabError {
         least: u64,
     },
     /// The user wanted to stop.
-    #[error("stopped; the same command goes on at the next trial")]
+    #[error("stopped; run the same command to continue with the next trial")]
     Interrupted,
     /// A trial failed and the study wants to end then.
     #[error("trial {id} failed, and the study says on_failure: stop: {words}")]
@@ -97,7 +97,7 @@ pub enum LabError {
     },
     /// The run went to its end, but not all of it went well.
     #[error(
-        "{failed} of {of} trials failed: the report names them, their logs are kept; `lab run --retry-failed` runs them once more"
+        "{failed} of {of} trials failed: the report names them, their logs are kept; `lab run --retry-failed` runs them again"
     )]
     TrialsFailed {
         /// How many.

@@ -9,10 +9,10 @@ pub(crate) const DAY_S: u64 = 86_400;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum BadFlag {
     /// The limits of the study file's `effect`.
-    #[error("a share is a number from 0 up to (not including) 1")]
+    #[error("expected a share: a number from 0 up to, but not including, 1")]
     Share,
     /// Not bytes.
-    #[error("a size is written as 4096, 64K, 4M, 10GiB")]
+    #[error("expected a size, as 4096, 64K, 4M or 10GiB")]
     Size,
     /// More than is modelled.
     #[error("a modelled device has at most {} TiB", study::MODELLED_MAX >> 40)]
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn numbers_that_would_overflow_are_usage_errors() {
-        let flags = "--think-us --way-us --flush-way-us --mib-way-us --warm-up-s --time-s --size --span";
+        let flags = "--think-us --overhead-us --flush-overhead-us --mib-overhead-us --warm-up-s --time-s --size --span";
         for flag in flags.split(' ') {
             let line = |value: &str| format!("device --model ssd --figures {flag} {value}");
             assert!(is_usage_error(&line("18446744073709551615")), "{flag}");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use labstats::effect::Trial;
-use labstats::judge::{self, Asked, Better, Cell, Correction, Judged};
+use labstats::judge::{self, Better, Cell, Correction, Criteria, Judged};
 use labstats::stop::Planned;
 use results::{Record, Status};
 use study::{Design, Plan, Rule, Study};
@@ -89,16 +89,16 @@ pub fn judge(samples: &Samples, design: &Design) -> Vec<(CellName, Judged)> {
 pub fn judge_first(samples: &Samples, design: &Design) -> Vec<(CellName, Judged)> {
     let cells: Vec<Cell> =
         samples.first.values().map(|t| Cell { better: Better::Higher, trials: t.clone() }).collect();
-    samples.first.keys().cloned().zip(judge::judge(&cells, &asked(design))).collect()
+    samples.first.keys().cloned().zip(judge::judge(&cells, &criteria(design))).collect()
 }
 
 /// What a study asks of its judgements. Under the article's rule, whose colours need nothing of it, as for Holm's.
-pub(crate) fn asked(design: &Design) -> Asked {
+pub(crate) fn criteria(design: &Design) -> Criteria {
     let correction = match design.rule {
         Rule::Adjusted(study::Correction::FalseDiscovery) => Correction::FalseDiscovery,
         _ => Correction::Holm,
     };
-    Asked { correction, confidence: design.confidence, effect: design.effect, seed: design.seed }
+    Criteria { correction, confidence: design.confidence, effect: design.effect, seed: design.seed }
 }
 
 /// The cells whose colours have to be confirmed, as places in the study's lists.

@@ -8,7 +8,6 @@
 //!      --> judging   records -> labstats -> judgements
 //! ```
 
-mod alone;
 mod args;
 mod clock;
 mod counting;
@@ -19,15 +18,16 @@ mod flags;
 mod interrupt;
 mod judging;
 mod machine;
-mod needs;
 mod observe;
 pub mod output;
+mod preflight;
 mod prepare;
 mod profiling;
 mod progress;
 mod report;
 mod resume;
 mod run;
+mod run_lock;
 mod trial;
 
 use std::process::ExitCode;

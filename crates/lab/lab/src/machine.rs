@@ -16,7 +16,7 @@ pub fn look(work: &Path) -> Machine {
         system: value(&os_release, "PRETTY_NAME=").trim_matches('"').to_owned(),
         cpu: value(&cpuinfo, "model name").trim_start_matches([' ', '\t', ':']).to_owned(),
         cores: cpuinfo.lines().filter(|line| line.starts_with("processor")).count() as u32,
-        memory: memory_bytes(&read("/proc/meminfo")),
+        memory: process::meminfo("MemTotal").unwrap_or_default(),
         disk,
         file_system,
     }
@@ -31,11 +31,6 @@ fn value<'a>(text: &'a str, key: &str) -> &'a str {
     text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default()
 }
 
-fn memory_bytes(meminfo: &str) -> u64 {
-    let kib = value(meminfo, "MemTotal:").split_whitespace().next();
-    kib.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or_default() * 1024
-}
-
 /// The device with its model, and the file system, that a path lies on.
 fn below(path: &Path) -> (String, String) {
     let found = Command::new("findmnt").args(["-n", "-o", "SOURCE,FSTYPE", "-T"]).arg(path).output();
@@ -45,16 +40,4 @@ fn below(path: &Path) -> (String, String) {
     let name = source.rsplit('/').next().unwrap_or_default();
     let model = read(&format!("/sys/class/block/{name}/device/model"));
     (format!("{source} {}", model.trim()).trim().to_owned(), kind.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_are_found_by_their_key() {
-        let text = "MemFree: 1 kB\nMemTotal:       24680 kB\n";
-        assert_eq!(memory_bytes(text), 24680 * 1024);
-        assert_eq!(memory_bytes("nothing"), 0);
-    }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use labstats::power::{self, simulated, simulated::Played};
+use labstats::power::{self, simulated, simulated::Sensitivity};
 use optmap::Verdict;
 use serde::{Deserialize, Serialize};
 use study::{NotRun, Plan, Profiled, Rule, Setting, Study, System, Target, Trial, Variant};
@@ -12,7 +12,7 @@ use testbed::{Site, Wanted};
 use crate::args::{ProfileArg, RunArgs};
 use crate::error::LabError;
 use crate::judging;
-use crate::needs;
+use crate::preflight;
 
 /// A study that can be run.
 pub(crate) struct Prepared {
@@ -42,7 +42,6 @@ pub(crate) enum What {
     /// The variant of this name: nothing of it is effective there.
     Variant(String),
     /// The workload of this name.
-    #[serde(alias = "what")] // plans of before variants and workloads were told apart
     Workload(String),
 }
 
@@ -85,7 +84,7 @@ impl StudyFile {
         }
     }
 
-    /// Where results go unless told: the file may have any name.
+    /// The default directory of results: the file may have any name.
     pub fn out(&self) -> PathBuf {
         Path::new("results").join(&self.study.name)
     }
@@ -112,15 +111,15 @@ pub(crate) fn prepare(file: StudyFile, args: &RunArgs, site: &Site) -> Result<Pr
     for setting in &raised {
         notes.push(format!("{} is raised to {} on every system", setting.name, setting.value));
     }
-    notes.extend(needs::of_librbd(&study));
+    notes.extend(preflight::of_librbd(&study));
     notes.extend(replaced(&study, site, &raised, &not_run));
     let mut in_the_way = find_not_yet(&study, site, &raised, &mut not_run, &mut cells);
     let unasked = study.workloads.iter().filter(|_| !args.dry_run);
-    in_the_way.extend(unasked.flat_map(|load| needs::of_hosts(&load.kind, args.ssh_config.as_deref())));
+    in_the_way.extend(unasked.flat_map(|load| preflight::of_hosts(&load.kind, args.ssh_config.as_deref())));
     if args.dry_run {
         // A plan can be read on a machine that can't run it.
         not_run.workloads.clear();
-        notes.extend(in_the_way.into_iter().map(|words| format!("in the way here: {words}")));
+        notes.extend(in_the_way.into_iter().map(|words| format!("not possible here: {words}")));
     } else if !in_the_way.is_empty() {
         in_the_way.iter().for_each(|words| eprintln!("loligo lab: {words}"));
         return Err(LabError::InTheWay { count: in_the_way.len() });
@@ -180,28 +179,28 @@ fn may_confirm(study: &Study, plan: &Plan) -> bool {
 /// The smallest effect that the plan can show.
 fn detectable(study: &Study, plan: &Plan) -> String {
     let design = &study.design;
-    let (asked, of) = power_plan(study, plan);
-    if asked.variants == 0 || asked.cells == 0 {
-        return "nothing is compared: numbers without judgement".to_owned();
+    let (powered, of) = power_plan(study, plan);
+    if powered.variants == 0 || powered.cells == 0 {
+        return "nothing to compare: raw numbers only, no significance test".to_owned();
     }
     if design.rule == Rule::OneSigma {
         let (variant, each) = (design.blocks as usize, design.defaults_per_block as usize);
         let rate = labstats::one_sigma::false_colours(variant.saturating_mul(each), variant);
         return format!(
-            "judged by the 2013 article's rule: {:.1}% of comparisons get a colour though nothing differs",
+            "judged by the 2013 article's rule: without any effect, {:.1}% of comparisons get a colour",
             100.0 * rate
         );
     }
-    let (found, how) = match simulated::detectable(&asked, 0.8) {
-        Played::Found(found) => (found, "4 times of 5"),
-        Played::Computed(found) => (found, "at best 4 times of 5"),
-        Played::Nothing => return format!("too few trials to show {of}: more blocks are needed"),
+    let (found, how) = match simulated::detectable(&powered, 0.8) {
+        Sensitivity::Simulated(found) => (found, "80% power"),
+        Sensitivity::Computed(found) => (found, "at most 80% power"),
+        Sensitivity::Nothing => return format!("too few trials to detect {of}: add blocks"),
     };
     if found.more > TENFOLD {
-        return format!("too few trials to show {of} below tenfold; more blocks show more");
+        return format!("too few trials to detect {of} below tenfold: add blocks");
     }
     format!(
-        "can show ({how}) {of} of +{:.0}% or -{:.0}%, if trials spread by {:.0}%",
+        "{how} to detect {of} of +{:.0}% or -{:.0}%, assuming a {:.0}% coefficient of variation",
         100.0 * found.more,
         100.0 * found.less,
         100.0 * design.assumed_spread
@@ -231,7 +230,7 @@ fn power_plan(study: &Study, plan: &Plan) -> (power::Plan, &'static str) {
         spread: design.assumed_spread,
         confidence: design.confidence,
         effect: design.effect,
-        correction: judging::asked(design).correction,
+        correction: judging::criteria(design).correction,
     };
     (plan, if between_systems { "a difference between two systems" } else { "an effect" })
 }
@@ -346,7 +345,7 @@ fn find_not_yet(
                 .position(|e| matches!(e, testbed::Error::NotYet { .. } | testbed::Error::NotHere { .. }));
             let not_yet = match not_yet {
                 Some(at) => Some(errors.swap_remove(at).to_string()),
-                None => needs::not_yet(&workload.kind, &system.target),
+                None => preflight::not_yet(&workload.kind, &system.target),
             };
             if let Some(why) = not_yet {
                 not_run.workloads.insert((s, w));
@@ -354,7 +353,7 @@ fn find_not_yet(
                 continue;
             }
             in_the_way.extend(errors.iter().map(ToString::to_string));
-            in_the_way.extend(needs::missing(&workload.kind));
+            in_the_way.extend(preflight::missing(&workload.kind));
         }
     }
     in_the_way
@@ -396,7 +395,10 @@ mod tests {
     fn one_system_without_variants_is_compared_with_nothing() {
         for rest in ["", "design: {rule: one_sigma}\n"] {
             let (study, plan) = planned(&["a"], rest);
-            assert_eq!(detectable(&study, &plan), "nothing is compared: numbers without judgement");
+            assert_eq!(
+                detectable(&study, &plan),
+                "nothing to compare: raw numbers only, no significance test"
+            );
         }
         let (study, plan) = planned(&["a", "b"], "");
         let words = detectable(&study, &plan);

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use labstats::judge::Asked;
+use labstats::judge::Criteria;
 use report::input::{Input, Outline};
 use results::{Directory, Record, RunInfo, Status};
 use study::{NotRun, Rule, Study};
@@ -29,7 +29,7 @@ fn wants_colours(no_color: &OsStr, term: &OsStr) -> bool {
 }
 
 /// A results directory as it is read.
-struct Found {
+struct LoadedResults {
     directory: Directory,
     info: RunInfo,
     records: Vec<Record>,
@@ -38,7 +38,7 @@ struct Found {
     study: Study,
 }
 
-fn read(path: &Path) -> Result<Found, LabError> {
+fn read(path: &Path) -> Result<LoadedResults, LabError> {
     let directory = Directory::open(path)?;
     let (info, found) = (directory.info()?, directory.records()?);
     if let Some(words) = found.torn {
@@ -50,10 +50,10 @@ fn read(path: &Path) -> Result<Found, LabError> {
         LabError::KeptStudy { path: kept, count: problems.len() }
     })?;
     let (profiled, records) = found.records.into_iter().partition(|r| r.profiled);
-    Ok(Found { directory, info, records, profiled, study })
+    Ok(LoadedResults { directory, info, records, profiled, study })
 }
 
-impl Found {
+impl LoadedResults {
     /// The study as the report has it, with what was left out.
     fn outline(&self) -> Result<Outline, LabError> {
         let place = |names: Vec<&String>, name: &String| names.into_iter().position(|n| n == name);
@@ -108,7 +108,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<(usize, usize), LabError> {
 }
 
 /// Refuses results that have nothing to tell.
-fn with_trials(found: &Found) -> Result<(), LabError> {
+fn with_trials(found: &LoadedResults) -> Result<(), LabError> {
     match found.records.is_empty() {
         true => Err(LabError::Nothing(format!("{} holds no trial yet", found.directory.path().display()))),
         false => Ok(()),
@@ -116,7 +116,10 @@ fn with_trials(found: &Found) -> Result<(), LabError> {
 }
 
 /// Judges results and hands what a report is made from to `then`.
-fn with_input<T>(found: Found, then: impl FnOnce(&Input) -> Result<T, LabError>) -> Result<T, LabError> {
+fn with_input<T>(
+    found: LoadedResults,
+    then: impl FnOnce(&Input) -> Result<T, LabError>,
+) -> Result<T, LabError> {
     with_trials(&found)?;
     let outline = found.outline()?;
     let variants: Vec<String> = outline.variants.iter().map(|v| v.name.clone()).collect();
@@ -131,14 +134,14 @@ fn with_input<T>(found: Found, then: impl FnOnce(&Input) -> Result<T, LabError>)
         judged.notes.push(words);
     }
     let series = |id: &str| found.directory.series(id).ok()?.collect_series().ok();
-    let asked = judging::asked(&found.study.design);
+    let criteria = judging::criteria(&found.study.design);
     let profile = |id: &str, phase: &str| found.directory.profile(id, phase).ok();
     let input = Input {
         run: found.info,
         outline,
         records: found.records,
         judged,
-        asked,
+        criteria,
         series: &series,
         profiled: found.profiled,
         profile: &profile,
@@ -146,7 +149,7 @@ fn with_input<T>(found: Found, then: impl FnOnce(&Input) -> Result<T, LabError>)
     then(&input)
 }
 
-/// A sentence where trials are of nothing that the study has: they would be in no table, and nobody would miss them.
+/// A warning about trials that match nothing in the study: they are in no table, which a reader would not notice.
 fn strangers(study: &Study, records: &[Record]) -> Option<String> {
     let is_known = |r: &&Record| {
         let p = &r.parameters;
@@ -156,9 +159,10 @@ fn strangers(study: &Study, records: &[Record]) -> Option<String> {
     };
     let strange: Vec<&Record> = records.iter().filter(|r| !is_known(r)).collect();
     let first = &strange.first()?.parameters;
-    let (count, trials) = (strange.len(), if strange.len() == 1 { "trial belongs" } else { "trials belong" });
+    let count = strange.len();
+    let (trials, are) = if count == 1 { ("trial matches", "is") } else { ("trials match", "are") };
     Some(format!(
-        "{count} {trials} to no system, workload or variant of the study, and no table has them (the first: {}, {}, {})",
+        "{count} {trials} nothing in this study and {are} left out of the tables (first: {}, {}, {})",
         first.system, first.workload, first.variant
     ))
 }
@@ -168,11 +172,11 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), LabError> {
     let (a, b) = (read(&args.a)?, read(&args.b)?);
     with_trials(&a)?;
     with_trials(&b)?;
-    let asked = Asked { effect: args.effect, ..judging::asked(&a.study.design) };
+    let criteria = Criteria { effect: args.effect, ..judging::criteria(&a.study.design) };
     let (a_name, b_name) = (args.a.display().to_string(), args.b.display().to_string());
-    let setups = report::setups::Setups::of(&a.study, &b.study);
+    let config_diff = report::config_diff::ConfigDiff::of(&a.study, &b.study);
     let (of_a, of_b) = ((&*a_name, &a.info, &*a.records), (&*b_name, &b.info, &*b.records));
-    let of = report::compare::runs(of_a, of_b, &setups, &asked);
+    let of = report::compare::runs(of_a, of_b, &config_diff, &criteria);
     output::line(report::text::comparison(&of, colours()));
     Ok(())
 }
@@ -180,7 +184,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<(), LabError> {
 /// Finds where results changed over runs.
 pub(crate) fn history(args: &HistoryArgs) -> Result<(), LabError> {
     let paths = each_once(&args.results);
-    let found: Vec<Found> = paths.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+    let found: Vec<LoadedResults> = paths.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
     let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     let runs: Vec<report::history::Run> = found
         .iter()
@@ -242,7 +246,7 @@ fn write_whole(path: &Path, text: &[u8], results: Option<&Path>) -> Result<(), L
     });
     if is_kept {
         return Err(LabError::Nothing(format!(
-            "{} belongs to the results: it is not written over",
+            "refusing to overwrite {}: it is part of the results",
             path.display()
         )));
     }

@@ -8,7 +8,6 @@ use results::{Directory, FORMAT, Record, RunInfo, Status};
 use study::{Plan, Trial};
 use testbed::{Site, Stop};
 
-use crate::alone;
 use crate::args::RunArgs;
 use crate::clock;
 use crate::error::LabError;
@@ -19,6 +18,7 @@ use crate::output;
 use crate::prepare::{Prepared, StudyFile, duration, overhead_seconds, prepare};
 use crate::progress::Progress;
 use crate::resume::remaining;
+use crate::run_lock;
 use crate::trial::Bench;
 
 /// Runs a study, or goes on with it. Gives the results' directory; nothing for a dry run.
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Option<PathBuf>, LabError> {
     // What refuses the run comes before anything of it is written.
     begun(&prepared, &out)?;
     std::fs::create_dir_all(&out).map_err(LabError::file(&out))?;
-    let _alone = alone::take(&out)?;
+    let _run_lock = run_lock::acquire(&out)?;
     let mut say = |words: &str| eprintln!("{words}");
     for note in testbed::clean_up(&site.work_dir, &mut say)? {
         eprintln!("{note}");
@@ -81,7 +81,7 @@ fn so_far(prepared: &Prepared, out: &Path) -> Result<String, LabError> {
             let trials = &prepared.plan.trials;
             trials.len() - remaining(trials, &directory.records()?.records, false).len()
         }
-        Err(error @ LabError::OtherStudy { .. }) => return Ok(format!("in the way here: {error}")),
+        Err(error @ LabError::OtherStudy { .. }) => return Ok(format!("not possible here: {error}")),
         Err(error) => return Err(error),
     };
     Ok(format!("{}: {done} of {} trials are done", out.display(), prepared.plan.trials.len()))

@@ -28,7 +28,7 @@ pub enum Refused {
     #[error("a latency histogram has a bucket up to {0} us: not a number from 0 up")]
     Bound(f64),
     /// Not above 0 and below 100.
-    #[error("there is no percentile {0}: ask for one above 0 and below 100")]
+    #[error("{0} is not a percentile: expected a number above 0 and below 100")]
     Percentile(f64),
     /// Too few operations for this percentile.
     #[error(

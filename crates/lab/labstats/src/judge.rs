@@ -1,12 +1,11 @@
 //! Colours of a whole study: what each variant did in each cell, held together over all cells.
 //!
-//! Green or red stand only where the adjusted interval excludes 1 and the estimate is at least the asked effect away
-//! from it. White is shown equal: the interval at the first step's level, which no decision has eased, lies within the
-//! asked effect on both sides (two one-sided tests: D. J. Schuirmann, "A comparison of the two one-sided tests
-//! procedure and the power approach", 1987). All else is grey: undecided.
+//! Green or red: the adjusted interval excludes 1 and the estimate is at least `effect` away from it. White: equivalent,
+//! the interval at the first step's level of Holm's procedure lies within ±`effect` (two one-sided tests: D. J. Schuirmann, "A comparison of the two one-sided tests
+//! procedure and the power approach", 1987). Grey: undecided.
 //!
-//! Two guards stand behind a colour, because Student's t takes trials for normal and real ones stall at times. A colour
-//! never stands on one trial: without any one, the estimate must keep its direction and half its size. And p are raised
+//! Two checks confirm a colour, because Student's t assumes normal trials and real ones stall at times. A colour never
+//! depends on one trial: without any one, the estimate must keep its direction and half its size. And p are raised
 //! to those of the same t with the variants' names shuffled, which no distribution that all variants share can deceive
 //! (a variant that spreads several times more than the others can: look at its trials); where that undoes a decision,
 //! the interval is made to hold no effect. In few blocks that costs power with normal trials too, since shuffling has
@@ -63,7 +62,7 @@ pub enum Correction {
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Asked {
+pub struct Criteria {
     /// Across cells.
     pub correction: Correction,
     /// Above 0 and below 1; 0.95 in most studies.
@@ -124,8 +123,8 @@ impl Colour {
 }
 
 /// Judges a study: all its cells at once, since they are one family.
-pub fn judge(cells: &[Cell], asked: &Asked) -> Vec<Judged> {
-    let mut judged = judge_with(&mut Cache::default(), cells, asked);
+pub fn judge(cells: &[Cell], criteria: &Criteria) -> Vec<Judged> {
+    let mut judged = judge_with(&mut Cache::default(), cells, criteria);
     for (cell, of_cell) in cells.iter().zip(&mut judged) {
         for entry in of_cell.entries.iter_mut().filter(|e| e.colour.tells_apart()) {
             entry.own_spread = own_spread(&cell.trials, entry.variant);
@@ -135,11 +134,11 @@ pub fn judge(cells: &[Cell], asked: &Asked) -> Vec<Judged> {
 }
 
 /// As [`judge`], with the distributions of studies judged before, and without the variants' own spreads.
-pub(crate) fn judge_with(cache: &mut Cache, cells: &[Cell], asked: &Asked) -> Vec<Judged> {
+pub(crate) fn judge_with(cache: &mut Cache, cells: &[Cell], criteria: &Criteria) -> Vec<Judged> {
     let fits: Vec<Result<CellFit, NoFit>> = cells.iter().map(|c| fit(&c.trials)).collect();
-    let entries = match asked.correction {
-        Correction::Holm => by_holm(cache, cells, &fits, asked),
-        Correction::FalseDiscovery => by_discovery(cells, &fits, asked),
+    let entries = match criteria.correction {
+        Correction::Holm => by_holm(cache, cells, &fits, criteria),
+        Correction::FalseDiscovery => by_discovery(cells, &fits, criteria),
     };
     fits.into_iter().zip(entries).map(|(fit, entries)| Judged { fit, entries }).collect()
 }
@@ -153,32 +152,32 @@ fn by_holm(
     cache: &mut Cache,
     cells: &[Cell],
     fits: &[Result<CellFit, NoFit>],
-    asked: &Asked,
+    criteria: &Criteria,
 ) -> Vec<Vec<Entry>> {
     let mut tests = Vec::new();
     for (cell, fit) in fits.iter().enumerate().filter_map(|(i, f)| Some((i, f.as_ref().ok()?))) {
         let joint = cache.get(&fit.shared(), fit.df);
         tests.extend(fit.effects.iter().map(|e| (cell, joint.p(e.t()))));
     }
-    shuffling::raise(&mut tests, cells, fits, asked);
-    let adjusted = holm(&tests, 1.0 - asked.confidence);
-    let first = first_level(compared(fits), asked.confidence);
-    entries(cells, fits, asked, (&adjusted, first), |fit, level| {
+    shuffling::raise(&mut tests, cells, fits, criteria);
+    let adjusted = holm(&tests, 1.0 - criteria.confidence);
+    let first = first_level(compared(fits), criteria.confidence);
+    entries(cells, fits, criteria, (&adjusted, first), |fit, level| {
         cache.get(&fit.shared(), fit.df).critical(level)
     })
 }
 
-fn by_discovery(cells: &[Cell], fits: &[Result<CellFit, NoFit>], asked: &Asked) -> Vec<Vec<Entry>> {
+fn by_discovery(cells: &[Cell], fits: &[Result<CellFit, NoFit>], criteria: &Criteria) -> Vec<Vec<Entry>> {
     let mut tests = Vec::new();
     for (cell, fit) in fits.iter().enumerate().filter_map(|(i, f)| Some((i, f.as_ref().ok()?))) {
         tests.extend(fit.effects.iter().map(|e| (cell, fit.p_alone(e))));
     }
-    shuffling::raise(&mut tests, cells, fits, asked);
+    shuffling::raise(&mut tests, cells, fits, criteria);
     let p: Vec<f64> = tests.iter().map(|t| t.1).collect();
-    let adjusted = benjamini_hochberg(&p, 1.0 - asked.confidence);
+    let adjusted = benjamini_hochberg(&p, 1.0 - criteria.confidence);
     // Each entry counts by itself.
-    let first = first_level(tests.len(), asked.confidence);
-    entries(cells, fits, asked, (&adjusted, first), |fit, level| t_critical(level, f64::from(fit.df)))
+    let first = first_level(tests.len(), criteria.confidence);
+    entries(cells, fits, criteria, (&adjusted, first), |fit, level| t_critical(level, f64::from(fit.df)))
 }
 
 /// Cells in which anything is compared.
@@ -191,7 +190,7 @@ fn compared(fits: &[Result<CellFit, NoFit>]) -> usize {
 fn entries(
     cells: &[Cell],
     fits: &[Result<CellFit, NoFit>],
-    asked: &Asked,
+    criteria: &Criteria,
     (adjusted, first): (&[Adjusted], f64),
     mut critical: impl FnMut(&CellFit, f64) -> f64,
 ) -> Vec<Vec<Entry>> {
@@ -205,7 +204,7 @@ fn entries(
             if known.0 != a.level {
                 known = (a.level, critical(fit, a.level));
             }
-            result.push(entry(fit, effect, a, (known.1, at_first), cell.better, asked));
+            result.push(entry(fit, effect, a, (known.1, at_first), cell.better, criteria));
         }
         result
     };
@@ -218,7 +217,7 @@ fn entry(
     a: Adjusted,
     (critical, at_first): (f64, f64),
     better: Better,
-    asked: &Asked,
+    criteria: &Criteria,
 ) -> Entry {
     // Where shuffling raised p above the level, the interval must not exclude 1 either.
     let adjusted =
@@ -230,11 +229,11 @@ fn entry(
     Entry {
         variant: effect.variant,
         ratio: effect.ratio(),
-        interval: fit.interval_alone(effect, asked.confidence),
+        interval: fit.interval_alone(effect, criteria.confidence),
         p: fit.p_alone(effect),
         adjusted_p: a.p,
         adjusted,
-        colour: colour(effect, a.rejected, equal, better, asked.effect),
+        colour: colour(effect, a.rejected, equal, better, criteria.effect),
         own_spread: None,
     }
 }

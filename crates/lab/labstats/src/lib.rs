@@ -28,7 +28,7 @@ pub mod power;
 pub mod simulate;
 pub mod steady;
 pub mod stop;
-pub mod together;
+pub mod trend;
 
 mod matrix;
 mod outliers;

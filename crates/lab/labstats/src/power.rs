@@ -8,7 +8,7 @@
 //! Limits: the spread is assumed, not measured; trials are normal on logarithms and none fails or stalls; two blocks or
 //! more (a colour never stands on one trial); no cell was rejected before, so that what is found really is a little
 //! more; nothing is shuffled. In few blocks shuffling ([`crate::judge`]) has few ways to choose from, its p is coarse,
-//! and less is found than this says: [`simulated`] plays that through where it doesn't take too long. With
+//! and less is found than this says: [`simulated`] simulates that where it doesn't take too long. With
 //! false-discovery control the power is that of an effect that is the only one.
 
 pub mod simulated;
@@ -146,7 +146,7 @@ impl Prepared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::Asked;
+    use crate::judge::Criteria;
     use crate::simulate::{Layout, Noise, rates};
     use proptest::prelude::*;
 
@@ -170,9 +170,13 @@ mod tests {
             defaults_per_block: plan.defaults_per_block,
         };
         let noise = Noise::Normal { spread: plan.spread.powi(2).ln_1p().sqrt() };
-        let asked =
-            Asked { correction: plan.correction, confidence: plan.confidence, effect: plan.effect, seed: 1 };
-        rates(&layout, &noise, &[ratio], &asked, studies, 21).found
+        let criteria = Criteria {
+            correction: plan.correction,
+            confidence: plan.confidence,
+            effect: plan.effect,
+            seed: 1,
+        };
+        rates(&layout, &noise, &[ratio], &criteria, studies, 21).found
     }
 
     #[test]

@@ -10,7 +10,7 @@
 
 use crate::dunnett::Cache;
 use crate::effect::{DEFAULT, Trial};
-use crate::judge::{Asked, Better, Cell, Colour, judge_with};
+use crate::judge::{Better, Cell, Colour, Criteria, judge_with};
 use crate::random::Random;
 
 /// How a study is laid out.
@@ -75,7 +75,7 @@ pub fn rates(
     layout: &Layout,
     noise: &Noise,
     ratios: &[f64],
-    asked: &Asked,
+    criteria: &Criteria,
     studies: u32,
     seed: u64,
 ) -> Rates {
@@ -84,8 +84,8 @@ pub fn rates(
     for i in 0..u64::from(studies) {
         let cells = study(layout, noise, ratios, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(i));
         // Each study shuffles in its own way, as real ones do.
-        let asked = Asked { seed: asked.seed.wrapping_add(i << 32), ..*asked };
-        sums.add(&mut cache, &cells, ratios, &asked);
+        let criteria = Criteria { seed: criteria.seed.wrapping_add(i << 32), ..*criteria };
+        sums.add(&mut cache, &cells, ratios, &criteria);
     }
     let share = |n: u32, of: u32| if of == 0 { 0.0 } else { f64::from(n) / f64::from(of) };
     Rates {
@@ -107,9 +107,9 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, cache: &mut Cache, cells: &[Cell], ratios: &[f64], asked: &Asked) {
+    fn add(&mut self, cache: &mut Cache, cells: &[Cell], ratios: &[f64], criteria: &Criteria) {
         let (mut any_false, mut all_covered) = (false, true);
-        for entry in judge_with(cache, cells, asked).iter().flat_map(|j| &j.entries) {
+        for entry in judge_with(cache, cells, criteria).iter().flat_map(|j| &j.entries) {
             let truth = true_ratio(ratios, entry.variant);
             let holds = |(low, high): (f64, f64)| low <= truth && truth <= high;
             if truth == 1.0 {
@@ -164,13 +164,14 @@ mod tests {
     use super::*;
     use crate::judge::Correction;
 
-    const ASKED: Asked = Asked { correction: Correction::Holm, confidence: 0.95, effect: 0.0, seed: 1 };
+    const CRITERIA: Criteria =
+        Criteria { correction: Correction::Holm, confidence: 0.95, effect: 0.0, seed: 1 };
 
     #[test]
     fn studies_without_effects_are_coloured_at_most_as_often_as_asked() {
         // The standard error of 5% in 600 studies is 0.9%.
         let layout = Layout { cells: 4, variants: 6, blocks: 3, defaults_per_block: 2 };
-        let found = rates(&layout, &Noise::Normal { spread: 0.1 }, &[], &ASKED, 600, 11);
+        let found = rates(&layout, &Noise::Normal { spread: 0.1 }, &[], &CRITERIA, 600, 11);
         assert!(found.any_false <= 0.05 + 0.018, "{found:?}");
         assert!(found.any_false >= 0.02, "far too careful: {found:?}");
         assert!((found.covered - 0.95).abs() < 0.01, "{found:?}");
@@ -180,7 +181,7 @@ mod tests {
     #[test]
     fn real_effects_elsewhere_do_not_make_false_colours() {
         let layout = Layout { cells: 4, variants: 4, blocks: 3, defaults_per_block: 2 };
-        let found = rates(&layout, &Noise::Normal { spread: 0.05 }, &[2.0, 0.5, 1.5], &ASKED, 200, 12);
+        let found = rates(&layout, &Noise::Normal { spread: 0.05 }, &[2.0, 0.5, 1.5], &CRITERIA, 200, 12);
         assert!(found.any_false <= 0.05 + 0.031 && found.found > 0.99, "{found:?}");
     }
 
@@ -199,7 +200,7 @@ mod tests {
     #[test]
     fn drift_and_autocorrelation_of_recorded_trials_do_not_make_false_colours() {
         let layout = Layout { cells: 3, variants: 8, blocks: 3, defaults_per_block: 2 };
-        let found = rates(&layout, &recorded(0.2, 0), &[], &ASKED, 500, 13);
+        let found = rates(&layout, &recorded(0.2, 0), &[], &CRITERIA, 500, 13);
         assert!(found.any_false <= 0.05 + 0.02, "{found:?}");
         assert!((found.covered - 0.95).abs() < 0.012, "{found:?}");
     }
@@ -209,7 +210,7 @@ mod tests {
         // Student's t alone colours something in a tenth to a half of these studies.
         for (stalled, cells, variants) in [(20, 2, 20), (100, 2, 20), (100, 6, 6)] {
             let layout = Layout { cells, variants, blocks: 3, defaults_per_block: 2 };
-            let found = rates(&layout, &recorded(0.0, stalled), &[], &ASKED, 160, 14);
+            let found = rates(&layout, &recorded(0.0, stalled), &[], &CRITERIA, 160, 14);
             assert!(found.any_false <= 0.05 + 0.035, "{stalled}: {found:?}");
         }
     }
@@ -226,7 +227,7 @@ mod tests {
             (recorded(0.2, 100), 0.92),
         ];
         for (noise, least) in kinds {
-            let found = rates(&layout, &noise, &[], &Asked { effect: 0.05, ..ASKED }, 10_000, 15);
+            let found = rates(&layout, &noise, &[], &Criteria { effect: 0.05, ..CRITERIA }, 10_000, 15);
             assert!(found.any_false <= 0.055 && (least..=0.97).contains(&found.covered), "{found:?}");
         }
     }

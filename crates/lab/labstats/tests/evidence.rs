@@ -6,9 +6,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on must fail")]
 
 use labstats::effect::{self, DEFAULT, Trial};
-use labstats::judge::{Asked, Better, Colour, Correction};
+use labstats::judge::{Better, Colour, Correction, Criteria};
 use labstats::one_sigma;
-use labstats::power::simulated::{Played, detectable as played, found};
+use labstats::power::simulated::{Sensitivity, detectable as sensitivity, found};
 use labstats::power::{Plan, blocks_for, detectable};
 use labstats::simulate::{Layout, Noise, Rates, rates, study};
 
@@ -37,10 +37,10 @@ fn columns(text: &str) -> Vec<Vec<f64>> {
 const LAYOUT: Layout = Layout { cells: 2, variants: 20, blocks: 3, defaults_per_block: 2 };
 
 /// Any effect is coloured, however small: nothing but the statistics stands between chance and a colour.
-const ASKED: Asked = Asked { correction: Correction::Holm, confidence: 0.95, effect: 0.0, seed: 1 };
+const CRITERIA: Criteria = Criteria { correction: Correction::Holm, confidence: 0.95, effect: 0.0, seed: 1 };
 
 fn nothing_differs(recording: &Recording, layout: &Layout, studies: u32) -> Rates {
-    let found = rates(layout, &Noise::Recorded(recording.phases.clone()), &[], &ASKED, studies, 2026);
+    let found = rates(layout, &Noise::Recorded(recording.phases.clone()), &[], &CRITERIA, studies, 2026);
     println!(
         "{}: {studies} studies of {} variants that differ in nothing, {} cells, {} blocks: any colour in {:.2}%, \
          intervals of one variant hold the truth in {:.2}%, all adjusted ones of a study in {:.2}%",
@@ -70,8 +70,8 @@ fn a_tenth_slower(recording: &Recording, variants: usize, studies: u32) -> f64 {
     };
     let blocks = blocks_for(&plan, 0.9, 0.8, 5000).unwrap();
     let layout = Layout { cells: plan.cells, variants, blocks, defaults_per_block: 2 };
-    let asked = Asked { effect: 0.05, ..ASKED };
-    let found = rates(&layout, &Noise::Recorded(recording.phases.clone()), &[0.9], &asked, studies, 10);
+    let criteria = Criteria { effect: 0.05, ..CRITERIA };
+    let found = rates(&layout, &Noise::Recorded(recording.phases.clone()), &[0.9], &criteria, studies, 10);
     println!(
         "{}: one of {variants} variants a tenth slower, spread {:.1}%, {blocks} blocks planned for 80%: found in {:.1}% of \
          {studies} studies, false colours beside it in {:.2}%",
@@ -192,15 +192,17 @@ fn small_plans_find_what_was_played() {
             correction: Correction::Holm,
         };
         let computed = detectable(&plan, 0.8).unwrap();
-        let Played::Found(played) = played(&plan, 0.8) else { panic!("not played: {plan:?}") };
+        let Sensitivity::Simulated(simulated) = sensitivity(&plan, 0.8) else {
+            panic!("not simulated: {plan:?}")
+        };
         let share = |less: f64| found(&plan, 1.0 - less, studies(1000), 2027);
-        let (of_computed, of_played) = (share(computed.less), share(played.less));
+        let (of_computed, of_played) = (share(computed.less), share(simulated.less));
         println!(
             "{blocks} blocks of {defaults_per_block} defaults and {variants} variants, {cells} cells: -{:.1}% computed, \
-             found in {:.1}%; -{:.1}% played, found in {:.1}%",
+             found in {:.1}%; -{:.1}% simulated, found in {:.1}%",
             100.0 * computed.less,
             100.0 * of_computed,
-            100.0 * played.less,
+            100.0 * simulated.less,
             100.0 * of_played
         );
         assert!((of_played - 0.8).abs() < 0.07, "{plan:?}: {of_played}");

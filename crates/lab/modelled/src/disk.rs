@@ -9,7 +9,7 @@ use devmodel::Request;
 use rustix::io::Errno;
 
 use crate::backing::Backing;
-use crate::kernel::{self, Asked, Message};
+use crate::kernel::{self, Message, Operation};
 use crate::pace::Pace;
 
 /// Buffers of reads that are kept for the next ones.
@@ -74,33 +74,33 @@ impl Disk {
         let unique = message.unique;
         let body = |body: Vec<u8>| give(&self.fuse, &kernel::head(unique, body.len()), &body);
         let refuse = |errno: Errno| give(&self.fuse, &kernel::error(unique, errno.raw_os_error()), &[]);
-        match message.asked {
-            Asked::Init { minor, readahead, can } => body(kernel::init(minor, readahead, can)),
-            Asked::Attributes => {
+        match message.operation {
+            Operation::Init { minor, readahead, can } => body(kernel::init(minor, readahead, can)),
+            Operation::Attributes => {
                 let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
                 body(kernel::attributes(self.backing.size(), user.as_raw(), group.as_raw()));
             }
-            Asked::Open => body(kernel::opened()),
-            Asked::FileSystem => body(kernel::file_system(self.backing.size())),
-            Asked::Nothing => body(Vec::new()),
-            Asked::Forget => {}
-            Asked::Change => refuse(Errno::PERM),
-            Asked::Unknown => refuse(Errno::NOSYS),
-            Asked::Read { offset, length } => self.read(unique, offset, length, turn),
-            Asked::Write { offset, data, .. }
+            Operation::Open => body(kernel::opened()),
+            Operation::FileSystem => body(kernel::file_system(self.backing.size())),
+            Operation::Nothing => body(Vec::new()),
+            Operation::Forget => {}
+            Operation::Change => refuse(Errno::PERM),
+            Operation::Unknown => refuse(Errno::NOSYS),
+            Operation::Read { offset, length } => self.read(unique, offset, length, turn),
+            Operation::Write { offset, data, .. }
                 if self.backing.within(offset, data.len() as u64) < data.len() as u64 =>
             {
                 refuse(Errno::NOSPC);
             }
-            Asked::Write { offset, data, sync } => {
+            Operation::Write { offset, data, sync } => {
                 let request = Request { fua: sync, ..Request::write(offset, data.len() as u64) };
                 let length = data.len() as u32;
                 self.plain(unique, request, kernel::written(length), turn, || {
                     self.backing.write(offset, data)
                 });
             }
-            Asked::Flush => self.plain(unique, Request::flush(), Vec::new(), turn, || Ok(())),
-            Asked::Hole { offset, length } => {
+            Operation::Flush => self.plain(unique, Request::flush(), Vec::new(), turn, || Ok(())),
+            Operation::Hole { offset, length } => {
                 let length = self.backing.within(offset, length);
                 let request = Request::discard(offset, length);
                 self.plain(unique, request, Vec::new(), turn, || self.backing.discard(offset, length));

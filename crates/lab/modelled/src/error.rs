@@ -33,7 +33,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A thread of it panicked.
-    #[error("the modelled disk ended by a mistake of its own; the words before this one tell where")]
+    #[error("the modelled disk ended because of a bug; the message before this one has the place")]
     Panicked,
     /// The kernel ended it.
     #[error("the modelled disk ended before it was unmounted: {source}")]

@@ -27,7 +27,7 @@ const DSYNC: u32 = 0o10000;
 
 /// What the kernel asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Asked<'a> {
+pub(crate) enum Operation<'a> {
     /// The first request, with the kernel's version and what it can do.
     Init {
         minor: u32,
@@ -65,7 +65,7 @@ pub(crate) enum Asked<'a> {
 /// A request and the number that its answer carries.
 pub(crate) struct Message<'a> {
     pub(crate) unique: u64,
-    pub(crate) asked: Asked<'a>,
+    pub(crate) operation: Operation<'a>,
 }
 
 /// Reads numbers one after the other; what lies beyond the end is 0 and marks it as short.
@@ -104,40 +104,40 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<Message<'_>> {
     if length as usize != bytes.len() {
         return None;
     }
-    let asked = match code {
-        2 | 42 => Asked::Forget,
-        3 => Asked::Attributes,
-        4 => Asked::Change,
-        14 => Asked::Open,
+    let operation = match code {
+        2 | 42 => Operation::Forget,
+        3 => Operation::Attributes,
+        4 => Operation::Change,
+        14 => Operation::Open,
         15 => {
             let (_, offset, length) = (f.u64(), f.u64(), f.u32());
-            Asked::Read { offset, length: length.min(LARGEST) }
+            Operation::Read { offset, length: length.min(LARGEST) }
         }
         16 => write(&mut f)?,
-        17 => Asked::FileSystem,
-        18 | 38 => Asked::Nothing,
-        20 => Asked::Flush,
+        17 => Operation::FileSystem,
+        18 | 38 => Operation::Nothing,
+        20 => Operation::Flush,
         26 => {
             let (_, minor, readahead, can) = (f.u32(), f.u32(), f.u32(), f.u32());
-            Asked::Init { minor, readahead, can }
+            Operation::Init { minor, readahead, can }
         }
         43 => {
             let (_, offset, length, mode) = (f.u64(), f.u64(), f.u64(), f.u32());
             if mode & (PUNCH_HOLE | ZERO_RANGE) == 0 {
-                Asked::Unknown
+                Operation::Unknown
             } else {
-                Asked::Hole { offset, length }
+                Operation::Hole { offset, length }
             }
         }
-        _ => Asked::Unknown,
+        _ => Operation::Unknown,
     };
-    (!f.short).then_some(Message { unique, asked })
+    (!f.short).then_some(Message { unique, operation })
 }
 
-fn write<'a>(f: &mut Fields<'a>) -> Option<Asked<'a>> {
+fn write<'a>(f: &mut Fields<'a>) -> Option<Operation<'a>> {
     let (_, offset, length, _, _, flags, _) = (f.u64(), f.u64(), f.u32(), f.u32(), f.u64(), f.u32(), f.u32());
     let data = f.bytes.get(..length as usize)?;
-    Some(Asked::Write { offset, data, sync: flags & DSYNC != 0 })
+    Some(Operation::Write { offset, data, sync: flags & DSYNC != 0 })
 }
 
 /// The head of an answer with a body of `length` bytes.
@@ -246,7 +246,7 @@ mod tests {
             let bytes = request(16, &[head(flags), b"abc".to_vec()].concat());
             let message = parse(&bytes).unwrap();
             assert_eq!(message.unique, 7);
-            assert_eq!(message.asked, Asked::Write { offset: 8192, data: b"abc", sync });
+            assert_eq!(message.operation, Operation::Write { offset: 8192, data: b"abc", sync });
         }
         assert!(parse(&request(16, &[head(0), b"ab".to_vec()].concat())).is_none(), "a byte is missing");
     }
@@ -254,10 +254,10 @@ mod tests {
     #[test]
     fn only_holes_are_made_and_what_is_cut_short_is_no_request() {
         let body = |mode| Body::default().u64s(&[0, 4096, 1 << 20]).u32s(&[mode, 0]).0;
-        for (mode, asked) in
-            [(PUNCH_HOLE | 1, Asked::Hole { offset: 4096, length: 1 << 20 }), (0, Asked::Unknown)]
+        for (mode, operation) in
+            [(PUNCH_HOLE | 1, Operation::Hole { offset: 4096, length: 1 << 20 }), (0, Operation::Unknown)]
         {
-            assert_eq!(parse(&request(43, &body(mode))).unwrap().asked, asked);
+            assert_eq!(parse(&request(43, &body(mode))).unwrap().operation, operation);
         }
         assert!(parse(&request(43, &body(PUNCH_HOLE)[..20])).is_none());
         assert!(parse(&request(15, &[])[..30]).is_none());

@@ -16,5 +16,5 @@ mod serve;
 pub mod timing;
 
 pub use error::{Error, Result};
-pub use pace::{Answer, Counts, Pace, Way};
+pub use pace::{Answer, Counts, Pace, TransportOverhead};
 pub use serve::{Served, possible, serve};

@@ -22,10 +22,10 @@ const IDLE: Duration = Duration::from_secs(1);
 /// late rather than waited for awake.
 const LAG_MAX: Duration = Duration::from_micros(100);
 
-/// What the way from a program to this process and back takes besides the model: the kernel's part. A request is told to
-/// the model as if it had come so much earlier, so that the program sees the model's own time.
+/// What a request takes from a program to this process and back besides the model: the kernel's part. The model is given
+/// a time of arrival that is so much earlier, so that the program sees the model's time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Way {
+pub struct TransportOverhead {
     /// Of a read or write.
     pub request: Duration,
     pub flush: Duration,
@@ -33,16 +33,16 @@ pub struct Way {
     pub mib: Duration,
 }
 
-impl Way {
+impl TransportOverhead {
     fn of(&self, request: &Request) -> Nanos {
-        let way = match request.op {
+        let overhead = match request.op {
             Op::Flush => self.flush,
             Op::Read | Op::Write => {
                 self.request + self.mib.mul_f64(request.length as f64 / f64::from(1 << 20))
             }
             Op::Discard => self.request,
         };
-        Nanos::try_from(way.as_nanos()).unwrap_or(Nanos::MAX)
+        Nanos::try_from(overhead.as_nanos()).unwrap_or(Nanos::MAX)
     }
 }
 
@@ -85,13 +85,13 @@ pub struct Pace {
     state: Mutex<State>,
     earlier: Condvar,
     origin: Instant,
-    way: Way,
+    overhead: TransportOverhead,
 }
 
 impl Pace {
     /// A model whose requests take `way` besides.
     #[must_use]
-    pub fn new(timing: Box<dyn Timing>, way: Way) -> Self {
+    pub fn new(timing: Box<dyn Timing>, overhead: TransportOverhead) -> Self {
         let state = State {
             timing,
             told: 0,
@@ -102,13 +102,13 @@ impl Pace {
             hurried: false,
             ended: false,
         };
-        Self { state: Mutex::new(state), earlier: Condvar::new(), origin: Instant::now(), way }
+        Self { state: Mutex::new(state), earlier: Condvar::new(), origin: Instant::now(), overhead }
     }
 
     /// A request has come. Its number is for [`Pace::finish`].
     pub fn begin(&self, request: Request) -> u64 {
         let mut state = self.lock();
-        let came = self.now().saturating_sub(self.way.of(&request));
+        let came = self.now().saturating_sub(self.overhead.of(&request));
         let id = state.next;
         state.next += 1;
         // The model's time never goes back: what it has done already came before this.
@@ -238,9 +238,10 @@ mod tests {
 
     const MS: Nanos = 1_000_000;
 
-    fn with(nanos: Nanos, way: Nanos, body: impl FnOnce(&Pace)) -> Counts {
-        let way = Way { request: Duration::from_nanos(way), ..Way::default() };
-        let pace = Arc::new(Pace::new(Box::new(Constant::new(nanos, 0)), way));
+    fn with(nanos: Nanos, overhead: Nanos, body: impl FnOnce(&Pace)) -> Counts {
+        let overhead =
+            TransportOverhead { request: Duration::from_nanos(overhead), ..TransportOverhead::default() };
+        let pace = Arc::new(Pace::new(Box::new(Constant::new(nanos, 0)), overhead));
         let thread = std::thread::spawn({
             let pace = pace.clone();
             move || pace.run()
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_way_takes_is_not_waited_for_again() {
+    fn the_overhead_is_not_waited_for_again() {
         with(200 * MS, 150 * MS, |pace| {
             // A request can't have come before there was a clock.
             std::thread::sleep(Duration::from_millis(160));

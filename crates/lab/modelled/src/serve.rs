@@ -16,7 +16,7 @@ use crate::backing::Backing;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::kernel;
-use crate::pace::{Counts, Pace, Way};
+use crate::pace::{Counts, Pace, TransportOverhead};
 use crate::timing::Timing;
 
 /// The kernel's side of FUSE.
@@ -35,7 +35,7 @@ pub struct Served {
     /// A file, made if it isn't there, that is the disk while this one is mounted on it.
     pub mount: PathBuf,
     /// What requests take besides the model.
-    pub way: Way,
+    pub overhead: TransportOverhead,
 }
 
 /// What stands in the way of serving on this machine.
@@ -64,7 +64,7 @@ pub fn serve(served: &Served, timing: Box<dyn Timing>, ready: impl FnOnce()) -> 
     let _ = rustix::process::configure_io_flusher_behavior(true);
     let failed = |source| Error::Mount { at: served.mount.clone(), source };
     mount_at(&fuse, &served.mount).map_err(failed)?;
-    let pace = Arc::new(Pace::new(timing, served.way));
+    let pace = Arc::new(Pace::new(timing, served.overhead));
     let disk =
         Arc::new(Disk { fuse, backing, pace: pace.clone(), buffers: Arc::default(), turn: Mutex::default() });
     let started = start(&disk, &served.mount);

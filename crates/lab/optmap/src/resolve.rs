@@ -112,7 +112,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Whether a value is the one that the system has unless told.
+    /// Whether a value is the default of the system.
     fn is_default(&self, name: &str, value: &str) -> bool {
         match self {
             Self::Ceph(ceph) => ceph.entry(name).is_some_and(|e| values::same(e, value, e.default)),

@@ -150,6 +150,8 @@ fn limits(text: &'static str) -> Option<Limits> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::values;
 
@@ -183,6 +185,21 @@ mod tests {
                 assert!(good || slips.contains(&entry.name), "{told}");
             }
         }
+    }
+
+    /// The crate `options` has its own list of Ceph's names, without anything but the program that reads each: servers
+    /// don't link the lab's tables.
+    #[test]
+    fn the_names_that_loligo_knows_and_those_of_the_releases_are_the_same() {
+        let of_releases: BTreeSet<&str> = Release::ALL.into_iter().flat_map(|r| r.table().names()).collect();
+        let unknown = |name: &&&str| options::status(name) == options::OptionStatus::Unknown;
+        let unknown: Vec<&&str> = of_releases.iter().filter(unknown).collect();
+        assert!(unknown.is_empty(), "options does not know {unknown:?}: add them to ceph_names.txt");
+        // `cluster` and `name` say which program reads the file; Ceph lists them among its options all the same.
+        let own = |name: &str| options::status(name) == options::OptionStatus::Own;
+        let others = options::names().filter(|name| !own(name) && !["cluster", "name"].contains(name));
+        let gone: Vec<&str> = others.filter(|name| !of_releases.contains(name)).collect();
+        assert!(gone.is_empty(), "no release has {gone:?}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::table::{Entry, Kind, Limits};
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum BadValue {
     /// Not of the option's type.
-    #[error("'{text}' is no {kind} ({example})")]
+    #[error("'{text}' is not a {kind} ({example})")]
     NotOfKind {
         /// As written.
         text: String,
@@ -29,7 +29,7 @@ pub enum BadValue {
         high: Option<f64>,
     },
     /// None of an enumeration.
-    #[error("'{text}' is none of {}", .allowed.replace('|', ", "))]
+    #[error("'{text}' is not one of {}", .allowed.replace('|', ", "))]
     NotOneOf {
         /// As written.
         text: String,
@@ -226,7 +226,10 @@ mod tests {
     fn a_sentence_says_what_would_do() {
         let sentence = |name, text| of(name, text).unwrap_err().to_string();
         assert!(sentence("journal_aio", "on").contains("true, false"));
-        assert_eq!(sentence("osd_op_queue", "fifo"), "'fifo' is none of wpq, mclock_scheduler, debug_random");
+        assert_eq!(
+            sentence("osd_op_queue", "fifo"),
+            "'fifo' is not one of wpq, mclock_scheduler, debug_random"
+        );
         assert_eq!(sentence("ms_async_op_threads", "99"), "'99' is outside 1 to 24");
     }
 

@@ -116,11 +116,11 @@ impl fmt::Display for Why {
                 write!(f, "Ceph {release} still parses it, and nothing reads it")
             }
             Self::NotRunning { readers } => {
-                write!(f, "only {} read it, which this system doesn't run", readers.join(" and "))
+                write!(f, "only {} read it, and this system does not run them", readers.join(" and "))
             }
             Self::OtherSection { section, readers } => {
                 let names: Vec<&str> = readers.iter().map(|p| p.name()).collect();
-                write!(f, "it stands in [{section}], and [{}] read it", names.join("], ["))
+                write!(f, "it is set in [{section}], but read from [{}]", names.join("], ["))
             }
             Self::NoSuchDaemon { section } => write!(f, "this system has no {section}"),
             Self::Overridden { section } => write!(f, "the study sets it in [{section}] too, which wins"),
@@ -133,10 +133,10 @@ impl fmt::Display for Why {
             }
             Self::NothingToTune => f.write_str("it is Ceph's; Loligo has nothing for it to tune"),
             Self::NotPassed { section } => {
-                write!(f, "Loligo's servers share one process, to which [{section}] isn't passed")
+                write!(f, "Loligo's servers share one process, which does not get [{section}]")
             }
-            Self::Running => f.write_str("a cluster that runs already is measured as it is"),
-            Self::NoCluster => f.write_str("there is no cluster to tune"),
+            Self::Running => f.write_str("a running cluster is measured with its own configuration"),
+            Self::NoCluster => f.write_str("the system is not a cluster"),
         }
     }
 }

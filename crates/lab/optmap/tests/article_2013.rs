@@ -169,7 +169,7 @@ fn the_journals_aio_counts_where_the_journal_is_a_device() {
     study.systems[at].journal = Some(study::Place::Loop { size: 1 << 30, fs: None });
     let on_device = verdict(&study);
     assert_eq!(on_device.verdict, Verdict::Effective);
-    // 16.2 has it on unless told: the article's change is today's default.
+    // 16.2 has it on by default: the article's change is today's default.
     assert!(on_device.at_default && !nothing_effective(&[on_device]));
 }
 

@@ -29,7 +29,7 @@ fn loligo() -> System {
     system(Target::Loligo { store: LoligoStore::Simple })
 }
 
-/// `SECTION/NAME=VALUE`, the section `global` unless told.
+/// `SECTION/NAME=VALUE`, the default section is `global`.
 fn setting(text: &str) -> Setting {
     let Some((address, value)) = text.split_once('=') else { panic!("{text}") };
     let (section, name) = address.split_once('/').unwrap_or(("global", address));
@@ -248,12 +248,12 @@ fn a_wrong_value_is_a_problem_of_the_systems_that_would_ignore_it() {
                    osd_op_queue: [wpq, fifo]\n  osd_mclock_profile: [balanced]";
     let resolution = check(&study(systems, options));
     let told: Vec<String> = resolution.problems.iter().map(ToString::to_string).collect();
-    assert!(told.iter().any(|t| t.contains("journal_aio: 'on' is no bool")), "{told:#?}");
+    assert!(told.iter().any(|t| t.contains("journal_aio: 'on' is not a bool")), "{told:#?}");
     assert!(told.iter().any(|t| t.contains("debug_osd: '100' is")), "{told:#?}");
     let of = |text: &str| resolution.problems.iter().find(|p| p.to_string().contains(text)).unwrap();
-    assert_eq!(of("osd_max_write_size: '1.5' is no size").systems, ["old", "new"]);
+    assert_eq!(of("osd_max_write_size: '1.5' is not a size").systems, ["old", "new"]);
     assert_eq!(of("osd_max_write_size: '1.5' is not a int").systems, ["ours"]);
-    assert_eq!(of("'fifo' is none of").option, "osd_op_queue");
+    assert_eq!(of("'fifo' is not one of").option, "osd_op_queue");
     assert!(!told.iter().any(|t| t.contains("wpq'") || t.contains("0/0'")), "{told:#?}");
     assert!(resolution.problems.windows(2).all(|pair| pair[0].line <= pair[1].line));
 }

@@ -13,19 +13,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let directory = PathBuf::from(arguments.next().ok_or("name a directory to write to")?);
     let rest: Vec<String> = arguments.collect();
-    let asked = |word: &str| rest.iter().any(|a| a == word);
-    let size = match (asked("large"), asked("few")) {
+    let flag = |word: &str| rest.iter().any(|a| a == word);
+    let size = match (flag("large"), flag("few")) {
         (true, _) => made_up::Size::LARGE,
         (_, true) => made_up::Size::FEW,
         _ => made_up::Size::SHORT,
     };
     let mut study = made_up::Study::new(size, 1);
-    if asked("one-sigma") {
+    if flag("one-sigma") {
         study.design.rule = study::Rule::OneSigma;
     }
     let series = made_up::series;
     let began = Instant::now();
-    let written = report::write(&directory, &study.input(&series), asked("pictures"))?;
+    let written = report::write(&directory, &study.input(&series), flag("pictures"))?;
     println!("{} and {} charts in {:.2?}", written.page.display(), written.charts, began.elapsed());
     print!("{}", report::text::percentages(&study.input(&series), false));
     Ok(())

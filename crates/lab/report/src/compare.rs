@@ -6,14 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use labstats::effect::Trial;
-use labstats::judge::{Asked, Better, Cell, Judged, judge};
+use labstats::judge::{Better, Cell, Criteria, Judged, judge};
 use results::{Record, RunInfo};
 
+use crate::config_diff::{ConfigDiff, Difference};
 use crate::from_labstats::zeros_words;
 use crate::gather::{Spread, Trials, spread, value};
 use crate::input::{Colour, DEFAULT, JudgedVariant, Outline};
 use crate::quantity::Quantity;
-use crate::setups::{Difference, Setups};
 
 /// A table.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -23,7 +23,7 @@ pub struct Comparison {
     /// B's name.
     pub b: String,
     /// What differs behind the names of rows that are marked: said before them.
-    pub setups: Vec<String>,
+    pub config_diff: Vec<String>,
     pub rows: Vec<Row>,
     /// What must be known: other machines, another study, what can't be compared.
     pub notes: Vec<String>,
@@ -49,7 +49,7 @@ pub fn systems(
     outline: &Outline,
     trials: &Trials,
     quantity: Quantity,
-    asked: &Asked,
+    criteria: &Criteria,
 ) -> (Vec<Comparison>, Vec<(String, String)>) {
     let (mut tables, mut refused, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
     for (i, a) in outline.systems.iter().enumerate() {
@@ -64,7 +64,7 @@ pub fn systems(
             }
         }
     }
-    let mut rows = rows(pairs, better(quantity), Common::Blocks, asked).into_iter();
+    let mut rows = rows(pairs, better(quantity), Common::Blocks, criteria).into_iter();
     let filled =
         tables.into_iter().map(|(table, n)| Comparison { rows: rows.by_ref().take(n).collect(), ..table });
     (filled.collect(), refused)
@@ -94,12 +94,12 @@ fn shared_loads(outline: &Outline, trials: &Trials, quantity: Quantity, (a, b): 
     if modelled.len() > 1 { Vec::new() } else { pairs }
 }
 
-/// Two runs: every system, workload, phase and variant that either has. `setups`: what differs between their studies.
+/// Two runs: every system, workload, phase and variant that either has. `config_diff`: what differs between their studies.
 pub fn runs(
     a: (&str, &RunInfo, &[Record]),
     b: (&str, &RunInfo, &[Record]),
-    setups: &Setups,
-    asked: &Asked,
+    config_diff: &ConfigDiff,
+    criteria: &Criteria,
 ) -> Comparison {
     let mut notes = differences(a.1, b.1);
     let (of_a, of_b) = (values(a.2), values(b.2));
@@ -122,21 +122,21 @@ pub fn runs(
                 if zeros > 0 {
                     notes.push(format!("{what}: {}", zeros_words(zeros)));
                 }
-                marked.push(x.is_some() && y.is_some() && key.differs(setups));
+                marked.push(x.is_some() && y.is_some() && key.differs(config_diff));
                 pairs.push((what, values(x), values(y)));
             }
         }
     }
     let both: Vec<&Key> = keys.into_iter().filter(|k| of_a.contains_key(k) && of_b.contains_key(k)).collect();
-    let mut rows = rows(pairs, Better::Higher, Common::Nothing, asked);
+    let mut rows = rows(pairs, Better::Higher, Common::Nothing, criteria);
     for (row, marked) in rows.iter_mut().zip(marked) {
         row.other_setup = marked;
     }
-    Comparison { a: a.0.into(), b: b.0.into(), setups: told(setups, &both), rows, notes }
+    Comparison { a: a.0.into(), b: b.0.into(), config_diff: told(config_diff, &both), rows, notes }
 }
 
 /// What differs behind the names of these rows, a line each.
-fn told(setups: &Setups, keys: &[&Key]) -> Vec<String> {
+fn told(config_diff: &ConfigDiff, keys: &[&Key]) -> Vec<String> {
     let mut lines = Vec::new();
     let mut add = |kind: &str, found: &BTreeMap<String, Vec<Difference>>, of: fn(&Key) -> &String| {
         for (name, differences) in found.iter().filter(|(name, _)| keys.iter().any(|k| of(k) == *name)) {
@@ -144,9 +144,9 @@ fn told(setups: &Setups, keys: &[&Key]) -> Vec<String> {
             lines.extend(differences.iter().map(line));
         }
     };
-    add("system", &setups.systems, |k| &k.system);
-    add("workload", &setups.workloads, |k| &k.workload);
-    add("variant", &setups.variants, |k| &k.variant);
+    add("system", &config_diff.systems, |k| &k.system);
+    add("workload", &config_diff.workloads, |k| &k.workload);
+    add("variant", &config_diff.variants, |k| &k.variant);
     lines
 }
 
@@ -159,10 +159,10 @@ struct Key {
 }
 
 impl Key {
-    fn differs(&self, setups: &Setups) -> bool {
-        setups.systems.contains_key(&self.system)
-            || setups.workloads.contains_key(&self.workload)
-            || setups.variants.contains_key(&self.variant)
+    fn differs(&self, config_diff: &ConfigDiff) -> bool {
+        config_diff.systems.contains_key(&self.system)
+            || config_diff.workloads.contains_key(&self.workload)
+            || config_diff.variants.contains_key(&self.variant)
     }
 }
 
@@ -246,7 +246,7 @@ fn samples_of_blocks(trials: &[(u32, f64)]) -> Vec<(u32, f64)> {
     blocks.into_values().map(mean).collect()
 }
 
-fn rows(pairs: Vec<Pair>, better: Better, common: Common, asked: &Asked) -> Vec<Row> {
+fn rows(pairs: Vec<Pair>, better: Better, common: Common, criteria: &Criteria) -> Vec<Row> {
     let samples = |trials: &[(u32, f64)]| match common {
         Common::Blocks => trials.to_vec(),
         Common::Nothing => samples_of_blocks(trials),
@@ -259,7 +259,7 @@ fn rows(pairs: Vec<Pair>, better: Better, common: Common, asked: &Asked) -> Vec<
             Cell { better, trials: a.chain(b).collect() }
         })
         .collect();
-    pairs.into_iter().zip(judge(&cells, asked)).map(|(pair, found)| row(pair, &found)).collect()
+    pairs.into_iter().zip(judge(&cells, criteria)).map(|(pair, found)| row(pair, &found)).collect()
 }
 
 fn row((what, a, b): Pair, found: &Judged) -> Row {
@@ -303,10 +303,10 @@ mod tests {
             };
             (0..).zip(levels).flat_map(trial).collect()
         };
-        let asked = Asked { correction: Correction::Holm, confidence: 0.95, effect: 0.0, seed: 1 };
+        let criteria = Criteria { correction: Correction::Holm, confidence: 0.95, effect: 0.0, seed: 1 };
         let colour = |a, b| {
             let pair = ("x".to_owned(), of(a), of(b));
-            rows(vec![pair], Better::Higher, Common::Nothing, &asked).remove(0).judged.colour
+            rows(vec![pair], Better::Higher, Common::Nothing, &criteria).remove(0).judged.colour
         };
         assert_eq!(colour([100.0, 120.0, 140.0], [120.0, 140.0, 160.0]), Colour::Grey);
         assert_eq!(colour([100.0, 101.0, 102.0], [120.0, 121.0, 122.0]), Colour::Green);

@@ -63,7 +63,7 @@ impl<'a> Counts<'a> {
     }
 }
 
-/// From so many times the others' spread on it is said of a variant: in three blocks chance gives that once in hundreds.
+/// A warning is given when a variant's spread exceeds the others' by this factor: by chance under 1% with three blocks.
 const SPREADS_MORE: f64 = 3.0;
 
 /// A cell with all that is known of it.

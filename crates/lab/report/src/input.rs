@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use labstats::judge::Asked;
+use labstats::judge::Criteria;
 use results::{PhaseProfile, Record, RunInfo, Series};
 
 /// Everything that a report is made from.
@@ -16,7 +16,7 @@ pub struct Input<'a> {
     /// The judgements.
     pub judged: Judged,
     /// What is asked of comparisons that the report makes itself: A against B.
-    pub asked: Asked,
+    pub criteria: Criteria,
     /// A trial's samples by its id; `None` where there are none, or where they can't be read.
     pub series: &'a dyn Fn(&str) -> Option<Series>,
     /// The last record of each trial that was profiled, and is no sample.

@@ -15,6 +15,7 @@
 
 pub mod charts;
 pub mod compare;
+pub mod config_diff;
 mod error;
 pub mod figures;
 pub mod from_labstats;
@@ -26,7 +27,6 @@ pub mod markdown;
 pub mod page;
 mod png;
 pub mod quantity;
-pub mod setups;
 pub mod text;
 mod write;
 

@@ -12,7 +12,7 @@ pub fn side_by_side(input: &Input) -> String {
     let trials = Trials::of(&input.records);
     let names = &input.outline.systems;
     let by = |quantity| -> Vec<Comparison> {
-        let (tables, _) = systems(&input.outline, &trials, quantity, &input.asked);
+        let (tables, _) = systems(&input.outline, &trials, quantity, &input.criteria);
         tables.into_iter().filter(|c| names.last() == Some(&c.b)).collect()
     };
     let (rates, costs) = (by(Quantity::Ops), by(Quantity::CpuPerOp));
@@ -75,7 +75,7 @@ fn below(input: &Input, trials: &Trials) -> String {
         "Geometric means of {trials} trials, each on a fresh cluster: operations a second and the servers' CPU for an \
          operation. Differences of rates and of CPU, each with intervals of {}% over all of its kind together; ▲ better, \
          ▼ worse, = shown equal, ? undecided.\n",
-        share(input.asked.confidence)
+        share(input.criteria.confidence)
     )
 }
 

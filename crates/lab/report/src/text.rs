@@ -35,7 +35,7 @@ pub fn percentages(input: &Input, colours: bool) -> String {
 /// Every two systems of a run that can be compared, with the default. Empty where there are none.
 pub fn systems(input: &Input, colours: bool) -> String {
     let (tables, _) =
-        compare::systems(&input.outline, &Trials::of(&input.records), Quantity::Ops, &input.asked);
+        compare::systems(&input.outline, &Trials::of(&input.records), Quantity::Ops, &input.criteria);
     let compared = tables.iter().filter(|c| c.rows.iter().any(|row| row.judged.colour.compared()));
     compared.map(|c| format!("{}\n", comparison(c, colours))).collect()
 }
@@ -58,13 +58,13 @@ pub fn comparison(c: &Comparison, colours: bool) -> String {
     }
     let notes: String = c.notes.iter().map(|n| format!("{}\n", plain(n))).collect();
     // Before the table: whoever reads a colour has read what else differs.
-    let mut setups = String::new();
-    if !c.setups.is_empty() {
-        setups = "NOT THE SAME SETUP in A and B (rows with ≠):\n".to_owned();
-        c.setups.iter().for_each(|line| setups += &format!("  {}\n", plain(line)));
-        setups.push('\n');
+    let mut config_diff = String::new();
+    if !c.config_diff.is_empty() {
+        config_diff = "NOT THE SAME SETUP in A and B (rows with ≠):\n".to_owned();
+        c.config_diff.iter().for_each(|line| config_diff += &format!("  {}\n", plain(line)));
+        config_diff.push('\n');
     }
-    format!("A: {}\nB: {}\n\n{setups}{}\n{notes}", plain(&c.a), plain(&c.b), table(&rows, colours))
+    format!("A: {}\nB: {}\n\n{config_diff}{}\n{notes}", plain(&c.a), plain(&c.b), table(&rows, colours))
 }
 
 /// Runs over time with their change points.

@@ -269,9 +269,9 @@ fn a_profiled_step_of_a_ladder_has_its_flame_graph() {
     record.measurements[0].step =
         Some(results::Step { name: name.clone(), in_flight: 8, ..Default::default() });
     input.profiled = vec![record];
-    let kept = |_: &str, asked: &str| {
+    let kept = |_: &str, criteria: &str| {
         let stacks = results::Stacks::parse("# hertz 99\nosd.0;main;write 7\n");
-        (asked == name).then(|| results::PhaseProfile {
+        (criteria == name).then(|| results::PhaseProfile {
             phase: name.clone(),
             stacks: Some(stacks),
             requests: vec![],

@@ -5,11 +5,11 @@
 mod made_up;
 
 use labstats::change_points::Options;
-use made_up::{Size, Study, asked, run_info, series};
+use made_up::{Size, Study, criteria, run_info, series};
 use report::compare;
+use report::config_diff::{ConfigDiff, Difference};
 use report::history::{self, Run};
 use report::input::{Colour, JudgedVariant, percent};
-use report::setups::{Difference, Setups};
 use report::text;
 use results::{Record, Status};
 
@@ -135,8 +135,8 @@ fn two_runs_are_compared_and_what_differs_is_said() {
     let c = compare::runs(
         ("before", &run_info(), &study.records),
         ("after", &info, &b),
-        &Setups::default(),
-        &asked(),
+        &ConfigDiff::default(),
+        &criteria(),
     );
     assert_eq!(c.rows.len(), 4);
     assert!(c.rows.iter().all(|r| r.judged.colour == Colour::Red), "{c:?}");
@@ -151,12 +151,12 @@ fn rows_of_two_runs_with_other_setups_are_marked_and_told_before_the_table() {
     let size = Size { systems: 2, variants: 0, workloads: 1, blocks: 3 };
     let (a, b) = (Study::new(size, 1).records, Study::new(size, 2).records);
     let osds = Difference { what: "osds".into(), a: "1".into(), b: "3".into() };
-    let mut setups = Setups::default();
-    setups.systems.insert("ceph-16.2-ext4".into(), vec![osds.clone()]);
+    let mut config_diff = ConfigDiff::default();
+    config_diff.systems.insert("ceph-16.2-ext4".into(), vec![osds.clone()]);
     // What no row is about is not told.
-    setups.systems.insert("gone".into(), vec![osds]);
-    let c = compare::runs(("a", &run_info(), &a), ("b", &run_info(), &b), &setups, &asked());
-    assert_eq!(c.setups, ["system ceph-16.2-ext4: osds: 1 in A, 3 in B"]);
+    config_diff.systems.insert("gone".into(), vec![osds]);
+    let c = compare::runs(("a", &run_info(), &a), ("b", &run_info(), &b), &config_diff, &criteria());
+    assert_eq!(c.config_diff, ["system ceph-16.2-ext4: osds: 1 in A, 3 in B"]);
     assert!(c.rows.iter().all(|r| r.other_setup == r.what.starts_with("ceph-16.2-ext4:")), "{c:?}");
     let text = text::comparison(&c, false);
     let place = |words: &str| text.find(words).unwrap();
@@ -195,7 +195,7 @@ fn a_trial_of_0_operations_is_no_lack_of_trials() {
 
     let b = Study::new(SMALL, 2).records;
     let (a, info) = (&study.records, run_info());
-    let c = compare::runs(("a", &info, a), ("b", &info, &b), &Setups::default(), &asked());
+    let c = compare::runs(("a", &info, a), ("b", &info, &b), &ConfigDiff::default(), &criteria());
     let row = c.rows.iter().find(|r| r.what.contains("default")).unwrap();
     assert_eq!(
         (row.judged.label(), row.judged.interval().as_str()),
@@ -211,17 +211,17 @@ fn a_row_that_one_run_has_says_which() {
     let all = Study::new(size, 1).records;
     let of = |system: &str| all.iter().filter(|r| r.parameters.system == system).cloned().collect::<Vec<_>>();
     let (a, b) = (of("ceph-16.2-xfs"), of("ceph-16.2-ext4"));
-    let mut setups = Setups::default();
-    setups
+    let mut config_diff = ConfigDiff::default();
+    config_diff
         .systems
         .insert("ceph-16.2-xfs".into(), vec![Difference { what: "x".into(), a: "1".into(), b: "2".into() }]);
-    let c = compare::runs(("a", &run_info(), &a), ("b", &run_info(), &b), &setups, &asked());
+    let c = compare::runs(("a", &run_info(), &a), ("b", &run_info(), &b), &config_diff, &criteria());
     for row in &c.rows {
         let side = if row.what.starts_with("ceph-16.2-xfs") { "only in A" } else { "only in B" };
         assert_eq!((row.judged.label().as_str(), row.judged.interval().as_str()), ("not compared", side));
         assert!(!row.other_setup);
     }
-    assert!(c.rows.len() == 4 && c.setups.is_empty(), "{c:?}");
+    assert!(c.rows.len() == 4 && c.config_diff.is_empty(), "{c:?}");
 }
 
 #[test]
@@ -232,8 +232,8 @@ fn modelled_devices_are_not_compared_with_real_ones() {
     let c = compare::runs(
         ("a", &run_info(), &study.records),
         ("b", &run_info(), &b),
-        &Setups::default(),
-        &asked(),
+        &ConfigDiff::default(),
+        &criteria(),
     );
     assert!(c.rows.is_empty());
     assert!(c.notes.iter().any(|n| n.contains("modelled devices in one run only")));

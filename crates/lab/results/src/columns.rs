@@ -2,7 +2,7 @@
 
 use labstats::histogram::Merged;
 
-use crate::{DeviceUse, Measurement, Process, Record, Rung, Status};
+use crate::{DeviceUse, LadderPoint, Measurement, Process, Record, Status};
 
 /// A column.
 pub struct Column {
@@ -103,7 +103,7 @@ macro_rules! table {
 static COLUMNS: &[Column] = table! {
     Trial "id", "text", "id", "The trial, unique in the run.",
         |r| r.id.clone();
-    Trial "order", "1", "order", "Place in the shuffled order, from 0, of the command that ran it: with other systems, workloads or blocks it starts anew.",
+    Trial "order", "1", "order", "Place in the shuffled order, from 0, of the command that ran it: with other systems, workloads or blocks it starts from 0 again.",
         |r| r.order.to_string();
     Trial "block", "1", "block", "Block, from 0. A block holds every variant once and the default several times.",
         |r| r.block.to_string();
@@ -155,7 +155,7 @@ static COLUMNS: &[Column] = table! {
         |r| r.parameters.instances.to_string();
     Trial "pg_num", "1", "parameters.pg_num", "PGs of each pool.",
         |r| r.parameters.pg_num.to_string();
-    Trial "open_loop", "yes/no", "parameters.open_loop", "Yes: requests come at a fixed rate. No: each comes when one has ended. With a ladder `step_rate` tells.",
+    Trial "open_loop", "yes/no", "parameters.open_loop", "Yes: requests come at a fixed rate. No: each comes when one has ended. With a ladder see `step_rate`.",
         |r| yes_no(r.parameters.open_loop);
     Trial "lab_version", "text", "build.lab", "Version of the lab.",
         |r| r.build.lab.clone();
@@ -187,9 +187,9 @@ static COLUMNS: &[Column] = table! {
         |m| percentile(m, 99.9);
     Phase "latency_p99_99_us", "us", "made from measurements.N.latency.histogram", "Latency that 99.99 of 100 operations did not exceed; empty where the load gives no histogram or fewer than ten operations lie beyond.",
         |m| percentile(m, 99.99);
-    Phase "steady", "yes/no", "measurements.N.steady", "Whether throughput was steady over the phase; empty where that can't be told.",
+    Phase "steady", "yes/no", "measurements.N.steady", "Whether throughput was steady over the phase; empty where that is unknown.",
         |m| optional(m.steady.map(yes_no));
-    Phase "unsteady", "text", "measurements.N.unsteady", "Why it was not steady, or why that can't be told.",
+    Phase "unsteady", "text", "measurements.N.unsteady", "Why it was not steady, or why that is unknown.",
         |m| m.unsteady.clone();
     Phase "cpu_machine_s", "s", "measurements.N.cpu.machine_s", "Busy seconds of the whole machine, over all cores.",
         |m| m.cpu.machine_s.to_string();
@@ -223,15 +223,15 @@ static COLUMNS: &[Column] = table! {
         |m| largest(m, |d| d.busy);
     Phase "device_bytes_per_byte", "1", "measurements.N.device_bytes_per_byte", "Bytes written to the devices for each byte that clients wrote; 0 where that is not known.",
         |m| m.device_bytes_per_byte.to_string();
-    Phase "joules", "J", "measurements.N.joules", "What the processor's package took; empty where the host does not tell.",
+    Phase "joules", "J", "measurements.N.joules", "What the processor's package took; empty where the host does not report it.",
         |m| optional(m.joules);
-    Trial "profiled", "yes/no", "profiled", "Whether the trial was profiled: slower for that, it is no sample.",
+    Trial "profiled", "yes/no", "profiled", "Whether the trial was profiled: slower for that, so it is not a sample.",
         |r| yes_no(r.profiled);
     Trial "hosts", "text", "parameters.hosts", "The hosts that the client processes run on; empty: the machine of the servers.",
         |r| r.parameters.hosts.clone();
     Phase "start_skew_s", "s", "measurements.N.start_skew_s", "From the start of the first client process to that of the last; of hosts, as they are heard of.",
         |m| m.start_skew_s.to_string();
-    Phase "step_name", "text", "measurements.N.step.name", "The step of a ladder in `series/`, `counters/` and `profiles/`; empty where the phase has no ladder: its own name stands there.",
+    Phase "step_name", "text", "measurements.N.step.name", "The step of a ladder in `series/`, `counters/` and `profiles/`; empty where the phase has no ladder: its own name is used there.",
         |m| optional(m.step.as_ref().map(|s| s.name.clone()));
     Phase "step_in_flight", "1", "measurements.N.step.in_flight", "Operations in flight of this step of a ladder, with a fixed rate at most; empty where the phase has no ladder.",
         |m| optional(m.step.as_ref().map(|s| s.in_flight));
@@ -240,5 +240,5 @@ static COLUMNS: &[Column] = table! {
     Phase "step_held", "yes/no", "measurements.N.step.held", "Whether the rate was achieved and its latency within the target; empty in a closed loop.",
         |m| optional(m.step.as_ref().and_then(|s| s.held).map(yes_no));
     Phase "step_found", "text", "measurements.N.step.found", "`saturation`: the best throughput of the closed loop; `held_rate`: the highest rate that holds the target; empty on the way.",
-        |m| optional(m.step.as_ref().and_then(|s| s.found).map(Rung::name));
+        |m| optional(m.step.as_ref().and_then(|s| s.found).map(LadderPoint::name));
 };

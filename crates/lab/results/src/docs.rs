@@ -52,7 +52,7 @@ A results directory:
 
 | file | what it holds |
 |---|---|
-| `run.json` | the run: study, seed, machine, what was said before the start |
+| `run.json` | the run: study, seed, machine, notes from before the start |
 | `study.yaml` | the study file, byte for byte |
 | `plan.json` | the trials in their order, each with its ceph.conf |
 | `trials.jsonl` | a JSON object a line, appended when a trial ends; of several with the same `id` the last one counts |

@@ -29,7 +29,7 @@ pub use docs::{SeriesValue, markdown, series_values};
 pub use error::Error;
 pub use profile::{PhaseProfile, Request, RequestKind, RequestSecond, Requests, Stacks};
 pub use record::{
-    Build, CpuUse, DeviceUse, FORMAT, Histogram, Latency, Machine, Measurement, Outcome, Parameters, Process,
-    Record, RunInfo, Rung, Sample, Series, Status, Step,
+    Build, CpuUse, DeviceUse, FORMAT, Histogram, LadderPoint, Latency, Machine, Measurement, Outcome,
+    Parameters, Process, Record, RunInfo, Sample, Series, Status, Step,
 };
 pub use series::{SeriesReader, SeriesWriter};

@@ -55,7 +55,6 @@ pub struct Record {
     /// Whether it confirms a flagged cell.
     pub confirms: bool,
     /// Whether it was profiled: no sample of anything.
-    #[serde(default)]
     pub profiled: bool,
     /// When it began, RFC 3339, UTC.
     pub started: String,
@@ -109,7 +108,6 @@ pub struct Parameters {
     /// Client processes.
     pub instances: u32,
     /// The hosts that they run on, parted by blanks; empty: this machine.
-    #[serde(default)]
     pub hosts: String,
     /// PGs of each pool.
     pub pg_num: u32,
@@ -187,7 +185,6 @@ pub struct Measurement {
     /// Bytes moved.
     pub bytes: u64,
     /// Seconds from the first client's start to the last one's.
-    #[serde(default)]
     pub start_skew_s: f64,
     /// Operations a second: `operations / seconds`. For a command: 1 / seconds.
     pub ops_per_s: f64,
@@ -217,7 +214,6 @@ pub struct Measurement {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Step {
     /// Its name in the time line, in counters and in profiles, where phases without a ladder have their own.
-    #[serde(default)]
     pub name: String,
     /// In flight over all instances; with a fixed rate no more than this.
     pub in_flight: u32,
@@ -226,20 +222,20 @@ pub struct Step {
     /// Whether the rate was achieved and, where there is a target, the latency within it; `None` in a closed loop.
     pub held: Option<bool>,
     /// What the ladder found in it; `None` for a step on the way.
-    pub found: Option<Rung>,
+    pub found: Option<LadderPoint>,
 }
 
 /// What a ladder finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Rung {
+pub enum LadderPoint {
     /// The best throughput of the closed loop.
     Saturation,
     /// The highest rate that holds the target.
     HeldRate,
 }
 
-impl Rung {
+impl LadderPoint {
     /// `saturation`, `held_rate`.
     pub fn name(self) -> &'static str {
         match self {

@@ -184,7 +184,7 @@ pub fn trials_at_most(study: &Study) -> u64 {
     [in_a_block, cells, u64::from(study.design.blocks)].into_iter().fold(1, u64::saturating_mul)
 }
 
-/// Ceph's `osd_max_write_size` unless told, in bytes; Loligo's is the same. A larger write is refused with EMSGSIZE.
+/// Ceph's default `osd_max_write_size`, bytes; Loligo's is the same. A larger write is refused with EMSGSIZE.
 const WRITE_MAX: u64 = 90 << 20;
 
 /// What is larger than an OSD takes in one write. A study that sets the limit knows it.

@@ -44,7 +44,6 @@ pub use place::MODELLED_MAX;
 pub use plan::{Cell, NotRun, Plan, Trial};
 pub use problem::{Conflict, Problem, ProblemKind};
 pub use trial_names::TrialNames;
-pub use words::visible;
 
 /// The language of study files.
 #[doc = include_str!("../../../../docs/studies.md")]

@@ -2,7 +2,7 @@
 
 use crate::model::{Setting, Study, System, Workload, WorkloadKind};
 
-/// What Ceph and Loligo allow unless told.
+/// The defaults of Ceph and of Loligo.
 const USUAL: u64 = 250;
 /// Pools beside the clients' own: the manager's, and a file system's data and metadata with 32 each.
 const BESIDE: u64 = 1;

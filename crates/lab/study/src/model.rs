@@ -76,13 +76,13 @@ pub struct System {
     pub name: String,
     /// The program.
     pub target: Target,
-    /// OSDs; 3 unless told. Means nothing for a running cluster and for NFS.
+    /// OSDs; default 3. Means nothing for a running cluster and for NFS.
     pub osds: u32,
-    /// Copies in the pools; 1 unless told.
+    /// Copies in the pools; default 1.
     pub pool_size: u32,
-    /// Cores that the servers may use (`taskset`; Loligo's `--cores` too); all unless told.
+    /// Cores that the servers may use (`taskset`; Loligo's `--cores` too); default all.
     pub cores: Option<u32>,
-    /// Where its servers listen: the study's `listen`, 127.0.0.1 unless told.
+    /// Where its servers listen: the study's `listen`, default 127.0.0.1.
     pub listen: Ipv4Addr,
     /// Where the data of an OSD live.
     pub place: Place,
@@ -229,11 +229,11 @@ pub enum WorkloadKind {
 /// Client processes, each with a pool (or image) of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Clients {
-    /// Processes on each host; 1 unless told.
+    /// Processes on each host; default 1.
     pub instances: u32,
     /// Hosts reached over ssh; empty: this machine.
     pub hosts: Vec<String>,
-    /// PGs of each instance's pool; 32 unless told.
+    /// PGs of each instance's pool; default 32.
     pub pg_num: u32,
 }
 
@@ -251,7 +251,7 @@ pub struct RadosBench {
     pub seconds: u32,
     /// In this order; reads need a write before.
     pub phases: Vec<Phase>,
-    /// Whether the host's caches are dropped before each read phase; yes unless told.
+    /// Whether the host's caches are dropped before each read phase; default yes.
     pub drop_caches: bool,
 }
 
@@ -313,9 +313,9 @@ pub struct FioLoad {
     pub phases: Vec<Phase>,
     /// Requests a second over all instances, for an open loop; none: a closed loop.
     pub rate: Option<u32>,
-    /// Whether everything is written once before the first phase; yes unless told.
+    /// Whether everything is written once before the first phase; default yes.
     pub prefill: bool,
-    /// Whether caches are dropped before each read phase; yes unless told.
+    /// Whether caches are dropped before each read phase; default yes.
     pub drop_caches: bool,
 }
 
@@ -344,34 +344,34 @@ pub struct CommandLoad {
     pub file_system: bool,
     /// Seconds after which it has failed.
     pub timeout: u32,
-    /// Seconds that it is expected to take, for the estimate of time alone; a third of `timeout` unless told.
+    /// Seconds that it is expected to take, for the estimate of time alone; default a third of `timeout`.
     pub expected: u32,
 }
 
 /// How trials are laid out and judged.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Design {
-    /// Blocks; 3 unless told.
+    /// Blocks; default 3.
     pub blocks: u32,
-    /// Trials of the default in each block; 2 unless told.
+    /// Trials of the default in each block; default 2.
     pub defaults_per_block: u32,
-    /// Shuffles; 1 unless told.
+    /// Shuffles; default 1.
     pub seed: u64,
     /// What is tested.
     pub rule: Rule,
-    /// Confidence of intervals after adjustment; 0.95 unless told.
+    /// Confidence of intervals after adjustment; default 0.95.
     pub confidence: f64,
-    /// The smallest effect that is coloured, as a share; 0.05 unless told.
+    /// The smallest effect that is coloured, as a share; default 0.05.
     pub effect: f64,
-    /// The spread between trials (coefficient of variation) assumed before any is measured; 0.1 unless told.
+    /// The spread between trials (coefficient of variation) assumed before any is measured; default 0.1.
     pub assumed_spread: f64,
-    /// Whether cells that would be coloured are run once more; yes unless told.
+    /// Whether cells that would be coloured are run once more; default yes.
     pub confirm: bool,
     /// When to stop early.
     pub stop: Stop,
     /// What a failed trial does.
     pub on_failure: OnFailure,
-    /// Which cells get a trial that shows where time goes; none unless told.
+    /// Which cells get a trial that shows where time goes; default none.
     pub profile: Profiled,
 }
 

@@ -108,7 +108,7 @@ impl Tree {
             Event::Alias(anchor) => {
                 let node = self.anchors.get(&anchor).cloned();
                 let node =
-                    node.ok_or((at, ProblemKind::NotUsed("an alias can't stand inside its own anchor")))?;
+                    node.ok_or((at, ProblemKind::NotUsed("an alias is not allowed inside its own anchor")))?;
                 self.put_shared(node)
             }
             Event::SequenceStart(anchor, _) => self.begin(at, anchor, false),

@@ -55,7 +55,7 @@ impl fmt::Display for Place {
 
 /// A place, and what its file system brings along.
 #[derive(Clone)]
-pub(crate) struct Made {
+pub(crate) struct ResolvedPlace {
     pub(crate) place: Place,
     /// What tells it from the others of a list.
     pub(crate) name: String,
@@ -63,7 +63,7 @@ pub(crate) struct Made {
     pub(crate) settings: Vec<Setting>,
 }
 
-impl Made {
+impl ResolvedPlace {
     /// The place of a system that names none.
     pub(crate) fn directory() -> Self {
         Self { place: Place::Directory, name: String::new(), settings: Vec::new() }
@@ -79,10 +79,10 @@ struct Fs {
 }
 
 /// Reads a place: one for each of its file systems. Empty if it is wrong.
-pub(crate) fn read(node: &Node, what: &str, p: &mut Problems) -> Vec<Made> {
+pub(crate) fn read(node: &Node, what: &str, p: &mut Problems) -> Vec<ResolvedPlace> {
     if let Value::Text { text, .. } = &node.value {
         if text == "directory" {
-            return vec![Made::directory()];
+            return vec![ResolvedPlace::directory()];
         }
         let known: Vec<&str> = ["directory"].into_iter().chain(KINDS).collect();
         unknown("place", text, &known, node.at, p);
@@ -96,13 +96,16 @@ pub(crate) fn read(node: &Node, what: &str, p: &mut Problems) -> Vec<Made> {
 }
 
 /// A place of the kind that the key names.
-fn kind(entry: &Entry, p: &mut Problems) -> Option<Vec<Made>> {
+fn kind(entry: &Entry, p: &mut Problems) -> Option<Vec<ResolvedPlace>> {
     let node = &entry.node;
     match entry.key.as_str() {
         "image" => {
             let fields = Fields::of(node, "image", &["size"], p)?;
             fields.need(&["size"], p);
-            Some(vec![Made { place: Place::Image { size: fields.size("size", p)? }, ..Made::directory() }])
+            Some(vec![ResolvedPlace {
+                place: Place::Image { size: fields.size("size", p)? },
+                ..ResolvedPlace::directory()
+            }])
         }
         "devices" => {
             let fields = Fields::of(node, "devices", &["paths", "fs"], p)?;
@@ -130,13 +133,20 @@ fn kind(entry: &Entry, p: &mut Problems) -> Option<Vec<Made>> {
 }
 
 /// A place for each file system of the key `fs`, or one without.
-fn each(fields: &Fields<'_>, p: &mut Problems, place: impl Fn(Option<FileSystem>) -> Place) -> Vec<Made> {
+fn each(
+    fields: &Fields<'_>,
+    p: &mut Problems,
+    place: impl Fn(Option<FileSystem>) -> Place,
+) -> Vec<ResolvedPlace> {
     let none = || Fs { fs: None, name: "raw".into(), settings: Vec::new() };
     let systems = match fields.one_or_more("fs", p) {
         None => vec![none()],
         Some(nodes) => nodes.into_iter().filter_map(|n| file_system(n, p)).collect(),
     };
-    systems.into_iter().map(|f| Made { place: place(f.fs), name: f.name, settings: f.settings }).collect()
+    systems
+        .into_iter()
+        .map(|f| ResolvedPlace { place: place(f.fs), name: f.name, settings: f.settings })
+        .collect()
 }
 
 /// A file system: its name alone, or a map.

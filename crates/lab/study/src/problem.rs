@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::words::visible;
-
 /// A place in a study file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct At {
@@ -41,7 +39,7 @@ impl Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // What a file has must not reach a terminal as more than a text.
-        let kind = visible(&self.kind.to_string());
+        let kind = text::visible(&self.kind.to_string());
         write!(f, "{}:{}:{}: {kind}", self.file, self.line, self.column)
     }
 }
@@ -136,14 +134,14 @@ pub enum ProblemKind {
         what: String,
     },
     /// A value that can't stand in a ceph.conf.
-    #[error("the value of {option} can't stand in a ceph.conf: it has {what}")]
+    #[error("the value of {option} is not possible in a ceph.conf: it has {what}")]
     NotForConf {
         option: String,
         /// What it has.
         what: &'static str,
     },
     /// A name that is there already.
-    #[error("the {what} '{name}' is there already, in line {first}; {}", instead(.what))]
+    #[error("the {what} '{name}' is defined already in line {first}; {}", instead(.what))]
     Duplicate {
         what: &'static str,
         name: String,
@@ -192,9 +190,11 @@ pub enum Conflict {
     NfsWith { key: &'static str },
     #[error("an NFS server needs a place with a file system")]
     NfsWithoutFileSystem,
-    #[error("system '{system}' is an NFS server, which runs commands only; workload '{workload}' is none")]
+    #[error(
+        "system '{system}' is an NFS server, which runs commands only; workload '{workload}' is not a command"
+    )]
     NfsWithLoad { system: String, workload: String },
-    #[error("{store} can't be made in {size} bytes: give the {place} {} MiB at least", .least >> 20)]
+    #[error("{store} does not fit in {size} bytes: give the {place} at least {} MiB", .least >> 20)]
     PlaceTooSmall { store: &'static str, place: &'static str, size: u64, least: u64 },
     #[error(
         "workload '{workload}' writes {bytes} bytes at once, and an OSD takes {} MiB (osd_max_write_size): make them \
@@ -206,11 +206,11 @@ pub enum Conflict {
     JournalWithFileSystem,
     #[error("{copies} copies need as many OSDs; the system has {osds}")]
     CopiesAboveOsds { copies: u32, osds: u32 },
-    #[error("{devices} devices for {osds} OSDs: one each is needed")]
+    #[error("{devices} devices for {osds} OSDs: each OSD needs one")]
     DevicesNotOsds { devices: usize, osds: u32 },
     #[error("the device {path} is given twice")]
     DeviceTwice { path: String },
-    #[error("in_flight {in_flight} is no multiple of the {instances} client instances that share it")]
+    #[error("in_flight {in_flight} is not a multiple of the {instances} client instances that share it")]
     NotAMultiple { in_flight: u32, instances: u32 },
     #[error("a ladder sets depth and rate itself: leave out '{key}'")]
     LadderWith { key: &'static str },
@@ -218,7 +218,7 @@ pub enum Conflict {
     LadderOfBench { key: &'static str },
     #[error("the last depth {last} is below the first, {first}")]
     DepthsDescend { first: u32, last: u32 },
-    #[error("rates stand in ascending order, each once")]
+    #[error("rates must be in ascending order, each once")]
     RatesDescend,
     #[error("phase '{phase}' reads what no phase before it wrote{also}")]
     ReadBeforeWrite { phase: &'static str, also: &'static str },
@@ -236,7 +236,9 @@ pub enum Conflict {
          leave 'prefill' at yes"
     )]
     RadosReadsUnfilled,
-    #[error("a rate of {rate} a second can't be shared by {instances} instances, one a second each at least")]
+    #[error(
+        "a rate of {rate} a second is too low for {instances} instances: each needs at least one a second"
+    )]
     RateBelowInstances { rate: u32, instances: u32 },
     #[error("{first} and {second} both set {section}/{option}: they can't be crossed")]
     CrossSetsTwice { first: String, second: String, section: String, option: String },
@@ -244,7 +246,7 @@ pub enum Conflict {
     PublishedNotSet { option: String },
     #[error("the one_sigma rule has no correction: leave out 'correction'")]
     CorrectionOfOneSigma,
-    #[error("'{name}' is kept for the settings that variants are compared with")]
+    #[error("'{name}' is reserved for the settings that variants are compared with")]
     NameOfDefault { name: String },
     #[error("'{name}' is a section of ceph.conf: write '{name}/OPTION: [...]' to vary an option of it")]
     NameOfSection { name: String },

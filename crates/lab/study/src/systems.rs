@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::fields::{Fields, duplicate, named_once, word};
 use crate::model::{CephStore, LoligoStore, Setting, System, Target};
 use crate::node::Node;
-use crate::place::{self, Made};
+use crate::place::{self, ResolvedPlace};
 use crate::problem::{At, ProblemKind, Problems};
 use crate::{settings, system_rules};
 
@@ -73,7 +73,8 @@ fn one(node: &Node, p: &mut Problems) -> Vec<System> {
     let osds = osds.unwrap_or(if fields.get("nfs").is_some() { 1 } else { 3 });
     let pool_size = fields.count("pool_size", 1..=16, p).unwrap_or(1);
     let cores = fields.count("cores", 1..=4096, p);
-    let places = fields.get("place").map_or_else(|| vec![Made::directory()], |n| place::read(n, "place", p));
+    let places =
+        fields.get("place").map_or_else(|| vec![ResolvedPlace::directory()], |n| place::read(n, "place", p));
     let journal = fields.get("journal").and_then(|n| place::read(n, "journal", p).into_iter().next());
     let options = fields.get("settings").map(|n| settings::read(n, "settings", p)).unwrap_or_default();
     let Some(target) = target else { return Vec::new() };

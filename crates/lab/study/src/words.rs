@@ -1,5 +1,7 @@
 //! What names and texts may hold: they reach terminals, tables, charts and file names.
 
+use text::turns_text;
+
 use crate::problem::{At, ProblemKind, Problems};
 
 /// Longer names break every table.
@@ -32,22 +34,4 @@ fn has(c: char) -> String {
     let kind =
         if turns_text(c) { "a character that turns the direction of text" } else { "a control character" };
     format!("it has {kind}, U+{:04X}", u32::from(c))
-}
-
-/// Whether a character changes in which order its neighbours are shown: two names would look like each other.
-fn turns_text(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// A text as a terminal may have it: what it would obey stands as its code.
-pub fn visible(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() || turns_text(c) {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
 }

@@ -259,7 +259,7 @@ fn nfs_runs_commands_on_a_file_system() {
     assert_eq!((line, sentence.as_str()), (4, "an NFS server needs a place with a file system"));
     let good = "{name: s, nfs: {export: sync}, place: {loop: {size: 1G, fs: ext2}}}";
     assert_eq!(sentences(&Text { system: good, load: command, ..Text::default() }.problems()), [""; 0]);
-    assert!(system(good).contains("runs commands only; workload 'w' is none"));
+    assert!(system(good).contains("runs commands only; workload 'w' is not a command"));
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn workloads_that_can_not_be() {
     let cases = [
         (
             "{name: w, rados_bench: {instances: 8, object_size: 4K, in_flight: 12, seconds: 1, phases: [write]}}",
-            "in_flight 12 is no multiple of the 8 client instances",
+            "in_flight 12 is not a multiple of the 8 client instances",
         ),
         (
             "{name: w, rados_bench: {object_size: 4K, in_flight: 1, seconds: 0, phases: [write]}}",
@@ -279,7 +279,7 @@ fn workloads_that_can_not_be() {
         ),
         (
             "{name: w, rados_bench: {object_size: 4K, in_flight: 1, seconds: 1, phases: [write, write]}}",
-            "the phase 'write' is there already",
+            "the phase 'write' is defined already",
         ),
         (
             "{name: w, rados_bench: {object_size: 4K, in_flight: 1, seconds: 1, phases: [rand_write]}}",
@@ -323,7 +323,7 @@ fn workloads_that_can_not_be() {
         ),
         (
             "{name: w, fio: {engine: rbd, instances: 4, block_size: 4K, size: 1G, in_flight: 4, seconds: 1, rate: 3, phases: [write]}}",
-            "a rate of 3 a second can't be shared by 4 instances",
+            "a rate of 3 a second is too low for 4 instances",
         ),
         (
             "{name: w, fio: {engine: rdb, block_size: 4K, size: 1G, in_flight: 1, seconds: 1, phases: [write]}}",
@@ -343,11 +343,11 @@ fn workloads_that_can_not_be() {
         ),
         (
             "{name: w, fio: {engine: rbd, instances: 2, block_size: 4K, size: 1G, ladder: {depths: {from: 1}}, seconds: 1, phases: [write]}}",
-            "in_flight 1 is no multiple of the 2 client instances",
+            "in_flight 1 is not a multiple of the 2 client instances",
         ),
         (
             "{name: w, fio: {engine: rbd, block_size: 4K, size: 1G, ladder: {rates: [0.5, 0.5]}, seconds: 1, phases: [write]}}",
-            "rates stand in ascending order, each once",
+            "rates must be in ascending order, each once",
         ),
         (
             "{name: w, fio: {engine: rbd, block_size: 4K, size: 1G, ladder: {rates: 2}, seconds: 1, phases: [write]}}",
@@ -390,7 +390,7 @@ fn hosts_need_servers_that_they_reach() {
         assert!(problems.len() == 1 && problems[0].contains(want), "{want}: {problems:?}");
     };
     one(on("[a, b]", 4, ""), "f.yaml:6:1: workload 'w' has client hosts, and servers listen at 127.0.0.1");
-    one(on("[a, b]", 3, "192.0.2.1"), "no multiple of the 2 client instances");
+    one(on("[a, b]", 3, "192.0.2.1"), "not a multiple of the 2 client instances");
     one(on("[a]", 1, "0.0.0.0"), "f.yaml:7:9: listen: '0.0.0.0' is not an IPv4 address");
     one(on("[a]", 1, "a.example"), "listen: 'a.example' is not an IPv4 address");
     one(on("[-oProxyCommand=x]", 1, "192.0.2.1"), "'-oProxyCommand=x' is not a host as ssh knows it");
@@ -409,13 +409,13 @@ fn options_and_variants_that_can_not_be() {
         ("default:\n  a: ü\n", 8, "other than ASCII"),
         ("default:\n  a: ' x'\n", 8, "blanks at an end"),
         ("default:\n  a=b: 1\n", 8, "'a=b' is not an option's name"),
-        ("default:\n  osd: {a b: 1}\n  osd/a_b: 2\n", 9, "the option 'osd/a_b' is there already, in line 8"),
-        ("default:\n  a: 1\n  a: 2\n", 9, "the key 'a' is there already, in line 8"),
-        ("parametric:\n  a: [1, 2, 1]\n", 8, "the value '1' is there already"),
-        ("parametric:\n  a_b: [1]\n  a:\n  - b_1\n", 9, "the variant 'a_b_1' is there already, in line 8"),
+        ("default:\n  osd: {a b: 1}\n  osd/a_b: 2\n", 9, "the option 'osd/a_b' is defined already in line 8"),
+        ("default:\n  a: 1\n  a: 2\n", 9, "the key 'a' is defined already in line 8"),
+        ("parametric:\n  a: [1, 2, 1]\n", 8, "the value '1' is defined already"),
+        ("parametric:\n  a_b: [1]\n  a:\n  - b_1\n", 9, "the variant 'a_b_1' is defined already in line 8"),
         ("parametric:\n  a: []\n", 8, "the list of 'a' is empty"),
         ("parametric:\n  g: {}\n", 8, "the group 'g' is empty"),
-        ("parametric:\n  default: {a: 1}\n", 8, "'default' is kept"),
+        ("parametric:\n  default: {a: 1}\n", 8, "'default' is reserved"),
         ("parametric:\n  osd: {a: [1, 2]}\n", 8, "write 'osd/OPTION: [...]'"),
         ("parametric:\n  g: {a: [1, 2]}\n", 8, "a must be one value"),
         ("parametric: {}\n", 7, "parametric is empty"),
@@ -425,7 +425,7 @@ fn options_and_variants_that_can_not_be() {
             "unknown parameter 'abce'; did you mean 'abcd'?",
         ),
         ("parametric: {a: 1, b: 2}\ncross: [full: [a]]\n", 8, "of two parameters or more"),
-        ("parametric: {a: 1, b: 2}\ncross: [full: [a, a]]\n", 8, "the parameter 'a' is there already"),
+        ("parametric: {a: 1, b: 2}\ncross: [full: [a, a]]\n", 8, "the parameter 'a' is defined already"),
         ("parametric: {a: 1, b: {a: 2}}\ncross: [full: [a, b]]\n", 8, "a_1 and b both set global/a"),
         (
             "parametric: {a: 1, b: {c: 2}}\ncross: [chosen: [{a: 2, b: group}]]\n",
@@ -436,7 +436,7 @@ fn options_and_variants_that_can_not_be() {
         (
             "parametric: {a: 1, b: 2}\ncross: [{full: [a, b]}, {full: [a, b]}]\n",
             8,
-            "the variant 'a_1+b_2' is there",
+            "the variant 'a_1+b_2' is defined already",
         ),
         ("cross: []\n", 7, "cross is empty"),
         ("default: {abc: 1}\nas_published: [abd]\n", 8, "as_published names 'abd', which nothing"),

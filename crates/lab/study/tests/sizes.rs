@@ -52,10 +52,10 @@ fn a_store_has_room() {
         (
             ceph,
             "image: {size: 1023M}",
-            "BlueStore can't be made in 1072693248 bytes: give the image 1024 MiB",
+            "BlueStore does not fit in 1072693248 bytes: give the image at least 1024 MiB",
         ),
-        (ceph, "loop: {size: 4K}", "give the loop 1024 MiB at least"),
-        (ours, "image: {size: 1}", "Loligo's store can't be made in 1 bytes: give the image 64 MiB at least"),
+        (ceph, "loop: {size: 4K}", "give the loop at least 1024 MiB"),
+        (ours, "image: {size: 1}", "Loligo's store does not fit in 1 bytes: give the image at least 64 MiB"),
     ];
     for (target, place, words) in bad {
         let found = said(&format!("{target}, place: {{{place}}}"), BENCH, "");
@@ -77,9 +77,9 @@ fn sizes_that_nobody_can_mean_are_refused() {
 #[test]
 fn a_list_has_no_value_twice_however_it_is_written() {
     let cases = [
-        (bench("[4K, 4096]"), "the value '4096' is there already, in line 6; leave one of them out"),
-        (bench("[4K, 4K]"), "the value '4K' is there already"),
-        (BENCH.replace("in_flight: 1", "in_flight: [1, 16, 01]"), "the value '01' is there already"),
+        (bench("[4K, 4096]"), "the value '4096' is defined already in line 6; leave one of them out"),
+        (bench("[4K, 4K]"), "the value '4K' is defined already"),
+        (BENCH.replace("in_flight: 1", "in_flight: [1, 16, 01]"), "the value '01' is defined already"),
     ];
     for (load, words) in cases {
         let found = said(LOLIGO, &load, "");

@@ -32,13 +32,13 @@ pub enum Error {
         why: String,
     },
     /// Another run uses the work directory.
-    #[error("another run uses {path}; wait for it or give this one a work directory of its own")]
+    #[error("another run uses {path}; wait for it or give this one another work directory")]
     InUse {
         /// The work directory.
         path: PathBuf,
     },
     /// A program is missing.
-    #[error("there is no {program} {place}: {remedy}")]
+    #[error("{program} was not found {place}: {remedy}")]
     Missing {
         /// Its name or path.
         program: String,
@@ -49,7 +49,7 @@ pub enum Error {
     },
     /// A root directory of a newer release is missing.
     #[error(
-        "there is no finished root of Ceph {release} (looked in {looked}); \
+        "no finished root of Ceph {release} was found (looked in {looked}); \
          tests/peers/peer-root.sh {release} makes one, or set LOLIGO_PEERS to the directory that has it"
     )]
     NoPeer {
@@ -58,7 +58,7 @@ pub enum Error {
         looked: String,
     },
     /// What is installed is another release.
-    #[error("the study asks for Ceph {wanted}, what is there is '{found}'")]
+    #[error("the study needs Ceph {wanted}, but '{found}' is installed")]
     WrongRelease {
         /// As in the study.
         wanted: String,
@@ -101,44 +101,44 @@ pub enum Error {
         why: String,
     },
     /// A program failed.
-    #[error("{what} failed ({status}): {said}")]
+    #[error("{what} failed ({status}): {output}")]
     Failed {
         /// The step.
         what: String,
         /// How it ended.
         status: String,
         /// Its last words.
-        said: String,
+        output: String,
     },
     /// A program did not end in time.
-    #[error("{what} took more than {seconds} s and was ended: {said}")]
+    #[error("{what} took more than {seconds} s and was ended: {output}")]
     Late {
         /// The step.
         what: String,
         /// The bound.
         seconds: u64,
         /// Its last words.
-        said: String,
+        output: String,
     },
     /// A part of the cluster did not come up.
-    #[error("{what} did not come up within {seconds} s; the last lines of its log: {said}")]
+    #[error("{what} did not come up within {seconds} s; the last lines of its log: {output}")]
     NotUp {
         /// The part.
         what: String,
         /// The bound.
         seconds: u64,
         /// The last lines of its log.
-        said: String,
+        output: String,
     },
     /// A server ended by itself.
-    #[error("{name} ended by itself ({status}); the last lines of its log: {said}")]
+    #[error("{name} ended by itself ({status}); the last lines of its log: {output}")]
     Ended {
         /// The server.
         name: String,
         /// How.
         status: String,
         /// The last lines of its log.
-        said: String,
+        output: String,
     },
     /// An answer of a cluster can't be read.
     #[error("the answer to '{command}' can't be read: {why}")]
@@ -157,7 +157,7 @@ pub enum Error {
     },
     /// The ledger is damaged.
     #[error(
-        "line {line} of {path} can't be read ({why}); look at what is left \
+        "line {line} of {path} is damaged ({why}); look for leftovers \
          (losetup -a, mount, ps) and remove the file"
     )]
     Ledger {

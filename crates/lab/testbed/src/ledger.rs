@@ -1,6 +1,6 @@
 //! The ledger: what a run has made, written down before it is made, so that whatever interrupts the run can be undone.
 //!
-//! A file of JSON lines in the work directory: `{"made":{"id":3,"thing":{...}}}`, and `{"gone":3}` once it is undone.
+//! A file of JSON lines in the work directory: `{"made":{"id":3,"resource":{...}}}`, and `{"gone":3}` once it is undone.
 //! Every line is on disk before the thing is made. The file is locked while a run lives, so that no other run undoes it.
 
 use std::fs::{File, OpenOptions};
@@ -15,7 +15,7 @@ use crate::lock::lock;
 /// Something that a run made. Each names what is needed to tell it from what others made.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Thing {
+pub enum Resource {
     /// Processes that carry this text in their environment ([`crate::processes::TOKEN`]): servers and their
     /// children, client programs. Covers the moment between a process's start and its own line.
     Token {
@@ -85,7 +85,7 @@ pub enum Thing {
     },
 }
 
-impl std::fmt::Display for Thing {
+impl std::fmt::Display for Resource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Token { token } => write!(f, "processes of the run {token}"),
@@ -106,7 +106,7 @@ impl std::fmt::Display for Thing {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
-    Made { id: u64, thing: Thing },
+    Made { id: u64, resource: Resource },
     Gone(u64),
 }
 
@@ -115,12 +115,12 @@ enum Line {
 ///
 /// # Errors
 /// The number of the first line that can't be read, and why.
-pub fn parse(text: &str) -> std::result::Result<Vec<(u64, Thing)>, (usize, String)> {
+pub fn parse(text: &str) -> std::result::Result<Vec<(u64, Resource)>, (usize, String)> {
     let mut left = Vec::new();
     let whole = text.rfind('\n').map_or("", |end| text.get(..end).unwrap_or_default());
     for (number, line) in whole.lines().enumerate() {
         match serde_json::from_str(line).map_err(|e| (number + 1, e.to_string()))? {
-            Line::Made { id, thing } => left.push((id, thing)),
+            Line::Made { id, resource } => left.push((id, resource)),
             Line::Gone(id) => left.retain(|(other, _)| *other != id),
         }
     }
@@ -130,9 +130,9 @@ pub fn parse(text: &str) -> std::result::Result<Vec<(u64, Thing)>, (usize, Strin
 /// The order in which things are undone: processes first (the token finds those without a line), then everything else
 /// from the last made to the first.
 #[must_use]
-pub fn undo_order(mut left: Vec<(u64, Thing)>) -> Vec<(u64, Thing)> {
+pub fn undo_order(mut left: Vec<(u64, Resource)>) -> Vec<(u64, Resource)> {
     left.reverse();
-    left.sort_by_key(|(_, thing)| !matches!(thing, Thing::Token { .. } | Thing::Process { .. }));
+    left.sort_by_key(|(_, resource)| !matches!(resource, Resource::Token { .. } | Resource::Process { .. }));
     left
 }
 
@@ -141,7 +141,7 @@ pub fn undo_order(mut left: Vec<(u64, Thing)>) -> Vec<(u64, Thing)> {
 pub struct Ledger {
     file: File,
     path: PathBuf,
-    left: Vec<(u64, Thing)>,
+    left: Vec<(u64, Resource)>,
     next: u64,
 }
 
@@ -173,11 +173,11 @@ impl Ledger {
     ///
     /// # Errors
     /// The disk's.
-    pub fn about_to_make(&mut self, thing: Thing) -> Result<u64> {
+    pub fn about_to_make(&mut self, resource: Resource) -> Result<u64> {
         let id = self.next;
-        self.append(&Line::Made { id, thing: thing.clone() })?;
+        self.append(&Line::Made { id, resource: resource.clone() })?;
         self.next += 1;
-        self.left.push((id, thing));
+        self.left.push((id, resource));
         Ok(id)
     }
 
@@ -197,7 +197,7 @@ impl Ledger {
 
     /// What is still there, in the order in which it was made.
     #[must_use]
-    pub fn left(&self) -> &[(u64, Thing)] {
+    pub fn left(&self) -> &[(u64, Resource)] {
         &self.left
     }
 
@@ -217,8 +217,8 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    fn file(name: &str) -> Thing {
-        Thing::File { path: PathBuf::from(name) }
+    fn file(name: &str) -> Resource {
+        Resource::File { path: PathBuf::from(name) }
     }
 
     #[test]
@@ -274,14 +274,14 @@ mod tests {
 
     #[test]
     fn processes_end_first_then_mounts_before_their_loops_and_files() {
-        let token = Thing::Token { token: "t".into() };
-        let mount = Thing::Mount { at: "m".into() };
-        let looped = Thing::Loop { backing: "f".into() };
-        let osd = Thing::Process { name: "osd.0".into(), pid: 7, start: 9 };
-        let disk = Thing::Modelled { at: "d".into(), token: "u".into() };
+        let token = Resource::Token { token: "t".into() };
+        let mount = Resource::Mount { at: "m".into() };
+        let looped = Resource::Loop { backing: "f".into() };
+        let osd = Resource::Process { name: "osd.0".into(), pid: 7, start: 9 };
+        let disk = Resource::Modelled { at: "d".into(), token: "u".into() };
         let made = [token.clone(), file("f"), disk.clone(), looped.clone(), mount.clone(), osd.clone()];
         let left = made.into_iter().enumerate().map(|(i, t)| (i as u64, t)).collect();
-        let order: Vec<Thing> = undo_order(left).into_iter().map(|(_, t)| t).collect();
+        let order: Vec<Resource> = undo_order(left).into_iter().map(|(_, t)| t).collect();
         assert_eq!(order, [osd, token, mount, looped, disk, file("f")]);
     }
 

@@ -7,24 +7,23 @@
 mod cluster;
 mod conf;
 mod error;
-mod ground;
 pub mod ledger;
 mod lock;
-pub mod mounts;
 mod place;
 mod ports;
 pub mod processes;
 mod release;
 mod run;
 mod undo;
+mod work_dir;
 
+pub use cluster::admin_client::AdminClient;
 pub use cluster::pools::Pool;
-pub use cluster::teller::Teller;
 pub use cluster::{
     Site, Testbed, Wanted, ceph_conf, check, check_settings, clean_up, drop_caches, logs, replaced, start,
 };
 pub use error::{Error, Result};
 pub use lock::lock;
-pub use place::modelled::way;
+pub use place::modelled::overhead;
 pub use release::{package_of, program};
 pub use run::Stop;

@@ -4,6 +4,7 @@ use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use process::ProcessStat;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The environment variable that every process of a cluster carries, with the cluster's token as value.
@@ -21,22 +22,11 @@ pub struct Process {
     pub start: u64,
 }
 
-/// State and start time from the text of `/proc/PID/stat`. The program's name stands in parentheses and may hold
-/// blanks and parentheses itself, so fields are counted after the last one.
-fn state_and_start(stat: &str) -> Option<(char, u64)> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_ascii_whitespace();
-    let state = fields.next()?.chars().next()?;
-    let start = fields.nth(18)?.parse().ok()?;
-    Some((state, start))
-}
-
 /// The process that has a pid now; none if there is none, or only its remains.
 #[must_use]
 pub fn find(pid: u32) -> Option<Process> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (state, start) = state_and_start(&stat)?;
-    (!matches!(state, 'Z' | 'X')).then_some(Process { pid, start })
+    let stat = process::stat(pid).filter(ProcessStat::is_running)?;
+    Some(Process { pid, start: stat.start })
 }
 
 /// Whether it still runs.
@@ -87,14 +77,6 @@ pub fn end(processes: &[Process]) -> Vec<Process> {
 mod tests {
     use super::*;
     use std::process::{Command, Stdio};
-
-    #[test]
-    fn the_start_time_is_found_behind_any_name() {
-        let tail = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20";
-        assert_eq!(state_and_start(&format!("12 (a) b (c)) {tail}")), Some(('S', 4711)));
-        assert_eq!(state_and_start("12 (cut"), None);
-        assert_eq!(state_and_start("12 (cut) S 1"), None);
-    }
 
     #[test]
     fn a_process_with_the_token_is_found_and_ended_and_one_without_is_not() {

@@ -166,7 +166,7 @@ mod tests {
             place: "on this machine".into(),
             remedy: format!("apt-get install {}", package_of("mkfs.btrfs").unwrap()),
         };
-        assert_eq!(text.to_string(), "there is no mkfs.btrfs on this machine: apt-get install btrfs-progs");
+        assert_eq!(text.to_string(), "mkfs.btrfs was not found on this machine: apt-get install btrfs-progs");
         assert!(matches!(program("no-such-program-here"), Err(Error::Missing { .. })));
     }
 

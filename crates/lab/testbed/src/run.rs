@@ -6,8 +6,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use process::{End, last_words, wait};
 
 use crate::error::{Doing, Error, Result};
 use crate::processes::TOKEN;
@@ -23,9 +24,13 @@ impl Stop {
         Self(flag)
     }
 
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// An error if the caller wants to stop.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.0.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
+        if self.is_set() { Err(Error::Stopped) } else { Ok(()) }
     }
 }
 
@@ -54,26 +59,18 @@ impl Runner {
         }
         command.stdin(Stdio::null()).stdout(handle(&out)?).stderr(handle(&err)?);
         let mut child = command.spawn().doing("starting", &program)?;
-        let begin = Instant::now();
-        let status = loop {
-            if let Some(status) = child.try_wait().doing("waiting for", &program)? {
-                break status;
+        let status = match wait(&mut child, limit, &|| self.stop.is_set()).doing("waiting for", &program)? {
+            End::Exited(status) => status,
+            End::Stopped => return Err(Error::Stopped),
+            End::Late => {
+                let output = last_words(&text_of(&mut err), &text_of(&mut out));
+                return Err(Error::Late { what: what.to_owned(), seconds: limit.as_secs(), output });
             }
-            let late = begin.elapsed() > limit;
-            if late || self.stop.check().is_err() {
-                // It may have ended this instant: then there is nothing to kill.
-                let _ = child.kill();
-                let _ = child.wait();
-                self.stop.check()?;
-                let said = last_words(&text_of(&mut err), &text_of(&mut out));
-                return Err(Error::Late { what: what.to_owned(), seconds: limit.as_secs(), said });
-            }
-            sleep(Duration::from_millis(if begin.elapsed().as_millis() < 200 { 2 } else { 20 }));
         };
         let text = text_of(&mut out);
         if !status.success() {
-            let said = last_words(&text_of(&mut err), &text);
-            return Err(Error::Failed { what: what.to_owned(), status: status.to_string(), said });
+            let output = last_words(&text_of(&mut err), &text);
+            return Err(Error::Failed { what: what.to_owned(), status: status.to_string(), output });
         }
         Ok(text)
     }
@@ -84,33 +81,6 @@ fn text_of(file: &mut fs::File) -> String {
     // What can't be read back is only missing from a message.
     let _ = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bytes));
     String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// The last lines of the first text that has any.
-pub(crate) fn last_words(err: &str, out: &str) -> String {
-    let text = [err, out].into_iter().find(|text| !text.trim().is_empty()).unwrap_or_default();
-    let lines = telling(text);
-    match lines.get(lines.len().saturating_sub(4)..) {
-        Some(last) if !last.is_empty() => last.join("\n"),
-        _ => "it said nothing".to_owned(),
-    }
-}
-
-/// What Ceph writes when it crashes.
-const SIGNAL: &str = "*** Caught signal";
-
-/// The lines of a text that tell something. After a crash Ceph writes its stack and its last thousands of lines once
-/// more: of such a text, only what it says at level -1 (errors) and the assertion that failed.
-fn telling(text: &str) -> Vec<&str> {
-    let mut lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
-    if !lines.iter().any(|l| l.contains(SIGNAL)) {
-        return lines;
-    }
-    let is_error = |l: &str| l.starts_with("20") && l.split(' ').nth(2) == Some("-1") && !l.contains(SIGNAL);
-    lines.retain(|l| is_error(l) || l.contains("FAILED ceph_assert"));
-    let mut seen = std::collections::BTreeSet::new();
-    lines.retain(|l| seen.insert(*l));
-    lines
 }
 
 /// The last lines of the first of these log files that has any.
@@ -134,6 +104,8 @@ pub(crate) fn last_lines(files: &[&Path]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     fn shell(text: &str) -> Command {
@@ -164,8 +136,9 @@ mod tests {
     #[test]
     fn a_child_in_the_background_does_not_keep_us_waiting() {
         let begin = Instant::now();
-        let said = Runner::default().run("detaching", shell("sleep 3 & echo ready"), Duration::from_secs(9));
-        assert_eq!(said.unwrap(), "ready\n");
+        let output =
+            Runner::default().run("detaching", shell("sleep 3 & echo ready"), Duration::from_secs(9));
+        assert_eq!(output.unwrap(), "ready\n");
         assert!(begin.elapsed() < Duration::from_secs(2));
     }
 
@@ -176,16 +149,5 @@ mod tests {
             Runner { stop, token: None }.run("x", shell("sleep 50"), Duration::from_secs(9)),
             Err(Error::Stopped)
         ));
-    }
-
-    #[test]
-    fn of_a_crash_only_what_it_says_of_the_reason_is_told() {
-        let text = "2026-11-21T11:01:41.352+0000 7f19 -1 bdev too small\n\
-                    /src/os/BlueStore.cc: 77: FAILED ceph_assert(r >= 0)\n\
-                    *** Caught signal (Aborted) **\n 1: /lib/libc.so.6\n 16: _start()\n\
-                    -12> 2026-11-21T11:01:41.352+0000 7f19  5 asok\n--- end dump of recent events ---\n";
-        let said = last_words(text, "");
-        assert!(said.contains("too small") && said.contains("r >= 0"), "{said}");
-        assert!(!said.contains("_start") && !said.contains("dump"), "{said}");
     }
 }

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use crate::cluster::{nfs, running};
 use crate::error::{Doing, Error, Result};
-use crate::ground::{Ground, Work};
-use crate::ledger::{Thing, undo_order};
-use crate::mounts;
+use crate::ledger::{Resource, undo_order};
 use crate::place::{devices, loops, modelled};
 use crate::processes::{self, Process};
 use crate::run::Runner;
+use crate::work_dir::{Paths, WorkDir};
+use process::mounts;
 
 /// How long an unmount may take, with what it writes back, and how long a busy one is tried again.
 const UNMOUNT: Duration = Duration::from_secs(60);
@@ -25,7 +25,7 @@ const LET_GO: Duration = Duration::from_secs(10);
 /// How long a loop device may stay after it was detached.
 const DETACH: Duration = Duration::from_secs(15);
 
-impl Ground {
+impl WorkDir {
     /// Undoes everything that the ledger has: processes, then the rest from the last made to the first. Ends at the
     /// first thing that can't be undone, since what was made before may lie below it; a second call goes on there.
     ///
@@ -33,23 +33,24 @@ impl Ground {
     /// [`Error::Stays`] and those of the programs used.
     pub(crate) fn undo_all(&mut self, say: &mut dyn FnMut(&str)) -> Result<()> {
         let order = undo_order(self.ledger.left().to_vec());
-        let (processes, rest): (Vec<_>, Vec<_>) =
-            order.into_iter().partition(|(_, t)| matches!(t, Thing::Token { .. } | Thing::Process { .. }));
-        let things: Vec<Thing> = processes.iter().map(|(_, t)| t.clone()).collect();
-        end_processes(&things)?;
+        let (processes, rest): (Vec<_>, Vec<_>) = order
+            .into_iter()
+            .partition(|(_, t)| matches!(t, Resource::Token { .. } | Resource::Process { .. }));
+        let resources: Vec<Resource> = processes.iter().map(|(_, t)| t.clone()).collect();
+        end_processes(&resources)?;
         for (id, _) in processes {
             self.ledger.is_gone(id)?;
         }
-        for (_, thing) in &rest {
-            if let Thing::Modelled { token, .. } = thing {
+        for (_, resource) in &rest {
+            if let Resource::Modelled { token, .. } = resource {
                 modelled::hurry(token);
             }
         }
-        for (id, thing) in rest {
-            if matches!(thing, Thing::Mount { .. }) {
-                say(&format!("unmounting {}", shown(&thing, &self.work)));
+        for (id, resource) in rest {
+            if matches!(resource, Resource::Mount { .. }) {
+                say(&format!("unmounting {}", shown(&resource, &self.paths)));
             }
-            self.notes.extend(undo(&thing, &self.work)?);
+            self.notes.extend(undo(&resource, &self.paths)?);
             self.ledger.is_gone(id)?;
         }
         self.reap();
@@ -61,23 +62,23 @@ impl Ground {
 const LOOKS: usize = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
-fn shown(thing: &Thing, work: &Work) -> String {
-    match thing {
-        Thing::Mount { at } => at.strip_prefix(&work.root).unwrap_or(at).display().to_string(),
+fn shown(resource: &Resource, paths: &Paths) -> String {
+    match resource {
+        Resource::Mount { at } => at.strip_prefix(&paths.root).unwrap_or(at).display().to_string(),
         other => other.to_string(),
     }
 }
 
 /// Clients and OSDs first, the monitor last: they would ask it while they end.
-fn end_processes(things: &[Thing]) -> Result<()> {
+fn end_processes(resources: &[Resource]) -> Result<()> {
     let (mut servers, mut monitors) = (Vec::new(), Vec::new());
-    for thing in things {
-        match thing {
-            Thing::Process { name, pid, start } if name.starts_with("mon.") => {
+    for resource in resources {
+        match resource {
+            Resource::Process { name, pid, start } if name.starts_with("mon.") => {
                 monitors.push(Process { pid: *pid, start: *start });
             }
-            Thing::Process { pid, start, .. } => servers.push(Process { pid: *pid, start: *start }),
-            Thing::Token { token } => servers.extend(processes::with_token(token)),
+            Resource::Process { pid, start, .. } => servers.push(Process { pid: *pid, start: *start }),
+            Resource::Token { token } => servers.extend(processes::with_token(token)),
             _ => {}
         }
     }
@@ -86,7 +87,7 @@ fn end_processes(things: &[Thing]) -> Result<()> {
     servers.dedup();
     let mut left = processes::end(&servers);
     left.extend(processes::end(&monitors));
-    left.extend(end_stragglers(things));
+    left.extend(end_stragglers(resources));
     match left.first() {
         None => Ok(()),
         Some(process) => Err(Error::Stays {
@@ -97,9 +98,10 @@ fn end_processes(things: &[Thing]) -> Result<()> {
 }
 
 /// A process that was being started when we looked did not have its environment yet: looks until a look finds nothing.
-fn end_stragglers(things: &[Thing]) -> Vec<Process> {
-    let tokens =
-        || things.iter().filter_map(|t| if let Thing::Token { token } = t { Some(token) } else { None });
+fn end_stragglers(resources: &[Resource]) -> Vec<Process> {
+    let tokens = || {
+        resources.iter().filter_map(|t| if let Resource::Token { token } = t { Some(token) } else { None })
+    };
     let mut left = Vec::new();
     for token in tokens() {
         for _ in 0..LOOKS {
@@ -115,36 +117,36 @@ fn end_stragglers(things: &[Thing]) -> Vec<Process> {
 }
 
 /// Undoes one thing; nothing to undo is fine. Gives a sentence where something was left on purpose.
-fn undo(thing: &Thing, work: &Work) -> Result<Option<String>> {
-    match thing {
-        Thing::Token { .. } | Thing::Process { .. } => Ok(None),
-        Thing::Mount { at } => unmount(own(at, work)?).map(|()| None),
-        Thing::Modelled { at, token } => {
-            unmount(own(at, work)?)?;
+fn undo(resource: &Resource, paths: &Paths) -> Result<Option<String>> {
+    match resource {
+        Resource::Token { .. } | Resource::Process { .. } => Ok(None),
+        Resource::Mount { at } => unmount(own(at, paths)?).map(|()| None),
+        Resource::Modelled { at, token } => {
+            unmount(own(at, paths)?)?;
             modelled::end(token).map(|()| None)
         }
-        Thing::Loop { backing } => detach(own(backing, work)?).map(|()| None),
-        Thing::File { path } => match fs::remove_file(own(path, work)?) {
+        Resource::Loop { backing } => detach(own(backing, paths)?).map(|()| None),
+        Resource::File { path } => match fs::remove_file(own(path, paths)?) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e).doing("removing the file", path),
             _ => Ok(None),
         },
-        Thing::Directory { path } => remove_dir(own(path, work)?).map(|()| None),
-        Thing::Scratch { path } => {
-            let mut inside = mounts::below(own(path, work)?);
+        Resource::Directory { path } => remove_dir(own(path, paths)?).map(|()| None),
+        Resource::Scratch { path } => {
+            let mut inside = mounts::below(own(path, paths)?);
             inside.sort_by_key(|m| std::cmp::Reverse(m.at.as_os_str().len()));
             inside.iter().try_for_each(|mount| let_go(&mount.at))?;
             remove_dir(path).map(|()| None)
         }
-        Thing::Pool { conf, name } => running::remove_pool(conf, name, work).map(|()| None),
-        Thing::Export { client, path } => nfs::withdraw(client, own(path, work)?).map(|()| None),
-        Thing::Device { path, uuid } => devices::wipe_own(path, uuid),
+        Resource::Pool { conf, name } => running::remove_pool(conf, name, paths).map(|()| None),
+        Resource::Export { client, path } => nfs::withdraw(client, own(path, paths)?).map(|()| None),
+        Resource::Device { path, uuid } => devices::wipe_own(path, uuid),
     }
 }
 
 /// A ledger that was edited or moved must not lead us outside.
-fn own<'a>(path: &'a Path, work: &Work) -> Result<&'a Path> {
+fn own<'a>(path: &'a Path, paths: &Paths) -> Result<&'a Path> {
     let up = path.components().any(|c| matches!(c, std::path::Component::ParentDir));
-    if path.starts_with(&work.root) && path != work.root && !up {
+    if path.starts_with(&paths.root) && path != paths.root && !up {
         return Ok(path);
     }
     Err(Error::Stays {
@@ -152,7 +154,7 @@ fn own<'a>(path: &'a Path, work: &Work) -> Result<&'a Path> {
         why: format!(
             "the ledger {} names it, but it is not below the work directory; if the directory was moved, \
              undo by hand what the ledger lists and remove the ledger",
-            work.ledger().display()
+            paths.ledger().display()
         ),
     })
 }
@@ -165,10 +167,10 @@ fn unmount(at: &Path) -> Result<()> {
         // Not to be stopped: a caller who wants to stop wants this done.
         match Runner::default().run("unmounting", command, UNMOUNT) {
             Ok(_) => {}
-            Err(Error::Failed { said, .. }) if begin.elapsed() > UNMOUNT => {
+            Err(Error::Failed { output, .. }) if begin.elapsed() > UNMOUNT => {
                 return Err(Error::Stays {
                     what: format!("the mount {}", at.display()),
-                    why: format!("{said}; end what uses it and run the lab again"),
+                    why: format!("{output}; end what uses it and run the lab again"),
                 });
             }
             Err(Error::Failed { .. }) => sleep(Duration::from_millis(200)),
@@ -243,34 +245,34 @@ mod tests {
     #[test]
     fn everything_below_the_work_directory_goes_and_a_second_time_is_fine() {
         let dir = tempfile::tempdir().unwrap();
-        let mut ground = Ground::open(dir.path(), Stop::default()).unwrap();
-        let image = ground.work.image("osd.0");
-        ground.make_file(&image, 4096).unwrap();
-        let data = ground.work.data("osd.0");
-        ground.make_dir(&data).unwrap();
+        let mut work_dir = WorkDir::open(dir.path(), Stop::default()).unwrap();
+        let image = work_dir.paths.image("osd.0");
+        work_dir.make_file(&image, 4096).unwrap();
+        let data = work_dir.paths.data("osd.0");
+        work_dir.make_dir(&data).unwrap();
         fs::write(data.join("store"), "x").unwrap();
-        drop(ground);
+        drop(work_dir);
 
         // Another run, after the first was interrupted.
-        let mut ground = Ground::open(dir.path(), Stop::default()).unwrap();
-        ground.undo_all(&mut |_| ()).unwrap();
+        let mut work_dir = WorkDir::open(dir.path(), Stop::default()).unwrap();
+        work_dir.undo_all(&mut |_| ()).unwrap();
         assert!(!image.exists() && !data.exists());
-        assert!(ground.ledger.left().is_empty());
-        ground.undo_all(&mut |_| ()).unwrap();
+        assert!(work_dir.ledger.left().is_empty());
+        work_dir.undo_all(&mut |_| ()).unwrap();
     }
 
     #[test]
     fn what_was_written_down_but_never_made_is_struck_out() {
         let dir = tempfile::tempdir().unwrap();
-        let mut ground = Ground::open(dir.path(), Stop::default()).unwrap();
-        let backing = ground.work.image("osd.0");
-        ground.ledger.about_to_make(Thing::Directory { path: ground.work.data("osd.0") }).unwrap();
-        ground.ledger.about_to_make(Thing::Loop { backing }).unwrap();
-        ground.ledger.about_to_make(Thing::Mount { at: ground.work.data("osd.0") }).unwrap();
-        let at = ground.work.modelled("osd.0");
-        ground.ledger.about_to_make(Thing::Modelled { at, token: "nobody-has-this".into() }).unwrap();
-        ground.undo_all(&mut |_| ()).unwrap();
-        assert!(ground.ledger.left().is_empty());
+        let mut work_dir = WorkDir::open(dir.path(), Stop::default()).unwrap();
+        let backing = work_dir.paths.image("osd.0");
+        work_dir.ledger.about_to_make(Resource::Directory { path: work_dir.paths.data("osd.0") }).unwrap();
+        work_dir.ledger.about_to_make(Resource::Loop { backing }).unwrap();
+        work_dir.ledger.about_to_make(Resource::Mount { at: work_dir.paths.data("osd.0") }).unwrap();
+        let at = work_dir.paths.modelled("osd.0");
+        work_dir.ledger.about_to_make(Resource::Modelled { at, token: "nobody-has-this".into() }).unwrap();
+        work_dir.undo_all(&mut |_| ()).unwrap();
+        assert!(work_dir.ledger.left().is_empty());
     }
 
     #[test]
@@ -279,9 +281,9 @@ mod tests {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
-        let mut ground = Ground::open(dir.path(), Stop::default()).unwrap();
-        let path = ground.work.root.join("load");
-        ground.ledger.about_to_make(Thing::Scratch { path: path.clone() }).unwrap();
+        let mut work_dir = WorkDir::open(dir.path(), Stop::default()).unwrap();
+        let path = work_dir.paths.root.join("load");
+        work_dir.ledger.about_to_make(Resource::Scratch { path: path.clone() }).unwrap();
         let at = path.join("mnt");
         fs::create_dir_all(&at).unwrap();
         let mounted = Command::new("mount").args(["-t", "tmpfs", "lab"]).arg(&at).status();
@@ -290,7 +292,7 @@ mod tests {
         }
         // Something still uses it: it goes all the same.
         let used = fs::File::create(at.join("open")).unwrap();
-        ground.undo_all(&mut |_| ()).unwrap();
+        work_dir.undo_all(&mut |_| ()).unwrap();
         assert!(!path.exists() && mounts::below(&path).is_empty());
         drop(used);
     }
@@ -302,11 +304,11 @@ mod tests {
         fs::write(&precious, "x").unwrap();
         let dir = tempfile::tempdir().unwrap();
         for path in [precious.clone(), dir.path().join("x/../../y"), dir.path().to_owned()] {
-            let mut ground = Ground::open(dir.path(), Stop::default()).unwrap();
-            ground.ledger.about_to_make(Thing::Directory { path }).unwrap();
-            assert!(matches!(ground.undo_all(&mut |_| ()), Err(Error::Stays { .. })));
-            assert_eq!(ground.ledger.left().len(), 1, "it stays written down");
-            fs::remove_file(ground.work.ledger()).unwrap();
+            let mut work_dir = WorkDir::open(dir.path(), Stop::default()).unwrap();
+            work_dir.ledger.about_to_make(Resource::Directory { path }).unwrap();
+            assert!(matches!(work_dir.undo_all(&mut |_| ()), Err(Error::Stays { .. })));
+            assert_eq!(work_dir.ledger.left().len(), 1, "it stays written down");
+            fs::remove_file(work_dir.paths.ledger()).unwrap();
         }
         assert!(precious.exists());
     }
@@ -314,14 +316,14 @@ mod tests {
     #[test]
     fn processes_of_an_interrupted_run_end_and_others_live() {
         let dir = tempfile::tempdir().unwrap();
-        let mut ground = Ground::open(dir.path(), Stop::default()).unwrap();
+        let mut work_dir = WorkDir::open(dir.path(), Stop::default()).unwrap();
         let mut ours = Command::new("sleep").arg("60").spawn().unwrap();
         let mut other = Command::new("sleep").arg("60").spawn().unwrap();
         let at = |pid| processes::find(pid).unwrap().start;
-        let line = |name: &str, pid, start| Thing::Process { name: name.into(), pid, start };
-        ground.ledger.about_to_make(line("osd.0", ours.id(), at(ours.id()))).unwrap();
-        ground.ledger.about_to_make(line("osd.1", other.id(), at(other.id()) - 1)).unwrap();
-        ground.undo_all(&mut |_| ()).unwrap();
+        let line = |name: &str, pid, start| Resource::Process { name: name.into(), pid, start };
+        work_dir.ledger.about_to_make(line("osd.0", ours.id(), at(ours.id()))).unwrap();
+        work_dir.ledger.about_to_make(line("osd.1", other.id(), at(other.id()) - 1)).unwrap();
+        work_dir.undo_all(&mut |_| ()).unwrap();
         assert!(ours.try_wait().unwrap().is_some());
         assert!(other.try_wait().unwrap().is_none(), "another start time is someone else's process");
         other.kill().unwrap();

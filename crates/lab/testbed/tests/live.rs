@@ -108,8 +108,8 @@ fn used_and_taken_down(mut bed: Testbed, dir: &Path) {
     bed.wait_clean(&mut say).unwrap_or_else(|e| panic!("{e}"));
     say("clean");
     let bench = bed.client("rados").args(["-p", "p0", "bench", "2", "write", "-b", "4096"]).output().unwrap();
-    let said = String::from_utf8_lossy(&bench.stdout).into_owned();
-    assert!(bench.status.success() && said.contains("Average IOPS"), "{said} {:?}", bench.stderr);
+    let output = String::from_utf8_lossy(&bench.stdout).into_owned();
+    assert!(bench.status.success() && output.contains("Average IOPS"), "{output} {:?}", bench.stderr);
     testbed::drop_caches().unwrap();
     println!("  {:?}", bed.processes());
     println!("  {:?} work: {:?}", bed.devices(), bed.work_device());

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use results::{CpuUse, DeviceUse, Process, Sample};
 
-use crate::parse::Disk;
 use crate::snapshot::Snapshot;
 use crate::tree::Totals;
+use process::kernel::Disk;
 
 /// How the kernel counts.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -57,7 +57,7 @@ pub fn parse(daemon: &str, text: &str) -> Result<Counters, Error> {
     let bad = |why: String| Error::Counters { daemon: daemon.to_owned(), why };
     let value: Value = serde_json::from_str(text).map_err(|e| bad(e.to_string()))?;
     if !value.is_object() {
-        return Err(bad("it is no object".to_owned()));
+        return Err(bad("it is not a JSON object".to_owned()));
     }
     let mut counters = Counters::new();
     flatten(daemon, &value, &mut counters);

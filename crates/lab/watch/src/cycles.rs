@@ -1,13 +1,12 @@
 //! Cycles that processes take, by `perf stat`, where the host counts them. Virtual machines often don't.
 
-use std::io::Read;
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use process::End;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long `perf` has to say its piece.
+/// How long `perf` has to print its count.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Whether the host counts cycles: tried once on a program that does nothing.
@@ -15,7 +14,7 @@ const GRACE: Duration = Duration::from_secs(5);
 pub fn counted() -> bool {
     let mut command = perf();
     command.arg("true");
-    command.spawn().is_ok_and(|child| words(child).is_some_and(|text| parse(&text).is_some()))
+    command.spawn().is_ok_and(|child| output(child).is_some_and(|text| parse(&text).is_some()))
 }
 
 /// A count that goes on.
@@ -39,7 +38,7 @@ impl Counting {
         let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw)?;
         // Asked to end so, it prints. Not waited for yet, so the id is still its own.
         let _ = kill_process(pid, Signal::INT);
-        parse(&words(self.0)?)
+        parse(&output(self.0)?)
     }
 }
 
@@ -51,21 +50,12 @@ fn perf() -> Command {
     command
 }
 
-/// What it says until its end, which is waited for.
-fn words(mut child: Child) -> Option<String> {
-    let begin = Instant::now();
-    while child.try_wait().ok()?.is_none() {
-        if begin.elapsed() > GRACE {
-            // It may have ended this instant.
-            let _ = child.kill();
-            let _ = child.wait();
-            return None;
-        }
-        thread::sleep(Duration::from_millis(2));
+/// Its output up to its end, which is waited for.
+fn output(child: Child) -> Option<String> {
+    match process::end_and_errors(child, GRACE).ok()? {
+        (End::Exited(_), text) => Some(text),
+        (End::Late | End::Stopped, _) => None,
     }
-    let mut text = String::new();
-    child.stderr.take()?.read_to_string(&mut text).ok()?;
-    Some(text)
 }
 
 /// `COUNT,UNIT,cycles,...`; where it isn't counted, words stand in place of the count.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The caller named a device that the kernel has no figures of.
-    #[error("the kernel has no figures of a device {name}; it knows {known}")]
+    #[error("the kernel has no statistics for a device {name} (known: {known})")]
     NoDevice {
         /// As given.
         name: String,
@@ -36,10 +36,10 @@ pub enum Error {
     #[error("perf can't be started ({0}): apt-get install linux-perf")]
     PerfMissing(io::Error),
     /// It may not, or can't.
-    #[error("perf can't record here: {said}")]
+    #[error("perf can't record here: {output}")]
     PerfRefused {
         /// Its words.
-        said: String,
+        output: String,
     },
     /// It does not end.
     #[error("perf did not end within {seconds} s")]
@@ -48,7 +48,7 @@ pub enum Error {
         seconds: u64,
     },
     /// The kernel's events are not to be seen.
-    #[error("no requests of devices can be seen: {why}")]
+    #[error("block device requests cannot be traced: {why}")]
     Events {
         /// Why, and what to do.
         why: String,

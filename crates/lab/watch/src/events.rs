@@ -39,25 +39,16 @@ const END: Duration = Duration::from_secs(10);
 /// # Errors
 /// It isn't, or this user may not see it, or the kernel has no block events.
 pub fn available() -> Result<PathBuf, Error> {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let why = |why: &str| Error::Events { why: why.to_owned() };
-    let root = tracefs(&mounts)
+    let root = process::mounts::all()
+        .into_iter()
+        .find_map(|mount| (mount.kind == "tracefs").then_some(mount.at))
         .ok_or_else(|| why("tracefs is not mounted: mount -t tracefs tracefs /sys/kernel/tracing"))?;
     match fs::metadata(root.join(EVENT).join("enable")) {
         Ok(_) => Ok(root),
         Err(e) if e.kind() == ErrorKind::PermissionDenied => Err(why("only root may")),
         Err(_) => Err(why("this kernel has no block events (CONFIG_BLK_DEV_IO_TRACE)")),
     }
-}
-
-/// The first mount of tracefs.
-fn tracefs(mounts: &str) -> Option<PathBuf> {
-    let mount = |line: &str| {
-        let mut words = line.split(' ').skip(1);
-        let (place, kind) = (words.next()?, words.next()?);
-        (kind == "tracefs").then(|| PathBuf::from(place))
-    };
-    mounts.lines().find_map(mount)
 }
 
 /// Requests that are written down.
@@ -175,8 +166,7 @@ fn owner(name: &str) -> Option<(u32, u64)> {
 
 /// When a process started, in ticks since boot.
 fn started(pid: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    crate::parse::process_stat(&text).map(|stat| stat.start)
+    process::stat(pid).filter(process::ProcessStat::is_running).map(|stat| stat.start)
 }
 
 /// A device's number and place; a part of a disk has its whole disk's number in events.
@@ -253,13 +243,6 @@ impl Reading {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tracefs_is_found_where_it_is_mounted() {
-        let mounts = "proc /proc proc rw 0 0\ntracefs /x/tracing tracefs rw 0 0\n";
-        assert_eq!(tracefs(mounts), Some("/x/tracing".into()));
-        assert_eq!(tracefs("tracefs /x tmpfs rw 0 0\n"), None);
-    }
 
     #[test]
     fn only_our_own_buffers_have_an_owner() {

@@ -30,7 +30,6 @@ pub mod cycles;
 mod energy;
 mod error;
 pub mod events;
-mod parse;
 pub mod profile;
 mod sampler;
 mod seeks;

@@ -12,6 +12,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use process::End;
 use results::Stacks;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -46,8 +47,8 @@ pub fn available() -> Result<(), Error> {
     let mut command = record(&dir);
     command.arg("true").stderr(Stdio::piped());
     let result = command.spawn().map_err(Error::PerfMissing).and_then(|child| {
-        let (status, said) = ended(child, END)?;
-        if status { Ok(()) } else { Err(refused(&said)) }
+        let (status, output) = ended(child, END)?;
+        if status { Ok(()) } else { Err(refused(&output)) }
     });
     // It may have left none.
     let _ = std::fs::remove_file(&dir);
@@ -95,9 +96,9 @@ impl Profiling {
             // Not waited for yet, so the id is still its own.
             let _ = kill_process(pid, Signal::INT);
         }
-        let stacks = ended(self.child, END).and_then(|(_, said)| match self.data.is_file() {
+        let stacks = ended(self.child, END).and_then(|(_, output)| match self.data.is_file() {
             true => folded(&self.data, self.names),
-            false => Err(refused(&said)),
+            false => Err(refused(&output)),
         });
         let _ = std::fs::remove_file(&self.data);
         stacks
@@ -125,32 +126,19 @@ fn record(data: &Path) -> Command {
     command
 }
 
-fn refused(said: &str) -> Error {
-    let lines: Vec<&str> = said.lines().map(str::trim).filter(|l| !l.is_empty()).take(2).collect();
-    Error::PerfRefused { said: if lines.is_empty() { "it said nothing".to_owned() } else { lines.join(" ") } }
+fn refused(output: &str) -> Error {
+    let lines: Vec<&str> = output.lines().map(str::trim).filter(|l| !l.is_empty()).take(2).collect();
+    Error::PerfRefused {
+        output: if lines.is_empty() { "it printed nothing".to_owned() } else { lines.join(" ") },
+    }
 }
 
-/// Waits for the end; whether it was well, and what it said.
-fn ended(mut child: Child, limit: Duration) -> Result<(bool, String), Error> {
-    let begin = Instant::now();
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break status.success(),
-            Ok(None) if begin.elapsed() < limit => thread::sleep(Duration::from_millis(5)),
-            Ok(None) | Err(_) => {
-                // It may have ended this instant.
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(Error::PerfLate { seconds: limit.as_secs() });
-            }
-        }
-    };
-    let mut said = String::new();
-    if let Some(err) = child.stderr.take() {
-        // What can't be read is only missing from a sentence.
-        let _ = err.take(64 << 10).read_to_string(&mut said);
+/// Waits for the end; whether it was well, and its errors.
+fn ended(child: Child, limit: Duration) -> Result<(bool, String), Error> {
+    match process::end_and_errors(child, limit) {
+        Ok((End::Exited(status), errors)) => Ok((status.success(), errors)),
+        Ok((End::Late | End::Stopped, _)) | Err(_) => Err(Error::PerfLate { seconds: limit.as_secs() }),
     }
-    Ok((status, said))
 }
 
 /// Reads the samples back, on a thread so that it can be ended when it takes too long.
@@ -197,10 +185,7 @@ mod tests {
         let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         let profiling = Profiling::start(&[("osd.0".to_owned(), busy.id())].into(), &data);
         // Other work may leave it little.
-        let busy_ticks = || {
-            let text = std::fs::read_to_string(format!("/proc/{}/stat", busy.id())).unwrap();
-            crate::parse::process_stat(&text).map_or(0, |s| s.user + s.system)
-        };
+        let busy_ticks = || process::stat(busy.id()).map_or(0, |s| s.user + s.system);
         let (before, begin) = (busy_ticks(), Instant::now());
         while busy_ticks() < before + 100 && begin.elapsed() < Duration::from_secs(60) {
             thread::sleep(Duration::from_millis(50));

@@ -5,9 +5,11 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
+use process::ProcessStat;
+use process::kernel::{self, Disk};
+
 use crate::energy::Energy;
 use crate::error::Error;
-use crate::parse::{self, Disk};
 use crate::tree::{Reading, Totals, Tree};
 
 /// Totals at a moment.
@@ -50,14 +52,14 @@ impl Reader {
         if !reader.devices.is_empty() {
             let text =
                 fs::read_to_string(PATH).map_err(|e| Error::Kernel { path: PATH, why: e.to_string() })?;
-            let known = parse::disks(&text);
+            let known = kernel::disks(&text);
             if let Some(name) = reader.devices.iter().find(|d| !known.contains_key(*d)) {
                 let known = known.keys().cloned().collect::<Vec<_>>().join(", ");
                 return Err(Error::NoDevice { name: name.clone(), known });
             }
         }
         let text = reader.text("/proc/stat").unwrap_or_default();
-        if parse::machine(text).is_none() {
+        if kernel::machine(text).is_none() {
             return Err(Error::Kernel { path: "/proc/stat", why: "it has no CPU times".to_owned() });
         }
         Ok(reader)
@@ -70,20 +72,20 @@ impl Reader {
         self.tree.update(&mut |pid| process(pid, buffer));
         snapshot.processes = self.tree.totals();
         (snapshot.busy, snapshot.switches) =
-            self.text("/proc/stat").and_then(parse::machine).unwrap_or_default();
-        snapshot.memory = self.text("/proc/meminfo").and_then(parse::memory_used);
+            self.text("/proc/stat").and_then(kernel::machine).unwrap_or_default();
+        snapshot.memory = self.text("/proc/meminfo").and_then(kernel::memory_used);
         if !self.devices.is_empty() {
-            let disks = self.text("/proc/diskstats").map(parse::disks).unwrap_or_default();
+            let disks = self.text("/proc/diskstats").map(kernel::disks).unwrap_or_default();
             snapshot.disks = disks.into_iter().filter(|(n, _)| self.devices.contains(n)).collect();
         }
         if !self.interfaces.is_empty() {
-            let found = self.text("/proc/net/dev").map(parse::interfaces).unwrap_or_default();
+            let found = self.text("/proc/net/dev").map(kernel::interfaces).unwrap_or_default();
             snapshot.interfaces = found.into_iter().filter(|(n, _)| self.interfaces.contains(n)).collect();
         }
         for (name, path) in
             [("cpu", "/proc/pressure/cpu"), ("io", "/proc/pressure/io"), ("memory", "/proc/pressure/memory")]
         {
-            if let Some(total) = self.text(path).and_then(parse::pressure) {
+            if let Some(total) = self.text(path).and_then(kernel::pressure) {
                 snapshot.pressure.insert(name, total);
             }
         }
@@ -105,15 +107,15 @@ fn read<'a>(path: &Path, buffer: &'a mut String) -> Option<&'a str> {
 /// One process with its threads' switches and its children.
 fn process(pid: u32, buffer: &mut String) -> Option<Reading> {
     let base = Path::new("/proc").join(pid.to_string());
-    let stat = parse::process_stat(read(&base.join("stat"), buffer)?)?;
+    let stat = kernel::process_stat(read(&base.join("stat"), buffer)?).filter(ProcessStat::is_running)?;
     let mut reading = Reading { stat, ..Reading::default() };
     for entry in fs::read_dir(base.join("task")).ok()?.flatten() {
         let path = entry.path();
         let thread = entry.file_name().to_str().and_then(|n| n.parse::<u32>().ok());
         // Kernels built without scheduling statistics lack the first; a thread that ends in between has neither.
         let switches = read(&path.join("schedstat"), buffer)
-            .and_then(parse::thread_runs)
-            .or_else(|| read(&path.join("status"), buffer).and_then(parse::thread_switches));
+            .and_then(kernel::thread_runs)
+            .or_else(|| read(&path.join("status"), buffer).and_then(kernel::thread_switches));
         reading.threads.extend(thread.zip(switches));
         let children = read(&path.join("children"), buffer).unwrap_or_default();
         reading.children.extend(children.split_ascii_whitespace().filter_map(|c| c.parse::<u32>().ok()));

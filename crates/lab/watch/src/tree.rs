@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::parse::ProcessStat;
+use process::ProcessStat;
 
 /// What is read of one process.
 #[derive(Clone, PartialEq, Debug, Default)]

@@ -47,14 +47,14 @@ fn a_loaded_cluster_is_seen() {
         .spawn()
         .unwrap();
     watch.add("client", client.id());
-    let said = client.wait_with_output().unwrap();
+    let output = client.wait_with_output().unwrap();
     let used = watch.end().unwrap();
     let changed = changes(&before, &counters(&sockets));
     let cost = watch.stop();
     ceph(&["osd", "pool", "rm", "lab-watch", "lab-watch", "--yes-i-really-really-mean-it"]);
 
-    let said = String::from_utf8(said.stdout).unwrap();
-    let made = said.lines().find_map(|l| l.strip_prefix("Total writes made:")).unwrap();
+    let output = String::from_utf8(output.stdout).unwrap();
+    let made = output.lines().find_map(|l| l.strip_prefix("Total writes made:")).unwrap();
     let operations: u64 = made.trim().parse().unwrap();
     let cpu = used.cpu(operations);
     println!("{operations} operations\n{used:#?}\n{cost:?}\n{} counters changed", changed.len());

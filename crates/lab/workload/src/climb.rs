@@ -1,11 +1,11 @@
 //! A phase as a ladder: runs the steps that [`crate::ladder`] decides on, and marks what they found.
 
 use labstats::histogram::Merged;
-use results::{Rung, Step};
+use results::{LadderPoint, Step};
 use study::{Ladder, Phase};
 
 use crate::error::{Error, Result};
-use crate::ladder::{Decision, Found, Load, Rules, next};
+use crate::ladder::{Decision, LadderResult, Load, Rules, next};
 use crate::phase::PhaseResult;
 
 /// Steps of a ladder at most: it decides for fewer by far; a fault in its rules must not measure for ever.
@@ -124,15 +124,15 @@ fn holds(rules: &Rules, step: &crate::ladder::Step) -> bool {
 }
 
 /// Marks the best depth, and the last run of the highest rate that held.
-fn mark(found: &Found, steps: &[crate::ladder::Step], phases: &mut [PhaseResult]) {
+fn mark(found: &LadderResult, steps: &[crate::ladder::Step], phases: &mut [PhaseResult]) {
     let depths = steps.iter().enumerate().filter(|(_, s)| matches!(s.load, Load::Depth(_)));
     let best = depths.max_by(|a, b| a.1.ops_per_s.total_cmp(&b.1.ops_per_s)).map(|(at, _)| at);
     let rate = |p: &PhaseResult| p.step.as_ref().and_then(|s| s.rate.filter(|_| s.held == Some(true)));
     let held = found.rate.and_then(|wanted| phases.iter().rposition(|p| rate(p) == Some(wanted)));
-    for (at, rung) in [(best, Rung::Saturation), (held, Rung::HeldRate)] {
+    for (at, point) in [(best, LadderPoint::Saturation), (held, LadderPoint::HeldRate)] {
         let step = at.and_then(|at| phases.get_mut(at)).and_then(|p| p.step.as_mut());
         if let Some(step) = step {
-            step.found = Some(rung);
+            step.found = Some(point);
         }
     }
 }

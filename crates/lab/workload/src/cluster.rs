@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::hosts::{self, Hosts, Ssh};
-use crate::together::Program;
+use crate::supervisor::Program;
 
 /// Everything that a load needs to reach a cluster.
 #[derive(Clone, Debug)]

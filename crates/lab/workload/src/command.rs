@@ -9,16 +9,16 @@ use study::{CommandLoad, Phase};
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
 use crate::phase::{Instance, PhaseResult};
-use crate::run::{Load, Talk, Telling, keep_said};
+use crate::run::{Load, OutputParser, PhaseRunner, keep_output};
+use crate::supervisor::{Finished, ProcessEvent, Program, run_all};
 use crate::timeline::Progress;
-use crate::together::{Finished, Heard, Program, run_together};
 
 /// Runs it. The clean-up runs in any case, also when the caller wants to stop; its failure is the load's only if
 /// nothing else has failed.
 pub(crate) fn run(
     load: &CommandLoad,
     cluster: &Cluster,
-    telling: &mut Telling<'_>,
+    runner: &mut PhaseRunner<'_>,
     phases: &mut Vec<PhaseResult>,
 ) -> Result<()> {
     let work = cluster.work_dir.join("command");
@@ -26,39 +26,39 @@ pub(crate) fn run(
         Ok(()) => {}
         Err(source) => return Err(Error::Io { doing: "making the directory", path: work, source }),
     }
-    let ran = prepare(load, cluster, &work, telling).and_then(|()| {
+    let ran = prepare(load, cluster, &work, runner).and_then(|()| {
         let timed =
             Load { phase: Phase::Run, label: Phase::Run.name().to_owned(), drop_caches: false, seconds: 0 };
         // The study gives the bound itself.
         let bounded = Cluster { margin: load.timeout, ..cluster.clone() };
         let programs = vec![shell("the command", &load.run, cluster, &work)];
-        phases.push(telling.phase(&bounded, &timed, programs, vec![Silent])?);
+        phases.push(runner.phase(&bounded, &timed, programs, vec![Silent])?);
         Ok(())
     });
-    let cleaned = clean_up(load, cluster, &work, telling);
+    let cleaned = clean_up(load, cluster, &work, runner);
     ran.and(cleaned)
 }
 
-fn prepare(load: &CommandLoad, cluster: &Cluster, work: &Path, telling: &mut Telling<'_>) -> Result<()> {
+fn prepare(load: &CommandLoad, cluster: &Cluster, work: &Path, runner: &mut PhaseRunner<'_>) -> Result<()> {
     let Some(text) = &load.prepare else { return Ok(()) };
-    telling.observer.step("preparing the command");
+    runner.observer.step("preparing the command");
     let program = shell("the command's prepare", text, cluster, work);
-    run_together(vec![program], bound(load), &cluster.stop, &mut keep_failed(cluster, "prepare")).map(drop)
+    run_all(vec![program], bound(load), &cluster.stop, &mut keep_failed(cluster, "prepare")).map(drop)
 }
 
-fn clean_up(load: &CommandLoad, cluster: &Cluster, work: &Path, telling: &mut Telling<'_>) -> Result<()> {
+fn clean_up(load: &CommandLoad, cluster: &Cluster, work: &Path, runner: &mut PhaseRunner<'_>) -> Result<()> {
     let Some(text) = &load.cleanup else { return Ok(()) };
-    telling.observer.step("cleaning up after the command");
+    runner.observer.step("cleaning up after the command");
     let program = shell("the command's cleanup", text, cluster, work);
     let stop = AtomicBool::new(false);
-    run_together(vec![program], bound(load), &stop, &mut keep_failed(cluster, "cleanup")).map(drop)
+    run_all(vec![program], bound(load), &stop, &mut keep_failed(cluster, "cleanup")).map(drop)
 }
 
 /// Writes what a part that failed has said.
-fn keep_failed(cluster: &Cluster, part: &'static str) -> impl FnMut(Heard<'_>) {
-    move |heard| {
-        if let Heard::Failed(index, out, err) = heard {
-            keep_said(&cluster.work_dir, part, index, [out, err]);
+fn keep_failed(cluster: &Cluster, part: &'static str) -> impl FnMut(ProcessEvent<'_>) {
+    move |event| {
+        if let ProcessEvent::Failed(index, out, err) = event {
+            keep_output(&cluster.work_dir, part, index, [out, err]);
         }
     }
 }
@@ -94,8 +94,8 @@ fn replaced(text: &str, conf: &Path, work: &Path, export: Option<&str>) -> Strin
 /// A command tells nothing on its way; one run is one operation.
 struct Silent;
 
-impl Talk for Silent {
-    fn hear(&mut self, _line: &str) -> Option<Progress> {
+impl OutputParser for Silent {
+    fn line(&mut self, _line: &str) -> Option<Progress> {
         None
     }
 
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn what_a_failed_command_said_is_kept_and_shown_as_a_terminal_may_have_it() {
-        let said = |part: &str, command: CommandLoad| {
+        let failed_with = |part: &str, command: CommandLoad| {
             let dir = tempfile::tempdir().unwrap();
             let cluster = Cluster::new("/c/ceph.conf", dir.path().join("w"), Vec::new());
             let ran =
@@ -187,13 +187,13 @@ mod tests {
             let kept = std::fs::read_to_string(dir.path().join(format!("w/{part}.0.out"))).unwrap();
             (ran.failure.unwrap().to_string(), kept)
         };
-        let (text, kept) = said("run", load("echo out; printf 'a\\033[31mred\\n' >&2; exit 3", 20));
+        let (text, kept) = failed_with("run", load("echo out; printf 'a\\033[31mred\\n' >&2; exit 3", 20));
         assert!(text.contains("a\\u{1b}[31mred"), "{text}");
         assert_eq!(kept, "out\na\u{1b}[31mred\n");
-        let (text, kept) = said("run", load("head -c 3000000 /dev/zero | tr '\\0' x; exit 1", 20));
+        let (text, kept) = failed_with("run", load("head -c 3000000 /dev/zero | tr '\\0' x; exit 1", 20));
         assert!(text.contains("xxx...") && text.len() < 1000, "{text}");
         assert_eq!(kept.len(), (1 << 20) + 1);
-        let (_, kept) = said("run", load("echo so far; sleep 60", 1));
+        let (_, kept) = failed_with("run", load("echo so far; sleep 60", 1));
         assert_eq!(kept, "so far\n");
         for part in ["prepare", "cleanup"] {
             let mut broken = load("true", 20);
@@ -203,7 +203,7 @@ mod tests {
             } else {
                 broken.cleanup = text
             }
-            assert_eq!(said(part, broken).1, "words\n");
+            assert_eq!(failed_with(part, broken).1, "words\n");
         }
     }
 

@@ -26,24 +26,24 @@ pub enum Error {
         remedy: String,
     },
     /// A program failed: the cluster's fault, or that of the study's command.
-    #[error("{what} failed ({status}): {said}")]
+    #[error("{what} failed ({status}): {output}")]
     Failed {
         /// The program and its instance.
         what: String,
         /// How it ended.
         status: String,
         /// Its last words.
-        said: String,
+        output: String,
     },
     /// A program did not end in time: the cluster hangs, or the bound is too tight.
-    #[error("{what} took more than {seconds} s and was ended: {said}")]
+    #[error("{what} took more than {seconds} s and was ended: {output}")]
     Late {
         /// The program and its instance.
         what: String,
         /// The bound.
         seconds: u64,
         /// Its last words.
-        said: String,
+        output: String,
     },
     /// A program ended well, but its output is not what is known of it: its release is unknown to the lab.
     #[error("the output of {what} can't be read: {why}; it is kept in {path}")]
@@ -56,7 +56,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The load ended well without a single operation.
-    #[error("{what} completed no operation; the cluster is too slow for this phase's length, or hangs")]
+    #[error("{what} completed no operation: the cluster hangs, or is too slow for the length of the phase")]
     Nothing {
         /// The phase.
         what: String,

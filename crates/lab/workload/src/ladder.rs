@@ -70,12 +70,12 @@ pub enum Decision {
     /// Measure this.
     Run(Load),
     /// All is known.
-    Done(Found),
+    Done(LadderResult),
 }
 
 /// What a ladder found.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Found {
+pub struct LadderResult {
     /// The best throughput of the closed loop.
     pub saturation: f64,
     /// The smallest depth that comes within the gain of it.
@@ -103,13 +103,13 @@ pub fn next(rules: &Rules, steps: &[Step]) -> Decision {
     }
     match rules.target_us.map(|_| search(rules, steps, climbed.saturation)) {
         Some(Err(rate)) => Decision::Run(Load::Rate(rate)),
-        Some(Ok(rate)) => Decision::Done(Found { rate, ..climbed }),
+        Some(Ok(rate)) => Decision::Done(LadderResult { rate, ..climbed }),
         None => Decision::Done(climbed),
     }
 }
 
 /// The saturation, or the next depth.
-fn climb(rules: &Rules, steps: &[Step]) -> Result<Found, u32> {
+fn climb(rules: &Rules, steps: &[Step]) -> Result<LadderResult, u32> {
     let first = rules.first_depth.max(1);
     let rungs: Vec<(u32, f64)> = steps
         .iter()
@@ -130,7 +130,7 @@ fn climb(rules: &Rules, steps: &[Step]) -> Result<Found, u32> {
         _ => {
             let near = rungs.iter().find(|(_, throughput)| *throughput >= best / (1.0 + rules.gain));
             let depth = near.map_or(last, |(depth, _)| *depth);
-            Ok(Found { saturation: best, depth, saturated: in_vain >= 2, rate: None })
+            Ok(LadderResult { saturation: best, depth, saturated: in_vain >= 2, rate: None })
         }
     }
 }
@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    fn climb_all(rules: &Rules, mut measure: impl FnMut(Load) -> Step) -> (Found, Vec<Step>) {
+    fn climb_all(rules: &Rules, mut measure: impl FnMut(Load) -> Step) -> (LadderResult, Vec<Step>) {
         let mut steps = Vec::new();
         loop {
             match next(rules, &steps) {

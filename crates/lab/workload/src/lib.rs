@@ -31,8 +31,8 @@ pub mod ladder;
 mod phase;
 pub mod rados;
 mod run;
+mod supervisor;
 pub mod timeline;
-mod together;
 
 pub use cluster::Cluster;
 pub use error::Error;

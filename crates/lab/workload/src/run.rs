@@ -12,23 +12,23 @@ use crate::cluster::Cluster;
 use crate::error::{Error, Result};
 use crate::hosts::{self, Hosts};
 use crate::phase::{Instance, Observer, PhaseResult, Ran};
+use crate::supervisor::{Finished, ProcessEvent, Program, run_all};
 use crate::timeline::{Merge, Progress};
-use crate::together::{Finished, Heard, Program, run_together};
 use crate::{command, fio, rados};
 
 /// Runs a load to its end or to its first failure; phases that ended well before are kept. `origin` is when the trial
 /// began: the zero of all samples' `t`.
 pub fn run(kind: &WorkloadKind, cluster: &Cluster, origin: Instant, observer: &mut dyn Observer) -> Ran {
     let mut phases = Vec::new();
-    let mut telling = Telling { observer, origin };
-    let failure = try_run(kind, cluster, &mut telling, &mut phases).err();
+    let mut runner = PhaseRunner { observer, origin };
+    let failure = try_run(kind, cluster, &mut runner, &mut phases).err();
     Ran { phases, failure }
 }
 
 fn try_run(
     kind: &WorkloadKind,
     cluster: &Cluster,
-    telling: &mut Telling<'_>,
+    runner: &mut PhaseRunner<'_>,
     phases: &mut Vec<PhaseResult>,
 ) -> Result<()> {
     fs::create_dir_all(&cluster.work_dir).map_err(|source| Error::Io {
@@ -38,23 +38,23 @@ fn try_run(
     })?;
     match kind {
         WorkloadKind::RadosBench(bench) => {
-            rados::run(bench, &with_clients(&bench.clients, cluster, telling)?, telling, phases)
+            rados::run(bench, &with_clients(&bench.clients, cluster, runner)?, runner, phases)
         }
         WorkloadKind::Fio(load) => {
-            fio::run(load, &with_clients(&load.clients, cluster, telling)?, telling, phases)
+            fio::run(load, &with_clients(&load.clients, cluster, runner)?, runner, phases)
         }
-        WorkloadKind::Command(load) => command::run(load, cluster, telling, phases),
+        WorkloadKind::Command(load) => command::run(load, cluster, runner, phases),
     }
 }
 
 /// The cluster with the hosts that its clients run on, each prepared.
-fn with_clients(clients: &Clients, cluster: &Cluster, telling: &mut Telling<'_>) -> Result<Cluster> {
+fn with_clients(clients: &Clients, cluster: &Cluster, runner: &mut PhaseRunner<'_>) -> Result<Cluster> {
     if cluster.pools.len() != clients.total() as usize {
         let what = format!("{} instances need as many pools, not {}", clients.total(), cluster.pools.len());
         return Err(Error::Impossible { what });
     }
     if !clients.hosts.is_empty() {
-        telling.observer.step("preparing the client hosts");
+        runner.observer.step("preparing the client hosts");
     }
     let hosts = Hosts::open(&clients.hosts, clients.instances, cluster)?;
     Ok(Cluster { hosts: Arc::new(hosts), ..cluster.clone() })
@@ -76,8 +76,7 @@ pub fn client_version(kind: &WorkloadKind, cluster: &Cluster) -> Result<String> 
     command.arg("--version");
     let what = format!("{} --version", command.get_program().to_string_lossy());
     let program = Program::new(what, command, remedy);
-    let finished =
-        run_together(vec![program], Duration::from_secs(30), &AtomicBool::new(false), &mut |_| ())?;
+    let finished = run_all(vec![program], Duration::from_secs(30), &AtomicBool::new(false), &mut |_| ())?;
     Ok(finished.first().and_then(|f| f.out.lines().next()).unwrap_or_default().to_owned())
 }
 
@@ -91,29 +90,29 @@ pub(crate) struct Load {
     pub seconds: u32,
 }
 
-/// What an instance says, and what it comes to.
-pub(crate) trait Talk {
-    /// Takes a line; gives a second's worth where the line ends one.
-    fn hear(&mut self, line: &str) -> Option<Progress>;
+/// Reads the output of an instance of a load.
+pub(crate) trait OutputParser {
+    /// Takes a line; gives the progress of a second where the line ends one.
+    fn line(&mut self, line: &str) -> Option<Progress>;
 
     /// The totals, once it has ended well. An error says what is missing or wrong in its output.
     fn result(&self, finished: &Finished) -> std::result::Result<Instance, String>;
 }
 
-/// The observer and the clock.
-pub(crate) struct Telling<'a> {
+/// Runs phases: the observer that is told of them, and the origin of their times.
+pub(crate) struct PhaseRunner<'a> {
     pub observer: &'a mut dyn Observer,
     pub origin: Instant,
 }
 
-impl Telling<'_> {
-    /// Runs one phase: a program and its talk for each instance.
-    pub fn phase<T: Talk>(
+impl PhaseRunner<'_> {
+    /// Runs one phase: a program and the parser of its output for each instance.
+    pub fn phase<T: OutputParser>(
         &mut self,
         cluster: &Cluster,
         load: &Load,
         programs: Vec<Program>,
-        mut talks: Vec<T>,
+        mut parsers: Vec<T>,
     ) -> Result<PhaseResult> {
         let name = load.label.as_str();
         if cluster.stop.load(Ordering::Relaxed) {
@@ -123,29 +122,31 @@ impl Telling<'_> {
             .before(name, load.drop_caches)
             .map_err(|why| Error::Between { phase: name.to_owned(), why })?;
         let limit = Duration::from_secs(u64::from(load.seconds) + u64::from(cluster.margin));
-        let mut merged = Merged::new(name, talks.len());
-        let ran = run_together(programs, limit, &cluster.stop, &mut |heard| {
-            match heard {
-                Heard::Begins => self.observer.begins(name),
-                Heard::Started(pids) => self.observer.clients(name, pids),
-                Heard::Line(index, line, at) => {
+        let mut merged = Merged::new(name, parsers.len());
+        let ran = run_all(programs, limit, &cluster.stop, &mut |event| {
+            match event {
+                ProcessEvent::Begins => self.observer.begins(name),
+                ProcessEvent::Started(pids) => self.observer.clients(name, pids),
+                ProcessEvent::Line(index, line, at) => {
                     let t = at.saturating_duration_since(self.origin).as_secs_f64();
-                    if let Some(progress) = talks.get_mut(index).and_then(|talk| talk.hear(line)) {
+                    if let Some(progress) = parsers.get_mut(index).and_then(|parser| parser.line(line)) {
                         merged.add(index, progress, t);
                     }
                 }
-                Heard::Ended(index) => merged.merge.end(index),
-                Heard::Failed(index, out, err) => keep_said(&cluster.work_dir, name, index, [out, err]),
+                ProcessEvent::Ended(index) => merged.merge.end(index),
+                ProcessEvent::Failed(index, out, err) => {
+                    keep_output(&cluster.work_dir, name, index, [out, err])
+                }
             }
             merged.hand_on(self.observer);
         });
         self.observer.ends(name);
         let finished = ran?;
         let kept = keep(&cluster.work_dir, name, &finished)?;
-        let result = |((talk, finished), path): ((&T, &Finished), PathBuf)| {
-            talk.result(finished).map_err(|why| Error::Output { what: finished.what.clone(), why, path })
+        let result = |((parser, finished), path): ((&T, &Finished), PathBuf)| {
+            parser.result(finished).map_err(|why| Error::Output { what: finished.what.clone(), why, path })
         };
-        let instances = talks.iter().zip(&finished).zip(kept).map(result).collect::<Result<Vec<_>>>()?;
+        let instances = parsers.iter().zip(&finished).zip(kept).map(result).collect::<Result<Vec<_>>>()?;
         let Some(mut phase) = PhaseResult::of(load.phase, instances) else {
             return Err(Error::Nothing { what: format!("the phase {name}") });
         };
@@ -196,20 +197,20 @@ impl Merged {
     }
 }
 
-/// Where it stands what a program of a phase said.
-fn said(work_dir: &Path, phase: &str, index: usize) -> PathBuf {
+/// The file with the output of a program of a phase.
+fn output_file(work_dir: &Path, phase: &str, index: usize) -> PathBuf {
     work_dir.join(format!("{phase}.{index}.out"))
 }
 
 /// Keeps what a program said by the time something failed. What can't be written is only missing from the logs.
-pub(crate) fn keep_said(work_dir: &Path, phase: &str, index: usize, said_so_far: [&str; 2]) {
-    let _ = fs::write(said(work_dir, phase, index), said_so_far.concat());
+pub(crate) fn keep_output(work_dir: &Path, phase: &str, index: usize, output_so_far: [&str; 2]) {
+    let _ = fs::write(output_file(work_dir, phase, index), output_so_far.concat());
 }
 
 /// Writes what each program said into the work directory, once nothing is measured any more; gives the paths.
 fn keep(work_dir: &Path, phase: &str, finished: &[Finished]) -> Result<Vec<PathBuf>> {
     let write = |(index, finished): (usize, &Finished)| {
-        let path = said(work_dir, phase, index);
+        let path = output_file(work_dir, phase, index);
         let text = format!("{}{}", finished.out, finished.err);
         fs::write(&path, text).map_err(|source| Error::Io {
             doing: "writing",

@@ -50,8 +50,8 @@ fn explain(name: &str) -> ExitCode {
         (OptionStatus::NothingToTune, _) => format!("{name} is Ceph's; there is nothing here for it to tune"),
         (OptionStatus::Effective, _) => {
             format!(
-                "{name} (N or N/M, 0 to 99; takes effect at the next start, with --set): level of the one log: 0 errors, \
-                 1 to 5 more, 20 everything; the highest of all debug_* counts"
+                "{name} (N or N/M, 0 to 99; takes effect at the next start, with --set): log verbosity, 0 (errors) \
+                 to 20 (everything). One log serves all subsystems: the highest debug_* wins"
             )
         }
         _ => {

@@ -47,7 +47,7 @@ pub struct Args {
     /// Go to the background once the cluster is ready.
     #[arg(long)]
     detach: bool,
-    /// Bind an address that is not loopback, though nobody has to prove who he is.
+    /// Allow a non-loopback address even though authentication is off.
     #[arg(long)]
     insecure_bind: bool,
 }

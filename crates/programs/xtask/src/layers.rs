@@ -46,7 +46,10 @@ pub(crate) fn check(metadata: &Metadata) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in &packages {
         let Some(own) = layer(package) else {
-            findings.push(format!("{}: not under crates/LAYER/ with a layer of {LAYERS:?}", package.name));
+            findings.push(format!(
+                "{}: must be in crates/LAYER/, where LAYER is one of {LAYERS:?}",
+                package.name
+            ));
             continue;
         };
         for dep in &package.dependencies {
@@ -55,20 +58,23 @@ pub(crate) fn check(metadata: &Metadata) -> Vec<Finding> {
             }
             let (who, whom) = (package.name.as_str(), dep.name.as_str());
             if own < PURE && !dep.optional && IMPURE.contains(&whom) {
-                findings.push(format!("{who} is in the pure layer '{}' and uses {whom}", LAYERS[own]));
+                findings
+                    .push(format!("{who} is in the pure layer '{}' and must not use {whom}", LAYERS[own]));
             }
             if FORBIDDEN_EDGES.contains(&(who, whom)) {
-                findings.push(format!("{who} must not see {whom}"));
+                findings.push(format!("{who} must not depend on {whom}"));
             }
             let other = packages.iter().find(|p| p.name.as_str() == whom).and_then(|p| layer(p));
             if own == LAB && other.is_some_and(|other| other != LAB && other != 0) {
                 findings.push(format!(
-                    "{who} is of the lab and must not see {whom}, which is linked into servers"
+                    "lab crate {who} must not depend on {whom}: only base and lab crates are allowed"
                 ));
             }
             if other.is_some_and(|other| other > own) {
-                findings
-                    .push(format!("{who} ({}) depends on {whom}, which is in a layer below", LAYERS[own]));
+                findings.push(format!(
+                    "{who} (layer {}) must not depend on {whom}: its layer is lower",
+                    LAYERS[own]
+                ));
             }
         }
     }

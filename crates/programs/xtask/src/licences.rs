@@ -40,10 +40,10 @@ pub(crate) fn check(metadata: &Metadata) -> Vec<Finding> {
         match &package.license {
             Some(licence) if is_allowed(licence) => {}
             Some(licence) => findings.push(format!("{name}: licence '{licence}' is not allowed")),
-            None => findings.push(format!("{name}: no licence named")),
+            None => findings.push(format!("{name}: names no licence")),
         }
         if package.source.as_ref().is_some_and(|s| !s.is_crates_io()) {
-            findings.push(format!("{name}: comes from elsewhere than the crate registry"));
+            findings.push(format!("{name}: does not come from the crate registry"));
         }
     }
     findings

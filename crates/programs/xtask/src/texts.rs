@@ -38,17 +38,16 @@ pub(crate) fn check(sources: &[Source]) -> Vec<Finding> {
     let machine_path = concat!("/wo", "rk/");
     for Source { name, text } in sources {
         if text.contains(machine_path) {
-            findings.push(format!("{name}: names a path of a developer's machine"));
+            findings.push(format!("{name}: contains a path of a developer's machine"));
         }
         if !name.ends_with(".rs") {
             continue;
         }
         if (name.ends_with("/lib.rs") || name.ends_with("/main.rs")) && !text.starts_with("//!") {
-            findings.push(format!("{name}: does not open with what the crate is for"));
+            findings.push(format!("{name}: must begin with a //! line on the purpose of the crate"));
         }
         if text.lines().count() > LINES_MAX {
-            findings
-                .push(format!("{name}: more than {LINES_MAX} lines; find the part that has its own name"));
+            findings.push(format!("{name}: has more than {LINES_MAX} lines: split it"));
         }
     }
     findings

@@ -68,11 +68,11 @@ fn trials_of_nothing_in_the_study_are_told() {
     assert_eq!(strangers(&study, &[record("s")]), None);
     let words = strangers(&study, &[record("s"), record("other")]).unwrap();
     assert!(
-        words.starts_with("1 trial belongs to no system") && words.contains("other, w, default"),
+        words.starts_with("1 trial matches nothing in this study") && words.contains("other, w, default"),
         "{words}"
     );
     let words = strangers(&study, &[record("other"), record("third")]).unwrap();
-    assert!(words.starts_with("2 trials belong"), "{words}");
+    assert!(words.starts_with("2 trials match"), "{words}");
 }
 
 #[test]

@@ -10,7 +10,7 @@
 //! shuffling can show nothing at the level of many cells, an entry may be judged by Student's p alone, which may be
 //! smaller. With false-discovery control nothing steps down, and a large effect does hide small ones.
 
-use super::{Asked, Cell, Correction, compared, first_level};
+use super::{Cell, Correction, Criteria, compared, first_level};
 use crate::effect::{CellFit, Effect, NoFit, Over, Shuffled, Trial, fit, shuffled};
 
 /// Rounds of shuffling for each 1 / level of a cell at Holm's first step: p below that level are then told from it.
@@ -39,10 +39,10 @@ pub(super) fn raise(
     tests: &mut [(usize, f64)],
     cells: &[Cell],
     fits: &[Result<CellFit, NoFit>],
-    asked: &Asked,
+    criteria: &Criteria,
 ) {
-    let level = first_level(compared(fits), asked.confidence);
-    let most = 1.0 - asked.confidence;
+    let level = first_level(compared(fits), criteria.confidence);
+    let most = 1.0 - criteria.confidence;
     for of_cell in tests.chunk_by_mut(|a, b| a.0 == b.0) {
         let Some(&(cell, _)) = of_cell.first() else { continue };
         let Ok(fit) = &fits[cell] else { continue };
@@ -50,9 +50,9 @@ pub(super) fn raise(
             continue;
         }
         let shuffling =
-            Shuffling { level, rounds: rounds(level), seed: asked.seed.wrapping_add(cell as u64) };
+            Shuffling { level, rounds: rounds(level), seed: criteria.seed.wrapping_add(cell as u64) };
         let trials = &cells[cell].trials;
-        let p = match asked.correction {
+        let p = match criteria.correction {
             Correction::Holm => shuffling.step_down(trials, fit, most),
             Correction::FalseDiscovery => shuffling.each_alone(trials, fit),
         };

@@ -82,6 +82,10 @@ fn cost(found: &[Trial]) -> [String; 5] {
             plain(spread(cycles.into_iter()).map(|s| s.mean))
         },
         plain(mean(|t| t.1.device_bytes_per_byte)),
-        if joules.is_empty() { "not told".into() } else { plain(spread(joules.into_iter()).map(|s| s.mean)) },
+        if joules.is_empty() {
+            "not measured".into()
+        } else {
+            plain(spread(joules.into_iter()).map(|s| s.mean))
+        },
     ]
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use labstats::histogram::Merged;
-use results::Rung;
+use results::LadderPoint;
 
 use super::trials::{Trial, Trials, load_words};
 use super::{Spread, spread};
@@ -18,7 +18,7 @@ use crate::quantity::{Quantity, number};
 const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 
 /// A depth over all trials.
-pub struct Rungs {
+pub struct DepthSummary {
     /// In flight over all instances.
     pub depth: u32,
     /// Operations a second.
@@ -67,18 +67,18 @@ pub struct Summary {
     /// Trials in which a rate held, of all.
     pub trials: (usize, usize),
     /// Depths, ascending.
-    pub rungs: Vec<Rungs>,
+    pub by_depth: Vec<DepthSummary>,
 }
 
 /// The depths of a system, ascending.
-pub fn rungs(trials: &Trials, cell: (&str, &str, &str)) -> Vec<Rungs> {
-    let mut by_depth: BTreeMap<u32, Vec<Trial>> = BTreeMap::new();
+pub fn by_depth(trials: &Trials, cell: (&str, &str, &str)) -> Vec<DepthSummary> {
+    let mut trials_of: BTreeMap<u32, Vec<Trial>> = BTreeMap::new();
     for trial in trials.steps(cell) {
         if let Some(step) = trial.1.step.as_ref().filter(|s| s.rate.is_none()) {
-            by_depth.entry(step.in_flight).or_default().push(trial);
+            trials_of.entry(step.in_flight).or_default().push(trial);
         }
     }
-    let rung = |(depth, found): (u32, Vec<Trial>)| {
+    let summary = |(depth, found): (u32, Vec<Trial>)| {
         let mut latency = Merged::default();
         for histogram in found.iter().filter_map(|t| t.1.latency.histogram.as_ref()) {
             // Refused whole where a bound is no number: no percentile stands on it.
@@ -87,9 +87,9 @@ pub fn rungs(trials: &Trials, cell: (&str, &str, &str)) -> Vec<Rungs> {
         let operations: f64 = found.iter().map(|t| t.1.operations as f64).sum();
         let time: f64 = found.iter().map(|t| t.1.operations as f64 * t.1.latency.mean_us).sum();
         let ops = spread(found.iter().map(|t| t.1.ops_per_s));
-        Rungs { depth, ops, latency, mean_us: time / operations.max(1.0) }
+        DepthSummary { depth, ops, latency, mean_us: time / operations.max(1.0) }
     };
-    by_depth.into_iter().map(rung).collect()
+    trials_of.into_iter().map(summary).collect()
 }
 
 /// What was found, for every system that climbed.
@@ -97,15 +97,15 @@ pub fn summaries(outline: &Outline, trials: &Trials) -> Vec<Summary> {
     let mut all = Vec::new();
     for (workload, phase) in trials.ladders() {
         for system in &outline.systems {
-            let rungs = rungs(trials, (system, workload, phase));
-            if rungs.is_empty() {
+            let by_depth = by_depth(trials, (system, workload, phase));
+            if by_depth.is_empty() {
                 continue;
             }
-            let of = |rung: Rung| -> Vec<Trial> {
-                let name = format!("{phase}.{}", rung.name());
+            let of = |point: LadderPoint| -> Vec<Trial> {
+                let name = format!("{phase}.{}", point.name());
                 trials.planned((system, workload, &name), DEFAULT).collect()
             };
-            let (best, held) = (of(Rung::Saturation), of(Rung::HeldRate));
+            let (best, held) = (of(LadderPoint::Saturation), of(LadderPoint::HeldRate));
             let mean = |found: &[Trial]| spread(found.iter().map(|t| t.1.ops_per_s));
             let depths: BTreeSet<u32> =
                 best.iter().filter_map(|t| Some(t.1.step.as_ref()?.in_flight)).collect();
@@ -116,7 +116,7 @@ pub fn summaries(outline: &Outline, trials: &Trials) -> Vec<Summary> {
                 depths: depths.first().copied().zip(depths.last().copied()),
                 held: mean(&held),
                 trials: (held.len(), best.len()),
-                rungs,
+                by_depth,
             });
         }
     }
@@ -151,12 +151,12 @@ pub fn charts(outline: &Outline, trials: &Trials, (workload, phase): (&str, &str
 }
 
 fn line(trials: &Trials, cell: (&str, &str, &str), shown: Shown) -> Option<Line> {
-    let closed = rungs(trials, cell).into_iter().filter_map(|rung| {
-        let (ops, latency_us) = (rung.ops?.mean, shown.of(&rung.latency, rung.mean_us)?);
+    let closed = by_depth(trials, cell).into_iter().filter_map(|summary| {
+        let (ops, latency_us) = (summary.ops?.mean, shown.of(&summary.latency, summary.mean_us)?);
         let hover = format!(
             "{}, closed loop, {} in flight: {}, {} {}",
             cell.0,
-            rung.depth,
+            summary.depth,
             Quantity::Ops.show(ops),
             shown.name(),
             Quantity::Latency.show(latency_us)
@@ -211,11 +211,11 @@ mod tests {
         }
     }
 
-    fn depth(in_flight: u32, found: Option<Rung>) -> Step {
+    fn depth(in_flight: u32, found: Option<LadderPoint>) -> Step {
         Step { in_flight, found, ..Step::default() }
     }
 
-    fn rate(rate: u32, held: bool, found: Option<Rung>) -> Step {
+    fn rate(rate: u32, held: bool, found: Option<LadderPoint>) -> Step {
         Step { in_flight: 1024, rate: Some(rate), held: Some(held), found, ..Step::default() }
     }
 
@@ -243,7 +243,7 @@ mod tests {
     }
 
     fn two_trials() -> Vec<Record> {
-        let (best, top) = (Some(Rung::Saturation), Some(Rung::HeldRate));
+        let (best, top) = (Some(LadderPoint::Saturation), Some(LadderPoint::HeldRate));
         vec![
             record(
                 0,
@@ -277,10 +277,10 @@ mod tests {
     #[test]
     fn a_depths_percentile_is_that_of_all_trials_operations() {
         let records = two_trials();
-        let rungs = rungs(&Trials::of(&records), ("s", "w", "rand_write"));
+        let depths = by_depth(&Trials::of(&records), ("s", "w", "rand_write"));
         // 200 of 10,000 slow ones put one trial's p99 at 900 µs; of 20,000 they are just 1%.
-        assert_eq!((rungs[0].depth, rungs[0].latency.percentile(99.0).unwrap()), (1, 100.0));
-        assert_eq!((rungs[0].latency.total(), rungs.len()), (20_000, 2));
+        assert_eq!((depths[0].depth, depths[0].latency.percentile(99.0).unwrap()), (1, 100.0));
+        assert_eq!((depths[0].latency.total(), depths.len()), (20_000, 2));
     }
 
     #[test]

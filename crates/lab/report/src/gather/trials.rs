@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use results::{Measurement, Record, Rung, Status};
+use results::{LadderPoint, Measurement, Record, Status};
 use text::format_bytes;
 
 use crate::charts::bars::Dot;
@@ -125,8 +125,8 @@ pub fn is_open_loop((r, m): &Trial) -> bool {
 /// What must be known of a trial's phase to read its numbers: the loop, what is in flight, sizes, modelled devices.
 pub fn conditions(trial: &Trial) -> String {
     let found = trial.1.step.as_ref().and_then(|s| s.found).map(|found| match found {
-        Rung::Saturation => "closed loop, the depth at which each trial's throughput was highest",
-        Rung::HeldRate => "open loop, the highest rate at which each trial held the target",
+        LadderPoint::Saturation => "closed loop, the depth at which each trial's throughput was highest",
+        LadderPoint::HeldRate => "open loop, the highest rate at which each trial held the target",
     });
     let words = match (found, is_open_loop(trial)) {
         (Some(words), _) => words,

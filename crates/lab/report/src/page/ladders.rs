@@ -2,7 +2,7 @@
 
 use super::table;
 use crate::charts::words::escape;
-use crate::gather::ladder::{Rungs, Summary, summaries};
+use crate::gather::ladder::{DepthSummary, Summary, summaries};
 use crate::gather::{Spread, Trials};
 use crate::input::Input;
 use crate::quantity::{Quantity, number};
@@ -26,7 +26,7 @@ pub fn tables(input: &Input) -> String {
         "held in trials",
     ];
     let depths: Vec<Vec<String>> =
-        all.iter().flat_map(|s| s.rungs.iter().map(|rung| depth(s, rung))).collect();
+        all.iter().flat_map(|s| s.by_depth.iter().map(|summary| depth(s, summary))).collect();
     let depth_header =
         ["system", "load", "in flight (closed loop)", "ops/s", "p50", "p90", "p99", "p99.9", "p99.99"];
     format!(
@@ -63,15 +63,15 @@ fn row(input: &Input, s: &Summary) -> Vec<String> {
     ]
 }
 
-fn depth(s: &Summary, rung: &Rungs) -> Vec<String> {
+fn depth(s: &Summary, summary: &DepthSummary) -> Vec<String> {
     let mut row = vec![
         escape(&s.system),
         escape(&format!("{}, {}", s.load.0, s.load.1)),
-        rung.depth.to_string(),
-        rung.ops.map_or("–".to_string(), |s| number(s.mean)),
+        summary.depth.to_string(),
+        summary.ops.map_or("–".to_string(), |s| number(s.mean)),
     ];
     for percentile in [50.0, 90.0, 99.0, 99.9, 99.99] {
-        let found = rung.latency.percentile(percentile).ok();
+        let found = summary.latency.percentile(percentile).ok();
         row.push(found.map_or("–".to_string(), |us| Quantity::Latency.show(us)));
     }
     row

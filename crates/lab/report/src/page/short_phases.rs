@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use labstats::together::{Together, together};
+use labstats::trend::{Trend, trend};
 use results::Status;
 
 use super::table;
@@ -21,7 +21,7 @@ pub fn section(input: &Input) -> String {
     let rows: Vec<Vec<String>> = cells
         .iter()
         .map(|((system, workload, phase), trials)| {
-            let words = together(trials).map_or("too few trials or samples to tell".into(), words);
+            let words = trend(trials).map_or("too few trials or samples to tell".into(), words);
             vec![escape(system), escape(workload), escape(phase), trials.len().to_string(), words]
         })
         .collect();
@@ -58,7 +58,7 @@ fn seconds<'a>(input: &'a Input) -> Seconds<'a> {
     cells
 }
 
-fn words(found: Together) -> String {
+fn words(found: Trend) -> String {
     let (low, high) = found.interval;
     let change = format!("{} ({} to {})", percent(found.ratio), percent(low), percent(high));
     let verdict = if found.changes() {

@@ -89,7 +89,7 @@ fn badge(v: &JudgedVariant) -> String {
 /// Systems of one run with their default, every pair that can be compared, to choose from.
 pub fn pairs(input: &Input) -> String {
     let trials = Trials::of(&input.records);
-    let by = |quantity| systems(&input.outline, &trials, quantity, &input.asked);
+    let by = |quantity| systems(&input.outline, &trials, quantity, &input.criteria);
     let (rates, refused) = by(Quantity::Ops);
     let (costs, _) = by(Quantity::CpuPerOp);
     let mut templates = String::new();

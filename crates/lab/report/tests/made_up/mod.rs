@@ -136,7 +136,7 @@ impl Study {
             outline: self.outline.clone(),
             records: self.records.clone(),
             judged: from_labstats::judged(&self.outline, &self.records, &self.design, &self.cells),
-            asked: asked(),
+            criteria: criteria(),
             series,
             profiled: Vec::new(),
             profile: &|_, _| None,
@@ -144,8 +144,8 @@ impl Study {
     }
 }
 
-pub fn asked() -> judge::Asked {
-    judge::Asked { correction: judge::Correction::Holm, confidence: 0.95, effect: 0.05, seed: 1 }
+pub fn criteria() -> judge::Criteria {
+    judge::Criteria { correction: judge::Correction::Holm, confidence: 0.95, effect: 0.05, seed: 1 }
 }
 
 pub fn run_info() -> RunInfo {
@@ -382,7 +382,7 @@ fn judge_all(outline: &Outline, records: &[Record]) -> Vec<(CellName, judge::Jud
     }
     let cells: Vec<_> =
         by_cell.values().map(|t| judge::Cell { better: Better::Higher, trials: t.clone() }).collect();
-    by_cell.into_keys().zip(judge::judge(&cells, &asked())).collect()
+    by_cell.into_keys().zip(judge::judge(&cells, &criteria())).collect()
 }
 
 /// Forty-eight seconds of made-up samples.

@@ -48,7 +48,7 @@ pub fn measurement(phase: &str) -> Measurement {
             in_flight: 16,
             rate: Some(250),
             held: Some(true),
-            found: Some(Rung::HeldRate),
+            found: Some(LadderPoint::HeldRate),
         }),
         seconds: 10.0,
         operations: 2000,

@@ -68,8 +68,8 @@ impl Wait<'_> {
                 Err(other) => return Err(other),
             }
             if begin.elapsed() > self.limit {
-                let said = last_lines(self.logs);
-                return Err(Error::NotUp { what: self.what.clone(), seconds: self.limit.as_secs(), said });
+                let output = last_lines(self.logs);
+                return Err(Error::NotUp { what: self.what.clone(), seconds: self.limit.as_secs(), output });
             }
             sleep(ASK);
         }
@@ -98,11 +98,11 @@ mod tests {
         let mut asked = 0;
         let answer = wait.until(|| {
             asked += 1;
-            let failed = Error::Failed { what: "x".into(), status: "1".into(), said: String::new() };
+            let failed = Error::Failed { what: "x".into(), status: "1".into(), output: String::new() };
             if asked < 3 { Err(failed) } else { Ok(true) }
         });
         assert!(answer.is_ok() && asked == 3);
-        let ended = || Err(Error::Ended { name: "osd.0".into(), status: "1".into(), said: String::new() });
+        let ended = || Err(Error::Ended { name: "osd.0".into(), status: "1".into(), output: String::new() });
         assert!(matches!(wait.until(ended), Err(Error::Ended { .. })));
     }
 }

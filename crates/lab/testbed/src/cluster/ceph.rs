@@ -14,12 +14,12 @@ use crate::cluster::layout::{self, Layout};
 use crate::cluster::servers::Servers;
 use crate::cluster::{Order, Parts, fresh_uuid};
 use crate::error::{Doing, Error, Result};
-use crate::ground::Ground;
-use crate::mounts;
-use crate::place::{self, SpotKind, filesystem, space::Sizes};
+use crate::place::{self, VolumeKind, filesystem, space::Sizes};
 use crate::ports;
 use crate::release::{Release, command};
 use crate::run::last_lines;
+use crate::work_dir::WorkDir;
+use process::mounts;
 
 /// How long a small program may take.
 const SMALL: Duration = Duration::from_secs(60);
@@ -35,9 +35,10 @@ pub(crate) const PROGRAMS: [&str; 6] =
     ["ceph", "ceph-authtool", "monmaptool", "ceph-mon", "ceph-mgr", "ceph-osd"];
 
 /// The server program's own words on its version, checked against the release that was asked for.
-pub(crate) fn version(release: &str, prefix: &[OsString], ground: &Ground) -> Result<String> {
-    let said = ground.runner.run("ceph-osd --version", command(prefix, "ceph-osd", &["--version"]), SMALL)?;
-    let words = said.trim().to_owned();
+pub(crate) fn version(release: &str, prefix: &[OsString], work_dir: &WorkDir) -> Result<String> {
+    let output =
+        work_dir.runner.run("ceph-osd --version", command(prefix, "ceph-osd", &["--version"]), SMALL)?;
+    let words = output.trim().to_owned();
     if words.starts_with(&format!("ceph version {release}.")) {
         return Ok(words);
     }
@@ -47,14 +48,14 @@ pub(crate) fn version(release: &str, prefix: &[OsString], ground: &Ground) -> Re
 /// Where an OSD's parts are.
 struct OsdPlace {
     uuid: String,
-    data: SpotKind,
-    journal: Option<SpotKind>,
+    data: VolumeKind,
+    journal: Option<VolumeKind>,
     devices: Vec<String>,
 }
 
 /// Starts a cluster. What was started when an error comes is in `servers` and the ledger.
 pub(crate) fn start(
-    ground: &mut Ground,
+    work_dir: &mut WorkDir,
     order: &Order<'_>,
     (release, store): (&str, CephStore),
     sizes: &Sizes,
@@ -63,35 +64,35 @@ pub(crate) fn start(
 ) -> Result<Parts> {
     let programs = Release::find(release, &order.site.peers)?;
     let token = order.token;
-    let (conf_path, root) = (ground.work.conf(), ground.work.root.clone());
+    let (conf_path, root) = (work_dir.paths.conf(), work_dir.paths.root.clone());
     let client = programs.prefix(&conf_path, &root, token);
     let server: Vec<OsString> = order.affinity.iter().cloned().chain(client.iter().cloned()).collect();
-    let version = version(release, &client, ground)?;
+    let version = version(release, &client, work_dir)?;
 
-    ground.make_dir(&ground.work.run())?;
-    let places = places(ground, order, store, say)?;
+    work_dir.make_dir(&work_dir.paths.run())?;
+    let places = places(work_dir, order, store, say)?;
     let fsid = fresh_uuid()?;
     let seed = fsid.bytes().fold(0_u64, |n, b| n.wrapping_mul(31).wrapping_add(u64::from(b)));
     let ports = ports::free(order.system.listen, order.system.osds, seed)?;
     let layout = Layout {
-        work: &ground.work.clone(),
+        paths: &work_dir.paths.clone(),
         system: order.system,
         store,
         settings: order.settings,
         sizes,
         fsid: &fsid,
         ports,
-        journals: &journals(&places, store, ground),
+        journals: &journals(&places, store, work_dir),
         file_systems: &file_systems(&places, store),
         file_system: order.file_system,
         memory: order.memory,
     };
     let (conf, notes) = layout::ceph_conf(&layout);
-    notes.into_iter().for_each(|note| ground.note(note));
-    ground.write_file(&conf_path, &conf.text())?;
+    notes.into_iter().for_each(|note| work_dir.note(note));
+    work_dir.write_file(&conf_path, &conf.text())?;
 
-    let admin = Admin { prefix: client.clone(), runner: ground.runner.clone() };
-    let mut starting = Starting { ground, servers, admin: &admin, client: &client, server: &server };
+    let admin = Admin { prefix: client.clone(), runner: work_dir.runner.clone() };
+    let mut starting = Starting { work_dir, servers, admin: &admin, client: &client, server: &server };
     starting.monitor(&fsid, (order.system.listen, ports.mon), say)?;
     starting.manager()?;
     say("making the OSDs' stores");
@@ -112,7 +113,7 @@ pub(crate) fn start(
 
 /// Makes the places of all OSDs.
 fn places(
-    ground: &mut Ground,
+    work_dir: &mut WorkDir,
     order: &Order<'_>,
     store: CephStore,
     say: &mut dyn FnMut(&str),
@@ -122,22 +123,22 @@ fn places(
         let uuid = fresh_uuid()?;
         let name = format!("osd.{index}");
         if store == CephStore::MemStore {
-            let data = SpotKind::Dir(ground.work.data(&name), None);
-            ground.make_dir(&ground.work.data(&name))?;
+            let data = VolumeKind::Dir(work_dir.paths.data(&name), None);
+            work_dir.make_dir(&work_dir.paths.data(&name))?;
             all.push(OsdPlace { uuid, data, journal: None, devices: Vec::new() });
             continue;
         }
         say(&format!("making the place of {name}"));
         let loligo = &order.site.loligo;
-        let data = place::make(ground, &order.system.place, loligo, (&name, index), &uuid)?;
+        let data = place::make(work_dir, &order.system.place, loligo, (&name, index), &uuid)?;
         let mut devices = data.devices;
         let journal = match &order.system.journal {
             None => None,
             Some(place) => {
                 let name = format!("journal.{index}");
-                let spot = place::make(ground, place, loligo, (&name, index), &uuid)?;
-                devices.extend(spot.devices);
-                Some(spot.kind)
+                let volume = place::make(work_dir, place, loligo, (&name, index), &uuid)?;
+                devices.extend(volume.devices);
+                Some(volume.kind)
             }
         };
         devices.sort();
@@ -148,14 +149,14 @@ fn places(
 }
 
 /// FileStore's journals: on their own place, else beside the data.
-fn journals(places: &[OsdPlace], store: CephStore, ground: &Ground) -> Vec<PathBuf> {
+fn journals(places: &[OsdPlace], store: CephStore, work_dir: &WorkDir) -> Vec<PathBuf> {
     if store != CephStore::FileStore {
         return Vec::new();
     }
     let path = |(id, place): (usize, &OsdPlace)| match &place.journal {
-        None => ground.work.data(&format!("osd.{id}")).join("journal"),
-        Some(SpotKind::Dir(dir, _)) => dir.join("journal"),
-        Some(SpotKind::Raw(path)) => path.clone(),
+        None => work_dir.paths.data(&format!("osd.{id}")).join("journal"),
+        Some(VolumeKind::Dir(dir, _)) => dir.join("journal"),
+        Some(VolumeKind::Raw(path)) => path.clone(),
     };
     places.iter().enumerate().map(path).collect()
 }
@@ -163,16 +164,16 @@ fn journals(places: &[OsdPlace], store: CephStore, ground: &Ground) -> Vec<PathB
 /// The file systems below FileStore's data, by the kernel's names.
 fn file_systems(places: &[OsdPlace], store: CephStore) -> Vec<String> {
     let name = |place: &OsdPlace| match &place.data {
-        SpotKind::Dir(_, Some(kind)) => Some(filesystem::name(*kind).to_owned()),
-        SpotKind::Dir(dir, None) => mounts::of(dir).map(|m| m.kind),
-        SpotKind::Raw(_) => None,
+        VolumeKind::Dir(_, Some(kind)) => Some(filesystem::name(*kind).to_owned()),
+        VolumeKind::Dir(dir, None) => mounts::of(dir).map(|m| m.kind),
+        VolumeKind::Raw(_) => None,
     };
     places.iter().filter(|_| store == CephStore::FileStore).filter_map(name).collect()
 }
 
 /// A cluster that is being started.
 struct Starting<'a> {
-    ground: &'a mut Ground,
+    work_dir: &'a mut WorkDir,
     servers: &'a mut Servers,
     admin: &'a Admin,
     client: &'a [OsString],
@@ -181,17 +182,17 @@ struct Starting<'a> {
 
 impl Starting<'_> {
     fn tool(&self, what: &str, program: &str, arguments: &[&str], limit: Duration) -> Result<String> {
-        self.ground.runner.run(what, command(self.client, program, arguments), limit)
+        self.work_dir.runner.run(what, command(self.client, program, arguments), limit)
     }
 
     /// Waits with an eye on the servers: one that has ended is an error at once.
     fn wait(&mut self, what: &str, log: &str, mut yes: impl FnMut(&Admin) -> Result<bool>) -> Result<()> {
-        let work = self.ground.work.clone();
-        let (log, out) = (work.log(log), work.out(log));
+        let paths = self.work_dir.paths.clone();
+        let (log, out) = (paths.log(log), paths.out(log));
         let logs: [&Path; 2] = [&log, &out];
-        let stop = self.ground.runner.stop.clone();
+        let stop = self.work_dir.runner.stop.clone();
         Wait { what: what.to_owned(), limit: UP, logs: &logs, stop: &stop }.until(|| {
-            self.servers.check(&work)?;
+            self.servers.check(&paths)?;
             yes(self.admin)
         })
     }
@@ -203,20 +204,22 @@ impl Starting<'_> {
         say: &mut dyn FnMut(&str),
     ) -> Result<()> {
         say("starting the monitor");
-        let work = self.ground.work.clone();
-        let (keyring, monmap) = (text(&work.keyring()), text(&work.root.join("monmap")));
-        let keyring_thing = crate::ledger::Thing::File { path: work.keyring() };
-        self.ground.ledger.about_to_make(keyring_thing)?;
+        let paths = self.work_dir.paths.clone();
+        let (keyring, monmap) = (text(&paths.keyring()), text(&paths.root.join("monmap")));
+        let keyring_file = crate::ledger::Resource::File { path: paths.keyring() };
+        self.work_dir.ledger.about_to_make(keyring_file)?;
         let key = ["--create-keyring", &keyring, "--gen-key", "-n", "mon.", "--cap", "mon", "allow *"];
         self.tool("making a keyring", "ceph-authtool", &key, SMALL)?;
-        self.ground.ledger.about_to_make(crate::ledger::Thing::File { path: work.root.join("monmap") })?;
+        self.work_dir
+            .ledger
+            .about_to_make(crate::ledger::Resource::File { path: paths.root.join("monmap") })?;
         let address = format!("[v2:{listen}:{port},v1:{listen}:{}]", port + 1);
         let map = ["--create", "--clobber", "--addv", "a", &address, "--fsid", fsid, &monmap];
         self.tool("making the monitor's map", "monmaptool", &map, SMALL)?;
-        self.ground.make_dir(&work.data("mon.a"))?;
+        self.work_dir.make_dir(&paths.data("mon.a"))?;
         let mkfs = ["--mkfs", "-i", "a", "--monmap", &monmap, "--keyring", &keyring];
         self.tool("making the monitor's store", "ceph-mon", &mkfs, SMALL)?;
-        self.servers.start(self.ground, self.server, "mon.a", "ceph-mon", &["-f", "-i", "a"])?;
+        self.servers.start(self.work_dir, self.server, "mon.a", "ceph-mon", &["-f", "-i", "a"])?;
         self.wait("the monitor", "mon.a", |admin| {
             let answer = admin.json(&["quorum_status"])?;
             Ok(answer.get("quorum").and_then(|q| q.as_array()).is_some_and(|q| !q.is_empty()))
@@ -224,15 +227,15 @@ impl Starting<'_> {
     }
 
     fn manager(&mut self) -> Result<()> {
-        let data = self.ground.work.data("mgr.x");
-        self.ground.make_dir(&data)?;
-        self.servers.start(self.ground, self.server, "mgr.x", "ceph-mgr", &["-f", "-i", "x"])
+        let data = self.work_dir.paths.data("mgr.x");
+        self.work_dir.make_dir(&data)?;
+        self.servers.start(self.work_dir, self.server, "mgr.x", "ceph-mgr", &["-f", "-i", "x"])
     }
 
     /// Tells the monitor of an OSD, and prepares its directory.
     fn announce_osd(&mut self, id: usize, place: &OsdPlace, store: CephStore, sizes: &Sizes) -> Result<()> {
-        let data = self.ground.work.data(&format!("osd.{id}"));
-        self.ground.make_dir(&data)?;
+        let data = self.work_dir.paths.data(&format!("osd.{id}"));
+        self.work_dir.make_dir(&data)?;
         if store == CephStore::BlueStore {
             bluestore_devices(&data, place, sizes)?;
         }
@@ -241,12 +244,12 @@ impl Starting<'_> {
 
     /// Makes all stores at once: each waits for its own disk most of the time.
     fn make_stores(&self, places: &[OsdPlace]) -> Result<()> {
-        let (client, work, runner) = (self.client, &self.ground.work, &self.ground.runner);
+        let (client, paths, runner) = (self.client, &self.work_dir.paths, &self.work_dir.runner);
         std::thread::scope(|scope| {
             let make = |(id, place): (usize, &OsdPlace)| {
                 let (number, uuid) = (id.to_string(), place.uuid.clone());
                 let name = format!("osd.{id}");
-                let log = work.log(&name);
+                let log = paths.log(&name);
                 let mkfs = move || {
                     let arguments = ["--mkfs", "-i", &number, "--osd-uuid", &uuid];
                     let what = format!("making the store of {name}");
@@ -267,7 +270,7 @@ impl Starting<'_> {
 
     fn osd(&mut self, id: usize) -> Result<()> {
         let (name, number) = (format!("osd.{id}"), id.to_string());
-        self.servers.start(self.ground, self.server, &name, "ceph-osd", &["-f", "-i", &number])
+        self.servers.start(self.work_dir, self.server, &name, "ceph-osd", &["-f", "-i", &number])
     }
 
     fn all_up(&mut self, osds: u32, say: &mut dyn FnMut(&str)) -> Result<()> {
@@ -289,9 +292,9 @@ impl Starting<'_> {
 
     fn file_system(&mut self, say: &mut dyn FnMut(&str)) -> Result<()> {
         say("making a file system (CephFS)");
-        let data = self.ground.work.data("mds.a");
-        self.ground.make_dir(&data)?;
-        self.servers.start(self.ground, self.server, "mds.a", "ceph-mds", &["-f", "-i", "a"])?;
+        let data = self.work_dir.paths.data("mds.a");
+        self.work_dir.make_dir(&data)?;
+        self.servers.start(self.work_dir, self.server, "mds.a", "ceph-mds", &["-f", "-i", "a"])?;
         for pool in ["cephfs.metadata", "cephfs.data"] {
             self.admin.ask(&["osd", "pool", "create", pool, "32", "32"])?;
         }
@@ -308,14 +311,14 @@ fn bluestore_devices(data: &Path, place: &OsdPlace, sizes: &Sizes) -> Result<()>
         let at = data.join(name);
         symlink(target, &at).doing("linking", at)
     };
-    if let SpotKind::Raw(path) = &place.data {
+    if let VolumeKind::Raw(path) = &place.data {
         link(path, "block")?;
     }
     // A database device carries the write-ahead log too.
     match &place.journal {
         None => Ok(()),
-        Some(SpotKind::Raw(path)) => link(path, "block.db"),
-        Some(SpotKind::Dir(dir, _)) => {
+        Some(VolumeKind::Raw(path)) => link(path, "block.db"),
+        Some(VolumeKind::Dir(dir, _)) => {
             let file = dir.join("block.db");
             let made = fs::File::create(&file).doing("making the file", &file)?;
             made.set_len(sizes.journal).doing("sizing the file", &file)?;
@@ -327,11 +330,11 @@ fn bluestore_devices(data: &Path, place: &OsdPlace, sizes: &Sizes) -> Result<()>
 /// The reason stands in the log more often than on standard error; often in both.
 fn with_log(error: Error, log: &Path) -> Error {
     match error {
-        Error::Failed { what, status, said } => {
+        Error::Failed { what, status, output } => {
             let logged = last_lines(&[log]);
-            let more = logged.lines().filter(|l| !said.contains(l));
-            let said = more.fold(said.clone(), |all, line| format!("{all}\n{line}"));
-            Error::Failed { what, status, said }
+            let more = logged.lines().filter(|l| !output.contains(l));
+            let output = more.fold(output.clone(), |all, line| format!("{all}\n{line}"));
+            Error::Failed { what, status, output }
         }
         other => other,
     }

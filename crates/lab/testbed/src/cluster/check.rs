@@ -11,27 +11,27 @@ use crate::cluster::layout::{self, Layout};
 use crate::cluster::{Site, Wanted, ceph, loligo, nfs, places, running};
 use crate::conf;
 use crate::error::{Doing, Error, Result};
-use crate::ground::{Work, check_path};
-use crate::mounts;
 use crate::place::space::{self, Free, Sizes};
 use crate::place::{devices, filesystem};
 use crate::ports::{self, Ports};
 use crate::release::{Release, program};
+use crate::work_dir::{Paths, check_path};
+use process::mounts;
 
 /// Everything that stands in the way of a cluster, as far as it can be told without making anything.
 #[must_use]
 pub fn check(site: &Site, wanted: &Wanted<'_>) -> Vec<Error> {
-    let work = Work { root: site.work_dir.clone() };
+    let paths = Paths { root: site.work_dir.clone() };
     let mut problems = problems(site, wanted);
-    problems.extend(sizes(wanted, &work).err());
+    problems.extend(sizes(wanted, &paths).err());
     problems
 }
 
 /// The first problem, or the sizes.
-pub(crate) fn all(site: &Site, wanted: &Wanted<'_>, work: &Work) -> Result<Sizes> {
+pub(crate) fn all(site: &Site, wanted: &Wanted<'_>, paths: &Paths) -> Result<Sizes> {
     match problems(site, wanted).into_iter().next() {
         Some(problem) => Err(problem),
-        None => sizes(wanted, work),
+        None => sizes(wanted, paths),
     }
 }
 
@@ -203,25 +203,20 @@ fn needs_root(what: &str) -> Result<()> {
     Err(Error::NotRoot { what: what.to_owned() })
 }
 
-/// Bytes of a line of `/proc/meminfo`; 0 if it isn't there.
-pub(crate) fn memory(line: &str) -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let value =
-        text.lines().find_map(|l| l.strip_prefix(line)?.split_ascii_whitespace().next()?.parse::<u64>().ok());
-    value.unwrap_or(0).saturating_mul(1024)
-}
-
-fn sizes(wanted: &Wanted<'_>, work: &Work) -> Result<Sizes> {
+fn sizes(wanted: &Wanted<'_>, paths: &Paths) -> Result<Sizes> {
     if matches!(wanted.system.target, Target::Running { .. }) {
         return Ok(Sizes::default());
     }
     // A work directory that isn't there yet is made on the disk of the nearest one that is.
-    let there = work.root.ancestors().find(|p| p.exists()).unwrap_or(Path::new("/"));
+    let there = paths.root.ancestors().find(|p| p.exists()).unwrap_or(Path::new("/"));
     let disk = statvfs(there).doing("looking at the disk of", there)?;
-    let free = Free { disk: disk.f_bavail.saturating_mul(disk.f_frsize), memory: memory("MemAvailable:") };
+    let free = Free {
+        disk: disk.f_bavail.saturating_mul(disk.f_frsize),
+        memory: process::meminfo("MemAvailable").unwrap_or(0),
+    };
     let named = wanted.settings.iter().rev().find(|s| options::normalize(&s.name) == "osd_journal_size");
     let journal = named.and_then(|s| s.value.trim().parse::<u64>().ok());
-    space::plan(wanted.system, journal, free, &work.root)
+    space::plan(wanted.system, journal, free, &paths.root)
 }
 
 /// What stands before a server so that it keeps to the system's cores: the first ones that this process may use.
@@ -261,7 +256,7 @@ pub fn replaced(site: &Site, wanted: &Wanted<'_>) -> Vec<String> {
 }
 
 fn conf_to_be(site: &Site, wanted: &Wanted<'_>) -> Result<conf::Conf> {
-    let work = Work { root: site.work_dir.clone() };
+    let paths = Paths { root: site.work_dir.clone() };
     let Target::Ceph { store, .. } = &wanted.system.target else {
         return Ok(conf::Conf::of_study(wanted.settings));
     };
@@ -269,22 +264,22 @@ fn conf_to_be(site: &Site, wanted: &Wanted<'_>) -> Result<conf::Conf> {
         Place::Loop { fs, .. } | Place::Devices { fs, .. } | Place::Modelled { fs, .. } => {
             fs.as_ref().map(|f| filesystem::name(f.kind).to_owned())
         }
-        Place::Directory => work.root.ancestors().find_map(mounts::of).map(|m| m.kind),
+        Place::Directory => paths.root.ancestors().find_map(mounts::of).map(|m| m.kind),
         Place::Image { .. } => None,
     };
     let file_systems: Vec<String> = below.into_iter().filter(|_| *store == CephStore::FileStore).collect();
     let layout = Layout {
-        work: &work,
+        paths: &paths,
         system: wanted.system,
         store: *store,
         settings: wanted.settings,
-        sizes: &sizes(wanted, &work)?,
+        sizes: &sizes(wanted, &paths)?,
         fsid: "00000000-0000-0000-0000-000000000000",
         ports: Ports { mon: 10_000, first: 10_002, last: 10_099 },
         journals: &[],
         file_systems: &file_systems,
         file_system: wanted.file_system,
-        memory: memory("MemTotal:"),
+        memory: process::meminfo("MemTotal").unwrap_or(0),
     };
     Ok(layout::ceph_conf(&layout).0)
 }

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use study::{CephStore, Setting, System};
 
 use crate::conf::Conf;
-use crate::ground::Work;
 use crate::place::space::Sizes;
 use crate::ports::Ports;
+use crate::work_dir::Paths;
 
 /// PGs an OSD may have on every system: far beyond any study's.
 const MAX_PG_PER_OSD: &str = "100000";
@@ -21,7 +21,7 @@ const MEMORY_TARGET_MIN: u64 = 896 << 20;
 
 /// What a ceph.conf is made from.
 pub(crate) struct Layout<'a> {
-    pub(crate) work: &'a Work,
+    pub(crate) paths: &'a Paths,
     pub(crate) system: &'a System,
     pub(crate) store: CephStore,
     pub(crate) settings: &'a [Setting],
@@ -154,19 +154,19 @@ fn memory_target(layout: &Layout<'_>, conf: &mut Conf, notes: &mut Vec<String>) 
 /// What every server needs, in its own section: it wins over what a study has for all of them.
 fn server(layout: &Layout<'_>, conf: &mut Conf, kind: &str, id: &str) {
     let name = format!("{kind}.{id}");
-    let work = layout.work;
+    let paths = layout.paths;
     let mut must = |option: &str, value: String| conf.must(&name, option, value);
-    must(&format!("{kind}_data"), work.data(&name).display().to_string());
-    must("keyring", work.keyring().display().to_string());
-    must("run_dir", work.run().display().to_string());
-    must("log_file", work.log(&name).display().to_string());
-    must("crash_dir", work.run().display().to_string());
+    must(&format!("{kind}_data"), paths.data(&name).display().to_string());
+    must("keyring", paths.keyring().display().to_string());
+    must("run_dir", paths.run().display().to_string());
+    must("log_file", paths.log(&name).display().to_string());
+    must("crash_dir", paths.run().display().to_string());
     // In the foreground no server needs a pid file.
     must("pid_file", String::new());
-    must("admin_socket", work.socket(&name).map(|p| p.display().to_string()).unwrap_or_default());
+    must("admin_socket", paths.socket(&name).map(|p| p.display().to_string()).unwrap_or_default());
     must("public_addr", layout.system.listen.to_string());
     if kind == "mon" {
-        must("mon_cluster_log_file", work.log("cluster").display().to_string());
+        must("mon_cluster_log_file", paths.log("cluster").display().to_string());
     } else {
         must("cluster_addr", layout.system.listen.to_string());
         must("ms_bind_port_min", layout.ports.first.to_string());
@@ -193,7 +193,7 @@ mod tests {
             line: 1,
         };
         let layout = Layout {
-            work: &Work { root: "/w".into() },
+            paths: &Paths { root: "/w".into() },
             system: &system,
             store,
             settings,

@@ -14,11 +14,11 @@ use crate::cluster::servers::Servers;
 use crate::cluster::{Order, Parts};
 use crate::conf::Conf;
 use crate::error::{Doing, Error, Result};
-use crate::ground::Ground;
-use crate::mounts;
 use crate::place::space::Sizes;
 use crate::processes;
 use crate::release::{Release, command};
+use crate::work_dir::WorkDir;
+use process::mounts;
 
 /// How long a start may take; the program has a bound of its own below it.
 const UP: Duration = Duration::from_secs(60);
@@ -131,7 +131,7 @@ fn arguments(
 
 /// Starts a cluster.
 pub(crate) fn start(
-    ground: &mut Ground,
+    work_dir: &mut WorkDir,
     order: &Order<'_>,
     store: LoligoStore,
     sizes: &Sizes,
@@ -139,33 +139,33 @@ pub(crate) fn start(
     say: &mut dyn FnMut(&str),
 ) -> Result<Parts> {
     say("starting Loligo");
-    let dir = ground.work.data("loligo");
-    let conf_path = ground.work.conf();
-    let client = Release::installed().prefix(&conf_path, &ground.work.root.clone(), order.token);
+    let dir = work_dir.paths.data("loligo");
+    let conf_path = work_dir.paths.conf();
+    let client = Release::installed().prefix(&conf_path, &work_dir.paths.root.clone(), order.token);
     let program = order.site.loligo.display().to_string();
-    let version = ground.runner.run("loligo --version", command(&client, &program, &["--version"]), UP)?;
+    let version = work_dir.runner.run("loligo --version", command(&client, &program, &["--version"]), UP)?;
 
     let (mut set, notes) = settings(order.settings);
     set.extend(model_options(&order.system.place));
-    notes.into_iter().for_each(|note| ground.note(note));
-    ground.note("raised on every system so that no study's PGs are refused: mon_max_pg_per_osd = 100000");
-    ground.make_dir(&dir)?;
+    notes.into_iter().for_each(|note| work_dir.note(note));
+    work_dir.note("raised on every system so that no study's PGs are refused: mon_max_pg_per_osd = 100000");
+    work_dir.make_dir(&dir)?;
     let words = arguments(order, store, sizes, &dir, &set);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let prefix: Vec<OsString> = order.affinity.iter().cloned().chain(client.iter().cloned()).collect();
     let mut up: Command = command(&prefix, &program, &words);
     std::os::unix::process::CommandExt::process_group(&mut up, 0);
-    ground.runner.run("loligo up", up, UP)?;
+    work_dir.runner.run("loligo up", up, UP)?;
 
     let process = processes::with_token(order.token).into_iter().next().ok_or_else(|| Error::Ended {
         name: "loligo".to_owned(),
-        status: "after it said that it was up".to_owned(),
-        said: crate::run::last_lines(&[&dir.join("log")]),
+        status: "after it reported that it was up".to_owned(),
+        output: crate::run::last_lines(&[&dir.join("log")]),
     })?;
-    servers.adopt(ground, "loligo", process)?;
+    servers.adopt(work_dir, "loligo", process)?;
 
     let conf = client_conf(&dir.join("ceph.conf"), order.settings)?;
-    ground.write_file(&conf_path, &conf.text())?;
+    work_dir.write_file(&conf_path, &conf.text())?;
     let below: Vec<String> = match store {
         // The disk below is not the one that is modelled.
         LoligoStore::Simple if matches!(order.system.place, Place::Modelled { .. }) => Vec::new(),
@@ -173,7 +173,7 @@ pub(crate) fn start(
         LoligoStore::Mem => Vec::new(),
     };
     let devices = (0..order.system.osds).map(|id| (format!("osd.{id}"), below.clone())).collect();
-    let admin = Admin { prefix: client.clone(), runner: ground.runner.clone() };
+    let admin = Admin { prefix: client.clone(), runner: work_dir.runner.clone() };
     let version = version.trim().to_owned();
     Ok(Parts { conf: conf_path, devices, version, admin, export: None })
 }

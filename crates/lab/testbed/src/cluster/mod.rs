@@ -1,6 +1,7 @@
 //! A cluster of a study: made and started, handed out as a [`Testbed`], taken down.
 
 pub(crate) mod admin;
+pub mod admin_client;
 mod ceph;
 mod check;
 pub(crate) mod layout;
@@ -9,7 +10,6 @@ pub(crate) mod nfs;
 pub mod pools;
 pub(crate) mod running;
 mod servers;
-pub mod teller;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,12 +20,12 @@ use std::process::Command;
 use study::{Place, Setting, System, Target};
 
 use crate::error::{Doing, Error, Result};
-use crate::ground::{Ground, Work};
-use crate::ledger::Thing;
-use crate::mounts;
+use crate::ledger::Resource;
 use crate::run::Stop;
+use crate::work_dir::{Paths, WorkDir};
 use admin::Admin;
 pub use check::{ceph_conf, check, check_settings, replaced};
+use process::mounts;
 use servers::Servers;
 
 /// Where clusters are made, and with what.
@@ -102,7 +102,7 @@ pub(crate) fn fresh_uuid() -> Result<String> {
 /// A running cluster. Taken down by [`Testbed::take_down`]; dropping it does the same as a last resort, without a word.
 #[derive(Debug)]
 pub struct Testbed {
-    ground: Ground,
+    work_dir: WorkDir,
     servers: Servers,
     admin: Admin,
     conf: PathBuf,
@@ -126,18 +126,18 @@ pub fn clean_up(work_dir: &Path, say: &mut dyn FnMut(&str)) -> Result<Vec<String
     if !work_dir.join("ledger.jsonl").exists() {
         return Ok(Vec::new());
     }
-    let mut ground = Ground::open(work_dir, Stop::default())?;
-    clear(&mut ground, say)?;
-    Ok(ground.notes)
+    let mut work_dir = WorkDir::open(work_dir, Stop::default())?;
+    clear(&mut work_dir, say)?;
+    Ok(work_dir.notes)
 }
 
-fn clear(ground: &mut Ground, say: &mut dyn FnMut(&str)) -> Result<()> {
-    let left = ground.ledger.left().len();
+fn clear(work_dir: &mut WorkDir, say: &mut dyn FnMut(&str)) -> Result<()> {
+    let left = work_dir.ledger.left().len();
     if left > 0 {
         say(&format!("cleaning up {left} things that an interrupted run left"));
-        keep_logs(&ground.work);
+        keep_logs(&work_dir.paths);
     }
-    ground.undo_all(say)
+    work_dir.undo_all(say)
 }
 
 /// Makes and starts a cluster: leftovers of an earlier run in the work directory are undone, everything is checked,
@@ -146,17 +146,17 @@ fn clear(ground: &mut Ground, say: &mut dyn FnMut(&str)) -> Result<()> {
 /// # Errors
 /// The first of [`check`]'s, and whatever comes up meanwhile.
 pub fn start(site: &Site, wanted: &Wanted<'_>, say: &mut dyn FnMut(&str)) -> Result<Testbed> {
-    let mut ground = Ground::open(&site.work_dir, site.stop.clone())?;
-    clear(&mut ground, say)?;
-    let sizes = check::all(site, wanted, &ground.work)?;
-    fresh_logs(&ground.work.logs())?;
+    let mut work_dir = WorkDir::open(&site.work_dir, site.stop.clone())?;
+    clear(&mut work_dir, say)?;
+    let sizes = check::all(site, wanted, &work_dir.paths)?;
+    fresh_logs(&work_dir.paths.logs())?;
     for note in &sizes.notes {
-        ground.note(note.clone());
+        work_dir.note(note.clone());
     }
 
     let token = fresh_uuid()?;
-    ground.ledger.about_to_make(Thing::Token { token: token.clone() })?;
-    ground.runner.token = Some(token.clone());
+    work_dir.ledger.about_to_make(Resource::Token { token: token.clone() })?;
+    work_dir.runner.token = Some(token.clone());
     let order = Order {
         site,
         system: wanted.system,
@@ -164,19 +164,19 @@ pub fn start(site: &Site, wanted: &Wanted<'_>, say: &mut dyn FnMut(&str)) -> Res
         file_system: wanted.file_system,
         token: &token,
         affinity: check::affinity(wanted.system)?,
-        memory: check::memory("MemTotal:"),
+        memory: process::meminfo("MemTotal").unwrap_or(0),
     };
     if !wanted.system.listen.is_loopback() {
-        ground.note(format!("servers listen at {} without authentication", wanted.system.listen));
+        work_dir.note(format!("servers listen at {} without authentication", wanted.system.listen));
     }
     let mut servers = Servers::default();
     let parts = match &wanted.system.target {
-        Target::Loligo { store } => loligo::start(&mut ground, &order, *store, &sizes, &mut servers, say),
+        Target::Loligo { store } => loligo::start(&mut work_dir, &order, *store, &sizes, &mut servers, say),
         Target::Ceph { release, store } => {
-            ceph::start(&mut ground, &order, (release, *store), &sizes, &mut servers, say)
+            ceph::start(&mut work_dir, &order, (release, *store), &sizes, &mut servers, say)
         }
-        Target::Running { conf } => running::attach(&mut ground, &order, conf, say),
-        Target::Nfs { sync } => nfs::start(&mut ground, &order, *sync, say),
+        Target::Running { conf } => running::attach(&mut work_dir, &order, conf, say),
+        Target::Nfs { sync } => nfs::start(&mut work_dir, &order, *sync, say),
     };
     match parts {
         Ok(parts) => {
@@ -191,7 +191,7 @@ pub fn start(site: &Site, wanted: &Wanted<'_>, say: &mut dyn FnMut(&str)) -> Res
             };
             let down = false;
             Ok(Testbed {
-                ground,
+                work_dir,
                 servers,
                 admin,
                 conf,
@@ -205,9 +205,9 @@ pub fn start(site: &Site, wanted: &Wanted<'_>, say: &mut dyn FnMut(&str)) -> Res
             })
         }
         Err(error) => {
-            keep_logs(&ground.work);
+            keep_logs(&work_dir.paths);
             // The first error is the one to tell; what stays is in the ledger for the next start.
-            let _ = ground.undo_all(say);
+            let _ = work_dir.undo_all(say);
             servers.reap();
             Err(error)
         }
@@ -223,10 +223,10 @@ fn fresh_logs(dir: &Path) -> Result<()> {
 }
 
 /// Copies to the logs what would go with the cluster: its ceph.conf, and the log that Loligo has in its own directory.
-fn keep_logs(work: &Work) {
+fn keep_logs(paths: &Paths) {
     // What can't be kept, or isn't there, is no reason to leave a cluster running.
-    let _ = fs::copy(work.conf(), work.logs().join("ceph.conf"));
-    let _ = fs::copy(work.data("loligo").join("log"), work.log("loligo"));
+    let _ = fs::copy(paths.conf(), paths.logs().join("ceph.conf"));
+    let _ = fs::copy(paths.data("loligo").join("log"), paths.log("loligo"));
 }
 
 impl Testbed {
@@ -251,7 +251,7 @@ impl Testbed {
     /// The kernel's name of the block device below the work directory.
     #[must_use]
     pub fn work_device(&self) -> Option<String> {
-        mounts::device_below(&self.ground.work.root)
+        mounts::device_below(&self.work_dir.paths.root)
     }
 
     /// The server's own words on its version.
@@ -263,7 +263,7 @@ impl Testbed {
     /// Sentences for the user: raised limits, sizes that were chosen, what could not be done as asked.
     #[must_use]
     pub fn notes(&self) -> &[String] {
-        &self.ground.notes
+        &self.work_dir.notes
     }
 
     /// What stands before the name of a client program so that it runs as one of the cluster's release and reaches
@@ -285,10 +285,10 @@ impl Testbed {
     /// # Errors
     /// The system's.
     pub fn scratch(&mut self) -> Result<PathBuf> {
-        let path = self.ground.work.root.join("load");
-        let thing = Thing::Scratch { path: path.clone() };
-        if !self.ground.ledger.left().iter().any(|(_, other)| *other == thing) {
-            self.ground.ledger.about_to_make(thing)?;
+        let path = self.work_dir.paths.root.join("load");
+        let resource = Resource::Scratch { path: path.clone() };
+        if !self.work_dir.ledger.left().iter().any(|(_, other)| *other == resource) {
+            self.work_dir.ledger.about_to_make(resource)?;
         }
         fs::create_dir_all(&path).doing("making the directory", &path)?;
         Ok(path)
@@ -310,7 +310,7 @@ impl Testbed {
     /// Log files to keep, also after the cluster was taken down, until the next one starts in this work directory.
     #[must_use]
     pub fn logs(&self) -> Vec<PathBuf> {
-        logs(&self.ground.work.root)
+        logs(&self.work_dir.paths.root)
     }
 
     /// Checks that all servers still run.
@@ -318,7 +318,7 @@ impl Testbed {
     /// # Errors
     /// [`Error::Ended`] with the server's last words.
     pub fn check(&mut self) -> Result<()> {
-        self.servers.check(&self.ground.work)
+        self.servers.check(&self.work_dir.paths)
     }
 
     /// Asks a cluster that others run whether it still answers, after something failed in it.
@@ -338,16 +338,16 @@ impl Testbed {
     /// # Errors
     /// [`Error::Stays`] for what can't be undone now; [`clean_up`] or the next start tries again.
     pub fn take_down(mut self, say: &mut dyn FnMut(&str)) -> Result<Vec<String>> {
-        let before = self.ground.notes.len();
+        let before = self.work_dir.notes.len();
         self.bring_down(say)?;
-        Ok(self.ground.notes.split_off(before))
+        Ok(self.work_dir.notes.split_off(before))
     }
 
     fn bring_down(&mut self, say: &mut dyn FnMut(&str)) -> Result<()> {
         self.down = true;
-        keep_logs(&self.ground.work);
+        keep_logs(&self.work_dir.paths);
         say("taking the cluster down");
-        let undone = self.ground.undo_all(say);
+        let undone = self.work_dir.undo_all(say);
         self.servers.reap();
         undone
     }

@@ -11,11 +11,11 @@ use crate::cluster::admin::Admin;
 use crate::cluster::check::kernel_has;
 use crate::cluster::{Order, Parts, fresh_uuid};
 use crate::error::{Error, Result};
-use crate::ground::Ground;
-use crate::ledger::Thing;
-use crate::place::{self, SpotKind};
+use crate::ledger::Resource;
+use crate::place::{self, VolumeKind};
 use crate::release::{Release, program};
 use crate::run::Runner;
+use crate::work_dir::WorkDir;
 
 /// How long `exportfs` may take.
 const EXPORT: Duration = Duration::from_secs(20);
@@ -54,30 +54,30 @@ fn serves(threads: &Path) -> bool {
 
 /// Makes the file system and exports it.
 pub(crate) fn start(
-    ground: &mut Ground,
+    work_dir: &mut WorkDir,
     order: &Order<'_>,
     sync: bool,
     say: &mut dyn FnMut(&str),
 ) -> Result<Parts> {
     say("making the file system that is exported");
     let uuid = fresh_uuid()?;
-    let spot = place::make(ground, &order.system.place, &order.site.loligo, ("nfs", 0), &uuid)?;
-    let SpotKind::Dir(dir, _) = spot.kind else {
+    let volume = place::make(work_dir, &order.system.place, &order.site.loligo, ("nfs", 0), &uuid)?;
+    let VolumeKind::Dir(dir, _) = volume.kind else {
         let what = "an NFS server needs a place with a file system".to_owned();
         return Err(Error::Impossible { what });
     };
     say("exporting it");
     let client = order.system.listen.to_string();
     let exportfs = program("exportfs")?;
-    export(ground, &exportfs, &Export { client: &client, dir: &dir, uuid: &uuid, sync })?;
+    export(work_dir, &exportfs, &Export { client: &client, dir: &dir, uuid: &uuid, sync })?;
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let admin = Admin {
-        prefix: Release::installed().prefix(Path::new(""), &ground.work.root.clone(), order.token),
-        runner: ground.runner.clone(),
+        prefix: Release::installed().prefix(Path::new(""), &work_dir.paths.root.clone(), order.token),
+        runner: work_dir.runner.clone(),
     };
     Ok(Parts {
         conf: PathBuf::new(),
-        devices: BTreeMap::from([("nfs".to_owned(), spot.devices)]),
+        devices: BTreeMap::from([("nfs".to_owned(), volume.devices)]),
         version: format!("the NFS server of Linux {}", release.trim()),
         admin,
         export: Some(format!("{client}:{}", dir.display())),
@@ -101,12 +101,12 @@ impl Export<'_> {
     }
 }
 
-fn export(ground: &mut Ground, exportfs: &Path, export: &Export<'_>) -> Result<()> {
+fn export(work_dir: &mut WorkDir, exportfs: &Path, export: &Export<'_>) -> Result<()> {
     let (client, path) = (export.client.to_owned(), export.dir.to_owned());
-    ground.ledger.about_to_make(Thing::Export { client, path })?;
+    work_dir.ledger.about_to_make(Resource::Export { client, path })?;
     let mut command = Command::new(exportfs);
     command.args(export.arguments());
-    ground.runner.run("exporting the file system (exportfs)", command, EXPORT).map(drop)
+    work_dir.runner.run("exporting the file system (exportfs)", command, EXPORT).map(drop)
 }
 
 /// Takes an export back. One that was never made is fine.
@@ -159,11 +159,11 @@ mod tests {
     fn an_export_is_written_down_made_and_taken_back() {
         let (dir, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let exportfs = stand_in(dir.path());
-        let mut ground = Ground::open(work.path(), Stop::default()).unwrap();
+        let mut work_dir = WorkDir::open(work.path(), Stop::default()).unwrap();
         let exported = Export { client: "127.0.0.1", dir: Path::new("/w/data/nfs"), uuid: "U", sync: true };
-        export(&mut ground, &exportfs, &exported).unwrap();
-        let thing = Thing::Export { client: "127.0.0.1".into(), path: "/w/data/nfs".into() };
-        assert_eq!(ground.ledger.left().iter().map(|(_, t)| t.clone()).collect::<Vec<_>>(), [thing]);
+        export(&mut work_dir, &exportfs, &exported).unwrap();
+        let resource = Resource::Export { client: "127.0.0.1".into(), path: "/w/data/nfs".into() };
+        assert_eq!(work_dir.ledger.left().iter().map(|(_, t)| t.clone()).collect::<Vec<_>>(), [resource]);
         withdraw_by(&exportfs, "127.0.0.1", exported.dir).unwrap();
         // A second time, and one that was never made.
         withdraw_by(&exportfs, "127.0.0.1", exported.dir).unwrap();
@@ -185,9 +185,9 @@ mod tests {
     fn an_export_that_stays_is_told() {
         let (dir, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let exportfs = stand_in(dir.path());
-        let mut ground = Ground::open(work.path(), Stop::default()).unwrap();
+        let mut work_dir = WorkDir::open(work.path(), Stop::default()).unwrap();
         let exported = Export { client: "127.0.0.1", dir: Path::new("/w/data/nfs"), uuid: "U", sync: false };
-        export(&mut ground, &exportfs, &exported).unwrap();
+        export(&mut work_dir, &exportfs, &exported).unwrap();
         fs::write(dir.path().join("stuck"), "").unwrap();
         let error = withdraw_by(&exportfs, "127.0.0.1", exported.dir).unwrap_err();
         assert!(matches!(&error, Error::Stays { what, .. } if what.contains("/w/data/nfs")), "{error}");

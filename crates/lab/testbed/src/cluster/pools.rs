@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::cluster::Testbed;
 use crate::cluster::admin::{Admin, Wait};
 use crate::error::{Error, Result};
-use crate::ledger::Thing;
+use crate::ledger::Resource;
 
 /// A pool to make.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,7 +68,7 @@ impl Testbed {
     pub fn make_pool(&mut self, pool: &Pool) -> Result<()> {
         if self.running {
             let (conf, name) = (self.conf.clone(), pool.name.clone());
-            self.ground.ledger.about_to_make(Thing::Pool { conf, name })?;
+            self.work_dir.ledger.about_to_make(Resource::Pool { conf, name })?;
         }
         make(&self.admin, pool)?;
         if self.running {
@@ -126,7 +126,7 @@ impl Testbed {
             Error::NotUp { .. } => Error::NotUp {
                 what: format!("{} of {wanted} PGs", wanted.saturating_sub(seen.clean)),
                 seconds: begin.elapsed().as_secs(),
-                said: admin.ask(&["health", "detail"]).unwrap_or_else(|e| e.to_string()),
+                output: admin.ask(&["health", "detail"]).unwrap_or_else(|e| e.to_string()),
             },
             other => other,
         })

@@ -10,9 +10,9 @@ use std::time::Duration;
 use crate::cluster::admin::Admin;
 use crate::cluster::{Order, Parts};
 use crate::error::{Doing, Error, Result};
-use crate::ground::{Ground, Work};
 use crate::release::Release;
 use crate::run::Runner;
+use crate::work_dir::{Paths, WorkDir};
 
 /// How long the cluster may take to answer before a run.
 const ANSWER: Duration = Duration::from_secs(40);
@@ -40,15 +40,15 @@ pub(crate) fn check(conf: &Path) -> Result<()> {
 
 pub(crate) fn not_up(conf: &Path, error: Error) -> Error {
     match error {
-        Error::Failed { said, .. } | Error::Late { said, .. } => {
-            Error::NotUp { what: format!("the running cluster of {}", conf.display()), seconds: 20, said }
+        Error::Failed { output, .. } | Error::Late { output, .. } => {
+            Error::NotUp { what: format!("the running cluster of {}", conf.display()), seconds: 20, output }
         }
         other => other,
     }
 }
 
 /// Removes a pool that the lab made. One that was never made, or is gone, is fine.
-pub(crate) fn remove_pool(conf: &Path, name: &str, work: &Work) -> Result<()> {
+pub(crate) fn remove_pool(conf: &Path, name: &str, paths: &Paths) -> Result<()> {
     let mut command = Command::new("ceph");
     command.env("CEPH_CONF", conf).env_remove("CEPH_ARGS");
     command.args([
@@ -64,11 +64,11 @@ pub(crate) fn remove_pool(conf: &Path, name: &str, work: &Work) -> Result<()> {
     // Not to be stopped: a caller who wants to stop wants this done.
     match Runner::default().run("removing the pool", command, ANSWER) {
         Ok(_) => Ok(()),
-        Err(Error::Failed { said, .. } | Error::Late { said, .. }) => Err(Error::Stays {
+        Err(Error::Failed { output, .. } | Error::Late { output, .. }) => Err(Error::Stays {
             what: format!("the pool {name} in the running cluster of {}", conf.display()),
             why: format!(
-                "{said}; run the lab again when the cluster can, or remove the pool by hand and then {}",
-                work.ledger().display()
+                "{output}; run the lab again when the cluster can, or remove the pool by hand and then {}",
+                paths.ledger().display()
             ),
         }),
         Err(other) => Err(other),
@@ -77,24 +77,24 @@ pub(crate) fn remove_pool(conf: &Path, name: &str, work: &Work) -> Result<()> {
 
 /// Checks that it answers.
 pub(crate) fn attach(
-    ground: &mut Ground,
+    work_dir: &mut WorkDir,
     order: &Order<'_>,
     conf: &Path,
     say: &mut dyn FnMut(&str),
 ) -> Result<Parts> {
     let conf = fs::canonicalize(conf).doing("finding", conf)?;
     say("asking the running cluster");
-    let prefix = Release::installed().prefix(&conf, &ground.work.root.clone(), order.token);
-    let admin = Admin { prefix, runner: ground.runner.clone() };
+    let prefix = Release::installed().prefix(&conf, &work_dir.paths.root.clone(), order.token);
+    let admin = Admin { prefix, runner: work_dir.runner.clone() };
     let status = admin.json(&["status"]).map_err(|error| not_up(&conf, error))?;
     let health = status.pointer("/health/status").and_then(|v| v.as_str()).unwrap_or_default().to_owned();
     if health != "HEALTH_OK" {
-        ground.note(format!("the running cluster says {health}"));
+        work_dir.note(format!("the running cluster says {health}"));
     }
     if !order.settings.is_empty() {
-        ground.note("a running cluster is measured as it is: the study's settings do not reach it");
+        work_dir.note("a running cluster is measured as it is: the study's settings do not reach it");
     }
-    ground.note("which processes and devices belong to a running cluster is not known");
+    work_dir.note("which processes and devices belong to a running cluster is not known");
     let answer = admin.json(&["version"])?;
     let version = answer.get("version").and_then(|v| v.as_str()).unwrap_or_default().to_owned();
     Ok(Parts { conf, devices: BTreeMap::new(), version, admin, export: None })

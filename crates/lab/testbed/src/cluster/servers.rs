@@ -8,11 +8,11 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 use crate::error::{Doing, Error, Result};
-use crate::ground::{Ground, Work};
-use crate::ledger::Thing;
+use crate::ledger::Resource;
 use crate::processes::{self, Process};
 use crate::release::command;
 use crate::run::last_lines;
+use crate::work_dir::{Paths, WorkDir};
 
 #[derive(Debug)]
 struct Server {
@@ -32,13 +32,13 @@ impl Servers {
     /// Starts one. `prefix` is what stands before its program.
     pub(crate) fn start(
         &mut self,
-        ground: &mut Ground,
+        work_dir: &mut WorkDir,
         prefix: &[OsString],
         name: &str,
         program: &str,
         arguments: &[&str],
     ) -> Result<()> {
-        let out = ground.work.out(name);
+        let out = work_dir.paths.out(name);
         let file = File::options().create(true).append(true).open(&out).doing("making", &out)?;
         let second = file.try_clone().doing("making", &out)?;
         let mut command: Command = command(prefix, program, arguments);
@@ -46,28 +46,28 @@ impl Servers {
         let mut child = command.spawn().doing("starting", program)?;
         let Some(process) = processes::find(child.id()) else {
             let status = child.wait().doing("waiting for", program)?;
-            return Err(ended(name, &status.to_string(), &ground.work));
+            return Err(ended(name, &status.to_string(), &work_dir.paths));
         };
         // A child that is not in the list would not be reaped, one without its line is still found by its token.
         self.servers.push(Server { name: name.to_owned(), process, child: Some(child) });
-        write_down(ground, name, process)
+        write_down(work_dir, name, process)
     }
 
     /// Takes in a server that went to the background by itself.
-    pub(crate) fn adopt(&mut self, ground: &mut Ground, name: &str, process: Process) -> Result<()> {
+    pub(crate) fn adopt(&mut self, work_dir: &mut WorkDir, name: &str, process: Process) -> Result<()> {
         self.servers.push(Server { name: name.to_owned(), process, child: None });
-        write_down(ground, name, process)
+        write_down(work_dir, name, process)
     }
 
     /// An error if one of them has ended.
-    pub(crate) fn check(&mut self, work: &Work) -> Result<()> {
+    pub(crate) fn check(&mut self, paths: &Paths) -> Result<()> {
         for server in &mut self.servers {
             let status = match &mut server.child {
                 Some(child) => child.try_wait().doing("waiting for", &server.name)?.map(|s| s.to_string()),
                 None => (!processes::runs(server.process)).then(|| "unknown".to_owned()),
             };
             if let Some(status) = status {
-                return Err(ended(&server.name, &status, work));
+                return Err(ended(&server.name, &status, paths));
             }
         }
         Ok(())
@@ -90,12 +90,12 @@ impl Servers {
     }
 }
 
-fn write_down(ground: &mut Ground, name: &str, process: Process) -> Result<()> {
-    let thing = Thing::Process { name: name.to_owned(), pid: process.pid, start: process.start };
-    ground.ledger.about_to_make(thing).map(drop)
+fn write_down(work_dir: &mut WorkDir, name: &str, process: Process) -> Result<()> {
+    let resource = Resource::Process { name: name.to_owned(), pid: process.pid, start: process.start };
+    work_dir.ledger.about_to_make(resource).map(drop)
 }
 
-fn ended(name: &str, status: &str, work: &Work) -> Error {
-    let said = last_lines(&[&work.out(name), &work.log(name)]);
-    Error::Ended { name: name.to_owned(), status: status.to_owned(), said }
+fn ended(name: &str, status: &str, paths: &Paths) -> Error {
+    let output = last_lines(&[&paths.out(name), &paths.log(name)]);
+    Error::Ended { name: name.to_owned(), status: status.to_owned(), output }
 }

@@ -9,9 +9,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::error::{Doing, Error, Result};
-use crate::mounts;
 use crate::release::program;
 use crate::run::Runner;
+use process::mounts;
 
 /// How long a look at a device may take.
 const LOOK: Duration = Duration::from_secs(30);
@@ -94,11 +94,11 @@ fn holds_data(path: &Path, real: &Path) -> Result<()> {
     // 2: nothing is known there. Anything else is a signature, or several that disagree.
     match Runner::default().run("looking for signatures", blkid, LOOK) {
         Err(Error::Failed { status, .. }) if status.ends_with(": 2") => {}
-        Err(Error::Failed { said, .. }) => {
-            return refuse(path, format!("it holds data ({}); {EMPTY}", said.trim()));
+        Err(Error::Failed { output, .. }) => {
+            return refuse(path, format!("it holds data ({}); {EMPTY}", output.trim()));
         }
-        Ok(said) => {
-            let content = content(&said);
+        Ok(output) => {
+            let content = content(&output);
             if !content.is_empty() {
                 return refuse(path, format!("it holds data ({}); {EMPTY}", content.join(", ")));
             }
@@ -140,7 +140,7 @@ fn carries(head: &[u8], uuid: &str) -> bool {
 /// Empties a device whose content carries the id. Anything else is left, with a sentence that says so.
 pub(crate) fn wipe_own(path: &Path, uuid: &str) -> Result<Option<String>> {
     if !path.exists() {
-        return Ok(Some(format!("{} is no longer there", path.display())));
+        return Ok(Some(format!("{} no longer exists", path.display())));
     }
     let head = head(path, HEAD)?;
     if !carries(&head, uuid) {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use study::{FileSystem, FsKind};
 
 use crate::error::Result;
-use crate::ground::Ground;
-use crate::ledger::Thing;
+use crate::ledger::Resource;
 use crate::release::program;
+use crate::work_dir::WorkDir;
 
 /// How long mkfs may take.
 const MKFS: Duration = Duration::from_secs(300);
@@ -59,7 +59,7 @@ fn mount_arguments(fs: &FileSystem, device: &Path, at: &Path) -> Vec<String> {
 
 /// Makes a file system on a device and mounts it at a directory below the work directory.
 pub(crate) fn make(
-    ground: &mut Ground,
+    work_dir: &mut WorkDir,
     fs: &FileSystem,
     uuid: Option<&str>,
     device: &Path,
@@ -68,13 +68,13 @@ pub(crate) fn make(
     let tool = mkfs_program(fs.kind);
     let mut mkfs = Command::new(program(&tool)?);
     mkfs.args(mkfs_arguments(fs, uuid, device));
-    ground.runner.run(&format!("{tool} {} on {}", fs.mkfs, device.display()), mkfs, MKFS)?;
-    ground.make_dir(at)?;
-    ground.ledger.about_to_make(Thing::Mount { at: at.to_owned() })?;
+    work_dir.runner.run(&format!("{tool} {} on {}", fs.mkfs, device.display()), mkfs, MKFS)?;
+    work_dir.make_dir(at)?;
+    work_dir.ledger.about_to_make(Resource::Mount { at: at.to_owned() })?;
     let mut mount = Command::new(program("mount")?);
     mount.args(mount_arguments(fs, device, at));
     let what = format!("mounting {} with the options '{}'", name(fs.kind), fs.mount);
-    ground.runner.run(&what, mount, MOUNT)?;
+    work_dir.runner.run(&what, mount, MOUNT)?;
     Ok(())
 }
 

@@ -7,9 +7,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::ground::Ground;
-use crate::ledger::Thing;
+use crate::ledger::Resource;
 use crate::release::program;
+use crate::work_dir::WorkDir;
 
 /// How long attaching may take.
 const ATTACH: Duration = Duration::from_secs(20);
@@ -31,13 +31,13 @@ pub(crate) fn over(backing: &Path) -> Vec<PathBuf> {
 }
 
 /// Puts a loop device over a file, with direct I/O where the file system below can do that.
-pub(crate) fn attach(ground: &mut Ground, backing: &Path) -> Result<PathBuf> {
-    ground.ledger.about_to_make(Thing::Loop { backing: backing.to_owned() })?;
+pub(crate) fn attach(work_dir: &mut WorkDir, backing: &Path) -> Result<PathBuf> {
+    work_dir.ledger.about_to_make(Resource::Loop { backing: backing.to_owned() })?;
     let losetup = |direct: &[&str]| -> Result<PathBuf> {
         let mut command = Command::new(program("losetup")?);
         command.args(["--find", "--show"]).args(direct).arg(backing);
-        let said = ground.runner.run("attaching a loop device", command, ATTACH)?;
-        Ok(PathBuf::from(said.trim()))
+        let output = work_dir.runner.run("attaching a loop device", command, ATTACH)?;
+        Ok(PathBuf::from(output.trim()))
     };
     let device = match losetup(&["--direct-io=on"]) {
         // Some versions fail, others warn and go on without.
@@ -47,7 +47,7 @@ pub(crate) fn attach(ground: &mut Ground, backing: &Path) -> Result<PathBuf> {
     let name = device.file_name().unwrap_or_default();
     let direct = fs::read_to_string(Path::new("/sys/block").join(name).join("loop/dio"));
     if !direct.is_ok_and(|text| text.trim() == "1") {
-        ground.note(
+        work_dir.note(
             "loop devices have no direct I/O on this file system: what is written goes through the page cache twice",
         );
     }

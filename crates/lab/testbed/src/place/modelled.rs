@@ -8,19 +8,19 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use modelled::Way;
+use modelled::TransportOverhead;
 use rustix::process::{Pid, Signal, kill_process};
 use study::DeviceModel;
 
 use crate::cluster::fresh_uuid;
 use crate::error::{Doing, Error, Result};
-use crate::ground::Ground;
-use crate::ledger::Thing;
-use crate::mounts;
+use crate::ledger::Resource;
 use crate::place::loops;
-use crate::place::way;
+use crate::place::overhead;
 use crate::processes::{self, Process, TOKEN};
 use crate::run::{Stop, last_lines};
+use crate::work_dir::WorkDir;
+use process::mounts;
 
 /// How long a disk may take to be there.
 const UP: Duration = Duration::from_secs(20);
@@ -31,71 +31,80 @@ const END: Duration = Duration::from_secs(10);
 /// How long a process that was just being started is looked for.
 const STARTING: Duration = Duration::from_millis(200);
 
-/// The disk that the way to disks is measured through.
+/// Size of the disk that the overhead is measured through.
 const NONE_BYTES: u64 = 16 << 20;
 
 /// Makes a modelled disk and gives its loop device. `loligo` is the program that serves it.
 pub(crate) fn make(
-    ground: &mut Ground,
+    work_dir: &mut WorkDir,
     loligo: &Path,
     model: &DeviceModel,
     size: u64,
     name: &str,
 ) -> Result<PathBuf> {
-    let way = measure_way(ground, loligo)?;
-    serve(ground, loligo, arguments(model, way), size, name)
+    let overhead = measured_overhead(work_dir, loligo)?;
+    serve(work_dir, loligo, arguments(model, overhead), size, name)
 }
 
-/// What the way to modelled disks takes here and now; measured for the first disk of a cluster.
-pub(crate) fn measure_way(ground: &mut Ground, loligo: &Path) -> Result<Way> {
-    if let Some(way) = ground.way {
-        return Ok(way);
+/// The transport overhead of modelled disks; measured once for a cluster, for its first disk.
+pub(crate) fn measured_overhead(work_dir: &mut WorkDir, loligo: &Path) -> Result<TransportOverhead> {
+    if let Some(overhead) = work_dir.overhead {
+        return Ok(overhead);
     }
-    let (time, mib) = (way::TIME.as_micros().to_string(), way::MIB_TIME.as_micros().to_string());
+    let (time, mib) = (overhead::TIME.as_micros().to_string(), overhead::MIB_TIME.as_micros().to_string());
     let parameters = vec![("time_us".to_owned(), time), ("mib_us".to_owned(), mib)];
     let none = DeviceModel { name: "none".to_owned(), parameters };
-    let device = serve(ground, loligo, arguments(&none, Way::default()), NONE_BYTES, "way")?;
-    let way = way::measure(&device)?;
-    ground.way = Some(way);
-    Ok(way)
+    let device =
+        serve(work_dir, loligo, arguments(&none, TransportOverhead::default()), NONE_BYTES, "overhead")?;
+    let overhead = overhead::measure(&device)?;
+    work_dir.overhead = Some(overhead);
+    Ok(overhead)
 }
 
-/// What the way to modelled disks takes on this machine: through a disk of its own in `work_dir`, which is gone after it.
+/// The transport overhead of modelled disks on this machine, measured through a disk in `work_dir` that is removed after it.
 /// `loligo` is the program that serves it.
 ///
 /// # Errors
 /// What a modelled disk needs and isn't there.
-pub fn way(work_dir: &Path, loligo: &Path) -> Result<Way> {
-    let mut ground = Ground::open(work_dir, Stop::default())?;
-    fs::create_dir_all(ground.work.logs()).doing("making the directory", ground.work.logs())?;
-    let way = measure_way(&mut ground, loligo);
-    ground.undo_all(&mut |_| ())?;
-    way
+pub fn overhead(work_dir: &Path, loligo: &Path) -> Result<TransportOverhead> {
+    let mut work_dir = WorkDir::open(work_dir, Stop::default())?;
+    fs::create_dir_all(work_dir.paths.logs()).doing("making the directory", work_dir.paths.logs())?;
+    let overhead = measured_overhead(&mut work_dir, loligo);
+    work_dir.undo_all(&mut |_| ())?;
+    overhead
 }
 
-fn serve(ground: &mut Ground, loligo: &Path, words: Vec<OsString>, size: u64, name: &str) -> Result<PathBuf> {
-    let (backing, at) = (ground.work.image(name), ground.work.modelled(name));
-    ground.make_file(&backing, size)?;
-    ground.make_file(&at, 0)?;
+fn serve(
+    work_dir: &mut WorkDir,
+    loligo: &Path,
+    words: Vec<OsString>,
+    size: u64,
+    name: &str,
+) -> Result<PathBuf> {
+    let (backing, at) = (work_dir.paths.image(name), work_dir.paths.modelled(name));
+    work_dir.make_file(&backing, size)?;
+    work_dir.make_file(&at, 0)?;
     let token = fresh_uuid()?;
-    ground.ledger.about_to_make(Thing::Modelled { at: at.clone(), token: token.clone() })?;
-    let out = ground.work.out(&format!("modelled.{name}"));
+    work_dir.ledger.about_to_make(Resource::Modelled { at: at.clone(), token: token.clone() })?;
+    let out = work_dir.paths.out(&format!("modelled.{name}"));
     let mut command = Command::new(loligo);
     command.args(words).args(["--size", &size.to_string()]).arg("--backing").arg(&backing);
     command.arg("--mount").arg(&at).env(TOKEN, token).process_group(0);
     let child = start(command, &out)?;
-    ground.disks.push(child);
-    wait(ground, &at, name, &out)?;
-    loops::attach(ground, &at)
+    work_dir.disks.push(child);
+    wait(work_dir, &at, name, &out)?;
+    loops::attach(work_dir, &at)
 }
 
-fn arguments(model: &DeviceModel, way: Way) -> Vec<OsString> {
+fn arguments(model: &DeviceModel, overhead: TransportOverhead) -> Vec<OsString> {
     let pairs: Vec<String> = model.parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let mut words: Vec<OsString> = ["lab", "device", "--model", &model.name].map(OsString::from).to_vec();
     words.extend(["--parameters".into(), pairs.join(",").into()]);
-    for (option, time) in
-        [("--way-us", way.request), ("--flush-way-us", way.flush), ("--mib-way-us", way.mib)]
-    {
+    for (option, time) in [
+        ("--overhead-us", overhead.request),
+        ("--flush-overhead-us", overhead.flush),
+        ("--mib-overhead-us", overhead.mib),
+    ] {
         words.extend([option.into(), time.as_micros().to_string().into()]);
     }
     words
@@ -109,19 +118,19 @@ fn start(mut command: Command, out: &Path) -> Result<Child> {
 }
 
 /// Waits until the disk is mounted and answers.
-fn wait(ground: &mut Ground, at: &Path, name: &str, out: &Path) -> Result<()> {
+fn wait(work_dir: &mut WorkDir, at: &Path, name: &str, out: &Path) -> Result<()> {
     let begin = Instant::now();
     let what = format!("the modelled disk of {name}");
     loop {
-        ground.runner.stop.check()?;
+        work_dir.runner.stop.check()?;
         if mounts::all().iter().any(|m| m.at == at) && fs::metadata(at).is_ok() {
             return Ok(());
         }
-        if let Some(Ok(Some(status))) = ground.disks.last_mut().map(Child::try_wait) {
-            return Err(Error::Ended { name: what, status: status.to_string(), said: last_lines(&[out]) });
+        if let Some(Ok(Some(status))) = work_dir.disks.last_mut().map(Child::try_wait) {
+            return Err(Error::Ended { name: what, status: status.to_string(), output: last_lines(&[out]) });
         }
         if begin.elapsed() > UP {
-            return Err(Error::Late { what, seconds: UP.as_secs(), said: last_lines(&[out]) });
+            return Err(Error::Late { what, seconds: UP.as_secs(), output: last_lines(&[out]) });
         }
         sleep(Duration::from_millis(5));
     }
@@ -170,11 +179,11 @@ mod tests {
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
         let model = DeviceModel { name: "ssd".into(), parameters: vec![pair("a", "1"), pair("b", "2ms")] };
         let us = Duration::from_micros;
-        let words = arguments(&model, Way { request: us(30), flush: us(70), mib: us(400) });
+        let words = arguments(&model, TransportOverhead { request: us(30), flush: us(70), mib: us(400) });
         let words: Vec<String> = words.iter().map(|w| w.to_string_lossy().into_owned()).collect();
         assert_eq!(
             words.join(" "),
-            "lab device --model ssd --parameters a=1,b=2ms --way-us 30 --flush-way-us 70 --mib-way-us 400"
+            "lab device --model ssd --parameters a=1,b=2ms --overhead-us 30 --flush-overhead-us 70 --mib-overhead-us 400"
         );
     }
 }

@@ -16,7 +16,7 @@ pub(crate) const IMAGE: &str = "lab";
 
 /// An instance among all.
 #[derive(Clone, Copy)]
-pub(crate) struct Seat<'a> {
+pub(crate) struct InstanceSpec<'a> {
     pub pool: &'a str,
     /// From 0.
     pub index: u32,
@@ -25,22 +25,22 @@ pub(crate) struct Seat<'a> {
     pub conf: &'a str,
 }
 
-pub(crate) fn phase(load: &FioLoad, phase: Phase, seat: Seat<'_>) -> Vec<String> {
+pub(crate) fn phase(load: &FioLoad, phase: Phase, instance: InstanceSpec<'_>) -> Vec<String> {
     let (rw, random) = match phase {
         Phase::RandWrite => ("randwrite", true),
         Phase::RandRead => ("randread", true),
         Phase::Read => ("read", false),
         _ => ("write", false),
     };
-    let mut words = common(load, seat, rw, random);
+    let mut words = common(load, instance, rw, random);
     words.extend([
         format!("--bs={}", load.block_size),
-        format!("--iodepth={}", load.in_flight / seat.of.max(1)),
+        format!("--iodepth={}", load.in_flight / instance.of.max(1)),
         "--time_based=1".to_owned(),
         format!("--runtime={}", load.seconds),
         // Whether an offset was used already is not remembered: every second of a phase is alike.
         "--norandommap=1".to_owned(),
-        format!("--randseed={}", seat.index + 1),
+        format!("--randseed={}", instance.index + 1),
         // A document a second, with bins of the time from a request's making to its end.
         "--status-interval=1".to_owned(),
         "--lat_percentiles=1".to_owned(),
@@ -48,7 +48,7 @@ pub(crate) fn phase(load: &FioLoad, phase: Phase, seat: Seat<'_>) -> Vec<String>
     ]);
     if let Some(rate) = load.rate {
         words.extend([
-            format!("--rate_iops={}", share(rate, seat)),
+            format!("--rate_iops={}", share(rate, instance)),
             // Clients that know nothing of each other: neither in step nor at even distances.
             "--rate_process=poisson".to_owned(),
         ]);
@@ -57,15 +57,15 @@ pub(crate) fn phase(load: &FioLoad, phase: Phase, seat: Seat<'_>) -> Vec<String>
 }
 
 /// Everything written once.
-pub(crate) fn fill(load: &FioLoad, seat: Seat<'_>) -> Vec<String> {
-    let mut words = common(load, seat, "write", false);
+pub(crate) fn fill(load: &FioLoad, instance: InstanceSpec<'_>) -> Vec<String> {
+    let mut words = common(load, instance, "write", false);
     // A last piece that is smaller than a request must be written too.
     let block = if load.size % FILL == 0 { FILL } else { load.block_size };
     words.extend([format!("--bs={block}"), format!("--iodepth={FILL_DEPTH}")]);
     words
 }
 
-fn common(load: &FioLoad, seat: Seat<'_>, rw: &str, random: bool) -> Vec<String> {
+fn common(load: &FioLoad, instance: InstanceSpec<'_>, rw: &str, random: bool) -> Vec<String> {
     let engine = match load.engine {
         Engine::Rados => "rados",
         Engine::Rbd => "rbd",
@@ -79,7 +79,7 @@ fn common(load: &FioLoad, seat: Seat<'_>, rw: &str, random: bool) -> Vec<String>
         // One process for each instance, whose CPU is the client's.
         "--thread=1".to_owned(),
         "--clientname=admin".to_owned(),
-        format!("--pool={}", seat.pool),
+        format!("--pool={}", instance.pool),
         format!("--rw={rw}"),
     ];
     match load.engine {
@@ -91,7 +91,7 @@ fn common(load: &FioLoad, seat: Seat<'_>, rw: &str, random: bool) -> Vec<String>
             let objects = (load.size / object).max(1);
             let size = if load.size >= object { objects * object } else { load.size };
             words.extend([
-                format!("--conf={}", seat.conf),
+                format!("--conf={}", instance.conf),
                 // Colons would part names.
                 "--filename_format=lab.$filenum".to_owned(),
                 format!("--nrfiles={objects}"),
@@ -106,9 +106,9 @@ fn common(load: &FioLoad, seat: Seat<'_>, rw: &str, random: bool) -> Vec<String>
 }
 
 /// An instance's share of a rate: together they come to it, none gets 0.
-fn share(rate: u32, seat: Seat<'_>) -> u32 {
-    let of = seat.of.max(1);
-    (rate / of + u32::from(seat.index < rate % of)).max(1)
+fn share(rate: u32, instance: InstanceSpec<'_>) -> u32 {
+    let of = instance.of.max(1);
+    (rate / of + u32::from(instance.index < rate % of)).max(1)
 }
 
 #[cfg(test)]
@@ -132,7 +132,7 @@ mod tests {
         }
     }
 
-    const SEAT: Seat<'_> = Seat { pool: "p1", index: 1, of: 2, conf: "/c" };
+    const INSTANCE: InstanceSpec<'_> = InstanceSpec { pool: "p1", index: 1, of: 2, conf: "/c" };
 
     fn has(words: &[String], wanted: &[&str]) {
         for word in wanted {
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn an_rbd_instance_has_its_image_and_its_share_of_the_depth() {
-        let words = phase(&load(Engine::Rbd), Phase::RandRead, SEAT);
+        let words = phase(&load(Engine::Rbd), Phase::RandRead, INSTANCE);
         has(&words, &["--ioengine=rbd", "--rbdname=lab", "--pool=p1", "--rw=randread", "--bs=4096"]);
         has(&words, &["--iodepth=16", "--size=67108864", "--runtime=10", "--time_based=1"]);
         assert!(!words.iter().any(|w| w.starts_with("--rate")));
@@ -150,38 +150,38 @@ mod tests {
 
     #[test]
     fn the_engine_comes_before_its_options() {
-        let words = fill(&load(Engine::Rados), SEAT);
+        let words = fill(&load(Engine::Rados), INSTANCE);
         let at = |start: &str| words.iter().position(|w| w.starts_with(start)).unwrap();
         assert!(at("--ioengine") < at("--clientname") && at("--ioengine") < at("--pool"));
     }
 
     #[test]
     fn rados_objects_are_of_4_mib_or_of_a_block() {
-        let words = phase(&load(Engine::Rados), Phase::Write, SEAT);
+        let words = phase(&load(Engine::Rados), Phase::Write, INSTANCE);
         has(&words, &["--nrfiles=16", "--size=67108864", "--conf=/c", "--file_service_type=sequential"]);
         let big = FioLoad { block_size: 16 << 20, size: 40 << 20, ..load(Engine::Rados) };
         has(
-            &phase(&big, Phase::RandRead, SEAT),
+            &phase(&big, Phase::RandRead, INSTANCE),
             &["--nrfiles=2", "--size=33554432", "--file_service_type=random"],
         );
         let small = FioLoad { size: 1 << 20, ..load(Engine::Rados) };
-        has(&phase(&small, Phase::RandRead, SEAT), &["--nrfiles=1", "--size=1048576"]);
+        has(&phase(&small, Phase::RandRead, INSTANCE), &["--nrfiles=1", "--size=1048576"]);
     }
 
     #[test]
     fn instances_together_come_to_the_rate() {
-        let seats = (0..3).map(|index| Seat { index, of: 3, ..SEAT });
-        assert_eq!(seats.map(|s| share(1000, s)).collect::<Vec<_>>(), [334, 333, 333]);
+        let instances = (0..3).map(|index| InstanceSpec { index, of: 3, ..INSTANCE });
+        assert_eq!(instances.map(|s| share(1000, s)).collect::<Vec<_>>(), [334, 333, 333]);
         let open = FioLoad { rate: Some(501), ..load(Engine::Rbd) };
-        has(&phase(&open, Phase::RandWrite, SEAT), &["--rate_iops=250", "--rate_process=poisson"]);
+        has(&phase(&open, Phase::RandWrite, INSTANCE), &["--rate_iops=250", "--rate_process=poisson"]);
     }
 
     #[test]
     fn filling_writes_all_of_it_without_a_clock() {
-        let words = fill(&load(Engine::Rbd), SEAT);
+        let words = fill(&load(Engine::Rbd), INSTANCE);
         has(&words, &["--rw=write", "--bs=1048576", "--size=67108864"]);
         assert!(!words.iter().any(|w| w.contains("time_based") || w.contains("runtime")));
         let odd = FioLoad { size: (1 << 20) + 4096, ..load(Engine::Rbd) };
-        has(&fill(&odd, SEAT), &["--bs=4096"]);
+        has(&fill(&odd, INSTANCE), &["--bs=4096"]);
     }
 }

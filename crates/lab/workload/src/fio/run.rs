@@ -24,13 +24,13 @@ use study::{Engine, FioLoad, Phase};
 use crate::climb::Climber;
 use crate::cluster::{Cluster, Tool};
 use crate::error::{Error, Result};
-use crate::fio::arguments::{self, IMAGE, Seat};
+use crate::fio::arguments::{self, IMAGE, InstanceSpec};
 use crate::fio::document::Documents;
 use crate::fio::histogram::of_bins;
 use crate::phase::{Instance, PhaseResult};
-use crate::run::{Load, Talk, Telling};
+use crate::run::{Load, OutputParser, PhaseRunner};
+use crate::supervisor::{Finished, Program, run_all};
 use crate::timeline::Progress;
-use crate::together::{Finished, Program, run_together};
 
 /// What to do if there is no `fio`.
 pub(crate) const REMEDY: &str = "apt-get install fio";
@@ -42,16 +42,16 @@ const PROBE: Duration = Duration::from_secs(30);
 pub(crate) fn run(
     load: &FioLoad,
     cluster: &Cluster,
-    telling: &mut Telling<'_>,
+    runner: &mut PhaseRunner<'_>,
     phases: &mut Vec<PhaseResult>,
 ) -> Result<()> {
     check(load, cluster)?;
     if load.engine == Engine::Rbd {
-        telling.observer.step("making the images");
+        runner.observer.step("making the images");
         make_images(load, cluster)?;
     }
     if load.prefill {
-        telling.observer.step("writing everything once");
+        runner.observer.step("writing everything once");
         fill(load, cluster)?;
         if load.engine == Engine::Rados {
             probe(cluster)?;
@@ -59,14 +59,14 @@ pub(crate) fn run(
     }
     for &phase in &load.phases {
         let Some(ladder) = &load.ladder else {
-            phases.push(measure(load, phase, phase.name(), cluster, telling)?);
+            phases.push(measure(load, phase, phase.name(), cluster, runner)?);
             continue;
         };
         let instances = u32::try_from(cluster.pools.len()).unwrap_or(u32::MAX);
         let climber = Climber { ladder, phase, instances, block_size: load.block_size };
         climber.climb(phases, &mut |wanted| {
             let step = FioLoad { in_flight: wanted.in_flight, rate: wanted.rate, ..load.clone() };
-            measure(&step, phase, &wanted.label, cluster, telling)
+            measure(&step, phase, &wanted.label, cluster, runner)
         })?;
     }
     Ok(())
@@ -78,7 +78,7 @@ fn measure(
     phase: Phase,
     label: &str,
     cluster: &Cluster,
-    telling: &mut Telling<'_>,
+    runner: &mut PhaseRunner<'_>,
 ) -> Result<PhaseResult> {
     let timed = Load {
         phase,
@@ -86,9 +86,9 @@ fn measure(
         drop_caches: load.drop_caches && phase.reads(),
         seconds: load.seconds,
     };
-    let programs = programs(cluster, load.seconds.into(), |seat| arguments::phase(load, phase, seat));
-    let talk = |pool: &String| Speech { pool: pool.clone(), documents: Documents::default() };
-    let result = telling.phase(cluster, &timed, programs, cluster.pools.iter().map(talk).collect())?;
+    let programs = programs(cluster, load.seconds.into(), |instance| arguments::phase(load, phase, instance));
+    let parser = |pool: &String| FioOutput { pool: pool.clone(), documents: Documents::default() };
+    let result = runner.phase(cluster, &timed, programs, cluster.pools.iter().map(parser).collect())?;
     if load.engine == Engine::Rados {
         probe(cluster)?;
     }
@@ -123,12 +123,7 @@ fn make_images(load: &FioLoad, cluster: &Cluster) -> Result<()> {
         command.args(["create", &format!("{pool}/{IMAGE}"), "--size", &format!("{}B", load.size)]);
         let what = format!("rbd create in the pool {pool}");
         let program = Program::new(what, command, "apt-get install ceph-common");
-        run_together(
-            vec![program],
-            Duration::from_secs(u64::from(cluster.margin)),
-            &cluster.stop,
-            &mut |_| (),
-        )?;
+        run_all(vec![program], Duration::from_secs(u64::from(cluster.margin)), &cluster.stop, &mut |_| ())?;
     }
     Ok(())
 }
@@ -147,7 +142,7 @@ fn probe(cluster: &Cluster) -> Result<()> {
             command.args(["-p", pool, direction, "lab.probe"]).arg(&path);
             let what = format!("after the phase, rados {direction} in the pool {pool}");
             let program = Program::new(what, command, "apt-get install ceph-common");
-            run_together(vec![program], PROBE, &cluster.stop, &mut |_| ())?;
+            run_all(vec![program], PROBE, &cluster.stop, &mut |_| ())?;
         }
     }
     Ok(())
@@ -156,16 +151,20 @@ fn probe(cluster: &Cluster) -> Result<()> {
 fn fill(load: &FioLoad, cluster: &Cluster) -> Result<()> {
     let total = load.size.saturating_mul(cluster.pools.len() as u64);
     let limit = Duration::from_secs(u64::from(cluster.margin) + (total >> 20));
-    let programs = programs(cluster, total >> 20, |seat| arguments::fill(load, seat));
-    run_together(programs, limit, &cluster.stop, &mut |_| ()).map(drop)
+    let programs = programs(cluster, total >> 20, |instance| arguments::fill(load, instance));
+    run_all(programs, limit, &cluster.stop, &mut |_| ()).map(drop)
 }
 
 /// One for each instance, that should take so many seconds.
-fn programs(cluster: &Cluster, seconds: u64, arguments: impl Fn(Seat<'_>) -> Vec<String>) -> Vec<Program> {
+fn programs(
+    cluster: &Cluster,
+    seconds: u64,
+    arguments: impl Fn(InstanceSpec<'_>) -> Vec<String>,
+) -> Vec<Program> {
     let of = u32::try_from(cluster.pools.len()).unwrap_or(u32::MAX);
     let program = |(index, pool): (u32, &String)| {
         let conf = cluster.conf_of(index as usize);
-        let words = arguments(Seat { pool, index, of, conf: &conf });
+        let words = arguments(InstanceSpec { pool, index, of, conf: &conf });
         let what = format!("fio in the pool {pool}");
         cluster.instance(index as usize, what, (Tool::Host("fio"), words, REMEDY), seconds)
     };
@@ -173,22 +172,22 @@ fn programs(cluster: &Cluster, seconds: u64, arguments: impl Fn(Seat<'_>) -> Vec
 }
 
 /// What an instance says.
-struct Speech {
+struct FioOutput {
     pool: String,
     documents: Documents,
 }
 
-impl Talk for Speech {
-    fn hear(&mut self, line: &str) -> Option<Progress> {
+impl OutputParser for FioOutput {
+    fn line(&mut self, line: &str) -> Option<Progress> {
         self.documents.line(line)
     }
 
     fn result(&self, _finished: &Finished) -> std::result::Result<Instance, String> {
-        let last = self.documents.last().ok_or("there is no whole document in it")?;
+        let last = self.documents.last().ok_or("it has no complete JSON document")?;
         if let Some(job) = last.jobs.iter().find(|j| j.error != 0) {
             return Err(format!("it reports error {}", job.error));
         }
-        let direction = last.direction().ok_or("there is no job in it")?;
+        let direction = last.direction().ok_or("it has no job")?;
         let times = &direction.lat_ns;
         Ok(Instance {
             pool: self.pool.clone(),

@@ -8,7 +8,7 @@ use study::{Clients, WorkloadKind};
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
 use crate::hosts::{ANSWER, REMEDY, script};
-use crate::together::{Program, run_together};
+use crate::supervisor::{Program, run_all};
 
 /// What a program on a host is for, and Debian's package that has it.
 const PACKAGES: [(&str, &str); 5] = [
@@ -78,7 +78,7 @@ fn ask(host: &str, programs: &[&str], cluster: &Cluster) -> Result<String> {
     let mut command = cluster.host("ssh");
     command.args(cluster.ssh.arguments(host, script::LOOK, &words));
     let program = Program::new(format!("ssh to {host}"), command, REMEDY);
-    let finished = run_together(vec![program], ANSWER, &AtomicBool::new(false), &mut |_| ())?;
+    let finished = run_all(vec![program], ANSWER, &AtomicBool::new(false), &mut |_| ())?;
     let answer = finished.into_iter().next().map(|f| f.out).unwrap_or_default();
     match answer.lines().any(|l| l.starts_with("has ") || l.starts_with("lacks ")) {
         true => Ok(answer),
@@ -92,7 +92,9 @@ fn missing(host: &str, programs: &[&str], answer: &str) -> Vec<String> {
         PACKAGES.iter().find(|(name, _)| *name == program).map_or("its package", |(_, package)| package)
     };
     let absent = programs.iter().filter(|program| !has(program));
-    absent.map(|p| format!("there is no {p} on the host {host}: apt-get install {}", package(p))).collect()
+    absent
+        .map(|p| format!("{p} is not installed on the host {host}: apt-get install {}", package(p)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -104,7 +106,7 @@ mod tests {
         let answer = "motd\nhas setsid setsid from util-linux 2.38\nlacks fio\nhas mktemp x\nhas timeout x\n";
         assert_eq!(
             missing("a", &["fio", "setsid", "timeout", "mktemp"], answer),
-            ["there is no fio on the host a: apt-get install fio"]
+            ["fio is not installed on the host a: apt-get install fio"]
         );
     }
 }

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
-use crate::together::last_words;
 pub use check::{in_the_way, versions};
+use process::last_words;
 
 /// How long a host has to answer with what it was asked for.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -154,7 +154,7 @@ impl Host {
 
     /// The directory that it says it made.
     fn answer(&mut self) -> Result<String> {
-        let (send, said) = channel();
+        let (send, output) = channel();
         if let Some(out) = self.keeper.stdout.take() {
             thread::spawn(move || {
                 let lines = BufReader::new(out).lines().map_while(std::result::Result::ok);
@@ -163,7 +163,7 @@ impl Host {
             });
         }
         let began = Instant::now();
-        while let Ok(line) = said.recv_timeout(ANSWER.saturating_sub(began.elapsed())) {
+        while let Ok(line) = output.recv_timeout(ANSWER.saturating_sub(began.elapsed())) {
             if let Some(dir) = line.strip_prefix(script::READY) {
                 return Ok(dir.trim().to_owned());
             }
@@ -174,10 +174,10 @@ impl Host {
         if let Some(from) = self.keeper.stderr.take() {
             let _ = from.take(1 << 16).read_to_string(&mut err);
         }
-        let (what, said) = (format!("making a directory on the host {}", self.name), last_words(&err, ""));
+        let (what, output) = (format!("making a directory on the host {}", self.name), last_words(&err, ""));
         Err(match late {
-            true => Error::Late { what, seconds: ANSWER.as_secs(), said },
-            false => Error::Failed { what, status, said },
+            true => Error::Late { what, seconds: ANSWER.as_secs(), output },
+            false => Error::Failed { what, status, output },
         })
     }
 

@@ -6,13 +6,13 @@
 
 use std::time::Duration;
 
-/// Said by a text when it is ready.
+/// OutputEvent by a text when it is ready.
 pub(crate) const READY: &str = "loligo-lab-ready";
 
-/// Said when the program has been started.
+/// OutputEvent when the program has been started.
 pub(crate) const STARTED: &str = "loligo-lab-started";
 
-/// Said at the end, with the CPU of the program: `0m1.25s 0m0.5s`.
+/// OutputEvent at the end, with the CPU of the program: `0m1.25s 0m0.5s`.
 const CPU: &str = "loligo-lab-cpu";
 
 /// Ends the ceph.conf that is sent to [`KEEP`].
@@ -73,8 +73,7 @@ mod tests {
 
     fn gone(pid: &str) -> bool {
         let began = Instant::now();
-        let gone =
-            || std::fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |s| s.contains(") Z"));
+        let gone = || !process::is_running(pid.trim().parse().unwrap());
         while !gone() && began.elapsed() < Duration::from_secs(8) {
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -84,8 +83,8 @@ mod tests {
     #[test]
     fn words_reach_the_host_as_they_are() {
         let words = ["a b", "it's", "$HOME", "", "\\n", "*"];
-        let said = begin(r#"for w; do printf '[%s]' "$w"; done"#, &words).wait_with_output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&said.stdout), "[a b][it's][$HOME][][\\n][*]");
+        let output = begin(r#"for w; do printf '[%s]' "$w"; done"#, &words).wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "[a b][it's][$HOME][][\\n][*]");
     }
 
     #[test]
@@ -97,10 +96,10 @@ mod tests {
         assert_eq!(lines.next().unwrap(), READY);
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(b"go\n").unwrap();
-        let said: Vec<String> = lines.collect();
-        assert!(said.contains(&STARTED.to_owned()) && said.contains(&"done".to_owned()), "{said:?}");
-        let (user, system) = cpu(said.last().unwrap()).unwrap();
-        assert!(user + system > 0.01, "{said:?}");
+        let output: Vec<String> = lines.collect();
+        assert!(output.contains(&STARTED.to_owned()) && output.contains(&"done".to_owned()), "{output:?}");
+        let (user, system) = cpu(output.last().unwrap()).unwrap();
+        assert!(user + system > 0.01, "{output:?}");
         assert_eq!(child.wait().unwrap().code(), Some(3));
     }
 
@@ -137,13 +136,13 @@ mod tests {
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(format!("[global]\n  mon_host = \\x $y\n\n{END}\n").as_bytes()).unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut said = String::new();
-        out.read_line(&mut said).unwrap();
-        let dir = said.trim().strip_prefix(READY).unwrap().trim().to_owned();
+        let mut output = String::new();
+        out.read_line(&mut output).unwrap();
+        let dir = output.trim().strip_prefix(READY).unwrap().trim().to_owned();
         let conf = std::fs::read_to_string(format!("{dir}/ceph.conf")).unwrap();
         assert_eq!(conf, "[global]\n  mon_host = \\x $y\n\n");
         drop(stdin);
-        out.read_to_string(&mut said).unwrap();
+        out.read_to_string(&mut output).unwrap();
         child.wait().unwrap();
         assert!(!std::path::Path::new(&dir).exists());
     }

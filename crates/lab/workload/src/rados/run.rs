@@ -9,9 +9,9 @@ use crate::error::{Error, Result};
 use crate::phase::{Instance, PhaseResult};
 use crate::rados::live::Live;
 use crate::rados::totals::totals;
-use crate::run::{Load, Talk, Telling};
+use crate::run::{Load, OutputParser, PhaseRunner};
+use crate::supervisor::{Finished, Program};
 use crate::timeline::Progress;
-use crate::together::{Finished, Program};
 
 /// What to do if there is no `rados`.
 const REMEDY: &str = "apt-get install ceph-common";
@@ -20,20 +20,20 @@ const REMEDY: &str = "apt-get install ceph-common";
 pub(crate) fn run(
     bench: &RadosBench,
     cluster: &Cluster,
-    telling: &mut Telling<'_>,
+    runner: &mut PhaseRunner<'_>,
     phases: &mut Vec<PhaseResult>,
 ) -> Result<()> {
     check(bench, cluster)?;
     for &phase in &bench.phases {
         let Some(ladder) = &bench.ladder else {
-            phases.push(measure(bench, phase, phase.name(), cluster, telling)?);
+            phases.push(measure(bench, phase, phase.name(), cluster, runner)?);
             continue;
         };
         let instances = u32::try_from(cluster.pools.len()).unwrap_or(u32::MAX);
         let climber = Climber { ladder, phase, instances, block_size: bench.object_size };
         climber.climb(phases, &mut |wanted| {
             let step = RadosBench { in_flight: wanted.in_flight, ..bench.clone() };
-            measure(&step, phase, &wanted.label, cluster, telling)
+            measure(&step, phase, &wanted.label, cluster, runner)
         })?;
     }
     Ok(())
@@ -45,7 +45,7 @@ fn measure(
     phase: Phase,
     label: &str,
     cluster: &Cluster,
-    telling: &mut Telling<'_>,
+    runner: &mut PhaseRunner<'_>,
 ) -> Result<PhaseResult> {
     let load = Load {
         phase,
@@ -54,8 +54,8 @@ fn measure(
         seconds: bench.seconds,
     };
     let programs = (0..cluster.pools.len()).map(|index| program(bench, cluster, index, phase)).collect();
-    let talk = |pool: &String| Speech { pool: pool.clone(), live: Live::new(bench.object_size) };
-    telling.phase(cluster, &load, programs, cluster.pools.iter().map(talk).collect())
+    let parser = |pool: &String| RadosOutput { pool: pool.clone(), live: Live::new(bench.object_size) };
+    runner.phase(cluster, &load, programs, cluster.pools.iter().map(parser).collect())
 }
 
 /// What the study's own check can't know.
@@ -90,13 +90,13 @@ fn program(bench: &RadosBench, cluster: &Cluster, index: usize, phase: Phase) ->
 }
 
 /// What an instance says.
-struct Speech {
+struct RadosOutput {
     pool: String,
     live: Live,
 }
 
-impl Talk for Speech {
-    fn hear(&mut self, line: &str) -> Option<Progress> {
+impl OutputParser for RadosOutput {
+    fn line(&mut self, line: &str) -> Option<Progress> {
         self.live.line(line)
     }
 

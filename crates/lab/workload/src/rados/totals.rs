@@ -33,7 +33,7 @@ pub fn totals(text: &str) -> Result<Totals, String> {
         })
     };
     let number = |key: &str| {
-        let value = find(key).ok_or_else(|| format!("there is no line '{key}'"))?;
+        let value = find(key).ok_or_else(|| format!("it has no line '{key}'"))?;
         match value.parse::<f64>() {
             Ok(n) if n.is_finite() && n >= 0.0 => Ok(n),
             _ => Err(format!("'{key}: {value}' is not a number")),
@@ -97,7 +97,7 @@ mod tests {
         let text = include_str!("../../tests/data/rados-16.2-write.txt");
         let cut: String =
             text.lines().take_while(|l| !l.starts_with("Max lat")).map(|l| format!("{l}\n")).collect();
-        assert_eq!(totals(&cut), Err("there is no line 'Max latency(s)'".to_owned()));
+        assert_eq!(totals(&cut), Err("it has no line 'Max latency(s)'".to_owned()));
         let bad = text.replace("3.00258", "nan");
         assert_eq!(totals(&bad), Err("'Total time run: nan' is not a number".to_owned()));
     }

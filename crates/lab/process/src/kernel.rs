@@ -1,14 +1,17 @@
-//! The kernel's text as numbers. Pure. A line or field that is missing (older kernels) reads as nothing, never as a
-//! wrong number.
+//! The kernel's text as numbers. A line or field that is missing (older kernels) reads as nothing, never as a wrong
+//! number.
 //!
-//! Own code instead of a library: eight small formats of which a few fields are needed, read for hundreds of threads
-//! every second.
+//! Our code instead of the crate `procfs`: a few fields of eight small formats, read for hundreds of threads every
+//! second into one buffer, where that crate parses every field of a format into values of their own.
 
 use std::collections::BTreeMap;
+use std::fs;
 
-/// Of `/proc/PID/stat`; times in the kernel's ticks.
+/// Fields of `/proc/PID/stat`; times in the kernel's ticks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct ProcessStat {
+pub struct ProcessStat {
+    /// `R`, `S`, `D`...; `Z` or `X` of a process that has ended and was not waited for.
+    pub state: char,
     pub user: u64,
     pub system: u64,
     /// Of children that it has waited for.
@@ -20,16 +23,27 @@ pub(crate) struct ProcessStat {
     pub resident: u64,
 }
 
-/// Fields are counted after the program's name, which may hold blanks and parentheses. What is only the remains of a
-/// process is none.
-pub(crate) fn process_stat(text: &str) -> Option<ProcessStat> {
+impl ProcessStat {
+    /// Whether the process has not ended.
+    pub fn is_running(&self) -> bool {
+        !matches!(self.state, 'Z' | 'X')
+    }
+
+    /// CPU seconds, user and system, with those of children that it has waited for.
+    pub fn cpu_seconds(&self) -> (f64, f64) {
+        let seconds = |ticks: u64| ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
+        (seconds(self.user + self.children_user), seconds(self.system + self.children_system))
+    }
+}
+
+/// Parses `/proc/PID/stat`. The program's name is in parentheses and may hold blanks and parentheses, so fields are
+/// counted after the last one.
+pub fn process_stat(text: &str) -> Option<ProcessStat> {
     let (_, rest) = text.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     let number = |n: usize| fields.get(n)?.parse::<u64>().ok();
-    if matches!(fields.first(), Some(&("Z" | "X"))) {
-        return None;
-    }
     Some(ProcessStat {
+        state: fields.first()?.chars().next()?,
         user: number(11)?,
         system: number(12)?,
         children_user: number(13)?,
@@ -39,14 +53,24 @@ pub(crate) fn process_stat(text: &str) -> Option<ProcessStat> {
     })
 }
 
+/// The process that has this id now, even one that has ended but was not waited for.
+pub fn stat(pid: u32) -> Option<ProcessStat> {
+    process_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Whether a process that has not ended has this id now.
+pub fn is_running(pid: u32) -> bool {
+    stat(pid).is_some_and(|stat| stat.is_running())
+}
+
 /// How often a thread was put on a core, of `/proc/PID/task/TID/schedstat`: its context switches, at half the price of
 /// reading its status.
-pub(crate) fn thread_runs(text: &str) -> Option<u64> {
+pub fn thread_runs(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().nth(2)?.parse().ok()
 }
 
 /// Context switches, voluntary and not, of `/proc/PID/task/TID/status`.
-pub(crate) fn thread_switches(text: &str) -> Option<u64> {
+pub fn thread_switches(text: &str) -> Option<u64> {
     // They are the last two lines.
     let mut last = text.lines().rev();
     let forced = last.next()?.strip_prefix("nonvoluntary_ctxt_switches:")?.trim().parse::<u64>().ok()?;
@@ -55,7 +79,7 @@ pub(crate) fn thread_switches(text: &str) -> Option<u64> {
 }
 
 /// The whole machine, of `/proc/stat`: busy ticks over all cores, context switches.
-pub(crate) fn machine(text: &str) -> Option<(u64, u64)> {
+pub fn machine(text: &str) -> Option<(u64, u64)> {
     let line = |key: &str| text.lines().find_map(|l| l.strip_prefix(key));
     let cpu: Vec<u64> = line("cpu ")?.split_ascii_whitespace().map_while(|f| f.parse().ok()).collect();
     let [user, nice, system, _idle, _io_wait, irq, soft_irq, ..] = cpu[..] else { return None };
@@ -66,7 +90,7 @@ pub(crate) fn machine(text: &str) -> Option<(u64, u64)> {
 
 /// A block device's totals since boot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Disk {
+pub struct Disk {
     pub reads: u64,
     pub bytes_read: u64,
     pub writes: u64,
@@ -86,7 +110,7 @@ impl Disk {
 }
 
 /// Of `/proc/diskstats`, whose sectors have 512 bytes on every device.
-pub(crate) fn disks(text: &str) -> BTreeMap<String, Disk> {
+pub fn disks(text: &str) -> BTreeMap<String, Disk> {
     text.lines().filter_map(disk).collect()
 }
 
@@ -115,7 +139,7 @@ fn disk(line: &str) -> Option<(String, Disk)> {
 }
 
 /// Bytes received and sent by each interface, of `/proc/net/dev`.
-pub(crate) fn interfaces(text: &str) -> BTreeMap<String, u64> {
+pub fn interfaces(text: &str) -> BTreeMap<String, u64> {
     let interface = |line: &str| {
         let (name, rest) = line.split_once(':')?;
         let fields: Vec<u64> = rest.split_ascii_whitespace().map_while(|f| f.parse().ok()).collect();
@@ -124,23 +148,32 @@ pub(crate) fn interfaces(text: &str) -> BTreeMap<String, u64> {
     text.lines().filter_map(interface).collect()
 }
 
-/// Bytes of memory that are in use and can't be had by giving up caches, of `/proc/meminfo`.
-pub(crate) fn memory_used(text: &str) -> Option<u64> {
-    let kib = |key: &str| {
-        let rest = text.lines().find_map(|l| l.strip_prefix(key))?;
-        rest.split_ascii_whitespace().next()?.parse::<u64>().ok()
-    };
-    Some(kib("MemTotal:")?.saturating_sub(kib("MemAvailable:")?) * 1024)
+/// Bytes of a line of `/proc/meminfo`, as `MemTotal`.
+pub fn meminfo_bytes(text: &str, key: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix(':'))?;
+    rest.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// Bytes of a line of this machine's `/proc/meminfo`, as `MemTotal`.
+pub fn meminfo(key: &str) -> Option<u64> {
+    meminfo_bytes(&fs::read_to_string("/proc/meminfo").ok()?, key)
+}
+
+/// Bytes of memory that are in use and can't be had by giving up caches, from the text of `/proc/meminfo`.
+pub fn memory_used(text: &str) -> Option<u64> {
+    Some(meminfo_bytes(text, "MemTotal")?.saturating_sub(meminfo_bytes(text, "MemAvailable")?))
 }
 
 /// Microseconds since boot in which something waited, of a file below `/proc/pressure`.
-pub(crate) fn pressure(text: &str) -> Option<u64> {
+pub fn pressure(text: &str) -> Option<u64> {
     let some = text.lines().find(|l| l.starts_with("some "))?;
     some.rsplit_once("total=")?.1.trim().parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that can't go on must fail")]
+
     use super::*;
 
     #[test]
@@ -150,8 +183,31 @@ mod tests {
         let odd = "7 (a) b (c)) S 1 1 1 0 -1 0 0 0 0 0 11 12 13 14 20 0 1 0 99 1000 50 rest";
         let odd = process_stat(odd).unwrap();
         assert_eq!((odd.user, odd.children_system, odd.start, odd.resident), (11, 14, 99, 50));
-        assert_eq!(process_stat("7 (gone) Z 1 1 1 0 -1 0 0 0 0 0 11 12 13 14 20 0 1 0 99 1000 50"), None);
+        assert!(found.is_running() && odd.is_running());
+        let ended = process_stat("7 (gone) Z 1 1 1 0 -1 0 0 0 0 0 11 12 13 14 20 0 1 0 99 1000 50").unwrap();
+        assert!(!ended.is_running() && ended.start == 99);
         assert_eq!(process_stat("7 (cut) S 1 1"), None);
+    }
+
+    #[test]
+    fn cpu_time_has_that_of_children_that_were_waited_for() {
+        let second = rustix::param::clock_ticks_per_second();
+        let stat =
+            ProcessStat { user: second, children_user: second, system: second / 2, ..Default::default() };
+        assert_eq!(stat.cpu_seconds(), (2.0, 0.5));
+    }
+
+    #[test]
+    fn this_process_runs_and_a_child_does_until_it_ends() {
+        assert!(is_running(std::process::id()));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let begin = std::time::Instant::now();
+        while is_running(child.id()) && begin.elapsed() < std::time::Duration::from_secs(30) {
+            std::thread::yield_now();
+        }
+        assert!(!is_running(child.id()) && stat(child.id()).is_some(), "ended, and not waited for");
+        child.wait().unwrap();
+        assert_eq!(stat(child.id()), None);
     }
 
     #[test]
@@ -209,6 +265,12 @@ mod tests {
         assert_eq!(memory_used("MemTotal: 1000 kB\nMemFree: 10 kB\nMemAvailable: 600 kB\n"), Some(409_600));
         assert!(memory_used(include_str!("../tests/data/meminfo")).is_some_and(|used| used > 0));
         assert_eq!(memory_used("MemTotal: 1000 kB\n"), None);
+        assert_eq!(
+            meminfo_bytes("MemFree: 1 kB\nMemTotal:       24680 kB\n", "MemTotal"),
+            Some(24680 * 1024)
+        );
+        assert_eq!(meminfo_bytes("MemTotalish: 1 kB\n", "MemTotal"), None);
+        assert!(meminfo("MemTotal") > meminfo("MemFree"));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What the way to a modelled disk takes besides the model: through a loop device and FUSE into the disk's process, and back.
+//! The transport overhead of a modelled disk: what a request takes besides the model, through a loop device and FUSE into
+//! the disk's process and back.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -6,7 +7,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use modelled::Way;
+use modelled::TransportOverhead;
 
 use crate::error::{Doing, Result};
 
@@ -24,18 +25,18 @@ const BLOCKS: u32 = 300;
 const FLUSHES: u32 = 100;
 const MIBS: u32 = 30;
 
-/// Longer than that is a busy machine, not the way.
+/// Longer than this is a busy machine, not the overhead.
 const LONGEST: Duration = Duration::from_millis(2);
 
 /// Measures through the loop device over a device that takes [`TIME`] and [`MIB_TIME`]. Its bytes stay as they are.
-pub(crate) fn measure(device: &Path) -> Result<Way> {
+pub(crate) fn measure(device: &Path) -> Result<TransportOverhead> {
     let direct = rustix::fs::OFlags::DIRECT.bits() as i32;
     let file = OpenOptions::new().read(true).write(true).custom_flags(direct).open(device);
     let file = file.doing("opening the modelled disk", device)?;
-    all(&file).doing("measuring the way to the modelled disk", device)
+    all(&file).doing("measuring the overhead of the modelled disk", device)
 }
 
-fn all(file: &File) -> io::Result<Way> {
+fn all(file: &File) -> io::Result<TransportOverhead> {
     let mut buffer = vec![0; MIB + BLOCK];
     // Direct I/O wants its memory on a block's boundary.
     let start = buffer.as_ptr().align_offset(BLOCK);
@@ -49,7 +50,11 @@ fn all(file: &File) -> io::Result<Way> {
     let mib = median(MIBS, || file.read_exact_at(aligned, 0))?;
     let besides = |took: Duration, model: Duration| took.saturating_sub(model).min(LONGEST);
     let request = besides(request, TIME);
-    Ok(Way { request, flush: besides(flush, TIME), mib: besides(mib, TIME + MIB_TIME + request) })
+    Ok(TransportOverhead {
+        request,
+        flush: besides(flush, TIME),
+        mib: besides(mib, TIME + MIB_TIME + request),
+    })
 }
 
 fn median(count: u32, mut one: impl FnMut() -> io::Result<()>) -> io::Result<Duration> {
@@ -68,11 +73,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_faster_than_the_device_has_no_way() {
+    fn what_is_faster_than_the_device_has_no_overhead() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(MIB as u64).unwrap();
-        let way = all(&file).unwrap();
-        assert_eq!((way.request, way.mib), (Duration::ZERO, Duration::ZERO));
+        let overhead = all(&file).unwrap();
+        assert_eq!((overhead.request, overhead.mib), (Duration::ZERO, Duration::ZERO));
     }
 
     #[test]

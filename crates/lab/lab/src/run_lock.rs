@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::error::LabError;
 
 /// The directory is this run's as long as this lives; the end of the process, however it comes, gives it free.
-pub(crate) struct Alone {
+pub(crate) struct RunLock {
     _locked: File,
 }
 
@@ -14,11 +14,11 @@ pub(crate) struct Alone {
 ///
 /// # Errors
 /// [`LabError::Busy`] where another run has it.
-pub(crate) fn take(out: &Path) -> Result<Alone, LabError> {
+pub(crate) fn acquire(out: &Path) -> Result<RunLock, LabError> {
     let path = out.join("run.lock");
     let file = File::create(&path).map_err(LabError::file(&path))?;
     match testbed::lock(&file).map_err(LabError::file(&path))? {
-        true => Ok(Alone { _locked: file }),
+        true => Ok(RunLock { _locked: file }),
         false => Err(LabError::Busy { path: out.to_owned() }),
     }
 }
@@ -29,13 +29,13 @@ mod tests {
 
     #[test]
     fn a_directory_is_one_runs_until_that_ends() {
-        let out = std::env::temp_dir().join(format!("loligo-lab-alone-{}", std::process::id()));
+        let out = std::env::temp_dir().join(format!("loligo-lab-run-lock-{}", std::process::id()));
         std::fs::create_dir_all(&out).unwrap();
-        let first = take(&out);
-        let second = take(&out);
+        let first = acquire(&out);
+        let second = acquire(&out);
         assert!(first.is_ok() && matches!(second, Err(LabError::Busy { .. })));
         drop(first);
-        let third = take(&out);
+        let third = acquire(&out);
         std::fs::remove_dir_all(&out).unwrap();
         assert!(third.is_ok());
     }

@@ -4,20 +4,20 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 
-use modelled::Way;
+use modelled::TransportOverhead;
 
 use crate::error::{Doing, Error, Result};
-use crate::ledger::{Ledger, Thing};
+use crate::ledger::{Ledger, Resource};
 use crate::run::{Runner, Stop};
 
 /// Paths below the work directory.
 #[derive(Clone, Debug)]
-pub(crate) struct Work {
+pub(crate) struct Paths {
     /// The work directory itself, absolute.
     pub(crate) root: PathBuf,
 }
 
-impl Work {
+impl Paths {
     pub(crate) fn ledger(&self) -> PathBuf {
         self.root.join("ledger.jsonl")
     }
@@ -65,28 +65,28 @@ impl Work {
 
 /// The work directory with its ledger.
 #[derive(Debug)]
-pub(crate) struct Ground {
-    pub(crate) work: Work,
+pub(crate) struct WorkDir {
+    pub(crate) paths: Paths,
     pub(crate) ledger: Ledger,
     pub(crate) runner: Runner,
     /// Sentences for the user.
     pub(crate) notes: Vec<String>,
     /// Processes of modelled disks, to be collected when they have ended.
     pub(crate) disks: Vec<Child>,
-    /// What the way to modelled disks takes, once it was measured.
-    pub(crate) way: Option<Way>,
+    /// The transport overhead of modelled disks, once it was measured.
+    pub(crate) overhead: Option<TransportOverhead>,
 }
 
-impl Ground {
+impl WorkDir {
     /// Opens a work directory; an absent one is made.
     pub(crate) fn open(work_dir: &Path, stop: Stop) -> Result<Self> {
         fs::create_dir_all(work_dir).doing("making the work directory", work_dir)?;
         let root = fs::canonicalize(work_dir).doing("finding", work_dir)?;
         check_path(&root)?;
-        let work = Work { root };
-        let ledger = Ledger::open(&work.ledger())?;
+        let paths = Paths { root };
+        let ledger = Ledger::open(&paths.ledger())?;
         let runner = Runner { stop, token: None };
-        Ok(Self { work, ledger, runner, notes: Vec::new(), disks: Vec::new(), way: None })
+        Ok(Self { paths, ledger, runner, notes: Vec::new(), disks: Vec::new(), overhead: None })
     }
 
     pub(crate) fn note(&mut self, text: impl Into<String>) {
@@ -104,7 +104,7 @@ impl Ground {
         if let Some(parent) = path.parent() {
             self.make_dir(parent)?;
         }
-        self.ledger.about_to_make(Thing::Directory { path: path.to_owned() })?;
+        self.ledger.about_to_make(Resource::Directory { path: path.to_owned() })?;
         fs::create_dir(path).doing("making the directory", path)
     }
 
@@ -113,7 +113,7 @@ impl Ground {
         if let Some(parent) = path.parent() {
             self.make_dir(parent)?;
         }
-        self.ledger.about_to_make(Thing::File { path: path.to_owned() })?;
+        self.ledger.about_to_make(Resource::File { path: path.to_owned() })?;
         let file = File::create(path).doing("making the file", path)?;
         file.set_len(size).doing("sizing the file", path)
     }
@@ -126,7 +126,7 @@ impl Ground {
 
     /// Makes a file with a text.
     pub(crate) fn write_file(&mut self, path: &Path, text: &str) -> Result<()> {
-        self.ledger.about_to_make(Thing::File { path: path.to_owned() })?;
+        self.ledger.about_to_make(Resource::File { path: path.to_owned() })?;
         fs::write(path, text).doing("writing", path)
     }
 }
@@ -138,7 +138,11 @@ pub(crate) fn check_path(path: &Path) -> Result<()> {
     let refuse = |why: &str| Err(Error::WorkDir { path: path.to_owned(), why: why.to_owned() });
     match path.to_str() {
         Some(text) if text.chars().all(plain) => {}
-        _ => return refuse("its path may only have letters, digits and /._-+@: (it stands in ceph.conf)"),
+        _ => {
+            return refuse(
+                "its path may only have letters, digits and /._-+@: (it is written into ceph.conf)",
+            );
+        }
     }
     if path.parent().is_none() {
         return refuse("it is the root directory");
@@ -161,13 +165,13 @@ mod tests {
     #[test]
     fn a_thing_stands_in_the_ledger_and_an_existing_directory_does_not() {
         let dir = tempfile::tempdir().unwrap();
-        let mut ground = Ground::open(dir.path(), Stop::default()).unwrap();
-        let path = ground.work.image("osd.0");
-        ground.make_file(&path, 1 << 20).unwrap();
-        ground.make_dir(&ground.work.root.clone()).unwrap();
-        assert_eq!(ground.ledger.left().len(), 2, "the file and the directory that holds it");
-        ground.make_dir(&ground.work.data("osd.0")).unwrap();
-        assert_eq!(ground.ledger.left().len(), 4, "the directory and the one above it");
+        let mut work_dir = WorkDir::open(dir.path(), Stop::default()).unwrap();
+        let path = work_dir.paths.image("osd.0");
+        work_dir.make_file(&path, 1 << 20).unwrap();
+        work_dir.make_dir(&work_dir.paths.root.clone()).unwrap();
+        assert_eq!(work_dir.ledger.left().len(), 2, "the file and the directory that holds it");
+        work_dir.make_dir(&work_dir.paths.data("osd.0")).unwrap();
+        assert_eq!(work_dir.ledger.left().len(), 4, "the directory and the one above it");
         assert_eq!(fs::metadata(path).unwrap().len(), 1 << 20);
     }
 }

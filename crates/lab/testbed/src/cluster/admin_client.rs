@@ -9,11 +9,11 @@ use crate::error::Result;
 
 /// Asks the OSDs of a cluster by `ceph tell`.
 #[derive(Clone, Debug)]
-pub struct Teller {
+pub struct AdminClient {
     admin: Admin,
 }
 
-impl Teller {
+impl AdminClient {
     /// The OSDs' names, as `osd.0`.
     ///
     /// # Errors
@@ -41,13 +41,13 @@ impl Testbed {
     #[must_use]
     pub fn sockets(&self) -> BTreeMap<String, PathBuf> {
         let names = self.processes().into_keys();
-        let socket = |name: String| Some((name.clone(), self.ground.work.socket(&name)?));
+        let socket = |name: String| Some((name.clone(), self.work_dir.paths.socket(&name)?));
         names.filter_map(socket).filter(|(_, path)| path.exists()).collect()
     }
 
     /// For asking the cluster's daemons by `ceph tell`.
     #[must_use]
-    pub fn teller(&self) -> Teller {
-        Teller { admin: self.admin.clone() }
+    pub fn admin_client(&self) -> AdminClient {
+        AdminClient { admin: self.admin.clone() }
     }
 }

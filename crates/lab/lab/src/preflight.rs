@@ -77,8 +77,10 @@ pub(crate) fn missing(load: &WorkloadKind) -> Vec<String> {
         .map(|(program, package)| {
             let package = package.or_else(|| testbed::package_of(&program).map(str::to_owned));
             match package {
-                Some(package) => format!("there is no {program} on this machine: apt-get install {package}"),
-                None => format!("there is no {program} on this machine"),
+                Some(package) => {
+                    format!("{program} is not installed on this machine: apt-get install {package}")
+                }
+                None => format!("{program} is not installed on this machine"),
             }
         })
         .collect()

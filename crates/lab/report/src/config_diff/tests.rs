@@ -29,12 +29,12 @@ fn words(found: &BTreeMap<String, Vec<Difference>>) -> Vec<String> {
 
 #[test]
 fn a_study_does_not_differ_from_itself() {
-    assert_eq!(Setups::of(&study(STUDY), &study(STUDY)), Setups::default());
+    assert_eq!(ConfigDiff::of(&study(STUDY), &study(STUDY)), ConfigDiff::default());
     // Neither by its words, nor by how an option's name is spelled.
     let same = STUDY
         .replace("title: t", "title: another")
         .replace("osd client message cap", "osd_client_message_cap");
-    assert_eq!(Setups::of(&study(STUDY), &study(&same)), Setups::default());
+    assert_eq!(ConfigDiff::of(&study(STUDY), &study(&same)), ConfigDiff::default());
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn what_a_name_stands_for_is_told_with_both_values() {
         .replace("in_flight: 16", "in_flight: 16, pg_num: 8")
         .replace("run: 'true'", "run: 'false'")
         .replace("cap: 255}", "cap: 256, osd_op_queue: wpq}");
-    let found = Setups::of(&study(STUDY), &study(&b));
+    let found = ConfigDiff::of(&study(STUDY), &study(&b));
     assert_eq!(words(&found.systems), ["loligo osds: 1 3", "loligo place: image 4 GiB image 8 GiB"]);
     assert_eq!(words(&found.workloads), ["c run: true false", "w pg_num: 32 8"]);
     let variants = ["group osd/osd_client_message_cap: 255 256", "group osd/osd_op_queue: not set wpq"];
@@ -54,6 +54,6 @@ fn what_a_name_stands_for_is_told_with_both_values() {
 #[test]
 fn the_studys_default_is_a_part_of_each_system_and_only_shared_names_count() {
     let b = STUDY.replace("name: other", "name: another").replace("osd_op_threads: 2", "osd_op_threads: 4");
-    let found = Setups::of(&study(STUDY), &study(&b));
+    let found = ConfigDiff::of(&study(STUDY), &study(&b));
     assert_eq!(words(&found.systems), ["loligo osd/osd_op_threads: 2 4"]);
 }

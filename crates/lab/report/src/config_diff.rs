@@ -11,7 +11,7 @@ use text::format_bytes_exact;
 
 /// What differs behind the names that two studies share.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Setups {
+pub struct ConfigDiff {
     pub systems: BTreeMap<String, Vec<Difference>>,
     pub workloads: BTreeMap<String, Vec<Difference>>,
     pub variants: BTreeMap<String, Vec<Difference>>,
@@ -34,7 +34,7 @@ const NOT_SET: &str = "not set";
 /// What a definition says, by key.
 type Facts = BTreeMap<String, String>;
 
-impl Setups {
+impl ConfigDiff {
     /// Of two studies. Names that only one of them has are left out: their rows have one side.
     pub fn of(a: &Study, b: &Study) -> Self {
         Self {
@@ -196,5 +196,5 @@ fn yes(yes: bool) -> String {
 }
 
 #[cfg(test)]
-#[path = "setups/tests.rs"]
+#[path = "config_diff/tests.rs"]
 mod tests;

@@ -1,4 +1,5 @@
-//! Programs that run at the same time: started, read line by line, bounded, ended by process id.
+//! Supervises programs that run at the same time, here and on other hosts: starts them, reads them line by line, bounds
+//! their time, ends them by process id. For one local program whose output is read at its end see `process::wait`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -8,6 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use process::{beginning, last_words};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use crate::error::{Error, Result};
@@ -19,9 +21,6 @@ const GRACE: Duration = Duration::from_secs(3);
 
 /// Bytes that are kept of a program's standard error, and of its output outside of the caller's hands.
 const KEPT: usize = 1 << 20;
-
-/// Bytes of a line in a message.
-const LINE: usize = 400;
 
 /// How long other hosts have to be ready.
 const READY: Duration = Duration::from_secs(30);
@@ -71,8 +70,8 @@ pub(crate) struct Finished {
     pub cpu: Clients,
 }
 
-/// What the caller hears while programs run.
-pub(crate) enum Heard<'a> {
+/// What happens to the programs while they run.
+pub(crate) enum ProcessEvent<'a> {
     /// All can start, and do so now.
     Begins,
     /// All of this machine have started.
@@ -81,11 +80,11 @@ pub(crate) enum Heard<'a> {
     Line(usize, &'a str, Instant),
     /// A program has ended well.
     Ended(usize),
-    /// Something failed: what each program has said by then, output and errors.
+    /// Something failed: each program's output and errors up to then.
     Failed(usize, &'a str, &'a str),
 }
 
-enum Said {
+enum OutputEvent {
     Out(usize, String, Instant),
     Err(usize, String),
     /// Standard output has ended.
@@ -103,8 +102,8 @@ struct Running {
     /// Its output has ended.
     over: bool,
     ended: Option<(ExitStatus, f64, Clients)>,
-    /// The caller knows.
-    told: bool,
+    /// The caller got [`ProcessEvent::Ended`].
+    reported: bool,
 }
 
 /// What is known of a program on another host.
@@ -133,23 +132,23 @@ impl Remote {
 }
 
 /// Runs all to their end. When one fails, is late, or the caller wants to stop, all are ended.
-pub(crate) fn run_together(
+pub(crate) fn run_all(
     programs: Vec<Program>,
     limit: Duration,
     stop: &AtomicBool,
-    hear: &mut dyn FnMut(Heard<'_>),
+    on_event: &mut dyn FnMut(ProcessEvent<'_>),
 ) -> Result<Vec<Finished>> {
-    let (sender, said) = channel();
+    let (sender, output) = channel();
     let mut all = Vec::new();
-    let outcome = start_all(programs, &mut all, sender, &said, stop, hear).and_then(|()| {
+    let outcome = start_all(programs, &mut all, sender, &output, stop, on_event).and_then(|()| {
         let pids: Vec<u32> = all.iter().filter(|r| r.remote.is_none()).map(|r| r.child.id()).collect();
-        hear(Heard::Started(&pids));
-        attend(&mut all, &said, Instant::now() + limit, limit, stop, hear)
+        on_event(ProcessEvent::Started(&pids));
+        attend(&mut all, &output, Instant::now() + limit, limit, stop, on_event)
     });
     end_all(&mut all);
     if outcome.is_err() {
         for (index, running) in all.iter().enumerate() {
-            hear(Heard::Failed(index, &running.out, &running.err));
+            on_event(ProcessEvent::Failed(index, &running.out, &running.err));
         }
     }
     outcome?;
@@ -160,26 +159,26 @@ pub(crate) fn run_together(
 fn start_all(
     programs: Vec<Program>,
     all: &mut Vec<Running>,
-    sender: Sender<Said>,
-    said: &Receiver<Said>,
+    sender: Sender<OutputEvent>,
+    output: &Receiver<OutputEvent>,
     stop: &AtomicBool,
-    hear: &mut dyn FnMut(Heard<'_>),
+    on_event: &mut dyn FnMut(ProcessEvent<'_>),
 ) -> Result<()> {
     if !programs.iter().any(|p| p.elsewhere) {
-        hear(Heard::Begins);
+        on_event(ProcessEvent::Begins);
     }
     for (index, program) in programs.into_iter().enumerate() {
         all.push(start(index, program, &sender)?);
         // A host refuses more than a few connections that are being made.
-        wait_ready(all, said, CONNECTING, stop)?;
+        wait_ready(all, output, CONNECTING, stop)?;
     }
     // Readers hold the only senders now: the channel closes when all output has ended.
     drop(sender);
     if all.iter().all(|r| r.remote.is_none()) {
         return Ok(());
     }
-    wait_ready(all, said, 0, stop)?;
-    hear(Heard::Begins);
+    wait_ready(all, output, 0, stop)?;
+    on_event(ProcessEvent::Begins);
     for remote in all.iter_mut().filter_map(|r| r.remote.as_mut()) {
         // Where the connection is gone, the program's end tells.
         let _ = remote.stdin.as_mut().map(|stdin| stdin.write_all(b"go\n"));
@@ -188,15 +187,20 @@ fn start_all(
 }
 
 /// Waits until at most `unready` of those elsewhere are not ready.
-fn wait_ready(all: &mut [Running], said: &Receiver<Said>, unready: usize, stop: &AtomicBool) -> Result<()> {
+fn wait_ready(
+    all: &mut [Running],
+    output: &Receiver<OutputEvent>,
+    unready: usize,
+    stop: &AtomicBool,
+) -> Result<()> {
     let began = Instant::now();
     let waits = |r: &Running| r.remote.as_ref().is_some_and(|remote| !remote.ready);
     while all.iter().filter(|r| waits(r)).count() > unready {
-        listen(all, said, Duration::from_millis(20), &mut |_| ());
+        listen(all, output, Duration::from_millis(20), &mut |_| ());
         for index in 0..all.len() {
             let Some(running) = all.get_mut(index) else { continue };
             if let Some((status, ..)) = running.look()? {
-                listen(all, said, Duration::from_millis(200), &mut |_| ());
+                listen(all, output, Duration::from_millis(200), &mut |_| ());
                 return Err(failed(all, index, status));
             }
         }
@@ -206,14 +210,14 @@ fn wait_ready(all: &mut [Running], said: &Receiver<Said>, unready: usize, stop: 
         if began.elapsed() > READY
             && let Some(late) = all.iter().find(|r| waits(r))
         {
-            let (what, said) = (format!("connecting for {}", late.what), last_words(&late.err, &late.out));
-            return Err(Error::Late { what, seconds: READY.as_secs(), said });
+            let (what, output) = (format!("connecting for {}", late.what), last_words(&late.err, &late.out));
+            return Err(Error::Late { what, seconds: READY.as_secs(), output });
         }
     }
     Ok(())
 }
 
-fn start(index: usize, program: Program, sender: &Sender<Said>) -> Result<Running> {
+fn start(index: usize, program: Program, sender: &Sender<OutputEvent>) -> Result<Running> {
     let Program { what, mut command, remedy, elsewhere } = program;
     let name = command.get_program().to_string_lossy().into_owned();
     // A group of its own: children of the program end with it, and a terminal's Ctrl-C reaches the caller first.
@@ -228,18 +232,18 @@ fn start(index: usize, program: Program, sender: &Sender<Said>) -> Result<Runnin
     if let Some(out) = child.stdout.take() {
         let sender = sender.clone();
         thread::spawn(move || {
-            each_line(out, |line| sender.send(Said::Out(index, line, Instant::now())).is_ok());
+            each_line(out, |line| sender.send(OutputEvent::Out(index, line, Instant::now())).is_ok());
             // Nobody listens any more: fine.
-            let _ = sender.send(Said::Over(index));
+            let _ = sender.send(OutputEvent::Over(index));
         });
     }
     if let Some(err) = child.stderr.take() {
         let sender = sender.clone();
-        thread::spawn(move || each_line(err, |line| sender.send(Said::Err(index, line)).is_ok()));
+        thread::spawn(move || each_line(err, |line| sender.send(OutputEvent::Err(index, line)).is_ok()));
     }
     let (out, err) = (String::new(), String::new());
     let remote = elsewhere.then(|| Remote { stdin: child.stdin.take(), ..Remote::default() });
-    Ok(Running { what, child, began, remote, out, err, over: false, ended: None, told: false })
+    Ok(Running { what, child, began, remote, out, err, over: false, ended: None, reported: false })
 }
 
 fn each_line(from: impl Read, mut take: impl FnMut(String) -> bool) {
@@ -257,34 +261,34 @@ fn each_line(from: impl Read, mut take: impl FnMut(String) -> bool) {
     }
 }
 
-/// Listens until all have ended well.
+/// Handles output until all have ended well.
 fn attend(
     all: &mut [Running],
-    said: &Receiver<Said>,
+    output: &Receiver<OutputEvent>,
     deadline: Instant,
     limit: Duration,
     stop: &AtomicBool,
-    hear: &mut dyn FnMut(Heard<'_>),
+    on_event: &mut dyn FnMut(ProcessEvent<'_>),
 ) -> Result<()> {
     loop {
         // Where output has ended, the program is about to: its time is taken closely.
         let soon = all.iter().any(|r| r.over && r.ended.is_none());
-        listen(all, said, Duration::from_millis(if soon { 1 } else { 20 }), hear);
+        listen(all, output, Duration::from_millis(if soon { 1 } else { 20 }), on_event);
         for index in 0..all.len() {
             let Some(running) = all.get_mut(index) else { continue };
             let Some((status, seconds, _)) = running.look()? else { continue };
             if !status.success() {
-                listen(all, said, Duration::from_millis(200), hear);
+                listen(all, output, Duration::from_millis(200), on_event);
                 return Err(failed(all, index, status));
             }
             // A child in the background may keep the output open: that is not waited for longer than the grace.
             let waited = running.began.elapsed().saturating_sub(Duration::from_secs_f64(seconds));
-            if !running.told && (running.over || waited > GRACE) {
-                running.told = true;
-                hear(Heard::Ended(index));
+            if !running.reported && (running.over || waited > GRACE) {
+                running.reported = true;
+                on_event(ProcessEvent::Ended(index));
             }
         }
-        if all.iter().all(|r| r.told) {
+        if all.iter().all(|r| r.reported) {
             return Ok(());
         }
         if stop.load(Ordering::Relaxed) {
@@ -293,28 +297,33 @@ fn attend(
         if Instant::now() > deadline
             && let Some(late) = all.iter().find(|r| r.ended.is_none())
         {
-            let (what, said) = (late.what.clone(), last_words(&late.err, &late.out));
-            return Err(Error::Late { what, seconds: limit.as_secs(), said });
+            let (what, output) = (late.what.clone(), last_words(&late.err, &late.out));
+            return Err(Error::Late { what, seconds: limit.as_secs(), output });
         }
     }
 }
 
-/// Hands on what is said within a while, or until an output ends.
-fn listen(all: &mut [Running], said: &Receiver<Said>, wait: Duration, hear: &mut dyn FnMut(Heard<'_>)) {
+/// Handles output for a while, or until one program's ends.
+fn listen(
+    all: &mut [Running],
+    output: &Receiver<OutputEvent>,
+    wait: Duration,
+    on_event: &mut dyn FnMut(ProcessEvent<'_>),
+) {
     let until = Instant::now() + wait;
     loop {
-        match said.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(Said::Out(index, line, at)) => {
+        match output.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(OutputEvent::Out(index, line, at)) => {
                 let own =
                     |r: &mut Running| r.remote.as_mut().is_some_and(|m| m.take(&line, at, &mut r.began));
                 if all.get_mut(index).is_some_and(own) {
                     continue;
                 }
-                hear(Heard::Line(index, &line, at));
+                on_event(ProcessEvent::Line(index, &line, at));
                 keep(all.get_mut(index).map(|r| &mut r.out), &line);
             }
-            Ok(Said::Err(index, line)) => keep(all.get_mut(index).map(|r| &mut r.err), &line),
-            Ok(Said::Over(index)) => {
+            Ok(OutputEvent::Err(index, line)) => keep(all.get_mut(index).map(|r| &mut r.err), &line),
+            Ok(OutputEvent::Over(index)) => {
                 if let Some(running) = all.get_mut(index) {
                     running.over = true;
                 }
@@ -338,9 +347,9 @@ fn keep(text: Option<&mut String>, line: &str) {
 }
 
 fn failed(all: &[Running], index: usize, status: ExitStatus) -> Error {
-    let (what, said) =
+    let (what, output) =
         all.get(index).map_or_else(Default::default, |r| (r.what.clone(), last_words(&r.err, &r.out)));
-    Error::Failed { what, status: status.to_string(), said }
+    Error::Failed { what, status: status.to_string(), output }
 }
 
 impl Running {
@@ -404,43 +413,8 @@ fn finished(running: Running) -> Finished {
 
 /// CPU of a process and of the children it has waited for, from the kernel.
 fn cpu_of(pid: u32) -> Clients {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    parse_cpu(&stat, rustix::param::clock_ticks_per_second() as f64).unwrap_or_default()
-}
-
-/// Fields are counted after the program's name, which may hold blanks and parentheses.
-fn parse_cpu(stat: &str, ticks: f64) -> Option<Clients> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    let times: Vec<f64> =
-        rest.split_ascii_whitespace().skip(11).take(4).filter_map(|f| f.parse().ok()).collect();
-    let [user, system, child_user, child_system] = times.try_into().ok()?;
-    Some(Clients { user_s: (user + child_user) / ticks, system_s: (system + child_system) / ticks })
-}
-
-/// The last lines of the first text that has any.
-pub(crate) fn last_words(err: &str, out: &str) -> String {
-    let lines: Vec<&str> = [err, out]
-        .into_iter()
-        .map(|text| text.lines().filter(|l| !l.trim().is_empty()).collect::<Vec<_>>())
-        .find(|lines| !lines.is_empty())
-        .unwrap_or_default();
-    match lines.get(lines.len().saturating_sub(4)..) {
-        Some(last) if !last.is_empty() => last.iter().map(|l| shown(l)).collect::<Vec<_>>().join("\n"),
-        _ => "it said nothing".to_owned(),
-    }
-}
-
-/// A line for a message: not endless, and nothing in it that a terminal would obey.
-fn shown(line: &str) -> String {
-    let begin = beginning(line, LINE);
-    let cut = if begin.len() < line.len() { "..." } else { "" };
-    format!("{}{cut}", study::visible(begin))
-}
-
-/// At most so many bytes of a text, whole characters.
-fn beginning(text: &str, most: usize) -> &str {
-    let end = (0..=most.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
-    text.get(..end.unwrap_or(0)).unwrap_or_default()
+    let (user_s, system_s) = process::stat(pid).map(|stat| stat.cpu_seconds()).unwrap_or_default();
+    Clients { user_s, system_s }
 }
 
 #[cfg(test)]
@@ -454,27 +428,29 @@ mod tests {
     }
 
     fn run(texts: &[&str], limit_ms: u64) -> (Result<Vec<Finished>>, Vec<String>) {
-        let mut heard = Vec::new();
-        let ran = run_together(
+        let mut events = Vec::new();
+        let ran = run_all(
             texts.iter().map(|t| shell(t)).collect(),
             Duration::from_millis(limit_ms),
             &AtomicBool::new(false),
             &mut |h| match h {
-                Heard::Begins => {}
-                Heard::Started(pids) => heard.push(format!("{} started", pids.len())),
-                Heard::Line(i, line, _) => heard.push(format!("{i}: {line}")),
-                Heard::Ended(i) => heard.push(format!("{i} ended")),
-                Heard::Failed(i, out, err) => heard.push(format!("{i} had said {out:?} and {err:?}")),
+                ProcessEvent::Begins => {}
+                ProcessEvent::Started(pids) => events.push(format!("{} started", pids.len())),
+                ProcessEvent::Line(i, line, _) => events.push(format!("{i}: {line}")),
+                ProcessEvent::Ended(i) => events.push(format!("{i} ended")),
+                ProcessEvent::Failed(i, out, err) => {
+                    events.push(format!("{i} failed with {out:?} and {err:?}"))
+                }
             },
         );
-        (ran, heard)
+        (ran, events)
     }
 
     #[test]
     fn lines_come_in_order_and_before_the_end() {
-        let (ran, heard) = run(&["echo a; sleep 0.2; echo b", "sleep 0.1; echo c >&2; printf d"], 9000);
+        let (ran, events) = run(&["echo a; sleep 0.2; echo b", "sleep 0.1; echo c >&2; printf d"], 9000);
         let ran = ran.unwrap();
-        assert_eq!(heard.join(" "), "2 started 0: a 1: d 1 ended 0: b 0 ended");
+        assert_eq!(events.join(" "), "2 started 0: a 1: d 1 ended 0: b 0 ended");
         assert_eq!((ran[0].out.as_str(), ran[1].err.as_str()), ("a\nb\n", "c\n"));
         assert!((0.2..1.5).contains(&ran[0].seconds), "{}", ran[0].seconds);
     }
@@ -490,13 +466,12 @@ mod tests {
 
     #[test]
     fn one_that_is_late_is_ended_with_its_children() {
-        let (ran, heard) = run(&["sleep 50 & echo $!; echo stuck >&2; wait"], 300);
+        let (ran, events) = run(&["sleep 50 & echo $!; echo stuck >&2; wait"], 300);
         let text = ran.unwrap_err().to_string();
         assert!(text.contains("stuck") && text.contains("ended"), "{text}");
-        let child = heard[1].trim_start_matches("0: ").to_owned();
+        let child = events[1].trim_start_matches("0: ").to_owned();
         // The kernel takes a moment to clear away what was killed; a killed child may stay as a zombie of init.
-        let gone =
-            || std::fs::read_to_string(format!("/proc/{child}/stat")).map_or(true, |s| s.contains(") Z"));
+        let gone = || !process::is_running(child.parse().unwrap());
         let begin = Instant::now();
         while !gone() && begin.elapsed() < Duration::from_secs(5) {
             thread::sleep(Duration::from_millis(10));
@@ -516,7 +491,7 @@ mod tests {
     fn the_callers_wish_ends_all() {
         let began = Instant::now();
         let stop = AtomicBool::new(true);
-        let ran = run_together(vec![shell("exec sleep 50")], Duration::from_secs(60), &stop, &mut |_| ());
+        let ran = run_all(vec![shell("exec sleep 50")], Duration::from_secs(60), &stop, &mut |_| ());
         assert!(matches!(ran, Err(Error::Stopped)));
         assert!(began.elapsed() < Duration::from_secs(10));
     }
@@ -525,7 +500,7 @@ mod tests {
     fn a_missing_program_says_what_to_do() {
         let command = Command::new("no-such-program-here");
         let program = Program::new("it", command, "apt-get install it");
-        let ran = run_together(vec![program], Duration::from_secs(1), &AtomicBool::new(false), &mut |_| ());
+        let ran = run_all(vec![program], Duration::from_secs(1), &AtomicBool::new(false), &mut |_| ());
         assert!(ran.unwrap_err().to_string().contains("apt-get install it"));
     }
 
@@ -540,18 +515,17 @@ mod tests {
                 .args(["-c", &format!("sleep 0.{}; {}", text.len() % 7, script::line(script::RUN, &words))]);
             Program::new(text, command, "install a shell").elsewhere()
         };
-        let mut heard = Vec::new();
+        let mut events = Vec::new();
         let work = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo b";
         let programs = vec![there("echo a"), there(work)];
-        let ran =
-            run_together(programs, Duration::from_secs(30), &AtomicBool::new(false), &mut |h| match h {
-                Heard::Begins => heard.push("begins".to_owned()),
-                Heard::Started(pids) => assert!(pids.is_empty()),
-                Heard::Line(_, line, _) => heard.push(line.to_owned()),
-                Heard::Ended(_) | Heard::Failed(..) => {}
-            });
+        let ran = run_all(programs, Duration::from_secs(30), &AtomicBool::new(false), &mut |h| match h {
+            ProcessEvent::Begins => events.push("begins".to_owned()),
+            ProcessEvent::Started(pids) => assert!(pids.is_empty()),
+            ProcessEvent::Line(_, line, _) => events.push(line.to_owned()),
+            ProcessEvent::Ended(_) | ProcessEvent::Failed(..) => {}
+        });
         let ran = ran.unwrap();
-        assert_eq!(heard, ["begins", "a", "b"]);
+        assert_eq!(events, ["begins", "a", "b"]);
         assert!(ran[1].cpu.user_s + ran[1].cpu.system_s > 0.01, "{:?}", ran[1]);
         let skew = ran[0].started.max(ran[1].started) - ran[0].started.min(ran[1].started);
         assert!(skew < Duration::from_millis(300), "{skew:?}");
@@ -560,7 +534,7 @@ mod tests {
     #[test]
     fn one_elsewhere_that_can_not_be_reached_says_why() {
         let broken = || shell("echo no route >&2; exit 255").elsewhere();
-        let ran = run_together(vec![broken()], Duration::from_secs(9), &AtomicBool::new(false), &mut |_| ());
+        let ran = run_all(vec![broken()], Duration::from_secs(9), &AtomicBool::new(false), &mut |_| ());
         assert!(ran.unwrap_err().to_string().contains("no route"));
     }
 
@@ -569,13 +543,5 @@ mod tests {
         let (ran, _) = run(&["sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'; true"], 60_000);
         let cpu = ran.unwrap()[0].cpu;
         assert!(cpu.user_s + cpu.system_s > 0.02, "{cpu:?}");
-    }
-
-    #[test]
-    fn cpu_is_found_behind_any_name() {
-        let stat = "12 (a) b (c)) S 1 2 3 4 5 6 7 8 9 10 150 50 100 25 20 0";
-        let cpu = parse_cpu(stat, 100.0).unwrap();
-        assert_eq!((cpu.user_s, cpu.system_s), (2.5, 0.75));
-        assert_eq!(parse_cpu("12 (cut) S 1", 100.0), None);
     }
 }

@@ -23,7 +23,7 @@ const CONFIDENCE: f64 = 0.99;
 
 /// What the trials of a cell have in common.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Together {
+pub struct Trend {
     /// Trials that were long enough.
     pub trials: usize,
     /// The rate in the last third over that in the first.
@@ -32,7 +32,7 @@ pub struct Together {
     pub interval: (f64, f64),
 }
 
-impl Together {
+impl Trend {
     /// Whether the phase has no steady state: the interval excludes 1, and the change matters.
     pub fn changes(&self) -> bool {
         let certain = self.interval.0 > 1.0 || self.interval.1 < 1.0;
@@ -46,7 +46,7 @@ impl Together {
 }
 
 /// Judges a cell by the values a second of each of its trials. `None` with too few trials that are long enough.
-pub fn together(trials: &[Vec<f64>]) -> Option<Together> {
+pub fn trend(trials: &[Vec<f64>]) -> Option<Trend> {
     let changes: Vec<f64> = trials.iter().filter_map(|t| change(t)).collect();
     if changes.len() < LEAST_TRIALS {
         return None;
@@ -56,7 +56,7 @@ pub fn together(trials: &[Vec<f64>]) -> Option<Together> {
     let squares: f64 = changes.iter().map(|c| (c - mean).powi(2)).sum();
     let error = (squares / (n - 1.0) / n).sqrt();
     let reach = t_critical(1.0 - CONFIDENCE, n - 1.0) * error;
-    Some(Together {
+    Some(Trend {
         trials: changes.len(),
         ratio: mean.exp(),
         interval: ((mean - reach).exp(), (mean + reach).exp()),
@@ -94,8 +94,7 @@ mod tests {
     #[test]
     fn trials_without_a_common_change_are_rarely_flagged() {
         for trials_each in [6, 18] {
-            let flagged =
-                (0..1000).filter(|&s| together(&trials(trials_each, 0.2, 0.0, s)).unwrap().changes());
+            let flagged = (0..1000).filter(|&s| trend(&trials(trials_each, 0.2, 0.0, s)).unwrap().changes());
             let count = flagged.count();
             assert!(count <= 20, "{trials_each} trials: {count} of 1000");
         }
@@ -103,23 +102,23 @@ mod tests {
 
     #[test]
     fn a_fall_of_a_third_in_every_trial_is_found() {
-        let found = (0..200).filter(|&s| together(&trials(18, 0.2, -0.33, s)).unwrap().changes()).count();
+        let found = (0..200).filter(|&s| trend(&trials(18, 0.2, -0.33, s)).unwrap().changes()).count();
         assert!(found > 180, "{found}");
     }
 
     #[test]
     fn quiet_trials_are_steady_and_a_small_change_does_not_matter() {
-        let quiet = together(&trials(18, 0.02, 0.0, 1)).unwrap();
+        let quiet = trend(&trials(18, 0.02, 0.0, 1)).unwrap();
         assert!(quiet.is_steady() && !quiet.changes(), "{quiet:?}");
-        let small = together(&trials(18, 0.02, -0.06, 1)).unwrap();
+        let small = trend(&trials(18, 0.02, -0.06, 1)).unwrap();
         assert!(small.interval.1 < 1.0 && !small.changes(), "{small:?}");
     }
 
     #[test]
     fn a_phase_that_is_too_short_or_stood_still_says_nothing() {
-        assert_eq!(together(&trials(3, 0.1, 0.0, 1)), None);
-        assert_eq!(together(&vec![vec![1.0; 3]; 20]), None);
-        assert_eq!(together(&vec![vec![0.0; 9]; 20]), None);
-        assert_eq!(together(&[]), None);
+        assert_eq!(trend(&trials(3, 0.1, 0.0, 1)), None);
+        assert_eq!(trend(&vec![vec![1.0; 3]; 20]), None);
+        assert_eq!(trend(&vec![vec![0.0; 9]; 20]), None);
+        assert_eq!(trend(&[]), None);
     }
 }
