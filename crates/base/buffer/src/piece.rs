@@ -113,6 +113,11 @@ impl Piece {
     }
 }
 
+impl Default for Piece {
+    fn default() -> Self {
+        Self::empty()
+    }
+}
 impl From<Vec<u8>> for Piece {
     fn from(bytes: Vec<u8>) -> Self {
         let len = bytes.len();

@@ -73,6 +73,8 @@ pub enum NodeEffect {
 struct OsdSlot {
     osd: Osd,
     store: Box<dyn ObjectStore>,
+    /// Whether something happened to it since its last turn.
+    touched: bool,
 }
 
 /// The daemons of one core.
@@ -99,7 +101,7 @@ impl Node {
 
     /// Adds an OSD and its open store.
     pub fn add_osd(&mut self, id: OsdId, osd: Osd, store: Box<dyn ObjectStore>) {
-        self.osds.insert(id, OsdSlot { osd, store });
+        self.osds.insert(id, OsdSlot { osd, store, touched: true });
     }
 
     /// The monitor, to look at.
@@ -112,12 +114,14 @@ impl Node {
         self.osds.keys().copied().collect()
     }
 
-    /// When the next [`NodeEvent::Tick`] is due, if an OSD waits for one. (The monitor's come once a second.)
+    /// When the next [`NodeEvent::Tick`] is due, if an OSD or its store waits for one. (The monitor's come once a
+    /// second.)
     pub fn deadline(&self) -> Option<UTime> {
-        self.osds.values().filter_map(|slot| slot.osd.deadline()).min()
+        let of_slot = |slot: &OsdSlot| [slot.osd.deadline(), slot.store.deadline()];
+        self.osds.values().flat_map(of_slot).flatten().min()
     }
 
-    /// Takes one event and everything that follows from it within this node.
+    /// Takes one event. What it wants of a store is begun by the next [`Node::turn`].
     pub fn handle(&mut self, now: UTime, event: NodeEvent, out: &mut Vec<NodeEffect>) {
         match event {
             NodeEvent::Mon(event) => self.handle_mon(now, event, out),
@@ -146,26 +150,49 @@ impl Node {
         }));
     }
 
-    /// Runs an OSD on an event, then on its store's completions until none is left.
+    /// Ends a burst of events: each OSD that they reached hands its store what they asked for, as one submission, and
+    /// gets what is complete.
+    pub fn turn(&mut self, now: UTime, out: &mut Vec<NodeEffect>) {
+        for (id, slot) in self.osds.iter_mut().filter(|(_, slot)| slot.touched) {
+            slot.touched = false;
+            loop {
+                slot.store.turn(now);
+                slot.store.completions(&mut self.completions);
+                if self.completions.is_empty() {
+                    break;
+                }
+                for completion in self.completions.drain(..) {
+                    slot.handle(*id, now, OsdEvent::Store(completion), &mut self.osd_effects, out);
+                }
+            }
+        }
+    }
+
     fn handle_osd(&mut self, now: UTime, id: OsdId, event: Option<OsdEvent>, out: &mut Vec<NodeEffect>) {
         let Some(slot) = self.osds.get_mut(&id) else {
             let broken = broken!("an event came for osd.{id}, which this node does not have");
             return out.push(NodeEffect::Failed(Daemon::Osd(id), broken.to_string()));
         };
+        slot.touched = true;
         if let Some(event) = event {
-            slot.osd.handle(now, event, &mut self.osd_effects);
+            slot.handle(id, now, event, &mut self.osd_effects, out);
         }
-        loop {
-            for effect in self.osd_effects.drain(..) {
-                out.extend(perform(id, &mut *slot.store, effect));
-            }
-            slot.store.completions(&mut self.completions);
-            if self.completions.is_empty() {
-                return;
-            }
-            for completion in self.completions.drain(..) {
-                slot.osd.handle(now, OsdEvent::Store(completion), &mut self.osd_effects);
-            }
+    }
+}
+
+impl OsdSlot {
+    /// Runs the OSD on an event and does what it wants. `effects` is empty, and is left so.
+    fn handle(
+        &mut self,
+        id: OsdId,
+        now: UTime,
+        event: OsdEvent,
+        effects: &mut Vec<OsdEffect>,
+        out: &mut Vec<NodeEffect>,
+    ) {
+        self.osd.handle(now, event, &mut self.store, effects);
+        for effect in effects.drain(..) {
+            out.extend(perform(id, &mut *self.store, effect));
         }
     }
 }
@@ -180,6 +207,10 @@ fn perform(id: OsdId, store: &mut dyn ObjectStore, effect: OsdEffect) -> Option<
         }
         OsdEffect::Read { token, request } => {
             store.read(request, token);
+            return None;
+        }
+        OsdEffect::Acknowledge { token } => {
+            store.acknowledge(token);
             return None;
         }
         OsdEffect::Send { session, message } => NodeEffect::Send(daemon, session, message),

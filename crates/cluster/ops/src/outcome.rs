@@ -127,6 +127,25 @@ pub struct StatsDelta {
     pub num_wr_kb: i64,
 }
 
+impl std::ops::Neg for StatsDelta {
+    type Output = Self;
+
+    /// What takes the change back.
+    fn neg(self) -> Self {
+        Self {
+            num_bytes: -self.num_bytes,
+            num_objects: -self.num_objects,
+            num_whiteouts: -self.num_whiteouts,
+            num_objects_dirty: -self.num_objects_dirty,
+            num_objects_omap: -self.num_objects_omap,
+            num_rd: -self.num_rd,
+            num_rd_kb: -self.num_rd_kb,
+            num_wr: -self.num_wr,
+            num_wr_kb: -self.num_wr_kb,
+        }
+    }
+}
+
 impl StatsDelta {
     pub(crate) fn read(&mut self, bytes: u64) {
         self.num_rd += 1;

@@ -71,6 +71,8 @@ pub enum OsdEffect {
         token: Token,
         request: ReadRequest,
     },
+    /// Tell the store that what was built upon this refused transaction is undone.
+    Acknowledge { token: Token },
     /// For the connection to the monitor.
     Mon(MonClientIo),
     /// A line for the log.

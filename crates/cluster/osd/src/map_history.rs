@@ -173,10 +173,10 @@ impl MapHistory {
         if map.epoch != epoch || map.fsid != message.fsid {
             return Err(bad(format!("it is map {} of {}", map.epoch, map.fsid)));
         }
-        txn.write(CollectionId::Meta, full_map_object(epoch), 0, full.into());
+        txn.write(CollectionId::Meta, &full_map_object(epoch), 0, full.into());
         match increment {
             Some(bytes) => {
-                txn.write(CollectionId::Meta, inc_map_object(epoch), 0, Rope::from(bytes.0.clone()));
+                txn.write(CollectionId::Meta, &inc_map_object(epoch), 0, Rope::from(bytes.0.clone()));
                 self.keep_increment(epoch, bytes.0.clone());
             }
             // A hole: what lies before can't lead to what comes.
@@ -270,8 +270,8 @@ impl MapHistory {
 pub(crate) fn trim(oldest: Epoch, bound: Epoch, txn: &mut Transaction) -> Epoch {
     let end = bound.0.min(oldest.0.saturating_add(TRIM_EPOCHS_MAX)).max(oldest.0);
     for epoch in (oldest.0..end).map(Epoch) {
-        txn.remove(CollectionId::Meta, full_map_object(epoch));
-        txn.remove(CollectionId::Meta, inc_map_object(epoch));
+        txn.remove(CollectionId::Meta, &full_map_object(epoch));
+        txn.remove(CollectionId::Meta, &inc_map_object(epoch));
     }
     Epoch(end)
 }

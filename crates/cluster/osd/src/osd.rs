@@ -6,7 +6,7 @@ use auth::SessionId;
 use messages::{Message, OsdSuperblock};
 use monclient::{MonClient, MonClientEffect, VersionRange};
 use options::{Values, opt};
-use store::{Completion, ReadRequest, Token, Transaction};
+use store::{Completion, Peek, ReadOutcome, ReadRequest, StoreError, Token, Transaction};
 use types::{Epoch, SpgId, UTime};
 
 use crate::load::LoadStep;
@@ -99,8 +99,36 @@ pub struct Osd {
     pub(crate) advancing: bool,
 }
 
-/// Effects, as every part of the OSD appends to them.
-pub(crate) type Out = Vec<OsdEffect>;
+/// Where an event's effects go, and the store's memory that PGs may look at meanwhile.
+pub(crate) struct Out<'a> {
+    effects: &'a mut Vec<OsdEffect>,
+    store: &'a mut dyn Peek,
+    /// A transaction is among the effects, which the store does not have yet: its memory shows an older state.
+    store_is_behind: bool,
+}
+
+impl<'a> Out<'a> {
+    fn new(effects: &'a mut Vec<OsdEffect>, store: &'a mut dyn Peek) -> Self {
+        Self { effects, store, store_is_behind: false }
+    }
+
+    pub(crate) fn push(&mut self, effect: OsdEffect) {
+        self.store_is_behind |= matches!(effect, OsdEffect::Queue { .. });
+        self.effects.push(effect);
+    }
+}
+
+impl Extend<OsdEffect> for Out<'_> {
+    fn extend<I: IntoIterator<Item = OsdEffect>>(&mut self, effects: I) {
+        effects.into_iter().for_each(|effect| self.push(effect));
+    }
+}
+
+impl Peek for Out<'_> {
+    fn peek_at(&mut self, request: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>> {
+        if self.store_is_behind { None } else { self.store.peek_at(request) }
+    }
+}
 
 impl Osd {
     /// An OSD that has not started: nothing happens before [`OsdEvent::Start`].
@@ -166,16 +194,21 @@ impl Osd {
         if self.state == OsdPhase::Stopped {
             return None;
         }
-        let own = [self.mon.deadline(), self.pgs.deadline(), self.report_deadline(), self.stop_by];
+        let own = [self.mon.deadline(), self.report_deadline(), self.stop_by];
         let booting = (self.state == OsdPhase::Booting).then(|| self.boot_retry_at());
         own.into_iter().flatten().chain(booting).min()
     }
 
-    /// Takes an event. After [`OsdEffect::Stopped`] or [`OsdEffect::Failed`] nothing has an effect.
-    pub fn handle(&mut self, now: UTime, event: OsdEvent, out: &mut Vec<OsdEffect>) {
+    /// Takes an event. After [`OsdEffect::Stopped`] or [`OsdEffect::Failed`] nothing has an effect. `store` is the memory
+    /// of the OSD's store, which must have got every transaction that earlier events gave.
+    pub fn handle(&mut self, now: UTime, event: OsdEvent, store: &mut dyn Peek, out: &mut Vec<OsdEffect>) {
         if self.state == OsdPhase::Stopped {
             return;
         }
+        self.on_event(now, event, &mut Out::new(out, store));
+    }
+
+    fn on_event(&mut self, now: UTime, event: OsdEvent, out: &mut Out) {
         match event {
             OsdEvent::Start => self.start(out),
             OsdEvent::SessionOpened(info) => {
@@ -208,7 +241,7 @@ impl Osd {
         let mut effects = Vec::new();
         self.mon.handle(now, monclient::MonClientEvent::Tick, &mut effects);
         self.perform_mon(now, effects, out);
-        self.pgs_tick(now, out);
+        self.pgs_tick();
         self.report_tick(now, out);
         self.boot_tick(now, out);
     }

@@ -22,7 +22,7 @@ impl Osd {
             return self.broken(format!("an event for pg {pgid}, which is not here"), out);
         };
         let mut effects = Vec::new();
-        entry.pg.handle(now, event, &mut effects);
+        entry.pg.handle(now, event, out, &mut effects);
         self.pg_perform(now, pgid, effects, out);
     }
 
@@ -39,15 +39,6 @@ impl Osd {
         };
         match effect {
             PgEffect::Reply { session, reply } => self.reply(session, *reply, out),
-            PgEffect::SendToSession { session, message } => {
-                if self.sessions.contains_key(&session) {
-                    out.push(crate::OsdEffect::Send { session, message: *message });
-                }
-            }
-            PgEffect::SendToOsd { osd, message } => {
-                let text = format!("pg {pgid} has a {} for osd.{osd}; OSDs do not talk yet", message.name());
-                self.log(LogLevel::Error, text, out);
-            }
             PgEffect::Read { token, request } => {
                 let Some(token) = entry.slot.token(token) else { return self.out_of_tokens(pgid, out) };
                 out.push(crate::OsdEffect::Read { token, request });
@@ -57,10 +48,13 @@ impl Osd {
                 if self.advancing {
                     self.advance_commits.insert(token);
                 }
-                self.throttle.queue(token, txn.data_bytes());
+                self.throttle.queue(token, txn.payload_bytes());
                 out.push(crate::OsdEffect::Queue { token, txn });
             }
-            PgEffect::SetTimer { at } => self.pgs.set_timer(&pgid, at),
+            PgEffect::Acknowledge { token } => {
+                let Some(token) = entry.slot.token(token) else { return self.out_of_tokens(pgid, out) };
+                out.push(crate::OsdEffect::Acknowledge { token });
+            }
             PgEffect::RequestsDropped => {
                 let resumed = self.throttle.release_pg(pgid);
                 out.extend(resumed.into_iter().map(crate::OsdEffect::Resume));
@@ -89,6 +83,9 @@ impl Osd {
                 (LogLevel::Debug, format!("dropped a request: {reason}"))
             }
             Notice::NotServed { reason } => (LogLevel::Warn, format!("not served: {reason}")),
+            Notice::ChangeRefused { error } => {
+                (LogLevel::Error, format!("the store refused a client's change: {error}"))
+            }
             Notice::BadObject { reason } => (LogLevel::Error, reason),
         };
         self.log(level, format!("pg {pgid}: {text}"), out);
@@ -97,7 +94,7 @@ impl Osd {
     fn pg_failed(&mut self, now: UTime, pgid: SpgId, failure: PgFailure, out: &mut Out) {
         match failure {
             // The device is gone: nothing else on it can be trusted to last.
-            PgFailure::Refused(error) if error.fault() == Fault::Disk && !is_local(&error) => {
+            PgFailure::Refused(error) if error.fault() == Fault::Disk && !error.is_local() => {
                 self.fail(format!("pg {pgid}: {error}"), out);
             }
             failure => self.log(LogLevel::Error, format!("pg {pgid} has stopped: {failure}"), out),
@@ -171,6 +168,10 @@ impl Osd {
             let event = match completion {
                 Completion::Committed { .. } => PgEvent::Committed { token: inner },
                 Completion::Refused { error, .. } => PgEvent::Refused { token: inner, error },
+                // The OSD moves no collection between shards.
+                Completion::Rehomed { .. } => {
+                    return self.broken(format!("pg {pgid} was moved to another store shard unasked"), out);
+                }
                 Completion::Read { result, .. } => PgEvent::ReadDone { token: inner, result },
             };
             let was_loading = self.pgs.is_loading(&pgid);
@@ -303,7 +304,6 @@ impl Osd {
             slot,
             pg,
             mapping,
-            timer: None,
             active: false,
             to_announce: false,
             changed: now,
@@ -331,10 +331,7 @@ impl Osd {
         }
     }
 
-    pub(crate) fn pgs_tick(&mut self, now: UTime, out: &mut Out) {
-        for pgid in self.pgs.take_due(now) {
-            self.pg_handle(now, pgid, PgEvent::Timer, out);
-        }
+    pub(crate) fn pgs_tick(&mut self) {
         if self.pgs.configured_for != self.pgs.len() {
             self.pgs_configure();
         }
@@ -366,9 +363,4 @@ impl Osd {
         self.pgs.configured_for = pgs;
         self.pgs.configure(config);
     }
-}
-
-/// Whether a refusal says nothing of the rest of the disk: a full store, a damaged block.
-fn is_local(error: &store::StoreError) -> bool {
-    matches!(error, store::StoreError::NoSpace { .. } | store::StoreError::Checksum { .. })
 }

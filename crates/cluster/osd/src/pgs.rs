@@ -42,8 +42,6 @@ pub(crate) struct PgEntry {
     pub pg: Pg,
     /// Where the last map that it was given puts it.
     pub mapping: Mapping,
-    /// When it wants to be woken.
-    pub timer: Option<UTime>,
     /// Whether it was led here and active after the last event.
     pub active: bool,
     /// It became active; the monitor may have to learn of it.
@@ -66,7 +64,6 @@ pub(crate) struct PgSet {
     pub(crate) entries: BTreeMap<SpgId, PgEntry>,
     slots: BTreeMap<PgSlot, SpgId>,
     next_slot: u32,
-    next_timer: Option<UTime>,
     pub(crate) config: Arc<PgConfig>,
     /// How many PGs there were when `config` was made: their shares of the log depend on it.
     pub(crate) configured_for: usize,
@@ -134,34 +131,6 @@ impl PgSet {
 
     pub(crate) fn all_loaded(&self) -> bool {
         self.entries.values().all(|e| e.pg.phase() != Phase::Loading)
-    }
-
-    /// When the next PG wants to be woken (or earlier).
-    pub(crate) fn deadline(&self) -> Option<UTime> {
-        self.next_timer
-    }
-
-    /// Wakes a PG at `at`.
-    pub(crate) fn set_timer(&mut self, pgid: &SpgId, at: UTime) {
-        if let Some(entry) = self.entries.get_mut(pgid) {
-            entry.timer = Some(entry.timer.map_or(at, |t| t.min(at)));
-            self.next_timer = Some(self.next_timer.map_or(at, |t| t.min(at)));
-        }
-    }
-
-    /// The PGs whose timers are due; those are cleared.
-    pub(crate) fn take_due(&mut self, now: UTime) -> Vec<SpgId> {
-        if self.next_timer.is_none_or(|at| at > now) {
-            return Vec::new();
-        }
-        let mut due = Vec::new();
-        for (pgid, entry) in &mut self.entries {
-            if entry.timer.take_if(|t| *t <= now).is_some() {
-                due.push(*pgid);
-            }
-        }
-        self.next_timer = self.entries.values().filter_map(|e| e.timer).min();
-        due
     }
 
     /// The PGs that are led here, and the oldest epoch in which any PG here was last clean (`now` without any).

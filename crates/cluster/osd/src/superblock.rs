@@ -3,7 +3,7 @@
 use buffer::Rope;
 use encoding::Encode;
 use messages::{FeatureSet, OsdSuperblock};
-use store::{CollectionId, ReadRequest, Transaction};
+use store::{Advice, CollectionId, ReadRequest, Transaction};
 use types::{Epoch, Fsid, GHObject, HObject, Name, OsdId, PoolId, SnapId};
 
 /// The pool number of objects that belong to no pool (Ceph's POOL_META).
@@ -33,7 +33,8 @@ pub(crate) fn inc_map_object(epoch: Epoch) -> GHObject {
 
 /// A read of a whole object of the meta collection.
 pub(crate) fn read_meta(object: GHObject) -> ReadRequest {
-    ReadRequest::Data { collection: CollectionId::Meta, object, offset: 0, len: u64::MAX }
+    let (collection, advice) = (CollectionId::Meta, Advice::default());
+    ReadRequest::Data { collection, object, offset: 0, len: u64::MAX, advice, verify: false }
 }
 
 /// A new store's.
@@ -52,8 +53,8 @@ pub(crate) fn trim_lower_bound(superblock: &OsdSuperblock) -> Epoch {
 /// Appends what makes this the stored superblock.
 pub(crate) fn store_superblock(superblock: &OsdSuperblock, txn: &mut Transaction) {
     // Removed first: a shorter one than before must not keep the old one's end.
-    txn.push(store::TxOp::Truncate { collection: CollectionId::Meta, object: superblock_object(), size: 0 });
-    txn.write(CollectionId::Meta, superblock_object(), 0, Rope::from(superblock.to_bytes(0)));
+    txn.truncate(CollectionId::Meta, &superblock_object(), 0);
+    txn.write(CollectionId::Meta, &superblock_object(), 0, Rope::from(superblock.to_bytes(0)));
 }
 
 /// Features of the store as Ceph names them (CEPH_OSD_FEATURE_INCOMPAT_*); monitors pass over what they don't know.

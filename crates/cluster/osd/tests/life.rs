@@ -222,6 +222,7 @@ fn an_order_without_history_is_refused_by_a_store_younger_than_the_pool() {
 fn collections(w: &mut World) -> Vec<CollectionId> {
     w.store.read(ReadRequest::Collections, Token(u64::MAX));
     let mut done = Vec::new();
+    w.store.turn(w.now);
     w.store.completions(&mut done);
     match done.pop() {
         Some(Completion::Read { result: Ok(ReadOutcome::Collections(all)), .. }) => all,
@@ -441,7 +442,7 @@ fn pgs_whose_records_are_damaged_do_not_keep_the_osd_from_starting() {
     let mut txn = store::Transaction::new();
     for pgid in w.osd.pg_ids() {
         let meta = types::GHObject::pgmeta(pgid.pg.pool, pgid.pg.seed, pgid.shard);
-        txn.set_attr(pgid.into(), meta, pg::InfoAttr::INFO, vec![1, 2, 3]);
+        txn.set_attr(pgid.into(), &meta, pg::InfoAttr::INFO, vec![1, 2, 3]);
     }
     w.store.queue(txn, store::Token(0));
     w.restart();

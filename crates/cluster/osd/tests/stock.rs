@@ -10,7 +10,7 @@ use options::Values;
 use osd::{
     MonClientConfig, MonClientEvent, MonClientIo, Osd, OsdAddrs, OsdConfig, OsdEffect, OsdEvent, OsdPhase,
 };
-use store::{MemStore, ObjectStore};
+use store::{MemStore, NoPeek, ObjectStore};
 use types::{EntityAddr, Epoch, OsdId, Profile, UTime};
 
 const ME: OsdId = OsdId(2);
@@ -127,7 +127,7 @@ fn play(theirs: &[Message], boot: &OsdBoot) -> Played {
             continue;
         };
         let mut effects = Vec::new();
-        played.osd.handle(now, event, &mut effects);
+        played.osd.handle(now, event, &mut NoPeek, &mut effects);
         for effect in effects {
             match effect {
                 OsdEffect::Queue { token, txn } => store.queue(txn, token),
@@ -143,6 +143,7 @@ fn play(theirs: &[Message], boot: &OsdBoot) -> Played {
             }
         }
         let mut done = Vec::new();
+        store.turn(now);
         store.completions(&mut done);
         events.extend(done.into_iter().rev().map(OsdEvent::Store));
     }

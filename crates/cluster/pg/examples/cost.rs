@@ -9,7 +9,7 @@ use buffer::{PieceMut, Rope};
 use messages::osd_op::{OsdFlags, Trace};
 use messages::{Op, OpArgs, OpCode, OsdOp};
 use pg::{ClientOp, MapView, Pg, PgConfig, PgEffect, PgEvent, PoolView};
-use store::{ReadOutcome, ReadRequest};
+use store::{NoPeek, ReadOutcome, ReadRequest};
 use types::{EntityName, EntityType, Epoch, Name, ObjectLocator, OsdId, PgId, PoolId, ReqId, SnapId, UTime};
 
 const OBJECTS: u64 = 1000;
@@ -49,7 +49,7 @@ fn request(tid: u64, read: bool, data: &Rope) -> ClientOp {
 fn drive(pg: &mut Pg, event: PgEvent, data: &Rope) -> u64 {
     let (mut events, mut out, mut replies) = (vec![event], Vec::new(), 0);
     while let Some(event) = events.pop() {
-        pg.handle(UTime { sec: 2, nsec: 0 }, event, &mut out);
+        pg.handle(UTime { sec: 2, nsec: 0 }, event, &mut NoPeek, &mut out);
         for effect in out.drain(..) {
             match effect {
                 PgEffect::Reply { reply, .. } => replies += u64::from(reply.result == 0),
@@ -93,7 +93,7 @@ fn main() {
     );
     for effect in out {
         if let PgEffect::Queue { token, .. } = effect {
-            pg.handle(UTime::default(), PgEvent::Committed { token }, &mut Vec::new());
+            pg.handle(UTime::default(), PgEvent::Committed { token }, &mut NoPeek, &mut Vec::new());
         }
     }
     let data: Rope = PieceMut::zeroed(4096).freeze().into();

@@ -1,25 +1,23 @@
 //! How a PG's changes become durable. Nothing above this seam counts copies.
 
 use store::{Token, Transaction};
-use types::EVersion;
 
 use crate::PgEffect;
+use crate::out::Out;
 
 /// A change of the PG: its own transaction, whole.
 #[derive(Debug)]
-pub struct Submission {
+pub(crate) struct Submission {
     /// Names it.
     pub token: Token,
-    /// The PG's version with it.
-    pub version: EVersion,
     /// What is to become durable.
     pub txn: Transaction,
 }
 
 /// Makes changes durable wherever the pool asks for.
-pub trait Backend: std::fmt::Debug + Send {
+pub(crate) trait Backend: std::fmt::Debug + Send {
     /// Takes a change; they take effect in the order submitted.
-    fn submit(&mut self, change: Submission, out: &mut Vec<PgEffect>);
+    fn submit(&mut self, change: Submission, out: &mut Out<'_>);
 
     /// The local store has made a change durable. The change that now is durable everywhere, if one is: changes become
     /// so in the order submitted.
@@ -28,10 +26,10 @@ pub trait Backend: std::fmt::Debug + Send {
 
 /// One copy: the local store's.
 #[derive(Debug, Default)]
-pub struct LocalBackend;
+pub(crate) struct LocalBackend;
 
 impl Backend for LocalBackend {
-    fn submit(&mut self, change: Submission, out: &mut Vec<PgEffect>) {
+    fn submit(&mut self, change: Submission, out: &mut Out<'_>) {
         let Submission { token, txn, .. } = change;
         out.push(PgEffect::Queue { token, txn });
     }

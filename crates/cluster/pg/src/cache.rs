@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use ops::{Fetched, Need, ObjectView};
-use store::{CollectionId, ReadOutcome, ReadRequest, StoreError};
+use store::{Advice, CollectionId, Fault, ReadOutcome, ReadRequest, StoreError};
 use types::{Errno, GHObject};
+
+use crate::out::Out;
 
 /// So many needs are looked through one by one; an ordinary request has one or two.
 const SEARCHED_MAX: usize = 8;
@@ -18,38 +20,68 @@ pub(crate) struct ReadCache {
     places: BTreeMap<Need, usize>,
     /// How many of them were handed out by [`ReadCache::take_new`].
     asked: usize,
+    failure: Option<StoreError>,
 }
 
-impl ObjectView for ReadCache {
+/// What a request sees of its object: what was read for it, and what the store has in memory.
+pub(crate) struct StoreView<'a, 'o> {
+    pub cache: &'a mut ReadCache,
+    pub out: &'a mut Out<'o>,
+    pub collection: CollectionId,
+    pub object: GHObject,
+    pub omap_bytes_max: u64,
+}
+
+impl ObjectView for StoreView<'_, '_> {
     fn fetch(&mut self, need: Need) -> Option<Fetched> {
-        if let Some(place) = self.place(&need) {
-            return self.entries[place].1.clone();
+        if let Some(place) = self.cache.place(&need) {
+            return self.cache.entries[place].1.clone();
         }
-        if self.entries.len() >= SEARCHED_MAX {
-            self.places.insert(need.clone(), self.entries.len());
-        }
-        self.entries.push((need, None));
-        None
+        let request = read_request(need.clone(), self.collection, self.object.clone(), self.omap_bytes_max);
+        // Kept, so that a later run of the request finds the same answer.
+        let index = self.cache.add(need);
+        let result = self.out.peek(&request)?;
+        self.cache.answer(index, result);
+        self.cache.entries[index].1.clone()
     }
 }
 
 impl ReadCache {
+    fn add(&mut self, need: Need) -> usize {
+        let index = self.entries.len();
+        if index >= SEARCHED_MAX {
+            self.places.insert(need.clone(), index);
+        }
+        self.entries.push((need, None));
+        index
+    }
+
     fn place(&self, need: &Need) -> Option<usize> {
         let searched = &self.entries[..self.entries.len().min(SEARCHED_MAX)];
         searched.iter().position(|(n, _)| n == need).or_else(|| self.places.get(need).copied())
     }
 
-    /// The needs that were not asked for yet, with their places.
+    /// The needs that are neither answered nor asked for yet, with their places.
     pub fn take_new(&mut self) -> Vec<(usize, Need)> {
         let from = std::mem::replace(&mut self.asked, self.entries.len());
-        self.entries.iter().enumerate().skip(from).map(|(i, (need, _))| (i, need.clone())).collect()
+        let new = self.entries.iter().enumerate().skip(from).filter(|(_, (_, fetched))| fetched.is_none());
+        new.map(|(i, (need, _))| (i, need.clone())).collect()
     }
 
     /// Notes the answer to the need at `index`.
     pub fn answer(&mut self, index: usize, result: Result<ReadOutcome, StoreError>) {
-        if let Some((need, fetched)) = self.entries.get_mut(index) {
-            *fetched = Some(fetched_of(need, result));
+        let Some((need, fetched)) = self.entries.get_mut(index) else { return };
+        if let Err(error) = &result {
+            if error.fault() == Fault::Disk {
+                self.failure = Some(error.clone());
+            }
         }
+        *fetched = Some(fetched_of(need, result));
+    }
+
+    /// What the disk did wrong with one of the reads; a client sees only a number.
+    pub fn take_failure(&mut self) -> Option<StoreError> {
+        self.failure.take()
     }
 }
 
@@ -61,7 +93,10 @@ pub(crate) fn read_request(
     bytes_max: u64,
 ) -> ReadRequest {
     match need {
-        Need::Data { offset, len } => ReadRequest::Data { collection, object, offset, len },
+        Need::Data { offset, len } => {
+            let advice = Advice::default();
+            ReadRequest::Data { collection, object, offset, len, advice, verify: false }
+        }
         Need::Extents { offset, len } => ReadRequest::Extents { collection, object, offset, len },
         Need::Attr(name) => ReadRequest::Attr { collection, object, name },
         Need::Attrs => ReadRequest::Attrs { collection, object },
@@ -71,6 +106,7 @@ pub(crate) fn read_request(
             collection,
             object,
             after: if after.is_empty() { None } else { Some(after) },
+            before: None,
             prefix,
             entries_max: usize::try_from(max).unwrap_or(usize::MAX),
             bytes_max: usize::try_from(bytes_max).unwrap_or(usize::MAX),

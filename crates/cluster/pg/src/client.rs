@@ -6,6 +6,7 @@ use ops::{OpClass, classify};
 use types::{EntityAddrVec, EntityType, Epoch, Errno, FeatureBits, SnapId};
 
 use crate::hash_range;
+use crate::out::Out;
 use crate::pg::Phase;
 use crate::request::Request;
 use crate::{ClientOp, Pg, PgEffect};
@@ -20,7 +21,7 @@ pub fn may_read_replica(op: &OsdOp) -> bool {
 }
 
 impl Pg {
-    pub(crate) fn on_client_op(&mut self, client: ClientOp, out: &mut Vec<PgEffect>) {
+    pub(crate) fn on_client_op(&mut self, client: ClientOp, out: &mut Out<'_>) {
         let (session, tid) = (client.session, client.op.tid);
         let waits = match (&self.phase, &self.map) {
             (Phase::Failed | Phase::Removing, _) => {
@@ -48,7 +49,7 @@ impl Pg {
         }
     }
 
-    fn begin(&mut self, client: ClientOp, out: &mut Vec<PgEffect>) {
+    fn begin(&mut self, client: ClientOp, out: &mut Out<'_>) {
         let (session, tid) = (client.session, client.op.tid);
         if let Some(reason) = self.why_drop(&client) {
             return Self::dropped(session, tid, reason, out);
@@ -166,7 +167,7 @@ impl Pg {
         map.is_some_and(|map| addrs.0.iter().any(|addr| map.is_blocklisted(addr)))
     }
 
-    fn refuse(&self, client: &ClientOp, errno: Errno, out: &mut Vec<PgEffect>) {
+    fn refuse(&self, client: &ClientOp, errno: Errno, out: &mut Out<'_>) {
         let reply = Box::new(OsdOpReply::error(&client.op, errno.code(), self.epoch()));
         out.push(PgEffect::Reply { session: client.session, reply });
     }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use auth::SessionId;
 use maps::{OsdMap, PeeringCrush};
-use messages::{Message, OsdOp, OsdOpReply};
+use messages::{OsdOp, OsdOpReply};
 use ops::FullKind;
 use store::{ReadOutcome, ReadRequest, StoreError, Token, Transaction};
-use types::{EntityAddrVec, EntityName, Epoch, OsdId, SnapContext, UTime};
+use types::{BrokenInvariant, EntityAddrVec, EntityName, Epoch, OsdId, SnapContext};
 
 /// A client's request as the OSD hands it on.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -91,20 +91,14 @@ pub enum PgEvent {
         /// The transaction's token.
         token: Token,
     },
-    /// The store refused a transaction: the PG can't go on.
+    /// The store refused a transaction, and refuses every other of this PG until [`PgEffect::Acknowledge`].
     Refused {
         /// The transaction's token.
         token: Token,
         error: StoreError,
     },
-    /// Another OSD's PG says something. Nothing is said yet.
-    PeerMessage { from: OsdId },
-    /// A timer that [`PgEffect::SetTimer`] asked for is due.
-    Timer,
     /// A session is gone: its requests that did not begin are dropped, replies to it too.
     SessionReset { session: SessionId },
-    /// Time for a step of scrubbing. Nothing is scrubbed yet.
-    ScrubStep,
     /// The pool is gone: remove everything stored; [`PgEffect::Removed`] ends it.
     Remove,
 }
@@ -118,14 +112,6 @@ pub enum PgEffect {
         /// The answer; its transaction id is the request's.
         reply: Box<OsdOpReply>,
     },
-    /// Send something else to a client (backoffs, notifications).
-    SendToSession {
-        /// The client's.
-        session: SessionId,
-        message: Box<Message>,
-    },
-    /// Send to another OSD.
-    SendToOsd { osd: OsdId, message: Box<Message> },
     /// Read from the store.
     Read {
         /// Names it within this PG.
@@ -138,14 +124,11 @@ pub enum PgEffect {
         token: Token,
         txn: Transaction,
     },
-    /// Send [`PgEvent::Timer`] then.
-    SetTimer {
-        /// When.
-        at: UTime,
-    },
     /// Every request that the PG holds is dropped unanswered: an interval has ended, or the PG. Their budget is free;
     /// clients send them again by the map.
     RequestsDropped,
+    /// Tell the store that what was built upon this refused transaction is undone.
+    Acknowledge { token: Token },
     /// Worth a line in the log.
     Notice(Notice),
     /// The PG can't go on and answers nothing any more: what it keeps in memory is not what is stored.
@@ -165,6 +148,8 @@ pub enum Notice {
     Dropped { session: SessionId, tid: u64, reason: &'static str },
     /// The acting set is not one that can be served yet.
     NotServed { reason: &'static str },
+    /// The store refused a client's change; the client got the error, and the PG goes on.
+    ChangeRefused { error: StoreError },
     /// An object's stored metadata can't be read; its requests get EIO. Said once until they can be read again.
     BadObject {
         /// What is wrong.
@@ -178,6 +163,9 @@ pub enum PgFailure {
     /// The store refused a transaction.
     #[error("the store refused a transaction: {0}")]
     Refused(StoreError),
+    /// An invariant of the PG does not hold.
+    #[error(transparent)]
+    Broken(BrokenInvariant),
     /// Its own records could not be read.
     #[error("the PG's records can't be read: {0}")]
     Load(String),

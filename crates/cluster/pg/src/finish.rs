@@ -2,12 +2,13 @@
 
 use buffer::Rope;
 use encoding::Encode;
-use messages::OsdOpReply;
 use ops::{CleanRegions, Mutation, ObjectState, OpOutcome, OpReturn, StatsDelta};
-use store::{AllocHint, Attrs, Transaction, TxOp};
-use types::{EVersion, Errno, GHObject, SnapContext, UTime};
+use store::{Advice, AllocHint, Attrs, ObjectChange, Transaction};
+use types::{EVersion, Errno, SnapContext, UTime};
 
 use crate::objects::{Loaded, ObjectSlot};
+use crate::out::Out;
+use crate::pg::{ChangeOf, ClientChange, Delayed};
 use crate::request::Request;
 use crate::run::{INFO_ATTR, SNAPSET_ATTR};
 use crate::{EntryKind, LogEntry, Notice, Pg, PgEffect, RollbackRecord};
@@ -20,22 +21,27 @@ impl Pg {
         EVersion::new(self.epoch(), self.info.last_update.version + 1)
     }
 
-    /// Answers a request that the log knows, now or when its change is durable. Whether it was one.
-    pub(crate) fn answer_resend(&mut self, request: &Request, out: &mut Vec<PgEffect>) -> bool {
-        let Some(found) = self.log.find(&request.reqid) else { return false };
+    /// Answers a request that the log knows, now or when its change is durable. Gives back one that it doesn't know.
+    pub(crate) fn answer_resend(
+        &mut self,
+        slot: ObjectSlot,
+        request: Request,
+        out: &mut Out<'_>,
+    ) -> Option<Request> {
+        let Some(found) = self.log.find(&request.reqid) else { return Some(request) };
         let same = found.op_returns.len() == request.op.ops.len();
-        let returns = match same {
-            true => found.op_returns.to_vec(),
-            false => vec![OpReturn::default(); request.op.ops.len()],
-        };
-        let mut reply = self.reply(request, found.return_code, returns);
-        reply.set_versions(found.version, found.user_version);
-        let version = found.version;
-        match version <= self.durable {
-            true => out.push(PgEffect::Reply { session: request.session, reply }),
-            false => self.delayed.push_back((version, request.session, reply)),
+        let returns =
+            if same { found.op_returns.to_vec() } else { vec![OpReturn::default(); request.op.ops.len()] };
+        let (version, session) = (found.version, request.session);
+        let mut reply = self.reply(&request, found.return_code, returns);
+        reply.set_versions(version, found.user_version);
+        if version <= self.durable {
+            out.push(PgEffect::Reply { session, reply });
+        } else {
+            let resend = Some((slot, request));
+            self.delayed.push_back(Delayed { version, session, reply, was_resend: true, resend });
         }
-        true
+        None
     }
 
     pub(crate) fn finish_write(
@@ -44,9 +50,11 @@ impl Pg {
         request: Request,
         snapc: &SnapContext,
         mut outcome: OpOutcome,
-        out: &mut Vec<PgEffect>,
+        out: &mut Out<'_>,
     ) {
-        let Some(Loaded::Yes(before)) = self.objects.get(slot).map(|o| &o.loaded) else { return };
+        let Some(Loaded::Yes(before)) = self.objects.get(slot).map(|o| &o.loaded) else {
+            return self.broken("a write ends on an object that is not loaded", out);
+        };
         if !outcome.mutations.is_empty() && needs_clone(before, snapc) {
             let errno = Errno::EOPNOTSUPP;
             outcome.mutations.clear();
@@ -56,15 +64,18 @@ impl Pg {
                 out.push(PgEffect::Notice(Notice::UnsupportedOp { code: CLONE_WANTED }));
             }
         }
-        match outcome.mutations.is_empty() {
-            true => self.log_only(slot, &request, outcome, out),
-            false => self.commit(slot, request, snapc, outcome, out),
+        if outcome.mutations.is_empty() {
+            self.log_only(slot, request, outcome, out);
+        } else {
+            self.commit(slot, request, snapc, outcome, out);
         }
     }
 
     /// A write that failed, or changes nothing: only its result is remembered.
-    fn log_only(&mut self, slot: ObjectSlot, request: &Request, outcome: OpOutcome, out: &mut Vec<PgEffect>) {
-        let Some(Loaded::Yes(before)) = self.objects.get(slot).map(|o| &o.loaded) else { return };
+    fn log_only(&mut self, slot: ObjectSlot, request: Request, outcome: OpOutcome, out: &mut Out<'_>) {
+        let Some(Loaded::Yes(before)) = self.objects.get(slot).map(|o| &o.loaded) else {
+            return self.broken("a write without effect ends on an object that is not loaded", out);
+        };
         let (oid, user_version) = (before.info.oid.clone(), before.info.user_version);
         let version = self.next_version();
         let mut entry = LogEntry::new(EntryKind::Error, oid, version, request.reqid);
@@ -73,14 +84,15 @@ impl Pg {
             let limit = self.config.ops.write_op_reply_len_max as usize;
             entry.op_returns = outcome.returns.iter().map(|r| bounded(r, limit)).collect();
         }
-        let mut reply = self.reply(request, outcome.result, outcome.returns);
+        let mut reply = self.reply(&request, outcome.result, outcome.returns);
         outcome.extents.apply(&mut reply);
         reply.set_versions(version, user_version);
         if outcome.result == Errno::ENOENT.code() {
             self.set_enoent_versions(&mut reply);
         }
-        self.add_stats(&StatsDelta { num_rd: outcome.delta.num_rd, ..StatsDelta::default() });
-        self.append_and_submit(slot, entry, Transaction::new(), (request.session, reply), out);
+        let delta = StatsDelta { num_rd: outcome.delta.num_rd, ..StatsDelta::default() };
+        let change = ClientChange { slot, reply, request: Some(request), delta };
+        self.append_and_submit(entry, Transaction::new(), change, out);
     }
 
     fn commit(
@@ -89,11 +101,14 @@ impl Pg {
         request: Request,
         snapc: &SnapContext,
         outcome: OpOutcome,
-        out: &mut Vec<PgEffect>,
+        out: &mut Out<'_>,
     ) {
         let (version, now, last_user) = (self.next_version(), self.now, self.info.last_user_version);
-        let Some(object) = self.ghobject(slot) else { return };
-        let Some(Loaded::Yes(state)) = self.objects.get_mut(slot).map(|o| &mut o.loaded) else { return };
+        let object = self.ghobject(slot);
+        let state = self.objects.get_mut(slot).map(|o| &mut o.loaded);
+        let (Some(object), Some(Loaded::Yes(state))) = (object, state) else {
+            return self.broken("a change is made of an object that is not loaded", out);
+        };
         let prior_version = state.info.version;
         *state = outcome.state;
         let info = &mut state.info;
@@ -112,9 +127,8 @@ impl Pg {
             entry.op_returns = outcome.returns.clone();
         }
         let mut txn = Transaction::new();
-        txn.ops.reserve(outcome.mutations.len() + 4);
         for mutation in outcome.mutations {
-            push_mutation(&mut txn, self.collection, &object, mutation);
+            txn.change(self.collection, &object, change_of(mutation));
         }
         if state.exists {
             stamp(state, &request, version, prior_version, snapc, now);
@@ -122,37 +136,38 @@ impl Pg {
                 (INFO_ATTR.into(), state.info.to_bytes(u64::MAX).into()),
                 (SNAPSET_ATTR.into(), state.snapset.to_bytes(0).into()),
             ];
-            txn.set_attrs(self.collection, object, Attrs::from(attrs));
+            txn.set_attrs(self.collection, &object, Attrs::from(attrs));
         } else {
             *state = ObjectState::absent(state.info.oid.clone());
         }
-        self.add_stats(&outcome.delta);
         let mut reply = self.reply(&request, outcome.result, outcome.returns);
         outcome.extents.apply(&mut reply);
         reply.set_versions(version, user_version);
-        self.append_and_submit(slot, entry, txn, (request.session, reply), out);
+        let change = ClientChange { slot, reply, request: Some(request), delta: outcome.delta };
+        self.append_and_submit(entry, txn, change, out);
     }
 
     /// Adds the log entry and the info to `txn` and hands it to the backend.
     fn append_and_submit(
         &mut self,
-        slot: ObjectSlot,
         entry: LogEntry,
         mut txn: Transaction,
-        reply: (auth::SessionId, Box<OsdOpReply>),
-        out: &mut Vec<PgEffect>,
+        change: ClientChange,
+        out: &mut Out<'_>,
     ) {
-        let version = entry.version;
-        self.info.last_update = version;
-        self.info.last_complete = version;
+        let before = self.before();
+        self.info.last_update = entry.version;
+        self.info.last_complete = entry.version;
         self.info.last_user_version = self.info.last_user_version.max(entry.user_version);
-        self.info.stats.version = version;
+        self.info.stats.version = entry.version;
+        self.add_stats(&change.delta);
         self.write_entry(entry, &mut txn);
         self.write_info(&mut txn);
-        if let Some(object) = self.objects.get_mut(slot) {
-            object.uncommitted += 1;
+        match self.objects.get_mut(change.slot) {
+            Some(object) => object.uncommitted += 1,
+            None => return self.broken("a change is made of an object without a context", out),
         }
-        self.submit(version, txn, Some(slot), Some(reply), out);
+        self.submit(txn, ChangeOf::Client(Box::new(change)), before, out);
     }
 
     pub(crate) fn add_stats(&mut self, delta: &StatsDelta) {
@@ -173,9 +188,9 @@ impl Pg {
     }
 
     /// Sends what waited for changes that now are durable.
-    pub(crate) fn release_delayed(&mut self, out: &mut Vec<PgEffect>) {
-        while self.delayed.front().is_some_and(|(version, ..)| *version <= self.durable) {
-            if let Some((_, session, reply)) = self.delayed.pop_front() {
+    pub(crate) fn release_delayed(&mut self, out: &mut Out<'_>) {
+        while self.delayed.front().is_some_and(|d| d.version <= self.durable) {
+            if let Some(Delayed { session, reply, .. }) = self.delayed.pop_front() {
                 out.push(PgEffect::Reply { session, reply });
             }
         }
@@ -235,30 +250,27 @@ fn bounded(ret: &OpReturn, limit: usize) -> OpReturn {
     OpReturn { rval: ret.rval, data }
 }
 
-fn push_mutation(txn: &mut Transaction, collection: store::CollectionId, oid: &GHObject, mutation: Mutation) {
-    let object = oid.clone();
-    txn.push(match mutation {
-        Mutation::Create | Mutation::Touch => TxOp::Touch { collection, object },
-        Mutation::Write { offset, data, .. } => TxOp::Write { collection, object, offset, data },
-        Mutation::Zero { offset, len } => TxOp::Zero { collection, object, offset, len },
-        Mutation::Truncate(size) => TxOp::Truncate { collection, object, size },
-        Mutation::Remove => TxOp::Remove { collection, object },
-        Mutation::SetAttr(name, value) => {
-            TxOp::SetAttrs { collection, object, attrs: [(name, value.to_piece())].into() }
+/// A mutation as the store has it.
+fn change_of(mutation: Mutation) -> ObjectChange {
+    match mutation {
+        Mutation::Create | Mutation::Touch => ObjectChange::Touch,
+        Mutation::Write { offset, data, flags } => {
+            ObjectChange::Write { offset, data, advice: Advice::of_op_flags(flags), checksums: None }
         }
-        Mutation::RemoveAttr(name) => TxOp::RemoveAttr { collection, object, name },
+        Mutation::Zero { offset, len } => ObjectChange::Zero { offset, len },
+        Mutation::Truncate(size) => ObjectChange::Truncate(size),
+        Mutation::Remove => ObjectChange::Remove,
+        Mutation::SetAttr(name, value) => ObjectChange::SetAttrs([(name, value.to_piece())].into()),
+        Mutation::RemoveAttr(name) => ObjectChange::RemoveAttr(name),
         Mutation::OmapSet(pairs) => {
-            let entries = pairs.into_iter().map(|(key, value)| (key, value.to_piece())).collect();
-            TxOp::OmapSet { collection, object, entries }
+            ObjectChange::OmapSet(pairs.into_iter().map(|(key, value)| (key, value.to_piece())).collect())
         }
-        Mutation::OmapRemove(keys) => {
-            TxOp::OmapRemove { collection, object, keys: keys.into_iter().collect() }
-        }
-        Mutation::OmapRemoveRange(first, last) => TxOp::OmapRemoveRange { collection, object, first, last },
-        Mutation::OmapHeader(header) => TxOp::OmapSetHeader { collection, object, header: header.to_piece() },
-        Mutation::OmapClear => TxOp::OmapClear { collection, object },
+        Mutation::OmapRemove(keys) => ObjectChange::OmapRemove(keys),
+        Mutation::OmapRemoveRange(first, last) => ObjectChange::OmapRemoveRange { first, last },
+        Mutation::OmapHeader(header) => ObjectChange::OmapSetHeader(header.to_piece()),
+        Mutation::OmapClear => ObjectChange::OmapClear,
         Mutation::AllocHint { object_size, write_size, flags } => {
-            TxOp::SetAllocHint { collection, object, hint: AllocHint { object_size, write_size, flags } }
+            ObjectChange::SetAllocHint(AllocHint { object_size, write_size, flags })
         }
-    });
+    }
 }

@@ -3,16 +3,16 @@
 use maps::MapFlags;
 use messages::{PastInterval, PgStat, PgState};
 use ops::FullKind;
-use store::Transaction;
 use types::{Epoch, OsdId, PgShard};
 
 use crate::client::NOT_PRIMARY;
 use crate::hash_range::is_resized;
+use crate::out::Out;
 use crate::pg::Phase;
 use crate::{MapView, Notice, Pg, PgEffect, PoolView};
 
 impl Pg {
-    pub(crate) fn on_advance_map(&mut self, map: MapView, out: &mut Vec<PgEffect>) {
+    pub(crate) fn on_advance_map(&mut self, map: MapView, out: &mut Out<'_>) {
         let Some(map) = self.defer_map(map) else { return };
         if matches!(self.phase, Phase::Removing) || self.map.as_ref().is_some_and(|m| map.epoch <= m.epoch) {
             return;
@@ -24,7 +24,7 @@ impl Pg {
     }
 
     /// Goes on to a newer map. Whether it begins a new interval: then the PG's role is to be decided.
-    pub(crate) fn take_map(&mut self, map: MapView, out: &mut Vec<PgEffect>) -> bool {
+    pub(crate) fn take_map(&mut self, map: MapView, out: &mut Out<'_>) -> bool {
         let first = self.map.is_none();
         let became_full = map.pool.full.is_some() && self.full().is_none();
         if became_full && !first {
@@ -75,7 +75,7 @@ impl Pg {
             || is_resized(seed, new.pg_num_pending, old.pg_num_pending)
     }
 
-    fn begin_interval(&mut self, map: &MapView, primary_changed: bool, out: &mut Vec<PgEffect>) {
+    fn begin_interval(&mut self, map: &MapView, primary_changed: bool, out: &mut Out<'_>) {
         let stats = &self.info.stats;
         let acting = stats.acting.iter().filter(|&&osd| osd != OsdId::NONE && osd.0 >= 0);
         let ended = PastInterval {
@@ -115,7 +115,7 @@ impl Pg {
     }
 
     /// Becomes active if this OSD acts alone; makes the interval durable either way.
-    pub(crate) fn decide_role(&mut self, out: &mut Vec<PgEffect>) {
+    pub(crate) fn decide_role(&mut self, out: &mut Out<'_>) {
         let Some(map) = &self.map else { return };
         let (primary, alone) = (map.acting_primary == self.whoami, map.acting == [self.whoami]);
         let epoch = map.epoch;
@@ -147,9 +147,7 @@ impl Pg {
             }
         }
         self.info_dirty = true;
-        let mut txn = Transaction::new();
-        self.write_info(&mut txn);
-        self.submit(self.info.last_update, txn, None, None, out);
+        self.submit_info(out);
         if self.is_active() {
             for op in std::mem::take(&mut self.waiting) {
                 self.on_client_op(op, out);

@@ -3,7 +3,7 @@
 //! [`Pg::handle`] takes a [`PgEvent`] and appends [`PgEffect`]s, in order; nothing else happens. A request waits in its
 //! object's queue, is executed by `ops`, parked while the store reads for it, and executed again; a write becomes one
 //! transaction (data, metadata, log entry, info), and is answered when that is durable. This crate never does I/O,
-//! reads a clock or knows connections; how many copies there are is its [`Backend`]'s business alone.
+//! reads a clock or knows connections; how many copies there are is its backend's business alone.
 
 mod backend;
 mod cache;
@@ -19,18 +19,19 @@ mod load;
 mod log;
 mod log_entry;
 mod objects;
+mod out;
 mod pg;
 mod records;
+mod refused;
 mod remove;
 mod request;
 mod run;
 
-pub use backend::{Backend, LocalBackend, Submission};
 pub use client::may_read_replica;
 pub use config::PgConfig;
 pub use event::{ClientOp, MapView, Notice, PgEffect, PgEvent, PgFailure, PoolView};
 pub use info::{FastInfo, HitSetHistory, HitSetInfo, InfoAttr, PgInfo};
 pub use load::Origin;
-pub use log::{LogLimits, LoggedRequest, PgLog, Trimmed};
+pub use log::{LogLimits, LoggedRequest, PgLog};
 pub use log_entry::{EntryKind, LogDup, LogEntry, RollbackRecord};
 pub use pg::{Pg, Phase};

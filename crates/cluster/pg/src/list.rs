@@ -4,11 +4,12 @@ use encoding::Encode;
 use messages::osd_op::{ListCursor, ListEntry, PgLsResponse, PgNlsResponse};
 use messages::{Op, OpArgs, OpCode};
 use ops::OpReturn;
-use store::{ObjectPage, ReadOutcome, ReadRequest, StoreError};
+use store::{AttrChoice, ObjectPage, ReadOutcome, ReadRequest, StoreError};
 use types::{Errno, GHObject, HObject, Name, SnapId};
 
 use crate::hash_range;
-use crate::pg::ReadFor;
+use crate::out::Out;
+use crate::pg::{Delayed, ReadFor};
 use crate::request::Request;
 use crate::{Notice, Pg, PgEffect};
 
@@ -18,9 +19,12 @@ const ALL_NAMESPACES: &[u8] = b"\x01";
 const HIT_SET_NAMESPACE: &[u8] = b".ceph-internal";
 
 impl Pg {
-    pub(crate) fn start_list(&mut self, request: Request, out: &mut Vec<PgEffect>) {
+    pub(crate) fn start_list(&mut self, request: Request, out: &mut Out<'_>) {
         match self.list_request(&request) {
-            Ok(read) => self.read(read, ReadFor::List(Box::new(request)), out),
+            Ok(read) => match out.peek(&read) {
+                Some(result) => self.on_list_read(request, result, out),
+                None => self.read(read, ReadFor::List(Box::new(request)), out),
+            },
             Err(errno) => {
                 let code = request.op.ops.first().map_or(0, |op| op.code.0);
                 if errno == Errno::EOPNOTSUPP && self.said_unsupported.insert(code) {
@@ -59,6 +63,7 @@ impl Pg {
             start: GHObject { shard: self.id.shard, ..from },
             end: GHObject::max(),
             objects_max: self.list_entries(op),
+            attrs: AttrChoice::None,
         })
     }
 
@@ -71,7 +76,7 @@ impl Pg {
         &mut self,
         request: Request,
         result: Result<ReadOutcome, StoreError>,
-        out: &mut Vec<PgEffect>,
+        out: &mut Out<'_>,
     ) {
         let (result, data) = match result {
             Ok(ReadOutcome::Objects(page)) => self.listing(&request, page),
@@ -82,9 +87,17 @@ impl Pg {
         let reply = self.reply(&request, result, returns);
         // The list may show, or miss, what a change that is not durable yet made: until it is, nobody learns of it.
         let seen = self.in_flight.back().map_or(self.durable, |f| f.version);
-        match seen <= self.durable {
-            true => out.push(PgEffect::Reply { session: request.session, reply }),
-            false => self.delayed.push_back((seen, request.session, reply)),
+        let session = request.session;
+        if seen <= self.durable {
+            out.push(PgEffect::Reply { session, reply });
+        } else {
+            self.delayed.push_back(Delayed {
+                version: seen,
+                session,
+                reply,
+                was_resend: false,
+                resend: None,
+            });
         }
     }
 
@@ -99,7 +112,7 @@ impl Pg {
             };
             o.pool == self.id.pg.pool && o.is_head() && namespace && o.nspace.as_bytes() != HIT_SET_NAMESPACE
         };
-        let objects = page.objects.into_iter();
+        let objects = page.objects.into_iter().map(|(object, _)| object);
         let objects =
             objects.filter(|o| !o.is_pgmeta() && o.generation == GHObject::NO_GEN && shown(&o.hobj));
         let at_end = page.next == GHObject::max();

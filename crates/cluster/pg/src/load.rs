@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use messages::{PastIntervals, PgHistory};
-use store::{ReadOutcome, ReadRequest, StoreError, Transaction};
-use types::{EVersion, OsdId, SpgId, UTime};
+use store::{NoPeek, ReadOutcome, ReadRequest, StoreError, Transaction};
+use types::{OsdId, SpgId, UTime};
 
 use crate::hash_range::split_bits;
+use crate::out::Out;
 use crate::pg::{Phase, ReadFor};
 use crate::{MapView, Pg, PgConfig, PgEffect, PgFailure};
 
@@ -54,13 +55,15 @@ impl Pg {
         pg.map = Some(first);
         for map in later {
             // There are no requests that a new interval could drop.
-            pg.take_map(map, &mut Vec::new());
+            pg.take_map(map, &mut Out::new(&mut Vec::new(), &mut NoPeek));
         }
         let mut txn = Transaction::new();
         txn.create_collection(pg.collection, split_bits(id.pg.seed, pg_num));
-        txn.touch(pg.collection, pg.meta.clone());
+        txn.touch(pg.collection, &pg.meta);
         pg.write_info(&mut txn);
-        pg.submit(EVersion::default(), txn, None, None, out);
+        let mut no_memory = NoPeek;
+        let out = &mut Out::new(out, &mut no_memory);
+        pg.submit_own(txn, out);
         pg.decide_role(out);
         pg
     }
@@ -70,7 +73,7 @@ impl Pg {
     pub fn load(id: SpgId, whoami: OsdId, config: Arc<PgConfig>, out: &mut Vec<PgEffect>) -> Self {
         let mut pg = Self::empty(id, whoami, config, Phase::Loading);
         let request = ReadRequest::Attrs { collection: pg.collection, object: pg.meta.clone() };
-        pg.read(request, ReadFor::Load, out);
+        pg.read(request, ReadFor::Load, &mut Out::new(out, &mut NoPeek));
         pg
     }
 
@@ -83,11 +86,11 @@ impl Pg {
         None
     }
 
-    pub(crate) fn on_load_read(&mut self, result: Result<ReadOutcome, StoreError>, out: &mut Vec<PgEffect>) {
+    pub(crate) fn on_load_read(&mut self, result: Result<ReadOutcome, StoreError>, out: &mut Out<'_>) {
         let next = match result {
             Ok(ReadOutcome::Attrs(attrs)) => self.take_attrs(&attrs),
-            Ok(ReadOutcome::Omap(page)) => self.take_dups(&page),
-            Ok(ReadOutcome::Log(page)) => self.take_entries(&page),
+            Ok(ReadOutcome::Collection(Some(stat))) => self.take_small_info(&stat.info),
+            Ok(ReadOutcome::Log(page)) => self.take_log(&page),
             Ok(_) => Err("the store answered another question".to_owned()),
             Err(error) => Err(error.to_string()),
         };
@@ -98,7 +101,7 @@ impl Pg {
         }
     }
 
-    fn finish_load(&mut self, out: &mut Vec<PgEffect>) {
+    fn finish_load(&mut self, out: &mut Out<'_>) {
         if self.log.head() != self.info.last_update {
             let (log, info) = (self.log.head(), self.info.last_update);
             return self.fail(PgFailure::Load(format!("the log ends at {log}, the info says {info}")), out);

@@ -161,48 +161,32 @@ impl PgLog {
     }
 
     /// Makes duplicates of the entries up to `to`, which becomes the tail, and forgets duplicates that are out of range.
-    pub fn trim(&mut self, to: EVersion, limits: &LogLimits) -> Trimmed {
-        let oldest = (self.head.version + 1).saturating_sub(limits.dups_tracked);
-        let mut trimmed = Trimmed::default();
-        while self.dups.front().is_some_and(|d| d.version.version < oldest) {
-            let Some(LogDup { reqid, version, .. }) = self.dups.pop_front() else { break };
-            self.forget(&reqid, version);
-            let first = trimmed.forgotten.map_or(version, |(first, _)| first);
-            trimmed.forgotten = Some((first, version));
-        }
+    pub fn trim(&mut self, to: EVersion, limits: &LogLimits) {
         while self.entries.front().is_some_and(|e| e.version <= to) {
             let Some(entry) = self.entries.pop_front() else { break };
             self.tail = entry.version;
-            if entry.reqid == ReqId::default() {
-                continue;
-            }
-            if entry.version.version < oldest {
-                self.forget(&entry.reqid, entry.version);
-            } else {
+            if entry.reqid != ReqId::default() {
                 self.dups.push_back(dup_of(entry));
-                trimmed.dups_added += 1;
             }
         }
-        trimmed
-    }
-
-    fn forget(&mut self, reqid: &ReqId, version: EVersion) {
-        if self.index.get(reqid) == Some(&version) {
-            self.index.remove(reqid);
+        let oldest = (self.head.version + 1).saturating_sub(limits.dups_tracked);
+        while self.dups.front().is_some_and(|d| d.version.version < oldest) {
+            let Some(LogDup { reqid, version, .. }) = self.dups.pop_front() else { break };
+            if self.index.get(&reqid) == Some(&version) {
+                self.index.remove(&reqid);
+            }
         }
     }
+
+    /// Up to where the stored log is needed no more: the version before the oldest duplicate, or the tail.
+    pub fn stored_tail(&self) -> EVersion {
+        let oldest = self.dups.front().map(|d| d.version);
+        // Versions count on across epochs, so every older record sorts before or at this one.
+        oldest.map_or(self.tail, |v| EVersion { version: v.version.saturating_sub(1), ..v }.min(self.tail))
+    }
 }
 
-/// What a trim changed behind the tail.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct Trimmed {
-    /// So many of the newest duplicates are new.
-    pub dups_added: usize,
-    /// The oldest and the newest duplicate that were forgotten.
-    pub forgotten: Option<(EVersion, EVersion)>,
-}
-
-fn dup_of(entry: LogEntry) -> LogDup {
+pub(crate) fn dup_of(entry: LogEntry) -> LogDup {
     let LogEntry { reqid, version, user_version, return_code, op_returns, .. } = entry;
     LogDup { reqid, version, user_version, return_code, op_returns }
 }
@@ -239,16 +223,17 @@ mod tests {
     }
 
     #[test]
-    fn a_trim_keeps_duplicates_of_the_versions_tracked_and_says_what_changed() {
+    fn a_trim_keeps_duplicates_of_the_versions_tracked() {
         let mut log = log();
         assert_eq!((log.tail(), log.head(), log.entries().len(), log.dups().len()), (v(10), v(20), 10, 5));
         assert_eq!(log.find(&request(5)), None, "15 versions back from 20 is 6");
         assert_eq!(log.find(&request(6)).map(|f| f.version), Some(v(6)));
         (21..=24).for_each(|n| log.append(entry(n, n)));
-        let trimmed = log.trim(v(12), &LogLimits { dups_tracked: 15, ..LogLimits::default() });
-        assert_eq!(trimmed, Trimmed { dups_added: 2, forgotten: Some((v(6), v(9))) });
-        let none = log.trim(v(12), &LogLimits { dups_tracked: 15, ..LogLimits::default() });
-        assert_eq!(none, Trimmed::default());
+        log.trim(v(12), &LogLimits { dups_tracked: 15, ..LogLimits::default() });
+        let dups: Vec<u64> = log.dups().iter().map(|d| d.version.version).collect();
+        assert_eq!((dups, log.stored_tail(), log.tail()), (vec![10, 11, 12], v(9), v(12)));
+        log.trim(v(12), &LogLimits { dups_tracked: 0, ..LogLimits::default() });
+        assert_eq!((log.dups().len(), log.stored_tail()), (0, v(12)), "nothing behind the tail is kept");
     }
 
     #[test]

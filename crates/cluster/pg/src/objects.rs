@@ -110,6 +110,11 @@ impl Objects {
         self.slots.get_mut(slot.0)?.as_mut()
     }
 
+    /// All contexts with their places.
+    pub fn iter(&self) -> impl Iterator<Item = (ObjectSlot, &Object)> {
+        self.slots.iter().enumerate().filter_map(|(at, object)| Some((ObjectSlot(at), object.as_ref()?)))
+    }
+
     /// All contexts.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Object> {
         self.slots.iter_mut().flatten()

@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use auth::SessionId;
 use messages::{OsdOpReply, PastIntervals};
-use store::{CollectionId, ReadOutcome, ReadRequest, StoreError, Token, Transaction};
-use types::{EVersion, GHObject, HObject, OsdId, SpgId, UTime};
+use ops::StatsDelta;
+use store::{CollectionId, Peek, ReadOutcome, ReadRequest, StoreError, Token, Transaction};
+use types::{EVersion, GHObject, HObject, OsdId, SpgId, UTime, broken};
 
 use crate::backend::{Backend, LocalBackend, Submission};
 use crate::cache::ReadCache;
 use crate::objects::{ObjectSlot, Objects};
+use crate::out::Out;
+use crate::refused::Before;
 use crate::request::Request;
 use crate::{ClientOp, MapView, Notice, PgConfig, PgEffect, PgEvent, PgFailure, PgInfo, PgLog};
 
@@ -54,15 +57,45 @@ pub(crate) enum ReadFor {
 pub(crate) struct InFlight {
     pub token: Token,
     pub version: EVersion,
-    /// The object it is of, if of one.
-    pub slot: Option<ObjectSlot>,
-    pub reply: Option<(SessionId, Box<OsdOpReply>)>,
+    pub of: ChangeOf,
+    /// What the PG goes back to when the store refuses the change.
+    pub before: Before,
+}
+
+/// What a change is of.
+#[derive(Debug)]
+pub(crate) enum ChangeOf {
+    /// The PG's own records.
+    Pg,
+    Client(Box<ClientChange>),
+}
+
+/// A client's change: what its end needs, and what running it again would.
+#[derive(Debug)]
+pub(crate) struct ClientChange {
+    pub slot: ObjectSlot,
+    pub reply: Box<OsdOpReply>,
+    /// `None` when the interval ended in which the request came: its reply is not sent.
+    pub request: Option<Request>,
+    pub delta: StatsDelta,
+}
+
+/// A reply that is sent when the change named is durable.
+#[derive(Debug)]
+pub(crate) struct Delayed {
+    pub version: EVersion,
+    pub session: SessionId,
+    pub reply: Box<OsdOpReply>,
+    /// Whether it answers a resend (and not a listing), which is kept in case that the change is refused.
+    pub was_resend: bool,
+    pub resend: Option<(ObjectSlot, Request)>,
 }
 
 /// A placement group on this OSD.
 ///
-/// Invariants: `info.last_update == log.head()`; `durable` never passes it; what `in_flight` holds is in the order of
-/// tokens and of versions; every queued transaction leaves the stored info equal to `info` as it was then.
+/// Invariants, asserted by [`Pg::check`]: `info.last_update == log.head()`; `durable` never passes it; what `in_flight`
+/// holds is in the order of tokens and of versions; an object counts its changes in flight; a parked request is counted
+/// by its object. Every queued transaction leaves the stored info equal to `info` as it was then.
 #[derive(Debug)]
 pub struct Pg {
     pub(crate) id: SpgId,
@@ -89,8 +122,10 @@ pub struct Pg {
     pub(crate) in_flight: VecDeque<InFlight>,
     /// Requests that came while nothing was served.
     pub(crate) waiting: VecDeque<ClientOp>,
-    /// Replies (of listings, and to resends) that are sent when the change named is durable.
-    pub(crate) delayed: VecDeque<(EVersion, SessionId, Box<OsdOpReply>)>,
+    /// Replies of listings, and to resends.
+    pub(crate) delayed: VecDeque<Delayed>,
+    /// Changes that were undone with an earlier one that the store refused, and whose own refusals are still to come.
+    pub(crate) undone: BTreeSet<Token>,
     pub(crate) backend: Box<dyn Backend>,
     pub(crate) said_unsupported: BTreeSet<u16>,
     /// Objects whose metadata could not be read when they last were asked for, as far as that was said.
@@ -123,6 +158,7 @@ impl Pg {
             in_flight: VecDeque::new(),
             waiting: VecDeque::new(),
             delayed: VecDeque::new(),
+            undone: BTreeSet::new(),
             backend: Box::new(LocalBackend),
             said_unsupported: BTreeSet::new(),
             said_bad: BTreeSet::new(),
@@ -165,20 +201,65 @@ impl Pg {
         (self.objects.len(), self.parked.len(), self.waiting.len())
     }
 
-    /// Takes an event at time `now` and appends what is to be done to `out`, in order.
-    pub fn handle(&mut self, now: UTime, event: PgEvent, out: &mut Vec<PgEffect>) {
+    /// Takes an event at time `now` and appends what is to be done to `out`, in order. `store` is the memory of the PG's
+    /// store, which must have got every transaction of this PG that earlier events gave.
+    pub fn handle(&mut self, now: UTime, event: PgEvent, store: &mut dyn Peek, out: &mut Vec<PgEffect>) {
         self.now = now;
+        self.on_event(event, &mut Out::new(out, store));
+        debug_assert_eq!(self.check(), Ok(()), "pg {}", self.id);
+    }
+
+    fn on_event(&mut self, event: PgEvent, out: &mut Out<'_>) {
         match (event, &self.phase) {
             (PgEvent::ClientOp(op), _) => self.on_client_op(*op, out),
             (_, Phase::Failed) => {}
             (PgEvent::AdvanceMap(map), _) => self.on_advance_map(*map, out),
             (PgEvent::ReadDone { token, result }, _) => self.on_read_done(token, result, out),
             (PgEvent::Committed { token }, _) => self.on_local_commit(token, out),
-            (PgEvent::Refused { error, .. }, _) => self.fail(PgFailure::Refused(error), out),
+            (PgEvent::Refused { token, error }, _) => self.on_refused(token, error, out),
             (PgEvent::SessionReset { session }, _) => self.on_session_reset(session),
             (PgEvent::Remove, _) => self.on_remove(out),
-            (PgEvent::PeerMessage { .. } | PgEvent::Timer | PgEvent::ScrubStep, _) => {}
         }
+    }
+
+    /// The first of the PG's invariants that does not hold.
+    ///
+    /// # Errors
+    /// What is wrong: a bug.
+    pub fn check(&self) -> Result<(), &'static str> {
+        if matches!(self.phase, Phase::Failed | Phase::Loading) {
+            return Ok(());
+        }
+        let holds = |holds: bool, what: &'static str| if holds { Ok(()) } else { Err(what) };
+        let ascend = |a: &InFlight, b: &InFlight| a.token < b.token && a.version <= b.version;
+        holds(self.info.last_update == self.log.head(), "the info's last update is not the log's head")?;
+        holds(self.durable <= self.info.last_update, "more is durable than there is")?;
+        holds(
+            self.in_flight.iter().zip(self.in_flight.iter().skip(1)).all(|(a, b)| ascend(a, b)),
+            "changes in flight are out of order",
+        )?;
+        let of_clients = self.in_flight.iter().filter_map(|f| match &f.of {
+            ChangeOf::Client(client) => Some(client.slot),
+            ChangeOf::Pg => None,
+        });
+        let (mut changes, mut reads): (BTreeMap<ObjectSlot, u32>, BTreeMap<ObjectSlot, u32>) =
+            Default::default();
+        of_clients.for_each(|slot| *changes.entry(slot).or_default() += 1);
+        self.parked.values().for_each(|p| *reads.entry(p.slot).or_default() += 1);
+        for (slot, object) in self.objects.iter() {
+            let (changes, reads) = (changes.remove(&slot), reads.remove(&slot));
+            holds(object.uncommitted == changes.unwrap_or(0), "an object miscounts its changes in flight")?;
+            let parked = object.readers + u32::from(object.writing);
+            holds(parked == reads.unwrap_or(0), "an object miscounts its parked requests")?;
+            holds(!object.writing || object.readers == 0, "an object is read while it is written")?;
+        }
+        holds(changes.is_empty() && reads.is_empty(), "a change or a parked request has no object")
+    }
+
+    /// An invariant does not hold: the PG ends, and says why.
+    pub(crate) fn broken(&mut self, what: &'static str, out: &mut Out<'_>) {
+        let broken = broken!("pg {}: {what}", self.id);
+        self.fail(PgFailure::Broken(broken), out);
     }
 
     pub(crate) fn token(&mut self) -> Token {
@@ -192,33 +273,39 @@ impl Pg {
         self.next_park
     }
 
-    pub(crate) fn read(&mut self, request: ReadRequest, purpose: ReadFor, out: &mut Vec<PgEffect>) {
+    pub(crate) fn read(&mut self, request: ReadRequest, purpose: ReadFor, out: &mut Out<'_>) {
         let token = self.token();
         self.reads.insert(token, purpose);
         out.push(PgEffect::Read { token, request });
     }
 
-    pub(crate) fn submit(
-        &mut self,
-        version: EVersion,
-        txn: Transaction,
-        slot: Option<ObjectSlot>,
-        reply: Option<(SessionId, Box<OsdOpReply>)>,
-        out: &mut Vec<PgEffect>,
-    ) {
-        let token = self.token();
-        self.in_flight.push_back(InFlight { token, version, slot, reply });
-        self.backend.submit(Submission { token, version, txn }, out);
+    /// What a change about to be made replaces.
+    pub(crate) fn before(&self) -> Before {
+        let PgInfo { last_update, last_complete, last_user_version, .. } = self.info;
+        Before { last_update, last_complete, last_user_version }
     }
 
-    fn on_read_done(
-        &mut self,
-        token: Token,
-        result: Result<ReadOutcome, StoreError>,
-        out: &mut Vec<PgEffect>,
-    ) {
-        // Reads of an interval that has ended are no longer known.
+    pub(crate) fn submit(&mut self, txn: Transaction, of: ChangeOf, before: Before, out: &mut Out<'_>) {
+        let (token, version) = (self.token(), self.info.last_update);
+        self.in_flight.push_back(InFlight { token, version, of, before });
+        self.backend.submit(Submission { token, txn }, out);
+    }
+
+    /// Makes the PG's own records durable.
+    pub(crate) fn submit_own(&mut self, txn: Transaction, out: &mut Out<'_>) {
+        let before = self.before();
+        self.submit(txn, ChangeOf::Pg, before, out);
+    }
+
+    pub(crate) fn submit_info(&mut self, out: &mut Out<'_>) {
+        let mut txn = Transaction::new();
+        self.write_info(&mut txn);
+        self.submit_own(txn, out);
+    }
+
+    fn on_read_done(&mut self, token: Token, result: Result<ReadOutcome, StoreError>, out: &mut Out<'_>) {
         match self.reads.remove(&token) {
+            // A read of an interval that has ended.
             None => {}
             Some(ReadFor::Load) => self.on_load_read(result, out),
             Some(ReadFor::Object(slot)) => self.on_object_read(slot, result, out),
@@ -228,25 +315,37 @@ impl Pg {
         }
     }
 
-    fn on_local_commit(&mut self, token: Token, out: &mut Vec<PgEffect>) {
+    fn on_local_commit(&mut self, token: Token, out: &mut Out<'_>) {
+        if self.undone.contains(&token) {
+            return self.broken("the store made durable what followed a refusal", out);
+        }
+        // With more copies a change may become durable here before it is durable everywhere.
         let Some(token) = self.backend.on_local_commit(token) else { return };
-        let Ok(at) = self.in_flight.binary_search_by_key(&token, |f| f.token) else { return };
-        let Some(done) = self.in_flight.remove(at) else { return };
+        let at = self.in_flight.binary_search_by_key(&token, |f| f.token);
+        let Some(done) = at.ok().and_then(|at| self.in_flight.remove(at)) else {
+            return self.broken("a change became durable that is not in flight", out);
+        };
         self.durable = self.durable.max(done.version);
         self.stored = true;
-        if let Some((session, reply)) = done.reply {
-            out.push(PgEffect::Reply { session, reply });
-        }
-        if let Some(object) = done.slot.and_then(|slot| self.objects.get_mut(slot)) {
-            object.uncommitted = object.uncommitted.saturating_sub(1);
-        }
-        if let Some(slot) = done.slot {
-            self.pump(slot, out);
+        if let ChangeOf::Client(client) = done.of {
+            self.on_client_commit(*client, out);
         }
         self.release_delayed(out);
         if matches!(self.phase, Phase::Removing) {
             self.continue_removal(out);
         }
+    }
+
+    fn on_client_commit(&mut self, change: ClientChange, out: &mut Out<'_>) {
+        let ClientChange { slot, reply, request, .. } = change;
+        if let Some(request) = request {
+            out.push(PgEffect::Reply { session: request.session, reply });
+        }
+        match self.objects.get_mut(slot) {
+            Some(object) if object.uncommitted > 0 => object.uncommitted -= 1,
+            _ => return self.broken("a change became durable of an object that knows none", out),
+        }
+        self.pump(slot, out);
     }
 
     fn on_session_reset(&mut self, session: SessionId) {
@@ -255,26 +354,28 @@ impl Pg {
         // What has begun goes on; its reply finds nobody. A resend is then answered from the log.
     }
 
-    pub(crate) fn fail(&mut self, failure: PgFailure, out: &mut Vec<PgEffect>) {
+    pub(crate) fn fail(&mut self, failure: PgFailure, out: &mut Out<'_>) {
         self.phase = Phase::Failed;
         self.drop_requests(out);
         out.push(PgEffect::Failed(failure));
     }
 
     /// Forgets every request, begun or not, and every reply that is due.
-    pub(crate) fn drop_requests(&mut self, out: &mut Vec<PgEffect>) {
+    pub(crate) fn drop_requests(&mut self, out: &mut Out<'_>) {
         self.waiting.clear();
         self.parked.clear();
         self.reads.clear();
         self.delayed.clear();
         for change in &mut self.in_flight {
-            change.reply = None;
+            if let ChangeOf::Client(client) = &mut change.of {
+                client.request = None;
+            }
         }
         self.objects.reset();
         out.push(PgEffect::RequestsDropped);
     }
 
-    pub(crate) fn dropped(session: SessionId, tid: u64, reason: &'static str, out: &mut Vec<PgEffect>) {
+    pub(crate) fn dropped(session: SessionId, tid: u64, reason: &'static str, out: &mut Out<'_>) {
         out.push(PgEffect::Notice(Notice::Dropped { session, tid, reason }));
     }
 }

@@ -1,143 +1,134 @@
-//! A PG's records in the store. The pgmeta object has the info and the past intervals as attributes and the duplicates
-//! in its omap, each under a key that sorts by version; the collection's log has the entries. A trim takes entries out
-//! of the log and puts the smaller duplicates into the omap in the same transaction.
+//! A PG's records in the store: its info and past intervals as attributes of the pgmeta object, the part of the info
+//! that every write changes as the collection's small info, and the log.
+//!
+//! The stored log reaches further back than the PG's: records up to the PG's log tail are what resends are answered
+//! from. An entry stays as it was written until no resend is answered from it any more, since to write it again as a
+//! duplicate would cost each write a second record. A record of the kind `Duplicate` is one that came without its entry.
 
+use buffer::Piece;
 use encoding::{Decode, DecodeError, Encode};
 use messages::PastIntervals;
-use store::{Attrs, LogPage, OmapPage, ReadRequest, Transaction, TxOp};
-use types::{EVersion, Name};
+use store::{Attrs, LogPage, LogRecord, LogRecordKind, ReadRequest, Transaction};
+use types::{EVersion, ReqId};
 
 use crate::info::{FastInfo, InfoAttr};
+use crate::log::dup_of;
 use crate::{LogDup, LogEntry, Pg, PgInfo, PgLog};
 
 /// Records read at once.
-const PAGE_ENTRIES: usize = 4096;
+const PAGE_RECORDS: usize = 4096;
 /// Bytes of records read at once.
 const PAGE_BYTES: usize = 4 << 20;
-
-/// What a duplicate's key in the pgmeta object's omap begins with.
-const DUP_PREFIX: &str = "dup_";
-
-fn dup_key(version: EVersion) -> Name {
-    format!("{DUP_PREFIX}{:010}.{:020}", version.epoch.0, version.version).into()
-}
 
 impl Pg {
     /// Appends `entry`, the newest, to the log, and trims the log if that is due.
     pub(crate) fn write_entry(&mut self, entry: LogEntry, txn: &mut Transaction) {
-        txn.log_append(self.collection, entry.version, entry.to_bytes(0));
+        txn.log_append(self.collection, entry.version, LogRecordKind::Entry, entry.to_bytes(0));
         self.log.append(entry);
         if let Some(to) = self.log.trim_target(&self.config.log, self.durable) {
-            self.write_trim(to, txn);
+            self.log.trim(to, &self.config.log);
+            self.info.log_tail = self.log.tail();
+            self.info_dirty = true;
+            txn.log_trim(self.collection, self.log.stored_tail());
         }
+        self.note_log_size();
+    }
+
+    pub(crate) fn note_log_size(&mut self) {
         let log_size = self.log.entries().len() as i64;
         self.info.stats.log_size = log_size;
         self.info.stats.ondisk_log_size = log_size;
     }
 
-    fn write_trim(&mut self, to: EVersion, txn: &mut Transaction) {
-        let trimmed = self.log.trim(to, &self.config.log);
-        self.info.log_tail = self.log.tail();
-        self.info_dirty = true;
-        txn.log_trim(self.collection, self.log.tail());
-        let (collection, object) = (self.collection, || self.meta.clone());
-        if let Some((first, last)) = trimmed.forgotten {
-            let after = EVersion { version: last.version + 1, ..last };
-            let (first, last) = (dup_key(first), dup_key(after));
-            txn.push(TxOp::OmapRemoveRange { collection, object: object(), first, last });
-        }
-        if trimmed.dups_added > 0 {
-            let new = self.log.dups().iter().rev().take(trimmed.dups_added);
-            let entries: Attrs = new.map(|dup| (dup_key(dup.version), dup.to_bytes(0).into())).collect();
-            txn.omap_set(collection, object(), entries);
-        }
-    }
-
-    /// Adds the pgmeta object's attributes to `txn`: the small one if nothing else has changed. The whole info takes the
-    /// small one's place: a small one that stays would undo what went back in the whole, such as `last_update`.
+    /// Adds the info to `txn`: the small one if nothing else has changed. The whole info takes the small one's place: a
+    /// small one that stays would undo what went back in the whole, such as `last_update`.
     pub(crate) fn write_info(&mut self, txn: &mut Transaction) {
-        let (collection, object) = (self.collection, self.meta.clone());
         if !std::mem::take(&mut self.info_dirty) {
-            let small = FastInfo::of(&self.info).to_bytes(0);
-            txn.set_attr(collection, object, InfoAttr::FAST_INFO, small);
+            txn.set_info(self.collection, FastInfo::of(&self.info).to_bytes(0));
             return;
         }
-        let name = InfoAttr::FAST_INFO.into();
-        txn.push(TxOp::RemoveAttr { collection, object: object.clone(), name });
         let whole = [
             (InfoAttr::INFO.into(), self.info.to_bytes(0).into()),
             (InfoAttr::PAST_INTERVALS.into(), self.past.to_bytes(0).into()),
         ];
-        txn.set_attrs(collection, object, whole.into());
+        txn.set_attrs(self.collection, &self.meta, whole.into());
+        txn.set_info(self.collection, Piece::empty());
     }
 
-    /// Takes the pgmeta object's attributes; the duplicates are read next.
+    /// Takes the pgmeta object's attributes; the collection's small info is read next.
     pub(crate) fn take_attrs(&mut self, attrs: &Attrs) -> Result<Option<ReadRequest>, String> {
-        let get = |name: &'static str| attrs.get(&name.into());
+        let get = |name: &'static str| attrs.get(name.as_bytes());
         let bad = |name: &'static str| move |e: DecodeError| format!("{name}: {e}");
         let info = get(InfoAttr::INFO).ok_or_else(|| format!("no {}", InfoAttr::INFO))?;
         self.info = PgInfo::from_bytes(info).map_err(bad(InfoAttr::INFO))?;
-        if let Some(fast) = get(InfoAttr::FAST_INFO) {
-            FastInfo::from_bytes(fast).map_err(bad(InfoAttr::FAST_INFO))?.apply_to(&mut self.info);
-        }
         if let Some(past) = get(InfoAttr::PAST_INTERVALS) {
             self.past = PastIntervals::from_bytes(past).map_err(bad(InfoAttr::PAST_INTERVALS))?;
         }
+        Ok(Some(ReadRequest::Collection { collection: self.collection }))
+    }
+
+    /// Takes the collection's small info, empty where the whole info was written last; the log is read next.
+    pub(crate) fn take_small_info(&mut self, small: &[u8]) -> Result<Option<ReadRequest>, String> {
+        if !small.is_empty() {
+            let small = FastInfo::from_bytes(small).map_err(|e| format!("the small info: {e}"))?;
+            small.apply_to(&mut self.info);
+        }
         self.log = PgLog::new(self.info.log_tail);
-        Ok(Some(self.dups_after(None)))
+        Ok(Some(self.records_after(EVersion::default())))
     }
 
-    fn dups_after(&self, after: Option<Name>) -> ReadRequest {
-        ReadRequest::OmapRange {
-            collection: self.collection,
-            object: self.meta.clone(),
-            after,
-            prefix: DUP_PREFIX.into(),
-            entries_max: PAGE_ENTRIES,
-            bytes_max: PAGE_BYTES,
-            values: true,
-        }
-    }
-
-    /// Takes a page of duplicates; the log is read after the last.
-    pub(crate) fn take_dups(&mut self, page: &OmapPage) -> Result<Option<ReadRequest>, String> {
-        for (key, bytes) in &page.entries {
-            let dup = LogDup::from_bytes(bytes).map_err(|e| format!("{key}: {e}"))?;
-            if dup_key(dup.version) != *key || dup.version > self.log.tail() {
-                return Err(format!("{key} is of {}, the log's tail is {}", dup.version, self.log.tail()));
-            }
-            self.log.append_dup(dup);
-        }
-        Ok(Some(match page.entries.last() {
-            Some((last, _)) if page.more => self.dups_after(Some(last.clone())),
-            _ => self.entries_after(EVersion::default()),
-        }))
-    }
-
-    fn entries_after(&self, after: EVersion) -> ReadRequest {
+    fn records_after(&self, after: EVersion) -> ReadRequest {
         ReadRequest::Log {
             collection: self.collection,
             after,
-            entries_max: PAGE_ENTRIES,
+            records_max: PAGE_RECORDS,
             bytes_max: PAGE_BYTES,
         }
     }
 
     /// Takes a page of the log. What is to be read next, if anything.
-    pub(crate) fn take_entries(&mut self, page: &LogPage) -> Result<Option<ReadRequest>, String> {
-        for (version, bytes) in &page.entries {
-            let entry = LogEntry::from_bytes(bytes).map_err(|e| format!("log entry {version}: {e}"))?;
-            if entry.version != *version {
-                return Err(format!("log entry {version} is of {}", entry.version));
-            }
-            if entry.version <= self.log.head() {
-                return Err(format!("log entry {version} follows {}", self.log.head()));
-            }
-            self.log.append(entry);
+    pub(crate) fn take_log(&mut self, page: &LogPage) -> Result<Option<ReadRequest>, String> {
+        for record in &page.records {
+            self.take_record(record).map_err(|e| format!("log record {}: {e}", record.version))?;
         }
-        let more = page.more && !page.entries.is_empty();
-        Ok(more.then(|| self.entries_after(self.log.head())))
+        let last = page.records.last().filter(|_| page.more);
+        Ok(last.map(|record| self.records_after(record.version)))
     }
+
+    fn take_record(&mut self, record: &LogRecord) -> Result<(), String> {
+        let damaged = |e: DecodeError| e.to_string();
+        let tail = self.log.tail();
+        let dup = match record.kind {
+            LogRecordKind::Entry => {
+                let entry = LogEntry::from_bytes(&record.bytes).map_err(damaged)?;
+                check_version(record.version, entry.version)?;
+                if entry.version > tail {
+                    if entry.version <= self.log.head() {
+                        return Err(format!("it follows {}", self.log.head()));
+                    }
+                    self.log.append(entry);
+                    return Ok(());
+                }
+                dup_of(entry)
+            }
+            LogRecordKind::Duplicate => {
+                let dup = LogDup::from_bytes(&record.bytes).map_err(damaged)?;
+                check_version(record.version, dup.version)?;
+                if dup.version > tail {
+                    return Err(format!("a duplicate behind the log's tail {tail}"));
+                }
+                dup
+            }
+        };
+        if dup.reqid != ReqId::default() {
+            self.log.append_dup(dup);
+        }
+        Ok(())
+    }
+}
+
+fn check_version(stored_as: EVersion, says: EVersion) -> Result<(), String> {
+    if stored_as == says { Ok(()) } else { Err(format!("it says that it is {says}")) }
 }
 
 #[cfg(test)]
@@ -163,6 +154,7 @@ mod tests {
                 }
             }
             let mut completions = Vec::new();
+            store.turn(UTime::default());
             store.completions(&mut completions);
             for completion in completions {
                 let event = match completion {
@@ -170,7 +162,7 @@ mod tests {
                     Completion::Read { token, result } => PgEvent::ReadDone { token, result },
                     refused => panic!("{refused:?}"),
                 };
-                pg.handle(UTime::default(), event, &mut effects);
+                pg.handle(UTime::default(), event, store, &mut effects);
             }
         }
     }
@@ -207,6 +199,7 @@ mod tests {
         pg.write_info(&mut txn);
         store.queue(txn, Token(0));
         let mut out = Vec::new();
+        store.turn(UTime::default());
         store.completions(&mut out);
         assert!(matches!(out[..], [Completion::Committed { .. }]), "{out:?}");
     }
@@ -235,7 +228,7 @@ mod tests {
         let kept = EVersion::new(Epoch(5), 4);
         change(&mut pg, &mut store, |pg, txn| {
             assert_eq!(pg.log.rewind(kept).len(), 3);
-            txn.push(TxOp::LogRewind { collection: pg.collection, to: kept });
+            txn.log_rewind(pg.collection, kept);
             (pg.info.last_update, pg.info.last_complete) = (kept, kept);
             pg.info_dirty = true;
         });

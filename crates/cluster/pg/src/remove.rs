@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use store::{ReadOutcome, ReadRequest, StoreError, Transaction};
+use store::{AttrChoice, NoPeek, ReadOutcome, ReadRequest, StoreError, Transaction};
 use types::{GHObject, OsdId, SpgId};
 
+use crate::out::Out;
 use crate::pg::{Phase, ReadFor};
 use crate::{Pg, PgConfig, PgEffect, PgFailure};
 
@@ -14,12 +15,14 @@ const OBJECTS_AT_ONCE: usize = 256;
 impl Pg {
     /// A PG that the store still has of a pool that is gone: only to be removed. Begins at once.
     pub fn remove_leftover(id: SpgId, whoami: OsdId, config: Arc<PgConfig>, out: &mut Vec<PgEffect>) -> Self {
+        let mut no_memory = NoPeek;
+        let out = &mut Out::new(out, &mut no_memory);
         let mut pg = Self::empty(id, whoami, config, Phase::Removing);
         pg.continue_removal(out);
         pg
     }
 
-    pub(crate) fn on_remove(&mut self, out: &mut Vec<PgEffect>) {
+    pub(crate) fn on_remove(&mut self, out: &mut Out<'_>) {
         if matches!(self.phase, Phase::Removing) {
             return;
         }
@@ -29,7 +32,7 @@ impl Pg {
     }
 
     /// The next step, when nothing is under way.
-    pub(crate) fn continue_removal(&mut self, out: &mut Vec<PgEffect>) {
+    pub(crate) fn continue_removal(&mut self, out: &mut Out<'_>) {
         if !self.in_flight.is_empty() || !self.reads.is_empty() {
             return;
         }
@@ -38,15 +41,12 @@ impl Pg {
             start: GHObject::min(),
             end: GHObject::max(),
             objects_max: OBJECTS_AT_ONCE,
+            attrs: AttrChoice::None,
         };
         self.read(request, ReadFor::Remove, out);
     }
 
-    pub(crate) fn on_remove_read(
-        &mut self,
-        result: Result<ReadOutcome, StoreError>,
-        out: &mut Vec<PgEffect>,
-    ) {
+    pub(crate) fn on_remove_read(&mut self, result: Result<ReadOutcome, StoreError>, out: &mut Out<'_>) {
         let page = match result {
             Ok(ReadOutcome::Objects(page)) => page,
             Err(StoreError::NoSuchCollection(_)) => return out.push(PgEffect::Removed),
@@ -55,17 +55,17 @@ impl Pg {
         };
         let mut txn = Transaction::new();
         let mut others = false;
-        for object in page.objects {
+        for (object, _) in page.objects {
             // The PG's records go last: what is half removed must still be known as a PG.
             if object != self.meta {
                 others = true;
-                txn.remove(self.collection, object);
+                txn.remove(self.collection, &object);
             }
         }
         if !others {
-            txn.remove(self.collection, self.meta.clone());
-            txn.push(store::TxOp::RemoveCollection { collection: self.collection });
+            txn.remove(self.collection, &self.meta);
+            txn.remove_collection(self.collection);
         }
-        self.submit(self.info.last_update, txn, None, None, out);
+        self.submit_own(txn, out);
     }
 }

@@ -4,12 +4,13 @@ use encoding::Decode;
 use messages::osd_op::OsdFlags;
 use messages::{OpResult, OsdOpReply};
 use ops::{ExecuteResult, ObjectInfo, ObjectState, OpContext, OpOutcome, OpReturn, SnapSet};
-use store::{ObjectHead, ReadOutcome, ReadRequest, StoreError};
-use types::{Errno, GHObject, SnapContext, SnapId};
+use store::{AttrChoice, ObjectHead, ReadOutcome, ReadRequest, StoreError};
+use types::{Errno, GHObject, HObject, SnapContext, SnapId};
 
-use crate::cache::{ReadCache, read_request};
+use crate::cache::{ReadCache, StoreView, read_request};
 use crate::objects::{Loaded, ObjectSlot};
-use crate::pg::{Parked, ReadFor};
+use crate::out::Out;
+use crate::pg::{Parked, Phase, ReadFor};
 use crate::request::Request;
 use crate::{Notice, Pg, PgEffect};
 
@@ -30,27 +31,61 @@ impl Pg {
     }
 
     /// Runs what may run of an object's requests, in order.
-    pub(crate) fn pump(&mut self, slot: ObjectSlot, out: &mut Vec<PgEffect>) {
-        while let Some(object) = self.objects.get_mut(slot) {
+    pub(crate) fn pump(&mut self, slot: ObjectSlot, out: &mut Out<'_>) {
+        while !matches!(self.phase, Phase::Failed) {
+            let Some(object) = self.objects.get(slot) else {
+                return self.broken("requests of an object without a context", out);
+            };
             let Some(front) = object.queue.front() else { return };
             match object.loaded {
                 Loaded::Reading => return,
                 Loaded::No => {
-                    object.loaded = Loaded::Reading;
-                    let Some(oid) = self.ghobject(slot) else { return };
-                    let request = ReadRequest::Object { collection: self.collection, object: oid };
-                    return self.read(request, ReadFor::Object(slot), out);
+                    if !self.load_object(slot, out) {
+                        return;
+                    }
                 }
-                Loaded::Yes(_) | Loaded::Bad(_) => {}
+                Loaded::Bad(errno) => self.refuse_waiting(slot, errno, out),
+                Loaded::Yes(_) if front.skips_locks() || object.admits(front.class) => {
+                    let request = self.objects.get_mut(slot).and_then(|o| o.queue.pop_front());
+                    if let Some(request) = request {
+                        self.run(slot, request, ReadCache::default(), out);
+                    }
+                }
+                Loaded::Yes(_) => return,
             }
-            if !front.skips_locks() && !object.admits(front.class) {
-                return;
-            }
-            let Some(request) = object.queue.pop_front() else { return };
-            match object.loaded {
-                Loaded::Bad(errno) => self.reply_error(&request, errno, out),
-                _ => self.run(slot, request, ReadCache::default(), out),
-            }
+        }
+    }
+
+    /// Looks for the object's metadata in the store's memory, or reads it. Whether it is known now.
+    fn load_object(&mut self, slot: ObjectSlot, out: &mut Out<'_>) -> bool {
+        let Some(object) = self.ghobject(slot) else {
+            self.broken("an object to load without a context", out);
+            return false;
+        };
+        let attrs = AttrChoice::These(vec![INFO_ATTR.into(), SNAPSET_ATTR.into()]);
+        let request = ReadRequest::Object { collection: self.collection, object, attrs };
+        if let Some(result) = out.peek(&request) {
+            self.note_object(slot, result, out);
+            return true;
+        }
+        self.set_loaded(slot, Loaded::Reading);
+        self.read(request, ReadFor::Object(slot), out);
+        false
+    }
+
+    fn set_loaded(&mut self, slot: ObjectSlot, loaded: Loaded) {
+        if let Some(object) = self.objects.get_mut(slot) {
+            object.loaded = loaded;
+        }
+    }
+
+    /// The object's metadata can't be read: everything that waits for it gets the error. Whoever asks next makes the
+    /// store try again.
+    fn refuse_waiting(&mut self, slot: ObjectSlot, errno: Errno, out: &mut Out<'_>) {
+        let Some(object) = self.objects.get_mut(slot) else { return };
+        object.loaded = Loaded::No;
+        for request in std::mem::take(&mut object.queue) {
+            self.reply_error(&request, errno, out);
         }
     }
 
@@ -58,47 +93,59 @@ impl Pg {
         &mut self,
         slot: ObjectSlot,
         result: Result<ReadOutcome, StoreError>,
-        out: &mut Vec<PgEffect>,
+        out: &mut Out<'_>,
     ) {
-        let Some(object) = self.objects.get_mut(slot) else { return };
+        self.note_object(slot, result, out);
+        self.pump(slot, out);
+    }
+
+    fn note_object(&mut self, slot: ObjectSlot, result: Result<ReadOutcome, StoreError>, out: &mut Out<'_>) {
+        let Some(oid) = self.objects.get(slot).map(|o| o.oid.clone()) else {
+            return self.broken("metadata of an object without a context", out);
+        };
         let state = match result {
-            Ok(ReadOutcome::Object(None)) => Ok(ObjectState::absent(object.oid.clone())),
+            Ok(ReadOutcome::Object(None)) => Ok(ObjectState::absent(oid.clone())),
             Ok(ReadOutcome::Object(Some(head))) => state_of(&head).map_err(|e| (e, Errno::EIO)),
-            Ok(_) => Err(("the store answered another question".to_owned(), Errno::EIO)),
+            Ok(_) => {
+                return self.broken("the store answered another question than an object's metadata", out);
+            }
             Err(error) => Err((error.to_string(), error.errno())),
         };
-        let failed = state.is_err();
-        object.loaded = match state {
+        match state {
             Ok(state) => {
-                self.said_bad.remove(&object.oid);
-                Loaded::Yes(state)
+                self.said_bad.remove(&oid);
+                self.set_loaded(slot, Loaded::Yes(state));
             }
             Err((reason, errno)) => {
-                // Said once an object, and of so many: clients that ask again must not fill the log.
-                if self.said_bad.len() < BAD_OBJECTS_SAID_MAX && self.said_bad.insert(object.oid.clone()) {
-                    let reason = format!("{}: {reason}", object.oid);
-                    out.push(PgEffect::Notice(Notice::BadObject { reason }));
-                }
-                Loaded::Bad(errno)
+                self.say_bad(oid, &reason, out);
+                self.set_loaded(slot, Loaded::Bad(errno));
             }
-        };
-        self.pump(slot, out);
-        if let (true, Some(object)) = (failed, self.objects.get_mut(slot)) {
-            // Whoever asks next makes the store try again.
-            object.loaded = Loaded::No;
+        }
+    }
+
+    /// Said once an object, and of so many: clients that ask again must not fill the log.
+    fn say_bad(&mut self, oid: HObject, reason: &str, out: &mut Out<'_>) {
+        if self.said_bad.len() < BAD_OBJECTS_SAID_MAX && self.said_bad.insert(oid.clone()) {
+            out.push(PgEffect::Notice(Notice::BadObject { reason: format!("{oid}: {reason}") }));
         }
     }
 
     /// Runs a request whose turn it is.
-    fn run(&mut self, slot: ObjectSlot, request: Request, mut cache: ReadCache, out: &mut Vec<PgEffect>) {
+    fn run(&mut self, slot: ObjectSlot, request: Request, mut cache: ReadCache, out: &mut Out<'_>) {
         if self.is_blocklisted(&request.addrs) {
             return self.reply_error(&request, Errno::ESHUTDOWN, out);
         }
-        if request.class.writes && self.answer_resend(&request, out) {
-            return;
-        }
-        let Some(object) = self.objects.get_mut(slot) else { return };
-        let Loaded::Yes(state) = &object.loaded else { return };
+        let request = if request.class.writes {
+            let Some(request) = self.answer_resend(slot, request, out) else { return };
+            request
+        } else {
+            request
+        };
+        let object = self.ghobject(slot);
+        let (Some(object), Some(Loaded::Yes(state))) = (object, self.objects.get(slot).map(|o| &o.loaded))
+        else {
+            return self.broken("a request runs on an object that is not loaded", out);
+        };
         let pool = self.map.as_ref().map(|m| &m.pool);
         let pool_snapc = pool.and_then(|p| p.snapc.as_ref());
         let enforced = request.op.has_flag(OsdFlags::ENFORCE_SNAPC);
@@ -117,11 +164,19 @@ impl Pg {
             pool_has_omap: pool.is_none_or(|p| p.has_omap),
             full: pool.and_then(|p| p.full).filter(|_| !request.is_from_mds()),
         };
-        match ops::execute(&mut cache, &ctx, state, &request.op.ops) {
+        let omap_bytes_max = self.config.ops.omap_read_bytes_max();
+        let mut view =
+            StoreView { cache: &mut cache, out, collection: self.collection, object, omap_bytes_max };
+        let result = ops::execute(&mut view, &ctx, state, &request.op.ops);
+        let object = view.object;
+        let newest = if request.class.writes { snapc.clone() } else { SnapContext::default() };
+        if let Some(error) = cache.take_failure() {
+            self.say_bad(object.hobj.clone(), &error.to_string(), out);
+        }
+        match result {
             ExecuteResult::Dropped => Self::dropped(request.session, request.op.tid, "the pool is full", out),
-            ExecuteResult::Pending => self.park(slot, request, cache, out),
+            ExecuteResult::Pending => self.park(slot, object, request, cache, out),
             ExecuteResult::Done(outcome) => {
-                let newest = snapc.clone();
                 self.note_unsupported(&outcome, out);
                 match request.class.writes {
                     true => self.finish_write(slot, request, &newest, *outcome, out),
@@ -131,7 +186,7 @@ impl Pg {
         }
     }
 
-    fn note_unsupported(&mut self, outcome: &OpOutcome, out: &mut Vec<PgEffect>) {
+    fn note_unsupported(&mut self, outcome: &OpOutcome, out: &mut Out<'_>) {
         if let Some(code) = outcome.unsupported {
             if self.said_unsupported.insert(code) {
                 out.push(PgEffect::Notice(Notice::UnsupportedOp { code }));
@@ -139,17 +194,28 @@ impl Pg {
         }
     }
 
-    fn park(&mut self, slot: ObjectSlot, request: Request, mut cache: ReadCache, out: &mut Vec<PgEffect>) {
-        let (Some(oid), Some(object)) = (self.ghobject(slot), self.objects.get_mut(slot)) else { return };
-        match request.class.writes {
-            true => object.writing = true,
-            false => object.readers += 1,
+    fn park(
+        &mut self,
+        slot: ObjectSlot,
+        oid: GHObject,
+        request: Request,
+        mut cache: ReadCache,
+        out: &mut Out<'_>,
+    ) {
+        let Some(object) = self.objects.get_mut(slot) else {
+            return self.broken("a request waits for reads of an object without a context", out);
+        };
+        if request.class.writes {
+            object.writing = true;
+        } else {
+            object.readers += 1;
         }
         let (park, needs) = (self.park_id(), cache.take_new());
         let missing = needs.len();
+        debug_assert!(missing > 0, "nothing would ever run the request again");
+        let bytes_max = self.config.ops.omap_read_bytes_max();
         for (index, need) in needs {
-            let request =
-                read_request(need, self.collection, oid.clone(), self.config.ops.omap_read_bytes_max());
+            let request = read_request(need, self.collection, oid.clone(), bytes_max);
             self.read(request, ReadFor::Step { park, index }, out);
         }
         self.parked.insert(park, Parked { slot, request, cache, missing });
@@ -160,8 +226,9 @@ impl Pg {
         park: u64,
         index: usize,
         result: Result<ReadOutcome, StoreError>,
-        out: &mut Vec<PgEffect>,
+        out: &mut Out<'_>,
     ) {
+        // A request that was put back into its object's queue, to run again from the start, waits for no read.
         let Some(parked) = self.parked.get_mut(&park) else { return };
         parked.cache.answer(index, result);
         parked.missing -= 1;
@@ -169,23 +236,16 @@ impl Pg {
             return;
         }
         let Some(Parked { slot, request, cache, .. }) = self.parked.remove(&park) else { return };
-        if let Some(object) = self.objects.get_mut(slot) {
-            match request.class.writes {
-                true => object.writing = false,
-                false => object.readers = object.readers.saturating_sub(1),
-            }
+        match self.objects.get_mut(slot) {
+            Some(object) if request.class.writes && object.writing => object.writing = false,
+            Some(object) if !request.class.writes && object.readers > 0 => object.readers -= 1,
+            _ => return self.broken("an object did not count a request that waited for reads", out),
         }
         self.run(slot, request, cache, out);
         self.pump(slot, out);
     }
 
-    fn finish_read(
-        &mut self,
-        slot: ObjectSlot,
-        request: &Request,
-        outcome: OpOutcome,
-        out: &mut Vec<PgEffect>,
-    ) {
+    fn finish_read(&mut self, slot: ObjectSlot, request: &Request, outcome: OpOutcome, out: &mut Out<'_>) {
         let user_version = match self.objects.get(slot).map(|o| &o.loaded) {
             Some(Loaded::Yes(state)) => state.info.user_version,
             _ => 0,
@@ -214,7 +274,7 @@ impl Pg {
     }
 
     /// Answers without having begun: such replies carry no version, also where the object is not there.
-    pub(crate) fn reply_error(&self, request: &Request, errno: Errno, out: &mut Vec<PgEffect>) {
+    pub(crate) fn reply_error(&self, request: &Request, errno: Errno, out: &mut Out<'_>) {
         let reply = Box::new(OsdOpReply::error(&request.op, errno.code(), self.epoch()));
         out.push(PgEffect::Reply { session: request.session, reply });
     }
@@ -231,7 +291,8 @@ fn is_readable(state: &ObjectState, snap: SnapId) -> bool {
 }
 
 fn state_of(head: &ObjectHead) -> Result<ObjectState, String> {
-    let get = |name: &'static str| head.attrs.get(&name.into()).ok_or_else(|| format!("no attribute {name}"));
+    let get =
+        |name: &'static str| head.attrs.get(name.as_bytes()).ok_or_else(|| format!("no attribute {name}"));
     let info = ObjectInfo::from_bytes(get(INFO_ATTR)?).map_err(|e| e.to_string())?;
     let snapset = SnapSet::from_bytes(get(SNAPSET_ATTR)?).map_err(|e| e.to_string())?;
     Ok(ObjectState { exists: true, info, snapset })

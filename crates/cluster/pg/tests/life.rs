@@ -262,29 +262,12 @@ fn idle_object_contexts_are_bounded() {
 }
 
 #[test]
-fn a_refused_transaction_ends_the_pg_and_nothing_is_acknowledged_any_more() {
-    let mut rig = Rig::new();
-    rig.ask("a", vec![write_full(b"kept")]);
-    for data in [b"1", b"2"] {
-        let op = rig.message("a", vec![append(data)]);
-        rig.send(op);
-    }
-    rig.refuse_one();
-    assert!(rig.failed);
-    rig.settle();
-    let op = rig.message("a", vec![read(0, 0)]);
-    rig.send(op);
-    rig.settle();
-    assert!(rig.replies.is_empty());
-}
-
-#[test]
 fn an_object_whose_metadata_is_damaged_is_eio_and_others_are_served() {
     let config = pg::PgConfig { object_contexts_idle_max: 0, ..pg::PgConfig::default() };
     let mut rig = Rig::with_config(config);
     put(&mut rig, "bad", "");
     let mut txn = store::Transaction::new();
-    txn.set_attr(pgid().into(), message(1, 1, "bad", vec![]).hobject().into(), "_", vec![1, 2, 3]);
+    txn.set_attr(pgid().into(), &message(1, 1, "bad", vec![]).hobject().into(), "_", vec![1, 2, 3]);
     rig.damage(txn);
     put(&mut rig, "good", "");
     assert_eq!(rig.ask("bad", vec![stat()]).result, Errno::EIO.code());
@@ -411,6 +394,7 @@ fn a_new_pg_has_the_past_it_is_given_and_that_of_the_maps_since() {
     let object = types::GHObject::pgmeta(POOL, 0, ShardId::NONE);
     let name = pg::InfoAttr::PAST_INTERVALS.into();
     store.read(ReadRequest::Attr { collection: pgid().into(), object, name }, Token(99));
+    store.turn(UTime::default());
     let mut done = Vec::new();
     store.completions(&mut done);
     let Some(Completion::Read { result: Ok(ReadOutcome::Attr(stored)), .. }) = done.pop() else {

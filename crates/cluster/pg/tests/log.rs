@@ -5,12 +5,12 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::*;
-use encoding::{Decode, Encode};
+use encoding::Encode;
 use messages::OsdOp;
 use pg::{LogDup, LogLimits, PgConfig};
 use proptest::prelude::*;
-use store::{ReadOutcome, ReadRequest, Transaction};
-use types::{EVersion, EntityName, EntityType, Epoch, GHObject, ReqId};
+use store::{LogRecord, LogRecordKind, ReadOutcome, ReadRequest, Transaction};
+use types::{EVersion, EntityName, EntityType, Epoch, ReqId};
 
 const LIMITS: LogLimits = LogLimits { entries_target: 20, trim_min: 5, trim_max: 100, dups_tracked: 60 };
 
@@ -18,40 +18,36 @@ fn rig(log: LogLimits) -> Rig {
     Rig::with_config(PgConfig { log, ..PgConfig::default() })
 }
 
-fn meta() -> GHObject {
-    let pgid = pgid();
-    GHObject::pgmeta(pgid.pg.pool, pgid.pg.seed, pgid.shard)
-}
-
-/// The keys of the pgmeta object's omap.
-fn stored_dups(rig: &mut Rig) -> Vec<(String, LogDup)> {
-    let request = ReadRequest::OmapRange {
-        collection: pgid().into(),
-        object: meta(),
-        after: None,
-        prefix: "".into(),
-        entries_max: 10_000,
-        bytes_max: 1 << 30,
-        values: true,
-    };
-    let Ok(ReadOutcome::Omap(page)) = rig.look(request) else { panic!("an omap") };
-    let read = |bytes: &[u8]| LogDup::from_bytes_exact(bytes).expect("a duplicate");
-    page.entries.iter().map(|(key, bytes)| (key.to_string(), read(bytes))).collect()
-}
-
-fn stored_entries(rig: &mut Rig) -> Vec<EVersion> {
-    let request = ReadRequest::Log {
-        collection: pgid().into(),
-        after: EVersion::default(),
-        entries_max: 10_000,
-        bytes_max: 1 << 30,
-    };
+fn stored_records(rig: &mut Rig) -> Vec<LogRecord> {
+    let (after, records_max, bytes_max) = (EVersion::default(), 10_000, 1 << 30);
+    let request = ReadRequest::Log { collection: pgid().into(), after, records_max, bytes_max };
     let Ok(ReadOutcome::Log(page)) = rig.look(request) else { panic!("a log") };
-    page.entries.iter().map(|(version, _)| *version).collect()
+    page.records
+}
+
+/// What of the stored log is kept for resends alone.
+fn stored_dups(rig: &mut Rig) -> Vec<EVersion> {
+    let tail = rig.pg.log().tail();
+    stored_records(rig).iter().map(|record| record.version).filter(|version| *version <= tail).collect()
+}
+
+fn dups(rig: &Rig) -> Vec<EVersion> {
+    rig.pg.log().dups().iter().map(|dup| dup.version).collect()
+}
+
+/// Puts a record before all that the stored log has.
+fn put_first(rig: &mut Rig, version: EVersion, kind: LogRecordKind, bytes: Vec<u8>) {
+    let records = stored_records(rig);
+    let mut txn = Transaction::new();
+    txn.log_rewind(pgid().into(), EVersion::default()).log_append(pgid().into(), version, kind, bytes);
+    for LogRecord { version, kind, bytes } in records {
+        txn.log_append(pgid().into(), version, kind, bytes);
+    }
+    rig.damage_for_good(txn);
 }
 
 #[test]
-fn a_trimmed_entry_is_stored_as_a_duplicate_alone_and_answers_a_resend_also_after_a_restart() {
+fn a_trimmed_entry_answers_a_resend_also_after_a_restart() {
     let mut rig = rig(LIMITS);
     let op = rig.message("a", vec![append(b"x")]);
     let first = rig.ask_message(op.clone());
@@ -59,16 +55,7 @@ fn a_trimmed_entry_is_stored_as_a_duplicate_alone_and_answers_a_resend_also_afte
         rig.ask(&format!("other{n}"), vec![write_full(b"y")]);
     }
     assert!(rig.pg.log().entries().iter().all(|e| e.version > first.replay_version), "trimmed");
-    assert_eq!(
-        stored_entries(&mut rig),
-        rig.pg.log().entries().iter().map(|e| e.version).collect::<Vec<_>>()
-    );
-    let stored = stored_dups(&mut rig);
-    assert_eq!(
-        stored.iter().map(|(_, dup)| dup).collect::<Vec<_>>(),
-        rig.pg.log().dups().iter().collect::<Vec<_>>()
-    );
-    assert_eq!(stored[0].0, "dup_0000000005.00000000000000000001", "Ceph's key");
+    assert_eq!(stored_dups(&mut rig), dups(&rig));
     for restart in [false, true] {
         if restart {
             rig.crash();
@@ -88,10 +75,7 @@ fn a_stored_duplicate_without_an_entry_answers_a_resend() {
     let version = EVersion::new(Epoch(4), 1);
     let reqid = ReqId { name: EntityName::new(EntityType::Client, 4123), tid: 9000, inc: 0 };
     let dup = LogDup { reqid, version, user_version: 77, return_code: -17, op_returns: Vec::new() };
-    let mut txn = Transaction::new();
-    let key = "dup_0000000004.00000000000000000001";
-    txn.omap_set(pgid().into(), meta(), [(key.into(), dup.to_bytes(0).into())].into());
-    rig.damage_for_good(txn);
+    put_first(&mut rig, version, LogRecordKind::Duplicate, dup.to_bytes(0));
     rig.crash();
     let mut op = rig.message("a", vec![create_exclusive()]);
     op.tid = 9000;
@@ -100,20 +84,25 @@ fn a_stored_duplicate_without_an_entry_answers_a_resend() {
 }
 
 #[test]
-fn a_duplicate_under_another_versions_key_or_newer_than_the_tail_stops_the_pg() {
-    for (key, version) in [
-        ("dup_0000000004.00000000000000000002", EVersion::new(Epoch(4), 1)),
-        ("dup_0000000900.00000000000000000002", EVersion::new(Epoch(900), 2)),
-        ("dup_", EVersion::new(Epoch(4), 1)),
+fn a_log_record_that_makes_no_sense_stops_the_pg() {
+    let (reqid, first) = (ReqId::default(), EVersion::new(Epoch(4), 1));
+    let dup = |version| LogDup { reqid, version, user_version: 0, return_code: 0, op_returns: vec![] };
+    for (what, kind, bytes) in [
+        ("says another version", LogRecordKind::Duplicate, dup(EVersion::new(Epoch(4), 2)).to_bytes(0)),
+        ("is a duplicate's, not an entry's", LogRecordKind::Entry, dup(first).to_bytes(0)),
+        ("is cut off", LogRecordKind::Duplicate, dup(first).to_bytes(0)[..9].to_vec()),
     ] {
         let mut rig = rig(LIMITS);
-        let dup =
-            LogDup { reqid: ReqId::default(), version, user_version: 0, return_code: 0, op_returns: vec![] };
-        let mut txn = Transaction::new();
-        txn.omap_set(pgid().into(), meta(), [(key.into(), dup.to_bytes(0).into())].into());
-        rig.damage_for_good(txn);
-        assert!(!rig.restart(), "{key}");
+        (0..40).for_each(|_| drop(rig.ask("a", vec![append(b"x")])));
+        put_first(&mut rig, first, kind, bytes);
+        assert!(!rig.restart(), "{what}");
     }
+    let mut rig = rig(LIMITS);
+    let late = EVersion::new(Epoch(900), 2);
+    let mut txn = Transaction::new();
+    txn.log_append(pgid().into(), late, LogRecordKind::Duplicate, dup(late).to_bytes(0));
+    rig.damage_for_good(txn);
+    assert!(!rig.restart(), "a duplicate behind the log's tail");
 }
 
 #[derive(Clone, Debug)]
@@ -177,8 +166,7 @@ proptest! {
             prop_assert!(log.dups().iter().all(|d| d.version <= log.tail()));
             prop_assert!(log.entries().iter().all(|e| e.version > log.tail()));
         }
-        let stored: Vec<LogDup> = stored_dups(&mut rig).into_iter().map(|(_, dup)| dup).collect();
-        prop_assert_eq!(stored, rig.pg.log().dups().iter().cloned().collect::<Vec<_>>());
+        prop_assert_eq!(stored_dups(&mut rig), dups(&rig));
         for (object, length) in applied {
             prop_assert_eq!(rig.contents(&format!("o{object}")).map(|c| c.len()), Some(length));
         }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::*;
 use messages::OsdOp;
@@ -11,6 +11,9 @@ use pg::{LogLimits, PgConfig};
 use types::{Epoch, SplitMix64};
 
 const OBJECTS: u64 = 4;
+
+/// -ENOSPC.
+const NO_SPACE: i32 = -28;
 
 /// What each object's history of appends may be. Each append is a distinct letter sequence, so that order and number
 /// show in the contents.
@@ -20,6 +23,8 @@ struct Model {
     sent: BTreeMap<u64, (String, Vec<u8>)>,
     /// Acknowledged, in the order of acknowledgement, by object.
     acked: BTreeMap<String, Vec<u64>>,
+    /// Refused for lack of space.
+    refused: BTreeSet<u64>,
     /// The longest contents read of each object.
     seen: BTreeMap<String, Vec<u8>>,
 }
@@ -31,6 +36,10 @@ fn name(n: u64) -> String {
 impl Model {
     fn note_replies(&mut self, rig: &mut Rig) {
         for (_, reply) in rig.replies.drain(..) {
+            if reply.result == NO_SPACE {
+                self.refused.insert(reply.tid);
+                continue;
+            }
             assert_eq!(reply.result, 0);
             let Some((oid, _)) = self.sent.get(&reply.tid) else {
                 let seen = reply.ops[0].outdata.to_vec();
@@ -44,6 +53,10 @@ impl Model {
                 acked.push(reply.tid);
             }
         }
+    }
+
+    fn is_answered(&self, tid: u64) -> bool {
+        self.refused.contains(&tid) || self.acked.values().flatten().any(|acked| *acked == tid)
     }
 
     fn check(&self, rig: &mut Rig) {
@@ -69,8 +82,13 @@ fn run(seed: u64, steps: usize) -> Vec<String> {
 }
 
 fn run_with(config: PgConfig, seed: u64, steps: usize) -> Vec<String> {
+    run_all(config, seed, steps, false)
+}
+
+fn run_all(config: PgConfig, seed: u64, steps: usize, refusals: bool) -> Vec<String> {
     println!("seed {seed}");
     let (mut rng, mut rig, mut model) = (SplitMix64::new(seed), Rig::with_config(config), Model::default());
+    rig.peeks = refusals && seed % 2 == 0;
     for n in 0..OBJECTS {
         rig.ask(&name(n), vec![create_exclusive()]);
     }
@@ -98,6 +116,7 @@ fn run_with(config: PgConfig, seed: u64, steps: usize) -> Vec<String> {
             8 => {
                 rig.commit_one();
             }
+            9 if refusals && rng.below(3) == 0 => rig.refuse_next(),
             9 | 10 => {
                 rig.deliver_read();
             }
@@ -113,12 +132,11 @@ fn run_with(config: PgConfig, seed: u64, steps: usize) -> Vec<String> {
             _ => {}
         }
         model.note_replies(&mut rig);
-        pending.retain(|op| !model.acked.values().flatten().any(|tid| *tid == op.tid));
+        pending.retain(|op| !model.is_answered(op.tid));
     }
     rig.settle();
     model.note_replies(&mut rig);
-    let acked: usize = model.acked.values().map(Vec::len).sum();
-    assert_eq!(acked, model.sent.len(), "everything is answered in the end");
+    assert!(model.sent.keys().all(|tid| model.is_answered(*tid)), "everything is answered in the end");
     model.check(&mut rig);
     rig.trace
 }
@@ -135,6 +153,13 @@ fn nor_by_a_crash_when_all_but_a_few_log_entries_are_duplicates() {
     let log = LogLimits { entries_target: 3, trim_min: 2, trim_max: 4, dups_tracked: 1000 };
     (100..140).for_each(|seed| {
         run_with(PgConfig { log: log.clone(), ..PgConfig::default() }, seed, 400);
+    });
+}
+
+#[test]
+fn nor_by_refusals_with_or_without_a_look_at_the_stores_memory() {
+    (200..260).for_each(|seed| {
+        run_all(PgConfig::default(), seed, 400, true);
     });
 }
 

@@ -183,11 +183,11 @@ fn add_own(corpus: &mut Corpus) {
     add("disk", 1, messages::OsdSuperblock::new(cluster, osd, osd_uuid).to_bytes(FEATURES));
     let (collection, object) = (store::CollectionId::Pg(SpgId::from(pg)), types::GHObject::from(object));
     let mut steps = store::Transaction::default();
-    steps.create_collection(collection, 3).touch(collection, object.clone());
-    steps.write(collection, object.clone(), 4096, Piece::copy_from(b"payload").into());
-    steps.zero(collection, object.clone(), 1, 2).truncate(collection, object.clone(), 3);
-    steps.omap_set(collection, object.clone(), [(Name::from("k"), b"v".to_vec().into())].into());
-    steps.log_trim(collection, version(4)).remove(collection, object);
+    steps.create_collection(collection, 3).touch(collection, &object);
+    steps.write(collection, &object, 4096, Piece::copy_from(b"payload").into());
+    steps.zero(collection, &object, 1, 2).truncate(collection, &object, 3);
+    steps.omap_set(collection, &object, vec![(Name::from("k"), b"v".to_vec().into())]);
+    steps.log_trim(collection, version(4)).remove(collection, &object);
     corpus.add("transaction", "own".into(), 9, steps.to_bytes(FEATURES));
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,7 +12,8 @@ use blockdev::{Completion, Request, Token, VolatileCache};
 use buffer::{PieceMut, Rope};
 use types::Errno;
 
-use crate::ModelledRange;
+use crate::power::Survivors;
+use crate::{ModelledRange, Power};
 
 /// What a device is for. Says which flush a test build leaves out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,13 +37,15 @@ impl DeviceRole {
 }
 
 /// How a device behaves.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct DeviceOptions {
     /// `bdev_debug_volatile_cache`: writes stay in the process until a flush, so that killing it loses them.
     pub volatile_cache: bool,
     /// `bdev_debug_volatile_leak_seed`: with the cache, a random half of written blocks reaches the file early, out of
     /// order and at random moments. Devices opened with one seed differ from one another by their role.
     pub leak_seed: Option<u64>,
+    /// A switch that tests cut the power with.
+    pub power: Option<Arc<Power>>,
 }
 
 /// Bytes of a file system, see [`Device::fs_space`].
@@ -65,6 +69,7 @@ struct Inner {
     file: File,
     role: DeviceRole,
     cache: Option<Mutex<VolatileCache>>,
+    power: Option<Arc<Power>>,
 }
 
 /// The longest time between two early blocks.
@@ -79,7 +84,7 @@ impl Device {
         let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).open(path)?;
         let seed = options.leak_seed.map(|seed| seed.wrapping_mul(3).wrapping_add(role as u64));
         let cache = options.volatile_cache.then(|| Mutex::new(VolatileCache::new(seed)));
-        let device = Self { inner: Arc::new(Inner { file, role, cache }), range: None };
+        let device = Self { inner: Arc::new(Inner { file, role, cache, power: options.power }), range: None };
         if options.volatile_cache && seed.is_some() {
             let weak = Arc::downgrade(&device.inner);
             std::thread::Builder::new().name("bdev-leak".into()).spawn(move || leak_until_closed(&weak))?;
@@ -116,6 +121,7 @@ impl Device {
     /// # Errors
     /// The system's.
     pub fn set_len(&self, len: u64) -> io::Result<()> {
+        self.inner.spend()?;
         let mut cache = self.inner.cache();
         self.inner.file.set_len(len)?;
         if let Some(cache) = &mut cache {
@@ -148,6 +154,9 @@ impl Device {
     }
 
     fn read_now(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        if let Some(power) = &self.inner.power {
+            power.check()?;
+        }
         // Held while the file is read: a flush in between would move a block from the cache to where we were already.
         let cache = self.inner.cache();
         self.inner.file.read_exact_at(out, offset)?;
@@ -183,6 +192,7 @@ impl Device {
     }
 
     fn write_now(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.inner.spend()?;
         match &mut self.inner.cache() {
             None => self.inner.file.write_all_at(data, offset),
             Some(cache) => cache.write(offset, data, |at, block| self.inner.read_block(at, block)),
@@ -213,14 +223,27 @@ impl Device {
     }
 
     fn flush_now(&self) -> io::Result<()> {
+        self.inner.spend()?;
         let mut cache = self.inner.cache();
         if let Some(cache) = &mut cache {
             let len = self.len()?;
-            for (offset, block) in cache.take() {
+            let mut held = cache.take().into_iter();
+            while let Some((offset, block)) = held.next() {
+                if let Err(off) = self.inner.spend() {
+                    self.inner.let_survive(std::iter::once((offset, block)).chain(held));
+                    return Err(off);
+                }
                 self.inner.write_block(len, offset, &block)?;
             }
         }
         self.inner.file.sync_data()
+    }
+
+    /// Asks the system to drop what it has cached of these bytes: a next read comes from the disk. What is not written
+    /// back yet stays. Only a request: an error of the system changes nothing and is ignored.
+    pub fn drop_cached(&self, offset: u64, len: u64) {
+        let _ =
+            rustix::fs::fadvise(&self.inner.file, offset, NonZeroU64::new(len), rustix::fs::Advice::DontNeed);
     }
 
     /// Performs a request; returns when it is complete.
@@ -251,6 +274,24 @@ fn errno(error: &io::Error) -> Errno {
 }
 
 impl Inner {
+    /// Counts an operation that changes the file, or fails it while the power is off.
+    fn spend(&self) -> io::Result<()> {
+        self.power.as_ref().map_or(Ok(()), |power| power.spend())
+    }
+
+    /// After a cut: writes the blocks that survive it, of those that a cache held.
+    fn let_survive(&self, held: impl Iterator<Item = (u64, Box<[u8]>)>) {
+        let Some(seed) = self.power.as_ref().and_then(|power| power.survivors_seed()) else { return };
+        let mut survivors = Survivors::new(seed.wrapping_mul(3).wrapping_add(self.role as u64));
+        let len = self.file.metadata().map_or(0, |m| m.len());
+        for (offset, block) in held {
+            if survivors.includes_next() {
+                // A loss of power may lose any of them, so losing one more by an error is no harm.
+                let _ = self.write_block(len, offset, &block);
+            }
+        }
+    }
+
     /// The cache, locked; a panic elsewhere doesn't make its contents wrong.
     fn cache(&self) -> Option<MutexGuard<'_, VolatileCache>> {
         self.cache.as_ref().map(|c| c.lock().unwrap_or_else(PoisonError::into_inner))
@@ -277,10 +318,20 @@ impl Inner {
     }
 }
 
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let held = self.cache().map(|mut cache| cache.take());
+        self.let_survive(held.into_iter().flatten());
+    }
+}
+
 /// Lets blocks out at random moments until the device is closed.
 fn leak_until_closed(device: &Weak<Inner>) {
     while let Some(inner) = device.upgrade() {
         let mut pause = LEAK_INTERVAL_MAX;
+        if inner.power.as_ref().is_some_and(|power| power.is_off()) {
+            break;
+        }
         if let Some(mut cache) = inner.cache() {
             if let Some((offset, block)) = cache.leak() {
                 let len = inner.file.metadata().map_or(0, |m| m.len());
@@ -299,7 +350,8 @@ mod tests {
     use super::*;
 
     fn open(path: &Path, volatile_cache: bool, leak_seed: Option<u64>) -> Device {
-        Device::open(path, true, DeviceRole::Image, DeviceOptions { volatile_cache, leak_seed }).unwrap()
+        Device::open(path, true, DeviceRole::Image, DeviceOptions { volatile_cache, leak_seed, power: None })
+            .unwrap()
     }
 
     #[test]
@@ -335,6 +387,69 @@ mod tests {
         }
         let n = leaked();
         assert!((20..80).contains(&n), "{n} of 100 blocks");
+    }
+
+    /// The file after its power was cut: 16 blocks of ones flushed, 16 of twos held by the cache or flushed in vain.
+    fn after_a_cut(operations: u64, survivors_seed: Option<u64>, flush: bool) -> Vec<u8> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let power = Arc::new(Power::default());
+        let options =
+            DeviceOptions { volatile_cache: true, power: Some(power.clone()), ..Default::default() };
+        let device = Device::open(&path, true, DeviceRole::Image, options).unwrap();
+        device.set_len(16 * 4096).unwrap();
+        device.write_at(0, &[1; 16 * 4096]).unwrap();
+        device.flush().unwrap();
+        device.write_at(0, &[2; 16 * 4096]).unwrap();
+        power.cut_after(operations, survivors_seed);
+        if flush {
+            assert!(device.flush().is_err());
+        }
+        assert!(power.is_off());
+        let eio = |r: io::Result<()>| r.unwrap_err().raw_os_error() == Some(Errno::EIO.0);
+        assert!(eio(device.write_at(0, &[3; 4096])) && eio(device.flush()) && eio(device.set_len(0)));
+        assert!(eio(device.read_at(0, &mut [0; 10])));
+        drop(device);
+        std::fs::read(&path).unwrap()
+    }
+
+    fn whole_blocks_of_twos(file: &[u8]) -> usize {
+        let blocks: Vec<&[u8]> = file.chunks(4096).collect();
+        assert!(
+            blocks.len() == 16 && blocks.iter().all(|b| b.iter().all(|&x| x == b[0])),
+            "no block is torn"
+        );
+        blocks.iter().filter(|b| b[0] == 2).count()
+    }
+
+    #[test]
+    fn a_cut_keeps_what_was_flushed_and_by_its_seed_a_part_of_the_cache() {
+        assert_eq!(whole_blocks_of_twos(&after_a_cut(0, None, false)), 0);
+        let survived: Vec<usize> =
+            (0..20).map(|seed| whole_blocks_of_twos(&after_a_cut(0, Some(seed), false))).collect();
+        assert!(survived.iter().any(|&n| n < 5) && survived.iter().any(|&n| n > 11), "{survived:?}");
+        assert!(survived.iter().any(|n| (5..=11).contains(n)), "{survived:?}");
+    }
+
+    #[test]
+    fn a_cut_in_a_flush_leaves_a_part_of_it() {
+        // The flush itself counts for one, each of its blocks for another.
+        assert_eq!(whole_blocks_of_twos(&after_a_cut(6, None, true)), 5);
+        assert!((5..16).contains(&whole_blocks_of_twos(&after_a_cut(6, Some(1), true))));
+    }
+
+    #[test]
+    fn a_device_whose_writes_fail_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let power = Arc::new(Power::default());
+        let options = DeviceOptions { power: Some(power.clone()), ..Default::default() };
+        let device = Device::open(&dir.path().join("f"), true, DeviceRole::Image, options).unwrap();
+        device.write_at(0, b"hello").unwrap();
+        power.fail_writes();
+        assert!(device.write_at(0, b"x").is_err() && device.flush().is_err() && device.set_len(0).is_err());
+        let mut seen = [0; 5];
+        device.read_at(0, &mut seen).unwrap();
+        assert_eq!(&seen, b"hello");
     }
 
     #[test]

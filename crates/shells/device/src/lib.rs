@@ -6,9 +6,11 @@
 mod file;
 mod lock;
 mod modelled;
+mod power;
 mod redb_backend;
 
 pub use file::{Device, DeviceOptions, DeviceRole, FsSpace};
 pub use lock::{DirLock, LockError};
 pub use modelled::{InFlightRequest, Modelled, ModelledRange};
+pub use power::Power;
 pub use redb_backend::RedbBackend;

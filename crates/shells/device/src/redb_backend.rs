@@ -60,7 +60,7 @@ mod tests {
     const TABLE: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("t");
 
     fn open(path: &Path, leak_seed: Option<u64>) -> Database {
-        let options = DeviceOptions { volatile_cache: true, leak_seed };
+        let options = DeviceOptions { volatile_cache: true, leak_seed, power: None };
         let device = Device::open(path, true, DeviceRole::MonState, options).unwrap();
         Builder::new().create_with_backend(RedbBackend::new(device)).unwrap()
     }

@@ -16,7 +16,7 @@ use msgr::{Accept, Connect, Connection, Effect, Local, PeerInfo, RawMessage};
 use node::{Daemon, Node, NodeEffect, NodeEvent};
 use osd::{LogLevel, OsdEvent};
 use tokio::net::{TcpListener, TcpStream};
-use types::{BrokenInvariant, EntityAddr, EntityId, EntityName, EntityType, OsdId, broken};
+use types::{BrokenInvariant, EntityAddr, EntityId, EntityName, EntityType, OsdId, UTime, broken};
 
 use crate::CoreReport;
 use crate::clock::Clock;
@@ -101,10 +101,20 @@ impl Core {
         self.settle();
     }
 
-    /// Tells the node of an event and performs its effects; bytes to write are left for [`Core::settle`].
+    /// Tells the node of an event and performs its effects; what it wants of stores, and bytes to write, are left for
+    /// [`Core::settle`].
     fn handle(&self, event: NodeEvent) {
+        self.drive(|node, now, effects| node.handle(now, event, effects));
+    }
+
+    /// Lets the stores begin what the events since the last turn asked for.
+    fn turn(&self) {
+        self.drive(Node::turn);
+    }
+
+    fn drive(&self, step: impl FnOnce(&mut Node, UTime, &mut Vec<NodeEffect>)) {
         let mut effects = self.effects.take();
-        self.node.borrow_mut().handle(self.shared.clock.now(), event, &mut effects);
+        step(&mut self.node.borrow_mut(), self.shared.clock.now(), &mut effects);
         for effect in effects.drain(..) {
             self.perform(effect);
         }
@@ -342,7 +352,8 @@ impl Core {
         self.settle();
     }
 
-    /// Runs every connection's effects until none is left, then writes once per connection.
+    /// Runs every connection's effects until none is left and ends the burst at the stores, until nothing follows; then
+    /// writes once per connection.
     pub(crate) fn settle(&self) {
         // An effect's own event must not start a second round within the first.
         if self.settling.replace(true) {
@@ -351,7 +362,13 @@ impl Core {
         let mut touched = Vec::new();
         loop {
             let next = self.dirty.borrow_mut().pop_front();
-            let Some(link) = next else { break };
+            let Some(link) = next else {
+                self.turn();
+                if self.dirty.borrow().is_empty() {
+                    break;
+                }
+                continue;
+            };
             link.dirty.set(false);
             self.run_effects(&link);
             touched.push(link);

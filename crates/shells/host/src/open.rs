@@ -70,6 +70,7 @@ fn device_options(values: &Values, salt: u64) -> DeviceOptions {
         volatile_cache: values.get(opt::BDEV_DEBUG_VOLATILE_CACHE),
         // Every file leaks in its own way.
         leak_seed: (seed != 0).then(|| seed.wrapping_mul(1000).wrapping_add(salt)),
+        power: None,
     }
 }
 
@@ -116,8 +117,8 @@ pub(crate) fn osd_store(
     }
     let id = plan.id;
     // Called on the store's thread; the receiver is gone only when the process ends.
-    let waker = Arc::new(move || drop(commands.send(CoreCommand::StoreReady(id))));
-    let store = simplestore::open(&plan.dir, &options, waker).map_err(failed)?;
+    let mut store = simplestore::open(&plan.dir, &options).map_err(failed)?;
+    store.set_waker(Arc::new(move || drop(commands.send(CoreCommand::StoreReady(id)))));
     Ok(Box::new(store))
 }
 

@@ -1,216 +1,303 @@
-//! The steps of transactions.
+//! Applying transactions, whole or not at all.
 
-use store::{CollectionId, StoreError, TxOp};
+use std::collections::BTreeMap;
+
+use buffer::Piece;
+use store::{
+    CollectionChange, CollectionId, INFO_BYTES_MAX, LogChange, LogRecord, ObjectChange, Step, StoreError,
+    Token, Transaction, split_takes,
+};
 use types::{EVersion, GHObject};
 
 use crate::keys;
 use crate::object::{Context, Found};
-use crate::onode::CollectionRecord;
-use crate::tables::{In, Step};
+use crate::records::{CollectionRecord, Onode, encode_log_record};
+use crate::tables::{Attempt, Failure, Table, damaged};
+
+/// Bytes of a transaction without data that may use the reserve.
+const LITTLE_BYTES_MAX: u64 = 16 << 10;
+
+/// Collections closed by a refusal, with the transaction that closed them.
+pub type Closed = BTreeMap<CollectionId, Token>;
+
+/// What became of a transaction.
+pub enum Applied {
+    Whole,
+    Refused(StoreError),
+    /// It needs blocks that the commit of what was applied before it frees. Nothing of it is there.
+    AfterCommit,
+}
 
 impl Context<'_, '_> {
-    pub fn step(&mut self, op: &TxOp) -> Step<()> {
-        let id = op.collection();
-        match op {
-            TxOp::CreateCollection { bits, .. } => self.create_collection(id, *bits),
-            TxOp::RemoveCollection { .. } => self.remove_collection(id),
-            TxOp::SplitCollection { bits, rem, into, .. } => self.split(id, *into, *bits, *rem),
-            TxOp::MergeCollection { into, bits, .. } => {
-                self.split(id, *into, 0, 0)?;
-                let (key, mut record) = self.collection(*into)?;
-                record.bits = *bits;
-                self.set_collection(&key, &record)?;
-                self.remove_collection(id)
+    /// Applies a transaction; one that is refused leaves nothing and closes its collections.
+    ///
+    /// # Errors
+    /// The store can't go on.
+    pub fn apply_or_close(
+        &mut self,
+        txn: &Transaction,
+        token: Token,
+        closed: &mut Closed,
+    ) -> Result<Applied, StoreError> {
+        let collections = txn.collections();
+        if let Some((id, by)) = collections.iter().find_map(|id| Some((*id, *closed.get(id)?))) {
+            // Collections that were still open are closed with the others, by the refusal that closed those.
+            for id in collections {
+                closed.entry(id).or_insert(by);
             }
-            TxOp::LogAppend { version, entry, .. } => self.log_append(id, *version, entry),
-            TxOp::LogTrim { to, .. } => self.log_trim(id, *to),
-            TxOp::LogRewind { to, .. } => self.log_rewind(id, *to),
-            TxOp::Clone { from, to, .. } => self.clone_object(id, from, to),
-            TxOp::CloneRange { from, to, from_offset, len, to_offset, .. } => {
-                let source = self.require(id, from)?;
-                let data = self.read_data(&source, *from_offset, *len)?;
-                let mut target = self.find_or_new(id, to)?;
-                self.write_data(&mut target, *to_offset, &data)?;
-                let copied = data.len() as u64;
-                self.zero_data(&mut target, to_offset + copied, len - copied)?;
-                self.store(&target)
+            return Ok(Applied::Refused(StoreError::AfterRefused(id)));
+        }
+        match self.apply(txn) {
+            Ok(()) => {
+                self.tables.commit();
+                self.space.commit();
+                Ok(Applied::Whole)
             }
-            TxOp::Rename { from, to_collection, to, .. } => self.rename(id, from, *to_collection, to),
-            TxOp::Remove { object, .. } => match self.find(id, object)? {
-                Some(found) => self.remove(&found),
-                None => Ok(()),
-            },
-            TxOp::RemoveAttr { object, .. }
-            | TxOp::RemoveAttrs { object, .. }
-            | TxOp::OmapRemove { object, .. }
-            | TxOp::OmapRemoveRange { object, .. }
-            | TxOp::OmapClear { object, .. } => match self.find(id, object)? {
-                Some(found) => self.take_away(found, op),
-                None => Ok(()),
-            },
-            op => match op.object() {
-                Some(object) => {
-                    let found = self.find_or_new(id, object)?;
-                    self.put(found, op)
+            Err(Failure::Refused(error)) => {
+                self.space.rollback();
+                self.tables.rollback().map_err(Failure::into_error)?;
+                if matches!(error, StoreError::NoSpace { .. }) && self.space.commit_frees() {
+                    return Ok(Applied::AfterCommit);
                 }
-                None => Ok(()),
+                closed.extend(collections.into_iter().map(|id| (id, token)));
+                Ok(Applied::Refused(error))
+            }
+            Err(Failure::Fatal(error)) => Err(error),
+        }
+    }
+
+    fn apply(&mut self, txn: &Transaction) -> Attempt<()> {
+        txn.check()?;
+        self.check_space(txn)?;
+        txn.steps().iter().try_for_each(|step| self.step(txn, step))
+    }
+
+    /// A transaction that brings little beside log and info, as those that make room do, may use the reserve.
+    fn check_space(&self, txn: &Transaction) -> Attempt<()> {
+        let needed = txn.payload_bytes();
+        let little = txn.data_bytes() == 0 && needed <= LITTLE_BYTES_MAX;
+        let available = self.bytes_available()? + if little { self.space.reserve_bytes() } else { 0 };
+        if needed > available {
+            return Err(StoreError::NoSpace { needed, available }.into());
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, txn: &Transaction, step: &Step) -> Attempt<()> {
+        match step {
+            Step::Object { object, change } => self.change_object(txn.object(*object), change),
+            Step::Clone { from, to } => self.clone_object(txn.object(*from), txn.object(*to)),
+            Step::CloneRange { from, to, from_offset, len, to_offset } => {
+                let (from, to) = (txn.object(*from), txn.object(*to));
+                self.clone_range((from, *from_offset), (to, *to_offset), *len)
+            }
+            Step::Rename { from, to } => self.rename(txn.object(*from), txn.object(*to)),
+            Step::Log { collection, change } => self.change_log(*collection, change),
+            Step::SetInfo { collection, info } => {
+                debug_assert!(info.len() <= INFO_BYTES_MAX, "Transaction::check refuses longer ones");
+                let key = self.collection_key(*collection)?;
+                self.tables.set(Table::Infos, &key, info)
+            }
+            Step::Collection { collection, change } => match change {
+                CollectionChange::Create { bits } => self.create_collection(*collection, *bits),
+                CollectionChange::Remove => self.remove_collection(*collection),
+                CollectionChange::Split { bits, rem, into } => self.split(*collection, *into, *bits, *rem),
+                CollectionChange::Merge { into, bits } => self.merge(*collection, *into, *bits),
             },
         }
     }
 
-    /// Steps that put something into an object.
-    fn put(&mut self, mut found: Found, op: &TxOp) -> Step<()> {
-        match op {
-            TxOp::Write { offset, data, .. } => self.write_data(&mut found, *offset, data)?,
-            TxOp::Zero { offset, len, .. } => self.zero_data(&mut found, *offset, *len)?,
-            TxOp::Truncate { size, .. } => self.truncate_data(&mut found, *size)?,
-            // Values are copied: a piece of a received message would be kept alive by it otherwise.
-            TxOp::SetAttrs { attrs, .. } => found.onode.attrs.extend(attrs.clone()),
-            TxOp::OmapSet { entries, .. } => {
-                for (key, value) in entries {
-                    self.tables.set(In::Omap, &keys::numbered_key(found.onode.nid, key), value)?;
-                }
-            }
-            TxOp::OmapSetHeader { header, .. } => found.onode.omap_header = Some(header.to_vec()),
-            TxOp::SetAllocHint { hint, .. } => found.onode.hint = Some(*hint),
-            _ => {}
-        }
-        self.store(&found)
-    }
-
-    /// Steps that only take something away.
-    fn take_away(&mut self, mut found: Found, op: &TxOp) -> Step<()> {
+    fn change_object(
+        &mut self,
+        (id, object): (CollectionId, &GHObject),
+        change: &ObjectChange,
+    ) -> Attempt<()> {
+        let found = match change.only_takes_away() {
+            true => self.find(id, object)?,
+            false => Some(self.find_or_new(id, object)?),
+        };
+        // What only takes away has nothing to do where there is no object.
+        let Some(mut found) = found else { return Ok(()) };
         let nid = found.onode.nid;
-        match op {
-            TxOp::RemoveAttr { name, .. } => drop(found.onode.attrs.remove(name)),
-            TxOp::RemoveAttrs { .. } => found.onode.attrs.clear(),
-            TxOp::OmapRemove { keys, .. } => {
-                for key in keys {
-                    self.tables.remove(In::Omap, &keys::numbered_key(nid, key))?;
+        match change {
+            ObjectChange::Touch => {}
+            ObjectChange::Write { offset, data, advice: _, checksums } => {
+                self.write_data(&mut found, *offset, data, checksums.as_deref())?;
+            }
+            ObjectChange::Zero { offset, len } => self.zero_data(&mut found, *offset, *len)?,
+            ObjectChange::Truncate(size) => self.truncate_data(&mut found, *size)?,
+            ObjectChange::Remove => return self.remove(&found),
+            ObjectChange::SetAttrs(attrs) => found.onode.attrs.extend(attrs.clone()),
+            ObjectChange::RemoveAttr(name) => drop(found.onode.attrs.remove(name)),
+            ObjectChange::RemoveAttrs => found.onode.attrs.clear(),
+            ObjectChange::OmapSet(entries) => {
+                for (key, value) in entries {
+                    self.tables.set(Table::Omap, &keys::numbered_key(nid, key), value)?;
                 }
             }
-            TxOp::OmapRemoveRange { first, last, .. } => self.omap_remove_range(nid, first, Some(last))?,
-            TxOp::OmapClear { .. } => {
-                self.omap_clear(nid)?;
-                found.onode.omap_header = None;
+            ObjectChange::OmapRemove(keys) => {
+                for key in keys {
+                    self.tables.remove(Table::Omap, &keys::numbered_key(nid, key))?;
+                }
             }
-            _ => {}
+            ObjectChange::OmapRemoveRange { first, last } => {
+                let (first, last) = (keys::numbered_key(nid, first), keys::numbered_key(nid, last));
+                self.tables.remove_range(Table::Omap, &first, Some(&last))?;
+            }
+            ObjectChange::OmapSetHeader(header) => found.onode.omap_header = header.clone(),
+            ObjectChange::OmapClear => {
+                self.omap_clear(nid)?;
+                found.onode.omap_header = Piece::empty();
+            }
+            ObjectChange::SetAllocHint(hint) => found.onode.hint = Some(*hint),
         }
         self.store(&found)
     }
 
-    fn clone_object(&mut self, id: CollectionId, from: &GHObject, to: &GHObject) -> Step<()> {
-        let source = self.require(id, from)?;
-        if from == to {
+    fn clone_object(
+        &mut self,
+        (id, from): (CollectionId, &GHObject),
+        (to_id, to): (CollectionId, &GHObject),
+    ) -> Attempt<()> {
+        let source = self.find(id, from)?;
+        let old = self.find(to_id, to)?;
+        let source = source.ok_or_else(|| StoreError::NoSuchObject(id, Box::new(from.clone())))?;
+        if (id, from) == (to_id, to) {
             return Ok(());
         }
-        if let Some(old) = self.find(id, to)? {
+        if let Some(old) = old {
             self.remove(&old)?;
         }
-        let mut target = self.find_or_new(id, to)?;
+        let mut target: Found = self.find_or_new(to_id, to)?;
         let nid = target.onode.nid;
-        target.onode = crate::onode::Onode { nid, ..source.onode.clone() };
+        target.onode = Onode { nid, ..source.onode.clone() };
         self.copy_data(&source, nid)?;
-        let prefix = source.onode.nid.to_be_bytes();
-        let mut omap = Vec::new();
-        self.tables.scan(In::Omap, &prefix, keys::after_prefix(&prefix).as_deref(), |key, value| {
-            omap.push((key[prefix.len()..].to_vec(), value.to_vec()));
-            Ok(true)
-        })?;
-        for (key, value) in omap {
-            self.tables.set(In::Omap, &keys::numbered_key(nid, &key), &value)?;
-        }
+        self.copy_omap(source.onode.nid, nid)?;
         self.store(&target)
     }
 
-    fn rename(&mut self, id: CollectionId, from: &GHObject, to_id: CollectionId, to: &GHObject) -> Step<()> {
-        if self.find(to_id, to)?.is_some() {
-            return Err(StoreError::ObjectExists(to_id, Box::new(to.clone())).into());
+    /// Copies all omap keys to the object numbered `to`, which has none.
+    fn copy_omap(&mut self, from: u64, to: u64) -> Attempt<()> {
+        let prefix = keys::numbered_key(from, &[]);
+        for key in self.tables.keys(Table::Omap, &prefix, keys::after_prefix(&prefix).as_deref())? {
+            let value = self.tables.get(Table::Omap, &key)?;
+            let value = value.ok_or_else(|| damaged("an omap key is listed and not found"))?;
+            self.tables.set(Table::Omap, &keys::numbered_key(to, &key[prefix.len()..]), &value)?;
         }
-        let mut found = self.require(id, from)?;
-        self.tables.remove(In::Onodes, &found.key)?;
-        found.key = keys::object_key(&keys::collection_key(to_id), to);
-        self.store(&found)
+        Ok(())
     }
 
-    fn create_collection(&mut self, id: CollectionId, bits: u32) -> Step<()> {
+    fn clone_range(
+        &mut self,
+        ((id, from), from_offset): ((CollectionId, &GHObject), u64),
+        ((to_id, to), to_offset): ((CollectionId, &GHObject), u64),
+        len: u64,
+    ) -> Attempt<()> {
+        let source = self.find(id, from)?;
+        self.collection_key(to_id)?;
+        let source = source.ok_or_else(|| StoreError::NoSuchObject(id, Box::new(from.clone())))?;
+        let data = self.read_data(&source, from_offset, len, crate::data::PageCache::Keep)?;
+        let mut target = self.find_or_new(to_id, to)?;
+        self.write_data(&mut target, to_offset, &data, None)?;
+        let copied = data.len() as u64;
+        self.zero_data(&mut target, to_offset + copied, len - copied)?;
+        self.store(&target)
+    }
+
+    fn rename(
+        &mut self,
+        (id, from): (CollectionId, &GHObject),
+        (to_id, to): (CollectionId, &GHObject),
+    ) -> Attempt<()> {
+        let to_key = keys::object_key(&self.collection_key(to_id)?, to);
+        if self.tables.contains(Table::Onodes, &to_key)? {
+            return Err(StoreError::ObjectExists(to_id, Box::new(to.clone())).into());
+        }
+        let found = self.require(id, from)?;
+        self.tables.rename(Table::Onodes, &found.key, &to_key)
+    }
+
+    fn create_collection(&mut self, id: CollectionId, bits: u32) -> Attempt<()> {
         let key = keys::collection_key(id);
-        if self.tables.get(In::Collections, &key)?.is_some() {
+        if self.tables.contains(Table::Collections, &key)? {
             return Err(StoreError::CollectionExists(id).into());
         }
         self.set_collection(&key, &CollectionRecord { bits, ..CollectionRecord::default() })
     }
 
-    fn remove_collection(&mut self, id: CollectionId) -> Step<()> {
-        let (key, _) = self.collection(id)?;
+    fn remove_collection(&mut self, id: CollectionId) -> Attempt<()> {
+        let key = self.collection_key(id)?;
         let end = keys::after_prefix(&key);
-        let mut empty = true;
-        self.tables.scan(In::Onodes, &key, end.as_deref(), |_, _| {
-            empty = false;
-            Ok(false)
-        })?;
-        if !empty {
+        if !self.tables.is_empty(Table::Onodes, &key, end.as_deref())? {
             return Err(StoreError::CollectionNotEmpty(id).into());
         }
-        self.log_remove(&key, end.as_deref())?;
-        self.tables.remove(In::Collections, &key)?;
-        Ok(())
+        self.tables.remove_range(Table::Log, &key, end.as_deref())?;
+        self.tables.remove(Table::Infos, &key)?;
+        self.tables.remove(Table::Collections, &key)
     }
 
-    /// Moves the objects whose hash ends in `bits` bits of `rem`.
-    fn split(&mut self, from: CollectionId, into: CollectionId, bits: u32, rem: u32) -> Step<()> {
+    /// Moves the objects whose hash ends in `bits` bits of `rem`. Their blocks and omaps are found by number, so they
+    /// need no move; log and info stay.
+    fn split(&mut self, from: CollectionId, into: CollectionId, bits: u32, rem: u32) -> Attempt<()> {
         let (from_key, from_record) = self.collection(from)?;
         let (into_key, into_record) = self.collection(into)?;
-        for key in self.tables.keys(In::Onodes, &from_key, keys::after_prefix(&from_key).as_deref())? {
+        let end = keys::after_prefix(&from_key);
+        for key in self.tables.keys(Table::Onodes, &from_key, end.as_deref())? {
             let name = &key[from_key.len()..];
-            let damaged = || crate::tables::Failure::Fatal(StoreError::Damaged("an object's key".into()));
-            let object = keys::object_of(name).ok_or_else(damaged)?;
-            if !TxOp::split_takes(bits, rem, object.hobj.hash) {
+            let object = keys::object_of(name)
+                .ok_or_else(|| damaged(format!("an object of collection {from} has a malformed key")))?;
+            if !split_takes(bits, rem, object.hobj.hash) {
                 continue;
             }
             let new_key = [&into_key[..], name].concat();
-            if self.tables.get(In::Onodes, &new_key)?.is_some() {
+            if self.tables.contains(Table::Onodes, &new_key)? {
                 return Err(StoreError::ObjectExists(into, Box::new(object)).into());
             }
-            let onode = self.tables.remove(In::Onodes, &key)?.ok_or_else(damaged)?;
-            self.tables.set(In::Onodes, &new_key, &onode)?;
+            self.tables.rename(Table::Onodes, &key, &new_key)?;
         }
         self.set_collection(&from_key, &CollectionRecord { bits, ..from_record })?;
         self.set_collection(&into_key, &CollectionRecord { bits, ..into_record })
     }
 
-    fn log_append(&mut self, id: CollectionId, version: EVersion, entry: &[u8]) -> Step<()> {
+    /// A split that takes everything, whose source then goes.
+    fn merge(&mut self, from: CollectionId, into: CollectionId, bits: u32) -> Attempt<()> {
+        self.split(from, into, 0, 0)?;
+        let (key, record) = self.collection(into)?;
+        self.set_collection(&key, &CollectionRecord { bits, ..record })?;
+        self.remove_collection(from)
+    }
+
+    fn change_log(&mut self, id: CollectionId, change: &LogChange) -> Attempt<()> {
         let (key, mut record) = self.collection(id)?;
-        if version <= record.log_head {
-            return Err(StoreError::LogOrder { head: record.log_head, version }.into());
+        match change {
+            LogChange::Append(LogRecord { version, kind, bytes }) => {
+                let (version, head) = (*version, record.log_head);
+                if version <= head {
+                    return Err(StoreError::LogOrder { head, version }.into());
+                }
+                record.log_head = version;
+                let bytes = encode_log_record(*kind, bytes);
+                self.tables.set(Table::Log, &keys::log_key(&key, version), &bytes)?;
+            }
+            LogChange::Trim(to) => {
+                self.tables.remove_range(Table::Log, &key, Some(&after_log_key(&key, *to)))?;
+                record.log_tail = record.log_tail.max(*to);
+                record.log_head = record.log_head.max(*to);
+            }
+            LogChange::Rewind(to) => {
+                let end = keys::after_prefix(&key);
+                self.tables.remove_range(Table::Log, &after_log_key(&key, *to), end.as_deref())?;
+                record.log_tail = record.log_tail.min(*to);
+                record.log_head = record.log_head.min(*to);
+            }
         }
-        record.log_head = version;
-        self.tables.set(In::Log, &keys::log_key(&key, version), entry)?;
         self.set_collection(&key, &record)
     }
+}
 
-    fn log_trim(&mut self, id: CollectionId, to: EVersion) -> Step<()> {
-        let (key, mut record) = self.collection(id)?;
-        let end = [&keys::log_key(&key, to)[..], &[0]].concat();
-        self.log_remove(&key, Some(&end))?;
-        record.log_tail = record.log_tail.max(to);
-        record.log_head = record.log_head.max(to);
-        self.set_collection(&key, &record)
-    }
-
-    fn log_rewind(&mut self, id: CollectionId, to: EVersion) -> Step<()> {
-        let (key, mut record) = self.collection(id)?;
-        let start = [&keys::log_key(&key, to)[..], &[0]].concat();
-        self.log_remove(&start, keys::after_prefix(&key).as_deref())?;
-        record.log_tail = record.log_tail.min(to);
-        record.log_head = record.log_head.min(to);
-        self.set_collection(&key, &record)
-    }
-
-    fn log_remove(&mut self, start: &[u8], end: Option<&[u8]>) -> Step<()> {
-        for key in self.tables.keys(In::Log, start, end)? {
-            self.tables.remove(In::Log, &key)?;
-        }
-        Ok(())
-    }
+/// The first key after the log record of a version.
+pub fn after_log_key(collection: &[u8], version: EVersion) -> Vec<u8> {
+    let mut key = keys::log_key(collection, version);
+    key.push(0);
+    key
 }

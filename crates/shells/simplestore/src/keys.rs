@@ -141,20 +141,23 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
-    use store::conformance::Generator;
-
     use super::*;
 
     #[test]
     fn keys_order_as_objects_and_name_them() {
-        let mut generator = Generator::new(5);
-        let mut all: Vec<GHObject> = (0..500).map(|_| generator.object()).collect();
-        for (n, o) in all.iter_mut().enumerate() {
-            let bytes: &[&[u8]] = &[b"", b"\0", b"\0\0", b"\0\xff", b"a", b"a\0", b"a\0b", b"a\x01", b"\xff"];
-            o.hobj.name = bytes[n % 9].into();
-            o.hobj.nspace = bytes[n / 9 % 9].into();
-            o.hobj.key = bytes[n / 81 % 9].into();
-        }
+        let bytes: &[&[u8]] = &[b"", b"\0", b"\0\0", b"\0\xff", b"a", b"a\0", b"a\0b", b"a\x01", b"\xff"];
+        let snaps = [0, 1, 7, SnapId::DIR.0, SnapId::HEAD.0];
+        let object = |n: usize| {
+            let pool = [-1, 0, 1, i64::MIN, i64::MAX][n % 5];
+            let hash = [0, 1, 2, 0x8000_0000, !0, 0x1234_5678][n % 6];
+            let name = bytes[n % 9].into();
+            let (nspace, key) = (bytes[n / 9 % 9].into(), bytes[n / 81 % 9].into());
+            let snap = SnapId(snaps[n / 7 % 5]);
+            let hobj = HObject { name, key, snap, hash, max: false, nspace, pool: PoolId(pool) };
+            let shard = ShardId([-1, 0, 5][n / 11 % 3]);
+            GHObject { max: false, shard, hobj, generation: [u64::MAX, 0, 9][n / 13 % 3] }
+        };
+        let mut all: Vec<GHObject> = (0..500).map(object).collect();
         all.extend([GHObject::min(), GHObject::max(), HObject::max().into()]);
         let c = collection_key(CollectionId::Meta);
         for a in &all {

@@ -7,8 +7,8 @@ use devmodel::ModelError;
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
 use types::{Fsid, OsdId};
 
-/// The format written here, and the newest that is read.
-pub const FORMAT: u32 = 1;
+/// The format written and read here, described in docs/formats/simple.md.
+pub const FORMAT: u32 = 2;
 
 /// What a store is told when it is made.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,6 +48,16 @@ pub enum OpenError {
     /// There is no store.
     #[error("{0} holds no store")]
     NotAStore(PathBuf),
+    /// A build from before formats were kept wrote it.
+    #[error(
+        "{path} has store format {found} of an earlier build, and this build reads only format {FORMAT}: copy the data \
+         out with the build that wrote it, then make a new store"
+    )]
+    Older {
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
     /// A newer program wrote it.
     #[error("{path} was written by a newer version (store format {found}, this one knows {FORMAT})")]
     Newer {

@@ -1,131 +1,112 @@
-//! Collections and objects within a batch.
+//! Collections and objects within a group of requests that share a commit.
 
 use device::Device;
 use encoding::{Decode, Encode};
-use store::{CollectionId, StoreError, Transaction};
+use store::{CollectionId, StoreError};
 use types::GHObject;
 
-use crate::data::Space;
 use crate::keys;
-use crate::onode::{CollectionRecord, Onode};
-use crate::tables::{Failure, In, Step, Tables};
+use crate::records::{CollectionRecord, Counters, Onode};
+use crate::space::Space;
+use crate::tables::{Attempt, Table, Tables, damaged};
 
-/// A batch as it grows.
+/// The store as the requests performed so far in the group leave it.
 pub struct Context<'a, 't> {
     pub tables: Tables<'t>,
     pub space: &'a mut Space,
     pub image: &'a Device,
-    next_nid: &'a mut u64,
-    /// Whether the image has to be flushed.
+    next_nid: u64,
+    /// Whether the image has to be flushed before the commit.
     pub data_written: bool,
 }
 
-/// An object that is there.
 pub struct Found {
     pub collection: CollectionId,
     pub object: GHObject,
     pub key: Vec<u8>,
     pub onode: Onode,
+    /// The record as it is in the table; `None` for an object that is being made.
+    stored: Option<Vec<u8>>,
 }
 
 impl<'a, 't> Context<'a, 't> {
-    pub fn new(tables: Tables<'t>, space: &'a mut Space, image: &'a Device, next_nid: &'a mut u64) -> Self {
+    pub fn new(tables: Tables<'t>, space: &'a mut Space, image: &'a Device, next_nid: u64) -> Self {
         Self { tables, space, image, next_nid, data_written: false }
     }
 
-    /// Applies a transaction, or refuses it and leaves nothing of it.
-    ///
-    /// # Errors
-    /// The batch can't go on.
-    pub fn apply(&mut self, txn: &Transaction) -> Result<Result<(), StoreError>, StoreError> {
-        let done = txn.ops.iter().try_for_each(|op| {
-            op.check()?;
-            self.step(op)
-        });
-        match done {
-            Ok(()) => {
-                self.tables.keep();
-                self.space.keep();
-                Ok(Ok(()))
-            }
-            Err(Failure::Refused(error)) => {
-                self.space.take_back();
-                match self.tables.take_back() {
-                    Ok(()) => Ok(Err(error)),
-                    Err(Failure::Fatal(e) | Failure::Refused(e)) => Err(e),
-                }
-            }
-            Err(Failure::Fatal(error)) => Err(error),
+    pub fn counters(&self) -> Counters {
+        Counters { next_nid: self.next_nid, metadata_bytes: self.tables.metadata_bytes() }
+    }
+
+    /// A collection's key; the collection must exist.
+    pub fn collection_key(&self, id: CollectionId) -> Attempt<Vec<u8>> {
+        let key = keys::collection_key(id);
+        match self.tables.contains(Table::Collections, &key)? {
+            true => Ok(key),
+            false => Err(StoreError::NoSuchCollection(id).into()),
         }
     }
 
     /// A collection's key and record.
-    pub fn collection(&self, id: CollectionId) -> Step<(Vec<u8>, CollectionRecord)> {
+    pub fn collection(&self, id: CollectionId) -> Attempt<(Vec<u8>, CollectionRecord)> {
         let key = keys::collection_key(id);
-        match self.tables.get(In::Collections, &key)? {
-            Some(bytes) => Ok((key, CollectionRecord::from_bytes(&bytes)?)),
-            None => Err(StoreError::NoSuchCollection(id).into()),
-        }
+        let bytes = self.tables.get(Table::Collections, &key)?;
+        let bytes = bytes.ok_or(StoreError::NoSuchCollection(id))?;
+        let record = CollectionRecord::from_bytes_exact(&bytes);
+        Ok((key, record.map_err(|e| damaged(format!("the record of collection {id}: {e}")))?))
     }
 
-    pub fn set_collection(&mut self, key: &[u8], record: &CollectionRecord) -> Step<()> {
-        self.tables.set(In::Collections, key, &record.to_bytes(0))
+    pub fn set_collection(&mut self, key: &[u8], record: &CollectionRecord) -> Attempt<()> {
+        self.tables.set(Table::Collections, key, &record.to_bytes(0))
     }
 
-    /// An object, if it is there; the collection has to be.
-    pub fn find(&self, collection: CollectionId, object: &GHObject) -> Step<Option<Found>> {
-        let (prefix, _) = self.collection(collection)?;
-        let key = keys::object_key(&prefix, object);
-        let Some(bytes) = self.tables.get(In::Onodes, &key)? else { return Ok(None) };
-        Ok(Some(Found { collection, object: object.clone(), key, onode: Onode::from_bytes(&bytes)? }))
+    /// An object, if it is there; the collection must exist.
+    pub fn find(&self, collection: CollectionId, object: &GHObject) -> Attempt<Option<Found>> {
+        let key = keys::object_key(&self.collection_key(collection)?, object);
+        let Some(bytes) = self.tables.get(Table::Onodes, &key)? else { return Ok(None) };
+        let onode = Onode::from_bytes_exact(&bytes)
+            .map_err(|e| damaged(format!("the record of object {object} in {collection}: {e}")))?;
+        Ok(Some(Found { collection, object: object.clone(), key, onode, stored: Some(bytes) }))
     }
 
-    /// An object that has to be there.
-    pub fn require(&self, collection: CollectionId, object: &GHObject) -> Step<Found> {
+    /// An object that must exist.
+    pub fn require(&self, collection: CollectionId, object: &GHObject) -> Attempt<Found> {
         let missing = || StoreError::NoSuchObject(collection, Box::new(object.clone()));
         self.find(collection, object)?.ok_or_else(|| missing().into())
     }
 
-    /// An object, made if it is not there (and only stored by [`Context::store`]).
-    pub fn find_or_new(&mut self, collection: CollectionId, object: &GHObject) -> Step<Found> {
+    /// An object, made if it is missing (and only stored by [`Context::store`]).
+    pub fn find_or_new(&mut self, collection: CollectionId, object: &GHObject) -> Attempt<Found> {
         if let Some(found) = self.find(collection, object)? {
             return Ok(found);
         }
         let key = keys::object_key(&keys::collection_key(collection), object);
-        let onode = Onode { nid: *self.next_nid, ..Onode::default() };
-        // Numbers of refused transactions are not given again: they are many.
-        *self.next_nid += 1;
-        Ok(Found { collection, object: object.clone(), key, onode })
+        let onode = Onode { nid: self.next_nid, ..Onode::default() };
+        // Numbers of refused transactions are not given again: 64 bits are enough.
+        self.next_nid += 1;
+        Ok(Found { collection, object: object.clone(), key, onode, stored: None })
     }
 
-    /// Stores an object's record.
-    pub fn store(&mut self, found: &Found) -> Step<()> {
-        self.tables.set(In::Onodes, &found.key, &found.onode.to_bytes(0))
+    /// Stores an object's record if it changed.
+    pub fn store(&mut self, found: &Found) -> Attempt<()> {
+        let bytes = found.onode.to_bytes(0);
+        if found.stored.as_ref() == Some(&bytes) {
+            return Ok(());
+        }
+        self.tables.set(Table::Onodes, &found.key, &bytes)
     }
 
     /// Removes an object with its blocks and omap.
-    pub fn remove(&mut self, found: &Found) -> Step<()> {
+    pub fn remove(&mut self, found: &Found) -> Attempt<()> {
         self.unmap(found.onode.nid, 0, u64::MAX)?;
         self.omap_clear(found.onode.nid)?;
-        self.tables.remove(In::Onodes, &found.key)?;
-        Ok(())
+        self.tables.remove(Table::Onodes, &found.key)
     }
 
     /// Removes all omap keys.
-    pub fn omap_clear(&mut self, nid: u64) -> Step<()> {
-        self.omap_remove_range(nid, &[], None)
-    }
-
-    /// Removes the omap keys from `first` on and before `last`.
-    pub fn omap_remove_range(&mut self, nid: u64, first: &[u8], last: Option<&[u8]>) -> Step<()> {
-        let start = keys::numbered_key(nid, first);
-        let end = match last {
-            Some(last) => Some(keys::numbered_key(nid, last)),
-            None => keys::after_prefix(&nid.to_be_bytes()),
-        };
-        for key in self.tables.keys(In::Omap, &start, end.as_deref())? {
-            self.tables.remove(In::Omap, &key)?;
-        }
-        Ok(())
+    pub fn omap_clear(&mut self, nid: u64) -> Attempt<()> {
+        let start = keys::numbered_key(nid, &[]);
+        let end = keys::after_prefix(&start);
+        self.tables.remove_range(Table::Omap, &start, end.as_deref())
     }
 }

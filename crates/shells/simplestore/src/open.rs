@@ -1,5 +1,6 @@
 //! Making and opening stores.
 
+use std::cmp::Ordering;
 use std::io;
 use std::path::Path;
 
@@ -8,11 +9,11 @@ use encoding::{Decode, Encode};
 use redb::{Builder, Database, DatabaseError, ReadableDatabase};
 
 use crate::alloc::Allocator;
-use crate::data::Space;
 use crate::label::{FORMAT, Label, OpenError};
-use crate::onode::{BLOCK, Onode, decode_chunk};
-use crate::store::{SimpleStore, Waker};
-use crate::tables::{Failure, In, META, Tables};
+use crate::records::{BLOCK, Counters, decode_chunk};
+use crate::space::Space;
+use crate::store::SimpleStore;
+use crate::tables::{Table, Tables, damaged, seal, unseal};
 use crate::worker::Worker;
 
 /// The metadata's file within the directory.
@@ -20,14 +21,21 @@ const METADATA_FILE: &str = "meta.redb";
 /// The data's file within the directory.
 const IMAGE_FILE: &str = "block";
 
+/// Keys of the table `meta`: the format (u32, little-endian, with no checksum, so that every build can read it),
+const FORMAT_KEY: &str = "format";
+/// whose store it is,
+const LABEL: &str = "label";
+/// and what it counts.
+pub const COUNTERS: &str = "counters";
+
 /// How a store behaves.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The volatile cache for kill tests.
+    /// The volatile cache and the power switch for crash tests.
     pub device: DeviceOptions,
     /// The modelled device that the store lies on, if it is to lie on one. Making a store is not modelled.
     pub model: Option<ModelledOn>,
-    /// Bytes of metadata held in memory at the most.
+    /// Most bytes of metadata held in memory.
     pub metadata_cache_bytes: usize,
 }
 
@@ -68,14 +76,15 @@ fn device(
     options: &Options,
     part: Option<ModelledRange>,
 ) -> Result<Device, OpenError> {
-    let device = Device::open(&dir.join(name), create, site, options.device).map_err(|e| io_error(dir, e))?;
+    let device =
+        Device::open(&dir.join(name), create, site, options.device.clone()).map_err(|e| io_error(dir, e))?;
     Ok(match part {
         Some(part) => device.on(part),
         None => device,
     })
 }
 
-/// Makes an empty store in `dir`, which is made if missing. One whose making was interrupted is made anew.
+/// Makes an empty store in `dir`, which is made if missing. One whose making was interrupted is made again.
 ///
 /// # Errors
 /// See [`OpenError`]; a store that is there already is one.
@@ -93,11 +102,11 @@ pub fn mkfs(dir: &Path, label: &Label, options: &Options) -> Result<(), OpenErro
     write_meta(&db, label).map_err(|why| OpenError::Damaged { path: dir.into(), why })
 }
 
-/// Opens the store in `dir`. `waker` is called, from the store's own thread, when completions are ready.
+/// Opens the store in `dir`.
 ///
 /// # Errors
 /// See [`OpenError`].
-pub fn open(dir: &Path, options: &Options, waker: Waker) -> Result<SimpleStore, OpenError> {
+pub fn open(dir: &Path, options: &Options) -> Result<SimpleStore, OpenError> {
     let missing = |name: &str| !dir.join(name).is_file();
     if missing(METADATA_FILE) || missing(IMAGE_FILE) {
         return Err(OpenError::NotAStore(dir.into()));
@@ -108,16 +117,16 @@ pub fn open(dir: &Path, options: &Options, waker: Waker) -> Result<SimpleStore, 
         None => (None, None),
     };
     let db = open_metadata(dir, false, options, for_metadata)?;
-    let label = read_meta(dir, &db)?.ok_or_else(|| OpenError::NotAStore(dir.into()))?;
+    let Meta { label, counters } = read_meta(dir, &db)?.ok_or_else(|| OpenError::NotAStore(dir.into()))?;
     let image = device(dir, IMAGE_FILE, false, DeviceRole::Image, options, for_image)?;
     let damaged = |why: String| OpenError::Damaged { path: dir.into(), why };
     let blocks = label.size_bytes / BLOCK;
     if image.len().map_err(|e| io_error(dir, e))? < blocks * BLOCK {
         return Err(damaged(format!("{IMAGE_FILE} is shorter than {} bytes", blocks * BLOCK)));
     }
-    let (space, next_nid) = scan(&db, blocks).map_err(damaged)?;
-    let worker = Worker::new(db, image, space, next_nid);
-    SimpleStore::start(worker, label, lock, waker).map_err(|e| io_error(dir, e))
+    let space = scan(&db, blocks).map_err(damaged)?;
+    let worker = Worker::new(db, image, space, counters);
+    SimpleStore::start(worker, label, lock).map_err(|e| io_error(dir, e))
 }
 
 fn io_error(dir: &Path, error: io::Error) -> OpenError {
@@ -149,63 +158,73 @@ fn open_metadata(
     })
 }
 
-/// The label, or `None` where none was written yet.
-fn read_meta(dir: &Path, db: &Database) -> Result<Option<Label>, OpenError> {
+/// What the metadata says of the store as a whole.
+struct Meta {
+    label: Label,
+    counters: Counters,
+}
+
+/// `None` where nothing was written yet.
+fn read_meta(dir: &Path, db: &Database) -> Result<Option<Meta>, OpenError> {
     let damaged = |why: String| OpenError::Damaged { path: dir.into(), why };
     let txn = db.begin_read().map_err(|e| damaged(e.to_string()))?;
-    let table = match txn.open_table(META) {
+    let table = match txn.open_table(Table::Meta.definition()) {
         Ok(table) => table,
         Err(redb::TableError::TableDoesNotExist(_)) => return Ok(None),
         Err(e) => return Err(damaged(e.to_string())),
     };
     let get = |key: &str| {
         let value = table.get(key.as_bytes()).map_err(|e| damaged(e.to_string()))?;
-        value.map(|v| v.value().to_vec()).ok_or_else(|| damaged(format!("no {key}")))
+        value.map(|v| v.value().to_vec()).ok_or_else(|| damaged(format!("{METADATA_FILE} has no {key}")))
     };
-    let found = u32::from_bytes(&get("format")?).map_err(|e| damaged(e.to_string()))?;
-    if found > FORMAT {
-        return Err(OpenError::Newer { path: dir.into(), found });
+    let found = u32::from_bytes(&get(FORMAT_KEY)?).map_err(|e| damaged(e.to_string()))?;
+    match found.cmp(&FORMAT) {
+        Ordering::Less => return Err(OpenError::Older { path: dir.into(), found }),
+        Ordering::Greater => return Err(OpenError::Newer { path: dir.into(), found }),
+        Ordering::Equal => {}
     }
-    Label::from_bytes(&get("label")?).map(Some).map_err(|e| damaged(e.to_string()))
+    let record = |key: &str| {
+        let sealed = get(key)?;
+        let value = unseal(key.as_bytes(), &sealed).map(<[u8]>::to_vec);
+        value.ok_or_else(|| damaged(format!("bad checksum of {key} in {METADATA_FILE}")))
+    };
+    let label = Label::from_bytes_exact(&record(LABEL)?).map_err(|e| damaged(e.to_string()))?;
+    let counters = Counters::from_bytes_exact(&record(COUNTERS)?).map_err(|e| damaged(e.to_string()))?;
+    Ok(Some(Meta { label, counters }))
 }
 
 fn write_meta(db: &Database, label: &Label) -> Result<(), String> {
+    let counters = Counters { next_nid: 1, metadata_bytes: 0 };
     let write = || -> Result<(), redb::Error> {
         let txn = db.begin_write()?;
-        {
-            let mut table = txn.open_table(META)?;
-            table.insert(&b"format"[..], &FORMAT.to_bytes(0)[..])?;
-            table.insert(&b"label"[..], &label.to_bytes(0)[..])?;
-        }
         // The tables are made here, so that every later transaction finds them.
-        Tables::open(&txn)?;
+        Tables::open(&txn, 0)?;
+        {
+            let mut table = txn.open_table(Table::Meta.definition())?;
+            table.insert(FORMAT_KEY.as_bytes(), &FORMAT.to_bytes(0)[..])?;
+            for (key, value) in [(LABEL, label.to_bytes(0)), (COUNTERS, counters.to_bytes(0))] {
+                table.insert(key.as_bytes(), &seal(key.as_bytes(), &value)[..])?;
+            }
+        }
         Ok(txn.commit()?)
     };
     write().map_err(|e| e.to_string())
 }
 
-/// Which blocks are in use, and the first object number that was never given.
-fn scan(db: &Database, blocks: u64) -> Result<(Space, u64), String> {
-    let txn = db.begin_write().map_err(|e| e.to_string())?;
-    let mut space = Space::new(Allocator::new(blocks));
-    let mut next_nid = 1;
-    {
-        let tables = Tables::open(&txn).map_err(|e| e.to_string())?;
-        let scan_chunks = tables.scan(In::Chunks, &[], None, |_, value| {
-            for block in decode_chunk(value)?.values() {
-                if !space.alloc.mark_used(block.at) {
-                    let why = format!("block {} belongs to two objects or to none", block.at);
-                    return Err(Failure::Fatal(store::StoreError::Damaged(why)));
-                }
+/// Which blocks are in use.
+fn scan(db: &Database, blocks: u64) -> Result<Space, String> {
+    let txn = db.begin_read().map_err(|e| e.to_string())?;
+    let tables = Tables::open_read(&txn, 0).map_err(|e| e.to_string())?;
+    let mut alloc = Allocator::new(blocks);
+    let scanned = tables.scan(Table::Chunks, &[], None, |key, value| {
+        let chunk = decode_chunk(value).map_err(|e| damaged(format!("the block map at {key:02x?}: {e}")))?;
+        match chunk.values().find(|block| !alloc.mark_used(block.at)) {
+            Some(block) => {
+                Err(damaged(format!("block {} belongs to two objects or lies behind the image", block.at)))
             }
-            Ok(true)
-        });
-        let scan_onodes = tables.scan(In::Onodes, &[], None, |_, value| {
-            next_nid = next_nid.max(Onode::from_bytes(value)?.nid + 1);
-            Ok(true)
-        });
-        scan_chunks.and(scan_onodes).map_err(|(Failure::Fatal(e) | Failure::Refused(e))| e.to_string())?;
-    }
-    txn.abort().map_err(|e| e.to_string())?;
-    Ok((space, next_nid))
+            None => Ok(true),
+        }
+    });
+    scanned.map_err(|failure| failure.into_error().to_string())?;
+    Ok(Space::new(alloc))
 }

@@ -1,29 +1,39 @@
 //! Reads.
 
-use buffer::Piece;
 use encoding::Decode;
 use store::{
-    CollectionId, CollectionStat, LogPage, ObjectHead, ObjectPage, OmapPage, ReadOutcome, ReadRequest,
-    StatFs, StoreError,
+    Advice, AttrChoice, Attrs, CollectionId, CollectionStat, LogPage, LogRecord, ObjectHead, ObjectPage,
+    OmapPage, ReadOutcome, ReadRequest, StatFs, StoreError,
 };
 use types::{EVersion, GHObject, Name};
 
+use crate::apply::after_log_key;
+use crate::data::PageCache;
 use crate::keys;
 use crate::object::Context;
-use crate::onode::{BLOCK, CollectionRecord};
-use crate::tables::{Failure, In, Step};
+use crate::page::{Page, value_if};
+use crate::records::{CollectionRecord, Onode, decode_log_record};
+use crate::tables::{Attempt, Table, damaged};
 use crate::worker::io_error;
 
-/// Bytes of the file system below that are left to metadata (redb's file grows there) and to everybody else.
+/// Bytes of the file system below that are left to metadata (redb's file grows there) and to other programs.
 const KEPT_BELOW: u64 = 64 << 20;
 
+/// Which keys of an omap, and how much of them.
+struct KeyRange<'a> {
+    after: Option<&'a Name>,
+    before: Option<&'a Name>,
+    prefix: &'a Name,
+    values: bool,
+}
+
 impl Context<'_, '_> {
-    pub fn read(&self, request: &ReadRequest) -> Step<ReadOutcome> {
+    pub fn read(&self, request: &ReadRequest) -> Attempt<ReadOutcome> {
         use ReadRequest as R;
         Ok(match request {
-            R::Data { collection, object, offset, len } => {
+            R::Data { collection, object, offset, len, advice, verify } => {
                 let found = self.require(*collection, object)?;
-                ReadOutcome::Data(self.read_data(&found, *offset, *len)?)
+                ReadOutcome::Data(self.read_data(&found, *offset, *len, page_cache(*advice, *verify))?)
             }
             R::Extents { collection, object, offset, len } => {
                 let found = self.require(*collection, object)?;
@@ -39,40 +49,37 @@ impl Context<'_, '_> {
             R::Attrs { collection, object } => {
                 ReadOutcome::Attrs(self.require(*collection, object)?.onode.attrs)
             }
-            R::Object { collection, object } => {
+            R::Object { collection, object, attrs } => {
                 let found = self.find(*collection, object)?.map(|f| f.onode);
-                ReadOutcome::Object(found.map(|o| ObjectHead { stat: o.stat(), attrs: o.attrs }))
+                ReadOutcome::Object(
+                    found.map(|o| ObjectHead { stat: o.stat(), attrs: attrs.choose(&o.attrs) }),
+                )
             }
             R::OmapHeader { collection, object } => {
-                let header = self.require(*collection, object)?.onode.omap_header;
-                ReadOutcome::OmapHeader(header.unwrap_or_default().into())
+                ReadOutcome::OmapHeader(self.require(*collection, object)?.onode.omap_header)
             }
             R::OmapKeys { collection, object, keys } => {
                 let nid = self.require(*collection, object)?.onode.nid;
                 let mut entries = Vec::new();
                 for key in keys {
-                    let value = self.tables.get(In::Omap, &keys::numbered_key(nid, key))?;
+                    let value = self.tables.get(Table::Omap, &keys::numbered_key(nid, key))?;
                     entries.extend(value.map(|v| (key.clone(), v.into())));
                 }
                 ReadOutcome::Omap(OmapPage { entries, more: false })
             }
-            R::OmapRange { collection, object, after, prefix, entries_max, bytes_max, values } => {
+            R::OmapRange { collection, object, after, before, prefix, entries_max, bytes_max, values } => {
                 let nid = self.require(*collection, object)?.onode.nid;
-                let mut page = Page::new(*entries_max, *bytes_max);
-                self.omap_range(nid, after.as_ref(), prefix, *values, &mut page)?;
-                ReadOutcome::Omap(OmapPage { entries: page.entries, more: page.more })
+                let (after, before) = (after.as_ref(), before.as_ref());
+                let range = KeyRange { after, before, prefix, values: *values };
+                ReadOutcome::Omap(self.omap_range(nid, &range, Page::new(*entries_max, *bytes_max))?)
             }
-            R::List { collection, start, end, objects_max } => {
-                ReadOutcome::Objects(self.list(*collection, start, end, *objects_max)?)
+            R::List { collection, start, end, objects_max, attrs } => {
+                ReadOutcome::Objects(self.list(*collection, start, end, *objects_max, attrs)?)
             }
             R::Collections => ReadOutcome::Collections(self.collections()?),
-            R::Collection { collection } => {
-                let found = self.tables.get(In::Collections, &keys::collection_key(*collection))?;
-                let record = found.map(|bytes| CollectionRecord::from_bytes(&bytes)).transpose()?;
-                ReadOutcome::Collection(record.map(|r| CollectionStat { bits: r.bits }))
-            }
-            R::Log { collection, after, entries_max, bytes_max } => {
-                ReadOutcome::Log(self.log(*collection, *after, Page::new(*entries_max, *bytes_max))?)
+            R::Collection { collection } => ReadOutcome::Collection(self.collection_stat(*collection)?),
+            R::Log { collection, after, records_max, bytes_max } => {
+                ReadOutcome::Log(self.log(*collection, *after, Page::new(*records_max, *bytes_max))?)
             }
             R::StatFs => ReadOutcome::StatFs(self.statfs()?),
         })
@@ -81,24 +88,25 @@ impl Context<'_, '_> {
     fn omap_range(
         &self,
         nid: u64,
-        after: Option<&Name>,
-        prefix: &Name,
-        values: bool,
-        page: &mut Page<Name>,
-    ) -> Step<()> {
-        let number = nid.to_be_bytes();
+        range: &KeyRange<'_>,
+        mut page: Page<(Name, buffer::Piece)>,
+    ) -> Attempt<OmapPage> {
+        let KeyRange { after, before, prefix, values } = *range;
         let start = match after {
             // The key right after `after`.
             Some(after) if after >= prefix => keys::numbered_key(nid, &[after, &[0][..]].concat()),
             _ => keys::numbered_key(nid, prefix),
         };
-        let end = keys::after_prefix(&keys::numbered_key(nid, prefix));
-        self.tables.scan(In::Omap, &start, end.as_deref(), |key, value| {
-            let name = Name::from(&key[number.len()..]);
-            let value = if values { value } else { &[] };
-            let bytes = name.len() + value.len();
-            Ok(page.push(name, value, bytes))
-        })
+        let behind_prefix = keys::after_prefix(&keys::numbered_key(nid, prefix));
+        let before = before.map(|before| keys::numbered_key(nid, before));
+        let end = [behind_prefix, before].into_iter().flatten().min();
+        let number_len = size_of_val(&nid);
+        self.tables.scan(Table::Omap, &start, end.as_deref(), |key, value| {
+            let name = &key[number_len..];
+            let bytes = name.len() + if values { value.len() } else { 0 };
+            Ok(page.push(bytes, || (Name::from(name), value_if(values, value))))
+        })?;
+        Ok(OmapPage { entries: page.entries, more: page.more })
     }
 
     fn list(
@@ -107,83 +115,102 @@ impl Context<'_, '_> {
         start: &GHObject,
         end: &GHObject,
         objects_max: usize,
-    ) -> Step<ObjectPage> {
-        let (prefix, _) = self.collection(id)?;
+        attrs: &AttrChoice,
+    ) -> Attempt<ObjectPage> {
+        let prefix = self.collection_key(id)?;
         let (from, to) = (keys::object_key(&prefix, start), keys::object_key(&prefix, end));
         let mut page = ObjectPage { objects: Vec::new(), next: end.clone() };
-        self.tables.scan(In::Onodes, &from, Some(&to), |key, _| {
-            let object = keys::object_of(&key[prefix.len()..]).ok_or_else(|| damaged("an object's key"))?;
+        let mut visit = |key: &[u8], onode: Option<&[u8]>| {
+            let object = keys::object_of(&key[prefix.len()..])
+                .ok_or_else(|| damaged(format!("an object of collection {id} has a malformed key")))?;
             if page.objects.len() == objects_max {
                 page.next = object;
                 return Ok(false);
             }
-            page.objects.push(object);
+            let attrs = match onode {
+                Some(bytes) => {
+                    let onode = Onode::from_bytes_exact(bytes)
+                        .map_err(|e| damaged(format!("the record of object {object} in {id}: {e}")))?;
+                    attrs.choose(&onode.attrs)
+                }
+                None => Attrs::new(),
+            };
+            page.objects.push((object, attrs));
             Ok(true)
-        })?;
+        };
+        match attrs {
+            AttrChoice::None => {
+                self.tables.scan_keys(Table::Onodes, &from, Some(&to), |key| visit(key, None))?
+            }
+            AttrChoice::All | AttrChoice::These(_) => {
+                self.tables.scan(Table::Onodes, &from, Some(&to), |key, onode| visit(key, Some(onode)))?;
+            }
+        }
         Ok(page)
     }
 
-    fn collections(&self) -> Step<Vec<CollectionId>> {
+    fn collections(&self) -> Attempt<Vec<CollectionId>> {
         let mut all = Vec::new();
-        self.tables.scan(In::Collections, &[], None, |key, _| {
-            all.push(keys::collection_of(key).ok_or_else(|| damaged("a collection's key"))?);
+        self.tables.scan_keys(Table::Collections, &[], None, |key| {
+            let id = keys::collection_of(key);
+            all.push(id.ok_or_else(|| damaged(format!("a collection has the malformed key {key:02x?}")))?);
             Ok(true)
         })?;
         Ok(all)
     }
 
-    fn log(&self, id: CollectionId, after: EVersion, mut page: Page<EVersion>) -> Step<LogPage> {
-        let (prefix, record) = self.collection(id)?;
-        let start = [&keys::log_key(&prefix, after)[..], &[0]].concat();
-        self.tables.scan(In::Log, &start, keys::after_prefix(&prefix).as_deref(), |key, value| {
-            let version =
-                keys::log_version(&key[prefix.len()..]).ok_or_else(|| damaged("a log entry's key"))?;
-            Ok(page.push(version, value, value.len()))
-        })?;
-        Ok(LogPage { tail: record.log_tail, head: record.log_head, entries: page.entries, more: page.more })
+    fn collection_stat(&self, id: CollectionId) -> Attempt<Option<CollectionStat>> {
+        let key = keys::collection_key(id);
+        let Some(bytes) = self.tables.get(Table::Collections, &key)? else { return Ok(None) };
+        let record = CollectionRecord::from_bytes_exact(&bytes);
+        let record = record.map_err(|e| damaged(format!("the record of collection {id}: {e}")))?;
+        let info = self.tables.get(Table::Infos, &key)?.unwrap_or_default();
+        Ok(Some(CollectionStat { bits: record.bits, info: info.into(), rehoming: None }))
     }
 
-    fn statfs(&self) -> Step<StatFs> {
-        let space = &self.space;
-        let bytes_used = space.used_blocks() * BLOCK;
+    fn log(&self, id: CollectionId, after: EVersion, mut page: Page<LogRecord>) -> Attempt<LogPage> {
+        let (prefix, ends) = self.collection(id)?;
+        let end = keys::after_prefix(&prefix);
+        self.tables.scan(Table::Log, &after_log_key(&prefix, after), end.as_deref(), |key, value| {
+            let version = keys::log_version(&key[prefix.len()..])
+                .ok_or_else(|| damaged(format!("a log record of {id} has a malformed key")))?;
+            let (kind, bytes) = decode_log_record(value)
+                .map_err(|e| damaged(format!("the log record {version} of {id}: {e}")))?;
+            Ok(page.push(bytes.len(), || LogRecord { version, kind, bytes }))
+        })?;
+        Ok(LogPage { tail: ends.log_tail, head: ends.log_head, records: page.entries, more: page.more })
+    }
+
+    /// Bytes that transactions can still bring, beside the reserve: what the store's size leaves, data and metadata
+    /// counted, but not more than the file system below has.
+    pub fn bytes_available(&self) -> Attempt<u64> {
+        let (data, metadata) = (self.space.data_bytes(), self.tables.metadata_bytes());
+        let left = self.space.bytes_total().saturating_sub(data + metadata + self.space.reserve_bytes());
         let room = self.image.fs_space().map_err(|e| io_error("size of the image", &e))?;
         // Blocks that were given up stay with the file: they need nothing of the file system below.
-        let below = room.given.saturating_sub(bytes_used) + room.free.saturating_sub(KEPT_BELOW);
+        let below = room.given.saturating_sub(data) + room.free.saturating_sub(KEPT_BELOW);
+        Ok(left.min(below))
+    }
+
+    fn statfs(&self) -> Attempt<StatFs> {
+        let (data_bytes, metadata_bytes) = (self.space.data_bytes(), self.tables.metadata_bytes());
         Ok(StatFs {
-            bytes_total: space.alloc.blocks() * BLOCK,
-            bytes_used,
-            bytes_available: (space.available_blocks() * BLOCK).min(below),
-            objects: self.tables.len(In::Onodes)?,
+            bytes_total: self.space.bytes_total(),
+            bytes_used: data_bytes + metadata_bytes,
+            bytes_available: self.bytes_available()?,
+            data_bytes,
+            metadata_bytes,
+            objects: self.tables.len(Table::Onodes)?,
         })
     }
 }
 
-fn damaged(what: &str) -> Failure {
-    Failure::Fatal(StoreError::Damaged(format!("{what} can't be read")))
-}
-
-/// Entries until a limit.
-struct Page<K> {
-    entries: Vec<(K, Piece)>,
-    more: bool,
-    bytes: usize,
-    entries_max: usize,
-    bytes_max: usize,
-}
-
-impl<K> Page<K> {
-    fn new(entries_max: usize, bytes_max: usize) -> Self {
-        Self { entries: Vec::new(), more: false, bytes: 0, entries_max, bytes_max }
-    }
-
-    /// Takes an entry; `false` when it didn't fit.
-    fn push(&mut self, key: K, value: &[u8], bytes: usize) -> bool {
-        self.bytes += bytes;
-        self.more = self.entries.len() >= self.entries_max
-            || (self.bytes > self.bytes_max && !self.entries.is_empty());
-        if !self.more {
-            self.entries.push((key, Piece::copy_from(value)));
-        }
-        !self.more
+fn page_cache(advice: Advice, verify: bool) -> PageCache {
+    if verify {
+        PageCache::Bypass
+    } else if advice.contains(Advice::DONTNEED) || advice.contains(Advice::NOCACHE) {
+        PageCache::DropAfter
+    } else {
+        PageCache::Keep
     }
 }

@@ -1,78 +1,137 @@
 //! The handle: what a caller holds, in front of the thread that does the work.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use device::DirLock;
-use store::{Completion, ObjectStore, ReadRequest, StoreError, Token, Transaction};
+use store::{
+    CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, StoreError, StoreShard, Token,
+    Transaction, Waker,
+};
+use types::UTime;
 
 use crate::label::Label;
 use crate::worker::{Request, Worker};
 
-/// Called from the store's thread when completions are ready; must only wake somebody up.
-pub type Waker = Arc<dyn Fn() + Send + Sync>;
-
-/// An open store. Dropping it finishes what was queued, then closes it.
+/// An open store. Dropping it finishes what its turns began, then closes it.
 ///
-/// Its queue has no limit of its own: what is in flight is bounded by the budgets at the connections.
+/// Its queue has no limit: what is in flight is bounded by the budgets at the connections.
 pub struct SimpleStore {
-    requests: Option<Sender<Request>>,
-    done: Receiver<Completion>,
-    /// Answers to requests that the thread can't take any more.
+    /// Taken since the last turn, in order.
+    taken: Vec<Request>,
+    requests: Option<Sender<Vec<Request>>>,
+    done: Receiver<Vec<Completion>>,
+    /// Completions of requests that the thread can't take any more.
     orphans: Vec<Completion>,
+    waker: Arc<SharedWaker>,
     thread: Option<JoinHandle<()>>,
     label: Label,
     _lock: DirLock,
 }
 
+/// The waker, as the thread finds it whenever it has completed something.
+#[derive(Default)]
+struct SharedWaker(Mutex<Option<Waker>>);
+
+impl SharedWaker {
+    /// A panic elsewhere doesn't make the waker wrong.
+    fn lock(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        let waker = self.lock().clone();
+        if let Some(waker) = waker {
+            waker();
+        }
+    }
+}
+
 impl SimpleStore {
-    pub(crate) fn start(
-        mut worker: Worker,
-        label: Label,
-        lock: DirLock,
-        waker: Waker,
-    ) -> std::io::Result<Self> {
+    pub(crate) fn start(mut worker: Worker, label: Label, lock: DirLock) -> std::io::Result<Self> {
         let (requests, inbox) = unbounded();
         let (outbox, done) = unbounded();
-        let name = format!("store-osd.{}", label.osd);
-        let thread =
-            std::thread::Builder::new().name(name).spawn(move || worker.run(&inbox, &outbox, &*waker))?;
+        let waker = Arc::new(SharedWaker::default());
+        let shared = waker.clone();
+        let thread = std::thread::Builder::new()
+            .name(format!("store-osd.{}", label.osd))
+            .spawn(move || worker.run(&inbox, &outbox, &|| shared.wake()))?;
         let (requests, thread) = (Some(requests), Some(thread));
-        Ok(Self { requests, done, orphans: Vec::new(), thread, label, _lock: lock })
+        Ok(Self { taken: Vec::new(), requests, done, orphans: Vec::new(), waker, thread, label, _lock: lock })
     }
 
     /// Whose store it is.
     pub fn label(&self) -> &Label {
         &self.label
     }
-
-    fn send(&mut self, request: Request) {
-        let Some(requests) = &self.requests else { return };
-        if let Err(unsent) = requests.send(request) {
-            self.orphans.push(unsent.0.fail(StoreError::Stopped));
-        }
-    }
 }
 
 impl ObjectStore for SimpleStore {
     fn queue(&mut self, txn: Transaction, token: Token) {
-        self.send(Request::Apply(txn, token));
+        self.taken.push(Request::Apply(txn, token));
     }
 
     fn read(&mut self, request: ReadRequest, token: Token) {
-        self.send(Request::Read(Box::new(request), token));
+        self.taken.push(Request::Read(Box::new(request), token));
+    }
+
+    fn peek(&mut self, _request: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>> {
+        // What is in memory is the thread's.
+        None
+    }
+
+    fn acknowledge(&mut self, refused: Token) {
+        self.taken.push(Request::Acknowledge(refused));
+    }
+
+    fn rehome(&mut self, collection: CollectionId, to: StoreShard, _objects_max: usize, token: Token) {
+        self.taken.push(Request::Rehome { collection, to, token });
+    }
+
+    fn turn(&mut self, _now: UTime) {
+        if self.taken.is_empty() {
+            return;
+        }
+        let taken = std::mem::take(&mut self.taken);
+        let unsent = match &self.requests {
+            Some(requests) => requests.send(taken).err().map(|unsent| unsent.0),
+            None => Some(taken),
+        };
+        for request in unsent.into_iter().flatten() {
+            self.orphans.extend(request.fail(StoreError::Stopped));
+        }
+    }
+
+    fn deadline(&self) -> Option<UTime> {
+        None
     }
 
     fn completions(&mut self, out: &mut Vec<Completion>) {
-        out.extend(self.done.try_iter());
+        self.done.try_iter().for_each(|completions| out.extend(completions));
         out.append(&mut self.orphans);
+    }
+
+    fn set_waker(&mut self, waker: Waker) {
+        *self.waker.lock() = Some(waker);
+        // What became ready before there was this waker.
+        if !self.done.is_empty() {
+            self.waker.wake();
+        }
+    }
+
+    fn shards(&self) -> u32 {
+        1
+    }
+
+    fn shard_of(&self, _collection: CollectionId) -> StoreShard {
+        StoreShard(0)
     }
 }
 
 impl Drop for SimpleStore {
     fn drop(&mut self) {
-        // The thread ends when nobody can send any more; the lock goes after it.
+        // The thread ends when nothing more can be sent; the lock goes after it.
         self.requests = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -1,155 +1,231 @@
-//! The thread: takes what is queued, applies it as one batch, makes it durable, answers.
+//! The thread: takes what the handle's turns send, performs it in groups that share a commit, answers.
+//!
+//! A commit's steps, in this order:
+//! 1. Each transaction writes its data to free blocks of the image, and its records into an open redb transaction.
+//! 2. The image is flushed, if data was written.
+//! 3. redb commits: it writes and flushes its pages, then its header. From here on the group's transactions are there.
+//! 4. Blocks that the group gave up may be written again.
+//! 5. The group's completions go to the handle, and its waker is called.
+//!
+//! A crash before 3 is complete leaves the state before the group; what lies in blocks that were free is never read.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crossbeam_channel::{Receiver, Sender};
 use device::Device;
-use redb::{Database, ReadableDatabase};
-use store::{Completion, ReadRequest, StoreError, Token, Transaction};
+use encoding::Encode;
+use redb::{Database, ReadableDatabase, WriteTransaction};
+use store::{CollectionId, Completion, ReadRequest, Rehoming, StoreError, StoreShard, Token, Transaction};
 use types::Errno;
 
-use crate::data::Space;
+use crate::apply::{Applied, Closed};
 use crate::object::Context;
-use crate::tables::{Failure, Tables, storage_error};
+use crate::open::COUNTERS;
+use crate::records::Counters;
+use crate::space::Space;
+use crate::tables::{Failure, Table, Tables, database_error, seal};
 
 /// What the handle asks.
 pub enum Request {
     Apply(Transaction, Token),
     Read(Box<ReadRequest>, Token),
+    Rehome { collection: CollectionId, to: StoreShard, token: Token },
+    Acknowledge(Token),
 }
 
 impl Request {
-    /// The answer when it can't be done.
-    pub fn fail(&self, error: StoreError) -> Completion {
+    /// The completion if it can't be performed; an acknowledgement has none.
+    pub fn fail(&self, error: StoreError) -> Option<Completion> {
         match self {
-            Self::Apply(_, token) => Completion::Refused { token: *token, error },
-            Self::Read(_, token) => Completion::Read { token: *token, result: Err(error) },
+            Self::Apply(_, token) => Some(Completion::Refused { token: *token, error }),
+            Self::Read(_, token) => Some(Completion::Read { token: *token, result: Err(error) }),
+            Self::Rehome { token, .. } => Some(Completion::Rehomed { token: *token, result: Err(error) }),
+            Self::Acknowledge(_) => None,
         }
     }
 
     fn bytes(&self) -> u64 {
         match self {
-            Self::Apply(txn, _) => txn.data_bytes(),
-            Self::Read(read, _) => match **read {
-                ReadRequest::Data { len, .. } => len,
-                _ => 0,
-            },
+            Self::Apply(txn, _) => txn.payload_bytes(),
+            Self::Read(read, _) => {
+                if let ReadRequest::Data { len, .. } = **read {
+                    len
+                } else {
+                    0
+                }
+            }
+            Self::Rehome { .. } | Self::Acknowledge(_) => 0,
+        }
+    }
+
+    fn is_apply(&self) -> bool {
+        match self {
+            Self::Apply(..) => true,
+            Self::Read(..) | Self::Rehome { .. } | Self::Acknowledge(_) => false,
         }
     }
 }
 
-/// Requests in a batch at the most.
-const BATCH_REQUESTS_MAX: usize = 128;
-/// Bytes of data at which a batch takes no more requests.
-const BATCH_BYTES_MAX: u64 = 32 << 20;
+/// Requests at which a group takes no further turn that waits.
+const GROUP_REQUESTS_MAX: usize = 128;
+/// Bytes of data at which a group takes no further turn that waits.
+const GROUP_BYTES_MAX: u64 = 32 << 20;
 
 pub struct Worker {
     db: Database,
     image: Device,
     space: Space,
-    next_nid: u64,
+    counters: Counters,
+    closed: Closed,
     stopped: bool,
 }
 
 impl Worker {
-    pub fn new(db: Database, image: Device, space: Space, next_nid: u64) -> Self {
-        Self { db, image, space, next_nid, stopped: false }
+    pub fn new(db: Database, image: Device, space: Space, counters: Counters) -> Self {
+        Self { db, image, space, counters, closed: Closed::new(), stopped: false }
     }
 
-    /// Works until nobody can ask any more.
-    pub fn run(&mut self, inbox: &Receiver<Request>, outbox: &Sender<Completion>, wake: &dyn Fn()) {
-        while let Ok(first) = inbox.recv() {
-            let mut bytes = first.bytes();
-            let mut batch = vec![first];
-            while batch.len() < BATCH_REQUESTS_MAX && bytes < BATCH_BYTES_MAX {
+    /// Works until the handle is gone and its requests are done.
+    pub fn run(&mut self, inbox: &Receiver<Vec<Request>>, outbox: &Sender<Vec<Completion>>, wake: &dyn Fn()) {
+        while let Ok(mut group) = inbox.recv() {
+            let total = |requests: &[Request]| requests.iter().fold(0u64, |n, r| n.saturating_add(r.bytes()));
+            let mut bytes = total(&group);
+            while group.len() < GROUP_REQUESTS_MAX && bytes < GROUP_BYTES_MAX {
                 let Ok(next) = inbox.try_recv() else { break };
-                bytes = bytes.saturating_add(next.bytes());
-                batch.push(next);
+                bytes = bytes.saturating_add(total(&next));
+                group.extend(next);
             }
-            for completion in self.perform(batch) {
-                // A handle that is gone wants no answer; what it queued is done all the same.
-                let _ = outbox.send(completion);
-            }
-            wake();
-        }
-    }
-
-    /// Performs a batch. Answers only when what they show is durable.
-    fn perform(&mut self, batch: Vec<Request>) -> Vec<Completion> {
-        if self.stopped {
-            return batch.iter().map(|r| r.fail(StoreError::Stopped)).collect();
-        }
-        match self.try_perform(&batch) {
-            Ok(completions) => completions,
-            Err(error) => {
-                tracing::error!(%error, "the store stops: a batch could not be made durable");
-                self.stopped = true;
-                batch.iter().map(|r| r.fail(error.clone())).collect()
+            let completions = self.perform(&group);
+            if !completions.is_empty() {
+                // A handle that is gone takes no completion; what it queued is done all the same.
+                let _ = outbox.send(completions);
+                wake();
             }
         }
     }
 
-    fn try_perform(&mut self, batch: &[Request]) -> Result<Vec<Completion>, StoreError> {
-        if batch.iter().all(|r| matches!(r, Request::Read(..))) {
-            let begun = self.db.begin_read().map_err(|e| damaged(&e))?;
-            let tables = Tables::open_read(&begun).map_err(|e| damaged(&e))?;
-            let mut context = Context::new(tables, &mut self.space, &self.image, &mut self.next_nid);
-            return batch.iter().map(|request| perform_one(&mut context, request)).collect();
-        }
-        let begun = self.db.begin_write().map_err(|e| damaged(&e))?;
-        let (mut changed, mut data_written) = (false, false);
-        let mut completions = Vec::with_capacity(batch.len());
-        {
-            let tables = Tables::open(&begun).map_err(|e| damaged(&e))?;
-            let mut context = Context::new(tables, &mut self.space, &self.image, &mut self.next_nid);
-            for request in batch {
-                let completion = perform_one(&mut context, request)?;
-                changed |= matches!((request, &completion),
-                    (Request::Apply(txn, _), Completion::Committed { .. }) if !txn.is_empty());
-                completions.push(completion);
+    /// Performs requests in order; returns only when what the completions show is durable.
+    fn perform(&mut self, mut requests: &[Request]) -> Vec<Completion> {
+        let mut done = Vec::with_capacity(requests.len());
+        while !requests.is_empty() && !self.stopped {
+            // A panic is a bug of this crate or redb's. The caller still gets its completions.
+            let group = catch_unwind(AssertUnwindSafe(|| self.perform_group(requests)));
+            let group =
+                group.unwrap_or_else(|_| Err(StoreError::Damaged("the store's thread panicked".into())));
+            match group {
+                Ok(group) => {
+                    requests = &requests[group.requests..];
+                    done.extend(group.completions);
+                }
+                Err(error) => {
+                    tracing::error!(%error, "the store stopped: a commit failed; restart to open it again");
+                    self.stopped = true;
+                    done.extend(requests.iter().filter_map(|r| r.fail(error.clone())));
+                    return done;
+                }
             }
-            data_written |= context.data_written;
         }
-        if !changed {
-            begun.abort().map_err(|e| storage_error("metadata", &e))?;
-            return Ok(completions);
+        done.extend(requests.iter().filter_map(|r| r.fail(StoreError::Stopped)));
+        done
+    }
+
+    /// Performs the first of `requests` with one commit: all, unless one needs space that the commit frees.
+    fn perform_group(&mut self, requests: &[Request]) -> Result<Group, StoreError> {
+        if !requests.iter().any(Request::is_apply) {
+            let begun = self.db.begin_read().map_err(|e| database_error("begin of a read", e))?;
+            let tables = Tables::open_read(&begun, self.counters.metadata_bytes);
+            return self.perform_with(tables.map_err(|e| database_error("metadata", e))?, requests);
         }
-        if data_written {
+        let begun = self.db.begin_write().map_err(|e| database_error("begin of a transaction", e))?;
+        let tables = Tables::open(&begun, self.counters.metadata_bytes);
+        let group = self.perform_with(tables.map_err(|e| database_error("metadata", e))?, requests)?;
+        if !group.changed {
+            begun.abort().map_err(|e| database_error("metadata", e))?;
+            return Ok(group);
+        }
+        if group.data_written {
             self.image.flush().map_err(|e| io_error("flush of the image", &e))?;
         }
-        begun.commit().map_err(|e| match e {
-            redb::CommitError::Storage(e) => storage_error("commit of metadata", &e),
-            other => damaged(&other),
-        })?;
-        self.space.committed();
-        Ok(completions)
+        write_counters(&begun, group.counters).map_err(|e| database_error("metadata", e))?;
+        begun.commit().map_err(|e| database_error("commit of metadata", e))?;
+        self.counters = group.counters;
+        self.space.durable();
+        Ok(group)
+    }
+
+    fn perform_with(&mut self, tables: Tables<'_>, requests: &[Request]) -> Result<Group, StoreError> {
+        let mut context = Context::new(tables, &mut self.space, &self.image, self.counters.next_nid);
+        let (mut performed, mut changed) = (0, false);
+        let mut completions = Vec::with_capacity(requests.len());
+        for request in requests {
+            match request {
+                Request::Apply(txn, token) => match context.apply_or_close(txn, *token, &mut self.closed)? {
+                    Applied::Whole => {
+                        changed |= !txn.is_empty();
+                        completions.push(Completion::Committed { token: *token });
+                    }
+                    Applied::Refused(error) => completions.push(Completion::Refused { token: *token, error }),
+                    Applied::AfterCommit => break,
+                },
+                Request::Read(read, token) => {
+                    let result = answer(context.read(read))?;
+                    completions.push(Completion::Read { token: *token, result });
+                }
+                Request::Rehome { collection, to, token } => {
+                    let result = rehome(&context, *collection, *to, &self.closed)?;
+                    completions.push(Completion::Rehomed { token: *token, result });
+                }
+                Request::Acknowledge(token) => self.closed.retain(|_, by| by != token),
+            }
+            performed += 1;
+        }
+        let (counters, data_written) = (context.counters(), context.data_written);
+        Ok(Group { requests: performed, completions, changed, data_written, counters })
     }
 }
 
-/// Performs a request within a batch.
-///
-/// # Errors
-/// The batch can't go on.
-fn perform_one(context: &mut Context<'_, '_>, request: &Request) -> Result<Completion, StoreError> {
-    Ok(match request {
-        Request::Apply(txn, token) => match context.apply(txn)? {
-            Ok(()) => Completion::Committed { token: *token },
-            Err(error) => Completion::Refused { token: *token, error },
-        },
-        Request::Read(read, token) => {
-            let result = match context.read(read) {
-                Ok(outcome) => Ok(outcome),
-                Err(Failure::Refused(error)) => Err(error),
-                Err(Failure::Fatal(error)) => return Err(error),
-            };
-            Completion::Read { token: *token, result }
-        }
-    })
+/// What was done for requests that share a commit.
+struct Group {
+    requests: usize,
+    completions: Vec<Completion>,
+    changed: bool,
+    data_written: bool,
+    counters: Counters,
 }
 
-fn damaged(error: &dyn std::fmt::Display) -> StoreError {
-    StoreError::Damaged(error.to_string())
+/// A request's answer, unless the store can't go on.
+fn answer<T>(attempt: Result<T, Failure>) -> Result<Result<T, StoreError>, StoreError> {
+    match attempt {
+        Ok(value) => Ok(Ok(value)),
+        Err(Failure::Refused(error)) => Ok(Err(error)),
+        Err(Failure::Fatal(error)) => Err(error),
+    }
 }
 
-/// The system's error in our words.
+/// The only shard has all collections, so every step that may be done is done.
+fn rehome(
+    context: &Context<'_, '_>,
+    collection: CollectionId,
+    to: StoreShard,
+    closed: &Closed,
+) -> Result<Result<Rehoming, StoreError>, StoreError> {
+    if to != StoreShard(0) {
+        return Ok(Err(StoreError::NoSuchShard { shard: to, shards: 1 }));
+    }
+    if closed.contains_key(&collection) {
+        return Ok(Err(StoreError::AfterRefused(collection)));
+    }
+    answer(context.collection_key(collection).map(|_| Rehoming::Done))
+}
+
+fn write_counters(txn: &WriteTransaction, counters: Counters) -> Result<(), redb::Error> {
+    let key = COUNTERS.as_bytes();
+    let mut table = txn.open_table(Table::Meta.definition())?;
+    table.insert(key, &seal(key, &counters.to_bytes(0))[..])?;
+    Ok(())
+}
+
+/// The system's error in the contract's words.
 pub fn io_error(what: &'static str, error: &std::io::Error) -> StoreError {
     StoreError::Io { what, errno: error.raw_os_error().map_or(Errno::EIO, Errno) }
 }

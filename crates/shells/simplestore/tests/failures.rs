@@ -1,35 +1,20 @@
-//! What a store says when it can't.
+//! What a store answers when it can't do what it is asked.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
+mod common;
+
 use std::path::Path;
-use std::sync::Arc;
 
 use buffer::Rope;
-use simplestore::{Label, ModelledOn, OpenError, Options, SimpleStore, mkfs, open};
-use store::conformance::Harness;
-use store::{CollectionId, Fault, ReadOutcome, ReadRequest, StatFs, StoreError};
-use types::{Fsid, GHObject, HObject, Name, OsdId, PoolId};
-
-fn label(size_bytes: u64) -> Label {
-    Label { cluster: Fsid([1; 16]), osd: OsdId(7), osd_uuid: Fsid([2; 16]), size_bytes }
-}
+use common::{Look, META, Simple, fresh, harness, label, object, read, reopened, switchable, transaction};
+use redb::TableDefinition;
+use simplestore::{ModelledOn, OpenError, Options, SimpleStore, mkfs, open};
+use store::{Fault, ReadRequest, StoreError};
+use types::Errno;
 
 fn open_now(dir: &Path) -> Result<SimpleStore, OpenError> {
-    open(dir, &Options::default(), Arc::new(|| ()))
-}
-
-fn fresh(dir: &Path, size_bytes: u64) -> Harness {
-    mkfs(dir, &label(size_bytes), &Options::default()).unwrap();
-    let mut h = Harness::new(Box::new(open_now(dir).unwrap()));
-    h.commit(|t| {
-        t.create_collection(CollectionId::Meta, 0);
-    });
-    h
-}
-
-fn object(name: &str) -> GHObject {
-    HObject::head(PoolId(-1), Name::new(), Name::new(), name.into(), 0).into()
+    open(dir, &Options::default())
 }
 
 #[test]
@@ -47,21 +32,39 @@ fn a_directory_is_made_once_opened_once_and_remembers_whose_it_is() {
     assert!(open_now(&dir).is_ok());
 }
 
+fn set_format(dir: &Path, format: u32) {
+    let db = redb::Database::open(dir.join("meta.redb")).unwrap();
+    let txn = db.begin_write().unwrap();
+    let meta = TableDefinition::<&[u8], &[u8]>::new("meta");
+    txn.open_table(meta).unwrap().insert(&b"format"[..], &format.to_le_bytes()[..]).unwrap();
+    txn.commit().unwrap();
+}
+
 #[test]
 fn a_newer_format_is_refused_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     drop(fresh(dir.path(), 10 << 20));
-    let file = dir.path().join("meta.redb");
-    let table = redb::TableDefinition::<&[u8], &[u8]>::new("meta");
-    let db = redb::Database::open(&file).unwrap();
-    let txn = db.begin_write().unwrap();
-    txn.open_table(table).unwrap().insert(&b"format"[..], &2u32.to_le_bytes()[..]).unwrap();
-    txn.commit().unwrap();
-    drop(db);
-    let Err(error) = open_now(dir.path()) else { panic!("opened") };
-    let want = "was written by a newer version (store format 2, this one knows 1)";
+    set_format(dir.path(), 3);
+    let error = open_now(dir.path()).err().expect("refused");
+    let want = "was written by a newer version (store format 3, this one knows 2)";
     assert!(error.to_string().ends_with(want), "{error}");
     assert!(matches!(mkfs(dir.path(), &label(1 << 20), &Options::default()), Err(OpenError::Newer { .. })));
+    set_format(dir.path(), 2);
+    assert!(open_now(dir.path()).is_ok(), "nothing was changed");
+}
+
+#[test]
+fn the_format_from_before_formats_were_kept_is_refused_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(fresh(dir.path(), 10 << 20));
+    set_format(dir.path(), 1);
+    let error = open_now(dir.path()).err().expect("refused");
+    let want = "has store format 1 of an earlier build, and this build reads only format 2: \
+        copy the data out with the build that wrote it, then make a new store";
+    assert!(error.to_string().ends_with(want), "{error}");
+    assert!(matches!(mkfs(dir.path(), &label(1 << 20), &Options::default()), Err(OpenError::Older { .. })));
+    set_format(dir.path(), 2);
+    assert!(open_now(dir.path()).is_ok(), "nothing was changed");
 }
 
 #[test]
@@ -78,80 +81,118 @@ fn files_that_are_no_store_are_damage_not_a_panic() {
 fn a_bad_byte_on_disk_is_found_and_never_returned() {
     let dir = tempfile::tempdir().unwrap();
     let mut h = fresh(dir.path(), 10 << 20);
-    let (c, a, b) = (CollectionId::Meta, object("a"), object("b"));
-    h.commit(|t| {
-        t.write(c, a.clone(), 0, vec![0xab; 20_000].into()).write(c, b.clone(), 0, vec![0xcd; 5000].into());
-    });
+    let (c, a, b) = (META, object("a"), object("b"));
+    h.commit(|t| t.write(c, &a, 0, vec![0xab; 20_000].into()).write(c, &b, 0, vec![0xcd; 5000].into()));
     drop(h);
     let image = dir.path().join("block");
     let mut bytes = std::fs::read(&image).unwrap();
     let at = bytes.chunks(4096).rposition(|b| b.iter().all(|&x| x == 0xab)).unwrap() * 4096 + 77;
     bytes[at] ^= 4;
     std::fs::write(&image, bytes).unwrap();
-    let mut h = Harness::new(Box::new(open_now(dir.path()).unwrap()));
-    let read = |offset, len| ReadRequest::Data { collection: c, object: a.clone(), offset, len };
-    let Err(error @ StoreError::Checksum { .. }) = h.get(read(0, u64::MAX)) else { panic!("returned") };
-    assert_eq!((error.fault(), error.errno()), (Fault::Disk, types::Errno::EIO));
-    assert!(h.get(read(0, 4096)).is_ok(), "its neighbours are fine");
-    assert_eq!(h.data(c, &b), vec![0xcd; 5000]);
-    let partly = h.refused(|t| {
-        t.touch(c, object("new")).write(c, a.clone(), 12_300, Rope::copy_from(b"x"));
-    });
+    let mut h = reopened(dir.path());
+    for verify in [false, true] {
+        let mut request = read(c, &a, 0, u64::MAX);
+        if let ReadRequest::Data { verify: v, .. } = &mut request {
+            *v = verify;
+        }
+        let Err(error @ StoreError::Checksum { .. }) = h.get(request) else { panic!("returned") };
+        assert_eq!((error.fault(), error.errno()), (Fault::Disk, Errno::EIO));
+    }
+    assert!(h.get(read(c, &a, 0, 4096)).is_ok(), "its neighbours are fine");
+    assert_eq!(h.try_data(c, &b), Ok(vec![0xcd; 5000]));
+    let partly = h.refused(|t| t.touch(c, &object("new")).write(c, &a, 12_300, Rope::copy_from(b"x")));
     assert!(matches!(partly, StoreError::Checksum { .. }), "nor merged into what is written: {partly}");
-    assert_eq!(h.size(c, &object("new")), None);
-    h.commit(|t| {
-        t.write(c, a.clone(), 0, vec![0xef; 20_000].into());
-    });
-    assert_eq!(h.data(c, &a), vec![0xef; 20_000], "overwritten whole it is fine again");
+    assert_eq!(h.try_head(c, &object("new")), Ok(None));
+    h.commit(|t| t.write(c, &a, 0, vec![0xef; 20_000].into()));
+    assert_eq!(h.try_data(c, &a), Ok(vec![0xef; 20_000]), "overwritten whole it is fine again");
 }
 
 #[test]
 fn a_full_store_refuses_whole_transactions_and_recovers() {
     let dir = tempfile::tempdir().unwrap();
     let mut h = fresh(dir.path(), 4 << 20);
-    let c = CollectionId::Meta;
-    let statfs = |h: &mut Harness| match h.get(ReadRequest::StatFs) {
-        Ok(ReadOutcome::StatFs(s)) => s,
-        other => panic!("{other:?}"),
-    };
-    let empty: StatFs = statfs(&mut h);
+    let c = META;
+    let empty = h.statfs();
     let name = |i: u32| object(&format!("o{i}"));
-    let fill = |h: &mut Harness, i: u32| {
-        let mut txn = store::Transaction::new();
-        txn.touch(c, object(&format!("extra{i}"))).write(c, name(i), 0, vec![i as u8 + 1; 300_000].into());
-        h.apply(txn)
+    let extra = |i: u32| object(&format!("extra{i}"));
+    let fill = |h: &mut Simple, i: u32| {
+        h.apply(transaction(|t| {
+            t.touch(c, &extra(i)).write(c, &name(i), 0, vec![i as u8 + 1; 300_000].into())
+        }))
     };
     let n = (0..100).find(|&i| fill(&mut h, i).is_err()).unwrap();
     assert!((10..15).contains(&n), "{n}");
     let error = fill(&mut h, n).unwrap_err();
     assert!(matches!(error, StoreError::NoSpace { .. }) && error.fault() == Fault::Disk);
-    assert_eq!(
-        (h.size(c, &object(&format!("extra{n}"))), h.size(c, &name(n))),
-        (None, None),
-        "refused whole"
-    );
+    assert_eq!((h.try_head(c, &extra(n)), h.try_head(c, &name(n))), (Ok(None), Ok(None)), "refused whole");
     let mut i = 0;
-    while statfs(&mut h).bytes_available > 0 {
-        h.commit(|t| {
-            t.write(c, object(&format!("small{i}")), 0, Rope::copy_from(b"x"));
-        });
+    while h.statfs().bytes_available > 0 {
+        h.commit(|t| t.write(c, &object(&format!("small{i}")), 0, Rope::copy_from(b"x")));
         i += 1;
     }
-    h.commit(|t| {
-        t.truncate(c, name(0), 100_001);
-    });
-    assert_eq!(h.data(c, &name(0)), vec![1; 100_001], "a full store can be made emptier");
+    h.commit(|t| t.truncate(c, &name(0), 100_001));
+    assert_eq!(h.try_data(c, &name(0)), Ok(vec![1; 100_001]), "a full store can be made emptier");
     drop(h);
-    let mut h = Harness::new(Box::new(open_now(dir.path()).unwrap()));
-    assert_eq!(h.data(c, &name(1)), vec![2; 300_000]);
-    let all = h.list(c);
-    h.commit(|t| {
-        for o in all {
-            t.remove(c, o);
-        }
-    });
-    assert_eq!(statfs(&mut h), empty);
+    let mut h = reopened(dir.path());
+    assert_eq!(h.try_data(c, &name(1)), Ok(vec![2; 300_000]));
+    let all = h.try_list(c, store::AttrChoice::None).unwrap();
+    h.commit(|t| all.iter().fold(t, |t, o| t.remove(c, o)));
+    assert_eq!(h.statfs(), empty);
     assert_eq!(fill(&mut h, 0), Ok(()));
+}
+
+#[test]
+fn what_a_turn_frees_the_same_turn_can_use() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut h = fresh(dir.path(), 4 << 20);
+    let large = vec![7; 3 << 20];
+    h.commit(|t| t.write(META, &object("a"), 0, large.clone().into()));
+    let tokens = [
+        h.queue(transaction(|t| t.remove(META, &object("a")))),
+        h.queue(transaction(|t| t.write(META, &object("b"), 0, large.clone().into()))),
+        h.queue(transaction(|t| t.remove(META, &object("b")))),
+        h.queue(transaction(|t| t.write(META, &object("c"), 0, large.clone().into()))),
+    ];
+    h.turn();
+    for token in tokens {
+        assert_eq!(h.outcome(token), Ok(()), "{token:?}");
+    }
+    assert_eq!(h.try_data(META, &object("c")), Ok(large.clone()));
+    let twice =
+        h.refused(|t| t.remove(META, &object("c")).write(META, &object("d"), 0, large.clone().into()));
+    assert!(matches!(twice, StoreError::NoSpace { .. }), "a crash would need both: {twice}");
+    assert_eq!(h.try_data(META, &object("c")), Ok(large));
+}
+
+#[test]
+fn metadata_counts_against_the_size() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut h = fresh(dir.path(), 4 << 20);
+    let value = || buffer::Piece::copy_from(&[1; 100_000]);
+    let entry = |i: u32| vec![(format!("k{i}").as_str().into(), value())];
+    let n = (0..100).find(|&i| h.apply(transaction(|t| t.omap_set(META, &object("o"), entry(i)))).is_err());
+    assert!((35..42).contains(&n.unwrap()), "{n:?} values of 100 kB in 4 MiB");
+    h.commit(|t| t.set_info(META, vec![1; 100]).remove(META, &object("o")));
+    assert!(h.statfs().metadata_bytes < 1000);
+}
+
+#[test]
+fn a_store_whose_device_fails_stops_and_keeps_what_it_acknowledged() {
+    let dir = tempfile::tempdir().unwrap();
+    mkfs(dir.path(), &label(10 << 20), &Options::default()).unwrap();
+    let (options, power) = switchable();
+    let mut h = harness(dir.path(), &options);
+    h.commit(|t| t.create_collection(META, 0).write(META, &object("a"), 0, vec![3; 9000].into()));
+    power.cut_after(0, None);
+    let lost = h.apply(transaction(|t| t.touch(META, &object("b"))));
+    assert!(matches!(lost, Err(StoreError::Io { errno: Errno::EIO, .. })), "{lost:?}");
+    assert_eq!(h.apply(transaction(|t| t.touch(META, &object("c")))), Err(StoreError::Stopped));
+    assert_eq!(h.try_data(META, &object("a")), Err(StoreError::Stopped));
+    drop(h);
+    let mut h = reopened(dir.path());
+    assert_eq!(h.try_data(META, &object("a")), Ok(vec![3; 9000]));
+    assert_eq!(h.try_list(META, store::AttrChoice::None), Ok(vec![object("a")]));
+    h.commit(|t| t.touch(META, &object("b")));
 }
 
 #[test]
@@ -160,7 +201,7 @@ fn a_model_that_there_is_not_is_refused() {
     mkfs(dir.path(), &label(1 << 20), &Options::default()).unwrap();
     let on = ModelledOn { name: "disk-7200".into(), parameters: "rmp=5400".into() };
     let options = Options { model: Some(on), ..Options::default() };
-    let error = simplestore::open(dir.path(), &options, Arc::new(|| ())).err().unwrap().to_string();
+    let error = simplestore::open(dir.path(), &options).err().unwrap().to_string();
     assert_eq!(error, "the device model 'disk-7200' has no parameter 'rmp'; is 'rpm' meant?");
 }
 
@@ -174,7 +215,7 @@ fn a_store_on_a_modelled_disk_is_as_slow_as_the_disk() {
     let on = ModelledOn { name: "disk-7200".into(), parameters: parameters.into() };
     let options = Options { model: Some(on), ..Options::default() };
     let start = std::time::Instant::now();
-    drop(simplestore::open(dir.path(), &options, Arc::new(|| ())).unwrap());
+    drop(simplestore::open(dir.path(), &options).unwrap());
     assert!(
         start.elapsed().as_millis() > 250,
         "reading the metadata alone takes a rotation: {:?}",

@@ -4,63 +4,33 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
+mod common;
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use buffer::Piece;
+use common::history::{History, compare, last, model};
+use common::{PROPERTIES, label};
 use device::DeviceOptions;
-use simplestore::{Label, OpenError, Options, SimpleStore, mkfs, open};
-use store::conformance::{Generator, Harness, Model, Rng, compare_all};
-use store::{CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, Token, Transaction};
-use types::{Fsid, GHObject, HObject, Name, OsdId, PoolId};
+use simplestore::{OpenError, Options, SimpleStore, mkfs, open};
+use store::conformance::Harness;
+use store::{Completion, ObjectStore, Token};
+use types::{SplitMix64, UTime};
 
 const DIR: &str = "SIMPLESTORE_KILL_DIR";
 const SEED: &str = "SIMPLESTORE_KILL_SEED";
 const LEAK: &str = "SIMPLESTORE_KILL_LEAK";
 const FROM: &str = "SIMPLESTORE_KILL_FROM";
 
-/// The object whose attribute says which transaction was the last.
-fn marker() -> GHObject {
-    HObject::head(PoolId(-1), Name::new(), Name::new(), "marker".into(), 0).into()
-}
-
-/// The transactions of a seed: the same in every process. The first makes the collections.
-struct History {
-    generator: Generator,
-    n: u64,
-}
-
-impl History {
-    fn new(seed: u64) -> Self {
-        Self { generator: Generator::new(seed), n: 0 }
-    }
-
-    fn next(&mut self) -> (u64, Transaction) {
-        let mut txn = if self.n == 0 { Generator::setup() } else { self.generator.transaction() };
-        self.n += 1;
-        txn.set_attr(CollectionId::Meta, marker(), "n", Piece::copy_from(&self.n.to_le_bytes()));
-        (self.n, txn)
-    }
-}
-
-fn options(device: DeviceOptions) -> Options {
-    Options { device, ..Options::default() }
-}
-
-fn label() -> Label {
-    Label { cluster: Fsid([1; 16]), osd: OsdId(0), osd_uuid: Fsid([2; 16]), size_bytes: 64 << 20 }
-}
-
 /// Opens the store, made if it isn't there.
 fn open_or_make(dir: &Path, options: &Options) -> SimpleStore {
-    match open(dir, options, Arc::new(|| ())) {
+    match open(dir, options) {
         Err(OpenError::NotAStore(_)) => {
-            mkfs(dir, &label(), options).unwrap();
-            open(dir, options, Arc::new(|| ())).unwrap()
+            mkfs(dir, &label(64 << 20), options).unwrap();
+            open(dir, options).unwrap()
         }
         other => other.unwrap(),
     }
@@ -73,8 +43,8 @@ fn child() {
     let var = |name| std::env::var(name).unwrap_or_else(|_| panic!("{name}"));
     let number = |name| var(name).parse::<u64>().unwrap();
     let leak_seed = var(LEAK).parse().ok();
-    let mut store =
-        open_or_make(Path::new(&var(DIR)), &options(DeviceOptions { volatile_cache: true, leak_seed }));
+    let device = DeviceOptions { volatile_cache: true, leak_seed, power: None };
+    let mut store = open_or_make(Path::new(&var(DIR)), &Options { device, ..Options::default() });
     let mut out = std::io::stdout();
     writeln!(out, "\nmade").unwrap();
     let mut history = History::new(number(SEED));
@@ -87,7 +57,11 @@ fn child() {
             let (n, txn) = history.next();
             store.queue(txn, Token(n));
             in_flight += 1;
+            if n % 3 == 0 {
+                store.turn(UTime::default());
+            }
         }
+        store.turn(UTime::default());
         store.completions(&mut done);
         for completion in done.drain(..) {
             in_flight -= 1;
@@ -112,7 +86,7 @@ fn spawn(dir: &Path, seed: u64, leak: Option<u64>, from: u64) -> (Child, Receive
 }
 
 /// Runs the writer until it was killed; returns whether it had opened the store, and what was acknowledged last.
-fn run_and_kill(rng: &mut Rng, dir: &Path, seed: u64, leak: Option<u64>, from: u64) -> (bool, u64) {
+fn run_and_kill(rng: &mut SplitMix64, dir: &Path, seed: u64, leak: Option<u64>, from: u64) -> (bool, u64) {
     let (mut child, lines) = spawn(dir, seed, leak, from);
     let wanted = rng.below(120);
     let mut all: Vec<String> = Vec::new();
@@ -128,15 +102,6 @@ fn run_and_kill(rng: &mut Rng, dir: &Path, seed: u64, leak: Option<u64>, from: u
     (all.iter().any(|l| l == "made"), last.unwrap_or(0))
 }
 
-/// The transaction that the store shows as the last.
-fn last_applied(harness: &mut Harness) -> u64 {
-    let request = ReadRequest::Attr { collection: CollectionId::Meta, object: marker(), name: "n".into() };
-    match harness.get(request) {
-        Ok(ReadOutcome::Attr(n)) => u64::from_le_bytes(n[..].try_into().unwrap()),
-        _ => 0,
-    }
-}
-
 #[test]
 #[cfg_attr(any(feature = "skip-flush-image", feature = "skip-flush-osd-metadata"), should_panic)]
 fn a_killed_store_has_everything_acknowledged_and_nothing_by_halves() {
@@ -146,25 +111,26 @@ fn a_killed_store_has_everything_acknowledged_and_nothing_by_halves() {
     println!("SIMPLESTORE_SEED={seed}");
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("osd");
-    let (mut rng, mut history, mut model) = (Rng::new(seed), History::new(seed), Model::new());
+    let (mut rng, mut history, mut all) = (SplitMix64::new(seed), History::new(seed), Vec::new());
     for round in 0..rounds {
         let leak = (round % 2 == 1).then(|| rng.next_u64());
         let before = history.n;
         let (made, acknowledged) = run_and_kill(&mut rng, &dir, seed, leak, before);
-        let store = match open(&dir, &options(DeviceOptions::default()), Arc::new(|| ())) {
+        let store = match open(&dir, &Options::default()) {
             Err(OpenError::NotAStore(_)) if !made => continue,
             other => other.unwrap_or_else(|e| panic!("seed {seed}, round {round}: {e}")),
         };
-        let mut harness = Harness::new(Box::new(store));
-        let last = last_applied(&mut harness);
+        let mut h = Harness::new(store, PROPERTIES);
+        let applied = last(&mut h);
         assert!(
-            last >= acknowledged.max(before),
-            "seed {seed}, round {round}: {acknowledged} lost, {last} is last"
+            applied >= acknowledged.max(before),
+            "seed {seed}, round {round}: {acknowledged} lost, {applied} is last"
         );
-        while history.n < last {
-            let _refused = model.apply(&history.next().1);
+        while history.n < applied {
+            all.push(history.next().1);
         }
-        compare_all(&mut harness, &model, &format!("seed {seed}, round {round}, after {last}"));
+        let mut want = model(all.iter().cloned());
+        compare(&mut h, &mut want, &format!("seed {seed}, round {round}, after {applied}"));
     }
     assert!(history.n > rounds * 10, "the writer got somewhere: {}", history.n);
 }

@@ -1,48 +1,83 @@
-//! What is wrong with a step whatever a store holds: the same for every store.
+//! What is wrong with a transaction whatever a store holds: the same for every store.
 
 use types::GHObject;
 
-use crate::{CollectionId, OBJECT_BYTES_MAX, StoreError, TxOp};
+use crate::{
+    CHECKSUM_BLOCK, CollectionChange, CollectionId, INFO_BYTES_MAX, OBJECT_BYTES_MAX, ObjectChange, Step,
+    StoreError, Transaction,
+};
 
-impl TxOp {
-    /// Sentinels as objects, ends out of range, senseless splits.
+impl Transaction {
+    /// Sentinels as objects, ends out of range, senseless splits, infos and checksums that don't fit.
+    ///
+    /// # Errors
+    /// The first step's that is wrong; the caller's fault.
+    pub fn check(&self) -> Result<(), StoreError> {
+        self.steps.iter().try_for_each(|step| self.check_step(step))
+    }
+
+    /// See [`Transaction::check`], for one of its steps.
     ///
     /// # Errors
     /// The caller's fault.
-    pub fn check(&self) -> Result<(), StoreError> {
-        let names: [Option<&GHObject>; 2] = match self {
-            Self::Clone { from, to, .. }
-            | Self::CloneRange { from, to, .. }
-            | Self::Rename { from, to, .. } => [Some(from), Some(to)],
-            op => [op.object(), None],
-        };
-        if let Some(bad) = names.into_iter().flatten().find(|o| is_sentinel(o)) {
-            return Err(StoreError::NotAnObject(Box::new(bad.clone())));
+    pub fn check_step(&self, step: &Step) -> Result<(), StoreError> {
+        for object in step.references().into_iter().flatten() {
+            let (_, name) = self.object(object);
+            if is_sentinel(name) {
+                return Err(StoreError::NotAnObject(Box::new(name.clone())));
+            }
         }
-        if let Some(end) = self.end().filter(|&end| end > OBJECT_BYTES_MAX) {
-            return Err(StoreError::ObjectTooLarge { end, max: OBJECT_BYTES_MAX });
-        }
-        match self {
-            Self::SplitCollection { collection, into, bits, .. }
-            | Self::MergeCollection { collection, into, bits } => check_split(*collection, *into, *bits),
-            _ => Ok(()),
+        match step {
+            Step::Object { change, .. } => {
+                check_end(change.end())?;
+                check_checksums(change)
+            }
+            Step::CloneRange { to_offset, len, from_offset, .. } => {
+                check_end(Some(from_offset.saturating_add(*len)))?;
+                check_end(Some(to_offset.saturating_add(*len)))
+            }
+            Step::SetInfo { info, .. } if info.len() > INFO_BYTES_MAX => {
+                Err(StoreError::InfoTooLarge { bytes: info.len() })
+            }
+            Step::Collection { collection, change } => check_collection(*collection, change),
+            Step::SetInfo { .. } | Step::Clone { .. } | Step::Rename { .. } | Step::Log { .. } => Ok(()),
         }
     }
+}
 
-    /// Whether a split by `bits` for `rem` takes an object of this hash.
-    pub fn split_takes(bits: u32, rem: u32, hash: u32) -> bool {
-        let mask = u32::MAX.checked_shr(32u32.saturating_sub(bits)).unwrap_or(0);
-        hash & mask == rem & mask
-    }
+/// Whether a split by `bits` for `rem` takes an object of this hash.
+pub fn split_takes(bits: u32, rem: u32, hash: u32) -> bool {
+    let mask = u32::MAX.checked_shr(32u32.saturating_sub(bits)).unwrap_or(0);
+    hash & mask == rem & mask
 }
 
 fn is_sentinel(object: &GHObject) -> bool {
     object.max || object.hobj.max || object.hobj.is_min()
 }
 
-fn check_split(from: CollectionId, into: CollectionId, bits: u32) -> Result<(), StoreError> {
-    match from == into || from == CollectionId::Meta || into == CollectionId::Meta || bits > 32 {
-        true => Err(StoreError::BadSplit { from, into, bits }),
-        false => Ok(()),
+fn check_end(end: Option<u64>) -> Result<(), StoreError> {
+    match end.filter(|&end| end > OBJECT_BYTES_MAX) {
+        Some(end) => Err(StoreError::ObjectTooLarge { end, max: OBJECT_BYTES_MAX }),
+        None => Ok(()),
     }
+}
+
+fn check_checksums(change: &ObjectChange) -> Result<(), StoreError> {
+    let ObjectChange::Write { offset, data, checksums: Some(checksums), .. } = change else { return Ok(()) };
+    let fits = offset % CHECKSUM_BLOCK as u64 == 0 && data.len() == checksums.len() * CHECKSUM_BLOCK;
+    if fits {
+        return Ok(());
+    }
+    Err(StoreError::BadChecksums { offset: *offset, bytes: data.len(), checksums: checksums.len() })
+}
+
+fn check_collection(from: CollectionId, change: &CollectionChange) -> Result<(), StoreError> {
+    let (into, bits) = match change {
+        CollectionChange::Split { into, bits, .. } | CollectionChange::Merge { into, bits } => (*into, *bits),
+        CollectionChange::Create { .. } | CollectionChange::Remove => return Ok(()),
+    };
+    if from == into || from == CollectionId::Meta || into == CollectionId::Meta || bits > 32 {
+        return Err(StoreError::BadSplit { from, into, bits });
+    }
+    Ok(())
 }

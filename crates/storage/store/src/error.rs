@@ -2,12 +2,12 @@
 
 use types::{EVersion, Errno, GHObject};
 
-use crate::CollectionId;
+use crate::{CollectionId, StoreShard};
 
 /// Who is to blame for a [`StoreError`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// Who queued the transaction or asked for the read. The store is as it was.
+    /// The caller, who queued the transaction or asked for the read. The store is as it was.
     Caller,
     /// The device, its space or its contents.
     Disk,
@@ -45,12 +45,12 @@ pub enum StoreError {
         /// [`crate::OBJECT_BYTES_MAX`].
         max: u64,
     },
-    /// An appended log entry is not newer than the log's head.
-    #[error("log entry {version} is not after the log's head {head}")]
+    /// An appended log record is not newer than the log's head.
+    #[error("log record {version} is not after the log's head {head}")]
     LogOrder {
         /// The newest version that the log has, or was trimmed or rewound to.
         head: EVersion,
-        /// The entry's version.
+        /// The record's version.
         version: EVersion,
     },
     /// A split or merge that makes no sense: with itself, of the meta collection, or by more than 32 bits.
@@ -63,6 +63,24 @@ pub enum StoreError {
         /// Bits of the hash that name each.
         bits: u32,
     },
+    /// An earlier transaction on the collection was refused and is not acknowledged yet.
+    #[error("{0} takes nothing until an earlier refusal is acknowledged")]
+    AfterRefused(CollectionId),
+    /// The collections that a transaction names live in different store shards.
+    #[error("{first} and {second} live in different store shards")]
+    AcrossShards { first: CollectionId, second: CollectionId },
+    /// The store has no such shard.
+    #[error("the store has no shard {}, only {shards}", .shard.0)]
+    NoSuchShard { shard: StoreShard, shards: u32 },
+    /// The collection is being moved to another store shard (or, asked to move to a third, is on its way to this one).
+    #[error("{collection} is on its way to store shard {}", .to.0)]
+    Rehoming { collection: CollectionId, to: StoreShard },
+    /// A small info is longer than [`crate::INFO_BYTES_MAX`].
+    #[error("an info of {bytes} bytes is too long, {} are allowed", crate::INFO_BYTES_MAX)]
+    InfoTooLarge { bytes: usize },
+    /// Checksums that don't fit the data: their number, or an offset or length that is no whole block.
+    #[error("{checksums} checksums don't fit {bytes} bytes at {offset}")]
+    BadChecksums { offset: u64, bytes: usize, checksums: usize },
     /// Not enough free space for the whole transaction.
     #[error("no space: {needed} bytes needed, {available} available")]
     NoSpace {
@@ -104,8 +122,28 @@ impl StoreError {
             | Self::Checksum { .. }
             | Self::Damaged(_)
             | Self::Stopped => Fault::Disk,
-            _ => Fault::Caller,
+            Self::NoSuchCollection(_)
+            | Self::CollectionExists(_)
+            | Self::CollectionNotEmpty(_)
+            | Self::NoSuchObject(..)
+            | Self::ObjectExists(..)
+            | Self::NotAnObject(_)
+            | Self::NoSuchAttr
+            | Self::ObjectTooLarge { .. }
+            | Self::LogOrder { .. }
+            | Self::BadSplit { .. }
+            | Self::AfterRefused(_)
+            | Self::AcrossShards { .. }
+            | Self::NoSuchShard { .. }
+            | Self::Rehoming { .. }
+            | Self::InfoTooLarge { .. }
+            | Self::BadChecksums { .. } => Fault::Caller,
         }
+    }
+
+    /// Whether the error says nothing of the rest of the store: it lacks space, or a block or a record is bad.
+    pub fn is_local(&self) -> bool {
+        matches!(self, Self::NoSpace { .. } | Self::Checksum { .. } | Self::Damaged(_))
     }
 
     /// The error number that Ceph gives for it.
@@ -116,7 +154,14 @@ impl StoreError {
             Self::CollectionNotEmpty(_) => Errno::ENOTEMPTY,
             Self::NoSuchAttr => Errno::ENODATA,
             Self::ObjectTooLarge { .. } => Errno::EFBIG,
-            Self::NotAnObject(_) | Self::LogOrder { .. } | Self::BadSplit { .. } => Errno::EINVAL,
+            Self::NotAnObject(_)
+            | Self::LogOrder { .. }
+            | Self::BadSplit { .. }
+            | Self::AcrossShards { .. }
+            | Self::NoSuchShard { .. }
+            | Self::InfoTooLarge { .. }
+            | Self::BadChecksums { .. } => Errno::EINVAL,
+            Self::AfterRefused(_) | Self::Rehoming { .. } => Errno::EBUSY,
             Self::NoSpace { .. } => Errno::ENOSPC,
             Self::Io { errno, .. } => *errno,
             Self::Checksum { .. } | Self::Damaged(_) | Self::Stopped => Errno::EIO,

@@ -2,9 +2,10 @@
 //! changed by atomic [`Transaction`]s and read through [`ReadRequest`]s, both asynchronous by completion.
 //!
 //! Here are the trait [`ObjectStore`], its plain data, [`MemStore`] (keeps nothing, needs no thread) and, behind the
-//! feature `conformance`, the suite that every store is held against. This crate knows no PG, reads no clock and never
-//! does I/O.
+//! feature `conformance`, the suite that every store is held against and the simulated store for tests of what uses
+//! one. This crate knows no PG, reads no clock (but the suite, for its patience) and never does I/O.
 
+mod attrs;
 mod check;
 mod codec;
 mod collection;
@@ -14,14 +15,21 @@ mod error;
 mod mem;
 mod object_store;
 mod read;
+#[cfg(feature = "conformance")]
+pub mod sim;
 mod transaction;
 
+pub use attrs::Attrs;
+pub use check::split_takes;
 pub use collection::CollectionId;
 pub use error::{Fault, StoreError};
 pub use mem::MemStore;
-pub use object_store::{Completion, ObjectStore, Token};
+pub use object_store::{Completion, NoPeek, ObjectStore, Peek, Rehoming, StoreShard, Token, Waker};
 pub use read::{
-    Attrs, CollectionStat, LogPage, ObjectHead, ObjectPage, ObjectStat, OmapPage, ReadOutcome, ReadRequest,
-    StatFs,
+    AttrChoice, CollectionStat, LogPage, ObjectHead, ObjectPage, ObjectStat, OmapPage, ReadOutcome,
+    ReadRequest, StatFs,
 };
-pub use transaction::{AllocHint, OBJECT_BYTES_MAX, Transaction, TxOp};
+pub use transaction::{
+    Advice, AllocHint, CHECKSUM_BLOCK, CollectionChange, INFO_BYTES_MAX, LogChange, LogRecord, LogRecordKind,
+    OBJECT_BYTES_MAX, ObjectChange, ObjectRef, Step, Transaction,
+};

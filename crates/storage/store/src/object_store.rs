@@ -1,64 +1,131 @@
 //! The trait.
 
-use crate::{ReadOutcome, ReadRequest, StoreError, Transaction};
+use std::sync::Arc;
 
-/// What a caller recognises its request by in a [`Completion`]. The store only hands it back.
+use types::UTime;
+
+use crate::{CollectionId, ReadOutcome, ReadRequest, StoreError, Transaction};
+
+/// What a caller recognises its request by in a [`Completion`]. The store only hands it back. Of requests that are not
+/// completed yet each has its own; so has a refused transaction until it is acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Token(pub u64);
+
+/// One of the parts that a store is divided into when it is made: `0..ObjectStore::shards()`. A shard has its own log,
+/// allocator and metadata, so transactions and collections live whole in one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct StoreShard(pub u32);
+
+/// Called, from any thread, when completions are ready; must only wake the caller's loop.
+pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
 /// A request's outcome.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Completion {
     /// The whole transaction is durable (for [`crate::MemStore`]: applied).
     Committed {
-        /// The transaction's token.
         token: Token,
     },
-    /// Nothing of the transaction is there, except that after [`StoreError::Io`] in the commit itself the disk decides:
-    /// the store has stopped, and shows what it is when it is opened again. Transactions queued after it stand on their own: who depends on a refused
-    /// one must check for that.
+    /// The transaction had no effect, and its collections refuse everything until [`ObjectStore::acknowledge`].
+    /// Exception: if the commit itself failed with [`StoreError::Io`], the store has stopped, and whether the
+    /// transaction took effect shows when the store is opened again.
     Refused {
-        /// The transaction's token.
         token: Token,
         error: StoreError,
     },
-    /// A read is done.
     Read {
-        /// The read's token.
         token: Token,
-        /// What was read.
         result: Result<ReadOutcome, StoreError>,
+    },
+    /// A step of [`ObjectStore::rehome`] is durable, or was refused and had no effect.
+    Rehomed {
+        token: Token,
+        result: Result<Rehoming, StoreError>,
     },
 }
 
 impl Completion {
-    /// The request's token.
     pub fn token(&self) -> Token {
         match self {
-            Self::Committed { token } | Self::Refused { token, .. } | Self::Read { token, .. } => *token,
+            Self::Committed { token }
+            | Self::Refused { token, .. }
+            | Self::Read { token, .. }
+            | Self::Rehomed { token, .. } => *token,
         }
     }
 }
 
+/// How far re-homing is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rehoming {
+    /// The collection lies in two shards: it can be read, and refuses transactions.
+    Continues,
+    /// The collection lies whole in the shard asked for.
+    Done,
+}
+
 /// A store of objects. Every request gets exactly one [`Completion`].
 ///
-/// Neither [`ObjectStore::queue`] nor [`ObjectStore::read`] waits for a device. Completions are collected with
-/// [`ObjectStore::completions`]: a store without threads ([`crate::MemStore`]) has them ready as soon as the request
-/// returned, so a pure test asks right away; one with threads calls the waker it was opened with when there are some.
+/// **Asynchronous.** No method waits for a device. What [`ObjectStore::queue`], [`ObjectStore::read`] and
+/// [`ObjectStore::rehome`] take is begun by the next [`ObjectStore::turn`]: the caller calls `turn` once after each
+/// burst of events, and the burst is one submission to the device and one group commit of each shard.
+/// [`ObjectStore::completions`] yields what is ready. Whatever becomes ready outside of `turn` calls the waker, once or
+/// more between the moment that it is ready and the moment that the caller collects it. Background work asks for time
+/// by [`ObjectStore::deadline`].
 ///
-/// Order: transactions of one collection take effect, and complete, in the order queued. A read sees every transaction
-/// that was queued on its collection before it and none queued after it; the store may delay the read to keep that, and
-/// never shows what a loss of power could still take back. Nothing is said about requests of different collections,
-/// except that a transaction is atomic across all that it names.
+/// **Order.** Transactions of one collection take effect, and complete, in the order queued. A read sees every
+/// transaction that was queued on its collection before it, durable or not, and none queued after it; what it returned
+/// never changes afterwards. What may be shown to anybody before it is durable is the caller's to decide. Requests of
+/// different collections have no order among them.
+///
+/// **Refusals.** A refused transaction closes every collection that it names: what is queued on them afterwards is
+/// refused with [`StoreError::AfterRefused`] (it was built on what is not there), until the caller has called
+/// [`ObjectStore::acknowledge`] with the token of the transaction that closed them. Reads go on. Opening a store again
+/// acknowledges all.
+///
+/// **Space.** A full store refuses with [`StoreError::NoSpace`] what would take more, and keeps a reserve for what makes
+/// room: a transaction that removes, truncates or zeroes, with its log record, info and attributes, is taken.
+///
+/// **Shards.** A transaction names collections of one store shard. A collection stays in its shard until
+/// [`ObjectStore::rehome`] has moved it.
 pub trait ObjectStore {
     /// Takes a transaction to be applied and made durable as a whole, or refused as a whole.
     fn queue(&mut self, txn: Transaction, token: Token);
 
-    /// Takes a read.
     fn read(&mut self, request: ReadRequest, token: Token);
+
+    /// The answer that a [`ObjectStore::read`] queued now would give, if memory alone holds it; `None` says nothing
+    /// about what is stored.
+    fn peek(&mut self, request: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>>;
+
+    /// Says that the caller has undone what it built upon the refused transaction `refused`: its collections take
+    /// transactions again. A token that closes nothing is ignored.
+    fn acknowledge(&mut self, refused: Token);
+
+    /// Does one bounded step (at most `objects_max` objects) of moving a collection to another shard, or back to the
+    /// one it comes from; the caller asks again until [`Rehoming::Done`]. From the first step to the last the
+    /// collection refuses transactions with [`StoreError::Rehoming`]; its reads go on. A crash in between leaves it
+    /// where the last durable step left it; [`crate::CollectionStat::rehoming`] then says what is to be finished.
+    fn rehome(&mut self, collection: CollectionId, to: StoreShard, objects_max: usize, token: Token);
+
+    /// Begins what was taken since the last turn, and does background work that is due.
+    fn turn(&mut self, now: UTime);
+
+    /// When [`ObjectStore::turn`] is wanted though nothing was queued.
+    fn deadline(&self) -> Option<UTime>;
 
     /// Appends what completed since the last call to `out`.
     fn completions(&mut self, out: &mut Vec<Completion>);
+
+    /// Sets the waker; without one a caller must poll.
+    fn set_waker(&mut self, waker: Waker);
+
+    /// How many shards the store has, at least 1; fixed when it is made.
+    fn shards(&self) -> u32;
+
+    /// The shard that a collection lives in (during re-homing the one it comes from), or would be made in. As
+    /// of the last turn, so not of what is queued since.
+    fn shard_of(&self, collection: CollectionId) -> StoreShard;
 }
 
 impl<S: ObjectStore + ?Sized> ObjectStore for Box<S> {
@@ -70,7 +137,60 @@ impl<S: ObjectStore + ?Sized> ObjectStore for Box<S> {
         (**self).read(request, token);
     }
 
+    fn peek(&mut self, request: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>> {
+        (**self).peek(request)
+    }
+
+    fn acknowledge(&mut self, refused: Token) {
+        (**self).acknowledge(refused);
+    }
+
+    fn rehome(&mut self, collection: CollectionId, to: StoreShard, objects_max: usize, token: Token) {
+        (**self).rehome(collection, to, objects_max, token);
+    }
+
+    fn turn(&mut self, now: UTime) {
+        (**self).turn(now);
+    }
+
+    fn deadline(&self) -> Option<UTime> {
+        (**self).deadline()
+    }
+
     fn completions(&mut self, out: &mut Vec<Completion>) {
         (**self).completions(out);
+    }
+
+    fn set_waker(&mut self, waker: Waker) {
+        (**self).set_waker(waker);
+    }
+
+    fn shards(&self) -> u32 {
+        (**self).shards()
+    }
+
+    fn shard_of(&self, collection: CollectionId) -> StoreShard {
+        (**self).shard_of(collection)
+    }
+}
+
+/// What of a store's memory may be looked at while an event is handled: [`ObjectStore::peek`] alone.
+pub trait Peek {
+    /// See [`ObjectStore::peek`].
+    fn peek_at(&mut self, request: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>>;
+}
+
+impl<S: ObjectStore + ?Sized> Peek for S {
+    fn peek_at(&mut self, request: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>> {
+        self.peek(request)
+    }
+}
+
+/// No memory: everything has to be read.
+pub struct NoPeek;
+
+impl Peek for NoPeek {
+    fn peek_at(&mut self, _: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>> {
+        None
     }
 }

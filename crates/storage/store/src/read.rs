@@ -1,14 +1,33 @@
 //! Reads and what they yield.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use buffer::{Piece, Rope};
 use types::{EVersion, GHObject, Name};
 
-use crate::CollectionId;
+use crate::{Advice, Attrs, CollectionId, LogRecord, StoreShard};
 
-/// An object's attributes, by name.
-pub type Attrs = BTreeMap<Name, Piece>;
+/// Which attributes are wanted beside something else.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AttrChoice {
+    None,
+    All,
+    /// Those of these that exist.
+    These(Vec<Name>),
+}
+
+impl AttrChoice {
+    /// The chosen ones of an object's attributes.
+    pub fn choose(&self, attrs: &Attrs) -> Attrs {
+        match self {
+            Self::None => Attrs::new(),
+            Self::All => attrs.clone(),
+            Self::These(names) => {
+                names.iter().filter_map(|n| Some((n.clone(), attrs.get(n)?.clone()))).collect()
+            }
+        }
+    }
+}
 
 /// A read. Each names the [`ReadOutcome`] it yields. A missing collection or object is an error unless said otherwise.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,8 +39,11 @@ pub enum ReadRequest {
         object: GHObject,
         /// First byte.
         offset: u64,
-        /// Bytes at the most.
+        /// Bytes at most.
         len: u64,
+        advice: Advice,
+        /// Reads from the device what may be in a cache, and checks all of it (deep scrub).
+        verify: bool,
     },
     /// The parts of a range that may hold bytes other than zero: [`ReadOutcome::Extents`]. May be coarser than what was
     /// written, never finer, cut at the object's end.
@@ -30,7 +52,7 @@ pub enum ReadRequest {
         object: GHObject,
         /// First byte.
         offset: u64,
-        /// Bytes at the most.
+        /// Bytes at most.
         len: u64,
     },
     /// Size and hints: [`ReadOutcome::Stat`].
@@ -39,25 +61,28 @@ pub enum ReadRequest {
     Attr { collection: CollectionId, object: GHObject, name: Name },
     /// All attributes: [`ReadOutcome::Attrs`].
     Attrs { collection: CollectionId, object: GHObject },
-    /// Stat and all attributes in one, what a PG needs to begin with an object: [`ReadOutcome::Object`], `None` when
+    /// Stat and chosen attributes in one, what a PG needs to begin with an object: [`ReadOutcome::Object`], `None` when
     /// there is no such object.
-    Object { collection: CollectionId, object: GHObject },
+    Object { collection: CollectionId, object: GHObject, attrs: AttrChoice },
     /// The omap's header, empty when none was set: [`ReadOutcome::OmapHeader`].
     OmapHeader { collection: CollectionId, object: GHObject },
     /// The values of those of `keys` that exist: [`ReadOutcome::Omap`], always whole.
     OmapKeys { collection: CollectionId, object: GHObject, keys: BTreeSet<Name> },
-    /// Keys, with values if wanted, that come after `after` (from the first if `None`) and begin with `prefix`, in
-    /// order, until a limit: [`ReadOutcome::Omap`]. At least one key is returned if there is one and `entries_max` > 0.
+    /// Keys, with values if wanted, that come after `after` (from the first if `None`) and before `before` (to the last if
+    /// `None`) and begin with `prefix`, in order, until a limit: [`ReadOutcome::Omap`]. At least one key is returned if
+    /// there is one and `entries_max` > 0.
     OmapRange {
         collection: CollectionId,
         object: GHObject,
         /// Where to go on, exclusive.
         after: Option<Name>,
+        /// Where to end, exclusive.
+        before: Option<Name>,
         /// What keys begin with; empty for all.
         prefix: Name,
-        /// Keys at the most.
+        /// Keys at most.
         entries_max: usize,
-        /// Bytes of keys and values at the most (but see above).
+        /// Bytes of keys and values at most (but see above).
         bytes_max: usize,
         /// Whether values are wanted; empty ones come back otherwise.
         values: bool,
@@ -70,22 +95,24 @@ pub enum ReadRequest {
         start: GHObject,
         /// Where to end, exclusive; usually [`GHObject::max`].
         end: GHObject,
-        /// Objects at the most.
+        /// Objects at most.
         objects_max: usize,
+        /// Attributes of each object.
+        attrs: AttrChoice,
     },
     /// All collections in order: [`ReadOutcome::Collections`].
     Collections,
-    /// Whether a collection exists, and by how many bits it is split: [`ReadOutcome::Collection`], `None` if not.
+    /// Whether a collection exists, and what is known of it as a whole: [`ReadOutcome::Collection`], `None` if not.
     Collection { collection: CollectionId },
-    /// The collection's log after a version: [`ReadOutcome::Log`]. At least one entry is returned if there is one and
-    /// `entries_max` > 0.
+    /// The collection's log after a version: [`ReadOutcome::Log`]. At least one record is returned if there is one and
+    /// `records_max` > 0.
     Log {
         collection: CollectionId,
         /// Where to go on, exclusive; the default version for the beginning.
         after: EVersion,
-        /// Entries at the most.
-        entries_max: usize,
-        /// Bytes of entries at the most (but see above).
+        /// Records at most.
+        records_max: usize,
+        /// Bytes of records at most (but see above).
         bytes_max: usize,
     },
     /// Space: [`ReadOutcome::StatFs`].
@@ -158,7 +185,7 @@ pub struct ObjectStat {
 pub struct ObjectHead {
     /// Size and hints.
     pub stat: ObjectStat,
-    /// All attributes.
+    /// The attributes that were chosen.
     pub attrs: Attrs,
 }
 
@@ -174,16 +201,21 @@ pub struct OmapPage {
 /// A part of a collection's list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ObjectPage {
-    /// Objects in order.
-    pub objects: Vec<GHObject>,
+    /// Objects in order, with the attributes that were chosen.
+    pub objects: Vec<(GHObject, Attrs)>,
     /// Where to begin the next; the request's end when nothing follows.
     pub next: GHObject,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CollectionStat {
     /// How many low bits of the hash its objects have in common.
     pub bits: u32,
+    /// The small info that was set last, empty before.
+    pub info: Piece,
+    /// The shard that the collection is on its way to: the caller continues with
+    /// [`rehome`](crate::ObjectStore::rehome), to there or back.
+    pub rehoming: Option<StoreShard>,
 }
 
 /// A part of a collection's log.
@@ -191,23 +223,27 @@ pub struct CollectionStat {
 pub struct LogPage {
     /// The version that the log was last trimmed to: what comes after is all there.
     pub tail: EVersion,
-    /// The version of the newest entry (or the tail).
+    /// The version of the newest record (or the tail).
     pub head: EVersion,
-    /// Versions and entries, ascending.
-    pub entries: Vec<(EVersion, Piece)>,
+    /// Records, versions ascending.
+    pub records: Vec<LogRecord>,
     /// Whether a limit ended it and more follow.
     pub more: bool,
 }
 
-/// A store's space.
+/// A store's space, as of what is queued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StatFs {
     /// Bytes that the store may hold.
     pub bytes_total: u64,
-    /// Bytes allocated.
+    /// Bytes that are not available to transactions because something is kept there.
     pub bytes_used: u64,
     /// Bytes that transactions can still allocate.
     pub bytes_available: u64,
+    /// Bytes allocated to objects' data: exact, in the store's unit of allocation.
+    pub data_bytes: u64,
+    /// Bytes that names, attributes, omaps, logs and maps of data take.
+    pub metadata_bytes: u64,
     /// Objects in all collections.
     pub objects: u64,
 }

@@ -1,4 +1,4 @@
-//! Atomic changes as plain data.
+//! Atomic changes as plain data: a table of the objects named, and steps that refer to it by index.
 
 use std::collections::BTreeSet;
 
@@ -10,6 +10,12 @@ use crate::{Attrs, CollectionId};
 /// The furthest end of an object, bytes (as Ceph's BlueStore has it).
 pub const OBJECT_BYTES_MAX: u64 = u32::MAX as u64;
 
+/// The largest small info of a collection, bytes (see [`Step::SetInfo`]).
+pub const INFO_BYTES_MAX: usize = 4096;
+
+/// Bytes that one checksum of [`ObjectChange::Write`] covers.
+pub const CHECKSUM_BLOCK: usize = 4096;
+
 /// What a client said of an object's future (CEPH_OSD_OP_SETALLOCHINT).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AllocHint {
@@ -17,95 +23,222 @@ pub struct AllocHint {
     pub object_size: u64,
     /// Bytes of a typical write, 0 if not known.
     pub write_size: u64,
-    /// Flags as on the wire.
+    /// CEPH_OSD_ALLOC_HINT_FLAG_*, as on the wire.
     pub flags: u32,
 }
 
-/// One step of a [`Transaction`]. Steps take effect in order, each on what those before it left.
+/// How a client says it will use the data (CEPH_OSD_OP_FLAG_FADVISE_*, as on the wire). A store may heed it; what it
+/// returns is the same either way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Advice(pub u32);
+
+impl Advice {
+    pub const RANDOM: Self = Self(0x4);
+    pub const SEQUENTIAL: Self = Self(0x8);
+    pub const WILLNEED: Self = Self(0x10);
+    pub const DONTNEED: Self = Self(0x20);
+    pub const NOCACHE: Self = Self(0x40);
+    const ALL: u32 = 0x7c;
+
+    /// The advice among an operation's flags.
+    pub fn of_op_flags(flags: u32) -> Self {
+        Self(flags & Self::ALL)
+    }
+
+    pub fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// A change of one object.
 ///
-/// A step on a missing collection is an error. Steps that put something into an object (touch, write, zero, truncate,
-/// set attributes, omap set and header, hint) create it; those that only take away (remove, remove attributes, omap
-/// remove and clear) do nothing if it is missing.
+/// Those that put something into an object create it; those for which [`ObjectChange::only_takes_away`] holds do
+/// nothing if it is missing.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum TxOp {
+pub enum ObjectChange {
     /// Makes sure that the object exists.
-    Touch { collection: CollectionId, object: GHObject },
+    Touch,
     /// Puts bytes at an offset; a gap before them reads as zeros.
     Write {
-        collection: CollectionId,
-        object: GHObject,
         /// First byte.
         offset: u64,
         /// The bytes; none at all only touches.
         data: Rope,
+        advice: Advice,
+        /// The crc32c (seed -1) of each 4 KiB of `data`, where the caller has them already. Only for an aligned offset
+        /// and whole blocks. A store that keeps checksums may keep these unseen: bytes that don't match them are then
+        /// found when they are read.
+        checksums: Option<Vec<u32>>,
     },
     /// Makes a range zero, and the object at least as long as to its end.
     Zero {
-        collection: CollectionId,
-        object: GHObject,
         /// First byte.
         offset: u64,
         /// Bytes.
         len: u64,
     },
-    /// Sets the size; what is added reads as zeros.
-    Truncate {
-        collection: CollectionId,
-        object: GHObject,
-        /// Bytes.
-        size: u64,
-    },
+    /// Sets the size in bytes; what is added reads as zeros.
+    Truncate(u64),
     /// Removes the object with all it has.
-    Remove { collection: CollectionId, object: GHObject },
+    Remove,
     /// Sets attributes; others stay.
-    SetAttrs {
-        collection: CollectionId,
-        object: GHObject,
-        /// Names and values.
-        attrs: Attrs,
-    },
-    /// Removes one attribute.
-    RemoveAttr { collection: CollectionId, object: GHObject, name: Name },
+    SetAttrs(Attrs),
+    RemoveAttr(Name),
     /// Removes all attributes.
-    RemoveAttrs { collection: CollectionId, object: GHObject },
-    /// Sets omap keys; others stay.
-    OmapSet {
-        collection: CollectionId,
-        object: GHObject,
-        /// Keys and values.
-        entries: Attrs,
-    },
-    /// Removes omap keys.
-    OmapRemove { collection: CollectionId, object: GHObject, keys: BTreeSet<Name> },
+    RemoveAttrs,
+    /// Sets omap keys; others stay. Of a key that comes twice the last value counts.
+    OmapSet(Vec<(Name, Piece)>),
+    OmapRemove(Vec<Name>),
     /// Removes the omap keys `first..last`.
     OmapRemoveRange {
-        collection: CollectionId,
-        object: GHObject,
         /// The first removed.
         first: Name,
         /// The first after it that stays.
         last: Name,
     },
-    /// Sets the omap's header.
-    OmapSetHeader { collection: CollectionId, object: GHObject, header: Piece },
+    OmapSetHeader(Piece),
     /// Removes all omap keys and the header.
-    OmapClear { collection: CollectionId, object: GHObject },
-    /// Makes `to` equal `from`, which must exist: data, attributes, omap, hint.
+    OmapClear,
+    SetAllocHint(AllocHint),
+}
+
+impl ObjectChange {
+    /// A write without advice or checksums.
+    pub fn write(offset: u64, data: Rope) -> Self {
+        Self::Write { offset, data, advice: Advice::default(), checksums: None }
+    }
+
+    /// Whether the change does nothing, instead of creating the object, where the object is missing.
+    pub fn only_takes_away(&self) -> bool {
+        match self {
+            Self::Remove
+            | Self::RemoveAttr(_)
+            | Self::RemoveAttrs
+            | Self::OmapRemove(_)
+            | Self::OmapRemoveRange { .. }
+            | Self::OmapClear => true,
+            Self::Touch
+            | Self::Write { .. }
+            | Self::Zero { .. }
+            | Self::Truncate(_)
+            | Self::SetAttrs(_)
+            | Self::OmapSet(_)
+            | Self::OmapSetHeader(_)
+            | Self::SetAllocHint(_) => false,
+        }
+    }
+
+    /// How far the change makes an object reach, bytes (saturated), where it can make it longer.
+    pub fn end(&self) -> Option<u64> {
+        match self {
+            Self::Write { offset, data, .. } => Some(offset.saturating_add(data.len() as u64)),
+            Self::Zero { offset, len } => Some(offset.saturating_add(*len)),
+            Self::Truncate(size) => Some(*size),
+            Self::Touch
+            | Self::Remove
+            | Self::SetAttrs(_)
+            | Self::RemoveAttr(_)
+            | Self::RemoveAttrs
+            | Self::OmapSet(_)
+            | Self::OmapRemove(_)
+            | Self::OmapRemoveRange { .. }
+            | Self::OmapSetHeader(_)
+            | Self::OmapClear
+            | Self::SetAllocHint(_) => None,
+        }
+    }
+
+    /// Bytes that the change carries to be kept: data, values, keys.
+    fn payload_bytes(&self) -> u64 {
+        let pairs = |pairs: &[(Name, Piece)]| pairs.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>();
+        (match self {
+            Self::Write { data, .. } => data.len(),
+            Self::SetAttrs(attrs) => attrs.bytes() as usize,
+            Self::OmapSet(entries) => pairs(entries),
+            Self::OmapSetHeader(header) => header.len(),
+            Self::Touch
+            | Self::Zero { .. }
+            | Self::Truncate(_)
+            | Self::Remove
+            | Self::RemoveAttr(_)
+            | Self::RemoveAttrs
+            | Self::OmapRemove(_)
+            | Self::OmapRemoveRange { .. }
+            | Self::OmapClear
+            | Self::SetAllocHint(_) => 0,
+        }) as u64
+    }
+}
+
+/// What a log record is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogRecordKind {
+    /// A log entry: what recovery needs and what a resend is answered from.
+    Entry,
+    /// What a resend is answered from alone.
+    Duplicate,
+}
+
+/// A record of a collection's log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogRecord {
+    pub version: EVersion,
+    pub kind: LogRecordKind,
+    pub bytes: Piece,
+}
+
+/// A change of a collection's log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LogChange {
+    /// Appends a record that must be newer than the log's head.
+    Append(LogRecord),
+    /// Drops records up to and including this version. Past the head this empties the log, which then begins there.
+    Trim(EVersion),
+    /// Drops records newer than this version, which becomes the head. Before the tail this empties the log, which then
+    /// begins there.
+    Rewind(EVersion),
+}
+
+/// A change of a collection as a whole.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CollectionChange {
+    /// Makes the collection, which must not exist, in the store shard of the transaction's other collections, or where
+    /// `shard_of` says when there is none.
+    Create {
+        /// How many low bits of the hash its objects have in common.
+        bits: u32,
+    },
+    /// Removes the collection, which must have no object, with its log and info.
+    Remove,
+    /// Moves every object whose hash ends in the `bits` low bits of `rem` to `into`, which must exist, and notes `bits`
+    /// for both. Log and info stay whole where they are: the entries are the PG's to sort, by steps of their own.
+    Split { bits: u32, rem: u32, into: CollectionId },
+    /// Moves every object to `into`, notes `bits` for it, and removes the collection with its log and info.
+    Merge { into: CollectionId, bits: u32 },
+}
+
+/// An object named by a transaction: a place in its table. Only valid within the transaction that gave it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ObjectRef(pub(crate) u32);
+
+/// One step of a [`Transaction`]. Steps take effect in order, each on what those before it left. A step on a missing
+/// collection is an error.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    Object {
+        object: ObjectRef,
+        change: ObjectChange,
+    },
+    /// Makes `to` equal `from`, which must exist: data, attributes, omap, hint. What `to` was is gone.
     Clone {
-        collection: CollectionId,
-        /// What is copied.
-        from: GHObject,
-        /// What becomes its copy; replaced if it exists.
-        to: GHObject,
+        from: ObjectRef,
+        to: ObjectRef,
     },
     /// Copies bytes of `from`, which must exist, to `to`, which is created. What lies behind `from`'s end is copied as
     /// zeros.
     CloneRange {
-        collection: CollectionId,
-        /// What is copied.
-        from: GHObject,
-        /// Where to.
-        to: GHObject,
+        from: ObjectRef,
+        to: ObjectRef,
         /// First byte in `from`.
         from_offset: u64,
         /// Bytes.
@@ -115,236 +248,284 @@ pub enum TxOp {
     },
     /// Renames an object that exists to one that doesn't, maybe in another collection.
     Rename {
-        /// Where it is.
-        collection: CollectionId,
-        /// Its name.
-        from: GHObject,
-        /// Where it will be.
-        to_collection: CollectionId,
-        /// Its name there.
-        to: GHObject,
+        from: ObjectRef,
+        to: ObjectRef,
     },
-    /// Notes an allocation hint.
-    SetAllocHint { collection: CollectionId, object: GHObject, hint: AllocHint },
-    /// Makes a collection, which must not exist.
-    CreateCollection {
+    Log {
         collection: CollectionId,
-        /// How many low bits of the hash its objects have in common.
-        bits: u32,
+        change: LogChange,
     },
-    /// Removes a collection that has no object, with its log.
-    RemoveCollection { collection: CollectionId },
-    /// Moves every object whose hash ends in the `bits` low bits of `rem` to `into`, which must exist, and notes `bits`
-    /// for both. The log stays whole where it is: its entries are the PG's to sort, by operations of their own.
-    SplitCollection {
-        /// The collection to split.
+    /// Replaces the collection's small info, at most [`INFO_BYTES_MAX`] bytes, that its owner changes with every entry.
+    SetInfo {
         collection: CollectionId,
-        /// Bits of the hash that name each from now on.
-        bits: u32,
-        /// Their value in `into`.
-        rem: u32,
-        /// The collection that gets them.
-        into: CollectionId,
+        info: Piece,
     },
-    /// Moves every object to `into`, notes `bits` for it, and removes the collection with its log.
-    MergeCollection {
-        /// The collection that ends.
+    Collection {
         collection: CollectionId,
-        /// The collection that gets its objects.
-        into: CollectionId,
-        /// Bits of the hash that name `into` from now on.
-        bits: u32,
+        change: CollectionChange,
     },
-    /// Appends to the collection's log an entry that must be newer than its head.
-    LogAppend {
-        collection: CollectionId,
-        /// The entry's version.
-        version: EVersion,
-        entry: Piece,
-    },
-    /// Drops entries up to and including `to`. Past the head this empties the log, which then begins at `to`.
-    LogTrim {
-        collection: CollectionId,
-        /// The newest version dropped.
-        to: EVersion,
-    },
-    /// Drops entries newer than `to`, which becomes the head. Before the tail this empties the log, which then begins
-    /// at `to`.
-    LogRewind {
-        collection: CollectionId,
-        /// The newest version kept.
-        to: EVersion,
-    },
-}
-
-impl TxOp {
-    /// The collection that the step is on (a rename's, split's or merge's source).
-    pub fn collection(&self) -> CollectionId {
-        match self {
-            Self::Touch { collection, .. }
-            | Self::Write { collection, .. }
-            | Self::Zero { collection, .. }
-            | Self::Truncate { collection, .. }
-            | Self::Remove { collection, .. }
-            | Self::SetAttrs { collection, .. }
-            | Self::RemoveAttr { collection, .. }
-            | Self::RemoveAttrs { collection, .. }
-            | Self::OmapSet { collection, .. }
-            | Self::OmapRemove { collection, .. }
-            | Self::OmapRemoveRange { collection, .. }
-            | Self::OmapSetHeader { collection, .. }
-            | Self::OmapClear { collection, .. }
-            | Self::Clone { collection, .. }
-            | Self::CloneRange { collection, .. }
-            | Self::Rename { collection, .. }
-            | Self::SetAllocHint { collection, .. }
-            | Self::CreateCollection { collection, .. }
-            | Self::RemoveCollection { collection }
-            | Self::SplitCollection { collection, .. }
-            | Self::MergeCollection { collection, .. }
-            | Self::LogAppend { collection, .. }
-            | Self::LogTrim { collection, .. }
-            | Self::LogRewind { collection, .. } => *collection,
-        }
-    }
-
-    /// The one object that the step is on, where it is on one (not for clones and renames).
-    pub fn object(&self) -> Option<&GHObject> {
-        match self {
-            Self::Touch { object, .. }
-            | Self::Write { object, .. }
-            | Self::Zero { object, .. }
-            | Self::Truncate { object, .. }
-            | Self::Remove { object, .. }
-            | Self::SetAttrs { object, .. }
-            | Self::RemoveAttr { object, .. }
-            | Self::RemoveAttrs { object, .. }
-            | Self::OmapSet { object, .. }
-            | Self::OmapRemove { object, .. }
-            | Self::OmapRemoveRange { object, .. }
-            | Self::OmapSetHeader { object, .. }
-            | Self::OmapClear { object, .. }
-            | Self::SetAllocHint { object, .. } => Some(object),
-            _ => None,
-        }
-    }
-
-    /// How far the step makes an object reach, bytes (saturated), where it can make it longer.
-    pub fn end(&self) -> Option<u64> {
-        match self {
-            Self::Write { offset, data, .. } => Some(offset.saturating_add(data.len() as u64)),
-            Self::Zero { offset, len, .. } => Some(offset.saturating_add(*len)),
-            Self::Truncate { size, .. } => Some(*size),
-            Self::CloneRange { to_offset, len, .. } => Some(to_offset.saturating_add(*len)),
-            _ => None,
-        }
-    }
 }
 
 /// Changes that happen together or not at all. An empty one commits like any other.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Transaction {
-    /// The steps in order.
-    pub ops: Vec<TxOp>,
+    pub(crate) objects: Vec<(CollectionId, GHObject)>,
+    pub(crate) steps: Vec<Step>,
 }
 
+/// So many of the newest names are looked through before a name is added to the table again.
+const NAMES_SEARCHED: usize = 4;
+
 impl Transaction {
-    /// An empty transaction.
     pub const fn new() -> Self {
-        Self { ops: Vec::new() }
+        Self { objects: Vec::new(), steps: Vec::new() }
     }
 
-    /// Whether it has no step.
     pub fn is_empty(&self) -> bool {
-        self.ops.is_empty()
+        self.steps.is_empty()
     }
 
-    /// Appends a step.
-    pub fn push(&mut self, op: TxOp) -> &mut Self {
-        self.ops.push(op);
-        self
+    /// The steps in order.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
     }
 
-    /// Appends another transaction's steps.
-    pub fn append(&mut self, mut other: Transaction) {
-        self.ops.append(&mut other.ops);
+    /// Gives the steps away, in order, with the table that they refer to.
+    pub fn into_parts(self) -> (Vec<(CollectionId, GHObject)>, Vec<Step>) {
+        (self.objects, self.steps)
+    }
+
+    /// The objects named, by index. A name may be there twice.
+    pub fn objects(&self) -> &[(CollectionId, GHObject)] {
+        &self.objects
+    }
+
+    /// What a step's reference names.
+    pub fn object(&self, object: ObjectRef) -> (CollectionId, &GHObject) {
+        let (collection, name) = &self.objects[object.0 as usize];
+        (*collection, name)
+    }
+
+    /// The collections named, each once.
+    pub fn collections(&self) -> BTreeSet<CollectionId> {
+        let mut all: BTreeSet<CollectionId> = self.objects.iter().map(|o| o.0).collect();
+        for step in &self.steps {
+            match step {
+                Step::Log { collection, .. } | Step::SetInfo { collection, .. } => {
+                    all.insert(*collection);
+                }
+                Step::Collection { collection, change } => {
+                    all.insert(*collection);
+                    match change {
+                        CollectionChange::Split { into, .. } | CollectionChange::Merge { into, .. } => {
+                            all.insert(*into);
+                        }
+                        CollectionChange::Create { .. } | CollectionChange::Remove => {}
+                    }
+                }
+                // These name objects of the table.
+                Step::Object { .. } | Step::Clone { .. } | Step::CloneRange { .. } | Step::Rename { .. } => {}
+            }
+        }
+        all
+    }
+
+    /// Bytes that the transaction carries to be kept: data, attributes, omap, log records, info.
+    pub fn payload_bytes(&self) -> u64 {
+        let of_step = |step: &Step| match step {
+            Step::Object { change, .. } => change.payload_bytes(),
+            Step::Log { change: LogChange::Append(record), .. } => record.bytes.len() as u64,
+            Step::SetInfo { info, .. } => info.len() as u64,
+            Step::Log { change: LogChange::Trim(_) | LogChange::Rewind(_), .. }
+            | Step::Clone { .. }
+            | Step::CloneRange { .. }
+            | Step::Rename { .. }
+            | Step::Collection { .. } => 0,
+        };
+        self.steps.iter().map(of_step).sum()
     }
 
     /// Bytes of object data that it carries.
     pub fn data_bytes(&self) -> u64 {
-        let data = |op: &TxOp| if let TxOp::Write { data, .. } = op { data.len() as u64 } else { 0 };
-        self.ops.iter().map(data).sum()
+        let of_step = |step: &Step| match step {
+            Step::Object { change: ObjectChange::Write { data, .. }, .. } => data.len() as u64,
+            _ => 0,
+        };
+        self.steps.iter().map(of_step).sum()
     }
 
-    /// See [`TxOp::Touch`].
-    pub fn touch(&mut self, collection: CollectionId, object: GHObject) -> &mut Self {
-        self.push(TxOp::Touch { collection, object })
+    /// A place in the table for an object.
+    pub fn name(&mut self, collection: CollectionId, object: &GHObject) -> ObjectRef {
+        let newest = self.objects.iter().enumerate().rev().take(NAMES_SEARCHED);
+        for (at, (c, name)) in newest {
+            if *c == collection && name == object {
+                return ObjectRef(at as u32);
+            }
+        }
+        self.objects.push((collection, object.clone()));
+        ObjectRef(self.objects.len() as u32 - 1)
     }
 
-    /// See [`TxOp::Write`].
+    /// Appends a step whose references this transaction gave.
+    pub fn push(&mut self, step: Step) -> &mut Self {
+        debug_assert!(step.references().into_iter().flatten().all(|r| (r.0 as usize) < self.objects.len()));
+        self.steps.push(step);
+        self
+    }
+
+    /// Appends another transaction's steps.
+    pub fn append(&mut self, other: Transaction) {
+        let base = self.objects.len() as u32;
+        self.objects.extend(other.objects);
+        self.steps.extend(other.steps.into_iter().map(|step| step.moved_by(base)));
+    }
+}
+
+impl Step {
+    /// The objects that the step refers to.
+    pub(crate) fn references(&self) -> [Option<ObjectRef>; 2] {
+        match self {
+            Self::Object { object, .. } => [Some(*object), None],
+            Self::Clone { from, to } | Self::CloneRange { from, to, .. } | Self::Rename { from, to } => {
+                [Some(*from), Some(*to)]
+            }
+            Self::Log { .. } | Self::SetInfo { .. } | Self::Collection { .. } => [None, None],
+        }
+    }
+
+    fn moved_by(mut self, base: u32) -> Self {
+        match &mut self {
+            Self::Object { object, .. } => object.0 += base,
+            Self::Clone { from, to } | Self::CloneRange { from, to, .. } | Self::Rename { from, to } => {
+                from.0 += base;
+                to.0 += base;
+            }
+            Self::Log { .. } | Self::SetInfo { .. } | Self::Collection { .. } => {}
+        }
+        self
+    }
+}
+
+/// Steps by name: each appends one.
+impl Transaction {
+    pub fn change(&mut self, collection: CollectionId, object: &GHObject, change: ObjectChange) -> &mut Self {
+        let object = self.name(collection, object);
+        self.push(Step::Object { object, change })
+    }
+
+    pub fn touch(&mut self, collection: CollectionId, object: &GHObject) -> &mut Self {
+        self.change(collection, object, ObjectChange::Touch)
+    }
+
     pub fn write(
         &mut self,
         collection: CollectionId,
-        object: GHObject,
+        object: &GHObject,
         offset: u64,
         data: Rope,
     ) -> &mut Self {
-        self.push(TxOp::Write { collection, object, offset, data })
+        self.change(collection, object, ObjectChange::write(offset, data))
     }
 
-    /// See [`TxOp::Zero`].
-    pub fn zero(&mut self, collection: CollectionId, object: GHObject, offset: u64, len: u64) -> &mut Self {
-        self.push(TxOp::Zero { collection, object, offset, len })
+    pub fn zero(&mut self, collection: CollectionId, object: &GHObject, offset: u64, len: u64) -> &mut Self {
+        self.change(collection, object, ObjectChange::Zero { offset, len })
     }
 
-    /// See [`TxOp::Truncate`].
-    pub fn truncate(&mut self, collection: CollectionId, object: GHObject, size: u64) -> &mut Self {
-        self.push(TxOp::Truncate { collection, object, size })
+    pub fn truncate(&mut self, collection: CollectionId, object: &GHObject, size: u64) -> &mut Self {
+        self.change(collection, object, ObjectChange::Truncate(size))
     }
 
-    /// See [`TxOp::Remove`].
-    pub fn remove(&mut self, collection: CollectionId, object: GHObject) -> &mut Self {
-        self.push(TxOp::Remove { collection, object })
+    pub fn remove(&mut self, collection: CollectionId, object: &GHObject) -> &mut Self {
+        self.change(collection, object, ObjectChange::Remove)
     }
 
-    /// See [`TxOp::SetAttrs`].
-    pub fn set_attrs(&mut self, collection: CollectionId, object: GHObject, attrs: Attrs) -> &mut Self {
-        self.push(TxOp::SetAttrs { collection, object, attrs })
+    pub fn set_attrs(&mut self, collection: CollectionId, object: &GHObject, attrs: Attrs) -> &mut Self {
+        self.change(collection, object, ObjectChange::SetAttrs(attrs))
     }
 
-    /// [`TxOp::SetAttrs`] for one attribute.
     pub fn set_attr(
         &mut self,
         collection: CollectionId,
-        object: GHObject,
+        object: &GHObject,
         name: impl Into<Name>,
         value: impl Into<Piece>,
     ) -> &mut Self {
         self.set_attrs(collection, object, [(name.into(), value.into())].into())
     }
 
-    /// See [`TxOp::OmapSet`].
-    pub fn omap_set(&mut self, collection: CollectionId, object: GHObject, entries: Attrs) -> &mut Self {
-        self.push(TxOp::OmapSet { collection, object, entries })
+    pub fn omap_set(
+        &mut self,
+        collection: CollectionId,
+        object: &GHObject,
+        entries: Vec<(Name, Piece)>,
+    ) -> &mut Self {
+        self.change(collection, object, ObjectChange::OmapSet(entries))
     }
 
-    /// See [`TxOp::CreateCollection`].
-    pub fn create_collection(&mut self, collection: CollectionId, bits: u32) -> &mut Self {
-        self.push(TxOp::CreateCollection { collection, bits })
+    /// See [`Step::Clone`].
+    pub fn clone_object(&mut self, collection: CollectionId, from: &GHObject, to: &GHObject) -> &mut Self {
+        let (from, to) = (self.name(collection, from), self.name(collection, to));
+        self.push(Step::Clone { from, to })
     }
 
-    /// See [`TxOp::LogAppend`].
+    /// See [`Step::CloneRange`].
+    pub fn clone_range(
+        &mut self,
+        collection: CollectionId,
+        (from, from_offset): (&GHObject, u64),
+        (to, to_offset): (&GHObject, u64),
+        len: u64,
+    ) -> &mut Self {
+        let (from, to) = (self.name(collection, from), self.name(collection, to));
+        self.push(Step::CloneRange { from, to, from_offset, len, to_offset })
+    }
+
+    /// See [`Step::Rename`].
+    pub fn rename(
+        &mut self,
+        (collection, from): (CollectionId, &GHObject),
+        (to_collection, to): (CollectionId, &GHObject),
+    ) -> &mut Self {
+        let (from, to) = (self.name(collection, from), self.name(to_collection, to));
+        self.push(Step::Rename { from, to })
+    }
+
     pub fn log_append(
         &mut self,
         collection: CollectionId,
         version: EVersion,
-        entry: impl Into<Piece>,
+        kind: LogRecordKind,
+        bytes: impl Into<Piece>,
     ) -> &mut Self {
-        self.push(TxOp::LogAppend { collection, version, entry: entry.into() })
+        let change = LogChange::Append(LogRecord { version, kind, bytes: bytes.into() });
+        self.push(Step::Log { collection, change })
     }
 
-    /// See [`TxOp::LogTrim`].
     pub fn log_trim(&mut self, collection: CollectionId, to: EVersion) -> &mut Self {
-        self.push(TxOp::LogTrim { collection, to })
+        self.push(Step::Log { collection, change: LogChange::Trim(to) })
+    }
+
+    pub fn log_rewind(&mut self, collection: CollectionId, to: EVersion) -> &mut Self {
+        self.push(Step::Log { collection, change: LogChange::Rewind(to) })
+    }
+
+    pub fn set_info(&mut self, collection: CollectionId, info: impl Into<Piece>) -> &mut Self {
+        self.push(Step::SetInfo { collection, info: info.into() })
+    }
+
+    pub fn create_collection(&mut self, collection: CollectionId, bits: u32) -> &mut Self {
+        self.push(Step::Collection { collection, change: CollectionChange::Create { bits } })
+    }
+
+    pub fn remove_collection(&mut self, collection: CollectionId) -> &mut Self {
+        self.push(Step::Collection { collection, change: CollectionChange::Remove })
+    }
+
+    pub fn split(&mut self, collection: CollectionId, bits: u32, rem: u32, into: CollectionId) -> &mut Self {
+        self.push(Step::Collection { collection, change: CollectionChange::Split { bits, rem, into } })
+    }
+
+    pub fn merge(&mut self, collection: CollectionId, into: CollectionId, bits: u32) -> &mut Self {
+        self.push(Step::Collection { collection, change: CollectionChange::Merge { into, bits } })
     }
 }

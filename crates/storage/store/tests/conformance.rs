@@ -1,18 +1,90 @@
-//! MemStore is held against the suite.
+//! MemStore and SimStore are held against the suite, with one shard and with several.
 
-use store::conformance::Factory;
-use store::{MemStore, ObjectStore};
+mod common;
 
-struct Mem;
+use common::{Sim, mem_metadata_bytes_max};
+use store::MemStore;
+use store::conformance::{Contents, Factory, Properties};
+
+struct Mem {
+    shards: u32,
+}
 
 impl Factory for Mem {
-    fn fresh(&mut self) -> Box<dyn ObjectStore> {
-        Box::new(MemStore::new(1 << 30))
+    type Store = MemStore;
+
+    fn properties(&self) -> Properties {
+        Properties { shards: self.shards, ..Properties::VOLATILE }
     }
 
-    fn reopen(&mut self, _: Box<dyn ObjectStore>) -> Option<Box<dyn ObjectStore>> {
-        None
+    fn fresh(&mut self, bytes_total: u64) -> MemStore {
+        MemStore::with_shards(bytes_total, self.shards)
+    }
+
+    fn metadata_bytes_max(&self, contents: &Contents) -> u64 {
+        mem_metadata_bytes_max(contents)
     }
 }
 
-store::conformance_tests!(Mem);
+/// Of what keeps nothing, checks nothing, never fails and has one shard.
+const OF_MEM: [&str; 15] = [
+    "collections_of_two_shards_share_no_transaction",
+    "a_collection_moves_in_bounded_steps_and_is_read_meanwhile",
+    "a_collection_on_its_way_can_turn_back",
+    "rehoming_with_requests_in_flight_keeps_their_order",
+    "everything_is_there_after_reopening",
+    "opening_a_store_again_acknowledges_everything",
+    "what_was_acknowledged_survives_power_losses",
+    "what_a_crash_replays_is_done_once",
+    "what_replaces_old_data_does_not_touch_it_before_it_is_durable",
+    "rehoming_goes_on_after_power_losses",
+    "a_damaged_block_is_named_and_its_neighbours_are_read",
+    "a_partial_overwrite_of_a_damaged_block_is_refused",
+    "a_damaged_block_that_is_overwritten_whole_is_good_again",
+    "a_damaged_block_is_not_washed_clean_by_a_clone",
+    "a_failed_commit_stops_the_store_and_loses_nothing_acknowledged",
+];
+
+/// The same with several shards.
+const OF_MEM_WITH_SHARDS: [&str; 11] = [
+    "everything_is_there_after_reopening",
+    "opening_a_store_again_acknowledges_everything",
+    "what_was_acknowledged_survives_power_losses",
+    "what_a_crash_replays_is_done_once",
+    "what_replaces_old_data_does_not_touch_it_before_it_is_durable",
+    "rehoming_goes_on_after_power_losses",
+    "a_damaged_block_is_named_and_its_neighbours_are_read",
+    "a_partial_overwrite_of_a_damaged_block_is_refused",
+    "a_damaged_block_that_is_overwritten_whole_is_good_again",
+    "a_damaged_block_is_not_washed_clean_by_a_clone",
+    "a_failed_commit_stops_the_store_and_loses_nothing_acknowledged",
+];
+
+/// Of a SimStore with one shard.
+const OF_SIM: [&str; 5] = [
+    "collections_of_two_shards_share_no_transaction",
+    "a_collection_moves_in_bounded_steps_and_is_read_meanwhile",
+    "a_collection_on_its_way_can_turn_back",
+    "rehoming_with_requests_in_flight_keeps_their_order",
+    "rehoming_goes_on_after_power_losses",
+];
+
+mod one_shard {
+    use super::*;
+    store::conformance_tests!(Mem { shards: 1 }, skipped: OF_MEM);
+}
+
+mod several_shards {
+    use super::*;
+    store::conformance_tests!(Mem { shards: 3 }, skipped: OF_MEM_WITH_SHARDS);
+}
+
+mod sim_one_shard {
+    use super::*;
+    store::conformance_tests!(Sim { shards: 1, seed: 7 }, skipped: OF_SIM);
+}
+
+mod sim_several_shards {
+    use super::*;
+    store::conformance_tests!(Sim { shards: 3, seed: 8 }, skipped: []);
+}

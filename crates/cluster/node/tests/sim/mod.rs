@@ -199,7 +199,9 @@ impl Sim {
 
     fn tell(&mut self, event: NodeEvent) {
         let mut effects = Vec::new();
-        self.node.handle(UTime::from_nanos(self.now), event, &mut effects);
+        let now = UTime::from_nanos(self.now);
+        self.node.handle(now, event, &mut effects);
+        self.node.turn(now, &mut effects);
         for effect in effects {
             self.trace.push(format!("{} {effect:?}", self.now));
             self.perform(effect);

@@ -16,7 +16,9 @@ use osd::{
     Attempt, MonClientConfig, MonClientEvent, MonClientIo, Osd, OsdAddrs, OsdConfig, OsdEffect, OsdEvent,
     OsdPhase,
 };
-use store::{CollectionId, Completion, MemStore, ObjectStore, ReadOutcome, ReadRequest, Token};
+use store::{
+    Advice, CollectionId, Completion, MemStore, NoPeek, ObjectStore, ReadOutcome, ReadRequest, Token,
+};
 use types::{
     EntityAddr, EntityName, EntityType, Epoch, Fsid, HObject, Name, ObjectLocator, OsdId, PgId, PoolId,
     Profile, Release, ReqId, SnapId, SpgId, UTime,
@@ -206,6 +208,7 @@ impl World {
         self.nonce += 1;
         self.osd = Osd::new(config(self.nonce, self.options.clone()));
         let mut lost = Vec::new();
+        self.store.turn(self.now);
         self.store.completions(&mut lost);
         (self.mon.session, self.mon.osdmap_next) = (None, None);
         self.sent.clear();
@@ -215,7 +218,7 @@ impl World {
 
     pub fn event(&mut self, event: OsdEvent) {
         let mut effects = Vec::new();
-        self.osd.handle(self.now, event, &mut effects);
+        self.osd.handle(self.now, event, &mut NoPeek, &mut effects);
         self.perform(effects);
         self.settle();
     }
@@ -224,13 +227,14 @@ impl World {
     pub fn settle(&mut self) {
         while !self.hold_store {
             let mut done: Vec<Completion> = Vec::new();
+            self.store.turn(self.now);
             self.store.completions(&mut done);
             if done.is_empty() {
                 return;
             }
             for completion in done {
                 let mut effects = Vec::new();
-                self.osd.handle(self.now, OsdEvent::Store(completion), &mut effects);
+                self.osd.handle(self.now, OsdEvent::Store(completion), &mut NoPeek, &mut effects);
                 self.perform(effects);
             }
         }
@@ -261,6 +265,7 @@ impl World {
                 OsdEffect::Send { session, message } => self.sent.entry(session).or_default().push(message),
                 OsdEffect::Queue { token, txn } => self.store.queue(txn, token),
                 OsdEffect::Read { token, request } => self.store.read(request, token),
+                OsdEffect::Acknowledge { token } => self.store.acknowledge(token),
                 OsdEffect::Mon(io) => self.mon_io(io),
                 OsdEffect::Log(level, text) => self.log.push(format!("{level:?} {text}")),
                 OsdEffect::Pause(session) => self.paused.push(session),
@@ -286,7 +291,7 @@ impl World {
 
     fn mon_event(&mut self, event: MonClientEvent) {
         let mut effects = Vec::new();
-        self.osd.handle(self.now, OsdEvent::Mon(event), &mut effects);
+        self.osd.handle(self.now, OsdEvent::Mon(event), &mut NoPeek, &mut effects);
         self.perform(effects);
     }
 
@@ -396,7 +401,10 @@ impl World {
             HObject::head(PoolId(-1), Name::new(), Name::new(), format!("osdmap.{epoch}").into(), 0);
         object.snap = SnapId(0);
         let (collection, object) = (CollectionId::Meta, object.into());
-        self.store.read(ReadRequest::Data { collection, object, offset: 0, len: 1 }, Token(u64::MAX));
+        let (advice, verify) = (Advice::default(), false);
+        let read = ReadRequest::Data { collection, object, offset: 0, len: 1, advice, verify };
+        self.store.read(read, Token(u64::MAX));
+        self.store.turn(self.now);
         let mut done = Vec::new();
         self.store.completions(&mut done);
         matches!(&done[..], [Completion::Read { result: Ok(ReadOutcome::Data(_)), .. }])

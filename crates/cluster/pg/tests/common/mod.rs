@@ -10,7 +10,9 @@ use buffer::Rope;
 use messages::osd_op::{OpFlags, OsdFlags, Trace};
 use messages::{Op, OpArgs, OpCode, OsdOp, OsdOpReply};
 use pg::{ClientOp, MapView, Notice, Origin, Pg, PgConfig, PgEffect, PgEvent, PoolView};
-use store::{Completion, MemStore, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token, Transaction};
+use store::{
+    Completion, MemStore, NoPeek, ObjectStore, Peek, ReadOutcome, ReadRequest, StoreError, Token, Transaction,
+};
 use types::{
     EntityAddr, EntityName, EntityType, Epoch, Name, ObjectLocator, OsdId, PgId, PoolId, ReqId, SnapId,
     SpgId, UTime,
@@ -26,8 +28,13 @@ pub struct Rig {
     pub pg: Pg,
     pub config: Arc<PgConfig>,
     store: MemStore,
+    /// Whether the PG may look at the store's memory.
+    pub peeks: bool,
     committed: Vec<Transaction>,
-    queued: VecDeque<(Token, Transaction)>,
+    /// What the store will say of transactions, in order.
+    queued: VecDeque<(Token, Result<Transaction, StoreError>)>,
+    /// The store refuses the next transaction.
+    refuse_next: bool,
     reads: VecDeque<(Token, ReadResult)>,
     pub replies: Vec<(SessionId, OsdOpReply)>,
     pub notices: Vec<Notice>,
@@ -94,8 +101,10 @@ impl Rig {
             pg,
             config,
             store: MemStore::new(STORE_BYTES),
+            peeks: false,
             committed: Vec::new(),
             queued: VecDeque::new(),
+            refuse_next: false,
             reads: VecDeque::new(),
             replies: Vec::new(),
             notices: Vec::new(),
@@ -117,7 +126,8 @@ impl Rig {
     pub fn event(&mut self, event: PgEvent) {
         self.clock += 1;
         let mut out = Vec::new();
-        self.pg.handle(UTime { sec: self.clock, nsec: 0 }, event, &mut out);
+        let memory: &mut dyn Peek = if self.peeks { &mut self.store } else { &mut NoPeek };
+        self.pg.handle(UTime { sec: self.clock, nsec: 0 }, event, memory, &mut out);
         self.perform(out);
     }
 
@@ -127,11 +137,23 @@ impl Rig {
             match effect {
                 PgEffect::Reply { session, reply } => self.replies.push((session, *reply)),
                 PgEffect::Queue { token, txn } => {
-                    self.store.queue(txn.clone(), token);
-                    match self.completion() {
-                        Completion::Committed { .. } => self.queued.push_back((token, txn)),
-                        other => panic!("{other:?}"),
+                    let mut tried = txn.clone();
+                    if std::mem::take(&mut self.refuse_next) {
+                        // Stands for any reason that lies in the store.
+                        tried.remove_collection(pgid().into());
                     }
+                    self.store.queue(tried, token);
+                    let said = match self.completion() {
+                        Completion::Committed { token } => (token, Ok(txn)),
+                        Completion::Refused { token, error: StoreError::CollectionNotEmpty(_) } => {
+                            (token, Err(StoreError::NoSpace { needed: 1, available: 0 }))
+                        }
+                        Completion::Refused { token, error: error @ StoreError::AfterRefused(_) } => {
+                            (token, Err(error))
+                        }
+                        other => panic!("{other:?}"),
+                    };
+                    self.queued.push_back(said);
                 }
                 PgEffect::Read { token, request } => {
                     self.store.read(request, token);
@@ -140,35 +162,45 @@ impl Rig {
                         other => panic!("{other:?}"),
                     }
                 }
+                PgEffect::Acknowledge { token } => self.store.acknowledge(token),
                 PgEffect::RequestsDropped => self.drops += 1,
                 PgEffect::Notice(notice) => self.notices.push(notice),
                 PgEffect::Failed(_) => self.failed = true,
                 PgEffect::Removed => self.removed = true,
-                other => panic!("{other:?}"),
             }
         }
     }
 
     fn completion(&mut self) -> Completion {
         let mut out = Vec::new();
+        self.store.turn(UTime::default());
         self.store.completions(&mut out);
         assert_eq!(out.len(), 1);
         out.remove(0)
     }
 
-    /// The oldest queued transaction becomes durable.
+    /// The oldest queued transaction becomes durable, or the PG learns that it was refused.
     pub fn commit_one(&mut self) -> bool {
-        let Some((token, txn)) = self.queued.pop_front() else { return false };
-        self.committed.push(txn);
-        self.event(PgEvent::Committed { token });
+        let Some((token, outcome)) = self.queued.pop_front() else { return false };
+        match outcome {
+            Ok(txn) => {
+                self.committed.push(txn);
+                self.event(PgEvent::Committed { token });
+            }
+            Err(error) => self.event(PgEvent::Refused { token, error }),
+        }
         true
     }
 
-    /// The store refuses the oldest queued transaction.
-    pub fn refuse_one(&mut self) {
+    /// The oldest queued transaction, although the store has it, is said to be refused.
+    pub fn refuse_queued(&mut self, error: StoreError) {
         let (token, _) = self.queued.pop_front().expect("a queued transaction");
-        let error = StoreError::NoSpace { needed: 1, available: 0 };
         self.event(PgEvent::Refused { token, error });
+    }
+
+    /// The store refuses the next transaction for lack of space, and what follows it until that is acknowledged.
+    pub fn refuse_next(&mut self) {
+        self.refuse_next = true;
     }
 
     /// Changes the store behind the PG's back.
@@ -223,10 +255,12 @@ impl Rig {
     pub fn restart(&mut self) -> bool {
         self.queued.clear();
         self.reads.clear();
+        self.refuse_next = false;
         self.store = MemStore::new(STORE_BYTES);
         for (i, txn) in self.committed.iter().enumerate() {
             self.store.queue(txn.clone(), Token(i as u64));
             let mut out = Vec::new();
+            self.store.turn(UTime::default());
             self.store.completions(&mut out);
             assert!(matches!(out[..], [Completion::Committed { .. }]), "{out:?}");
         }

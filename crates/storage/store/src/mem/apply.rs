@@ -1,71 +1,127 @@
 //! Applying transactions, whole or not at all.
 //!
-//! Steps that can only fail for reasons seen beforehand (a missing collection, a sentinel, a length, the log's order)
-//! are checked first and then applied with nothing to undo: the way of every ordinary write. A transaction with a
-//! clone, a rename or a collection step keeps what it changes and puts it back if a later step fails.
+//! Steps that can only fail for reasons seen beforehand (a missing collection, the log's order) are checked first and
+//! then applied with nothing to undo: the path of every ordinary write. A transaction with a clone, a rename or a change
+//! of collections keeps what it changes and puts it back if a later step fails.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use buffer::Piece;
 use types::{EVersion, GHObject};
 
 use super::object::Object;
 use super::undo::{Undo, UndoStep};
-use super::{Collection, Log, MemStore, OVERHEAD_BYTES};
-use crate::{CollectionId, StoreError, Transaction, TxOp};
+use super::{Collection, Log, MemStore, OVERHEAD_BYTES, Usage};
+use crate::{
+    CollectionChange, CollectionId, LogChange, LogRecord, ObjectChange, Step, StoreError, StoreShard, Token,
+    Transaction, split_takes,
+};
+
+/// Bytes of a transaction without data that may use the reserve.
+const LITTLE_BYTES_MAX: u64 = 16 << 10;
+
+/// The objects that a transaction names.
+type Names = [(CollectionId, GHObject)];
 
 impl MemStore {
-    pub(super) fn apply(&mut self, txn: Transaction) -> Result<(), StoreError> {
-        self.check_space(&txn)?;
-        if txn.ops.iter().all(is_plain) {
-            self.check_plain(&txn)?;
-            let mut undo = Undo::off();
-            return txn.ops.into_iter().try_for_each(|op| self.step(op, &mut undo));
+    /// Applies a transaction; one that is refused closes its collections.
+    pub(super) fn apply_or_close(&mut self, txn: Transaction, token: Token) -> Result<(), StoreError> {
+        let collections = txn.collections();
+        if let Some(id) = collections.iter().find(|id| self.closed.contains_key(id)) {
+            let error = StoreError::AfterRefused(*id);
+            // Collections that were still open are closed with the others, by the refusal that closed those.
+            let by = self.closed[id];
+            for id in collections {
+                self.closed.entry(id).or_insert(by);
+            }
+            return Err(error);
         }
-        let bytes_used = self.bytes_used;
-        let mut undo = Undo::on();
-        for op in txn.ops {
-            if let Err(error) = op.check().and_then(|()| self.step(op, &mut undo)) {
+        let shard = txn.check().and_then(|()| self.common_shard(&collections));
+        let applied = shard.and_then(|shard| self.apply(txn, shard));
+        if applied.is_err() {
+            self.closed.extend(collections.into_iter().map(|id| (id, token)));
+        }
+        applied
+    }
+
+    /// The shard in which all of a transaction's collections are, or are to be made.
+    fn common_shard(&self, collections: &BTreeSet<CollectionId>) -> Result<StoreShard, StoreError> {
+        let mut found: Option<(CollectionId, StoreShard)> = None;
+        for id in collections {
+            let Some(c) = self.collections.get(id) else { continue };
+            if let Some(moved) = &c.moved {
+                return Err(StoreError::Rehoming { collection: *id, to: moved.to });
+            }
+            match found {
+                Some((first, shard)) if shard != c.shard => {
+                    return Err(StoreError::AcrossShards { first, second: *id });
+                }
+                _ => found = Some((*id, c.shard)),
+            }
+        }
+        let of_first = || collections.first().map_or(StoreShard(0), |id| self.default_shard(*id));
+        Ok(found.map_or_else(of_first, |f| f.1))
+    }
+
+    fn apply(&mut self, txn: Transaction, shard: StoreShard) -> Result<(), StoreError> {
+        self.check_space(&txn)?;
+        let plain = txn.steps().iter().all(is_plain);
+        if plain {
+            self.check_plain(&txn)?;
+        }
+        let usage = self.usage;
+        let mut undo = if plain { Undo::off() } else { Undo::on() };
+        let (names, steps) = txn.into_parts();
+        for step in steps {
+            if let Err(error) = self.step(&names, step, shard, &mut undo) {
+                debug_assert!(!plain, "a plain step failed after its check: {error}");
                 self.put_back(undo);
-                self.bytes_used = bytes_used;
+                self.usage = usage;
                 return Err(error);
             }
         }
         Ok(())
     }
 
+    /// A transaction that brings little beside log and info, as those that make room do, may use the reserve.
     fn check_space(&self, txn: &Transaction) -> Result<(), StoreError> {
-        let needed = txn.data_bytes();
-        let available = self.bytes_total.saturating_sub(self.bytes_used);
-        match needed > available {
-            true => Err(StoreError::NoSpace { needed, available }),
-            false => Ok(()),
+        let needed = txn.payload_bytes();
+        let little = txn.data_bytes() == 0 && needed <= LITTLE_BYTES_MAX;
+        let available = self.bytes_available() + if little { self.reserve() } else { 0 };
+        if needed > available {
+            return Err(StoreError::NoSpace { needed, available });
         }
+        Ok(())
     }
 
     /// Everything that can be wrong with a transaction of plain steps.
     fn check_plain(&self, txn: &Transaction) -> Result<(), StoreError> {
         let mut known = None;
         let mut heads: Vec<(CollectionId, EVersion)> = Vec::new();
-        for op in &txn.ops {
-            op.check()?;
-            let id = op.collection();
+        for step in txn.steps() {
+            let id = match step {
+                Step::Object { object, .. } => txn.object(*object).0,
+                Step::Log { collection, .. } | Step::SetInfo { collection, .. } => *collection,
+                Step::Clone { .. }
+                | Step::CloneRange { .. }
+                | Step::Rename { .. }
+                | Step::Collection { .. } => {
+                    continue;
+                }
+            };
             if known != Some(id) {
                 self.collection(id)?;
                 known = Some(id);
             }
-            if let TxOp::LogAppend { version, .. } | TxOp::LogTrim { to: version, .. } = op {
-                let at = match heads.iter().position(|h| h.0 == id) {
-                    Some(at) => at,
-                    None => {
-                        heads.push((id, self.collection(id)?.log.head));
-                        heads.len() - 1
-                    }
-                };
-                let head = heads[at].1;
-                if matches!(op, TxOp::LogAppend { .. }) && *version <= head {
-                    return Err(StoreError::LogOrder { head, version: *version });
+            let Step::Log { change, .. } = step else { continue };
+            let at = match heads.iter().position(|h| h.0 == id) {
+                Some(at) => at,
+                None => {
+                    heads.push((id, self.collection(id)?.log.head));
+                    heads.len() - 1
                 }
-                heads[at].1 = head.max(*version);
-            }
+            };
+            heads[at].1 = head_after(heads[at].1, change)?;
         }
         Ok(())
     }
@@ -75,89 +131,170 @@ impl MemStore {
     }
 
     /// Applies one step. What fails has changed nothing.
-    fn step(&mut self, op: TxOp, undo: &mut Undo) -> Result<(), StoreError> {
-        match op {
-            TxOp::CreateCollection { collection, bits } => self.create_collection(collection, bits, undo),
-            TxOp::RemoveCollection { collection } => self.remove_collection(collection, undo),
-            TxOp::SplitCollection { collection, bits, rem, into } => {
-                self.split(collection, bits, rem, into, undo)
+    fn step(
+        &mut self,
+        names: &Names,
+        step: Step,
+        shard: StoreShard,
+        undo: &mut Undo,
+    ) -> Result<(), StoreError> {
+        let name = |object: crate::ObjectRef| &names[object.0 as usize];
+        match step {
+            Step::Object { object, change } => self.change_object(name(object), change, undo),
+            Step::Clone { from, to } => self.clone_object(name(from), name(to), undo),
+            Step::CloneRange { from, to, from_offset, len, to_offset } => {
+                self.clone_range((name(from), from_offset), (name(to), to_offset), len, undo)
             }
-            TxOp::MergeCollection { collection, into, bits } => self.merge(collection, into, bits, undo),
-            TxOp::LogAppend { collection, version, entry } => {
-                let log = &mut self.get_mut(collection)?.log;
-                if version <= log.head {
-                    return Err(StoreError::LogOrder { head: log.head, version });
-                }
-                undo.push(|| UndoStep::log(collection, log));
-                log.head = version;
-                log.entries.push_back((version, entry));
-                Ok(())
-            }
-            TxOp::LogTrim { collection, to } => {
-                self.log_cut(collection, undo, |log| (log.trim(to), Vec::new()))
-            }
-            TxOp::LogRewind { collection, to } => {
-                self.log_cut(collection, undo, |log| (Vec::new(), log.rewind(to)))
-            }
-            TxOp::Rename { collection, from, to_collection, to } => {
-                self.rename(collection, from, to_collection, to, undo)
-            }
-            TxOp::Clone { collection, from, to } => {
+            Step::Rename { from, to } => self.rename(name(from), name(to), undo),
+            Step::Log { collection, change } => self.change_log(collection, change, undo),
+            Step::SetInfo { collection, info } => {
                 let c = self.get_mut(collection)?;
-                let copy = c.objects.get(&from).cloned();
-                let copy = copy.ok_or_else(|| StoreError::NoSuchObject(collection, Box::new(from)))?;
-                undo.object(collection, &to, c);
-                let added = copy.bytes_used();
-                let old = c.objects.insert(to, copy);
-                self.account(old.map_or(0, |o| o.bytes_used()), added);
+                // Small by contract, but it may be a part of something large.
+                let (info, before) = (Piece::copy_from(&info), c.info.len() as u64);
+                let after = info.len() as u64;
+                let old = std::mem::replace(&mut c.info, info);
+                undo.push(|| UndoStep::Info(collection, old));
+                self.usage.metadata = self.usage.metadata + after - before;
                 Ok(())
             }
-            TxOp::CloneRange { .. } => self.clone_range(op, undo),
-            op => self.object_step(op, undo),
+            Step::Collection { collection, change } => match change {
+                CollectionChange::Create { bits } => self.create_collection(collection, bits, shard, undo),
+                CollectionChange::Remove => self.remove_collection(collection, undo),
+                CollectionChange::Split { bits, rem, into } => self.split(collection, bits, rem, into, undo),
+                CollectionChange::Merge { into, bits } => self.merge(collection, into, bits, undo),
+            },
         }
     }
 
-    fn log_cut(
+    fn change_object(
+        &mut self,
+        (id, name): &(CollectionId, GHObject),
+        change: ObjectChange,
+        undo: &mut Undo,
+    ) -> Result<(), StoreError> {
+        let c = self.get_mut(*id)?;
+        undo.object(*id, name, c);
+        let (before, after) = match c.objects.get_mut(name) {
+            Some(object) => {
+                let before = Usage::of(name, object);
+                if change == ObjectChange::Remove {
+                    c.objects.remove(name);
+                    (before, Usage::default())
+                } else {
+                    object.change(change);
+                    (before, Usage::of(name, object))
+                }
+            }
+            None if change.only_takes_away() => return Ok(()),
+            None => {
+                let mut object = Object::default();
+                object.change(change);
+                let after = Usage::of(name, &object);
+                c.objects.insert(name.clone(), object);
+                (Usage::default(), after)
+            }
+        };
+        self.usage.replace(before, after);
+        Ok(())
+    }
+
+    fn clone_object(
+        &mut self,
+        (id, from): &(CollectionId, GHObject),
+        (to_id, to): &(CollectionId, GHObject),
+        undo: &mut Undo,
+    ) -> Result<(), StoreError> {
+        let copy = self.collection(*id)?.objects.get(from).cloned();
+        let target = self.get_mut(*to_id)?;
+        let copy = copy.ok_or_else(|| StoreError::NoSuchObject(*id, Box::new(from.clone())))?;
+        undo.object(*to_id, to, target);
+        let after = Usage::of(to, &copy);
+        let old = target.objects.insert(to.clone(), copy);
+        self.usage.replace(old.map_or(Usage::default(), |o| Usage::of(to, &o)), after);
+        Ok(())
+    }
+
+    fn clone_range(
+        &mut self,
+        ((id, from), from_offset): (&(CollectionId, GHObject), u64),
+        ((to_id, to), to_offset): (&(CollectionId, GHObject), u64),
+        len: u64,
+        undo: &mut Undo,
+    ) -> Result<(), StoreError> {
+        let source = self.collection(*id)?.objects.get(from);
+        let data = source.map(|source| source.data.read(from_offset, len));
+        let target = self.get_mut(*to_id)?;
+        let data = data.ok_or_else(|| StoreError::NoSuchObject(*id, Box::new(from.clone())))?;
+        undo.object(*to_id, to, target);
+        let object = target.objects.get(to);
+        let before = object.map_or(Usage::default(), |o| Usage::of(to, o));
+        let object = target.objects.entry(to.clone()).or_default();
+        object.data.write(to_offset, &data);
+        object.data.zero(to_offset + data.len() as u64, len - data.len() as u64);
+        let after = Usage::of(to, object);
+        self.usage.replace(before, after);
+        Ok(())
+    }
+
+    fn rename(
+        &mut self,
+        (id, from): &(CollectionId, GHObject),
+        (to_id, to): &(CollectionId, GHObject),
+        undo: &mut Undo,
+    ) -> Result<(), StoreError> {
+        let target = self.collection(*to_id)?;
+        if target.objects.contains_key(to) {
+            return Err(StoreError::ObjectExists(*to_id, Box::new(to.clone())));
+        }
+        undo.object(*to_id, to, target);
+        let source = self.get_mut(*id)?;
+        undo.object(*id, from, source);
+        let object = source.objects.remove(from);
+        let object = object.ok_or_else(|| StoreError::NoSuchObject(*id, Box::new(from.clone())))?;
+        self.usage.replace(Usage::of(from, &object), Usage::of(to, &object));
+        self.get_mut(*to_id)?.objects.insert(to.clone(), object);
+        Ok(())
+    }
+
+    fn change_log(&mut self, id: CollectionId, change: LogChange, undo: &mut Undo) -> Result<(), StoreError> {
+        let log = &mut self.get_mut(id)?.log;
+        head_after(log.head, &change)?;
+        let before = UndoStep::log(id, log);
+        let (added, front, back) = match change {
+            LogChange::Append(record) => {
+                let added = Usage::of_record(&record);
+                log.append(record);
+                (added, Vec::new(), Vec::new())
+            }
+            LogChange::Trim(to) => (0, log.trim(to), Vec::new()),
+            LogChange::Rewind(to) => (0, Vec::new(), log.rewind(to)),
+        };
+        let dropped = front.iter().chain(&back).map(Usage::of_record).sum::<u64>();
+        undo.push(|| before.with_records(front, back));
+        self.usage.metadata = self.usage.metadata + added - dropped;
+        Ok(())
+    }
+
+    fn create_collection(
         &mut self,
         id: CollectionId,
+        bits: u32,
+        shard: StoreShard,
         undo: &mut Undo,
-        cut: impl FnOnce(&mut Log) -> (Entries, Entries),
     ) -> Result<(), StoreError> {
-        let log = &mut self.get_mut(id)?.log;
-        let before = UndoStep::log(id, log);
-        let (front, back) = cut(log);
-        undo.push(|| before.with_entries(front, back));
-        Ok(())
-    }
-
-    fn clone_range(&mut self, op: TxOp, undo: &mut Undo) -> Result<(), StoreError> {
-        let TxOp::CloneRange { collection, from, to, from_offset, len, to_offset } = op else {
-            return Ok(());
-        };
-        let c = self.get_mut(collection)?;
-        let Some(source) = c.objects.get(&from) else {
-            return Err(StoreError::NoSuchObject(collection, Box::new(from)));
-        };
-        let data = source.data.read(from_offset, len);
-        undo.object(collection, &to, c);
-        let target = c.objects.entry(to).or_default();
-        let before = target.bytes_used();
-        target.data.write(to_offset, &data);
-        target.data.zero(to_offset + data.len() as u64, len - data.len() as u64);
-        let after = target.bytes_used();
-        self.account(before, after);
-        Ok(())
-    }
-
-    fn account(&mut self, before: u64, after: u64) {
-        self.bytes_used = (self.bytes_used + after).saturating_sub(before);
-    }
-
-    fn create_collection(&mut self, id: CollectionId, bits: u32, undo: &mut Undo) -> Result<(), StoreError> {
         if self.collections.contains_key(&id) {
             return Err(StoreError::CollectionExists(id));
         }
-        self.collections.insert(id, Collection { bits, ..Collection::default() });
+        let c = Collection {
+            shard,
+            bits,
+            info: Piece::empty(),
+            objects: BTreeMap::new(),
+            log: Log::default(),
+            moved: None,
+        };
+        self.collections.insert(id, c);
+        self.usage.metadata += OVERHEAD_BYTES;
         undo.push(|| UndoStep::Created(id));
         Ok(())
     }
@@ -167,6 +304,8 @@ impl MemStore {
             return Err(StoreError::CollectionNotEmpty(id));
         }
         if let Some(c) = self.collections.remove(&id) {
+            let log: u64 = c.log.records.iter().map(Usage::of_record).sum();
+            self.usage.metadata -= OVERHEAD_BYTES + c.info.len() as u64 + log;
             undo.push(|| UndoStep::Removed(id, c));
         }
         Ok(())
@@ -180,9 +319,9 @@ impl MemStore {
         into: CollectionId,
         undo: &mut Undo,
     ) -> Result<(), StoreError> {
-        let goes = |o: &GHObject| TxOp::split_takes(bits, rem, o.hobj.hash);
         let (source, target) = (self.collection(from)?, self.collection(into)?);
-        let moved: Vec<GHObject> = source.objects.keys().filter(|o| goes(o)).cloned().collect();
+        let goes = |o: &&GHObject| split_takes(bits, rem, o.hobj.hash);
+        let moved: Vec<GHObject> = source.objects.keys().filter(goes).cloned().collect();
         if let Some(twice) = moved.iter().find(|o| target.objects.contains_key(o)) {
             return Err(StoreError::ObjectExists(into, Box::new(twice.clone())));
         }
@@ -202,15 +341,9 @@ impl MemStore {
         bits: u32,
         undo: &mut Undo,
     ) -> Result<(), StoreError> {
-        let (source, target) = (self.collection(from)?, self.collection(into)?);
-        if let Some(twice) = source.objects.keys().find(|o| target.objects.contains_key(o)) {
-            return Err(StoreError::ObjectExists(into, Box::new(twice.clone())));
-        }
-        let moved: Vec<GHObject> = source.objects.keys().cloned().collect();
-        undo.push(|| UndoStep::Bits(into, target.bits));
+        // A split that takes everything, whose source then goes.
+        self.split(from, 0, 0, into, undo)?;
         self.get_mut(into)?.bits = bits;
-        self.move_objects(from, into, &moved);
-        undo.push(|| UndoStep::Moved(from, into, moved));
         self.remove_collection(from, undo)
     }
 
@@ -222,134 +355,48 @@ impl MemStore {
             target.objects.extend(moved);
         }
     }
-
-    fn rename(
-        &mut self,
-        id: CollectionId,
-        from: GHObject,
-        to_id: CollectionId,
-        to: GHObject,
-        undo: &mut Undo,
-    ) -> Result<(), StoreError> {
-        let target = self.collection(to_id)?;
-        if target.objects.contains_key(&to) {
-            return Err(StoreError::ObjectExists(to_id, Box::new(to)));
-        }
-        undo.object(to_id, &to, target);
-        let source = self.get_mut(id)?;
-        if !source.objects.contains_key(&from) {
-            return Err(StoreError::NoSuchObject(id, Box::new(from)));
-        }
-        undo.object(id, &from, source);
-        if let Some(object) = source.objects.remove(&from) {
-            self.get_mut(to_id)?.objects.insert(to, object);
-        }
-        Ok(())
-    }
-
-    /// Steps on one object, which can't fail once the collection is there.
-    fn object_step(&mut self, op: TxOp, undo: &mut Undo) -> Result<(), StoreError> {
-        let c = self.get_mut(op.collection())?;
-        if let Some(name) = op.object() {
-            undo.object(op.collection(), name, c);
-        }
-        if let TxOp::Remove { object, .. } = &op {
-            let before = c.objects.remove(object).map_or(0, |o| o.bytes_used());
-            self.account(before, 0);
-            return Ok(());
-        }
-        let (mut before, mut after) = (0, 0);
-        let mut change = |object: &mut Object, op: TxOp| {
-            before = object.bytes_used();
-            object.change(op);
-            after = object.bytes_used();
-        };
-        match op {
-            // These only take away, so they make no object.
-            TxOp::RemoveAttr { .. }
-            | TxOp::RemoveAttrs { .. }
-            | TxOp::OmapRemove { .. }
-            | TxOp::OmapRemoveRange { .. }
-            | TxOp::OmapClear { .. } => {
-                if let Some(object) = op.object().and_then(|name| c.objects.get_mut(name)) {
-                    change(object, op);
-                }
-            }
-            op => {
-                let Some(name) = op.object() else { return Ok(()) };
-                match c.objects.get_mut(name) {
-                    Some(object) => change(object, op),
-                    None => {
-                        let name = name.clone();
-                        let mut object = Object::default();
-                        object.change(op);
-                        after = object.bytes_used();
-                        c.objects.insert(name, object);
-                    }
-                }
-            }
-        }
-        self.account(before, after);
-        Ok(())
-    }
 }
 
-/// Log entries.
-pub(super) type Entries = Vec<(EVersion, Piece)>;
+/// The log's head after a change.
+fn head_after(head: EVersion, change: &LogChange) -> Result<EVersion, StoreError> {
+    match change {
+        LogChange::Append(record) if record.version <= head => {
+            Err(StoreError::LogOrder { head, version: record.version })
+        }
+        LogChange::Append(record) => Ok(record.version),
+        LogChange::Trim(to) => Ok(head.max(*to)),
+        LogChange::Rewind(to) => Ok(head.min(*to)),
+    }
+}
 
 impl Log {
-    /// See [`TxOp::LogTrim`]; returns what was dropped.
-    fn trim(&mut self, to: EVersion) -> Entries {
-        let dropped = self.entries.partition_point(|e| e.0 <= to);
+    fn append(&mut self, record: LogRecord) {
+        debug_assert!(record.version > self.head);
+        self.head = record.version;
+        self.records.push_back(record);
+    }
+
+    /// See [`LogChange::Trim`]; returns what was dropped.
+    fn trim(&mut self, to: EVersion) -> Vec<LogRecord> {
+        let dropped = self.records.partition_point(|e| e.version <= to);
         self.tail = self.tail.max(to);
         self.head = self.head.max(to);
-        self.entries.drain(..dropped).collect()
+        self.records.drain(..dropped).collect()
     }
 
-    /// See [`TxOp::LogRewind`]; returns what was dropped.
-    fn rewind(&mut self, to: EVersion) -> Entries {
-        let kept = self.entries.partition_point(|e| e.0 <= to);
+    /// See [`LogChange::Rewind`]; returns what was dropped.
+    fn rewind(&mut self, to: EVersion) -> Vec<LogRecord> {
+        let kept = self.records.partition_point(|e| e.version <= to);
         self.head = self.head.min(to);
         self.tail = self.tail.min(to);
-        self.entries.split_off(kept).into()
-    }
-}
-
-impl Object {
-    /// A step that changes this object.
-    fn change(&mut self, op: TxOp) {
-        match op {
-            TxOp::Write { offset, data, .. } => self.data.write(offset, &data),
-            TxOp::Zero { offset, len, .. } => self.data.zero(offset, len),
-            TxOp::Truncate { size, .. } => self.data.truncate(size),
-            TxOp::SetAttrs { attrs, .. } => self.attrs.extend(attrs),
-            TxOp::RemoveAttr { name, .. } => drop(self.attrs.remove(&name)),
-            TxOp::RemoveAttrs { .. } => self.attrs.clear(),
-            TxOp::OmapSet { entries, .. } => self.omap.extend(entries),
-            TxOp::OmapRemove { keys, .. } => keys.iter().for_each(|k| drop(self.omap.remove(k))),
-            TxOp::OmapRemoveRange { first, last, .. } if first < last => {
-                let mut tail = self.omap.split_off(&first);
-                let mut rest = tail.split_off(&last);
-                self.omap.append(&mut rest);
-            }
-            TxOp::OmapSetHeader { header, .. } => self.omap_header = Some(header),
-            TxOp::OmapClear { .. } => {
-                self.omap.clear();
-                self.omap_header = None;
-            }
-            TxOp::SetAllocHint { hint, .. } => self.hint = Some(hint),
-            _ => {}
-        }
-    }
-
-    /// What the object counts for. Omap and attributes by number only: their bytes are small beside the data, and
-    /// adding them up would cost more than most writes.
-    fn bytes_used(&self) -> u64 {
-        self.data.bytes_used() + (1 + self.attrs.len() + self.omap.len()) as u64 * OVERHEAD_BYTES
+        self.records.split_off(kept).into()
     }
 }
 
 /// Whether a step can only fail for what `check_plain` sees.
-fn is_plain(op: &TxOp) -> bool {
-    op.object().is_some() || matches!(op, TxOp::LogAppend { .. } | TxOp::LogTrim { .. })
+fn is_plain(step: &Step) -> bool {
+    match step {
+        Step::Object { .. } | Step::Log { .. } | Step::SetInfo { .. } => true,
+        Step::Clone { .. } | Step::CloneRange { .. } | Step::Rename { .. } | Step::Collection { .. } => false,
+    }
 }

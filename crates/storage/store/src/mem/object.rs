@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use buffer::{Piece, PieceMut, Rope};
 use types::Name;
 
-use crate::{AllocHint, Attrs};
+use crate::{AllocHint, Attrs, ObjectChange};
 
 /// Granularity of the extent map, bytes. Every extent begins on it, so an aligned write is kept as it came.
 const PAGE: u64 = 4096;
@@ -15,8 +15,14 @@ const PAGE: u64 = 4096;
 pub(super) struct Data {
     extents: BTreeMap<u64, Piece>,
     size: u64,
-    /// Bytes in extents.
+    /// Bytes of the pages that extents lie on. No page has parts of two, so this depends on which pages are allocated
+    /// alone, not on how they came to be.
     used: u64,
+}
+
+/// Bytes of the pages that a piece lies on; every extent begins on a page.
+fn allocated(piece: &Piece) -> u64 {
+    (piece.len() as u64).next_multiple_of(PAGE)
 }
 
 /// `n` rounded down to a page.
@@ -29,20 +35,20 @@ impl Data {
         self.size
     }
 
-    /// Bytes that are kept (holes cost nothing).
+    /// Bytes allocated, in pages (holes cost nothing).
     pub fn bytes_used(&self) -> u64 {
         self.used
     }
 
     /// Puts a piece where nothing is.
     fn insert(&mut self, at: u64, piece: Piece) {
-        self.used += piece.len() as u64;
+        self.used += allocated(&piece);
         self.extents.insert(at, piece);
     }
 
     fn remove(&mut self, at: u64) -> Option<Piece> {
         let piece = self.extents.remove(&at)?;
-        self.used -= piece.len() as u64;
+        self.used -= allocated(&piece);
         Some(piece)
     }
 
@@ -143,7 +149,7 @@ impl Data {
     pub fn truncate(&mut self, size: u64) {
         if size < self.size {
             let dropped = self.extents.split_off(&size);
-            self.used -= dropped.values().map(|p| p.len() as u64).sum::<u64>();
+            self.used -= dropped.values().map(allocated).sum::<u64>();
             if let Some(at) = self.extents.last_key_value().map(|(&at, _)| at) {
                 if let Some(piece) = self.remove(at) {
                     let len = (piece.len() as u64).min(size - at) as usize;
@@ -210,13 +216,96 @@ fn keep(piece: &Piece, from: usize, to: usize) -> Piece {
     }
 }
 
+/// An omap with the bytes that it holds.
+#[derive(Clone, Default)]
+pub(super) struct Omap {
+    entries: BTreeMap<Name, Piece>,
+    bytes: u64,
+}
+
+fn pair_bytes(key: &Name, value: &Piece) -> u64 {
+    OVERHEAD_BYTES + (key.len() + value.len()) as u64
+}
+
+impl Omap {
+    pub fn entries(&self) -> &BTreeMap<Name, Piece> {
+        &self.entries
+    }
+
+    fn set(&mut self, key: Name, value: Piece) {
+        self.bytes += pair_bytes(&key, &value);
+        let key_len = key.len() as u64;
+        if let Some(old) = self.entries.insert(key, value) {
+            self.bytes -= OVERHEAD_BYTES + key_len + old.len() as u64;
+        }
+    }
+
+    fn remove(&mut self, key: &Name) {
+        if let Some(value) = self.entries.remove(key) {
+            self.bytes -= pair_bytes(key, &value);
+        }
+    }
+
+    fn remove_range(&mut self, first: &Name, last: &Name) {
+        if first >= last {
+            return;
+        }
+        let mut removed = self.entries.split_off(first);
+        let mut rest = removed.split_off(last);
+        self.entries.append(&mut rest);
+        self.bytes -= removed.iter().map(|(k, v)| pair_bytes(k, v)).sum::<u64>();
+    }
+}
+
+/// Counted for each object, attribute and omap key beside their bytes, so that the metadata's bytes follow memory.
+pub(super) const OVERHEAD_BYTES: u64 = 64;
+
 #[derive(Clone, Default)]
 pub(super) struct Object {
     pub data: Data,
-    pub attrs: Attrs,
+    attrs: Attrs,
+    attr_bytes: u64,
     pub hint: Option<AllocHint>,
-    pub omap: BTreeMap<Name, Piece>,
-    pub omap_header: Option<Piece>,
+    pub omap: Omap,
+    pub omap_header: Piece,
+}
+
+impl Object {
+    pub fn attrs(&self) -> &Attrs {
+        &self.attrs
+    }
+
+    /// Bytes that the object counts for beside its data (its name is counted with it by [`name_bytes`]).
+    pub fn metadata_bytes(&self) -> u64 {
+        OVERHEAD_BYTES + self.attr_bytes + self.omap.bytes + self.omap_header.len() as u64
+    }
+
+    pub fn change(&mut self, change: ObjectChange) {
+        match change {
+            ObjectChange::Touch => {}
+            ObjectChange::Write { offset, data, advice: _, checksums: _ } => self.data.write(offset, &data),
+            ObjectChange::Zero { offset, len } => self.data.zero(offset, len),
+            ObjectChange::Truncate(size) => self.data.truncate(size),
+            ObjectChange::Remove => *self = Self::default(),
+            ObjectChange::SetAttrs(attrs) => self.change_attrs(|all| all.extend(attrs)),
+            ObjectChange::RemoveAttr(name) => self.change_attrs(|all| drop(all.remove(&name))),
+            ObjectChange::RemoveAttrs => self.change_attrs(Attrs::clear),
+            ObjectChange::OmapSet(entries) => entries.into_iter().for_each(|(k, v)| self.omap.set(k, v)),
+            ObjectChange::OmapRemove(keys) => keys.iter().for_each(|key| self.omap.remove(key)),
+            ObjectChange::OmapRemoveRange { first, last } => self.omap.remove_range(&first, &last),
+            ObjectChange::OmapSetHeader(header) => self.omap_header = header,
+            ObjectChange::OmapClear => {
+                self.omap = Omap::default();
+                self.omap_header = Piece::empty();
+            }
+            ObjectChange::SetAllocHint(hint) => self.hint = Some(hint),
+        }
+    }
+
+    fn change_attrs(&mut self, change: impl FnOnce(&mut Attrs)) {
+        change(&mut self.attrs);
+        self.attr_bytes = self.attrs.bytes() + self.attrs.len() as u64 * OVERHEAD_BYTES;
+    }
 }
 
 #[cfg(test)]
@@ -261,8 +350,8 @@ mod tests {
         let message = page(7, 1 << 20);
         (0..10_000u64).for_each(|i| data.write(i * 16, &message.slice(0..16)));
         assert_eq!(data.extents.len(), 40, "an extent a page");
-        assert_eq!((data.bytes_used(), data.size()), (160_000, 160_000));
+        assert_eq!((data.bytes_used(), data.size()), (163_840, 160_000));
         data.truncate(10);
-        assert_eq!((data.bytes_used(), data.read(0, 99)), (10, page(7, 10)));
+        assert_eq!((data.bytes_used(), data.read(0, 99)), (4096, page(7, 10)));
     }
 }

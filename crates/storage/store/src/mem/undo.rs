@@ -1,18 +1,20 @@
 //! What a failed transaction puts back.
 
+use buffer::Piece;
 use types::{EVersion, GHObject};
 
-use super::apply::Entries;
 use super::object::Object;
 use super::{Collection, Log, MemStore};
-use crate::CollectionId;
+use crate::{CollectionId, LogRecord};
 
 /// One change as it is taken back.
 pub(super) enum UndoStep {
     /// An object as it was.
     Object(CollectionId, GHObject, Option<Object>),
-    /// A log's ends as they were, and the entries dropped at either end.
-    Log { id: CollectionId, tail: EVersion, head: EVersion, front: Entries, back: Entries },
+    /// A log's ends as they were, and the records dropped at either end.
+    Log { id: CollectionId, tail: EVersion, head: EVersion, front: Vec<LogRecord>, back: Vec<LogRecord> },
+    /// A collection's info as it was.
+    Info(CollectionId, Piece),
     /// A collection that was made.
     Created(CollectionId),
     /// A collection that was removed.
@@ -29,8 +31,8 @@ impl UndoStep {
         Self::Log { id, tail: log.tail, head: log.head, front: Vec::new(), back: Vec::new() }
     }
 
-    /// The same with the entries that were dropped.
-    pub fn with_entries(self, dropped_front: Entries, dropped_back: Entries) -> Self {
+    /// The same with the records that were dropped.
+    pub fn with_records(self, dropped_front: Vec<LogRecord>, dropped_back: Vec<LogRecord>) -> Self {
         match self {
             Self::Log { id, tail, head, .. } => {
                 Self::Log { id, tail, head, front: dropped_front, back: dropped_back }
@@ -84,6 +86,11 @@ impl MemStore {
                     None => c.objects.remove(&name),
                 };
             }
+            UndoStep::Info(id, info) => {
+                if let Some(c) = self.collections.get_mut(&id) {
+                    c.info = info;
+                }
+            }
             UndoStep::Bits(id, bits) => {
                 if let Some(c) = self.collections.get_mut(&id) {
                     c.bits = bits;
@@ -92,9 +99,9 @@ impl MemStore {
             UndoStep::Log { id, tail, head, front, back } => {
                 let Some(c) = self.collections.get_mut(&id) else { return };
                 // What was appended goes; what was dropped comes back.
-                c.log.entries.retain(|e| e.0 <= head);
-                front.into_iter().rev().for_each(|e| c.log.entries.push_front(e));
-                c.log.entries.extend(back);
+                c.log.records.retain(|e| e.version <= head);
+                front.into_iter().rev().for_each(|e| c.log.records.push_front(e));
+                c.log.records.extend(back);
                 (c.log.tail, c.log.head) = (tail, head);
             }
         }

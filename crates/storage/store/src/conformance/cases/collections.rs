@@ -2,57 +2,58 @@
 
 use types::{GHObject, HObject, PoolId, ShardId};
 
-use super::super::harness::{Factory, Harness, object, pg, version};
-use super::{bytes, log, many_objects, map, omap, one_pg, pattern};
-use crate::{CollectionId, CollectionStat, LogPage, ObjectPage, ReadOutcome, ReadRequest, StoreError, TxOp};
+use super::super::factory::Factory;
+use super::super::harness::Harness;
+use super::super::reads::{list_request, object, pg, version};
+use super::{bytes, empty, many_objects, one_pg, pairs, pattern};
+use crate::{
+    AttrChoice, Attrs, CollectionId, CollectionStat, LogPage, LogRecordKind, ObjectPage, ObjectStore,
+    ReadOutcome, ReadRequest, StoreError, Transaction,
+};
 
-pub fn rename_moves_within_and_between_collections(factory: &mut dyn Factory) {
+/// Makes collections, each by itself: they may be in different shards.
+fn create<S: ObjectStore>(h: &mut Harness<S>, collections: &[CollectionId], bits: u32) {
+    for &collection in collections {
+        h.commit(|t| t.create_collection(collection, bits));
+    }
+}
+
+/// Makes a collection in the shard of another.
+fn create_beside<S: ObjectStore>(
+    h: &mut Harness<S>,
+    beside: CollectionId,
+    collection: CollectionId,
+    bits: u32,
+) {
+    h.commit(|t| t.log_trim(beside, Default::default()).create_collection(collection, bits));
+    assert_eq!(h.shard_of(collection), h.shard_of(beside), "{collection} is made beside {beside}");
+}
+
+pub fn rename_moves_within_and_between_collections<F: Factory>(factory: &mut F) {
     let (mut h, c) = one_pg(factory);
     let temp: GHObject = HObject { pool: PoolId(-3), ..object("t", 1).hobj }.into();
     let (a, b) = (object("a", 1), object("b", 2));
+    create_beside(&mut h, c, pg(1), 0);
     h.commit(|t| {
-        t.create_collection(pg(1), 0).write(c, temp.clone(), 0, pattern(9000, 1));
-        t.omap_set(c, temp.clone(), map(&[("k", "v")])).set_attr(c, temp.clone(), "x", bytes("y"));
+        t.write(c, &temp, 0, pattern(9000, 1));
+        t.omap_set(c, &temp, pairs(&[("k", "v")])).set_attr(c, &temp, "x", bytes("y"))
     });
-    let rename = |collection, from: &GHObject, to_collection, to: &GHObject| {
-        let (from, to) = (from.clone(), to.clone());
-        TxOp::Rename { collection, from, to_collection, to }
-    };
-    h.commit(|t| {
-        t.push(rename(c, &temp, c, &a));
-    });
-    h.commit(|t| {
-        t.push(rename(c, &a, pg(1), &b)).write(pg(1), b.clone(), 0, pattern(1, 200));
-    });
+    h.commit(|t| t.rename((c, &temp), (c, &a)));
+    h.commit(|t| t.rename((c, &a), (pg(1), &b)).write(pg(1), &b, 0, pattern(1, 200)));
     assert_eq!((h.size(c, &temp), h.size(c, &a), h.size(pg(1), &b)), (None, None, Some(9000)));
     assert_eq!(h.data(pg(1), &b)[1..], pattern(9000, 1).to_vec()[1..]);
-    assert_eq!(omap(&mut h, pg(1), &b), vec![("k".into(), bytes("v"))]);
-    h.commit(|t| {
-        t.touch(c, a.clone());
-    });
-    assert!(matches!(
-        h.refused(|t| {
-            t.push(rename(c, &a, pg(1), &b));
-        }),
-        StoreError::ObjectExists(..)
-    ));
-    assert!(matches!(
-        h.refused(|t| {
-            t.push(rename(c, &temp, c, &b));
-        }),
-        StoreError::NoSuchObject(..)
-    ));
-    assert!(matches!(
-        h.refused(|t| {
-            t.push(rename(c, &a, pg(9), &b));
-        }),
-        StoreError::NoSuchCollection(..)
-    ));
+    assert_eq!(h.omap(pg(1), &b), pairs(&[("k", "v")]));
+    h.commit(|t| t.touch(c, &a));
+    let exists = h.refused(|t| t.rename((c, &a), (pg(1), &b)));
+    assert_eq!(exists, StoreError::ObjectExists(pg(1), Box::new(b.clone())));
+    let missing = h.refused(|t| t.rename((c, &temp), (c, &b)));
+    assert_eq!(missing, StoreError::NoSuchObject(c, Box::new(temp)));
+    assert_eq!(h.refused(|t| t.rename((c, &a), (pg(9), &b))), StoreError::NoSuchCollection(pg(9)));
 }
 
-pub fn collections_are_made_listed_and_removed(factory: &mut dyn Factory) {
-    let mut h = Harness::new(factory.fresh());
-    let collections = |h: &mut Harness| match h.get(ReadRequest::Collections) {
+pub fn collections_are_made_listed_and_removed<F: Factory>(factory: &mut F) {
+    let mut h = empty(factory);
+    let collections = |h: &mut Harness<F::Store>| match h.get(ReadRequest::Collections) {
         Ok(ReadOutcome::Collections(list)) => list,
         other => panic!("collections: {other:?}"),
     };
@@ -63,148 +64,121 @@ pub fn collections_are_made_listed_and_removed(factory: &mut dyn Factory) {
         ..types::PgId { pool: PoolId(1), seed: 1 }.into()
     });
     let mut want = vec![pg(300), pg(2), CollectionId::Meta, pg(1), sharded, negative];
-    h.commit(|t| {
-        want.iter().for_each(|c| {
-            t.create_collection(*c, 3);
-        })
-    });
+    let homes: Vec<_> = want.iter().map(|c| h.shard_of(*c)).collect();
+    create(&mut h, &want, 3);
+    assert_eq!(
+        want.iter().map(|c| h.shard_of(*c)).collect::<Vec<_>>(),
+        homes,
+        "made where `shard_of` showed"
+    );
     want.sort();
     assert_eq!(want.first(), Some(&CollectionId::Meta));
     assert_eq!(collections(&mut h), want);
     let stat = |collection| ReadRequest::Collection { collection };
-    assert_eq!(h.get(stat(pg(2))), Ok(ReadOutcome::Collection(Some(CollectionStat { bits: 3 }))));
+    let of_bits = |bits| CollectionStat { bits, ..CollectionStat::default() };
+    assert_eq!(h.get(stat(pg(2))), Ok(ReadOutcome::Collection(Some(of_bits(3)))));
     assert_eq!(h.get(stat(pg(3))), Ok(ReadOutcome::Collection(None)));
-    let exists = h.refused(|t| {
-        t.create_collection(pg(2), 1);
-    });
-    assert_eq!(exists, StoreError::CollectionExists(pg(2)));
-    let remove = |collection| TxOp::RemoveCollection { collection };
+    assert_eq!(h.refused(|t| t.create_collection(pg(2), 1)), StoreError::CollectionExists(pg(2)));
     h.commit(|t| {
-        t.touch(pg(2), object("a", 1)).log_append(pg(2), version(4), bytes("entry"));
+        t.touch(pg(2), &object("a", 1)).set_info(pg(2), bytes("info"));
+        t.log_append(pg(2), version(4), LogRecordKind::Entry, bytes("entry"))
     });
-    let full = h.refused(|t| {
-        t.push(remove(pg(2)));
-    });
-    assert_eq!(full, StoreError::CollectionNotEmpty(pg(2)));
-    h.commit(|t| {
-        t.remove(pg(2), object("a", 1)).push(remove(pg(2)));
-    });
+    assert_eq!(h.refused(|t| t.remove_collection(pg(2))), StoreError::CollectionNotEmpty(pg(2)));
+    h.commit(|t| t.remove(pg(2), &object("a", 1)).remove_collection(pg(2)));
     want.retain(|c| *c != pg(2));
     assert_eq!(collections(&mut h), want);
-    h.commit(|t| {
-        t.create_collection(pg(2), 0);
-    });
-    assert_eq!(log(&mut h, pg(2)), LogPage::default(), "the removed collection's log went with it");
+    h.commit(|t| t.create_collection(pg(2), 0));
+    assert_eq!(h.log(pg(2)), LogPage::default(), "the removed collection's log went with it");
+    assert_eq!(h.get(stat(pg(2))), Ok(ReadOutcome::Collection(Some(of_bits(0)))), "and its info");
     assert_eq!(h.list(pg(2)), vec![]);
 }
 
-pub fn a_list_has_cephs_order_and_goes_on(factory: &mut dyn Factory) {
+pub fn a_list_has_cephs_order_and_goes_on<F: Factory>(factory: &mut F) {
     let (mut h, c) = one_pg(factory);
     let mut all = many_objects();
-    h.commit(|t| {
-        all.iter().rev().for_each(|o| {
-            t.touch(c, o.clone());
-        })
-    });
-    h.commit(|t| {
-        t.create_collection(pg(1), 0).touch(pg(1), object("elsewhere", 0));
-    });
+    let mut txn = Transaction::new();
+    for object in all.iter().rev() {
+        txn.touch(c, object);
+    }
+    assert_eq!(h.apply(txn), Ok(()));
+    create(&mut h, &[pg(1)], 0);
+    h.commit(|t| t.touch(pg(1), &object("elsewhere", 0)));
     all.sort();
     all.dedup();
     assert_eq!(h.list(c), all);
-    let (mut start, mut got) = (GHObject::min(), Vec::new());
-    while start < GHObject::max() {
-        let end = GHObject::max();
-        let read = ReadRequest::List { collection: c, start, end, objects_max: 7 };
-        let Ok(ReadOutcome::Objects(page)) = h.get(read) else { panic!("a page of objects") };
+    let read = |start: &GHObject, end: &GHObject, objects_max| {
+        let (start, end, attrs) = (start.clone(), end.clone(), AttrChoice::None);
+        ReadRequest::List { collection: c, start, end, objects_max, attrs }
+    };
+    let page = |objects: &[GHObject], next: &GHObject| {
+        let objects = objects.iter().map(|o| (o.clone(), Attrs::new())).collect();
+        Ok(ReadOutcome::Objects(ObjectPage { objects, next: next.clone() }))
+    };
+    let (min, max) = (GHObject::min(), GHObject::max());
+    let (mut start, mut got) = (min.clone(), Vec::new());
+    while start < max {
+        let Ok(ReadOutcome::Objects(page)) = h.get(read(&start, &max, 7)) else {
+            panic!("a page of objects")
+        };
         assert!(page.objects.len() <= 7);
-        got.extend(page.objects);
+        got.extend(page.objects.into_iter().map(|o| o.0));
         start = page.next;
     }
     assert_eq!(got, all);
     let (from, to) = (all.len() / 3, all.len() / 2);
-    let (start, end) = (all[from].clone(), all[to].clone());
-    let read = ReadRequest::List { collection: c, start, end: end.clone(), objects_max: 1000 };
-    let want = ObjectPage { objects: all[from..to].to_vec(), next: end.clone() };
-    assert_eq!(h.get(read), Ok(ReadOutcome::Objects(want)), "the end is not in the range");
+    let want = page(&all[from..to], &all[to]);
+    assert_eq!(h.get(read(&all[from], &all[to], 1000)), want, "the end is not in the range");
+    assert_eq!(h.get(read(&all[from], &all[to], to - from)), want, "a full page may be the last");
     let start = GHObject::from(HObject { hash: 1, pool: PoolId(1), ..HObject::min() });
-    let read =
-        ReadRequest::List { collection: c, start: start.clone(), end: GHObject::max(), objects_max: 1 };
-    let next: Vec<&GHObject> = all.iter().filter(|o| **o >= start).collect();
-    let want = ObjectPage { objects: vec![next[0].clone()], next: next[1].clone() };
-    assert_eq!(h.get(read), Ok(ReadOutcome::Objects(want)), "the start need not exist");
-    let read = ReadRequest::List { collection: c, start: end.clone(), end: GHObject::min(), objects_max: 9 };
-    let none = ObjectPage { objects: vec![], next: GHObject::min() };
-    assert_eq!(h.get(read), Ok(ReadOutcome::Objects(none)));
+    let next: Vec<GHObject> = all.iter().filter(|o| **o >= start).cloned().collect();
+    assert_eq!(h.get(read(&start, &max, 1)), page(&next[..1], &next[1]), "the start need not exist");
+    assert_eq!(h.get(read(&max, &min, 9)), page(&[], &min));
 }
 
-pub fn sentinels_are_no_objects(factory: &mut dyn Factory) {
+pub fn sentinels_are_no_objects<F: Factory>(factory: &mut F) {
     let (mut h, c) = one_pg(factory);
     let a = object("a", 1);
     for bad in [GHObject::min(), GHObject::max(), HObject::max().into()] {
         let want = StoreError::NotAnObject(Box::new(bad.clone()));
-        assert_eq!(
-            h.refused(|t| {
-                t.touch(c, a.clone()).touch(c, bad.clone());
-            }),
-            want
-        );
-        let clone = TxOp::Clone { collection: c, from: a.clone(), to: bad.clone() };
-        assert_eq!(
-            h.refused(|t| {
-                t.touch(c, a.clone()).push(clone);
-            }),
-            want
-        );
+        assert_eq!(h.refused(|t| t.touch(c, &a).touch(c, &bad)), want);
+        assert_eq!(h.refused(|t| t.touch(c, &a).clone_object(c, &a, &bad)), want);
         let read = ReadRequest::Stat { collection: c, object: bad };
         assert!(matches!(h.get(read), Err(StoreError::NoSuchObject(..))));
     }
     assert_eq!(h.list(c), vec![]);
 }
 
-pub fn split_moves_by_hash_and_merge_brings_back(factory: &mut dyn Factory) {
+pub fn split_moves_by_hash_and_merge_brings_back<F: Factory>(factory: &mut F) {
     let (mut h, c) = one_pg(factory);
     let all = many_objects();
-    h.commit(|t| {
-        t.create_collection(pg(1), 1).log_append(c, version(1), bytes("one"));
-        for (i, o) in all.iter().enumerate() {
-            t.write(c, o.clone(), 0, pattern(100, i as u32)).omap_set(c, o.clone(), map(&[("k", "v")]));
-        }
-    });
+    create_beside(&mut h, c, pg(1), 1);
+    let mut txn = Transaction::new();
+    txn.log_append(c, version(1), LogRecordKind::Entry, bytes("one")).set_info(c, bytes("info"));
+    for (i, o) in all.iter().enumerate() {
+        txn.write(c, o, 0, pattern(100, i as u32)).omap_set(c, o, pairs(&[("k", "v")]));
+    }
+    assert_eq!(h.apply(txn), Ok(()));
     let before = h.list(c);
-    let split = TxOp::SplitCollection { collection: c, bits: 1, rem: 1, into: pg(1) };
-    h.commit(|t| {
-        t.push(split);
-    });
+    h.commit(|t| t.split(c, 1, 1, pg(1)));
     let (moved, kept): (Vec<_>, Vec<_>) = before.iter().cloned().partition(|o| o.hobj.hash & 1 == 1);
     assert_eq!((h.list(c), h.list(pg(1))), (kept, moved.clone()));
-    for collection in [c, pg(1)] {
-        let want = Ok(ReadOutcome::Collection(Some(CollectionStat { bits: 1 })));
+    for (collection, info) in [(c, "info"), (pg(1), "")] {
+        let stat = CollectionStat { bits: 1, info: bytes(info), rehoming: None };
+        let want = Ok(ReadOutcome::Collection(Some(stat)));
         assert_eq!(h.get(ReadRequest::Collection { collection }), want);
     }
-    assert_eq!((log(&mut h, c).entries.len(), log(&mut h, pg(1)).entries.len()), (1, 0));
-    assert_eq!(omap(&mut h, pg(1), &moved[0]), vec![("k".into(), bytes("v"))], "omaps move along");
-    let bad = |into, bits| TxOp::SplitCollection { collection: c, bits, rem: 0, into };
+    assert_eq!((h.log(c).records.len(), h.log(pg(1)).records.len()), (1, 0), "the log stays where it is");
+    for object in &moved {
+        assert_eq!(h.omap(pg(1), object), pairs(&[("k", "v")]), "omaps move along");
+    }
     for (into, bits) in [(c, 2), (CollectionId::Meta, 2), (pg(1), 33)] {
-        let got = h.refused(|t| {
-            t.push(bad(into, bits));
-        });
+        let got = h.refused(|t| t.split(c, bits, 0, into));
         assert_eq!(got, StoreError::BadSplit { from: c, into, bits });
     }
-    assert!(matches!(
-        h.refused(|t| {
-            t.push(bad(pg(7), 2));
-        }),
-        StoreError::NoSuchCollection(..)
-    ));
-    let merge = || TxOp::MergeCollection { collection: pg(1), into: c, bits: 0 };
-    let twice = h.refused(|t| {
-        t.touch(c, moved[3].clone()).push(merge());
-    });
+    assert_eq!(h.refused(|t| t.split(c, 2, 0, pg(7))), StoreError::NoSuchCollection(pg(7)));
+    let twice = h.refused(|t| t.touch(c, &moved[3]).merge(pg(1), c, 0));
     assert_eq!(twice, StoreError::ObjectExists(c, Box::new(moved[3].clone())));
-    h.commit(|t| {
-        t.push(merge());
-    });
+    h.commit(|t| t.merge(pg(1), c, 0));
     assert_eq!(h.list(c), before);
     assert_eq!(h.get(ReadRequest::Collection { collection: pg(1) }), Ok(ReadOutcome::Collection(None)));
     for (i, o) in all.iter().enumerate() {
@@ -212,44 +186,39 @@ pub fn split_moves_by_hash_and_merge_brings_back(factory: &mut dyn Factory) {
     }
 }
 
-pub fn a_transaction_spans_collections(factory: &mut dyn Factory) {
-    let (mut h, c) = one_pg(factory);
-    let (a, m) = (object("a", 1), object("superblock", 0));
-    h.commit(|t| {
-        t.create_collection(CollectionId::Meta, 0).write(CollectionId::Meta, m.clone(), 0, pattern(10, 1));
-        t.create_collection(pg(5), 0).write(pg(5), a.clone(), 0, pattern(10, 2)).touch(c, a.clone());
-    });
-    assert_eq!(h.data(CollectionId::Meta, &m), pattern(10, 1).to_vec());
+pub fn a_transaction_spans_collections<F: Factory>(factory: &mut F) {
+    let mut h = empty(factory);
+    let (a, m, meta) = (object("a", 1), object("superblock", 0), CollectionId::Meta);
+    h.commit(|t| t.create_collection(meta, 0).write(meta, &m, 0, pattern(10, 1)));
+    create_beside(&mut h, meta, pg(5), 0);
+    create_beside(&mut h, meta, pg(6), 0);
+    h.commit(|t| t.write(pg(5), &a, 0, pattern(10, 2)).touch(pg(6), &a).write(meta, &m, 10, pattern(10, 3)));
+    assert_eq!(h.data(meta, &m), [pattern(10, 1).to_vec(), pattern(10, 3).to_vec()].concat());
     assert_eq!(
-        (h.data(pg(5), &a), h.data(c, &a)),
+        (h.data(pg(5), &a), h.data(pg(6), &a)),
         (pattern(10, 2).to_vec(), vec![]),
         "names are a collection's"
     );
-    h.commit(|_| {});
+    h.commit(|t| t);
+    assert_eq!(h.get(list_request(pg(7))), Err(StoreError::NoSuchCollection(pg(7))));
 }
 
-pub fn statfs_counts(factory: &mut dyn Factory) {
+pub fn statfs_counts<F: Factory>(factory: &mut F) {
     let (mut h, c) = one_pg(factory);
-    let statfs = |h: &mut Harness| match h.get(ReadRequest::StatFs) {
-        Ok(ReadOutcome::StatFs(s)) => s,
-        other => panic!("statfs: {other:?}"),
-    };
-    let before = statfs(&mut h);
+    let before = h.statfs();
     assert!(
         before.bytes_used + before.bytes_available <= before.bytes_total && before.bytes_available > 2 << 20
     );
     let (a, b) = (object("a", 1), object("b", 2));
-    h.commit(|t| {
-        t.write(c, a.clone(), 0, pattern(1 << 20, 1)).touch(c, b.clone());
-    });
-    let after = statfs(&mut h);
+    h.commit(|t| t.write(c, &a, 0, pattern(1 << 20, 1)).touch(c, &b));
+    let after = h.statfs();
     assert_eq!(after.objects, 2);
     assert_eq!(after.bytes_total, before.bytes_total);
+    assert_eq!(after.data_bytes, before.data_bytes + (1 << 20), "allocated in whole units");
     assert!(after.bytes_used >= before.bytes_used + (1 << 20));
     assert!(after.bytes_available <= before.bytes_available - (1 << 20));
-    h.commit(|t| {
-        t.remove(c, a).remove(c, b);
-    });
-    let empty = statfs(&mut h);
+    h.commit(|t| t.remove(c, &a).remove(c, &b));
+    let empty = h.statfs();
     assert_eq!((empty.objects, empty.bytes_used), (0, before.bytes_used), "space comes back");
+    assert_eq!(empty.data_bytes, before.data_bytes);
 }

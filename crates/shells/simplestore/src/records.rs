@@ -1,10 +1,11 @@
-//! Records: what the metadata holds of a collection, an object, and where an object's blocks lie.
+//! Records: what the metadata holds of the store, a collection, an object, where an object's blocks lie, and a log's
+//! records.
 
 use std::collections::BTreeMap;
 
 use buffer::Piece;
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
-use store::{AllocHint, Attrs, ObjectStat};
+use store::{AllocHint, Attrs, LogRecordKind, ObjectStat};
 use types::{EVersion, Name};
 
 /// Unit of allocation and of checksums, bytes.
@@ -12,6 +13,28 @@ pub const BLOCK: u64 = 4096;
 
 /// Blocks in one record of the block map.
 pub const CHUNK_BLOCKS: u64 = 64;
+
+/// What the store counts, written with every commit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counters {
+    /// The first object number that was never given.
+    pub next_nid: u64,
+    /// Bytes of keys and stored values of all tables but `meta`.
+    pub metadata_bytes: u64,
+}
+
+impl Encode for Counters {
+    fn encode(&self, e: &mut Encoder) {
+        e.versioned(1, 1, |e| {
+            e.put(&self.next_nid).put(&self.metadata_bytes);
+        });
+    }
+}
+impl Decode for Counters {
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        d.versioned(1, "counters", |d, _| Ok(Self { next_nid: d.get()?, metadata_bytes: d.get()? }))
+    }
+}
 
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct CollectionRecord {
@@ -42,7 +65,7 @@ pub struct Onode {
     pub size: u64,
     pub hint: Option<AllocHint>,
     pub attrs: Attrs,
-    pub omap_header: Option<Vec<u8>>,
+    pub omap_header: Piece,
 }
 
 impl Onode {
@@ -60,7 +83,7 @@ impl Encode for Onode {
             for (name, value) in &self.attrs {
                 e.put(name).blob(value);
             }
-            e.put(&self.omap_header);
+            e.blob(&self.omap_header);
         });
     }
 }
@@ -74,9 +97,9 @@ impl Decode for Onode {
             let mut attrs = Attrs::new();
             for _ in 0..d.count(8, "attributes")? {
                 let name: Name = d.get()?;
-                attrs.insert(name, Piece::from(d.blob("attribute")?.to_vec()));
+                attrs.insert(name, Piece::copy_from(d.blob("attribute")?));
             }
-            Ok(Self { nid, size, hint, attrs, omap_header: d.get()? })
+            Ok(Self { nid, size, hint, attrs, omap_header: Piece::copy_from(d.blob("omap header")?) })
         })
     }
 }
@@ -116,6 +139,17 @@ pub fn decode_chunk(bytes: &[u8]) -> Result<Chunk, DecodeError> {
     Ok(chunk)
 }
 
+/// A log record without its version, which is in its key.
+pub fn encode_log_record(kind: LogRecordKind, bytes: &[u8]) -> Vec<u8> {
+    [&[kind.code()], bytes].concat()
+}
+
+pub fn decode_log_record(record: &[u8]) -> Result<(LogRecordKind, Piece), DecodeError> {
+    let mut d = Decoder::new(record);
+    let kind = LogRecordKind::of_code(d.get()?)?;
+    Ok((kind, Piece::copy_from(d.take_rest())))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,11 +161,16 @@ mod tests {
             size: 9,
             hint: Some(AllocHint { object_size: 1, write_size: 2, flags: 3 }),
             attrs: [("a".into(), Piece::copy_from(b"b"))].into(),
-            omap_header: Some(vec![1]),
+            omap_header: Piece::copy_from(&[1]),
         };
         assert_eq!(Onode::from_bytes_exact(&onode.to_bytes(0)), Ok(onode));
         let chunk: Chunk = [(0, Block { at: 5, crc: 6 }), (63, Block { at: 1 << 40, crc: !0 })].into();
         assert_eq!(decode_chunk(&encode_chunk(&chunk)), Ok(chunk));
         assert!(decode_chunk(&[64; 13]).is_err() && decode_chunk(&[1; 12]).is_err());
+        for kind in [LogRecordKind::Entry, LogRecordKind::Duplicate] {
+            let record = encode_log_record(kind, b"bytes");
+            assert_eq!(decode_log_record(&record), Ok((kind, Piece::copy_from(b"bytes"))));
+        }
+        assert!(decode_log_record(&[]).is_err() && decode_log_record(&[9, 1]).is_err());
     }
 }

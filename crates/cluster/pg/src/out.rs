@@ -1,0 +1,32 @@
+//! Where an event's effects go, and the store's memory that it may look at meanwhile.
+
+use store::{Peek, ReadOutcome, ReadRequest, StoreError};
+
+use crate::PgEffect;
+
+/// The effects of one event, in order. Appends to what the caller has.
+pub(crate) struct Out<'a> {
+    effects: &'a mut Vec<PgEffect>,
+    store: &'a mut dyn Peek,
+    /// A transaction is among the effects, which the store does not have yet: its memory shows an older state.
+    store_is_behind: bool,
+}
+
+impl<'a> Out<'a> {
+    pub fn new(effects: &'a mut Vec<PgEffect>, store: &'a mut dyn Peek) -> Self {
+        Self { effects, store, store_is_behind: false }
+    }
+
+    pub fn push(&mut self, effect: PgEffect) {
+        self.store_is_behind |= matches!(effect, PgEffect::Queue { .. });
+        self.effects.push(effect);
+    }
+
+    /// What a read would give, if the store's memory holds it and is not behind.
+    pub fn peek(&mut self, request: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>> {
+        if self.store_is_behind {
+            return None;
+        }
+        self.store.peek_at(request)
+    }
+}

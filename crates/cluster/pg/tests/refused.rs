@@ -1,0 +1,135 @@
+//! What a PG does when its store refuses a change.
+
+mod common;
+
+use common::*;
+use pg::{Notice, PgEvent};
+use store::{StoreError, Token};
+use types::Errno;
+
+const ENOSPC: i32 = -28;
+
+#[test]
+fn a_refused_write_gets_its_errno_and_the_writes_behind_it_are_run_again() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![write_full(b"kept;")]);
+    let before = rig.pg.info().last_update;
+    rig.refuse_next();
+    for (oid, data) in [("a", b"1;"), ("a", b"2;"), ("b", b"3;"), ("a", b"4;")] {
+        let op = rig.message(oid, vec![append(data)]);
+        rig.send(op);
+    }
+    rig.settle();
+    let results: Vec<i32> = rig.replies.drain(..).map(|(_, reply)| reply.result).collect();
+    assert_eq!(results, [ENOSPC, 0, 0, 0]);
+    assert_eq!(rig.contents("a"), Some(b"kept;2;4;".to_vec()));
+    assert_eq!(rig.contents("b"), Some(b"3;".to_vec()));
+    assert_eq!(rig.pg.info().last_update.version, before.version + 3, "the refused one has no version");
+    assert!(rig.pg.is_active() && !rig.failed);
+    assert_eq!(rig.notices.iter().filter(|n| matches!(n, Notice::ChangeRefused { .. })).count(), 1);
+}
+
+#[test]
+fn so_it_is_after_a_restart() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![write_full(b"kept;")]);
+    rig.refuse_next();
+    assert_eq!(rig.ask("a", vec![append(b"lost;")]).result, ENOSPC);
+    rig.ask("a", vec![append(b"after;")]);
+    let (update, sum) = (rig.pg.info().last_update, rig.pg.info().stats.stats.sum);
+    rig.crash();
+    assert_eq!(rig.contents("a"), Some(b"kept;after;".to_vec()));
+    assert_eq!(rig.pg.log().head(), update);
+    let again = rig.pg.info().stats.stats.sum;
+    assert_eq!(
+        (again.num_bytes, again.num_objects, again.num_wr),
+        (sum.num_bytes, sum.num_objects, sum.num_wr)
+    );
+}
+
+#[test]
+fn a_resend_of_a_refused_write_is_run_as_if_it_were_new() {
+    let mut rig = Rig::new();
+    rig.refuse_next();
+    let op = rig.message("a", vec![append(b"x")]);
+    rig.send_on(1, op.clone());
+    rig.send_on(2, op);
+    rig.settle();
+    let results: Vec<(u64, i32)> = rig.replies.drain(..).map(|(s, reply)| (s.0, reply.result)).collect();
+    assert_eq!(results, [(1, ENOSPC), (2, 0)]);
+    assert_eq!(rig.contents("a"), Some(b"x".to_vec()));
+}
+
+#[test]
+fn reads_and_guards_behind_a_refused_write_see_what_is_there() {
+    for peeks in [false, true] {
+        let mut rig = Rig::new();
+        rig.peeks = peeks;
+        rig.ask("a", vec![write_full(b"old")]);
+        rig.refuse_next();
+        let refused = rig.message("a", vec![write_full(b"never")]);
+        let guarded = rig.message("a", vec![stat(), read(0, 0), append(b"er")]);
+        let reads = rig.message("a", vec![read(0, 0)]);
+        for op in [refused, guarded, reads] {
+            rig.send(op);
+        }
+        rig.settle();
+        let got: Vec<_> = rig.replies.drain(..).map(|(_, r)| (r.result, r.ops)).collect();
+        assert_eq!(got[0].0, ENOSPC);
+        assert_eq!((got[2].0, got[2].1[0].outdata.to_vec()), (0, b"older".to_vec()), "peeks: {peeks}");
+    }
+}
+
+#[test]
+fn a_refusal_that_is_the_stores_or_the_pgs_own_fault_ends_the_pg() {
+    for error in [
+        StoreError::Stopped,
+        StoreError::Io { what: "commit", errno: Errno::EIO },
+        StoreError::NoSuchCollection(pgid().into()),
+    ] {
+        let mut rig = Rig::new();
+        let op = rig.message("a", vec![append(b"x")]);
+        rig.send(op);
+        rig.deliver_reads();
+        rig.refuse_queued(error);
+        assert!(rig.failed && rig.replies.is_empty());
+    }
+}
+
+#[test]
+#[cfg_attr(debug_assertions, should_panic(expected = "not in flight"))]
+fn a_refusal_of_what_was_never_queued_is_a_bug() {
+    let mut rig = Rig::new();
+    rig.event(PgEvent::Refused {
+        token: Token(1 << 30),
+        error: StoreError::NoSpace { needed: 1, available: 0 },
+    });
+    assert!(rig.failed);
+}
+
+#[test]
+#[cfg_attr(debug_assertions, should_panic(expected = "followed a refusal"))]
+fn a_commit_of_what_followed_a_refusal_is_a_bug() {
+    let mut rig = Rig::new();
+    for data in [b"1", b"2"] {
+        let op = rig.message("a", vec![append(data)]);
+        rig.send(op);
+    }
+    rig.deliver_reads();
+    rig.refuse_queued(StoreError::NoSpace { needed: 1, available: 0 });
+    rig.commit_one();
+    assert!(rig.failed);
+}
+
+#[test]
+fn several_reads_of_resident_data_need_no_second_run() {
+    let mut rig = Rig::new();
+    rig.peeks = true;
+    rig.ask("a", vec![write_full(b"0123456789")]);
+    rig.trace.clear();
+    let ops = (0..5).map(|i| read(i * 2, 2)).collect();
+    let reply = rig.ask("a", ops);
+    let got: Vec<_> = reply.ops.iter().map(|op| op.outdata.to_vec()).collect();
+    assert_eq!(got.concat(), b"0123456789");
+    assert!(rig.trace.iter().all(|effect| !effect.starts_with("Read")), "{:?}", rig.trace);
+}

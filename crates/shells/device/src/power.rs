@@ -1,0 +1,119 @@
+//! A power switch for tests: a crash without a process to kill.
+
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::io::Errno;
+
+/// The power of the devices that share it ([`DeviceOptions::power`](crate::DeviceOptions::power)).
+///
+/// While it is off, every read, write, change of length and flush fails with EIO, and nothing reaches the files, with
+/// one exception: when a device with a volatile cache is closed, a random part of what its cache held reaches the file,
+/// in whole blocks of 4 KiB, if the cut asked for that. So the files are what a loss of power leaves, and can be opened
+/// again (with another switch) once the devices are closed.
+#[derive(Default, Debug)]
+pub struct Power(Mutex<State>);
+
+#[derive(Clone, Copy, Default, Debug)]
+enum State {
+    #[default]
+    On,
+    /// Nothing can be written, everything be read.
+    ReadOnly,
+    /// So many writing operations until the cut.
+    CutAfter {
+        operations: u64,
+        survivors_seed: Option<u64>,
+    },
+    Off {
+        survivors_seed: Option<u64>,
+    },
+}
+
+impl Power {
+    /// Cuts the power after `operations` more writes, changes of length, flushes and blocks that a flush writes; 0 cuts
+    /// it now. With a seed, each block that a volatile cache holds then survives with a probability that the seed also
+    /// chooses; without one, none survives.
+    pub fn cut_after(&self, operations: u64, survivors_seed: Option<u64>) {
+        *self.state() = match operations {
+            0 => State::Off { survivors_seed },
+            operations => State::CutAfter { operations, survivors_seed },
+        };
+    }
+
+    /// From now on everything but reads fails with EIO: a device that is worn out, with the power on.
+    pub fn fail_writes(&self) {
+        *self.state() = State::ReadOnly;
+    }
+
+    pub fn is_off(&self) -> bool {
+        matches!(*self.state(), State::Off { .. })
+    }
+
+    /// The seed by which blocks survive, if the power is off and some are to.
+    pub(crate) fn survivors_seed(&self) -> Option<u64> {
+        match *self.state() {
+            State::Off { survivors_seed } => survivors_seed,
+            State::On | State::ReadOnly | State::CutAfter { .. } => None,
+        }
+    }
+
+    /// Counts an operation that changes the medium. The cut comes after the last one that is allowed.
+    pub(crate) fn spend(&self) -> io::Result<()> {
+        let mut state = self.state();
+        match *state {
+            State::On => Ok(()),
+            State::CutAfter { operations: 1, survivors_seed } => {
+                *state = State::Off { survivors_seed };
+                Ok(())
+            }
+            State::CutAfter { operations, survivors_seed } => {
+                *state = State::CutAfter { operations: operations - 1, survivors_seed };
+                Ok(())
+            }
+            State::ReadOnly | State::Off { .. } => Err(off()),
+        }
+    }
+
+    /// Allows an operation that changes nothing.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        if self.is_off() { Err(off()) } else { Ok(()) }
+    }
+
+    /// A panic elsewhere doesn't make the state wrong.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn off() -> io::Error {
+    Errno::IO.into()
+}
+
+/// Which blocks survive a cut.
+pub(crate) struct Survivors {
+    random: u64,
+    /// Of 256 blocks so many survive.
+    share: u64,
+}
+
+impl Survivors {
+    pub fn new(seed: u64) -> Self {
+        let mut survivors = Self { random: seed, share: 0 };
+        survivors.share = survivors.next() % 257;
+        survivors
+    }
+
+    pub fn includes_next(&mut self) -> bool {
+        self.next() % 256 < self.share
+    }
+
+    /// splitmix64.
+    fn next(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
