@@ -83,7 +83,7 @@ def test_a_directory_in_use_is_told_and_its_cluster_goes_on(t):
     expect("HEALTH_OK" in client.ceph("-s").text, "the cluster goes on")
 
 
-def test_a_directory_of_a_newer_format_is_left_alone(t):
+def test_a_directory_of_another_format_is_left_alone(t):
     cluster = t.cluster("--osds", "1")
     cluster.stop()
     path = os.path.join(cluster.dir, "cluster.json")
@@ -92,6 +92,9 @@ def test_a_directory_of_a_newer_format_is_left_alone(t):
     with open(path, "w", encoding="utf-8") as f:
         json.dump({**description, "format": description["format"] + 1}, f)
     both_ways(cluster, "--port", "0", says=["newer", str(description["format"] + 1)])
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump({**description, "format": 1}, f)
+    both_ways(cluster, "--port", "0", says=["format 1 of an earlier build", "copy the data out"])
     with open(path, "w", encoding="utf-8") as f:
         f.write('{"format": 1, "fsid": ')
     both_ways(cluster, "--port", "0", says=["cluster.json"])

@@ -14,8 +14,9 @@ use types::Fsid;
 
 use crate::HostError;
 
-/// The newest layout of a directory that this program reads and writes.
-const FORMAT: u64 = 1;
+/// The layout of a directory that this program reads and writes. From 2 on every layout opens for ever: a newer one
+/// comes with the code that reads the older, and a directory of each is kept in tests/formats.
+const FORMAT: u64 = 2;
 
 /// Bytes that must be free before a cluster is made.
 const SPACE_MIN: u64 = 64 << 20;
@@ -113,6 +114,9 @@ pub fn inspect(path: &Path) -> Result<DirState, HostError> {
     let found = value["format"].as_u64().ok_or_else(|| bad("it names no format".into()))?;
     if found > FORMAT {
         return Err(HostError::NewerFormat { dir: path.into(), found, known: FORMAT });
+    }
+    if found < FORMAT {
+        return Err(HostError::OlderFormat { dir: path.into(), found, known: FORMAT });
     }
     let description: Description = serde_json::from_value(value).map_err(|e| bad(e.to_string()))?;
     description.fsid.parse::<Fsid>().map_err(|e| bad(e.to_string()))?;
@@ -280,10 +284,12 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_format_and_a_strange_directory_are_refused_unchanged() {
+    fn other_formats_and_a_strange_directory_are_refused_unchanged() {
         let tmp = tempfile::tempdir().unwrap();
         fs::write(tmp.path().join("cluster.json"), r#"{"format": 99, "shape": []}"#).unwrap();
         assert!(matches!(inspect(tmp.path()), Err(HostError::NewerFormat { found: 99, .. })));
+        fs::write(tmp.path().join("cluster.json"), r#"{"format": 1, "shape": []}"#).unwrap();
+        assert!(matches!(inspect(tmp.path()), Err(HostError::OlderFormat { found: 1, .. })));
         fs::remove_file(tmp.path().join("cluster.json")).unwrap();
         fs::write(tmp.path().join("thesis.txt"), "years of work").unwrap();
         assert!(matches!(inspect(tmp.path()), Err(HostError::NotACluster(_))));

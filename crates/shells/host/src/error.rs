@@ -25,6 +25,18 @@ pub enum HostError {
         /// The newest format known here.
         known: u64,
     },
+    /// A build from before the first lasting format wrote the directory.
+    #[error(
+        "{dir} has format {found} of an earlier build, and this one reads format {known}: copy the data out with the \
+         build that wrote it, then make a new cluster"
+    )]
+    OlderFormat {
+        dir: PathBuf,
+        /// The format found.
+        found: u64,
+        /// The oldest format known here.
+        known: u64,
+    },
     /// A directory with other things in it.
     #[error("{0} is not empty and holds no cluster of loligo's; name a new or empty directory with --dir")]
     NotACluster(PathBuf),
