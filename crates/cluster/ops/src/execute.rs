@@ -39,6 +39,7 @@ pub fn execute(
         read_bytes: 0,
         extents: ReplyExtents::default(),
         place: 0,
+        op_flags: 0,
         data: Rope::new(),
     };
     let mut returns = vec![OpReturn::default(); ops.len()];
@@ -47,7 +48,7 @@ pub fn execute(
         if result < 0 {
             break;
         }
-        run.place = place;
+        (run.place, run.op_flags) = (place, op.flags);
         let step = match spec(op.code) {
             Some(spec) => {
                 run.user_modify |= spec.user_modify;

@@ -28,7 +28,7 @@ impl Runner<'_> {
         let (after, max): (Name, u64) = (Self::parse(&mut d)?, Self::parse(&mut d)?);
         let prefix: Name = if values { Self::parse(&mut d)? } else { Name::new() };
         let max = max.min(self.ctx.limits.omap_entries_max);
-        let (pairs, mut more) = self.fetch_omap(Need::OmapRange { after, prefix, max })?;
+        let (pairs, mut more) = self.fetch_omap(Need::OmapRange { after, prefix, max, values })?;
         let (mut body, mut count) = (Encoder::new(0), 0u32);
         for (key, value) in &pairs {
             if u64::from(count) >= max || body.len() as u64 >= self.ctx.limits.omap_read_bytes_max() {

@@ -66,6 +66,8 @@ pub(crate) struct Runner<'a> {
     pub extents: ReplyExtents,
     /// How many operations came before the current one.
     pub place: usize,
+    /// The current operation's flags.
+    pub op_flags: u32,
     /// What the current operation returns.
     pub data: Rope,
 }
@@ -101,7 +103,7 @@ impl Runner<'_> {
 
     /// Up to `length` stored bytes.
     pub fn fetch_data(&mut self, offset: u64, length: u64) -> Result<Rope, StepError> {
-        match self.fetch(Need::Data { offset, len: length })? {
+        match self.fetch(Need::Data { offset, len: length, flags: self.op_flags })? {
             Fetched::Data(data) => Ok(data),
             other => Err(unasked(&other)),
         }

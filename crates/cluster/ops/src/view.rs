@@ -14,6 +14,8 @@ pub enum Need {
         offset: u64,
         /// Bytes.
         len: u64,
+        /// CEPH_OSD_OP_FLAG_FADVISE_* of the operation.
+        flags: u32,
     },
     /// Which parts of a range are allocated.
     Extents {
@@ -36,6 +38,8 @@ pub enum Need {
         prefix: Name,
         /// Pairs at most.
         max: u64,
+        /// Whether values are wanted; without, empty ones come.
+        values: bool,
     },
     /// Omap pairs of these keys.
     OmapKeys(BTreeSet<Name>),

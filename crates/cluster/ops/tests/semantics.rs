@@ -34,7 +34,7 @@ impl Stored {
             keys.into_iter().filter_map(|k| Some((k.clone(), Rope::copy_from(self.omap.get(k)?)))).collect()
         };
         match need {
-            Need::Data { offset, len } => Fetched::Data(Rope::copy_from(&self.data[cut(*offset, *len)])),
+            Need::Data { offset, len, .. } => Fetched::Data(Rope::copy_from(&self.data[cut(*offset, *len)])),
             Need::Extents { offset, len } => {
                 // As a store of 4-byte blocks would see it.
                 let range = cut(*offset, *len);
@@ -48,7 +48,7 @@ impl Stored {
             }
             Need::OmapHeader => Fetched::OmapHeader(Rope::copy_from(&self.header)),
             Need::OmapKeys(keys) => Fetched::Omap { pairs: pairs(keys.iter().collect()), more: false },
-            Need::OmapRange { after, prefix, max } => {
+            Need::OmapRange { after, prefix, max, .. } => {
                 let all = self.omap.keys();
                 let mut keys: Vec<_> = all.filter(|k| *k > after && k.starts_with(prefix)).collect();
                 let more = keys.len() as u64 > *max;

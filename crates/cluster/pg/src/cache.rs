@@ -93,8 +93,8 @@ pub(crate) fn read_request(
     bytes_max: u64,
 ) -> ReadRequest {
     match need {
-        Need::Data { offset, len } => {
-            let advice = Advice::default();
+        Need::Data { offset, len, flags } => {
+            let advice = Advice::of_op_flags(flags);
             ReadRequest::Data { collection, object, offset, len, advice, verify: false }
         }
         Need::Extents { offset, len } => ReadRequest::Extents { collection, object, offset, len },
@@ -102,7 +102,7 @@ pub(crate) fn read_request(
         Need::Attrs => ReadRequest::Attrs { collection, object },
         Need::OmapHeader => ReadRequest::OmapHeader { collection, object },
         Need::OmapKeys(keys) => ReadRequest::OmapKeys { collection, object, keys },
-        Need::OmapRange { after, prefix, max } => ReadRequest::OmapRange {
+        Need::OmapRange { after, prefix, max, values } => ReadRequest::OmapRange {
             collection,
             object,
             after: if after.is_empty() { None } else { Some(after) },
@@ -110,7 +110,7 @@ pub(crate) fn read_request(
             prefix,
             entries_max: usize::try_from(max).unwrap_or(usize::MAX),
             bytes_max: usize::try_from(bytes_max).unwrap_or(usize::MAX),
-            values: true,
+            values,
         },
     }
 }

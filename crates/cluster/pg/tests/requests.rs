@@ -3,8 +3,9 @@
 mod common;
 
 use auth::SessionId;
+use buffer::Rope;
 use common::*;
-use messages::osd_op::OsdFlags;
+use messages::osd_op::{OpFlags, OsdFlags};
 use messages::{Op, OpArgs, OpCode};
 use pg::{Notice, PgEvent};
 use types::{AddrType, EVersion, EntityAddr, EntityName, EntityType, Epoch, Errno, ReqId, UTime};
@@ -376,4 +377,38 @@ fn a_reply_says_how_much_was_read_and_where_the_first_read_began() {
         reply.ops.iter().filter_map(|op| length(&op.op.args)).collect()
     };
     assert_eq!((lengths, reply.data_offset), (vec![0, 2, 4, 0], 3));
+}
+
+#[test]
+fn what_a_client_advises_reaches_the_store_with_reads_and_writes() {
+    let mut rig = Rig::new();
+    let flags = OpFlags::FADVISE_DONTNEED | OpFlags::FADVISE_SEQUENTIAL;
+    rig.ask("a", vec![write(0, b"data").with_flags(flags)]);
+    rig.ask("a", vec![read(0, 0).with_flags(flags)]);
+    let advised = |what: &str| {
+        rig.trace
+            .iter()
+            .any(|effect| effect.starts_with(what) && effect.contains(&format!("Advice({flags})")))
+    };
+    assert!(advised("Queue") && advised("Read"), "{:#?}", rig.trace);
+}
+
+#[test]
+fn a_listing_of_omap_keys_fetches_no_values() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![create_exclusive()]);
+    let keys = |code| {
+        let mut e = encoding::Encoder::new(0);
+        e.put(&types::Name::new()).put(&10u64).put(&types::Name::new());
+        Op::new(code, OpArgs::none()).with_indata(Rope::from(e.into_bytes()))
+    };
+    let mut e = encoding::Encoder::new(0);
+    e.put(&1u32).put(&types::Name::from("key")).blob(b"value");
+    rig.ask("a", vec![Op::new(OpCode::OMAPSETVALS, OpArgs::none()).with_indata(Rope::from(e.into_bytes()))]);
+    for (code, values) in [(OpCode::OMAPGETKEYS, false), (OpCode::OMAPGETVALS, true)] {
+        rig.trace.clear();
+        assert_eq!(rig.ask("a", vec![keys(code)]).result, 0);
+        let wanted = format!("values: {values}");
+        assert!(rig.trace.iter().any(|e| e.contains("OmapRange") && e.contains(&wanted)), "{:#?}", rig.trace);
+    }
 }
