@@ -59,6 +59,7 @@ fn pool_view(map: &OsdMap, pool: &PgPool) -> PoolView {
         ec_optimizations: pool.has_flags(PoolFlags::EC_OPTIMIZATIONS),
         full,
         eio: pool.has_flags(PoolFlags::EIO),
+        writes_dontneed: pool.has_flags(PoolFlags::WRITE_FADVISE_DONTNEED),
         has_omap: pool.kind == PgPool::REPLICATED,
         snapc: pool.has_flags(PoolFlags::POOL_SNAPS).then(|| pool.snap_context()),
     }

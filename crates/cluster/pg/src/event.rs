@@ -50,6 +50,8 @@ pub struct PoolView {
     pub full: Option<FullKind>,
     /// Requests fail or are dropped (FLAG_EIO).
     pub eio: bool,
+    /// Every write is advised as one whose data is not needed again (FLAG_WRITE_FADVISE_DONTNEED).
+    pub writes_dontneed: bool,
     /// Whether objects may have omap data (not in erasure-coded pools).
     pub has_omap: bool,
     /// The pool's own snapshots, when it has such: they take the place of the client's snap context.

@@ -126,9 +126,11 @@ impl Pg {
             entry.return_code = outcome.result;
             entry.op_returns = outcome.returns.clone();
         }
+        let dontneed = self.map.as_ref().is_some_and(|m| m.pool.writes_dontneed);
+        let advice = if dontneed { Advice::DONTNEED } else { Advice::default() };
         let mut txn = Transaction::new();
         for mutation in outcome.mutations {
-            txn.change(self.collection, &object, change_of(mutation));
+            txn.change(self.collection, &object, change_of(mutation, advice));
         }
         if state.exists {
             stamp(state, &request, version, prior_version, snapc, now);
@@ -250,12 +252,13 @@ fn bounded(ret: &OpReturn, limit: usize) -> OpReturn {
     OpReturn { rval: ret.rval, data }
 }
 
-/// A mutation as the store has it.
-fn change_of(mutation: Mutation) -> ObjectChange {
+/// A mutation as the store has it, with the pool's advice beside the client's.
+fn change_of(mutation: Mutation, of_pool: Advice) -> ObjectChange {
     match mutation {
         Mutation::Create | Mutation::Touch => ObjectChange::Touch,
         Mutation::Write { offset, data, flags } => {
-            ObjectChange::Write { offset, data, advice: Advice::of_op_flags(flags), checksums: None }
+            let advice = Advice(Advice::of_op_flags(flags).0 | of_pool.0);
+            ObjectChange::Write { offset, data, advice, checksums: None }
         }
         Mutation::Zero { offset, len } => ObjectChange::Zero { offset, len },
         Mutation::Truncate(size) => ObjectChange::Truncate(size),

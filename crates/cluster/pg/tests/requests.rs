@@ -412,3 +412,15 @@ fn a_listing_of_omap_keys_fetches_no_values() {
         assert!(rig.trace.iter().any(|e| e.contains("OmapRange") && e.contains(&wanted)), "{:#?}", rig.trace);
     }
 }
+
+#[test]
+fn a_pool_may_advise_that_written_data_is_not_needed_again() {
+    let mut rig = Rig::new();
+    let mut map = map(6, &[0]);
+    map.pool.writes_dontneed = true;
+    rig.event(PgEvent::AdvanceMap(Box::new(map)));
+    rig.epoch = 6;
+    rig.ask("a", vec![write_full(b"data")]);
+    let wanted = format!("Advice({})", OpFlags::FADVISE_DONTNEED);
+    assert!(rig.trace.iter().any(|e| e.starts_with("Queue") && e.contains(&wanted)), "{:#?}", rig.trace);
+}
