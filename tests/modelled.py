@@ -10,7 +10,7 @@ fio's nbd engine. What the door takes is measured first, without a model, and gi
 program takes between a completion and its next request; so its figures are told with that and without.
 
 The shell `fuse` is `loligo lab device` below a loop device with direct I/O, as other programs get it; it needs root and
-/dev/fuse. What the way there takes is measured first too (`loligo lab device --way`, as a study does), and taken off by the
+/dev/fuse. What the way there takes is measured first too (`loligo lab device --overhead`, as a study does), and taken off by the
 shell: fio is held against the model alone.
 
 Files lie in memory where /dev/shm is there, so that the real I/O isn't slower than the model.
@@ -100,7 +100,7 @@ class Fuse:
         self.loligo, self.model, self.loop = loligo, model, None
 
     def __enter__(self):
-        done = subprocess.run(PREFIX + [self.loligo, "lab", "device", "--way"], check=True, capture_output=True,
+        done = subprocess.run(PREFIX + [self.loligo, "lab", "device", "--overhead"], check=True, capture_output=True,
                               text=True, timeout=60)
         self.way = done.stdout.split()
         self.dir = tempfile.mkdtemp(prefix="loligo-modelled-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)

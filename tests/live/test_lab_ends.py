@@ -61,7 +61,7 @@ def test_a_second_run_in_the_same_directory_is_refused(t):
     try:
         until(lambda: os.path.exists(os.path.join(out, "trials.jsonl")), "a trial begins", 30)
         refused = lab(t, "run", study, "--out", out, code=1)
-        expect("another run is at work" in refused.stderr, refused.stderr[-800:])
+        expect("another run uses" in refused.stderr, refused.stderr[-800:])
         first.send_signal(signal.SIGINT)
         equal(first.wait(60), 130, "the exit code of a run that was stopped")
     finally:
