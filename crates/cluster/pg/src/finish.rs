@@ -22,12 +22,7 @@ impl Pg {
     }
 
     /// Answers a request that the log knows, now or when its change is durable. Gives back one that it doesn't know.
-    pub(crate) fn answer_resend(
-        &mut self,
-        slot: ObjectSlot,
-        request: Request,
-        out: &mut Out<'_>,
-    ) -> Option<Request> {
+    pub(crate) fn answer_resend(&mut self, request: Request, out: &mut Out<'_>) -> Option<Request> {
         let Some(found) = self.log.find(&request.reqid) else { return Some(request) };
         let same = found.op_returns.len() == request.op.ops.len();
         let returns =
@@ -38,7 +33,7 @@ impl Pg {
         if version <= self.durable {
             out.push(PgEffect::Reply { session, reply });
         } else {
-            let resend = Some((slot, request));
+            let resend = Some(request);
             self.delayed.push_back(Delayed { version, session, reply, was_resend: true, resend });
         }
         None

@@ -88,7 +88,7 @@ pub(crate) struct Delayed {
     pub reply: Box<OsdOpReply>,
     /// Whether it answers a resend (and not a listing), which is kept in case that the change is refused.
     pub was_resend: bool,
-    pub resend: Option<(ObjectSlot, Request)>,
+    pub resend: Option<Request>,
 }
 
 /// A placement group on this OSD.

@@ -93,16 +93,20 @@ impl Pg {
             // Listings saw nothing of what was refused; resends of it are run as if they were new.
             if delayed.version > back_to {
                 delayed.version = back_to;
-                requests.extend(delayed.resend.take());
+                if let Some(request) = delayed.resend.take() {
+                    // A client may name another object than the first time, whose context nothing has kept.
+                    requests.push((self.objects.slot(&request.head()), request));
+                }
             }
         }
         self.delayed.retain(|d| !d.is_taken());
+        let waiting: BTreeSet<ObjectSlot> = requests.iter().map(|(slot, _)| *slot).collect();
         self.requeue(&slots, requests);
         self.release_delayed(out);
         if write_own {
             self.submit_info(out);
         }
-        for slot in slots {
+        for slot in &slots | &waiting {
             self.pump(slot, out);
         }
     }

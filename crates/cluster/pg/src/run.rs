@@ -136,7 +136,7 @@ impl Pg {
             return self.reply_error(&request, Errno::ESHUTDOWN, out);
         }
         let request = if request.class.writes {
-            let Some(request) = self.answer_resend(slot, request, out) else { return };
+            let Some(request) = self.answer_resend(request, out) else { return };
             request
         } else {
             request

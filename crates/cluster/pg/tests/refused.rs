@@ -3,7 +3,8 @@
 mod common;
 
 use common::*;
-use pg::{Notice, PgEvent};
+use messages::OsdOp;
+use pg::{Notice, PgConfig, PgEvent};
 use store::{StoreError, Token};
 use types::Errno;
 
@@ -58,6 +59,28 @@ fn a_resend_of_a_refused_write_is_run_as_if_it_were_new() {
     let results: Vec<(u64, i32)> = rig.replies.drain(..).map(|(s, reply)| (s.0, reply.result)).collect();
     assert_eq!(results, [(1, ENOSPC), (2, 0)]);
     assert_eq!(rig.contents("a"), Some(b"x".to_vec()));
+}
+
+#[test]
+fn a_resend_that_names_another_object_is_run_on_that_object() {
+    // No context stays that nothing refers to, so that the next object takes the place of the one before.
+    let mut rig = Rig::with_config(PgConfig { object_contexts_idle_max: 0, ..PgConfig::default() });
+    rig.refuse_next();
+    let first = rig.message("a", vec![append(b"x")]);
+    let again = OsdOp { tid: first.tid, ..rig.message("z", vec![append(b"x")]) };
+    rig.send_on(1, first);
+    rig.deliver_reads();
+    rig.send_on(2, again);
+    rig.deliver_reads();
+    let other = rig.message("y", vec![append(b"y")]);
+    rig.send_on(3, other);
+    rig.settle();
+    let mut results: Vec<(u64, i32)> = rig.replies.drain(..).map(|(s, reply)| (s.0, reply.result)).collect();
+    results.sort_unstable();
+    assert_eq!(results, [(1, ENOSPC), (2, 0), (3, 0)]);
+    assert_eq!(rig.contents("a"), None);
+    assert_eq!(rig.contents("y"), Some(b"y".to_vec()));
+    assert_eq!(rig.contents("z"), Some(b"x".to_vec()));
 }
 
 #[test]
