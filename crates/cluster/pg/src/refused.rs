@@ -73,9 +73,9 @@ impl Pg {
         let back_to = self.info.last_update;
         let write_own = undone.iter().any(|c| matches!(c.of, ChangeOf::Pg));
         let mut slots = BTreeSet::new();
-        let mut requests: Vec<(ObjectSlot, Request)> = Vec::new();
+        let mut versioned: Vec<(EVersion, ObjectSlot, Request)> = Vec::new();
         for (i, change) in undone.into_iter().enumerate() {
-            let ChangeOf::Client(client) = change.of else { continue };
+            let InFlight { version, of: ChangeOf::Client(client), .. } = change else { continue };
             let ClientChange { slot, request, .. } = *client;
             slots.insert(slot);
             if let Some(object) = self.objects.get_mut(slot) {
@@ -84,7 +84,7 @@ impl Pg {
             }
             match request {
                 Some(request) if i == 0 => self.reply_error(&request, errno, out),
-                Some(request) => requests.push((slot, request)),
+                Some(request) => versioned.push((version, slot, request)),
                 // An interval ended: its client sends it again by itself.
                 None => {}
             }
@@ -92,14 +92,17 @@ impl Pg {
         for delayed in &mut self.delayed {
             // Listings saw nothing of what was refused; resends of it are run as if they were new.
             if delayed.version > back_to {
-                delayed.version = back_to;
+                let version = std::mem::replace(&mut delayed.version, back_to);
                 if let Some(request) = delayed.resend.take() {
                     // A client may name another object than the first time, whose context nothing has kept.
-                    requests.push((self.objects.slot(&request.head()), request));
+                    versioned.push((version, self.objects.slot(&request.head()), request));
                 }
             }
         }
         self.delayed.retain(|d| !d.is_taken());
+        // A resend may be all that is left of a change whose interval ended: it runs before the changes that followed.
+        versioned.sort_by_key(|(version, ..)| *version);
+        let requests: Vec<(ObjectSlot, Request)> = versioned.into_iter().map(|(_, s, r)| (s, r)).collect();
         let waiting: BTreeSet<ObjectSlot> = requests.iter().map(|(slot, _)| *slot).collect();
         self.requeue(&slots, requests);
         self.release_delayed(out);

@@ -6,7 +6,7 @@ use common::*;
 use messages::OsdOp;
 use pg::{Notice, PgConfig, PgEvent};
 use store::{StoreError, Token};
-use types::Errno;
+use types::{Epoch, Errno};
 
 const ENOSPC: i32 = -28;
 
@@ -81,6 +81,26 @@ fn a_resend_that_names_another_object_is_run_on_that_object() {
     assert_eq!(rig.contents("a"), None);
     assert_eq!(rig.contents("y"), Some(b"y".to_vec()));
     assert_eq!(rig.contents("z"), Some(b"x".to_vec()));
+}
+
+#[test]
+fn a_resend_of_a_refused_write_runs_before_the_writes_that_came_after_it() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![write_full(b"0;")]);
+    rig.refuse_next();
+    let first = rig.message("a", vec![append(b"1;")]);
+    rig.send(first.clone());
+    // An interval ends and another begins before the store answers: the client sends again what is not answered.
+    for acting in [&[][..], &[0]] {
+        rig.epoch += 1;
+        rig.event(PgEvent::AdvanceMap(Box::new(map(rig.epoch, acting))));
+    }
+    rig.send(OsdOp { epoch: Epoch(rig.epoch), ..first });
+    let second = rig.message("a", vec![append(b"2;")]);
+    rig.send(second);
+    rig.settle();
+    assert_eq!(rig.replies.drain(..).map(|(_, reply)| reply.result).collect::<Vec<_>>(), [0, 0]);
+    assert_eq!(rig.contents("a"), Some(b"0;1;2;".to_vec()));
 }
 
 #[test]
