@@ -56,7 +56,9 @@ impl Object {
         self.queue.is_empty() && self.readers == 0 && !self.writing && self.uncommitted == 0 && !reading
     }
 
-    /// Whether a request of this class may run now. A read, however ordered, waits for what is not durable.
+    /// Whether a request of this class may run now. A read, however ordered, waits for what is not durable. The flag
+    /// SKIPRWLOCKS changes nothing: its client could see what a loss of power takes back, or slip between a writer's
+    /// guard and its change.
     pub fn admits(&self, class: OpClass) -> bool {
         let alone = !self.writing && (self.readers == 0 || !class.write_ordered);
         alone && (class.writes || self.uncommitted == 0)

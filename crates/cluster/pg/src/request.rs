@@ -43,8 +43,4 @@ impl Request {
     pub fn is_from_mds(&self) -> bool {
         self.reqid.name.kind == EntityType::Mds
     }
-
-    pub fn skips_locks(&self) -> bool {
-        self.op.has_flag(OsdFlags::SKIPRWLOCKS)
-    }
 }

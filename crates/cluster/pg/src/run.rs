@@ -45,7 +45,7 @@ impl Pg {
                     }
                 }
                 Loaded::Bad(errno) => self.refuse_waiting(slot, errno, out),
-                Loaded::Yes(_) if front.skips_locks() || object.admits(front.class) => {
+                Loaded::Yes(_) if object.admits(front.class) => {
                     let request = self.objects.get_mut(slot).and_then(|o| o.queue.pop_front());
                     if let Some(request) = request {
                         self.run(slot, request, ReadCache::default(), out);

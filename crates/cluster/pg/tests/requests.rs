@@ -424,3 +424,26 @@ fn a_pool_may_advise_that_written_data_is_not_needed_again() {
     let wanted = format!("Advice({})", OpFlags::FADVISE_DONTNEED);
     assert!(rig.trace.iter().any(|e| e.starts_with("Queue") && e.contains(&wanted)), "{:#?}", rig.trace);
 }
+
+#[test]
+fn a_request_that_would_skip_locks_keeps_its_place_all_the_same() {
+    let skipping = |op: messages::OsdOp| messages::OsdOp { flags: op.flags | OsdFlags::SKIPRWLOCKS, ..op };
+    let mut rig = Rig::new();
+    rig.ask("a", vec![write_full(b"0;")]);
+    // The first writer waits for the store.
+    for data in [b"1;", b"2;"] {
+        let op = rig.message("a", vec![read(0, 0), append(data)]);
+        rig.send(skipping(op));
+    }
+    let op = rig.message("a", vec![append(b"3;")]);
+    rig.send(skipping(op));
+    rig.deliver_reads();
+    let op = rig.message("a", vec![read(0, 0)]);
+    rig.send(skipping(op));
+    rig.deliver_reads();
+    assert!(rig.replies.is_empty(), "nothing is durable, so nothing is shown");
+    rig.settle();
+    assert!(!rig.failed);
+    assert_eq!(rig.replies.iter().map(|(_, reply)| reply.result).collect::<Vec<_>>(), [0; 4]);
+    assert_eq!(rig.replies[3].1.ops[0].outdata.to_vec(), b"0;1;2;3;");
+}
