@@ -93,7 +93,8 @@ pub(crate) struct Delayed {
 
 /// A placement group on this OSD.
 ///
-/// Invariants, asserted by [`Pg::check`]: `info.last_update == log.head()`; `durable` never passes it; what `in_flight`
+/// Invariants, asserted by [`Pg::check`]: `info.last_update == log.head()`; `info.log_tail == log.tail()`;
+/// the log's tail never passes `durable`, nor `durable` the head; what `in_flight`
 /// holds is in the order of tokens and of versions; an object counts its changes in flight; a parked request is counted
 /// by its object. Every queued transaction leaves the stored info equal to `info` as it was then.
 #[derive(Debug)]
@@ -233,6 +234,8 @@ impl Pg {
         let holds = |holds: bool, what: &'static str| if holds { Ok(()) } else { Err(what) };
         let ascend = |a: &InFlight, b: &InFlight| a.token < b.token && a.version <= b.version;
         holds(self.info.last_update == self.log.head(), "the info's last update is not the log's head")?;
+        holds(self.info.log_tail == self.log.tail(), "the info's log tail is not the log's")?;
+        holds(self.log.tail() <= self.durable, "the log is trimmed of what is not durable")?;
         holds(self.durable <= self.info.last_update, "more is durable than there is")?;
         holds(
             self.in_flight.iter().zip(self.in_flight.iter().skip(1)).all(|(a, b)| ascend(a, b)),

@@ -99,7 +99,9 @@ fn run_all(config: PgConfig, seed: u64, steps: usize, refusals: bool) -> Vec<Str
                 let oid = name(rng.below(OBJECTS));
                 let mut op = rig.message(&oid, vec![]);
                 let data = format!("{};", op.tid).into_bytes();
-                op.ops = vec![append(&data)];
+                // Some wait for the store first.
+                op.ops = vec![read(0, 0); rng.below(2) as usize];
+                op.ops.push(append(&data));
                 model.sent.insert(op.tid, (oid, data));
                 pending.push(op.clone());
                 rig.send(op);
@@ -153,6 +155,15 @@ fn nor_by_a_crash_when_all_but_a_few_log_entries_are_duplicates() {
     let log = LogLimits { entries_target: 3, trim_min: 2, trim_max: 4, dups_tracked: 1000 };
     (100..140).for_each(|seed| {
         run_with(PgConfig { log: log.clone(), ..PgConfig::default() }, seed, 400);
+    });
+}
+
+#[test]
+fn nor_by_refusals_when_no_idle_context_and_few_log_entries_are_kept() {
+    let log = LogLimits { entries_target: 3, trim_min: 2, trim_max: 4, dups_tracked: 1000 };
+    (300..320).for_each(|seed| {
+        let config = PgConfig { log: log.clone(), object_contexts_idle_max: 0, ..PgConfig::default() };
+        run_all(config, seed, 400, true);
     });
 }
 

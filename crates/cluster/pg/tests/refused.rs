@@ -3,7 +3,8 @@
 mod common;
 
 use common::*;
-use messages::OsdOp;
+use messages::{OpCode, OsdOp};
+use ops::FullKind;
 use pg::{Notice, PgConfig, PgEvent};
 use store::{StoreError, Token};
 use types::{Epoch, Errno};
@@ -28,6 +29,16 @@ fn a_refused_write_gets_its_errno_and_the_writes_behind_it_are_run_again() {
     assert_eq!(rig.pg.info().last_update.version, before.version + 3, "the refused one has no version");
     assert!(rig.pg.is_active() && !rig.failed);
     assert_eq!(rig.notices.iter().filter(|n| matches!(n, Notice::ChangeRefused { .. })).count(), 1);
+}
+
+#[test]
+fn a_refused_write_leaves_nothing_in_the_info() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![write_full(b"kept;")]);
+    let before = rig.pg.info().clone();
+    rig.refuse_next();
+    assert_eq!(rig.ask("b", vec![write_full(b"lost;")]).result, ENOSPC);
+    assert_eq!(*rig.pg.info(), before);
 }
 
 #[test]
@@ -101,6 +112,70 @@ fn a_resend_of_a_refused_write_runs_before_the_writes_that_came_after_it() {
     rig.settle();
     assert_eq!(rig.replies.drain(..).map(|(_, reply)| reply.result).collect::<Vec<_>>(), [0, 0]);
     assert_eq!(rig.contents("a"), Some(b"0;1;2;".to_vec()));
+}
+
+#[test]
+fn the_pgs_own_records_behind_a_refused_write_are_durable_in_the_end() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![write_full(b"0;")]);
+    rig.refuse_next();
+    let refused = rig.message("a", vec![append(b"1;")]);
+    rig.send(refused);
+    // The pool is full in an interval in which this OSD does not act.
+    for (acting, full) in [(&[][..], Some(FullKind::Space)), (&[0], None)] {
+        rig.epoch += 1;
+        let mut view = map(rig.epoch, acting);
+        view.pool.full = full;
+        rig.event(PgEvent::AdvanceMap(Box::new(view)));
+    }
+    rig.settle();
+    assert_eq!(rig.notices.iter().filter(|n| matches!(n, Notice::ChangeRefused { .. })).count(), 1);
+    let full_since = rig.pg.info().history.last_epoch_marked_full;
+    assert_eq!(full_since, Epoch(rig.epoch - 1));
+    rig.crash();
+    assert_eq!(rig.pg.info().history.last_epoch_marked_full, full_since);
+}
+
+#[test]
+fn a_guard_that_runs_again_sees_the_change_that_was_queued_just_before() {
+    for peeks in [false, true] {
+        let mut rig = Rig::new();
+        rig.peeks = peeks;
+        rig.ask("a", vec![xattr(OpCode::SETXATTR, "k", "1", 0)]);
+        rig.refuse_next();
+        let refused = rig.message("a", vec![append(b"never")]);
+        let set = rig.message("a", vec![xattr(OpCode::SETXATTR, "k", "2", 0)]);
+        let guarded = rig.message("a", vec![xattr(OpCode::CMPXATTR, "k", "2", 1), append(b"yes")]);
+        for op in [refused, set, guarded] {
+            rig.send(op);
+        }
+        rig.settle();
+        let results: Vec<i32> = rig.replies.drain(..).map(|(_, reply)| reply.result).collect();
+        assert_eq!(results, [ENOSPC, 0, 0], "peeks: {peeks}");
+        assert_eq!(rig.contents("a"), Some(b"yes".to_vec()));
+    }
+}
+
+#[test]
+fn requests_that_wait_for_reads_when_a_change_is_refused_begin_again() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![write_full(b"0;"), xattr(OpCode::SETXATTR, "k", "1", 0)]);
+    rig.refuse_next();
+    for data in [b"1;", b"2;", b"3;"] {
+        // The second waits for its guard, the third for the second.
+        let guards = usize::from(data == b"2;");
+        let mut ops = vec![xattr(OpCode::CMPXATTR, "k", "1", 1); guards];
+        ops.push(append(data));
+        let op = rig.message("a", ops);
+        rig.send(op);
+    }
+    assert_eq!((rig.reads_due(), rig.uncommitted()), (1, 1));
+    rig.commit_one();
+    rig.settle();
+    assert!(!rig.failed);
+    let results: Vec<i32> = rig.replies.drain(..).map(|(_, reply)| reply.result).collect();
+    assert_eq!(results, [ENOSPC, 0, 0]);
+    assert_eq!(rig.contents("a"), Some(b"0;2;3;".to_vec()));
 }
 
 #[test]
