@@ -175,7 +175,10 @@ impl Osd {
                 Completion::Read { result, .. } => PgEvent::ReadDone { token: inner, result },
             };
             let was_loading = self.pgs.is_loading(&pgid);
+            // A refusal undoes records behind it that belong to reaching a map: the PG writes them again.
+            self.advancing = matches!(event, PgEvent::Refused { .. });
             self.pg_handle(now, pgid, event, out);
+            self.advancing = false;
             if was_loading && !self.pgs.is_loading(&pgid) {
                 self.pg_loaded(now, pgid, out);
             }

@@ -96,6 +96,34 @@ fn a_listing_waits_for_what_it_may_show() {
 }
 
 #[test]
+fn a_listing_that_waits_is_answered_when_the_store_refuses_what_it_may_show() {
+    let mut rig = Rig::new();
+    rig.refuse_next();
+    let op = rig.message("a", vec![write_full(b"x")]);
+    rig.send(op);
+    rig.deliver_reads();
+    let op = list_message(&mut rig, &HObject::min(), 100, "");
+    rig.send(op);
+    rig.deliver_reads();
+    assert!(rig.replies.is_empty());
+    rig.commit_one();
+    let results: Vec<i32> = rig.replies.iter().map(|(_, reply)| reply.result).collect();
+    assert_eq!(results, [Errno::ENOSPC.code(), 1]);
+}
+
+#[test]
+fn a_refusal_does_not_hold_up_a_removal() {
+    let mut rig = Rig::new();
+    rig.refuse_next();
+    let op = rig.message("a", vec![write_full(b"x")]);
+    rig.send(op);
+    rig.deliver_reads();
+    rig.event(PgEvent::Remove);
+    rig.settle();
+    assert!(rig.removed && !rig.failed);
+}
+
+#[test]
 fn bad_listings_are_refused() {
     let mut rig = Rig::new();
     let garbage = list(&HObject::min(), 1).with_indata(b"xyz".to_vec());

@@ -215,6 +215,14 @@ fn a_refusal_that_is_the_stores_or_the_pgs_own_fault_ends_the_pg() {
 }
 
 #[test]
+fn a_refusal_of_the_pgs_own_records_ends_the_pg() {
+    let mut rig = Rig::new();
+    rig.event(PgEvent::AdvanceMap(Box::new(map(6, &[]))));
+    rig.refuse_queued(StoreError::NoSpace { needed: 1, available: 0 });
+    assert!(rig.failed);
+}
+
+#[test]
 #[cfg_attr(debug_assertions, should_panic(expected = "not in flight"))]
 fn a_refusal_of_what_was_never_queued_is_a_bug() {
     let mut rig = Rig::new();

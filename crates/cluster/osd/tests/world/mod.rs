@@ -17,7 +17,7 @@ use osd::{
     OsdPhase,
 };
 use store::{
-    Advice, CollectionId, Completion, MemStore, NoPeek, ObjectStore, ReadOutcome, ReadRequest, Token,
+    Advice, CollectionId, Completion, MemStore, NoPeek, ObjectStore, Peek, ReadOutcome, ReadRequest, Token,
 };
 use types::{
     EntityAddr, EntityName, EntityType, Epoch, Fsid, HObject, Name, ObjectLocator, OsdId, PgId, PoolId,
@@ -135,6 +135,8 @@ pub struct World {
     pub failed: Option<String>,
     /// Completions are held back while set.
     pub hold_store: bool,
+    /// Whether PGs may look at the store's memory.
+    pub peeks: bool,
     pub options: Values,
     tids: u64,
 }
@@ -176,6 +178,7 @@ impl World {
             stopped: false,
             failed: None,
             hold_store: false,
+            peeks: false,
             options,
             tids: 0,
         }
@@ -217,10 +220,17 @@ impl World {
     }
 
     pub fn event(&mut self, event: OsdEvent) {
-        let mut effects = Vec::new();
-        self.osd.handle(self.now, event, &mut NoPeek, &mut effects);
+        let effects = self.handle(event);
         self.perform(effects);
         self.settle();
+    }
+
+    /// Hands the OSD an event, and gives what it wants done.
+    pub fn handle(&mut self, event: OsdEvent) -> Vec<OsdEffect> {
+        let mut effects = Vec::new();
+        let memory: &mut dyn Peek = if self.peeks { &mut self.store } else { &mut NoPeek };
+        self.osd.handle(self.now, event, memory, &mut effects);
+        effects
     }
 
     /// Lets the store complete what it has, until nothing happens any more.
@@ -233,8 +243,7 @@ impl World {
                 return;
             }
             for completion in done {
-                let mut effects = Vec::new();
-                self.osd.handle(self.now, OsdEvent::Store(completion), &mut NoPeek, &mut effects);
+                let effects = self.handle(OsdEvent::Store(completion));
                 self.perform(effects);
             }
         }
