@@ -96,7 +96,7 @@ pub(crate) struct Delayed {
 /// Invariants, asserted by [`Pg::check`]: `info.last_update == log.head()`; `info.log_tail == log.tail()`;
 /// the log's tail never passes `durable`, nor `durable` the head; what `in_flight`
 /// holds is in the order of tokens and of versions; an object counts its changes in flight; a parked request is counted
-/// by its object. Every queued transaction leaves the stored info equal to `info` as it was then.
+/// by its object; what was undone is older than what is in flight; only an active PG holds requests that began. Every queued transaction leaves the stored info equal to `info` as it was then.
 #[derive(Debug)]
 pub struct Pg {
     pub(crate) id: SpgId,
@@ -240,6 +240,14 @@ impl Pg {
         holds(
             self.in_flight.iter().zip(self.in_flight.iter().skip(1)).all(|(a, b)| ascend(a, b)),
             "changes in flight are out of order",
+        )?;
+        let serves = matches!(self.phase, Phase::Active);
+        let begun = !self.parked.is_empty() || !self.delayed.is_empty();
+        let queued = || self.objects.iter().any(|(_, object)| !object.queue.is_empty());
+        holds(serves || !(begun || queued()), "a request of an ended interval is kept")?;
+        holds(
+            self.in_flight.is_empty() || self.undone.iter().all(|t| *t < self.in_flight[0].token),
+            "an undone change is newer than one in flight",
         )?;
         let of_clients = self.in_flight.iter().filter_map(|f| match &f.of {
             ChangeOf::Client(client) => Some(client.slot),

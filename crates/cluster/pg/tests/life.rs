@@ -112,6 +112,18 @@ fn a_listing_that_waits_is_answered_when_the_store_refuses_what_it_may_show() {
 }
 
 #[test]
+fn a_resend_that_waits_when_its_interval_ends_is_not_answered() {
+    let mut rig = Rig::new();
+    let op = rig.message("a", vec![write_full(b"x")]);
+    rig.send_on(1, op.clone());
+    rig.deliver_reads();
+    rig.send_on(2, op);
+    rig.event(PgEvent::AdvanceMap(Box::new(map(6, &[]))));
+    rig.settle();
+    assert_eq!((rig.replies.len(), rig.drops), (0, 1));
+}
+
+#[test]
 fn a_refusal_does_not_hold_up_a_removal() {
     let mut rig = Rig::new();
     rig.refuse_next();
