@@ -14,7 +14,7 @@ use crate::map_history::MapHistory;
 use crate::pg_create::PendingCreates;
 use crate::pgs::{PgSet, PgSlot};
 use crate::report::OsdReport;
-use crate::session::Sessions;
+use crate::session::{Session, Sessions};
 use crate::space::SpaceBudget;
 use crate::superblock::new_superblock;
 use crate::throttle::Throttle;
@@ -206,6 +206,33 @@ impl Osd {
             return;
         }
         self.on_event(now, event, &mut Out::new(out, store));
+        debug_assert_eq!(self.check(), Ok(()), "osd.{}", self.config.whoami.0);
+    }
+
+    /// The first of the OSD's invariants that does not hold. Nothing holds of one that has stopped.
+    ///
+    /// # Errors
+    /// What is wrong: a bug.
+    pub fn check(&self) -> Result<(), &'static str> {
+        if self.state == OsdPhase::Stopped {
+            return Ok(());
+        }
+        let holds = |holds: bool, what: &'static str| if holds { Ok(()) } else { Err(what) };
+        self.pgs.check()?;
+        self.throttle.check(|session| self.sessions.contains_key(&session))?;
+        let waits = |(session, peer): (&SessionId, &Session)| {
+            peer.waiting.iter().all(|op| self.throttle.holds(*session, op.tid))
+        };
+        holds(self.sessions.iter().all(waits), "an operation waits in a session without budget")?;
+        holds(self.own_io.keys().all(|token| *token <= self.own_tokens), "own I/O has a token to come")?;
+        let map_commits = self.own_io.values().filter(|io| matches!(io, OwnIo::Maps { .. })).count();
+        holds(self.map_commits == map_commits, "the commits of maps are miscounted")?;
+        holds(!self.advancing, "an event has ended while PGs are given a map")?;
+        let of_pg =
+            |token: &Token| PgSlot::of(*token).is_some_and(|(slot, _)| self.pgs.by_slot(slot).is_some());
+        holds(self.advance_commits.iter().all(of_pg), "a transaction towards a map is of a PG that is gone")?;
+        let reached = self.loading.is_some() || self.superblock.current_epoch <= self.epoch();
+        holds(reached, "the superblock is ahead of the map that the OSD goes by")
     }
 
     fn on_event(&mut self, now: UTime, event: OsdEvent, out: &mut Out) {

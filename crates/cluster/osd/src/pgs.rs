@@ -115,6 +115,18 @@ impl PgSet {
         slot
     }
 
+    /// The first invariant that does not hold: slots and entries map one to one, and each slot was given out.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        let of_entry = |(pgid, entry): (&SpgId, &PgEntry)| self.by_slot(entry.slot) == Some(*pgid);
+        if self.slots.len() != self.entries.len() || !self.entries.iter().all(of_entry) {
+            return Err("PGs and slots do not map one to one");
+        }
+        match self.slots.keys().all(|slot| (1..=self.next_slot).contains(&slot.0)) {
+            true => Ok(()),
+            false => Err("a slot was never given out"),
+        }
+    }
+
     pub(crate) fn by_slot(&self, slot: PgSlot) -> Option<SpgId> {
         self.slots.get(&slot).copied()
     }

@@ -57,6 +57,29 @@ impl Throttle {
         (self.messages, self.bytes)
     }
 
+    /// Whether a session has a message of this transaction id that is not answered.
+    pub(crate) fn holds(&self, session: SessionId, tid: u64) -> bool {
+        self.held.contains_key(&(session, tid))
+    }
+
+    /// The first invariant that does not hold: the sums are those of what is held and queued, and what is held or paused
+    /// is of a session that `exists`.
+    pub(crate) fn check(&self, exists: impl Fn(SessionId) -> bool) -> Result<(), &'static str> {
+        let held = || self.held.values().flatten();
+        let sums = (held().count() as u64, held().map(|(bytes, _)| *bytes).sum::<u64>());
+        if sums != (self.messages, self.bytes) {
+            return Err("the budget's sums are not those of the messages held");
+        }
+        if self.queued_bytes != self.queued.values().sum::<u64>() {
+            return Err("the bytes queued are not those of the transactions queued");
+        }
+        let mut sessions = self.held.keys().map(|(session, _)| *session).chain(self.paused.iter().copied());
+        match sessions.all(exists) && self.held.values().all(|messages| !messages.is_empty()) {
+            true => Ok(()),
+            false => Err("budget is held, or paused for, by a session that does not exist"),
+        }
+    }
+
     fn is_spent(&self) -> bool {
         let spent = |held: u64, max: u64| max > 0 && held >= max;
         spent(self.messages, self.limits.messages_max) || spent(self.bytes, self.limits.bytes_max)

@@ -55,6 +55,29 @@ fn a_map_counts_as_reached_only_when_what_a_refusal_undid_is_durable_after_all()
 }
 
 #[test]
+fn a_write_that_waits_for_the_stores_memory_runs_when_the_store_has_answered() {
+    let mut options = options::Values::new();
+    options.set("osd_client_message_size_cap", "4000").unwrap();
+    let mut w = World::with(options);
+    w.start();
+    w.open_client(CLIENT);
+    w.create_pool(1, 1);
+    let op = w.write("a", b"x");
+    assert_eq!(w.ask(CLIENT, op).result, 0);
+    w.hold_store = true;
+    let ops: Vec<_> = (0..2).map(|_| w.write("a", &[7; 5000])).collect();
+    let tids: Vec<u64> = ops.iter().map(|op| op.tid).collect();
+    ops.into_iter().for_each(|op| w.send_op(CLIENT, op));
+    let first = done(&mut w);
+    assert_eq!(first.len(), 1, "the second waits");
+    w.hold_store = false;
+    for completion in first {
+        w.event(OsdEvent::Store(completion));
+    }
+    assert!(tids.iter().all(|tid| w.reply_to(CLIENT, *tid).is_some_and(|r| r.result == 0)));
+}
+
+#[test]
 fn operations_that_waited_for_a_map_see_each_others_changes() {
     for peeks in [false, true] {
         let mut w = World::active();
