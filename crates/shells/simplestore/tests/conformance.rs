@@ -149,12 +149,14 @@ impl Factory for Simple {
 }
 
 /// Cases that need several shards.
-const ONE_SHARD: [&str; 5] = [
+const ONE_SHARD: [&str; 7] = [
     "collections_of_two_shards_share_no_transaction",
     "a_collection_moves_in_bounded_steps_and_is_read_meanwhile",
     "a_collection_on_its_way_can_turn_back",
     "rehoming_with_requests_in_flight_keeps_their_order",
     "rehoming_goes_on_after_power_losses",
+    "a_removed_collection_is_made_where_shard_of_shows",
+    "a_damaged_block_is_not_washed_clean_by_rehoming",
 ];
 
 mod plain {

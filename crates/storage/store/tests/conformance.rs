@@ -27,7 +27,7 @@ impl Factory for Mem {
 }
 
 /// Of what keeps nothing, checks nothing, never fails and has one shard.
-const OF_MEM: [&str; 15] = [
+const OF_MEM: [&str; 23] = [
     "collections_of_two_shards_share_no_transaction",
     "a_collection_moves_in_bounded_steps_and_is_read_meanwhile",
     "a_collection_on_its_way_can_turn_back",
@@ -43,10 +43,18 @@ const OF_MEM: [&str; 15] = [
     "a_damaged_block_that_is_overwritten_whole_is_good_again",
     "a_damaged_block_is_not_washed_clean_by_a_clone",
     "a_failed_commit_stops_the_store_and_loses_nothing_acknowledged",
+    "a_removed_collection_is_made_where_shard_of_shows",
+    "what_followed_a_refusal_is_not_there_after_a_power_loss",
+    "a_large_transaction_is_there_whole_or_not_at_all",
+    "a_power_loss_after_a_restart_loses_nothing_acknowledged",
+    "a_full_store_opened_again_takes_what_makes_room",
+    "a_damaged_block_is_not_washed_clean_by_changes_of_its_object",
+    "a_damaged_block_is_not_washed_clean_by_rehoming",
+    "a_failed_commit_ends_everything_in_flight",
 ];
 
 /// The same with several shards.
-const OF_MEM_WITH_SHARDS: [&str; 11] = [
+const OF_MEM_WITH_SHARDS: [&str; 18] = [
     "everything_is_there_after_reopening",
     "opening_a_store_again_acknowledges_everything",
     "what_was_acknowledged_survives_power_losses",
@@ -58,15 +66,24 @@ const OF_MEM_WITH_SHARDS: [&str; 11] = [
     "a_damaged_block_that_is_overwritten_whole_is_good_again",
     "a_damaged_block_is_not_washed_clean_by_a_clone",
     "a_failed_commit_stops_the_store_and_loses_nothing_acknowledged",
+    "what_followed_a_refusal_is_not_there_after_a_power_loss",
+    "a_large_transaction_is_there_whole_or_not_at_all",
+    "a_power_loss_after_a_restart_loses_nothing_acknowledged",
+    "a_full_store_opened_again_takes_what_makes_room",
+    "a_damaged_block_is_not_washed_clean_by_changes_of_its_object",
+    "a_damaged_block_is_not_washed_clean_by_rehoming",
+    "a_failed_commit_ends_everything_in_flight",
 ];
 
 /// Of a SimStore with one shard.
-const OF_SIM: [&str; 5] = [
+const OF_SIM: [&str; 7] = [
     "collections_of_two_shards_share_no_transaction",
     "a_collection_moves_in_bounded_steps_and_is_read_meanwhile",
     "a_collection_on_its_way_can_turn_back",
     "rehoming_with_requests_in_flight_keeps_their_order",
     "rehoming_goes_on_after_power_losses",
+    "a_removed_collection_is_made_where_shard_of_shows",
+    "a_damaged_block_is_not_washed_clean_by_rehoming",
 ];
 
 mod one_shard {

@@ -12,8 +12,11 @@ use std::sync::Once;
 use common::Sim;
 use store::conformance::{CASES, Factory, run};
 use wrong::completions::*;
+use wrong::contents::*;
 use wrong::crashes::*;
+use wrong::driving::*;
 use wrong::requests::*;
+use wrong::restarts::*;
 use wrong::spaces::*;
 use wrong::threaded::{ThreadedFactory, WakeFlaw};
 use wrong::{Flaw, FlawedFactory, NoFlaw};
@@ -194,6 +197,78 @@ wrong_stores! {
         [a_partial_overwrite_of_a_damaged_block_is_refused "can't be known"];
     one_that_goes_on_after_a_failed_commit: GoesOnAfterAFailedCommit::default() =>
         [a_failed_commit_stops_the_store_and_loses_nothing_acknowledged "after the failure"];
+}
+
+// Flaws in what is rare: odd names and versions, large values, collections made again.
+wrong_stores! {
+    one_whose_names_run_together: NamesRunTogether::default() =>
+        [names_that_run_together_are_kept_apart "another's data"];
+    one_that_takes_pools_for_one: Appends(pools_share_objects) =>
+        [collections_of_several_pools_share_nothing "another's data"];
+    one_that_cuts_values: Rewrites(cut_omap_values) => [large_values_headers_and_records_are_kept "values of an omap"];
+    one_that_cuts_headers: Rewrites(cut_omap_headers) =>
+        [large_values_headers_and_records_are_kept "a header of an omap"];
+    one_that_cuts_log_records: Rewrites(cut_log_records) =>
+        [large_values_headers_and_records_are_kept "log records"];
+    one_that_takes_all_bits_for_none: Rewrites(split_by_no_bits) =>
+        [a_split_may_look_at_all_bits_of_the_hash "split by 32 bits"];
+    one_that_ignores_epochs: IgnoresEpochs::default() => [log_records_are_ordered_by_epoch_first ""];
+    one_whose_rewound_records_come_back: RewoundRecordsComeBack::default() =>
+        [a_version_that_was_rewound_comes_with_other_bytes "rewound"];
+    one_that_keeps_infos_of_collections_made_again: Appends(collections_made_again_keep_their_infos) =>
+        [a_collection_made_again_by_one_transaction_is_new "removed and made"];
+    one_that_remembers_shards: RemembersShards::default() =>
+        [a_removed_collection_is_made_where_shard_of_shows "would be made in"];
+    one_that_remembers_what_was_missing: RemembersWhatWasMissing::default() =>
+        [what_was_missing_is_found_when_something_brings_it "after a split"];
+}
+
+// Flaws in how a store is driven.
+wrong_stores! {
+    one_that_cuts_tokens: CutsTokens => [tokens_may_have_any_value ""];
+    one_that_loses_token_zero: LosesTokenZero => [tokens_may_have_any_value "no wake-up"];
+    one_that_ignores_turns_of_one_time: IgnoresTurnsOfOneTime::default() =>
+        [a_turn_at_the_time_of_the_last_begins_what_was_queued "no wake-up"];
+    one_that_always_wants_a_turn: AlwaysWantsATurn::default() =>
+        [a_store_with_nothing_to_do_asks_for_no_turn_now "asks for another at once"];
+    one_that_remembers_acknowledgements: RemembersAcknowledgements::default() =>
+        [an_acknowledgement_of_what_closes_nothing_is_forgotten "only earlier refusals"];
+    one_that_closes_only_what_exists: ClosesOnlyWhatExists::default() =>
+        [a_refusal_closes_collections_that_do_not_exist "what is made was to exist before"];
+    one_that_lists_collections_late: ListsCollectionsLate::default() =>
+        [the_list_of_collections_is_as_of_what_is_queued "it sees what was queued"];
+}
+
+// Flaws that show after a restart, a bad block or a failed commit.
+wrong_stores! {
+    one_that_replays_what_followed_a_refusal: ReplaysWhatFollowedARefusal::default() =>
+        [what_followed_a_refusal_is_not_there_after_a_power_loss "has what was refused"];
+    one_that_tears_long_transactions: TearsLongTransactions::default() =>
+        [a_large_transaction_is_there_whole_or_not_at_all "torn"];
+    one_that_keeps_the_last_of_the_lost: KeepsTheLastOfTheLost::default() =>
+        [what_was_acknowledged_survives_power_losses ""];
+    one_that_skips_the_replay_after_a_close: SkipsReplayAfterAClose::default() =>
+        [a_power_loss_after_a_restart_loses_nothing_acknowledged "is lost"];
+    one_that_forgets_sharing_in_restarts: ForgetsSharingInRestarts::default() =>
+        [random_histories_equal_the_model ""];
+    one_that_has_no_reserve_once_opened_again: HasNoReserveOnceOpenedAgain::default() =>
+        [a_full_store_opened_again_takes_what_makes_room "what makes room is taken"];
+    one_that_washes_clean_by_truncating: WashesClean::by(Washing::Truncate) =>
+        [a_damaged_block_is_not_washed_clean_by_changes_of_its_object "truncate"];
+    one_that_washes_clean_by_zeroing: WashesClean::by(Washing::Zero) =>
+        [a_damaged_block_is_not_washed_clean_by_changes_of_its_object "zero"];
+    one_that_washes_clean_by_renaming: WashesClean::by(Washing::Rename) =>
+        [a_damaged_block_is_not_washed_clean_by_changes_of_its_object "rename"];
+    one_that_washes_clean_by_splitting: WashesClean::by(Washing::Split) =>
+        [a_damaged_block_is_not_washed_clean_by_changes_of_its_object "split"];
+    one_that_washes_clean_by_rehoming: WashesClean::by(Washing::Rehoming) =>
+        [a_damaged_block_is_not_washed_clean_by_rehoming "reads as good"];
+    one_that_hangs_reads_after_a_failed_commit: HangsReadsAfterAFailedCommit::default() =>
+        [a_failed_commit_ends_everything_in_flight "no wake-up"];
+    one_that_commits_behind_a_failed_commit: CommitsBehindAFailedCommit =>
+        [a_failed_commit_ends_everything_in_flight "is not durable"];
+    one_that_rehomes_when_it_has_stopped: RehomesWhenStopped =>
+        [a_failed_commit_ends_everything_in_flight "a step is durable"];
 }
 
 #[test]

@@ -18,6 +18,9 @@ type ReadResult = Result<ReadOutcome, StoreError>;
 /// How many deadlines in a row may bring nothing.
 const IDLE_DEADLINES_MAX: u32 = 100_000;
 
+/// How many turns in a row a store with nothing to do may ask for without any time between them.
+const RESTLESS_TURNS_MAX: u32 = 10_000;
+
 /// How long a threaded store is given before the clock is advanced to its deadline.
 const THREAD_MOMENT: Duration = Duration::from_millis(5);
 
@@ -150,7 +153,7 @@ impl<S: ObjectStore> Harness<S> {
     }
 
     fn token(&mut self, kind: Kind) -> Token {
-        self.next_token += 1;
+        self.next_token = self.next_token.wrapping_add(1);
         let token = Token(self.next_token);
         self.open.insert(token, Open { begun: false, kind });
         self.fresh.push(token);
@@ -165,8 +168,19 @@ impl<S: ObjectStore> Harness<S> {
         self.next_token = 1;
     }
 
+    /// Gives the requests to come tokens from this number on. None of those may be in use.
+    pub fn number_tokens_from(&mut self, first: u64) {
+        self.next_token = first.wrapping_sub(1);
+    }
+
     /// Ends a burst: the store begins what was queued.
     pub fn turn(&mut self) {
+        self.now = self.now.after(Duration::from_micros(10));
+        self.turn_now();
+    }
+
+    /// The same at the time of the last turn.
+    pub fn turn_now(&mut self) {
         // What is there before the turn can't be of requests that no turn has begun.
         self.collect();
         for token in std::mem::take(&mut self.fresh) {
@@ -174,7 +188,6 @@ impl<S: ObjectStore> Harness<S> {
                 open.begun = true;
             }
         }
-        self.now = self.now.after(Duration::from_micros(10));
         let now = self.now;
         self.store().turn(now);
         self.collect();
@@ -255,6 +268,19 @@ impl<S: ObjectStore> Harness<S> {
         while !self.open.is_empty() {
             self.advance(&mut idle);
         }
+    }
+
+    /// Settles, and says whether the store stops asking for a turn at once.
+    pub fn comes_to_rest(&mut self) -> bool {
+        self.settle();
+        for _ in 0..RESTLESS_TURNS_MAX {
+            let now = self.now;
+            if self.store().deadline().is_none_or(|deadline| deadline > now) {
+                return true;
+            }
+            self.turn_now();
+        }
+        false
     }
 
     /// Does what brings the next completion nearer. `idle` counts the deadlines that have brought nothing.

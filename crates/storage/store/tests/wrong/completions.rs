@@ -129,7 +129,7 @@ impl Flaw for ForgetsToOpenOthers {
             // Closed again, by a refusal that is never acknowledged.
             let mut bad = Transaction::new();
             bad.touch(*second, &GHObject::max());
-            inner.queue(bad, Token(super::OWN_TOKENS + refused.0));
+            inner.queue(bad, Token(super::OWN_TOKENS.start + refused.0));
         }
     }
 }

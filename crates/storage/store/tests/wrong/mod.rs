@@ -1,10 +1,15 @@
 //! A simulated store with a flaw: what it is asked passes through the flaw, which changes some of it.
 
 pub mod completions;
+pub mod contents;
 pub mod crashes;
+pub mod driving;
 pub mod requests;
+pub mod restarts;
 pub mod spaces;
 pub mod threaded;
+
+use std::ops::Range;
 
 use buffer::Rope;
 use store::conformance::{Contents, Factory, Properties};
@@ -17,8 +22,8 @@ use types::{GHObject, UTime};
 
 use crate::common::Sim;
 
-/// Tokens from here on are the flaws' own requests; their completions are not shown.
-const OWN_TOKENS: u64 = 1 << 62;
+/// The flaws' own requests have these tokens; their completions are not shown.
+const OWN_TOKENS: Range<u64> = 1 << 62..3 << 61;
 
 /// What is wrong with a store. Every method passes its request on, unless a flaw does something else with it.
 pub trait Flaw {
@@ -51,6 +56,16 @@ pub trait Flaw {
         inner.rehome(id, to, max, token);
     }
 
+    /// Whether a turn at this time reaches the store.
+    fn takes_turn(&mut self, now: UTime) -> bool {
+        let _ = now;
+        true
+    }
+
+    fn deadline(&self, inner: &SimStore) -> Option<UTime> {
+        inner.deadline()
+    }
+
     /// Before each turn.
     fn turn(&mut self, inner: &mut SimStore) {
         let _ = inner;
@@ -67,6 +82,11 @@ pub trait Flaw {
     /// After a power loss that lost these requests.
     fn crashed(&mut self, inner: &mut SimStore, lost: &[Token]) {
         let _ = (inner, lost);
+    }
+
+    /// After the store was closed in order and opened again.
+    fn reopened(&mut self, inner: &mut SimStore) {
+        let _ = inner;
     }
 
     fn damage(&mut self, inner: &mut SimStore, collection: CollectionId, object: &GHObject, offset: u64) {
@@ -109,18 +129,20 @@ impl ObjectStore for Flawed {
     }
 
     fn turn(&mut self, now: UTime) {
-        self.flaw.turn(&mut self.inner);
-        self.inner.turn(now);
+        if self.flaw.takes_turn(now) {
+            self.flaw.turn(&mut self.inner);
+            self.inner.turn(now);
+        }
     }
 
     fn deadline(&self) -> Option<UTime> {
-        self.inner.deadline()
+        self.flaw.deadline(&self.inner)
     }
 
     fn completions(&mut self, out: &mut Vec<Completion>) {
         let mut all = Vec::new();
         self.flaw.completions(&mut self.inner, &mut all);
-        out.extend(all.into_iter().filter(|c| c.token().0 < OWN_TOKENS));
+        out.extend(all.into_iter().filter(|c| !OWN_TOKENS.contains(&c.token().0)));
     }
 
     fn set_waker(&mut self, waker: Waker) {
@@ -158,7 +180,10 @@ impl Factory for FlawedFactory {
     }
 
     fn reopen(&mut self, store: Flawed) -> Option<Flawed> {
-        Some(Flawed { inner: store.inner.close(), ..store })
+        let Flawed { inner, mut flaw } = store;
+        let mut inner = inner.close();
+        flaw.reopened(&mut inner);
+        Some(Flawed { inner, flaw })
     }
 
     fn crash(&mut self, mut store: Flawed, seed: u64) -> Option<Flawed> {
@@ -187,7 +212,7 @@ impl Factory for FlawedFactory {
 
 /// Applies a transaction of a flaw's own at once, with nothing else under way; whether it commits is all the same.
 pub fn apply_now(inner: &mut SimStore, txn: Transaction) {
-    let token = Token(OWN_TOKENS);
+    let token = Token(OWN_TOKENS.start);
     inner.queue(txn, token);
     settle(inner);
     inner.acknowledge(token);

@@ -152,7 +152,7 @@ impl Flaw for AppliesWhatFits {
                     first.change(collection, object, change.clone());
                 }
             }
-            inner.queue(first, Token(super::OWN_TOKENS + token.0));
+            inner.queue(first, Token(super::OWN_TOKENS.start + token.0));
         }
         inner.queue(txn, token);
     }

@@ -8,11 +8,11 @@ use crate::{CollectionId, Fault, ObjectStore, ReadOutcome, ReadRequest, StoreErr
 
 const LEN: usize = 256 << 10;
 /// The byte that is damaged, and the largest block that a store may have one checksum for.
-const BAD: u64 = 100_000;
+pub(super) const BAD: u64 = 100_000;
 const BLOCK_MAX: u64 = 64 << 10;
 
 /// A store with `bad`, of which a byte is damaged, and `good`.
-fn damaged<F: Factory>(factory: &mut F) -> (Harness<F::Store>, CollectionId) {
+pub(super) fn damaged<F: Factory>(factory: &mut F) -> (Harness<F::Store>, CollectionId) {
     let (mut h, c) = one_pg(factory);
     h.commit(|t| {
         t.write(c, &object("good", 1), 0, pattern(LEN, 1)).write(c, &object("bad", 2), 0, pattern(LEN, 2))
@@ -147,7 +147,7 @@ pub fn a_failed_commit_stops_the_store_and_loses_nothing_acknowledged<F: Factory
     h.commit(|t| t.touch(pg(1), &a));
 }
 
-fn last_written<S: ObjectStore>(h: &mut Harness<S>, collection: CollectionId) -> u32 {
+pub(super) fn last_written<S: ObjectStore>(h: &mut Harness<S>, collection: CollectionId) -> u32 {
     match h.get(ReadRequest::Attr { collection, object: object("a", 1), name: "n".into() }) {
         Ok(ReadOutcome::Attr(n)) => n.as_slice().try_into().map(u32::from_le_bytes).expect("four bytes"),
         other => panic!("{other:?}"),

@@ -1,8 +1,10 @@
 //! The suite's cases, by name. What a case is about is its name.
 
+mod apart;
 mod closing;
 mod collections;
 mod data;
+mod driving;
 mod faults;
 mod logs;
 mod omaps;
@@ -10,6 +12,8 @@ mod order;
 mod random;
 mod refusals;
 mod rehoming;
+mod remade;
+mod restarts;
 mod sizes;
 mod space;
 
@@ -21,9 +25,11 @@ use super::harness::Harness;
 use super::reads::pg;
 use super::space::ROOMY_BYTES;
 use crate::{Attrs, CollectionId};
+use apart::*;
 use closing::*;
 use collections::*;
 use data::*;
+use driving::*;
 use faults::*;
 use logs::*;
 use omaps::*;
@@ -31,6 +37,8 @@ use order::*;
 use random::*;
 use refusals::*;
 use rehoming::*;
+use remade::*;
+use restarts::*;
 use sizes::*;
 use space::*;
 
@@ -121,6 +129,28 @@ cases! {
     a_damaged_block_that_is_overwritten_whole_is_good_again: [Reopen, Damage],
     a_damaged_block_is_not_washed_clean_by_a_clone: [Reopen, Damage],
     a_failed_commit_stops_the_store_and_loses_nothing_acknowledged: [Reopen, FailedCommits],
+    names_that_run_together_are_kept_apart: [],
+    collections_of_several_pools_share_nothing: [],
+    large_values_headers_and_records_are_kept: [],
+    what_was_missing_is_found_when_something_brings_it: [],
+    log_records_are_ordered_by_epoch_first: [],
+    a_version_that_was_rewound_comes_with_other_bytes: [],
+    a_collection_made_again_by_one_transaction_is_new: [],
+    a_split_may_look_at_all_bits_of_the_hash: [],
+    a_removed_collection_is_made_where_shard_of_shows: [SeveralShards],
+    tokens_may_have_any_value: [],
+    a_turn_at_the_time_of_the_last_begins_what_was_queued: [],
+    a_store_with_nothing_to_do_asks_for_no_turn_now: [],
+    an_acknowledgement_of_what_closes_nothing_is_forgotten: [],
+    a_refusal_closes_collections_that_do_not_exist: [],
+    the_list_of_collections_is_as_of_what_is_queued: [],
+    what_followed_a_refusal_is_not_there_after_a_power_loss: [Crash],
+    a_large_transaction_is_there_whole_or_not_at_all: [Crash],
+    a_power_loss_after_a_restart_loses_nothing_acknowledged: [Reopen, Crash],
+    a_full_store_opened_again_takes_what_makes_room: [Reopen],
+    a_damaged_block_is_not_washed_clean_by_changes_of_its_object: [Reopen, Damage],
+    a_damaged_block_is_not_washed_clean_by_rehoming: [Reopen, Damage, SeveralShards],
+    a_failed_commit_ends_everything_in_flight: [Reopen, FailedCommits],
 }
 
 /// Runs the case `name`, unless the store lacks what it needs.

@@ -8,14 +8,14 @@ use crate::{CollectionId, Fault, LogRecordKind, ObjectChange, ObjectStore, Store
 
 const SMALL_STORE_BYTES: u64 = 32 << 20;
 
-fn small<F: Factory>(factory: &mut F) -> (Harness<F::Store>, CollectionId) {
+pub(super) fn small<F: Factory>(factory: &mut F) -> (Harness<F::Store>, CollectionId) {
     let mut h = Harness::new(factory.fresh(SMALL_STORE_BYTES), factory.properties());
     h.commit(|t| t.create_collection(pg(0), 0).create_collection(pg(1), 0));
     (h, pg(0))
 }
 
 /// Writes objects of `len` bytes, some in flight, until the store is full; returns how many there are.
-fn fill<S: ObjectStore>(h: &mut Harness<S>, c: CollectionId, len: usize, first: u32) -> u32 {
+pub(super) fn fill<S: ObjectStore>(h: &mut Harness<S>, c: CollectionId, len: usize, first: u32) -> u32 {
     for n in (first..).step_by(8) {
         let mut write = |n| {
             let mut txn = Transaction::new();
