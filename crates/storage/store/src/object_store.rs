@@ -7,7 +7,7 @@ use types::UTime;
 use crate::{CollectionId, ReadOutcome, ReadRequest, StoreError, Transaction};
 
 /// What a caller recognises its request by in a [`Completion`]. The store only hands it back. Of requests that are not
-/// completed yet each has its own; so has a refused transaction until it is acknowledged.
+/// completed yet each has its own; so has a refused transaction until it is acknowledged. Every value may be used.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Token(pub u64);
 
@@ -76,12 +76,15 @@ pub enum Rehoming {
 /// **Order.** Transactions of one collection take effect, and complete, in the order queued. A read sees every
 /// transaction that was queued on its collection before it, durable or not, and none queued after it; what it returned
 /// never changes afterwards. What may be shown to anybody before it is durable is the caller's to decide. Requests of
-/// different collections have no order among them.
+/// different collections have no order among them; a read that names no collection sees what was queued before it on
+/// every one.
 ///
-/// **Refusals.** A refused transaction closes every collection that it names: what is queued on them afterwards is
-/// refused with [`StoreError::AfterRefused`] (it was built on what is not there), until the caller has called
-/// [`ObjectStore::acknowledge`] with the token of the transaction that closed them. Reads go on. Opening a store again
-/// acknowledges all.
+/// **Refusals.** A refused transaction closes every collection that it names, those that don't exist included: what is
+/// queued on them afterwards, a step of re-homing too, is refused with [`StoreError::AfterRefused`] (it was built on
+/// what is not there), until the caller has called [`ObjectStore::acknowledge`] with the token of the transaction that
+/// closed them. A transaction refused with [`StoreError::AfterRefused`] closes what else it names in the name of the
+/// refusal that closed the first of its closed collections (in their order): its own token acknowledges nothing. Reads
+/// go on. Opening a store again acknowledges all, and brings back nothing that was refused.
 ///
 /// **Space.** A full store refuses with [`StoreError::NoSpace`] what would take more, and keeps a reserve for what makes
 /// room: a transaction that removes, truncates or zeroes, with its log record, info and attributes, is taken.
@@ -99,7 +102,8 @@ pub trait ObjectStore {
     fn peek(&mut self, request: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>>;
 
     /// Says that the caller has undone what it built upon the refused transaction `refused`: its collections take
-    /// transactions again. A token that closes nothing is ignored.
+    /// transactions again. It counts for what is queued after it. A token that closes nothing is ignored: it does not
+    /// count for a later refusal with that token.
     fn acknowledge(&mut self, refused: Token);
 
     /// Does one bounded step (at most `objects_max` objects) of moving a collection to another shard, or back to the
@@ -108,10 +112,12 @@ pub trait ObjectStore {
     /// where the last durable step left it; [`crate::CollectionStat::rehoming`] then says what is to be finished.
     fn rehome(&mut self, collection: CollectionId, to: StoreShard, objects_max: usize, token: Token);
 
-    /// Begins what was taken since the last turn, and does background work that is due.
+    /// Begins what was taken since the last turn, and does background work that is due. `now` never goes back; it may
+    /// be the time of the last turn.
     fn turn(&mut self, now: UTime);
 
-    /// When [`ObjectStore::turn`] is wanted though nothing was queued.
+    /// When [`ObjectStore::turn`] is wanted though nothing was queued. After a turn at that time it is later, or `None`,
+    /// as soon as no work is left that is due.
     fn deadline(&self) -> Option<UTime>;
 
     /// Appends what completed since the last call to `out`.

@@ -100,7 +100,7 @@ pub enum ReadRequest {
         /// Attributes of each object.
         attrs: AttrChoice,
     },
-    /// All collections in order: [`ReadOutcome::Collections`].
+    /// All collections in order, as of what is queued: [`ReadOutcome::Collections`].
     Collections,
     /// Whether a collection exists, and what is known of it as a whole: [`ReadOutcome::Collection`], `None` if not.
     Collection { collection: CollectionId },

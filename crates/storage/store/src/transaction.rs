@@ -70,7 +70,7 @@ pub enum ObjectChange {
         /// found when they are read.
         checksums: Option<Vec<u32>>,
     },
-    /// Makes a range zero, and the object at least as long as to its end.
+    /// Makes a range zero, and the object at least as long as to its end. A range of no bytes only touches.
     Zero {
         /// First byte.
         offset: u64,
