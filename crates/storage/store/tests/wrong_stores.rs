@@ -269,6 +269,8 @@ wrong_stores! {
         [a_failed_commit_ends_everything_in_flight "is not durable"];
     one_that_rehomes_when_it_has_stopped: RehomesWhenStopped =>
         [a_failed_commit_ends_everything_in_flight "a step is durable"];
+    one_that_finds_stale_copies: FindsStaleCopies::default() =>
+        [rehoming_goes_on_after_power_losses "", random_histories_equal_the_model ""];
 }
 
 #[test]

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use buffer::Rope;
 use store::sim::SimStore;
 use store::{
-    CollectionId, Completion, ObjectChange, ObjectStore, ReadOutcome, ReadRequest, Rehoming, Step,
-    StoreError, StoreShard, Token, Transaction,
+    AttrChoice, CollectionId, Completion, ObjectChange, ObjectStore, ReadOutcome, ReadRequest, Rehoming,
+    Step, StoreError, StoreShard, Token, Transaction,
 };
 use types::GHObject;
 
-use super::{Flaw, apply_now, data_of};
+use super::{Flaw, apply_now, data_of, look};
 
 /// Replays what had been refused because it followed a refusal: opening a store acknowledges everything.
 #[derive(Default)]
@@ -228,12 +228,14 @@ impl Flaw for WashesClean {
     }
 
     fn queue(&mut self, inner: &mut SimStore, txn: Transaction, token: Token) {
-        let washes = |step: &Step| match (self.by, step) {
-            (Washing::Truncate, Step::Object { change: ObjectChange::Truncate(_), .. })
-            | (Washing::Zero, Step::Object { change: ObjectChange::Zero { .. }, .. })
-            | (Washing::Rename, Step::Rename { .. })
-            | (Washing::Split, Step::Collection { .. }) => true,
-            _ => false,
+        let washes = |step: &Step| {
+            matches!(
+                (self.by, step),
+                (Washing::Truncate, Step::Object { change: ObjectChange::Truncate(_), .. })
+                    | (Washing::Zero, Step::Object { change: ObjectChange::Zero { .. }, .. })
+                    | (Washing::Rename, Step::Rename { .. })
+                    | (Washing::Split, Step::Collection { .. })
+            )
         };
         if txn.steps().iter().any(washes) {
             self.wash(inner);
@@ -309,6 +311,45 @@ impl Flaw for RehomesWhenStopped {
         for completion in out {
             if let Completion::Rehomed { result: result @ Err(StoreError::Stopped), .. } = completion {
                 *result = Ok(Rehoming::Done);
+            }
+        }
+    }
+}
+
+/// Leaves what it moved in the shard that it came from: when the collection was moved back there, a power loss shows the
+/// copy that was left.
+#[derive(Default)]
+pub struct FindsStaleCopies {
+    left: BTreeMap<(CollectionId, StoreShard), BTreeMap<GHObject, Rope>>,
+}
+
+impl Flaw for FindsStaleCopies {
+    fn rehome(
+        &mut self,
+        inner: &mut SimStore,
+        (id, to, max): (CollectionId, StoreShard, usize),
+        token: Token,
+    ) {
+        let from = inner.shard_of(id);
+        let (start, end, attrs) = (GHObject::min(), GHObject::max(), AttrChoice::None);
+        let list = ReadRequest::List { collection: id, start, end, objects_max: usize::MAX, attrs };
+        if let Ok(ReadOutcome::Objects(page)) = look(inner, &list) {
+            let data = |(o, _): (GHObject, _)| Some((o.clone(), data_of(inner, id, &o)?));
+            let copy = page.objects.into_iter().filter_map(data).collect();
+            self.left.entry((id, from)).or_insert(copy);
+        }
+        inner.rehome(id, to, max, token);
+    }
+
+    fn crashed(&mut self, inner: &mut SimStore, _: &[Token]) {
+        let back = |(id, shard): &(CollectionId, StoreShard)| inner.shard_of(*id) == *shard;
+        let found: Vec<_> =
+            self.left.iter().filter(|(k, _)| back(k)).map(|(k, v)| (k.0, v.clone())).collect();
+        for (id, objects) in found {
+            for (object, data) in objects {
+                let mut txn = Transaction::new();
+                txn.remove(id, &object).write(id, &object, 0, data);
+                apply_now(inner, txn);
             }
         }
     }
