@@ -7,6 +7,7 @@
 
 mod backend;
 mod cache;
+mod check;
 mod client;
 mod config;
 mod event;

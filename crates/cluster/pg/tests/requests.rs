@@ -447,3 +447,22 @@ fn a_request_that_would_skip_locks_keeps_its_place_all_the_same() {
     assert_eq!(rig.replies.iter().map(|(_, reply)| reply.result).collect::<Vec<_>>(), [0; 4]);
     assert_eq!(rig.replies[3].1.ops[0].outdata.to_vec(), b"0;1;2;3;");
 }
+
+#[test]
+fn an_object_whose_metadata_is_being_read_keeps_its_place_when_its_session_ends() {
+    let mut rig = Rig::with_config(pg::PgConfig { object_contexts_idle_max: 0, ..pg::PgConfig::default() });
+    rig.ask("a", vec![write_full(b"a")]);
+    let op = rig.message("a", vec![read(0, 0)]);
+    rig.send_on(2, op);
+    rig.event(PgEvent::SessionReset { session: SessionId(2) });
+    // It asks for the eviction of what is idle, and would take the place that is free then.
+    for name in ["b", "c"] {
+        let op = rig.message(name, vec![write_full(name.as_bytes())]);
+        rig.send(op);
+    }
+    rig.settle();
+    assert!(!rig.failed);
+    for name in ["a", "b", "c"] {
+        assert_eq!(rig.contents(name), Some(name.as_bytes().to_vec()));
+    }
+}

@@ -1,0 +1,69 @@
+//! The PG's invariants, asserted after each event in debug builds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::Pg;
+use crate::objects::{Loaded, Object, ObjectSlot};
+use crate::pg::{ChangeOf, InFlight, Phase, ReadFor};
+
+impl Pg {
+    /// The first of the PG's invariants that does not hold.
+    ///
+    /// # Errors
+    /// What is wrong: a bug.
+    pub fn check(&self) -> Result<(), &'static str> {
+        if matches!(self.phase, Phase::Failed | Phase::Loading) {
+            return Ok(());
+        }
+        let ascend = |a: &InFlight, b: &InFlight| a.token < b.token && a.version <= b.version;
+        holds(self.info.last_update == self.log.head(), "the info's last update is not the log's head")?;
+        holds(self.info.log_tail == self.log.tail(), "the info's log tail is not the log's")?;
+        holds(self.log.tail() <= self.durable, "the log is trimmed of what is not durable")?;
+        holds(self.durable <= self.info.last_update, "more is durable than there is")?;
+        holds(
+            self.in_flight.iter().zip(self.in_flight.iter().skip(1)).all(|(a, b)| ascend(a, b)),
+            "changes in flight are out of order",
+        )?;
+        let serves = matches!(self.phase, Phase::Active);
+        let begun = !self.parked.is_empty() || !self.delayed.is_empty();
+        let queued = || self.objects.iter().any(|(_, object)| !object.queue.is_empty());
+        holds(serves || !(begun || queued()), "a request of an ended interval is kept")?;
+        holds(
+            self.in_flight.is_empty() || self.undone.iter().all(|t| *t < self.in_flight[0].token),
+            "an undone change is newer than one in flight",
+        )?;
+        self.check_objects()
+    }
+
+    /// What objects count, against what refers to them.
+    fn check_objects(&self) -> Result<(), &'static str> {
+        let of_clients = self.in_flight.iter().filter_map(|f| match &f.of {
+            ChangeOf::Client(client) => Some(client.slot),
+            ChangeOf::Pg => None,
+        });
+        let (mut changes, mut reads): (BTreeMap<ObjectSlot, u32>, BTreeMap<ObjectSlot, u32>) =
+            Default::default();
+        of_clients.for_each(|slot| *changes.entry(slot).or_default() += 1);
+        self.parked.values().for_each(|p| *reads.entry(p.slot).or_default() += 1);
+        for (slot, object) in self.objects.iter() {
+            let (changes, reads) = (changes.remove(&slot), reads.remove(&slot));
+            holds(object.uncommitted == changes.unwrap_or(0), "an object miscounts its changes in flight")?;
+            let parked = object.readers + u32::from(object.writing);
+            holds(parked == reads.unwrap_or(0), "an object miscounts its parked requests")?;
+            holds(!object.writing || object.readers == 0, "an object is read while it is written")?;
+        }
+        let read = |purpose: &ReadFor| match purpose {
+            ReadFor::Object(slot) => Some(*slot),
+            ReadFor::Load | ReadFor::Step { .. } | ReadFor::List(_) | ReadFor::Remove => None,
+        };
+        let reading: BTreeSet<ObjectSlot> = self.reads.values().filter_map(read).collect();
+        let is_reading = |object: &Object| matches!(object.loaded, Loaded::Reading);
+        let said = self.objects.iter().filter(|(_, object)| is_reading(object)).map(|(slot, _)| slot);
+        holds(said.eq(reading), "an object's metadata is read for none, or for another")?;
+        holds(changes.is_empty() && reads.is_empty(), "a change or a parked request has no object")
+    }
+}
+
+fn holds(holds: bool, what: &'static str) -> Result<(), &'static str> {
+    if holds { Ok(()) } else { Err(what) }
+}
