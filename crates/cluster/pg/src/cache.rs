@@ -70,7 +70,11 @@ impl ReadCache {
 
     /// Notes the answer to the need at `index`.
     pub fn answer(&mut self, index: usize, result: Result<ReadOutcome, StoreError>) {
-        let Some((need, fetched)) = self.entries.get_mut(index) else { return };
+        let Some((need, fetched)) = self.entries.get_mut(index) else {
+            // The need stays unanswered, so the request's next run finds nothing to wait for and ends the PG.
+            debug_assert!(false, "an answer to need {index} of {}", self.entries.len());
+            return;
+        };
         if let Err(error) = &result {
             if error.fault() == Fault::Disk {
                 self.failure = Some(error.clone());

@@ -116,7 +116,9 @@ impl Pg {
 
     /// Becomes active if this OSD acts alone; makes the interval durable either way.
     pub(crate) fn decide_role(&mut self, out: &mut Out<'_>) {
-        let Some(map) = &self.map else { return };
+        let Some(map) = &self.map else {
+            return self.broken("a role is decided without a map", out);
+        };
         let (primary, alone) = (map.acting_primary == self.whoami, map.acting == [self.whoami]);
         let epoch = map.epoch;
         if primary && alone {

@@ -82,7 +82,9 @@ impl Pg {
     /// The object's metadata can't be read: everything that waits for it gets the error. Whoever asks next makes the
     /// store try again.
     fn refuse_waiting(&mut self, slot: ObjectSlot, errno: Errno, out: &mut Out<'_>) {
-        let Some(object) = self.objects.get_mut(slot) else { return };
+        let Some(object) = self.objects.get_mut(slot) else {
+            return self.broken("requests wait for the metadata of an object without a context", out);
+        };
         object.loaded = Loaded::No;
         for request in std::mem::take(&mut object.queue) {
             self.reply_error(&request, errno, out);
@@ -212,7 +214,9 @@ impl Pg {
         }
         let (park, needs) = (self.park_id(), cache.take_new());
         let missing = needs.len();
-        debug_assert!(missing > 0, "nothing would ever run the request again");
+        if missing == 0 {
+            return self.broken("a request waits for no read: nothing would ever run it again", out);
+        }
         let bytes_max = self.config.ops.omap_read_bytes_max();
         for (index, need) in needs {
             let request = read_request(need, self.collection, oid.clone(), bytes_max);
@@ -235,7 +239,9 @@ impl Pg {
         if parked.missing > 0 {
             return;
         }
-        let Some(Parked { slot, request, cache, .. }) = self.parked.remove(&park) else { return };
+        let Some(Parked { slot, request, cache, .. }) = self.parked.remove(&park) else {
+            return self.broken("a request that waited for its last read is gone", out);
+        };
         match self.objects.get_mut(slot) {
             Some(object) if request.class.writes && object.writing => object.writing = false,
             Some(object) if !request.class.writes && object.readers > 0 => object.readers -= 1,
