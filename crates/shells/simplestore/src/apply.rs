@@ -14,9 +14,6 @@ use crate::object::{Context, Found};
 use crate::records::{CollectionRecord, Onode, encode_log_record};
 use crate::tables::{Attempt, Failure, Table, damaged};
 
-/// Bytes of a transaction without data that may use the reserve.
-const LITTLE_BYTES_MAX: u64 = 16 << 10;
-
 /// Collections closed by a refusal, with the transaction that closed them.
 pub type Closed = BTreeMap<CollectionId, Token>;
 
@@ -72,11 +69,10 @@ impl Context<'_, '_> {
         txn.steps().iter().try_for_each(|step| self.step(txn, step))
     }
 
-    /// A transaction that brings little beside log and info, as those that make room do, may use the reserve.
     fn check_space(&self, txn: &Transaction) -> Attempt<()> {
         let needed = txn.payload_bytes();
-        let little = txn.data_bytes() == 0 && needed <= LITTLE_BYTES_MAX;
-        let available = self.bytes_available()? + if little { self.space.reserve_bytes() } else { 0 };
+        let reserve = if txn.may_use_reserve() { self.space.reserve_bytes() } else { 0 };
+        let available = self.bytes_available()? + reserve;
         if needed > available {
             return Err(StoreError::NoSpace { needed, available }.into());
         }

@@ -13,6 +13,9 @@ pub const OBJECT_BYTES_MAX: u64 = u32::MAX as u64;
 /// The largest small info of a collection, bytes (see [`Step::SetInfo`]).
 pub const INFO_BYTES_MAX: usize = 4096;
 
+/// Bytes of a transaction without data that may use a full store's reserve.
+const RESERVE_USE_BYTES_MAX: u64 = 16 << 10;
+
 /// Bytes that one checksum of [`ObjectChange::Write`] covers.
 pub const CHECKSUM_BLOCK: usize = 4096;
 
@@ -352,6 +355,11 @@ impl Transaction {
             _ => 0,
         };
         self.steps.iter().map(of_step).sum()
+    }
+
+    /// Whether a full store takes it from its reserve: it brings little beside log and info, as those that make room do.
+    pub fn may_use_reserve(&self) -> bool {
+        self.data_bytes() == 0 && self.payload_bytes() <= RESERVE_USE_BYTES_MAX
     }
 
     /// A place in the table for an object.

@@ -17,9 +17,6 @@ use crate::{
     Transaction, split_takes,
 };
 
-/// Bytes of a transaction without data that may use the reserve.
-const LITTLE_BYTES_MAX: u64 = 16 << 10;
-
 /// The objects that a transaction names.
 type Names = [(CollectionId, GHObject)];
 
@@ -83,11 +80,10 @@ impl MemStore {
         Ok(())
     }
 
-    /// A transaction that brings little beside log and info, as those that make room do, may use the reserve.
     fn check_space(&self, txn: &Transaction) -> Result<(), StoreError> {
         let needed = txn.payload_bytes();
-        let little = txn.data_bytes() == 0 && needed <= LITTLE_BYTES_MAX;
-        let available = self.bytes_available() + if little { self.reserve() } else { 0 };
+        let reserve = if txn.may_use_reserve() { self.reserve() } else { 0 };
+        let available = self.bytes_available() + reserve;
         if needed > available {
             return Err(StoreError::NoSpace { needed, available });
         }
