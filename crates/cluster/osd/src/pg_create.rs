@@ -213,6 +213,7 @@ impl Osd {
 
     /// Notes where the PGs are in this map, and strikes out doubtful ones that another OSD may have had in it.
     fn note_views(&mut self, map: &Arc<OsdMap>) {
+        // No PG is being made: there is nothing to note.
         let (whoami, Some(creating)) = (self.config.whoami, &mut self.creating) else { return };
         creating.0.retain(|pgid, pending| {
             let Some(view) = view(map, pgid).filter(|_| map.epoch >= pending.first) else { return true };

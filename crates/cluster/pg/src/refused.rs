@@ -50,6 +50,7 @@ impl Pg {
 
     /// Makes info, log and counters what they were before the oldest of the changes.
     fn go_back(&mut self, undone: &[InFlight]) {
+        // Never empty: it begins with the refused change.
         let Some(first) = undone.first() else { return };
         self.info.last_update = first.before.last_update;
         self.info.last_complete = first.before.last_complete;
