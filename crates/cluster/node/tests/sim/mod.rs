@@ -1,22 +1,23 @@
 //! A simulated network and clock under one [`Node`]: messages take seeded random times, in order on each session.
 #![allow(clippy::unwrap_used)] // a test that gets nothing fails here
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use auth::{Caps, SessionId, SessionInfo};
 use buffer::Rope;
-use messages::osd_op::{Op, OpArgs, OpCode, OsdFlags};
-use messages::{Message, MonCommand, MonCommandAck, OsdOp, OsdOpReply};
+use messages::osd_op::{Op, OpArgs, OpCode};
+use messages::{Message, MonCommandAck};
 use mon::state::State;
 use mon::{InitialOsd, Mon, MonConfig, MonEvent};
 use monclient::{Attempt, MonClientConfig, MonClientIo};
 use node::{Daemon, Node, NodeEffect, NodeEvent};
+use objecter::{
+    CommandId, Objecter, ObjecterConfig, ObjecterEffect, ObjecterEvent, OsdSession, Outcome, Request,
+    RequestId,
+};
 use osd::{Osd, OsdAddrs, OsdConfig, OsdEvent};
 use store::MemStore;
-use types::{
-    EntityAddr, EntityName, EntityType, Epoch, Fsid, Name, ObjectLocator, OsdId, Profile, ReqId, SnapId,
-    SpgId, SplitMix64, UTime,
-};
+use types::{EntityAddr, EntityName, EntityType, Fsid, Name, OsdId, Profile, SplitMix64, UTime};
 
 const FEATURES: u64 = Profile::PACIFIC.features_supported;
 /// Steps that a wait may take: with a tick every 50 ms, hours of simulated time.
@@ -33,7 +34,7 @@ fn osd_addr(osd: OsdId) -> EntityAddr {
 /// What happens at a moment.
 enum Happening {
     Node(NodeEvent),
-    ToClient(SessionId, Message),
+    Client(usize, ObjecterEvent),
     Tick,
 }
 
@@ -41,7 +42,8 @@ enum Happening {
 #[derive(Clone, Copy)]
 enum Peer {
     Osd(OsdId, Attempt),
-    Client(usize),
+    ClientOfMon(usize, Attempt),
+    ClientOfOsd(usize, OsdSession, OsdId),
 }
 
 /// An operation under way.
@@ -51,14 +53,10 @@ struct Pending {
     becomes: Option<Vec<u8>>,
 }
 
-/// A client. It never sends an operation again: no PG moves and no session breaks here, so one that is dropped, which a
-/// client's resend would hide, is a fault.
 struct Client {
-    mon: SessionId,
-    osds: BTreeMap<OsdId, SessionId>,
-    tid: u64,
-    acks: BTreeMap<u64, MonCommandAck>,
-    pending: BTreeMap<u64, Pending>,
+    core: Objecter,
+    acks: BTreeMap<CommandId, MonCommandAck>,
+    pending: BTreeMap<RequestId, Pending>,
 }
 
 /// The simulation.
@@ -75,7 +73,7 @@ pub struct Sim {
     clients: Vec<Client>,
     /// What every object is, as acknowledged.
     model: BTreeMap<Name, Vec<u8>>,
-    busy: BTreeMap<Name, u64>,
+    busy: BTreeSet<Name>,
     acknowledged: usize,
     trace: Vec<String>,
 }
@@ -112,7 +110,7 @@ impl Sim {
             sessions: 0,
             clients: Vec::new(),
             model: BTreeMap::new(),
-            busy: BTreeMap::new(),
+            busy: BTreeSet::new(),
             acknowledged: 0,
             trace: Vec::new(),
         };
@@ -189,9 +187,10 @@ impl Sim {
         self.now = at;
         match what {
             Happening::Node(event) => self.tell(event),
-            Happening::ToClient(session, message) => self.client_hears(session, message),
+            Happening::Client(client, event) => self.client_handles(client, event),
             Happening::Tick => {
                 self.tell(NodeEvent::Tick);
+                (0..self.clients.len()).for_each(|c| self.client_handles(c, ObjecterEvent::Tick));
                 self.after(50_000_000, Happening::Tick);
             }
         }
@@ -236,7 +235,14 @@ impl Sim {
                 let event = OsdEvent::Mon(monclient::MonClientEvent::Message(attempt, message));
                 self.carry(session, false, Happening::Node(NodeEvent::Osd(osd, event)));
             }
-            Peer::Client(_) => self.carry(session, false, Happening::ToClient(session, message)),
+            Peer::ClientOfMon(client, attempt) => {
+                let event = ObjecterEvent::Mon(monclient::MonClientEvent::Message(attempt, message));
+                self.carry(session, false, Happening::Client(client, event));
+            }
+            Peer::ClientOfOsd(client, of, _) => {
+                let event = ObjecterEvent::Message(of, message);
+                self.carry(session, false, Happening::Client(client, event));
+            }
         }
     }
 
@@ -298,7 +304,12 @@ impl Sim {
                 self.carry(session, false, Happening::Node(NodeEvent::Osd(osd, event)));
                 self.info(session, EntityType::Osd, osd.0.into(), global_id)
             }
-            Peer::Client(_) => self.info(session, EntityType::Client, -1, global_id),
+            Peer::ClientOfMon(client, attempt) => {
+                let event = ObjecterEvent::Mon(monclient::MonClientEvent::Connected(attempt));
+                self.carry(session, false, Happening::Client(client, event));
+                self.info(session, EntityType::Client, -1, global_id)
+            }
+            Peer::ClientOfOsd(..) => panic!("{session} is not the monitor's"),
         };
         self.carry(session, true, Happening::Node(NodeEvent::Mon(MonEvent::SessionOpened(info))));
     }
@@ -307,49 +318,91 @@ impl Sim {
 
     pub fn connect_client(&mut self) -> usize {
         let client = self.clients.len();
-        let mon = self.session(Peer::Client(client));
-        let (osds, acks, pending) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        self.clients.push(Client { mon, osds, tid: 0, acks, pending });
-        self.tell(NodeEvent::Mon(MonEvent::GlobalIdWanted { session: mon, asked: 0 }));
+        let monitors = MonClientConfig::new(vec![addr(3300, 0).into()], None);
+        let core = Objecter::new(ObjecterConfig::new(monitors, Profile::PACIFIC));
+        self.clients.push(Client { core, acks: BTreeMap::new(), pending: BTreeMap::new() });
+        self.with_client(client, |core, now, out| core.start(now, out));
         client
     }
 
-    fn next_tid(&mut self, client: usize) -> u64 {
-        self.clients[client].tid += 1;
-        self.clients[client].tid
+    fn with_client<T>(
+        &mut self,
+        client: usize,
+        act: impl FnOnce(&mut Objecter, UTime, &mut Vec<ObjecterEffect>) -> T,
+    ) -> T {
+        let mut effects = Vec::new();
+        let result = act(&mut self.clients[client].core, UTime::from_nanos(self.now), &mut effects);
+        effects.into_iter().for_each(|effect| self.client_wants(client, effect));
+        result
     }
 
-    /// Sends a command and waits for its answer.
-    pub fn command(&mut self, client: usize, json: &str) -> MonCommandAck {
-        let (tid, session) = (self.next_tid(client), self.clients[client].mon);
-        let command = MonCommand {
-            tid,
-            paxos: Default::default(),
-            fsid: Fsid::default(),
-            cmd: vec![Name::from(json)],
-            data: Rope::new(),
-        };
-        let message = Self::wire(&command.into());
-        self.carry(session, true, Happening::Node(NodeEvent::Mon(MonEvent::Message { session, message })));
-        self.run_until(json, |s| s.clients[client].acks.contains_key(&tid));
-        self.clients[client].acks.remove(&tid).unwrap()
+    fn client_handles(&mut self, client: usize, event: ObjecterEvent) {
+        self.with_client(client, |core, now, out| core.handle(now, event, out));
     }
 
-    fn client_hears(&mut self, session: SessionId, message: Message) {
-        let Peer::Client(client) = self.peers[&session] else { return };
-        match message {
-            Message::MonCommandAck(ack) => drop(self.clients[client].acks.insert(ack.tid, ack)),
-            Message::OsdOpReply(reply) => self.operation_done(client, &reply),
-            // Maps: placement is taken from the monitor itself.
-            _ => {}
+    fn session_of(&self, is: impl Fn(&Peer) -> bool) -> SessionId {
+        *self.peers.iter().find(|(_, peer)| is(peer)).map(|(session, _)| session).unwrap()
+    }
+
+    fn client_wants(&mut self, client: usize, effect: ObjecterEffect) {
+        match effect {
+            ObjecterEffect::Mon(MonClientIo::Connect(attempt, _)) => {
+                let session = self.session(Peer::ClientOfMon(client, attempt));
+                let event = NodeEvent::Mon(MonEvent::GlobalIdWanted { session, asked: 0 });
+                self.carry(session, true, Happening::Node(event));
+            }
+            ObjecterEffect::Mon(MonClientIo::Send(of, message)) => {
+                let message = Self::wire(&message);
+                let is = |p: &Peer| matches!(p, Peer::ClientOfMon(c, a) if (*c, *a) == (client, of));
+                let session = self.session_of(is);
+                let event = NodeEvent::Mon(MonEvent::Message { session, message });
+                self.carry(session, true, Happening::Node(event));
+            }
+            ObjecterEffect::Connect(of, osd, _) => {
+                let session = self.session(Peer::ClientOfOsd(client, of, osd));
+                let info = self.info(session, EntityType::Client, -1, 5000 + client as u64);
+                self.carry(
+                    session,
+                    true,
+                    Happening::Node(NodeEvent::Osd(osd, OsdEvent::SessionOpened(info))),
+                );
+                self.carry(session, false, Happening::Client(client, ObjecterEvent::Connected(of)));
+            }
+            ObjecterEffect::Send(of, message) => {
+                let message = Self::wire(&message);
+                let is = |p: &Peer| matches!(p, Peer::ClientOfOsd(c, s, _) if (*c, *s) == (client, of));
+                let session = self.session_of(is);
+                let Peer::ClientOfOsd(_, _, osd) = self.peers[&session] else { unreachable!() };
+                let event = OsdEvent::Message { session, message, bytes: 4096 };
+                self.carry(session, true, Happening::Node(NodeEvent::Osd(osd, event)));
+            }
+            ObjecterEffect::Done(id, outcome) => self.operation_done(client, id, &outcome),
+            ObjecterEffect::CommandDone(id, ack) => drop(self.clients[client].acks.insert(id, ack)),
+            ObjecterEffect::MapReached(_) => {}
+            // No PG moves and no session breaks here: what an OSD drops, which a resend would hide, is a fault.
+            ObjecterEffect::Mon(io) => panic!("client {client}: {io:?}"),
+            ObjecterEffect::Disconnect(session) => panic!("client {client} closes {session:?}"),
+            ObjecterEffect::Warning(text) => panic!("client {client}: {text}"),
         }
+    }
+
+    /// Sends a command and waits for its answer, and for the map that it led to.
+    pub fn command(&mut self, client: usize, json: &str) -> MonCommandAck {
+        let id = self.with_client(client, |core, now, out| core.command(now, json, Rope::new(), out));
+        self.run_until(json, |s| s.clients[client].acks.contains_key(&id));
+        for other in 0..self.clients.len() {
+            self.with_client(other, |core, _, out| core.wait_for_latest_map(out));
+        }
+        let newest = self.node.mon().unwrap().osdmap().epoch;
+        self.run_until("clients have the map", |s| s.clients.iter().all(|c| c.core.epoch() >= newest));
+        self.clients[client].acks.remove(&id).unwrap()
     }
 
     /// A write, append, removal or read of a random object that nothing is under way for.
     pub fn random_operation(&mut self, client: usize, pool: &str) {
         let object = Name::from(format!("object-{}", self.random(40)));
-        if self.busy.contains_key(&object) {
-            return self.run_until("an operation ends", |s| !s.busy.contains_key(&object));
+        if self.busy.contains(&object) {
+            return self.run_until("an operation ends", |s| !s.busy.contains(&object));
         }
         let old = self.model.get(&object).cloned();
         let data = vec![self.random(256) as u8; 1 + self.random(20_000) as usize];
@@ -382,47 +435,29 @@ impl Sim {
     }
 
     fn send_op(&mut self, client: usize, pool: &str, object: Name, op: Op, becomes: Option<Vec<u8>>) {
-        let map = self.node.mon().unwrap().osdmap();
-        let pool_id = map.pool_by_name(pool).unwrap();
-        let locator = ObjectLocator { pool: pool_id, key: Name::new(), nspace: Name::new(), hash: -1 };
-        let raw = map.object_to_pg(&locator, &object).unwrap();
-        let pg = map.raw_pg_to_pg(raw).unwrap();
-        let (primary, epoch) = (map.pg_to_up_acting(pg).acting_primary.unwrap(), map.epoch);
-        let session = self.osd_session(client, primary);
-        let tid = self.next_tid(client);
-        let flags = if becomes.is_some() { OsdFlags::WRITE | OsdFlags::ONDISK } else { OsdFlags::READ };
-        let message = osd_op(tid, SpgId::from(pg), raw.seed, epoch, flags, locator, object.clone(), op);
-        let message = Self::wire(&message.into());
-        self.busy.insert(object.clone(), tid);
-        self.clients[client].pending.insert(tid, Pending { object, becomes });
-        let event = OsdEvent::Message { session, message, bytes: 4096 };
-        self.carry(session, true, Happening::Node(NodeEvent::Osd(primary, event)));
+        self.run_until("the client has the pool", |s| {
+            s.clients[client].core.map().is_some_and(|map| map.pool_by_name(pool).is_some())
+        });
+        let pool = self.clients[client].core.map().unwrap().pool_by_name(pool).unwrap();
+        self.busy.insert(object.clone());
+        let request = Request::on(pool, object.clone(), vec![op]);
+        let id = self.with_client(client, |core, now, out| core.submit(now, request, out)).unwrap();
+        self.clients[client].pending.insert(id, Pending { object, becomes });
     }
 
-    fn osd_session(&mut self, client: usize, osd: OsdId) -> SessionId {
-        if let Some(session) = self.clients[client].osds.get(&osd) {
-            return *session;
-        }
-        let session = self.session(Peer::Client(client));
-        self.clients[client].osds.insert(osd, session);
-        let info = self.info(session, EntityType::Client, -1, 5000 + client as u64);
-        self.carry(session, true, Happening::Node(NodeEvent::Osd(osd, OsdEvent::SessionOpened(info))));
-        session
-    }
-
-    fn operation_done(&mut self, client: usize, reply: &OsdOpReply) {
-        let pending = self.clients[client].pending.remove(&reply.tid).expect("answered once");
+    fn operation_done(&mut self, client: usize, id: RequestId, outcome: &Outcome) {
+        let pending = self.clients[client].pending.remove(&id).expect("answered once");
         self.busy.remove(&pending.object);
         let is = self.model.get(&pending.object);
         match pending.becomes {
             None => {
                 let (want_code, want) = is.map_or((-2, Vec::new()), |data| (0, data.clone()));
-                assert_eq!(reply.result, want_code, "read of {}", pending.object);
-                let got: Vec<u8> = reply.ops.iter().flat_map(|o| o.outdata.to_vec()).collect();
+                assert_eq!(outcome.result(), want_code, "read of {}", pending.object);
+                let got = outcome.data().to_vec();
                 assert!(got == want, "{} holds {} bytes, expected {}", pending.object, got.len(), want.len());
             }
             Some(new) => {
-                assert_eq!(reply.result, 0, "write of {}", pending.object);
+                assert_eq!(outcome.result(), 0, "write of {}", pending.object);
                 self.acknowledged += 1;
                 match new.is_empty() {
                     true => drop(self.model.remove(&pending.object)),
@@ -441,39 +476,5 @@ impl Sim {
             self.send_op(client, pool, object, Op::new(OpCode::READ, read), None);
         }
         self.run_until("every read is answered", |s| s.outstanding() == 0);
-    }
-}
-
-#[allow(clippy::too_many_arguments, reason = "a message's fields, one each")]
-fn osd_op(
-    tid: u64,
-    pgid: SpgId,
-    hash: u32,
-    epoch: Epoch,
-    flags: u32,
-    locator: ObjectLocator,
-    oid: Name,
-    op: Op,
-) -> OsdOp {
-    OsdOp {
-        tid,
-        pgid,
-        hash,
-        epoch,
-        flags,
-        reqid: ReqId::default(),
-        trace: Default::default(),
-        otel_trace: None,
-        client_inc: 0,
-        mtime: UTime { sec: 1, nsec: 0 },
-        locator,
-        oid,
-        ops: vec![op],
-        snapid: SnapId::HEAD,
-        snap_seq: 0,
-        snaps: Vec::new(),
-        retry_attempt: 0,
-        features: FEATURES,
-        data_offset: 0,
     }
 }
