@@ -1,6 +1,6 @@
 //! A bucket's choice of one item.
 
-use crate::hash::{hash32_3, hash32_4};
+use crate::hash::{LANES, hash32_3, hash32_3_each, hash32_4};
 use crate::ln::ln;
 use crate::{Alg, Bucket, ChooseArg};
 
@@ -85,18 +85,115 @@ fn straw2(
     // The last set holds for all further positions.
     let weights = sets.get(position).or(sets.last()).map_or(weights, |set| &set[..]);
     let ids = arg.map(|a| &a.ids[..]).filter(|ids| !ids.is_empty()).unwrap_or(&bucket.items);
-    let draw = |((&item, &id), &weight): ((&i32, &i32), &u32)| {
-        let length = match weight as i32 {
-            0 => i64::MIN,
-            // The logarithm lies below 0, so a larger weight gives a longer (less negative) straw.
-            weight => (ln(hash3(bucket, x, id, r) as u16) as i64 - (1 << 48)) / i64::from(weight),
+    let len = bucket.items.len().min(ids.len()).min(weights.len());
+    let first = *bucket.items.get(..len)?.first()?;
+    let mut longest = Straw { item: first, length: i64::MIN };
+    let groups = bucket.items[..len].chunks(LANES).zip(ids[..len].chunks(LANES));
+    for ((items, ids), weights) in groups.zip(weights[..len].chunks(LANES)) {
+        let mut words = [0; LANES];
+        words.iter_mut().zip(ids).for_each(|(word, &id)| *word = id as u32);
+        let hashes = match bucket.hash {
+            0 => hash32_3_each(x, &words, r as u32),
+            _ => [0; LANES],
         };
-        (length, item)
-    };
-    longest(bucket.items.iter().zip(ids).zip(weights).map(draw))
+        for ((&item, &weight), &hash) in items.iter().zip(weights).zip(&hashes) {
+            longest.compare(item, hash as u16, weight);
+        }
+    }
+    Some(longest.item)
+}
+
+/// The longest straw of straw2 so far. A straw's length is the logarithm of a random number, below 0, divided by the
+/// item's weight and rounded towards 0: a larger weight gives a longer (less negative) straw.
+struct Straw {
+    item: i32,
+    length: i64,
+}
+
+impl Straw {
+    /// Draws another item's straw, and keeps the longer one; the first among equals.
+    fn compare(&mut self, item: i32, draw: u16, weight: u32) {
+        // A weight above i32::MAX is forged; Ceph takes it for a negative number.
+        let weight = weight as i32;
+        if weight == 0 {
+            // The shortest straw there is.
+            return;
+        }
+        let below = (1 << 48) - ln(draw);
+        let length = match u64::try_from(weight) {
+            Ok(divisor) => {
+                if self.length != i64::MIN {
+                    // below / weight < -length, without the division: most straws are not the longest.
+                    let Ok(bound) = u128::try_from(-self.length) else {
+                        // The best has a negative weight, and so lies above 0.
+                        return;
+                    };
+                    if u128::from(below) >= bound * u128::from(divisor) {
+                        return;
+                    }
+                }
+                -((below / divisor) as i64)
+            }
+            Err(_) => -(below as i64) / i64::from(weight),
+        };
+        if length > self.length {
+            *self = Self { item, length };
+        }
+    }
 }
 
 /// The item with the longest straw; the first among equals.
 fn longest<T: PartialOrd>(straws: impl Iterator<Item = (T, i32)>) -> Option<i32> {
     straws.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, item)| item)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::SplitMix64;
+
+    /// The straw as Ceph computes it, with a division for every item.
+    fn reference(items: &[i32], weights: &[u32], x: u32, r: i32) -> Option<i32> {
+        let draw = |(&item, &weight): (&i32, &u32)| {
+            let length = match weight as i32 {
+                0 => i64::MIN,
+                weight => {
+                    (ln(hash32_3(x, item as u32, r as u32) as u16) as i64 - (1 << 48)) / i64::from(weight)
+                }
+            };
+            (length, item)
+        };
+        longest(items.iter().zip(weights).map(draw))
+    }
+
+    #[test]
+    fn straws_compared_without_division_are_the_divided_ones() {
+        let mut random = SplitMix64::new(1);
+        for round in 0..4_000 {
+            let items: Vec<i32> = (0..random.below(30)).map(|_| random.next_u64() as i32).collect();
+            // From weights at which all straws are alike to those that no map has.
+            let weights: Vec<u32> = items
+                .iter()
+                .map(|_| match random.below(8) {
+                    0 => 0,
+                    1 => random.next_u64() as u32,
+                    2 => 1 + random.below(3) as u32,
+                    3 => u32::MAX - random.below(3) as u32,
+                    4 => i32::MAX as u32,
+                    _ => 0x1_0000 * random.below(5) as u32,
+                })
+                .collect();
+            let bucket = Bucket {
+                id: -1,
+                kind: 1,
+                hash: 0,
+                weight: 0,
+                items: items.clone(),
+                alg: Alg::Straw2 { weights: weights.clone() },
+            };
+            let (x, r) = (random.next_u64() as u32, random.below(10) as i32);
+            let expected = reference(&items, &weights, x, r);
+            assert_eq!(choose(&bucket, x, r, None, 0), expected, "round {round}: {items:?} {weights:?}");
+        }
+    }
 }
