@@ -15,3 +15,4 @@ mod wire;
 pub use build::BuildError;
 pub use hash::stable_mod;
 pub use map::{Alg, Bucket, ChooseArg, CrushMap, ITEM_NONE, Rule, RuleStep, Tunables, op};
+pub use rule::{OsdFilter, Placed};

@@ -138,7 +138,7 @@ impl Filling<'_> {
 
 impl<'a> Placement<'a> {
     /// Runs a rule of [`Rule::MSR_FIRSTN`] or [`Rule::MSR_INDEP`] (Ceph's crush_msr_do_rule).
-    pub(crate) fn run_msr(mut self, rule: &Rule, result_max: usize) -> Vec<i32> {
+    pub(crate) fn run_msr(&mut self, rule: &Rule, result_max: usize) -> Vec<i32> {
         let tunables = &self.map.tunables;
         let settings =
             Settings { descents: tunables.msr_descents, collision_tries: tunables.msr_collision_tries };

@@ -21,21 +21,72 @@ const DRAWS_MAX: u64 = 1 << 26;
 /// Levels that a descent may pass (Ceph's CRUSH_MAX_DEPTH is 10); a bucket that holds itself has more.
 pub(crate) const DEPTH_MAX: u32 = 32;
 
+/// A set of OSDs in 64 bits, one for all OSDs whose number has the same remainder: it may seem to hold OSDs that were not
+/// added, and never lacks one that was.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct OsdFilter(u64);
+
+impl OsdFilter {
+    pub fn add(&mut self, osd: i32) {
+        self.0 |= 1 << (osd & 63);
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether an OSD may be in both sets.
+    pub fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// Where a number is placed, and on what that depends.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Placed {
+    /// OSDs (or buckets, if the rule asks for them), in order; [`ITEM_NONE`] is a place that could not be filled.
+    pub items: Vec<i32>,
+    /// The OSDs among the items, and those whose weights were asked for: while the map is the same and these OSDs' weights
+    /// are, the result is.
+    pub touched: OsdFilter,
+}
+
 impl CrushMap {
+    /// Places `x` as [`CrushMap::place`] does; only the items.
+    pub fn do_rule(&self, rule: u32, x: u32, result_max: usize, weights: &[u32], pool: i64) -> Vec<i32> {
+        self.place(rule, x, result_max, weights, pool).items
+    }
+
+    /// Whether every rule places every number as in `other`: all but names, classes and the like is the same.
+    pub fn places_like(&self, other: &Self) -> bool {
+        (self.max_devices, &self.buckets, &self.rules, &self.tunables, &self.choose_args)
+            == (other.max_devices, &other.buckets, &other.rules, &other.tunables, &other.choose_args)
+    }
+
     /// Places `x` by a rule on at most `result_max` items (Ceph's crush_do_rule). `weights` are the OSDs' in/out
     /// weights (16.16 fixed point, 0x10000 is fully in), `pool` chooses weight sets. An unknown rule yields nothing.
-    pub fn do_rule(&self, rule: u32, x: u32, result_max: usize, weights: &[u32], pool: i64) -> Vec<i32> {
+    pub fn place(&self, rule: u32, x: u32, result_max: usize, weights: &[u32], pool: i64) -> Placed {
         let args = self.choose_args.get(&pool).or_else(|| self.choose_args.get(&Self::DEFAULT_CHOOSE_ARGS));
-        match self.rule(rule) {
-            Some(rule) => {
-                let placement = Placement { map: self, x, weights, args, draws_left: DRAWS, extended: false };
-                match rule.kind {
-                    Rule::MSR_FIRSTN | Rule::MSR_INDEP => placement.run_msr(rule, result_max),
-                    _ => placement.run(rule, result_max),
-                }
-            }
-            None => Vec::new(),
-        }
+        let Some(rule) = self.rule(rule) else {
+            // No such rule: nothing is placed, as in stock.
+            return Placed::default();
+        };
+        let mut placement = Placement {
+            map: self,
+            x,
+            weights,
+            args,
+            draws_left: DRAWS,
+            extended: false,
+            touched: OsdFilter::default(),
+        };
+        let items = match rule.kind {
+            Rule::MSR_FIRSTN | Rule::MSR_INDEP => placement.run_msr(rule, result_max),
+            _ => placement.run(rule, result_max),
+        };
+        let mut touched = placement.touched;
+        items.iter().filter(|item| **item != ITEM_NONE).for_each(|&item| touched.add(item));
+        Placed { items, touched }
     }
 }
 
@@ -47,6 +98,8 @@ pub(crate) struct Placement<'a> {
     draws_left: u64,
     /// Whether `draws_left` was raised to what the map's size allows.
     extended: bool,
+    /// OSDs whose weight was asked for.
+    touched: OsdFilter,
 }
 
 /// What holds for the whole rule until a step changes it.
@@ -83,7 +136,7 @@ pub(crate) enum Draw {
 }
 
 impl<'a> Placement<'a> {
-    fn run(mut self, rule: &Rule, result_max: usize) -> Vec<i32> {
+    fn run(&mut self, rule: &Rule, result_max: usize) -> Vec<i32> {
         let t = &self.map.tunables;
         let mut tunables = ChooseTunables {
             // The tunable counts retries, not tries.
@@ -115,7 +168,10 @@ impl<'a> Placement<'a> {
                 }
                 (op::EMIT, _) => {
                     let room = result_max - result.len();
-                    result.extend(work.drain(..).take(room));
+                    match result.is_empty() && work.len() <= room {
+                        true => result = std::mem::take(&mut work),
+                        false => result.extend(work.drain(..).take(room)),
+                    }
                 }
                 _ => {}
             }
@@ -160,7 +216,11 @@ impl<'a> Placement<'a> {
         for bucket in from.iter().filter_map(|&id| self.map.bucket(id)) {
             let (mut out, mut leaves) = (Vec::new(), Vec::new());
             self.firstn(&step, bucket, 0, result_max - chosen.len(), 0, &mut out, &mut leaves);
-            chosen.append(if leaf { &mut leaves } else { &mut out });
+            let found = if leaf { &mut leaves } else { &mut out };
+            match chosen.is_empty() {
+                true => chosen = std::mem::take(found),
+                false => chosen.append(found),
+            }
         }
         chosen
     }
@@ -305,7 +365,11 @@ impl<'a> Placement<'a> {
             let size = (count as usize).min(result_max - chosen.len());
             let (mut out, mut leaves) = (vec![UNDEFINED; size], vec![UNDEFINED; size]);
             self.indep(&step, bucket, 0, 0, &mut out, leaf.then_some(&mut leaves[..]));
-            chosen.append(if leaf { &mut leaves } else { &mut out });
+            let found = if leaf { &mut leaves } else { &mut out };
+            match chosen.is_empty() {
+                true => chosen = std::mem::take(found),
+                false => chosen.append(found),
+            }
         }
         chosen
     }
@@ -443,7 +507,8 @@ impl<'a> Placement<'a> {
     }
 
     /// Whether an OSD is out, wholly or, by its weight, for this input.
-    pub(crate) fn is_out(&self, item: i32) -> bool {
+    pub(crate) fn is_out(&mut self, item: i32) -> bool {
+        self.touched.add(item);
         let weight = usize::try_from(item).ok().and_then(|i| self.weights.get(i));
         match weight {
             None | Some(0) => true,
