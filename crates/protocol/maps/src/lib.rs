@@ -6,12 +6,14 @@
 
 mod apply;
 mod create;
+mod delta;
 mod incremental;
 mod mapping;
 mod mgrmap;
 mod monmap;
 mod osd;
 mod osdmap;
+mod placement;
 mod pool;
 mod pool_option;
 mod pool_wire;
@@ -19,12 +21,14 @@ mod wire;
 
 pub use apply::ApplyError;
 pub use create::{NewCluster, Publication, publish};
+pub use delta::{MapDelta, OsdChange, PoolChange};
 pub use incremental::Incremental;
 pub use mapping::UpActing;
 pub use mgrmap::{MgrMap, ModuleInfo, ModuleOption, StandbyInfo};
 pub use monmap::{MonCiphers, MonInfo, MonMap};
 pub use osd::{Osd, OsdInfo, OsdState, OsdXInfo};
 pub use osdmap::{MapFlags, OsdMap, Stretch};
+pub use placement::{Mapping, Placement, Stale};
 pub use pool::{CacheMode, HitSetParams, PeeringCrush, PgMergeMeta, PgPool, PoolFlags, PoolSnap};
 pub use pool_option::{PoolOption, PoolOptionKey};
 pub use pool_wire::pool_version;

@@ -1,13 +1,13 @@
 //! From an object to the OSDs that hold it.
 
-use crush::ITEM_NONE;
 use crush::hash::hash32_2;
+use crush::{ITEM_NONE, Placed};
 use types::{ObjectLocator, OsdId, PgId, Release};
 
 use crate::PgPool;
 use crate::osdmap::OsdMap;
 
-const QUINCY: Release = Release(17);
+pub(crate) const QUINCY: Release = Release(17);
 
 /// Where a placement group is: by the map's rules (`up`) and at work (`acting`, which differs while an exception
 /// holds). Holes of erasure-coded sets are [`OsdId::NONE`]; no primary is `None`.
@@ -41,7 +41,27 @@ impl OsdMap {
     /// Where a placement group (raw or folded) is. Empty for an unknown pool.
     pub fn pg_to_up_acting(&self, pg: PgId) -> UpActing {
         let Some(pool) = self.pools.get(&pg.pool) else { return UpActing::default() };
-        let (up, up_primary) = self.up_set(pool, pg);
+        self.up_acting(pool, pg, &self.crush_place(pool, pg).items)
+    }
+
+    /// What CRUSH gives for a placement group, whatever exists, is up, or is excepted.
+    pub(crate) fn crush_place(&self, pool: &PgPool, pg: PgId) -> Placed {
+        // Before Quincy a rule holds only for pools of its kind and within its bounds of size.
+        let rule = match self.require_osd_release < QUINCY {
+            true => self.crush.find_rule(pool.crush_rule, pool.kind, pool.size),
+            false => Some(pool.crush_rule.into()),
+        };
+        let Some(rule) = rule else {
+            // No rule fits the pool: nothing is placed, as in stock.
+            return Placed::default();
+        };
+        let x = pool.raw_pg_to_pps(pg);
+        self.crush.place(rule, x, pool.size.into(), &self.weights, pg.pool.0)
+    }
+
+    /// Where a placement group is that CRUSH places on `crushed`.
+    pub(crate) fn up_acting(&self, pool: &PgPool, pg: PgId, crushed: &[i32]) -> UpActing {
+        let (up, up_primary) = self.up_set(pool, pg, crushed);
         let (temp, temp_primary) = self.temp_set(pool, pg);
         let (acting, acting_primary) = match temp.is_empty() {
             true => (up.clone(), temp_primary.or(up_primary)),
@@ -50,19 +70,20 @@ impl OsdMap {
         UpActing { up, up_primary, acting, acting_primary }
     }
 
-    fn placed(&self, pool: &PgPool, pg: PgId) -> Vec<OsdId> {
-        // Before Quincy a rule holds only for pools of its kind and within its bounds of size.
-        let rule = match self.require_osd_release < QUINCY {
-            true => self.crush.find_rule(pool.crush_rule, pool.kind, pool.size),
-            false => Some(pool.crush_rule.into()),
-        };
-        let Some(rule) = rule else {
-            // No rule fits the pool: nothing is placed, as in stock.
-            return Vec::new();
-        };
-        let x = pool.raw_pg_to_pps(pg);
-        let items = self.crush.do_rule(rule, x, pool.size.into(), &self.weights, pg.pool.0);
-        self.keep(pool, items.into_iter().map(OsdId), |osd| self.exists(osd))
+    /// Whether a placement group (folded) has an entry of its own in any table of exceptions, in force or not.
+    pub(crate) fn is_excepted(&self, pg: PgId) -> bool {
+        self.pg_temp.contains_key(&pg)
+            || self.primary_temp.contains_key(&pg)
+            || self.pg_upmap.contains_key(&pg)
+            || self.pg_upmap_items.contains_key(&pg)
+            || self.pg_upmap_primaries.contains_key(&pg)
+    }
+
+    /// How readily an OSD becomes primary: 0 to [`OsdMap::WEIGHT_IN`].
+    pub(crate) fn affinity(&self, osd: OsdId) -> u32 {
+        let table = self.primary_affinity.as_ref();
+        let slot = table.zip(usize::try_from(osd.0).ok()).and_then(|(table, i)| table.get(i));
+        slot.copied().unwrap_or(Self::WEIGHT_IN)
     }
 
     /// Drops what does not pass, or in an erasure-coded pool leaves holes.
@@ -108,8 +129,8 @@ impl OsdMap {
         }
     }
 
-    fn up_set(&self, pool: &PgPool, pg: PgId) -> (Vec<OsdId>, Option<OsdId>) {
-        let mut raw = self.placed(pool, pg);
+    fn up_set(&self, pool: &PgPool, pg: PgId, crushed: &[i32]) -> (Vec<OsdId>, Option<OsdId>) {
+        let mut raw = self.keep(pool, crushed.iter().map(|&item| OsdId(item)), |osd| self.exists(osd));
         self.apply_upmaps(pool.raw_pg_to_pg(pg), &mut raw);
         let mut up = self.keep(pool, raw.into_iter(), |osd| self.is_up(osd));
         let primary = self.apply_affinity(pool, pool.raw_pg_to_pps(pg), &mut up).or_else(|| first_osd(&up));
@@ -118,16 +139,13 @@ impl OsdMap {
 
     /// The primary that affinities choose, moved to the front of a replicated set. `None`: affinities change nothing.
     fn apply_affinity(&self, pool: &PgPool, seed: u32, osds: &mut [OsdId]) -> Option<OsdId> {
-        let table = self.primary_affinity.as_ref()?;
-        let affinity = |osd: OsdId| {
-            usize::try_from(osd.0).ok().and_then(|i| table.get(i)).copied().unwrap_or(Self::WEIGHT_IN)
-        };
+        self.primary_affinity.as_ref()?;
         let candidates = || osds.iter().enumerate().filter(|(_, osd)| **osd != OsdId::NONE);
-        if candidates().all(|(_, &osd)| affinity(osd) == Self::WEIGHT_IN) {
+        if candidates().all(|(_, &osd)| self.affinity(osd) == Self::WEIGHT_IN) {
             return None;
         }
         let accepts = |osd: OsdId| {
-            let affinity = affinity(osd);
+            let affinity = self.affinity(osd);
             affinity >= Self::WEIGHT_IN || hash32_2(seed, osd.0 as u32) >> 16 < affinity
         };
         // Where all decline, the first has to.

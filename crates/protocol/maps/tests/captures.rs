@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use encoding::{Decode, Decoder, Encode, Encoder};
-use maps::{Incremental, MgrMap, MonMap, NewCluster, OsdMap, PgPool};
+use maps::{Incremental, MapDelta, Mapping, MgrMap, MonMap, NewCluster, OsdMap, PgPool, Placement};
 use types::{Fsid, Release};
 
 const MON_MAP: u16 = 4;
@@ -108,7 +108,12 @@ fn check_osd_maps(server: &str, release: Release) {
     for (path, epoch, inc) in increments {
         let known = streams.entry(path.clone()).or_default();
         let Some(mut map) = known.get(&(epoch - 1)).cloned() else { continue };
+        let (before, mut mapping) = (map.clone(), Mapping::of_all(&map));
         map.apply(&inc).unwrap_or_else(|e| panic!("{path:?} {epoch}: {e}"));
+        mapping.advance(&map, &MapDelta::between(&before, &map, Some(&inc)));
+        for (pg, placement) in mapping.iter() {
+            assert_eq!(placement, &Placement::of(&map, pg), "{path:?}: pg {pg} after increment {epoch}");
+        }
         let (_, crc) = map.encode_full_and_crc();
         assert_eq!(crc, inc.full_crc, "{path:?}: the map after increment {epoch}");
         if let Some(full) = known.get(&epoch) {
