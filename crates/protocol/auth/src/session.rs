@@ -6,9 +6,24 @@ use types::{EntityAddrVec, EntityId, EntityName};
 
 use crate::Caps;
 
-/// A session's number within this process, never used twice.
+/// A session's number within this process, never used twice. The upper 16 bits are the number of the core that has the
+/// session's connection, so that a reply finds its way from any core.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SessionId(pub u64);
+
+impl SessionId {
+    const CORE_SHIFT: u32 = 48;
+
+    /// The session `number` of a core's.
+    pub fn on_core(core: u16, number: u64) -> Self {
+        debug_assert!(number >> Self::CORE_SHIFT == 0, "more sessions than there are numbers");
+        Self(u64::from(core) << Self::CORE_SHIFT | number)
+    }
+
+    pub fn core(self) -> u16 {
+        (self.0 >> Self::CORE_SHIFT) as u16
+    }
+}
 
 impl fmt::Display for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
