@@ -230,6 +230,11 @@ table! {
         .range(1.0, 1e7)
         .runtime();
     OSD_MON_REPORT_INTERVAL: f64 = spec("osd_mon_report_interval", Secs, "5", "Seconds between an OSD's reports of its statistics.").range(0.05, 3600.0);
+    // Some 1.1 KB each.
+    OSD_OBJECT_CONTEXTS_MAX: u64 = spec("osd_object_contexts_max", Int, "32768", "Metadata of objects that an OSD keeps in memory while no request uses it.")
+        .range(0.0, 16777216.0)
+        .own()
+        .runtime();
     OSD_PG_LOG_DUPS_TRACKED: u64 = spec(
         "osd_pg_log_dups_tracked",
         Int,

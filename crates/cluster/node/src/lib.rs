@@ -11,7 +11,7 @@ use mon::state::Batch;
 use mon::{Mon, MonEffect, MonEvent};
 use monclient::MonClientIo;
 use osd::{LogLevel, Osd, OsdEffect, OsdEvent};
-use store::{Completion, ObjectStore};
+use store::{Completion, ObjectStore, StoreShard};
 use types::{OsdId, UTime, broken};
 
 /// A daemon of this node.
@@ -162,7 +162,13 @@ impl Node {
                     break;
                 }
                 for completion in self.completions.drain(..) {
-                    slot.handle(*id, now, OsdEvent::Store(completion), &mut self.osd_effects, out);
+                    slot.handle(
+                        *id,
+                        now,
+                        OsdEvent::Store(StoreShard(0), completion),
+                        &mut self.osd_effects,
+                        out,
+                    );
                 }
             }
         }
@@ -201,17 +207,21 @@ impl OsdSlot {
 fn perform(id: OsdId, store: &mut dyn ObjectStore, effect: OsdEffect) -> Option<NodeEffect> {
     let daemon = Daemon::Osd(id);
     Some(match effect {
-        OsdEffect::Queue { token, txn } => {
+        OsdEffect::Queue { token, txn, .. } => {
             store.queue(txn, token);
             return None;
         }
-        OsdEffect::Read { token, request } => {
+        OsdEffect::Read { token, request, .. } => {
             store.read(request, token);
             return None;
         }
-        OsdEffect::Acknowledge { token } => {
+        OsdEffect::Acknowledge { token, .. } => {
             store.acknowledge(token);
             return None;
+        }
+        OsdEffect::ToCore { core, .. } => {
+            let broken = broken!("a message for core {}, and the OSD is whole on this one", core.0);
+            NodeEffect::Failed(daemon, broken.to_string())
         }
         OsdEffect::Send { session, message } => NodeEffect::Send(daemon, session, message),
         OsdEffect::Close { session, reason } => NodeEffect::Close(daemon, session, reason),

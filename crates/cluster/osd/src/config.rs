@@ -1,12 +1,15 @@
 //! What an OSD is told at its start.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use monclient::MonClientConfig;
 use options::{Values, opt};
+use pg::{LogLimits, PgConfig};
 use types::{EntityAddrVec, Fsid, OsdId, Profile};
 
-use crate::throttle::ThrottleLimits;
+use crate::gate::ThrottleLimits;
+use crate::shard::ShardConfig;
 
 /// The four addresses of an OSD. All carry the nonce of this start, which no earlier start had.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,10 +54,45 @@ pub struct OsdConfig {
     pub options: Values,
 }
 
-/// The budget that the options give.
-pub(crate) fn limits(options: &Values) -> ThrottleLimits {
+/// The budget that the options give each of an OSD's gates: its share, rounded up.
+pub(crate) fn limits(options: &Values, gates: usize) -> ThrottleLimits {
+    let share = |total: u64| total.div_ceil(gates.max(1) as u64);
     ThrottleLimits {
-        messages_max: options.get(opt::OSD_CLIENT_MESSAGE_CAP),
-        bytes_max: options.get(opt::OSD_CLIENT_MESSAGE_SIZE_CAP),
+        messages_max: share(options.get(opt::OSD_CLIENT_MESSAGE_CAP)),
+        bytes_max: share(options.get(opt::OSD_CLIENT_MESSAGE_SIZE_CAP)),
+    }
+}
+
+/// What the options give a shard, one of `shards`, of an OSD that has `pgs` PGs.
+pub(crate) fn of_shard(o: &Values, pgs: usize, shards: usize) -> ShardConfig {
+    let share = |total: u64| total.div_ceil(shards.max(1) as u64);
+    let object_contexts_max = share(o.get(opt::OSD_OBJECT_CONTEXTS_MAX)) as usize;
+    let mut config = PgConfig::default();
+    config.ops.object_size_max = o.get(opt::OSD_MAX_OBJECT_SIZE);
+    config.ops.attr_size_max = o.get(opt::OSD_MAX_ATTR_SIZE);
+    config.ops.attr_name_len_max = o.get(opt::OSD_MAX_ATTR_NAME_LEN);
+    config.ops.omap_entries_max = o.get(opt::OSD_MAX_OMAP_ENTRIES_PER_REQUEST);
+    config.ops.read_bytes_max = o.get(opt::OSD_READ_BYTES_MAX);
+    config.log = LogLimits {
+        entries_target: LogLimits::share(
+            o.get(opt::OSD_TARGET_PG_LOG_ENTRIES_PER_OSD) as usize,
+            pgs,
+            o.get(opt::OSD_MIN_PG_LOG_ENTRIES) as usize,
+            o.get(opt::OSD_MAX_PG_LOG_ENTRIES) as usize,
+        ),
+        trim_min: o.get(opt::OSD_PG_LOG_TRIM_MIN) as usize,
+        trim_max: o.get(opt::OSD_PG_LOG_TRIM_MAX) as usize,
+        dups_tracked: o.get(opt::OSD_PG_LOG_DUPS_TRACKED),
+    };
+    config.object_name_len_max = o.get(opt::OSD_MAX_OBJECT_NAME_LEN) as usize;
+    config.namespace_len_max = o.get(opt::OSD_MAX_OBJECT_NAMESPACE_LEN) as usize;
+    config.write_bytes_max = (o.get(opt::OSD_MAX_WRITE_SIZE) as usize) << 20;
+    // One PG may have all of them.
+    config.object_contexts_idle_max = object_contexts_max;
+    ShardConfig {
+        pg: Arc::new(config),
+        failsafe_full_ratio: o.get(opt::OSD_FAILSAFE_FULL_RATIO),
+        queued_bytes_max: share(o.get(opt::OSD_CLIENT_MESSAGE_SIZE_CAP)),
+        object_contexts_max,
     }
 }

@@ -3,7 +3,9 @@
 use auth::{SessionId, SessionInfo};
 use messages::Message;
 use monclient::{MonClientEvent, MonClientIo};
-use store::{Completion, ReadRequest, Token, Transaction};
+use store::{Completion, ReadRequest, StoreShard, Token, Transaction};
+
+use crate::{CoreId, PartMessage};
 
 /// What happens.
 #[derive(Debug)]
@@ -23,8 +25,10 @@ pub enum OsdEvent {
     },
     /// News of the connection to the monitor.
     Mon(MonClientEvent),
-    /// The store completed a request.
-    Store(Completion),
+    /// The store of a shard completed a request.
+    Store(StoreShard, Completion),
+    /// A message of the OSD's parts on another core: see [`OsdEffect::ToCore`].
+    FromCore(PartMessage),
     /// Time passed; due at [`crate::Osd::deadline`], harmless at any other time.
     Tick,
     /// Stop cleanly: tell the monitor, then [`OsdEffect::Stopped`].
@@ -59,20 +63,25 @@ pub enum OsdEffect {
     Pause(SessionId),
     /// Read from it again.
     Resume(SessionId),
-    /// Queue a transaction on the store.
+    /// Queue a transaction on a shard's store.
     Queue {
+        shard: StoreShard,
         /// Comes back in the completion.
         token: Token,
         txn: Transaction,
     },
-    /// Read from the store.
+    /// Read from a shard's store.
     Read {
+        shard: StoreShard,
         /// Comes back in the completion.
         token: Token,
         request: ReadRequest,
     },
     /// Tell the store that what was built upon this refused transaction is undone.
-    Acknowledge { token: Token },
+    Acknowledge { shard: StoreShard, token: Token },
+    /// Hand a message to the OSD's parts on another core, as [`OsdEvent::FromCore`]. Messages from one core to another
+    /// keep their order.
+    ToCore { core: CoreId, message: PartMessage },
     /// For the connection to the monitor.
     Mon(MonClientIo),
     /// A line for the log.

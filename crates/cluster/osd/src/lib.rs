@@ -1,32 +1,25 @@
 //! An OSD: its maps, its placement groups, its clients' sessions, its reports to the monitor.
 //!
-//! A pure state machine: [`Osd::handle`] takes an event with the time and appends effects. One OSD is one shard: it
-//! belongs to one core, and nothing in it waits. It boots and learns by messages only, so that any monitor that speaks
-//! Ceph's protocol will do. It never opens a socket or a file, reads a clock, or executes an operation: that is `pg`'s
-//! and `ops`'.
+//! An OSD has three kinds of parts, each a pure state machine: one **control** part (maps, boot, orders to make and
+//! remove PGs, reports, commands), a **gate** on each core that has connections of it (sessions, budgets, requests that
+//! wait for a map or a PG), and a **shard** for each store shard (PGs, the operation queue, space). They exchange
+//! [`PartMessage`]s and read nothing of each other. [`Osd`] is the parts of one OSD that are on one core:
+//! [`Osd::handle`] takes an event with the time and appends effects; a message for a part on another core is an effect.
+//!
+//! Nothing in it waits. It boots and learns by messages only, so that any monitor that speaks Ceph's protocol will do.
+//! It never opens a socket or a file, reads a clock, or executes an operation: that is `pg`'s and `ops`'.
 
-mod boot;
-mod cluster_log;
-mod command;
 mod config;
-mod dispatch;
+mod control;
 mod event;
-mod load;
-mod map_history;
-mod maps_in;
+mod gate;
 mod osd;
-mod pg_create;
-mod pg_events;
-mod pg_stats;
-mod pg_view;
-mod pgs;
-mod report;
-mod session;
-mod space;
-mod superblock;
-mod throttle;
+mod parts;
+mod shard;
 
 pub use config::{OsdAddrs, OsdConfig};
+pub use control::OsdPhase;
 pub use event::{LogLevel, OsdEffect, OsdEvent};
 pub use monclient::{Attempt, HuntConfig, MonClientConfig, MonClientEvent, MonClientIo};
-pub use osd::{Osd, OsdPhase};
+pub use osd::Osd;
+pub use parts::{CoreId, PartMessage, Placement, Stores};

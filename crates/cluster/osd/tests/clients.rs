@@ -634,3 +634,19 @@ fn a_write_that_lacks_space_only_while_others_are_under_way_waits_and_is_done() 
     assert!(tids.iter().all(|tid| w.reply_to(CLIENT, *tid).is_some_and(|r| r.result == 0)));
     assert_eq!(w.count("MOSDFull"), 0);
 }
+
+#[test]
+fn all_pgs_together_keep_the_metadata_of_so_many_idle_objects() {
+    let mut options = Values::new();
+    options.set("osd_object_contexts_max", "40").unwrap();
+    let mut w = World::with(options);
+    w.start();
+    w.create_pool(1, 8);
+    w.open_client(CLIENT);
+    for i in 0..200 {
+        let op = w.write(&format!("o{i}"), b"x");
+        w.ask(CLIENT, op);
+        assert!(w.osd.object_contexts() <= 40 + 8, "{} after {i} objects", w.osd.object_contexts());
+    }
+    assert!(w.osd.object_contexts() > 20, "not each at once");
+}

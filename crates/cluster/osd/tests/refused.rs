@@ -5,7 +5,7 @@ mod world;
 
 use messages::{Op, OpArgs, OpCode};
 use osd::{OsdEffect, OsdEvent};
-use store::{CollectionId, Completion, ObjectStore, StoreError, Token};
+use store::{CollectionId, Completion, ObjectStore, StoreError, StoreShard, Token};
 use types::PoolId;
 use world::*;
 
@@ -42,15 +42,15 @@ fn a_map_counts_as_reached_only_when_what_a_refusal_undid_is_durable_after_all()
         inc.new_pools.insert(PoolId(1), pool);
     });
     let stored = done(&mut w).remove(0);
-    let effects = w.handle(OsdEvent::Store(stored));
+    let effects = w.handle(OsdEvent::Store(StoreShard(0), stored));
     let [own] = queued(&effects)[..] else { panic!("{effects:?}") };
     let error = StoreError::NoSpace { needed: 1, available: 0 };
-    let effects = w.handle(OsdEvent::Store(Completion::Refused { token: client, error }));
+    let effects = w.handle(OsdEvent::Store(StoreShard(0), Completion::Refused { token: client, error }));
     let [again] = queued(&effects)[..] else { panic!("{effects:?}") };
     let error = StoreError::AfterRefused(CollectionId::Pg(pg(1, 0)));
-    let effects = w.handle(OsdEvent::Store(Completion::Refused { token: own, error }));
+    let effects = w.handle(OsdEvent::Store(StoreShard(0), Completion::Refused { token: own, error }));
     assert_eq!(queued(&effects), [], "the superblock would say that the PG has reached the map");
-    let effects = w.handle(OsdEvent::Store(Completion::Committed { token: again }));
+    let effects = w.handle(OsdEvent::Store(StoreShard(0), Completion::Committed { token: again }));
     assert_eq!(queued(&effects).len(), 1, "the superblock");
 }
 
@@ -72,7 +72,7 @@ fn a_write_that_waits_for_the_stores_memory_runs_when_the_store_has_answered() {
     assert_eq!(first.len(), 1, "the second waits");
     w.hold_store = false;
     for completion in first {
-        w.event(OsdEvent::Store(completion));
+        w.event(OsdEvent::Store(StoreShard(0), completion));
     }
     assert!(tids.iter().all(|tid| w.reply_to(CLIENT, *tid).is_some_and(|r| r.result == 0)));
 }

@@ -10,7 +10,7 @@ use options::Values;
 use osd::{
     MonClientConfig, MonClientEvent, MonClientIo, Osd, OsdAddrs, OsdConfig, OsdEffect, OsdEvent, OsdPhase,
 };
-use store::{MemStore, NoPeek, ObjectStore};
+use store::{MemStore, NoPeek, ObjectStore, StoreShard};
 use types::{EntityAddr, Epoch, OsdId, Profile, UTime};
 
 const ME: OsdId = OsdId(2);
@@ -130,8 +130,8 @@ fn play(theirs: &[Message], boot: &OsdBoot) -> Played {
         played.osd.handle(now, event, &mut NoPeek, &mut effects);
         for effect in effects {
             match effect {
-                OsdEffect::Queue { token, txn } => store.queue(txn, token),
-                OsdEffect::Read { token, request } => store.read(request, token),
+                OsdEffect::Queue { token, txn, .. } => store.queue(txn, token),
+                OsdEffect::Read { token, request, .. } => store.read(request, token),
                 OsdEffect::Mon(MonClientIo::Connect(of, _)) => {
                     attempt = Some(of);
                     events.push(OsdEvent::Mon(MonClientEvent::Connected(of)));
@@ -145,7 +145,7 @@ fn play(theirs: &[Message], boot: &OsdBoot) -> Played {
         let mut done = Vec::new();
         store.turn(now);
         store.completions(&mut done);
-        events.extend(done.into_iter().rev().map(OsdEvent::Store));
+        events.extend(done.into_iter().rev().map(|done| OsdEvent::Store(StoreShard(0), done)));
     }
 }
 

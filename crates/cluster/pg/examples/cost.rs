@@ -42,7 +42,14 @@ fn request(tid: u64, read: bool, data: &Rope) -> ClientOp {
         data_offset: 0,
     };
     let source = EntityName::new(EntityType::Client, 4123);
-    ClientOp { session: SessionId(1), source, addrs: Arc::default(), features: u64::MAX, permitted: true, op }
+    ClientOp {
+        session: SessionId(1),
+        source,
+        addrs: Arc::default(),
+        features: u64::MAX,
+        permitted: true,
+        op: Box::new(op),
+    }
 }
 
 /// Handles an event and everything that follows from it; how many replies came.
@@ -102,8 +109,7 @@ fn main() {
         let requests: Vec<_> = (0..ROUNDS).map(|i| request(tid + i, read, &data)).collect();
         tid += ROUNDS;
         let started = Instant::now();
-        let replies: u64 =
-            requests.into_iter().map(|op| drive(&mut pg, PgEvent::ClientOp(Box::new(op)), &data)).sum();
+        let replies: u64 = requests.into_iter().map(|op| drive(&mut pg, PgEvent::ClientOp(op), &data)).sum();
         let nanos = started.elapsed().as_nanos() as u64 / ROUNDS;
         println!("{name}: {nanos} ns a request, {replies} of {ROUNDS} answered");
     }

@@ -23,7 +23,7 @@ pub struct ClientOp {
     /// Whether the session's capabilities allow it (see [`ops::classify`]); if not, it gets EPERM in its turn.
     pub permitted: bool,
     /// The message.
-    pub op: OsdOp,
+    pub op: Box<OsdOp>,
 }
 
 /// What of its pool a PG heeds.
@@ -78,7 +78,7 @@ pub struct MapView {
 #[derive(Clone, PartialEq, Debug)]
 pub enum PgEvent {
     /// A client asks. Its epoch is not newer than the PG's: the OSD waits for maps.
-    ClientOp(Box<ClientOp>),
+    ClientOp(ClientOp),
     /// A newer map.
     AdvanceMap(Box<MapView>),
     /// A read is done.

@@ -202,6 +202,13 @@ impl Pg {
         (self.objects.len(), self.parked.len(), self.waiting.len())
     }
 
+    /// Evicts idle object contexts, those not used lately first, until at most `max` are held or a bounded number was
+    /// looked at. Returns how many are left.
+    pub fn evict_contexts(&mut self, max: usize) -> usize {
+        self.objects.evict(max);
+        self.objects.len()
+    }
+
     /// Takes an event at time `now` and appends what is to be done to `out`, in order. `store` is the memory of the PG's
     /// store, which must have got every transaction of this PG that earlier events gave.
     pub fn handle(&mut self, now: UTime, event: PgEvent, store: &mut dyn Peek, out: &mut Vec<PgEffect>) {
@@ -212,7 +219,7 @@ impl Pg {
 
     fn on_event(&mut self, event: PgEvent, out: &mut Out<'_>) {
         match (event, &self.phase) {
-            (PgEvent::ClientOp(op), _) => self.on_client_op(*op, out),
+            (PgEvent::ClientOp(op), _) => self.on_client_op(op, out),
             (_, Phase::Failed) => {}
             (PgEvent::AdvanceMap(map), _) => self.on_advance_map(*map, out),
             (PgEvent::ReadDone { token, result }, _) => self.on_read_done(token, result, out),

@@ -19,7 +19,7 @@ pub(crate) struct Request {
     pub class: OpClass,
     /// The client's snap context, taken out of the message.
     pub snapc: SnapContext,
-    pub op: OsdOp,
+    pub op: Box<OsdOp>,
 }
 
 impl Request {

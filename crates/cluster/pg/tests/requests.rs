@@ -217,14 +217,14 @@ fn another_client_with_the_same_tid_is_another_request() {
     let mut rig = Rig::new();
     let op = rig.message("a", vec![append(b"x")]);
     rig.ask_message(op.clone());
-    rig.event(PgEvent::ClientOp(Box::new(pg::ClientOp {
+    rig.event(PgEvent::ClientOp(pg::ClientOp {
         session: SessionId(9),
         source: EntityName::new(EntityType::Client, 5000),
         addrs: Default::default(),
         features: u64::MAX,
         permitted: true,
-        op,
-    })));
+        op: Box::new(op),
+    }));
     rig.settle();
     assert_eq!(rig.contents("a").unwrap(), b"xx");
 }
@@ -246,14 +246,14 @@ fn a_session_that_is_gone_takes_its_waiting_requests_along_but_not_those_begun()
 fn requests_without_rights_are_eperm_and_bad_names_are_refused() {
     let mut rig = Rig::new();
     let op = rig.message("a", vec![stat()]);
-    rig.event(PgEvent::ClientOp(Box::new(pg::ClientOp {
+    rig.event(PgEvent::ClientOp(pg::ClientOp {
         session: SessionId(1),
         source: EntityName::new(EntityType::Client, 1),
         addrs: Default::default(),
         features: u64::MAX,
         permitted: false,
-        op,
-    })));
+        op: Box::new(op),
+    }));
     assert_eq!(rig.replies.pop().unwrap().1.result, Errno::EPERM.code());
     let long = "n".repeat(2049);
     assert_eq!(rig.ask(&long, vec![write_full(b"")]).result, Errno::ENAMETOOLONG.code());

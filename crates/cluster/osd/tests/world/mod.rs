@@ -14,10 +14,11 @@ use messages::{
 use options::Values;
 use osd::{
     Attempt, MonClientConfig, MonClientEvent, MonClientIo, Osd, OsdAddrs, OsdConfig, OsdEffect, OsdEvent,
-    OsdPhase,
+    OsdPhase, Stores,
 };
 use store::{
-    Advice, CollectionId, Completion, MemStore, NoPeek, ObjectStore, Peek, ReadOutcome, ReadRequest, Token,
+    Advice, CollectionId, Completion, MemStore, NoPeek, ObjectStore, ReadOutcome, ReadRequest, StoreShard,
+    Token,
 };
 use types::{
     EntityAddr, EntityName, EntityType, Epoch, Fsid, HObject, Name, ObjectLocator, OsdId, PgId, PoolId,
@@ -228,7 +229,7 @@ impl World {
     /// Hands the OSD an event, and gives what it wants done.
     pub fn handle(&mut self, event: OsdEvent) -> Vec<OsdEffect> {
         let mut effects = Vec::new();
-        let memory: &mut dyn Peek = if self.peeks { &mut self.store } else { &mut NoPeek };
+        let memory: &mut dyn Stores = if self.peeks { &mut self.store } else { &mut NoPeek };
         self.osd.handle(self.now, event, memory, &mut effects);
         effects
     }
@@ -243,7 +244,7 @@ impl World {
                 return;
             }
             for completion in done {
-                let effects = self.handle(OsdEvent::Store(completion));
+                let effects = self.handle(OsdEvent::Store(StoreShard(0), completion));
                 self.perform(effects);
             }
         }
@@ -272,15 +273,16 @@ impl World {
             self.trace.push(format!("{effect:?}"));
             match effect {
                 OsdEffect::Send { session, message } => self.sent.entry(session).or_default().push(message),
-                OsdEffect::Queue { token, txn } => self.store.queue(txn, token),
-                OsdEffect::Read { token, request } => self.store.read(request, token),
-                OsdEffect::Acknowledge { token } => self.store.acknowledge(token),
+                OsdEffect::Queue { token, txn, .. } => self.store.queue(txn, token),
+                OsdEffect::Read { token, request, .. } => self.store.read(request, token),
+                OsdEffect::Acknowledge { token, .. } => self.store.acknowledge(token),
                 OsdEffect::Mon(io) => self.mon_io(io),
                 OsdEffect::Log(level, text) => self.log.push(format!("{level:?} {text}")),
                 OsdEffect::Pause(session) => self.paused.push(session),
                 OsdEffect::Resume(session) => self.paused.retain(|s| *s != session),
                 OsdEffect::Stopped => self.stopped = true,
                 OsdEffect::Failed(reason) => self.failed = Some(reason),
+                OsdEffect::ToCore { .. } => panic!("all parts are on one core"),
                 OsdEffect::Active | OsdEffect::Close { .. } => {}
             }
         }

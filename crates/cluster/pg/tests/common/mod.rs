@@ -286,14 +286,14 @@ impl Rig {
     }
 
     pub fn send_on(&mut self, session: u64, op: OsdOp) {
-        self.event(PgEvent::ClientOp(Box::new(ClientOp {
+        self.event(PgEvent::ClientOp(ClientOp {
             session: SessionId(session),
             source: self.source,
             addrs: Arc::new(client_addr().into()),
             features: self.features,
             permitted: true,
-            op,
-        })));
+            op: Box::new(op),
+        }));
     }
 
     /// Sends operations on an object and waits for the answer.

@@ -1,15 +1,16 @@
 //! Commands sent to the OSD itself: `ceph tell osd.N ...`, `ceph pg PGID query`.
 
-use auth::{Access, SessionId};
+use auth::{Access, SessionInfo};
 use buffer::Rope;
 use messages::{Command, CommandReply};
 use options::Values;
 use serde_json::{Map, Value, json};
 use types::{Errno, PgId, SpgId};
 
-use crate::osd::Out;
-use crate::superblock::trim_lower_bound;
-use crate::{Osd, OsdEffect, OsdPhase};
+use super::Control;
+use super::OsdPhase;
+use super::superblock::trim_lower_bound;
+use crate::parts::{Out, QueryId, ToShard};
 
 /// A command's longest text. Stock clients' commands have some hundred bytes.
 const COMMAND_BYTES_MAX: usize = 64 << 10;
@@ -36,37 +37,43 @@ const COMMANDS: &[Signature] = &[
     (&["version"], &[], "the version that the OSD runs"),
 ];
 
-impl Osd {
-    pub(crate) fn handle_command(&mut self, session: SessionId, command: &Command, out: &mut Out) {
-        // The session has just ended: there is nobody to answer.
-        let Some(peer) = self.sessions.get(&session) else { return };
-        let result = match peer.info.caps.permits(Access::ADMIN) {
-            true => self.run_command(command),
+impl Control {
+    pub(super) fn handle_command(&mut self, peer: &SessionInfo, command: &Command, out: &mut Out) {
+        let asked = QueryId { session: peer.id, tid: command.tid };
+        let result = match peer.caps.permits(Access::ADMIN) {
+            true => self.run_command(command, asked, out),
             false => Err((Errno::EACCES, "permission denied".into())),
         };
-        let (result, status, data) = match result {
-            Ok(value) => (0, String::new(), Rope::from(render(&value).into_bytes())),
-            Err((errno, sentence)) => (errno.code(), sentence, Rope::new()),
-        };
-        let reply = CommandReply { tid: command.tid, result, status, data };
-        out.push(OsdEffect::Send { session, message: reply.into() });
+        match result {
+            Ok(Some(value)) => answer(asked, Ok(value), out),
+            // The answer of a PG's shard follows.
+            Ok(None) => {}
+            Err(refusal) => answer(asked, Err(refusal), out),
+        }
     }
 
-    fn run_command(&mut self, command: &Command) -> Result<Value, Refusal> {
-        let bad = |what: &str| (Errno::EINVAL, format!("not a command: {what}"));
-        let text = command.cmd.first().ok_or_else(|| bad("it is empty"))?;
-        if text.len() > COMMAND_BYTES_MAX {
-            return Err((Errno::E2BIG, "the command is too long".into()));
-        }
-        let args: Map<String, Value> = serde_json::from_slice(text).map_err(|e| bad(&e.to_string()))?;
-        let prefix = args.get("prefix").and_then(Value::as_str).ok_or_else(|| bad("it has no prefix"))?;
-        match prefix {
-            "get_command_descriptions" => Ok(descriptions()),
-            "version" => Ok(self.version()),
-            "status" => Ok(self.status()),
-            "pg" | "query" => self.pg_command(&args),
+    /// A shard answers `pg PGID query`.
+    pub(super) fn on_query_answer(&mut self, asked: QueryId, value: Option<Value>, out: &mut Out) {
+        // Asked for, and removed in the meantime.
+        let gone = || (Errno::ENOENT, "the pg has just been removed".to_owned());
+        answer(asked, value.ok_or_else(gone), out);
+    }
+
+    /// Runs a command. `None`: the answer comes from a shard.
+    fn run_command(
+        &mut self,
+        command: &Command,
+        asked: QueryId,
+        out: &mut Out,
+    ) -> Result<Option<Value>, Refusal> {
+        let (prefix, args) = parse(command)?;
+        match prefix.as_str() {
+            "get_command_descriptions" => Ok(Some(descriptions())),
+            "version" => Ok(Some(self.version())),
+            "status" => Ok(Some(self.status())),
+            "pg" | "query" => self.pg_command(&args, asked, out).map(|()| None),
             _ => match prefix.strip_prefix("config ") {
-                Some(verb) => self.config_command(verb, &args),
+                Some(verb) => self.config_command(verb, &args, out).map(Some),
                 None => Err((Errno::EINVAL, format!("unknown command '{prefix}'"))),
             },
         }
@@ -102,22 +109,31 @@ impl Osd {
         self.superblock.newest_map.0.saturating_sub(self.superblock.oldest_map.0) + 1
     }
 
-    fn pg_command(&self, args: &Map<String, Value>) -> Result<Value, Refusal> {
+    fn pg_command(&self, args: &Map<String, Value>, asked: QueryId, out: &mut Out) -> Result<(), Refusal> {
         let text = args.get("pgid").and_then(Value::as_str).unwrap_or_default();
         let pgid: PgId = text.parse().map_err(|e| (Errno::EINVAL, format!("{e}")))?;
         let cmd = args.get("cmd").and_then(Value::as_str).unwrap_or("query");
         if cmd != "query" {
             return Err((Errno::EOPNOTSUPP, format!("'pg {text} {cmd}' is not there yet")));
         }
-        let query = self.pgs.query(&SpgId::from(pgid));
-        query.ok_or_else(|| (Errno::ENOENT, format!("i don't have pgid {pgid}")))
+        let spg = SpgId::from(pgid);
+        let Some(shard) = self.pgs.shard_of(&spg) else {
+            return Err((Errno::ENOENT, format!("i don't have pgid {pgid}")));
+        };
+        out.send_shard(shard, ToShard::Query { pgid: spg, asked });
+        Ok(())
     }
 
     fn option_text(&self, spec: &options::OptionSpec) -> &str {
         self.options.text(spec.name).unwrap_or(spec.default)
     }
 
-    fn config_command(&mut self, verb: &str, args: &Map<String, Value>) -> Result<Value, Refusal> {
+    fn config_command(
+        &mut self,
+        verb: &str,
+        args: &Map<String, Value>,
+        out: &mut Out,
+    ) -> Result<Value, Refusal> {
         let var = args.get("var").and_then(Value::as_str).map(options::normalize);
         let named = || var.clone().ok_or_else(|| (Errno::EINVAL, "which option?".to_string()));
         let known = |name: &str| match options::lookup(name) {
@@ -151,19 +167,39 @@ impl Osd {
                 // Tried apart first: what does not fit changes nothing.
                 Values::new().set(&name, &value).map_err(|e| (Errno::EINVAL, e.to_string()))?;
                 self.overrides.insert(name.clone(), value.clone());
-                self.merge_options();
+                self.merge_options(out);
                 let note = if spec.runtime { "" } else { " (may need a restart)" };
                 Ok(json!({ "success": format!("{name} = '{value}'{note}") }))
             }
             "unset" => {
                 let name = named()?;
                 self.overrides.remove(known(&name)?.name);
-                self.merge_options();
+                self.merge_options(out);
                 Ok(json!({ "success": "" }))
             }
             _ => Err((Errno::EINVAL, format!("unknown command 'config {verb}'"))),
         }
     }
+}
+
+/// A command's prefix and arguments.
+fn parse(command: &Command) -> Result<(String, Map<String, Value>), Refusal> {
+    let bad = |what: &str| (Errno::EINVAL, format!("not a command: {what}"));
+    let text = command.cmd.first().ok_or_else(|| bad("it is empty"))?;
+    if text.len() > COMMAND_BYTES_MAX {
+        return Err((Errno::E2BIG, "the command is too long".into()));
+    }
+    let args: Map<String, Value> = serde_json::from_slice(text).map_err(|e| bad(&e.to_string()))?;
+    let prefix = args.get("prefix").and_then(Value::as_str).ok_or_else(|| bad("it has no prefix"))?;
+    Ok((prefix.to_owned(), args))
+}
+
+fn answer(asked: QueryId, result: Result<Value, Refusal>, out: &mut Out) {
+    let (result, status, data) = match result {
+        Ok(value) => (0, String::new(), Rope::from(render(&value).into_bytes())),
+        Err((errno, sentence)) => (errno.code(), sentence, Rope::new()),
+    };
+    out.send_session(asked.session, CommandReply { tid: asked.tid, result, status, data });
 }
 
 /// An argument that takes all words left comes as an array.

@@ -3,10 +3,11 @@
 use messages::{Log, LogEntry, Paxos};
 use types::{EntityId, EntityName, EntityType, UTime};
 
-use crate::osd::Out;
-use crate::{LogLevel, Osd};
+use super::Control;
+use crate::LogLevel;
+use crate::parts::Out;
 
-impl Osd {
+impl Control {
     /// Writes a line to the OSD's own log and sends it to the monitor for the cluster's. It is sent once: a monitor that
     /// goes away before it has stored the line loses it.
     pub(crate) fn cluster_log(&mut self, now: UTime, level: LogLevel, text: String, out: &mut Out) {

@@ -4,12 +4,13 @@ use messages::MonGetOsdMap;
 use store::Transaction;
 use types::{Epoch, UTime};
 
-use crate::map_history::{MapError, MapUpdate, trim};
-use crate::osd::{Out, OwnIo};
-use crate::superblock::{store_superblock, trim_lower_bound};
-use crate::{LogLevel, Osd, OsdPhase};
+use super::map_history::{MapError, MapUpdate, trim};
+use super::superblock::{store_superblock, trim_lower_bound};
+use super::{Control, OwnIo};
+use crate::parts::Out;
+use crate::{LogLevel, OsdPhase};
 
-impl Osd {
+impl Control {
     /// Maps came, from the monitor or another OSD.
     pub(crate) fn handle_osd_map(&mut self, message: &messages::OsdMap, out: &mut Out) {
         if self.loading.is_some() || self.state == OsdPhase::Initializing {
@@ -80,7 +81,7 @@ impl Osd {
     /// Maps up to `last` are durable: everything moves on to them.
     pub(crate) fn on_maps_stored(&mut self, now: UTime, last: Epoch, out: &mut Out) {
         let Some(commits) = self.map_commits.checked_sub(1) else {
-            return self.broken(format!("maps up to {last} are stored, and no commit was under way"), out);
+            return out.broken(format!("maps up to {last} are stored, and no commit was under way"));
         };
         self.map_commits = commits;
         while self.history.epoch() < last {
@@ -92,7 +93,7 @@ impl Osd {
         }
         self.note_pgs_stable(out);
         self.check_own_state(now, out);
-        self.sessions_ready(now, out);
+        self.publish_map(out);
         self.report_after_map(now, out);
     }
 
@@ -103,10 +104,10 @@ impl Osd {
         self.pgs_advance(now, &map, old.as_deref(), out);
     }
 
-    /// Notes in the superblock that every PG has durably reached the current map, if so.
+    /// Notes in the superblock the newest map that every PG has durably reached.
     pub(crate) fn note_pgs_stable(&mut self, out: &mut Out) {
-        let epoch = self.history.epoch();
-        if self.advance_commits.is_empty() && self.superblock.current_epoch < epoch && self.pgs.all_loaded() {
+        let epoch = self.reached();
+        if self.superblock.current_epoch < epoch {
             self.superblock.current_epoch = epoch;
             let mut txn = Transaction::new();
             store_superblock(&self.superblock, &mut txn);

@@ -10,7 +10,7 @@ use messages::Blob;
 use store::{CollectionId, Transaction};
 use types::{Epoch, Fsid};
 
-use crate::superblock::{full_map_object, inc_map_object};
+use super::superblock::{full_map_object, inc_map_object};
 
 /// Increments kept in memory for clients that lag behind, at most; a client that is further behind asks the monitor.
 const INCREMENTS_MAX: usize = 500;
@@ -60,10 +60,10 @@ pub(crate) struct MapHistory {
 
 impl MapHistory {
     /// Begins with a map that was stored.
-    pub(crate) fn load(&mut self, map: OsdMap) {
+    pub(crate) fn load(&mut self, map: Arc<OsdMap>) {
         self.current = map.epoch;
         self.newest = map.epoch;
-        self.maps = [(map.epoch, Arc::new(map))].into();
+        self.maps = [(map.epoch, map)].into();
     }
 
     /// Adds a map that was stored, newer than all.

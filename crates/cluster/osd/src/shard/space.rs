@@ -40,11 +40,6 @@ impl SpaceBudget {
         self.reserve = (1.0 - ratio).clamp(0.0, 1.0);
     }
 
-    /// The last answer.
-    pub(crate) fn statfs(&self) -> &StatFs {
-        &self.statfs
-    }
-
     /// The store is being asked: the answer shows every write begun before.
     pub(crate) fn statfs_sent(&mut self) {
         self.charged_since_statfs = 0;
@@ -89,25 +84,25 @@ impl SpaceBudget {
         let reserve = (self.statfs.bytes_total as f64 * self.reserve) as u64;
         self.statfs.bytes_available.saturating_sub(reserve).saturating_sub(self.charged)
     }
+}
 
-    /// The state that the map ought to show (Ceph's recalc_full_state), as one of its bits or 0. A write that waits in
-    /// vain makes the OSD full whatever the limits say: its client needs the map to say so, and to take it back.
-    pub(crate) fn state(&self, map: &OsdMap) -> u32 {
-        let StatFs { bytes_total: total, bytes_available: available, .. } = self.statfs;
-        if total == 0 {
-            return 0;
-        }
-        let used = 1.0 - available as f64 / total as f64;
-        let beyond = |limit: f32| limit > 0.0 && used > f64::from(limit);
-        if beyond(map.full_ratio) || self.full {
-            OsdState::FULL
-        } else if beyond(map.backfillfull_ratio) {
-            OsdState::BACKFILLFULL
-        } else if beyond(map.nearfull_ratio) {
-            OsdState::NEARFULL
-        } else {
-            0
-        }
+/// The state that the map ought to show of an OSD (Ceph's recalc_full_state), as one of its bits or 0. A write that waits in
+/// vain (`is_full`) makes the OSD full whatever the limits say: its client needs the map to say so, and to take it back.
+pub(crate) fn full_state(statfs: &StatFs, is_full: bool, map: &OsdMap) -> u32 {
+    let StatFs { bytes_total: total, bytes_available: available, .. } = *statfs;
+    if total == 0 {
+        return 0;
+    }
+    let used = 1.0 - available as f64 / total as f64;
+    let beyond = |limit: f32| limit > 0.0 && used > f64::from(limit);
+    if beyond(map.full_ratio) || is_full {
+        OsdState::FULL
+    } else if beyond(map.backfillfull_ratio) {
+        OsdState::BACKFILLFULL
+    } else if beyond(map.nearfull_ratio) {
+        OsdState::NEARFULL
+    } else {
+        0
     }
 }
 
@@ -128,6 +123,10 @@ pub(crate) fn may_take(ops: &[Op]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn state(space: &SpaceBudget, map: &OsdMap) -> u32 {
+        full_state(&space.statfs, space.is_full(), map)
+    }
 
     fn space(total: u64, available: u64) -> SpaceBudget {
         let mut space = SpaceBudget::default();
@@ -164,7 +163,7 @@ mod tests {
         let mut space = space(1000, 130);
         assert!(space.take(60) && !space.take(50), "60 may be gone, or come back");
         assert!(space.wants_answer() && !space.is_full());
-        assert_eq!(space.state(&map), 0);
+        assert_eq!(state(&space, &map), 0);
         let answer = |space: &mut SpaceBudget, available| {
             space.statfs_sent();
             space.statfs_received(StatFs {
@@ -175,10 +174,10 @@ mod tests {
         };
         answer(&mut space, 70);
         assert!(space.is_full() && !space.take(1), "40 are left, 50 were wanted, and nothing overtakes");
-        assert_eq!(space.state(&map), OsdState::FULL, "although 93% are in use");
+        assert_eq!(state(&space, &map), OsdState::FULL, "although 93% are in use");
         answer(&mut space, 130);
         assert!(!space.is_full() && space.take(50));
-        assert_eq!(space.state(&map), 0);
+        assert_eq!(state(&space, &map), 0);
     }
 
     #[test]
@@ -201,8 +200,8 @@ mod tests {
     fn the_state_is_the_highest_limit_passed() {
         let map =
             OsdMap { nearfull_ratio: 0.85, backfillfull_ratio: 0.9, full_ratio: 0.95, ..OsdMap::default() };
-        let states = [200, 149, 99, 49].map(|available| space(1000, available).state(&map));
+        let states = [200, 149, 99, 49].map(|available| state(&space(1000, available), &map));
         assert_eq!(states, [0, OsdState::NEARFULL, OsdState::BACKFILLFULL, OsdState::FULL]);
-        assert_eq!(space(1000, 0).state(&OsdMap::default()), 0, "no limit is set");
+        assert_eq!(state(&space(1000, 0), &OsdMap::default()), 0, "no limit is set");
     }
 }

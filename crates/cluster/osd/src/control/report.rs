@@ -1,14 +1,19 @@
 //! What the OSD tells the monitor while it lives: statistics, beacons, up_thru.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
-use messages::{MgrMap, OsdAlive, OsdBeacon, OsdFull, OsdStat, Paxos, PgStats, StoreStatfs};
+use messages::{
+    MgrMap, OsdAlive, OsdBeacon, OsdFull, OsdStat, OsdSuperblock, Paxos, PgStat, PgStats, StoreStatfs,
+};
 use options::opt;
-use store::{Completion, ReadOutcome, ReadRequest};
-use types::{Epoch, UTime};
+use store::{StatFs, StoreShard};
+use types::{Epoch, PgId, UTime};
 
-use crate::osd::{Out, OwnIo};
-use crate::{LogLevel, Osd, OsdPhase};
+use super::Control;
+use crate::parts::{Out, ShardSpace, ToShard};
+use crate::shard::full_state;
+use crate::{LogLevel, OsdPhase};
 
 /// How long changes of PGs' states are gathered before they are reported: long enough for all PGs of a new pool, short
 /// enough that a user does not notice.
@@ -25,11 +30,14 @@ pub(crate) struct OsdReport {
     seq: u64,
     /// Whether an active manager takes the statistics instead.
     manager: bool,
+    /// Shards whose statistics are still to come, and those that have come.
+    collecting: usize,
+    collected: BTreeMap<PgId, PgStat>,
     /// What up_thru was last asked for.
     pub(crate) up_thru_wanted: Epoch,
 }
 
-impl Osd {
+impl Control {
     /// Everything at once: the OSD has become active, or talks to another monitor.
     pub(crate) fn report_all(&mut self, now: UTime, out: &mut Out) {
         if self.state != OsdPhase::Active {
@@ -37,15 +45,15 @@ impl Osd {
         }
         self.send_beacon(now, out);
         self.report.up_thru_wanted = Epoch(0);
-        self.want_up_thru(out);
-        self.pgs_resend_created(out);
+        self.want_up_thru(self.pgs.up_thru_wanted(), out);
+        self.resend_created(out);
         self.send_stats(now, out);
     }
 
     /// A new map is in force.
     pub(crate) fn report_after_map(&mut self, now: UTime, out: &mut Out) {
         if self.state == OsdPhase::Active {
-            self.want_up_thru(out);
+            self.want_up_thru(self.pgs.up_thru_wanted(), out);
             self.stats_changed(now);
         }
     }
@@ -74,7 +82,7 @@ impl Osd {
         }
         if self.report.stats_due.is_none_or(|due| due <= now) {
             self.send_stats(now, out);
-            self.ask_statfs(out);
+            self.ask_space(out);
         }
     }
 
@@ -110,9 +118,8 @@ impl Osd {
         self.send_mon(beacon, out);
     }
 
-    /// Asks for up_thru where a PG's interval needs it.
-    pub(crate) fn want_up_thru(&mut self, out: &mut Out) {
-        let want = self.pgs.up_thru_wanted();
+    /// Asks for the up_thru that a PG's interval needs.
+    pub(crate) fn want_up_thru(&mut self, want: Epoch, out: &mut Out) {
         let have = self.history.current().and_then(|m| m.osd(self.config.whoami)).map(|o| o.info.up_thru);
         if self.state != OsdPhase::Active
             || want <= self.report.up_thru_wanted
@@ -129,16 +136,29 @@ impl Osd {
     fn send_stats(&mut self, now: UTime, out: &mut Out) {
         self.report.stats_due =
             Some(now.after(Duration::from_secs_f64(self.options.get(opt::OSD_MON_REPORT_INTERVAL))));
-        if self.report.manager || !self.mon.is_ready() {
+        if self.report.manager || !self.mon.is_ready() || self.report.collecting > 0 {
+            return;
+        }
+        self.report.collecting = self.shards.len();
+        let epoch = self.history.epoch();
+        out.send_shards(|| ToShard::CollectStats { epoch });
+    }
+
+    /// A shard reports on its PGs. When all have, it goes to the monitor.
+    pub(super) fn on_stats(&mut self, stats: BTreeMap<PgId, PgStat>, out: &mut Out) {
+        self.report.collected.extend(stats);
+        self.report.collecting = self.report.collecting.saturating_sub(1);
+        if self.report.collecting > 0 {
             return;
         }
         self.report.seq += 1;
+        let pg_stat = std::mem::take(&mut self.report.collected);
         let stats = PgStats {
             tid: 0,
             paxos: Paxos::default(),
             fsid: self.config.cluster_fsid,
             osd_stat: self.osd_stat(),
-            pg_stat: self.pgs_stats(now),
+            pg_stat,
             epoch: self.history.epoch(),
             had_map_for: UTime::default(),
             pool_stat: Default::default(),
@@ -147,7 +167,7 @@ impl Osd {
     }
 
     fn osd_stat(&self) -> OsdStat {
-        let space = self.space.statfs();
+        let space = self.statfs();
         let used = space.bytes_total.saturating_sub(space.bytes_available);
         OsdStat {
             statfs: StoreStatfs {
@@ -166,23 +186,37 @@ impl Osd {
         }
     }
 
-    pub(crate) fn ask_statfs(&mut self, out: &mut Out) {
-        if !self.own_io.values().any(|io| matches!(io, OwnIo::StatFs)) {
-            self.space.statfs_sent();
-            self.read(ReadRequest::StatFs, OwnIo::StatFs, out);
-        }
+    /// Asks the shards for their stores' space.
+    pub(super) fn ask_space(&self, out: &mut Out) {
+        out.send_shards(|| ToShard::AskSpace);
     }
 
-    pub(crate) fn on_statfs(&mut self, now: UTime, completion: Completion, out: &mut Out) {
-        if let Completion::Read { result: Ok(ReadOutcome::StatFs(statfs)), .. } = completion {
-            let first = self.space.statfs().bytes_total == 0;
-            self.space.statfs_received(statfs);
-            if first && self.state == OsdPhase::Active {
-                self.stats_changed(now);
-            }
-            self.report_fullness(out);
-            self.sessions_ready(now, out);
+    /// The space of all shards.
+    fn statfs(&self) -> StatFs {
+        let mut sum = StatFs::default();
+        for StatFs { bytes_total, bytes_used, bytes_available, data_bytes, metadata_bytes, objects } in
+            self.shards.iter().map(|shard| shard.space.statfs)
+        {
+            sum.bytes_total += bytes_total;
+            sum.bytes_used += bytes_used;
+            sum.bytes_available += bytes_available;
+            sum.data_bytes += data_bytes;
+            sum.metadata_bytes += metadata_bytes;
+            sum.objects += objects;
         }
+        sum
+    }
+
+    pub(super) fn on_space(&mut self, now: UTime, shard: StoreShard, space: ShardSpace, out: &mut Out) {
+        let first = self.statfs().bytes_total == 0;
+        let Some(state) = self.shards.get_mut(shard.0 as usize) else {
+            return out.broken(format!("shard {} has space, and does not exist", shard.0));
+        };
+        state.space = space;
+        if first && self.state == OsdPhase::Active {
+            self.stats_changed(now);
+        }
+        self.report_fullness(out);
     }
 
     /// Tells the monitor when the map shows this OSD fuller or emptier than it is.
@@ -191,11 +225,18 @@ impl Osd {
         // An OSD that is not up is not in the map with a state to correct.
         let Some(map) = self.history.current().filter(|_| self.state == OsdPhase::Active) else { return };
         let Some(shown) = map.osd(self.config.whoami).map(|osd| osd.state & MASK) else { return };
-        let state = self.space.state(map);
+        let state = full_state(&self.statfs(), self.shards.iter().any(|shard| shard.space.is_full), map);
         if state != shown {
             let map_epoch = self.history.epoch();
             let full = OsdFull { paxos: Paxos::at(map_epoch.0.into()), map_epoch, state };
             self.send_mon(full, out);
         }
+    }
+
+    /// What the boot message says of the store.
+    pub(super) fn boot_superblock(&self) -> OsdSuperblock {
+        let epoch = self.history.epoch();
+        // No snapshot is ever trimmed yet, so nothing was missed.
+        OsdSuperblock { current_epoch: epoch, purged_snaps_last: epoch, ..self.superblock.clone() }
     }
 }

@@ -1,8 +1,10 @@
 //! From an open store to an OSD that can boot: superblock, maps, placement groups.
 //!
 //! Steps, in this order: is there a meta collection (if not: a new store, write a superblock); the superblock, which
-//! must be this OSD's; the map that all PGs are known to have reached; the list of collections, a PG for each; when
-//! those have read what they keep, every later map that was stored, one after the other.
+//! must be this OSD's; the map that all PGs are known to have reached; the shards' lists of collections, a PG for each;
+//! when those have read what they keep, every later map that was stored, one after the other.
+
+use std::sync::Arc;
 
 use encoding::Decode;
 use maps::OsdMap;
@@ -10,9 +12,10 @@ use messages::OsdSuperblock;
 use store::{CollectionId, Completion, ReadOutcome, ReadRequest, StoreError, Transaction};
 use types::{Epoch, UTime};
 
-use crate::osd::{Out, OwnIo};
-use crate::superblock::{full_map_object, read_meta, store_superblock, superblock_object};
-use crate::{LogLevel, Osd, OsdPhase};
+use super::superblock::{full_map_object, read_meta, store_superblock, superblock_object};
+use super::{Control, OwnIo};
+use crate::parts::{Out, ToShard};
+use crate::{LogLevel, OsdPhase};
 
 /// Which step is under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,14 +27,12 @@ pub(crate) enum LoadStep {
     Superblock,
     /// The map that all PGs have reached.
     FirstMap,
-    /// Which PGs there are.
-    Collections,
-    /// The PGs read what they keep; then the map of this epoch follows.
+    /// The shards list their PGs, and those read what they keep; then the map of this epoch follows.
     Pgs(Epoch),
     LaterMap(Epoch),
 }
 
-impl Osd {
+impl Control {
     pub(crate) fn start(&mut self, out: &mut Out) {
         if self.state != OsdPhase::Initializing || self.loading.is_some() {
             return;
@@ -47,7 +48,7 @@ impl Osd {
 
     pub(crate) fn on_loaded(&mut self, now: UTime, completion: Completion, out: &mut Out) {
         let Some(step) = self.loading else {
-            return self.broken("a step of loading is done after the last", out);
+            return out.broken("a step of loading is done after the last");
         };
         let outcome = match completion {
             Completion::Read { result, .. } => Some(result),
@@ -75,13 +76,11 @@ impl Osd {
                 self.on_superblock(now, &data.to_piece(), out)?;
             }
             (LoadStep::FirstMap, Some(Ok(ReadOutcome::Data(data)))) => {
-                self.history.load(stored_map(&data.to_piece(), self.first_map())?);
-                self.load_step(LoadStep::Collections, ReadRequest::Collections, out);
-            }
-            (LoadStep::Collections, Some(Ok(ReadOutcome::Collections(all)))) => {
-                self.loading = Some(LoadStep::Pgs(self.history.epoch().next()));
-                self.pgs_found(now, all, out);
-                self.pgs_loaded(now, out);
+                let map = Arc::new(stored_map(&data.to_piece(), self.first_map())?);
+                self.history.load(map.clone());
+                self.loading = Some(LoadStep::Pgs(map.epoch.next()));
+                out.send_shards(|| ToShard::Map(map.clone()));
+                self.find_pgs(out);
             }
             (LoadStep::LaterMap(epoch), Some(Ok(ReadOutcome::Data(data)))) => {
                 self.history.append(stored_map(&data.to_piece(), epoch)?);
@@ -132,6 +131,7 @@ impl Osd {
     pub(crate) fn pgs_loaded(&mut self, now: UTime, out: &mut Out) {
         match self.loading {
             Some(LoadStep::Pgs(next)) if self.pgs.all_loaded() => self.load_later_map(now, next, out),
+            // Some still read, or another step of loading is under way, or none any more.
             _ => {}
         }
     }
@@ -153,11 +153,13 @@ impl Osd {
 
     fn loaded(&mut self, now: UTime, out: &mut Out) {
         self.loading = None;
-        self.pgs_drop_unknown(now, out);
+        self.configure_shards(out);
+        self.drop_unknown_pgs(out);
         self.note_pgs_stable(out);
         let (epoch, pgs) = (self.history.epoch(), self.pgs.len());
         self.log(LogLevel::Info, format!("loaded: map {epoch}, {pgs} PGs"), out);
-        self.ask_statfs(out);
+        self.ask_space(out);
+        self.publish_map(out);
         self.start_boot(now, out);
     }
 }

@@ -8,9 +8,10 @@ use options::opt;
 use store::Transaction;
 use types::{Epoch, UTime};
 
-use crate::osd::{Out, OwnIo};
-use crate::superblock::store_superblock;
-use crate::{LogLevel, Osd, OsdEffect, OsdPhase};
+use super::superblock::store_superblock;
+use super::{Control, OwnIo};
+use crate::parts::Out;
+use crate::{LogLevel, OsdEffect, OsdPhase};
 
 /// How long a boot message may go unanswered before it is sent again. Monitors don't lose it, but one may ignore it
 /// while the cluster's NOUP flag is set.
@@ -19,7 +20,7 @@ const BOOT_RETRY: Duration = Duration::from_secs(10);
 /// How long the monitor has to note a clean stop (osd_mon_shutdown_timeout).
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-impl Osd {
+impl Control {
     /// Begins to boot: asks which maps there are, gets them, and then [`Osd::send_boot`].
     pub(crate) fn start_boot(&mut self, now: UTime, out: &mut Out) {
         if matches!(self.state, OsdPhase::Stopping | OsdPhase::Stopped) {
@@ -55,7 +56,7 @@ impl Osd {
             OsdPhase::Preboot => self.ask_version(&mut effects),
             OsdPhase::Booting => self.send_boot(now, out),
             OsdPhase::Active => self.report_all(now, out),
-            _ => {}
+            OsdPhase::Initializing | OsdPhase::Stopping | OsdPhase::Stopped => {}
         }
         self.perform_mon(now, effects, out);
     }
@@ -172,7 +173,11 @@ impl Osd {
             OsdPhase::Active if !(is_up && is_me) => self.on_marked_down(now, is_up, out),
             OsdPhase::Stopping if !is_up => self.finish_stop(out),
             OsdPhase::Preboot => self.preboot(now, out),
-            _ => {}
+            OsdPhase::Initializing
+            | OsdPhase::Booting
+            | OsdPhase::Active
+            | OsdPhase::Stopping
+            | OsdPhase::Stopped => {}
         }
     }
 
@@ -232,17 +237,12 @@ impl Osd {
         self.stop_by = None;
         let mut effects = Vec::new();
         self.mon.stop(&mut effects);
-        out.extend(effects.into_iter().filter_map(|e| match e {
-            MonClientEffect::Io(io) => Some(OsdEffect::Mon(io)),
-            _ => None,
-        }));
+        super::push_io(effects, out);
         if self.loading.is_some() || self.history.epoch() == Epoch(0) {
             self.state = OsdPhase::Stopped;
             return out.push(OsdEffect::Stopped);
         }
-        if self.advance_commits.is_empty() {
-            self.superblock.current_epoch = self.history.epoch();
-        }
+        self.superblock.current_epoch = self.superblock.current_epoch.max(self.reached());
         if self.boot_epoch > Epoch(0) {
             // The interval of this start, ended cleanly.
             (self.superblock.mounted, self.superblock.clean_thru) = (self.boot_epoch, self.history.epoch());

@@ -15,14 +15,15 @@ use encoding::Decode;
 use maps::OsdMap;
 use messages::{OsdPgCreate2, OsdPgCreated, PastIntervals, Paxos, PgHistory};
 use options::opt;
-use pg::{MapView, Origin, Pg};
+use pg::{MapView, Origin};
 use store::{Completion, ReadOutcome};
 use types::{Epoch, Release, SpgId, UTime};
 
-use crate::osd::{Out, OwnIo};
-use crate::pg_view::{Mapping, view};
-use crate::superblock::{full_map_object, read_meta};
-use crate::{LogLevel, Osd};
+use super::superblock::{full_map_object, read_meta};
+use super::{Control, OwnIo};
+use crate::LogLevel;
+use crate::parts::{Out, ToShard};
+use crate::shard::pg_view::view;
 
 /// As many PGs for one of mon_max_pg_per_osd may be made here (osd_max_pg_per_osd_hard_ratio).
 const MAX_PG_HARD_RATIO: u64 = 3;
@@ -79,12 +80,12 @@ impl PendingCreate {
 #[derive(Debug, Default)]
 pub(crate) struct PendingCreates(BTreeMap<SpgId, PendingCreate>);
 
-impl Osd {
+impl Control {
     /// The monitor wants PGs made.
-    pub(crate) fn handle_pg_create(&mut self, now: UTime, message: &OsdPgCreate2, out: &mut Out) {
+    pub(crate) fn handle_pg_create(&mut self, message: &OsdPgCreate2, out: &mut Out) {
         self.mon.subscriptions().got("osd_pg_creates", message.epoch.0.into());
         for (pgid, made) in &message.pgs {
-            if !self.pgs.entries.contains_key(pgid) {
+            if !self.pgs.contains(pgid) {
                 let past = message.pg_extra.get(pgid).cloned();
                 let ended = past.as_ref().and_then(|(_, past)| past.0.as_ref()).map(|past| past.last);
                 if ended.is_some_and(|last| last >= message.epoch) {
@@ -100,12 +101,11 @@ impl Osd {
                 self.send_mon(OsdPgCreated { paxos: Paxos::default(), pgid: pgid.pg }, out);
             }
         }
-        self.create_pgs(now, out);
-        self.sessions_ready(now, out);
+        self.create_pgs(out);
     }
 
     /// Makes the PGs that wait for it, as far as the map and the limit of PGs allow.
-    pub(crate) fn create_pgs(&mut self, now: UTime, out: &mut Out) {
+    pub(crate) fn create_pgs(&mut self, out: &mut Out) {
         // Without a map the orders wait for one.
         let Some(map) = self.history.current().cloned() else { return };
         if self.loading.is_some() || self.creating.is_some() {
@@ -140,7 +140,7 @@ impl Osd {
         }
         if let Some(first) = pending.values().map(|m| m.first).min() {
             self.creating = Some(PendingCreates(pending));
-            self.make_from(now, first, out);
+            self.make_from(first, out);
         }
     }
 
@@ -156,13 +156,13 @@ impl Osd {
 
     fn may_create(&self, pgid: SpgId, map: &OsdMap) -> bool {
         let exists = map.pools.get(&pgid.pg.pool).is_some_and(|pool| pgid.pg.seed < pool.pg_num);
-        exists && !self.pgs.entries.contains_key(&pgid)
+        exists && !self.pgs.contains(&pgid)
     }
 
     /// Goes on with the maps from `epoch` on; the current one is at hand, earlier ones are read. Whether that was all.
-    fn make_from(&mut self, now: UTime, epoch: Epoch, out: &mut Out) -> bool {
+    fn make_from(&mut self, epoch: Epoch, out: &mut Out) -> bool {
         let Some(map) = self.history.current().cloned() else {
-            self.broken("orders are looked into without a map", out);
+            out.broken("orders are looked into without a map");
             return true;
         };
         if epoch < map.epoch && self.creating.as_ref().is_some_and(|pending| !pending.0.is_empty()) {
@@ -172,19 +172,13 @@ impl Osd {
         self.note_views(&map);
         for (pgid, pending) in self.creating.take().map(|pending| pending.0).unwrap_or_default() {
             if let (true, Some(origin)) = (self.may_create(pgid, &map), pending.origin()) {
-                self.create_pg(now, pgid, origin, out);
+                self.create_pg(pgid, origin, out);
             }
         }
         true
     }
 
-    pub(crate) fn on_create_map_read(
-        &mut self,
-        now: UTime,
-        epoch: Epoch,
-        completion: Completion,
-        out: &mut Out,
-    ) {
+    pub(crate) fn on_create_map_read(&mut self, epoch: Epoch, completion: Completion, out: &mut Out) {
         let map = match completion {
             Completion::Read { result: Ok(ReadOutcome::Data(data)), .. } => {
                 OsdMap::from_bytes(&data.to_piece()).ok().filter(|map| map.epoch == epoch)
@@ -204,10 +198,9 @@ impl Osd {
                 self.log(LogLevel::Warn, text, out);
             }
         }
-        if self.make_from(now, epoch.next(), out) {
+        if self.make_from(epoch.next(), out) {
             // Orders that came in the meantime.
-            self.create_pgs(now, out);
-            self.sessions_ready(now, out);
+            self.create_pgs(out);
         }
     }
 
@@ -223,19 +216,13 @@ impl Osd {
         });
     }
 
-    /// Makes a PG. Clients may have asked for it since the first map of its primary: what they sent then counts,
-    /// because they send nothing again as long as this OSD stays its primary.
-    fn create_pg(&mut self, now: UTime, pgid: SpgId, origin: Origin, out: &mut Out) {
+    /// Has a PG made, if this OSD acts in it.
+    fn create_pg(&mut self, pgid: SpgId, origin: Origin, out: &mut Out) {
         let newest = origin.later.last().unwrap_or(&origin.first);
-        if !newest.acting.contains(&self.config.whoami) {
-            return;
+        if newest.acting.contains(&self.config.whoami) {
+            let shard = self.shard_for(&pgid);
+            self.pgs.insert(pgid, shard);
+            out.send_shard(shard, ToShard::Make { pgid, origin: Box::new(origin) });
         }
-        let mapping = Mapping::of(newest, self.config.whoami);
-        let mut effects = Vec::new();
-        let pg = Pg::create(pgid, self.config.whoami, self.pgs.config.clone(), origin, now, &mut effects);
-        self.insert_pg(now, pgid, pg, mapping);
-        self.pg_perform(now, pgid, effects, out);
-        self.stats_changed(now);
-        self.want_up_thru(out);
     }
 }

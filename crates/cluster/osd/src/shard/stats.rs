@@ -1,20 +1,20 @@
-//! What the OSD reports and shows of its placement groups, and of its own store at boot.
+//! What a shard reports and shows of its placement groups.
 
 use std::collections::BTreeMap;
 
-use messages::{OsdSuperblock, PgStat, PgState};
+use messages::{PgStat, PgState};
 use pg::Phase;
 use serde_json::{Value, json};
-use types::{OsdId, PgId, SpgId, UTime};
+use types::{Epoch, OsdId, PgId, SpgId, UTime};
 
-use crate::Osd;
-use crate::pgs::{PgEntry, PgSet};
+use super::Shard;
+use super::pg_set::PgEntry;
 
 const NOBODY: OsdId = OsdId(-1);
 
 fn state(entry: &PgEntry) -> PgState {
     let acting = entry.mapping.acting.len() as u32;
-    match entry.active {
+    match entry.status().is_active() {
         true if acting >= entry.mapping.size => PgState::ACTIVE.with(PgState::CLEAN),
         true => PgState::ACTIVE.with(PgState::UNDERSIZED).with(PgState::DEGRADED),
         false if entry.pg.phase() == Phase::Failed => PgState::INCOMPLETE,
@@ -24,19 +24,20 @@ fn state(entry: &PgEntry) -> PgState {
 
 impl PgEntry {
     /// The PG's report at this moment.
-    fn report(&mut self, now: UTime, epoch: types::Epoch) -> PgStat {
+    fn report(&mut self, now: UTime, epoch: Epoch) -> PgStat {
+        let active = self.status().is_active();
         let mut stat = self.pg.report();
         let (info, at) = (self.pg.info(), &self.mapping);
         stat.state = state(self);
         stat.created = info.history.epoch_created;
-        stat.last_epoch_clean = if self.active { epoch } else { info.history.last_epoch_clean };
+        stat.last_epoch_clean = if active { epoch } else { info.history.last_epoch_clean };
         stat.mapping_epoch = info.history.same_interval_since;
         (stat.up, stat.acting) = (at.up.clone(), at.acting.clone());
         stat.up_primary = at.up_primary.unwrap_or(NOBODY);
         stat.acting_primary = at.acting_primary.unwrap_or(NOBODY);
         stat.reported_epoch = epoch;
         (stat.last_fresh, stat.last_unstale, stat.last_change) = (now, now, self.changed);
-        if self.active {
+        if active {
             (stat.last_active, stat.last_peered) = (now, now);
             (stat.last_became_active, stat.last_became_peered) = (self.became_active, self.became_active);
         }
@@ -47,10 +48,10 @@ impl PgEntry {
     }
 }
 
-impl PgSet {
+impl Shard {
     /// What `pg PGID query` shows.
     pub(crate) fn query(&self, pgid: &SpgId) -> Option<Value> {
-        let entry = self.entries.get(pgid)?;
+        let entry = self.pgs.get(self.pgs.slot_of(pgid)?)?;
         let (info, ids) = (entry.pg.info(), |osds: &[OsdId]| osds.iter().map(|o| o.0).collect::<Vec<_>>());
         let history = &info.history;
         Some(json!({
@@ -75,20 +76,10 @@ impl PgSet {
             },
         }))
     }
-}
 
-impl Osd {
     /// Reports of the PGs that are led here.
-    pub(crate) fn pgs_stats(&mut self, now: UTime) -> BTreeMap<PgId, PgStat> {
-        let epoch = self.history.epoch();
-        let led = self.pgs.entries.iter_mut().filter(|(_, e)| e.is_reported());
-        led.map(|(pgid, entry)| (pgid.pg, entry.report(now, epoch))).collect()
-    }
-
-    /// What the boot message says of the store.
-    pub(crate) fn boot_superblock(&self) -> OsdSuperblock {
-        let epoch = self.history.epoch();
-        // No snapshot is ever trimmed yet, so nothing was missed.
-        OsdSuperblock { current_epoch: epoch, purged_snaps_last: epoch, ..self.superblock.clone() }
+    pub(crate) fn stats(&mut self, now: UTime, epoch: Epoch) -> BTreeMap<PgId, PgStat> {
+        let led = self.pgs.iter_mut().filter(|entry| entry.status().is_reported());
+        led.map(|entry| (entry.pg.id().pg, entry.report(now, epoch))).collect()
     }
 }

@@ -1,0 +1,346 @@
+//! The control part of an OSD: its maps, its boot, the session to the monitor, the orders to make and remove PGs, its
+//! reports, commands, the superblock.
+//!
+//! There is one, on the core of store shard 0, whose meta collection holds its records. It has no client's request and no
+//! PG: what it knows of those, their shards have published.
+
+mod boot;
+mod cluster_log;
+mod command;
+mod load;
+mod map_history;
+mod maps_in;
+mod peers;
+mod pg_create;
+mod pg_table;
+mod report;
+mod superblock;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use messages::{Message, OsdSuperblock};
+use monclient::{MonClient, MonClientEffect, VersionRange};
+use options::{SetError, Values};
+use store::{Completion, ReadRequest, StoreShard, Token, Transaction};
+use types::{Epoch, UTime};
+
+use crate::parts::{GateMap, Out, ShardSpace, ToControl, ToGate, ToShard};
+use crate::shard::ShardConfig;
+use crate::{LogLevel, OsdConfig, OsdEffect, OsdEvent, Placement};
+use load::LoadStep;
+use map_history::MapHistory;
+use pg_create::PendingCreates;
+use pg_table::PgTable;
+use report::OsdReport;
+use superblock::new_superblock;
+
+/// The store shard of the control part's records.
+const META: StoreShard = StoreShard(0);
+
+/// Where an OSD is in its life, as `ceph daemon osd.N status` names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OsdPhase {
+    /// Not started, or reading what is stored.
+    Initializing,
+    /// Getting maps and waiting for a monitor.
+    Preboot,
+    /// Waiting for a map that shows it up.
+    Booting,
+    /// Taking part.
+    Active,
+    /// Telling the monitor that it stops.
+    Stopping,
+    /// Done, or failed.
+    Stopped,
+}
+
+/// What the control part asked of the store.
+#[derive(Debug)]
+enum OwnIo {
+    /// A step of loading.
+    Load,
+    /// The commit of maps up to an epoch.
+    Maps { last: Epoch },
+    /// A superblock or a trim that nothing waits for.
+    Quiet,
+    /// The commit of a clean stop.
+    Stop,
+    /// An old map, to see where PGs to be made were.
+    CreateMap { epoch: Epoch },
+}
+
+/// What a shard has published of itself.
+#[derive(Clone, Copy, Default, Debug)]
+struct ShardState {
+    /// The epoch that all its PGs have durably reached.
+    reached: Epoch,
+    space: ShardSpace,
+}
+
+pub(crate) struct Control {
+    config: OsdConfig,
+    placement: Arc<Placement>,
+    /// The options in force: see [`Control::merge_options`].
+    options: Values,
+    /// Options that the monitor holds for this OSD.
+    monitors_options: BTreeMap<String, String>,
+    /// Options that a command gave to this OSD until it stops.
+    overrides: BTreeMap<String, String>,
+    mon: MonClient,
+    state: OsdPhase,
+    loading: Option<LoadStep>,
+    superblock: OsdSuperblock,
+    history: MapHistory,
+    /// Commits of maps under way.
+    map_commits: usize,
+    /// The version of the OSD map that was asked for at boot: its handle, then the answer.
+    version_asked: Option<u64>,
+    mon_maps: Option<VersionRange>,
+    /// First epoch that showed this start up; 0 before.
+    boot_epoch: Epoch,
+    /// First epoch since which it is up without a break; 0 when it is not.
+    up_epoch: Epoch,
+    /// It was marked down in this epoch although alive: only a later map can show it up.
+    bind_epoch: Epoch,
+    booting_since: UTime,
+    stop_by: Option<UTime>,
+    pgs: PgTable,
+    /// PGs to be made, while old maps are read for them.
+    creating: Option<PendingCreates>,
+    shards: Vec<ShardState>,
+    /// What the shards were configured with.
+    shard_config: ShardConfig,
+    report: OsdReport,
+    /// Lines for the cluster log in this start.
+    cluster_log_lines: u64,
+    own_tokens: u64,
+    own_io: BTreeMap<u64, OwnIo>,
+    /// Message types that were logged as not handled.
+    logged_kinds: BTreeSet<u16>,
+}
+
+impl Control {
+    pub(crate) fn new(config: OsdConfig, placement: Arc<Placement>) -> Self {
+        Self {
+            options: config.options.clone(),
+            monitors_options: BTreeMap::new(),
+            overrides: BTreeMap::new(),
+            mon: MonClient::new(config.monitors.clone()),
+            state: OsdPhase::Initializing,
+            loading: None,
+            superblock: new_superblock(config.cluster_fsid, config.whoami, config.osd_fsid),
+            history: MapHistory::default(),
+            map_commits: 0,
+            version_asked: None,
+            mon_maps: None,
+            boot_epoch: Epoch(0),
+            up_epoch: Epoch(0),
+            bind_epoch: Epoch(0),
+            booting_since: UTime::default(),
+            stop_by: None,
+            pgs: PgTable::default(),
+            creating: None,
+            shards: vec![ShardState::default(); placement.shards().len()],
+            shard_config: ShardConfig::default(),
+            report: OsdReport::default(),
+            cluster_log_lines: 0,
+            own_tokens: 0,
+            own_io: BTreeMap::new(),
+            logged_kinds: BTreeSet::new(),
+            placement,
+            config,
+        }
+    }
+
+    pub(crate) fn state(&self) -> OsdPhase {
+        self.state
+    }
+
+    /// The epoch of the map that the OSD goes by.
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.history.epoch()
+    }
+
+    pub(crate) fn deadline(&self) -> Option<UTime> {
+        let own = [self.mon.deadline(), self.report_deadline(), self.stop_by];
+        let booting = (self.state == OsdPhase::Booting).then(|| self.boot_retry_at());
+        own.into_iter().flatten().chain(booting).min()
+    }
+
+    /// The first of the control part's invariants that does not hold.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        let holds = |holds: bool, what: &'static str| if holds { Ok(()) } else { Err(what) };
+        holds(self.own_io.keys().all(|token| *token <= self.own_tokens), "own I/O has a token to come")?;
+        let map_commits = self.own_io.values().filter(|io| matches!(io, OwnIo::Maps { .. })).count();
+        holds(self.map_commits == map_commits, "the commits of maps are miscounted")?;
+        let reached = self.loading.is_some() || self.superblock.current_epoch <= self.epoch();
+        holds(reached, "the superblock is ahead of the map that the OSD goes by")
+    }
+
+    pub(crate) fn on_event(&mut self, now: UTime, event: OsdEvent, out: &mut Out) {
+        match event {
+            OsdEvent::Start => self.start(out),
+            OsdEvent::Mon(event) => {
+                let mut effects = Vec::new();
+                self.mon.handle(now, event, &mut effects);
+                self.perform_mon(now, effects, out);
+            }
+            OsdEvent::Tick => self.on_tick(now, out),
+            OsdEvent::Shutdown => self.shut_down(now, out),
+            OsdEvent::SessionOpened(_)
+            | OsdEvent::SessionClosed(_)
+            | OsdEvent::Message { .. }
+            | OsdEvent::Store(..)
+            | OsdEvent::FromCore(_) => out.broken("an event of another part came to the control part"),
+        }
+    }
+
+    pub(crate) fn handle(&mut self, now: UTime, message: ToControl, out: &mut Out) {
+        match message {
+            ToControl::Message { peer, message, bytes } => {
+                self.on_peer_message(now, &peer, *message, out);
+                out.send_gate_of(peer.id, ToGate::Handled { session: peer.id, bytes });
+            }
+            ToControl::ShareMaps { session, have } => self.share_maps(session, have, out),
+            ToControl::WantMap => {
+                let want = u64::from(self.history.newest().0) + 1;
+                if self.mon.subscriptions().want_from("osdmap", want, 0) {
+                    self.renew_subscriptions(out);
+                }
+            }
+            ToControl::PgsFound { shard, found } => self.on_pgs_found(now, shard, found, out),
+            ToControl::PgStatus { pgid, slot, status } => self.on_pg_status(now, pgid, slot, status, out),
+            ToControl::PgRemoved { pgid } => {
+                self.pgs.remove(&pgid);
+                out.send_gates(|| ToGate::Pg { pgid, place: None });
+                self.stats_changed(now);
+            }
+            ToControl::MapReached { shard, epoch } => match self.shards.get_mut(shard.0 as usize) {
+                Some(state) => {
+                    state.reached = epoch;
+                    if self.loading.is_none() {
+                        self.note_pgs_stable(out);
+                    }
+                }
+                None => out.broken(format!("shard {} has reached a map, and does not exist", shard.0)),
+            },
+            ToControl::Space { shard, space } => self.on_space(now, shard, space, out),
+            ToControl::Stats { stats } => self.on_stats(stats, out),
+            ToControl::QueryAnswer { asked, answer } => self.on_query_answer(asked, answer, out),
+            ToControl::Failed(reason) => self.fail(reason, out),
+        }
+    }
+
+    fn on_tick(&mut self, now: UTime, out: &mut Out) {
+        let mut effects = Vec::new();
+        self.mon.handle(now, monclient::MonClientEvent::Tick, &mut effects);
+        self.perform_mon(now, effects, out);
+        self.configure_shards(out);
+        self.report_tick(now, out);
+        self.boot_tick(now, out);
+    }
+
+    pub(crate) fn on_completion(&mut self, now: UTime, completion: Completion, out: &mut Out) {
+        let token = completion.token();
+        let Some(io) = self.own_io.remove(&token.0) else {
+            return out.broken(format!("the store completes {token:?}, which was not asked"));
+        };
+        if let Completion::Refused { error, .. } = completion {
+            return self.fail(format!("the store refused the OSD's own records: {error}"), out);
+        }
+        match io {
+            OwnIo::Load => self.on_loaded(now, completion, out),
+            OwnIo::Maps { last } => self.on_maps_stored(now, last, out),
+            OwnIo::Quiet => {}
+            OwnIo::Stop => {
+                self.state = OsdPhase::Stopped;
+                out.push(OsdEffect::Stopped);
+            }
+            OwnIo::CreateMap { epoch } => self.on_create_map_read(epoch, completion, out),
+        }
+    }
+
+    /// Queues a transaction of the control part.
+    fn queue(&mut self, txn: Transaction, io: OwnIo, out: &mut Out) {
+        let token = self.own_token(io);
+        out.queue(META, token, txn);
+    }
+
+    /// Reads for the control part.
+    fn read(&mut self, request: ReadRequest, io: OwnIo, out: &mut Out) {
+        let token = self.own_token(io);
+        out.read(META, token, request);
+    }
+
+    fn own_token(&mut self, io: OwnIo) -> Token {
+        self.own_tokens += 1;
+        self.own_io.insert(self.own_tokens, io);
+        Token(self.own_tokens)
+    }
+
+    /// Sends to the monitor, now or as soon as there is one.
+    fn send_mon(&mut self, message: impl Into<Message>, out: &mut Out) {
+        let mut effects = Vec::new();
+        self.mon.send(message.into(), &mut effects);
+        push_io(effects, out);
+    }
+
+    /// Sends the monitor what is new among the subscriptions.
+    fn renew_subscriptions(&mut self, out: &mut Out) {
+        let mut effects = Vec::new();
+        self.mon.renew(&mut effects);
+        push_io(effects, out);
+    }
+
+    fn fail(&mut self, reason: String, out: &mut Out) {
+        self.state = OsdPhase::Stopped;
+        out.push(OsdEffect::Failed(reason));
+    }
+
+    fn log(&self, level: LogLevel, text: impl Into<String>, out: &mut Out) {
+        out.log(level, text);
+    }
+
+    /// Puts the options in force, as Ceph's programs do: the monitor's count least, then what this process was started
+    /// with, then what a command gave to this OSD. Answers what could not be taken.
+    fn merge_options(&mut self, out: &mut Out) -> Vec<SetError> {
+        let mut merged = Values::new();
+        let given = self.config.options.changed();
+        let monitors = self.monitors_options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let overrides = self.overrides.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let set = |(name, value)| merged.set(name, value).err();
+        let errors = monitors.chain(given).chain(overrides).filter_map(set).collect();
+        self.options = merged;
+        let limits = crate::config::limits(&self.options, self.placement.gates().len());
+        out.send_gates(|| ToGate::Limits(limits));
+        self.configure_shards(out);
+        errors
+    }
+
+    /// Gives the shards the options as they have them, if those are others than before or the number of PGs is.
+    fn configure_shards(&mut self, out: &mut Out) {
+        let config = crate::config::of_shard(&self.options, self.pgs.len(), self.shards.len());
+        if config != self.shard_config {
+            self.shard_config = config.clone();
+            out.send_shards(|| ToShard::Config(config.clone()));
+        }
+    }
+
+    /// Gives the gates the map that the OSD goes by.
+    fn publish_map(&self, out: &mut Out) {
+        // A new OSD has no map yet.
+        let Some(map) = self.history.current() else { return };
+        let unsplit = self.pgs.unsplit.clone();
+        let map = GateMap { map: map.clone(), up_from: self.up_epoch, unsplit };
+        out.send_gates(|| ToGate::Map(map.clone()));
+    }
+}
+
+fn push_io(effects: Vec<MonClientEffect>, out: &mut Out) {
+    for effect in effects {
+        if let MonClientEffect::Io(io) = effect {
+            out.push(OsdEffect::Mon(io));
+        }
+    }
+}

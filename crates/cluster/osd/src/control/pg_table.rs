@@ -1,0 +1,265 @@
+//! What the control part knows of the placement groups: where each is, and what its shard published last.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use maps::{OsdMap, PoolFlags};
+use messages::{OsdPgCreated, Paxos};
+use pg::Phase;
+use store::StoreShard;
+use types::{Epoch, PgId, PoolId, SpgId, UTime};
+
+use super::load::LoadStep;
+use super::pg_create::CreateOrder;
+use super::{Control, LogLevel};
+use crate::parts::{Out, PgPlace, ToGate, ToShard};
+use crate::shard::{PgSlot, PgStatus};
+
+/// A PG as the control part knows it.
+#[derive(Debug)]
+struct PgRecord {
+    shard: StoreShard,
+    /// `None` until its shard has published something of it.
+    status: Option<PgStatus>,
+}
+
+/// All PGs.
+#[derive(Debug, Default)]
+pub(super) struct PgTable {
+    records: BTreeMap<SpgId, PgRecord>,
+    /// Stored collections whose pool the map does not have yet (while old maps are gone through).
+    deferred: BTreeMap<SpgId, StoreShard>,
+    /// Shards whose stored collections are not known yet.
+    finding: usize,
+    /// PGs that the monitor wants made. They wait for the map of the order, or for room.
+    pub to_create: BTreeMap<SpgId, CreateOrder>,
+    /// Pools whose number of PGs has grown since their PGs were made, and how many they had: PGs can't be split yet, so
+    /// the new ones are never made.
+    pub unsplit: Arc<BTreeMap<PoolId, u32>>,
+    /// PGs that were made: the monitor is told until their pool is complete.
+    pub created: BTreeSet<PgId>,
+}
+
+impl PgTable {
+    pub(super) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    pub(super) fn contains(&self, pgid: &SpgId) -> bool {
+        self.records.contains_key(pgid)
+    }
+
+    pub(super) fn shard_of(&self, pgid: &SpgId) -> Option<StoreShard> {
+        self.records.get(pgid).map(|record| record.shard)
+    }
+
+    pub(super) fn insert(&mut self, pgid: SpgId, shard: StoreShard) {
+        self.records.insert(pgid, PgRecord { shard, status: None });
+    }
+
+    pub(super) fn remove(&mut self, pgid: &SpgId) {
+        self.records.remove(pgid);
+    }
+
+    /// Whether every PG has read what it keeps.
+    pub(super) fn all_loaded(&self) -> bool {
+        let loads = |status: Option<PgStatus>| status.is_none_or(|status| status.phase == Phase::Loading);
+        self.finding == 0 && !self.records.values().any(|record| loads(record.status))
+    }
+
+    fn statuses(&self) -> impl Iterator<Item = (&SpgId, &PgStatus)> + Clone {
+        self.records.iter().filter_map(|(pgid, record)| Some((pgid, record.status.as_ref()?)))
+    }
+
+    /// The PGs that are led here, and the oldest epoch in which any of them was last clean (`now` without any).
+    pub(super) fn last_epochs_clean(&self, now: Epoch) -> (Vec<PgId>, Epoch) {
+        let led = self.statuses().filter(|(_, status)| status.leads);
+        let clean = |status: &PgStatus| if status.is_active() { now } else { status.last_epoch_clean };
+        let oldest = led.clone().map(|(_, status)| clean(status)).min().unwrap_or(now);
+        (led.map(|(pgid, _)| pgid.pg).collect(), oldest)
+    }
+
+    /// The up_thru that the PGs led here need.
+    pub(super) fn up_thru_wanted(&self) -> Epoch {
+        let reported = self.statuses().filter(|(_, status)| status.is_reported());
+        reported.map(|(_, status)| status.same_interval_since).max().unwrap_or(Epoch(0))
+    }
+
+    /// Whether these are the PGs that the shards have, in the states that they published.
+    pub(super) fn agrees_with(
+        &self,
+        shards: impl Iterator<Item = (SpgId, StoreShard, Option<PgStatus>)>,
+    ) -> bool {
+        let theirs: BTreeMap<SpgId, _> = shards.map(|(id, shard, status)| (id, (shard, status))).collect();
+        let ours = self.records.iter().map(|(id, record)| (id, (record.shard, record.status)));
+        ours.eq(theirs.iter().map(|(id, theirs)| (id, *theirs)))
+    }
+}
+
+impl Control {
+    /// The first way in which the shards' PGs are others than those known here, when no message is on its way.
+    pub(crate) fn check_shards(&self, shards: &[crate::shard::Shard]) -> Result<(), &'static str> {
+        let theirs =
+            shards.iter().flat_map(|shard| shard.statuses().map(|(pgid, status)| (pgid, shard.id(), status)));
+        match self.pgs.agrees_with(theirs) {
+            true => Ok(()),
+            false => Err("the control part knows other PGs, or other states, than the shards have"),
+        }
+    }
+
+    /// The epoch that every PG of every shard has durably reached.
+    pub(super) fn reached(&self) -> Epoch {
+        self.shards.iter().map(|shard| shard.reached).min().unwrap_or(Epoch(0))
+    }
+
+    /// A PG is there, or its state is another than before.
+    pub(super) fn on_pg_status(
+        &mut self,
+        now: UTime,
+        pgid: SpgId,
+        slot: PgSlot,
+        status: PgStatus,
+        out: &mut Out,
+    ) {
+        let Some(record) = self.pgs.records.get_mut(&pgid) else {
+            return out.broken(format!("pg {pgid} has a state, and nothing is known of it"));
+        };
+        let (shard, before) = (record.shard, record.status.replace(status));
+        let is_served = |status: &PgStatus| status.phase != Phase::Removing;
+        if before.as_ref().is_some_and(is_served) != is_served(&status) {
+            let place = is_served(&status).then_some(PgPlace { shard, slot });
+            out.send_gates(|| ToGate::Pg { pgid, place });
+        }
+        if before
+            .is_none_or(|before| PgStatus { stored: status.stored, ..before } != status || before == status)
+        {
+            // Another state; or another place, if nothing is different here.
+            self.stats_changed(now);
+        }
+        let is_there = |status: &PgStatus| status.stored && status.is_active();
+        if is_there(&status) && !before.as_ref().is_some_and(is_there) {
+            self.announce_pg(pgid, out);
+        }
+        if status.is_reported() {
+            self.want_up_thru(status.same_interval_since, out);
+        }
+        self.pgs_loaded(now, out);
+    }
+
+    /// Reports to the monitor that a PG of a pool that is being made exists, once it does so durably: the monitor orders
+    /// it no more.
+    fn announce_pg(&mut self, pgid: SpgId, out: &mut Out) {
+        if self.is_being_created(pgid) {
+            self.pgs.created.insert(pgid.pg);
+            self.send_mon(OsdPgCreated { paxos: Paxos::default(), pgid: pgid.pg }, out);
+        }
+    }
+
+    pub(super) fn is_being_created(&self, pgid: SpgId) -> bool {
+        let pool = self.history.current().and_then(|map| map.pools.get(&pgid.pg.pool));
+        pool.is_some_and(|pool| pool.has_flags(PoolFlags::CREATING))
+    }
+
+    /// Reports to the monitor (again) which PGs of pools that are not complete yet were made.
+    pub(super) fn resend_created(&mut self, out: &mut Out) {
+        for pg in self.pgs.created.clone() {
+            self.send_mon(OsdPgCreated { paxos: Paxos::default(), pgid: pg }, out);
+        }
+    }
+
+    /// One epoch on.
+    pub(super) fn pgs_advance(&mut self, now: UTime, map: &Arc<OsdMap>, old: Option<&OsdMap>, out: &mut Out) {
+        self.note_pg_numbers(now, map, old, out);
+        out.send_shards(|| ToShard::Map(map.clone()));
+        let known = |pgid: &SpgId| map.pools.contains_key(&pgid.pg.pool);
+        let (load, wait) =
+            std::mem::take(&mut self.pgs.deferred).into_iter().partition(|(pgid, _)| known(pgid));
+        self.pgs.deferred = wait;
+        self.load_pgs(load, out);
+        let creating = |pool: &PoolId| map.pools.get(pool).is_some_and(|p| p.has_flags(PoolFlags::CREATING));
+        self.pgs.created.retain(|pg| creating(&pg.pool));
+        self.create_pgs(out);
+    }
+
+    /// Says it where a pool's number of PGs changes: neither splits nor merges are there yet.
+    fn note_pg_numbers(&mut self, now: UTime, map: &OsdMap, old: Option<&OsdMap>, out: &mut Out) {
+        let mut unsplit = BTreeMap::clone(&self.pgs.unsplit);
+        unsplit.retain(|id, made| map.pools.get(id).is_some_and(|pool| pool.pg_num > *made));
+        for (id, before) in old.into_iter().flat_map(|old| &old.pools) {
+            let Some(after) = map.pools.get(id).filter(|pool| pool.pg_num != before.pg_num) else { continue };
+            let (was, is) = (before.pg_num, after.pg_num);
+            let problem = match is > was {
+                true => {
+                    unsplit.entry(*id).or_insert(was);
+                    "split yet: objects that belong to the new PGs are not served"
+                }
+                false => "merged yet: the objects of the PGs that are gone are not served",
+            };
+            let text = format!(
+                "pool {}: pg_num goes from {was} to {is}, but PGs can't be {problem}; set pg_num back to {was}",
+                id.0
+            );
+            self.cluster_log(now, LogLevel::Error, text, out);
+        }
+        if unsplit != *self.pgs.unsplit {
+            self.pgs.unsplit = Arc::new(unsplit);
+        }
+    }
+
+    /// Asks the shards which PGs they have stored.
+    pub(super) fn find_pgs(&mut self, out: &mut Out) {
+        self.pgs.finding = self.shards.len();
+        self.configure_shards(out);
+        out.send_shards(|| ToShard::FindPgs);
+    }
+
+    /// A shard's collections are known: each is a PG.
+    pub(super) fn on_pgs_found(
+        &mut self,
+        now: UTime,
+        shard: StoreShard,
+        found: Result<Vec<SpgId>, String>,
+        out: &mut Out,
+    ) {
+        let found = match found {
+            Ok(found) => found,
+            Err(error) => return self.fail(format!("can't list the collections of the store: {error}"), out),
+        };
+        let (Some(map), Some(LoadStep::Pgs(_))) = (self.history.current().cloned(), self.loading) else {
+            return out.broken("PGs are found before the first map is loaded");
+        };
+        self.pgs.finding -= 1;
+        let known = |pgid: &SpgId| map.pools.contains_key(&pgid.pg.pool);
+        let found = found.into_iter().map(|pgid| (pgid, shard));
+        let (load, wait): (BTreeMap<_, _>, BTreeMap<_, _>) = found.partition(|(pgid, _)| known(pgid));
+        self.pgs.deferred.extend(wait);
+        self.load_pgs(load, out);
+        if self.pgs.finding == 0 {
+            // The shares of the log depend on how many PGs there are.
+            self.configure_shards(out);
+        }
+        self.pgs_loaded(now, out);
+    }
+
+    fn load_pgs(&mut self, pgs: BTreeMap<SpgId, StoreShard>, out: &mut Out) {
+        for (pgid, shard) in pgs {
+            self.pgs.insert(pgid, shard);
+            out.send_shard(shard, ToShard::Load(pgid));
+        }
+    }
+
+    /// All maps are gone through. Collections of pools that no map had are of pools that came and went in a hole
+    /// between maps: they go.
+    pub(super) fn drop_unknown_pgs(&mut self, out: &mut Out) {
+        for (pgid, shard) in std::mem::take(&mut self.pgs.deferred) {
+            self.pgs.insert(pgid, shard);
+            out.send_shard(shard, ToShard::RemoveLeftover(pgid));
+        }
+    }
+
+    /// The shard that a new PG is made in.
+    pub(super) fn shard_for(&self, pgid: &SpgId) -> StoreShard {
+        let shards = self.shards.len() as u32;
+        StoreShard((pgid.pg.pool.0 as u32).wrapping_add(pgid.pg.seed) % shards)
+    }
+}

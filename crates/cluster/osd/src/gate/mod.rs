@@ -1,0 +1,287 @@
+//! A gate: the sessions of one core's connections, and the way of their requests to PGs.
+
+mod sessions;
+
+use std::collections::BTreeMap;
+
+use auth::{Access, SessionId, SessionInfo};
+use maps::OsdMap;
+use messages::{Message, OsdOp, OsdOpReply};
+use pg::{ClientOp, may_read_replica};
+use smallvec::SmallVec;
+use store::StoreShard;
+use types::{Epoch, Errno, OsdId, SpgId};
+
+pub(crate) use sessions::ThrottleLimits;
+use sessions::{OpDecision, Session, Sessions};
+
+use crate::parts::{GateMap, Out, PgPlace, ToControl, ToGate, ToShard};
+use crate::shard::{PgSlot, Shard};
+use crate::{CoreId, OsdEffect};
+
+/// The sessions of one core.
+pub(crate) struct Gate {
+    core: CoreId,
+    sessions: Sessions,
+    routes: Routes,
+    /// A newer map was asked for than this one.
+    wanted_beyond: Epoch,
+}
+
+/// What decides where a request goes.
+struct Routes {
+    whoami: OsdId,
+    /// `None` before the first map: requests wait.
+    map: Option<GateMap>,
+    pgs: BTreeMap<SpgId, PgPlace>,
+}
+
+impl Gate {
+    pub(crate) fn new(core: CoreId, whoami: OsdId, limits: ThrottleLimits) -> Self {
+        let routes = Routes { whoami, map: None, pgs: BTreeMap::new() };
+        Self { core, sessions: Sessions::new(limits), routes, wanted_beyond: Epoch(0) }
+    }
+
+    /// Messages and bytes held.
+    pub(crate) fn held(&self) -> (u64, u64) {
+        self.sessions.held()
+    }
+
+    pub(crate) fn open(&mut self, info: SessionInfo, out: &mut Out) {
+        if CoreId::of(info.id) != self.core {
+            return out.broken(format!("session {} is not of core {}", info.id, self.core.0));
+        }
+        self.sessions.open(info);
+    }
+
+    pub(crate) fn close(&mut self, id: SessionId, out: &mut Out) {
+        // A session that was never opened here has nothing to forget.
+        let Some(session) = self.sessions.close(id) else { return };
+        let mut of_shards: SmallVec<[(StoreShard, Vec<PgSlot>); 4]> = SmallVec::new();
+        for place in session.places() {
+            let at = of_shards.iter().position(|(shard, _)| *shard == place.shard);
+            let at = at.unwrap_or_else(|| {
+                of_shards.push((place.shard, Vec::new()));
+                of_shards.len() - 1
+            });
+            if !of_shards[at].1.contains(&place.slot) {
+                of_shards[at].1.push(place.slot);
+            }
+        }
+        for (shard, pgs) in of_shards {
+            out.send_shard(shard, ToShard::SessionReset { session: id, pgs });
+        }
+        self.resume(out);
+    }
+
+    fn resume(&mut self, out: &mut Out) {
+        self.sessions.resumable().into_iter().for_each(|id| out.push(OsdEffect::Resume(id)));
+    }
+
+    pub(crate) fn on_message(&mut self, id: SessionId, message: Message, bytes: u64, out: &mut Out) {
+        match message {
+            Message::OsdOp(op) => self.on_request(id, op, bytes, out),
+            // A ping asks for nothing. Nothing is ever held back here, so there is nothing to note of an answer.
+            Message::Ping(_) | Message::OsdBackoff(_) => {}
+            message => {
+                // A message of a session that has just ended: there is nobody to answer.
+                let Some(session) = self.sessions.get_mut(id) else { return };
+                let peer = session.info.clone();
+                if self.sessions.forward(id, bytes) {
+                    out.push(OsdEffect::Pause(id));
+                }
+                out.send_control(ToControl::Message { peer, message: Box::new(message), bytes });
+            }
+        }
+    }
+
+    fn on_request(&mut self, id: SessionId, op: Box<OsdOp>, bytes: u64, out: &mut Out) {
+        // A request of a session that has just ended: nothing of it is held, and there is nobody to answer.
+        let Some((session, pause)) = self.sessions.admit(id, op.tid, bytes) else { return };
+        if pause {
+            out.push(OsdEffect::Pause(id));
+        }
+        let ours = self.routes.epoch();
+        if op.epoch > ours && self.wanted_beyond <= ours {
+            self.wanted_beyond = ours.next();
+            out.send_control(ToControl::WantMap);
+        }
+        if let Some(have) = session.lacks(op.epoch, ours) {
+            out.send_control(ToControl::ShareMaps { session: id, have });
+        }
+        // Most requests go straight on.
+        if session.waiting.is_empty()
+            && op.epoch <= ours
+            && let Some(map) = &self.routes.map
+            && !session.is_fenced(&map.map)
+            && let OpDecision::Run(place) = self.routes.decide(map, &op)
+        {
+            return hand_on(id, session, place, op, out);
+        }
+        session.waiting.push_back(op);
+        self.run_ready(id, out);
+    }
+
+    /// Hands a session's operations on that need not wait (any more). Those of a client that the map shuts out are
+    /// refused, whatever they wait for: it must learn that it is fenced.
+    fn run_ready(&mut self, id: SessionId, out: &mut Out) {
+        // Before the first map, requests wait in their session. A session that has ended has none left.
+        let Some(map) = &self.routes.map else { return };
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        let epoch = map.map.epoch;
+        let mut answers = Vec::new();
+        if session.is_fenced(&map.map) {
+            let refused = |op: Box<OsdOp>| OsdOpReply::error(&op, Errno::ESHUTDOWN.code(), epoch);
+            answers.extend(
+                std::mem::take(&mut session.waiting).into_iter().map(|op| (op.tid, Some(refused(op)))),
+            );
+        } else {
+            for (op, turn) in session.take_ready(epoch, |op| self.routes.decide(map, op)) {
+                match turn {
+                    OpDecision::Run(place) => hand_on(id, session, place, op, out),
+                    OpDecision::AskPrimary => {
+                        answers.push((op.tid, Some(OsdOpReply::error(&op, Errno::EAGAIN.code(), epoch))));
+                    }
+                    OpDecision::Drop | OpDecision::Wait => answers.push((op.tid, None)),
+                }
+            }
+        }
+        for (tid, reply) in answers {
+            self.answer(id, tid, reply.map(Box::new), out);
+        }
+        self.resume(out);
+    }
+
+    /// Maps came or PGs were made: what waited for them may run.
+    fn run_waiting(&mut self, out: &mut Out) {
+        for session in self.sessions.with_waiting() {
+            self.run_ready(session, out);
+        }
+    }
+
+    /// Answers an operation, unless it is dropped, and frees what it held.
+    fn answer(&mut self, session: SessionId, tid: u64, reply: Option<Box<OsdOpReply>>, out: &mut Out) {
+        let exists = self.sessions.release(session, tid);
+        if let (true, Some(reply)) = (exists, reply) {
+            out.push(OsdEffect::Send { session, message: Message::OsdOpReply(reply) });
+        }
+    }
+
+    pub(crate) fn handle(&mut self, message: ToGate, out: &mut Out) {
+        match message {
+            ToGate::Reply { session, reply } => {
+                self.answer(session, reply.tid, Some(reply), out);
+                self.resume(out);
+            }
+            ToGate::Dropped { session, tid } => {
+                self.answer(session, tid, None, out);
+                self.resume(out);
+            }
+            ToGate::RequestsDropped(requests) => {
+                requests.into_iter().for_each(|(session, tid)| self.answer(session, tid, None, out));
+                self.resume(out);
+            }
+            ToGate::Send { session, message } => {
+                if self.sessions.get_mut(session).is_some() {
+                    out.push(OsdEffect::Send { session, message: *message });
+                }
+            }
+            ToGate::Handled { session, bytes } => {
+                let resumed = self.sessions.handled(session, bytes);
+                resumed.into_iter().for_each(|id| out.push(OsdEffect::Resume(id)));
+            }
+            ToGate::Limits(limits) => {
+                let resumed = self.sessions.set_limits(limits);
+                resumed.into_iter().for_each(|id| out.push(OsdEffect::Resume(id)));
+            }
+            ToGate::Map(map) => {
+                self.routes.map = Some(map);
+                self.run_waiting(out);
+            }
+            ToGate::Pg { pgid, place } => {
+                match place {
+                    Some(place) => self.routes.pgs.insert(pgid, place),
+                    None => self.routes.pgs.remove(&pgid),
+                };
+                self.run_waiting(out);
+            }
+        }
+    }
+
+    /// The first of the gate's invariants that does not hold.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        self.sessions.check()
+    }
+
+    /// What shards have of this gate's sessions, when no message is on its way.
+    pub(crate) fn check_shards(&self, shards: &[Shard]) -> Result<(), &'static str> {
+        let mut requests = shards.iter().flat_map(Shard::requests);
+        match requests.all(|(session, tid, place)| self.sessions.holds_at(session, tid, place) != Some(false))
+        {
+            true => Ok(()),
+            false => Err("a shard has a request that holds no budget"),
+        }
+    }
+}
+
+impl Routes {
+    fn epoch(&self) -> Epoch {
+        self.map.as_ref().map_or(Epoch(0), |map| map.map.epoch)
+    }
+
+    fn decide(&self, map: &GateMap, op: &OsdOp) -> OpDecision {
+        let is_up = map.up_from > Epoch(0);
+        if let Some(place) = self.pgs.get(&op.pgid) {
+            // Before a map shows us up nothing is ours to answer.
+            return if is_up { OpDecision::Run(*place) } else { OpDecision::Drop };
+        }
+        let is_never_made = || map.unsplit.get(&op.pgid.pg.pool).is_some_and(|made| op.pgid.pg.seed >= *made);
+        match role(&map.map, self.whoami, &op.pgid) {
+            // Its budget must be free; the client sends it again should the pool get its old number of PGs back.
+            Role::Primary if is_never_made() => OpDecision::Drop,
+            // A PG that the map gives us but that is not there yet is about to be created.
+            Role::Primary => OpDecision::Wait,
+            Role::Replica if is_up && may_read_replica(op) => OpDecision::AskPrimary,
+            // Nothing is ours to answer that was sent to the wrong OSD, or to a pool that is gone.
+            Role::Replica | Role::None => OpDecision::Drop,
+        }
+    }
+}
+
+fn hand_on(id: SessionId, session: &mut Session, place: PgPlace, op: Box<OsdOp>, out: &mut Out) {
+    session.hand_to(op.tid, place);
+    let info = &session.info;
+    let permitted = info.caps.permits(needed_access(&op));
+    let (source, features, addrs) = (info.name, info.features, session.addrs.clone());
+    let op = ClientOp { session: id, source, addrs, features, permitted, op };
+    out.send_shard(place.shard, ToShard::Request { slot: place.slot, op });
+}
+
+/// What a map makes of this OSD in a PG.
+enum Role {
+    Primary,
+    Replica,
+    None,
+}
+
+fn role(map: &OsdMap, whoami: OsdId, pgid: &SpgId) -> Role {
+    if map.pools.get(&pgid.pg.pool).is_none_or(|pool| pgid.pg.seed >= pool.pg_num) {
+        return Role::None;
+    }
+    let at = map.pg_to_up_acting(pgid.pg);
+    if at.acting_primary == Some(whoami) {
+        Role::Primary
+    } else if at.acting.contains(&whoami) {
+        Role::Replica
+    } else {
+        Role::None
+    }
+}
+
+/// What a client must be allowed for an operation.
+fn needed_access(op: &OsdOp) -> Access {
+    op.ops.iter().map(|op| op.code).fold(Access::READ, |sum, code| {
+        let sum = if code.writes() { sum | Access::WRITE } else { sum };
+        if code.is_exec() { sum | Access::EXECUTE } else { sum }
+    })
+}

@@ -1,0 +1,381 @@
+//! A core's sessions and their budget: how many client messages, and how many of their bytes, are held until their
+//! replies.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use auth::{SessionId, SessionInfo};
+use maps::OsdMap;
+use messages::OsdOp;
+use types::{EntityAddrVec, Epoch, SpgId};
+
+use crate::parts::PgPlace;
+
+/// The limits of one gate; 0 is no limit (its shares of osd_client_message_cap and osd_client_message_size_cap).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ThrottleLimits {
+    pub messages_max: u64,
+    pub bytes_max: u64,
+}
+
+/// What becomes of an operation whose turn it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OpDecision {
+    /// Its PG gets it.
+    Run(PgPlace),
+    /// It waits, and those behind it of the same PG with it.
+    Wait,
+    /// It is dropped: a map makes its client send it again.
+    Drop,
+    /// It is a read for any copy, and this one is not served: its client is sent to the primary.
+    AskPrimary,
+}
+
+/// A request that holds budget.
+#[derive(Debug)]
+struct Held {
+    tid: u64,
+    bytes: u64,
+    /// The PG that has it; `None` while it waits here.
+    at: Option<PgPlace>,
+}
+
+/// A peer's session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub info: Arc<SessionInfo>,
+    /// The addresses of `info`, shared with the requests that wait in PGs.
+    pub addrs: Arc<EntityAddrVec>,
+    /// The newest map that the peer is known to have, or to have been sent (Ceph's projected_epoch).
+    pub known_epoch: Epoch,
+    /// Operations that wait for a map or for their PG to come into being, in the order they came. Those behind one
+    /// that waits for a map wait too: an object's operations keep their order. Bounded by the budget of messages.
+    pub waiting: VecDeque<Box<OsdOp>>,
+    /// The requests that are not answered, oldest first. A client may send a request again before it is answered; each
+    /// gets its own answer.
+    held: Vec<Held>,
+    /// Messages at the control part, and their bytes.
+    forwarded: (u64, u64),
+    /// Whether a map shuts the peer out, and which map was asked.
+    fenced: (Epoch, bool),
+}
+
+impl Session {
+    fn new(info: SessionInfo) -> Self {
+        Self {
+            addrs: Arc::new(info.peer_addrs.clone()),
+            info: Arc::new(info),
+            known_epoch: Epoch(0),
+            waiting: VecDeque::new(),
+            held: Vec::new(),
+            forwarded: (0, 0),
+            fenced: (Epoch(0), false),
+        }
+    }
+
+    /// Notes a map that the peer says it has. Answers from where on it lacks maps up to `ours`, if it does, and
+    /// reckons it has been sent them.
+    pub(crate) fn lacks(&mut self, theirs: Epoch, ours: Epoch) -> Option<Epoch> {
+        self.known_epoch = self.known_epoch.max(theirs);
+        let known = self.known_epoch;
+        self.known_epoch = known.max(ours);
+        (known < ours).then_some(known)
+    }
+
+    /// Whether the map shuts the peer out.
+    pub(crate) fn is_fenced(&mut self, map: &OsdMap) -> bool {
+        if self.fenced.0 != map.epoch {
+            let shut_out = self.addrs.0.iter().any(|addr| map.is_blocklisted(addr));
+            self.fenced = (map.epoch, shut_out);
+        }
+        self.fenced.1
+    }
+
+    /// Takes out the operations that need not wait at map `epoch`. `turn` is asked in order for each that is not held up
+    /// by one before it.
+    pub(crate) fn take_ready(
+        &mut self,
+        epoch: Epoch,
+        mut turn: impl FnMut(&OsdOp) -> OpDecision,
+    ) -> Vec<(Box<OsdOp>, OpDecision)> {
+        let (mut ready, mut held) = (Vec::new(), VecDeque::new());
+        let (mut map_missing, mut blocked) = (false, BTreeSet::<SpgId>::new());
+        for op in std::mem::take(&mut self.waiting) {
+            map_missing |= op.epoch > epoch;
+            let turn = match map_missing || blocked.contains(&op.pgid) {
+                true => OpDecision::Wait,
+                false => turn(&op),
+            };
+            match turn {
+                OpDecision::Wait => {
+                    blocked.insert(op.pgid);
+                    held.push_back(op);
+                }
+                turn => ready.push((op, turn)),
+            }
+        }
+        self.waiting = held;
+        ready
+    }
+
+    /// A request goes on to a PG.
+    pub(crate) fn hand_to(&mut self, tid: u64, place: PgPlace) {
+        // The newest ones are at the end, and a request goes on when it comes, as a rule.
+        let waits = |held: &&mut Held| held.tid == tid && held.at.is_none();
+        if let Some(held) = self.held.iter_mut().rev().find(waits) {
+            held.at = Some(place);
+        }
+    }
+
+    /// Whether a request of this transaction id is not answered.
+    pub(crate) fn holds(&self, tid: u64) -> bool {
+        self.held.iter().any(|held| held.tid == tid)
+    }
+
+    /// The PGs that have requests of the session which are not answered.
+    pub(crate) fn places(&self) -> impl Iterator<Item = PgPlace> {
+        self.held.iter().filter_map(|held| held.at)
+    }
+
+    /// Messages and bytes held, those at the control part among them.
+    fn sums(&self) -> (u64, u64) {
+        let bytes: u64 = self.held.iter().map(|held| held.bytes).sum();
+        (self.held.len() as u64 + self.forwarded.0, bytes + self.forwarded.1)
+    }
+}
+
+/// All sessions of a core, with the budget that they share. A message that has already come is always let in, so the
+/// budget is overdrawn by at most one message a session; a session that brings one while it is spent is paused until
+/// there is room again.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    all: BTreeMap<SessionId, Session>,
+    limits: ThrottleLimits,
+    messages: u64,
+    bytes: u64,
+    paused: BTreeSet<SessionId>,
+}
+
+impl Sessions {
+    pub(crate) fn new(limits: ThrottleLimits) -> Self {
+        Self { all: BTreeMap::new(), limits, messages: 0, bytes: 0, paused: BTreeSet::new() }
+    }
+
+    /// Puts other limits in force. Answers which sessions may go on.
+    pub(crate) fn set_limits(&mut self, limits: ThrottleLimits) -> Vec<SessionId> {
+        self.limits = limits;
+        self.resumable()
+    }
+
+    pub(crate) fn open(&mut self, info: SessionInfo) {
+        self.all.insert(info.id, Session::new(info));
+    }
+
+    pub(crate) fn get_mut(&mut self, session: SessionId) -> Option<&mut Session> {
+        self.all.get_mut(&session)
+    }
+
+    /// The sessions in which operations wait.
+    pub(crate) fn with_waiting(&self) -> Vec<SessionId> {
+        self.all.iter().filter(|(_, s)| !s.waiting.is_empty()).map(|(&id, _)| id).collect()
+    }
+
+    /// Messages and bytes held.
+    pub(crate) fn held(&self) -> (u64, u64) {
+        (self.messages, self.bytes)
+    }
+
+    fn is_spent(&self) -> bool {
+        let spent = |held: u64, max: u64| max > 0 && held >= max;
+        spent(self.messages, self.limits.messages_max) || spent(self.bytes, self.limits.bytes_max)
+    }
+
+    /// Takes a request in, if the session exists. Answers the session, and whether it has to be paused now.
+    pub(crate) fn admit(&mut self, id: SessionId, tid: u64, bytes: u64) -> Option<(&mut Session, bool)> {
+        let session = self.all.get_mut(&id)?;
+        session.held.push(Held { tid, bytes, at: None });
+        self.messages += 1;
+        self.bytes += bytes;
+        let pause = self.is_spent() && self.paused.insert(id);
+        Some((self.all.get_mut(&id)?, pause))
+    }
+
+    /// A message goes to the control part. Answers whether its session has to be paused now.
+    pub(crate) fn forward(&mut self, id: SessionId, bytes: u64) -> bool {
+        // Nothing is counted of a session that has ended.
+        let Some(session) = self.all.get_mut(&id) else { return false };
+        session.forwarded = (session.forwarded.0 + 1, session.forwarded.1 + bytes);
+        self.messages += 1;
+        self.bytes += bytes;
+        self.is_spent() && self.paused.insert(id)
+    }
+
+    /// The control part is done with a message. Answers which sessions may go on.
+    pub(crate) fn handled(&mut self, id: SessionId, bytes: u64) -> Vec<SessionId> {
+        if let Some(session) = self.all.get_mut(&id) {
+            session.forwarded = (session.forwarded.0 - 1, session.forwarded.1 - bytes);
+            self.messages -= 1;
+            self.bytes -= bytes;
+        }
+        self.resumable()
+    }
+
+    /// A request was answered or dropped. Answers whether its session exists.
+    pub(crate) fn release(&mut self, id: SessionId, tid: u64) -> bool {
+        let Some(session) = self.all.get_mut(&id) else { return false };
+        // One that a PG has, if there are several; an answer that none waits for frees nothing.
+        let at = |with_pg: bool| session.held.iter().position(|h| h.tid == tid && h.at.is_some() == with_pg);
+        if let Some(index) = at(true).or_else(|| at(false)) {
+            let held = session.held.remove(index);
+            self.messages -= 1;
+            self.bytes -= held.bytes;
+        }
+        true
+    }
+
+    /// Ends a session: what it held is free.
+    pub(crate) fn close(&mut self, id: SessionId) -> Option<Session> {
+        let session = self.all.remove(&id)?;
+        self.paused.remove(&id);
+        let (messages, bytes) = session.sums();
+        self.messages -= messages;
+        self.bytes -= bytes;
+        Some(session)
+    }
+
+    /// Takes the paused sessions that may go on.
+    pub(crate) fn resumable(&mut self) -> Vec<SessionId> {
+        match self.paused.is_empty() || self.is_spent() {
+            true => Vec::new(),
+            false => std::mem::take(&mut self.paused).into_iter().collect(),
+        }
+    }
+
+    /// The first invariant that does not hold: the sums are those of what the sessions hold, what waits is held, and what
+    /// is paused exists.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        let sums = self.all.values().map(Session::sums);
+        if sums.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)) != (self.messages, self.bytes) {
+            return Err("the budget's sums are not those of the messages held");
+        }
+        if !self.all.values().all(|s| s.waiting.iter().all(|op| s.holds(op.tid))) {
+            return Err("an operation waits in a session without budget");
+        }
+        match self.paused.iter().all(|session| self.all.contains_key(session)) {
+            true => Ok(()),
+            false => Err("a session is paused that does not exist"),
+        }
+    }
+
+    /// Whether a session that exists holds a request for a PG.
+    pub(crate) fn holds_at(&self, session: SessionId, tid: u64, place: PgPlace) -> Option<bool> {
+        let held = &self.all.get(&session)?.held;
+        Some(held.iter().any(|h| h.tid == tid && h.at == Some(place)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use auth::Caps;
+    use store::StoreShard;
+    use types::{EntityAddr, EntityName, EntityType};
+
+    use crate::shard::PgSlot;
+
+    const A: SessionId = SessionId(1);
+    const B: SessionId = SessionId(2);
+    const PLACE: PgPlace = PgPlace { shard: StoreShard(0), slot: PgSlot(2) };
+
+    fn sessions(messages_max: u64, bytes_max: u64) -> Sessions {
+        let mut sessions = Sessions::new(ThrottleLimits { messages_max, bytes_max });
+        for id in [A, B] {
+            sessions.open(SessionInfo {
+                id,
+                entity: "client.admin".parse().unwrap(),
+                name: EntityName::new(EntityType::Client, 4000),
+                global_id: 4000,
+                caps: Caps::all(),
+                features: 0,
+                peer_addrs: EntityAddr::v2(([127, 0, 0, 1], 0).into(), 1).into(),
+                local_nonce: 1,
+            });
+        }
+        sessions
+    }
+
+    fn admit(s: &mut Sessions, session: SessionId, tid: u64, bytes: u64) -> bool {
+        s.admit(session, tid, bytes).unwrap().1
+    }
+
+    fn release(s: &mut Sessions, session: SessionId, tid: u64) -> Vec<SessionId> {
+        s.release(session, tid);
+        s.check().unwrap();
+        s.resumable()
+    }
+
+    #[test]
+    fn a_session_is_paused_when_the_budget_is_spent_and_goes_on_when_there_is_room() {
+        let mut t = sessions(2, 0);
+        assert!(!admit(&mut t, A, 1, 10));
+        assert!(admit(&mut t, A, 2, 10));
+        assert!(admit(&mut t, B, 1, 10), "what has come is let in, but no more");
+        assert!(release(&mut t, A, 1).is_empty(), "still two held");
+        assert_eq!(release(&mut t, A, 2), [A, B]);
+        assert_eq!(t.held(), (1, 10));
+    }
+
+    #[test]
+    fn bytes_count_too_and_each_answer_frees_one_message() {
+        let mut t = sessions(0, 100);
+        assert!(!admit(&mut t, A, 1, 99));
+        assert!(admit(&mut t, A, 1, 1));
+        assert_eq!(release(&mut t, A, 1), [A]);
+        assert_eq!(t.held(), (1, 1), "a message that bears the same number is still there");
+        release(&mut t, A, 1);
+        assert_eq!(t.held(), (0, 0));
+        assert!(release(&mut t, A, 1).is_empty(), "a third answer frees nothing");
+    }
+
+    #[test]
+    fn a_session_knows_the_pgs_that_have_its_requests() {
+        let mut t = sessions(0, 0);
+        admit(&mut t, A, 1, 10);
+        let (session, _) = t.admit(A, 2, 20).unwrap();
+        session.hand_to(2, PLACE);
+        assert_eq!(session.places().collect::<Vec<_>>(), [PLACE]);
+        assert_eq!((t.holds_at(A, 2, PLACE), t.holds_at(A, 1, PLACE)), (Some(true), Some(false)));
+        release(&mut t, A, 2);
+        assert_eq!(t.held(), (1, 10));
+        assert_eq!(t.get_mut(A).unwrap().places().count(), 0);
+    }
+
+    #[test]
+    fn a_closed_session_frees_what_it_held() {
+        let mut t = sessions(2, 0);
+        admit(&mut t, A, 1, 10);
+        assert!(t.forward(A, 10));
+        admit(&mut t, B, 7, 10);
+        t.close(A);
+        t.check().unwrap();
+        assert_eq!(t.resumable(), [B]);
+        assert_eq!(t.held(), (1, 10));
+        assert!(t.handled(A, 10).is_empty(), "its messages at the control part come back later");
+        assert_eq!(t.held(), (1, 10));
+    }
+
+    #[test]
+    fn a_message_at_the_control_part_holds_budget_until_it_is_handled() {
+        let mut t = sessions(1, 0);
+        assert!(t.forward(A, 10));
+        assert_eq!(t.handled(A, 10), [A]);
+        assert_eq!(t.held(), (0, 0));
+    }
+
+    #[test]
+    fn higher_limits_let_paused_sessions_go_on() {
+        let mut t = sessions(1, 0);
+        assert!(admit(&mut t, A, 1, 10));
+        assert_eq!(t.set_limits(ThrottleLimits { messages_max: 2, bytes_max: 0 }), [A]);
+    }
+}

@@ -1,0 +1,417 @@
+//! An OSD's parts: where they are, and the messages between them.
+//!
+//! Messages go by value and keep their order from one part to another; there is none among messages of different
+//! senders. So whatever names a PG at a gate was published by its shard before.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use auth::{SessionId, SessionInfo};
+use maps::OsdMap;
+use messages::{Message, OsdOpReply, PgStat};
+use pg::{ClientOp, Origin};
+use serde_json::Value;
+use smallvec::SmallVec;
+use store::{Peek, ReadOutcome, ReadRequest, StatFs, StoreError, StoreShard, Token, Transaction};
+use types::{Epoch, PgId, PoolId, SpgId};
+
+use crate::gate::ThrottleLimits;
+use crate::shard::{PgSlot, PgStatus, ShardConfig};
+use crate::{LogLevel, OsdEffect};
+
+/// A core of the process, from 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct CoreId(pub u16);
+
+impl CoreId {
+    /// The core whose gate has a session.
+    pub fn of(session: SessionId) -> Self {
+        Self(session.core())
+    }
+}
+
+/// On which cores an OSD's parts are. The control part is on that of shard 0, whose handle of the store holds its records.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Placement {
+    gates: Vec<CoreId>,
+    shards: Vec<CoreId>,
+}
+
+impl Placement {
+    /// Everything on one core.
+    pub fn one_core(shards: u32) -> Self {
+        Self { gates: vec![CoreId(0)], shards: vec![CoreId(0); shards.max(1) as usize] }
+    }
+
+    /// Gates on `gates`, and the store's shard *i* on `shards[i]`. `None` if either is empty.
+    pub fn new(mut gates: Vec<CoreId>, shards: Vec<CoreId>) -> Option<Self> {
+        gates.sort();
+        gates.dedup();
+        (!gates.is_empty() && !shards.is_empty()).then_some(Self { gates, shards })
+    }
+
+    /// The cores that have a gate, each once.
+    pub fn gates(&self) -> &[CoreId] {
+        &self.gates
+    }
+
+    /// The cores of the shards, by the shard's number.
+    pub fn shards(&self) -> &[CoreId] {
+        &self.shards
+    }
+
+    pub(crate) fn shards_of(&self, core: CoreId) -> impl Iterator<Item = StoreShard> {
+        let of_core = self.shards.iter().enumerate().filter(move |(_, at)| **at == core);
+        of_core.map(|(index, _)| StoreShard(index as u32))
+    }
+
+    pub(crate) fn control(&self) -> CoreId {
+        self.shards[0]
+    }
+
+    /// How many cores have a part of it.
+    pub fn cores(&self) -> usize {
+        let all: std::collections::BTreeSet<CoreId> =
+            self.gates.iter().chain(&self.shards).copied().collect();
+        all.len()
+    }
+
+    fn core_of(&self, to: &To) -> CoreId {
+        match to {
+            To::Control(_) => self.control(),
+            To::Gate(core, _) => *core,
+            // A shard that does not exist is a defect that its core reports.
+            To::Shard(shard, _) => self.shards.get(shard.0 as usize).copied().unwrap_or(self.control()),
+        }
+    }
+}
+
+/// The memory of a core's stores, one for each shard that is there.
+pub trait Stores {
+    /// See [`store::ObjectStore::peek`].
+    fn peek(&mut self, shard: StoreShard, request: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>>;
+}
+
+/// One store: that of every shard asked for.
+impl<P: Peek + ?Sized> Stores for P {
+    fn peek(&mut self, _: StoreShard, request: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>> {
+        self.peek_at(request)
+    }
+}
+
+/// A message from one part of an OSD to another, as it goes from core to core.
+#[derive(Debug)]
+pub struct PartMessage(pub(crate) To);
+
+/// For which part, and what.
+#[derive(Debug)]
+pub(crate) enum To {
+    Control(ToControl),
+    Gate(CoreId, ToGate),
+    Shard(StoreShard, ToShard),
+}
+
+/// To the control part.
+#[derive(Debug)]
+pub(crate) enum ToControl {
+    /// A session's message that is no client's request. The gate holds `bytes` of its budget until
+    /// [`ToGate::Handled`].
+    Message {
+        peer: Arc<SessionInfo>,
+        message: Box<Message>,
+        bytes: u64,
+    },
+    /// A peer has maps up to `have` and lacks the newer ones.
+    ShareMaps {
+        session: SessionId,
+        have: Epoch,
+    },
+    /// A request is of an epoch newer than the gate's map.
+    WantMap,
+    /// The PGs that a shard's store holds.
+    PgsFound {
+        shard: StoreShard,
+        found: Result<Vec<SpgId>, String>,
+    },
+    /// A PG's state is new, or another than before.
+    PgStatus {
+        pgid: SpgId,
+        slot: PgSlot,
+        status: PgStatus,
+    },
+    /// A PG is removed, durably.
+    PgRemoved {
+        pgid: SpgId,
+    },
+    /// Every PG of a shard has durably reached this epoch.
+    MapReached {
+        shard: StoreShard,
+        epoch: Epoch,
+    },
+    Space {
+        shard: StoreShard,
+        space: ShardSpace,
+    },
+    /// Answers [`ToShard::CollectStats`].
+    Stats {
+        stats: BTreeMap<PgId, PgStat>,
+    },
+    /// Answers [`ToShard::Query`]; `None` if the PG is not there.
+    QueryAnswer {
+        asked: QueryId,
+        answer: Option<Value>,
+    },
+    /// A part cannot go on, and the OSD with it.
+    Failed(String),
+}
+
+/// To a gate.
+#[derive(Debug)]
+pub(crate) enum ToGate {
+    Limits(ThrottleLimits),
+    /// The map that the OSD goes by.
+    Map(GateMap),
+    /// Where a PG's requests go from here on; `None`: nowhere.
+    Pg {
+        pgid: SpgId,
+        place: Option<PgPlace>,
+    },
+    /// Answers a request.
+    Reply {
+        session: SessionId,
+        reply: Box<OsdOpReply>,
+    },
+    /// A request was dropped unanswered.
+    Dropped {
+        session: SessionId,
+        tid: u64,
+    },
+    /// A PG dropped these requests (session, transaction id).
+    RequestsDropped(Vec<(SessionId, u64)>),
+    /// Another message for a session.
+    Send {
+        session: SessionId,
+        message: Box<Message>,
+    },
+    /// The control part is done with a message of [`ToControl::Message`].
+    Handled {
+        session: SessionId,
+        bytes: u64,
+    },
+}
+
+/// To a shard.
+#[derive(Debug)]
+pub(crate) enum ToShard {
+    Config(ShardConfig),
+    /// Which PGs does the store hold?
+    FindPgs,
+    /// Read what the store has of a PG.
+    Load(SpgId),
+    /// Make a PG. Its origin ends with the map of the newest [`ToShard::Map`], or an older one.
+    Make {
+        pgid: SpgId,
+        origin: Box<Origin>,
+    },
+    /// Remove a collection whose pool no map has.
+    RemoveLeftover(SpgId),
+    /// The next map, for every PG.
+    Map(Arc<OsdMap>),
+    Request {
+        slot: PgSlot,
+        op: ClientOp,
+    },
+    /// A session is gone that had requests of these PGs.
+    SessionReset {
+        session: SessionId,
+        pgs: Vec<PgSlot>,
+    },
+    /// Ask the store for its space.
+    AskSpace,
+    /// Report on the PGs that are led here, as of this epoch.
+    CollectStats {
+        epoch: Epoch,
+    },
+    Query {
+        pgid: SpgId,
+        asked: QueryId,
+    },
+}
+
+/// What gates know of the cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct GateMap {
+    pub map: Arc<OsdMap>,
+    /// The epoch since which the map shows this OSD up; 0 when it does not.
+    pub up_from: Epoch,
+    /// Pools whose number of PGs has grown since their PGs were made, and how many they had.
+    pub unsplit: Arc<BTreeMap<PoolId, u32>>,
+}
+
+/// Where a PG is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PgPlace {
+    pub shard: StoreShard,
+    pub slot: PgSlot,
+}
+
+/// The space of a shard's store.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct ShardSpace {
+    pub statfs: StatFs,
+    /// A write waits for which there is too little space.
+    pub is_full: bool,
+}
+
+/// Who asked for a PG's state: a command of this session and transaction id.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct QueryId {
+    pub session: SessionId,
+    pub tid: u64,
+}
+
+/// Where an event's effects go, and what a part may look at meanwhile.
+pub(crate) struct Out<'a> {
+    effects: &'a mut Vec<OsdEffect>,
+    inbox: &'a mut VecDeque<To>,
+    stores: &'a mut dyn Stores,
+    core: CoreId,
+    placement: &'a Placement,
+    /// Shards of which a transaction is among the effects: their stores' memory shows an older state.
+    behind: SmallVec<[StoreShard; 2]>,
+}
+
+impl<'a> Out<'a> {
+    pub(crate) fn new(
+        effects: &'a mut Vec<OsdEffect>,
+        inbox: &'a mut VecDeque<To>,
+        stores: &'a mut dyn Stores,
+        core: CoreId,
+        placement: &'a Placement,
+    ) -> Self {
+        Self { effects, inbox, stores, core, placement, behind: SmallVec::new() }
+    }
+
+    pub(crate) fn push(&mut self, effect: OsdEffect) {
+        self.effects.push(effect);
+    }
+
+    pub(crate) fn log(&mut self, level: LogLevel, text: impl Into<String>) {
+        self.push(OsdEffect::Log(level, text.into()));
+    }
+
+    /// Queues a transaction on a shard's store.
+    pub(crate) fn queue(&mut self, shard: StoreShard, token: Token, txn: Transaction) {
+        if !self.behind.contains(&shard) {
+            self.behind.push(shard);
+        }
+        self.push(OsdEffect::Queue { shard, token, txn });
+    }
+
+    /// Reads from a shard's store.
+    pub(crate) fn read(&mut self, shard: StoreShard, token: Token, request: ReadRequest) {
+        self.push(OsdEffect::Read { shard, token, request });
+    }
+
+    /// The memory of a shard's store, as far as it shows what the effects before have queued.
+    pub(crate) fn memory(&mut self, shard: StoreShard) -> Memory<'_> {
+        match self.behind.contains(&shard) {
+            true => Memory { stores: None, shard },
+            false => Memory { stores: Some(self.stores), shard },
+        }
+    }
+
+    pub(crate) fn send(&mut self, to: To) {
+        let core = self.placement.core_of(&to);
+        match core == self.core {
+            true => self.inbox.push_back(to),
+            false => self.push(OsdEffect::ToCore { core, message: PartMessage(to) }),
+        }
+    }
+
+    pub(crate) fn send_control(&mut self, message: ToControl) {
+        self.send(To::Control(message));
+    }
+
+    pub(crate) fn send_gate(&mut self, gate: CoreId, message: ToGate) {
+        self.send(To::Gate(gate, message));
+    }
+
+    /// To the gate that has a session.
+    pub(crate) fn send_gate_of(&mut self, session: SessionId, message: ToGate) {
+        self.send_gate(CoreId::of(session), message);
+    }
+
+    pub(crate) fn send_gates(&mut self, message: impl Fn() -> ToGate) {
+        for gate in self.placement.gates() {
+            self.send_gate(*gate, message());
+        }
+    }
+
+    pub(crate) fn send_shard(&mut self, shard: StoreShard, message: ToShard) {
+        self.send(To::Shard(shard, message));
+    }
+
+    pub(crate) fn send_shards(&mut self, message: impl Fn() -> ToShard) {
+        for shard in 0..self.placement.shards().len() as u32 {
+            self.send_shard(StoreShard(shard), message());
+        }
+    }
+
+    /// Sends a message on a session of any gate.
+    pub(crate) fn send_session(&mut self, session: SessionId, message: impl Into<Message>) {
+        self.send_gate_of(session, ToGate::Send { session, message: Box::new(message.into()) });
+    }
+
+    /// The oldest message for a part of this core.
+    pub(crate) fn next_message(&mut self) -> Option<To> {
+        self.inbox.pop_front()
+    }
+
+    pub(crate) fn clear_messages(&mut self) {
+        self.inbox.clear();
+    }
+
+    /// Stops the OSD for a defect of this program: something that must hold does not, so nothing that it keeps in memory
+    /// can be trusted. To go on would drop a request in silence, or worse.
+    pub(crate) fn broken(&mut self, what: impl Into<String>) {
+        let what = what.into();
+        debug_assert!(false, "{what}");
+        self.log(LogLevel::Error, format!("broken invariant, a defect of this program: {what}"));
+        self.send_control(ToControl::Failed(what));
+    }
+}
+
+/// The memory of one shard's store.
+pub(crate) struct Memory<'a> {
+    stores: Option<&'a mut dyn Stores>,
+    shard: StoreShard,
+}
+
+impl Peek for Memory<'_> {
+    fn peek_at(&mut self, request: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>> {
+        self.stores.as_mut()?.peek(self.shard, request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_can_go_to_another_thread_and_is_small() {
+        fn is_send<T: Send>() {}
+        is_send::<PartMessage>();
+        assert!(size_of::<PartMessage>() <= 96, "{} bytes", size_of::<PartMessage>());
+    }
+
+    #[test]
+    fn the_control_part_is_where_shard_0_is() {
+        let placement = Placement::new(vec![CoreId(2), CoreId(0), CoreId(2)], vec![CoreId(1), CoreId(0)]);
+        let placement = placement.unwrap();
+        assert_eq!((placement.control(), placement.gates()), (CoreId(1), &[CoreId(0), CoreId(2)][..]));
+        assert_eq!(placement.shards_of(CoreId(0)).collect::<Vec<_>>(), [StoreShard(1)]);
+        assert_eq!(placement.cores(), 3);
+        assert_eq!(Placement::new(Vec::new(), vec![CoreId(0)]), None);
+    }
+}

@@ -1,0 +1,168 @@
+//! Events to placement groups, and what they want done.
+
+use pg::{Notice, PgEffect, PgEvent, PgFailure, Phase};
+use smallvec::SmallVec;
+use store::Fault;
+use types::{SpgId, UTime};
+
+use super::pg_set::QueuedTxn;
+use super::{EVICT_PGS_MAX, PgSlot, Shard};
+use crate::parts::{Out, ToControl, ToGate};
+use crate::{CoreId, LogLevel, OsdEffect};
+
+impl Shard {
+    /// Hands an event to a PG and does what it wants.
+    pub(super) fn pg_handle(&mut self, now: UTime, slot: PgSlot, event: PgEvent, out: &mut Out) {
+        let Some(entry) = self.pgs.get_mut(slot) else {
+            return out.broken(format!("an event for the PG of {slot:?}, which is not here"));
+        };
+        let mut effects = std::mem::take(&mut self.effects);
+        entry.pg.handle(now, event, &mut out.memory(self.id), &mut effects);
+        self.effects = effects;
+        self.perform(now, slot, out);
+    }
+
+    /// Does what a PG wants, and publishes what has changed of it.
+    pub(super) fn perform(&mut self, now: UTime, slot: PgSlot, out: &mut Out) {
+        let mut effects = std::mem::take(&mut self.effects);
+        for effect in effects.drain(..) {
+            self.effect(slot, effect, out);
+        }
+        self.effects = effects;
+        // The event may have ended with the PG's removal.
+        let Some(entry) = self.pgs.get_mut(slot) else { return };
+        let contexts = entry.pg.load_counts().0;
+        self.contexts = self.contexts - entry.contexts + contexts;
+        entry.contexts = contexts;
+        if let Some(status) = entry.publish(now) {
+            let pgid = entry.pg.id();
+            out.send_control(ToControl::PgStatus { pgid, slot, status });
+        }
+        self.evict_contexts();
+    }
+
+    fn effect(&mut self, slot: PgSlot, effect: PgEffect, out: &mut Out) {
+        let Some(entry) = self.pgs.get_mut(slot) else {
+            return out.broken(format!("an effect of the PG of {slot:?}, which is not here"));
+        };
+        let pgid = entry.pg.id();
+        match effect {
+            PgEffect::Reply { session, reply } => {
+                entry.forget_request(session, reply.tid);
+                out.send_gate_of(session, ToGate::Reply { session, reply });
+            }
+            PgEffect::Read { token, request } => {
+                let Some(token) = slot.token(token) else { return out_of_tokens(pgid, out) };
+                out.read(self.id, token, request);
+            }
+            PgEffect::Queue { token: inner, txn } => {
+                let Some(token) = slot.token(inner) else { return out_of_tokens(pgid, out) };
+                let bytes = txn.payload_bytes();
+                entry.queued.push_back(QueuedTxn { token: inner, bytes, is_advance: self.advancing });
+                self.queued_bytes += bytes;
+                self.advances += usize::from(self.advancing);
+                out.queue(self.id, token, txn);
+            }
+            PgEffect::Acknowledge { token } => {
+                let Some(token) = slot.token(token) else { return out_of_tokens(pgid, out) };
+                out.push(OsdEffect::Acknowledge { shard: self.id, token });
+            }
+            PgEffect::RequestsDropped => {
+                let mut of_gates: SmallVec<[(CoreId, Vec<_>); 2]> = SmallVec::new();
+                for request in entry.requests.drain(..) {
+                    let core = CoreId::of(request.0);
+                    match of_gates.iter_mut().find(|(gate, _)| *gate == core) {
+                        Some((_, requests)) => requests.push(request),
+                        None => of_gates.push((core, vec![request])),
+                    }
+                }
+                for (gate, requests) in of_gates {
+                    out.send_gate(gate, ToGate::RequestsDropped(requests));
+                }
+            }
+            PgEffect::Notice(notice) => {
+                if let Notice::Dropped { session, tid, .. } = notice {
+                    entry.forget_request(session, tid);
+                    out.send_gate_of(session, ToGate::Dropped { session, tid });
+                }
+                log_notice(pgid, notice, out);
+            }
+            PgEffect::Failed(failure) => pg_failed(pgid, failure, out),
+            PgEffect::Removed => {
+                if let Some(entry) = self.pgs.remove(slot) {
+                    self.contexts -= entry.contexts;
+                    self.queued_bytes -= entry.queued.iter().map(|txn| txn.bytes).sum::<u64>();
+                    self.advances -= entry.queued.iter().filter(|txn| txn.is_advance).count();
+                }
+                out.log(LogLevel::Debug, format!("pg {pgid} is removed"));
+                out.send_control(ToControl::PgRemoved { pgid });
+            }
+        }
+    }
+
+    /// Evicts idle object contexts while all PGs together hold too many, from PGs that hold more than an equal share.
+    /// A request adds one context at the most and the hand stays where there are some to evict, so a bounded part of
+    /// the work keeps up.
+    fn evict_contexts(&mut self) {
+        let (max, places) = (self.config.object_contexts_max, self.pgs.places());
+        if self.contexts <= max {
+            return;
+        }
+        let share = max / self.pgs.len().max(1);
+        for _ in 0..EVICT_PGS_MAX.min(places) {
+            if let Some(entry) = self.pgs.by_place(self.evict_hand) {
+                let in_use = entry.requests.len() + entry.queued.len();
+                if entry.contexts > share.max(in_use) {
+                    let excess = self.contexts - max;
+                    let left = entry.pg.evict_contexts(share.max(entry.contexts.saturating_sub(excess)));
+                    self.contexts -= entry.contexts - left;
+                    entry.contexts = left;
+                    return;
+                }
+            }
+            self.evict_hand = if self.evict_hand + 1 < places { self.evict_hand + 1 } else { 0 };
+        }
+    }
+
+    /// A PG may have read what it keeps, or failed to: then it gets the map.
+    pub(super) fn note_loaded(&mut self, now: UTime, slot: PgSlot, out: &mut Out) {
+        let Some(entry) = self.pgs.get_mut(slot) else { return };
+        if !entry.loads || entry.pg.phase() == Phase::Loading {
+            return;
+        }
+        entry.loads = false;
+        self.loading -= 1;
+        if let Some(map) = self.map.clone() {
+            self.pg_advance(now, slot, &map, out);
+        }
+    }
+}
+
+/// A restart begins to count again.
+fn out_of_tokens(pgid: SpgId, out: &mut Out) {
+    let reason = format!("pg {pgid} has used all store tokens of this start: restart the OSD");
+    out.send_control(ToControl::Failed(reason));
+}
+
+fn log_notice(pgid: SpgId, notice: Notice, out: &mut Out) {
+    let (level, text) = match notice {
+        Notice::UnsupportedOp { code } => (LogLevel::Warn, format!("operation {code:#06x} is not there yet")),
+        Notice::Dropped { reason, .. } => (LogLevel::Debug, format!("dropped a request: {reason}")),
+        Notice::NotServed { reason } => (LogLevel::Warn, format!("not served: {reason}")),
+        Notice::ChangeRefused { error } => {
+            (LogLevel::Error, format!("the store refused a client's change: {error}"))
+        }
+        Notice::BadObject { reason } => (LogLevel::Error, reason),
+    };
+    out.log(level, format!("pg {pgid}: {text}"));
+}
+
+fn pg_failed(pgid: SpgId, failure: PgFailure, out: &mut Out) {
+    match failure {
+        // The device is gone: nothing else on it can be trusted to last.
+        PgFailure::Refused(error) if error.fault() == Fault::Disk && !error.is_local() => {
+            out.send_control(ToControl::Failed(format!("pg {pgid}: {error}")));
+        }
+        failure => out.log(LogLevel::Error, format!("pg {pgid} has stopped: {failure}")),
+    }
+}

@@ -1,0 +1,439 @@
+//! A shard: the placement groups in one store shard, its operation queue, its space.
+
+mod advance;
+mod effects;
+mod op_queue;
+mod pg_set;
+pub(crate) mod pg_view;
+mod space;
+mod stats;
+
+use std::sync::Arc;
+
+use auth::SessionId;
+use maps::OsdMap;
+use messages::OsdOpReply;
+use messages::osd_op::OsdFlags;
+use pg::{Origin, Pg, PgConfig, PgEffect, PgEvent, Phase};
+use store::{CollectionId, Completion, ReadOutcome, ReadRequest, StoreError, StoreShard, Token};
+use types::{Epoch, Errno, OsdId, SpgId, UTime};
+
+use op_queue::{OpQueue, QueuedOp};
+use pg_set::PgSet;
+pub(crate) use pg_set::{PgSlot, PgStatus};
+use pg_view::Mapping;
+use space::SpaceBudget;
+pub(crate) use space::full_state;
+
+use crate::parts::{Out, PgPlace, ShardSpace, ToControl, ToGate, ToShard};
+
+/// PGs that one event looks at for object contexts to evict.
+const EVICT_PGS_MAX: usize = 16;
+
+/// The options that a shard heeds.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct ShardConfig {
+    pub pg: Arc<PgConfig>,
+    /// osd_failsafe_full_ratio.
+    pub failsafe_full_ratio: f64,
+    /// No write begins while the store has this many bytes to write; 0 is no limit.
+    pub queued_bytes_max: u64,
+    /// Object contexts that all PGs keep together when nothing uses them.
+    pub object_contexts_max: usize,
+}
+
+/// The reads of the shard itself, as tokens of [`PgSlot::SHARD`].
+const STATFS: Token = Token(1);
+const FIND_PGS: Token = Token(2);
+
+/// What becomes of a request whose turn it is.
+enum Turn {
+    Run,
+    Hold,
+    /// A map makes its client send it again.
+    Drop,
+    /// Its client asked to be told that there is too little space.
+    NoSpace,
+}
+
+/// One store shard's part of an OSD.
+pub(crate) struct Shard {
+    id: StoreShard,
+    whoami: OsdId,
+    config: ShardConfig,
+    /// `None` before the first.
+    map: Option<Arc<OsdMap>>,
+    /// The epoch that was published as reached by all PGs.
+    reached: Epoch,
+    pgs: PgSet,
+    queue: OpQueue,
+    space: SpaceBudget,
+    statfs_asked: bool,
+    /// Bytes of transactions that the store has not answered: they are there also when their sessions are gone.
+    queued_bytes: u64,
+    /// PGs that read what they keep.
+    loading: usize,
+    /// Transactions towards a map that are not durable.
+    advances: usize,
+    /// PGs are being given a map: what they queue belongs to reaching it.
+    advancing: bool,
+    /// Object contexts of all PGs, and the place of the PG that is looked at next for some to evict.
+    contexts: usize,
+    evict_hand: usize,
+    /// Kept between events so that nothing is allocated for them.
+    effects: Vec<PgEffect>,
+}
+
+impl Shard {
+    pub(crate) fn new(id: StoreShard, whoami: OsdId) -> Self {
+        Self {
+            id,
+            whoami,
+            config: ShardConfig::default(),
+            map: None,
+            reached: Epoch(0),
+            pgs: PgSet::default(),
+            queue: OpQueue::default(),
+            space: SpaceBudget::default(),
+            statfs_asked: false,
+            queued_bytes: 0,
+            loading: 0,
+            advances: 0,
+            advancing: false,
+            contexts: 0,
+            evict_hand: 0,
+            effects: Vec::new(),
+        }
+    }
+
+    pub(crate) fn id(&self) -> StoreShard {
+        self.id
+    }
+
+    /// Whether a token of shard 0's store is the control part's.
+    pub(crate) fn is_controls(token: Token) -> bool {
+        PgSlot::of(token).0 == PgSlot::CONTROL
+    }
+
+    pub(crate) fn pg_ids(&self) -> impl Iterator<Item = SpgId> {
+        self.pgs.ids()
+    }
+
+    /// Object contexts that its PGs hold.
+    pub(crate) fn object_contexts(&self) -> usize {
+        self.contexts
+    }
+
+    /// The PGs with what was published of them.
+    pub(crate) fn statuses(&self) -> impl Iterator<Item = (SpgId, Option<PgStatus>)> {
+        self.pgs.iter().map(|entry| (entry.pg.id(), entry.published))
+    }
+
+    /// The requests that are here, and where.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = (SessionId, u64, PgPlace)> {
+        let place = |slot| PgPlace { shard: self.id, slot };
+        let at_pgs = self.pgs.iter().flat_map(move |entry| {
+            entry.requests.iter().map(move |(session, tid)| (*session, *tid, place(entry.slot)))
+        });
+        let queued = self.queue.iter().map(move |q| (q.op.session, q.op.op.tid, place(q.slot)));
+        at_pgs.chain(queued)
+    }
+
+    pub(crate) fn handle(&mut self, now: UTime, message: ToShard, out: &mut Out) {
+        match message {
+            ToShard::Request { slot, op } => {
+                self.queue.push(QueuedOp { slot, op });
+                self.run_queue(now, out);
+            }
+            ToShard::SessionReset { session, pgs } => self.session_reset(now, session, pgs, out),
+            ToShard::Map(map) => self.take_map(now, map, out),
+            ToShard::Config(config) => self.configure(now, config, out),
+            ToShard::FindPgs => self.read_own(FIND_PGS, ReadRequest::Collections, out),
+            ToShard::Load(pgid) => {
+                let (pg, effects) = self.new_pg(|config, out| Pg::load(pgid, self.whoami, config, out));
+                self.insert(now, pg, Mapping::default(), Epoch(0), effects, out);
+            }
+            ToShard::Make { pgid, origin } => self.make(now, pgid, *origin, out),
+            ToShard::RemoveLeftover(pgid) => {
+                let make = |config, out: &mut _| Pg::remove_leftover(pgid, self.whoami, config, out);
+                let (pg, effects) = self.new_pg(make);
+                self.insert(now, pg, Mapping::default(), Epoch(0), effects, out);
+            }
+            ToShard::AskSpace => self.ask_statfs(out),
+            ToShard::CollectStats { epoch } => {
+                let stats = self.stats(now, epoch);
+                out.send_control(ToControl::Stats { stats });
+            }
+            ToShard::Query { pgid, asked } => {
+                out.send_control(ToControl::QueryAnswer { asked, answer: self.query(&pgid) });
+            }
+        }
+    }
+
+    fn configure(&mut self, now: UTime, config: ShardConfig, out: &mut Out) {
+        self.space.set_failsafe_ratio(config.failsafe_full_ratio);
+        if config.pg != self.config.pg {
+            self.pgs.iter_mut().for_each(|entry| entry.pg.configure(config.pg.clone()));
+        }
+        self.config = config;
+        self.retry(now, out);
+    }
+
+    fn new_pg(&self, make: impl FnOnce(Arc<PgConfig>, &mut Vec<PgEffect>) -> Pg) -> (Pg, Vec<PgEffect>) {
+        let mut effects = Vec::new();
+        (make(self.config.pg.clone(), &mut effects), effects)
+    }
+
+    fn insert(
+        &mut self,
+        now: UTime,
+        pg: Pg,
+        mapping: Mapping,
+        epoch: Epoch,
+        effects: Vec<PgEffect>,
+        out: &mut Out,
+    ) {
+        if self.pgs.slot_of(&pg.id()).is_some() {
+            return out.broken(format!("pg {} is to be made, and is there", pg.id()));
+        }
+        self.loading += usize::from(pg.phase() == Phase::Loading);
+        let slot = self.pgs.insert(now, pg, mapping, epoch);
+        self.effects.extend(effects);
+        self.perform(now, slot, out);
+    }
+
+    /// Makes a PG. Clients may have asked for it since the first map of its primary: what they sent then counts,
+    /// because they send nothing again as long as this OSD stays its primary.
+    fn make(&mut self, now: UTime, pgid: SpgId, origin: Origin, out: &mut Out) {
+        let newest = origin.later.last().unwrap_or(&origin.first);
+        let (mapping, epoch) = (Mapping::of(newest, self.whoami), newest.epoch);
+        let (pg, effects) =
+            self.new_pg(|config, out| Pg::create(pgid, self.whoami, config, origin, now, out));
+        self.insert(now, pg, mapping, epoch, effects, out);
+    }
+
+    fn read_own(&mut self, inner: Token, request: ReadRequest, out: &mut Out) {
+        match PgSlot::SHARD.token(inner) {
+            Some(token) => out.read(self.id, token, request),
+            None => out.broken("a shard's own token does not fit"),
+        }
+    }
+
+    pub(crate) fn on_completion(&mut self, now: UTime, completion: Completion, out: &mut Out) {
+        let (slot, inner) = PgSlot::of(completion.token());
+        if slot == PgSlot::SHARD {
+            return self.on_own_read(now, inner, completion, out);
+        }
+        // A PG that is removed has left reads behind that nothing waits for.
+        let Some(entry) = self.pgs.get_mut(slot) else { return };
+        let mut room = false;
+        let event = match completion {
+            Completion::Committed { .. } => {
+                room = self.dequeue(slot, inner, out);
+                PgEvent::Committed { token: inner }
+            }
+            Completion::Refused { error, .. } => {
+                room = self.dequeue(slot, inner, out);
+                PgEvent::Refused { token: inner, error }
+            }
+            // The OSD moves no collection between shards.
+            Completion::Rehomed { .. } => {
+                let id = entry.pg.id();
+                return out.broken(format!("pg {id} was moved to another store shard unasked"));
+            }
+            Completion::Read { result, .. } => PgEvent::ReadDone { token: inner, result },
+        };
+        // A refusal undoes records behind it that belong to reaching a map: the PG writes them again.
+        self.advancing = matches!(event, PgEvent::Refused { .. });
+        self.pg_handle(now, slot, event, out);
+        self.advancing = false;
+        self.note_loaded(now, slot, out);
+        self.note_reached(out);
+        if room {
+            self.retry(now, out);
+        }
+    }
+
+    /// The store has answered a transaction. Whether what waited for [`Shard::store_is_behind`] may go on.
+    fn dequeue(&mut self, slot: PgSlot, token: Token, out: &mut Out) -> bool {
+        let was_behind = self.store_is_behind();
+        let queued = self.pgs.get_mut(slot).map(|entry| &mut entry.queued);
+        // The first one, as a rule: a collection's transactions complete in their order.
+        let done =
+            queued.and_then(|q| q.iter().position(|txn| txn.token == token).and_then(|at| q.remove(at)));
+        let Some(done) = done else {
+            out.broken(format!("the store completes {token:?}, which was not queued"));
+            return false;
+        };
+        self.queued_bytes -= done.bytes;
+        self.advances -= usize::from(done.is_advance);
+        was_behind && !self.store_is_behind()
+    }
+
+    /// Whether the store has so much to do that no write may begin: sessions that come and go free their own budget,
+    /// not the memory of what they began.
+    fn store_is_behind(&self) -> bool {
+        self.config.queued_bytes_max > 0 && self.queued_bytes >= self.config.queued_bytes_max
+    }
+
+    fn on_own_read(&mut self, now: UTime, which: Token, completion: Completion, out: &mut Out) {
+        let Completion::Read { result, .. } = completion else {
+            return out.broken("the store did not read what the shard asked for");
+        };
+        match (which, result) {
+            (STATFS, result) => self.on_statfs(now, result, out),
+            (FIND_PGS, result) => {
+                let found = match result {
+                    Ok(ReadOutcome::Collections(all)) => Ok(all.into_iter().filter_map(pg_of).collect()),
+                    Ok(_) => Err("the store answered another question".to_owned()),
+                    Err(error) => Err(error.to_string()),
+                };
+                out.send_control(ToControl::PgsFound { shard: self.id, found });
+            }
+            _ => out.broken("the store answers a read that the shard did not ask for"),
+        }
+    }
+
+    fn ask_statfs(&mut self, out: &mut Out) {
+        if !self.statfs_asked {
+            self.statfs_asked = true;
+            self.space.statfs_sent();
+            self.read_own(STATFS, ReadRequest::StatFs, out);
+        }
+    }
+
+    fn on_statfs(&mut self, now: UTime, result: Result<ReadOutcome, StoreError>, out: &mut Out) {
+        self.statfs_asked = false;
+        // A store that can't say it now is asked again with the next report.
+        let Ok(ReadOutcome::StatFs(statfs)) = result else { return };
+        self.space.statfs_received(statfs);
+        let space = ShardSpace { statfs, is_full: self.space.is_full() };
+        out.send_control(ToControl::Space { shard: self.id, space });
+        self.retry(now, out);
+    }
+
+    /// What held requests up may be gone.
+    pub(crate) fn retry(&mut self, now: UTime, out: &mut Out) {
+        self.queue.retry();
+        self.run_queue(now, out);
+    }
+
+    /// Works the operation queue off.
+    fn run_queue(&mut self, now: UTime, out: &mut Out) {
+        while let Some(QueuedOp { slot, op }) = self.queue.next() {
+            let (session, tid) = (op.session, op.op.tid);
+            match self.turn(slot, &op.op) {
+                Turn::Run => {
+                    if let Some(entry) = self.pgs.get_mut(slot) {
+                        entry.requests.push((session, tid));
+                    }
+                    self.pg_handle(now, slot, PgEvent::ClientOp(op), out);
+                }
+                Turn::Hold => self.queue.hold(QueuedOp { slot, op }),
+                Turn::Drop => out.send_gate_of(session, ToGate::Dropped { session, tid }),
+                Turn::NoSpace => {
+                    let epoch = self.map.as_ref().map_or(Epoch(0), |map| map.epoch);
+                    let reply = Box::new(OsdOpReply::error(&op.op, Errno::ENOSPC.code(), epoch));
+                    out.send_gate_of(session, ToGate::Reply { session, reply });
+                }
+            }
+        }
+        if self.space.wants_answer() {
+            self.ask_statfs(out);
+        }
+    }
+
+    /// Whether a request may begin as far as its PG, space and memory go.
+    ///
+    /// One that lacks space waits: what is set aside for writes under way may come back. If the store says that there is
+    /// really too little, the OSD reports itself full; the map then says so of the pool, the operation is dropped, and its
+    /// client sends it again when the map takes that back. So a write is never dropped before there is a map to bring
+    /// it back, and writes of an object keep their order.
+    fn turn(&mut self, slot: PgSlot, op: &messages::OsdOp) -> Turn {
+        // Its PG was removed while it was on its way, as its pool was: nobody waits for it.
+        let Some(entry) = self.pgs.get(slot) else { return Turn::Drop };
+        // The gate may have a map that the PG has not come to.
+        if !entry.takes_requests_of(op.epoch) {
+            return Turn::Hold;
+        }
+        let bytes = space::may_take(&op.ops);
+        let behind = self.store_is_behind();
+        if bytes == 0 || (!behind && self.space.take(bytes)) {
+            return Turn::Run;
+        }
+        let Some(map) = self.map.as_ref().filter(|_| !behind && self.space.is_full()) else {
+            return Turn::Hold;
+        };
+        let full = |pool: &maps::PgPool| pool.has_flags(maps::PoolFlags::FULL);
+        if op.flags & (OsdFlags::FULL_TRY | OsdFlags::FULL_FORCE) != 0 {
+            Turn::NoSpace
+        } else if map.has_flags(maps::MapFlags::FULL) || map.pools.get(&op.pgid.pg.pool).is_some_and(full) {
+            Turn::Drop
+        } else {
+            Turn::Hold
+        }
+    }
+
+    /// A session ended: the PGs that have requests of it forget those that did not begin.
+    fn session_reset(&mut self, now: UTime, session: SessionId, pgs: Vec<PgSlot>, out: &mut Out) {
+        self.queue.take_held(|held| held.op.session == session);
+        for slot in pgs {
+            // Removed in the meantime, with its requests.
+            let Some(entry) = self.pgs.get_mut(slot) else { continue };
+            entry.requests.retain(|(of, _)| *of != session);
+            self.pg_handle(now, slot, PgEvent::SessionReset { session }, out);
+        }
+    }
+
+    /// The first of the shard's invariants that does not hold.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        let holds = |holds: bool, what: &'static str| if holds { Ok(()) } else { Err(what) };
+        self.pgs.check()?;
+        self.queue.check()?;
+        let queued = || self.pgs.iter().flat_map(|entry| &entry.queued);
+        let bytes: u64 = queued().map(|txn| txn.bytes).sum();
+        holds(self.queued_bytes == bytes, "the bytes queued are not those of the transactions queued")?;
+        let advances = queued().filter(|txn| txn.is_advance).count();
+        holds(self.advances == advances, "the transactions towards a map are miscounted")?;
+        let loading = self.pgs.iter().filter(|entry| entry.loads).count();
+        holds(self.loading == loading, "the PGs that load are miscounted")?;
+        let contexts: usize = self.pgs.iter().map(|entry| entry.contexts).sum();
+        holds(self.contexts == contexts, "the object contexts are miscounted")?;
+        holds(!self.advancing, "an event has ended while PGs are given a map")?;
+        let published = |entry: &pg_set::PgEntry| entry.published == Some(entry.status());
+        holds(self.pgs.iter().all(published), "a PG's state was not published")
+    }
+}
+
+fn pg_of(collection: CollectionId) -> Option<SpgId> {
+    match collection {
+        CollectionId::Pg(pgid) => Some(pgid),
+        CollectionId::Meta => None,
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn test_op(tid: u64) -> messages::OsdOp {
+    use types::{ObjectLocator, PgId, PoolId, ReqId, SnapId};
+    messages::OsdOp {
+        tid,
+        pgid: PgId { pool: PoolId(1), seed: 0 }.into(),
+        hash: 0,
+        epoch: Epoch(1),
+        flags: 0,
+        reqid: ReqId::default(),
+        trace: Default::default(),
+        otel_trace: None,
+        client_inc: 0,
+        mtime: UTime::default(),
+        locator: ObjectLocator { pool: PoolId(1), key: "".into(), nspace: "".into(), hash: -1 },
+        oid: "a".into(),
+        ops: Vec::new(),
+        snapid: SnapId::HEAD,
+        snap_seq: 0,
+        snaps: Vec::new(),
+        retry_attempt: 0,
+        features: 0,
+        data_offset: 0,
+    }
+}

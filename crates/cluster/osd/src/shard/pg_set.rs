@@ -1,0 +1,276 @@
+//! The placement groups of a shard: which there are, and what the shard keeps of each.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use auth::SessionId;
+use pg::{Pg, Phase};
+use store::Token;
+use types::{Epoch, SpgId, UTime};
+
+use super::pg_view::Mapping;
+
+/// A PG's number within this start of the shard; never used twice, so that a late completion finds nobody rather than
+/// somebody else. It makes up the upper bits of the store's tokens; 0 is the control part, 1 the shard itself.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct PgSlot(pub u32);
+
+/// Bits of a store token that are the PG's own: enough for three years of 150,000 requests a second to one PG. The 20
+/// others are for a million PGs in one start.
+const INNER_BITS: u32 = 44;
+const INNER_MASK: u64 = (1 << INNER_BITS) - 1;
+
+impl PgSlot {
+    /// The control part, in the tokens of shard 0.
+    pub(crate) const CONTROL: Self = Self(0);
+    /// The shard itself.
+    pub(crate) const SHARD: Self = Self(1);
+    const FIRST_PG: u32 = 2;
+
+    /// Whose a store token is: the slot and its own token.
+    pub(crate) fn of(token: Token) -> (PgSlot, Token) {
+        (PgSlot((token.0 >> INNER_BITS) as u32), Token(token.0 & INNER_MASK))
+    }
+
+    /// The store token for a PG's own; `None` once there are none left: a completion must not reach another PG.
+    pub(crate) fn token(self, inner: Token) -> Option<Token> {
+        let fits = inner.0 <= INNER_MASK && u64::from(self.0) <= u64::MAX >> INNER_BITS;
+        fits.then_some(Token(u64::from(self.0) << INNER_BITS | inner.0))
+    }
+
+    fn index(self) -> Option<usize> {
+        Some(self.0.checked_sub(Self::FIRST_PG)? as usize)
+    }
+}
+
+/// What the other parts know of a PG.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PgStatus {
+    pub phase: Phase,
+    /// Whether the map that it was given last makes this OSD its primary.
+    pub leads: bool,
+    /// Whether it would be there after a loss of power.
+    pub stored: bool,
+    pub same_interval_since: Epoch,
+    /// When it was last clean before this interval. A PG that never was had nothing to miss when it was made.
+    pub last_epoch_clean: Epoch,
+}
+
+impl PgStatus {
+    /// Whether it is led here and serves.
+    pub(crate) fn is_active(&self) -> bool {
+        self.leads && self.phase == Phase::Active
+    }
+
+    /// Whether the monitor hears of it from here.
+    pub(crate) fn is_reported(&self) -> bool {
+        self.leads && !matches!(self.phase, Phase::Loading | Phase::Removing)
+    }
+}
+
+/// A transaction that the store has not answered.
+#[derive(Debug)]
+pub(crate) struct QueuedTxn {
+    pub token: Token,
+    pub bytes: u64,
+    /// It belongs to reaching a map.
+    pub is_advance: bool,
+}
+
+/// A PG and what the shard keeps of it.
+pub(crate) struct PgEntry {
+    pub slot: PgSlot,
+    pub pg: Pg,
+    /// The map that it was given last; 0 before the first.
+    pub epoch: Epoch,
+    /// Where that map puts it.
+    pub mapping: Mapping,
+    /// What was published last.
+    pub published: Option<PgStatus>,
+    /// The mapping is another than when that was published.
+    pub moved: bool,
+    /// It reads what it keeps.
+    pub loads: bool,
+    /// When its activity or its mapping last changed, and since when it is active.
+    pub changed: UTime,
+    pub became_active: UTime,
+    /// The requests that it has: session, transaction id. A request that was sent again is there again.
+    pub requests: Vec<(SessionId, u64)>,
+    /// Its transactions that the store has not answered, in the order queued.
+    pub queued: VecDeque<QueuedTxn>,
+    /// Object contexts that it holds.
+    pub contexts: usize,
+}
+
+impl PgEntry {
+    pub(crate) fn status(&self) -> PgStatus {
+        let history = &self.pg.info().history;
+        PgStatus {
+            phase: self.pg.phase(),
+            leads: self.mapping.leads,
+            stored: self.pg.is_stored(),
+            same_interval_since: history.same_interval_since,
+            last_epoch_clean: history.last_epoch_clean.max(history.epoch_created),
+        }
+    }
+
+    /// The status, if it or the mapping is another than when it was published last. It is published then.
+    pub(crate) fn publish(&mut self, now: UTime) -> Option<PgStatus> {
+        let status = self.status();
+        if self.published == Some(status) && !self.moved {
+            return None;
+        }
+        self.moved = false;
+        let was_active = self.published.is_some_and(|before| before.is_active());
+        if was_active != status.is_active() {
+            self.changed = now;
+        }
+        if status.is_active() && !was_active {
+            self.became_active = now;
+        }
+        self.published = Some(status);
+        self.published
+    }
+
+    /// Whether it has reached a map as far as `epoch`, or takes no more maps.
+    pub(crate) fn takes_requests_of(&self, epoch: Epoch) -> bool {
+        match self.pg.phase() {
+            // It answers or drops what comes.
+            Phase::Failed | Phase::Removing => true,
+            // It gets the map before it serves, and keeps requests until then.
+            Phase::Loading => true,
+            Phase::Inactive | Phase::Active => epoch <= self.epoch,
+        }
+    }
+
+    /// A request was answered or dropped.
+    pub(crate) fn forget_request(&mut self, session: SessionId, tid: u64) {
+        // One of a session that is gone was forgotten with it.
+        if let Some(at) = self.requests.iter().position(|request| *request == (session, tid)) {
+            self.requests.swap_remove(at);
+        }
+    }
+}
+
+/// All PGs of a shard.
+#[derive(Default)]
+pub(crate) struct PgSet {
+    /// By slot: a place for every PG that there was in this start.
+    entries: Vec<Option<Box<PgEntry>>>,
+    slots: BTreeMap<SpgId, PgSlot>,
+}
+
+impl PgSet {
+    pub(crate) fn ids(&self) -> impl Iterator<Item = SpgId> {
+        self.slots.keys().copied()
+    }
+
+    /// The slots, in the order of the PGs' ids.
+    pub(crate) fn slots(&self) -> Vec<PgSlot> {
+        self.slots.values().copied().collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// How many PGs there were in this start.
+    pub(crate) fn places(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn by_place(&mut self, place: usize) -> Option<&mut PgEntry> {
+        self.entries.get_mut(place)?.as_deref_mut()
+    }
+
+    pub(crate) fn slot_of(&self, pgid: &SpgId) -> Option<PgSlot> {
+        self.slots.get(pgid).copied()
+    }
+
+    pub(crate) fn get(&self, slot: PgSlot) -> Option<&PgEntry> {
+        self.entries.get(slot.index()?)?.as_deref()
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: PgSlot) -> Option<&mut PgEntry> {
+        self.entries.get_mut(slot.index()?)?.as_deref_mut()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &PgEntry> {
+        self.slots.values().filter_map(|slot| self.get(*slot))
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut PgEntry> {
+        self.entries.iter_mut().filter_map(|entry| entry.as_deref_mut())
+    }
+
+    pub(crate) fn insert(&mut self, now: UTime, pg: Pg, mapping: Mapping, epoch: Epoch) -> PgSlot {
+        let slot = PgSlot(PgSlot::FIRST_PG + self.entries.len() as u32);
+        let loads = pg.phase() == Phase::Loading;
+        self.slots.insert(pg.id(), slot);
+        self.entries.push(Some(Box::new(PgEntry {
+            slot,
+            pg,
+            epoch,
+            mapping,
+            published: None,
+            moved: false,
+            loads,
+            changed: now,
+            became_active: now,
+            requests: Vec::new(),
+            queued: VecDeque::new(),
+            contexts: 0,
+        })));
+        slot
+    }
+
+    pub(crate) fn remove(&mut self, slot: PgSlot) -> Option<Box<PgEntry>> {
+        let entry = self.entries.get_mut(slot.index()?)?.take()?;
+        self.slots.remove(&entry.pg.id());
+        Some(entry)
+    }
+
+    /// The first invariant that does not hold: slots and entries map one to one.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        let of_entry = |(id, slot): (&SpgId, &PgSlot)| {
+            self.get(*slot).is_some_and(|entry| entry.slot == *slot && entry.pg.id() == *id)
+        };
+        let entries = self.entries.iter().flatten().count();
+        match self.slots.len() == entries && self.slots.iter().all(of_entry) {
+            true => Ok(()),
+            false => Err("PGs and slots do not map one to one"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_token_names_its_pg_and_the_osds_own_name_none() {
+        let token = PgSlot(7).token(Token(12345)).unwrap();
+        assert_eq!(PgSlot::of(token), (PgSlot(7), Token(12345)));
+        assert_eq!(PgSlot::of(Token(12345)), (PgSlot::CONTROL, Token(12345)));
+    }
+
+    #[test]
+    fn no_token_of_a_pg_is_ever_one_of_another() {
+        let last = PgSlot(7).token(Token(INNER_MASK)).unwrap();
+        assert_eq!(PgSlot::of(last), (PgSlot(7), Token(INNER_MASK)));
+        assert_eq!(PgSlot(7).token(Token(INNER_MASK + 1)), None);
+        assert_eq!(PgSlot(1 << 20).token(Token(1)), None);
+    }
+
+    #[test]
+    fn a_slot_is_never_used_twice() {
+        let mut set = PgSet::default();
+        let pgid = SpgId::from("1.0".parse::<types::PgId>().unwrap());
+        let pg = || Pg::load(pgid, types::OsdId(0), Default::default(), &mut Vec::new());
+        let insert = |set: &mut PgSet| set.insert(UTime::default(), pg(), Mapping::default(), Epoch(0));
+        let first = insert(&mut set);
+        assert!(set.remove(first).is_some());
+        assert_ne!(insert(&mut set), first);
+        assert!(set.get(first).is_none());
+        set.check().unwrap();
+    }
+}
