@@ -4,6 +4,7 @@ use auth::{SessionId, SessionInfo};
 use messages::Message;
 use monclient::{MonClientEvent, MonClientIo};
 use store::{Completion, ReadRequest, StoreShard, Token, Transaction};
+use types::LogLevel;
 
 use crate::{CoreId, PartMessage};
 
@@ -33,19 +34,6 @@ pub enum OsdEvent {
     Tick,
     /// Stop cleanly: tell the monitor, then [`OsdEffect::Stopped`].
     Shutdown,
-}
-
-/// How urgent a log line is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum LogLevel {
-    /// Something failed that should work.
-    Error,
-    /// Something that an operator should look at.
-    Warn,
-    /// A change of state.
-    Info,
-    /// For developers.
-    Debug,
 }
 
 /// What is to be done, in order.

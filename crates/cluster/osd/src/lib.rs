@@ -19,7 +19,8 @@ mod shard;
 
 pub use config::{OsdAddrs, OsdConfig};
 pub use control::OsdPhase;
-pub use event::{LogLevel, OsdEffect, OsdEvent};
+pub use event::{OsdEffect, OsdEvent};
 pub use monclient::{Attempt, HuntConfig, MonClientConfig, MonClientEvent, MonClientIo};
 pub use osd::Osd;
 pub use parts::{CoreId, PartMessage, Placement, Stores};
+pub use types::LogLevel;
