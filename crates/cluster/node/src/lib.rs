@@ -1,7 +1,9 @@
 //! Pure wiring of a core's daemons: a monitor perhaps, OSDs with their stores, and their effects to each other.
 //!
-//! The host's cores, a test and the simulator drive the same [`Node`]. It never decides anything itself, and never
-//! does I/O: what leaves the process is a [`NodeEffect`].
+//! The host's cores, a test and the simulator drive the same [`Node`]; [`ConnectedNode`] is a node with its messenger. It
+//! never decides anything itself, and never does I/O: what leaves the process is a [`NodeEffect`].
+
+mod connected;
 
 use std::collections::BTreeMap;
 
@@ -14,22 +16,8 @@ use osd::{LogLevel, Osd, OsdEffect, OsdEvent};
 use store::{Completion, ObjectStore, StoreShard};
 use types::{OsdId, UTime, broken};
 
-/// A daemon of this node.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Daemon {
-    /// The monitor.
-    Mon,
-    Osd(OsdId),
-}
-
-impl std::fmt::Display for Daemon {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Mon => f.write_str("mon"),
-            Self::Osd(id) => write!(f, "osd.{id}"),
-        }
-    }
-}
+pub use connected::{ConnectedNode, CoreEffect};
+pub use messenger::Daemon;
 
 /// Something happened to one of the node's daemons.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ const IMPURE: [&str; 9] =
     ["tokio", "rand", "redb", "rustix", "libc", "socket2", "crossbeam-channel", "io-uring", "tempfile"];
 
 /// Pairs in one layer that must not see each other: (who, whom).
-const FORBIDDEN_EDGES: [(&str, &str); 9] = [
+const FORBIDDEN_EDGES: [(&str, &str); 12] = [
     ("store", "pg"),
     ("mon", "osd"),
     ("osd", "mon"),
@@ -26,6 +26,9 @@ const FORBIDDEN_EDGES: [(&str, &str); 9] = [
     ("pg", "osd"),
     ("monclient", "mon"),
     ("ops", "pg"),
+    ("messenger", "mon"),
+    ("messenger", "osd"),
+    ("messenger", "pg"),
     ("objecter", "mon"),
     ("objecter", "osd"),
 ];

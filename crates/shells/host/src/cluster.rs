@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use messenger::MessengerConfig;
 use options::{OptionStatus, Values, opt};
 use tokio::sync::mpsc::UnboundedSender;
 use types::OsdId;
@@ -126,17 +126,14 @@ impl Cluster {
         }
         log::log_to(dir.path())?;
         let (reports, receiver) = channel();
-        let shared = Arc::new(Shared {
-            clock: Clock::start(),
-            delay: DispatchDelay::of(&values),
-            sessions: AtomicU64::new(0),
-            connections: AtomicUsize::new(0),
+        let shared = Arc::new(Shared { clock: Clock::start(), delay: DispatchDelay::of(&values), reports });
+        let messenger = MessengerConfig {
+            core: 0,
             connections_max: values.get(opt::MS_CONNECTIONS_MAX) as usize,
-            held: AtomicUsize::new(0),
-            held_max: values.get(opt::MS_RECEIVE_UNFINISHED_BYTES_MAX) as usize,
+            unfinished_bytes_max: values.get(opt::MS_RECEIVE_UNFINISHED_BYTES_MAX) as usize,
             ready_timeout: Duration::from_secs_f64(values.get(opt::MS_CONNECTION_READY_TIMEOUT)),
-            reports,
-        });
+            usage: Arc::default(),
+        };
         if description.starts == 0 {
             dir.clear();
             dir.write_description(description)?;
@@ -146,7 +143,7 @@ impl Cluster {
         dir.write_client_files(description, "")?;
         dir.write_description(description)?;
         let expected = plans.iter().flat_map(|p| p.osds.iter().filter(|o| o.boots).map(|o| o.id)).collect();
-        Ok((spawn(plans, &shared, dir.path())?, receiver, expected))
+        Ok((spawn(plans, &shared, &messenger, dir.path())?, receiver, expected))
     }
 
     /// What `loligo up` prints.
@@ -214,12 +211,18 @@ impl Cluster {
 
 type Threads = Vec<(UnboundedSender<CoreCommand>, JoinHandle<()>)>;
 
-fn spawn(plans: Vec<CorePlan>, shared: &Arc<Shared>, dir: &Path) -> Result<Threads, HostError> {
+fn spawn(
+    plans: Vec<CorePlan>,
+    shared: &Arc<Shared>,
+    messenger: &MessengerConfig,
+    dir: &Path,
+) -> Result<Threads, HostError> {
     let pin = plans.len() > 1;
     let mut threads = Vec::new();
     for plan in plans {
         let (shared, sender, index) = (shared.clone(), plan.sender.clone(), plan.index);
-        let start = move || core_main(plan, shared);
+        let messenger = MessengerConfig { core: index as u16, ..messenger.clone() };
+        let start = move || core_main(plan, shared, messenger);
         let thread = runtime::spawn_core(index, pin, start).map_err(HostError::io(dir))?;
         threads.push((sender, thread));
     }

@@ -6,9 +6,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use messenger::{Daemon, Endpoint, MessengerConfig};
 use mon::{InitialOsd, Mon, MonEvent};
 use msgr::{Limits, Local};
-use node::{Daemon, NodeEvent};
+use node::NodeEvent;
 use options::{Values, opt};
 use osd::{Osd, OsdEvent};
 use store::ObjectStore;
@@ -138,16 +139,17 @@ fn local(kind: EntityType, num: i64, addr: SocketAddr, nonce: u32, values: &Valu
 }
 
 /// Serves a plan until told to quit.
-pub(crate) async fn core_main(plan: CorePlan, shared: Arc<Shared>) {
-    let core = Core::new(shared);
+pub(crate) async fn core_main(plan: CorePlan, shared: Arc<Shared>, config: MessengerConfig) {
+    let core = Core::new(shared, config);
     let CorePlan { values, mon, osds, commands, opened_mon, opened_stores, .. } = plan;
     let has_mon = mon.is_some();
     let ids: Vec<OsdId> = osds.iter().map(|o| o.id).collect();
     if let (Some(plan), Some((mon, store))) = (mon, opened_mon) {
         core.node().add_mon(mon);
         core.set_monstore(store);
-        core.set_local(Daemon::Mon, local(EntityType::Mon, 0, plan.addr, 0, &values));
-        serve(&core, Daemon::Mon, plan.listener);
+        let endpoint = Endpoint::public(Daemon::Mon);
+        core.set_endpoint(endpoint, local(EntityType::Mon, 0, plan.addr, 0, &values));
+        serve(&core, endpoint, plan.listener);
         tokio::task::spawn_local(status::serve(core.clone(), plan.cluster_dir.join("loligo.sock")));
         tokio::task::spawn_local(tick_mon(core.clone(), plan.cluster_dir));
     }
@@ -155,6 +157,7 @@ pub(crate) async fn core_main(plan: CorePlan, shared: Arc<Shared>) {
         start_osd(&core, plan, store, &values);
     }
     tokio::task::spawn_local(tick(core.clone()));
+    tokio::task::spawn_local(core.clone().run_timers());
     run(&core, commands, &ids).await;
     core.close_all();
     tokio::time::sleep(CLOSE_GRACE).await;
@@ -163,10 +166,10 @@ pub(crate) async fn core_main(plan: CorePlan, shared: Arc<Shared>) {
     }
 }
 
-fn serve(core: &Rc<Core>, daemon: Daemon, listener: TcpListener) {
+fn serve(core: &Rc<Core>, endpoint: Endpoint, listener: TcpListener) {
     match tokio::net::TcpListener::from_std(listener) {
-        Ok(listener) => drop(tokio::task::spawn_local(core.clone().listen(daemon, listener))),
-        Err(error) => core.report(CoreReport::Failed(format!("{daemon}: {error}"))),
+        Ok(listener) => drop(tokio::task::spawn_local(core.clone().listen(endpoint, listener))),
+        Err(error) => core.report(CoreReport::Failed(format!("{}: {error}", endpoint.daemon))),
     }
 }
 
@@ -175,9 +178,10 @@ fn start_osd(core: &Rc<Core>, plan: OsdPlan, store: Box<dyn ObjectStore + Send>,
     let osd = Osd::new(open::osd_config(&plan, values));
     core.node().add_osd(id, osd, store);
     let addr = local(EntityType::Osd, id.0.into(), plan.addr, plan.nonce, values);
-    core.set_local(Daemon::Osd(id), addr);
+    let endpoint = Endpoint::public(Daemon::Osd(id));
+    core.set_endpoint(endpoint, addr);
     if plan.boots {
-        serve(core, Daemon::Osd(id), plan.listener);
+        serve(core, endpoint, plan.listener);
         core.dispatch(NodeEvent::Osd(id, OsdEvent::Start));
     } else {
         tracing::warn!("osd.{id} is kept from booting (osd_debug_no_boot)");

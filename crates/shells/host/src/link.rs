@@ -1,236 +1,218 @@
-//! One socket: its connection's state, the bytes that wait, and the task that moves them.
+//! One socket of the messenger's: the task that connects it, reads it and writes it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use auth::SessionId;
-use monclient::Attempt;
-use msgr::Connection;
-use runtime::OutQueue;
-use tokio::io::Interest;
+use messenger::{Event, OutQueue, ReadTarget, SocketId};
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::sync::Notify;
-use types::OsdId;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::core::Core;
-
-/// Bytes that may wait for a peer before its requests are no longer read.
-const OUT_BYTES_MAX: usize = 64 << 20;
 
 /// Reads of one wake-up, so that one busy peer cannot hold a core.
 const READS_MAX: usize = 16;
 
-/// How long a socket is left alone when the memory for unfinished messages is spent.
-const SHORT_OF_MEMORY: Duration = Duration::from_millis(2);
-
-/// How long a peer that goes is waited for to take what was written.
+/// How long a peer gets to take the last bytes.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Whose socket it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Owner {
-    /// A peer of the monitor.
-    Mon,
-    /// A peer of an OSD.
-    Osd(OsdId),
-    /// An OSD's own session to the monitor.
-    Dial(OsdId, Attempt),
+/// Wakes one task of the same thread.
+#[derive(Default)]
+pub(crate) struct Wake {
+    woken: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
 }
 
-/// A socket and all that belongs to it. Lives on its core.
-pub(crate) struct Link {
-    pub(crate) id: SessionId,
-    pub(crate) owner: Owner,
-    pub(crate) peer: SocketAddr,
-    pub(crate) stream: TcpStream,
-    pub(crate) connection: RefCell<Connection>,
-    pub(crate) out: RefCell<OutQueue>,
-    /// Features of the open session.
-    pub(crate) features: Cell<u64>,
-    /// Whether the daemon was told of the session.
-    pub(crate) open: Cell<bool>,
-    /// Whether the daemon asked not to read.
-    pub(crate) paused: Cell<bool>,
-    /// Why it ended, once it has.
-    pub(crate) ended: RefCell<Option<String>>,
-    /// Bytes held of an unfinished message, as last counted.
-    pub(crate) held: Cell<usize>,
-    /// Whether it waits for memory, with bytes to read perhaps: that is no stalling of the peer's.
-    pub(crate) waiting: Cell<bool>,
-    /// When bytes came last.
-    pub(crate) progress: Cell<Instant>,
-    /// Whether it stands in the core's list of those to settle.
-    pub(crate) dirty: Cell<bool>,
-    /// Wakes the task when something changed that the socket does not tell.
-    pub(crate) wake: Notify,
-}
-
-/// The reason that is everyday: a session's peer is done.
-pub(crate) const PEER_CLOSED: &str = "the peer closed the connection";
-
-impl Link {
-    pub(crate) fn new(
-        id: SessionId,
-        owner: Owner,
-        peer: SocketAddr,
-        stream: TcpStream,
-        connection: Connection,
-    ) -> Rc<Self> {
-        Rc::new(Self {
-            id,
-            owner,
-            peer,
-            stream,
-            connection: RefCell::new(connection),
-            out: RefCell::default(),
-            features: Cell::new(0),
-            open: Cell::new(false),
-            paused: Cell::new(false),
-            ended: RefCell::default(),
-            held: Cell::new(0),
-            waiting: Cell::new(false),
-            progress: Cell::new(Instant::now()),
-            dirty: Cell::new(false),
-            wake: Notify::new(),
-        })
-    }
-
-    /// Ends the link; the first reason given is the one that counts.
-    pub(crate) fn end(&self, reason: impl Into<String>) {
-        let mut ended = self.ended.borrow_mut();
-        if ended.is_none() {
-            *ended = Some(reason.into());
-            self.wake.notify_one();
+impl Wake {
+    pub(crate) fn wake(&self) {
+        self.woken.set(true);
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
         }
     }
 
-    pub(crate) fn has_ended(&self) -> bool {
-        self.ended.borrow().is_some()
+    /// Whether it was woken since the last time; if not, the task is woken when it is.
+    fn poll(&self, cx: &mut Context<'_>) -> bool {
+        let woken = self.woken.take();
+        if !woken {
+            let mut waker = self.waker.borrow_mut();
+            if !waker.as_ref().is_some_and(|has| has.will_wake(cx.waker())) {
+                *waker = Some(cx.waker().clone());
+            }
+        }
+        woken
+    }
+
+    pub(crate) async fn wait(&self) {
+        poll_fn(|cx| if self.poll(cx) { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+}
+
+/// A socket. Lives on its core.
+pub(crate) struct Link {
+    id: SocketId,
+    /// Once it is connected.
+    write: OnceCell<OwnedWriteHalf>,
+    /// What was left to write when the messenger closed the socket.
+    closed: RefCell<Option<OutQueue>>,
+    /// Wakes the task when something changed that the socket does not show.
+    pub(crate) wake: Wake,
+}
+
+impl Link {
+    pub(crate) fn new(id: SocketId) -> Self {
+        Self { id, write: OnceCell::new(), closed: RefCell::default(), wake: Wake::default() }
+    }
+
+    /// Takes the socket; its read half belongs to [`Link::serve`].
+    pub(crate) fn connected(&self, stream: TcpStream) -> OwnedReadHalf {
+        // A socket that does not take it works all the same, only later.
+        let _ = stream.set_nodelay(true);
+        let (read, write) = stream.into_split();
+        // The one call of a link's life.
+        let _ = self.write.set(write);
+        read
+    }
+
+    /// The messenger closed the socket with these bytes left to write.
+    pub(crate) fn close(&self, rest: OutQueue) {
+        *self.closed.borrow_mut() = Some(rest);
+        self.wake.wake();
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.borrow().is_some()
+    }
+
+    async fn closed(&self) {
+        while !self.is_closed() {
+            self.wake.wait().await;
+        }
+    }
+
+    /// The task of a socket to be connected.
+    pub(crate) async fn dial(self: Rc<Self>, core: Rc<Core>, addr: SocketAddr) {
+        let connecting = TcpStream::connect(addr);
+        let result = tokio::select! {
+            result = connecting => result,
+            () = self.closed() => return,
+        };
+        let event = match result {
+            Ok(stream) => {
+                let read = self.connected(stream);
+                tokio::task::spawn_local(self.clone().serve(core.clone(), read));
+                Event::Connected(self.id)
+            }
+            Err(error) => Event::Failed(self.id, error.to_string()),
+        };
+        core.handle_socket(core.now(), event);
+        core.settle();
+    }
+
+    /// The task of a connected socket: reads and writes until the messenger closes it, then writes what is left.
+    pub(crate) async fn serve(self: Rc<Self>, core: Rc<Core>, mut read: OwnedReadHalf) {
+        poll_fn(|cx| self.poll_serve(&core, &mut read, cx)).await;
+        let rest = self.closed.take();
+        if let (Some(rest), Some(write)) = (rest, self.write.get()) {
+            // The peer need not take it.
+            let _ = tokio::time::timeout(LINGER, goodbye(rest, write)).await;
+        }
+    }
+
+    fn poll_serve(&self, core: &Core, read: &mut OwnedReadHalf, cx: &mut Context<'_>) -> Poll<()> {
+        for _ in 0..READS_MAX {
+            // Whatever woke the task, all is looked at.
+            while self.wake.poll(cx) {}
+            if self.is_closed() {
+                return Poll::Ready(());
+            }
+            let wrote = self.poll_write(core, cx);
+            let did_read = self.poll_read(core, read, cx);
+            // To make room for what is read, the messenger may have ended others.
+            if !wrote && !did_read && !core.messenger().has_effects() {
+                return Poll::Pending;
+            }
+            core.settle();
+        }
+        // Others of this core have their turn first.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Whether the socket took bytes or failed.
+    fn poll_write(&self, core: &Core, cx: &mut Context<'_>) -> bool {
+        let wanted = core.messenger().interest(self.id).is_some_and(|interest| interest.write);
+        let Some(write) = self.write.get().filter(|_| wanted) else { return false };
+        match write.as_ref().poll_write_ready(cx) {
+            Poll::Pending => return false,
+            Poll::Ready(Ok(())) => self.flush(core),
+            Poll::Ready(Err(error)) => self.failed(core, &format!("socket: {error}")),
+        }
+        true
     }
 
     /// Writes what the socket takes now.
-    pub(crate) fn flush(&self) {
-        let result = self.out.borrow_mut().write_to(|slices| self.stream.try_write_vectored(slices));
+    pub(crate) fn flush(&self, core: &Core) {
+        let Some(write) = self.write.get() else { return };
+        let result = match core.messenger().out_queue(self.id) {
+            Some(out) => out.write_to(|slices| write.try_write_vectored(slices)).map(|()| out.is_empty()),
+            // Closed since.
+            None => return,
+        };
         match result {
-            Err(error) => self.end(format!("write: {error}")),
+            Ok(true) => {}
             // The task must now wait for the socket to take more.
-            Ok(()) if !self.out.borrow().is_empty() => self.wake.notify_one(),
-            Ok(()) => {}
+            Ok(false) => self.wake.wake(),
+            Err(error) => self.failed(core, &format!("write: {error}")),
         }
     }
 
-    fn interest(&self) -> Option<Interest> {
-        let waiting = self.out.borrow().bytes();
-        let read = !self.paused.get() && waiting < OUT_BYTES_MAX;
-        match (read, waiting > 0) {
-            (true, true) => Some(Interest::READABLE | Interest::WRITABLE),
-            (true, false) => Some(Interest::READABLE),
-            (false, true) => Some(Interest::WRITABLE),
-            (false, false) => None,
-        }
+    fn failed(&self, core: &Core, reason: &str) {
+        core.handle_socket(core.now(), Event::Failed(self.id, reason.to_owned()));
     }
 
-    /// One read: straight into a large segment, or through the core's scratch buffer. `Ok(false)`: nothing there now.
-    fn read_once(&self, scratch: &mut [u8]) -> io::Result<bool> {
-        let mut connection = self.connection.borrow_mut();
-        let direct = connection.segment_tail().map(|tail| self.stream.try_read(tail));
-        let result = match direct {
-            Some(result) => result.inspect(|&n| connection.advance(n)),
-            None => self.stream.try_read(scratch).inspect(|&n| connection.feed(&scratch[..n])),
-        };
-        match result {
-            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Reads what is there, within a turn's share.
-    fn read(self: &Rc<Self>, core: &Core) {
-        for _ in 0..READS_MAX {
-            if core.short_of_memory(self) {
-                break;
-            }
-            let read = self.read_once(&mut core.scratch.borrow_mut()[..core.scratch_len()]);
-            match read {
-                Ok(true) => self.progress.set(Instant::now()),
-                Ok(false) => break,
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    let connection = self.connection.borrow();
-                    self.end(match (connection.held_bytes(), connection.announced_bytes()) {
-                        (0, 0) => PEER_CLOSED.to_owned(),
-                        _ => format!("{PEER_CLOSED} in the middle of a frame"),
-                    });
-                    break;
-                }
-                Err(error) => {
-                    self.end(format!("read: {error}"));
-                    break;
-                }
-            }
-            core.settle_one(self);
-            if self.has_ended() || self.paused.get() {
-                break;
-            }
-        }
-    }
-
-    /// The link's task: runs until it has ended, then takes it off the core.
-    pub(crate) async fn drive(self: Rc<Self>, core: Rc<Core>, ready_timeout: Duration) {
-        let began = tokio::time::Instant::now();
-        core.mark_dirty(&self);
-        core.settle();
-        while !self.has_ended() {
-            if self.waiting.get() && core.short_of_memory(&self) {
-                tokio::time::sleep(SHORT_OF_MEMORY).await;
-                continue;
-            }
-            tokio::select! {
-                ready = self.ready() => match ready {
-                    Ok(ready) => {
-                        if ready.is_readable() || ready.is_read_closed() {
-                            self.read(&core);
-                        }
-                        if ready.is_writable() {
-                            self.flush();
-                        }
-                        core.settle();
-                    }
-                    Err(error) => self.end(format!("socket: {error}")),
-                },
-                () = self.wake.notified() => {}
-                () = tokio::time::sleep_until(began + ready_timeout), if !self.open.get() => {
-                    if !self.open.get() {
-                        self.end(format!("no session within {} s", ready_timeout.as_secs_f64()));
-                    }
-                }
-            }
-        }
-        core.detach(&self);
-        self.flush_and_close().await;
-    }
-
-    async fn ready(&self) -> io::Result<tokio::io::Ready> {
-        match self.interest() {
-            Some(interest) => self.stream.ready(interest).await,
-            None => std::future::pending().await,
-        }
-    }
-
-    /// Gives the last bytes (a refusal, a reset) a moment to go out.
-    async fn flush_and_close(&self) {
-        let goodbye = async {
-            while !self.out.borrow().is_empty() && self.stream.writable().await.is_ok() {
-                let result = self.out.borrow_mut().write_to(|s| self.stream.try_write_vectored(s));
-                if result.is_err() {
-                    return;
-                }
+    /// Reads once, where the messenger wants it. Whether something came of it. A read that brings less than was asked
+    /// for shows that the socket is empty, so the next one waits for the system's word instead of asking again.
+    fn poll_read(&self, core: &Core, read: &mut OwnedReadHalf, cx: &mut Context<'_>) -> bool {
+        let now = core.now();
+        let mut scratch = core.scratch();
+        let (result, direct) = match core.messenger().read_target(now, self.id) {
+            ReadTarget::Wait => return false,
+            ReadTarget::Segment(tail) => (poll_once(read, tail, cx), true),
+            ReadTarget::Scratch(len) => {
+                let len = len.min(scratch.len());
+                (poll_once(read, &mut scratch[..len], cx), false)
             }
         };
-        let _ = tokio::time::timeout(LINGER, goodbye).await;
+        let event = match result {
+            Poll::Pending => return false,
+            Poll::Ready(Ok(0)) => Event::EndOfStream(self.id),
+            Poll::Ready(Ok(n)) if direct => Event::Filled(self.id, n),
+            Poll::Ready(Ok(n)) => Event::Bytes(self.id, &scratch[..n]),
+            Poll::Ready(Err(error)) => Event::Failed(self.id, format!("read: {error}")),
+        };
+        core.handle_socket(now, event);
+        true
+    }
+}
+
+fn poll_once(read: &mut OwnedReadHalf, buffer: &mut [u8], cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    let mut buffer = ReadBuf::new(buffer);
+    Pin::new(read).poll_read(cx, &mut buffer).map_ok(|()| buffer.filled().len())
+}
+
+/// Gives the last bytes (a refusal, a reset) a moment to go out.
+async fn goodbye(mut rest: OutQueue, write: &OwnedWriteHalf) {
+    while !rest.is_empty() && write.writable().await.is_ok() {
+        if rest.write_to(|slices| write.try_write_vectored(slices)).is_err() {
+            // The peer is gone.
+            return;
+        }
     }
 }

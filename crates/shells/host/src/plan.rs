@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
+use messenger::MessengerConfig;
 use mon::InitialOsd;
 use options::{Values, opt};
 use types::{Fsid, OsdId, UTime};
@@ -175,7 +176,8 @@ pub(crate) fn plan_cores(
     now: UTime,
 ) -> Result<Vec<CorePlan>, HostError> {
     let cpus = std::thread::available_parallelism().map_or(1, |n| n.get()) as u32;
-    let cores = request.cores.unwrap_or_else(|| cpus.min(description.osds)).clamp(1, description.osds.max(1));
+    let cores_max = description.osds.clamp(1, MessengerConfig::CORES_MAX);
+    let cores = request.cores.unwrap_or_else(|| cpus.min(description.osds)).clamp(1, cores_max);
     let fsid: Fsid = description.fsid.parse().map_err(|_| bad_id(dir))?;
     let [a, b] = random::<2>()?;
     // Every start has a nonce that no other start of this directory had, and hardly one of any other.

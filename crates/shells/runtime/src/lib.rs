@@ -1,12 +1,7 @@
-//! Cores and sockets: pinned threads with a single-threaded event loop each, listeners, and the write side of a
-//! connection.
-//!
-//! Knows bytes, not messages: what they mean stands in `msgr` and in the daemons.
+//! Cores and listeners: pinned threads with a single-threaded event loop each, and the sockets that they accept on.
 
 mod listen;
-mod out_queue;
 mod threads;
 
 pub use listen::{bind, raise_file_limit};
-pub use out_queue::OutQueue;
 pub use threads::spawn_core;

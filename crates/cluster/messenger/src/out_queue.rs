@@ -9,7 +9,7 @@ use buffer::{Piece, Rope};
 const SLICES_MAX: usize = 64;
 
 /// Pieces in order, the first perhaps partly written. Payload is never copied.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub struct OutQueue {
     pieces: VecDeque<Piece>,
     bytes: usize,
@@ -35,9 +35,10 @@ impl OutQueue {
     /// Writes as much as `write` (a vectored, nonblocking write) takes. Ends at the first `WouldBlock`, with `Ok`.
     pub fn write_to(&mut self, mut write: impl FnMut(&[IoSlice<'_>]) -> io::Result<usize>) -> io::Result<()> {
         while !self.is_empty() {
-            let slices: Vec<IoSlice<'_>> =
-                self.pieces.iter().take(SLICES_MAX).map(|p| IoSlice::new(p)).collect();
-            match write(&slices) {
+            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+            let count =
+                slices.iter_mut().zip(&self.pieces).map(|(slice, p)| *slice = IoSlice::new(p)).count();
+            match write(&slices[..count]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => self.consume(n),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),

@@ -1,0 +1,60 @@
+//! Limits of a messenger, and the counters that the cores of a process share.
+
+use core::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a process's messengers hold, over all cores: the only state that they share. Each limit is of the process.
+#[derive(Debug, Default)]
+pub struct ProcessUsage {
+    connections: AtomicUsize,
+    unfinished_bytes: AtomicUsize,
+}
+
+impl ProcessUsage {
+    /// Sockets, dialled and accepted.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of memory held for messages that are not whole yet.
+    pub fn unfinished_bytes(&self) -> usize {
+        self.unfinished_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add_connection(&self) {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn remove_connection(&self) {
+        self.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_unfinished(&self, bytes: usize) {
+        self.unfinished_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn remove_unfinished(&self, bytes: usize) {
+        self.unfinished_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// How a core's messenger behaves.
+#[derive(Clone, Debug)]
+pub struct MessengerConfig {
+    /// The core's number, below [`MessengerConfig::CORES_MAX`]: session numbers of different cores differ by it.
+    pub core: u16,
+    /// Sockets of the process past which accepted ones are closed at once (ms_connections_max).
+    pub connections_max: usize,
+    /// Bytes of unfinished messages of the process past which stalled connections end and others wait
+    /// (ms_receive_unfinished_bytes_max).
+    pub unfinished_bytes_max: usize,
+    /// How long a peer has to finish connecting, and then the handshake (ms_connection_ready_timeout).
+    pub ready_timeout: Duration,
+    pub usage: Arc<ProcessUsage>,
+}
+
+impl MessengerConfig {
+    /// Cores that a process may have.
+    pub const CORES_MAX: u32 = crate::slots::CORES_MAX;
+}

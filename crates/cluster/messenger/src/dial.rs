@@ -1,0 +1,91 @@
+//! Connections that a daemon opens.
+
+use auth::{ClientNone, Service, SessionId};
+use monclient::{Attempt, MonClientEvent, MonClientIo};
+use msgr::{Connect, Connection};
+use types::{EntityAddr, EntityId, EntityType, LogLevel, OsdId, UTime, broken};
+
+use crate::socket::Owner;
+use crate::{Daemon, Effect, Endpoint, Messenger, SessionEvent, SocketEffect, SocketId};
+
+impl Messenger {
+    /// Does what an OSD's session to its monitor asks for.
+    pub fn monitor_io(&mut self, now: UTime, osd: OsdId, io: MonClientIo) {
+        match io {
+            MonClientIo::Connect(attempt, addrs) => match addrs.v2().copied() {
+                Some(target) => self.dial_monitor(now, osd, attempt, target),
+                None => self.monitor_failed(osd, attempt, format!("{addrs} has no messenger 2 address")),
+            },
+            MonClientIo::Disconnect(attempt) => {
+                if let Some(id) = self.monitor_socket(osd, attempt) {
+                    self.end(id, "left by the OSD".into());
+                }
+            }
+            MonClientIo::Send(attempt, message) => {
+                if let Some(id) = self.monitor_socket(osd, attempt) {
+                    self.send(SessionId(id.0), &message);
+                }
+            }
+            MonClientIo::Keepalive(attempt) => {
+                let id = self.monitor_socket(osd, attempt);
+                if let Some((id, socket)) = id.and_then(|id| Some((id, self.sockets.get_mut(id)?))) {
+                    socket.connection.keepalive(now);
+                    self.run(id);
+                }
+            }
+        }
+    }
+
+    /// The socket of an attempt. `None`: it ended, which the OSD learns of, or has asked for.
+    fn monitor_socket(&self, osd: OsdId, attempt: Attempt) -> Option<SocketId> {
+        self.monitors.get(&(osd, attempt)).copied()
+    }
+
+    fn dial_monitor(&mut self, now: UTime, osd: OsdId, attempt: Attempt, target: EntityAddr) {
+        let Some(peer) = target.socket else {
+            return self.monitor_failed(osd, attempt, format!("{target} is no address to connect to"));
+        };
+        let Some(local) = self.endpoints.get(&Endpoint::public(Daemon::Osd(osd))).cloned() else {
+            let broken = broken!("osd.{osd}, which this core does not have, connects to the monitor");
+            return self.log(Daemon::Osd(osd), LogLevel::Error, broken.to_string());
+        };
+        let entity = EntityId { kind: EntityType::Osd, id: osd.to_string() };
+        let connect = Connect {
+            target,
+            peer_kind: EntityType::Mon,
+            method: Box::new(ClientNone::new(Service::Monitor, entity, 0)),
+            global_seq: self.next_global_seq(),
+            session: None,
+        };
+        let owner = Owner::Monitor(osd, attempt);
+        let Some(id) = self.insert(now, owner, peer, Connection::connect(local, connect)) else {
+            return self.monitor_failed(osd, attempt, "too many connections".into());
+        };
+        self.monitors.insert((osd, attempt), id);
+        self.effects.push_back(Effect::Socket(SocketEffect::Dial(id, peer)));
+    }
+
+    /// A dialled socket is there: the handshake gets its own time.
+    pub(crate) fn on_connected(&mut self, now: UTime, id: SocketId) {
+        let Some(socket) = self.sockets.get_mut(id) else {
+            // It took too long, or its daemon gave it up.
+            return;
+        };
+        socket.connected = true;
+        socket.progress = now;
+        let ready_by = now.after(self.config.ready_timeout);
+        if let Some(before) = socket.ready_by.replace(ready_by) {
+            self.timers.remove(&(before, id));
+        }
+        self.timers.insert((ready_by, id));
+        self.run(id);
+    }
+
+    fn monitor_failed(&mut self, osd: OsdId, attempt: Attempt, reason: String) {
+        self.monitor_event(osd, MonClientEvent::Disconnected(attempt, reason));
+    }
+
+    pub(crate) fn monitor_event(&mut self, osd: OsdId, event: MonClientEvent) {
+        self.effects.push_back(Effect::Daemon(Daemon::Osd(osd), SessionEvent::Monitor(event)));
+    }
+}

@@ -1,0 +1,129 @@
+//! What happens to a messenger, and what it wants done.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use auth::{SessionId, SessionInfo};
+use messages::Message;
+use monclient::MonClientEvent;
+use types::{LogLevel, OsdId};
+
+use crate::{OutQueue, SocketId};
+
+/// A daemon of the process.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Daemon {
+    Mon,
+    Osd(OsdId),
+}
+
+impl fmt::Display for Daemon {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mon => f.write_str("mon"),
+            Self::Osd(id) => write!(f, "osd.{id}"),
+        }
+    }
+}
+
+/// What an address of a daemon is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Role {
+    /// Clients connect here, and a daemon dials monitors from here.
+    Public,
+}
+
+/// One address of a daemon: a listener, and the source of what is dialled from it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Endpoint {
+    pub daemon: Daemon,
+    pub role: Role,
+}
+
+impl Endpoint {
+    pub fn public(daemon: Daemon) -> Self {
+        Self { daemon, role: Role::Public }
+    }
+}
+
+/// What happened to a socket, or that time passed. News of a socket that the messenger has closed are ignored.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A dialled socket is connected.
+    Connected(SocketId),
+    /// A socket could not be connected, read or written, with the system's reason.
+    Failed(SocketId, String),
+    /// Bytes were read, as [`ReadTarget::Scratch`] asked. The socket must be connected.
+    Bytes(SocketId, &'a [u8]),
+    /// This many bytes were read into [`ReadTarget::Segment`].
+    Filled(SocketId, usize),
+    /// The peer closed its side.
+    EndOfStream(SocketId),
+    /// Time passed; due at [`crate::Messenger::deadline`], harmless at any other time.
+    Tick,
+}
+
+/// What the host waits for at a socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Interest {
+    pub read: bool,
+    pub write: bool,
+}
+
+/// Where the next bytes of a socket go.
+#[derive(Debug)]
+pub enum ReadTarget<'a> {
+    /// Nothing is read now; [`SocketEffect::Interest`] follows when that changes.
+    Wait,
+    /// Read at most this many bytes into a buffer of the host's, then [`Event::Bytes`].
+    Scratch(usize),
+    /// Read into this, then [`Event::Filled`].
+    Segment(&'a mut [u8]),
+}
+
+/// What a host does with a socket.
+#[derive(Debug)]
+pub enum SocketEffect {
+    /// Connect, then [`Event::Connected`] or [`Event::Failed`].
+    Dial(SocketId, SocketAddr),
+    /// Write what [`crate::Messenger::out_queue`] holds, as much as the socket takes.
+    Flush(SocketId),
+    /// [`crate::Messenger::interest`] has changed for a reason that the socket does not show.
+    Interest(SocketId),
+    /// Close the socket (or stop connecting it) once these bytes are written, or after a moment without progress.
+    Close(SocketId, OutQueue),
+}
+
+/// What a daemon learns of its sessions.
+#[derive(Debug)]
+pub enum SessionEvent {
+    /// A connection that authenticates to a monitor wants a global id, by [`crate::Messenger::global_id`].
+    GlobalIdWanted {
+        session: SessionId,
+        /// The id it had before; 0 for none.
+        asked: u64,
+    },
+    /// A peer is authenticated and there.
+    Opened(SessionInfo),
+    /// An opened session has ended.
+    Closed(SessionId),
+    Message {
+        session: SessionId,
+        message: Message,
+        /// Bytes of its segments.
+        bytes: u64,
+    },
+    /// News of the daemon's own session to a monitor.
+    Monitor(MonClientEvent),
+}
+
+/// What is to be done, in order.
+#[derive(Debug)]
+pub enum Effect {
+    /// For the host.
+    Socket(SocketEffect),
+    /// For a daemon.
+    Daemon(Daemon, SessionEvent),
+    /// A line for the log.
+    Log(Daemon, LogLevel, String),
+}

@@ -1,0 +1,25 @@
+//! The life of all connections of a core's daemons: accepting, dialling, sessions, limits, timeouts. Pure.
+//!
+//! A socket is a number here. The host opens, reads, writes and closes sockets; it reports what happens to them by
+//! [`Messenger::accept`] and [`Messenger::handle`] and performs what [`Messenger::poll`] yields. Bytes are read through
+//! [`Messenger::read_target`], straight into a large segment where there is one, and written from
+//! [`Messenger::out_queue`]. Daemons send and end sessions by [`Messenger::send`], [`Messenger::close`] and the like, and
+//! learn of sessions and messages by [`Effect::Daemon`].
+//!
+//! This crate never does I/O, reads no clock, and never decides what a message means.
+
+mod config;
+mod dial;
+mod event;
+mod limits;
+mod messenger;
+mod out_queue;
+mod receive;
+mod slots;
+mod socket;
+
+pub use config::{MessengerConfig, ProcessUsage};
+pub use event::{Daemon, Effect, Endpoint, Event, Interest, ReadTarget, Role, SessionEvent, SocketEffect};
+pub use messenger::Messenger;
+pub use out_queue::OutQueue;
+pub use slots::SocketId;

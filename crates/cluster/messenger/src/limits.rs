@@ -1,0 +1,107 @@
+//! Time and memory: handshakes that take too long, and unfinished messages that take too much.
+
+use core::time::Duration;
+
+use types::UTime;
+
+use crate::{Effect, Messenger, ReadTarget, SocketEffect, SocketId};
+
+/// Bytes that one read of small things may bring.
+const SCRATCH_BYTES: usize = 64 << 10;
+
+/// A connection that holds this little of an unfinished message never waits and is never ended for it.
+const HELD_SMALL: usize = 4 << 10;
+
+/// A peer that sent nothing for this long has stalled.
+const STALLED: Duration = Duration::from_millis(250);
+
+/// How long a socket is not read when the memory for unfinished messages is spent.
+const MEMORY_WAIT: Duration = Duration::from_millis(2);
+
+impl Messenger {
+    /// The size of the buffer that the host needs for [`ReadTarget::Scratch`].
+    pub const SCRATCH_BYTES: usize = SCRATCH_BYTES;
+
+    pub(crate) fn on_tick(&mut self, now: UTime) {
+        while let Some((at, id)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
+            self.timers.remove(&(at, id));
+            let Some(socket) = self.sockets.get_mut(id) else {
+                debug_assert!(false, "a timer of {id}, which has ended");
+                continue;
+            };
+            if socket.wait_until == Some(at) {
+                socket.wait_until = None;
+                self.effects.push_back(Effect::Socket(SocketEffect::Interest(id)));
+            }
+            if socket.ready_by == Some(at) {
+                // Already taken off the timers.
+                let what = if socket.connected { "no session" } else { "not connected" };
+                self.end(id, format!("{what} within {} s", self.config.ready_timeout.as_secs_f64()));
+            }
+        }
+    }
+
+    /// Where the host reads a socket's next bytes to, just before it reads. May end connections that have stalled in the
+    /// middle of a message, to make room.
+    pub fn read_target(&mut self, now: UTime, id: SocketId) -> ReadTarget<'_> {
+        if self.interest(id).is_none_or(|interest| !interest.read) || self.is_short_of_memory(now, id) {
+            return ReadTarget::Wait;
+        }
+        let tight = self.config.usage.unfinished_bytes() > self.config.unfinished_bytes_max / 2;
+        let Some(socket) = self.sockets.get_mut(id) else { return ReadTarget::Wait };
+        match socket.connection.segment_tail() {
+            Some(tail) => ReadTarget::Segment(tail),
+            // Less when memory runs short, so that many peers together cannot run far over the limit.
+            None => ReadTarget::Scratch(if tight { HELD_SMALL } else { SCRATCH_BYTES }),
+        }
+    }
+
+    /// Whether this socket must wait before more of an unfinished message is read. Makes room by ending those of this
+    /// core's sockets that hold most of it and have stalled longest.
+    fn is_short_of_memory(&mut self, now: UTime, asking: SocketId) -> bool {
+        let Some(socket) = self.sockets.get(asking) else { return false };
+        if socket.held <= HELD_SMALL {
+            return false;
+        }
+        while self.config.usage.unfinished_bytes() > self.config.unfinished_bytes_max {
+            let holders = || self.sockets.iter().filter(|(_, s)| s.held > HELD_SMALL);
+            let stalled = holders().filter(|(_, s)| !s.waiting && s.progress.after(STALLED) < now);
+            let Some((oldest, _)) = stalled.min_by_key(|(id, s)| (s.progress, *id)) else {
+                // All are busy. The eldest goes on, so that one always finishes; the rest wait.
+                if holders().map(|(id, _)| id).min() == Some(asking) {
+                    break;
+                }
+                self.wait_for_memory(now, asking);
+                return true;
+            };
+            let max = self.config.unfinished_bytes_max;
+            self.end(
+                oldest,
+                format!(
+                    "stalled in the middle of a message while memory for unfinished messages is short \
+                     (ms_receive_unfinished_bytes_max {max})"
+                ),
+            );
+            if oldest == asking {
+                return true;
+            }
+        }
+        if let Some(socket) = self.sockets.get_mut(asking).filter(|socket| socket.waiting) {
+            // The peer was not silent: it was not read.
+            socket.waiting = false;
+            socket.progress = now;
+        }
+        false
+    }
+
+    fn wait_for_memory(&mut self, now: UTime, id: SocketId) {
+        let until = now.after(MEMORY_WAIT);
+        if let Some(socket) = self.sockets.get_mut(id) {
+            socket.waiting = true;
+            if let Some(before) = socket.wait_until.replace(until) {
+                self.timers.remove(&(before, id));
+            }
+            self.timers.insert((until, id));
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! The messenger's state, and where events go.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use auth::{ServerNone, Service, SessionId};
+use messages::Message;
+use monclient::Attempt;
+use msgr::{Accept, Connection, Local};
+use types::{EntityAddr, EntityType, LogLevel, OsdId, UTime, broken};
+
+use crate::slots::Slots;
+use crate::socket::{OUT_BYTES_MAX, Owner, Socket};
+use crate::{
+    Daemon, Effect, Endpoint, Event, Interest, MessengerConfig, OutQueue, SessionEvent, SocketEffect,
+    SocketId,
+};
+
+/// The end of a session that is ordinary: its peer is done.
+const PEER_CLOSED: &str = "the peer closed the connection";
+
+/// All connections of a core's daemons.
+pub struct Messenger {
+    pub(crate) config: MessengerConfig,
+    pub(crate) endpoints: BTreeMap<Endpoint, Arc<Local>>,
+    pub(crate) sockets: Slots<Socket>,
+    pub(crate) monitors: BTreeMap<(OsdId, Attempt), SocketId>,
+    /// When a socket is to be looked at.
+    pub(crate) timers: BTreeSet<(UTime, SocketId)>,
+    /// Sockets with bytes that the host was not asked to write yet.
+    to_flush: Vec<SocketId>,
+    /// The highest global_seq used.
+    global_seq: u64,
+    /// Clients' operations received.
+    pub(crate) client_ops: u64,
+    pub(crate) effects: VecDeque<Effect>,
+}
+
+impl Messenger {
+    pub fn new(config: MessengerConfig) -> Self {
+        Self {
+            sockets: Slots::new(config.core),
+            config,
+            endpoints: BTreeMap::new(),
+            monitors: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            to_flush: Vec::new(),
+            global_seq: 0,
+            client_ops: 0,
+            effects: VecDeque::new(),
+        }
+    }
+
+    /// Sets what an endpoint says of itself on connections that begin from now on.
+    pub fn set_endpoint(&mut self, endpoint: Endpoint, local: Local) {
+        self.endpoints.insert(endpoint, Arc::new(local));
+    }
+
+    /// The next thing to do.
+    pub fn poll(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// Whether there is something to do.
+    pub fn has_effects(&self) -> bool {
+        !self.effects.is_empty()
+    }
+
+    /// When [`Event::Tick`] is due next, if ever.
+    pub fn deadline(&self) -> Option<UTime> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// Clients' operations received so far.
+    pub fn client_ops(&self) -> u64 {
+        self.client_ops
+    }
+
+    /// Sockets that this core has.
+    pub fn sockets(&self) -> usize {
+        self.sockets.iter().count()
+    }
+
+    /// A listener of an endpoint accepted a socket. `None`: it is to be closed at once.
+    pub fn accept(&mut self, now: UTime, endpoint: Endpoint, peer: SocketAddr) -> Option<SocketId> {
+        let Some(local) = self.endpoints.get(&endpoint).cloned() else {
+            let broken = broken!("a listener of {}, which this core does not have", endpoint.daemon);
+            self.log(endpoint.daemon, LogLevel::Error, broken.to_string());
+            return None;
+        };
+        if self.config.usage.connections() >= self.config.connections_max {
+            let max = self.config.connections_max;
+            self.log(
+                endpoint.daemon,
+                LogLevel::Warn,
+                format!("{peer} refused: ms_connections_max ({max}) reached"),
+            );
+            return None;
+        }
+        let service = match endpoint.daemon {
+            Daemon::Mon => Service::Monitor,
+            Daemon::Osd(_) => Service::Daemon,
+        };
+        let accept = Accept {
+            peer: EntityAddr::v2(peer, 0),
+            method: Box::new(ServerNone::new(service)),
+            global_seq: self.next_global_seq(),
+        };
+        let id = self.insert(now, Owner::Accepted(endpoint), peer, Connection::accept(local, accept))?;
+        if let Some(socket) = self.sockets.get_mut(id) {
+            socket.connected = true;
+        }
+        self.run(id);
+        Some(id)
+    }
+
+    /// Begins to keep a socket. `None`, which the log says: there are too many.
+    pub(crate) fn insert(
+        &mut self,
+        now: UTime,
+        owner: Owner,
+        peer: SocketAddr,
+        connection: Connection,
+    ) -> Option<SocketId> {
+        let ready_by = now.after(self.config.ready_timeout);
+        let inserted = self.sockets.insert(Socket {
+            session: SessionId(0),
+            owner,
+            peer,
+            connection,
+            out: OutQueue::default(),
+            connected: false,
+            ready_by: Some(ready_by),
+            features: 0,
+            paused: false,
+            held: 0,
+            waiting: false,
+            wait_until: None,
+            progress: now,
+            to_flush: false,
+        });
+        let Some(id) = inserted else {
+            self.log(
+                owner.daemon(),
+                LogLevel::Warn,
+                format!("{peer} refused: this core has too many connections"),
+            );
+            return None;
+        };
+        if let Some(socket) = self.sockets.get_mut(id) {
+            socket.session = SessionId(id.0);
+        }
+        self.config.usage.add_connection();
+        self.timers.insert((ready_by, id));
+        Some(id)
+    }
+
+    /// Takes an event of a socket, or lets time pass.
+    pub fn handle(&mut self, now: UTime, event: Event<'_>) {
+        match event {
+            Event::Connected(id) => self.on_connected(now, id),
+            Event::Failed(id, reason) => self.end(id, reason),
+            Event::Bytes(id, bytes) => self.on_bytes(now, id, |connection| connection.feed(bytes)),
+            Event::Filled(id, n) => self.on_bytes(now, id, |connection| connection.advance(n)),
+            Event::EndOfStream(id) => self.on_end_of_stream(id),
+            Event::Tick => self.on_tick(now),
+        }
+    }
+
+    fn on_bytes(&mut self, now: UTime, id: SocketId, take: impl FnOnce(&mut Connection)) {
+        let Some(socket) = self.sockets.get_mut(id) else {
+            // The messenger closed it while the host was reading.
+            return;
+        };
+        socket.progress = now;
+        take(&mut socket.connection);
+        let before = std::mem::replace(&mut socket.held, socket.connection.held_bytes());
+        let (usage, held) = (&self.config.usage, socket.held);
+        match held >= before {
+            true => usage.add_unfinished(held - before),
+            false => usage.remove_unfinished(before - held),
+        }
+        self.run(id);
+    }
+
+    fn on_end_of_stream(&mut self, id: SocketId) {
+        let Some(socket) = self.sockets.get(id) else {
+            // The messenger closed it first.
+            return;
+        };
+        let midway = (socket.connection.held_bytes(), socket.connection.announced_bytes()) != (0, 0);
+        let reason =
+            if midway { format!("{PEER_CLOSED} in the middle of a frame") } else { PEER_CLOSED.into() };
+        self.end(id, reason);
+    }
+
+    /// What the host is to wait for at a socket; `None` once the messenger has closed it.
+    pub fn interest(&self, id: SocketId) -> Option<Interest> {
+        let socket = self.sockets.get(id)?;
+        let waiting = socket.out.bytes();
+        let read = !socket.paused && socket.wait_until.is_none() && waiting < OUT_BYTES_MAX;
+        Some(Interest { read: socket.connected && read, write: socket.connected && waiting > 0 })
+    }
+
+    /// The bytes that wait to be written to a socket; the host takes off what it has written.
+    pub fn out_queue(&mut self, id: SocketId) -> Option<&mut OutQueue> {
+        self.sockets.get_mut(id).filter(|socket| socket.connected).map(|socket| &mut socket.out)
+    }
+
+    /// Ends a burst of events: asks for one write of each socket that has got bytes to write.
+    pub fn flush(&mut self) {
+        for id in std::mem::take(&mut self.to_flush) {
+            if let Some(socket) = self.sockets.get_mut(id) {
+                socket.to_flush = false;
+                if socket.connected {
+                    self.effects.push_back(Effect::Socket(SocketEffect::Flush(id)));
+                }
+            }
+        }
+    }
+
+    pub(crate) fn mark_to_flush(&mut self, id: SocketId) {
+        if let Some(socket) = self.sockets.get_mut(id) {
+            if !std::mem::replace(&mut socket.to_flush, true) {
+                self.to_flush.push(id);
+            }
+        }
+    }
+
+    // What daemons ask for.
+
+    /// Sends a message on a session. One that has ended loses it: its daemon learns of the end, or has asked for it.
+    pub fn send(&mut self, session: SessionId, message: &Message) {
+        let id = SocketId(session.0);
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        let kind = match socket.owner.daemon() {
+            Daemon::Mon => EntityType::Mon,
+            Daemon::Osd(_) => EntityType::Osd,
+        };
+        socket.connection.send(message.encode_from(kind, socket.features));
+        self.run(id);
+    }
+
+    /// Ends a session, if it has not ended.
+    pub fn close(&mut self, session: SessionId, reason: impl Into<String>) {
+        self.end(SocketId(session.0), reason.into());
+    }
+
+    /// Stops reading a session's socket, or reads it again.
+    pub fn pause(&mut self, session: SessionId, paused: bool) {
+        let id = SocketId(session.0);
+        if let Some(socket) = self.sockets.get_mut(id) {
+            socket.paused = paused;
+            self.effects.push_back(Effect::Socket(SocketEffect::Interest(id)));
+        }
+    }
+
+    /// Answers [`SessionEvent::GlobalIdWanted`].
+    pub fn global_id(&mut self, session: SessionId, global_id: u64) {
+        let id = SocketId(session.0);
+        if let Some(socket) = self.sockets.get_mut(id) {
+            socket.connection.global_id(global_id);
+            self.run(id);
+        }
+    }
+
+    /// Ends every connection, as the process goes.
+    pub fn close_all(&mut self) {
+        let all: Vec<SocketId> = self.sockets.iter().map(|(id, _)| id).collect();
+        all.into_iter().for_each(|id| self.end(id, "shutting down".into()));
+    }
+
+    // The end of a socket.
+
+    /// Ends a socket: nothing that the host reports of it afterwards counts.
+    pub(crate) fn end(&mut self, id: SocketId, reason: String) {
+        let Some(socket) = self.sockets.remove(id) else {
+            // It has ended before: the first reason counts.
+            return;
+        };
+        self.config.usage.remove_connection();
+        self.config.usage.remove_unfinished(socket.held);
+        for at in socket.ready_by.into_iter().chain(socket.wait_until) {
+            self.timers.remove(&(at, id));
+        }
+        self.log_end(&socket, &reason);
+        let (is_open, owner, session) = (socket.is_open(), socket.owner, socket.session);
+        self.effects.push_back(Effect::Socket(SocketEffect::Close(id, socket.out)));
+        match owner {
+            Owner::Monitor(osd, attempt) => {
+                self.monitors.remove(&(osd, attempt));
+                self.monitor_event(osd, monclient::MonClientEvent::Disconnected(attempt, reason));
+            }
+            Owner::Accepted(endpoint) if is_open => {
+                self.effects.push_back(Effect::Daemon(endpoint.daemon, SessionEvent::Closed(session)));
+            }
+            // The daemon has not heard of it.
+            Owner::Accepted(_) => {}
+        }
+    }
+
+    /// A session's end is ordinary; a connection that never became one, or broke the protocol, is worth a line.
+    fn log_end(&mut self, socket: &Socket, reason: &str) {
+        let level = match socket.is_open() && reason == PEER_CLOSED {
+            true => LogLevel::Debug,
+            false => LogLevel::Info,
+        };
+        let peer = match socket.owner {
+            Owner::Accepted(_) => socket.peer.to_string(),
+            Owner::Monitor(..) => format!("the monitor at {}", socket.peer),
+        };
+        self.log(socket.owner.daemon(), level, format!("{peer}: connection ended: {reason}"));
+    }
+
+    pub(crate) fn log(&mut self, daemon: Daemon, level: LogLevel, text: String) {
+        self.effects.push_back(Effect::Log(daemon, level, text));
+    }
+
+    pub(crate) fn next_global_seq(&mut self) -> u64 {
+        self.global_seq += 1;
+        self.global_seq
+    }
+}

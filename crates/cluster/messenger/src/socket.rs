@@ -1,0 +1,63 @@
+//! What is kept of one socket.
+
+use std::net::SocketAddr;
+
+use auth::SessionId;
+use monclient::Attempt;
+use msgr::Connection;
+use types::{OsdId, UTime};
+
+use crate::{Daemon, Endpoint, OutQueue};
+
+/// Bytes that may wait for a peer before its requests are no longer read.
+pub(crate) const OUT_BYTES_MAX: usize = 64 << 20;
+
+/// Whose socket it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Owner {
+    /// A peer dialled this endpoint.
+    Accepted(Endpoint),
+    /// An OSD's own session to a monitor.
+    Monitor(OsdId, Attempt),
+}
+
+impl Owner {
+    pub(crate) fn daemon(self) -> Daemon {
+        match self {
+            Self::Accepted(endpoint) => endpoint.daemon,
+            Self::Monitor(osd, _) => Daemon::Osd(osd),
+        }
+    }
+}
+
+pub(crate) struct Socket {
+    pub(crate) session: SessionId,
+    pub(crate) owner: Owner,
+    pub(crate) peer: SocketAddr,
+    pub(crate) connection: Connection,
+    pub(crate) out: OutQueue,
+    /// Whether the host has connected it.
+    pub(crate) connected: bool,
+    /// Until when the session must be open; `None` once it is.
+    pub(crate) ready_by: Option<UTime>,
+    /// Features of the open session.
+    pub(crate) features: u64,
+    /// Whether the daemon asked not to read.
+    pub(crate) paused: bool,
+    /// Bytes held of an unfinished message, as last counted.
+    pub(crate) held: usize,
+    /// Whether it waits for memory, with bytes to read perhaps: then the peer has not stalled.
+    pub(crate) waiting: bool,
+    /// Until when it is not read, for lack of memory.
+    pub(crate) wait_until: Option<UTime>,
+    /// When bytes came last.
+    pub(crate) progress: UTime,
+    /// Whether it is in the list of those to flush.
+    pub(crate) to_flush: bool,
+}
+
+impl Socket {
+    pub(crate) fn is_open(&self) -> bool {
+        self.ready_by.is_none()
+    }
+}

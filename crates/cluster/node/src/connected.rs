@@ -1,0 +1,144 @@
+//! A core's pure part: its daemons and the messenger that connects them.
+
+use std::net::SocketAddr;
+
+use messenger::{Daemon, Effect, Endpoint, Event, Messenger, SessionEvent, SocketEffect, SocketId};
+use mon::MonEvent;
+use mon::state::Batch;
+use osd::{LogLevel, OsdEvent};
+use types::{OsdId, UTime, broken};
+
+use crate::{Node, NodeEffect, NodeEvent};
+
+/// What a host does for a core.
+#[derive(Debug)]
+pub enum CoreEffect {
+    Socket(SocketEffect),
+    /// Make a batch of the monitor's state durable.
+    Commit(u64, Batch),
+    /// A line for the log.
+    Log(Daemon, LogLevel, String),
+    /// An OSD takes part.
+    Active(OsdId),
+    /// An OSD stopped, as asked.
+    Stopped(OsdId),
+    /// A daemon cannot go on.
+    Failed(Daemon, String),
+}
+
+/// A node with its messenger. Events are taken by [`ConnectedNode::handle`], [`ConnectedNode::accept`] and
+/// [`ConnectedNode::handle_socket`]; what follows from them happens in [`ConnectedNode::settle`].
+pub struct ConnectedNode {
+    pub node: Node,
+    pub messenger: Messenger,
+    // Kept between events so that the hot path allocates nothing for it.
+    node_effects: Vec<NodeEffect>,
+}
+
+impl ConnectedNode {
+    pub fn new(messenger: Messenger) -> Self {
+        Self { node: Node::new(), messenger, node_effects: Vec::new() }
+    }
+
+    /// Takes an event of a daemon.
+    pub fn handle(&mut self, now: UTime, event: NodeEvent, out: &mut Vec<CoreEffect>) {
+        self.drive(now, out, |node, effects| node.handle(now, event, effects));
+    }
+
+    /// Takes a socket that a listener accepted; `None`: it is to be closed.
+    pub fn accept(&mut self, now: UTime, endpoint: Endpoint, peer: SocketAddr) -> Option<SocketId> {
+        self.messenger.accept(now, endpoint, peer)
+    }
+
+    /// Takes an event of a socket.
+    pub fn handle_socket(&mut self, now: UTime, event: Event<'_>) {
+        self.messenger.handle(now, event);
+    }
+
+    /// Ends a burst of events: carries what follows between daemons and messenger and ends the burst at the stores, until
+    /// nothing follows; then asks for one write for each socket.
+    pub fn settle(&mut self, now: UTime, out: &mut Vec<CoreEffect>) {
+        loop {
+            while let Some(effect) = self.messenger.poll() {
+                self.perform(now, effect, out);
+            }
+            self.drive(now, out, |node, effects| node.turn(now, effects));
+            match self.messenger.poll() {
+                Some(effect) => self.perform(now, effect, out),
+                None => break,
+            }
+        }
+        self.messenger.flush();
+        while let Some(effect) = self.messenger.poll() {
+            self.perform(now, effect, out);
+        }
+    }
+
+    fn drive(
+        &mut self,
+        now: UTime,
+        out: &mut Vec<CoreEffect>,
+        step: impl FnOnce(&mut Node, &mut Vec<NodeEffect>),
+    ) {
+        step(&mut self.node, &mut self.node_effects);
+        let mut effects = std::mem::take(&mut self.node_effects);
+        effects.drain(..).for_each(|effect| self.perform_node(now, effect, out));
+        self.node_effects = effects;
+    }
+
+    fn perform_node(&mut self, now: UTime, effect: NodeEffect, out: &mut Vec<CoreEffect>) {
+        let messenger = &mut self.messenger;
+        match effect {
+            NodeEffect::Send(_, session, message) => messenger.send(session, &message),
+            NodeEffect::Close(_, session, reason) => messenger.close(session, reason),
+            NodeEffect::Pause(_, session) => messenger.pause(session, true),
+            NodeEffect::Resume(_, session) => messenger.pause(session, false),
+            NodeEffect::GlobalId(session, id) => messenger.global_id(session, id),
+            NodeEffect::Dial(osd, io) => messenger.monitor_io(now, osd, io),
+            NodeEffect::Commit(token, batch) => out.push(CoreEffect::Commit(token, batch)),
+            NodeEffect::Log(daemon, level, text) => out.push(CoreEffect::Log(daemon, level, text)),
+            NodeEffect::Active(osd) => out.push(CoreEffect::Active(osd)),
+            NodeEffect::Stopped(osd) => out.push(CoreEffect::Stopped(osd)),
+            NodeEffect::Failed(daemon, reason) => out.push(CoreEffect::Failed(daemon, reason)),
+        }
+    }
+
+    fn perform(&mut self, now: UTime, effect: Effect, out: &mut Vec<CoreEffect>) {
+        match effect {
+            Effect::Socket(effect) => out.push(CoreEffect::Socket(effect)),
+            Effect::Log(daemon, level, text) => out.push(CoreEffect::Log(daemon, level, text)),
+            Effect::Daemon(Daemon::Mon, event) => match mon_event(event) {
+                Ok(event) => self.handle(now, NodeEvent::Mon(event), out),
+                Err(reason) => out.push(CoreEffect::Failed(Daemon::Mon, reason)),
+            },
+            Effect::Daemon(Daemon::Osd(id), event) => match osd_event(event) {
+                Ok(event) => self.handle(now, NodeEvent::Osd(id, event), out),
+                Err(reason) => out.push(CoreEffect::Failed(Daemon::Osd(id), reason)),
+            },
+        }
+    }
+}
+
+fn mon_event(event: SessionEvent) -> Result<MonEvent, String> {
+    Ok(match event {
+        SessionEvent::GlobalIdWanted { session, asked } => MonEvent::GlobalIdWanted { session, asked },
+        SessionEvent::Opened(info) => MonEvent::SessionOpened(info),
+        SessionEvent::Closed(session) => MonEvent::SessionClosed(session),
+        SessionEvent::Message { session, message, .. } => MonEvent::Message { session, message },
+        SessionEvent::Monitor(event) => {
+            return Err(broken!("the monitor has a session to a monitor: {event:?}").to_string());
+        }
+    })
+}
+
+fn osd_event(event: SessionEvent) -> Result<OsdEvent, String> {
+    Ok(match event {
+        SessionEvent::Opened(info) => OsdEvent::SessionOpened(info),
+        SessionEvent::Closed(session) => OsdEvent::SessionClosed(session),
+        SessionEvent::Message { session, message, bytes } => OsdEvent::Message { session, message, bytes },
+        SessionEvent::Monitor(event) => OsdEvent::Mon(event),
+        SessionEvent::GlobalIdWanted { session, .. } => {
+            return Err(broken!("{session} asks an OSD for a global id").to_string());
+        }
+    })
+}
