@@ -77,6 +77,12 @@ impl PieceMut {
     }
 }
 
+impl std::fmt::Debug for PieceMut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PieceMut({} bytes)", self.len)
+    }
+}
+
 /// A shared, immutable range of bytes. Cloning and slicing copy no payload.
 #[derive(Clone)]
 pub struct Piece {

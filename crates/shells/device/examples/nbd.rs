@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use blockdev::{Completion, Request, Token};
+use blockdev::{DeviceId, Done, Durability, Op};
 use buffer::{Piece, PieceMut, Rope};
 use device::{Device, DeviceOptions, DeviceRole, Modelled, ModelledRange};
 
@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// What a worker is given.
 struct Job {
-    request: Request,
+    op: Op,
     cookie: u64,
 }
 
@@ -86,10 +86,10 @@ fn work(device: &Device, inbox: &Mutex<Receiver<Job>>, output: &Mutex<&UnixStrea
     loop {
         let job = inbox.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { return };
-        let (errno, data) = match device.perform(job.request, Token(job.cookie)) {
-            Completion::Read { data, .. } => (0, data),
-            Completion::Written { .. } | Completion::Flushed { .. } => (0, Piece::empty()),
-            Completion::Failed { errno, .. } => (errno.0.unsigned_abs(), Piece::empty()),
+        let (errno, data) = match device.perform(DeviceId::Data, job.op) {
+            Ok(Done::Read(buffer)) => (0, buffer.freeze()),
+            Ok(Done::Written | Done::Flushed | Done::Discarded) => (0, Piece::empty()),
+            Err(error) => (error.errno().0.unsigned_abs(), Piece::empty()),
         };
         let mut answer = Vec::with_capacity(16 + data.len());
         answer.extend(ANSWER_MAGIC.to_be_bytes());
@@ -128,22 +128,19 @@ fn read_request(input: &mut impl Read) -> io::Result<Option<Job>> {
     if length > LENGTH_MAX && kind <= 1 {
         return Err(io::Error::other("too long"));
     }
-    let request = match kind {
-        0 => Request::Read { offset, len: length as usize },
+    let op = match kind {
+        0 => Op::Read { offset, buffer: PieceMut::zeroed(length as usize) },
         1 => {
             let mut data = PieceMut::zeroed(length as usize);
             input.read_exact(data.as_mut_slice())?;
-            let mut rope = Rope::new();
-            rope.push(data.freeze());
-            Request::Write { offset, data: rope }
+            Op::Write { offset, data: Rope::from(data.freeze()), durability: Durability::Volatile }
         }
         2 => return Ok(None),
-        3 => Request::Flush,
-        // A trim may do nothing.
-        4 => Request::Read { offset, len: 0 },
+        3 => Op::Flush,
+        4 => Op::Discard { offset, len: u64::from(length) },
         _ => return Err(io::Error::other("an unknown request")),
     };
-    Ok(Some(Job { request, cookie }))
+    Ok(Some(Job { op, cookie }))
 }
 
 /// The fixed newstyle handshake, without structured replies: every export name is ours.

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use blockdev::{Completion, Request, Token, VolatileCache};
-use buffer::{PieceMut, Rope};
+use blockdev::{DeviceError, DeviceId, Done, Durability, Op, VolatileCache};
+use buffer::Rope;
 use types::Errno;
 
 use crate::power::Survivors;
@@ -246,25 +246,32 @@ impl Device {
             rustix::fs::fadvise(&self.inner.file, offset, NonZeroU64::new(len), rustix::fs::Advice::DontNeed);
     }
 
-    /// Performs a request; returns when it is complete.
-    pub fn perform(&self, request: Request, token: Token) -> Completion {
-        let done = match request {
-            Request::Read { offset, len } => {
-                let mut data = PieceMut::zeroed(len);
-                let read = self.read_at(offset, data.as_mut_slice());
-                read.map(|()| Completion::Read { token, data: data.freeze() })
+    /// Performs a request to the device `id`; returns when it is complete.
+    ///
+    /// # Errors
+    /// The system's, as [`DeviceError::Io`].
+    pub fn perform(&self, id: DeviceId, op: Op) -> Result<Done, DeviceError> {
+        let (at, done) = match op {
+            Op::Read { offset, mut buffer } => {
+                let read = self.read_at(offset, buffer.as_mut_slice());
+                (offset, read.map(|()| Done::Read(buffer)))
             }
-            Request::Write { offset, data } => {
+            Op::Write { offset, data, durability } => {
                 let begun = self.range.as_ref().map(|range| (range, range.write(offset, data.len() as u64)));
-                let written = self.write_rope_now(offset, &data);
+                let mut written = self.write_rope_now(offset, &data);
                 if let Some((range, ticket)) = begun {
                     range.wait(ticket);
                 }
-                written.map(|()| Completion::Written { token })
+                if durability == Durability::Durable {
+                    written = written.and_then(|()| self.flush());
+                }
+                (offset, written.map(|()| Done::Written))
             }
-            Request::Flush => self.flush().map(|()| Completion::Flushed { token }),
+            Op::Flush => (0, self.flush().map(|()| Done::Flushed)),
+            // What a discarded range holds is unspecified: it may stay.
+            Op::Discard { offset, len: _ } => (offset, Ok(Done::Discarded)),
         };
-        done.unwrap_or_else(|e| Completion::Failed { token, errno: errno(&e) })
+        done.map_err(|e| DeviceError::Io { device: id, offset: at, errno: errno(&e) })
     }
 }
 
@@ -347,6 +354,8 @@ fn leak_until_closed(device: &Weak<Inner>) {
 
 #[cfg(test)]
 mod tests {
+    use buffer::PieceMut;
+
     use super::*;
 
     fn open(path: &Path, volatile_cache: bool, leak_seed: Option<u64>) -> Device {
@@ -456,14 +465,13 @@ mod tests {
     fn requests_are_performed_and_failures_are_the_devices() {
         let dir = tempfile::tempdir().unwrap();
         let device = open(&dir.path().join("f"), false, None);
-        let (a, b) = (Token(1), Token(2));
-        let write = Request::Write { offset: 3, data: Rope::copy_from(b"hello") };
-        assert_eq!(device.perform(write, a), Completion::Written { token: a });
-        assert_eq!(device.perform(Request::Flush, b), Completion::Flushed { token: b });
-        let data = buffer::Piece::copy_from(b"\0hell");
-        let read = device.perform(Request::Read { offset: 2, len: 5 }, a);
-        assert_eq!(read, Completion::Read { token: a, data });
-        let past = device.perform(Request::Read { offset: 6, len: 5 }, b);
-        assert_eq!(past, Completion::Failed { token: b, errno: Errno::EIO });
+        let write = Op::Write { offset: 3, data: Rope::copy_from(b"hello"), durability: Durability::Durable };
+        assert!(matches!(device.perform(DeviceId::Data, write), Ok(Done::Written)));
+        assert!(matches!(device.perform(DeviceId::Data, Op::Flush), Ok(Done::Flushed)));
+        let read = |offset| device.perform(DeviceId::Data, Op::Read { offset, buffer: PieceMut::zeroed(5) });
+        let Ok(Done::Read(mut buffer)) = read(2) else { panic!("a read gives its bytes") };
+        assert_eq!(buffer.as_mut_slice(), b"\0hell");
+        let past = DeviceError::Io { device: DeviceId::Data, offset: 6, errno: Errno::EIO };
+        assert_eq!(read(6).unwrap_err(), past);
     }
 }

@@ -1,10 +1,16 @@
-//! Block devices as data: requests and completions, and models of what a device may do with them.
+//! The block devices' contract: reads, writes, flushes and discards, asynchronous by completion ([`DeviceQueue`]).
 //!
-//! [`VolatileCache`] keeps writes from the medium until a flush, as a disk's write cache does, and loses or leaks them
-//! as a loss of power would have it. This crate never does I/O: `shells/device` performs requests on files.
+//! Here are the trait, its plain data and [`VolatileCache`] (a disk's write cache for devices that perform I/O). This crate
+//! never does I/O: `shells/device` performs requests on files.
 
+mod error;
+mod geometry;
+mod queue;
 mod request;
 mod volatile;
 
-pub use request::{Completion, Request, Token};
+pub use error::DeviceError;
+pub use geometry::{Geometry, SECTOR_BYTES};
+pub use queue::{DeviceQueue, Waker};
+pub use request::{Completion, DeviceId, Done, Durability, Op, Request, Token};
 pub use volatile::{BLOCK_BYTES, VolatileCache};

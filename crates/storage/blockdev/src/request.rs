@@ -1,59 +1,87 @@
 //! What a device is asked and what it answers.
 
-use buffer::{Piece, Rope};
-use types::Errno;
+use std::fmt;
 
-/// What a caller recognises its request by. The device only hands it back.
+use buffer::{PieceMut, Rope};
+
+use crate::DeviceError;
+
+/// What a caller recognises its request by. The device only hands it back: every value may be used, and used again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Token(pub u64);
 
-/// A request. Requests in flight may be done in any order; only a flush's completion says that writes which completed
-/// before it was asked for are durable.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Request {
-    /// Bytes `offset..offset + len`.
-    Read {
-        /// First byte.
-        offset: u64,
-        /// Bytes.
-        len: usize,
-    },
-    /// Puts bytes at an offset.
-    Write {
-        /// First byte.
-        offset: u64,
-        /// The bytes.
-        data: Rope,
-    },
-    /// Makes completed writes durable.
+/// One of the devices that a store lies on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum DeviceId {
+    /// Objects' data, and everything that has no device of its own.
+    Data,
+    /// The write-ahead logs.
+    Wal,
+    /// Metadata.
+    Db,
+}
+
+impl fmt::Display for DeviceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Data => "the data device",
+            Self::Wal => "the WAL device",
+            Self::Db => "the metadata device",
+        })
+    }
+}
+
+/// A request to one device.
+#[derive(Debug)]
+pub struct Request {
+    pub token: Token,
+    pub device: DeviceId,
+    pub op: Op,
+}
+
+impl Request {
+    pub fn new(token: Token, device: DeviceId, op: Op) -> Self {
+        Self { token, device, op }
+    }
+}
+
+/// What a device is asked to do. Offsets and lengths are in bytes; see [`Geometry`](crate::Geometry) for their limits.
+#[derive(Debug)]
+pub enum Op {
+    /// Fills `buffer` with the bytes from `offset` on. The completion hands the same buffer back. One that begins on a
+    /// page boundary is filled without a copy.
+    Read { offset: u64, buffer: PieceMut },
+    /// Replaces the bytes from `offset` on. The pieces may have any length and any place in memory; those that begin on
+    /// a page boundary and are whole blocks long are written without a copy.
+    Write { offset: u64, data: Rope, durability: Durability },
+    /// Makes durable what the contract says ([`DeviceQueue`](crate::DeviceQueue), "Durability").
     Flush,
+    /// The bytes are not needed any more.
+    Discard { offset: u64, len: u64 },
+}
+
+/// What a write's completion says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// Reads see the bytes; a power loss may take them back until a flush has covered them.
+    Volatile,
+    /// The bytes survive a power loss (FUA, `RWF_DSYNC`). Nothing is said of any other write.
+    Durable,
 }
 
 /// A request's outcome.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Completion {
-    /// Bytes read.
-    Read {
-        /// The request's token.
-        token: Token,
-        /// As many as asked for.
-        data: Piece,
-    },
-    /// A write is done: later reads see it, a loss of power may take it back.
-    Written {
-        /// The request's token.
-        token: Token,
-    },
-    /// A flush is done.
-    Flushed {
-        /// The request's token.
-        token: Token,
-    },
-    /// The device failed the request.
-    Failed {
-        /// The request's token.
-        token: Token,
-        /// Its error.
-        errno: Errno,
-    },
+#[derive(Debug)]
+pub struct Completion {
+    pub token: Token,
+    pub result: Result<Done, DeviceError>,
+}
+
+/// What was done, by the kind of request.
+#[derive(Debug)]
+pub enum Done {
+    /// The buffer of the request, filled.
+    Read(PieceMut),
+    Written,
+    Flushed,
+    Discarded,
 }
