@@ -41,7 +41,7 @@ impl DeviceRole {
 pub struct DeviceOptions {
     /// `bdev_debug_volatile_cache`: writes stay in the process until a flush, so that killing it loses them.
     pub volatile_cache: bool,
-    /// `bdev_debug_volatile_leak_seed`: with the cache, a random half of written blocks reaches the file early, out of
+    /// `bdev_debug_volatile_leak_seed`: with the cache, a random half of written sectors reaches the file early, out of
     /// order and at random moments. Devices opened with one seed differ from one another by their role.
     pub leak_seed: Option<u64>,
     /// A switch that tests cut the power with.
@@ -72,7 +72,7 @@ struct Inner {
     power: Option<Arc<Power>>,
 }
 
-/// The longest time between two early blocks.
+/// The longest time between two early sectors.
 const LEAK_INTERVAL_MAX: Duration = Duration::from_millis(4);
 
 impl Device {
@@ -157,7 +157,7 @@ impl Device {
         if let Some(power) = &self.inner.power {
             power.check()?;
         }
-        // Held while the file is read: a flush in between would move a block from the cache to where we were already.
+        // Held while the file is read: a flush in between would move a sector from the cache to where we were already.
         let cache = self.inner.cache();
         self.inner.file.read_exact_at(out, offset)?;
         if let Some(cache) = &cache {
@@ -195,7 +195,7 @@ impl Device {
         self.inner.spend()?;
         match &mut self.inner.cache() {
             None => self.inner.file.write_all_at(data, offset),
-            Some(cache) => cache.write(offset, data, |at, block| self.inner.read_block(at, block)),
+            Some(cache) => cache.write(offset, data, |at, sector| self.inner.read_sector(at, sector)),
         }
     }
 
@@ -228,12 +228,12 @@ impl Device {
         if let Some(cache) = &mut cache {
             let len = self.len()?;
             let mut held = cache.take().into_iter();
-            while let Some((offset, block)) = held.next() {
+            while let Some((offset, sector)) = held.next() {
                 if let Err(off) = self.inner.spend() {
-                    self.inner.let_survive(std::iter::once((offset, block)).chain(held));
+                    self.inner.let_survive(std::iter::once((offset, sector)).chain(held));
                     return Err(off);
                 }
-                self.inner.write_block(len, offset, &block)?;
+                self.inner.write_sector(len, offset, &sector)?;
             }
         }
         self.inner.file.sync_data()
@@ -286,15 +286,15 @@ impl Inner {
         self.power.as_ref().map_or(Ok(()), |power| power.spend())
     }
 
-    /// After a cut: writes the blocks that survive it, of those that a cache held.
+    /// After a cut: writes the sectors that survive it, of those that a cache held.
     fn let_survive(&self, held: impl Iterator<Item = (u64, Box<[u8]>)>) {
         let Some(seed) = self.power.as_ref().and_then(|power| power.survivors_seed()) else { return };
         let mut survivors = Survivors::new(seed.wrapping_mul(3).wrapping_add(self.role as u64));
         let len = self.file.metadata().map_or(0, |m| m.len());
-        for (offset, block) in held {
+        for (offset, sector) in held {
             if survivors.includes_next() {
                 // A loss of power may lose any of them, so losing one more by an error is no harm.
-                let _ = self.write_block(len, offset, &block);
+                let _ = self.write_sector(len, offset, &sector);
             }
         }
     }
@@ -304,8 +304,8 @@ impl Inner {
         self.cache.as_ref().map(|c| c.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A block of the file, zeros behind its end.
-    fn read_block(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+    /// A sector of the file, zeros behind its end.
+    fn read_sector(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let mut at = 0;
         while at < out.len() {
             match self.file.read_at(&mut out[at..], offset + at as u64) {
@@ -318,10 +318,10 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes a block to the file without making it longer than it is, or would be by the caller's write.
-    fn write_block(&self, len: u64, offset: u64, block: &[u8]) -> io::Result<()> {
-        let end = (len.saturating_sub(offset)).min(block.len() as u64) as usize;
-        self.file.write_all_at(if end == 0 { block } else { &block[..end] }, offset)
+    /// Writes a sector to the file without making it longer than it is, or would be by the caller's write.
+    fn write_sector(&self, len: u64, offset: u64, sector: &[u8]) -> io::Result<()> {
+        let end = (len.saturating_sub(offset)).min(sector.len() as u64) as usize;
+        self.file.write_all_at(if end == 0 { sector } else { &sector[..end] }, offset)
     }
 }
 
@@ -332,7 +332,7 @@ impl Drop for Inner {
     }
 }
 
-/// Lets blocks out at random moments until the device is closed.
+/// Lets sectors out at random moments until the device is closed.
 fn leak_until_closed(device: &Weak<Inner>) {
     while let Some(inner) = device.upgrade() {
         let mut pause = LEAK_INTERVAL_MAX;
@@ -340,11 +340,11 @@ fn leak_until_closed(device: &Weak<Inner>) {
             break;
         }
         if let Some(mut cache) = inner.cache() {
-            if let Some((offset, block)) = cache.leak() {
+            if let Some((offset, sector)) = cache.leak() {
                 let len = inner.file.metadata().map_or(0, |m| m.len());
-                // A failure is the flush's to report: it writes the block again.
-                let _ = inner.write_block(len, offset, &block);
-                pause = LEAK_INTERVAL_MAX / (1 + u32::from(block[0] ^ block[100]) % 64);
+                // A failure is the flush's to report: it writes the sector again.
+                let _ = inner.write_sector(len, offset, &sector);
+                pause = LEAK_INTERVAL_MAX / (1 + u32::from(sector[0] ^ sector[100]) % 64);
             }
         }
         drop(inner);
@@ -381,13 +381,13 @@ mod tests {
     }
 
     #[test]
-    fn with_a_seed_some_unflushed_blocks_reach_the_file() {
+    fn with_a_seed_some_unflushed_sectors_reach_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         let device = open(&path, true, Some(4));
-        device.set_len(100 * 4096).unwrap();
-        device.write_at(0, &[7; 100 * 4096]).unwrap();
-        let leaked = || std::fs::read(&path).unwrap().chunks(4096).filter(|b| b[0] == 7).count();
+        device.set_len(100 * 512).unwrap();
+        device.write_at(0, &[7; 100 * 512]).unwrap();
+        let leaked = || std::fs::read(&path).unwrap().chunks(512).filter(|b| b[0] == 7).count();
         for _ in 0..5000 {
             if leaked() >= 20 {
                 break;
@@ -395,10 +395,10 @@ mod tests {
             std::thread::sleep(Duration::from_millis(2));
         }
         let n = leaked();
-        assert!((20..80).contains(&n), "{n} of 100 blocks");
+        assert!((20..80).contains(&n), "{n} of 100 sectors");
     }
 
-    /// The file after its power was cut: 16 blocks of ones flushed, 16 of twos held by the cache or flushed in vain.
+    /// The file after its power was cut: 16 sectors of ones flushed, 16 of twos held by the cache or flushed in vain.
     fn after_a_cut(operations: u64, survivors_seed: Option<u64>, flush: bool) -> Vec<u8> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
@@ -406,45 +406,45 @@ mod tests {
         let options =
             DeviceOptions { volatile_cache: true, power: Some(power.clone()), ..Default::default() };
         let device = Device::open(&path, true, DeviceRole::Image, options).unwrap();
-        device.set_len(16 * 4096).unwrap();
-        device.write_at(0, &[1; 16 * 4096]).unwrap();
+        device.set_len(16 * 512).unwrap();
+        device.write_at(0, &[1; 16 * 512]).unwrap();
         device.flush().unwrap();
-        device.write_at(0, &[2; 16 * 4096]).unwrap();
+        device.write_at(0, &[2; 16 * 512]).unwrap();
         power.cut_after(operations, survivors_seed);
         if flush {
             assert!(device.flush().is_err());
         }
         assert!(power.is_off());
         let eio = |r: io::Result<()>| r.unwrap_err().raw_os_error() == Some(Errno::EIO.0);
-        assert!(eio(device.write_at(0, &[3; 4096])) && eio(device.flush()) && eio(device.set_len(0)));
+        assert!(eio(device.write_at(0, &[3; 512])) && eio(device.flush()) && eio(device.set_len(0)));
         assert!(eio(device.read_at(0, &mut [0; 10])));
         drop(device);
         std::fs::read(&path).unwrap()
     }
 
-    fn whole_blocks_of_twos(file: &[u8]) -> usize {
-        let blocks: Vec<&[u8]> = file.chunks(4096).collect();
+    fn whole_sectors_of_twos(file: &[u8]) -> usize {
+        let sectors: Vec<&[u8]> = file.chunks(512).collect();
         assert!(
-            blocks.len() == 16 && blocks.iter().all(|b| b.iter().all(|&x| x == b[0])),
-            "no block is torn"
+            sectors.len() == 16 && sectors.iter().all(|b| b.iter().all(|&x| x == b[0])),
+            "no sector is torn"
         );
-        blocks.iter().filter(|b| b[0] == 2).count()
+        sectors.iter().filter(|b| b[0] == 2).count()
     }
 
     #[test]
     fn a_cut_keeps_what_was_flushed_and_by_its_seed_a_part_of_the_cache() {
-        assert_eq!(whole_blocks_of_twos(&after_a_cut(0, None, false)), 0);
+        assert_eq!(whole_sectors_of_twos(&after_a_cut(0, None, false)), 0);
         let survived: Vec<usize> =
-            (0..20).map(|seed| whole_blocks_of_twos(&after_a_cut(0, Some(seed), false))).collect();
+            (0..20).map(|seed| whole_sectors_of_twos(&after_a_cut(0, Some(seed), false))).collect();
         assert!(survived.iter().any(|&n| n < 5) && survived.iter().any(|&n| n > 11), "{survived:?}");
         assert!(survived.iter().any(|n| (5..=11).contains(n)), "{survived:?}");
     }
 
     #[test]
     fn a_cut_in_a_flush_leaves_a_part_of_it() {
-        // The flush itself counts for one, each of its blocks for another.
-        assert_eq!(whole_blocks_of_twos(&after_a_cut(6, None, true)), 5);
-        assert!((5..16).contains(&whole_blocks_of_twos(&after_a_cut(6, Some(1), true))));
+        // The flush itself counts for one, each of its sectors for another.
+        assert_eq!(whole_sectors_of_twos(&after_a_cut(6, None, true)), 5);
+        assert!((5..16).contains(&whole_sectors_of_twos(&after_a_cut(6, Some(1), true))));
     }
 
     #[test]

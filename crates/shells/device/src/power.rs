@@ -4,12 +4,13 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
+use types::SplitMix64;
 
 /// The power of the devices that share it ([`DeviceOptions::power`](crate::DeviceOptions::power)).
 ///
 /// While it is off, every read, write, change of length and flush fails with EIO, and nothing reaches the files, with
 /// one exception: when a device with a volatile cache is closed, a random part of what its cache held reaches the file,
-/// in whole blocks of 4 KiB, if the cut asked for that. So the files are what a loss of power leaves, and can be opened
+/// in whole sectors, if the cut asked for that. So the files are what a loss of power leaves, and can be opened
 /// again (with another switch) once the devices are closed.
 #[derive(Default, Debug)]
 pub struct Power(Mutex<State>);
@@ -31,8 +32,8 @@ enum State {
 }
 
 impl Power {
-    /// Cuts the power after `operations` more writes, changes of length, flushes and blocks that a flush writes; 0 cuts
-    /// it now. With a seed, each block that a volatile cache holds then survives with a probability that the seed also
+    /// Cuts the power after `operations` more writes, changes of length, flushes and sectors that a flush writes; 0 cuts
+    /// it now. With a seed, each sector that a volatile cache holds then survives with a probability that the seed also
     /// chooses; without one, none survives.
     pub fn cut_after(&self, operations: u64, survivors_seed: Option<u64>) {
         *self.state() = match operations {
@@ -50,7 +51,7 @@ impl Power {
         matches!(*self.state(), State::Off { .. })
     }
 
-    /// The seed by which blocks survive, if the power is off and some are to.
+    /// The seed by which sectors survive, if the power is off and some are to.
     pub(crate) fn survivors_seed(&self) -> Option<u64> {
         match *self.state() {
             State::Off { survivors_seed } => survivors_seed,
@@ -90,30 +91,21 @@ fn off() -> io::Error {
     Errno::IO.into()
 }
 
-/// Which blocks survive a cut.
+/// Which sectors survive a cut.
 pub(crate) struct Survivors {
-    random: u64,
-    /// Of 256 blocks so many survive.
+    random: SplitMix64,
+    /// Of 256 sectors so many survive.
     share: u64,
 }
 
 impl Survivors {
     pub fn new(seed: u64) -> Self {
-        let mut survivors = Self { random: seed, share: 0 };
-        survivors.share = survivors.next() % 257;
-        survivors
+        let mut random = SplitMix64::new(seed);
+        let share = random.below(257);
+        Self { random, share }
     }
 
     pub fn includes_next(&mut self) -> bool {
-        self.next() % 256 < self.share
-    }
-
-    /// splitmix64.
-    fn next(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.random.below(256) < self.share
     }
 }

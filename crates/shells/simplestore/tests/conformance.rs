@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use types::{GHObject, OsdId, UTime};
 
 /// A crash comes after fewer writing operations than this.
-const CRASH_OPERATIONS: u64 = 60;
+const CRASH_OPERATIONS: u64 = 480;
 
 struct Simple {
     options: Options,

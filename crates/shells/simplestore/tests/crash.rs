@@ -27,7 +27,7 @@ fn a_store_whose_power_is_cut_has_everything_acknowledged_and_nothing_by_halves(
     for round in 0..rounds {
         let when = format!("seed {seed}, round {round}");
         let (options, power) = switchable();
-        let most = 20 << rng.below(7);
+        let most = 20 << rng.below(10);
         let (operations, survivors) = (rng.below(most), rng.one_in(2).then(|| rng.next_u64()));
         let mut store = open(dir.path(), &options).unwrap();
         power.cut_after(operations, survivors);

@@ -13,4 +13,4 @@ pub use error::DeviceError;
 pub use geometry::{Geometry, SECTOR_BYTES};
 pub use queue::{DeviceQueue, Waker};
 pub use request::{Completion, DeviceId, Done, Durability, Op, Request, Token};
-pub use volatile::{BLOCK_BYTES, VolatileCache};
+pub use volatile::VolatileCache;
