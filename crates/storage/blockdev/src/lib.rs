@@ -1,12 +1,14 @@
 //! The block devices' contract: reads, writes, flushes and discards, asynchronous by completion ([`DeviceQueue`]).
 //!
-//! Here are the trait, its plain data and [`VolatileCache`] (a disk's write cache for devices that perform I/O). This crate
-//! never does I/O: `shells/device` performs requests on files.
+//! Here are the trait, its plain data, [`VolatileCache`] (a disk's write cache for devices that perform I/O) and, behind
+//! the feature `sim`, the simulated disk. This crate never does I/O: `shells/device` performs requests on files.
 
 mod error;
 mod geometry;
 mod queue;
 mod request;
+#[cfg(feature = "sim")]
+pub mod sim;
 mod volatile;
 
 pub use error::DeviceError;
