@@ -1,8 +1,11 @@
 //! The block devices' contract: reads, writes, flushes and discards, asynchronous by completion ([`DeviceQueue`]).
 //!
 //! Here are the trait, its plain data, [`VolatileCache`] (a disk's write cache for devices that perform I/O) and, behind
-//! the feature `sim`, the simulated disk. This crate never does I/O: `shells/device` performs requests on files.
+//! features, the simulated disk (`sim`) and the suite that every implementor is held against (`conformance`). This crate
+//! never does I/O and reads no clock (but the suite, for its patience): `shells/device` performs requests on files.
 
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod error;
 mod geometry;
 mod queue;
