@@ -146,6 +146,20 @@ impl std::ops::Neg for StatsDelta {
     }
 }
 
+impl std::ops::AddAssign for StatsDelta {
+    fn add_assign(&mut self, other: Self) {
+        self.num_bytes += other.num_bytes;
+        self.num_objects += other.num_objects;
+        self.num_whiteouts += other.num_whiteouts;
+        self.num_objects_dirty += other.num_objects_dirty;
+        self.num_objects_omap += other.num_objects_omap;
+        self.num_rd += other.num_rd;
+        self.num_rd_kb += other.num_rd_kb;
+        self.num_wr += other.num_wr;
+        self.num_wr_kb += other.num_wr_kb;
+    }
+}
+
 impl StatsDelta {
     pub(crate) fn read(&mut self, bytes: u64) {
         self.num_rd += 1;

@@ -6,6 +6,7 @@ use ops::{Fetched, Need, ObjectView};
 use store::{Advice, CollectionId, Fault, ReadOutcome, ReadRequest, StoreError};
 use types::{Errno, GHObject};
 
+use crate::Backend;
 use crate::out::Out;
 
 /// So many needs are looked through one by one; an ordinary request has one or two.
@@ -26,6 +27,7 @@ pub(crate) struct ReadCache {
 /// What a request sees of its object: what was read for it, and what the store has in memory.
 pub(crate) struct StoreView<'a, 'o> {
     pub cache: &'a mut ReadCache,
+    pub backend: &'a mut dyn Backend,
     pub out: &'a mut Out<'o>,
     pub collection: CollectionId,
     pub object: GHObject,
@@ -40,7 +42,7 @@ impl ObjectView for StoreView<'_, '_> {
         let request = read_request(need.clone(), self.collection, self.object.clone(), self.omap_bytes_max);
         // Kept, so that a later run of the request finds the same answer.
         let index = self.cache.add(need);
-        let result = self.out.peek(&request)?;
+        let result = self.backend.peek(&request, self.out)?;
         self.cache.answer(index, result);
         self.cache.entries[index].1.clone()
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Pg;
 use crate::objects::{Loaded, Object, ObjectSlot};
-use crate::pg::{ChangeOf, InFlight, Phase, ReadFor};
+use crate::pg::{InFlight, Phase, ReadFor};
 
 impl Pg {
     /// The first of the PG's invariants that does not hold.
@@ -15,11 +15,14 @@ impl Pg {
         if matches!(self.phase, Phase::Failed | Phase::Loading) {
             return Ok(());
         }
-        let ascend = |a: &InFlight, b: &InFlight| a.token < b.token && a.version <= b.version;
-        holds(self.info.last_update == self.log.head(), "the info's last update is not the log's head")?;
-        holds(self.info.log_tail == self.log.tail(), "the info's log tail is not the log's")?;
-        holds(self.log.tail() <= self.durable, "the log is trimmed of what is not durable")?;
-        holds(self.durable <= self.info.last_update, "more is durable than there is")?;
+        let ascend = |a: &InFlight, b: &InFlight| a.token < b.token && a.version < b.version;
+        holds(
+            self.records.info.last_update == self.records.log.head(),
+            "the info's last update is not the log's head",
+        )?;
+        holds(self.records.info.log_tail == self.records.log.tail(), "the info's log tail is not the log's")?;
+        holds(self.records.log.tail() <= self.records.durable, "the log is trimmed of what is not durable")?;
+        holds(self.records.durable <= self.records.info.last_update, "more is durable than there is")?;
         holds(
             self.in_flight.iter().zip(self.in_flight.iter().skip(1)).all(|(a, b)| ascend(a, b)),
             "changes in flight are out of order",
@@ -28,22 +31,16 @@ impl Pg {
         let begun = !self.parked.is_empty() || !self.delayed.is_empty();
         let queued = || self.objects.iter().any(|(_, object)| !object.queue.is_empty());
         holds(serves || !(begun || queued()), "a request of an ended interval is kept")?;
-        holds(
-            self.in_flight.is_empty() || self.undone.iter().all(|t| *t < self.in_flight[0].token),
-            "an undone change is newer than one in flight",
-        )?;
+        holds(!self.own_lost || !self.in_flight.is_empty(), "lost records follow no change in flight")?;
         self.check_objects()
     }
 
     /// What objects count, against what refers to them.
     fn check_objects(&self) -> Result<(), &'static str> {
-        let of_clients = self.in_flight.iter().filter_map(|f| match &f.of {
-            ChangeOf::Client(client) => Some(client.slot),
-            ChangeOf::Pg => None,
-        });
+        let changed = self.in_flight.iter().map(|f| f.client.slot);
         let (mut changes, mut reads): (BTreeMap<ObjectSlot, u32>, BTreeMap<ObjectSlot, u32>) =
             Default::default();
-        of_clients.for_each(|slot| *changes.entry(slot).or_default() += 1);
+        changed.for_each(|slot| *changes.entry(slot).or_default() += 1);
         self.parked.values().for_each(|p| *reads.entry(p.slot).or_default() += 1);
         for (slot, object) in self.objects.iter() {
             let (changes, reads) = (changes.remove(&slot), reads.remove(&slot));

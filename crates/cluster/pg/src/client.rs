@@ -82,7 +82,7 @@ impl Pg {
     /// Why the client will send the request again, and to whom it belongs. What is dropped must be what its client sends
     /// again, which depends on its release (Ceph's can_discard_op).
     fn why_drop(&self, client: &ClientOp) -> Option<&'static str> {
-        let (map, op, history) = (self.map.as_ref()?, &client.op, &self.info.history);
+        let (map, op, history) = (self.map.as_ref()?, &client.op, &self.records.info.history);
         debug_assert!(op.epoch <= map.epoch, "the OSD waits for maps");
         if op.epoch > map.epoch {
             return Some("its epoch is newer than the PG's");
@@ -119,7 +119,7 @@ impl Pg {
 
     fn sent_before_full(&self, client: &ClientOp) -> bool {
         let tries = client.op.flags & (OsdFlags::FULL_TRY | OsdFlags::FULL_FORCE) != 0;
-        let full_since = self.info.history.last_epoch_marked_full;
+        let full_since = self.records.info.history.last_epoch_marked_full;
         let is_mds = client.source.kind == EntityType::Mds;
         !is_mds && !tries && client.op.epoch < full_since
     }

@@ -3,38 +3,38 @@
 use buffer::Rope;
 use encoding::Encode;
 use ops::{CleanRegions, Mutation, ObjectState, OpOutcome, OpReturn, StatsDelta};
-use store::{Advice, AllocHint, Attrs, ObjectChange, Transaction};
+use store::{Advice, AllocHint, Attrs, ObjectChange};
 use types::{EVersion, Errno, SnapContext, UTime};
 
 use crate::objects::{Loaded, ObjectSlot};
 use crate::out::Out;
-use crate::pg::{ChangeOf, ClientChange, Delayed};
+use crate::pg::{ClientChange, Delayed, DelayedOf, InFlight};
 use crate::request::Request;
 use crate::run::{INFO_ATTR, SNAPSET_ATTR};
-use crate::{EntryKind, LogEntry, Notice, Pg, PgEffect, RollbackRecord};
+use crate::{Change, Context, EntryKind, LogEntry, Notice, ObjectSteps, Pg, PgEffect, RollbackRecord};
 
 /// The notice's code for a write that would have to make a clone: no operation has it.
 const CLONE_WANTED: u16 = 0;
 
 impl Pg {
     fn next_version(&self) -> EVersion {
-        EVersion::new(self.epoch(), self.info.last_update.version + 1)
+        EVersion::new(self.epoch(), self.records.info.last_update.version + 1)
     }
 
     /// Answers a request that the log knows, now or when its change is durable. Gives back one that it doesn't know.
     pub(crate) fn answer_resend(&mut self, request: Request, out: &mut Out<'_>) -> Option<Request> {
-        let Some(found) = self.log.find(&request.reqid) else { return Some(request) };
+        let Some(found) = self.records.log.find(&request.reqid) else { return Some(request) };
         let same = found.op_returns.len() == request.op.ops.len();
         let returns =
             if same { found.op_returns.to_vec() } else { vec![OpReturn::default(); request.op.ops.len()] };
         let (version, session) = (found.version, request.session);
         let mut reply = self.reply(&request, found.return_code, returns);
         reply.set_versions(version, found.user_version);
-        if version <= self.durable {
+        if version <= self.records.durable {
             out.push(PgEffect::Reply { session, reply });
         } else {
-            let resend = Some(request);
-            self.delayed.push_back(Delayed { version, session, reply, was_resend: true, resend });
+            let of = DelayedOf::Resend(Box::new(request));
+            self.delayed.push_back(Delayed { version, session, reply, of });
         }
         None
     }
@@ -85,9 +85,9 @@ impl Pg {
         if outcome.result == Errno::ENOENT.code() {
             self.set_enoent_versions(&mut reply);
         }
-        let delta = StatsDelta { num_rd: outcome.delta.num_rd, ..StatsDelta::default() };
-        let change = ClientChange { slot, reply, request: Some(request), delta };
-        self.append_and_submit(entry, Transaction::new(), change, out);
+        let stats = StatsDelta { num_rd: outcome.delta.num_rd, ..StatsDelta::default() };
+        let client = ClientChange { slot, reply, request: Some(request), stats };
+        self.submit(entry, ObjectSteps::of(self.records.collection), client, out);
     }
 
     fn commit(
@@ -98,7 +98,7 @@ impl Pg {
         outcome: OpOutcome,
         out: &mut Out<'_>,
     ) {
-        let (version, now, last_user) = (self.next_version(), self.now, self.info.last_user_version);
+        let (version, now, last_user) = (self.next_version(), self.now, self.records.info.last_user_version);
         let object = self.ghobject(slot);
         let state = self.objects.get_mut(slot).map(|o| &mut o.loaded);
         let (Some(object), Some(Loaded::Yes(state))) = (object, state) else {
@@ -123,9 +123,9 @@ impl Pg {
         }
         let dontneed = self.map.as_ref().is_some_and(|m| m.pool.writes_dontneed);
         let advice = if dontneed { Advice::DONTNEED } else { Advice::default() };
-        let mut txn = Transaction::new();
+        let mut steps = ObjectSteps::of(self.records.collection);
         for mutation in outcome.mutations {
-            txn.change(self.collection, &object, change_of(mutation, advice));
+            steps.change(&object, change_of(mutation, advice));
         }
         if state.exists {
             stamp(state, &request, version, prior_version, snapc, now);
@@ -133,60 +133,39 @@ impl Pg {
                 (INFO_ATTR.into(), state.info.to_bytes(u64::MAX).into()),
                 (SNAPSET_ATTR.into(), state.snapset.to_bytes(0).into()),
             ];
-            txn.set_attrs(self.collection, &object, Attrs::from(attrs));
+            steps.set_attrs(&object, Attrs::from(attrs));
         } else {
             *state = ObjectState::absent(state.info.oid.clone());
         }
         let mut reply = self.reply(&request, outcome.result, outcome.returns);
         outcome.extents.apply(&mut reply);
         reply.set_versions(version, user_version);
-        let change = ClientChange { slot, reply, request: Some(request), delta: outcome.delta };
-        self.append_and_submit(entry, txn, change, out);
+        let client = ClientChange { slot, reply, request: Some(request), stats: outcome.delta };
+        self.submit(entry, steps, client, out);
     }
 
-    /// Adds the log entry and the info to `txn` and hands it to the backend.
-    fn append_and_submit(
-        &mut self,
-        entry: LogEntry,
-        mut txn: Transaction,
-        change: ClientChange,
-        out: &mut Out<'_>,
-    ) {
-        let before = self.before();
-        self.info.last_update = entry.version;
-        self.info.last_complete = entry.version;
-        self.info.last_user_version = self.info.last_user_version.max(entry.user_version);
-        self.info.stats.version = entry.version;
-        self.add_stats(&change.delta);
-        self.write_entry(entry, &mut txn);
-        self.write_info(&mut txn);
-        match self.objects.get_mut(change.slot) {
+    /// Hands a change to the backend.
+    #[inline]
+    fn submit(&mut self, entry: LogEntry, steps: ObjectSteps, client: ClientChange, out: &mut Out<'_>) {
+        match self.objects.get_mut(client.slot) {
             Some(object) => object.uncommitted += 1,
             None => return self.broken("a change is made of an object without a context", out),
         }
-        self.submit(txn, ChangeOf::Client(Box::new(change)), before, out);
-    }
-
-    pub(crate) fn add_stats(&mut self, delta: &StatsDelta) {
-        let sum = &mut self.info.stats.stats.sum;
-        sum.num_bytes += delta.num_bytes;
-        sum.num_objects += delta.num_objects;
-        sum.num_rd += delta.num_rd;
-        sum.num_rd_kb += delta.num_rd_kb;
-        sum.num_wr += delta.num_wr;
-        sum.num_wr_kb += delta.num_wr_kb;
-        sum.num_objects_dirty += delta.num_objects_dirty;
-        if (delta.num_whiteouts, delta.num_objects_omap) != (0, 0) {
-            // The small info does not hold these.
-            sum.num_whiteouts += delta.num_whiteouts;
-            sum.num_objects_omap += delta.num_objects_omap;
-            self.info_dirty = true;
-        }
+        let (token, version, before) = (self.token(), entry.version, self.records.before());
+        let reads = std::mem::take(&mut self.reads_to_count);
+        let mut stats = client.stats;
+        stats += reads;
+        let durable = self.records.durable;
+        let trim_to = self.records.log.trim_target(&self.config.log, durable, 1);
+        let change = Change { earlier: Vec::new(), newest: entry, steps, stats, trim_to, durable };
+        self.in_flight.push_back(InFlight { token, version, before, reads, client: Box::new(client) });
+        let mut ctx = Context { records: &mut self.records, limits: &self.config.log, out };
+        self.backend.submit(token, change, &mut ctx);
     }
 
     /// Sends what waited for changes that now are durable.
     pub(crate) fn release_delayed(&mut self, out: &mut Out<'_>) {
-        while self.delayed.front().is_some_and(|d| d.version <= self.durable) {
+        while self.delayed.front().is_some_and(|d| d.version <= self.records.durable) {
             if let Some(Delayed { session, reply, .. }) = self.delayed.pop_front() {
                 out.push(PgEffect::Reply { session, reply });
             }

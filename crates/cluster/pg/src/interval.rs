@@ -28,8 +28,8 @@ impl Pg {
         let first = self.map.is_none();
         let became_full = map.pool.full.is_some() && self.full().is_none();
         if became_full && !first {
-            self.info.history.last_epoch_marked_full = map.epoch;
-            self.info_dirty = true;
+            self.records.info.history.last_epoch_marked_full = map.epoch;
+            self.records.dirty = true;
         }
         let (new_interval, primary_changed) = self.compare(&map);
         if new_interval {
@@ -53,7 +53,7 @@ impl Pg {
     /// Clients compare the same (Ceph's PastIntervals::is_new_interval) and send again when an interval begins, so
     /// nothing may be added or left out.
     fn compare(&self, map: &MapView) -> (bool, bool) {
-        let stats = &self.info.stats;
+        let stats = &self.records.info.stats;
         let primary_changed = map.acting_primary != stats.acting_primary;
         let sets_changed =
             map.acting != stats.acting || map.up != stats.up || map.up_primary != stats.up_primary;
@@ -76,18 +76,21 @@ impl Pg {
     }
 
     fn begin_interval(&mut self, map: &MapView, primary_changed: bool, out: &mut Out<'_>) {
-        let stats = &self.info.stats;
+        let stats = &self.records.info.stats;
         let acting = stats.acting.iter().filter(|&&osd| osd != OsdId::NONE && osd.0 >= 0);
         let ended = PastInterval {
-            first: self.info.history.same_interval_since,
+            first: self.records.info.history.same_interval_since,
             last: Epoch(map.epoch.0.saturating_sub(1)),
             acting: acting.map(|&osd| PgShard { osd, shard: self.id.shard }).collect(),
         };
         let min_size = self.map.as_ref().map_or(1, |m| m.pool.min_size) as usize;
         let went_rw = ended.acting.len() >= min_size.max(1) && stats.acting_primary.0 >= 0;
         let up_changed = stats.up != map.up;
-        self.past.add(ended, went_rw);
-        let history = &mut self.info.history;
+        // Other copies have what changes counted; a new interval begins with the primary's counters.
+        let reads = std::mem::take(&mut self.reads_to_count);
+        self.records.add_stats(&reads);
+        self.records.past.add(ended, went_rw);
+        let history = &mut self.records.info.history;
         history.same_interval_since = map.epoch;
         if up_changed {
             history.same_up_since = map.epoch;
@@ -104,14 +107,14 @@ impl Pg {
     }
 
     pub(crate) fn note_mapping(&mut self, map: &MapView) {
-        let stats = &mut self.info.stats;
+        let stats = &mut self.records.info.stats;
         stats.up.clone_from(&map.up);
         stats.up_primary = map.up_primary;
         stats.acting.clone_from(&map.acting);
         stats.acting_primary = map.acting_primary;
         stats.mapping_epoch = map.epoch;
         stats.reported_epoch = map.epoch;
-        self.info_dirty = true;
+        self.records.dirty = true;
     }
 
     /// Becomes active if this OSD acts alone; makes the interval durable either way.
@@ -122,20 +125,20 @@ impl Pg {
         let (primary, alone) = (map.acting_primary == self.whoami, map.acting == [self.whoami]);
         let epoch = map.epoch;
         if primary && alone {
-            let since = self.info.history.same_interval_since;
-            let history = &mut self.info.history;
+            let since = self.records.info.history.same_interval_since;
+            let history = &mut self.records.info.history;
             history.last_epoch_started = epoch;
             history.last_interval_started = since;
             history.last_epoch_clean = epoch;
             history.last_interval_clean = since;
-            self.info.last_epoch_started = epoch;
-            self.info.last_interval_started = since;
-            self.info.stats.last_epoch_clean = epoch;
-            self.past.clear();
+            self.records.info.last_epoch_started = epoch;
+            self.records.info.last_interval_started = since;
+            self.records.info.stats.last_epoch_clean = epoch;
+            self.records.past.clear();
             if !self.is_active() {
-                self.info.stats.last_became_active = self.now;
-                self.info.stats.last_became_peered = self.now;
-                self.info.stats.last_change = self.now;
+                self.records.info.stats.last_became_active = self.now;
+                self.records.info.stats.last_became_peered = self.now;
+                self.records.info.stats.last_change = self.now;
             }
             self.phase = Phase::Active;
         } else {
@@ -148,7 +151,7 @@ impl Pg {
                 }
             }
         }
-        self.info_dirty = true;
+        self.records.dirty = true;
         self.submit_info(out);
         if self.is_active() {
             for op in std::mem::take(&mut self.waiting) {
@@ -159,23 +162,25 @@ impl Pg {
 
     /// The PG's statistics as they are reported at `self`'s time, with the state that clients see.
     pub fn stats(&self) -> PgStat {
-        let mut stats = self.info.stats.clone();
+        let mut stats = self.records.info.stats.clone();
         let now = self.now;
         let clean = self.is_active();
         stats.state = if clean { PgState::ACTIVE.with(PgState::CLEAN) } else { PgState::default() };
-        stats.version = self.info.last_update;
+        stats.version = self.records.info.last_update;
         stats.reported_epoch = self.epoch();
         stats.last_fresh = now;
         stats.last_unstale = now;
-        stats.log_start = self.info.log_tail;
-        stats.ondisk_log_start = self.info.log_tail;
-        stats.last_scrub = self.info.history.last_scrub;
-        stats.last_scrub_stamp = self.info.history.last_scrub_stamp;
-        stats.last_deep_scrub = self.info.history.last_deep_scrub;
-        stats.last_deep_scrub_stamp = self.info.history.last_deep_scrub_stamp;
-        stats.last_clean_scrub_stamp = self.info.history.last_clean_scrub_stamp;
-        stats.last_epoch_clean = self.info.history.last_epoch_clean;
+        stats.log_start = self.records.info.log_tail;
+        stats.ondisk_log_start = self.records.info.log_tail;
+        stats.last_scrub = self.records.info.history.last_scrub;
+        stats.last_scrub_stamp = self.records.info.history.last_scrub_stamp;
+        stats.last_deep_scrub = self.records.info.history.last_deep_scrub;
+        stats.last_deep_scrub_stamp = self.records.info.history.last_deep_scrub_stamp;
+        stats.last_clean_scrub_stamp = self.records.info.history.last_clean_scrub_stamp;
+        stats.last_epoch_clean = self.records.info.history.last_epoch_clean;
         stats.avail_no_missing.clear();
+        stats.stats.sum.num_rd += self.reads_to_count.num_rd;
+        stats.stats.sum.num_rd_kb += self.reads_to_count.num_rd_kb;
         stats.stats.sum.num_object_copies = stats.stats.sum.num_objects * stats.acting.len() as i64;
         if clean {
             stats.last_active = now;
@@ -189,7 +194,7 @@ impl Pg {
 
     /// [`Pg::stats`] for a report: each has a higher `reported_seq`.
     pub fn report(&mut self) -> PgStat {
-        self.info.stats.reported_seq += 1;
+        self.records.info.stats.reported_seq += 1;
         self.stats()
     }
 }

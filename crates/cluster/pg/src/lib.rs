@@ -7,6 +7,7 @@
 
 mod backend;
 mod cache;
+mod change;
 mod check;
 mod client;
 mod config;
@@ -28,6 +29,8 @@ mod remove;
 mod request;
 mod run;
 
+pub use backend::{Backend, Context, LocalBackend, Progress, ReadResult};
+pub use change::{Change, ObjectSteps};
 pub use client::may_read_replica;
 pub use config::PgConfig;
 pub use event::{ClientOp, MapView, Notice, PgEffect, PgEvent, PgFailure, PoolView};
@@ -36,3 +39,4 @@ pub use load::Origin;
 pub use log::{LogLimits, LoggedRequest, PgLog};
 pub use log_entry::{EntryKind, LogDup, LogEntry, RollbackRecord};
 pub use pg::{Pg, Phase};
+pub use records::{Before, Records};

@@ -4,12 +4,12 @@ use encoding::Encode;
 use messages::osd_op::{ListCursor, ListEntry, PgLsResponse, PgNlsResponse};
 use messages::{Op, OpArgs, OpCode};
 use ops::OpReturn;
-use store::{AttrChoice, ObjectPage, ReadOutcome, ReadRequest, StoreError};
+use store::{AttrChoice, ObjectPage, Peek, ReadOutcome, ReadRequest, StoreError};
 use types::{Errno, GHObject, HObject, Name, SnapId};
 
 use crate::hash_range;
 use crate::out::Out;
-use crate::pg::{Delayed, ReadFor};
+use crate::pg::{Delayed, DelayedOf, ReadFor};
 use crate::request::Request;
 use crate::{Notice, Pg, PgEffect};
 
@@ -21,9 +21,9 @@ const HIT_SET_NAMESPACE: &[u8] = b".ceph-internal";
 impl Pg {
     pub(crate) fn start_list(&mut self, request: Request, out: &mut Out<'_>) {
         match self.list_request(&request) {
-            Ok(read) => match out.peek(&read) {
+            Ok(read) => match out.peek_at(&read) {
                 Some(result) => self.on_list_read(request, result, out),
-                None => self.read(read, ReadFor::List(Box::new(request)), out),
+                None => self.read_own(read, ReadFor::List(Box::new(request)), out),
             },
             Err(errno) => {
                 let code = request.op.ops.first().map_or(0, |op| op.code.0);
@@ -59,7 +59,7 @@ impl Pg {
         // Temporary objects and the PG's own stand before all others and are skipped by starting after them.
         let from = if cursor.is_max() { GHObject::max() } else { GHObject::from(cursor.max(start)) };
         Ok(ReadRequest::List {
-            collection: self.collection,
+            collection: self.records.collection,
             start: GHObject { shard: self.id.shard, ..from },
             end: GHObject::max(),
             objects_max: self.list_entries(op),
@@ -86,18 +86,12 @@ impl Pg {
         let returns = vec![OpReturn { rval: result, data: data.into() }];
         let reply = self.reply(&request, result, returns);
         // The list may show, or miss, what a change that is not durable yet made: until it is, nobody learns of it.
-        let seen = self.in_flight.back().map_or(self.durable, |f| f.version);
+        let seen = self.in_flight.back().map_or(self.records.durable, |f| f.version);
         let session = request.session;
-        if seen <= self.durable {
+        if seen <= self.records.durable {
             out.push(PgEffect::Reply { session, reply });
         } else {
-            self.delayed.push_back(Delayed {
-                version: seen,
-                session,
-                reply,
-                was_resend: false,
-                resend: None,
-            });
+            self.delayed.push_back(Delayed { version: seen, session, reply, of: DelayedOf::Listing });
         }
     }
 

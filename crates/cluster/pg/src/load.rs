@@ -47,10 +47,10 @@ impl Pg {
         let mut pg = Self::empty(id, whoami, config, Phase::Inactive);
         pg.now = now;
         pg.stored = false;
-        pg.info.stats.created = history.epoch_created;
-        (pg.info.history, pg.past) = (history, past);
+        pg.records.info.stats.created = history.epoch_created;
+        (pg.records.info.history, pg.records.past) = (history, past);
         pg.note_mapping(&first);
-        pg.info.stats.mapping_epoch = pg.info.history.same_interval_since;
+        pg.records.info.stats.mapping_epoch = pg.records.info.history.same_interval_since;
         let pg_num = first.pool.pg_num;
         pg.map = Some(first);
         for map in later {
@@ -58,9 +58,9 @@ impl Pg {
             pg.take_map(map, &mut Out::new(&mut Vec::new(), &mut NoPeek));
         }
         let mut txn = Transaction::new();
-        txn.create_collection(pg.collection, split_bits(id.pg.seed, pg_num));
-        txn.touch(pg.collection, &pg.meta);
-        pg.write_info(&mut txn);
+        txn.create_collection(pg.records.collection, split_bits(id.pg.seed, pg_num));
+        txn.touch(pg.records.collection, &pg.records.meta);
+        pg.records.write_info(&mut txn);
         let mut no_memory = NoPeek;
         let out = &mut Out::new(out, &mut no_memory);
         pg.submit_own(txn, out);
@@ -72,8 +72,9 @@ impl Pg {
     /// given from then on continue from [`PgInfo::stats`]' `reported_epoch`, which is the last one it saw.
     pub fn load(id: SpgId, whoami: OsdId, config: Arc<PgConfig>, out: &mut Vec<PgEffect>) -> Self {
         let mut pg = Self::empty(id, whoami, config, Phase::Loading);
-        let request = ReadRequest::Attrs { collection: pg.collection, object: pg.meta.clone() };
-        pg.read(request, ReadFor::Load, &mut Out::new(out, &mut NoPeek));
+        let request =
+            ReadRequest::Attrs { collection: pg.records.collection, object: pg.records.meta.clone() };
+        pg.read_own(request, ReadFor::Load, &mut Out::new(out, &mut NoPeek));
         pg
     }
 
@@ -88,26 +89,26 @@ impl Pg {
 
     pub(crate) fn on_load_read(&mut self, result: Result<ReadOutcome, StoreError>, out: &mut Out<'_>) {
         let next = match result {
-            Ok(ReadOutcome::Attrs(attrs)) => self.take_attrs(&attrs),
-            Ok(ReadOutcome::Collection(Some(stat))) => self.take_small_info(&stat.info),
-            Ok(ReadOutcome::Log(page)) => self.take_log(&page),
+            Ok(ReadOutcome::Attrs(attrs)) => self.records.take_attrs(&attrs),
+            Ok(ReadOutcome::Collection(Some(stat))) => self.records.take_small_info(&stat.info),
+            Ok(ReadOutcome::Log(page)) => self.records.take_log(&page),
             Ok(_) => Err("the store answered another question".to_owned()),
             Err(error) => Err(error.to_string()),
         };
         match next {
             Err(reason) => self.fail(PgFailure::Load(reason), out),
-            Ok(Some(request)) => self.read(request, ReadFor::Load, out),
+            Ok(Some(request)) => self.read_own(request, ReadFor::Load, out),
             Ok(None) => self.finish_load(out),
         }
     }
 
     fn finish_load(&mut self, out: &mut Out<'_>) {
-        if self.log.head() != self.info.last_update {
-            let (log, info) = (self.log.head(), self.info.last_update);
+        if self.records.log.head() != self.records.info.last_update {
+            let (log, info) = (self.records.log.head(), self.records.info.last_update);
             return self.fail(PgFailure::Load(format!("the log ends at {log}, the info says {info}")), out);
         }
-        self.durable = self.info.last_update;
-        self.info_dirty = true;
+        self.records.durable = self.records.info.last_update;
+        self.records.dirty = true;
         self.phase = Phase::Inactive;
         for map in std::mem::take(&mut self.deferred_maps) {
             self.on_advance_map(map, out);

@@ -91,6 +91,7 @@ impl PgLog {
     }
 
     /// Adds an entry, which must be newer than the head.
+    #[inline]
     pub fn append(&mut self, entry: LogEntry) {
         debug_assert!(entry.version > self.head, "{} after {}", entry.version, self.head);
         if entry.reqid != ReqId::default() {
@@ -149,9 +150,9 @@ impl PgLog {
         Some(LoggedRequest { version, user_version: *user_version, return_code: *return_code, op_returns })
     }
 
-    /// Where the log should be trimmed to, if it is worth it; never past `durable`.
-    pub fn trim_target(&self, limits: &LogLimits, durable: EVersion) -> Option<EVersion> {
-        let excess = self.entries.len().saturating_sub(limits.entries_target).min(limits.trim_max);
+    /// Where the log should be trimmed to when it gets `added` entries more, if it is worth it; never past `durable`.
+    pub fn trim_target(&self, limits: &LogLimits, durable: EVersion, added: usize) -> Option<EVersion> {
+        let excess = (self.entries.len() + added).saturating_sub(limits.entries_target).min(limits.trim_max);
         if excess == 0 || (excess < limits.trim_min && limits.trim_max >= limits.trim_min) {
             return None;
         }

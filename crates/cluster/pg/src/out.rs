@@ -21,12 +21,20 @@ impl<'a> Out<'a> {
         self.store_is_behind |= matches!(effect, PgEffect::Queue { .. });
         self.effects.push(effect);
     }
+}
 
+impl Peek for Out<'_> {
     /// What a read would give, if the store's memory holds it and is not behind.
-    pub fn peek(&mut self, request: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>> {
+    fn peek_at(&mut self, request: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>> {
         if self.store_is_behind {
             return None;
         }
         self.store.peek_at(request)
+    }
+}
+
+impl std::fmt::Debug for Out<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Out").field("effects", &self.effects.len()).finish_non_exhaustive()
     }
 }

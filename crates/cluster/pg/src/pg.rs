@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use auth::SessionId;
-use messages::{OsdOpReply, PastIntervals};
+use messages::OsdOpReply;
 use ops::StatsDelta;
-use store::{CollectionId, Peek, ReadOutcome, ReadRequest, StoreError, Token, Transaction};
-use types::{EVersion, GHObject, HObject, OsdId, SpgId, UTime, broken};
+use store::{Peek, ReadRequest, Token, Transaction};
+use types::{EVersion, HObject, OsdId, SpgId, UTime, broken};
 
-use crate::backend::{Backend, LocalBackend, Submission};
+use crate::backend::{Backend, Context, LocalBackend, Progress, ReadResult};
 use crate::cache::ReadCache;
 use crate::objects::{ObjectSlot, Objects};
 use crate::out::Out;
-use crate::refused::Before;
+use crate::records::{Before, Records};
 use crate::request::Request;
 use crate::{ClientOp, MapView, Notice, PgConfig, PgEffect, PgEvent, PgFailure, PgInfo, PgLog};
 
@@ -52,32 +52,34 @@ pub(crate) enum ReadFor {
     Remove,
 }
 
-/// A change that is not durable yet.
+/// A client's change that is not durable yet.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     pub token: Token,
     pub version: EVersion,
-    pub of: ChangeOf,
-    /// What the PG goes back to when the store refuses the change.
+    /// What the PG goes back to when the change is undone.
     pub before: Before,
+    /// Reads that it counted besides its own.
+    pub reads: StatsDelta,
+    pub client: Box<ClientChange>,
 }
 
-/// What a change is of.
-#[derive(Debug)]
-pub(crate) enum ChangeOf {
-    /// The PG's own records.
-    Pg,
-    Client(Box<ClientChange>),
-}
-
-/// A client's change: what its end needs, and what running it again would.
+/// What a change's end needs, and what running its request again would.
 #[derive(Debug)]
 pub(crate) struct ClientChange {
     pub slot: ObjectSlot,
     pub reply: Box<OsdOpReply>,
     /// `None` when the interval ended in which the request came: its reply is not sent.
     pub request: Option<Request>,
-    pub delta: StatsDelta,
+    pub stats: StatsDelta,
+}
+
+/// A transaction of the PG's own records, or of its removal: no other copy has to do with it.
+#[derive(Debug)]
+pub(crate) struct OwnRecords {
+    pub token: Token,
+    /// Whether it follows a change that the store refused, so that it will be refused too.
+    pub undone: bool,
 }
 
 /// A reply that is sent when the change named is durable.
@@ -86,47 +88,47 @@ pub(crate) struct Delayed {
     pub version: EVersion,
     pub session: SessionId,
     pub reply: Box<OsdOpReply>,
-    /// Whether it answers a resend (and not a listing), which is kept in case that the change is refused.
-    pub was_resend: bool,
-    pub resend: Option<Request>,
+    pub of: DelayedOf,
+}
+
+#[derive(Debug)]
+pub(crate) enum DelayedOf {
+    Listing,
+    /// The request is run as if it were new when the change that it repeats is undone.
+    Resend(Box<Request>),
 }
 
 /// A placement group on this OSD.
 ///
-/// Invariants, asserted by [`Pg::check`]: `info.last_update == log.head()`; `info.log_tail == log.tail()`;
-/// the log's tail never passes `durable`, nor `durable` the head; what `in_flight`
-/// holds is in the order of tokens and of versions; an object counts its changes in flight; a parked request is counted
-/// by its object; what was undone is older than what is in flight; only an active PG holds requests that began. Every queued transaction leaves the stored info equal to `info` as it was then.
+/// Invariants, asserted by [`Pg::check`]: `info.last_update == log.head()`; `info.log_tail == log.tail()`; the log's
+/// tail never passes `durable`, nor `durable` the head; what is in flight is in the order of tokens and of versions; an
+/// object counts its changes in flight; a parked request is counted by its object; only an active PG holds requests
+/// that began; records that wait to be written again follow a change in flight.
 #[derive(Debug)]
 pub struct Pg {
     pub(crate) id: SpgId,
-    pub(crate) collection: CollectionId,
-    pub(crate) meta: GHObject,
     pub(crate) whoami: OsdId,
     pub(crate) config: Arc<PgConfig>,
     pub(crate) map: Option<MapView>,
     pub(crate) phase: Phase,
     /// Maps that came while it was loading.
     pub(crate) deferred_maps: Vec<MapView>,
-    pub(crate) info: PgInfo,
-    /// Whether the stored info must be written whole the next time.
-    pub(crate) info_dirty: bool,
-    pub(crate) past: PastIntervals,
-    pub(crate) log: PgLog,
+    pub(crate) records: Records,
     /// Whether the store durably has the PG: it was loaded, or the transaction that makes it is durable.
     pub(crate) stored: bool,
-    /// Every change up to here is durable.
-    pub(crate) durable: EVersion,
     pub(crate) objects: Objects,
     pub(crate) parked: BTreeMap<u64, Parked>,
     pub(crate) reads: BTreeMap<Token, ReadFor>,
     pub(crate) in_flight: VecDeque<InFlight>,
+    pub(crate) own: VecDeque<OwnRecords>,
+    /// Own records were refused after a change whose end the backend has not reported yet: they are written again then.
+    pub(crate) own_lost: bool,
+    /// Reads that no change has counted yet.
+    pub(crate) reads_to_count: StatsDelta,
     /// Requests that came while nothing was served.
     pub(crate) waiting: VecDeque<ClientOp>,
     /// Replies of listings, and to resends.
     pub(crate) delayed: VecDeque<Delayed>,
-    /// Changes that were undone with an earlier one that the store refused, and whose own refusals are still to come.
-    pub(crate) undone: BTreeSet<Token>,
     pub(crate) backend: Box<dyn Backend>,
     pub(crate) said_unsupported: BTreeSet<u16>,
     /// Objects whose metadata could not be read when they last were asked for, as far as that was said.
@@ -140,33 +142,35 @@ impl Pg {
     pub(crate) fn empty(id: SpgId, whoami: OsdId, config: Arc<PgConfig>, phase: Phase) -> Self {
         Self {
             id,
-            collection: id.into(),
-            meta: GHObject::pgmeta(id.pg.pool, id.pg.seed, id.shard),
             whoami,
             config,
             map: None,
             phase,
             deferred_maps: Vec::new(),
-            info: PgInfo::new(id),
-            info_dirty: true,
-            past: PastIntervals::default(),
-            log: PgLog::default(),
+            records: Records::new(id),
             stored: true,
-            durable: EVersion::default(),
             objects: Objects::default(),
             parked: BTreeMap::new(),
             reads: BTreeMap::new(),
             in_flight: VecDeque::new(),
+            own: VecDeque::new(),
+            own_lost: false,
+            reads_to_count: StatsDelta::default(),
             waiting: VecDeque::new(),
             delayed: VecDeque::new(),
-            undone: BTreeSet::new(),
-            backend: Box::new(LocalBackend),
+            backend: Box::new(LocalBackend::default()),
             said_unsupported: BTreeSet::new(),
             said_bad: BTreeSet::new(),
             now: UTime::default(),
             next_token: 1,
             next_park: 1,
         }
+    }
+
+    /// Makes its changes, from the first on, through another backend than that of a single copy.
+    #[must_use]
+    pub fn with_backend(self, backend: Box<dyn Backend>) -> Self {
+        Self { backend, ..self }
     }
 
     /// Which PG this is.
@@ -176,11 +180,11 @@ impl Pg {
 
     /// What it knows of itself.
     pub fn info(&self) -> &PgInfo {
-        &self.info
+        &self.records.info
     }
 
     pub fn log(&self) -> &PgLog {
-        &self.log
+        &self.records.log
     }
 
     pub fn phase(&self) -> Phase {
@@ -223,7 +227,7 @@ impl Pg {
             (_, Phase::Failed) => {}
             (PgEvent::AdvanceMap(map), _) => self.on_advance_map(*map, out),
             (PgEvent::ReadDone { token, result }, _) => self.on_read_done(token, result, out),
-            (PgEvent::Committed { token }, _) => self.on_local_commit(token, out),
+            (PgEvent::Committed { token }, _) => self.on_committed(token, out),
             (PgEvent::Refused { token, error }, _) => self.on_refused(token, error, out),
             (PgEvent::SessionReset { session }, _) => self.on_session_reset(session),
             (PgEvent::Remove, _) => self.on_remove(out),
@@ -247,37 +251,45 @@ impl Pg {
         self.next_park
     }
 
-    pub(crate) fn read(&mut self, request: ReadRequest, purpose: ReadFor, out: &mut Out<'_>) {
+    /// Reads from this OSD's own store.
+    pub(crate) fn read_own(&mut self, request: ReadRequest, purpose: ReadFor, out: &mut Out<'_>) {
         let token = self.token();
         self.reads.insert(token, purpose);
         out.push(PgEffect::Read { token, request });
     }
 
-    /// What a change about to be made replaces.
-    pub(crate) fn before(&self) -> Before {
-        let PgInfo { last_update, last_complete, last_user_version, .. } = self.info;
-        Before { last_update, last_complete, last_user_version }
+    /// Reads of an object, from wherever the backend has it.
+    pub(crate) fn read(&mut self, request: ReadRequest, purpose: ReadFor, out: &mut Out<'_>) {
+        let token = self.token();
+        self.reads.insert(token, purpose);
+        self.call_backend(out, |backend, ctx| backend.read(token, request, ctx));
     }
 
-    pub(crate) fn submit(&mut self, txn: Transaction, of: ChangeOf, before: Before, out: &mut Out<'_>) {
-        let (token, version) = (self.token(), self.info.last_update);
-        self.in_flight.push_back(InFlight { token, version, of, before });
-        self.backend.submit(Submission { token, txn }, out);
+    pub(crate) fn call_backend<R>(
+        &mut self,
+        out: &mut Out<'_>,
+        call: impl FnOnce(&mut dyn Backend, &mut Context<'_, '_>) -> R,
+    ) -> R {
+        call(&mut *self.backend, &mut Context { records: &mut self.records, limits: &self.config.log, out })
     }
 
     /// Makes the PG's own records durable.
     pub(crate) fn submit_own(&mut self, txn: Transaction, out: &mut Out<'_>) {
-        let before = self.before();
-        self.submit(txn, ChangeOf::Pg, before, out);
+        let token = self.token();
+        self.own.push_back(OwnRecords { token, undone: false });
+        out.push(PgEffect::Queue { token, txn });
     }
 
     pub(crate) fn submit_info(&mut self, out: &mut Out<'_>) {
         let mut txn = Transaction::new();
-        self.write_info(&mut txn);
+        self.records.write_info(&mut txn);
         self.submit_own(txn, out);
     }
 
-    fn on_read_done(&mut self, token: Token, result: Result<ReadOutcome, StoreError>, out: &mut Out<'_>) {
+    fn on_read_done(&mut self, token: Token, result: ReadResult, out: &mut Out<'_>) {
+        let answered = self.call_backend(out, |backend, ctx| backend.on_read_done(token, result, ctx));
+        // The backend reads on.
+        let Some((token, result)) = answered else { return };
         match self.reads.remove(&token) {
             // A read of an interval that has ended.
             None => {}
@@ -289,25 +301,46 @@ impl Pg {
         }
     }
 
-    fn on_local_commit(&mut self, token: Token, out: &mut Out<'_>) {
-        if self.undone.contains(&token) {
-            return self.broken("the store made durable what followed a refusal", out);
+    fn on_committed(&mut self, token: Token, out: &mut Out<'_>) {
+        match self.own.front() {
+            Some(OwnRecords { token: own, undone }) if *own == token => {
+                if *undone {
+                    return self.broken("the store made durable what followed a refusal", out);
+                }
+                self.own.pop_front();
+                self.stored = true;
+            }
+            _ => {
+                let progress = self.call_backend(out, |backend, ctx| backend.on_committed(token, ctx));
+                self.on_progress(progress, out);
+            }
         }
-        // With more copies a change may become durable here before it is durable everywhere.
-        let Some(token) = self.backend.on_local_commit(token) else { return };
-        let at = self.in_flight.binary_search_by_key(&token, |f| f.token);
-        let Some(done) = at.ok().and_then(|at| self.in_flight.remove(at)) else {
-            return self.broken("a change became durable that is not in flight", out);
-        };
-        self.durable = self.durable.max(done.version);
-        self.stored = true;
-        if let ChangeOf::Client(client) = done.of {
-            self.on_client_commit(*client, out);
-        }
-        self.release_delayed(out);
         if matches!(self.phase, Phase::Removing) {
             self.continue_removal(out);
         }
+    }
+
+    pub(crate) fn on_progress(&mut self, progress: Progress, out: &mut Out<'_>) {
+        match progress {
+            Progress::Nothing => {}
+            Progress::Durable { through } => self.on_durable(through, out),
+            Progress::Undone { from, error } => self.on_undone(from, error, out),
+            Progress::Failed(error) => self.fail(PgFailure::Refused(error), out),
+            Progress::Broken(what) => self.broken(what, out),
+        }
+    }
+
+    /// Every change up to `through` is durable everywhere.
+    fn on_durable(&mut self, through: Token, out: &mut Out<'_>) {
+        if self.in_flight.front().is_none_or(|f| f.token > through) {
+            return self.broken("a change became durable that is not in flight", out);
+        }
+        while self.in_flight.front().is_some_and(|f| f.token <= through) {
+            let Some(InFlight { version, client, .. }) = self.in_flight.pop_front() else { break };
+            self.records.durable = self.records.durable.max(version);
+            self.on_client_commit(*client, out);
+        }
+        self.release_delayed(out);
     }
 
     fn on_client_commit(&mut self, change: ClientChange, out: &mut Out<'_>) {
@@ -341,11 +374,10 @@ impl Pg {
         self.reads.clear();
         self.delayed.clear();
         for change in &mut self.in_flight {
-            if let ChangeOf::Client(client) = &mut change.of {
-                client.request = None;
-            }
+            change.client.request = None;
         }
         self.objects.reset();
+        self.backend.on_interval();
         out.push(PgEffect::RequestsDropped);
     }
 

@@ -1,4 +1,4 @@
-//! A PG's records in the store: its info and past intervals as attributes of the pgmeta object, the part of the info
+//! A copy's records of its PG in the store: its info and past intervals as attributes of the pgmeta object, the part of the info
 //! that every write changes as the collection's small info, and the log.
 //!
 //! The stored log reaches further back than the PG's: records up to the PG's log tail are what resends are answered
@@ -8,30 +8,122 @@
 use buffer::Piece;
 use encoding::{Decode, DecodeError, Encode};
 use messages::PastIntervals;
-use store::{Attrs, LogPage, LogRecord, LogRecordKind, ReadRequest, Transaction};
-use types::{EVersion, ReqId};
+use ops::StatsDelta;
+use store::{Attrs, CollectionId, LogPage, LogRecord, LogRecordKind, ReadRequest, Transaction};
+use types::{EVersion, GHObject, ReqId, SpgId};
 
 use crate::info::{FastInfo, InfoAttr};
 use crate::log::dup_of;
-use crate::{LogDup, LogEntry, Pg, PgInfo, PgLog};
+use crate::{Change, LogDup, LogEntry, LogLimits, PgInfo, PgLog};
 
 /// Records read at once.
 const PAGE_RECORDS: usize = 4096;
 /// Bytes of records read at once.
 const PAGE_BYTES: usize = 4 << 20;
 
-impl Pg {
-    /// Appends `entry`, the newest, to the log, and trims the log if that is due.
-    pub(crate) fn write_entry(&mut self, entry: LogEntry, txn: &mut Transaction) {
-        txn.log_append(self.collection, entry.version, LogRecordKind::Entry, entry.to_bytes(0));
-        self.log.append(entry);
-        if let Some(to) = self.log.trim_target(&self.config.log, self.durable) {
-            self.log.trim(to, &self.config.log);
+/// What a copy of a PG keeps of it besides its objects: in memory, and by each transaction in the store.
+///
+/// Invariant: `log.tail() <= durable <= log.head()`; every transaction leaves the stored records equal to these.
+#[derive(Clone, Debug)]
+pub struct Records {
+    pub(crate) collection: CollectionId,
+    pub(crate) meta: GHObject,
+    pub(crate) info: PgInfo,
+    /// Whether the stored info must be written whole the next time.
+    pub(crate) dirty: bool,
+    pub(crate) past: PastIntervals,
+    pub(crate) log: PgLog,
+    /// Every change up to here is durable on every copy that counts, as far as this copy knows.
+    pub(crate) durable: EVersion,
+}
+
+/// What a change replaces of a copy's info.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Before {
+    last_update: EVersion,
+    last_complete: EVersion,
+    last_user_version: u64,
+}
+
+impl Records {
+    pub(crate) fn new(id: SpgId) -> Self {
+        Self {
+            collection: id.into(),
+            meta: GHObject::pgmeta(id.pg.pool, id.pg.seed, id.shard),
+            info: PgInfo::new(id),
+            dirty: true,
+            past: PastIntervals::default(),
+            log: PgLog::default(),
+            durable: EVersion::default(),
+        }
+    }
+
+    pub fn info(&self) -> &PgInfo {
+        &self.info
+    }
+
+    pub fn log(&self) -> &PgLog {
+        &self.log
+    }
+
+    /// See [`Change::durable`].
+    pub fn durable(&self) -> EVersion {
+        self.durable
+    }
+
+    /// What the next change replaces.
+    pub fn before(&self) -> Before {
+        let PgInfo { last_update, last_complete, last_user_version, .. } = self.info;
+        Before { last_update, last_complete, last_user_version }
+    }
+
+    /// Makes a change of this copy: the transaction that does it, with the copy's log and info.
+    #[inline]
+    pub fn apply(&mut self, change: Change, limits: &LogLimits) -> Transaction {
+        let Change { earlier, newest, steps, stats, trim_to, durable } = change;
+        debug_assert!(trim_to.is_none_or(|to| to <= durable), "a trim to {trim_to:?} past {durable}");
+        let mut txn = steps.into_transaction();
+        for entry in earlier {
+            self.append(entry, &mut txn);
+        }
+        self.append(newest, &mut txn);
+        self.durable = self.durable.max(durable);
+        if let Some(to) = trim_to {
+            self.log.trim(to, limits);
             self.info.log_tail = self.log.tail();
-            self.info_dirty = true;
+            self.dirty = true;
             txn.log_trim(self.collection, self.log.stored_tail());
         }
         self.note_log_size();
+        self.add_stats(&stats);
+        self.write_info(&mut txn);
+        txn
+    }
+
+    #[inline]
+    fn append(&mut self, entry: LogEntry, txn: &mut Transaction) {
+        let info = &mut self.info;
+        if info.last_complete == info.last_update {
+            info.last_complete = entry.version;
+        }
+        info.last_update = entry.version;
+        info.last_user_version = info.last_user_version.max(entry.user_version);
+        info.stats.version = entry.version;
+        txn.log_append(self.collection, entry.version, LogRecordKind::Entry, entry.to_bytes(0));
+        self.log.append(entry);
+    }
+
+    /// Makes the records what they were before a change that is undone, with all after it. `stats` are the sum of what
+    /// they counted. The store does not have these changes; the next transaction writes the info whole.
+    pub fn go_back(&mut self, before: &Before, stats: StatsDelta) {
+        self.info.last_update = before.last_update;
+        self.info.last_complete = before.last_complete;
+        self.info.last_user_version = before.last_user_version;
+        self.info.stats.version = before.last_update;
+        self.log.rewind(before.last_update);
+        self.note_log_size();
+        self.add_stats(&-stats);
+        self.dirty = true;
     }
 
     pub(crate) fn note_log_size(&mut self) {
@@ -40,13 +132,36 @@ impl Pg {
         self.info.stats.ondisk_log_size = log_size;
     }
 
+    pub(crate) fn add_stats(&mut self, delta: &StatsDelta) {
+        let sum = &mut self.info.stats.stats.sum;
+        sum.num_bytes += delta.num_bytes;
+        sum.num_objects += delta.num_objects;
+        sum.num_rd += delta.num_rd;
+        sum.num_rd_kb += delta.num_rd_kb;
+        sum.num_wr += delta.num_wr;
+        sum.num_wr_kb += delta.num_wr_kb;
+        sum.num_objects_dirty += delta.num_objects_dirty;
+        if (delta.num_whiteouts, delta.num_objects_omap) != (0, 0) {
+            // The small info does not hold these.
+            sum.num_whiteouts += delta.num_whiteouts;
+            sum.num_objects_omap += delta.num_objects_omap;
+            self.dirty = true;
+        }
+    }
+
     /// Adds the info to `txn`: the small one if nothing else has changed. The whole info takes the small one's place: a
     /// small one that stays would undo what went back in the whole, such as `last_update`.
     pub(crate) fn write_info(&mut self, txn: &mut Transaction) {
-        if !std::mem::take(&mut self.info_dirty) {
-            txn.set_info(self.collection, FastInfo::of(&self.info).to_bytes(0));
-            return;
+        match std::mem::take(&mut self.dirty) {
+            true => self.write_whole_info(txn),
+            false => {
+                txn.set_info(self.collection, FastInfo::of(&self.info).to_bytes(0));
+            }
         }
+    }
+
+    /// Adds the whole info to `txn`.
+    pub fn write_whole_info(&self, txn: &mut Transaction) {
         let whole = [
             (InfoAttr::INFO.into(), self.info.to_bytes(0).into()),
             (InfoAttr::PAST_INTERVALS.into(), self.past.to_bytes(0).into()),
@@ -139,7 +254,7 @@ mod tests {
     use types::{Epoch, HObject, OsdId, PgId, PoolId, ReqId, UTime};
 
     use super::*;
-    use crate::{EntryKind, MapView, Origin, PgConfig, PgEffect, PgEvent, PoolView};
+    use crate::{EntryKind, MapView, ObjectSteps, Origin, Pg, PgConfig, PgEffect, PgEvent, PoolView};
 
     const ME: OsdId = OsdId(0);
 
@@ -192,11 +307,7 @@ mod tests {
         pg
     }
 
-    /// As the PG's own code changes it: `change` works on the PG and its transaction, the info goes with it.
-    fn change(pg: &mut Pg, store: &mut MemStore, change: impl FnOnce(&mut Pg, &mut Transaction)) {
-        let mut txn = Transaction::new();
-        change(pg, &mut txn);
-        pg.write_info(&mut txn);
+    fn commit(store: &mut MemStore, txn: Transaction) {
         store.queue(txn, Token(0));
         let mut out = Vec::new();
         store.turn(UTime::default());
@@ -204,11 +315,18 @@ mod tests {
         assert!(matches!(out[..], [Completion::Committed { .. }]), "{out:?}");
     }
 
-    fn append(pg: &mut Pg, txn: &mut Transaction) {
-        let version = EVersion::new(Epoch(5), pg.info.last_update.version + 1);
-        (pg.info.last_update, pg.info.last_complete) = (version, version);
-        let entry = LogEntry::new(EntryKind::Modify, HObject::min(), version, ReqId::default());
-        pg.write_entry(entry, txn);
+    fn append(pg: &mut Pg, store: &mut MemStore) {
+        let records = &mut pg.records;
+        let version = EVersion::new(Epoch(5), records.info.last_update.version + 1);
+        let change = Change {
+            earlier: Vec::new(),
+            newest: LogEntry::new(EntryKind::Modify, HObject::min(), version, ReqId::default()),
+            steps: ObjectSteps::of(records.collection),
+            stats: StatsDelta { num_wr: 1, ..StatsDelta::default() },
+            trim_to: None,
+            durable: EVersion::default(),
+        };
+        commit(store, records.apply(change, &pg.config.log));
     }
 
     fn loaded(pg: &Pg, store: &mut MemStore) -> Pg {
@@ -219,23 +337,46 @@ mod tests {
     }
 
     #[test]
+    fn a_change_of_two_entries_is_one_transaction() {
+        let mut store = MemStore::new(1 << 30);
+        let mut pg = created(&mut store);
+        let records = &mut pg.records;
+        let [first, second] = [1, 2].map(|n| EVersion::new(Epoch(5), n));
+        let clone = LogEntry::new(EntryKind::Clone, HObject::min(), first, ReqId::default());
+        let write = LogEntry::new(EntryKind::Modify, HObject::min(), second, ReqId::default());
+        let txn = records.apply(
+            Change {
+                earlier: vec![clone.clone()],
+                newest: write.clone(),
+                steps: ObjectSteps::of(records.collection),
+                stats: StatsDelta::default(),
+                trim_to: None,
+                durable: EVersion::default(),
+            },
+            &pg.config.log,
+        );
+        commit(&mut store, txn);
+        let again = loaded(&pg, &mut store).records;
+        assert_eq!(again.info.last_update, second);
+        assert!(again.log.entries().iter().eq(&[clone, write]));
+    }
+
+    #[test]
     fn a_last_update_that_went_back_stays_back_after_a_restart() {
         let mut store = MemStore::new(1 << 30);
         let mut pg = created(&mut store);
-        (0..7).for_each(|_| change(&mut pg, &mut store, append));
-        let before = pg.info.clone();
+        (0..4).for_each(|_| append(&mut pg, &mut store));
+        let (before, kept) = (pg.records.before(), pg.records.info.clone());
+        (0..3).for_each(|_| append(&mut pg, &mut store));
         // What peering does with entries that no other copy has.
-        let kept = EVersion::new(Epoch(5), 4);
-        change(&mut pg, &mut store, |pg, txn| {
-            assert_eq!(pg.log.rewind(kept).len(), 3);
-            txn.log_rewind(pg.collection, kept);
-            (pg.info.last_update, pg.info.last_complete) = (kept, kept);
-            pg.info_dirty = true;
-        });
-        let again = loaded(&pg, &mut store);
-        assert_eq!(again.info.last_update, kept);
-        assert_eq!((&again.info, again.log.head()), (&pg.info, kept));
-        assert_ne!(again.info, before);
+        pg.records.go_back(&before, StatsDelta { num_wr: 3, ..StatsDelta::default() });
+        let mut txn = Transaction::new();
+        txn.log_rewind(pg.records.collection, kept.last_update);
+        pg.records.write_info(&mut txn);
+        commit(&mut store, txn);
+        let again = loaded(&pg, &mut store).records;
+        assert_eq!((&again.info, again.log.head()), (&kept, kept.last_update));
+        assert_eq!(again.log.entries(), pg.records.log.entries());
     }
 
     #[test]
@@ -243,11 +384,9 @@ mod tests {
         let mut store = MemStore::new(1 << 30);
         let mut pg = created(&mut store);
         for n in 1..=5 {
-            change(&mut pg, &mut store, |pg, txn| {
-                append(pg, txn);
-                pg.info_dirty = n == 3;
-            });
-            assert_eq!(loaded(&pg, &mut store).info, pg.info, "after change {n}");
+            pg.records.dirty = n == 3;
+            append(&mut pg, &mut store);
+            assert_eq!(loaded(&pg, &mut store).records.info, pg.records.info, "after change {n}");
         }
     }
 }

@@ -33,17 +33,17 @@ impl Pg {
 
     /// The next step, when nothing is under way.
     pub(crate) fn continue_removal(&mut self, out: &mut Out<'_>) {
-        if !self.in_flight.is_empty() || !self.reads.is_empty() {
+        if !(self.in_flight.is_empty() && self.own.is_empty() && self.reads.is_empty()) {
             return;
         }
         let request = ReadRequest::List {
-            collection: self.collection,
+            collection: self.records.collection,
             start: GHObject::min(),
             end: GHObject::max(),
             objects_max: OBJECTS_AT_ONCE,
             attrs: AttrChoice::None,
         };
-        self.read(request, ReadFor::Remove, out);
+        self.read_own(request, ReadFor::Remove, out);
     }
 
     pub(crate) fn on_remove_read(&mut self, result: Result<ReadOutcome, StoreError>, out: &mut Out<'_>) {
@@ -57,14 +57,14 @@ impl Pg {
         let mut others = false;
         for (object, _) in page.objects {
             // The PG's records go last: what is half removed must still be known as a PG.
-            if object != self.meta {
+            if object != self.records.meta {
                 others = true;
-                txn.remove(self.collection, &object);
+                txn.remove(self.records.collection, &object);
             }
         }
         if !others {
-            txn.remove(self.collection, &self.meta);
-            txn.remove_collection(self.collection);
+            txn.remove(self.records.collection, &self.records.meta);
+            txn.remove_collection(self.records.collection);
         }
         self.submit_own(txn, out);
     }

@@ -63,8 +63,8 @@ impl Pg {
             return false;
         };
         let attrs = AttrChoice::These(vec![INFO_ATTR.into(), SNAPSET_ATTR.into()]);
-        let request = ReadRequest::Object { collection: self.collection, object, attrs };
-        if let Some(result) = out.peek(&request) {
+        let request = ReadRequest::Object { collection: self.records.collection, object, attrs };
+        if let Some(result) = self.backend.peek(&request, out) {
             self.note_object(slot, result, out);
             return true;
         }
@@ -167,8 +167,14 @@ impl Pg {
             full: pool.and_then(|p| p.full).filter(|_| !request.is_from_mds()),
         };
         let omap_bytes_max = self.config.ops.omap_read_bytes_max();
-        let mut view =
-            StoreView { cache: &mut cache, out, collection: self.collection, object, omap_bytes_max };
+        let mut view = StoreView {
+            cache: &mut cache,
+            backend: &mut *self.backend,
+            out,
+            collection: self.records.collection,
+            object,
+            omap_bytes_max,
+        };
         let result = ops::execute(&mut view, &ctx, state, &request.op.ops);
         let object = view.object;
         let newest = if request.class.writes { snapc.clone() } else { SnapContext::default() };
@@ -219,7 +225,7 @@ impl Pg {
         }
         let bytes_max = self.config.ops.omap_read_bytes_max();
         for (index, need) in needs {
-            let request = read_request(need, self.collection, oid.clone(), bytes_max);
+            let request = read_request(need, self.records.collection, oid.clone(), bytes_max);
             self.read(request, ReadFor::Step { park, index }, out);
         }
         self.parked.insert(park, Parked { slot, request, cache, missing });
@@ -256,7 +262,7 @@ impl Pg {
             Some(Loaded::Yes(state)) => state.info.user_version,
             _ => 0,
         };
-        self.add_stats(&outcome.delta);
+        self.reads_to_count += outcome.delta;
         let mut reply = self.reply(request, outcome.result, outcome.returns);
         outcome.extents.apply(&mut reply);
         match outcome.result {
@@ -276,7 +282,7 @@ impl Pg {
 
     pub(crate) fn set_enoent_versions(&self, reply: &mut OsdOpReply) {
         // A floor for what the object's version will be when it is made.
-        reply.set_enoent_versions(self.info.last_update, self.info.last_user_version);
+        reply.set_enoent_versions(self.records.info.last_update, self.records.info.last_user_version);
     }
 
     /// Answers without having begun: such replies carry no version, also where the object is not there.

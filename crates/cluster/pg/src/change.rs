@@ -1,0 +1,63 @@
+//! A change of a PG: what all of its copies do alike.
+
+use ops::StatsDelta;
+use store::{Attrs, CollectionId, ObjectChange, Transaction};
+use types::{EVersion, GHObject};
+
+use crate::LogEntry;
+
+/// A change of a PG, the same for every copy: each makes its own transaction of it by
+/// [`Records::apply`](crate::Records::apply).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// Entries before `newest`, oldest first: that of the clone that a write makes.
+    pub earlier: Vec<LogEntry>,
+    pub newest: LogEntry,
+    /// None where the entry is of a request that failed.
+    pub steps: ObjectSteps,
+    pub stats: StatsDelta,
+    /// The log may be trimmed up to here. At most `durable`.
+    pub trim_to: Option<EVersion>,
+    /// Every change up to here is durable on every copy that counts: no copy ever undoes it.
+    pub durable: EVersion,
+}
+
+impl Change {
+    /// The change for a copy that does not have the object yet: it keeps the log, and gets the object as a whole.
+    pub fn log_only(&self) -> Self {
+        Self {
+            earlier: self.earlier.clone(),
+            newest: self.newest.clone(),
+            steps: ObjectSteps::of(self.steps.collection),
+            stats: StatsDelta::default(),
+            trim_to: self.trim_to,
+            durable: self.durable,
+        }
+    }
+}
+
+/// Steps on objects of one PG, in order. Nothing else: log, info and the collection itself are each copy's own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ObjectSteps {
+    collection: CollectionId,
+    txn: Transaction,
+}
+
+impl ObjectSteps {
+    /// No steps yet, on objects of `collection`.
+    pub fn of(collection: CollectionId) -> Self {
+        Self { collection, txn: Transaction::new() }
+    }
+
+    pub fn change(&mut self, object: &GHObject, change: ObjectChange) {
+        self.txn.change(self.collection, object, change);
+    }
+
+    pub fn set_attrs(&mut self, object: &GHObject, attrs: Attrs) {
+        self.txn.set_attrs(self.collection, object, attrs);
+    }
+
+    pub(crate) fn into_transaction(self) -> Transaction {
+        self.txn
+    }
+}
