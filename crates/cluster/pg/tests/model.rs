@@ -5,6 +5,7 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use common::copies::Copies;
 use common::*;
 use messages::OsdOp;
 use pg::{LogLimits, PgConfig};
@@ -82,12 +83,12 @@ fn run(seed: u64, steps: usize) -> Vec<String> {
 }
 
 fn run_with(config: PgConfig, seed: u64, steps: usize) -> Vec<String> {
-    run_all(config, seed, steps, false)
+    run_all(config, Copies::One, seed, steps, false)
 }
 
-fn run_all(config: PgConfig, seed: u64, steps: usize, refusals: bool) -> Vec<String> {
+fn run_all(config: PgConfig, copies: Copies, seed: u64, steps: usize, refusals: bool) -> Vec<String> {
     println!("seed {seed}");
-    let (mut rng, mut rig, mut model) = (SplitMix64::new(seed), Rig::with_config(config), Model::default());
+    let (mut rng, mut rig, mut model) = (SplitMix64::new(seed), Rig::with(config, copies), Model::default());
     rig.peeks = refusals && seed % 2 == 0;
     for n in 0..OBJECTS {
         rig.ask(&name(n), vec![create_exclusive()]);
@@ -116,14 +117,14 @@ fn run_all(config: PgConfig, seed: u64, steps: usize, refusals: bool) -> Vec<Str
                 rig.send(op);
             }
             8 => {
-                rig.commit_one();
+                rig.commit_somewhere();
             }
             9 if refusals && rng.below(3) == 0 => rig.refuse_next(),
             9 | 10 => {
                 rig.deliver_read();
             }
             11 if rng.below(4) == 0 => {
-                rig.crash();
+                rig.crash_to_any();
                 model.check(&mut rig);
                 // What was not acknowledged is sent again, in order, as a client does.
                 for op in &mut pending {
@@ -140,6 +141,7 @@ fn run_all(config: PgConfig, seed: u64, steps: usize, refusals: bool) -> Vec<Str
     model.note_replies(&mut rig);
     assert!(model.sent.keys().all(|tid| model.is_answered(*tid)), "everything is answered in the end");
     model.check(&mut rig);
+    rig.compare_copies();
     rig.trace
 }
 
@@ -163,14 +165,30 @@ fn nor_by_refusals_when_no_idle_context_and_few_log_entries_are_kept() {
     let log = LogLimits { entries_target: 3, trim_min: 2, trim_max: 4, dups_tracked: 1000 };
     (300..320).for_each(|seed| {
         let config = PgConfig { log: log.clone(), object_contexts_idle_max: 0, ..PgConfig::default() };
-        run_all(config, seed, 400, true);
+        run_all(config, Copies::One, seed, 400, true);
     });
 }
 
 #[test]
 fn nor_by_refusals_with_or_without_a_look_at_the_stores_memory() {
     (200..260).for_each(|seed| {
-        run_all(PgConfig::default(), seed, 400, true);
+        run_all(PgConfig::default(), Copies::One, seed, 400, true);
+    });
+}
+
+#[test]
+fn nor_with_several_copies_of_which_any_may_be_all_that_is_left() {
+    (400..440).for_each(|seed| {
+        run_all(PgConfig::default(), Copies::Several { seed }, seed, 400, false);
+    });
+}
+
+#[test]
+fn nor_with_several_copies_that_refuse_and_few_log_entries() {
+    let log = LogLimits { entries_target: 3, trim_min: 2, trim_max: 4, dups_tracked: 1000 };
+    (500..540).for_each(|seed| {
+        let config = PgConfig { log: log.clone(), ..PgConfig::default() };
+        run_all(config, Copies::Several { seed }, seed, 400, true);
     });
 }
 

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::copies::Copies;
 use common::*;
 use messages::{OpCode, OsdOp};
 use ops::FullKind;
@@ -11,9 +12,41 @@ use types::{Epoch, Errno};
 
 const ENOSPC: i32 = -28;
 
-#[test]
-fn a_refused_write_gets_its_errno_and_the_writes_behind_it_are_run_again() {
-    let mut rig = Rig::new();
+/// Each with the store alone and with several copies.
+macro_rules! with_each_backend {
+    ($($test:ident)*) => {
+        mod one_copy {
+            $(#[test]
+            fn $test() {
+                super::$test(super::Copies::One);
+            })*
+        }
+        mod several_copies {
+            $(#[test]
+            fn $test() {
+                (0..8).for_each(|seed| super::$test(super::Copies::Several { seed }));
+            })*
+        }
+    };
+}
+
+with_each_backend! {
+    a_refused_write_gets_its_errno_and_the_writes_behind_it_are_run_again
+    a_refused_write_leaves_nothing_in_the_info
+    so_it_is_after_a_restart
+    a_resend_of_a_refused_write_is_run_as_if_it_were_new
+    a_resend_that_names_another_object_is_run_on_that_object
+    a_resend_of_a_refused_write_runs_before_the_writes_that_came_after_it
+    the_pgs_own_records_behind_a_refused_write_are_durable_in_the_end
+    a_guard_that_runs_again_sees_the_change_that_was_queued_just_before
+    requests_that_wait_for_reads_when_a_change_is_refused_begin_again
+    reads_and_guards_behind_a_refused_write_see_what_is_there
+    a_refusal_that_is_the_stores_or_the_pgs_own_fault_ends_the_pg
+    a_refusal_of_the_pgs_own_records_ends_the_pg
+}
+
+fn a_refused_write_gets_its_errno_and_the_writes_behind_it_are_run_again(copies: Copies) {
+    let mut rig = Rig::of(copies);
     rig.ask("a", vec![write_full(b"kept;")]);
     let before = rig.pg.info().last_update;
     rig.refuse_next();
@@ -31,9 +64,8 @@ fn a_refused_write_gets_its_errno_and_the_writes_behind_it_are_run_again() {
     assert_eq!(rig.notices.iter().filter(|n| matches!(n, Notice::ChangeRefused { .. })).count(), 1);
 }
 
-#[test]
-fn a_refused_write_leaves_nothing_in_the_info() {
-    let mut rig = Rig::new();
+fn a_refused_write_leaves_nothing_in_the_info(copies: Copies) {
+    let mut rig = Rig::of(copies);
     rig.ask("a", vec![write_full(b"kept;")]);
     let before = rig.pg.info().clone();
     rig.refuse_next();
@@ -41,9 +73,8 @@ fn a_refused_write_leaves_nothing_in_the_info() {
     assert_eq!(*rig.pg.info(), before);
 }
 
-#[test]
-fn so_it_is_after_a_restart() {
-    let mut rig = Rig::new();
+fn so_it_is_after_a_restart(copies: Copies) {
+    let mut rig = Rig::of(copies);
     rig.ask("a", vec![write_full(b"kept;")]);
     rig.refuse_next();
     assert_eq!(rig.ask("a", vec![append(b"lost;")]).result, ENOSPC);
@@ -59,9 +90,8 @@ fn so_it_is_after_a_restart() {
     );
 }
 
-#[test]
-fn a_resend_of_a_refused_write_is_run_as_if_it_were_new() {
-    let mut rig = Rig::new();
+fn a_resend_of_a_refused_write_is_run_as_if_it_were_new(copies: Copies) {
+    let mut rig = Rig::of(copies);
     rig.refuse_next();
     let op = rig.message("a", vec![append(b"x")]);
     rig.send_on(1, op.clone());
@@ -72,10 +102,9 @@ fn a_resend_of_a_refused_write_is_run_as_if_it_were_new() {
     assert_eq!(rig.contents("a"), Some(b"x".to_vec()));
 }
 
-#[test]
-fn a_resend_that_names_another_object_is_run_on_that_object() {
+fn a_resend_that_names_another_object_is_run_on_that_object(copies: Copies) {
     // No context stays that nothing refers to, so that the next object takes the place of the one before.
-    let mut rig = Rig::with_config(PgConfig { object_contexts_idle_max: 0, ..PgConfig::default() });
+    let mut rig = Rig::with(PgConfig { object_contexts_idle_max: 0, ..PgConfig::default() }, copies);
     rig.refuse_next();
     let first = rig.message("a", vec![append(b"x")]);
     let again = OsdOp { tid: first.tid, ..rig.message("z", vec![append(b"x")]) };
@@ -94,9 +123,8 @@ fn a_resend_that_names_another_object_is_run_on_that_object() {
     assert_eq!(rig.contents("z"), Some(b"x".to_vec()));
 }
 
-#[test]
-fn a_resend_of_a_refused_write_runs_before_the_writes_that_came_after_it() {
-    let mut rig = Rig::new();
+fn a_resend_of_a_refused_write_runs_before_the_writes_that_came_after_it(copies: Copies) {
+    let mut rig = Rig::of(copies);
     rig.ask("a", vec![write_full(b"0;")]);
     rig.refuse_next();
     let first = rig.message("a", vec![append(b"1;")]);
@@ -114,9 +142,8 @@ fn a_resend_of_a_refused_write_runs_before_the_writes_that_came_after_it() {
     assert_eq!(rig.contents("a"), Some(b"0;1;2;".to_vec()));
 }
 
-#[test]
-fn the_pgs_own_records_behind_a_refused_write_are_durable_in_the_end() {
-    let mut rig = Rig::new();
+fn the_pgs_own_records_behind_a_refused_write_are_durable_in_the_end(copies: Copies) {
+    let mut rig = Rig::of(copies);
     rig.ask("a", vec![write_full(b"0;")]);
     rig.refuse_next();
     let refused = rig.message("a", vec![append(b"1;")]);
@@ -136,10 +163,9 @@ fn the_pgs_own_records_behind_a_refused_write_are_durable_in_the_end() {
     assert_eq!(rig.pg.info().history.last_epoch_marked_full, full_since);
 }
 
-#[test]
-fn a_guard_that_runs_again_sees_the_change_that_was_queued_just_before() {
+fn a_guard_that_runs_again_sees_the_change_that_was_queued_just_before(copies: Copies) {
     for peeks in [false, true] {
-        let mut rig = Rig::new();
+        let mut rig = Rig::of(copies);
         rig.peeks = peeks;
         rig.ask("a", vec![xattr(OpCode::SETXATTR, "k", "1", 0)]);
         rig.refuse_next();
@@ -156,9 +182,8 @@ fn a_guard_that_runs_again_sees_the_change_that_was_queued_just_before() {
     }
 }
 
-#[test]
-fn requests_that_wait_for_reads_when_a_change_is_refused_begin_again() {
-    let mut rig = Rig::new();
+fn requests_that_wait_for_reads_when_a_change_is_refused_begin_again(copies: Copies) {
+    let mut rig = Rig::of(copies);
     rig.ask("a", vec![write_full(b"0;"), xattr(OpCode::SETXATTR, "k", "1", 0)]);
     rig.refuse_next();
     for data in [b"1;", b"2;", b"3;"] {
@@ -178,10 +203,9 @@ fn requests_that_wait_for_reads_when_a_change_is_refused_begin_again() {
     assert_eq!(rig.contents("a"), Some(b"0;2;3;".to_vec()));
 }
 
-#[test]
-fn reads_and_guards_behind_a_refused_write_see_what_is_there() {
+fn reads_and_guards_behind_a_refused_write_see_what_is_there(copies: Copies) {
     for peeks in [false, true] {
-        let mut rig = Rig::new();
+        let mut rig = Rig::of(copies);
         rig.peeks = peeks;
         rig.ask("a", vec![write_full(b"old")]);
         rig.refuse_next();
@@ -198,14 +222,13 @@ fn reads_and_guards_behind_a_refused_write_see_what_is_there() {
     }
 }
 
-#[test]
-fn a_refusal_that_is_the_stores_or_the_pgs_own_fault_ends_the_pg() {
+fn a_refusal_that_is_the_stores_or_the_pgs_own_fault_ends_the_pg(copies: Copies) {
     for error in [
         StoreError::Stopped,
         StoreError::Io { what: "commit", errno: Errno::EIO },
         StoreError::NoSuchCollection(pgid().into()),
     ] {
-        let mut rig = Rig::new();
+        let mut rig = Rig::of(copies);
         let op = rig.message("a", vec![append(b"x")]);
         rig.send(op);
         rig.deliver_reads();
@@ -214,9 +237,8 @@ fn a_refusal_that_is_the_stores_or_the_pgs_own_fault_ends_the_pg() {
     }
 }
 
-#[test]
-fn a_refusal_of_the_pgs_own_records_ends_the_pg() {
-    let mut rig = Rig::new();
+fn a_refusal_of_the_pgs_own_records_ends_the_pg(copies: Copies) {
+    let mut rig = Rig::of(copies);
     rig.event(PgEvent::AdvanceMap(Box::new(map(6, &[]))));
     rig.refuse_queued(StoreError::NoSpace { needed: 1, available: 0 });
     assert!(rig.failed);

@@ -1,22 +1,28 @@
 //! A PG over MemStore with commits and reads held back until the test says so, and crashes that lose what was not
-//! committed.
+//! committed. The same with several copies (see [`copies`]), each over a store of its own.
 #![allow(dead_code)]
+
+pub mod copies;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use auth::SessionId;
 use buffer::Rope;
+use encoding::Encode;
 use messages::osd_op::{OpFlags, OsdFlags, Trace};
 use messages::{Op, OpArgs, OpCode, OsdOp, OsdOpReply};
 use pg::{ClientOp, MapView, Notice, Origin, Pg, PgConfig, PgEffect, PgEvent, PoolView};
 use store::{
-    Completion, MemStore, NoPeek, ObjectStore, Peek, ReadOutcome, ReadRequest, StoreError, Token, Transaction,
+    Advice, AttrChoice, Attrs, Completion, LogPage, LogRecord, MemStore, NoPeek, ObjectStore, Peek,
+    ReadOutcome, ReadRequest, StoreError, Token, Transaction,
 };
 use types::{
-    EntityAddr, EntityName, EntityType, Epoch, Name, ObjectLocator, OsdId, PgId, PoolId, ReqId, SnapId,
-    SpgId, UTime,
+    EVersion, EntityAddr, EntityName, EntityType, Epoch, GHObject, Name, ObjectLocator, OsdId, PgId, PoolId,
+    ReqId, SnapId, SpgId, SplitMix64, UTime,
 };
+
+use copies::{Copies, HEAR, SeveralCopies, change_of, copy_of, is_sync};
 
 pub const POOL: PoolId = PoolId(1);
 pub const ME: OsdId = OsdId(0);
@@ -24,17 +30,35 @@ const STORE_BYTES: u64 = 1 << 30;
 
 type ReadResult = Result<ReadOutcome, StoreError>;
 
-pub struct Rig {
-    pub pg: Pg,
-    pub config: Arc<PgConfig>,
+/// Everything that a copy has stored.
+#[derive(PartialEq, Debug)]
+pub struct Dump {
+    pub log: Vec<LogRecord>,
+    /// The info and the past intervals, as a restart would find them.
+    info: Vec<u8>,
+    pub objects: Vec<(GHObject, Attrs, Vec<u8>)>,
+}
+
+/// A copy's store.
+struct Side {
     store: MemStore,
-    /// Whether the PG may look at the store's memory.
-    pub peeks: bool,
     committed: Vec<Transaction>,
     /// What the store will say of transactions, in order.
     queued: VecDeque<(Token, Result<Transaction, StoreError>)>,
-    /// The store refuses the next transaction.
+}
+
+pub struct Rig {
+    pub pg: Pg,
+    pub config: Arc<PgConfig>,
+    copies: Copies,
+    /// The PG's own store first.
+    sides: Vec<Side>,
+    rng: SplitMix64,
+    /// Whether the PG may look at the store's memory.
+    pub peeks: bool,
+    /// The stores refuse the next change.
     refuse_next: bool,
+    refused: Option<u64>,
     reads: VecDeque<(Token, ReadResult)>,
     pub replies: Vec<(SessionId, OsdOpReply)>,
     pub notices: Vec<Notice>,
@@ -81,12 +105,109 @@ pub fn map(epoch: u32, acting: &[i32]) -> MapView {
     }
 }
 
+impl Side {
+    fn new() -> Self {
+        Self { store: MemStore::new(STORE_BYTES), committed: Vec::new(), queued: VecDeque::new() }
+    }
+
+    /// The side after a loss of power, when it has made `committed` durable.
+    fn restarted(committed: Vec<Transaction>) -> Self {
+        let mut side = Self { committed, ..Self::new() };
+        for (i, txn) in side.committed.clone().into_iter().enumerate() {
+            side.store.queue(txn, Token(i as u64));
+            let done = side.completion();
+            assert!(matches!(done, Completion::Committed { .. }), "{done:?}");
+        }
+        side
+    }
+
+    fn completion(&mut self) -> Completion {
+        let mut out = Vec::new();
+        self.store.turn(UTime::default());
+        self.store.completions(&mut out);
+        assert_eq!(out.len(), 1);
+        out.remove(0)
+    }
+
+    fn queue(&mut self, token: Token, txn: Transaction, refuse: bool) {
+        let mut tried = txn.clone();
+        if refuse {
+            // Stands for any reason that lies in the store.
+            tried.remove_collection(pgid().into());
+        }
+        self.store.queue(tried, token);
+        let said = match self.completion() {
+            Completion::Committed { token } => (token, Ok(txn)),
+            Completion::Refused { token, error: StoreError::CollectionNotEmpty(_) } => {
+                (token, Err(StoreError::NoSpace { needed: 1, available: 0 }))
+            }
+            Completion::Refused { token, error: error @ StoreError::AfterRefused(_) } => (token, Err(error)),
+            other => panic!("{other:?}"),
+        };
+        self.queued.push_back(said);
+    }
+
+    fn dump(&mut self) -> Dump {
+        let (collection, after) = (pgid().into(), EVersion::default());
+        let log = ReadRequest::Log { collection, after, records_max: 100_000, bytes_max: 1 << 30 };
+        let Ok(ReadOutcome::Log(LogPage { records: log, more: false, .. })) = self.look(log) else {
+            panic!("a log")
+        };
+        let objects = ReadRequest::List {
+            collection,
+            start: GHObject::min(),
+            end: GHObject::max(),
+            objects_max: 100_000,
+            attrs: AttrChoice::All,
+        };
+        let Ok(ReadOutcome::Objects(page)) = self.look(objects) else { panic!("a list") };
+        let with_data = |(object, head): (GHObject, _)| {
+            let (offset, len, advice) = (0, u64::MAX, Advice::default());
+            let request =
+                ReadRequest::Data { collection, object: object.clone(), offset, len, advice, verify: false };
+            let Ok(ReadOutcome::Data(data)) = self.look(request) else { panic!("data of {object}") };
+            (object, head, data.to_vec())
+        };
+        let objects = page.objects.into_iter().filter(|(o, _)| !o.is_pgmeta()).map(with_data).collect();
+        Dump { log, info: self.loaded_info(), objects }
+    }
+
+    /// A PG's info as it loads it.
+    fn loaded_info(&mut self) -> Vec<u8> {
+        let mut effects = Vec::new();
+        let mut pg = Pg::load(pgid(), ME, Arc::default(), &mut effects);
+        while let Some(effect) = effects.pop() {
+            let PgEffect::Read { token, request } = effect else { panic!("{effect:?}") };
+            let event = PgEvent::ReadDone { token, result: self.look(request) };
+            pg.handle(UTime::default(), event, &mut NoPeek, &mut effects);
+        }
+        assert_eq!(pg.log().head(), pg.info().last_update);
+        pg.info().to_bytes(0)
+    }
+
+    fn look(&mut self, request: ReadRequest) -> ReadResult {
+        self.store.read(request, Token(0));
+        match self.completion() {
+            Completion::Read { result, .. } => result,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 impl Rig {
     pub fn new() -> Self {
         Self::with_config(PgConfig::default())
     }
 
+    pub fn of(copies: Copies) -> Self {
+        Self::with(PgConfig::default(), copies)
+    }
+
     pub fn with_config(config: PgConfig) -> Self {
+        Self::with(config, Copies::One)
+    }
+
+    pub fn with(config: PgConfig, copies: Copies) -> Self {
         let config = Arc::new(config);
         let mut out = Vec::new();
         let pg = Pg::create(
@@ -97,14 +218,24 @@ impl Rig {
             UTime::default(),
             &mut out,
         );
+        let (mut sides, mut seed) = (vec![Side::new()], 0);
+        let pg = match copies {
+            Copies::One => pg,
+            Copies::Several { seed: of } => {
+                seed = of;
+                sides.extend((0..copies.whole()).map(|_| Side::new()));
+                pg.with_backend(Box::new(SeveralCopies::new(of, false)))
+            }
+        };
         let mut rig = Self {
             pg,
             config,
-            store: MemStore::new(STORE_BYTES),
+            copies,
+            sides,
+            rng: SplitMix64::new(seed),
             peeks: false,
-            committed: Vec::new(),
-            queued: VecDeque::new(),
             refuse_next: false,
+            refused: None,
             reads: VecDeque::new(),
             replies: Vec::new(),
             notices: Vec::new(),
@@ -126,7 +257,7 @@ impl Rig {
     pub fn event(&mut self, event: PgEvent) {
         self.clock += 1;
         let mut out = Vec::new();
-        let memory: &mut dyn Peek = if self.peeks { &mut self.store } else { &mut NoPeek };
+        let memory: &mut dyn Peek = if self.peeks { &mut self.sides[0].store } else { &mut NoPeek };
         self.pg.handle(UTime { sec: self.clock, nsec: 0 }, event, memory, &mut out);
         self.perform(out);
     }
@@ -137,32 +268,18 @@ impl Rig {
             match effect {
                 PgEffect::Reply { session, reply } => self.replies.push((session, *reply)),
                 PgEffect::Queue { token, txn } => {
-                    let mut tried = txn.clone();
-                    if std::mem::take(&mut self.refuse_next) {
-                        // Stands for any reason that lies in the store.
-                        tried.remove_collection(pgid().into());
+                    let (copy, change) = (copy_of(token), change_of(token));
+                    if copy == 0 && std::mem::take(&mut self.refuse_next) {
+                        self.refused = Some(change);
                     }
-                    self.store.queue(tried, token);
-                    let said = match self.completion() {
-                        Completion::Committed { token } => (token, Ok(txn)),
-                        Completion::Refused { token, error: StoreError::CollectionNotEmpty(_) } => {
-                            (token, Err(StoreError::NoSpace { needed: 1, available: 0 }))
-                        }
-                        Completion::Refused { token, error: error @ StoreError::AfterRefused(_) } => {
-                            (token, Err(error))
-                        }
-                        other => panic!("{other:?}"),
-                    };
-                    self.queued.push_back(said);
+                    let refuse = self.refused == Some(change) && !is_sync(token);
+                    self.sides[copy].queue(token, txn, refuse);
                 }
                 PgEffect::Read { token, request } => {
-                    self.store.read(request, token);
-                    match self.completion() {
-                        Completion::Read { token, result } => self.reads.push_back((token, result)),
-                        other => panic!("{other:?}"),
-                    }
+                    let result = self.sides[copy_of(token)].look(request);
+                    self.reads.push_back((token, result));
                 }
-                PgEffect::Acknowledge { token } => self.store.acknowledge(token),
+                PgEffect::Acknowledge { token } => self.sides[copy_of(token)].store.acknowledge(token),
                 PgEffect::RequestsDropped => self.drops += 1,
                 PgEffect::Notice(notice) => self.notices.push(notice),
                 PgEffect::Failed(_) => self.failed = true,
@@ -171,20 +288,12 @@ impl Rig {
         }
     }
 
-    fn completion(&mut self) -> Completion {
-        let mut out = Vec::new();
-        self.store.turn(UTime::default());
-        self.store.completions(&mut out);
-        assert_eq!(out.len(), 1);
-        out.remove(0)
-    }
-
-    /// The oldest queued transaction becomes durable, or the PG learns that it was refused.
-    pub fn commit_one(&mut self) -> bool {
-        let Some((token, outcome)) = self.queued.pop_front() else { return false };
+    /// A copy's oldest queued transaction becomes durable, or the PG learns that it was refused.
+    pub fn commit_at(&mut self, copy: usize) -> bool {
+        let Some((token, outcome)) = self.sides[copy].queued.pop_front() else { return false };
         match outcome {
             Ok(txn) => {
-                self.committed.push(txn);
+                self.sides[copy].committed.push(txn);
                 self.event(PgEvent::Committed { token });
             }
             Err(error) => self.event(PgEvent::Refused { token, error }),
@@ -192,9 +301,40 @@ impl Rig {
         true
     }
 
+    /// The oldest queued transaction becomes durable on each copy, or the PG learns that it was refused.
+    pub fn commit_one(&mut self) -> bool {
+        let oldest = |side: &Side| side.queued.front().map(|(token, _)| change_of(*token));
+        let Some(change) = self.sides.iter().filter_map(oldest).min() else { return false };
+        let mut copies: Vec<usize> = (0..self.sides.len()).collect();
+        while !copies.is_empty() {
+            let copy = copies.swap_remove(self.rng.below(copies.len() as u64) as usize);
+            while oldest(&self.sides[copy]).is_some_and(|n| n <= change) {
+                self.commit_at(copy);
+            }
+        }
+        self.hear();
+        true
+    }
+
+    /// As [`Rig::commit_one`], but on any of the copies alone.
+    pub fn commit_somewhere(&mut self) {
+        let copy = self.rng.below(self.sides.len() as u64) as usize;
+        self.commit_at(copy);
+        if self.rng.below(8) == 0 {
+            self.hear();
+        }
+    }
+
+    /// What the other copies have said reaches the primary.
+    pub fn hear(&mut self) {
+        if self.copies != Copies::One {
+            self.event(PgEvent::Committed { token: HEAR });
+        }
+    }
+
     /// The oldest queued transaction, although the store has it, is said to be refused.
     pub fn refuse_queued(&mut self, error: StoreError) {
-        let (token, _) = self.queued.pop_front().expect("a queued transaction");
+        let (token, _) = self.sides[0].queued.pop_front().expect("a queued transaction");
         self.event(PgEvent::Refused { token, error });
     }
 
@@ -205,27 +345,46 @@ impl Rig {
 
     /// Changes the store behind the PG's back.
     pub fn damage(&mut self, txn: Transaction) {
-        self.store.queue(txn, Token(0));
-        self.completion();
+        self.sides[0].store.queue(txn, Token(0));
+        self.sides[0].completion();
+    }
+
+    /// The oldest read fails.
+    pub fn fail_read(&mut self, error: StoreError) {
+        let (token, _) = self.reads.pop_front().expect("a read");
+        self.event(PgEvent::ReadDone { token, result: Err(error) });
     }
 
     /// Changes the store behind the PG's back, in a way that a loss of power does not undo.
     pub fn damage_for_good(&mut self, txn: Transaction) {
-        self.committed.push(txn.clone());
+        self.sides[0].committed.push(txn.clone());
         self.damage(txn);
+    }
+
+    /// What a copy has stored.
+    pub fn dump(&mut self, copy: usize) -> Dump {
+        self.sides[copy].dump()
+    }
+
+    /// Every copy has the same log, info and objects, byte for byte; the one that only logs, the same log.
+    pub fn compare_copies(&mut self) {
+        // The primary's own info of this interval goes to the others with the next change.
+        self.ask("compared", vec![create()]);
+        self.settle();
+        let first = self.sides[0].dump();
+        assert!(self.sides.len() == self.copies.whole() || first.log == self.sides[3].dump().log);
+        for side in &mut self.sides[1..self.copies.whole()] {
+            assert_eq!(side.dump(), first);
+        }
     }
 
     /// Reads from the store past the PG.
     pub fn look(&mut self, request: ReadRequest) -> ReadResult {
-        self.store.read(request, Token(0));
-        match self.completion() {
-            Completion::Read { result, .. } => result,
-            other => panic!("{other:?}"),
-        }
+        self.sides[0].look(request)
     }
 
     pub fn uncommitted(&self) -> usize {
-        self.queued.len()
+        self.sides[0].queued.len()
     }
 
     pub fn reads_due(&self) -> usize {
@@ -251,21 +410,32 @@ impl Rig {
         assert!(self.restart(), "the PG serves again");
     }
 
+    /// [`Rig::crash`] where what any one of the copies has is what all have from then on.
+    pub fn crash_to_any(&mut self) {
+        let made = |(_, side): &(usize, &Side)| !side.committed.is_empty();
+        let whole = self.sides.iter().take(self.copies.whole()).enumerate();
+        let made: Vec<usize> = whole.filter(made).map(|(copy, _)| copy).collect();
+        let survivor = made[self.rng.below(made.len() as u64) as usize];
+        self.sides.swap(0, survivor);
+        self.crash();
+    }
+
     /// [`Rig::crash`] that may end badly: whether the PG serves again.
     pub fn restart(&mut self) -> bool {
-        self.queued.clear();
         self.reads.clear();
         self.refuse_next = false;
-        self.store = MemStore::new(STORE_BYTES);
-        for (i, txn) in self.committed.iter().enumerate() {
-            self.store.queue(txn.clone(), Token(i as u64));
-            let mut out = Vec::new();
-            self.store.turn(UTime::default());
-            self.store.completions(&mut out);
-            assert!(matches!(out[..], [Completion::Committed { .. }]), "{out:?}");
-        }
+        self.refused = None;
+        let committed = std::mem::take(&mut self.sides[0].committed);
+        // Recovery makes the other copies what the primary is; the one that only keeps the log is given up.
+        self.sides = (0..self.copies.whole()).map(|_| Side::restarted(committed.clone())).collect();
         let mut out = Vec::new();
-        self.pg = Pg::load(pgid(), ME, self.config.clone(), &mut out);
+        let pg = Pg::load(pgid(), ME, self.config.clone(), &mut out);
+        self.pg = match self.copies {
+            Copies::One => pg,
+            Copies::Several { .. } => {
+                pg.with_backend(Box::new(SeveralCopies::new(self.rng.next_u64(), true)))
+            }
+        };
         self.perform(out);
         // Down, and up again.
         self.epoch += 2;
@@ -364,6 +534,10 @@ pub fn write_full(data: &[u8]) -> Op {
 
 pub fn append(data: &[u8]) -> Op {
     Op::new(OpCode::APPEND, OpArgs::extent(0, data.len() as u64)).with_indata(Rope::copy_from(data))
+}
+
+pub fn create() -> Op {
+    Op::new(OpCode::CREATE, OpArgs::none())
 }
 
 pub fn create_exclusive() -> Op {
