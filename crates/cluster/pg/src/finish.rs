@@ -4,7 +4,7 @@ use buffer::Rope;
 use encoding::Encode;
 use ops::{CleanRegions, Mutation, ObjectState, OpOutcome, OpReturn, StatsDelta};
 use store::{Advice, AllocHint, Attrs, ObjectChange};
-use types::{EVersion, Errno, SnapContext, UTime};
+use types::{EVersion, Errno, GHObject, SnapContext, UTime};
 
 use crate::objects::{Loaded, ObjectSlot};
 use crate::out::Out;
@@ -42,6 +42,7 @@ impl Pg {
     pub(crate) fn finish_write(
         &mut self,
         slot: ObjectSlot,
+        object: &GHObject,
         request: Request,
         snapc: &SnapContext,
         mut outcome: OpOutcome,
@@ -62,7 +63,7 @@ impl Pg {
         if outcome.mutations.is_empty() {
             self.log_only(slot, request, outcome, out);
         } else {
-            self.commit(slot, request, snapc, outcome, out);
+            self.commit(slot, object, request, snapc, outcome, out);
         }
     }
 
@@ -93,15 +94,14 @@ impl Pg {
     fn commit(
         &mut self,
         slot: ObjectSlot,
+        object: &GHObject,
         request: Request,
         snapc: &SnapContext,
         outcome: OpOutcome,
         out: &mut Out<'_>,
     ) {
         let (version, now, last_user) = (self.next_version(), self.now, self.records.info.last_user_version);
-        let object = self.ghobject(slot);
-        let state = self.objects.get_mut(slot).map(|o| &mut o.loaded);
-        let (Some(object), Some(Loaded::Yes(state))) = (object, state) else {
+        let Some(Loaded::Yes(state)) = self.objects.get_mut(slot).map(|o| &mut o.loaded) else {
             return self.broken("a change is made of an object that is not loaded", out);
         };
         let prior_version = state.info.version;
@@ -125,7 +125,7 @@ impl Pg {
         let advice = if dontneed { Advice::DONTNEED } else { Advice::default() };
         let mut steps = ObjectSteps::of(self.records.collection);
         for mutation in outcome.mutations {
-            steps.change(&object, change_of(mutation, advice));
+            steps.change(object, change_of(mutation, advice));
         }
         if state.exists {
             stamp(state, &request, version, prior_version, snapc, now);
@@ -133,7 +133,7 @@ impl Pg {
                 (INFO_ATTR.into(), state.info.to_bytes(u64::MAX).into()),
                 (SNAPSET_ATTR.into(), state.snapset.to_bytes(0).into()),
             ];
-            steps.set_attrs(&object, Attrs::from(attrs));
+            steps.set_attrs(object, Attrs::from(attrs));
         } else {
             *state = ObjectState::absent(state.info.oid.clone());
         }

@@ -187,7 +187,7 @@ impl Pg {
             ExecuteResult::Done(outcome) => {
                 self.note_unsupported(&outcome, out);
                 match request.class.writes {
-                    true => self.finish_write(slot, request, &newest, *outcome, out),
+                    true => self.finish_write(slot, &object, request, &newest, *outcome, out),
                     false => self.finish_read(slot, &request, *outcome, out),
                 }
             }
