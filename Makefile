@@ -1,5 +1,5 @@
 # One command for everything one does often; the gate (.ci/run) calls `make test`.
-.PHONY: help run test test-peers lint unit live build bench fuzz soak docs measure lab-evidence install clean root
+.PHONY: help run test test-peers lint unit hotpath live build bench fuzz soak docs measure lab-evidence install clean root
 
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
@@ -19,7 +19,7 @@ run: root ## a small study: Loligo and Ceph 16.2 side by side, with a report to 
 test: root ## install what the tests need and run all of them
 	@bash tests/peers/install-debian.sh
 	@bash tests/peers/peer-root.sh 18.2
-	@$(MAKE) --no-print-directory lint unit live
+	@$(MAKE) --no-print-directory lint unit hotpath live
 
 test-peers: root ## the live tests with the clients of 20.2 too ('not run' where they can't be had)
 	@bash tests/peers/install-debian.sh
@@ -38,13 +38,17 @@ unit: ## every test that needs no peer
 	@echo "== unit tests"; $(CARGO) test -q --workspace
 
 build: ## the release build
-	@echo "== building (release)"; $(CARGO) build --release -q -p loligo
+	@echo "== building (release)"; $(CARGO) build --release -q -p loligo -p hotpath
+
+hotpath: build ## instructions an operation, against tests/hotpath.json (needs valgrind)
+	@echo "== instructions an operation"; "$(dir $(LOLIGO))hotpath" check tests/hotpath.json
 
 live: root build ## unmodified Ceph clients against a live cluster
 	@$(CARGO) build --release -q -p device --example nbd
 	@echo "== live tests"; python3 tests/live/run.py --loligo "$(LOLIGO)" --peers 16.2,18.2
 
-bench: build ## CPU per operation of the MemStore beside Ceph's, in one run
+bench: build ## instructions an operation; CPU per operation of the MemStore beside Ceph's, in one run
+	@"$(dir $(LOLIGO))hotpath" print
 	@python3 tests/measure.py --loligo "$(LOLIGO)" cpu
 
 measure: root build ## start time, idle memory and CPU per operation, ours and Ceph's

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Installs the Debian 12 packages that the live tests need: Ceph 16.2's own programs, the tools that make
-# the roots of newer releases, and a few small helpers. Needs root. Quick when everything is there already.
+# Installs the Debian 12 packages that the tests need: Ceph 16.2's own programs, the tools that make the
+# roots of newer releases, valgrind, which counts instructions, and a few small helpers. Needs root. Quick when
+# everything is there already.
 # usage: install-debian.sh [ceph|lab]      'ceph': only Ceph 16.2 itself, clients and servers
 #                                          'lab': what studies use besides, and no test does
 set -euo pipefail
 
 packages=(
   ceph-common ceph-base ceph-mon ceph-mgr ceph-osd python3-rados
-  debootstrap fio iproute2 openssh-client openssh-server procps python3 util-linux uuid-runtime xfsprogs
+  debootstrap fio iproute2 openssh-client openssh-server procps python3 util-linux uuid-runtime valgrind xfsprogs
 )
 [ "${1:-}" != ceph ] || packages=(ceph-common ceph-base ceph-mon ceph-mgr ceph-osd)
 

@@ -1,0 +1,239 @@
+//! A monitor and one OSD on MemStore, booted without sockets: what one sends, the other gets in order.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use auth::{Caps, SessionId, SessionInfo};
+use buffer::Rope;
+use messages::{Message, MonCommand};
+use mon::state::State;
+use mon::{InitialOsd, Mon, MonConfig, MonEvent};
+use monclient::{Attempt, MonClientConfig, MonClientEvent, MonClientIo};
+use node::{Daemon, Node, NodeEffect, NodeEvent};
+use osd::{Osd, OsdAddrs, OsdConfig, OsdEvent};
+use store::MemStore;
+use types::{EntityAddr, EntityName, EntityType, Fsid, Name, OsdId, Profile, UTime};
+
+use crate::HotpathError;
+
+pub(crate) const OSD: OsdId = OsdId(0);
+const STORE_BYTES: u64 = 64 << 30;
+/// Ticks that a step of the boot may take.
+const TICKS_MAX: u32 = 1000;
+/// Simulated time between two ticks.
+const TICK_NANOS: u64 = 100_000_000;
+const ADMIN: SessionId = SessionId(1);
+
+/// The node, and what is on the way between its daemons.
+pub(crate) struct Cluster {
+    pub(crate) node: Node,
+    now: u64,
+    queue: VecDeque<NodeEvent>,
+    /// The OSD's connections to the monitor.
+    dials: BTreeMap<Attempt, SessionId>,
+    sessions: u64,
+    /// What the OSD sent to the client outside of [`crate::server::Server`]: replies to what waited.
+    pub(crate) to_client: Vec<Message>,
+    /// The answer to the command under way.
+    answer: Option<(i32, String)>,
+}
+
+fn addr(port: u16) -> EntityAddr {
+    EntityAddr::v2(([127, 0, 0, 1], port).into(), 7)
+}
+
+pub(crate) fn osd_addr() -> EntityAddr {
+    addr(6800)
+}
+
+fn failed(what: impl ToString) -> HotpathError {
+    HotpathError::Cluster(what.to_string())
+}
+
+fn mon(fsid: Fsid, uuid: Fsid, now: UTime) -> Result<Mon, HotpathError> {
+    let config = MonConfig {
+        fsid,
+        name: "a".into(),
+        addr: addr(3300),
+        hostname: "host".into(),
+        profile: Profile::PACIFIC,
+        version: "hotpath".into(),
+        options: options::Values::new(),
+        osds: vec![InitialOsd { id: OSD.0, uuid, size_bytes: STORE_BYTES, class: None }],
+    };
+    let mut state = State::new();
+    Mon::create(&config, now).map_err(failed)?.apply_to(&mut state);
+    Mon::open(config, state, now).map_err(failed)
+}
+
+impl Cluster {
+    /// Boots until the OSD is up.
+    pub(crate) fn boot() -> Result<Self, HotpathError> {
+        let (fsid, uuid) = (Fsid::from_random([1; 16]), Fsid::from_random([2; 16]));
+        let now = 1_800_000_000_000_000_000;
+        let mut node = Node::new();
+        node.add_mon(mon(fsid, uuid, UTime::from_nanos(now))?);
+        let osd = Osd::new(OsdConfig {
+            whoami: OSD,
+            cluster_fsid: fsid,
+            osd_fsid: uuid,
+            addrs: OsdAddrs::same(osd_addr()),
+            metadata: BTreeMap::new(),
+            profile: Profile::PACIFIC,
+            monitors: MonClientConfig::new(vec![addr(3300).into()], Some(fsid)),
+            options: options::Values::new(),
+        });
+        node.add_osd(OSD, osd, Box::new(MemStore::new(STORE_BYTES)));
+        let (queue, dials, to_client) = (VecDeque::new(), BTreeMap::new(), Vec::new());
+        let mut cluster = Self { node, now, queue, dials, sessions: 10, to_client, answer: None };
+        cluster.tell(NodeEvent::Osd(OSD, OsdEvent::Start))?;
+        cluster.tick_until("the OSD is up", |c| {
+            let map = c.node.mon().map(|mon| mon.osdmap().existing_osds().any(|(_, osd)| osd.is_up()));
+            map == Some(true)
+        })?;
+        Ok(cluster)
+    }
+
+    /// Makes a pool of one copy.
+    pub(crate) fn create_pool(&mut self, pool: &str, pg_num: u32) -> Result<(), HotpathError> {
+        let info = self.session_info(ADMIN, EntityType::Client, 4100);
+        self.tell(NodeEvent::Mon(MonEvent::SessionOpened(info)))?;
+        let json = format!(r#"{{"prefix":"osd pool create","pool":"{pool}","pg_num":{pg_num}}}"#);
+        let command = MonCommand {
+            tid: 1,
+            paxos: Default::default(),
+            fsid: Fsid::default(),
+            cmd: vec![Name::from(json)],
+            data: Rope::new(),
+        };
+        self.tell(NodeEvent::Mon(MonEvent::Message { session: ADMIN, message: command.into() }))?;
+        self.tick_until("the pool is made", |c| c.answer.is_some())?;
+        match self.answer.take() {
+            Some((0, _)) | None => Ok(()),
+            Some((code, text)) => Err(failed(format!("osd pool create: {code} {text}"))),
+        }
+    }
+
+    /// Lets time pass until `done`.
+    pub(crate) fn tick_until(
+        &mut self,
+        what: &str,
+        done: impl Fn(&Self) -> bool,
+    ) -> Result<(), HotpathError> {
+        for _ in 0..TICKS_MAX {
+            if done(self) {
+                return Ok(());
+            }
+            self.tick()?;
+        }
+        Err(failed(format!("not within {TICKS_MAX} ticks: {what}")))
+    }
+
+    pub(crate) fn tick(&mut self) -> Result<(), HotpathError> {
+        self.now += TICK_NANOS;
+        self.tell(NodeEvent::Tick)
+    }
+
+    /// The time; each call is some microseconds later.
+    pub(crate) fn now(&mut self) -> UTime {
+        self.now += 20_000;
+        UTime::from_nanos(self.now)
+    }
+
+    /// A number for a session, never used twice.
+    pub(crate) fn next_session(&mut self) -> SessionId {
+        self.sessions += 1;
+        SessionId(self.sessions)
+    }
+
+    /// An event, and all that follows from it.
+    pub(crate) fn tell(&mut self, event: NodeEvent) -> Result<(), HotpathError> {
+        self.queue.push_back(event);
+        let mut effects = Vec::new();
+        while let Some(event) = self.queue.pop_front() {
+            let now = self.now();
+            self.node.handle(now, event, &mut effects);
+            self.node.turn(now, &mut effects);
+            for effect in std::mem::take(&mut effects) {
+                self.perform(effect)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn perform(&mut self, effect: NodeEffect) -> Result<(), HotpathError> {
+        match effect {
+            NodeEffect::Send(Daemon::Mon, ADMIN, message) => {
+                if let Message::MonCommandAck(ack) = message {
+                    self.answer = Some((ack.result, ack.status.to_string()));
+                }
+            }
+            NodeEffect::Send(Daemon::Mon, session, message) => {
+                if let Some(attempt) = self.attempt(session) {
+                    self.osd_hears(MonClientEvent::Message(attempt, message));
+                }
+            }
+            NodeEffect::Commit(token, _) => {
+                self.queue.push_back(NodeEvent::Mon(MonEvent::Committed { token }));
+            }
+            NodeEffect::GlobalId(session, id) => {
+                let info = self.session_info(session, EntityType::Osd, id);
+                self.queue.push_back(NodeEvent::Mon(MonEvent::SessionOpened(info)));
+                if let Some(attempt) = self.attempt(session) {
+                    self.osd_hears(MonClientEvent::Connected(attempt));
+                }
+            }
+            NodeEffect::Dial(_, io) => self.dial(io),
+            NodeEffect::Close(daemon, _, reason) | NodeEffect::Failed(daemon, reason) => {
+                return Err(failed(format!("{daemon}: {reason}")));
+            }
+            NodeEffect::Send(Daemon::Osd(_), _, message) => self.to_client.push(message),
+            NodeEffect::Pause(..) | NodeEffect::Resume(..) | NodeEffect::Log(..) => {}
+            NodeEffect::Active(_) | NodeEffect::Stopped(_) => {}
+        }
+        Ok(())
+    }
+
+    fn attempt(&self, session: SessionId) -> Option<Attempt> {
+        self.dials.iter().find(|(_, s)| **s == session).map(|(attempt, _)| *attempt)
+    }
+
+    fn osd_hears(&mut self, event: MonClientEvent) {
+        self.queue.push_back(NodeEvent::Osd(OSD, OsdEvent::Mon(event)));
+    }
+
+    fn dial(&mut self, io: MonClientIo) {
+        match io {
+            MonClientIo::Connect(attempt, _) => {
+                let session = self.next_session();
+                self.dials.insert(attempt, session);
+                self.queue.push_back(NodeEvent::Mon(MonEvent::GlobalIdWanted { session, asked: 0 }));
+            }
+            MonClientIo::Send(attempt, message) => {
+                if let Some(&session) = self.dials.get(&attempt) {
+                    self.queue.push_back(NodeEvent::Mon(MonEvent::Message { session, message }));
+                }
+            }
+            MonClientIo::Keepalive(attempt) => self.osd_hears(MonClientEvent::KeepaliveAcked(attempt)),
+            MonClientIo::Disconnect(attempt) => {
+                if let Some(session) = self.dials.remove(&attempt) {
+                    self.queue.push_back(NodeEvent::Mon(MonEvent::SessionClosed(session)));
+                }
+            }
+        }
+    }
+
+    fn session_info(&self, id: SessionId, kind: EntityType, global_id: u64) -> SessionInfo {
+        let num = if kind == EntityType::Osd { i64::from(OSD.0) } else { global_id as i64 };
+        SessionInfo {
+            id,
+            entity: types::EntityId { kind, id: num.to_string() },
+            name: EntityName::new(kind, num),
+            global_id,
+            caps: Caps::all(),
+            features: Profile::PACIFIC.features_supported,
+            // A daemon dials from the messenger that it serves clients with.
+            peer_addrs: if kind == EntityType::Osd { osd_addr() } else { addr(0) }.into(),
+            local_nonce: 0,
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The way of bytes through the node, as a core of the host goes it: read, feed, decode, handle, turn, encode.
+
+use std::sync::Arc;
+
+use auth::{ServerNone, Service, SessionId, SessionInfo};
+use buffer::Rope;
+use messages::Message;
+use msgr::{Accept, Connection, Effect, Limits, Local, PeerInfo};
+use node::{Node, NodeEffect, NodeEvent};
+use osd::OsdEvent;
+use types::{EntityAddr, EntityName, EntityType, OsdId, Profile, UTime};
+
+use crate::HotpathError;
+
+/// Bytes that one read of small things may bring, as in the host.
+const SCRATCH_BYTES: usize = 64 << 10;
+
+/// What the peer sent and the server has not read.
+pub(crate) struct Socket<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Socket<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+
+    /// A read: stands for the system call, so it is not counted.
+    #[inline(never)]
+    fn hotpath_socket(&mut self, to: &mut [u8]) -> usize {
+        let n = self.bytes.len().min(to.len());
+        let (now, later) = self.bytes.split_at(n);
+        to[..n].copy_from_slice(now);
+        self.bytes = later;
+        n
+    }
+}
+
+/// An OSD's end of a client's connection.
+pub(crate) struct Server {
+    osd: OsdId,
+    session: SessionId,
+    connection: Connection,
+    features: u64,
+    scratch: Vec<u8>,
+    effects: Vec<NodeEffect>,
+    /// Ropes to write to the socket.
+    pub(crate) out: Vec<Rope>,
+}
+
+/// What a daemon says of itself in the handshake.
+pub(crate) fn local(kind: EntityType, num: i64, addr: EntityAddr) -> Arc<Local> {
+    Arc::new(Local {
+        kind,
+        num,
+        addrs: addr.into(),
+        features_supported: Profile::PACIFIC.features_supported,
+        features_required: 0,
+        lossless_peers: Vec::new(),
+        limits: Limits { refused_with_answer: Some(messages::kind::OSD_OP), ..Limits::default() },
+    })
+}
+
+impl Server {
+    pub(crate) fn accept(osd: OsdId, addr: EntityAddr, peer: EntityAddr, session: SessionId) -> Self {
+        let method = Box::new(ServerNone::new(Service::Daemon));
+        let accept = Accept { peer, method, global_seq: session.0 };
+        Self {
+            osd,
+            session,
+            connection: Connection::accept(local(EntityType::Osd, osd.0.into(), addr), accept),
+            features: 0,
+            scratch: vec![0; SCRATCH_BYTES],
+            effects: Vec::new(),
+            out: Vec::new(),
+        }
+    }
+
+    /// Serves what the socket holds: the counted part.
+    #[inline(never)]
+    pub(crate) fn hotpath_counted(
+        &mut self,
+        node: &mut Node,
+        now: UTime,
+        socket: Socket<'_>,
+    ) -> Result<(), HotpathError> {
+        self.serve(node, now, socket)
+    }
+
+    /// The same, not counted.
+    pub(crate) fn serve(
+        &mut self,
+        node: &mut Node,
+        now: UTime,
+        mut socket: Socket<'_>,
+    ) -> Result<(), HotpathError> {
+        loop {
+            match self.connection.segment_tail() {
+                Some(tail) => {
+                    let n = socket.hotpath_socket(tail);
+                    self.connection.advance(n);
+                }
+                None => {
+                    let n = socket.hotpath_socket(&mut self.scratch);
+                    self.connection.feed(&self.scratch[..n]);
+                }
+            }
+            self.settle(node, now)?;
+            if socket.bytes.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn run_effects(&mut self, node: &mut Node, now: UTime) -> Result<(), HotpathError> {
+        while let Some(effect) = self.connection.poll() {
+            match effect {
+                Effect::Write(rope) => self.out.push(rope),
+                Effect::Message(raw) => {
+                    let message = Message::decode(&raw).map_err(|e| HotpathError::Cluster(e.to_string()))?;
+                    let bytes = (raw.front.len() + raw.middle.len() + raw.data.len()) as u64;
+                    let event = OsdEvent::Message { session: self.session, message, bytes };
+                    node.handle(now, NodeEvent::Osd(self.osd, event), &mut self.effects);
+                    self.perform()?;
+                }
+                Effect::Established(info) => {
+                    let event = OsdEvent::SessionOpened(self.session_info(*info)?);
+                    node.handle(now, NodeEvent::Osd(self.osd, event), &mut self.effects);
+                    self.perform()?;
+                }
+                other => return Err(HotpathError::Cluster(format!("the server's connection: {other:?}"))),
+            }
+        }
+        Ok(())
+    }
+
+    fn session_info(&mut self, info: PeerInfo) -> Result<SessionInfo, HotpathError> {
+        let identity =
+            info.identity.ok_or_else(|| HotpathError::Cluster("a session without identity".into()))?;
+        self.features = info.features;
+        Ok(SessionInfo {
+            id: self.session,
+            entity: identity.entity,
+            name: EntityName::new(EntityType::Client, info.global_id as i64),
+            global_id: info.global_id,
+            caps: identity.caps,
+            features: info.features,
+            peer_addrs: info.addrs,
+            local_nonce: 0,
+        })
+    }
+
+    /// Runs the connection's effects, ends the burst at the store, and encodes what that sends.
+    pub(crate) fn settle(&mut self, node: &mut Node, now: UTime) -> Result<(), HotpathError> {
+        self.run_effects(node, now)?;
+        node.turn(now, &mut self.effects);
+        self.perform()?;
+        self.run_effects(node, now)
+    }
+
+    fn perform(&mut self) -> Result<(), HotpathError> {
+        for effect in self.effects.drain(..) {
+            match effect {
+                NodeEffect::Send(_, session, message) if session == self.session => {
+                    self.connection.send(message.encode_from(EntityType::Osd, self.features));
+                }
+                NodeEffect::Log(..) | NodeEffect::Pause(..) | NodeEffect::Resume(..) => {}
+                other => return Err(HotpathError::Cluster(format!("the OSD: {other:?}"))),
+            }
+        }
+        Ok(())
+    }
+}
