@@ -69,31 +69,37 @@ pub struct Decoder<'a> {
 
 impl<'a> Decoder<'a> {
     /// A cursor at the start of `bytes`.
+    #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, pos: 0, unknown: 0 }
     }
 
     /// Bytes not yet read (within the innermost envelope).
+    #[inline]
     pub fn remaining(&self) -> usize {
         self.bytes.len() - self.pos
     }
 
     /// Bytes read so far, counted from where this decoder was made.
+    #[inline]
     pub fn position(&self) -> usize {
         self.pos
     }
 
     /// The bytes between an earlier [`Decoder::position`] and now.
+    #[inline]
     pub fn since(&self, start: usize) -> &'a [u8] {
         self.bytes.get(start..self.pos).unwrap_or(&[])
     }
 
     /// Bytes that envelopes held beyond what their readers knew.
+    #[inline]
     pub fn unknown_bytes(&self) -> usize {
         self.unknown
     }
 
     /// Fails if bytes remain.
+    #[inline]
     pub fn finish(&self) -> Result<(), DecodeError> {
         match self.remaining() {
             0 => Ok(()),
@@ -102,6 +108,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// The next `n` bytes.
+    #[inline]
     pub fn take(&mut self, n: usize, what: &'static str) -> Result<&'a [u8], DecodeError> {
         let left = self.remaining();
         let end = self.pos.checked_add(n).filter(|&end| end <= self.bytes.len());
@@ -112,11 +119,13 @@ impl<'a> Decoder<'a> {
     }
 
     /// All bytes that remain, left where they are.
+    #[inline]
     pub fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.pos..).unwrap_or(&[])
     }
 
     /// All bytes that remain.
+    #[inline]
     pub fn take_rest(&mut self) -> &'a [u8] {
         let out = &self.bytes[self.pos..];
         self.pos = self.bytes.len();
@@ -124,6 +133,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// The next `N` bytes as an array.
+    #[inline]
     pub fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], DecodeError> {
         let bytes = self.take(N, what)?;
         let mut out = [0; N];
@@ -132,11 +142,13 @@ impl<'a> Decoder<'a> {
     }
 
     /// A value of the type asked for.
+    #[inline]
     pub fn get<T: Decode>(&mut self) -> Result<T, DecodeError> {
         T::decode(self)
     }
 
     /// A u32 length and that many bytes.
+    #[inline]
     pub fn blob(&mut self, what: &'static str) -> Result<&'a [u8], DecodeError> {
         let len: u32 = self.get()?;
         self.take(len as usize, what)
@@ -144,6 +156,7 @@ impl<'a> Decoder<'a> {
 
     /// A u32 count of elements, each of at least `element_size_min` bytes (1 or more): refused when the bytes that
     /// remain cannot hold them.
+    #[inline]
     pub fn count(&mut self, element_size_min: usize, what: &'static str) -> Result<usize, DecodeError> {
         let n: u32 = self.get()?;
         let needed = (n as usize).saturating_mul(element_size_min.max(1));
@@ -157,6 +170,7 @@ impl<'a> Decoder<'a> {
     /// Reads an envelope (version, compat, length; Ceph's DECODE_START): `read` gets the version and a decoder that
     /// ends with the envelope. `known` is the newest version that `read` understands; bytes it leaves are skipped
     /// and counted in [`Decoder::unknown_bytes`].
+    #[inline]
     pub fn versioned<T>(
         &mut self,
         known: u8,
@@ -173,6 +187,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// Runs `read` on a decoder limited to the next `len` bytes; those it leaves are skipped and counted.
+    #[inline]
     pub fn within<T>(
         &mut self,
         len: usize,

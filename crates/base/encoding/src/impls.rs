@@ -7,11 +7,13 @@ use crate::{Decode, DecodeError, Decoder, Encode, Encoder};
 macro_rules! numbers {
     ($($t:ty),*) => {$(
         impl Encode for $t {
+            #[inline]
             fn encode(&self, e: &mut Encoder) {
                 e.raw(&self.to_le_bytes());
             }
         }
         impl Decode for $t {
+            #[inline]
             fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
                 Ok(<$t>::from_le_bytes(d.array(stringify!($t))?))
             }
@@ -21,27 +23,32 @@ macro_rules! numbers {
 numbers!(u8, u16, u32, u64, i8, i16, i32, i64, f32, f64);
 
 impl Encode for bool {
+    #[inline]
     fn encode(&self, e: &mut Encoder) {
         e.put(&u8::from(*self));
     }
 }
 impl Decode for bool {
+    #[inline]
     fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         Ok(d.get::<u8>()? != 0)
     }
 }
 
 impl Encode for str {
+    #[inline]
     fn encode(&self, e: &mut Encoder) {
         e.blob(self.as_bytes());
     }
 }
 impl Encode for String {
+    #[inline]
     fn encode(&self, e: &mut Encoder) {
         e.put(self.as_str());
     }
 }
 impl Decode for String {
+    #[inline]
     fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         let bytes = d.blob("string")?;
         std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| DecodeError::NotUtf8("string"))
@@ -49,17 +56,20 @@ impl Decode for String {
 }
 
 impl<T: Encode> Encode for [T] {
+    #[inline]
     fn encode(&self, e: &mut Encoder) {
         e.put(&(self.len() as u32));
         self.iter().for_each(|v| v.encode(e));
     }
 }
 impl<T: Encode> Encode for Vec<T> {
+    #[inline]
     fn encode(&self, e: &mut Encoder) {
         e.put(self.as_slice());
     }
 }
 impl<T: Decode> Decode for Vec<T> {
+    #[inline]
     fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         let n = d.count(1, "vector")?;
         // Grown as elements really come: a count that the bytes can't fill costs the peer, not us.
@@ -72,12 +82,14 @@ impl<T: Decode> Decode for Vec<T> {
 }
 
 impl<T: Encode> Encode for BTreeSet<T> {
+    #[inline]
     fn encode(&self, e: &mut Encoder) {
         e.put(&(self.len() as u32));
         self.iter().for_each(|v| v.encode(e));
     }
 }
 impl<T: Decode + Ord> Decode for BTreeSet<T> {
+    #[inline]
     fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         let n = d.count(1, "set")?;
         (0..n).map(|_| d.get()).collect()
@@ -85,6 +97,7 @@ impl<T: Decode + Ord> Decode for BTreeSet<T> {
 }
 
 impl<K: Encode, V: Encode> Encode for BTreeMap<K, V> {
+    #[inline]
     fn encode(&self, e: &mut Encoder) {
         e.put(&(self.len() as u32));
         self.iter().for_each(|(k, v)| {
@@ -94,6 +107,7 @@ impl<K: Encode, V: Encode> Encode for BTreeMap<K, V> {
     }
 }
 impl<K: Decode + Ord, V: Decode> Decode for BTreeMap<K, V> {
+    #[inline]
     fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         let n = d.count(1, "map")?;
         (0..n).map(|_| Ok((d.get()?, d.get()?))).collect()
@@ -101,17 +115,20 @@ impl<K: Decode + Ord, V: Decode> Decode for BTreeMap<K, V> {
 }
 
 impl<A: Encode, B: Encode> Encode for (A, B) {
+    #[inline]
     fn encode(&self, e: &mut Encoder) {
         e.put(&self.0).put(&self.1);
     }
 }
 impl<A: Decode, B: Decode> Decode for (A, B) {
+    #[inline]
     fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         Ok((d.get()?, d.get()?))
     }
 }
 
 impl<T: Encode> Encode for Option<T> {
+    #[inline]
     fn encode(&self, e: &mut Encoder) {
         e.put(&self.is_some());
         if let Some(v) = self {
@@ -120,6 +137,7 @@ impl<T: Encode> Encode for Option<T> {
     }
 }
 impl<T: Decode> Decode for Option<T> {
+    #[inline]
     fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         if d.get()? { Ok(Some(d.get()?)) } else { Ok(None) }
     }

@@ -18,9 +18,14 @@ pub trait Encode {
 
     /// The encoding as bytes of its own.
     fn to_bytes(&self, features: u64) -> Vec<u8> {
-        let mut e = Encoder::new(features);
+        // Most values fit; longer ones grow from here.
+        let mut e = Encoder::with_capacity(features, 256);
         self.encode(&mut e);
-        e.into_bytes()
+        match e.len() < 128 {
+            // It may be kept for long: no more memory than it needs.
+            true => e.as_slice().to_vec(),
+            false => e.into_bytes(),
+        }
     }
 }
 
