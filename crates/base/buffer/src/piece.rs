@@ -22,6 +22,7 @@ enum Slab {
 }
 
 impl Slab {
+    #[inline]
     fn as_slice(&self) -> &[u8] {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -29,6 +30,7 @@ impl Slab {
         }
     }
 
+    #[inline]
     fn as_mut_slice(&mut self) -> &mut [u8] {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -57,23 +59,27 @@ impl PieceMut {
     }
 
     /// Bytes held.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Whether it holds no byte.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// The bytes to fill.
+    #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         &mut self.slab.as_mut_slice()[..self.len]
     }
 
     /// Ends writing: the bytes can be shared from here on.
+    #[inline]
     pub fn freeze(self) -> Piece {
-        Piece { slab: Arc::new(self.slab), start: 0, len: self.len }
+        Piece { len: self.len, ..self.slab.into() }
     }
 }
 
@@ -83,22 +89,26 @@ impl std::fmt::Debug for PieceMut {
     }
 }
 
-/// A shared, immutable range of bytes. Cloning and slicing copy no payload.
-#[derive(Clone)]
+/// A shared, immutable range of bytes. Cloning and slicing copy no payload; an empty piece has no memory.
+#[derive(Clone, Default)]
 pub struct Piece {
-    slab: Arc<Slab>,
+    slab: Option<Arc<Slab>>,
     start: usize,
     len: usize,
 }
 
 impl Piece {
     /// An empty piece.
-    pub fn empty() -> Self {
-        Self { slab: Arc::new(Slab::Bytes(Vec::new())), start: 0, len: 0 }
+    #[inline]
+    pub const fn empty() -> Self {
+        Self { slab: None, start: 0, len: 0 }
     }
 
-    /// A copy of `bytes`.
+    /// A copy of `bytes`; from a page on it is aligned as [`PieceMut::zeroed`] says.
     pub fn copy_from(bytes: &[u8]) -> Self {
+        if bytes.len() < ALIGN {
+            return bytes.to_vec().into();
+        }
         let mut piece = PieceMut::zeroed(bytes.len());
         piece.as_mut_slice().copy_from_slice(bytes);
         piece.freeze()
@@ -108,37 +118,48 @@ impl Piece {
     ///
     /// # Panics
     /// If `range` reaches past the piece: the caller's mistake, never a peer's.
+    #[inline]
     pub fn slice(&self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.len, "slice {range:?} of {} bytes", self.len);
+        if range.is_empty() {
+            return Self::empty();
+        }
         Self { slab: self.slab.clone(), start: self.start + range.start, len: range.end - range.start }
     }
 
     /// The bytes.
+    #[inline]
     pub fn as_slice(&self) -> &[u8] {
-        &self.slab.as_slice()[self.start..self.start + self.len]
+        match &self.slab {
+            Some(slab) => &slab.as_slice()[self.start..self.start + self.len],
+            None => &[],
+        }
     }
 }
 
-impl Default for Piece {
-    fn default() -> Self {
-        Self::empty()
+impl From<Slab> for Piece {
+    fn from(slab: Slab) -> Self {
+        let len = slab.as_slice().len();
+        Self { slab: (len > 0).then(|| Arc::new(slab)), start: 0, len }
     }
 }
+
 impl From<Vec<u8>> for Piece {
     fn from(bytes: Vec<u8>) -> Self {
-        let len = bytes.len();
-        Self { slab: Arc::new(Slab::Bytes(bytes)), start: 0, len }
+        Slab::Bytes(bytes).into()
     }
 }
 
 impl Deref for Piece {
     type Target = [u8];
+    #[inline]
     fn deref(&self) -> &[u8] {
         self.as_slice()
     }
 }
 
 impl AsRef<[u8]> for Piece {
+    #[inline]
     fn as_ref(&self) -> &[u8] {
         self.as_slice()
     }

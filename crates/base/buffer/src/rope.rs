@@ -2,19 +2,23 @@
 
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
 use crate::{Piece, PieceMut, crc32c};
 
 /// A byte string made of shared pieces, none of them empty. Cloning, joining and slicing copy no payload.
 #[derive(Clone, Default)]
 pub struct Rope {
-    pieces: Vec<Piece>,
+    // Most ropes are one piece: no memory is taken for them.
+    pieces: SmallVec<[Piece; 1]>,
     len: usize,
 }
 
 impl Rope {
     /// An empty rope.
-    pub const fn new() -> Self {
-        Self { pieces: Vec::new(), len: 0 }
+    #[inline]
+    pub fn new() -> Self {
+        Self { pieces: SmallVec::new(), len: 0 }
     }
 
     /// A rope over a copy of `bytes`.
@@ -34,21 +38,25 @@ impl Rope {
     }
 
     /// Bytes held.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Whether it holds no byte.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// The pieces in order.
+    #[inline]
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
 
     /// Appends a piece; an empty one leaves no trace.
+    #[inline]
     pub fn push(&mut self, piece: Piece) {
         if !piece.is_empty() {
             self.len += piece.len();
@@ -58,6 +66,10 @@ impl Rope {
 
     /// Appends another rope.
     pub fn append(&mut self, other: Rope) {
+        if self.is_empty() {
+            *self = other;
+            return;
+        }
         self.len += other.len;
         self.pieces.extend(other.pieces);
     }
@@ -68,6 +80,9 @@ impl Rope {
     /// If `range` reaches past the rope: the caller's mistake, never a peer's.
     pub fn slice(&self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.len, "slice {range:?} of {} bytes", self.len);
+        if range == (0..self.len) {
+            return self.clone();
+        }
         let mut out = Self::new();
         let mut at = 0;
         for piece in &self.pieces {
@@ -85,6 +100,9 @@ impl Rope {
     pub fn split_front(&mut self, len: usize) -> Option<Rope> {
         if len > self.len {
             return None;
+        }
+        if len == self.len {
+            return Some(std::mem::take(self));
         }
         let front = self.slice(0..len);
         *self = self.slice(len..self.len);
