@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use buffer::{Piece, Rope, crc32c};
 use encoding::{Decode, Encode};
 use fuzzbodies::{chunk, flatten};
-use messages::{Message, MessageHeader, RawMessage};
-use msgr::{Frame, FrameReader, Limits, Phase, Tag};
+use messages::{Message, RawMessage};
+use msgr::{Frame, FrameBody, FrameReader, Limits, Phase};
 use types::{
     EVersion, EntityName, EntityType, Epoch, HObject, Name, PgId, PoolId, Profile, ReqId, SpgId, UTime,
 };
@@ -57,12 +57,14 @@ fn streams(dir: &Path, out: &mut Vec<PathBuf>) {
     out.sort();
 }
 
-fn frames_of(mut body: &[u8]) -> Vec<Frame> {
+/// The frames of a stream, with their bytes.
+fn frames_of(mut body: &[u8]) -> Vec<(Frame, Vec<u8>)> {
     let (mut reader, mut out) = (FrameReader::new(Limits::default(), Phase::Any), Vec::new());
     while !body.is_empty() {
         let (taken, frame) = reader.feed(body).expect("a captured frame");
-        body = &body[taken..];
-        out.extend(frame);
+        let (bytes, rest) = body.split_at(taken);
+        body = rest;
+        out.extend(frame.map(|frame| (frame, bytes.to_vec())));
     }
     out
 }
@@ -75,18 +77,15 @@ fn add_stream(corpus: &mut Corpus, path: &Path) {
     let mut conversation = vec![if client { if role == "mon" { 2 } else { 10 } } else { 6 }];
     conversation.extend(chunk(false, &bytes[..BANNER_LEN]));
     let mut tags = String::new();
-    for frame in &frames {
-        let encoded = frame.encode().to_vec();
+    for (frame, encoded) in &frames {
         if encoded.len() < 2000 && conversation.len() < 4000 {
-            conversation.extend(chunk(true, &encoded));
+            conversation.extend(chunk(true, encoded));
             tags.push((b'a' + frame.preamble.tag.number()) as char);
         }
-        let small = [vec![1], chunk(true, &encoded)].concat();
+        let small = [vec![1], chunk(true, encoded)].concat();
         corpus.add("frames", format!("{:?} {:?}", frame.preamble.tag, frame.preamble.count), 3, small);
-        if frame.preamble.tag == Tag::Message {
-            let [header, front, middle, data] = frame.segments.clone();
-            let header = MessageHeader::from_bytes(&header).expect("a captured header");
-            add_message(corpus, &RawMessage { header, front, middle, data: data.into() });
+        if let FrameBody::Message(message) = &frame.body {
+            add_message(corpus, message);
         }
     }
     tags.truncate(12);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use auth::{ClientNone, ServerNone, Service};
 use buffer::crc32c;
 use msgr::{
-    Accept, AcceptDecision, Connect, Connection, Effect, FrameReader, Limits, Local, Phase, Session,
-    encode_message,
+    Accept, AcceptDecision, Connect, Connection, Effect, FrameBody, FrameReader, Limits, Local, Phase,
+    Session, encode_control, encode_message,
 };
 use types::{EntityAddr, EntityId, EntityType, Profile, UTime};
 
@@ -62,7 +62,21 @@ pub fn frames(data: &[u8]) {
             let Ok((taken, frame)) = reader.feed(rest) else { return };
             rest = &rest[taken..];
             if let Some(frame) = frame {
-                assert_eq!(frame.encode().len(), frame.preamble.frame_len());
+                let len = frame.preamble.frame_len();
+                match frame.body {
+                    FrameBody::Message(message) => {
+                        // Refused data is left out.
+                        let left_out = frame.preamble.segment_lengths()[3] as usize - message.data.len();
+                        assert!(left_out == 0 || message.header.kind == 42);
+                        if left_out == 0 {
+                            assert_eq!(encode_message(&message).map(|f| f.len()), Ok(len));
+                        }
+                    }
+                    FrameBody::Control(payload) => {
+                        assert_eq!(encode_control(frame.preamble.tag, &payload).len(), len);
+                    }
+                    FrameBody::Aborted => {}
+                }
             }
         }
         assert!(reader.held_bytes() <= reader.announced_bytes().max(32));

@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use auth::{ClientMethod, Identity, ServerMethod, SessionKey};
 use buffer::Rope;
-use encoding::Decode;
 use types::{EntityAddr, EntityAddrVec, EntityId, EntityName, EntityType, UTime};
 
 use crate::banner::{self, BannerReader};
 use crate::frame::DATA;
 use crate::{
-    CloseReason, Control, Frame, FrameReader, Limits, MessageHeader, NeededBytes, Phase, RawMessage, Session,
-    SessionRequest, Tag,
+    CloseReason, Control, Frame, FrameBody, FrameReader, Limits, NeededBytes, Phase, RawMessage, Session,
+    SessionRequest,
 };
 
 /// What a daemon says of itself on all of its connections.
@@ -282,7 +281,7 @@ impl Connection {
         if let Some(received) = &mut self.transcript.received {
             received.extend(bytes.iter().take(taken));
         }
-        if let Some(frame) = frame.filter(|f| !f.aborted) {
+        if let Some(frame) = frame {
             self.on_frame(frame)?;
         }
         Ok(taken)
@@ -290,11 +289,15 @@ impl Connection {
 
     fn on_frame(&mut self, frame: Frame) -> Result<(), CloseReason> {
         let tag = frame.preamble.tag;
-        if tag == Tag::Message {
-            return self.on_message(frame);
-        }
-        let control =
-            Control::decode(tag, &frame.segments[0]).map_err(|error| CloseReason::Payload { tag, error })?;
+        let payload = match frame.body {
+            FrameBody::Message(message) => {
+                self.on_message(message, frame.preamble.segment_lengths()[DATA] as usize);
+                return Ok(());
+            }
+            FrameBody::Control(payload) => payload,
+            FrameBody::Aborted => return Ok(()),
+        };
+        let control = Control::decode(tag, &payload).map_err(|error| CloseReason::Payload { tag, error })?;
         match (&self.state, control) {
             (State::Open, Control::Keepalive(time)) => self.write(&Control::KeepaliveAck(time)),
             (State::Open, Control::KeepaliveAck(time)) => {
@@ -307,17 +310,14 @@ impl Connection {
     }
 
     /// An old message is dropped in silence.
-    fn on_message(&mut self, frame: Frame) -> Result<(), CloseReason> {
-        let announced = frame.preamble.segment_lengths()[DATA] as usize;
-        let [header, front, middle, data] = frame.segments;
-        // Refused data was not kept; how much it was is what the answer depends on.
-        let data = if data.len() == announced { data.into() } else { Rope::zeros(announced) };
-        let header = MessageHeader::from_bytes(&header)
-            .map_err(|error| CloseReason::Payload { tag: Tag::Message, error })?;
-        if self.session.receive(header.seq, header.ack_seq) {
-            self.effects.push_back(Effect::Message(RawMessage { header, front, middle, data }));
+    fn on_message(&mut self, mut message: RawMessage, announced: usize) {
+        if message.data.len() != announced {
+            // Refused data was not kept; how much it was is what the answer depends on.
+            message.data = Rope::zeros(announced);
         }
-        Ok(())
+        if self.session.receive(message.header.seq, message.header.ack_seq) {
+            self.effects.push_back(Effect::Message(message));
+        }
     }
 
     /// Sends a message; its sequence numbers are set here. While the session is not open a lossless one keeps it, a
@@ -365,7 +365,7 @@ impl Connection {
     }
 
     pub(crate) fn write(&mut self, control: &Control) {
-        let bytes = control.to_frame().encode().to_piece();
+        let bytes = control.encode_frame();
         if let Some(sent) = &mut self.transcript.sent {
             sent.extend_from_slice(&bytes);
         }

@@ -3,7 +3,8 @@
 use encoding::{DecodeError, Decoder, Encoder};
 use types::{EntityAddr, EntityAddrVec, EntityType, UTime};
 
-use crate::{Frame, Tag};
+use crate::Tag;
+use crate::frame::encode_control;
 
 /// CEPH_MSG_CONNECT_LOSSY: the session ends with its connection.
 pub(crate) const LOSSY: u64 = 1;
@@ -155,12 +156,12 @@ impl Control {
         }
     }
 
-    /// The frame to send.
-    pub fn to_frame(&self) -> Frame {
+    /// The bytes of the frame to send.
+    pub fn encode_frame(&self) -> Vec<u8> {
         // Addresses are always in the form of MSG_ADDR2, whatever the peer's features.
         let mut e = Encoder::new(!0);
         self.encode_payload(&mut e);
-        Frame::control(self.tag(), e.into_bytes())
+        encode_control(self.tag(), e.as_slice())
     }
 
     fn encode_payload(&self, e: &mut Encoder) {

@@ -133,57 +133,49 @@ impl Preamble {
     }
 }
 
-/// The segments of a frame; those that were not sent are empty.
-pub type Segments = [Piece; SEGMENTS_MAX];
-
 /// A whole frame as it was received.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Frame {
     /// What it announced.
     pub preamble: Preamble,
-    pub segments: Segments,
-    /// The sender gave up midway: the segments mean nothing, the frame is to be dropped.
-    pub aborted: bool,
+    pub body: FrameBody,
 }
 
-impl Frame {
-    /// A control frame with this payload.
-    pub fn control(tag: Tag, payload: Vec<u8>) -> Self {
-        let preamble = Preamble {
-            tag,
-            count: 1,
-            lengths: [payload.len() as u32, 0, 0, 0],
-            aligns: [ALIGN_DEFAULT, 0, 0, 0],
-        };
-        let segments = [payload.into(), Piece::empty(), Piece::empty(), Piece::empty()];
-        Self { preamble, segments, aborted: false }
-    }
+/// What a frame holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FrameBody {
+    /// The payload of a control frame.
+    Control(Piece),
+    /// A message. Data that is refused with an answer is empty here, whatever the preamble announced.
+    Message(RawMessage),
+    /// The sender gave up midway: the frame is to be dropped.
+    Aborted,
+}
 
-    /// The frame's bytes; segments are shared, not copied.
-    pub fn encode(&self) -> Rope {
-        let mut out: Rope = self.preamble.encode().to_vec().into();
-        let first = &self.segments[0];
-        if !first.is_empty() {
-            out.push(first.clone());
-            out.push(crc32c(SEGMENT_SEED, first).to_le_bytes().to_vec().into());
-        }
-        if self.preamble.count > 1 {
-            let crcs = [1, 2, 3]
-                .map(|i| crc_if_any(i < self.preamble.count, |seed| crc32c(seed, &self.segments[i])));
-            self.segments[1..].iter().for_each(|s| out.push(s.clone()));
-            out.push(epilogue(self.aborted, crcs).to_vec().into());
-        }
-        out
+/// A control frame's bytes.
+pub fn encode_control(tag: Tag, payload: &[u8]) -> Vec<u8> {
+    let preamble = Preamble {
+        tag,
+        count: 1,
+        lengths: [payload.len() as u32, 0, 0, 0],
+        aligns: [ALIGN_DEFAULT, 0, 0, 0],
+    };
+    let mut out = Vec::with_capacity(preamble.frame_len());
+    out.extend_from_slice(&preamble.encode());
+    if !payload.is_empty() {
+        out.extend_from_slice(payload);
+        out.extend_from_slice(&crc32c(SEGMENT_SEED, payload).to_le_bytes());
     }
+    out
 }
 
 fn crc_if_any(present: bool, crc: impl FnOnce(u32) -> u32) -> u32 {
     if present { crc(SEGMENT_SEED) } else { 0 }
 }
 
-fn epilogue(aborted: bool, crcs: [u32; 3]) -> [u8; EPILOGUE_LEN] {
+fn epilogue(crcs: [u32; 3]) -> [u8; EPILOGUE_LEN] {
     let mut out = [0; EPILOGUE_LEN];
-    out[0] = if aborted { STATUS_ABORTED } else { STATUS_COMPLETE };
+    out[0] = STATUS_COMPLETE;
     for (to, crc) in out[1..].chunks_exact_mut(CRC_LEN).zip(crcs) {
         to.copy_from_slice(&crc.to_le_bytes());
     }
@@ -236,7 +228,7 @@ pub fn encode_message(message: &RawMessage) -> Result<Rope, MessageTooLong> {
         crc_if_any(count > 2, |seed| crc32c(seed, &message.middle)),
         crc_if_any(count > 3, |seed| message.data.crc32c(seed)),
     ];
-    let epilogue = epilogue(false, crcs);
+    let epilogue = epilogue(crcs);
     if small {
         head.extend_from_slice(&message.front);
         head.extend_from_slice(&message.middle);

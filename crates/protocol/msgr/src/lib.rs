@@ -12,12 +12,13 @@ mod handshake;
 mod limits;
 mod reader;
 mod reason;
+mod segment;
 mod session;
 mod tag;
 
 pub use connection::{Accept, Connect, Connection, Effect, Local, PeerInfo};
 pub use control::{ClientIdent, Control, Reconnect, ServerIdent};
-pub use frame::{Frame, MessageTooLong, Preamble, Segments, encode_message};
+pub use frame::{Frame, FrameBody, MessageTooLong, Preamble, encode_control, encode_message};
 pub use limits::Limits;
 pub use messages::{MessageHeader, RawMessage};
 pub use reader::{FrameReader, NeededBytes};

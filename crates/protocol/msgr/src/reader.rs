@@ -1,13 +1,17 @@
 //! Frames out of a stream of bytes that comes in pieces of any size.
 
-use buffer::{Piece, PieceMut, crc32c};
-use encoding::Decode;
+use buffer::{Rope, crc32c};
+use messages::{MessageHeader, RawMessage};
 
 use crate::frame::{self, CRC_LEN, DATA, EPILOGUE_LEN, PREAMBLE_LEN, SEGMENT_SEED, SEGMENTS_MAX};
-use crate::{Frame, FrameError, Limits, Phase, Preamble, Tag};
+use crate::segment::Segment;
+use crate::{Frame, FrameBody, FrameError, Limits, Phase, Preamble, Tag};
 
 /// From this many missing bytes on a segment asks to be read straight into.
 const DIRECT_MIN: usize = 4096;
+
+/// A message's header and its checksum.
+const HEADER_LEN: usize = MessageHeader::LEN + CRC_LEN;
 
 /// What a reader can use next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,20 +22,14 @@ pub enum NeededBytes {
     Segment(usize),
 }
 
-/// The steps in which a segment's memory grows: a small message has its own at once, a large one is copied little.
-const STEPS: [usize; 3] = [4 << 10, 128 << 10, 4 << 20];
-
-/// The memory for a segment of `len` bytes of which `held` are filled.
-fn next_step(held: usize, len: usize) -> usize {
-    let step = STEPS.into_iter().find(|&step| step > held).unwrap_or(held.saturating_mul(2));
-    step.min(len)
-}
-
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     Preamble,
+    /// A message's first segment with its checksum.
+    Header,
     Segment(usize),
-    FirstCrc,
+    /// The checksum behind a control frame's only segment.
+    ControlCrc,
     Epilogue,
 }
 
@@ -40,26 +38,21 @@ enum Stage {
 /// A segment's memory grows in a few steps with the bytes that really come, so a peer that announces much and sends
 /// little costs little. [`FrameReader::held_bytes`] is what it costs, and what a shell sums over connections to end
 /// the one that has stalled longest. Data that is refused with an answer ([`Limits::refused_with_answer`]) costs nothing:
-/// its segment is empty in the frame. (Taking a segment's memory whole and counting on untouched pages does not do:
-/// allocators clear memory that they use again.)
+/// its segment is empty in the frame.
 pub struct FrameReader {
     limits: Limits,
     phase: Phase,
     handshake_left: usize,
     stage: Stage,
-    small: [u8; PREAMBLE_LEN],
+    /// The bytes so far of a stage that is no segment.
+    small: [u8; HEADER_LEN],
     small_len: usize,
     preamble: Option<Preamble>,
-    /// The segment's memory so far, and how much of it is filled.
-    filling: PieceMut,
-    filled: usize,
-    segment_len: usize,
-    segments: frame::Segments,
+    header: MessageHeader,
+    filling: Segment,
+    /// Those that are whole.
+    segments: [Rope; SEGMENTS_MAX],
     crcs: [u32; SEGMENTS_MAX],
-}
-
-fn no_segments() -> frame::Segments {
-    std::array::from_fn(|_| Piece::empty())
 }
 
 impl FrameReader {
@@ -70,13 +63,12 @@ impl FrameReader {
             phase,
             handshake_left: limits.handshake_bytes_max,
             stage: Stage::Preamble,
-            small: [0; PREAMBLE_LEN],
+            small: [0; HEADER_LEN],
             small_len: 0,
             preamble: None,
-            filling: PieceMut::zeroed(0),
-            filled: 0,
-            segment_len: 0,
-            segments: no_segments(),
+            header: MessageHeader::default(),
+            filling: Segment::default(),
+            segments: Default::default(),
             crcs: [SEGMENT_SEED; SEGMENTS_MAX],
         }
     }
@@ -86,31 +78,21 @@ impl FrameReader {
         self.phase = phase;
     }
 
-    /// Whether the segment being read is not kept.
-    fn is_dropped(&self, index: usize) -> bool {
-        index == DATA && self.preamble.is_some_and(|p| p.refused(&self.limits))
-    }
-
     /// More data than is kept must be of a message that gets an answer all the same.
-    fn check_refused(&self) -> Result<(), FrameError> {
-        let Some(preamble) = self.preamble.filter(|p| p.refused(&self.limits)) else {
-            // All of its data is kept.
+    fn check_refused(&self, preamble: &Preamble) -> Result<(), FrameError> {
+        if !preamble.refused(&self.limits) || self.limits.refused_with_answer == Some(self.header.kind) {
             return Ok(());
-        };
-        let kind = crate::MessageHeader::from_bytes(&self.segments[0]).ok().map(|header| header.kind);
-        match kind.is_some() && kind == self.limits.refused_with_answer {
-            true => Ok(()),
-            false => Err(FrameError::TooLong {
-                what: "data",
-                announced: preamble.segment_lengths()[DATA].into(),
-                limit: self.limits.data_bytes_max as u64,
-            }),
         }
+        Err(FrameError::TooLong {
+            what: "data",
+            announced: preamble.segment_lengths()[DATA].into(),
+            limit: self.limits.data_bytes_max as u64,
+        })
     }
 
     /// Bytes of memory held for a frame that is not whole yet.
     pub fn held_bytes(&self) -> usize {
-        self.small_len + self.filling.len() + self.segments.iter().map(|s| s.len()).sum::<usize>()
+        self.small_len + self.filling.held_bytes() + self.segments.iter().map(Rope::len).sum::<usize>()
     }
 
     /// Bytes that the current frame announced (0 between frames).
@@ -120,27 +102,22 @@ impl FrameReader {
 
     /// What to read next.
     pub fn want(&self) -> NeededBytes {
-        let missing = self.stage_len() - self.stage_filled();
         match self.direct() {
-            true => NeededBytes::Segment(missing),
-            false => NeededBytes::Bytes(missing),
+            true => NeededBytes::Segment(self.missing()),
+            false => NeededBytes::Bytes(self.missing()),
         }
     }
 
     /// Memory for the next bytes of a large segment, to read into; then call [`FrameReader::advance`].
     pub fn segment_tail(&mut self) -> Option<&mut [u8]> {
-        if !self.direct() {
-            return None;
-        }
-        self.grow_if_full();
-        self.filling.as_mut_slice().get_mut(self.filled..)
+        if self.direct() { self.filling.tail() } else { None }
     }
 
     /// The first `n` bytes of [`FrameReader::segment_tail`] have been filled.
     pub fn advance(&mut self, n: usize) {
         if let (true, Stage::Segment(index)) = (self.direct(), self.stage) {
-            self.take_filled(index, n);
-            if self.filled == self.segment_len {
+            self.filling.advance(n, self.limits.check_data_crc);
+            if self.filling.missing() == 0 {
                 self.finish_segment(index);
             }
         }
@@ -152,7 +129,7 @@ impl FrameReader {
         let mut taken = 0;
         while taken < bytes.len() {
             taken += self.take(&bytes[taken..]);
-            if self.stage_filled() < self.stage_len() {
+            if self.missing() > 0 {
                 continue;
             }
             if let Some(frame) = self.finish_stage()? {
@@ -163,91 +140,53 @@ impl FrameReader {
     }
 
     fn direct(&self) -> bool {
-        let message = self.preamble.is_some_and(|p| p.tag == Tag::Message);
-        let missing = self.segment_len - self.filled;
-        message
-            && missing >= DIRECT_MIN
-            && matches!(self.stage, Stage::Segment(i) if i > 0 && !self.is_dropped(i))
+        matches!(self.stage, Stage::Segment(i) if i > 0)
+            && self.filling.missing() >= DIRECT_MIN
+            && !self.filling.is_dropped()
     }
 
-    fn stage_len(&self) -> usize {
+    /// Bytes that the current stage still lacks.
+    fn missing(&self) -> usize {
         match self.stage {
-            Stage::Preamble => PREAMBLE_LEN,
-            Stage::Segment(_) => self.segment_len,
-            Stage::FirstCrc => CRC_LEN,
-            Stage::Epilogue => EPILOGUE_LEN,
+            Stage::Preamble => PREAMBLE_LEN - self.small_len,
+            Stage::Header => HEADER_LEN - self.small_len,
+            Stage::Segment(_) => self.filling.missing(),
+            Stage::ControlCrc => CRC_LEN - self.small_len,
+            Stage::Epilogue => EPILOGUE_LEN - self.small_len,
         }
-    }
-
-    fn stage_filled(&self) -> usize {
-        match self.stage {
-            Stage::Segment(_) => self.filled,
-            _ => self.small_len,
-        }
-    }
-
-    /// Takes the next step of memory when that of the segment is full.
-    fn grow_if_full(&mut self) {
-        if self.filled < self.filling.len() || self.filled == self.segment_len {
-            return;
-        }
-        let mut larger = PieceMut::zeroed(next_step(self.filled, self.segment_len));
-        larger.as_mut_slice()[..self.filled].copy_from_slice(&self.filling.as_mut_slice()[..self.filled]);
-        self.filling = larger;
     }
 
     /// Moves bytes into the current stage, one step of memory at the most; returns how many.
     fn take(&mut self, bytes: &[u8]) -> usize {
-        let mut n = bytes.len().min(self.stage_len() - self.stage_filled());
-        match self.stage {
-            Stage::Segment(index) if self.is_dropped(index) => {
-                if self.limits.check_data_crc {
-                    self.crcs[index] = crc32c(self.crcs[index], &bytes[..n]);
-                }
-                self.filled += n;
-            }
-            Stage::Segment(index) => {
-                self.grow_if_full();
-                n = n.min(self.filling.len() - self.filled);
-                self.filling.as_mut_slice()[self.filled..self.filled + n].copy_from_slice(&bytes[..n]);
-                self.take_filled(index, n);
-            }
-            _ => {
-                self.small[self.small_len..self.small_len + n].copy_from_slice(&bytes[..n]);
-                self.small_len += n;
-            }
+        if let Stage::Segment(_) = self.stage {
+            return self.filling.feed(bytes, self.limits.check_data_crc);
         }
+        let n = bytes.len().min(self.missing());
+        self.small[self.small_len..self.small_len + n].copy_from_slice(&bytes[..n]);
+        self.small_len += n;
         n
-    }
-
-    /// Counts `n` more bytes of the segment, and their checksum while they are warm.
-    fn take_filled(&mut self, index: usize, n: usize) {
-        let end = (self.filled + n).min(self.filling.as_mut_slice().len());
-        if self.limits.check_data_crc {
-            let new = &self.filling.as_mut_slice()[self.filled..end];
-            self.crcs[index] = crc32c(self.crcs[index], new);
-        }
-        self.filled = end;
     }
 
     fn finish_stage(&mut self) -> Result<Option<Frame>, FrameError> {
         match self.stage {
             Stage::Preamble => self.finish_preamble(),
+            Stage::Header => self.finish_header(),
             Stage::Segment(index) => {
                 self.finish_segment(index);
                 Ok(None)
             }
-            Stage::FirstCrc => {
+            Stage::ControlCrc => {
                 self.check_crc(0, frame::le32(&self.small))?;
-                self.check_refused()?;
-                Ok(self.start_segment(1))
+                Ok(self.finish_frame(false))
             }
             Stage::Epilogue => self.finish_epilogue(),
         }
     }
 
     fn finish_preamble(&mut self) -> Result<Option<Frame>, FrameError> {
-        let preamble = Preamble::decode(&self.small, &self.limits, self.phase)?;
+        let mut bytes = [0; PREAMBLE_LEN];
+        bytes.copy_from_slice(&self.small[..PREAMBLE_LEN]);
+        let preamble = Preamble::decode(&bytes, &self.limits, self.phase)?;
         if matches!(self.phase, Phase::Authenticating | Phase::Opening) {
             let (len, left) = (preamble.frame_len(), self.handshake_left);
             self.handshake_left = left.checked_sub(len).ok_or(FrameError::TooLong {
@@ -257,7 +196,27 @@ impl FrameReader {
             })?;
         }
         self.preamble = Some(preamble);
+        self.small_len = 0;
+        if preamble.tag == Tag::Message {
+            // Its length was checked with the preamble.
+            self.stage = Stage::Header;
+            return Ok(None);
+        }
         Ok(self.start_segment(0))
+    }
+
+    fn finish_header(&mut self) -> Result<Option<Frame>, FrameError> {
+        let mut header = [0; MessageHeader::LEN];
+        header.copy_from_slice(&self.small[..MessageHeader::LEN]);
+        if self.limits.check_data_crc {
+            self.crcs[0] = crc32c(SEGMENT_SEED, &header);
+        }
+        self.check_crc(0, frame::le32(&self.small[MessageHeader::LEN..]))?;
+        self.header = MessageHeader::from_array(&header);
+        if let Some(preamble) = &self.preamble {
+            self.check_refused(preamble)?;
+        }
+        Ok(self.start_segment(1))
     }
 
     /// Goes on with the first segment from `from` on that is not empty, or with what follows them; a frame without
@@ -267,10 +226,8 @@ impl FrameReader {
         let preamble = self.preamble?;
         let lengths = preamble.segment_lengths();
         if let Some(index) = (from..SEGMENTS_MAX).find(|&i| lengths[i] > 0) {
-            self.segment_len = lengths[index] as usize;
-            let len = if self.is_dropped(index) { 0 } else { next_step(0, self.segment_len) };
-            self.filling = PieceMut::zeroed(len);
-            self.filled = 0;
+            let dropped = index == DATA && preamble.refused(&self.limits);
+            self.filling = Segment::new(lengths[index] as usize, dropped);
             self.stage = Stage::Segment(index);
             return None;
         }
@@ -282,11 +239,9 @@ impl FrameReader {
     }
 
     fn finish_segment(&mut self, index: usize) {
-        self.segments[index] = std::mem::replace(&mut self.filling, PieceMut::zeroed(0)).freeze();
-        self.filled = 0;
-        self.segment_len = 0;
+        (self.segments[index], self.crcs[index]) = std::mem::take(&mut self.filling).finish();
         match index {
-            0 => self.stage = Stage::FirstCrc,
+            0 => self.stage = Stage::ControlCrc,
             // Never a whole frame: an epilogue follows.
             _ => drop(self.start_segment(index + 1)),
         }
@@ -315,7 +270,16 @@ impl FrameReader {
         self.small_len = 0;
         self.stage = Stage::Preamble;
         self.crcs = [SEGMENT_SEED; SEGMENTS_MAX];
-        let segments = std::mem::replace(&mut self.segments, no_segments());
-        self.preamble.take().map(|preamble| Frame { preamble, segments, aborted })
+        let preamble = self.preamble.take()?;
+        let [payload, front, middle, data] = std::mem::take(&mut self.segments);
+        let body = match (aborted, preamble.tag) {
+            (true, _) => FrameBody::Aborted,
+            (false, Tag::Message) => {
+                let (front, middle) = (front.to_piece(), middle.to_piece());
+                FrameBody::Message(RawMessage { header: self.header, front, middle, data })
+            }
+            (false, _) => FrameBody::Control(payload.to_piece()),
+        };
+        Some(Frame { preamble, body })
     }
 }

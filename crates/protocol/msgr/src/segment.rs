@@ -1,0 +1,142 @@
+//! A segment of a frame while its bytes come.
+
+use buffer::{ALIGN, Piece, PieceMut, Rope, crc32c};
+
+use crate::frame::SEGMENT_SEED;
+
+/// Bytes that a segment's memory has in all after each of its first steps: a small message has its own at once, a large
+/// one begins with little.
+const STEPS: [usize; 3] = [4 << 10, 128 << 10, 4 << 20];
+
+/// A segment that is being received. Its memory grows in a few steps with the bytes that really come, each step a piece
+/// of its own, so that nothing is copied to grow. (Taking the memory whole and counting on untouched pages does not
+/// do: allocators clear memory that they use again.)
+#[derive(Default)]
+pub(crate) struct Segment {
+    len: usize,
+    received: usize,
+    crc: u32,
+    /// Whether the bytes are checksummed and dropped.
+    dropped: bool,
+    /// What is full.
+    pieces: Rope,
+    filling: Filling,
+}
+
+/// The memory under way.
+enum Filling {
+    /// Less than a page in all: appended to.
+    Bytes(Vec<u8>),
+    /// Whole pages, the first so many bytes of them filled.
+    Pages(PieceMut, usize),
+}
+
+impl Default for Filling {
+    fn default() -> Self {
+        Self::Bytes(Vec::new())
+    }
+}
+
+impl Filling {
+    fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.capacity(),
+            Self::Pages(piece, _) => piece.len(),
+        }
+    }
+}
+
+impl Segment {
+    /// A segment of `len` bytes; `dropped`: they are not kept.
+    pub(crate) fn new(len: usize, dropped: bool) -> Self {
+        let filling =
+            Filling::Bytes(if dropped || len >= ALIGN { Vec::new() } else { Vec::with_capacity(len) });
+        Self { len, received: 0, crc: SEGMENT_SEED, dropped, pieces: Rope::new(), filling }
+    }
+
+    /// Bytes that have not come.
+    pub(crate) fn missing(&self) -> usize {
+        self.len - self.received
+    }
+
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.dropped
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.pieces.len() + self.filling.len()
+    }
+
+    /// Bytes of the next piece: it begins on a page, so no step leaves less than a page behind.
+    fn next_step(&self) -> usize {
+        let reached = STEPS.into_iter().find(|&step| step > self.received);
+        let reached = reached.unwrap_or(self.received.saturating_mul(2));
+        match self.len.saturating_sub(reached) {
+            ..ALIGN => self.missing(),
+            _ => reached - self.received,
+        }
+    }
+
+    /// Memory for the next bytes, of a segment of a page or more that is kept; some of it once more than nothing is
+    /// missing.
+    pub(crate) fn tail(&mut self) -> Option<&mut [u8]> {
+        if self.dropped || self.len < ALIGN {
+            return None;
+        }
+        if let Filling::Bytes(_) = &self.filling {
+            self.filling = Filling::Pages(PieceMut::zeroed(self.next_step()), 0);
+        }
+        match &mut self.filling {
+            Filling::Pages(piece, filled) => piece.as_mut_slice().get_mut(*filled..),
+            Filling::Bytes(_) => None,
+        }
+    }
+
+    /// The first `n` bytes of the tail are filled. They are checksummed now, while they are warm.
+    pub(crate) fn advance(&mut self, n: usize, check_crc: bool) {
+        let Filling::Pages(piece, filled) = &mut self.filling else {
+            // No tail was given.
+            return;
+        };
+        let end = (*filled + n).min(piece.len());
+        if check_crc {
+            self.crc = crc32c(self.crc, &piece.as_mut_slice()[*filled..end]);
+        }
+        self.received += end - *filled;
+        *filled = end;
+        if end == piece.len() {
+            if let Filling::Pages(piece, _) = std::mem::take(&mut self.filling) {
+                self.pieces.push(piece.freeze());
+            }
+        }
+    }
+
+    /// Takes bytes, as far as the segment and its present step of memory go. Returns how many.
+    pub(crate) fn feed(&mut self, bytes: &[u8], check_crc: bool) -> usize {
+        let n = bytes.len().min(self.missing());
+        if let Some(tail) = self.tail() {
+            let n = n.min(tail.len());
+            tail[..n].copy_from_slice(&bytes[..n]);
+            self.advance(n, check_crc);
+            return n;
+        }
+        if check_crc {
+            self.crc = crc32c(self.crc, &bytes[..n]);
+        }
+        if let (false, Filling::Bytes(kept)) = (self.dropped, &mut self.filling) {
+            kept.extend_from_slice(&bytes[..n]);
+        }
+        self.received += n;
+        n
+    }
+
+    /// The whole segment and its checksum.
+    pub(crate) fn finish(self) -> (Rope, u32) {
+        let mut bytes = self.pieces;
+        if let Filling::Bytes(small) = self.filling {
+            bytes.push(Piece::from(small));
+        }
+        (bytes, self.crc)
+    }
+}
