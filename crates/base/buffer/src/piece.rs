@@ -127,6 +127,12 @@ impl Piece {
         Self { slab: self.slab.clone(), start: self.start + range.start, len: range.end - range.start }
     }
 
+    /// The same bytes to keep for long: this piece, or a copy where the memory that it shares is much larger.
+    pub fn compact(self) -> Self {
+        let shared = self.slab.as_ref().map_or(0, |slab| slab.as_slice().len());
+        if shared / 2 <= self.len { self } else { Self::copy_from(&self) }
+    }
+
     /// The bytes.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
@@ -191,6 +197,15 @@ mod tests {
             assert_eq!(p.as_ptr().align_offset(ALIGN), 0);
             assert_eq!((p.len(), p[len - 1]), (len, 7));
         }
+    }
+
+    #[test]
+    fn a_small_part_of_much_memory_is_compacted_by_a_copy() {
+        let large = Piece::copy_from(&[7; 8192]);
+        let (part, most) = (large.slice(10..100).compact(), large.slice(0..5000).compact());
+        assert_eq!((&part[..], most.as_ptr()), (&[7; 90][..], large.as_ptr()));
+        assert_ne!(part.as_ptr(), large[10..].as_ptr());
+        assert!(Piece::empty().compact().is_empty());
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! Atomic changes as plain data: a table of the objects named, and steps that refer to it by index.
 
-use std::collections::BTreeSet;
-
 use buffer::{Piece, Rope};
+use smallvec::SmallVec;
 use types::{EVersion, GHObject, Name};
 
 use crate::{Attrs, CollectionId};
@@ -309,19 +308,23 @@ impl Transaction {
         (*collection, name)
     }
 
-    /// The collections named, each once.
-    pub fn collections(&self) -> BTreeSet<CollectionId> {
-        let mut all: BTreeSet<CollectionId> = self.objects.iter().map(|o| o.0).collect();
+    /// The collections named, each once, ascending. Nearly always one.
+    pub fn collections(&self) -> SmallVec<[CollectionId; 2]> {
+        let mut all = SmallVec::new();
+        let mut add = |id: CollectionId| {
+            if let Err(at) = all.binary_search(&id) {
+                all.insert(at, id);
+            }
+        };
+        self.objects.iter().for_each(|o| add(o.0));
         for step in &self.steps {
             match step {
-                Step::Log { collection, .. } | Step::SetInfo { collection, .. } => {
-                    all.insert(*collection);
-                }
+                Step::Log { collection, .. } | Step::SetInfo { collection, .. } => add(*collection),
                 Step::Collection { collection, change } => {
-                    all.insert(*collection);
+                    add(*collection);
                     match change {
                         CollectionChange::Split { into, .. } | CollectionChange::Merge { into, .. } => {
-                            all.insert(*into);
+                            add(*into);
                         }
                         CollectionChange::Create { .. } | CollectionChange::Remove => {}
                     }

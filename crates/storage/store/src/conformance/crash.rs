@@ -140,7 +140,7 @@ impl<S: ObjectStore> CrashHistory<S> {
 
     /// Queues a transaction with its number, unless it meets a collection that is being moved.
     fn queue(&mut self, mut txn: Transaction) {
-        let named = txn.collections();
+        let named: BTreeSet<CollectionId> = txn.collections().into_iter().collect();
         if self.moving.is_some_and(|(_, id, _)| named.contains(&id)) {
             return;
         }

@@ -4,12 +4,13 @@
 //! then applied with nothing to undo: the path of every ordinary write. A transaction with a clone, a rename or a change
 //! of collections keeps what it changes and puts it back if a later step fails.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::iter::Peekable;
 
 use buffer::Piece;
 use types::{EVersion, GHObject};
 
 use super::object::Object;
+use super::table::ObjectTable;
 use super::undo::{Undo, UndoStep};
 use super::{Collection, Log, MemStore, OVERHEAD_BYTES, Usage};
 use crate::{
@@ -19,6 +20,9 @@ use crate::{
 
 /// The objects that a transaction names.
 type Names = [(CollectionId, GHObject)];
+
+/// A transaction's steps that have not been applied.
+type Following = Peekable<std::vec::IntoIter<Step>>;
 
 impl MemStore {
     /// Applies a transaction; one that is refused closes its collections.
@@ -42,7 +46,7 @@ impl MemStore {
     }
 
     /// The shard in which all of a transaction's collections are, or are to be made.
-    fn common_shard(&self, collections: &BTreeSet<CollectionId>) -> Result<StoreShard, StoreError> {
+    fn common_shard(&self, collections: &[CollectionId]) -> Result<StoreShard, StoreError> {
         let mut found: Option<(CollectionId, StoreShard)> = None;
         for id in collections {
             let Some(c) = self.collections.get(id) else { continue };
@@ -69,8 +73,9 @@ impl MemStore {
         let usage = self.usage;
         let mut undo = if plain { Undo::off() } else { Undo::on() };
         let (names, steps) = txn.into_parts();
-        for step in steps {
-            if let Err(error) = self.step(&names, step, shard, &mut undo) {
+        let mut steps = steps.into_iter().peekable();
+        while let Some(step) = steps.next() {
+            if let Err(error) = self.step(&names, step, &mut steps, shard, &mut undo) {
                 debug_assert!(!plain, "a plain step failed after its check: {error}");
                 self.put_back(undo);
                 self.usage = usage;
@@ -126,17 +131,25 @@ impl MemStore {
         self.collections.get_mut(&id).ok_or(StoreError::NoSuchCollection(id))
     }
 
-    /// Applies one step. What fails has changed nothing.
+    /// Applies one step, and of those that follow the changes of the same object. What fails has changed nothing.
     fn step(
         &mut self,
         names: &Names,
         step: Step,
+        following: &mut Following,
         shard: StoreShard,
         undo: &mut Undo,
     ) -> Result<(), StoreError> {
         let name = |object: crate::ObjectRef| &names[object.0 as usize];
         match step {
-            Step::Object { object, change } => self.change_object(name(object), change, undo),
+            Step::Object { object, change } => {
+                let same = move |step: &Step| matches!(step, Step::Object { object: o, .. } if *o == object);
+                let more = std::iter::from_fn(|| match following.next_if(same)? {
+                    Step::Object { change, .. } => Some(change),
+                    _ => None,
+                });
+                self.change_object(name(object), change, more, undo)
+            }
             Step::Clone { from, to } => self.clone_object(name(from), name(to), undo),
             Step::CloneRange { from, to, from_offset, len, to_offset } => {
                 self.clone_range((name(from), from_offset), (name(to), to_offset), len, undo)
@@ -146,7 +159,7 @@ impl MemStore {
             Step::SetInfo { collection, info } => {
                 let c = self.get_mut(collection)?;
                 // Small by contract, but it may be a part of something large.
-                let (info, before) = (Piece::copy_from(&info), c.info.len() as u64);
+                let (info, before) = (info.compact(), c.info.len() as u64);
                 let after = info.len() as u64;
                 let old = std::mem::replace(&mut c.info, info);
                 undo.push(|| UndoStep::Info(collection, old));
@@ -165,32 +178,44 @@ impl MemStore {
     fn change_object(
         &mut self,
         (id, name): &(CollectionId, GHObject),
-        change: ObjectChange,
+        first: ObjectChange,
+        mut more: impl Iterator<Item = ObjectChange>,
         undo: &mut Undo,
     ) -> Result<(), StoreError> {
-        let c = self.get_mut(*id)?;
+        let c = self.collections.get_mut(id).ok_or(StoreError::NoSuchCollection(*id))?;
         undo.object(*id, name, c);
-        let (before, after) = match c.objects.get_mut(name) {
-            Some(object) => {
-                let before = Usage::of(name, object);
-                if change == ObjectChange::Remove {
-                    c.objects.remove(name);
-                    (before, Usage::default())
-                } else {
-                    object.change(change);
-                    (before, Usage::of(name, object))
+        let mut next = Some(first);
+        while let Some(change) = next {
+            // Each round is one search for the object; only a removal ends one before the changes do.
+            let (before, after);
+            (before, after, next) = match c.objects.get_mut(name) {
+                Some(_) if matches!(change, ObjectChange::Remove) => {
+                    let removed = c.objects.remove(name);
+                    (
+                        removed.map_or(Usage::default(), |(name, o)| Usage::of(&name, &o)),
+                        Usage::default(),
+                        more.next(),
+                    )
                 }
-            }
-            None if change.only_takes_away() => return Ok(()),
-            None => {
-                let mut object = Object::default();
-                object.change(change);
-                let after = Usage::of(name, &object);
-                c.objects.insert(name.clone(), object);
-                (Usage::default(), after)
-            }
-        };
-        self.usage.replace(before, after);
+                Some(object) => {
+                    let before = Usage::of(name, object);
+                    let next = object.change_until_removed(change, &mut more);
+                    (before, Usage::of(name, object), next)
+                }
+                None if change.only_takes_away() => {
+                    next = more.next();
+                    continue;
+                }
+                None => {
+                    let mut object = Object::default();
+                    let next = object.change_until_removed(change, &mut more);
+                    let after = Usage::of(name, &object);
+                    c.objects.insert(name.clone(), object);
+                    (Usage::default(), after, next)
+                }
+            };
+            self.usage.replace(before, after);
+        }
         Ok(())
     }
 
@@ -222,12 +247,13 @@ impl MemStore {
         let target = self.get_mut(*to_id)?;
         let data = data.ok_or_else(|| StoreError::NoSuchObject(*id, Box::new(from.clone())))?;
         undo.object(*to_id, to, target);
-        let object = target.objects.get(to);
-        let before = object.map_or(Usage::default(), |o| Usage::of(to, o));
-        let object = target.objects.entry(to.clone()).or_default();
+        let old = target.objects.remove(to).map(|(_, object)| object);
+        let before = old.as_ref().map_or(Usage::default(), |o| Usage::of(to, o));
+        let mut object = old.unwrap_or_default();
         object.data.write(to_offset, &data);
         object.data.zero(to_offset + data.len() as u64, len - data.len() as u64);
-        let after = Usage::of(to, object);
+        let after = Usage::of(to, &object);
+        target.objects.insert(to.clone(), object);
         self.usage.replace(before, after);
         Ok(())
     }
@@ -239,13 +265,13 @@ impl MemStore {
         undo: &mut Undo,
     ) -> Result<(), StoreError> {
         let target = self.collection(*to_id)?;
-        if target.objects.contains_key(to) {
+        if target.objects.contains(to) {
             return Err(StoreError::ObjectExists(*to_id, Box::new(to.clone())));
         }
         undo.object(*to_id, to, target);
         let source = self.get_mut(*id)?;
         undo.object(*id, from, source);
-        let object = source.objects.remove(from);
+        let object = source.objects.remove(from).map(|(_, object)| object);
         let object = object.ok_or_else(|| StoreError::NoSuchObject(*id, Box::new(from.clone())))?;
         self.usage.replace(Usage::of(from, &object), Usage::of(to, &object));
         self.get_mut(*to_id)?.objects.insert(to.clone(), object);
@@ -285,7 +311,7 @@ impl MemStore {
             shard,
             bits,
             info: Piece::empty(),
-            objects: BTreeMap::new(),
+            objects: ObjectTable::default(),
             log: Log::default(),
             moved: None,
         };
@@ -317,8 +343,9 @@ impl MemStore {
     ) -> Result<(), StoreError> {
         let (source, target) = (self.collection(from)?, self.collection(into)?);
         let goes = |o: &&GHObject| split_takes(bits, rem, o.hobj.hash);
-        let moved: Vec<GHObject> = source.objects.keys().filter(goes).cloned().collect();
-        if let Some(twice) = moved.iter().find(|o| target.objects.contains_key(o)) {
+        let moved: Vec<GHObject> =
+            source.objects.iter().map(|(name, _)| name).filter(goes).cloned().collect();
+        if let Some(twice) = moved.iter().find(|o| target.objects.contains(o)) {
             return Err(StoreError::ObjectExists(into, Box::new(twice.clone())));
         }
         undo.push(|| UndoStep::Bits(from, source.bits));
@@ -346,7 +373,7 @@ impl MemStore {
     /// Moves objects that `from` has and `into` doesn't.
     pub(super) fn move_objects(&mut self, from: CollectionId, into: CollectionId, names: &[GHObject]) {
         let Some(source) = self.collections.get_mut(&from) else { return };
-        let moved: Vec<_> = names.iter().filter_map(|name| source.objects.remove_entry(name)).collect();
+        let moved: Vec<_> = names.iter().filter_map(|name| source.objects.remove(name)).collect();
         if let Some(target) = self.collections.get_mut(&into) {
             target.objects.extend(moved);
         }

@@ -8,6 +8,7 @@ mod apply;
 mod object;
 mod read;
 mod rehome;
+mod table;
 mod undo;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -20,6 +21,7 @@ use crate::{
     Token, Transaction, Waker,
 };
 use object::{OVERHEAD_BYTES, Object};
+use table::ObjectTable;
 
 /// A collection's log. Every record is after `tail` and none after `head`.
 #[derive(Clone, Default)]
@@ -33,7 +35,7 @@ struct Log {
 #[derive(Clone)]
 struct Moved {
     to: StoreShard,
-    objects: BTreeMap<GHObject, Object>,
+    objects: ObjectTable,
 }
 
 /// Invariant: every object of `moved` comes before every one of `objects`.
@@ -42,7 +44,7 @@ struct Collection {
     shard: StoreShard,
     bits: u32,
     info: Piece,
-    objects: BTreeMap<GHObject, Object>,
+    objects: ObjectTable,
     log: Log,
     moved: Option<Moved>,
 }

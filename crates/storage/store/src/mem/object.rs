@@ -280,14 +280,33 @@ impl Object {
         OVERHEAD_BYTES + self.attr_bytes + self.omap.bytes + self.omap_header.len() as u64
     }
 
-    pub fn change(&mut self, change: ObjectChange) {
+    /// Applies a change that is no removal, and those that follow it up to a removal, which is returned.
+    pub fn change_until_removed(
+        &mut self,
+        first: ObjectChange,
+        more: &mut impl Iterator<Item = ObjectChange>,
+    ) -> Option<ObjectChange> {
+        self.change(first);
+        for change in more {
+            if matches!(change, ObjectChange::Remove) {
+                return Some(change);
+            }
+            self.change(change);
+        }
+        None
+    }
+
+    fn change(&mut self, change: ObjectChange) {
         match change {
             ObjectChange::Touch => {}
             ObjectChange::Write { offset, data, advice: _, checksums: _ } => self.data.write(offset, &data),
             ObjectChange::Zero { offset, len } => self.data.zero(offset, len),
             ObjectChange::Truncate(size) => self.data.truncate(size),
             ObjectChange::Remove => *self = Self::default(),
-            ObjectChange::SetAttrs(attrs) => self.change_attrs(|all| all.extend(attrs)),
+            ObjectChange::SetAttrs(attrs) => self.change_attrs(|all| match all.is_empty() {
+                true => *all = attrs,
+                false => all.extend(attrs),
+            }),
             ObjectChange::RemoveAttr(name) => self.change_attrs(|all| drop(all.remove(&name))),
             ObjectChange::RemoveAttrs => self.change_attrs(Attrs::clear),
             ObjectChange::OmapSet(entries) => entries.into_iter().for_each(|(k, v)| self.omap.set(k, v)),

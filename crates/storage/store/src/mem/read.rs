@@ -88,7 +88,7 @@ impl MemStore {
             bytes_available: self.bytes_available(),
             data_bytes: self.usage.data,
             metadata_bytes: self.usage.metadata,
-            objects: self.collections.values().map(|c| c.all().count() as u64).sum(),
+            objects: self.collections.values().map(|c| c.objects_count()).sum(),
         }
     }
 }
@@ -135,9 +135,9 @@ impl Object {
 }
 
 impl Collection {
-    /// Every object in order, wherever it lies.
-    fn all(&self) -> impl Iterator<Item = (&GHObject, &Object)> {
-        self.moved.iter().flat_map(|m| &m.objects).chain(&self.objects)
+    fn objects_count(&self) -> u64 {
+        let moved = self.moved.as_ref().map_or(0, |m| m.objects.len());
+        (moved + self.objects.len()) as u64
     }
 
     fn get(&self, name: &GHObject) -> Option<&Object> {

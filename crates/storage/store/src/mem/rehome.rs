@@ -1,7 +1,6 @@
 //! Moving a collection to another shard, a bounded part at a time.
 
-use std::collections::BTreeMap;
-
+use super::table::ObjectTable;
 use super::{MemStore, Moved};
 use crate::{CollectionId, Rehoming, StoreError, StoreShard};
 
@@ -22,7 +21,7 @@ impl MemStore {
         if to == c.shard {
             return Ok(c.move_back(objects_max));
         }
-        let moved = c.moved.get_or_insert_with(|| Moved { to, objects: BTreeMap::new() });
+        let moved = c.moved.get_or_insert_with(|| Moved { to, objects: ObjectTable::default() });
         if moved.to != to {
             return Err(StoreError::Rehoming { collection: id, to: moved.to });
         }

@@ -82,9 +82,9 @@ impl MemStore {
             UndoStep::Object(id, name, object) => {
                 let Some(c) = self.collections.get_mut(&id) else { return };
                 match object {
-                    Some(object) => c.objects.insert(name, object),
-                    None => c.objects.remove(&name),
-                };
+                    Some(object) => drop(c.objects.insert(name, object)),
+                    None => drop(c.objects.remove(&name)),
+                }
             }
             UndoStep::Info(id, info) => {
                 if let Some(c) = self.collections.get_mut(&id) {

@@ -118,7 +118,7 @@ pub struct ForgetsToOpenOthers {
 
 impl Flaw for ForgetsToOpenOthers {
     fn queue(&mut self, inner: &mut SimStore, txn: Transaction, token: Token) {
-        self.queued.insert(token, txn.collections());
+        self.queued.insert(token, txn.collections().into_iter().collect());
         inner.queue(txn, token);
     }
 
