@@ -209,6 +209,19 @@ def test_sigterm_ends_it_cleanly_and_everything_comes_back(t):
     expect("HEALTH_OK" in client.ceph("health").text, client.ceph("health", "detail").text)
 
 
+def test_sighup_opens_the_log_again_and_ends_nothing(t):
+    cluster = t.cluster("--osds", "1", "--store", "mem")
+    pid, log = cluster.pid(), os.path.join(cluster.dir, "log")
+    os.rename(log, log + ".1")
+    os.kill(pid, signal.SIGHUP)
+    until(lambda: "SIGHUP" in cluster.log(), "a line in the new log")
+    equal(cluster.pid(), pid, "the process")
+    cluster.stop()
+    expect("stopping" in cluster.log(), f"later lines are in the new log: {cluster.log()!r}")
+    with open(log + ".1", encoding="utf-8") as f:
+        expect("stopping" not in f.read(), "later lines are not in the old log")
+
+
 def test_each_start_gives_its_daemons_new_nonces_at_the_same_ports(t):
     cluster = t.cluster("--osds", "2")
     client, seen = t.client(cluster), []

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use host::{Cluster, HostError, StoreKind, UpRequest};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::{detach, fail, log};
@@ -99,7 +99,7 @@ pub fn run(args: Args) -> ExitCode {
 fn serve(args: &Args) -> Result<(), HostError> {
     let began = Instant::now();
     // Before anything is started: a signal that comes early must still end it cleanly.
-    let signals = Signals::new([SIGINT, SIGTERM]);
+    let signals = Signals::new([SIGHUP, SIGINT, SIGTERM]);
     let mut signals = signals.map_err(|error| HostError::Io { path: "signals".into(), error })?;
     let mut cluster = Cluster::start(args.request())?;
     cluster.wait_ready(READY)?;
@@ -107,7 +107,7 @@ fn serve(args: &Args) -> Result<(), HostError> {
     detach::say_ready();
     // A disk that failed ends the process instead of lying on.
     let failure = loop {
-        if signals.pending().next().is_some() {
+        if asked_to_stop(&mut signals) {
             break None;
         }
         if let Some(failure) = cluster.failure() {
@@ -119,6 +119,23 @@ fn serve(args: &Args) -> Result<(), HostError> {
     tracing::info!("stopping ({})", if failure.is_none() { "asked to" } else { "after a failure" });
     cluster.stop()?;
     failure.map_or(Ok(()), Err)
+}
+
+/// Takes the signals that came: SIGHUP opens the log's file again, as Ceph's daemons do for logrotate; the others end it.
+fn asked_to_stop(signals: &mut Signals) -> bool {
+    let mut stop = false;
+    for signal in signals.pending() {
+        if signal != SIGHUP {
+            stop = true;
+        } else if let Err(error) = host::reopen_log() {
+            tracing::warn!(
+                "SIGHUP: the log can't be opened again, lines go on to the file that was open: {error}"
+            );
+        } else {
+            tracing::info!("SIGHUP: the log is open again");
+        }
+    }
+    stop
 }
 
 fn announce(cluster: &Cluster, took: Duration) {

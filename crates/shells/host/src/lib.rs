@@ -21,4 +21,4 @@ pub(crate) use cluster::CoreReport;
 pub use cluster::{Cluster, ClusterInfo, UpRequest};
 pub use dir::{ClusterDir, Description, DirState, StoreKind, disk_space, holder, inspect};
 pub use error::HostError;
-pub use log::log_writer;
+pub use log::{log_writer, reopen_log};
