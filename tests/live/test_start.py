@@ -115,8 +115,16 @@ def test_other_peoples_files_are_left_alone(t):
 def test_what_a_cluster_is_cannot_be_changed_by_a_later_start(t):
     cluster = t.cluster("--osds", "1")
     cluster.stop()
-    both_ways(cluster, "--port", "0", "--store", "mem", says=["simple", "mem"])
-    both_ways(cluster, "--port", "0", "--osds", "2", says=["1", "2"])
+    both_ways(cluster, "--port", "0", "--store", "mem", says=["'simple'", "'mem'"])
+    both_ways(cluster, "--port", "0", "--osds", "2", says=["1 OSD,", "2;"])
+    both_ways(cluster, "--port", "0", "--osd-size", "1GiB", says=["OSDs of 10 GiB, not 1 GiB;"])
+
+
+def test_a_size_too_small_for_an_osd_is_refused_and_nothing_is_made(t):
+    cluster = t.cluster(start=False)
+    both_ways(cluster, "--port", "0", "--osd-size", "10", says=["10 bytes", "at least 64 MiB"])
+    expect(not os.path.exists(cluster.dir), "a directory was made")
+    cluster.up("--osd-size", "64MiB", "--osds", "1")
 
 
 def test_a_disk_without_space_is_told_and_nothing_changes(t):

@@ -29,7 +29,7 @@ pub struct Args {
     /// The OSDs' store: `simple` is durable, `mem` keeps nothing [default: simple, or what DIR has].
     #[arg(long, value_parser = parse_store)]
     store: Option<StoreKind>,
-    /// Size of each OSD's store, as 10GiB (a sparse file) [default: 10GiB].
+    /// Size of each OSD's store, as 10GiB (a sparse file); at least 64MiB [default: 10GiB].
     #[arg(long, value_parser = parse_size)]
     osd_size: Option<u64>,
     /// The monitor's address [default: 127.0.0.1:3300, or what DIR had].
@@ -101,8 +101,7 @@ fn serve(args: &Args) -> Result<(), HostError> {
     // Before anything is started: a signal that comes early must still end it cleanly.
     let signals = Signals::new([SIGHUP, SIGINT, SIGTERM]);
     let mut signals = signals.map_err(|error| HostError::Io { path: "signals".into(), error })?;
-    let mut cluster = Cluster::start(args.request())?;
-    cluster.wait_ready(READY)?;
+    let mut cluster = Cluster::start(args.request())?.ready(READY)?;
     announce(&cluster, began.elapsed());
     detach::say_ready();
     // A disk that failed ends the process instead of lying on.

@@ -78,12 +78,14 @@ pub struct Cluster {
     expected: BTreeSet<OsdId>,
     threads: Vec<(UnboundedSender<CoreCommand>, JoinHandle<()>)>,
     reports: Receiver<CoreReport>,
-    // Held until the end.
-    _dir: ClusterDir,
+    // Its lock is held until the end.
+    dir: ClusterDir,
+    /// Whether this is the cluster's first start.
+    is_new: bool,
 }
 
 impl Cluster {
-    /// Starts a cluster. When it fails, nothing was changed.
+    /// Starts a cluster. When it fails, nothing was changed. [`Cluster::ready`] waits for its OSDs.
     pub fn start(request: UpRequest) -> Result<Self, HostError> {
         let values = read_settings(&request.settings)?;
         refuse_what_is_not_served(&values)?;
@@ -102,11 +104,11 @@ impl Cluster {
                     store: description.store,
                     fsid: description.fsid.clone(),
                 };
-                Ok(Self { info, expected, threads, reports, _dir: dir })
+                Ok(Self { info, expected, threads, reports, dir, is_new })
             }
             Err(error) => {
                 if is_new {
-                    dir.undo();
+                    dir.undo(false);
                 }
                 Err(error)
             }
@@ -152,7 +154,20 @@ impl Cluster {
     }
 
     /// Waits until every OSD takes part.
-    pub fn wait_ready(&mut self, timeout: Duration) -> Result<(), HostError> {
+    ///
+    /// # Errors
+    /// An OSD failed, or did not take part in time: the cluster was ended. If this was its first start nothing of it is
+    /// left but, when the reason is to be looked up there, its log.
+    pub fn ready(mut self, timeout: Duration) -> Result<Self, HostError> {
+        let Err(error) = self.wait_ready(timeout) else { return Ok(self) };
+        self.quit();
+        if self.is_new {
+            self.dir.undo(matches!(error, HostError::NotReady { .. }));
+        }
+        Err(error)
+    }
+
+    fn wait_ready(&mut self, timeout: Duration) -> Result<(), HostError> {
         let end = Instant::now() + timeout;
         let mut missing = self.expected.clone();
         while !missing.is_empty() {
@@ -161,7 +176,11 @@ impl Cluster {
                 Ok(CoreReport::Stopped(_)) => {}
                 Ok(CoreReport::Failed(reason)) => return Err(HostError::Failed(reason)),
                 Err(RecvTimeoutError::Timeout) => {
-                    return Err(HostError::NotReady { missing: missing.into_iter().map(|o| o.0).collect() });
+                    return Err(HostError::NotReady {
+                        dir: self.info.dir.clone(),
+                        missing: missing.into_iter().map(|o| o.0).collect(),
+                        seconds: timeout.as_secs(),
+                    });
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(HostError::Failed("every core ended".into()));
@@ -194,11 +213,16 @@ impl Cluster {
                 }
             }
         }
+        self.quit();
+        Ok(())
+    }
+
+    /// Ends the threads without a good-bye of the OSDs.
+    fn quit(&mut self) {
         self.send_all(|| CoreCommand::Quit);
         for (_, thread) in self.threads.drain(..) {
             let _ = thread.join();
         }
-        Ok(())
     }
 
     fn send_all(&self, command: impl Fn() -> CoreCommand) {
@@ -254,4 +278,51 @@ fn refuse_what_is_not_served(values: &Values) -> Result<(), HostError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(dir: &Path, osd_size: Option<u64>) -> UpRequest {
+        let settings = vec![("mon_data_avail_warn".to_owned(), "0".to_owned())];
+        let (dir, port, osds, cores) = (dir.to_owned(), Some(0), Some(1), Some(1));
+        UpRequest { dir, port, osds, cores, osd_size, settings, ..UpRequest::default() }
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(dir).unwrap().flatten();
+        entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn a_first_start_whose_osds_do_not_come_up_leaves_nothing_but_its_log() {
+        let tmp = tempfile::tempdir().unwrap();
+        let dir = tmp.path().join("c");
+        let started = Cluster::start(request(&dir, Some(64 << 20))).unwrap();
+        let Err(error) = started.ready(Duration::ZERO) else { panic!("no OSD is up at once") };
+        assert!(
+            error.to_string().contains(&format!("osd.0 did not come up within 0 s; {}", dir.display())),
+            "{error}"
+        );
+        // The log of a process is the first cluster's, which may be another test's.
+        assert!(names(&dir).iter().all(|name| name == "log"), "{:?}", names(&dir));
+        // Another size is no contradiction: there is no cluster.
+        let started = Cluster::start(request(&dir, Some(128 << 20))).unwrap();
+        let cluster = started.ready(Duration::from_secs(60)).unwrap();
+        cluster.stop().unwrap();
+        // A later start that fails leaves the cluster as it is.
+        let started = Cluster::start(request(&dir, None)).unwrap();
+        assert!(started.ready(Duration::ZERO).is_err());
+        Cluster::start(request(&dir, None)).unwrap().ready(Duration::from_secs(60)).unwrap().stop().unwrap();
+    }
+
+    #[test]
+    fn stores_too_small_for_an_osd_are_refused_before_anything_is_made() {
+        let tmp = tempfile::tempdir().unwrap();
+        let dir = tmp.path().join("c");
+        let Err(error) = Cluster::start(request(&dir, Some(10))) else { panic!("10 bytes hold no OSD") };
+        assert_eq!(error.to_string(), "OSDs of 10 bytes are too small: --osd-size takes at least 64 MiB");
+        assert!(!dir.exists());
+    }
 }

@@ -161,12 +161,17 @@ impl ClusterDir {
         &self.path
     }
 
-    /// Takes back a directory in which a cluster could not be made: what stands in it, and itself if it is ours.
-    pub fn undo(self) {
+    /// Takes back a directory in which a cluster could not be made: what lies in it, and itself if it was made for it.
+    /// `keep_log` leaves the log, for what it says of the failure; the next start takes the directory for empty.
+    pub fn undo(self, keep_log: bool) {
         self.clear();
-        for name in ["cluster.json", "cluster.json.new", "lock", "log"] {
+        for name in ["cluster.json", "cluster.json.new", "lock"] {
             let _ = fs::remove_file(self.path.join(name));
         }
+        if keep_log {
+            return;
+        }
+        let _ = fs::remove_file(self.path.join("log"));
         if self.made_here {
             let _ = fs::remove_dir(&self.path);
         }
@@ -302,7 +307,7 @@ mod tests {
         let dir = ClusterDir::lock(&path).unwrap();
         fs::create_dir(path.join("osd.0")).unwrap();
         dir.write_description(&description()).unwrap();
-        dir.undo();
+        dir.undo(false);
         assert!(!path.exists());
     }
 }

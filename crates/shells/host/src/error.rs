@@ -4,6 +4,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use text::format_bytes;
+
 /// Why a cluster did not start, or a directory could not be used. Nothing was changed when one of these is given.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
@@ -49,14 +51,11 @@ pub enum HostError {
         reason: String,
     },
     /// The command asks for something else than what the directory holds.
-    #[error(
-        "{dir} holds a cluster with {what} {has}, not {asked}; leave --{flag} out, or name another directory"
-    )]
+    #[error("{dir} holds a cluster with {has}, not {asked}; leave --{flag} out, or name another directory")]
     Differs {
         /// The directory.
         dir: PathBuf,
-        /// What differs.
-        what: &'static str,
+        /// What differs, as the directory has it.
         has: String,
         /// As it was asked for.
         asked: String,
@@ -94,7 +93,11 @@ pub enum HostError {
     )]
     InsecureBind(IpAddr),
     /// The disk has no room.
-    #[error("no space in {dir}: {available} bytes are free, a cluster needs {needed} to start")]
+    #[error(
+        "no space in {dir}: {} are free, a cluster needs {} to start",
+        format_bytes(*.available),
+        format_bytes(*.needed)
+    )]
     NoSpace {
         /// The directory.
         dir: PathBuf,
@@ -127,8 +130,15 @@ pub enum HostError {
         reason: String,
     },
     /// Some OSDs did not come up in time.
-    #[error("osd.{} did not come up in time; DIR/log says why", .missing.iter().map(i32::to_string).collect::<Vec<_>>().join(", osd."))]
-    NotReady { missing: Vec<i32> },
+    #[error(
+        "osd.{} did not come up within {seconds} s; {} says why",
+        .missing.iter().map(i32::to_string).collect::<Vec<_>>().join(", osd."),
+        .dir.join("log").display()
+    )]
+    NotReady { dir: PathBuf, missing: Vec<i32>, seconds: u64 },
+    /// The stores that were asked for are too small for an OSD's own records.
+    #[error("OSDs of {} are too small: --osd-size takes at least {}", format_bytes(*.bytes), format_bytes(*.min))]
+    OsdTooSmall { bytes: u64, min: u64 },
     /// A daemon failed.
     #[error("{0}")]
     Failed(String),

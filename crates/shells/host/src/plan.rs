@@ -8,6 +8,7 @@ use std::path::Path;
 use messenger::MessengerConfig;
 use mon::InitialOsd;
 use options::{Values, opt};
+use text::{format_bytes, format_bytes_exact};
 use types::{Fsid, OsdId, UTime};
 
 use crate::HostError;
@@ -17,6 +18,8 @@ use crate::dir::{Description, DirState, StoreKind};
 
 const OSDS: u32 = 3;
 const OSD_SIZE: u64 = 10 << 30;
+/// Bytes of the smallest store: an OSD keeps its superblock and some hundred maps there, beside its users' data.
+const OSD_SIZE_MIN: u64 = 64 << 20;
 const MON_ADDR: &str = "127.0.0.1:3300";
 
 /// Random bytes of the system's.
@@ -41,6 +44,9 @@ pub(crate) fn describe(request: &UpRequest, found: DirState) -> Result<Descripti
             let store = request.store.unwrap_or(StoreKind::Simple);
             let osds = request.osds.unwrap_or(OSDS);
             let size = request.osd_size.unwrap_or(OSD_SIZE);
+            if size < OSD_SIZE_MIN {
+                return Err(HostError::OsdTooSmall { bytes: size, min: OSD_SIZE_MIN });
+            }
             let mut new = Description::new(random_fsid()?, store, osds, size, addr);
             new.osd_uuids =
                 (0..osds).map(|_| Ok(random_fsid()?.to_string())).collect::<Result<_, HostError>>()?;
@@ -65,18 +71,23 @@ pub(crate) fn describe(request: &UpRequest, found: DirState) -> Result<Descripti
 }
 
 fn check_fits(request: &UpRequest, has: &Description) -> Result<(), HostError> {
-    let differs = |what, flag, has: String, asked: String| {
-        Err(HostError::Differs { dir: request.dir.clone(), what, has, asked, flag })
+    let differs = |flag, has: String, asked: String| {
+        Err(HostError::Differs { dir: request.dir.clone(), has, asked, flag })
     };
     match request {
         UpRequest { store: Some(asked), .. } if *asked != has.store => {
-            differs("store", "store", has.store.as_str().into(), asked.as_str().into())
+            differs("store", format!("the store '{}'", has.store.as_str()), format!("'{}'", asked.as_str()))
         }
         UpRequest { osds: Some(asked), .. } if *asked != has.osds => {
-            differs("OSDs:", "osds", has.osds.to_string(), asked.to_string())
+            let plural = if has.osds == 1 { "" } else { "s" };
+            differs("osds", format!("{} OSD{plural}", has.osds), asked.to_string())
         }
         UpRequest { osd_size: Some(asked), .. } if *asked != has.osd_size => {
-            differs("OSDs of bytes:", "osd-size", has.osd_size.to_string(), asked.to_string())
+            let size = |bytes| match bytes {
+                0..1024 => format_bytes(bytes),
+                _ => format_bytes_exact(bytes),
+            };
+            differs("osd-size", format!("OSDs of {}", size(has.osd_size)), size(*asked))
         }
         _ => Ok(()),
     }
