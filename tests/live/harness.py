@@ -97,6 +97,8 @@ class Cluster:
     def __init__(self, loligo, directory, prefix=()):
         self.loligo, self.dir, self.prefix = loligo, directory, list(prefix)
         self.conf = os.path.join(directory, "ceph.conf")
+        # What the last start printed.
+        self.said = ""
 
     def argv(self, *args):
         return self.prefix + [self.loligo, *args]
@@ -113,6 +115,7 @@ class Cluster:
         if done.returncode != code:
             raise Failure(f"up {args}: code {done.returncode}, expected {code}: {done.stdout!r} {done.stderr!r}"
                           f" log: {self.log()[-2000:]}")
+        self.said = done.stdout.decode()
         return Result(args, done.returncode, done.stdout, done.stderr)
 
     def pid(self):

@@ -73,14 +73,30 @@ def test_a_full_disk_below_the_cluster_is_a_full_osd_and_not_its_end(t):
         f.write(os.urandom(4 << 20))
     cluster = t.cluster("--store", "simple", "--osds", "1", "--osd-size", "1GiB",
                         "--set", "osd_mon_report_interval=0.2", directory=os.path.join(below, "c"))
+    expect("1 OSDs of 1 GiB may grow to 1 GiB, but" in cluster.said, f"what up said: {cluster.said!r}")
     client = t.client(cluster)
+    equal(checks(client), {}, "an empty cluster is not full")
     client.ceph("osd", "pool", "create", POOL, "8")
     client.ceph("osd", "pool", "application", "enable", POOL, "rados")
     written = fill(client, path)
     expect(30 <= len(written) <= 70, f"{len(written)} objects of 4 MiB in 300 MiB")
     found = until(lambda: checks(client), "a health check")
     expect("OSD_FULL" in found, f"{found}")
+    detail = found["OSD_FILE_SYSTEM_FULL"]["detail"][0]["message"]
+    expect("osd.0 may take 1 GiB" in detail, f"what is full is said: {detail}")
     for name in written[:20]:
         client.rados("-p", POOL, "rm", name, "--force-full")
     until(lambda: "OSD_FULL" not in checks(client), f"no OSD_FULL: {checks(client)}", 20)
     client.rados("-p", POOL, "put", "again", path)
+
+
+def test_osds_of_one_file_system_count_its_space_once(t):
+    below = t.path("below")
+    os.mkdir(below)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400m", "tmpfs", below], check=True)
+    t.cleanups.append(lambda: subprocess.run(["umount", below], check=False))
+    cluster = t.cluster("--store", "simple", "--osds", "3", "--osd-size", "1TiB", directory=os.path.join(below, "c"))
+    client = t.client(cluster)
+    stats = until(lambda: (s := client.ceph_json("df")["stats"])["total_bytes"] and s, "space in ceph df")
+    expect(200 << 20 < stats["total_bytes"] < 420 << 20, f"three OSDs on 400 MiB: {stats}")
+    equal(checks(client), {}, "an empty cluster is not full")

@@ -15,6 +15,10 @@ use crate::health::{Health, Severity};
 use crate::mon::Mon;
 use crate::service::osdmap;
 
+/// A key of an OSD's metadata, Loligo's own: the bytes that its store was made for. It has fewer where the file system
+/// below has fewer.
+pub const STORE_BYTES: &str = "osd_store_bytes";
+
 /// Lines of detail that a check about PGs has at most (mon_health_max_detail's default).
 const DETAIL_MAX: usize = 50;
 
@@ -117,6 +121,7 @@ impl Mon {
 
     fn check_full(&self, health: &mut Health) {
         let mut found: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+        let mut below: Vec<String> = Vec::new();
         for (id, entry) in self.osdmap.existing_osds() {
             // One that holds no data now is not what stops writes.
             if !(osdmap::is_up(&self.osdmap, id.0) && osdmap::is_in(&self.osdmap, id.0)) {
@@ -128,7 +133,13 @@ impl Mon {
                 .find(|bit| entry.state & bit != 0);
             if let Some(bit) = bit {
                 found.entry(bit).or_default().push(format!("osd.{} is {}", id.0, full_name(bit)));
+                below.extend(self.short_below(id.0));
             }
+        }
+        if !below.is_empty() {
+            let summary =
+                format!("the file system below {} osd(s) has less space than they may take", below.len());
+            health.add("OSD_FILE_SYSTEM_FULL", Severity::Warn, summary, below);
         }
         for (bit, detail) in found {
             let (code, severity) = match bit {
@@ -139,6 +150,22 @@ impl Mon {
             let short = full_name(bit).replace(' ', "");
             health.add(code, severity, format!("{} {short} osd(s)", detail.len()), detail);
         }
+    }
+
+    /// How an OSD's store has less than it was made for, if the file system below it is what limits it.
+    fn short_below(&self, osd: i32) -> Option<String> {
+        let made_for: u64 = self.osd_metadata(osd).get(STORE_BYTES)?.parse().ok()?;
+        let space = self.pgmap.osds.get(&osd)?.statfs;
+        // What a store keeps for itself is less than a part in 50.
+        (space.total < made_for - made_for / 50).then(|| {
+            format!(
+                "osd.{osd} may take {}, but its file system lets it have {}, and {} of that are free: free space \
+                 there, or delete objects",
+                bytes(made_for),
+                bytes(space.total),
+                bytes(space.available)
+            )
+        })
     }
 
     fn check_pools(&self, health: &mut Health) {

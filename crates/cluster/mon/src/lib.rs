@@ -26,6 +26,7 @@ mod subscriptions;
 mod tick;
 mod usage;
 
+pub use checks::STORE_BYTES;
 pub use event::{InitialOsd, MonConfig, MonEffect, MonEvent, MonOpenError};
 pub use mon::Mon;
 pub use state::{Batch, Key, State, StateKey};

@@ -153,6 +153,16 @@ fn announce(cluster: &Cluster, took: Duration) {
         info.osds,
         info.fsid,
     );
+    let note = info.promised_too_much.map(|(promised, free)| {
+        format!(
+            "Note: {} OSDs of {} may grow to {}, but {dir} has {} free. They share that, and are full when it is used up.\n",
+            info.osds,
+            text::format_bytes(promised / u64::from(info.osds.max(1))),
+            text::format_bytes(promised),
+            text::format_bytes(free),
+        )
+    });
+    let text = text + note.as_deref().unwrap_or_default();
     // A closed standard output is no reason to end a cluster.
     let _ = std::io::stdout().write_all(text.as_bytes());
     let _ = std::io::stdout().flush();

@@ -70,6 +70,8 @@ pub struct ClusterInfo {
     pub store: StoreKind,
     /// The cluster's id.
     pub fsid: String,
+    /// At the first start, where the stores may grow to more bytes than their file system has free: both.
+    pub promised_too_much: Option<(u64, u64)>,
 }
 
 /// A cluster whose threads run.
@@ -95,6 +97,7 @@ impl Cluster {
         plan::check_bind(&request, &description)?;
         // Taken before the ports: a second start on the same directory is told so, not that a port is in use.
         let dir = ClusterDir::lock(&request.dir)?;
+        let promised_too_much = is_new.then(|| dir.promised_too_much(&description)).flatten();
         match Self::start_in(&dir, &request, values, &mut description) {
             Ok((threads, reports, expected)) => {
                 let info = ClusterInfo {
@@ -103,6 +106,7 @@ impl Cluster {
                     osds: description.osds,
                     store: description.store,
                     fsid: description.fsid.clone(),
+                    promised_too_much,
                 };
                 Ok(Self { info, expected, threads, reports, dir, is_new })
             }
@@ -122,7 +126,7 @@ impl Cluster {
         description: &mut Description,
     ) -> Result<(Threads, Receiver<CoreReport>, BTreeSet<OsdId>), HostError> {
         let sockets = Sockets::bind(request, &values, description)?;
-        dir.check_space()?;
+        dir.check_space(description)?;
         if let Err(error) = runtime::raise_file_limit() {
             tracing::warn!("the limit of open files stays as it is: {error}");
         }

@@ -70,6 +70,8 @@ pub(crate) struct OsdPlan {
     pub(crate) size_bytes: u64,
     pub(crate) dir: PathBuf,
     pub(crate) boots: bool,
+    /// Stores on the file system of this one, itself included.
+    pub(crate) file_system_stores: u32,
     /// Whether this is the cluster's first start.
     pub(crate) is_new: bool,
 }

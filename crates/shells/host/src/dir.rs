@@ -18,8 +18,13 @@ use crate::HostError;
 /// comes with the code that reads the older, and a directory of each is kept in tests/formats.
 const FORMAT: u64 = 2;
 
-/// Bytes that must be free before a cluster is made.
+/// Bytes that must be free before a cluster is made: what stores leave to other files there,
 const SPACE_MIN: u64 = 64 << 20;
+/// and some for the records of each OSD and its first objects.
+const SPACE_MIN_OF_OSD: u64 = 32 << 20;
+/// Bytes that must be free before a cluster starts that was made already: it writes a few maps, and what is stored has
+/// to be deletable on a full disk.
+const SPACE_MIN_LATER: u64 = 4 << 20;
 
 /// Where OSDs keep their data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -190,13 +195,27 @@ impl ClusterDir {
         }
     }
 
-    /// Refuses a disk that has no room for a cluster.
-    pub fn check_space(&self) -> Result<(), HostError> {
+    /// Refuses a disk that has no room for a cluster, before its first start if `starts` is 0.
+    pub fn check_space(&self, description: &Description) -> Result<(), HostError> {
         let (_, available) = disk_space(&self.path)?;
-        if available < SPACE_MIN {
-            return Err(HostError::NoSpace { dir: self.path.clone(), available, needed: SPACE_MIN });
+        let needed = match description {
+            Description { starts: 1.., .. } => SPACE_MIN_LATER,
+            Description { store: StoreKind::Mem, .. } => SPACE_MIN,
+            Description { store: StoreKind::Simple, osds, .. } => {
+                SPACE_MIN + u64::from(*osds) * SPACE_MIN_OF_OSD
+            }
+        };
+        if available < needed {
+            return Err(HostError::NoSpace { dir: self.path.clone(), available, needed });
         }
         Ok(())
+    }
+
+    /// Where the stores may grow to more than the file system has: what they may take, and the bytes free, if so.
+    pub fn promised_too_much(&self, description: &Description) -> Option<(u64, u64)> {
+        let promised = description.osd_size.saturating_mul(description.osds.into());
+        let (_, available) = disk_space(&self.path).ok()?;
+        (description.store == StoreKind::Simple && promised > available).then_some((promised, available))
     }
 
     /// Writes the description, durably, in place of the one before.

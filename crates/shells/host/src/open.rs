@@ -104,7 +104,12 @@ pub(crate) fn osd_store(
         return Ok(Box::new(MemStore::new(plan.size_bytes)));
     }
     let device = device_options(values, 1 + plan.id.0 as u64);
-    let options = simplestore::Options { device, model, metadata_cache_bytes: METADATA_CACHE_BYTES };
+    let options = simplestore::Options {
+        device,
+        model,
+        metadata_cache_bytes: METADATA_CACHE_BYTES,
+        file_system_stores: plan.file_system_stores,
+    };
     // Only at the cluster's first start: an OSD that lost its store later must not come back empty.
     if plan.is_new {
         let label = simplestore::Label {
@@ -163,6 +168,8 @@ fn metadata(plan: &OsdPlan) -> BTreeMap<String, String> {
         ("os", text(uname.sysname())),
         ("osd_data", plan.dir.display().to_string()),
         ("osd_objectstore", store.into()),
+        // Ours: what the store was made for, of which the file system below may have less.
+        (mon::STORE_BYTES, plan.size_bytes.to_string()),
     ];
     pairs.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use messenger::MessengerConfig;
 use mon::InitialOsd;
@@ -167,6 +167,28 @@ fn bind_osd(
     Err(HostError::NoOsdPort { min, max })
 }
 
+/// The file systems that OSDs' directories lie on.
+struct FileSystems(Vec<u64>);
+
+impl FileSystems {
+    /// A directory that is yet to be made will be on its parent's; an OSD's may be a link to another disk.
+    fn of(dir: &Path, osds: u32) -> Self {
+        let device = |path: &Path| rustix::fs::stat(path).map(|stat| stat.st_dev);
+        // One that can't be looked at fails when its store is opened.
+        Self((0..osds).map(|i| device(&osd_dir(dir, i)).or_else(|_| device(dir)).unwrap_or(0)).collect())
+    }
+
+    /// How many lie where the one of this index does, itself included.
+    fn sharing(&self, index: usize) -> u32 {
+        self.0.iter().filter(|device| self.0.get(index) == Some(device)).count() as u32
+    }
+}
+
+/// Where an OSD keeps its store.
+fn osd_dir(dir: &Path, index: u32) -> PathBuf {
+    dir.join(format!("osd.{index}"))
+}
+
 /// OSDs that `osd_debug_no_boot` keeps from booting.
 fn kept_from_booting(values: &Values) -> Vec<OsdId> {
     values
@@ -197,6 +219,7 @@ pub(crate) fn plan_cores(
     let mut plans: Vec<CorePlan> =
         (0..cores as usize).map(|index| CorePlan::empty(index, values.clone())).collect();
     let mut initial = Vec::new();
+    let stores = FileSystems::of(dir, description.osds);
     let mut listeners: BTreeMap<usize, Vec<OsdPlan>> = BTreeMap::new();
     for (i, listener) in sockets.osds.into_iter().enumerate() {
         let uuid: Fsid =
@@ -218,8 +241,9 @@ pub(crate) fn plan_cores(
             mon_addr: description.mon_addr,
             store: description.store,
             size_bytes: description.osd_size,
-            dir: dir.join(format!("osd.{i}")),
+            dir: osd_dir(dir, i as u32),
             boots: !no_boot.contains(&id),
+            file_system_stores: stores.sharing(i),
             is_new: description.starts == 1,
         });
     }

@@ -8,7 +8,7 @@
 //! **Shards.** One.
 //!
 //! **Space.** Data and metadata both count against the image's size, though metadata lies beside the image, and no more
-//! is promised than the file system has. [`StatFs::data_bytes`](store::StatFs::data_bytes) are the 4 KiB blocks that
+//! is promised than the file system has, or the store's part of it: what is free there, divided by the stores on it. [`StatFs::data_bytes`](store::StatFs::data_bytes) are the 4 KiB blocks that
 //! objects have; what queued transactions free counts as free, and is written again after their commit.
 //! [`StatFs::metadata_bytes`](store::StatFs::metadata_bytes) are the bytes of all keys and values in the tables: at most
 //! 64 for a collection, 18 + bytes for its info, 128 + 4 × bytes of its names for an object, 8 + bytes for an attribute,

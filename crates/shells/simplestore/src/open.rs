@@ -37,11 +37,19 @@ pub struct Options {
     pub model: Option<ModelledOn>,
     /// Most bytes of metadata held in memory.
     pub metadata_cache_bytes: usize,
+    /// Stores on the file system, this one included. Each reports an equal part of what is free there, so that their
+    /// sum counts it once.
+    pub file_system_stores: u32,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { device: DeviceOptions::default(), model: None, metadata_cache_bytes: 16 << 20 }
+        Self {
+            device: DeviceOptions::default(),
+            model: None,
+            metadata_cache_bytes: 16 << 20,
+            file_system_stores: 1,
+        }
     }
 }
 
@@ -124,7 +132,8 @@ pub fn open(dir: &Path, options: &Options) -> Result<SimpleStore, OpenError> {
     if image.len().map_err(|e| io_error(dir, e))? < blocks * BLOCK {
         return Err(damaged(format!("{IMAGE_FILE} is shorter than {} bytes", blocks * BLOCK)));
     }
-    let space = scan(&db, blocks).map_err(damaged)?;
+    let alloc = scan(&db, blocks).map_err(damaged)?;
+    let space = Space::new(alloc, options.file_system_stores);
     let worker = Worker::new(db, image, space, counters);
     SimpleStore::start(worker, label, lock).map_err(|e| io_error(dir, e))
 }
@@ -212,7 +221,7 @@ fn write_meta(db: &Database, label: &Label) -> Result<(), String> {
 }
 
 /// Which blocks are in use.
-fn scan(db: &Database, blocks: u64) -> Result<Space, String> {
+fn scan(db: &Database, blocks: u64) -> Result<Allocator, String> {
     let txn = db.begin_read().map_err(|e| e.to_string())?;
     let tables = Tables::open_read(&txn, 0).map_err(|e| e.to_string())?;
     let mut alloc = Allocator::new(blocks);
@@ -226,5 +235,5 @@ fn scan(db: &Database, blocks: u64) -> Result<Space, String> {
         }
     });
     scanned.map_err(|failure| failure.into_error().to_string())?;
-    Ok(Space::new(alloc))
+    Ok(alloc)
 }

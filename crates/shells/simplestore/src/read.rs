@@ -27,6 +27,16 @@ struct KeyRange<'a> {
     values: bool,
 }
 
+/// Bytes that transactions may still bring, by what limits them.
+struct Room {
+    /// What the store's size leaves, beside the reserve.
+    left: u64,
+    /// Blocks that were given up stay with the image's file: they need nothing of the file system below.
+    spare: u64,
+    /// What any file can still get of the file system.
+    free: u64,
+}
+
 impl Context<'_, '_> {
     pub fn read(&self, request: &ReadRequest) -> Attempt<ReadOutcome> {
         use ReadRequest as R;
@@ -184,20 +194,28 @@ impl Context<'_, '_> {
     /// Bytes that transactions can still bring, beside the reserve: what the store's size leaves, data and metadata
     /// counted, but not more than the file system below has.
     pub fn bytes_available(&self) -> Attempt<u64> {
+        let Room { left, spare, free } = self.room()?;
+        Ok(left.min(spare + free))
+    }
+
+    fn room(&self) -> Attempt<Room> {
         let (data, metadata) = (self.space.data_bytes(), self.tables.metadata_bytes());
-        let left = self.space.bytes_total().saturating_sub(data + metadata + self.space.reserve_bytes());
-        let room = self.image.fs_space().map_err(|e| io_error("size of the image", &e))?;
-        // Blocks that were given up stay with the file: they need nothing of the file system below.
-        let below = room.given.saturating_sub(data) + room.free.saturating_sub(KEPT_BELOW);
-        Ok(left.min(below))
+        let below = self.image.fs_space().map_err(|e| io_error("size of the image", &e))?;
+        Ok(Room {
+            left: self.space.bytes_total().saturating_sub(data + metadata + self.space.reserve_bytes()),
+            spare: below.given.saturating_sub(data),
+            free: below.free.saturating_sub(KEPT_BELOW),
+        })
     }
 
     fn statfs(&self) -> Attempt<StatFs> {
         let (data_bytes, metadata_bytes) = (self.space.data_bytes(), self.tables.metadata_bytes());
+        let Room { left, spare, free } = self.room()?;
+        let report = self.space.report(data_bytes + metadata_bytes, left, spare, free);
         Ok(StatFs {
-            bytes_total: self.space.bytes_total(),
+            bytes_total: report.total,
             bytes_used: data_bytes + metadata_bytes,
-            bytes_available: self.bytes_available()?,
+            bytes_available: report.available,
             data_bytes,
             metadata_bytes,
             objects: self.tables.len(Table::Onodes)?,

@@ -13,11 +13,21 @@ pub struct Space {
     freed: Vec<u64>,
     /// Given up by earlier transactions of the same commit.
     freed_by_group: Vec<u64>,
+    /// Stores on the file system, this one included.
+    file_system_stores: u32,
+}
+
+/// The bytes that a store reports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Report {
+    pub total: u64,
+    pub available: u64,
 }
 
 impl Space {
-    pub fn new(alloc: Allocator) -> Self {
-        Self { alloc, taken: Vec::new(), freed: Vec::new(), freed_by_group: Vec::new() }
+    pub fn new(alloc: Allocator, file_system_stores: u32) -> Self {
+        let (taken, freed, freed_by_group) = Default::default();
+        Self { alloc, taken, freed, freed_by_group, file_system_stores }
     }
 
     pub fn bytes_total(&self) -> u64 {
@@ -27,6 +37,14 @@ impl Space {
     /// Bytes that only transactions which make room may use.
     pub fn reserve_bytes(&self) -> u64 {
         (self.bytes_total() / 64).min(4 << 20)
+    }
+
+    /// What the store reports when it uses `used` bytes and `left` more may come by its own size: `spare` bytes that its
+    /// file has already, and its part of the `free` ones of the file system, may be less. The size reported shrinks
+    /// with them, so that fullness is that of the space that is there.
+    pub fn report(&self, used: u64, left: u64, spare: u64, free: u64) -> Report {
+        let available = left.min(spare + free / u64::from(self.file_system_stores.max(1)));
+        Report { total: self.bytes_total().min(used + self.reserve_bytes() + available), available }
     }
 
     /// Bytes of the blocks that objects have, as of the last transaction applied.
@@ -80,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_block_given_up_counts_as_free_at_once_and_is_written_after_the_commit() {
-        let mut space = Space::new(Allocator::new(4));
+        let mut space = Space::new(Allocator::new(4), 1);
         space.allocate(4).unwrap();
         space.commit();
         space.free([2]);
@@ -94,12 +112,26 @@ mod tests {
 
     #[test]
     fn a_refused_transaction_gives_back_what_it_took_and_keeps_what_it_gave_up() {
-        let mut space = Space::new(Allocator::new(4));
+        let mut space = Space::new(Allocator::new(4), 1);
         space.allocate(2).unwrap();
         space.commit();
         space.allocate(1).unwrap();
         space.free([0, 1]);
         space.rollback();
         assert_eq!((space.data_bytes(), space.free_blocks()), (2 * BLOCK, 2));
+    }
+
+    #[test]
+    fn stores_of_one_file_system_report_what_is_free_there_once() {
+        const GIB: u64 = 1 << 30;
+        let space = |stores| Space::new(Allocator::new(10 * GIB / BLOCK), stores);
+        let left = 9 * GIB - space(1).reserve_bytes();
+        let roomy = space(3).report(GIB, left, 0, 60 * GIB);
+        assert_eq!(roomy, Report { total: 10 * GIB, available: left }, "its own size is the limit");
+        let tight = space(3).report(GIB, left, 0, 6 * GIB);
+        let total = GIB + 2 * GIB + space(3).reserve_bytes();
+        assert_eq!(tight, Report { total, available: 2 * GIB }, "a third of what is free");
+        let spare = space(3).report(GIB, left, GIB, 0);
+        assert_eq!(spare.available, GIB, "what the file has already is this store's alone");
     }
 }
