@@ -148,3 +148,17 @@ def test_a_write_that_is_too_large_gets_its_answer_at_once(t):
         done = client.rados("-p", "p", "bench", "1", "write", "-b", str(size), "-t", "1", code=None, timeout=30)
         expect("(90) Message too long" in done.words + done.text, f"{size}: {done.words} {done.text}")
     client.rados("-p", "p", "bench", "1", "write", "-b", "4194304", "-t", "1")
+
+
+def test_removing_pools_can_be_switched_off_as_in_ceph(t):
+    cluster = t.cluster("--osds", "1", "--store", "mem")
+    for client in t.clients(cluster):
+        pool = f"p{client.release}"
+        client.ceph("osd", "pool", "create", pool, "8")
+        client.ceph("config", "set", "mon", "mon_allow_pool_delete", "false")
+        remove = ("osd", "pool", "rm", pool, pool, "--yes-i-really-really-mean-it")
+        refused = client.ceph(*remove, code=1)
+        expect("mon_allow_pool_delete" in refused.words, f"why: {refused.words!r}")
+        expect("false" in client.ceph("tell", "mon.a", "config", "get", "mon_allow_pool_delete").text, "in force")
+        client.ceph("config", "rm", "mon", "mon_allow_pool_delete")
+        client.ceph(*remove)

@@ -132,7 +132,7 @@ table! {
     )
     .own();
     BDEV_MODEL_PARAMETERS: str = spec("bdev_model_parameters", Text, "", "With bdev_model: what differs from its data sheet, as a=b,c=d.").own();
-    MON_ALLOW_POOL_DELETE: bool = spec("mon_allow_pool_delete", Bool, "false", "Whether pools can be removed.").runtime();
+    MON_ALLOW_POOL_DELETE: bool = spec("mon_allow_pool_delete", Bool, "true", "Whether pools can be removed. Ceph's default is false.").runtime();
     MON_CONFIG_KEY_MAX_ENTRY_SIZE: u64 = spec("mon_config_key_max_entry_size", Size, "65536", "Bytes that a value of `config-key` may have.").runtime();
     MON_DATA_AVAIL_CRIT: u64 = spec("mon_data_avail_crit", Int, "5", "Per cent free on the monitor's disk below which MON_DISK_CRIT is raised.")
         .range(0.0, 100.0)

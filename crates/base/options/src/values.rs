@@ -152,7 +152,7 @@ mod tests {
             "{error}"
         );
         assert!(v.set("mon_data_avail_warn", "200").is_err());
-        assert!(!v.get(opt::MON_ALLOW_POOL_DELETE));
+        assert!(v.get(opt::MON_ALLOW_POOL_DELETE));
         assert!(v.set("mon_max_pg_per_osd", "none").is_err());
         assert_eq!(v.get(opt::MON_MAX_PG_PER_OSD), 1000, "what is refused changes nothing");
         assert_eq!(v.text("mon_max_pg_per_osd"), Some("1000"));
@@ -166,7 +166,7 @@ mod tests {
             ("mon_osd_report_timeout", "900.0"),
             ("mon_config_key_max_entry_size", "128K"),
             ("osd_pool_default_pg_num", "1K"),
-            ("MON_ALLOW_POOL_DELETE", "True"),
+            ("MON_ALLOW_POOL_DELETE", "False"),
             ("debug_osd", "20"),
         ] {
             assert!(v.set(name, value).is_ok(), "{name}");
@@ -176,13 +176,13 @@ mod tests {
             kept,
             [
                 ("debug_osd", "20/20"),
-                ("mon_allow_pool_delete", "true"),
+                ("mon_allow_pool_delete", "false"),
                 ("mon_config_key_max_entry_size", "131072"),
                 ("mon_osd_report_timeout", "900"),
                 ("osd_pool_default_pg_num", "1000"),
             ]
         );
-        assert_eq!((v.get(opt::MON_OSD_REPORT_TIMEOUT), v.get(opt::MON_ALLOW_POOL_DELETE)), (900.0, true));
+        assert_eq!((v.get(opt::MON_OSD_REPORT_TIMEOUT), v.get(opt::MON_ALLOW_POOL_DELETE)), (900.0, false));
     }
 
     #[test]

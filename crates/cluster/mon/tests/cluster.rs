@@ -81,7 +81,7 @@ fn a_new_cluster_is_healthy_once_its_osds_have_booted() {
 
 #[test]
 fn pools_come_and_go_and_every_epoch_is_what_its_increment_makes_of_the_one_before() {
-    let (mut cluster, client, _) = up(3, &[("mon_allow_pool_delete", "true")]);
+    let (mut cluster, client, _) = up(3, &[]);
     let (code, status, _) = cluster.run(client, r#"{"prefix":"osd pool create","pool":"p","pg_num":8}"#);
     assert_eq!((code, status.as_str()), (0, "pool 'p' created"));
     let (code, status, _) = cluster.run(client, r#"{"prefix":"osd pool create","pool":"p"}"#);
@@ -121,13 +121,17 @@ fn pools_come_and_go_and_every_epoch_is_what_its_increment_makes_of_the_one_befo
 }
 
 #[test]
-fn removing_pools_needs_the_option_which_config_set_can_switch_on() {
+fn removing_pools_is_allowed_until_config_set_switches_it_off() {
     let (mut cluster, client, _) = up(1, &[]);
     cluster.ok(client, r#"{"prefix":"osd pool create","pool":"p"}"#);
     let remove = r#"{"prefix":"osd pool rm","pool":"p","pool2":"p","yes_i_really_really_mean_it":true}"#;
-    assert_eq!(cluster.run(client, remove).0, -1);
-    cluster
-        .ok(client, r#"{"prefix":"config set","who":"mon","name":"mon_allow_pool_delete","value":"true"}"#);
+    let set = |value: &str| {
+        format!(r#"{{"prefix":"config set","who":"mon","name":"mon_allow_pool_delete","value":"{value}"}}"#)
+    };
+    cluster.ok(client, &set("false"));
+    let (code, status, _) = cluster.run(client, remove);
+    assert!(code == -1 && status.contains("mon_allow_pool_delete"), "{code} {status}");
+    cluster.ok(client, &set("true"));
     assert_eq!(cluster.run(client, remove).0, 0);
     let (code, status, _) = cluster
         .run(client, r#"{"prefix":"config set","who":"osd","name":"mon_allow_pool_dalete","value":"1"}"#);
@@ -447,7 +451,7 @@ fn old_epochs_are_trimmed_and_who_is_older_gets_a_full_map() {
 #[test]
 fn the_same_events_give_the_same_effects() {
     let run = || {
-        let (mut cluster, client, sessions) = up(3, &[("mon_allow_pool_delete", "true")]);
+        let (mut cluster, client, sessions) = up(3, &[]);
         for (n, command) in [
             r#"{"prefix":"osd pool create","pool":"p"}"#,
             r#"{"prefix":"status"}"#,

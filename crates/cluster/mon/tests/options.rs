@@ -43,7 +43,7 @@ fn every_valid_spelling_of_a_value_takes_effect() {
     for (name, value, kept) in [
         ("mon_osd_report_timeout", "900.0", "900"),
         ("mon_config_key_max_entry_size", "1K", "1024"),
-        ("mon_allow_pool_delete", "True", "true"),
+        ("mon_allow_pool_delete", "False", "false"),
         ("mon_max_pg_per_osd", "1K", "1000"),
     ] {
         assert_eq!(set(&mut cluster, client, name, value), (0, String::new()));
@@ -53,7 +53,7 @@ fn every_valid_spelling_of_a_value_takes_effect() {
     cluster.ok(client, &format!(r#"{{"prefix":"config-key set","key":"k","val":"{value}"}}"#));
     cluster.ok(client, r#"{"prefix":"osd pool create","pool":"p","pg_num":512}"#);
     let remove = r#"{"prefix":"osd pool rm","pool":"p","pool2":"p","yes_i_really_really_mean_it":true}"#;
-    cluster.ok(client, remove);
+    assert_eq!(cluster.run(client, remove).0, -1);
 }
 
 #[test]
@@ -92,12 +92,13 @@ fn a_value_that_would_do_harm_or_is_none_is_refused() {
 fn a_name_takes_effect_however_it_is_spelled() {
     let (mut cluster, client) = up(1, &[]);
     cluster.ok(client, r#"{"prefix":"osd pool create","pool":"p"}"#);
-    assert_eq!(set(&mut cluster, client, "MON allow-Pool_DELETE", "true").0, 0);
-    assert_eq!(stored(&cluster, "mon/mon_allow_pool_delete").as_deref(), Some("true"));
+    assert_eq!(set(&mut cluster, client, "MON allow-Pool_DELETE", "false").0, 0);
+    assert_eq!(stored(&cluster, "mon/mon_allow_pool_delete").as_deref(), Some("false"));
     let remove = r#"{"prefix":"osd pool rm","pool":"p","pool2":"p","yes_i_really_really_mean_it":true}"#;
-    cluster.ok(client, remove);
+    assert_eq!(cluster.run(client, remove).0, -1);
     cluster.ok(client, r#"{"prefix":"config rm","who":"mon","name":"MON_ALLOW_POOL_DELETE"}"#);
     assert_eq!(stored(&cluster, "mon/mon_allow_pool_delete"), None);
+    cluster.ok(client, remove);
 }
 
 #[test]
@@ -137,8 +138,8 @@ fn a_monitor_tells_what_it_goes_by() {
     let (mut cluster, client) = up(1, &[("mon_osd_report_timeout", "77")]);
     let get = |name: &str| format!(r#"{{"prefix":"config get","var":"{name}"}}"#);
     assert!(cluster.tell(client, &get("mon_osd_report_timeout")).2.contains(r#""77""#), "its own");
-    assert_eq!(set(&mut cluster, client, "mon_allow_pool_delete", "true").0, 0);
-    assert!(cluster.tell(client, &get("mon_allow_pool_delete")).2.contains(r#""true""#), "what is stored");
+    assert_eq!(set(&mut cluster, client, "mon_allow_pool_delete", "false").0, 0);
+    assert!(cluster.tell(client, &get("mon_allow_pool_delete")).2.contains(r#""false""#), "what is stored");
     let (code, _, diff) = cluster.tell(client, r#"{"prefix":"config diff"}"#);
     assert!(code == 0 && diff.contains("mon_osd_report_timeout") && diff.contains(r#""final""#), "{diff}");
     assert_eq!(cluster.tell(client, &get("mon_osd_report_timeuot")).0, -2);

@@ -18,7 +18,11 @@ fn a_full_osd_that_its_file_system_limits_says_so() {
     cluster.settle();
     // It reports a size of 10 GiB.
     cluster.report(0, osd, 1);
-    assert_eq!(cluster.ok(client, r#"{"prefix":"health"}"#), "HEALTH_OK", "little space is no fault by itself");
+    assert_eq!(
+        cluster.ok(client, r#"{"prefix":"health"}"#),
+        "HEALTH_OK",
+        "little space is no fault by itself"
+    );
     let full =
         messages::OsdFull { paxos: Default::default(), map_epoch: Epoch(1), state: OsdState::NEARFULL };
     cluster.send(osd, full);

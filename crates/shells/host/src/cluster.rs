@@ -146,7 +146,7 @@ impl Cluster {
         }
         description.starts += 1;
         let plans = plan::plan_cores(request, values, description, sockets, dir.path(), shared.clock.now())?;
-        dir.write_client_files(description, "")?;
+        dir.write_client_files(description)?;
         dir.write_description(description)?;
         let expected = plans.iter().flat_map(|p| p.osds.iter().filter(|o| o.boots).map(|o| o.id)).collect();
         Ok((spawn(plans, &shared, &messenger, dir.path())?, receiver, expected))
@@ -260,8 +260,6 @@ fn spawn(
 /// The options in force; tells once of those that have nothing to tune.
 fn read_settings(settings: &[(String, String)]) -> Result<Values, HostError> {
     let mut values = Values::new();
-    // As the ceph.conf says that is written.
-    values.set(opt::MON_ALLOW_POOL_DELETE.name(), "true")?;
     for (name, value) in settings {
         if values.set(name, value)? == OptionStatus::NothingToTune {
             tracing::warn!(

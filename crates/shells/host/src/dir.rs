@@ -226,7 +226,7 @@ impl ClusterDir {
     }
 
     /// Writes ceph.conf and the keyring.
-    pub fn write_client_files(&self, description: &Description, client_lines: &str) -> Result<(), HostError> {
+    pub fn write_client_files(&self, description: &Description) -> Result<(), HostError> {
         let conf = format!(
             "# Written by loligo at every start; what you add is lost.\n\
              [global]\n\
@@ -235,9 +235,7 @@ impl ClusterDir {
              auth_cluster_required = none\n\
              auth_service_required = none\n\
              auth_client_required = none\n\
-             keyring = {dir}/keyring\n\
-             mon_allow_pool_delete = true\n\
-             {client_lines}",
+             keyring = {dir}/keyring\n",
             fsid = description.fsid,
             mon = description.mon_addr,
             dir = self.path.display(),
