@@ -34,8 +34,8 @@ def tree(directory):
     return found
 
 
-def refused(cluster, *args, says, detach=True, program=None):
-    """`up` says one sentence with these words, exits with 1 and changes nothing."""
+def refused(cluster, *args, says, detach=True, program=None, unchanged=True):
+    """`up` says one sentence with these words, exits with 1 and changes nothing (but where `unchanged` is false)."""
     before = tree(cluster.dir)
     argv = [*cluster.prefix, program or cluster.loligo, "up", "--dir", cluster.dir, *args]
     try:
@@ -49,7 +49,8 @@ def refused(cluster, *args, says, detach=True, program=None):
     equal(len(words.strip().splitlines()), 1, f"up {args}: lines on standard error: {words!r}")
     expect("panicked" not in words and "Error(" not in words and "Os {" not in words, f"no sentence: {words!r}")
     equal(done.stdout, b"", f"up {args}: standard output")
-    equal(tree(cluster.dir), before, f"up {args}: the directory")
+    if unchanged:
+        equal(tree(cluster.dir), before, f"up {args}: the directory")
 
 
 def both_ways(cluster, *args, says):
@@ -138,6 +139,33 @@ def test_a_disk_without_space_is_told_and_nothing_changes(t):
 
     both_ways(cluster, "--port", "0", says=["space"])
     equal(inside(), b"", "what is on the small disk")
+
+
+def test_lost_or_damaged_metadata_is_told_with_its_file(t):
+    cluster = t.cluster("--osds", "2")
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", "p", "8")
+    cluster.stop()
+
+    def with_contents(path, contents, says):
+        with open(path, "rb") as f:
+            whole = f.read()
+        with open(path, "wb") as f:
+            f.write(contents)
+        for detach in (False, True):
+            # The databases that are whole note in their files that they were opened and closed.
+            refused(cluster, "--port", "0", says=says, detach=detach, unchanged=False)
+        with open(path, "rb") as f:
+            expect(f.read() == contents, f"{path} was changed")
+        with open(path, "wb") as f:
+            f.write(whole)
+
+    state, metadata = (os.path.join(cluster.dir, *name) for name in (("mon", "state.redb"), ("osd.1", "meta.redb")))
+    with_contents(state, b"", ["monitor's state", state, "empty", "from a copy"])
+    with_contents(state, os.urandom(1 << 20), ["monitor's state", state, "from a copy"])
+    with_contents(metadata, os.urandom(1 << 20), ["osd.1's store", "meta.redb", "from a copy"])
+    cluster.up()
+    equal(client.ceph("osd", "pool", "ls").text, "p\n", "pools")
 
 
 def test_wrong_settings_and_addresses_are_refused_with_a_sentence(t):

@@ -6,11 +6,13 @@
 mod file;
 mod lock;
 mod modelled;
+mod panics;
 mod power;
 mod redb_backend;
 
 pub use file::{Device, DeviceOptions, DeviceRole, FsSpace};
 pub use lock::{DirLock, LockError};
 pub use modelled::{InFlightRequest, Modelled, ModelledRange};
+pub use panics::catch_redb;
 pub use power::Power;
 pub use redb_backend::RedbBackend;

@@ -55,6 +55,8 @@ pub(crate) struct MonPlan {
     pub(crate) dir: PathBuf,
     pub(crate) cluster_dir: PathBuf,
     pub(crate) osds: Vec<InitialOsd>,
+    /// Whether this is the cluster's first start.
+    pub(crate) is_new: bool,
 }
 
 /// An OSD of a core.

@@ -115,7 +115,7 @@ pub enum HostError {
         error: io::Error,
     },
     /// The monitor's state is damaged or unreadable.
-    #[error("the monitor's state in {path} can't be used: {reason}")]
+    #[error("the monitor's state in {path} can't be used: {reason}; restore the file from a copy")]
     MonState {
         /// The file.
         path: PathBuf,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
+use device::catch_redb;
 use mon::state::{Batch, Key, State, StateKey};
 use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition};
 
@@ -17,6 +18,9 @@ const STATE: TableDefinition<(&str, u64, &str), &[u8]> = TableDefinition::new("s
 
 /// Bytes of redb's cache; the state is held in memory by the monitor anyway.
 const CACHE_BYTES: usize = 4 << 20;
+
+/// Why an empty state is refused.
+const LOST: &str = "it is empty, though the cluster was started before";
 
 /// What the thread says of a batch.
 #[derive(Debug)]
@@ -49,25 +53,16 @@ fn state_key((service, version, name): (&str, u64, &str)) -> StateKey {
 }
 
 impl MonStore {
-    /// Opens the state on `backend`, or fills a new one with what `make` gives, reads it whole, and starts the thread.
-    /// `done` is called on that thread.
+    /// Opens the state on `backend`, or fills a new one with `first`, reads it whole, and starts the thread. `done` is
+    /// called on that thread. A state that is empty without `first` has been lost: nothing is written there.
     pub fn open(
         path: &Path,
         backend: impl StorageBackend,
-        make: impl FnOnce() -> Result<Batch, HostError>,
+        first: Option<Batch>,
         done: impl Fn(CommitResult) + Send + 'static,
     ) -> Result<(Self, State), HostError> {
         let failed = |reason: String| HostError::MonState { path: path.into(), reason };
-        let db = Database::builder()
-            .set_cache_size(CACHE_BYTES)
-            .create_with_backend(backend)
-            .map_err(|e| failed(e.to_string()))?;
-        let mut state = read_all(&db).map_err(|e| failed(e.to_string()))?;
-        if state.is_empty() {
-            let first = [(0, make()?)];
-            write(&db, &first).map_err(|e| failed(e.to_string()))?;
-            first[0].1.apply_to(&mut state);
-        }
+        let (db, state) = catch_redb(|| load(backend, first)).unwrap_or_else(Err).map_err(failed)?;
         let (batches, receiver) = channel();
         let path = PathBuf::from(path);
         let thread = std::thread::Builder::new()
@@ -95,11 +90,23 @@ impl Drop for MonStore {
     }
 }
 
+fn load(backend: impl StorageBackend, first: Option<Batch>) -> Result<(Database, State), String> {
+    if first.is_none() && backend.len().map_err(|e| e.to_string())? == 0 {
+        return Err(LOST.into());
+    }
+    let db = Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(backend);
+    let db = db.map_err(|e| e.to_string())?;
+    if let Some(first) = first {
+        write(&db, &[(0, first)]).map_err(|e| e.to_string())?;
+    }
+    match read_all(&db) {
+        Ok(state) if !state.is_empty() => Ok((db, state)),
+        Ok(_) | Err(redb::Error::TableDoesNotExist(_)) => Err(LOST.into()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 fn read_all(db: &Database) -> Result<State, redb::Error> {
-    // Makes the table in a new file, so that reading it is no special case.
-    let txn = db.begin_write()?;
-    txn.open_table(STATE)?;
-    txn.commit()?;
     let mut state = State::new();
     for entry in db.begin_read()?.open_table(STATE)?.iter()? {
         let (key, value) = entry?;
@@ -112,9 +119,9 @@ fn run(db: &Database, batches: &Receiver<(u64, Batch)>, done: &dyn Fn(CommitResu
     while let Ok(first) = batches.recv() {
         let waiting: Vec<(u64, Batch)> = std::iter::once(first).chain(batches.try_iter()).collect();
         let last = waiting.last().map_or(0, |(token, _)| *token);
-        match write(db, &waiting) {
+        match catch_redb(|| write(db, &waiting).map_err(|e| e.to_string())).unwrap_or_else(Err) {
             Ok(()) => done(CommitResult::UpTo(last)),
-            Err(error) => return done(CommitResult::Failed(error.to_string())),
+            Err(error) => return done(CommitResult::Failed(error)),
         }
     }
 }
@@ -141,32 +148,68 @@ mod tests {
     use super::*;
     use redb::backends::FileBackend;
 
-    fn open(path: &Path) -> (MonStore, State, Receiver<CommitResult>) {
+    type Opened = (MonStore, State, Receiver<CommitResult>);
+
+    fn open(path: &Path, first: Option<Batch>) -> Result<Opened, String> {
         let mut options = std::fs::OpenOptions::new();
         let file = options.create(true).truncate(false).read(true).write(true).open(path).unwrap();
         let (sender, receiver) = channel();
         let done = move |c| drop(sender.send(c));
-        let (store, state) =
-            MonStore::open(path, FileBackend::new(file).unwrap(), || Ok(Batch::default()), done).unwrap();
-        (store, state, receiver)
+        let opened = MonStore::open(path, FileBackend::new(file).unwrap(), first, done);
+        let (store, state) = opened.map_err(|e| e.to_string())?;
+        Ok((store, state, receiver))
+    }
+
+    fn one(key: StateKey, value: &[u8]) -> Batch {
+        let mut batch = Batch::default();
+        batch.put(key, value);
+        batch
     }
 
     #[test]
     fn what_was_committed_is_read_at_the_next_open() {
         let tmp = tempfile::tempdir().unwrap();
         let path = tmp.path().join("state.redb");
-        let (store, state, done) = open(&path);
-        assert!(state.is_empty());
+        let first = one(StateKey::name("config", "c"), b"first");
+        let (store, state, done) = open(&path, Some(first)).unwrap();
+        assert_eq!(state.len(), 1);
         let mut batch = Batch::default();
         batch.put(StateKey::version("osdmap", 3), *b"three");
         batch.put(StateKey::name("config", "a/b"), *b"value");
         store.commit(1, batch);
         let mut batch = Batch::default();
         batch.delete(StateKey::name("config", "a/b"));
+        batch.delete(StateKey::name("config", "c"));
         store.commit(2, batch);
         while !matches!(done.recv(), Ok(CommitResult::UpTo(2))) {}
         drop(store);
-        let (_store, state, _) = open(&path);
+        let (_store, state, _) = open(&path, None).unwrap();
         assert_eq!(state, [(StateKey::version("osdmap", 3), b"three".to_vec())].into());
+    }
+
+    #[test]
+    fn a_state_that_was_lost_or_damaged_is_refused_with_its_path_and_left_alone() {
+        let tmp = tempfile::tempdir().unwrap();
+        let path = tmp.path().join("state.redb");
+        let refused = |contents: &[u8]| {
+            std::fs::write(&path, contents).unwrap();
+            let error = open(&path, None).err().unwrap();
+            assert!(error.contains(&path.display().to_string()) && error.contains("from a copy"), "{error}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+            error
+        };
+        assert!(refused(b"").contains("it is empty, though the cluster was started before"));
+        assert_eq!(std::fs::read(&path).unwrap(), b"", "nothing was written");
+        drop(open(&path, Some(one(StateKey::version("osdmap", 3), &[3; 100_000]))).unwrap());
+        let whole = std::fs::read(&path).unwrap();
+        for at in (0..whole.len()).step_by(9 * 4096) {
+            let mut damaged = whole.clone();
+            damaged[at..at + 4096].fill(0xa5);
+            std::fs::write(&path, &damaged).unwrap();
+            // Some pages are not in use.
+            if let Err(error) = open(&path, None) {
+                assert!(error.contains(&path.display().to_string()) && error.lines().count() == 1, "{error}");
+            }
+        }
     }
 }

@@ -49,14 +49,16 @@ pub(crate) fn mon(
         options: values.clone(),
         osds: plan.osds.clone(),
     };
-    let make = || Mon::create(&config, now).map_err(|e| failed(e.to_string()));
+    // Only at the cluster's first start: a state that was lost later must not be taken for a new cluster's.
+    let is_new = plan.is_new || plan.store == StoreKind::Mem;
+    let first = is_new.then(|| Mon::create(&config, now)).transpose().map_err(|e| failed(e.to_string()))?;
     // The receiver is gone only when the process ends.
     let done = move |committed| drop(commands.send(CoreCommand::Committed(committed)));
     let (store, state) = match plan.store {
-        StoreKind::Mem => MonStore::open(&path, InMemoryBackend::new(), make, done)?,
+        StoreKind::Mem => MonStore::open(&path, InMemoryBackend::new(), first, done)?,
         StoreKind::Simple => {
             fs::create_dir_all(&plan.dir).map_err(HostError::io(&plan.dir))?;
-            MonStore::open(&path, mon_backend(&path, values)?, make, done)?
+            MonStore::open(&path, mon_backend(&path, values)?, first, done)?
         }
     };
     let mon = Mon::open(config, state, now).map_err(|e| failed(e.to_string()))?;

@@ -258,6 +258,7 @@ pub(crate) fn plan_cores(
         dir: dir.join("mon"),
         cluster_dir: dir.to_owned(),
         osds: initial,
+        is_new: description.starts == 1,
     });
     for plan in &mut plans {
         plan.open(now)?;

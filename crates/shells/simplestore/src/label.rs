@@ -67,7 +67,7 @@ pub enum OpenError {
         found: u32,
     },
     /// Its contents make no sense.
-    #[error("the store in {path} is damaged: {why}")]
+    #[error("the store in {path} is damaged ({why}); restore the directory from a copy")]
     Damaged {
         /// The directory.
         path: PathBuf,

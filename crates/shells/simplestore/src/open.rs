@@ -4,7 +4,9 @@ use std::cmp::Ordering;
 use std::io;
 use std::path::Path;
 
-use device::{Device, DeviceOptions, DeviceRole, DirLock, LockError, Modelled, ModelledRange, RedbBackend};
+use device::{
+    Device, DeviceOptions, DeviceRole, DirLock, LockError, Modelled, ModelledRange, RedbBackend, catch_redb,
+};
 use encoding::{Decode, Encode};
 use redb::{Builder, Database, DatabaseError, ReadableDatabase};
 
@@ -99,6 +101,10 @@ fn device(
 pub fn mkfs(dir: &Path, label: &Label, options: &Options) -> Result<(), OpenError> {
     std::fs::create_dir_all(dir).map_err(|e| io_error(dir, e))?;
     let _lock = lock(dir)?;
+    checked(dir, || make(dir, label, options))
+}
+
+fn make(dir: &Path, label: &Label, options: &Options) -> Result<(), OpenError> {
     let db = open_metadata(dir, true, options, None)?;
     if read_meta(dir, &db)?.is_some() {
         return Err(OpenError::Exists(dir.into()));
@@ -124,18 +130,39 @@ pub fn open(dir: &Path, options: &Options) -> Result<SimpleStore, OpenError> {
         Some(on) => parts(dir, on).map(|(metadata, image)| (Some(metadata), Some(image)))?,
         None => (None, None),
     };
-    let db = open_metadata(dir, false, options, for_metadata)?;
-    let Meta { label, counters } = read_meta(dir, &db)?.ok_or_else(|| OpenError::NotAStore(dir.into()))?;
+    let Loaded { db, label, counters, alloc } = checked(dir, || load(dir, options, for_metadata))?;
     let image = device(dir, IMAGE_FILE, false, DeviceRole::Image, options, for_image)?;
     let damaged = |why: String| OpenError::Damaged { path: dir.into(), why };
     let blocks = label.size_bytes / BLOCK;
     if image.len().map_err(|e| io_error(dir, e))? < blocks * BLOCK {
         return Err(damaged(format!("{IMAGE_FILE} is shorter than {} bytes", blocks * BLOCK)));
     }
-    let alloc = scan(&db, blocks).map_err(damaged)?;
     let space = Space::new(alloc, options.file_system_stores);
     let worker = Worker::new(db, image, space, counters);
     SimpleStore::start(worker, label, lock).map_err(|e| io_error(dir, e))
+}
+
+/// The metadata, read as far as a start needs it.
+struct Loaded {
+    db: Database,
+    label: Label,
+    counters: Counters,
+    alloc: Allocator,
+}
+
+fn load(dir: &Path, options: &Options, part: Option<ModelledRange>) -> Result<Loaded, OpenError> {
+    let db = open_metadata(dir, false, options, part)?;
+    let Meta { label, counters } = read_meta(dir, &db)?.ok_or_else(|| OpenError::NotAStore(dir.into()))?;
+    let alloc = scan(&db, label.size_bytes / BLOCK);
+    let alloc = alloc.map_err(|why| OpenError::Damaged { path: dir.into(), why })?;
+    Ok(Loaded { db, label, counters, alloc })
+}
+
+/// Work on the metadata's file; a panic of redb's there means that the file is damaged.
+fn checked<T>(dir: &Path, work: impl FnOnce() -> Result<T, OpenError>) -> Result<T, OpenError> {
+    catch_redb(work).unwrap_or_else(|why| {
+        Err(OpenError::Damaged { path: dir.into(), why: format!("{METADATA_FILE}: {why}") })
+    })
 }
 
 fn io_error(dir: &Path, error: io::Error) -> OpenError {
@@ -162,8 +189,11 @@ fn open_metadata(
     let mut builder = Builder::new();
     builder.set_cache_size(options.metadata_cache_bytes);
     builder.create_with_backend(RedbBackend::new(device)).map_err(|e| match e {
-        DatabaseError::Storage(redb::StorageError::Io(e)) => io_error(dir, e),
-        other => OpenError::Damaged { path: dir.into(), why: other.to_string() },
+        // A file that is no database is an I/O error of redb's too, of this kind.
+        DatabaseError::Storage(redb::StorageError::Io(e)) if e.kind() != io::ErrorKind::InvalidData => {
+            io_error(dir, e)
+        }
+        other => OpenError::Damaged { path: dir.into(), why: format!("{METADATA_FILE}: {other}") },
     })
 }
 

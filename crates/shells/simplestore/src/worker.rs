@@ -9,10 +9,8 @@
 //!
 //! A crash before 3 is complete leaves the state before the group; what lies in blocks that were free is never read.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use crossbeam_channel::{Receiver, Sender};
-use device::Device;
+use device::{Device, catch_redb};
 use encoding::Encode;
 use redb::{Database, ReadableDatabase, WriteTransaction};
 use store::{CollectionId, Completion, ReadRequest, Rehoming, StoreError, StoreShard, Token, Transaction};
@@ -108,17 +106,17 @@ impl Worker {
     fn perform(&mut self, mut requests: &[Request]) -> Vec<Completion> {
         let mut done = Vec::with_capacity(requests.len());
         while !requests.is_empty() && !self.stopped {
-            // A panic is a bug of this crate or redb's. The caller still gets its completions.
-            let group = catch_unwind(AssertUnwindSafe(|| self.perform_group(requests)));
-            let group =
-                group.unwrap_or_else(|_| Err(StoreError::Damaged("the store's thread panicked".into())));
+            // redb panics on some damage of its file. The caller still gets its completions.
+            let group = catch_redb(|| self.perform_group(requests));
+            let group = group.unwrap_or_else(|why| Err(StoreError::Damaged(format!("the metadata: {why}"))));
             match group {
                 Ok(group) => {
                     requests = &requests[group.requests..];
                     done.extend(group.completions);
                 }
                 Err(error) => {
-                    tracing::error!(%error, "the store stopped: a commit failed; restart to open it again");
+                    let store = std::thread::current().name().unwrap_or_default().to_owned();
+                    tracing::error!(%error, "{store} stopped, and answers nothing until it is opened again");
                     self.stopped = true;
                     done.extend(requests.iter().filter_map(|r| r.fail(error.clone())));
                     return done;

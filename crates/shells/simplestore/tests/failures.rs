@@ -196,6 +196,33 @@ fn a_store_whose_device_fails_stops_and_keeps_what_it_acknowledged() {
 }
 
 #[test]
+fn damaged_metadata_is_an_error_that_names_the_store_wherever_it_is_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut h = fresh(dir.path(), 10 << 20);
+    for i in 0..200 {
+        h.commit(|t| t.write(META, &object(&format!("o{i}")), 0, Rope::from(vec![i as u8; 5000])));
+    }
+    drop(h);
+    let path = dir.path().join("meta.redb");
+    let whole = std::fs::read(&path).unwrap();
+    let mut refused = 0;
+    for at in (0..whole.len()).step_by(16 << 10) {
+        let mut damaged = whole.clone();
+        let end = (at + 4096).min(damaged.len());
+        damaged[at..end].iter_mut().enumerate().for_each(|(i, byte)| *byte ^= (i as u8).wrapping_mul(31) | 1);
+        std::fs::write(&path, &damaged).unwrap();
+        if let Err(error) = open_now(dir.path()) {
+            refused += 1;
+            let text = error.to_string();
+            assert!(text.contains(&dir.path().display().to_string()) && text.lines().count() == 1, "{text}");
+        }
+    }
+    assert!(refused > 3, "{refused} of the places that were damaged are looked at");
+    std::fs::write(&path, &whole).unwrap();
+    assert!(open_now(dir.path()).is_ok());
+}
+
+#[test]
 fn a_model_that_there_is_not_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     mkfs(dir.path(), &label(1 << 20), &Options::default()).unwrap();
