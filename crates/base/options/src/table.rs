@@ -140,6 +140,7 @@ table! {
     MON_DATA_AVAIL_WARN: u64 = spec("mon_data_avail_warn", Int, "30", "Per cent free on the monitor's disk below which MON_DISK_LOW is raised.")
         .range(0.0, 100.0)
         .runtime();
+    MON_HEALTH_LOG_UPDATE_PERIOD: u64 = spec("mon_health_log_update_period", Int, "5", "Seconds that pass at least between lines of the cluster log about a health check whose summary goes on changing.").range(0.0, 86400.0).runtime();
     MON_MAX_PG_PER_OSD: u64 = spec("mon_max_pg_per_osd", Int, "250", "The most placement groups an OSD should hold; more are refused.")
         .range(1.0, 1e6)
         .runtime();

@@ -2,12 +2,12 @@
 
 use auth::{Access, SessionId};
 use messages::Message;
-use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, PoolId, UTime};
+use types::{Epoch, Errno, PoolId, UTime};
 
 use crate::command::Failure;
 use crate::event::MonEffect;
 use crate::mon::Mon;
-use crate::service::log::{KEPT, LogLevel, LogLine};
+use crate::service::log::{CLUSTER, KEPT, LogLevel, LogLine};
 use crate::service::osdmap;
 
 impl Mon {
@@ -82,26 +82,20 @@ impl Mon {
                 channel: entry.channel,
                 text: entry.message.to_string(),
             };
-            self.pending.changes += 1;
-            self.log.add(line, &mut self.pending.batch);
+            self.add_line(line);
         }
         let ack = messages::LogAck { fsid: self.config.fsid, last, channel };
-        self.defer_reply(self.pending.map_changes, session, ack);
+        self.defer_reply(self.pending.map_changes, session, ack, None);
     }
 
     /// Adds a line of the monitor's own to the cluster log.
     pub(crate) fn say(&mut self, now: UTime, level: LogLevel, text: String) {
-        self.log_seq += 1;
-        let line = LogLine {
-            name: format!("mon.{}", self.config.name),
-            rank: EntityName::new(EntityType::Mon, 0).to_string(),
-            addrs: EntityAddrVec(vec![self.config.addr]).to_string(),
-            stamp: now,
-            seq: self.log_seq,
-            level,
-            channel: "cluster".into(),
-            text,
-        };
+        let line = self.own_line(now, level, CLUSTER, text);
+        self.add_line(line);
+    }
+
+    /// Adds a line to the cluster log.
+    pub(crate) fn add_line(&mut self, line: LogLine) {
         self.pending.changes += 1;
         self.log.add(line, &mut self.pending.batch);
     }
@@ -144,6 +138,7 @@ impl Mon {
             return self.wait(session, m.into(), out);
         }
         let before = self.pending.map_changes;
+        let what = self.shown_pool_op(&m);
         let result = match m.op {
             PoolOp::CREATE => self.pool_op_create(now, &m),
             PoolOp::DELETE => self.pool_op_delete(now, PoolId(m.pool.into())),
@@ -165,10 +160,22 @@ impl Mon {
             response: None,
         };
         if changed {
-            self.defer_reply(before, session, reply);
+            let audit = self.audit_line(now, session, &what);
+            self.defer_reply(before, session, reply, audit);
         } else {
             out.push(MonEffect::Send { session, message: reply.into() });
         }
+    }
+
+    /// What a pool operation does, for the audit: it names the pool only by its number where there is one already.
+    fn shown_pool_op(&self, m: &messages::PoolOp) -> String {
+        let id = PoolId(m.pool.into());
+        let name = match osdmap::pool(&self.osdmap, id) {
+            Some(_) => osdmap::pool_name(&self.osdmap, id),
+            None => m.name.to_string(),
+        };
+        let word = if m.op == messages::PoolOp::DELETE { "delete" } else { "create" };
+        format!("pool op {word} '{name}'")
     }
 
     fn get_config(&self, session: SessionId, m: &messages::GetConfig, out: &mut Vec<MonEffect>) {

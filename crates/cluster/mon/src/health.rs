@@ -92,7 +92,8 @@ impl Health {
         self.shown().map(|(_, check)| check.severity).max().unwrap_or_default()
     }
 
-    fn shown(&self) -> impl Iterator<Item = (&'static str, &Check)> {
+    /// The checks that are not muted.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = (&'static str, &Check)> {
         self.checks.iter().filter(|(code, _)| !self.muted.contains_key(**code)).map(|(code, c)| (*code, c))
     }
 

@@ -5,6 +5,7 @@
 //! [`state::Batch`] that the shell makes durable before anything of it is shown or answered. This crate never does
 //! I/O, keeps no clock and forms no quorum: clusters of several monitors use Ceph's own.
 
+mod audit;
 mod checks;
 pub mod command;
 mod create;
@@ -13,6 +14,7 @@ mod dispatch;
 mod event;
 pub mod fmt;
 pub mod health;
+mod health_log;
 mod invariants;
 mod mon;
 mod mutes;

@@ -15,7 +15,7 @@ use types::{BrokenInvariant, Epoch, Errno, UTime, broken};
 use crate::event::{MonConfig, MonEffect, MonEvent, MonOpenError};
 use crate::service::config_store::ConfigStore;
 use crate::service::global_ids::GlobalIds;
-use crate::service::log::ClusterLog;
+use crate::service::log::{CLUSTER, ClusterLog, LogLevel, LogLine};
 use crate::service::osdmap;
 use crate::session::Session;
 use crate::state::{Batch, Key, State, StateKey};
@@ -64,6 +64,8 @@ pub(crate) struct DeferredReply {
     message: Message,
     /// Whether it speaks of a change of the OSD map.
     of_map: bool,
+    /// The audit's line of the change.
+    audit: Option<LogLine>,
 }
 
 impl DeferredReply {
@@ -130,6 +132,8 @@ pub struct Mon {
     /// When each OSD was last heard of, and since when it is down and not yet out.
     pub(crate) beacons: BTreeMap<i32, UTime>,
     pub(crate) down_since: BTreeMap<i32, UTime>,
+    /// When each health check was last logged.
+    pub(crate) health_logged: BTreeMap<String, UTime>,
     /// Reports of failures: (target, reporter) and when.
     pub(crate) failures: BTreeMap<(i32, i32), UTime>,
     pub(crate) sampled: UTime,
@@ -177,6 +181,7 @@ impl Mon {
             disk: None,
             beacons: BTreeMap::new(),
             down_since: BTreeMap::new(),
+            health_logged: BTreeMap::new(),
             failures: BTreeMap::new(),
             sampled: UTime::default(),
             unhandled: BTreeSet::new(),
@@ -196,7 +201,7 @@ impl Mon {
         }
         let before = out.len();
         self.take_event(now, event, out);
-        self.propose(out);
+        self.propose(now, out);
         if cfg!(debug_assertions) {
             self.check().unwrap_or_else(|broken| self.fail(broken));
         }
@@ -288,10 +293,16 @@ impl Mon {
     }
 
     /// Gives an answer when what was gathered is durable; `before` is the count of the map's changes before those that
-    /// it speaks of.
-    pub(crate) fn defer_reply(&mut self, before: u64, session: SessionId, message: impl Into<Message>) {
+    /// it speaks of. The audit's line becomes durable with it.
+    pub(crate) fn defer_reply(
+        &mut self,
+        before: u64,
+        session: SessionId,
+        message: impl Into<Message>,
+        audit: Option<LogLine>,
+    ) {
         let of_map = self.pending.map_changes != before;
-        self.pending.deferred.push(DeferredReply { session, message: message.into(), of_map });
+        self.pending.deferred.push(DeferredReply { session, message: message.into(), of_map, audit });
     }
 
     /// Takes a part of the map for a change; false when this proposal has changed it already.
@@ -300,7 +311,7 @@ impl Mon {
     }
 
     /// Proposes what was gathered, if nothing is under way.
-    fn propose(&mut self, out: &mut Vec<MonEffect>) {
+    fn propose(&mut self, now: UTime, out: &mut Vec<MonEffect>) {
         if self.in_flight.is_some() {
             return;
         }
@@ -313,7 +324,16 @@ impl Mon {
         let next =
             increment.map(|increment| osdmap::propose(&self.osdmap, increment, &mut batch)).transpose();
         let (osdmap, effects) = match next {
-            Ok(osdmap) => (osdmap, deferred.into_iter().map(DeferredReply::effect).collect::<Vec<_>>()),
+            Ok(osdmap) => {
+                for line in deferred.iter().filter_map(|reply| reply.audit.clone()) {
+                    self.log.add(line, &mut batch);
+                }
+                if let Some(map) = &osdmap {
+                    let line = self.own_line(now, LogLevel::Debug, CLUSTER, osdmap::line(map));
+                    self.log.add(line, &mut batch);
+                }
+                (osdmap, deferred.into_iter().map(DeferredReply::effect).collect::<Vec<_>>())
+            }
             Err(error) => {
                 // Our own mistake: nothing of the map is shown or kept; whatever else was gathered is.
                 out.push(MonEffect::Log(format!("an OSD map change was dropped: {error}")));
@@ -344,8 +364,15 @@ impl Mon {
         };
         flight.batch.apply_to(&mut self.state);
         self.ids.committed(&self.state);
-        if let Err(error) = self.log.committed(&self.state) {
-            out.push(MonEffect::Log(format!("a line of the cluster log does not decode: {error}")));
+        match self.log.committed(&self.state) {
+            // The process's own log has them too: it is where people look first.
+            Ok(from) => {
+                let lines = self.log.since(from, LogLevel::Info);
+                out.extend(lines.map(|line| MonEffect::Log(line.short())));
+            }
+            Err(error) => {
+                out.push(MonEffect::Log(format!("a line of the cluster log does not decode: {error}")));
+            }
         }
         if flight.batch.0.keys().any(|key| key.service == crate::service::log::SERVICE) {
             for what in crate::subscriptions::LOG_SUBSCRIPTIONS {

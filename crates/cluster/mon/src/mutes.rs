@@ -56,19 +56,19 @@ enum MuteUpdate {
 impl Mute {
     fn update(&self, now: UTime, code: &str, health: &Health) -> MuteUpdate {
         if let Some(until) = self.until.filter(|until| *until <= now) {
-            return MuteUpdate::Ends(format!("its time was over at {until}"));
+            return MuteUpdate::Ends(format!("passed TTL {until}"));
         }
         if self.sticky {
             return MuteUpdate::Stays;
         }
         match health.get(code) {
-            None => MuteUpdate::Ends("the check has cleared".into()),
+            None => MuteUpdate::Ends("health alert cleared".into()),
             Some(check) if self.count > 0 && check.count > self.count => {
-                MuteUpdate::Ends(format!("the check's count rose from {} to {}", self.count, check.count))
+                MuteUpdate::Ends(format!("count increased from {} to {}", self.count, check.count))
             }
             Some(check) if self.count > 0 && check.count < self.count => MuteUpdate::Lowered(check.count),
             Some(check) if self.count == 0 && check.summary != self.summary => {
-                MuteUpdate::Ends("the check has found something else".into())
+                MuteUpdate::Ends("summary changed".into())
             }
             Some(_) => MuteUpdate::Stays,
         }
@@ -105,7 +105,7 @@ impl Mon {
                 MuteUpdate::Lowered(count) => self.set_mute(&code, Some(&Mute { count, ..mute })),
                 MuteUpdate::Ends(why) => {
                     self.set_mute(&code, None);
-                    self.say(now, LogLevel::Info, format!("health check {code} counts again: {why}"));
+                    self.say(now, LogLevel::Info, format!("Health alert mute {code} cleared ({why})"));
                 }
             }
         }

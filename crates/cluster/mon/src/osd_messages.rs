@@ -190,7 +190,7 @@ impl Mon {
         }
         self.say(now, LogLevel::Info, format!("{osd_name} marked itself down", osd_name = name(osd)));
         if let Some(ack) = ack {
-            self.defer_reply(before, session, ack);
+            self.defer_reply(before, session, ack, None);
         }
     }
 

@@ -11,7 +11,7 @@ use types::{EntityAddrVec, EntityId, Epoch, UTime, broken};
 
 use crate::event::MonEffect;
 use crate::mon::Mon;
-use crate::service::log::{LogLevel, LogLine};
+use crate::service::log::{CLUSTER, LogLevel, LogLine};
 use crate::service::osdmap;
 use crate::session::{SUBSCRIPTIONS_MAX, Subscription};
 
@@ -109,7 +109,9 @@ impl Mon {
     fn send_log(&self, session: SessionId, what: &str, next: u64, out: &mut Vec<MonEffect>) -> Option<u64> {
         let level = LogLevel::from_name(what.strip_prefix("log-")?)?;
         let version = self.log.version();
-        let entries: Vec<LogEntry> = self.log.since(next, level).filter_map(log_entry).collect();
+        // One that begins gets the last line of the channel that `ceph -w` shows, as from Ceph: not what was before.
+        let from = if next == 0 { self.log.last_version(level, CLUSTER) } else { next };
+        let entries: Vec<LogEntry> = self.log.since(from, level).filter_map(log_entry).collect();
         if !entries.is_empty() {
             let paxos = Paxos { version, ..Paxos::default() };
             let log = messages::Log { paxos, fsid: self.config.fsid, entries };

@@ -31,6 +31,7 @@ impl Mon {
         self.finish_pools(now);
         self.flag_full_pools(now);
         self.end_mutes(now);
+        self.log_health(now);
     }
 
     /// Pools whose OSDs are full, or that have reached their quota, say so in a flag: clients hold their writes.

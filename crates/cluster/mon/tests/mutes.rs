@@ -34,7 +34,7 @@ fn a_mute_ends_when_the_count_rises_and_when_the_check_clears() {
     cluster.ok(client, r#"{"prefix":"osd down","ids":["1"]}"#);
     assert_eq!(health(&mut cluster, client, 2), "HEALTH_WARN 2 osds down");
     let log = cluster.ok(client, r#"{"prefix":"log last"}"#);
-    assert!(log.contains("health check OSD_DOWN counts again: the check's count rose from 1 to 2"), "{log}");
+    assert!(log.contains("Health alert mute OSD_DOWN cleared (count increased from 1 to 2)"), "{log}");
     // Cleared and back again: the mute is gone.
     cluster.ok(client, MUTE);
     assert_eq!(health(&mut cluster, client, 3), "HEALTH_OK (muted: OSD_DOWN)");

@@ -68,6 +68,13 @@ impl Args {
         self.0.get("prefix").and_then(Value::as_str).ok_or(ArgsError::NoPrefix)
     }
 
+    /// The command as it was sent, but for one argument.
+    pub fn text_without(&self, name: &str) -> String {
+        let mut shown = self.0.clone();
+        shown.remove(name);
+        Value::Object(shown).to_string()
+    }
+
     /// The format asked for.
     pub fn format(&self) -> Result<Format, ArgsError> {
         match self.0.get("format").and_then(Value::as_str) {

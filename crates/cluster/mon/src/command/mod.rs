@@ -26,9 +26,11 @@ use auth::{Access, SessionId};
 use messages::Message;
 use types::{Errno, UTime};
 
+use crate::audit::{Requester, shown_command};
 use crate::event::MonEffect;
 use crate::fmt::Json;
 use crate::mon::Mon;
+use crate::service::log::LogLine;
 pub(crate) use args::{Args, ArgsError, Format};
 
 /// A command: how it is described and what answers it.
@@ -49,6 +51,7 @@ pub(crate) struct Call<'a> {
     pub args: &'a Args,
     pub format: Format,
     pub now: UTime,
+    pub by: &'a Requester,
 }
 
 /// What a command gives.
@@ -233,7 +236,8 @@ impl Mon {
             }
             CommandOutcome::WhenDurable(answer) => {
                 let message = reply(version + 1, 0, answer);
-                self.defer_reply(before, session, message);
+                let audit = self.audit_command(now, session, &parts(&m.cmd));
+                self.defer_reply(before, session, message, audit);
             }
             CommandOutcome::Wait => self.wait(session, m.into(), out),
         }
@@ -257,7 +261,8 @@ impl Mon {
                 out.push(MonEffect::Send { session, message: reply(result, answer) });
             }
             CommandOutcome::WhenDurable(answer) => {
-                self.defer_reply(before, session, reply(0, answer));
+                let audit = self.audit_command(now, session, &parts(&m.cmd));
+                self.defer_reply(before, session, reply(0, answer), audit);
             }
             CommandOutcome::Wait => self.wait(session, m.into(), out),
         }
@@ -297,15 +302,25 @@ impl Mon {
         let Some(command) = whom.commands().find(|c| signature::prefix(c.signature) == prefix) else {
             return fail(Errno::EINVAL, format!("command '{prefix}' is not known here"));
         };
-        let caps = self.sessions.get(&session).map(|s| s.info.caps);
-        if !caps.is_some_and(|caps| caps.permits(access(command.perm))) {
+        let known = self.sessions.get(&session).map(|s| (s.info.caps, Requester::from(&s.info)));
+        let Some((_, by)) = known.filter(|(caps, _)| caps.permits(access(command.perm))) else {
             return fail(Errno::EACCES, format!("'{prefix}' needs the capability to {}", command.perm));
-        }
+        };
         if command.perm.contains('w') && self.is_proposing() {
             return Err(Failure::Wait);
         }
         let format = args.format()?;
-        (command.run)(self, &Call { args: &args, format, now })
+        (command.run)(self, &Call { args: &args, format, now, by: &by })
+    }
+
+    /// The audit's line of a command that changed something.
+    fn audit_command<T: AsRef<[u8]>>(
+        &mut self,
+        now: UTime,
+        session: SessionId,
+        parts: &[T],
+    ) -> Option<LogLine> {
+        self.audit_line(now, session, &format!("cmd='[{}]'", shown_command(parts)))
     }
 
     /// Takes a part of the map for a change, or waits.

@@ -7,6 +7,7 @@ use super::args::parse_osd;
 use super::{Answer, Call, Command, Failure, fail};
 use crate::fmt::general;
 use crate::mon::{Claim, Mon};
+use crate::service::log::LogLevel;
 use crate::service::osdmap;
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -179,7 +180,10 @@ fn mark(mon: &mut Mon, call: &Call<'_>, what: OsdMark) -> Result<Answer, Failure
             mon.claim_or_wait(Claim::Osd(osd))?;
             match what {
                 OsdMark::Down => mon.mark_down(call.now, osd),
-                OsdMark::Out => mon.set_weight(call.now, osd, 0),
+                OsdMark::Out => {
+                    mon.set_weight(call.now, osd, 0);
+                    mon.say_out(call, osd);
+                }
                 OsdMark::In => mon.set_weight(call.now, osd, OsdMap::WEIGHT_IN),
             }
             said += &format!("marked {word} osd.{osd}. ");
@@ -189,6 +193,16 @@ fn mark(mon: &mut Mon, call: &Call<'_>, what: OsdMark) -> Result<Answer, Failure
 }
 
 impl Mon {
+    fn say_out(&mut self, call: &Call<'_>, osd: i32) {
+        let who = format!("Client {} marked osd.{osd} out", call.by.entity);
+        let since = self.down_since.get(&osd).map(|since| call.now.sec.saturating_sub(since.sec));
+        let state = match since {
+            Some(seconds) => format!("after it was down for {seconds} seconds"),
+            None => "while it was still marked up".into(),
+        };
+        self.say(call.now, LogLevel::Info, format!("{who}, {state}"));
+    }
+
     fn set_weight(&mut self, now: UTime, osd: i32, weight: u32) {
         self.osdmap_change(now).new_weight.insert(OsdId(osd), weight);
     }

@@ -416,7 +416,7 @@ fn log_last(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 
 fn log(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let text = call.args.list("logtext")?.join(" ");
-    mon.say(call.now, LogLevel::Info, text);
+    mon.add_line(call.by.line(call.now, text));
     Ok(Answer::default())
 }
 

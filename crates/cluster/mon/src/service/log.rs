@@ -11,6 +11,11 @@ use crate::state::{Batch, State, StateKey, versions};
 /// Where lines are kept in the state, by their version.
 pub const SERVICE: &str = "logm";
 
+/// The channel of what happens in the cluster.
+pub const CLUSTER: &str = "cluster";
+/// The channel of who had what changed.
+pub const AUDIT: &str = "audit";
+
 /// Lines kept, in memory and durably.
 pub const KEPT: usize = 500;
 /// The longest line kept, in bytes; a longer one is cut.
@@ -87,6 +92,11 @@ pub struct LogLine {
 }
 
 impl LogLine {
+    /// For a log that has the time already.
+    pub fn short(&self) -> String {
+        format!("{} {} {}", self.channel, self.level.tag(), self.text)
+    }
+
     /// As `log last` prints it.
     pub fn text_line(&self) -> String {
         format!(
@@ -172,8 +182,8 @@ impl ClusterLog {
         self.next += 1;
     }
 
-    /// A batch is durable: its lines may be shown.
-    pub fn committed(&mut self, state: &State) -> Result<(), DecodeError> {
+    /// A batch is durable: its lines may be shown. Returns the first new version.
+    pub fn committed(&mut self, state: &State) -> Result<u64, DecodeError> {
         let from = self.lines.back().map_or(0, |(version, _)| version + 1);
         for (version, bytes) in versions(state, SERVICE, from) {
             self.lines.push_back((version, LogLine::from_bytes(bytes)?));
@@ -181,12 +191,18 @@ impl ClusterLog {
         while self.lines.len() > KEPT {
             self.lines.pop_front();
         }
-        Ok(())
+        Ok(from)
     }
 
     /// The version of the last line; 0 before the first.
     pub fn version(&self) -> u64 {
         self.lines.back().map_or(0, |(version, _)| *version)
+    }
+
+    /// The version of the last line of at least `level` in `channel`; of the next line where there is none.
+    pub fn last_version(&self, level: LogLevel, channel: &str) -> u64 {
+        let found = self.lines.iter().rev().find(|(_, line)| line.level >= level && line.channel == channel);
+        found.map_or(self.next, |(version, _)| *version)
     }
 
     /// The lines from version `from` on of at least `level`, oldest first; what is no longer kept is left out.

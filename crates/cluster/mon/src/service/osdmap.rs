@@ -178,6 +178,12 @@ pub fn summary_json(map: &OsdMap) -> Json {
         .with("num_remapped_pgs", remapped(map))
 }
 
+/// A map in the cluster log's line of it.
+pub fn line(map: &OsdMap) -> String {
+    let (all, up, inside) = counts(map);
+    format!("osdmap e{}: {all} total, {up} up, {inside} in", map.epoch.0)
+}
+
 /// The `osd:` line of `status`.
 pub fn summary_text(map: &OsdMap, now: UTime) -> String {
     let (all, up, inside) = counts(map);
