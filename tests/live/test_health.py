@@ -95,6 +95,36 @@ def test_a_pool_in_use_without_an_application_is_warned_of(t):
     until(lambda: not checks(client), f"no checks: {checks(client)}")
 
 
+def test_what_happens_is_in_the_cluster_log_as_in_cephs(t):
+    cluster = t.cluster("--osds", "2", "--store", "mem")
+    for client in t.clients(cluster):
+        # Lines of a watcher come in whole; the file is its standard output.
+        path = t.path(f"watched-{client.release}")
+        client.ceph("log", "before the watch")
+        with open(path, "wb") as out, client.start("ceph", "-w", stdout=out) as watch:
+            try:
+                def watched():
+                    with open(path, encoding="utf-8") as f:
+                        return f.read()
+                until(lambda: "before the watch" in watched(), f"the last line before; {watched()}", 30)
+                expect("boot" not in watched(), f"only the last line: {watched()}")
+                client.ceph("osd", "set", "noout")
+                client.ceph("osd", "out", "1")
+                until(lambda: "Health check failed: noout flag(s) set (OSDMAP_FLAGS)" in watched(), "failed", 30)
+                client.ceph("osd", "unset", "noout")
+                until(lambda: "Health check cleared: OSDMAP_FLAGS" in watched(), "cleared", 30)
+                until(lambda: "Cluster is now healthy" in watched(), "healthy", 30)
+                expect("Client client.admin marked osd.1 out" in watched(), f"who marked it out: {watched()}")
+                client.ceph("osd", "in", "1")
+            finally:
+                watch.kill()
+        last = client.ceph("log", "last", "100").text
+        expect("client.admin (client." in last, f"a client's line is by its name: {last}")
+        audit = client.ceph("log", "last", "100", "info", "audit").text
+        expect("entity='client.admin' cmd='[{\"prefix\": \"osd out\"" in audit and "finished" in audit, f"audit: {audit}")
+    expect("Health check failed: noout" in cluster.log(), "the process's log has the lines")
+
+
 def free_port():
     with socket.create_server(("127.0.0.1", 0)) as s:
         return s.getsockname()[1]

@@ -266,6 +266,7 @@ def test_each_start_gives_its_daemons_new_nonces_at_the_same_ports(t):
         if how:
             how()
             cluster.up()
+    equal(cluster.log().count("did not end cleanly"), 1, "the end by a kill, and only that, is in the log")
     for i, addresses in enumerate(zip(*seen)):
         equal(len({a["addr"] for a in addresses}), 1, f"the ports of osd.{i}: {addresses}")
         equal(len({a["nonce"] for a in addresses}), 3, f"different nonces of osd.{i}: {addresses}")

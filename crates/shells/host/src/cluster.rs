@@ -131,6 +131,9 @@ impl Cluster {
             tracing::warn!("the limit of open files stays as it is: {error}");
         }
         log::log_to(dir.path())?;
+        if let Some(pid) = dir.killed_before() {
+            tracing::warn!("process {pid}, which served {} last, did not end cleanly", dir.path().display());
+        }
         let (reports, receiver) = channel();
         let shared = Arc::new(Shared { clock: Clock::start(), delay: DispatchDelay::of(&values), reports });
         let messenger = MessengerConfig {
@@ -218,6 +221,7 @@ impl Cluster {
             }
         }
         self.quit();
+        self.dir.ended();
         Ok(())
     }
 

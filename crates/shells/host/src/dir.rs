@@ -91,9 +91,10 @@ impl Description {
 #[derive(Debug)]
 pub struct ClusterDir {
     path: PathBuf,
-    // Held for as long as the process serves the directory.
-    _lock: File,
+    // Held for as long as the process serves the directory. Names it, and nothing after a clean end.
+    lock: File,
     made_here: bool,
+    killed_before: Option<u32>,
 }
 
 /// What is at a path before anything is changed.
@@ -156,9 +157,23 @@ impl ClusterDir {
                 dir: path,
             });
         }
+        let mut before = String::new();
+        // An unreadable number is no reason not to start.
+        let _ = lock.read_to_string(&mut before);
         lock.set_len(0).and_then(|()| lock.rewind()).map_err(HostError::io(&name))?;
         write!(lock, "{}", std::process::id()).map_err(HostError::io(&name))?;
-        Ok(Self { path, _lock: lock, made_here })
+        Ok(Self { path, lock, made_here, killed_before: before.trim().parse().ok() })
+    }
+
+    /// The process that served the directory before and did not end cleanly.
+    pub fn killed_before(&self) -> Option<u32> {
+        self.killed_before
+    }
+
+    /// Notes that the process ends cleanly.
+    pub fn ended(&self) {
+        // Only a line of the next start's log depends on it.
+        let _ = self.lock.set_len(0);
     }
 
     /// Where it is, absolute.
@@ -301,8 +316,14 @@ mod tests {
         assert!(matches!(inspect(&path), Ok(DirState::Unfinished)));
         assert!(matches!(ClusterDir::lock(&path), Err(HostError::InUse { .. })));
         assert_eq!(holder(&path), Some(std::process::id()));
+        assert_eq!(dir.killed_before(), None);
         drop(dir);
         assert_eq!(holder(&path), None);
+        let dir = ClusterDir::lock(&path).unwrap();
+        assert_eq!(dir.killed_before(), Some(std::process::id()), "no clean end");
+        dir.ended();
+        drop(dir);
+        assert_eq!(ClusterDir::lock(&path).unwrap().killed_before(), None);
     }
 
     #[test]
