@@ -95,6 +95,22 @@ def test_a_pool_in_use_without_an_application_is_warned_of(t):
     until(lambda: not checks(client), f"no checks: {checks(client)}")
 
 
+def test_pgs_that_are_taken_from_their_objects_are_down_at_once_until_they_get_them_back(t):
+    cluster = t.cluster("--osds", "2", "--store", "mem")
+    for client in t.clients(cluster):
+        pool = f"p{client.release}"
+        client.ceph("osd", "pool", "create", pool, "16")
+        client.ceph("osd", "pool", "application", "enable", pool, "rados")
+        client.rados("-p", pool, "put", "x", "/etc/hostname")
+        said = client.ceph("osd", "out", "1").words
+        expect("PGs are down from now on: their objects are on osd.1" in said, f"osd out says so: {said!r}")
+        detail = client.ceph("health", "detail").text
+        expect("pgs down" in detail and "its objects are on osd.1" in detail, f"health says so: {detail}")
+        client.ceph("osd", "in", "1")
+        until(lambda: not checks(client), f"no checks: {checks(client)}", 60)
+        client.rados("-p", pool, "get", "x", "-")
+
+
 def test_what_happens_is_in_the_cluster_log_as_in_cephs(t):
     cluster = t.cluster("--osds", "2", "--store", "mem")
     for client in t.clients(cluster):

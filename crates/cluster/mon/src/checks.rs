@@ -10,6 +10,7 @@ use types::{OsdId, PgId, UTime};
 use crate::command::osd_set_text;
 use crate::command::status::span;
 use crate::crush_view;
+use crate::elsewhere::osd_names;
 use crate::fmt::{bytes, general};
 use crate::health::{Health, Severity};
 use crate::mon::Mon;
@@ -217,7 +218,14 @@ impl Mon {
                 let causes = found.entry(rule.impact).or_default();
                 *causes.states.entry(rule.bit).or_default() += 1;
                 if causes.lines.len() < DETAIL_MAX {
-                    causes.lines.insert(*id, rule.line(&self.osdmap, *id, pg, now));
+                    let mut line = rule.line(&self.osdmap, *id, pg, now);
+                    if self.pgmap.is_elsewhere(*id) {
+                        line += &format!(
+                            ": its objects are on {}, where the map does not want them, and data can't be moved yet",
+                            osd_names(pg.acting.iter().copied())
+                        );
+                    }
+                    causes.lines.insert(*id, line);
                 }
             }
         }

@@ -11,6 +11,7 @@ pub mod command;
 mod create;
 mod crush_view;
 mod dispatch;
+mod elsewhere;
 mod event;
 pub mod fmt;
 pub mod health;

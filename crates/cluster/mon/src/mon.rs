@@ -422,6 +422,8 @@ impl Mon {
         self.pgmap.set_pgs(now, &wanted);
         let map = &self.osdmap;
         self.pgmap.set_osds(now, |osd| osdmap::exists(map, osd), |osd| osdmap::is_up(map, osd));
+        self.place_pgs(now);
+        let map = &self.osdmap;
         self.down_since.retain(|osd, _| osdmap::is_down_in(map, *osd));
         for osd in osdmap::osds(map).filter(|osd| osdmap::is_down_in(map, *osd)) {
             self.down_since.entry(osd).or_insert(now);

@@ -330,6 +330,8 @@ impl Mon {
             self.pgmap.report_osd(now, osd, m.osd_stat.clone(), m.pool_stat.clone());
             for (pg, stat) in &m.pg_stat {
                 self.pgmap.report_pg(*pg, stat.clone());
+                // One that was sent before its OSD knew the newest map.
+                self.place_pg(now, *pg);
             }
         }
         self.finish_pools(now);

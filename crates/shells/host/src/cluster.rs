@@ -111,8 +111,9 @@ impl Cluster {
                 Ok(Self { info, expected, threads, reports, dir, is_new })
             }
             Err(error) => {
-                if is_new {
-                    dir.undo(false);
+                match is_new {
+                    true => dir.undo(false),
+                    false => dir.ended(),
                 }
                 Err(error)
             }
@@ -168,8 +169,9 @@ impl Cluster {
     pub fn ready(mut self, timeout: Duration) -> Result<Self, HostError> {
         let Err(error) = self.wait_ready(timeout) else { return Ok(self) };
         self.quit();
-        if self.is_new {
-            self.dir.undo(matches!(error, HostError::NotReady { .. }));
+        match self.is_new {
+            true => self.dir.undo(matches!(error, HostError::NotReady { .. })),
+            false => self.dir.ended(),
         }
         Err(error)
     }

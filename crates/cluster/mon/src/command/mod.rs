@@ -276,7 +276,16 @@ impl Mon {
         parts: &[T],
     ) -> CommandOutcome {
         let before = self.pending.changes;
-        match self.find_and_run(now, session, whom, parts) {
+        let map_changes = self.pending.map_changes;
+        let outcome = self.find_and_run(now, session, whom, parts).map(|mut answer| {
+            if self.pending.map_changes != map_changes {
+                let warning = self.warn_of_moves();
+                let between = if answer.status.is_empty() || warning.is_empty() { "" } else { "\n" };
+                answer.status = format!("{}{between}{warning}", answer.status.trim_end());
+            }
+            answer
+        });
+        match outcome {
             Ok(answer) if self.pending.changes != before => CommandOutcome::WhenDurable(answer),
             Ok(answer) => CommandOutcome::Now(0, answer),
             Err(Failure::Errno(errno, sentence)) => {

@@ -189,13 +189,23 @@ fn last_stat_seq(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     Ok(call.show(|| Json::from(seq), || format!("{seq}\n")))
 }
 
-fn blocked_by(_: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
-    // A PG of one copy waits for no other OSD.
+fn blocked_by(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let mut blocked: BTreeMap<i32, u64> = BTreeMap::new();
+    for osd in mon.pgmap.pgs.values().flat_map(|pg| &pg.blocked_by) {
+        *blocked.entry(osd.0).or_default() += 1;
+    }
     let json = || {
-        let none = Json::object().with("osd_blocked_by_infos", Json::Array(vec![]));
-        Json::object().with("pg_ready", true).with("osd_blocked_by", none)
+        let one = |(osd, n): (&i32, &u64)| Json::object().with("id", *osd).with("num_blocked", *n);
+        let infos = Json::object().with("osd_blocked_by_infos", Json::array(blocked.iter().map(one)));
+        Json::object().with("pg_ready", true).with("osd_blocked_by", infos)
     };
-    Ok(call.show(json, || "osd  num_blocked\n".into()))
+    let text = || {
+        let (left, right) = (Align::Left, Align::Right);
+        let mut table = Table::new().column("osd", left, right).column("num_blocked", left, right);
+        blocked.iter().for_each(|(osd, n)| table.row([osd.to_string(), n.to_string()]));
+        table.render()
+    };
+    Ok(call.show(json, text))
 }
 
 fn numa_status(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {

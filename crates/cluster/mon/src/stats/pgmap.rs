@@ -73,6 +73,8 @@ pub struct PgMap {
     pub version: u64,
     /// When the last report came.
     pub stamp: UTime,
+    /// PGs whose objects are not where the map wants them, with their state as it was reported.
+    elsewhere: BTreeMap<PgId, PgState>,
     samples: VecDeque<(UTime, BTreeMap<PoolId, ObjectStatSum>)>,
 }
 
@@ -95,6 +97,7 @@ impl PgMap {
                 (stats.reported_epoch, stats.reported_seq) > (known.reported_epoch, known.reported_seq);
             if newer || known.state.is_unknown() {
                 *known = stats;
+                self.elsewhere.remove(&id);
             }
         }
     }
@@ -102,6 +105,7 @@ impl PgMap {
     /// Makes the set of PGs what the OSD map says (`wanted`: PG → epoch of its pool's creation).
     pub fn set_pgs(&mut self, now: UTime, wanted: &BTreeMap<PgId, Epoch>) {
         self.pgs.retain(|id, _| wanted.contains_key(id));
+        self.elsewhere.retain(|id, _| wanted.contains_key(id));
         for (id, created) in wanted {
             self.pgs.entry(*id).or_insert_with(|| unreported(*created, now));
         }
@@ -118,6 +122,35 @@ impl PgMap {
                 pg.last_change = now;
             }
         }
+    }
+
+    /// Shows a PG as down because its objects are on other OSDs than the map gives it, or as it was reported again.
+    /// `is_up`: whether the OSD that reported it is up.
+    pub fn set_elsewhere(&mut self, now: UTime, id: PgId, elsewhere: bool, is_up: bool) {
+        let Some(pg) = self.pgs.get_mut(&id) else { return };
+        let reported = self.elsewhere.get(&id).copied();
+        let state = match (elsewhere, reported) {
+            (false, None) => return,
+            (true, _) => PgState::DOWN,
+            (false, Some(reported)) => reported,
+        };
+        if elsewhere {
+            self.elsewhere.entry(id).or_insert(pg.state);
+            pg.blocked_by = pg.acting.clone();
+        } else {
+            self.elsewhere.remove(&id);
+            pg.blocked_by = Vec::new();
+        }
+        let state = if is_up { state } else { state.with(PgState::STALE) };
+        if pg.state != state {
+            pg.state = state;
+            pg.last_change = now;
+        }
+    }
+
+    /// Whether a PG's objects are on other OSDs than the map gives it.
+    pub fn is_elsewhere(&self, id: PgId) -> bool {
+        self.elsewhere.contains_key(&id)
     }
 
     fn touch(&mut self, now: UTime) {

@@ -1,0 +1,74 @@
+//! PGs whose objects are on other OSDs than those that the map gives them. Data can't move between OSDs yet: such a PG
+//! serves nobody until the map gives it back, so it is shown as down at once, and the command that moved it says so.
+//!
+//! The monitor knows where objects are from the PG's last report: the OSDs that were acting then.
+
+use std::collections::BTreeSet;
+
+use maps::{Incremental, OsdMap, UpActing};
+use messages::PgStat;
+use types::{OsdId, PgId, UTime};
+
+use crate::mon::Mon;
+use crate::service::osdmap;
+
+/// Whether none of the OSDs that had the PG last is among those that the map gives it. Where the map gives it none
+/// because they are down, they come back with it.
+fn is_elsewhere(map: &OsdMap, pg: &PgStat, placed: &UpActing) -> bool {
+    let had = pg.acting.iter().any(|osd| placed.acting.contains(osd));
+    let waits = placed.acting.is_empty() && !osdmap::is_up(map, pg.acting_primary.0);
+    !pg.state.is_unknown() && !had && !waits
+}
+
+fn moves_pgs(increment: &Incremental) -> bool {
+    !increment.new_weight.is_empty() || !increment.crush.is_empty() || !increment.new_pools.is_empty()
+}
+
+/// `osd.1, osd.2`
+pub(crate) fn osd_names(osds: impl IntoIterator<Item = OsdId>) -> String {
+    osds.into_iter().map(|osd| format!("osd.{osd}")).collect::<Vec<_>>().join(", ")
+}
+
+impl Mon {
+    /// Holds every PG's last report against the map.
+    pub(crate) fn place_pgs(&mut self, now: UTime) {
+        let pgs: Vec<PgId> = self.pgmap.pgs.keys().copied().collect();
+        pgs.into_iter().for_each(|pg| self.place_pg(now, pg));
+    }
+
+    /// Holds a PG's last report against the map.
+    pub(crate) fn place_pg(&mut self, now: UTime, id: PgId) {
+        // One that the map lacks was not taken.
+        let Some(pg) = self.pgmap.pgs.get(&id) else { return };
+        let elsewhere = is_elsewhere(&self.osdmap, pg, &self.osdmap.pg_to_up_acting(id));
+        let is_up = osdmap::is_up(&self.osdmap, pg.acting_primary.0);
+        self.pgmap.set_elsewhere(now, id, elsewhere, is_up);
+    }
+
+    /// What a command has to say whose change of the map takes PGs away from their objects; empty otherwise.
+    pub(crate) fn warn_of_moves(&self) -> String {
+        let Some(increment) = self.pending.osdmap.as_ref().filter(|increment| moves_pgs(increment)) else {
+            return String::new();
+        };
+        let mut next = self.osdmap.clone();
+        if next.apply(increment).is_err() {
+            // The proposal fails with the reason.
+            return String::new();
+        }
+        let (mut pgs, mut osds) = (0, BTreeSet::new());
+        for (id, pg) in &self.pgmap.pgs {
+            if !self.pgmap.is_elsewhere(*id) && is_elsewhere(&next, pg, &next.pg_to_up_acting(*id)) {
+                pgs += 1;
+                osds.extend(pg.acting.iter().copied());
+            }
+        }
+        if pgs == 0 {
+            return String::new();
+        }
+        format!(
+            "WARNING: {pgs} PGs are down from now on: their objects are on {}, and data can't be moved yet. Change it \
+             back to reach them",
+            osd_names(osds)
+        )
+    }
+}
