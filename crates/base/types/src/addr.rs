@@ -83,7 +83,7 @@ impl EntityAddr {
             AddrType::None => "-",
             AddrType::Legacy => "v1:",
             AddrType::Msgr2 => "v2:",
-            AddrType::Any => "any:",
+            AddrType::Any => "",
             AddrType::Cidr => "cidr:",
         }
     }
