@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use buffer::{Piece, Rope};
 use encoding::Decode;
-use maps::{Incremental, OsdMap};
+use maps::{Incremental, MapDelta, OsdMap};
 use messages::Blob;
 use store::{CollectionId, Transaction};
 use types::{Epoch, Fsid};
@@ -41,11 +41,30 @@ pub(crate) enum MapUpdate {
     Maps { first: Epoch, last: Epoch },
 }
 
+/// A map, and what it changes.
+#[derive(Clone, Debug)]
+pub(crate) struct MapStep {
+    pub map: Arc<OsdMap>,
+    /// What leads to it from the map before. Everything moves where that is unknown: at the first map, and where a full
+    /// map came in place of an increment.
+    pub delta: Arc<MapDelta>,
+}
+
+impl MapStep {
+    fn new(before: Option<&Arc<OsdMap>>, map: Arc<OsdMap>, increment: Option<&Incremental>) -> Self {
+        let delta = match before {
+            Some(before) => MapDelta::between(before, &map, increment),
+            None => MapDelta::between(&OsdMap::default(), &map, None),
+        };
+        Self { map, delta: Arc::new(delta) }
+    }
+}
+
 /// Maps in memory. `newest` runs ahead of `current` while new maps are being stored.
 #[derive(Debug, Default)]
 pub(crate) struct MapHistory {
     /// From the current map to the newest one.
-    maps: BTreeMap<Epoch, Arc<OsdMap>>,
+    maps: BTreeMap<Epoch, MapStep>,
     /// Encoded increments by the epoch they lead to, without a hole up to the newest map.
     increments: BTreeMap<Epoch, Piece>,
     increment_bytes: usize,
@@ -63,18 +82,24 @@ impl MapHistory {
     pub(crate) fn load(&mut self, map: Arc<OsdMap>) {
         self.current = map.epoch;
         self.newest = map.epoch;
-        self.maps = [(map.epoch, map)].into();
+        self.maps = [(map.epoch, MapStep::new(None, map, None))].into();
     }
 
     /// Adds a map that was stored, newer than all.
     pub(crate) fn append(&mut self, map: OsdMap) {
-        self.newest = map.epoch;
-        self.maps.insert(map.epoch, Arc::new(map));
+        self.insert(map, None);
+    }
+
+    fn insert(&mut self, map: OsdMap, increment: Option<&Incremental>) {
+        let before = self.maps.get(&self.newest).map(|step| &step.map);
+        let step = MapStep::new(before, Arc::new(map), increment);
+        self.newest = step.map.epoch;
+        self.maps.insert(self.newest, step);
     }
 
     /// The map that everything here goes by; `None` before the first.
     pub(crate) fn current(&self) -> Option<&Arc<OsdMap>> {
-        self.maps.get(&self.current)
+        self.maps.get(&self.current).map(|step| &step.map)
     }
 
     /// Its epoch; 0 before the first.
@@ -87,13 +112,13 @@ impl MapHistory {
         self.newest
     }
 
-    /// Moves the current map on by one epoch, to one that was taken (and stored). Answers the new map and the one
+    /// Moves the current map on by one epoch, to one that was taken (and stored). Answers the step to it, and the map
     /// before.
-    pub(crate) fn advance(&mut self) -> Option<(Arc<OsdMap>, Option<Arc<OsdMap>>)> {
-        let (&next, map) = self.maps.range(self.current.next()..).next()?;
-        let (map, old) = (map.clone(), self.maps.remove(&self.current));
+    pub(crate) fn advance(&mut self) -> Option<(MapStep, Option<Arc<OsdMap>>)> {
+        let (&next, step) = self.maps.range(self.current.next()..).next()?;
+        let (step, old) = (step.clone(), self.maps.remove(&self.current));
         self.current = next;
-        Some((map, old))
+        Some((step, old.map(|old| old.map)))
     }
 
     /// Takes the maps of a message that are new, and appends to `txn` what stores them. On an error whatever came
@@ -152,11 +177,16 @@ impl MapHistory {
         let increment = message.incremental_maps.get(&epoch);
         // The first increment of all makes a map out of nothing.
         let nothing = (epoch == Epoch(1) && self.newest == Epoch(0)).then(Arc::<OsdMap>::default);
-        let base = self.maps.get(&self.newest).or(nothing.as_ref()).filter(|m| m.epoch.next() == epoch);
-        let (map, full) = match (message.maps.get(&epoch), increment, base) {
+        let base = self
+            .maps
+            .get(&self.newest)
+            .map(|step| &step.map)
+            .or(nothing.as_ref())
+            .filter(|m| m.epoch.next() == epoch);
+        let (map, full, applied) = match (message.maps.get(&epoch), increment, base) {
             (Some(bytes), _, _) => {
                 let map = OsdMap::from_bytes(bytes).map_err(|e| bad(e.to_string()))?;
-                (map, bytes.0.clone())
+                (map, bytes.0.clone(), None)
             }
             (None, Some(bytes), Some(base)) => {
                 let inc = Incremental::from_bytes(bytes).map_err(|e| bad(e.to_string()))?;
@@ -166,7 +196,7 @@ impl MapHistory {
                 if crc != inc.full_crc {
                     return Err(MapError::Checksum { epoch, expected: inc.full_crc, actual: crc });
                 }
-                (map, Piece::from(full))
+                (map, Piece::from(full), Some(inc))
             }
             _ => return Err(bad("neither a full map nor an increment to the one before".into())),
         };
@@ -182,8 +212,7 @@ impl MapHistory {
             // A hole: what lies before can't lead to what comes.
             None => self.forget_increments(),
         }
-        self.newest = epoch;
-        self.maps.insert(epoch, Arc::new(map));
+        self.insert(map, applied.as_ref());
         Ok(())
     }
 
@@ -274,4 +303,63 @@ pub(crate) fn trim(oldest: Epoch, bound: Epoch, txn: &mut Transaction) -> Epoch 
         txn.remove(CollectionId::Meta, &inc_map_object(epoch));
     }
     Epoch(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use maps::{MapFlags, PgPool, Placement, Publication, Stale, publish};
+    use types::{PgId, PoolId, Release, UTime};
+
+    use super::*;
+
+    const POOL: PoolId = PoolId(1);
+    const PG: PgId = PgId { pool: POOL, seed: 0 };
+
+    fn next(before: &OsdMap, change: impl FnOnce(&mut Incremental)) -> Publication {
+        let mut inc = Incremental::new(before.fsid, before.epoch.next(), UTime::default());
+        change(&mut inc);
+        publish(before, inc).unwrap()
+    }
+
+    fn first() -> Publication {
+        next(&OsdMap::default(), |inc| {
+            inc.new_require_osd_release = Release(16);
+            inc.new_pools.insert(POOL, PgPool::default());
+        })
+    }
+
+    fn message(published: &[(&Publication, bool)]) -> messages::OsdMap {
+        let mut message = messages::OsdMap::default();
+        for (one, full) in published {
+            let epoch = one.map.epoch;
+            match full {
+                true => message.maps.insert(epoch, Blob(one.full.clone().into())),
+                false => message.incremental_maps.insert(epoch, Blob(one.incremental.clone().into())),
+            };
+        }
+        message
+    }
+
+    fn take(history: &mut MapHistory, message: &messages::OsdMap) -> MapUpdate {
+        history.take(message, Fsid::default(), &mut Transaction::new()).unwrap()
+    }
+
+    #[test]
+    fn an_increment_says_what_it_changes_and_a_full_map_changes_everything() {
+        let one = first();
+        let two = next(&one.map, |inc| inc.new_flags = Some(one.map.flags | MapFlags::NOUP));
+        let three = next(&two.map, |_| {});
+        let mut history = MapHistory::default();
+        take(&mut history, &message(&[(&one, true), (&two, false), (&three, true)]));
+        let place = Placement::of(&one.map, PG);
+        let stale = |step: &MapStep| place.stale(PG, &step.map, &step.delta);
+        let (step, old) = history.advance().unwrap();
+        assert_eq!((step.map.epoch, old.map(|old| old.epoch), stale(&step)), (Epoch(1), None, Stale::Walk));
+        let (step, old) = history.advance().unwrap();
+        assert_eq!((step.delta.epoch(), old.map(|old| old.epoch)), (Epoch(2), Some(Epoch(1))));
+        assert_eq!((step.delta.flags(), stale(&step)), (MapFlags::NOUP, Stale::No));
+        let (step, _) = history.advance().unwrap();
+        assert_eq!((step.delta.epoch(), stale(&step)), (Epoch(3), Stale::Walk));
+        assert!(history.advance().is_none());
+    }
 }

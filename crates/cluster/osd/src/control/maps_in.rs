@@ -100,8 +100,8 @@ impl Control {
     /// One epoch on.
     pub(crate) fn advance(&mut self, now: UTime, out: &mut Out) {
         // There is no later map yet: the caller sees that the epoch is what it was.
-        let Some((map, old)) = self.history.advance() else { return };
-        self.pgs_advance(now, &map, old.as_deref(), out);
+        let Some((step, old)) = self.history.advance() else { return };
+        self.pgs_advance(now, &step, old.as_deref(), out);
     }
 
     /// Notes in the superblock the newest map that every PG has durably reached.

@@ -10,6 +10,7 @@ use store::StoreShard;
 use types::{Epoch, PgId, PoolId, SpgId, UTime};
 
 use super::load::LoadStep;
+use super::map_history::MapStep;
 use super::pg_create::CreateOrder;
 use super::{Control, LogLevel};
 use crate::parts::{Out, PgPlace, ToGate, ToShard};
@@ -168,8 +169,9 @@ impl Control {
     }
 
     /// One epoch on.
-    pub(super) fn pgs_advance(&mut self, now: UTime, map: &Arc<OsdMap>, old: Option<&OsdMap>, out: &mut Out) {
-        self.note_pg_numbers(now, map, old, out);
+    pub(super) fn pgs_advance(&mut self, now: UTime, step: &MapStep, old: Option<&OsdMap>, out: &mut Out) {
+        self.note_pg_numbers(now, step, old, out);
+        let map = &step.map;
         out.send_shards(|| ToShard::Map(map.clone()));
         let known = |pgid: &SpgId| map.pools.contains_key(&pgid.pg.pool);
         let (load, wait) =
@@ -182,15 +184,20 @@ impl Control {
     }
 
     /// Says it where a pool's number of PGs changes: neither splits nor merges are there yet.
-    fn note_pg_numbers(&mut self, now: UTime, map: &OsdMap, old: Option<&OsdMap>, out: &mut Out) {
+    fn note_pg_numbers(&mut self, now: UTime, step: &MapStep, old: Option<&OsdMap>, out: &mut Out) {
+        let map = &step.map;
         let mut unsplit = BTreeMap::clone(&self.pgs.unsplit);
         unsplit.retain(|id, made| map.pools.get(id).is_some_and(|pool| pool.pg_num > *made));
-        for (id, before) in old.into_iter().flat_map(|old| &old.pools) {
-            let Some(after) = map.pools.get(id).filter(|pool| pool.pg_num != before.pg_num) else { continue };
-            let (was, is) = (before.pg_num, after.pg_num);
+        for (id, _) in step.delta.pools() {
+            let pg_num = |map: &OsdMap| map.pools.get(&id).map(|pool| pool.pg_num);
+            // A pool that is new or gone splits and merges nothing.
+            let (Some(was), Some(is)) = (old.and_then(pg_num), pg_num(map)) else { continue };
+            if was == is {
+                continue;
+            }
             let problem = match is > was {
                 true => {
-                    unsplit.entry(*id).or_insert(was);
+                    unsplit.entry(id).or_insert(was);
                     "split yet: objects that belong to the new PGs are not served"
                 }
                 false => "merged yet: the objects of the PGs that are gone are not served",
