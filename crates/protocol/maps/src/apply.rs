@@ -38,7 +38,10 @@ pub enum ApplyError {
     /// max_osd beyond what any cluster has.
     #[error("max_osd {0} is out of range")]
     BadMaxOsd(i32),
-    /// A map inside it can't be read.
+    /// It was made for another map, or this one is not what it should be.
+    #[error("with the increment it has the checksum {actual:#010x}, not {expected:#010x}")]
+    Checksum { expected: u32, actual: u32 },
+    /// It, or a map inside it, can't be read.
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }

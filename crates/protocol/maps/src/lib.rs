@@ -5,6 +5,7 @@
 //! what a next epoch should hold: that is the monitor's.
 
 mod apply;
+mod archive;
 mod create;
 mod delta;
 mod incremental;
@@ -20,6 +21,7 @@ mod pool_wire;
 mod wire;
 
 pub use apply::ApplyError;
+pub use archive::{KEPT_WHOLE_EVERY, is_kept_whole, trim_bound};
 pub use create::{NewCluster, Publication, publish};
 pub use delta::{MapDelta, OsdChange, PoolChange};
 pub use incremental::Incremental;
