@@ -212,6 +212,9 @@ table! {
     OSD_HEARTBEAT_GRACE: f64 = spec("osd_heartbeat_grace", Secs, "20", "Seconds of silence after which an OSD is reported down.")
         .range(1.0, 1e9)
         .runtime();
+    OSD_MAP_CACHE_SIZE: u64 = spec("osd_map_cache_size", Int, "50", "Increments of the OSD map that an OSD keeps in memory for peers and clients which lack them.")
+        .range(1.0, 1e5)
+        .runtime();
     OSD_MAP_MESSAGE_MAX: u64 = spec("osd_map_message_max", Int, "40", "Map epochs sent in one message.").range(1.0, 1000.0).runtime();
     OSD_MAP_MESSAGE_MAX_BYTES: u64 = spec("osd_map_message_max_bytes", Size, "10485760", "Bytes of map epochs sent in one message.").runtime();
     OSD_MAP_SHARE_MAX_EPOCHS: u64 = spec("osd_map_share_max_epochs", Int, "40", "Map epochs that an OSD sends a peer which lacks more.")

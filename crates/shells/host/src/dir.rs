@@ -16,7 +16,13 @@ use crate::HostError;
 
 /// The layout of a directory that this program reads and writes. From 2 on every layout opens for ever: a newer one
 /// comes with the code that reads the older, and a directory of each is kept in tests/formats.
-const FORMAT: u64 = 2;
+///
+/// 3: OSDs and the monitor keep the whole OSD map of some epochs only (docs/design/0011). A directory of format 2, where
+/// they keep each, opens and is of format 3 from then on: a build that knows only 2 would take the others for lost.
+const FORMAT: u64 = 3;
+
+/// The oldest layout that this program reads.
+const OLDEST_FORMAT: u64 = 2;
 
 /// Bytes that must be free before a cluster is made: what stores leave to other files there,
 const SPACE_MIN: u64 = 64 << 20;
@@ -121,10 +127,12 @@ pub fn inspect(path: &Path) -> Result<DirState, HostError> {
     if found > FORMAT {
         return Err(HostError::NewerFormat { dir: path.into(), found, known: FORMAT });
     }
-    if found < FORMAT {
-        return Err(HostError::OlderFormat { dir: path.into(), found, known: FORMAT });
+    if found < OLDEST_FORMAT {
+        return Err(HostError::OlderFormat { dir: path.into(), found, known: OLDEST_FORMAT });
     }
-    let description: Description = serde_json::from_value(value).map_err(|e| bad(e.to_string()))?;
+    let mut description: Description = serde_json::from_value(value).map_err(|e| bad(e.to_string()))?;
+    // What the next start writes.
+    description.format = FORMAT;
     description.fsid.parse::<Fsid>().map_err(|e| bad(e.to_string()))?;
     Ok(if description.starts == 0 { DirState::Unfinished } else { DirState::Cluster(Box::new(description)) })
 }
@@ -336,6 +344,14 @@ mod tests {
         fs::remove_file(tmp.path().join("cluster.json")).unwrap();
         fs::write(tmp.path().join("thesis.txt"), "years of work").unwrap();
         assert!(matches!(inspect(tmp.path()), Err(HostError::NotACluster(_))));
+    }
+
+    #[test]
+    fn a_directory_of_the_format_before_opens_and_is_written_as_one_of_today() {
+        let tmp = tempfile::tempdir().unwrap();
+        let dir = ClusterDir::lock(tmp.path()).unwrap();
+        dir.write_description(&Description { format: OLDEST_FORMAT, ..description() }).unwrap();
+        assert!(matches!(inspect(tmp.path()), Ok(DirState::Cluster(d)) if *d == description()));
     }
 
     #[test]

@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use encoding::Decode;
-use maps::OsdMap;
 use messages::OsdSuperblock;
 use store::{CollectionId, Completion, ReadOutcome, ReadRequest, StoreError, Transaction};
 use types::{Epoch, UTime};
 
-use super::superblock::{full_map_object, read_meta, store_superblock, superblock_object};
-use super::{Control, OwnIo};
+use super::map_reader::FoundMap;
+use super::superblock::{read_meta, store_superblock, superblock_object};
+use super::{Control, MapPurpose, OwnIo};
 use crate::parts::{Out, ToShard};
 use crate::{LogLevel, OsdPhase};
 
@@ -75,27 +75,39 @@ impl Control {
             (LoadStep::Superblock, Some(Ok(ReadOutcome::Data(data)))) => {
                 self.on_superblock(now, &data.to_piece(), out)?;
             }
-            (LoadStep::FirstMap, Some(Ok(ReadOutcome::Data(data)))) => {
-                let map = Arc::new(stored_map(&data.to_piece(), self.first_map())?);
+            (step, Some(Err(error))) => return Err(format!("can't load {step:?}: {error}")),
+            (step, _) => return Err(format!("the store answered something else to {step:?}")),
+        }
+        Ok(())
+    }
+
+    /// A map was read, or is not there.
+    pub(super) fn on_load_map(&mut self, now: UTime, found: FoundMap, out: &mut Out) {
+        match (self.loading, found) {
+            (Some(LoadStep::FirstMap), Ok(Some(first))) => {
+                let map = Arc::new(first.map);
                 self.history.load(map.clone());
                 self.loading = Some(LoadStep::Pgs(map.epoch.next()));
                 out.send_shards(|| ToShard::Map(map.clone()));
                 self.find_pgs(out);
             }
-            (LoadStep::LaterMap(epoch), Some(Ok(ReadOutcome::Data(data)))) => {
-                self.history.append(stored_map(&data.to_piece(), epoch)?);
+            (Some(LoadStep::LaterMap(epoch)), Ok(Some(later))) => {
+                self.history.append(*later);
                 self.loading = Some(LoadStep::Pgs(epoch.next()));
                 self.advance(now, out);
                 self.pgs_loaded(now, out);
             }
             // A hole: maps that the monitor had trimmed before we could get them.
-            (LoadStep::LaterMap(epoch), Some(Err(StoreError::NoSuchObject(..)))) => {
-                self.load_later_map(now, epoch.next(), out);
+            (Some(LoadStep::LaterMap(epoch)), Ok(None)) => self.load_later_map(now, epoch.next(), out),
+            (Some(LoadStep::FirstMap), Ok(None)) => {
+                self.fail(
+                    format!("map {}, which the superblock names, is not stored", self.first_map()),
+                    out,
+                );
             }
-            (step, Some(Err(error))) => return Err(format!("can't load {step:?}: {error}")),
-            (step, _) => return Err(format!("the store answered something else to {step:?}")),
+            (_, Err(reason)) => self.fail(reason, out),
+            (step, Ok(_)) => out.broken(format!("a map was read to be loaded in the step {step:?}")),
         }
-        Ok(())
     }
 
     fn create_store(&mut self, out: &mut Out) {
@@ -122,7 +134,10 @@ impl Control {
         match self.first_map() {
             // No PG was ever made without a map.
             Epoch(0) => self.loaded(now, out),
-            epoch => self.load_step(LoadStep::FirstMap, read_meta(full_map_object(epoch)), out),
+            epoch => {
+                self.loading = Some(LoadStep::FirstMap);
+                self.read_map(epoch, None, MapPurpose::Load, out);
+            }
         }
         Ok(())
     }
@@ -148,7 +163,9 @@ impl Control {
         if epoch > self.superblock.newest_map {
             return self.loaded(now, out);
         }
-        self.load_step(LoadStep::LaterMap(epoch), read_meta(full_map_object(epoch)), out);
+        self.loading = Some(LoadStep::LaterMap(epoch));
+        let base = self.history.current().cloned();
+        self.read_map(epoch, base, MapPurpose::Load, out);
     }
 
     fn loaded(&mut self, now: UTime, out: &mut Out) {
@@ -158,16 +175,9 @@ impl Control {
         self.note_pgs_stable(out);
         let (epoch, pgs) = (self.history.epoch(), self.pgs.len());
         self.log(LogLevel::Info, format!("loaded: map {epoch}, {pgs} PGs"), out);
+        self.read_old_increments(out);
         self.ask_space(out);
         self.publish_map(out);
         self.start_boot(now, out);
-    }
-}
-
-fn stored_map(bytes: &[u8], epoch: Epoch) -> Result<OsdMap, String> {
-    let map = OsdMap::from_bytes(bytes).map_err(|e| format!("the stored map {epoch} can't be read: {e}"))?;
-    match map.epoch == epoch {
-        true => Ok(map),
-        false => Err(format!("the stored map {epoch} is map {}", map.epoch)),
     }
 }

@@ -10,14 +10,13 @@ use messages::Blob;
 use store::{CollectionId, Transaction};
 use types::{Epoch, Fsid};
 
+use super::map_reader::StoredMap;
 use super::superblock::{full_map_object, inc_map_object};
 
-/// Increments kept in memory for clients that lag behind, at most; a client that is further behind asks the monitor.
-const INCREMENTS_MAX: usize = 500;
-/// Bytes of them.
+/// Bytes of increments kept in memory.
 const INCREMENT_BYTES_MAX: usize = 8 << 20;
-/// Old maps removed from the store with each message of new ones (osd_target_transaction_size).
-const TRIM_EPOCHS_MAX: u32 = 30;
+/// Old maps removed from the store with each message of new ones. What is left begins with a map that is kept whole.
+const TRIM_EPOCHS_MAX: u32 = maps::KEPT_WHOLE_EVERY;
 
 /// Why a map was not taken. All of it is the sender's fault.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -26,8 +25,6 @@ pub(crate) enum MapError {
     OtherCluster(Fsid),
     #[error("map {epoch}: {reason}")]
     Bad { epoch: Epoch, reason: String },
-    #[error("map {epoch}: with the increment it has the checksum {actual:#010x}, not {expected:#010x}")]
-    Checksum { epoch: Epoch, expected: u32, actual: u32 },
 }
 
 /// What came of a message of maps.
@@ -65,6 +62,9 @@ impl MapStep {
 pub(crate) struct MapHistory {
     /// From the current map to the newest one.
     maps: BTreeMap<Epoch, MapStep>,
+    /// How many increments are kept in memory for peers and clients that lag behind; one that is further behind asks the
+    /// monitor.
+    pub increments_max: usize,
     /// Encoded increments by the epoch they lead to, without a hole up to the newest map.
     increments: BTreeMap<Epoch, Piece>,
     increment_bytes: usize,
@@ -78,6 +78,10 @@ pub(crate) struct MapHistory {
 }
 
 impl MapHistory {
+    pub(crate) fn new(increments_max: usize) -> Self {
+        Self { increments_max, ..Self::default() }
+    }
+
     /// Begins with a map that was stored.
     pub(crate) fn load(&mut self, map: Arc<OsdMap>) {
         self.current = map.epoch;
@@ -86,8 +90,14 @@ impl MapHistory {
     }
 
     /// Adds a map that was stored, newer than all.
-    pub(crate) fn append(&mut self, map: OsdMap) {
-        self.insert(map, None);
+    pub(crate) fn append(&mut self, stored: StoredMap) {
+        let StoredMap { map, increment } = stored;
+        let (increment, bytes) = increment.unzip();
+        match bytes {
+            Some(bytes) => self.keep_increment(map.epoch, bytes),
+            None => self.forget_increments(),
+        }
+        self.insert(map, increment.as_ref());
     }
 
     fn insert(&mut self, map: OsdMap, increment: Option<&Incremental>) {
@@ -191,11 +201,7 @@ impl MapHistory {
             (None, Some(bytes), Some(base)) => {
                 let inc = Incremental::from_bytes(bytes).map_err(|e| bad(e.to_string()))?;
                 let mut map = OsdMap::clone(base);
-                map.apply(&inc).map_err(|e| bad(e.to_string()))?;
-                let (full, crc) = map.encode_full_and_crc();
-                if crc != inc.full_crc {
-                    return Err(MapError::Checksum { epoch, expected: inc.full_crc, actual: crc });
-                }
+                let full = map.apply_checked(&inc).map_err(|e| bad(e.to_string()))?;
                 (map, Piece::from(full), Some(inc))
             }
             _ => return Err(bad("neither a full map nor an increment to the one before".into())),
@@ -203,7 +209,9 @@ impl MapHistory {
         if map.epoch != epoch || map.fsid != message.fsid {
             return Err(bad(format!("it is map {} of {}", map.epoch, map.fsid)));
         }
-        txn.write(CollectionId::Meta, &full_map_object(epoch), 0, full.into());
+        if applied.is_none() || maps::is_kept_whole(epoch) {
+            txn.write(CollectionId::Meta, &full_map_object(epoch), 0, full.into());
+        }
         match increment {
             Some(bytes) => {
                 txn.write(CollectionId::Meta, &inc_map_object(epoch), 0, Rope::from(bytes.0.clone()));
@@ -239,7 +247,7 @@ impl MapHistory {
         }
         self.increment_bytes += bytes.len();
         self.increments.insert(epoch, bytes);
-        while self.increments.len() > INCREMENTS_MAX || self.increment_bytes > INCREMENT_BYTES_MAX {
+        while self.increments.len() > self.increments_max || self.increment_bytes > INCREMENT_BYTES_MAX {
             let Some((_, old)) = self.increments.pop_first() else {
                 debug_assert_eq!(self.increment_bytes, 0, "bytes of no increment");
                 return;
@@ -248,12 +256,30 @@ impl MapHistory {
         }
     }
 
+    /// The next older increment than all at hand, as long as those are less than `wanted`.
+    pub(crate) fn increment_lacked(&self, wanted: usize) -> Option<Epoch> {
+        let oldest = self.increments.keys().next().copied().unwrap_or(self.newest.next());
+        let epoch = Epoch(oldest.0.checked_sub(1)?);
+        (epoch > Epoch(0) && self.increments.len() < wanted).then_some(epoch)
+    }
+
+    /// Adds an increment of before this start. Whether there was room, and it leads to the oldest that is at hand.
+    pub(crate) fn add_old_increment(&mut self, epoch: Epoch, bytes: Piece) -> bool {
+        let fits = self.increment_lacked(self.increments_max) == Some(epoch)
+            && self.increment_bytes + bytes.len() <= INCREMENT_BYTES_MAX;
+        if fits {
+            self.increment_bytes += bytes.len();
+            self.increments.insert(epoch, bytes);
+        }
+        fits
+    }
+
     fn forget_increments(&mut self) {
         self.increments.clear();
         self.increment_bytes = 0;
     }
 
-    /// A message for a peer with map `have`: the increments that it lacks, the newest `epochs_max` of them at most, or the
+    /// A message for a peer with map `have`: the increments that it lacks, those of the newest `epochs_max` that are at hand, or the
     /// current full map where the newest increment is not at hand. A receiver that sees a hole, and no `trim_bound` beyond
     /// it, asks the monitor for the epochs between. Ceph: OSDService::send_incremental_map.
     pub(crate) fn share_from(
@@ -297,7 +323,7 @@ impl MapHistory {
 /// Appends the removal of stored maps from `oldest` up to (not including) `bound`, some at a time; answers the oldest
 /// left.
 pub(crate) fn trim(oldest: Epoch, bound: Epoch, txn: &mut Transaction) -> Epoch {
-    let end = bound.0.min(oldest.0.saturating_add(TRIM_EPOCHS_MAX)).max(oldest.0);
+    let end = bound.min(maps::trim_bound(Epoch(oldest.0.saturating_add(TRIM_EPOCHS_MAX)))).0.max(oldest.0);
     for epoch in (oldest.0..end).map(Epoch) {
         txn.remove(CollectionId::Meta, &full_map_object(epoch));
         txn.remove(CollectionId::Meta, &inc_map_object(epoch));

@@ -1,12 +1,17 @@
 //! New maps: from the message to the store, and from there, an epoch at a time, to everything that goes by them.
 
+use std::sync::Arc;
+
+use maps::OsdMap;
 use messages::MonGetOsdMap;
-use store::Transaction;
+use options::opt;
+use store::{Completion, ReadOutcome, Transaction};
 use types::{Epoch, UTime};
 
 use super::map_history::{MapError, MapUpdate, trim};
-use super::superblock::{store_superblock, trim_lower_bound};
-use super::{Control, OwnIo};
+use super::map_reader::{MapRead, MapReader};
+use super::superblock::{inc_map_object, read_meta, store_superblock, trim_lower_bound};
+use super::{Control, MapPurpose, OwnIo};
 use crate::parts::Out;
 use crate::{LogLevel, OsdPhase};
 
@@ -70,8 +75,8 @@ impl Control {
             superblock.oldest_map = first;
         }
         superblock.newest_map = last;
-        // A restart begins at the current epoch, so that map has to stay.
-        let bound = trim_lower_bound(superblock).min(superblock.current_epoch);
+        // A restart begins at the current epoch: that map has to stay, or what it is made of.
+        let bound = maps::trim_bound(trim_lower_bound(superblock).min(superblock.current_epoch));
         superblock.oldest_map = trim(superblock.oldest_map, bound, &mut txn);
         store_superblock(superblock, &mut txn);
         self.map_commits += 1;
@@ -112,6 +117,50 @@ impl Control {
             let mut txn = Transaction::new();
             store_superblock(&self.superblock, &mut txn);
             self.queue(txn, OwnIo::Quiet, out);
+        }
+    }
+
+    /// Reads a stored map. `base`: the map before it, if it is at hand.
+    pub(super) fn read_map(
+        &mut self,
+        epoch: Epoch,
+        base: Option<Arc<OsdMap>>,
+        purpose: MapPurpose,
+        out: &mut Out,
+    ) {
+        let reader = Box::new(MapReader::new(epoch, base));
+        self.read(reader.request(), OwnIo::StoredMap { reader, purpose }, out);
+    }
+
+    pub(super) fn on_map_read(
+        &mut self,
+        now: UTime,
+        mut reader: Box<MapReader>,
+        purpose: MapPurpose,
+        completion: Completion,
+        out: &mut Out,
+    ) {
+        match (reader.on_read(completion), purpose) {
+            (MapRead::Ask, _) => self.read(reader.request(), OwnIo::StoredMap { reader, purpose }, out),
+            (MapRead::Done(found), MapPurpose::Load) => self.on_load_map(now, found, out),
+            (MapRead::Done(found), MapPurpose::Create) => self.on_create_map(reader.epoch(), found, out),
+        }
+    }
+
+    /// Reads the increments that peers may lack, from the newest to older ones, one after the other; nothing waits for them.
+    pub(super) fn read_old_increments(&mut self, out: &mut Out) {
+        let wanted =
+            self.options.get(opt::OSD_MAP_SHARE_MAX_EPOCHS).min(self.options.get(opt::OSD_MAP_CACHE_SIZE));
+        if let Some(epoch) = self.history.increment_lacked(wanted as usize) {
+            self.read(read_meta(inc_map_object(epoch)), OwnIo::OldIncrement { epoch }, out);
+        }
+    }
+
+    pub(super) fn on_old_increment(&mut self, epoch: Epoch, completion: Completion, out: &mut Out) {
+        // One that is trimmed, never came or can't be read ends the row: peers that are further behind ask the monitor.
+        let Completion::Read { result: Ok(ReadOutcome::Data(bytes)), .. } = completion else { return };
+        if self.history.add_old_increment(epoch, bytes.to_piece()) {
+            self.read_old_increments(out);
         }
     }
 }

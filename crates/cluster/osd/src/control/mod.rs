@@ -9,6 +9,7 @@ mod cluster_log;
 mod command;
 mod load;
 mod map_history;
+mod map_reader;
 mod maps_in;
 mod peers;
 mod pg_create;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 
 use messages::{Message, OsdSuperblock};
 use monclient::{MonClient, MonClientEffect, VersionRange};
-use options::{SetError, Values};
+use options::{SetError, Values, opt};
 use store::{Completion, ReadRequest, StoreShard, Token, Transaction};
 use types::{Epoch, UTime};
 
@@ -30,6 +31,7 @@ use crate::shard::ShardConfig;
 use crate::{LogLevel, OsdConfig, OsdEffect, OsdEvent, Placement};
 use load::LoadStep;
 use map_history::MapHistory;
+use map_reader::MapReader;
 use pg_create::PendingCreates;
 use pg_table::PgTable;
 use report::OsdReport;
@@ -66,8 +68,18 @@ enum OwnIo {
     Quiet,
     /// The commit of a clean stop.
     Stop,
-    /// An old map, to see where PGs to be made were.
-    CreateMap { epoch: Epoch },
+    /// A stored map, being read.
+    StoredMap { reader: Box<MapReader>, purpose: MapPurpose },
+    /// An increment of before this start, to be shared with peers.
+    OldIncrement { epoch: Epoch },
+}
+
+/// What a stored map is read for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum MapPurpose {
+    Load,
+    /// To see where PGs to be made were.
+    Create,
 }
 
 /// What a shard has published of itself.
@@ -130,7 +142,7 @@ impl Control {
             state: OsdPhase::Initializing,
             loading: None,
             superblock: new_superblock(config.cluster_fsid, config.whoami, config.osd_fsid),
-            history: MapHistory::default(),
+            history: MapHistory::new(config.options.get(opt::OSD_MAP_CACHE_SIZE) as usize),
             map_commits: 0,
             version_asked: None,
             mon_maps: None,
@@ -257,7 +269,8 @@ impl Control {
                 self.state = OsdPhase::Stopped;
                 out.push(OsdEffect::Stopped);
             }
-            OwnIo::CreateMap { epoch } => self.on_create_map_read(epoch, completion, out),
+            OwnIo::StoredMap { reader, purpose } => self.on_map_read(now, reader, purpose, completion, out),
+            OwnIo::OldIncrement { epoch } => self.on_old_increment(epoch, completion, out),
         }
     }
 
@@ -312,6 +325,7 @@ impl Control {
         let set = |(name, value)| merged.set(name, value).err();
         let errors = monitors.chain(given).chain(overrides).filter_map(set).collect();
         self.options = merged;
+        self.history.increments_max = self.options.get(opt::OSD_MAP_CACHE_SIZE) as usize;
         let limits = crate::config::limits(&self.options, self.placement.gates().len());
         out.send_gates(|| ToGate::Limits(limits));
         self.configure_shards(out);

@@ -11,16 +11,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use encoding::Decode;
 use maps::OsdMap;
 use messages::{OsdPgCreate2, OsdPgCreated, PastIntervals, Paxos, PgHistory};
 use options::opt;
 use pg::{MapView, Origin};
-use store::{Completion, ReadOutcome};
 use types::{Epoch, Release, SpgId, UTime};
 
-use super::superblock::{full_map_object, read_meta};
-use super::{Control, OwnIo};
+use super::map_reader::FoundMap;
+use super::{Control, MapPurpose};
 use crate::LogLevel;
 use crate::parts::{Out, ToShard};
 use crate::shard::pg_view::view;
@@ -140,7 +138,7 @@ impl Control {
         }
         if let Some(first) = pending.values().map(|m| m.first).min() {
             self.creating = Some(PendingCreates(pending));
-            self.make_from(first, out);
+            self.make_from(first, None, out);
         }
     }
 
@@ -159,14 +157,15 @@ impl Control {
         exists && !self.pgs.contains(&pgid)
     }
 
-    /// Goes on with the maps from `epoch` on; the current one is at hand, earlier ones are read. Whether that was all.
-    fn make_from(&mut self, epoch: Epoch, out: &mut Out) -> bool {
+    /// Goes on with the maps from `epoch` on; the current one is at hand, earlier ones are read. `base`: the map before.
+    /// Whether that was all.
+    fn make_from(&mut self, epoch: Epoch, base: Option<Arc<OsdMap>>, out: &mut Out) -> bool {
         let Some(map) = self.history.current().cloned() else {
             out.broken("orders are looked into without a map");
             return true;
         };
         if epoch < map.epoch && self.creating.as_ref().is_some_and(|pending| !pending.0.is_empty()) {
-            self.read(read_meta(full_map_object(epoch)), OwnIo::CreateMap { epoch }, out);
+            self.read_map(epoch, base, MapPurpose::Create, out);
             return false;
         }
         self.note_views(&map);
@@ -178,27 +177,26 @@ impl Control {
         true
     }
 
-    pub(crate) fn on_create_map_read(&mut self, epoch: Epoch, completion: Completion, out: &mut Out) {
-        let map = match completion {
-            Completion::Read { result: Ok(ReadOutcome::Data(data)), .. } => {
-                OsdMap::from_bytes(&data.to_piece()).ok().filter(|map| map.epoch == epoch)
-            }
-            _ => None,
+    pub(super) fn on_create_map(&mut self, epoch: Epoch, found: FoundMap, out: &mut Out) {
+        let (map, reason) = match found {
+            Ok(Some(found)) => (Some(Arc::new(found.map)), String::new()),
+            Ok(None) => (None, "it is not stored".into()),
+            Err(reason) => (None, reason),
         };
-        match (map, &mut self.creating) {
-            (Some(map), _) => self.note_views(&Arc::new(map)),
-            (None, pending) => {
-                for pending in pending.iter_mut() {
+        match &map {
+            Some(map) => self.note_views(map),
+            None => {
+                for pending in self.creating.iter_mut() {
                     pending.0.retain(|_, pending| !pending.doubtful);
                     // What comes after the hole is all that is known.
                     pending.0.values_mut().for_each(|pending| pending.views.clear());
                 }
                 let text =
-                    format!("map {epoch} can't be read to see where new PGs were: some may not be made");
+                    format!("map {epoch} does not show where new PGs were, some may not be made: {reason}");
                 self.log(LogLevel::Warn, text, out);
             }
         }
-        if self.make_from(epoch.next(), out) {
+        if self.make_from(epoch.next(), map, out) {
             // Orders that came in the meantime.
             self.create_pgs(out);
         }

@@ -1,4 +1,5 @@
-//! What an OSD's meta collection holds: the superblock, and a full map and an increment for every epoch.
+//! What an OSD's meta collection holds: the superblock, an increment for every epoch, and the full map of some (see
+//! [`maps::is_kept_whole`]).
 
 use buffer::Rope;
 use encoding::Encode;

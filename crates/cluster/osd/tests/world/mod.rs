@@ -21,8 +21,8 @@ use store::{
     Token,
 };
 use types::{
-    EntityAddr, EntityName, EntityType, Epoch, Fsid, HObject, Name, ObjectLocator, OsdId, PgId, PoolId,
-    Profile, Release, ReqId, SnapId, SpgId, UTime,
+    EntityAddr, EntityName, EntityType, Epoch, Fsid, GHObject, HObject, Name, ObjectLocator, OsdId, PgId,
+    PoolId, Profile, Release, ReqId, SnapId, SpgId, UTime,
 };
 
 pub const FSID: Fsid = Fsid([7; 16]);
@@ -406,19 +406,41 @@ impl World {
         message
     }
 
-    /// Whether the OSD's store holds the full map of an epoch.
-    pub fn stores_full_map(&mut self, epoch: u32) -> bool {
-        let mut object =
-            HObject::head(PoolId(-1), Name::new(), Name::new(), format!("osdmap.{epoch}").into(), 0);
-        object.snap = SnapId(0);
-        let (collection, object) = (CollectionId::Meta, object.into());
+    /// An object of the meta collection, if it is stored.
+    pub fn meta_object(&mut self, name: &str) -> Option<Vec<u8>> {
+        let (collection, object) = (CollectionId::Meta, meta_object(name));
         let (advice, verify) = (Advice::default(), false);
-        let read = ReadRequest::Data { collection, object, offset: 0, len: 1, advice, verify };
+        let read = ReadRequest::Data { collection, object, offset: 0, len: u64::MAX, advice, verify };
         self.store.read(read, Token(u64::MAX));
         self.store.turn(self.now);
         let mut done = Vec::new();
         self.store.completions(&mut done);
-        matches!(&done[..], [Completion::Read { result: Ok(ReadOutcome::Data(_)), .. }])
+        match done.pop() {
+            Some(Completion::Read { result: Ok(ReadOutcome::Data(data)), .. }) => {
+                Some(data.to_piece().to_vec())
+            }
+            _ => None,
+        }
+    }
+
+    /// Epochs whose maps are stored whole.
+    pub fn whole_epochs(&mut self) -> Vec<u32> {
+        (1..=self.mon.epoch()).filter(|e| self.meta_object(&format!("osdmap.{e}")).is_some()).collect()
+    }
+
+    /// The map of an epoch as the OSD's store gives it: whole, or made of the one before. It must be the monitor's.
+    pub fn stored_map(&mut self, epoch: u32) -> Option<OsdMap> {
+        let map = match self.meta_object(&format!("osdmap.{epoch}")) {
+            Some(bytes) => <OsdMap as encoding::Decode>::from_bytes(&bytes).unwrap(),
+            None => {
+                let bytes = self.meta_object(&format!("inc_osdmap.{epoch}"))?;
+                let mut map = self.stored_map(epoch - 1)?;
+                map.apply(&<Incremental as encoding::Decode>::from_bytes(&bytes).unwrap()).unwrap();
+                map
+            }
+        };
+        assert!(map.encode_full() == self.mon.epochs[epoch as usize - 1].full, "map {epoch}");
+        Some(map)
     }
 
     /// The session with the monitor ends and another one begins.
@@ -602,6 +624,13 @@ impl World {
     pub fn count(&self, name: &str) -> usize {
         self.mon.received.iter().filter(|m| m.name() == name).count()
     }
+}
+
+/// An object of the OSD's own records.
+pub fn meta_object(name: &str) -> GHObject {
+    let mut object = HObject::head(PoolId(-1), Name::new(), Name::new(), name.into(), 0);
+    object.snap = SnapId(0);
+    object.into()
 }
 
 pub fn pg(pool: i64, seed: u32) -> SpgId {

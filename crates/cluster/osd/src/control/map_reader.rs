@@ -1,0 +1,148 @@
+//! Reading a stored map: the whole one where it is stored, otherwise made out of an older one and increments.
+
+use std::sync::Arc;
+
+use buffer::Piece;
+use encoding::Decode;
+use maps::{ApplyError, Incremental, OsdMap};
+use store::{Completion, ReadOutcome, ReadRequest, StoreError};
+use types::Epoch;
+
+use super::superblock::{full_map_object, inc_map_object, read_meta};
+
+/// A map out of the store.
+#[derive(Debug)]
+pub(crate) struct StoredMap {
+    pub map: OsdMap,
+    /// What made it of the map before, where that is how it was made; decoded and encoded.
+    pub increment: Option<(Incremental, Piece)>,
+}
+
+/// A map as it was found; `None`: nothing of its epoch is stored. An error says what is damaged.
+pub(crate) type FoundMap = Result<Option<Box<StoredMap>>, String>;
+
+/// What comes after a read.
+#[derive(Debug)]
+pub(crate) enum MapRead {
+    /// Another read is asked for: [`MapReader::request`].
+    Ask,
+    Done(FoundMap),
+}
+
+fn failed(reason: String) -> MapRead {
+    MapRead::Done(Err(reason))
+}
+
+fn found(map: OsdMap, increment: Option<(Incremental, Piece)>) -> MapRead {
+    MapRead::Done(Ok(Some(Box::new(StoredMap { map, increment }))))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Asked {
+    Whole(Epoch),
+    Increment(Epoch),
+}
+
+/// The reading of one epoch's map.
+#[derive(Debug)]
+pub(crate) struct MapReader {
+    epoch: Epoch,
+    /// The map of the epoch before, if it is at hand: then its increment is read first.
+    base: Option<Arc<OsdMap>>,
+    asked: Asked,
+    /// Without a base: the increments from `epoch` back to the one after the whole map that is looked for.
+    increments: Vec<Piece>,
+    /// Why the increment to the base is of no use.
+    misfit: Option<ApplyError>,
+}
+
+impl MapReader {
+    /// A `base` that is not the map before is left aside.
+    pub(crate) fn new(epoch: Epoch, base: Option<Arc<OsdMap>>) -> Self {
+        let base = base.filter(|base| base.epoch.0.checked_add(1) == Some(epoch.0));
+        let asked = match base {
+            Some(_) => Asked::Increment(epoch),
+            None => Asked::Whole(epoch),
+        };
+        Self { epoch, base, asked, increments: Vec::new(), misfit: None }
+    }
+
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// The read that is next.
+    pub(crate) fn request(&self) -> ReadRequest {
+        read_meta(match self.asked {
+            Asked::Whole(epoch) => full_map_object(epoch),
+            Asked::Increment(epoch) => inc_map_object(epoch),
+        })
+    }
+
+    fn ask(&mut self, what: Asked) -> MapRead {
+        self.asked = what;
+        MapRead::Ask
+    }
+
+    /// Takes what the store has answered.
+    pub(crate) fn on_read(&mut self, completion: Completion) -> MapRead {
+        let epoch = self.epoch;
+        let bytes = match completion {
+            Completion::Read { result: Ok(ReadOutcome::Data(data)), .. } => Some(data.to_piece()),
+            Completion::Read { result: Err(StoreError::NoSuchObject(..)), .. } => None,
+            Completion::Read { result: Err(error), .. } => {
+                return failed(format!("the stored map {epoch} can't be read: {error}"));
+            }
+            _ => return failed(format!("the store answered something else to a read of map {epoch}")),
+        };
+        match (self.asked, bytes) {
+            (Asked::Whole(at), Some(bytes)) => self.on_whole(at, &bytes),
+            (Asked::Whole(at), None) if self.base.is_none() => self.ask(Asked::Increment(at)),
+            (Asked::Whole(_), None) => match &self.misfit {
+                Some(error) => failed(format!("the stored increment to map {epoch} is damaged: {error}")),
+                None => MapRead::Done(Ok(None)),
+            },
+            (Asked::Increment(at), Some(bytes)) => self.on_increment(at, bytes),
+            (Asked::Increment(at), None) if self.base.is_some() => self.ask(Asked::Whole(at)),
+            (Asked::Increment(_), None) if self.increments.is_empty() => MapRead::Done(Ok(None)),
+            (Asked::Increment(at), None) => {
+                failed(format!("map {epoch} can't be made: nothing of map {at} is stored"))
+            }
+        }
+    }
+
+    fn on_increment(&mut self, at: Epoch, bytes: Piece) -> MapRead {
+        if let Some(base) = &self.base {
+            let mut map = OsdMap::clone(base);
+            let applied = Incremental::from_bytes(&bytes)
+                .map_err(ApplyError::from)
+                .and_then(|increment| map.apply_checked(&increment).map(|_| increment));
+            return match applied {
+                Ok(increment) => found(map, Some((increment, bytes))),
+                Err(error) => {
+                    // The monitor's may have fitted no map of ours; then the whole one was fetched.
+                    self.misfit = Some(error);
+                    self.ask(Asked::Whole(at))
+                }
+            };
+        }
+        self.increments.push(bytes);
+        match at.0.checked_sub(1) {
+            Some(before) => self.ask(Asked::Whole(Epoch(before))),
+            None => failed(format!("an increment to map {at} is stored")),
+        }
+    }
+
+    fn on_whole(&self, at: Epoch, bytes: &[u8]) -> MapRead {
+        let epoch = self.epoch;
+        let mut map = match OsdMap::from_bytes(bytes) {
+            Ok(map) if map.epoch == at => map,
+            Ok(map) => return failed(format!("the stored map {at} is map {}", map.epoch)),
+            Err(error) => return failed(format!("the stored map {at} can't be read: {error}")),
+        };
+        match map.apply_all(self.increments.iter().rev().map(|bytes| &bytes[..])) {
+            Ok(_) => found(map, None),
+            Err(error) => failed(format!("map {epoch} can't be made out of the stored map {at}: {error}")),
+        }
+    }
+}
