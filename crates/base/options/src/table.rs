@@ -239,6 +239,9 @@ table! {
         .range(0.0, 16777216.0)
         .own()
         .runtime();
+    OSD_PG_EPOCH_MAX_LAG_FACTOR: f64 = spec("osd_pg_epoch_max_lag_factor", Float, "2", "How many times osd_map_cache_size placement groups may be behind in map epochs before an OSD takes no more maps.")
+        .range(0.1, 1000.0)
+        .runtime();
     OSD_PG_LOG_DUPS_TRACKED: u64 = spec(
         "osd_pg_log_dups_tracked",
         Int,

@@ -147,3 +147,21 @@ fn as_many_increments_are_in_memory_as_the_option_says() {
     let epochs: Vec<u32> = shared_with(&mut w, newest - 30).incremental_maps.keys().map(|e| e.0).collect();
     assert_eq!(epochs, (newest - 6..=newest).collect::<Vec<_>>());
 }
+
+#[test]
+fn maps_beyond_what_the_pgs_have_gone_through_are_refused_and_asked_for_later() {
+    let mut w = at_epoch(10);
+    w.hold_store = true;
+    let before = w.osd.epoch().0;
+    for _ in 0..500 {
+        w.empty_epoch();
+    }
+    assert_eq!(w.osd.epoch().0, before, "nothing is stored yet");
+    // 50 increments in memory times a lag factor of 2.
+    let taken = w.trace.iter().filter(|line| line.contains("inc_osdmap.")).count() as u32;
+    assert!((before + 90..before + 110).contains(&taken), "{taken} maps taken");
+    w.hold_store = false;
+    w.settle();
+    assert_eq!(w.osd.epoch().0, w.mon.epoch(), "{:#?}", w.log);
+    restarted(w);
+}

@@ -21,6 +21,11 @@ impl Control {
         if self.loading.is_some() || self.state == OsdPhase::Initializing {
             return;
         }
+        if self.epochs_behind() > self.epochs_behind_max() {
+            // The message is dropped, as the maps would be held decoded until the PGs have gone through those before.
+            self.maps_refused = true;
+            return;
+        }
         let mut txn = Transaction::new();
         let taken = self.history.take(message, self.config.cluster_fsid, &mut txn);
         let bound = message.cluster_osdmap_trim_lower_bound;
@@ -55,6 +60,30 @@ impl Control {
                     self.ask_fulls(range, out);
                 }
             }
+        }
+    }
+
+    /// How many epochs the slowest PG is behind the newest map.
+    fn epochs_behind(&self) -> u64 {
+        let superblock = &self.superblock;
+        // A new OSD's PGs begin with its first map, those of a restart where they were.
+        let reached = self.reached().max(superblock.oldest_map).max(superblock.current_epoch);
+        u64::from(self.history.newest().0.saturating_sub(reached.0))
+    }
+
+    fn epochs_behind_max(&self) -> u64 {
+        let factor = self.options.get(opt::OSD_PG_EPOCH_MAX_LAG_FACTOR);
+        (self.options.get(opt::OSD_MAP_CACHE_SIZE) as f64 * factor) as u64
+    }
+
+    /// Asks for the maps again that came while the PGs were too far behind, once half of those before are gone through.
+    pub(super) fn ask_refused_maps(&mut self, out: &mut Out) {
+        if self.maps_refused && self.epochs_behind() <= self.epochs_behind_max() / 2 {
+            self.maps_refused = false;
+            let next = u64::from(self.history.newest().0) + 1;
+            self.mon.subscriptions().want_again("osdmap", next, 0);
+            self.renew_subscriptions(out);
+            self.ask_missing_fulls(out);
         }
     }
 
@@ -97,6 +126,7 @@ impl Control {
             }
         }
         self.note_pgs_stable(out);
+        self.ask_refused_maps(out);
         self.check_own_state(now, out);
         self.publish_map(out);
         self.report_after_map(now, out);

@@ -106,6 +106,8 @@ pub(crate) struct Control {
     history: MapHistory,
     /// Commits of maps under way.
     map_commits: usize,
+    /// Maps came while the PGs were too far behind to take them.
+    maps_refused: bool,
     /// The version of the OSD map that was asked for at boot: its handle, then the answer.
     version_asked: Option<u64>,
     mon_maps: Option<VersionRange>,
@@ -144,6 +146,7 @@ impl Control {
             superblock: new_superblock(config.cluster_fsid, config.whoami, config.osd_fsid),
             history: MapHistory::new(config.options.get(opt::OSD_MAP_CACHE_SIZE) as usize),
             map_commits: 0,
+            maps_refused: false,
             version_asked: None,
             mon_maps: None,
             boot_epoch: Epoch(0),
@@ -233,6 +236,7 @@ impl Control {
                     state.reached = epoch;
                     if self.loading.is_none() {
                         self.note_pgs_stable(out);
+                        self.ask_refused_maps(out);
                     }
                 }
                 None => out.broken(format!("shard {} has reached a map, and does not exist", shard.0)),
