@@ -33,7 +33,7 @@ pub(crate) fn create(config: &MonConfig, now: UTime) -> Result<Batch, MonOpenErr
         failure_domain: failure_domain.into(),
     };
     let first = cluster.first_increment().map_err(|e| wrong(&e))?;
-    let map = osdmap::propose(&OsdMap::default(), first, &mut batch).map_err(|e| wrong(&e))?;
+    let map = osdmap::propose(&OsdMap::default(), first, &mut batch).map_err(|e| wrong(&e))?.map;
     if !config.osds.is_empty() {
         let mut crush = map.crush.clone();
         let mut increment = osdmap::increment(Epoch(map.epoch.0 + 1), config.fsid, now);

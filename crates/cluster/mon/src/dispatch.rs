@@ -7,6 +7,7 @@ use types::{Epoch, Errno, PoolId, UTime};
 use crate::command::Failure;
 use crate::event::MonEffect;
 use crate::mon::Mon;
+use crate::service::kept_maps;
 use crate::service::log::{CLUSTER, KEPT, LogLevel, LogLine};
 use crate::service::osdmap;
 
@@ -52,7 +53,7 @@ impl Mon {
 
     fn get_version(&mut self, session: SessionId, m: &messages::MonGetVersion, out: &mut Vec<MonEffect>) {
         let (version, oldest_version) = match m.what.as_str() {
-            "osdmap" => (self.osdmap.epoch.0.into(), osdmap::first_committed(&self.state)),
+            "osdmap" => (self.osdmap.epoch.0.into(), kept_maps::first_committed(&self.state)),
             "monmap" => (self.monmap.epoch.0.into(), 1),
             "mgrmap" => (self.mgrmap.epoch.0.into(), 1),
             // No file systems: the first and only map.

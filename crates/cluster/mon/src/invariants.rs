@@ -4,7 +4,7 @@
 use types::{BrokenInvariant, invariant};
 
 use crate::mon::{Mon, WAITING_IDS_MAX, WAITING_PER_SESSION_MAX};
-use crate::service::osdmap;
+use crate::service::{kept_maps, osdmap};
 use crate::session::SUBSCRIPTIONS_MAX;
 
 impl Mon {
@@ -34,7 +34,7 @@ impl Mon {
             self.token
         )?;
         invariant!(!proposal.batch.is_empty(), "proposal {} changes nothing", proposal.token)?;
-        let next = proposal.osdmap.as_ref().map_or(self.osdmap.epoch, |map| map.epoch);
+        let next = proposal.osdmap.as_ref().map_or(self.osdmap.epoch, |next| next.map.epoch);
         let follows = next == self.osdmap.epoch || next == self.osdmap.epoch.next();
         invariant!(follows, "OSD map {next} is proposed after {}", self.osdmap.epoch)?;
         // What changes the map waits while a proposal is under way: nothing is built on a map that may not come.
@@ -72,10 +72,11 @@ impl Mon {
     /// What is derived from the committed state is that of the newest map.
     fn check_derived(&self) -> Result<(), BrokenInvariant> {
         let (map, epoch) = (&self.osdmap, self.osdmap.epoch);
-        let stored = osdmap::full(&self.state, epoch.0.into()).is_some();
-        invariant!(stored, "OSD map {epoch} is shown and not committed")?;
-        let newer = osdmap::full(&self.state, u64::from(epoch.0) + 1).is_some();
-        invariant!(!newer, "OSD map {epoch} is shown though a newer one is committed")?;
+        let committed = kept_maps::last_committed(&self.state);
+        invariant!(
+            u64::from(epoch.0) == committed,
+            "OSD map {epoch} is shown, and {committed} is the newest committed"
+        )?;
         let pgs: usize = map.pools.values().map(|pool| pool.pg_num as usize).sum();
         invariant!(
             self.pgmap.pgs.len() == pgs,

@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use auth::SessionId;
+use buffer::Piece;
 use encoding::Decode;
-use maps::{ApplyError, Incremental, MgrMap, MonMap, OsdMap};
+use maps::{ApplyError, Incremental, MgrMap, MonMap, OsdMap, Publication};
 use messages::Message;
 use options::{Values, opt};
 use types::{BrokenInvariant, Epoch, Errno, UTime, broken};
@@ -15,6 +16,7 @@ use types::{BrokenInvariant, Epoch, Errno, UTime, broken};
 use crate::event::{MonConfig, MonEffect, MonEvent, MonOpenError};
 use crate::service::config_store::ConfigStore;
 use crate::service::global_ids::GlobalIds;
+use crate::service::kept_maps;
 use crate::service::log::{CLUSTER, ClusterLog, LogLevel, LogLine};
 use crate::service::osdmap;
 use crate::session::Session;
@@ -96,7 +98,7 @@ impl DeferredReply {
 pub(crate) struct Proposal {
     pub token: u64,
     pub batch: Batch,
-    pub osdmap: Option<OsdMap>,
+    pub osdmap: Option<Publication>,
     effects: Vec<MonEffect>,
     maps_to: Vec<(SessionId, u64)>,
 }
@@ -114,6 +116,8 @@ pub struct Mon {
     pub(crate) monmap: MonMap,
     pub(crate) mgrmap: MgrMap,
     pub(crate) osdmap: OsdMap,
+    /// The same encoded: every client begins with it.
+    pub(crate) osdmap_full: Piece,
     pub(crate) settings: ConfigStore,
     /// The options in force: see [`Mon::merge_options`].
     pub(crate) options: Values,
@@ -152,7 +156,7 @@ impl Mon {
 
     /// Starts on what is durable.
     pub fn open(config: MonConfig, state: State, now: UTime) -> Result<Self, MonOpenError> {
-        let osdmap = osdmap::open(&state)?;
+        let (osdmap, full) = kept_maps::open(&state)?;
         if osdmap.fsid != config.fsid {
             return Err(MonOpenError::OtherCluster { found: osdmap.fsid, wanted: config.fsid });
         }
@@ -168,6 +172,7 @@ impl Mon {
             state,
             monmap,
             osdmap,
+            osdmap_full: full.into(),
             log,
             log_seq: 0,
             pgmap: PgMap::default(),
@@ -329,7 +334,7 @@ impl Mon {
                     self.log.add(line, &mut batch);
                 }
                 if let Some(map) = &osdmap {
-                    let line = self.own_line(now, LogLevel::Debug, CLUSTER, osdmap::line(map));
+                    let line = self.own_line(now, LogLevel::Debug, CLUSTER, osdmap::line(&map.map));
                     self.log.add(line, &mut batch);
                 }
                 (osdmap, deferred.into_iter().map(DeferredReply::effect).collect::<Vec<_>>())
@@ -342,7 +347,7 @@ impl Mon {
         };
         if self.trim_wanted {
             let keep = self.options.get(opt::MON_MIN_OSDMAP_EPOCHS);
-            osdmap::trim(&self.state, keep, &mut batch);
+            kept_maps::trim(&self.state, keep, &mut batch);
             self.trim_wanted = false;
         }
         if batch.is_empty() {
@@ -384,8 +389,9 @@ impl Mon {
             self.merge_options();
             self.push_all(now, "config", out);
         }
-        if let Some(osdmap) = flight.osdmap {
-            self.osdmap = osdmap;
+        if let Some(next) = flight.osdmap {
+            self.osdmap = next.map;
+            self.osdmap_full = next.full.into();
             self.osdmap_changed(now);
             self.push_all(now, "osdmap", out);
             self.push_all(now, "osd_pg_creates", out);
@@ -433,9 +439,9 @@ impl Mon {
         for osd in osdmap::osds(map).filter(|osd| osdmap::is_up(map, *osd)) {
             self.beacons.entry(osd).or_insert(now);
         }
-        let (first, last) = (osdmap::first_committed(&self.state), u64::from(self.osdmap.epoch.0));
+        let (first, last) = (kept_maps::first_committed(&self.state), u64::from(self.osdmap.epoch.0));
         self.trim_wanted =
-            last.saturating_sub(first) > self.options.get(opt::MON_MIN_OSDMAP_EPOCHS) + osdmap::TRIM_SLACK;
+            last.saturating_sub(first) > self.options.get(opt::MON_MIN_OSDMAP_EPOCHS) + kept_maps::TRIM_SLACK;
     }
 
     /// The text of an option's value for this monitor, by its normalized name; empty where nothing was set and Loligo

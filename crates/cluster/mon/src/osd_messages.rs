@@ -12,7 +12,7 @@ use types::{EntityType, Epoch, OsdId, PgId, PoolId, SpgId, UTime, broken};
 use crate::event::MonEffect;
 use crate::mon::{Claim, Mon};
 use crate::service::log::LogLevel;
-use crate::service::osdmap;
+use crate::service::{kept_maps, osdmap};
 use crate::state::StateKey;
 
 const METADATA: &str = "osd_metadata";
@@ -343,19 +343,21 @@ impl Mon {
         let max = self.options.get(opt::OSD_MAP_MESSAGE_MAX).max(1) as usize;
         let mut reply = messages::OsdMap {
             fsid: self.config.fsid,
-            cluster_osdmap_trim_lower_bound: Epoch(osdmap::first_committed(&self.state) as u32),
+            cluster_osdmap_trim_lower_bound: Epoch(kept_maps::first_committed(&self.state) as u32),
             newest_map: self.osdmap.epoch,
             ..Default::default()
         };
         let fulls = u64::from(m.full_first.0)..=u64::from(m.full_last.0.min(self.osdmap.epoch.0));
-        for epoch in fulls.filter(|epoch| *epoch > 0).take(max) {
-            if let Some(bytes) = osdmap::full(&self.state, epoch) {
-                reply.maps.insert(Epoch(epoch as u32), bytes.to_vec().into());
+        for (epoch, full) in kept_maps::fulls(&self.state, fulls.filter(|epoch| *epoch > 0).take(max)) {
+            match full {
+                Ok(full) => drop(reply.maps.insert(Epoch(epoch as u32), full.into())),
+                Err(error) => out.push(MonEffect::Log(error.to_string())),
             }
         }
         let first = u64::from(m.inc_first.0).max(1);
         let last = u64::from(m.inc_last.0);
-        for (epoch, bytes) in osdmap::increments(&self.state, first).take_while(|(e, _)| *e <= last).take(max)
+        for (epoch, bytes) in
+            kept_maps::increments(&self.state, first).take_while(|(e, _)| *e <= last).take(max)
         {
             reply.incremental_maps.insert(Epoch(epoch as u32), bytes.to_vec().into());
         }

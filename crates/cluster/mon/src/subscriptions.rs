@@ -4,15 +4,16 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use auth::SessionId;
+use buffer::Piece;
 use encoding::Encode;
-use messages::{LogEntry, Paxos};
+use messages::{Blob, LogEntry, Paxos};
 use options::opt;
 use types::{EntityAddrVec, EntityId, Epoch, UTime, broken};
 
 use crate::event::MonEffect;
 use crate::mon::Mon;
+use crate::service::kept_maps;
 use crate::service::log::{CLUSTER, LogLevel, LogLine};
-use crate::service::osdmap;
 use crate::session::{SUBSCRIPTIONS_MAX, Subscription};
 
 /// A client whose operation has no OSD asks for one more map, and for another only at its tick of five seconds. Where
@@ -153,12 +154,26 @@ impl Mon {
         out.push(MonEffect::Send { session, message: messages::Config { config }.into() });
     }
 
+    /// A full map, encoded, if it is kept.
+    fn full_map(&self, epoch: u64, out: &mut Vec<MonEffect>) -> Option<Piece> {
+        if epoch == u64::from(self.osdmap.epoch.0) {
+            return Some(self.osdmap_full.clone());
+        }
+        match kept_maps::map(&self.state, epoch) {
+            Ok(found) => found.map(|(_, full)| full.into()),
+            Err(error) => {
+                out.push(MonEffect::Log(error.to_string()));
+                None
+            }
+        }
+    }
+
     /// Full map and increments from `next` (0: the newest full map) to the newest, in messages of a bounded size.
     pub(crate) fn send_osdmaps(&self, session: SessionId, next: u64, out: &mut Vec<MonEffect>) {
         let count_max = self.options.get(opt::OSD_MAP_MESSAGE_MAX).max(1) as usize;
         let bytes_max = self.options.get(opt::OSD_MAP_MESSAGE_MAX_BYTES).max(1) as usize;
         let newest = Epoch(self.osdmap.epoch.0);
-        let first = osdmap::first_committed(&self.state);
+        let first = kept_maps::first_committed(&self.state);
         let empty = || messages::OsdMap {
             fsid: self.config.fsid,
             cluster_osdmap_trim_lower_bound: Epoch(first as u32),
@@ -170,13 +185,13 @@ impl Mon {
         let mut from = next;
         if next == 0 || next < first {
             let epoch = if next == 0 { u64::from(newest.0) } else { first };
-            if let Some(full) = osdmap::full(&self.state, epoch) {
-                message.maps.insert(Epoch(epoch as u32), full.to_vec().into());
+            if let Some(full) = self.full_map(epoch, out) {
                 (count, bytes) = (1, full.len());
+                message.maps.insert(Epoch(epoch as u32), Blob(full));
             }
             from = epoch + 1;
         }
-        for (epoch, increment) in osdmap::increments(&self.state, from) {
+        for (epoch, increment) in kept_maps::increments(&self.state, from) {
             if count > 0 && (count >= count_max || bytes + increment.len() > bytes_max) {
                 let full = std::mem::replace(&mut message, empty());
                 out.push(MonEffect::Send { session, message: full.into() });

@@ -1,6 +1,5 @@
 //! `osd …` that only looks: tree, dump, stat, map, find, metadata.
 
-use encoding::Decode;
 use maps::{OsdMap, OsdState};
 use types::{Errno, Name, ObjectLocator, OsdId};
 
@@ -11,7 +10,7 @@ use super::{Answer, Call, Command, Failure, fail};
 use crate::crush_view::{self, location};
 use crate::fmt::{Align, Json, Table, general, stamp, weight};
 use crate::mon::Mon;
-use crate::service::osdmap;
+use crate::service::{kept_maps, osdmap};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command { signature: "osd stat", help: "The OSD map in one line", module: "osd", perm: "r", run: stat },
@@ -108,18 +107,23 @@ pub(super) const COMMANDS: &[Command] = &[
     },
 ];
 
+/// The map of the epoch asked for, if that is another one than the newest; decoded and encoded.
+fn old_map(mon: &Mon, call: &Call<'_>) -> Result<Option<(OsdMap, Vec<u8>)>, Failure> {
+    let epoch = match call.args.int("epoch")? {
+        None | Some(0) => return Ok(None),
+        Some(epoch) if epoch == i64::from(mon.osdmap.epoch.0) => return Ok(None),
+        Some(epoch) => epoch,
+    };
+    let kept = u64::try_from(epoch).map_or(Ok(None), |epoch| kept_maps::map(&mon.state, epoch));
+    match kept.map_err(|e| Failure::Errno(Errno::EIO, e.to_string()))? {
+        None => fail(Errno::ENOENT, format!("there is no OSD map of epoch {epoch}")),
+        found => Ok(found),
+    }
+}
+
 /// The map of the epoch asked for.
 fn map_of(mon: &Mon, call: &Call<'_>) -> Result<OsdMap, Failure> {
-    let newest = i64::from(mon.osdmap.epoch.0);
-    match call.args.int("epoch")? {
-        None | Some(0) => Ok(mon.osdmap.clone()),
-        Some(epoch) if epoch == newest => Ok(mon.osdmap.clone()),
-        Some(epoch) => match u64::try_from(epoch).ok().and_then(|e| osdmap::full(&mon.state, e)) {
-            Some(bytes) => OsdMap::from_bytes(bytes)
-                .map_err(|e| Failure::Errno(Errno::EIO, format!("OSD map {epoch}: {e}"))),
-            None => fail(Errno::ENOENT, format!("there is no OSD map of epoch {epoch}")),
-        },
-    }
+    Ok(old_map(mon, call)?.map_or_else(|| mon.osdmap.clone(), |(map, _)| map))
 }
 
 fn stat(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
@@ -141,9 +145,11 @@ fn ls(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 }
 
 fn getmap(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
-    let map = map_of(mon, call)?;
-    let data = osdmap::full(&mon.state, map.epoch.0.into()).map(<[u8]>::to_vec).unwrap_or_default();
-    Ok(Answer { status: format!("got osdmap epoch {}", map.epoch.0), data })
+    let (epoch, data) = match old_map(mon, call)? {
+        Some((map, full)) => (map.epoch, full),
+        None => (mon.osdmap.epoch, mon.osdmap_full.to_vec()),
+    };
+    Ok(Answer { status: format!("got osdmap epoch {epoch}"), data })
 }
 
 fn getmaxosd(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {

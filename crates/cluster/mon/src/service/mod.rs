@@ -2,5 +2,6 @@
 
 pub mod config_store;
 pub mod global_ids;
+pub mod kept_maps;
 pub mod log;
 pub mod osdmap;

@@ -1,29 +1,13 @@
-//! The OSD map's storage (increments and full maps by epoch) and what is read off the map.
+//! Making the next OSD map, and what is read off one.
 
 use crush::CrushMap;
-use encoding::Decode;
-use maps::{ApplyError, Incremental, MapFlags, OsdMap, OsdState, PgPool, publish};
+use maps::{ApplyError, Incremental, MapFlags, OsdMap, OsdState, PgPool, Publication, publish};
 use types::{Epoch, Fsid, OsdId, PoolId, UTime};
 
 use crate::command::status::span;
-use crate::event::MonOpenError;
 use crate::fmt::Json;
-use crate::state::{Batch, State, StateKey, versions};
-
-/// Increments by the epoch that they lead to.
-const INCREMENTS: &str = "osdmap";
-/// Full maps by epoch.
-const FULL: &str = "osdmap_full";
-
-/// Epochs kept beyond those wanted before the oldest are trimmed together.
-pub const TRIM_SLACK: u64 = 250;
-
-/// Puts a published epoch into a batch.
-fn put(batch: &mut Batch, published: &maps::Publication) {
-    let epoch = u64::from(published.map.epoch.0);
-    batch.put(StateKey::version(INCREMENTS, epoch), published.incremental.clone());
-    batch.put(StateKey::version(FULL, epoch), published.full.clone());
-}
+use crate::service::kept_maps;
+use crate::state::Batch;
 
 /// Makes the next epoch out of an increment and adds it to the batch. The map is not to be shown before the batch is
 /// durable.
@@ -31,7 +15,7 @@ pub fn propose(
     previous: &OsdMap,
     mut increment: Incremental,
     batch: &mut Batch,
-) -> Result<OsdMap, ApplyError> {
+) -> Result<Publication, ApplyError> {
     let ups = !increment.new_up_client.is_empty()
         || increment.new_state.values().any(|bits| *bits == 0 || bits & OsdState::UP != 0);
     if ups {
@@ -41,52 +25,13 @@ pub fn propose(
         increment.new_last_in_change = increment.modified;
     }
     let published = publish(previous, increment)?;
-    put(batch, &published);
-    Ok(published.map)
+    kept_maps::put(batch, &published);
+    Ok(published)
 }
 
 /// A new increment.
 pub fn increment(epoch: Epoch, fsid: Fsid, now: UTime) -> Incremental {
     Incremental::new(fsid, epoch, now)
-}
-
-/// The newest committed map: its stored full form, which carries a checksum.
-pub fn open(state: &State) -> Result<OsdMap, MonOpenError> {
-    let newest = versions(state, FULL, 0).next_back();
-    let (epoch, bytes) = newest.ok_or_else(|| MonOpenError::Missing("the OSD map".into()))?;
-    let map = OsdMap::from_bytes(bytes)
-        .map_err(|source| MonOpenError::Bad { what: format!("OSD map {epoch}"), source })?;
-    if u64::from(map.epoch.0) == epoch {
-        Ok(map)
-    } else {
-        Err(MonOpenError::Wrong(format!("OSD map {epoch} says it is {}", map.epoch)))
-    }
-}
-
-/// The oldest epoch kept.
-pub fn first_committed(state: &State) -> u64 {
-    versions(state, FULL, 0).next().map_or(0, |(epoch, _)| epoch)
-}
-
-/// A full map, encoded.
-pub fn full(state: &State, epoch: u64) -> Option<&[u8]> {
-    state.get(&StateKey::version(FULL, epoch)).map(|v| v.as_slice())
-}
-
-/// Increments from an epoch on, encoded.
-pub fn increments(state: &State, from: u64) -> impl Iterator<Item = (u64, &[u8])> {
-    versions(state, INCREMENTS, from)
-}
-
-/// Deletes the oldest epochs beyond the `keep` newest.
-pub fn trim(state: &State, keep: u64, batch: &mut Batch) {
-    let newest = versions(state, FULL, 0).next_back().map_or(0, |(epoch, _)| epoch);
-    let floor = newest.saturating_sub(keep.max(1));
-    for service in [INCREMENTS, FULL] {
-        for (epoch, _) in versions(state, service, 0).take_while(|(epoch, _)| *epoch < floor) {
-            batch.delete(StateKey::version(service, epoch));
-        }
-    }
 }
 
 /// The OSDs that exist.

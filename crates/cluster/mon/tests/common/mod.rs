@@ -35,7 +35,9 @@ pub fn config(osds: i32, local: &[(&str, &str)]) -> MonConfig {
 }
 
 pub fn uuid(osd: i32) -> Fsid {
-    Fsid::from_random([osd as u8 + 1; 16])
+    let mut bytes = [(osd % 255) as u8 + 1; 16];
+    bytes[0] ^= (osd / 255) as u8;
+    Fsid::from_random(bytes)
 }
 
 pub struct Cluster {
