@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use blockdev::{DeviceError, DeviceId, Done, Durability, Op, VolatileCache};
 use buffer::Rope;
+use rustix::io::ReadWriteFlags;
 use types::Errno;
 
 use crate::power::Survivors;
+use crate::queue::{discard, write_pieces};
 use crate::{ModelledRange, Power};
 
 /// What a device is for. Says which flush a test build leaves out.
@@ -208,6 +210,37 @@ impl Device {
         Ok(())
     }
 
+    /// Puts whole sectors at `offset`; they are durable on return. Nothing is said of any other write.
+    ///
+    /// # Errors
+    /// The system's. What was written since the last good flush is then in doubt.
+    pub(crate) fn write_durable_at(&self, offset: u64, data: &Rope) -> io::Result<()> {
+        if self.inner.role.flush_is_left_out() {
+            return self.write_rope_at(offset, data);
+        }
+        self.inner.spend_sync()?;
+        let mut cache = self.inner.cache();
+        write_pieces(&self.inner.file, offset, data.pieces(), ReadWriteFlags::DSYNC)?;
+        if let Some(cache) = &mut cache {
+            cache.forget(offset, data.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// Gives whole sectors back to the file system; what they hold is unspecified from now on.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.inner.spend()?;
+        let mut cache = self.inner.cache();
+        discard(&self.inner.file, offset, len)?;
+        if let Some(cache) = &mut cache {
+            cache.forget(offset, len);
+        }
+        Ok(())
+    }
+
     /// Returns when everything written before is durable.
     ///
     /// # Errors
@@ -223,7 +256,7 @@ impl Device {
     }
 
     fn flush_now(&self) -> io::Result<()> {
-        self.inner.spend()?;
+        self.inner.spend_sync()?;
         let mut cache = self.inner.cache();
         if let Some(cache) = &mut cache {
             let len = self.len()?;
@@ -284,6 +317,11 @@ impl Inner {
     /// Counts an operation that changes the file, or fails it while the power is off.
     fn spend(&self) -> io::Result<()> {
         self.power.as_ref().map_or(Ok(()), |power| power.spend())
+    }
+
+    /// [`Inner::spend`] for what makes durable.
+    fn spend_sync(&self) -> io::Result<()> {
+        self.power.as_ref().map_or(Ok(()), |power| power.spend_sync())
     }
 
     /// After a cut: writes the sectors that survive it, of those that a cache held.

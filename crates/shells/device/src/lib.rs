@@ -1,13 +1,15 @@
 //! Performs block I/O on files with plain system calls, optionally behind a volatile write cache for kill tests, and
 //! gives redb such a file as its storage. A file may lie on a modelled device, and is as slow as that then.
 //!
-//! Calls block: whoever calls them owns a thread for that. Never looks into what it reads and writes.
+//! [`Files`] are the devices of a store behind `blockdev::DeviceQueue`. The calls of [`Device`] block: their caller owns a
+//! thread for that. Never looks into what it reads and writes.
 
 mod file;
 mod lock;
 mod modelled;
 mod panics;
 mod power;
+mod queue;
 mod redb_backend;
 
 pub use file::{Device, DeviceOptions, DeviceRole, FsSpace};
@@ -15,4 +17,5 @@ pub use lock::{DirLock, LockError};
 pub use modelled::{InFlightRequest, Modelled, ModelledRange};
 pub use panics::catch_redb;
 pub use power::Power;
+pub use queue::{FileDevice, FileQueue, Files, OpenError};
 pub use redb_backend::RedbBackend;

@@ -21,6 +21,10 @@ enum State {
     On,
     /// Nothing can be written, everything be read.
     ReadOnly,
+    /// Nothing can be made durable. When the devices are closed it is as after a cut.
+    NoFlush {
+        survivors_seed: Option<u64>,
+    },
     /// So many writing operations until the cut.
     CutAfter {
         operations: u64,
@@ -47,14 +51,20 @@ impl Power {
         *self.state() = State::ReadOnly;
     }
 
+    /// From now on every flush and every durable write fails with EIO. What a volatile cache holds when its device is closed
+    /// survives as after a cut.
+    pub fn fail_flushes(&self, survivors_seed: Option<u64>) {
+        *self.state() = State::NoFlush { survivors_seed };
+    }
+
     pub fn is_off(&self) -> bool {
         matches!(*self.state(), State::Off { .. })
     }
 
-    /// The seed by which sectors survive, if the power is off and some are to.
+    /// The seed by which sectors survive, if the power is off, or nothing can be made durable, and some are to.
     pub(crate) fn survivors_seed(&self) -> Option<u64> {
         match *self.state() {
-            State::Off { survivors_seed } => survivors_seed,
+            State::Off { survivors_seed } | State::NoFlush { survivors_seed } => survivors_seed,
             State::On | State::ReadOnly | State::CutAfter { .. } => None,
         }
     }
@@ -63,7 +73,7 @@ impl Power {
     pub(crate) fn spend(&self) -> io::Result<()> {
         let mut state = self.state();
         match *state {
-            State::On => Ok(()),
+            State::On | State::NoFlush { .. } => Ok(()),
             State::CutAfter { operations: 1, survivors_seed } => {
                 *state = State::Off { survivors_seed };
                 Ok(())
@@ -74,6 +84,11 @@ impl Power {
             }
             State::ReadOnly | State::Off { .. } => Err(off()),
         }
+    }
+
+    /// [`Power::spend`] for a flush or a durable write.
+    pub(crate) fn spend_sync(&self) -> io::Result<()> {
+        if matches!(*self.state(), State::NoFlush { .. }) { Err(off()) } else { self.spend() }
     }
 
     /// Allows an operation that changes nothing.

@@ -1,0 +1,136 @@
+//! Files as devices: what the suite does not ask.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use blockdev::{Completion, DeviceId, DeviceQueue, Done, Durability, Op, Request, Token};
+use buffer::{PieceMut, Rope};
+use device::{DeviceOptions, FileDevice, FileQueue, Files, OpenError, Power};
+use types::UTime;
+
+fn file(dir: &Path, name: &str, bytes: u64) -> PathBuf {
+    let path = dir.join(name);
+    std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
+    path
+}
+
+fn write(n: u64) -> Request {
+    let data = Rope::copy_from(&vec![n as u8; 4096]);
+    let op = Op::Write { offset: 4096 * n, data, durability: Durability::Volatile };
+    Request::new(Token(n), DeviceId::Data, op)
+}
+
+/// Waits for so many completions.
+fn collect(queue: &mut FileQueue, count: usize) -> Vec<Completion> {
+    let mut out = Vec::new();
+    for _ in 0..60_000 {
+        queue.completions(&mut out);
+        if out.len() >= count {
+            return out;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    panic!("{} of {count} completions in a minute", out.len());
+}
+
+#[test]
+fn what_cannot_be_opened_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = FileDevice::new(DeviceId::Data, &file(dir.path(), "data", 1 << 20));
+    let refused = |devices: &[FileDevice]| Files::open(devices).err().map(|error| error.to_string());
+    let at = |path: &Path| FileDevice { path: path.to_owned(), ..data.clone() };
+    assert_eq!(refused(std::slice::from_ref(&data)), None);
+    let twice = Files::open(&[data.clone(), data.clone()]).err();
+    assert!(matches!(twice, Some(OpenError::NamedTwice { device: DeviceId::Data })));
+    assert!(matches!(Files::open(&[at(dir.path())]).err(), Some(OpenError::Io { .. })));
+    let null = Files::open(&[at(Path::new("/dev/null"))]).err();
+    assert!(matches!(null, Some(OpenError::WrongKind { .. })));
+    let small = refused(&[at(&file(dir.path(), "small", 4095))]).unwrap();
+    assert!(small.contains("has 4095 bytes") && small.contains("make it longer"), "{small}");
+    for block_bytes in [0, 256, 3000, 2 << 20] {
+        let odd = Files::open(&[FileDevice { block_bytes, ..data.clone() }]).err();
+        assert!(matches!(odd, Some(OpenError::BlockBytes { .. })), "{block_bytes}");
+    }
+}
+
+#[test]
+fn crash_hooks_put_the_page_cache_to_use_and_that_is_noted() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(dir.path(), "data", 1 << 20);
+    let debug = DeviceOptions { power: Some(Arc::new(Power::default())), ..DeviceOptions::default() };
+    let files = Files::open(&[FileDevice { debug, ..FileDevice::new(DeviceId::Data, &path) }]).unwrap();
+    let [note] = files.notes() else { panic!("{:?}", files.notes()) };
+    assert!(note.starts_with("the data device") && note.contains("page cache"), "{note}");
+}
+
+fn threads(prefix: &str) -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.filter(|name| name.starts_with(prefix)).count()
+}
+
+#[test]
+fn a_device_has_at_most_as_many_threads_as_its_queue_is_deep() {
+    let dir = tempfile::tempdir().unwrap();
+    let device =
+        FileDevice { queue_depth: 3, ..FileDevice::new(DeviceId::Wal, &file(dir.path(), "wal", 4 << 20)) };
+    let files = Files::open(&[device]).unwrap();
+    let mut queues = [files.queue(), files.queue()];
+    for queue in &mut queues {
+        let mut batch: Vec<Request> =
+            (0..500).map(|n| Request { device: DeviceId::Wal, ..write(n) }).collect();
+        queue.submit(UTime::default(), &mut batch);
+    }
+    for queue in &mut queues {
+        assert!(collect(queue, 500).iter().all(|completion| completion.result.is_ok()));
+        assert!((1..=3).contains(&threads("bdev-wal")), "{}", threads("bdev-wal"));
+    }
+    drop(files);
+    drop(queues);
+    // A thread that has ended leaves the list a moment later.
+    let ended = (0..5000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        threads("bdev-wal") == 0
+    });
+    assert!(ended, "they end with the last queue");
+}
+
+#[test]
+fn nothing_is_written_after_the_last_queue_was_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(dir.path(), "data", 4 << 20);
+    for _ in 0..20 {
+        let mut queue = Files::open(&[FileDevice::new(DeviceId::Data, &path)]).unwrap().queue();
+        queue.submit(UTime::default(), &mut (0..300).map(write).collect());
+        drop(queue);
+        let before = std::fs::read(&path).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        assert!(std::fs::read(&path).unwrap() == before);
+        std::fs::write(&path, vec![0; 4 << 20]).unwrap();
+    }
+}
+
+#[test]
+fn a_discarded_range_gives_its_room_back() {
+    use std::os::unix::fs::MetadataExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(dir.path(), "data", 4 << 20);
+    let mut queue = Files::open(&[FileDevice::new(DeviceId::Data, &path)]).unwrap().queue();
+    if !queue.geometry(DeviceId::Data).unwrap().discards {
+        return; // This file system makes no holes, and the geometry says so.
+    }
+    queue.submit(UTime::default(), &mut (0..64).map(write).collect());
+    collect(&mut queue, 64);
+    let blocks = || std::fs::metadata(&path).unwrap().blocks();
+    let before = blocks();
+    let discard = Op::Discard { offset: 0, len: 32 * 4096 };
+    queue.submit(UTime::default(), &mut vec![Request::new(Token(1), DeviceId::Data, discard)]);
+    assert!(matches!(collect(&mut queue, 1)[0].result, Ok(Done::Discarded)));
+    assert_eq!(before - blocks(), 32 * 8);
+    let read = Op::Read { offset: 32 * 4096, buffer: PieceMut::zeroed(4096) };
+    queue.submit(UTime::default(), &mut vec![Request::new(Token(2), DeviceId::Data, read)]);
+    let Ok(Done::Read(mut buffer)) = collect(&mut queue, 1).remove(0).result else { panic!("a read") };
+    assert!(buffer.as_mut_slice() == [32; 4096]);
+}
