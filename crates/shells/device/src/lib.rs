@@ -7,6 +7,7 @@
 mod file;
 mod lock;
 mod modelled;
+mod modelled_queue;
 mod panics;
 mod power;
 mod queue;
@@ -15,6 +16,7 @@ mod redb_backend;
 pub use file::{Device, DeviceOptions, DeviceRole, FsSpace};
 pub use lock::{DirLock, LockError};
 pub use modelled::{InFlightRequest, Modelled, ModelledRange};
+pub use modelled_queue::{ModelledDisk, ModelledPlace, ModelledQueue};
 pub use panics::catch_redb;
 pub use power::Power;
 pub use queue::{FileDevice, FileQueue, Files, OpenError};
