@@ -1,9 +1,9 @@
 //! The object store's contract: collections of objects with data, attributes and omap, and a log per collection,
 //! changed by atomic [`Transaction`]s and read through [`ReadRequest`]s, both asynchronous by completion.
 //!
-//! Here are the trait [`ObjectStore`], its plain data, [`MemStore`] (keeps nothing, needs no thread) and, behind the
-//! feature `conformance`, the suite that every store is held against and the simulated store for tests of what uses
-//! one. This crate knows no PG, reads no clock (but the suite, for its patience) and never does I/O.
+//! Here are the trait [`ObjectStore`], its plain data, [`MemStore`] (keeps nothing, needs no thread) and, behind features,
+//! the simulated store for tests of what uses one (`sim`) and the suite that every store is held against
+//! (`conformance`). This crate knows no PG, reads no clock (but the suite, for its patience) and never does I/O.
 
 mod attrs;
 mod check;
@@ -15,7 +15,7 @@ mod error;
 mod mem;
 mod object_store;
 mod read;
-#[cfg(feature = "conformance")]
+#[cfg(feature = "sim")]
 pub mod sim;
 mod transaction;
 

@@ -109,7 +109,7 @@ impl MemStore {
     }
 
     /// A copy with room for another number of bytes.
-    #[cfg(feature = "conformance")]
+    #[cfg(feature = "sim")]
     pub(crate) fn with_bytes_total(&self, bytes_total: u64) -> Self {
         Self { bytes_total, ..self.clone() }
     }
