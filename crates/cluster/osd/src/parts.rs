@@ -186,8 +186,6 @@ pub(crate) enum ToGate {
         session: SessionId,
         tid: u64,
     },
-    /// A PG dropped these requests (session, transaction id).
-    RequestsDropped(Vec<(SessionId, u64)>),
     /// Another message for a session.
     Send {
         session: SessionId,

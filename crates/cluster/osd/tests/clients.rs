@@ -257,19 +257,36 @@ fn act_with_another(w: &mut World, acting: &[OsdId]) {
     });
 }
 
+fn resize_pool(w: &mut World, size: u8) {
+    w.change(|map, inc| {
+        let mut pool = map.pools[&PoolId(1)].clone();
+        pool.size = size;
+        inc.new_pools.insert(PoolId(1), pool);
+    });
+}
+
+/// This OSD alone acts in all PGs of pool 1 again.
+fn act_alone(w: &mut World) {
+    w.change(|_, inc| {
+        for seed in 0..4 {
+            inc.new_pg_temp.insert(pg(1, seed).pg, vec![ME]);
+        }
+    });
+}
+
 #[test]
-fn what_a_pg_drops_when_only_its_pools_size_changes_frees_its_budget() {
+fn a_request_waits_through_intervals_with_the_same_primary() {
     let mut w = with_pool();
     act_with_another(&mut w, &[ME, OsdId(1)]);
     let op = w.write("a", b"x");
+    let tid = op.tid;
     w.send_op(CLIENT, op);
-    assert_eq!(w.osd.held().0, 1, "it waits for its PG to become active");
-    w.change(|map, inc| {
-        let mut pool = map.pools[&PoolId(1)].clone();
-        pool.size = 2;
-        inc.new_pools.insert(PoolId(1), pool);
-    });
-    assert_eq!(w.osd.held(), (0, 0), "the PG is where it was, and in a new interval");
+    resize_pool(&mut w, 2);
+    assert_eq!(w.osd.held().0, 1, "its client does not send it again");
+    assert!(w.reply_to(CLIENT, tid).is_none());
+    act_alone(&mut w);
+    assert_eq!(w.reply_to(CLIENT, tid).map(|r| r.result), Some(0), "{:#?}", w.log);
+    assert_eq!(w.osd.held(), (0, 0));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use auth::SessionId;
 use buffer::{PieceMut, Rope};
+use maps::{Osd, OsdInfo, OsdMap, OsdState};
 use messages::osd_op::{OsdFlags, Trace};
 use messages::{Op, OpArgs, OpCode, OsdOp};
 use pg::{ClientOp, MapView, Pg, PgConfig, PgEffect, PgEvent, PoolView};
@@ -79,9 +80,11 @@ fn main() {
     let mut out = Vec::new();
     let pool = PoolView { size: 1, min_size: 1, pg_num: 1, has_omap: true, ..PoolView::default() };
     let me = OsdId(0);
+    let info = OsdInfo { up_thru: Epoch(5), ..OsdInfo::default() };
+    let osd = Osd { state: OsdState::EXISTS, info, ..Osd::default() };
     let map = MapView {
         epoch: Epoch(5),
-        osdmap: Arc::default(),
+        osdmap: Arc::new(OsdMap { osds: vec![osd], ..OsdMap::default() }),
         up: vec![me],
         up_primary: me,
         acting: vec![me],

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Pg;
 use crate::objects::{Loaded, Object, ObjectSlot};
-use crate::pg::{InFlight, Phase, ReadFor};
+use crate::pg::{InFlight, ReadFor};
+use crate::phase::Phase;
 
 impl Pg {
     /// The first of the PG's invariants that does not hold.
@@ -27,8 +28,9 @@ impl Pg {
             self.in_flight.iter().zip(self.in_flight.iter().skip(1)).all(|(a, b)| ascend(a, b)),
             "changes in flight are out of order",
         )?;
-        let serves = matches!(self.phase, Phase::Active);
-        let begun = !self.parked.is_empty() || !self.delayed.is_empty();
+        let serves = self.phase.serves_requests();
+        let changes = || self.in_flight.iter().any(|f| f.client.request.is_some());
+        let begun = !self.parked.is_empty() || !self.delayed.is_empty() || changes();
         let queued = || self.objects.iter().any(|(_, object)| !object.queue.is_empty());
         holds(serves || !(begun || queued()), "a request of an ended interval is kept")?;
         holds(!self.own_lost || !self.in_flight.is_empty(), "lost records follow no change in flight")?;

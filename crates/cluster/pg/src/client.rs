@@ -7,7 +7,7 @@ use types::{EntityAddrVec, EntityType, Epoch, Errno, FeatureBits, SnapId};
 
 use crate::hash_range;
 use crate::out::Out;
-use crate::pg::Phase;
+use crate::phase::{Peering, Phase};
 use crate::request::Request;
 use crate::{ClientOp, Pg, PgEffect};
 
@@ -28,17 +28,17 @@ impl Pg {
                 return Self::dropped(session, tid, "the PG is gone", out);
             }
             (Phase::Loading, _) | (_, None) => true,
-            (Phase::Inactive, Some(map)) => {
-                if map.acting_primary != self.whoami {
-                    if map.acting.contains(&self.whoami) && may_read_replica(&client.op) {
-                        // No copy but the primary's is served yet.
-                        return self.refuse(&client, Errno::EAGAIN, out);
-                    }
-                    return Self::dropped(session, tid, NOT_PRIMARY, out);
+            (Phase::Nonprimary, Some(map)) => {
+                if map.acting.contains(&self.whoami) && may_read_replica(&client.op) {
+                    // No copy but the primary's is served yet.
+                    return self.refuse(&client, Errno::EAGAIN, out);
                 }
+                return Self::dropped(session, tid, NOT_PRIMARY, out);
+            }
+            (Phase::Peering(Peering::Others | Peering::UpThru | Peering::Activating) | Phase::Peered, _) => {
                 true
             }
-            (Phase::Active, _) => false,
+            (Phase::Active(_), _) => false,
         };
         if !waits {
             return self.begin(client, out);

@@ -126,9 +126,6 @@ pub enum PgEffect {
         token: Token,
         txn: Transaction,
     },
-    /// Every request that the PG holds is dropped unanswered: an interval has ended, or the PG. Their budget is free;
-    /// clients send them again by the map.
-    RequestsDropped,
     /// Tell the store that what was built upon this refused transaction is undone.
     Acknowledge { token: Token },
     /// Worth a line in the log.
@@ -145,8 +142,8 @@ pub enum Notice {
     /// A client used an operation that is not implemented (each code is said once a PG). 0 is no operation's: a write
     /// would have to clone its object for a snapshot.
     UnsupportedOp { code: u16 },
-    /// A request was dropped unanswered; the client sends it again when it learns why. Its budget is free. (See
-    /// also [`PgEffect::RequestsDropped`]; requests of a session that is gone are not named one by one.)
+    /// A request was dropped unanswered; the client sends it again when it learns why. Its budget is free. (Requests of
+    /// a session that is gone are not named one by one.)
     Dropped { session: SessionId, tid: u64, reason: &'static str },
     /// The acting set is not one that can be served yet.
     NotServed { reason: &'static str },

@@ -1,15 +1,15 @@
-//! Maps: when an interval ends, and what the PG is in the new one.
+//! Maps: when an interval ends, and what is noted of it.
 
 use maps::MapFlags;
 use messages::{PastInterval, PgStat, PgState};
 use ops::FullKind;
-use types::{Epoch, OsdId, PgShard};
+use types::{Epoch, PgShard};
 
-use crate::client::NOT_PRIMARY;
 use crate::hash_range::is_resized;
 use crate::out::Out;
-use crate::pg::Phase;
-use crate::{MapView, Notice, Pg, PgEffect, PoolView};
+use crate::peering::acting_copies;
+use crate::phase::{Active, Peering, Phase};
+use crate::{MapView, Pg, PoolView};
 
 impl Pg {
     pub(crate) fn on_advance_map(&mut self, map: MapView, out: &mut Out<'_>) {
@@ -20,6 +20,8 @@ impl Pg {
         let first = self.map.is_none();
         if self.take_map(map, out) || first {
             self.decide_role(out);
+        } else if let Phase::Peering(Peering::Others | Peering::UpThru) = self.phase {
+            self.peer(out);
         }
     }
 
@@ -76,15 +78,18 @@ impl Pg {
     }
 
     fn begin_interval(&mut self, map: &MapView, primary_changed: bool, out: &mut Out<'_>) {
-        let stats = &self.records.info.stats;
-        let acting = stats.acting.iter().filter(|&&osd| osd != OsdId::NONE && osd.0 >= 0);
+        let (stats, history) = (&self.records.info.stats, &self.records.info.history);
         let ended = PastInterval {
-            first: self.records.info.history.same_interval_since,
+            first: history.same_interval_since,
             last: Epoch(map.epoch.0.saturating_sub(1)),
-            acting: acting.map(|&osd| PgShard { osd, shard: self.id.shard }).collect(),
+            acting: acting_copies(&stats.acting).map(|osd| PgShard { osd, shard: self.id.shard }).collect(),
         };
-        let min_size = self.map.as_ref().map_or(1, |m| m.pool.min_size) as usize;
-        let went_rw = ended.acting.len() >= min_size.max(1) && stats.acting_primary.0 >= 0;
+        let last_clean = history.last_epoch_clean;
+        // Where the last map is not known any more, the interval may have gone any way.
+        let went_rw = match &self.map {
+            Some(last) => last.may_have_written(&ended, last_clean),
+            None => !ended.acting.is_empty() && stats.acting_primary.0 >= 0,
+        };
         let up_changed = stats.up != map.up;
         // Other copies have what changes counted; a new interval begins with the primary's counters.
         let reads = std::mem::take(&mut self.reads_to_count);
@@ -99,10 +104,11 @@ impl Pg {
             history.same_primary_since = map.epoch;
         }
         self.note_mapping(map);
-        if primary_changed || map.acting != [self.whoami] {
-            // Clients send again what they sent to an earlier primary.
-            self.drop_requests(out);
-            self.phase = Phase::Inactive;
+        match map.acting_primary == self.whoami && !primary_changed {
+            // Clients send nothing again as long as the primary is the same.
+            true => self.requeue_requests(),
+            // They send again what they sent to an earlier primary.
+            false => self.drop_begun("its interval has ended", out),
         }
     }
 
@@ -117,55 +123,11 @@ impl Pg {
         self.records.dirty = true;
     }
 
-    /// Becomes active if this OSD acts alone; makes the interval durable either way.
-    pub(crate) fn decide_role(&mut self, out: &mut Out<'_>) {
-        let Some(map) = &self.map else {
-            return self.broken("a role is decided without a map", out);
-        };
-        let (primary, alone) = (map.acting_primary == self.whoami, map.acting == [self.whoami]);
-        let epoch = map.epoch;
-        if primary && alone {
-            let since = self.records.info.history.same_interval_since;
-            let history = &mut self.records.info.history;
-            history.last_epoch_started = epoch;
-            history.last_interval_started = since;
-            history.last_epoch_clean = epoch;
-            history.last_interval_clean = since;
-            self.records.info.last_epoch_started = epoch;
-            self.records.info.last_interval_started = since;
-            self.records.info.stats.last_epoch_clean = epoch;
-            self.records.past.clear();
-            if !self.is_active() {
-                self.records.info.stats.last_became_active = self.now;
-                self.records.info.stats.last_became_peered = self.now;
-                self.records.info.stats.last_change = self.now;
-            }
-            self.phase = Phase::Active;
-        } else {
-            self.phase = Phase::Inactive;
-            if primary {
-                out.push(PgEffect::Notice(Notice::NotServed { reason: "more than one OSD acts" }));
-            } else {
-                for op in std::mem::take(&mut self.waiting) {
-                    Self::dropped(op.session, op.op.tid, NOT_PRIMARY, out);
-                }
-            }
-        }
-        self.records.dirty = true;
-        self.submit_info(out);
-        if self.is_active() {
-            for op in std::mem::take(&mut self.waiting) {
-                self.on_client_op(op, out);
-            }
-        }
-    }
-
     /// The PG's statistics as they are reported at `self`'s time, with the state that clients see.
     pub fn stats(&self) -> PgStat {
         let mut stats = self.records.info.stats.clone();
         let now = self.now;
-        let clean = self.is_active();
-        stats.state = if clean { PgState::ACTIVE.with(PgState::CLEAN) } else { PgState::default() };
+        stats.state = self.state();
         stats.version = self.records.info.last_update;
         stats.reported_epoch = self.epoch();
         stats.last_fresh = now;
@@ -182,14 +144,30 @@ impl Pg {
         stats.stats.sum.num_rd += self.reads_to_count.num_rd;
         stats.stats.sum.num_rd_kb += self.reads_to_count.num_rd_kb;
         stats.stats.sum.num_object_copies = stats.stats.sum.num_objects * stats.acting.len() as i64;
-        if clean {
-            stats.last_active = now;
+        if self.phase.serves_requests() {
+            (stats.last_active, stats.last_peered) = (now, now);
+        }
+        if self.phase.is_clean() {
             stats.last_clean = now;
-            stats.last_peered = now;
             stats.last_undegraded = now;
             stats.last_fullsized = now;
         }
         stats
+    }
+
+    /// The state that clients see.
+    pub fn state(&self) -> PgState {
+        match self.phase {
+            Phase::Active(Active::Clean) => PgState::ACTIVE.with(PgState::CLEAN),
+            Phase::Active(Active::Undersized) => {
+                PgState::ACTIVE.with(PgState::UNDERSIZED).with(PgState::DEGRADED)
+            }
+            Phase::Peered => PgState::PEERED.with(PgState::UNDERSIZED).with(PgState::DEGRADED),
+            Phase::Peering(Peering::Activating) => PgState::ACTIVATING,
+            Phase::Loading | Phase::Peering(Peering::Others | Peering::UpThru) => PgState::PEERING,
+            Phase::Failed => PgState::INCOMPLETE,
+            Phase::Nonprimary | Phase::Removing => PgState::default(),
+        }
     }
 
     /// [`Pg::stats`] for a report: each has a higher `reported_seq`.

@@ -91,7 +91,8 @@ impl Pg {
         if seen <= self.records.durable {
             out.push(PgEffect::Reply { session, reply });
         } else {
-            self.delayed.push_back(Delayed { version: seen, session, reply, of: DelayedOf::Listing });
+            let of = DelayedOf::Listing(Box::new(request));
+            self.delayed.push_back(Delayed { version: seen, session, reply, of });
         }
     }
 

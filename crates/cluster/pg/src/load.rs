@@ -8,7 +8,8 @@ use types::{OsdId, SpgId, UTime};
 
 use crate::hash_range::split_bits;
 use crate::out::Out;
-use crate::pg::{Phase, ReadFor};
+use crate::pg::ReadFor;
+use crate::phase::Phase;
 use crate::{MapView, Pg, PgConfig, PgEffect, PgFailure};
 
 /// Where a new PG begins.
@@ -33,8 +34,8 @@ impl Origin {
 }
 
 impl Pg {
-    /// A PG that does not exist yet; queues the transaction that makes it. If it is to serve, it does at once: what it
-    /// does then takes effect after that.
+    /// A PG that does not exist yet; queues the transaction that makes it. If it is to serve, it does when that is durable
+    /// and a map shows this OSD alive.
     pub fn create(
         id: SpgId,
         whoami: OsdId,
@@ -44,7 +45,7 @@ impl Pg {
         out: &mut Vec<PgEffect>,
     ) -> Self {
         let Origin { history, past, first, later } = origin;
-        let mut pg = Self::empty(id, whoami, config, Phase::Inactive);
+        let mut pg = Self::empty(id, whoami, config, Phase::Nonprimary);
         pg.now = now;
         pg.stored = false;
         pg.records.info.stats.created = history.epoch_created;
@@ -109,7 +110,7 @@ impl Pg {
         }
         self.records.durable = self.records.info.last_update;
         self.records.dirty = true;
-        self.phase = Phase::Inactive;
+        self.phase = Phase::Nonprimary;
         for map in std::mem::take(&mut self.deferred_maps) {
             self.on_advance_map(map, out);
         }

@@ -13,24 +13,10 @@ use crate::backend::{Backend, Context, LocalBackend, Progress, ReadResult};
 use crate::cache::ReadCache;
 use crate::objects::{ObjectSlot, Objects};
 use crate::out::Out;
+use crate::phase::{Peering, Phase};
 use crate::records::{Before, Records};
 use crate::request::Request;
 use crate::{ClientOp, MapView, Notice, PgConfig, PgEffect, PgEvent, PgFailure, PgInfo, PgLog};
-
-/// Where the PG stands in its life.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Phase {
-    /// Its records are being read.
-    Loading,
-    /// It serves nothing: another acts, or the acting set can't be served.
-    Inactive,
-    /// It serves requests.
-    Active,
-    /// What it stored is being removed.
-    Removing,
-    /// It can't go on.
-    Failed,
-}
 
 /// A request that waits for reads.
 #[derive(Debug)]
@@ -80,6 +66,8 @@ pub(crate) struct OwnRecords {
     pub token: Token,
     /// Whether it follows a change that the store refused, so that it will be refused too.
     pub undone: bool,
+    /// Whether the interval has started when it is durable.
+    pub activates: bool,
 }
 
 /// A reply that is sent when the change named is durable.
@@ -93,7 +81,7 @@ pub(crate) struct Delayed {
 
 #[derive(Debug)]
 pub(crate) enum DelayedOf {
-    Listing,
+    Listing(Box<Request>),
     /// The request is run as if it were new when the change that it repeats is undone.
     Resend(Box<Request>),
 }
@@ -103,7 +91,7 @@ pub(crate) enum DelayedOf {
 /// Invariants, asserted by [`Pg::check`]: `info.last_update == log.head()`; `info.log_tail == log.tail()`; the log's
 /// tail never passes `durable`, nor `durable` the head; what is in flight is in the order of tokens and of versions; an
 /// object counts its changes in flight; a parked request is counted by its object; only an active PG holds requests
-/// that began; records that wait to be written again follow a change in flight.
+/// that began, and changes in flight whose request it has; records that wait to be written again follow a change in flight.
 #[derive(Debug)]
 pub struct Pg {
     pub(crate) id: SpgId,
@@ -193,7 +181,7 @@ impl Pg {
 
     /// Whether it serves requests.
     pub fn is_active(&self) -> bool {
-        matches!(self.phase, Phase::Active)
+        self.phase.serves_requests()
     }
 
     /// Whether a PG that was made would still be there after a loss of power.
@@ -276,7 +264,8 @@ impl Pg {
     /// Makes the PG's own records durable.
     pub(crate) fn submit_own(&mut self, txn: Transaction, out: &mut Out<'_>) {
         let token = self.token();
-        self.own.push_back(OwnRecords { token, undone: false });
+        let activates = self.phase == Phase::Peering(Peering::Activating);
+        self.own.push_back(OwnRecords { token, undone: false, activates });
         out.push(PgEffect::Queue { token, txn });
     }
 
@@ -303,12 +292,15 @@ impl Pg {
 
     fn on_committed(&mut self, token: Token, out: &mut Out<'_>) {
         match self.own.front() {
-            Some(OwnRecords { token: own, undone }) if *own == token => {
-                if *undone {
+            Some(&OwnRecords { token: own, undone, activates }) if own == token => {
+                if undone {
                     return self.broken("the store made durable what followed a refusal", out);
                 }
                 self.own.pop_front();
                 self.stored = true;
+                if activates {
+                    self.on_activated(out);
+                }
             }
             _ => {
                 let progress = self.call_backend(out, |backend, ctx| backend.on_committed(token, ctx));
@@ -363,22 +355,59 @@ impl Pg {
 
     pub(crate) fn fail(&mut self, failure: PgFailure, out: &mut Out<'_>) {
         self.phase = Phase::Failed;
-        self.drop_requests(out);
+        self.drop_requests("the PG has failed", out);
         out.push(PgEffect::Failed(failure));
     }
 
-    /// Forgets every request, begun or not, and every reply that is due.
-    pub(crate) fn drop_requests(&mut self, out: &mut Out<'_>) {
-        self.waiting.clear();
-        self.parked.clear();
-        self.reads.clear();
-        self.delayed.clear();
-        for change in &mut self.in_flight {
-            change.client.request = None;
+    /// Takes every request that has begun, in an order that keeps that of each object's. Changes in flight go on: a
+    /// request that is run again is answered from the log.
+    fn take_begun(&mut self) -> Vec<Request> {
+        let changes = self.in_flight.iter_mut();
+        let mut changed: Vec<(EVersion, Request)> =
+            changes.filter_map(|f| Some((f.version, f.client.request.take()?))).collect();
+        let mut listings = Vec::new();
+        for delayed in self.delayed.drain(..) {
+            match delayed.of {
+                DelayedOf::Resend(request) => changed.push((delayed.version, *request)),
+                DelayedOf::Listing(request) => listings.push(*request),
+            }
         }
+        changed.sort_by_key(|(version, _)| *version);
+        let mut requests: Vec<Request> = changed.into_iter().map(|(_, request)| request).collect();
+        requests.extend(std::mem::take(&mut self.parked).into_values().map(|parked| parked.request));
+        self.objects.iter_mut().for_each(|object| requests.extend(object.queue.drain(..)));
+        for purpose in std::mem::take(&mut self.reads).into_values() {
+            match purpose {
+                ReadFor::List(request) => listings.push(*request),
+                ReadFor::Load | ReadFor::Object(_) | ReadFor::Step { .. } | ReadFor::Remove => {}
+            }
+        }
+        requests.append(&mut listings);
         self.objects.reset();
         self.backend.on_interval();
-        out.push(PgEffect::RequestsDropped);
+        requests
+    }
+
+    /// Makes every request that has begun one that waits, before those that do already.
+    pub(crate) fn requeue_requests(&mut self) {
+        for request in self.take_begun().into_iter().rev() {
+            self.waiting.push_front(request.into_client());
+        }
+    }
+
+    /// Drops every request that has begun, and every reply that is due.
+    pub(crate) fn drop_begun(&mut self, reason: &'static str, out: &mut Out<'_>) {
+        for request in self.take_begun() {
+            Self::dropped(request.session, request.op.tid, reason, out);
+        }
+    }
+
+    /// Drops every request, begun or not.
+    pub(crate) fn drop_requests(&mut self, reason: &'static str, out: &mut Out<'_>) {
+        self.drop_begun(reason, out);
+        for op in std::mem::take(&mut self.waiting) {
+            Self::dropped(op.session, op.op.tid, reason, out);
+        }
     }
 
     pub(crate) fn dropped(session: SessionId, tid: u64, reason: &'static str, out: &mut Out<'_>) {

@@ -285,9 +285,11 @@ mod tests {
     fn created(store: &mut MemStore) -> Pg {
         let id = PgId { pool: PoolId(1), seed: 0 }.into();
         let pool = PoolView { size: 1, min_size: 1, pg_num: 1, ..PoolView::default() };
+        let info = maps::OsdInfo { up_thru: Epoch(5), ..maps::OsdInfo::default() };
+        let osd = maps::Osd { state: maps::OsdState::EXISTS, info, ..maps::Osd::default() };
         let map = MapView {
             epoch: Epoch(5),
-            osdmap: Arc::default(),
+            osdmap: Arc::new(maps::OsdMap { osds: vec![osd], ..maps::OsdMap::default() }),
             up: vec![ME],
             up_primary: ME,
             acting: vec![ME],

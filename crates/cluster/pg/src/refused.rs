@@ -9,7 +9,8 @@ use types::{EVersion, Errno};
 
 use crate::objects::{Loaded, ObjectSlot};
 use crate::out::Out;
-use crate::pg::{ClientChange, DelayedOf, InFlight, OwnRecords, Phase};
+use crate::pg::{ClientChange, DelayedOf, InFlight, OwnRecords};
+use crate::phase::Phase;
 use crate::request::Request;
 use crate::{Notice, Pg, PgEffect, PgFailure};
 
@@ -81,7 +82,7 @@ impl Pg {
             match request {
                 Some(request) if i == 0 => self.reply_error(&request, errno, out),
                 Some(request) => versioned.push((version, slot, request)),
-                // An interval ended: its client sends it again by itself.
+                // An interval ended: it was dropped, or waits to be run again.
                 None => {}
             }
         }
@@ -93,7 +94,7 @@ impl Pg {
                     versioned.push((delayed.version, self.objects.slot(&request.head()), *request));
                 }
                 DelayedOf::Resend(_) => self.delayed.push_back(delayed),
-                DelayedOf::Listing => {
+                DelayedOf::Listing(_) => {
                     // It saw nothing of what is undone.
                     delayed.version = delayed.version.min(back_to);
                     self.delayed.push_back(delayed);

@@ -6,7 +6,8 @@ use store::{AttrChoice, NoPeek, ReadOutcome, ReadRequest, StoreError, Transactio
 use types::{GHObject, OsdId, SpgId};
 
 use crate::out::Out;
-use crate::pg::{Phase, ReadFor};
+use crate::pg::ReadFor;
+use crate::phase::Phase;
 use crate::{Pg, PgConfig, PgEffect, PgFailure};
 
 /// Objects removed in one transaction.
@@ -27,7 +28,7 @@ impl Pg {
             return;
         }
         self.phase = Phase::Removing;
-        self.drop_requests(out);
+        self.drop_requests("its pool is gone", out);
         self.continue_removal(out);
     }
 

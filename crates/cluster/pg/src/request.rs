@@ -6,7 +6,7 @@ use auth::SessionId;
 use messages::OsdOp;
 use messages::osd_op::OsdFlags;
 use ops::OpClass;
-use types::{EntityAddrVec, EntityType, HObject, ReqId, SnapContext, SnapId};
+use types::{EntityAddrVec, EntityName, EntityType, HObject, ReqId, SnapContext, SnapId};
 
 use crate::ClientOp;
 
@@ -14,8 +14,11 @@ use crate::ClientOp;
 #[derive(Debug)]
 pub(crate) struct Request {
     pub session: SessionId,
+    pub source: EntityName,
     pub reqid: ReqId,
     pub addrs: Arc<EntityAddrVec>,
+    pub features: u64,
+    pub permitted: bool,
     pub class: OpClass,
     /// The client's snap context, taken out of the message.
     pub snapc: SnapContext,
@@ -24,9 +27,16 @@ pub(crate) struct Request {
 
 impl Request {
     pub fn new(client: ClientOp, class: OpClass) -> Self {
-        let ClientOp { session, source, addrs, mut op, .. } = client;
+        let ClientOp { session, source, addrs, features, permitted, mut op } = client;
         let snapc = SnapContext { seq: op.snap_seq, snaps: std::mem::take(&mut op.snaps) };
-        Self { session, reqid: op.request_id(source), addrs, class, snapc, op }
+        Self { session, source, reqid: op.request_id(source), addrs, features, permitted, class, snapc, op }
+    }
+
+    /// The request as it came.
+    pub fn into_client(self) -> ClientOp {
+        let Self { session, source, addrs, features, permitted, snapc, mut op, .. } = self;
+        op.snaps = snapc.snaps;
+        ClientOp { session, source, addrs, features, permitted, op }
     }
 
     /// The object's head.

@@ -10,7 +10,8 @@ use types::{Errno, GHObject, HObject, SnapContext, SnapId};
 use crate::cache::{ReadCache, StoreView, read_request};
 use crate::objects::{Loaded, ObjectSlot};
 use crate::out::Out;
-use crate::pg::{Parked, Phase, ReadFor};
+use crate::pg::{Parked, ReadFor};
+use crate::phase::Phase;
 use crate::request::Request;
 use crate::{Notice, Pg, PgEffect};
 

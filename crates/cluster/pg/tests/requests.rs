@@ -307,7 +307,7 @@ fn the_log_is_trimmed_and_resends_are_recognised_as_far_back_as_configured() {
 
 /// The map `epoch`, which shuts the client of [`Rig::send`] out.
 fn fencing_map(epoch: u32) -> pg::MapView {
-    let mut osdmap = maps::OsdMap::default();
+    let mut osdmap = osdmap(epoch);
     let client = EntityAddr { kind: AddrType::Any, ..client_addr() };
     osdmap.blocklist.insert(client, UTime { sec: u32::MAX, nsec: 0 });
     pg::MapView { osdmap: osdmap.into(), ..map(epoch, &[0]) }

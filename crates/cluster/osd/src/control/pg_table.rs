@@ -75,7 +75,7 @@ impl PgTable {
     /// The PGs that are led here, and the oldest epoch in which any of them was last clean (`now` without any).
     pub(super) fn last_epochs_clean(&self, now: Epoch) -> (Vec<PgId>, Epoch) {
         let led = self.statuses().filter(|(_, status)| status.leads);
-        let clean = |status: &PgStatus| if status.is_active() { now } else { status.last_epoch_clean };
+        let clean = |status: &PgStatus| if status.is_clean() { now } else { status.last_epoch_clean };
         let oldest = led.clone().map(|(_, status)| clean(status)).min().unwrap_or(now);
         (led.map(|(pgid, _)| pgid.pg).collect(), oldest)
     }

@@ -177,10 +177,6 @@ impl Gate {
                 self.answer(session, tid, None, out);
                 self.resume(out);
             }
-            ToGate::RequestsDropped(requests) => {
-                requests.into_iter().for_each(|(session, tid)| self.answer(session, tid, None, out));
-                self.resume(out);
-            }
             ToGate::Send { session, message } => {
                 if self.sessions.get_mut(session).is_some() {
                     out.push(OsdEffect::Send { session, message: *message });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use maps::OsdMap;
 use messages::OsdOpReply;
-use pg::{PgEvent, Phase};
+use pg::PgEvent;
 use types::{Errno, UTime};
 
 use super::pg_view::{Mapping, view};
@@ -28,10 +28,8 @@ impl Shard {
         let Some(entry) = self.pgs.get_mut(slot) else {
             return out.broken(format!("map {} for the PG of {slot:?}, which is not here", map.epoch));
         };
-        match entry.pg.phase() {
-            // A PG that loads gets the map then; the others need none any more.
-            Phase::Loading | Phase::Removing | Phase::Failed => return,
-            Phase::Inactive | Phase::Active => {}
+        if !entry.pg.phase().takes_maps() {
+            return;
         }
         if map.epoch <= entry.epoch {
             // It was made in a later map.

@@ -1,14 +1,13 @@
 //! Events to placement groups, and what they want done.
 
 use pg::{Notice, PgEffect, PgEvent, PgFailure, Phase};
-use smallvec::SmallVec;
 use store::Fault;
 use types::{SpgId, UTime};
 
 use super::pg_set::QueuedTxn;
 use super::{EVICT_PGS_MAX, PgSlot, Shard};
 use crate::parts::{Out, ToControl, ToGate};
-use crate::{CoreId, LogLevel, OsdEffect};
+use crate::{LogLevel, OsdEffect};
 
 impl Shard {
     /// Hands an event to a PG and does what it wants.
@@ -66,19 +65,6 @@ impl Shard {
             PgEffect::Acknowledge { token } => {
                 let Some(token) = slot.token(token) else { return out_of_tokens(pgid, out) };
                 out.push(OsdEffect::Acknowledge { shard: self.id, token });
-            }
-            PgEffect::RequestsDropped => {
-                let mut of_gates: SmallVec<[(CoreId, Vec<_>); 2]> = SmallVec::new();
-                for request in entry.requests.drain(..) {
-                    let core = CoreId::of(request.0);
-                    match of_gates.iter_mut().find(|(gate, _)| *gate == core) {
-                        Some((_, requests)) => requests.push(request),
-                        None => of_gates.push((core, vec![request])),
-                    }
-                }
-                for (gate, requests) in of_gates {
-                    out.send_gate(gate, ToGate::RequestsDropped(requests));
-                }
             }
             PgEffect::Notice(notice) => {
                 if let Notice::Dropped { session, tid, .. } = notice {

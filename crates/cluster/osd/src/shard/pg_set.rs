@@ -58,7 +58,12 @@ pub(crate) struct PgStatus {
 impl PgStatus {
     /// Whether it is led here and serves.
     pub(crate) fn is_active(&self) -> bool {
-        self.leads && self.phase == Phase::Active
+        self.leads && self.phase.serves_requests()
+    }
+
+    /// Whether it is led here and nothing of it is missing.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.leads && self.phase.is_clean()
     }
 
     /// Whether the monitor hears of it from here.
@@ -138,7 +143,7 @@ impl PgEntry {
             Phase::Failed | Phase::Removing => true,
             // It gets the map before it serves, and keeps requests until then.
             Phase::Loading => true,
-            Phase::Inactive | Phase::Active => epoch <= self.epoch,
+            Phase::Nonprimary | Phase::Peering(_) | Phase::Peered | Phase::Active(_) => epoch <= self.epoch,
         }
     }
 

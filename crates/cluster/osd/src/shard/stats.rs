@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use messages::{PgStat, PgState};
-use pg::Phase;
+use messages::PgStat;
 use serde_json::{Value, json};
 use types::{Epoch, OsdId, PgId, SpgId, UTime};
 
@@ -12,25 +11,14 @@ use super::pg_set::PgEntry;
 
 const NOBODY: OsdId = OsdId(-1);
 
-fn state(entry: &PgEntry) -> PgState {
-    let acting = entry.mapping.acting.len() as u32;
-    match entry.status().is_active() {
-        true if acting >= entry.mapping.size => PgState::ACTIVE.with(PgState::CLEAN),
-        true => PgState::ACTIVE.with(PgState::UNDERSIZED).with(PgState::DEGRADED),
-        false if entry.pg.phase() == Phase::Failed => PgState::INCOMPLETE,
-        false => PgState::PEERING,
-    }
-}
-
 impl PgEntry {
     /// The PG's report at this moment.
     fn report(&mut self, now: UTime, epoch: Epoch) -> PgStat {
-        let active = self.status().is_active();
+        let (active, clean) = (self.status().is_active(), self.status().is_clean());
         let mut stat = self.pg.report();
         let (info, at) = (self.pg.info(), &self.mapping);
-        stat.state = state(self);
         stat.created = info.history.epoch_created;
-        stat.last_epoch_clean = if active { epoch } else { info.history.last_epoch_clean };
+        stat.last_epoch_clean = if clean { epoch } else { info.history.last_epoch_clean };
         stat.mapping_epoch = info.history.same_interval_since;
         (stat.up, stat.acting) = (at.up.clone(), at.acting.clone());
         stat.up_primary = at.up_primary.unwrap_or(NOBODY);
@@ -41,7 +29,7 @@ impl PgEntry {
             (stat.last_active, stat.last_peered) = (now, now);
             (stat.last_became_active, stat.last_became_peered) = (self.became_active, self.became_active);
         }
-        if stat.state.has(PgState::CLEAN) {
+        if clean {
             (stat.last_clean, stat.last_undegraded, stat.last_fullsized) = (now, now, now);
         }
         stat
@@ -55,7 +43,7 @@ impl Shard {
         let (info, ids) = (entry.pg.info(), |osds: &[OsdId]| osds.iter().map(|o| o.0).collect::<Vec<_>>());
         let history = &info.history;
         Some(json!({
-            "state": state(entry).to_string(),
+            "state": entry.pg.state().to_string(),
             "epoch": info.stats.reported_epoch.0,
             "up": ids(&entry.mapping.up),
             "acting": ids(&entry.mapping.acting),

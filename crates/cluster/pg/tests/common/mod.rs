@@ -62,8 +62,6 @@ pub struct Rig {
     reads: VecDeque<(Token, ReadResult)>,
     pub replies: Vec<(SessionId, OsdOpReply)>,
     pub notices: Vec<Notice>,
-    /// Times that all requests were dropped.
-    pub drops: usize,
     pub failed: bool,
     pub removed: bool,
     pub trace: Vec<String>,
@@ -83,6 +81,14 @@ pub fn pgid() -> SpgId {
     PgId { pool: POOL, seed: 0 }.into()
 }
 
+/// A map that shows OSDs 0 to 3 up since epoch 1, and alive in its own epoch.
+pub fn osdmap(epoch: u32) -> maps::OsdMap {
+    let info = maps::OsdInfo { up_from: Epoch(1), up_thru: Epoch(epoch), ..maps::OsdInfo::default() };
+    let state = maps::OsdState::EXISTS | maps::OsdState::UP;
+    let osd = maps::Osd { state, info, ..maps::Osd::default() };
+    maps::OsdMap { epoch: Epoch(epoch), osds: vec![osd; 4], ..maps::OsdMap::default() }
+}
+
 pub fn map(epoch: u32, acting: &[i32]) -> MapView {
     let acting: Vec<OsdId> = acting.iter().copied().map(OsdId).collect();
     let primary = acting.first().copied().unwrap_or(OsdId(-1));
@@ -96,7 +102,7 @@ pub fn map(epoch: u32, acting: &[i32]) -> MapView {
     };
     MapView {
         epoch: Epoch(epoch),
-        osdmap: Arc::default(),
+        osdmap: Arc::new(osdmap(epoch)),
         up: acting.clone(),
         up_primary: primary,
         acting_primary: primary,
@@ -239,7 +245,6 @@ impl Rig {
             reads: VecDeque::new(),
             replies: Vec::new(),
             notices: Vec::new(),
-            drops: 0,
             failed: false,
             removed: false,
             trace: Vec::new(),
@@ -280,7 +285,6 @@ impl Rig {
                     self.reads.push_back((token, result));
                 }
                 PgEffect::Acknowledge { token } => self.sides[copy_of(token)].store.acknowledge(token),
-                PgEffect::RequestsDropped => self.drops += 1,
                 PgEffect::Notice(notice) => self.notices.push(notice),
                 PgEffect::Failed(_) => self.failed = true,
                 PgEffect::Removed => self.removed = true,
@@ -381,6 +385,15 @@ impl Rig {
     /// Reads from the store past the PG.
     pub fn look(&mut self, request: ReadRequest) -> ReadResult {
         self.sides[0].look(request)
+    }
+
+    /// The requests that were dropped unanswered, by session and transaction id.
+    pub fn dropped(&self) -> Vec<(u64, u64)> {
+        let dropped = self.notices.iter().filter_map(|notice| match notice {
+            Notice::Dropped { session, tid, .. } => Some((session.0, *tid)),
+            _ => None,
+        });
+        dropped.collect()
     }
 
     pub fn uncommitted(&self) -> usize {

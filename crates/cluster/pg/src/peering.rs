@@ -1,0 +1,149 @@
+//! The start of an interval: who leads, whether this OSD can serve, when it does.
+//!
+//! An interval is started when that is durable here and a map shows the primary alive in it; until then requests wait.
+//! Only a PG of one acting copy is started yet.
+
+use messages::PastInterval;
+use types::OsdId;
+
+use crate::client::NOT_PRIMARY;
+use crate::out::Out;
+use crate::phase::{Active, Peering, Phase};
+use crate::{MapView, Notice, Pg, PgEffect};
+
+/// Copies that act; an erasure-coded pool's set has holes.
+pub(crate) fn acting_copies(acting: &[OsdId]) -> impl Iterator<Item = OsdId> {
+    acting.iter().copied().filter(|&osd| osd != OsdId::NONE && osd.0 >= 0)
+}
+
+impl MapView {
+    /// Whether enough copies act to take writes.
+    fn is_writeable(&self) -> bool {
+        let copies = acting_copies(&self.acting).count();
+        // A stretch pool asks for copies in so many buckets, so at least for as many copies.
+        let buckets = self.pool.peering_crush.map_or(0, |peering| peering.bucket_count as usize);
+        copies >= (self.pool.min_size as usize).max(buckets).max(1)
+    }
+
+    fn is_full_sized(&self) -> bool {
+        acting_copies(&self.acting).count() >= self.pool.size as usize
+    }
+
+    /// Whether the primary of the interval that ended with this map may have taken writes in it.
+    pub(crate) fn may_have_written(&self, ended: &PastInterval, last_clean: types::Epoch) -> bool {
+        if self.acting_primary.0 < 0 || !self.is_writeable() {
+            return false;
+        }
+        let primary = self.osdmap.osd(self.acting_primary).map(|osd| &osd.info);
+        let alive = primary.is_some_and(|osd| osd.up_thru >= ended.first && osd.up_from <= ended.first);
+        // Clean within it: recovery wrote.
+        alive || (ended.first..=ended.last).contains(&last_clean)
+    }
+}
+
+impl Pg {
+    /// Begins to peer if this OSD leads; makes the interval durable either way.
+    pub(crate) fn decide_role(&mut self, out: &mut Out<'_>) {
+        let Some(map) = &self.map else {
+            return self.broken("a role is decided without a map", out);
+        };
+        self.records.dirty = true;
+        // What would have activated an earlier interval.
+        self.own.iter_mut().for_each(|own| own.activates = false);
+        if map.acting_primary == self.whoami {
+            self.phase = Phase::Peering(Peering::UpThru);
+            if !self.peer(out) {
+                self.submit_info(out);
+            }
+            return;
+        }
+        let epoch = map.epoch;
+        self.phase = Phase::Nonprimary;
+        self.submit_info(out);
+        // Requests of newer maps came while the records were read: this OSD may lead in those.
+        for op in std::mem::take(&mut self.waiting) {
+            match op.op.epoch > epoch {
+                true => self.waiting.push_back(op),
+                false => Self::dropped(op.session, op.op.tid, NOT_PRIMARY, out),
+            }
+        }
+    }
+
+    /// Goes on with the start of the interval as far as the map allows. Whether it is being activated.
+    pub(crate) fn peer(&mut self, out: &mut Out<'_>) -> bool {
+        let Some(map) = &self.map else {
+            self.broken("a PG peers without a map", out);
+            return false;
+        };
+        if let Some(reason) = self.why_others(map) {
+            if self.phase != Phase::Peering(Peering::Others) {
+                out.push(PgEffect::Notice(Notice::NotServed { reason }));
+            }
+            self.phase = Phase::Peering(Peering::Others);
+            return false;
+        }
+        let up_thru = map.osdmap.osd(self.whoami).map(|osd| osd.info.up_thru);
+        if up_thru.is_none_or(|up_thru| up_thru < self.records.info.history.same_interval_since) {
+            self.phase = Phase::Peering(Peering::UpThru);
+            return false;
+        }
+        if map.is_writeable() {
+            self.records.info.last_epoch_started = map.epoch;
+            self.records.info.last_interval_started = self.records.info.history.same_interval_since;
+            self.records.dirty = true;
+        }
+        self.phase = Phase::Peering(Peering::Activating);
+        self.submit_info(out);
+        true
+    }
+
+    /// Why other OSDs would have to be asked what state the PG is in.
+    fn why_others(&self, map: &MapView) -> Option<&'static str> {
+        if map.acting != [self.whoami] {
+            return Some("more than one OSD acts");
+        }
+        let started = self.records.info.history.last_epoch_started;
+        let past = self.records.past.0.iter().flat_map(|past| &past.intervals);
+        let newer = past.filter(|interval| interval.last >= started).any(|interval| {
+            let mut members = interval.acting.iter().map(|member| member.osd);
+            !members.clone().any(|osd| osd == self.whoami)
+                // One that was removed, or given up as lost, has nothing for us.
+                && members.any(|osd| {
+                    let osd = map.osdmap.osd(osd);
+                    osd.is_some_and(|osd| osd.is_up() || osd.info.lost_at <= interval.first)
+                })
+        });
+        newer.then_some("another OSD may have taken writes since this one acted")
+    }
+
+    /// The start of the interval is durable.
+    pub(crate) fn on_activated(&mut self, out: &mut Out<'_>) {
+        let Some(map) = &self.map else {
+            return self.broken("an interval starts without a map", out);
+        };
+        let (info, epoch) = (&mut self.records.info, map.epoch);
+        info.history.last_epoch_started = info.last_epoch_started;
+        info.history.last_interval_started = info.last_interval_started;
+        if map.is_full_sized() {
+            info.history.last_epoch_clean = epoch;
+            info.history.last_interval_clean = info.history.same_interval_since;
+            info.stats.last_epoch_clean = epoch;
+            self.records.past.clear();
+        }
+        info.stats.last_became_peered = self.now;
+        info.stats.last_change = self.now;
+        self.records.dirty = true;
+        if !map.is_writeable() {
+            self.phase = Phase::Peered;
+            self.submit_info(out);
+            let reason = "fewer OSDs act than the pool's min_size";
+            return out.push(PgEffect::Notice(Notice::NotServed { reason }));
+        }
+        info.stats.last_became_active = self.now;
+        self.phase = Phase::Active(if map.is_full_sized() { Active::Clean } else { Active::Undersized });
+        self.submit_info(out);
+        for op in std::mem::take(&mut self.waiting) {
+            self.on_client_op(op, out);
+        }
+    }
+}

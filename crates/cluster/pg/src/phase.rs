@@ -1,0 +1,60 @@
+//! What a PG is at.
+
+/// What a PG is at. Who decides something by it asks a method: peering, replicas and recovery will add to the phases.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Its records are being read.
+    Loading,
+    /// Another OSD leads it, or none does.
+    Nonprimary,
+    /// This OSD leads it, and it is not settled yet what the PG's state is.
+    Peering(Peering),
+    /// The state is settled, but fewer copies act than `min_size`.
+    Peered,
+    /// It serves requests.
+    Active(Active),
+    /// What it stored is being removed.
+    Removing,
+    /// It can't go on.
+    Failed,
+}
+
+/// What the start of an interval waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Peering {
+    /// Another OSD would have to be asked, which can't be done yet.
+    Others,
+    /// A map that shows the primary alive in this interval (its `up_thru`). Without it a later primary concludes that
+    /// the interval took no writes.
+    UpThru,
+    /// The record that the interval has started is being made durable.
+    Activating,
+}
+
+/// How well an active PG is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Active {
+    /// As many copies as the pool asks for, all complete.
+    Clean,
+    /// Fewer copies than the pool asks for, but at least `min_size`.
+    Undersized,
+}
+
+impl Phase {
+    pub fn serves_requests(self) -> bool {
+        matches!(self, Self::Active(_))
+    }
+
+    pub fn is_clean(self) -> bool {
+        matches!(self, Self::Active(Active::Clean))
+    }
+
+    /// Whether new maps concern it.
+    pub fn takes_maps(self) -> bool {
+        match self {
+            Self::Nonprimary | Self::Peering(_) | Self::Peered | Self::Active(_) => true,
+            // One that loads gets them once it has.
+            Self::Loading | Self::Removing | Self::Failed => false,
+        }
+    }
+}
