@@ -16,6 +16,8 @@ use crate::{ClientIdent, CloseReason, Control, MessageTooLong, RawMessage, Recon
 pub enum LinkState {
     /// There is none.
     Idle,
+    /// There is none, and this side will dial after a pause.
+    AwaitingDial,
     /// This side is dialling.
     Dialling,
     /// Messages flow.
@@ -204,10 +206,24 @@ impl Session {
 
     // The side that dials.
 
+    /// The connection ended, and this side will dial again after a pause. For a peer that dials meanwhile, it counts as
+    /// dialling, as with Ceph: an old attempt of the peer's that arrives now must not win.
+    pub fn await_dial(&mut self) {
+        self.start_dialling();
+        self.link = LinkState::AwaitingDial;
+    }
+
     pub(crate) fn start_dialling(&mut self) {
-        self.link = LinkState::Dialling;
-        if self.server_cookie != 0 {
+        if self.link != LinkState::AwaitingDial && self.server_cookie != 0 {
             self.connect_seq += 1;
+        }
+        self.link = LinkState::Dialling;
+    }
+
+    fn is_dialling(&self) -> bool {
+        match self.link {
+            LinkState::AwaitingDial | LinkState::Dialling => true,
+            LinkState::Idle | LinkState::Open => false,
         }
     }
 
@@ -287,8 +303,7 @@ impl Session {
             return AcceptDecision::Close(CloseReason::Stale);
         }
         let never_established = self.server_cookie == 0;
-        let race =
-            never_established && self.link == LinkState::Dialling && self.client_cookie != ident.cookie;
+        let race = never_established && self.is_dialling() && self.client_cookie != ident.cookie;
         match race && !peer_is_lower {
             true => AcceptDecision::Reply(Control::Wait),
             false => AcceptDecision::TakeOver,
@@ -308,7 +323,7 @@ impl Session {
         if self.connect_seq > reconnect.connect_seq {
             return AcceptDecision::Reply(Control::Retry(self.connect_seq));
         }
-        let race = self.connect_seq == reconnect.connect_seq && self.link == LinkState::Dialling;
+        let race = self.connect_seq == reconnect.connect_seq && self.is_dialling();
         match race && !peer_is_lower {
             true => AcceptDecision::Reply(Control::Wait),
             false => AcceptDecision::TakeOver,

@@ -102,6 +102,26 @@ fn when_both_dial_the_connection_of_the_lower_address_wins() {
 }
 
 #[test]
+fn a_side_that_pauses_before_it_dials_again_is_still_dialling() {
+    let mut fresh = Session::lossless();
+    fresh.start_dialling();
+    fresh.introduction(addrs(5), 1, COOKIE);
+    fresh.disconnected();
+    fresh.await_dial();
+    let judge = |port| Session::judge(Some(&fresh), &SessionRequest::Ident(ident(port, 8, 1)), &addrs(5));
+    assert_eq!((judge(4), judge(6)), (AcceptDecision::TakeOver, AcceptDecision::Reply(Control::Wait)));
+    let mut known = established(0);
+    known.disconnected();
+    known.await_dial();
+    let request = |port| SessionRequest::Reconnect(reconnect(port, 1, 6, 0));
+    let judge = |port| Session::judge(Some(&known), &request(port), &addrs(5));
+    assert_eq!((judge(4), judge(6)), (AcceptDecision::TakeOver, AcceptDecision::Reply(Control::Wait)));
+    // The pause and the dial are one attempt.
+    known.start_dialling();
+    assert_eq!((known.connect_seq, known.link()), (1, LinkState::Dialling));
+}
+
+#[test]
 fn a_session_that_nobody_remembers_begins_anew() {
     let request = SessionRequest::Reconnect(reconnect(1, 1, 6, 0));
     let reset = |full| AcceptDecision::Reply(Control::Reset { full });
