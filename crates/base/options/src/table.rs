@@ -178,6 +178,8 @@ table! {
     MS_CONNECTION_READY_TIMEOUT: f64 = spec("ms_connection_ready_timeout", Secs, "10", "Seconds a peer has to finish the handshake.").range(0.1, 3600.0);
     MS_CONNECTIONS_MAX: u64 = spec("ms_connections_max", Int, "10000", "The most connections a daemon holds at once.").range(16.0, 1e6).own();
     MS_CRC_DATA: bool = spec("ms_crc_data", Bool, "true", "Whether the checksums of messages are checked and written.");
+    MS_INITIAL_BACKOFF: f64 = spec("ms_initial_backoff", Secs, "0.2", "Seconds before an OSD whose connection did not open is dialled again; each further pause is twice as long.").range(0.001, 3600.0);
+    MS_MAX_BACKOFF: f64 = spec("ms_max_backoff", Secs, "15", "The longest such pause, in seconds.").range(0.001, 3600.0);
     MS_RECEIVE_UNFINISHED_BYTES_MAX: u64 = spec(
         "ms_receive_unfinished_bytes_max",
         Size,

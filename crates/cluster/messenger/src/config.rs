@@ -51,10 +51,17 @@ pub struct MessengerConfig {
     pub unfinished_bytes_max: usize,
     /// How long a peer has to finish connecting, and then the handshake (ms_connection_ready_timeout).
     pub ready_timeout: Duration,
+    /// The first pause before a peer whose connection did not open is dialled again (ms_initial_backoff); each further one
+    /// is twice as long.
+    pub initial_backoff: Duration,
+    /// The longest such pause (ms_max_backoff).
+    pub max_backoff: Duration,
+    /// Random, so that cookies of sessions differ between processes.
+    pub cookie_seed: u64,
     pub usage: Arc<ProcessUsage>,
 }
 
 impl MessengerConfig {
     /// Cores that a process may have.
-    pub const CORES_MAX: u32 = crate::slots::CORES_MAX;
+    pub const CORES_MAX: u32 = 1 << 16;
 }

@@ -5,15 +5,17 @@ use monclient::{Attempt, MonClientEvent, MonClientIo};
 use msgr::{Connect, Connection};
 use types::{EntityAddr, EntityId, EntityType, LogLevel, OsdId, UTime, broken};
 
+use crate::messenger::Timer;
 use crate::socket::Owner;
 use crate::{Daemon, Effect, Endpoint, Messenger, SessionEvent, SocketEffect, SocketId};
 
 impl Messenger {
     /// Does what an OSD's session to its monitor asks for.
     pub fn monitor_io(&mut self, now: UTime, osd: OsdId, io: MonClientIo) {
+        self.now = now;
         match io {
             MonClientIo::Connect(attempt, addrs) => match addrs.v2().copied() {
-                Some(target) => self.dial_monitor(now, osd, attempt, target),
+                Some(target) => self.dial_monitor(osd, attempt, target),
                 None => self.monitor_failed(osd, attempt, format!("{addrs} has no messenger 2 address")),
             },
             MonClientIo::Disconnect(attempt) => {
@@ -23,7 +25,7 @@ impl Messenger {
             }
             MonClientIo::Send(attempt, message) => {
                 if let Some(id) = self.monitor_socket(osd, attempt) {
-                    self.send(SessionId(id.0), &message);
+                    self.send(now, SessionId(id.0), &message);
                 }
             }
             MonClientIo::Keepalive(attempt) => {
@@ -41,7 +43,7 @@ impl Messenger {
         self.monitors.get(&(osd, attempt)).copied()
     }
 
-    fn dial_monitor(&mut self, now: UTime, osd: OsdId, attempt: Attempt, target: EntityAddr) {
+    fn dial_monitor(&mut self, osd: OsdId, attempt: Attempt, target: EntityAddr) {
         let Some(peer) = target.socket else {
             return self.monitor_failed(osd, attempt, format!("{target} is no address to connect to"));
         };
@@ -58,7 +60,7 @@ impl Messenger {
             session: None,
         };
         let owner = Owner::Monitor(osd, attempt);
-        let Some(id) = self.insert(now, owner, peer, Connection::connect(local, connect)) else {
+        let Some(id) = self.insert(owner, peer, Connection::connect(local, connect)) else {
             return self.monitor_failed(osd, attempt, "too many connections".into());
         };
         self.monitors.insert((osd, attempt), id);
@@ -66,7 +68,8 @@ impl Messenger {
     }
 
     /// A dialled socket is there: the handshake gets its own time.
-    pub(crate) fn on_connected(&mut self, now: UTime, id: SocketId) {
+    pub(crate) fn on_connected(&mut self, id: SocketId) {
+        let now = self.now;
         let Some(socket) = self.sockets.get_mut(id) else {
             // It took too long, or its daemon gave it up.
             return;
@@ -75,9 +78,9 @@ impl Messenger {
         socket.progress = now;
         let ready_by = now.after(self.config.ready_timeout);
         if let Some(before) = socket.ready_by.replace(ready_by) {
-            self.timers.remove(&(before, id));
+            self.timers.remove(&(before, Timer::Socket(id)));
         }
-        self.timers.insert((ready_by, id));
+        self.timers.insert((ready_by, Timer::Socket(id)));
         self.run(id);
     }
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use auth::{SessionId, SessionInfo};
 use messages::Message;
 use monclient::MonClientEvent;
-use types::{LogLevel, OsdId};
+use types::{EntityType, LogLevel, OsdId};
 
 use crate::{OutQueue, SocketId};
 
@@ -29,8 +29,24 @@ impl fmt::Display for Daemon {
 /// What an address of a daemon is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Role {
-    /// Clients connect here, and a daemon dials monitors from here.
+    /// Clients connect here, and a daemon dials monitors from here. Sessions end with their connection.
     Public,
+    /// OSDs exchange what changes objects here. Sessions with other OSDs outlive their connections.
+    Cluster,
+    /// Heartbeats on the network of the cluster addresses. Sessions end with their connection.
+    HeartbeatBack,
+    /// Heartbeats on the network of the public addresses, likewise.
+    HeartbeatFront,
+}
+
+impl Role {
+    /// The kinds of peers whose sessions outlive their connections (for [`msgr::Local::lossless_peers`]).
+    pub fn lossless_peers(self) -> Vec<EntityType> {
+        match self {
+            Self::Cluster => vec![EntityType::Osd],
+            Self::Public | Self::HeartbeatBack | Self::HeartbeatFront => Vec::new(),
+        }
+    }
 }
 
 /// One address of a daemon: a listener, and the source of what is dialled from it.
@@ -41,6 +57,10 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
+    pub fn new(daemon: Daemon, role: Role) -> Self {
+        Self { daemon, role }
+    }
+
     pub fn public(daemon: Daemon) -> Self {
         Self { daemon, role: Role::Public }
     }
@@ -105,8 +125,10 @@ pub enum SessionEvent {
     },
     /// A peer is authenticated and there.
     Opened(SessionInfo),
-    /// An opened session has ended.
+    /// An opened session has ended; what a peer had not acknowledged may be lost.
     Closed(SessionId),
+    /// The peer of a lossless session has forgotten it: what it had not acknowledged may be lost. The session goes on.
+    Reset(SessionId),
     Message {
         session: SessionId,
         message: Message,

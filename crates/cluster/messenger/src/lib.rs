@@ -4,7 +4,7 @@
 //! [`Messenger::accept`] and [`Messenger::handle`] and performs what [`Messenger::poll`] yields. Bytes are read through
 //! [`Messenger::read_target`], straight into a large segment where there is one, and written from
 //! [`Messenger::out_queue`]. Daemons send and end sessions by [`Messenger::send`], [`Messenger::close`] and the like, and
-//! learn of sessions and messages by [`Effect::Daemon`].
+//! learn of sessions and messages by [`Effect::Daemon`]. OSDs reach each other by address, with [`Messenger::send_peer`].
 //!
 //! This crate never does I/O, reads no clock, and never decides what a message means.
 
@@ -14,6 +14,7 @@ mod event;
 mod limits;
 mod messenger;
 mod out_queue;
+mod peers;
 mod receive;
 mod slots;
 mod socket;

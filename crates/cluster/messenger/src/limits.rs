@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use types::UTime;
 
+use crate::messenger::Timer;
 use crate::{Effect, Messenger, ReadTarget, SocketEffect, SocketId};
 
 /// Bytes that one read of small things may bring.
@@ -22,28 +23,39 @@ impl Messenger {
     /// The size of the buffer that the host needs for [`ReadTarget::Scratch`].
     pub const SCRATCH_BYTES: usize = SCRATCH_BYTES;
 
-    pub(crate) fn on_tick(&mut self, now: UTime) {
-        while let Some((at, id)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
-            self.timers.remove(&(at, id));
-            let Some(socket) = self.sockets.get_mut(id) else {
-                debug_assert!(false, "a timer of {id}, which has ended");
-                continue;
-            };
-            if socket.wait_until == Some(at) {
-                socket.wait_until = None;
-                self.effects.push_back(Effect::Socket(SocketEffect::Interest(id)));
+    pub(crate) fn on_tick(&mut self) {
+        while let Some((at, timer)) = self.timers.first().copied().filter(|(at, _)| *at <= self.now) {
+            self.timers.remove(&(at, timer));
+            match timer {
+                Timer::Socket(id) => self.on_socket_timer(at, id),
+                Timer::Redial(session) => self.on_redial(session),
             }
-            if socket.ready_by == Some(at) {
-                // Already taken off the timers.
-                let what = if socket.connected { "no session" } else { "not connected" };
-                self.end(id, format!("{what} within {} s", self.config.ready_timeout.as_secs_f64()));
-            }
+        }
+    }
+
+    fn on_socket_timer(&mut self, at: UTime, id: SocketId) {
+        let Some(socket) = self.sockets.get_mut(id) else {
+            debug_assert!(false, "a timer of {id}, which has ended");
+            return;
+        };
+        if socket.wait_until == Some(at) {
+            socket.wait_until = None;
+            self.effects.push_back(Effect::Socket(SocketEffect::Interest(id)));
+        }
+        if socket.ready_by == Some(at) {
+            let what = if socket.connected { "no session" } else { "not connected" };
+            return self.end(id, format!("{what} within {} s", self.config.ready_timeout.as_secs_f64()));
+        }
+        if socket.check_at == Some(at) {
+            socket.check_at = None;
+            self.check_peer_socket(id);
         }
     }
 
     /// Where the host reads a socket's next bytes to, just before it reads. May end connections that have stalled in the
     /// middle of a message, to make room.
     pub fn read_target(&mut self, now: UTime, id: SocketId) -> ReadTarget<'_> {
+        self.now = now;
         if self.interest(id).is_none_or(|interest| !interest.read) || self.is_short_of_memory(now, id) {
             return ReadTarget::Wait;
         }
@@ -66,9 +78,9 @@ impl Messenger {
         while self.config.usage.unfinished_bytes() > self.config.unfinished_bytes_max {
             let holders = || self.sockets.iter().filter(|(_, s)| s.held > HELD_SMALL);
             let stalled = holders().filter(|(_, s)| !s.waiting && s.progress.after(STALLED) < now);
-            let Some((oldest, _)) = stalled.min_by_key(|(id, s)| (s.progress, *id)) else {
+            let Some((oldest, _)) = stalled.min_by_key(|(_, s)| (s.progress, s.ordinal)) else {
                 // All are busy. The eldest goes on, so that one always finishes; the rest wait.
-                if holders().map(|(id, _)| id).min() == Some(asking) {
+                if holders().min_by_key(|(_, s)| s.ordinal).is_some_and(|(eldest, _)| eldest == asking) {
                     break;
                 }
                 self.wait_for_memory(now, asking);
@@ -99,9 +111,9 @@ impl Messenger {
         if let Some(socket) = self.sockets.get_mut(id) {
             socket.waiting = true;
             if let Some(before) = socket.wait_until.replace(until) {
-                self.timers.remove(&(before, id));
+                self.timers.remove(&(before, Timer::Socket(id)));
             }
-            self.timers.insert((until, id));
+            self.timers.insert((until, Timer::Socket(id)));
         }
     }
 }

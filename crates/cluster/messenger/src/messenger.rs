@@ -8,9 +8,10 @@ use auth::{ServerNone, Service, SessionId};
 use messages::Message;
 use monclient::Attempt;
 use msgr::{Accept, Connection, Local};
-use types::{EntityAddr, EntityType, LogLevel, OsdId, UTime, broken};
+use types::{EntityAddr, EntityType, LogLevel, OsdId, SplitMix64, UTime, broken};
 
-use crate::slots::Slots;
+use crate::peers::Peer;
+use crate::slots::{Slots, is_peer};
 use crate::socket::{OUT_BYTES_MAX, Owner, Socket};
 use crate::{
     Daemon, Effect, Endpoint, Event, Interest, MessengerConfig, OutQueue, SessionEvent, SocketEffect,
@@ -20,18 +21,34 @@ use crate::{
 /// The end of a session that is ordinary: its peer is done.
 const PEER_CLOSED: &str = "the peer closed the connection";
 
+/// What is due at some time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Timer {
+    /// A socket is to be looked at.
+    Socket(SocketId),
+    /// The pause of a peer's session before its next dial is over.
+    Redial(SessionId),
+}
+
 /// All connections of a core's daemons.
 pub struct Messenger {
     pub(crate) config: MessengerConfig,
     pub(crate) endpoints: BTreeMap<Endpoint, Arc<Local>>,
     pub(crate) sockets: Slots<Socket>,
     pub(crate) monitors: BTreeMap<(OsdId, Attempt), SocketId>,
-    /// When a socket is to be looked at.
-    pub(crate) timers: BTreeSet<(UTime, SocketId)>,
+    /// Sessions with peers, and their numbers by this side's endpoint and the peer's address.
+    pub(crate) peers: BTreeMap<SessionId, Peer>,
+    pub(crate) peer_ids: BTreeMap<(Endpoint, EntityAddr), SessionId>,
+    pub(crate) peers_made: u64,
+    pub(crate) cookies: SplitMix64,
+    pub(crate) timers: BTreeSet<(UTime, Timer)>,
+    /// The time of the last event.
+    pub(crate) now: UTime,
+    sockets_made: u64,
     /// Sockets with bytes that the host was not asked to write yet.
     to_flush: Vec<SocketId>,
-    /// The highest global_seq used.
-    global_seq: u64,
+    /// The highest global_seq used. Peers compare those of one address only, so that it needs nothing of the core's number.
+    pub(crate) global_seq: u64,
     /// Clients' operations received.
     pub(crate) client_ops: u64,
     pub(crate) effects: VecDeque<Effect>,
@@ -41,10 +58,16 @@ impl Messenger {
     pub fn new(config: MessengerConfig) -> Self {
         Self {
             sockets: Slots::new(config.core),
+            cookies: SplitMix64::new(config.cookie_seed),
             config,
             endpoints: BTreeMap::new(),
             monitors: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            peer_ids: BTreeMap::new(),
+            peers_made: 0,
             timers: BTreeSet::new(),
+            now: UTime::default(),
+            sockets_made: 0,
             to_flush: Vec::new(),
             global_seq: 0,
             client_ops: 0,
@@ -52,7 +75,8 @@ impl Messenger {
         }
     }
 
-    /// Sets what an endpoint says of itself on connections that begin from now on.
+    /// Sets what an endpoint says of itself on connections that begin from now on. An endpoint with lossless peers belongs
+    /// to one core: its sessions are found there only.
     pub fn set_endpoint(&mut self, endpoint: Endpoint, local: Local) {
         self.endpoints.insert(endpoint, Arc::new(local));
     }
@@ -84,6 +108,7 @@ impl Messenger {
 
     /// A listener of an endpoint accepted a socket. `None`: it is to be closed at once.
     pub fn accept(&mut self, now: UTime, endpoint: Endpoint, peer: SocketAddr) -> Option<SocketId> {
+        self.now = now;
         let Some(local) = self.endpoints.get(&endpoint).cloned() else {
             let broken = broken!("a listener of {}, which this core does not have", endpoint.daemon);
             self.log(endpoint.daemon, LogLevel::Error, broken.to_string());
@@ -107,7 +132,7 @@ impl Messenger {
             method: Box::new(ServerNone::new(service)),
             global_seq: self.next_global_seq(),
         };
-        let id = self.insert(now, Owner::Accepted(endpoint), peer, Connection::accept(local, accept))?;
+        let id = self.insert(Owner::Accepted(endpoint), peer, Connection::accept(local, accept))?;
         if let Some(socket) = self.sockets.get_mut(id) {
             socket.connected = true;
         }
@@ -118,13 +143,14 @@ impl Messenger {
     /// Begins to keep a socket. `None`, which the log says: there are too many.
     pub(crate) fn insert(
         &mut self,
-        now: UTime,
         owner: Owner,
         peer: SocketAddr,
         connection: Connection,
     ) -> Option<SocketId> {
-        let ready_by = now.after(self.config.ready_timeout);
+        let ready_by = self.now.after(self.config.ready_timeout);
+        self.sockets_made += 1;
         let inserted = self.sockets.insert(Socket {
+            ordinal: self.sockets_made,
             session: SessionId(0),
             owner,
             peer,
@@ -137,7 +163,8 @@ impl Messenger {
             held: 0,
             waiting: false,
             wait_until: None,
-            progress: now,
+            check_at: None,
+            progress: self.now,
             to_flush: false,
         });
         let Some(id) = inserted else {
@@ -152,28 +179,29 @@ impl Messenger {
             socket.session = SessionId(id.0);
         }
         self.config.usage.add_connection();
-        self.timers.insert((ready_by, id));
+        self.timers.insert((ready_by, Timer::Socket(id)));
         Some(id)
     }
 
     /// Takes an event of a socket, or lets time pass.
     pub fn handle(&mut self, now: UTime, event: Event<'_>) {
+        self.now = now;
         match event {
-            Event::Connected(id) => self.on_connected(now, id),
+            Event::Connected(id) => self.on_connected(id),
             Event::Failed(id, reason) => self.end(id, reason),
-            Event::Bytes(id, bytes) => self.on_bytes(now, id, |connection| connection.feed(bytes)),
-            Event::Filled(id, n) => self.on_bytes(now, id, |connection| connection.advance(n)),
+            Event::Bytes(id, bytes) => self.on_bytes(id, |connection| connection.feed(bytes)),
+            Event::Filled(id, n) => self.on_bytes(id, |connection| connection.advance(n)),
             Event::EndOfStream(id) => self.on_end_of_stream(id),
-            Event::Tick => self.on_tick(now),
+            Event::Tick => self.on_tick(),
         }
     }
 
-    fn on_bytes(&mut self, now: UTime, id: SocketId, take: impl FnOnce(&mut Connection)) {
+    fn on_bytes(&mut self, id: SocketId, take: impl FnOnce(&mut Connection)) {
         let Some(socket) = self.sockets.get_mut(id) else {
             // The messenger closed it while the host was reading.
             return;
         };
-        socket.progress = now;
+        socket.progress = self.now;
         take(&mut socket.connection);
         let before = std::mem::replace(&mut socket.held, socket.connection.held_bytes());
         let (usage, held) = (&self.config.usage, socket.held);
@@ -231,7 +259,13 @@ impl Messenger {
     // What daemons ask for.
 
     /// Sends a message on a session. One that has ended loses it: its daemon learns of the end, or has asked for it.
-    pub fn send(&mut self, session: SessionId, message: &Message) {
+    pub fn send(&mut self, now: UTime, session: SessionId, message: &Message) {
+        self.now = now;
+        if is_peer(session) {
+            // A lossy session that is not open is not known to the daemon yet.
+            let _ = self.send_on_peer(session, message);
+            return;
+        }
         let id = SocketId(session.0);
         let Some(socket) = self.sockets.get_mut(id) else { return };
         let kind = match socket.owner.daemon() {
@@ -244,12 +278,19 @@ impl Messenger {
 
     /// Ends a session, if it has not ended.
     pub fn close(&mut self, session: SessionId, reason: impl Into<String>) {
-        self.end(SocketId(session.0), reason.into());
+        match is_peer(session) {
+            true => self.forget_peer(session, &reason.into()),
+            false => self.end(SocketId(session.0), reason.into()),
+        }
     }
 
     /// Stops reading a session's socket, or reads it again.
     pub fn pause(&mut self, session: SessionId, paused: bool) {
-        let id = SocketId(session.0);
+        let id = if is_peer(session) { self.peer_socket(session) } else { Some(SocketId(session.0)) };
+        if is_peer(session) {
+            self.pause_peer(session, paused);
+        }
+        let Some(id) = id else { return };
         if let Some(socket) = self.sockets.get_mut(id) {
             socket.paused = paused;
             self.effects.push_back(Effect::Socket(SocketEffect::Interest(id)));
@@ -267,6 +308,8 @@ impl Messenger {
 
     /// Ends every connection, as the process goes.
     pub fn close_all(&mut self) {
+        let peers: Vec<SessionId> = self.peers.keys().copied().collect();
+        peers.into_iter().for_each(|session| self.forget_peer(session, "shutting down"));
         let all: Vec<SocketId> = self.sockets.iter().map(|(id, _)| id).collect();
         all.into_iter().for_each(|id| self.end(id, "shutting down".into()));
     }
@@ -275,18 +318,23 @@ impl Messenger {
 
     /// Ends a socket: nothing that the host reports of it afterwards counts.
     pub(crate) fn end(&mut self, id: SocketId, reason: String) {
-        let Some(socket) = self.sockets.remove(id) else {
+        self.end_as(id, reason, false);
+    }
+
+    /// Ends a socket. `lost_race`: the peer's connection is to have the session, and the peer will dial.
+    pub(crate) fn end_as(&mut self, id: SocketId, reason: String, lost_race: bool) {
+        let Some(mut socket) = self.sockets.remove(id) else {
             // It has ended before: the first reason counts.
             return;
         };
         self.config.usage.remove_connection();
         self.config.usage.remove_unfinished(socket.held);
-        for at in socket.ready_by.into_iter().chain(socket.wait_until) {
-            self.timers.remove(&(at, id));
+        for at in [socket.ready_by, socket.wait_until, socket.check_at].into_iter().flatten() {
+            self.timers.remove(&(at, Timer::Socket(id)));
         }
         self.log_end(&socket, &reason);
         let (is_open, owner, session) = (socket.is_open(), socket.owner, socket.session);
-        self.effects.push_back(Effect::Socket(SocketEffect::Close(id, socket.out)));
+        self.effects.push_back(Effect::Socket(SocketEffect::Close(id, std::mem::take(&mut socket.out))));
         match owner {
             Owner::Monitor(osd, attempt) => {
                 self.monitors.remove(&(osd, attempt));
@@ -297,6 +345,7 @@ impl Messenger {
             }
             // The daemon has not heard of it.
             Owner::Accepted(_) => {}
+            Owner::Peer { session, .. } => self.on_peer_end(session, id, socket, lost_race),
         }
     }
 
@@ -309,6 +358,7 @@ impl Messenger {
         let peer = match socket.owner {
             Owner::Accepted(_) => socket.peer.to_string(),
             Owner::Monitor(..) => format!("the monitor at {}", socket.peer),
+            Owner::Peer { .. } => format!("the peer at {}", socket.peer),
         };
         self.log(socket.owner.daemon(), level, format!("{peer}: connection ended: {reason}"));
     }

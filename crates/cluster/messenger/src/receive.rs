@@ -1,13 +1,14 @@
 //! What connections want done, and what their peers say.
 
-use auth::{SessionId, SessionInfo};
+use auth::{Caps, SessionId, SessionInfo};
 use messages::Message;
 use monclient::MonClientEvent;
-use msgr::{Effect as ConnectionEffect, PeerInfo, RawMessage};
-use types::{EntityName, EntityType};
+use msgr::{CloseReason, Effect as ConnectionEffect, PeerInfo, RawMessage};
+use types::{EntityId, EntityName, EntityType};
 
+use crate::messenger::Timer;
 use crate::socket::Owner;
-use crate::{Daemon, Effect, Endpoint, Messenger, SessionEvent, SocketId};
+use crate::{Effect, Endpoint, Messenger, SessionEvent, SocketId};
 
 impl Messenger {
     /// Performs what a socket's connection wants, until it wants nothing more or has ended.
@@ -32,11 +33,15 @@ impl Messenger {
                         self.monitor_event(osd, MonClientEvent::KeepaliveAcked(attempt));
                     }
                 }
-                // No kind of peer has lossless sessions here yet.
-                ConnectionEffect::SessionWanted(_) | ConnectionEffect::SessionReset => {
-                    self.end(id, "lossless sessions are not served".into());
+                ConnectionEffect::SessionWanted(request) => self.on_session_wanted(id, &request),
+                ConnectionEffect::SessionReset => {
+                    let session = socket.session;
+                    self.on_session_reset(session);
                 }
-                ConnectionEffect::Close(reason) => self.end(id, reason.to_string()),
+                ConnectionEffect::Close(reason) => {
+                    let lost_race = matches!(reason, CloseReason::LostRace);
+                    self.end_as(id, reason.to_string(), lost_race);
+                }
             }
         }
         if wrote {
@@ -49,46 +54,63 @@ impl Messenger {
             // Only `run` calls this, for a socket that it has.
             return;
         };
-        let features = info.features;
-        let (daemon, event) = match socket.owner {
-            Owner::Monitor(osd, attempt) => {
-                (Daemon::Osd(osd), SessionEvent::Monitor(MonClientEvent::Connected(attempt)))
+        let (features, owner, session) = (info.features, socket.owner, socket.session);
+        let opened = match owner {
+            Owner::Monitor(..) => None,
+            Owner::Peer { endpoint, .. } | Owner::Accepted(endpoint) => {
+                match self.session_info(session, endpoint, &info) {
+                    Ok(info) => Some(info),
+                    Err(reason) => return self.end(id, reason.into()),
+                }
             }
-            Owner::Accepted(endpoint) => match self.session_info(socket.session, endpoint, info) {
-                Ok(info) => (endpoint.daemon, SessionEvent::Opened(info)),
-                Err(reason) => return self.end(id, reason.into()),
-            },
         };
         if let Some(socket) = self.sockets.get_mut(id) {
             socket.features = features;
             if let Some(at) = socket.ready_by.take() {
-                self.timers.remove(&(at, id));
+                self.timers.remove(&(at, Timer::Socket(id)));
             }
         }
-        self.effects.push_back(Effect::Daemon(daemon, event));
+        // A session that outlives its connections opens once.
+        let is_news = !matches!(owner, Owner::Peer { .. }) || self.on_peer_open(session, &info);
+        let event = match (owner, opened) {
+            (Owner::Monitor(_, attempt), _) => {
+                Some(SessionEvent::Monitor(MonClientEvent::Connected(attempt)))
+            }
+            (Owner::Peer { .. } | Owner::Accepted(_), opened) => opened.map(SessionEvent::Opened),
+        };
+        if let Some(event) = event.filter(|_| is_news) {
+            self.effects.push_back(Effect::Daemon(owner.daemon(), event));
+        }
+        for message in self.take_waiting(session) {
+            self.send_on_peer(session, &message);
+        }
     }
 
     fn session_info(
         &self,
         id: SessionId,
         endpoint: Endpoint,
-        info: PeerInfo,
+        info: &PeerInfo,
     ) -> Result<SessionInfo, &'static str> {
-        let identity = info.identity.ok_or("internal error: an accepted session without an identity")?;
         // A client does not know its id yet when it identifies itself to a monitor.
         let num = match info.name.kind {
             EntityType::Client => i64::try_from(info.global_id).map_err(|_| "a global id above 2^63")?,
             _ => info.name.num,
         };
+        let (entity, caps) = match &info.identity {
+            Some(identity) => (identity.entity.clone(), identity.caps),
+            // Whom this side dialled, by the address in the map, it believes.
+            None => (EntityId { kind: info.name.kind, id: num.to_string() }, Caps::all()),
+        };
         let local = self.endpoints.get(&endpoint).ok_or("the daemon has ended")?;
         Ok(SessionInfo {
             id,
-            entity: identity.entity,
+            entity,
             name: EntityName::new(info.name.kind, num),
             global_id: info.global_id,
-            caps: identity.caps,
+            caps,
             features: info.features,
-            peer_addrs: info.addrs,
+            peer_addrs: info.addrs.clone(),
             local_nonce: local.addrs.v2().map_or(0, |a| a.nonce),
         })
     }
@@ -98,7 +120,9 @@ impl Messenger {
         let (owner, session) = (socket.owner, socket.session);
         let message = match Message::decode(raw) {
             Ok(message) => message,
-            Err(error) => return self.end(id, format!("message of type {}: {error}", raw.header.kind)),
+            Err(error) => {
+                return self.refuse_message(id, &format!("message of type {}: {error}", raw.header.kind));
+            }
         };
         let bytes = (raw.front.len() + raw.middle.len() + raw.data.len()) as u64;
         match owner {
@@ -106,14 +130,23 @@ impl Messenger {
             Owner::Monitor(osd, attempt) => {
                 self.monitor_event(osd, MonClientEvent::Message(attempt, message))
             }
-            Owner::Accepted(endpoint) => {
+            Owner::Accepted(endpoint) | Owner::Peer { endpoint, .. } => {
                 if let Message::Unknown { kind, .. } = &message {
-                    return self.end(id, format!("message of the unknown type {kind}"));
+                    return self.refuse_message(id, &format!("message of the unknown type {kind}"));
                 }
                 self.client_ops += u64::from(matches!(message, Message::OsdOp(_)));
                 let event = SessionEvent::Message { session, message, bytes };
                 self.effects.push_back(Effect::Daemon(endpoint.daemon, event));
             }
+        }
+    }
+
+    /// Ends the session of a message that cannot be read. A peer's is forgotten with its connection: it would bring the
+    /// messages after this one, and no side would learn that one is missing.
+    fn refuse_message(&mut self, id: SocketId, reason: &str) {
+        match self.sockets.get(id).map(|socket| socket.owner) {
+            Some(Owner::Peer { session, .. }) => self.forget_peer(session, reason),
+            Some(Owner::Accepted(_) | Owner::Monitor(..)) | None => self.end(id, reason.into()),
         }
     }
 }

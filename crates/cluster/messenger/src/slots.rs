@@ -1,18 +1,30 @@
 //! Things found by a number in constant time; a number is never used twice.
 
+use std::collections::VecDeque;
 use std::fmt;
+
+use auth::SessionId;
 
 /// A socket's number within its process, never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SocketId(pub(crate) u64);
 
-/// Bits of the slot's index in a number; above them a counter, above that the core. At a thousand sockets a second the
-/// counter lasts four years.
+/// Bits of the slot's index in a number; above them how often the slot was used. A slot whose uses are up is used no more.
 const INDEX_BITS: u32 = 18;
-const CORE_SHIFT: u32 = 55;
+const USES_MAX: u64 = 1 << 29;
 
-/// Cores that a process may have.
-pub(crate) const CORES_MAX: u32 = 1 << (u64::BITS - CORE_SHIFT);
+/// The bit that tells numbers of peers' sessions, which outlive sockets, from those of sockets.
+const PEER: u64 = 1 << 47;
+
+/// Whether a session is one with a peer.
+pub(crate) fn is_peer(session: SessionId) -> bool {
+    session.0 & PEER != 0
+}
+
+/// The `n`th session with a peer of a core.
+pub(crate) fn peer_session(core: u16, n: u64) -> SessionId {
+    SessionId::on_core(core, PEER | n)
+}
 
 impl SocketId {
     /// The slot: below the number of sockets that a core had at once, used again by later sockets.
@@ -31,53 +43,65 @@ impl fmt::Display for SocketId {
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
     core: u16,
-    counter: u64,
-    slots: Vec<Option<(SocketId, T)>>,
-    free: Vec<usize>,
+    slots: Vec<Slot<T>>,
+    free: VecDeque<usize>,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    /// The values that it has had, with the present one.
+    uses: u64,
+    value: Option<T>,
 }
 
 impl<T> Slots<T> {
     pub(crate) fn new(core: u16) -> Self {
-        Self { core, counter: 0, slots: Vec::new(), free: Vec::new() }
+        Self { core, slots: Vec::new(), free: VecDeque::new() }
     }
 
-    /// The next number, for the slot `index`. Numbers of one core rise.
-    fn number(&mut self, index: usize) -> SocketId {
-        self.counter += 1;
-        SocketId(u64::from(self.core) << CORE_SHIFT | self.counter << INDEX_BITS | index as u64)
+    fn number(&self, index: usize, uses: u64) -> SocketId {
+        SocketId(SessionId::on_core(self.core, uses << INDEX_BITS | index as u64).0)
     }
 
     /// Puts a value into a free slot. `None`: 2^18 are taken.
     pub(crate) fn insert(&mut self, value: T) -> Option<SocketId> {
-        let index = match self.free.pop() {
+        let index = match self.free.pop_front() {
             Some(index) => index,
             None if self.slots.len() >> INDEX_BITS != 0 => return None,
             None => {
-                self.slots.push(None);
+                self.slots.push(Slot { uses: 0, value: None });
                 self.slots.len() - 1
             }
         };
-        let id = self.number(index);
-        self.slots[index] = Some((id, value));
-        Some(id)
+        let slot = self.slots.get_mut(index)?;
+        slot.uses += 1;
+        slot.value = Some(value);
+        let uses = slot.uses;
+        Some(self.number(index, uses))
     }
 
     pub(crate) fn get(&self, id: SocketId) -> Option<&T> {
-        self.slots.get(id.index())?.as_ref().filter(|(has, _)| *has == id).map(|(_, value)| value)
+        let slot = self.slots.get(id.index())?;
+        slot.value.as_ref().filter(|_| self.number(id.index(), slot.uses) == id)
     }
 
     pub(crate) fn get_mut(&mut self, id: SocketId) -> Option<&mut T> {
-        self.slots.get_mut(id.index())?.as_mut().filter(|(has, _)| *has == id).map(|(_, value)| value)
+        self.get(id)?;
+        self.slots.get_mut(id.index())?.value.as_mut()
     }
 
     pub(crate) fn remove(&mut self, id: SocketId) -> Option<T> {
         self.get(id)?;
-        self.free.push(id.index());
-        self.slots.get_mut(id.index())?.take().map(|(_, value)| value)
+        let slot = self.slots.get_mut(id.index())?;
+        if slot.uses + 1 < USES_MAX {
+            self.free.push_back(id.index());
+        }
+        slot.value.take()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SocketId, &T)> {
-        self.slots.iter().flatten().map(|(id, value)| (*id, value))
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(index, slot)| Some((self.number(index, slot.uses), slot.value.as_ref()?)))
     }
 }
 
@@ -92,11 +116,28 @@ mod tests {
         let b = slots.insert("b").unwrap();
         assert_eq!(slots.remove(a), Some("a"));
         let c = slots.insert("c").unwrap();
-        assert_eq!((c.index(), c > b), (a.index(), true));
+        assert_eq!((c.index(), c == a, c == b), (a.index(), false, false));
         assert_eq!((slots.get(a), slots.get(c)), (None, Some(&"c")));
         assert_eq!(slots.remove(a), None);
         assert_eq!(slots.get_mut(c), Some(&mut "c"));
         assert_eq!(slots.iter().map(|(_, v)| *v).collect::<Vec<_>>(), ["c", "b"]);
-        assert_ne!(Slots::new(4).insert("a").map(|id| id.0 >> CORE_SHIFT), Some(a.0 >> CORE_SHIFT));
+    }
+
+    #[test]
+    fn a_number_carries_its_core_and_whose_it_is() {
+        let mut slots = Slots::new(65_535);
+        let (socket, peer) = (SessionId(slots.insert(()).unwrap().0), peer_session(3, 7));
+        assert_eq!((socket.core(), is_peer(socket)), (65_535, false));
+        assert_eq!((peer.core(), is_peer(peer)), (3, true));
+    }
+
+    #[test]
+    fn a_slot_whose_numbers_are_used_up_is_used_no_more() {
+        let mut slots = Slots::new(1);
+        slots.insert(()).unwrap();
+        slots.slots[0].uses = USES_MAX - 1;
+        let last = slots.number(0, USES_MAX - 1);
+        assert!(!is_peer(SessionId(last.0)) && slots.remove(last).is_some());
+        assert_eq!(slots.insert(()).unwrap().index(), 1);
     }
 }

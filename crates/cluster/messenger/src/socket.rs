@@ -19,18 +19,22 @@ pub(crate) enum Owner {
     Accepted(Endpoint),
     /// An OSD's own session to a monitor.
     Monitor(OsdId, Attempt),
+    /// A session with a peer, dialled by either side.
+    Peer { endpoint: Endpoint, session: SessionId },
 }
 
 impl Owner {
     pub(crate) fn daemon(self) -> Daemon {
         match self {
-            Self::Accepted(endpoint) => endpoint.daemon,
+            Self::Accepted(endpoint) | Self::Peer { endpoint, .. } => endpoint.daemon,
             Self::Monitor(osd, _) => Daemon::Osd(osd),
         }
     }
 }
 
 pub(crate) struct Socket {
+    /// The sockets that the core had before.
+    pub(crate) ordinal: u64,
     pub(crate) session: SessionId,
     pub(crate) owner: Owner,
     pub(crate) peer: SocketAddr,
@@ -50,6 +54,8 @@ pub(crate) struct Socket {
     pub(crate) waiting: bool,
     /// Until when it is not read, for lack of memory.
     pub(crate) wait_until: Option<UTime>,
+    /// When a peer's connection is looked at next.
+    pub(crate) check_at: Option<UTime>,
     /// When bytes came last.
     pub(crate) progress: UTime,
     /// Whether it is in the list of those to flush.

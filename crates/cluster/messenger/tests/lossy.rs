@@ -26,7 +26,7 @@ fn a_client_s_messages_arrive_in_order_and_are_answered_with_one_write_a_burst()
     assert!(harness.received.iter().all(|(from, _)| *from == session));
 
     harness.flushes.clear();
-    (1..=20).for_each(|n| harness.messenger.send(session, &message(n)));
+    (1..=20).for_each(|n| harness.send(session, &message(n)));
     harness.settle();
     assert_eq!(harness.flushes, [client.socket], "one write for twenty messages");
     client.exchange(&mut harness);
@@ -52,7 +52,7 @@ fn a_session_ends_once_and_later_news_of_its_socket_count_for_nothing() {
     harness.handle(Event::Bytes(client.socket, &client.to_send));
     harness.handle(Event::EndOfStream(client.socket));
     harness.handle(Event::Failed(client.socket, "read: reset".into()));
-    harness.messenger.send(session, &message(2));
+    harness.send(session, &message(2));
     harness.messenger.close(session, "again");
     harness.settle();
     assert_eq!((harness.closed.clone(), harness.received.len(), harness.ended.len()), (vec![session], 0, 1));
@@ -70,7 +70,7 @@ fn what_was_sent_before_a_session_s_end_is_left_to_be_written() {
     let mut harness = Harness::new();
     let mut client = harness.client(osd());
     let session = client.session(&harness);
-    harness.messenger.send(session, &message(7));
+    harness.send(session, &message(7));
     harness.messenger.close(session, "enough");
     harness.settle();
     let (_, rest) = harness.ended.pop().unwrap();
@@ -199,9 +199,9 @@ fn a_peer_that_takes_no_replies_is_not_read_until_it_does() {
         data: Rope::zeros(1 << 20),
     };
     let large = Message::Unknown { kind: 42, raw: Box::new(large) };
-    (0..63).for_each(|_| harness.messenger.send(session, &large));
+    (0..63).for_each(|_| harness.send(session, &large));
     assert_eq!(harness.messenger.interest(client.socket), Some(Interest { read: true, write: true }));
-    harness.messenger.send(session, &large);
+    harness.send(session, &large);
     assert_eq!(harness.messenger.interest(client.socket), Some(Interest { read: false, write: true }));
     client.send(&message(1));
     assert_eq!(harness.read_all(client.socket, &client.to_send), 0);

@@ -89,7 +89,7 @@ impl ConnectedNode {
     fn perform_node(&mut self, now: UTime, effect: NodeEffect, out: &mut Vec<CoreEffect>) {
         let messenger = &mut self.messenger;
         match effect {
-            NodeEffect::Send(_, session, message) => messenger.send(session, &message),
+            NodeEffect::Send(_, session, message) => messenger.send(now, session, &message),
             NodeEffect::Close(_, session, reason) => messenger.close(session, reason),
             NodeEffect::Pause(_, session) => messenger.pause(session, true),
             NodeEffect::Resume(_, session) => messenger.pause(session, false),
@@ -112,7 +112,8 @@ impl ConnectedNode {
                 Err(reason) => out.push(CoreEffect::Failed(Daemon::Mon, reason)),
             },
             Effect::Daemon(Daemon::Osd(id), event) => match osd_event(event) {
-                Ok(event) => self.handle(now, NodeEvent::Osd(id, event), out),
+                Ok(Some(event)) => self.handle(now, NodeEvent::Osd(id, event), out),
+                Ok(None) => {}
                 Err(reason) => out.push(CoreEffect::Failed(Daemon::Osd(id), reason)),
             },
         }
@@ -122,6 +123,9 @@ impl ConnectedNode {
 fn mon_event(event: SessionEvent) -> Result<MonEvent, String> {
     Ok(match event {
         SessionEvent::GlobalIdWanted { session, asked } => MonEvent::GlobalIdWanted { session, asked },
+        SessionEvent::Reset(session) => {
+            return Err(broken!("{session} of the monitor is lossless").to_string());
+        }
         SessionEvent::Opened(info) => MonEvent::SessionOpened(info),
         SessionEvent::Closed(session) => MonEvent::SessionClosed(session),
         SessionEvent::Message { session, message, .. } => MonEvent::Message { session, message },
@@ -131,14 +135,16 @@ fn mon_event(event: SessionEvent) -> Result<MonEvent, String> {
     })
 }
 
-fn osd_event(event: SessionEvent) -> Result<OsdEvent, String> {
-    Ok(match event {
+fn osd_event(event: SessionEvent) -> Result<Option<OsdEvent>, String> {
+    Ok(Some(match event {
         SessionEvent::Opened(info) => OsdEvent::SessionOpened(info),
         SessionEvent::Closed(session) => OsdEvent::SessionClosed(session),
         SessionEvent::Message { session, message, bytes } => OsdEvent::Message { session, message, bytes },
         SessionEvent::Monitor(event) => OsdEvent::Mon(event),
+        // No OSD keeps anything by the session of a peer yet; the messenger has logged the loss.
+        SessionEvent::Reset(_) => return Ok(None),
         SessionEvent::GlobalIdWanted { session, .. } => {
             return Err(broken!("{session} asks an OSD for a global id").to_string());
         }
-    })
+    }))
 }

@@ -79,6 +79,9 @@ impl Host {
             connections_max: 100,
             unfinished_bytes_max: 1 << 20,
             ready_timeout: Duration::from_secs(10),
+            initial_backoff: Duration::from_millis(200),
+            max_backoff: Duration::from_secs(15),
+            cookie_seed: 1,
             usage: Arc::default(),
         });
         messenger.set_endpoint(Endpoint::public(Daemon::Mon), local(EntityType::Mon, addr(3300, 0)));

@@ -142,6 +142,9 @@ impl Cluster {
             connections_max: values.get(opt::MS_CONNECTIONS_MAX) as usize,
             unfinished_bytes_max: values.get(opt::MS_RECEIVE_UNFINISHED_BYTES_MAX) as usize,
             ready_timeout: Duration::from_secs_f64(values.get(opt::MS_CONNECTION_READY_TIMEOUT)),
+            initial_backoff: Duration::from_secs_f64(values.get(opt::MS_INITIAL_BACKOFF)),
+            max_backoff: Duration::from_secs_f64(values.get(opt::MS_MAX_BACKOFF)),
+            cookie_seed: u64::from_le_bytes(plan::random::<8>()?),
             usage: Arc::default(),
         };
         if description.starts == 0 {
@@ -255,7 +258,11 @@ fn spawn(
     let mut threads = Vec::new();
     for plan in plans {
         let (shared, sender, index) = (shared.clone(), plan.sender.clone(), plan.index);
-        let messenger = MessengerConfig { core: index as u16, ..messenger.clone() };
+        let messenger = MessengerConfig {
+            core: index as u16,
+            cookie_seed: messenger.cookie_seed ^ index as u64,
+            ..messenger.clone()
+        };
         let start = move || core_main(plan, shared, messenger);
         let thread = runtime::spawn_core(index, pin, start).map_err(HostError::io(dir))?;
         threads.push((sender, thread));

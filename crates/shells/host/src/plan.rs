@@ -23,7 +23,7 @@ const OSD_SIZE_MIN: u64 = 64 << 20;
 const MON_ADDR: &str = "127.0.0.1:3300";
 
 /// Random bytes of the system's.
-fn random<const N: usize>() -> Result<[u8; N], HostError> {
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], HostError> {
     let mut bytes = [0; N];
     let failed =
         |error: rustix::io::Errno| HostError::Io { path: "random numbers".into(), error: error.into() };

@@ -83,6 +83,9 @@ impl Harness {
             connections_max,
             unfinished_bytes_max,
             ready_timeout: Duration::from_secs(10),
+            initial_backoff: Duration::from_millis(200),
+            max_backoff: Duration::from_secs(15),
+            cookie_seed: 1,
             usage: usage.clone(),
         });
         messenger.set_endpoint(osd(), local(EntityType::Osd, 0, addr(6800, 5)));
@@ -105,6 +108,10 @@ impl Harness {
 
     pub fn now(&self) -> UTime {
         UTime::from_nanos(self.now)
+    }
+
+    pub fn send(&mut self, session: SessionId, message: &Message) {
+        self.messenger.send(UTime::from_nanos(self.now), session, message);
     }
 
     pub fn accept(&mut self, endpoint: Endpoint) -> Option<SocketId> {
@@ -147,6 +154,7 @@ impl Harness {
             Effect::Daemon(daemon, event) => match event {
                 SessionEvent::Opened(info) => self.opened.push(info),
                 SessionEvent::Closed(session) => self.closed.push(session),
+                SessionEvent::Reset(session) => self.events.push(format!("{daemon}: {session} reset")),
                 SessionEvent::Message { session, message, .. } => self.received.push((session, message)),
                 SessionEvent::GlobalIdWanted { session, .. } => self.messenger.global_id(session, 4100),
                 SessionEvent::Monitor(event) => self.events.push(format!("{daemon}: {event:?}")),

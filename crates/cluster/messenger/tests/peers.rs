@@ -1,0 +1,52 @@
+//! Sessions between OSDs over a network that breaks.
+#![allow(clippy::unwrap_used)]
+
+mod network;
+
+use messenger::Role;
+use network::{Plan, World};
+
+const PLAN: Plan = Plan { seed: 0, nodes: 2, role: Role::Cluster, steps: 600, fault_every: 30 };
+
+fn holds(plan: Plan) {
+    let checked = World::run(plan, None).and_then(|world| world.check_lossless());
+    if let Err(reason) = checked {
+        panic!("{plan:?}: {reason}");
+    }
+}
+
+#[test]
+fn messages_of_lossless_sessions_arrive_once_and_in_order_between_two() {
+    (1..=300).for_each(|seed| holds(Plan { seed, ..PLAN }));
+}
+
+#[test]
+fn messages_of_lossless_sessions_arrive_once_and_in_order_among_three() {
+    (1..=200).for_each(|seed| holds(Plan { seed, nodes: 3, fault_every: 25, ..PLAN }));
+}
+
+#[test]
+fn a_network_that_breaks_all_the_time_loses_nothing() {
+    (1..=200).for_each(|seed| holds(Plan { seed, fault_every: 8, ..PLAN }));
+}
+
+#[test]
+fn a_lossy_session_delivers_a_run_of_what_was_sent() {
+    for role in [Role::HeartbeatBack, Role::HeartbeatFront, Role::Public] {
+        for seed in 1..=70 {
+            let plan = Plan { seed, role, ..PLAN };
+            let world = World::run(plan, None).unwrap();
+            world.check_lossy().unwrap_or_else(|reason| panic!("{plan:?}: {reason}"));
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let run = |seed| {
+        let world = World::run(Plan { seed, nodes: 3, ..PLAN }, None).unwrap();
+        (world.trace, world.now)
+    };
+    assert_eq!(run(5), run(5));
+    assert_ne!(run(5), run(6));
+}
