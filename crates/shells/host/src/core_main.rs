@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use messenger::{Daemon, Endpoint, MessengerConfig};
+use messenger::{Daemon, Endpoint, MessengerConfig, Role};
 use mon::{InitialOsd, Mon, MonEvent};
 use msgr::{Limits, Local};
 use node::NodeEvent;
@@ -20,6 +20,7 @@ use crate::core::{Core, Shared};
 use crate::dir::{self, StoreKind};
 use crate::monstore::{CommitResult, MonStore};
 use crate::open;
+use crate::plan::PeerListeners;
 use crate::{CoreReport, HostError, status};
 
 /// How often daemons are asked whether their time has come.
@@ -66,6 +67,7 @@ pub(crate) struct OsdPlan {
     pub(crate) fsid: Fsid,
     pub(crate) nonce: u32,
     pub(crate) listener: TcpListener,
+    pub(crate) peers: PeerListeners,
     pub(crate) addr: SocketAddr,
     pub(crate) mon_addr: SocketAddr,
     pub(crate) store: StoreKind,
@@ -130,14 +132,14 @@ fn limits(values: &Values) -> Limits {
     }
 }
 
-fn local(kind: EntityType, num: i64, addr: SocketAddr, nonce: u32, values: &Values) -> Local {
+fn local(kind: EntityType, num: i64, role: Role, addr: EntityAddr, values: &Values) -> Local {
     Local {
         kind,
         num,
-        addrs: EntityAddr::v2(addr, nonce).into(),
+        addrs: addr.into(),
         features_supported: Profile::PACIFIC.features_supported,
         features_required: 0,
-        lossless_peers: Vec::new(),
+        lossless_peers: role.lossless_peers(),
         limits: limits(values),
     }
 }
@@ -152,7 +154,8 @@ pub(crate) async fn core_main(plan: CorePlan, shared: Arc<Shared>, config: Messe
         core.node().add_mon(mon);
         core.set_monstore(store);
         let endpoint = Endpoint::public(Daemon::Mon);
-        core.set_endpoint(endpoint, local(EntityType::Mon, 0, plan.addr, 0, &values));
+        let addr = EntityAddr::v2(plan.addr, 0);
+        core.set_endpoint(endpoint, local(EntityType::Mon, 0, endpoint.role, addr, &values));
         serve(&core, endpoint, plan.listener);
         tokio::task::spawn_local(status::serve(core.clone(), plan.cluster_dir.join("loligo.sock")));
         tokio::task::spawn_local(tick_mon(core.clone(), plan.cluster_dir));
@@ -181,14 +184,20 @@ fn start_osd(core: &Rc<Core>, plan: OsdPlan, store: Box<dyn ObjectStore + Send>,
     let id = plan.id;
     let osd = Osd::new(open::osd_config(&plan, values));
     core.node().add_osd(id, osd, store);
-    let addr = local(EntityType::Osd, id.0.into(), plan.addr, plan.nonce, values);
-    let endpoint = Endpoint::public(Daemon::Osd(id));
-    core.set_endpoint(endpoint, addr);
-    if plan.boots {
-        serve(core, endpoint, plan.listener);
-        core.dispatch(NodeEvent::Osd(id, OsdEvent::Start));
-    } else {
+    if !plan.boots {
         tracing::warn!("osd.{id} is kept from booting (osd_debug_no_boot)");
+    }
+    let public = (Role::Public, plan.addr, plan.listener);
+    for (role, addr, listener) in std::iter::once(public).chain(plan.peers) {
+        let endpoint = Endpoint::new(Daemon::Osd(id), role);
+        let addr = EntityAddr::v2(addr, plan.nonce);
+        core.set_endpoint(endpoint, local(EntityType::Osd, id.0.into(), role, addr, values));
+        if plan.boots {
+            serve(core, endpoint, listener);
+        }
+    }
+    if plan.boots {
+        core.dispatch(NodeEvent::Osd(id, OsdEvent::Start));
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use device::{Device, DeviceOptions, DeviceRole, RedbBackend};
 
+use messenger::Role;
 use mon::{Mon, MonConfig};
 use monclient::{HuntConfig, MonClientConfig};
 use options::{Values, opt};
@@ -135,13 +136,27 @@ fn version() -> String {
     format!("ceph version {version} (loligo {}) {} (stable)", env!("CARGO_PKG_VERSION"), release.name())
 }
 
+fn osd_addrs(plan: &OsdPlan) -> OsdAddrs {
+    let mut addrs = OsdAddrs::same(EntityAddr::v2(plan.addr, plan.nonce));
+    for (role, addr, _) in &plan.peers {
+        let addr = EntityAddr::v2(*addr, plan.nonce).into();
+        match role {
+            Role::Public => addrs.client = addr,
+            Role::Cluster => addrs.cluster = addr,
+            Role::HeartbeatBack => addrs.hb_back = addr,
+            Role::HeartbeatFront => addrs.hb_front = addr,
+        }
+    }
+    addrs
+}
+
 /// What an OSD is told at its start.
 pub(crate) fn osd_config(plan: &OsdPlan, values: &Values) -> OsdConfig {
     OsdConfig {
         whoami: plan.id,
         cluster_fsid: plan.fsid,
         osd_fsid: plan.uuid,
-        addrs: OsdAddrs::same(EntityAddr::v2(plan.addr, plan.nonce)),
+        addrs: osd_addrs(plan),
         metadata: metadata(plan),
         profile: Profile::PACIFIC,
         monitors: MonClientConfig {

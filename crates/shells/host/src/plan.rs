@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
-use messenger::MessengerConfig;
+use messenger::{MessengerConfig, Role};
 use mon::InitialOsd;
 use options::{Values, opt};
 use text::{format_bytes, format_bytes_exact};
@@ -102,7 +102,24 @@ pub(crate) fn check_bind(request: &UpRequest, description: &Description) -> Resu
 /// The listeners of all daemons.
 pub(crate) struct Sockets {
     mon: TcpListener,
+    /// Of each OSD, the public one.
     osds: Vec<TcpListener>,
+    /// Of each OSD, those at which only OSDs connect.
+    peers: Vec<PeerListeners>,
+}
+
+/// The listeners of an OSD's other addresses, with their roles.
+pub(crate) type PeerListeners = Vec<(Role, SocketAddr, TcpListener)>;
+
+/// They take any free port: every OSD of the cluster is in this process, and learns them from the map. Ports of the range
+/// are left to public addresses, which are to stay the same.
+fn bind_peers(ip: IpAddr, backlog: i32) -> Result<PeerListeners, HostError> {
+    let bind_one = |role| {
+        let listener = bind(SocketAddr::new(ip, 0), backlog, "--port")?;
+        let at = |error| HostError::Io { path: "a listener's address".into(), error };
+        Ok((role, listener.local_addr().map_err(at)?, listener))
+    };
+    [Role::Cluster, Role::HeartbeatBack, Role::HeartbeatFront].into_iter().map(bind_one).collect()
 }
 
 fn bind(addr: SocketAddr, backlog: i32, flag: &'static str) -> Result<TcpListener, HostError> {
@@ -138,7 +155,9 @@ impl Sockets {
         }
         description.osd_addrs =
             osds.iter().map(TcpListener::local_addr).collect::<Result<_, _>>().map_err(at)?;
-        Ok(Self { mon, osds })
+        let ip = description.mon_addr.ip();
+        let peers = (0..description.osds).map(|_| bind_peers(ip, backlog)).collect::<Result<_, _>>()?;
+        Ok(Self { mon, osds, peers })
     }
 }
 
@@ -221,7 +240,7 @@ pub(crate) fn plan_cores(
     let mut initial = Vec::new();
     let stores = FileSystems::of(dir, description.osds);
     let mut listeners: BTreeMap<usize, Vec<OsdPlan>> = BTreeMap::new();
-    for (i, listener) in sockets.osds.into_iter().enumerate() {
+    for (i, (listener, peers)) in sockets.osds.into_iter().zip(sockets.peers).enumerate() {
         let uuid: Fsid =
             description.osd_uuids.get(i).and_then(|u| u.parse().ok()).ok_or_else(|| bad_id(dir))?;
         let id = OsdId(i as i32);
@@ -237,6 +256,7 @@ pub(crate) fn plan_cores(
             fsid,
             nonce,
             listener,
+            peers,
             addr: description.osd_addrs[i],
             mon_addr: description.mon_addr,
             store: description.store,
