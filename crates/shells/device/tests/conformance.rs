@@ -4,13 +4,38 @@
 
 mod common;
 
-mod direct {
+mod threads {
     use blockdev::DeviceId;
+    use device::Engine;
 
     use crate::common::Plain;
 
     blockdev::device_conformance_tests!(
-        Plain::new(4096, &[DeviceId::Data, DeviceId::Wal, DeviceId::Db]),
+        Plain::new(Engine::Threads, 4096, &[DeviceId::Data, DeviceId::Wal, DeviceId::Db]),
+        skipped: crate::common::NEEDS_FAULTS
+    );
+}
+
+mod io_uring {
+    use blockdev::DeviceId;
+    use device::Engine;
+
+    use crate::common::Plain;
+
+    blockdev::device_conformance_tests!(
+        Plain::new(Engine::IoUring, 4096, &[DeviceId::Data, DeviceId::Wal, DeviceId::Db]),
+        skipped: crate::common::NEEDS_FAULTS
+    );
+}
+
+mod io_uring_with_small_blocks {
+    use blockdev::DeviceId;
+    use device::Engine;
+
+    use crate::common::Plain;
+
+    blockdev::device_conformance_tests!(
+        Plain::new(Engine::IoUring, 512, &[DeviceId::Data]),
         skipped: crate::common::NEEDS_FAULTS
     );
 }

@@ -2,13 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use blockdev::{Completion, DeviceId, DeviceQueue, Done, Durability, Op, Request, Token};
+use blockdev::{Completion, DeviceError, DeviceId, DeviceQueue, Done, Durability, Op, Request, Token};
 use buffer::{PieceMut, Rope};
-use device::{DeviceOptions, FileDevice, FileQueue, Files, OpenError, Power};
-use types::UTime;
+use device::{DeviceOptions, Engine, FileDevice, FileQueue, Files, OpenError, Power};
+use types::{Errno, UTime};
 
 fn file(dir: &Path, name: &str, bytes: u64) -> PathBuf {
     let path = dir.join(name);
@@ -39,18 +40,19 @@ fn collect(queue: &mut FileQueue, count: usize) -> Vec<Completion> {
 fn what_cannot_be_opened_says_why() {
     let dir = tempfile::tempdir().unwrap();
     let data = FileDevice::new(DeviceId::Data, &file(dir.path(), "data", 1 << 20));
-    let refused = |devices: &[FileDevice]| Files::open(devices).err().map(|error| error.to_string());
+    let refused =
+        |devices: &[FileDevice]| Files::open(devices, Engine::Threads).err().map(|error| error.to_string());
     let at = |path: &Path| FileDevice { path: path.to_owned(), ..data.clone() };
     assert_eq!(refused(std::slice::from_ref(&data)), None);
-    let twice = Files::open(&[data.clone(), data.clone()]).err();
+    let twice = Files::open(&[data.clone(), data.clone()], Engine::Threads).err();
     assert!(matches!(twice, Some(OpenError::NamedTwice { device: DeviceId::Data })));
-    assert!(matches!(Files::open(&[at(dir.path())]).err(), Some(OpenError::Io { .. })));
-    let null = Files::open(&[at(Path::new("/dev/null"))]).err();
+    assert!(matches!(Files::open(&[at(dir.path())], Engine::Threads).err(), Some(OpenError::Io { .. })));
+    let null = Files::open(&[at(Path::new("/dev/null"))], Engine::Threads).err();
     assert!(matches!(null, Some(OpenError::WrongKind { .. })));
     let small = refused(&[at(&file(dir.path(), "small", 4095))]).unwrap();
     assert!(small.contains("has 4095 bytes") && small.contains("make it longer"), "{small}");
     for block_bytes in [0, 256, 3000, 2 << 20] {
-        let odd = Files::open(&[FileDevice { block_bytes, ..data.clone() }]).err();
+        let odd = Files::open(&[FileDevice { block_bytes, ..data.clone() }], Engine::Threads).err();
         assert!(matches!(odd, Some(OpenError::BlockBytes { .. })), "{block_bytes}");
     }
 }
@@ -60,7 +62,9 @@ fn crash_hooks_put_the_page_cache_to_use_and_that_is_noted() {
     let dir = tempfile::tempdir().unwrap();
     let path = file(dir.path(), "data", 1 << 20);
     let debug = DeviceOptions { power: Some(Arc::new(Power::default())), ..DeviceOptions::default() };
-    let files = Files::open(&[FileDevice { debug, ..FileDevice::new(DeviceId::Data, &path) }]).unwrap();
+    let files =
+        Files::open(&[FileDevice { debug, ..FileDevice::new(DeviceId::Data, &path) }], Engine::Threads)
+            .unwrap();
     let [note] = files.notes() else { panic!("{:?}", files.notes()) };
     assert!(note.starts_with("the data device") && note.contains("page cache"), "{note}");
 }
@@ -76,7 +80,7 @@ fn a_device_has_at_most_as_many_threads_as_its_queue_is_deep() {
     let dir = tempfile::tempdir().unwrap();
     let device =
         FileDevice { queue_depth: 3, ..FileDevice::new(DeviceId::Wal, &file(dir.path(), "wal", 4 << 20)) };
-    let files = Files::open(&[device]).unwrap();
+    let files = Files::open(&[device], Engine::Threads).unwrap();
     let mut queues = [files.queue(), files.queue()];
     for queue in &mut queues {
         let mut batch: Vec<Request> =
@@ -98,11 +102,88 @@ fn a_device_has_at_most_as_many_threads_as_its_queue_is_deep() {
 }
 
 #[test]
+fn with_a_ring_reads_and_writes_need_no_threads() {
+    let dir = tempfile::tempdir().unwrap();
+    let device = FileDevice::new(DeviceId::Db, &file(dir.path(), "db", 4 << 20));
+    let files = Files::open(&[device], Engine::IoUring).unwrap();
+    let mut queue = files.queue();
+    if !files.notes().is_empty() {
+        // This system has no rings, or the file system no direct I/O, and that was said.
+        return;
+    }
+    assert_eq!(*queue.engine(), Engine::IoUring);
+    let mut batch: Vec<Request> = (0..500).map(|n| Request { device: DeviceId::Db, ..write(n) }).collect();
+    queue.submit(UTime::default(), &mut batch);
+    assert!(collect(&mut queue, 500).iter().all(|completion| completion.result.is_ok()));
+    assert!(threads("bdev-db") <= 1, "{}", threads("bdev-db"));
+}
+
+/// A file in memory, and its path.
+fn memory_file(bytes: u64) -> (std::fs::File, PathBuf) {
+    let flags = rustix::fs::MemfdFlags::CLOEXEC | rustix::fs::MemfdFlags::ALLOW_SEALING;
+    let file = std::fs::File::from(rustix::fs::memfd_create("device", flags).unwrap());
+    file.set_len(bytes).unwrap();
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd()).into();
+    (file, path)
+}
+
+/// One request, waited for.
+fn perform(queue: &mut FileQueue, op: Op) -> Result<Done, DeviceError> {
+    queue.submit(UTime::default(), &mut vec![Request::new(Token(7), DeviceId::Data, op)]);
+    collect(queue, 1).remove(0).result
+}
+
+fn fill(offset: u64, durability: Durability) -> Op {
+    Op::Write { offset, data: Rope::copy_from(&[5; 4096]), durability }
+}
+
+#[test]
+fn whatever_performs_it_a_durable_write_that_fails_poisons_and_a_volatile_one_does_not() {
+    for engine in [Engine::Threads, Engine::IoUring] {
+        let (file, path) = memory_file(1 << 20);
+        let files = Files::open(&[FileDevice::new(DeviceId::Data, &path)], engine.clone()).unwrap();
+        let (mut queue, mut other) = (files.queue(), files.queue());
+        let read = || Op::Read { offset: 0, buffer: PieceMut::zeroed(4096) };
+        assert!(perform(&mut queue, fill(0, Durability::Durable)).is_ok());
+        // The system refuses every write from now on.
+        rustix::fs::fcntl_add_seals(&file, rustix::fs::SealFlags::WRITE).unwrap();
+        let refused = DeviceError::Io { device: DeviceId::Data, offset: 8192, errno: Errno::EPERM };
+        assert_eq!(perform(&mut queue, fill(8192, Durability::Volatile)).unwrap_err(), refused);
+        assert!(perform(&mut other, Op::Flush).is_ok(), "{engine:?}: not poisoned");
+        assert_eq!(perform(&mut queue, fill(8192, Durability::Durable)).unwrap_err(), refused);
+        let poisoned = DeviceError::Poisoned { device: DeviceId::Data };
+        for op in [fill(0, Durability::Volatile), fill(0, Durability::Durable), Op::Flush] {
+            assert_eq!(perform(&mut other, op).unwrap_err(), poisoned, "{engine:?}");
+        }
+        let Ok(Done::Read(mut buffer)) = perform(&mut other, read()) else { panic!("reads go on") };
+        assert!(buffer.as_mut_slice() == [5; 4096]);
+    }
+}
+
+#[test]
+fn a_file_that_became_shorter_fails_reads() {
+    for engine in [Engine::Threads, Engine::IoUring] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = file(dir.path(), "data", 1 << 20);
+        let mut queue =
+            Files::open(&[FileDevice::new(DeviceId::Data, &path)], engine.clone()).unwrap().queue();
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(8192).unwrap();
+        let read = |offset| Op::Read { offset, buffer: PieceMut::zeroed(8192) };
+        assert!(perform(&mut queue, read(0)).is_ok());
+        for offset in [4096, 8192] {
+            let eio = DeviceError::Io { device: DeviceId::Data, offset, errno: Errno::EIO };
+            assert_eq!(perform(&mut queue, read(offset)).unwrap_err(), eio, "{engine:?}");
+        }
+    }
+}
+
+#[test]
 fn nothing_is_written_after_the_last_queue_was_dropped() {
     let dir = tempfile::tempdir().unwrap();
     let path = file(dir.path(), "data", 4 << 20);
-    for _ in 0..20 {
-        let mut queue = Files::open(&[FileDevice::new(DeviceId::Data, &path)]).unwrap().queue();
+    for round in 0..20 {
+        let engine = if round % 2 == 0 { Engine::Threads } else { Engine::IoUring };
+        let mut queue = Files::open(&[FileDevice::new(DeviceId::Data, &path)], engine).unwrap().queue();
         queue.submit(UTime::default(), &mut (0..300).map(write).collect());
         drop(queue);
         let before = std::fs::read(&path).unwrap();
@@ -117,7 +198,7 @@ fn a_discarded_range_gives_its_room_back() {
     use std::os::unix::fs::MetadataExt;
     let dir = tempfile::tempdir().unwrap();
     let path = file(dir.path(), "data", 4 << 20);
-    let mut queue = Files::open(&[FileDevice::new(DeviceId::Data, &path)]).unwrap().queue();
+    let mut queue = Files::open(&[FileDevice::new(DeviceId::Data, &path)], Engine::Threads).unwrap().queue();
     if !queue.geometry(DeviceId::Data).unwrap().discards {
         return; // This file system makes no holes, and the geometry says so.
     }

@@ -11,7 +11,7 @@ use blockdev::conformance::{Factory, Properties};
 use blockdev::sim::{SimDevice, SimDisks, SimOptions, SimQueue};
 use blockdev::{DeviceId, DeviceQueue, Geometry, Op, Request, Token};
 use buffer::PieceMut;
-use device::{FileDevice, Files, ModelledDisk, ModelledQueue};
+use device::{Engine, FileDevice, Files, ModelledDisk, ModelledQueue};
 use devmodel::Model;
 use types::UTime;
 
@@ -113,7 +113,7 @@ fn requests_to_files_take_the_models_time_together() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("data");
     std::fs::File::create(&path).unwrap().set_len(1 << 20).unwrap();
-    let files = Files::open(&[FileDevice::new(DeviceId::Data, &path)]).unwrap();
+    let files = Files::open(&[FileDevice::new(DeviceId::Data, &path)], Engine::Threads).unwrap();
     let slow = ModelledDisk::named("ssd", "read_us=30000, channels=64", 1 << 20).unwrap();
     let mut queue = ModelledQueue::new(files.queue(), [(DeviceId::Data, slow.place(0, 1 << 20))]);
     let (woken, wakes) = channel();

@@ -92,7 +92,10 @@ fn a_store_whose_power_is_cut_while_it_recovers_recovers_later() {
         power.cut_after(operations, Some(operations));
         failed += u64::from(open(dir.path(), &options).is_err());
     }
-    assert!((6..40).contains(&failed), "recovery was cut {failed} times, and came to its end before the last");
+    assert!(
+        (6..40).contains(&failed),
+        "recovery was cut {failed} times, and came to its end before the last"
+    );
     let mut h = harness(dir.path(), &Options::default());
     compare(&mut h, &mut model(all.into_iter()), "after cuts");
 }

@@ -10,10 +10,12 @@ use super::discard::discard;
 use super::rope::{aligned, aligned_buffer, is_aligned};
 
 /// `IOV_MAX` of Linux: the most pieces that a system call takes.
-const PIECES_MAX: usize = 1024;
+pub const PIECES_MAX: usize = 1024;
 
 pub struct DirectFile {
     pub file: File,
+    /// The same, opened once more for rings: so an error of a flush is reported to the flush.
+    pub ring_file: File,
     /// What offsets, lengths and each piece's length are multiples of.
     pub block_bytes: u32,
     /// What a piece's address is a multiple of.

@@ -62,8 +62,15 @@ impl Medium {
         Ok(OpenMedium { medium, size_bytes, block_bytes, discards, rotational })
     }
 
+    pub fn direct(&self) -> Option<&DirectFile> {
+        match self {
+            Self::Direct(file) => Some(file),
+            Self::Cached(_) => None,
+        }
+    }
+
     pub fn is_direct(&self) -> bool {
-        matches!(self, Self::Direct(_))
+        self.direct().is_some()
     }
 
     pub fn read(&self, offset: u64, buffer: &mut PieceMut) -> Result<()> {
@@ -126,12 +133,16 @@ fn open_direct(device: &FileDevice, size_bytes: u64) -> std::result::Result<Dire
         return Err("its debug options need that".into());
     }
     let flags = OFlags::DIRECT.bits() as i32;
-    let opened = OpenOptions::new().read(true).write(true).custom_flags(flags).open(&device.path);
-    let file = opened.map_err(|e| format!("O_DIRECT is refused: {e}"))?;
+    let open = || {
+        let opened = OpenOptions::new().read(true).write(true).custom_flags(flags).open(&device.path);
+        opened.map_err(|e| format!("O_DIRECT is refused: {e}"))
+    };
+    let (file, ring_file) = (open()?, open()?);
     let (offset_align, memory_align) = alignment(&file).unwrap_or((device.block_bytes, device.block_bytes));
     // Cautious: drivers have asked for more than they said.
     let memory_align = memory_align.max(512) as usize;
-    let direct = DirectFile { file, block_bytes: device.block_bytes.max(offset_align), memory_align };
+    let direct =
+        DirectFile { file, ring_file, block_bytes: device.block_bytes.max(offset_align), memory_align };
     let len = direct.block_bytes as usize;
     if size_bytes >= len as u64 {
         let first = direct.read_aligned(0, &mut aligned_buffer(len).as_mut_slice()[..len]);

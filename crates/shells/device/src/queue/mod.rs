@@ -1,8 +1,9 @@
 //! The devices of a store as files or block devices, behind [`blockdev::DeviceQueue`].
 //!
-//! [`Files`] opens them; [`Files::queue`] gives each core its queue. Blocking system calls are made by a bounded pool of
-//! threads for each device, so nothing here blocks its caller but [`Files::open`] and the drop of the last handle, which
-//! waits for what is in flight.
+//! [`Files`] opens them; [`Files::queue`] gives each core its queue. Reads and writes go through the queue's io_uring if
+//! that is asked for; everything else, and all where there is no ring, through blocking system calls of a bounded pool of
+//! threads for each device. So nothing here blocks its caller but [`Files::open`] and the drop of a queue, which waits
+//! for what is in flight.
 //!
 //! Regular files and block devices are opened with `O_DIRECT`. Where the system refuses that, or a test wants its crash
 //! hooks, requests go through the page cache; [`Files::notes`] says so.
@@ -12,6 +13,7 @@ mod discard;
 mod medium;
 mod overlap;
 mod pool;
+mod ring;
 mod rope;
 mod threads;
 mod unit;
@@ -25,11 +27,12 @@ use blockdev::{DeviceId, Geometry};
 
 use crate::DeviceOptions;
 use pool::Pool;
+use ring::Ring;
 use unit::Unit;
 
 pub(crate) use direct::write_pieces;
 pub(crate) use discard::discard;
-pub use threads::FileQueue;
+pub use threads::{Engine, FileQueue};
 
 /// One device of a store.
 #[derive(Clone, Debug)]
@@ -79,6 +82,7 @@ pub struct Files(Arc<Opened>);
 
 struct Opened {
     pools: BTreeMap<DeviceId, Pool>,
+    engine: Engine,
     notes: Vec<String>,
 }
 
@@ -87,7 +91,7 @@ impl Files {
     ///
     /// # Errors
     /// See [`OpenError`]; then none is open.
-    pub fn open(devices: &[FileDevice]) -> Result<Self, OpenError> {
+    pub fn open(devices: &[FileDevice], engine: Engine) -> Result<Self, OpenError> {
         let (mut pools, mut notes) = (BTreeMap::new(), Vec::new());
         for device in devices {
             let id = device.id;
@@ -97,7 +101,18 @@ impl Files {
                 return Err(OpenError::NamedTwice { device: id });
             }
         }
-        Ok(Self(Arc::new(Opened { pools, notes })))
+        let engine = match engine {
+            Engine::Threads => Engine::Threads,
+            Engine::IoUring => match Ring::probe() {
+                Ok(()) => Engine::IoUring,
+                Err(error) => {
+                    notes
+                        .push(format!("io_uring is not available, so threads perform all requests: {error}"));
+                    Engine::Threads
+                }
+            },
+        };
+        Ok(Self(Arc::new(Opened { pools, engine, notes })))
     }
 
     /// Opens one more queue.

@@ -58,6 +58,10 @@ impl Pool {
         self.shared.unit.geometry
     }
 
+    pub fn unit(&self) -> &Unit {
+        &self.shared.unit
+    }
+
     /// Takes a request that was checked.
     pub fn push(&self, job: Job) {
         let mut state = self.shared.state();

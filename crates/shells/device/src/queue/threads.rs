@@ -1,4 +1,4 @@
-//! A queue whose requests are performed by the devices' threads.
+//! A queue whose requests are performed by a ring, or by the devices' threads.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,11 +6,24 @@ use blockdev::{Completion, DeviceError, DeviceId, DeviceQueue, Done, Geometry, O
 use types::UTime;
 
 use super::Files;
+use super::ring::Ring;
 
-/// One core's queue to the devices. Completions come from threads: it has a waker and no deadline.
+/// One core's queue to the devices. It has a waker, and a deadline only if the kernel did not take what a ring submitted.
+/// With a ring ([`FileQueue::engine`]) it must be used by one thread.
 pub struct FileQueue {
+    /// Dropped first: it waits until the kernel has no memory of it.
+    ring: Option<Ring>,
+    engine: Engine,
     files: Files,
     ready: Arc<Ready>,
+}
+
+/// What performs reads and writes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Engine {
+    Threads,
+    /// A ring for devices with direct I/O, threads for others.
+    IoUring,
 }
 
 /// Where threads put what is ready.
@@ -48,6 +61,14 @@ impl Ready {
         state.waker.clone()
     }
 
+    /// Wakes the queue's owner.
+    pub fn wake(&self) {
+        let waker = self.state().waker.clone();
+        if let Some(wake) = waker {
+            wake();
+        }
+    }
+
     /// Completes a request and wakes the queue's owner.
     pub fn complete(&self, token: Token, result: Result<Done, DeviceError>) {
         if let Some(wake) = self.push(token, result) {
@@ -58,7 +79,32 @@ impl Ready {
 
 impl FileQueue {
     pub(super) fn new(files: Files) -> Self {
-        Self { files, ready: Arc::default() }
+        let ready = Arc::default();
+        let ring = match files.0.engine {
+            // Without a ring (no file descriptor is left, say) the threads do as well.
+            Engine::IoUring => Ring::new(&files.0, &ready).ok(),
+            Engine::Threads => None,
+        };
+        let engine = if ring.is_some() { Engine::IoUring } else { Engine::Threads };
+        Self { ring, engine, files, ready }
+    }
+
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Hands a checked request to what performs it.
+    fn begin(&mut self, device: DeviceId, token: Token, op: Op) {
+        // The caller has looked it up.
+        let Some(pool) = self.files.0.pools.get(&device) else { return };
+        let ring = self.ring.as_mut().filter(|ring| ring.serves(device));
+        let left = match (ring, pool.unit().direct()) {
+            (Some(ring), Some(file)) => ring.take(file, device, token, op),
+            (None, _) | (_, None) => Some(op),
+        };
+        if let Some(op) = left {
+            pool.push(Job { token, op, ready: Arc::clone(&self.ready) });
+        }
     }
 }
 
@@ -67,29 +113,37 @@ impl DeviceQueue for FileQueue {
         self.files.geometry(device)
     }
 
-    fn submit(&mut self, _now: UTime, requests: &mut Vec<Request>) {
+    fn submit(&mut self, now: UTime, requests: &mut Vec<Request>) {
         for request in requests.drain(..) {
             let device = request.device;
-            let checked = match self.files.0.pools.get(&device) {
-                Some(pool) => pool.geometry().check(&request).map(|()| pool),
+            let checked = match self.files.geometry(device) {
+                Some(geometry) => geometry.check(&request),
                 None => Err(DeviceError::NoSuchDevice { device }),
             };
             let Request { token, op, .. } = request;
             match checked {
-                Ok(pool) => pool.push(Job { token, op, ready: Arc::clone(&self.ready) }),
+                Ok(()) => self.begin(device, token, op),
                 // No wake-up: the caller collects after `submit`.
                 Err(error) => drop(self.ready.push(token, Err(error))),
             }
         }
+        self.turn(now);
     }
 
-    fn turn(&mut self, _now: UTime) {}
+    fn turn(&mut self, now: UTime) {
+        if let Some(ring) = &mut self.ring {
+            ring.begin(&self.files.0, Some(now));
+        }
+    }
 
     fn deadline(&self) -> Option<UTime> {
-        None
+        self.ring.as_ref().and_then(Ring::deadline)
     }
 
     fn completions(&mut self, out: &mut Vec<Completion>) {
+        if let Some(ring) = &mut self.ring {
+            ring.completions(&self.files.0, out);
+        }
         out.append(&mut self.ready.state().completions);
     }
 

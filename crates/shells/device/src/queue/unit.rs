@@ -8,6 +8,7 @@ use buffer::Rope;
 use rustix::io::Errno as SystemErrno;
 use types::Errno;
 
+use super::direct::DirectFile;
 use super::medium::Medium;
 use super::overlap::Overlap;
 use super::{FileDevice, OpenError};
@@ -109,7 +110,7 @@ impl Unit {
     fn sync(&self, offset: u64, call: impl FnOnce() -> Result<(), SystemErrno>) -> Result<(), DeviceError> {
         self.unless_poisoned()?;
         if let Err(error) = call() {
-            self.poisoned.store(true, Ordering::SeqCst);
+            self.poison();
             return Err(self.error(offset, error));
         }
         self.unless_poisoned()
@@ -122,14 +123,25 @@ impl Unit {
         self.unless_poisoned()
     }
 
-    fn unless_poisoned(&self) -> Result<(), DeviceError> {
+    /// The file for direct I/O, if that is used.
+    pub fn direct(&self) -> Option<&DirectFile> {
+        self.medium.direct()
+    }
+
+    pub fn poison(&self) {
+        self.poisoned.store(true, Ordering::SeqCst);
+    }
+
+    /// # Errors
+    /// [`DeviceError::Poisoned`].
+    pub fn unless_poisoned(&self) -> Result<(), DeviceError> {
         match self.poisoned.load(Ordering::SeqCst) {
             true => Err(DeviceError::Poisoned { device: self.id }),
             false => Ok(()),
         }
     }
 
-    fn error(&self, offset: u64, error: SystemErrno) -> DeviceError {
+    pub fn error(&self, offset: u64, error: SystemErrno) -> DeviceError {
         DeviceError::Io { device: self.id, offset, errno: Errno(error.raw_os_error()) }
     }
 }

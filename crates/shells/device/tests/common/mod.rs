@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use blockdev::DeviceId;
 use blockdev::conformance::{Factory, Properties};
-use device::{DeviceOptions, FileDevice, FileQueue, Files, Power};
+use device::{DeviceOptions, Engine, FileDevice, FileQueue, Files, Power};
 use tempfile::TempDir;
 
 /// Cases that files without hooks cannot be put through.
@@ -63,12 +63,13 @@ fn properties(faults: bool) -> Properties {
 pub struct Plain {
     dir: Dir,
     block_bytes: u32,
+    engine: Engine,
     files: Option<Files>,
 }
 
 impl Plain {
-    pub fn new(block_bytes: u32, devices: &'static [DeviceId]) -> Self {
-        Self { dir: Dir::new(devices), block_bytes, files: None }
+    pub fn new(engine: Engine, block_bytes: u32, devices: &'static [DeviceId]) -> Self {
+        Self { dir: Dir::new(devices), block_bytes, engine, files: None }
     }
 }
 
@@ -95,7 +96,7 @@ impl Factory for Plain {
         };
         let open = || {
             let devices: Vec<FileDevice> = self.dir.devices.iter().map(device).collect();
-            Files::open(&devices).unwrap()
+            Files::open(&devices, self.engine.clone()).unwrap()
         };
         self.files.get_or_insert_with(open).queue()
     }
@@ -113,7 +114,7 @@ pub struct Switched {
 
 impl Switched {
     pub fn new(block_bytes: u32, devices: &'static [DeviceId]) -> Self {
-        Self { plain: Plain::new(block_bytes, devices), power: Vec::new() }
+        Self { plain: Plain::new(Engine::IoUring, block_bytes, devices), power: Vec::new() }
     }
 }
 
@@ -144,7 +145,7 @@ impl Factory for Switched {
                 let block_bytes = self.plain.block_bytes;
                 devices.push(FileDevice { block_bytes, debug, ..FileDevice::new(*id, &path) });
             }
-            self.plain.files = Some(Files::open(&devices).unwrap());
+            self.plain.files = Some(Files::open(&devices, Engine::IoUring).unwrap());
         }
         self.plain.open()
     }
