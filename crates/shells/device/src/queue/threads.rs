@@ -13,13 +13,13 @@ use super::ring::Ring;
 pub struct FileQueue {
     /// Dropped first: it waits until the kernel has no memory of it.
     ring: Option<Ring>,
-    engine: Engine,
+    note: Option<String>,
     files: Files,
     ready: Arc<Ready>,
 }
 
 /// What performs reads and writes.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Engine {
     Threads,
     /// A ring for devices with direct I/O, threads for others.
@@ -80,17 +80,25 @@ impl Ready {
 impl FileQueue {
     pub(super) fn new(files: Files) -> Self {
         let ready = Arc::default();
-        let ring = match files.0.engine {
-            // Without a ring (no file descriptor is left, say) the threads do as well.
-            Engine::IoUring => Ring::new(&files.0, &ready).ok(),
-            Engine::Threads => None,
+        let (ring, note) = match files.0.engine {
+            Engine::IoUring => match Ring::new(&files.0, &ready) {
+                Ok(ring) => (Some(ring), None),
+                Err(error) => {
+                    (None, Some(format!("a queue has no io_uring, so threads perform its requests: {error}")))
+                }
+            },
+            Engine::Threads => (None, None),
         };
-        let engine = if ring.is_some() { Engine::IoUring } else { Engine::Threads };
-        Self { ring, engine, files, ready }
+        Self { ring, note, files, ready }
     }
 
-    pub fn engine(&self) -> &Engine {
-        &self.engine
+    pub fn engine(&self) -> Engine {
+        if self.ring.is_some() { Engine::IoUring } else { Engine::Threads }
+    }
+
+    /// What an operator should know of this queue beside [`Files::notes`]: a sentence for a log.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
     }
 
     /// Hands a checked request to what performs it.

@@ -26,6 +26,7 @@ pub struct Unit {
     /// may get the error of what the other promises. In the page cache such calls run one at a time, holding this alone.
     /// With direct I/O a durable write has the error of its own bytes, and shares this; a flush that went well passes
     /// through it alone before it is reported, so that a durable write that failed beside it has poisoned the device.
+    /// Rings take no part: their owners learn of a completion when they like, and a flush must not wait for that.
     syncs: RwLock<()>,
     /// The page cache is copied to and from without a lock: a read could see a half of a sector. `None`: direct I/O.
     overlap: Option<Overlap>,

@@ -96,7 +96,7 @@ impl Factory for Plain {
         };
         let open = || {
             let devices: Vec<FileDevice> = self.dir.devices.iter().map(device).collect();
-            Files::open(&devices, self.engine.clone()).unwrap()
+            Files::open(&devices, self.engine).unwrap()
         };
         self.files.get_or_insert_with(open).queue()
     }
