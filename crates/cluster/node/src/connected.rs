@@ -16,6 +16,8 @@ pub enum CoreEffect {
     Socket(SocketEffect),
     /// Make a batch of the monitor's state durable.
     Commit(u64, Batch),
+    /// Hand in [`OsdEvent::Continue`] for this OSD when other events have had their turn.
+    Continue(OsdId),
     /// A line for the log.
     Log(Daemon, LogLevel, String),
     /// An OSD takes part.
@@ -96,6 +98,7 @@ impl ConnectedNode {
             NodeEffect::GlobalId(session, id) => messenger.global_id(session, id),
             NodeEffect::Dial(osd, io) => messenger.monitor_io(now, osd, io),
             NodeEffect::Commit(token, batch) => out.push(CoreEffect::Commit(token, batch)),
+            NodeEffect::Continue(osd) => out.push(CoreEffect::Continue(osd)),
             NodeEffect::Log(daemon, level, text) => out.push(CoreEffect::Log(daemon, level, text)),
             NodeEffect::Active(osd) => out.push(CoreEffect::Active(osd)),
             NodeEffect::Stopped(osd) => out.push(CoreEffect::Stopped(osd)),

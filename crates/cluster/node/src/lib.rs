@@ -46,6 +46,8 @@ pub enum NodeEffect {
     Commit(u64, Batch),
     /// A connection to the monitor has its global id.
     GlobalId(SessionId, u64),
+    /// Hand in [`OsdEvent::Continue`] for this OSD when other events have had their turn.
+    Continue(OsdId),
     /// For an OSD's connection to its monitor.
     Dial(OsdId, MonClientIo),
     /// A line for the log.
@@ -215,6 +217,7 @@ fn perform(id: OsdId, store: &mut dyn ObjectStore, effect: OsdEffect) -> Option<
         OsdEffect::Close { session, reason } => NodeEffect::Close(daemon, session, reason),
         OsdEffect::Pause(session) => NodeEffect::Pause(id, session),
         OsdEffect::Resume(session) => NodeEffect::Resume(id, session),
+        OsdEffect::Continue => NodeEffect::Continue(id),
         OsdEffect::Mon(io) => NodeEffect::Dial(id, io),
         OsdEffect::Log(level, text) => NodeEffect::Log(daemon, level, text),
         OsdEffect::Active => NodeEffect::Active(id),

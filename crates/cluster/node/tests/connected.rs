@@ -138,6 +138,9 @@ impl Host {
             CoreEffect::Commit(token, _) => {
                 self.core.handle(now, NodeEvent::Mon(MonEvent::Committed { token }), out);
             }
+            CoreEffect::Continue(osd) => {
+                self.core.handle(now, NodeEvent::Osd(osd, OsdEvent::Continue), out);
+            }
             CoreEffect::Failed(daemon, reason) => panic!("{daemon}: {reason}"),
             CoreEffect::Active(_) => self.active = true,
             CoreEffect::Socket(SocketEffect::Interest(_)) | CoreEffect::Log(..) | CoreEffect::Stopped(_) => {}

@@ -30,6 +30,8 @@ pub enum OsdEvent {
     Store(StoreShard, Completion),
     /// A message of the OSD's parts on another core: see [`OsdEffect::ToCore`].
     FromCore(PartMessage),
+    /// Go on with what [`OsdEffect::Continue`] says is left.
+    Continue,
     /// Time passed; due at [`crate::Osd::deadline`], harmless at any other time.
     Tick,
     /// Stop cleanly: tell the monitor, then [`OsdEffect::Stopped`].
@@ -70,6 +72,8 @@ pub enum OsdEffect {
     /// Hand a message to the OSD's parts on another core, as [`OsdEvent::FromCore`]. Messages from one core to another
     /// keep their order.
     ToCore { core: CoreId, message: PartMessage },
+    /// A map was more work than one event may be: hand in [`OsdEvent::Continue`] when other events have had their turn.
+    Continue,
     /// For the connection to the monitor.
     Mon(MonClientIo),
     /// A line for the log.

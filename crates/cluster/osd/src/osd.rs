@@ -22,6 +22,10 @@ pub struct Osd {
     gate: Option<Gate>,
     shards: Vec<Shard>,
     inbox: VecDeque<To>,
+    /// [`OsdEffect::Continue`] was given, and its event has not come.
+    continues: bool,
+    /// The most work that maps were in one event.
+    map_work_max: usize,
     /// It has stopped or failed, and does nothing any more.
     stopped: bool,
 }
@@ -39,7 +43,17 @@ impl Osd {
         let gate = placement.gates().contains(&core).then(|| Gate::new(core, whoami, limits));
         let shards = placement.shards_of(core).map(|shard| Shard::new(shard, whoami)).collect();
         let control = (core == control_core).then(|| Control::new(config, placement.clone()));
-        Self { core, placement, control, gate, shards, inbox: VecDeque::new(), stopped: false }
+        Self {
+            core,
+            placement,
+            control,
+            gate,
+            shards,
+            inbox: VecDeque::new(),
+            continues: false,
+            map_work_max: 0,
+            stopped: false,
+        }
     }
 
     /// Where the OSD is in its life; only where the control part is.
@@ -67,6 +81,11 @@ impl Osd {
         self.shards.iter().map(Shard::object_contexts).sum()
     }
 
+    /// The most work that maps were in one event, in looks at a PG that stays what it is.
+    pub fn map_work_max(&self) -> usize {
+        self.map_work_max
+    }
+
     /// When [`OsdEvent::Tick`] is due next, if ever.
     pub fn deadline(&self) -> Option<UTime> {
         self.control.as_ref().filter(|_| !self.stopped).and_then(|control| control.deadline())
@@ -90,6 +109,11 @@ impl Osd {
             self.deliver(now, message, &mut out);
         }
         self.stopped = self.is_done();
+        self.map_work_max = self.map_work_max.max(out.work());
+        if !self.stopped && !self.continues && self.shards.iter().any(Shard::has_work) {
+            self.continues = true;
+            out.push(OsdEffect::Continue);
+        }
         self.inbox = inbox;
         debug_assert_eq!(self.check(), Ok(()));
     }
@@ -115,6 +139,10 @@ impl Osd {
                 }
             }
             OsdEvent::FromCore(message) => out.send(message.0),
+            OsdEvent::Continue => {
+                self.continues = false;
+                self.shards.iter_mut().for_each(|shard| shard.go_on(now, out));
+            }
             // Time is the control part's matter alone so far; a core without it has nothing that is due.
             OsdEvent::Start | OsdEvent::Mon(_) | OsdEvent::Tick | OsdEvent::Shutdown => {
                 if let Some(control) = &mut self.control {

@@ -15,8 +15,9 @@ use smallvec::SmallVec;
 use store::{Peek, ReadOutcome, ReadRequest, StatFs, StoreError, StoreShard, Token, Transaction};
 use types::{Epoch, PgId, PoolId, SpgId};
 
+use crate::control::MapStep;
 use crate::gate::ThrottleLimits;
-use crate::shard::{PgSlot, PgStatus, ShardConfig};
+use crate::shard::{MAP_WORK_PER_EVENT, PgSlot, PgStatus, ShardConfig};
 use crate::{LogLevel, OsdEffect};
 
 /// A core of the process, from 0.
@@ -143,6 +144,11 @@ pub(crate) enum ToControl {
     PgRemoved {
         pgid: SpgId,
     },
+    /// A shard is through with a map: every PG has it that needs it. It takes the next one.
+    MapApplied {
+        shard: StoreShard,
+        epoch: Epoch,
+    },
     /// Every PG of a shard has durably reached this epoch.
     MapReached {
         shard: StoreShard,
@@ -206,7 +212,7 @@ pub(crate) enum ToShard {
     FindPgs,
     /// Read what the store has of a PG.
     Load(SpgId),
-    /// Make a PG. Its origin ends with the map of the newest [`ToShard::Map`], or an older one.
+    /// Make a PG. Its origin ends with the map of the newest [`ToShard::Map`].
     Make {
         pgid: SpgId,
         origin: Box<Origin>,
@@ -214,7 +220,7 @@ pub(crate) enum ToShard {
     /// Remove a collection whose pool no map has.
     RemoveLeftover(SpgId),
     /// The next map, for every PG.
-    Map(Arc<OsdMap>),
+    Map(MapStep),
     Request {
         slot: PgSlot,
         op: ClientOp,
@@ -277,6 +283,8 @@ pub(crate) struct Out<'a> {
     placement: &'a Placement,
     /// Shards of which a transaction is among the effects: their stores' memory shows an older state.
     behind: SmallVec<[StoreShard; 2]>,
+    /// What maps have cost in this event: see [`MAP_WORK_PER_EVENT`].
+    work: usize,
 }
 
 impl<'a> Out<'a> {
@@ -287,7 +295,7 @@ impl<'a> Out<'a> {
         core: CoreId,
         placement: &'a Placement,
     ) -> Self {
-        Self { effects, inbox, stores, core, placement, behind: SmallVec::new() }
+        Self { effects, inbox, stores, core, placement, behind: SmallVec::new(), work: 0 }
     }
 
     pub(crate) fn push(&mut self, effect: OsdEffect) {
@@ -359,6 +367,20 @@ impl<'a> Out<'a> {
     /// Sends a message on a session of any gate.
     pub(crate) fn send_session(&mut self, session: SessionId, message: impl Into<Message>) {
         self.send_gate_of(session, ToGate::Send { session, message: Box::new(message.into()) });
+    }
+
+    /// Counts work that a map is.
+    pub(crate) fn note_work(&mut self, units: usize) {
+        self.work += units;
+    }
+
+    pub(crate) fn has_work_left(&self) -> bool {
+        self.work < MAP_WORK_PER_EVENT
+    }
+
+    /// What maps have cost so far in this event.
+    pub(crate) fn work(&self) -> usize {
+        self.work
     }
 
     /// The oldest message for a part of this core.

@@ -1,6 +1,8 @@
 //! Maps: when an interval ends, and what is noted of it.
 
-use maps::MapFlags;
+use std::sync::Arc;
+
+use maps::{MapFlags, OsdMap};
 use messages::{PastInterval, PgStat, PgState};
 use ops::FullKind;
 use types::{Epoch, PgShard};
@@ -47,6 +49,15 @@ impl Pg {
 
     pub(crate) fn epoch(&self) -> Epoch {
         self.map.as_ref().map_or(Epoch(0), |m| m.epoch)
+    }
+
+    /// Goes on to the next map, which changes nothing for this PG: its sets, its pool and the map's flags are those of the
+    /// map before.
+    pub fn pass_map(&mut self, osdmap: &Arc<OsdMap>) {
+        // A PG without a map gets its first one as an event.
+        let Some(map) = &mut self.map else { return };
+        map.epoch = osdmap.epoch;
+        map.osdmap.clone_from(osdmap);
     }
 
     /// Whether `map` begins a new interval, and whether the acting primary is another. What a restart remembers of the

@@ -49,6 +49,19 @@ impl Phase {
         matches!(self, Self::Active(Active::Clean))
     }
 
+    /// Whether it waits for something that any map may bring: another OSD's state, or this one's up_thru.
+    pub fn waits_for_a_map(self) -> bool {
+        match self {
+            Self::Peering(_) => true,
+            Self::Nonprimary
+            | Self::Peered
+            | Self::Active(_)
+            | Self::Loading
+            | Self::Removing
+            | Self::Failed => false,
+        }
+    }
+
     /// Whether new maps concern it.
     pub fn takes_maps(self) -> bool {
         match self {

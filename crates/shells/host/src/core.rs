@@ -11,7 +11,7 @@ use msgr::Local;
 use node::{ConnectedNode, CoreEffect, Node, NodeEvent};
 use osd::{LogLevel, OsdEvent};
 use tokio::net::{TcpListener, TcpStream};
-use types::UTime;
+use types::{OsdId, UTime};
 
 use crate::CoreReport;
 use crate::clock::Clock;
@@ -121,6 +121,16 @@ impl Core {
         ids.into_iter().for_each(|id| self.dispatch(NodeEvent::Osd(id, OsdEvent::Tick)));
     }
 
+    /// Lets an OSD go on with its work when the core's other tasks have had their turn.
+    fn continue_later(&self, osd: OsdId) {
+        // The core ends: nothing goes on.
+        let Some(core) = self.me.upgrade() else { return };
+        tokio::task::spawn_local(async move {
+            tokio::task::yield_now().await;
+            core.dispatch(NodeEvent::Osd(osd, OsdEvent::Continue));
+        });
+    }
+
     /// Performs an effect. What it leads to is left for [`Core::settle`], which calls this.
     fn perform(&self, effect: CoreEffect) {
         match effect {
@@ -130,6 +140,7 @@ impl Core {
                     store.commit(token, batch);
                 }
             }
+            CoreEffect::Continue(osd) => self.continue_later(osd),
             CoreEffect::Log(daemon, level, text) => log(daemon, level, &text),
             CoreEffect::Active(osd) => self.report(CoreReport::Active(osd)),
             CoreEffect::Stopped(osd) => self.report(CoreReport::Stopped(osd)),

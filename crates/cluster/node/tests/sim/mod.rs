@@ -215,6 +215,9 @@ impl Sim {
                 self.after(delay, Happening::Node(NodeEvent::Mon(MonEvent::Committed { token })));
             }
             NodeEffect::GlobalId(session, id) => self.authenticated(session, id),
+            NodeEffect::Continue(osd) => {
+                self.after(0, Happening::Node(NodeEvent::Osd(osd, OsdEvent::Continue)));
+            }
             NodeEffect::Dial(osd, io) => self.dial(osd, io),
             NodeEffect::Close(daemon, session, reason) => panic!("{daemon} closed {session}: {reason}"),
             NodeEffect::Failed(daemon, reason) => panic!("{daemon}: {reason}"),

@@ -80,7 +80,7 @@ impl Control {
         self.mon.subscriptions().want_from("osdmap", from, 0);
         self.renew_subscriptions(out);
         let near = self.options.get(opt::OSD_MAP_MESSAGE_MAX);
-        if have == 0 || have + near <= theirs.newest || self.map_commits > 0 {
+        if have == 0 || have + near <= theirs.newest || self.map_commits > 0 || !self.stored_maps.is_empty() {
             return;
         }
         match self.why_not_boot() {

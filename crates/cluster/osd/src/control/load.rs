@@ -14,7 +14,7 @@ use types::{Epoch, UTime};
 use super::map_reader::FoundMap;
 use super::superblock::{read_meta, store_superblock, superblock_object};
 use super::{Control, MapPurpose, OwnIo};
-use crate::parts::{Out, ToShard};
+use crate::parts::Out;
 use crate::{LogLevel, OsdPhase};
 
 /// Which step is under way.
@@ -86,9 +86,9 @@ impl Control {
         match (self.loading, found) {
             (Some(LoadStep::FirstMap), Ok(Some(first))) => {
                 let map = Arc::new(first.map);
-                self.history.load(map.clone());
                 self.loading = Some(LoadStep::Pgs(map.epoch.next()));
-                out.send_shards(|| ToShard::Map(map.clone()));
+                self.history.load(map);
+                self.send_map(out);
                 self.find_pgs(out);
             }
             (Some(LoadStep::LaterMap(epoch)), Ok(Some(later))) => {
@@ -142,11 +142,13 @@ impl Control {
         Ok(())
     }
 
-    /// A PG may have finished reading: when all have, the later maps follow.
+    /// A PG may have finished reading, or a shard is through with a map: when all are, the next map follows.
     pub(crate) fn pgs_loaded(&mut self, now: UTime, out: &mut Out) {
         match self.loading {
-            Some(LoadStep::Pgs(next)) if self.pgs.all_loaded() => self.load_later_map(now, next, out),
-            // Some still read, or another step of loading is under way, or none any more.
+            Some(LoadStep::Pgs(next)) if self.pgs.all_loaded() && !self.shards_lag() => {
+                self.load_later_map(now, next, out)
+            }
+            // Some are not ready, or another step of loading is under way, or none any more.
             _ => {}
         }
     }

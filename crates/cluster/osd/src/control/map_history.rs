@@ -107,9 +107,14 @@ impl MapHistory {
         self.maps.insert(self.newest, step);
     }
 
+    /// The step to the map that everything here goes by; `None` before the first.
+    pub(crate) fn step(&self) -> Option<&MapStep> {
+        self.maps.get(&self.current)
+    }
+
     /// The map that everything here goes by; `None` before the first.
     pub(crate) fn current(&self) -> Option<&Arc<OsdMap>> {
-        self.maps.get(&self.current).map(|step| &step.map)
+        self.step().map(|step| &step.map)
     }
 
     /// Its epoch; 0 before the first.

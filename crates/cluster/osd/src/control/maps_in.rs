@@ -118,18 +118,38 @@ impl Control {
             return out.broken(format!("maps up to {last} are stored, and no commit was under way"));
         };
         self.map_commits = commits;
-        while self.history.epoch() < last {
-            let before = self.history.epoch();
-            self.advance(now, out);
-            if self.state == OsdPhase::Stopped || self.history.epoch() == before {
+        self.stored_maps.push_back(last);
+        self.follow_maps(now, out);
+    }
+
+    /// Goes on with the maps that are stored: the shards get the next when all are through with the one before, so
+    /// that no queue of maps grows before a slow one. The gates get the last of each run.
+    pub(crate) fn follow_maps(&mut self, now: UTime, out: &mut Out) {
+        while let Some(&last) = self.stored_maps.front() {
+            if self.state == OsdPhase::Stopped || self.shards_lag() {
                 return;
             }
+            let before = self.history.epoch();
+            if before < last {
+                self.advance(now, out);
+                if self.history.epoch() == before {
+                    return out
+                        .broken(format!("maps up to {last} are stored, and there is none after {before}"));
+                }
+                continue;
+            }
+            self.stored_maps.pop_front();
+            self.note_pgs_stable(out);
+            self.ask_refused_maps(out);
+            self.check_own_state(now, out);
+            self.publish_map(out);
+            self.report_after_map(now, out);
         }
-        self.note_pgs_stable(out);
-        self.ask_refused_maps(out);
-        self.check_own_state(now, out);
-        self.publish_map(out);
-        self.report_after_map(now, out);
+    }
+
+    /// Whether a shard is not through with the map that the control part goes by.
+    pub(crate) fn shards_lag(&self) -> bool {
+        self.shards.iter().any(|shard| shard.applied < self.history.epoch())
     }
 
     /// One epoch on.

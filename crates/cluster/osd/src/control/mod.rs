@@ -17,7 +17,7 @@ mod pg_table;
 mod report;
 mod superblock;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use messages::{Message, OsdSuperblock};
@@ -31,6 +31,7 @@ use crate::shard::ShardConfig;
 use crate::{LogLevel, OsdConfig, OsdEffect, OsdEvent, Placement};
 use load::LoadStep;
 use map_history::MapHistory;
+pub(crate) use map_history::MapStep;
 use map_reader::MapReader;
 use pg_create::PendingCreates;
 use pg_table::PgTable;
@@ -85,6 +86,8 @@ enum MapPurpose {
 /// What a shard has published of itself.
 #[derive(Clone, Copy, Default, Debug)]
 struct ShardState {
+    /// The map that it is through with.
+    applied: Epoch,
     /// The epoch that all its PGs have durably reached.
     reached: Epoch,
     space: ShardSpace,
@@ -108,6 +111,8 @@ pub(crate) struct Control {
     map_commits: usize,
     /// Maps came while the PGs were too far behind to take them.
     maps_refused: bool,
+    /// Where each run of maps ends that was stored and not gone through, in order.
+    stored_maps: VecDeque<Epoch>,
     /// The version of the OSD map that was asked for at boot: its handle, then the answer.
     version_asked: Option<u64>,
     mon_maps: Option<VersionRange>,
@@ -147,6 +152,7 @@ impl Control {
             history: MapHistory::new(config.options.get(opt::OSD_MAP_CACHE_SIZE) as usize),
             map_commits: 0,
             maps_refused: false,
+            stored_maps: VecDeque::new(),
             version_asked: None,
             mon_maps: None,
             boot_epoch: Epoch(0),
@@ -207,6 +213,7 @@ impl Control {
             | OsdEvent::SessionClosed(_)
             | OsdEvent::Message { .. }
             | OsdEvent::Store(..)
+            | OsdEvent::Continue
             | OsdEvent::FromCore(_) => out.broken("an event of another part came to the control part"),
         }
     }
@@ -231,6 +238,14 @@ impl Control {
                 out.send_gates(|| ToGate::Pg { pgid, place: None });
                 self.stats_changed(now);
             }
+            ToControl::MapApplied { shard, epoch } => match self.shards.get_mut(shard.0 as usize) {
+                Some(state) => {
+                    state.applied = epoch;
+                    self.pgs_loaded(now, out);
+                    self.follow_maps(now, out);
+                }
+                None => out.broken(format!("shard {} is through with a map, and does not exist", shard.0)),
+            },
             ToControl::MapReached { shard, epoch } => match self.shards.get_mut(shard.0 as usize) {
                 Some(state) => {
                     state.reached = epoch;

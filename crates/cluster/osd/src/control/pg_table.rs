@@ -24,10 +24,18 @@ struct PgRecord {
     status: Option<PgStatus>,
 }
 
+impl PgRecord {
+    fn loads(&self) -> bool {
+        self.status.is_none_or(|status| status.phase == Phase::Loading)
+    }
+}
+
 /// All PGs.
 #[derive(Debug, Default)]
 pub(super) struct PgTable {
     records: BTreeMap<SpgId, PgRecord>,
+    /// PGs that have not read what they keep.
+    loading: usize,
     /// Stored collections whose pool the map does not have yet (while old maps are gone through).
     deferred: BTreeMap<SpgId, StoreShard>,
     /// Shards whose stored collections are not known yet.
@@ -56,16 +64,18 @@ impl PgTable {
 
     pub(super) fn insert(&mut self, pgid: SpgId, shard: StoreShard) {
         self.records.insert(pgid, PgRecord { shard, status: None });
+        self.loading += 1;
     }
 
     pub(super) fn remove(&mut self, pgid: &SpgId) {
-        self.records.remove(pgid);
+        if self.records.remove(pgid).is_some_and(|record| record.loads()) {
+            self.loading -= 1;
+        }
     }
 
     /// Whether every PG has read what it keeps.
     pub(super) fn all_loaded(&self) -> bool {
-        let loads = |status: Option<PgStatus>| status.is_none_or(|status| status.phase == Phase::Loading);
-        self.finding == 0 && !self.records.values().any(|record| loads(record.status))
+        self.finding == 0 && self.loading == 0
     }
 
     fn statuses(&self) -> impl Iterator<Item = (&SpgId, &PgStatus)> + Clone {
@@ -93,7 +103,8 @@ impl PgTable {
     ) -> bool {
         let theirs: BTreeMap<SpgId, _> = shards.map(|(id, shard, status)| (id, (shard, status))).collect();
         let ours = self.records.iter().map(|(id, record)| (id, (record.shard, record.status)));
-        ours.eq(theirs.iter().map(|(id, theirs)| (id, *theirs)))
+        let loading = self.records.values().filter(|record| record.loads()).count();
+        self.loading == loading && ours.eq(theirs.iter().map(|(id, theirs)| (id, *theirs)))
     }
 }
 
@@ -125,7 +136,11 @@ impl Control {
         let Some(record) = self.pgs.records.get_mut(&pgid) else {
             return out.broken(format!("pg {pgid} has a state, and nothing is known of it"));
         };
+        let loaded = record.loads();
         let (shard, before) = (record.shard, record.status.replace(status));
+        if loaded && !record.loads() {
+            self.pgs.loading -= 1;
+        }
         let is_served = |status: &PgStatus| status.phase != Phase::Removing;
         if before.as_ref().is_some_and(is_served) != is_served(&status) {
             let place = is_served(&status).then_some(PgPlace { shard, slot });
@@ -171,8 +186,8 @@ impl Control {
     /// One epoch on.
     pub(super) fn pgs_advance(&mut self, now: UTime, step: &MapStep, old: Option<&OsdMap>, out: &mut Out) {
         self.note_pg_numbers(now, step, old, out);
+        self.send_map(out);
         let map = &step.map;
-        out.send_shards(|| ToShard::Map(map.clone()));
         let known = |pgid: &SpgId| map.pools.contains_key(&pgid.pg.pool);
         let (load, wait) =
             std::mem::take(&mut self.pgs.deferred).into_iter().partition(|(pgid, _)| known(pgid));
@@ -181,6 +196,13 @@ impl Control {
         let creating = |pool: &PoolId| map.pools.get(pool).is_some_and(|p| p.has_flags(PoolFlags::CREATING));
         self.pgs.created.retain(|pg| creating(&pg.pool));
         self.create_pgs(out);
+    }
+
+    /// Gives the shards the map that the control part goes by.
+    pub(super) fn send_map(&self, out: &mut Out) {
+        // A new OSD has no map yet.
+        let Some(step) = self.history.step() else { return };
+        out.send_shards(|| ToShard::Map(step.clone()));
     }
 
     /// Says it where a pool's number of PGs changes: neither splits nor merges are there yet.

@@ -118,9 +118,7 @@ impl Shard {
         }
         entry.loads = false;
         self.loading -= 1;
-        if let Some(map) = self.map.clone() {
-            self.pg_advance(now, slot, &map, out);
-        }
+        self.first_map(now, slot, out);
     }
 }
 

@@ -18,6 +18,8 @@ use pg::{Origin, Pg, PgConfig, PgEffect, PgEvent, Phase};
 use store::{CollectionId, Completion, ReadOutcome, ReadRequest, StoreError, StoreShard, Token};
 use types::{Epoch, Errno, OsdId, SpgId, UTime};
 
+use advance::Advance;
+pub(crate) use advance::MAP_WORK_PER_EVENT;
 use op_queue::{OpQueue, QueuedOp};
 use pg_set::PgSet;
 pub(crate) use pg_set::{PgSlot, PgStatus};
@@ -75,7 +77,9 @@ pub(crate) struct Shard {
     loading: usize,
     /// Transactions towards a map that are not durable.
     advances: usize,
-    /// PGs are being given a map: what they queue belongs to reaching it.
+    /// The map that PGs are being taken to.
+    advance: Option<Advance>,
+    /// A PG is being given a map: what it queues belongs to reaching it.
     advancing: bool,
     /// Object contexts of all PGs, and the place of the PG that is looked at next for some to evict.
     contexts: usize,
@@ -99,6 +103,7 @@ impl Shard {
             queued_bytes: 0,
             loading: 0,
             advances: 0,
+            advance: None,
             advancing: false,
             contexts: 0,
             evict_hand: 0,
@@ -146,18 +151,18 @@ impl Shard {
                 self.run_queue(now, out);
             }
             ToShard::SessionReset { session, pgs } => self.session_reset(now, session, pgs, out),
-            ToShard::Map(map) => self.take_map(now, map, out),
+            ToShard::Map(step) => self.take_map(now, step, out),
             ToShard::Config(config) => self.configure(now, config, out),
             ToShard::FindPgs => self.read_own(FIND_PGS, ReadRequest::Collections, out),
             ToShard::Load(pgid) => {
                 let (pg, effects) = self.new_pg(|config, out| Pg::load(pgid, self.whoami, config, out));
-                self.insert(now, pg, Mapping::default(), Epoch(0), effects, out);
+                self.insert(now, pg, None, Epoch(0), effects, out);
             }
             ToShard::Make { pgid, origin } => self.make(now, pgid, *origin, out),
             ToShard::RemoveLeftover(pgid) => {
                 let make = |config, out: &mut _| Pg::remove_leftover(pgid, self.whoami, config, out);
                 let (pg, effects) = self.new_pg(make);
-                self.insert(now, pg, Mapping::default(), Epoch(0), effects, out);
+                self.insert(now, pg, None, Epoch(0), effects, out);
             }
             ToShard::AskSpace => self.ask_statfs(out),
             ToShard::CollectStats { epoch } => {
@@ -188,7 +193,7 @@ impl Shard {
         &mut self,
         now: UTime,
         pg: Pg,
-        mapping: Mapping,
+        mapping: Option<Mapping>,
         epoch: Epoch,
         effects: Vec<PgEffect>,
         out: &mut Out,
@@ -206,7 +211,9 @@ impl Shard {
     /// because they send nothing again as long as this OSD stays its primary.
     fn make(&mut self, now: UTime, pgid: SpgId, origin: Origin, out: &mut Out) {
         let newest = origin.later.last().unwrap_or(&origin.first);
-        let (mapping, epoch) = (Mapping::of(newest, self.whoami), newest.epoch);
+        let (map, epoch) = (&newest.osdmap, newest.epoch);
+        let pool = map.pools.get(&pgid.pg.pool);
+        let mapping = pool.map(|pool| Mapping::of(map, pool, pgid.pg, self.whoami));
         let (pg, effects) =
             self.new_pg(|config, out| Pg::create(pgid, self.whoami, config, origin, now, out));
         self.insert(now, pg, mapping, epoch, effects, out);
@@ -399,6 +406,7 @@ impl Shard {
         holds(self.loading == loading, "the PGs that load are miscounted")?;
         let contexts: usize = self.pgs.iter().map(|entry| entry.contexts).sum();
         holds(self.contexts == contexts, "the object contexts are miscounted")?;
+        self.check_advance()?;
         holds(!self.advancing, "an event has ended while PGs are given a map")?;
         let published = |entry: &pg_set::PgEntry| entry.published == Some(entry.status());
         holds(self.pgs.iter().all(published), "a PG's state was not published")

@@ -85,21 +85,22 @@ impl OpQueue {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Arc;
+pub(super) fn test_queued_op(slot: u32, session: u64, tid: u64) -> QueuedOp {
+    let op = ClientOp {
+        session: SessionId(session),
+        source: types::EntityName::new(types::EntityType::Client, 1),
+        addrs: Default::default(),
+        features: 0,
+        permitted: true,
+        op: Box::new(super::test_op(tid)),
+    };
+    QueuedOp { slot: PgSlot(slot), op }
+}
 
-    fn op(slot: u32, session: u64, tid: u64) -> QueuedOp {
-        let op = ClientOp {
-            session: SessionId(session),
-            source: types::EntityName::new(types::EntityType::Client, 1),
-            addrs: Arc::default(),
-            features: 0,
-            permitted: true,
-            op: Box::new(crate::shard::test_op(tid)),
-        };
-        QueuedOp { slot: PgSlot(slot), op }
-    }
+#[cfg(test)]
+mod tests {
+    use super::test_queued_op as op;
+    use super::*;
 
     fn tids(ops: impl IntoIterator<Item = QueuedOp>) -> Vec<u64> {
         ops.into_iter().map(|op| op.op.op.tid).collect()

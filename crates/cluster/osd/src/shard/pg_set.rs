@@ -87,8 +87,8 @@ pub(crate) struct PgEntry {
     pub pg: Pg,
     /// The map that it was given last; 0 before the first.
     pub epoch: Epoch,
-    /// Where that map puts it.
-    pub mapping: Mapping,
+    /// Where that map puts it; `None` before the first.
+    pub mapping: Option<Mapping>,
     /// What was published last.
     pub published: Option<PgStatus>,
     /// The mapping is another than when that was published.
@@ -111,7 +111,7 @@ impl PgEntry {
         let history = &self.pg.info().history;
         PgStatus {
             phase: self.pg.phase(),
-            leads: self.mapping.leads,
+            leads: self.mapping.as_ref().is_some_and(|mapping| mapping.leads),
             stored: self.pg.is_stored(),
             same_interval_since: history.same_interval_since,
             last_epoch_clean: history.last_epoch_clean.max(history.epoch_created),
@@ -169,11 +169,6 @@ impl PgSet {
         self.slots.keys().copied()
     }
 
-    /// The slots, in the order of the PGs' ids.
-    pub(crate) fn slots(&self) -> Vec<PgSlot> {
-        self.slots.values().copied().collect()
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -207,7 +202,7 @@ impl PgSet {
         self.entries.iter_mut().filter_map(|entry| entry.as_deref_mut())
     }
 
-    pub(crate) fn insert(&mut self, now: UTime, pg: Pg, mapping: Mapping, epoch: Epoch) -> PgSlot {
+    pub(crate) fn insert(&mut self, now: UTime, pg: Pg, mapping: Option<Mapping>, epoch: Epoch) -> PgSlot {
         let slot = PgSlot(PgSlot::FIRST_PG + self.entries.len() as u32);
         let loads = pg.phase() == Phase::Loading;
         self.slots.insert(pg.id(), slot);
@@ -271,7 +266,7 @@ mod tests {
         let mut set = PgSet::default();
         let pgid = SpgId::from("1.0".parse::<types::PgId>().unwrap());
         let pg = || Pg::load(pgid, types::OsdId(0), Default::default(), &mut Vec::new());
-        let insert = |set: &mut PgSet| set.insert(UTime::default(), pg(), Mapping::default(), Epoch(0));
+        let insert = |set: &mut PgSet| set.insert(UTime::default(), pg(), None, Epoch(0));
         let first = insert(&mut set);
         assert!(set.remove(first).is_some());
         assert_ne!(insert(&mut set), first);

@@ -2,24 +2,19 @@
 
 use std::sync::Arc;
 
-use maps::{MapFlags, OsdMap, PgPool, PoolFlags};
+use maps::{MapDelta, MapFlags, OsdMap, PgPool, Placement, PoolFlags, UpActing};
 use ops::FullKind;
 use pg::{MapView, PoolView};
-use types::{Epoch, OsdId, SpgId};
+use types::{OsdId, PgId, SpgId};
 
 /// Where a map puts a PG.
-#[derive(Clone, Default, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Mapping {
-    pub up: Vec<OsdId>,
-    pub up_primary: Option<OsdId>,
-    pub acting: Vec<OsdId>,
-    pub acting_primary: Option<OsdId>,
+    pub place: Placement,
     /// Copies that the pool asks for.
     pub size: u32,
     /// Whether this OSD is its primary.
     pub leads: bool,
-    /// Since which map it is so.
-    pub since: Epoch,
 }
 
 const NOBODY: OsdId = OsdId(-1);
@@ -27,8 +22,16 @@ const NOBODY: OsdId = OsdId(-1);
 /// The PG in the map, if its pool is there.
 pub(crate) fn view(map: &Arc<OsdMap>, pgid: &SpgId) -> Option<MapView> {
     let pool = map.pools.get(&pgid.pg.pool)?;
-    let at = map.pg_to_up_acting(pgid.pg);
-    Some(MapView {
+    Some(view_of(map, pool, map.pg_to_up_acting(pgid.pg)))
+}
+
+/// A PG of `pool` that the map puts at `place`.
+pub(crate) fn view_at(map: &Arc<OsdMap>, pool: &PgPool, place: &Placement) -> MapView {
+    view_of(map, pool, place.up_acting())
+}
+
+fn view_of(map: &Arc<OsdMap>, pool: &PgPool, at: UpActing) -> MapView {
+    MapView {
         epoch: map.epoch,
         osdmap: map.clone(),
         up: at.up,
@@ -36,7 +39,7 @@ pub(crate) fn view(map: &Arc<OsdMap>, pgid: &SpgId) -> Option<MapView> {
         acting: at.acting,
         acting_primary: at.acting_primary.unwrap_or(NOBODY),
         pool: pool_view(map, pool),
-    })
+    }
 }
 
 fn pool_view(map: &OsdMap, pool: &PgPool) -> PoolView {
@@ -66,23 +69,17 @@ fn pool_view(map: &OsdMap, pool: &PgPool) -> PoolView {
 }
 
 impl Mapping {
-    /// What the OSD keeps of a view.
-    pub(crate) fn of(view: &MapView, whoami: OsdId) -> Self {
-        let some = |osd: OsdId| (osd != NOBODY).then_some(osd);
-        Self {
-            up: view.up.clone(),
-            up_primary: some(view.up_primary),
-            acting: view.acting.clone(),
-            acting_primary: some(view.acting_primary),
-            size: view.pool.size,
-            leads: view.acting_primary == whoami,
-            since: view.epoch,
-        }
+    /// Where `map` puts a PG of `pool`.
+    pub(crate) fn of(map: &OsdMap, pool: &PgPool, pg: PgId, whoami: OsdId) -> Self {
+        let place = Placement::of(map, pg);
+        let leads = place.acting_primary() == Some(whoami);
+        Self { place, size: pool.size.into(), leads }
     }
 
-    /// Whether the PG is where it was (the interval goes on).
-    pub(crate) fn is_same_place(&self, other: &Self) -> bool {
-        (&self.up, &self.acting, self.up_primary, self.acting_primary)
-            == (&other.up, &other.acting, other.up_primary, other.acting_primary)
+    /// Moves on to the next map. Whether the PG is elsewhere there (the interval ends).
+    pub(crate) fn advance(&mut self, pg: PgId, map: &OsdMap, delta: &MapDelta, whoami: OsdId) -> bool {
+        let moved = self.place.advance(pg, map, delta);
+        self.leads = self.place.acting_primary() == Some(whoami);
+        moved
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use maps::UpActing;
 use messages::PgStat;
 use serde_json::{Value, json};
 use types::{Epoch, OsdId, PgId, SpgId, UTime};
@@ -12,15 +13,20 @@ use super::pg_set::PgEntry;
 const NOBODY: OsdId = OsdId(-1);
 
 impl PgEntry {
+    /// Empty before the first map.
+    fn sets(&self) -> UpActing {
+        self.mapping.as_ref().map(|mapping| mapping.place.up_acting()).unwrap_or_default()
+    }
+
     /// The PG's report at this moment.
     fn report(&mut self, now: UTime, epoch: Epoch) -> PgStat {
         let (active, clean) = (self.status().is_active(), self.status().is_clean());
         let mut stat = self.pg.report();
-        let (info, at) = (self.pg.info(), &self.mapping);
+        let (info, at) = (self.pg.info(), self.sets());
         stat.created = info.history.epoch_created;
         stat.last_epoch_clean = if clean { epoch } else { info.history.last_epoch_clean };
         stat.mapping_epoch = info.history.same_interval_since;
-        (stat.up, stat.acting) = (at.up.clone(), at.acting.clone());
+        (stat.up, stat.acting) = (at.up, at.acting);
         stat.up_primary = at.up_primary.unwrap_or(NOBODY);
         stat.acting_primary = at.acting_primary.unwrap_or(NOBODY);
         stat.reported_epoch = epoch;
@@ -41,12 +47,12 @@ impl Shard {
     pub(crate) fn query(&self, pgid: &SpgId) -> Option<Value> {
         let entry = self.pgs.get(self.pgs.slot_of(pgid)?)?;
         let (info, ids) = (entry.pg.info(), |osds: &[OsdId]| osds.iter().map(|o| o.0).collect::<Vec<_>>());
-        let history = &info.history;
+        let (history, at) = (&info.history, entry.sets());
         Some(json!({
             "state": entry.pg.state().to_string(),
             "epoch": info.stats.reported_epoch.0,
-            "up": ids(&entry.mapping.up),
-            "acting": ids(&entry.mapping.acting),
+            "up": ids(&at.up),
+            "acting": ids(&at.acting),
             "info": {
                 "pgid": pgid.to_string(),
                 "last_update": info.last_update.to_string(),

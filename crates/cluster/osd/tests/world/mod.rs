@@ -140,6 +140,8 @@ pub struct World {
     pub peeks: bool,
     pub options: Values,
     tids: u64,
+    /// The OSD has work left.
+    continues: bool,
 }
 
 pub fn addr(nonce: u32) -> EntityAddr {
@@ -182,6 +184,7 @@ impl World {
             peeks: false,
             options,
             tids: 0,
+            continues: false,
         }
     }
 
@@ -236,6 +239,7 @@ impl World {
 
     /// Lets the store complete what it has, until nothing happens any more.
     pub fn settle(&mut self) {
+        self.go_on();
         while !self.hold_store {
             let mut done: Vec<Completion> = Vec::new();
             self.store.turn(self.now);
@@ -247,6 +251,15 @@ impl World {
                 let effects = self.handle(OsdEvent::Store(StoreShard(0), completion));
                 self.perform(effects);
             }
+            self.go_on();
+        }
+    }
+
+    /// Lets the OSD do what it has left of maps.
+    fn go_on(&mut self) {
+        while std::mem::take(&mut self.continues) {
+            let effects = self.handle(OsdEvent::Continue);
+            self.perform(effects);
         }
     }
 
@@ -283,6 +296,7 @@ impl World {
                 OsdEffect::Stopped => self.stopped = true,
                 OsdEffect::Failed(reason) => self.failed = Some(reason),
                 OsdEffect::ToCore { .. } => panic!("all parts are on one core"),
+                OsdEffect::Continue => self.continues = true,
                 OsdEffect::Active | OsdEffect::Close { .. } => {}
             }
         }
