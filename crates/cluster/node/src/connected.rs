@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use messenger::{Daemon, Effect, Endpoint, Event, Messenger, SessionEvent, SocketEffect, SocketId};
 use mon::MonEvent;
 use mon::state::Batch;
-use osd::{LogLevel, OsdEvent};
+use osd::{CoreId, LogLevel, OsdEvent, PartMessage};
 use types::{OsdId, UTime, broken};
 
 use crate::{Node, NodeEffect, NodeEvent};
@@ -18,6 +18,9 @@ pub enum CoreEffect {
     Commit(u64, Batch),
     /// Hand in [`OsdEvent::Continue`] for this OSD when other events have had their turn.
     Continue(OsdId),
+    /// Hand a message to the OSD's parts on another core, as [`OsdEvent::FromCore`]. Messages from one core to another
+    /// keep their order.
+    ToCore(CoreId, OsdId, PartMessage),
     /// A line for the log.
     Log(Daemon, LogLevel, String),
     /// An OSD takes part.
@@ -98,6 +101,7 @@ impl ConnectedNode {
             NodeEffect::GlobalId(session, id) => messenger.global_id(session, id),
             NodeEffect::Dial(osd, io) => messenger.monitor_io(now, osd, io),
             NodeEffect::Commit(token, batch) => out.push(CoreEffect::Commit(token, batch)),
+            NodeEffect::ToCore(core, osd, message) => out.push(CoreEffect::ToCore(core, osd, message)),
             NodeEffect::Continue(osd) => out.push(CoreEffect::Continue(osd)),
             NodeEffect::Log(daemon, level, text) => out.push(CoreEffect::Log(daemon, level, text)),
             NodeEffect::Active(osd) => out.push(CoreEffect::Active(osd)),

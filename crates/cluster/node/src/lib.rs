@@ -5,15 +5,15 @@
 
 mod connected;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use auth::SessionId;
 use messages::Message;
 use mon::state::Batch;
 use mon::{Mon, MonEffect, MonEvent};
 use monclient::MonClientIo;
-use osd::{LogLevel, Osd, OsdEffect, OsdEvent};
-use store::{Completion, ObjectStore, StoreShard};
+use osd::{CoreId, LogLevel, Osd, OsdEffect, OsdEvent, PartMessage, Stores};
+use store::{Completion, ObjectStore, ReadOutcome, ReadRequest, StoreError, StoreShard};
 use types::{OsdId, UTime, broken};
 
 pub use connected::{ConnectedNode, CoreEffect};
@@ -25,7 +25,7 @@ pub enum NodeEvent {
     /// To the monitor.
     Mon(MonEvent),
     Osd(OsdId, OsdEvent),
-    /// An OSD's store says that completions wait.
+    /// A store of an OSD's says that completions wait.
     StoreReady(OsdId),
     /// Time passed.
     Tick,
@@ -46,6 +46,9 @@ pub enum NodeEffect {
     Commit(u64, Batch),
     /// A connection to the monitor has its global id.
     GlobalId(SessionId, u64),
+    /// Hand a message to the OSD's parts on another core, as [`OsdEvent::FromCore`]. Messages from one core to another
+    /// keep their order.
+    ToCore(CoreId, OsdId, PartMessage),
     /// Hand in [`OsdEvent::Continue`] for this OSD when other events have had their turn.
     Continue(OsdId),
     /// For an OSD's connection to its monitor.
@@ -60,9 +63,29 @@ pub enum NodeEffect {
     Failed(Daemon, String),
 }
 
+/// A store shard's handle. Whoever opens a store has one for each of its shards.
+pub type StoreHandle = (StoreShard, Box<dyn ObjectStore>);
+
+/// The store shards of an OSD's that are on this core.
+struct Handles(Vec<StoreHandle>);
+
+impl Handles {
+    fn get(&mut self, shard: StoreShard) -> Option<&mut dyn ObjectStore> {
+        let (_, store) = self.0.iter_mut().find(|(of, _)| *of == shard)?;
+        Some(&mut **store)
+    }
+}
+
+impl Stores for Handles {
+    fn peek(&mut self, shard: StoreShard, request: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>> {
+        self.get(shard)?.peek(request)
+    }
+}
+
+/// The parts of an OSD that are on this core.
 struct OsdSlot {
     osd: Osd,
-    store: Box<dyn ObjectStore>,
+    stores: Handles,
     /// Whether something happened to it since its last turn.
     touched: bool,
 }
@@ -72,6 +95,8 @@ struct OsdSlot {
 pub struct Node {
     mon: Option<Mon>,
     osds: BTreeMap<OsdId, OsdSlot>,
+    /// OSDs that were taken out: what is on its way to them is dropped.
+    taken: BTreeSet<OsdId>,
     // Kept between events so that the hot path allocates nothing for them.
     mon_effects: Vec<MonEffect>,
     osd_effects: Vec<OsdEffect>,
@@ -89,9 +114,24 @@ impl Node {
         self.mon = Some(mon);
     }
 
-    /// Adds an OSD and its open store.
+    /// Adds an OSD that is whole on this core, and its open store of one shard.
     pub fn add_osd(&mut self, id: OsdId, osd: Osd, store: Box<dyn ObjectStore>) {
-        self.osds.insert(id, OsdSlot { osd, store, touched: true });
+        self.add_osd_parts(id, osd, vec![(StoreShard(0), store)]);
+    }
+
+    /// Adds the parts of an OSD that are on this core, and the handles of its shards.
+    pub fn add_osd_parts(&mut self, id: OsdId, osd: Osd, stores: Vec<StoreHandle>) {
+        self.taken.remove(&id);
+        self.osds.insert(id, OsdSlot { osd, stores: Handles(stores), touched: true });
+    }
+
+    /// Takes an OSD's parts out, and gives the handles of its stores, with all that was queued on them. Events that come
+    /// for it afterwards are dropped, until it is added again: by then none may be on its way that was meant for these
+    /// parts. `None`: it is not here.
+    pub fn take_osd(&mut self, id: OsdId) -> Option<Vec<StoreHandle>> {
+        let slot = self.osds.remove(&id)?;
+        self.taken.insert(id);
+        Some(slot.stores.0)
     }
 
     /// The monitor, to look at.
@@ -107,8 +147,9 @@ impl Node {
     /// When the next [`NodeEvent::Tick`] is due, if an OSD or its store waits for one. (The monitor's come once a
     /// second.)
     pub fn deadline(&self) -> Option<UTime> {
-        let of_slot = |slot: &OsdSlot| [slot.osd.deadline(), slot.store.deadline()];
-        self.osds.values().flat_map(of_slot).flatten().min()
+        let of_stores = self.osds.values().flat_map(|slot| &slot.stores.0).map(|(_, store)| store.deadline());
+        let of_osds = self.osds.values().map(|slot| slot.osd.deadline());
+        of_osds.chain(of_stores).flatten().min()
     }
 
     /// Takes one event. What it wants of a store is begun by the next [`Node::turn`].
@@ -145,20 +186,20 @@ impl Node {
     pub fn turn(&mut self, now: UTime, out: &mut Vec<NodeEffect>) {
         for (id, slot) in self.osds.iter_mut().filter(|(_, slot)| slot.touched) {
             slot.touched = false;
-            loop {
-                slot.store.turn(now);
-                slot.store.completions(&mut self.completions);
-                if self.completions.is_empty() {
-                    break;
-                }
-                for completion in self.completions.drain(..) {
-                    slot.handle(
-                        *id,
-                        now,
-                        OsdEvent::Store(StoreShard(0), completion),
-                        &mut self.osd_effects,
-                        out,
-                    );
+            // What one shard completes may be work for another.
+            let mut is_quiet = false;
+            while !is_quiet {
+                is_quiet = true;
+                for index in 0..slot.stores.0.len() {
+                    let (shard, store) = &mut slot.stores.0[index];
+                    let shard = *shard;
+                    store.turn(now);
+                    store.completions(&mut self.completions);
+                    is_quiet &= self.completions.is_empty();
+                    for completion in self.completions.drain(..) {
+                        let event = OsdEvent::Store(shard, completion);
+                        slot.handle(*id, now, event, &mut self.osd_effects, out);
+                    }
                 }
             }
         }
@@ -166,6 +207,9 @@ impl Node {
 
     fn handle_osd(&mut self, now: UTime, id: OsdId, event: Option<OsdEvent>, out: &mut Vec<NodeEffect>) {
         let Some(slot) = self.osds.get_mut(&id) else {
+            if self.taken.contains(&id) {
+                return;
+            }
             let broken = broken!("an event came for osd.{id}, which this node does not have");
             return out.push(NodeEffect::Failed(Daemon::Osd(id), broken.to_string()));
         };
@@ -186,33 +230,39 @@ impl OsdSlot {
         effects: &mut Vec<OsdEffect>,
         out: &mut Vec<NodeEffect>,
     ) {
-        self.osd.handle(now, event, &mut self.store, effects);
+        self.osd.handle(now, event, &mut self.stores, effects);
         for effect in effects.drain(..) {
-            out.extend(perform(id, &mut *self.store, effect));
+            out.extend(perform(id, &mut self.stores, effect));
         }
     }
 }
 
-/// An OSD's effect: the store's part is done here, the rest is the shell's.
-fn perform(id: OsdId, store: &mut dyn ObjectStore, effect: OsdEffect) -> Option<NodeEffect> {
+/// An OSD's effect: the stores' part is done here, the rest is the shell's.
+fn perform(id: OsdId, stores: &mut Handles, effect: OsdEffect) -> Option<NodeEffect> {
     let daemon = Daemon::Osd(id);
     Some(match effect {
-        OsdEffect::Queue { token, txn, .. } => {
-            store.queue(txn, token);
-            return None;
-        }
-        OsdEffect::Read { token, request, .. } => {
-            store.read(request, token);
-            return None;
-        }
-        OsdEffect::Acknowledge { token, .. } => {
-            store.acknowledge(token);
-            return None;
-        }
-        OsdEffect::ToCore { core, .. } => {
-            let broken = broken!("a message for core {}, and the OSD is whole on this one", core.0);
-            NodeEffect::Failed(daemon, broken.to_string())
-        }
+        OsdEffect::Queue { shard, token, txn } => match stores.get(shard) {
+            Some(store) => {
+                store.queue(txn, token);
+                return None;
+            }
+            None => lacks(id, shard),
+        },
+        OsdEffect::Read { shard, token, request } => match stores.get(shard) {
+            Some(store) => {
+                store.read(request, token);
+                return None;
+            }
+            None => lacks(id, shard),
+        },
+        OsdEffect::Acknowledge { shard, token } => match stores.get(shard) {
+            Some(store) => {
+                store.acknowledge(token);
+                return None;
+            }
+            None => lacks(id, shard),
+        },
+        OsdEffect::ToCore { core, message } => NodeEffect::ToCore(core, id, message),
         OsdEffect::Send { session, message } => NodeEffect::Send(daemon, session, message),
         OsdEffect::Close { session, reason } => NodeEffect::Close(daemon, session, reason),
         OsdEffect::Pause(session) => NodeEffect::Pause(id, session),
@@ -224,4 +274,10 @@ fn perform(id: OsdId, store: &mut dyn ObjectStore, effect: OsdEffect) -> Option<
         OsdEffect::Stopped => NodeEffect::Stopped(id),
         OsdEffect::Failed(reason) => NodeEffect::Failed(daemon, reason),
     })
+}
+
+fn lacks(id: OsdId, shard: StoreShard) -> NodeEffect {
+    let broken =
+        broken!("osd.{id} wants something of its store shard {}, which is not on this core", shard.0);
+    NodeEffect::Failed(Daemon::Osd(id), broken.to_string())
 }

@@ -141,6 +141,7 @@ impl Host {
             CoreEffect::Continue(osd) => {
                 self.core.handle(now, NodeEvent::Osd(osd, OsdEvent::Continue), out);
             }
+            CoreEffect::ToCore(core, ..) => panic!("a message for {core:?}, and there is one core"),
             CoreEffect::Failed(daemon, reason) => panic!("{daemon}: {reason}"),
             CoreEffect::Active(_) => self.active = true,
             CoreEffect::Socket(SocketEffect::Interest(_)) | CoreEffect::Log(..) | CoreEffect::Stopped(_) => {}

@@ -3,11 +3,16 @@
 
 mod sim;
 
-use sim::Sim;
+use sim::{Shape, Sim};
+use types::OsdId;
 
 /// Boots three OSDs, makes a pool and runs `ops` random operations from each of three clients, checking every read.
 fn run(seed: u64, ops: usize) -> Sim {
-    let mut sim = Sim::new(seed, 3);
+    run_on(seed, ops, Shape::ONE)
+}
+
+fn run_on(seed: u64, ops: usize, shape: Shape) -> Sim {
+    let mut sim = Sim::on_cores(seed, 3, shape);
     sim.run_until("every OSD is up", |s| s.osds_up() == 3);
     let clients: Vec<_> = (0..3).map(|_| sim.connect_client()).collect();
     let made = sim.command(clients[0], r#"{"prefix":"osd pool create","pool":"p","pg_num":8}"#);
@@ -30,6 +35,36 @@ fn a_cluster_boots_and_serves_what_was_written() {
             "seed {seed}: only {} writes were acknowledged",
             sim.acknowledged()
         );
+    }
+}
+
+#[test]
+fn clients_see_the_same_however_many_cores_and_shards_an_osd_has() {
+    let shapes = [(1, 1), (1, 4), (2, 1), (2, 2), (2, 4), (4, 1), (4, 4), (4, 7)];
+    for (seed, (cores, shards)) in (20..).zip(shapes) {
+        // Every answer is compared with what the object is.
+        let sim = run_on(seed, 300, Shape { cores, shards });
+        let acknowledged = sim.acknowledged();
+        let crossed = sim.trace().iter().any(|line| line.contains("ToCore"));
+        assert_eq!(crossed, cores > 1, "{cores} cores, {shards} shards");
+        assert!(acknowledged > 100, "{cores} cores, {shards} shards: {acknowledged} writes acknowledged");
+    }
+    let again = |seed| run_on(seed, 100, Shape { cores: 4, shards: 4 });
+    assert_eq!(again(7).trace(), again(7).trace());
+}
+
+#[test]
+fn an_osd_is_taken_out_of_its_nodes_and_comes_back_on_its_stores() {
+    for (cores, shards) in [(1, 1), (1, 2), (2, 2), (3, 5)] {
+        let mut sim = Sim::on_cores(11, 2, Shape { cores, shards });
+        sim.run_until("every OSD is up", |s| s.osds_up() == 2);
+        let client = sim.connect_client();
+        let made = sim.command(client, r#"{"prefix":"osd pool create","pool":"p","pg_num":16}"#);
+        assert_eq!(made.result, 0, "{}", made.status);
+        sim.restart_osd(OsdId(1));
+        (0..60).for_each(|_| sim.random_operation(client, "p"));
+        sim.run_until("every operation is answered", |s| s.outstanding() == 0);
+        sim.check_all("p");
     }
 }
 

@@ -91,7 +91,8 @@ impl Osd {
         self.control.as_ref().filter(|_| !self.stopped).and_then(|control| control.deadline())
     }
 
-    /// Takes an event. After [`OsdEffect::Stopped`] or [`OsdEffect::Failed`] nothing has an effect. `stores` is the memory
+    /// Takes an event. After [`OsdEffect::Stopped`] or [`OsdEffect::Failed`] nothing has an effect, nor has it on other
+    /// cores once they have the message that says so. `stores` is the memory
     /// of the stores of this core's shards, which must have got every transaction that earlier events gave.
     pub fn handle(&mut self, now: UTime, event: OsdEvent, stores: &mut dyn Stores, out: &mut Vec<OsdEffect>) {
         if self.stopped {
@@ -109,6 +110,11 @@ impl Osd {
             self.deliver(now, message, &mut out);
         }
         self.stopped = self.is_done();
+        if self.stopped && self.control.is_some() {
+            for core in placement.all_cores().into_iter().filter(|core| *core != self.core) {
+                out.send(To::Stop(core));
+            }
+        }
         self.map_work_max = self.map_work_max.max(out.work());
         if !self.stopped && !self.continues && self.shards.iter().any(Shard::has_work) {
             self.continues = true;
@@ -119,7 +125,7 @@ impl Osd {
     }
 
     fn is_done(&self) -> bool {
-        self.control.as_ref().is_some_and(|control| control.state() == OsdPhase::Stopped)
+        self.stopped || self.control.as_ref().is_some_and(|control| control.state() == OsdPhase::Stopped)
     }
 
     fn on_event(&mut self, now: UTime, event: OsdEvent, out: &mut Out) {
@@ -160,6 +166,7 @@ impl Osd {
             (To::Shard(shard, message), _) => {
                 self.shard(shard, out, |s, out| s.handle(now, message, out));
             }
+            (To::Stop(_), _) => self.stopped = true,
         }
     }
 

@@ -3,7 +3,7 @@
 //! Messages go by value and keep their order from one part to another; there is none among messages of different
 //! senders. So whatever names a PG at a gate was published by its shard before.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use auth::{SessionId, SessionInfo};
@@ -72,15 +72,18 @@ impl Placement {
 
     /// How many cores have a part of it.
     pub fn cores(&self) -> usize {
-        let all: std::collections::BTreeSet<CoreId> =
-            self.gates.iter().chain(&self.shards).copied().collect();
-        all.len()
+        self.all_cores().len()
+    }
+
+    /// The cores that have a part of it.
+    pub(crate) fn all_cores(&self) -> BTreeSet<CoreId> {
+        self.gates.iter().chain(&self.shards).copied().collect()
     }
 
     fn core_of(&self, to: &To) -> CoreId {
         match to {
             To::Control(_) => self.control(),
-            To::Gate(core, _) => *core,
+            To::Gate(core, _) | To::Stop(core) => *core,
             // A shard that does not exist is a defect that its core reports.
             To::Shard(shard, _) => self.shards.get(shard.0 as usize).copied().unwrap_or(self.control()),
         }
@@ -110,6 +113,8 @@ pub(crate) enum To {
     Control(ToControl),
     Gate(CoreId, ToGate),
     Shard(StoreShard, ToShard),
+    /// To all parts of a core: the OSD has stopped or failed.
+    Stop(CoreId),
 }
 
 /// To the control part.

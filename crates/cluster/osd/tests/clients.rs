@@ -7,7 +7,7 @@ use auth::{Caps, SessionId};
 use messages::osd_op::OsdFlags;
 use messages::{Command, Message, Op, OpArgs, OpCode, OsdPing, Ping};
 use options::Values;
-use osd::{LogLevel, OsdEvent};
+use osd::{LogLevel, OsdEffect, OsdEvent};
 use types::{
     AddrType, EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, Errno, Fsid, OsdId, PoolId, UTime,
 };
@@ -207,6 +207,40 @@ fn past_the_budget_a_session_is_paused_and_resumed_when_replies_are_out() {
     w.hold_store = false;
     w.settle();
     assert!(w.paused.is_empty());
+    assert_eq!(w.osd.held(), (0, 0));
+}
+
+#[test]
+fn no_write_begins_while_the_store_has_as_much_as_it_may_though_the_session_that_brought_it_is_gone() {
+    let mut options = Values::new();
+    options.set("osd_client_message_size_cap", "100000").unwrap();
+    let mut w = World::with(options);
+    w.start();
+    w.create_pool(1, 4);
+    w.open_client(CLIENT);
+    // What the store has in memory is answered at once, and commits are held.
+    w.peeks = true;
+    w.hold_store = true;
+    let big = w.write("big", &[7; 100_000]);
+    let begun = w.handle(OsdEvent::Message { session: CLIENT, message: big.into(), bytes: 1000 });
+    assert!(begun.iter().any(|effect| matches!(effect, OsdEffect::Queue { .. })), "{begun:?}");
+    w.perform(begun);
+    w.event(OsdEvent::SessionClosed(CLIENT));
+    assert_eq!(w.osd.held(), (0, 0), "its budget is free");
+
+    let other = SessionId(CLIENT.0 + 1);
+    w.open_client(other);
+    let write = w.write("other", b"x");
+    let effects = w.handle(OsdEvent::Message { session: other, message: write.clone().into(), bytes: 1000 });
+    assert!(!effects.iter().any(|effect| matches!(effect, OsdEffect::Queue { .. })), "{effects:?}");
+    w.perform(effects);
+    let read = w.read("absent");
+    assert_eq!(w.osd.held().0, 1);
+    w.send_op(other, read.clone());
+    w.hold_store = false;
+    w.settle();
+    assert_eq!(w.reply_to(other, write.tid).map(|reply| reply.result), Some(0), "{:#?}", w.log);
+    assert!(w.reply_to(other, read.tid).is_some());
     assert_eq!(w.osd.held(), (0, 0));
 }
 

@@ -3,10 +3,14 @@
 
 mod world;
 
+use std::sync::Arc;
+
+use auth::{Caps, SessionId};
 use messages::Message;
-use osd::{OsdEvent, OsdPhase};
-use store::{CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, Token};
-use types::{Epoch, OsdId, PoolId};
+use options::Values;
+use osd::{CoreId, Osd, OsdEffect, OsdEvent, OsdPhase, Placement};
+use store::{CollectionId, Completion, NoPeek, ObjectStore, ReadOutcome, ReadRequest, Token};
+use types::{Epoch, OsdId, PoolId, UTime};
 use world::*;
 
 #[test]
@@ -448,4 +452,32 @@ fn pgs_whose_records_are_damaged_do_not_keep_the_osd_from_starting() {
     w.restart();
     assert_eq!(w.osd.state(), OsdPhase::Active, "{:#?}", w.log);
     assert_eq!(w.log.iter().filter(|line| line.contains("has stopped")).count(), 4);
+}
+
+#[test]
+fn an_osd_that_stops_or_fails_does_so_on_all_its_cores() {
+    let placement = Arc::new(Placement::new(vec![CoreId(0), CoreId(1)], vec![CoreId(0)]).unwrap());
+    let on = |core| Osd::on_core(config(1, Values::new()), CoreId(core), placement.clone());
+    let (mut control, mut gate) = (on(0), on(1));
+    let handle = |osd: &mut Osd, event| {
+        let mut effects = Vec::new();
+        osd.handle(UTime { sec: 5000, nsec: 0 }, event, &mut NoPeek, &mut effects);
+        effects
+    };
+    let session = SessionId::on_core(1, 7);
+    handle(&mut gate, OsdEvent::SessionOpened(client(session, Caps::all())));
+    let command = || Message::from(messages::MonGetOsdMap::default());
+    let asked = handle(&mut gate, OsdEvent::Message { session, message: command(), bytes: 1000 });
+    assert!(matches!(&asked[..], [OsdEffect::ToCore { core: CoreId(0), .. }]), "{asked:?}");
+
+    let stopped = handle(&mut control, OsdEvent::Shutdown);
+    let to_gate = stopped.into_iter().filter_map(|effect| match effect {
+        OsdEffect::ToCore { core: CoreId(1), message } => Some(message),
+        _ => None,
+    });
+    for message in to_gate {
+        assert!(handle(&mut gate, OsdEvent::FromCore(message)).is_empty());
+    }
+    let unheard = handle(&mut gate, OsdEvent::Message { session, message: command(), bytes: 1000 });
+    assert!(unheard.is_empty(), "{unheard:?}");
 }

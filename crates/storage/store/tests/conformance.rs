@@ -26,6 +26,25 @@ impl Factory for Mem {
     }
 }
 
+/// The last handle of a store of three shards.
+struct Handle;
+
+impl Factory for Handle {
+    type Store = MemStore;
+
+    fn properties(&self) -> Properties {
+        Properties::VOLATILE
+    }
+
+    fn fresh(&mut self, bytes_total: u64) -> MemStore {
+        MemStore::handles(bytes_total * 3, 3).pop().expect("three handles")
+    }
+
+    fn metadata_bytes_max(&self, contents: &Contents) -> u64 {
+        mem_metadata_bytes_max(contents)
+    }
+}
+
 /// Of what keeps nothing, checks nothing, never fails and has one shard.
 const OF_MEM: [&str; 23] = [
     "collections_of_two_shards_share_no_transaction",
@@ -94,6 +113,45 @@ mod one_shard {
 mod several_shards {
     use super::*;
     store::conformance_tests!(Mem { shards: 3 }, skipped: OF_MEM_WITH_SHARDS);
+}
+
+mod a_handle_of_three {
+    use super::*;
+    store::conformance_tests!(Handle, skipped: OF_MEM);
+}
+
+#[test]
+fn handles_on_threads_of_their_own_share_nothing() {
+    use store::{CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, Token, Transaction};
+    let pg = |seed| CollectionId::Pg(types::PgId { pool: types::PoolId(1), seed }.into());
+    let handles = MemStore::handles(1001, 3);
+    let threads = (0..).zip(handles).map(|(seed, mut store)| {
+        std::thread::spawn(move || {
+            let mut txn = Transaction::new();
+            txn.create_collection(pg(seed), 0);
+            store.queue(txn, Token(1));
+            store.read(ReadRequest::Collections, Token(2));
+            store.read(ReadRequest::StatFs, Token(3));
+            store.turn(types::UTime::default());
+            let mut done = Vec::new();
+            store.completions(&mut done);
+            match &done[..] {
+                [
+                    Completion::Committed { .. },
+                    Completion::Read { result: Ok(ReadOutcome::Collections(of)), .. },
+                    Completion::Read { result: Ok(ReadOutcome::StatFs(space)), .. },
+                ] => {
+                    assert_eq!(of[..], [pg(seed)]);
+                    space.bytes_total
+                }
+                other => panic!("{other:?}"),
+            }
+        })
+    });
+    let threads: Vec<_> = threads.collect();
+    let sizes: Vec<u64> =
+        threads.into_iter().map(|thread| thread.join().expect("a thread ends well")).collect();
+    assert_eq!(sizes, [334, 334, 333]);
 }
 
 mod sim_one_shard {

@@ -1,7 +1,9 @@
-//! A simulated network and clock under one [`Node`]: messages take seeded random times, in order on each session.
+//! A simulated network and clock under the [`Node`]s of one process: messages take seeded random times, in order on each
+//! session and from each core to each other.
 #![allow(clippy::unwrap_used)] // a test that gets nothing fails here
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use auth::{Caps, SessionId, SessionInfo};
 use buffer::Rope;
@@ -10,13 +12,13 @@ use messages::{Message, MonCommandAck};
 use mon::state::State;
 use mon::{InitialOsd, Mon, MonConfig, MonEvent};
 use monclient::{Attempt, MonClientConfig, MonClientIo};
-use node::{Daemon, Node, NodeEffect, NodeEvent};
+use node::{Daemon, Node, NodeEffect, NodeEvent, StoreHandle};
 use objecter::{
     CommandId, Objecter, ObjecterConfig, ObjecterEffect, ObjecterEvent, OsdSession, Outcome, Request,
     RequestId,
 };
-use osd::{Osd, OsdAddrs, OsdConfig, OsdEvent};
-use store::MemStore;
+use osd::{CoreId, Osd, OsdAddrs, OsdConfig, OsdEvent, Placement};
+use store::{MemStore, ObjectStore, StoreShard};
 use types::{EntityAddr, EntityName, EntityType, Fsid, Name, OsdId, Profile, SplitMix64, UTime};
 
 const FEATURES: u64 = Profile::PACIFIC.features_supported;
@@ -33,7 +35,9 @@ fn osd_addr(osd: OsdId) -> EntityAddr {
 
 /// What happens at a moment.
 enum Happening {
+    /// On the core where its daemon takes it.
     Node(NodeEvent),
+    OnCore(u16, NodeEvent),
     Client(usize, ObjecterEvent),
     Tick,
 }
@@ -59,15 +63,41 @@ struct Client {
     pending: BTreeMap<RequestId, Pending>,
 }
 
+/// How a process is divided. Every OSD has a gate on each core.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub cores: u16,
+    /// Store shards of each OSD: those of osd.N are on the cores from N on, in turn.
+    pub shards: u32,
+}
+
+impl Shape {
+    pub const ONE: Self = Self { cores: 1, shards: 1 };
+
+    fn placement(self, osd: i32) -> Placement {
+        let shard = |shard| CoreId((osd as u16 + shard as u16) % self.cores);
+        Placement::new((0..self.cores).map(CoreId).collect(), (0..self.shards).map(shard).collect()).unwrap()
+    }
+
+    fn control(self, osd: OsdId) -> u16 {
+        self.placement(osd.0).shards()[0].0
+    }
+}
+
 /// The simulation.
 pub struct Sim {
-    node: Node,
+    nodes: Vec<Node>,
+    osds: BTreeMap<OsdId, OsdConfig>,
+    stopped: BTreeSet<OsdId>,
+    shape: Shape,
     rng: SplitMix64,
     now: u64,
     queue: BTreeMap<(u64, u64), Happening>,
     queued: u64,
     /// The time of the last message of each direction of a session: order is kept.
     last: BTreeMap<(SessionId, bool), u64>,
+    /// The same from one core to another.
+    last_of_cores: BTreeMap<(u16, u16), u64>,
     peers: BTreeMap<SessionId, Peer>,
     sessions: u64,
     clients: Vec<Client>,
@@ -80,6 +110,10 @@ pub struct Sim {
 
 impl Sim {
     pub fn new(seed: u64, osds: i32) -> Self {
+        Self::on_cores(seed, osds, Shape::ONE)
+    }
+
+    pub fn on_cores(seed: u64, osds: i32, shape: Shape) -> Self {
         let now = 1_800_000_000_000_000_000;
         let fsid = Fsid::from_random([seed as u8; 16]);
         let uuid = |i: i32| Fsid::from_random([i as u8 + 100; 16]);
@@ -97,15 +131,19 @@ impl Sim {
         };
         let mut state = State::new();
         Mon::create(&config, UTime::from_nanos(now)).unwrap().apply_to(&mut state);
-        let mut node = Node::new();
-        node.add_mon(Mon::open(config, state, UTime::from_nanos(now)).unwrap());
+        let mut nodes: Vec<Node> = (0..shape.cores).map(|_| Node::new()).collect();
+        nodes[0].add_mon(Mon::open(config, state, UTime::from_nanos(now)).unwrap());
         let mut sim = Self {
-            node,
+            nodes,
+            osds: BTreeMap::new(),
+            stopped: BTreeSet::new(),
+            shape,
             rng: SplitMix64::new(seed),
             now,
             queue: BTreeMap::new(),
             queued: 0,
             last: BTreeMap::new(),
+            last_of_cores: BTreeMap::new(),
             peers: BTreeMap::new(),
             sessions: 0,
             clients: Vec::new(),
@@ -115,7 +153,7 @@ impl Sim {
             trace: Vec::new(),
         };
         for i in 0..osds {
-            let osd = Osd::new(OsdConfig {
+            let config = OsdConfig {
                 whoami: OsdId(i),
                 cluster_fsid: fsid,
                 osd_fsid: uuid(i),
@@ -124,12 +162,75 @@ impl Sim {
                 profile: Profile::PACIFIC,
                 monitors: MonClientConfig::new(vec![addr(3300, 0).into()], Some(fsid)),
                 options: options::Values::new(),
-            });
-            sim.node.add_osd(OsdId(i), osd, Box::new(MemStore::new(1 << 30)));
+            };
+            sim.add_osd(config, MemStore::handles(1 << 30, shape.shards));
             sim.after(1000, Happening::Node(NodeEvent::Osd(OsdId(i), OsdEvent::Start)));
         }
         sim.after(0, Happening::Tick);
         sim
+    }
+
+    /// Adds an OSD's parts to all cores.
+    fn add_osd(&mut self, config: OsdConfig, handles: impl IntoIterator<Item: ObjectStore + 'static>) {
+        let placement = Arc::new(self.shape.placement(config.whoami.0));
+        let mut stores: Vec<Vec<StoreHandle>> = self.nodes.iter().map(|_| Vec::new()).collect();
+        for (shard, store) in handles.into_iter().enumerate() {
+            let core = placement.shards()[shard].0;
+            stores[usize::from(core)].push((StoreShard(shard as u32), Box::new(store)));
+        }
+        for (core, (node, stores)) in self.nodes.iter_mut().zip(stores).enumerate() {
+            let osd = Osd::on_core(config.clone(), CoreId(core as u16), placement.clone());
+            node.add_osd_parts(config.whoami, osd, stores);
+        }
+        self.osds.insert(config.whoami, config);
+    }
+
+    /// Stops an OSD cleanly, takes it out of all nodes, and starts it again on the same stores.
+    pub fn restart_osd(&mut self, osd: OsdId) {
+        self.after(0, Happening::Node(NodeEvent::Osd(osd, OsdEvent::Shutdown)));
+        self.run_until("the OSD has stopped", |s| s.stopped.contains(&osd));
+        let up = self.osds_up();
+        let crossing = |s: &Self| s.queue.values().any(|what| matches!(what, Happening::OnCore(..)));
+        self.run_until("nothing is on its way between cores", |s| !crossing(s));
+        let taken = self.nodes.iter_mut().flat_map(|node| node.take_osd(osd).unwrap());
+        let handles: BTreeMap<StoreShard, Box<dyn ObjectStore>> = taken.collect();
+        assert_eq!(handles.len(), self.shape.shards as usize);
+        assert!(self.nodes.iter_mut().all(|node| node.take_osd(osd).is_none()));
+        self.peers.retain(|_, peer| !matches!(peer, Peer::Osd(of, _) if *of == osd));
+        self.add_osd(self.osds[&osd].clone(), handles.into_values());
+        self.after(0, Happening::Node(NodeEvent::Osd(osd, OsdEvent::Start)));
+        self.run_until("the OSD is up again", |s| s.osds_up() > up);
+    }
+
+    /// The core where a daemon takes an event.
+    fn core_of(&self, event: &NodeEvent) -> u16 {
+        match event {
+            NodeEvent::Mon(_) => 0,
+            NodeEvent::Osd(_, OsdEvent::SessionOpened(info)) => info.id.core(),
+            NodeEvent::Osd(
+                _,
+                OsdEvent::SessionClosed(session) | OsdEvent::Message { session, message: _, bytes: _ },
+            ) => session.core(),
+            NodeEvent::Osd(osd, OsdEvent::Start | OsdEvent::Mon(_) | OsdEvent::Shutdown) => {
+                self.shape.control(*osd)
+            }
+            NodeEvent::Osd(
+                _,
+                OsdEvent::Store(..) | OsdEvent::FromCore(_) | OsdEvent::Continue | OsdEvent::Tick,
+            )
+            | NodeEvent::StoreReady(_)
+            | NodeEvent::Tick => panic!("no one core takes {event:?}"),
+        }
+    }
+
+    /// Queues the arrival of a message from one core to another.
+    fn cross(&mut self, from: u16, to: u16, event: NodeEvent) {
+        let delay = self.random(20_000);
+        let last = self.last_of_cores.entry((from, to)).or_default();
+        let at = (self.now + delay).max(*last + 1);
+        *last = at;
+        self.queued += 1;
+        self.queue.insert((at, self.queued), Happening::OnCore(to, event));
     }
 
     /// A number below `n`; 0 if `n` is 0.
@@ -165,7 +266,7 @@ impl Sim {
     }
 
     pub fn osds_up(&self) -> usize {
-        let map = self.node.mon().unwrap().osdmap();
+        let map = self.nodes[0].mon().unwrap().osdmap();
         map.existing_osds().filter(|(_, osd)| osd.is_up()).count()
     }
 
@@ -186,28 +287,30 @@ impl Sim {
         let ((at, _), what) = self.queue.pop_first().expect("the tick never ends");
         self.now = at;
         match what {
-            Happening::Node(event) => self.tell(event),
+            Happening::Node(event) => self.tell(self.core_of(&event), event),
+            Happening::OnCore(core, event) => self.tell(core, event),
             Happening::Client(client, event) => self.client_handles(client, event),
             Happening::Tick => {
-                self.tell(NodeEvent::Tick);
+                (0..self.shape.cores).for_each(|core| self.tell(core, NodeEvent::Tick));
                 (0..self.clients.len()).for_each(|c| self.client_handles(c, ObjecterEvent::Tick));
                 self.after(50_000_000, Happening::Tick);
             }
         }
     }
 
-    fn tell(&mut self, event: NodeEvent) {
+    fn tell(&mut self, core: u16, event: NodeEvent) {
         let mut effects = Vec::new();
         let now = UTime::from_nanos(self.now);
-        self.node.handle(now, event, &mut effects);
-        self.node.turn(now, &mut effects);
+        let node = &mut self.nodes[usize::from(core)];
+        node.handle(now, event, &mut effects);
+        node.turn(now, &mut effects);
         for effect in effects {
-            self.trace.push(format!("{} {effect:?}", self.now));
-            self.perform(effect);
+            self.trace.push(format!("{} {core} {effect:?}", self.now));
+            self.perform(core, effect);
         }
     }
 
-    fn perform(&mut self, effect: NodeEffect) {
+    fn perform(&mut self, core: u16, effect: NodeEffect) {
         match effect {
             NodeEffect::Send(daemon, session, message) => self.daemon_sends(daemon, session, &message),
             NodeEffect::Commit(token, _) => {
@@ -215,13 +318,17 @@ impl Sim {
                 self.after(delay, Happening::Node(NodeEvent::Mon(MonEvent::Committed { token })));
             }
             NodeEffect::GlobalId(session, id) => self.authenticated(session, id),
+            NodeEffect::ToCore(to, osd, message) => {
+                self.cross(core, to.0, NodeEvent::Osd(osd, OsdEvent::FromCore(message)));
+            }
             NodeEffect::Continue(osd) => {
-                self.after(0, Happening::Node(NodeEvent::Osd(osd, OsdEvent::Continue)));
+                self.after(0, Happening::OnCore(core, NodeEvent::Osd(osd, OsdEvent::Continue)));
             }
             NodeEffect::Dial(osd, io) => self.dial(osd, io),
             NodeEffect::Close(daemon, session, reason) => panic!("{daemon} closed {session}: {reason}"),
             NodeEffect::Failed(daemon, reason) => panic!("{daemon}: {reason}"),
-            NodeEffect::Log(..) | NodeEffect::Active(_) | NodeEffect::Stopped(_) => {}
+            NodeEffect::Stopped(osd) => drop(self.stopped.insert(osd)),
+            NodeEffect::Log(..) | NodeEffect::Active(_) => {}
             NodeEffect::Pause(..) | NodeEffect::Resume(..) => {}
         }
     }
@@ -251,7 +358,12 @@ impl Sim {
 
     fn session(&mut self, peer: Peer) -> SessionId {
         self.sessions += 1;
-        let session = SessionId(self.sessions);
+        let core = match peer {
+            // A connection comes to any core that has a gate.
+            Peer::ClientOfOsd(..) => self.random(self.shape.cores.into()) as u16,
+            Peer::Osd(..) | Peer::ClientOfMon(..) => 0,
+        };
+        let session = SessionId::on_core(core, self.sessions);
         self.peers.insert(session, peer);
         session
     }
@@ -396,7 +508,7 @@ impl Sim {
         for other in 0..self.clients.len() {
             self.with_client(other, |core, _, out| core.wait_for_latest_map(out));
         }
-        let newest = self.node.mon().unwrap().osdmap().epoch;
+        let newest = self.nodes[0].mon().unwrap().osdmap().epoch;
         self.run_until("clients have the map", |s| s.clients.iter().all(|c| c.core.epoch() >= newest));
         self.clients[client].acks.remove(&id).unwrap()
     }

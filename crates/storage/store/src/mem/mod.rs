@@ -108,6 +108,15 @@ impl MemStore {
         }
     }
 
+    /// The handles of an empty store, one for each shard (at least one), which may be on different threads. A handle is
+    /// a store of one shard with an equal share of the bytes; a collection is in the shard whose handle made it.
+    pub fn handles(bytes_total: u64, shards: u32) -> Vec<Self> {
+        let shards = u64::from(shards.max(1));
+        // The first ones have what does not divide.
+        let share = |shard: u64| bytes_total / shards + u64::from(shard < bytes_total % shards);
+        (0..shards).map(|shard| Self::new(share(shard))).collect()
+    }
+
     /// A copy with room for another number of bytes.
     #[cfg(feature = "sim")]
     pub(crate) fn with_bytes_total(&self, bytes_total: u64) -> Self {
