@@ -66,7 +66,8 @@ impl Placement {
         of_core.map(|(index, _)| StoreShard(index as u32))
     }
 
-    pub(crate) fn control(&self) -> CoreId {
+    /// The core of the control part.
+    pub fn control(&self) -> CoreId {
         self.shards[0]
     }
 
@@ -76,7 +77,7 @@ impl Placement {
     }
 
     /// The cores that have a part of it.
-    pub(crate) fn all_cores(&self) -> BTreeSet<CoreId> {
+    pub fn all_cores(&self) -> BTreeSet<CoreId> {
         self.gates.iter().chain(&self.shards).copied().collect()
     }
 

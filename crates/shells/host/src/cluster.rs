@@ -15,7 +15,7 @@ use types::OsdId;
 
 use crate::clock::Clock;
 use crate::core::Shared;
-use crate::core_main::{CoreCommand, CorePlan, core_main};
+use crate::core_main::{CoreCommand, CorePlan, OsdParts, core_main};
 use crate::delay::DispatchDelay;
 use crate::dir::{self, ClusterDir, Description, DirState, StoreKind};
 use crate::plan::{self, Sockets};
@@ -155,7 +155,7 @@ impl Cluster {
         let plans = plan::plan_cores(request, values, description, sockets, dir.path(), shared.clock.now())?;
         dir.write_client_files(description)?;
         dir.write_description(description)?;
-        let expected = plans.iter().flat_map(|p| p.osds.iter().filter(|o| o.boots).map(|o| o.id)).collect();
+        let expected = plans.iter().flat_map(|plan| plan.osds.iter().filter_map(OsdParts::boots)).collect();
         Ok((spawn(plans, &shared, &messenger, dir.path())?, receiver, expected))
     }
 
@@ -255,6 +255,7 @@ fn spawn(
     dir: &Path,
 ) -> Result<Threads, HostError> {
     let pin = plans.len() > 1;
+    let cores: Vec<_> = plans.iter().map(|plan| plan.sender.clone()).collect();
     let mut threads = Vec::new();
     for plan in plans {
         let (shared, sender, index) = (shared.clone(), plan.sender.clone(), plan.index);
@@ -263,7 +264,8 @@ fn spawn(
             cookie_seed: messenger.cookie_seed ^ index as u64,
             ..messenger.clone()
         };
-        let start = move || core_main(plan, shared, messenger);
+        let cores = cores.clone();
+        let start = move || core_main(plan, shared, messenger, cores);
         let thread = runtime::spawn_core(index, pin, start).map_err(HostError::io(dir))?;
         threads.push((sender, thread));
     }

@@ -9,18 +9,23 @@ use std::time::Duration;
 use messenger::{Daemon, Endpoint, Event, Messenger, MessengerConfig, SocketEffect, SocketId};
 use msgr::Local;
 use node::{ConnectedNode, CoreEffect, Node, NodeEvent};
-use osd::{LogLevel, OsdEvent};
+use osd::{CoreId, LogLevel, OsdEvent, PartMessage};
 use tokio::net::{TcpListener, TcpStream};
-use types::{OsdId, UTime};
+use tokio::sync::mpsc::UnboundedSender;
+use types::{OsdId, UTime, broken};
 
 use crate::CoreReport;
 use crate::clock::Clock;
+use crate::core_main::CoreCommand;
 use crate::delay::DispatchDelay;
 use crate::link::{Link, Wake};
 use crate::monstore::MonStore;
 
 /// How long to wait when a connection cannot be accepted.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+
+/// A burst of events that takes as long is worth a line in the log.
+const TURN_NANOS_LOGGED: u64 = 20_000_000;
 
 /// What the cores of a process share.
 pub(crate) struct Shared {
@@ -32,6 +37,7 @@ pub(crate) struct Shared {
 /// A core's state. Nothing in it but [`Shared`] is shared with another thread.
 pub(crate) struct Core {
     me: Weak<Core>,
+    here: CoreId,
     pub(crate) shared: Arc<Shared>,
     node: RefCell<ConnectedNode>,
     /// By [`SocketId::index`].
@@ -39,21 +45,36 @@ pub(crate) struct Core {
     effects: RefCell<Vec<CoreEffect>>,
     scratch: RefCell<Vec<u8>>,
     monstore: RefCell<Option<MonStore>>,
+    /// The queues of all cores, by their numbers; this one's too. What waits in them of an OSD is bounded by the budgets of
+    /// its gates.
+    cores: Vec<UnboundedSender<CoreCommand>>,
+    /// What goes to each core when the burst of events ends: it is woken once.
+    to_cores: RefCell<Vec<Vec<(OsdId, PartMessage)>>>,
+    /// The longest burst of events that was logged, in nanoseconds.
+    longest_turn: Cell<u64>,
     /// When the task of the messenger's timers wakes next, and what wakes it earlier.
     timer_at: Cell<Option<UTime>>,
     timer_wake: Wake,
 }
 
 impl Core {
-    pub(crate) fn new(shared: Arc<Shared>, config: MessengerConfig) -> Rc<Self> {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        config: MessengerConfig,
+        cores: Vec<UnboundedSender<CoreCommand>>,
+    ) -> Rc<Self> {
         Rc::new_cyclic(|me| Self {
             me: me.clone(),
+            here: CoreId(config.core),
             shared,
             node: RefCell::new(ConnectedNode::new(Messenger::new(config))),
             links: RefCell::default(),
             effects: RefCell::default(),
             scratch: RefCell::new(vec![0; Messenger::SCRATCH_BYTES]),
             monstore: RefCell::default(),
+            to_cores: RefCell::new(cores.iter().map(|_| Vec::new()).collect()),
+            cores,
+            longest_turn: Cell::new(TURN_NANOS_LOGGED / 2),
             timer_at: Cell::new(None),
             timer_wake: Wake::default(),
         })
@@ -86,10 +107,28 @@ impl Core {
 
     /// Gives the node an event, performs what follows, and writes what that gave.
     pub(crate) fn dispatch(&self, event: NodeEvent) {
+        self.dispatch_all([event]);
+    }
+
+    /// The same of a burst of events.
+    pub(crate) fn dispatch_all(&self, events: impl IntoIterator<Item = NodeEvent>) {
+        let now = self.now();
         let mut effects = self.effects.take();
-        self.node.borrow_mut().handle(self.now(), event, &mut effects);
+        for event in events {
+            self.node.borrow_mut().handle(now, event, &mut effects);
+        }
         self.effects.replace(effects);
         self.settle();
+        self.note_turn(now);
+    }
+
+    /// Logs a burst of events that held the core up for long, if it is twice as long as any before.
+    fn note_turn(&self, begun: UTime) {
+        let nanos = self.now().as_nanos().saturating_sub(begun.as_nanos());
+        if nanos >= 2 * self.longest_turn.get() {
+            self.longest_turn.set(nanos);
+            tracing::info!("a burst of events took {:.1} ms, the longest so far", nanos as f64 / 1e6);
+        }
     }
 
     /// Gives the node an event of a socket; [`Core::settle`] must follow.
@@ -112,7 +151,16 @@ impl Core {
         }
         // Given back with its capacity.
         self.effects.replace(effects);
+        self.send_to_cores();
         self.arm_timer();
+    }
+
+    fn send_to_cores(&self) {
+        let mut to_cores = self.to_cores.borrow_mut();
+        for (messages, core) in to_cores.iter_mut().zip(&self.cores).filter(|(m, _)| !m.is_empty()) {
+            // The receiver is gone only when the process is ending.
+            let _ = core.send(CoreCommand::FromCore(std::mem::take(messages)));
+        }
     }
 
     /// Lets time pass for the OSDs.
@@ -138,6 +186,14 @@ impl Core {
             CoreEffect::Commit(token, batch) => {
                 if let Some(store) = &*self.monstore.borrow() {
                     store.commit(token, batch);
+                }
+            }
+            CoreEffect::ToCore(core, osd, message) => {
+                match self.to_cores.borrow_mut().get_mut(usize::from(core.0)) {
+                    Some(messages) => messages.push((osd, message)),
+                    None => self.report(CoreReport::Failed(
+                        broken!("osd.{osd} has a part on core {}, which does not exist", core.0).to_string(),
+                    )),
                 }
             }
             CoreEffect::Continue(osd) => self.continue_later(osd),
@@ -198,17 +254,42 @@ impl Core {
         link
     }
 
-    /// Serves a listener for good.
-    pub(crate) async fn listen(self: Rc<Self>, endpoint: Endpoint, listener: TcpListener) {
+    /// Serves a listener for good. The connections go to the cores of `gates` in turn.
+    pub(crate) async fn listen(
+        self: Rc<Self>,
+        endpoint: Endpoint,
+        listener: TcpListener,
+        gates: Vec<CoreId>,
+    ) {
+        let mut gates = gates.into_iter().cycle();
         loop {
             match listener.accept().await {
-                Ok((stream, peer)) => self.accept(endpoint, stream, peer),
+                Ok((stream, peer)) => {
+                    let gate = gates.next().filter(|gate| *gate != self.here);
+                    match gate.and_then(|gate| self.cores.get(usize::from(gate.0))) {
+                        Some(gate) => hand_over(gate, endpoint, stream, peer),
+                        None => self.accept(endpoint, stream, peer),
+                    }
+                }
                 Err(error) => {
                     // Out of files, as a rule: others must end first.
                     tracing::warn!("{}: accept: {error}", endpoint.daemon);
                     tokio::time::sleep(ACCEPT_RETRY).await;
                 }
             }
+        }
+    }
+
+    /// Takes a connection that another core has accepted.
+    pub(crate) fn take_accepted(
+        self: &Rc<Self>,
+        endpoint: Endpoint,
+        stream: std::net::TcpStream,
+        peer: SocketAddr,
+    ) {
+        match TcpStream::from_std(stream) {
+            Ok(stream) => self.accept(endpoint, stream, peer),
+            Err(error) => tracing::warn!("{}: the connection of {peer} is lost: {error}", endpoint.daemon),
         }
     }
 
@@ -265,6 +346,15 @@ impl Core {
                 None => self.timer_wake.wait().await,
             }
         }
+    }
+}
+
+/// Hands a connection to another core.
+fn hand_over(gate: &UnboundedSender<CoreCommand>, endpoint: Endpoint, stream: TcpStream, peer: SocketAddr) {
+    match stream.into_std() {
+        // The receiver is gone only when the process is ending.
+        Ok(stream) => drop(gate.send(CoreCommand::Accepted(endpoint, stream, peer))),
+        Err(error) => tracing::warn!("{}: the connection of {peer} is lost: {error}", endpoint.daemon),
     }
 }
 

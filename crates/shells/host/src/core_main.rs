@@ -1,6 +1,6 @@
 //! What a core's thread runs: it takes the daemons that were opened for it, serves them, and ends when told.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use mon::{InitialOsd, Mon, MonEvent};
 use msgr::{Limits, Local};
 use node::NodeEvent;
 use options::{Values, opt};
-use osd::{Osd, OsdEvent};
-use store::ObjectStore;
+use osd::{CoreId, Osd, OsdConfig, OsdEvent, PartMessage, Placement};
+use store::{ObjectStore, StoreShard};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use types::{EntityAddr, EntityType, Fsid, OsdId, Profile};
 
 use crate::core::{Core, Shared};
 use crate::dir::{self, StoreKind};
 use crate::monstore::{CommitResult, MonStore};
-use crate::open;
+use crate::open::{self, StoreHandle};
 use crate::plan::PeerListeners;
 use crate::{CoreReport, HostError, status};
 
@@ -41,6 +41,10 @@ pub(crate) enum CoreCommand {
     Committed(CommitResult),
     /// An OSD's store has completions.
     StoreReady(OsdId),
+    /// What the OSDs' parts on another core have for those here, in order.
+    FromCore(Vec<(OsdId, PartMessage)>),
+    /// A connection that another core has accepted.
+    Accepted(Endpoint, TcpStream, SocketAddr),
     /// Stop the OSDs cleanly.
     StopOsds,
     /// The thread is to end.
@@ -60,7 +64,7 @@ pub(crate) struct MonPlan {
     pub(crate) is_new: bool,
 }
 
-/// An OSD of a core.
+/// An OSD: what its control part's core needs to open it.
 pub(crate) struct OsdPlan {
     pub(crate) id: OsdId,
     pub(crate) uuid: Fsid,
@@ -76,8 +80,60 @@ pub(crate) struct OsdPlan {
     pub(crate) boots: bool,
     /// Stores on the file system of this one, itself included.
     pub(crate) file_system_stores: u32,
+    pub(crate) placement: Arc<Placement>,
     /// Whether this is the cluster's first start.
     pub(crate) is_new: bool,
+}
+
+/// The parts of an OSD that a core gets.
+pub(crate) struct OsdParts {
+    id: OsdId,
+    config: OsdConfig,
+    placement: Arc<Placement>,
+    stores: Vec<(StoreShard, StoreHandle)>,
+    addr: SocketAddr,
+    nonce: u32,
+    /// On the core of the control part.
+    home: Option<OsdHome>,
+}
+
+/// What only the core of the control part has of an OSD.
+struct OsdHome {
+    boots: bool,
+    /// Its connections go to all gates.
+    listener: TcpListener,
+    /// Their connections stay: a lossless session that is cut goes on with a connection to the same core.
+    peers: PeerListeners,
+}
+
+impl OsdParts {
+    /// Opens (or makes) an OSD's store, and gives each core its parts.
+    fn of(plan: OsdPlan, values: &Values, cores: &[CorePlan]) -> Result<Vec<(CoreId, Self)>, HostError> {
+        let control = plan.placement.control();
+        let handles = open::osd_store(&plan, values, cores[usize::from(control.0)].sender.clone())?;
+        let mut parts: Vec<(CoreId, Self)> = Vec::new();
+        for core in plan.placement.all_cores() {
+            let config = open::osd_config(&plan, values);
+            let (id, addr, nonce, placement) = (plan.id, plan.addr, plan.nonce, plan.placement.clone());
+            let (stores, home) = (Vec::new(), None);
+            parts.push((core, Self { id, config, placement, stores, addr, nonce, home }));
+        }
+        for (index, handle) in handles.into_iter().enumerate() {
+            let home = plan.placement.shards().get(index);
+            if let Some((_, parts)) = parts.iter_mut().find(|(core, _)| Some(core) == home) {
+                parts.stores.push((StoreShard(index as u32), handle));
+            }
+        }
+        if let Some((_, parts)) = parts.iter_mut().find(|(core, _)| *core == control) {
+            parts.home = Some(OsdHome { boots: plan.boots, listener: plan.listener, peers: plan.peers });
+        }
+        Ok(parts)
+    }
+
+    /// The OSD, if it boots from here.
+    pub(crate) fn boots(&self) -> Option<OsdId> {
+        self.home.as_ref().filter(|home| home.boots).map(|_| self.id)
+    }
 }
 
 /// What a core will run. Opened before its thread starts, so that what can fail fails with nothing running.
@@ -85,35 +141,34 @@ pub(crate) struct CorePlan {
     pub(crate) index: usize,
     pub(crate) values: Values,
     pub(crate) mon: Option<MonPlan>,
-    pub(crate) osds: Vec<OsdPlan>,
+    pub(crate) osds: Vec<OsdParts>,
     pub(crate) sender: UnboundedSender<CoreCommand>,
     commands: UnboundedReceiver<CoreCommand>,
     opened_mon: Option<(Mon, MonStore)>,
-    opened_stores: Vec<Box<dyn ObjectStore + Send>>,
 }
 
 impl CorePlan {
     pub(crate) fn empty(index: usize, values: Values) -> Self {
         let (sender, commands) = unbounded_channel();
-        Self {
-            index,
-            values,
-            mon: None,
-            osds: Vec::new(),
-            sender,
-            commands,
-            opened_mon: None,
-            opened_stores: Vec::new(),
-        }
+        Self { index, values, mon: None, osds: Vec::new(), sender, commands, opened_mon: None }
     }
 
-    /// Opens (or makes) the states of all its daemons.
-    pub(crate) fn open(&mut self, now: types::UTime) -> Result<(), HostError> {
-        if let Some(plan) = &self.mon {
-            self.opened_mon = Some(open::mon(plan, &self.values, self.sender.clone(), now)?);
+    /// Opens (or makes) the states of all daemons.
+    pub(crate) fn open_all(
+        plans: &mut [Self],
+        osds: Vec<OsdPlan>,
+        values: &Values,
+        now: types::UTime,
+    ) -> Result<(), HostError> {
+        for plan in plans.iter_mut() {
+            if let Some(mon) = &plan.mon {
+                plan.opened_mon = Some(open::mon(mon, values, plan.sender.clone(), now)?);
+            }
         }
-        for plan in &self.osds {
-            self.opened_stores.push(open::osd_store(plan, &self.values, self.sender.clone())?);
+        for osd in osds {
+            for (core, parts) in OsdParts::of(osd, values, plans)? {
+                plans[usize::from(core.0)].osds.push(parts);
+            }
         }
         Ok(())
     }
@@ -145,9 +200,15 @@ fn local(kind: EntityType, num: i64, role: Role, addr: EntityAddr, values: &Valu
 }
 
 /// Serves a plan until told to quit.
-pub(crate) async fn core_main(plan: CorePlan, shared: Arc<Shared>, config: MessengerConfig) {
-    let core = Core::new(shared, config);
-    let CorePlan { values, mon, osds, commands, opened_mon, opened_stores, .. } = plan;
+pub(crate) async fn core_main(
+    plan: CorePlan,
+    shared: Arc<Shared>,
+    config: MessengerConfig,
+    cores: Vec<UnboundedSender<CoreCommand>>,
+) {
+    let CorePlan { index, values, mon, osds, commands, opened_mon, .. } = plan;
+    let here = CoreId(index as u16);
+    let core = Core::new(shared, config, cores);
     let has_mon = mon.is_some();
     let ids: Vec<OsdId> = osds.iter().map(|o| o.id).collect();
     if let (Some(plan), Some((mon, store))) = (mon, opened_mon) {
@@ -156,12 +217,12 @@ pub(crate) async fn core_main(plan: CorePlan, shared: Arc<Shared>, config: Messe
         let endpoint = Endpoint::public(Daemon::Mon);
         let addr = EntityAddr::v2(plan.addr, 0);
         core.set_endpoint(endpoint, local(EntityType::Mon, 0, endpoint.role, addr, &values));
-        serve(&core, endpoint, plan.listener);
+        serve(&core, endpoint, plan.listener, vec![here]);
         tokio::task::spawn_local(status::serve(core.clone(), plan.cluster_dir.join("loligo.sock")));
         tokio::task::spawn_local(tick_mon(core.clone(), plan.cluster_dir));
     }
-    for (plan, store) in osds.into_iter().zip(opened_stores) {
-        start_osd(&core, plan, store, &values);
+    for parts in osds {
+        start_osd(&core, here, parts, &values);
     }
     tokio::task::spawn_local(tick(core.clone()));
     tokio::task::spawn_local(core.clone().run_timers());
@@ -173,32 +234,37 @@ pub(crate) async fn core_main(plan: CorePlan, shared: Arc<Shared>, config: Messe
     }
 }
 
-fn serve(core: &Rc<Core>, endpoint: Endpoint, listener: TcpListener) {
+/// Serves a listener. Its connections go to `gates` in turn.
+fn serve(core: &Rc<Core>, endpoint: Endpoint, listener: TcpListener, gates: Vec<CoreId>) {
     match tokio::net::TcpListener::from_std(listener) {
-        Ok(listener) => drop(tokio::task::spawn_local(core.clone().listen(endpoint, listener))),
+        Ok(listener) => drop(tokio::task::spawn_local(core.clone().listen(endpoint, listener, gates))),
         Err(error) => core.report(CoreReport::Failed(format!("{}: {error}", endpoint.daemon))),
     }
 }
 
-fn start_osd(core: &Rc<Core>, plan: OsdPlan, store: Box<dyn ObjectStore + Send>, values: &Values) {
-    let id = plan.id;
-    let osd = Osd::new(open::osd_config(&plan, values));
-    core.node().add_osd(id, osd, store);
-    if !plan.boots {
-        tracing::warn!("osd.{id} is kept from booting (osd_debug_no_boot)");
-    }
-    let public = (Role::Public, plan.addr, plan.listener);
-    for (role, addr, listener) in std::iter::once(public).chain(plan.peers) {
+fn start_osd(core: &Rc<Core>, here: CoreId, parts: OsdParts, values: &Values) {
+    let OsdParts { id, config, placement, stores, addr, nonce, home } = parts;
+    let gates = placement.gates().to_vec();
+    let osd = Osd::on_core(config, here, placement);
+    let stores = stores.into_iter().map(|(shard, store)| (shard, store as Box<dyn ObjectStore>));
+    core.node().add_osd_parts(id, osd, stores.collect());
+    let endpoint = |role, addr| {
         let endpoint = Endpoint::new(Daemon::Osd(id), role);
-        let addr = EntityAddr::v2(addr, plan.nonce);
+        let addr = EntityAddr::v2(addr, nonce);
         core.set_endpoint(endpoint, local(EntityType::Osd, id.0.into(), role, addr, values));
-        if plan.boots {
-            serve(core, endpoint, listener);
-        }
+        endpoint
+    };
+    let public = endpoint(Role::Public, addr);
+    // The core of the control part has the listeners, and starts the OSD.
+    let Some(home) = home else { return };
+    let peers: Vec<_> =
+        home.peers.into_iter().map(|(role, addr, listener)| (endpoint(role, addr), listener)).collect();
+    if !home.boots {
+        return tracing::warn!("osd.{id} is kept from booting (osd_debug_no_boot)");
     }
-    if plan.boots {
-        core.dispatch(NodeEvent::Osd(id, OsdEvent::Start));
-    }
+    serve(core, public, home.listener, gates);
+    peers.into_iter().for_each(|(endpoint, listener)| serve(core, endpoint, listener, vec![here]));
+    core.dispatch(NodeEvent::Osd(id, OsdEvent::Start));
 }
 
 async fn tick(core: Rc<Core>) {
@@ -241,6 +307,11 @@ async fn run(core: &Rc<Core>, mut commands: UnboundedReceiver<CoreCommand>, osds
                 core.report(CoreReport::Failed(format!("the monitor's state can't be written: {reason}")));
             }
             CoreCommand::StoreReady(id) => core.dispatch(NodeEvent::StoreReady(id)),
+            CoreCommand::FromCore(messages) => {
+                let event = |(osd, message)| NodeEvent::Osd(osd, OsdEvent::FromCore(message));
+                core.dispatch_all(messages.into_iter().map(event));
+            }
+            CoreCommand::Accepted(endpoint, stream, peer) => core.take_accepted(endpoint, stream, peer),
             CoreCommand::StopOsds => {
                 osds.iter().for_each(|&id| core.dispatch(NodeEvent::Osd(id, OsdEvent::Shutdown)));
             }

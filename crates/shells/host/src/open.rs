@@ -91,12 +91,15 @@ fn mon_backend(path: &Path, values: &Values) -> Result<RedbBackend, HostError> {
     Ok(RedbBackend::new(device))
 }
 
-/// Opens an OSD's store, or makes it.
+/// A store shard's handle, on its way to its core.
+pub(crate) type StoreHandle = Box<dyn ObjectStore + Send>;
+
+/// Opens an OSD's store, or makes it: a handle for each of its shards. `commands` are those of the core of shard 0.
 pub(crate) fn osd_store(
     plan: &OsdPlan,
     values: &Values,
     commands: UnboundedSender<CoreCommand>,
-) -> Result<Box<dyn ObjectStore + Send>, HostError> {
+) -> Result<Vec<StoreHandle>, HostError> {
     let failed = |e: simplestore::OpenError| HostError::Store { osd: plan.id.0, reason: e.to_string() };
     let model = model(values);
     if plan.store == StoreKind::Mem {
@@ -104,7 +107,8 @@ pub(crate) fn osd_store(
             let reason = "bdev_model needs a store with a device: this one is in memory".to_owned();
             return Err(HostError::Store { osd: plan.id.0, reason });
         }
-        return Ok(Box::new(MemStore::new(plan.size_bytes)));
+        let handles = MemStore::handles(plan.size_bytes, plan.placement.shards().len() as u32);
+        return Ok(handles.into_iter().map(|handle| Box::new(handle) as StoreHandle).collect());
     }
     let device = device_options(values, 1 + plan.id.0 as u64);
     let options = simplestore::Options {
@@ -127,7 +131,7 @@ pub(crate) fn osd_store(
     // Called on the store's thread; the receiver is gone only when the process ends.
     let mut store = simplestore::open(&plan.dir, &options).map_err(failed)?;
     store.set_waker(Arc::new(move || drop(commands.send(CoreCommand::StoreReady(id)))));
-    Ok(Box::new(store))
+    Ok(vec![Box::new(store)])
 }
 
 /// What `ceph versions` shows of us: the release that we speak as, and who we are.

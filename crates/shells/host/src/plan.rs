@@ -1,13 +1,14 @@
 //! What a start needs, decided before anything runs: the description, the sockets, and which core gets what.
 
-use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use messenger::{MessengerConfig, Role};
 use mon::InitialOsd;
 use options::{Values, opt};
+use osd::{CoreId, Placement};
 use text::{format_bytes, format_bytes_exact};
 use types::{Fsid, OsdId, UTime};
 
@@ -218,7 +219,39 @@ fn kept_from_booting(values: &Values) -> Vec<OsdId> {
         .collect()
 }
 
-/// Spreads the daemons over cores: the monitor on the first, OSDs in turn.
+/// How many cores serve: as many as were asked for, at most one for each CPU and for each store shard that there may be.
+/// What is asked for in vain is said.
+fn core_count(asked: Option<u32>, description: &Description) -> u32 {
+    let cpus = std::thread::available_parallelism().map_or(1, |n| n.get()) as u32;
+    let (shards, why) = match description.store {
+        // As many shards as cores want.
+        StoreKind::Mem => (MessengerConfig::CORES_MAX, "no more can be told apart"),
+        StoreKind::Simple => (description.osds, "the store 'simple' has one shard, and each OSD one store"),
+    };
+    let max = cpus.min(shards).clamp(1, MessengerConfig::CORES_MAX);
+    let cores = asked.unwrap_or(description.osds).clamp(1, max);
+    if let Some(asked) = asked.filter(|asked| *asked > cores) {
+        let why = if cores == shards { why } else { "the machine has no more" };
+        tracing::warn!("--cores {asked}: {cores} will serve; {why}");
+    }
+    cores
+}
+
+/// The cores of an OSD, and so its shards: an OSD that has a core to itself, and more, has a shard on each of them.
+fn placement(osd: u32, osds: u32, cores: u32, store: StoreKind) -> Option<Placement> {
+    let first = CoreId((osd % cores) as u16);
+    let all: Vec<CoreId> = match store {
+        StoreKind::Mem => {
+            (0..cores).filter(|core| core % osds == osd).map(|core| CoreId(core as u16)).collect()
+        }
+        StoreKind::Simple => Vec::new(),
+    };
+    let all = if all.is_empty() { vec![first] } else { all };
+    Placement::new(all.clone(), all)
+}
+
+/// Spreads the daemons over cores: the monitor on the first, OSDs in turn; where there are more cores than OSDs, the
+/// cores in turn over the OSDs.
 pub(crate) fn plan_cores(
     request: &UpRequest,
     values: Values,
@@ -227,9 +260,7 @@ pub(crate) fn plan_cores(
     dir: &Path,
     now: UTime,
 ) -> Result<Vec<CorePlan>, HostError> {
-    let cpus = std::thread::available_parallelism().map_or(1, |n| n.get()) as u32;
-    let cores_max = description.osds.clamp(1, MessengerConfig::CORES_MAX);
-    let cores = request.cores.unwrap_or_else(|| cpus.min(description.osds)).clamp(1, cores_max);
+    let cores = core_count(request.cores, description);
     let fsid: Fsid = description.fsid.parse().map_err(|_| bad_id(dir))?;
     let [a, b] = random::<2>()?;
     // Every start has a nonce that no other start of this directory had, and hardly one of any other.
@@ -239,7 +270,7 @@ pub(crate) fn plan_cores(
         (0..cores as usize).map(|index| CorePlan::empty(index, values.clone())).collect();
     let mut initial = Vec::new();
     let stores = FileSystems::of(dir, description.osds);
-    let mut listeners: BTreeMap<usize, Vec<OsdPlan>> = BTreeMap::new();
+    let mut osds = Vec::new();
     for (i, (listener, peers)) in sockets.osds.into_iter().zip(sockets.peers).enumerate() {
         let uuid: Fsid =
             description.osd_uuids.get(i).and_then(|u| u.parse().ok()).ok_or_else(|| bad_id(dir))?;
@@ -250,7 +281,8 @@ pub(crate) fn plan_cores(
             size_bytes: description.osd_size,
             class: Some("ssd".into()),
         });
-        listeners.entry(i % cores as usize).or_default().push(OsdPlan {
+        let placement = placement(i as u32, description.osds, cores, description.store);
+        osds.push(OsdPlan {
             id,
             uuid,
             fsid,
@@ -264,11 +296,11 @@ pub(crate) fn plan_cores(
             dir: osd_dir(dir, i as u32),
             boots: !no_boot.contains(&id),
             file_system_stores: stores.sharing(i),
+            placement: Arc::new(
+                placement.ok_or_else(|| HostError::Unsupported("an OSD without cores".into()))?,
+            ),
             is_new: description.starts == 1,
         });
-    }
-    for (index, osds) in listeners {
-        plans[index].osds = osds;
     }
     plans[0].mon = Some(MonPlan {
         fsid,
@@ -280,9 +312,7 @@ pub(crate) fn plan_cores(
         osds: initial,
         is_new: description.starts == 1,
     });
-    for plan in &mut plans {
-        plan.open(now)?;
-    }
+    CorePlan::open_all(&mut plans, osds, &values, now)?;
     Ok(plans)
 }
 
