@@ -38,7 +38,8 @@ pub struct Args {
     /// The monitor's port, the OSDs taking those after it; 0 takes free ones.
     #[arg(long)]
     port: Option<u16>,
-    /// Threads to serve with, each with its share of the OSDs [default: the machine's cores, at most one an OSD].
+    /// Threads to serve with: each has its share of the OSDs, or with the store mem, its share of an OSD [default: the
+    /// machine's cores, at most one an OSD].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
     cores: Option<u32>,
     /// Set an option, as --set osd_max_object_size=64M; `loligo options` lists them.
