@@ -9,7 +9,7 @@ use std::sync::Arc;
 use auth::{SessionId, SessionInfo};
 use maps::OsdMap;
 use messages::{Message, OsdOpReply, PgStat};
-use pg::{ClientOp, Origin};
+use pg::{BackoffRange, ClientOp, Origin};
 use serde_json::Value;
 use smallvec::SmallVec;
 use store::{Peek, ReadOutcome, ReadRequest, StatFs, StoreError, StoreShard, Token, Transaction};
@@ -198,6 +198,14 @@ pub(crate) enum ToGate {
         session: SessionId,
         tid: u64,
     },
+    /// A request was dropped, and its session is to hold back from its PG.
+    Block(Box<Block>),
+    /// A session may send again what it held back from a PG.
+    Unblock {
+        session: SessionId,
+        pgid: SpgId,
+        epoch: Epoch,
+    },
     /// Another message for a session.
     Send {
         session: SessionId,
@@ -236,6 +244,11 @@ pub(crate) enum ToShard {
         session: SessionId,
         pgs: Vec<PgSlot>,
     },
+    /// See [`pg::PgEvent::BackoffEnded`].
+    BackoffEnded {
+        slot: PgSlot,
+        session: SessionId,
+    },
     /// Ask the store for its space.
     AskSpace,
     /// Report on the PGs that are led here, as of this epoch.
@@ -256,6 +269,16 @@ pub(crate) struct GateMap {
     pub up_from: Epoch,
     /// Pools whose number of PGs has grown since their PGs were made, and how many they had.
     pub unsplit: Arc<BTreeMap<PoolId, u32>>,
+}
+
+/// A PG drops a request, and wants no more of its session.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub session: SessionId,
+    pub tid: u64,
+    pub pgid: SpgId,
+    pub place: PgPlace,
+    pub range: BackoffRange,
 }
 
 /// Where a PG is.

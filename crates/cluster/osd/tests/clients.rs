@@ -9,7 +9,8 @@ use messages::{Command, Message, Op, OpArgs, OpCode, OsdPing, Ping};
 use options::Values;
 use osd::{LogLevel, OsdEffect, OsdEvent};
 use types::{
-    AddrType, EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, Errno, Fsid, OsdId, PoolId, UTime,
+    AddrType, EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, Errno, FeatureBits, Fsid, OsdId,
+    PoolId, UTime,
 };
 use world::*;
 
@@ -311,15 +312,19 @@ fn act_alone(w: &mut World) {
 #[test]
 fn a_request_waits_through_intervals_with_the_same_primary() {
     let mut w = with_pool();
+    let old = SessionId(102);
+    let mut knows_no_backoffs = client(old, Caps::all());
+    knows_no_backoffs.features &= !FeatureBits::RADOS_BACKOFF;
+    w.event(OsdEvent::SessionOpened(knows_no_backoffs));
     act_with_another(&mut w, &[ME, OsdId(1)]);
     let op = w.write("a", b"x");
     let tid = op.tid;
-    w.send_op(CLIENT, op);
+    w.send_op(old, op);
     resize_pool(&mut w, 2);
     assert_eq!(w.osd.held().0, 1, "its client does not send it again");
-    assert!(w.reply_to(CLIENT, tid).is_none());
+    assert!(w.reply_to(old, tid).is_none());
     act_alone(&mut w);
-    assert_eq!(w.reply_to(CLIENT, tid).map(|r| r.result), Some(0), "{:#?}", w.log);
+    assert_eq!(w.reply_to(old, tid).map(|r| r.result), Some(0), "{:#?}", w.log);
     assert_eq!(w.osd.held(), (0, 0));
 }
 

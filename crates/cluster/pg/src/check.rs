@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Pg;
+use crate::backoff::Backoff;
 use crate::objects::{Loaded, Object, ObjectSlot};
 use crate::pg::{InFlight, ReadFor};
 use crate::phase::Phase;
@@ -13,6 +14,9 @@ impl Pg {
     /// # Errors
     /// What is wrong: a bug.
     pub fn check(&self) -> Result<(), &'static str> {
+        let serves = self.phase.serves_requests();
+        let blocked = || self.backoffs.values().any(|backoff| *backoff == Backoff::Blocked);
+        holds(!serves || !blocked(), "a session is to hold back from a PG that serves")?;
         if matches!(self.phase, Phase::Failed | Phase::Loading) {
             return Ok(());
         }
@@ -28,7 +32,6 @@ impl Pg {
             self.in_flight.iter().zip(self.in_flight.iter().skip(1)).all(|(a, b)| ascend(a, b)),
             "changes in flight are out of order",
         )?;
-        let serves = self.phase.serves_requests();
         let changes = || self.in_flight.iter().any(|f| f.client.request.is_some());
         let begun = !self.parked.is_empty() || !self.delayed.is_empty() || changes();
         let queued = || self.objects.iter().any(|(_, object)| !object.queue.is_empty());

@@ -22,6 +22,9 @@ pub fn may_read_replica(op: &OsdOp) -> bool {
 
 impl Pg {
     pub(crate) fn on_client_op(&mut self, client: ClientOp, out: &mut Out<'_>) {
+        if self.is_held_back(&client, out) {
+            return;
+        }
         let (session, tid) = (client.session, client.op.tid);
         let waits = match (&self.phase, &self.map) {
             (Phase::Failed | Phase::Removing, _) => {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::BackoffRange;
 use auth::SessionId;
 use maps::{OsdMap, PeeringCrush};
 use messages::{OsdOp, OsdOpReply};
@@ -101,6 +102,9 @@ pub enum PgEvent {
     },
     /// A session is gone: its requests that did not begin are dropped, replies to it too.
     SessionReset { session: SessionId },
+    /// A session has learned of the end of its backoff ([`PgEffect::Unblock`]), and everything has come that it sent
+    /// before it learned of the backoff.
+    BackoffEnded { session: SessionId },
     /// The pool is gone: remove everything stored; [`PgEffect::Removed`] ends it.
     Remove,
 }
@@ -126,6 +130,11 @@ pub enum PgEffect {
         token: Token,
         txn: Transaction,
     },
+    /// A request is dropped, and its session is to hold back those of all the PG's objects until
+    /// [`PgEffect::Unblock`]. Once a session, until [`PgEvent::BackoffEnded`].
+    Block { session: SessionId, tid: u64, range: Box<BackoffRange> },
+    /// A session may send again what it held back.
+    Unblock { session: SessionId, epoch: Epoch },
     /// Tell the store that what was built upon this refused transaction is undone.
     Acknowledge { token: Token },
     /// Worth a line in the log.

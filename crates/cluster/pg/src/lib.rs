@@ -6,6 +6,7 @@
 //! reads a clock or knows connections; how many copies there are is its backend's business alone.
 
 mod backend;
+mod backoff;
 mod cache;
 mod change;
 mod check;
@@ -32,6 +33,7 @@ mod request;
 mod run;
 
 pub use backend::{Backend, Context, LocalBackend, Progress, ReadResult};
+pub use backoff::BackoffRange;
 pub use change::{Change, ObjectSteps};
 pub use client::may_read_replica;
 pub use config::PgConfig;

@@ -60,6 +60,7 @@ impl Pg {
         let epoch = map.epoch;
         self.phase = Phase::Nonprimary;
         self.submit_info(out);
+        self.release_backoffs(out);
         // Requests of newer maps came while the records were read: this OSD may lead in those.
         for op in std::mem::take(&mut self.waiting) {
             match op.op.epoch > epoch {
@@ -80,6 +81,7 @@ impl Pg {
                 out.push(PgEffect::Notice(Notice::NotServed { reason }));
             }
             self.phase = Phase::Peering(Peering::Others);
+            self.hold_back_waiting(out);
             return false;
         }
         let up_thru = map.osdmap.osd(self.whoami).map(|osd| osd.info.up_thru);
@@ -136,12 +138,14 @@ impl Pg {
         if !map.is_writeable() {
             self.phase = Phase::Peered;
             self.submit_info(out);
+            self.hold_back_waiting(out);
             let reason = "fewer OSDs act than the pool's min_size";
             return out.push(PgEffect::Notice(Notice::NotServed { reason }));
         }
         info.stats.last_became_active = self.now;
         self.phase = Phase::Active(if map.is_full_sized() { Active::Clean } else { Active::Undersized });
         self.submit_info(out);
+        self.release_backoffs(out);
         for op in std::mem::take(&mut self.waiting) {
             self.on_client_op(op, out);
         }

@@ -10,6 +10,7 @@ use store::{Peek, ReadRequest, Token, Transaction};
 use types::{EVersion, HObject, OsdId, SpgId, UTime, broken};
 
 use crate::backend::{Backend, Context, LocalBackend, Progress, ReadResult};
+use crate::backoff::Backoff;
 use crate::cache::ReadCache;
 use crate::objects::{ObjectSlot, Objects};
 use crate::out::Out;
@@ -115,6 +116,8 @@ pub struct Pg {
     pub(crate) reads_to_count: StatsDelta,
     /// Requests that came while nothing was served.
     pub(crate) waiting: VecDeque<ClientOp>,
+    /// The sessions that are to hold their requests back.
+    pub(crate) backoffs: BTreeMap<SessionId, Backoff>,
     /// Replies of listings, and to resends.
     pub(crate) delayed: VecDeque<Delayed>,
     pub(crate) backend: Box<dyn Backend>,
@@ -145,6 +148,7 @@ impl Pg {
             own_lost: false,
             reads_to_count: StatsDelta::default(),
             waiting: VecDeque::new(),
+            backoffs: BTreeMap::new(),
             delayed: VecDeque::new(),
             backend: Box::new(LocalBackend::default()),
             said_unsupported: BTreeSet::new(),
@@ -212,12 +216,13 @@ impl Pg {
     fn on_event(&mut self, event: PgEvent, out: &mut Out<'_>) {
         match (event, &self.phase) {
             (PgEvent::ClientOp(op), _) => self.on_client_op(op, out),
+            (PgEvent::SessionReset { session }, _) => self.on_session_reset(session),
+            (PgEvent::BackoffEnded { session }, _) => self.on_backoff_ended(session),
             (_, Phase::Failed) => {}
             (PgEvent::AdvanceMap(map), _) => self.on_advance_map(*map, out),
             (PgEvent::ReadDone { token, result }, _) => self.on_read_done(token, result, out),
             (PgEvent::Committed { token }, _) => self.on_committed(token, out),
             (PgEvent::Refused { token, error }, _) => self.on_refused(token, error, out),
-            (PgEvent::SessionReset { session }, _) => self.on_session_reset(session),
             (PgEvent::Remove, _) => self.on_remove(out),
         }
     }
@@ -348,6 +353,7 @@ impl Pg {
     }
 
     fn on_session_reset(&mut self, session: SessionId) {
+        self.backoffs.remove(&session);
         self.waiting.retain(|op| op.session != session);
         self.objects.iter_mut().for_each(|o| o.queue.retain(|r| r.session != session));
         // What has begun goes on; its reply finds nobody. A resend is then answered from the log.
@@ -355,6 +361,8 @@ impl Pg {
 
     pub(crate) fn fail(&mut self, failure: PgFailure, out: &mut Out<'_>) {
         self.phase = Phase::Failed;
+        self.requeue_requests();
+        self.hold_back_waiting(out);
         self.drop_requests("the PG has failed", out);
         out.push(PgEffect::Failed(failure));
     }

@@ -73,7 +73,7 @@ fn requests_go_on_in_the_next_interval_where_the_primary_stays() {
 
 #[test]
 fn requests_wait_through_intervals_that_cannot_be_served_where_the_primary_stays() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::without_backoffs();
     let tids = begin_all(&mut rig);
     advance(&mut rig, map(6, &[0, 1]));
     rig.settle();
@@ -160,7 +160,7 @@ fn a_start_that_a_refusal_undoes_is_written_again() {
 
 #[test]
 fn an_interval_starts_when_a_map_shows_its_primary_alive_in_it() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::without_backoffs();
     advance(&mut rig, alive_until(resized(map(6, &[0]), 2), 5));
     rig.epoch = 6;
     let op = rig.message("a", vec![append(b"x")]);
@@ -190,7 +190,7 @@ fn a_new_pg_waits_for_up_thru_too() {
 
 #[test]
 fn fewer_copies_than_min_size_serve_nothing_and_say_so() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::without_backoffs();
     let mut larger = resized(map(6, &[0]), 3);
     larger.pool.min_size = 2;
     advance(&mut rig, larger);
@@ -245,7 +245,7 @@ fn a_copy_that_may_lack_another_osds_writes_is_not_served() {
 
 #[test]
 fn a_map_that_gives_the_other_osd_up_as_lost_lets_the_copy_serve() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::without_backoffs();
     advance(&mut rig, map(6, &[1]));
     advance(&mut rig, map(7, &[0]));
     rig.epoch = 7;
@@ -264,7 +264,7 @@ fn a_map_that_gives_the_other_osd_up_as_lost_lets_the_copy_serve() {
 
 #[test]
 fn a_read_for_any_copy_waits_where_this_osd_leads() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::without_backoffs();
     advance(&mut rig, map(6, &[0, 1]));
     rig.epoch = 6;
     let mut op = rig.message("a", vec![read(0, 0)]);

@@ -176,7 +176,7 @@ fn a_map_that_changes_nothing_for_the_pg_disturbs_no_request() {
 
 #[test]
 fn requests_wait_until_the_pg_can_serve_them() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::without_backoffs();
     rig.event(PgEvent::AdvanceMap(Box::new(map(6, &[0, 1]))));
     assert!(!rig.pg.is_active());
     assert!(matches!(rig.notices[..], [Notice::NotServed { .. }]));

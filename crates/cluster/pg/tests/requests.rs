@@ -336,7 +336,7 @@ fn a_write_in_its_objects_queue_does_not_run_after_the_map_that_fences_its_clien
 
 #[test]
 fn a_write_that_waits_for_its_pg_does_not_run_after_the_map_that_fences_its_client() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::without_backoffs();
     rig.event(PgEvent::AdvanceMap(Box::new(map(6, &[0, 1]))));
     rig.epoch = 6;
     let op = rig.message("a", vec![append(b"late")]);

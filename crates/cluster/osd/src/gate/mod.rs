@@ -1,12 +1,13 @@
 //! A gate: the sessions of one core's connections, and the way of their requests to PGs.
 
+mod backoffs;
 mod sessions;
 
 use std::collections::BTreeMap;
 
 use auth::{Access, SessionId, SessionInfo};
 use maps::OsdMap;
-use messages::{Message, OsdOp, OsdOpReply};
+use messages::{Message, OsdBackoff, OsdOp, OsdOpReply};
 use pg::{ClientOp, may_read_replica};
 use smallvec::SmallVec;
 use store::StoreShard;
@@ -15,7 +16,7 @@ use types::{Epoch, Errno, OsdId, SpgId};
 pub(crate) use sessions::ThrottleLimits;
 use sessions::{OpDecision, Session, Sessions};
 
-use crate::parts::{GateMap, Out, PgPlace, ToControl, ToGate, ToShard};
+use crate::parts::{Block, GateMap, Out, PgPlace, ToControl, ToGate, ToShard};
 use crate::shard::{PgSlot, Shard};
 use crate::{CoreId, OsdEffect};
 
@@ -81,8 +82,9 @@ impl Gate {
     pub(crate) fn on_message(&mut self, id: SessionId, message: Message, bytes: u64, out: &mut Out) {
         match message {
             Message::OsdOp(op) => self.on_request(id, op, bytes, out),
-            // A ping asks for nothing. Nothing is ever held back here, so there is nothing to note of an answer.
-            Message::Ping(_) | Message::OsdBackoff(_) => {}
+            // A ping asks for nothing.
+            Message::Ping(_) => {}
+            Message::OsdBackoff(backoff) => self.on_backoff_ack(id, &backoff, out),
             message => {
                 // A message of a session that has just ended: there is nobody to answer.
                 let Some(session) = self.sessions.get_mut(id) else { return };
@@ -108,6 +110,11 @@ impl Gate {
         }
         if let Some(have) = session.lacks(op.epoch, ours) {
             out.send_control(ToControl::ShareMaps { session: id, have });
+        }
+        if session.backoffs.holds_back(&op.pgid) {
+            // Its client sends it again when it learns that it may.
+            self.sessions.give_up_newest(id);
+            return self.resume(out);
         }
         // Most requests go straight on.
         if session.waiting.is_empty()
@@ -167,6 +174,37 @@ impl Gate {
         }
     }
 
+    /// A PG has dropped a request, and its session is to hold back.
+    fn block(&mut self, block: Block, out: &mut Out) {
+        let Block { session: id, tid, pgid, place, range } = block;
+        self.answer(id, tid, None, out);
+        // The PG hears of a session's end by itself.
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        let Some(message) = session.backoffs.begin(pgid, place, range) else {
+            return out.broken(format!("pg {pgid} asks for a second backoff of {id}"));
+        };
+        out.push(OsdEffect::Send { session: id, message });
+        self.sessions.drop_waiting(id, &pgid);
+        self.resume(out);
+    }
+
+    fn unblock(&mut self, id: SessionId, pgid: SpgId, epoch: Epoch, out: &mut Out) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        let Some((message, over)) = session.backoffs.end(pgid, epoch) else {
+            return out.broken(format!("pg {pgid} ends a backoff of {id} that there is not"));
+        };
+        out.push(OsdEffect::Send { session: id, message });
+        backoff_ended(id, over, out);
+    }
+
+    fn on_backoff_ack(&mut self, id: SessionId, message: &OsdBackoff, out: &mut Out) {
+        // A message of a session that has just ended; or one that no client has a reason to send.
+        let Some(session) = self.sessions.get_mut(id).filter(|_| message.op == OsdBackoff::ACK_BLOCK) else {
+            return;
+        };
+        backoff_ended(id, session.backoffs.acknowledge(message), out);
+    }
+
     pub(crate) fn handle(&mut self, message: ToGate, out: &mut Out) {
         match message {
             ToGate::Reply { session, reply } => {
@@ -177,6 +215,8 @@ impl Gate {
                 self.answer(session, tid, None, out);
                 self.resume(out);
             }
+            ToGate::Block(block) => self.block(*block, out),
+            ToGate::Unblock { session, pgid, epoch } => self.unblock(session, pgid, epoch, out),
             ToGate::Send { session, message } => {
                 if self.sessions.get_mut(session).is_some() {
                     out.push(OsdEffect::Send { session, message: *message });
@@ -197,7 +237,10 @@ impl Gate {
             ToGate::Pg { pgid, place } => {
                 match place {
                     Some(place) => self.routes.pgs.insert(pgid, place),
-                    None => self.routes.pgs.remove(&pgid),
+                    None => {
+                        self.sessions.forget_backoffs(&pgid);
+                        self.routes.pgs.remove(&pgid)
+                    }
                 };
                 self.run_waiting(out);
             }
@@ -241,6 +284,13 @@ impl Routes {
             // Nothing is ours to answer that was sent to the wrong OSD, or to a pool that is gone.
             Role::Replica | Role::None => OpDecision::Drop,
         }
+    }
+}
+
+/// A backoff is over, if it is: from here on its PG gets what the session sends.
+fn backoff_ended(session: SessionId, over: Option<PgPlace>, out: &mut Out) {
+    if let Some(PgPlace { shard, slot }) = over {
+        out.send_shard(shard, ToShard::BackoffEnded { slot, session });
     }
 }
 

@@ -9,6 +9,7 @@ use maps::OsdMap;
 use messages::OsdOp;
 use types::{EntityAddrVec, Epoch, SpgId};
 
+use super::backoffs::Backoffs;
 use crate::parts::PgPlace;
 
 /// The limits of one gate; 0 is no limit (its shares of osd_client_message_cap and osd_client_message_size_cap).
@@ -54,6 +55,7 @@ pub(crate) struct Session {
     /// The requests that are not answered, oldest first. A client may send a request again before it is answered; each
     /// gets its own answer.
     held: Vec<Held>,
+    pub backoffs: Backoffs,
     /// Messages at the control part, and their bytes.
     forwarded: (u64, u64),
     /// Whether a map shuts the peer out, and which map was asked.
@@ -68,6 +70,7 @@ impl Session {
             known_epoch: Epoch(0),
             waiting: VecDeque::new(),
             held: Vec::new(),
+            backoffs: Backoffs::default(),
             forwarded: (0, 0),
             fenced: (Epoch(0), false),
         }
@@ -132,9 +135,9 @@ impl Session {
         self.held.iter().any(|held| held.tid == tid)
     }
 
-    /// The PGs that have requests of the session which are not answered.
+    /// The PGs that have requests of the session which are not answered, or want none of it.
     pub(crate) fn places(&self) -> impl Iterator<Item = PgPlace> {
-        self.held.iter().filter_map(|held| held.at)
+        self.held.iter().filter_map(|held| held.at).chain(self.backoffs.places())
     }
 
     /// Messages and bytes held, those at the control part among them.
@@ -231,6 +234,36 @@ impl Sessions {
             self.bytes -= held.bytes;
         }
         true
+    }
+
+    /// Gives up the request that was admitted last, which is dropped at once.
+    pub(crate) fn give_up_newest(&mut self, id: SessionId) {
+        if let Some(held) = self.all.get_mut(&id).and_then(|session| session.held.pop()) {
+            self.messages -= 1;
+            self.bytes -= held.bytes;
+        }
+    }
+
+    /// Drops a session's requests for a PG that wait here: their client sends them again.
+    pub(crate) fn drop_waiting(&mut self, id: SessionId, pgid: &SpgId) {
+        // A session that has ended has none.
+        let Some(session) = self.all.get_mut(&id) else { return };
+        let waiting = std::mem::take(&mut session.waiting);
+        let (dropped, kept): (VecDeque<_>, VecDeque<_>) =
+            waiting.into_iter().partition(|op| op.pgid == *pgid);
+        session.waiting = kept;
+        for op in dropped {
+            let waits = |held: &Held| held.tid == op.tid && held.at.is_none();
+            if let Some(at) = session.held.iter().position(waits) {
+                self.messages -= 1;
+                self.bytes -= session.held.remove(at).bytes;
+            }
+        }
+    }
+
+    /// A PG is gone.
+    pub(crate) fn forget_backoffs(&mut self, pgid: &SpgId) {
+        self.all.values_mut().for_each(|session| session.backoffs.forget(pgid));
     }
 
     /// Ends a session: what it held is free.

@@ -6,7 +6,7 @@ use types::{SpgId, UTime};
 
 use super::pg_set::QueuedTxn;
 use super::{EVICT_PGS_MAX, PgSlot, Shard};
-use crate::parts::{Out, ToControl, ToGate};
+use crate::parts::{Block, Out, PgPlace, ToControl, ToGate};
 use crate::{LogLevel, OsdEffect};
 
 impl Shard {
@@ -65,6 +65,15 @@ impl Shard {
             PgEffect::Acknowledge { token } => {
                 let Some(token) = slot.token(token) else { return out_of_tokens(pgid, out) };
                 out.push(OsdEffect::Acknowledge { shard: self.id, token });
+            }
+            PgEffect::Block { session, tid, range } => {
+                entry.forget_request(session, tid);
+                let place = PgPlace { shard: self.id, slot };
+                let block = Block { session, tid, pgid, place, range: *range };
+                out.send_gate_of(session, ToGate::Block(Box::new(block)));
+            }
+            PgEffect::Unblock { session, epoch } => {
+                out.send_gate_of(session, ToGate::Unblock { session, pgid, epoch });
             }
             PgEffect::Notice(notice) => {
                 if let Notice::Dropped { session, tid, .. } = notice {

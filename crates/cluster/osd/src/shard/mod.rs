@@ -151,6 +151,7 @@ impl Shard {
                 self.run_queue(now, out);
             }
             ToShard::SessionReset { session, pgs } => self.session_reset(now, session, pgs, out),
+            ToShard::BackoffEnded { slot, session } => self.backoff_ended(now, slot, session, out),
             ToShard::Map(step) => self.take_map(now, step, out),
             ToShard::Config(config) => self.configure(now, config, out),
             ToShard::FindPgs => self.read_own(FIND_PGS, ReadRequest::Collections, out),
@@ -389,6 +390,17 @@ impl Shard {
             let Some(entry) = self.pgs.get_mut(slot) else { continue };
             entry.requests.retain(|(of, _)| *of != session);
             self.pg_handle(now, slot, PgEvent::SessionReset { session }, out);
+        }
+    }
+
+    /// A session's backoff has ended. What is still held of it here, it sends again.
+    fn backoff_ended(&mut self, now: UTime, slot: PgSlot, session: SessionId, out: &mut Out) {
+        for held in self.queue.take_held(|held| held.slot == slot && held.op.session == session) {
+            out.send_gate_of(session, ToGate::Dropped { session, tid: held.op.op.tid });
+        }
+        // A PG that was removed in the meantime held nothing back.
+        if self.pgs.get(slot).is_some() {
+            self.pg_handle(now, slot, PgEvent::BackoffEnded { session }, out);
         }
     }
 

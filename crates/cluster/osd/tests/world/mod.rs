@@ -1,7 +1,7 @@
 //! An OSD, a MemStore and a monitor played from a script, without sockets or clocks.
 #![allow(dead_code, clippy::unwrap_used)] // each test file uses a part of it
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use auth::{Caps, SessionId, SessionInfo};
 use encoding::Encode;
@@ -38,6 +38,8 @@ pub struct Mon {
     /// The next map to send, where subscribed.
     pub osdmap_next: Option<u32>,
     pub creates_subscribed: bool,
+    /// What it was sent and has not handled.
+    inbox: VecDeque<Message>,
     pub received: Vec<Message>,
     /// Whether a boot message leads to a map.
     pub deaf_to_boots: bool,
@@ -134,6 +136,7 @@ pub struct World {
     pub trace: Vec<String>,
     pub stopped: bool,
     pub failed: Option<String>,
+    completions: VecDeque<Completion>,
     /// Completions are held back while set.
     pub hold_store: bool,
     /// Whether PGs may look at the store's memory.
@@ -180,6 +183,7 @@ impl World {
             trace: Vec::new(),
             stopped: false,
             failed: None,
+            completions: VecDeque::new(),
             hold_store: false,
             peeks: false,
             options,
@@ -214,6 +218,7 @@ impl World {
     pub fn restart(&mut self) {
         self.nonce += 1;
         self.osd = Osd::new(config(self.nonce, self.options.clone()));
+        self.completions.clear();
         let mut lost = Vec::new();
         self.store.turn(self.now);
         self.store.completions(&mut lost);
@@ -244,13 +249,11 @@ impl World {
             let mut done: Vec<Completion> = Vec::new();
             self.store.turn(self.now);
             self.store.completions(&mut done);
-            if done.is_empty() {
-                return;
-            }
-            for completion in done {
-                let effects = self.handle(OsdEvent::Store(StoreShard(0), completion));
-                self.perform(effects);
-            }
+            // What follows from one may settle too: the others keep their order.
+            self.completions.extend(done);
+            let Some(completion) = self.completions.pop_front() else { return };
+            let effects = self.handle(OsdEvent::Store(StoreShard(0), completion));
+            self.perform(effects);
             self.go_on();
         }
     }
@@ -300,6 +303,10 @@ impl World {
                 OsdEffect::Active | OsdEffect::Close { .. } => {}
             }
         }
+        // The monitor answers at once, but not before what else the OSD wants is done.
+        while let Some(message) = self.mon.inbox.pop_front() {
+            self.mon_gets(message);
+        }
     }
 
     fn mon_io(&mut self, io: MonClientIo) {
@@ -309,7 +316,7 @@ impl World {
                 self.mon_event(MonClientEvent::Connected(attempt));
             }
             MonClientIo::Disconnect(_) => (self.mon.session, self.mon.osdmap_next) = (None, None),
-            MonClientIo::Send(_, message) => self.mon_gets(message),
+            MonClientIo::Send(_, message) => self.mon.inbox.push_back(message),
             MonClientIo::Keepalive(attempt) => self.mon_event(MonClientEvent::KeepaliveAcked(attempt)),
         }
     }

@@ -18,8 +18,8 @@ use store::{
     ReadOutcome, ReadRequest, StoreError, Token, Transaction,
 };
 use types::{
-    EVersion, EntityAddr, EntityName, EntityType, Epoch, GHObject, Name, ObjectLocator, OsdId, PgId, PoolId,
-    ReqId, SnapId, SpgId, SplitMix64, UTime,
+    EVersion, EntityAddr, EntityName, EntityType, Epoch, FeatureBits, GHObject, Name, ObjectLocator, OsdId,
+    PgId, PoolId, ReqId, SnapId, SpgId, SplitMix64, UTime,
 };
 
 use copies::{Copies, HEAR, SeveralCopies, change_of, copy_of, is_sync};
@@ -62,6 +62,8 @@ pub struct Rig {
     reads: VecDeque<(Token, ReadResult)>,
     pub replies: Vec<(SessionId, OsdOpReply)>,
     pub notices: Vec<Notice>,
+    /// Sessions that are to hold back, with the request that is dropped; `None` where one may send again.
+    pub backoffs: Vec<(u64, Option<u64>)>,
     pub failed: bool,
     pub removed: bool,
     pub trace: Vec<String>,
@@ -245,6 +247,7 @@ impl Rig {
             reads: VecDeque::new(),
             replies: Vec::new(),
             notices: Vec::new(),
+            backoffs: Vec::new(),
             failed: false,
             removed: false,
             trace: Vec::new(),
@@ -285,6 +288,8 @@ impl Rig {
                     self.reads.push_back((token, result));
                 }
                 PgEffect::Acknowledge { token } => self.sides[copy_of(token)].store.acknowledge(token),
+                PgEffect::Block { session, tid, .. } => self.backoffs.push((session.0, Some(tid))),
+                PgEffect::Unblock { session, .. } => self.backoffs.push((session.0, None)),
                 PgEffect::Notice(notice) => self.notices.push(notice),
                 PgEffect::Failed(_) => self.failed = true,
                 PgEffect::Removed => self.removed = true,
@@ -456,6 +461,11 @@ impl Rig {
         self.event(PgEvent::AdvanceMap(Box::new(map(self.epoch, &[0]))));
         self.settle();
         self.pg.is_active() && !self.failed
+    }
+
+    /// A rig whose clients know no backoffs.
+    pub fn without_backoffs() -> Self {
+        Self { features: !FeatureBits::RADOS_BACKOFF, ..Self::new() }
     }
 
     pub fn message(&mut self, oid: &str, ops: Vec<Op>) -> OsdOp {
