@@ -1,6 +1,8 @@
 //! What an execution is told besides the object and the operations.
 
-use types::SnapContext;
+use std::sync::Arc;
+
+use types::{EntityAddrVec, EntityName, EntityType, ReqId, SnapContext};
 
 /// OpLimits, by the names of Ceph's options.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,9 +46,29 @@ impl Default for OpLimits {
     }
 }
 
+/// Who sent a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Caller {
+    /// The instance, `client.4123`.
+    pub name: EntityName,
+    /// The same in every resend.
+    pub reqid: ReqId,
+    /// By which a map may shut it out.
+    pub addrs: Arc<EntityAddrVec>,
+    /// Features of its session.
+    pub features: u64,
+}
+
+impl Caller {
+    pub fn is_mds(&self) -> bool {
+        self.name.kind == EntityType::Mds
+    }
+}
+
 /// A request's circumstances.
 #[derive(Clone, Debug)]
 pub struct OpContext<'a> {
+    pub caller: &'a Caller,
     pub limits: &'a OpLimits,
     /// The snapshots that a write must preserve: the client's, or the pool's.
     pub snapc: &'a SnapContext,

@@ -98,7 +98,9 @@ fn finish(
 ) -> ExecuteResult {
     let ctx = run.ctx;
     let Runner { mut mutations, mut state, mut user_modify, clean, mut delta, extents, .. } = run;
-    if let (true, false, Some(full)) = (result >= 0, mutations.is_empty(), ctx.full) {
+    // A full pool takes a metadata server's writes: a full file system could not be emptied otherwise.
+    let full = ctx.full.filter(|_| !ctx.caller.is_mds());
+    if let (true, false, Some(full)) = (result >= 0, mutations.is_empty(), full) {
         let grows = delta.num_bytes > 0 || delta.num_objects > 0;
         if grows && ctx.flags & OsdFlags::FULL_FORCE == 0 {
             if ctx.flags & OsdFlags::FULL_TRY == 0 {

@@ -24,7 +24,7 @@ mod write;
 
 pub use classify::{OpClass, classify};
 pub use clean_regions::CleanRegions;
-pub use context::{FullKind, OpContext, OpLimits};
+pub use context::{Caller, FullKind, OpContext, OpLimits};
 pub use execute::execute;
 pub use object_info::{ObjectFlags, ObjectInfo, RawManifest, WatchInfo, Watchers};
 pub use outcome::{ExecuteResult, Mutation, ObjectState, OpOutcome, OpReturn, ReplyExtents, StatsDelta};

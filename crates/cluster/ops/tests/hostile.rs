@@ -3,11 +3,11 @@
 use encoding::Decode;
 use messages::{Op, OpArgs, OpCode};
 use ops::{
-    CleanRegions, ExecuteResult, Fetched, Need, ObjectInfo, ObjectState, ObjectView, OpContext, OpLimits,
-    SnapSet, classify, execute,
+    Caller, CleanRegions, ExecuteResult, Fetched, Need, ObjectInfo, ObjectState, ObjectView, OpContext,
+    OpLimits, SnapSet, classify, execute,
 };
 use proptest::prelude::*;
-use types::{Errno, HObject, Name, PoolId, SnapContext};
+use types::{EntityName, EntityType, Errno, HObject, Name, PoolId, ReqId, SnapContext};
 
 /// A store that fails every read, or has nothing resident.
 struct Bad(Option<Errno>);
@@ -62,7 +62,20 @@ proptest! {
         state.exists = exists;
         state.info.size = if exists { size } else { 0 };
         let (limits, snapc) = (OpLimits::default(), SnapContext::default());
-        let ctx = OpContext { limits: &limits, snapc: &snapc, flags: 0, pool_has_omap: true, full: None };
+        let caller = Caller {
+            name: EntityName::new(EntityType::Client, 4123),
+            reqid: ReqId::default(),
+            addrs: Default::default(),
+            features: 0,
+        };
+        let ctx = OpContext {
+            caller: &caller,
+            limits: &limits,
+            snapc: &snapc,
+            flags: 0,
+            pool_has_omap: true,
+            full: None,
+        };
         let mut view = Bad((!pending).then_some(Errno::EIO));
         if let ExecuteResult::Done(outcome) = execute(&mut view, &ctx, &state, &ops) {
             prop_assert_eq!(outcome.returns.len(), ops.len());

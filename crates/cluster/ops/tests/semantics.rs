@@ -7,10 +7,10 @@ use encoding::{Decode, Encode, Encoder};
 use messages::osd_op::{OpFlags, OsdFlags};
 use messages::{Op, OpArgs, OpCode};
 use ops::{
-    ExecuteResult, Fetched, FullKind, Mutation, Need, ObjectFlags, ObjectState, ObjectView, OpContext,
-    OpLimits, OpOutcome, execute,
+    Caller, ExecuteResult, Fetched, FullKind, Mutation, Need, ObjectFlags, ObjectState, ObjectView,
+    OpContext, OpLimits, OpOutcome, execute,
 };
-use types::{Errno, HObject, Name, PoolId, SnapContext, SnapId, UTime};
+use types::{EntityName, EntityType, Errno, HObject, Name, PoolId, ReqId, SnapContext, SnapId, UTime};
 
 /// A stored object; what is not `resident` is asked for first.
 #[derive(Clone, Default)]
@@ -76,6 +76,7 @@ struct Case {
     state: ObjectState,
     flags: u32,
     full: Option<FullKind>,
+    caller: Caller,
     snapc: SnapContext,
     limits: OpLimits,
 }
@@ -101,6 +102,12 @@ fn absent() -> Case {
         state: ObjectState::absent(oid()),
         flags: 0,
         full: None,
+        caller: Caller {
+            name: EntityName::new(EntityType::Client, 4123),
+            reqid: ReqId::default(),
+            addrs: Default::default(),
+            features: 0,
+        },
         snapc: SnapContext::default(),
         limits: OpLimits::default(),
     }
@@ -109,6 +116,7 @@ fn absent() -> Case {
 impl Case {
     fn start(&mut self, ops: &[Op]) -> ExecuteResult {
         let ctx = OpContext {
+            caller: &self.caller,
             limits: &self.limits,
             snapc: &self.snapc,
             flags: self.flags,
@@ -627,4 +635,20 @@ fn the_data_digest_is_kept_where_all_data_is_written_or_data_is_added_to_it() {
         assert_eq!(digest(&case.run(&ops)), None, "{ops:?}");
     }
     assert_eq!(digest(&absent().run(&[append(b"new")])), crc(b"new"));
+}
+
+#[test]
+fn a_full_pool_takes_what_does_not_grow_it_and_all_of_a_metadata_server() {
+    let grow = [op(OpCode::APPEND, 0, 1).with_indata(b"x".to_vec())];
+    for (full, errno) in [(FullKind::Quota, Errno::EDQUOT), (FullKind::Space, Errno::ENOSPC)] {
+        let mut case = object(b"data");
+        case.full = Some(full);
+        assert_eq!(case.start(&grow), ExecuteResult::Dropped);
+        assert_eq!(case.run(&[op(OpCode::TRUNCATE, 1, 0)]).result, 0);
+        case.flags = OsdFlags::FULL_TRY;
+        assert_eq!(case.run(&grow).result, errno.code());
+        case.flags = 0;
+        case.caller.name = EntityName::new(EntityType::Mds, 4200);
+        assert_eq!(case.run(&grow).result, 0);
+    }
 }

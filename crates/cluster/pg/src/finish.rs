@@ -23,7 +23,7 @@ impl Pg {
 
     /// Answers a request that the log knows, now or when its change is durable. Gives back one that it doesn't know.
     pub(crate) fn answer_resend(&mut self, request: Request, out: &mut Out<'_>) -> Option<Request> {
-        let Some(found) = self.records.log.find(&request.reqid) else { return Some(request) };
+        let Some(found) = self.records.log.find(&request.caller.reqid) else { return Some(request) };
         let same = found.op_returns.len() == request.op.ops.len();
         let returns =
             if same { found.op_returns.to_vec() } else { vec![OpReturn::default(); request.op.ops.len()] };
@@ -74,7 +74,7 @@ impl Pg {
         };
         let (oid, user_version) = (before.info.oid.clone(), before.info.user_version);
         let version = self.next_version();
-        let mut entry = LogEntry::new(EntryKind::Error, oid, version, request.reqid);
+        let mut entry = LogEntry::new(EntryKind::Error, oid, version, request.caller.reqid);
         entry.return_code = outcome.result;
         if request.returns_vector() || outcome.result < 0 {
             let limit = self.config.ops.write_op_reply_len_max as usize;
@@ -112,7 +112,7 @@ impl Pg {
         }
         let user_version = info.user_version;
         let kind = if state.exists { EntryKind::Modify } else { EntryKind::Delete };
-        let mut entry = LogEntry::new(kind, info.oid.clone(), version, request.reqid);
+        let mut entry = LogEntry::new(kind, info.oid.clone(), version, request.caller.reqid);
         entry.prior_version = prior_version;
         entry.user_version = user_version;
         entry.mtime = request.op.mtime;
@@ -212,7 +212,7 @@ fn stamp(
     let info = &mut state.info;
     info.version = version;
     info.prior_version = prior;
-    info.last_reqid = request.reqid;
+    info.last_reqid = request.caller.reqid;
     if request.op.mtime != UTime::default() {
         info.mtime = request.op.mtime;
         info.local_mtime = now;

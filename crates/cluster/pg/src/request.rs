@@ -1,12 +1,10 @@
 //! A client's request on its way through the PG.
 
-use std::sync::Arc;
-
 use auth::SessionId;
 use messages::OsdOp;
 use messages::osd_op::OsdFlags;
-use ops::OpClass;
-use types::{EntityAddrVec, EntityName, EntityType, HObject, ReqId, SnapContext, SnapId};
+use ops::{Caller, OpClass};
+use types::{HObject, SnapContext, SnapId};
 
 use crate::ClientOp;
 
@@ -14,10 +12,7 @@ use crate::ClientOp;
 #[derive(Debug)]
 pub(crate) struct Request {
     pub session: SessionId,
-    pub source: EntityName,
-    pub reqid: ReqId,
-    pub addrs: Arc<EntityAddrVec>,
-    pub features: u64,
+    pub caller: Caller,
     pub permitted: bool,
     pub class: OpClass,
     /// The client's snap context, taken out of the message.
@@ -29,12 +24,14 @@ impl Request {
     pub fn new(client: ClientOp, class: OpClass) -> Self {
         let ClientOp { session, source, addrs, features, permitted, mut op } = client;
         let snapc = SnapContext { seq: op.snap_seq, snaps: std::mem::take(&mut op.snaps) };
-        Self { session, source, reqid: op.request_id(source), addrs, features, permitted, class, snapc, op }
+        let caller = Caller { name: source, reqid: op.request_id(source), addrs, features };
+        Self { session, caller, permitted, class, snapc, op }
     }
 
     /// The request as it came.
     pub fn into_client(self) -> ClientOp {
-        let Self { session, source, addrs, features, permitted, snapc, mut op, .. } = self;
+        let Self { session, caller, permitted, snapc, mut op, .. } = self;
+        let Caller { name: source, addrs, features, .. } = caller;
         op.snaps = snapc.snaps;
         ClientOp { session, source, addrs, features, permitted, op }
     }
@@ -46,11 +43,5 @@ impl Request {
 
     pub fn returns_vector(&self) -> bool {
         self.op.has_flag(OsdFlags::RETURNVEC)
-    }
-
-    /// Whether a metadata server sent it. A full pool takes its writes, as in Ceph: a full file system could not be
-    /// emptied otherwise.
-    pub fn is_from_mds(&self) -> bool {
-        self.reqid.name.kind == EntityType::Mds
     }
 }

@@ -135,7 +135,7 @@ impl Pg {
 
     /// Runs a request whose turn it is.
     fn run(&mut self, slot: ObjectSlot, request: Request, mut cache: ReadCache, out: &mut Out<'_>) {
-        if self.is_blocklisted(&request.addrs) {
+        if self.is_blocklisted(&request.caller.addrs) {
             return self.reply_error(&request, Errno::ESHUTDOWN, out);
         }
         let request = if request.class.writes {
@@ -161,11 +161,12 @@ impl Pg {
             return self.reply_error(&request, Errno::ENOENT, out);
         }
         let ctx = OpContext {
+            caller: &request.caller,
             limits: &self.config.ops,
             snapc,
             flags: request.op.flags,
             pool_has_omap: pool.is_none_or(|p| p.has_omap),
-            full: pool.and_then(|p| p.full).filter(|_| !request.is_from_mds()),
+            full: pool.and_then(|p| p.full),
         };
         let omap_bytes_max = self.config.ops.omap_read_bytes_max();
         let mut view = StoreView {
