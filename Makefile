@@ -1,8 +1,9 @@
 # One command for everything one does often; the gate (.ci/run) calls `make test`.
-.PHONY: help run test test-peers lint unit hotpath live build bench fuzz soak docs measure lab-evidence install clean root
+.PHONY: help run test test-peers lint unit sim hotpath live build bench fuzz soak docs measure lab-evidence install clean root
 
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
+SIM = $(CARGO) run -q --profile sim -p sim --
 LOLIGO = $(shell $(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/loligo
 
 help: ## show this list
@@ -36,6 +37,14 @@ lint: ## formatting, clippy, the pure layers' rules, xtask tidy
 
 unit: ## every test that needs no peer
 	@echo "== unit tests"; $(CARGO) test -q --workspace
+	@echo "== simulator"; $(SIM) run --seeds 300
+
+sim: ## the simulator: SEEDS=n runs (from FROM=n), or SECONDS=n of them; SEED=n replays one and writes its trace
+ifdef SEED
+	@$(SIM) replay $(SEED) $(if $(OBJECT),--object $(OBJECT))
+else
+	@$(SIM) run $(if $(FROM),--from $(FROM)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SECONDS),--seconds $(SECONDS))
+endif
 
 build: ## the release build
 	@echo "== building (release)"; $(CARGO) build --release -q -p loligo -p hotpath

@@ -139,6 +139,11 @@ impl Node {
         self.mon.as_ref()
     }
 
+    /// An OSD, to look at.
+    pub fn osd(&self, id: OsdId) -> Option<&Osd> {
+        self.osds.get(&id).map(|slot| &slot.osd)
+    }
+
     /// The OSDs' numbers.
     pub fn osd_ids(&self) -> Vec<OsdId> {
         self.osds.keys().copied().collect()

@@ -121,6 +121,11 @@ impl SimStore {
         Self::open(options, self.durable, self.damage, self.now)
     }
 
+    /// Gives the store another size from the next opening on.
+    pub fn resize(&mut self, bytes_total: u64) {
+        self.options.bytes_total = bytes_total;
+    }
+
     /// Changes the seed that the coming delays and power losses depend on.
     pub fn reseed(&mut self, seed: u64) {
         self.rng = SplitMix64::new(seed);
@@ -136,14 +141,15 @@ impl SimStore {
         self.commits_fail = true;
     }
 
-    /// Whether transactions that carry data are refused as if the store were full.
+    /// Whether transactions that carry data of a PG's objects are refused as if the store were full.
     pub fn refuse_space(&mut self, refuse: bool) {
         self.space_is_refused = refuse;
     }
 
     /// Why a transaction is refused whatever the visible store makes of it.
     fn injected(&mut self, txn: &Transaction) -> Option<StoreError> {
-        if self.space_is_refused && txn.data_bytes() > 0 {
+        let of_pg = |txn: &Transaction| txn.collections().iter().any(|c| matches!(c, CollectionId::Pg(_)));
+        if self.space_is_refused && txn.data_bytes() > 0 && of_pg(txn) {
             return Some(StoreError::NoSpace { needed: txn.data_bytes(), available: 0 });
         }
         self.damage.after(txn, &mut self.visible).err()

@@ -1,0 +1,430 @@
+//! The monitor's process and the OSDs': the only place that knows how a [`Node`] is driven.
+
+use std::collections::BTreeMap;
+
+use auth::{Caps, SessionId, SessionInfo};
+use messages::Message;
+use mon::state::{Batch, State};
+use mon::{InitialOsd, Mon, MonConfig, MonEvent};
+use monclient::{MonClientConfig, MonClientEvent, MonClientIo};
+use node::{Daemon, Node, NodeEffect, NodeEvent};
+use options::Values;
+use osd::{LogLevel, Osd, OsdAddrs, OsdConfig, OsdEvent};
+use store::sim::SimOptions;
+use types::{EntityAddr, EntityName, EntityType, Fsid, OsdId, Profile, UTime};
+
+use crate::describe::describe;
+use crate::network::{Dialled, Packet, Way};
+use crate::store_handle::StoreHandle;
+use crate::world::{BASE, Happening, World};
+use crate::{Place, Plan};
+
+pub const FEATURES: u64 = Profile::PACIFIC.features_supported;
+
+/// How a process ends that does not end by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// What it handed to its store becomes durable.
+    Killed,
+    /// A part of what was not durable is lost.
+    PowerLoss,
+}
+
+pub struct MonProcess {
+    pub node: Option<Node>,
+    pub life: u32,
+    config: MonConfig,
+    state: State,
+    committing: Option<(u64, Batch)>,
+}
+
+pub struct OsdProcess {
+    id: i32,
+    pub node: Option<Node>,
+    pub life: u32,
+    pub store: StoreHandle,
+    wake: Option<u64>,
+    uuid: Fsid,
+    /// Whether its store was made to fail.
+    pub may_fail: bool,
+}
+
+fn addr(host: u8, port: u16, nonce: u32) -> EntityAddr {
+    EntityAddr::v2(([10, 0, 0, host], port).into(), nonce)
+}
+
+pub fn mon_addr() -> EntityAddr {
+    addr(1, 3300, 0)
+}
+
+fn osd_addr(osd: i32, life: u32) -> EntityAddr {
+    addr(10 + osd as u8, 6800, life)
+}
+
+/// A client's address, `10.0.0.H:0/NONCE`.
+pub fn client_addr(index: usize, life: u32) -> EntityAddr {
+    addr(100 + index as u8, 0, life)
+}
+
+fn fsid(seed: u64) -> Fsid {
+    Fsid::from_random([seed as u8 | 1; 16])
+}
+
+/// How clients and OSDs find the monitor. The simulated transport can hang, so they send keepalives.
+pub fn monitors(fsid: Option<Fsid>) -> MonClientConfig {
+    let ping_interval = std::time::Duration::from_secs(10);
+    MonClientConfig { ping_interval, ..MonClientConfig::new(vec![mon_addr().into()], fsid) }
+}
+
+impl MonProcess {
+    pub fn new(plan: &Plan) -> Self {
+        let uuid = |id: i32| Fsid::from_random([id as u8 + 100; 16]);
+        let osds =
+            (0..plan.osds).map(|id| InitialOsd { id, uuid: uuid(id), size_bytes: 1 << 30, class: None });
+        let config = MonConfig {
+            fsid: fsid(plan.seed),
+            name: "a".into(),
+            addr: mon_addr(),
+            hostname: "host".into(),
+            profile: Profile::PACIFIC,
+            version: "sim".into(),
+            options: Values::new(),
+            osds: osds.collect(),
+        };
+        let mut state = State::new();
+        Mon::create(&config, UTime::from_nanos(BASE)).unwrap().apply_to(&mut state);
+        Self { node: None, life: 0, config, state, committing: None }
+    }
+}
+
+impl OsdProcess {
+    pub fn new(plan: &Plan, id: i32) -> Self {
+        let options = SimOptions {
+            bytes_total: plan.store_bytes,
+            shards: 1,
+            seed: plan.seed.wrapping_mul(31).wrapping_add(id as u64),
+            commit_us: plan.commit_us.clone(),
+            read_us: plan.read_us.clone(),
+        };
+        let uuid = Fsid::from_random([id as u8 + 100; 16]);
+        let store = StoreHandle::new(options);
+        Self { id, node: None, life: 0, store, wake: None, uuid, may_fail: false }
+    }
+}
+
+impl World {
+    pub(crate) fn osd(&mut self, id: i32) -> &mut OsdProcess {
+        &mut self.osds[id as usize]
+    }
+
+    pub(crate) fn start_mon(&mut self) {
+        let now = self.time();
+        let mon = &mut self.mon;
+        mon.life += 1;
+        let mut node = Node::new();
+        node.add_mon(Mon::open(mon.config.clone(), mon.state.clone(), now).unwrap());
+        mon.node = Some(node);
+        let life = mon.life;
+        self.say(Place::Mon, "starts");
+        self.after(0, Happening::MonTick(life));
+    }
+
+    pub(crate) fn end_mon(&mut self, silent: bool) {
+        let committing = self.mon.committing.take();
+        if let Some((_, batch)) = committing.filter(|_| self.one_in(2)) {
+            batch.apply_to(&mut self.mon.state);
+        }
+        self.mon.node = None;
+        self.say(Place::Mon, "ends");
+        self.break_connections_of(Place::Mon, silent);
+    }
+
+    pub(crate) fn mon_tick(&mut self, life: u32) {
+        if self.mon.life == life && self.mon.node.is_some() {
+            self.mon_event(MonEvent::Tick);
+            self.after(1_000_000_000, Happening::MonTick(life));
+        }
+    }
+
+    pub(crate) fn mon_committed(&mut self, life: u32, token: u64) {
+        // A commit of a process that has ended since.
+        let committing = self.mon.committing.take_if(|(t, _)| self.mon.life == life && *t == token);
+        let Some((token, batch)) = committing else { return };
+        batch.apply_to(&mut self.mon.state);
+        self.mon_event(MonEvent::Committed { token });
+    }
+
+    fn mon_event(&mut self, event: MonEvent) {
+        self.drive(Place::Mon, NodeEvent::Mon(event));
+    }
+
+    pub(crate) fn start_osd(&mut self, id: i32) {
+        let fsid = fsid(self.plan.seed);
+        let mut options = Values::new();
+        for (name, value) in &self.plan.options {
+            options.set(name, value).unwrap();
+        }
+        let process = self.osd(id);
+        if process.node.is_some() {
+            return;
+        }
+        process.life += 1;
+        process.wake = None;
+        process.may_fail = false;
+        let osd = Osd::new(OsdConfig {
+            whoami: OsdId(id),
+            cluster_fsid: fsid,
+            osd_fsid: process.uuid,
+            addrs: OsdAddrs::same(osd_addr(id, process.life)),
+            metadata: BTreeMap::new(),
+            profile: Profile::PACIFIC,
+            monitors: monitors(Some(fsid)),
+            options,
+        });
+        let mut node = Node::new();
+        node.add_osd(OsdId(id), osd, Box::new(process.store.clone()));
+        process.node = Some(node);
+        self.say(Place::Osd(id), "starts");
+        self.osd_event(id, OsdEvent::Start);
+    }
+
+    /// Ends an OSD's process at once.
+    pub(crate) fn end_osd(&mut self, id: i32, ending: Ending) {
+        let process = self.osd(id);
+        process.node = None;
+        process.store.become_of(|store| match ending {
+            Ending::Killed => store.close(),
+            Ending::PowerLoss => store.power_loss().0,
+        });
+        self.say(Place::Osd(id), &format!("ends: {ending:?}"));
+        self.break_connections_of(Place::Osd(id), ending == Ending::PowerLoss);
+    }
+
+    pub(crate) fn stop_osd(&mut self, id: i32) {
+        self.say(Place::Osd(id), "is asked to stop");
+        self.osd_event(id, OsdEvent::Shutdown);
+    }
+
+    pub(crate) fn osd_event(&mut self, id: i32, event: OsdEvent) {
+        self.drive(Place::Osd(id), NodeEvent::Osd(OsdId(id), event));
+    }
+
+    pub(crate) fn osd_wake(&mut self, id: i32, at: u64) {
+        let process = self.osd(id);
+        if process.wake == Some(at) {
+            process.wake = None;
+            self.drive(Place::Osd(id), NodeEvent::Tick);
+        }
+    }
+
+    fn drive(&mut self, place: Place, event: NodeEvent) {
+        let now = self.time();
+        let node = match place {
+            Place::Mon => self.mon.node.as_mut(),
+            Place::Osd(id) => self.osds[id as usize].node.as_mut(),
+            Place::Client(_) => None,
+        };
+        // A process that has ended.
+        let Some(node) = node else { return };
+        let mut effects = Vec::new();
+        node.handle(now, event, &mut effects);
+        node.turn(now, &mut effects);
+        let deadline = node.deadline();
+        if let (Place::Osd(id), Some(deadline)) = (place, deadline) {
+            let at = (deadline.as_nanos().saturating_sub(BASE)).max(self.now + 1_000);
+            let process = self.osd(id);
+            if process.wake.is_none_or(|wake| at < wake) {
+                process.wake = Some(at);
+                self.at(at, Happening::OsdWake(id, at));
+            }
+        }
+        effects.into_iter().for_each(|effect| self.perform(place, effect));
+    }
+
+    fn perform(&mut self, place: Place, effect: NodeEffect) {
+        match effect {
+            NodeEffect::Send(_, session, message) => {
+                let raw = message.encode(FEATURES);
+                self.send_packet(session, Way::Down, Packet::Message(raw));
+            }
+            NodeEffect::Close(_, session, reason) => {
+                self.say(place, &format!("closes {session}: {reason}"));
+                self.close_side(session, Way::Down, &reason);
+            }
+            NodeEffect::Pause(_, session) => self.set_reads(session, false),
+            NodeEffect::Resume(_, session) => self.set_reads(session, true),
+            NodeEffect::Commit(token, batch) => {
+                self.mon.committing = Some((token, batch));
+                let delay = self.random(3_000_000);
+                self.after(delay, Happening::MonCommitted(self.mon.life, token));
+            }
+            NodeEffect::GlobalId(session, id) => self.authenticated(session, id),
+            NodeEffect::Dial(osd, io) => self.osd_dials(osd.0, io),
+            NodeEffect::Log(_, level, text) => {
+                if level <= LogLevel::Info {
+                    self.say(place, &text);
+                }
+            }
+            NodeEffect::Active(_) => self.say(place, "is active"),
+            NodeEffect::Stopped(osd) => self.end_osd(osd.0, Ending::Killed),
+            NodeEffect::Failed(daemon, reason) => self.daemon_failed(daemon, &reason),
+        }
+    }
+
+    fn daemon_failed(&mut self, daemon: Daemon, reason: &str) {
+        match daemon {
+            Daemon::Osd(id) if self.osd(id.0).may_fail => {
+                self.say(Place::Osd(id.0), &format!("fails: {reason}"));
+                self.end_osd(id.0, Ending::PowerLoss);
+                let delay = self.random(3_000_000_000);
+                self.after(delay, Happening::StartOsd(id.0));
+            }
+            daemon => self.fail(format!("{daemon} failed: {reason}")),
+        }
+    }
+
+    // --- sessions ---
+
+    pub(crate) fn accept(&mut self, session: SessionId, place: Place) {
+        match place {
+            Place::Mon => {
+                self.mark_open(session);
+                let asked = match self.net.connections[&session].initiator() {
+                    (Place::Client(index), _) => self.clients[index].global_id,
+                    _ => 0,
+                };
+                self.mon_event(MonEvent::GlobalIdWanted { session, asked });
+            }
+            Place::Osd(id) => {
+                if self.plan.replaces_sessions {
+                    self.replace_older(session);
+                }
+                self.mark_open(session);
+                let info = self.info(session, 0);
+                self.send_packet(session, Way::Down, Packet::Open);
+                self.osd_event(id, OsdEvent::SessionOpened(info));
+            }
+            Place::Client(_) => {}
+        }
+    }
+
+    /// The monitor gave an id: the session opens at both ends.
+    fn authenticated(&mut self, session: SessionId, global_id: u64) {
+        let Some(connection) = self.net.connections.get(&session) else { return };
+        if let (Place::Client(index), life) = connection.initiator() {
+            if self.clients[index].life == life {
+                self.clients[index].global_id = global_id;
+            }
+        }
+        let info = self.info(session, global_id);
+        self.send_packet(session, Way::Down, Packet::Open);
+        self.mon_event(MonEvent::SessionOpened(info));
+    }
+
+    fn info(&self, id: SessionId, global_id: u64) -> SessionInfo {
+        let (place, life) = self.net.connections[&id].initiator();
+        let (entity, name, addr) = match place {
+            Place::Osd(osd) => {
+                let name = EntityName::new(EntityType::Osd, osd.into());
+                (format!("osd.{osd}"), name, osd_addr(osd, life))
+            }
+            Place::Client(index) => {
+                let global_id = self.clients[index].global_id;
+                let name = EntityName::new(EntityType::Client, global_id as i64);
+                ("client.admin".into(), name, client_addr(index, life))
+            }
+            Place::Mon => unreachable!("the monitor connects to no daemon"),
+        };
+        SessionInfo {
+            id,
+            entity: entity.parse().unwrap(),
+            global_id: if global_id > 0 { global_id } else { name.num as u64 },
+            name,
+            caps: Caps::all(),
+            features: FEATURES,
+            peer_addrs: addr.into(),
+            local_nonce: 0,
+        }
+    }
+
+    pub(crate) fn session_closed(&mut self, session: SessionId, place: Place) {
+        match place {
+            Place::Mon => self.mon_event(MonEvent::SessionClosed(session)),
+            Place::Osd(id) => self.osd_event(id, OsdEvent::SessionClosed(session)),
+            Place::Client(_) => {}
+        }
+    }
+
+    pub(crate) fn deliver_to_daemon(
+        &mut self,
+        session: SessionId,
+        place: Place,
+        message: Message,
+        bytes: u64,
+    ) {
+        match place {
+            Place::Mon => self.mon_event(MonEvent::Message { session, message }),
+            Place::Osd(id) => self.osd_event(id, OsdEvent::Message { session, message, bytes }),
+            Place::Client(_) => {}
+        }
+    }
+
+    fn osd_dials(&mut self, id: i32, io: MonClientIo) {
+        let place = Place::Osd(id);
+        let life = self.osd(id).life;
+        let of = |world: &Self, attempt| world.net.dialled(place, life, Dialled::Mon(attempt));
+        match io {
+            MonClientIo::Connect(attempt, _) => {
+                self.connect(place, Dialled::Mon(attempt), Place::Mon, self.mon.life);
+            }
+            MonClientIo::Send(attempt, message) => {
+                if let Some(session) = of(self, attempt) {
+                    self.send_packet(session, Way::Up, Packet::Message(message.encode(FEATURES)));
+                }
+            }
+            MonClientIo::Keepalive(attempt) => {
+                if let Some(session) = of(self, attempt) {
+                    self.send_packet(session, Way::Up, Packet::Keepalive);
+                }
+            }
+            MonClientIo::Disconnect(attempt) => {
+                if let Some(session) = of(self, attempt) {
+                    self.close_side(session, Way::Up, "closed by the OSD");
+                }
+            }
+        }
+    }
+
+    /// News of a connection to the monitor, for the OSD that dialled it.
+    pub(crate) fn osd_mon_event(&mut self, id: i32, event: MonClientEvent) {
+        self.osd_event(id, OsdEvent::Mon(event));
+    }
+
+    pub(crate) fn deliver_message(&mut self, id: SessionId, way: Way, to: Place, raw: messages::RawMessage) {
+        let bytes = raw.len() as u64;
+        let message = match Message::decode_exact(&raw) {
+            Ok(message) => message,
+            Err(error) => return self.fail(format!("a message to {to} does not decode: {error}")),
+        };
+        let connection = &self.net.connections[&id];
+        let (initiator, dialled) = (connection.initiator().0, connection.dialled);
+        let now = self.now;
+        self.trace.note(now, (id, way, crate::trace::digest(&raw)), || {
+            format!("{to} gets on {id} ({initiator}'s): {}", describe(&message))
+        });
+        match way {
+            Way::Up => self.deliver_to_daemon(id, to, message, bytes),
+            Way::Down => self.deliver_to_initiator(initiator, dialled, message),
+        }
+    }
+}
+
+impl OsdProcess {
+    /// What the OSD still counts as under way, if anything.
+    pub fn budget_held(&self) -> Option<String> {
+        let osd = self.node.as_ref()?.osd(OsdId(self.id))?;
+        let (messages, bytes) = osd.held();
+        let held = messages > 0 || bytes > 0;
+        held.then(|| format!("osd.{} holds {messages} messages of {bytes} bytes", self.id))
+    }
+}

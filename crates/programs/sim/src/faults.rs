@@ -1,0 +1,238 @@
+//! Faults, and how each ends.
+
+use crate::Place;
+use crate::client::Purpose;
+use crate::daemons::{Ending, client_addr};
+use crate::plan::{Fault, SECOND};
+use crate::world::{Happening, World};
+
+/// What ends a fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Relief {
+    Network,
+    Unset(&'static str),
+    FullRatio,
+    Space(i32),
+    OsdOption,
+}
+
+impl World {
+    /// A fault happens, and the next one is due.
+    pub(crate) fn next_fault(&mut self) {
+        if self.is_healing || self.plan.faults.is_empty() {
+            return;
+        }
+        let which = self.random(self.plan.faults.len() as u64) as usize;
+        let fault = self.plan.faults[which];
+        self.counts.faults += 1;
+        *self.counts.by_fault.entry(fault).or_default() += 1;
+        self.say_fault(&format!("{fault:?}"));
+        self.inflict(fault);
+        let pause = self.random(2 * self.plan.fault_interval);
+        self.after(pause, Happening::NextFault);
+    }
+
+    fn some_osd(&mut self) -> i32 {
+        let osds = self.plan.osds as u64;
+        self.random(osds) as i32
+    }
+
+    fn some_client(&mut self) -> usize {
+        let clients = self.plan.clients as u64;
+        self.random(clients) as usize
+    }
+
+    /// Short as a rule, sometimes long.
+    fn some_while(&mut self) -> u64 {
+        let most = [SECOND / 5, 3 * SECOND, 20 * SECOND][self.random(3) as usize];
+        self.random(most)
+    }
+
+    fn inflict(&mut self, fault: Fault) {
+        match fault {
+            Fault::Reset => self.reset_some(),
+            Fault::Partition => self.cut_off_some(),
+            Fault::KillOsd | Fault::PowerLossOsd => {
+                let osd = self.some_osd();
+                let ending = if fault == Fault::KillOsd { Ending::Killed } else { Ending::PowerLoss };
+                self.end_and_restart(osd, ending);
+            }
+            Fault::PowerLossAll => {
+                (0..self.plan.osds).for_each(|osd| self.end_and_restart(osd, Ending::PowerLoss));
+                self.end_and_restart_mon(true);
+            }
+            Fault::StopOsd => {
+                let osd = self.some_osd();
+                self.stop_osd(osd);
+                let pause = SECOND + self.some_while();
+                self.after(pause, Happening::StartOsd(osd));
+            }
+            Fault::KillMon => self.end_and_restart_mon(false),
+            Fault::MarkDown => {
+                let osd = self.some_osd();
+                self.command(&format!(r#"{{"prefix":"osd down","ids":["{osd}"]}}"#), Purpose::Nothing);
+            }
+            Fault::Pause => {
+                let flag = ["pause", "full"][self.random(2) as usize];
+                self.command(&format!(r#"{{"prefix":"osd set","key":"{flag}"}}"#), Purpose::Nothing);
+                self.relieve_later(Relief::Unset(flag));
+            }
+            Fault::FullRatio => {
+                let low = r#"{"prefix":"osd set-full-ratio","ratio":0.00001}"#;
+                self.command(low, Purpose::Nothing);
+                self.relieve_later(Relief::FullRatio);
+            }
+            Fault::RefuseSpace => {
+                let osd = self.some_osd();
+                self.osd(osd).store.get().refuse_space(true);
+                self.relieve_later(Relief::Space(osd));
+            }
+            Fault::StoreFails => {
+                let osd = self.some_osd();
+                let process = self.osd(osd);
+                if process.node.is_some() {
+                    process.may_fail = true;
+                    process.store.get().fail_commits();
+                }
+            }
+            Fault::KillClient => {
+                let client = self.some_client();
+                self.restart_client_later(client);
+            }
+            Fault::FenceClient => self.fence_some(),
+            Fault::OsdOption => {
+                let cap = 1 + self.random(8);
+                let set = r#""prefix":"config set","who":"osd","name":"osd_client_message_cap""#;
+                self.command(&format!(r#"{{{set},"value":"{cap}"}}"#), Purpose::Nothing);
+                self.relieve_later(Relief::OsdOption);
+            }
+        }
+    }
+
+    fn relieve_later(&mut self, relief: Relief) {
+        let pause = self.some_while();
+        self.after(pause, Happening::Relieve(relief));
+    }
+
+    pub(crate) fn relieve(&mut self, relief: Relief) {
+        self.say_fault(&format!("over: {relief:?}"));
+        match relief {
+            Relief::Network => self.heal_network(),
+            Relief::Unset(flag) => {
+                self.command(&format!(r#"{{"prefix":"osd unset","key":"{flag}"}}"#), Purpose::Nothing);
+            }
+            Relief::FullRatio => {
+                self.command(r#"{"prefix":"osd set-full-ratio","ratio":0.95}"#, Purpose::Nothing);
+            }
+            Relief::Space(osd) => self.osd(osd).store.get().refuse_space(false),
+            Relief::OsdOption => {
+                let rm = r#"{"prefix":"config rm","who":"osd","name":"osd_client_message_cap"}"#;
+                self.command(rm, Purpose::Nothing);
+            }
+        }
+    }
+
+    fn reset_some(&mut self) {
+        let ids: Vec<_> = self.net.connections.keys().copied().collect();
+        if let Some(id) = ids.get(self.random(ids.len() as u64) as usize) {
+            self.break_connection(*id);
+        }
+    }
+
+    fn cut_off_some(&mut self) {
+        let mut places: Vec<Place> = (0..self.plan.osds).map(Place::Osd).collect();
+        places.extend((0..self.clients.len()).map(Place::Client));
+        places.push(Place::Mon);
+        let few = self.one_in(2);
+        let odds = if few { places.len() as u64 } else { 2 };
+        places.retain(|_| self.one_in(odds));
+        self.say_fault(&format!("cut off: {places:?}"));
+        self.net.cut_off = places;
+        self.relieve_later(Relief::Network);
+    }
+
+    fn end_and_restart(&mut self, osd: i32, ending: Ending) {
+        if self.osd(osd).node.is_some() {
+            self.end_osd(osd, ending);
+        }
+        let pause = self.some_while();
+        self.after(pause, Happening::StartOsd(osd));
+    }
+
+    fn end_and_restart_mon(&mut self, silent: bool) {
+        if self.mon.node.is_some() {
+            self.end_mon(silent);
+        }
+        let pause = self.some_while();
+        self.after(pause, Happening::StartMon);
+    }
+
+    fn restart_client_later(&mut self, client: usize) {
+        if self.clients[client].alive {
+            self.end_client(client);
+        }
+        let pause = self.some_while();
+        self.after(pause, Happening::StartClient(client));
+    }
+
+    fn fence_some(&mut self) {
+        let client = self.some_client();
+        let life = self.clients[client].life;
+        if !self.fenced.insert((client, life)) {
+            return;
+        }
+        let addr = client_addr(client, life);
+        let socket = addr.socket.unwrap();
+        let what = r#""prefix":"osd blocklist","blocklistop":"add","expire":86400"#;
+        let json = format!(r#"{{{what},"addr":"{socket}/{}"}}"#, addr.nonce);
+        self.command(&json, Purpose::Fence { client, life });
+    }
+
+    /// An OSD said that a client is fenced: it ends, and another takes its place.
+    pub(crate) fn fenced_client_learns(&mut self, client: usize) {
+        let life = self.clients[client].life;
+        if !self.fenced.contains(&(client, life)) {
+            return self.fail(format!("client{client} is shut out without being fenced"));
+        }
+        if !std::mem::replace(&mut self.clients[client].is_fenced, true) {
+            let pause = self.some_while();
+            self.after(pause, Happening::ReplaceClient(client, life));
+        }
+    }
+
+    pub(crate) fn replace_client(&mut self, client: usize, life: u32) {
+        if self.clients[client].life == life && self.clients[client].alive {
+            self.end_client(client);
+            self.start_client(client);
+        }
+    }
+
+    /// Gives an OSD a larger store if it has a small one: what waits for space could not end.
+    fn make_room(&mut self, osd: i32) {
+        if self.plan.store_bytes < 1 << 30 {
+            if self.osd(osd).node.is_some() {
+                self.end_osd(osd, Ending::Killed);
+            }
+            self.osd(osd).store.get().resize(1 << 30);
+            self.osd(osd).store.become_of(|store| store.close());
+        }
+    }
+
+    /// Ends every fault that lasts, and starts what does not run.
+    pub(crate) fn heal(&mut self) {
+        self.is_healing = true;
+        self.say_fault("everything is healed");
+        self.heal_network();
+        if self.mon.node.is_none() {
+            self.start_mon();
+        }
+        for osd in 0..self.plan.osds {
+            self.osd(osd).store.get().refuse_space(false);
+            self.make_room(osd);
+            self.start_osd(osd);
+        }
+        for relief in [Relief::Unset("pause"), Relief::Unset("full"), Relief::FullRatio, Relief::OsdOption] {
+            self.relieve(relief);
+        }
+    }
+}

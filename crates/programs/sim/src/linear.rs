@@ -1,0 +1,315 @@
+//! Whether an object's history is linearizable: whether there is an order of its operations in which each took effect at
+//! one moment between its beginning and its end, and each answer follows from the state at that moment.
+//!
+//! The search is Wing's and Gong's with Lowe's memory of what was tried (a set of operations done with the state that
+//! they led to leads nowhere twice). An operation without an answer may have taken effect at any moment after its
+//! beginning, or never. Beyond linearizability: changes of one client to one object take effect in the order in which
+//! it began them, and those of a fenced client not after somebody could rely on the fence.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+
+use crate::history::{Action, Fence, History, Mark, Operation, Seen, State};
+
+/// Operations of one object that a search takes.
+pub const OPERATIONS_MAX: usize = 256;
+/// States that a search looks at before it gives up.
+const STATES_MAX: usize = 200_000;
+
+type Done = [u64; OPERATIONS_MAX / 64];
+
+/// What a search found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    Linearizable,
+    /// No order explains the history.
+    Impossible(Attempt),
+    /// The search was given up.
+    Undecided(Attempt),
+}
+
+/// The longest attempt of a search.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Attempt {
+    /// The marks of the operations that it placed, in order.
+    pub placed: Vec<Mark>,
+    /// Of those that had to come next.
+    pub next: Vec<Mark>,
+}
+
+struct Item<'a> {
+    op: &'a Operation,
+    /// The last moment at which it may take effect.
+    until: u64,
+    /// Whether it must be placed.
+    required: bool,
+    seen: Option<&'a Seen>,
+    /// Changes of its client that must be placed before it, if it is a change.
+    first: Done,
+    /// Changes of its client before which it must be placed, if at all.
+    then: Done,
+}
+
+impl Item<'_> {
+    /// Where the OSD's answer says that it belongs. Only a hint of what to try first: the answer may be wrong.
+    fn hint(&self) -> (u64, bool, u64) {
+        let version = self.op.end.as_ref().map_or(u64::MAX, |end| end.version);
+        let changes = matches!(self.seen, Some(Seen::Ok(None)));
+        (version, !changes, self.until)
+    }
+}
+
+struct Search<'a> {
+    items: Vec<Item<'a>>,
+    tried: HashSet<(Done, u64), BuildHasherDefault<DefaultHasher>>,
+    order: Vec<usize>,
+    best: Vec<usize>,
+}
+
+/// Checks one object's history.
+pub fn check(history: &History, object: usize) -> Verdict {
+    let mut items: Vec<Item> = history.of_object(object).filter_map(|op| item(history, op)).collect();
+    if items.len() > OPERATIONS_MAX {
+        return Verdict::Undecided(Attempt { placed: Vec::new(), next: Vec::new() });
+    }
+    note_orders(&mut items);
+    let mut search = Search { items, tried: HashSet::default(), order: Vec::new(), best: Vec::new() };
+    match search.place([0; OPERATIONS_MAX / 64], 0, &None) {
+        Some(true) => Verdict::Linearizable,
+        Some(false) => Verdict::Impossible(search.longest()),
+        None => Verdict::Undecided(search.longest()),
+    }
+}
+
+fn item<'a>(history: &History, op: &'a Operation) -> Option<Item<'a>> {
+    let fenced = history
+        .fences
+        .iter()
+        .filter(|fence| (fence.client, fence.life) == (op.client, op.life))
+        .map(|fence| relied_upon(history, op.object, fence))
+        .min()
+        .unwrap_or(u64::MAX);
+    let new = |until, seen: Option<&'a Seen>| {
+        let (required, none) = (seen.is_some(), [0; OPERATIONS_MAX / 64]);
+        Item { op, until, required, seen, first: none, then: none }
+    };
+    match op.end.as_ref().map(|end| (end.at, &end.seen)) {
+        Some((_, Seen::NoEffect)) => None,
+        None | Some((_, Seen::Unknown)) if op.action == Action::Read => None,
+        None | Some((_, Seen::Unknown)) => Some(new(fenced, None)),
+        Some((at, seen)) => {
+            let until = if op.action.writes() { at.min(fenced) } else { at };
+            Some(new(until, Some(seen)))
+        }
+    }
+}
+
+/// Notes the order of each client's changes.
+fn note_orders(items: &mut [Item]) {
+    let of = |item: &Item| (item.op.client, item.op.life);
+    for i in 0..items.len() {
+        for j in 0..items.len() {
+            let same = i != j && of(&items[i]) == of(&items[j]);
+            if !same || !items[i].op.action.writes() || !items[j].op.action.writes() {
+                continue;
+            }
+            if items[j].op.began > items[i].op.began {
+                items[i].then[j / 64] |= 1 << (j % 64);
+            } else if items[j].required {
+                items[i].first[j / 64] |= 1 << (j % 64);
+            }
+        }
+    }
+}
+
+/// When somebody first could rely on a fence for an object: an OSD with the fence's map answered for it.
+fn relied_upon(history: &History, object: usize, fence: &Fence) -> u64 {
+    let of = |op: &Operation| {
+        let end = op.end.as_ref()?;
+        (end.epoch > 0 && op.epoch.max(end.epoch) >= fence.epoch).then_some(end.at)
+    };
+    history.of_object(object).filter_map(of).min().unwrap_or(u64::MAX)
+}
+
+fn has(done: &Done, i: usize) -> bool {
+    done[i / 64] >> (i % 64) & 1 == 1
+}
+
+fn hash(state: &State) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    state.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Search<'_> {
+    /// Whether what is not done can be placed after `now` on `state`; `None` when the search is given up.
+    fn place(&mut self, done: Done, now: u64, state: &State) -> Option<bool> {
+        let open = |i: &usize| !has(&done, *i);
+        let required = (0..self.items.len()).filter(open).filter(|i| self.items[*i].required);
+        let Some(first_end) = required.map(|i| self.items[i].until).min() else { return Some(true) };
+        if first_end < now {
+            return Some(false);
+        }
+        if self.tried.len() > STATES_MAX {
+            return None;
+        }
+        if !self.tried.insert((done, hash(state))) {
+            return Some(false);
+        }
+        let candidates = self.candidates(&done, first_end);
+        for i in candidates {
+            let item = &self.items[i];
+            let at = now.max(item.op.began);
+            if at > item.until || !self.keeps_order(&done, i) {
+                continue;
+            }
+            let (after, answer) = item.op.action.apply(item.op.mark, state);
+            let agrees = match item.seen {
+                Some(seen) => *seen == answer,
+                // Without an effect it might as well not be placed.
+                None => matches!(answer, Seen::Ok(_)),
+            };
+            if !agrees {
+                continue;
+            }
+            let mut next = done;
+            next[i / 64] |= 1 << (i % 64);
+            self.order.push(i);
+            if self.order.len() > self.best.len() {
+                self.best.clone_from(&self.order);
+            }
+            if self.place(next, at, &after)? {
+                return Some(true);
+            }
+            self.order.pop();
+        }
+        Some(false)
+    }
+
+    /// What may be placed next: what the OSD says came next, then what nobody knows of, then the rest.
+    fn candidates(&self, done: &Done, first_end: u64) -> Vec<usize> {
+        let may = |i: &usize| !has(done, *i) && self.items[*i].op.began < first_end;
+        let mut candidates: Vec<usize> = (0..self.items.len()).filter(may).collect();
+        candidates.sort_by_key(|i| (!self.items[*i].required, self.items[*i].hint()));
+        let required = candidates.iter().filter(|i| self.items[**i].required).count();
+        candidates[required.min(1)..].rotate_left(required.saturating_sub(1));
+        candidates
+    }
+
+    /// Whether the client's own order of changes allows item `i` next.
+    fn keeps_order(&self, done: &Done, i: usize) -> bool {
+        let Item { first, then, .. } = &self.items[i];
+        (0..done.len()).all(|w| first[w] & !done[w] == 0 && then[w] & done[w] == 0)
+    }
+
+    fn longest(&self) -> Attempt {
+        let placed: Vec<Mark> = self.best.iter().map(|i| self.items[*i].op.mark).collect();
+        let open = self.items.iter().enumerate().filter(|(i, item)| item.required && !self.best.contains(i));
+        let mut next: Vec<&Item> = open.map(|(_, item)| item).collect();
+        next.sort_by_key(|item| item.until);
+        Attempt { placed, next: next.iter().take(4).map(|item| item.op.mark).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::{Contents, End};
+
+    /// Operations as (client, action, began, ended, what was seen); marks count from 1.
+    fn history(ops: &[(usize, Action, u64, u64, Seen)]) -> History {
+        let mut history = History::default();
+        history.object("o".into());
+        for (i, (client, action, began, at, seen)) in ops.iter().cloned().enumerate() {
+            let end = (at > 0).then_some(End { at, epoch: 1, version: 0, seen });
+            let (mark, life, epoch) = (i as u64 + 1, 0, 1);
+            let op = Operation { mark, object: 0, client, life, action, began, epoch, end, times: (0, 0) };
+            history.operations.push(op);
+        }
+        history
+    }
+
+    const APPEND: Action = Action::Append { blocks: 1 };
+    const DONE: Seen = Seen::Ok(None);
+
+    /// What a read sees after appends of these marks.
+    fn appended(marks: &[u64]) -> Seen {
+        let blocks = marks.iter().map(|m| (m << 16) | 1).collect();
+        Seen::Ok(Some(Contents { mark: *marks.last().unwrap(), blocks }))
+    }
+
+    fn is_fine(ops: &[(usize, Action, u64, u64, Seen)]) -> bool {
+        check(&history(ops), 0) == Verdict::Linearizable
+    }
+
+    #[test]
+    fn what_overlaps_may_come_in_either_order_and_nothing_else_may() {
+        for order in [[1, 2], [2, 1]] {
+            let read = (2, Action::Read, 5, 6, appended(&order));
+            assert!(is_fine(&[(0, APPEND, 1, 4, DONE), (1, APPEND, 2, 3, DONE), read]));
+        }
+        let read = (2, Action::Read, 5, 6, appended(&[2, 1]));
+        assert!(!is_fine(&[(0, APPEND, 1, 2, DONE), (1, APPEND, 3, 4, DONE), read]));
+    }
+
+    #[test]
+    fn an_acknowledged_change_is_never_lost_and_a_lost_answer_may_mean_either() {
+        assert!(!is_fine(&[
+            (0, APPEND, 1, 2, DONE),
+            (1, APPEND, 3, 4, DONE),
+            (2, Action::Read, 5, 6, appended(&[1])),
+        ]));
+        for seen in [appended(&[1]), appended(&[1, 2])] {
+            let unknown = (1, APPEND, 3, 0, DONE);
+            assert!(is_fine(&[(0, APPEND, 1, 2, DONE), unknown, (2, Action::Read, 5, 6, seen)]));
+        }
+    }
+
+    #[test]
+    fn what_was_seen_is_not_taken_back_and_nothing_happens_twice() {
+        assert!(!is_fine(&[
+            (0, APPEND, 1, 0, DONE),
+            (1, Action::Read, 3, 4, appended(&[1])),
+            (1, Action::Read, 5, 6, Seen::Error(types::Errno::ENOENT)),
+        ]));
+        assert!(!is_fine(&[(0, APPEND, 1, 2, DONE), (1, Action::Read, 3, 4, appended(&[1, 1]))]));
+    }
+
+    #[test]
+    fn a_client_s_changes_keep_their_order() {
+        let ops = |client| {
+            let read = (2, Action::Read, 5, 6, appended(&[2, 1]));
+            [(0, APPEND, 1, 4, DONE), (client, APPEND, 2, 3, DONE), read]
+        };
+        assert!(is_fine(&ops(1)));
+        assert!(!is_fine(&ops(0)));
+    }
+
+    #[test]
+    fn a_fenced_change_may_not_follow_what_relies_on_the_fence() {
+        let absent = Seen::Error(types::Errno::ENOENT);
+        let ops = [
+            (0, APPEND, 1, 0, DONE),
+            (1, Action::Read, 2, 3, absent.clone()),
+            (1, Action::Read, 4, 5, absent),
+            (1, Action::Read, 6, 7, appended(&[1])),
+        ];
+        let mut h = history(&ops);
+        assert_eq!(check(&h, 0), Verdict::Linearizable);
+        h.fences.push(Fence { client: 0, life: 0, epoch: 1 });
+        assert_ne!(check(&h, 0), Verdict::Linearizable);
+    }
+
+    #[test]
+    fn a_guard_sees_the_state_at_its_moment() {
+        let swap = Action::Swap { expected: 1, blocks: 1 };
+        let make = (0, Action::Create, 1, 2, DONE);
+        assert!(is_fine(&[make.clone(), (0, swap.clone(), 3, 4, DONE)]));
+        assert!(!is_fine(&[make.clone(), (0, swap.clone(), 3, 4, DONE), (0, swap.clone(), 5, 6, DONE)]));
+        assert!(is_fine(&[
+            make,
+            (0, swap.clone(), 3, 4, DONE),
+            (0, swap, 5, 6, Seen::Error(types::Errno::ECANCELED))
+        ]));
+    }
+}

@@ -1,0 +1,133 @@
+//! `sim`: runs seeds of the simulator, and replays one with a trace that a person can read.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use sim::{Counts, Failure, Plan, Report, Trace, run};
+
+const USAGE: &str = "\
+sim run [--from SEED] [--seeds N] [--seconds S] [--keep-going]   run seeds until N, or S seconds, are over
+sim replay SEED [--trace FILE] [--object NAME]                   run one seed and write what happened";
+
+/// The command line.
+#[derive(Default)]
+struct Args {
+    replay: Option<u64>,
+    from: u64,
+    seeds: Option<u64>,
+    seconds: Option<u64>,
+    keep_going: bool,
+    trace: Option<String>,
+    object: Option<String>,
+}
+
+fn parse() -> Option<Args> {
+    let mut args = Args { from: 1, ..Args::default() };
+    let mut words = std::env::args().skip(1);
+    match words.next()?.as_str() {
+        "run" => {}
+        "replay" => args.replay = Some(words.next()?.parse().ok()?),
+        _ => return None,
+    }
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--keep-going" => args.keep_going = true,
+            "--from" => args.from = words.next()?.parse().ok()?,
+            "--seeds" => args.seeds = Some(words.next()?.parse().ok()?),
+            "--seconds" => args.seconds = Some(words.next()?.parse().ok()?),
+            "--trace" => args.trace = Some(words.next()?),
+            "--object" => args.object = Some(words.next()?),
+            _ => return None,
+        }
+    }
+    Some(args)
+}
+
+fn main() -> ExitCode {
+    let Some(args) = parse() else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    match args.replay {
+        Some(seed) => replay(seed, &args),
+        None => run_seeds(&args),
+    }
+}
+
+/// Runs a seed; a panic is a failure too.
+fn play(seed: u64, trace: Trace) -> Report {
+    catch_unwind(AssertUnwindSafe(|| run(Plan::of(seed), trace))).unwrap_or_else(|_| Report {
+        failure: Some(Failure("a panic; see above".into())),
+        counts: Counts::default(),
+        trace: 0,
+    })
+}
+
+fn replay(seed: u64, args: &Args) -> ExitCode {
+    let path = args.trace.clone().unwrap_or_else(|| format!("sim-{seed}.trace"));
+    let file = match std::fs::File::create(&path) {
+        Ok(file) => std::io::BufWriter::new(file),
+        Err(error) => {
+            eprintln!("the trace can't be written to {path}: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    println!("{:#?}", Plan::of(seed));
+    let report = play(seed, Trace::to(Box::new(file), args.object.clone()));
+    println!("seed {seed}: {:?}, trace hash {:016x}, written to {path}", report.counts, report.trace);
+    match report.failure {
+        Some(failure) => {
+            println!("FAILED: {failure}");
+            ExitCode::FAILURE
+        }
+        None => ExitCode::SUCCESS,
+    }
+}
+
+fn run_seeds(args: &Args) -> ExitCode {
+    let started = Instant::now();
+    let limit = args.seconds.map(Duration::from_secs);
+    let seeds = args.seeds.unwrap_or(if limit.is_some() { u64::MAX } else { 100 });
+    let (mut sum, mut done, mut failed) = (Counts::default(), 0_u64, Vec::new());
+    for seed in args.from..args.from.saturating_add(seeds) {
+        if limit.is_some_and(|limit| started.elapsed() >= limit) {
+            break;
+        }
+        let report = play(seed, Trace::default());
+        done += 1;
+        add(&mut sum, &report.counts);
+        if let Some(failure) = report.failure {
+            let first = failure.0.lines().next().unwrap_or_default();
+            println!("seed {seed} FAILED: {first}\n  replay it: make sim SEED={seed}");
+            failed.push(seed);
+            if !args.keep_going {
+                break;
+            }
+        }
+    }
+    let (hours, seconds) = (sum.time as f64 / 3.6e12, started.elapsed().as_secs_f64());
+    println!(
+        "{done} seeds, {} failed; {} operations ({} of unknown outcome), {} faults, {} events, {hours:.1} virtual hours; {seconds:.1} s",
+        failed.len(),
+        sum.operations,
+        sum.unknown,
+        sum.faults,
+        sum.events
+    );
+    if args.keep_going && !failed.is_empty() {
+        println!("failed: {failed:?}");
+    }
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn add(sum: &mut Counts, one: &Counts) {
+    sum.operations += one.operations;
+    sum.unknown += one.unknown;
+    sum.events += one.events;
+    sum.faults += one.faults;
+    sum.time += one.time;
+    for (fault, count) in &one.by_fault {
+        *sum.by_fault.entry(*fault).or_default() += count;
+    }
+}

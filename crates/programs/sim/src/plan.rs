@@ -1,0 +1,149 @@
+//! What a seed decides of a run before it begins. Each run has some of the faults and not others, few or many of them:
+//! faults that hide each other are then found in different runs.
+
+use std::ops::Range;
+
+use types::SplitMix64;
+
+/// A kind of fault.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Fault {
+    /// A connection ends; each end learns of it in its time.
+    Reset,
+    /// Some processes cannot reach the others for a while.
+    Partition,
+    /// An OSD's process ends, and is started again.
+    KillOsd,
+    /// An OSD's machine loses power: its store keeps a part of what was not durable.
+    PowerLossOsd,
+    /// All of them lose power.
+    PowerLossAll,
+    /// An OSD stops as it should, and is started again.
+    StopOsd,
+    KillMon,
+    /// The monitor is made to mark an OSD down that lives.
+    MarkDown,
+    /// A flag of the map stops reads and writes for a while.
+    Pause,
+    /// The limit from which OSDs are full goes down for a while.
+    FullRatio,
+    /// A store refuses data for a while.
+    RefuseSpace,
+    /// A store stops: its OSD fails, and is started again.
+    StoreFails,
+    /// A client's process ends; another takes its place.
+    KillClient,
+    /// A client is fenced; another takes its place.
+    FenceClient,
+    /// An OSD's options change while it runs.
+    OsdOption,
+}
+
+impl Fault {
+    pub const ALL: [Self; 15] = [
+        Self::Reset,
+        Self::Partition,
+        Self::KillOsd,
+        Self::PowerLossOsd,
+        Self::PowerLossAll,
+        Self::StopOsd,
+        Self::KillMon,
+        Self::MarkDown,
+        Self::Pause,
+        Self::FullRatio,
+        Self::RefuseSpace,
+        Self::StoreFails,
+        Self::KillClient,
+        Self::FenceClient,
+        Self::OsdOption,
+    ];
+}
+
+const MS: u64 = 1_000_000;
+pub const SECOND: u64 = 1_000 * MS;
+
+/// Bytes of a store that becomes full.
+const SMALL_STORE: u64 = 4 << 20;
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    pub osds: i32,
+    pub clients: usize,
+    pub pgs: u32,
+    /// Objects in use at once.
+    pub objects: usize,
+    /// Operations that a client has under way at most.
+    pub window: usize,
+    /// Mean time between two operations of a client, nanoseconds.
+    pub think: u64,
+    /// Blocks that a change writes at most.
+    pub blocks_max: usize,
+    pub faults: Vec<Fault>,
+    /// Mean time between two faults, nanoseconds.
+    pub fault_interval: u64,
+    /// The safety phase's length, nanoseconds; operations begin in it.
+    pub length: u64,
+    /// How long a message takes, microseconds.
+    pub delay_us: Range<u64>,
+    pub commit_us: Range<u64>,
+    pub read_us: Range<u64>,
+    pub store_bytes: u64,
+    /// Whether an OSD ends a client's older session when a newer one comes.
+    pub replaces_sessions: bool,
+    /// Seconds after which clients give a request up; 0 for never.
+    pub request_timeout: u64,
+    /// Options of the OSDs.
+    pub options: Vec<(&'static str, &'static str)>,
+}
+
+impl Plan {
+    pub fn of(seed: u64) -> Self {
+        let mut rng = SplitMix64::new(seed ^ 0x51ed_270b);
+        let rng = &mut rng;
+        let mut pick = |choices: &[u64]| choices[rng.below(choices.len() as u64) as usize];
+        let delay_max = pick(&[200, 1_000, 20_000, 200_000]);
+        let commit_max = pick(&[300, 3_000, 30_000, 300_000]);
+        let mut plan = Self {
+            seed,
+            osds: pick(&[1, 2, 3, 4]) as i32,
+            clients: pick(&[2, 3, 4]) as usize,
+            pgs: pick(&[1, 2, 4, 8]) as u32,
+            objects: pick(&[1, 2, 4, 8]) as usize,
+            window: pick(&[1, 2, 4, 8]) as usize,
+            think: pick(&[5, 50, 200]) * MS,
+            blocks_max: pick(&[1, 4, 40]) as usize,
+            faults: Vec::new(),
+            fault_interval: pick(&[1, 3, 10]) * SECOND,
+            length: pick(&[20, 40, 80]) * SECOND,
+            delay_us: pick(&[5, 50])..delay_max,
+            commit_us: 50..commit_max,
+            read_us: 10..pick(&[100, 2_000, 50_000]),
+            store_bytes: pick(&[1 << 30, 1 << 30, 1 << 30, SMALL_STORE]),
+            replaces_sessions: pick(&[0, 1, 1]) == 1,
+            request_timeout: pick(&[0, 0, 0, 5, 30]),
+            options: Vec::new(),
+        };
+        let share = pick(&[0, 1, 2, 2, 3, 4]);
+        plan.faults = Fault::ALL.into_iter().filter(|_| pick(&[0, 1, 2, 3]) < share).collect();
+        if plan.store_bytes == SMALL_STORE {
+            // Maps need what clients may not take.
+            plan.options.push(("osd_failsafe_full_ratio", "0.6"));
+            plan.blocks_max = 100;
+        }
+        if pick(&[0, 1, 2]) == 0 {
+            plan.options.push(("osd_client_message_cap", "3"));
+        }
+        if pick(&[0, 1]) == 0 {
+            // A log so short that resends are recognised by what is left of trimmed entries.
+            plan.options.extend([
+                ("osd_target_pg_log_entries_per_osd", "1"),
+                ("osd_min_pg_log_entries", "5"),
+                ("osd_max_pg_log_entries", "5"),
+                ("osd_pg_log_trim_min", "2"),
+            ]);
+        }
+        plan
+    }
+}

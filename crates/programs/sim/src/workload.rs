@@ -1,0 +1,193 @@
+//! What clients ask, and how they note what they saw.
+
+use objecter::{Outcome, Request, RequestId};
+use types::Errno;
+
+use crate::Place;
+use crate::history::{Action, End, Operation, Seen, contents};
+use crate::world::{Happening, World};
+
+/// Operations on an object after which another takes its place.
+const OPERATIONS_PER_OBJECT: usize = 120;
+/// Operations without an answer on an object after which another takes its place: each may still take effect at any
+/// moment, which makes a history costly to check.
+const UNKNOWN_PER_OBJECT: usize = 6;
+
+/// An object that clients use now.
+pub struct Slot {
+    pub object: usize,
+    generation: usize,
+    operations: usize,
+    pub unknown: usize,
+}
+
+impl World {
+    pub(crate) fn make_slots(&mut self) {
+        for slot in 0..self.plan.objects {
+            let object = self.history.object(format!("obj{slot}-0"));
+            self.slots.push(Slot { object, generation: 0, operations: 0, unknown: 0 });
+        }
+    }
+
+    /// A client does something, perhaps, and thinks about the next thing.
+    pub(crate) fn think(&mut self, index: usize, life: u32) {
+        let client = &self.clients[index];
+        if client.life != life || !client.alive || self.is_healing || index == self.admin() {
+            return;
+        }
+        if self.pool.is_some() && client.requests.len() < self.plan.window && !client.is_fenced {
+            self.begin_operation(index);
+        }
+        let pause = self.random(2 * self.plan.think);
+        self.after(pause, Happening::Think(index, life));
+    }
+
+    fn begin_operation(&mut self, index: usize) {
+        let slots = self.slots.len() as u64;
+        let at = self.random(slots) as usize;
+        let slot = &mut self.slots[at];
+        if slot.operations >= OPERATIONS_PER_OBJECT || slot.unknown >= UNKNOWN_PER_OBJECT {
+            slot.generation += 1;
+            let name = format!("obj{at}-{}", slot.generation);
+            (slot.operations, slot.unknown) = (0, 0);
+            let object = self.history.object(name);
+            self.slots[at].object = object;
+        }
+        let slot = &mut self.slots[at];
+        slot.operations += 1;
+        let object = slot.object;
+        let action = self.some_action(object);
+        self.begin(index, object, action);
+    }
+
+    fn some_action(&mut self, object: usize) -> Action {
+        let most = self.plan.blocks_max as u64;
+        let blocks = 1 + self.random(most) as usize;
+        match self.random(20) {
+            0..5 => Action::Read,
+            5..11 => Action::Append { blocks: 1 },
+            11..13 => Action::WriteFull { blocks },
+            13..16 => Action::Write { at: self.random(most) as usize, blocks },
+            16 => Action::Truncate { blocks: self.random(most) as usize },
+            17 => Action::Remove,
+            18 => Action::Create,
+            _ => {
+                // One of the latest changes: perhaps the last.
+                let recent: Vec<u64> = self.history.of_object(object).map(|op| op.mark).collect();
+                let back = self.random(3) as usize;
+                let expected = recent.iter().rev().nth(back).copied().unwrap_or(1);
+                Action::Swap { expected, blocks }
+            }
+        }
+    }
+
+    /// Begins an operation of a client.
+    pub(crate) fn begin(&mut self, index: usize, object: usize, action: Action) {
+        let mark = self.history.operations.len() as u64 + 1;
+        let name = self.history.objects[object].clone();
+        let Some(pool) = self.pool else { return };
+        let request = Request::on(pool, name.as_str(), action.ops(mark));
+        let client = &self.clients[index];
+        let operation = Operation {
+            mark,
+            object,
+            client: index,
+            life: client.life,
+            action: action.clone(),
+            began: self.history.stamp(),
+            epoch: client.core.epoch().0,
+            end: None,
+            times: (self.now, 0),
+        };
+        let place = self.history.operations.len();
+        self.history.operations.push(operation);
+        self.say(Place::Client(index), &format!("begins {mark} on {name}: {action:?}"));
+        let submitted = self.with_client(index, |core, now, out| core.submit(now, request, out));
+        match submitted {
+            // It may have ended within.
+            Ok(id) => drop(self.clients[index].requests.insert(id, place)),
+            Err(_) => self.end(place, (0, 0), Seen::NoEffect),
+        }
+    }
+
+    pub(crate) fn operation_done(&mut self, index: usize, id: RequestId, outcome: &Outcome) {
+        let Some(place) = self.clients[index].requests.remove(&id) else {
+            return self.fail(format!("client{index} got an answer to {id:?}, which is not under way"));
+        };
+        let operation = &self.history.operations[place];
+        let answer = match outcome {
+            Outcome::Replied { epoch, user_version, .. } => (epoch.0, *user_version),
+            Outcome::Ended { .. } => (0, 0),
+        };
+        match seen(operation, outcome) {
+            Ok(seen) => {
+                if outcome.result() == Errno::ESHUTDOWN.code() {
+                    self.fenced_client_learns(index);
+                }
+                self.end(place, answer, seen);
+            }
+            Err(result) => {
+                let (mark, name) = (operation.mark, &self.history.objects[operation.object]);
+                self.fail(format!("operation {mark} on {name} has the result {result}"));
+            }
+        }
+    }
+
+    fn end(&mut self, place: usize, (epoch, version): (u32, u64), seen: Seen) {
+        let at = self.history.stamp();
+        let now = self.now;
+        let operation = &mut self.history.operations[place];
+        operation.times.1 = now;
+        let (client, mark, object) = (operation.client, operation.mark, operation.object);
+        let words = format!("ends {mark} on {}: {}", self.history.objects[object], brief(&seen));
+        let unknown = seen == Seen::Unknown;
+        operation.end = Some(End { at, epoch, version, seen });
+        if unknown {
+            self.slots.iter_mut().filter(|s| s.object == object).for_each(|s| s.unknown += 1);
+        }
+        self.say(Place::Client(client), &words);
+    }
+}
+
+/// Contents in few words.
+pub fn brief(seen: &Seen) -> String {
+    match seen {
+        Seen::Ok(Some(contents)) => {
+            let blocks: Vec<String> =
+                contents.blocks.iter().map(|w| format!("{}.{}", w >> 16, w & 0xffff)).collect();
+            format!("mark {}, {} blocks {}", contents.mark, blocks.len(), blocks.join(" "))
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+/// What an outcome says. An error is the result that no operation may have.
+fn seen(operation: &Operation, outcome: &Outcome) -> Result<Seen, i32> {
+    let (result, ops) = match outcome {
+        Outcome::Replied { result, ops, .. } => (*result, ops),
+        Outcome::Ended { sent: false, .. } => return Ok(Seen::NoEffect),
+        Outcome::Ended { errno: Errno::ETIMEDOUT, .. } => return Ok(Seen::Unknown),
+        Outcome::Ended { errno, .. } => return Err(errno.code()),
+    };
+    let is = |errno: Errno| result == errno.code();
+    let action = &operation.action;
+    if result >= 0 {
+        let Action::Read = action else { return Ok(Seen::Ok(None)) };
+        let data = |i: usize| ops.get(i).map(|op| op.outdata.to_vec()).unwrap_or_default();
+        return Ok(Seen::Ok(Some(contents(&data(0), &data(1)))));
+    }
+    if is(Errno::ESHUTDOWN) {
+        // It may have taken effect before, and its answer got lost.
+        return Ok(Seen::Unknown);
+    }
+    if is(Errno::ENOSPC) && action.writes() {
+        return Ok(Seen::NoEffect);
+    }
+    let (absent, exists, changed) = (Errno::ENOENT, Errno::EEXIST, Errno::ECANCELED);
+    match action {
+        Action::Read | Action::Remove | Action::Swap { .. } if is(absent) => Ok(Seen::Error(absent)),
+        Action::Create if is(exists) => Ok(Seen::Error(exists)),
+        Action::Swap { .. } if is(changed) => Ok(Seen::Error(changed)),
+        _ => Err(result),
+    }
+}

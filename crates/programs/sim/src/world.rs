@@ -1,0 +1,296 @@
+//! The simulated world: virtual time, what happens when, and the run from its beginning to its end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use auth::SessionId;
+use types::{PoolId, SplitMix64, UTime};
+
+use crate::client::{Client, Purpose};
+use crate::daemons::{MonProcess, OsdProcess};
+use crate::faults::Relief;
+use crate::history::{Action, History};
+use crate::network::{Network, Packet, Way};
+use crate::plan::{Fault, SECOND};
+use crate::workload::Slot;
+use crate::{Place, Plan, Trace, checks};
+
+/// The virtual clock's beginning, nanoseconds since 1970.
+pub const BASE: u64 = 1_800_000_000 * SECOND;
+/// Virtual time in which everything has to end once all faults are over.
+const LIVENESS: u64 = 300 * SECOND;
+/// Events at one moment of virtual time after which the run is given up: something goes round in a circle.
+const EVENTS_AT_ONCE_MAX: u64 = 1_000_000;
+
+/// What happens at a moment.
+#[derive(Debug)]
+pub enum Happening {
+    Arrive(SessionId, Way, Packet),
+    Release(SessionId, Way),
+    Break(SessionId),
+    BreakSide(SessionId, Way),
+    MonTick(u32),
+    MonCommitted(u32, u64),
+    OsdWake(i32, u64),
+    ClientWake(usize, u32, u64),
+    Think(usize, u32),
+    StartMon,
+    StartOsd(i32),
+    StartClient(usize),
+    ReplaceClient(usize, u32),
+    NextFault,
+    Relieve(Relief),
+    MakePool,
+}
+
+/// Why a run failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure(pub String);
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a run was made of.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Counts {
+    pub operations: u64,
+    /// Operations that ended without telling whether they took effect.
+    pub unknown: u64,
+    pub events: u64,
+    pub faults: u64,
+    pub by_fault: BTreeMap<Fault, u64>,
+    /// Virtual nanoseconds.
+    pub time: u64,
+}
+
+/// A run's end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Report {
+    pub failure: Option<Failure>,
+    pub counts: Counts,
+    /// Of everything that happened.
+    pub trace: u64,
+}
+
+pub struct World {
+    pub plan: Plan,
+    pub now: u64,
+    rng: SplitMix64,
+    queue: BTreeMap<(u64, u64), Happening>,
+    queued: u64,
+    pub trace: Trace,
+    pub net: Network,
+    pub mon: MonProcess,
+    pub osds: Vec<OsdProcess>,
+    /// The last one gives commands and reads in the end.
+    pub clients: Vec<Client>,
+    pub history: History,
+    pub slots: Vec<Slot>,
+    pub pool: Option<PoolId>,
+    /// Clients' processes that are or will be fenced.
+    pub fenced: BTreeSet<(usize, u32)>,
+    /// Whether the faults are over.
+    pub is_healing: bool,
+    pub counts: Counts,
+    failure: Option<Failure>,
+}
+
+/// Runs a plan.
+pub fn run(plan: Plan, trace: Trace) -> Report {
+    let mut world = World::new(plan, trace);
+    world.play();
+    world.counts.operations = world.history.operations.len() as u64;
+    world.counts.events = world.trace.events;
+    world.counts.time = world.now;
+    if let Some(failure) = &world.failure {
+        world.trace.note(world.now, 0, || format!("FAILED: {failure}"));
+    }
+    Report { failure: world.failure, counts: world.counts, trace: world.trace.hash() }
+}
+
+impl World {
+    fn new(plan: Plan, trace: Trace) -> Self {
+        Self {
+            now: 0,
+            rng: SplitMix64::new(plan.seed),
+            queue: BTreeMap::new(),
+            queued: 0,
+            trace,
+            net: Network::default(),
+            mon: MonProcess::new(&plan),
+            osds: (0..plan.osds).map(|id| OsdProcess::new(&plan, id)).collect(),
+            clients: (0..=plan.clients).map(|_| Client::new()).collect(),
+            history: History::default(),
+            slots: Vec::new(),
+            pool: None,
+            fenced: BTreeSet::new(),
+            is_healing: false,
+            counts: Counts::default(),
+            failure: None,
+            plan,
+        }
+    }
+
+    fn play(&mut self) {
+        self.make_slots();
+        self.start_mon();
+        for id in 0..self.plan.osds {
+            let delay = self.random(2 * SECOND);
+            self.after(delay, Happening::StartOsd(id));
+        }
+        (0..self.clients.len()).for_each(|index| self.start_client(index));
+        let delay = self.random(3 * SECOND);
+        self.after(delay, Happening::MakePool);
+        self.after(SECOND, Happening::NextFault);
+        self.run_while(self.plan.length, |_| true);
+        self.heal();
+        self.run_until_quiet("every request ends");
+        let admin = self.admin();
+        if self.pool.is_none() {
+            self.fail("the pool was not made".into());
+        }
+        (0..self.history.objects.len()).for_each(|object| self.begin(admin, object, Action::Read));
+        self.run_until_quiet("every object is read");
+        checks::check(self);
+    }
+
+    fn run_until_quiet(&mut self, what: &str) {
+        let until = self.now + LIVENESS;
+        self.run_while(until, |world| !world.is_quiet());
+        if !self.is_quiet() {
+            let pending = |client: &Client| client.requests.values().map(|at| at + 1).collect::<Vec<_>>();
+            let marks: Vec<_> = self.clients.iter().map(pending).collect();
+            let commands = self.clients[self.admin()].commands.len();
+            let text = format!(
+                "{what}: not within {} s; the operations {marks:?} of each client and {commands} commands wait",
+                LIVENESS / SECOND
+            );
+            self.fail(text);
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.clients.iter().all(|c| c.requests.is_empty() && c.commands.is_empty() && c.waits.is_empty())
+    }
+
+    /// Lets things happen until a moment, or a failure, or as long as something holds.
+    fn run_while(&mut self, until: u64, holds: impl Fn(&Self) -> bool) {
+        let mut at_once = 0;
+        while self.failure.is_none() && holds(self) {
+            let Some(entry) = self.queue.first_entry().filter(|entry| entry.key().0 <= until) else {
+                self.now = until;
+                return;
+            };
+            let at = entry.key().0;
+            let happening = entry.remove();
+            at_once = if at > self.now { 0 } else { at_once + 1 };
+            self.now = at;
+            if at_once > EVENTS_AT_ONCE_MAX {
+                return self.fail("events follow each other without time going on".into());
+            }
+            self.happen(happening);
+        }
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        match happening {
+            Happening::Arrive(id, way, packet) => self.arrive(id, way, packet),
+            Happening::Release(id, way) => self.release(id, way),
+            Happening::Break(id) => self.break_connection(id),
+            Happening::BreakSide(id, way) => self.break_side(id, way, "the connection broke"),
+            Happening::MonTick(life) => self.mon_tick(life),
+            Happening::MonCommitted(life, token) => self.mon_committed(life, token),
+            Happening::OsdWake(id, at) => self.osd_wake(id, at),
+            Happening::ClientWake(index, life, at) => self.client_wake(index, life, at),
+            Happening::Think(index, life) => self.think(index, life),
+            Happening::StartMon => {
+                if self.mon.node.is_none() {
+                    self.start_mon();
+                }
+            }
+            Happening::StartOsd(id) => self.start_osd(id),
+            Happening::StartClient(index) => {
+                if !self.clients[index].alive {
+                    self.start_client(index);
+                }
+            }
+            Happening::ReplaceClient(index, life) => self.replace_client(index, life),
+            Happening::NextFault => self.next_fault(),
+            Happening::Relieve(relief) => self.relieve(relief),
+            Happening::MakePool => {
+                self.command(r#"{"prefix":"osd set","key":"noout"}"#, Purpose::Nothing);
+                let pgs = self.plan.pgs;
+                let json = format!(r#"{{"prefix":"osd pool create","pool":"data","pg_num":{pgs}}}"#);
+                self.command(&json, Purpose::MakePool);
+            }
+        }
+    }
+
+    /// The client that gives commands.
+    pub(crate) fn admin(&self) -> usize {
+        self.plan.clients
+    }
+
+    pub(crate) fn time(&self) -> UTime {
+        UTime::from_nanos(BASE + self.now)
+    }
+
+    pub(crate) fn at(&mut self, at: u64, what: Happening) {
+        self.queued += 1;
+        self.queue.insert((at, self.queued), what);
+    }
+
+    pub(crate) fn after(&mut self, nanos: u64, what: Happening) {
+        self.at(self.now + nanos, what);
+    }
+
+    /// A number below `n`; 0 if `n` is 0.
+    pub(crate) fn random(&mut self, n: u64) -> u64 {
+        self.rng.below(n.max(1))
+    }
+
+    pub(crate) fn one_in(&mut self, n: u64) -> bool {
+        self.rng.one_in(n.max(1))
+    }
+
+    /// How long a message takes: mostly little, sometimes much.
+    pub(crate) fn delay(&mut self) -> u64 {
+        let (least, most) = (self.plan.delay_us.start, self.plan.delay_us.end);
+        let span = if self.one_in(4) { most - least } else { (most - least) / 8 };
+        (least + self.random(span)) * 1_000
+    }
+
+    /// A process's number among those that were at its place.
+    pub(crate) fn life(&self, place: Place) -> u32 {
+        match place {
+            Place::Mon => self.mon.life,
+            Place::Osd(id) => self.osds[id as usize].life,
+            Place::Client(index) => self.clients[index].life,
+        }
+    }
+
+    pub(crate) fn life_if_alive(&self, place: Place) -> Option<u32> {
+        let alive = match place {
+            Place::Mon => self.mon.node.is_some(),
+            Place::Osd(id) => self.osds[id as usize].node.is_some(),
+            Place::Client(index) => self.clients[index].alive,
+        };
+        alive.then(|| self.life(place))
+    }
+
+    /// Notes what a process does.
+    pub(crate) fn say(&mut self, place: Place, words: &str) {
+        self.trace.note(self.now, (place, words), || format!("{place} {words}"));
+    }
+
+    pub(crate) fn say_fault(&mut self, words: &str) {
+        self.trace.note(self.now, words, || format!("*** {words}"));
+    }
+
+    /// Ends the run. The first failure counts.
+    pub(crate) fn fail(&mut self, text: String) {
+        self.failure.get_or_insert(Failure(text));
+    }
+}

@@ -1,0 +1,47 @@
+//! A few runs of the simulator; `make sim` has many.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use sim::plan::Fault;
+use sim::{Plan, Trace, run};
+
+#[test]
+fn the_same_seed_gives_the_same_trace_and_another_seed_another() {
+    let short = |seed| Plan { length: 8_000_000_000, ..Plan::of(seed) };
+    let (one, two) = (run(short(3), Trace::default()), run(short(3), Trace::default()));
+    assert_eq!(one, two);
+    assert!(one.counts.operations > 50, "{:?}", one.counts);
+    assert_ne!(one.trace, run(short(4), Trace::default()).trace);
+}
+
+#[test]
+fn runs_with_every_fault_end_well() {
+    for seed in 1..=3 {
+        let plan = Plan { faults: Fault::ALL.to_vec(), length: 15_000_000_000, ..Plan::of(seed) };
+        let report = run(plan, Trace::default());
+        assert_eq!(report.failure, None, "seed {seed}");
+        assert!(report.counts.faults > 0 && report.counts.operations > 50, "{:?}", report.counts);
+    }
+}
+
+#[test]
+fn a_trace_of_one_object_leaves_the_others_out() {
+    #[derive(Clone, Default)]
+    struct Shared(Rc<RefCell<Vec<u8>>>);
+    impl std::io::Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.borrow_mut().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let plan = Plan { length: 8_000_000_000, objects: 2, ..Plan::of(5) };
+    let text = Shared::default();
+    run(plan, Trace::to(Box::new(text.clone()), Some("obj1-0".into())));
+    let text = String::from_utf8(text.0.take()).unwrap();
+    assert!(text.contains("osd_op obj1-0") && text.contains("osd.0 starts"));
+    assert!(!text.contains("obj0-0"), "a line of another object");
+}
