@@ -28,7 +28,7 @@ pub enum Verdict {
     Undecided(Attempt),
 }
 
-/// The longest attempt of a search.
+/// The attempt of a search that came furthest in time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Attempt {
     /// The marks of the operations that it placed, in order.
@@ -52,10 +52,22 @@ struct Item<'a> {
 
 impl Item<'_> {
     /// Where the OSD's answer says that it belongs. Only a hint of what to try first: the answer may be wrong.
-    fn hint(&self) -> (u64, bool, u64) {
-        let version = self.op.end.as_ref().map_or(u64::MAX, |end| end.version);
-        let changes = matches!(self.seen, Some(Seen::Ok(None)));
-        (version, !changes, self.until)
+    fn hint(&self) -> (u64, u64) {
+        let version = self.op.end.as_ref().map_or(0, |end| end.version);
+        (if version > 0 { version } else { u64::MAX }, self.until)
+    }
+
+    /// Whether its answer says that it left the object as it was.
+    fn only_looks(&self) -> bool {
+        self.required && (!self.op.action.writes() || matches!(self.seen, Some(Seen::Error(_))))
+    }
+
+    fn agrees(&self, answer: &Seen) -> bool {
+        match self.seen {
+            Some(seen) => seen == answer,
+            // Without an effect it might as well not be placed.
+            None => matches!(answer, Seen::Ok(_)),
+        }
     }
 }
 
@@ -63,7 +75,9 @@ struct Search<'a> {
     items: Vec<Item<'a>>,
     tried: HashSet<(Done, u64), BuildHasherDefault<DefaultHasher>>,
     order: Vec<usize>,
+    /// The order that came furthest in time, and how far.
     best: Vec<usize>,
+    reached: u64,
 }
 
 /// Checks one object's history.
@@ -73,11 +87,12 @@ pub fn check(history: &History, object: usize) -> Verdict {
         return Verdict::Undecided(Attempt { placed: Vec::new(), next: Vec::new() });
     }
     note_orders(&mut items);
-    let mut search = Search { items, tried: HashSet::default(), order: Vec::new(), best: Vec::new() };
+    let (order, best) = (Vec::new(), Vec::new());
+    let mut search = Search { items, tried: HashSet::default(), order, best, reached: 0 };
     match search.place([0; OPERATIONS_MAX / 64], 0, &None) {
         Some(true) => Verdict::Linearizable,
-        Some(false) => Verdict::Impossible(search.longest()),
-        None => Verdict::Undecided(search.longest()),
+        Some(false) => Verdict::Impossible(search.furthest()),
+        None => Verdict::Undecided(search.furthest()),
     }
 }
 
@@ -147,6 +162,10 @@ impl Search<'_> {
         let open = |i: &usize| !has(&done, *i);
         let required = (0..self.items.len()).filter(open).filter(|i| self.items[*i].required);
         let Some(first_end) = required.map(|i| self.items[i].until).min() else { return Some(true) };
+        if first_end > self.reached {
+            self.reached = first_end;
+            self.best.clone_from(&self.order);
+        }
         if first_end < now {
             return Some(false);
         }
@@ -156,7 +175,7 @@ impl Search<'_> {
         if !self.tried.insert((done, hash(state))) {
             return Some(false);
         }
-        let candidates = self.candidates(&done, first_end);
+        let candidates = self.candidates(&done, now, first_end, state);
         for i in candidates {
             let item = &self.items[i];
             let at = now.max(item.op.began);
@@ -164,20 +183,12 @@ impl Search<'_> {
                 continue;
             }
             let (after, answer) = item.op.action.apply(item.op.mark, state);
-            let agrees = match item.seen {
-                Some(seen) => *seen == answer,
-                // Without an effect it might as well not be placed.
-                None => matches!(answer, Seen::Ok(_)),
-            };
-            if !agrees {
+            if !item.agrees(&answer) {
                 continue;
             }
             let mut next = done;
             next[i / 64] |= 1 << (i % 64);
             self.order.push(i);
-            if self.order.len() > self.best.len() {
-                self.best.clone_from(&self.order);
-            }
             if self.place(next, at, &after)? {
                 return Some(true);
             }
@@ -187,13 +198,32 @@ impl Search<'_> {
     }
 
     /// What may be placed next: what the OSD says came next, then what nobody knows of, then the rest.
-    fn candidates(&self, done: &Done, first_end: u64) -> Vec<usize> {
+    ///
+    /// What only looks, and agrees with the state, is placed at once: in every order in which it comes later it could
+    /// come now.
+    fn candidates(&self, done: &Done, now: u64, first_end: u64, state: &State) -> Vec<usize> {
         let may = |i: &usize| !has(done, *i) && self.items[*i].op.began < first_end;
         let mut candidates: Vec<usize> = (0..self.items.len()).filter(may).collect();
+        if let Some(i) = candidates.iter().find(|i| self.looks_now(done, now, state, **i)) {
+            return vec![*i];
+        }
         candidates.sort_by_key(|i| (!self.items[*i].required, self.items[*i].hint()));
         let required = candidates.iter().filter(|i| self.items[**i].required).count();
         candidates[required.min(1)..].rotate_left(required.saturating_sub(1));
         candidates
+    }
+
+    /// Whether item `i` only looks, agrees with the state and keeps nothing from being placed after it.
+    fn looks_now(&self, done: &Done, now: u64, state: &State, i: usize) -> bool {
+        let item = &self.items[i];
+        let at = now.max(item.op.began);
+        let hinders = |(j, other): (usize, &Item)| {
+            !other.required && !has(done, j) && (other.until < at || has(&other.then, i))
+        };
+        item.only_looks()
+            && self.keeps_order(done, i)
+            && item.agrees(&item.op.action.apply(item.op.mark, state).1)
+            && !self.items.iter().enumerate().any(hinders)
     }
 
     /// Whether the client's own order of changes allows item `i` next.
@@ -202,7 +232,7 @@ impl Search<'_> {
         (0..done.len()).all(|w| first[w] & !done[w] == 0 && then[w] & done[w] == 0)
     }
 
-    fn longest(&self) -> Attempt {
+    fn furthest(&self) -> Attempt {
         let placed: Vec<Mark> = self.best.iter().map(|i| self.items[*i].op.mark).collect();
         let open = self.items.iter().enumerate().filter(|(i, item)| item.required && !self.best.contains(i));
         let mut next: Vec<&Item> = open.map(|(_, item)| item).collect();
