@@ -14,6 +14,9 @@ use crate::{ClientOp, Pg, PgEffect};
 /// Why a request is dropped that another OSD serves: its client learns of the map and sends it there.
 pub(crate) const NOT_PRIMARY: &str = "this OSD is not the primary";
 
+/// Why a write is dropped whose client did not know that the pool is full: it learns of it and sends it again later.
+pub(crate) const SENT_BEFORE_FULL: &str = "sent before the pool became full";
+
 /// Whether any copy may serve a request: its client asks with EAGAIN in mind, on which it goes to the primary.
 pub fn may_read_replica(op: &OsdOp) -> bool {
     let balanced = op.flags & (OsdFlags::BALANCE_READS | OsdFlags::LOCALIZE_READS) != 0;
@@ -61,8 +64,8 @@ impl Pg {
             Ok(class) => class,
             Err(errno) => return self.refuse(&client, errno, out),
         };
-        if class.write_ordered && self.sent_before_full(&client) {
-            return Self::dropped(session, tid, "sent before the pool became full", out);
+        if class.write_ordered && self.sent_before_full(&client.op, client.source.kind) {
+            return Self::dropped(session, tid, SENT_BEFORE_FULL, out);
         }
         if self.map.as_ref().is_some_and(|m| m.pool.eio) {
             return match client.op.has_flag(OsdFlags::SUPPORTSPOOLEIO) {
@@ -120,11 +123,13 @@ impl Pg {
         None
     }
 
-    fn sent_before_full(&self, client: &ClientOp) -> bool {
-        let tries = client.op.flags & (OsdFlags::FULL_TRY | OsdFlags::FULL_FORCE) != 0;
+    /// Whether a write is dropped because its client did not know yet that the pool is full: it sends all of them again.
+    /// It is asked when a request begins and when it runs: of writes that wait for an object all are dropped, also those
+    /// that need no space, or these would overtake the others.
+    pub(crate) fn sent_before_full(&self, op: &OsdOp, source: EntityType) -> bool {
+        let tries = op.flags & (OsdFlags::FULL_TRY | OsdFlags::FULL_FORCE) != 0;
         let full_since = self.records.info.history.last_epoch_marked_full;
-        let is_mds = client.source.kind == EntityType::Mds;
-        !is_mds && !tries && client.op.epoch < full_since
+        source != EntityType::Mds && !tries && op.epoch < full_since
     }
 
     fn admit(&self, client: &ClientOp) -> Result<OpClass, Errno> {

@@ -8,6 +8,7 @@ use store::{AttrChoice, ObjectHead, ReadOutcome, ReadRequest, StoreError};
 use types::{Errno, GHObject, HObject, SnapContext, SnapId};
 
 use crate::cache::{ReadCache, StoreView, read_request};
+use crate::client::SENT_BEFORE_FULL;
 use crate::objects::{Loaded, ObjectSlot};
 use crate::out::Out;
 use crate::pg::{Parked, ReadFor};
@@ -137,6 +138,10 @@ impl Pg {
     fn run(&mut self, slot: ObjectSlot, request: Request, mut cache: ReadCache, out: &mut Out<'_>) {
         if self.is_blocklisted(&request.caller.addrs) {
             return self.reply_error(&request, Errno::ESHUTDOWN, out);
+        }
+        if request.class.write_ordered && self.sent_before_full(&request.op, request.caller.reqid.name.kind) {
+            let (session, tid) = (request.session, request.op.tid);
+            return Self::dropped(session, tid, SENT_BEFORE_FULL, out);
         }
         let request = if request.class.writes {
             let Some(request) = self.answer_resend(request, out) else { return };

@@ -318,6 +318,27 @@ fn an_object_whose_metadata_is_damaged_is_eio_and_others_are_served() {
 }
 
 #[test]
+fn a_delete_does_not_overtake_the_writes_that_a_full_pool_drops() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![write_full(b"old")]);
+    // The read keeps the writes waiting in the object's queue.
+    for ops in [vec![read(0, 0)], vec![append(b"more")], vec![delete()]] {
+        let op = rig.message("a", ops);
+        rig.send(op);
+    }
+    assert_eq!((rig.reads_due(), rig.uncommitted()), (1, 0));
+    let mut full = map(6, &[0]);
+    full.pool.full = Some(FullKind::Space);
+    rig.event(PgEvent::AdvanceMap(Box::new(full)));
+    rig.settle();
+    let answered: Vec<u64> = rig.replies.iter().map(|(_, reply)| reply.tid).collect();
+    assert_eq!(answered.len(), 1, "the read alone: {answered:?}");
+    assert_eq!(rig.contents("a").unwrap(), b"old");
+    let dropped = rig.notices.iter().filter(|n| matches!(n, Notice::Dropped { .. })).count();
+    assert_eq!(dropped, 2);
+}
+
+#[test]
 fn a_full_pool_takes_an_mds_writes_so_that_a_file_system_can_be_emptied() {
     let mut rig = Rig::new();
     rig.source = EntityName::new(EntityType::Mds, 4200);
