@@ -165,9 +165,18 @@ impl World {
         }
     }
 
-    /// Sends a command to the monitor.
+    /// Sends a command to the monitor when those before it are answered: the monitor may run others in another order.
     pub(crate) fn command(&mut self, json: &str, purpose: Purpose) {
+        self.commands.push_back((json.into(), purpose));
+        self.next_command();
+    }
+
+    fn next_command(&mut self) {
         let admin = self.admin();
+        if !self.clients[admin].commands.is_empty() {
+            return;
+        }
+        let Some((json, purpose)) = self.commands.pop_front() else { return };
         self.say(Place::Client(admin), &format!("commands {json}"));
         let id = self.with_client(admin, |core, now, out| core.command(now, json, Default::default(), out));
         self.clients[admin].commands.insert(id, purpose);
@@ -178,6 +187,7 @@ impl World {
         if ack.result != 0 {
             return self.fail(format!("the command {:?} failed: {} {}", ack.cmd, ack.result, ack.status));
         }
+        self.next_command();
         match purpose {
             Purpose::Nothing => {}
             Purpose::MakePool | Purpose::Fence { .. } => {

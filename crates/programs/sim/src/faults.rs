@@ -233,6 +233,8 @@ impl World {
         }
         for relief in [Relief::Unset("pause"), Relief::Unset("full"), Relief::FullRatio, Relief::OsdOption] {
             self.relieve(relief);
+            // A command that was sent twice, of which one copy was long on its way, may have set it again.
+            self.after(20 * SECOND, Happening::Relieve(relief));
         }
     }
 }

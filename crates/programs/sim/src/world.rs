@@ -1,6 +1,6 @@
 //! The simulated world: virtual time, what happens when, and the run from its beginning to its end.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use auth::SessionId;
 use types::{PoolId, SplitMix64, UTime};
@@ -82,6 +82,8 @@ pub struct World {
     queued: u64,
     pub trace: Trace,
     pub net: Network,
+    /// Commands that wait for the one before them.
+    pub commands: VecDeque<(String, Purpose)>,
     pub mon: MonProcess,
     pub osds: Vec<OsdProcess>,
     /// The last one gives commands and reads in the end.
@@ -119,6 +121,7 @@ impl World {
             queued: 0,
             trace,
             net: Network::default(),
+            commands: VecDeque::new(),
             mon: MonProcess::new(&plan),
             osds: (0..plan.osds).map(|id| OsdProcess::new(&plan, id)).collect(),
             clients: (0..=plan.clients).map(|_| Client::new()).collect(),
@@ -172,7 +175,11 @@ impl World {
     }
 
     fn is_quiet(&self) -> bool {
-        self.clients.iter().all(|c| c.requests.is_empty() && c.commands.is_empty() && c.waits.is_empty())
+        self.commands.is_empty()
+            && self
+                .clients
+                .iter()
+                .all(|c| c.requests.is_empty() && c.commands.is_empty() && c.waits.is_empty())
     }
 
     /// Lets things happen until a moment, or a failure, or as long as something holds.
