@@ -18,6 +18,8 @@ use crate::{Place, Plan, Trace, checks};
 pub const BASE: u64 = 1_800_000_000 * SECOND;
 /// Virtual time in which everything has to end once all faults are over.
 const LIVENESS: u64 = 300 * SECOND;
+/// Virtual time in which what nobody waits for any more ends.
+const SETTLING: u64 = 5 * SECOND;
 /// Events at one moment of virtual time after which the run is given up: something goes round in a circle.
 const EVENTS_AT_ONCE_MAX: u64 = 1_000_000;
 
@@ -156,6 +158,8 @@ impl World {
         }
         (0..self.history.objects.len()).for_each(|object| self.begin(admin, object, Action::Read));
         self.run_until_quiet("every object is read");
+        // Copies of requests that were sent twice are answered too.
+        self.run_while(self.now + SETTLING, |_| true);
         checks::check(self);
     }
 
