@@ -74,7 +74,7 @@ impl Item<'_> {
 
 struct Search<'a> {
     items: Vec<Item<'a>>,
-    tried: HashSet<(Done, u64), BuildHasherDefault<DefaultHasher>>,
+    tried: HashSet<(Done, u64, usize), BuildHasherDefault<DefaultHasher>>,
     order: Vec<usize>,
     /// The order that came furthest in time, and how far.
     best: Vec<usize>,
@@ -116,11 +116,16 @@ fn search(mut items: Vec<Item>) -> Verdict {
     note_orders(&mut items);
     let (order, best) = (Vec::new(), Vec::new());
     let mut search = Search { items, tried: HashSet::default(), order, best, reached: 0 };
-    match search.place([0; OPERATIONS_MAX / 64], 0, &None) {
-        Some(true) => Verdict::Linearizable,
-        Some(false) => Verdict::Impossible(search.furthest()),
-        None => Verdict::Undecided(search.furthest()),
+    // Orders that follow the OSD's versions come first, then those that stray from them a little, then all.
+    for strays in [0, 1, 2, usize::MAX] {
+        search.tried.clear();
+        match search.place([0; OPERATIONS_MAX / 64], 0, &None, strays) {
+            Some(true) => return Verdict::Linearizable,
+            Some(false) if strays == usize::MAX => return Verdict::Impossible(search.furthest()),
+            Some(false) | None => {}
+        }
     }
+    Verdict::Undecided(search.furthest())
 }
 
 fn item<'a>(history: &History, op: &'a Operation) -> Option<Item<'a>> {
@@ -184,8 +189,9 @@ fn hash(state: &State) -> u64 {
 }
 
 impl Search<'_> {
-    /// Whether what is not done can be placed after `now` on `state`; `None` when the search is given up.
-    fn place(&mut self, done: Done, now: u64, state: &State) -> Option<bool> {
+    /// Whether what is not done can be placed after `now` on `state`, straying at most so often from the order that the
+    /// OSD's answers hint at; `None` when the search is given up.
+    fn place(&mut self, done: Done, now: u64, state: &State, strays: usize) -> Option<bool> {
         let open = |i: &usize| !has(&done, *i);
         let required = (0..self.items.len()).filter(open).filter(|i| self.items[*i].required);
         let Some(first_end) = required.map(|i| self.items[i].until).min() else { return Some(true) };
@@ -199,11 +205,12 @@ impl Search<'_> {
         if self.tried.len() > STATES_MAX {
             return None;
         }
-        if !self.tried.insert((done, hash(state))) {
+        if !self.tried.insert((done, hash(state), strays)) {
             return Some(false);
         }
         let candidates = self.candidates(&done, now, first_end, state);
-        for i in candidates {
+        for (i, strays_here) in candidates {
+            let Some(strays) = strays.checked_sub(strays_here) else { break };
             let item = &self.items[i];
             let at = now.max(item.op.began);
             if at > item.until || !self.keeps_order(&done, i) {
@@ -216,7 +223,7 @@ impl Search<'_> {
             let mut next = done;
             next[i / 64] |= 1 << (i % 64);
             self.order.push(i);
-            if self.place(next, at, &after)? {
+            if self.place(next, at, &after, strays)? {
                 return Some(true);
             }
             self.order.pop();
@@ -224,20 +231,24 @@ impl Search<'_> {
         Some(false)
     }
 
-    /// What may be placed next: what the OSD says came next, then what nobody knows of, then the rest.
+    /// What may be placed next: what the OSD says came next, then what nobody knows of, then the rest; each with whether
+    /// (1 or 0) it strays from the order that the OSD's answers hint at.
     ///
     /// What only looks, and agrees with the state, is placed at once: in every order in which it comes later it could
     /// come now.
-    fn candidates(&self, done: &Done, now: u64, first_end: u64, state: &State) -> Vec<usize> {
+    fn candidates(&self, done: &Done, now: u64, first_end: u64, state: &State) -> Vec<(usize, usize)> {
         let may = |i: &usize| !has(done, *i) && self.items[*i].op.began < first_end;
         let mut candidates: Vec<usize> = (0..self.items.len()).filter(may).collect();
         if let Some(i) = candidates.iter().find(|i| self.looks_now(done, now, state, **i)) {
-            return vec![*i];
+            return vec![(*i, 0)];
         }
-        candidates.sort_by_key(|i| (!self.items[*i].required, self.items[*i].hint()));
+        // What only looks and does not agree follows some change.
+        let order = |item: &Item| (!item.required, item.only_looks(), item.hint());
+        candidates.sort_by_key(|i| order(&self.items[*i]));
         let required = candidates.iter().filter(|i| self.items[**i].required).count();
         candidates[required.min(1)..].rotate_left(required.saturating_sub(1));
-        candidates
+        let by_versions = candidates.len() - required.saturating_sub(1);
+        candidates.into_iter().enumerate().map(|(n, i)| (i, usize::from(n >= by_versions))).collect()
     }
 
     /// Whether item `i` only looks, agrees with the state and keeps nothing from being placed after it.
