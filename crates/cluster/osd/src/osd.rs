@@ -66,6 +66,14 @@ impl Osd {
         self.control.as_ref().map_or(Epoch(0), |control| control.epoch())
     }
 
+    /// Switches a defect of its PGs on, before the start.
+    #[cfg(feature = "planted")]
+    pub fn plant(&mut self, planted: pg::Planted) {
+        if let Some(control) = &mut self.control {
+            control.plant(planted);
+        }
+    }
+
     /// The PGs of this core's shards.
     pub fn pg_ids(&self) -> Vec<SpgId> {
         self.shards.iter().flat_map(Shard::pg_ids).collect()

@@ -9,7 +9,7 @@ use crate::hash_range;
 use crate::out::Out;
 use crate::phase::{Peering, Phase};
 use crate::request::Request;
-use crate::{ClientOp, Pg, PgEffect};
+use crate::{Bug, ClientOp, Pg, PgEffect};
 
 /// Why a request is dropped that another OSD serves: its client learns of the map and sends it there.
 pub(crate) const NOT_PRIMARY: &str = "this OSD is not the primary";
@@ -172,7 +172,8 @@ impl Pg {
     /// waited must not take effect after the map that fences its client.
     pub(crate) fn is_blocklisted(&self, addrs: &EntityAddrVec) -> bool {
         let map = self.map.as_ref().map(|m| &m.osdmap);
-        map.is_some_and(|map| addrs.0.iter().any(|addr| map.is_blocklisted(addr)))
+        let blocklisted = map.is_some_and(|map| addrs.0.iter().any(|addr| map.is_blocklisted(addr)));
+        blocklisted && !self.config.planted.is(Bug::FencedWriteRuns)
     }
 
     fn refuse(&self, client: &ClientOp, errno: Errno, out: &mut Out<'_>) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ops::OpLimits;
 
-use crate::{LogLimits, Pg};
+use crate::{LogLimits, Pg, Planted};
 
 /// A PG's settings, by the names of Ceph's options. Shared by all PGs of an OSD.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,6 +25,7 @@ pub struct PgConfig {
     pub object_contexts_idle_max: usize,
     /// Our own: requests held while the PG is not active; more are dropped (clients' sessions bound them earlier).
     pub waiting_requests_max: usize,
+    pub planted: Planted,
 }
 
 impl Default for PgConfig {
@@ -38,6 +39,7 @@ impl Default for PgConfig {
             list_entries_max: 1024,
             object_contexts_idle_max: 1024,
             waiting_requests_max: 65_536,
+            planted: Planted::default(),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::out::Out;
 use crate::pg::{ClientChange, Delayed, DelayedOf, InFlight};
 use crate::request::Request;
 use crate::run::{INFO_ATTR, SNAPSET_ATTR};
-use crate::{Change, Context, EntryKind, LogEntry, Notice, ObjectSteps, Pg, PgEffect, RollbackRecord};
+use crate::{Bug, Change, Context, EntryKind, LogEntry, Notice, ObjectSteps, Pg, PgEffect, RollbackRecord};
 
 /// The notice's code for a write that would have to make a clone: no operation has it.
 const CLONE_WANTED: u16 = 0;
@@ -24,13 +24,16 @@ impl Pg {
     /// Answers a request that the log knows, now or when its change is durable. Gives back one that it doesn't know.
     pub(crate) fn answer_resend(&mut self, request: Request, out: &mut Out<'_>) -> Option<Request> {
         let Some(found) = self.records.log.find(&request.caller.reqid) else { return Some(request) };
+        if self.config.planted.is(Bug::ResendRunsTwice) && found.version <= self.records.durable {
+            return Some(request);
+        }
         let same = found.op_returns.len() == request.op.ops.len();
         let returns =
             if same { found.op_returns.to_vec() } else { vec![OpReturn::default(); request.op.ops.len()] };
         let (version, session) = (found.version, request.session);
         let mut reply = self.reply(&request, found.return_code, returns);
         reply.set_versions(version, found.user_version);
-        if version <= self.records.durable {
+        if version <= self.records.durable || self.config.planted.is(Bug::ResendAnsweredEarly) {
             out.push(PgEffect::Reply { session, reply });
         } else {
             let of = DelayedOf::Resend(Box::new(request));
@@ -140,7 +143,13 @@ impl Pg {
         let mut reply = self.reply(&request, outcome.result, outcome.returns);
         outcome.extents.apply(&mut reply);
         reply.set_versions(version, user_version);
-        let client = ClientChange { slot, reply, request: Some(request), stats: outcome.delta };
+        let mut client = ClientChange { slot, reply, request: Some(request), stats: outcome.delta };
+        if self.config.planted.is(Bug::ReplyBeforeDurable) {
+            let (session, reply) = (client.request.take().map(|r| r.session), client.reply.clone());
+            if let Some(session) = session {
+                out.push(PgEffect::Reply { session, reply });
+            }
+        }
         self.submit(entry, steps, client, out);
     }
 

@@ -17,7 +17,7 @@ use crate::out::Out;
 use crate::phase::{Peering, Phase};
 use crate::records::{Before, Records};
 use crate::request::Request;
-use crate::{ClientOp, MapView, Notice, PgConfig, PgEffect, PgEvent, PgFailure, PgInfo, PgLog};
+use crate::{Bug, ClientOp, MapView, Notice, PgConfig, PgEffect, PgEvent, PgFailure, PgInfo, PgLog};
 
 /// A request that waits for reads.
 #[derive(Debug)]
@@ -356,6 +356,9 @@ impl Pg {
         self.backoffs.remove(&session);
         self.waiting.retain(|op| op.session != session);
         self.objects.iter_mut().for_each(|o| o.queue.retain(|r| r.session != session));
+        if self.config.planted.is(Bug::ResetDropsAnswers) {
+            self.in_flight.iter_mut().for_each(|change| change.client.request = None);
+        }
         // What has begun goes on; its reply finds nobody. A resend is then answered from the log.
     }
 

@@ -12,7 +12,7 @@ use crate::out::Out;
 use crate::pg::{ClientChange, DelayedOf, InFlight, OwnRecords};
 use crate::phase::Phase;
 use crate::request::Request;
-use crate::{Notice, Pg, PgEffect, PgFailure};
+use crate::{Bug, Notice, Pg, PgEffect, PgFailure};
 
 impl Pg {
     pub(crate) fn on_refused(&mut self, token: Token, error: StoreError, out: &mut Out<'_>) {
@@ -73,13 +73,16 @@ impl Pg {
         let mut versioned: Vec<(EVersion, ObjectSlot, Request)> = Vec::new();
         for (i, change) in undone.into_iter().enumerate() {
             let InFlight { version, client, .. } = change;
-            let ClientChange { slot, request, .. } = *client;
+            let ClientChange { slot, request, reply, .. } = *client;
             slots.insert(slot);
             if let Some(object) = self.objects.get_mut(slot) {
                 debug_assert!(object.uncommitted > 0);
                 object.uncommitted -= 1;
             }
             match request {
+                Some(request) if i == 0 && self.config.planted.is(Bug::RefusedIsAcknowledged) => {
+                    out.push(PgEffect::Reply { session: request.session, reply });
+                }
                 Some(request) if i == 0 => self.reply_error(&request, errno, out),
                 Some(request) => versioned.push((version, slot, request)),
                 // An interval ended: it was dropped, or waits to be run again.
@@ -103,6 +106,9 @@ impl Pg {
         }
         // A resend may be all that is left of a change whose interval ended: it runs before the changes that followed.
         versioned.sort_by_key(|(version, ..)| *version);
+        if self.config.planted.is(Bug::RefusalTurnsOrder) {
+            versioned.reverse();
+        }
         let requests: Vec<(ObjectSlot, Request)> = versioned.into_iter().map(|(_, s, r)| (s, r)).collect();
         let waiting: BTreeSet<ObjectSlot> = requests.iter().map(|(slot, _)| *slot).collect();
         self.requeue(&slots, requests);

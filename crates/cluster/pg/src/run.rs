@@ -3,18 +3,18 @@
 use encoding::Decode;
 use messages::osd_op::OsdFlags;
 use messages::{OpResult, OsdOpReply};
-use ops::{ExecuteResult, ObjectInfo, ObjectState, OpContext, OpOutcome, OpReturn, SnapSet};
+use ops::{ExecuteResult, ObjectInfo, ObjectState, OpClass, OpContext, OpOutcome, OpReturn, SnapSet};
 use store::{AttrChoice, ObjectHead, ReadOutcome, ReadRequest, StoreError};
 use types::{Errno, GHObject, HObject, SnapContext, SnapId};
 
 use crate::cache::{ReadCache, StoreView, read_request};
 use crate::client::SENT_BEFORE_FULL;
-use crate::objects::{Loaded, ObjectSlot};
+use crate::objects::{Loaded, Object, ObjectSlot};
 use crate::out::Out;
 use crate::pg::{Parked, ReadFor};
 use crate::phase::Phase;
 use crate::request::Request;
-use crate::{Notice, Pg, PgEffect};
+use crate::{Bug, Notice, Pg, PgEffect};
 
 /// An object's attribute that holds its [`ObjectInfo`].
 pub(crate) const INFO_ATTR: &str = "_";
@@ -47,7 +47,7 @@ impl Pg {
                     }
                 }
                 Loaded::Bad(errno) => self.refuse_waiting(slot, errno, out),
-                Loaded::Yes(_) if object.admits(front.class) => {
+                Loaded::Yes(_) if self.admits(object, front.class) => {
                     let request = self.objects.get_mut(slot).and_then(|o| o.queue.pop_front());
                     if let Some(request) = request {
                         self.run(slot, request, ReadCache::default(), out);
@@ -56,6 +56,11 @@ impl Pg {
                 Loaded::Yes(_) => return,
             }
         }
+    }
+
+    fn admits(&self, object: &Object, class: OpClass) -> bool {
+        let sees_all = !class.writes && !object.writing && self.config.planted.is(Bug::ReadSeesUncommitted);
+        sees_all || object.admits(class)
     }
 
     /// Looks for the object's metadata in the store's memory, or reads it. Whether it is known now.
@@ -139,7 +144,9 @@ impl Pg {
         if self.is_blocklisted(&request.caller.addrs) {
             return self.reply_error(&request, Errno::ESHUTDOWN, out);
         }
-        if request.class.write_ordered && self.sent_before_full(&request.op, request.caller.reqid.name.kind) {
+        let unaware =
+            request.class.write_ordered && self.sent_before_full(&request.op, request.caller.reqid.name.kind);
+        if unaware && !self.config.planted.is(Bug::FullDropsSome) {
             let (session, tid) = (request.session, request.op.tid);
             return Self::dropped(session, tid, SENT_BEFORE_FULL, out);
         }

@@ -15,6 +15,7 @@ use types::{EntityAddr, EntityName, EntityType, Fsid, OsdId, Profile, UTime};
 
 use crate::describe::describe;
 use crate::network::{Dialled, Packet, Way};
+use crate::plan::Defect;
 use crate::store_handle::StoreHandle;
 use crate::world::{BASE, Happening, World};
 use crate::{Place, Plan};
@@ -159,7 +160,7 @@ impl World {
     }
 
     pub(crate) fn start_osd(&mut self, id: i32) {
-        let fsid = fsid(self.plan.seed);
+        let (fsid, defect) = (fsid(self.plan.seed), self.plan.defect);
         let mut options = Values::new();
         for (name, value) in &self.plan.options {
             options.set(name, value).unwrap();
@@ -171,7 +172,7 @@ impl World {
         process.life += 1;
         process.wake = None;
         process.may_fail = false;
-        let osd = Osd::new(OsdConfig {
+        let mut osd = Osd::new(OsdConfig {
             whoami: OsdId(id),
             cluster_fsid: fsid,
             osd_fsid: process.uuid,
@@ -181,6 +182,11 @@ impl World {
             monitors: monitors(Some(fsid)),
             options,
         });
+        match defect {
+            Some(Defect::Pg(bug)) => osd.plant(pg::Planted::new(Some(bug))),
+            Some(Defect::StoreStaysOpen) => process.store.get().stay_open_after_refusals(),
+            None => {}
+        }
         let mut node = Node::new();
         node.add_osd(OsdId(id), osd, Box::new(process.store.clone()));
         process.node = Some(node);

@@ -4,10 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use sim::plan::Defect;
 use sim::{Counts, Failure, Plan, Report, Trace, run};
 
 const USAGE: &str = "\
-sim run [--from SEED] [--seeds N] [--seconds S] [--keep-going]   run seeds until N, or S seconds, are over
+sim run [--from SEED] [--seeds N] [--seconds S] [--keep-going] [--bug NAME]\n                                                                 run seeds until N, or S seconds, are over
 sim replay SEED [--trace FILE] [--object NAME]                   run one seed and write what happened";
 
 /// The command line.
@@ -18,6 +19,7 @@ struct Args {
     seeds: Option<u64>,
     seconds: Option<u64>,
     keep_going: bool,
+    bug: Option<Defect>,
     trace: Option<String>,
     object: Option<String>,
 }
@@ -33,6 +35,10 @@ fn parse() -> Option<Args> {
     while let Some(word) = words.next() {
         match word.as_str() {
             "--keep-going" => args.keep_going = true,
+            "--bug" => {
+                let name = words.next()?;
+                args.bug = Some(Defect::all().find(|(n, _)| *n == name)?.1);
+            }
             "--from" => args.from = words.next()?.parse().ok()?,
             "--seeds" => args.seeds = Some(words.next()?.parse().ok()?),
             "--seconds" => args.seconds = Some(words.next()?.parse().ok()?),
@@ -56,8 +62,9 @@ fn main() -> ExitCode {
 }
 
 /// Runs a seed; a panic is a failure too.
-fn play(seed: u64, trace: Trace) -> Report {
-    catch_unwind(AssertUnwindSafe(|| run(Plan::of(seed), trace))).unwrap_or_else(|_| Report {
+fn play(seed: u64, defect: Option<Defect>, trace: Trace) -> Report {
+    let plan = Plan { defect, ..Plan::of(seed) };
+    catch_unwind(AssertUnwindSafe(|| run(plan, trace))).unwrap_or_else(|_| Report {
         failure: Some(Failure("a panic; see above".into())),
         counts: Counts::default(),
         trace: 0,
@@ -74,7 +81,7 @@ fn replay(seed: u64, args: &Args) -> ExitCode {
         }
     };
     println!("{:#?}", Plan::of(seed));
-    let report = play(seed, Trace::to(Box::new(file), args.object.clone()));
+    let report = play(seed, args.bug, Trace::to(Box::new(file), args.object.clone()));
     println!("seed {seed}: {:?}, trace hash {:016x}, written to {path}", report.counts, report.trace);
     match report.failure {
         Some(failure) => {
@@ -94,7 +101,7 @@ fn run_seeds(args: &Args) -> ExitCode {
         if limit.is_some_and(|limit| started.elapsed() >= limit) {
             break;
         }
-        let report = play(seed, Trace::default());
+        let report = play(seed, args.bug, Trace::default());
         done += 1;
         add(&mut sum, &report.counts);
         if let Some(failure) = report.failure {

@@ -65,6 +65,22 @@ pub const SECOND: u64 = 1_000 * MS;
 /// Bytes of a store that becomes full.
 const SMALL_STORE: u64 = 4 << 20;
 
+/// A defect that is switched on, to show that it is found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Defect {
+    Pg(pg::Bug),
+    /// The store takes what follows a refused change.
+    StoreStaysOpen,
+}
+
+impl Defect {
+    /// All, by their names.
+    pub fn all() -> impl Iterator<Item = (String, Self)> {
+        let of_pg = pg::Bug::ALL.into_iter().map(|bug| (format!("{bug:?}"), Self::Pg(bug)));
+        of_pg.chain([("StoreStaysOpen".into(), Self::StoreStaysOpen)])
+    }
+}
+
 /// A run.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -94,6 +110,7 @@ pub struct Plan {
     pub replaces_sessions: bool,
     /// Seconds after which clients give a request up; 0 for never.
     pub request_timeout: u64,
+    pub defect: Option<Defect>,
     /// Options of the OSDs.
     pub options: Vec<(&'static str, &'static str)>,
 }
@@ -123,6 +140,7 @@ impl Plan {
             store_bytes: pick(&[1 << 30, 1 << 30, 1 << 30, SMALL_STORE]),
             replaces_sessions: pick(&[0, 1, 1]) == 1,
             request_timeout: pick(&[0, 0, 0, 5, 30]),
+            defect: None,
             options: Vec::new(),
         };
         let share = pick(&[0, 1, 2, 2, 3, 4]);

@@ -130,6 +130,7 @@ pub(crate) struct Control {
     shards: Vec<ShardState>,
     /// What the shards were configured with.
     shard_config: ShardConfig,
+    planted: pg::Planted,
     report: OsdReport,
     /// Lines for the cluster log in this start.
     cluster_log_lines: u64,
@@ -140,6 +141,12 @@ pub(crate) struct Control {
 }
 
 impl Control {
+    /// Switches a defect on, before the start.
+    #[cfg(feature = "planted")]
+    pub(crate) fn plant(&mut self, planted: pg::Planted) {
+        self.planted = planted;
+    }
+
     pub(crate) fn new(config: OsdConfig, placement: Arc<Placement>) -> Self {
         Self {
             options: config.options.clone(),
@@ -164,6 +171,7 @@ impl Control {
             creating: None,
             shards: vec![ShardState::default(); placement.shards().len()],
             shard_config: ShardConfig::default(),
+            planted: pg::Planted::default(),
             report: OsdReport::default(),
             cluster_log_lines: 0,
             own_tokens: 0,
@@ -353,7 +361,8 @@ impl Control {
 
     /// Gives the shards the options as they have them, if those are others than before or the number of PGs is.
     fn configure_shards(&mut self, out: &mut Out) {
-        let config = crate::config::of_shard(&self.options, self.pgs.len(), self.shards.len());
+        let mut config = crate::config::of_shard(&self.options, self.pgs.len(), self.shards.len());
+        Arc::make_mut(&mut config.pg).planted = self.planted;
         if config != self.shard_config {
             self.shard_config = config.clone();
             out.send_shards(|| ToShard::Config(config.clone()));

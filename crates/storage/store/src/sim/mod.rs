@@ -57,6 +57,7 @@ pub struct SimStore {
     reads: Vec<(UTime, Completion)>,
     ready: Vec<Completion>,
     commits_fail: bool,
+    stays_open: bool,
     space_is_refused: bool,
     stopped: bool,
 }
@@ -80,6 +81,7 @@ impl SimStore {
             reads: Vec::new(),
             ready: Vec::new(),
             commits_fail: false,
+            stays_open: false,
             space_is_refused: false,
             stopped: false,
             options,
@@ -141,6 +143,11 @@ impl SimStore {
         self.commits_fail = true;
     }
 
+    /// Breaks the contract, to show that tests notice: what follows a refusal made by [`SimStore::refuse_space`] is taken.
+    pub fn stay_open_after_refusals(&mut self) {
+        self.stays_open = true;
+    }
+
     /// Whether transactions that carry data of a PG's objects are refused as if the store were full.
     pub fn refuse_space(&mut self, refuse: bool) {
         self.space_is_refused = refuse;
@@ -165,6 +172,9 @@ impl SimStore {
             }
             return completion;
         };
+        if self.stays_open {
+            return Completion::Refused { token, error };
+        }
         // The visible store refuses it too, and so closes its collections.
         let mut refused = txn.clone();
         if let Some(first) = txn.collections().first() {
