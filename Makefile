@@ -37,7 +37,7 @@ lint: ## formatting, clippy, the pure layers' rules, xtask tidy
 
 unit: ## every test that needs no peer
 	@echo "== unit tests"; $(CARGO) test -q --workspace
-	@echo "== simulator"; $(SIM) run --seeds 300
+	@echo "== simulator"; $(SIM) run --seeds 200
 
 sim: ## the simulator: SEEDS=n runs (from FROM=n), or SECONDS=n of them; SEED=n replays one and writes its trace
 ifdef SEED
