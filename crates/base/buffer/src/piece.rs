@@ -3,6 +3,7 @@
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
+use crate::copied::{copy_payload, count};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
 /// Alignment of a slab's first byte, the unit of direct I/O and of stored checksums.
@@ -107,10 +108,11 @@ impl Piece {
     /// A copy of `bytes`; from a page on it is aligned as [`PieceMut::zeroed`] says.
     pub fn copy_from(bytes: &[u8]) -> Self {
         if bytes.len() < ALIGN {
+            count(bytes.len());
             return bytes.to_vec().into();
         }
         let mut piece = PieceMut::zeroed(bytes.len());
-        piece.as_mut_slice().copy_from_slice(bytes);
+        copy_payload(piece.as_mut_slice(), bytes);
         piece.freeze()
     }
 

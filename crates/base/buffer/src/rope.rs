@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use crate::copied::count;
 use crate::{Piece, PieceMut, crc32c};
 
 /// A byte string made of shared pieces, none of them empty. Cloning, joining and slicing copy no payload.
@@ -120,6 +121,7 @@ impl Rope {
 
     /// One contiguous copy.
     pub fn to_vec(&self) -> Vec<u8> {
+        count(self.len);
         let mut out = Vec::with_capacity(self.len);
         self.pieces.iter().for_each(|p| out.extend_from_slice(p));
         out

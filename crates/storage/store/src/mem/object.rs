@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use buffer::{Piece, PieceMut, Rope};
+use buffer::{Piece, PieceMut, Rope, copy_payload};
 use types::Name;
 
 use crate::{AllocHint, Attrs, ObjectChange};
@@ -80,7 +80,7 @@ impl Data {
         self.copy_out(first, &mut bytes[..(offset - first) as usize]);
         let mut at = (offset - first) as usize;
         for piece in data.pieces() {
-            bytes[at..at + piece.len()].copy_from_slice(piece);
+            copy_payload(&mut bytes[at..at + piece.len()], piece);
             at += piece.len();
         }
         self.copy_out(end, &mut bytes[at..]);
@@ -96,8 +96,10 @@ impl Data {
         let end = offset + out.len() as u64;
         for (start, piece) in self.overlapping(offset, end) {
             let (from, to) = (start.max(offset), (start + piece.len() as u64).min(end));
-            out[(from - offset) as usize..(to - offset) as usize]
-                .copy_from_slice(&piece[(from - start) as usize..(to - start) as usize]);
+            copy_payload(
+                &mut out[(from - offset) as usize..(to - offset) as usize],
+                &piece[(from - start) as usize..(to - start) as usize],
+            );
         }
     }
 
