@@ -73,10 +73,10 @@ pub enum Event<'a> {
     Connected(SocketId),
     /// A socket could not be connected, read or written, with the system's reason.
     Failed(SocketId, String),
-    /// Bytes were read, as [`ReadTarget::Scratch`] asked. The socket must be connected.
+    /// This many bytes were read into [`crate::Messenger::read_slices`], which must have been asked for last.
+    Read(SocketId, usize),
+    /// These bytes were read. Their payload is copied. The socket must be connected.
     Bytes(SocketId, &'a [u8]),
-    /// This many bytes were read into [`ReadTarget::Segment`].
-    Filled(SocketId, usize),
     /// The peer closed its side.
     EndOfStream(SocketId),
     /// Time passed; due at [`crate::Messenger::deadline`], harmless at any other time.
@@ -88,17 +88,6 @@ pub enum Event<'a> {
 pub struct Interest {
     pub read: bool,
     pub write: bool,
-}
-
-/// Where the next bytes of a socket go.
-#[derive(Debug)]
-pub enum ReadTarget<'a> {
-    /// Nothing is read now; [`SocketEffect::Interest`] follows when that changes.
-    Wait,
-    /// Read at most this many bytes into a buffer of the host's, then [`Event::Bytes`].
-    Scratch(usize),
-    /// Read into this, then [`Event::Filled`].
-    Segment(&'a mut [u8]),
 }
 
 /// What a host does with a socket.

@@ -2,7 +2,7 @@
 //!
 //! A socket is a number here. The host opens, reads, writes and closes sockets; it reports what happens to them by
 //! [`Messenger::accept`] and [`Messenger::handle`] and performs what [`Messenger::poll`] yields. Bytes are read through
-//! [`Messenger::read_target`], straight into a large segment where there is one, and written from
+//! [`Messenger::read_slices`], payload straight into its place, and written from
 //! [`Messenger::out_queue`]. Daemons send and end sessions by [`Messenger::send`], [`Messenger::close`] and the like, and
 //! learn of sessions and messages by [`Effect::Daemon`]. OSDs reach each other by address, with [`Messenger::send_peer`].
 //!
@@ -20,7 +20,7 @@ mod slots;
 mod socket;
 
 pub use config::{MessengerConfig, ProcessUsage};
-pub use event::{Daemon, Effect, Endpoint, Event, Interest, ReadTarget, Role, SessionEvent, SocketEffect};
+pub use event::{Daemon, Effect, Endpoint, Event, Interest, Role, SessionEvent, SocketEffect};
 pub use messenger::Messenger;
 pub use out_queue::OutQueue;
 pub use slots::SocketId;

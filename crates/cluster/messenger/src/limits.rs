@@ -2,13 +2,11 @@
 
 use core::time::Duration;
 
+use msgr::ReadSlices;
 use types::UTime;
 
 use crate::messenger::Timer;
-use crate::{Effect, Messenger, ReadTarget, SocketEffect, SocketId};
-
-/// Bytes that one read of small things may bring.
-const SCRATCH_BYTES: usize = 64 << 10;
+use crate::{Effect, Messenger, SocketEffect, SocketId};
 
 /// A connection that holds this little of an unfinished message never waits and is never ended for it.
 const HELD_SMALL: usize = 4 << 10;
@@ -20,9 +18,6 @@ const STALLED: Duration = Duration::from_millis(250);
 const MEMORY_WAIT: Duration = Duration::from_millis(2);
 
 impl Messenger {
-    /// The size of the buffer that the host needs for [`ReadTarget::Scratch`].
-    pub const SCRATCH_BYTES: usize = SCRATCH_BYTES;
-
     pub(crate) fn on_tick(&mut self) {
         while let Some((at, timer)) = self.timers.first().copied().filter(|(at, _)| *at <= self.now) {
             self.timers.remove(&(at, timer));
@@ -52,20 +47,18 @@ impl Messenger {
         }
     }
 
-    /// Where the host reads a socket's next bytes to, just before it reads. May end connections that have stalled in the
-    /// middle of a message, to make room.
-    pub fn read_target(&mut self, now: UTime, id: SocketId) -> ReadTarget<'_> {
+    /// What the host reads a socket's next bytes into, in order, just before it reads; then [`crate::Event::Read`]. `None`:
+    /// nothing is read now, and [`SocketEffect::Interest`] follows when that changes. May end connections that have stalled
+    /// in the middle of a message, to make room.
+    pub fn read_slices(&mut self, now: UTime, id: SocketId) -> Option<ReadSlices<'_>> {
         self.now = now;
         if self.interest(id).is_none_or(|interest| !interest.read) || self.is_short_of_memory(now, id) {
-            return ReadTarget::Wait;
+            return None;
         }
+        // Less when memory runs short, so that many peers together cannot run far over the limit.
         let tight = self.config.usage.unfinished_bytes() > self.config.unfinished_bytes_max / 2;
-        let Some(socket) = self.sockets.get_mut(id) else { return ReadTarget::Wait };
-        match socket.connection.segment_tail() {
-            Some(tail) => ReadTarget::Segment(tail),
-            // Less when memory runs short, so that many peers together cannot run far over the limit.
-            None => ReadTarget::Scratch(if tight { HELD_SMALL } else { SCRATCH_BYTES }),
-        }
+        let socket = self.sockets.get_mut(id)?;
+        Some(socket.connection.read_slices(&mut self.receive, tight))
     }
 
     /// Whether this socket must wait before more of an unfinished message is read. Makes room by ending those of this

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use auth::{ServerNone, Service, SessionId};
 use messages::Message;
 use monclient::Attempt;
-use msgr::{Accept, Connection, Local};
+use msgr::{Accept, Connection, Local, ReceiveBuffer};
 use types::{EntityAddr, EntityType, LogLevel, OsdId, SplitMix64, UTime, broken};
 
 use crate::peers::Peer;
@@ -35,6 +35,7 @@ pub struct Messenger {
     pub(crate) config: MessengerConfig,
     pub(crate) endpoints: BTreeMap<Endpoint, Arc<Local>>,
     pub(crate) sockets: Slots<Socket>,
+    pub(crate) receive: ReceiveBuffer,
     pub(crate) monitors: BTreeMap<(OsdId, Attempt), SocketId>,
     /// Sessions with peers, and their numbers by this side's endpoint and the peer's address.
     pub(crate) peers: BTreeMap<SessionId, Peer>,
@@ -60,6 +61,7 @@ impl Messenger {
             sockets: Slots::new(config.core),
             cookies: SplitMix64::new(config.cookie_seed),
             config,
+            receive: ReceiveBuffer::default(),
             endpoints: BTreeMap::new(),
             monitors: BTreeMap::new(),
             peers: BTreeMap::new(),
@@ -189,20 +191,20 @@ impl Messenger {
         match event {
             Event::Connected(id) => self.on_connected(id),
             Event::Failed(id, reason) => self.end(id, reason),
-            Event::Bytes(id, bytes) => self.on_bytes(id, |connection| connection.feed(bytes)),
-            Event::Filled(id, n) => self.on_bytes(id, |connection| connection.advance(n)),
+            Event::Read(id, n) => self.on_bytes(id, |connection, from| connection.received(from, n)),
+            Event::Bytes(id, bytes) => self.on_bytes(id, |connection, _| connection.feed(bytes)),
             Event::EndOfStream(id) => self.on_end_of_stream(id),
             Event::Tick => self.on_tick(),
         }
     }
 
-    fn on_bytes(&mut self, id: SocketId, take: impl FnOnce(&mut Connection)) {
+    fn on_bytes(&mut self, id: SocketId, take: impl FnOnce(&mut Connection, &mut ReceiveBuffer)) {
         let Some(socket) = self.sockets.get_mut(id) else {
             // The messenger closed it while the host was reading.
             return;
         };
         socket.progress = self.now;
-        take(&mut socket.connection);
+        take(&mut socket.connection, &mut self.receive);
         let before = std::mem::replace(&mut socket.held, socket.connection.held_bytes());
         let (usage, held) = (&self.config.usage, socket.held);
         match held >= before {

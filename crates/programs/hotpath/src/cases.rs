@@ -51,17 +51,21 @@ impl Case {
 }
 
 /// An object's name, of the length that `rados bench` gives.
-fn name(n: usize) -> Name {
+pub(crate) fn name(n: usize) -> Name {
     format!("benchmark_data_host-with-a-name_12345_object{n}").into()
 }
 
 /// Bytes that tell objects and writes apart.
-fn payload(n: usize, round: u8, bytes: usize) -> Vec<u8> {
+pub(crate) fn payload(n: usize, round: u8, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at / 64) as u8 ^ n as u8 ^ round).collect()
 }
 
-fn write(n: usize, round: u8, bytes: usize) -> Op {
+pub(crate) fn write(n: usize, round: u8, bytes: usize) -> Op {
     Op::new(OpCode::WRITE, OpArgs::extent(0, bytes as u64)).with_indata(payload(n, round, bytes))
+}
+
+pub(crate) fn read(bytes: usize) -> Op {
+    Op::new(OpCode::READ, OpArgs::extent(0, bytes as u64))
 }
 
 /// Serves the case. Only what happens in `hotpath_counted` is counted.
@@ -82,10 +86,7 @@ pub(crate) fn run(case: &Case) -> Result<(), HotpathError> {
                 (n, write(n, 0, case.bytes), Expected::Written)
             }
             Kind::Overwrite => (existing, write(existing, 1, case.bytes), Expected::Written),
-            Kind::Read => {
-                let op = Op::new(OpCode::READ, OpArgs::extent(0, case.bytes as u64));
-                (existing, op, Expected::Data(payload(existing, 0, case.bytes)))
-            }
+            Kind::Read => (existing, read(case.bytes), Expected::Data(payload(existing, 0, case.bytes))),
         };
         let request = client.request(&cluster, "bench", name(object), op)?;
         client.exchange(&mut cluster, request, &expected, true)?;

@@ -24,7 +24,7 @@ pub(crate) enum Expected {
 /// Both ends of one connection.
 pub(crate) struct Client {
     connection: Connection,
-    server: Server,
+    pub(crate) server: Server,
     tid: u64,
     /// Bytes for the server.
     written: Vec<u8>,
@@ -58,7 +58,7 @@ impl Client {
             if bytes.is_empty() && !client.connection.is_open() {
                 return Err(failed("the handshake did not end"));
             }
-            client.server.serve(&mut cluster.node, now, Socket::new(&bytes))?;
+            client.server.serve(&mut cluster.node, now, &mut Socket::new(&bytes))?;
         }
         Ok(client)
     }
@@ -113,7 +113,7 @@ impl Client {
         expected: &Expected,
         counted: bool,
     ) -> Result<(), HotpathError> {
-        let (now, socket) = (cluster.now(), Socket::new(&request));
+        let (now, socket) = (cluster.now(), &mut Socket::new(&request));
         match counted {
             true => self.server.hotpath_counted(&mut cluster.node, now, socket)?,
             false => self.server.serve(&mut cluster.node, now, socket)?,

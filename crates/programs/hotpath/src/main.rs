@@ -7,6 +7,8 @@
 mod cases;
 mod client;
 mod cluster;
+#[cfg(test)]
+mod copies;
 mod count;
 mod server;
 

@@ -1,38 +1,44 @@
 //! The way of bytes through the node, as a core of the host goes it: read, feed, decode, handle, turn, encode.
 
+use std::io::{IoSliceMut, Read};
+use std::ops::Range;
 use std::sync::Arc;
 
 use auth::{ServerNone, Service, SessionId, SessionInfo};
 use buffer::Rope;
 use messages::Message;
-use msgr::{Accept, Connection, Effect, Limits, Local, PeerInfo};
+use msgr::{Accept, Connection, Effect, Limits, Local, PeerInfo, ReceiveBuffer};
 use node::{Node, NodeEffect, NodeEvent};
 use osd::OsdEvent;
 use types::{EntityAddr, EntityName, EntityType, OsdId, Profile, UTime};
 
 use crate::HotpathError;
 
-/// Bytes that one read of small things may bring, as in the host.
-const SCRATCH_BYTES: usize = 64 << 10;
-
 /// What the peer sent and the server has not read.
 pub(crate) struct Socket<'a> {
     bytes: &'a [u8],
+    /// The addresses that it was read to, where they are recorded.
+    pub(crate) read_to: Option<Vec<Range<usize>>>,
 }
 
 impl<'a> Socket<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes }
+        Self { bytes, read_to: None }
     }
 
-    /// A read: stands for the system call, so it is not counted.
+    /// A read, which stands for the system call.
+    fn read(&mut self, to: &mut [IoSliceMut<'_>]) -> std::io::Result<usize> {
+        if let Some(read_to) = &mut self.read_to {
+            let slices = to.iter().map(|slice| slice.as_ptr_range());
+            read_to.extend(slices.map(|range| range.start as usize..range.end as usize));
+        }
+        self.bytes.read_vectored(to)
+    }
+
+    /// A read within [`Server::hotpath_counted`]: it is not counted. (Outside of it, it alone would be.)
     #[inline(never)]
-    fn hotpath_socket(&mut self, to: &mut [u8]) -> usize {
-        let n = self.bytes.len().min(to.len());
-        let (now, later) = self.bytes.split_at(n);
-        to[..n].copy_from_slice(now);
-        self.bytes = later;
-        n
+    fn hotpath_socket(&mut self, to: &mut [IoSliceMut<'_>]) -> std::io::Result<usize> {
+        self.read(to)
     }
 }
 
@@ -42,7 +48,7 @@ pub(crate) struct Server {
     session: SessionId,
     connection: Connection,
     features: u64,
-    scratch: Vec<u8>,
+    buffer: ReceiveBuffer,
     effects: Vec<NodeEffect>,
     /// Ropes to write to the socket.
     pub(crate) out: Vec<Rope>,
@@ -70,7 +76,7 @@ impl Server {
             session,
             connection: Connection::accept(local(EntityType::Osd, osd.0.into(), addr), accept),
             features: 0,
-            scratch: vec![0; SCRATCH_BYTES],
+            buffer: ReceiveBuffer::default(),
             effects: Vec::new(),
             out: Vec::new(),
         }
@@ -82,9 +88,9 @@ impl Server {
         &mut self,
         node: &mut Node,
         now: UTime,
-        socket: Socket<'_>,
+        socket: &mut Socket<'_>,
     ) -> Result<(), HotpathError> {
-        self.serve(node, now, socket)
+        self.serve_by(Socket::hotpath_socket, node, now, socket)
     }
 
     /// The same, not counted.
@@ -92,19 +98,22 @@ impl Server {
         &mut self,
         node: &mut Node,
         now: UTime,
-        mut socket: Socket<'_>,
+        socket: &mut Socket<'_>,
+    ) -> Result<(), HotpathError> {
+        self.serve_by(Socket::read, node, now, socket)
+    }
+
+    fn serve_by<'a>(
+        &mut self,
+        read: impl Fn(&mut Socket<'a>, &mut [IoSliceMut<'_>]) -> std::io::Result<usize>,
+        node: &mut Node,
+        now: UTime,
+        socket: &mut Socket<'a>,
     ) -> Result<(), HotpathError> {
         loop {
-            match self.connection.segment_tail() {
-                Some(tail) => {
-                    let n = socket.hotpath_socket(tail);
-                    self.connection.advance(n);
-                }
-                None => {
-                    let n = socket.hotpath_socket(&mut self.scratch);
-                    self.connection.feed(&self.scratch[..n]);
-                }
-            }
+            let read = read(socket, &mut self.connection.read_slices(&mut self.buffer, false));
+            let n = read.map_err(|e| HotpathError::Cluster(e.to_string()))?;
+            self.connection.received(&mut self.buffer, n);
             self.settle(node, now)?;
             if socket.bytes.is_empty() {
                 return Ok(());

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
 use auth::{ServerNone, Service};
-use msgr::{Accept, Connection, Effect, Limits, Local};
+use msgr::{Accept, Connection, Effect, Limits, Local, ReceiveBuffer};
 use types::{EntityAddr, EntityType, Profile};
 
 fn main() -> std::io::Result<()> {
@@ -37,7 +37,7 @@ fn serve(number: u64, mut stream: TcpStream, local: Arc<Local>) -> std::io::Resu
     let peer = EntityAddr::v2(stream.peer_addr()?, 0);
     let method = Box::new(ServerNone::new(Service::Monitor));
     let mut connection = Connection::accept(local, Accept { peer, method, global_seq: number });
-    let mut scratch = [0; 65536];
+    let mut buffer = ReceiveBuffer::default();
     loop {
         while let Some(effect) = connection.poll() {
             match effect {
@@ -56,15 +56,10 @@ fn serve(number: u64, mut stream: TcpStream, local: Arc<Local>) -> std::io::Resu
                 }
             }
         }
-        match connection.segment_tail() {
-            Some(tail) => match stream.read(tail)? {
-                0 => return Ok(()),
-                n => connection.advance(n),
-            },
-            None => match stream.read(&mut scratch)? {
-                0 => return Ok(()),
-                n => connection.feed(&scratch[..n]),
-            },
+        let n = stream.read_vectored(&mut connection.read_slices(&mut buffer, false))?;
+        if n == 0 {
+            return Ok(());
         }
+        connection.received(&mut buffer, n);
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct BannerReader {
 
 impl BannerReader {
     /// Bytes still missing, as far as is known.
-    pub(crate) fn missing(&self) -> usize {
+    fn missing(&self) -> usize {
         self.len() - self.bytes.len()
     }
 

@@ -9,9 +9,9 @@ use types::{EntityAddr, EntityAddrVec, EntityId, EntityName, EntityType, UTime};
 
 use crate::banner::{self, BannerReader};
 use crate::frame::DATA;
+use crate::receive::{Filled, ReadSlices, ReceiveBuffer};
 use crate::{
-    CloseReason, Control, Frame, FrameBody, FrameReader, Limits, NeededBytes, Phase, RawMessage, Session,
-    SessionRequest,
+    CloseReason, Control, Frame, FrameBody, FrameReader, Limits, Phase, RawMessage, Session, SessionRequest,
 };
 
 /// What a daemon says of itself on all of its connections.
@@ -147,13 +147,15 @@ pub(crate) struct Transcript {
     pub(crate) sent: Option<Vec<u8>>,
 }
 
-/// A connection. Give it bytes by [`Connection::feed`] (or read into [`Connection::segment_tail`]), then perform
-/// what [`Connection::poll`] yields.
+/// A connection. Read into [`Connection::read_slices`] and say [`Connection::received`], or give it bytes by
+/// [`Connection::feed`]; then perform what [`Connection::poll`] yields.
 pub struct Connection {
     pub(crate) local: Arc<Local>,
     pub(crate) role: Role,
     pub(crate) state: State,
     pub(crate) reader: FrameReader,
+    /// Pages to offer to the next read: more while reads fill them.
+    pages: usize,
     pub(crate) transcript: Transcript,
     pub(crate) session_key: Option<SessionKey>,
     pub(crate) identity: Option<Identity>,
@@ -185,6 +187,7 @@ impl Connection {
         let banner = banner::encode();
         Self {
             reader: FrameReader::new(local.limits, Phase::Authenticating),
+            pages: 1,
             local,
             role,
             state: State::Banner(BannerReader::default()),
@@ -233,29 +236,54 @@ impl Connection {
         self.reader.announced_bytes()
     }
 
-    /// What to read next.
-    pub fn want(&self) -> NeededBytes {
-        match &self.state {
-            State::Banner(banner) => NeededBytes::Bytes(banner.missing()),
-            _ => self.reader.want(),
-        }
-    }
-
-    /// The next part of a large segment of a message to read into; `None` when bytes are to be fed.
-    pub fn segment_tail(&mut self) -> Option<&mut [u8]> {
+    /// What to read into now, in the order of the stream; [`Connection::received`] must follow with the same buffer.
+    /// `tight`: memory is short, so little at once.
+    pub fn read_slices<'a>(&'a mut self, buffer: &'a mut ReceiveBuffer, tight: bool) -> ReadSlices<'a> {
         match self.state {
-            State::Open => self.reader.segment_tail(),
-            _ => None,
+            State::Open => {
+                buffer.plan(&mut self.reader, self.pages, tight);
+                buffer.slices(self.reader.segment_tail())
+            }
+            // A handshake's frames are small.
+            _ => {
+                buffer.plan_scratch(tight);
+                buffer.slices(None)
+            }
         }
     }
 
-    /// The first `n` bytes of [`Connection::segment_tail`] have been read.
-    pub fn advance(&mut self, n: usize) {
-        self.reader.advance(n);
+    /// The first `n` bytes of [`Connection::read_slices`] have been read. Takes all, unless the connection ends midway.
+    pub fn received(&mut self, buffer: &mut ReceiveBuffer, n: usize) {
+        let (bytes_offered, pages_offered) = buffer.offered();
+        let mut pages_filled = 0;
+        for filled in buffer.filled(n) {
+            if self.is_closed() {
+                break;
+            }
+            match filled {
+                Filled::Tail(n) => self.reader.advance(n),
+                Filled::Bytes(bytes) => self.feed_all(bytes),
+                Filled::Page(page, n) => {
+                    pages_filled += 1;
+                    if self.reader.adopt(page) {
+                        self.reader.advance(n);
+                    } else if let Some(page) = page {
+                        self.feed_all(&page.as_mut_slice()[..n]);
+                    }
+                }
+            }
+        }
+        self.pages = if n == bytes_offered { pages_offered * 2 } else { pages_filled };
+        self.acknowledge();
     }
 
-    /// Takes what was read; everything, unless the connection ends midway.
+    /// Takes what was read; everything, unless the connection ends midway. Copies payload.
     pub fn feed(&mut self, bytes: &[u8]) {
+        self.feed_all(bytes);
+        self.acknowledge();
+    }
+
+    fn feed_all(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() && !self.is_closed() {
             match self.feed_once(rest) {
@@ -263,6 +291,9 @@ impl Connection {
                 Err(reason) => self.close(reason),
             }
         }
+    }
+
+    fn acknowledge(&mut self) {
         if let Some(seq) = self.session.take_ack() {
             self.write(&Control::Ack(seq));
         }

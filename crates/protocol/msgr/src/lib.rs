@@ -1,7 +1,7 @@
 //! Ceph's messenger 2.1 without sockets: frames, the handshake of both roles, lossy and lossless sessions.
 //!
 //! [`Connection`] takes a peer's bytes and yields effects (bytes to write, messages, the end with its reason). The
-//! shell owns the socket, feeds what arrives and performs the effects. This crate never does I/O, reads no clock and
+//! shell owns the socket, reads into what the connection offers and performs the effects. This crate never does I/O, reads no clock and
 //! never interprets a message's body.
 
 mod banner;
@@ -12,6 +12,7 @@ mod handshake;
 mod limits;
 mod reader;
 mod reason;
+mod receive;
 mod segment;
 mod session;
 mod tag;
@@ -23,5 +24,6 @@ pub use limits::Limits;
 pub use messages::{MessageHeader, RawMessage};
 pub use reader::{FrameReader, NeededBytes};
 pub use reason::{CloseReason, Fault, FrameError};
+pub use receive::{ReadSlices, ReceiveBuffer};
 pub use session::{AcceptDecision, LinkState, Session, SessionRequest};
 pub use tag::{Phase, Tag};

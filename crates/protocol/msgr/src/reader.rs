@@ -1,14 +1,11 @@
 //! Frames out of a stream of bytes that comes in pieces of any size.
 
-use buffer::{Rope, crc32c};
+use buffer::{ALIGN, PieceMut, Rope, crc32c};
 use messages::{MessageHeader, RawMessage};
 
 use crate::frame::{self, CRC_LEN, DATA, EPILOGUE_LEN, PREAMBLE_LEN, SEGMENT_SEED, SEGMENTS_MAX};
 use crate::segment::Segment;
 use crate::{Frame, FrameBody, FrameError, Limits, Phase, Preamble, Tag};
-
-/// From this many missing bytes on a segment asks to be read straight into.
-const DIRECT_MIN: usize = 4096;
 
 /// A message's header and its checksum.
 const HEADER_LEN: usize = MessageHeader::LEN + CRC_LEN;
@@ -18,8 +15,32 @@ const HEADER_LEN: usize = MessageHeader::LEN + CRC_LEN;
 pub enum NeededBytes {
     /// This many bytes complete the current part; more may be fed at once.
     Bytes(usize),
-    /// This many bytes of a large segment are missing: read into [`FrameReader::segment_tail`], or feed as ever.
+    /// This many bytes of a segment of a page or more are missing: read into [`FrameReader::segment_tail`], or feed as ever.
     Segment(usize),
+}
+
+/// A message's shape, by which the next one's is foretold.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    /// Bytes from a frame's first to its data's first.
+    pub(crate) head: usize,
+    /// Bytes of its data, or of the last that had any.
+    pub(crate) data: usize,
+}
+
+impl Shape {
+    /// Bytes from a message's data to the next one's, if that is alike.
+    pub(crate) fn gap(&self) -> usize {
+        EPILOGUE_LEN + self.head
+    }
+}
+
+/// Where the next segment of a page or more begins.
+pub(crate) struct NextPages {
+    /// Bytes up to there.
+    pub(crate) distance: usize,
+    /// Its length; `None` where nothing is known of what follows.
+    pub(crate) bytes: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +69,8 @@ pub struct FrameReader {
     small: [u8; HEADER_LEN],
     small_len: usize,
     preamble: Option<Preamble>,
+    /// Of the last message begun. `None` before the first, and after one whose head is too long to be foretold.
+    shape: Option<Shape>,
     header: MessageHeader,
     filling: Segment,
     /// Those that are whole.
@@ -66,6 +89,7 @@ impl FrameReader {
             small: [0; HEADER_LEN],
             small_len: 0,
             preamble: None,
+            shape: None,
             header: MessageHeader::default(),
             filling: Segment::default(),
             segments: Default::default(),
@@ -108,7 +132,7 @@ impl FrameReader {
         }
     }
 
-    /// Memory for the next bytes of a large segment, to read into; then call [`FrameReader::advance`].
+    /// Memory for the next bytes of a segment of a page or more, to read into; then call [`FrameReader::advance`].
     pub fn segment_tail(&mut self) -> Option<&mut [u8]> {
         if self.direct() { self.filling.tail() } else { None }
     }
@@ -139,10 +163,59 @@ impl FrameReader {
         Ok((taken, None))
     }
 
+    /// Takes a page with the next bytes of the stream, to be advanced over, if they begin a segment that lies in pages.
+    pub(crate) fn adopt(&mut self, page: &mut Option<PieceMut>) -> bool {
+        self.direct() && self.filling.adopt(page)
+    }
+
+    pub(crate) fn shape(&self) -> Option<Shape> {
+        self.shape
+    }
+
+    /// The bytes to read into now, and whether they are the last of their segment.
+    pub(crate) fn tail_len(&mut self) -> Option<(usize, bool)> {
+        let missing = self.missing();
+        self.segment_tail().map(|tail| (tail.len(), tail.len() == missing))
+    }
+
+    /// Where the next segment of a page or more begins: as this frame announced, or as the last message foretells.
+    /// A segment that [`FrameReader::segment_tail`] gives is passed over.
+    pub(crate) fn next_pages(&self) -> NextPages {
+        let mut distance = if self.direct() { 0 } else { self.missing() };
+        if let Some(preamble) = &self.preamble {
+            let lengths = preamble.segment_lengths().map(|len| len as usize);
+            let next = match self.stage {
+                Stage::Segment(index) => index + 1,
+                Stage::Preamble | Stage::Header => 1,
+                Stage::ControlCrc | Stage::Epilogue => SEGMENTS_MAX,
+            };
+            for (index, bytes) in lengths.into_iter().enumerate().skip(next) {
+                let dropped = index == DATA && preamble.refused(&self.limits);
+                if bytes >= ALIGN && !dropped {
+                    return NextPages { distance, bytes: Some(bytes) };
+                }
+                distance += bytes;
+            }
+            distance += match self.stage {
+                Stage::Segment(0) => CRC_LEN,
+                Stage::Epilogue => 0,
+                _ if preamble.count > 1 => EPILOGUE_LEN,
+                _ => 0,
+            } + PREAMBLE_LEN;
+        }
+        match self.shape {
+            Some(shape) => {
+                NextPages { distance: distance + shape.head - PREAMBLE_LEN, bytes: Some(shape.data) }
+            }
+            // No page begins earlier in any frame that follows.
+            None => NextPages { distance: distance + HEADER_LEN, bytes: None },
+        }
+    }
+
     fn direct(&self) -> bool {
         matches!(self.stage, Stage::Segment(i) if i > 0)
-            && self.filling.missing() >= DIRECT_MIN
-            && !self.filling.is_dropped()
+            && self.filling.missing() > 0
+            && self.filling.is_paged()
     }
 
     /// Bytes that the current stage still lacks.
@@ -198,6 +271,11 @@ impl FrameReader {
         self.preamble = Some(preamble);
         self.small_len = 0;
         if preamble.tag == Tag::Message {
+            let [_, front, middle, data] = preamble.segment_lengths().map(|len| len as usize);
+            let head = PREAMBLE_LEN + HEADER_LEN + front + middle;
+            // Reads between writes say nothing of the next write.
+            let data = if data > 0 { data } else { self.shape.map_or(0, |before| before.data) };
+            self.shape = (front < ALIGN && middle < ALIGN).then_some(Shape { head, data });
             // Its length was checked with the preamble.
             self.stage = Stage::Header;
             return Ok(None);

@@ -1,6 +1,6 @@
 //! A segment of a frame while its bytes come.
 
-use buffer::{ALIGN, Piece, PieceMut, Rope, crc32c};
+use buffer::{ALIGN, Piece, PieceMut, Rope, copy_payload, crc32c};
 
 use crate::frame::SEGMENT_SEED;
 
@@ -59,13 +59,31 @@ impl Segment {
         self.len - self.received
     }
 
-    pub(crate) fn is_dropped(&self) -> bool {
-        self.dropped
-    }
-
     /// Bytes of memory held.
     pub(crate) fn held_bytes(&self) -> usize {
         self.pieces.len() + self.filling.len()
+    }
+
+    /// Whether its bytes go into pages that can be read into.
+    pub(crate) fn is_paged(&self) -> bool {
+        !self.dropped && self.len >= ALIGN
+    }
+
+    /// Takes a page with the first bytes of the segment, to be advanced over, if nothing of it has come and its memory begins with a page.
+    pub(crate) fn adopt(&mut self, page: &mut Option<PieceMut>) -> bool {
+        let begins = matches!(&self.filling, Filling::Bytes(none) if none.is_empty()) && self.received == 0;
+        if !begins || !self.is_paged() || page.as_ref().map(PieceMut::len) != Some(self.next_step()) {
+            return false;
+        }
+        if let Some(page) = page.take() {
+            self.filling = Filling::Pages(page, 0);
+        }
+        true
+    }
+
+    /// Whether the memory of a segment of `len` bytes begins with a single page.
+    pub(crate) fn begins_with_a_page(len: usize) -> bool {
+        len >= ALIGN && Self { len, ..Self::default() }.next_step() == ALIGN
     }
 
     /// Bytes of the next piece: it begins on a page, so no step leaves less than a page behind.
@@ -81,7 +99,7 @@ impl Segment {
     /// Memory for the next bytes, of a segment of a page or more that is kept; some of it once more than nothing is
     /// missing.
     pub(crate) fn tail(&mut self) -> Option<&mut [u8]> {
-        if self.dropped || self.len < ALIGN {
+        if !self.is_paged() {
             return None;
         }
         if let Filling::Bytes(_) = &self.filling {
@@ -117,7 +135,7 @@ impl Segment {
         let n = bytes.len().min(self.missing());
         if let Some(tail) = self.tail() {
             let n = n.min(tail.len());
-            tail[..n].copy_from_slice(&bytes[..n]);
+            copy_payload(&mut tail[..n], &bytes[..n]);
             self.advance(n, check_crc);
             return n;
         }

@@ -43,7 +43,6 @@ pub(crate) struct Core {
     /// By [`SocketId::index`].
     links: RefCell<Vec<Option<Rc<Link>>>>,
     effects: RefCell<Vec<CoreEffect>>,
-    scratch: RefCell<Vec<u8>>,
     monstore: RefCell<Option<MonStore>>,
     /// The queues of all cores, by their numbers; this one's too. What waits in them of an OSD is bounded by the budgets of
     /// its gates.
@@ -70,7 +69,6 @@ impl Core {
             node: RefCell::new(ConnectedNode::new(Messenger::new(config))),
             links: RefCell::default(),
             effects: RefCell::default(),
-            scratch: RefCell::new(vec![0; Messenger::SCRATCH_BYTES]),
             monstore: RefCell::default(),
             to_cores: RefCell::new(cores.iter().map(|_| Vec::new()).collect()),
             cores,
@@ -86,11 +84,6 @@ impl Core {
 
     pub(crate) fn messenger(&self) -> std::cell::RefMut<'_, Messenger> {
         std::cell::RefMut::map(self.node.borrow_mut(), |connected| &mut connected.messenger)
-    }
-
-    /// The buffer for bytes of small things.
-    pub(crate) fn scratch(&self) -> std::cell::RefMut<'_, Vec<u8>> {
-        self.scratch.borrow_mut()
     }
 
     pub(crate) fn now(&self) -> UTime {

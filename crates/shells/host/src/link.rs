@@ -2,15 +2,14 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::poll_fn;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use messenger::{Event, OutQueue, ReadTarget, SocketId};
-use tokio::io::{AsyncRead, ReadBuf};
+use messenger::{Event, OutQueue, SocketId};
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
@@ -116,8 +115,8 @@ impl Link {
     }
 
     /// The task of a connected socket: reads and writes until the messenger closes it, then writes what is left.
-    pub(crate) async fn serve(self: Rc<Self>, core: Rc<Core>, mut read: OwnedReadHalf) {
-        poll_fn(|cx| self.poll_serve(&core, &mut read, cx)).await;
+    pub(crate) async fn serve(self: Rc<Self>, core: Rc<Core>, read: OwnedReadHalf) {
+        poll_fn(|cx| self.poll_serve(&core, &read, cx)).await;
         let rest = self.closed.take();
         if let (Some(rest), Some(write)) = (rest, self.write.get()) {
             // The peer need not take it.
@@ -125,7 +124,7 @@ impl Link {
         }
     }
 
-    fn poll_serve(&self, core: &Core, read: &mut OwnedReadHalf, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_serve(&self, core: &Core, read: &OwnedReadHalf, cx: &mut Context<'_>) -> Poll<()> {
         for _ in 0..READS_MAX {
             // Whatever woke the task, all is looked at.
             while self.wake.poll(cx) {}
@@ -177,34 +176,44 @@ impl Link {
         core.handle_socket(core.now(), Event::Failed(self.id, reason.to_owned()));
     }
 
-    /// Reads once, where the messenger wants it. Whether something came of it. A read that brings less than was asked
-    /// for shows that the socket is empty, so the next one waits for the system's word instead of asking again.
-    fn poll_read(&self, core: &Core, read: &mut OwnedReadHalf, cx: &mut Context<'_>) -> bool {
+    /// Reads once, where the messenger wants it. Whether something came of it.
+    fn poll_read(&self, core: &Core, read: &OwnedReadHalf, cx: &mut Context<'_>) -> bool {
         let now = core.now();
-        let mut scratch = core.scratch();
-        let (result, direct) = match core.messenger().read_target(now, self.id) {
-            ReadTarget::Wait => return false,
-            ReadTarget::Segment(tail) => (poll_once(read, tail, cx), true),
-            ReadTarget::Scratch(len) => {
-                let len = len.min(scratch.len());
-                (poll_once(read, &mut scratch[..len], cx), false)
-            }
+        let result = match read.as_ref().poll_read_ready(cx) {
+            Poll::Pending => return false,
+            Poll::Ready(Err(error)) => Err(error),
+            Poll::Ready(Ok(())) => match core.messenger().read_slices(now, self.id) {
+                Some(mut slices) => try_read(read.as_ref(), &mut slices),
+                None => return false,
+            },
         };
         let event = match result {
-            Poll::Pending => return false,
-            Poll::Ready(Ok(0)) => Event::EndOfStream(self.id),
-            Poll::Ready(Ok(n)) if direct => Event::Filled(self.id, n),
-            Poll::Ready(Ok(n)) => Event::Bytes(self.id, &scratch[..n]),
-            Poll::Ready(Err(error)) => Event::Failed(self.id, format!("read: {error}")),
+            Ok(0) => Event::EndOfStream(self.id),
+            Ok(n) => Event::Read(self.id, n),
+            // Nothing was there. Looking again has the task woken when something is.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
+            Err(error) => Event::Failed(self.id, format!("read: {error}")),
         };
         core.handle_socket(now, event);
         true
     }
 }
 
-fn poll_once(read: &mut OwnedReadHalf, buffer: &mut [u8], cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-    let mut buffer = ReadBuf::new(buffer);
-    Pin::new(read).poll_read(cx, &mut buffer).map_ok(|()| buffer.filled().len())
+/// Reads once. A read that brings less than was asked for shows that the socket is empty: its readiness is taken back, as
+/// if the system had been asked again and had said so.
+fn try_read(stream: &TcpStream, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    let asked: usize = slices.iter().map(|slice| slice.len()).sum();
+    let mut short = None;
+    let result = stream.try_io(Interest::READABLE, || {
+        match rustix::io::retry_on_intr(|| rustix::io::readv(stream, slices))? {
+            n if 0 < n && n < asked => {
+                short = Some(n);
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+            n => Ok(n),
+        }
+    });
+    short.map_or(result, Ok)
 }
 
 /// Gives the last bytes (a refusal, a reset) a moment to go out.

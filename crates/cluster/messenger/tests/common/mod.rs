@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)] // a test that gets nothing fails here
 #![allow(dead_code)] // each test uses a part
 
+use std::io::Read;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +10,8 @@ use std::time::Duration;
 use auth::{ClientNone, Service, SessionId, SessionInfo};
 use messages::{Message, MonGetVersion};
 use messenger::{
-    Daemon, Effect, Endpoint, Event, Messenger, MessengerConfig, OutQueue, ProcessUsage, ReadTarget,
-    SessionEvent, SocketEffect, SocketId,
+    Daemon, Effect, Endpoint, Event, Messenger, MessengerConfig, OutQueue, ProcessUsage, SessionEvent,
+    SocketEffect, SocketId,
 };
 use msgr::{Connect, Connection, Limits, Local};
 use types::{EntityAddr, EntityId, EntityType, LogLevel, OsdId, Profile, UTime};
@@ -170,25 +171,12 @@ impl Harness {
     /// Reads as a host does, at most what the messenger wants at once. How many bytes it took.
     pub fn read(&mut self, id: SocketId, bytes: &[u8]) -> usize {
         let now = self.now();
-        let n = match self.messenger.read_target(now, id) {
-            ReadTarget::Wait => {
-                self.settle();
-                return 0;
-            }
-            ReadTarget::Segment(tail) => {
-                let n = tail.len().min(bytes.len());
-                tail[..n].copy_from_slice(&bytes[..n]);
-                self.messenger.handle(now, Event::Filled(id, n));
-                n
-            }
-            ReadTarget::Scratch(len) => {
-                let n = len.min(bytes.len());
-                self.messenger.handle(now, Event::Bytes(id, &bytes[..n]));
-                n
-            }
-        };
+        let n = self.messenger.read_slices(now, id).map(|mut to| { bytes }.read_vectored(&mut to).unwrap());
+        if let Some(n) = n {
+            self.messenger.handle(now, Event::Read(id, n));
+        }
         self.settle();
-        n
+        n.unwrap_or(0)
     }
 
     /// Reads until nothing is left or wanted; how many bytes it took.

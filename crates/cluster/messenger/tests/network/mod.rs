@@ -3,6 +3,7 @@
 #![allow(dead_code)] // each test uses a part
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io::Read;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +11,8 @@ use std::time::Duration;
 use auth::SessionId;
 use messages::{Message, MonGetVersion};
 use messenger::{
-    Daemon, Effect, Endpoint, Event, Messenger, MessengerConfig, OutQueue, ReadTarget, Role, SessionEvent,
-    SocketEffect, SocketId,
+    Daemon, Effect, Endpoint, Event, Messenger, MessengerConfig, OutQueue, Role, SessionEvent, SocketEffect,
+    SocketId,
 };
 use msgr::{Limits, Local};
 use types::{EntityAddr, EntityType, OsdId, Profile, SplitMix64, UTime};
@@ -275,21 +276,12 @@ impl World {
         let bytes = l.under_way[end].make_contiguous();
         let len = bytes.len().min(most);
         let node = &mut self.nodes[n];
-        let taken = match node.messenger.read_target(now, id) {
-            ReadTarget::Wait => 0,
-            ReadTarget::Segment(tail) => {
-                let len = tail.len().min(len);
-                tail[..len].copy_from_slice(&bytes[..len]);
-                node.messenger.handle(now, Event::Filled(id, len));
-                len
-            }
-            ReadTarget::Scratch(max) => {
-                let len = len.min(max);
-                node.messenger.handle(now, Event::Bytes(id, &bytes[..len]));
-                len
-            }
-        };
-        l.under_way[end].drain(..taken);
+        let mut arrived = &bytes[..len];
+        let taken = node.messenger.read_slices(now, id).map(|mut to| arrived.read_vectored(&mut to).unwrap());
+        if let Some(taken) = taken {
+            node.messenger.handle(now, Event::Read(id, taken));
+        }
+        l.under_way[end].drain(..taken.unwrap_or(0));
         self.settle(n);
     }
 
