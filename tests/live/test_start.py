@@ -174,6 +174,7 @@ def test_wrong_settings_and_addresses_are_refused_with_a_sentence(t):
             (("--set", "osd_max_object_sice=1"), ["osd_max_object_size"]),
             (("--set", "osd_max_object_size=large"), ["osd_max_object_size", "large"]),
             (("--set", "mon_data_avail_warn=101"), ["mon_data_avail_warn"]),
+            (("--mon-addr", "127.0.0.1:3300", "--port", "0"), ["--mon-addr 127.0.0.1:3300 and --port 0"]),
             (("--mon-addr", "0.0.0.0:0"), ["loopback", "--insecure-bind"])):
         argv = [cluster.loligo, "up", "--dir", cluster.dir, *args]
         if "--mon-addr" not in args:
@@ -260,12 +261,13 @@ def test_sighup_opens_the_log_again_and_ends_nothing(t):
 
 def test_each_start_gives_its_daemons_new_nonces_at_the_same_ports(t):
     cluster = t.cluster("--osds", "2")
-    client, seen = t.client(cluster), []
+    client, seen, mon = t.client(cluster), [], cluster.mon_addr()
     for how in (cluster.stop, cluster.kill, None):
         seen.append([a for o in client.ceph_json("osd", "dump")["osds"] for a in o["public_addrs"]["addrvec"]])
         if how:
             how()
             cluster.up()
+            equal(cluster.mon_addr(), mon, "the monitor's address")
     equal(cluster.log().count("did not end cleanly"), 1, "the end by a kill, and only that, is in the log")
     for i, addresses in enumerate(zip(*seen)):
         equal(len({a["addr"] for a in addresses}), 1, f"the ports of osd.{i}: {addresses}")

@@ -32,10 +32,10 @@ pub struct Args {
     /// Size of each OSD's store, as 10GiB (a sparse file); at least 64MiB [default: 10GiB].
     #[arg(long, value_parser = parse_size)]
     osd_size: Option<u64>,
-    /// The monitor's address [default: 127.0.0.1:3300, or what DIR had].
+    /// The monitor's address; port 0 takes a free one [default: 127.0.0.1:3300, or what DIR had].
     #[arg(long)]
     mon_addr: Option<SocketAddr>,
-    /// The monitor's port, the OSDs taking those after it; 0 takes free ones.
+    /// The monitor's port, the OSDs taking those after it; 0 takes free ones. Every start of DIR takes the same again.
     #[arg(long)]
     port: Option<u16>,
     /// Threads to serve with: each has its share of the OSDs, or with the store mem, its share of an OSD [default: the

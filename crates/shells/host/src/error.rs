@@ -71,6 +71,12 @@ pub enum HostError {
         /// The flag or option that names it.
         flag: &'static str,
     },
+    /// The flags name two ports for the monitor.
+    #[error(
+        "--mon-addr {addr} and --port {port} name two ports for the monitor; leave one of them out (the OSDs' ports \
+         alone: --set ms_bind_port_min=PORT)"
+    )]
+    TwoPorts { addr: SocketAddr, port: u16 },
     /// A port cannot be bound for another reason.
     #[error("{addr} can't be bound: {error}")]
     Bind {

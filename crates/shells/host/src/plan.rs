@@ -38,6 +38,7 @@ fn random_fsid() -> Result<Fsid, HostError> {
 
 /// The cluster to start: what was found, or a new one. What was asked for must fit what is there.
 pub(crate) fn describe(request: &UpRequest, found: DirState) -> Result<Description, HostError> {
+    check_ports_agree(request)?;
     let mut description = match found {
         DirState::Empty | DirState::Unfinished => {
             let default = MON_ADDR.parse().map_err(|_| HostError::Unsupported(MON_ADDR.into()))?;
@@ -62,13 +63,34 @@ pub(crate) fn describe(request: &UpRequest, found: DirState) -> Result<Descripti
         // Nothing is kept, so nobody may take it for the cluster that was there before.
         description.fsid = random_fsid()?.to_string();
     }
-    if let Some(addr) = request.mon_addr {
-        description.mon_addr = addr;
-    }
-    if let Some(port) = request.port.filter(|&p| p != 0 || description.starts == 0) {
-        description.mon_addr.set_port(port);
-    }
+    description.mon_addr = mon_addr(request, &description);
     Ok(description)
+}
+
+/// Two flags name the monitor's port. Port 0 of an address leaves it to the other flag.
+fn check_ports_agree(request: &UpRequest) -> Result<(), HostError> {
+    match (request.mon_addr, request.port) {
+        (Some(addr), Some(port)) if addr.port() != 0 && addr.port() != port => {
+            Err(HostError::TwoPorts { addr, port })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The monitor's address: clients keep a ceph.conf, so a port that was taken because it was free is taken again when the
+/// same flags start the cluster again.
+fn mon_addr(request: &UpRequest, description: &Description) -> SocketAddr {
+    let last = description.mon_addr;
+    let mut addr = request.mon_addr.unwrap_or(last);
+    if addr.port() == 0 && addr.ip() == last.ip() {
+        addr.set_port(last.port());
+    }
+    match request.port {
+        Some(0) if description.starts > 0 && addr.ip() == last.ip() => {}
+        Some(port) => addr.set_port(port),
+        None => {}
+    }
+    addr
 }
 
 fn check_fits(request: &UpRequest, has: &Description) -> Result<(), HostError> {
@@ -318,4 +340,78 @@ pub(crate) fn plan_cores(
 
 fn bad_id(dir: &Path) -> HostError {
     HostError::BadDescription { path: dir.join("cluster.json"), reason: "an id in it is no UUID".into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MON: &str = "127.0.0.1:3300";
+
+    fn request(mon_addr: Option<&str>, port: Option<u16>) -> UpRequest {
+        UpRequest {
+            dir: "/nowhere".into(),
+            osds: None,
+            store: None,
+            osd_size: None,
+            mon_addr: mon_addr.map(|addr| addr.parse().unwrap()),
+            port,
+            cores: None,
+            settings: Vec::new(),
+            insecure_bind: false,
+        }
+    }
+
+    /// The monitor's addresses of a first start, where free ports are those from 50,000, and of a second with `again`.
+    fn addresses(first: &UpRequest, again: &UpRequest) -> Result<(String, String), HostError> {
+        let mut description = describe(first, DirState::Empty)?;
+        if description.mon_addr.port() == 0 {
+            description.mon_addr.set_port(50_000);
+        }
+        description.starts = 1;
+        let second = describe(again, DirState::Cluster(Box::new(description.clone())))?;
+        Ok((description.mon_addr.to_string(), second.mon_addr.to_string()))
+    }
+
+    #[test]
+    fn the_same_flags_give_the_monitor_the_same_address_again() {
+        for (mon_addr, port, expected) in [
+            (None, None, MON),
+            (None, Some(0), "127.0.0.1:50000"),
+            (None, Some(4000), "127.0.0.1:4000"),
+            (Some("127.0.0.2:0"), None, "127.0.0.2:50000"),
+            (Some("127.0.0.2:0"), Some(0), "127.0.0.2:50000"),
+            (Some("127.0.0.2:0"), Some(4000), "127.0.0.2:4000"),
+            (Some("127.0.0.2:4000"), None, "127.0.0.2:4000"),
+            (Some("127.0.0.2:4000"), Some(4000), "127.0.0.2:4000"),
+        ] {
+            let request = request(mon_addr, port);
+            let both = addresses(&request, &request).unwrap();
+            assert_eq!(both, (expected.into(), expected.into()), "--mon-addr {mon_addr:?} --port {port:?}");
+        }
+    }
+
+    #[test]
+    fn flags_of_a_later_start_move_the_monitor_only_where_they_name_another_address() {
+        let first = request(None, Some(0));
+        for (mon_addr, port, expected) in [
+            (None, None, "127.0.0.1:50000"),
+            (Some("127.0.0.1:0"), None, "127.0.0.1:50000"),
+            (None, Some(4000), "127.0.0.1:4000"),
+            (Some("127.0.0.2:4000"), None, "127.0.0.2:4000"),
+            (Some("127.0.0.2:0"), Some(0), "127.0.0.2:0"),
+        ] {
+            let (_, second) = addresses(&first, &request(mon_addr, port)).unwrap();
+            assert_eq!(second, expected, "--mon-addr {mon_addr:?} --port {port:?}");
+        }
+    }
+
+    #[test]
+    fn two_ports_for_the_monitor_are_refused() {
+        for port in [0, 4001] {
+            let request = request(Some("127.0.0.1:4000"), Some(port));
+            let refused = describe(&request, DirState::Empty).unwrap_err().to_string();
+            assert!(refused.contains(&format!("--mon-addr 127.0.0.1:4000 and --port {port}")), "{refused}");
+        }
+    }
 }
