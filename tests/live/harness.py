@@ -23,6 +23,11 @@ IN_ROOT = os.path.join(os.path.dirname(HERE), "peers", "in-root.sh")
 PYTHON = "/usr/bin/python3"
 
 
+# Seconds that a test waits for what must come. It ends a test that would hang and is no verdict: on a machine that is a
+# hundred times slower a test waits longer, and passes. Use it, or more, wherever a bound is needed.
+BOUND = 180
+
+
 class Failure(Exception):
     """What was expected and what came instead."""
 
@@ -64,7 +69,7 @@ class Client:
         prefix = [] if self.release == "16.2" else ["bash", IN_ROOT, self.release]
         return prefix + ["env", f"CEPH_CONF={self.conf}"] + list(args)
 
-    def run(self, *args, code=0, stdin=b"", timeout=60):
+    def run(self, *args, code=0, stdin=b"", timeout=BOUND):
         """Runs a program; fails unless it ends with `code` (None: any)."""
         try:
             done = subprocess.run(self.argv(*args), input=stdin, capture_output=True, timeout=timeout)
@@ -78,7 +83,7 @@ class Client:
         return result
 
     def ceph(self, *args, **kw):
-        return self.run("ceph", "--connect-timeout", "20", *args, **kw)
+        return self.run("ceph", "--connect-timeout", str(BOUND), *args, **kw)
 
     def ceph_json(self, *args, **kw):
         return self.ceph(*args, "-f", "json", **kw).json()
@@ -103,7 +108,7 @@ class Cluster:
     def argv(self, *args):
         return self.prefix + [self.loligo, *args]
 
-    def up(self, *args, code=0, env=None, timeout=60):
+    def up(self, *args, code=0, env=None, timeout=BOUND):
         """Starts it in the background. Each test's ports are free ones of its own."""
         args = list(args)
         if "--port" not in args and "--mon-addr" not in args:
@@ -119,7 +124,7 @@ class Cluster:
         return Result(args, done.returncode, done.stdout, done.stderr)
 
     def pid(self):
-        done = subprocess.run(self.argv("status", self.dir, "-f", "json"), capture_output=True, timeout=20)
+        done = subprocess.run(self.argv("status", self.dir, "-f", "json"), capture_output=True, timeout=BOUND)
         return json.loads(done.stdout)["pid"] if done.stdout else None
 
     def kill(self, sig=signal.SIGKILL):
@@ -127,7 +132,7 @@ class Cluster:
         pid = self.pid()
         expect(pid, "the cluster runs no more")
         os.kill(pid, sig)
-        for _ in range(1000):
+        for _ in range(BOUND * 100):
             try:
                 # Its files, and the directory's lock, are held until its last thread is gone.
                 threads = len(os.listdir(f"/proc/{pid}/task"))
@@ -137,10 +142,10 @@ class Cluster:
             except OSError:
                 return
             time.sleep(0.01)
-        raise Failure(f"process {pid} is still there 10 s after signal {sig}")
+        raise Failure(f"process {pid} is still there {BOUND} s after signal {sig}")
 
     def stop(self):
-        subprocess.run(self.argv("stop", self.dir), capture_output=True, timeout=60)
+        subprocess.run(self.argv("stop", self.dir), capture_output=True, timeout=BOUND)
 
     def log(self):
         with contextlib.suppress(OSError), open(os.path.join(self.dir, "log"), encoding="utf-8", errors="replace") as f:
@@ -202,7 +207,7 @@ class Test:
             shutil.rmtree(self.dir, ignore_errors=True)
 
 
-def until(condition, words, seconds=10.0, step=0.05):
+def until(condition, words, seconds=BOUND, step=0.05):
     """Waits for a condition, with a bound and the words for when it does not come."""
     end = time.monotonic() + seconds
     while True:

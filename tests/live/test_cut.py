@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import namespaces
-from harness import Failure, HERE, PYTHON, Client, equal, expect, say
+from harness import BOUND, Failure, HERE, PYTHON, Client, equal, expect, say
 
 POOL = "cut"
 OK, EXISTS, MISSING = 0, -errno.EEXIST, -errno.ENOENT
@@ -37,7 +37,7 @@ class Cut:
 
     def end(self):
         self.proxy.stdin.close()
-        self.proxy.wait(10)
+        self.proxy.wait(BOUND)
 
     def hear(self):
         line = self.proxy.stdout.readline()

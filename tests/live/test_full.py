@@ -2,64 +2,93 @@
 import os
 import subprocess
 
-from harness import equal, expect, until
+from harness import BOUND, equal, expect, until
 from test_health import checks
 
 POOL = "p"
 
 
 def fill(client, path):
-    """Writes objects until one is not acknowledged; gives the names of those that were."""
+    """Writes objects until the cluster says that it is full. Gives the names of those that were acknowledged, and the
+    writer that was under way then: it may wait for space or be served yet."""
     written = []
     while True:
-        name = f"o{len(written)}"
-        # The client waits for space; the time-out ends it.
-        if client.run("timeout", "3", "rados", "-p", POOL, "put", name, path, code=None).code:
-            return written
-        written.append(name)
-        expect(len(written) < 100, "more was written than the OSD has")
+        writer = client.start("rados", "-p", POOL, "put", f"o{len(written)}", path)
+        until(lambda w=writer: ended(w) or "OSD_FULL" in checks(client), "a write's end, or OSD_FULL", 600)
+        if writer.poll() is not None:
+            equal(writer.returncode, 0, f"the write of o{len(written)}")
+            written.append(f"o{len(written)}")
+            expect(len(written) < 100, "more was written than the OSD has")
+        else:
+            return written, writer
 
 
-def test_a_full_osd_holds_writes_back_until_something_is_deleted(t):
-    path = t.path("data")
-    data = os.urandom(4 << 20)
+def ended(writer):
+    try:
+        writer.wait(2)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def same(client, t, name, data):
+    got = t.path("got")
+    client.rados("-p", POOL, "get", name, got)
+    with open(got, "rb") as f:
+        expect(f.read() == data, f"{name} differs")
+
+
+def fills_up(t, size, objects, *up):
+    """A cluster of one OSD is filled with objects of `size` bytes; `objects` is the range in which their number lies."""
+    path, data = t.path("data"), os.urandom(size)
     with open(path, "wb") as f:
         f.write(data)
-    for store in ("simple", "mem"):
-        cluster = t.cluster("--store", store, "--osds", "1", "--osd-size", "256MiB",
-                            "--set", "osd_mon_report_interval=0.2")
-        client = t.client(cluster)
-        client.ceph("osd", "pool", "create", POOL, "8")
-        client.ceph("osd", "pool", "application", "enable", POOL, "rados")
-        written = fill(client, path)
-        expect(50 <= len(written) <= 63, f"{store}: {len(written)} objects of 4 MiB in 256 MiB")
-        found = until(lambda: checks(client), "a health check")
+    up = (*up, "--osds", "1")
+    cluster = t.cluster(*up, "--set", "osd_mon_report_interval=0.2")
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "8")
+    client.ceph("osd", "pool", "application", "enable", POOL, "rados")
+    written, under_way = fill(client, path)
+    waiting = [under_way]
+    try:
+        expect(objects[0] <= len(written) <= objects[1], f"{up}: {len(written)} objects of {size} bytes")
+        found = checks(client)
         equal(found["OSD_FULL"]["severity"], "HEALTH_ERR", f"{found}")
         equal(found["POOL_FULL"]["severity"], "HEALTH_WARN", f"{found}")
         expect("full" in client.ceph("osd", "pool", "ls", "detail").text, "the pool's flag")
+        # A writer that comes now is held back: it has the map in which the pool is full.
+        waiting.append(client.start("rados", "-p", POOL, "put", "patient", path))
         # Reads go on, and all of it is there.
         for name in written[::10]:
-            got = t.path("got")
-            client.rados("-p", POOL, "get", name, got)
-            with open(got, "rb") as f:
-                expect(f.read() == data, f"{name} differs")
-        # A writer that waits goes on when there is room.
-        waiting = client.start("rados", "-p", POOL, "put", "patient", path)
-        try:
-            for name in written[:20]:
-                client.rados("-p", POOL, "rm", name, "--force-full")
-            until(lambda: not checks(client), f"no checks: {checks(client)}", 20)
-            equal(waiting.wait(30), 0, "the writer that waited")
-        finally:
-            waiting.kill()
-        client.rados("-p", POOL, "get", "patient", got)
-        with open(got, "rb") as f:
-            expect(f.read() == data, "patient differs")
-        if store == "simple":
-            cluster.kill()
-            cluster.up("--osd-size", "256MiB", "--store", "simple", "--osds", "1")
-            equal(sorted(client.rados("-p", POOL, "ls").text.split()), sorted(written[20:] + ["patient"]), "objects")
-        cluster.stop()
+            same(client, t, name, data)
+        expect(waiting[1].poll() is None, "the pool is full, and a write that began then has ended")
+        # Writers that wait go on when there is room.
+        deleted = len(written) // 3
+        for name in written[:deleted]:
+            client.rados("-p", POOL, "rm", name, "--force-full")
+        until(lambda: not checks(client), "no checks")
+        equal([w.wait(BOUND) for w in waiting], [0, 0], "the writers that waited")
+    finally:
+        for writer in waiting:
+            writer.kill()
+    same(client, t, "patient", data)
+    if "mem" not in up:
+        cluster.kill()
+        cluster.up(*up)
+        expected = [*written[deleted:], f"o{len(written)}", "patient"]
+        equal(sorted(client.rados("-p", POOL, "ls").text.split()), sorted(expected), "objects")
+    cluster.stop()
+
+
+def test_a_full_osd_holds_writes_back_until_something_is_deleted(t):
+    for store in ("simple", "mem"):
+        fills_up(t, 4 << 20, (50, 63), "--store", store, "--osd-size", "256MiB")
+
+
+def test_a_full_osd_on_a_slow_disk_holds_writes_back_too(t):
+    """Each object takes seconds to write: no test may take that for an end."""
+    slow = ("--set", "bdev_model=ssd", "--set", "bdev_model_parameters=write_mb_s=4,flush_us=100000")
+    fills_up(t, 16 << 20, (5, 7), "--store", "simple", "--osd-size", "128MiB", *slow)
 
 
 def test_a_full_disk_below_the_cluster_is_a_full_osd_and_not_its_end(t):
@@ -78,15 +107,16 @@ def test_a_full_disk_below_the_cluster_is_a_full_osd_and_not_its_end(t):
     equal(checks(client), {}, "an empty cluster is not full")
     client.ceph("osd", "pool", "create", POOL, "8")
     client.ceph("osd", "pool", "application", "enable", POOL, "rados")
-    written = fill(client, path)
+    written, waiting = fill(client, path)
+    t.cleanups.append(waiting.kill)
     expect(30 <= len(written) <= 70, f"{len(written)} objects of 4 MiB in 300 MiB")
-    found = until(lambda: checks(client), "a health check")
-    expect("OSD_FULL" in found, f"{found}")
+    found = checks(client)
     detail = found["OSD_FILE_SYSTEM_FULL"]["detail"][0]["message"]
     expect("osd.0 may take 1 GiB" in detail, f"what is full is said: {detail}")
     for name in written[:20]:
         client.rados("-p", POOL, "rm", name, "--force-full")
-    until(lambda: "OSD_FULL" not in checks(client), f"no OSD_FULL: {checks(client)}", 20)
+    until(lambda: "OSD_FULL" not in checks(client), "no OSD_FULL")
+    equal(waiting.wait(BOUND), 0, "the writer that waited")
     client.rados("-p", POOL, "put", "again", path)
 
 

@@ -1,20 +1,22 @@
 """The health checks that apply, and how soon a cluster is healthy."""
 import json
 import os
+import re
 import select
 import socket
+import statistics
 import subprocess
 import time
 
-from harness import HERE, PYTHON, equal, expect, say, until
+from harness import BOUND, HERE, PYTHON, equal, expect, say, until
 
 
 def checks(client):
     return {name: c for name, c in client.ceph_json("health", "detail")["checks"].items()}
 
 
-def wait_for_check(client, name, seconds=10):
-    return until(lambda: checks(client).get(name), f"{name}; health is {checks(client)}", seconds)
+def wait_for_check(client, name):
+    return until(lambda: checks(client).get(name), f"{name}; health is {checks(client)}")
 
 
 def test_a_fresh_cluster_is_healthy_also_with_pools_of_one_copy(t):
@@ -89,7 +91,7 @@ def test_a_pool_in_use_without_an_application_is_warned_of(t):
     client = t.client(cluster)
     client.ceph("osd", "pool", "create", "plain", "8")
     client.rados("-p", "plain", "put", "x", "/etc/hostname")
-    found = wait_for_check(client, "POOL_APP_NOT_ENABLED", 20)
+    found = wait_for_check(client, "POOL_APP_NOT_ENABLED")
     expect("1 pool(s) do not have an application enabled" in found["summary"]["message"], f"{found}")
     client.ceph("osd", "pool", "application", "enable", "plain", "rados")
     until(lambda: not checks(client), f"no checks: {checks(client)}")
@@ -107,7 +109,7 @@ def test_pgs_that_are_taken_from_their_objects_are_down_at_once_until_they_get_t
         detail = client.ceph("health", "detail").text
         expect("pgs down" in detail and "its objects are on osd.1" in detail, f"health says so: {detail}")
         client.ceph("osd", "in", "1")
-        until(lambda: not checks(client), f"no checks: {checks(client)}", 60)
+        until(lambda: not checks(client), f"no checks: {checks(client)}")
         client.rados("-p", pool, "get", "x", "-")
 
 
@@ -122,14 +124,14 @@ def test_what_happens_is_in_the_cluster_log_as_in_cephs(t):
                 def watched():
                     with open(path, encoding="utf-8") as f:
                         return f.read()
-                until(lambda: "before the watch" in watched(), f"the last line before; {watched()}", 30)
+                until(lambda: "before the watch" in watched(), f"the last line before; {watched()}")
                 expect("boot" not in watched(), f"only the last line: {watched()}")
                 client.ceph("osd", "set", "noout")
                 client.ceph("osd", "out", "1")
-                until(lambda: "Health check failed: noout flag(s) set (OSDMAP_FLAGS)" in watched(), "failed", 30)
+                until(lambda: "Health check failed: noout flag(s) set (OSDMAP_FLAGS)" in watched(), "failed")
                 client.ceph("osd", "unset", "noout")
-                until(lambda: "Health check cleared: OSDMAP_FLAGS" in watched(), "cleared", 30)
-                until(lambda: "Cluster is now healthy" in watched(), "healthy", 30)
+                until(lambda: "Health check cleared: OSDMAP_FLAGS" in watched(), "cleared")
+                until(lambda: "Cluster is now healthy" in watched(), "healthy")
                 expect("Client client.admin marked osd.1 out" in watched(), f"who marked it out: {watched()}")
                 client.ceph("osd", "in", "1")
             finally:
@@ -144,6 +146,32 @@ def test_what_happens_is_in_the_cluster_log_as_in_cephs(t):
 def free_port():
     with socket.create_server(("127.0.0.1", 0)) as s:
         return s.getsockname()[1]
+
+
+# Flushes that follow each other from the command to the first write's acknowledgement, at most.
+FLUSHES = 20
+
+
+def flush_seconds(directory):
+    """What a flush of a few bytes takes: the median of nine."""
+    times = []
+    with open(os.path.join(directory, "flushed"), "wb") as f:
+        for _ in range(9):
+            began = time.monotonic()
+            f.write(b"x" * 4096)
+            f.flush()
+            os.fsync(f.fileno())
+            times.append(time.monotonic() - began)
+    return statistics.median(times)
+
+
+def processors_withheld():
+    """The share of the last seconds, 0.9 at most, in which something here was ready to run and had no processor."""
+    try:
+        with open("/proc/pressure/cpu", encoding="ascii") as f:
+            return min(float(re.search(r"some avg10=([0-9.]+)", f.read())[1]) / 100, 0.9)
+    except OSError:  # a kernel without it
+        return 0.0
 
 
 def first_write(t, *up):
@@ -162,7 +190,7 @@ def first_write(t, *up):
         status = json.loads(t.client(cluster).ceph("-s", "-f", "json").out)
         equal(status["health"]["status"], "HEALTH_OK", "health as the first ceph -s shows it")
         # A client that a start has lost would wait for ever.
-        expect(select.select([clients.stdout], [], [], 30)[0], f"the first clients still wait after 30 s; log: {cluster.log()[-2000:]}")
+        expect(select.select([clients.stdout], [], [], BOUND)[0], f"the first clients still wait after {BOUND} s; log: {cluster.log()[-2000:]}")
         line = clients.stdout.readline()
         expect(line, "the clients ended early")
         times = json.loads(line)
@@ -174,8 +202,12 @@ def first_write(t, *up):
 
 
 def test_health_is_ok_and_a_write_is_acknowledged_within_a_second_of_the_command(t):
+    withheld = processors_withheld()
     tries = [first_write(t, "--store", "simple", *cores) for _ in range(30 if t.soak else 3) for cores in ((), ("--cores", "1"))]
     say("       " + "; ".join("up returned after {:.2f} s, HEALTH_OK {:.2f} s, first write {:.2f} s".format(*x) for x in tries))
-    # A test machine does other things too: the best counts, and none may hang.
+    # A test machine does other things too: the best counts, and none may hang. Where a flush takes long or others have
+    # the processors, a start takes longer by that.
+    withheld = max(withheld, processors_withheld())
     best = min(max(x) for x in tries)
-    expect(best < 1.0, f"{best:.2f} s until all of it was so")
+    bound = (1.0 + FLUSHES * flush_seconds(t.dir)) / (1 - withheld)
+    expect(best < bound, f"{best:.2f} s until all of it was so, {bound:.2f} s allowed")

@@ -16,7 +16,7 @@ import tempfile
 import time
 
 import kill_model
-from harness import Failure, HERE, PYTHON, equal, expect, say, until
+from harness import BOUND, Failure, HERE, PYTHON, equal, expect, say, until
 
 POOL = "objects"
 # What a real Ceph's manager makes for itself.
@@ -91,7 +91,7 @@ class Rounds:
         """Until that many more operations are acknowledged than are now."""
         count += len(journal.read().acknowledged)
         until(lambda: len(journal.read().acknowledged) >= count or writer.poll() is not None,
-              f"{count} acknowledged writes; there are {len(journal.acknowledged)}", 60, 0.005)
+              f"{count} acknowledged writes; there are {len(journal.acknowledged)}", step=0.005)
         if writer.poll() is not None:
             raise Failure(f"the writer ended: {writer.stderr.read().decode()[-1000:]}")
 
@@ -108,9 +108,9 @@ class Rounds:
             if stay_connected:
                 self.wait_for_acks(writer, journal, 200)
                 try:
-                    _, words = writer.communicate(b"stop\n", timeout=60)
+                    _, words = writer.communicate(b"stop\n", timeout=BOUND)
                 except subprocess.TimeoutExpired as e:
-                    raise Failure("a client that stayed connected did not finish its writes within 60 s") from e
+                    raise Failure(f"a client that stayed connected did not finish its writes within {BOUND} s") from e
                 equal(writer.returncode, 0, f"the writer's end ({words.decode()[-500:]})")
         finally:
             writer.kill()
@@ -128,7 +128,7 @@ class Rounds:
         os.mkdir(out)
         try:
             done = subprocess.run([*self.cluster.prefix, PYTHON, os.path.join(HERE, "kill_reader.py"),
-                                   self.client.conf, POOL, out, *OBJECTS], capture_output=True, timeout=60)
+                                   self.client.conf, POOL, out, *OBJECTS], capture_output=True, timeout=BOUND)
         except subprocess.TimeoutExpired as e:
             raise Failure(f"round {number}: reading everything did not end within 60 s") from e
         if done.returncode:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from harness import equal, expect, until
+from harness import BOUND, equal, expect, until
 
 STUDIES = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "studies")
 
@@ -55,10 +55,10 @@ def test_a_study_is_stopped_goes_on_and_is_reported(t):
     first = subprocess.Popen([t.loligo, "lab", "run", study, "--out", out], cwd=t.dir,
                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        until(lambda: os.path.exists(os.path.join(out, "trials.jsonl")) and records(out), "a trial", 60)
+        until(lambda: os.path.exists(os.path.join(out, "trials.jsonl")) and records(out), "a trial")
         time.sleep(0.5)
         first.send_signal(signal.SIGINT)
-        equal(first.wait(60), 130, "the exit code of a run that was stopped")
+        equal(first.wait(BOUND), 130, "the exit code of a run that was stopped")
     finally:
         first.kill()
         first.wait()
@@ -145,7 +145,7 @@ def test_words_that_nobody_reads_end_nothing(t):
     for words in (["lab", "run", study, "--dry-run"], ["options"], ["completions", "bash"]):
         for target, code, said in (("| head -n 1", 0, ""), ("> /dev/full", 1, "No space left on device")):
             line = f"set -o pipefail; {t.loligo} {' '.join(words)} {target}"
-            done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+            done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=BOUND, check=False)
             equal(done.returncode, code, f"{line}: {done.stderr}")
             expect("panicked" not in done.stderr and said in done.stderr, f"{line}: {done.stderr}")
 
@@ -162,9 +162,9 @@ def test_ctrl_c_ends_what_has_started_nothing(t):
         waiting = subprocess.Popen([t.loligo, "lab", "run", pipe], stderr=subprocess.PIPE)
         try:
             # It looks out for signals, and sleeps where nobody writes to the pipe.
-            until(lambda: int(about(waiting.pid)["SigCgt"], 16) & 2 and about(waiting.pid)["State"][0] == "S", "a blocked start", 10)
+            until(lambda: int(about(waiting.pid)["SigCgt"], 16) & 2 and about(waiting.pid)["State"][0] == "S", "a blocked start")
             waiting.send_signal(sent)
-            equal(waiting.wait(10), 130, f"the exit code after {sent}")
+            equal(waiting.wait(BOUND), 130, f"the exit code after {sent}")
         finally:
             waiting.kill()
             waiting.communicate()
@@ -185,7 +185,7 @@ def test_ceph_reads_each_value_as_it_is_written(t):
             f.write("# Written" + plan.split("# Written")[1].split("\n== ")[0])
         for name, wanted in (("rbd_default_pool", value), ("rbd_default_order", "23")):
             words = ["ceph-conf", "-c", conf, "--name", "client.admin", "--lookup", name]
-            done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+            done = subprocess.run(words, capture_output=True, text=True, timeout=BOUND, check=False)
             read = done.stdout.rstrip("\n")
             # It puts its own number in the place of $pid.
             expect(read == wanted or value == "$pid" and read.isdigit(), f"{value!r}: {name} is {read!r} {done.stderr}")

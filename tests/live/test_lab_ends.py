@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 
-from harness import equal, expect, until
+from harness import BOUND, equal, expect, until
 from test_lab import lab
 
 STUDY = """
@@ -59,11 +59,11 @@ def test_a_second_run_in_the_same_directory_is_refused(t):
     first = subprocess.Popen([t.loligo, "lab", "run", study, "--out", out], cwd=t.dir,
                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        until(lambda: os.path.exists(os.path.join(out, "trials.jsonl")), "a trial begins", 30)
+        until(lambda: os.path.exists(os.path.join(out, "trials.jsonl")), "a trial begins")
         refused = lab(t, "run", study, "--out", out, code=1)
         expect("another run uses" in refused.stderr, refused.stderr[-800:])
         first.send_signal(signal.SIGINT)
-        equal(first.wait(60), 130, "the exit code of a run that was stopped")
+        equal(first.wait(BOUND), 130, "the exit code of a run that was stopped")
     finally:
         first.kill()
         first.wait()

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 
-from harness import equal, expect, until
+from harness import BOUND, equal, expect, until
 from namespaces import network
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
@@ -65,7 +65,7 @@ class Hosts:
         self.lab = network(t)
         self.ip(self.lab, f"addr add {LISTEN}/32 dev lo")
         for key in ("host_key", "user_key"):
-            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", t.path(key)], check=True, timeout=20)
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", t.path(key)], check=True, timeout=BOUND)
         config = ""
         for n in (1, 2):
             name, namespace, net = f"h{n}", network(t), f"10.77.{n}"
@@ -90,7 +90,7 @@ class Hosts:
             f.write(config + SSH_DEFAULTS.format(dir=t.dir))
 
     def ip(self, namespace, words):
-        subprocess.run([*namespace.prefix, "ip", *words.split()], check=True, timeout=20)
+        subprocess.run([*namespace.prefix, "ip", *words.split()], check=True, timeout=BOUND)
 
     def serve(self, name, address, port, env):
         os.mkdir(self.t.path(f"tmp-{name}"))
@@ -99,9 +99,9 @@ class Hosts:
             f.write(SSHD_CONFIG.format(dir=self.t.dir, name=name, address=address, port=port, env=env))
         server = subprocess.Popen([*self.namespaces[name].prefix, "unshare", "--mount", "sh", "-euc", START_SSHD, "sh",
                                    SSHD, "-D", "-e", "-f", config], stderr=subprocess.DEVNULL)
-        self.t.cleanups.append(lambda: (server.terminate(), server.wait(10)))
+        self.t.cleanups.append(lambda: (server.terminate(), server.wait(BOUND)))
         knock = [*self.lab.prefix, "bash", "-c", f"exec 3<>/dev/tcp/{address}/{port}"]
-        until(lambda: subprocess.run(knock, stderr=subprocess.DEVNULL, timeout=20, check=False).returncode == 0,
+        until(lambda: subprocess.run(knock, stderr=subprocess.DEVNULL, timeout=BOUND, check=False).returncode == 0,
               f"an ssh server on {name}", 30)
 
     def processes(self, name):
@@ -142,17 +142,17 @@ def test_clients_run_on_hosts_and_leave_nothing_there(t):
     study, out = hosts.study("h1, h2"), t.path("results")
     # Of a run that was killed and, should this test fail, is not cleaned up after by the next one.
     stop = [*hosts.lab.prefix, t.loligo, "stop", os.path.join(out, "work", "data", "loligo")]
-    t.cleanups.append(lambda: subprocess.run(stop, capture_output=True, timeout=60, check=False))
+    t.cleanups.append(lambda: subprocess.run(stop, capture_output=True, timeout=BOUND, check=False))
     first = subprocess.Popen(hosts.argv(study, "--out", out), cwd=t.dir, stdout=subprocess.DEVNULL,
                              stderr=subprocess.DEVNULL)
-    t.cleanups.append(lambda: (first.kill(), first.wait(10)))
+    t.cleanups.append(lambda: (first.kill(), first.wait(BOUND)))
 
     def loaded():
         return all(any("rados -p" in line for line in hosts.processes(h)) for h in ("h1", "h2"))
     until(loaded, "a load on both hosts", 90)
     equal(len(hosts.directories()), 2, "directories on the hosts")
     first.send_signal(signal.SIGKILL)
-    first.wait(10)
+    first.wait(BOUND)
     until(lambda: not hosts.processes("h1") + hosts.processes("h2") + hosts.directories(),
           "the hosts are as they were, after the lab was killed", 30)
 

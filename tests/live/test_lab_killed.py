@@ -6,7 +6,7 @@ import random
 import subprocess
 import time
 
-from harness import equal, expect, say
+from harness import BOUND, equal, expect, say
 from leftovers import left_over
 
 OURS = """
@@ -42,7 +42,7 @@ design: {blocks: %d, defaults_per_block: 1, confirm: no}
 
 def planned(t, study):
     """The ids of an uninterrupted run's trials."""
-    done = subprocess.run([t.loligo, "lab", "run", study, "--dry-run"], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([t.loligo, "lab", "run", study, "--dry-run"], capture_output=True, text=True, timeout=BOUND, check=True)
     return [line.split()[1] for line in done.stdout.splitlines() if line.startswith("== ")]
 
 
@@ -83,7 +83,7 @@ def killed(t, systems, blocks, kills, longest):
             let_run(lab, trials, after[kill], len(ids) - 1, moments.uniform(0.1, moments.choice(longest)))
             ended = lab.poll()
             lab.kill()
-            _, said = lab.communicate(timeout=10)
+            _, said = lab.communicate(timeout=BOUND)
             expect(ended is None, f"start {kill + 1} ended before it was killed, with {ended}: {said[-800:]!r}")
         else:
             _, said = lab.communicate(timeout=60 * len(ids))
@@ -103,7 +103,7 @@ def killed(t, systems, blocks, kills, longest):
     with open(trials, encoding="utf-8") as f:
         expect("b0.torn" not in f.read(), "a torn line is left")
     expect(os.path.exists(os.path.join(out, "report.html")), f"no report: {said[-800:]!r}")
-    exported = subprocess.run([t.loligo, "lab", "export", out], capture_output=True, text=True, timeout=60, check=True)
+    exported = subprocess.run([t.loligo, "lab", "export", out], capture_output=True, text=True, timeout=BOUND, check=True)
     equal(exported.stdout.count("\n"), len(ids) + 1, "rows of the export")
     equal(left_over(t.dir), [], "what is left")
     equal(sorted(os.listdir(os.path.join(out, "work", "data"))) if os.path.isdir(os.path.join(out, "work", "data")) else [], [],

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 
-from harness import equal, expect, until
+from harness import BOUND, equal, expect, until
 
 STUDY = """
 name: there
@@ -34,11 +34,11 @@ def test_a_running_cluster_is_measured_and_left_as_it_was(t):
         return sorted(client.ceph("osd", "pool", "ls").text.split())
 
     first = subprocess.Popen(argv, cwd=t.dir, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    t.cleanups.append(lambda: (first.kill(), first.wait(10)))
-    until(lambda: len(pools()) == 3, "the lab's pools", 60, 0.2)
+    t.cleanups.append(lambda: (first.kill(), first.wait(BOUND)))
+    until(lambda: len(pools()) == 3, "the lab's pools", step=0.2)
     expect(all(p.startswith("loligo-lab-") for p in pools() if p != "lab0"), f"{pools()}")
     first.send_signal(signal.SIGKILL)
-    first.wait(10)
+    first.wait(BOUND)
 
     # The next start removes what the killed one left, and runs the trial to its end.
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, cwd=t.dir)

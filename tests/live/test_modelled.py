@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 
-from harness import equal, expect, say, until
+from harness import BOUND, equal, expect, say, until
 
 SCRIPT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "modelled.py")
 
@@ -79,7 +79,7 @@ def test_fio_sees_the_models_own_figures(t):
 def test_the_overhead_of_a_modelled_disk_is_measured(t):
     if missing():
         return
-    done = subprocess.run([t.loligo, "lab", "device", "--overhead", "--json"], capture_output=True, text=True, timeout=60,
+    done = subprocess.run([t.loligo, "lab", "device", "--overhead", "--json"], capture_output=True, text=True, timeout=BOUND,
                           check=False, env={**os.environ, "TMPDIR": t.dir})
     equal(done.returncode, 0, f"measuring the overhead: {done.stderr}")
     overhead = json.loads(done.stdout)
@@ -103,7 +103,7 @@ def test_a_killed_run_leaves_no_modelled_disk(t):
     disks = [os.path.join(work, "modelled", name) for name in ("journal.0", "osd.0", "overhead")]
     first = subprocess.Popen(command, **quiet)
     try:
-        until(lambda: on_xfs in mounts(work) and sorted(loops(work)) == disks, "xfs on a modelled disk, and a journal", 30)
+        until(lambda: on_xfs in mounts(work) and sorted(loops(work)) == disks, "xfs on a modelled disk, and a journal")
     finally:
         first.kill()
         first.wait()
@@ -112,9 +112,9 @@ def test_a_killed_run_leaves_no_modelled_disk(t):
     try:
         # The next start cleans up before it makes anything; that it got to its own disks shows that it did.
         seen = servers(work)
-        until(lambda: servers(work) and not set(seen) & set(servers(work)), "the new run's own disks", 40)
+        until(lambda: servers(work) and not set(seen) & set(servers(work)), "the new run's own disks")
         again.send_signal(signal.SIGINT)
-        equal(again.wait(60), 130, "the exit code of a run that was stopped")
+        equal(again.wait(BOUND), 130, "the exit code of a run that was stopped")
     finally:
         again.kill()
         again.wait()

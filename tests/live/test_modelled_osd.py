@@ -2,7 +2,6 @@
 import os
 import subprocess
 import sys
-import time
 
 from harness import expect, say
 
@@ -41,7 +40,6 @@ def test_a_model_that_cannot_be_is_refused(t):
         (["--store", "mem", "--set", "bdev_model=ssd"], "bdev_model needs a store with a device"),
     ):
         cluster = t.cluster(start=False)
-        started = time.monotonic()
         refused = cluster.up("--osds", "1", *args, code=1)
         said = refused.text + refused.words + cluster.log()
-        expect(words in said and time.monotonic() - started < 30, said)
+        expect(words in said and "did not come up" not in said, said)

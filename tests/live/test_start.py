@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import namespaces
-from harness import Failure, equal, expect, until
+from harness import BOUND, Failure, equal, expect, until
 
 # Written anew by whoever tries.
 PASSING = ("log", "lock")
@@ -39,7 +39,7 @@ def refused(cluster, *args, says, detach=True, program=None, unchanged=True):
     before = tree(cluster.dir)
     argv = [*cluster.prefix, program or cluster.loligo, "up", "--dir", cluster.dir, *args]
     try:
-        done = subprocess.run(argv + (["--detach"] if detach else []), capture_output=True, timeout=30)
+        done = subprocess.run(argv + (["--detach"] if detach else []), capture_output=True, timeout=BOUND)
     except subprocess.TimeoutExpired as e:
         raise Failure(f"{args}: it went on instead of refusing; it said {e.stdout!r} {e.stderr!r}") from e
     words = done.stderr.decode()
@@ -76,7 +76,7 @@ def test_a_directory_in_use_is_told_and_its_cluster_goes_on(t):
     pid, client = cluster.pid(), t.client(cluster)
     for detach in (False, True):
         argv = [cluster.loligo, "up", "--dir", cluster.dir, "--port", "0"] + (["--detach"] if detach else [])
-        done = subprocess.run(argv, capture_output=True, timeout=30)
+        done = subprocess.run(argv, capture_output=True, timeout=BOUND)
         words = done.stderr.decode()
         equal((done.returncode, len(words.strip().splitlines())), (1, 1), f"code and lines of {words!r}")
         expect(str(pid) in words and cluster.dir in words, f"who holds it: {words!r}")
@@ -179,7 +179,7 @@ def test_wrong_settings_and_addresses_are_refused_with_a_sentence(t):
         argv = [cluster.loligo, "up", "--dir", cluster.dir, *args]
         if "--mon-addr" not in args:
             argv += ["--port", "0"]
-        done = subprocess.run(argv, capture_output=True, timeout=30)
+        done = subprocess.run(argv, capture_output=True, timeout=BOUND)
         words = done.stderr.decode()
         equal(done.returncode, 1, f"{args}: exit code ({words!r})")
         for word in says:
@@ -188,7 +188,7 @@ def test_wrong_settings_and_addresses_are_refused_with_a_sentence(t):
 
 
 def status(cluster):
-    done = subprocess.run(cluster.argv("status", cluster.dir, "-f", "json"), capture_output=True, timeout=20)
+    done = subprocess.run(cluster.argv("status", cluster.dir, "-f", "json"), capture_output=True, timeout=BOUND)
     return done.returncode, json.loads(done.stdout) if done.stdout else None
 
 
@@ -210,12 +210,12 @@ def test_status_and_stop_tell_what_runs(t):
     equal((code, found["running"]), (0, True), "status while it runs")
     pid = found["pid"]
     expect(not gone(pid), f"process {pid} of the status")
-    done = subprocess.run(cluster.argv("stop", cluster.dir), capture_output=True, timeout=60)
+    done = subprocess.run(cluster.argv("stop", cluster.dir), capture_output=True, timeout=BOUND)
     equal(done.returncode, 0, f"stop ({done.stderr!r})")
     expect(gone(pid), "stop returned before the process was gone")
     code, found = status(cluster)
     equal((code, found["running"]), (3, False), "status after stop")
-    equal(subprocess.run(cluster.argv("stop", cluster.dir), capture_output=True, timeout=60).returncode, 0,
+    equal(subprocess.run(cluster.argv("stop", cluster.dir), capture_output=True, timeout=BOUND).returncode, 0,
           "a second stop")
 
 

@@ -6,6 +6,8 @@ import socket
 import struct
 import time
 
+from harness import BOUND
+
 BANNER = b"ceph v2\n" + struct.pack("<HQQ", 16, 1, 0)
 HELLO, AUTH_REQUEST, AUTH_DONE, AUTH_SIGNATURE, CLIENT_IDENT, SERVER_IDENT = 1, 2, 6, 7, 8, 9
 MESSAGE, KEEPALIVE2, ACK = 17, 18, 20
@@ -91,7 +93,7 @@ class Ended(Exception):
 class Peer:
     """One connection. What it reads it reads only when told."""
 
-    def __init__(self, host, port, nonce=0, timeout=10.0, sndbuf=None):
+    def __init__(self, host, port, nonce=0, timeout=BOUND, sndbuf=None):
         self.server_port, self.server_nonce = port, nonce
         self.socket = socket.socket()
         if sndbuf:
@@ -153,7 +155,7 @@ class Peer:
         self.until_frame(SERVER_IDENT)
         return self
 
-    def ends(self, seconds=10.0):
+    def ends(self, seconds=BOUND):
         """Whether the other side ends the connection within that time; reads away what it still says."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:

@@ -266,11 +266,15 @@ mod tests {
     #[test]
     fn an_answer_waits_for_the_model_and_not_much_longer() {
         let counts = with(5 * MS, 0, |pace| {
-            let shortest = (0..10).map(|_| ask(pace, Duration::ZERO)).min().unwrap();
-            assert!(shortest >= Duration::from_millis(5), "{shortest:?}");
-            assert!(shortest < Duration::from_millis(8), "{shortest:?}");
+            // On a machine that does other things most are later than that, by what it withholds; not all of them.
+            let mut times = (0..2000).map(|_| ask(pace, Duration::ZERO));
+            let soon = times.find(|took| {
+                assert!(*took >= Duration::from_millis(5), "{took:?}");
+                *took < Duration::from_millis(8)
+            });
+            assert!(soon.is_some(), "every answer came 3 ms or more after the model's time");
         });
-        assert_eq!((counts.answered, counts.late), (10, 0));
+        assert_eq!(counts.late, 0);
     }
 
     #[test]

@@ -137,9 +137,9 @@ mod tests {
     fn a_child_in_the_background_does_not_keep_us_waiting() {
         let begin = Instant::now();
         let output =
-            Runner::default().run("detaching", shell("sleep 3 & echo ready"), Duration::from_secs(9));
+            Runner::default().run("detaching", shell("sleep 60 & echo ready"), Duration::from_secs(50));
         assert_eq!(output.unwrap(), "ready\n");
-        assert!(begin.elapsed() < Duration::from_secs(2));
+        assert!(begin.elapsed() < Duration::from_secs(50));
     }
 
     #[test]
