@@ -14,7 +14,7 @@ root:
 
 run: root ## a small study: Loligo and Ceph 16.2 side by side, with a report to look at (results/first-look)
 	@bash tests/peers/install-debian.sh ceph
-	@echo "== building (release)"; $(CARGO) build --release -q -p loligo
+	@echo "== building (release): a few minutes the first time"; $(CARGO) build --release $(QUIET) -p loligo
 	@"$(LOLIGO)" lab run studies/first-look.yaml
 
 test: root ## install what the tests need and run all of them
@@ -31,12 +31,12 @@ test-peers: root ## the live tests with the clients of 20.2 too ('not run' where
 
 lint: ## formatting, clippy, the pure layers' rules, xtask tidy
 	@echo "== lint"; $(CARGO) fmt --all --check
-	@$(CARGO) clippy -q --workspace --all-targets -- -D warnings
-	@CLIPPY_CONF_DIR=$(CURDIR)/lint/pure $(CARGO) clippy -q --lib $$($(CARGO) run -q -p xtask -- pure-crates) -- -D warnings
+	@$(CARGO) clippy $(QUIET) --workspace --all-targets -- -D warnings
+	@CLIPPY_CONF_DIR=$(CURDIR)/lint/pure $(CARGO) clippy $(QUIET) --lib $$($(CARGO) run -q -p xtask -- pure-crates) -- -D warnings
 	@$(CARGO) run -q -p xtask -- tidy
 
 unit: ## every test that needs no peer
-	@echo "== unit tests"; $(CARGO) test -q --workspace
+	@echo "== unit tests"; $(CARGO) test $(QUIET) --workspace
 	@echo "== simulator"; $(SIM) run --seeds 200
 
 sim: ## the simulator: SEEDS=n runs (from FROM=n), or SECONDS=n of them; SEED=n replays one and writes its trace
@@ -47,13 +47,13 @@ else
 endif
 
 build: ## the release build
-	@echo "== building (release)"; $(CARGO) build --release -q -p loligo -p hotpath
+	@echo "== building (release)"; $(CARGO) build --release $(QUIET) -p loligo -p hotpath
 
 hotpath: build ## instructions an operation, against tests/hotpath.json (needs valgrind)
 	@echo "== instructions an operation"; "$(dir $(LOLIGO))hotpath" check tests/hotpath.json
 
 live: root build ## unmodified Ceph clients against a live cluster
-	@$(CARGO) build --release -q -p device --example nbd
+	@$(CARGO) build --release $(QUIET) -p device --example nbd
 	@echo "== live tests"; python3 tests/live/run.py --loligo "$(LOLIGO)" --peers 16.2,18.2
 
 bench: build ## instructions an operation; CPU per operation of the MemStore beside Ceph's, in one run
@@ -64,7 +64,7 @@ measure: root build ## start time, idle memory and CPU per operation, ours and C
 	@python3 tests/measure.py --loligo "$(LOLIGO)" all
 
 lab-evidence: ## the lab's statistics on 10,000 studies drawn from recorded real trials (minutes)
-	@$(CARGO) test --release -q -p labstats --test evidence -- --ignored --nocapture --test-threads 1
+	@$(CARGO) test --release $(QUIET) -p labstats --test evidence -- --ignored --nocapture --test-threads 1
 
 fuzz: ## every decoder's fuzz target for a minute each (needs cargo-fuzz)
 	@cd fuzz && for t in $$($(CARGO) fuzz list); do $(CARGO) fuzz run -s none $$t -- -max_total_time=60 || exit 1; done

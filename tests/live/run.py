@@ -13,7 +13,9 @@ import sys
 import time
 import traceback
 
-import harness
+sys.dont_write_bytecode = True  # the tree is the user's
+
+import harness  # noqa: E402  # pylint: disable=wrong-import-position
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 

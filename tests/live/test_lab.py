@@ -135,7 +135,8 @@ def test_a_ladder_finds_the_saturation_and_the_highest_rate(t):
     shutil.copytree(out, again, ignore=shutil.ignore_patterns("work"))
     done = lab(t, "history", out, out, again, "--out", t.path("history"))
     expect("is named twice" in done.stderr, done.stderr)
-    expect("2 charts in" in done.stdout and len(glob.glob(t.path("history/*.png"))) == 2, done.stdout[-500:])
+    expect("2 charts as SVG" in done.stdout and len(glob.glob(t.path("history/*.svg"))) == 2, done.stdout[-500:])
+    equal(len(glob.glob(t.path("history/*.png"))), 2 if "as SVG and PNG in" in done.stdout else 0, done.stdout[-500:])
 
 
 def test_words_that_nobody_reads_end_nothing(t):

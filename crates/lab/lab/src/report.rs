@@ -101,10 +101,28 @@ pub(crate) fn report(args: &ReportArgs) -> Result<(usize, usize), LabError> {
         }
         output::write(report::text::systems(input, colours));
         let written = report::write(&into, input, true).map_err(|e| LabError::Nothing(e.to_string()))?;
-        output::line(format_args!("{} ({} charts beside it)", written.page.display(), written.charts));
+        let charts = charts(written.charts, &written.pictures);
+        output::line(format_args!("{} ({charts} beside it)", written.page.display()));
         let failed = input.records.iter().filter(|r| r.outcome.status == Status::Failed).count();
         Ok((failed, input.records.len()))
     })
+}
+
+/// How many charts there are, and as what. What kept them from becoming PNG is no error: SVG is what a page needs.
+fn charts(number: usize, pictures: &report::Pictures) -> String {
+    use report::Pictures;
+    let s = if number == 1 { "" } else { "s" };
+    match pictures {
+        Pictures::No => format!("{number} chart{s} as SVG"),
+        Pictures::Drawn => format!("{number} chart{s} as SVG and PNG"),
+        Pictures::NoProgram => {
+            format!("{number} chart{s} as SVG; for PNG install one of {}", report::PROGRAMS.join(", "))
+        }
+        Pictures::Failed(why) => {
+            eprintln!("{why}; the charts are there as SVG");
+            format!("{number} chart{s} as SVG")
+        }
+    }
 }
 
 /// Refuses results that have nothing to tell.
@@ -194,8 +212,9 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<(), LabError> {
     let history = report::history::history(&runs, &labstats::change_points::Options::default());
     output::line(report::text::history(&history, colours()));
     if let Some(out) = &args.out {
-        let charts = report::write_history(out, &history).map_err(|e| LabError::Nothing(e.to_string()))?;
-        output::line(format_args!("{charts} charts in {}", out.display()));
+        let (number, pictures) =
+            report::write_history(out, &history).map_err(|e| LabError::Nothing(e.to_string()))?;
+        output::line(format_args!("{} in {}", charts(number, &pictures), out.display()));
     }
     Ok(())
 }

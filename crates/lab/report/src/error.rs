@@ -14,7 +14,4 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// A fault of the charts.
-    #[error("a chart can't be drawn as PNG ({0}): a fault of the lab, please report it; its SVG is there")]
-    Picture(String),
 }

@@ -6,7 +6,7 @@
 //! records, series ------------------ Input    with the two above
 //! Input           --figures------->  Figure   every chart as SVG (`gather` finds what belongs together, `charts` draws)
 //!                 --page---------->  HTML     one file, no network
-//!                 --write--------->  files    the page, SVG, PNG
+//!                 --write--------->  files    the page, SVG, PNG (by a program of the machine)
 //!                 --text---------->  tables for a terminal
 //!                 --markdown------>  systems side by side, for a README
 //! ```
@@ -31,6 +31,6 @@ pub mod text;
 mod write;
 
 pub use error::Error;
-pub use png::png;
+pub use png::{PROGRAMS, Pictures};
 pub use results::export_csv as export;
 pub use write::{Written, write, write_history};

@@ -249,16 +249,6 @@ fn nothing_measured_and_absurd_numbers_still_make_a_picture() {
 }
 
 #[test]
-fn a_chart_becomes_a_png_with_its_text() {
-    let with = report::png(&bars::chart(&small_bars())).unwrap();
-    assert_eq!(&with[..8], b"\x89PNG\r\n\x1a\n");
-    let mut empty = small_bars();
-    empty.title.clear();
-    // The title is drawn: the built-in font was found.
-    assert!(report::png(&bars::chart(&empty)).unwrap().len() + 500 < with.len());
-}
-
-#[test]
 fn a_profiled_step_of_a_ladder_has_its_flame_graph() {
     let study = made_up::Study::new(made_up::Size::FEW, 1);
     let none = |_: &str| None;

@@ -284,7 +284,7 @@ fn history_finds_the_run_from_which_on_it_was_slower() {
         let svg = roxmltree::Document::parse(&figure.svg).unwrap();
         let of = |class: &str| svg.descendants().filter(|n| n.attribute("class") == Some(class)).count();
         assert_eq!((of("point"), of("change dashed")), (16, 1), "{}", figure.name);
-        assert!(figure.svg.contains("Changes found: 1.") && report::png(&figure.svg).is_ok());
+        assert!(figure.svg.contains("Changes found: 1."), "{}", figure.name);
     }
 }
 
