@@ -265,6 +265,11 @@ impl World {
                 self.after(delay, Happening::MonCommitted(self.mon.life, token));
             }
             NodeEffect::GlobalId(session, id) => self.authenticated(session, id),
+            // One that comes to another life of the OSD finds nothing to do.
+            NodeEffect::Continue(osd) => self.after(1_000, Happening::OsdContinue(osd.0)),
+            NodeEffect::ToCore(core, osd, _) => {
+                self.fail(format!("osd.{osd} has a message for core {}, and is whole on one", core.0));
+            }
             NodeEffect::Dial(osd, io) => self.osd_dials(osd.0, io),
             NodeEffect::Log(_, level, text) => {
                 if level <= LogLevel::Info {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use auth::SessionId;
+use osd::OsdEvent;
 use types::{PoolId, SplitMix64, UTime};
 
 use crate::client::{Client, Purpose};
@@ -33,6 +34,7 @@ pub enum Happening {
     MonTick(u32),
     MonCommitted(u32, u64),
     OsdWake(i32, u64),
+    OsdContinue(i32),
     ClientWake(usize, u32, u64),
     Think(usize, u32),
     StartMon,
@@ -214,6 +216,7 @@ impl World {
             Happening::MonTick(life) => self.mon_tick(life),
             Happening::MonCommitted(life, token) => self.mon_committed(life, token),
             Happening::OsdWake(id, at) => self.osd_wake(id, at),
+            Happening::OsdContinue(id) => self.osd_event(id, OsdEvent::Continue),
             Happening::ClientWake(index, life, at) => self.client_wake(index, life, at),
             Happening::Think(index, life) => self.think(index, life),
             Happening::StartMon => {
