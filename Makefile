@@ -3,6 +3,10 @@
 
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
+# The tests' Python leaves no bytecode in the tree.
+export PYTHONDONTWRITEBYTECODE = 1
+# On a terminal cargo shows what it builds; in a log only what fails.
+QUIET := $(shell [ -t 2 ] || echo -q)
 SIM = $(CARGO) run -q --profile sim -p sim --
 LOLIGO = $(shell $(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/loligo
 

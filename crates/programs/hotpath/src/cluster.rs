@@ -183,6 +183,10 @@ impl Cluster {
                 }
             }
             NodeEffect::Dial(_, io) => self.dial(io),
+            NodeEffect::Continue(osd) => self.queue.push_back(NodeEvent::Osd(osd, OsdEvent::Continue)),
+            NodeEffect::ToCore(core, osd, _) => {
+                return Err(failed(format!("osd.{osd}, which is whole on one core, has parts on {core:?}")));
+            }
             NodeEffect::Close(daemon, _, reason) | NodeEffect::Failed(daemon, reason) => {
                 return Err(failed(format!("{daemon}: {reason}")));
             }
