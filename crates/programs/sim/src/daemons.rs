@@ -215,6 +215,12 @@ impl World {
         self.drive(Place::Osd(id), NodeEvent::Osd(OsdId(id), event));
     }
 
+    pub(crate) fn osd_continue(&mut self, id: i32, life: u32) {
+        if self.osd(id).life == life {
+            self.osd_event(id, OsdEvent::Continue);
+        }
+    }
+
     pub(crate) fn osd_wake(&mut self, id: i32, at: u64) {
         let process = self.osd(id);
         if process.wake == Some(at) {
@@ -265,10 +271,12 @@ impl World {
                 self.after(delay, Happening::MonCommitted(self.mon.life, token));
             }
             NodeEffect::GlobalId(session, id) => self.authenticated(session, id),
-            // One that comes to another life of the OSD finds nothing to do.
-            NodeEffect::Continue(osd) => self.after(1_000, Happening::OsdContinue(osd.0)),
+            NodeEffect::Continue(osd) => {
+                let (life, delay) = (self.osd(osd.0).life, self.random(20_000));
+                self.after(delay, Happening::OsdContinue(osd.0, life));
+            }
             NodeEffect::ToCore(core, osd, _) => {
-                self.fail(format!("osd.{osd} has a message for core {}, and is whole on one", core.0));
+                self.fail(format!("osd.{osd} has a message for core {}, and has one core", core.0));
             }
             NodeEffect::Dial(osd, io) => self.osd_dials(osd.0, io),
             NodeEffect::Log(_, level, text) => {

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use auth::SessionId;
-use osd::OsdEvent;
 use types::{PoolId, SplitMix64, UTime};
 
 use crate::client::{Client, Purpose};
@@ -34,7 +33,7 @@ pub enum Happening {
     MonTick(u32),
     MonCommitted(u32, u64),
     OsdWake(i32, u64),
-    OsdContinue(i32),
+    OsdContinue(i32, u32),
     ClientWake(usize, u32, u64),
     Think(usize, u32),
     StartMon,
@@ -215,8 +214,8 @@ impl World {
             Happening::BreakSide(id, way) => self.break_side(id, way, "the connection broke"),
             Happening::MonTick(life) => self.mon_tick(life),
             Happening::MonCommitted(life, token) => self.mon_committed(life, token),
+            Happening::OsdContinue(id, life) => self.osd_continue(id, life),
             Happening::OsdWake(id, at) => self.osd_wake(id, at),
-            Happening::OsdContinue(id) => self.osd_event(id, OsdEvent::Continue),
             Happening::ClientWake(index, life, at) => self.client_wake(index, life, at),
             Happening::Think(index, life) => self.think(index, life),
             Happening::StartMon => {
