@@ -180,6 +180,14 @@ table! {
     MS_CRC_DATA: bool = spec("ms_crc_data", Bool, "true", "Whether the checksums of messages are checked and written.");
     MS_INITIAL_BACKOFF: f64 = spec("ms_initial_backoff", Secs, "0.2", "Seconds before an OSD whose connection did not open is dialled again; each further pause is twice as long.").range(0.001, 3600.0);
     MS_MAX_BACKOFF: f64 = spec("ms_max_backoff", Secs, "15", "The longest such pause, in seconds.").range(0.001, 3600.0);
+    MS_PEER_UNACKED_BYTES_MAX: u64 = spec(
+        "ms_peer_unacked_bytes_max",
+        Size,
+        "134217728",
+        "Bytes that another OSD may owe the acknowledgement of before nothing more is sent to it.",
+    )
+    .range(1e6, 1e12)
+    .own();
     MS_RECEIVE_UNFINISHED_BYTES_MAX: u64 = spec(
         "ms_receive_unfinished_bytes_max",
         Size,

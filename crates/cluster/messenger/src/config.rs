@@ -56,6 +56,12 @@ pub struct MessengerConfig {
     pub initial_backoff: Duration,
     /// The longest such pause (ms_max_backoff).
     pub max_backoff: Duration,
+    /// Bytes that a peer of a lossless session may owe the acknowledgement of before [`crate::PeerFull`]
+    /// (ms_peer_unacked_bytes_max); the last message may run over it.
+    pub peer_bytes_max: usize,
+    /// Whether messages between OSDs of this process are encoded and decoded, so that nothing passes that could not pass a
+    /// wire.
+    pub check_in_memory: bool,
     /// Random, so that cookies of sessions differ between processes.
     pub cookie_seed: u64,
     pub usage: Arc<ProcessUsage>,

@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use auth::{SessionId, SessionInfo};
 use messages::Message;
 use monclient::MonClientEvent;
-use types::{EntityType, LogLevel, OsdId};
+use types::{EntityAddr, EntityType, LogLevel, OsdId};
 
-use crate::{OutQueue, SocketId};
+use crate::{CoreMessage, OutQueue, SocketId};
 
 /// A daemon of the process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -118,10 +118,12 @@ pub enum SessionEvent {
     Closed(SessionId),
     /// The peer of a lossless session has forgotten it: what it had not acknowledged may be lost. The session goes on.
     Reset(SessionId),
+    /// After [`crate::PeerFull`]: half of the window of the peer at this address is free, or its session has ended.
+    PeerRoom(EntityAddr),
     Message {
         session: SessionId,
         message: Message,
-        /// Bytes of its segments.
+        /// Bytes of its segments; 0 when it came from an OSD of this process, in memory.
         bytes: u64,
     },
     /// News of the daemon's own session to a monitor.
@@ -135,6 +137,9 @@ pub enum Effect {
     Socket(SocketEffect),
     /// For a daemon.
     Daemon(Daemon, SessionEvent),
+    /// For the messenger of another core, by [`crate::Messenger::from_core`]. Those from one core to another keep their
+    /// order.
+    ToCore(CoreMessage),
     /// A line for the log.
     Log(Daemon, LogLevel, String),
 }

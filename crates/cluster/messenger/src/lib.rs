@@ -11,6 +11,7 @@
 mod config;
 mod dial;
 mod event;
+mod in_memory;
 mod limits;
 mod messenger;
 mod out_queue;
@@ -21,6 +22,8 @@ mod socket;
 
 pub use config::{MessengerConfig, ProcessUsage};
 pub use event::{Daemon, Effect, Endpoint, Event, Interest, Role, SessionEvent, SocketEffect};
+pub use in_memory::{CoreAddr, CoreContent, CoreMessage};
 pub use messenger::Messenger;
 pub use out_queue::OutQueue;
+pub use peers::PeerFull;
 pub use slots::SocketId;

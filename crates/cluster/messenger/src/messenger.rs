@@ -10,6 +10,7 @@ use monclient::Attempt;
 use msgr::{Accept, Connection, Local, ReceiveBuffer};
 use types::{EntityAddr, EntityType, LogLevel, OsdId, SplitMix64, UTime, broken};
 
+use crate::in_memory::Route;
 use crate::peers::Peer;
 use crate::slots::{Slots, is_peer};
 use crate::socket::{OUT_BYTES_MAX, Owner, Socket};
@@ -41,6 +42,8 @@ pub struct Messenger {
     pub(crate) peers: BTreeMap<SessionId, Peer>,
     pub(crate) peer_ids: BTreeMap<(Endpoint, EntityAddr), SessionId>,
     pub(crate) peers_made: u64,
+    /// Addresses of other cores' endpoints.
+    pub(crate) elsewhere: BTreeMap<EntityAddr, Route>,
     pub(crate) cookies: SplitMix64,
     pub(crate) timers: BTreeSet<(UTime, Timer)>,
     /// The time of the last event.
@@ -67,6 +70,7 @@ impl Messenger {
             peers: BTreeMap::new(),
             peer_ids: BTreeMap::new(),
             peers_made: 0,
+            elsewhere: BTreeMap::new(),
             timers: BTreeSet::new(),
             now: UTime::default(),
             sockets_made: 0,
@@ -212,6 +216,7 @@ impl Messenger {
             false => usage.remove_unfinished(before - held),
         }
         self.run(id);
+        self.note_room(id);
     }
 
     fn on_end_of_stream(&mut self, id: SocketId) {

@@ -7,12 +7,14 @@
 //! peer (Ceph calls that standby). [`msgr::Session::judge`] decides what becomes of a peer that dials.
 
 use core::time::Duration;
+use std::collections::VecDeque;
 
 use auth::{ClientNone, Service, SessionId};
 use messages::Message;
 use msgr::{AcceptDecision, Connect, Connection, Control, PeerInfo, Session, SessionRequest};
 use types::{EntityAddr, EntityAddrVec, EntityId, EntityType, LogLevel, UTime, broken};
 
+use crate::in_memory::Route;
 use crate::messenger::Timer;
 use crate::slots::peer_session;
 use crate::socket::{Owner, Socket};
@@ -23,6 +25,9 @@ const CHECK: Duration = Duration::from_secs(10);
 
 /// How long a peer that owes an acknowledgement may be silent before its connection is given up.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// Messages that may wait for a lossy session to open.
+const WAITING_MAX: usize = 1000;
 
 /// What became of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,37 +55,77 @@ pub(crate) struct Peer {
     /// When its connection opened last.
     opened_at: UTime,
     /// Whether the daemon knows the session.
-    announced: bool,
+    pub(crate) announced: bool,
     /// Whether the daemon asked not to read.
-    paused: bool,
+    pub(crate) paused: bool,
+    /// Messages in memory that came while it was paused.
+    pub(crate) held: VecDeque<Message>,
+    /// Whether a message was refused for lack of room.
+    is_full: bool,
     is_lossless: bool,
+    /// The other side, where that is in this process.
+    pub(crate) route: Option<Route>,
 }
+
+/// The peer owes the acknowledgement of as many bytes as it may: the message was not sent. [`SessionEvent::PeerRoom`]
+/// follows. Answers on a session ([`Messenger::send`]) are never refused: the peer's own window bounds them.
+#[derive(Debug)]
+pub struct PeerFull(pub Box<Message>);
 
 impl Messenger {
     // What daemons ask for.
 
     /// Sends a message to the OSD at this address, which is of the endpoint's role; opens a session if there is none. A
     /// lossless session delivers once and in order, however often its connection breaks, until one side forgets it; a
-    /// lossy one drops what its connection loses.
-    pub fn send_peer(&mut self, now: UTime, from: Endpoint, to: &EntityAddrVec, message: Message) {
+    /// lossy one drops what its connection loses. An OSD of this process is reached in memory.
+    ///
+    /// # Errors
+    /// Where the peer owes the acknowledgement of too much: the message comes back.
+    pub fn send_peer(
+        &mut self,
+        now: UTime,
+        from: Endpoint,
+        to: &EntityAddrVec,
+        message: Message,
+    ) -> Result<(), PeerFull> {
         self.now = now;
         let Some(addr) = to.v2().copied() else {
-            return self.log(
-                from.daemon,
-                LogLevel::Error,
-                format!("{to} has no messenger 2 address to send to"),
-            );
+            let text = format!("{to} has no messenger 2 address to send to");
+            self.log(from.daemon, LogLevel::Error, text);
+            return Ok(());
         };
         let session = match self.peer_ids.get(&(from, addr)) {
             Some(session) => *session,
-            None => self.add_peer(from, addr, !from.role.lossless_peers().is_empty()),
-        };
-        if self.send_on_peer(session, &message) == Sent::Waits {
-            if let Some(peer) = self.peers.get_mut(&session) {
-                peer.waiting.push(message);
+            None => {
+                let is_lossless = !from.role.lossless_peers().is_empty();
+                self.add_peer(from, addr, is_lossless, self.route(addr))
             }
-            self.dial_peer_if_idle(session);
+        };
+        if self.peers.get(&session).is_some_and(|peer| peer.route.is_some()) {
+            self.open_in_memory(session);
+            self.send_in_memory(session, message);
+            return Ok(());
         }
+        if self.unacked_bytes(session) >= self.config.peer_bytes_max {
+            if let Some(peer) = self.peers.get_mut(&session) {
+                peer.is_full = true;
+            }
+            return Err(PeerFull(Box::new(message)));
+        }
+        if self.send_on_peer(session, &message) == Sent::Waits {
+            self.wait_for_open(session, message);
+        }
+        Ok(())
+    }
+
+    /// Keeps a message of a lossy session until that is open.
+    fn wait_for_open(&mut self, session: SessionId, message: Message) {
+        let Some(peer) = self.peers.get_mut(&session) else { return };
+        if peer.waiting.len() >= WAITING_MAX {
+            return self.forget_peer(session, "too many messages wait for a lossy session to open");
+        }
+        peer.waiting.push(message);
+        self.dial_peer_if_idle(session);
     }
 
     /// Forgets the session with the OSD at this address, with what it has not delivered.
@@ -95,6 +140,10 @@ impl Messenger {
     /// Sends on a peer's session. One that was forgotten loses it: its daemon learns of that, or has asked for it.
     pub(crate) fn send_on_peer(&mut self, session: SessionId, message: &Message) -> Sent {
         let Some(peer) = self.peers.get(&session) else { return Sent::Taken };
+        if peer.route.is_some() {
+            self.send_in_memory(session, message.clone());
+            return Sent::Taken;
+        }
         let socket = peer.socket.and_then(|id| Some((id, self.sockets.get(id)?)));
         let (is_lossless, is_open) = (peer.is_lossless, socket.is_some_and(|(_, socket)| socket.is_open()));
         match socket {
@@ -116,7 +165,7 @@ impl Messenger {
     }
 
     /// Features to encode by when the peer's are not known: those of the endpoint, which every OSD of the cluster has.
-    fn features_towards(&self, session: SessionId) -> u64 {
+    pub(crate) fn features_towards(&self, session: SessionId) -> u64 {
         let endpoint = self.peers.get(&session).map(|peer| peer.endpoint);
         endpoint.and_then(|e| self.endpoints.get(&e)).map_or(0, |local| local.features_supported)
     }
@@ -143,7 +192,13 @@ impl Messenger {
 
     // The table.
 
-    fn add_peer(&mut self, endpoint: Endpoint, addr: EntityAddr, is_lossless: bool) -> SessionId {
+    pub(crate) fn add_peer(
+        &mut self,
+        endpoint: Endpoint,
+        addr: EntityAddr,
+        is_lossless: bool,
+        route: Option<Route>,
+    ) -> SessionId {
         self.peers_made += 1;
         let id = peer_session(self.config.core, self.peers_made);
         let peer = Peer {
@@ -157,7 +212,10 @@ impl Messenger {
             opened_at: self.now,
             announced: false,
             paused: false,
+            held: VecDeque::new(),
+            is_full: false,
             is_lossless,
+            route,
         };
         self.peers.insert(id, peer);
         self.peer_ids.insert((endpoint, addr), id);
@@ -177,6 +235,13 @@ impl Messenger {
         if let Some(socket) = peer.socket {
             self.end(socket, reason.into());
         }
+        if let Some(route) = peer.route {
+            self.post_closed(peer.endpoint, route, peer.addr);
+        }
+        if peer.is_full {
+            let room = SessionEvent::PeerRoom(peer.addr);
+            self.effects.push_back(Effect::Daemon(peer.endpoint.daemon, room));
+        }
         if peer.announced {
             self.effects.push_back(Effect::Daemon(peer.endpoint.daemon, SessionEvent::Closed(session)));
         }
@@ -189,6 +254,26 @@ impl Messenger {
     pub(crate) fn pause_peer(&mut self, session: SessionId, paused: bool) {
         if let Some(peer) = self.peers.get_mut(&session) {
             peer.paused = paused;
+        }
+        if !paused {
+            self.deliver_held(session);
+        }
+    }
+
+    /// Tells the daemon of room at a peer that has acknowledged some, after it was refused some.
+    pub(crate) fn note_room(&mut self, id: SocketId) {
+        let Some(Owner::Peer { session, .. }) = self.sockets.get(id).map(|socket| socket.owner) else {
+            return;
+        };
+        if self.peers.get(&session).is_none_or(|peer| !peer.is_full)
+            || self.unacked_bytes(session) > self.config.peer_bytes_max / 2
+        {
+            return;
+        }
+        if let Some(peer) = self.peers.get_mut(&session) {
+            peer.is_full = false;
+            let room = SessionEvent::PeerRoom(peer.addr);
+            self.effects.push_back(Effect::Daemon(peer.endpoint.daemon, room));
         }
     }
 
@@ -260,7 +345,7 @@ impl Messenger {
                 if let Some(lossy) = known {
                     self.forget_peer(lossy, "the peer wants a lossless session");
                 }
-                let session = self.add_peer(endpoint, addr, true);
+                let session = self.add_peer(endpoint, addr, true, None);
                 self.give_session(id, session);
             }
             AcceptDecision::TakeOver => {

@@ -4,7 +4,7 @@
 mod network;
 
 use messenger::Role;
-use network::{Plan, World};
+use network::{PEER_BYTES_MAX, Plan, World};
 
 const PLAN: Plan = Plan { seed: 0, nodes: 2, role: Role::Cluster, steps: 600, fault_every: 30 };
 
@@ -28,6 +28,21 @@ fn messages_of_lossless_sessions_arrive_once_and_in_order_among_three() {
 #[test]
 fn a_network_that_breaks_all_the_time_loses_nothing() {
     (1..=200).for_each(|seed| holds(Plan { seed, fault_every: 8, ..PLAN }));
+}
+
+#[test]
+fn what_a_peer_has_not_acknowledged_is_bounded_and_room_is_reported() {
+    let mut refused = 0;
+    for seed in 1..=50 {
+        // Breaks that last, so that messages pile up.
+        let plan = Plan { seed, fault_every: 10, ..PLAN };
+        let world = World::run(plan, None).unwrap();
+        world.check_lossless().unwrap_or_else(|reason| panic!("{plan:?}: {reason}"));
+        refused += world.refused;
+        // The last message may run over.
+        assert!(world.unacked_most < PEER_BYTES_MAX + 4000, "{} bytes", world.unacked_most);
+    }
+    assert!(refused > 0, "the window was never full");
 }
 
 #[test]

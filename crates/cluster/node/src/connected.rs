@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 
-use messenger::{Daemon, Effect, Endpoint, Event, Messenger, SessionEvent, SocketEffect, SocketId};
+use messenger::{
+    CoreMessage, Daemon, Effect, Endpoint, Event, Messenger, SessionEvent, SocketEffect, SocketId,
+};
 use mon::MonEvent;
 use mon::state::Batch;
 use osd::{CoreId, LogLevel, OsdEvent, PartMessage};
@@ -13,6 +15,9 @@ use crate::{Node, NodeEffect, NodeEvent};
 /// What a host does for a core.
 #[derive(Debug)]
 pub enum CoreEffect {
+    /// For the messenger of another core: [`ConnectedNode::peer_message`] there. Those from one core to another keep their
+    /// order.
+    PeerMessage(CoreMessage),
     Socket(SocketEffect),
     /// Make a batch of the monitor's state durable.
     Commit(u64, Batch),
@@ -53,6 +58,11 @@ impl ConnectedNode {
     /// Takes a socket that a listener accepted; `None`: it is to be closed.
     pub fn accept(&mut self, now: UTime, endpoint: Endpoint, peer: SocketAddr) -> Option<SocketId> {
         self.messenger.accept(now, endpoint, peer)
+    }
+
+    /// Takes a message of an OSD on another core.
+    pub fn peer_message(&mut self, now: UTime, message: CoreMessage) {
+        self.messenger.from_core(now, message);
     }
 
     /// Takes an event of a socket.
@@ -114,6 +124,7 @@ impl ConnectedNode {
         match effect {
             Effect::Socket(effect) => out.push(CoreEffect::Socket(effect)),
             Effect::Log(daemon, level, text) => out.push(CoreEffect::Log(daemon, level, text)),
+            Effect::ToCore(message) => out.push(CoreEffect::PeerMessage(message)),
             Effect::Daemon(Daemon::Mon, event) => match mon_event(event) {
                 Ok(event) => self.handle(now, NodeEvent::Mon(event), out),
                 Err(reason) => out.push(CoreEffect::Failed(Daemon::Mon, reason)),
@@ -130,8 +141,8 @@ impl ConnectedNode {
 fn mon_event(event: SessionEvent) -> Result<MonEvent, String> {
     Ok(match event {
         SessionEvent::GlobalIdWanted { session, asked } => MonEvent::GlobalIdWanted { session, asked },
-        SessionEvent::Reset(session) => {
-            return Err(broken!("{session} of the monitor is lossless").to_string());
+        event @ (SessionEvent::Reset(_) | SessionEvent::PeerRoom(_)) => {
+            return Err(broken!("the monitor has lossless sessions: {event:?}").to_string());
         }
         SessionEvent::Opened(info) => MonEvent::SessionOpened(info),
         SessionEvent::Closed(session) => MonEvent::SessionClosed(session),
@@ -148,8 +159,8 @@ fn osd_event(event: SessionEvent) -> Result<Option<OsdEvent>, String> {
         SessionEvent::Closed(session) => OsdEvent::SessionClosed(session),
         SessionEvent::Message { session, message, bytes } => OsdEvent::Message { session, message, bytes },
         SessionEvent::Monitor(event) => OsdEvent::Mon(event),
-        // No OSD keeps anything by the session of a peer yet; the messenger has logged the loss.
-        SessionEvent::Reset(_) => return Ok(None),
+        // No OSD sends to peers of its own accord yet; the messenger has logged the loss.
+        SessionEvent::Reset(_) | SessionEvent::PeerRoom(_) => return Ok(None),
         SessionEvent::GlobalIdWanted { session, .. } => {
             return Err(broken!("{session} asks an OSD for a global id").to_string());
         }

@@ -81,6 +81,8 @@ impl Host {
             ready_timeout: Duration::from_secs(10),
             initial_backoff: Duration::from_millis(200),
             max_backoff: Duration::from_secs(15),
+            peer_bytes_max: 1 << 20,
+            check_in_memory: true,
             cookie_seed: 1,
             usage: Arc::default(),
         });
@@ -145,6 +147,7 @@ impl Host {
             CoreEffect::Failed(daemon, reason) => panic!("{daemon}: {reason}"),
             CoreEffect::Active(_) => self.active = true,
             CoreEffect::Socket(SocketEffect::Interest(_)) | CoreEffect::Log(..) | CoreEffect::Stopped(_) => {}
+            CoreEffect::PeerMessage(message) => panic!("there is one core: {message:?}"),
         }
     }
 

@@ -144,6 +144,8 @@ impl Cluster {
             ready_timeout: Duration::from_secs_f64(values.get(opt::MS_CONNECTION_READY_TIMEOUT)),
             initial_backoff: Duration::from_secs_f64(values.get(opt::MS_INITIAL_BACKOFF)),
             max_backoff: Duration::from_secs_f64(values.get(opt::MS_MAX_BACKOFF)),
+            peer_bytes_max: values.get(opt::MS_PEER_UNACKED_BYTES_MAX) as usize,
+            check_in_memory: cfg!(debug_assertions),
             cookie_seed: u64::from_le_bytes(plan::random::<8>()?),
             usage: Arc::default(),
         };

@@ -176,6 +176,12 @@ impl Core {
     fn perform(&self, effect: CoreEffect) {
         match effect {
             CoreEffect::Socket(effect) => self.perform_socket(effect),
+            // Nothing names another core's endpoints to the messenger (`set_elsewhere`): they are reached by sockets.
+            CoreEffect::PeerMessage(message) => {
+                let broken =
+                    types::broken!("a message for core {}, by no way that there is", message.to.core);
+                self.report(CoreReport::Failed(broken.to_string()));
+            }
             CoreEffect::Commit(token, batch) => {
                 if let Some(store) = &*self.monstore.borrow() {
                     store.commit(token, batch);

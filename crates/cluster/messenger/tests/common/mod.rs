@@ -10,8 +10,8 @@ use std::time::Duration;
 use auth::{ClientNone, Service, SessionId, SessionInfo};
 use messages::{Message, MonGetVersion};
 use messenger::{
-    Daemon, Effect, Endpoint, Event, Messenger, MessengerConfig, OutQueue, ProcessUsage, SessionEvent,
-    SocketEffect, SocketId,
+    CoreMessage, Daemon, Effect, Endpoint, Event, Messenger, MessengerConfig, OutQueue, ProcessUsage,
+    SessionEvent, SocketEffect, SocketId,
 };
 use msgr::{Connect, Connection, Limits, Local};
 use types::{EntityAddr, EntityId, EntityType, LogLevel, OsdId, Profile, UTime};
@@ -62,6 +62,7 @@ pub struct Harness {
     /// Sockets that were closed, with the bytes that were left to write.
     pub ended: Vec<(SocketId, Vec<u8>)>,
     pub log: Vec<(LogLevel, String)>,
+    pub to_core: Vec<CoreMessage>,
 }
 
 pub fn osd() -> Endpoint {
@@ -78,14 +79,20 @@ impl Harness {
     }
 
     pub fn with(unfinished_bytes_max: usize, connections_max: usize) -> Self {
+        Self::on_core(0, unfinished_bytes_max, connections_max)
+    }
+
+    pub fn on_core(core: u16, unfinished_bytes_max: usize, connections_max: usize) -> Self {
         let usage = Arc::<ProcessUsage>::default();
         let mut messenger = Messenger::new(MessengerConfig {
-            core: 0,
+            core,
             connections_max,
             unfinished_bytes_max,
             ready_timeout: Duration::from_secs(10),
             initial_backoff: Duration::from_millis(200),
             max_backoff: Duration::from_secs(15),
+            peer_bytes_max: 1 << 20,
+            check_in_memory: true,
             cookie_seed: 1,
             usage: usage.clone(),
         });
@@ -104,6 +111,7 @@ impl Harness {
             dials: Vec::new(),
             ended: Vec::new(),
             log: Vec::new(),
+            to_core: Vec::new(),
         }
     }
 
@@ -151,11 +159,13 @@ impl Harness {
             Effect::Socket(SocketEffect::Flush(id)) => self.flushes.push(id),
             Effect::Socket(SocketEffect::Interest(id)) => self.interests.push(id),
             Effect::Socket(SocketEffect::Close(id, mut rest)) => self.ended.push((id, take(&mut rest))),
+            Effect::ToCore(message) => self.to_core.push(message),
             Effect::Log(_, level, text) => self.log.push((level, text)),
             Effect::Daemon(daemon, event) => match event {
                 SessionEvent::Opened(info) => self.opened.push(info),
                 SessionEvent::Closed(session) => self.closed.push(session),
                 SessionEvent::Reset(session) => self.events.push(format!("{daemon}: {session} reset")),
+                SessionEvent::PeerRoom(addr) => self.events.push(format!("{daemon}: room at {addr}")),
                 SessionEvent::Message { session, message, .. } => self.received.push((session, message)),
                 SessionEvent::GlobalIdWanted { session, .. } => self.messenger.global_id(session, 4100),
                 SessionEvent::Monitor(event) => self.events.push(format!("{daemon}: {event:?}")),

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 #![allow(dead_code)] // each test uses a part
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Read;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,6 +16,9 @@ use messenger::{
 };
 use msgr::{Limits, Local};
 use types::{EntityAddr, EntityType, OsdId, Profile, SplitMix64, UTime};
+
+/// The window of a peer: a few messages.
+pub const PEER_BYTES_MAX: usize = 8000;
 
 const START: u64 = 1_800_000_000_000_000_000;
 
@@ -36,6 +39,8 @@ pub struct Node {
     pub arrived: Vec<Vec<u64>>,
     /// Which node a session is with.
     peers: BTreeMap<SessionId, usize>,
+    /// Addresses that were full, without news of room since.
+    full: BTreeSet<EntityAddr>,
     pub resets: usize,
     pub closed: usize,
     pub log: Vec<String>,
@@ -73,6 +78,8 @@ pub struct World {
     tamper: Option<Tamper>,
     pub trace: u64,
     pub unacked_most: usize,
+    /// Messages that were refused for lack of room.
+    pub refused: u64,
 }
 
 fn config(plan: Plan, number: usize) -> MessengerConfig {
@@ -83,6 +90,8 @@ fn config(plan: Plan, number: usize) -> MessengerConfig {
         ready_timeout: Duration::from_secs(10),
         initial_backoff: Duration::from_millis(200),
         max_backoff: Duration::from_secs(15),
+        peer_bytes_max: PEER_BYTES_MAX,
+        check_in_memory: true,
         cookie_seed: plan.seed.wrapping_mul(77) + number as u64,
         usage: Arc::default(),
     }
@@ -111,6 +120,7 @@ impl Node {
             received: vec![BTreeMap::new(); plan.nodes],
             arrived: vec![Vec::new(); plan.nodes],
             peers: BTreeMap::new(),
+            full: BTreeSet::new(),
             resets: 0,
             closed: 0,
             log: Vec::new(),
@@ -135,6 +145,7 @@ impl World {
             tamper,
             trace: 0,
             unacked_most: 0,
+            refused: 0,
         }
     }
 
@@ -153,12 +164,17 @@ impl World {
     /// Sends the next message from one node to another.
     pub fn send(&mut self, from: usize, to: usize) {
         let now = self.now();
-        let addrs = self.nodes[to].addr.into();
+        let addr = self.nodes[to].addr;
         let node = &mut self.nodes[from];
         node.sent[to] += 1;
         let n = node.sent[to];
         let what = "x".repeat(if n % 5 == 0 { 3000 } else { 3 });
-        node.messenger.send_peer(now, node.endpoint, &addrs, MonGetVersion { handle: n, what }.into());
+        let message = MonGetVersion { handle: n, what }.into();
+        if node.messenger.send_peer(now, node.endpoint, &addr.into(), message).is_err() {
+            node.sent[to] -= 1;
+            node.full.insert(addr);
+            self.refused += 1;
+        }
         self.settle(from);
     }
 
@@ -192,6 +208,7 @@ impl World {
                     self.links[link].closed[1 - end] = true;
                 }
             }
+            Effect::ToCore(message) => panic!("one core each: {message:?}"),
             Effect::Log(_, _, text) => self.nodes[n].log.push(text),
             Effect::Daemon(_, event) => self.learn(n, event),
         }
@@ -204,6 +221,7 @@ impl World {
                 node.peers.insert(info.id, info.name.num as usize);
             }
             SessionEvent::Closed(_) => node.closed += 1,
+            SessionEvent::PeerRoom(addr) => assert!(node.full.remove(&addr), "it was not full"),
             SessionEvent::Reset(_) => node.resets += 1,
             SessionEvent::Message { session, message, .. } => {
                 let Message::MonGetVersion(m) = message else { panic!("{} came", message.name()) };
@@ -420,6 +438,9 @@ impl World {
                         from.sent[b], to.arrived[a]
                     ));
                 }
+            }
+            if !from.full.is_empty() {
+                return Err(format!("osd.{a} was never told of room at {:?}", from.full));
             }
             if (from.resets, from.closed) != (0, 0) {
                 let log = from.log.join("\n  ");

@@ -1,0 +1,188 @@
+//! Sessions between OSDs of one process: messages by value, without sockets.
+//!
+//! Each side has a session, found like any other by its endpoint and the other's address. The sides may be on different
+//! cores: then a [`CoreMessage`] goes through the host, which keeps the order of those from one core to another. Nothing is
+//! lost and nothing acknowledged, so the window of bytes does not count such messages.
+
+use auth::{Caps, SessionId, SessionInfo};
+use messages::Message;
+use types::{EntityAddr, EntityId, EntityName, EntityType, LogLevel, UTime, broken};
+
+use crate::{Daemon, Effect, Endpoint, Messenger, SessionEvent};
+
+/// Where an address of this process is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Route {
+    core: u16,
+    endpoint: Endpoint,
+}
+
+/// One end of a session in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CoreAddr {
+    pub core: u16,
+    pub endpoint: Endpoint,
+    pub addr: EntityAddr,
+}
+
+/// What goes from one OSD of the process to another.
+#[derive(Debug)]
+pub struct CoreMessage {
+    pub from: CoreAddr,
+    pub to: CoreAddr,
+    pub content: CoreContent,
+}
+
+#[derive(Debug)]
+pub enum CoreContent {
+    Message(Box<Message>),
+    /// The session has ended at the other side.
+    Closed,
+}
+
+impl Messenger {
+    /// Says where an endpoint of another core is, so that it is reached without a socket.
+    pub fn set_elsewhere(&mut self, core: u16, endpoint: Endpoint, addr: EntityAddr) {
+        self.elsewhere.retain(|_, route| route.endpoint != endpoint);
+        self.elsewhere.insert(addr, Route { core, endpoint });
+    }
+
+    /// Takes a message from another core of the process.
+    pub fn from_core(&mut self, now: UTime, message: CoreMessage) {
+        self.now = now;
+        self.take_core_message(message);
+    }
+
+    /// The way to an address within the process, if it is there.
+    pub(crate) fn route(&self, addr: EntityAddr) -> Option<Route> {
+        let here = |(endpoint, local): (&Endpoint, &std::sync::Arc<msgr::Local>)| {
+            let is_it = local.addrs.v2() == Some(&addr) && endpoint.daemon != Daemon::Mon;
+            is_it.then_some(Route { core: self.config.core, endpoint: *endpoint })
+        };
+        self.endpoints.iter().find_map(here).or_else(|| self.elsewhere.get(&addr).copied())
+    }
+
+    /// Sends on a session whose other side is in this process.
+    pub(crate) fn send_in_memory(&mut self, session: SessionId, message: Message) {
+        let checked = match self.config.check_in_memory {
+            false => Ok(message),
+            true => Message::decode(&message.encode_from(EntityType::Osd, self.features_towards(session))),
+        };
+        match checked {
+            Ok(message) => self.post(session, CoreContent::Message(Box::new(message))),
+            Err(error) => {
+                let broken = broken!("a message that this process encoded cannot be decoded: {error}");
+                self.forget_peer(session, &broken.to_string());
+            }
+        }
+    }
+
+    fn post(&mut self, session: SessionId, content: CoreContent) {
+        let Some(peer) = self.peers.get(&session) else { return };
+        let (Some(route), endpoint, addr) = (peer.route, peer.endpoint, peer.addr) else { return };
+        self.post_to(endpoint, route, addr, content);
+    }
+
+    /// Tells the other side of a session that it has ended here.
+    pub(crate) fn post_closed(&mut self, endpoint: Endpoint, route: Route, addr: EntityAddr) {
+        self.post_to(endpoint, route, addr, CoreContent::Closed);
+    }
+
+    fn post_to(&mut self, from: Endpoint, route: Route, to: EntityAddr, content: CoreContent) {
+        let Some(own) = self.endpoints.get(&from).and_then(|local| local.addrs.v2().copied()) else {
+            let broken = broken!("{} has no address to send from", from.daemon);
+            return self.log(from.daemon, LogLevel::Error, broken.to_string());
+        };
+        let message = CoreMessage {
+            from: CoreAddr { core: self.config.core, endpoint: from, addr: own },
+            to: CoreAddr { core: route.core, endpoint: route.endpoint, addr: to },
+            content,
+        };
+        self.carry(message);
+    }
+
+    fn carry(&mut self, message: CoreMessage) {
+        match message.to.core == self.config.core {
+            true => self.take_core_message(message),
+            false => self.effects.push_back(Effect::ToCore(message)),
+        }
+    }
+
+    fn take_core_message(&mut self, CoreMessage { from, to, content }: CoreMessage) {
+        let back = Route { core: from.core, endpoint: from.endpoint };
+        let own = self.endpoints.get(&to.endpoint).and_then(|local| local.addrs.v2().copied());
+        let known = self.peer_ids.get(&(to.endpoint, from.addr)).copied();
+        match content {
+            CoreContent::Message(_) if own != Some(to.addr) => {
+                // The OSD has another address now: the session went with the old one, and its sender is to know.
+                let text = format!("a message to {}, which it no longer has, is dropped", to.addr);
+                self.log(to.endpoint.daemon, LogLevel::Info, text);
+                self.carry(CoreMessage { from: to, to: from, content: CoreContent::Closed });
+            }
+            CoreContent::Message(message) => {
+                let session = match known {
+                    Some(session) if self.peers.get(&session).is_some_and(|p| p.route.is_some()) => session,
+                    known => {
+                        if let Some(session) = known {
+                            self.forget_peer(session, "the peer is of this process");
+                        }
+                        let is_lossless = !to.endpoint.role.lossless_peers().is_empty();
+                        self.add_peer(to.endpoint, from.addr, is_lossless, Some(back))
+                    }
+                };
+                self.open_in_memory(session);
+                self.deliver(session, *message);
+            }
+            CoreContent::Closed => {
+                if let Some(peer) = known.and_then(|session| self.peers.get_mut(&session)) {
+                    // It needs no word of the end.
+                    peer.route = None;
+                }
+                if let Some(session) = known {
+                    self.forget_peer(session, "closed by the peer");
+                }
+            }
+        }
+    }
+
+    fn deliver(&mut self, session: SessionId, message: Message) {
+        let Some(peer) = self.peers.get_mut(&session) else { return };
+        if peer.paused {
+            peer.held.push_back(message);
+            return;
+        }
+        // It has no segments.
+        let event = SessionEvent::Message { session, message, bytes: 0 };
+        self.effects.push_back(Effect::Daemon(peer.endpoint.daemon, event));
+    }
+
+    /// Delivers what came while the daemon took nothing.
+    pub(crate) fn deliver_held(&mut self, session: SessionId) {
+        let held = self.peers.get_mut(&session).map(|peer| std::mem::take(&mut peer.held));
+        for message in held.into_iter().flatten() {
+            self.deliver(session, message);
+        }
+    }
+
+    /// Announces a session in memory to its daemon, once.
+    pub(crate) fn open_in_memory(&mut self, session: SessionId) {
+        let Some(peer) = self.peers.get_mut(&session) else { return };
+        let (Some(route), addr, endpoint) = (peer.route, peer.addr, peer.endpoint) else { return };
+        let Daemon::Osd(osd) = route.endpoint.daemon else { return };
+        if std::mem::replace(&mut peer.announced, true) {
+            return;
+        }
+        let Some(local) = self.endpoints.get(&endpoint) else { return };
+        let info = SessionInfo {
+            id: session,
+            entity: EntityId { kind: EntityType::Osd, id: osd.to_string() },
+            name: EntityName::new(EntityType::Osd, osd.0.into()),
+            global_id: 0,
+            caps: Caps::all(),
+            features: local.features_supported,
+            peer_addrs: addr.into(),
+            local_nonce: local.addrs.v2().map_or(0, |own| own.nonce),
+        };
+        self.effects.push_back(Effect::Daemon(endpoint.daemon, SessionEvent::Opened(info)));
+    }
+}
