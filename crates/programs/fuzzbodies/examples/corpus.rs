@@ -3,12 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use auth::{ClientNone, ServerNone, Service};
 use buffer::{Piece, Rope, crc32c};
 use encoding::{Decode, Encode};
-use fuzzbodies::{chunk, flatten};
-use messages::{Message, RawMessage};
-use msgr::{Frame, FrameBody, FrameReader, Limits, Phase};
+use fuzzbodies::{PEER, Step, address, chunk, flatten, local};
+use messages::{Message, MonGetVersion, RawMessage};
+use messenger::Role;
+use msgr::{Accept, Connect, Connection, Effect, Frame, FrameBody, FrameReader, Limits, Phase, Session};
 use types::{
     EVersion, EntityName, EntityType, Epoch, HObject, Name, PgId, PoolId, Profile, ReqId, SpgId, UTime,
 };
@@ -43,6 +46,70 @@ impl Corpus {
             println!("{target}: {}", shapes.values().map(BTreeSet::len).sum::<usize>());
         }
     }
+}
+
+/// A peer that dials the target, or that the target dials: its bytes as the target sees them.
+fn add_messenger(corpus: &mut Corpus) {
+    for (number, role) in [(0u8, Role::Public), (1, Role::Cluster), (2, Role::HeartbeatBack)] {
+        let port = 6800 + u16::from(number);
+        for peer_dials in [true, false] {
+            let (dials, accepts) = if peer_dials { (PEER, port) } else { (port, PEER) };
+            let bytes = conversation(role, dials, accepts, peer_dials);
+            let mut out = match peer_dials {
+                true => vec![Step::Accept as u8, number],
+                false => vec![Step::SendPeer as u8, number, Step::Connected as u8, 0],
+            };
+            for bytes in bytes {
+                out.extend([vec![Step::Bytes as u8, 0], chunk(false, &bytes)].concat());
+            }
+            out.extend([Step::Session as u8, 1, Step::EndOfStream as u8, 0, Step::SendPeer as u8, number]);
+            out.extend([Step::Pass as u8, 10, Step::Session as u8, 64]);
+            corpus.add("messenger", format!("{role:?} {peer_dials}"), 1, out);
+        }
+    }
+}
+
+/// What the peer writes, in pieces, while a session opens and brings two messages.
+fn conversation(role: Role, dials: u16, accepts: u16, peer_dials: bool) -> Vec<Vec<u8>> {
+    let lossless = !role.lossless_peers().is_empty();
+    let method = Box::new(ClientNone::new(Service::Daemon, "osd.1".parse().expect("an entity"), 0));
+    let connect = Connect {
+        target: address(accepts),
+        peer_kind: EntityType::Osd,
+        method,
+        global_seq: 5,
+        session: lossless.then(|| (Session::lossless(), 77)),
+    };
+    let method = Box::new(ServerNone::new(Service::Daemon));
+    let accept = Accept { peer: address(dials), method, global_seq: 5 };
+    let mut ends = [
+        Connection::connect(Arc::new(local(1, dials, role)), connect),
+        Connection::accept(Arc::new(local(1, accepts, role)), accept),
+    ];
+    let mut out = Vec::new();
+    for _ in 0..10 {
+        for end in 0..2 {
+            let mut bytes = Vec::new();
+            while let Some(effect) = ends[end].poll() {
+                match effect {
+                    Effect::Write(rope) => bytes.extend(rope.to_vec()),
+                    Effect::SessionWanted(_) => ends[end].open_session(Session::lossless(), 9, 6),
+                    Effect::Established(_) if (end == 0) == peer_dials => {
+                        for handle in 1..=2 {
+                            let message = MonGetVersion { handle, what: "osdmap".into() };
+                            ends[end].send(Message::from(message).encode(FEATURES));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            ends[1 - end].feed(&bytes);
+            if (end == 0) == peer_dials && !bytes.is_empty() {
+                out.push(bytes);
+            }
+        }
+    }
+    out
 }
 
 fn streams(dir: &Path, out: &mut Vec<PathBuf>) {
@@ -196,6 +263,7 @@ fn main() {
     streams(&root.join("tests/captures"), &mut paths);
     let mut corpus = Corpus::default();
     paths.iter().for_each(|path| add_stream(&mut corpus, path));
+    add_messenger(&mut corpus);
     add_own(&mut corpus);
     corpus.write(&root.join("fuzz/corpus"));
 }

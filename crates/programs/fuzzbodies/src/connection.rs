@@ -11,7 +11,7 @@ use msgr::{
 use types::{EntityAddr, EntityId, EntityType, Profile, UTime};
 
 /// Small, so that a fuzzer does not spend its time on zeroing memory.
-const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: Limits = Limits {
     handshake_bytes_max: 64 << 10,
     control_bytes_max: 64 << 10,
     front_bytes_max: 1 << 20,
@@ -32,7 +32,7 @@ pub fn chunk(repair: bool, bytes: &[u8]) -> Vec<u8> {
     [&head.to_le_bytes(), &bytes[..len]].concat()
 }
 
-fn next_chunk<'a>(data: &mut &'a [u8]) -> Option<(bool, &'a [u8])> {
+pub(crate) fn next_chunk<'a>(data: &mut &'a [u8]) -> Option<(bool, &'a [u8])> {
     let (head, rest) = data.split_at_checked(2)?;
     let head = u16::from_le_bytes([head[0], head[1]]);
     let (chunk, rest) = rest.split_at(usize::from(head & 0x7fff).min(rest.len()));
@@ -40,7 +40,7 @@ fn next_chunk<'a>(data: &mut &'a [u8]) -> Option<(bool, &'a [u8])> {
     Some((head & 0x8000 != 0, chunk))
 }
 
-fn repaired(chunk: &[u8]) -> Vec<u8> {
+pub(crate) fn repaired(chunk: &[u8]) -> Vec<u8> {
     let mut out = chunk.to_vec();
     if let Some((preamble, rest)) = out.split_at_mut_checked(PREAMBLE_BODY) {
         if let Some(stated) = rest.get_mut(..4) {

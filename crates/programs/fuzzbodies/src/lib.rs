@@ -5,6 +5,7 @@
 //! bytes: no panic, and what was decoded can be encoded.
 
 mod connection;
+mod messenger;
 
 use buffer::{Piece, Rope};
 use encoding::{Decode, DecodeError, Encode};
@@ -12,6 +13,7 @@ use messages::{Message, MessageHeader, RawMessage};
 use types::Profile;
 
 pub use connection::{chunk, connection, frames};
+pub use messenger::{PEER, Step, address, local, messenger};
 
 /// A fuzz target's body.
 pub type Body = fn(&[u8]);
@@ -20,6 +22,7 @@ pub type Body = fn(&[u8]);
 pub const TARGETS: &[(&str, Body)] = &[
     ("frames", frames),
     ("connection", connection),
+    ("messenger", messenger),
     ("message", message),
     ("osd_op", osd_op),
     ("osdmap", osdmap),
