@@ -87,6 +87,34 @@ impl Messenger {
         self.endpoints.insert(endpoint, Arc::new(local));
     }
 
+    /// Ends all connections and sessions of an endpoint. The daemon learns of each session's end.
+    pub fn end_sessions(&mut self, now: UTime, endpoint: Endpoint, reason: &str) {
+        self.now = now;
+        let of_it = self.peers.iter().filter(|(_, peer)| peer.endpoint == endpoint);
+        let peers: Vec<SessionId> = of_it.map(|(session, _)| *session).collect();
+        peers.into_iter().for_each(|session| self.forget_peer(session, reason));
+        let of_it = self.sockets.iter().filter(|(_, socket)| socket.owner == Owner::Accepted(endpoint));
+        let sockets: Vec<SocketId> = of_it.map(|(id, _)| id).collect();
+        sockets.into_iter().for_each(|id| self.end(id, reason.into()));
+    }
+
+    /// Gives an endpoint another address: what it had before ends, and no peer of that reaches it again.
+    pub fn rebind(&mut self, now: UTime, endpoint: Endpoint, addr: EntityAddr) {
+        self.end_sessions(now, endpoint, "the address is given up");
+        match self.endpoints.get_mut(&endpoint) {
+            Some(local) => Arc::make_mut(local).addrs = addr.into(),
+            None => {
+                let broken = broken!("{} has no {:?} address to change", endpoint.daemon, endpoint.role);
+                self.log(endpoint.daemon, LogLevel::Error, broken.to_string());
+            }
+        }
+    }
+
+    /// The address of an endpoint.
+    pub fn address(&self, endpoint: Endpoint) -> Option<EntityAddr> {
+        self.endpoints.get(&endpoint)?.addrs.v2().copied()
+    }
+
     /// The next thing to do.
     pub fn poll(&mut self) -> Option<Effect> {
         self.effects.pop_front()

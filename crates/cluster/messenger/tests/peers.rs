@@ -3,6 +3,8 @@
 
 mod network;
 
+use std::time::Duration;
+
 use messenger::Role;
 use network::{PEER_BYTES_MAX, Plan, World};
 
@@ -64,4 +66,27 @@ fn the_same_seed_gives_the_same_run() {
     };
     assert_eq!(run(5), run(5));
     assert_ne!(run(5), run(6));
+}
+
+#[test]
+fn nothing_of_before_reaches_an_osd_at_its_new_address() {
+    for seed in 1..=20 {
+        let plan = Plan { seed, ..PLAN };
+        let mut world = World::new(plan, None);
+        world.send(0, 1);
+        world.heal().unwrap();
+        assert_eq!(world.nodes[1].arrived[0], [1]);
+        let old = world.nodes[1].addr;
+        // Under way, and not read yet, when the address changes.
+        (2..=4).for_each(|_| world.send(0, 1));
+        world.send(1, 0);
+        world.rebind(1);
+        assert_eq!((world.nodes[1].closed, world.nodes[1].messenger.peers()), (1, 0));
+        world.pass(Duration::from_secs(1));
+        world.forget(0, old);
+        (5..=7).for_each(|_| world.send(0, 1));
+        world.heal().unwrap();
+        assert_eq!(world.nodes[1].arrived[0], [1, 5, 6, 7], "{plan:?}");
+        assert!(world.nodes[0].arrived[1].len() <= 1);
+    }
 }

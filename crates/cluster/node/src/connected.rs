@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 
 use messenger::{
-    CoreMessage, Daemon, Effect, Endpoint, Event, Messenger, SessionEvent, SocketEffect, SocketId,
+    CoreMessage, Daemon, Effect, Endpoint, Event, Messenger, Role, SessionEvent, SocketEffect, SocketId,
 };
 use mon::MonEvent;
 use mon::state::Batch;
 use osd::{CoreId, LogLevel, OsdEvent, PartMessage};
-use types::{OsdId, UTime, broken};
+use types::{EntityAddr, OsdId, UTime, broken};
 
 use crate::{Node, NodeEffect, NodeEvent};
 
@@ -28,6 +28,9 @@ pub enum CoreEffect {
     ToCore(CoreId, OsdId, PartMessage),
     /// A line for the log.
     Log(Daemon, LogLevel, String),
+    /// Listen at another port for an OSD's cluster address, then [`ConnectedNode::rebound`]. Its sessions there and at the
+    /// heartbeat addresses have ended.
+    Rebind(OsdId),
     /// An OSD takes part.
     Active(OsdId),
     /// An OSD stopped, as asked.
@@ -58,6 +61,12 @@ impl ConnectedNode {
     /// Takes a socket that a listener accepted; `None`: it is to be closed.
     pub fn accept(&mut self, now: UTime, endpoint: Endpoint, peer: SocketAddr) -> Option<SocketId> {
         self.messenger.accept(now, endpoint, peer)
+    }
+
+    /// An OSD has another cluster address.
+    pub fn rebound(&mut self, now: UTime, osd: OsdId, addr: EntityAddr, out: &mut Vec<CoreEffect>) {
+        self.messenger.rebind(now, Endpoint::new(Daemon::Osd(osd), Role::Cluster), addr);
+        self.handle(now, NodeEvent::Osd(osd, OsdEvent::Rebound(addr.into())), out);
     }
 
     /// Takes a message of an OSD on another core.
@@ -114,6 +123,13 @@ impl ConnectedNode {
             NodeEffect::ToCore(core, osd, message) => out.push(CoreEffect::ToCore(core, osd, message)),
             NodeEffect::Continue(osd) => out.push(CoreEffect::Continue(osd)),
             NodeEffect::Log(daemon, level, text) => out.push(CoreEffect::Log(daemon, level, text)),
+            NodeEffect::Rebind(osd) => {
+                for role in [Role::Cluster, Role::HeartbeatBack, Role::HeartbeatFront] {
+                    let endpoint = Endpoint::new(Daemon::Osd(osd), role);
+                    messenger.end_sessions(now, endpoint, "the map shows the OSD down");
+                }
+                out.push(CoreEffect::Rebind(osd));
+            }
             NodeEffect::Active(osd) => out.push(CoreEffect::Active(osd)),
             NodeEffect::Stopped(osd) => out.push(CoreEffect::Stopped(osd)),
             NodeEffect::Failed(daemon, reason) => out.push(CoreEffect::Failed(daemon, reason)),

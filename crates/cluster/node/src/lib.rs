@@ -55,6 +55,8 @@ pub enum NodeEffect {
     Dial(OsdId, MonClientIo),
     /// A line for the log.
     Log(Daemon, LogLevel, String),
+    /// Give an OSD another cluster address: see [`OsdEffect::Rebind`].
+    Rebind(OsdId),
     /// An OSD takes part.
     Active(OsdId),
     /// An OSD stopped, as asked.
@@ -275,6 +277,7 @@ fn perform(id: OsdId, stores: &mut Handles, effect: OsdEffect) -> Option<NodeEff
         OsdEffect::Continue => NodeEffect::Continue(id),
         OsdEffect::Mon(io) => NodeEffect::Dial(id, io),
         OsdEffect::Log(level, text) => NodeEffect::Log(daemon, level, text),
+        OsdEffect::Rebind => NodeEffect::Rebind(id),
         OsdEffect::Active => NodeEffect::Active(id),
         OsdEffect::Stopped => NodeEffect::Stopped(id),
         OsdEffect::Failed(reason) => NodeEffect::Failed(daemon, reason),

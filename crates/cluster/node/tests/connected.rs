@@ -147,6 +147,7 @@ impl Host {
             CoreEffect::Failed(daemon, reason) => panic!("{daemon}: {reason}"),
             CoreEffect::Active(_) => self.active = true,
             CoreEffect::Socket(SocketEffect::Interest(_)) | CoreEffect::Log(..) | CoreEffect::Stopped(_) => {}
+            CoreEffect::Rebind(osd) => panic!("osd.{osd} was never down"),
             CoreEffect::PeerMessage(message) => panic!("there is one core: {message:?}"),
         }
     }

@@ -4,7 +4,7 @@ use auth::{SessionId, SessionInfo};
 use messages::Message;
 use monclient::{MonClientEvent, MonClientIo};
 use store::{Completion, ReadRequest, StoreShard, Token, Transaction};
-use types::LogLevel;
+use types::{EntityAddrVec, LogLevel};
 
 use crate::{CoreId, PartMessage};
 
@@ -32,6 +32,8 @@ pub enum OsdEvent {
     FromCore(PartMessage),
     /// Go on with what [`OsdEffect::Continue`] says is left.
     Continue,
+    /// Answers [`OsdEffect::Rebind`]: the new cluster address.
+    Rebound(EntityAddrVec),
     /// Time passed; due at [`crate::Osd::deadline`], harmless at any other time.
     Tick,
     /// Stop cleanly: tell the monitor, then [`OsdEffect::Stopped`].
@@ -78,6 +80,10 @@ pub enum OsdEffect {
     Mon(MonClientIo),
     /// A line for the log.
     Log(LogLevel, String),
+    /// Give the OSD another cluster address, port and nonce, then [`OsdEvent::Rebound`]; end all sessions at the old one and
+    /// at the heartbeat addresses. The map showed the OSD down: no message of before may reach it, nor one of its own a
+    /// peer.
+    Rebind,
     /// The OSD takes part from here on: a map shows it up at its addresses.
     Active,
     /// It stopped, as asked.

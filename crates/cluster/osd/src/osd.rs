@@ -158,7 +158,11 @@ impl Osd {
                 self.shards.iter_mut().for_each(|shard| shard.go_on(now, out));
             }
             // Time is the control part's matter alone so far; a core without it has nothing that is due.
-            OsdEvent::Start | OsdEvent::Mon(_) | OsdEvent::Tick | OsdEvent::Shutdown => {
+            OsdEvent::Start
+            | OsdEvent::Mon(_)
+            | OsdEvent::Rebound(_)
+            | OsdEvent::Tick
+            | OsdEvent::Shutdown => {
                 if let Some(control) = &mut self.control {
                     control.on_event(now, event, out);
                 }

@@ -10,7 +10,7 @@ use messages::Message;
 use options::Values;
 use osd::{CoreId, Osd, OsdEffect, OsdEvent, OsdPhase, Placement};
 use store::{CollectionId, Completion, NoPeek, ObjectStore, ReadOutcome, ReadRequest, Token};
-use types::{Epoch, OsdId, PoolId, UTime};
+use types::{EntityAddr, Epoch, OsdId, PoolId, UTime};
 use world::*;
 
 #[test]
@@ -61,8 +61,15 @@ fn marked_down_while_alive_it_boots_again_and_only_a_later_map_counts() {
     w.change(|_, inc| {
         inc.new_state.insert(ME, maps::OsdState::UP);
     });
+    assert_eq!((w.osd.state(), w.rebinds), (OsdPhase::Preboot, 1), "{:#?}", w.log);
+    assert_eq!(w.count("MOSDBoot"), boots, "not at the address of before");
+    let cluster = EntityAddr::v2(([127, 0, 0, 1], 7777).into(), 4242);
+    w.event(OsdEvent::Rebound(cluster.into()));
     assert_eq!(w.osd.state(), OsdPhase::Active, "{:#?}", w.log);
     assert_eq!((w.count("MOSDBoot"), w.count("MOSDMarkMeDead")), (boots + 1, 1));
+    let map = w.mon.map();
+    let me = map.osd(ME).unwrap();
+    assert_eq!((&me.cluster_addrs, &me.client_addrs), (&cluster.into(), &world::addr(w.nonce).into()));
 }
 
 #[test]

@@ -187,6 +187,7 @@ impl Cluster {
             NodeEffect::ToCore(core, osd, _) => {
                 return Err(failed(format!("osd.{osd}, which is whole on one core, has parts on {core:?}")));
             }
+            NodeEffect::Rebind(osd) => return Err(failed(format!("osd.{osd} is down in the map"))),
             NodeEffect::Close(daemon, _, reason) | NodeEffect::Failed(daemon, reason) => {
                 return Err(failed(format!("{daemon}: {reason}")));
             }

@@ -221,6 +221,14 @@ impl World {
         }
     }
 
+    /// The OSD's cluster address is another one now. (Nothing in the simulation connects there yet.)
+    pub(crate) fn osd_rebound(&mut self, id: i32, life: u32) {
+        if self.osd(id).life == life {
+            let nonce = life + 1_000_000;
+            self.osd_event(id, OsdEvent::Rebound(addr(10 + id as u8, 6801, nonce).into()));
+        }
+    }
+
     pub(crate) fn osd_wake(&mut self, id: i32, at: u64) {
         let process = self.osd(id);
         if process.wake == Some(at) {
@@ -274,6 +282,10 @@ impl World {
             NodeEffect::Continue(osd) => {
                 let (life, delay) = (self.osd(osd.0).life, self.random(20_000));
                 self.after(delay, Happening::OsdContinue(osd.0, life));
+            }
+            NodeEffect::Rebind(osd) => {
+                let (life, delay) = (self.osd(osd.0).life, self.random(20_000));
+                self.after(delay, Happening::OsdRebound(osd.0, life));
             }
             NodeEffect::ToCore(core, osd, _) => {
                 self.fail(format!("osd.{osd} has a message for core {}, and has one core", core.0));

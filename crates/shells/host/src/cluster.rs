@@ -136,7 +136,12 @@ impl Cluster {
             tracing::warn!("process {pid}, which served {} last, did not end cleanly", dir.path().display());
         }
         let (reports, receiver) = channel();
-        let shared = Arc::new(Shared { clock: Clock::start(), delay: DispatchDelay::of(&values), reports });
+        let shared = Arc::new(Shared {
+            clock: Clock::start(),
+            delay: DispatchDelay::of(&values),
+            listen_backlog: values.get(opt::MS_TCP_LISTEN_BACKLOG) as i32,
+            reports,
+        });
         let messenger = MessengerConfig {
             core: 0,
             connections_max: values.get(opt::MS_CONNECTIONS_MAX) as usize,

@@ -1,6 +1,7 @@
 //! A core: one thread's daemons, sockets and clock, and the performing of their effects.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -12,7 +13,8 @@ use node::{ConnectedNode, CoreEffect, Node, NodeEvent};
 use osd::{CoreId, LogLevel, OsdEvent, PartMessage};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::UnboundedSender;
-use types::{OsdId, UTime, broken};
+use tokio::task::JoinHandle;
+use types::{EntityAddr, OsdId, UTime, broken};
 
 use crate::CoreReport;
 use crate::clock::Clock;
@@ -31,6 +33,8 @@ const TURN_NANOS_LOGGED: u64 = 20_000_000;
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) delay: DispatchDelay,
+    /// Connections that may wait to be accepted (ms_tcp_listen_backlog).
+    pub(crate) listen_backlog: i32,
     pub(crate) reports: std::sync::mpsc::Sender<CoreReport>,
 }
 
@@ -51,6 +55,8 @@ pub(crate) struct Core {
     to_cores: RefCell<Vec<Vec<(OsdId, PartMessage)>>>,
     /// The longest burst of events that was logged, in nanoseconds.
     longest_turn: Cell<u64>,
+    /// The tasks that accept connections.
+    listeners: RefCell<BTreeMap<Endpoint, JoinHandle<()>>>,
     /// When the task of the messenger's timers wakes next, and what wakes it earlier.
     timer_at: Cell<Option<UTime>>,
     timer_wake: Wake,
@@ -73,6 +79,7 @@ impl Core {
             to_cores: RefCell::new(cores.iter().map(|_| Vec::new()).collect()),
             cores,
             longest_turn: Cell::new(TURN_NANOS_LOGGED / 2),
+            listeners: RefCell::default(),
             timer_at: Cell::new(None),
             timer_wake: Wake::default(),
         })
@@ -178,8 +185,7 @@ impl Core {
             CoreEffect::Socket(effect) => self.perform_socket(effect),
             // Nothing names another core's endpoints to the messenger (`set_elsewhere`): they are reached by sockets.
             CoreEffect::PeerMessage(message) => {
-                let broken =
-                    types::broken!("a message for core {}, by no way that there is", message.to.core);
+                let broken = broken!("a message for core {}, by no way that there is", message.to.core);
                 self.report(CoreReport::Failed(broken.to_string()));
             }
             CoreEffect::Commit(token, batch) => {
@@ -197,6 +203,11 @@ impl Core {
             }
             CoreEffect::Continue(osd) => self.continue_later(osd),
             CoreEffect::Log(daemon, level, text) => log(daemon, level, &text),
+            CoreEffect::Rebind(osd) => {
+                if let Some(core) = self.me.upgrade() {
+                    tokio::task::spawn_local(async move { core.rebind(osd) });
+                }
+            }
             CoreEffect::Active(osd) => self.report(CoreReport::Active(osd)),
             CoreEffect::Stopped(osd) => self.report(CoreReport::Stopped(osd)),
             CoreEffect::Failed(daemon, reason) => {
@@ -251,6 +262,21 @@ impl Core {
         }
         links[id.index()] = Some(link.clone());
         link
+    }
+
+    /// Keeps the task that accepts an endpoint's connections; one that it had before ends, with its listener.
+    pub(crate) fn keep_listener(&self, endpoint: Endpoint, task: JoinHandle<()>) {
+        if let Some(before) = self.listeners.borrow_mut().insert(endpoint, task) {
+            before.abort();
+        }
+    }
+
+    /// An OSD has another cluster address.
+    pub(crate) fn rebound(&self, osd: OsdId, addr: EntityAddr) {
+        let mut effects = self.effects.take();
+        self.node.borrow_mut().rebound(self.now(), osd, addr, &mut effects);
+        self.effects.replace(effects);
+        self.settle();
     }
 
     /// Serves a listener for good. The connections go to the cores of `gates` in turn.

@@ -237,7 +237,10 @@ pub(crate) async fn core_main(
 /// Serves a listener. Its connections go to `gates` in turn.
 fn serve(core: &Rc<Core>, endpoint: Endpoint, listener: TcpListener, gates: Vec<CoreId>) {
     match tokio::net::TcpListener::from_std(listener) {
-        Ok(listener) => drop(tokio::task::spawn_local(core.clone().listen(endpoint, listener, gates))),
+        Ok(listener) => {
+            let task = tokio::task::spawn_local(core.clone().listen(endpoint, listener, gates));
+            core.keep_listener(endpoint, task);
+        }
         Err(error) => core.report(CoreReport::Failed(format!("{}: {error}", endpoint.daemon))),
     }
 }

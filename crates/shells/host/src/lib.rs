@@ -15,6 +15,7 @@ mod log;
 mod monstore;
 mod open;
 mod plan;
+mod rebind;
 mod status;
 
 pub(crate) use cluster::CoreReport;

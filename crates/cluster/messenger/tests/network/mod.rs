@@ -251,11 +251,30 @@ impl World {
         self.settle(n);
     }
 
+    /// Gives a node another address; the others are told, as a map does.
+    pub fn rebind(&mut self, n: usize) {
+        let (now, old) = (self.now(), self.nodes[n].addr);
+        let addr = EntityAddr::v2(([127, 0, 0, 1], 7000 + n as u16).into(), old.nonce + 100);
+        let endpoint = self.nodes[n].endpoint;
+        self.nodes[n].messenger.rebind(now, endpoint, addr);
+        self.nodes[n].addr = addr;
+        self.settle(n);
+    }
+
+    /// A node forgets its session with an address.
+    pub fn forget(&mut self, n: usize, addr: EntityAddr) {
+        let (now, endpoint) = (self.now(), self.nodes[n].endpoint);
+        self.nodes[n].messenger.close_peer(now, endpoint, &addr.into(), "another address");
+        self.settle(n);
+    }
+
     // What the network does.
 
     fn connect(&mut self, which: usize) {
         let (n, id, to) = self.dials.remove(which);
-        let target = self.nodes.iter().position(|node| node.addr.socket == Some(to)).unwrap();
+        let Some(target) = self.nodes.iter().position(|node| node.addr.socket == Some(to)) else {
+            return self.event(n, Event::Failed(id, "refused".into()));
+        };
         let (now, endpoint) = (self.now(), self.nodes[target].endpoint);
         let from = ([127, 0, 0, 1], 40_000 + self.links.len() as u16).into();
         let link = self.links.len();
@@ -399,7 +418,7 @@ impl World {
         }
     }
 
-    fn heal(&mut self) -> Result<(), String> {
+    pub fn heal(&mut self) -> Result<(), String> {
         let end = self.now + 600_000_000_000;
         let mut steps = 0;
         loop {

@@ -211,9 +211,10 @@ impl Sim {
                 _,
                 OsdEvent::SessionClosed(session) | OsdEvent::Message { session, message: _, bytes: _ },
             ) => session.core(),
-            NodeEvent::Osd(osd, OsdEvent::Start | OsdEvent::Mon(_) | OsdEvent::Shutdown) => {
-                self.shape.control(*osd)
-            }
+            NodeEvent::Osd(
+                osd,
+                OsdEvent::Start | OsdEvent::Mon(_) | OsdEvent::Rebound(_) | OsdEvent::Shutdown,
+            ) => self.shape.control(*osd),
             NodeEvent::Osd(
                 _,
                 OsdEvent::Store(..) | OsdEvent::FromCore(_) | OsdEvent::Continue | OsdEvent::Tick,
@@ -329,6 +330,10 @@ impl Sim {
             NodeEffect::Failed(daemon, reason) => panic!("{daemon}: {reason}"),
             NodeEffect::Stopped(osd) => drop(self.stopped.insert(osd)),
             NodeEffect::Log(..) | NodeEffect::Active(_) => {}
+            NodeEffect::Rebind(osd) => {
+                let addr = EntityAddr::v2(([127, 0, 0, 1], 7100 + osd.0 as u16).into(), 99);
+                self.after(1000, Happening::Node(NodeEvent::Osd(osd, OsdEvent::Rebound(addr.into()))));
+            }
             NodeEffect::Pause(..) | NodeEffect::Resume(..) => {}
         }
     }

@@ -6,7 +6,7 @@ use messages::{OsdBoot, OsdMarkMeDead, OsdMarkMeDown};
 use monclient::{MonClientEffect, VersionRange};
 use options::opt;
 use store::Transaction;
-use types::{Epoch, UTime};
+use types::{EntityAddrVec, Epoch, UTime};
 
 use super::superblock::store_superblock;
 use super::{Control, OwnIo};
@@ -81,6 +81,10 @@ impl Control {
         self.renew_subscriptions(out);
         let near = self.options.get(opt::OSD_MAP_MESSAGE_MAX);
         if have == 0 || have + near <= theirs.newest || self.map_commits > 0 || !self.stored_maps.is_empty() {
+            return;
+        }
+        if self.rebinding {
+            // It boots with the address that it is about to get.
             return;
         }
         match self.why_not_boot() {
@@ -205,7 +209,17 @@ impl Control {
         }
         self.up_epoch = Epoch(0);
         self.bind_epoch = epoch;
+        self.rebinding = true;
+        out.push(OsdEffect::Rebind);
         self.start_boot(now, out);
+    }
+
+    /// The host has given the OSD another cluster address.
+    pub(crate) fn on_rebound(&mut self, now: UTime, addrs: EntityAddrVec, out: &mut Out) {
+        self.log(LogLevel::Info, format!("the cluster address is now {addrs}"), out);
+        self.config.addrs.cluster = addrs;
+        self.rebinding = false;
+        self.preboot(now, out);
     }
 
     /// A clean stop: the monitor is to note it, so that nobody waits for us.

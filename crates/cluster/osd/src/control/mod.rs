@@ -122,6 +122,8 @@ pub(crate) struct Control {
     up_epoch: Epoch,
     /// It was marked down in this epoch although alive: only a later map can show it up.
     bind_epoch: Epoch,
+    /// Whether a new cluster address was asked for; it does not boot without.
+    rebinding: bool,
     booting_since: UTime,
     stop_by: Option<UTime>,
     pgs: PgTable,
@@ -165,6 +167,7 @@ impl Control {
             boot_epoch: Epoch(0),
             up_epoch: Epoch(0),
             bind_epoch: Epoch(0),
+            rebinding: false,
             booting_since: UTime::default(),
             stop_by: None,
             pgs: PgTable::default(),
@@ -215,6 +218,7 @@ impl Control {
                 self.mon.handle(now, event, &mut effects);
                 self.perform_mon(now, effects, out);
             }
+            OsdEvent::Rebound(addrs) => self.on_rebound(now, addrs, out),
             OsdEvent::Tick => self.on_tick(now, out),
             OsdEvent::Shutdown => self.shut_down(now, out),
             OsdEvent::SessionOpened(_)

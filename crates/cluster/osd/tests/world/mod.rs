@@ -137,6 +137,8 @@ pub struct World {
     pub stopped: bool,
     pub failed: Option<String>,
     completions: VecDeque<Completion>,
+    /// Times it asked for another cluster address.
+    pub rebinds: usize,
     /// Completions are held back while set.
     pub hold_store: bool,
     /// Whether PGs may look at the store's memory.
@@ -184,6 +186,7 @@ impl World {
             stopped: false,
             failed: None,
             completions: VecDeque::new(),
+            rebinds: 0,
             hold_store: false,
             peeks: false,
             options,
@@ -300,6 +303,7 @@ impl World {
                 OsdEffect::Failed(reason) => self.failed = Some(reason),
                 OsdEffect::ToCore { .. } => panic!("all parts are on one core"),
                 OsdEffect::Continue => self.continues = true,
+                OsdEffect::Rebind => self.rebinds += 1,
                 OsdEffect::Active | OsdEffect::Close { .. } => {}
             }
         }
@@ -363,29 +367,20 @@ impl World {
                 oldest_version: 1,
             }),
             Message::OsdBoot(m) if !self.mon.deaf_to_boots => {
-                self.mon.change(|map, inc| {
-                    let addrs = m.cluster_addrs.clone();
-                    inc.new_up_client.insert(ME, addrs.clone());
-                    inc.new_up_cluster.insert(ME, addrs.clone());
-                    inc.new_hb_back_up.insert(ME, addrs.clone());
-                    inc.new_hb_front_up.insert(ME, addrs);
-                    if map.is_up(ME) {
-                        // As a monitor does: the one before is marked down in an epoch of its own.
-                        inc.new_up_client.clear();
-                        inc.new_up_cluster.clear();
-                        inc.new_hb_back_up.clear();
-                        inc.new_hb_front_up.clear();
-                        inc.new_state.insert(ME, maps::OsdState::UP);
-                    }
+                let client = addr(self.nonce);
+                let up = |inc: &mut maps::Incremental| {
+                    inc.new_up_client.insert(ME, client.into());
+                    inc.new_up_cluster.insert(ME, m.cluster_addrs.clone());
+                    inc.new_hb_back_up.insert(ME, m.hb_back_addrs.clone());
+                    inc.new_hb_front_up.insert(ME, m.hb_front_addrs.clone());
+                };
+                self.mon.change(|map, inc| match map.is_up(ME) {
+                    // As a monitor does: the one before is marked down in an epoch of its own.
+                    true => drop(inc.new_state.insert(ME, maps::OsdState::UP)),
+                    false => up(inc),
                 });
                 if !self.mon.map().is_up(ME) {
-                    let addrs = m.cluster_addrs.clone();
-                    self.mon.change(|_, inc| {
-                        inc.new_up_client.insert(ME, addrs.clone());
-                        inc.new_up_cluster.insert(ME, addrs.clone());
-                        inc.new_hb_back_up.insert(ME, addrs.clone());
-                        inc.new_hb_front_up.insert(ME, addrs);
-                    });
+                    self.mon.change(|_, inc| up(inc));
                 }
                 self.push_maps();
             }
