@@ -34,9 +34,26 @@ pub(crate) fn facts(name: &str) -> Option<OptionFacts> {
         _ if is_log_level(name) => {
             return Some(facts("", "str", false, LOG_LEVEL.into()));
         }
-        _ => "Ceph's; there is nothing here for it to tune.".into(),
+        _ => NOTHING_TO_TUNE.into(),
     };
     Some(facts("", "str", true, summary))
+}
+
+const NOTHING_TO_TUNE: &str = "Ceph's; there is nothing here for it to tune.";
+
+/// Why a known option's value changes nothing in this process or in a client of it, if so.
+pub(crate) fn why_without_effect(name: &str) -> Option<&'static str> {
+    if is_log_level(name) {
+        return Some(LOG_LEVEL);
+    }
+    match status(name) {
+        OptionStatus::NothingToTune => Some(NOTHING_TO_TUNE),
+        // Another program reads it; an unknown one, which was forced, may be a client's.
+        OptionStatus::Effective
+        | OptionStatus::Own
+        | OptionStatus::OtherProgram(_)
+        | OptionStatus::Unknown => None,
+    }
 }
 
 /// What is true of every `debug_*` option.

@@ -260,3 +260,53 @@ fn buckets_and_rules_are_added_and_a_rule_in_use_stays() {
     let pg = types::PgId { pool: types::PoolId(1), seed: 0 };
     assert_eq!(map.pg_to_up_acting(pg).up.len(), 1);
 }
+
+#[test]
+fn what_has_no_effect_is_said_where_it_is_set() {
+    let mut cluster = Cluster::new(config(1, &[]));
+    cluster.boot(0);
+    let client = cluster.client();
+    cluster.ok(client, r#"{"prefix":"osd pool create","pool":"p","pg_num":8}"#);
+    let mut said = |command: &str| {
+        let (code, status, _) = cluster.run(client, command);
+        assert_eq!(code, 0, "{command}: {status}");
+        status
+    };
+    let set = |var: &str, val: &str| {
+        format!(r#"{{"prefix":"osd pool set","pool":"p","var":"{var}","val":"{val}"}}"#)
+    };
+    for (var, val) in [("compression_mode", "aggressive"), ("target_size_ratio", ".2"), ("noscrub", "1")] {
+        assert!(said(&set(var, val)).contains("changes nothing here"), "{var}");
+    }
+    assert!(!said(&set("nodelete", "1")).contains("changes nothing"));
+    let stored =
+        |name: &str| format!(r#"{{"prefix":"config set","who":"osd","name":"{name}","value":"4294967296"}}"#);
+    assert!(said(&stored("osd_memory_target")).contains("changes nothing here"));
+    assert_eq!(said(&stored("osd_max_object_size")), "");
+}
+
+#[test]
+fn commands_of_ceph_that_are_not_there_say_so() {
+    let mut cluster = Cluster::new(config(1, &[]));
+    let client = cluster.client();
+    for (prefix, args) in
+        [("osd purge", r#""0""#), ("auth get-or-create", r#""client.x""#), ("orch", r#""ls""#)]
+    {
+        let (code, status, _) = cluster.run(client, &format!(r#"{{"prefix":"{prefix}","args":[{args}]}}"#));
+        assert_eq!(code, -95, "{prefix}: {status}");
+        assert!(status.contains(prefix) && status.contains("does not have yet"), "{status}");
+    }
+}
+
+#[test]
+fn a_brief_dump_of_pgs_has_cephs_six_columns() {
+    let mut cluster = Cluster::new(config(1, &[]));
+    cluster.boot(0);
+    let client = cluster.client();
+    cluster.ok(client, r#"{"prefix":"osd pool create","pool":"p","pg_num":8}"#);
+    let (code, _, text) = cluster.run(client, r#"{"prefix":"pg dump","dumpcontents":["pgs_brief"]}"#);
+    assert_eq!(code, 0);
+    let heading: Vec<&str> = text.lines().next().unwrap_or_default().split_whitespace().collect();
+    assert_eq!(heading, ["PG_STAT", "STATE", "UP", "UP_PRIMARY", "ACTING", "ACTING_PRIMARY"]);
+    assert!(text.lines().skip(1).all(|line| line.split_whitespace().count() == 6), "{text}");
+}

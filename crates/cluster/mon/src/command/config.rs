@@ -6,7 +6,7 @@ use types::{EntityId, Errno};
 use super::{Answer, Call, Command, Failure, fail};
 use crate::fmt::{Align, Json, Table};
 use crate::mon::Mon;
-use crate::option_facts::{self, LOG_LEVEL};
+use crate::option_facts;
 use crate::service::config_store::{ConfigStore, is_section};
 use crate::state::StateKey;
 
@@ -110,9 +110,7 @@ fn section(text: &str) -> Result<String, Failure> {
     } else {
         fail(
             Errno::EINVAL,
-            format!(
-                "'{text}' is not a section: global, mon, mgr, osd, mds, client, or one of them with .ID is"
-            ),
+            format!("'{text}' is not a section (expected global, mon, mgr, osd, mds, client, or TYPE.ID)"),
         )
     }
 }
@@ -136,11 +134,10 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         None => return Err(unknown(&name)),
     };
     ConfigStore::set(&who, &name, &value, mon.batch());
-    if options::is_log_level(&name) {
-        Ok(Answer::status(format!("{name} is stored, but changes nothing here: {LOG_LEVEL}")))
-    } else {
-        Ok(Answer::default())
-    }
+    Ok(match option_facts::why_without_effect(&name) {
+        Some(why) => Answer::status(format!("{name} is stored, but changes nothing here: {why}")),
+        None => Answer::default(),
+    })
 }
 
 fn remove(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {

@@ -7,6 +7,7 @@ mod crush_change;
 mod crush_map;
 mod entity;
 mod mon;
+mod not_yet;
 mod osd;
 mod osd_change;
 mod osd_df;
@@ -140,6 +141,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         config::COMMANDS,
         entity::COMMANDS,
         absent::COMMANDS,
+        not_yet::COMMANDS,
     ]
     .into_iter()
     .flatten()

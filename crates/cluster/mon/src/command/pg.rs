@@ -406,9 +406,27 @@ fn dump(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
             .with("pg_stats", Json::array(mon.pgmap.pgs.iter().map(brief))),
         all => all.clone(),
     };
-    let mut answer = call.show(json, || dump_text(mon));
+    let text = || if only("pgs_brief") { brief_text(mon) } else { dump_text(mon) };
+    let mut answer = call.show(json, text);
     answer.status = format!("dumped {}", if what.is_empty() { "all".into() } else { what.join(",") });
     Ok(answer)
+}
+
+/// One line for each PG with the columns of Ceph's `pg dump pgs_brief`, which scripts read by their numbers.
+fn brief_text(mon: &Mon) -> String {
+    let columns = ["PG_STAT", "STATE", "UP", "UP_PRIMARY", "ACTING", "ACTING_PRIMARY"];
+    let mut table = Table::new().columns(Align::Left, &columns);
+    for (id, pg) in &mon.pgmap.pgs {
+        table.row([
+            id.to_string(),
+            pg.state.to_string(),
+            set_text(&pg.up),
+            pg.up_primary.0.to_string(),
+            set_text(&pg.acting),
+            pg.acting_primary.0.to_string(),
+        ]);
+    }
+    table.render()
 }
 
 fn part_of(all: &Json, key: &str) -> Json {

@@ -198,7 +198,30 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         }
     };
     mon.change_pool(call.now, id, change)?;
-    Ok(said)
+    Ok(match has_effect(&var) {
+        true => said,
+        false => Answer::status(format!("{}, which changes nothing here: {WITHOUT_EFFECT}", said.status)),
+    })
+}
+
+const WITHOUT_EFFECT: &str =
+    "there is no compression, scrub, recovery, autoscaler or deduplication yet that would read it";
+
+/// Whether something reads a setting. Others are kept and shown, as clients of Ceph expect.
+fn has_effect(var: &str) -> bool {
+    matches!(
+        var,
+        "size"
+            | "min_size"
+            | "pg_num"
+            | "pgp_num"
+            | "pgp_num_actual"
+            | "crush_rule"
+            | "hashpspool"
+            | "nodelete"
+            | "write_fadvise_dontneed"
+            | "eio"
+    )
 }
 
 /// A change of one of the pool's named options; 0, an empty value or `unset` takes it away.
