@@ -109,6 +109,14 @@ table! {
     AUTH_CLIENT_REQUIRED: str = spec("auth_client_required", Text, "none", "How clients prove who they are; only 'none' so far.");
     AUTH_CLUSTER_REQUIRED: str = spec("auth_cluster_required", Text, "none", "How daemons prove who they are; only 'none' so far.");
     AUTH_SERVICE_REQUIRED: str = spec("auth_service_required", Text, "none", "What daemons ask of clients; only 'none' so far.");
+    BDEV_DEBUG_FAIL_FILE: str = spec(
+        "bdev_debug_fail_file",
+        Text,
+        "",
+        "Let every operation of an OSD's disk fail with EIO while a file of this name is in the OSD's directory, as a test \
+         makes it.",
+    )
+    .own();
     BDEV_DEBUG_VOLATILE_CACHE: bool = spec(
         "bdev_debug_volatile_cache",
         Bool,

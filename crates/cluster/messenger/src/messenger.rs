@@ -144,8 +144,8 @@ impl Messenger {
     pub fn accept(&mut self, now: UTime, endpoint: Endpoint, peer: SocketAddr) -> Option<SocketId> {
         self.now = now;
         let Some(local) = self.endpoints.get(&endpoint).cloned() else {
-            let broken = broken!("a listener of {}, which this core does not have", endpoint.daemon);
-            self.log(endpoint.daemon, LogLevel::Error, broken.to_string());
+            // It ended while the connection was on its way here.
+            self.log(endpoint.daemon, LogLevel::Info, format!("{peer} refused: the daemon has ended"));
             return None;
         };
         if self.config.usage.connections() >= self.config.connections_max {
@@ -347,6 +347,18 @@ impl Messenger {
         peers.into_iter().for_each(|session| self.forget_peer(session, "shutting down"));
         let all: Vec<SocketId> = self.sockets.iter().map(|(id, _)| id).collect();
         all.into_iter().for_each(|id| self.end(id, "shutting down".into()));
+    }
+
+    /// Ends every connection of a daemon and forgets its endpoints: nothing is accepted for it until they are set again.
+    pub fn remove_daemon(&mut self, daemon: Daemon, reason: &str) {
+        let of_daemon =
+            |(session, peer): (&SessionId, &Peer)| (peer.endpoint.daemon == daemon).then_some(*session);
+        let peers: Vec<SessionId> = self.peers.iter().filter_map(of_daemon).collect();
+        peers.into_iter().for_each(|session| self.forget_peer(session, reason));
+        let sockets = self.sockets.iter().filter(|(_, socket)| socket.owner.daemon() == daemon);
+        let sockets: Vec<SocketId> = sockets.map(|(id, _)| id).collect();
+        sockets.into_iter().for_each(|id| self.end(id, reason.into()));
+        self.endpoints.retain(|endpoint, _| endpoint.daemon != daemon);
     }
 
     // The end of a socket.

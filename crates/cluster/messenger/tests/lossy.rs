@@ -66,6 +66,20 @@ fn a_session_ends_once_and_later_news_of_its_socket_count_for_nothing() {
 }
 
 #[test]
+fn a_daemon_that_ended_has_no_session_and_accepts_nothing_until_it_is_there_again() {
+    let mut harness = Harness::new();
+    let client = harness.client(osd());
+    let other = harness.client(mon());
+    harness.messenger.remove_daemon(osd().daemon, "the OSD ended");
+    harness.settle();
+    assert_eq!(harness.closed, [client.session(&harness)]);
+    assert_eq!((harness.ended.len(), harness.messenger.sockets()), (1, 1), "the monitor's session stays");
+    assert!(harness.messenger.interest(other.socket).is_some());
+    assert!(harness.messenger.accept(harness.now(), osd(), "127.0.0.9:40009".parse().unwrap()).is_none());
+    assert_eq!(harness.usage.connections(), 1);
+}
+
+#[test]
 fn what_was_sent_before_a_session_s_end_is_left_to_be_written() {
     let mut harness = Harness::new();
     let mut client = harness.client(osd());

@@ -37,6 +37,8 @@ pub enum CoreEffect {
     Stopped(OsdId),
     /// A daemon cannot go on.
     Failed(Daemon, String),
+    /// An OSD has stopped or failed: its parts here, their sessions and the handles of its stores are gone.
+    Ended(OsdId),
 }
 
 /// A node with its messenger. Events are taken by [`ConnectedNode::handle`], [`ConnectedNode::accept`] and
@@ -133,6 +135,11 @@ impl ConnectedNode {
             NodeEffect::Active(osd) => out.push(CoreEffect::Active(osd)),
             NodeEffect::Stopped(osd) => out.push(CoreEffect::Stopped(osd)),
             NodeEffect::Failed(daemon, reason) => out.push(CoreEffect::Failed(daemon, reason)),
+            NodeEffect::Ended(osd) => {
+                messenger.remove_daemon(Daemon::Osd(osd), "the OSD ended");
+                self.node.take_osd(osd);
+                out.push(CoreEffect::Ended(osd));
+            }
         }
     }
 
@@ -148,7 +155,7 @@ impl ConnectedNode {
             Effect::Daemon(Daemon::Osd(id), event) => match osd_event(event) {
                 Ok(Some(event)) => self.handle(now, NodeEvent::Osd(id, event), out),
                 Ok(None) => {}
-                Err(reason) => out.push(CoreEffect::Failed(Daemon::Osd(id), reason)),
+                Err(reason) => self.handle(now, NodeEvent::Osd(id, OsdEvent::Broken(reason)), out),
             },
         }
     }

@@ -63,6 +63,8 @@ pub enum NodeEffect {
     Stopped(OsdId),
     /// A daemon cannot go on.
     Failed(Daemon, String),
+    /// An OSD has stopped or failed, and its parts here do nothing more: they can be taken out ([`Node::take_osd`]).
+    Ended(OsdId),
 }
 
 /// A store shard's handle. Whoever opens a store has one for each of its shards.
@@ -90,6 +92,8 @@ struct OsdSlot {
     stores: Handles,
     /// Whether something happened to it since its last turn.
     touched: bool,
+    /// [`NodeEffect::Ended`] was given.
+    ended: bool,
 }
 
 /// The daemons of one core.
@@ -124,7 +128,7 @@ impl Node {
     /// Adds the parts of an OSD that are on this core, and the handles of its shards.
     pub fn add_osd_parts(&mut self, id: OsdId, osd: Osd, stores: Vec<StoreHandle>) {
         self.taken.remove(&id);
-        self.osds.insert(id, OsdSlot { osd, stores: Handles(stores), touched: true });
+        self.osds.insert(id, OsdSlot { osd, stores: Handles(stores), touched: true, ended: false });
     }
 
     /// Takes an OSD's parts out, and gives the handles of its stores, with all that was queued on them. Events that come
@@ -217,8 +221,9 @@ impl Node {
             if self.taken.contains(&id) {
                 return;
             }
+            // The OSD may be well elsewhere: whoever sent the event is at fault.
             let broken = broken!("an event came for osd.{id}, which this node does not have");
-            return out.push(NodeEffect::Failed(Daemon::Osd(id), broken.to_string()));
+            return out.push(NodeEffect::Log(Daemon::Osd(id), LogLevel::Error, broken.to_string()));
         };
         slot.touched = true;
         if let Some(event) = event {
@@ -238,37 +243,42 @@ impl OsdSlot {
         out: &mut Vec<NodeEffect>,
     ) {
         self.osd.handle(now, event, &mut self.stores, effects);
+        let mut broken = None;
         for effect in effects.drain(..) {
-            out.extend(perform(id, &mut self.stores, effect));
+            match perform(id, &mut self.stores, effect) {
+                Ok(effect) => out.extend(effect),
+                Err(lacks) => broken = Some(lacks),
+            }
+        }
+        if let Some(broken) = broken.filter(|_| !self.osd.has_stopped()) {
+            // Not again through here: what a broken OSD asks of its stores on its way out is of no account.
+            self.osd.handle(now, OsdEvent::Broken(broken), &mut self.stores, effects);
+            let performed = effects.drain(..).filter_map(|effect| perform(id, &mut self.stores, effect).ok());
+            out.extend(performed.flatten());
+        }
+        if self.osd.has_stopped() && !self.ended {
+            self.ended = true;
+            out.push(NodeEffect::Ended(id));
         }
     }
 }
 
-/// An OSD's effect: the stores' part is done here, the rest is the shell's.
-fn perform(id: OsdId, stores: &mut Handles, effect: OsdEffect) -> Option<NodeEffect> {
+/// An OSD's effect: the stores' part is done here, the rest is the shell's. Fails if it names a store that is elsewhere.
+fn perform(id: OsdId, stores: &mut Handles, effect: OsdEffect) -> Result<Option<NodeEffect>, String> {
     let daemon = Daemon::Osd(id);
-    Some(match effect {
-        OsdEffect::Queue { shard, token, txn } => match stores.get(shard) {
-            Some(store) => {
-                store.queue(txn, token);
-                return None;
-            }
-            None => lacks(id, shard),
-        },
-        OsdEffect::Read { shard, token, request } => match stores.get(shard) {
-            Some(store) => {
-                store.read(request, token);
-                return None;
-            }
-            None => lacks(id, shard),
-        },
-        OsdEffect::Acknowledge { shard, token } => match stores.get(shard) {
-            Some(store) => {
-                store.acknowledge(token);
-                return None;
-            }
-            None => lacks(id, shard),
-        },
+    Ok(Some(match effect {
+        OsdEffect::Queue { shard, token, txn } => {
+            stores.get(shard).ok_or_else(|| lacks(id, shard))?.queue(txn, token);
+            return Ok(None);
+        }
+        OsdEffect::Read { shard, token, request } => {
+            stores.get(shard).ok_or_else(|| lacks(id, shard))?.read(request, token);
+            return Ok(None);
+        }
+        OsdEffect::Acknowledge { shard, token } => {
+            stores.get(shard).ok_or_else(|| lacks(id, shard))?.acknowledge(token);
+            return Ok(None);
+        }
         OsdEffect::ToCore { core, message } => NodeEffect::ToCore(core, id, message),
         OsdEffect::Send { session, message } => NodeEffect::Send(daemon, session, message),
         OsdEffect::Close { session, reason } => NodeEffect::Close(daemon, session, reason),
@@ -281,11 +291,9 @@ fn perform(id: OsdId, stores: &mut Handles, effect: OsdEffect) -> Option<NodeEff
         OsdEffect::Active => NodeEffect::Active(id),
         OsdEffect::Stopped => NodeEffect::Stopped(id),
         OsdEffect::Failed(reason) => NodeEffect::Failed(daemon, reason),
-    })
+    }))
 }
 
-fn lacks(id: OsdId, shard: StoreShard) -> NodeEffect {
-    let broken =
-        broken!("osd.{id} wants something of its store shard {}, which is not on this core", shard.0);
-    NodeEffect::Failed(Daemon::Osd(id), broken.to_string())
+fn lacks(id: OsdId, shard: StoreShard) -> String {
+    broken!("osd.{id} wants something of its store shard {}, which is not on this core", shard.0).to_string()
 }

@@ -145,6 +145,7 @@ impl Host {
             }
             CoreEffect::ToCore(core, ..) => panic!("a message for {core:?}, and there is one core"),
             CoreEffect::Failed(daemon, reason) => panic!("{daemon}: {reason}"),
+            CoreEffect::Ended(osd) => panic!("osd.{osd} ended"),
             CoreEffect::Active(_) => self.active = true,
             CoreEffect::Socket(SocketEffect::Interest(_)) | CoreEffect::Log(..) | CoreEffect::Stopped(_) => {}
             CoreEffect::Rebind(osd) => panic!("osd.{osd} was never down"),

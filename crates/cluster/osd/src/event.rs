@@ -30,6 +30,8 @@ pub enum OsdEvent {
     Store(StoreShard, Completion),
     /// A message of the OSD's parts on another core: see [`OsdEffect::ToCore`].
     FromCore(PartMessage),
+    /// What runs the OSD found a defect of this program at it: it fails.
+    Broken(String),
     /// Go on with what [`OsdEffect::Continue`] says is left.
     Continue,
     /// Answers [`OsdEffect::Rebind`]: the new cluster address.

@@ -8,7 +8,7 @@ use types::{Epoch, SpgId, UTime};
 
 use crate::control::{Control, OsdPhase};
 use crate::gate::Gate;
-use crate::parts::{Out, Stores, To};
+use crate::parts::{Out, Stores, To, ToControl};
 use crate::shard::Shard;
 use crate::{CoreId, OsdConfig, OsdEffect, OsdEvent, Placement};
 
@@ -99,6 +99,11 @@ impl Osd {
         self.control.as_ref().filter(|_| !self.stopped).and_then(|control| control.deadline())
     }
 
+    /// Whether it has stopped or failed: nothing has an effect on these parts any more.
+    pub fn has_stopped(&self) -> bool {
+        self.stopped
+    }
+
     /// Takes an event. After [`OsdEffect::Stopped`] or [`OsdEffect::Failed`] nothing has an effect, nor has it on other
     /// cores once they have the message that says so. `stores` is the memory
     /// of the stores of this core's shards, which must have got every transaction that earlier events gave.
@@ -109,22 +114,30 @@ impl Osd {
         let mut inbox = std::mem::take(&mut self.inbox);
         let placement = self.placement.clone();
         let mut out = Out::new(out, &mut inbox, stores, self.core, &placement);
-        self.on_event(now, event, &mut out);
+        let was_failing = self.is_failing();
+        match &mut self.control {
+            Some(control) if was_failing => control.on_event_failing(now, event, &mut out),
+            _ => self.on_event(now, event, &mut out),
+        }
         while let Some(message) = out.next_message() {
-            if self.is_done() {
+            if self.is_done() || self.is_failing() {
                 out.clear_messages();
                 break;
             }
             self.deliver(now, message, &mut out);
         }
+        let fails = self.is_failing() && !was_failing;
+        if let Some(control) = self.control.as_mut().filter(|_| fails) {
+            control.report_failure(now, &mut out);
+        }
         self.stopped = self.is_done();
-        if self.stopped && self.control.is_some() {
+        if fails || self.stopped && !was_failing && self.control.is_some() {
             for core in placement.all_cores().into_iter().filter(|core| *core != self.core) {
                 out.send(To::Stop(core));
             }
         }
         self.map_work_max = self.map_work_max.max(out.work());
-        if !self.stopped && !self.continues && self.shards.iter().any(Shard::has_work) {
+        if !self.stopped && !self.is_failing() && !self.continues && self.shards.iter().any(Shard::has_work) {
             self.continues = true;
             out.push(OsdEffect::Continue);
         }
@@ -134,6 +147,10 @@ impl Osd {
 
     fn is_done(&self) -> bool {
         self.stopped || self.control.as_ref().is_some_and(|control| control.state() == OsdPhase::Stopped)
+    }
+
+    fn is_failing(&self) -> bool {
+        self.control.as_ref().is_some_and(Control::is_failing)
     }
 
     fn on_event(&mut self, now: UTime, event: OsdEvent, out: &mut Out) {
@@ -153,6 +170,7 @@ impl Osd {
                 }
             }
             OsdEvent::FromCore(message) => out.send(message.0),
+            OsdEvent::Broken(what) => out.send_control(ToControl::Failed(what)),
             OsdEvent::Continue => {
                 self.continues = false;
                 self.shards.iter_mut().for_each(|shard| shard.go_on(now, out));
@@ -196,12 +214,12 @@ impl Osd {
         }
     }
 
-    /// The first of the parts' invariants that does not hold. Nothing holds of an OSD that has stopped.
+    /// The first of the parts' invariants that does not hold. Nothing holds of an OSD that has stopped or fails.
     ///
     /// # Errors
     /// What is wrong: a bug.
     pub fn check(&self) -> Result<(), &'static str> {
-        if self.stopped {
+        if self.stopped || self.is_failing() {
             return Ok(());
         }
         self.control.as_ref().map_or(Ok(()), Control::check)?;

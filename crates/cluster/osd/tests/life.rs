@@ -82,6 +82,41 @@ fn an_osd_that_the_map_no_longer_knows_stops() {
 }
 
 #[test]
+fn an_osd_that_fails_says_why_and_that_it_is_down() {
+    let mut w = World::active();
+    w.event(OsdEvent::Broken("a piece is missing".into()));
+    assert_eq!(w.failed.as_deref(), Some("a piece is missing"));
+    assert!(w.osd.has_stopped());
+    let logged = w.mon.received.iter().find_map(|m| match m {
+        Message::Log(log) => Some((log.entries[0].level, log.entries[0].message.clone())),
+        _ => None,
+    });
+    assert_eq!(logged, Some((messages::LogEntry::ERROR, "osd.0 failed: a piece is missing".into())));
+    let down = w.mon.received.iter().find_map(|m| match m {
+        Message::OsdMarkMeDown(m) => Some((m.request_ack, m.down_and_dead)),
+        _ => None,
+    });
+    assert_eq!(down, Some((true, false)));
+    assert!(!w.mon.map().is_up(ME));
+}
+
+#[test]
+fn an_osd_that_fails_does_not_wait_for_a_monitor_that_does_not_answer() {
+    let mut w = World::active();
+    w.mon.session = None;
+    let mut effects = Vec::new();
+    w.osd.handle(w.now, OsdEvent::Broken("a piece is missing".into()), &mut NoPeek, &mut effects);
+    assert!(!w.osd.has_stopped());
+    // Whatever comes counts for nothing.
+    effects.clear();
+    w.osd.handle(w.now, OsdEvent::Shutdown, &mut NoPeek, &mut effects);
+    assert!(effects.is_empty(), "{effects:?}");
+    w.pass_ms(10_000);
+    assert_eq!(w.failed.as_deref(), Some("a piece is missing"));
+    assert!(w.osd.has_stopped());
+}
+
+#[test]
 fn a_clean_stop_tells_the_monitor_and_waits_for_it() {
     let mut w = World::active();
     w.event(OsdEvent::Shutdown);

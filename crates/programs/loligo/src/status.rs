@@ -63,6 +63,12 @@ pub fn run(args: &Args) -> ExitCode {
                 answer["health"].as_str().unwrap_or("health unknown"),
             )),
         }
+        for (osd, reason) in answer["failed_osds"].as_object().into_iter().flatten() {
+            output::line(format_args!(
+                "osd.{osd} failed: {}",
+                reason.as_str().unwrap_or("the reason is unknown")
+            ));
+        }
     }
     if pid.is_some() { ExitCode::SUCCESS } else { ExitCode::from(NOT_RUNNING) }
 }

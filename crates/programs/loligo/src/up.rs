@@ -105,7 +105,6 @@ fn serve(args: &Args) -> Result<(), HostError> {
     let mut cluster = Cluster::start(args.request())?.ready(READY)?;
     announce(&cluster, began.elapsed());
     detach::say_ready();
-    // A disk that failed ends the process instead of lying on.
     let failure = loop {
         if asked_to_stop(&mut signals) {
             break None;
@@ -163,7 +162,10 @@ fn announce(cluster: &Cluster, took: Duration) {
             text::format_bytes(free),
         )
     });
-    let text = text + note.as_deref().unwrap_or_default();
+    let mut text = text + note.as_deref().unwrap_or_default();
+    for (osd, reason) in cluster.failed_osds() {
+        text += &format!("Note: osd.{osd} failed and is down, the others serve: {reason}\n");
+    }
     // A closed standard output is no reason to end a cluster.
     let _ = std::io::stdout().write_all(text.as_bytes());
     let _ = std::io::stdout().flush();

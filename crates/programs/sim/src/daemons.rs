@@ -299,6 +299,8 @@ impl World {
             NodeEffect::Active(_) => self.say(place, "is active"),
             NodeEffect::Stopped(osd) => self.end_osd(osd.0, Ending::Killed),
             NodeEffect::Failed(daemon, reason) => self.daemon_failed(daemon, &reason),
+            // It is taken out when it has stopped or failed.
+            NodeEffect::Ended(_) => {}
         }
     }
 

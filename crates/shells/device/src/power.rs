@@ -1,6 +1,7 @@
 //! A power switch for tests: a crash without a process to kill.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
@@ -13,7 +14,7 @@ use types::SplitMix64;
 /// in whole sectors, if the cut asked for that. So the files are what a loss of power leaves, and can be opened
 /// again (with another switch) once the devices are closed.
 #[derive(Default, Debug)]
-pub struct Power(Mutex<State>);
+pub struct Power(Mutex<State>, Option<PathBuf>);
 
 #[derive(Clone, Copy, Default, Debug)]
 enum State {
@@ -46,6 +47,16 @@ impl Power {
         };
     }
 
+    /// A switch with which every operation, reads too, fails with EIO while there is a file at `path`: the failure of a disk
+    /// that a test begins from another process.
+    pub fn fails_while(path: PathBuf) -> Self {
+        Self(Mutex::default(), Some(path))
+    }
+
+    fn check_file(&self) -> io::Result<()> {
+        if self.1.as_ref().is_some_and(|path| path.exists()) { Err(off()) } else { Ok(()) }
+    }
+
     /// From now on everything but reads fails with EIO: a device that is worn out, with the power on.
     pub fn fail_writes(&self) {
         *self.state() = State::ReadOnly;
@@ -71,6 +82,7 @@ impl Power {
 
     /// Counts an operation that changes the medium. The cut comes after the last one that is allowed.
     pub(crate) fn spend(&self) -> io::Result<()> {
+        self.check_file()?;
         let mut state = self.state();
         match *state {
             State::On | State::NoFlush { .. } => Ok(()),
@@ -93,7 +105,7 @@ impl Power {
 
     /// Allows an operation that changes nothing.
     pub(crate) fn check(&self) -> io::Result<()> {
-        if self.is_off() { Err(off()) } else { Ok(()) }
+        if self.is_off() { Err(off()) } else { self.check_file() }
     }
 
     /// A panic elsewhere doesn't make the state wrong.

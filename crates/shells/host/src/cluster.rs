@@ -1,10 +1,10 @@
 //! A running cluster: what `loligo up` starts and stops.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -53,6 +53,8 @@ pub(crate) enum CoreReport {
     Active(OsdId),
     /// An OSD stopped, as asked.
     Stopped(OsdId),
+    /// An OSD failed. The process goes on.
+    OsdFailed(OsdId, String),
     /// Something failed that the process cannot go on without.
     Failed(String),
 }
@@ -77,7 +79,9 @@ pub struct ClusterInfo {
 /// A cluster whose threads run.
 pub struct Cluster {
     info: ClusterInfo,
+    /// OSDs that run, or are to come up.
     expected: BTreeSet<OsdId>,
+    failed: BTreeMap<OsdId, String>,
     threads: Vec<(UnboundedSender<CoreCommand>, JoinHandle<()>)>,
     reports: Receiver<CoreReport>,
     // Its lock is held until the end.
@@ -108,7 +112,7 @@ impl Cluster {
                     fsid: description.fsid.clone(),
                     promised_too_much,
                 };
-                Ok(Self { info, expected, threads, reports, dir, is_new })
+                Ok(Self { info, expected, failed: BTreeMap::new(), threads, reports, dir, is_new })
             }
             Err(error) => {
                 match is_new {
@@ -141,6 +145,7 @@ impl Cluster {
             delay: DispatchDelay::of(&values),
             listen_backlog: values.get(opt::MS_TCP_LISTEN_BACKLOG) as i32,
             reports,
+            failed_osds: Mutex::default(),
         });
         let messenger = MessengerConfig {
             core: 0,
@@ -193,6 +198,16 @@ impl Cluster {
             match self.reports.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 Ok(CoreReport::Active(osd)) => drop(missing.remove(&osd)),
                 Ok(CoreReport::Stopped(_)) => {}
+                Ok(CoreReport::OsdFailed(osd, reason)) => {
+                    tracing::error!("osd.{osd} failed: {reason}");
+                    self.failed.insert(osd, reason.clone());
+                    self.expected.remove(&osd);
+                    missing.remove(&osd);
+                    // A new cluster is to be whole; a later start serves what is there.
+                    if self.is_new || self.expected.is_empty() {
+                        return Err(HostError::Failed(format!("osd.{osd}: {reason}")));
+                    }
+                }
                 Ok(CoreReport::Failed(reason)) => return Err(HostError::Failed(reason)),
                 Err(RecvTimeoutError::Timeout) => {
                     return Err(HostError::NotReady {
@@ -209,12 +224,27 @@ impl Cluster {
         Ok(())
     }
 
-    /// What failed since the last call that the process cannot go on without, if anything. Does not wait.
+    /// OSDs that have failed, with their reasons.
+    pub fn failed_osds(&self) -> &BTreeMap<OsdId, String> {
+        &self.failed
+    }
+
+    /// Notes what the cores reported since the last call, and answers what failed that the process cannot go on without, if
+    /// anything. An OSD that fails is no such thing, nor is the last one: the monitor goes on. Does not wait.
     pub fn failure(&mut self) -> Option<HostError> {
-        self.reports.try_iter().find_map(|report| match report {
-            CoreReport::Failed(reason) => Some(HostError::Failed(reason)),
-            _ => None,
-        })
+        while let Ok(report) = self.reports.try_recv() {
+            match report {
+                CoreReport::Failed(reason) => return Some(HostError::Failed(reason)),
+                CoreReport::OsdFailed(osd, reason) => {
+                    self.expected.remove(&osd);
+                    let others = self.expected.len();
+                    tracing::error!("osd.{osd} failed: {reason}. {others} other OSDs and the monitor go on");
+                    self.failed.insert(osd, reason);
+                }
+                CoreReport::Active(_) | CoreReport::Stopped(_) => {}
+            }
+        }
+        None
     }
 
     /// Stops the OSDs, then the monitor, then the threads; what was accepted is on disk afterwards.
@@ -224,8 +254,8 @@ impl Cluster {
         let mut running = std::mem::take(&mut self.expected);
         while !running.is_empty() {
             match self.reports.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok(CoreReport::Stopped(osd)) => drop(running.remove(&osd)),
-                Ok(_) => {}
+                Ok(CoreReport::Stopped(osd) | CoreReport::OsdFailed(osd, _)) => drop(running.remove(&osd)),
+                Ok(CoreReport::Active(_) | CoreReport::Failed(_)) => {}
                 Err(_) => {
                     tracing::warn!("not every OSD said good-bye in time: {running:?}");
                     break;

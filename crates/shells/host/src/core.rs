@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use messenger::{Daemon, Endpoint, Event, Messenger, MessengerConfig, SocketEffect, SocketId};
@@ -36,6 +36,14 @@ pub(crate) struct Shared {
     /// Connections that may wait to be accepted (ms_tcp_listen_backlog).
     pub(crate) listen_backlog: i32,
     pub(crate) reports: std::sync::mpsc::Sender<CoreReport>,
+    /// OSDs that failed, with their reasons.
+    pub(crate) failed_osds: Mutex<BTreeMap<OsdId, String>>,
+}
+
+impl Shared {
+    pub(crate) fn failed_osds(&self) -> MutexGuard<'_, BTreeMap<OsdId, String>> {
+        self.failed_osds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A core's state. Nothing in it but [`Shared`] is shared with another thread.
@@ -210,10 +218,26 @@ impl Core {
             }
             CoreEffect::Active(osd) => self.report(CoreReport::Active(osd)),
             CoreEffect::Stopped(osd) => self.report(CoreReport::Stopped(osd)),
-            CoreEffect::Failed(daemon, reason) => {
-                self.report(CoreReport::Failed(format!("{daemon}: {reason}")))
+            CoreEffect::Failed(Daemon::Mon, reason) => {
+                self.report(CoreReport::Failed(format!("{}: {reason}", Daemon::Mon)))
             }
+            CoreEffect::Failed(Daemon::Osd(osd), reason) => {
+                self.shared.failed_osds().insert(osd, reason.clone());
+                self.report(CoreReport::OsdFailed(osd, reason));
+            }
+            CoreEffect::Ended(osd) => self.osd_ended(osd),
         }
+    }
+
+    /// An OSD's parts here are gone: nothing is accepted for it any more.
+    fn osd_ended(&self, osd: OsdId) {
+        self.listeners.borrow_mut().retain(|endpoint, task| {
+            let stays = endpoint.daemon != Daemon::Osd(osd);
+            if !stays {
+                task.abort();
+            }
+            stays
+        });
     }
 
     pub(crate) fn report(&self, report: CoreReport) {
@@ -279,7 +303,7 @@ impl Core {
         self.settle();
     }
 
-    /// Serves a listener for good. The connections go to the cores of `gates` in turn.
+    /// Serves a listener until its daemon ends. The connections go to the cores of `gates` in turn.
     pub(crate) async fn listen(
         self: Rc<Self>,
         endpoint: Endpoint,

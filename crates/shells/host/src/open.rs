@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use device::{Device, DeviceOptions, DeviceRole, RedbBackend};
+use device::{Device, DeviceOptions, DeviceRole, Power, RedbBackend};
 
 use messenger::Role;
 use mon::{Mon, MonConfig};
@@ -110,7 +110,9 @@ pub(crate) fn osd_store(
         let handles = MemStore::handles(plan.size_bytes, plan.placement.shards().len() as u32);
         return Ok(handles.into_iter().map(|handle| Box::new(handle) as StoreHandle).collect());
     }
-    let device = device_options(values, 1 + plan.id.0 as u64);
+    let fail_file = values.get(opt::BDEV_DEBUG_FAIL_FILE);
+    let power = (!fail_file.is_empty()).then(|| Arc::new(Power::fails_while(plan.dir.join(fail_file))));
+    let device = DeviceOptions { power, ..device_options(values, 1 + plan.id.0 as u64) };
     let options = simplestore::Options {
         device,
         model,

@@ -16,7 +16,9 @@ fn answer(core: &Core) -> Value {
     let map = mon.osdmap();
     let osds_up = map.existing_osds().filter(|(_, osd)| osd.is_up()).count();
     let health = mon.health(core.shared.clock.now()).status().name();
-    json!({ "epoch": map.epoch.0, "osds_up": osds_up, "health": health })
+    let failed = core.shared.failed_osds();
+    let failed: Value = failed.iter().map(|(osd, reason)| (osd.to_string(), json!(reason))).collect();
+    json!({ "epoch": map.epoch.0, "osds_up": osds_up, "health": health, "failed_osds": failed })
 }
 
 /// How long to wait when a connection cannot be accepted.

@@ -217,7 +217,11 @@ impl Sim {
             ) => self.shape.control(*osd),
             NodeEvent::Osd(
                 _,
-                OsdEvent::Store(..) | OsdEvent::FromCore(_) | OsdEvent::Continue | OsdEvent::Tick,
+                OsdEvent::Store(..)
+                | OsdEvent::FromCore(_)
+                | OsdEvent::Broken(_)
+                | OsdEvent::Continue
+                | OsdEvent::Tick,
             )
             | NodeEvent::StoreReady(_)
             | NodeEvent::Tick => panic!("no one core takes {event:?}"),
@@ -329,7 +333,7 @@ impl Sim {
             NodeEffect::Close(daemon, session, reason) => panic!("{daemon} closed {session}: {reason}"),
             NodeEffect::Failed(daemon, reason) => panic!("{daemon}: {reason}"),
             NodeEffect::Stopped(osd) => drop(self.stopped.insert(osd)),
-            NodeEffect::Log(..) | NodeEffect::Active(_) => {}
+            NodeEffect::Log(..) | NodeEffect::Active(_) | NodeEffect::Ended(_) => {}
             NodeEffect::Rebind(osd) => {
                 let addr = EntityAddr::v2(([127, 0, 0, 1], 7100 + osd.0 as u16).into(), 99);
                 self.after(1000, Happening::Node(NodeEvent::Osd(osd, OsdEvent::Rebound(addr.into()))));

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use messages::{OsdBoot, OsdMarkMeDead, OsdMarkMeDown};
+use messages::{Message, OsdBoot, OsdMarkMeDead, OsdMarkMeDown};
 use monclient::{MonClientEffect, VersionRange};
 use options::opt;
 use store::Transaction;
@@ -11,7 +11,7 @@ use types::{EntityAddrVec, Epoch, UTime};
 use super::superblock::store_superblock;
 use super::{Control, OwnIo};
 use crate::parts::Out;
-use crate::{LogLevel, OsdEffect, OsdPhase};
+use crate::{LogLevel, OsdEffect, OsdEvent, OsdPhase};
 
 /// How long a boot message may go unanswered before it is sent again. Monitors don't lose it, but one may ignore it
 /// while the cluster's NOUP flag is set.
@@ -171,9 +171,7 @@ impl Control {
         }
         match self.state {
             OsdPhase::Booting if self.up_epoch > Epoch(0) => self.become_active(now, out),
-            OsdPhase::Active if me.is_none() => {
-                self.fail("the map says that this OSD does not exist".into(), out)
-            }
+            OsdPhase::Active if me.is_none() => self.fail("the map says that this OSD does not exist".into()),
             OsdPhase::Active if !(is_up && is_me) => self.on_marked_down(now, is_up, out),
             OsdPhase::Stopping if !is_up => self.finish_stop(out),
             OsdPhase::Preboot => self.preboot(now, out),
@@ -232,6 +230,56 @@ impl Control {
         if !was_active || !self.mon.is_ready() {
             return self.finish_stop(out);
         }
+        self.send_mark_me_down(true, out);
+        self.stop_by = Some(now.after(SHUTDOWN_TIMEOUT));
+    }
+
+    /// Reports why the OSD cannot go on: to the cluster log, and to the monitor if a map shows this OSD up, so that clients
+    /// and peers need not find out. The monitor acknowledges it: a monitor drops what waits there of a session that ended.
+    /// It does not say that it is dead, as a clean stop does: parts on other cores serve until they learn of the failure.
+    pub(crate) fn report_failure(&mut self, now: UTime, out: &mut Out) {
+        let Some(reason) = &self.failure else { return };
+        let text = format!("osd.{} failed: {reason}", self.config.whoami);
+        self.cluster_log(now, LogLevel::Error, text, out);
+        if self.up_epoch == Epoch(0) || !self.mon.is_ready() {
+            return self.finish_failure(out);
+        }
+        self.send_mark_me_down(false, out);
+        self.stop_by = Some(now.after(SHUTDOWN_TIMEOUT));
+    }
+
+    /// The only events that count after a failure: the monitor noted it, is gone, or had its time.
+    pub(crate) fn on_event_failing(&mut self, now: UTime, event: OsdEvent, out: &mut Out) {
+        let mut effects = Vec::new();
+        let mut done = self.stop_by.is_some_and(|by| by <= now);
+        if let OsdEvent::Mon(event) = event {
+            self.mon.handle(now, event, &mut effects);
+        }
+        for effect in effects {
+            match effect {
+                MonClientEffect::Io(io) => out.push(OsdEffect::Mon(io)),
+                MonClientEffect::Deliver(Message::OsdMarkMeDown(_)) | MonClientEffect::Lost => done = true,
+                MonClientEffect::Deliver(_)
+                | MonClientEffect::Ready
+                | MonClientEffect::Version(..)
+                | MonClientEffect::Warning(_) => {}
+            }
+        }
+        if done {
+            self.finish_failure(out);
+        }
+    }
+
+    fn finish_failure(&mut self, out: &mut Out) {
+        let Some(reason) = self.failure.take() else { return };
+        let mut effects = Vec::new();
+        self.mon.stop(&mut effects);
+        super::push_io(effects, out);
+        self.state = OsdPhase::Stopped;
+        out.push(OsdEffect::Failed(reason));
+    }
+
+    fn send_mark_me_down(&mut self, down_and_dead: bool, out: &mut Out) {
         let epoch = self.history.epoch();
         let down = OsdMarkMeDown {
             paxos: messages::Paxos::at(epoch.0.into()),
@@ -240,10 +288,9 @@ impl Control {
             target_addrs: self.config.addrs.client.clone(),
             epoch,
             request_ack: true,
-            down_and_dead: true,
+            down_and_dead,
         };
         self.send_mon(down, out);
-        self.stop_by = Some(now.after(SHUTDOWN_TIMEOUT));
     }
 
     /// The monitor knows, or had its time: what was queued before becomes durable with the last superblock.

@@ -55,7 +55,7 @@ impl Control {
             _ => None,
         };
         if let Err(reason) = self.on_load_step(now, step, outcome, out) {
-            self.fail(reason, out);
+            self.fail(reason);
         }
     }
 
@@ -100,12 +100,9 @@ impl Control {
             // A hole: maps that the monitor had trimmed before we could get them.
             (Some(LoadStep::LaterMap(epoch)), Ok(None)) => self.load_later_map(now, epoch.next(), out),
             (Some(LoadStep::FirstMap), Ok(None)) => {
-                self.fail(
-                    format!("map {}, which the superblock names, is not stored", self.first_map()),
-                    out,
-                );
+                self.fail(format!("map {}, which the superblock names, is not stored", self.first_map()));
             }
-            (_, Err(reason)) => self.fail(reason, out),
+            (_, Err(reason)) => self.fail(reason),
             (step, Ok(_)) => out.broken(format!("a map was read to be loaded in the step {step:?}")),
         }
     }

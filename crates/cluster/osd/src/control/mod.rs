@@ -126,6 +126,8 @@ pub(crate) struct Control {
     rebinding: bool,
     booting_since: UTime,
     stop_by: Option<UTime>,
+    /// Why it cannot go on. Set, it takes nothing but the monitor's acknowledgement.
+    failure: Option<String>,
     pgs: PgTable,
     /// PGs to be made, while old maps are read for them.
     creating: Option<PendingCreates>,
@@ -170,6 +172,7 @@ impl Control {
             rebinding: false,
             booting_since: UTime::default(),
             stop_by: None,
+            failure: None,
             pgs: PgTable::default(),
             creating: None,
             shards: vec![ShardState::default(); placement.shards().len()],
@@ -194,7 +197,15 @@ impl Control {
         self.history.epoch()
     }
 
+    /// Whether it cannot go on, and the monitor is to know that first.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.failure.is_some()
+    }
+
     pub(crate) fn deadline(&self) -> Option<UTime> {
+        if self.is_failing() {
+            return self.stop_by;
+        }
         let own = [self.mon.deadline(), self.report_deadline(), self.stop_by];
         let booting = (self.state == OsdPhase::Booting).then(|| self.boot_retry_at());
         own.into_iter().flatten().chain(booting).min()
@@ -226,6 +237,7 @@ impl Control {
             | OsdEvent::Message { .. }
             | OsdEvent::Store(..)
             | OsdEvent::Continue
+            | OsdEvent::Broken(_)
             | OsdEvent::FromCore(_) => out.broken("an event of another part came to the control part"),
         }
     }
@@ -271,7 +283,7 @@ impl Control {
             ToControl::Space { shard, space } => self.on_space(now, shard, space, out),
             ToControl::Stats { stats } => self.on_stats(stats, out),
             ToControl::QueryAnswer { asked, answer } => self.on_query_answer(asked, answer, out),
-            ToControl::Failed(reason) => self.fail(reason, out),
+            ToControl::Failed(reason) => self.fail(reason),
         }
     }
 
@@ -290,7 +302,7 @@ impl Control {
             return out.broken(format!("the store completes {token:?}, which was not asked"));
         };
         if let Completion::Refused { error, .. } = completion {
-            return self.fail(format!("the store refused the OSD's own records: {error}"), out);
+            return self.fail(format!("the store refused the OSD's own records: {error}"));
         }
         match io {
             OwnIo::Load => self.on_loaded(now, completion, out),
@@ -337,9 +349,13 @@ impl Control {
         push_io(effects, out);
     }
 
-    fn fail(&mut self, reason: String, out: &mut Out) {
-        self.state = OsdPhase::Stopped;
-        out.push(OsdEffect::Failed(reason));
+    /// The OSD cannot go on. [`Control::report_failure`] follows at the end of the event.
+    fn fail(&mut self, reason: String) {
+        // The first reason counts: what follows may be its consequence.
+        if self.state != OsdPhase::Stopped && self.failure.is_none() {
+            self.state = OsdPhase::Stopping;
+            self.failure = Some(reason);
+        }
     }
 
     fn log(&self, level: LogLevel, text: impl Into<String>, out: &mut Out) {

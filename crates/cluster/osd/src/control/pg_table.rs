@@ -252,7 +252,7 @@ impl Control {
     ) {
         let found = match found {
             Ok(found) => found,
-            Err(error) => return self.fail(format!("can't list the collections of the store: {error}"), out),
+            Err(error) => return self.fail(format!("can't list the collections of the store: {error}")),
         };
         let (Some(map), Some(LoadStep::Pgs(_))) = (self.history.current().cloned(), self.loading) else {
             return out.broken("PGs are found before the first map is loaded");
