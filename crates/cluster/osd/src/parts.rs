@@ -173,6 +173,8 @@ pub(crate) enum ToControl {
         asked: QueryId,
         answer: Option<Value>,
     },
+    /// A line for the cluster log, and for the OSD's own.
+    ClusterLog(LogLevel, String),
     /// A part cannot go on, and the OSD with it.
     Failed(String),
 }

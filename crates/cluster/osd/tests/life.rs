@@ -494,6 +494,20 @@ fn pgs_whose_records_are_damaged_do_not_keep_the_osd_from_starting() {
     w.restart();
     assert_eq!(w.osd.state(), OsdPhase::Active, "{:#?}", w.log);
     assert_eq!(w.log.iter().filter(|line| line.contains("has stopped")).count(), 4);
+    // Operators learn which PGs they are: by the cluster log, and by the states that health goes by.
+    let entries = w.mon.received.iter().filter_map(|m| match m {
+        Message::Log(log) => Some(&log.entries),
+        _ => None,
+    });
+    let of_cluster: Vec<_> = entries.flatten().filter(|e| e.level == messages::LogEntry::ERROR).collect();
+    for seed in 0..4 {
+        let name = format!("pg 1.{seed} has stopped: ");
+        assert!(of_cluster.iter().any(|e| e.message.to_string().starts_with(&name)), "{of_cluster:?}");
+    }
+    w.pass_ms(10_000);
+    let stats = w.stats().unwrap();
+    assert_eq!(stats.pg_stat.len(), 4);
+    assert!(stats.pg_stat.values().all(|pg| pg.state == messages::PgState::INCOMPLETE), "{stats:?}");
 }
 
 #[test]

@@ -283,6 +283,7 @@ impl Control {
             ToControl::Space { shard, space } => self.on_space(now, shard, space, out),
             ToControl::Stats { stats } => self.on_stats(stats, out),
             ToControl::QueryAnswer { asked, answer } => self.on_query_answer(asked, answer, out),
+            ToControl::ClusterLog(level, text) => self.cluster_log(now, level, text, out),
             ToControl::Failed(reason) => self.fail(reason),
         }
     }

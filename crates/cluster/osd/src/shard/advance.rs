@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use maps::{MapDelta, OsdMap, Stale};
 use messages::OsdOpReply;
-use pg::PgEvent;
+use pg::{PgEvent, Phase};
 use types::{Errno, UTime};
 
 use super::pg_view::{Mapping, view_at};
@@ -114,6 +114,10 @@ impl Shard {
         let whoami = self.whoami;
         // A PG that is to be given a map was in the set a moment ago.
         let Some(entry) = self.pgs.get_mut(slot) else { return Turn::Skip };
+        if entry.pg.phase() == Phase::Failed {
+            self.place_failed(now, slot, map, out);
+            return Turn::Skip;
+        }
         if !entry.pg.phase().takes_maps() {
             return Turn::Skip;
         }
@@ -154,6 +158,28 @@ impl Shard {
         let Some(mapping) = &mut entry.mapping else { return Turn::Skip };
         mapping.size = pool.size.into();
         Turn::Tell(Box::new(view_at(map, pool, &mapping.place)))
+    }
+
+    /// A PG that has failed takes no map, but its place in the map stays known: the OSD that leads it reports its state.
+    fn place_failed(&mut self, now: UTime, slot: PgSlot, map: &Arc<OsdMap>, out: &mut Out) {
+        out.note_work(WALK_WORK);
+        let whoami = self.whoami;
+        // It was in the set a moment ago.
+        let Some(entry) = self.pgs.get_mut(slot) else { return };
+        let pgid = entry.pg.id();
+        let new = map.pools.get(&pgid.pg.pool).map(|pool| Mapping::of(map, pool, pgid.pg, whoami));
+        let is_same = match (&entry.mapping, &new) {
+            (Some(old), Some(new)) => old.place.is_same_place(&new.place),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        if !is_same {
+            (entry.changed, entry.moved) = (now, true);
+        }
+        entry.mapping = new;
+        if let Some(status) = entry.publish(now) {
+            out.send_control(ToControl::PgStatus { pgid, slot, status });
+        }
     }
 
     fn tell_map(&mut self, now: UTime, slot: PgSlot, view: Box<pg::MapView>, out: &mut Out) {

@@ -156,6 +156,10 @@ fn pg_failed(pgid: SpgId, failure: PgFailure, out: &mut Out) {
         PgFailure::Refused(error) if error.fault() == Fault::Disk && !error.is_local() => {
             out.send_control(ToControl::Failed(format!("pg {pgid}: {error}")));
         }
-        failure => out.log(LogLevel::Error, format!("pg {pgid} has stopped: {failure}")),
+        // The PG alone: operators learn of it, and which one it is.
+        failure => {
+            let text = format!("pg {pgid} has stopped: {failure}");
+            out.send_control(ToControl::ClusterLog(LogLevel::Error, text));
+        }
     }
 }
