@@ -67,6 +67,10 @@ pub enum NodeEffect {
     Ended(OsdId),
 }
 
+/// After so many completions of its stores an OSD lets other events have their turn. What is complete at one moment is taken
+/// whole, so a turn may have some more.
+pub const COMPLETIONS_PER_TURN: usize = 256;
+
 /// A store shard's handle. Whoever opens a store has one for each of its shards.
 pub type StoreHandle = (StoreShard, Box<dyn ObjectStore>);
 
@@ -193,13 +197,19 @@ impl Node {
     }
 
     /// Ends a burst of events: each OSD that they reached hands its store what they asked for, as one submission, and
-    /// gets what is complete.
+    /// gets what is complete. An OSD whose store completes what it asks for at once could go on for ever: after
+    /// [`COMPLETIONS_PER_TURN`] it asks for another turn by [`NodeEffect::Continue`].
     pub fn turn(&mut self, now: UTime, out: &mut Vec<NodeEffect>) {
         for (id, slot) in self.osds.iter_mut().filter(|(_, slot)| slot.touched) {
             slot.touched = false;
+            let mut left = COMPLETIONS_PER_TURN;
             // What one shard completes may be work for another.
             let mut is_quiet = false;
             while !is_quiet {
+                if left == 0 {
+                    out.push(NodeEffect::Continue(*id));
+                    break;
+                }
                 is_quiet = true;
                 for index in 0..slot.stores.0.len() {
                     let (shard, store) = &mut slot.stores.0[index];
@@ -207,6 +217,7 @@ impl Node {
                     store.turn(now);
                     store.completions(&mut self.completions);
                     is_quiet &= self.completions.is_empty();
+                    left = left.saturating_sub(self.completions.len());
                     for completion in self.completions.drain(..) {
                         let event = OsdEvent::Store(shard, completion);
                         slot.handle(*id, now, event, &mut self.osd_effects, out);
