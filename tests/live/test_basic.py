@@ -162,3 +162,13 @@ def test_removing_pools_can_be_switched_off_as_in_ceph(t):
         expect("false" in client.ceph("tell", "mon.a", "config", "get", "mon_allow_pool_delete").text, "in force")
         client.ceph("config", "rm", "mon", "mon_allow_pool_delete")
         client.ceph(*remove)
+
+
+def test_a_monitor_answers_a_ping_and_commands_that_are_not_there_say_so(t):
+    cluster = t.cluster("--osds", "1", "--store", "mem")
+    for client in t.clients(cluster):
+        answer = client.ceph("ping", "mon.a").json()
+        equal((answer["name"], answer["state"]), ("a", "leader"), f"{client.release}: {answer}")
+        for command in ("osd purge 0", "orch ls", "auth get-or-create client.x mon allow"):
+            refused = client.ceph(*command.split(), code=95)
+            expect("does not have yet" in refused.words, f"{client.release}: {command}: {refused.words!r}")

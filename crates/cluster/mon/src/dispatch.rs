@@ -4,8 +4,9 @@ use auth::{Access, SessionId};
 use messages::Message;
 use types::{Epoch, Errno, PoolId, UTime};
 
-use crate::command::Failure;
+use crate::command::{Failure, mon_status};
 use crate::event::MonEffect;
+use crate::fmt::Json;
 use crate::mon::Mon;
 use crate::service::kept_maps;
 use crate::service::log::{CLUSTER, KEPT, LogLevel, LogLine};
@@ -35,8 +36,8 @@ impl Mon {
             Message::Statfs(m) if reads => self.statfs(session, &m, out),
             Message::GetPoolStats(m) if reads => self.get_pool_stats(session, &m, out),
             Message::PoolOp(m) if writes => self.pool_op(now, session, m, out),
-            // A client's keepalive of old; nobody waits for an answer.
-            Message::Ping(_) => {}
+            // Without capabilities too: it is how a client finds out whether a monitor serves.
+            Message::Ping(_) => self.answer_ping(now, session, out),
             other => self.receive_from_osd(now, session, other, out),
         }
     }
@@ -62,6 +63,15 @@ impl Mon {
         };
         let reply = messages::MonGetVersionReply { handle: m.handle, version, oldest_version };
         out.push(MonEffect::Send { session, message: reply.into() });
+    }
+
+    /// `ceph ping mon.ID`: the members of Ceph's answer.
+    fn answer_ping(&mut self, now: UTime, session: SessionId, out: &mut Vec<MonEffect>) {
+        let health = self.health(now).json(false);
+        let json = Json::object().with("health", health);
+        let json = mon_status(self, now, json);
+        let answer = (json.pretty() + "\n").into();
+        out.push(MonEffect::Send { session, message: messages::Ping { answer }.into() });
     }
 
     fn append_log(&mut self, session: SessionId, m: messages::Log, out: &mut Vec<MonEffect>) {

@@ -310,3 +310,15 @@ fn a_brief_dump_of_pgs_has_cephs_six_columns() {
     assert_eq!(heading, ["PG_STAT", "STATE", "UP", "UP_PRIMARY", "ACTING", "ACTING_PRIMARY"]);
     assert!(text.lines().skip(1).all(|line| line.split_whitespace().count() == 6), "{text}");
 }
+
+#[test]
+fn a_ping_is_answered_with_the_monitors_state() {
+    let mut cluster = Cluster::new(config(1, &[]));
+    let client = cluster.client();
+    cluster.take(client);
+    cluster.send(client, messages::Ping::default());
+    let answers = cluster.take(client);
+    let [messages::Message::Ping(ping)] = &answers[..] else { panic!("{answers:?}") };
+    let text = ping.answer.to_string();
+    assert!(text.contains(r#""state": "leader""#) && text.contains(r#""health""#), "{text}");
+}

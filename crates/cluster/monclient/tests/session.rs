@@ -94,7 +94,7 @@ fn what_is_sent_before_goes_out_when_it_is_ready() {
     let mut c = client(&[1]);
     let (attempt, _) = start(&mut c);
     let mut out = Vec::new();
-    c.send(Ping.into(), &mut out);
+    c.send(Ping::default().into(), &mut out);
     let handle_ = c.get_version("osdmap", &mut out);
     assert!(out.is_empty());
     let out = open(&mut c, attempt, at(1));

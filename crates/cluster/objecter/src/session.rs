@@ -192,7 +192,7 @@ impl Objecter {
             self.pending.values().filter(|p| laggy(p)).filter_map(|p| p.home).collect();
         for osd in &osds {
             if let Some(Session { id, link: Link::Open, .. }) = self.sessions.get(osd) {
-                out.push(ObjecterEffect::Send(*id, Message::from(Ping)));
+                out.push(ObjecterEffect::Send(*id, Message::from(Ping::default())));
             }
         }
         !osds.is_empty()

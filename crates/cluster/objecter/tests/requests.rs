@@ -261,7 +261,7 @@ fn a_session_that_is_not_known_and_messages_that_no_client_takes_do_no_harm() {
     w.reset(unknown);
     w.answer(&(unknown, sent.1, sent.2.clone()), 0);
     assert!(w.done.is_empty() && w.sent.is_empty());
-    w.osd_sends(sent.0, messages::Ping.into());
+    w.osd_sends(sent.0, messages::Ping::default().into());
     assert_eq!(w.warnings.len(), 1);
     w.osd_sends(sent.0, backoff(&w, "a", 9, 1).into());
     assert_eq!(w.warnings.len(), 2);

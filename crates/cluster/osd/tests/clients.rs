@@ -569,7 +569,7 @@ fn a_message_that_nobody_handles_is_logged_once_with_its_name() {
     for _ in 0..3 {
         let message = messages::Statfs::default();
         w.event(OsdEvent::Message { session: CLIENT, message: message.into(), bytes: 1 });
-        w.event(OsdEvent::Message { session: CLIENT, message: Ping.into(), bytes: 1 });
+        w.event(OsdEvent::Message { session: CLIENT, message: Ping::default().into(), bytes: 1 });
     }
     let said: Vec<&String> = w.log.iter().filter(|l| l.contains("not handled")).collect();
     assert_eq!(said.len(), 1);

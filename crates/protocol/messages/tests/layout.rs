@@ -30,7 +30,8 @@ fn addrs() -> EntityAddrVec {
 
 #[test]
 fn messages_without_fields_are_empty() {
-    check(Ping, 1, 1, "");
+    check(Ping::default(), 1, 1, "");
+    check(Ping { answer: "ok".into() }, 1, 1, "020000006f6b");
     check(MonGetMap, 1, 1, "");
 }
 

@@ -20,6 +20,7 @@ mod pool_var;
 pub mod signature;
 pub(crate) mod status;
 mod tell;
+pub(crate) use mon::mon_status;
 pub(crate) use osd::set_text as osd_set_text;
 pub(crate) use status::ratio;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use encoding::Encode;
-use types::{AddrType, EntityAddr, EntityAddrVec, Errno};
+use types::{AddrType, EntityAddr, EntityAddrVec, Errno, UTime};
 
 use super::status::version_counts;
 use super::{Answer, Call, Command, Failure, fail};
@@ -289,6 +289,18 @@ fn quorum_status(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         .with("monmap", monmap_json(mon));
     let pretty = call.format == super::Format::JsonPretty;
     Ok(Answer::data(if pretty { json.pretty() + "\n" } else { json.compact() }))
+}
+
+/// The monitor's state, added to `json` as the answer to a ping has it.
+pub(crate) fn mon_status(mon: &Mon, now: UTime, json: Json) -> Json {
+    json.with("name", mon.config.name.as_str())
+        .with("rank", 0)
+        .with("state", "leader")
+        .with("election_epoch", 1)
+        .with("quorum", Json::array([0]))
+        .with("quorum_age", now.sec.saturating_sub(mon.started.sec))
+        .with("outside_quorum", Json::Array(vec![]))
+        .with("monmap", monmap_json(mon))
 }
 
 fn node_ls(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
