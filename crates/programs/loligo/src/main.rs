@@ -23,7 +23,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
     after_help = "\
 First steps:
   loligo up --dir /tmp/cluster --detach      start a cluster of three OSDs
-  export CEPH_CONF=/tmp/cluster/ceph.conf    tell Ceph's programs where it is
+  export CEPH_CONF=/tmp/cluster/ceph.conf    point Ceph's programs at it
   ceph -s                                    look at it
   ceph osd pool create mypool                make a pool
   rados -p mypool bench 5 write              put load on it

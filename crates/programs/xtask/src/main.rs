@@ -2,6 +2,7 @@
 //!
 //! Never builds or runs anything of the project.
 
+mod doc_paths;
 mod layers;
 mod licences;
 mod structures;
@@ -20,6 +21,7 @@ fn tidy(metadata: &Metadata) -> Vec<Finding> {
     let sources = texts::sources(metadata.workspace_root.as_std_path());
     findings.extend(texts::check(&sources));
     findings.extend(structures::check(&sources));
+    findings.extend(doc_paths::check(metadata.workspace_root.as_std_path(), &sources));
     findings
 }
 
