@@ -14,7 +14,7 @@ mod values;
 pub use conf::{ConfError, ConfFile};
 pub use debug::{is_log_level, parse_log_level};
 pub use parse::{Kind, Value, ValueError, parse_bool, parse_int};
-pub use table::{OptionSpec, OptionStatus, all, lookup, names, nearest, opt, status};
+pub use table::{OptionSpec, OptionStatus, all, ceph_default, lookup, names, nearest, opt, status};
 pub use typed::{Opt, OptionType};
 pub use values::{SetError, Values, canonical};
 

@@ -323,8 +323,15 @@ pub(crate) fn row(name: &str) -> Option<usize> {
     TABLE.binary_search_by_key(&name, |s| s.name).ok()
 }
 
+/// Names, and the program that reads each or `-`.
 fn ceph_names() -> impl Iterator<Item = (&'static str, &'static str)> {
-    CEPH_NAMES.lines().filter_map(|line| line.split_once(' '))
+    CEPH_NAMES.lines().filter_map(|line| line.split('\t').next()?.split_once(' '))
+}
+
+/// Type and default of an option (normalized name) in the newest release of Ceph that has it, where they are known.
+pub fn ceph_default(name: &str) -> Option<(&'static str, &'static str)> {
+    let line = CEPH_NAMES.lines().find(|line| line.split(' ').next() == Some(name))?;
+    line.split_once('\t')?.1.split_once('\t')
 }
 
 /// What an option (normalized name) means here.

@@ -1,10 +1,10 @@
 //! What commands show of an option.
 
-use options::{OptionStatus, is_log_level, lookup, status};
+use options::{OptionStatus, ceph_default, is_log_level, lookup, status};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OptionFacts {
-    /// The default, as text; empty for an option that Loligo does not read.
+    /// The default, as text; Ceph's for an option that Loligo does not read, empty where it is not known.
     pub default: &'static str,
     /// `basic`, `advanced` or `dev`.
     pub level: &'static str,
@@ -36,7 +36,8 @@ pub(crate) fn facts(name: &str) -> Option<OptionFacts> {
         }
         _ => NOTHING_TO_TUNE.into(),
     };
-    Some(facts("", "str", true, summary))
+    let (kind, default) = ceph_default(name).unwrap_or(("str", ""));
+    Some(facts(default, kind, true, summary))
 }
 
 const NOTHING_TO_TUNE: &str = "Ceph's; there is nothing here for it to tune.";
@@ -67,6 +68,7 @@ mod tests {
     #[test]
     fn the_facts_say_what_takes_effect_while_running_and_who_reads_the_rest() {
         assert!(facts("debug_nonsense").is_none());
+        assert_eq!(facts("osd_memory_target").map(|f| (f.kind, f.default)), Some(("size", "4294967296")));
         assert_eq!(facts("debug_osd").map(|f| f.runtime), Some(false));
         assert_eq!(facts("mon_allow_pool_delete").map(|f| f.runtime), Some(true));
         assert!(facts("rbd_cache").is_some_and(|f| f.summary.contains("rbd")));
