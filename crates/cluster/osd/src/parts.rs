@@ -190,14 +190,16 @@ pub(crate) enum ToGate {
         pgid: SpgId,
         place: Option<PgPlace>,
     },
-    /// Answers a request.
+    /// Answers a request of a PG.
     Reply {
         session: SessionId,
+        place: PgPlace,
         reply: Box<OsdOpReply>,
     },
-    /// A request was dropped unanswered.
+    /// A PG's request was dropped unanswered.
     Dropped {
         session: SessionId,
+        place: PgPlace,
         tid: u64,
     },
     /// A request was dropped, and its session is to hold back from its PG.

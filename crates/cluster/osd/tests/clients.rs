@@ -5,7 +5,7 @@ mod world;
 
 use auth::{Caps, SessionId};
 use messages::osd_op::OsdFlags;
-use messages::{Command, Message, Op, OpArgs, OpCode, OsdPing, Ping};
+use messages::{Command, Message, Op, OpArgs, OpCode, OsdOp, OsdPing, Ping};
 use options::Values;
 use osd::{LogLevel, OsdEffect, OsdEvent};
 use types::{
@@ -455,6 +455,50 @@ fn a_write_that_waits_for_its_pg_to_be_made_is_refused_when_a_map_fences_its_cli
     blocklist_client(&mut w);
     assert_eq!(w.reply_to(CLIENT, tid).map(|r| r.result), Some(Errno::ESHUTDOWN.code()));
     w.send_creates(1, 4);
+    assert_eq!(w.osd.held(), (0, 0));
+}
+
+#[test]
+fn a_resend_that_is_refused_leaves_the_budget_of_the_first_message() {
+    let mut w = with_pool();
+    // What the store has in memory is answered at once, and commits are held.
+    w.peeks = true;
+    w.hold_store = true;
+    let first = w.write("a", b"x");
+    let resend = OsdOp { epoch: first.epoch.next(), retry_attempt: 1, ..first.clone() };
+    let tid = first.tid;
+    // The store has the map before the write.
+    blocklist_client(&mut w);
+    w.event(OsdEvent::Message { session: CLIENT, message: first.into(), bytes: 1000 });
+    w.event(OsdEvent::Message { session: CLIENT, message: resend.into(), bytes: 10 });
+    assert_eq!(w.osd.held(), (2, 1010), "one is at the store, the other waits for the map");
+    w.hold_store = false;
+    // The OSD checks after each event that what its PGs have holds budget.
+    w.settle();
+    let replies = w.sent[&CLIENT].iter().filter_map(|message| match message {
+        Message::OsdOpReply(reply) if reply.tid == tid => Some(reply.result),
+        _ => None,
+    });
+    assert_eq!(replies.collect::<Vec<_>>(), [Errno::ESHUTDOWN.code(), 0]);
+    assert_eq!(w.osd.held(), (0, 0));
+}
+
+#[test]
+fn an_answer_frees_the_budget_of_its_own_pg_though_another_has_a_request_of_the_same_number() {
+    let mut w = with_pool();
+    // What the store has in memory is answered at once, and commits are held.
+    w.peeks = true;
+    w.hold_store = true;
+    let first = w.write("a", b"x");
+    let reads = (0..).map(|n| w.read(&format!("o{n}"))).find(|op| op.pgid != first.pgid);
+    let second = OsdOp { tid: first.tid, ..reads.unwrap() };
+    w.event(OsdEvent::Message { session: CLIENT, message: first.clone().into(), bytes: 1000 });
+    w.event(OsdEvent::Message { session: CLIENT, message: second.into(), bytes: 10 });
+    assert_eq!(w.reply_to(CLIENT, first.tid).map(|reply| reply.result), Some(Errno::ENOENT.code()));
+    assert_eq!(w.osd.held(), (1, 1000), "the write is still at the store");
+    w.osd.check().unwrap();
+    w.hold_store = false;
+    w.settle();
     assert_eq!(w.osd.held(), (0, 0));
 }
 

@@ -154,7 +154,7 @@ impl Gate {
             }
         }
         for (tid, reply) in answers {
-            self.answer(id, tid, reply.map(Box::new), out);
+            self.answer(id, tid, None, reply.map(Box::new), out);
         }
         self.resume(out);
     }
@@ -166,9 +166,17 @@ impl Gate {
         }
     }
 
-    /// Answers an operation, unless it is dropped, and frees what it held.
-    fn answer(&mut self, session: SessionId, tid: u64, reply: Option<Box<OsdOpReply>>, out: &mut Out) {
-        let exists = self.sessions.release(session, tid);
+    /// Answers an operation, unless it is dropped, and frees what it held. `place` is that of the PG that had it; `None`
+    /// if it waited here.
+    fn answer(
+        &mut self,
+        session: SessionId,
+        tid: u64,
+        place: Option<PgPlace>,
+        reply: Option<Box<OsdOpReply>>,
+        out: &mut Out,
+    ) {
+        let exists = self.sessions.release(session, tid, place);
         if let (true, Some(reply)) = (exists, reply) {
             out.push(OsdEffect::Send { session, message: Message::OsdOpReply(reply) });
         }
@@ -177,7 +185,7 @@ impl Gate {
     /// A PG has dropped a request, and its session is to hold back.
     fn block(&mut self, block: Block, out: &mut Out) {
         let Block { session: id, tid, pgid, place, range } = block;
-        self.answer(id, tid, None, out);
+        self.answer(id, tid, Some(place), None, out);
         // The PG hears of a session's end by itself.
         let Some(session) = self.sessions.get_mut(id) else { return };
         let Some(message) = session.backoffs.begin(pgid, place, range) else {
@@ -207,12 +215,12 @@ impl Gate {
 
     pub(crate) fn handle(&mut self, message: ToGate, out: &mut Out) {
         match message {
-            ToGate::Reply { session, reply } => {
-                self.answer(session, reply.tid, Some(reply), out);
+            ToGate::Reply { session, place, reply } => {
+                self.answer(session, reply.tid, Some(place), Some(reply), out);
                 self.resume(out);
             }
-            ToGate::Dropped { session, tid } => {
-                self.answer(session, tid, None, out);
+            ToGate::Dropped { session, place, tid } => {
+                self.answer(session, tid, Some(place), None, out);
                 self.resume(out);
             }
             ToGate::Block(block) => self.block(*block, out),

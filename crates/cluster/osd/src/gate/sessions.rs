@@ -223,12 +223,12 @@ impl Sessions {
         self.resumable()
     }
 
-    /// A request was answered or dropped. Answers whether its session exists.
-    pub(crate) fn release(&mut self, id: SessionId, tid: u64) -> bool {
+    /// A request was answered or dropped: one that the PG at `place` had, or one that waited here. A client may have
+    /// sent others of the same transaction id, which keep what they hold. Answers whether its session exists.
+    pub(crate) fn release(&mut self, id: SessionId, tid: u64, place: Option<PgPlace>) -> bool {
         let Some(session) = self.all.get_mut(&id) else { return false };
-        // One that a PG has, if there are several; an answer that none waits for frees nothing.
-        let at = |with_pg: bool| session.held.iter().position(|h| h.tid == tid && h.at.is_some() == with_pg);
-        if let Some(index) = at(true).or_else(|| at(false)) {
+        // An answer that no request waits for frees nothing.
+        if let Some(index) = session.held.iter().position(|held| held.tid == tid && held.at == place) {
             let held = session.held.remove(index);
             self.messages -= 1;
             self.bytes -= held.bytes;
@@ -342,7 +342,11 @@ mod tests {
     }
 
     fn release(s: &mut Sessions, session: SessionId, tid: u64) -> Vec<SessionId> {
-        s.release(session, tid);
+        release_at(s, session, tid, None)
+    }
+
+    fn release_at(s: &mut Sessions, session: SessionId, tid: u64, place: Option<PgPlace>) -> Vec<SessionId> {
+        s.release(session, tid, place);
         s.check().unwrap();
         s.resumable()
     }
@@ -379,6 +383,8 @@ mod tests {
         assert_eq!(session.places().collect::<Vec<_>>(), [PLACE]);
         assert_eq!((t.holds_at(A, 2, PLACE), t.holds_at(A, 1, PLACE)), (Some(true), Some(false)));
         release(&mut t, A, 2);
+        assert_eq!(t.held(), (2, 30), "the PG has it");
+        release_at(&mut t, A, 2, Some(PLACE));
         assert_eq!(t.held(), (1, 10));
         assert_eq!(t.get_mut(A).unwrap().places().count(), 0);
     }

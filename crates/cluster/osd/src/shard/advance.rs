@@ -14,7 +14,7 @@ use types::{Errno, UTime};
 use super::pg_view::{Mapping, view_at};
 use super::{PgSlot, Shard};
 use crate::control::MapStep;
-use crate::parts::{Out, ToControl, ToGate};
+use crate::parts::{Out, PgPlace, ToControl, ToGate};
 
 /// The work that maps are in one event, in looks at a PG that stays what it is. One of these takes about 0.1
 /// microseconds, so an event takes some milliseconds at most.
@@ -212,8 +212,9 @@ impl Shard {
             self.queue.take_held(|held| held.op.addrs.0.iter().any(|addr| map.is_blocklisted(addr)));
         for held in shut_out {
             let session = held.op.session;
+            let place = PgPlace { shard: self.id, slot: held.slot };
             let reply = Box::new(OsdOpReply::error(&held.op.op, Errno::ESHUTDOWN.code(), map.epoch));
-            out.send_gate_of(session, ToGate::Reply { session, reply });
+            out.send_gate_of(session, ToGate::Reply { session, place, reply });
         }
     }
 

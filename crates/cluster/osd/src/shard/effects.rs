@@ -45,10 +45,11 @@ impl Shard {
             return out.broken(format!("an effect of the PG of {slot:?}, which is not here"));
         };
         let pgid = entry.pg.id();
+        let place = PgPlace { shard: self.id, slot };
         match effect {
             PgEffect::Reply { session, reply } => {
                 entry.forget_request(session, reply.tid);
-                out.send_gate_of(session, ToGate::Reply { session, reply });
+                out.send_gate_of(session, ToGate::Reply { session, place, reply });
             }
             PgEffect::Read { token, request } => {
                 let Some(token) = slot.token(token) else { return out_of_tokens(pgid, out) };
@@ -68,7 +69,6 @@ impl Shard {
             }
             PgEffect::Block { session, tid, range } => {
                 entry.forget_request(session, tid);
-                let place = PgPlace { shard: self.id, slot };
                 let block = Block { session, tid, pgid, place, range: *range };
                 out.send_gate_of(session, ToGate::Block(Box::new(block)));
             }
@@ -78,7 +78,7 @@ impl Shard {
             PgEffect::Notice(notice) => {
                 if let Notice::Dropped { session, tid, .. } = notice {
                     entry.forget_request(session, tid);
-                    out.send_gate_of(session, ToGate::Dropped { session, tid });
+                    out.send_gate_of(session, ToGate::Dropped { session, place, tid });
                 }
                 log_notice(pgid, notice, out);
             }

@@ -330,6 +330,7 @@ impl Shard {
     fn run_queue(&mut self, now: UTime, out: &mut Out) {
         while let Some(QueuedOp { slot, op }) = self.queue.next() {
             let (session, tid) = (op.session, op.op.tid);
+            let place = PgPlace { shard: self.id, slot };
             match self.turn(slot, &op.op) {
                 Turn::Run => {
                     if let Some(entry) = self.pgs.get_mut(slot) {
@@ -338,11 +339,11 @@ impl Shard {
                     self.pg_handle(now, slot, PgEvent::ClientOp(op), out);
                 }
                 Turn::Hold => self.queue.hold(QueuedOp { slot, op }),
-                Turn::Drop => out.send_gate_of(session, ToGate::Dropped { session, tid }),
+                Turn::Drop => out.send_gate_of(session, ToGate::Dropped { session, place, tid }),
                 Turn::NoSpace => {
                     let epoch = self.map.as_ref().map_or(Epoch(0), |map| map.epoch);
                     let reply = Box::new(OsdOpReply::error(&op.op, Errno::ENOSPC.code(), epoch));
-                    out.send_gate_of(session, ToGate::Reply { session, reply });
+                    out.send_gate_of(session, ToGate::Reply { session, place, reply });
                 }
             }
         }
@@ -395,8 +396,9 @@ impl Shard {
 
     /// A session's backoff has ended. What is still held of it here, it sends again.
     fn backoff_ended(&mut self, now: UTime, slot: PgSlot, session: SessionId, out: &mut Out) {
+        let place = PgPlace { shard: self.id, slot };
         for held in self.queue.take_held(|held| held.slot == slot && held.op.session == session) {
-            out.send_gate_of(session, ToGate::Dropped { session, tid: held.op.op.tid });
+            out.send_gate_of(session, ToGate::Dropped { session, place, tid: held.op.op.tid });
         }
         // A PG that was removed in the meantime held nothing back.
         if self.pgs.get(slot).is_some() {
