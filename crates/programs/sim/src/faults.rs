@@ -3,7 +3,7 @@
 use crate::Place;
 use crate::client::Purpose;
 use crate::daemons::{Ending, client_addr};
-use crate::plan::{Fault, SECOND};
+use crate::plan::{Fault, LARGE_STORE, SECOND};
 use crate::world::{Happening, World};
 
 /// What ends a fault.
@@ -209,11 +209,11 @@ impl World {
 
     /// Gives an OSD a larger store if it has a small one: what waits for space could not end.
     fn make_room(&mut self, osd: i32) {
-        if self.plan.store_bytes < 1 << 30 {
+        if self.plan.store_bytes < LARGE_STORE {
             if self.osd(osd).node.is_some() {
                 self.end_osd(osd, Ending::Killed);
             }
-            self.osd(osd).store.get().resize(1 << 30);
+            self.osd(osd).store.get().resize(LARGE_STORE);
             self.osd(osd).store.become_of(|store| store.close());
         }
     }
