@@ -36,6 +36,21 @@ fn a_pg_ordered_some_epochs_ago_begins_with_the_order() {
 }
 
 #[test]
+fn a_pg_is_not_reported_before_it_is_stored() {
+    let mut w = World::active();
+    w.announce_pool(1, 1);
+    w.hold_store = true;
+    w.send_creates(1, 1);
+    w.pass_ms(6000);
+    let reported = |w: &World| w.stats().is_some_and(|stats| stats.pg_stat.contains_key(&pg(1, 0).pg));
+    assert!(!reported(&w), "the monitor would not order it again after a loss of power");
+    w.hold_store = false;
+    w.settle();
+    w.pass_ms(1000);
+    assert!(reported(&w), "{:#?}", w.log);
+}
+
+#[test]
 fn intervals_between_the_order_and_the_osds_map_count() {
     let mut w = World::active();
     w.announce_pool(1, 1);

@@ -92,8 +92,8 @@ impl PgTable {
 
     /// The up_thru that the PGs led here need.
     pub(super) fn up_thru_wanted(&self) -> Epoch {
-        let reported = self.statuses().filter(|(_, status)| status.is_reported());
-        reported.map(|(_, status)| status.same_interval_since).max().unwrap_or(Epoch(0))
+        let led = self.statuses().filter(|(_, status)| status.is_led());
+        led.map(|(_, status)| status.same_interval_since).max().unwrap_or(Epoch(0))
     }
 
     /// Whether these are the PGs that the shards have, in the states that they published.
@@ -146,17 +146,13 @@ impl Control {
             let place = is_served(&status).then_some(PgPlace { shard, slot });
             out.send_gates(|| ToGate::Pg { pgid, place });
         }
-        if before
-            .is_none_or(|before| PgStatus { stored: status.stored, ..before } != status || before == status)
-        {
-            // Another state; or another place, if nothing is different here.
-            self.stats_changed(now);
-        }
+        // Another state; or another place, if nothing is different here.
+        self.stats_changed(now);
         let is_there = |status: &PgStatus| status.stored && status.is_active();
         if is_there(&status) && !before.as_ref().is_some_and(is_there) {
             self.announce_pg(pgid, out);
         }
-        if status.is_reported() {
+        if status.is_led() {
             self.want_up_thru(status.same_interval_since, out);
         }
         self.pgs_loaded(now, out);

@@ -66,9 +66,14 @@ impl PgStatus {
         self.leads && self.phase.is_clean()
     }
 
-    /// Whether the monitor hears of it from here.
-    pub(crate) fn is_reported(&self) -> bool {
+    /// Whether it is led here, and neither loads nor is removed.
+    pub(crate) fn is_led(&self) -> bool {
         self.leads && !matches!(self.phase, Phase::Loading | Phase::Removing)
+    }
+
+    /// Whether the monitor hears of it from here. It orders a PG that was reported no more, so this must be stored.
+    pub(crate) fn is_reported(&self) -> bool {
+        self.is_led() && self.stored
     }
 }
 
