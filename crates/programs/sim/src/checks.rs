@@ -18,6 +18,11 @@ pub(crate) fn check(world: &mut World) {
         let text = explain(world, object, why, &attempt);
         world.fail(text);
     }
+    if let Some((mark, fence)) = world.served.breach(&world.history) {
+        let text =
+            format!("operation {mark} was begun after its PG had answered with the fence's map: {fence:?}");
+        world.fail(text);
+    }
     let held: Vec<String> = world.osds.iter().filter_map(|osd| osd.budget_held()).collect();
     if !held.is_empty() {
         world.fail(format!("budget is held though nothing is under way: {}", held.join("; ")));

@@ -258,7 +258,23 @@ impl World {
                 self.at(at, Happening::OsdWake(id, at));
             }
         }
+        if let Place::Osd(id) = place {
+            self.note_served(id, &effects);
+        }
         effects.into_iter().for_each(|effect| self.perform(place, effect));
+    }
+
+    /// Notes what an OSD began and answered in an event.
+    fn note_served(&mut self, id: i32, effects: &[NodeEffect]) {
+        let begun = self.osd(id).store.take_begun();
+        self.served.event(begun);
+        for effect in effects {
+            if let NodeEffect::Send(_, _, Message::OsdOpReply(reply)) = effect
+                && reply.result >= 0
+            {
+                self.served.answer(&String::from_utf8_lossy(&reply.oid), reply.epoch.0);
+            }
+        }
     }
 
     fn perform(&mut self, place: Place, effect: NodeEffect) {

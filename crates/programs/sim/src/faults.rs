@@ -186,6 +186,8 @@ impl World {
         let what = r#""prefix":"osd blocklist","blocklistop":"add","expire":86400"#;
         let json = format!(r#"{{{what},"addr":"{socket}/{}"}}"#, addr.nonce);
         self.command(&json, Purpose::Fence { client, life });
+        // It thinks at once: its next thought may be after the fence.
+        self.after(0, Happening::Think(client, life));
     }
 
     /// An OSD said that a client is fenced: it ends, and another takes its place.

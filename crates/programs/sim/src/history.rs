@@ -193,7 +193,8 @@ impl Action {
     }
 }
 
-const ATTRIBUTE: &[u8] = b"mark";
+/// The name of the attribute that bears an object's last change.
+pub const ATTRIBUTE: &[u8] = b"mark";
 
 fn attribute(code: OpCode, mark: Mark) -> Op {
     let value = mark.to_string();

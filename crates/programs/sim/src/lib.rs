@@ -15,6 +15,7 @@ mod client;
 mod daemons;
 mod describe;
 mod faults;
+mod fences;
 pub mod history;
 pub mod linear;
 mod network;

@@ -13,6 +13,11 @@ const OPERATIONS_PER_OBJECT: usize = 120;
 /// moment, which makes a history costly to check.
 const UNKNOWN_PER_OBJECT: usize = 6;
 
+/// Operations that a client has under way at most while it is being fenced.
+const DOOMED_WINDOW: usize = 6;
+/// Its mean time between two, nanoseconds.
+const DOOMED_THINK: u64 = 2_000_000;
+
 /// An object that clients use now.
 pub struct Slot {
     pub object: usize,
@@ -35,16 +40,21 @@ impl World {
         if client.life != life || !client.alive || self.is_healing || index == self.admin() {
             return;
         }
-        if self.pool.is_some() && client.requests.len() < self.plan.window && !client.is_fenced {
-            self.begin_operation(index);
+        // One that is being fenced asks more, and all of one object: the fence then meets what waits there.
+        let is_doomed = self.fenced.contains(&(index, life));
+        let window = self.plan.window.max(if is_doomed { DOOMED_WINDOW } else { 0 });
+        if self.pool.is_some() && client.requests.len() < window && !client.is_fenced {
+            self.begin_operation(index, is_doomed.then_some(life as usize));
         }
-        let pause = self.random(2 * self.plan.think);
+        let most = if is_doomed { DOOMED_THINK } else { self.plan.think };
+        let pause = self.random(2 * most);
         self.after(pause, Happening::Think(index, life));
     }
 
-    fn begin_operation(&mut self, index: usize) {
-        let slots = self.slots.len() as u64;
-        let at = self.random(slots) as usize;
+    /// Begins an operation on the object of some slot, or of this one.
+    fn begin_operation(&mut self, index: usize, slot: Option<usize>) {
+        let slots = self.slots.len();
+        let at = slot.map_or_else(|| self.random(slots as u64) as usize, |slot| slot % slots);
         let slot = &mut self.slots[at];
         if slot.operations >= OPERATIONS_PER_OBJECT || slot.unknown >= UNKNOWN_PER_OBJECT {
             slot.generation += 1;

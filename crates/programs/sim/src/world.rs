@@ -8,6 +8,7 @@ use types::{PoolId, SplitMix64, UTime};
 use crate::client::{Client, Purpose};
 use crate::daemons::{MonProcess, OsdProcess};
 use crate::faults::Relief;
+use crate::fences::Served;
 use crate::history::{Action, History};
 use crate::network::{Network, Packet, Way};
 use crate::plan::{Fault, SECOND};
@@ -93,6 +94,7 @@ pub struct World {
     /// The last one gives commands and reads in the end.
     pub clients: Vec<Client>,
     pub history: History,
+    pub served: Served,
     pub slots: Vec<Slot>,
     pub pool: Option<PoolId>,
     /// Clients' processes that are or will be fenced.
@@ -130,6 +132,7 @@ impl World {
             osds: (0..plan.osds).map(|id| OsdProcess::new(&plan, id)).collect(),
             clients: (0..=plan.clients).map(|_| Client::new()).collect(),
             history: History::default(),
+            served: Served::default(),
             slots: Vec::new(),
             pool: None,
             fenced: BTreeSet::new(),
