@@ -9,11 +9,13 @@ use sim::{Counts, Failure, Plan, Report, Trace, run};
 
 const USAGE: &str = "\
 sim run [--from SEED] [--seeds N] [--seconds S] [--keep-going] [--bug NAME]\n                                                                 run seeds until N, or S seconds, are over
+sim bugs [--from SEED] [--seeds N] [--bug NAME]                  run N seeds with each planted defect: how many find it
 sim replay SEED [--trace FILE] [--object NAME]                   run one seed and write what happened";
 
 /// The command line.
 #[derive(Default)]
 struct Args {
+    bugs: bool,
     replay: Option<u64>,
     from: u64,
     seeds: Option<u64>,
@@ -29,6 +31,7 @@ fn parse() -> Option<Args> {
     let mut words = std::env::args().skip(1);
     match words.next()?.as_str() {
         "run" => {}
+        "bugs" => args.bugs = true,
         "replay" => args.replay = Some(words.next()?.parse().ok()?),
         _ => return None,
     }
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
     };
     match args.replay {
         Some(seed) => replay(seed, &args),
+        None if args.bugs => run_bugs(&args),
         None => run_seeds(&args),
     }
 }
@@ -126,6 +130,24 @@ fn run_seeds(args: &Args) -> ExitCode {
         println!("failed: {failed:?}");
     }
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Prints in how many seeds each planted defect is found; it is a failure if one is not found at all.
+fn run_bugs(args: &Args) -> ExitCode {
+    // A panic is one way in which a defect is found.
+    std::panic::set_hook(Box::new(|_| {}));
+    let seeds = args.seeds.unwrap_or(200);
+    let mut all_found = true;
+    println!("defect, seeds of {seeds} that find it, the first, seconds");
+    for (name, defect) in Defect::all().filter(|(_, defect)| args.bug.is_none_or(|bug| bug == *defect)) {
+        let started = Instant::now();
+        let finds = |seed: &u64| play(*seed, Some(defect), Trace::default()).failure.is_some();
+        let found: Vec<u64> = (args.from..args.from.saturating_add(seeds)).filter(finds).collect();
+        let first = found.first().map_or("-".into(), u64::to_string);
+        println!("{name}, {}, {first}, {:.1}", found.len(), started.elapsed().as_secs_f64());
+        all_found &= !found.is_empty();
+    }
+    if all_found { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn add(sum: &mut Counts, one: &Counts) {
