@@ -11,7 +11,9 @@ const THINK: u64 = 20_000_000;
 
 #[test]
 fn the_same_seed_gives_the_same_trace_and_another_seed_another() {
-    let short = |seed| Plan { length: 12_000_000_000, think: THINK, ..Plan::of(seed) };
+    // With time between the faults in which clients get on.
+    let (length, fault_interval) = (12_000_000_000, 3_000_000_000);
+    let short = |seed| Plan { length, think: THINK, fault_interval, ..Plan::of(seed) };
     let (one, two) = (run(short(3), Trace::default()), run(short(3), Trace::default()));
     assert_eq!(one, two);
     assert!(one.counts.operations > 50, "{:?}", one.counts);
