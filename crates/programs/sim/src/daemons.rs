@@ -98,6 +98,9 @@ impl MonProcess {
     }
 }
 
+/// After an OSD has stopped as it should it is started within this time, nanoseconds.
+const STOPPED_TIME: u64 = 20_000_000_000;
+
 impl OsdProcess {
     pub fn new(plan: &Plan, id: i32) -> Self {
         let options = SimOptions {
@@ -313,7 +316,11 @@ impl World {
                 }
             }
             NodeEffect::Active(_) => self.say(place, "is active"),
-            NodeEffect::Stopped(osd) => self.end_osd(osd.0, Ending::Killed),
+            NodeEffect::Stopped(osd) => {
+                self.end_osd(osd.0, Ending::Killed);
+                // Its start may have come while it waited for the monitor, and found it running.
+                self.after(STOPPED_TIME, Happening::StartOsd(osd.0));
+            }
             NodeEffect::Failed(daemon, reason) => self.daemon_failed(daemon, &reason),
             // It is taken out when it has stopped or failed.
             NodeEffect::Ended(_) => {}
