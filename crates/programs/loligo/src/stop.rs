@@ -37,7 +37,8 @@ pub fn run(args: &Args) -> ExitCode {
     }
     let end = Instant::now() + Duration::from_secs(args.timeout);
     let mut next_word = Instant::now() + Duration::from_secs(2);
-    while host::holder(&args.dir) == Some(pid) {
+    // The lock is free a moment before the process is gone, which still has its ports then.
+    while host::holder(&args.dir) == Some(pid) || process::is_running(pid) {
         if Instant::now() > end {
             return fail(&format!("process {pid} still runs after {} s; its log is {dir}/log", args.timeout));
         }
