@@ -30,4 +30,4 @@ pub use object_info::{ObjectFlags, ObjectInfo, RawManifest, WatchInfo, Watchers}
 pub use outcome::{ExecuteResult, Mutation, ObjectState, OpOutcome, OpReturn, ReplyExtents, StatsDelta};
 pub use snapset::SnapSet;
 pub use table::{OpSpec, SpaceUse, spec};
-pub use view::{Fetched, Need, ObjectView};
+pub use view::{Fetched, Need, NeedOf, ObjectView};

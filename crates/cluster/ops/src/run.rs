@@ -4,8 +4,8 @@ use buffer::Rope;
 use types::{Errno, Name};
 
 use crate::{
-    CleanRegions, Fetched, Mutation, Need, ObjectFlags, ObjectState, ObjectView, OpContext, ReplyExtents,
-    StatsDelta,
+    CleanRegions, Fetched, Mutation, Need, NeedOf, ObjectFlags, ObjectState, ObjectView, OpContext,
+    ReplyExtents, StatsDelta,
 };
 
 /// Why an operation gave no result.
@@ -82,7 +82,12 @@ impl Runner<'_> {
             // How much data comes is known before it is read: a request that wants too much takes no memory.
             self.count_read(len)?;
         }
-        match self.view.fetch(need) {
+        self.fetch_of(NeedOf::Own, need)
+    }
+
+    /// Something of the request's object or of a clone, which must be there.
+    pub fn fetch_of(&mut self, of: NeedOf, need: Need) -> Result<Fetched, StepError> {
+        match self.view.fetch(of, need) {
             None => Err(StepError::Pending),
             Some(Fetched::Failed(errno)) => Err(errno.into()),
             Some(fetched) => {

@@ -3,9 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use buffer::Rope;
-use types::{Errno, Name};
+use types::{Errno, Name, SnapId};
 
-/// Something of the stored object that an operation must see.
+/// Which object a [`Need`] is about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum NeedOf {
+    /// The object that the request runs on.
+    Own,
+    /// A clone of the same head, by its id. Requests for a head and its clones have one queue, so that such a need waits
+    /// for no other request.
+    Clone(SnapId),
+}
+
+/// Something of a stored object that an operation must see.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Need {
     /// Bytes; fewer come back where the object ends before.
@@ -88,5 +98,5 @@ impl Fetched {
 pub trait ObjectView {
     /// What is asked for if it is resident; otherwise `None`, and the need is remembered. Answers must not change
     /// between the runs of one request.
-    fn fetch(&mut self, need: Need) -> Option<Fetched>;
+    fn fetch(&mut self, of: NeedOf, need: Need) -> Option<Fetched>;
 }

@@ -3,8 +3,8 @@
 use encoding::Decode;
 use messages::{Op, OpArgs, OpCode};
 use ops::{
-    Caller, CleanRegions, ExecuteResult, Fetched, Need, ObjectInfo, ObjectState, ObjectView, OpContext,
-    OpLimits, SnapSet, classify, execute,
+    Caller, CleanRegions, ExecuteResult, Fetched, Need, NeedOf, ObjectInfo, ObjectState, ObjectView,
+    OpContext, OpLimits, SnapSet, classify, execute,
 };
 use proptest::prelude::*;
 use types::{EntityName, EntityType, Errno, HObject, Name, PoolId, ReqId, SnapContext};
@@ -13,7 +13,7 @@ use types::{EntityName, EntityType, Errno, HObject, Name, PoolId, ReqId, SnapCon
 struct Bad(Option<Errno>);
 
 impl ObjectView for Bad {
-    fn fetch(&mut self, _: Need) -> Option<Fetched> {
+    fn fetch(&mut self, _: NeedOf, _: Need) -> Option<Fetched> {
         self.0.map(Fetched::Failed)
     }
 }

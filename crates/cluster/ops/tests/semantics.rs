@@ -7,7 +7,7 @@ use encoding::{Decode, Encode, Encoder};
 use messages::osd_op::{OpFlags, OsdFlags};
 use messages::{Op, OpArgs, OpCode};
 use ops::{
-    Caller, ExecuteResult, Fetched, FullKind, Mutation, Need, ObjectFlags, ObjectState, ObjectView,
+    Caller, ExecuteResult, Fetched, FullKind, Mutation, Need, NeedOf, ObjectFlags, ObjectState, ObjectView,
     OpContext, OpLimits, OpOutcome, execute,
 };
 use types::{EntityName, EntityType, Errno, HObject, Name, PoolId, ReqId, SnapContext, SnapId, UTime};
@@ -60,7 +60,8 @@ impl Stored {
 }
 
 impl ObjectView for Stored {
-    fn fetch(&mut self, need: Need) -> Option<Fetched> {
+    fn fetch(&mut self, of: NeedOf, need: Need) -> Option<Fetched> {
+        assert_eq!(of, NeedOf::Own);
         assert!(!self.absent, "nothing is read of an object that is not there");
         let answer = self.answer(&need);
         if self.resident || self.asked.contains(&need) {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ops::{Fetched, Need, ObjectView};
+use ops::{Fetched, Need, NeedOf, ObjectView};
 use store::{Advice, CollectionId, Fault, ReadOutcome, ReadRequest, StoreError};
-use types::{Errno, GHObject};
+use types::{Errno, GHObject, HObject};
 
 use crate::Backend;
 use crate::out::Out;
@@ -12,19 +12,22 @@ use crate::out::Out;
 /// So many needs are looked through one by one; an ordinary request has one or two.
 const SEARCHED_MAX: usize = 8;
 
+/// What is needed, and of which object.
+pub(crate) type ObjectNeed = (NeedOf, Need);
+
 /// Needs in the order in which they were met.
 #[derive(Debug, Default)]
 pub(crate) struct ReadCache {
-    entries: Vec<(Need, Option<Fetched>)>,
+    entries: Vec<(ObjectNeed, Option<Fetched>)>,
     /// Their places, once there are so many that looking through them all would cost more: a request may hold
     /// thousands of operations.
-    places: BTreeMap<Need, usize>,
+    places: BTreeMap<ObjectNeed, usize>,
     /// How many of them were handed out by [`ReadCache::take_new`].
     asked: usize,
     failure: Option<StoreError>,
 }
 
-/// What a request sees of its object: what was read for it, and what the store has in memory.
+/// What a request sees of its object and of that one's clones: what was read for it, and what the store has in memory.
 pub(crate) struct StoreView<'a, 'o> {
     pub cache: &'a mut ReadCache,
     pub backend: &'a mut dyn Backend,
@@ -35,11 +38,12 @@ pub(crate) struct StoreView<'a, 'o> {
 }
 
 impl ObjectView for StoreView<'_, '_> {
-    fn fetch(&mut self, need: Need) -> Option<Fetched> {
+    fn fetch(&mut self, of: NeedOf, need: Need) -> Option<Fetched> {
+        let need = (of, need);
         if let Some(place) = self.cache.place(&need) {
             return self.cache.entries[place].1.clone();
         }
-        let request = read_request(need.clone(), self.collection, self.object.clone(), self.omap_bytes_max);
+        let request = read_request(need.clone(), self.collection, &self.object, self.omap_bytes_max);
         // Kept, so that a later run of the request finds the same answer.
         let index = self.cache.add(need);
         let result = self.backend.peek(&request, self.out)?;
@@ -49,7 +53,7 @@ impl ObjectView for StoreView<'_, '_> {
 }
 
 impl ReadCache {
-    fn add(&mut self, need: Need) -> usize {
+    fn add(&mut self, need: ObjectNeed) -> usize {
         let index = self.entries.len();
         if index >= SEARCHED_MAX {
             self.places.insert(need.clone(), index);
@@ -58,13 +62,13 @@ impl ReadCache {
         index
     }
 
-    fn place(&self, need: &Need) -> Option<usize> {
+    fn place(&self, need: &ObjectNeed) -> Option<usize> {
         let searched = &self.entries[..self.entries.len().min(SEARCHED_MAX)];
         searched.iter().position(|(n, _)| n == need).or_else(|| self.places.get(need).copied())
     }
 
     /// The needs that are neither answered nor asked for yet, with their places.
-    pub fn take_new(&mut self) -> Vec<(usize, Need)> {
+    pub fn take_new(&mut self) -> Vec<(usize, ObjectNeed)> {
         let from = std::mem::replace(&mut self.asked, self.entries.len());
         let new = self.entries.iter().enumerate().skip(from).filter(|(_, (_, fetched))| fetched.is_none());
         new.map(|(i, (need, _))| (i, need.clone())).collect()
@@ -72,7 +76,7 @@ impl ReadCache {
 
     /// Notes the answer to the need at `index`.
     pub fn answer(&mut self, index: usize, result: Result<ReadOutcome, StoreError>) {
-        let Some((need, fetched)) = self.entries.get_mut(index) else {
+        let Some(((_, need), fetched)) = self.entries.get_mut(index) else {
             // The need stays unanswered, so the request's next run finds nothing to wait for and ends the PG.
             debug_assert!(false, "an answer to need {index} of {}", self.entries.len());
             return;
@@ -91,13 +95,17 @@ impl ReadCache {
     }
 }
 
-/// What the store is asked for a need.
+/// What the store is asked for a need of a request that runs on `own`.
 pub(crate) fn read_request(
-    need: Need,
+    (of, need): ObjectNeed,
     collection: CollectionId,
-    object: GHObject,
+    own: &GHObject,
     bytes_max: u64,
 ) -> ReadRequest {
+    let object = match of {
+        NeedOf::Own => own.clone(),
+        NeedOf::Clone(snap) => GHObject { hobj: HObject { snap, ..own.hobj.clone() }, ..own.clone() },
+    };
     match need {
         Need::Data { offset, len, flags } => {
             let advice = Advice::of_op_flags(flags);

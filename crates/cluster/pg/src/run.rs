@@ -239,7 +239,7 @@ impl Pg {
         }
         let bytes_max = self.config.ops.omap_read_bytes_max();
         for (index, need) in needs {
-            let request = read_request(need, self.records.collection, oid.clone(), bytes_max);
+            let request = read_request(need, self.records.collection, &oid, bytes_max);
             self.read(request, ReadFor::Step { park, index }, out);
         }
         self.parked.insert(park, Parked { slot, request, cache, missing });
