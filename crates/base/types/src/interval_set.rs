@@ -88,6 +88,24 @@ impl IntervalSet {
         other.0.iter().for_each(|&(start, len)| self.remove(start, len));
     }
 
+    /// Keeps only what is in `other` too.
+    pub fn intersect(&mut self, other: &Self) {
+        let mut both = Vec::new();
+        let (mut a, mut b) = (self.0.iter().peekable(), other.0.iter().peekable());
+        while let (Some(&&(x, x_len)), Some(&&(y, y_len))) = (a.peek(), b.peek()) {
+            let (start, end) = (x.max(y), (x + x_len).min(y + y_len));
+            if start < end {
+                both.push((start, end - start));
+            }
+            if x + x_len < y + y_len {
+                a.next()
+            } else {
+                b.next()
+            };
+        }
+        self.0 = both;
+    }
+
     /// Drops shortest ranges until at most `max` remain.
     pub fn keep_longest(&mut self, max: usize) {
         while self.0.len() > max {
@@ -138,6 +156,11 @@ mod tests {
                 let mut from_set = [false; 64];
                 set.ranges().iter().for_each(|&(s, l)| (s..s + l).for_each(|i| from_set[i as usize] = true));
                 prop_assert_eq!(from_set, bits);
+                let mut both = set.clone();
+                both.intersect(&IntervalSet(vec![(3, 4), (9, 1), (20, 30)]));
+                let mut rest = set.clone();
+                [(0, 3), (7, 2), (10, 10), (50, 20)].map(|(s, l)| rest.remove(s, l));
+                prop_assert_eq!(both, rest);
                 (0..64).for_each(|i| assert_eq!(set.contains(i), bits[i as usize], "{i} in {set:?}"));
                 prop_assert!(set.ranges().windows(2).all(|w| w[0].0 + w[0].1 < w[1].0));
                 prop_assert_eq!(IntervalSet::from_bytes_exact(&set.to_bytes(0)), Ok(set.clone()));

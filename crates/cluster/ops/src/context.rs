@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use types::{EntityAddrVec, EntityName, EntityType, ReqId, SnapContext};
+use types::{EntityAddrVec, EntityName, EntityType, IntervalSet, ReqId, SnapContext};
 
 /// OpLimits, by the names of Ceph's options.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -72,6 +72,8 @@ pub struct OpContext<'a> {
     pub limits: &'a OpLimits,
     /// The snapshots that a write must preserve: the client's, or the pool's.
     pub snapc: &'a SnapContext,
+    /// The pool's snapshots whose removal has begun.
+    pub removed_snaps: Option<&'a IntervalSet>,
     /// The message's flags ([`messages::osd_op::OsdFlags`]).
     pub flags: u32,
     /// Whether the pool can hold omap data.

@@ -3,8 +3,9 @@
 use buffer::Rope;
 use messages::Op;
 use messages::osd_op::{OpFlags, OsdFlags};
-use types::Errno;
+use types::{Errno, IntervalSet};
 
+use crate::clone;
 use crate::run::{Runner, StepError};
 use crate::table::{refusal, spec};
 use crate::{
@@ -27,6 +28,7 @@ pub fn execute(
     object: &ObjectState,
     ops: &[Op],
 ) -> ExecuteResult {
+    let shares = !object.snapset.clones.is_empty() || !ctx.snapc.snaps.is_empty();
     let mut run = Runner {
         view,
         ctx,
@@ -34,6 +36,7 @@ pub fn execute(
         state: object.clone(),
         mutations: Vec::with_capacity(ops.len() + 1),
         clean: CleanRegions::default(),
+        modified: shares.then(IntervalSet::new),
         delta: StatsDelta::default(),
         user_modify: false,
         read_bytes: 0,
@@ -97,7 +100,7 @@ fn finish(
     unsupported: Option<u16>,
 ) -> ExecuteResult {
     let ctx = run.ctx;
-    let Runner { mut mutations, mut state, mut user_modify, clean, mut delta, extents, .. } = run;
+    let Runner { mut mutations, mut state, mut user_modify, clean, modified, mut delta, extents, .. } = run;
     // A full pool takes a metadata server's writes: a full file system could not be emptied otherwise.
     let full = ctx.full.filter(|_| !ctx.caller.is_mds());
     if let (true, false, Some(full)) = (result >= 0, mutations.is_empty(), full) {
@@ -113,8 +116,10 @@ fn finish(
     if result >= 0 && !mutations.is_empty() {
         result = check_reply(ctx, result, &mut returns);
     }
-    if !mutations.is_empty() {
+    let mut clone = None;
+    if !mutations.is_empty() && result >= 0 {
         mark_written(object, &mut state, &mut delta);
+        clone = clone::preserve(ctx, object, &mut state, modified.unwrap_or_default(), &mut delta);
     }
     if result < 0 {
         mutations.clear();
@@ -125,6 +130,7 @@ fn finish(
     ExecuteResult::Done(Box::new(OpOutcome {
         result,
         returns,
+        clone,
         mutations,
         state,
         user_modify,

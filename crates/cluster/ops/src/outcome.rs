@@ -3,9 +3,9 @@
 use buffer::Rope;
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
 use messages::{OpArgs, OsdOpReply};
-use types::{HObject, Name};
+use types::{HObject, Name, SnapId};
 
-use crate::{CleanRegions, ObjectInfo, SnapSet};
+use crate::{CleanRegions, NewClone, ObjectInfo, SnapSet};
 
 /// An object as it stands: after every operation that ran before.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,6 +57,8 @@ pub enum Mutation {
     Truncate(u64),
     /// Remove the object with all it has.
     Remove,
+    /// Become what a clone of the same head is: data, attributes, omap. What the object was is gone.
+    BecomeClone(SnapId),
     /// Set an attribute.
     SetAttr(Name, Rope),
     /// Remove an attribute.
@@ -110,7 +112,9 @@ impl Decode for OpReturn {
 pub struct StatsDelta {
     /// Bytes of all objects.
     pub num_bytes: i64,
+    /// Clones and whiteouts among them.
     pub num_objects: i64,
+    pub num_object_clones: i64,
     /// Whiteouts among them.
     pub num_whiteouts: i64,
     /// Those flagged DIRTY: all that were written, where nothing flushes them to a base tier.
@@ -135,6 +139,7 @@ impl std::ops::Neg for StatsDelta {
         Self {
             num_bytes: -self.num_bytes,
             num_objects: -self.num_objects,
+            num_object_clones: -self.num_object_clones,
             num_whiteouts: -self.num_whiteouts,
             num_objects_dirty: -self.num_objects_dirty,
             num_objects_omap: -self.num_objects_omap,
@@ -150,6 +155,7 @@ impl std::ops::AddAssign for StatsDelta {
     fn add_assign(&mut self, other: Self) {
         self.num_bytes += other.num_bytes;
         self.num_objects += other.num_objects;
+        self.num_object_clones += other.num_object_clones;
         self.num_whiteouts += other.num_whiteouts;
         self.num_objects_dirty += other.num_objects_dirty;
         self.num_objects_omap += other.num_objects_omap;
@@ -206,6 +212,8 @@ pub struct OpOutcome {
     pub result: i32,
     /// Each operation's result; those that were not reached have 0 and no data.
     pub returns: Vec<OpReturn>,
+    /// The clone to store before them.
+    pub clone: Option<Box<NewClone>>,
     /// The changes to store.
     pub mutations: Vec<Mutation>,
     /// The object afterwards. Versions, request id and times are the PG's to set.

@@ -1,7 +1,7 @@
 //! One run through a request's operations: the state that they share.
 
 use buffer::Rope;
-use types::{Errno, Name};
+use types::{Errno, IntervalSet, Name};
 
 use crate::{
     CleanRegions, Fetched, Mutation, Need, NeedOf, ObjectFlags, ObjectState, ObjectView, OpContext,
@@ -59,6 +59,8 @@ pub(crate) struct Runner<'a> {
     pub state: ObjectState,
     pub mutations: Vec<Mutation>,
     pub clean: CleanRegions,
+    /// The byte ranges changed, where clones share data with the head.
+    pub modified: Option<IntervalSet>,
     pub delta: StatsDelta,
     pub user_modify: bool,
     /// Bytes that the operations so far read.
@@ -130,15 +132,30 @@ impl Runner<'_> {
     /// The object must be there from here on.
     pub fn create_if_absent(&mut self) {
         if !self.state.exists {
+            self.mutations.push(Mutation::Create);
+        }
+        self.note_created();
+    }
+
+    /// Whatever the object was, clients see one from here on.
+    pub fn note_created(&mut self) {
+        if !self.state.exists {
             self.state.exists = true;
             self.delta.num_objects += 1;
             self.state.info.clear_data_digest();
             self.state.info.clear_omap_digest();
             self.clean.new_object |= !self.stored;
-            self.mutations.push(Mutation::Create);
         } else if self.state.info.is_whiteout() {
             self.state.info.flags &= !ObjectFlags::WHITEOUT;
             self.delta.num_whiteouts -= 1;
+        }
+    }
+
+    /// `len` bytes from `offset` on are not what they were.
+    pub fn mark_data_dirty(&mut self, offset: u64, len: u64) {
+        self.clean.mark_data_dirty(offset, len);
+        if let Some(modified) = &mut self.modified {
+            modified.insert(offset, len);
         }
     }
 

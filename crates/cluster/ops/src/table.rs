@@ -5,7 +5,7 @@
 
 use messages::osd_op::OpFlags;
 use messages::{Op, OpArgs, OpCode};
-use types::Errno;
+use types::{Errno, SnapId};
 
 use crate::attrs::XattrArgs;
 use crate::run::{Extent, Runner, StepResult};
@@ -35,6 +35,7 @@ pub(crate) enum OpRun {
     Extent(fn(&mut Runner<'_>, &Extent, &Op) -> StepResult),
     Xattr(fn(&mut Runner<'_>, &XattrArgs, &Op) -> StepResult),
     AssertVer(fn(&mut Runner<'_>, u64) -> StepResult),
+    Snap(fn(&mut Runner<'_>, SnapId) -> StepResult),
     /// Object size, write size and flags.
     AllocHint(fn(&mut Runner<'_>, u64, u64, u32) -> StepResult),
     /// Offset, length and the pattern's length.
@@ -122,6 +123,12 @@ static TABLE: &[OpSpec] = &[
     write(OpCode::APPEND, |run, x, op| run.append(x, &op.indata, op.flags)),
     write(OpCode::TRIMTRUNC, |run, x, _| run.truncate(&Extent { offset: x.truncate_size, ..*x })),
     write(OpCode::CREATE, |run, _, op| run.create(op.flags & OpFlags::EXCL != 0, &op.indata)),
+    OpSpec {
+        code: OpCode::ROLLBACK,
+        user_modify: true,
+        space: SpaceUse::Payload,
+        run: OpRun::Snap(|run, snap| run.rollback(snap)),
+    },
     write(OpCode::OMAPSETVALS, |run, _, op| run.omap_set(&op.indata)),
     write(OpCode::OMAPSETHEADER, |run, _, op| run.omap_set_header(&op.indata)),
     write(OpCode::OMAPCLEAR, |run, _, _| run.omap_clear()),
@@ -158,7 +165,6 @@ static UNSUPPORTED: &[Unsupported] = &[
     unsupported(OpCode::STARTSYNC),
     unsupported(OpCode::SETTRUNC),
     unsupported(OpCode::TMAPPUT),
-    unsupported(OpCode::ROLLBACK),
     unsupported(OpCode::WATCH),
     unsupported(OpCode::COPY_FROM),
     unsupported(OpCode::UNDIRTY),
@@ -228,6 +234,10 @@ impl OpSpec {
             OpRun::AssertVer(f) => {
                 let OpArgs::AssertVer { ver, .. } = op.args else { return bad_form() };
                 f(run, ver)
+            }
+            OpRun::Snap(f) => {
+                let OpArgs::Snap { snapid } = op.args else { return bad_form() };
+                f(run, snapid)
             }
             OpRun::AllocHint(f) => {
                 let OpArgs::AllocHint { expected_object_size, expected_write_size, flags } = op.args else {

@@ -38,7 +38,7 @@ impl Runner<'_> {
             self.mutations.push(Mutation::Touch);
         } else if !old {
             self.mutations.push(Mutation::Truncate(x.offset));
-            self.clean.mark_data_dirty(self.state.info.size, x.offset - self.state.info.size);
+            self.mark_data_dirty(self.state.info.size, x.offset - self.state.info.size);
             self.resize(x.offset);
         }
         // An old write past the end changes nothing, not even the version: the truncation was meant to cut it.
@@ -49,7 +49,7 @@ impl Runner<'_> {
         if length > 0 && x.offset + length > self.state.info.size {
             self.resize(x.offset + length);
         }
-        self.clean.mark_data_dirty(x.offset, length);
+        self.mark_data_dirty(x.offset, length);
         self.delta.wrote(length);
         Ok(Some(0))
     }
@@ -75,7 +75,7 @@ impl Runner<'_> {
             }
             self.mutations.push(Mutation::Truncate(x.truncate_size));
             let size = self.state.info.size;
-            self.clean.mark_data_dirty(x.truncate_size, size.saturating_sub(x.truncate_size));
+            self.mark_data_dirty(x.truncate_size, size.saturating_sub(x.truncate_size));
             if x.truncate_size != size {
                 self.state.info.clear_data_digest();
             }
@@ -111,7 +111,7 @@ impl Runner<'_> {
             self.mutations.push(Mutation::Write { offset: 0, data: data.clone(), flags });
         }
         self.state.info.set_data_digest(data.crc32c(u32::MAX));
-        self.clean.mark_data_dirty(0, size.max(x.length));
+        self.mark_data_dirty(0, size.max(x.length));
         self.resize(x.length);
         self.delta.wrote(x.length);
         Ok(Some(0))
@@ -156,7 +156,7 @@ impl Runner<'_> {
         self.check_extent(x.offset, x.length)?;
         if x.length > 0 && self.state.is_visible() {
             self.mutations.push(Mutation::Zero { offset: x.offset, len: x.length });
-            self.clean.mark_data_dirty(x.offset, x.length);
+            self.mark_data_dirty(x.offset, x.length);
             self.delta.num_wr += 1;
             self.state.info.clear_data_digest();
         }
@@ -181,7 +181,7 @@ impl Runner<'_> {
         }
         self.mutations.push(Mutation::Truncate(x.offset));
         let size = self.state.info.size;
-        self.clean.mark_data_dirty(size.min(x.offset), size.abs_diff(x.offset));
+        self.mark_data_dirty(size.min(x.offset), size.abs_diff(x.offset));
         self.resize(x.offset);
         self.delta.num_wr += 1;
         self.state.info.clear_data_digest();
@@ -206,12 +206,12 @@ impl Runner<'_> {
         let newest = self.ctx.snapc.snaps.first().map_or(0, |s| s.0);
         let snapset = &self.state.snapset;
         let whiteout = !snapset.clones.is_empty() || newest > snapset.seq;
-        let info = &mut self.state.info;
-        if !self.state.exists || (info.is_whiteout() && whiteout) {
+        if !self.state.exists || (self.state.info.is_whiteout() && whiteout) {
             return Err(Errno::ENOENT.into());
         }
         self.mutations.push(Mutation::Remove);
-        self.clean.mark_data_dirty(0, info.size);
+        self.mark_data_dirty(0, self.state.info.size);
+        let info = &mut self.state.info;
         self.clean.clean_omap = false;
         self.delta.num_wr += 1;
         self.delta.num_bytes -= info.size as i64;

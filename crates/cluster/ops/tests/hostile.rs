@@ -72,6 +72,7 @@ proptest! {
             caller: &caller,
             limits: &limits,
             snapc: &snapc,
+            removed_snaps: None,
             flags: 0,
             pool_has_omap: true,
             full: None,

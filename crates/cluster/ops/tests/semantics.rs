@@ -120,6 +120,7 @@ impl Case {
             caller: &self.caller,
             limits: &self.limits,
             snapc: &self.snapc,
+            removed_snaps: None,
             flags: self.flags,
             pool_has_omap: true,
             full: self.full,

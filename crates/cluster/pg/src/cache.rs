@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use ops::{Fetched, Need, NeedOf, ObjectView};
+use encoding::Decode;
+use ops::{Fetched, Need, NeedOf, ObjectInfo, ObjectView};
 use store::{Advice, CollectionId, Fault, ReadOutcome, ReadRequest, StoreError};
 use types::{Errno, GHObject, HObject};
 
 use crate::Backend;
 use crate::out::Out;
+use crate::run::INFO_ATTR;
 
 /// So many needs are looked through one by one; an ordinary request has one or two.
 const SEARCHED_MAX: usize = 8;
@@ -35,6 +37,18 @@ pub(crate) struct StoreView<'a, 'o> {
     pub collection: CollectionId,
     pub object: GHObject,
     pub omap_bytes_max: u64,
+}
+
+impl StoreView<'_, '_> {
+    /// The metadata of the object, where that is a clone; `None` until they are read.
+    pub fn clone_info(&mut self) -> Option<Result<ObjectInfo, String>> {
+        let info = match self.fetch(NeedOf::Own, Need::Attr(INFO_ATTR.into()))? {
+            Fetched::Attr(Some(info)) => ObjectInfo::from_bytes(&info.to_piece()).map_err(|e| e.to_string()),
+            Fetched::Failed(errno) => Err(errno.to_string()),
+            _ => Err(format!("no attribute {INFO_ATTR}")),
+        };
+        Some(info)
+    }
 }
 
 impl ObjectView for StoreView<'_, '_> {

@@ -53,6 +53,11 @@ impl ObjectSteps {
         self.txn.change(self.collection, object, change);
     }
 
+    /// Makes `to` equal `from`, which must exist.
+    pub fn clone_object(&mut self, from: &GHObject, to: &GHObject) {
+        self.txn.clone_object(self.collection, from, to);
+    }
+
     pub fn set_attrs(&mut self, object: &GHObject, attrs: Attrs) {
         self.txn.set_attrs(self.collection, object, attrs);
     }

@@ -148,8 +148,7 @@ pub enum PgEffect {
 /// Worth a line in the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notice {
-    /// A client used an operation that is not implemented (each code is said once a PG). 0 is no operation's: a write
-    /// would have to clone its object for a snapshot.
+    /// A client used an operation that is not implemented (each code is said once a PG).
     UnsupportedOp { code: u16 },
     /// A request was dropped unanswered; the client sends it again when it learns why. Its budget is free. (Requests of
     /// a session that is gone are not named one by one.)

@@ -2,19 +2,16 @@
 
 use buffer::Rope;
 use encoding::Encode;
-use ops::{CleanRegions, Mutation, ObjectState, OpOutcome, OpReturn, StatsDelta};
+use ops::{CleanRegions, Mutation, NewClone, ObjectInfo, ObjectState, OpOutcome, OpReturn, StatsDelta};
 use store::{Advice, AllocHint, Attrs, ObjectChange};
-use types::{EVersion, Errno, GHObject, SnapContext, UTime};
+use types::{EVersion, Errno, GHObject, HObject, ReqId, SnapId, UTime};
 
 use crate::objects::{Loaded, ObjectSlot};
 use crate::out::Out;
 use crate::pg::{ClientChange, Delayed, DelayedOf, InFlight};
 use crate::request::Request;
 use crate::run::{INFO_ATTR, SNAPSET_ATTR};
-use crate::{Bug, Change, Context, EntryKind, LogEntry, Notice, ObjectSteps, Pg, PgEffect, RollbackRecord};
-
-/// The notice's code for a write that would have to make a clone: no operation has it.
-const CLONE_WANTED: u16 = 0;
+use crate::{Bug, Change, Context, EntryKind, LogEntry, ObjectSteps, Pg, PgEffect, RollbackRecord};
 
 impl Pg {
     fn next_version(&self) -> EVersion {
@@ -47,26 +44,13 @@ impl Pg {
         slot: ObjectSlot,
         object: &GHObject,
         request: Request,
-        snapc: &SnapContext,
-        mut outcome: OpOutcome,
+        outcome: OpOutcome,
         out: &mut Out<'_>,
     ) {
-        let Some(Loaded::Yes(before)) = self.objects.get(slot).map(|o| &o.loaded) else {
-            return self.broken("a write ends on an object that is not loaded", out);
-        };
-        if !outcome.mutations.is_empty() && needs_clone(before, snapc) {
-            let errno = Errno::EOPNOTSUPP;
-            outcome.mutations.clear();
-            outcome.result = errno.code();
-            outcome.unsupported = Some(CLONE_WANTED);
-            if self.said_unsupported.insert(CLONE_WANTED) {
-                out.push(PgEffect::Notice(Notice::UnsupportedOp { code: CLONE_WANTED }));
-            }
-        }
         if outcome.mutations.is_empty() {
             self.log_only(slot, request, outcome, out);
         } else {
-            self.commit(slot, object, request, snapc, outcome, out);
+            self.commit(slot, object, request, outcome, out);
         }
     }
 
@@ -91,7 +75,7 @@ impl Pg {
         }
         let stats = StatsDelta { num_rd: outcome.delta.num_rd, ..StatsDelta::default() };
         let client = ClientChange { slot, reply, request: Some(request), stats };
-        self.submit(entry, ObjectSteps::of(self.records.collection), client, out);
+        self.submit(Vec::new(), entry, ObjectSteps::of(self.records.collection), client, out);
     }
 
     fn commit(
@@ -99,11 +83,17 @@ impl Pg {
         slot: ObjectSlot,
         object: &GHObject,
         request: Request,
-        snapc: &SnapContext,
         outcome: OpOutcome,
         out: &mut Out<'_>,
     ) {
-        let (version, now, last_user) = (self.next_version(), self.now, self.records.info.last_user_version);
+        let (mut version, now) = (self.next_version(), self.now);
+        let last_user = self.records.info.last_user_version;
+        let mut steps = ObjectSteps::of(self.records.collection);
+        let mut earlier = Vec::new();
+        if let Some(clone) = outcome.clone {
+            earlier.push(make_clone(*clone, object, version, &request, &mut steps));
+            version.version += 1;
+        }
         let Some(Loaded::Yes(state)) = self.objects.get_mut(slot).map(|o| &mut o.loaded) else {
             return self.broken("a change is made of an object that is not loaded", out);
         };
@@ -126,12 +116,11 @@ impl Pg {
         }
         let dontneed = self.map.as_ref().is_some_and(|m| m.pool.writes_dontneed);
         let advice = if dontneed { Advice::DONTNEED } else { Advice::default() };
-        let mut steps = ObjectSteps::of(self.records.collection);
         for mutation in outcome.mutations {
-            steps.change(object, change_of(mutation, advice));
+            add_step(&mut steps, object, mutation, advice);
         }
         if state.exists {
-            stamp(state, &request, version, prior_version, snapc, now);
+            stamp(state, &request, version, prior_version, now);
             let attrs = [
                 (INFO_ATTR.into(), state.info.to_bytes(u64::MAX).into()),
                 (SNAPSET_ATTR.into(), state.snapset.to_bytes(0).into()),
@@ -150,12 +139,19 @@ impl Pg {
                 out.push(PgEffect::Reply { session, reply });
             }
         }
-        self.submit(entry, steps, client, out);
+        self.submit(earlier, entry, steps, client, out);
     }
 
     /// Hands a change to the backend.
     #[inline]
-    fn submit(&mut self, entry: LogEntry, steps: ObjectSteps, client: ClientChange, out: &mut Out<'_>) {
+    pub(crate) fn submit(
+        &mut self,
+        earlier: Vec<LogEntry>,
+        entry: LogEntry,
+        steps: ObjectSteps,
+        client: ClientChange,
+        out: &mut Out<'_>,
+    ) {
         match self.objects.get_mut(client.slot) {
             Some(object) => object.uncommitted += 1,
             None => return self.broken("a change is made of an object without a context", out),
@@ -166,7 +162,7 @@ impl Pg {
         stats += reads;
         let durable = self.records.durable;
         let trim_to = self.records.log.trim_target(&self.config.log, durable, 1);
-        let change = Change { earlier: Vec::new(), newest: entry, steps, stats, trim_to, durable };
+        let change = Change { earlier, newest: entry, steps, stats, trim_to, durable };
         self.in_flight.push_back(InFlight { token, version, before, reads, client: Box::new(client) });
         let mut ctx = Context { records: &mut self.records, limits: &self.config.log, out };
         self.backend.submit(token, change, &mut ctx);
@@ -204,20 +200,34 @@ impl LogEntry {
     }
 }
 
-/// Whether a snapshot that the object has not seen must keep its present state: a clone, which is not made yet.
-fn needs_clone(before: &ObjectState, snapc: &SnapContext) -> bool {
-    before.is_visible() && snapc.snaps.first().is_some_and(|newest| newest.0 > before.snapset.seq)
+fn clone_of(head: &GHObject, id: SnapId) -> GHObject {
+    GHObject { hobj: HObject { snap: id, ..head.hobj.clone() }, ..head.clone() }
+}
+
+/// The steps that make a clone of a head, and the log's entry of it.
+fn make_clone(
+    clone: NewClone,
+    head: &GHObject,
+    version: EVersion,
+    request: &Request,
+    steps: &mut ObjectSteps,
+) -> LogEntry {
+    let NewClone { info, snaps } = clone;
+    let object = clone_of(head, info.oid.snap);
+    let mut entry = LogEntry::new(EntryKind::Clone, info.oid.clone(), version, ReqId::default());
+    entry.prior_version = info.prior_version;
+    entry.user_version = info.user_version;
+    entry.mtime = request.op.mtime;
+    entry.snaps = snaps.to_bytes(0);
+    let info = ObjectInfo { version, ..info };
+    steps.clone_object(head, &object);
+    steps.set_attrs(&object, Attrs::from([(INFO_ATTR.into(), info.to_bytes(u64::MAX).into())]));
+    steps.change(&object, ObjectChange::RemoveAttr(SNAPSET_ATTR.into()));
+    entry
 }
 
 /// What every change of an object sets in its metadata.
-fn stamp(
-    state: &mut ObjectState,
-    request: &Request,
-    version: EVersion,
-    prior: EVersion,
-    snapc: &SnapContext,
-    now: UTime,
-) {
+fn stamp(state: &mut ObjectState, request: &Request, version: EVersion, prior: EVersion, now: UTime) {
     let info = &mut state.info;
     info.version = version;
     info.prior_version = prior;
@@ -226,7 +236,6 @@ fn stamp(
         info.mtime = request.op.mtime;
         info.local_mtime = now;
     }
-    state.snapset.seq = state.snapset.seq.max(snapc.seq);
 }
 
 /// A result small enough for the log.
@@ -235,9 +244,10 @@ fn bounded(ret: &OpReturn, limit: usize) -> OpReturn {
     OpReturn { rval: ret.rval, data }
 }
 
-/// A mutation as the store has it, with the pool's advice beside the client's.
-fn change_of(mutation: Mutation, of_pool: Advice) -> ObjectChange {
-    match mutation {
+/// Adds a mutation as the store has it, with the pool's advice beside the client's.
+#[inline]
+fn add_step(steps: &mut ObjectSteps, object: &GHObject, mutation: Mutation, of_pool: Advice) {
+    let change = match mutation {
         Mutation::Create | Mutation::Touch => ObjectChange::Touch,
         Mutation::Write { offset, data, flags } => {
             let advice = Advice(Advice::of_op_flags(flags).0 | of_pool.0);
@@ -246,6 +256,7 @@ fn change_of(mutation: Mutation, of_pool: Advice) -> ObjectChange {
         Mutation::Zero { offset, len } => ObjectChange::Zero { offset, len },
         Mutation::Truncate(size) => ObjectChange::Truncate(size),
         Mutation::Remove => ObjectChange::Remove,
+        Mutation::BecomeClone(id) => return steps.clone_object(&clone_of(object, id), object),
         Mutation::SetAttr(name, value) => ObjectChange::SetAttrs([(name, value.to_piece())].into()),
         Mutation::RemoveAttr(name) => ObjectChange::RemoveAttr(name),
         Mutation::OmapSet(pairs) => {
@@ -258,5 +269,6 @@ fn change_of(mutation: Mutation, of_pool: Advice) -> ObjectChange {
         Mutation::AllocHint { object_size, write_size, flags } => {
             ObjectChange::SetAllocHint(AllocHint { object_size, write_size, flags })
         }
-    }
+    };
+    steps.change(object, change);
 }

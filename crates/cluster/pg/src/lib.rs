@@ -32,6 +32,7 @@ mod refused;
 mod remove;
 mod request;
 mod run;
+mod snaps;
 
 pub use backend::{Backend, Context, LocalBackend, Progress, ReadResult};
 pub use backoff::BackoffRange;

@@ -141,8 +141,9 @@ impl Records {
         sum.num_wr += delta.num_wr;
         sum.num_wr_kb += delta.num_wr_kb;
         sum.num_objects_dirty += delta.num_objects_dirty;
-        if (delta.num_whiteouts, delta.num_objects_omap) != (0, 0) {
+        if (delta.num_object_clones, delta.num_whiteouts, delta.num_objects_omap) != (0, 0, 0) {
             // The small info does not hold these.
+            sum.num_object_clones += delta.num_object_clones;
             sum.num_whiteouts += delta.num_whiteouts;
             sum.num_objects_omap += delta.num_objects_omap;
             self.dirty = true;

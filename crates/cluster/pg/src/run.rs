@@ -2,10 +2,12 @@
 
 use encoding::Decode;
 use messages::osd_op::OsdFlags;
-use messages::{OpResult, OsdOpReply};
-use ops::{ExecuteResult, ObjectInfo, ObjectState, OpClass, OpContext, OpOutcome, OpReturn, SnapSet};
+use messages::{OpResult, OsdOp, OsdOpReply};
+use ops::{
+    ExecuteResult, FoundSnap, ObjectInfo, ObjectState, OpClass, OpContext, OpOutcome, OpReturn, SnapSet,
+};
 use store::{AttrChoice, ObjectHead, ReadOutcome, ReadRequest, StoreError};
-use types::{Errno, GHObject, HObject, SnapContext, SnapId};
+use types::{Errno, GHObject, HObject, IntervalSet, SnapId};
 
 use crate::cache::{ReadCache, StoreView, read_request};
 use crate::client::SENT_BEFORE_FULL;
@@ -14,6 +16,7 @@ use crate::out::Out;
 use crate::pg::{Parked, ReadFor};
 use crate::phase::Phase;
 use crate::request::Request;
+use crate::snaps::PoolSnaps;
 use crate::{Bug, Notice, Pg, PgEffect};
 
 /// An object's attribute that holds its [`ObjectInfo`].
@@ -23,8 +26,6 @@ pub(crate) const SNAPSET_ATTR: &str = "ss";
 
 /// Objects of bad metadata that a PG names in the log, at most.
 const BAD_OBJECTS_SAID_MAX: usize = 64;
-
-static NO_SNAPS: SnapContext = SnapContext { seq: 0, snaps: Vec::new() };
 
 impl Pg {
     pub(crate) fn ghobject(&self, slot: ObjectSlot) -> Option<GHObject> {
@@ -157,25 +158,29 @@ impl Pg {
             request
         };
         let object = self.ghobject(slot);
-        let (Some(object), Some(Loaded::Yes(state))) = (object, self.objects.get(slot).map(|o| &o.loaded))
+        let (Some(mut object), Some(Loaded::Yes(state))) =
+            (object, self.objects.get(slot).map(|o| &o.loaded))
         else {
             return self.broken("a request runs on an object that is not loaded", out);
         };
-        let pool = self.map.as_ref().map(|m| &m.pool);
-        let pool_snapc = pool.and_then(|p| p.snapc.as_ref());
-        let enforced = request.op.has_flag(OsdFlags::ENFORCE_SNAPC);
-        let snapc = match (request.class.writes, pool_snapc) {
-            (false, _) => &NO_SNAPS,
-            (true, Some(of_pool)) if !enforced => of_pool,
-            (true, _) => &request.snapc,
+        let snaps = PoolSnaps::of(self.map.as_ref(), &self.records.info);
+        let clone = if request.class.writes {
+            None
+        } else {
+            match find(state, &request.op, snaps.removed) {
+                FoundSnap::Head => None,
+                FoundSnap::Clone(id) => Some(id),
+                FoundSnap::Nothing => return self.reply_error(&request, Errno::ENOENT, out),
+            }
         };
-        if !request.class.writes && !is_readable(state, request.op.snapid) {
-            return self.reply_error(&request, Errno::ENOENT, out);
-        }
+        object.hobj.snap = clone.unwrap_or(SnapId::HEAD);
+        let pool = self.map.as_ref().map(|m| &m.pool);
+        let snapc = snaps.context_of(&request);
         let ctx = OpContext {
             caller: &request.caller,
             limits: &self.config.ops,
-            snapc,
+            snapc: &snapc,
+            removed_snaps: snaps.removed,
             flags: request.op.flags,
             pool_has_omap: pool.is_none_or(|p| p.has_omap),
             full: pool.and_then(|p| p.full),
@@ -189,20 +194,33 @@ impl Pg {
             object,
             omap_bytes_max,
         };
-        let result = ops::execute(&mut view, &ctx, state, &request.op.ops);
+        let result = match clone.map(|_| view.clone_info()) {
+            None => Ok(ops::execute(&mut view, &ctx, state, &request.op.ops)),
+            Some(None) => Ok(ExecuteResult::Pending),
+            Some(Some(info)) => info.map(|info| {
+                let clone = ObjectState { exists: true, info, snapset: state.snapset.clone() };
+                ops::execute(&mut view, &ctx, &clone, &request.op.ops)
+            }),
+        };
         let object = view.object;
-        let newest = if request.class.writes { snapc.clone() } else { SnapContext::default() };
         if let Some(error) = cache.take_failure() {
             self.say_bad(object.hobj.clone(), &error.to_string(), out);
         }
+        let result = match result {
+            Ok(result) => result,
+            Err(reason) => {
+                self.say_bad(object.hobj, &reason, out);
+                return self.reply_error(&request, Errno::EIO, out);
+            }
+        };
         match result {
             ExecuteResult::Dropped => Self::dropped(request.session, request.op.tid, "the pool is full", out),
             ExecuteResult::Pending => self.park(slot, object, request, cache, out),
             ExecuteResult::Done(outcome) => {
                 self.note_unsupported(&outcome, out);
                 match request.class.writes {
-                    true => self.finish_write(slot, &object, request, &newest, *outcome, out),
-                    false => self.finish_read(slot, &request, *outcome, out),
+                    true => self.finish_write(slot, &object, request, *outcome, out),
+                    false => self.finish_read(&request, *outcome, out),
                 }
             }
         }
@@ -271,11 +289,8 @@ impl Pg {
         self.pump(slot, out);
     }
 
-    fn finish_read(&mut self, slot: ObjectSlot, request: &Request, outcome: OpOutcome, out: &mut Out<'_>) {
-        let user_version = match self.objects.get(slot).map(|o| &o.loaded) {
-            Some(Loaded::Yes(state)) => state.info.user_version,
-            _ => 0,
-        };
+    fn finish_read(&mut self, request: &Request, outcome: OpOutcome, out: &mut Out<'_>) {
+        let user_version = outcome.state.info.user_version;
         self.reads_to_count += outcome.delta;
         let mut reply = self.reply(request, outcome.result, outcome.returns);
         outcome.extents.apply(&mut reply);
@@ -306,13 +321,18 @@ impl Pg {
     }
 }
 
-/// Whether a read of `snap` finds something. No clones are made yet: snapshots newer than what the object has seen are
-/// still the head's.
-fn is_readable(state: &ObjectState, snap: SnapId) -> bool {
-    match snap {
-        SnapId::DIR => state.exists,
-        SnapId::HEAD => state.is_visible(),
-        SnapId(n) => state.is_visible() && n > state.snapset.seq,
+/// What a read is of.
+fn find(state: &ObjectState, op: &OsdOp, removed: Option<&IntervalSet>) -> FoundSnap {
+    let found = match op.snapid {
+        SnapId::DIR if state.exists => return FoundSnap::Head,
+        SnapId::DIR => return FoundSnap::Nothing,
+        SnapId::HEAD => FoundSnap::Head,
+        id if op.has_flag(OsdFlags::MAP_SNAP_CLONE) => state.snapset.find_clone(id),
+        snap => state.snapset.find(snap, removed),
+    };
+    match found {
+        FoundSnap::Head if !state.is_visible() => FoundSnap::Nothing,
+        found => found,
     }
 }
 

@@ -12,9 +12,7 @@ use messages::{PastInterval, PastIntervals, PgHistory, PgState};
 use ops::FullKind;
 use pg::{Notice, Origin, Pg, PgEffect, PgEvent};
 use store::{Completion, MemStore, ObjectStore, ReadOutcome, ReadRequest, Token};
-use types::{
-    EntityName, EntityType, Epoch, Errno, FeatureBits, HObject, OsdId, PgShard, ShardId, SnapId, UTime,
-};
+use types::{EntityName, EntityType, Epoch, Errno, FeatureBits, HObject, OsdId, PgShard, ShardId, UTime};
 
 fn list(cursor: &HObject, count: u64) -> Op {
     list_with(OpCode::PGNLS, cursor, count)
@@ -246,21 +244,6 @@ fn a_full_pool_takes_what_does_not_grow_it() {
         assert_eq!(rig.ask_message(forced).result, 0);
         assert_eq!(rig.ask("a", vec![delete()]).result, 0);
     }
-}
-
-#[test]
-fn a_snapshot_that_would_need_a_clone_is_refused_and_not_lost() {
-    let mut rig = Rig::new();
-    rig.ask("a", vec![write_full(b"old")]);
-    let mut op = rig.message("a", vec![write_full(b"new")]);
-    (op.snap_seq, op.snaps) = (3, vec![SnapId(3)]);
-    assert_eq!(rig.ask_message(op).result, Errno::EOPNOTSUPP.code());
-    assert_eq!(rig.contents("a").unwrap(), b"old");
-    let mut op = rig.message("b", vec![write_full(b"new")]);
-    (op.snap_seq, op.snaps) = (3, vec![SnapId(3)]);
-    assert_eq!(rig.ask_message(op.clone()).result, 0);
-    (op.tid, op.snaps) = (1000, vec![SnapId(2), SnapId(3)]);
-    assert_eq!(rig.ask_message(op).result, Errno::EINVAL.code(), "snapshots must descend");
 }
 
 #[test]

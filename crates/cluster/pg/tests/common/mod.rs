@@ -18,8 +18,8 @@ use store::{
     ReadOutcome, ReadRequest, StoreError, Token, Transaction,
 };
 use types::{
-    EVersion, EntityAddr, EntityName, EntityType, Epoch, FeatureBits, GHObject, Name, ObjectLocator, OsdId,
-    PgId, PoolId, ReqId, SnapId, SpgId, SplitMix64, UTime,
+    EVersion, EntityAddr, EntityName, EntityType, Epoch, FeatureBits, GHObject, IntervalSet, Name,
+    ObjectLocator, OsdId, PgId, PoolId, ReqId, SnapId, SpgId, SplitMix64, UTime,
 };
 
 use copies::{Copies, HEAR, SeveralCopies, change_of, copy_of, is_sync};
@@ -68,6 +68,8 @@ pub struct Rig {
     pub removed: bool,
     pub trace: Vec<String>,
     pub epoch: u32,
+    /// The pool's snapshots whose removal has begun.
+    pub removed_snaps: IntervalSet,
     /// Who sends.
     pub source: EntityName,
     pub features: u64,
@@ -252,6 +254,7 @@ impl Rig {
             removed: false,
             trace: Vec::new(),
             epoch: 5,
+            removed_snaps: IntervalSet::new(),
             source: EntityName::new(EntityType::Client, 4123),
             features: u64::MAX,
             clock: 0,
@@ -458,9 +461,27 @@ impl Rig {
         // Down, and up again.
         self.epoch += 2;
         self.event(PgEvent::AdvanceMap(Box::new(map(self.epoch - 1, &[]))));
-        self.event(PgEvent::AdvanceMap(Box::new(map(self.epoch, &[0]))));
+        self.advance();
         self.settle();
         self.pg.is_active() && !self.failed
+    }
+
+    /// A map in which the removal of these of the pool's snapshots has begun, besides those of earlier maps.
+    pub fn remove_snaps(&mut self, snaps: &[u64]) {
+        snaps.iter().for_each(|&snap| self.removed_snaps.insert(snap, 1));
+        self.epoch += 1;
+        self.advance();
+    }
+
+    /// The map of the current epoch, in which this OSD serves.
+    fn advance(&mut self) {
+        let mut view = map(self.epoch, &[0]);
+        let mut osdmap = osdmap(self.epoch);
+        if !self.removed_snaps.is_empty() {
+            osdmap.removed_snaps_queue.insert(POOL, self.removed_snaps.clone());
+        }
+        view.osdmap = Arc::new(osdmap);
+        self.event(PgEvent::AdvanceMap(Box::new(view)));
     }
 
     /// A rig whose clients know no backoffs.
