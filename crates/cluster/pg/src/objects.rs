@@ -4,9 +4,11 @@
 //! and is done with it when its transaction is queued: the next writer builds on that, but a reader waits until it is
 //! durable. Invariant: while `writing`, `readers` is 0; a context that anything refers to is never evicted.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 use ops::{ObjectState, OpClass};
+use smallvec::SmallVec;
 use types::{Errno, HObject};
 
 use crate::request::Request;
@@ -68,8 +70,10 @@ impl Object {
 /// All contexts of a PG.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
-    by_oid: BTreeMap<HObject, ObjectSlot>,
+    /// By the names' hashes, so that a search compares numbers. Names with the same hash are rare.
+    by_hash: BTreeMap<u32, SmallVec<[ObjectSlot; 1]>>,
     slots: Vec<Option<Object>>,
+    len: usize,
     free: Vec<ObjectSlot>,
     /// Where the eviction hand stands.
     hand: usize,
@@ -78,7 +82,7 @@ pub(crate) struct Objects {
 impl Objects {
     /// The object's context, made if need be.
     pub fn slot(&mut self, oid: &HObject) -> ObjectSlot {
-        if let Some(&slot) = self.by_oid.get(oid) {
+        if let Some(slot) = self.find(oid) {
             if let Some(object) = self.get_mut(slot) {
                 object.recent = true;
             }
@@ -98,8 +102,14 @@ impl Objects {
             Some(place) => *place = Some(object),
             None => self.slots.push(Some(object)),
         }
-        self.by_oid.insert(oid.clone(), slot);
+        self.by_hash.entry(oid.hash).or_default().push(slot);
+        self.len += 1;
         slot
+    }
+
+    fn find(&self, oid: &HObject) -> Option<ObjectSlot> {
+        let slots = self.by_hash.get(&oid.hash)?;
+        slots.iter().copied().find(|slot| self.get(*slot).is_some_and(|object| object.oid == *oid))
     }
 
     /// A context.
@@ -124,7 +134,7 @@ impl Objects {
 
     /// Contexts held.
     pub fn len(&self) -> usize {
-        self.by_oid.len()
+        self.len
     }
 
     /// Evicts idle contexts, those not used lately first, until at most `max` are held or none is idle.
@@ -132,7 +142,7 @@ impl Objects {
         // Two rounds of the hand clear every mark once; what then remains is in use. A request adds one context at the
         // most, so a bounded part of that keeps up, and many contexts in use cost no more.
         let mut steps = (2 * self.slots.len()).min(EVICTION_STEPS_MAX);
-        while self.by_oid.len() > max && steps > 0 {
+        while self.len > max && steps > 0 {
             steps -= 1;
             self.hand = if self.hand + 1 < self.slots.len() { self.hand + 1 } else { 0 };
             let hand = ObjectSlot(self.hand);
@@ -161,7 +171,13 @@ impl Objects {
 
     fn remove(&mut self, slot: ObjectSlot) {
         if let Some(object) = self.slots.get_mut(slot.0).and_then(Option::take) {
-            self.by_oid.remove(&object.oid);
+            if let Entry::Occupied(mut same_hash) = self.by_hash.entry(object.oid.hash) {
+                same_hash.get_mut().retain(|of| *of != slot);
+                if same_hash.get().is_empty() {
+                    same_hash.remove();
+                }
+            }
+            self.len -= 1;
             self.free.push(slot);
         }
     }
@@ -198,9 +214,22 @@ mod tests {
         });
         objects.evict(7);
         objects.slot(&oid(100));
-        let kept: Vec<_> = (0..8).filter(|&n| objects.by_oid.contains_key(&oid(n))).collect();
+        let kept: Vec<_> = (0..8).filter(|&n| objects.find(&oid(n)).is_some()).collect();
         objects.slot(&oid(kept[3]));
         objects.evict(2);
-        assert!(objects.by_oid.contains_key(&oid(kept[3])) && objects.by_oid.contains_key(&oid(100)));
+        assert!(objects.find(&oid(kept[3])).is_some() && objects.find(&oid(100)).is_some());
+    }
+
+    #[test]
+    fn names_with_the_same_hash_have_contexts_of_their_own() {
+        let named = |name: &str| HObject::head(PoolId(1), Name::new(), Name::new(), name.into(), 7);
+        let mut objects = Objects::default();
+        let [a, b] = ["a", "b"].map(|name| objects.slot(&named(name)));
+        assert_ne!(a, b);
+        assert_eq!((objects.slot(&named("a")), objects.slot(&named("b")), objects.len()), (a, b, 2));
+        objects.get_mut(b).unwrap().uncommitted = 1;
+        objects.evict(0);
+        objects.evict(0);
+        assert_eq!((objects.find(&named("a")), objects.find(&named("b")), objects.len()), (None, Some(b), 1));
     }
 }
