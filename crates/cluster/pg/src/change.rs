@@ -12,7 +12,7 @@ use crate::LogEntry;
 pub struct Change {
     /// Entries before `newest`, oldest first: that of the clone that a write makes.
     pub earlier: Vec<LogEntry>,
-    pub newest: LogEntry,
+    pub newest: Box<LogEntry>,
     /// None where the entry is of a request that failed.
     pub steps: ObjectSteps,
     pub stats: StatsDelta,

@@ -61,7 +61,7 @@ impl Pg {
         };
         let (oid, user_version) = (before.info.oid.clone(), before.info.user_version);
         let version = self.next_version();
-        let mut entry = LogEntry::new(EntryKind::Error, oid, version, request.caller.reqid);
+        let mut entry = Box::new(LogEntry::new(EntryKind::Error, oid, version, request.caller.reqid));
         entry.return_code = outcome.result;
         if request.returns_vector() || outcome.result < 0 {
             let limit = self.config.ops.write_op_reply_len_max as usize;
@@ -105,7 +105,7 @@ impl Pg {
         }
         let user_version = info.user_version;
         let kind = if state.exists { EntryKind::Modify } else { EntryKind::Delete };
-        let mut entry = LogEntry::new(kind, info.oid.clone(), version, request.caller.reqid);
+        let mut entry = Box::new(LogEntry::new(kind, info.oid.clone(), version, request.caller.reqid));
         entry.prior_version = prior_version;
         entry.user_version = user_version;
         entry.mtime = request.op.mtime;
@@ -122,8 +122,8 @@ impl Pg {
         if state.exists {
             stamp(state, &request, version, prior_version, now);
             let attrs = [
-                (INFO_ATTR.into(), state.info.to_bytes(u64::MAX).into()),
-                (SNAPSET_ATTR.into(), state.snapset.to_bytes(0).into()),
+                (self.attr_names.info.clone(), state.info.to_bytes(u64::MAX).into()),
+                (self.attr_names.snapset.clone(), state.snapset.to_bytes(0).into()),
             ];
             steps.set_attrs(object, Attrs::from(attrs));
         } else {
@@ -147,7 +147,7 @@ impl Pg {
     pub(crate) fn submit(
         &mut self,
         earlier: Vec<LogEntry>,
-        entry: LogEntry,
+        entry: Box<LogEntry>,
         steps: ObjectSteps,
         client: ClientChange,
         out: &mut Out<'_>,

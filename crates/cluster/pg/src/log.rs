@@ -4,6 +4,7 @@
 //! is indexed once, at its newest entry. The store keeps the same entries and the same duplicates (see `records`), so
 //! that a restart knows every resend that a running PG knows.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 
 use ops::OpReturn;
@@ -52,11 +53,30 @@ pub struct LoggedRequest<'a> {
 
 #[derive(Clone, Default, Debug)]
 pub struct PgLog {
-    entries: VecDeque<LogEntry>,
+    /// Boxed: the list grows to thousands, and would copy them all each time.
+    entries: VecDeque<Box<LogEntry>>,
     dups: VecDeque<LogDup>,
     tail: EVersion,
     head: EVersion,
-    index: BTreeMap<ReqId, EVersion>,
+    index: BTreeMap<ByTid, EVersion>,
+}
+
+/// A request's id, ordered by its number first: of the ids in a log hardly two have the same, so that one comparison
+/// decides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct ByTid(ReqId);
+
+impl Ord for ByTid {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.tid.cmp(&other.0.tid).then_with(|| self.0.cmp(&other.0))
+    }
+}
+impl PartialOrd for ByTid {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl PgLog {
@@ -76,7 +96,7 @@ impl PgLog {
     }
 
     /// Entries, oldest first.
-    pub fn entries(&self) -> &VecDeque<LogEntry> {
+    pub fn entries(&self) -> &VecDeque<Box<LogEntry>> {
         &self.entries
     }
 
@@ -87,15 +107,15 @@ impl PgLog {
 
     /// Entries newer than `version`, oldest first.
     pub fn entries_after(&self, version: EVersion) -> impl DoubleEndedIterator<Item = &LogEntry> {
-        self.entries.range(self.entries.partition_point(|e| e.version <= version)..)
+        self.entries.range(self.entries.partition_point(|e| e.version <= version)..).map(|entry| &**entry)
     }
 
     /// Adds an entry, which must be newer than the head.
     #[inline]
-    pub fn append(&mut self, entry: LogEntry) {
+    pub fn append(&mut self, entry: Box<LogEntry>) {
         debug_assert!(entry.version > self.head, "{} after {}", entry.version, self.head);
         if entry.reqid != ReqId::default() {
-            self.index.insert(entry.reqid, entry.version);
+            self.index.insert(ByTid(entry.reqid), entry.version);
         }
         self.head = entry.version;
         self.entries.push_back(entry);
@@ -115,29 +135,29 @@ impl PgLog {
             "{} is out of order",
             dup.version
         );
-        self.index.insert(dup.reqid, dup.version);
+        self.index.insert(ByTid(dup.reqid), dup.version);
         self.dups.push_back(dup);
     }
 
     /// Undoes everything newer than `to`, which becomes the head, and returns the entries undone, oldest first. Before
     /// the tail this empties the log, which then begins at `to`.
-    pub fn rewind(&mut self, to: EVersion) -> Vec<LogEntry> {
+    pub fn rewind(&mut self, to: EVersion) -> Vec<Box<LogEntry>> {
         let undone = self.entries.split_off(self.entries.partition_point(|e| e.version <= to));
         self.dups.truncate(self.dups.partition_point(|d| d.version <= to));
         self.head = self.head.min(to);
         self.tail = self.tail.min(to);
         // An older entry of the same request may have been hidden by a newer one.
-        self.index = self.dups.iter().map(|d| (d.reqid, d.version)).collect();
+        self.index = self.dups.iter().map(|d| (ByTid(d.reqid), d.version)).collect();
         let with_request = self.entries.iter().filter(|e| e.reqid != ReqId::default());
-        self.index.extend(with_request.map(|e| (e.reqid, e.version)));
+        self.index.extend(with_request.map(|e| (ByTid(e.reqid), e.version)));
         undone.into()
     }
 
     /// The request's result, if it is remembered.
     pub fn find(&self, reqid: &ReqId) -> Option<LoggedRequest<'_>> {
-        let version = *self.index.get(reqid)?;
+        let version = *self.index.get(&ByTid(*reqid))?;
         if let Ok(at) = self.entries.binary_search_by_key(&version, |e| e.version) {
-            let LogEntry { user_version, return_code, op_returns, .. } = self.entries.get(at)?;
+            let LogEntry { user_version, return_code, op_returns, .. } = &**self.entries.get(at)?;
             return Some(LoggedRequest {
                 version,
                 user_version: *user_version,
@@ -167,12 +187,13 @@ impl PgLog {
             let Some(entry) = self.entries.pop_front() else { break };
             self.tail = entry.version;
             if entry.reqid != ReqId::default() {
-                self.dups.push_back(dup_of(entry));
+                self.dups.push_back(dup_of(*entry));
             }
         }
         let oldest = (self.head.version + 1).saturating_sub(limits.dups_tracked);
         while self.dups.front().is_some_and(|d| d.version.version < oldest) {
             let Some(LogDup { reqid, version, .. }) = self.dups.pop_front() else { break };
+            let reqid = ByTid(reqid);
             if self.index.get(&reqid) == Some(&version) {
                 self.index.remove(&reqid);
             }
@@ -207,8 +228,8 @@ mod tests {
         ReqId { name: EntityName::new(EntityType::Client, 1), tid, inc: 0 }
     }
 
-    fn entry(version: u64, tid: u64) -> LogEntry {
-        LogEntry::new(EntryKind::Modify, HObject::min(), v(version), request(tid))
+    fn entry(version: u64, tid: u64) -> Box<LogEntry> {
+        Box::new(LogEntry::new(EntryKind::Modify, HObject::min(), v(version), request(tid)))
     }
 
     /// Entries 1 to 20 of requests 1 to 20, trimmed to 10.
@@ -259,7 +280,7 @@ mod tests {
     fn a_rewind_undoes_entries_and_forgets_their_requests() {
         let mut log = log();
         log.append(entry(21, 12));
-        assert_eq!(versions(log.rewind(v(18)).iter()), [19, 20, 21]);
+        assert_eq!(log.rewind(v(18)).iter().map(|e| e.version.version).collect::<Vec<_>>(), [19, 20, 21]);
         assert_eq!((log.tail(), log.head()), (v(10), v(18)));
         assert_eq!(log.find(&request(19)), None);
         assert_eq!(log.find(&request(12)).map(|f| f.version), Some(v(12)), "the older entry of that request");

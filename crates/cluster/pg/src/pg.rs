@@ -17,6 +17,7 @@ use crate::out::Out;
 use crate::phase::{Peering, Phase};
 use crate::records::{Before, Records};
 use crate::request::Request;
+use crate::run::AttrNames;
 use crate::{Bug, ClientOp, MapView, Notice, PgConfig, PgEffect, PgEvent, PgFailure, PgInfo, PgLog};
 
 /// A request that waits for reads.
@@ -106,6 +107,7 @@ pub struct Pg {
     /// Whether the store durably has the PG: it was loaded, or the transaction that makes it is durable.
     pub(crate) stored: bool,
     pub(crate) objects: Objects,
+    pub(crate) attr_names: AttrNames,
     pub(crate) parked: BTreeMap<u64, Parked>,
     pub(crate) reads: BTreeMap<Token, ReadFor>,
     pub(crate) in_flight: VecDeque<InFlight>,
@@ -141,6 +143,7 @@ impl Pg {
             records: Records::new(id),
             stored: true,
             objects: Objects::default(),
+            attr_names: AttrNames::default(),
             parked: BTreeMap::new(),
             reads: BTreeMap::new(),
             in_flight: VecDeque::new(),

@@ -84,7 +84,7 @@ impl Records {
         debug_assert!(trim_to.is_none_or(|to| to <= durable), "a trim to {trim_to:?} past {durable}");
         let mut txn = steps.into_transaction();
         for entry in earlier {
-            self.append(entry, &mut txn);
+            self.append(Box::new(entry), &mut txn);
         }
         self.append(newest, &mut txn);
         self.durable = self.durable.max(durable);
@@ -101,7 +101,7 @@ impl Records {
     }
 
     #[inline]
-    fn append(&mut self, entry: LogEntry, txn: &mut Transaction) {
+    fn append(&mut self, entry: Box<LogEntry>, txn: &mut Transaction) {
         let info = &mut self.info;
         if info.last_complete == info.last_update {
             info.last_complete = entry.version;
@@ -222,7 +222,7 @@ impl Records {
                     if entry.version <= self.log.head() {
                         return Err(format!("it follows {}", self.log.head()));
                     }
-                    self.log.append(entry);
+                    self.log.append(Box::new(entry));
                     return Ok(());
                 }
                 dup_of(entry)
@@ -323,7 +323,7 @@ mod tests {
         let version = EVersion::new(Epoch(5), records.info.last_update.version + 1);
         let change = Change {
             earlier: Vec::new(),
-            newest: LogEntry::new(EntryKind::Modify, HObject::min(), version, ReqId::default()),
+            newest: Box::new(LogEntry::new(EntryKind::Modify, HObject::min(), version, ReqId::default())),
             steps: ObjectSteps::of(records.collection),
             stats: StatsDelta { num_wr: 1, ..StatsDelta::default() },
             trim_to: None,
@@ -350,7 +350,7 @@ mod tests {
         let txn = records.apply(
             Change {
                 earlier: vec![clone.clone()],
-                newest: write.clone(),
+                newest: Box::new(write.clone()),
                 steps: ObjectSteps::of(records.collection),
                 stats: StatsDelta::default(),
                 trim_to: None,
@@ -361,7 +361,7 @@ mod tests {
         commit(&mut store, txn);
         let again = loaded(&pg, &mut store).records;
         assert_eq!(again.info.last_update, second);
-        assert!(again.log.entries().iter().eq(&[clone, write]));
+        assert!(again.log.entries_after(EVersion::default()).eq(&[clone, write]));
     }
 
     #[test]

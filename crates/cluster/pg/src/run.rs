@@ -7,7 +7,7 @@ use ops::{
     ExecuteResult, FoundSnap, ObjectInfo, ObjectState, OpClass, OpContext, OpOutcome, OpReturn, SnapSet,
 };
 use store::{AttrChoice, ObjectHead, ReadOutcome, ReadRequest, StoreError};
-use types::{Errno, GHObject, HObject, IntervalSet, SnapId};
+use types::{Errno, GHObject, HObject, IntervalSet, Name, SnapId};
 
 use crate::cache::{ReadCache, StoreView, read_request};
 use crate::client::SENT_BEFORE_FULL;
@@ -23,6 +23,19 @@ use crate::{Bug, Notice, Pg, PgEffect};
 pub(crate) const INFO_ATTR: &str = "_";
 /// A head's attribute that holds its [`SnapSet`].
 pub(crate) const SNAPSET_ATTR: &str = "ss";
+
+/// The names of an object's attributes, made once: clones share their bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct AttrNames {
+    pub info: Name,
+    pub snapset: Name,
+}
+
+impl Default for AttrNames {
+    fn default() -> Self {
+        Self { info: INFO_ATTR.into(), snapset: SNAPSET_ATTR.into() }
+    }
+}
 
 /// Objects of bad metadata that a PG names in the log, at most.
 const BAD_OBJECTS_SAID_MAX: usize = 64;
@@ -70,7 +83,8 @@ impl Pg {
             self.broken("an object to load without a context", out);
             return false;
         };
-        let attrs = AttrChoice::These(vec![INFO_ATTR.into(), SNAPSET_ATTR.into()]);
+        let AttrNames { info, snapset } = self.attr_names.clone();
+        let attrs = AttrChoice::These(vec![info, snapset]);
         let request = ReadRequest::Object { collection: self.records.collection, object, attrs };
         if let Some(result) = self.backend.peek(&request, out) {
             self.note_object(slot, result, out);
