@@ -8,7 +8,7 @@ use messages::Message;
 use monclient::MonClientEvent;
 use types::{EntityAddr, EntityType, LogLevel, OsdId};
 
-use crate::{CoreMessage, OutQueue, SocketId};
+use crate::{CoreMessage, EndpointNews, OutQueue, SocketId};
 
 /// A daemon of the process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -45,6 +45,14 @@ impl Role {
         match self {
             Self::Cluster => vec![EntityType::Osd],
             Self::Public | Self::HeartbeatBack | Self::HeartbeatFront => Vec::new(),
+        }
+    }
+
+    /// Whether other OSDs connect here.
+    pub(crate) fn is_for_peers(self) -> bool {
+        match self {
+            Self::Public => false,
+            Self::Cluster | Self::HeartbeatBack | Self::HeartbeatFront => true,
         }
     }
 }
@@ -140,6 +148,9 @@ pub enum Effect {
     /// For the messenger of another core, by [`crate::Messenger::from_core`]. Those from one core to another keep their
     /// order.
     ToCore(CoreMessage),
+    /// For the messengers of all other cores, by [`crate::Messenger::endpoint_news`], before any [`Effect::ToCore`] that
+    /// follows it.
+    ToAllCores(EndpointNews),
     /// A line for the log.
     Log(Daemon, LogLevel, String),
 }

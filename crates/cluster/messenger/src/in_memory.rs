@@ -2,7 +2,10 @@
 //!
 //! Each side has a session, found like any other by its endpoint and the other's address. The sides may be on different
 //! cores: then a [`CoreMessage`] goes through the host, which keeps the order of those from one core to another. Nothing is
-//! lost and nothing acknowledged, so the window of bytes does not count such messages.
+//! lost. What a daemon has taken of a peer's messages is reported back, so that the window of bytes of the sender counts
+//! messages in memory as it counts those on a wire.
+//!
+//! Every core announces the addresses at which its OSDs take messages of other OSDs, by [`Effect::ToAllCores`].
 
 use auth::{Caps, SessionId, SessionInfo};
 use messages::Message;
@@ -35,16 +38,61 @@ pub struct CoreMessage {
 
 #[derive(Debug)]
 pub enum CoreContent {
-    Message(Box<Message>),
+    Message {
+        /// The sender's session, and the bytes that its window counts.
+        session: SessionId,
+        bytes: usize,
+        message: Box<Message>,
+    },
+    /// The receiver's daemon has taken messages of so many bytes of the sender's session.
+    Taken { session: SessionId, bytes: usize },
     /// The session has ended at the other side.
     Closed,
 }
 
+/// Where an endpoint is: what a core's messenger announces to those of all others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EndpointNews {
+    pub core: u16,
+    pub endpoint: Endpoint,
+    /// `None`: it has ended.
+    pub addr: Option<EntityAddr>,
+}
+
+/// The bytes of a session in memory that are under way.
+#[derive(Default, Debug)]
+pub(crate) struct MemoryWindow {
+    /// Sent, and not reported as taken.
+    pub(crate) owed: usize,
+    /// Taken by the daemon here, and not reported to the sender; the sender's session.
+    taken: usize,
+    sender: Option<SessionId>,
+}
+
+/// What the window counts for a message beside its payload.
+const MESSAGE_BYTES: usize = 512;
+
+/// A daemon that has taken this share (1 / this) of a window reports it. The sender is given room when half of its window is
+/// free, so what is not reported yet must be less than half.
+const REPORT_SHARE: usize = 4;
+
 impl Messenger {
-    /// Says where an endpoint of another core is, so that it is reached without a socket.
-    pub fn set_elsewhere(&mut self, core: u16, endpoint: Endpoint, addr: EntityAddr) {
+    /// Announces where an endpoint for other OSDs is, or that it is no more.
+    pub(crate) fn announce(&mut self, endpoint: Endpoint) {
+        if endpoint.role.is_for_peers() {
+            let addr = self.address(endpoint);
+            let news = EndpointNews { core: self.config.core, endpoint, addr };
+            self.effects.push_back(Effect::ToAllCores(news));
+        }
+    }
+
+    /// Takes what another core's messenger announces: the endpoint is reached without a socket from here on. Sessions that
+    /// there are stay as they are; their other side ends those of an address that it gives up.
+    pub fn endpoint_news(&mut self, EndpointNews { core, endpoint, addr }: EndpointNews) {
         self.elsewhere.retain(|_, route| route.endpoint != endpoint);
-        self.elsewhere.insert(addr, Route { core, endpoint });
+        if let Some(addr) = addr {
+            self.elsewhere.insert(addr, Route { core, endpoint });
+        }
     }
 
     /// Takes a message from another core of the process.
@@ -69,7 +117,7 @@ impl Messenger {
             true => Message::decode(&message.encode_from(EntityType::Osd, self.features_towards(session))),
         };
         match checked {
-            Ok(message) => self.post(session, CoreContent::Message(Box::new(message))),
+            Ok(message) => self.post_message(session, message),
             Err(error) => {
                 let broken = broken!("a message that this process encoded cannot be decoded: {error}");
                 self.forget_peer(session, &broken.to_string());
@@ -77,10 +125,33 @@ impl Messenger {
         }
     }
 
+    fn post_message(&mut self, session: SessionId, message: Message) {
+        let bytes = message.payload_bytes() + MESSAGE_BYTES;
+        // The session was there a moment ago.
+        let Some(peer) = self.peers.get_mut(&session) else { return };
+        peer.window.owed += bytes;
+        self.post(session, CoreContent::Message { session, bytes, message: Box::new(message) });
+    }
+
     fn post(&mut self, session: SessionId, content: CoreContent) {
         let Some(peer) = self.peers.get(&session) else { return };
         let (Some(route), endpoint, addr) = (peer.route, peer.endpoint, peer.addr) else { return };
         self.post_to(endpoint, route, addr, content);
+    }
+
+    /// The daemon has taken a message: when it has taken a good part of the window, the sender learns of it.
+    fn note_taken(&mut self, session: SessionId, bytes: usize) {
+        let report_from = self.config.peer_bytes_max / REPORT_SHARE;
+        // The session was there a moment ago.
+        let Some(window) = self.peers.get_mut(&session).map(|peer| &mut peer.window) else { return };
+        window.taken += bytes;
+        if window.taken < report_from {
+            return;
+        }
+        let bytes = std::mem::take(&mut window.taken);
+        if let Some(sender) = window.sender {
+            self.post(session, CoreContent::Taken { session: sender, bytes });
+        }
     }
 
     /// Tells the other side of a session that it has ended here.
@@ -113,13 +184,13 @@ impl Messenger {
         let own = self.endpoints.get(&to.endpoint).and_then(|local| local.addrs.v2().copied());
         let known = self.peer_ids.get(&(to.endpoint, from.addr)).copied();
         match content {
-            CoreContent::Message(_) if own != Some(to.addr) => {
+            CoreContent::Message { .. } if own != Some(to.addr) => {
                 // The OSD has another address now: the session went with the old one, and its sender is to know.
                 let text = format!("a message to {}, which it no longer has, is dropped", to.addr);
                 self.log(to.endpoint.daemon, LogLevel::Info, text);
                 self.carry(CoreMessage { from: to, to: from, content: CoreContent::Closed });
             }
-            CoreContent::Message(message) => {
+            CoreContent::Message { session: sender, bytes, message } => {
                 let session = match known {
                     Some(session) if self.peers.get(&session).is_some_and(|p| p.route.is_some()) => session,
                     known => {
@@ -131,7 +202,17 @@ impl Messenger {
                     }
                 };
                 self.open_in_memory(session);
-                self.deliver(session, *message);
+                if let Some(peer) = self.peers.get_mut(&session) {
+                    peer.window.sender = Some(sender);
+                }
+                self.deliver(session, *message, bytes);
+            }
+            CoreContent::Taken { session, bytes } => {
+                // Of a session that was forgotten meanwhile nothing is owed.
+                if let Some(peer) = self.peers.get_mut(&session) {
+                    peer.window.owed = peer.window.owed.saturating_sub(bytes);
+                    self.note_room_of(session);
+                }
             }
             CoreContent::Closed => {
                 if let Some(peer) = known.and_then(|session| self.peers.get_mut(&session)) {
@@ -145,22 +226,23 @@ impl Messenger {
         }
     }
 
-    fn deliver(&mut self, session: SessionId, message: Message) {
+    fn deliver(&mut self, session: SessionId, message: Message, bytes: usize) {
         let Some(peer) = self.peers.get_mut(&session) else { return };
         if peer.paused {
-            peer.held.push_back(message);
+            peer.held.push_back((message, bytes));
             return;
         }
         // It has no segments.
         let event = SessionEvent::Message { session, message, bytes: 0 };
         self.effects.push_back(Effect::Daemon(peer.endpoint.daemon, event));
+        self.note_taken(session, bytes);
     }
 
     /// Delivers what came while the daemon took nothing.
     pub(crate) fn deliver_held(&mut self, session: SessionId) {
         let held = self.peers.get_mut(&session).map(|peer| std::mem::take(&mut peer.held));
-        for message in held.into_iter().flatten() {
-            self.deliver(session, message);
+        for (message, bytes) in held.into_iter().flatten() {
+            self.deliver(session, message, bytes);
         }
     }
 

@@ -22,7 +22,7 @@ mod socket;
 
 pub use config::{MessengerConfig, ProcessUsage};
 pub use event::{Daemon, Effect, Endpoint, Event, Interest, Role, SessionEvent, SocketEffect};
-pub use in_memory::{CoreAddr, CoreContent, CoreMessage};
+pub use in_memory::{CoreAddr, CoreContent, CoreMessage, EndpointNews};
 pub use messenger::Messenger;
 pub use out_queue::OutQueue;
 pub use peers::PeerFull;

@@ -85,6 +85,7 @@ impl Messenger {
     /// to one core: its sessions are found there only.
     pub fn set_endpoint(&mut self, endpoint: Endpoint, local: Local) {
         self.endpoints.insert(endpoint, Arc::new(local));
+        self.announce(endpoint);
     }
 
     /// Ends all connections and sessions of an endpoint. The daemon learns of each session's end.
@@ -102,7 +103,10 @@ impl Messenger {
     pub fn rebind(&mut self, now: UTime, endpoint: Endpoint, addr: EntityAddr) {
         self.end_sessions(now, endpoint, "the address is given up");
         match self.endpoints.get_mut(&endpoint) {
-            Some(local) => Arc::make_mut(local).addrs = addr.into(),
+            Some(local) => {
+                Arc::make_mut(local).addrs = addr.into();
+                self.announce(endpoint);
+            }
             None => {
                 let broken = broken!("{} has no {:?} address to change", endpoint.daemon, endpoint.role);
                 self.log(endpoint.daemon, LogLevel::Error, broken.to_string());
@@ -358,7 +362,12 @@ impl Messenger {
         let sockets = self.sockets.iter().filter(|(_, socket)| socket.owner.daemon() == daemon);
         let sockets: Vec<SocketId> = sockets.map(|(id, _)| id).collect();
         sockets.into_iter().for_each(|id| self.end(id, reason.into()));
-        self.endpoints.retain(|endpoint, _| endpoint.daemon != daemon);
+        let of_daemon = self.endpoints.keys().filter(|endpoint| endpoint.daemon == daemon);
+        let endpoints: Vec<Endpoint> = of_daemon.copied().collect();
+        for endpoint in endpoints {
+            self.endpoints.remove(&endpoint);
+            self.announce(endpoint);
+        }
     }
 
     // The end of a socket.

@@ -14,7 +14,7 @@ use messages::Message;
 use msgr::{AcceptDecision, Connect, Connection, Control, PeerInfo, Session, SessionRequest};
 use types::{EntityAddr, EntityAddrVec, EntityId, EntityType, LogLevel, UTime, broken};
 
-use crate::in_memory::Route;
+use crate::in_memory::{MemoryWindow, Route};
 use crate::messenger::Timer;
 use crate::slots::peer_session;
 use crate::socket::{Owner, Socket};
@@ -59,12 +59,14 @@ pub(crate) struct Peer {
     /// Whether the daemon asked not to read.
     pub(crate) paused: bool,
     /// Messages in memory that came while it was paused.
-    pub(crate) held: VecDeque<Message>,
+    pub(crate) held: VecDeque<(Message, usize)>,
     /// Whether a message was refused for lack of room.
     is_full: bool,
     is_lossless: bool,
     /// The other side, where that is in this process.
     pub(crate) route: Option<Route>,
+    /// What is under way in memory.
+    pub(crate) window: MemoryWindow,
 }
 
 /// The peer owes the acknowledgement of as many bytes as it may: the message was not sent. [`SessionEvent::PeerRoom`]
@@ -101,16 +103,16 @@ impl Messenger {
                 self.add_peer(from, addr, is_lossless, self.route(addr))
             }
         };
-        if self.peers.get(&session).is_some_and(|peer| peer.route.is_some()) {
-            self.open_in_memory(session);
-            self.send_in_memory(session, message);
-            return Ok(());
-        }
         if self.unacked_bytes(session) >= self.config.peer_bytes_max {
             if let Some(peer) = self.peers.get_mut(&session) {
                 peer.is_full = true;
             }
             return Err(PeerFull(Box::new(message)));
+        }
+        if self.peers.get(&session).is_some_and(|peer| peer.route.is_some()) {
+            self.open_in_memory(session);
+            self.send_in_memory(session, message);
+            return Ok(());
         }
         if self.send_on_peer(session, &message) == Sent::Waits {
             self.wait_for_open(session, message);
@@ -216,6 +218,7 @@ impl Messenger {
             is_full: false,
             is_lossless,
             route,
+            window: MemoryWindow::default(),
         };
         self.peers.insert(id, peer);
         self.peer_ids.insert((endpoint, addr), id);
@@ -262,9 +265,12 @@ impl Messenger {
 
     /// Tells the daemon of room at a peer that has acknowledged some, after it was refused some.
     pub(crate) fn note_room(&mut self, id: SocketId) {
-        let Some(Owner::Peer { session, .. }) = self.sockets.get(id).map(|socket| socket.owner) else {
-            return;
-        };
+        if let Some(Owner::Peer { session, .. }) = self.sockets.get(id).map(|socket| socket.owner) {
+            self.note_room_of(session);
+        }
+    }
+
+    pub(crate) fn note_room_of(&mut self, session: SessionId) {
         if self.peers.get(&session).is_none_or(|peer| !peer.is_full)
             || self.unacked_bytes(session) > self.config.peer_bytes_max / 2
         {
@@ -510,9 +516,10 @@ impl Messenger {
         }
     }
 
-    /// Bytes that the peer of a session has not acknowledged.
+    /// Bytes that the peer of a session has not acknowledged, or its daemon has not taken where it is of this process.
     pub fn unacked_bytes(&self, session: SessionId) -> usize {
-        self.session_state(session).map_or(0, Session::unacked_bytes)
+        let in_memory = self.peers.get(&session).map_or(0, |peer| peer.window.owed);
+        in_memory + self.session_state(session).map_or(0, Session::unacked_bytes)
     }
 
     /// Sessions with peers that this core knows.

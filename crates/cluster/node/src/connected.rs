@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 
 use messenger::{
-    CoreMessage, Daemon, Effect, Endpoint, Event, Messenger, Role, SessionEvent, SocketEffect, SocketId,
+    CoreMessage, Daemon, Effect, Endpoint, EndpointNews, Event, Messenger, Role, SessionEvent, SocketEffect,
+    SocketId,
 };
 use mon::MonEvent;
 use mon::state::Batch;
@@ -18,6 +19,8 @@ pub enum CoreEffect {
     /// For the messenger of another core: [`ConnectedNode::peer_message`] there. Those from one core to another keep their
     /// order.
     PeerMessage(CoreMessage),
+    /// For [`ConnectedNode::endpoint_news`] on all other cores, before any [`CoreEffect::PeerMessage`] that follows it.
+    ToAllCores(EndpointNews),
     Socket(SocketEffect),
     /// Make a batch of the monitor's state durable.
     Commit(u64, Batch),
@@ -74,6 +77,11 @@ impl ConnectedNode {
     /// Takes a message of an OSD on another core.
     pub fn peer_message(&mut self, now: UTime, message: CoreMessage) {
         self.messenger.from_core(now, message);
+    }
+
+    /// Takes what another core announces of its endpoints.
+    pub fn endpoint_news(&mut self, news: EndpointNews) {
+        self.messenger.endpoint_news(news);
     }
 
     /// Takes an event of a socket.
@@ -148,6 +156,7 @@ impl ConnectedNode {
             Effect::Socket(effect) => out.push(CoreEffect::Socket(effect)),
             Effect::Log(daemon, level, text) => out.push(CoreEffect::Log(daemon, level, text)),
             Effect::ToCore(message) => out.push(CoreEffect::PeerMessage(message)),
+            Effect::ToAllCores(news) => out.push(CoreEffect::ToAllCores(news)),
             Effect::Daemon(Daemon::Mon, event) => match mon_event(event) {
                 Ok(event) => self.handle(now, NodeEvent::Mon(event), out),
                 Err(reason) => out.push(CoreEffect::Failed(Daemon::Mon, reason)),

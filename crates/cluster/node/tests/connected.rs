@@ -149,6 +149,8 @@ impl Host {
             CoreEffect::Active(_) => self.active = true,
             CoreEffect::Socket(SocketEffect::Interest(_)) | CoreEffect::Log(..) | CoreEffect::Stopped(_) => {}
             CoreEffect::Rebind(osd) => panic!("osd.{osd} was never down"),
+            // There is no other core to learn of it.
+            CoreEffect::ToAllCores(_) => {}
             CoreEffect::PeerMessage(message) => panic!("there is one core: {message:?}"),
         }
     }

@@ -185,7 +185,11 @@ impl World {
             Effect::Daemon(_, SessionEvent::Message { session, .. }) => {
                 assert!(self.sessions.contains(&session), "a message of {session}, which is not open");
             }
-            Effect::Daemon(..) | Effect::Socket(_) | Effect::Log(..) | Effect::ToCore(_) => {}
+            Effect::Daemon(..)
+            | Effect::Socket(_)
+            | Effect::Log(..)
+            | Effect::ToCore(_)
+            | Effect::ToAllCores(_) => {}
         }
     }
 }

@@ -34,6 +34,11 @@ pub(crate) trait Payload: Sized {
 
     /// Writes the front, and into `env` what stands outside it.
     fn encode(&self, e: &mut Encoder, env: &mut Envelope);
+
+    /// Bytes that it carries for others: objects' data, encoded maps. What has a bounded size is not counted.
+    fn payload_bytes(&self) -> usize {
+        0
+    }
 }
 
 /// A [`Payload`] whose front is the named fields in this order. `outside` names fields that the header or the data

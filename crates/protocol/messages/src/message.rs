@@ -39,6 +39,16 @@ macro_rules! messages {
                 }
             }
 
+            /// Bytes that the message carries for others: objects' data, encoded maps. The rest of it, some hundred bytes, is
+            /// not counted.
+            pub fn payload_bytes(&self) -> usize {
+                match self {
+                    $(Self::$i(m) => Payload::payload_bytes(m),)*
+                    $(Self::$b(m) => Payload::payload_bytes(&**m),)*
+                    Self::Unknown { raw, .. } => raw.front.len() + raw.middle.len() + raw.data.len(),
+                }
+            }
+
             fn decode_counting(raw: &RawMessage) -> Result<(Self, usize), DecodeError> {
                 match raw.header.kind {
                     $(<crate::$i as Payload>::KIND => {

@@ -59,6 +59,10 @@ impl Payload for OsdMap {
         e.put(&self.fsid).put(&self.incremental_maps).put(&self.maps);
         e.put(&self.cluster_osdmap_trim_lower_bound).put(&self.newest_map).put(&0u32);
     }
+
+    fn payload_bytes(&self) -> usize {
+        self.incremental_maps.values().chain(self.maps.values()).map(|map| map.len()).sum()
+    }
 }
 
 #[cfg(test)]

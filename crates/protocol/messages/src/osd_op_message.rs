@@ -130,6 +130,10 @@ impl Payload for OsdOp {
         })
     }
 
+    fn payload_bytes(&self) -> usize {
+        self.ops.iter().map(|op| op.indata.len()).sum()
+    }
+
     fn encode(&self, e: &mut Encoder, env: &mut Envelope) {
         (env.tid, env.data_offset) = (self.tid, self.data_offset);
         e.put(&self.pgid).put(&self.hash).put(&self.epoch).put(&self.flags).put(&self.reqid).put(&self.trace);

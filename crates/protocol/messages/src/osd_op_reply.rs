@@ -134,6 +134,10 @@ impl Payload for OsdOpReply {
         })
     }
 
+    fn payload_bytes(&self) -> usize {
+        self.ops.iter().map(|op| op.outdata.len()).sum()
+    }
+
     fn encode(&self, e: &mut Encoder, env: &mut Envelope) {
         (env.tid, env.data_offset) = (self.tid, self.data_offset);
         e.put(&self.oid).put(&self.pgid).put(&self.flags).put(&self.result);

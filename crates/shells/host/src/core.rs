@@ -7,7 +7,9 @@ use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use messenger::{Daemon, Endpoint, Event, Messenger, MessengerConfig, SocketEffect, SocketId};
+use messenger::{
+    CoreMessage, Daemon, Endpoint, EndpointNews, Event, Messenger, MessengerConfig, SocketEffect, SocketId,
+};
 use msgr::Local;
 use node::{ConnectedNode, CoreEffect, Node, NodeEvent};
 use osd::{CoreId, LogLevel, OsdEvent, PartMessage};
@@ -46,6 +48,16 @@ impl Shared {
     }
 }
 
+/// What goes from one core to another.
+pub(crate) enum CrossCore {
+    /// From an OSD's parts to its parts there.
+    Part(OsdId, PartMessage),
+    /// From an OSD to another one.
+    Peer(Box<CoreMessage>),
+    /// Where an OSD takes messages of others.
+    Endpoint(EndpointNews),
+}
+
 /// A core's state. Nothing in it but [`Shared`] is shared with another thread.
 pub(crate) struct Core {
     me: Weak<Core>,
@@ -57,10 +69,10 @@ pub(crate) struct Core {
     effects: RefCell<Vec<CoreEffect>>,
     monstore: RefCell<Option<MonStore>>,
     /// The queues of all cores, by their numbers; this one's too. What waits in them of an OSD is bounded by the budgets of
-    /// its gates.
+    /// its gates and by its peers' windows.
     cores: Vec<UnboundedSender<CoreCommand>>,
     /// What goes to each core when the burst of events ends: it is woken once.
-    to_cores: RefCell<Vec<Vec<(OsdId, PartMessage)>>>,
+    to_cores: RefCell<Vec<Vec<CrossCore>>>,
     /// The longest burst of events that was logged, in nanoseconds.
     longest_turn: Cell<u64>,
     /// The tasks that accept connections.
@@ -115,16 +127,29 @@ impl Core {
 
     /// Gives the node an event, performs what follows, and writes what that gave.
     pub(crate) fn dispatch(&self, event: NodeEvent) {
-        self.dispatch_all([event]);
-    }
-
-    /// The same of a burst of events.
-    pub(crate) fn dispatch_all(&self, events: impl IntoIterator<Item = NodeEvent>) {
         let now = self.now();
         let mut effects = self.effects.take();
-        for event in events {
-            self.node.borrow_mut().handle(now, event, &mut effects);
+        self.node.borrow_mut().handle(now, event, &mut effects);
+        self.effects.replace(effects);
+        self.settle();
+        self.note_turn(now);
+    }
+
+    /// Takes what another core has for this one.
+    pub(crate) fn take_from_core(&self, messages: Vec<CrossCore>) {
+        let now = self.now();
+        let mut effects = self.effects.take();
+        let mut node = self.node.borrow_mut();
+        for message in messages {
+            match message {
+                CrossCore::Part(osd, message) => {
+                    node.handle(now, NodeEvent::Osd(osd, OsdEvent::FromCore(message)), &mut effects);
+                }
+                CrossCore::Peer(message) => node.peer_message(now, *message),
+                CrossCore::Endpoint(news) => node.endpoint_news(news),
+            }
         }
+        drop(node);
         self.effects.replace(effects);
         self.settle();
         self.note_turn(now);
@@ -191,24 +216,19 @@ impl Core {
     fn perform(&self, effect: CoreEffect) {
         match effect {
             CoreEffect::Socket(effect) => self.perform_socket(effect),
-            // Nothing names another core's endpoints to the messenger (`set_elsewhere`): they are reached by sockets.
             CoreEffect::PeerMessage(message) => {
-                let broken = broken!("a message for core {}, by no way that there is", message.to.core);
-                self.report(CoreReport::Failed(broken.to_string()));
+                self.to_core(CoreId(message.to.core), CrossCore::Peer(Box::new(message)));
+            }
+            CoreEffect::ToAllCores(news) => {
+                let others = (0..self.cores.len() as u16).map(CoreId).filter(|core| *core != self.here);
+                others.for_each(|core| self.to_core(core, CrossCore::Endpoint(news)));
             }
             CoreEffect::Commit(token, batch) => {
                 if let Some(store) = &*self.monstore.borrow() {
                     store.commit(token, batch);
                 }
             }
-            CoreEffect::ToCore(core, osd, message) => {
-                match self.to_cores.borrow_mut().get_mut(usize::from(core.0)) {
-                    Some(messages) => messages.push((osd, message)),
-                    None => self.report(CoreReport::Failed(
-                        broken!("osd.{osd} has a part on core {}, which does not exist", core.0).to_string(),
-                    )),
-                }
-            }
+            CoreEffect::ToCore(core, osd, message) => self.to_core(core, CrossCore::Part(osd, message)),
             CoreEffect::Continue(osd) => self.continue_later(osd),
             CoreEffect::Log(daemon, level, text) => log(daemon, level, &text),
             CoreEffect::Rebind(osd) => {
@@ -226,6 +246,17 @@ impl Core {
                 self.report(CoreReport::OsdFailed(osd, reason));
             }
             CoreEffect::Ended(osd) => self.osd_ended(osd),
+        }
+    }
+
+    /// Puts a message with those that a core gets when the burst of events ends.
+    fn to_core(&self, core: CoreId, message: CrossCore) {
+        match self.to_cores.borrow_mut().get_mut(usize::from(core.0)) {
+            Some(messages) => messages.push(message),
+            None => {
+                let broken = broken!("a message for core {}, which does not exist", core.0);
+                self.report(CoreReport::Failed(broken.to_string()));
+            }
         }
     }
 

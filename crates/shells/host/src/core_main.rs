@@ -11,12 +11,12 @@ use mon::{InitialOsd, Mon, MonEvent};
 use msgr::{Limits, Local};
 use node::NodeEvent;
 use options::{Values, opt};
-use osd::{CoreId, Osd, OsdConfig, OsdEvent, PartMessage, Placement};
+use osd::{CoreId, Osd, OsdConfig, OsdEvent, Placement};
 use store::{ObjectStore, StoreShard};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use types::{EntityAddr, EntityType, Fsid, OsdId, Profile};
 
-use crate::core::{Core, Shared};
+use crate::core::{Core, CrossCore, Shared};
 use crate::dir::{self, StoreKind};
 use crate::monstore::{CommitResult, MonStore};
 use crate::open::{self, StoreHandle};
@@ -41,8 +41,8 @@ pub(crate) enum CoreCommand {
     Committed(CommitResult),
     /// An OSD's store has completions.
     StoreReady(OsdId),
-    /// What the OSDs' parts on another core have for those here, in order.
-    FromCore(Vec<(OsdId, PartMessage)>),
+    /// What another core has for this one, in order.
+    FromCore(Vec<CrossCore>),
     /// A connection that another core has accepted.
     Accepted(Endpoint, TcpStream, SocketAddr),
     /// Stop the OSDs cleanly.
@@ -310,10 +310,7 @@ async fn run(core: &Rc<Core>, mut commands: UnboundedReceiver<CoreCommand>, osds
                 core.report(CoreReport::Failed(format!("the monitor's state can't be written: {reason}")));
             }
             CoreCommand::StoreReady(id) => core.dispatch(NodeEvent::StoreReady(id)),
-            CoreCommand::FromCore(messages) => {
-                let event = |(osd, message)| NodeEvent::Osd(osd, OsdEvent::FromCore(message));
-                core.dispatch_all(messages.into_iter().map(event));
-            }
+            CoreCommand::FromCore(messages) => core.take_from_core(messages),
             CoreCommand::Accepted(endpoint, stream, peer) => core.take_accepted(endpoint, stream, peer),
             CoreCommand::StopOsds => {
                 osds.iter().for_each(|&id| core.dispatch(NodeEvent::Osd(id, OsdEvent::Shutdown)));
@@ -322,3 +319,6 @@ async fn run(core: &Rc<Core>, mut commands: UnboundedReceiver<CoreCommand>, osds
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,8 +10,8 @@ use std::time::Duration;
 use auth::{ClientNone, Service, SessionId, SessionInfo};
 use messages::{Message, MonGetVersion};
 use messenger::{
-    CoreMessage, Daemon, Effect, Endpoint, Event, Messenger, MessengerConfig, OutQueue, ProcessUsage,
-    SessionEvent, SocketEffect, SocketId,
+    CoreMessage, Daemon, Effect, Endpoint, EndpointNews, Event, Messenger, MessengerConfig, OutQueue,
+    ProcessUsage, SessionEvent, SocketEffect, SocketId,
 };
 use msgr::{Connect, Connection, Limits, Local};
 use types::{EntityAddr, EntityId, EntityType, LogLevel, OsdId, Profile, UTime};
@@ -63,6 +63,7 @@ pub struct Harness {
     pub ended: Vec<(SocketId, Vec<u8>)>,
     pub log: Vec<(LogLevel, String)>,
     pub to_core: Vec<CoreMessage>,
+    pub news: Vec<EndpointNews>,
 }
 
 pub fn osd() -> Endpoint {
@@ -112,6 +113,7 @@ impl Harness {
             ended: Vec::new(),
             log: Vec::new(),
             to_core: Vec::new(),
+            news: Vec::new(),
         }
     }
 
@@ -160,6 +162,7 @@ impl Harness {
             Effect::Socket(SocketEffect::Interest(id)) => self.interests.push(id),
             Effect::Socket(SocketEffect::Close(id, mut rest)) => self.ended.push((id, take(&mut rest))),
             Effect::ToCore(message) => self.to_core.push(message),
+            Effect::ToAllCores(news) => self.news.push(news),
             Effect::Log(_, level, text) => self.log.push((level, text)),
             Effect::Daemon(daemon, event) => match event {
                 SessionEvent::Opened(info) => self.opened.push(info),

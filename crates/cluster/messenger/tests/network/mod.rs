@@ -209,6 +209,8 @@ impl World {
                 }
             }
             Effect::ToCore(message) => panic!("one core each: {message:?}"),
+            // There is no other core to learn of it.
+            Effect::ToAllCores(_) => {}
             Effect::Log(_, _, text) => self.nodes[n].log.push(text),
             Effect::Daemon(_, event) => self.learn(n, event),
         }
