@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a process's messengers hold, over all cores: the only state that they share. Each limit is of the process.
+/// Counters over all cores of a process: the only state that its messengers share. Limits apply to the process.
 #[derive(Debug, Default)]
 pub struct ProcessUsage {
     connections: AtomicUsize,
@@ -42,7 +42,7 @@ impl ProcessUsage {
 /// How a core's messenger behaves.
 #[derive(Clone, Debug)]
 pub struct MessengerConfig {
-    /// The core's number, below [`MessengerConfig::CORES_MAX`]: session numbers of different cores differ by it.
+    /// The core's number, less than [`MessengerConfig::CORES_MAX`]. It is part of every session number.
     pub core: u16,
     /// Sockets of the process past which accepted ones are closed at once (ms_connections_max).
     pub connections_max: usize,

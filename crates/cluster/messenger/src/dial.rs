@@ -20,7 +20,7 @@ impl Messenger {
             },
             MonClientIo::Disconnect(attempt) => {
                 if let Some(id) = self.monitor_socket(osd, attempt) {
-                    self.end(id, "left by the OSD".into());
+                    self.end(id, "the OSD ends its session".into());
                 }
             }
             MonClientIo::Send(attempt, message) => {
@@ -38,14 +38,14 @@ impl Messenger {
         }
     }
 
-    /// The socket of an attempt. `None`: it ended, which the OSD learns of, or has asked for.
+    /// The socket of an attempt. `None`: it ended; the OSD asked for that, or gets the event that says so.
     fn monitor_socket(&self, osd: OsdId, attempt: Attempt) -> Option<SocketId> {
         self.monitors.get(&(osd, attempt)).copied()
     }
 
     fn dial_monitor(&mut self, osd: OsdId, attempt: Attempt, target: EntityAddr) {
         let Some(peer) = target.socket else {
-            return self.monitor_failed(osd, attempt, format!("{target} is no address to connect to"));
+            return self.monitor_failed(osd, attempt, format!("{target} has no IP address and port"));
         };
         let Some(local) = self.endpoints.get(&Endpoint::public(Daemon::Osd(osd))).cloned() else {
             let broken = broken!("osd.{osd}, which this core does not have, connects to the monitor");
@@ -67,11 +67,11 @@ impl Messenger {
         self.effects.push_back(Effect::Socket(SocketEffect::Dial(id, peer)));
     }
 
-    /// A dialled socket is there: the handshake gets its own time.
+    /// A dialled socket is connected. The handshake gets `ready_timeout` from now on.
     pub(crate) fn on_connected(&mut self, id: SocketId) {
         let now = self.now;
         let Some(socket) = self.sockets.get_mut(id) else {
-            // It took too long, or its daemon gave it up.
+            // It took too long, or its daemon ended it.
             return;
         };
         socket.connected = true;

@@ -74,7 +74,7 @@ impl Endpoint {
     }
 }
 
-/// What happened to a socket, or that time passed. News of a socket that the messenger has closed are ignored.
+/// An event of a socket, or the passing of time. Events of a socket that the messenger has closed are ignored.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A dialled socket is connected.
@@ -98,7 +98,7 @@ pub struct Interest {
     pub write: bool,
 }
 
-/// What a host does with a socket.
+/// An effect that the host performs on a socket.
 #[derive(Debug)]
 pub enum SocketEffect {
     /// Connect, then [`Event::Connected`] or [`Event::Failed`].
@@ -111,16 +111,16 @@ pub enum SocketEffect {
     Close(SocketId, OutQueue),
 }
 
-/// What a daemon learns of its sessions.
+/// An event of a daemon's sessions.
 #[derive(Debug)]
 pub enum SessionEvent {
     /// A connection that authenticates to a monitor wants a global id, by [`crate::Messenger::global_id`].
     GlobalIdWanted {
         session: SessionId,
-        /// The id it had before; 0 for none.
+        /// The id that the peer had before; 0 for none.
         asked: u64,
     },
-    /// A peer is authenticated and there.
+    /// A peer is authenticated, and its session is open.
     Opened(SessionInfo),
     /// An opened session has ended; what a peer had not acknowledged may be lost.
     Closed(SessionId),
@@ -134,11 +134,11 @@ pub enum SessionEvent {
         /// Bytes of its segments; 0 when it came from an OSD of this process, in memory.
         bytes: u64,
     },
-    /// News of the daemon's own session to a monitor.
+    /// An event of the daemon's own session to a monitor.
     Monitor(MonClientEvent),
 }
 
-/// What is to be done, in order.
+/// Effects, in order.
 #[derive(Debug)]
 pub enum Effect {
     /// For the host.

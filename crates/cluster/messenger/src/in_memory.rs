@@ -134,6 +134,7 @@ impl Messenger {
     }
 
     fn post(&mut self, session: SessionId, content: CoreContent) {
+        // The session was forgotten while the message was checked, or its other side has closed it.
         let Some(peer) = self.peers.get(&session) else { return };
         let (Some(route), endpoint, addr) = (peer.route, peer.endpoint, peer.addr) else { return };
         self.post_to(endpoint, route, addr, content);
@@ -216,7 +217,7 @@ impl Messenger {
             }
             CoreContent::Closed => {
                 if let Some(peer) = known.and_then(|session| self.peers.get_mut(&session)) {
-                    // It needs no word of the end.
+                    // `forget_peer` sends `Closed` to a session with a route; this one's other side has closed already.
                     peer.route = None;
                 }
                 if let Some(session) = known {
@@ -232,7 +233,7 @@ impl Messenger {
             peer.held.push_back((message, bytes));
             return;
         }
-        // It has no segments.
+        // A message by value has no segments to count.
         let event = SessionEvent::Message { session, message, bytes: 0 };
         self.effects.push_back(Effect::Daemon(peer.endpoint.daemon, event));
         self.note_taken(session, bytes);
@@ -248,12 +249,20 @@ impl Messenger {
 
     /// Announces a session in memory to its daemon, once.
     pub(crate) fn open_in_memory(&mut self, session: SessionId) {
-        let Some(peer) = self.peers.get_mut(&session) else { return };
-        let (Some(route), addr, endpoint) = (peer.route, peer.addr, peer.endpoint) else { return };
+        let Some(peer) = self.peers.get_mut(&session) else {
+            debug_assert!(false, "{session} is opened and does not exist");
+            return;
+        };
+        let (Some(route), addr, endpoint) = (peer.route, peer.addr, peer.endpoint) else {
+            debug_assert!(false, "{session} is opened in memory and has a socket");
+            return;
+        };
+        // `route` gives no address of the monitor's, and only OSDs' are set by `set_elsewhere`.
         let Daemon::Osd(osd) = route.endpoint.daemon else { return };
         if std::mem::replace(&mut peer.announced, true) {
             return;
         }
+        // The daemon has ended (`remove_daemon`): it learns of no session.
         let Some(local) = self.endpoints.get(&endpoint) else { return };
         let info = SessionInfo {
             id: session,

@@ -64,6 +64,7 @@ impl Messenger {
     /// Whether this socket must wait before more of an unfinished message is read. Makes room by ending those of this
     /// core's sockets that hold most of it and have stalled longest.
     fn is_short_of_memory(&mut self, now: UTime, asking: SocketId) -> bool {
+        // A socket that has ended is not read: `read_slices` finds that out by itself.
         let Some(socket) = self.sockets.get(asking) else { return false };
         if socket.held <= HELD_SMALL {
             return false;
@@ -72,8 +73,8 @@ impl Messenger {
             let holders = || self.sockets.iter().filter(|(_, s)| s.held > HELD_SMALL);
             let stalled = holders().filter(|(_, s)| !s.waiting && s.progress.after(STALLED) < now);
             let Some((oldest, _)) = stalled.min_by_key(|(_, s)| (s.progress, s.ordinal)) else {
-                // All are busy. The eldest goes on, so that one always finishes; the rest wait.
-                if holders().min_by_key(|(_, s)| s.ordinal).is_some_and(|(eldest, _)| eldest == asking) {
+                // No holder has stalled. The oldest socket goes on, so that one always finishes; the others wait.
+                if holders().min_by_key(|(_, s)| s.ordinal).is_some_and(|(oldest, _)| oldest == asking) {
                     break;
                 }
                 self.wait_for_memory(now, asking);
@@ -92,7 +93,7 @@ impl Messenger {
             }
         }
         if let Some(socket) = self.sockets.get_mut(asking).filter(|socket| socket.waiting) {
-            // The peer was not silent: it was not read.
+            // The peer has not stalled: this side did not read.
             socket.waiting = false;
             socket.progress = now;
         }

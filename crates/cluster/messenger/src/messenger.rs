@@ -81,8 +81,8 @@ impl Messenger {
         }
     }
 
-    /// Sets what an endpoint says of itself on connections that begin from now on. An endpoint with lossless peers belongs
-    /// to one core: its sessions are found there only.
+    /// Sets how an endpoint introduces itself on connections that begin from now on. An endpoint with lossless peers
+    /// belongs to one core: only that core finds its sessions.
     pub fn set_endpoint(&mut self, endpoint: Endpoint, local: Local) {
         self.endpoints.insert(endpoint, Arc::new(local));
         self.announce(endpoint);
@@ -99,9 +99,9 @@ impl Messenger {
         sockets.into_iter().for_each(|id| self.end(id, reason.into()));
     }
 
-    /// Gives an endpoint another address: what it had before ends, and no peer of that reaches it again.
+    /// Gives an endpoint another address. Its connections and sessions end, and the old address reaches it no more.
     pub fn rebind(&mut self, now: UTime, endpoint: Endpoint, addr: EntityAddr) {
-        self.end_sessions(now, endpoint, "the address is given up");
+        self.end_sessions(now, endpoint, "the daemon takes another address");
         match self.endpoints.get_mut(&endpoint) {
             Some(local) => {
                 Arc::make_mut(local).addrs = addr.into();
@@ -119,12 +119,11 @@ impl Messenger {
         self.endpoints.get(&endpoint)?.addrs.v2().copied()
     }
 
-    /// The next thing to do.
+    /// The next effect for the host, in order.
     pub fn poll(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }
 
-    /// Whether there is something to do.
     pub fn has_effects(&self) -> bool {
         !self.effects.is_empty()
     }
@@ -144,7 +143,7 @@ impl Messenger {
         self.sockets.iter().count()
     }
 
-    /// A listener of an endpoint accepted a socket. `None`: it is to be closed at once.
+    /// A listener of an endpoint accepted a socket. `None`: the host closes it at once.
     pub fn accept(&mut self, now: UTime, endpoint: Endpoint, peer: SocketAddr) -> Option<SocketId> {
         self.now = now;
         let Some(local) = self.endpoints.get(&endpoint).cloned() else {
@@ -178,7 +177,7 @@ impl Messenger {
         Some(id)
     }
 
-    /// Begins to keep a socket. `None`, which the log says: there are too many.
+    /// Adds a socket to the table. `None`: the table is full, and the log has a line about it.
     pub(crate) fn insert(
         &mut self,
         owner: Owner,
@@ -297,15 +296,16 @@ impl Messenger {
 
     // What daemons ask for.
 
-    /// Sends a message on a session. One that has ended loses it: its daemon learns of the end, or has asked for it.
+    /// Sends a message on a session.
     pub fn send(&mut self, now: UTime, session: SessionId, message: &Message) {
         self.now = now;
         if is_peer(session) {
-            // A lossy session that is not open is not known to the daemon yet.
+            // The daemon does not know a lossy session before it is open, so that no message waits here.
             let _ = self.send_on_peer(session, message);
             return;
         }
         let id = SocketId(session.0);
+        // The session has ended: the daemon ended it, or gets the event that says so.
         let Some(socket) = self.sockets.get_mut(id) else { return };
         let kind = match socket.owner.daemon() {
             Daemon::Mon => EntityType::Mon,
@@ -329,6 +329,7 @@ impl Messenger {
         if is_peer(session) {
             self.pause_peer(session, paused);
         }
+        // A peer's session without a connection: `dial_peer` and `give_session` set `paused` on the next one.
         let Some(id) = id else { return };
         if let Some(socket) = self.sockets.get_mut(id) {
             socket.paused = paused;
@@ -345,7 +346,7 @@ impl Messenger {
         }
     }
 
-    /// Ends every connection, as the process goes.
+    /// Ends every connection, because the process stops.
     pub fn close_all(&mut self) {
         let peers: Vec<SessionId> = self.peers.keys().copied().collect();
         peers.into_iter().for_each(|session| self.forget_peer(session, "shutting down"));
@@ -372,12 +373,12 @@ impl Messenger {
 
     // The end of a socket.
 
-    /// Ends a socket: nothing that the host reports of it afterwards counts.
+    /// Ends a socket. Later events of it are ignored.
     pub(crate) fn end(&mut self, id: SocketId, reason: String) {
         self.end_as(id, reason, false);
     }
 
-    /// Ends a socket. `lost_race`: the peer's connection is to have the session, and the peer will dial.
+    /// Ends a socket. `lost_race`: both sides dialled, and the connection that the peer dials gets the session.
     pub(crate) fn end_as(&mut self, id: SocketId, reason: String, lost_race: bool) {
         let Some(mut socket) = self.sockets.remove(id) else {
             // It has ended before: the first reason counts.
@@ -399,7 +400,7 @@ impl Messenger {
             Owner::Accepted(endpoint) if is_open => {
                 self.effects.push_back(Effect::Daemon(endpoint.daemon, SessionEvent::Closed(session)));
             }
-            // The daemon has not heard of it.
+            // The daemon does not know a session that never opened.
             Owner::Accepted(_) => {}
             Owner::Peer { session, .. } => self.on_peer_end(session, id, socket, lost_race),
         }

@@ -53,7 +53,11 @@ impl OutQueue {
         assert!(n <= self.bytes, "the kernel took {n} of {} bytes", self.bytes);
         self.bytes -= n;
         while n > 0 {
-            let Some(first) = self.pieces.front_mut() else { return };
+            let Some(first) = self.pieces.front_mut() else {
+                // `bytes` is the sum of the pieces' lengths.
+                debug_assert!(false, "{n} bytes were counted that no piece holds");
+                return;
+            };
             if n < first.len() {
                 *first = first.slice(n..first.len());
                 return;

@@ -20,10 +20,10 @@ use crate::slots::peer_session;
 use crate::socket::{Owner, Socket};
 use crate::{Effect, Endpoint, Messenger, SessionEvent, SocketEffect, SocketId};
 
-/// How often an open lossless session is looked at.
+/// How often an open lossless session is checked for a silent peer.
 const CHECK: Duration = Duration::from_secs(10);
 
-/// How long a peer that owes an acknowledgement may be silent before its connection is given up.
+/// How long a peer that owes an acknowledgement may be silent before its connection is ended.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// Messages that may wait for a lossy session to open.
@@ -48,7 +48,7 @@ pub(crate) struct Peer {
     waiting: Vec<Message>,
     /// The socket that has the session.
     socket: Option<SocketId>,
-    /// When it is dialled again.
+    /// When this side dials again.
     redial_at: Option<UTime>,
     /// The last pause before a dial; zero after a connection that held.
     backoff: Duration,
@@ -122,7 +122,10 @@ impl Messenger {
 
     /// Keeps a message of a lossy session until that is open.
     fn wait_for_open(&mut self, session: SessionId, message: Message) {
-        let Some(peer) = self.peers.get_mut(&session) else { return };
+        let Some(peer) = self.peers.get_mut(&session) else {
+            debug_assert!(false, "{session} is not open and does not exist");
+            return;
+        };
         if peer.waiting.len() >= WAITING_MAX {
             return self.forget_peer(session, "too many messages wait for a lossy session to open");
         }
@@ -130,7 +133,7 @@ impl Messenger {
         self.dial_peer_if_idle(session);
     }
 
-    /// Forgets the session with the OSD at this address, with what it has not delivered.
+    /// Forgets the session with the OSD at this address, with its undelivered messages.
     pub fn close_peer(&mut self, now: UTime, from: Endpoint, to: &EntityAddrVec, reason: &str) {
         self.now = now;
         let session = to.v2().and_then(|addr| self.peer_ids.get(&(from, *addr)).copied());
@@ -139,8 +142,9 @@ impl Messenger {
         }
     }
 
-    /// Sends on a peer's session. One that was forgotten loses it: its daemon learns of that, or has asked for it.
+    /// Sends on a peer's session.
     pub(crate) fn send_on_peer(&mut self, session: SessionId, message: &Message) -> Sent {
+        // The session was forgotten: its daemon asked for that, or gets the event that says so.
         let Some(peer) = self.peers.get(&session) else { return Sent::Taken };
         if peer.route.is_some() {
             self.send_in_memory(session, message.clone());
@@ -174,10 +178,13 @@ impl Messenger {
 
     fn queue(&mut self, session: SessionId, message: &Message) {
         let raw = message.encode_from(EntityType::Osd, self.features_towards(session));
-        let Some(peer) = self.peers.get_mut(&session) else { return };
+        let Some(peer) = self.peers.get_mut(&session) else {
+            debug_assert!(false, "a message is queued for {session}, which does not exist");
+            return;
+        };
         let Some(waiting) = &mut peer.session else {
             let (daemon, broken) =
-                (peer.endpoint.daemon, broken!("{session} is with no socket and not here"));
+                (peer.endpoint.daemon, broken!("{session} has no socket, and its state is lost"));
             return self.log(daemon, LogLevel::Error, broken.to_string());
         };
         if let Err(error) = waiting.send(raw) {
@@ -192,7 +199,7 @@ impl Messenger {
         }
     }
 
-    // The table.
+    // The table of sessions.
 
     pub(crate) fn add_peer(
         &mut self,
@@ -225,7 +232,7 @@ impl Messenger {
         id
     }
 
-    /// Drops a session and what it has not delivered, and its socket.
+    /// Drops a session with its undelivered messages, and ends its socket.
     pub(crate) fn forget_peer(&mut self, session: SessionId, reason: &str) {
         let Some(peer) = self.peers.remove(&session) else {
             // Forgotten before.
@@ -263,7 +270,7 @@ impl Messenger {
         }
     }
 
-    /// Tells the daemon of room at a peer that has acknowledged some, after it was refused some.
+    /// Reports [`SessionEvent::PeerRoom`] once the peer has acknowledged half of its window, if a message was refused.
     pub(crate) fn note_room(&mut self, id: SocketId) {
         if let Some(Owner::Peer { session, .. }) = self.sockets.get(id).map(|socket| socket.owner) {
             self.note_room_of(session);
@@ -290,14 +297,17 @@ impl Messenger {
     // The side that dials.
 
     fn dial_peer(&mut self, session: SessionId) {
-        let Some(peer) = self.peers.get_mut(&session) else { return };
+        let Some(peer) = self.peers.get_mut(&session) else {
+            debug_assert!(false, "{session} is dialled and does not exist");
+            return;
+        };
         if let Some(at) = peer.redial_at.take() {
             self.timers.remove(&(at, Timer::Redial(session)));
         }
         let (endpoint, target, paused) = (peer.endpoint, peer.addr, peer.paused);
         let state = peer.session.take();
         if peer.is_lossless && state.is_none() {
-            return self.forget_peer(session, &broken!("{session} is dialled and not here").to_string());
+            return self.forget_peer(session, &broken!("{session} is dialled, and its state is lost").to_string());
         }
         let (Some(to), Some(local)) = (target.socket, self.endpoints.get(&endpoint).cloned()) else {
             return self.forget_peer(session, "no address to connect to, or from");
@@ -332,7 +342,7 @@ impl Messenger {
 
     // The side that is dialled.
 
-    /// A peer that dialled wants a lossless session: the one that there is, or a new one.
+    /// A peer that dialled wants a lossless session: the existing one, or a new one.
     pub(crate) fn on_session_wanted(&mut self, id: SocketId, request: &SessionRequest) {
         let Some(Owner::Accepted(endpoint)) = self.sockets.get(id).map(|socket| socket.owner) else {
             return self.end(id, broken!("a lossless session is asked of {id}, which has one").to_string());
@@ -355,7 +365,10 @@ impl Messenger {
                 self.give_session(id, session);
             }
             AcceptDecision::TakeOver => {
-                let Some(session) = known else { return };
+                let Some(session) = known else {
+                    let broken = broken!("{id} takes over a session that does not exist");
+                    return self.end(id, broken.to_string());
+                };
                 self.take_from_socket(session);
                 self.give_session(id, session);
             }
@@ -378,7 +391,7 @@ impl Messenger {
         }
     }
 
-    /// The state of a lossless session, wherever it is.
+    /// The state of a lossless session: its socket's connection has it, or, between connections, the session itself.
     fn session_state(&self, session: SessionId) -> Option<&Session> {
         let peer = self.peers.get(&session)?;
         match peer.socket {
@@ -389,10 +402,14 @@ impl Messenger {
 
     /// Ends the socket that has a session, for another that takes the session over.
     fn take_from_socket(&mut self, session: SessionId) {
-        let Some(peer) = self.peers.get_mut(&session) else { return };
+        let Some(peer) = self.peers.get_mut(&session) else {
+            debug_assert!(false, "{session} is taken over and does not exist");
+            return;
+        };
         if let Some(at) = peer.redial_at.take() {
             self.timers.remove(&(at, Timer::Redial(session)));
         }
+        // Between two connections: the session's state is in `peer`.
         let Some(id) = peer.socket.take() else { return };
         if let Some(socket) = self.sockets.get_mut(id) {
             peer.session = socket.connection.take_session();
@@ -404,9 +421,11 @@ impl Messenger {
     /// Gives a session to a socket that a peer dialled.
     fn give_session(&mut self, id: SocketId, session: SessionId) {
         let (cookie, global_seq) = (self.next_cookie(), self.next_global_seq());
-        let Some(peer) = self.peers.get_mut(&session) else { return };
+        let Some(peer) = self.peers.get_mut(&session) else {
+            return self.end(id, broken!("{id} gets {session}, which does not exist").to_string());
+        };
         let Some(state) = peer.session.take() else {
-            return self.end(id, broken!("{session} is with no socket and not here").to_string());
+            return self.end(id, broken!("{session} has no socket, and its state is lost").to_string());
         };
         peer.socket = Some(id);
         let (endpoint, paused) = (peer.endpoint, peer.paused);
@@ -420,13 +439,16 @@ impl Messenger {
 
     // What becomes of its connection.
 
-    /// A session's connection is open. Whether the daemon is to learn of the session.
+    /// A session's connection is open. Answers whether the daemon does not know the session yet.
     pub(crate) fn on_peer_open(&mut self, session: SessionId, info: &PeerInfo) -> bool {
         let now = self.now;
-        let Some(peer) = self.peers.get_mut(&session) else { return false };
+        let Some(peer) = self.peers.get_mut(&session) else {
+            debug_assert!(false, "the connection of {session} is open, and the session does not exist");
+            return false;
+        };
         peer.opened_at = now;
         if peer.is_lossless && info.lossy {
-            // The server keeps nothing for a session that it calls lossy: then it is one here, too.
+            // The server keeps no state of a session that it calls lossy, so that this side needs none either.
             peer.is_lossless = false;
         }
         if let (true, Some(id)) = (peer.is_lossless, peer.socket) {
@@ -468,7 +490,7 @@ impl Messenger {
             _ if peer.backoff.is_zero() => self.config.initial_backoff,
             _ => (peer.backoff * 2).min(self.config.max_backoff),
         };
-        // A peer that dials meanwhile meets a side that is about to.
+        // If the peer dials meanwhile, `Session::judge` finds a session that this side is about to dial.
         state.await_dial();
         peer.session = Some(state);
         let at = self.now.after(peer.backoff);
@@ -478,7 +500,10 @@ impl Messenger {
 
     /// The peer has forgotten a session: what it had not acknowledged is lost.
     pub(crate) fn on_session_reset(&mut self, session: SessionId) {
-        let Some(peer) = self.peers.get(&session) else { return };
+        let Some(peer) = self.peers.get(&session) else {
+            debug_assert!(false, "{session} is reset and does not exist");
+            return;
+        };
         let (daemon, addr, announced) = (peer.endpoint.daemon, peer.addr, peer.announced);
         self.log(
             daemon,
@@ -490,10 +515,13 @@ impl Messenger {
         }
     }
 
-    /// Asks a peer that owes an acknowledgement for a sign of life, and gives a silent one's connection up.
+    /// Sends a keepalive to a peer that owes an acknowledgement, and ends the connection of one that does not answer.
     pub(crate) fn check_peer_socket(&mut self, id: SocketId) {
         let now = self.now;
-        let Some(socket) = self.sockets.get_mut(id) else { return };
+        let Some(socket) = self.sockets.get_mut(id) else {
+            debug_assert!(false, "{id} is checked and has ended");
+            return;
+        };
         if !socket.connection.session().is_drained() {
             if socket.progress.after(SILENCE_MAX) <= now {
                 return self.end(id, format!("no answer for {} s", SILENCE_MAX.as_secs()));

@@ -51,7 +51,7 @@ impl Messenger {
 
     fn on_established(&mut self, id: SocketId, info: PeerInfo) {
         let Some(socket) = self.sockets.get(id) else {
-            // Only `run` calls this, for a socket that it has.
+            debug_assert!(false, "a handshake of {id}, which has ended");
             return;
         };
         let (features, owner, session) = (info.features, socket.owner, socket.session);
@@ -99,7 +99,7 @@ impl Messenger {
         };
         let (entity, caps) = match &info.identity {
             Some(identity) => (identity.entity.clone(), identity.caps),
-            // Whom this side dialled, by the address in the map, it believes.
+            // This side dialled an address of the map: the peer there needs no proof of its identity.
             None => (EntityId { kind: info.name.kind, id: num.to_string() }, Caps::all()),
         };
         let local = self.endpoints.get(&endpoint).ok_or("the daemon has ended")?;
@@ -116,7 +116,10 @@ impl Messenger {
     }
 
     fn on_message(&mut self, id: SocketId, raw: &RawMessage) {
-        let Some(socket) = self.sockets.get(id) else { return };
+        let Some(socket) = self.sockets.get(id) else {
+            debug_assert!(false, "a message of {id}, which has ended");
+            return;
+        };
         let (owner, session) = (socket.owner, socket.session);
         let message = match Message::decode(raw) {
             Ok(message) => message,
@@ -126,7 +129,7 @@ impl Messenger {
         };
         let bytes = (raw.front.len() + raw.middle.len() + raw.data.len()) as u64;
         match owner {
-            // A monitor of a later release may well say more than we know.
+            // A monitor of a later release may send messages that this one does not know: the OSD ignores them.
             Owner::Monitor(osd, attempt) => {
                 self.monitor_event(osd, MonClientEvent::Message(attempt, message))
             }

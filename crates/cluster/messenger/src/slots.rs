@@ -1,4 +1,4 @@
-//! Things found by a number in constant time; a number is never used twice.
+//! A table of values by number: constant time, and no number is used twice.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,7 +9,7 @@ use auth::SessionId;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SocketId(pub(crate) u64);
 
-/// Bits of the slot's index in a number; above them how often the slot was used. A slot whose uses are up is used no more.
+/// Bits of the slot's index in a number; the bits above count the slot's uses. After [`USES_MAX`] uses a slot stays empty.
 const INDEX_BITS: u32 = 18;
 const USES_MAX: u64 = 1 << 29;
 
@@ -27,7 +27,7 @@ pub(crate) fn peer_session(core: u16, n: u64) -> SessionId {
 }
 
 impl SocketId {
-    /// The slot: below the number of sockets that a core had at once, used again by later sockets.
+    /// The slot's index, less than the greatest number of sockets that the core had at once. Later sockets reuse it.
     pub fn index(self) -> usize {
         (self.0 & ((1 << INDEX_BITS) - 1)) as usize
     }
@@ -49,7 +49,7 @@ pub(crate) struct Slots<T> {
 
 #[derive(Debug)]
 struct Slot<T> {
-    /// The values that it has had, with the present one.
+    /// How many values the slot has had, the present one included.
     uses: u64,
     value: Option<T>,
 }

@@ -1,4 +1,4 @@
-//! What is kept of one socket.
+//! The state of one socket.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use crate::{Daemon, Endpoint, OutQueue};
 /// Bytes that may wait for a peer before its requests are no longer read.
 pub(crate) const OUT_BYTES_MAX: usize = 64 << 20;
 
-/// Whose socket it is.
+/// What a socket serves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
     /// A peer dialled this endpoint.
@@ -33,7 +33,7 @@ impl Owner {
 }
 
 pub(crate) struct Socket {
-    /// The sockets that the core had before.
+    /// The socket's number in the order of creation on this core.
     pub(crate) ordinal: u64,
     pub(crate) session: SessionId,
     pub(crate) owner: Owner,
@@ -50,15 +50,15 @@ pub(crate) struct Socket {
     pub(crate) paused: bool,
     /// Bytes held of an unfinished message, as last counted.
     pub(crate) held: usize,
-    /// Whether it waits for memory, with bytes to read perhaps: then the peer has not stalled.
+    /// Whether the socket is not read for lack of memory: then silence does not mean that the peer has stalled.
     pub(crate) waiting: bool,
     /// Until when it is not read, for lack of memory.
     pub(crate) wait_until: Option<UTime>,
-    /// When a peer's connection is looked at next.
+    /// When a peer's connection is checked next.
     pub(crate) check_at: Option<UTime>,
     /// When bytes came last.
     pub(crate) progress: UTime,
-    /// Whether it is in the list of those to flush.
+    /// Whether `Messenger::to_flush` has it.
     pub(crate) to_flush: bool,
 }
 

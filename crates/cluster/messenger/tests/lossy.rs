@@ -282,7 +282,7 @@ fn an_osd_talks_to_the_monitor_of_the_same_messenger_through_two_sockets() {
     assert_eq!(number(&harness.received.pop().unwrap().1), 3);
     assert_eq!(harness.events.pop().unwrap(), "osd.0: KeepaliveAcked(Attempt(1))");
     io(&mut harness, MonClientIo::Disconnect(Attempt(1)));
-    assert!(harness.events.pop().unwrap().contains("left by the OSD"));
+    assert!(harness.events.pop().unwrap().contains("the OSD ends its session"));
     // A session that is gone takes nothing more, and disturbs nothing.
     io(&mut harness, MonClientIo::Send(Attempt(1), message(4)));
     io(&mut harness, MonClientIo::Keepalive(Attempt(1)));
