@@ -1,9 +1,25 @@
 //! CRC-32C as Ceph computes it: the caller's seed goes in as it is and the result is not inverted.
 
+use std::cell::Cell;
+
 use crc_fast::{CrcAlgorithm, Digest};
+
+thread_local! {
+    static CHECKSUMMED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Bytes that this thread has taken a crc32c of so far. Nothing but a test or a measurement depends on it.
+pub fn checksummed_bytes() -> u64 {
+    CHECKSUMMED.get()
+}
 
 /// Continues Ceph's crc32c from `seed` over `bytes`. Segments of a frame start from `!0`, a preamble from `0`.
 pub fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
+    CHECKSUMMED.set(CHECKSUMMED.get() + bytes.len() as u64);
+    uncounted(seed, bytes)
+}
+
+pub(crate) fn uncounted(seed: u32, bytes: &[u8]) -> u32 {
     // The usual (iSCSI) form inverts before and after, so the state it is started from is our seed as it stands.
     let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(seed));
     digest.update(bytes);

@@ -1,9 +1,11 @@
 //! A piece: a range of a shared allocation that starts on a page boundary.
 
 use std::ops::{Deref, Range};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::copied::{copy_payload, count};
+use crate::crc::uncounted;
+use crate::crc32c;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
 /// Alignment of a slab's first byte, the unit of direct I/O and of stored checksums.
@@ -18,8 +20,16 @@ struct Page([u8; ALIGN]);
 enum Slab {
     /// Less than a page, or bytes that came from elsewhere: no alignment.
     Bytes(Vec<u8>),
-    /// Whole pages.
-    Pages(Vec<Page>),
+    /// Whole pages, and a checksum of their bytes once it was taken: payload is received, stored and sent again without
+    /// being looked at otherwise.
+    Pages(Box<[Page]>, OnceLock<Checksum>),
+}
+
+/// The crc32c of a slab's first `len` bytes, continued from `seed`.
+struct Checksum {
+    len: u32,
+    seed: u32,
+    crc: u32,
 }
 
 impl Slab {
@@ -27,7 +37,7 @@ impl Slab {
     fn as_slice(&self) -> &[u8] {
         match self {
             Self::Bytes(bytes) => bytes,
-            Self::Pages(pages) => pages.as_bytes(),
+            Self::Pages(pages, _) => pages.as_bytes(),
         }
     }
 
@@ -35,7 +45,7 @@ impl Slab {
     fn as_mut_slice(&mut self) -> &mut [u8] {
         match self {
             Self::Bytes(bytes) => bytes,
-            Self::Pages(pages) => pages.as_mut_bytes(),
+            Self::Pages(pages, _) => pages.as_mut_bytes(),
         }
     }
 }
@@ -52,8 +62,11 @@ impl PieceMut {
     pub fn zeroed(len: usize) -> Self {
         let slab = match len {
             0..ALIGN => Slab::Bytes(vec![0; len]),
-            // A vector of zero values comes from the allocator as it is: large ones are not touched here.
-            _ => Slab::Pages(FromZeros::new_vec_zeroed(len.div_ceil(ALIGN)).unwrap_or_default()),
+            // Zero values come from the allocator as they are: large memory is not touched here.
+            _ => {
+                let pages = <[Page]>::new_box_zeroed_with_elems(len.div_ceil(ALIGN));
+                Slab::Pages(pages.unwrap_or_default(), OnceLock::new())
+            }
         };
         assert!(slab.as_slice().len() >= len, "memory for {len} bytes");
         Self { slab, len }
@@ -81,6 +94,15 @@ impl PieceMut {
     #[inline]
     pub fn freeze(self) -> Piece {
         Piece { len: self.len, ..self.slab.into() }
+    }
+
+    /// The same of bytes whose crc32c, continued from `seed`, the caller has taken: [`Piece::crc32c`] need not.
+    #[inline]
+    pub fn freeze_with_crc(self, seed: u32, crc: u32) -> Piece {
+        debug_assert_eq!(uncounted(seed, &self.slab.as_slice()[..self.len]), crc, "the caller's checksum");
+        let piece = self.freeze();
+        piece.note_crc(seed, crc);
+        piece
     }
 }
 
@@ -133,6 +155,33 @@ impl Piece {
     pub fn compact(self) -> Self {
         let shared = self.slab.as_ref().map_or(0, |slab| slab.as_slice().len());
         if shared / 2 <= self.len { self } else { Self::copy_from(&self) }
+    }
+
+    /// Continues Ceph's crc32c from `seed` over the bytes. Of pages that the piece has from their beginning it is taken
+    /// once: damage to them in memory shows when what was sent is checked.
+    pub fn crc32c(&self, seed: u32) -> u32 {
+        let known = match self.slab.as_deref() {
+            Some(Slab::Pages(_, known)) if self.start == 0 => known.get(),
+            _ => return crc32c(seed, self),
+        };
+        match known {
+            Some(known) if known.len as usize == self.len && known.seed == seed => known.crc,
+            Some(_) => crc32c(seed, self),
+            None => {
+                let crc = crc32c(seed, self);
+                self.note_crc(seed, crc);
+                crc
+            }
+        }
+    }
+
+    /// Keeps a checksum of the piece's bytes with its memory, if that is whole pages without one.
+    fn note_crc(&self, seed: u32, crc: u32) {
+        let Some(Slab::Pages(_, known)) = self.slab.as_deref() else { return };
+        if let (0, Ok(len)) = (self.start, u32::try_from(self.len)) {
+            // The first one stays: it is that of the whole, as a rule.
+            let _ = known.set(Checksum { len, seed, crc });
+        }
     }
 
     /// The bytes.
@@ -189,6 +238,7 @@ impl std::fmt::Debug for Piece {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checksummed_bytes;
 
     #[test]
     fn a_page_or_more_starts_on_a_page_and_stays_there_when_frozen() {
@@ -208,6 +258,26 @@ mod tests {
         assert_eq!((&part[..], most.as_ptr()), (&[7; 90][..], large.as_ptr()));
         assert_ne!(part.as_ptr(), large[10..].as_ptr());
         assert!(Piece::empty().compact().is_empty());
+    }
+
+    #[test]
+    fn the_checksum_of_pages_is_taken_once_and_only_for_what_it_is_of() {
+        let bytes: Vec<u8> = (0..8192u32).map(|i| (i * 7 + i / 256) as u8).collect();
+        let page = Piece::copy_from(&bytes);
+        let taken = |piece: &Piece, seed| {
+            let before = checksummed_bytes();
+            (piece.crc32c(seed), checksummed_bytes() - before)
+        };
+        let [of_all, of_half] = [8192, 4096].map(|len| crc32c(!0, &bytes[..len]));
+        assert_eq!((taken(&page, !0), taken(&page, !0)), ((of_all, 8192), (of_all, 0)));
+        assert_eq!(taken(&page.slice(0..8192), !0), (of_all, 0), "the same bytes of the same memory");
+        assert_eq!(taken(&page.slice(0..4096), !0), (of_half, 4096));
+        assert_eq!(taken(&page.slice(4096..8192), of_half), (of_all, 4096));
+        assert_eq!(taken(&page, 7), (crc32c(7, &bytes), 8192), "another seed");
+
+        let mut filled = PieceMut::zeroed(8192);
+        filled.as_mut_slice().copy_from_slice(&bytes);
+        assert_eq!(taken(&filled.freeze_with_crc(!0, of_all), !0), (of_all, 0));
     }
 
     #[test]

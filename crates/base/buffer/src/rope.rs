@@ -5,7 +5,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use crate::copied::count;
-use crate::{Piece, PieceMut, crc32c};
+use crate::{Piece, PieceMut};
 
 /// A byte string made of shared pieces, none of them empty. Cloning, joining and slicing copy no payload.
 #[derive(Clone, Default)]
@@ -20,6 +20,11 @@ impl Rope {
     #[inline]
     pub fn new() -> Self {
         Self { pieces: SmallVec::new(), len: 0 }
+    }
+
+    /// An empty rope with room for so many pieces.
+    pub fn with_capacity(pieces: usize) -> Self {
+        Self { pieces: SmallVec::with_capacity(pieces), len: 0 }
     }
 
     /// A rope over a copy of `bytes`.
@@ -129,7 +134,7 @@ impl Rope {
 
     /// Continues Ceph's crc32c from `seed` over all bytes.
     pub fn crc32c(&self, seed: u32) -> u32 {
-        self.pieces.iter().fold(seed, |crc, p| crc32c(crc, p))
+        self.pieces.iter().fold(seed, |crc, piece| piece.crc32c(crc))
     }
 }
 
@@ -164,6 +169,7 @@ impl std::fmt::Debug for Rope {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::crc32c;
 
     fn sample() -> Rope {
         let mut rope = Rope::copy_from(b"abc");

@@ -1,8 +1,9 @@
-//! Aligned payload is where the socket put it: in the store, and in what is written to the socket for a read.
+//! Aligned payload is where the socket put it: in the store, and in what is written to the socket for a read. It is looked
+//! at once, for its checksum, when it is received.
 
 use std::ops::Range;
 
-use buffer::{ALIGN, copied_bytes};
+use buffer::{ALIGN, checksummed_bytes, copied_bytes};
 use messages::osd_op::Op;
 
 use crate::HotpathError;
@@ -15,6 +16,8 @@ use crate::server::Socket;
 struct Served {
     /// Payload bytes that were copied.
     copied: u64,
+    /// Bytes of which a checksum was taken, payload and all else.
+    checksummed: u64,
     /// The addresses that the request was read to.
     read_to: Vec<Range<usize>>,
     /// The addresses of the pages that wait for the socket.
@@ -25,17 +28,17 @@ fn serve(client: &mut Client, cluster: &mut Cluster, object: usize, op: Op) -> R
     let request = client.request(cluster, "bench", name(object), op)?;
     let mut socket = Socket::new(&request);
     socket.read_to = Some(Vec::new());
-    let (now, before) = (cluster.now(), copied_bytes());
+    let (now, before, checksummed) = (cluster.now(), copied_bytes(), checksummed_bytes());
     client.server.serve(&mut cluster.node, now, &mut socket)?;
-    let copied = copied_bytes() - before;
+    let (copied, checksummed) = (copied_bytes() - before, checksummed_bytes() - checksummed);
     let out = std::mem::take(&mut client.server.out);
     let pages = out.iter().flat_map(|rope| rope.pieces()).filter(|piece| piece.len() >= ALIGN);
     let written_from = pages.map(|p| p.as_ptr() as usize..p.as_ptr_range().end as usize).collect();
-    Ok(Served { copied, read_to: socket.read_to.unwrap_or_default(), written_from })
+    Ok(Served { copied, checksummed, read_to: socket.read_to.unwrap_or_default(), written_from })
 }
 
 #[test]
-fn aligned_reads_and_writes_of_4_kib_and_4_mib_copy_no_payload() -> Result<(), HotpathError> {
+fn aligned_payload_of_4_kib_and_4_mib_is_never_copied_and_checksummed_once() -> Result<(), HotpathError> {
     let mut cluster = Cluster::boot()?;
     cluster.create_pool("bench", PG_NUM)?;
     let mut client = Client::connect(&mut cluster)?;
@@ -51,6 +54,8 @@ fn aligned_reads_and_writes_of_4_kib_and_4_mib_copy_no_payload() -> Result<(), H
             assert_eq!(written.copied, 0, "a write of {bytes} bytes to object {object}");
             let found = serve(&mut client, &mut cluster, object, read(bytes))?;
             assert_eq!(found.copied, 0, "a read of {bytes} bytes of object {object}");
+            let of_payload = [&written, &found].map(|served| served.checksummed / bytes as u64);
+            assert_eq!(of_payload, [1, 0], "checksums of {bytes} bytes of object {object}");
             let from: usize = found.written_from.iter().map(Range::len).sum();
             assert_eq!(from, bytes, "the reply's payload is in pages of its own");
             for page in &found.written_from {

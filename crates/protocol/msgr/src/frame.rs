@@ -232,21 +232,24 @@ pub fn encode_message(message: &RawMessage) -> Result<Rope, MessageTooLong> {
     if small {
         head.extend_from_slice(&message.front);
         head.extend_from_slice(&message.middle);
-        if count > 1 && message.data.is_empty() {
-            head.extend_from_slice(&epilogue);
-        }
-        let mut out: Rope = head.into();
-        if !message.data.is_empty() {
-            out.append(message.data.clone());
-            out.push(epilogue.to_vec().into());
-        }
-        return Ok(out);
     }
-    let mut out: Rope = head.into();
-    out.push(message.front.clone());
-    out.push(message.middle.clone());
+    // The epilogue lies behind the head in the same memory, also where payload comes between them.
+    let head_len = head.len();
+    if count > 1 {
+        head.extend_from_slice(&epilogue);
+    }
+    let head = Piece::from(head);
+    if small && message.data.is_empty() {
+        return Ok(head.into());
+    }
+    let mut out = Rope::with_capacity(4 + message.data.pieces().len());
+    out.push(head.slice(0..head_len));
+    if !small {
+        out.push(message.front.clone());
+        out.push(message.middle.clone());
+    }
     out.append(message.data.clone());
-    out.push(epilogue.to_vec().into());
+    out.push(head.slice(head_len..head.len()));
     Ok(out)
 }
 

@@ -16,6 +16,8 @@ pub(crate) struct Segment {
     len: usize,
     received: usize,
     crc: u32,
+    /// The checksum before the first byte of the pages under way.
+    pages_seed: u32,
     /// Whether the bytes are checksummed and dropped.
     dropped: bool,
     /// What is full.
@@ -51,7 +53,8 @@ impl Segment {
     pub(crate) fn new(len: usize, dropped: bool) -> Self {
         let filling =
             Filling::Bytes(if dropped || len >= ALIGN { Vec::new() } else { Vec::with_capacity(len) });
-        Self { len, received: 0, crc: SEGMENT_SEED, dropped, pieces: Rope::new(), filling }
+        let (crc, pages_seed) = (SEGMENT_SEED, SEGMENT_SEED);
+        Self { len, received: 0, crc, pages_seed, dropped, pieces: Rope::new(), filling }
     }
 
     /// Bytes that have not come.
@@ -125,7 +128,11 @@ impl Segment {
         *filled = end;
         if end == piece.len() {
             if let Filling::Pages(piece, _) = std::mem::take(&mut self.filling) {
-                self.pieces.push(piece.freeze());
+                self.pieces.push(match check_crc {
+                    true => piece.freeze_with_crc(self.pages_seed, self.crc),
+                    false => piece.freeze(),
+                });
+                self.pages_seed = self.crc;
             }
         }
     }
