@@ -19,9 +19,10 @@ pub trait Encode {
     /// The encoding as bytes of its own.
     fn to_bytes(&self, features: u64) -> Vec<u8> {
         // Most values fit; longer ones grow from here.
-        let mut e = Encoder::with_capacity(features, 256);
+        const CAPACITY: usize = 512;
+        let mut e = Encoder::with_capacity(features, CAPACITY);
         self.encode(&mut e);
-        match e.len() < 128 {
+        match e.len() < CAPACITY {
             // It may be kept for long: no more memory than it needs.
             true => e.as_slice().to_vec(),
             false => e.into_bytes(),

@@ -46,7 +46,8 @@ pub struct ObjectSteps {
 impl ObjectSteps {
     /// No steps yet, on objects of `collection`.
     pub fn of(collection: CollectionId) -> Self {
-        Self { collection, txn: Transaction::new() }
+        // Of an ordinary write: the object made, data, attributes; log record, trim, info.
+        Self { collection, txn: Transaction::with_capacity(1, 6) }
     }
 
     pub fn change(&mut self, object: &GHObject, change: ObjectChange) {

@@ -153,7 +153,8 @@ fn decode<T: Payload>(raw: &RawMessage) -> Result<(T, usize), DecodeError> {
 
 fn encode<T: Payload>(message: &T, features: u64) -> RawMessage {
     let mut env = Envelope { version: T::VERSION, ..Envelope::default() };
-    let mut e = Encoder::new(features);
+    // Room for an operation's reply, so that it does not grow from nothing.
+    let mut e = Encoder::with_capacity(features, 512);
     message.encode(&mut e, &mut env);
     let header = MessageHeader {
         tid: env.tid,

@@ -70,7 +70,9 @@ impl Extend<(Name, Piece)> for Attrs {
 impl FromIterator<(Name, Piece)> for Attrs {
     /// Of a name that comes twice the last value counts.
     fn from_iter<I: IntoIterator<Item = (Name, Piece)>>(attrs: I) -> Self {
-        let mut all = Self::new();
+        let attrs = attrs.into_iter();
+        // A list that is kept for long has no more room than it needs.
+        let mut all = Self(Vec::with_capacity(attrs.size_hint().0));
         all.extend(attrs);
         all
     }

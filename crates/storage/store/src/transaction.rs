@@ -283,6 +283,11 @@ impl Transaction {
         Self { objects: Vec::new(), steps: Vec::new() }
     }
 
+    /// An empty one with room for so many objects and steps.
+    pub fn with_capacity(objects: usize, steps: usize) -> Self {
+        Self { objects: Vec::with_capacity(objects), steps: Vec::with_capacity(steps) }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }

@@ -7,6 +7,7 @@
 use std::iter::Peekable;
 
 use buffer::Piece;
+use smallvec::SmallVec;
 use types::{EVersion, GHObject};
 
 use super::object::Object;
@@ -87,18 +88,20 @@ impl MemStore {
 
     fn check_space(&self, txn: &Transaction) -> Result<(), StoreError> {
         let needed = txn.payload_bytes();
-        let reserve = if txn.may_use_reserve() { self.reserve() } else { 0 };
-        let available = self.bytes_available() + reserve;
-        if needed > available {
-            return Err(StoreError::NoSpace { needed, available });
+        let mut available = self.bytes_available();
+        if needed > available && txn.may_use_reserve() {
+            available += self.reserve();
         }
-        Ok(())
+        match needed <= available {
+            true => Ok(()),
+            false => Err(StoreError::NoSpace { needed, available }),
+        }
     }
 
     /// Everything that can be wrong with a transaction of plain steps.
     fn check_plain(&self, txn: &Transaction) -> Result<(), StoreError> {
         let mut known = None;
-        let mut heads: Vec<(CollectionId, EVersion)> = Vec::new();
+        let mut heads: SmallVec<[(CollectionId, EVersion); 1]> = SmallVec::new();
         for step in txn.steps() {
             let id = match step {
                 Step::Object { object, .. } => txn.object(*object).0,

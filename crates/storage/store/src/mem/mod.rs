@@ -5,6 +5,7 @@
 //! collection: they hold the caller to the contract, and share one set of maps.
 
 mod apply;
+mod extents;
 mod object;
 mod read;
 mod rehome;

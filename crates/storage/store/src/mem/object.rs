@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use buffer::{Piece, PieceMut, Rope, copy_payload};
 use types::Name;
 
+use super::extents::Extents;
 use crate::{AllocHint, Attrs, ObjectChange};
 
 /// Granularity of the extent map, bytes. Every extent begins on it, so an aligned write is kept as it came.
@@ -13,7 +14,7 @@ const PAGE: u64 = 4096;
 /// Data as extents that begin on a page; what no extent covers is zero.
 #[derive(Clone, Default)]
 pub(super) struct Data {
-    extents: BTreeMap<u64, Piece>,
+    extents: Extents,
     size: u64,
     /// Bytes of the pages that extents lie on. No page has parts of two, so this depends on which pages are allocated
     /// alone, not on how they came to be.
@@ -47,7 +48,7 @@ impl Data {
     }
 
     fn remove(&mut self, at: u64) -> Option<Piece> {
-        let piece = self.extents.remove(&at)?;
+        let piece = self.extents.remove(at)?;
         self.used -= allocated(&piece);
         Some(piece)
     }
@@ -105,15 +106,16 @@ impl Data {
 
     /// The extents that hold a byte of `offset..end`, ascending.
     fn overlapping(&self, offset: u64, end: u64) -> impl Iterator<Item = (u64, &Piece)> {
-        let before = self.extents.range(..=offset).next_back().map_or(offset, |(&start, _)| start);
-        let extents = self.extents.range(before..end.max(before)).map(|(&start, piece)| (start, piece));
-        extents.filter(move |(start, piece)| start + piece.len() as u64 > offset)
+        let before = self.extents.last_begin(offset).unwrap_or(offset);
+        self.extents
+            .range(before, end.max(before))
+            .filter(move |(start, piece)| start + piece.len() as u64 > offset)
     }
 
     /// Drops the extents' parts in `start..end`; `start` is on a page, and so is `end` unless nothing lies behind it.
     fn punch(&mut self, start: u64, end: u64) {
         // An overwrite of what was once written in one piece: the map keeps its shape.
-        if self.extents.get(&start).is_some_and(|p| start + p.len() as u64 == end) {
+        if self.extents.get(start).is_some_and(|p| start + p.len() as u64 == end) {
             self.remove(start);
             return;
         }
@@ -150,9 +152,9 @@ impl Data {
 
     pub fn truncate(&mut self, size: u64) {
         if size < self.size {
-            let dropped = self.extents.split_off(&size);
-            self.used -= dropped.values().map(allocated).sum::<u64>();
-            if let Some(at) = self.extents.last_key_value().map(|(&at, _)| at) {
+            let dropped = self.extents.split_off(size);
+            self.used -= dropped.pieces().map(allocated).sum::<u64>();
+            if let Some(at) = self.extents.last_begin(u64::MAX) {
                 if let Some(piece) = self.remove(at) {
                     let len = (piece.len() as u64).min(size - at) as usize;
                     self.insert(at, keep(&piece, 0, len));
