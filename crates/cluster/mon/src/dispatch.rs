@@ -1,8 +1,9 @@
 //! Messages by kind: who may send what, and what answers it.
 
 use auth::{Access, SessionId};
-use messages::Message;
-use types::{Epoch, Errno, PoolId, UTime};
+use encoding::Encode;
+use messages::{Blob, Message};
+use types::{Epoch, PoolId, UTime};
 
 use crate::command::{Failure, mon_status};
 use crate::event::MonEffect;
@@ -36,6 +37,7 @@ impl Mon {
             Message::Statfs(m) if reads => self.statfs(session, &m, out),
             Message::GetPoolStats(m) if reads => self.get_pool_stats(session, &m, out),
             Message::PoolOp(m) if writes => self.pool_op(now, session, m, out),
+            Message::RemoveSnaps(m) if writes => self.remove_snaps(now, session, m, out),
             // Without capabilities too: it is how a client finds out whether a monitor serves.
             Message::Ping(_) => self.answer_ping(now, session, out),
             other => self.receive_from_osd(now, session, other, out),
@@ -142,7 +144,7 @@ impl Mon {
         out.push(MonEffect::Send { session, message: reply.into() });
     }
 
-    /// librados' own way to make and remove pools; pool snapshots are not offered.
+    /// librados' own way to make and remove pools and snapshots.
     fn pool_op(&mut self, now: UTime, session: SessionId, m: messages::PoolOp, out: &mut Vec<MonEffect>) {
         use messages::PoolOp;
         if self.is_proposing() {
@@ -151,14 +153,14 @@ impl Mon {
         let before = self.pending.map_changes;
         let what = self.shown_pool_op(&m);
         let result = match m.op {
-            PoolOp::CREATE => self.pool_op_create(now, &m),
-            PoolOp::DELETE => self.pool_op_delete(now, PoolId(m.pool.into())),
-            _ => Err(Failure::Errno(Errno::EOPNOTSUPP, String::new())),
+            PoolOp::CREATE => self.pool_op_create(now, &m).map(|()| None),
+            PoolOp::DELETE => self.pool_op_delete(now, PoolId(m.pool.into())).map(|()| None),
+            _ => self.pool_snap_op(now, &m),
         };
-        let result = match result {
-            Ok(()) => 0,
+        let (result, snap) = match result {
+            Ok(snap) => (0, snap),
             Err(Failure::Wait) => return self.wait(session, m.into(), out),
-            Err(Failure::Errno(errno, _) | Failure::Shown(errno, _)) => errno.code(),
+            Err(Failure::Errno(errno, _) | Failure::Shown(errno, _)) => (errno.code(), None),
         };
         let changed = self.pending.map_changes != before;
         let epoch = Epoch(self.osdmap.epoch.0 + u32::from(changed));
@@ -168,7 +170,7 @@ impl Mon {
             fsid: self.config.fsid,
             result,
             epoch,
-            response: None,
+            response: snap.map(|snap| Blob(snap.to_bytes(0).into())),
         };
         if changed {
             let audit = self.audit_line(now, session, &what);
@@ -185,7 +187,12 @@ impl Mon {
             Some(_) => osdmap::pool_name(&self.osdmap, id),
             None => m.name.to_string(),
         };
-        let word = if m.op == messages::PoolOp::DELETE { "delete" } else { "create" };
+        let word = match m.op {
+            messages::PoolOp::DELETE => "delete",
+            messages::PoolOp::CREATE_SNAP | messages::PoolOp::CREATE_UNMANAGED_SNAP => "create snapshot of",
+            messages::PoolOp::DELETE_SNAP | messages::PoolOp::DELETE_UNMANAGED_SNAP => "remove snapshot of",
+            _ => "create",
+        };
         format!("pool op {word} '{name}'")
     }
 

@@ -23,6 +23,7 @@ mod option_facts;
 mod osd_messages;
 mod service;
 mod session;
+mod snaps;
 pub mod state;
 pub mod stats;
 mod subscriptions;

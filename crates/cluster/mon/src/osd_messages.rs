@@ -41,15 +41,7 @@ impl Mon {
         match message {
             Message::PgStats(m) => self.pg_stats(now, session, osd, &m, out),
             Message::OsdBeacon(_) => drop(self.beacons.insert(osd, now)),
-            Message::MonGetPurgedSnaps(m) => {
-                let reply = messages::MonGetPurgedSnapsReply {
-                    paxos: m.paxos,
-                    start: m.start,
-                    last: m.last,
-                    purged_snaps: BTreeMap::new(),
-                };
-                out.push(MonEffect::Send { session, message: reply.into() });
-            }
+            Message::MonGetPurgedSnaps(m) => self.get_purged_snaps(session, &m, out),
             Message::MonGetOsdMap(m) => self.get_osdmap(session, &m, out),
             // Known from the PG's first report.
             Message::OsdPgCreated(_) => {}
@@ -335,6 +327,7 @@ impl Mon {
             }
         }
         self.finish_pools(now);
+        self.finish_removals(now);
         let ack = messages::PgStatsAck { tid: m.tid, pg_stat: ack };
         out.push(MonEffect::Send { session, message: ack.into() });
     }

@@ -91,7 +91,7 @@ messages! {
         MonGetPurgedSnaps, MonGetPurgedSnapsReply, MonGetVersion, MonGetVersionReply, MonMap, MonSubscribe,
         MonSubscribeAck, OsdAlive, OsdBeacon, OsdFailure, OsdFull, OsdMap, OsdMarkMeDead, OsdMarkMeDown,
         OsdPgCreate2, OsdPgCreated, OsdPgReadyToMerge, OsdPgTemp, OsdPing, PgStatsAck, Ping, PoolOp,
-        PoolOpReply, Statfs, StatfsReply, WatchNotify,
+        PoolOpReply, RemoveSnaps, Statfs, StatfsReply, WatchNotify,
     ]
     boxed [OsdBackoff, OsdBoot, OsdOp, OsdOpReply, PgStats]
 }

@@ -126,6 +126,7 @@ const LAYOUT_ONLY: &[u16] = &[
     kind::OSD_FULL,
     kind::MON_GET_PURGED_SNAPS,
     kind::MON_GET_PURGED_SNAPS_REPLY,
+    kind::REMOVE_SNAPS,
     kind::OSD_PG_TEMP,
     kind::PG_STATS_ACK,
     kind::OSD_PG_READY_TO_MERGE,

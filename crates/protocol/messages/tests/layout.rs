@@ -91,6 +91,8 @@ fn messages_of_osds_to_monitors_have_cephs_layout() {
     check(MonGetPurgedSnaps { paxos, start, last }, 1, 1, MON_GET_PURGED_SNAPS);
     let purged_snaps = [(Epoch(2), [(PoolId(3), IntervalSet::range(4, 1))].into())].into();
     check(MonGetPurgedSnapsReply { paxos, start, last, purged_snaps }, 1, 1, MON_GET_PURGED_SNAPS_REPLY);
+    let snaps = [(3, vec![SnapId(4), SnapId(5)])].into();
+    check(RemoveSnaps { paxos, snaps }, 1, 1, REMOVE_SNAPS);
 }
 
 const MON_SUBSCRIBE_ACK: &str = "2c010000000102030405060708090a0b0c0d0e0f";
@@ -109,4 +111,6 @@ const MON_GET_OSD_MAP: &str = "0000000000000000ffff00000000000000000100000002000
 const MON_GET_PURGED_SNAPS: &str = "0000000000000000ffff00000000000000000100000002000000";
 const MON_GET_PURGED_SNAPS_REPLY: &str = "0000000000000000ffff00000000000000000100000002000000010000000200000001000000030000000000\
          00000100000004000000000000000100000000000000";
+const REMOVE_SNAPS: &str = "0000000000000000ffff0000000000000000010000000300000002000000\
+         04000000000000000500000000000000";
 const PG_STATS_ACK: &str = "0100000001030000000000000005000000ffffffff0b0000000000000009000000";

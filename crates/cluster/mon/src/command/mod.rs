@@ -16,6 +16,7 @@ mod pg;
 mod pg_stuck;
 mod pool;
 mod pool_show;
+mod pool_snap;
 mod pool_var;
 pub mod signature;
 pub(crate) mod status;
@@ -136,6 +137,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         crush_map::COMMANDS,
         crush_change::COMMANDS,
         pool::COMMANDS,
+        pool_snap::COMMANDS,
         pool_var::COMMANDS,
         pg::COMMANDS,
         pg_stuck::COMMANDS,

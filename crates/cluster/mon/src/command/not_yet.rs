@@ -142,8 +142,6 @@ pub(super) const COMMANDS: &[Command] = not_yet![
     "osd pool cancel-force-recovery",
     "osd pool force-backfill",
     "osd pool force-recovery",
-    "osd pool mksnap",
-    "osd pool rmsnap",
     "osd primary-temp",
     "osd purge",
     "osd purge-new",

@@ -1,7 +1,9 @@
 //! `osd …` that only looks: tree, dump, stat, map, find, metadata.
 
+use std::collections::BTreeMap;
+
 use maps::{OsdMap, OsdState};
-use types::{Errno, Name, ObjectLocator, OsdId};
+use types::{Errno, IntervalSet, Name, ObjectLocator, OsdId, PoolId};
 
 use super::mon::{addrs_json, legacy_addr};
 use super::pool_show::{pool_json, pool_line};
@@ -514,6 +516,15 @@ fn dump_text(map: &OsdMap) -> String {
     out
 }
 
+/// Snapshots by pool.
+fn snaps_json(pools: &BTreeMap<PoolId, IntervalSet>) -> Json {
+    let interval =
+        |(begin, length): &(u64, u64)| Json::object().with("begin", *begin).with("length", *length);
+    Json::array(pools.iter().map(|(pool, snaps)| {
+        Json::object().with("pool", pool.0).with("snaps", Json::array(snaps.ranges().iter().map(interval)))
+    }))
+}
+
 fn dump_json(map: &OsdMap) -> Json {
     let flags = maps::MapFlags::names(map.flags);
     let mut flag_set: Vec<&str> = flags.split(',').filter(|f| !f.is_empty()).collect();
@@ -581,9 +592,9 @@ fn dump_json(map: &OsdMap) -> Json {
         .with("blocklist", blocklist)
         .with("range_blocklist", Json::object())
         .with("erasure_code_profiles", profiles)
-        .with("removed_snaps_queue", empty())
-        .with("new_removed_snaps", empty())
-        .with("new_purged_snaps", empty())
+        .with("removed_snaps_queue", snaps_json(&map.removed_snaps_queue))
+        .with("new_removed_snaps", snaps_json(&map.new_removed_snaps))
+        .with("new_purged_snaps", snaps_json(&map.new_purged_snaps))
         .with("crush_node_flags", Json::object())
         .with("device_class_flags", Json::object())
         .with("stretch_mode", stretch)

@@ -1,6 +1,6 @@
 //! A pool as `osd dump` and its like show it.
 
-use maps::{PgPool, PoolFlags, PoolOption, PoolOptionKey};
+use maps::{PgPool, PoolFlags, PoolOption, PoolOptionKey, PoolSnap};
 use types::PoolId;
 
 use crate::fmt::{Json, stamp};
@@ -102,7 +102,14 @@ pub(super) fn pool_line(id: PoolId, name: &str, pool: &PgPool) -> String {
         let apps: Vec<&str> = pool.application_metadata.keys().map(|a| a.as_str()).collect();
         line += &format!(" application {}", apps.join(","));
     }
+    for snap in pool.snaps.values() {
+        line += &format!("\n\tsnap {} '{}' {}", snap.id.0, snap.name, snap.stamp);
+    }
     line
+}
+
+fn snap_json(snap: &PoolSnap) -> Json {
+    Json::object().with("snapid", snap.id.0).with("stamp", stamp(snap.stamp)).with("name", snap.name.as_str())
 }
 
 /// A pool in `osd dump -f json`; `id_key` is what its number is called there.
@@ -153,7 +160,7 @@ pub(super) fn pool_json(id_key: &str, id: PoolId, name: &str, pool: &PgPool) -> 
         .with("snap_mode", snap_mode)
         .with("snap_seq", pool.snap_seq.0)
         .with("snap_epoch", pool.snap_epoch.0)
-        .with("pool_snaps", Json::Array(vec![]))
+        .with("pool_snaps", Json::array(pool.snaps.values().map(snap_json)))
         .with("removed_snaps", "[]")
         .with("quota_max_bytes", pool.quota_max_bytes)
         .with("quota_max_objects", pool.quota_max_objects)

@@ -5,3 +5,4 @@ pub mod global_ids;
 pub mod kept_maps;
 pub mod log;
 pub mod osdmap;
+pub mod purged_snaps;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use messages::{ObjectStatSum, OsdStat, PgStat, PgState, PoolStat, StoreStatfs};
-use types::{Epoch, OsdId, PgId, PoolId, UTime};
+use types::{Epoch, IntervalSet, OsdId, PgId, PoolId, UTime};
 
 /// A PG that exists in the map and was not reported yet.
 fn unreported(created: Epoch, now: UTime) -> PgStat {
@@ -207,6 +207,24 @@ impl PgMap {
             }
         }
         out
+    }
+
+    /// The snapshots that every PG of a pool has purged; `None` as long as one was not reported.
+    pub fn purged_snaps(&self, pool: PoolId) -> Option<IntervalSet> {
+        let mut pgs = self.pgs.range(PgId { pool, seed: 0 }..).take_while(|(id, _)| id.pool == pool);
+        let (_, first) = pgs.next()?;
+        let mut purged = first.purged_snaps.clone();
+        let reported = |pg: &PgStat| !pg.state.is_unknown();
+        if !reported(first) {
+            return None;
+        }
+        for (_, pg) in pgs {
+            if !reported(pg) {
+                return None;
+            }
+            purged.intersect(&pg.purged_snaps);
+        }
+        Some(purged)
     }
 
     /// The sum over all pools.
