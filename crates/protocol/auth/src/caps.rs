@@ -11,12 +11,16 @@ impl Access {
     pub const READ: Self = Self(1);
     /// Change state or data.
     pub const WRITE: Self = Self(2);
-    /// Call methods, run commands.
+    /// Run commands. What grants it grants calls of classes too.
     pub const EXECUTE: Self = Self(4);
     /// What only `*` grants: administration.
     pub const ADMIN: Self = Self(8);
-    const ALL: Self = Self(15);
-    const NOTHING: Self = Self(0);
+    /// Call methods of object classes that read.
+    pub const CLASS_READ: Self = Self(16);
+    /// Call methods of object classes that write.
+    pub const CLASS_WRITE: Self = Self(32);
+    const ALL: Self = Self(63);
+    pub const NOTHING: Self = Self(0);
 
     /// Whether everything in `other` is in `self`.
     pub fn contains(self, other: Self) -> bool {
@@ -54,8 +58,8 @@ impl Caps {
         Self { granted: Access::NOTHING }
     }
 
-    /// Reads Ceph's text: grants joined by commas or semicolons, each `allow *`, `allow` and letters of `rwx`, or
-    /// `profile osd` (which an OSD has with its peers: everything).
+    /// Reads Ceph's text: grants joined by commas or semicolons, each `allow *`, `allow` with letters of `rwx`,
+    /// `class-read`, `class-write`, or `profile osd` (which an OSD has with its peers: everything).
     pub fn parse(text: &str) -> Result<Self, ParseCapsError> {
         let error = || ParseCapsError(text.to_owned());
         let mut granted = Access::NOTHING;
@@ -73,19 +77,28 @@ impl Caps {
 
 fn parse_grant(grant: &str) -> Option<Access> {
     let mut words = grant.split_whitespace();
-    let (verb, what) = (words.next()?, words.next()?);
-    if words.next().is_some() {
-        return None;
+    let (verb, first) = (words.next()?, words.next()?);
+    let rest: Vec<&str> = words.collect();
+    match (verb, first) {
+        ("allow", "*") | ("profile", "osd") if rest.is_empty() => Some(Access::ALL),
+        ("allow", _) => {
+            let granted = |sum, word| Some(sum | access_of(word)?);
+            rest.into_iter().try_fold(access_of(first)?, granted)
+        }
+        _ => None,
     }
-    match (verb, what) {
-        ("allow", "*") | ("profile", "osd") => Some(Access::ALL),
-        ("allow", letters) => letters.chars().try_fold(Access::NOTHING, |sum, letter| match letter {
+}
+
+fn access_of(word: &str) -> Option<Access> {
+    match word {
+        "class-read" => Some(Access::CLASS_READ),
+        "class-write" => Some(Access::CLASS_WRITE),
+        letters => letters.chars().try_fold(Access::NOTHING, |sum, letter| match letter {
             'r' => Some(sum | Access::READ),
             'w' => Some(sum | Access::WRITE),
-            'x' => Some(sum | Access::EXECUTE),
+            'x' => Some(sum | Access::EXECUTE | Access::CLASS_READ | Access::CLASS_WRITE),
             _ => None,
         }),
-        _ => None,
     }
 }
 
@@ -98,7 +111,13 @@ impl fmt::Display for Caps {
             .into_iter()
             .filter_map(|(access, letter)| self.permits(access).then_some(letter))
             .collect();
-        if letters.is_empty() { Ok(()) } else { write!(f, "allow {letters}") }
+        let words = [(Access::CLASS_READ, "class-read"), (Access::CLASS_WRITE, "class-write")];
+        let words =
+            words.into_iter().filter(|(access, _)| self.permits(*access) && !self.permits(Access::EXECUTE));
+        let words: Vec<&str> = words.map(|(_, word)| word).collect();
+        let granted: Vec<&str> =
+            [letters.as_str()].into_iter().chain(words).filter(|s| !s.is_empty()).collect();
+        if granted.is_empty() { Ok(()) } else { write!(f, "allow {}", granted.join(" ")) }
     }
 }
 
@@ -127,8 +146,21 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_refused_not_guessed() {
-        for text in ["allow", "deny r", "allow rq", "allow r pool=x", "profile rbd"] {
+        for text in
+            ["allow", "deny r", "allow rq", "allow r pool=x", "allow * r", "profile rbd", "profile osd r"]
+        {
             assert!(Caps::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn classes_are_called_by_who_may_execute_or_has_the_classes_rights() {
+        let class = Access::CLASS_READ | Access::CLASS_WRITE;
+        assert!(Caps::parse("allow x").unwrap().permits(class));
+        assert!(Caps::all().permits(class) && !Caps::parse("allow rw").unwrap().permits(Access::CLASS_READ));
+        let caps = Caps::parse("allow r class-read").unwrap();
+        assert!(caps.permits(Access::READ | Access::CLASS_READ) && !caps.permits(Access::CLASS_WRITE));
+        assert_eq!(caps.to_string(), "allow r class-read");
+        assert_eq!(Caps::parse("allow class-write").unwrap().to_string(), "allow class-write");
     }
 }
