@@ -41,10 +41,15 @@ fn name_and_value<'a>(
     let bad = |_| StepError::from(Errno::EINVAL);
     let name = d.take(args.name_len as usize, "attribute name").map_err(bad)?;
     let value = if value { d.take(args.value_len as usize, "attribute value").map_err(bad)? } else { &[] };
+    Ok((stored_name(name), value))
+}
+
+/// A client's attribute as the store names it.
+pub(crate) fn stored_name(name: &[u8]) -> Name {
     let mut stored = Vec::with_capacity(name.len() + 1);
     stored.push(b'_');
     stored.extend_from_slice(name);
-    Ok((stored.into(), value))
+    stored.into()
 }
 
 /// A number in decimal at the start of an attribute; none at all is 0.
@@ -68,7 +73,8 @@ impl Runner<'_> {
         Ok(Some(0))
     }
 
-    pub fn get_xattrs(&mut self) -> StepResult {
+    /// The attributes of clients, by their names for them.
+    pub fn client_attrs(&mut self) -> Result<BTreeMap<Name, Rope>, StepError> {
         let attrs = match self.fetch(Need::Attrs)? {
             Fetched::Attrs(attrs) => attrs,
             other => return Err(unasked(&other)),
@@ -77,7 +83,11 @@ impl Runner<'_> {
             Some(short) if !short.is_empty() => Some((Name::from(short), value)),
             _ => None,
         };
-        let attrs: BTreeMap<Name, Rope> = attrs.into_iter().filter_map(of_client).collect();
+        Ok(attrs.into_iter().filter_map(of_client).collect())
+    }
+
+    pub fn get_xattrs(&mut self) -> StepResult {
+        let attrs = self.client_attrs()?;
         let mut e = Encoder::new(0);
         e.put(&(attrs.len() as u32));
         attrs.iter().for_each(|(name, value)| {
@@ -112,17 +122,29 @@ impl Runner<'_> {
     }
 
     pub fn set_xattr(&mut self, args: &XattrArgs, indata: &Rope) -> StepResult {
-        let limits = self.ctx.limits;
-        if limits.attr_size_max > 0 && u64::from(args.value_len) > limits.attr_size_max {
-            return Err(Errno::EFBIG.into());
-        }
-        if u64::from(args.name_len) > limits.attr_name_len_max {
-            return Err(Errno::ENAMETOOLONG.into());
-        }
+        self.check_attr(u64::from(args.name_len), u64::from(args.value_len))?;
         let indata = indata.to_piece();
         let (name, value) = name_and_value(args, &indata, true)?;
+        self.put_xattr(name, Rope::copy_from(value))
+    }
+
+    /// EFBIG and ENAMETOOLONG for more bytes than an attribute may have.
+    fn check_attr(&self, name_len: u64, value_len: u64) -> Result<(), StepError> {
+        let limits = self.ctx.limits;
+        if limits.attr_size_max > 0 && value_len > limits.attr_size_max {
+            return Err(Errno::EFBIG.into());
+        }
+        if name_len > limits.attr_name_len_max {
+            return Err(Errno::ENAMETOOLONG.into());
+        }
+        Ok(())
+    }
+
+    /// Sets an attribute by the store's name.
+    pub fn put_xattr(&mut self, stored: Name, value: Rope) -> StepResult {
+        self.check_attr(stored.len() as u64 - 1, value.len() as u64)?;
         self.create_if_absent();
-        self.mutations.push(Mutation::SetAttr(name, Rope::copy_from(value)));
+        self.mutations.push(Mutation::SetAttr(stored, value));
         self.delta.num_wr += 1;
         Ok(Some(0))
     }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use types::{EntityAddrVec, EntityName, EntityType, IntervalSet, ReqId, SnapContext};
+use types::{EntityAddrVec, EntityName, EntityType, IntervalSet, Release, ReqId, SnapContext, UTime};
+
+use crate::ClassTable;
 
 /// OpLimits, by the names of Ceph's options.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -80,6 +82,19 @@ pub struct OpContext<'a> {
     pub pool_has_omap: bool,
     /// Whether the pool is full, and whether by its quota.
     pub full: Option<FullKind>,
+    pub classes: &'a ClassTable,
+    /// When the request began; the same in each of its runs.
+    pub now: UTime,
+    /// The time that the client gave its request.
+    pub mtime: UTime,
+    /// Of the numbers that classes draw; another in each request, the same in each of its runs.
+    pub seed: u64,
+    /// The newest user version of the PG.
+    pub last_user_version: u64,
+    /// The map's.
+    pub require_osd_release: Release,
+    /// The map's.
+    pub require_min_compat_client: Release,
 }
 
 /// Why a pool is full.

@@ -3,7 +3,7 @@
 use buffer::Rope;
 use messages::Op;
 use messages::osd_op::{OpFlags, OsdFlags};
-use types::{Errno, IntervalSet};
+use types::{Errno, IntervalSet, SplitMix64};
 
 use crate::clone;
 use crate::run::{Runner, StepError};
@@ -40,6 +40,9 @@ pub fn execute(
         delta: StatsDelta::default(),
         user_modify: false,
         read_bytes: 0,
+        interrupted: None,
+        steps: 0,
+        random: SplitMix64::new(ctx.seed),
         extents: ReplyExtents::default(),
         place: 0,
         op_flags: 0,
@@ -75,6 +78,7 @@ pub fn execute(
         if result < 0 && op.flags & OpFlags::FAILOK != 0 {
             result = 0;
         }
+        run.steps += 1;
     }
     match pending {
         true => ExecuteResult::Pending,

@@ -7,6 +7,8 @@
 
 mod attrs;
 mod checksum;
+mod class;
+mod class_context;
 mod classify;
 mod clean_regions;
 mod clone;
@@ -23,13 +25,16 @@ mod table;
 mod view;
 mod write;
 
-pub use classify::{OpClass, classify};
+pub use class::{ClassTable, Method, MethodRun, ObjectClass};
+pub use class_context::{ClassContext, OmapPage, decode_input, decode_stored};
+pub use classify::{OpClass, Rights, classify};
 pub use clean_regions::CleanRegions;
 pub use clone::NewClone;
 pub use context::{Caller, FullKind, OpContext, OpLimits};
 pub use execute::execute;
 pub use object_info::{ObjectFlags, ObjectInfo, RawManifest, WatchInfo, Watchers};
 pub use outcome::{ExecuteResult, Mutation, ObjectState, OpOutcome, OpReturn, ReplyExtents, StatsDelta};
+pub use run::StepError;
 pub use snapset::{FoundSnap, SnapSet};
 pub use table::{OpSpec, SpaceUse, spec};
 pub use view::{Fetched, Need, NeedOf, ObjectView};

@@ -27,25 +27,44 @@ impl Runner<'_> {
         let mut d = Decoder::new(&indata);
         let (after, max): (Name, u64) = (Self::parse(&mut d)?, Self::parse(&mut d)?);
         let prefix: Name = if values { Self::parse(&mut d)? } else { Name::new() };
-        let max = max.min(self.ctx.limits.omap_entries_max);
-        let (pairs, mut more) = self.fetch_omap(Need::OmapRange { after, prefix, max, values })?;
-        let (mut body, mut count) = (Encoder::new(0), 0u32);
+        let (pairs, more) = self.omap_page(after, prefix, max, values)?;
+        let mut e = Encoder::new(0);
+        e.put(&(pairs.len() as u32));
         for (key, value) in &pairs {
-            if u64::from(count) >= max || body.len() as u64 >= self.ctx.limits.omap_read_bytes_max() {
+            e.put(key);
+            if values {
+                e.blob(&value.to_piece());
+            }
+        }
+        e.put(&more);
+        self.data = e.into_bytes().into();
+        Ok(None)
+    }
+
+    /// The pairs after `after` with `prefix`, up to `max` and as many as the limits allow; and whether there are more.
+    pub fn omap_page(
+        &mut self,
+        after: Name,
+        prefix: Name,
+        max: u64,
+        values: bool,
+    ) -> Result<(Vec<(Name, Rope)>, bool), StepError> {
+        let limits = self.ctx.limits;
+        let max = max.min(limits.omap_entries_max);
+        let (mut pairs, mut more) = self.fetch_omap(Need::OmapRange { after, prefix, max, values })?;
+        // Bytes of the answer's encoding.
+        let (mut count, mut bytes) = (0, 0);
+        for (key, value) in &pairs {
+            if count as u64 >= max || bytes >= limits.omap_read_bytes_max() {
                 more = true;
                 break;
             }
-            body.put(key);
-            if values {
-                body.blob(&value.to_piece());
-            }
+            bytes += 4 + key.len() as u64 + if values { 4 + value.len() as u64 } else { 0 };
             count += 1;
         }
-        let mut e = Encoder::new(0);
-        e.put(&count).raw(body.as_slice()).put(&more);
-        self.data = e.into_bytes().into();
-        self.delta.read(self.data.len() as u64);
-        Ok(None)
+        pairs.truncate(count);
+        self.delta.read(bytes + 5);
+        Ok((pairs, more))
     }
 
     pub fn omap_header(&mut self) -> StepResult {
@@ -61,15 +80,21 @@ impl Runner<'_> {
 
     pub fn omap_values_by_keys(&mut self, indata: &Rope) -> StepResult {
         let keys: BTreeSet<Name> = Self::parse(&mut Decoder::new(&indata.to_piece()))?;
-        let (pairs, _) = self.fetch_omap(Need::OmapKeys(keys))?;
+        let pairs = self.omap_values(keys)?;
         let mut e = Encoder::new(0);
         e.put(&(pairs.len() as u32));
         pairs.iter().for_each(|(key, value)| {
             e.put(key).blob(&value.to_piece());
         });
         self.data = e.into_bytes().into();
-        self.delta.read(self.data.len() as u64);
         Ok(None)
+    }
+
+    pub fn omap_values(&mut self, keys: BTreeSet<Name>) -> Result<Vec<(Name, Rope)>, StepError> {
+        let (pairs, _) = self.fetch_omap(Need::OmapKeys(keys))?;
+        self.delta
+            .read(4 + pairs.iter().map(|(key, value)| (8 + key.len() + value.len()) as u64).sum::<u64>());
+        Ok(pairs)
     }
 
     /// OMAP_CMP: ECANCELED unless every assertion holds; absent keys compare as empty.
@@ -109,10 +134,15 @@ impl Runner<'_> {
             d.take(len as usize, "omap value").map_err(|_| StepError::from(Errno::EINVAL))?;
             pairs.push((key, bytes.slice(start..start + len as usize).into()));
         }
+        self.omap_put(pairs, bytes.len() as u64)
+    }
+
+    /// Sets pairs that are `bytes` encoded.
+    pub fn omap_put(&mut self, pairs: Vec<(Name, Rope)>, bytes: u64) -> StepResult {
         self.create_if_absent();
         self.mutations.push(Mutation::OmapSet(pairs));
         self.omap_changed();
-        self.delta.num_wr_kb += (bytes.len() as u64).div_ceil(1024) as i64;
+        self.delta.num_wr_kb += bytes.div_ceil(1024) as i64;
         self.state.info.flags |= ObjectFlags::OMAP;
         Ok(Some(0))
     }
@@ -138,21 +168,33 @@ impl Runner<'_> {
     }
 
     pub fn omap_remove(&mut self, indata: &Rope) -> StepResult {
+        self.check_has_omap()?;
+        self.omap_remove_keys(Self::parse(&mut Decoder::new(&indata.to_piece()))?)
+    }
+
+    /// The checks of what takes something out of an omap.
+    pub fn check_has_omap(&self) -> Result<(), StepError> {
         self.check_pool_omap()?;
-        self.check_visible()?;
-        let keys = Self::parse(&mut Decoder::new(&indata.to_piece()))?;
+        self.check_visible()
+    }
+
+    pub fn omap_remove_keys(&mut self, keys: Vec<Name>) -> StepResult {
         self.mutations.push(Mutation::OmapRemove(keys));
         self.omap_changed();
         Ok(Some(0))
     }
 
     pub fn omap_remove_range(&mut self, indata: &Rope) -> StepResult {
-        self.check_pool_omap()?;
-        self.check_visible()?;
+        self.check_has_omap()?;
         let indata = indata.to_piece();
         let mut d = Decoder::new(&indata);
-        let (from, to) = (Self::parse(&mut d)?, Self::parse(&mut d)?);
-        self.mutations.push(Mutation::OmapRemoveRange(from, to));
+        let (first, last) = (Self::parse(&mut d)?, Self::parse(&mut d)?);
+        self.omap_remove_between(first, last)
+    }
+
+    /// Removes the keys from `first` up to, not including, `last`.
+    pub fn omap_remove_between(&mut self, first: Name, last: Name) -> StepResult {
+        self.mutations.push(Mutation::OmapRemoveRange(first, last));
         self.omap_changed();
         Ok(Some(0))
     }

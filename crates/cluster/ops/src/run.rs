@@ -1,21 +1,28 @@
 //! One run through a request's operations: the state that they share.
 
 use buffer::Rope;
-use types::{Errno, IntervalSet, Name};
+use types::{Errno, IntervalSet, Name, SplitMix64};
 
 use crate::{
     CleanRegions, Fetched, Mutation, Need, NeedOf, ObjectFlags, ObjectState, ObjectView, OpContext,
     ReplyExtents, StatsDelta,
 };
 
-/// Why an operation gave no result.
-pub(crate) enum StepError {
+/// Why an operation, or a step of a class's method, gave no result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StepError {
     /// It failed: a negative errno, or CMPEXT's position.
     Fail(i32),
     /// It needs something that is not resident.
     Pending,
-    /// The request reads more than [`Limits::read_bytes_max`](crate::Limits): none of it goes on, FAILOK or not.
+    /// The request reads more than [`OpLimits::read_bytes_max`](crate::OpLimits): none of it goes on, FAILOK or not.
     TooMuchToRead,
+}
+
+impl StepError {
+    pub fn is(self, errno: Errno) -> bool {
+        self == Self::from(errno)
+    }
 }
 
 impl From<Errno> for StepError {
@@ -65,6 +72,11 @@ pub(crate) struct Runner<'a> {
     pub user_modify: bool,
     /// Bytes that the operations so far read.
     pub read_bytes: u64,
+    /// Why the newest operation that was not answered was not: [`StepError::Pending`] or [`StepError::TooMuchToRead`].
+    pub interrupted: Option<StepError>,
+    /// Operations that ended well so far, those inside of classes' methods included.
+    pub steps: u32,
+    pub random: SplitMix64,
     pub extents: ReplyExtents,
     /// How many operations came before the current one.
     pub place: usize,
@@ -90,7 +102,7 @@ impl Runner<'_> {
     /// Something of the request's object or of a clone, which must be there.
     pub fn fetch_of(&mut self, of: NeedOf, need: Need) -> Result<Fetched, StepError> {
         match self.view.fetch(of, need) {
-            None => Err(StepError::Pending),
+            None => Err(self.interrupt(StepError::Pending)),
             Some(Fetched::Failed(errno)) => Err(errno.into()),
             Some(fetched) => {
                 self.count_read(fetched.unannounced_bytes())?;
@@ -104,8 +116,13 @@ impl Runner<'_> {
         self.read_bytes = self.read_bytes.saturating_add(bytes);
         match self.read_bytes <= self.ctx.limits.read_bytes_max {
             true => Ok(()),
-            false => Err(StepError::TooMuchToRead),
+            false => Err(self.interrupt(StepError::TooMuchToRead)),
         }
+    }
+
+    fn interrupt(&mut self, error: StepError) -> StepError {
+        self.interrupted = Some(error);
+        error
     }
 
     /// Up to `length` stored bytes.

@@ -28,6 +28,8 @@ pub enum SpaceUse {
     Payload,
     /// It writes as much as it says, from little data (WRITESAME).
     Announced,
+    /// As the method of a class that it calls: what changes the object is [`SpaceUse::Payload`].
+    Method,
 }
 
 /// What runs an operation, by the form of its arguments.
@@ -42,6 +44,8 @@ pub(crate) enum OpRun {
     WriteSame(fn(&mut Runner<'_>, u64, u64, u64, &Op) -> StepResult),
     /// The range, the chunks' size and the kind.
     Checksum(fn(&mut Runner<'_>, &Extent, u32, u8, &Op) -> StepResult),
+    /// A class's method.
+    Call,
     /// The PG does it: it is about no object.
     Pg,
 }
@@ -50,8 +54,6 @@ pub(crate) enum OpRun {
 pub(crate) struct Unsupported {
     pub code: OpCode,
     pub errno: Errno,
-    /// Whether the request is refused with it before any of it runs.
-    pub whole_request: bool,
 }
 
 const fn read(code: OpCode, run: fn(&mut Runner<'_>, &Extent, &Op) -> StepResult) -> OpSpec {
@@ -75,7 +77,7 @@ const fn of_pg(code: OpCode) -> OpSpec {
 }
 
 const fn unsupported(code: OpCode) -> Unsupported {
-    Unsupported { code, errno: Errno::EOPNOTSUPP, whole_request: false }
+    Unsupported { code, errno: Errno::EOPNOTSUPP }
 }
 
 /// Sorted by code.
@@ -108,6 +110,8 @@ static TABLE: &[OpSpec] = &[
     read_attr(OpCode::GETXATTR, |run, args, op| run.get_xattr(args, &op.indata)),
     read_attr(OpCode::GETXATTRS, |run, _, _| run.get_xattrs()),
     read_attr(OpCode::CMPXATTR, |run, args, op| run.compare_xattr(args, &op.indata)),
+    // Its method says whether it makes a new version.
+    OpSpec { code: OpCode::CALL, user_modify: false, space: SpaceUse::Method, run: OpRun::Call },
     of_pg(OpCode::PGLS),
     of_pg(OpCode::PGNLS),
     write(OpCode::WRITE, |run, x, op| run.write(x, &op.indata, op.flags)),
@@ -184,8 +188,6 @@ static UNSUPPORTED: &[Unsupported] = &[
     unsupported(OpCode::TIER_EVICT),
     unsupported(OpCode::SETXATTRS),
     unsupported(OpCode::RESETXATTRS),
-    // What a class's method reads and writes is not known without the class.
-    Unsupported { code: OpCode::CALL, errno: Errno::EOPNOTSUPP, whole_request: true },
     unsupported(OpCode::PGLS_FILTER),
     unsupported(OpCode::PG_HITSET_LS),
     unsupported(OpCode::PG_HITSET_GET),
@@ -255,6 +257,7 @@ impl OpSpec {
                 };
                 f(run, &Extent { offset, length, ..Extent::default() }, chunk_size, kind, op)
             }
+            OpRun::Call => run.call(op),
             // Requests with such an operation go to the PG whole (see `classify`).
             OpRun::Pg => bad_form(),
         }
@@ -285,7 +288,8 @@ mod tests {
     fn what_the_table_says_agrees_with_the_codes_bits() {
         for spec in TABLE {
             assert_eq!(spec.user_modify, spec.code.writes(), "{}", spec.name());
-            assert!(spec.space == SpaceUse::Nothing || spec.code.writes(), "{}", spec.name());
+            let reads_only = matches!(spec.space, SpaceUse::Nothing | SpaceUse::Method);
+            assert!(reads_only || spec.code.writes(), "{}", spec.name());
             assert_eq!(spec.is_of_pg(), spec.code.is_pg(), "{}", spec.name());
         }
     }

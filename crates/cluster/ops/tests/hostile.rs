@@ -7,7 +7,7 @@ use ops::{
     OpContext, OpLimits, SnapSet, classify, execute,
 };
 use proptest::prelude::*;
-use types::{EntityName, EntityType, Errno, HObject, Name, PoolId, ReqId, SnapContext};
+use types::{EntityName, EntityType, Errno, HObject, Name, PoolId, Release, ReqId, SnapContext};
 
 /// A store that fails every read, or has nothing resident.
 struct Bad(Option<Errno>);
@@ -56,7 +56,8 @@ proptest! {
         size in prop_oneof![0u64..10_000, Just(128u64 << 20)],
         pending: bool,
     ) {
-        let _ = classify(&ops, 0);
+        let classes = ops::ClassTable::default();
+        let _ = classify(&ops, 0, &classes);
         let oid = HObject::head(PoolId(1), Name::new(), Name::new(), "o".into(), 7);
         let mut state = ObjectState::absent(oid);
         state.exists = exists;
@@ -76,6 +77,13 @@ proptest! {
             flags: 0,
             pool_has_omap: true,
             full: None,
+            classes: &classes,
+            now: Default::default(),
+            mtime: Default::default(),
+            seed: 0,
+            last_user_version: 0,
+            require_osd_release: Release::PACIFIC,
+            require_min_compat_client: Release::LUMINOUS,
         };
         let mut view = Bad((!pending).then_some(Errno::EIO));
         if let ExecuteResult::Done(outcome) = execute(&mut view, &ctx, &state, &ops) {

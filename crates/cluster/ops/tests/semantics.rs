@@ -7,10 +7,12 @@ use encoding::{Decode, Encode, Encoder};
 use messages::osd_op::{OpFlags, OsdFlags};
 use messages::{Op, OpArgs, OpCode};
 use ops::{
-    Caller, ExecuteResult, Fetched, FullKind, Mutation, Need, NeedOf, ObjectFlags, ObjectState, ObjectView,
-    OpContext, OpLimits, OpOutcome, execute,
+    Caller, ClassTable, ExecuteResult, Fetched, FullKind, Mutation, Need, NeedOf, ObjectFlags, ObjectState,
+    ObjectView, OpContext, OpLimits, OpOutcome, execute,
 };
-use types::{EntityName, EntityType, Errno, HObject, Name, PoolId, ReqId, SnapContext, SnapId, UTime};
+use types::{
+    EntityName, EntityType, Errno, HObject, Name, PoolId, Release, ReqId, SnapContext, SnapId, UTime,
+};
 
 /// A stored object; what is not `resident` is asked for first.
 #[derive(Clone, Default)]
@@ -80,6 +82,7 @@ struct Case {
     caller: Caller,
     snapc: SnapContext,
     limits: OpLimits,
+    classes: ClassTable,
 }
 
 fn oid() -> HObject {
@@ -111,6 +114,7 @@ fn absent() -> Case {
         },
         snapc: SnapContext::default(),
         limits: OpLimits::default(),
+        classes: ClassTable::default(),
     }
 }
 
@@ -124,6 +128,13 @@ impl Case {
             flags: self.flags,
             pool_has_omap: true,
             full: self.full,
+            classes: &self.classes,
+            now: UTime { sec: 100, nsec: 0 },
+            mtime: UTime { sec: 90, nsec: 0 },
+            seed: 7,
+            last_user_version: 40,
+            require_osd_release: Release::PACIFIC,
+            require_min_compat_client: Release::LUMINOUS,
         };
         execute(&mut self.stored, &ctx, &self.state, ops)
     }

@@ -48,7 +48,7 @@ fn request(tid: u64, read: bool, data: &Rope) -> ClientOp {
         source,
         addrs: Arc::default(),
         features: u64::MAX,
-        permitted: true,
+        caps: auth::Caps::all(),
         op: Box::new(op),
     }
 }

@@ -1,8 +1,9 @@
 //! A client's request until it stands in its object's queue: the checks of Ceph's do_op, in its order.
 
+use auth::Access;
 use messages::osd_op::OsdFlags;
 use messages::{OpCode, OsdOp, OsdOpReply};
-use ops::{OpClass, classify};
+use ops::{OpClass, Rights, classify};
 use types::{EntityAddrVec, EntityType, Epoch, Errno, FeatureBits, SnapId};
 
 use crate::hash_range;
@@ -17,10 +18,25 @@ pub(crate) const NOT_PRIMARY: &str = "this OSD is not the primary";
 /// Why a write is dropped whose client did not know that the pool is full: it learns of it and sends it again later.
 pub(crate) const SENT_BEFORE_FULL: &str = "sent before the pool became full";
 
-/// Whether any copy may serve a request: its client asks with EAGAIN in mind, on which it goes to the primary.
+/// Whether any copy may serve a request: its client asks with EAGAIN in mind, on which it goes to the primary. What a
+/// called method does its client has said by the flag WRITE.
 pub fn may_read_replica(op: &OsdOp) -> bool {
     let balanced = op.flags & (OsdFlags::BALANCE_READS | OsdFlags::LOCALIZE_READS) != 0;
-    balanced && classify(&op.ops, op.flags).is_ok_and(|class| class.reads && !class.writes)
+    let reads = op.ops.iter().all(|op| op.code.reads() && !op.code.writes());
+    balanced && reads && !op.ops.is_empty() && !op.has_flag(OsdFlags::WRITE)
+}
+
+/// What a session must be granted.
+fn access(needs: Rights) -> Access {
+    let Rights { read, write, class_read, class_write, unlisted_class } = needs;
+    let rights = [
+        (read, Access::READ),
+        (write, Access::WRITE),
+        (class_read, Access::CLASS_READ),
+        (class_write, Access::CLASS_WRITE),
+        (unlisted_class, Access::ADMIN),
+    ];
+    rights.into_iter().filter(|(needed, _)| *needed).fold(Access::NOTHING, |sum, (_, access)| sum | access)
 }
 
 impl Pg {
@@ -137,8 +153,8 @@ impl Pg {
         if op.has_flag(OsdFlags::PARALLELEXEC) {
             return Err(Errno::EINVAL);
         }
-        let class = classify(&op.ops, op.flags)?;
-        if !client.permitted {
+        let class = classify(&op.ops, op.flags, &config.classes)?;
+        if !client.caps.permits(access(class.needs)) {
             return Err(Errno::EPERM);
         }
         if class.is_pg {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ops::OpLimits;
+use ops::{ClassTable, OpLimits};
 
 use crate::{LogLimits, Pg, Planted};
 
@@ -11,6 +11,8 @@ use crate::{LogLimits, Pg, Planted};
 pub struct PgConfig {
     /// What the interpreter heeds.
     pub ops: OpLimits,
+    /// Object classes that clients may call.
+    pub classes: ClassTable,
     /// How much log is kept.
     pub log: LogLimits,
     /// osd_max_object_name_len, bytes (of locator keys too).
@@ -32,6 +34,7 @@ impl Default for PgConfig {
     fn default() -> Self {
         Self {
             ops: OpLimits::default(),
+            classes: ClassTable::default(),
             log: LogLimits::default(),
             object_name_len_max: 2048,
             namespace_len_max: 256,

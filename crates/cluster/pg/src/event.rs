@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::BackoffRange;
-use auth::SessionId;
+use auth::{Caps, SessionId};
 use maps::{OsdMap, PeeringCrush};
 use messages::{OsdOp, OsdOpReply};
 use ops::FullKind;
@@ -21,8 +21,8 @@ pub struct ClientOp {
     pub addrs: Arc<EntityAddrVec>,
     /// Features of the session: which map changes make its client send again.
     pub features: u64,
-    /// Whether the session's capabilities allow it (see [`ops::classify`]); if not, it gets EPERM in its turn.
-    pub permitted: bool,
+    /// The session's capabilities: a request that they do not allow gets EPERM in its turn.
+    pub caps: Caps,
     /// The message.
     pub op: Box<OsdOp>,
 }

@@ -7,7 +7,7 @@ use ops::{
     ExecuteResult, FoundSnap, ObjectInfo, ObjectState, OpClass, OpContext, OpOutcome, OpReturn, SnapSet,
 };
 use store::{AttrChoice, ObjectHead, ReadOutcome, ReadRequest, StoreError};
-use types::{Errno, GHObject, HObject, IntervalSet, Name, SnapId};
+use types::{Errno, GHObject, HObject, IntervalSet, Name, Release, SnapId};
 
 use crate::cache::{ReadCache, StoreView, read_request};
 use crate::client::SENT_BEFORE_FULL;
@@ -155,7 +155,8 @@ impl Pg {
     }
 
     /// Runs a request whose turn it is.
-    fn run(&mut self, slot: ObjectSlot, request: Request, mut cache: ReadCache, out: &mut Out<'_>) {
+    fn run(&mut self, slot: ObjectSlot, mut request: Request, mut cache: ReadCache, out: &mut Out<'_>) {
+        let began = *request.began.get_or_insert(self.now);
         if self.is_blocklisted(&request.caller.addrs) {
             return self.reply_error(&request, Errno::ESHUTDOWN, out);
         }
@@ -189,6 +190,7 @@ impl Pg {
         };
         object.hobj.snap = clone.unwrap_or(SnapId::HEAD);
         let pool = self.map.as_ref().map(|m| &m.pool);
+        let osdmap = self.map.as_ref().map(|m| &m.osdmap);
         let snapc = snaps.context_of(&request);
         let ctx = OpContext {
             caller: &request.caller,
@@ -198,6 +200,13 @@ impl Pg {
             flags: request.op.flags,
             pool_has_omap: pool.is_none_or(|p| p.has_omap),
             full: pool.and_then(|p| p.full),
+            classes: &self.config.classes,
+            now: began,
+            mtime: request.op.mtime,
+            seed: request.seed(),
+            last_user_version: self.records.info.last_user_version,
+            require_osd_release: osdmap.map_or(Release::LUMINOUS, |m| m.require_osd_release),
+            require_min_compat_client: osdmap.map_or(Release::LUMINOUS, |m| m.require_min_compat_client),
         };
         let omap_bytes_max = self.config.ops.omap_read_bytes_max();
         let mut view = StoreView {

@@ -5,7 +5,7 @@ mod sessions;
 
 use std::collections::BTreeMap;
 
-use auth::{Access, SessionId, SessionInfo};
+use auth::{SessionId, SessionInfo};
 use maps::OsdMap;
 use messages::{Message, OsdBackoff, OsdOp, OsdOpReply};
 use pg::{ClientOp, may_read_replica};
@@ -305,9 +305,8 @@ fn backoff_ended(session: SessionId, over: Option<PgPlace>, out: &mut Out) {
 fn hand_on(id: SessionId, session: &mut Session, place: PgPlace, op: Box<OsdOp>, out: &mut Out) {
     session.hand_to(op.tid, place);
     let info = &session.info;
-    let permitted = info.caps.permits(needed_access(&op));
     let (source, features, addrs) = (info.name, info.features, session.addrs.clone());
-    let op = ClientOp { session: id, source, addrs, features, permitted, op };
+    let op = ClientOp { session: id, source, addrs, features, caps: info.caps, op };
     out.send_shard(place.shard, ToShard::Request { slot: place.slot, op });
 }
 
@@ -330,12 +329,4 @@ fn role(map: &OsdMap, whoami: OsdId, pgid: &SpgId) -> Role {
     } else {
         Role::None
     }
-}
-
-/// What a client must be allowed for an operation.
-fn needed_access(op: &OsdOp) -> Access {
-    op.ops.iter().map(|op| op.code).fold(Access::READ, |sum, code| {
-        let sum = if code.writes() { sum | Access::WRITE } else { sum };
-        if code.is_exec() { sum | Access::EXECUTE } else { sum }
-    })
 }

@@ -365,7 +365,7 @@ impl Shard {
         if !entry.takes_requests_of(op.epoch) {
             return Turn::Hold;
         }
-        let bytes = space::may_take(&op.ops);
+        let bytes = space::may_take(&op.ops, &self.config.pg.classes);
         let behind = self.store_is_behind();
         if bytes == 0 || (!behind && self.space.take(bytes)) {
             return Turn::Run;

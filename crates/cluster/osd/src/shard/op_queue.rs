@@ -91,7 +91,7 @@ pub(super) fn test_queued_op(slot: u32, session: u64, tid: u64) -> QueuedOp {
         source: types::EntityName::new(types::EntityType::Client, 1),
         addrs: Default::default(),
         features: 0,
-        permitted: true,
+        caps: auth::Caps::all(),
         op: Box::new(super::test_op(tid)),
     };
     QueuedOp { slot: PgSlot(slot), op }

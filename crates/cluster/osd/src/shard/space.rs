@@ -7,7 +7,7 @@
 
 use maps::{OsdMap, OsdState};
 use messages::{Op, OpArgs};
-use ops::{SpaceUse, spec};
+use ops::{ClassTable, SpaceUse, spec};
 use store::StatFs;
 
 /// Stores allocate whole blocks of this many bytes at the most.
@@ -107,13 +107,14 @@ pub(crate) fn full_state(statfs: &StatFs, is_full: bool, map: &OsdMap) -> u32 {
 }
 
 /// Bytes that a request may take in the store, at most; 0 for one that only reads or deletes.
-pub(crate) fn may_take(ops: &[Op]) -> u64 {
+pub(crate) fn may_take(ops: &[Op], classes: &ClassTable) -> u64 {
     // What is not supported fails, and takes nothing.
     ops.iter().filter_map(|op| Some((op, spec(op.code)?))).fold(0, |sum, (op, spec)| {
         let data = match (spec.space, &op.args) {
             (SpaceUse::Nothing, _) => return sum,
+            (SpaceUse::Method, _) if !classes.writes(op) => return sum,
             (SpaceUse::Announced, OpArgs::WriteSame { length, .. }) => *length,
-            (SpaceUse::Payload | SpaceUse::Announced, _) => op.indata.len() as u64,
+            (SpaceUse::Payload | SpaceUse::Announced | SpaceUse::Method, _) => op.indata.len() as u64,
         };
         let data = data.div_ceil(BLOCK).saturating_mul(BLOCK);
         sum.saturating_add(data).saturating_add(OVERHEAD)
@@ -140,13 +141,14 @@ mod tests {
     fn a_request_may_take_what_it_brings_or_announces_and_one_that_reads_or_deletes_nothing() {
         use messages::OpCode;
         let op = |code, args| Op::new(code, args).with_indata(vec![1; 100]);
-        let data = |ops: &[Op]| may_take(ops).saturating_sub(OVERHEAD);
+        let classes = ClassTable::default();
+        let data = |ops: &[Op]| may_take(ops, &classes).saturating_sub(OVERHEAD);
         assert_eq!(data(&[op(OpCode::WRITE, OpArgs::extent(0, 100))]), BLOCK);
         assert_eq!(data(&[op(OpCode::TRUNCATE, OpArgs::extent(1 << 40, 0))]), BLOCK, "a hole takes nothing");
         let same = OpArgs::WriteSame { offset: 0, length: 1 << 20, data_length: 100 };
         assert_eq!(data(&[op(OpCode::WRITESAME, same)]), 1 << 20);
         for code in [OpCode::READ, OpCode::DELETE, OpCode::COPY_FROM] {
-            assert_eq!(may_take(&[op(code, OpArgs::none())]), 0);
+            assert_eq!(may_take(&[op(code, OpArgs::none())], &classes), 0);
         }
     }
 

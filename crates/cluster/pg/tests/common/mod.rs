@@ -505,7 +505,7 @@ impl Rig {
             source: self.source,
             addrs: Arc::new(client_addr().into()),
             features: self.features,
-            permitted: true,
+            caps: auth::Caps::all(),
             op: Box::new(op),
         }));
     }
