@@ -205,6 +205,20 @@ table! {
     .own();
     MS_TCP_LISTEN_BACKLOG: u64 = spec("ms_tcp_listen_backlog", Int, "512", "Connections that may wait to be accepted.").range(1.0, 65535.0);
     OSD_BEACON_REPORT_INTERVAL: f64 = spec("osd_beacon_report_interval", Secs, "300", "Seconds between an OSD's beacons to the monitor.").range(1.0, 86400.0);
+    OSD_CLASS_DEFAULT_LIST: str = spec(
+        "osd_class_default_list",
+        Text,
+        "cephfs hello journal lock log numops otp rbd refcount rgw rgw_gc timeindex user version cas cmpomap queue 2pc_queue fifo sem_set",
+        "Object classes, separated by spaces, that clients with the right to execute may call; * for all. Others need allow *.",
+    )
+    .runtime();
+    OSD_CLASS_LOAD_LIST: str = spec(
+        "osd_class_load_list",
+        Text,
+        "cephfs hello journal lock log numops otp rbd refcount rgw rgw_gc timeindex user version cas cmpomap queue 2pc_queue fifo sem_set",
+        "Object classes, separated by spaces, that may be called at all; * for all.",
+    )
+    .runtime();
     OSD_CLIENT_MESSAGE_CAP: u64 = spec("osd_client_message_cap", Int, "256", "Client messages that an OSD works on at once.").range(0.0, 1e6);
     OSD_CLIENT_MESSAGE_SIZE_CAP: u64 = spec("osd_client_message_size_cap", Size, "524288000", "Bytes of client messages that an OSD holds at once.");
     OSD_CRUSH_CHOOSELEAF_TYPE: u64 = spec("osd_crush_chooseleaf_type", Int, "0", "The bucket type that copies are spread over; 0 is the OSD, 1 the host.")

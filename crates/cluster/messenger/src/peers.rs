@@ -307,7 +307,8 @@ impl Messenger {
         let (endpoint, target, paused) = (peer.endpoint, peer.addr, peer.paused);
         let state = peer.session.take();
         if peer.is_lossless && state.is_none() {
-            return self.forget_peer(session, &broken!("{session} is dialled, and its state is lost").to_string());
+            return self
+                .forget_peer(session, &broken!("{session} is dialled, and its state is lost").to_string());
         }
         let (Some(to), Some(local)) = (target.socket, self.endpoints.get(&endpoint).cloned()) else {
             return self.forget_peer(session, "no address to connect to, or from");

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use monclient::MonClientConfig;
+use ops::ClassTable;
 use options::{Values, opt};
 use pg::{LogLimits, PgConfig};
 use types::{EntityAddrVec, Fsid, OsdId, Profile};
@@ -73,6 +74,8 @@ pub(crate) fn of_shard(o: &Values, pgs: usize, shards: usize) -> ShardConfig {
     config.ops.attr_name_len_max = o.get(opt::OSD_MAX_ATTR_NAME_LEN);
     config.ops.omap_entries_max = o.get(opt::OSD_MAX_OMAP_ENTRIES_PER_REQUEST);
     config.ops.read_bytes_max = o.get(opt::OSD_READ_BYTES_MAX);
+    let (load_list, default_list) = (o.get(opt::OSD_CLASS_LOAD_LIST), o.get(opt::OSD_CLASS_DEFAULT_LIST));
+    config.classes = ClassTable::new(cls::CLASSES, load_list, default_list);
     config.log = LogLimits {
         entries_target: LogLimits::share(
             o.get(opt::OSD_TARGET_PG_LOG_ENTRIES_PER_OSD) as usize,
