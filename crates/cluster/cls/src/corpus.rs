@@ -37,10 +37,10 @@ fn round_trips<T: Decode + Encode>(kind: &str) {
 
 #[test]
 fn what_the_class_lock_keeps_and_exchanges_comes_back() {
-    round_trips::<lock::LockInfo>("lock_info_t");
+    round_trips::<lock::LockInfo>("rados::cls::lock::lock_info_t");
     round_trips::<lock::LockInfo>("cls_lock_get_info_reply");
-    round_trips::<lock::LockerInfo>("locker_info_t");
-    round_trips::<lock::LockerId>("locker_id_t");
+    round_trips::<lock::LockerInfo>("rados::cls::lock::locker_info_t");
+    round_trips::<lock::LockerId>("rados::cls::lock::locker_id_t");
     reads::<lock::LockOp>("cls_lock_lock_op");
     reads::<lock::UnlockOp>("cls_lock_unlock_op");
     reads::<lock::BreakOp>("cls_lock_break_op");

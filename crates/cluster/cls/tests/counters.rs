@@ -26,7 +26,7 @@ fn tag(tag: &str, implicit: bool) -> Vec<u8> {
 
 fn refs(object: &mut Object, implicit: bool) -> Vec<Name> {
     let reply = object.call("refcount", "read", &input(|e| e.put(&implicit))).ok();
-    Decoder::new(&reply).versioned(1, "reply", |d, _| d.get()).unwrap()
+    Decoder::new(&reply).versioned(1, "reply", |d, _| d.get()).expect("a reply")
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn conditions(of: &[(u64, &str, u32)]) -> Vec<u8> {
 fn read_version(object: &mut Object) -> (u64, Name) {
     let reply = object.call("version", "read", b"").ok();
     let version = |d: &mut Decoder<'_>, _| d.versioned(1, "version", |d, _| Ok((d.get()?, d.get()?)));
-    Decoder::new(&reply).versioned(1, "reply", version).unwrap()
+    Decoder::new(&reply).versioned(1, "reply", version).expect("a reply")
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn info(object: &mut Object) -> (u8, Name, Vec<(i64, Name)>) {
         }
         Ok((d.get()?, d.get()?, holders))
     };
-    Decoder::new(&reply).versioned(1, "reply", read).unwrap()
+    Decoder::new(&reply).versioned(1, "reply", read).expect("a reply")
 }
 
 #[test]
