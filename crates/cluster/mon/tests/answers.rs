@@ -65,6 +65,14 @@ fn what_is_empty_here_is_answered_as_ceph_answers_it_empty() {
         assert_eq!(cluster.ok(client, &plain(command)), text, "{command}");
         assert_eq!(cluster.ok(client, &json(command)), as_json, "{command}");
     }
+    for (command, sentence) in [
+        ("fs status", "there are no file systems"),
+        ("mds stat", "there are no metadata servers"),
+        ("crash ls", "no crash reports are collected"),
+    ] {
+        assert_eq!(cluster.run(client, &plain(command)).1, sentence, "{command}");
+        assert_eq!(cluster.run(client, &json(command)).1, "", "{command}: a program needs no sentence");
+    }
     let dump = cluster.ok(client, &plain("fs dump"));
     assert!(dump.starts_with("e1\n") && dump.ends_with("\nNo filesystems configured\n"), "{dump}");
     assert_eq!(

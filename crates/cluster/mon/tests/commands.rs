@@ -46,6 +46,21 @@ fn a_blocklist_entry_that_is_added_again_stays() {
 }
 
 #[test]
+fn the_blocklist_is_changed_by_its_old_name_too() {
+    let mut cluster = Cluster::new(config(1, &[]));
+    let client = cluster.client();
+    cluster.ok(client, r#"{"prefix":"osd blacklist","blacklistop":"add","addr":"10.0.0.1:0/7"}"#);
+    let listed = cluster.ok(client, r#"{"prefix":"osd blacklist ls"}"#);
+    assert!(listed.starts_with("10.0.0.1:0/7 "), "{listed}");
+    assert_eq!(listed, cluster.ok(client, r#"{"prefix":"osd blocklist ls"}"#));
+    cluster.ok(client, r#"{"prefix":"osd blacklist","blacklistop":"rm","addr":"10.0.0.1:0/7"}"#);
+    assert!(cluster.mon.osdmap().blocklist.is_empty());
+    cluster.ok(client, r#"{"prefix":"osd blocklist","blocklistop":"add","addr":"10.0.0.1:0/7"}"#);
+    cluster.ok(client, r#"{"prefix":"osd blacklist clear"}"#);
+    assert!(cluster.mon.osdmap().blocklist.is_empty());
+}
+
+#[test]
 fn blocklist_entries_end_in_an_increment_of_the_monitor_each_at_its_time() {
     let (mut cluster, client, _) = up(1);
     for (nonce, seconds) in [(7, 60), (8, 120)] {

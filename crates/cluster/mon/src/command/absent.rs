@@ -4,7 +4,7 @@
 use types::Errno;
 
 use super::status::servicemap_json;
-use super::{Answer, Call, Command, Failure, fail};
+use super::{Answer, Call, Command, Failure, Format, fail};
 use crate::fmt::Json;
 use crate::mon::Mon;
 
@@ -59,7 +59,7 @@ pub(super) const COMMANDS: &[Command] = &[
     shown("fs status name=fs,type=CephString,req=false", "File systems (there are none)", fs_status),
     shown("mds stat", "Metadata servers (there are none)", |_, call| {
         let json = || fsmap_json_parts().with("mdsmap_first_committed", 1).with("mdsmap_last_committed", 1);
-        Ok(call.show(json, || "\n".into()))
+        Ok(explained(call, call.show(json, || "\n".into()), "there are no metadata servers"))
     }),
     shown(
         "mds metadata name=who,type=CephString,req=false",
@@ -76,7 +76,7 @@ pub(super) const COMMANDS: &[Command] = &[
         Ok(call.show_json(Json::object()))
     }),
     shown("crash ls", "Crash reports (none are collected)", |_, call| {
-        Ok(call.show(|| Json::Array(vec![]), String::new))
+        Ok(explained(call, call.show(|| Json::Array(vec![]), String::new), "no crash reports are collected"))
     }),
     shown("crash stat", "How many crash reports there are (none are collected)", |_, call| {
         Ok(call.show(|| Json::object().with("crashes", 0), || "0 crashes recorded\n".into()))
@@ -114,6 +114,14 @@ pub(super) const COMMANDS: &[Command] = &[
     refused("osd crush remove name=name,type=CephString name=ancestor,type=CephString,req=false", NO_MOVES),
     refused("osd crush rename-bucket name=srcname,type=CephString name=dstname,type=CephString", NO_MOVES),
 ];
+
+/// Output that is empty in plain form, with a sentence on the standard error for people who wait for some.
+fn explained(call: &Call<'_>, answer: Answer, sentence: &str) -> Answer {
+    match call.format {
+        Format::Plain => Answer { status: sentence.into(), ..answer },
+        Format::Json | Format::JsonPretty => answer,
+    }
+}
 
 fn nothing_in_progress() -> Json {
     let none = || Json::Array(vec![]);
@@ -175,6 +183,6 @@ fn fs_dump(_: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 fn fs_status(_: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     match call.args.text("fs")?.filter(|name| !name.is_empty()) {
         Some(name) => fail(Errno::EINVAL, format!("there is no file system '{name}'")),
-        None => Ok(call.show(Json::object, String::new)),
+        None => Ok(explained(call, call.show(Json::object, String::new), "there are no file systems")),
     }
 }

@@ -96,7 +96,6 @@ pub(super) const COMMANDS: &[Command] = not_yet![
     "mon set-weight",
     "nfs",
     "orch",
-    "osd blacklist",
     "osd crush add",
     "osd crush class create",
     "osd crush class ls-osd",

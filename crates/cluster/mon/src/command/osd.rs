@@ -94,6 +94,13 @@ pub(super) const COMMANDS: &[Command] = &[
         run: blocklist_ls,
     },
     Command {
+        signature: "osd blacklist ls",
+        help: "The blocklist, by its name before Ceph 16",
+        module: "osd",
+        perm: "r",
+        run: blocklist_ls,
+    },
+    Command {
         signature: "osd get-require-min-compat-client",
         help: "Oldest release that clients must have",
         module: "osd",

@@ -89,6 +89,20 @@ pub(super) const COMMANDS: &[Command] = &[
         run: blocklist,
     },
     Command {
+        signature: "osd blacklist name=blacklistop,type=CephChoices,strings=add|rm name=addr,type=CephEntityAddr name=expire,type=CephFloat,range=0.0,req=false",
+        help: "The same, by its name before Ceph 16",
+        module: "osd",
+        perm: "rw",
+        run: |mon, call| change_blocklist(mon, call, "blacklistop"),
+    },
+    Command {
+        signature: "osd blacklist clear",
+        help: "Empty the blocklist, by its name before Ceph 16",
+        module: "osd",
+        perm: "rw",
+        run: blocklist_clear,
+    },
+    Command {
         signature: "osd blocklist clear",
         help: "Empty the blocklist",
         module: "osd",
@@ -266,18 +280,23 @@ fn blocklist(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     if call.args.text("range")?.is_some_and(|r| !r.is_empty()) {
         return fail(Errno::EINVAL, "ranges of addresses can't be blocklisted yet; give single addresses");
     }
+    change_blocklist(mon, call, "blocklistop")
+}
+
+/// `change`: the argument that says `add` or `rm`.
+fn change_blocklist(mon: &mut Mon, call: &Call<'_>, change: &str) -> Result<Answer, Failure> {
     let text = call.args.required("addr")?;
     let Some(addr) = parse_addr(&text) else {
         return fail(Errno::EINVAL, format!("'{text}' is not an address (IP:PORT/NONCE)"));
     };
     let shown = text.as_str();
-    match call.args.required("blocklistop")?.as_str() {
+    match call.args.required(change)?.as_str() {
         "add" => {
             let seconds = call.args.float("expire")?.filter(|s| *s > 0.0).unwrap_or(3600.0);
             let until = UTime::from_nanos(call.now.as_nanos().saturating_add((seconds * 1e9) as u64));
             mon.claim_or_wait(Claim::Blocklist)?;
             mon.osdmap_change(call.now).new_blocklist.insert(addr, until);
-            // Whoever applies the change leaves an entry that is there as it is, as Ceph's programs do.
+            // Applying the change leaves an existing entry as it is, as in Ceph's programs.
             if let Some(until) = mon.osdmap.blocklist.get(&addr) {
                 let said =
                     format!("{shown} is blocklisted already, until {until}; remove it first to change that");
