@@ -129,7 +129,10 @@ impl Objecter {
         let tids: Vec<u64> = self.pending.keys().copied().collect();
         for tid in tids {
             let change = self.place(tid);
-            let (Some(map), Some(pending)) = (&self.map, self.pending.get_mut(&tid)) else { continue };
+            let (Some(map), Some(pending)) = (&self.map, self.pending.get_mut(&tid)) else {
+                debug_assert!(false, "request {tid} ended while another was compared");
+                continue;
+            };
             pending.prune_snaps(map);
             let dropped = full.0.contains(&pending.request.pool()) && pending.respects_full();
             match change {
@@ -148,6 +151,7 @@ impl Objecter {
 
     /// Closes the sessions of OSDs that are down or have other addresses.
     fn close_moved_sessions(&mut self, resend: &mut BTreeSet<u64>, out: &mut Vec<ObjecterEffect>) {
+        // Without a map there are no sessions.
         let Some(map) = &self.map else { return };
         let moved = |osd: OsdId, addrs| !map.is_up(osd) || map.client_addrs(osd) != Some(addrs);
         let osds = self.sessions.iter().filter(|(osd, s)| moved(**osd, &s.addrs));
@@ -163,7 +167,10 @@ impl Objecter {
     /// A request's pool is not in the map: it was deleted, or is newer than the map, or never was.
     pub(crate) fn on_pool_gone(&mut self, tid: u64, out: &mut Vec<ObjecterEffect>) {
         let epoch = self.epoch();
-        let Some(pending) = self.pending.get_mut(&tid) else { return };
+        let Some(pending) = self.pending.get_mut(&tid) else {
+            debug_assert!(false, "request {tid} is placed and has ended");
+            return;
+        };
         if pending.placement.is_some() {
             pending.pool_gone_from = Some(epoch);
         }

@@ -67,7 +67,10 @@ impl Objecter {
 
     /// Submits a request that was answered as a new one: an OSD would recognise the old tid.
     fn submit_again(&mut self, now: UTime, tid: u64, out: &mut Vec<ObjecterEffect>) {
-        let Some(mut pending) = self.pending.remove(&tid) else { return };
+        let Some(mut pending) = self.pending.remove(&tid) else {
+            debug_assert!(false, "request {tid} is answered and has ended");
+            return;
+        };
         self.cancel_map_check(tid);
         pending.placement = None;
         pending.home = None;

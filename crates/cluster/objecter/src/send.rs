@@ -38,9 +38,16 @@ impl Objecter {
 
     /// Sends a request if its session is connected and no backoff holds it: else it is sent as soon as that is so.
     pub(crate) fn send(&mut self, now: UTime, tid: u64, out: &mut Vec<ObjecterEffect>) {
-        let (Some(map), Some(pending)) = (&self.map, self.pending.get_mut(&tid)) else { return };
+        let (Some(map), Some(pending)) = (&self.map, self.pending.get_mut(&tid)) else {
+            debug_assert!(false, "request {tid} is sent, and it has ended or there is no map");
+            return;
+        };
+        // No OSD serves it now, or its session was closed with the map that `place` has not seen yet.
         let Some(session) = pending.home.and_then(|osd| self.sessions.get(&osd)) else { return };
-        let Some(placement) = &pending.placement else { return };
+        let Some(placement) = &pending.placement else {
+            debug_assert!(false, "request {tid} has a session and no placement");
+            return;
+        };
         if session.link != Link::Open || session.holds_back(placement.pg, &pending.hobject(placement)) {
             return;
         }

@@ -37,6 +37,7 @@ pub(crate) struct Session {
 impl Session {
     /// Whether the OSD asked to hold requests on this object back.
     pub fn holds_back(&self, pg: SpgId, object: &HObject) -> bool {
+        // No backoff for this PG.
         let Some(ranges) = self.backoffs.get(&pg) else { return false };
         let nearest = ranges.range(..=object).next_back();
         nearest.is_some_and(|(begin, end)| is_within(object, begin, end))
@@ -132,7 +133,10 @@ impl Objecter {
 
     /// Ends a session because of the map. What was in it has to be placed again.
     pub(crate) fn close_session(&mut self, osd: OsdId, out: &mut Vec<ObjecterEffect>) {
-        let Some(session) = self.sessions.remove(&osd) else { return };
+        let Some(session) = self.sessions.remove(&osd) else {
+            debug_assert!(false, "a session to osd.{osd} is closed that does not exist");
+            return;
+        };
         if let Link::Connecting | Link::Open = session.link {
             out.push(ObjecterEffect::Disconnect(session.id));
         }
@@ -152,7 +156,10 @@ impl Objecter {
         backoff: OsdBackoff,
         out: &mut Vec<ObjecterEffect>,
     ) {
-        let Some(session) = self.sessions.get_mut(&osd) else { return };
+        let Some(session) = self.sessions.get_mut(&osd) else {
+            debug_assert!(false, "a message of osd.{osd}, whose session was closed");
+            return;
+        };
         match backoff.op {
             OsdBackoff::BLOCK => {
                 let (pg, begin, end) = (backoff.pgid, backoff.begin.clone(), backoff.end.clone());
