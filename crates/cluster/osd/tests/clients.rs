@@ -621,6 +621,18 @@ fn a_message_that_nobody_handles_is_logged_once_with_its_name() {
 }
 
 #[test]
+fn an_operation_that_is_not_supported_is_logged_by_its_name() {
+    let mut w = with_pool();
+    let first = w.write("a", b"1");
+    w.ask(CLIENT, first);
+    let mut op = w.read("a");
+    op.ops = vec![Op::new(OpCode::ISDIRTY, OpArgs::none())];
+    w.ask(CLIENT, op);
+    let line = w.log.iter().find(|line| line.contains("not supported")).unwrap();
+    assert!(line.contains("operation isdirty (0x121d) is not supported yet"), "{line}");
+}
+
+#[test]
 fn a_resent_write_after_a_restart_is_answered_from_the_log() {
     let mut w = with_pool();
     let op = w.write("a", b"1");

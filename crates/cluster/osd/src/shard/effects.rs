@@ -1,5 +1,6 @@
 //! Events to placement groups, and what they want done.
 
+use messages::OpCode;
 use pg::{Notice, PgEffect, PgEvent, PgFailure, Phase};
 use store::Fault;
 use types::{SpgId, UTime};
@@ -139,7 +140,10 @@ fn out_of_tokens(pgid: SpgId, out: &mut Out) {
 
 fn log_notice(pgid: SpgId, notice: Notice, out: &mut Out) {
     let (level, text) = match notice {
-        Notice::UnsupportedOp { code } => (LogLevel::Warn, format!("operation {code:#06x} is not there yet")),
+        Notice::UnsupportedOp { code } => {
+            let name = OpCode(code).name().unwrap_or("of an unknown kind");
+            (LogLevel::Warn, format!("operation {name} ({code:#06x}) is not supported yet"))
+        }
         Notice::Dropped { reason, .. } => (LogLevel::Debug, format!("dropped a request: {reason}")),
         Notice::NotServed { reason } => (LogLevel::Warn, format!("not served: {reason}")),
         Notice::ChangeRefused { error } => {
