@@ -95,7 +95,7 @@ fn result_words(record: &Record) -> String {
             phases.collect::<Vec<_>>().join(", ")
         }
         Status::Failed => format!("FAILED: {}", record.outcome.error.lines().collect::<Vec<_>>().join(" / ")),
-        Status::Interrupted => "interrupted; it is run again".to_owned(),
+        Status::Interrupted => "interrupted; it will be run again".to_owned(),
     }
 }
 

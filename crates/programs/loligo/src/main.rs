@@ -38,7 +38,7 @@ struct Cli {
 enum Command {
     /// Start a cluster: a monitor and OSDs in this process.
     Up(up::Args),
-    /// Say whether a directory's cluster runs, and how it is.
+    /// Show whether a directory's cluster runs, and its health.
     Status(status::Args),
     /// Stop a directory's cluster.
     Stop(stop::Args),

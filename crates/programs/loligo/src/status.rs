@@ -16,6 +16,9 @@ use crate::fail;
 const NOT_RUNNING: u8 = 3;
 
 #[derive(clap::Args)]
+#[command(
+    after_help = "Exit code: 0 when the cluster runs, 3 when it does not, 1 when DIR holds no cluster."
+)]
 pub struct Args {
     /// The cluster's directory.
     #[arg(value_hint = clap::ValueHint::DirPath)]

@@ -11,6 +11,9 @@ use lab::output;
 use crate::fail;
 
 #[derive(clap::Args)]
+#[command(
+    after_help = "Exit code: 0 when the cluster does not run any more, 1 when it does, or DIR holds no cluster."
+)]
 pub struct Args {
     /// The cluster's directory.
     #[arg(value_hint = clap::ValueHint::DirPath)]
@@ -22,8 +25,14 @@ pub struct Args {
 
 pub fn run(args: &Args) -> ExitCode {
     let dir = args.dir.display();
-    if let Err(error) = host::inspect(&args.dir) {
-        return fail(&error);
+    match host::inspect(&args.dir) {
+        Ok(host::DirState::Cluster(_)) => {}
+        // A process that makes a cluster holds the directory before it is one.
+        Ok(host::DirState::Empty | host::DirState::Unfinished) if host::holder(&args.dir).is_some() => {}
+        Ok(host::DirState::Empty | host::DirState::Unfinished) => {
+            return fail(&format!("{dir}: no cluster here; `loligo up --dir` makes one"));
+        }
+        Err(error) => return fail(&error),
     }
     let Some(pid) = host::holder(&args.dir) else {
         output::line(format_args!("{dir}: not running"));

@@ -118,6 +118,9 @@ pub fn inspect(path: &Path) -> Result<DirState, HostError> {
     let text = match fs::read_to_string(&file) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return inspect_empty(path),
+        Err(error) if error.kind() == ErrorKind::NotADirectory => {
+            return Err(HostError::NotADirectory(path.into()));
+        }
         Err(error) => return Err(HostError::Io { path: file, error }),
     };
     let bad = |reason: String| HostError::BadDescription { path: file.clone(), reason };
@@ -139,7 +142,10 @@ pub fn inspect(path: &Path) -> Result<DirState, HostError> {
 
 fn inspect_empty(path: &Path) -> Result<DirState, HostError> {
     match fs::read_dir(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(DirState::Empty),
+        Err(error) if error.kind() == ErrorKind::NotFound => match missing_before_parent(path) {
+            Some(missing) => Err(HostError::Io { path: missing.into(), error }),
+            None => Ok(DirState::Empty),
+        },
         Err(error) => Err(HostError::Io { path: path.into(), error }),
         // What a start that failed half-way may leave is ours to remake; anything else is not.
         Ok(entries) => {
@@ -149,11 +155,17 @@ fn inspect_empty(path: &Path) -> Result<DirState, HostError> {
     }
 }
 
+/// The part up to a `..` below a directory that does not exist. Once that is made, the path is another directory, which
+/// may hold other files.
+fn missing_before_parent(path: &Path) -> Option<&Path> {
+    path.ancestors().find(|part| part.ends_with("..") && !part.exists())
+}
+
 impl ClusterDir {
     /// Makes the directory if need be and takes its lock.
     pub fn lock(path: &Path) -> Result<Self, HostError> {
         let made_here = !path.exists();
-        fs::create_dir_all(path).map_err(HostError::io(path))?;
+        fs::create_dir_all(path).map_err(|error| HostError::MakeDir { dir: path.into(), error })?;
         let path = path.canonicalize().map_err(HostError::io(path))?;
         let name = path.join("lock");
         let mut options = OpenOptions::new();
@@ -344,6 +356,24 @@ mod tests {
         fs::remove_file(tmp.path().join("cluster.json")).unwrap();
         fs::write(tmp.path().join("thesis.txt"), "years of work").unwrap();
         assert!(matches!(inspect(tmp.path()), Err(HostError::NotACluster(_))));
+    }
+
+    #[test]
+    fn what_is_no_directory_or_leads_out_of_a_missing_one_is_refused() {
+        let tmp = tempfile::tempdir().unwrap();
+        let file = tmp.path().join("thesis.txt");
+        fs::write(&file, "years of work").unwrap();
+        assert!(matches!(inspect(&file), Err(HostError::NotADirectory(_))));
+        assert!(matches!(inspect(&file.join("c")), Err(HostError::NotADirectory(_))));
+        // Made, the missing directory would lead to one with another's file in it.
+        let Err(error) = inspect(&tmp.path().join("missing/../../").join(tmp.path().file_name().unwrap()))
+        else {
+            panic!("a directory that is not empty was taken for a new one");
+        };
+        assert!(error.to_string().contains("missing/.."), "{error}");
+        assert!(matches!(inspect(&tmp.path().join("missing/c")), Ok(DirState::Empty)));
+        fs::create_dir(tmp.path().join("here")).unwrap();
+        assert!(matches!(inspect(&tmp.path().join("here/../c")), Ok(DirState::Empty)));
     }
 
     #[test]

@@ -39,6 +39,10 @@ pub enum HostError {
         /// The oldest format known here.
         known: u64,
     },
+    #[error("{0} is not a directory; name a new or empty one with --dir")]
+    NotADirectory(PathBuf),
+    #[error("{dir} can't be made: {error}; name another directory with --dir")]
+    MakeDir { dir: PathBuf, error: io::Error },
     /// A directory with other things in it.
     #[error("{0} is not empty and holds no cluster of loligo's; name a new or empty directory with --dir")]
     NotACluster(PathBuf),
