@@ -28,6 +28,7 @@ impl Mon {
     pub fn health(&self, now: UTime) -> Health {
         let mut health = Health::default();
         self.check_osds(&mut health);
+        self.check_failed_osds(&mut health);
         self.check_flags(&mut health);
         self.check_full(&mut health);
         self.check_pools(&mut health);

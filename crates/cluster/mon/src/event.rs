@@ -69,6 +69,9 @@ pub enum MonEvent {
         /// What is free of it.
         available: u64,
     },
+    /// What runs an OSD says that it failed, for this reason, and does nothing until it boots again. An OSD elsewhere has
+    /// only its own words for it.
+    OsdFailed { osd: i32, reason: String },
     /// Time goes on: some once a second.
     Tick,
 }

@@ -21,6 +21,7 @@ mod mon;
 mod mutes;
 mod option_facts;
 mod osd_messages;
+mod osd_failures;
 mod service;
 mod session;
 mod snaps;

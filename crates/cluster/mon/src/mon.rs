@@ -141,6 +141,8 @@ pub struct Mon {
     /// Reports of failures: (target, reporter) and when.
     pub(crate) failures: BTreeMap<(i32, i32), UTime>,
     pub(crate) sampled: UTime,
+    /// OSDs that failed, with the reasons, until they boot again.
+    pub(crate) failed_osds: BTreeMap<i32, String>,
     pub(crate) unhandled: BTreeSet<u16>,
     pub(crate) trim_wanted: bool,
     /// A change of the OSD map was dropped and nothing else was there to commit: requests wait for the next tick.
@@ -190,6 +192,7 @@ impl Mon {
             failures: BTreeMap::new(),
             sampled: UTime::default(),
             unhandled: BTreeSet::new(),
+            failed_osds: BTreeMap::new(),
             trim_wanted: false,
             change_dropped: false,
             broken: None,
@@ -234,6 +237,7 @@ impl Mon {
             MonEvent::DiskSpace { total, available } => self.disk = Some((total, available)),
             MonEvent::Tick => {
                 self.tick(now);
+            MonEvent::OsdFailed { osd, reason } => self.osd_failed(now, osd, reason),
                 if !self.is_proposing() {
                     self.run_waiting(now, out);
                 }

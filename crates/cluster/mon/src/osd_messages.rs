@@ -133,6 +133,7 @@ impl Mon {
         self.say(now, LogLevel::Info, format!("osd.{osd} {addrs} boot"));
         self.pending.maps_to.push((session, u64::from(m.superblock.current_epoch.0) + 1));
         self.beacons.insert(osd, now);
+        self.failed_osds.remove(&osd);
     }
 
     /// Marks an OSD down in the increment being gathered.

@@ -25,6 +25,7 @@ impl Mon {
         if self.is_proposing() {
             return;
         }
+        self.mark_failed_down(now);
         self.mark_silent_down(now);
         self.mark_down_out(now);
         self.end_blocklist(now);

@@ -1,0 +1,44 @@
+//! OSDs of which the monitor knows that they failed, and why: what runs them says so ([`crate::MonEvent::OsdFailed`]). An
+//! OSD that failed while it took part has reported it itself, and marked itself down; one that did not get so far can't.
+//!
+//! The reasons are not kept: at the monitor's next start the OSDs start again too, and fail again or do not.
+
+use maps::MapFlags;
+use types::UTime;
+
+use crate::health::{Health, Severity};
+use crate::mon::{Claim, Mon};
+use crate::service::log::LogLevel;
+use crate::service::osdmap;
+
+impl Mon {
+    pub(crate) fn osd_failed(&mut self, now: UTime, osd: i32, reason: String) {
+        self.failed_osds.insert(osd, reason);
+        if !self.is_proposing() {
+            self.mark_failed_down(now);
+        }
+    }
+
+    /// Marks those down that the map shows up: nothing else would before `mon_osd_report_timeout`.
+    pub(crate) fn mark_failed_down(&mut self, now: UTime) {
+        let up = self.failed_osds.keys().copied().filter(|osd| osdmap::is_up(&self.osdmap, *osd));
+        for osd in up.collect::<Vec<_>>() {
+            // One that another request changes has its turn at the next tick.
+            if !self.osdmap.has_flags(MapFlags::NODOWN) && self.claim(Claim::Osd(osd)) {
+                self.mark_down(now, osd);
+                let reason = &self.failed_osds[&osd];
+                let text = format!("osd.{osd} marked down, it failed: {reason}");
+                self.say(now, LogLevel::Error, text);
+            }
+        }
+    }
+
+    pub(crate) fn check_failed_osds(&self, health: &mut Health) {
+        let failed = self.failed_osds.iter().filter(|(osd, _)| osdmap::exists(&self.osdmap, **osd));
+        let detail: Vec<String> = failed.map(|(osd, reason)| format!("osd.{osd} failed: {reason}")).collect();
+        if !detail.is_empty() {
+            let plural = if detail.len() > 1 { "s" } else { "" };
+            health.add("OSD_FAILED", Severity::Warn, format!("{} osd{plural} failed", detail.len()), detail);
+        }
+    }
+}
