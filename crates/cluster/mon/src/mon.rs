@@ -14,6 +14,7 @@ use options::{Values, opt};
 use types::{BrokenInvariant, Epoch, Errno, UTime, broken};
 
 use crate::event::{MonConfig, MonEffect, MonEvent, MonOpenError};
+use crate::forced_pgs::ForcedPgs;
 use crate::service::config_store::ConfigStore;
 use crate::service::global_ids::GlobalIds;
 use crate::service::kept_maps;
@@ -140,9 +141,10 @@ pub struct Mon {
     pub(crate) health_logged: BTreeMap<String, UTime>,
     /// Reports of failures: (target, reporter) and when.
     pub(crate) failures: BTreeMap<(i32, i32), UTime>,
-    pub(crate) sampled: UTime,
     /// OSDs that failed, with the reasons, until they boot again.
     pub(crate) failed_osds: BTreeMap<i32, String>,
+    pub(crate) forced_pgs: ForcedPgs,
+    pub(crate) sampled: UTime,
     pub(crate) unhandled: BTreeSet<u16>,
     pub(crate) trim_wanted: bool,
     /// A change of the OSD map was dropped and nothing else was there to commit: requests wait for the next tick.
@@ -169,6 +171,7 @@ impl Mon {
             settings: ConfigStore::open(&state),
             options: Values::new(),
             ids: GlobalIds::open(&state),
+            forced_pgs: ForcedPgs::open(&state),
             mgrmap: crate::create::mgrmap(),
             config,
             state,
@@ -190,9 +193,9 @@ impl Mon {
             down_since: BTreeMap::new(),
             health_logged: BTreeMap::new(),
             failures: BTreeMap::new(),
+            failed_osds: BTreeMap::new(),
             sampled: UTime::default(),
             unhandled: BTreeSet::new(),
-            failed_osds: BTreeMap::new(),
             trim_wanted: false,
             change_dropped: false,
             broken: None,
@@ -235,9 +238,9 @@ impl Mon {
             MonEvent::GlobalIdWanted { session, asked } => self.want_id(session, asked, out),
             MonEvent::Committed { token } => self.committed(now, token, out),
             MonEvent::DiskSpace { total, available } => self.disk = Some((total, available)),
+            MonEvent::OsdFailed { osd, reason } => self.osd_failed(now, osd, reason),
             MonEvent::Tick => {
                 self.tick(now);
-            MonEvent::OsdFailed { osd, reason } => self.osd_failed(now, osd, reason),
                 if !self.is_proposing() {
                     self.run_waiting(now, out);
                 }
@@ -392,6 +395,9 @@ impl Mon {
             self.settings = ConfigStore::open(&self.state);
             self.merge_options();
             self.push_all(now, "config", out);
+        }
+        if flight.batch.0.keys().any(Self::concerns_forced_pgs) {
+            self.forced_pgs_committed(now);
         }
         if let Some(next) = flight.osdmap {
             self.osdmap = next.map;

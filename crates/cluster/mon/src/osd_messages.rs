@@ -79,6 +79,9 @@ impl Mon {
         let Some(entry) = self.osdmap.osd(OsdId(osd)).cloned() else {
             return refuse("there is no such OSD", out);
         };
+        if entry.state & OsdState::DESTROYED != 0 {
+            return refuse("it is destroyed", out);
+        }
         if !entry.uuid.is_zero() && entry.uuid != m.superblock.osd_fsid {
             return refuse("its store is not that OSD's", out);
         }
@@ -373,8 +376,9 @@ impl Mon {
         }
         let mut pgs = BTreeMap::new();
         for (id, _) in self.pgmap.pgs.iter().filter(|(_, pg)| pg.state.is_unknown()) {
-            if self.osdmap.pg_to_up_acting(*id).acting_primary == Some(OsdId(osd)) {
-                let made = self.pool_created(id.pool);
+            let is_led = || self.osdmap.pg_to_up_acting(*id).acting_primary == Some(OsdId(osd));
+            if self.forced_pgs.permit(*id) && is_led() {
+                let made = self.pg_created(*id);
                 let stamp = self.osdmap.pools.get(&id.pool).map(|p| p.create_time).unwrap_or_default();
                 pgs.insert(SpgId::from(*id), (made, stamp));
             }
@@ -398,8 +402,16 @@ impl Mon {
         let key = StateKey::version(POOL_CREATED, pool.0.max(0) as u64);
         match epoch {
             Some(epoch) => self.batch().put(key, epoch.to_bytes(0)),
-            None => self.batch().delete(key),
+            None => {
+                self.batch().delete(key);
+                self.forget_forced_pgs(pool);
+            }
         }
+    }
+
+    /// The epoch from which on a PG is to exist.
+    fn pg_created(&self, pg: PgId) -> Epoch {
+        self.forced_pgs.epoch(pg).unwrap_or_else(|| self.pool_created(pg.pool))
     }
 
     /// The PGs that exist and the epochs that they were made in.
@@ -407,7 +419,8 @@ impl Mon {
         let mut out = BTreeMap::new();
         for (id, pool) in &self.osdmap.pools {
             let made = self.pool_created(*id);
-            out.extend((0..pool.pg_num).map(|seed| (PgId { pool: *id, seed }, made)));
+            let pgs = (0..pool.pg_num).map(|seed| PgId { pool: *id, seed });
+            out.extend(pgs.map(|pg| (pg, self.forced_pgs.epoch(pg).unwrap_or(made))));
         }
         out
     }

@@ -94,10 +94,12 @@ impl Mon {
             creating.filter(|(id, _)| reported(**id)).map(|(id, pool)| (*id, pool.clone())).collect();
         for (id, mut pool) in whole {
             if self.claim(Claim::Pool(id.0)) {
+                self.forget_forced_pgs(id);
                 pool.flags &= !PoolFlags::CREATING;
                 self.osdmap_change(now).new_pools.insert(id, pool);
             }
         }
+        self.end_forced_pgs();
     }
 
     fn mark_silent_down(&mut self, now: UTime) {

@@ -99,6 +99,7 @@ fn what_is_not_there_yet_says_so_instead_of_pretending() {
         r#"{"prefix":"config log"}"#,
         r#"{"prefix":"config assimilate-conf"}"#,
         r#"{"prefix":"osd new","uuid":"00000000-0000-0000-0000-000000000001"}"#,
+        r#"{"prefix":"osd new","uuid":"00000000-0000-0000-0000-000000000001","id":7}"#,
         r#"{"prefix":"osd set-require-min-compat-client","version":"reef"}"#,
     ] {
         let (code, status, data) = cluster.run(client, command);

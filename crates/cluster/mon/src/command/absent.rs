@@ -40,7 +40,7 @@ const NO_ASSIMILATION: Run = |_, _| {
         "a ceph.conf can't be taken over yet; store its options one by one with `ceph config set`",
     )
 };
-const NO_NEW_OSDS: Run = |_, _| {
+pub(super) const NO_NEW_OSDS: Run = |_, _| {
     fail(
         Errno::EOPNOTSUPP,
         "OSDs come with the cluster: their number is given to `loligo up` when it is made",
@@ -97,7 +97,6 @@ pub(super) const COMMANDS: &[Command] = &[
     refused("config log name=num,type=CephInt,req=false", NO_HISTORY),
     refused("config reset name=num,type=CephInt,range=0", NO_HISTORY),
     refused("config assimilate-conf", NO_ASSIMILATION),
-    refused("osd new name=uuid,type=CephUUID name=id,type=CephOsdName,req=false", NO_NEW_OSDS),
     refused("osd create name=uuid,type=CephUUID,req=false name=id,type=CephOsdName,req=false", NO_NEW_OSDS),
     refused("osd scrub name=who,type=CephString", NO_SCRUB),
     refused("osd deep-scrub name=who,type=CephString", NO_SCRUB),

@@ -11,6 +11,7 @@ mod not_yet;
 mod osd;
 mod osd_change;
 mod osd_df;
+mod osd_life;
 mod osd_safety;
 mod pg;
 mod pg_stuck;
@@ -133,6 +134,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         osd::COMMANDS,
         osd_df::COMMANDS,
         osd_change::COMMANDS,
+        osd_life::COMMANDS,
         osd_safety::COMMANDS,
         crush_map::COMMANDS,
         crush_change::COMMANDS,

@@ -11,15 +11,18 @@ macro_rules! not_yet {
     ($($prefix:literal,)*) => {
         &[$(Command {
             signature: concat!($prefix, " name=args,type=CephString,n=N,req=false"),
-            help: "Not there yet",
+            help: $crate::command::not_yet::HELP,
             module: "mon",
             perm: "r",
-            run: refuse,
+            run: $crate::command::not_yet::refuse,
         }),*]
     };
 }
+pub(super) use not_yet;
 
-fn refuse(_: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+pub(super) const HELP: &str = "Not there yet";
+
+pub(super) fn refuse(_: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let command = call.args.prefix()?;
     fail(
         Errno::EOPNOTSUPP,
@@ -125,12 +128,9 @@ pub(super) const COMMANDS: &[Command] = not_yet![
     "osd crush weight-set reweight-compat",
     "osd crush weight-set rm",
     "osd crush weight-set rm-compat",
-    "osd destroy",
     "osd erasure-code-profile get",
     "osd erasure-code-profile rm",
     "osd erasure-code-profile set",
-    "osd force-create-pg",
-    "osd lost",
     "osd ls-tree",
     "osd pause",
     "osd pg-temp",

@@ -132,53 +132,79 @@ fn ok_to_stop(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     }
 }
 
-fn safe_to_destroy(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
-    let osds = named(mon, call)?;
+/// What the monitor knows of what OSDs hold.
+#[derive(Default)]
+pub(super) struct Safety {
+    /// Can go without any data being lost.
+    safe: Vec<i32>,
+    /// Have PGs mapped to them.
+    active: Vec<i32>,
+    /// Have not reported.
+    silent: Vec<i32>,
+    /// Reported last that they hold PGs.
+    stored: Vec<i32>,
+    /// Why not all can go; empty if they can.
+    pub why: Vec<String>,
+}
+
+/// Whether these OSDs can go for good without any data being lost.
+pub(super) fn safety(mon: &Mon, osds: BTreeSet<i32>) -> Safety {
     let holds = |osd: i32, pg: &PgStat| pg.acting.contains(&OsdId(osd)) || pg.up.contains(&OsdId(osd));
-    let (mut safe, mut active, mut silent, mut stored) = (vec![], vec![], vec![], vec![]);
+    let mut found = Safety::default();
     let mut mapped = 0;
     for osd in osds {
         let pgs = mon.pgmap.pgs.values().filter(|pg| holds(osd, pg)).count();
         match mon.pgmap.osds.get(&osd) {
-            _ if !osdmap::exists(&mon.osdmap, osd) => safe.push(osd),
+            _ if !osdmap::exists(&mon.osdmap, osd) => found.safe.push(osd),
             _ if pgs > 0 => {
-                active.push(osd);
+                found.active.push(osd);
                 mapped += pgs;
             }
-            None => silent.push(osd),
-            Some(stats) if stats.num_pgs > 0 => stored.push(osd),
-            Some(_) => safe.push(osd),
+            None => found.silent.push(osd),
+            Some(stats) if stats.num_pgs > 0 => found.stored.push(osd),
+            Some(_) => found.safe.push(osd),
         }
     }
     let unknown = mon.pgmap.pgs.values().filter(|pg| pg.state.is_unknown()).count();
-    let ids = |osds: &[i32]| osds.iter().map(i32::to_string).collect::<Vec<_>>().join(",");
-    let mut why = Vec::new();
+    let (active, silent, stored) = (ids(&found.active), ids(&found.silent), ids(&found.stored));
     if !active.is_empty() {
-        why.push(format!("OSD(s) {} have {mapped} pgs currently mapped to them.", ids(&active)));
+        found.why.push(format!("OSD(s) {active} have {mapped} pgs currently mapped to them."));
     }
     if !silent.is_empty() {
-        why.push(format!("OSD(s) {} have no reported stats, which could still hold data.", ids(&silent)));
+        found.why.push(format!("OSD(s) {silent} have no reported stats, which could still hold data."));
     }
     if !stored.is_empty() {
-        why.push(format!("OSD(s) {} last reported that they hold PGs.", ids(&stored)));
+        found.why.push(format!("OSD(s) {stored} last reported that they hold PGs."));
     }
     if unknown > 0 {
-        why.push(format!("{unknown} pgs have unknown state; nothing can be said before they report."));
+        let why = format!("{unknown} pgs have unknown state; nothing can be said before they report.");
+        found.why.push(why);
     }
+    found
+}
+
+fn ids(osds: &[i32]) -> String {
+    osds.iter().map(i32::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn safe_to_destroy(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let found = safety(mon, named(mon, call)?);
+    let list = |osds: &[i32]| Json::array(osds.iter().copied());
     let json = || {
         Json::object()
-            .with("safe_to_destroy", Json::array(safe.iter().copied()))
-            .with("active", Json::array(active.iter().copied()))
-            .with("missing_stats", Json::array(silent.iter().copied()))
-            .with("stored_pgs", Json::array(stored.iter().copied()))
+            .with("safe_to_destroy", list(&found.safe))
+            .with("active", list(&found.active))
+            .with("missing_stats", list(&found.silent))
+            .with("stored_pgs", list(&found.stored))
     };
     let mut answer = call.show(json, String::new);
-    if why.is_empty() {
-        let text = format!("OSD(s) {} are safe to destroy without reducing data durability.", ids(&safe));
+    if found.why.is_empty() {
+        let text =
+            format!("OSD(s) {} are safe to destroy without reducing data durability.", ids(&found.safe));
         answer.status = text;
         Ok(answer)
     } else {
-        answer.status = why.join(" ");
+        answer.status = found.why.join(" ");
         Err(Failure::Shown(Errno::EBUSY, answer))
     }
 }

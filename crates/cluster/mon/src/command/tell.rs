@@ -3,6 +3,7 @@
 
 use types::Errno;
 
+use super::not_yet::{self, not_yet};
 use super::{Answer, Call, Command, Failure, all, signature};
 use crate::fmt::Json;
 use crate::mon::Mon;
@@ -31,6 +32,38 @@ const COMMANDS: &[Command] = &[
         perm: "r",
         run: help,
     },
+    Command {
+        signature: "help",
+        help: "The commands, and what they do",
+        module: "mon",
+        perm: "r",
+        run: list,
+    },
+];
+
+/// Commands of Ceph's monitors and admin sockets that are not here, and are described so that programs pass them on and
+/// show why.
+#[rustfmt::skip]
+const NOT_YET: &[Command] = not_yet![
+    "add_bootstrap_peer_hint",
+    "config set",
+    "config unset",
+    "dump_historic_ops",
+    "dump_mempools",
+    "git_version",
+    "heap",
+    "injectargs",
+    "log dump",
+    "log flush",
+    "log reopen",
+    "ops",
+    "perf dump",
+    "perf histogram dump",
+    "perf reset",
+    "perf schema",
+    "sessions",
+    "smart",
+    "sync_force",
 ];
 
 /// The monitor's own commands, and those of the cluster that have no other meaning here.
@@ -38,7 +71,13 @@ pub(super) fn told() -> impl Iterator<Item = &'static Command> {
     let own = |command: &&Command| {
         COMMANDS.iter().all(|c| signature::prefix(c.signature) != signature::prefix(command.signature))
     };
-    COMMANDS.iter().chain(all().filter(own))
+    COMMANDS.iter().chain(all().filter(own)).chain(NOT_YET)
+}
+
+fn list(_: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let commands = COMMANDS.iter().chain(all());
+    let known = commands.filter(|command| command.help != not_yet::HELP);
+    Ok(call.show_json(known.fold(Json::object(), |out, c| out.with(&signature::prefix(c.signature), c.help))))
 }
 
 fn get(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {

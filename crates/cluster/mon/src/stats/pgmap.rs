@@ -102,6 +102,19 @@ impl PgMap {
         }
     }
 
+    /// Whether a PG was reported since the monitor started, or since its report was forgotten.
+    pub fn is_reported(&self, id: PgId) -> bool {
+        self.pgs.get(&id).is_some_and(|pg| !pg.state.is_unknown())
+    }
+
+    /// Forgets what was reported of a PG: it is made again, from this epoch on.
+    pub fn forget_report(&mut self, now: UTime, id: PgId, created: Epoch) {
+        if let Some(pg) = self.pgs.get_mut(&id) {
+            *pg = unreported(created, now);
+            self.elsewhere.remove(&id);
+        }
+    }
+
     /// Makes the set of PGs what the OSD map says (`wanted`: PG → epoch of its pool's creation).
     pub fn set_pgs(&mut self, now: UTime, wanted: &BTreeMap<PgId, Epoch>) {
         self.pgs.retain(|id, _| wanted.contains_key(id));
