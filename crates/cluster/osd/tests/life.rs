@@ -10,7 +10,7 @@ use messages::Message;
 use options::Values;
 use osd::{CoreId, Osd, OsdEffect, OsdEvent, OsdPhase, Placement};
 use store::{CollectionId, Completion, NoPeek, ObjectStore, ReadOutcome, ReadRequest, Token};
-use types::{EntityAddr, Epoch, OsdId, PoolId, UTime};
+use types::{EntityAddr, Epoch, Fsid, OsdId, PoolId, UTime};
 use world::*;
 
 #[test]
@@ -70,6 +70,43 @@ fn marked_down_while_alive_it_boots_again_and_only_a_later_map_counts() {
     let map = w.mon.map();
     let me = map.osd(ME).unwrap();
     assert_eq!((&me.cluster_addrs, &me.client_addrs), (&cluster.into(), &world::addr(w.nonce).into()));
+}
+
+/// What a start fails with whose map has changed since the last so.
+fn failed_start(change: impl FnOnce(&mut maps::Incremental)) -> String {
+    let mut w = World::active();
+    // As a monitor does of such an OSD.
+    w.mon.deaf_to_boots = true;
+    w.mon.change(|_, inc| inc.new_state = [(ME, maps::OsdState::UP)].into());
+    w.mon.change(|_, inc| change(inc));
+    w.restart();
+    assert_eq!((w.osd.state(), w.osd.has_stopped()), (OsdPhase::Stopped, true), "{:#?}", w.log);
+    w.failed.unwrap_or_default()
+}
+
+#[test]
+fn an_osd_that_the_newest_map_shows_destroyed_or_with_another_store_fails() {
+    let destroyed = failed_start(|inc| {
+        inc.new_state.insert(ME, maps::OsdState::DESTROYED);
+    });
+    assert!(destroyed.contains("is destroyed"), "{destroyed}");
+    let other = Fsid::from_random([9; 16]);
+    let replaced = failed_start(|inc| {
+        inc.new_uuid.insert(ME, other);
+    });
+    assert!(replaced.contains("another store") && replaced.contains(&other.to_string()), "{replaced}");
+}
+
+#[test]
+fn what_an_older_map_says_of_its_store_stops_no_osd() {
+    let mut w = World::active();
+    for bits in [maps::OsdState::UP, maps::OsdState::DESTROYED] {
+        w.mon.change(|_, inc| inc.new_state = [(ME, bits)].into());
+    }
+    (0..100).for_each(|_| w.mon.change(|_, _| {}));
+    w.mon.change(|_, inc| inc.new_state = [(ME, maps::OsdState::DESTROYED)].into());
+    w.restart();
+    assert_eq!(w.osd.state(), OsdPhase::Active, "{:#?}", w.log);
 }
 
 #[test]

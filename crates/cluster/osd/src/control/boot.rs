@@ -83,6 +83,9 @@ impl Control {
         if have == 0 || have + near <= theirs.newest || self.map_commits > 0 || !self.stored_maps.is_empty() {
             return;
         }
+        if self.never_boots() {
+            return;
+        }
         if self.rebinding {
             // It boots with the address that it is about to get.
             return;
@@ -93,13 +96,36 @@ impl Control {
         }
     }
 
+    /// Whether the map that the OSD has does not let it boot with its store. Where that is the newest, it fails: a newer
+    /// one might say otherwise.
+    fn never_boots(&mut self) -> bool {
+        let Some(reason) = self.why_never_boot() else { return false };
+        let newest = self.mon_maps.map_or(0, |theirs| theirs.newest);
+        if u64::from(self.history.epoch().0) >= newest {
+            self.fail(reason);
+        }
+        true
+    }
+
+    /// Why the map has no place for this OSD with this store.
+    fn why_never_boot(&self) -> Option<String> {
+        let osd = self.history.current()?.osd(self.config.whoami).filter(|osd| osd.exists())?;
+        let (theirs, ours) = (osd.uuid, self.config.osd_fsid);
+        match osd.state & maps::OsdState::DESTROYED != 0 {
+            true => {
+                Some("the map says that this OSD is destroyed: it takes an empty store to begin again".into())
+            }
+            false if theirs != ours && !theirs.is_zero() => {
+                Some(format!("the map has another store for this OSD: {theirs}, and this one is {ours}"))
+            }
+            false => None,
+        }
+    }
+
     fn why_not_boot(&self) -> Option<&'static str> {
         use maps::OsdState as Bits;
         let map = self.history.current()?;
         let state = map.osd(self.config.whoami).map_or(0, |osd| osd.state);
-        if state & Bits::DESTROYED != 0 {
-            return Some("the map says that this OSD is destroyed");
-        }
         if state & Bits::NOUP != 0 || map.has_flags(maps::MapFlags::NOUP) {
             return Some("noup is set");
         }
@@ -175,11 +201,10 @@ impl Control {
             OsdPhase::Active if !(is_up && is_me) => self.on_marked_down(now, is_up, out),
             OsdPhase::Stopping if !is_up => self.finish_stop(out),
             OsdPhase::Preboot => self.preboot(now, out),
-            OsdPhase::Initializing
-            | OsdPhase::Booting
-            | OsdPhase::Active
-            | OsdPhase::Stopping
-            | OsdPhase::Stopped => {}
+            OsdPhase::Booting => {
+                self.never_boots();
+            }
+            OsdPhase::Initializing | OsdPhase::Active | OsdPhase::Stopping | OsdPhase::Stopped => {}
         }
     }
 
