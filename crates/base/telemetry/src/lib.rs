@@ -1,0 +1,10 @@
+//! What a daemon measures of itself: the stages of its operations, the slowest operations, and counters. Pure: every time
+//! comes with the event that is measured.
+
+mod average;
+mod history;
+mod stages;
+
+pub use average::Average;
+pub use history::{Finished, History, HistoryConfig};
+pub use stages::{OpTimes, Stage};
