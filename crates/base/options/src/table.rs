@@ -238,6 +238,7 @@ table! {
     )
     .range(0.0, 1.0);
     OSD_DEBUG_NO_BOOT: str = spec("osd_debug_no_boot", Text, "", "Numbers of OSDs that are kept from booting, to test what that does.").own();
+    OSD_ENABLE_OP_TRACKER: bool = spec("osd_enable_op_tracker", Bool, "true", "Whether an OSD keeps the slowest operations for dump_historic_ops, and reports slow ones.").runtime();
     OSD_FAILSAFE_FULL_RATIO: f64 = spec("osd_failsafe_full_ratio", Float, "0.97", "Share of its store up to which an OSD begins writes at all.")
         .range(0.0, 1.0)
         .runtime();
@@ -270,6 +271,19 @@ table! {
     OSD_OBJECT_CONTEXTS_MAX: u64 = spec("osd_object_contexts_max", Int, "32768", "Metadata of objects that an OSD keeps in memory while no request uses it.")
         .range(0.0, 16777216.0)
         .own()
+        .runtime();
+    OSD_OP_COMPLAINT_TIME: f64 = spec("osd_op_complaint_time", Float, "30", "Seconds after which an operation that is not answered is reported as slow.")
+        .range(0.0, 1e9)
+        .runtime();
+    OSD_OP_HISTORY_DURATION: u64 = spec("osd_op_history_duration", Int, "600", "Seconds for which an OSD keeps its slowest operations.")
+        .range(0.0, 1e6)
+        .runtime();
+    OSD_OP_HISTORY_SIZE: u64 = spec("osd_op_history_size", Int, "20", "The slowest operations that an OSD keeps.").range(0.0, 1e5).runtime();
+    OSD_OP_HISTORY_SLOW_OP_SIZE: u64 = spec("osd_op_history_slow_op_size", Int, "20", "Operations past osd_op_history_slow_op_threshold that an OSD keeps for good.")
+        .range(0.0, 1e5)
+        .runtime();
+    OSD_OP_HISTORY_SLOW_OP_THRESHOLD: f64 = spec("osd_op_history_slow_op_threshold", Float, "10", "Seconds from which on an operation counts as slow in dump_historic_slow_ops.")
+        .range(0.0, 1e9)
         .runtime();
     OSD_PG_EPOCH_MAX_LAG_FACTOR: f64 = spec("osd_pg_epoch_max_lag_factor", Float, "2", "How many times osd_map_cache_size placement groups may be behind in map epochs before an OSD takes no more maps.")
         .range(0.1, 1000.0)

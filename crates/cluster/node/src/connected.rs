@@ -11,7 +11,7 @@ use mon::state::Batch;
 use osd::{CoreId, LogLevel, OsdEvent, PartMessage};
 use types::{EntityAddr, OsdId, UTime, broken};
 
-use crate::{Node, NodeEffect, NodeEvent};
+use crate::{AdminAnswer, Node, NodeEffect, NodeEvent};
 
 /// What a host does for a core.
 #[derive(Debug)]
@@ -36,6 +36,8 @@ pub enum CoreEffect {
     Rebind(OsdId),
     /// An OSD takes part.
     Active(OsdId),
+    /// Answers an OSD's [`OsdEvent::AdminCommand`] of this number.
+    AdminAnswer(OsdId, u64, AdminAnswer),
     /// An OSD stopped, as asked.
     Stopped(OsdId),
     /// A daemon cannot go on.
@@ -141,6 +143,7 @@ impl ConnectedNode {
                 out.push(CoreEffect::Rebind(osd));
             }
             NodeEffect::Active(osd) => out.push(CoreEffect::Active(osd)),
+            NodeEffect::AdminAnswer(osd, id, answer) => out.push(CoreEffect::AdminAnswer(osd, id, answer)),
             NodeEffect::Stopped(osd) => out.push(CoreEffect::Stopped(osd)),
             NodeEffect::Failed(daemon, reason) => out.push(CoreEffect::Failed(daemon, reason)),
             NodeEffect::Ended(osd) => {

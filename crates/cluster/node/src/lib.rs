@@ -14,7 +14,7 @@ use mon::{Mon, MonEffect, MonEvent};
 use monclient::MonClientIo;
 use osd::{CoreId, LogLevel, Osd, OsdEffect, OsdEvent, PartMessage, Stores};
 use store::{Completion, ObjectStore, ReadOutcome, ReadRequest, StoreError, StoreShard};
-use types::{OsdId, UTime, broken};
+use types::{Errno, OsdId, UTime, broken};
 
 pub use connected::{ConnectedNode, CoreEffect};
 pub use messenger::Daemon;
@@ -30,6 +30,9 @@ pub enum NodeEvent {
     /// Time passed.
     Tick,
 }
+
+/// A command's output, or its error number and a sentence.
+pub type AdminAnswer = Result<Vec<u8>, (Errno, String)>;
 
 /// What the shell has to do.
 #[derive(Debug)]
@@ -59,6 +62,8 @@ pub enum NodeEffect {
     Rebind(OsdId),
     /// An OSD takes part.
     Active(OsdId),
+    /// Answers an OSD's [`OsdEvent::AdminCommand`] of this number.
+    AdminAnswer(OsdId, u64, AdminAnswer),
     /// An OSD stopped, as asked.
     Stopped(OsdId),
     /// A daemon cannot go on.
@@ -300,6 +305,7 @@ fn perform(id: OsdId, stores: &mut Handles, effect: OsdEffect) -> Result<Option<
         OsdEffect::Log(level, text) => NodeEffect::Log(daemon, level, text),
         OsdEffect::Rebind => NodeEffect::Rebind(id),
         OsdEffect::Active => NodeEffect::Active(id),
+        OsdEffect::AdminAnswer { id: command, answer } => NodeEffect::AdminAnswer(id, command, answer),
         OsdEffect::Stopped => NodeEffect::Stopped(id),
         OsdEffect::Failed(reason) => NodeEffect::Failed(daemon, reason),
     }))

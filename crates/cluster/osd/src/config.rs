@@ -1,5 +1,6 @@
 //! What an OSD is told at its start.
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -7,10 +8,11 @@ use monclient::MonClientConfig;
 use ops::ClassTable;
 use options::{Values, opt};
 use pg::{LogLimits, PgConfig};
+use telemetry::HistoryConfig;
 use types::{EntityAddrVec, Fsid, OsdId, Profile};
 
 use crate::gate::ThrottleLimits;
-use crate::shard::ShardConfig;
+use crate::shard::{ShardConfig, TrackerConfig};
 
 /// The four addresses of an OSD. All carry the nonce of this start, which no earlier start had.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -97,5 +99,24 @@ pub(crate) fn of_shard(o: &Values, pgs: usize, shards: usize) -> ShardConfig {
         failsafe_full_ratio: o.get(opt::OSD_FAILSAFE_FULL_RATIO),
         queued_bytes_max: share(o.get(opt::OSD_CLIENT_MESSAGE_SIZE_CAP)),
         object_contexts_max,
+        tracker: tracker(o),
     }
+}
+
+/// Whether operations are tracked, and which are reported as slow.
+pub(crate) fn complaint_time(o: &Values) -> Option<Duration> {
+    let enabled = o.get(opt::OSD_ENABLE_OP_TRACKER);
+    enabled.then(|| Duration::from_secs_f64(o.get(opt::OSD_OP_COMPLAINT_TIME)))
+}
+
+fn tracker(o: &Values) -> TrackerConfig {
+    let history = HistoryConfig {
+        size: o.get(opt::OSD_OP_HISTORY_SIZE) as usize,
+        duration: Duration::from_secs(o.get(opt::OSD_OP_HISTORY_DURATION)),
+        slow_size: o.get(opt::OSD_OP_HISTORY_SLOW_OP_SIZE) as usize,
+        slow_threshold: Duration::from_secs_f64(o.get(opt::OSD_OP_HISTORY_SLOW_OP_THRESHOLD)),
+    };
+    let complaint_time = complaint_time(o);
+    let history = complaint_time.map(|_| history).unwrap_or_default();
+    TrackerConfig { history, complaint_time }
 }

@@ -4,7 +4,7 @@ use auth::{SessionId, SessionInfo};
 use messages::Message;
 use monclient::{MonClientEvent, MonClientIo};
 use store::{Completion, ReadRequest, StoreShard, Token, Transaction};
-use types::{EntityAddrVec, LogLevel};
+use types::{EntityAddrVec, Errno, LogLevel};
 
 use crate::{CoreId, PartMessage};
 
@@ -38,6 +38,9 @@ pub enum OsdEvent {
     Rebound(EntityAddrVec),
     /// Time passed; due at [`crate::Osd::deadline`], harmless at any other time.
     Tick,
+    /// A command of the admin socket, as JSON with its `prefix`; [`OsdEffect::AdminAnswer`] of this number answers it, now or
+    /// later. Only where the control part is.
+    AdminCommand { id: u64, command: Vec<u8> },
     /// Stop cleanly: tell the monitor, then [`OsdEffect::Stopped`].
     Shutdown,
 }
@@ -86,6 +89,8 @@ pub enum OsdEffect {
     /// at the heartbeat addresses. The map showed the OSD down: no message of before may reach it, nor one of its own a
     /// peer.
     Rebind,
+    /// Answers [`OsdEvent::AdminCommand`].
+    AdminAnswer { id: u64, answer: Result<Vec<u8>, (Errno, String)> },
     /// The OSD takes part from here on: a map shows it up at its addresses.
     Active,
     /// It stopped, as asked.

@@ -15,6 +15,8 @@ mod event;
 mod gate;
 mod osd;
 mod parts;
+mod perf;
+mod report;
 mod shard;
 
 pub use config::{OsdAddrs, OsdConfig};

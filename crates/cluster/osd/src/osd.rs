@@ -113,7 +113,7 @@ impl Osd {
         }
         let mut inbox = std::mem::take(&mut self.inbox);
         let placement = self.placement.clone();
-        let mut out = Out::new(out, &mut inbox, stores, self.core, &placement);
+        let mut out = Out::new(out, &mut inbox, stores, self.core, &placement, now);
         let was_failing = self.is_failing();
         match &mut self.control {
             Some(control) if was_failing => control.on_event_failing(now, event, &mut out),
@@ -180,6 +180,7 @@ impl Osd {
             | OsdEvent::Mon(_)
             | OsdEvent::Rebound(_)
             | OsdEvent::Tick
+            | OsdEvent::AdminCommand { .. }
             | OsdEvent::Shutdown => {
                 if let Some(control) = &mut self.control {
                     control.on_event(now, event, out);

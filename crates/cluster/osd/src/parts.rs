@@ -3,6 +3,7 @@
 //! Messages go by value and keep their order from one part to another; there is none among messages of different
 //! senders. So whatever names a PG at a gate was published by its shard before.
 
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -13,10 +14,13 @@ use pg::{BackoffRange, ClientOp, Origin};
 use serde_json::Value;
 use smallvec::SmallVec;
 use store::{Peek, ReadOutcome, ReadRequest, StatFs, StoreError, StoreShard, Token, Transaction};
-use types::{Epoch, PgId, PoolId, SpgId};
+use telemetry::Average;
+use types::{Epoch, PgId, PoolId, SpgId, UTime};
 
 use crate::control::MapStep;
 use crate::gate::ThrottleLimits;
+use crate::perf::OpCounters;
+use crate::report::OpView;
 use crate::shard::{MAP_WORK_PER_EVENT, PgSlot, PgStatus, ShardConfig};
 use crate::{LogLevel, OsdEffect};
 
@@ -164,13 +168,19 @@ pub(crate) enum ToControl {
         shard: StoreShard,
         space: ShardSpace,
     },
-    /// Answers [`ToShard::CollectStats`].
+    /// Answers [`ToShard::CollectStats`] and [`ToGate::CollectStats`].
     Stats {
         stats: BTreeMap<PgId, PgStat>,
+        load: OpLoad,
+    },
+    /// Answers [`ToShard::Report`] and [`ToGate::Report`].
+    Report {
+        id: u64,
+        report: Box<PartReport>,
     },
     /// Answers [`ToShard::Query`]; `None` if the PG is not there.
     QueryAnswer {
-        asked: QueryId,
+        asked: Asker,
         answer: Option<Value>,
     },
     /// A line for the cluster log, and for the OSD's own.
@@ -220,12 +230,22 @@ pub(crate) enum ToGate {
         session: SessionId,
         bytes: u64,
     },
+    /// Report on requests that wait here for longer than this; `None`: on none.
+    CollectStats {
+        complaint_time: Option<Duration>,
+    },
+    /// See [`ToControl::Report`].
+    Report {
+        id: u64,
+        what: ReportKind,
+        complaint_time: Option<Duration>,
+    },
 }
 
 /// To a shard.
 #[derive(Debug)]
 pub(crate) enum ToShard {
-    Config(ShardConfig),
+    Config(Box<ShardConfig>),
     /// Which PGs does the store hold?
     FindPgs,
     /// Read what the store has of a PG.
@@ -242,6 +262,8 @@ pub(crate) enum ToShard {
     Request {
         slot: PgSlot,
         op: ClientOp,
+        /// When it came.
+        received: UTime,
     },
     /// A session is gone that had requests of these PGs.
     SessionReset {
@@ -261,8 +283,66 @@ pub(crate) enum ToShard {
     },
     Query {
         pgid: SpgId,
-        asked: QueryId,
+        asked: Asker,
     },
+    /// See [`ToControl::Report`].
+    Report {
+        id: u64,
+        what: ReportKind,
+    },
+}
+
+/// What a command wants of all gates and shards.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ReportKind {
+    /// The operations under way; only the slow ones if asked.
+    InFlight {
+        slow_only: bool,
+    },
+    /// The slowest ones that were answered lately.
+    Longest,
+    /// The latest ones that took long.
+    LongestSlow,
+    Counters,
+    /// The counters, which begin at zero again.
+    ResetCounters,
+}
+
+/// A part's answer to a command.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PartReport {
+    pub ops: Vec<OpView>,
+    pub counters: OpCounters,
+    /// Messages and bytes that a gate holds.
+    pub held: (u64, u64),
+    /// Object contexts and log entries in memory.
+    pub object_contexts: u64,
+    pub log_entries: u64,
+}
+
+/// What an OSD's report has of operations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct OpLoad {
+    /// Operations that are under way for longer than osd_op_complaint_time, and for how many nanoseconds the oldest of
+    /// them is.
+    pub slow: u64,
+    pub oldest_nanos: u64,
+    /// Of all transactions since the start.
+    pub commit_latency: Average,
+}
+
+impl OpLoad {
+    /// An operation is slow.
+    pub(crate) fn note_slow(&mut self, age_nanos: u64) {
+        self.slow += 1;
+        self.oldest_nanos = self.oldest_nanos.max(age_nanos);
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.slow += other.slow;
+        self.oldest_nanos = self.oldest_nanos.max(other.oldest_nanos);
+        self.commit_latency += other.commit_latency;
+    }
 }
 
 /// What gates know of the cluster.
@@ -300,11 +380,15 @@ pub(crate) struct ShardSpace {
     pub is_full: bool,
 }
 
-/// Who asked for a PG's state: a command of this session and transaction id.
+/// Who gave a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct QueryId {
-    pub session: SessionId,
-    pub tid: u64,
+pub(crate) enum Asker {
+    Session {
+        session: SessionId,
+        tid: u64,
+    },
+    /// The admin socket: see [`crate::OsdEvent::AdminCommand`].
+    Socket(u64),
 }
 
 /// Where an event's effects go, and what a part may look at meanwhile.
@@ -314,6 +398,8 @@ pub(crate) struct Out<'a> {
     stores: &'a mut dyn Stores,
     core: CoreId,
     placement: &'a Placement,
+    /// The time of the event.
+    now: UTime,
     /// Shards of which a transaction is among the effects: their stores' memory shows an older state.
     behind: SmallVec<[StoreShard; 2]>,
     /// What maps have cost in this event: see [`MAP_WORK_PER_EVENT`].
@@ -327,8 +413,13 @@ impl<'a> Out<'a> {
         stores: &'a mut dyn Stores,
         core: CoreId,
         placement: &'a Placement,
+        now: UTime,
     ) -> Self {
-        Self { effects, inbox, stores, core, placement, behind: SmallVec::new(), work: 0 }
+        Self { effects, inbox, stores, core, placement, now, behind: SmallVec::new(), work: 0 }
+    }
+
+    pub(crate) fn now(&self) -> UTime {
+        self.now
     }
 
     pub(crate) fn push(&mut self, effect: OsdEffect) {

@@ -8,6 +8,7 @@ use maps::{OsdMap, PeeringCrush};
 use messages::{OsdOp, OsdOpReply};
 use ops::FullKind;
 use store::{ReadOutcome, ReadRequest, StoreError, Token, Transaction};
+use telemetry::Stage;
 use types::{BrokenInvariant, EntityAddrVec, EntityName, Epoch, OsdId, SnapContext};
 
 /// A client's request as the OSD hands it on.
@@ -137,6 +138,8 @@ pub enum PgEffect {
     Unblock { session: SessionId, epoch: Epoch },
     /// Tell the store that what was built upon this refused transaction is undone.
     Acknowledge { token: Token },
+    /// A request has reached a stage. (The OSD knows by itself when it came and when it is answered.)
+    Reached { session: SessionId, tid: u64, stage: Stage },
     /// Worth a line in the log.
     Notice(Notice),
     /// The PG can't go on and answers nothing any more: what it keeps in memory is not what is stored.

@@ -4,6 +4,7 @@ use buffer::Rope;
 use encoding::Encode;
 use ops::{CleanRegions, Mutation, NewClone, ObjectInfo, ObjectState, OpOutcome, OpReturn, StatsDelta};
 use store::{Advice, AllocHint, Attrs, ObjectChange};
+use telemetry::Stage;
 use types::{EVersion, Errno, GHObject, HObject, ReqId, SnapId, UTime};
 
 use crate::objects::{Loaded, ObjectSlot};
@@ -163,6 +164,9 @@ impl Pg {
         let durable = self.records.durable;
         let trim_to = self.records.log.trim_target(&self.config.log, durable, 1);
         let change = Change { earlier, newest: entry, steps, stats, trim_to, durable };
+        if let Some(request) = &client.request {
+            out.reached(request, Stage::Submitted);
+        }
         self.in_flight.push_back(InFlight { token, version, before, reads, client: Box::new(client) });
         let mut ctx = Context { records: &mut self.records, limits: &self.config.log, out };
         self.backend.submit(token, change, &mut ctx);

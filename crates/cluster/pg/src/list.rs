@@ -5,6 +5,7 @@ use messages::osd_op::{ListCursor, ListEntry, PgLsResponse, PgNlsResponse};
 use messages::{Op, OpArgs, OpCode};
 use ops::OpReturn;
 use store::{AttrChoice, ObjectPage, Peek, ReadOutcome, ReadRequest, StoreError};
+use telemetry::Stage;
 use types::{Errno, GHObject, HObject, Name, SnapId};
 
 use crate::hash_range;
@@ -23,7 +24,10 @@ impl Pg {
         match self.list_request(&request) {
             Ok(read) => match out.peek_at(&read) {
                 Some(result) => self.on_list_read(request, result, out),
-                None => self.read_own(read, ReadFor::List(Box::new(request)), out),
+                None => {
+                    out.reached(&request, Stage::Reading);
+                    self.read_own(read, ReadFor::List(Box::new(request)), out);
+                }
             },
             Err(errno) => {
                 let code = request.op.ops.first().map_or(0, |op| op.code.0);

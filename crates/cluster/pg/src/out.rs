@@ -1,8 +1,10 @@
 //! Where an event's effects go, and the store's memory that it may look at meanwhile.
 
 use store::{Peek, ReadOutcome, ReadRequest, StoreError};
+use telemetry::Stage;
 
 use crate::PgEffect;
+use crate::request::Request;
 
 /// The effects of one event, in order. Appends to what the caller has.
 pub(crate) struct Out<'a> {
@@ -20,6 +22,12 @@ impl<'a> Out<'a> {
     pub fn push(&mut self, effect: PgEffect) {
         self.store_is_behind |= matches!(effect, PgEffect::Queue { .. });
         self.effects.push(effect);
+    }
+
+    /// A request has reached a stage.
+    pub fn reached(&mut self, request: &Request, stage: Stage) {
+        let (session, tid) = (request.session, request.op.tid);
+        self.effects.push(PgEffect::Reached { session, tid, stage });
     }
 }
 

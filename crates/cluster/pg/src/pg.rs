@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use auth::SessionId;
-use messages::OsdOpReply;
+use messages::{OsdOp, OsdOpReply};
 use ops::StatsDelta;
 use store::{Peek, ReadRequest, Token, Transaction};
+use telemetry::Stage;
 use types::{EVersion, HObject, OsdId, SpgId, UTime, broken};
 
 use crate::backend::{Backend, Context, LocalBackend, Progress, ReadResult};
@@ -201,6 +202,23 @@ impl Pg {
         (self.objects.len(), self.parked.len(), self.waiting.len())
     }
 
+    /// Every request that is here, answered or not, in no order.
+    pub fn requests(&self) -> impl Iterator<Item = (SessionId, &OsdOp)> {
+        let waiting = self.waiting.iter().map(|client| (client.session, &*client.op));
+        let queued = self.objects.iter().flat_map(|(_, object)| &object.queue);
+        let parked = self.parked.values().map(|parked| &parked.request);
+        let listings = self.reads.values().filter_map(|purpose| match purpose {
+            ReadFor::List(request) => Some(&**request),
+            ReadFor::Load | ReadFor::Object(_) | ReadFor::Step { .. } | ReadFor::Remove => None,
+        });
+        let changes = self.in_flight.iter().filter_map(|change| change.client.request.as_ref());
+        let delayed = self.delayed.iter().map(|delayed| match &delayed.of {
+            DelayedOf::Listing(request) | DelayedOf::Resend(request) => &**request,
+        });
+        let begun = queued.chain(parked).chain(listings).chain(changes).chain(delayed);
+        waiting.chain(begun.map(|request| (request.session, &*request.op)))
+    }
+
     /// Evicts idle object contexts, those not used lately first, until at most `max` are held or a bounded number was
     /// looked at. Returns how many are left.
     pub fn evict_contexts(&mut self, max: usize) -> usize {
@@ -346,6 +364,7 @@ impl Pg {
     fn on_client_commit(&mut self, change: ClientChange, out: &mut Out<'_>) {
         let ClientChange { slot, reply, request, .. } = change;
         if let Some(request) = request {
+            out.reached(&request, Stage::DurableEverywhere);
             out.push(PgEffect::Reply { session: request.session, reply });
         }
         match self.objects.get_mut(slot) {

@@ -7,6 +7,7 @@ use ops::{
     ExecuteResult, FoundSnap, ObjectInfo, ObjectState, OpClass, OpContext, OpOutcome, OpReturn, SnapSet,
 };
 use store::{AttrChoice, ObjectHead, ReadOutcome, ReadRequest, StoreError};
+use telemetry::Stage;
 use types::{Errno, GHObject, HObject, IntervalSet, Name, Release, SnapId};
 
 use crate::cache::{ReadCache, StoreView, read_request};
@@ -91,6 +92,9 @@ impl Pg {
             return true;
         }
         self.set_loaded(slot, Loaded::Reading);
+        if let Some(first) = self.objects.get(slot).and_then(|object| object.queue.front()) {
+            out.reached(first, Stage::Reading);
+        }
         self.read(request, ReadFor::Object(slot), out);
         false
     }
@@ -278,6 +282,7 @@ impl Pg {
         if missing == 0 {
             return self.broken("a request waits for no read: nothing would ever run it again", out);
         }
+        out.reached(&request, Stage::Reading);
         let bytes_max = self.config.ops.omap_read_bytes_max();
         for (index, need) in needs {
             let request = read_request(need, self.records.collection, &oid, bytes_max);

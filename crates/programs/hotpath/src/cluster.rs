@@ -193,7 +193,10 @@ impl Cluster {
             }
             NodeEffect::Send(Daemon::Osd(_), _, message) => self.to_client.push(message),
             NodeEffect::Pause(..) | NodeEffect::Resume(..) | NodeEffect::Log(..) => {}
-            NodeEffect::Active(_) | NodeEffect::Stopped(_) | NodeEffect::Ended(_) => {}
+            NodeEffect::Active(_)
+            | NodeEffect::Stopped(_)
+            | NodeEffect::Ended(_)
+            | NodeEffect::AdminAnswer(..) => {}
         }
         Ok(())
     }

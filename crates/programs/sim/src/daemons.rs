@@ -322,6 +322,9 @@ impl World {
                 self.after(STOPPED_TIME, Happening::StartOsd(osd.0));
             }
             NodeEffect::Failed(daemon, reason) => self.daemon_failed(daemon, &reason),
+            NodeEffect::AdminAnswer(osd, ..) => {
+                self.fail(format!("osd.{osd} answers a command that it was not given"));
+            }
             // It is taken out when it has stopped or failed.
             NodeEffect::Ended(_) => {}
         }

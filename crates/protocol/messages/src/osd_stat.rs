@@ -1,6 +1,7 @@
 //! An OSD's statistics (osd_stat_t).
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
 use types::{Epoch, FeatureBits, OsdId};
@@ -39,6 +40,37 @@ pub struct OsdStat {
     pub num_per_pool_omap_osds: u32,
     /// Times of heartbeats, by peer.
     pub hb_pingtime: BTreeMap<OsdId, PingTimes>,
+}
+
+/// Operations of an OSD that take too long, as its report names them in [`OsdStat::os_alerts`]. Ceph's OSDs tell their
+/// manager in a message of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlowOps {
+    pub count: u64,
+    /// For how long the oldest one is under way.
+    pub oldest_secs: u64,
+}
+
+impl SlowOps {
+    /// The alert's name.
+    pub const ALERT: &str = "SLOW_OPS";
+}
+
+impl fmt::Display for SlowOps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} slow ops, oldest one blocked for {} sec", self.count, self.oldest_secs)
+    }
+}
+
+impl std::str::FromStr for SlowOps {
+    type Err = ();
+
+    /// Reads what [`SlowOps`] displays.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (count, rest) = text.split_once(" slow ops, oldest one blocked for ").ok_or(())?;
+        let secs = rest.strip_suffix(" sec").ok_or(())?;
+        Ok(Self { count: count.parse().map_err(drop)?, oldest_secs: secs.parse().map_err(drop)? })
+    }
 }
 
 /// Ceph's pow2_hist_t.

@@ -19,6 +19,7 @@ use tokio::task::JoinHandle;
 use types::{EntityAddr, OsdId, UTime, broken};
 
 use crate::CoreReport;
+use crate::admin_socket::AdminSockets;
 use crate::clock::Clock;
 use crate::core_main::CoreCommand;
 use crate::delay::DispatchDelay;
@@ -77,6 +78,8 @@ pub(crate) struct Core {
     longest_turn: Cell<u64>,
     /// The tasks that accept connections.
     listeners: RefCell<BTreeMap<Endpoint, JoinHandle<()>>>,
+    /// The admin sockets of the OSDs here.
+    pub(crate) admin: AdminSockets,
     /// When the task of the messenger's timers wakes next, and what wakes it earlier.
     timer_at: Cell<Option<UTime>>,
     timer_wake: Wake,
@@ -100,6 +103,7 @@ impl Core {
             cores,
             longest_turn: Cell::new(TURN_NANOS_LOGGED / 2),
             listeners: RefCell::default(),
+            admin: AdminSockets::default(),
             timer_at: Cell::new(None),
             timer_wake: Wake::default(),
         })
@@ -236,6 +240,7 @@ impl Core {
                     tokio::task::spawn_local(async move { core.rebind(osd) });
                 }
             }
+            CoreEffect::AdminAnswer(osd, id, answer) => self.admin_answer(osd, id, answer),
             CoreEffect::Active(osd) => self.report(CoreReport::Active(osd)),
             CoreEffect::Stopped(osd) => self.report(CoreReport::Stopped(osd)),
             CoreEffect::Failed(Daemon::Mon, reason) => {
@@ -262,6 +267,7 @@ impl Core {
 
     /// An OSD's parts here are gone: nothing is accepted for it any more.
     fn osd_ended(&self, osd: OsdId) {
+        self.admin.end(osd);
         self.listeners.borrow_mut().retain(|endpoint, task| {
             let stays = endpoint.daemon != Daemon::Osd(osd);
             if !stays {

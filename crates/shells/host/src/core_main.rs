@@ -100,6 +100,8 @@ pub(crate) struct OsdParts {
 /// What only the core of the control part has of an OSD.
 struct OsdHome {
     boots: bool,
+    /// Where its admin socket is.
+    admin_socket: PathBuf,
     /// Its connections go to all gates.
     listener: TcpListener,
     /// Their connections stay: a lossless session that is cut goes on with a connection to the same core.
@@ -125,7 +127,14 @@ impl OsdParts {
             }
         }
         if let Some((_, parts)) = parts.iter_mut().find(|(core, _)| *core == control) {
-            parts.home = Some(OsdHome { boots: plan.boots, listener: plan.listener, peers: plan.peers });
+            let mut admin_socket = plan.dir.into_os_string();
+            admin_socket.push(".asok");
+            parts.home = Some(OsdHome {
+                boots: plan.boots,
+                admin_socket: admin_socket.into(),
+                listener: plan.listener,
+                peers: plan.peers,
+            });
         }
         Ok(parts)
     }
@@ -227,6 +236,7 @@ pub(crate) async fn core_main(
     tokio::task::spawn_local(tick(core.clone()));
     tokio::task::spawn_local(core.clone().run_timers());
     run(&core, commands, &ids).await;
+    core.admin.end_all();
     core.close_all();
     tokio::time::sleep(CLOSE_GRACE).await;
     if has_mon {
@@ -267,6 +277,7 @@ fn start_osd(core: &Rc<Core>, here: CoreId, parts: OsdParts, values: &Values) {
     }
     serve(core, public, home.listener, gates);
     peers.into_iter().for_each(|(endpoint, listener)| serve(core, endpoint, listener, vec![here]));
+    core.serve_admin_socket(id, home.admin_socket);
     core.dispatch(NodeEvent::Osd(id, OsdEvent::Start));
 }
 

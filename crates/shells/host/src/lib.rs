@@ -3,6 +3,7 @@
 //! Decides nothing that a client could see: what daemons do stands in `mon`, `osd` and `pg`, and this crate only
 //! performs their effects.
 
+mod admin_socket;
 mod clock;
 mod cluster;
 mod core;

@@ -213,7 +213,11 @@ impl Sim {
             ) => session.core(),
             NodeEvent::Osd(
                 osd,
-                OsdEvent::Start | OsdEvent::Mon(_) | OsdEvent::Rebound(_) | OsdEvent::Shutdown,
+                OsdEvent::Start
+                | OsdEvent::Mon(_)
+                | OsdEvent::Rebound(_)
+                | OsdEvent::AdminCommand { .. }
+                | OsdEvent::Shutdown,
             ) => self.shape.control(*osd),
             NodeEvent::Osd(
                 _,
@@ -333,6 +337,7 @@ impl Sim {
             NodeEffect::Close(daemon, session, reason) => panic!("{daemon} closed {session}: {reason}"),
             NodeEffect::Failed(daemon, reason) => panic!("{daemon}: {reason}"),
             NodeEffect::Stopped(osd) => drop(self.stopped.insert(osd)),
+            NodeEffect::AdminAnswer(osd, ..) => panic!("osd.{osd} answers what was not asked"),
             NodeEffect::Log(..) | NodeEffect::Active(_) | NodeEffect::Ended(_) => {}
             NodeEffect::Rebind(osd) => {
                 let addr = EntityAddr::v2(([127, 0, 0, 1], 7100 + osd.0 as u16).into(), 99);

@@ -5,18 +5,20 @@ use buffer::Rope;
 use messages::{Command, CommandReply};
 use options::Values;
 use serde_json::{Map, Value, json};
-use types::{Errno, PgId, SpgId};
+use types::{Errno, PgId, SpgId, UTime};
 
 use super::Control;
 use super::OsdPhase;
+use super::admin::gathered;
 use super::superblock::trim_lower_bound;
-use crate::parts::{Out, QueryId, ToShard};
+use crate::OsdEffect;
+use crate::parts::{Asker, Out, ToShard};
 
 /// A command's longest text. Stock clients' commands have some hundred bytes.
 const COMMAND_BYTES_MAX: usize = 64 << 10;
 
 /// A failed command: the error number and a sentence.
-type Refusal = (Errno, String);
+pub(super) type Refusal = (Errno, String);
 
 /// The commands: words, arguments (name, type, whether it must be given, whether it takes all words left), help.
 type Signature = (&'static [&'static str], &'static [(&'static str, &'static str, bool, bool)], &'static str);
@@ -32,51 +34,123 @@ const COMMANDS: &[Signature] = &[
     ),
     (&["config", "show"], &[], "all options that are effective here"),
     (&["config", "unset"], &[("var", "CephString", true, false)], "give an option its value from the start"),
+    (&["dump_blocked_ops"], &[], "operations that are under way for longer than osd_op_complaint_time"),
+    (&["dump_blocked_ops_count"], &[], "how many there are of them"),
+    (&["dump_historic_ops"], &[], "the slowest operations of late, in the order in which they came"),
+    (&["dump_historic_ops_by_duration"], &[], "the slowest operations of late, the slowest first"),
+    (
+        &["dump_historic_slow_ops"],
+        &[],
+        "the last operations that took osd_op_history_slow_op_threshold or longer",
+    ),
+    (&["dump_mempools"], &[], "what is kept in memory"),
+    (&["dump_ops_in_flight"], &[], "operations that are under way"),
+    (&["dump_slow_ops"], &[], "the same as dump_blocked_ops"),
+    (&["flush_pg_stats"], &[], "report statistics at once"),
     (&["get_command_descriptions"], &[], "list available commands"),
+    (
+        &["heap"],
+        &[("heapcmd", "CephString", true, false), ("value", "CephString", false, false)],
+        "not supported",
+    ),
+    (&["help"], &[], "list available commands, a line each"),
+    (
+        &["injectargs"],
+        &[("injected_args", "CephString", true, true)],
+        "set options as on a command line: --NAME VALUE",
+    ),
+    (&["ops"], &[], "the same as dump_ops_in_flight"),
+    (
+        &["perf", "dump"],
+        &[("logger", "CephString", false, false), ("counter", "CephString", false, false)],
+        "the counters, all or those of a section and a name",
+    ),
+    (
+        &["perf", "reset"],
+        &[("var", "CephString", true, false)],
+        "let all counters begin at zero: perf reset all",
+    ),
+    (
+        &["perf", "schema"],
+        &[("logger", "CephString", false, false), ("counter", "CephString", false, false)],
+        "what the counters are",
+    ),
     (&["status"], &[], "what the OSD is doing"),
     (&["version"], &[], "the version that the OSD runs"),
 ];
 
 impl Control {
-    pub(super) fn handle_command(&mut self, peer: &SessionInfo, command: &Command, out: &mut Out) {
-        let asked = QueryId { session: peer.id, tid: command.tid };
-        let result = match peer.caps.permits(Access::ADMIN) {
-            true => self.run_command(command, asked, out),
-            false => Err((Errno::EACCES, "permission denied".into())),
-        };
-        match result {
+    pub(super) fn handle_command(
+        &mut self,
+        now: UTime,
+        peer: &SessionInfo,
+        command: &Command,
+        out: &mut Out,
+    ) {
+        let asked = Asker::Session { session: peer.id, tid: command.tid };
+        if !peer.caps.permits(Access::ADMIN) {
+            return answer(asked, Err((Errno::EACCES, "permission denied".into())), out);
+        }
+        let text = command.cmd.first().map_or(&[][..], |text| text.as_bytes());
+        self.take_command(now, text, asked, out);
+    }
+
+    /// A command of the admin socket. Whoever may open the socket may give any.
+    pub(super) fn on_admin_command(&mut self, now: UTime, id: u64, command: &[u8], out: &mut Out) {
+        self.take_command(now, command, Asker::Socket(id), out);
+    }
+
+    fn take_command(&mut self, now: UTime, command: &[u8], asked: Asker, out: &mut Out) {
+        match self.run_command(now, command, asked, out) {
             Ok(Some(value)) => answer(asked, Ok(value), out),
-            // The answer of a PG's shard follows.
+            // The answers of other parts follow.
             Ok(None) => {}
             Err(refusal) => answer(asked, Err(refusal), out),
         }
     }
 
     /// A shard answers `pg PGID query`.
-    pub(super) fn on_query_answer(&mut self, asked: QueryId, value: Option<Value>, out: &mut Out) {
+    pub(super) fn on_query_answer(&mut self, asked: Asker, value: Option<Value>, out: &mut Out) {
         // Asked for, and removed in the meantime.
         let gone = || (Errno::ENOENT, "the pg has just been removed".to_owned());
         answer(asked, value.ok_or_else(gone), out);
     }
 
-    /// Runs a command. `None`: the answer comes from a shard.
+    /// Runs a command. `None`: the answer comes when other parts have reported.
     fn run_command(
         &mut self,
-        command: &Command,
-        asked: QueryId,
+        now: UTime,
+        command: &[u8],
+        asked: Asker,
         out: &mut Out,
     ) -> Result<Option<Value>, Refusal> {
         let (prefix, args) = parse(command)?;
+        if let Some(wanted) = gathered(&prefix, &args)? {
+            return self.gather(asked, wanted, out).map(|()| None);
+        }
         match prefix.as_str() {
             "get_command_descriptions" => Ok(Some(descriptions())),
+            "help" => Ok(Some(help_of_all())),
             "version" => Ok(Some(self.version())),
             "status" => Ok(Some(self.status())),
             "pg" | "query" => self.pg_command(&args, asked, out).map(|()| None),
+            "injectargs" => self.injectargs(&args, out).map(Some),
+            "flush_pg_stats" => self.flush_pg_stats(now).map(Some),
+            "heap" => Err((
+                Errno::EOPNOTSUPP,
+                "heap: the allocator (mimalloc) has no profiler to ask; 'dump_mempools' shows what is counted".into(),
+            )),
             _ => match prefix.strip_prefix("config ") {
                 Some(verb) => self.config_command(verb, &args, out).map(Some),
-                None => Err((Errno::EINVAL, format!("unknown command '{prefix}'"))),
+                None => Err(unknown(&prefix)),
             },
         }
+    }
+
+    /// Lets the statistics go out now. The answer is the number that their report will have.
+    fn flush_pg_stats(&mut self, now: UTime) -> Result<Value, Refusal> {
+        self.stats_wanted(now);
+        Ok(json!(self.next_stat_seq()))
     }
 
     fn version(&self) -> Value {
@@ -109,7 +183,7 @@ impl Control {
         self.superblock.newest_map.0.saturating_sub(self.superblock.oldest_map.0) + 1
     }
 
-    fn pg_command(&self, args: &Map<String, Value>, asked: QueryId, out: &mut Out) -> Result<(), Refusal> {
+    fn pg_command(&self, args: &Map<String, Value>, asked: Asker, out: &mut Out) -> Result<(), Refusal> {
         let text = args.get("pgid").and_then(Value::as_str).unwrap_or_default();
         let pgid: PgId = text.parse().map_err(|e| (Errno::EINVAL, format!("{e}")))?;
         let cmd = args.get("cmd").and_then(Value::as_str).unwrap_or("query");
@@ -126,6 +200,31 @@ impl Control {
 
     fn option_text(&self, spec: &options::OptionSpec) -> &str {
         self.options.text(spec.name).unwrap_or(spec.default)
+    }
+
+    /// Sets options until the next restart: all of them or, where one does not fit, none. What was set, in words.
+    fn override_options(&mut self, given: &[(String, String)], out: &mut Out) -> Result<String, Refusal> {
+        for (name, value) in given {
+            if options::lookup(name).is_none() && !options::is_log_level(name) {
+                return Err((Errno::ENOENT, format!("no option '{name}' is effective here")));
+            }
+            Values::new().set(name, value).map_err(|e| (Errno::EINVAL, e.to_string()))?;
+        }
+        self.overrides.extend(given.iter().cloned());
+        self.merge_options(out);
+        let done = given.iter().map(|(name, value)| {
+            let needs_restart = options::lookup(name).is_some_and(|spec| !spec.runtime);
+            format!("{name} = '{value}'{}", if needs_restart { " (may need a restart)" } else { "" })
+        });
+        Ok(done.collect::<Vec<_>>().join(" "))
+    }
+
+    /// `injectargs --NAME VALUE --NAME=VALUE ...`.
+    fn injectargs(&mut self, args: &Map<String, Value>, out: &mut Out) -> Result<Value, Refusal> {
+        let text = args.get("injected_args").map(words).unwrap_or_default();
+        let given = options_of(&text)?;
+        let success = self.override_options(&given, out)?;
+        Ok(json!({ "success": success }))
     }
 
     fn config_command(
@@ -162,14 +261,9 @@ impl Control {
             },
             "set" => {
                 let name = named()?;
-                let spec = known(&name)?;
                 let value = args.get("val").map(words).unwrap_or_default();
-                // Tried apart first: what does not fit changes nothing.
-                Values::new().set(&name, &value).map_err(|e| (Errno::EINVAL, e.to_string()))?;
-                self.overrides.insert(name.clone(), value.clone());
-                self.merge_options(out);
-                let note = if spec.runtime { "" } else { " (may need a restart)" };
-                Ok(json!({ "success": format!("{name} = '{value}'{note}") }))
+                let success = self.override_options(&[(name, value)], out)?;
+                Ok(json!({ "success": success }))
             }
             "unset" => {
                 let name = named()?;
@@ -177,15 +271,25 @@ impl Control {
                 self.merge_options(out);
                 Ok(json!({ "success": "" }))
             }
-            _ => Err((Errno::EINVAL, format!("unknown command 'config {verb}'"))),
+            _ => Err(unknown(&format!("config {verb}"))),
         }
     }
 }
 
+/// What there is, where a command is none of it.
+fn unknown(prefix: &str) -> Refusal {
+    let names: Vec<String> = COMMANDS.iter().map(|(words, ..)| words.join(" ")).collect();
+    let near = text::nearest(prefix, names.iter().map(String::as_str));
+    let near = near.map(|name| format!("; the nearest is '{name}'")).unwrap_or_default();
+    (Errno::EINVAL, format!("unknown command '{prefix}'{near}; 'help' lists all"))
+}
+
 /// A command's prefix and arguments.
-fn parse(command: &Command) -> Result<(String, Map<String, Value>), Refusal> {
+fn parse(text: &[u8]) -> Result<(String, Map<String, Value>), Refusal> {
     let bad = |what: &str| (Errno::EINVAL, format!("not a command: {what}"));
-    let text = command.cmd.first().ok_or_else(|| bad("it is empty"))?;
+    if text.is_empty() {
+        return Err(bad("it is empty"));
+    }
     if text.len() > COMMAND_BYTES_MAX {
         return Err((Errno::E2BIG, "the command is too long".into()));
     }
@@ -194,16 +298,21 @@ fn parse(command: &Command) -> Result<(String, Map<String, Value>), Refusal> {
     Ok((prefix.to_owned(), args))
 }
 
-fn answer(asked: QueryId, result: Result<Value, Refusal>, out: &mut Out) {
+pub(super) fn answer(asked: Asker, result: Result<Value, Refusal>, out: &mut Out) {
+    let result = result.map(|value| render(&value).into_bytes());
+    let (session, tid) = match asked {
+        Asker::Socket(id) => return out.push(OsdEffect::AdminAnswer { id, answer: result }),
+        Asker::Session { session, tid } => (session, tid),
+    };
     let (result, status, data) = match result {
-        Ok(value) => (0, String::new(), Rope::from(render(&value).into_bytes())),
+        Ok(text) => (0, String::new(), Rope::from(text)),
         Err((errno, sentence)) => (errno.code(), sentence, Rope::new()),
     };
-    out.send_session(asked.session, CommandReply { tid: asked.tid, result, status, data });
+    out.send_session(session, CommandReply { tid, result, status, data });
 }
 
 /// An argument that takes all words left comes as an array.
-fn words(value: &Value) -> String {
+pub(super) fn words(value: &Value) -> String {
     match value {
         Value::String(s) => s.clone(),
         Value::Array(all) => all.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
@@ -211,11 +320,36 @@ fn words(value: &Value) -> String {
     }
 }
 
+/// The options of a command line: `--NAME VALUE` or `--NAME=VALUE`.
+fn options_of(text: &str) -> Result<Vec<(String, String)>, Refusal> {
+    let bad =
+        |what: String| (Errno::EINVAL, format!("injectargs: {what}; give --NAME VALUE or --NAME=VALUE"));
+    let mut words = text.split_whitespace();
+    let mut given = Vec::new();
+    while let Some(word) = words.next() {
+        let option = word.strip_prefix("--").ok_or_else(|| bad(format!("'{word}' is not an option")))?;
+        let (name, value) = match option.split_once('=') {
+            Some((name, value)) => (name, value),
+            None => (option, words.next().ok_or_else(|| bad(format!("{word} has no value")))?),
+        };
+        given.push((options::normalize(name), value.to_owned()));
+    }
+    if given.is_empty() {
+        return Err(bad("nothing is to be set".into()));
+    }
+    Ok(given)
+}
+
 fn help(spec: &options::OptionSpec) -> Value {
     json!({
         "name": spec.name, "type": spec.kind.name(), "default": spec.default, "desc": spec.about,
         "can_update_at_runtime": spec.runtime,
     })
+}
+
+fn help_of_all() -> Value {
+    let line = |(words, _, help): &Signature| (words.join(" "), Value::from(*help));
+    Value::Object(COMMANDS.iter().map(line).collect())
 }
 
 fn descriptions() -> Value {

@@ -26,6 +26,8 @@ impl Control {
             self.maps_refused = true;
             return;
         }
+        self.map_messages += 1;
+        self.map_epochs += (message.incremental_maps.len() + message.maps.len()) as u64;
         let mut txn = Transaction::new();
         let taken = self.history.take(message, self.config.cluster_fsid, &mut txn);
         let bound = message.cluster_osdmap_trim_lower_bound;

@@ -4,6 +4,7 @@
 //! There is one, on the core of store shard 0, whose meta collection holds its records. It has no client's request and no
 //! PG: what it knows of those, their shards have published.
 
+mod admin;
 mod boot;
 mod cluster_log;
 mod command;
@@ -29,6 +30,7 @@ use types::{Epoch, UTime};
 use crate::parts::{GateMap, Out, ShardSpace, ToControl, ToGate, ToShard};
 use crate::shard::ShardConfig;
 use crate::{LogLevel, OsdConfig, OsdEffect, OsdEvent, Placement};
+use admin::Gathers;
 use load::LoadStep;
 use map_history::MapHistory;
 pub(crate) use map_history::MapStep;
@@ -136,6 +138,11 @@ pub(crate) struct Control {
     shard_config: ShardConfig,
     planted: pg::Planted,
     report: OsdReport,
+    /// Commands that wait for reports of the other parts.
+    gathers: Gathers,
+    /// Messages of maps, and the epochs in them.
+    map_messages: u64,
+    map_epochs: u64,
     /// Lines for the cluster log in this start.
     cluster_log_lines: u64,
     own_tokens: u64,
@@ -179,6 +186,9 @@ impl Control {
             shard_config: ShardConfig::default(),
             planted: pg::Planted::default(),
             report: OsdReport::default(),
+            gathers: Gathers::default(),
+            map_messages: 0,
+            map_epochs: 0,
             cluster_log_lines: 0,
             own_tokens: 0,
             own_io: BTreeMap::new(),
@@ -231,6 +241,7 @@ impl Control {
             }
             OsdEvent::Rebound(addrs) => self.on_rebound(now, addrs, out),
             OsdEvent::Tick => self.on_tick(now, out),
+            OsdEvent::AdminCommand { id, command } => self.on_admin_command(now, id, &command, out),
             OsdEvent::Shutdown => self.shut_down(now, out),
             OsdEvent::SessionOpened(_)
             | OsdEvent::SessionClosed(_)
@@ -281,7 +292,8 @@ impl Control {
                 None => out.broken(format!("shard {} has reached a map, and does not exist", shard.0)),
             },
             ToControl::Space { shard, space } => self.on_space(now, shard, space, out),
-            ToControl::Stats { stats } => self.on_stats(stats, out),
+            ToControl::Stats { stats, load } => self.on_stats(stats, load, out),
+            ToControl::Report { id, report } => self.on_part_report(now, id, *report, out),
             ToControl::QueryAnswer { asked, answer } => self.on_query_answer(asked, answer, out),
             ToControl::ClusterLog(level, text) => self.cluster_log(now, level, text, out),
             ToControl::Failed(reason) => self.fail(reason),
@@ -386,7 +398,7 @@ impl Control {
         Arc::make_mut(&mut config.pg).planted = self.planted;
         if config != self.shard_config {
             self.shard_config = config.clone();
-            out.send_shards(|| ToShard::Config(config.clone()));
+            out.send_shards(|| ToShard::Config(Box::new(config.clone())));
         }
     }
 

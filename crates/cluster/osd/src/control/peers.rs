@@ -69,7 +69,7 @@ impl Control {
         let kind = peer.name.kind;
         match message {
             Message::OsdPing(ping) => self.handle_ping(now, peer, &ping, out),
-            Message::Command(command) => self.handle_command(peer, &command, out),
+            Message::Command(command) => self.handle_command(now, peer, &command, out),
             Message::OsdMap(m) if matches!(kind, EntityType::Osd | EntityType::Mon) => {
                 self.handle_osd_map(&m, out);
             }

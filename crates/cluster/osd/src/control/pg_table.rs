@@ -54,6 +54,11 @@ impl PgTable {
         self.records.len()
     }
 
+    /// PGs that this OSD leads.
+    pub(super) fn led(&self) -> usize {
+        self.statuses().filter(|(_, status)| status.is_led()).count()
+    }
+
     pub(super) fn contains(&self, pgid: &SpgId) -> bool {
         self.records.contains_key(pgid)
     }

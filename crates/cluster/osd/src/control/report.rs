@@ -4,14 +4,16 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use messages::{
-    MgrMap, OsdAlive, OsdBeacon, OsdFull, OsdStat, OsdSuperblock, Paxos, PgStat, PgStats, StoreStatfs,
+    MgrMap, OsdAlive, OsdBeacon, OsdFull, OsdStat, OsdSuperblock, Paxos, PerfStat, PgStat, PgStats, SlowOps,
+    StoreStatfs,
 };
 use options::opt;
 use store::{StatFs, StoreShard};
-use types::{Epoch, PgId, UTime};
+use telemetry::Average;
+use types::{Epoch, OsdId, PgId, UTime};
 
 use super::Control;
-use crate::parts::{Out, ShardSpace, ToShard};
+use crate::parts::{OpLoad, Out, ShardSpace, ToGate, ToShard};
 use crate::shard::full_state;
 use crate::{LogLevel, OsdPhase};
 
@@ -30,9 +32,12 @@ pub(crate) struct OsdReport {
     seq: u64,
     /// Whether an active manager takes the statistics instead.
     manager: bool,
-    /// Shards whose statistics are still to come, and those that have come.
+    /// Shards and gates whose statistics are still to come, and those that have come.
     collecting: usize,
     collected: BTreeMap<PgId, PgStat>,
+    load: OpLoad,
+    /// The sum of commit latencies that the last report went up to.
+    reported_latency: Average,
     /// What up_thru was last asked for.
     pub(crate) up_thru_wanted: Epoch,
 }
@@ -64,6 +69,16 @@ impl Control {
         if self.report.stats_due.is_none_or(|due| due > soon) {
             self.report.stats_due = Some(soon);
         }
+    }
+
+    /// Statistics are wanted at once.
+    pub(super) fn stats_wanted(&mut self, now: UTime) {
+        self.report.stats_due = Some(now);
+    }
+
+    /// The number of the next report of statistics.
+    pub(super) fn next_stat_seq(&self) -> u64 {
+        u64::from(self.up_epoch.0) << 32 | (self.report.seq + 1)
     }
 
     pub(crate) fn report_deadline(&self) -> Option<UTime> {
@@ -139,14 +154,17 @@ impl Control {
         if self.report.manager || !self.mon.is_ready() || self.report.collecting > 0 {
             return;
         }
-        self.report.collecting = self.shards.len();
-        let epoch = self.history.epoch();
+        self.report.collecting = self.shards.len() + self.placement.gates().len();
+        self.report.load = OpLoad::default();
+        let (epoch, complaint_time) = (self.history.epoch(), crate::config::complaint_time(&self.options));
         out.send_shards(|| ToShard::CollectStats { epoch });
+        out.send_gates(|| ToGate::CollectStats { complaint_time });
     }
 
-    /// A shard reports on its PGs. When all have, it goes to the monitor.
-    pub(super) fn on_stats(&mut self, stats: BTreeMap<PgId, PgStat>, out: &mut Out) {
+    /// A shard reports on its PGs and requests, or a gate on requests. When all have, it goes to the monitor.
+    pub(super) fn on_stats(&mut self, stats: BTreeMap<PgId, PgStat>, load: OpLoad, out: &mut Out) {
         self.report.collected.extend(stats);
+        self.report.load.add(load);
         self.report.collecting = self.report.collecting.saturating_sub(1);
         if self.report.collecting > 0 {
             return;
@@ -166,9 +184,12 @@ impl Control {
         self.send_mon(stats, out);
     }
 
-    fn osd_stat(&self) -> OsdStat {
+    fn osd_stat(&mut self) -> OsdStat {
         let space = self.statfs();
         let used = space.bytes_total.saturating_sub(space.bytes_available);
+        let load = self.report.load;
+        let before = std::mem::replace(&mut self.report.reported_latency, load.commit_latency);
+        let latency = (load.commit_latency - before).mean().as_nanos() as u64;
         OsdStat {
             statfs: StoreStatfs {
                 total: space.bytes_total,
@@ -182,8 +203,21 @@ impl Control {
             seq: u64::from(self.up_epoch.0) << 32 | self.report.seq,
             num_pgs: self.pgs.len() as u32,
             num_osds: 1,
+            // What is committed can be read: there is no other apply.
+            os_perf_stat: PerfStat { commit_latency_ns: latency, apply_latency_ns: latency },
+            os_alerts: self.alerts(load),
             ..OsdStat::default()
         }
+    }
+
+    /// The OSD's warnings of itself.
+    fn alerts(&self, load: OpLoad) -> BTreeMap<OsdId, BTreeMap<String, String>> {
+        if load.slow == 0 {
+            return BTreeMap::new();
+        }
+        let slow = SlowOps { count: load.slow, oldest_secs: load.oldest_nanos / 1_000_000_000 };
+        let alerts = BTreeMap::from([(SlowOps::ALERT.to_owned(), slow.to_string())]);
+        BTreeMap::from([(self.config.whoami, alerts)])
     }
 
     /// Asks the shards for their stores' space.
@@ -192,7 +226,7 @@ impl Control {
     }
 
     /// The space of all shards.
-    fn statfs(&self) -> StatFs {
+    pub(super) fn statfs(&self) -> StatFs {
         let mut sum = StatFs::default();
         for StatFs { bytes_total, bytes_used, bytes_available, data_bytes, metadata_bytes, objects } in
             self.shards.iter().map(|shard| shard.space.statfs)

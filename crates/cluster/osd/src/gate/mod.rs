@@ -3,6 +3,7 @@
 mod backoffs;
 mod sessions;
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 
 use auth::{SessionId, SessionInfo};
@@ -11,12 +12,16 @@ use messages::{Message, OsdBackoff, OsdOp, OsdOpReply};
 use pg::{ClientOp, may_read_replica};
 use smallvec::SmallVec;
 use store::StoreShard;
-use types::{Epoch, Errno, OsdId, SpgId};
+use telemetry::OpTimes;
+use types::{Epoch, Errno, OsdId, SpgId, UTime};
 
 pub(crate) use sessions::ThrottleLimits;
 use sessions::{OpDecision, Session, Sessions};
 
-use crate::parts::{Block, GateMap, Out, PgPlace, ToControl, ToGate, ToShard};
+use crate::parts::{
+    Block, GateMap, OpLoad, Out, PartReport, PgPlace, ReportKind, ToControl, ToGate, ToShard,
+};
+use crate::report::{OpView, described};
 use crate::shard::{PgSlot, Shard};
 use crate::{CoreId, OsdEffect};
 
@@ -99,7 +104,7 @@ impl Gate {
 
     fn on_request(&mut self, id: SessionId, op: Box<OsdOp>, bytes: u64, out: &mut Out) {
         // A request of a session that has just ended: nothing of it is held, and there is nobody to answer.
-        let Some((session, pause)) = self.sessions.admit(id, op.tid, bytes) else { return };
+        let Some((session, pause)) = self.sessions.admit(out.now(), id, op.tid, bytes) else { return };
         if pause {
             out.push(OsdEffect::Pause(id));
         }
@@ -234,6 +239,14 @@ impl Gate {
                 let resumed = self.sessions.handled(session, bytes);
                 resumed.into_iter().for_each(|id| out.push(OsdEffect::Resume(id)));
             }
+            ToGate::CollectStats { complaint_time } => {
+                let load = self.slow_load(out.now(), complaint_time);
+                out.send_control(ToControl::Stats { stats: BTreeMap::new(), load });
+            }
+            ToGate::Report { id, what, complaint_time } => {
+                let report = Box::new(self.report(out.now(), what, complaint_time));
+                out.send_control(ToControl::Report { id, report });
+            }
             ToGate::Limits(limits) => {
                 let resumed = self.sessions.set_limits(limits);
                 resumed.into_iter().for_each(|id| out.push(OsdEffect::Resume(id)));
@@ -253,6 +266,38 @@ impl Gate {
                 self.run_waiting(out);
             }
         }
+    }
+
+    /// The requests that wait here for a map or for their PG.
+    fn waiting(&self) -> impl Iterator<Item = (&Session, &OsdOp, UTime)> {
+        let of = |session| Session::waiting_since(session).map(move |(op, since)| (session, op, since));
+        self.sessions.iter().flat_map(of)
+    }
+
+    fn slow_load(&self, now: UTime, complaint_time: Option<Duration>) -> OpLoad {
+        let mut load = OpLoad::default();
+        // Without the tracker nothing is reported.
+        let Some(time) = complaint_time else { return load };
+        for (_, _, since) in self.waiting().filter(|(_, _, since)| since.after(time) <= now) {
+            load.note_slow(now.as_nanos().saturating_sub(since.as_nanos()));
+        }
+        load
+    }
+
+    fn report(&self, now: UTime, what: ReportKind, complaint_time: Option<Duration>) -> PartReport {
+        let mut report = PartReport { held: self.held(), ..PartReport::default() };
+        if let ReportKind::InFlight { slow_only } = what {
+            let is_slow = |since: UTime| complaint_time.is_some_and(|time| since.after(time) <= now);
+            let wanted = self.waiting().filter(|(_, _, since)| !slow_only || is_slow(*since));
+            report.ops.extend(wanted.map(|(session, op, since)| {
+                let times = OpTimes::received_at(since);
+                let reqid = op.request_id(session.info.name);
+                let description = described(reqid, op.pgid, &op.oid, op.ops.iter(), op.flags);
+                let waits_for = Some("delayed: waiting for a map or its PG");
+                OpView { description, times, took_nanos: times.age_nanos(now), waits_for }
+            }));
+        }
+        report
     }
 
     /// The first of the gate's invariants that does not hold.
@@ -303,11 +348,11 @@ fn backoff_ended(session: SessionId, over: Option<PgPlace>, out: &mut Out) {
 }
 
 fn hand_on(id: SessionId, session: &mut Session, place: PgPlace, op: Box<OsdOp>, out: &mut Out) {
-    session.hand_to(op.tid, place);
+    let received = session.hand_to(op.tid, place).unwrap_or(out.now());
     let info = &session.info;
     let (source, features, addrs) = (info.name, info.features, session.addrs.clone());
     let op = ClientOp { session: id, source, addrs, features, caps: info.caps, op };
-    out.send_shard(place.shard, ToShard::Request { slot: place.slot, op });
+    out.send_shard(place.shard, ToShard::Request { slot: place.slot, op, received });
 }
 
 /// What a map makes of this OSD in a PG.

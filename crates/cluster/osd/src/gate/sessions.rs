@@ -7,7 +7,7 @@ use std::sync::Arc;
 use auth::{SessionId, SessionInfo};
 use maps::OsdMap;
 use messages::OsdOp;
-use types::{EntityAddrVec, Epoch, SpgId};
+use types::{EntityAddrVec, Epoch, SpgId, UTime};
 
 use super::backoffs::Backoffs;
 use crate::parts::PgPlace;
@@ -37,6 +37,7 @@ pub(crate) enum OpDecision {
 struct Held {
     tid: u64,
     bytes: u64,
+    received: UTime,
     /// The PG that has it; `None` while it waits here.
     at: Option<PgPlace>,
 }
@@ -121,13 +122,21 @@ impl Session {
         ready
     }
 
-    /// A request goes on to a PG.
-    pub(crate) fn hand_to(&mut self, tid: u64, place: PgPlace) {
+    /// A request goes on to a PG. When it came; `None` if it is not held.
+    pub(crate) fn hand_to(&mut self, tid: u64, place: PgPlace) -> Option<UTime> {
         // The newest ones are at the end, and a request goes on when it comes, as a rule.
         let waits = |held: &&mut Held| held.tid == tid && held.at.is_none();
-        if let Some(held) = self.held.iter_mut().rev().find(waits) {
-            held.at = Some(place);
-        }
+        let held = self.held.iter_mut().rev().find(waits)?;
+        held.at = Some(place);
+        Some(held.received)
+    }
+
+    /// The requests that wait here, and when they came.
+    pub(crate) fn waiting_since(&self) -> impl Iterator<Item = (&OsdOp, UTime)> {
+        self.waiting.iter().filter_map(|op| {
+            let held = self.held.iter().find(|held| held.tid == op.tid && held.at.is_none())?;
+            Some((&**op, held.received))
+        })
     }
 
     /// Whether a request of this transaction id is not answered.
@@ -178,6 +187,10 @@ impl Sessions {
         self.all.get_mut(&session)
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Session> {
+        self.all.values()
+    }
+
     /// The sessions in which operations wait.
     pub(crate) fn with_waiting(&self) -> Vec<SessionId> {
         self.all.iter().filter(|(_, s)| !s.waiting.is_empty()).map(|(&id, _)| id).collect()
@@ -194,9 +207,15 @@ impl Sessions {
     }
 
     /// Takes a request in, if the session exists. Answers the session, and whether it has to be paused now.
-    pub(crate) fn admit(&mut self, id: SessionId, tid: u64, bytes: u64) -> Option<(&mut Session, bool)> {
+    pub(crate) fn admit(
+        &mut self,
+        now: UTime,
+        id: SessionId,
+        tid: u64,
+        bytes: u64,
+    ) -> Option<(&mut Session, bool)> {
         let session = self.all.get_mut(&id)?;
-        session.held.push(Held { tid, bytes, at: None });
+        session.held.push(Held { tid, bytes, received: now, at: None });
         self.messages += 1;
         self.bytes += bytes;
         let pause = self.is_spent() && self.paused.insert(id);
@@ -338,7 +357,7 @@ mod tests {
     }
 
     fn admit(s: &mut Sessions, session: SessionId, tid: u64, bytes: u64) -> bool {
-        s.admit(session, tid, bytes).unwrap().1
+        s.admit(UTime::default(), session, tid, bytes).unwrap().1
     }
 
     fn release(s: &mut Sessions, session: SessionId, tid: u64) -> Vec<SessionId> {
@@ -378,7 +397,7 @@ mod tests {
     fn a_session_knows_the_pgs_that_have_its_requests() {
         let mut t = sessions(0, 0);
         admit(&mut t, A, 1, 10);
-        let (session, _) = t.admit(A, 2, 20).unwrap();
+        let (session, _) = t.admit(UTime::default(), A, 2, 20).unwrap();
         session.hand_to(2, PLACE);
         assert_eq!(session.places().collect::<Vec<_>>(), [PLACE]);
         assert_eq!((t.holds_at(A, 2, PLACE), t.holds_at(A, 1, PLACE)), (Some(true), Some(false)));

@@ -323,7 +323,14 @@ mod tests {
         fn event(&mut self, event: impl FnOnce(&mut Shard, &mut Out)) -> usize {
             let (mut effects, mut no_peek) = (Vec::new(), NoPeek);
             let placement = Placement::one_core(1);
-            let mut out = Out::new(&mut effects, &mut self.inbox, &mut no_peek, CoreId(0), &placement);
+            let mut out = Out::new(
+                &mut effects,
+                &mut self.inbox,
+                &mut no_peek,
+                CoreId(0),
+                &placement,
+                UTime::default(),
+            );
             event(&mut self.shard, &mut out);
             out.work()
         }
@@ -459,8 +466,11 @@ mod tests {
         for (tid, slot) in [(1, slots[0]), (2, slots[1999])] {
             let mut op = super::super::op_queue::test_queued_op(slot.0, 7, tid);
             op.op.op.epoch = epoch;
-            let QueuedOp { slot, op } = op;
-            bench.event(|shard, out| shard.handle(UTime::default(), ToShard::Request { slot, op }, out));
+            let QueuedOp { slot, op, .. } = op;
+            let received = UTime::default();
+            bench.event(|shard, out| {
+                shard.handle(UTime::default(), ToShard::Request { slot, op, received }, out)
+            });
         }
         assert_eq!(held(&bench), 1, "the last PG has not come to the map yet");
         assert_eq!(bench.shard.queue.iter().next().unwrap().op.session, SessionId(7));

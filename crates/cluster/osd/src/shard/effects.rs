@@ -26,7 +26,7 @@ impl Shard {
     pub(super) fn perform(&mut self, now: UTime, slot: PgSlot, out: &mut Out) {
         let mut effects = std::mem::take(&mut self.effects);
         for effect in effects.drain(..) {
-            self.effect(slot, effect, out);
+            self.effect(now, slot, effect, out);
         }
         self.effects = effects;
         // The event may have ended with the PG's removal.
@@ -41,7 +41,7 @@ impl Shard {
         self.evict_contexts();
     }
 
-    fn effect(&mut self, slot: PgSlot, effect: PgEffect, out: &mut Out) {
+    fn effect(&mut self, now: UTime, slot: PgSlot, effect: PgEffect, out: &mut Out) {
         let Some(entry) = self.pgs.get_mut(slot) else {
             return out.broken(format!("an effect of the PG of {slot:?}, which is not here"));
         };
@@ -49,9 +49,12 @@ impl Shard {
         let place = PgPlace { shard: self.id, slot };
         match effect {
             PgEffect::Reply { session, reply } => {
-                entry.forget_request(session, reply.tid);
+                if let Some(record) = entry.take_request(session, reply.tid) {
+                    self.tracker.done(now, pgid, record, &reply);
+                }
                 out.send_gate_of(session, ToGate::Reply { session, place, reply });
             }
+            PgEffect::Reached { session, tid, stage } => entry.reached(now, session, tid, stage),
             PgEffect::Read { token, request } => {
                 let Some(token) = slot.token(token) else { return out_of_tokens(pgid, out) };
                 out.read(self.id, token, request);
@@ -59,7 +62,12 @@ impl Shard {
             PgEffect::Queue { token: inner, txn } => {
                 let Some(token) = slot.token(inner) else { return out_of_tokens(pgid, out) };
                 let bytes = txn.payload_bytes();
-                entry.queued.push_back(QueuedTxn { token: inner, bytes, is_advance: self.advancing });
+                entry.queued.push_back(QueuedTxn {
+                    token: inner,
+                    bytes,
+                    since: now,
+                    is_advance: self.advancing,
+                });
                 self.queued_bytes += bytes;
                 self.advances += usize::from(self.advancing);
                 out.queue(self.id, token, txn);
@@ -69,7 +77,7 @@ impl Shard {
                 out.push(OsdEffect::Acknowledge { shard: self.id, token });
             }
             PgEffect::Block { session, tid, range } => {
-                entry.forget_request(session, tid);
+                entry.take_request(session, tid);
                 let block = Block { session, tid, pgid, place, range: *range };
                 out.send_gate_of(session, ToGate::Block(Box::new(block)));
             }
@@ -78,7 +86,7 @@ impl Shard {
             }
             PgEffect::Notice(notice) => {
                 if let Notice::Dropped { session, tid, .. } = notice {
-                    entry.forget_request(session, tid);
+                    entry.take_request(session, tid);
                     out.send_gate_of(session, ToGate::Dropped { session, place, tid });
                 }
                 log_notice(pgid, notice, out);

@@ -7,6 +7,7 @@ mod pg_set;
 pub(crate) mod pg_view;
 mod space;
 mod stats;
+mod tracker;
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use messages::OsdOpReply;
 use messages::osd_op::OsdFlags;
 use pg::{Origin, Pg, PgConfig, PgEffect, PgEvent, Phase};
 use store::{CollectionId, Completion, ReadOutcome, ReadRequest, StoreError, StoreShard, Token};
+use telemetry::{OpTimes, Stage};
 use types::{Epoch, Errno, OsdId, SpgId, UTime};
 
 use advance::Advance;
@@ -26,6 +28,8 @@ pub(crate) use pg_set::{PgSlot, PgStatus};
 use pg_view::Mapping;
 use space::SpaceBudget;
 pub(crate) use space::full_state;
+pub(crate) use tracker::TrackerConfig;
+use tracker::{OpRecord, Tracker};
 
 use crate::parts::{Out, PgPlace, ShardSpace, ToControl, ToGate, ToShard};
 
@@ -42,6 +46,7 @@ pub(crate) struct ShardConfig {
     pub queued_bytes_max: u64,
     /// Object contexts that all PGs keep together when nothing uses them.
     pub object_contexts_max: usize,
+    pub tracker: TrackerConfig,
 }
 
 /// The reads of the shard itself, as tokens of [`PgSlot::SHARD`].
@@ -86,6 +91,7 @@ pub(crate) struct Shard {
     evict_hand: usize,
     /// Kept between events so that nothing is allocated for them.
     effects: Vec<PgEffect>,
+    tracker: Tracker,
 }
 
 impl Shard {
@@ -108,6 +114,7 @@ impl Shard {
             contexts: 0,
             evict_hand: 0,
             effects: Vec::new(),
+            tracker: Tracker::default(),
         }
     }
 
@@ -138,7 +145,7 @@ impl Shard {
     pub(crate) fn requests(&self) -> impl Iterator<Item = (SessionId, u64, PgPlace)> {
         let place = |slot| PgPlace { shard: self.id, slot };
         let at_pgs = self.pgs.iter().flat_map(move |entry| {
-            entry.requests.iter().map(move |(session, tid)| (*session, *tid, place(entry.slot)))
+            entry.requests.iter().map(move |request| (request.session, request.tid, place(entry.slot)))
         });
         let queued = self.queue.iter().map(move |q| (q.op.session, q.op.op.tid, place(q.slot)));
         at_pgs.chain(queued)
@@ -146,14 +153,16 @@ impl Shard {
 
     pub(crate) fn handle(&mut self, now: UTime, message: ToShard, out: &mut Out) {
         match message {
-            ToShard::Request { slot, op } => {
-                self.queue.push(QueuedOp { slot, op });
+            ToShard::Request { slot, op, received } => {
+                let mut times = OpTimes::received_at(received);
+                times.reach(Stage::Queued, now);
+                self.queue.push(QueuedOp { slot, op, times });
                 self.run_queue(now, out);
             }
             ToShard::SessionReset { session, pgs } => self.session_reset(now, session, pgs, out),
             ToShard::BackoffEnded { slot, session } => self.backoff_ended(now, slot, session, out),
             ToShard::Map(step) => self.take_map(now, step, out),
-            ToShard::Config(config) => self.configure(now, config, out),
+            ToShard::Config(config) => self.configure(now, *config, out),
             ToShard::FindPgs => self.read_own(FIND_PGS, ReadRequest::Collections, out),
             ToShard::Load(pgid) => {
                 let (pg, effects) = self.new_pg(|config, out| Pg::load(pgid, self.whoami, config, out));
@@ -167,8 +176,12 @@ impl Shard {
             }
             ToShard::AskSpace => self.ask_statfs(out),
             ToShard::CollectStats { epoch } => {
-                let stats = self.stats(now, epoch);
-                out.send_control(ToControl::Stats { stats });
+                let (stats, load) = (self.stats(now, epoch), self.load(now));
+                out.send_control(ToControl::Stats { stats, load });
+            }
+            ToShard::Report { id, what } => {
+                let report = Box::new(self.report(now, what));
+                out.send_control(ToControl::Report { id, report });
             }
             ToShard::Query { pgid, asked } => {
                 out.send_control(ToControl::QueryAnswer { asked, answer: self.query(&pgid) });
@@ -181,6 +194,7 @@ impl Shard {
         if config.pg != self.config.pg {
             self.pgs.iter_mut().for_each(|entry| entry.pg.configure(config.pg.clone()));
         }
+        self.tracker.configure(now, config.tracker);
         self.config = config;
         self.retry(now, out);
     }
@@ -237,11 +251,11 @@ impl Shard {
         let mut room = false;
         let event = match completion {
             Completion::Committed { .. } => {
-                room = self.dequeue(slot, inner, out);
+                room = self.dequeue(now, slot, inner, out);
                 PgEvent::Committed { token: inner }
             }
             Completion::Refused { error, .. } => {
-                room = self.dequeue(slot, inner, out);
+                room = self.dequeue(now, slot, inner, out);
                 PgEvent::Refused { token: inner, error }
             }
             // The OSD moves no collection between shards.
@@ -263,7 +277,7 @@ impl Shard {
     }
 
     /// The store has answered a transaction. Whether what waited for [`Shard::store_is_behind`] may go on.
-    fn dequeue(&mut self, slot: PgSlot, token: Token, out: &mut Out) -> bool {
+    fn dequeue(&mut self, now: UTime, slot: PgSlot, token: Token, out: &mut Out) -> bool {
         let was_behind = self.store_is_behind();
         let queued = self.pgs.get_mut(slot).map(|entry| &mut entry.queued);
         // The first one, as a rule: a collection's transactions complete in their order.
@@ -273,6 +287,8 @@ impl Shard {
             out.broken(format!("the store completes {token:?}, which was not queued"));
             return false;
         };
+        let took = now.as_nanos().saturating_sub(done.since.as_nanos());
+        self.tracker.counters.commit_latency.add(took);
         self.queued_bytes -= done.bytes;
         self.advances -= usize::from(done.is_advance);
         was_behind && !self.store_is_behind()
@@ -328,17 +344,19 @@ impl Shard {
 
     /// Works the operation queue off.
     fn run_queue(&mut self, now: UTime, out: &mut Out) {
-        while let Some(QueuedOp { slot, op }) = self.queue.next() {
+        while let Some(QueuedOp { slot, op, times }) = self.queue.next() {
             let (session, tid) = (op.session, op.op.tid);
             let place = PgPlace { shard: self.id, slot };
             match self.turn(slot, &op.op) {
                 Turn::Run => {
                     if let Some(entry) = self.pgs.get_mut(slot) {
-                        entry.requests.push((session, tid));
+                        let mut record = OpRecord::new(session, op.source, times, &op.op);
+                        record.reach(Stage::Begun, now);
+                        entry.requests.push(record);
                     }
                     self.pg_handle(now, slot, PgEvent::ClientOp(op), out);
                 }
-                Turn::Hold => self.queue.hold(QueuedOp { slot, op }),
+                Turn::Hold => self.queue.hold(QueuedOp { slot, op, times }),
                 Turn::Drop => out.send_gate_of(session, ToGate::Dropped { session, place, tid }),
                 Turn::NoSpace => {
                     let epoch = self.map.as_ref().map_or(Epoch(0), |map| map.epoch);
@@ -389,7 +407,7 @@ impl Shard {
         for slot in pgs {
             // Removed in the meantime, with its requests.
             let Some(entry) = self.pgs.get_mut(slot) else { continue };
-            entry.requests.retain(|(of, _)| *of != session);
+            entry.requests.retain(|request| request.session != session);
             self.pg_handle(now, slot, PgEvent::SessionReset { session }, out);
         }
     }

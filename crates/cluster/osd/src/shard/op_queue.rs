@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use auth::SessionId;
 use pg::ClientOp;
+use telemetry::OpTimes;
 
 use super::PgSlot;
 
@@ -15,6 +16,7 @@ use super::PgSlot;
 pub(crate) struct QueuedOp {
     pub slot: PgSlot,
     pub op: ClientOp,
+    pub times: OpTimes,
 }
 
 /// The requests in the order in which they came.
@@ -94,7 +96,7 @@ pub(super) fn test_queued_op(slot: u32, session: u64, tid: u64) -> QueuedOp {
         caps: auth::Caps::all(),
         op: Box::new(super::test_op(tid)),
     };
-    QueuedOp { slot: PgSlot(slot), op }
+    QueuedOp { slot: PgSlot(slot), op, times: OpTimes::received_at(types::UTime::default()) }
 }
 
 #[cfg(test)]

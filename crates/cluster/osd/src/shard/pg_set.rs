@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, VecDeque};
 use auth::SessionId;
 use pg::{Pg, Phase};
 use store::Token;
+use telemetry::Stage;
 use types::{Epoch, SpgId, UTime};
 
 use super::pg_view::Mapping;
+use super::tracker::OpRecord;
 
 /// A PG's number within this start of the shard; never used twice, so that a late completion finds nobody rather than
 /// somebody else. It makes up the upper bits of the store's tokens; 0 is the control part, 1 the shard itself.
@@ -82,6 +84,7 @@ impl PgStatus {
 pub(crate) struct QueuedTxn {
     pub token: Token,
     pub bytes: u64,
+    pub since: UTime,
     /// It belongs to reaching a map.
     pub is_advance: bool,
 }
@@ -103,8 +106,8 @@ pub(crate) struct PgEntry {
     /// When its activity or its mapping last changed, and since when it is active.
     pub changed: UTime,
     pub became_active: UTime,
-    /// The requests that it has: session, transaction id. A request that was sent again is there again.
-    pub requests: Vec<(SessionId, u64)>,
+    /// The requests that it has. A request that was sent again is there again.
+    pub requests: Vec<OpRecord>,
     /// Its transactions that the store has not answered, in the order queued.
     pub queued: VecDeque<QueuedTxn>,
     /// Object contexts that it holds.
@@ -152,11 +155,18 @@ impl PgEntry {
         }
     }
 
-    /// A request was answered or dropped.
-    pub(crate) fn forget_request(&mut self, session: SessionId, tid: u64) {
-        // One of a session that is gone was forgotten with it.
-        if let Some(at) = self.requests.iter().position(|request| *request == (session, tid)) {
-            self.requests.swap_remove(at);
+    /// Takes out a request that is answered or dropped. `None`: it is of a session that is gone, and was forgotten with
+    /// it.
+    pub(crate) fn take_request(&mut self, session: SessionId, tid: u64) -> Option<OpRecord> {
+        let at = self.requests.iter().position(|request| request.is(session, tid))?;
+        Some(self.requests.swap_remove(at))
+    }
+
+    /// A request has reached a stage.
+    pub(crate) fn reached(&mut self, now: UTime, session: SessionId, tid: u64, stage: Stage) {
+        // One of a session that is gone is not measured any more.
+        if let Some(request) = self.requests.iter_mut().find(|request| request.is(session, tid)) {
+            request.reach(stage, now);
         }
     }
 }

@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use auth::SessionId;
 use maps::UpActing;
-use messages::PgStat;
+use messages::{OsdOp, PgStat};
 use serde_json::{Value, json};
+use telemetry::OpTimes;
 use types::{Epoch, OsdId, PgId, SpgId, UTime};
 
 use super::Shard;
 use super::pg_set::PgEntry;
+use crate::parts::{OpLoad, PartReport, ReportKind};
+use crate::report::{OpView, described};
 
 const NOBODY: OsdId = OsdId(-1);
 
@@ -75,5 +79,56 @@ impl Shard {
     pub(crate) fn stats(&mut self, now: UTime, epoch: Epoch) -> BTreeMap<PgId, PgStat> {
         let led = self.pgs.iter_mut().filter(|entry| entry.status().is_reported());
         led.map(|entry| (entry.pg.id().pg, entry.report(now, epoch))).collect()
+    }
+
+    /// What the OSD's report has of the requests that are here.
+    pub(crate) fn load(&self, now: UTime) -> OpLoad {
+        let mut load = OpLoad { commit_latency: self.tracker.counters.commit_latency, ..OpLoad::default() };
+        let at_pgs = self.pgs.iter().flat_map(|entry| &entry.requests).map(|request| request.times);
+        let queued = self.queue.iter().map(|queued| queued.times);
+        for times in at_pgs.chain(queued).filter(|times| self.tracker.is_slow(now, times.received())) {
+            load.note_slow(times.age_nanos(now));
+        }
+        load
+    }
+
+    /// What a command wants to know.
+    pub(crate) fn report(&mut self, now: UTime, what: ReportKind) -> PartReport {
+        let mut report = PartReport {
+            object_contexts: self.contexts as u64,
+            log_entries: self.pgs.iter().map(|entry| entry.pg.log().entries().len() as u64).sum(),
+            ..PartReport::default()
+        };
+        match what {
+            ReportKind::InFlight { slow_only } => report.ops = self.ops_in_flight(now, slow_only),
+            ReportKind::Longest => report.ops = self.tracker.longest(now),
+            ReportKind::LongestSlow => report.ops = self.tracker.slow(),
+            ReportKind::Counters => report.counters = self.tracker.counters,
+            ReportKind::ResetCounters => report.counters = std::mem::take(&mut self.tracker.counters),
+        }
+        report
+    }
+
+    fn ops_in_flight(&self, now: UTime, slow_only: bool) -> Vec<OpView> {
+        let wanted = |times: &OpTimes| !slow_only || self.tracker.is_slow(now, times.received());
+        let view = |times: OpTimes, reqid, op: &OsdOp| OpView {
+            description: described(reqid, op.pgid, &op.oid, op.ops.iter(), op.flags),
+            times,
+            took_nanos: times.age_nanos(now),
+            waits_for: None,
+        };
+        let queued = self.queue.iter().filter(|queued| wanted(&queued.times));
+        let mut ops: Vec<OpView> =
+            queued.map(|q| view(q.times, q.op.op.request_id(q.op.source), &q.op.op)).collect();
+        for entry in self.pgs.iter().filter(|entry| !entry.requests.is_empty()) {
+            let asked: BTreeMap<(SessionId, u64), &OsdOp> =
+                entry.pg.requests().map(|(session, op)| ((session, op.tid), op)).collect();
+            for record in entry.requests.iter().filter(|record| wanted(&record.times)) {
+                // It has been answered by the PG and waits for nothing.
+                let Some(op) = asked.get(&(record.session, record.tid)) else { continue };
+                ops.push(view(record.times, record.reqid(), op));
+            }
+        }
+        ops
     }
 }

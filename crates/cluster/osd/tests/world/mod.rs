@@ -21,8 +21,8 @@ use store::{
     Token,
 };
 use types::{
-    EntityAddr, EntityName, EntityType, Epoch, Fsid, GHObject, HObject, Name, ObjectLocator, OsdId, PgId,
-    PoolId, Profile, Release, ReqId, SnapId, SpgId, UTime,
+    EntityAddr, EntityName, EntityType, Epoch, Errno, Fsid, GHObject, HObject, Name, ObjectLocator, OsdId,
+    PgId, PoolId, Profile, Release, ReqId, SnapId, SpgId, UTime,
 };
 
 pub const FSID: Fsid = Fsid([7; 16]);
@@ -147,6 +147,8 @@ pub struct World {
     tids: u64,
     /// The OSD has work left.
     continues: bool,
+    /// Answers to commands of the admin socket.
+    answers: Vec<(u64, Result<Vec<u8>, (Errno, String)>)>,
 }
 
 pub fn addr(nonce: u32) -> EntityAddr {
@@ -192,6 +194,7 @@ impl World {
             options,
             tids: 0,
             continues: false,
+            answers: Vec::new(),
         }
     }
 
@@ -299,6 +302,7 @@ impl World {
                 OsdEffect::Log(level, text) => self.log.push(format!("{level:?} {text}")),
                 OsdEffect::Pause(session) => self.paused.push(session),
                 OsdEffect::Resume(session) => self.paused.retain(|s| *s != session),
+                OsdEffect::AdminAnswer { id, answer } => self.answers.push((id, answer)),
                 OsdEffect::Stopped => self.stopped = true,
                 OsdEffect::Failed(reason) => self.failed = Some(reason),
                 OsdEffect::ToCore { .. } => panic!("all parts are on one core"),
@@ -627,6 +631,15 @@ impl World {
             Message::OsdOpReply(r) if r.tid == tid => Some((**r).clone()),
             _ => None,
         })
+    }
+
+    /// A command of the admin socket: the answer, as the OSD gives it at once.
+    pub fn command(&mut self, json: serde_json::Value) -> Result<serde_json::Value, (Errno, String)> {
+        let command = json.to_string().into_bytes();
+        self.event(OsdEvent::AdminCommand { id: 7, command });
+        let (id, answer) = self.answers.pop().unwrap();
+        assert_eq!((id, self.answers.len()), (7, 0));
+        answer.map(|text| serde_json::from_slice(&text).unwrap())
     }
 
     /// The statistics that the monitor got last.

@@ -293,6 +293,7 @@ impl Rig {
                 PgEffect::Acknowledge { token } => self.sides[copy_of(token)].store.acknowledge(token),
                 PgEffect::Block { session, tid, .. } => self.backoffs.push((session.0, Some(tid))),
                 PgEffect::Unblock { session, .. } => self.backoffs.push((session.0, None)),
+                PgEffect::Reached { .. } => {}
                 PgEffect::Notice(notice) => self.notices.push(notice),
                 PgEffect::Failed(_) => self.failed = true,
                 PgEffect::Removed => self.removed = true,
