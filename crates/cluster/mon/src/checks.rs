@@ -34,6 +34,7 @@ impl Mon {
         self.check_pools(&mut health);
         self.check_pgs(now, &mut health);
         self.check_disk(&mut health);
+        self.check_slow_ops(&mut health);
         health.mute(now, self.mutes());
         health
     }

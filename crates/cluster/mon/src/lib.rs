@@ -25,6 +25,7 @@ mod osd_failures;
 mod osd_messages;
 mod service;
 mod session;
+mod slow_ops;
 mod snaps;
 pub mod state;
 pub mod stats;
