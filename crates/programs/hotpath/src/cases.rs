@@ -17,6 +17,10 @@ pub(crate) struct Case {
     prepared: usize,
     /// Operations counted.
     pub(crate) operations: usize,
+    /// Cores of the OSD, with a client each.
+    cores: u16,
+    /// The case that is the same on one core.
+    pub(crate) on_one_core: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,13 +41,29 @@ const LARGE: usize = 4 << 20;
 pub(crate) const PG_NUM: u32 = 2;
 
 impl Case {
-    pub(crate) const ALL: [Self; 5] = [
-        Self { name: "write-4k", kind: Kind::Write, bytes: SMALL, prepared: 4096, operations: 1024 },
-        Self { name: "overwrite-4k", kind: Kind::Overwrite, bytes: SMALL, prepared: 4096, operations: 1024 },
-        Self { name: "read-4k", kind: Kind::Read, bytes: SMALL, prepared: 4096, operations: 1024 },
-        Self { name: "write-4m", kind: Kind::Write, bytes: LARGE, prepared: 4, operations: 8 },
-        Self { name: "read-4m", kind: Kind::Read, bytes: LARGE, prepared: 8, operations: 8 },
+    pub(crate) const ALL: [Self; 8] = [
+        Self::small("write-4k", Kind::Write),
+        Self::small("overwrite-4k", Kind::Overwrite),
+        Self::small("read-4k", Kind::Read),
+        Self::large("write-4m", Kind::Write, 4),
+        Self::large("read-4m", Kind::Read, 8),
+        Self::small("write-4k", Kind::Write).on_two_cores("write-4k-two-cores"),
+        Self::small("overwrite-4k", Kind::Overwrite).on_two_cores("overwrite-4k-two-cores"),
+        Self::small("read-4k", Kind::Read).on_two_cores("read-4k-two-cores"),
     ];
+
+    const fn small(name: &'static str, kind: Kind) -> Self {
+        Self { name, kind, bytes: SMALL, prepared: 4096, operations: 1024, cores: 1, on_one_core: None }
+    }
+
+    const fn large(name: &'static str, kind: Kind, prepared: usize) -> Self {
+        Self { name, kind, bytes: LARGE, prepared, operations: 8, cores: 1, on_one_core: None }
+    }
+
+    /// The same with two clients, each at a core of the OSD: half of what they ask for is in a PG of the other core.
+    const fn on_two_cores(self, name: &'static str) -> Self {
+        Self { name, cores: 2, on_one_core: Some(self.name), ..self }
+    }
 
     pub(crate) fn by_name(name: &str) -> Option<&'static Self> {
         const { &Self::ALL }.iter().find(|case| case.name == name)
@@ -70,10 +90,13 @@ pub(crate) fn read(bytes: usize) -> Op {
 
 /// Serves the case. Only what happens in `hotpath_counted` is counted.
 pub(crate) fn run(case: &Case) -> Result<(), HotpathError> {
-    let mut cluster = Cluster::boot()?;
+    let mut cluster = Cluster::boot(case.cores)?;
     cluster.create_pool("bench", PG_NUM)?;
-    let mut client = Client::connect(&mut cluster)?;
+    let clients: Result<Vec<Client>, _> =
+        (0..case.cores).map(|core| Client::connect(&mut cluster, core)).collect();
+    let mut clients = clients?;
     for n in 0..case.prepared {
+        let client = &mut clients[n % usize::from(case.cores)];
         let request = client.request(&cluster, "bench", name(n), write(n, 0, case.bytes))?;
         client.exchange(&mut cluster, request, &Expected::Written, false)?;
     }
@@ -88,6 +111,7 @@ pub(crate) fn run(case: &Case) -> Result<(), HotpathError> {
             Kind::Overwrite => (existing, write(existing, 1, case.bytes), Expected::Written),
             Kind::Read => (existing, read(case.bytes), Expected::Data(payload(existing, 0, case.bytes))),
         };
+        let client = &mut clients[i % usize::from(case.cores)];
         let request = client.request(&cluster, "bench", name(object), op)?;
         client.exchange(&mut cluster, request, &expected, true)?;
     }

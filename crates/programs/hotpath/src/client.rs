@@ -36,29 +36,30 @@ fn failed(what: impl ToString) -> HotpathError {
 }
 
 impl Client {
-    /// Opens a session to the OSD.
-    pub(crate) fn connect(cluster: &mut Cluster) -> Result<Self, HotpathError> {
-        let own = EntityAddr::v2(([127, 0, 0, 1], 0).into(), 99);
+    /// Opens a session to the OSD's gate on a core.
+    pub(crate) fn connect(cluster: &mut Cluster, core: u16) -> Result<Self, HotpathError> {
+        let own = EntityAddr::v2(([127, 0, 0, 1], 0).into(), 99 + u32::from(core));
+        let global_id = GLOBAL_ID + u64::from(core);
         let entity = EntityId { kind: EntityType::Client, id: "admin".into() };
         let connect = Connect {
             target: osd_addr(),
             peer_kind: EntityType::Osd,
-            method: Box::new(ClientNone::new(auth::Service::Daemon, entity, GLOBAL_ID)),
+            method: Box::new(ClientNone::new(auth::Service::Daemon, entity, global_id)),
             global_seq: 1,
             session: None,
         };
-        let connection = Connection::connect(local(EntityType::Client, GLOBAL_ID as i64, own), connect);
-        let server = Server::accept(OSD, osd_addr(), own, cluster.next_session());
+        let connection = Connection::connect(local(EntityType::Client, global_id as i64, own), connect);
+        let server = Server::accept(OSD, osd_addr(), own, cluster.next_session(core));
         let mut client = Self { connection, server, tid: 0, written: Vec::new(), reply: None };
         let now = cluster.now();
-        client.server.settle(&mut cluster.node, now)?;
+        client.server.settle(&mut cluster.nodes, now)?;
         while !client.connection.is_open() {
             client.hear()?;
             let bytes = std::mem::take(&mut client.written);
             if bytes.is_empty() && !client.connection.is_open() {
                 return Err(failed("the handshake did not end"));
             }
-            client.server.serve(&mut cluster.node, now, &mut Socket::new(&bytes))?;
+            client.server.serve(&mut cluster.nodes, now, &mut Socket::new(&bytes))?;
         }
         Ok(client)
     }
@@ -71,7 +72,7 @@ impl Client {
         object: Name,
         op: Op,
     ) -> Result<Vec<u8>, HotpathError> {
-        let map = cluster.node.mon().ok_or_else(|| failed("no monitor"))?.osdmap();
+        let map = cluster.mon().ok_or_else(|| failed("no monitor"))?.osdmap();
         let pool = map.pool_by_name(pool).ok_or_else(|| failed("no such pool"))?;
         let locator = ObjectLocator { pool, key: Name::new(), nspace: Name::new(), hash: -1 };
         let raw = map.object_to_pg(&locator, &object).ok_or_else(|| failed("no such pool"))?;
@@ -115,8 +116,8 @@ impl Client {
     ) -> Result<(), HotpathError> {
         let (now, socket) = (cluster.now(), &mut Socket::new(&request));
         match counted {
-            true => self.server.hotpath_counted(&mut cluster.node, now, socket)?,
-            false => self.server.serve(&mut cluster.node, now, socket)?,
+            true => self.server.hotpath_counted(&mut cluster.nodes, now, socket)?,
+            false => self.server.serve(&mut cluster.nodes, now, socket)?,
         }
         self.hear()?;
         for _ in 0..TICKS_MAX {
@@ -126,7 +127,7 @@ impl Client {
             // The PG is being made.
             cluster.tick()?;
             let now = cluster.now();
-            self.server.settle(&mut cluster.node, now)?;
+            self.server.settle(&mut cluster.nodes, now)?;
             self.hear()?;
             for message in std::mem::take(&mut cluster.to_client) {
                 self.take(message);

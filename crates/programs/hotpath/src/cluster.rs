@@ -1,6 +1,8 @@
-//! A monitor and one OSD on MemStore, booted without sockets: what one sends, the other gets in order.
+//! A monitor and one OSD on MemStore, on one core or several, booted without sockets: what one sends, the other gets in
+//! order.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use auth::{Caps, SessionId, SessionInfo};
 use buffer::Rope;
@@ -9,8 +11,8 @@ use mon::state::State;
 use mon::{InitialOsd, Mon, MonConfig, MonEvent};
 use monclient::{Attempt, MonClientConfig, MonClientEvent, MonClientIo};
 use node::{Daemon, Node, NodeEffect, NodeEvent};
-use osd::{Osd, OsdAddrs, OsdConfig, OsdEvent};
-use store::MemStore;
+use osd::{CoreId, Osd, OsdAddrs, OsdConfig, OsdEvent, Placement};
+use store::{MemStore, StoreShard};
 use types::{EntityAddr, EntityName, EntityType, Fsid, Name, OsdId, Profile, UTime};
 
 use crate::HotpathError;
@@ -23,11 +25,13 @@ const TICKS_MAX: u32 = 1000;
 const TICK_NANOS: u64 = 100_000_000;
 const ADMIN: SessionId = SessionId(1);
 
-/// The node, and what is on the way between its daemons.
+/// The cores' nodes, and what is on the way between their daemons.
 pub(crate) struct Cluster {
-    pub(crate) node: Node,
+    /// By the core's number. The monitor and the OSD's control part are on the first one, a gate and a shard on each.
+    pub(crate) nodes: Vec<Node>,
     now: u64,
-    queue: VecDeque<NodeEvent>,
+    /// Events with the core that gets them.
+    queue: VecDeque<(usize, NodeEvent)>,
     /// The OSD's connections to the monitor.
     dials: BTreeMap<Attempt, SessionId>,
     sessions: u64,
@@ -66,13 +70,11 @@ fn mon(fsid: Fsid, uuid: Fsid, now: UTime) -> Result<Mon, HotpathError> {
 }
 
 impl Cluster {
-    /// Boots until the OSD is up.
-    pub(crate) fn boot() -> Result<Self, HotpathError> {
+    /// Boots until the OSD is up, on so many cores.
+    pub(crate) fn boot(cores: u16) -> Result<Self, HotpathError> {
         let (fsid, uuid) = (Fsid::from_random([1; 16]), Fsid::from_random([2; 16]));
         let now = 1_800_000_000_000_000_000;
-        let mut node = Node::new();
-        node.add_mon(mon(fsid, uuid, UTime::from_nanos(now))?);
-        let osd = Osd::new(OsdConfig {
+        let config = OsdConfig {
             whoami: OSD,
             cluster_fsid: fsid,
             osd_fsid: uuid,
@@ -81,22 +83,36 @@ impl Cluster {
             profile: Profile::PACIFIC,
             monitors: MonClientConfig::new(vec![addr(3300).into()], Some(fsid)),
             options: options::Values::new(),
-        });
-        node.add_osd(OSD, osd, Box::new(MemStore::new(STORE_BYTES)));
+        };
+        let all: Vec<CoreId> = (0..cores).map(CoreId).collect();
+        let placement = Placement::new(all.clone(), all.clone()).ok_or_else(|| failed("no core"))?;
+        let placement = Arc::new(placement);
+        let mut nodes: Vec<Node> = Vec::new();
+        for (core, store) in all.into_iter().zip(MemStore::handles(STORE_BYTES, cores.into())) {
+            let osd = Osd::on_core(config.clone(), core, placement.clone());
+            let mut node = Node::new();
+            node.add_osd_parts(OSD, osd, vec![(StoreShard(core.0.into()), Box::new(store))]);
+            nodes.push(node);
+        }
+        nodes[0].add_mon(mon(fsid, uuid, UTime::from_nanos(now))?);
         let (queue, dials, to_client) = (VecDeque::new(), BTreeMap::new(), Vec::new());
-        let mut cluster = Self { node, now, queue, dials, sessions: 10, to_client, answer: None };
-        cluster.tell(NodeEvent::Osd(OSD, OsdEvent::Start))?;
+        let mut cluster = Self { nodes, now, queue, dials, sessions: 10, to_client, answer: None };
+        cluster.tell(0, NodeEvent::Osd(OSD, OsdEvent::Start))?;
         cluster.tick_until("the OSD is up", |c| {
-            let map = c.node.mon().map(|mon| mon.osdmap().existing_osds().any(|(_, osd)| osd.is_up()));
+            let map = c.mon().map(|mon| mon.osdmap().existing_osds().any(|(_, osd)| osd.is_up()));
             map == Some(true)
         })?;
         Ok(cluster)
     }
 
+    pub(crate) fn mon(&self) -> Option<&Mon> {
+        self.nodes[0].mon()
+    }
+
     /// Makes a pool of one copy.
     pub(crate) fn create_pool(&mut self, pool: &str, pg_num: u32) -> Result<(), HotpathError> {
         let info = self.session_info(ADMIN, EntityType::Client, 4100);
-        self.tell(NodeEvent::Mon(MonEvent::SessionOpened(info)))?;
+        self.tell(0, NodeEvent::Mon(MonEvent::SessionOpened(info)))?;
         let json = format!(r#"{{"prefix":"osd pool create","pool":"{pool}","pg_num":{pg_num}}}"#);
         let command = MonCommand {
             tid: 1,
@@ -105,7 +121,7 @@ impl Cluster {
             cmd: vec![Name::from(json)],
             data: Rope::new(),
         };
-        self.tell(NodeEvent::Mon(MonEvent::Message { session: ADMIN, message: command.into() }))?;
+        self.tell(0, NodeEvent::Mon(MonEvent::Message { session: ADMIN, message: command.into() }))?;
         self.tick_until("the pool is made", |c| c.answer.is_some())?;
         match self.answer.take() {
             Some((0, _)) | None => Ok(()),
@@ -130,7 +146,7 @@ impl Cluster {
 
     pub(crate) fn tick(&mut self) -> Result<(), HotpathError> {
         self.now += TICK_NANOS;
-        self.tell(NodeEvent::Tick)
+        (0..self.nodes.len()).try_for_each(|core| self.tell(core, NodeEvent::Tick))
     }
 
     /// The time; each call is some microseconds later.
@@ -139,28 +155,28 @@ impl Cluster {
         UTime::from_nanos(self.now)
     }
 
-    /// A number for a session, never used twice.
-    pub(crate) fn next_session(&mut self) -> SessionId {
+    /// A number for a session of a core, never used twice.
+    pub(crate) fn next_session(&mut self, core: u16) -> SessionId {
         self.sessions += 1;
-        SessionId(self.sessions)
+        SessionId::on_core(core, self.sessions)
     }
 
-    /// An event, and all that follows from it.
-    pub(crate) fn tell(&mut self, event: NodeEvent) -> Result<(), HotpathError> {
-        self.queue.push_back(event);
+    /// An event for a core, and all that follows from it.
+    pub(crate) fn tell(&mut self, core: usize, event: NodeEvent) -> Result<(), HotpathError> {
+        self.queue.push_back((core, event));
         let mut effects = Vec::new();
-        while let Some(event) = self.queue.pop_front() {
+        while let Some((core, event)) = self.queue.pop_front() {
             let now = self.now();
-            self.node.handle(now, event, &mut effects);
-            self.node.turn(now, &mut effects);
+            self.nodes[core].handle(now, event, &mut effects);
+            self.nodes[core].turn(now, &mut effects);
             for effect in std::mem::take(&mut effects) {
-                self.perform(effect)?;
+                self.perform(core, effect)?;
             }
         }
         Ok(())
     }
 
-    fn perform(&mut self, effect: NodeEffect) -> Result<(), HotpathError> {
+    fn perform(&mut self, core: usize, effect: NodeEffect) -> Result<(), HotpathError> {
         match effect {
             NodeEffect::Send(Daemon::Mon, ADMIN, message) => {
                 if let Message::MonCommandAck(ack) = message {
@@ -173,19 +189,21 @@ impl Cluster {
                 }
             }
             NodeEffect::Commit(token, _) => {
-                self.queue.push_back(NodeEvent::Mon(MonEvent::Committed { token }));
+                self.queue.push_back((0, NodeEvent::Mon(MonEvent::Committed { token })));
             }
             NodeEffect::GlobalId(session, id) => {
                 let info = self.session_info(session, EntityType::Osd, id);
-                self.queue.push_back(NodeEvent::Mon(MonEvent::SessionOpened(info)));
+                self.queue.push_back((0, NodeEvent::Mon(MonEvent::SessionOpened(info))));
                 if let Some(attempt) = self.attempt(session) {
                     self.osd_hears(MonClientEvent::Connected(attempt));
                 }
             }
             NodeEffect::Dial(_, io) => self.dial(io),
-            NodeEffect::Continue(osd) => self.queue.push_back(NodeEvent::Osd(osd, OsdEvent::Continue)),
-            NodeEffect::ToCore(core, osd, _) => {
-                return Err(failed(format!("osd.{osd}, which is whole on one core, has parts on {core:?}")));
+            NodeEffect::Continue(osd) => {
+                self.queue.push_back((core, NodeEvent::Osd(osd, OsdEvent::Continue)))
+            }
+            NodeEffect::ToCore(to, osd, message) => {
+                self.queue.push_back((to.0.into(), NodeEvent::Osd(osd, OsdEvent::FromCore(message))));
             }
             NodeEffect::Rebind(osd) => return Err(failed(format!("osd.{osd} is down in the map"))),
             NodeEffect::Close(daemon, _, reason) | NodeEffect::Failed(daemon, reason) => {
@@ -206,25 +224,25 @@ impl Cluster {
     }
 
     fn osd_hears(&mut self, event: MonClientEvent) {
-        self.queue.push_back(NodeEvent::Osd(OSD, OsdEvent::Mon(event)));
+        self.queue.push_back((0, NodeEvent::Osd(OSD, OsdEvent::Mon(event))));
     }
 
     fn dial(&mut self, io: MonClientIo) {
         match io {
             MonClientIo::Connect(attempt, _) => {
-                let session = self.next_session();
+                let session = self.next_session(0);
                 self.dials.insert(attempt, session);
-                self.queue.push_back(NodeEvent::Mon(MonEvent::GlobalIdWanted { session, asked: 0 }));
+                self.queue.push_back((0, NodeEvent::Mon(MonEvent::GlobalIdWanted { session, asked: 0 })));
             }
             MonClientIo::Send(attempt, message) => {
                 if let Some(&session) = self.dials.get(&attempt) {
-                    self.queue.push_back(NodeEvent::Mon(MonEvent::Message { session, message }));
+                    self.queue.push_back((0, NodeEvent::Mon(MonEvent::Message { session, message })));
                 }
             }
             MonClientIo::Keepalive(attempt) => self.osd_hears(MonClientEvent::KeepaliveAcked(attempt)),
             MonClientIo::Disconnect(attempt) => {
                 if let Some(session) = self.dials.remove(&attempt) {
-                    self.queue.push_back(NodeEvent::Mon(MonEvent::SessionClosed(session)));
+                    self.queue.push_back((0, NodeEvent::Mon(MonEvent::SessionClosed(session))));
                 }
             }
         }

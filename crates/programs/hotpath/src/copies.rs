@@ -29,7 +29,7 @@ fn serve(client: &mut Client, cluster: &mut Cluster, object: usize, op: Op) -> R
     let mut socket = Socket::new(&request);
     socket.read_to = Some(Vec::new());
     let (now, before, checksummed) = (cluster.now(), copied_bytes(), checksummed_bytes());
-    client.server.serve(&mut cluster.node, now, &mut socket)?;
+    client.server.serve(&mut cluster.nodes, now, &mut socket)?;
     let (copied, checksummed) = (copied_bytes() - before, checksummed_bytes() - checksummed);
     let out = std::mem::take(&mut client.server.out);
     let pages = out.iter().flat_map(|rope| rope.pieces()).filter(|piece| piece.len() >= ALIGN);
@@ -39,9 +39,9 @@ fn serve(client: &mut Client, cluster: &mut Cluster, object: usize, op: Op) -> R
 
 #[test]
 fn aligned_payload_of_4_kib_and_4_mib_is_never_copied_and_checksummed_once() -> Result<(), HotpathError> {
-    let mut cluster = Cluster::boot()?;
+    let mut cluster = Cluster::boot(1)?;
     cluster.create_pool("bench", PG_NUM)?;
-    let mut client = Client::connect(&mut cluster)?;
+    let mut client = Client::connect(&mut cluster, 0)?;
     for bytes in [4 << 20, 4 << 10] {
         // The PGs are made, and half of the objects exist. Their names are of one length: a payload's place is foretold
         // by that of the one before.

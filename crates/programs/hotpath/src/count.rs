@@ -10,13 +10,16 @@ use crate::cases::Case;
 /// How far a count may be from the expected one, in percent, either way: a gain is to be written down too.
 const TOLERANCE_PERCENT: u64 = 5;
 
+/// How many more instructions an operation may take where an OSD is on two cores, in percent.
+const TWO_CORES_PERCENT: u64 = 15;
+
 /// Instructions per operation, by the case's name.
 type Counts = BTreeMap<String, u64>;
 
 pub(crate) fn print() -> Result<(), HotpathError> {
     let counts = count()?;
     for case in &Case::ALL {
-        println!("{:<14}{:>12} instructions an operation", case.name, counts[case.name]);
+        println!("{:<24}{:>12} instructions an operation", case.name, counts[case.name]);
     }
     Ok(())
 }
@@ -29,7 +32,9 @@ pub(crate) fn renew(file: &str) -> Result<(), HotpathError> {
 pub(crate) fn check(file: &str) -> Result<(), HotpathError> {
     let text = std::fs::read_to_string(file).map_err(|e| in_file(file, &e))?;
     let expected: Counts = serde_json::from_str(&text).map_err(|e| in_file(file, &e))?;
-    let problems = compare(&expected, &count()?);
+    let counted = count()?;
+    let mut problems = compare(&expected, &counted);
+    problems.extend(Case::ALL.iter().filter_map(|case| too_much_for_two_cores(case, &counted)));
     match problems.is_empty() {
         true => Ok(()),
         false => Err(HotpathError::Changed(format!(
@@ -59,6 +64,15 @@ fn compare(expected: &Counts, counted: &Counts) -> Vec<String> {
     let gone = expected.keys().filter(|name| !counted.contains_key(*name));
     problems.extend(gone.map(|name| format!("{name}: no such case any more")));
     problems
+}
+
+/// What two cores have to say to each other may cost little.
+fn too_much_for_two_cores(case: &Case, counted: &Counts) -> Option<String> {
+    let (two, one) = (counted.get(case.name)?, counted.get(case.on_one_core?)?);
+    (two * 100 > one * (100 + TWO_CORES_PERCENT)).then(|| {
+        let (name, percent) = (case.name, (*two as f64 / *one as f64 - 1.0) * 100.0);
+        format!("{name}: {two}, on one core {one} ({percent:+.1}%; {TWO_CORES_PERCENT}% are allowed)")
+    })
 }
 
 /// Counts all cases, two at a time.
@@ -136,6 +150,17 @@ mod tests {
         assert_eq!(compare(&expected, &counts(&[("a", 10_500), ("b", 9_500)])), [""; 0]);
         let problems = compare(&expected, &counts(&[("a", 10_501), ("b", 9_400)]));
         assert_eq!(problems, ["a: 10501, expected 10000 (+5.0%)", "b: 9400, expected 10000 (-6.0%)"]);
+    }
+
+    #[test]
+    fn two_cores_may_cost_fifteen_percent_more() {
+        let case = Case::by_name("read-4k-two-cores").unwrap();
+        let problem = |two| too_much_for_two_cores(case, &counts(&[("read-4k", 1000), (case.name, two)]));
+        assert_eq!(problem(1150), None);
+        assert_eq!(
+            problem(1151).as_deref(),
+            Some("read-4k-two-cores: 1151, on one core 1000 (+15.1%; 15% are allowed)")
+        );
     }
 
     #[test]

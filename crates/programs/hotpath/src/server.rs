@@ -1,5 +1,7 @@
-//! The way of bytes through the node, as a core of the host goes it: read, feed, decode, handle, turn, encode.
+//! The way of bytes through the node, as a core of the host goes it: read, feed, decode, handle, turn, encode. Where a PG is on
+//! another core, that one's node is on the way too; the queue between the cores is not counted.
 
+use std::collections::VecDeque;
 use std::io::{IoSliceMut, Read};
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,7 +11,7 @@ use buffer::Rope;
 use messages::Message;
 use msgr::{Accept, Connection, Effect, Limits, Local, PeerInfo, ReceiveBuffer};
 use node::{Node, NodeEffect, NodeEvent};
-use osd::OsdEvent;
+use osd::{CoreId, OsdEvent, PartMessage};
 use types::{EntityAddr, EntityName, EntityType, OsdId, Profile, UTime};
 
 use crate::HotpathError;
@@ -46,6 +48,8 @@ impl<'a> Socket<'a> {
 pub(crate) struct Server {
     osd: OsdId,
     session: SessionId,
+    /// What the OSD's parts have for those on other cores.
+    between: VecDeque<(CoreId, PartMessage)>,
     connection: Connection,
     features: u64,
     buffer: ReceiveBuffer,
@@ -74,6 +78,7 @@ impl Server {
         Self {
             osd,
             session,
+            between: VecDeque::new(),
             connection: Connection::accept(local(EntityType::Osd, osd.0.into(), addr), accept),
             features: 0,
             buffer: ReceiveBuffer::default(),
@@ -86,27 +91,27 @@ impl Server {
     #[inline(never)]
     pub(crate) fn hotpath_counted(
         &mut self,
-        node: &mut Node,
+        nodes: &mut [Node],
         now: UTime,
         socket: &mut Socket<'_>,
     ) -> Result<(), HotpathError> {
-        self.serve_by(Socket::hotpath_socket, node, now, socket)
+        self.serve_by(Socket::hotpath_socket, nodes, now, socket)
     }
 
     /// The same, not counted.
     pub(crate) fn serve(
         &mut self,
-        node: &mut Node,
+        nodes: &mut [Node],
         now: UTime,
         socket: &mut Socket<'_>,
     ) -> Result<(), HotpathError> {
-        self.serve_by(Socket::read, node, now, socket)
+        self.serve_by(Socket::read, nodes, now, socket)
     }
 
     fn serve_by<'a>(
         &mut self,
         read: impl Fn(&mut Socket<'a>, &mut [IoSliceMut<'_>]) -> std::io::Result<usize>,
-        node: &mut Node,
+        nodes: &mut [Node],
         now: UTime,
         socket: &mut Socket<'a>,
     ) -> Result<(), HotpathError> {
@@ -114,14 +119,14 @@ impl Server {
             let read = read(socket, &mut self.connection.read_slices(&mut self.buffer, false));
             let n = read.map_err(|e| HotpathError::Cluster(e.to_string()))?;
             self.connection.received(&mut self.buffer, n);
-            self.settle(node, now)?;
+            self.settle(nodes, now)?;
             if socket.bytes.is_empty() {
                 return Ok(());
             }
         }
     }
 
-    fn run_effects(&mut self, node: &mut Node, now: UTime) -> Result<(), HotpathError> {
+    fn run_effects(&mut self, nodes: &mut [Node], now: UTime) -> Result<(), HotpathError> {
         while let Some(effect) = self.connection.poll() {
             match effect {
                 Effect::Write(rope) => self.out.push(rope),
@@ -129,12 +134,20 @@ impl Server {
                     let message = Message::decode(&raw).map_err(|e| HotpathError::Cluster(e.to_string()))?;
                     let bytes = (raw.front.len() + raw.middle.len() + raw.data.len()) as u64;
                     let event = OsdEvent::Message { session: self.session, message, bytes };
-                    node.handle(now, NodeEvent::Osd(self.osd, event), &mut self.effects);
+                    nodes[usize::from(self.session.core())].handle(
+                        now,
+                        NodeEvent::Osd(self.osd, event),
+                        &mut self.effects,
+                    );
                     self.perform()?;
                 }
                 Effect::Established(info) => {
                     let event = OsdEvent::SessionOpened(self.session_info(*info)?);
-                    node.handle(now, NodeEvent::Osd(self.osd, event), &mut self.effects);
+                    nodes[usize::from(self.session.core())].handle(
+                        now,
+                        NodeEvent::Osd(self.osd, event),
+                        &mut self.effects,
+                    );
                     self.perform()?;
                 }
                 other => return Err(HotpathError::Cluster(format!("the server's connection: {other:?}"))),
@@ -160,11 +173,23 @@ impl Server {
     }
 
     /// Runs the connection's effects, ends the burst at the store, and encodes what that sends.
-    pub(crate) fn settle(&mut self, node: &mut Node, now: UTime) -> Result<(), HotpathError> {
-        self.run_effects(node, now)?;
-        node.turn(now, &mut self.effects);
+    pub(crate) fn settle(&mut self, nodes: &mut [Node], now: UTime) -> Result<(), HotpathError> {
+        self.run_effects(nodes, now)?;
+        nodes[usize::from(self.session.core())].turn(now, &mut self.effects);
         self.perform()?;
-        self.run_effects(node, now)
+        // As a core takes what another has sent it: a burst of messages, then a turn.
+        while let Some((core, _)) = self.between.front() {
+            let core = *core;
+            let node = &mut nodes[usize::from(core.0)];
+            while self.between.front().is_some_and(|(to, _)| *to == core) {
+                let Some((_, message)) = self.between.pop_front() else { break };
+                let event = NodeEvent::Osd(self.osd, OsdEvent::FromCore(message));
+                node.handle(now, event, &mut self.effects);
+            }
+            node.turn(now, &mut self.effects);
+            self.perform()?;
+        }
+        self.run_effects(nodes, now)
     }
 
     fn perform(&mut self) -> Result<(), HotpathError> {
@@ -173,6 +198,7 @@ impl Server {
                 NodeEffect::Send(_, session, message) if session == self.session => {
                     self.connection.send(message.encode_from(EntityType::Osd, self.features));
                 }
+                NodeEffect::ToCore(core, _, message) => self.between.push_back((core, message)),
                 NodeEffect::Log(..) | NodeEffect::Pause(..) | NodeEffect::Resume(..) => {}
                 other => return Err(HotpathError::Cluster(format!("the OSD: {other:?}"))),
             }
