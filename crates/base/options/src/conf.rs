@@ -54,7 +54,7 @@ impl ConfFile {
     }
 }
 
-/// The line up to a comment sign that stands outside quotes.
+/// The line up to a comment sign outside quotes.
 fn strip_comment(line: &str) -> &str {
     let mut quoted = false;
     for (at, c) in line.char_indices() {

@@ -14,7 +14,7 @@ pub enum OptionStatus {
     OtherProgram(&'static str),
     /// Ceph has it; here there is nothing for it to tune.
     NothingToTune,
-    /// Nobody knows it.
+    /// Neither Ceph nor Loligo has it.
     Unknown,
 }
 
@@ -106,29 +106,28 @@ const fn check_row<T: OptionType + ?Sized>(constant: &str, spec: &OptionSpec) {
 }
 
 table! {
-    AUTH_CLIENT_REQUIRED: str = spec("auth_client_required", Text, "none", "How clients prove who they are; only 'none' so far.");
-    AUTH_CLUSTER_REQUIRED: str = spec("auth_cluster_required", Text, "none", "How daemons prove who they are; only 'none' so far.");
-    AUTH_SERVICE_REQUIRED: str = spec("auth_service_required", Text, "none", "What daemons ask of clients; only 'none' so far.");
+    AUTH_CLIENT_REQUIRED: str = spec("auth_client_required", Text, "none", "How clients authenticate; only 'none' so far.");
+    AUTH_CLUSTER_REQUIRED: str = spec("auth_cluster_required", Text, "none", "How daemons authenticate; only 'none' so far.");
+    AUTH_SERVICE_REQUIRED: str = spec("auth_service_required", Text, "none", "The authentication that daemons require of clients; only 'none' so far.");
     BDEV_DEBUG_FAIL_FILE: str = spec(
         "bdev_debug_fail_file",
         Text,
         "",
-        "Let every operation of an OSD's disk fail with EIO while a file of this name is in the OSD's directory, as a test \
-         makes it.",
+        "For tests: while a file of this name is in an OSD's directory, every operation of its disk fails with EIO.",
     )
     .own();
     BDEV_DEBUG_VOLATILE_CACHE: bool = spec(
         "bdev_debug_volatile_cache",
         Bool,
         "false",
-        "Keep every write in the process until the device flush that covers it, to test what a power loss does.",
+        "For tests of power loss: keep each write in the process until a flush of the device covers it.",
     )
     .own();
     BDEV_DEBUG_VOLATILE_LEAK_SEED: u64 = spec(
         "bdev_debug_volatile_leak_seed",
         Int,
         "0",
-        "With bdev_debug_volatile_cache: let a random subset, of this seed, of the unflushed 4 KiB blocks reach the file.",
+        "With bdev_debug_volatile_cache: seed of the random unflushed 4 KiB blocks that reach the file; 0 for none.",
     )
     .range(0.0, i64::MAX as f64)
     .own();
@@ -136,28 +135,28 @@ table! {
         "bdev_model",
         Text,
         "",
-        "Let each OSD's store be as slow as a modelled device: disk-7200, ssd or raid0-of-N, each also with -write-back.",
+        "Slow each OSD's store down to a modelled device: disk-7200, ssd or raid0-of-N, each also with -write-back.",
     )
     .own();
-    BDEV_MODEL_PARAMETERS: str = spec("bdev_model_parameters", Text, "", "With bdev_model: what differs from its data sheet, as a=b,c=d.").own();
+    BDEV_MODEL_PARAMETERS: str = spec("bdev_model_parameters", Text, "", "With bdev_model: parameters that differ from the model's data sheet, as a=b,c=d.").own();
     MON_ALLOW_POOL_DELETE: bool = spec("mon_allow_pool_delete", Bool, "true", "Whether pools can be removed. Ceph's default is false.").runtime();
     MON_CONFIG_KEY_MAX_ENTRY_SIZE: u64 = spec("mon_config_key_max_entry_size", Size, "65536", "Bytes that a value of `config-key` may have.").runtime();
-    MON_DATA_AVAIL_CRIT: u64 = spec("mon_data_avail_crit", Int, "5", "Per cent free on the monitor's disk below which MON_DISK_CRIT is raised.")
+    MON_DATA_AVAIL_CRIT: u64 = spec("mon_data_avail_crit", Int, "5", "Percentage of free space on the monitor's disk below which MON_DISK_CRIT is raised.")
         .range(0.0, 100.0)
         .runtime();
-    MON_DATA_AVAIL_WARN: u64 = spec("mon_data_avail_warn", Int, "30", "Per cent free on the monitor's disk below which MON_DISK_LOW is raised.")
+    MON_DATA_AVAIL_WARN: u64 = spec("mon_data_avail_warn", Int, "30", "Percentage of free space on the monitor's disk below which MON_DISK_LOW is raised.")
         .range(0.0, 100.0)
         .runtime();
-    MON_HEALTH_LOG_UPDATE_PERIOD: u64 = spec("mon_health_log_update_period", Int, "5", "Seconds that pass at least between lines of the cluster log about a health check whose summary goes on changing.").range(0.0, 86400.0).runtime();
-    MON_MAX_PG_PER_OSD: u64 = spec("mon_max_pg_per_osd", Int, "250", "The most placement groups an OSD should hold; more are refused.")
+    MON_HEALTH_LOG_UPDATE_PERIOD: u64 = spec("mon_health_log_update_period", Int, "5", "Least seconds between two lines of the cluster log about a health check whose summary keeps changing.").range(0.0, 86400.0).runtime();
+    MON_MAX_PG_PER_OSD: u64 = spec("mon_max_pg_per_osd", Int, "250", "Maximum number of placement groups on an OSD; a pool that needs more is refused.")
         .range(1.0, 1e6)
         .runtime();
     MON_MAX_POOL_PG_NUM: u64 = spec("mon_max_pool_pg_num", Int, "65536", "The most placement groups a pool may have.").range(1.0, 1e9).runtime();
     MON_MIN_OSDMAP_EPOCHS: u64 = spec("mon_min_osdmap_epochs", Int, "500", "How many OSD map epochs are kept at least.").range(1.0, 1e6).runtime();
-    MON_OSD_BACKFILLFULL_RATIO: f64 = spec("mon_osd_backfillfull_ratio", Float, "0.9", "Share of an OSD in use at which it takes no more backfill; read when a cluster is made.")
+    MON_OSD_BACKFILLFULL_RATIO: f64 = spec("mon_osd_backfillfull_ratio", Float, "0.9", "Share of an OSD in use from which it takes no more backfill; read when a cluster is made.")
         .range(0.0, 100.0);
     MON_OSD_DOWN_OUT_INTERVAL: f64 = spec("mon_osd_down_out_interval", Secs, "600", "Seconds after which a down OSD is marked out; 0 never.").runtime();
-    MON_OSD_FULL_RATIO: f64 = spec("mon_osd_full_ratio", Float, "0.95", "Share of an OSD in use at which its pools take no more writes; read when a cluster is made.")
+    MON_OSD_FULL_RATIO: f64 = spec("mon_osd_full_ratio", Float, "0.95", "Share of an OSD in use from which its pools take no more writes; read when a cluster is made.")
         .range(0.0, 100.0);
     MON_OSD_MIN_DOWN_REPORTERS: u64 = spec("mon_osd_min_down_reporters", Int, "2", "OSDs that must report another one before it is marked down.")
         .range(1.0, 1000.0)
@@ -165,34 +164,34 @@ table! {
     MON_OSD_MIN_IN_RATIO: f64 = spec("mon_osd_min_in_ratio", Float, "0.75", "Share of OSDs that stay in when others are marked out.")
         .range(0.0, 1.0)
         .runtime();
-    MON_OSD_NEARFULL_RATIO: f64 = spec("mon_osd_nearfull_ratio", Float, "0.85", "Share of an OSD in use at which it is warned about; read when a cluster is made.")
+    MON_OSD_NEARFULL_RATIO: f64 = spec("mon_osd_nearfull_ratio", Float, "0.85", "Share of an OSD in use from which the monitor warns about it; read when a cluster is made.")
         .range(0.0, 100.0);
     MON_OSD_REPORT_TIMEOUT: f64 = spec("mon_osd_report_timeout", Secs, "900", "Seconds without a beacon after which an OSD is marked down.")
         .range(1.0, 1e9)
         .runtime();
     MON_PG_STUCK_THRESHOLD: f64 = spec("mon_pg_stuck_threshold", Secs, "60", "Seconds after which a placement group counts as stuck.").runtime();
-    MON_WARN_ON_POOL_NO_APP: bool = spec("mon_warn_on_pool_no_app", Bool, "true", "Whether a pool in use without an application is warned about.")
+    MON_WARN_ON_POOL_NO_APP: bool = spec("mon_warn_on_pool_no_app", Bool, "true", "Whether to warn about a pool that is in use without an application.")
         .runtime();
-    MON_WARN_ON_POOL_NO_REDUNDANCY: bool = spec("mon_warn_on_pool_no_redundancy", Bool, "false", "Whether a pool of one copy is warned about.").runtime();
+    MON_WARN_ON_POOL_NO_REDUNDANCY: bool = spec("mon_warn_on_pool_no_redundancy", Bool, "false", "Whether to warn about a pool of one copy.").runtime();
     MON_WARN_ON_POOL_PG_NUM_NOT_POWER_OF_TWO: bool = spec(
         "mon_warn_on_pool_pg_num_not_power_of_two",
         Bool,
         "true",
-        "Whether a pool whose pg_num is no power of two is warned about.",
+        "Whether to warn about a pool whose pg_num is not a power of two.",
     )
     .runtime();
     MS_BIND_PORT_MAX: u64 = spec("ms_bind_port_max", Int, "7300", "The last port an OSD tries.").range(1.0, 65535.0);
     MS_BIND_PORT_MIN: u64 = spec("ms_bind_port_min", Int, "6800", "The first port an OSD tries.").range(1.0, 65535.0);
     MS_CONNECTION_READY_TIMEOUT: f64 = spec("ms_connection_ready_timeout", Secs, "10", "Seconds a peer has to finish the handshake.").range(0.1, 3600.0);
-    MS_CONNECTIONS_MAX: u64 = spec("ms_connections_max", Int, "10000", "The most connections a daemon holds at once.").range(16.0, 1e6).own();
+    MS_CONNECTIONS_MAX: u64 = spec("ms_connections_max", Int, "10000", "Maximum number of connections of the process.").range(16.0, 1e6).own();
     MS_CRC_DATA: bool = spec("ms_crc_data", Bool, "true", "Whether the checksums of messages are checked and written.");
     MS_INITIAL_BACKOFF: f64 = spec("ms_initial_backoff", Secs, "0.2", "Seconds before an OSD whose connection did not open is dialled again; each further pause is twice as long.").range(0.001, 3600.0);
-    MS_MAX_BACKOFF: f64 = spec("ms_max_backoff", Secs, "15", "The longest such pause, in seconds.").range(0.001, 3600.0);
+    MS_MAX_BACKOFF: f64 = spec("ms_max_backoff", Secs, "15", "Longest pause in seconds before an OSD is dialled again (see ms_initial_backoff).").range(0.001, 3600.0);
     MS_PEER_UNACKED_BYTES_MAX: u64 = spec(
         "ms_peer_unacked_bytes_max",
         Size,
         "134217728",
-        "Bytes that another OSD may owe the acknowledgement of before nothing more is sent to it.",
+        "Unacknowledged bytes to another OSD from which nothing more is sent to it.",
     )
     .range(1e6, 1e12)
     .own();
@@ -200,7 +199,7 @@ table! {
         "ms_receive_unfinished_bytes_max",
         Size,
         "8388608",
-        "Bytes of unfinished messages held in all; past it the peers that stalled longest are dropped.",
+        "Bytes of partly received messages over all connections; above this the connections that stalled longest are ended.",
     )
     .own();
     MS_TCP_LISTEN_BACKLOG: u64 = spec("ms_tcp_listen_backlog", Int, "512", "Connections that may wait to be accepted.").range(1.0, 65535.0);
@@ -227,14 +226,14 @@ table! {
         "osd_debug_inject_dispatch_delay_duration",
         Float,
         "0.1",
-        "Seconds that an injected delay takes; all daemons of the core wait.",
+        "For tests: length of an injected delay in seconds; all daemons of the core wait.",
     )
     .range(0.0, 60.0);
     OSD_DEBUG_INJECT_DISPATCH_DELAY_PROBABILITY: f64 = spec(
         "osd_debug_inject_dispatch_delay_probability",
         Float,
         "0",
-        "Share of the clients' operations before which an OSD sleeps, to make a slowdown of a known size.",
+        "For tests: share of the clients' operations that an injected delay precedes.",
     )
     .range(0.0, 1.0);
     OSD_DEBUG_NO_BOOT: str = spec("osd_debug_no_boot", Text, "", "Numbers of OSDs that are kept from booting, to test what that does.").own();
@@ -292,7 +291,7 @@ table! {
         "osd_pg_log_dups_tracked",
         Int,
         "3000",
-        "Versions back from the newest for which a placement group recognises a write that is sent again.",
+        "Number of versions, counted back from the newest, for which a placement group recognises a resent write.",
     )
     .range(0.0, 1e7)
     .runtime();
@@ -306,11 +305,11 @@ table! {
     .range(0.0, 1e7)
     .runtime();
     OSD_POOL_DEFAULT_CRUSH_RULE: i64 = spec("osd_pool_default_crush_rule", Int, "-1", "The CRUSH rule of a new pool; -1 takes the first that fits.").runtime();
-    OSD_POOL_DEFAULT_FLAG_HASHPSPOOL: bool = spec("osd_pool_default_flag_hashpspool", Bool, "true", "Whether a new pool's number joins the placement hash.");
-    OSD_POOL_DEFAULT_MIN_SIZE: u64 = spec("osd_pool_default_min_size", Int, "0", "Copies that must be there to serve; 0 derives it from the size.")
+    OSD_POOL_DEFAULT_FLAG_HASHPSPOOL: bool = spec("osd_pool_default_flag_hashpspool", Bool, "true", "Whether the pool's number is part of the placement hash of a new pool.");
+    OSD_POOL_DEFAULT_MIN_SIZE: u64 = spec("osd_pool_default_min_size", Int, "0", "Copies that must be available to serve I/O; 0 derives it from the size.")
         .range(0.0, 10.0)
         .runtime();
-    OSD_POOL_DEFAULT_PG_AUTOSCALE_MODE: str = spec("osd_pool_default_pg_autoscale_mode", Text, "off", "What a new pool's autoscale mode says; nothing scales yet.")
+    OSD_POOL_DEFAULT_PG_AUTOSCALE_MODE: str = spec("osd_pool_default_pg_autoscale_mode", Text, "off", "Autoscale mode of a new pool; it has no effect yet.")
         .runtime();
     OSD_POOL_DEFAULT_PG_NUM: u64 = spec("osd_pool_default_pg_num", Int, "32", "Placement groups of a new pool.").range(1.0, 65536.0).runtime();
     OSD_POOL_DEFAULT_PGP_NUM: u64 = spec("osd_pool_default_pgp_num", Int, "0", "Placement groups used for placing; 0 is pg_num.")
@@ -333,7 +332,7 @@ table! {
     .runtime();
 }
 
-/// Ceph's other names, one a line with the program they belong to (`-`: the daemons that we stand in for).
+/// Ceph's other names, one a line with the program they belong to (`-`: Ceph's daemons).
 static CEPH_NAMES: &str = include_str!("ceph_names.txt");
 
 /// Every option that is effective here, sorted by name.

@@ -37,7 +37,7 @@ fn hint(nearest: Option<&str>) -> String {
 }
 
 /// Checks a value for an option (normalized name); answers the one spelling in which it is kept: `true`, not `ON`;
-/// `65536`, not `64K`. What nobody here reads is only trimmed.
+/// `65536`, not `64K`. A value that Loligo does not read is only trimmed.
 pub fn canonical(name: &str, value: &str) -> Result<String, ValueError> {
     match lookup(name) {
         Some(spec) => Ok(parse::read(spec.kind, spec.range, value)?.text()),

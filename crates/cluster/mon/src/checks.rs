@@ -1,4 +1,4 @@
-//! The health checks: what is computed from the maps and the reports.
+//! The health checks, computed from the maps and the reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +49,7 @@ impl Mon {
         if down.is_empty() {
             return;
         }
-        // A bucket is down when OSDs that count stand below it and all of them are down.
+        // A bucket is down when it has OSDs that count below it and all of them are down.
         let mut types: BTreeMap<u16, Vec<(i32, usize)>> = BTreeMap::new();
         for node in crush_view::walk(crush, false).into_iter().filter(|node| node.id < 0) {
             let below: Vec<i32> = crush_view::walk_from(crush, node.id)
@@ -126,7 +126,7 @@ impl Mon {
         let mut found: BTreeMap<u32, Vec<String>> = BTreeMap::new();
         let mut below: Vec<String> = Vec::new();
         for (id, entry) in self.osdmap.existing_osds() {
-            // One that holds no data now is not what stops writes.
+            // An OSD without data does not stop writes.
             if !(osdmap::is_up(&self.osdmap, id.0) && osdmap::is_in(&self.osdmap, id.0)) {
                 continue;
             }
@@ -268,7 +268,7 @@ impl Mon {
     }
 
     fn check_disk(&self, health: &mut Health) {
-        // Until the shell has looked at the disk.
+        // The shell has not reported the disk yet.
         let Some((total, available)) = self.disk.filter(|(total, _)| *total > 0) else { return };
         let percent = (available as f64 * 100.0 / total as f64) as u64;
         let (code, severity, word) = match percent {
@@ -339,7 +339,7 @@ impl PgImpact {
     }
 }
 
-/// When a PG's state is worth a word.
+/// Since when a PG has a state that a check reports.
 struct Rule {
     bit: PgState,
     impact: PgImpact,

@@ -19,7 +19,7 @@ pub struct Node {
     pub children: Vec<i32>,
 }
 
-/// The deepest tree that is shown; real ones have a dozen levels at the most.
+/// The deepest tree that is shown; real ones have at most a dozen levels.
 const DEPTH_MAX: usize = 64;
 
 /// Every item below the roots (shadow trees only when asked for), each before its children.

@@ -1,4 +1,4 @@
-//! Messages by kind: who may send what, and what answers it.
+//! Messages by kind: which peers may send each, and which code answers it.
 
 use auth::{Access, SessionId};
 use encoding::Encode;
@@ -14,7 +14,7 @@ use crate::service::log::{CLUSTER, KEPT, LogLevel, LogLine};
 use crate::service::osdmap;
 
 impl Mon {
-    /// Takes a message of a session; sends what is to be answered at once.
+    /// Takes a message of a session, and sends the answer unless it must wait for a commit.
     pub(crate) fn receive(
         &mut self,
         now: UTime,
@@ -22,7 +22,7 @@ impl Mon {
         message: Message,
         out: &mut Vec<MonEffect>,
     ) {
-        // Of a session that has ended: there is no peer left to answer.
+        // The session has ended: no peer waits for an answer.
         let Some(known) = self.sessions.get(&session) else { return };
         let permits = |what| known.info.caps.permits(what);
         let (reads, writes) = (permits(Access::READ), permits(Access::READ | Access::WRITE));

@@ -38,7 +38,7 @@ impl Mon {
 
     /// Holds a PG's last report against the map.
     pub(crate) fn place_pg(&mut self, now: UTime, id: PgId) {
-        // One that the map lacks was not taken.
+        // The report of a PG that the map does not have was not taken.
         let Some(pg) = self.pgmap.pgs.get(&id) else { return };
         let elsewhere = is_elsewhere(&self.osdmap, pg, &self.osdmap.pg_to_up_acting(id));
         let is_up = osdmap::is_up(&self.osdmap, pg.acting_primary.0);

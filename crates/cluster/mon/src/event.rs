@@ -8,7 +8,7 @@ use types::{BrokenInvariant, EntityAddr, Fsid, Profile};
 use crate::state::Batch;
 use options::Values;
 
-/// What the monitor is told when it is made or started.
+/// The monitor's configuration at its creation and at each start.
 #[derive(Clone)]
 pub struct MonConfig {
     /// The cluster.

@@ -97,7 +97,7 @@ impl Health {
         self.checks.iter().filter(|(code, _)| !self.muted.contains_key(**code)).map(|(code, c)| (*code, c))
     }
 
-    /// What stands before a muted check in the detail.
+    /// The prefix of a muted check in the detail.
     fn mark(&self, mute: &Mute) -> String {
         let left = self.left(mute).map(|left| format!(" ttl {left}")).unwrap_or_default();
         format!("(MUTED{left}{}) ", if mute.sticky { ", STICKY" } else { "" })

@@ -59,7 +59,7 @@ impl Mon {
         }
         let health = self.health(now);
         let read = |value: &[u8]| Logged::from_bytes(value).ok();
-        // One that does not decode is logged again.
+        // A record that does not decode counts as missing: its check is logged again.
         let logged: BTreeMap<String, Logged> = self
             .stored_names(SERVICE)
             .filter_map(|(code, value)| Some((code.to_owned(), read(value)?)))

@@ -1,7 +1,7 @@
 //! The monitor's core: its state, and the pipeline that makes changes durable before they are shown.
 //!
 //! One proposal is under way at most. Requests that change something wait while one is, and run together when it is
-//! durable; what they change goes into the next. Nothing uncommitted is ever looked at by a request that only reads.
+//! durable; what they change goes into the next. A request that only reads never sees anything uncommitted.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -72,7 +72,7 @@ pub(crate) struct DeferredReply {
 }
 
 impl DeferredReply {
-    /// What is said instead when the OSD map's change can't be made; acknowledgements are then left out.
+    /// The answer if the OSD map's change fails; acknowledgements are then left out.
     fn into_failure(self, error: &ApplyError) -> Option<MonEffect> {
         if !self.of_map {
             return Some(self.effect());
@@ -134,7 +134,7 @@ pub struct Mon {
     pub(crate) ids_wanted: VecDeque<(SessionId, u64)>,
     pub(crate) started: UTime,
     pub(crate) disk: Option<(u64, u64)>,
-    /// When each OSD was last heard of, and since when it is down and not yet out.
+    /// When each OSD last reported, and since when it is down and not yet out.
     pub(crate) beacons: BTreeMap<i32, UTime>,
     pub(crate) down_since: BTreeMap<i32, UTime>,
     /// When each health check was last logged.
@@ -158,7 +158,7 @@ impl Mon {
         crate::create::create(config, now)
     }
 
-    /// Starts on what is durable.
+    /// Starts with the durable state.
     pub fn open(config: MonConfig, state: State, now: UTime) -> Result<Self, MonOpenError> {
         let (osdmap, full) = kept_maps::open(&state)?;
         if osdmap.fsid != config.fsid {
@@ -205,7 +205,7 @@ impl Mon {
         Ok(mon)
     }
 
-    /// Takes an event and adds what is to be done to `out`.
+    /// Takes an event and adds its effects to `out`.
     pub fn handle(&mut self, now: UTime, event: MonEvent, out: &mut Vec<MonEffect>) {
         if self.broken.is_some() {
             return;
@@ -217,7 +217,7 @@ impl Mon {
             self.check().unwrap_or_else(|broken| self.fail(broken));
         }
         if let Some(broken) = &self.broken {
-            // What the event gave so far may rest on what is broken.
+            // The effects of this event may rest on the broken state.
             out.truncate(before);
             out.push(MonEffect::Failed(broken.clone()));
         }
@@ -322,7 +322,7 @@ impl Mon {
         self.pending.claimed.insert(what)
     }
 
-    /// Proposes what was gathered, if nothing is under way.
+    /// Proposes the gathered changes, unless a proposal is under way.
     fn propose(&mut self, now: UTime, out: &mut Vec<MonEffect>) {
         if self.in_flight.is_some() {
             return;
@@ -432,7 +432,7 @@ impl Mon {
         }
     }
 
-    /// Brings what is derived from the OSD map up to date.
+    /// Recomputes the state derived from the OSD map.
     fn osdmap_changed(&mut self, now: UTime) {
         let wanted = self.wanted_pgs();
         self.pgmap.set_pgs(now, &wanted);
@@ -460,7 +460,7 @@ impl Mon {
         self.options.text(name).unwrap_or_default()
     }
 
-    /// Puts the options in force: what is stored for this monitor, then over it what this process was started with.
+    /// Puts the options in force: those stored for this monitor, overridden by those that this process was started with.
     fn merge_options(&mut self) {
         let me = types::EntityId { kind: types::EntityType::Mon, id: self.config.name.clone() };
         let mut merged = Values::new();

@@ -78,7 +78,7 @@ impl Mute {
 impl Mon {
     /// The mutes, by the code of their check.
     pub(crate) fn mutes(&self) -> BTreeMap<String, Mute> {
-        // One that does not decode was written by a program of before their end was kept: it ends.
+        // A mute that does not decode is of a format without an end: it ends now.
         let read = |value: &[u8]| Mute::from_bytes(value).unwrap_or_default();
         self.stored_names(SERVICE).map(|(code, value)| (code.to_string(), read(value))).collect()
     }
@@ -92,7 +92,7 @@ impl Mon {
         }
     }
 
-    /// Ends the mutes whose end has come, and says so in the cluster log.
+    /// Ends the mutes whose time is over, with a line each in the cluster log.
     pub(crate) fn end_mutes(&mut self, now: UTime) {
         let mutes = self.mutes();
         if mutes.is_empty() {

@@ -12,11 +12,11 @@ pub(crate) struct OptionFacts {
     pub runtime: bool,
     /// `str`, `int`, `float`, `bool`, `size` or `secs`.
     pub kind: &'static str,
-    /// One line on what it does.
+    /// What it does, in one line.
     pub summary: String,
 }
 
-/// What is known of an option (normalized name), or `None` where there is no such option.
+/// The facts about an option (normalized name); `None`: Ceph has no such option.
 pub(crate) fn facts(name: &str) -> Option<OptionFacts> {
     let facts = |default, kind, runtime, summary: String| OptionFacts {
         default,

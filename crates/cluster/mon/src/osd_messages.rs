@@ -96,7 +96,7 @@ impl Mon {
             return self.wait(session, Message::OsdBoot(m), out);
         }
         if entry.is_up() {
-            // Its former instance goes down in an epoch of its own, then this one comes up.
+            // The former instance goes down in one epoch, this one comes up in the next.
             self.mark_down(now, osd);
             return self.wait(session, Message::OsdBoot(m), out);
         }
@@ -224,7 +224,7 @@ impl Mon {
     ) {
         let target = m.target_osd;
         let same = self.osdmap.osd(target).is_some_and(|e| e.is_up() && e.client_addrs == m.target_addrs);
-        // An old report, from or about an instance that is down by now: the map tells the reporter.
+        // An old report, from or about an instance that is down now: the reporter learns so from the map.
         if m.fsid != self.config.fsid || !same || !osdmap::is_up(&self.osdmap, reporter) {
             return;
         }
@@ -269,7 +269,7 @@ impl Mon {
         m: messages::OsdPgTemp,
         out: &mut Vec<MonEffect>,
     ) {
-        // Of an instance that is down by now: it gets the map that says so.
+        // The instance is down now: it gets the map that says so.
         if !osdmap::is_up(&self.osdmap, osd) {
             return;
         }
@@ -299,7 +299,7 @@ impl Mon {
         out: &mut Vec<MonEffect>,
     ) {
         const MASK: u32 = OsdState::FULL | OsdState::BACKFILLFULL | OsdState::NEARFULL;
-        // Of an OSD that was removed or is down there is no state to change; it gets the map that says so.
+        // The OSD was removed or is down: it has no state to change, and gets the map that says so.
         let Some(entry) = self.osdmap.osd(OsdId(osd)).cloned() else { return };
         let bits = (entry.state ^ m.state) & MASK;
         if bits == 0 || !entry.is_up() {
@@ -326,7 +326,7 @@ impl Mon {
             self.pgmap.report_osd(now, osd, m.osd_stat.clone(), m.pool_stat.clone());
             for (pg, stat) in &m.pg_stat {
                 self.pgmap.report_pg(*pg, stat.clone());
-                // One that was sent before its OSD knew the newest map.
+                // The report was sent before its OSD knew the newest map.
                 self.place_pg(now, *pg);
             }
         }
@@ -361,7 +361,7 @@ impl Mon {
         out.push(MonEffect::Send { session, message: reply.into() });
     }
 
-    /// The PGs that an OSD leads and that nobody has reported yet: it is to make them.
+    /// The PGs that an OSD leads and that no OSD has reported yet: it must create them.
     pub(crate) fn send_pg_creates(
         &self,
         session: SessionId,

@@ -14,7 +14,7 @@ pub struct Subscription {
     pub next: u64,
     /// Whether it ends with an answer.
     pub onetime: bool,
-    /// One that ends with an answer, and has had it, goes on until then all the same.
+    /// A one-time subscription that was answered goes on until then nevertheless.
     pub until: Option<UTime>,
 }
 

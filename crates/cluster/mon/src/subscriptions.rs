@@ -1,4 +1,4 @@
-//! Subscriptions: what a session asked to be kept up to date about, and what it is sent.
+//! Subscriptions: what a session wants to be kept up to date about, and the messages that do so.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use crate::session::{SUBSCRIPTIONS_MAX, Subscription};
 const ONETIME_GOES_ON: Duration = Duration::from_secs(6);
 
 impl Mon {
-    /// Adds to what a session has subscribed and sends what it lacks.
+    /// Adds to a session's subscriptions and sends the newer versions.
     pub(crate) fn subscribe(
         &mut self,
         now: UTime,
@@ -52,7 +52,7 @@ impl Mon {
         }
     }
 
-    /// Sends every subscriber what it lacks.
+    /// Sends every subscriber the versions that it does not have.
     pub(crate) fn push_all(&mut self, now: UTime, what: &str, out: &mut Vec<MonEffect>) {
         let subscribers = self.sessions.iter().filter(|(_, s)| s.subscriptions.contains_key(what));
         for session in subscribers.map(|(id, _)| *id).collect::<Vec<_>>() {
@@ -60,7 +60,7 @@ impl Mon {
         }
     }
 
-    /// Sends a subscriber what it lacks.
+    /// Sends a subscriber the versions that it does not have.
     fn push(&mut self, now: UTime, session: SessionId, what: &str, out: &mut Vec<MonEffect>) {
         let Some(subscription) = self.subscription(session, what) else {
             return self.fail(broken!("{session} is sent '{what}' without a subscription"));
@@ -91,7 +91,7 @@ impl Mon {
             }
             "osd_pg_creates" => self.send_pg_creates(session, subscription.next, out),
             what if LOG_SUBSCRIPTIONS.contains(&what) => self.send_log(session, what, subscription.next, out),
-            // File systems and services are not there to watch.
+            // Subscriptions to file systems and services: there are none, so nothing is ever sent.
             _ => None,
         };
         if let (Some(version), Some(known)) = (sent_to, self.sessions.get_mut(&session)) {
@@ -106,11 +106,11 @@ impl Mon {
         }
     }
 
-    /// Sends the lines of the cluster log that a watcher lacks (`ceph -w`). Answers up to which version it has them.
+    /// Sends a watcher (`ceph -w`) the newer lines of the cluster log. Answers the version of the last one.
     fn send_log(&self, session: SessionId, what: &str, next: u64, out: &mut Vec<MonEffect>) -> Option<u64> {
         let level = LogLevel::from_name(what.strip_prefix("log-")?)?;
         let version = self.log.version();
-        // One that begins gets the last line of the channel that `ceph -w` shows, as from Ceph: not what was before.
+        // A new watcher gets the last line of the channel that `ceph -w` shows, as from Ceph, and no older ones.
         let from = if next == 0 { self.log.last_version(level, CLUSTER) } else { next };
         let entries: Vec<LogEntry> = self.log.since(from, level).filter_map(log_entry).collect();
         if !entries.is_empty() {
@@ -210,7 +210,7 @@ impl Mon {
 /// What a watcher of the cluster log subscribes to, by the least level wanted.
 pub(crate) const LOG_SUBSCRIPTIONS: [&str; 5] = ["log-debug", "log-info", "log-sec", "log-warn", "log-error"];
 
-/// A line as those who watch get it. Addresses are kept in print only: they are left out.
+/// A line as a watcher gets it, without the addresses: the log has them as text only.
 fn log_entry(line: &LogLine) -> Option<LogEntry> {
     Some(LogEntry {
         name: line.name.parse().ok()?,

@@ -55,7 +55,7 @@ impl Mon {
             }
         }
         for (id, wanted) in changes {
-            // One that is being changed has its turn at the next tick.
+            // An OSD whose entry is being changed waits for the next tick.
             let _ = self.change_pool(now, id, |pool| pool.flags = pool.flags & !MASK | wanted);
         }
     }
@@ -66,7 +66,7 @@ impl Mon {
         over(usage.quota_bytes, usage.stored) || over(usage.quota_objects, usage.objects)
     }
 
-    /// The states of all OSDs that serve (up and in) and stand below a rule's roots, together.
+    /// The union of the states of all OSDs that are up, in and below a rule's root.
     fn states_below_rule(&self, rule: u32) -> u32 {
         let crush = &self.osdmap.crush;
         let steps = crush.rule(rule).map(|rule| rule.steps.as_slice()).unwrap_or_default();
@@ -79,7 +79,7 @@ impl Mon {
             .fold(0, |states, osd| states | osd.state)
     }
 
-    /// Pools whose PGs have all been reported are whole from here on: nobody makes their PGs anew.
+    /// Marks pools whose PGs have all been reported as created: their PGs are never created again.
     pub(crate) fn finish_pools(&mut self, now: UTime) {
         if self.is_proposing() {
             return;
@@ -153,7 +153,7 @@ impl Mon {
                 LogLevel::Info,
                 format!("Marking osd.{osd} out (has been down for {interval} seconds)"),
             );
-            // One an epoch, so that the ratio is looked at again.
+            // One OSD per epoch, so that the ratio is checked again.
             return;
         }
     }

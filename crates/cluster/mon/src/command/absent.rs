@@ -16,28 +16,34 @@ const fn shown(signature: &'static str, help: &'static str, run: Run) -> Command
 
 /// A command that has nothing behind it yet.
 const fn refused(signature: &'static str, run: Run) -> Command {
-    Command { signature, help: "Not there yet", module: "mon", perm: "r", run }
+    Command { signature, help: "Not supported yet", module: "mon", perm: "r", run }
 }
 
-const NO_SCRUB: Run = |_, _| fail(Errno::EOPNOTSUPP, "there is no scrub yet; nothing was started");
+const NO_SCRUB: Run = |_, _| fail(Errno::EOPNOTSUPP, "scrub is not supported yet; nothing was started");
 const NO_MOVES: Run = |_, _| {
-    fail(Errno::EOPNOTSUPP, "buckets of the CRUSH map can't be moved or removed yet; new ones can be added")
+    fail(
+        Errno::EOPNOTSUPP,
+        "moving or removing buckets of the CRUSH map is not supported yet; new ones can be added",
+    )
 };
 const NO_HISTORY: Run = |_, _| {
     fail(
         Errno::EOPNOTSUPP,
-        "no history of stored options is kept; `ceph config dump` shows what is stored now",
+        "the history of stored options is not kept; `ceph config dump` shows what is stored now",
     )
 };
 const NO_BALANCER: Run =
-    |_, _| fail(Errno::EOPNOTSUPP, "there is no balancer yet; PGs stay where CRUSH places them");
+    |_, _| fail(Errno::EOPNOTSUPP, "the balancer is not supported yet; PGs stay where CRUSH places them");
 const NO_AUTOSCALER: Run = |_, _| {
-    fail(Errno::EOPNOTSUPP, "there is no autoscaler yet; a pool keeps the pg_num that it was made with")
+    fail(
+        Errno::EOPNOTSUPP,
+        "the autoscaler is not supported yet; a pool keeps the pg_num that it was made with",
+    )
 };
 const NO_ASSIMILATION: Run = |_, _| {
     fail(
         Errno::EOPNOTSUPP,
-        "a ceph.conf can't be taken over yet; store its options one by one with `ceph config set`",
+        "assimilating a ceph.conf is not supported yet; store its options one by one with `ceph config set`",
     )
 };
 pub(super) const NO_NEW_OSDS: Run = |_, _| {

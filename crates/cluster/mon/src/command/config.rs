@@ -135,7 +135,7 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     };
     ConfigStore::set(&who, &name, &value, mon.batch());
     Ok(match option_facts::why_without_effect(&name) {
-        Some(why) => Answer::status(format!("{name} is stored, but changes nothing here: {why}")),
+        Some(why) => Answer::status(format!("{name} is stored, but has no effect: {why}")),
         None => Answer::default(),
     })
 }
@@ -308,7 +308,7 @@ fn key_set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     if value.len() as u64 > max || key.len() > 4096 {
         return fail(
             Errno::EFBIG,
-            format!("a value has at most {max} bytes (mon_config_key_max_entry_size)"),
+            format!("the value is longer than {max} bytes (mon_config_key_max_entry_size)"),
         );
     }
     mon.batch().put(StateKey::name(KEYS, &key), value);

@@ -64,7 +64,7 @@ impl Mon {
 fn reweight(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let name = call.args.required("name")?;
     let wanted = call.args.float("weight")?.filter(|w| (0.0..=65_535.0).contains(w));
-    let Some(wanted) = wanted else { return fail(Errno::EINVAL, "a weight lies between 0 and 65535") };
+    let Some(wanted) = wanted else { return fail(Errno::EINVAL, "a weight must be from 0 to 65535") };
     let mut crush = mon.osdmap.crush.clone();
     let Some(osd) = crush.item_by_name(&name).filter(|id| *id >= 0) else {
         return fail(Errno::ENOENT, format!("there is no OSD '{name}' in the CRUSH map"));
@@ -94,7 +94,10 @@ fn named(mon: &Mon, call: &Call<'_>) -> Result<Vec<i32>, Failure> {
 
 fn check_name(name: &str) -> Result<(), Failure> {
     if name.is_empty() || name.contains(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c)) {
-        fail(Errno::EINVAL, format!("'{name}' is not a name: letters, digits, '-', '_' and '.' are"))
+        fail(
+            Errno::EINVAL,
+            format!("'{name}' is not a valid name (letters, digits, '-', '_' and '.' are allowed)"),
+        )
     } else {
         Ok(())
     }
@@ -159,7 +162,7 @@ fn add_bucket(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let parent = match place.as_slice() {
         [] => None,
         [one] => Some(parent(&crush, one, &kind)?),
-        _ => return fail(Errno::EINVAL, "give one place (TYPE=NAME), that of the bucket right above"),
+        _ => return fail(Errno::EINVAL, "give one location (TYPE=NAME): the bucket directly above"),
     };
     crush.add_bucket(&name, &kind, parent.as_deref())?;
     mon.put_crush(call, &crush)?;
@@ -175,7 +178,7 @@ fn parent(crush: &CrushMap, place: &str, kind: &str) -> Result<String, Failure> 
     });
     match (known, crush.type_by_name(kind)) {
         (Some((above, name)), Some(kind)) if above > kind => Ok(name.to_owned()),
-        (Some(_), Some(_)) => fail(Errno::EINVAL, format!("a {kind} does not fit below {place}")),
+        (Some(_), Some(_)) => fail(Errno::EINVAL, format!("a {kind} can't be placed below {place}")),
         (Some(_), None) => fail(Errno::EINVAL, format!("there is no type '{kind}'")),
         (None, _) => fail(Errno::ENOENT, format!("there is no bucket {place} (TYPE=NAME)")),
     }
@@ -191,7 +194,9 @@ fn create_rule(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     check_name(&name)?;
     match crush.add_replicated_rule(&name, &root, &kind, class.as_deref()) {
         // A pool has a byte for its rule's number.
-        Ok(number) if number > 255 => fail(Errno::ENOSPC, "there are 256 rules already"),
+        Ok(number) if number > 255 => {
+            fail(Errno::ENOSPC, "the CRUSH map has 256 rules already, the most it can have")
+        }
         Ok(_) => {
             mon.put_crush(call, &crush)?;
             Ok(Answer::default())

@@ -221,7 +221,10 @@ impl Mon {
         let before = self.pending.map_changes;
         let foreign = !m.fsid.is_zero() && m.fsid != self.config.fsid;
         let outcome = if foreign {
-            CommandOutcome::Now(Errno::EPERM.code(), Answer::status("this is another cluster"))
+            CommandOutcome::Now(
+                Errno::EPERM.code(),
+                Answer::status("the command is for another cluster (its fsid differs)"),
+            )
         } else {
             self.run_command(now, session, CommandTarget::Cluster, &parts(&m.cmd))
         };
@@ -316,11 +319,11 @@ impl Mon {
             return Ok(Answer::data(describe(whom.commands()).compact()));
         }
         let Some(command) = whom.commands().find(|c| signature::prefix(c.signature) == prefix) else {
-            return fail(Errno::EINVAL, format!("command '{prefix}' is not known here"));
+            return fail(Errno::EINVAL, format!("command '{prefix}' is unknown"));
         };
         let known = self.sessions.get(&session).map(|s| (s.info.caps, Requester::from(&s.info)));
         let Some((_, by)) = known.filter(|(caps, _)| caps.permits(access(command.perm))) else {
-            return fail(Errno::EACCES, format!("'{prefix}' needs the capability to {}", command.perm));
+            return fail(Errno::EACCES, format!("'{prefix}' needs the capability '{}'", command.perm));
         };
         if command.perm.contains('w') && self.is_proposing() {
             return Err(Failure::Wait);

@@ -24,10 +24,7 @@ pub(super) const HELP: &str = "Not there yet";
 
 pub(super) fn refuse(_: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let command = call.args.prefix()?;
-    fail(
-        Errno::EOPNOTSUPP,
-        format!("'{command}' is a command of Ceph's that Loligo does not have yet; nothing was changed"),
-    )
+    fail(Errno::EOPNOTSUPP, format!("'{command}' is not supported yet; nothing was changed"))
 }
 
 #[rustfmt::skip]

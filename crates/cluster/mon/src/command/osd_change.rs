@@ -138,7 +138,10 @@ fn flag(mon: &mut Mon, call: &Call<'_>, set: bool) -> Result<Answer, Failure> {
         _ => {
             return fail(
                 Errno::EINVAL,
-                format!("'{key}' is not a flag that can be {}", if set { "set" } else { "unset" }),
+                format!(
+                    "'{key}' is not a flag of the OSD map that can be {}",
+                    if set { "set" } else { "unset" }
+                ),
             );
         }
     };
@@ -226,14 +229,14 @@ fn existing(mon: &Mon, call: &Call<'_>) -> Result<i32, Failure> {
     match call.args.osd("id")? {
         Some(osd) if osdmap::exists(&mon.osdmap, osd) => Ok(osd),
         Some(osd) => fail(Errno::ENOENT, format!("osd.{osd} does not exist")),
-        None => fail(Errno::EINVAL, "which OSD?"),
+        None => fail(Errno::EINVAL, "no OSD was named"),
     }
 }
 
 fn part(call: &Call<'_>, name: &str) -> Result<f64, Failure> {
     match call.args.float(name)?.filter(|v| (0.0..=1.0).contains(v)) {
         Some(value) => Ok(value),
-        None => fail(Errno::EINVAL, format!("{name} lies between 0 and 1")),
+        None => fail(Errno::EINVAL, format!("{name} must be from 0 to 1")),
     }
 }
 
@@ -311,7 +314,7 @@ fn change_blocklist(mon: &mut Mon, call: &Call<'_>, change: &str) -> Result<Answ
             Ok(Answer::status(format!("un-blocklisting {shown}")))
         }
         "rm" => Ok(Answer::status(format!("{shown} isn't blocklisted"))),
-        other => fail(Errno::EINVAL, format!("'{other}' is neither add nor rm")),
+        other => fail(Errno::EINVAL, format!("'{other}' is not an operation (expected add or rm)")),
     }
 }
 
@@ -332,7 +335,7 @@ fn set_min_compat_client(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failu
         fail(
             Errno::EOPNOTSUPP,
             format!(
-                "clients of {now} and newer are served; refusing others is not there yet, nor is serving older ones"
+                "only {now} is supported yet: newer clients can't be required, and older ones can't be served"
             ),
         )
     }

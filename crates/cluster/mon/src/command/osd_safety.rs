@@ -85,7 +85,7 @@ fn named(mon: &Mon, call: &Call<'_>) -> Result<BTreeSet<i32>, Failure> {
             _ => return fail(Errno::EINVAL, format!("'{id}' is not an OSD")),
         }
     }
-    if osds.is_empty() { fail(Errno::EINVAL, "which OSDs?") } else { Ok(osds) }
+    if osds.is_empty() { fail(Errno::EINVAL, "no OSD was named") } else { Ok(osds) }
 }
 
 fn ok_to_stop(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
@@ -210,7 +210,7 @@ fn safe_to_destroy(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 }
 
 fn last_stat_seq(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
-    let Some(osd) = call.args.osd("id")? else { return fail(Errno::EINVAL, "which OSD?") };
+    let Some(osd) = call.args.osd("id")? else { return fail(Errno::EINVAL, "no OSD was named") };
     let seq = mon.pgmap.osds.get(&osd).map_or(0, |stats| stats.seq);
     Ok(call.show(|| Json::from(seq), || format!("{seq}\n")))
 }

@@ -12,7 +12,7 @@ use crate::stats::json::pg_json;
 
 pub(super) const COMMANDS: &[Command] = &[Command {
     signature: "pg dump_stuck name=stuckops,type=CephChoices,strings=inactive|unclean|stale|undersized|degraded,n=N,req=false name=threshold,type=CephInt,req=false",
-    help: "PGs that have been in a bad state for too long (unclean, unless told)",
+    help: "PGs that have been in a bad state for too long (default: unclean)",
     module: "pg",
     perm: "r",
     run: dump_stuck,

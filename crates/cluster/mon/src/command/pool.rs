@@ -151,7 +151,7 @@ impl Mon {
             );
         }
         if self.osdmap.pools.get(&id).is_some_and(|p| p.has_flags(PoolFlags::NODELETE)) {
-            return fail(Errno::EPERM, "the pool's nodelete flag forbids to remove it; unset it first");
+            return fail(Errno::EPERM, "the pool's nodelete flag is set; unset it before removing the pool");
         }
         self.claim_or_wait(Claim::Pools)?;
         self.claim_or_wait(Claim::Pool(id.0))?;
@@ -205,17 +205,14 @@ impl Mon {
         let pg_num = plan.pg_num.filter(|n| *n > 0).unwrap_or(default);
         let pg_max = self.options.get(opt::MON_MAX_POOL_PG_NUM);
         if pg_num == 0 || pg_num > pg_max {
-            return fail(
-                Errno::ERANGE,
-                format!("pg_num has to lie between 1 and {pg_max} (mon_max_pool_pg_num)"),
-            );
+            return fail(Errno::ERANGE, format!("pg_num must be from 1 to {pg_max} (mon_max_pool_pg_num)"));
         }
         let pgp_num =
             plan.pgp_num.filter(|n| *n > 0).or(Some(self.options.get(opt::OSD_POOL_DEFAULT_PGP_NUM)));
         let pgp_num =
             pgp_num.filter(|n| *n > 0 && (plan.pgp_num.is_some() || *n <= pg_num)).unwrap_or(pg_num);
         if pgp_num > pg_num {
-            return fail(Errno::ERANGE, format!("pgp_num can't be larger than pg_num, which is {pg_num}"));
+            return fail(Errno::ERANGE, format!("pgp_num must not exceed pg_num, which is {pg_num}"));
         }
         let rule = match plan.rule {
             Some(rule) => rule,
@@ -285,10 +282,10 @@ struct Plan {
 
 fn check_name(name: &str) -> Result<(), Failure> {
     match name {
-        "" => fail(Errno::EINVAL, "a pool needs a name"),
-        name if name.len() > 1024 => fail(Errno::ENAMETOOLONG, "a pool's name has at most 1024 bytes"),
+        "" => fail(Errno::EINVAL, "the pool's name is empty"),
+        name if name.len() > 1024 => fail(Errno::ENAMETOOLONG, "the pool's name is longer than 1024 bytes"),
         name if name.chars().any(char::is_control) => {
-            fail(Errno::EINVAL, "a pool's name holds no control characters")
+            fail(Errno::EINVAL, "the pool's name contains a control character")
         }
         _ => Ok(()),
     }
@@ -300,11 +297,9 @@ pub(super) fn check_size(size: u64) -> Result<(), Failure> {
         1 => Ok(()),
         2..=10 => fail(
             Errno::EINVAL,
-            format!(
-                "a pool of size {size} would need replication, which is not there yet: only size 1 is offered"
-            ),
+            format!("size {size} needs replication, which is not supported yet; use size 1"),
         ),
-        _ => fail(Errno::EINVAL, "a pool's size lies between 1 and 10"),
+        _ => fail(Errno::EINVAL, "size must be from 1 to 10"),
     }
 }
 
@@ -313,7 +308,7 @@ pub(super) fn autoscale_number(mode: &str) -> Result<u8, Failure> {
         "off" => Ok(0),
         "warn" => Ok(1),
         "on" => Ok(2),
-        _ => fail(Errno::EINVAL, format!("'{mode}' is not a mode of the autoscaler: off, warn and on are")),
+        _ => fail(Errno::EINVAL, format!("'{mode}' is not an autoscale mode (expected off, warn or on)")),
     }
 }
 
@@ -323,7 +318,7 @@ fn unsigned(call: &Call<'_>, name: &str) -> Result<Option<u64>, Failure> {
         None => Ok(None),
         Some(n) => match u64::try_from(n) {
             Ok(n) => Ok(Some(n)),
-            Err(_) => fail(Errno::EINVAL, format!("{name} can't be negative")),
+            Err(_) => fail(Errno::EINVAL, format!("{name} must not be negative")),
         },
     }
 }
@@ -339,17 +334,19 @@ fn create(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         Some("erasure") => {
             return fail(
                 Errno::EINVAL,
-                "erasure-coded pools are not there yet: only replicated pools of size 1 are offered",
+                "erasure-coded pools are not supported yet; make a replicated pool of size 1",
             );
         }
         None | Some("replicated") => {}
-        Some(other) => return fail(Errno::EINVAL, format!("'{other}' is not a type of pool")),
+        Some(other) => {
+            return fail(Errno::EINVAL, format!("'{other}' is not a pool type (expected replicated)"));
+        }
     }
     if let Some(given) = call.args.text("erasure_code_profile")? {
         if rule.is_none() {
             rule = Some(given)
         } else {
-            return fail(Errno::EINVAL, "a replicated pool has no erasure-code profile");
+            return fail(Errno::EINVAL, "an erasure-code profile is only for an erasure-coded pool");
         }
     }
     let rule = match rule.filter(|r| !r.is_empty()) {
@@ -489,7 +486,7 @@ fn application_enable(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure>
     let (name, app) = (call.args.required("pool")?, call.args.required("app")?);
     let id = find(mon, &name)?;
     if app.is_empty() || app.len() > 128 {
-        return fail(Errno::EINVAL, "an application's name has 1 to 128 bytes");
+        return fail(Errno::EINVAL, "an application's name must have 1 to 128 bytes");
     }
     let enabled = mon.osdmap.pools.get(&id).map(|p| p.application_metadata.clone()).unwrap_or_default();
     let said = format!("enabled application '{app}' on pool '{name}'");
@@ -537,7 +534,7 @@ fn application_set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let (key, value) = (call.args.required("key")?, call.args.required("value")?);
     let id = enabled(mon, &name, &app)?;
     if key.len() > 128 || value.len() > 128 {
-        return fail(Errno::EINVAL, "keys and values have at most 128 bytes");
+        return fail(Errno::EINVAL, "a key or value is longer than 128 bytes");
     }
     let said = format!("set application '{app}' key '{key}' to '{value}' on pool '{name}'");
     mon.change_pool(call.now, id, |pool| {

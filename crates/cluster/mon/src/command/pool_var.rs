@@ -132,7 +132,7 @@ fn switch(text: &str) -> Result<bool, Failure> {
     match text {
         "1" | "true" | "yes" | "on" => Ok(true),
         "0" | "false" | "no" | "off" => Ok(false),
-        _ => fail(Errno::EINVAL, format!("'{text}' is neither true nor false")),
+        _ => fail(Errno::EINVAL, format!("'{text}' is not a boolean (expected true or false)")),
     }
 }
 
@@ -163,7 +163,7 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
                 _ => {
                     return fail(
                         Errno::EINVAL,
-                        format!("min_size lies between 1 and the size, {}", pool.size),
+                        format!("min_size must be from 1 to size, which is {}", pool.size),
                     );
                 }
             },
@@ -174,7 +174,9 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
                 }
                 return fail(
                     Errno::EOPNOTSUPP,
-                    format!("{var} of a pool can't be changed yet; make a new pool with the number wanted"),
+                    format!(
+                        "{var} of an existing pool can't be changed yet; make a new pool with the {var} that you want"
+                    ),
                 );
             }
             "crush_rule" => match mon.osdmap.crush.rule_by_name(&val).and_then(|n| u8::try_from(n).ok()) {
@@ -186,26 +188,28 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
                 Box::new(move |pool| pool.use_gmt_hitset = on)
             }
             "fast_read" => {
-                return fail(Errno::EINVAL, "fast_read is for erasure-coded pools, which are not there yet");
+                return fail(
+                    Errno::EINVAL,
+                    "fast_read applies to erasure-coded pools only, which are not supported yet",
+                );
             }
             "pg_autoscale_mode" => {
                 let mode = autoscale_number(&val)?;
                 Box::new(move |pool| pool.pg_autoscale_mode = mode)
             }
             _ => {
-                return fail(Errno::EINVAL, format!("'{var}' is not a setting of pools that can be changed"));
+                return fail(Errno::EINVAL, format!("'{var}' is not a pool setting that can be changed"));
             }
         }
     };
     mon.change_pool(call.now, id, change)?;
     Ok(match has_effect(&var) {
         true => said,
-        false => Answer::status(format!("{}, which changes nothing here: {WITHOUT_EFFECT}", said.status)),
+        false => Answer::status(format!("{}, which has no effect: {WITHOUT_EFFECT}", said.status)),
     })
 }
 
-const WITHOUT_EFFECT: &str =
-    "there is no compression, scrub, recovery, autoscaler or deduplication yet that would read it";
+const WITHOUT_EFFECT: &str = "Loligo has no compression, scrub, recovery, autoscaler or deduplication yet";
 
 /// Whether something reads a setting. Others are kept and shown, as clients of Ceph expect.
 fn has_effect(var: &str) -> bool {
@@ -274,7 +278,12 @@ fn set_quota(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     match field.as_str() {
         "max_bytes" => mon.change_pool(call.now, id, |pool| pool.quota_max_bytes = value)?,
         "max_objects" => mon.change_pool(call.now, id, |pool| pool.quota_max_objects = value)?,
-        _ => return fail(Errno::EINVAL, format!("'{field}' is neither max_bytes nor max_objects")),
+        _ => {
+            return fail(
+                Errno::EINVAL,
+                format!("'{field}' is not a quota (expected max_bytes or max_objects)"),
+            );
+        }
     }
     Ok(Answer::status(format!("set-quota {field} = {value} for pool {name}")))
 }

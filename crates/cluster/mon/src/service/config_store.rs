@@ -14,7 +14,7 @@ pub struct ConfigStore {
     sections: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// Whether `who` names a section: `global`, a type, or a type and an id.
+/// Whether `who` is a section: `global`, TYPE or TYPE.ID.
 pub fn is_section(who: &str) -> bool {
     const TYPES: [&str; 5] = ["mon", "mgr", "osd", "mds", "client"];
     let kind = who.split_once('.').map_or(who, |(kind, _)| kind);
@@ -29,7 +29,7 @@ pub fn sections_of(entity: &EntityId) -> [String; 3] {
 }
 
 impl ConfigStore {
-    /// Reads what is stored.
+    /// Reads the stored options.
     pub fn open(state: &State) -> Self {
         let mut store = Self::default();
         for (name, value) in names(state, SERVICE) {

@@ -13,7 +13,7 @@ pub const SERVICE: &str = "logm";
 
 /// The channel of what happens in the cluster.
 pub const CLUSTER: &str = "cluster";
-/// The channel of who had what changed.
+/// The channel of commands that changed something, with their senders.
 pub const AUDIT: &str = "audit";
 
 /// Lines kept, in memory and durably.
@@ -159,7 +159,7 @@ pub struct ClusterLog {
 }
 
 impl ClusterLog {
-    /// Reads what is kept.
+    /// Reads the lines kept.
     pub fn open(state: &State) -> Result<Self, DecodeError> {
         let mut log = Self { lines: VecDeque::new(), next: 1 };
         for (version, bytes) in versions(state, SERVICE, 0) {
@@ -205,7 +205,7 @@ impl ClusterLog {
         found.map_or(self.next, |(version, _)| *version)
     }
 
-    /// The lines from version `from` on of at least `level`, oldest first; what is no longer kept is left out.
+    /// The lines kept from version `from` on, of at least `level`, oldest first.
     pub fn since(&self, from: u64, level: LogLevel) -> impl Iterator<Item = &LogLine> {
         self.lines.iter().filter(move |(version, l)| *version >= from && l.level >= level).map(|(_, l)| l)
     }

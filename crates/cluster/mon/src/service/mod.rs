@@ -1,4 +1,4 @@
-//! The services: each holds what was committed of it and adds its changes to a batch.
+//! The services: each holds its committed state and adds its changes to a batch.
 
 pub mod config_store;
 pub mod global_ids;

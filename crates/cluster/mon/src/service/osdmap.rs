@@ -1,4 +1,4 @@
-//! Making the next OSD map, and what is read off one.
+//! Making the next OSD map, and reading facts from one.
 
 use crush::CrushMap;
 use maps::{ApplyError, Incremental, MapFlags, OsdMap, OsdState, PgPool, Publication, publish};

@@ -90,7 +90,7 @@ impl PgMap {
         self.pool_space.extend(space.into_iter().map(|(pool, space)| ((pool, osd), space)));
     }
 
-    /// A primary's report about a PG: taken when it is newer than what is known and the PG exists.
+    /// Takes a primary's report about a PG, if the PG exists and the report is newer than the last one.
     pub fn report_pg(&mut self, id: PgId, stats: PgStat) {
         if let Some(known) = self.pgs.get_mut(&id) {
             let newer =
@@ -125,7 +125,7 @@ impl PgMap {
         self.pool_space.retain(|(pool, _), _| wanted.keys().any(|id| id.pool == *pool));
     }
 
-    /// Marks the PGs of primaries that are down as stale, and drops OSDs that are gone.
+    /// Marks the PGs of primaries that are down as stale, and drops OSDs that do not exist.
     pub fn set_osds(&mut self, now: UTime, exists: impl Fn(i32) -> bool, is_up: impl Fn(i32) -> bool) {
         self.osds.retain(|osd, _| exists(*osd));
         for pg in self.pgs.values_mut() {

@@ -188,7 +188,7 @@ impl Control {
         let pgid: PgId = text.parse().map_err(|e| (Errno::EINVAL, format!("{e}")))?;
         let cmd = args.get("cmd").and_then(Value::as_str).unwrap_or("query");
         if cmd != "query" {
-            return Err((Errno::EOPNOTSUPP, format!("'pg {text} {cmd}' is not there yet")));
+            return Err((Errno::EOPNOTSUPP, format!("'pg {text} {cmd}' is not supported yet")));
         }
         let spg = SpgId::from(pgid);
         let Some(shard) = self.pgs.shard_of(&spg) else {
