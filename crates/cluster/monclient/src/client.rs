@@ -1,4 +1,4 @@
-//! The session itself.
+//! The session to a monitor.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -10,14 +10,14 @@ use types::{EntityAddrVec, Fsid, UTime};
 use crate::hunt::{Hunt, HuntConfig};
 use crate::subscriptions::Subscriptions;
 
-/// What a session needs to know before it has a map.
+/// A session's configuration.
 #[derive(Clone, Debug)]
 pub struct MonClientConfig {
     /// Where monitors are, from the configuration (`mon_host`).
     pub monitors: Vec<EntityAddrVec>,
     /// Index of the first one to try; a random number spreads daemons over monitors.
     pub first: usize,
-    /// The cluster; a monitor of another one is left again. `None` believes the first monitor.
+    /// The cluster: the session to a monitor of another cluster is ended. `None` accepts the first monitor's.
     pub fsid: Option<Fsid>,
     /// This host's name, sent with subscriptions.
     pub hostname: String,
@@ -45,14 +45,14 @@ impl MonClientConfig {
     }
 }
 
-/// A connection that was asked for: later news of it carry the same number, news of older ones are ignored.
+/// The number of a connection: its events carry it, and events of older connections are ignored.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Attempt(pub u64);
 
-/// What happens to a session.
+/// An event of a session.
 #[derive(Debug)]
 pub enum MonClientEvent {
-    /// The connection stands and is authenticated.
+    /// The connection is open and authenticated.
     Connected(Attempt),
     /// The connection could not be made, or ended.
     Disconnected(Attempt, String),
@@ -64,7 +64,7 @@ pub enum MonClientEvent {
     Tick,
 }
 
-/// What the shell has to do.
+/// Effects that the shell performs.
 #[derive(Debug)]
 pub enum MonClientIo {
     /// Connect to a monitor and authenticate.
@@ -84,19 +84,19 @@ pub struct VersionRange {
     pub oldest: u64,
 }
 
-/// What comes of an event.
+/// The effects of an event.
 #[derive(Debug)]
 pub enum MonClientEffect {
     /// For the shell.
     Io(MonClientIo),
-    /// A session stands and the monitor sent its map and the configuration: what must reach the monitor is to be sent
-    /// (again) now.
+    /// A session is open, and the monitor has sent its map and the configuration: the owner sends now, or sends again, what
+    /// must reach the monitor.
     Ready,
-    /// The session ended; another one is being sought.
+    /// The session ended; the next monitor is tried.
     Lost,
-    /// A message for whoever owns this session.
+    /// A message for the owner of this session.
     Deliver(Message),
-    /// A version asked for by its handle.
+    /// The answer to [`MonClient::get_version`], by its handle.
     Version(u64, VersionRange),
     /// Something that an operator should know.
     Warning(String),
@@ -124,7 +124,7 @@ enum State {
     },
 }
 
-/// Messages kept while no session stands; older ones are dropped.
+/// Messages kept while no session is open; older ones are dropped.
 const QUEUE_MAX: usize = 64;
 
 /// A session to any monitor.
@@ -176,7 +176,7 @@ impl MonClient {
         self.state = State::Idle;
     }
 
-    /// Whether a session stands that has its map and configuration.
+    /// Whether a session is open that has its map and configuration.
     pub fn is_ready(&self) -> bool {
         matches!(self.state, State::Open { ready: true, .. })
     }
@@ -186,12 +186,12 @@ impl MonClient {
         self.monmap_epoch
     }
 
-    /// The subscriptions, to change them; [`MonClient::renew`] tells the monitor.
+    /// The subscriptions, to change them; [`MonClient::renew`] sends the changes to the monitor.
     pub fn subscriptions(&mut self) -> &mut Subscriptions {
         &mut self.subscriptions
     }
 
-    /// Tells the monitor what is new among the subscriptions.
+    /// Sends the monitor the changes of the subscriptions.
     pub fn renew(&mut self, out: &mut Vec<MonClientEffect>) {
         let State::Open { attempt, .. } = self.state else {
             // The next session begins with all subscriptions.
@@ -290,11 +290,11 @@ impl MonClient {
         out.push(MonClientEffect::Io(MonClientIo::Connect(attempt, to)));
     }
 
-    /// The present attempt or session is over: on to the next monitor.
+    /// The present attempt or session has ended: tries the next monitor.
     fn lost(&mut self, now: UTime, out: &mut Vec<MonClientEffect>) {
         let was_ready = self.is_ready();
         self.state = State::Idle;
-        // What waited was meant for the state of things before; its owner sends it again when a session is ready.
+        // The waiting messages belong to the session that ended; their owner sends them again when another is ready.
         self.waiting.clear();
         if was_ready {
             out.push(MonClientEffect::Lost);
@@ -312,7 +312,7 @@ impl MonClient {
 
     fn on_connected(&mut self, now: UTime, of: Attempt, out: &mut Vec<MonClientEffect>) {
         if !matches!(self.state, State::Connecting { attempt, .. } if attempt == of) {
-            // An attempt that was given up.
+            // The event of an earlier attempt.
             return;
         }
         self.state = State::Open {
@@ -357,7 +357,7 @@ impl MonClient {
                 *heard = now;
                 (has_map, has_config)
             }
-            // From a session that was left.
+            // The message of a session that has ended.
             _ => return,
         };
         match &message {

@@ -7,7 +7,7 @@ use types::EntityAddrVec;
 /// How long to wait for a monitor and between them.
 #[derive(Clone, Debug)]
 pub struct HuntConfig {
-    /// Time that a monitor has until its session stands before the next one is tried (mon_client_hunt_interval).
+    /// Time after which a monitor without an open session is given up for the next one (mon_client_hunt_interval).
     pub attempt_timeout: Duration,
     /// Pause after every monitor failed once; grows by `backoff` with every such round.
     pub retry_delay_min: Duration,
@@ -44,7 +44,7 @@ impl Hunt {
         Self { delay: config.retry_delay_min, config, monitors, next, tried: 0 }
     }
 
-    /// The monitors that there are, after a new map of them. The order of trying goes on at the same place.
+    /// Sets the monitors of a new map. Hunting goes on at the same place.
     pub(crate) fn set_monitors(&mut self, monitors: Vec<EntityAddrVec>) {
         if monitors != self.monitors && !monitors.is_empty() {
             self.next = 0;
@@ -53,7 +53,7 @@ impl Hunt {
         }
     }
 
-    /// The next monitor to try, and how long to wait before that (mostly not at all).
+    /// The next monitor to try, and how long to wait before that (mostly zero).
     pub(crate) fn pick(&mut self) -> Option<(EntityAddrVec, Duration)> {
         let mut wait = Duration::ZERO;
         if self.tried >= self.monitors.len() {
@@ -67,7 +67,7 @@ impl Hunt {
         Some((monitor, wait))
     }
 
-    /// A session stands: the next hunt starts afresh.
+    /// A session is open: the next hunt begins without a pause.
     pub(crate) fn succeeded(&mut self) {
         self.tried = 0;
         self.delay = self.config.retry_delay_min;

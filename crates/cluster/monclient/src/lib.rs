@@ -1,4 +1,4 @@
-//! A session to any one of a cluster's monitors: which one to try, when to give it up, what is subscribed to.
+//! A session to any one of a cluster's monitors: which one to try, when to try the next, and the subscriptions.
 //!
 //! A pure state machine: [`MonClient::handle`] takes an event with the time and appends effects. The shell opens the
 //! connections, authenticates on them and carries messages. It never opens a socket, reads a clock, or decides what a

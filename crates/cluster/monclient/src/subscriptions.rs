@@ -1,4 +1,4 @@
-//! What is wanted of the monitor, and what it was told (Ceph's MonSub).
+//! Subscriptions at the monitor: those wanted, and those sent (Ceph's MonSub).
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ pub const ONETIME: u8 = 1;
 struct Item {
     start: u64,
     flags: u8,
-    /// Whether the monitor of the present session knows.
+    /// Whether the present session's monitor has got it.
     told: bool,
 }
 
@@ -21,7 +21,7 @@ pub struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// Wants `what` from epoch `start` on (0: whatever is newest). Answers whether the monitor has to be told.
+    /// Subscribes to `what` from epoch `start` on (0: the newest). Answers whether the monitor must be sent the change.
     pub fn want(&mut self, what: &str, start: u64, flags: u8) -> bool {
         match self.items.get(what) {
             Some(item) if item.start == start && item.flags == flags => !item.told,
@@ -40,31 +40,31 @@ impl Subscriptions {
         }
     }
 
-    /// Wants `what` from epoch `start` on although the monitor may think that it has sent that.
+    /// Subscribes to `what` from epoch `start` on, even if the monitor has sent that epoch before.
     pub fn want_again(&mut self, what: &str, start: u64, flags: u8) {
         self.items.insert(what.into(), Item { start, flags, told: false });
     }
 
-    /// `what` came, up to epoch `have`: the next one is wanted, or none after a one-time subscription.
+    /// `what` came, up to epoch `have`: the subscription goes on with the next epoch, or ends if it was for one time.
     pub fn got(&mut self, what: &str, have: u64) {
-        // Sent unasked, or the rest of a subscription that has ended.
+        // The monitor sent it unasked, or the subscription has ended meanwhile.
         let Some(item) = self.items.get_mut(what) else { return };
         if item.flags & ONETIME != 0 {
             if have >= item.start {
                 self.items.remove(what);
             }
         } else {
-            // The monitor counts along by itself, so it need not be told.
+            // The monitor advances its copy by itself: nothing is sent.
             item.start = item.start.max(have + 1);
         }
     }
 
-    /// A new session: its monitor knows nothing yet.
+    /// A new session: its monitor has none of the subscriptions yet.
     pub fn reload(&mut self) {
         self.items.values_mut().for_each(|item| item.told = false);
     }
 
-    /// What the monitor has to be told now (start and flags by name); it counts as told from here on.
+    /// The subscriptions to send to the monitor now (start and flags by name); they count as sent from here on.
     pub fn take_news(&mut self) -> BTreeMap<String, (u64, u8)> {
         let news = self.items.iter_mut().filter(|(_, item)| !item.told);
         news.map(|(what, item)| {

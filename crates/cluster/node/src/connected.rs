@@ -13,7 +13,7 @@ use types::{EntityAddr, OsdId, UTime, broken};
 
 use crate::{AdminAnswer, Node, NodeEffect, NodeEvent};
 
-/// What a host does for a core.
+/// Effects that the host of a core performs.
 #[derive(Debug)]
 pub enum CoreEffect {
     /// For the messenger of another core: [`ConnectedNode::peer_message`] there. Those from one core to another keep their
@@ -24,7 +24,7 @@ pub enum CoreEffect {
     Socket(SocketEffect),
     /// Make a batch of the monitor's state durable.
     Commit(u64, Batch),
-    /// Hand in [`OsdEvent::Continue`] for this OSD when other events have had their turn.
+    /// Hand in [`OsdEvent::Continue`] for this OSD after other events.
     Continue(OsdId),
     /// Hand a message to the OSD's parts on another core, as [`OsdEvent::FromCore`]. Messages from one core to another
     /// keep their order.
@@ -34,7 +34,7 @@ pub enum CoreEffect {
     /// Listen at another port for an OSD's cluster address, then [`ConnectedNode::rebound`]. Its sessions there and at the
     /// heartbeat addresses have ended.
     Rebind(OsdId),
-    /// An OSD takes part.
+    /// An OSD is up in the map and serves.
     Active(OsdId),
     /// Answers an OSD's [`OsdEvent::AdminCommand`] of this number.
     AdminAnswer(OsdId, u64, AdminAnswer),
@@ -42,7 +42,7 @@ pub enum CoreEffect {
     Stopped(OsdId),
     /// A daemon cannot go on.
     Failed(Daemon, String),
-    /// An OSD has stopped or failed: its parts here, their sessions and the handles of its stores are gone.
+    /// An OSD has stopped or failed: its parts on this core, their sessions and the handles of its stores were removed.
     Ended(OsdId),
 }
 
@@ -65,7 +65,7 @@ impl ConnectedNode {
         self.drive(now, out, |node, effects| node.handle(now, event, effects));
     }
 
-    /// Takes a socket that a listener accepted; `None`: it is to be closed.
+    /// Takes a socket that a listener accepted; `None`: the host closes it.
     pub fn accept(&mut self, now: UTime, endpoint: Endpoint, peer: SocketAddr) -> Option<SocketId> {
         self.messenger.accept(now, endpoint, peer)
     }
@@ -91,8 +91,8 @@ impl ConnectedNode {
         self.messenger.handle(now, event);
     }
 
-    /// Ends a burst of events: carries what follows between daemons and messenger and ends the burst at the stores, until
-    /// nothing follows; then asks for one write for each socket.
+    /// Ends a burst of events: passes effects between daemons and messenger and begins the stores' work until no effect is
+    /// left; then asks for one write for each socket.
     pub fn settle(&mut self, now: UTime, out: &mut Vec<CoreEffect>) {
         loop {
             while let Some(effect) = self.messenger.poll() {

@@ -1,4 +1,5 @@
-//! Pure wiring of a core's daemons: a monitor perhaps, OSDs with their stores, and their effects to each other.
+//! Pure wiring of a core's daemons: the monitor if it is on this core, OSDs with their stores, and their effects on each
+//! other.
 //!
 //! The host's cores, a test and the simulator drive the same [`Node`]; [`ConnectedNode`] is a node with its messenger. It
 //! never decides anything itself, and never does I/O: what leaves the process is a [`NodeEffect`].
@@ -19,13 +20,13 @@ use types::{Errno, OsdId, UTime, broken};
 pub use connected::{ConnectedNode, CoreEffect};
 pub use messenger::Daemon;
 
-/// Something happened to one of the node's daemons.
+/// An event of one of the node's daemons.
 #[derive(Debug)]
 pub enum NodeEvent {
     /// To the monitor.
     Mon(MonEvent),
     Osd(OsdId, OsdEvent),
-    /// A store of an OSD's says that completions wait.
+    /// A store of an OSD has completions.
     StoreReady(OsdId),
     /// Time passed.
     Tick,
@@ -52,7 +53,7 @@ pub enum NodeEffect {
     /// Hand a message to the OSD's parts on another core, as [`OsdEvent::FromCore`]. Messages from one core to another
     /// keep their order.
     ToCore(CoreId, OsdId, PartMessage),
-    /// Hand in [`OsdEvent::Continue`] for this OSD when other events have had their turn.
+    /// Hand in [`OsdEvent::Continue`] for this OSD after other events.
     Continue(OsdId),
     /// For an OSD's connection to its monitor.
     Dial(OsdId, MonClientIo),
@@ -60,7 +61,7 @@ pub enum NodeEffect {
     Log(Daemon, LogLevel, String),
     /// Give an OSD another cluster address: see [`OsdEffect::Rebind`].
     Rebind(OsdId),
-    /// An OSD takes part.
+    /// An OSD is up in the map and serves.
     Active(OsdId),
     /// Answers an OSD's [`OsdEvent::AdminCommand`] of this number.
     AdminAnswer(OsdId, u64, AdminAnswer),
@@ -72,14 +73,14 @@ pub enum NodeEffect {
     Ended(OsdId),
 }
 
-/// After so many completions of its stores an OSD lets other events have their turn. What is complete at one moment is taken
-/// whole, so a turn may have some more.
+/// Completions of its stores after which an OSD lets other events go first. A turn may exceed it, because completions that
+/// are there at one moment are taken together.
 pub const COMPLETIONS_PER_TURN: usize = 256;
 
-/// A store shard's handle. Whoever opens a store has one for each of its shards.
+/// A store shard's handle. Opening a store gives one for each of its shards.
 pub type StoreHandle = (StoreShard, Box<dyn ObjectStore>);
 
-/// The store shards of an OSD's that are on this core.
+/// An OSD's store shards on this core.
 struct Handles(Vec<StoreHandle>);
 
 impl Handles {
@@ -110,7 +111,7 @@ struct OsdSlot {
 pub struct Node {
     mon: Option<Mon>,
     osds: BTreeMap<OsdId, OsdSlot>,
-    /// OSDs that were taken out: what is on its way to them is dropped.
+    /// OSDs that were removed: events for them are dropped.
     taken: BTreeSet<OsdId>,
     // Kept between events so that the hot path allocates nothing for them.
     mon_effects: Vec<MonEffect>,
@@ -172,7 +173,7 @@ impl Node {
         of_osds.chain(of_stores).flatten().min()
     }
 
-    /// Takes one event. What it wants of a store is begun by the next [`Node::turn`].
+    /// Takes one event. Work that it queues on a store begins in the next [`Node::turn`].
     pub fn handle(&mut self, now: UTime, event: NodeEvent, out: &mut Vec<NodeEffect>) {
         match event {
             NodeEvent::Mon(event) => self.handle_mon(now, event, out),
@@ -188,7 +189,7 @@ impl Node {
     }
 
     fn handle_mon(&mut self, now: UTime, event: MonEvent, out: &mut Vec<NodeEffect>) {
-        // Of a node's daemons all get the tick, and not every node has the monitor.
+        // A tick goes to every daemon of the node, and only one node has the monitor.
         let Some(mon) = &mut self.mon else { return };
         mon.handle(now, event, &mut self.mon_effects);
         out.extend(self.mon_effects.drain(..).map(|effect| match effect {
@@ -208,7 +209,7 @@ impl Node {
         for (id, slot) in self.osds.iter_mut().filter(|(_, slot)| slot.touched) {
             slot.touched = false;
             let mut left = COMPLETIONS_PER_TURN;
-            // What one shard completes may be work for another.
+            // The completion of one shard may be work for another.
             let mut is_quiet = false;
             while !is_quiet {
                 if left == 0 {
@@ -237,7 +238,7 @@ impl Node {
             if self.taken.contains(&id) {
                 return;
             }
-            // The OSD may be well elsewhere: whoever sent the event is at fault.
+            // The sender of the event is wrong: the OSD may be on another core.
             let broken = broken!("an event came for osd.{id}, which this node does not have");
             return out.push(NodeEffect::Log(Daemon::Osd(id), LogLevel::Error, broken.to_string()));
         };
@@ -249,7 +250,7 @@ impl Node {
 }
 
 impl OsdSlot {
-    /// Runs the OSD on an event and does what it wants. `effects` is empty, and is left so.
+    /// Hands the OSD an event and performs its effects. `effects` is empty before and after.
     fn handle(
         &mut self,
         id: OsdId,
@@ -267,7 +268,7 @@ impl OsdSlot {
             }
         }
         if let Some(broken) = broken.filter(|_| !self.osd.has_stopped()) {
-            // Not again through here: what a broken OSD asks of its stores on its way out is of no account.
+            // Not through this function again: requests of a broken OSD to its stores no longer matter.
             self.osd.handle(now, OsdEvent::Broken(broken), &mut self.stores, effects);
             let performed = effects.drain(..).filter_map(|effect| perform(id, &mut self.stores, effect).ok());
             out.extend(performed.flatten());
@@ -279,7 +280,7 @@ impl OsdSlot {
     }
 }
 
-/// An OSD's effect: the stores' part is done here, the rest is the shell's. Fails if it names a store that is elsewhere.
+/// Performs an OSD's effect on its stores, or passes it to the shell. Fails if it names a store of another core.
 fn perform(id: OsdId, stores: &mut Handles, effect: OsdEffect) -> Result<Option<NodeEffect>, String> {
     let daemon = Daemon::Osd(id);
     Ok(Some(match effect {

@@ -1,4 +1,4 @@
-//! What has to hold at the end of a run.
+//! The checks at the end of a run.
 
 use crate::history::Operation;
 use crate::linear::{self, Attempt, Verdict};
@@ -33,7 +33,7 @@ fn is_unknown(op: &Operation) -> bool {
     op.end.as_ref().is_some_and(|end| end.seen == crate::history::Seen::Unknown)
 }
 
-/// An object's history in words.
+/// An object's history as text.
 fn explain(world: &World, object: usize, why: &str, attempt: &Attempt) -> String {
     let name = &world.history.objects[object];
     let mut lines = vec![format!("{name} {why}")];

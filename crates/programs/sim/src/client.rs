@@ -1,4 +1,4 @@
-//! Clients' processes: an objecter each, and what it asks of the network.
+//! Clients' processes: an objecter each, and its effects on the network.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::daemons::{FEATURES, monitors};
 use crate::network::{Dialled, Packet, Way};
 use crate::world::{BASE, Happening, World};
 
-/// What an answered command or a map that was reached is for.
+/// The purpose of a command or of a wait for a map.
 #[derive(Clone, Debug)]
 pub enum Purpose {
     Nothing,
@@ -28,9 +28,9 @@ pub enum Purpose {
 pub struct Client {
     pub core: Objecter,
     pub life: u32,
-    /// Whether the process is there.
+    /// Whether the process runs.
     pub alive: bool,
-    /// Whether an OSD said that it is fenced: it asks nothing more.
+    /// Whether an OSD reported it as fenced: it sends no more requests.
     pub is_fenced: bool,
     pub global_id: u64,
     wake: Option<u64>,
@@ -66,7 +66,7 @@ impl Client {
 impl World {
     pub(crate) fn start_client(&mut self, index: usize) {
         let seed = self.random(u64::MAX);
-        // The one that gives commands has to be patient.
+        // The client that gives commands never gives a request up.
         let timeout = if index == self.admin() { 0 } else { self.plan.request_timeout };
         let client = &mut self.clients[index];
         let life = client.life + 1;
@@ -152,7 +152,7 @@ impl World {
             }
             ObjecterEffect::Mon(MonClientIo::Disconnect(attempt)) => close(self, Dialled::Mon(attempt)),
             ObjecterEffect::Connect(session, osd, addrs) => {
-                // The nonce names the process: another one at the address refuses the connection.
+                // The nonce identifies the process: a later process at the same address refuses the connection.
                 let life = addrs.v2().map_or(0, |addr| addr.nonce);
                 self.connect(place, Dialled::Osd(session), Place::Osd(osd.0), life);
             }
@@ -165,7 +165,8 @@ impl World {
         }
     }
 
-    /// Sends a command to the monitor when those before it are answered: the monitor may run others in another order.
+    /// Sends a command to the monitor once those before it are answered, because the monitor may run concurrent ones in another
+    /// order.
     pub(crate) fn command(&mut self, json: &str, purpose: Purpose) {
         self.commands.push_back((json.into(), purpose));
         self.next_command();

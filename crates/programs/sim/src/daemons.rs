@@ -22,12 +22,12 @@ use crate::{Place, Plan};
 
 pub const FEATURES: u64 = Profile::PACIFIC.features_supported;
 
-/// How a process ends that does not end by itself.
+/// How a process is killed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// What it handed to its store becomes durable.
+    /// Everything that it handed to its store becomes durable.
     Killed,
-    /// A part of what was not durable is lost.
+    /// A part of its writes that were not durable is lost.
     PowerLoss,
 }
 
@@ -98,7 +98,7 @@ impl MonProcess {
     }
 }
 
-/// After an OSD has stopped as it should it is started within this time, nanoseconds.
+/// An OSD that stopped as asked is started again within this time, nanoseconds.
 const STOPPED_TIME: u64 = 20_000_000_000;
 
 impl OsdProcess {
@@ -151,7 +151,7 @@ impl World {
     }
 
     pub(crate) fn mon_committed(&mut self, life: u32, token: u64) {
-        // A commit of a process that has ended since.
+        // The commit of a process that has ended since.
         let committing = self.mon.committing.take_if(|(t, _)| self.mon.life == life && *t == token);
         let Some((token, batch)) = committing else { return };
         batch.apply_to(&mut self.mon.state);
@@ -267,7 +267,7 @@ impl World {
         effects.into_iter().for_each(|effect| self.perform(place, effect));
     }
 
-    /// Notes what an OSD began and answered in an event.
+    /// Notes the changes that an OSD began and the requests that it answered in an event.
     fn note_served(&mut self, id: i32, effects: &[NodeEffect]) {
         let begun = self.osd(id).store.take_begun();
         self.served.event(begun);
@@ -318,7 +318,7 @@ impl World {
             NodeEffect::Active(_) => self.say(place, "is active"),
             NodeEffect::Stopped(osd) => {
                 self.end_osd(osd.0, Ending::Killed);
-                // Its start may have come while it waited for the monitor, and found it running.
+                // The event that starts it may have come while it still waited for the monitor, and had no effect.
                 self.after(STOPPED_TIME, Happening::StartOsd(osd.0));
             }
             NodeEffect::Failed(daemon, reason) => self.daemon_failed(daemon, &reason),
@@ -454,7 +454,7 @@ impl World {
         }
     }
 
-    /// News of a connection to the monitor, for the OSD that dialled it.
+    /// An event of a connection to the monitor, for the OSD that dialled it.
     pub(crate) fn osd_mon_event(&mut self, id: i32, event: MonClientEvent) {
         self.osd_event(id, OsdEvent::Mon(event));
     }
@@ -479,7 +479,7 @@ impl World {
 }
 
 impl OsdProcess {
-    /// What the OSD still counts as under way, if anything.
+    /// The requests that the OSD still counts as under way, if any.
     pub fn budget_held(&self) -> Option<String> {
         let osd = self.node.as_ref()?.osd(OsdId(self.id))?;
         let (messages, bytes) = osd.held();

@@ -1,4 +1,4 @@
-//! Messages in words, for the trace.
+//! Messages as text, for the trace.
 
 use messages::Message;
 

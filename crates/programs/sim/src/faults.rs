@@ -42,7 +42,7 @@ impl World {
         self.random(clients) as usize
     }
 
-    /// Short as a rule, sometimes long.
+    /// Usually short, sometimes long.
     fn some_while(&mut self) -> u64 {
         let most = [SECOND / 5, 3 * SECOND, 20 * SECOND][self.random(3) as usize];
         self.random(most)
@@ -186,11 +186,11 @@ impl World {
         let what = r#""prefix":"osd blocklist","blocklistop":"add","expire":86400"#;
         let json = format!(r#"{{{what},"addr":"{socket}/{}"}}"#, addr.nonce);
         self.command(&json, Purpose::Fence { client, life });
-        // It thinks at once: its next thought may be after the fence.
+        // It begins its next operation at once, which otherwise might come after the fence.
         self.after(0, Happening::Think(client, life));
     }
 
-    /// An OSD said that a client is fenced: it ends, and another takes its place.
+    /// An OSD reported a client as fenced: its process ends, and another takes its place.
     pub(crate) fn fenced_client_learns(&mut self, client: usize) {
         let life = self.clients[client].life;
         if !self.fenced.contains(&(client, life)) {
@@ -209,7 +209,7 @@ impl World {
         }
     }
 
-    /// Gives an OSD a larger store if it has a small one: what waits for space could not end.
+    /// Gives an OSD a larger store if it has a small one: writes that wait for space would never end.
     fn make_room(&mut self, osd: i32) {
         if self.plan.store_bytes < LARGE_STORE {
             if self.osd(osd).node.is_some() {
@@ -220,7 +220,7 @@ impl World {
         }
     }
 
-    /// Ends every fault that lasts, and starts what does not run.
+    /// Ends every lasting fault, and starts every process that does not run.
     pub(crate) fn heal(&mut self) {
         self.is_healing = true;
         self.say_fault("everything is healed");
@@ -235,7 +235,7 @@ impl World {
         }
         for relief in [Relief::Unset("pause"), Relief::Unset("full"), Relief::FullRatio, Relief::OsdOption] {
             self.relieve(relief);
-            // A command that was sent twice, of which one copy was long on its way, may have set it again.
+            // A delayed copy of a command that was sent twice may have set it again.
             self.after(20 * SECOND, Happening::Relieve(relief));
         }
     }

@@ -1,20 +1,20 @@
-//! Whether OSDs keep fences: what they begin to change, beside what they have answered.
+//! Whether OSDs keep fences: the changes that they begin, compared with the requests that they have answered.
 //!
-//! Clients can't see every breach. What waits for an object runs in its order, so a fenced client's change that still
-//! runs shows to later operations like one from before the fence. The OSD's store shows when it was begun.
+//! Clients can't see every breach. Requests on an object run in order, so that a fenced client's change that still runs
+//! looks to later operations like one from before the fence. The OSD's store shows when the change was begun.
 
 use std::collections::BTreeMap;
 
 use crate::history::{Fence, History, Mark};
 
-/// What the OSDs of a run answered and began, in the order of their events.
+/// The requests that OSDs answered and the changes that they began, in the order of their events.
 #[derive(Default)]
 pub struct Served {
     /// Events of OSDs so far.
     events: u64,
     /// The event in which an operation on an object was first answered with a map of this epoch or a newer one.
     answered: BTreeMap<String, BTreeMap<u32, u64>>,
-    /// The changes that stores were given, and in which event.
+    /// The changes given to stores, with the event of each.
     begun: Vec<(Mark, u64)>,
 }
 

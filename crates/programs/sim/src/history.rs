@@ -1,4 +1,4 @@
-//! What clients did and saw, and what an object is.
+//! The operations of clients with their results, and the model of an object.
 
 use messages::osd_op::{Op, OpArgs, OpCode, OpFlags};
 use types::Errno;
@@ -24,7 +24,7 @@ pub struct Contents {
 /// An object's state; `None`: it does not exist.
 pub type State = Option<Contents>;
 
-/// What a client asks of an object. Sizes and offsets are in blocks.
+/// An operation on an object. Sizes and offsets are in blocks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     Read,
@@ -51,16 +51,16 @@ pub enum Action {
     },
 }
 
-/// What a client was answered.
+/// The answer to a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Seen {
     /// A read's contents; of a change `None`.
     Ok(Option<Contents>),
     /// A result that follows from the object's state.
     Error(Errno),
-    /// It had no effect, and its answer says nothing of the object.
+    /// The operation had no effect, and its answer does not depend on the object.
     NoEffect,
-    /// It may have taken effect, or may still.
+    /// The operation may have taken effect, or may still take effect.
     Unknown,
 }
 
@@ -71,10 +71,10 @@ pub struct Operation {
     /// The object's place in [`History::objects`].
     pub object: usize,
     pub client: usize,
-    /// The client's process: one that was restarted is another client.
+    /// The client's process; after a restart it counts as another client.
     pub life: u32,
     pub action: Action,
-    /// The order of all beginnings and ends.
+    /// Position in the order of all beginnings and ends.
     pub began: u64,
     /// The epoch of the client's map when it began.
     pub epoch: u32,
@@ -133,7 +133,7 @@ impl Action {
         *self != Self::Read
     }
 
-    /// What the action makes of an object, and what its client is answered.
+    /// The object after the action, and the answer to the client.
     pub fn apply(&self, mark: Mark, state: &State) -> (State, Seen) {
         let old = || state.clone().unwrap_or_default();
         let changed = |blocks: Vec<u64>| (Some(Contents { mark, blocks }), Seen::Ok(None));

@@ -4,7 +4,7 @@
 //! The search is Wing's and Gong's with Lowe's memory of what was tried (a set of operations done with the state that
 //! they led to leads nowhere twice). An operation without an answer may have taken effect at any moment after its
 //! beginning, or never. Beyond linearizability: changes of one client to one object take effect in the order in which
-//! it began them, and those of a fenced client not after somebody could rely on the fence.
+//! it began them, and those of a fenced client take no effect once another client could rely on the fence.
 
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
@@ -18,7 +18,7 @@ const STATES_MAX: usize = 200_000;
 
 type Done = [u64; OPERATIONS_MAX / 64];
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
     Linearizable,
@@ -52,7 +52,7 @@ struct Item<'a> {
 }
 
 impl Item<'_> {
-    /// Where the OSD's answer says that it belongs. Only a hint of what to try first: the answer may be wrong.
+    /// The operation's position by the OSD's answer. Only a hint what to try first: the answer may be wrong.
     fn hint(&self) -> (u64, u64) {
         let version = self.op.end.as_ref().map_or(0, |end| end.version);
         (if version > 0 { version } else { u64::MAX }, self.until)
@@ -86,7 +86,7 @@ pub fn check(history: &History, object: usize) -> Verdict {
     let items: Vec<Item> = history.of_object(object).filter_map(|op| item(history, op)).collect();
     let observed = observed(history, object);
     let is_known = |item: &&Item| item.required || observed.contains(&item.op.mark);
-    // What nobody saw anything of need not have happened: as a rule the rest explains itself.
+    // A change without an answer that no read shows need not have happened: usually a history without it is linearizable.
     let known: Vec<Item> = items.iter().filter(is_known).cloned().collect();
     match known.len() == items.len() {
         true => search(items),
@@ -169,7 +169,7 @@ fn note_orders(items: &mut [Item]) {
     }
 }
 
-/// When somebody first could rely on a fence for an object: an OSD with the fence's map answered for it.
+/// When a client could first rely on a fence for an object: an OSD with the fence's map answered for the object.
 fn relied_upon(history: &History, object: usize, fence: &Fence) -> u64 {
     let of = |op: &Operation| {
         let end = op.end.as_ref()?;
@@ -231,18 +231,18 @@ impl Search<'_> {
         Some(false)
     }
 
-    /// What may be placed next: what the OSD says came next, then what nobody knows of, then the rest; each with whether
-    /// (1 or 0) it strays from the order that the OSD's answers hint at.
+    /// The items that may be placed next, each with whether (1 or 0) it strays from the order of the OSD's answers: first
+    /// the next one in that order, then those without an answer, then the rest.
     ///
-    /// What only looks, and agrees with the state, is placed at once: in every order in which it comes later it could
-    /// come now.
+    /// An operation that only reads and agrees with the state is placed at once: every order that has it later is also
+    /// valid with it here.
     fn candidates(&self, done: &Done, now: u64, first_end: u64, state: &State) -> Vec<(usize, usize)> {
         let may = |i: &usize| !has(done, *i) && self.items[*i].op.began < first_end;
         let mut candidates: Vec<usize> = (0..self.items.len()).filter(may).collect();
         if let Some(i) = candidates.iter().find(|i| self.looks_now(done, now, state, **i)) {
             return vec![(*i, 0)];
         }
-        // What only looks and does not agree follows some change.
+        // An operation that only reads and does not agree comes after some change.
         let order = |item: &Item| (!item.required, item.only_looks(), item.hint());
         candidates.sort_by_key(|i| order(&self.items[*i]));
         let required = candidates.iter().filter(|i| self.items[**i].required).count();

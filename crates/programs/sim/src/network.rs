@@ -1,4 +1,4 @@
-//! Connections: in order, with delays, partitions and ends that each side learns of in its own time.
+//! Connections: ordered, with delays, partitions, and ends that the two sides learn of at different times.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,7 +13,7 @@ use crate::world::{Happening, World};
 /// Which way a packet goes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Way {
-    /// From the side that connected.
+    /// From the side that dialled.
     Up,
     Down,
 }
@@ -36,7 +36,7 @@ pub enum Packet {
     Close(String),
 }
 
-/// How the side that connected names the connection.
+/// The connection's number at the side that dialled.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Dialled {
     Mon(Attempt),
@@ -51,7 +51,7 @@ struct Side {
     open: bool,
     /// When the last packet that it was sent arrives.
     last: u64,
-    /// Packets for it that can't come through, or that it does not read.
+    /// Packets for it that a partition holds up, or that it does not read.
     held: VecDeque<Packet>,
     /// Whether it reads.
     reads: bool,
@@ -130,7 +130,7 @@ impl World {
         self.at(at, Happening::Arrive(id, way, packet));
     }
 
-    /// Ends a side by its own will; the other one learns of it by a packet.
+    /// One side closes; the other learns so from a packet.
     pub(crate) fn close_side(&mut self, id: SessionId, way_to_other: Way, reason: &str) {
         let Some(connection) = self.net.connections.get_mut(&id) else { return };
         let own = connection.side(way_to_other.back());
@@ -146,7 +146,7 @@ impl World {
         if blocked || !side.reads || !side.held.is_empty() {
             side.held.push_back(packet);
             if blocked && !connection.doomed {
-                // What waits for an answer finds out in the end.
+                // The side that waits for an answer finds out after some time.
                 connection.doomed = true;
                 let patience = 2_000_000_000 + self.random(30_000_000_000);
                 self.after(patience, Happening::Break(id));
@@ -161,7 +161,7 @@ impl World {
         let side = connection.side(way);
         let (place, life, open) = (side.place, side.life, side.open);
         if self.life_if_alive(place) != Some(life) {
-            // A machine without the process answers; what came for the process is lost.
+            // The machine answers for a process that has ended; packets for the process are lost.
             if !matches!(packet, Packet::Close(_)) {
                 self.break_side(id, way.back(), "connection refused");
             }
@@ -219,7 +219,7 @@ impl World {
         }
     }
 
-    /// Ends what a process had when it ended. Its peers find out: at once as a rule, later if the machine is gone too.
+    /// Ends the connections of a process that has ended. Peers find out: usually at once, later if the machine is down too.
     pub(crate) fn break_connections_of(&mut self, place: Place, silent: bool) {
         let of = |c: &&mut Connection| c.from.place == place || c.to.place == place;
         let mut others = Vec::new();
@@ -246,7 +246,7 @@ impl World {
         older.into_iter().for_each(|old| self.break_side(old, Way::Up, "replaced"));
     }
 
-    /// A server reads from a session again, or no longer.
+    /// A server stops reading a session, or reads it again.
     pub(crate) fn set_reads(&mut self, id: SessionId, reads: bool) {
         if let Some(connection) = self.net.connections.get_mut(&id) {
             connection.to.reads = reads;

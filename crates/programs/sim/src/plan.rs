@@ -1,5 +1,5 @@
-//! What a seed decides of a run before it begins. Each run has some of the faults and not others, few or many of them:
-//! faults that hide each other are then found in different runs.
+//! The plan of a run, from its seed. Each run has some kinds of faults and not others, few or many of them: defects that
+//! hide each other are then found in different runs.
 
 use std::ops::Range;
 
@@ -18,10 +18,10 @@ pub enum Fault {
     PowerLossOsd,
     /// All of them lose power.
     PowerLossAll,
-    /// An OSD stops as it should, and is started again.
+    /// An OSD is stopped cleanly, and is started again.
     StopOsd,
     KillMon,
-    /// The monitor is made to mark an OSD down that lives.
+    /// The monitor marks a running OSD down.
     MarkDown,
     /// A flag of the map stops reads and writes for a while.
     Pause,
@@ -91,7 +91,7 @@ const SMALL_STORE: u64 = 4 << 20;
 /// Bytes of one that does not.
 pub const LARGE_STORE: u64 = 1 << 30;
 
-/// A defect that is switched on, to show that it is found.
+/// A planted defect, to show that the simulator finds it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Defect {
     Pg(pg::Bug),
@@ -177,7 +177,7 @@ impl Plan {
             plan.store_bytes = LARGE_STORE;
         }
         if plan.store_bytes == SMALL_STORE {
-            // Maps need what clients may not take.
+            // Maps need space that clients must not take.
             plan.options.push(("osd_failsafe_full_ratio", "0.6"));
             plan.blocks_max = 100;
         }
@@ -185,7 +185,7 @@ impl Plan {
             plan.options.push(("osd_client_message_cap", "3"));
         }
         if pick(&[0, 1]) == 0 {
-            // A log so short that resends are recognised by what is left of trimmed entries.
+            // A log so short that resends are recognised by the records of trimmed entries.
             plan.options.extend([
                 ("osd_target_pg_log_entries_per_osd", "1"),
                 ("osd_min_pg_log_entries", "5"),

@@ -1,4 +1,4 @@
-//! A simulated store that outlives the OSD that has it open.
+//! A simulated store that survives the OSD that has it open.
 
 use std::cell::{RefCell, RefMut};
 use std::rc::Rc;

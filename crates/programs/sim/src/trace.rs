@@ -1,4 +1,4 @@
-//! What happened, as a hash always and as lines for people when asked.
+//! The trace of a run: always a hash, and lines to read when asked for.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
@@ -35,7 +35,7 @@ impl Trace {
         let words = words();
         let of_another = |object: &String| words.contains("obj") && !words.contains(object.as_str());
         if !lines.object.as_ref().is_some_and(of_another) {
-            // A trace that can't be written is no reason to end the run.
+            // The run goes on without its trace.
             let _ = writeln!(lines.to, "{:>12.6} {words}", now as f64 / 1e9);
         }
     }

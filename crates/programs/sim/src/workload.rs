@@ -1,4 +1,4 @@
-//! What clients ask, and how they note what they saw.
+//! The clients' operations, and the record of their results.
 
 use objecter::{Outcome, Request, RequestId};
 use types::Errno;
@@ -34,13 +34,13 @@ impl World {
         }
     }
 
-    /// A client does something, perhaps, and thinks about the next thing.
+    /// Begins an operation of a client, or none, and sets the time of the next one.
     pub(crate) fn think(&mut self, index: usize, life: u32) {
         let client = &self.clients[index];
         if client.life != life || !client.alive || self.is_healing || index == self.admin() {
             return;
         }
-        // One that is being fenced asks more, and all of one object: the fence then meets what waits there.
+        // A client that is being fenced sends more, all to one object: the fence then meets requests that wait there.
         let is_doomed = self.fenced.contains(&(index, life));
         let window = self.plan.window.max(if is_doomed { DOOMED_WINDOW } else { 0 });
         if self.pool.is_some() && client.requests.len() < window && !client.is_fenced {
@@ -171,7 +171,7 @@ pub fn brief(seen: &Seen) -> String {
     }
 }
 
-/// What an outcome says. An error is the result that no operation may have.
+/// The answer that an outcome holds. An error: a result that no operation may have.
 fn seen(operation: &Operation, outcome: &Outcome) -> Result<Seen, i32> {
     let (result, ops) = match outcome {
         Outcome::Replied { result, ops, .. } => (*result, ops),
@@ -187,7 +187,7 @@ fn seen(operation: &Operation, outcome: &Outcome) -> Result<Seen, i32> {
         return Ok(Seen::Ok(Some(contents(&data(0), &data(1)))));
     }
     if is(Errno::ESHUTDOWN) {
-        // It may have taken effect before, and its answer got lost.
+        // An earlier attempt may have taken effect, and its answer got lost.
         return Ok(Seen::Unknown);
     }
     if is(Errno::ENOSPC) && action.writes() {

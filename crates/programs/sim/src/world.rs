@@ -1,4 +1,4 @@
-//! The simulated world: virtual time, what happens when, and the run from its beginning to its end.
+//! The simulated world: virtual time, the queue of events, and the run from its beginning to its end.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -19,12 +19,12 @@ use crate::{Place, Plan, Trace, checks};
 pub const BASE: u64 = 1_800_000_000 * SECOND;
 /// Virtual time in which everything has to end once all faults are over.
 const LIVENESS: u64 = 300 * SECOND;
-/// Virtual time in which what nobody waits for any more ends.
+/// Virtual time in which requests that no client waits for end.
 const SETTLING: u64 = 5 * SECOND;
-/// Events at one moment of virtual time after which the run is given up: something goes round in a circle.
+/// Events at one moment of virtual time from which the run fails: events cause each other without end.
 const EVENTS_AT_ONCE_MAX: u64 = 1_000_000;
 
-/// What happens at a moment.
+/// An event of the simulation.
 #[derive(Debug)]
 pub enum Happening {
     Arrive(SessionId, Way, Packet),
@@ -57,7 +57,7 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// What a run was made of.
+/// The counts of a run.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Counts {
     pub operations: u64,
@@ -91,7 +91,7 @@ pub struct World {
     pub commands: VecDeque<(String, Purpose)>,
     pub mon: MonProcess,
     pub osds: Vec<OsdProcess>,
-    /// The last one gives commands and reads in the end.
+    /// The last one gives commands, and reads all objects at the end.
     pub clients: Vec<Client>,
     pub history: History,
     pub served: Served,
@@ -191,7 +191,7 @@ impl World {
                 .all(|c| c.requests.is_empty() && c.commands.is_empty() && c.waits.is_empty())
     }
 
-    /// Lets things happen until a moment, or a failure, or as long as something holds.
+    /// Handles events until a moment or a failure, while a condition holds.
     fn run_while(&mut self, until: u64, holds: impl Fn(&Self) -> bool) {
         let mut at_once = 0;
         while self.failure.is_none() && holds(self) {
@@ -273,7 +273,7 @@ impl World {
         self.rng.one_in(n.max(1))
     }
 
-    /// How long a message takes: mostly little, sometimes much.
+    /// How long a message takes: usually little, sometimes much.
     pub(crate) fn delay(&mut self) -> u64 {
         let (least, most) = (self.plan.delay_us.start, self.plan.delay_us.end);
         let span = if self.one_in(4) { most - least } else { (most - least) / 8 };
