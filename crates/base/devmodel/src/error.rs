@@ -1,6 +1,6 @@
 //! What is wrong with a model's description.
 
-/// Why no model can be made of a name, parameters and a size. All of it is the fault of whoever wrote them.
+/// Why no model can be made of a name, parameters and a size. All are mistakes in the input.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ModelError {
     /// No model has the name.
@@ -27,7 +27,7 @@ pub enum ModelError {
         /// As written.
         text: String,
     },
-    /// A parameter stands there more than once.
+    /// A parameter is given more than once.
     #[error("the parameter '{name}' is given twice")]
     Twice { name: String },
     /// A parameter can't have the value.

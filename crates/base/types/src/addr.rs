@@ -38,7 +38,7 @@ impl AddrType {
 const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
 
-/// An address with its nonce, which tells two instances on one address apart.
+/// An address with its nonce, which distinguishes two instances on one address.
 ///
 /// The order is that of Ceph's entity_addr_t, which compares memory: maps are encoded in it, and two peers that dial each
 /// other at once decide by it whose connection stays.

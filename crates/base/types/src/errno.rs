@@ -1,4 +1,4 @@
-//! Error numbers as they stand on the wire (Linux's).
+//! Error numbers as the wire has them (Linux's).
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Which Ceph release we speak as: the only place where feature words stand.
+//! The Ceph release that a peer sees: the only place with feature words.
 
 /// Bits of the feature word that encodings depend on (names of Ceph's ceph_features.h, incarnations included).
 pub struct FeatureBits;

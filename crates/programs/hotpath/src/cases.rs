@@ -75,7 +75,7 @@ pub(crate) fn name(n: usize) -> Name {
     format!("benchmark_data_host-with-a-name_12345_object{n}").into()
 }
 
-/// Bytes that tell objects and writes apart.
+/// Bytes that distinguish objects and writes.
 pub(crate) fn payload(n: usize, round: u8, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at / 64) as u8 ^ n as u8 ^ round).collect()
 }

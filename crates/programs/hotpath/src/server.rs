@@ -28,7 +28,7 @@ impl<'a> Socket<'a> {
         Self { bytes, read_to: None }
     }
 
-    /// A read, which stands for the system call.
+    /// A read, in place of the system call.
     fn read(&mut self, to: &mut [IoSliceMut<'_>]) -> std::io::Result<usize> {
         if let Some(read_to) = &mut self.read_to {
             let slices = to.iter().map(|slice| slice.as_ptr_range());

@@ -9,7 +9,7 @@ use lab::output;
 
 use crate::fail;
 
-/// Tells the started process that somebody waits for its word on standard output.
+/// Set for the started process: its parent waits for a line on standard output.
 const DETACHED: &str = "LOLIGO_DETACHED";
 
 /// The line that ends what the waiting process passes on.

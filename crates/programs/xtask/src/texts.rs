@@ -1,4 +1,4 @@
-//! What stands in files: no paths of a developer's machine, a first doc line in every crate, files of a size to read.
+//! Contents of files: no paths of a developer's machine, a first doc line in every crate, files of a size to read.
 
 use std::fs;
 use std::path::{Path, PathBuf};

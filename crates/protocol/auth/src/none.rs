@@ -78,7 +78,7 @@ impl ServerMethod for ServerNone {
     fn global_id(&mut self, id: u64) -> Result<AuthStep, AuthError> {
         match self.waiting.take() {
             Some(entity) => Ok(Self::done(entity, id)),
-            None => Err(AuthError::OutOfTurn("nobody waits for a global id")),
+            None => Err(AuthError::OutOfTurn("no session waits for a global id")),
         }
     }
 }

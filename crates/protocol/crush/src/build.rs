@@ -28,7 +28,7 @@ pub enum BuildError {
     /// The bucket uses an older algorithm, whose contents are not changed here.
     #[error("bucket {0} is not straw2")]
     NotStraw2(i32),
-    /// The bucket stands somewhere below itself: a forged map.
+    /// The bucket is below itself in the tree: a forged map.
     #[error("bucket {0} holds itself")]
     HoldsItself(i32),
 }
@@ -116,7 +116,7 @@ impl CrushMap {
         self.set_device_class(osd, class)
     }
 
-    /// Changes an OSD's weight (16.16 fixed point) wherever it stands.
+    /// Changes an OSD's weight (16.16 fixed point) in every bucket that has it.
     pub fn set_osd_weight(&mut self, osd: i32, weight: u32) -> Result<(), BuildError> {
         let parent =
             self.parent_of(osd).map(|b| b.id).ok_or_else(|| unknown("item", &format!("osd.{osd}")))?;
@@ -268,7 +268,7 @@ impl CrushMap {
         Ok(())
     }
 
-    /// Sums a bucket's weight anew and carries it to the root.
+    /// Recomputes a bucket's weight and those of the buckets above it.
     fn reweight_up(&mut self, bucket: i32) -> Result<(), BuildError> {
         let mut id = bucket;
         // As many levels as there are buckets: a map that holds itself ends here too.
@@ -289,7 +289,7 @@ impl CrushMap {
         Ok(())
     }
 
-    /// Makes the device classes' shadow trees anew; shadow buckets keep their ids.
+    /// Rebuilds the device classes' shadow trees; shadow buckets keep their ids.
     pub fn rebuild_shadow_trees(&mut self) -> Result<(), BuildError> {
         let old = std::mem::take(&mut self.class_buckets);
         let used: BTreeSet<i32> = old.values().flat_map(|by_class| by_class.values().copied()).collect();

@@ -2,7 +2,7 @@
 //!
 //! Placement must agree with every client to the last bit, so the tables' irregularities are kept: two of the three
 //! follow a formula (computed here), the third is off by a constant almost everywhere and by odd amounts in some
-//! forty places, and so stands as the numbers that it has.
+//! forty places, and so is given as its numbers.
 
 /// 2^48 / (1 + k/128), rounded up.
 const RECIPROCAL: [u64; 129] = {

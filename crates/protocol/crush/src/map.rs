@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// The item that stands for "nothing could be placed here" (CRUSH_ITEM_NONE).
+/// The item that means "nothing could be placed here" (CRUSH_ITEM_NONE).
 pub const ITEM_NONE: i32 = 0x7fff_ffff;
 
 /// How a bucket chooses among its items.
@@ -134,9 +134,9 @@ pub struct Rule {
     pub ruleset: u8,
     /// [`Rule::REPLICATED`] or one of the others.
     pub kind: u8,
-    /// The smallest pool size it is meant for; nobody asks any more.
+    /// The smallest pool size that the rule is for; no longer used.
     pub min_size: u8,
-    /// The largest pool size it is meant for; nobody asks any more.
+    /// The largest pool size that the rule is for; no longer used.
     pub max_size: u8,
     /// What it does.
     pub steps: Vec<RuleStep>,

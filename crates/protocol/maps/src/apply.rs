@@ -33,7 +33,7 @@ pub enum ApplyError {
     #[error("osd.{0} comes up without heartbeat addresses")]
     NoHeartbeatAddrs(OsdId),
     /// Snapshots of this pool were purged without ever being removed.
-    #[error("pool {0} purges snapshots that nobody removed")]
+    #[error("pool {0} purges snapshots that were not removed")]
     PurgedUnremoved(PoolId),
     /// max_osd beyond what any cluster has.
     #[error("max_osd {0} is out of range")]

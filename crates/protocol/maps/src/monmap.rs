@@ -16,7 +16,7 @@ pub struct MonInfo {
     pub priority: u16,
     /// Weight among those of one priority (SRV records).
     pub weight: u16,
-    /// Where it stands, by CRUSH type.
+    /// Its location, by CRUSH type.
     pub crush_loc: BTreeMap<String, String>,
     /// When it was added; written from 20.2 on.
     pub time_added: Option<UTime>,

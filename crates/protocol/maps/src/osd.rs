@@ -117,7 +117,7 @@ impl Decode for OsdXInfo {
     }
 }
 
-/// One OSD's entry. Its in/out weight stands in [`crate::OsdMap::weights`], which placement reads as a slice.
+/// One OSD's entry. Its in/out weight is in [`crate::OsdMap::weights`], which placement reads as a slice.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Osd {
     /// Bits of [`OsdState`].

@@ -120,7 +120,7 @@ pub struct OsdMap {
     pub pg_temp: BTreeMap<PgId, Vec<OsdId>>,
     /// Primaries that hold in place of the computed ones.
     pub primary_temp: BTreeMap<PgId, OsdId>,
-    /// Where OSDs stand and how PGs are placed on them.
+    /// The tree of OSDs, and the rules that place PGs on them.
     pub crush: CrushMap,
     /// Counts changes of `crush`.
     pub crush_version: u32,
@@ -146,7 +146,7 @@ pub struct OsdMap {
     pub blocklist: BTreeMap<EntityAddr, UTime>,
     /// The same for whole networks.
     pub range_blocklist: BTreeMap<EntityAddr, UTime>,
-    /// Epoch of the cluster snapshot below (nothing makes them any more).
+    /// Epoch of the cluster snapshot below (obsolete).
     pub cluster_snapshot_epoch: Epoch,
     /// Its name.
     pub cluster_snapshot: String,

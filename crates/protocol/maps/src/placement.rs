@@ -10,7 +10,7 @@ use crate::{MapDelta, OsdMap, UpActing};
 /// No primary.
 const NOBODY: OsdId = OsdId(-1);
 
-/// Where one placement group is at an epoch, with what is needed to tell whether the next epoch moves it. One allocation.
+/// Where one placement group is at an epoch, with the data that shows whether the next epoch moves it. One allocation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Placement {
     /// What CRUSH gave; behind it the up set, if it is another one; behind that the acting set, if it is another one than
@@ -171,7 +171,7 @@ impl Mapping {
         self.pgs.insert(pg, Placement::of(map, pg));
     }
 
-    /// Adds the PGs of a pool that are not there yet. `map` is that of [`Mapping::epoch`].
+    /// Adds the missing PGs of a pool. `map` is that of [`Mapping::epoch`].
     pub fn add_pool(&mut self, map: &OsdMap, pool: PoolId) {
         for seed in 0..map.pools.get(&pool).map_or(0, |pool| pool.pg_num) {
             let pg = PgId { pool, seed };

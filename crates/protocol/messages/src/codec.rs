@@ -3,7 +3,7 @@
 use buffer::Rope;
 use encoding::{DecodeError, Decoder, Encoder};
 
-/// What of a message stands outside its front.
+/// The parts of a message outside its front.
 #[derive(Debug, Default)]
 pub(crate) struct Envelope {
     /// The header's version: set when decoding; when encoding the payload may lower it for the peer.
@@ -26,13 +26,13 @@ pub(crate) trait Payload: Sized {
     const COMPAT: u16;
     /// The oldest version that we read.
     const OLDEST: u16 = Self::VERSION;
-    /// Its own priority, where it has one whoever sends it.
+    /// The message's priority, where it does not depend on the sender.
     const PRIORITY: Option<u16> = None;
 
     /// Reads the front and takes from `env` what belongs to the struct. Data left in `env` is an error.
     fn decode(d: &mut Decoder<'_>, env: &mut Envelope) -> Result<Self, DecodeError>;
 
-    /// Writes the front, and into `env` what stands outside it.
+    /// Writes the front, and the parts outside it into `env`.
     fn encode(&self, e: &mut Encoder, env: &mut Envelope);
 
     /// Bytes that it carries for others: objects' data, encoded maps. What has a bounded size is not counted.

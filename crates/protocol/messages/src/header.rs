@@ -105,7 +105,7 @@ impl Decode for MessageHeader {
     }
 }
 
-/// A message as it stands in a frame.
+/// A message as a frame carries it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RawMessage {
     /// The first segment.

@@ -1,4 +1,4 @@
-//! Ceph's messages as plain data: what stands in a frame's header, front, middle and data segments.
+//! Ceph's messages as plain data: the contents of a frame's header, front, middle and data segments.
 //!
 //! A file a message, named as Ceph names it without the `M`; the first line of the file's documentation gives Ceph's
 //! name. [`Message::decode`] and [`Message::encode`] go between a [`RawMessage`] and a [`Message`]. Maps inside

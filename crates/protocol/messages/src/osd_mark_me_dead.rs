@@ -1,4 +1,4 @@
-//! MOSDMarkMeDead: an OSD that was marked down says that its former instance serves nobody any more.
+//! MOSDMarkMeDead: an OSD that was marked down reports that its former instance no longer serves.
 
 use types::{Epoch, Fsid, OsdId};
 

@@ -190,7 +190,7 @@ pub struct Op {
     pub flags: u32,
     /// The arguments, as the code has them.
     pub args: OpArgs,
-    /// What stands in the union after the arguments; its first bytes, where the arguments stand, are 0.
+    /// The union's bytes after the arguments. Its first bytes, which hold the arguments, are 0 here.
     slack: [u8; ARGS_LEN],
     /// Input: the bytes to write, names and values of attributes, a class call's input.
     pub indata: Rope,

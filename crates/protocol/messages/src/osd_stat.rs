@@ -164,7 +164,7 @@ impl Encode for OsdStat {
     fn encode(&self, e: &mut Encoder) {
         let s = &self.statfs;
         e.versioned(14, 2, |e| {
-            // The sizes stand here in KiB too, for readers before Nautilus.
+            // The sizes are here in KiB too, for readers before Nautilus.
             e.put(&(s.total >> 10)).put(&(s.used_raw() >> 10)).put(&(s.available >> 10));
             e.put(&self.snap_trim_queue_len).put(&self.num_snap_trimming).put(&self.hb_peers).put(&0u32);
             e.put(&self.op_queue_age_hist).put(&self.os_perf_stat).put(&self.up_from).put(&self.seq);

@@ -41,7 +41,7 @@ fields!(CompactIntervals "pi_compact_rep" version 1, compat 1, [first, last, all
 
 impl PastIntervals {
     /// Adds an interval that has ended. A later one whose members all acted in an earlier one makes that needless:
-    /// whoever is found of the later knows what the earlier wrote.
+    /// any OSD of the later one knows the writes of the earlier.
     pub fn add(&mut self, interval: PastInterval, maybe_went_rw: bool) {
         let all = self.0.get_or_insert_default();
         if all.first == Epoch(0) {

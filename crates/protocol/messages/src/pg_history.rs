@@ -10,7 +10,7 @@ use crate::TimeSpan;
 pub struct PgHistory {
     /// When the placement group was made.
     pub epoch_created: Epoch,
-    /// When it last went active, as far as anyone told.
+    /// When it last went active, as far as known.
     pub last_epoch_started: Epoch,
     /// When it was last clean.
     pub last_epoch_clean: Epoch,

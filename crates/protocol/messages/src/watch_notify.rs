@@ -1,4 +1,4 @@
-//! MWatchNotify: an OSD tells a client of a notify, of its end, or of a lost watch.
+//! MWatchNotify: an OSD reports to a client a notify, the end of one, or a lost watch.
 
 use buffer::Rope;
 use encoding::{DecodeError, Decoder, Encoder};
@@ -36,7 +36,7 @@ impl WatchNotify {
     pub const DISCONNECT: u8 = 3;
 }
 
-/// The front's own version, which stands in its first byte.
+/// The front's version, its first byte.
 const FRONT_VERSION: u8 = 1;
 
 impl Payload for WatchNotify {

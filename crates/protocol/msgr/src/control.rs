@@ -22,7 +22,7 @@ pub struct ClientIdent {
     pub global_seq: u64,
     /// Features it has.
     pub supported: u64,
-    /// Features it says it requires; nobody compares them.
+    /// Features that it requires; no implementation compares them.
     pub required: u64,
     /// Bit 0: the session is lossy.
     pub flags: u64,

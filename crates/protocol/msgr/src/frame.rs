@@ -89,7 +89,7 @@ impl Preamble {
         let [_, front, middle, data] = self.segment_lengths().map(u64::from);
         within("front", front, limits.front_bytes_max)?;
         within("middle", middle, limits.middle_bytes_max)?;
-        // Whose data it is stands in the header, which has not come yet.
+        // The header, which has not come yet, says which message the data belongs to.
         let data_max = match limits.refused_with_answer {
             Some(_) => REFUSED_DATA_BYTES_MAX.max(limits.data_bytes_max),
             None => limits.data_bytes_max,
@@ -99,7 +99,7 @@ impl Preamble {
         within("message", front + middle + kept, limits.message_bytes_max)
     }
 
-    /// Whether the data is more than is kept: it is read, if the message is one that gets an answer all the same.
+    /// Whether the data is more than is kept: it is read if the message gets an answer anyway.
     pub(crate) fn refused(&self, limits: &Limits) -> bool {
         self.tag == Tag::Message && self.segment_lengths()[DATA] as usize > limits.data_bytes_max
     }
@@ -202,7 +202,7 @@ pub struct MessageTooLong {
 }
 
 /// A message as a frame's bytes: one piece for everything small, the payload's pieces shared, each byte's checksum
-/// taken once. The header is written as it stands, sequence numbers included.
+/// taken once. The header is written unchanged, sequence numbers included.
 ///
 /// # Errors
 /// Where a segment's length does not fit the preamble.

@@ -189,7 +189,7 @@ impl Connection {
         }
     }
 
-    /// Our addresses, or where we have none the one that the server sees, without the port that nobody listens on.
+    /// Our addresses, or where we have none the one that the server sees, without the port, on which this side does not listen.
     fn own_addrs(&self) -> EntityAddrVec {
         if !self.local.addrs.0.is_empty() {
             return self.local.addrs.clone();
@@ -248,7 +248,7 @@ impl Connection {
 
     // Lossless sessions.
 
-    /// A lossy session can't be taken up again: the peer is told to forget it and comes with CLIENT_IDENT.
+    /// A lossy session can't be resumed: the peer gets a reset and continues with CLIENT_IDENT.
     fn on_reconnect(&mut self, reconnect: Reconnect) {
         match self.local.lossless_peers.contains(&self.peer_kind) {
             true => self.want_session(SessionRequest::Reconnect(reconnect)),

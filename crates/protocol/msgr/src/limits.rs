@@ -18,8 +18,8 @@ pub struct Limits {
     pub data_bytes_max: usize,
     /// Front, middle and data together.
     pub message_bytes_max: usize,
-    /// Messages that may have more data than that, up to [`REFUSED_DATA_BYTES_MAX`], and get an answer all the same: their
-    /// data is read and not kept, zeros of its length stand in its place.
+    /// Messages that may have more data than that, up to [`REFUSED_DATA_BYTES_MAX`], and get an answer anyway: their
+    /// data is read and dropped, with zeros in its place.
     pub refused_with_answer: Option<u16>,
     /// Whether segment checksums are checked. Off only where the peers run with `ms_crc_data=false`, which then send
     /// zeros. A preamble's is always checked.

@@ -102,7 +102,7 @@ impl FrameReader {
         self.phase = phase;
     }
 
-    /// More data than is kept must be of a message that gets an answer all the same.
+    /// More data than is kept is allowed only for a message that gets an answer anyway.
     fn check_refused(&self, preamble: &Preamble) -> Result<(), FrameError> {
         if !preamble.refused(&self.limits) || self.limits.refused_with_answer == Some(self.header.kind) {
             return Ok(());
@@ -229,7 +229,7 @@ impl FrameReader {
         }
     }
 
-    /// Moves bytes into the current stage, one step of memory at the most; returns how many.
+    /// Moves bytes into the current stage, at most one step of memory; returns how many.
     fn take(&mut self, bytes: &[u8]) -> usize {
         if let Stage::Segment(_) = self.stage {
             return self.filling.feed(bytes, self.limits.check_data_crc);

@@ -28,7 +28,7 @@ pub enum FrameError {
         /// What its bytes give.
         actual: u32,
     },
-    /// A tag that nobody defined.
+    /// An unknown tag.
     #[error("unknown tag {0}")]
     UnknownTag(u8),
     /// A frame that may not come now.
@@ -100,7 +100,7 @@ pub enum CloseReason {
     /// A bad frame.
     #[error("bad frame: {0}")]
     Frame(#[from] FrameError),
-    /// A message of ours that fits no frame: an error of whoever built it.
+    /// A message of ours that fits no frame: a defect of the code that built it.
     #[error("can't send: {0}")]
     TooLong(#[from] MessageTooLong),
     /// A control frame's payload cannot be read.
@@ -126,9 +126,9 @@ pub enum CloseReason {
     #[error("wrong signature of the handshake")]
     Signature,
     /// A CLIENT_IDENT without an address.
-    #[error("the peer names no address of its own")]
+    #[error("the peer did not send its own address")]
     NoAddress,
-    /// The peer dialled somebody else.
+    /// The peer dialled another daemon.
     #[error("the peer wants {target}, we are {ours}")]
     WrongTarget {
         /// Whom it wants.
@@ -136,7 +136,7 @@ pub enum CloseReason {
         /// Who we are.
         ours: EntityAddrVec,
     },
-    /// We dialled somebody else.
+    /// This side dialled another daemon.
     #[error("wanted {target}, the peer is {theirs}")]
     WrongPeer {
         /// Whom we want.

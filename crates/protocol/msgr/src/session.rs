@@ -344,7 +344,7 @@ impl Session {
         forgotten
     }
 
-    /// Opens the session for a SESSION_RECONNECT; returns the newest message received, which the peer is told.
+    /// Opens the session for a SESSION_RECONNECT; returns the sequence number of the newest message received, for the answer.
     pub(crate) fn open_for_reconnect(&mut self, reconnect: &Reconnect) -> u64 {
         (self.connect_seq, self.peer_global_seq) = (reconnect.connect_seq, reconnect.global_seq);
         self.acked(reconnect.msg_seq);

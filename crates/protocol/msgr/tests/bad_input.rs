@@ -249,7 +249,7 @@ fn one_flipped_bit_anywhere_is_found() {
             continue;
         }
         let mut bad = good.clone();
-        // The upper half of an epilogue's status is reserved and nobody's; all other bits count.
+        // The upper half of an epilogue's status is reserved and unused; all other bits count.
         let last = good.len() - 13;
         bad[at] ^= 1 << (at % if at == last { 4 } else { 8 });
         let error = frame_reason(&[open.as_slice(), &bad].concat());
@@ -409,7 +409,7 @@ fn a_segments_memory_grows_with_what_arrives() {
     assert_eq!((connection.held_bytes(), connection.announced_bytes()), (0, 0));
 }
 
-/// A client that is told nothing would send it again for ever.
+/// Without an answer the client would resend it for ever.
 #[test]
 fn too_much_data_of_a_request_is_read_and_not_kept() {
     const REQUEST: u16 = 42;

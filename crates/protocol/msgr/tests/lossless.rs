@@ -279,7 +279,7 @@ impl World {
         }
     }
 
-    /// What is dead and was not noticed ends after a while, by a keepalive that nobody answers.
+    /// A connection that is dead unnoticed ends after a while, by a keepalive without an answer.
     fn time_out(&mut self) {
         self.round += 1;
         let due: Vec<u64> =

@@ -55,7 +55,7 @@ pub struct DeviceOptions {
 pub struct FsSpace {
     /// The file has them.
     pub given: u64,
-    /// Nobody has them.
+    /// Free.
     pub free: u64,
 }
 
@@ -132,7 +132,7 @@ impl Device {
         Ok(())
     }
 
-    /// What the file system below has given to the file, and what it could still give to anybody, in bytes. A sparse
+    /// Bytes that the file system below has given to the file, and bytes that it has free. A sparse
     /// file promises more than may be there.
     ///
     /// # Errors
@@ -436,7 +436,7 @@ mod tests {
         assert!((20..80).contains(&n), "{n} of 100 sectors");
     }
 
-    /// The file after its power was cut: 16 sectors of ones flushed, 16 of twos held by the cache or flushed in vain.
+    /// The file after its power was cut: 16 sectors of ones flushed, 16 of twos held by the cache or whose flush failed.
     fn after_a_cut(operations: u64, survivors_seed: Option<u64>, flush: bool) -> Vec<u8> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");

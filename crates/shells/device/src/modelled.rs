@@ -2,7 +2,7 @@
 //!
 //! Several files may lie on one modelled device, each on a [`ModelledRange`] of it. Whoever waits for a completion moves the
 //! model's time on: one of the waiting threads sleeps until the model's next event, the others until that one wakes
-//! them. While nobody waits nothing runs: the model catches up when it is asked again.
+//! them. While no thread waits nothing runs: the model catches up at its next use.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU64;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use devmodel::{Model, ModelError, Nanos, Request};
 
-/// Writes in flight at the most: what Linux lets a disk's queue hold.
+/// Most writes in flight: the length of a disk's queue in Linux.
 const WRITES_MAX: usize = 128;
 
 /// The last stretch before an event is waited for awake. A sleep ends late by what an idle core takes to wake up: with
@@ -105,7 +105,7 @@ impl Modelled {
             }
             state = self.0.sleep(state);
         }
-        // Somebody else has to watch the time now.
+        // Another waiting thread has to watch the time now.
         if state.sleeps_until.is_none() {
             if let Some(thread) = state.open.values().flatten().next() {
                 thread.unpark();

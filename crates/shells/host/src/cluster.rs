@@ -99,7 +99,7 @@ impl Cluster {
         let is_new = !matches!(found, DirState::Cluster(_));
         let mut description = plan::describe(&request, found)?;
         plan::check_bind(&request, &description)?;
-        // Taken before the ports: a second start on the same directory is told so, not that a port is in use.
+        // Taken before the ports: a second start on the same directory reports that, not a port in use.
         let dir = ClusterDir::lock(&request.dir)?;
         let promised_too_much = is_new.then(|| dir.promised_too_much(&description)).flatten();
         match Self::start_in(&dir, &request, values, &mut description) {
@@ -257,7 +257,7 @@ impl Cluster {
                 Ok(CoreReport::Stopped(osd) | CoreReport::OsdFailed(osd, _)) => drop(running.remove(&osd)),
                 Ok(CoreReport::Active(_) | CoreReport::Failed(_)) => {}
                 Err(_) => {
-                    tracing::warn!("not every OSD said good-bye in time: {running:?}");
+                    tracing::warn!("these OSDs did not stop in time: {running:?}");
                     break;
                 }
             }
@@ -267,7 +267,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Ends the threads without a good-bye of the OSDs.
+    /// Ends the threads without stopping the OSDs cleanly.
     fn quit(&mut self) {
         self.send_all(|| CoreCommand::Quit);
         for (_, thread) in self.threads.drain(..) {
@@ -309,7 +309,7 @@ fn spawn(
     Ok(threads)
 }
 
-/// The options in force; tells once of those that have nothing to tune.
+/// The options in force. Logs those that have nothing to tune.
 fn read_settings(settings: &[(String, String)]) -> Result<Values, HostError> {
     let mut values = Values::new();
     for (name, value) in settings {

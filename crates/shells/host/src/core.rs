@@ -358,7 +358,7 @@ impl Core {
                     }
                 }
                 Err(error) => {
-                    // Out of files, as a rule: others must end first.
+                    // Usually out of files: other connections must end first.
                     tracing::warn!("{}: accept: {error}", endpoint.daemon);
                     tokio::time::sleep(ACCEPT_RETRY).await;
                 }

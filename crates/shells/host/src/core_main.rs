@@ -1,4 +1,4 @@
-//! What a core's thread runs: it takes the daemons that were opened for it, serves them, and ends when told.
+//! What a core's thread runs: it takes the daemons that were opened for it, and serves them until it gets the command to end.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -190,7 +190,7 @@ fn limits(values: &Values) -> Limits {
         check_data_crc: values.get(opt::MS_CRC_DATA),
         data_bytes_max: data,
         message_bytes_max: data + (16 << 20),
-        // A client that is told nothing would send it again for ever.
+        // Without an answer the client would resend it for ever.
         refused_with_answer: Some(messages::kind::OSD_OP),
         ..Limits::default()
     }
@@ -208,7 +208,7 @@ fn local(kind: EntityType, num: i64, role: Role, addr: EntityAddr, values: &Valu
     }
 }
 
-/// Serves a plan until told to quit.
+/// Serves a plan until [`CoreCommand::Quit`].
 pub(crate) async fn core_main(
     plan: CorePlan,
     shared: Arc<Shared>,
@@ -310,7 +310,7 @@ async fn tick_mon(core: Rc<Core>, dir: PathBuf) {
     }
 }
 
-/// Takes the core's commands until it is told to quit.
+/// Takes the core's commands until [`CoreCommand::Quit`].
 async fn run(core: &Rc<Core>, mut commands: UnboundedReceiver<CoreCommand>, osds: &[OsdId]) {
     while let Some(command) = commands.recv().await {
         match command {

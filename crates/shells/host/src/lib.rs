@@ -1,6 +1,6 @@
 //! The host: one process that gives the monitor and the OSDs their threads, sockets, clock and disks.
 //!
-//! Decides nothing that a client could see: what daemons do stands in `mon`, `osd` and `pg`, and this crate only
+//! Decides nothing that a client could see: daemons' behaviour is in `mon`, `osd` and `pg`, and this crate only
 //! performs their effects.
 
 mod admin_socket;

@@ -71,7 +71,7 @@ impl Link {
 
     /// Takes the socket; its read half belongs to [`Link::serve`].
     pub(crate) fn connected(&self, stream: TcpStream) -> OwnedReadHalf {
-        // A socket that does not take it works all the same, only later.
+        // Without it the socket works too, with more delay.
         let _ = stream.set_nodelay(true);
         let (read, write) = stream.into_split();
         // The one call of a link's life.

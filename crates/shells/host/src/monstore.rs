@@ -44,7 +44,7 @@ fn key_of(key: &StateKey) -> (&str, u64, &str) {
     }
 }
 
-/// Version 0 is nobody's: an empty name with it would be ambiguous.
+/// No key has version 0: an empty name with it would be ambiguous.
 fn state_key((service, version, name): (&str, u64, &str)) -> StateKey {
     match version {
         0 => StateKey::name(service, name),

@@ -84,7 +84,7 @@ fn model(values: &Values) -> Option<simplestore::ModelledOn> {
     (!name.is_empty()).then_some(simplestore::ModelledOn { name, parameters })
 }
 
-/// The monitor's state is on no modelled device: it stands for a disk of its own.
+/// The monitor's state is never on a modelled device, as if it had a disk for itself.
 fn mon_backend(path: &Path, values: &Values) -> Result<RedbBackend, HostError> {
     let device = Device::open(path, true, DeviceRole::MonState, device_options(values, 0))
         .map_err(HostError::io(path))?;
@@ -156,7 +156,7 @@ fn osd_addrs(plan: &OsdPlan) -> OsdAddrs {
     addrs
 }
 
-/// What an OSD is told at its start.
+/// The configuration of an OSD at its start.
 pub(crate) fn osd_config(plan: &OsdPlan, values: &Values) -> OsdConfig {
     OsdConfig {
         whoami: plan.id,

@@ -60,7 +60,7 @@ pub(crate) fn describe(request: &UpRequest, found: DirState) -> Result<Descripti
         }
     };
     if description.store == StoreKind::Mem {
-        // Nothing is kept, so nobody may take it for the cluster that was there before.
+        // Nothing was kept: clients and OSDs must not take it for the cluster that was there before.
         description.fsid = random_fsid()?.to_string();
     }
     description.mon_addr = mon_addr(request, &description);
@@ -242,7 +242,7 @@ fn kept_from_booting(values: &Values) -> Vec<OsdId> {
 }
 
 /// How many cores serve: as many as were asked for, at most one for each CPU and for each store shard that there may be.
-/// What is asked for in vain is said.
+/// Logs a request for cores that can't be met.
 fn core_count(asked: Option<u32>, description: &Description) -> u32 {
     let cpus = std::thread::available_parallelism().map_or(1, |n| n.get()) as u32;
     let (shards, why) = match description.store {

@@ -36,7 +36,7 @@ pub(crate) async fn serve(core: Rc<Core>, path: PathBuf) {
         let mut stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                // Out of files, as a rule: others must end first.
+                // Usually out of files: other connections must end first.
                 tracing::warn!("{}: accept: {error}", path.display());
                 tokio::time::sleep(ACCEPT_RETRY).await;
                 continue;

@@ -10,12 +10,12 @@ use types::{Fsid, OsdId};
 /// The format written and read here, described in docs/formats/simple.md.
 pub const FORMAT: u32 = 2;
 
-/// What a store is told when it is made.
+/// The parameters of a new store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Label {
     pub cluster: Fsid,
     pub osd: OsdId,
-    /// The OSD's own id, which tells it from an earlier one of the same number.
+    /// The OSD's unique id, which distinguishes it from an earlier OSD of the same number.
     pub osd_uuid: Fsid,
     /// The image's size, bytes (rounded down to 4 KiB).
     pub size_bytes: u64,

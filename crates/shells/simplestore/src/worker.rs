@@ -95,7 +95,7 @@ impl Worker {
             }
             let completions = self.perform(&group);
             if !completions.is_empty() {
-                // A handle that is gone takes no completion; what it queued is done all the same.
+                // A handle that was dropped takes no completion; its queued work is done nevertheless.
                 let _ = outbox.send(completions);
                 wake();
             }

@@ -10,7 +10,7 @@ use types::SpgId;
 pub enum CollectionId {
     /// The OSD's own: its superblock and maps. Never split or merged.
     Meta,
-    /// A placement group's (its temporary objects are in it too, told apart by their pool).
+    /// A placement group's (it has its temporary objects too, distinguished by their pool).
     Pg(SpgId),
 }
 

@@ -75,7 +75,7 @@ pub enum Rehoming {
 ///
 /// **Order.** Transactions of one collection take effect, and complete, in the order queued. A read sees every
 /// transaction that was queued on its collection before it, durable or not, and none queued after it; what it returned
-/// never changes afterwards. What may be shown to anybody before it is durable is the caller's to decide. Requests of
+/// never changes afterwards. The caller decides what clients may see before it is durable. Requests of
 /// different collections have no order among them; a read that names no collection sees what was queued before it on
 /// every one.
 ///

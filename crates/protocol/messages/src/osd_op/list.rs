@@ -44,7 +44,7 @@ impl ListCursor {
 }
 
 fn decode_filter(d: &mut Decoder<'_>) -> Result<ListFilter, DecodeError> {
-    // Class and method, which nobody looks at any more.
+    // Class and method, which are no longer used.
     let (_, _): (Name, Name) = (d.get()?, d.get()?);
     let kind: Name = d.get()?;
     match kind.as_bytes() {

@@ -1,4 +1,4 @@
-//! Each rule that lossless sessions stand on, by itself.
+//! The rules of lossless sessions, a test each.
 
 use buffer::Piece;
 

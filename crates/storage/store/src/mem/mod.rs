@@ -177,7 +177,7 @@ impl ObjectStore for MemStore {
     }
 
     fn set_waker(&mut self, _waker: Waker) {
-        // Everything becomes ready within `turn`: there is nothing to wake anybody for.
+        // Everything becomes ready within `turn`: the waker is never needed.
     }
 
     fn shards(&self) -> u32 {
