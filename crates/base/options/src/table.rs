@@ -220,6 +220,9 @@ table! {
     .runtime();
     OSD_CLIENT_MESSAGE_CAP: u64 = spec("osd_client_message_cap", Int, "256", "Client messages that an OSD works on at once.").range(0.0, 1e6);
     OSD_CLIENT_MESSAGE_SIZE_CAP: u64 = spec("osd_client_message_size_cap", Size, "524288000", "Bytes of client messages that an OSD holds at once.");
+    OSD_CLIENT_WATCH_TIMEOUT: u64 = spec("osd_client_watch_timeout", Int, "30", "Seconds after which a watch ends whose client does not ping.")
+        .range(1.0, 1e6)
+        .runtime();
     OSD_CRUSH_CHOOSELEAF_TYPE: u64 = spec("osd_crush_chooseleaf_type", Int, "0", "The bucket type that copies are spread over; 0 is the OSD, 1 the host.")
         .range(0.0, 11.0);
     OSD_DEBUG_INJECT_DISPATCH_DELAY_DURATION: f64 = spec(
@@ -237,6 +240,9 @@ table! {
     )
     .range(0.0, 1.0);
     OSD_DEBUG_NO_BOOT: str = spec("osd_debug_no_boot", Text, "", "Numbers of OSDs that are kept from booting, to test what that does.").own();
+    OSD_DEFAULT_NOTIFY_TIMEOUT: u64 = spec("osd_default_notify_timeout", Int, "30", "Seconds that a notify waits for its watchers, unless it says so itself.")
+        .range(1.0, 1e6)
+        .runtime();
     OSD_ENABLE_OP_TRACKER: bool = spec("osd_enable_op_tracker", Bool, "true", "Whether an OSD keeps the slowest operations for dump_historic_ops, and reports slow ones.").runtime();
     OSD_FAILSAFE_FULL_RATIO: f64 = spec("osd_failsafe_full_ratio", Float, "0.97", "Share of its store up to which an OSD begins writes at all.")
         .range(0.0, 1.0)
@@ -266,9 +272,16 @@ table! {
         .range(1.0, 1e7)
         .runtime();
     OSD_MON_REPORT_INTERVAL: f64 = spec("osd_mon_report_interval", Secs, "5", "Seconds between an OSD's reports of its statistics.").range(0.05, 3600.0);
+    OSD_NOTIFY_BYTES_MAX: u64 = spec("osd_notify_bytes_max", Size, "67108864", "Bytes that the notifies of a placement group and the answers to them may hold; more gets ENOMEM.")
+        .own()
+        .runtime();
     // Some 1.1 KB each.
     OSD_OBJECT_CONTEXTS_MAX: u64 = spec("osd_object_contexts_max", Int, "32768", "Metadata of objects that an OSD keeps in memory while no request uses it.")
         .range(0.0, 16777216.0)
+        .own()
+        .runtime();
+    OSD_OBJECT_WATCHERS_MAX: u64 = spec("osd_object_watchers_max", Int, "4096", "Watches that one object may have; more gets EUSERS.")
+        .range(1.0, 1e6)
         .own()
         .runtime();
     OSD_OP_COMPLAINT_TIME: f64 = spec("osd_op_complaint_time", Float, "30", "Seconds after which an operation that is not answered is reported as slow.")

@@ -221,6 +221,7 @@ impl Object {
             last_user_version: self.state.info.user_version,
             require_osd_release: self.release,
             require_min_compat_client: self.release,
+            watches: Default::default(),
         };
         let mut view = View { stored: &self.stored, known: BTreeSet::new(), asked: BTreeSet::new() };
         let outcome = loop {

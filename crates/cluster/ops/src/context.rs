@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use types::{EntityAddrVec, EntityName, EntityType, IntervalSet, Release, ReqId, SnapContext, UTime};
 
-use crate::ClassTable;
+use crate::{ClassTable, WatchContext};
 
 /// OpLimits, by the names of Ceph's options.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,6 +23,14 @@ pub struct OpLimits {
     pub write_op_reply_len_max: u64,
     /// osd_read_bytes_max, bytes: what all operations of a request may read together.
     pub read_bytes_max: u64,
+    /// osd_client_watch_timeout: for watches that ask for none.
+    pub watch_timeout_seconds: u32,
+    /// osd_default_notify_timeout: for notifies that ask for none.
+    pub notify_timeout_seconds: u32,
+    /// osd_object_watchers_max; a watch beyond it gets EUSERS.
+    pub object_watchers_max: u64,
+    /// osd_notify_bytes_max, bytes: what the notifies of a PG and the answers to them may hold.
+    pub notify_bytes_max: u64,
 }
 
 impl OpLimits {
@@ -44,6 +52,10 @@ impl Default for OpLimits {
             omap_bytes_max: 1 << 30,
             write_op_reply_len_max: 64,
             read_bytes_max: 256 << 20,
+            watch_timeout_seconds: 30,
+            notify_timeout_seconds: 30,
+            object_watchers_max: 4096,
+            notify_bytes_max: 64 << 20,
         }
     }
 }
@@ -95,6 +107,7 @@ pub struct OpContext<'a> {
     pub require_osd_release: Release,
     /// The map's.
     pub require_min_compat_client: Release,
+    pub watches: WatchContext<'a>,
 }
 
 /// Why a pool is full.

@@ -35,6 +35,7 @@ pub fn execute(
         stored: object.exists,
         state: object.clone(),
         mutations: Vec::with_capacity(ops.len() + 1),
+        effects: Vec::new(),
         clean: CleanRegions::default(),
         modified: shares.then(IntervalSet::new),
         delta: StatsDelta::default(),
@@ -104,7 +105,17 @@ fn finish(
     unsupported: Option<u16>,
 ) -> ExecuteResult {
     let ctx = run.ctx;
-    let Runner { mut mutations, mut state, mut user_modify, clean, modified, mut delta, extents, .. } = run;
+    let Runner {
+        mut mutations,
+        mut effects,
+        mut state,
+        mut user_modify,
+        clean,
+        modified,
+        mut delta,
+        extents,
+        ..
+    } = run;
     // A full pool takes a metadata server's writes: a full file system could not be emptied otherwise.
     let full = ctx.full.filter(|_| !ctx.caller.is_mds());
     if let (true, false, Some(full)) = (result >= 0, mutations.is_empty(), full) {
@@ -127,6 +138,7 @@ fn finish(
     }
     if result < 0 {
         mutations.clear();
+        effects.clear();
         state = object.clone();
         user_modify = false;
     }
@@ -136,6 +148,7 @@ fn finish(
         returns,
         clone,
         mutations,
+        effects,
         state,
         user_modify,
         extents,

@@ -72,8 +72,10 @@ impl ObjectFlags {
     pub const USES_TMAP: u32 = 1 << 8;
 }
 
-/// Who watches an object: by cookie and instance.
-pub type Watchers = BTreeMap<(u64, EntityName), WatchInfo>;
+/// A watch of an object: the cookie, and the client's instance.
+pub type WatchId = (u64, EntityName);
+
+pub type Watchers = BTreeMap<WatchId, WatchInfo>;
 
 /// What is known of an object besides its bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]

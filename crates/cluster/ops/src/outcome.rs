@@ -5,7 +5,7 @@ use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
 use messages::{OpArgs, OsdOpReply};
 use types::{HObject, Name, SnapId};
 
-use crate::{CleanRegions, NewClone, ObjectInfo, SnapSet};
+use crate::{CleanRegions, NewClone, ObjectInfo, OpEffect, SnapSet};
 
 /// An object as it stands: after every operation that ran before.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -204,8 +204,8 @@ impl ReplyExtents {
     }
 }
 
-/// What a run to the end leaves. Where `result` is negative nothing may be applied: `mutations` is empty and `state`
-/// is as it was.
+/// What a run to the end leaves. Where `result` is negative nothing may be applied: `mutations` and `effects` are
+/// empty and `state` is as it was.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpOutcome {
     /// The whole request's result: negative errno, or what the last operation that says anything said.
@@ -216,6 +216,8 @@ pub struct OpOutcome {
     pub clone: Option<Box<NewClone>>,
     /// The changes to store.
     pub mutations: Vec<Mutation>,
+    /// What to do when the changes are durable, in order.
+    pub effects: Vec<OpEffect>,
     /// The object afterwards. Versions, request id and times are the PG's to set.
     pub state: ObjectState,
     /// Whether a modifying operation ran, so that the user version grows.

@@ -4,7 +4,7 @@ use buffer::Rope;
 use types::{Errno, IntervalSet, Name, SplitMix64};
 
 use crate::{
-    CleanRegions, Fetched, Mutation, Need, NeedOf, ObjectFlags, ObjectState, ObjectView, OpContext,
+    CleanRegions, Fetched, Mutation, Need, NeedOf, ObjectFlags, ObjectState, ObjectView, OpContext, OpEffect,
     ReplyExtents, StatsDelta,
 };
 
@@ -65,6 +65,7 @@ pub(crate) struct Runner<'a> {
     pub stored: bool,
     pub state: ObjectState,
     pub mutations: Vec<Mutation>,
+    pub effects: Vec<OpEffect>,
     pub clean: CleanRegions,
     /// The byte ranges changed, where clones share data with the head.
     pub modified: Option<IntervalSet>,

@@ -46,6 +46,10 @@ pub(crate) enum OpRun {
     Checksum(fn(&mut Runner<'_>, &Extent, u32, u8, &Op) -> StepResult),
     /// A class's method.
     Call,
+    /// Cookie, what about it, timeout.
+    Watch(fn(&mut Runner<'_>, u64, u8, u32) -> StepResult),
+    /// The cookie.
+    Notify(fn(&mut Runner<'_>, u64, &Op) -> StepResult),
     /// The PG does it: it is about no object.
     Pg,
 }
@@ -72,6 +76,10 @@ const fn write_attr(code: OpCode, run: fn(&mut Runner<'_>, &XattrArgs, &Op) -> S
     OpSpec { code, user_modify: true, space: SpaceUse::Payload, run: OpRun::Xattr(run) }
 }
 
+const fn notify(code: OpCode, run: fn(&mut Runner<'_>, u64, &Op) -> StepResult) -> OpSpec {
+    OpSpec { code, user_modify: false, space: SpaceUse::Nothing, run: OpRun::Notify(run) }
+}
+
 const fn of_pg(code: OpCode) -> OpSpec {
     OpSpec { code, user_modify: false, space: SpaceUse::Nothing, run: OpRun::Pg }
 }
@@ -86,6 +94,8 @@ static TABLE: &[OpSpec] = &[
     read(OpCode::STAT, |run, _, _| run.stat()),
     read(OpCode::MAPEXT, |run, x, _| run.map_extents(x)),
     read(OpCode::SPARSE_READ, |run, x, _| run.sparse_read(x)),
+    notify(OpCode::NOTIFY, |run, cookie, op| run.notify(cookie, op)),
+    notify(OpCode::NOTIFY_ACK, |run, cookie, op| run.notify_ack(cookie, op)),
     OpSpec {
         code: OpCode::ASSERT_VER,
         user_modify: false,
@@ -133,6 +143,13 @@ static TABLE: &[OpSpec] = &[
         space: SpaceUse::Payload,
         run: OpRun::Snap(|run, snap| run.rollback(snap)),
     },
+    OpSpec {
+        code: OpCode::WATCH,
+        user_modify: false,
+        // A ping must not wait for space, nor must the end of a watch.
+        space: SpaceUse::Nothing,
+        run: OpRun::Watch(|run, cookie, action, timeout| run.watch(cookie, action, timeout)),
+    },
     write(OpCode::OMAPSETVALS, |run, _, op| run.omap_set(&op.indata)),
     write(OpCode::OMAPSETHEADER, |run, _, op| run.omap_set_header(&op.indata)),
     write(OpCode::OMAPCLEAR, |run, _, _| run.omap_clear()),
@@ -161,15 +178,12 @@ static TABLE: &[OpSpec] = &[
 /// Those with a name that TABLE lacks. Codes that nobody knows are refused with EOPNOTSUPP too.
 static UNSUPPORTED: &[Unsupported] = &[
     unsupported(OpCode::MASKTRUNC),
-    unsupported(OpCode::NOTIFY),
-    unsupported(OpCode::NOTIFY_ACK),
     unsupported(OpCode::TMAPGET),
     unsupported(OpCode::ISDIRTY),
     unsupported(OpCode::COPY_GET),
     unsupported(OpCode::STARTSYNC),
     unsupported(OpCode::SETTRUNC),
     unsupported(OpCode::TMAPPUT),
-    unsupported(OpCode::WATCH),
     unsupported(OpCode::COPY_FROM),
     unsupported(OpCode::UNDIRTY),
     unsupported(OpCode::CACHE_PIN),
@@ -258,6 +272,14 @@ impl OpSpec {
                 f(run, &Extent { offset, length, ..Extent::default() }, chunk_size, kind, op)
             }
             OpRun::Call => run.call(op),
+            OpRun::Watch(f) => {
+                let OpArgs::Watch { cookie, op: action, timeout, .. } = op.args else { return bad_form() };
+                f(run, cookie, action, timeout)
+            }
+            OpRun::Notify(f) => {
+                let OpArgs::Notify { cookie } = op.args else { return bad_form() };
+                f(run, cookie, op)
+            }
             // Requests with such an operation go to the PG whole (see `classify`).
             OpRun::Pg => bad_form(),
         }
@@ -287,7 +309,9 @@ mod tests {
     #[test]
     fn what_the_table_says_agrees_with_the_codes_bits() {
         for spec in TABLE {
-            assert_eq!(spec.user_modify, spec.code.writes(), "{}", spec.name());
+            // Users see no new version for a watch.
+            let user_modify = spec.code.writes() && spec.code != OpCode::WATCH;
+            assert_eq!(spec.user_modify, user_modify, "{}", spec.name());
             let reads_only = matches!(spec.space, SpaceUse::Nothing | SpaceUse::Method);
             assert!(reads_only || spec.code.writes(), "{}", spec.name());
             assert_eq!(spec.is_of_pg(), spec.code.is_pg(), "{}", spec.name());

@@ -219,7 +219,8 @@ impl Runner<'_> {
         info.clear_data_digest();
         info.clear_omap_digest();
         info.flags &= !ObjectFlags::OMAP;
-        info.watchers.clear();
+        self.end_watches();
+        let info = &mut self.state.info;
         if whiteout {
             info.flags |= ObjectFlags::WHITEOUT;
             self.delta.num_whiteouts += 1;

@@ -84,11 +84,12 @@ proptest! {
             last_user_version: 0,
             require_osd_release: Release::PACIFIC,
             require_min_compat_client: Release::LUMINOUS,
+            watches: Default::default(),
         };
         let mut view = Bad((!pending).then_some(Errno::EIO));
         if let ExecuteResult::Done(outcome) = execute(&mut view, &ctx, &state, &ops) {
             prop_assert_eq!(outcome.returns.len(), ops.len());
-            prop_assert!(outcome.result >= 0 || (outcome.mutations.is_empty() && outcome.state == state));
+            prop_assert!(outcome.result >= 0 || (outcome.mutations.is_empty() && outcome.effects.is_empty() && outcome.state == state));
             prop_assert!(outcome.state.info.size <= limits.object_size_max);
         }
     }

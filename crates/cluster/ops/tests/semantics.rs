@@ -8,7 +8,7 @@ use messages::osd_op::{OpFlags, OsdFlags};
 use messages::{Op, OpArgs, OpCode};
 use ops::{
     Caller, ClassTable, ExecuteResult, Fetched, FullKind, Mutation, Need, NeedOf, ObjectFlags, ObjectState,
-    ObjectView, OpContext, OpLimits, OpOutcome, execute,
+    ObjectView, OpContext, OpLimits, OpOutcome, WatchContext, execute,
 };
 use types::{
     EntityName, EntityType, Errno, HObject, Name, PoolId, Release, ReqId, SnapContext, SnapId, UTime,
@@ -135,6 +135,7 @@ impl Case {
             last_user_version: 40,
             require_osd_release: Release::PACIFIC,
             require_min_compat_client: Release::LUMINOUS,
+            watches: WatchContext::default(),
         };
         execute(&mut self.stored, &ctx, &self.state, ops)
     }

@@ -96,7 +96,9 @@ impl Osd {
 
     /// When [`OsdEvent::Tick`] is due next, if ever.
     pub fn deadline(&self) -> Option<UTime> {
-        self.control.as_ref().filter(|_| !self.stopped).and_then(|control| control.deadline())
+        let control = self.control.as_ref().filter(|_| !self.stopped).and_then(|control| control.deadline());
+        let shards = self.shards.iter().filter(|_| !self.stopped && !self.is_failing());
+        control.into_iter().chain(shards.filter_map(Shard::deadline)).min()
     }
 
     /// Whether it has stopped or failed: nothing has an effect on these parts any more.
@@ -175,11 +177,15 @@ impl Osd {
                 self.continues = false;
                 self.shards.iter_mut().for_each(|shard| shard.go_on(now, out));
             }
-            // Time is the control part's matter alone so far; a core without it has nothing that is due.
+            OsdEvent::Tick => {
+                if let Some(control) = &mut self.control {
+                    control.on_event(now, event, out);
+                }
+                self.shards.iter_mut().for_each(|shard| shard.tick(now, out));
+            }
             OsdEvent::Start
             | OsdEvent::Mon(_)
             | OsdEvent::Rebound(_)
-            | OsdEvent::Tick
             | OsdEvent::AdminCommand { .. }
             | OsdEvent::Shutdown => {
                 if let Some(control) = &mut self.control {

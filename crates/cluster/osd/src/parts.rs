@@ -220,6 +220,12 @@ pub(crate) enum ToGate {
         pgid: SpgId,
         epoch: Epoch,
     },
+    /// Whether a PG has watches of a session, so that it is to hear of the session's end.
+    Watching {
+        session: SessionId,
+        place: PgPlace,
+        watching: bool,
+    },
     /// Another message for a session.
     Send {
         session: SessionId,
@@ -366,7 +372,7 @@ pub(crate) struct Block {
 }
 
 /// Where a PG is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct PgPlace {
     pub shard: StoreShard,
     pub slot: PgSlot,

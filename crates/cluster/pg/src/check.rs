@@ -37,6 +37,8 @@ impl Pg {
         let queued = || self.objects.iter().any(|(_, object)| !object.queue.is_empty());
         holds(serves || !(begun || queued()), "a request of an ended interval is kept")?;
         holds(!self.own_lost || !self.in_flight.is_empty(), "lost records follow no change in flight")?;
+        self.watches.check()?;
+        holds(serves || self.watches.is_empty(), "a watch of an ended interval is kept")?;
         self.check_objects()
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::BackoffRange;
 use auth::{Caps, SessionId};
 use maps::{OsdMap, PeeringCrush};
-use messages::{OsdOp, OsdOpReply};
+use messages::{OsdOp, OsdOpReply, WatchNotify};
 use ops::FullKind;
 use store::{ReadOutcome, ReadRequest, StoreError, Token, Transaction};
 use telemetry::Stage;
@@ -101,11 +101,14 @@ pub enum PgEvent {
         token: Token,
         error: StoreError,
     },
-    /// A session is gone: its requests that did not begin are dropped, replies to it too.
+    /// A session is gone: its requests that did not begin are dropped, replies to it too; its watches wait for their
+    /// clients.
     SessionReset { session: SessionId },
     /// A session has learned of the end of its backoff ([`PgEffect::Unblock`]), and everything has come that it sent
     /// before it learned of the backoff.
     BackoffEnded { session: SessionId },
+    /// Time passed; due at [`Pg::deadline`](crate::Pg::deadline), harmless at any other time.
+    Tick,
     /// The pool is gone: remove everything stored; [`PgEffect::Removed`] ends it.
     Remove,
 }
@@ -119,6 +122,10 @@ pub enum PgEffect {
         /// The answer; its transaction id is the request's.
         reply: Box<OsdOpReply>,
     },
+    /// Send a session a message that answers no request.
+    Send { session: SessionId, message: Box<WatchNotify> },
+    /// Whether a session has watches here from now on, so that [`PgEvent::SessionReset`] is to tell of its end.
+    Watching { session: SessionId, watching: bool },
     /// Read from the store.
     Read {
         /// Names it within this PG.

@@ -12,10 +12,11 @@ use crate::out::Out;
 use crate::pg::{ClientChange, Delayed, DelayedOf, InFlight};
 use crate::request::Request;
 use crate::run::{INFO_ATTR, SNAPSET_ATTR};
+use crate::watch::Effects;
 use crate::{Bug, Change, Context, EntryKind, LogEntry, ObjectSteps, Pg, PgEffect, RollbackRecord};
 
 impl Pg {
-    fn next_version(&self) -> EVersion {
+    pub(crate) fn next_version(&self) -> EVersion {
         EVersion::new(self.epoch(), self.records.info.last_update.version + 1)
     }
 
@@ -56,11 +57,12 @@ impl Pg {
     }
 
     /// A write that failed, or changes nothing: only its result is remembered.
-    fn log_only(&mut self, slot: ObjectSlot, request: Request, outcome: OpOutcome, out: &mut Out<'_>) {
+    fn log_only(&mut self, slot: ObjectSlot, request: Request, mut outcome: OpOutcome, out: &mut Out<'_>) {
         let Some(Loaded::Yes(before)) = self.objects.get(slot).map(|o| &o.loaded) else {
             return self.broken("a write without effect ends on an object that is not loaded", out);
         };
         let (oid, user_version) = (before.info.oid.clone(), before.info.user_version);
+        let effects = Effects::of(&request, &mut outcome);
         let version = self.next_version();
         let mut entry = Box::new(LogEntry::new(EntryKind::Error, oid, version, request.caller.reqid));
         entry.return_code = outcome.result;
@@ -75,7 +77,7 @@ impl Pg {
             self.set_enoent_versions(&mut reply);
         }
         let stats = StatsDelta { num_rd: outcome.delta.num_rd, ..StatsDelta::default() };
-        let client = ClientChange { slot, reply, request: Some(request), stats };
+        let client = ClientChange { slot, reply: Some(reply), request: Some(request), effects, stats };
         self.submit(Vec::new(), entry, ObjectSteps::of(self.records.collection), client, out);
     }
 
@@ -84,9 +86,10 @@ impl Pg {
         slot: ObjectSlot,
         object: &GHObject,
         request: Request,
-        outcome: OpOutcome,
+        mut outcome: OpOutcome,
         out: &mut Out<'_>,
     ) {
+        let effects = Effects::of(&request, &mut outcome);
         let (mut version, now) = (self.next_version(), self.now);
         let last_user = self.records.info.last_user_version;
         let mut steps = ObjectSteps::of(self.records.collection);
@@ -133,10 +136,11 @@ impl Pg {
         let mut reply = self.reply(&request, outcome.result, outcome.returns);
         outcome.extents.apply(&mut reply);
         reply.set_versions(version, user_version);
-        let mut client = ClientChange { slot, reply, request: Some(request), stats: outcome.delta };
+        let stats = outcome.delta;
+        let mut client = ClientChange { slot, reply: Some(reply), request: Some(request), effects, stats };
         if self.config.planted.is(Bug::ReplyBeforeDurable) {
             let (session, reply) = (client.request.take().map(|r| r.session), client.reply.clone());
-            if let Some(session) = session {
+            if let (Some(session), Some(reply)) = (session, reply) {
                 out.push(PgEffect::Reply { session, reply });
             }
         }

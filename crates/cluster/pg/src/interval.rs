@@ -40,6 +40,7 @@ impl Pg {
             self.begin_interval(&map, primary_changed, out);
         }
         self.map = Some(map);
+        self.fence_watches();
         new_interval
     }
 
@@ -58,6 +59,7 @@ impl Pg {
         let Some(map) = &mut self.map else { return };
         map.epoch = osdmap.epoch;
         map.osdmap.clone_from(osdmap);
+        self.fence_watches();
     }
 
     /// Whether `map` begins a new interval, and whether the acting primary is another. What a restart remembers of the
@@ -117,7 +119,7 @@ impl Pg {
         self.note_mapping(map);
         match map.acting_primary == self.whoami && !primary_changed {
             // Clients send nothing again as long as the primary is the same.
-            true => self.requeue_requests(),
+            true => self.requeue_requests(out),
             // They send again what they sent to an earlier primary.
             false => self.drop_begun("its interval has ended", out),
         }

@@ -33,6 +33,8 @@ mod remove;
 mod request;
 mod run;
 mod snaps;
+mod watch;
+mod watches;
 
 pub use backend::{Backend, Context, LocalBackend, Progress, ReadResult};
 pub use backoff::BackoffRange;

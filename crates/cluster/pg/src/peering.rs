@@ -146,6 +146,7 @@ impl Pg {
         self.phase = Phase::Active(if map.is_full_sized() { Active::Clean } else { Active::Undersized });
         self.submit_info(out);
         self.release_backoffs(out);
+        self.note_kept_watchers();
         for op in std::mem::take(&mut self.waiting) {
             self.on_client_op(op, out);
         }

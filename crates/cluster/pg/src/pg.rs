@@ -19,6 +19,8 @@ use crate::phase::{Peering, Phase};
 use crate::records::{Before, Records};
 use crate::request::Request;
 use crate::run::AttrNames;
+use crate::watch::Effects;
+use crate::watches::Watches;
 use crate::{Bug, ClientOp, MapView, Notice, PgConfig, PgEffect, PgEvent, PgFailure, PgInfo, PgLog};
 
 /// A request that waits for reads.
@@ -57,9 +59,11 @@ pub(crate) struct InFlight {
 #[derive(Debug)]
 pub(crate) struct ClientChange {
     pub slot: ObjectSlot,
-    pub reply: Box<OsdOpReply>,
+    /// `None` if no client has asked for the change.
+    pub reply: Option<Box<OsdOpReply>>,
     /// `None` when the interval ended in which the request came: its reply is not sent.
     pub request: Option<Request>,
+    pub effects: Option<Box<Effects>>,
     pub stats: StatsDelta,
 }
 
@@ -123,6 +127,7 @@ pub struct Pg {
     pub(crate) backoffs: BTreeMap<SessionId, Backoff>,
     /// Replies of listings, and to resends.
     pub(crate) delayed: VecDeque<Delayed>,
+    pub(crate) watches: Watches,
     pub(crate) backend: Box<dyn Backend>,
     pub(crate) said_unsupported: BTreeSet<u16>,
     /// Objects whose metadata could not be read when they last were asked for, as far as that was said.
@@ -154,6 +159,7 @@ impl Pg {
             waiting: VecDeque::new(),
             backoffs: BTreeMap::new(),
             delayed: VecDeque::new(),
+            watches: Watches::default(),
             backend: Box::new(LocalBackend::default()),
             said_unsupported: BTreeSet::new(),
             said_bad: BTreeSet::new(),
@@ -226,6 +232,11 @@ impl Pg {
         self.objects.len()
     }
 
+    /// When [`PgEvent::Tick`] is due.
+    pub fn deadline(&self) -> Option<UTime> {
+        self.watches.deadline()
+    }
+
     /// Takes an event at time `now` and appends what is to be done to `out`, in order. `store` is the memory of the PG's
     /// store, which must have got every transaction of this PG that earlier events gave.
     pub fn handle(&mut self, now: UTime, event: PgEvent, store: &mut dyn Peek, out: &mut Vec<PgEffect>) {
@@ -240,6 +251,7 @@ impl Pg {
             (PgEvent::SessionReset { session }, _) => self.on_session_reset(session),
             (PgEvent::BackoffEnded { session }, _) => self.on_backoff_ended(session),
             (_, Phase::Failed) => {}
+            (PgEvent::Tick, _) => self.on_tick(out),
             (PgEvent::AdvanceMap(map), _) => self.on_advance_map(*map, out),
             (PgEvent::ReadDone { token, result }, _) => self.on_read_done(token, result, out),
             (PgEvent::Committed { token }, _) => self.on_committed(token, out),
@@ -362,10 +374,13 @@ impl Pg {
     }
 
     fn on_client_commit(&mut self, change: ClientChange, out: &mut Out<'_>) {
-        let ClientChange { slot, reply, request, .. } = change;
-        if let Some(request) = request {
+        let ClientChange { slot, reply, request, effects, .. } = change;
+        if let (Some(request), Some(reply)) = (request, reply) {
             out.reached(&request, Stage::DurableEverywhere);
             out.push(PgEffect::Reply { session: request.session, reply });
+        }
+        if let Some(effects) = effects {
+            self.perform_of_change(slot, *effects, out);
         }
         match self.objects.get_mut(slot) {
             Some(object) if object.uncommitted > 0 => object.uncommitted -= 1,
@@ -381,20 +396,36 @@ impl Pg {
         if self.config.planted.is(Bug::ResetDropsAnswers) {
             self.in_flight.iter_mut().for_each(|change| change.client.request = None);
         }
-        // What has begun goes on; its reply finds nobody. A resend is then answered from the log.
+        // What has begun goes on; its reply is not sent. A resend is then answered from the log.
+        for change in &mut self.in_flight {
+            let client = &mut *change.client;
+            client.request.iter_mut().for_each(|request| request.on_session_reset(session));
+            if let Some(effects) = client.effects.as_mut().filter(|e| e.by.session == Some(session)) {
+                effects.by.session = None;
+            }
+        }
+        self.parked.values_mut().for_each(|parked| parked.request.on_session_reset(session));
+        for delayed in &mut self.delayed {
+            match &mut delayed.of {
+                DelayedOf::Listing(request) | DelayedOf::Resend(request) => request.on_session_reset(session),
+            }
+        }
+        self.watches.on_session_reset(session, self.now);
     }
 
     pub(crate) fn fail(&mut self, failure: PgFailure, out: &mut Out<'_>) {
         self.phase = Phase::Failed;
-        self.requeue_requests();
+        self.requeue_requests(out);
         self.hold_back_waiting(out);
         self.drop_requests("the PG has failed", out);
         out.push(PgEffect::Failed(failure));
     }
 
-    /// Takes every request that has begun, in an order that keeps that of each object's. Changes in flight go on: a
+    /// Ends the interval for what has begun: takes every request, in an order that keeps that of each object's. Changes in flight go on: a
     /// request that is run again is answered from the log.
-    fn take_begun(&mut self) -> Vec<Request> {
+    fn take_begun(&mut self, out: &mut Out<'_>) -> Vec<Request> {
+        self.watches.discard(out);
+        self.in_flight.iter_mut().for_each(|change| change.client.effects = None);
         let changes = self.in_flight.iter_mut();
         let mut changed: Vec<(EVersion, Request)> =
             changes.filter_map(|f| Some((f.version, f.client.request.take()?))).collect();
@@ -416,21 +447,22 @@ impl Pg {
             }
         }
         requests.append(&mut listings);
+        requests.retain(|request| !request.session_ended);
         self.objects.reset();
         self.backend.on_interval();
         requests
     }
 
     /// Makes every request that has begun one that waits, before those that do already.
-    pub(crate) fn requeue_requests(&mut self) {
-        for request in self.take_begun().into_iter().rev() {
+    pub(crate) fn requeue_requests(&mut self, out: &mut Out<'_>) {
+        for request in self.take_begun(out).into_iter().rev() {
             self.waiting.push_front(request.into_client());
         }
     }
 
     /// Drops every request that has begun, and every reply that is due.
     pub(crate) fn drop_begun(&mut self, reason: &'static str, out: &mut Out<'_>) {
-        for request in self.take_begun() {
+        for request in self.take_begun(out) {
             Self::dropped(request.session, request.op.tid, reason, out);
         }
     }

@@ -73,20 +73,25 @@ impl Pg {
         let mut versioned: Vec<(EVersion, ObjectSlot, Request)> = Vec::new();
         for (i, change) in undone.into_iter().enumerate() {
             let InFlight { version, client, .. } = change;
-            let ClientChange { slot, request, reply, .. } = *client;
+            let ClientChange { slot, request, reply, effects, .. } = *client;
             slots.insert(slot);
             if let Some(object) = self.objects.get_mut(slot) {
                 debug_assert!(object.uncommitted > 0);
                 object.uncommitted -= 1;
             }
-            match request {
-                Some(request) if i == 0 && self.config.planted.is(Bug::RefusedIsAcknowledged) => {
+            if effects.is_some() {
+                self.retry_watches(slot);
+            }
+            match (request, reply) {
+                (Some(request), Some(reply))
+                    if i == 0 && self.config.planted.is(Bug::RefusedIsAcknowledged) =>
+                {
                     out.push(PgEffect::Reply { session: request.session, reply });
                 }
-                Some(request) if i == 0 => self.reply_error(&request, errno, out),
-                Some(request) => versioned.push((version, slot, request)),
-                // An interval ended: it was dropped, or waits to be run again.
-                None => {}
+                (Some(request), _) if i == 0 => self.reply_error(&request, errno, out),
+                (Some(request), _) => versioned.push((version, slot, request)),
+                // An interval ended: it was dropped, or waits to be run again. Or no client has asked.
+                (None, _) => {}
             }
         }
         for mut delayed in std::mem::take(&mut self.delayed) {

@@ -20,6 +20,8 @@ pub(crate) struct Request {
     /// The client's snap context, taken out of the message.
     pub snapc: SnapContext,
     pub op: Box<OsdOp>,
+    /// Nobody waits for the answer.
+    pub session_ended: bool,
 }
 
 impl Request {
@@ -27,7 +29,11 @@ impl Request {
         let ClientOp { session, source, addrs, features, caps, mut op } = client;
         let snapc = SnapContext { seq: op.snap_seq, snaps: std::mem::take(&mut op.snaps) };
         let caller = Caller { name: source, reqid: op.request_id(source), addrs, features };
-        Self { session, caller, caps, began: None, class, snapc, op }
+        Self { session, caller, caps, began: None, class, snapc, op, session_ended: false }
+    }
+
+    pub fn on_session_reset(&mut self, session: SessionId) {
+        self.session_ended |= self.session == session;
     }
 
     /// The request as it came.

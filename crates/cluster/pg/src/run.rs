@@ -5,6 +5,7 @@ use messages::osd_op::OsdFlags;
 use messages::{OpResult, OsdOp, OsdOpReply};
 use ops::{
     ExecuteResult, FoundSnap, ObjectInfo, ObjectState, OpClass, OpContext, OpOutcome, OpReturn, SnapSet,
+    WatchContext,
 };
 use store::{AttrChoice, ObjectHead, ReadOutcome, ReadRequest, StoreError};
 use telemetry::Stage;
@@ -18,6 +19,7 @@ use crate::pg::{Parked, ReadFor};
 use crate::phase::Phase;
 use crate::request::Request;
 use crate::snaps::PoolSnaps;
+use crate::watch::Effects;
 use crate::{Bug, Notice, Pg, PgEffect};
 
 /// An object's attribute that holds its [`ObjectInfo`].
@@ -50,6 +52,12 @@ impl Pg {
     /// Runs what may run of an object's requests, in order.
     pub(crate) fn pump(&mut self, slot: ObjectSlot, out: &mut Out<'_>) {
         while !matches!(self.phase, Phase::Failed) {
+            if self.watches.any_ending() && self.remove_ended_watches(slot, out) {
+                if !self.load_object(slot, out) {
+                    return;
+                }
+                continue;
+            }
             let Some(object) = self.objects.get(slot) else {
                 return self.broken("requests of an object without a context", out);
             };
@@ -112,7 +120,9 @@ impl Pg {
             return self.broken("requests wait for the metadata of an object without a context", out);
         };
         object.loaded = Loaded::No;
-        for request in std::mem::take(&mut object.queue) {
+        let waiting = std::mem::take(&mut object.queue);
+        self.retry_watches(slot);
+        for request in waiting {
             self.reply_error(&request, errno, out);
         }
     }
@@ -143,6 +153,7 @@ impl Pg {
             Ok(state) => {
                 self.said_bad.remove(&oid);
                 self.set_loaded(slot, Loaded::Yes(state));
+                self.note_watchers(slot);
             }
             Err((reason, errno)) => {
                 self.say_bad(oid, &reason, out);
@@ -193,6 +204,15 @@ impl Pg {
             }
         };
         object.hobj.snap = clone.unwrap_or(SnapId::HEAD);
+        let connected = match state.info.watchers.is_empty() {
+            true => Vec::new(),
+            false => self.watches.connected(&state.info.oid, request.caller.reqid.name),
+        };
+        let watches = WatchContext {
+            connected: &connected,
+            next_notify_id: self.watches.next_notify_id(self.epoch()),
+            notify_bytes: self.watches.notify_bytes(),
+        };
         let pool = self.map.as_ref().map(|m| &m.pool);
         let osdmap = self.map.as_ref().map(|m| &m.osdmap);
         let snapc = snaps.context_of(&request);
@@ -211,6 +231,7 @@ impl Pg {
             last_user_version: self.records.info.last_user_version,
             require_osd_release: osdmap.map_or(Release::LUMINOUS, |m| m.require_osd_release),
             require_min_compat_client: osdmap.map_or(Release::LUMINOUS, |m| m.require_min_compat_client),
+            watches,
         };
         let omap_bytes_max = self.config.ops.omap_read_bytes_max();
         let mut view = StoreView {
@@ -245,6 +266,7 @@ impl Pg {
             ExecuteResult::Pending => self.park(slot, object, request, cache, out),
             ExecuteResult::Done(outcome) => {
                 self.note_unsupported(&outcome, out);
+                self.note_notifies(&outcome);
                 match request.class.writes {
                     true => self.finish_write(slot, &object, request, *outcome, out),
                     false => self.finish_read(&request, *outcome, out),
@@ -317,8 +339,11 @@ impl Pg {
         self.pump(slot, out);
     }
 
-    fn finish_read(&mut self, request: &Request, outcome: OpOutcome, out: &mut Out<'_>) {
+    fn finish_read(&mut self, request: &Request, mut outcome: OpOutcome, out: &mut Out<'_>) {
         let user_version = outcome.state.info.user_version;
+        if let Some(effects) = Effects::of(request, &mut outcome) {
+            self.perform(&outcome.state.info.oid, user_version, *effects, out);
+        }
         self.reads_to_count += outcome.delta;
         let mut reply = self.reply(request, outcome.result, outcome.returns);
         outcome.extents.apply(&mut reply);

@@ -230,6 +230,15 @@ impl Gate {
             }
             ToGate::Block(block) => self.block(*block, out),
             ToGate::Unblock { session, pgid, epoch } => self.unblock(session, pgid, epoch, out),
+            ToGate::Watching { session: id, place, watching } => match self.sessions.get_mut(id) {
+                Some(session) => session.set_watching(place, watching),
+                // It ended before this came: the PG does not know yet.
+                None if watching => {
+                    let (shard, pgs) = (place.shard, vec![place.slot]);
+                    out.send_shard(shard, ToShard::SessionReset { session: id, pgs });
+                }
+                None => {}
+            },
             ToGate::Send { session, message } => {
                 if self.sessions.get_mut(session).is_some() {
                     out.push(OsdEffect::Send { session, message: *message });

@@ -57,6 +57,8 @@ pub(crate) struct Session {
     /// gets its own answer.
     held: Vec<Held>,
     pub backoffs: Backoffs,
+    /// The PGs that have its watches.
+    watched: BTreeSet<PgPlace>,
     /// Messages at the control part, and their bytes.
     forwarded: (u64, u64),
     /// Whether a map shuts the peer out, and which map was asked.
@@ -72,6 +74,7 @@ impl Session {
             waiting: VecDeque::new(),
             held: Vec::new(),
             backoffs: Backoffs::default(),
+            watched: BTreeSet::new(),
             forwarded: (0, 0),
             fenced: (Epoch(0), false),
         }
@@ -144,9 +147,17 @@ impl Session {
         self.held.iter().any(|held| held.tid == tid)
     }
 
-    /// The PGs that have requests of the session which are not answered, or want none of it.
+    pub(crate) fn set_watching(&mut self, place: PgPlace, watching: bool) {
+        match watching {
+            true => self.watched.insert(place),
+            false => self.watched.remove(&place),
+        };
+    }
+
+    /// The PGs that have requests of the session which are not answered, or its watches, or want none of it.
     pub(crate) fn places(&self) -> impl Iterator<Item = PgPlace> {
-        self.held.iter().filter_map(|held| held.at).chain(self.backoffs.places())
+        let requests = self.held.iter().filter_map(|held| held.at);
+        requests.chain(self.watched.iter().copied()).chain(self.backoffs.places())
     }
 
     /// Messages and bytes held, those at the control part among them.

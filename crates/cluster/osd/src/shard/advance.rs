@@ -95,7 +95,10 @@ impl Shard {
         let turn = self.turn_of_map(now, slot, map, delta, out);
         match (turn, self.pgs.get_mut(slot)) {
             (Turn::Skip, _) | (_, None) => {}
-            (Turn::Pass, Some(entry)) => entry.pg.pass_map(map),
+            (Turn::Pass, Some(entry)) => {
+                entry.pg.pass_map(map);
+                self.timers.set(slot, &mut entry.timer, entry.pg.deadline());
+            }
             // Everything stored goes too, a part at a time.
             (Turn::Remove, _) => self.pg_handle(now, slot, PgEvent::Remove, out),
             (Turn::Tell(view), _) => self.tell_map(now, slot, view, out),

@@ -34,6 +34,7 @@ impl Shard {
         let contexts = entry.pg.load_counts().0;
         self.contexts = self.contexts - entry.contexts + contexts;
         entry.contexts = contexts;
+        self.timers.set(slot, &mut entry.timer, entry.pg.deadline());
         if let Some(status) = entry.publish(now) {
             let pgid = entry.pg.id();
             out.send_control(ToControl::PgStatus { pgid, slot, status });
@@ -55,6 +56,10 @@ impl Shard {
                 out.send_gate_of(session, ToGate::Reply { session, place, reply });
             }
             PgEffect::Reached { session, tid, stage } => entry.reached(now, session, tid, stage),
+            PgEffect::Send { session, message } => out.send_session(session, *message),
+            PgEffect::Watching { session, watching } => {
+                out.send_gate_of(session, ToGate::Watching { session, place, watching });
+            }
             PgEffect::Read { token, request } => {
                 let Some(token) = slot.token(token) else { return out_of_tokens(pgid, out) };
                 out.read(self.id, token, request);
@@ -95,6 +100,7 @@ impl Shard {
             PgEffect::Removed => {
                 if let Some(entry) = self.pgs.remove(slot) {
                     self.contexts -= entry.contexts;
+                    self.timers.forget(slot, entry.timer);
                     self.queued_bytes -= entry.queued.iter().map(|txn| txn.bytes).sum::<u64>();
                     self.advances -= entry.queued.iter().filter(|txn| txn.is_advance).count();
                 }

@@ -7,6 +7,7 @@ mod pg_set;
 pub(crate) mod pg_view;
 mod space;
 mod stats;
+mod timers;
 mod tracker;
 
 use std::sync::Arc;
@@ -28,6 +29,7 @@ pub(crate) use pg_set::{PgSlot, PgStatus};
 use pg_view::Mapping;
 use space::SpaceBudget;
 pub(crate) use space::full_state;
+use timers::Timers;
 pub(crate) use tracker::TrackerConfig;
 use tracker::{OpRecord, Tracker};
 
@@ -86,6 +88,7 @@ pub(crate) struct Shard {
     advance: Option<Advance>,
     /// A PG is being given a map: what it queues belongs to reaching it.
     advancing: bool,
+    timers: Timers,
     /// Object contexts of all PGs, and the place of the PG that is looked at next for some to evict.
     contexts: usize,
     evict_hand: usize,
@@ -111,6 +114,7 @@ impl Shard {
             advances: 0,
             advance: None,
             advancing: false,
+            timers: Timers::default(),
             contexts: 0,
             evict_hand: 0,
             effects: Vec::new(),
@@ -273,6 +277,18 @@ impl Shard {
         self.note_reached(out);
         if room {
             self.retry(now, out);
+        }
+    }
+
+    /// When [`Shard::tick`] is due.
+    pub(crate) fn deadline(&self) -> Option<UTime> {
+        self.timers.first()
+    }
+
+    /// Gives those PGs the time that asked for it.
+    pub(crate) fn tick(&mut self, now: UTime, out: &mut Out) {
+        for slot in self.timers.due(now) {
+            self.pg_handle(now, slot, PgEvent::Tick, out);
         }
     }
 
@@ -439,6 +455,12 @@ impl Shard {
         let contexts: usize = self.pgs.iter().map(|entry| entry.contexts).sum();
         holds(self.contexts == contexts, "the object contexts are miscounted")?;
         self.check_advance()?;
+        let timed = |entry: &pg_set::PgEntry| entry.timer == entry.pg.deadline();
+        holds(self.pgs.iter().all(timed), "a PG's deadline is not in the timers")?;
+        holds(
+            self.timers.len() == self.pgs.iter().filter(|e| e.timer.is_some()).count(),
+            "timers are miscounted",
+        )?;
         holds(!self.advancing, "an event has ended while PGs are given a map")?;
         let published = |entry: &pg_set::PgEntry| entry.published == Some(entry.status());
         holds(self.pgs.iter().all(published), "a PG's state was not published")

@@ -112,6 +112,8 @@ pub(crate) struct PgEntry {
     pub queued: VecDeque<QueuedTxn>,
     /// Object contexts that it holds.
     pub contexts: usize,
+    /// When it is to have [`pg::PgEvent::Tick`], as the shard's timers have it.
+    pub timer: Option<UTime>,
 }
 
 impl PgEntry {
@@ -234,6 +236,7 @@ impl PgSet {
             requests: Vec::new(),
             queued: VecDeque::new(),
             contexts: 0,
+            timer: None,
         })));
         slot
     }

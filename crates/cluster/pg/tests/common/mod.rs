@@ -4,14 +4,14 @@
 
 pub mod copies;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use auth::SessionId;
 use buffer::Rope;
 use encoding::Encode;
 use messages::osd_op::{OpFlags, OsdFlags, Trace};
-use messages::{Op, OpArgs, OpCode, OsdOp, OsdOpReply};
+use messages::{Op, OpArgs, OpCode, OsdOp, OsdOpReply, WatchNotify};
 use pg::{ClientOp, MapView, Notice, Origin, Pg, PgConfig, PgEffect, PgEvent, PoolView};
 use store::{
     Advice, AttrChoice, Attrs, Completion, LogPage, LogRecord, MemStore, NoPeek, ObjectStore, Peek,
@@ -62,6 +62,10 @@ pub struct Rig {
     reads: VecDeque<(Token, ReadResult)>,
     pub replies: Vec<(SessionId, OsdOpReply)>,
     pub notices: Vec<Notice>,
+    /// What sessions were sent besides replies.
+    pub sent: Vec<(u64, WatchNotify)>,
+    /// The sessions that have watches.
+    pub watching: BTreeSet<u64>,
     /// Sessions that are to hold back, with the request that is dropped; `None` where one may send again.
     pub backoffs: Vec<(u64, Option<u64>)>,
     pub failed: bool,
@@ -249,6 +253,8 @@ impl Rig {
             reads: VecDeque::new(),
             replies: Vec::new(),
             notices: Vec::new(),
+            sent: Vec::new(),
+            watching: BTreeSet::new(),
             backoffs: Vec::new(),
             failed: false,
             removed: false,
@@ -294,6 +300,9 @@ impl Rig {
                 PgEffect::Block { session, tid, .. } => self.backoffs.push((session.0, Some(tid))),
                 PgEffect::Unblock { session, .. } => self.backoffs.push((session.0, None)),
                 PgEffect::Reached { .. } => {}
+                PgEffect::Send { session, message } => self.sent.push((session.0, *message)),
+                PgEffect::Watching { session, watching: true } => assert!(self.watching.insert(session.0)),
+                PgEffect::Watching { session, watching: false } => assert!(self.watching.remove(&session.0)),
                 PgEffect::Notice(notice) => self.notices.push(notice),
                 PgEffect::Failed(_) => self.failed = true,
                 PgEffect::Removed => self.removed = true,
@@ -445,6 +454,7 @@ impl Rig {
     /// [`Rig::crash`] that may end badly: whether the PG serves again.
     pub fn restart(&mut self) -> bool {
         self.reads.clear();
+        self.watching.clear();
         self.refuse_next = false;
         self.refused = None;
         let committed = std::mem::take(&mut self.sides[0].committed);
@@ -483,6 +493,37 @@ impl Rig {
         }
         view.osdmap = Arc::new(osdmap);
         self.event(PgEvent::AdvanceMap(Box::new(view)));
+    }
+
+    /// Time passes, and the PG learns of it as often as it asks to.
+    pub fn pass(&mut self, seconds: u32) {
+        let end = self.clock + seconds;
+        while let Some(at) = self.pg.deadline().filter(|at| at.sec < end) {
+            self.clock = self.clock.max(at.sec);
+            self.event(PgEvent::Tick);
+            self.settle();
+        }
+        self.clock = self.clock.max(end);
+        self.event(PgEvent::Tick);
+        self.settle();
+    }
+
+    /// A session ends.
+    pub fn reset(&mut self, session: u64) {
+        self.watching.remove(&session);
+        self.event(PgEvent::SessionReset { session: SessionId(session) });
+    }
+
+    /// Sends operations on an object in another session and waits for the answer.
+    pub fn ask_on(&mut self, session: u64, oid: &str, ops: Vec<Op>) -> OsdOpReply {
+        let op = self.message(oid, ops);
+        let before = self.replies.len();
+        self.send_on(session, op);
+        self.settle();
+        assert_eq!(self.replies.len(), before + 1, "one answer");
+        let (to, reply) = self.replies.pop().expect("an answer");
+        assert_eq!(to, SessionId(session));
+        reply
     }
 
     /// A rig whose clients know no backoffs.
