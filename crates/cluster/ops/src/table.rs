@@ -307,6 +307,17 @@ mod tests {
     }
 
     #[test]
+    fn operations_of_cache_tiers_and_manifests_are_refused_with_one_errno() {
+        use OpCode as C;
+        let of_tiers =
+            [C::ISDIRTY, C::UNDIRTY, C::CACHE_PIN, C::CACHE_UNPIN, C::CACHE_FLUSH, C::CACHE_TRY_FLUSH];
+        let of_hit_sets = [C::CACHE_EVICT, C::PG_HITSET_LS, C::PG_HITSET_GET];
+        let of_manifests = [C::SET_REDIRECT, C::SET_CHUNK, C::TIER_PROMOTE, C::TIER_FLUSH, C::TIER_EVICT];
+        let all = of_tiers.iter().chain(&of_hit_sets).chain(&of_manifests).chain(&[C::UNSET_MANIFEST]);
+        assert!(all.clone().all(|code| spec(*code).is_none() && refusal(*code).errno == Errno::EOPNOTSUPP));
+    }
+
+    #[test]
     fn what_the_table_says_agrees_with_the_codes_bits() {
         for spec in TABLE {
             // Users see no new version for a watch.
