@@ -317,6 +317,9 @@ table! {
     )
     .range(0.0, 1e7)
     .runtime();
+    OSD_PG_MAX_CONCURRENT_SNAP_TRIMS: u64 = spec("osd_pg_max_concurrent_snap_trims", Int, "2", "Objects that a placement group trims of removed snapshots at once.")
+        .range(1.0, 1000.0)
+        .runtime();
     OSD_POOL_DEFAULT_CRUSH_RULE: i64 = spec("osd_pool_default_crush_rule", Int, "-1", "The CRUSH rule of a new pool; -1 takes the first that fits.").runtime();
     OSD_POOL_DEFAULT_FLAG_HASHPSPOOL: bool = spec("osd_pool_default_flag_hashpspool", Bool, "true", "Whether the pool's number is part of the placement hash of a new pool.");
     OSD_POOL_DEFAULT_MIN_SIZE: u64 = spec("osd_pool_default_min_size", Int, "0", "Copies that must be available to serve I/O; 0 derives it from the size.")
@@ -335,6 +338,9 @@ table! {
     OSD_READ_BYTES_MAX: u64 = spec("osd_read_bytes_max", Size, "268435456", "Bytes that one request may read; more gets EMSGSIZE.")
         .range(1048576.0, 1073741824.0)
         .own();
+    OSD_SNAP_TRIM_SLEEP: f64 = spec("osd_snap_trim_sleep", Secs, "0", "Seconds that a placement group pauses after each batch of objects that it trims of removed snapshots.")
+        .range(0.0, 3600.0)
+        .runtime();
     OSD_TARGET_PG_LOG_ENTRIES_PER_OSD: u64 = spec(
         "osd_target_pg_log_entries_per_osd",
         Int,

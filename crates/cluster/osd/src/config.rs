@@ -96,6 +96,8 @@ pub(crate) fn of_shard(o: &Values, pgs: usize, shards: usize) -> ShardConfig {
     config.object_name_len_max = o.get(opt::OSD_MAX_OBJECT_NAME_LEN) as usize;
     config.namespace_len_max = o.get(opt::OSD_MAX_OBJECT_NAMESPACE_LEN) as usize;
     config.write_bytes_max = (o.get(opt::OSD_MAX_WRITE_SIZE) as usize) << 20;
+    config.trim_sleep = Duration::from_secs_f64(o.get(opt::OSD_SNAP_TRIM_SLEEP));
+    config.concurrent_trims_max = o.get(opt::OSD_PG_MAX_CONCURRENT_SNAP_TRIMS) as usize;
     // One PG may have all of them.
     config.object_contexts_idle_max = object_contexts_max;
     ShardConfig {

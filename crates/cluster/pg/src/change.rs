@@ -1,10 +1,11 @@
 //! A change of a PG: what all of its copies do alike.
 
+use buffer::Piece;
 use ops::StatsDelta;
 use store::{Attrs, CollectionId, ObjectChange, Transaction};
-use types::{EVersion, GHObject};
+use types::{EVersion, GHObject, HObject, Name, SnapId};
 
-use crate::LogEntry;
+use crate::{LogEntry, snap_index};
 
 /// A change of a PG, the same for every copy: each makes its own transaction of it by
 /// [`Records::apply`](crate::Records::apply).
@@ -41,13 +42,17 @@ impl Change {
 pub struct ObjectSteps {
     collection: CollectionId,
     txn: Transaction,
+    /// Keys that the snap index gains and loses.
+    indexed: Vec<Name>,
+    unindexed: Vec<Name>,
 }
 
 impl ObjectSteps {
     /// No steps yet, on objects of `collection`.
     pub fn of(collection: CollectionId) -> Self {
         // Of an ordinary write: the object made, data, attributes; log record, trim, info.
-        Self { collection, txn: Transaction::with_capacity(1, 6) }
+        let txn = Transaction::with_capacity(1, 6);
+        Self { collection, txn, indexed: Vec::new(), unindexed: Vec::new() }
     }
 
     pub fn change(&mut self, object: &GHObject, change: ObjectChange) {
@@ -63,7 +68,26 @@ impl ObjectSteps {
         self.txn.set_attrs(self.collection, object, attrs);
     }
 
-    pub(crate) fn into_transaction(self) -> Transaction {
-        self.txn
+    /// A clone preserves a snapshot.
+    pub fn index(&mut self, snap: SnapId, clone: &HObject) {
+        self.indexed.push(snap_index::key(snap, clone));
+    }
+
+    /// A clone preserves a snapshot no more.
+    pub fn unindex(&mut self, snap: SnapId, clone: &HObject) {
+        self.unindexed.push(snap_index::key(snap, clone));
+    }
+
+    /// The steps on a copy whose snap index is `meta`'s omap.
+    pub(crate) fn into_transaction(self, meta: &GHObject) -> Transaction {
+        let Self { collection, mut txn, indexed, unindexed } = self;
+        if !indexed.is_empty() {
+            let pairs = indexed.into_iter().map(|key| (key, Piece::empty())).collect();
+            txn.change(collection, meta, ObjectChange::OmapSet(pairs));
+        }
+        if !unindexed.is_empty() {
+            txn.change(collection, meta, ObjectChange::OmapRemove(unindexed));
+        }
+        txn
     }
 }

@@ -34,7 +34,8 @@ impl Pg {
         )?;
         let changes = || self.in_flight.iter().any(|f| f.client.request.is_some());
         let begun = !self.parked.is_empty() || !self.delayed.is_empty() || changes();
-        let queued = || self.objects.iter().any(|(_, object)| !object.queue.is_empty());
+        let waits = |object: &Object| !object.queue.is_empty() || !object.trims.is_empty();
+        let queued = || self.objects.iter().any(|(_, object)| waits(object));
         holds(serves || !(begun || queued()), "a request of an ended interval is kept")?;
         holds(!self.own_lost || !self.in_flight.is_empty(), "lost records follow no change in flight")?;
         self.watches.check()?;
@@ -58,7 +59,12 @@ impl Pg {
         }
         let read = |purpose: &ReadFor| match purpose {
             ReadFor::Object(slot) => Some(*slot),
-            ReadFor::Load | ReadFor::Step { .. } | ReadFor::List(_) | ReadFor::Remove => None,
+            ReadFor::Load
+            | ReadFor::Step { .. }
+            | ReadFor::List(_)
+            | ReadFor::SnapIndex
+            | ReadFor::Trim { .. }
+            | ReadFor::Remove => None,
         };
         let reading: BTreeSet<ObjectSlot> = self.reads.values().filter_map(read).collect();
         let is_reading = |object: &Object| matches!(object.loaded, Loaded::Reading);

@@ -1,5 +1,6 @@
 //! What of the configuration a PG heeds.
 
+use core::time::Duration;
 use std::sync::Arc;
 
 use ops::{ClassTable, OpLimits};
@@ -27,6 +28,10 @@ pub struct PgConfig {
     pub object_contexts_idle_max: usize,
     /// Our own: requests held while the PG is not active; more are dropped (clients' sessions bound them earlier).
     pub waiting_requests_max: usize,
+    /// osd_snap_trim_sleep: between batches of objects.
+    pub trim_sleep: Duration,
+    /// osd_pg_max_concurrent_snap_trims: objects of a batch.
+    pub concurrent_trims_max: usize,
     pub planted: Planted,
 }
 
@@ -42,6 +47,8 @@ impl Default for PgConfig {
             list_entries_max: 1024,
             object_contexts_idle_max: 1024,
             waiting_requests_max: 65_536,
+            trim_sleep: Duration::ZERO,
+            concurrent_trims_max: 2,
             planted: Planted::default(),
         }
     }

@@ -167,6 +167,8 @@ pub enum Notice {
     NotServed { reason: &'static str },
     /// The store refused a client's change; the client got the error, and the PG goes on.
     ChangeRefused { error: StoreError },
+    /// Removed snapshots keep their objects until the next interval.
+    TrimFailed { reason: &'static str },
     /// An object's stored metadata can't be read; its requests get EIO. Said once until they can be read again.
     BadObject {
         /// What is wrong.

@@ -77,7 +77,8 @@ impl Pg {
             self.set_enoent_versions(&mut reply);
         }
         let stats = StatsDelta { num_rd: outcome.delta.num_rd, ..StatsDelta::default() };
-        let client = ClientChange { slot, reply: Some(reply), request: Some(request), effects, stats };
+        let client =
+            ClientChange { slot, reply: Some(reply), request: Some(request), effects, trimmed: None, stats };
         self.submit(Vec::new(), entry, ObjectSteps::of(self.records.collection), client, out);
     }
 
@@ -137,7 +138,8 @@ impl Pg {
         outcome.extents.apply(&mut reply);
         reply.set_versions(version, user_version);
         let stats = outcome.delta;
-        let mut client = ClientChange { slot, reply: Some(reply), request: Some(request), effects, stats };
+        let mut client =
+            ClientChange { slot, reply: Some(reply), request: Some(request), effects, trimmed: None, stats };
         if self.config.planted.is(Bug::ReplyBeforeDurable) {
             let (session, reply) = (client.request.take().map(|r| r.session), client.reply.clone());
             if let (Some(session), Some(reply)) = (session, reply) {
@@ -208,7 +210,8 @@ impl LogEntry {
     }
 }
 
-fn clone_of(head: &GHObject, id: SnapId) -> GHObject {
+/// A clone of a head.
+pub(crate) fn clone_of(head: &GHObject, id: SnapId) -> GHObject {
     GHObject { hobj: HObject { snap: id, ..head.hobj.clone() }, ..head.clone() }
 }
 
@@ -227,6 +230,7 @@ fn make_clone(
     entry.user_version = info.user_version;
     entry.mtime = request.op.mtime;
     entry.snaps = snaps.to_bytes(0);
+    snaps.iter().for_each(|snap| steps.index(*snap, &object.hobj));
     let info = ObjectInfo { version, ..info };
     steps.clone_object(head, &object);
     steps.set_attrs(&object, Attrs::from([(INFO_ATTR.into(), info.to_bytes(u64::MAX).into())]));

@@ -22,6 +22,8 @@ impl Pg {
         let first = self.map.is_none();
         if self.take_map(map, out) || first {
             self.decide_role(out);
+        } else if self.phase.serves_requests() {
+            self.trim_on(out);
         } else if let Phase::Peering(Peering::Others | Peering::UpThru) = self.phase {
             self.peer(out);
         }
@@ -41,6 +43,7 @@ impl Pg {
         }
         self.map = Some(map);
         self.fence_watches();
+        self.update_snap_queue();
         new_interval
     }
 
@@ -154,6 +157,8 @@ impl Pg {
         stats.last_clean_scrub_stamp = self.records.info.history.last_clean_scrub_stamp;
         stats.last_epoch_clean = self.records.info.history.last_epoch_clean;
         stats.avail_no_missing.clear();
+        stats.snaptrimq_len = self.trim.queue.size().min(u32::MAX.into()) as u32;
+        stats.purged_snaps.clone_from(&self.records.info.purged_snaps);
         stats.stats.sum.num_rd += self.reads_to_count.num_rd;
         stats.stats.sum.num_rd_kb += self.reads_to_count.num_rd_kb;
         stats.stats.sum.num_object_copies = stats.stats.sum.num_objects * stats.acting.len() as i64;
@@ -170,7 +175,7 @@ impl Pg {
 
     /// The state that clients see.
     pub fn state(&self) -> PgState {
-        match self.phase {
+        let state = match self.phase {
             Phase::Active(Active::Clean) => PgState::ACTIVE.with(PgState::CLEAN),
             Phase::Active(Active::Undersized) => {
                 PgState::ACTIVE.with(PgState::UNDERSIZED).with(PgState::DEGRADED)
@@ -180,6 +185,11 @@ impl Pg {
             Phase::Loading | Phase::Peering(Peering::Others | Peering::UpThru) => PgState::PEERING,
             Phase::Failed => PgState::INCOMPLETE,
             Phase::Nonprimary | Phase::Removing => PgState::default(),
+        };
+        match (self.trim.is_trimming(), self.trim.has_failed()) {
+            (true, _) => state.with(PgState::SNAPTRIM),
+            (false, true) => state.with(PgState::SNAPTRIM_ERROR),
+            (false, false) => state,
         }
     }
 

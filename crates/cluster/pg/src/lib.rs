@@ -32,7 +32,9 @@ mod refused;
 mod remove;
 mod request;
 mod run;
+mod snap_index;
 mod snaps;
+mod trim;
 mod watch;
 mod watches;
 

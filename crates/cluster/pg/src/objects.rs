@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use types::{Errno, HObject};
 
 use crate::request::Request;
+use crate::trim::Trim;
 
 /// Contexts that one eviction looks at.
 const EVICTION_STEPS_MAX: usize = 64;
@@ -48,6 +49,8 @@ pub(crate) struct Object {
     pub writing: bool,
     /// Transactions of it that are not durable yet.
     pub uncommitted: u32,
+    /// Clones that wait to be trimmed.
+    pub trims: Vec<Trim>,
     /// Used since the eviction hand last came by.
     recent: bool,
 }
@@ -55,7 +58,13 @@ pub(crate) struct Object {
 impl Object {
     fn is_idle(&self) -> bool {
         let reading = matches!(self.loaded, Loaded::Reading);
-        self.queue.is_empty() && self.readers == 0 && !self.writing && self.uncommitted == 0 && !reading
+        let waiting = !self.queue.is_empty() || !self.trims.is_empty();
+        !waiting && self.readers == 0 && !self.writing && self.uncommitted == 0 && !reading
+    }
+
+    /// Whether a clone can be trimmed now.
+    pub fn admits_trim(&self) -> bool {
+        !self.writing && self.readers == 0 && self.trims.iter().any(|trim| trim.info.is_some())
     }
 
     /// Whether a request of this class may run now. A read, however ordered, waits for what is not durable. The flag
@@ -95,6 +104,7 @@ impl Objects {
             readers: 0,
             writing: false,
             uncommitted: 0,
+            trims: Vec::new(),
             recent: true,
         };
         let slot = self.free.pop().unwrap_or(ObjectSlot(self.slots.len()));
@@ -158,6 +168,7 @@ impl Objects {
         for slot in (0..self.slots.len()).map(ObjectSlot) {
             let Some(object) = self.get_mut(slot) else { continue };
             object.queue.clear();
+            object.trims.clear();
             object.readers = 0;
             object.writing = false;
             if matches!(object.loaded, Loaded::Reading) {

@@ -150,5 +150,6 @@ impl Pg {
         for op in std::mem::take(&mut self.waiting) {
             self.on_client_op(op, out);
         }
+        self.trim_on(out);
     }
 }

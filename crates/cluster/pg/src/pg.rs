@@ -8,7 +8,7 @@ use messages::{OsdOp, OsdOpReply};
 use ops::StatsDelta;
 use store::{Peek, ReadRequest, Token, Transaction};
 use telemetry::Stage;
-use types::{EVersion, HObject, OsdId, SpgId, UTime, broken};
+use types::{EVersion, HObject, OsdId, SnapId, SpgId, UTime, broken};
 
 use crate::backend::{Backend, Context, LocalBackend, Progress, ReadResult};
 use crate::backoff::Backoff;
@@ -19,6 +19,7 @@ use crate::phase::{Peering, Phase};
 use crate::records::{Before, Records};
 use crate::request::Request;
 use crate::run::AttrNames;
+use crate::trim::Trimmer;
 use crate::watch::Effects;
 use crate::watches::Watches;
 use crate::{Bug, ClientOp, MapView, Notice, PgConfig, PgEffect, PgEvent, PgFailure, PgInfo, PgLog};
@@ -40,6 +41,8 @@ pub(crate) enum ReadFor {
     Object(ObjectSlot),
     Step { park: u64, index: usize },
     List(Box<Request>),
+    SnapIndex,
+    Trim { slot: ObjectSlot, clone: SnapId },
     Remove,
 }
 
@@ -64,6 +67,8 @@ pub(crate) struct ClientChange {
     /// `None` when the interval ended in which the request came: its reply is not sent.
     pub request: Option<Request>,
     pub effects: Option<Box<Effects>>,
+    /// The clone that it trims.
+    pub trimmed: Option<SnapId>,
     pub stats: StatsDelta,
 }
 
@@ -128,6 +133,7 @@ pub struct Pg {
     /// Replies of listings, and to resends.
     pub(crate) delayed: VecDeque<Delayed>,
     pub(crate) watches: Watches,
+    pub(crate) trim: Trimmer,
     pub(crate) backend: Box<dyn Backend>,
     pub(crate) said_unsupported: BTreeSet<u16>,
     /// Objects whose metadata could not be read when they last were asked for, as far as that was said.
@@ -160,6 +166,7 @@ impl Pg {
             backoffs: BTreeMap::new(),
             delayed: VecDeque::new(),
             watches: Watches::default(),
+            trim: Trimmer::default(),
             backend: Box::new(LocalBackend::default()),
             said_unsupported: BTreeSet::new(),
             said_bad: BTreeSet::new(),
@@ -215,7 +222,12 @@ impl Pg {
         let parked = self.parked.values().map(|parked| &parked.request);
         let listings = self.reads.values().filter_map(|purpose| match purpose {
             ReadFor::List(request) => Some(&**request),
-            ReadFor::Load | ReadFor::Object(_) | ReadFor::Step { .. } | ReadFor::Remove => None,
+            ReadFor::Load
+            | ReadFor::Object(_)
+            | ReadFor::Step { .. }
+            | ReadFor::SnapIndex
+            | ReadFor::Trim { .. }
+            | ReadFor::Remove => None,
         });
         let changes = self.in_flight.iter().filter_map(|change| change.client.request.as_ref());
         let delayed = self.delayed.iter().map(|delayed| match &delayed.of {
@@ -234,7 +246,7 @@ impl Pg {
 
     /// When [`PgEvent::Tick`] is due.
     pub fn deadline(&self) -> Option<UTime> {
-        self.watches.deadline()
+        [self.watches.deadline(), self.trim.deadline()].into_iter().flatten().min()
     }
 
     /// Takes an event at time `now` and appends what is to be done to `out`, in order. `store` is the memory of the PG's
@@ -251,7 +263,10 @@ impl Pg {
             (PgEvent::SessionReset { session }, _) => self.on_session_reset(session),
             (PgEvent::BackoffEnded { session }, _) => self.on_backoff_ended(session),
             (_, Phase::Failed) => {}
-            (PgEvent::Tick, _) => self.on_tick(out),
+            (PgEvent::Tick, _) => {
+                self.on_watch_tick(out);
+                self.on_trim_tick(out);
+            }
             (PgEvent::AdvanceMap(map), _) => self.on_advance_map(*map, out),
             (PgEvent::ReadDone { token, result }, _) => self.on_read_done(token, result, out),
             (PgEvent::Committed { token }, _) => self.on_committed(token, out),
@@ -324,6 +339,8 @@ impl Pg {
             Some(ReadFor::Object(slot)) => self.on_object_read(slot, result, out),
             Some(ReadFor::Step { park, index }) => self.on_step_read(park, index, result, out),
             Some(ReadFor::List(request)) => self.on_list_read(*request, result, out),
+            Some(ReadFor::SnapIndex) => self.on_index_read(result, out),
+            Some(ReadFor::Trim { slot, clone }) => self.on_trim_read(slot, clone, result, out),
             Some(ReadFor::Remove) => self.on_remove_read(result, out),
         }
     }
@@ -339,6 +356,7 @@ impl Pg {
                 if activates {
                     self.on_activated(out);
                 }
+                self.on_purge_recorded(out);
             }
             _ => {
                 let progress = self.call_backend(out, |backend, ctx| backend.on_committed(token, ctx));
@@ -374,7 +392,7 @@ impl Pg {
     }
 
     fn on_client_commit(&mut self, change: ClientChange, out: &mut Out<'_>) {
-        let ClientChange { slot, reply, request, effects, .. } = change;
+        let ClientChange { slot, reply, request, effects, trimmed, .. } = change;
         if let (Some(request), Some(reply)) = (request, reply) {
             out.reached(&request, Stage::DurableEverywhere);
             out.push(PgEffect::Reply { session: request.session, reply });
@@ -387,6 +405,9 @@ impl Pg {
             _ => return self.broken("a change became durable of an object that knows none", out),
         }
         self.pump(slot, out);
+        if let Some(clone) = trimmed {
+            self.on_trimmed(slot, clone, out);
+        }
     }
 
     fn on_session_reset(&mut self, session: SessionId) {
@@ -443,12 +464,18 @@ impl Pg {
         for purpose in std::mem::take(&mut self.reads).into_values() {
             match purpose {
                 ReadFor::List(request) => listings.push(*request),
-                ReadFor::Load | ReadFor::Object(_) | ReadFor::Step { .. } | ReadFor::Remove => {}
+                ReadFor::Load
+                | ReadFor::Object(_)
+                | ReadFor::Step { .. }
+                | ReadFor::SnapIndex
+                | ReadFor::Trim { .. }
+                | ReadFor::Remove => {}
             }
         }
         requests.append(&mut listings);
         requests.retain(|request| !request.session_ended);
         self.objects.reset();
+        self.trim.reset();
         self.backend.on_interval();
         requests
     }

@@ -82,7 +82,7 @@ impl Records {
     pub fn apply(&mut self, change: Change, limits: &LogLimits) -> Transaction {
         let Change { earlier, newest, steps, stats, trim_to, durable } = change;
         debug_assert!(trim_to.is_none_or(|to| to <= durable), "a trim to {trim_to:?} past {durable}");
-        let mut txn = steps.into_transaction();
+        let mut txn = steps.into_transaction(&self.meta);
         for entry in earlier {
             self.append(Box::new(entry), &mut txn);
         }

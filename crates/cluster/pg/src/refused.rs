@@ -73,7 +73,7 @@ impl Pg {
         let mut versioned: Vec<(EVersion, ObjectSlot, Request)> = Vec::new();
         for (i, change) in undone.into_iter().enumerate() {
             let InFlight { version, client, .. } = change;
-            let ClientChange { slot, request, reply, effects, .. } = *client;
+            let ClientChange { slot, request, reply, effects, trimmed, .. } = *client;
             slots.insert(slot);
             if let Some(object) = self.objects.get_mut(slot) {
                 debug_assert!(object.uncommitted > 0);
@@ -81,6 +81,9 @@ impl Pg {
             }
             if effects.is_some() {
                 self.retry_watches(slot);
+            }
+            if trimmed.is_some() {
+                self.on_trim_undone();
             }
             match (request, reply) {
                 (Some(request), Some(reply))

@@ -61,7 +61,10 @@ impl Pg {
             let Some(object) = self.objects.get(slot) else {
                 return self.broken("requests of an object without a context", out);
             };
-            let Some(front) = object.queue.front() else { return };
+            let (front, trims) = (object.queue.front(), !object.trims.is_empty());
+            if front.is_none() && !trims {
+                return;
+            }
             match object.loaded {
                 Loaded::Reading => return,
                 Loaded::No => {
@@ -70,7 +73,8 @@ impl Pg {
                     }
                 }
                 Loaded::Bad(errno) => self.refuse_waiting(slot, errno, out),
-                Loaded::Yes(_) if self.admits(object, front.class) => {
+                Loaded::Yes(_) if object.admits_trim() => self.trim_clone(slot, out),
+                Loaded::Yes(_) if front.is_some_and(|front| self.admits(object, front.class)) => {
                     let request = self.objects.get_mut(slot).and_then(|o| o.queue.pop_front());
                     if let Some(request) = request {
                         self.run(slot, request, ReadCache::default(), out);
@@ -120,8 +124,11 @@ impl Pg {
             return self.broken("requests wait for the metadata of an object without a context", out);
         };
         object.loaded = Loaded::No;
-        let waiting = std::mem::take(&mut object.queue);
+        let (waiting, trims) = (std::mem::take(&mut object.queue), !object.trims.is_empty());
         self.retry_watches(slot);
+        if trims {
+            self.fail_trim("an object's metadata can't be read", out);
+        }
         for request in waiting {
             self.reply_error(&request, errno, out);
         }

@@ -81,7 +81,7 @@ impl Pg {
         }
     }
 
-    pub(crate) fn on_tick(&mut self, out: &mut Out<'_>) {
+    pub(crate) fn on_watch_tick(&mut self, out: &mut Out<'_>) {
         for oid in self.watches.expire(self.now, OBJECTS_PER_TICK, out) {
             let slot = self.objects.slot(&oid);
             self.pump(slot, out);
@@ -166,6 +166,7 @@ impl Pg {
             reply: None,
             request: None,
             effects: Some(Box::new(Effects { by, all })),
+            trimmed: None,
             stats: Default::default(),
         };
         self.submit(Vec::new(), Box::new(entry), steps, client, out);

@@ -68,6 +68,8 @@ impl MapDelta {
             Some(inc) => inc.new_pools.keys().chain(&inc.old_pools).copied().collect(),
             None => old.pools.keys().chain(new.pools.keys()).copied().collect(),
         };
+        let purged = increment.into_iter().flat_map(|inc| inc.new_purged_snaps.keys());
+        delta.pools.extend(purged.map(|id| (*id, PoolChange::Facts)));
         for id in pools {
             if let Some(change) = pool_change(old.pools.get(&id), new.pools.get(&id)) {
                 delta.pools.insert(id, change);

@@ -270,7 +270,7 @@ impl Control {
     /// What the boot message says of the store.
     pub(super) fn boot_superblock(&self) -> OsdSuperblock {
         let epoch = self.history.epoch();
-        // No snapshot is ever trimmed yet, so nothing was missed.
+        // A snapshot is purged when every PG has trimmed it, so while a PG's only OSD is away none is.
         OsdSuperblock { current_epoch: epoch, purged_snaps_last: epoch, ..self.superblock.clone() }
     }
 }

@@ -163,6 +163,10 @@ fn log_notice(pgid: SpgId, notice: Notice, out: &mut Out) {
         Notice::ChangeRefused { error } => {
             (LogLevel::Error, format!("the store refused a client's change: {error}"))
         }
+        Notice::TrimFailed { reason } => (
+            LogLevel::Error,
+            format!("removed snapshots keep their objects until the next interval: {reason}"),
+        ),
         Notice::BadObject { reason } => (LogLevel::Error, reason),
     };
     out.log(level, format!("pg {pgid}: {text}"));

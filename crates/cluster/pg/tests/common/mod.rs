@@ -37,6 +37,8 @@ pub struct Dump {
     /// The info and the past intervals, as a restart would find them.
     info: Vec<u8>,
     pub objects: Vec<(GHObject, Attrs, Vec<u8>)>,
+    /// The keys of the snap index.
+    pub index: Vec<Name>,
 }
 
 /// A copy's store.
@@ -183,7 +185,20 @@ impl Side {
             (object, head, data.to_vec())
         };
         let objects = page.objects.into_iter().filter(|(o, _)| !o.is_pgmeta()).map(with_data).collect();
-        Dump { log, info: self.loaded_info(), objects }
+        let meta = GHObject::pgmeta(POOL, 0, pgid().shard);
+        let index = ReadRequest::OmapRange {
+            collection,
+            object: meta,
+            after: None,
+            before: None,
+            prefix: Name::new(),
+            entries_max: 100_000,
+            bytes_max: 1 << 30,
+            values: false,
+        };
+        let Ok(ReadOutcome::Omap(page)) = self.look(index) else { panic!("the snap index") };
+        let index = page.entries.into_iter().map(|(key, _)| key).collect();
+        Dump { log, info: self.loaded_info(), objects, index }
     }
 
     /// A PG's info as it loads it.
@@ -471,8 +486,8 @@ impl Rig {
         self.perform(out);
         // Down, and up again.
         self.epoch += 2;
-        self.event(PgEvent::AdvanceMap(Box::new(map(self.epoch - 1, &[]))));
-        self.advance();
+        self.advance(self.epoch - 1, &[]);
+        self.advance(self.epoch, &[0]);
         self.settle();
         self.pg.is_active() && !self.failed
     }
@@ -481,13 +496,19 @@ impl Rig {
     pub fn remove_snaps(&mut self, snaps: &[u64]) {
         snaps.iter().for_each(|&snap| self.removed_snaps.insert(snap, 1));
         self.epoch += 1;
-        self.advance();
+        self.advance(self.epoch, &[0]);
     }
 
-    /// The map of the current epoch, in which this OSD serves.
-    fn advance(&mut self) {
-        let mut view = map(self.epoch, &[0]);
-        let mut osdmap = osdmap(self.epoch);
+    /// A map in which the removal of all of the pool's snapshots has ended.
+    pub fn forget_removed_snaps(&mut self) {
+        self.removed_snaps = IntervalSet::new();
+        self.epoch += 1;
+        self.advance(self.epoch, &[0]);
+    }
+
+    fn advance(&mut self, epoch: u32, acting: &[i32]) {
+        let mut view = map(epoch, acting);
+        let mut osdmap = osdmap(epoch);
         if !self.removed_snaps.is_empty() {
             osdmap.removed_snaps_queue.insert(POOL, self.removed_snaps.clone());
         }
