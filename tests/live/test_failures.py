@@ -1,9 +1,11 @@
 """What fails stays where it is: an OSD whose disk fails, and OSDs that are stopped, started and replaced by commands."""
 import json
 import os
+import socket
+import struct
 import subprocess
 
-from harness import equal, expect, until
+from harness import BOUND, equal, expect, until
 
 
 def loligo(cluster, *args, code=0):
@@ -78,3 +80,216 @@ def test_the_monitor_goes_on_without_any_osd(t):
     # At the next start it fails again, and says so.
     refused = cluster.up("--set", "bdev_debug_fail_file=fail", code=1)
     expect("osd.0" in refused.words, refused.words)
+
+
+def pgs_by(client, pool):
+    """The PGs of a pool, by their primary."""
+    found = {}
+    for pg in client.ceph_json("pg", "ls-by-pool", pool)["pg_stats"]:
+        found.setdefault(pg["acting_primary"], set()).add(pg["pgid"])
+    return found
+
+
+def states(client, pool):
+    return {pg["pgid"]: pg["state"] for pg in client.ceph_json("pg", "ls-by-pool", pool)["pg_stats"]}
+
+
+def filled(client, pool="p", pg_num="16"):
+    """A pool with an object on every OSD: names, by OSD."""
+    client.ceph("osd", "pool", "create", pool, pg_num)
+    names = homes(client, pool)
+    for osd in names:
+        client.rados("-p", pool, "put", names[osd][0], "/etc/hostname")
+    return names
+
+
+def test_one_osd_of_a_running_cluster_is_stopped_and_started(t):
+    cluster = t.cluster("--osds", "3")
+    client = t.client(cluster)
+    names = filled(client)
+    pid = cluster.pid()
+    # A client that is in the middle of its work goes on where it was.
+    writer = client.start("rados", "-p", "p", "bench", "8", "write", "-b", "4096", "-t", "8", "--no-cleanup",
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        for _ in range(3):
+            expect("osd.1: stopped" in loligo(cluster, "stop", cluster.dir, "--osd", "1"), "stopped")
+            equal(osds_up(client), {0, 2}, "OSDs up")
+            equal(status(cluster)["osds"]["1"], {"state": "stopped"}, "the status of osd.1")
+            expect("osd.1: stopped" in loligo(cluster, "status", cluster.dir), "osd.1 in the status")
+            # At once, and with no failure: it said good-bye.
+            expect("OSD_FAILED" not in client.ceph("health", "detail").text, "it has not failed")
+            client.rados("-p", "p", "get", names[0][0], "-")
+            expect("not running" in loligo(cluster, "stop", cluster.dir, "--osd", "1"), "stopped already")
+            expect("osd.1: up" in loligo(cluster, "start", cluster.dir, "--osd", "1"), "started")
+            equal(osds_up(client), {0, 1, 2}, "OSDs up")
+            client.rados("-p", "p", "get", names[1][0], "-")
+        expect("runs already" in loligo(cluster, "start", cluster.dir, "--osd", "1"), "started already")
+        out, _ = writer.communicate(timeout=60)
+        equal(writer.returncode, 0, f"the bench ({out!r})")
+    finally:
+        writer.kill()
+        writer.wait()
+    equal(cluster.pid(), pid, "the process")
+    # Its connections and its threads end with it: the same again leaves no more of them.
+    threads = len(os.listdir(f"/proc/{pid}/task"))
+    files = len(os.listdir(f"/proc/{pid}/fd"))
+    for _ in range(10):
+        loligo(cluster, "stop", cluster.dir, "--osd", "2")
+        loligo(cluster, "start", cluster.dir, "--osd", "2")
+    expect(len(os.listdir(f"/proc/{pid}/task")) <= threads, "threads are left")
+    expect(len(os.listdir(f"/proc/{pid}/fd")) <= files + 3, "files are left open")
+    # What is refused says why, with the exit code of a failure.
+    expect("there is no osd.7" in loligo(cluster, "stop", cluster.dir, "--osd", "7", code=1), "no such OSD")
+    said = loligo(cluster, "start", cluster.dir, "--osd", "1", "--replace", code=1)
+    expect("stop it first" in said, said)
+    # The process stops with an OSD that is stopped already.
+    loligo(cluster, "stop", cluster.dir, "--osd", "0")
+    loligo(cluster, "stop", cluster.dir)
+    expect("not running" in loligo(cluster, "start", cluster.dir, "--osd", "1", code=1), "no process to ask")
+    cluster.up()
+    equal(osds_up(client), {0, 1, 2}, "OSDs up")
+
+
+test_one_osd_of_a_running_cluster_is_stopped_and_started.both_cores = True
+
+
+def test_an_osd_gets_an_empty_store_only_when_its_loss_is_accepted(t):
+    cluster = t.cluster("--osds", "3")
+    client = t.client(cluster)
+    names = filled(client)
+    mine = pgs_by(client, "p")[1]
+    uuid = client.ceph_json("osd", "dump")["osds"][1]["uuid"]
+    loligo(cluster, "stop", cluster.dir, "--osd", "1")
+    said = loligo(cluster, "start", cluster.dir, "--osd", "1", "--replace", code=1)
+    expect("objects would be lost" in said and "--yes-i-really-mean-it" in said, said)
+    expect("stopped" == status(cluster)["osds"]["1"]["state"], "it keeps its store, and is not started")
+    said = loligo(cluster, "start", cluster.dir, "--osd", "1", "--replace", "--yes-i-really-mean-it")
+    expect("osd.1/replaced-1" in said and "force-create-pg" in said, said)
+    equal(osds_up(client), {0, 1, 2}, "OSDs up")
+    expect(client.ceph_json("osd", "dump")["osds"][1]["uuid"] != uuid, "another store has another UUID")
+    # Nothing is made up: what it had is gone, and its PGs say so until they are given up.
+    equal({pg for pg, state in states(client, "p").items() if "stale" in state}, mine, "stale PGs")
+    client.rados("-p", "p", "get", names[0][0], "-")
+    for pg in mine:
+        expect("--yes-i-really-mean-it" in client.ceph("osd", "force-create-pg", pg, code=1).words, "it asks first")
+        client.ceph("osd", "force-create-pg", pg, "--yes-i-really-mean-it")
+    until(lambda: set(states(client, "p").values()) == {"active+clean"}, "all PGs active", 30)
+    gone = client.rados("-p", "p", "get", names[1][0], "-", code=1).words
+    expect("No such file" in gone, gone)
+    client.rados("-p", "p", "put", names[1][0], "/etc/hostname")
+    # The former store belongs to nobody any more.
+    loligo(cluster, "stop", cluster.dir)
+    store, aside = os.path.join(cluster.dir, "osd.1"), os.path.join(cluster.dir, "aside")
+    os.rename(store, aside)
+    os.rename(os.path.join(aside, "replaced-1"), store)
+    cluster.up()
+    expect("the store belongs to osd.1 (" in status(cluster)["osds"]["1"]["reason"], status(cluster))
+    equal(osds_up(client), {0, 2}, "OSDs up")
+
+
+def test_a_store_that_can_not_be_opened_costs_only_its_osd(t):
+    cluster = t.cluster("--osds", "3")
+    client = t.client(cluster)
+    names = filled(client)
+    # Killed, the map still shows it up.
+    cluster.kill()
+    meta = os.path.join(cluster.dir, "osd.2", "meta.redb")
+    os.rename(meta, meta + ".away")
+    cluster.up()
+    expect("Note: osd.2 failed and is down" in cluster.said, cluster.said)
+    until(lambda: osds_up(client) == {0, 1}, "osd.2 down", 20)
+    client.rados("-p", "p", "get", names[0][0], "-")
+    reason = status(cluster)["osds"]["2"]
+    expect(reason["state"] == "failed" and "its store can't be used" in reason["reason"], reason)
+    expect("osd.2 failed: its store can't be used" in cluster.log(), "the reason in the log")
+    detail = client.ceph("health", "detail").text
+    expect("OSD_DOWN" in detail and "osd.2 failed: its store can't be used" in detail, detail)
+    said = loligo(cluster, "start", cluster.dir, "--osd", "2", code=1)
+    expect("its store can't be used" in said, said)
+    # Well again, it is opened and joins.
+    os.rename(meta + ".away", meta)
+    loligo(cluster, "start", cluster.dir, "--osd", "2")
+    equal(osds_up(client), {0, 1, 2}, "OSDs up")
+    client.rados("-p", "p", "get", names[2][0], "-")
+    expect("OSD_FAILED" not in client.ceph("health", "detail").text, "it has not failed any more")
+    # Without any store there is nothing to serve.
+    loligo(cluster, "stop", cluster.dir)
+    for osd in range(3):
+        os.remove(os.path.join(cluster.dir, f"osd.{osd}", "meta.redb"))
+    refused = cluster.up(code=1)
+    expect("osd.2's store can't be used" in refused.words, refused.words)
+
+
+def test_a_failed_disk_is_replaced_while_the_others_serve(t):
+    cluster = t.cluster("--osds", "3", "--set", "bdev_debug_fail_file=fail")
+    client = t.client(cluster)
+    names = filled(client)
+    fail = os.path.join(cluster.dir, "osd.1", "fail")
+    with open(fail, "w", encoding="ascii"):
+        pass
+    writer = client.start("rados", "-p", "p", "put", names[1][-1], "/etc/hostname")
+    try:
+        until(lambda: osds_up(client) == {0, 2}, "osd.1 down", 20)
+        until(lambda: "osd.1 failed: " in client.ceph("health", "detail").text, "the reason in the health", 10)
+        os.remove(fail)
+        said = loligo(cluster, "start", cluster.dir, "--osd", "1", "--replace", "--yes-i-really-mean-it")
+        expect("with an empty store" in said, said)
+        for pg in pgs_by(client, "p")[1]:
+            client.ceph("osd", "force-create-pg", pg, "--yes-i-really-mean-it")
+        # The write that waited all the time is done in the new PG.
+        equal(writer.wait(60), 0, "the write")
+    finally:
+        writer.kill()
+        writer.wait()
+    client.rados("-p", "p", "get", names[1][-1], "-")
+
+
+def test_the_memory_store_is_replaced_and_never_started_again_silently(t):
+    cluster = t.cluster("--osds", "2", "--store", "mem")
+    client = t.client(cluster)
+    loligo(cluster, "stop", cluster.dir, "--osd", "1")
+    said = loligo(cluster, "start", cluster.dir, "--osd", "1", code=1)
+    expect("keeps nothing" in said and "--replace" in said, said)
+    # No PG was ever on it, so nothing has to be accepted.
+    loligo(cluster, "start", cluster.dir, "--osd", "1", "--replace")
+    equal(osds_up(client), {0, 1}, "OSDs up")
+
+
+def talk(cluster, request):
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(BOUND)
+        sock.connect(os.path.join(cluster.dir, "loligo.sock"))
+        sock.sendall(request)
+        out = b""
+        while part := sock.recv(65536):
+            out += part
+        return out
+
+
+def test_the_control_socket_answers_ceph_loligo_and_silence(t):
+    cluster = t.cluster("--osds", "1")
+    client = t.client(cluster)
+    at = os.path.join(cluster.dir, "loligo.sock")
+    equal(client.ceph("daemon", at, "version").json()["version"], "16.2.15", "version")
+    equal(client.ceph("daemon", at, "status", "-f", "json").json()["health"]["status"], "HEALTH_OK", "status")
+    expect("config show" in client.ceph("daemon", at, "help").json(), "help")
+    equal(client.ceph("daemon", at, "config", "get", "osd_max_object_size").json(),
+          {"osd_max_object_size": "134217728"}, "an option")
+    said = client.ceph("daemon", at, "perf", "dump").text
+    expect("'perf dump' is a command of Ceph's that Loligo does not have yet" in said, said)
+    # Anything in Ceph's form has an answer with its length before it, also what is no command.
+    for request in (b"0\0", b"{\0", b'{"prefix": "fly"}\0', b'{"prefix": 7}\0', b"\xff\xfe\0", b"version\n"):
+        answer = talk(cluster, request)
+        length, = struct.unpack(">I", answer[:4])
+        equal(length, len(answer) - 4, f"the length before the answer to {request!r}")
+        expect(answer[4:].startswith(b"ERROR: ("), answer)
+    # A plain connect gets the status, and so does the line that `loligo status` sends.
+    equal(json.loads(talk(cluster, b""))["osds_up"], 1, "the status without a request")
+    answer = json.loads(talk(cluster, b'{"loligo": 1, "request": "status"}\n'))
+    equal((answer["ok"], answer["status"]["osds_up"]), (True, 1), "the status by a request")
+    answer = json.loads(talk(cluster, b'{"loligo": 99, "request": "status"}\n'))
+    expect(not answer["ok"] and "99" in answer["error"], answer)
+    # Far too much is cut off, and harms nobody.
+    expect(talk(cluster, b"x" * 60000 + b"\n")[4:].startswith(b"ERROR"), "a long line")
+    equal(json.loads(talk(cluster, b""))["osds_up"], 1, "the status afterwards")

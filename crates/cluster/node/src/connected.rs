@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use messages::Message;
 use messenger::{
     CoreMessage, Daemon, Effect, Endpoint, EndpointNews, Event, Messenger, Role, SessionEvent, SocketEffect,
     SocketId,
@@ -11,7 +12,7 @@ use mon::state::Batch;
 use osd::{CoreId, LogLevel, OsdEvent, PartMessage};
 use types::{EntityAddr, OsdId, UTime, broken};
 
-use crate::{AdminAnswer, Node, NodeEffect, NodeEvent};
+use crate::{AdminAnswer, HOST_SESSION, Node, NodeEffect, NodeEvent};
 
 /// Effects that the host of a core performs.
 #[derive(Debug)]
@@ -44,6 +45,8 @@ pub enum CoreEffect {
     Failed(Daemon, String),
     /// An OSD has stopped or failed: its parts on this core, their sessions and the handles of its stores were removed.
     Ended(OsdId),
+    /// A message of the monitor on the host's own session ([`HOST_SESSION`]).
+    ToHost(Box<Message>),
 }
 
 /// A node with its messenger. Events are taken by [`ConnectedNode::handle`], [`ConnectedNode::accept`] and
@@ -125,6 +128,12 @@ impl ConnectedNode {
     fn perform_node(&mut self, now: UTime, effect: NodeEffect, out: &mut Vec<CoreEffect>) {
         let messenger = &mut self.messenger;
         match effect {
+            NodeEffect::Send(_, HOST_SESSION, message) => out.push(CoreEffect::ToHost(Box::new(message))),
+            // It has no connection, and the monitor ends sessions only for their peers' faults.
+            NodeEffect::Close(_, HOST_SESSION, reason) => {
+                let broken = broken!("the monitor ends the host's session: {reason}");
+                out.push(CoreEffect::Log(Daemon::Mon, LogLevel::Error, broken.to_string()));
+            }
             NodeEffect::Send(_, session, message) => messenger.send(now, session, &message),
             NodeEffect::Close(_, session, reason) => messenger.close(session, reason),
             NodeEffect::Pause(_, session) => messenger.pause(session, true),

@@ -73,6 +73,10 @@ pub enum NodeEffect {
     Ended(OsdId),
 }
 
+/// A session of the host's own with its monitor, of no connection and of no core. The host opens it by
+/// [`MonEvent::SessionOpened`]; what the monitor sends on it is [`CoreEffect::ToHost`].
+pub const HOST_SESSION: SessionId = SessionId(u64::MAX);
+
 /// Completions of its stores after which an OSD lets other events go first. A turn may exceed it, because completions that
 /// are there at one moment are taken together.
 pub const COMPLETIONS_PER_TURN: usize = 256;

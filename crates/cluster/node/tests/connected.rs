@@ -146,6 +146,7 @@ impl Host {
             CoreEffect::ToCore(core, ..) => panic!("a message for {core:?}, and there is one core"),
             CoreEffect::Failed(daemon, reason) => panic!("{daemon}: {reason}"),
             CoreEffect::Ended(osd) => panic!("osd.{osd} ended"),
+            CoreEffect::ToHost(message) => panic!("nothing asks by the host's session: {message:?}"),
             CoreEffect::Active(_) => self.active = true,
             CoreEffect::Socket(SocketEffect::Interest(_)) | CoreEffect::Log(..) | CoreEffect::Stopped(_) => {}
             CoreEffect::Rebind(osd) => panic!("osd.{osd} was never down"),

@@ -1,8 +1,10 @@
 //! The `loligo` command: a thin main for each subcommand. Decides nothing about storage.
 
+mod ask;
 mod detach;
 mod log;
 mod options_list;
+mod start;
 mod status;
 mod stop;
 mod up;
@@ -40,8 +42,10 @@ enum Command {
     Up(up::Args),
     /// Show whether a directory's cluster runs, and its health.
     Status(status::Args),
-    /// Stop a directory's cluster.
+    /// Stop a directory's cluster, or one OSD of it.
     Stop(stop::Args),
+    /// Start an OSD of a running cluster again, with an empty store if asked.
+    Start(start::Args),
     /// Run performance studies on Loligo and on real Ceph, and report them.
     Lab(lab::LabArgs),
     /// List the options, or explain one.
@@ -72,6 +76,7 @@ fn run(command: Command) -> ExitCode {
         Command::Up(args) => up::run(args),
         Command::Status(args) => status::run(&args),
         Command::Stop(args) => stop::run(&args),
+        Command::Start(args) => start::run(&args),
         Command::Lab(args) => lab::main(&args),
         Command::Options(args) => options_list::run(&args),
         Command::Completions { shell } => {

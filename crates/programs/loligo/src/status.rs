@@ -1,16 +1,13 @@
 //! `loligo status`: whether a directory's cluster runs, and how it is.
 
-use std::io::Read;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use lab::output;
 
-use crate::fail;
+use crate::{ask, fail};
 
 /// Exit code for a cluster that does not run (as service managers have it).
 const NOT_RUNNING: u8 = 3;
@@ -28,15 +25,6 @@ pub struct Args {
     format: String,
 }
 
-/// What the running process answers on its socket.
-fn ask(dir: &std::path::Path) -> std::io::Result<Value> {
-    let mut stream = UnixStream::connect(dir.join("loligo.sock"))?;
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text)?;
-    Ok(serde_json::from_str(&text)?)
-}
-
 pub fn run(args: &Args) -> ExitCode {
     let description = match host::inspect(&args.dir) {
         Ok(host::DirState::Cluster(description)) => description,
@@ -46,7 +34,7 @@ pub fn run(args: &Args) -> ExitCode {
         Err(error) => return fail(&error),
     };
     let pid = host::holder(&args.dir);
-    let answer = pid.and_then(|_| ask(&args.dir).ok()).unwrap_or(Value::Null);
+    let answer = if pid.is_some() { ask::status(&args.dir) } else { Value::Null };
     let report = json!({
         "dir": args.dir, "running": pid.is_some(), "pid": pid, "fsid": description.fsid,
         "store": description.store.as_str(), "osds": description.osds, "mon_addr": description.mon_addr,
@@ -66,11 +54,15 @@ pub fn run(args: &Args) -> ExitCode {
                 answer["health"].as_str().unwrap_or("health unknown"),
             )),
         }
-        for (osd, reason) in answer["failed_osds"].as_object().into_iter().flatten() {
-            output::line(format_args!(
-                "osd.{osd} failed: {}",
-                reason.as_str().unwrap_or("the reason is unknown")
-            ));
+        for (osd, state) in answer["osds"].as_object().into_iter().flatten() {
+            match (state["state"].as_str(), state["reason"].as_str()) {
+                (Some("active"), _) => {}
+                (Some("failed"), reason) => output::line(format_args!(
+                    "osd.{osd} failed: {}",
+                    reason.unwrap_or("the reason is unknown")
+                )),
+                (state, _) => output::line(format_args!("osd.{osd}: {}", state.unwrap_or("unknown"))),
+            }
         }
     }
     if pid.is_some() { ExitCode::SUCCESS } else { ExitCode::from(NOT_RUNNING) }

@@ -1,4 +1,4 @@
-//! `loligo stop`: ends a directory's cluster and waits until it is gone.
+//! `loligo stop`: ends a directory's cluster, or one OSD of it, and waits until that is gone.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,17 +7,23 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use lab::output;
+use serde_json::json;
 
-use crate::fail;
+use crate::{ask, fail};
 
 #[derive(clap::Args)]
-#[command(
-    after_help = "Exit code: 0 when the cluster does not run any more, 1 when it does, or DIR holds no cluster."
-)]
+#[command(after_help = "\
+With --osd the process, its monitor and its other OSDs go on; `loligo start DIR --osd N` starts the OSD again, as does the
+next `loligo up`.
+
+Exit code: 0 when the cluster (or the OSD) does not run any more, 1 when it does, or DIR holds no cluster.")]
 pub struct Args {
     /// The cluster's directory.
     #[arg(value_hint = clap::ValueHint::DirPath)]
     dir: PathBuf,
+    /// Stop only this OSD.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    osd: Option<i32>,
     /// Seconds to wait for a clean end.
     #[arg(long, default_value_t = 30)]
     timeout: u64,
@@ -38,6 +44,9 @@ pub fn run(args: &Args) -> ExitCode {
         output::line(format_args!("{dir}: not running"));
         return ExitCode::SUCCESS;
     };
+    if let Some(osd) = args.osd {
+        return stop_osd(args, osd);
+    }
     let Some(process) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
         return fail(&format!("{dir}/lock names no process"));
     };
@@ -59,4 +68,15 @@ pub fn run(args: &Args) -> ExitCode {
     }
     output::line(format_args!("{dir}: stopped"));
     ExitCode::SUCCESS
+}
+
+fn stop_osd(args: &Args, osd: i32) -> ExitCode {
+    let request = json!({ "request": "stop-osd", "osd": osd });
+    match ask::osd(&args.dir, request, Duration::from_secs(args.timeout.max(1))) {
+        Ok(text) => {
+            output::line(format_args!("{text}"));
+            ExitCode::SUCCESS
+        }
+        Err(error) => fail(&error),
+    }
 }

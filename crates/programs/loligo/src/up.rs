@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use host::{Cluster, HostError, StoreKind, UpRequest};
+use host::{Cluster, HostError, OsdState, StoreKind, UpRequest};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -15,7 +15,7 @@ use crate::{detach, fail, log};
 /// Seconds in which every OSD must be up.
 const READY: Duration = Duration::from_secs(30);
 
-/// How often signals and failures are looked for.
+/// How often signals are looked for.
 const WATCH: Duration = Duration::from_millis(50);
 
 #[derive(clap::Args)]
@@ -109,11 +109,10 @@ fn serve(args: &Args) -> Result<(), HostError> {
         if asked_to_stop(&mut signals) {
             break None;
         }
-        if let Some(failure) = cluster.failure() {
+        if let Some(failure) = cluster.serve(WATCH) {
             tracing::error!("{failure}");
             break Some(failure);
         }
-        std::thread::sleep(WATCH);
     };
     tracing::info!("stopping ({})", if failure.is_none() { "asked to" } else { "after a failure" });
     cluster.stop()?;
@@ -163,8 +162,10 @@ fn announce(cluster: &Cluster, took: Duration) {
         )
     });
     let mut text = text + note.as_deref().unwrap_or_default();
-    for (osd, reason) in cluster.failed_osds() {
-        text += &format!("Note: osd.{osd} failed and is down, the others serve: {reason}\n");
+    for (osd, state) in cluster.osds() {
+        if let OsdState::Failed(reason) = state {
+            text += &format!("Note: osd.{osd} failed and is down, the others serve: {reason}\n");
+        }
     }
     // A closed standard output is no reason to end a cluster.
     let _ = std::io::stdout().write_all(text.as_bytes());

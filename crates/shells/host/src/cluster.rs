@@ -1,24 +1,28 @@
 //! A running cluster: what `loligo up` starts and stops.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use messenger::MessengerConfig;
 use options::{OptionStatus, Values, opt};
+use osd::CoreId;
 use tokio::sync::mpsc::UnboundedSender;
 use types::OsdId;
 
 use crate::clock::Clock;
+use crate::control::{OsdReply, OsdRequest};
 use crate::core::Shared;
-use crate::core_main::{CoreCommand, CorePlan, OsdParts, core_main};
+use crate::core_main::{CoreCommand, CorePlan, core_main};
 use crate::delay::DispatchDelay;
 use crate::dir::{self, ClusterDir, Description, DirState, StoreKind};
-use crate::plan::{self, Sockets};
+use crate::osd_control::WaitingRequest;
+use crate::osds::{OsdState, OsdStates, OsdTable};
+use crate::plan::{self, OsdPlanner, Sockets};
 use crate::{HostError, log};
 
 /// How long OSDs may take to leave the cluster cleanly.
@@ -55,6 +59,10 @@ pub(crate) enum CoreReport {
     Stopped(OsdId),
     /// An OSD failed. The process goes on.
     OsdFailed(OsdId, String),
+    /// The core has no part of an OSD any more, and no listener: it stopped or failed.
+    Ended(OsdId),
+    /// Somebody asks something of one OSD.
+    Asked(OsdRequest, OsdReply),
     /// Something failed that the process cannot go on without.
     Failed(String),
 }
@@ -79,15 +87,24 @@ pub struct ClusterInfo {
 /// A cluster whose threads run.
 pub struct Cluster {
     info: ClusterInfo,
-    /// OSDs that run, or are to come up.
-    expected: BTreeSet<OsdId>,
-    failed: BTreeMap<OsdId, String>,
-    threads: Vec<(UnboundedSender<CoreCommand>, JoinHandle<()>)>,
+    pub(crate) osds: OsdTable,
+    pub(crate) planner: OsdPlanner,
+    /// Requests to single OSDs that wait for them.
+    pub(crate) waiting: Vec<WaitingRequest>,
+    threads: Threads,
     reports: Receiver<CoreReport>,
     // Its lock is held until the end.
-    dir: ClusterDir,
+    pub(crate) dir: ClusterDir,
     /// Whether this is the cluster's first start.
     is_new: bool,
+}
+
+/// What runs once a cluster is started.
+struct Started {
+    osds: OsdTable,
+    planner: OsdPlanner,
+    threads: Threads,
+    reports: Receiver<CoreReport>,
 }
 
 impl Cluster {
@@ -103,7 +120,7 @@ impl Cluster {
         let dir = ClusterDir::lock(&request.dir)?;
         let promised_too_much = is_new.then(|| dir.promised_too_much(&description)).flatten();
         match Self::start_in(&dir, &request, values, &mut description) {
-            Ok((threads, reports, expected)) => {
+            Ok(Started { osds, planner, threads, reports }) => {
                 let info = ClusterInfo {
                     dir: dir.path().to_owned(),
                     mon_addr: description.mon_addr,
@@ -112,7 +129,7 @@ impl Cluster {
                     fsid: description.fsid.clone(),
                     promised_too_much,
                 };
-                Ok(Self { info, expected, failed: BTreeMap::new(), threads, reports, dir, is_new })
+                Ok(Self { info, osds, planner, waiting: Vec::new(), threads, reports, dir, is_new })
             }
             Err(error) => {
                 match is_new {
@@ -129,7 +146,7 @@ impl Cluster {
         request: &UpRequest,
         values: Values,
         description: &mut Description,
-    ) -> Result<(Threads, Receiver<CoreReport>, BTreeSet<OsdId>), HostError> {
+    ) -> Result<Started, HostError> {
         let sockets = Sockets::bind(request, &values, description)?;
         dir.check_space(description)?;
         if let Err(error) = runtime::raise_file_limit() {
@@ -140,12 +157,13 @@ impl Cluster {
             tracing::warn!("process {pid}, which served {} last, did not end cleanly", dir.path().display());
         }
         let (reports, receiver) = channel();
+        let states = OsdStates::default();
         let shared = Arc::new(Shared {
             clock: Clock::start(),
             delay: DispatchDelay::of(&values),
             listen_backlog: values.get(opt::MS_TCP_LISTEN_BACKLOG) as i32,
             reports,
-            failed_osds: Mutex::default(),
+            osds: states.clone(),
         });
         let messenger = MessengerConfig {
             core: 0,
@@ -164,11 +182,24 @@ impl Cluster {
             dir.write_description(description)?;
         }
         description.starts += 1;
-        let plans = plan::plan_cores(request, values, description, sockets, dir.path(), shared.clock.now())?;
+        let planner = OsdPlanner::new(request, values, description, dir.path())?;
+        let planned = plan::plan_cores(&planner, sockets, dir.path(), shared.clock.now())?;
         dir.write_client_files(description)?;
         dir.write_description(description)?;
-        let expected = plans.iter().flat_map(|plan| plan.osds.iter().filter_map(OsdParts::boots)).collect();
-        Ok((spawn(plans, &shared, &messenger, dir.path())?, receiver, expected))
+        let mut osds = OsdTable::new(states);
+        for (osd, placement, nonce) in planned.osds {
+            let state = match planned.failed.get(&osd) {
+                Some(reason) => OsdState::Failed(reason.clone()),
+                None if planner.boots(osd) => OsdState::Starting,
+                None => OsdState::Held,
+            };
+            osds.add(osd, placement, nonce, state);
+        }
+        let threads = spawn(planned.cores, &shared, &messenger, dir.path())?;
+        for (osd, reason) in planned.failed {
+            note_failure(&threads, osd, &reason);
+        }
+        Ok(Started { osds, planner, threads, reports: receiver })
     }
 
     /// What `loligo up` prints.
@@ -193,22 +224,16 @@ impl Cluster {
 
     fn wait_ready(&mut self, timeout: Duration) -> Result<(), HostError> {
         let end = Instant::now() + timeout;
-        let mut missing = self.expected.clone();
-        while !missing.is_empty() {
+        loop {
+            let missing = self.osds.having(|state| *state == OsdState::Starting);
+            if missing.is_empty() {
+                return Ok(());
+            }
             match self.reports.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok(CoreReport::Active(osd)) => drop(missing.remove(&osd)),
-                Ok(CoreReport::Stopped(_)) => {}
-                Ok(CoreReport::OsdFailed(osd, reason)) => {
-                    tracing::error!("osd.{osd} failed: {reason}");
-                    self.failed.insert(osd, reason.clone());
-                    self.expected.remove(&osd);
-                    missing.remove(&osd);
-                    // A new cluster is to be whole; a later start serves what is there.
-                    if self.is_new || self.expected.is_empty() {
-                        return Err(HostError::Failed(format!("osd.{osd}: {reason}")));
-                    }
-                }
-                Ok(CoreReport::Failed(reason)) => return Err(HostError::Failed(reason)),
+                Ok(report) => match self.take(report) {
+                    Some(failure) => return Err(failure),
+                    None => self.check_failed()?,
+                },
                 Err(RecvTimeoutError::Timeout) => {
                     return Err(HostError::NotReady {
                         dir: self.info.dir.clone(),
@@ -221,41 +246,79 @@ impl Cluster {
                 }
             }
         }
-        Ok(())
     }
 
-    /// OSDs that have failed, with their reasons.
-    pub fn failed_osds(&self) -> &BTreeMap<OsdId, String> {
-        &self.failed
+    /// A new cluster is to be whole; a later start serves what is there, if that is anything.
+    fn check_failed(&self) -> Result<(), HostError> {
+        let states = self.osds.states();
+        let runs = states.values().any(OsdState::runs);
+        let failed = states.iter().find_map(|(osd, state)| match state {
+            OsdState::Failed(reason) => Some((osd, reason)),
+            _ => None,
+        });
+        match failed {
+            Some((osd, reason)) if self.is_new || !runs => {
+                Err(HostError::Failed(format!("osd.{osd}: {reason}")))
+            }
+            _ => Ok(()),
+        }
     }
 
-    /// Notes what the cores reported since the last call, and answers what failed that the process cannot go on without, if
-    /// anything. An OSD that fails is no such thing, nor is the last one: the monitor goes on. Does not wait.
-    pub fn failure(&mut self) -> Option<HostError> {
-        while let Ok(report) = self.reports.try_recv() {
-            match report {
-                CoreReport::Failed(reason) => return Some(HostError::Failed(reason)),
-                CoreReport::OsdFailed(osd, reason) => {
-                    self.expected.remove(&osd);
-                    let others = self.expected.len();
-                    tracing::error!("osd.{osd} failed: {reason}. {others} other OSDs and the monitor go on");
-                    self.failed.insert(osd, reason);
-                }
-                CoreReport::Active(_) | CoreReport::Stopped(_) => {}
+    /// What the OSDs do.
+    pub fn osds(&self) -> BTreeMap<OsdId, OsdState> {
+        self.osds.states()
+    }
+
+    /// Serves for as long as `time`: takes what the cores report, and does what is asked of single OSDs. Answers early
+    /// with what failed that the process cannot go on without, if anything. An OSD that fails is no such thing, nor is
+    /// the last one: the monitor goes on.
+    pub fn serve(&mut self, time: Duration) -> Option<HostError> {
+        let end = Instant::now() + time;
+        while let Ok(report) = self.reports.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            if let Some(failure) = self.take(report) {
+                return Some(failure);
             }
         }
+        self.give_up_late_requests();
+        None
+    }
+
+    fn take(&mut self, report: CoreReport) -> Option<HostError> {
+        match report {
+            CoreReport::Active(osd) if self.osds.state(osd) == Some(&OsdState::Starting) => {
+                self.osds.set(osd, OsdState::Active);
+            }
+            // It came up again after the map showed it down, or while it stops.
+            CoreReport::Active(_) => {}
+            CoreReport::Stopped(osd) => self.osds.set(osd, OsdState::Stopped),
+            CoreReport::OsdFailed(osd, reason) => {
+                note_failure(&self.threads, osd, &reason);
+                self.osds.set(osd, OsdState::Failed(reason));
+            }
+            CoreReport::Ended(osd) => self.osds.core_ended(osd),
+            CoreReport::Asked(request, reply) => self.on_request(request, reply),
+            CoreReport::Failed(reason) => return Some(HostError::Failed(reason)),
+        }
+        self.answer_requests();
         None
     }
 
     /// Stops the OSDs, then the monitor, then the threads; what was accepted is on disk afterwards.
     pub fn stop(mut self) -> Result<(), HostError> {
-        self.send_all(|| CoreCommand::StopOsds);
+        for osd in self.osds.having(OsdState::runs) {
+            self.stop_osd(osd);
+        }
         let end = Instant::now() + OSD_STOP_TIMEOUT;
-        let mut running = std::mem::take(&mut self.expected);
-        while !running.is_empty() {
+        loop {
+            let running = self.osds.having(OsdState::runs);
+            if running.is_empty() {
+                break;
+            }
             match self.reports.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok(CoreReport::Stopped(osd) | CoreReport::OsdFailed(osd, _)) => drop(running.remove(&osd)),
-                Ok(CoreReport::Active(_) | CoreReport::Failed(_)) => {}
+                // Their peers learn that the process is ending.
+                Ok(CoreReport::Asked(..)) => {}
+                // A failure now is no news: the process ends.
+                Ok(report) => drop(self.take(report)),
                 Err(_) => {
                     tracing::warn!("these OSDs did not stop in time: {running:?}");
                     break;
@@ -267,19 +330,46 @@ impl Cluster {
         Ok(())
     }
 
+    /// Has an OSD that runs stop.
+    pub(crate) fn stop_osd(&mut self, osd: OsdId) {
+        let Some(placement) = self.osds.placement(osd) else { return };
+        self.send(placement.control(), CoreCommand::StopOsd(osd));
+        self.osds.set(osd, OsdState::Stopping);
+    }
+
+    pub(crate) fn send(&self, core: CoreId, command: CoreCommand) {
+        if let Some((sender, _)) = self.threads.get(usize::from(core.0)) {
+            // A core that ended has dropped its receiver; that is reported as the process's failure.
+            let _ = sender.send(command);
+        }
+    }
+
+    /// The queues of all cores.
+    pub(crate) fn cores(&self) -> Vec<UnboundedSender<CoreCommand>> {
+        self.threads.iter().map(|(sender, _)| sender.clone()).collect()
+    }
+
     /// Ends the threads without stopping the OSDs cleanly.
     fn quit(&mut self) {
-        self.send_all(|| CoreCommand::Quit);
+        for (sender, _) in &self.threads {
+            // A core that ended has dropped its receiver; there is nothing to stop on it.
+            let _ = sender.send(CoreCommand::Quit);
+        }
         for (_, thread) in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
+}
 
-    fn send_all(&self, command: impl Fn() -> CoreCommand) {
-        for (sender, _) in &self.threads {
-            // A core that ended has dropped its receiver; there is nothing to stop on it.
-            let _ = sender.send(command());
-        }
+/// The core that has the monitor.
+pub(crate) const MON_CORE: CoreId = CoreId(0);
+
+/// Logs an OSD's failure, and has the monitor know it.
+fn note_failure(threads: &Threads, osd: OsdId, reason: &str) {
+    tracing::error!("osd.{osd} failed: {reason}. The monitor and the other OSDs go on");
+    if let Some((mon, _)) = threads.get(usize::from(MON_CORE.0)) {
+        // The receiver is gone only when the process is ending.
+        let _ = mon.send(CoreCommand::OsdFailed(osd, reason.to_owned()));
     }
 }
 

@@ -4,12 +4,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use messages::Message;
 use messenger::{
     CoreMessage, Daemon, Endpoint, EndpointNews, Event, Messenger, MessengerConfig, SocketEffect, SocketId,
 };
+use mon::MonEvent;
 use msgr::Local;
 use node::{ConnectedNode, CoreEffect, Node, NodeEvent};
 use osd::{CoreId, LogLevel, OsdEvent, PartMessage};
@@ -24,7 +26,9 @@ use crate::clock::Clock;
 use crate::core_main::CoreCommand;
 use crate::delay::DispatchDelay;
 use crate::link::{Link, Wake};
+use crate::mon_command::{MonAnswer, MonCommand, MonReply};
 use crate::monstore::MonStore;
+use crate::osds::{OsdState, OsdStates};
 
 /// How long to wait when a connection cannot be accepted.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
@@ -39,13 +43,13 @@ pub(crate) struct Shared {
     /// Connections that may wait to be accepted (ms_tcp_listen_backlog).
     pub(crate) listen_backlog: i32,
     pub(crate) reports: std::sync::mpsc::Sender<CoreReport>,
-    /// OSDs that failed, with their reasons.
-    pub(crate) failed_osds: Mutex<BTreeMap<OsdId, String>>,
+    /// The OSDs as the process's main thread knows them, for who asks for the status.
+    pub(crate) osds: OsdStates,
 }
 
 impl Shared {
-    pub(crate) fn failed_osds(&self) -> MutexGuard<'_, BTreeMap<OsdId, String>> {
-        self.failed_osds.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn osds(&self) -> MutexGuard<'_, BTreeMap<OsdId, OsdState>> {
+        self.osds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -76,6 +80,9 @@ pub(crate) struct Core {
     to_cores: RefCell<Vec<Vec<CrossCore>>>,
     /// The longest burst of events that was logged, in nanoseconds.
     longest_turn: Cell<u64>,
+    /// Commands to the monitor that it has not answered, by their transaction ids.
+    mon_commands: RefCell<BTreeMap<u64, MonReply>>,
+    last_tid: Cell<u64>,
     /// The tasks that accept connections.
     listeners: RefCell<BTreeMap<Endpoint, JoinHandle<()>>>,
     /// The admin sockets of the OSDs here.
@@ -102,11 +109,18 @@ impl Core {
             to_cores: RefCell::new(cores.iter().map(|_| Vec::new()).collect()),
             cores,
             longest_turn: Cell::new(TURN_NANOS_LOGGED / 2),
+            mon_commands: RefCell::default(),
+            last_tid: Cell::new(0),
             listeners: RefCell::default(),
             admin: AdminSockets::default(),
             timer_at: Cell::new(None),
             timer_wake: Wake::default(),
         })
+    }
+
+    /// This core's number.
+    pub(crate) fn here(&self) -> CoreId {
+        self.here
     }
 
     pub(crate) fn node(&self) -> std::cell::RefMut<'_, Node> {
@@ -246,11 +260,9 @@ impl Core {
             CoreEffect::Failed(Daemon::Mon, reason) => {
                 self.report(CoreReport::Failed(format!("{}: {reason}", Daemon::Mon)))
             }
-            CoreEffect::Failed(Daemon::Osd(osd), reason) => {
-                self.shared.failed_osds().insert(osd, reason.clone());
-                self.report(CoreReport::OsdFailed(osd, reason));
-            }
+            CoreEffect::Failed(Daemon::Osd(osd), reason) => self.report(CoreReport::OsdFailed(osd, reason)),
             CoreEffect::Ended(osd) => self.osd_ended(osd),
+            CoreEffect::ToHost(message) => self.on_mon_answer(*message),
         }
     }
 
@@ -265,16 +277,45 @@ impl Core {
         }
     }
 
-    /// An OSD's parts here are gone: nothing is accepted for it any more.
+    /// An OSD's parts here are gone: nothing is accepted for it any more. That is reported once its ports are free and
+    /// its last messages are on their way to other cores.
     fn osd_ended(&self, osd: OsdId) {
         self.admin.end(osd);
-        self.listeners.borrow_mut().retain(|endpoint, task| {
-            let stays = endpoint.daemon != Daemon::Osd(osd);
-            if !stays {
-                task.abort();
+        let mut listeners = self.listeners.borrow_mut();
+        let of_osd = |endpoint: &&Endpoint| endpoint.daemon == Daemon::Osd(osd);
+        let endpoints: Vec<Endpoint> = listeners.keys().filter(of_osd).copied().collect();
+        let tasks: Vec<_> = endpoints.iter().filter_map(|endpoint| listeners.remove(endpoint)).collect();
+        tasks.iter().for_each(JoinHandle::abort);
+        let reports = self.shared.reports.clone();
+        tokio::task::spawn_local(async move {
+            for task in tasks {
+                // An aborted task answers with an error: it has dropped its listener.
+                let _ = task.await;
             }
-            stays
+            // The receiver is gone only when the process is ending.
+            let _ = reports.send(CoreReport::Ended(osd));
         });
+    }
+
+    /// Gives the monitor a command of this process's own; the monitor is on this core.
+    pub(crate) fn command_mon(&self, command: MonCommand, reply: MonReply) {
+        let tid = self.last_tid.get() + 1;
+        self.last_tid.set(tid);
+        self.mon_commands.borrow_mut().insert(tid, reply);
+        let message = command.into_message(tid);
+        self.dispatch(NodeEvent::Mon(MonEvent::Message { session: node::HOST_SESSION, message }));
+    }
+
+    fn on_mon_answer(&self, message: Message) {
+        let (tid, answer) = match message {
+            Message::MonCommandAck(m) => (m.tid, MonAnswer::new(m.result, m.status, &m.data)),
+            Message::CommandReply(m) => (m.tid, MonAnswer::new(m.result, m.status, &m.data)),
+            // It subscribes to nothing, and asks for nothing else.
+            _ => return,
+        };
+        if let Some(reply) = self.mon_commands.borrow_mut().remove(&tid) {
+            reply(answer);
+        }
     }
 
     pub(crate) fn report(&self, report: CoreReport) {

@@ -1,5 +1,6 @@
 //! What a core's thread runs: it takes the daemons that were opened for it, and serves them until it gets the command to end.
 
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -18,10 +19,11 @@ use types::{EntityAddr, EntityType, Fsid, OsdId, Profile};
 
 use crate::core::{Core, CrossCore, Shared};
 use crate::dir::{self, StoreKind};
+use crate::mon_command::{self, MonCommand, MonReply};
 use crate::monstore::{CommitResult, MonStore};
 use crate::open::{self, StoreHandle};
 use crate::plan::PeerListeners;
-use crate::{CoreReport, HostError, status};
+use crate::{CoreReport, HostError, control};
 
 /// How often daemons are asked whether their time has come.
 const TICK: Duration = Duration::from_millis(20);
@@ -45,8 +47,14 @@ pub(crate) enum CoreCommand {
     FromCore(Vec<CrossCore>),
     /// A connection that another core has accepted.
     Accepted(Endpoint, TcpStream, SocketAddr),
-    /// Stop the OSDs cleanly.
-    StopOsds,
+    /// Stop an OSD cleanly; its control part is on this core.
+    StopOsd(OsdId),
+    /// Run these parts of an OSD; those that it had here have ended.
+    StartOsd(Box<OsdParts>),
+    /// An OSD failed, for this reason: the monitor, which is on this core, is to know.
+    OsdFailed(OsdId, String),
+    /// For the monitor, which is on this core.
+    Mon(MonCommand, MonReply),
     /// The thread is to end.
     Quit,
 }
@@ -109,10 +117,14 @@ struct OsdHome {
 }
 
 impl OsdParts {
-    /// Opens (or makes) an OSD's store, and gives each core its parts.
-    fn of(plan: OsdPlan, values: &Values, cores: &[CorePlan]) -> Result<Vec<(CoreId, Self)>, HostError> {
+    /// Opens (or makes) an OSD's store, and gives each core its parts. Those of the control part's core are the last.
+    pub(crate) fn of(
+        plan: OsdPlan,
+        values: &Values,
+        cores: &[UnboundedSender<CoreCommand>],
+    ) -> Result<Vec<(CoreId, Self)>, HostError> {
         let control = plan.placement.control();
-        let handles = open::osd_store(&plan, values, cores[usize::from(control.0)].sender.clone())?;
+        let handles = open::osd_store(&plan, values, cores[usize::from(control.0)].clone())?;
         let mut parts: Vec<(CoreId, Self)> = Vec::new();
         for core in plan.placement.all_cores() {
             let config = open::osd_config(&plan, values);
@@ -136,12 +148,8 @@ impl OsdParts {
                 peers: plan.peers,
             });
         }
+        parts.sort_by_key(|(core, _)| *core == control);
         Ok(parts)
-    }
-
-    /// The OSD, if it boots from here.
-    pub(crate) fn boots(&self) -> Option<OsdId> {
-        self.home.as_ref().filter(|home| home.boots).map(|_| self.id)
     }
 }
 
@@ -162,24 +170,37 @@ impl CorePlan {
         Self { index, values, mon: None, osds: Vec::new(), sender, commands, opened_mon: None }
     }
 
-    /// Opens (or makes) the states of all daemons.
+    /// Opens (or makes) the states of all daemons. At a later start an OSD whose store can't be opened costs the others
+    /// nothing: it is answered with the reason.
+    ///
+    /// # Errors
+    /// The monitor's state can't be used, or no OSD's; at a cluster's first start, one OSD's.
     pub(crate) fn open_all(
         plans: &mut [Self],
         osds: Vec<OsdPlan>,
         values: &Values,
         now: types::UTime,
-    ) -> Result<(), HostError> {
+    ) -> Result<BTreeMap<OsdId, String>, HostError> {
         for plan in plans.iter_mut() {
             if let Some(mon) = &plan.mon {
                 plan.opened_mon = Some(open::mon(mon, values, plan.sender.clone(), now)?);
             }
         }
+        let senders: Vec<_> = plans.iter().map(|plan| plan.sender.clone()).collect();
+        let (mut failed, count) = (BTreeMap::new(), osds.len());
         for osd in osds {
-            for (core, parts) in OsdParts::of(osd, values, plans)? {
-                plans[usize::from(core.0)].osds.push(parts);
+            let (id, is_new) = (osd.id, osd.is_new);
+            match OsdParts::of(osd, values, &senders) {
+                Ok(parts) => {
+                    for (core, parts) in parts {
+                        plans[usize::from(core.0)].osds.push(parts);
+                    }
+                }
+                Err(error) if is_new || failed.len() + 1 == count => return Err(error),
+                Err(error) => drop(failed.insert(id, error.of_osd())),
             }
         }
-        Ok(())
+        Ok(failed)
     }
 }
 
@@ -219,15 +240,15 @@ pub(crate) async fn core_main(
     let here = CoreId(index as u16);
     let core = Core::new(shared, config, cores);
     let has_mon = mon.is_some();
-    let ids: Vec<OsdId> = osds.iter().map(|o| o.id).collect();
     if let (Some(plan), Some((mon, store))) = (mon, opened_mon) {
         core.node().add_mon(mon);
         core.set_monstore(store);
+        core.dispatch(NodeEvent::Mon(mon_command::open_session()));
         let endpoint = Endpoint::public(Daemon::Mon);
         let addr = EntityAddr::v2(plan.addr, 0);
         core.set_endpoint(endpoint, local(EntityType::Mon, 0, endpoint.role, addr, &values));
         serve(&core, endpoint, plan.listener, vec![here]);
-        tokio::task::spawn_local(status::serve(core.clone(), plan.cluster_dir.join("loligo.sock")));
+        tokio::task::spawn_local(control::serve(core.clone(), plan.cluster_dir.join("loligo.sock")));
         tokio::task::spawn_local(tick_mon(core.clone(), plan.cluster_dir));
     }
     for parts in osds {
@@ -235,7 +256,7 @@ pub(crate) async fn core_main(
     }
     tokio::task::spawn_local(tick(core.clone()));
     tokio::task::spawn_local(core.clone().run_timers());
-    run(&core, commands, &ids).await;
+    run(&core, commands, &values).await;
     core.admin.end_all();
     core.close_all();
     tokio::time::sleep(CLOSE_GRACE).await;
@@ -311,7 +332,7 @@ async fn tick_mon(core: Rc<Core>, dir: PathBuf) {
 }
 
 /// Takes the core's commands until [`CoreCommand::Quit`].
-async fn run(core: &Rc<Core>, mut commands: UnboundedReceiver<CoreCommand>, osds: &[OsdId]) {
+async fn run(core: &Rc<Core>, mut commands: UnboundedReceiver<CoreCommand>, values: &Values) {
     while let Some(command) = commands.recv().await {
         match command {
             CoreCommand::Committed(CommitResult::UpTo(token)) => {
@@ -323,9 +344,12 @@ async fn run(core: &Rc<Core>, mut commands: UnboundedReceiver<CoreCommand>, osds
             CoreCommand::StoreReady(id) => core.dispatch(NodeEvent::StoreReady(id)),
             CoreCommand::FromCore(messages) => core.take_from_core(messages),
             CoreCommand::Accepted(endpoint, stream, peer) => core.take_accepted(endpoint, stream, peer),
-            CoreCommand::StopOsds => {
-                osds.iter().for_each(|&id| core.dispatch(NodeEvent::Osd(id, OsdEvent::Shutdown)));
+            CoreCommand::StopOsd(id) => core.dispatch(NodeEvent::Osd(id, OsdEvent::Shutdown)),
+            CoreCommand::StartOsd(parts) => start_osd(core, core.here(), *parts, values),
+            CoreCommand::OsdFailed(osd, reason) => {
+                core.dispatch(NodeEvent::Mon(MonEvent::OsdFailed { osd: osd.0, reason }));
             }
+            CoreCommand::Mon(command, reply) => core.command_mon(command, reply),
             CoreCommand::Quit => return,
         }
     }

@@ -301,6 +301,31 @@ pub fn disk_space(path: &Path) -> Result<(u64, u64), HostError> {
     Ok((stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize))
 }
 
+/// Directories within an OSD's, for what it had before its store was replaced.
+const REPLACED: &str = "replaced-";
+
+/// Moves what an OSD's directory holds into a directory within it, so that a link to another disk stays one. `None`:
+/// there is nothing to move.
+pub(crate) fn move_store_aside(store: &Path) -> Result<Option<PathBuf>, HostError> {
+    fs::create_dir_all(store).map_err(HostError::io(store))?;
+    let entries: Vec<_> = fs::read_dir(store)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<_>>())
+        .map_err(HostError::io(store))?;
+    let is_old = |name: &std::ffi::OsString| name.to_string_lossy().starts_with(REPLACED);
+    let (old, present): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_old);
+    if present.is_empty() {
+        return Ok(None);
+    }
+    let free = (1..).map(|n| format!("{REPLACED}{n}")).find(|name| old.iter().all(|o| o != name.as_str()));
+    let aside = store.join(free.unwrap_or_default());
+    fs::create_dir(&aside).map_err(HostError::io(&aside))?;
+    for name in present {
+        fs::rename(store.join(&name), aside.join(&name)).map_err(HostError::io(aside.join(&name)))?;
+    }
+    File::open(store).and_then(|dir| dir.sync_all()).map_err(HostError::io(store))?;
+    Ok(Some(aside))
+}
+
 /// The process that serves a directory, if one does.
 pub fn holder(path: &Path) -> Option<u32> {
     let mut lock = File::open(path.join("lock")).ok()?;
@@ -382,6 +407,22 @@ mod tests {
         let dir = ClusterDir::lock(tmp.path()).unwrap();
         dir.write_description(&Description { format: OLDEST_FORMAT, ..description() }).unwrap();
         assert!(matches!(inspect(tmp.path()), Ok(DirState::Cluster(d)) if *d == description()));
+    }
+
+    #[test]
+    fn a_store_is_moved_aside_within_its_directory_as_often_as_need_be() {
+        let tmp = tempfile::tempdir().unwrap();
+        let (disk, link) = (tmp.path().join("disk"), tmp.path().join("osd.0"));
+        fs::create_dir(&disk).unwrap();
+        std::os::unix::fs::symlink(&disk, &link).unwrap();
+        assert_eq!(move_store_aside(&link).unwrap(), None);
+        for n in 1..3 {
+            fs::write(link.join("block"), format!("{n}")).unwrap();
+            assert_eq!(move_store_aside(&link).unwrap(), Some(link.join(format!("replaced-{n}"))));
+            assert!(!disk.join("block").exists());
+        }
+        assert_eq!(fs::read_to_string(disk.join("replaced-1/block")).unwrap(), "1");
+        assert_eq!(move_store_aside(&tmp.path().join("osd.1")).unwrap(), None);
     }
 
     #[test]

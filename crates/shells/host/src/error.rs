@@ -166,4 +166,12 @@ impl HostError {
         let path = path.into();
         move |error| Self::Io { path, error }
     }
+
+    /// The reason that one OSD's start has to fail, where its number is said beside it.
+    pub(crate) fn of_osd(&self) -> String {
+        match self {
+            Self::Store { reason, .. } => format!("its store can't be used: {reason}"),
+            other => other.to_string(),
+        }
+    }
 }

@@ -6,6 +6,7 @@
 mod admin_socket;
 mod clock;
 mod cluster;
+mod control;
 mod core;
 mod core_main;
 mod delay;
@@ -13,14 +14,18 @@ mod dir;
 mod error;
 mod link;
 mod log;
+mod mon_command;
 mod monstore;
 mod open;
+mod osd_control;
+mod osds;
 mod plan;
 mod rebind;
-mod status;
 
 pub(crate) use cluster::CoreReport;
 pub use cluster::{Cluster, ClusterInfo, UpRequest};
+pub use control::CONTROL_VERSION;
 pub use dir::{ClusterDir, Description, DirState, StoreKind, disk_space, holder, inspect};
 pub use error::HostError;
 pub use log::{log_writer, reopen_log};
+pub use osds::OsdState;

@@ -1,5 +1,6 @@
 //! What a start needs, decided before anything runs: the description, the sockets, and which core gets what.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -272,70 +273,170 @@ fn placement(osd: u32, osds: u32, cores: u32, store: StoreKind) -> Option<Placem
     Placement::new(all.clone(), all)
 }
 
-/// Spreads the daemons over cores: the monitor on the first, OSDs in turn; where there are more cores than OSDs, the
-/// cores in turn over the OSDs.
-pub(crate) fn plan_cores(
-    request: &UpRequest,
-    values: Values,
-    description: &Description,
-    sockets: Sockets,
-    dir: &Path,
-    now: UTime,
-) -> Result<Vec<CorePlan>, HostError> {
-    let cores = core_count(request.cores, description);
-    let fsid: Fsid = description.fsid.parse().map_err(|_| bad_id(dir))?;
-    let [a, b] = random::<2>()?;
-    // Every start has a nonce that no other start of this directory had, and hardly one of any other.
-    let nonce = (u32::from(u16::from_le_bytes([a, b])) << 16) | (description.starts as u32 & 0xffff);
-    let no_boot = kept_from_booting(&values);
-    let mut plans: Vec<CorePlan> =
-        (0..cores as usize).map(|index| CorePlan::empty(index, values.clone())).collect();
-    let mut initial = Vec::new();
-    let stores = FileSystems::of(dir, description.osds);
-    let mut osds = Vec::new();
-    for (i, (listener, peers)) in sockets.osds.into_iter().zip(sockets.peers).enumerate() {
-        let uuid: Fsid =
-            description.osd_uuids.get(i).and_then(|u| u.parse().ok()).ok_or_else(|| bad_id(dir))?;
-        let id = OsdId(i as i32);
-        initial.push(InitialOsd {
-            id: id.0,
-            uuid,
-            size_bytes: description.osd_size,
-            class: Some("ssd".into()),
-        });
-        let placement = placement(i as u32, description.osds, cores, description.store);
-        osds.push(OsdPlan {
+/// Plans OSDs: those of a start, and later single ones that start again.
+pub(crate) struct OsdPlanner {
+    pub(crate) request: UpRequest,
+    pub(crate) values: Values,
+    /// As it is in the directory.
+    pub(crate) description: Description,
+    dir: PathBuf,
+    fsid: Fsid,
+    cores: u32,
+    no_boot: Vec<OsdId>,
+}
+
+/// The listeners of one OSD: the public one, and those at which only OSDs connect.
+pub(crate) type OsdListeners = (TcpListener, PeerListeners);
+
+impl OsdPlanner {
+    pub(crate) fn new(
+        request: &UpRequest,
+        values: Values,
+        description: &Description,
+        dir: &Path,
+    ) -> Result<Self, HostError> {
+        Ok(Self {
+            fsid: description.fsid.parse().map_err(|_| bad_id(dir))?,
+            cores: core_count(request.cores, description),
+            no_boot: kept_from_booting(&values),
+            request: request.clone(),
+            description: description.clone(),
+            dir: dir.to_owned(),
+            values,
+        })
+    }
+
+    /// Whether the description has this OSD.
+    pub(crate) fn has(&self, osd: OsdId) -> bool {
+        u32::try_from(osd.0).is_ok_and(|index| index < self.description.osds)
+    }
+
+    /// The plan of an OSD that the description has. `is_new`: its store is to be made.
+    pub(crate) fn plan(
+        &self,
+        id: OsdId,
+        (listener, peers): OsdListeners,
+        nonce: u32,
+        is_new: bool,
+    ) -> Result<OsdPlan, HostError> {
+        let (index, description) = (id.0 as u32, &self.description);
+        let uuid = description.osd_uuids.get(index as usize).and_then(|u| u.parse().ok());
+        let placement = placement(index, description.osds, self.cores, description.store);
+        let placement = placement.ok_or_else(|| HostError::Unsupported("an OSD without cores".into()))?;
+        Ok(OsdPlan {
             id,
-            uuid,
-            fsid,
+            uuid: uuid.ok_or_else(|| bad_id(&self.dir))?,
+            fsid: self.fsid,
             nonce,
+            addr: listener.local_addr().map_err(HostError::io("a listener's address"))?,
             listener,
             peers,
-            addr: description.osd_addrs[i],
             mon_addr: description.mon_addr,
             store: description.store,
             size_bytes: description.osd_size,
-            dir: osd_dir(dir, i as u32),
-            boots: !no_boot.contains(&id),
-            file_system_stores: stores.sharing(i),
-            placement: Arc::new(
-                placement.ok_or_else(|| HostError::Unsupported("an OSD without cores".into()))?,
-            ),
-            is_new: description.starts == 1,
-        });
+            dir: self.store_dir(id),
+            boots: self.boots(id),
+            file_system_stores: FileSystems::of(&self.dir, description.osds).sharing(index as usize),
+            placement: Arc::new(placement),
+            is_new,
+        })
     }
-    plans[0].mon = Some(MonPlan {
-        fsid,
+
+    /// Where an OSD keeps its store.
+    pub(crate) fn store_dir(&self, osd: OsdId) -> PathBuf {
+        osd_dir(&self.dir, osd.0 as u32)
+    }
+
+    /// Whether an OSD boots once it is started.
+    pub(crate) fn boots(&self, osd: OsdId) -> bool {
+        !self.no_boot.contains(&osd)
+    }
+
+    /// The listeners of an OSD that starts again, with the address that it had if that is free.
+    pub(crate) fn bind(&mut self, osd: OsdId) -> Result<OsdListeners, HostError> {
+        let backlog = self.values.get(opt::MS_TCP_LISTEN_BACKLOG) as i32;
+        let mon = self.description.mon_addr;
+        let last = self.description.osd_addrs.get(osd.0 as usize).copied();
+        let listener = bind_osd(&self.request, &self.values, mon, last, backlog)?;
+        let addr = listener.local_addr().map_err(HostError::io("a listener's address"))?;
+        if let Some(known) = self.description.osd_addrs.get_mut(osd.0 as usize) {
+            *known = addr;
+        }
+        Ok((listener, bind_peers(mon.ip(), backlog)?))
+    }
+
+    /// A nonce for this start's addresses, which no other start of this directory had.
+    fn first_nonce(&self) -> Result<u32, HostError> {
+        let [a, b] = random::<2>()?;
+        Ok((u32::from(u16::from_le_bytes([a, b])) << 16) | (self.description.starts as u32 & 0xffff))
+    }
+
+    /// A nonce for an OSD that starts again at the same address: another than `last`.
+    pub(crate) fn next_nonce(&self, last: u32) -> Result<u32, HostError> {
+        loop {
+            let nonce = self.first_nonce()?;
+            if nonce != last {
+                return Ok(nonce);
+            }
+        }
+    }
+
+    /// Gives an OSD the id of a store that is yet to be made.
+    pub(crate) fn renew_uuid(&mut self, osd: OsdId) -> Result<String, HostError> {
+        let uuid = random_fsid()?.to_string();
+        match self.description.osd_uuids.get_mut(osd.0 as usize) {
+            Some(known) => known.clone_from(&uuid),
+            None => return Err(bad_id(&self.dir)),
+        }
+        Ok(uuid)
+    }
+}
+
+/// What the cores will run, and what of it is missing.
+pub(crate) struct Planned {
+    pub(crate) cores: Vec<CorePlan>,
+    /// OSDs whose stores can't be opened, with the reasons.
+    pub(crate) failed: BTreeMap<OsdId, String>,
+    /// Of every OSD: where its parts are, and its nonce.
+    pub(crate) osds: Vec<(OsdId, Arc<Placement>, u32)>,
+}
+
+/// Spreads the daemons over cores: the monitor on the first, OSDs in turn; where there are more cores than OSDs, the
+/// cores in turn over the OSDs. Opens their states, or makes them.
+pub(crate) fn plan_cores(
+    planner: &OsdPlanner,
+    sockets: Sockets,
+    dir: &Path,
+    now: UTime,
+) -> Result<Planned, HostError> {
+    let description = &planner.description;
+    let (nonce, is_new) = (planner.first_nonce()?, description.starts == 1);
+    let mut cores: Vec<CorePlan> =
+        (0..planner.cores as usize).map(|index| CorePlan::empty(index, planner.values.clone())).collect();
+    let (mut initial, mut plans, mut osds) = (Vec::new(), Vec::new(), Vec::new());
+    for (i, listeners) in sockets.osds.into_iter().zip(sockets.peers).enumerate() {
+        let plan = planner.plan(OsdId(i as i32), listeners, nonce, is_new)?;
+        initial.push(InitialOsd {
+            id: plan.id.0,
+            uuid: plan.uuid,
+            size_bytes: description.osd_size,
+            class: Some("ssd".into()),
+        });
+        osds.push((plan.id, plan.placement.clone(), nonce));
+        plans.push(plan);
+    }
+    cores[0].mon = Some(MonPlan {
+        fsid: planner.fsid,
         addr: description.mon_addr,
         listener: sockets.mon,
         store: description.store,
         dir: dir.join("mon"),
         cluster_dir: dir.to_owned(),
         osds: initial,
-        is_new: description.starts == 1,
+        is_new,
     });
-    CorePlan::open_all(&mut plans, osds, &values, now)?;
-    Ok(plans)
+    let failed = CorePlan::open_all(&mut cores, plans, &planner.values, now)?;
+    Ok(Planned { cores, failed, osds })
 }
 
 fn bad_id(dir: &Path) -> HostError {

@@ -18,9 +18,10 @@ impl Core {
     /// Listens at another port for an OSD's cluster address, which gets another nonce too, and ends what is at the old one.
     pub(crate) fn rebind(self: Rc<Self>, osd: OsdId) {
         let endpoint = Endpoint::new(Daemon::Osd(osd), Role::Cluster);
+        // An OSD that has ended in the meantime needs no address.
+        let Some(old) = self.messenger().address(endpoint) else { return };
         // The old listener is there while the new one is bound: the ports differ.
-        let bound = self.cluster_address(endpoint).and_then(|old| self.bind_another(old));
-        match bound {
+        match self.bind_another(old) {
             Ok((listener, addr)) => {
                 self.rebound(osd, addr);
                 // Like the first one's, its connections stay on this core.
@@ -31,10 +32,6 @@ impl Core {
                 "osd.{osd}: it was marked down and needs another port for its cluster address: {error}"
             ))),
         }
-    }
-
-    fn cluster_address(&self, endpoint: Endpoint) -> io::Result<EntityAddr> {
-        self.messenger().address(endpoint).ok_or_else(|| io::Error::other("it has none"))
     }
 
     fn bind_another(&self, old: EntityAddr) -> io::Result<(TcpListener, EntityAddr)> {

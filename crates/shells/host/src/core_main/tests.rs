@@ -68,7 +68,7 @@ fn osds_on_two_cores_reach_each_other_through_the_cores_queues() {
         delay: DispatchDelay::of(&Values::new()),
         listen_backlog: 16,
         reports,
-        failed_osds: Default::default(),
+        osds: Default::default(),
     });
     let (senders, mut queues): (Vec<_>, Vec<_>) = (0..2).map(|_| unbounded_channel()).unzip();
     let cores: Vec<_> = (0..2).map(|index| core(index, &shared, &senders)).collect();
