@@ -16,6 +16,7 @@ use store::{MemStore, StoreShard};
 use types::{EntityAddr, EntityName, EntityType, Fsid, Name, OsdId, Profile, UTime};
 
 use crate::HotpathError;
+use crate::maps::{Turn, Turns};
 
 pub(crate) const OSD: OsdId = OsdId(0);
 const STORE_BYTES: u64 = 64 << 30;
@@ -39,6 +40,8 @@ pub(crate) struct Cluster {
     pub(crate) to_client: Vec<Message>,
     /// The answer to the command under way.
     answer: Option<(i32, String)>,
+    /// How long events take, where that is measured.
+    pub(crate) turns: Option<Turns>,
 }
 
 fn addr(port: u16) -> EntityAddr {
@@ -53,7 +56,7 @@ fn failed(what: impl ToString) -> HotpathError {
     HotpathError::Cluster(what.to_string())
 }
 
-fn mon(fsid: Fsid, uuid: Fsid, now: UTime) -> Result<Mon, HotpathError> {
+fn mon(fsid: Fsid, uuid: Fsid, options: &options::Values, now: UTime) -> Result<Mon, HotpathError> {
     let config = MonConfig {
         fsid,
         name: "a".into(),
@@ -61,7 +64,7 @@ fn mon(fsid: Fsid, uuid: Fsid, now: UTime) -> Result<Mon, HotpathError> {
         hostname: "host".into(),
         profile: Profile::PACIFIC,
         version: "hotpath".into(),
-        options: options::Values::new(),
+        options: options.clone(),
         osds: vec![InitialOsd { id: OSD.0, uuid, size_bytes: STORE_BYTES, class: None }],
     };
     let mut state = State::new();
@@ -72,6 +75,11 @@ fn mon(fsid: Fsid, uuid: Fsid, now: UTime) -> Result<Mon, HotpathError> {
 impl Cluster {
     /// Boots until the OSD is up, on so many cores.
     pub(crate) fn boot(cores: u16) -> Result<Self, HotpathError> {
+        Self::boot_with(cores, options::Values::new())
+    }
+
+    /// The same with options.
+    pub(crate) fn boot_with(cores: u16, options: options::Values) -> Result<Self, HotpathError> {
         let (fsid, uuid) = (Fsid::from_random([1; 16]), Fsid::from_random([2; 16]));
         let now = 1_800_000_000_000_000_000;
         let config = OsdConfig {
@@ -82,7 +90,7 @@ impl Cluster {
             metadata: BTreeMap::new(),
             profile: Profile::PACIFIC,
             monitors: MonClientConfig::new(vec![addr(3300).into()], Some(fsid)),
-            options: options::Values::new(),
+            options: options.clone(),
         };
         let all: Vec<CoreId> = (0..cores).map(CoreId).collect();
         let placement = Placement::new(all.clone(), all.clone()).ok_or_else(|| failed("no core"))?;
@@ -94,9 +102,9 @@ impl Cluster {
             node.add_osd_parts(OSD, osd, vec![(StoreShard(core.0.into()), Box::new(store))]);
             nodes.push(node);
         }
-        nodes[0].add_mon(mon(fsid, uuid, UTime::from_nanos(now))?);
+        nodes[0].add_mon(mon(fsid, uuid, &options, UTime::from_nanos(now))?);
         let (queue, dials, to_client) = (VecDeque::new(), BTreeMap::new(), Vec::new());
-        let mut cluster = Self { nodes, now, queue, dials, sessions: 10, to_client, answer: None };
+        let mut cluster = Self { nodes, now, queue, dials, sessions: 10, to_client, answer: None, turns: None };
         cluster.tell(0, NodeEvent::Osd(OSD, OsdEvent::Start))?;
         cluster.tick_until("the OSD is up", |c| {
             let map = c.mon().map(|mon| mon.osdmap().existing_osds().any(|(_, osd)| osd.is_up()));
@@ -113,19 +121,24 @@ impl Cluster {
     pub(crate) fn create_pool(&mut self, pool: &str, pg_num: u32) -> Result<(), HotpathError> {
         let info = self.session_info(ADMIN, EntityType::Client, 4100);
         self.tell(0, NodeEvent::Mon(MonEvent::SessionOpened(info)))?;
-        let json = format!(r#"{{"prefix":"osd pool create","pool":"{pool}","pg_num":{pg_num}}}"#);
+        self.command(&format!(r#"{{"prefix":"osd pool create","pool":"{pool}","pg_num":{pg_num}}}"#))
+    }
+
+    /// Gives the monitor a command, and waits for its answer. The session is opened by [`Cluster::create_pool`].
+    pub(crate) fn command(&mut self, json: &str) -> Result<(), HotpathError> {
+        self.answer = None;
         let command = MonCommand {
             tid: 1,
             paxos: Default::default(),
             fsid: Fsid::default(),
-            cmd: vec![Name::from(json)],
+            cmd: vec![Name::from(json.to_owned())],
             data: Rope::new(),
         };
         self.tell(0, NodeEvent::Mon(MonEvent::Message { session: ADMIN, message: command.into() }))?;
-        self.tick_until("the pool is made", |c| c.answer.is_some())?;
+        self.tick_until("the command is answered", |c| c.answer.is_some())?;
         match self.answer.take() {
             Some((0, _)) | None => Ok(()),
-            Some((code, text)) => Err(failed(format!("osd pool create: {code} {text}"))),
+            Some((code, text)) => Err(failed(format!("{json}: {code} {text}"))),
         }
     }
 
@@ -167,8 +180,10 @@ impl Cluster {
         let mut effects = Vec::new();
         while let Some((core, event)) = self.queue.pop_front() {
             let now = self.now();
+            let turn = self.turns.as_ref().map(|_| Turn::begin(&event));
             self.nodes[core].handle(now, event, &mut effects);
             self.nodes[core].turn(now, &mut effects);
+            self.turns.iter_mut().zip(turn).for_each(|(turns, turn)| turns.end(turn));
             for effect in std::mem::take(&mut effects) {
                 self.perform(core, effect)?;
             }

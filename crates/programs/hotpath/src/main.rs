@@ -10,6 +10,7 @@ mod cluster;
 #[cfg(test)]
 mod copies;
 mod count;
+mod maps;
 mod server;
 
 use std::process::ExitCode;
@@ -37,6 +38,7 @@ const USAGE: &str = "\
 usage: hotpath print              count and print instructions per operation
        hotpath check FILE         count, and fail if a case is more than 5% off its number in FILE
        hotpath renew FILE         count, and write the numbers to FILE
+       hotpath maps [PGS EPOCHS]  let an OSD of 16384 PGs go through 40 maps; the longest turns, by the clock
        hotpath run CASE           serve a case's operations without counting (what runs under valgrind)";
 
 fn main() -> ExitCode {
@@ -46,6 +48,11 @@ fn main() -> ExitCode {
         ["print"] => count::print(),
         ["check", file] => count::check(file),
         ["renew", file] => count::renew(file),
+        ["maps"] => maps::run(maps::PGS, maps::EPOCHS),
+        ["maps", pgs, epochs] => match (pgs.parse(), epochs.parse()) {
+            (Ok(pgs), Ok(epochs)) => maps::run(pgs, epochs),
+            _ => return usage(),
+        },
         ["run", name] => match Case::by_name(name) {
             Some(case) => cases::run(case),
             None => return usage(),

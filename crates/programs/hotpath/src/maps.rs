@@ -1,0 +1,115 @@
+//! How long an OSD of many placement groups holds its core up while it goes through maps: the longest turns, by the clock.
+//!
+//! A turn is one event with what the stores complete at once, as the host's cores run it. The epochs come as fast as the
+//! monitor makes them, and each changes a flag that every placement group must be told of, which is the worst case.
+
+use std::time::{Duration, Instant};
+
+use node::NodeEvent;
+use osd::OsdEvent;
+
+use crate::HotpathError;
+use crate::cluster::{Cluster, OSD};
+
+pub(crate) const PGS: u32 = 16_384;
+pub(crate) const EPOCHS: u32 = 40;
+
+/// Turns that are printed.
+const SHOWN: usize = 5;
+
+/// A turn that runs.
+pub(crate) struct Turn {
+    what: &'static str,
+    begun: Instant,
+}
+
+impl Turn {
+    #[expect(clippy::disallowed_methods, reason = "the clock is what this measures by")]
+    pub(crate) fn begin(event: &NodeEvent) -> Self {
+        Self { what: name(event), begun: Instant::now() }
+    }
+}
+
+/// The turns so far.
+#[derive(Default)]
+pub(crate) struct Turns {
+    count: usize,
+    /// The longest ones, the longest first.
+    longest: Vec<(Duration, &'static str)>,
+}
+
+impl Turns {
+    pub(crate) fn end(&mut self, turn: Turn) {
+        self.count += 1;
+        self.longest.push((turn.begun.elapsed(), turn.what));
+        self.longest.sort_by(|a, b| b.cmp(a));
+        self.longest.truncate(SHOWN);
+    }
+
+    fn show(&self, phase: &str) -> String {
+        let longest =
+            self.longest.iter().map(|(took, what)| format!("{:.1} ms ({what})", took.as_secs_f64() * 1e3));
+        format!("{phase}: {} turns, the longest {}", self.count, longest.collect::<Vec<_>>().join(", "))
+    }
+}
+
+fn name(event: &NodeEvent) -> &'static str {
+    match event {
+        NodeEvent::Mon(_) => "monitor",
+        NodeEvent::StoreReady(_) => "osd: store",
+        NodeEvent::Tick => "tick",
+        NodeEvent::Osd(_, event) => match event {
+            OsdEvent::Mon(_) => "osd: message of the monitor",
+            OsdEvent::Store(..) => "osd: store",
+            OsdEvent::Continue => "osd: more of a map",
+            _ => "osd: another event",
+        },
+    }
+}
+
+/// Makes the placement groups, and lets the OSD go through the epochs. Prints the longest turns of both.
+pub(crate) fn run(pgs: u32, epochs: u32) -> Result<(), HotpathError> {
+    for line in measure(pgs, epochs)? {
+        println!("{line}");
+    }
+    Ok(())
+}
+
+fn measure(pgs: u32, epochs: u32) -> Result<Vec<String>, HotpathError> {
+    let mut options = options::Values::new();
+    let set = options.set("mon_max_pg_per_osd", &pgs.max(250).to_string());
+    set.map_err(|error| HotpathError::Cluster(error.to_string()))?;
+    let mut cluster = Cluster::boot_with(1, options)?;
+    cluster.turns = Some(Turns::default());
+    cluster.create_pool("maps", pgs)?;
+    cluster.tick_until("the PGs are made", |c| {
+        c.nodes[0].osd(OSD).is_some_and(|osd| osd.pg_ids().len() == pgs as usize)
+    })?;
+    // Until everything is reported and nothing moves any more.
+    (0..100).try_for_each(|_| cluster.tick())?;
+    let made = cluster.turns.take().unwrap_or_default().show("making the placement groups");
+    let before = cluster.nodes[0].osd(OSD).map_or(0, |osd| osd.epoch().0);
+    cluster.turns = Some(Turns::default());
+    for epoch in 0..epochs {
+        let verb = if epoch % 2 == 0 { "set" } else { "unset" };
+        cluster.command(&format!(r#"{{"prefix":"osd {verb}","key":"noscrub"}}"#))?;
+    }
+    let last = before + epochs;
+    cluster.tick_until("the OSD has the last map", |c| {
+        c.nodes[0].osd(OSD).is_some_and(|osd| osd.epoch().0 >= last)
+    })?;
+    (0..100).try_for_each(|_| cluster.tick())?;
+    let gone_through = cluster.turns.take().unwrap_or_default().show(&format!("{epochs} epochs"));
+    Ok(vec![format!("{pgs} placement groups on one OSD"), made, gone_through])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_osd_goes_through_the_epochs_and_turns_are_measured() {
+        let lines = measure(16, 4).unwrap();
+        assert!(lines[2].starts_with("4 epochs: ") && lines[2].contains(" ms (osd: "), "{lines:?}");
+    }
+}
