@@ -127,6 +127,14 @@ pub fn parse_log_level(text: &str) -> Option<(u8, u8)> {
     }
 }
 
+/// The highest level among settings (names as they were given); `None` if there is none among them. A value that is not a
+/// level is not counted.
+pub fn highest_log_level<'a>(settings: impl IntoIterator<Item = (&'a str, &'a str)>) -> Option<u8> {
+    let levels = settings.into_iter().filter(|(name, _)| is_log_level(&crate::normalize(name)));
+    // The log in memory, after the slash, is Ceph's.
+    levels.filter_map(|(_, value)| Some(parse_log_level(value)?.0)).max()
+}
+
 /// A level as it is stored: `N/M`.
 pub(crate) fn canonical(text: &str) -> Result<String, ValueError> {
     match parse_log_level(text) {

@@ -12,7 +12,7 @@ mod typed;
 mod values;
 
 pub use conf::{ConfError, ConfFile};
-pub use debug::{is_log_level, parse_log_level};
+pub use debug::{highest_log_level, is_log_level, parse_log_level};
 pub use parse::{Kind, Value, ValueError, parse_bool, parse_int};
 pub use table::{OptionSpec, OptionStatus, all, ceph_default, lookup, names, nearest, opt, status};
 pub use typed::{Opt, OptionType};

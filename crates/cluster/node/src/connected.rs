@@ -39,6 +39,8 @@ pub enum CoreEffect {
     Active(OsdId),
     /// Answers an OSD's [`OsdEvent::AdminCommand`] of this number.
     AdminAnswer(OsdId, u64, AdminAnswer),
+    /// The log level that an OSD's options ask for; `None`: none.
+    LogLevel(OsdId, Option<u8>),
     /// An OSD stopped, as asked.
     Stopped(OsdId),
     /// A daemon cannot go on.
@@ -153,6 +155,7 @@ impl ConnectedNode {
             }
             NodeEffect::Active(osd) => out.push(CoreEffect::Active(osd)),
             NodeEffect::AdminAnswer(osd, id, answer) => out.push(CoreEffect::AdminAnswer(osd, id, answer)),
+            NodeEffect::LogLevel(osd, level) => out.push(CoreEffect::LogLevel(osd, level)),
             NodeEffect::Stopped(osd) => out.push(CoreEffect::Stopped(osd)),
             NodeEffect::Failed(daemon, reason) => out.push(CoreEffect::Failed(daemon, reason)),
             NodeEffect::Ended(osd) => {

@@ -65,6 +65,8 @@ pub enum NodeEffect {
     Active(OsdId),
     /// Answers an OSD's [`OsdEvent::AdminCommand`] of this number.
     AdminAnswer(OsdId, u64, AdminAnswer),
+    /// The log level that an OSD's options ask for; `None`: none.
+    LogLevel(OsdId, Option<u8>),
     /// An OSD stopped, as asked.
     Stopped(OsdId),
     /// A daemon cannot go on.
@@ -311,6 +313,7 @@ fn perform(id: OsdId, stores: &mut Handles, effect: OsdEffect) -> Result<Option<
         OsdEffect::Rebind => NodeEffect::Rebind(id),
         OsdEffect::Active => NodeEffect::Active(id),
         OsdEffect::AdminAnswer { id: command, answer } => NodeEffect::AdminAnswer(id, command, answer),
+        OsdEffect::LogLevel(level) => NodeEffect::LogLevel(id, level),
         OsdEffect::Stopped => NodeEffect::Stopped(id),
         OsdEffect::Failed(reason) => NodeEffect::Failed(daemon, reason),
     }))

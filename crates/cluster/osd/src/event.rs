@@ -89,6 +89,8 @@ pub enum OsdEffect {
     /// at the heartbeat addresses. The map showed the OSD down: no message of before may reach it, nor one of its own a
     /// peer.
     Rebind,
+    /// The highest log level among the OSD's options has changed; `None`: none is set.
+    LogLevel(Option<u8>),
     /// Answers [`OsdEvent::AdminCommand`].
     AdminAnswer { id: u64, answer: Result<Vec<u8>, (Errno, String)> },
     /// The OSD takes part from here on: a map shows it up at its addresses.

@@ -254,3 +254,20 @@ fn statistics_are_flushed_at_once_with_the_number_that_is_answered() {
     w.pass_ms(1);
     assert_eq!(w.stats().unwrap().osd_stat.seq, seq, "{reports} before");
 }
+
+#[test]
+fn a_log_level_that_is_set_while_the_osd_runs_reaches_the_log() {
+    let mut w = with_pool();
+    w.command(json!({ "prefix": "config set", "var": "debug_osd", "val": "20/5" })).unwrap();
+    assert_eq!(w.log_level, Some(20));
+    let shown = w.command(json!({ "prefix": "config get", "var": "debug_osd" })).unwrap();
+    assert_eq!(shown, json!({ "debug_osd": "20/5" }));
+    w.command(json!({ "prefix": "injectargs", "injected_args": "--debug-ms 1" })).unwrap();
+    assert_eq!(w.log_level, Some(20));
+    w.command(json!({ "prefix": "config unset", "var": "debug_osd" })).unwrap();
+    assert_eq!(w.log_level, Some(1));
+    let shown = w.command(json!({ "prefix": "config get", "var": "debug_osd" })).unwrap();
+    assert_eq!(shown, json!({ "debug_osd": "1/5" }));
+    let (errno, _) = refused(&mut w, json!({ "prefix": "config set", "var": "debug_osd", "val": "loud" }));
+    assert_eq!(errno, Errno::EINVAL);
+}

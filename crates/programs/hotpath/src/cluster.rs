@@ -229,6 +229,7 @@ impl Cluster {
             NodeEffect::Active(_)
             | NodeEffect::Stopped(_)
             | NodeEffect::Ended(_)
+            | NodeEffect::LogLevel(..)
             | NodeEffect::AdminAnswer(..) => {}
         }
         Ok(())

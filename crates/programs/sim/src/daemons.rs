@@ -322,6 +322,8 @@ impl World {
                 self.after(STOPPED_TIME, Happening::StartOsd(osd.0));
             }
             NodeEffect::Failed(daemon, reason) => self.daemon_failed(daemon, &reason),
+            // The trace has everything anyway.
+            NodeEffect::LogLevel(..) => {}
             NodeEffect::AdminAnswer(osd, ..) => {
                 self.fail(format!("osd.{osd} answers a command that it was not given"));
             }

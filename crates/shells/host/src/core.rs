@@ -254,6 +254,7 @@ impl Core {
                     tokio::task::spawn_local(async move { core.rebind(osd) });
                 }
             }
+            CoreEffect::LogLevel(osd, level) => crate::log::note_level(osd, level),
             CoreEffect::AdminAnswer(osd, id, answer) => self.admin_answer(osd, id, answer),
             CoreEffect::Active(osd) => self.report(CoreReport::Active(osd)),
             CoreEffect::Stopped(osd) => self.report(CoreReport::Stopped(osd)),

@@ -1,13 +1,49 @@
 //! Where log lines go: DIR/log once there is a directory, and standard error unless in the background.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use types::OsdId;
 
 use crate::HostError;
 
 static LOG: Log = Log(RwLock::new(None));
+
+/// The log levels that OSDs ask for (Ceph's numbers), and what puts the highest of them in force.
+static LEVELS: Mutex<Levels> = Mutex::new(Levels { of_osds: BTreeMap::new(), apply: None });
+
+type ApplyLevel = Box<dyn Fn(Option<u8>) + Send>;
+
+struct Levels {
+    of_osds: BTreeMap<OsdId, u8>,
+    apply: Option<ApplyLevel>,
+}
+
+impl Levels {
+    fn note(&mut self, osd: OsdId, level: Option<u8>) {
+        match level {
+            Some(level) => self.of_osds.insert(osd, level),
+            None => self.of_osds.remove(&osd),
+        };
+        if let Some(apply) = &self.apply {
+            apply(self.of_osds.values().max().copied());
+        }
+    }
+}
+
+/// Sets what is called with the highest level that the process's OSDs ask for while they run; `None` when no OSD asks for
+/// any. The log is the process's: it has the level that it was started with, or a higher one.
+pub fn on_log_level(apply: impl Fn(Option<u8>) + Send + 'static) {
+    LEVELS.lock().unwrap_or_else(PoisonError::into_inner).apply = Some(Box::new(apply));
+}
+
+/// An OSD's options ask for a log level, or for none any more.
+pub(crate) fn note_level(osd: OsdId, level: Option<u8>) {
+    LEVELS.lock().unwrap_or_else(PoisonError::into_inner).note(osd, level);
+}
 
 /// The log's file, once there is one. A line is written under the read lock, so a change of the file waits for lines
 /// under way.
@@ -117,5 +153,16 @@ mod tests {
         assert!(log.reopen().is_err());
         log.write(b"four");
         assert_eq!(std::fs::read_to_string(&old).unwrap(), "three four");
+    }
+
+    #[test]
+    fn the_highest_level_that_an_osd_asks_for_is_in_force() {
+        let (sender, levels) = std::sync::mpsc::channel();
+        let apply: ApplyLevel = Box::new(move |level| sender.send(level).unwrap());
+        let mut all = Levels { of_osds: BTreeMap::new(), apply: Some(apply) };
+        for (osd, level) in [(0, Some(10)), (1, Some(20)), (1, Some(5)), (0, None), (1, None)] {
+            all.note(OsdId(osd), level);
+        }
+        assert_eq!(levels.try_iter().collect::<Vec<_>>(), [Some(10), Some(20), Some(10), Some(5), None]);
     }
 }

@@ -17,6 +17,9 @@ use crate::parts::{Asker, Out, ToShard};
 /// A command's longest text. Stock clients' commands have some hundred bytes.
 const COMMAND_BYTES_MAX: usize = 64 << 10;
 
+/// A log level that is not set. One log serves all subsystems.
+const LOG_LEVEL_DEFAULT: &str = "1/5";
+
 /// A failed command: the error number and a sentence.
 pub(super) type Refusal = (Errno, String);
 
@@ -242,6 +245,10 @@ impl Control {
         match verb {
             "get" => {
                 let name = named()?;
+                if options::is_log_level(&name) {
+                    let value = self.options.text(&name).unwrap_or(LOG_LEVEL_DEFAULT);
+                    return Ok(json!({ name: value }));
+                }
                 let value = self.option_text(known(&name)?);
                 Ok(json!({ name: value }))
             }
@@ -267,7 +274,10 @@ impl Control {
             }
             "unset" => {
                 let name = named()?;
-                self.overrides.remove(known(&name)?.name);
+                if !options::is_log_level(&name) {
+                    known(&name)?;
+                }
+                self.overrides.remove(&name);
                 self.merge_options(out);
                 Ok(json!({ "success": "" }))
             }

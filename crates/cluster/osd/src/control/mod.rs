@@ -384,6 +384,11 @@ impl Control {
         let overrides = self.overrides.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let set = |(name, value)| merged.set(name, value).err();
         let errors = monitors.chain(given).chain(overrides).filter_map(set).collect();
+        let level = |options: &Values| options::highest_log_level(options.changed());
+        let (before, after) = (level(&self.options), level(&merged));
+        if before != after {
+            out.push(OsdEffect::LogLevel(after));
+        }
         self.options = merged;
         self.history.increments_max = self.options.get(opt::OSD_MAP_CACHE_SIZE) as usize;
         let limits = crate::config::limits(&self.options, self.placement.gates().len());

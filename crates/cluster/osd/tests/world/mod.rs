@@ -147,6 +147,8 @@ pub struct World {
     tids: u64,
     /// The OSD has work left.
     continues: bool,
+    /// What it asked for last.
+    pub log_level: Option<u8>,
     /// Answers to commands of the admin socket.
     answers: Vec<(u64, Result<Vec<u8>, (Errno, String)>)>,
 }
@@ -195,6 +197,7 @@ impl World {
             tids: 0,
             continues: false,
             answers: Vec::new(),
+            log_level: None,
         }
     }
 
@@ -302,6 +305,7 @@ impl World {
                 OsdEffect::Log(level, text) => self.log.push(format!("{level:?} {text}")),
                 OsdEffect::Pause(session) => self.paused.push(session),
                 OsdEffect::Resume(session) => self.paused.retain(|s| *s != session),
+                OsdEffect::LogLevel(level) => self.log_level = level,
                 OsdEffect::AdminAnswer { id, answer } => self.answers.push((id, answer)),
                 OsdEffect::Stopped => self.stopped = true,
                 OsdEffect::Failed(reason) => self.failed = Some(reason),
