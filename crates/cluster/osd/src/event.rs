@@ -79,7 +79,7 @@ pub enum OsdEffect {
     /// Hand a message to the OSD's parts on another core, as [`OsdEvent::FromCore`]. Messages from one core to another
     /// keep their order.
     ToCore { core: CoreId, message: PartMessage },
-    /// A map was more work than one event may be: hand in [`OsdEvent::Continue`] when other events have had their turn.
+    /// There was more work than one event may be, of a map or of many PGs: hand in [`OsdEvent::Continue`] when other events have had their turn.
     Continue,
     /// For the connection to the monitor.
     Mon(MonClientIo),

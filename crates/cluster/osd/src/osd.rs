@@ -139,12 +139,16 @@ impl Osd {
             }
         }
         self.map_work_max = self.map_work_max.max(out.work());
-        if !self.stopped && !self.is_failing() && !self.continues && self.shards.iter().any(Shard::has_work) {
+        if !self.stopped && !self.is_failing() && !self.continues && self.has_work() {
             self.continues = true;
             out.push(OsdEffect::Continue);
         }
         self.inbox = inbox;
         debug_assert_eq!(self.check(), Ok(()));
+    }
+
+    fn has_work(&self) -> bool {
+        self.shards.iter().any(Shard::has_work) || self.control.as_ref().is_some_and(Control::has_work)
     }
 
     fn is_done(&self) -> bool {
@@ -175,7 +179,13 @@ impl Osd {
             OsdEvent::Broken(what) => out.send_control(ToControl::Failed(what)),
             OsdEvent::Continue => {
                 self.continues = false;
-                self.shards.iter_mut().for_each(|shard| shard.go_on(now, out));
+                for shard in &mut self.shards {
+                    shard.go_on(now, out);
+                    shard.collect_stats(now, out);
+                }
+                if let Some(control) = &mut self.control {
+                    control.go_on_creating(out);
+                }
             }
             OsdEvent::Tick => {
                 if let Some(control) = &mut self.control {

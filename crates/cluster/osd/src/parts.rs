@@ -171,7 +171,8 @@ pub(crate) enum ToControl {
     /// Answers [`ToShard::CollectStats`] and [`ToGate::CollectStats`].
     Stats {
         stats: BTreeMap<PgId, PgStat>,
-        load: OpLoad,
+        /// `None`: the part has more to report.
+        load: Option<OpLoad>,
     },
     /// Answers [`ToShard::Report`] and [`ToGate::Report`].
     Report {

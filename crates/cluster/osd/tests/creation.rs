@@ -2,7 +2,8 @@
 
 mod world;
 
-use messages::{OsdPgCreate2, PastInterval, PastIntervals, PgHistory, PgStat};
+use messages::{Message, OsdPgCreate2, PastInterval, PastIntervals, PgHistory, PgStat};
+use osd::{MonClientEvent, OsdEffect, OsdEvent};
 use types::{Epoch, PgShard, ShardId};
 use world::*;
 
@@ -134,4 +135,33 @@ fn orders_of_several_epochs_are_followed_each_from_its_own() {
     w.pass_ms(6000);
     let created: Vec<Epoch> = w.stats().unwrap().pg_stat.values().map(|stat| stat.created).collect();
     assert_eq!(created, [first, second]);
+}
+
+#[test]
+fn many_pgs_are_made_and_reported_in_pieces_with_other_events_between_them() {
+    const PGS: u32 = 600;
+    let mut w = World::active();
+    w.announce_pool(1, PGS);
+    let epoch = Epoch(w.mon.epoch());
+    let mut create = OsdPgCreate2 { epoch, ..Default::default() };
+    for seed in 0..PGS {
+        create.pgs.insert(pg(1, seed), (epoch, w.now));
+    }
+    let effects = w.handle(OsdEvent::Mon(MonClientEvent::Message(w.mon.session.unwrap(), create.into())));
+    let made = w.osd.pg_ids().len();
+    assert!((1..300).contains(&made), "{made} in one event");
+    assert!(effects.iter().any(|effect| matches!(effect, OsdEffect::Continue)));
+    w.perform(effects);
+    w.settle();
+    assert_eq!(w.osd.pg_ids().len(), PGS as usize);
+    w.mon.received.clear();
+    w.pass_ms(6_000);
+    let of_report = |m: &Message| match m {
+        Message::PgStats(stats) => Some(stats.pg_stat.len()),
+        _ => None,
+    };
+    let reports: Vec<usize> = w.mon.received.iter().filter_map(of_report).collect();
+    assert!(reports.iter().all(|pgs| *pgs <= 512), "{reports:?}");
+    assert!(reports.iter().sum::<usize>() >= PGS as usize, "{reports:?}");
+    assert_eq!(w.stats().unwrap().osd_stat.num_pgs, PGS);
 }

@@ -104,7 +104,8 @@ impl Cluster {
         }
         nodes[0].add_mon(mon(fsid, uuid, &options, UTime::from_nanos(now))?);
         let (queue, dials, to_client) = (VecDeque::new(), BTreeMap::new(), Vec::new());
-        let mut cluster = Self { nodes, now, queue, dials, sessions: 10, to_client, answer: None, turns: None };
+        let mut cluster =
+            Self { nodes, now, queue, dials, sessions: 10, to_client, answer: None, turns: None };
         cluster.tell(0, NodeEvent::Osd(OSD, OsdEvent::Start))?;
         cluster.tick_until("the OSD is up", |c| {
             let map = c.mon().map(|mon| mon.osdmap().existing_osds().any(|(_, osd)| osd.is_up()));

@@ -131,6 +131,8 @@ pub(crate) struct Control {
     /// Why it cannot go on. Set, it takes nothing but the monitor's acknowledgement.
     failure: Option<String>,
     pgs: PgTable,
+    /// More PGs are to be made than one event may.
+    creates_left: bool,
     /// PGs to be made, while old maps are read for them.
     creating: Option<PendingCreates>,
     shards: Vec<ShardState>,
@@ -181,6 +183,7 @@ impl Control {
             stop_by: None,
             failure: None,
             pgs: PgTable::default(),
+            creates_left: false,
             creating: None,
             shards: vec![ShardState::default(); placement.shards().len()],
             shard_config: ShardConfig::default(),

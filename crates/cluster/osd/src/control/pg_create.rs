@@ -78,6 +78,9 @@ impl PendingCreate {
 #[derive(Debug, Default)]
 pub(crate) struct PendingCreates(BTreeMap<SpgId, PendingCreate>);
 
+/// PGs that one event makes, at most: each takes some 20 microseconds.
+const PGS_MADE_PER_EVENT: usize = 256;
+
 impl Control {
     /// The monitor wants PGs made.
     pub(crate) fn handle_pg_create(&mut self, message: &OsdPgCreate2, out: &mut Out) {
@@ -110,15 +113,16 @@ impl Control {
             return;
         }
         let mut pending = BTreeMap::new();
-        for (pgid, order) in self.pgs.to_create.clone() {
-            if order.at > map.epoch {
-                continue;
-            }
+        let due = self.pgs.to_create.iter().filter(|(_, order)| order.at <= map.epoch);
+        let due: Vec<_> = due.take(PGS_MADE_PER_EVENT).map(|(pgid, order)| (*pgid, order.clone())).collect();
+        self.creates_left = due.len() == PGS_MADE_PER_EVENT;
+        for (pgid, order) in due {
             if !self.may_create(pgid, &map) {
                 self.pgs.to_create.remove(&pgid);
                 continue;
             }
             if !self.has_room(pending.len(), pgid, out) {
+                self.creates_left = false;
                 break;
             }
             self.pgs.to_create.remove(&pgid);
@@ -139,6 +143,18 @@ impl Control {
         if let Some(first) = pending.values().map(|m| m.first).min() {
             self.creating = Some(PendingCreates(pending));
             self.make_from(first, None, out);
+        }
+    }
+
+    /// Whether there are more to make.
+    pub(crate) fn has_work(&self) -> bool {
+        self.creates_left
+    }
+
+    /// Goes on with what was left to make.
+    pub(crate) fn go_on_creating(&mut self, out: &mut Out) {
+        if std::mem::take(&mut self.creates_left) {
+            self.create_pgs(out);
         }
     }
 

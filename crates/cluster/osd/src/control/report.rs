@@ -36,6 +36,8 @@ pub(crate) struct OsdReport {
     collecting: usize,
     collected: BTreeMap<PgId, PgStat>,
     load: OpLoad,
+    /// The OSD's own statistics in the last report.
+    last_stat: Option<OsdStat>,
     /// The sum of commit latencies that the last report went up to.
     reported_latency: Average,
     /// What up_thru was last asked for.
@@ -162,20 +164,32 @@ impl Control {
     }
 
     /// A shard reports on its PGs and requests, or a gate on requests. When all have, it goes to the monitor.
-    pub(super) fn on_stats(&mut self, stats: BTreeMap<PgId, PgStat>, load: OpLoad, out: &mut Out) {
+    pub(super) fn on_stats(&mut self, stats: BTreeMap<PgId, PgStat>, load: Option<OpLoad>, out: &mut Out) {
         self.report.collected.extend(stats);
+        let Some(load) = load else {
+            // A message of all PGs would be as much work for the monitor as all of them at once.
+            return self.send_collected(self.report.last_stat.clone(), out);
+        };
         self.report.load.add(load);
         self.report.collecting = self.report.collecting.saturating_sub(1);
         if self.report.collecting > 0 {
             return;
         }
         self.report.seq += 1;
+        let stat = self.osd_stat();
+        self.report.last_stat = Some(stat.clone());
+        self.send_collected(Some(stat), out);
+    }
+
+    /// Sends the monitor the PGs' statistics that have come, with those of the OSD as far as they are known.
+    fn send_collected(&mut self, osd_stat: Option<OsdStat>, out: &mut Out) {
+        let osd_stat = osd_stat.unwrap_or_else(|| self.osd_stat());
         let pg_stat = std::mem::take(&mut self.report.collected);
         let stats = PgStats {
             tid: 0,
             paxos: Paxos::default(),
             fsid: self.config.cluster_fsid,
-            osd_stat: self.osd_stat(),
+            osd_stat,
             pg_stat,
             epoch: self.history.epoch(),
             had_map_for: UTime::default(),

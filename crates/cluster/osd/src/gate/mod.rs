@@ -249,7 +249,7 @@ impl Gate {
                 resumed.into_iter().for_each(|id| out.push(OsdEffect::Resume(id)));
             }
             ToGate::CollectStats { complaint_time } => {
-                let load = self.slow_load(out.now(), complaint_time);
+                let load = Some(self.slow_load(out.now(), complaint_time));
                 out.send_control(ToControl::Stats { stats: BTreeMap::new(), load });
             }
             ToGate::Report { id, what, complaint_time } => {

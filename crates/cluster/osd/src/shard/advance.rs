@@ -56,9 +56,9 @@ impl Shard {
         self.go_on(now, out);
     }
 
-    /// Whether there is more to do of a map.
+    /// Whether there is more to do of a map, or of a report.
     pub(crate) fn has_work(&self) -> bool {
-        self.advance.is_some()
+        self.advance.is_some() || self.collecting.is_some()
     }
 
     /// Goes on with the map that the PGs are being taken to, as far as this event may.

@@ -30,6 +30,7 @@ use pg_view::Mapping;
 use space::SpaceBudget;
 pub(crate) use space::full_state;
 use timers::Timers;
+use stats::Collecting;
 pub(crate) use tracker::TrackerConfig;
 use tracker::{OpRecord, Tracker};
 
@@ -94,6 +95,8 @@ pub(crate) struct Shard {
     evict_hand: usize,
     /// Kept between events so that nothing is allocated for them.
     effects: Vec<PgEffect>,
+    /// A report on all PGs that is under way.
+    collecting: Option<Collecting>,
     tracker: Tracker,
 }
 
@@ -118,6 +121,7 @@ impl Shard {
             contexts: 0,
             evict_hand: 0,
             effects: Vec::new(),
+            collecting: None,
             tracker: Tracker::default(),
         }
     }
@@ -180,8 +184,8 @@ impl Shard {
             }
             ToShard::AskSpace => self.ask_statfs(out),
             ToShard::CollectStats { epoch } => {
-                let (stats, load) = (self.stats(now, epoch), self.load(now));
-                out.send_control(ToControl::Stats { stats, load });
+                self.collecting = Some(Collecting { epoch, next: 0 });
+                self.collect_stats(now, out);
             }
             ToShard::Report { id, what } => {
                 let report = Box::new(self.report(now, what));

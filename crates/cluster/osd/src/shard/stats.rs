@@ -7,14 +7,25 @@ use maps::UpActing;
 use messages::{OsdOp, PgStat};
 use serde_json::{Value, json};
 use telemetry::OpTimes;
-use types::{Epoch, OsdId, PgId, SpgId, UTime};
+use types::{Epoch, OsdId, SpgId, UTime};
 
 use super::Shard;
 use super::pg_set::PgEntry;
-use crate::parts::{OpLoad, PartReport, ReportKind};
+use crate::parts::{OpLoad, Out, PartReport, ReportKind, ToControl};
 use crate::report::{OpView, described};
 
 const NOBODY: OsdId = OsdId(-1);
+
+/// PGs that one event reports on, and one message to the monitor: some 0.5 KB each.
+pub(crate) const STATS_PGS_PER_EVENT: usize = 512;
+
+/// A report that is under way.
+#[derive(Debug)]
+pub(super) struct Collecting {
+    pub epoch: Epoch,
+    /// The place of the PG that comes next.
+    pub next: usize,
+}
 
 impl PgEntry {
     /// Empty before the first map.
@@ -75,10 +86,24 @@ impl Shard {
         }))
     }
 
-    /// Reports of the PGs that are led here.
-    pub(crate) fn stats(&mut self, now: UTime, epoch: Epoch) -> BTreeMap<PgId, PgStat> {
-        let led = self.pgs.iter_mut().filter(|entry| entry.status().is_reported());
-        led.map(|entry| (entry.pg.id().pg, entry.report(now, epoch))).collect()
+    /// Goes on with the report on the PGs that are led here, as far as one event may.
+    pub(crate) fn collect_stats(&mut self, now: UTime, out: &mut Out) {
+        // No report is under way.
+        let Some(Collecting { epoch, next }) = self.collecting.take() else { return };
+        // PGs may have come to a newer map since the report began.
+        let epoch = self.map.as_ref().map_or(epoch, |map| map.epoch.max(epoch));
+        let end = self.pgs.places().min(next + STATS_PGS_PER_EVENT);
+        let mut stats = BTreeMap::new();
+        for place in next..end {
+            if let Some(entry) = self.pgs.by_place(place).filter(|entry| entry.status().is_reported()) {
+                stats.insert(entry.pg.id().pg, entry.report(now, epoch));
+            }
+        }
+        let is_last = end == self.pgs.places();
+        if !is_last {
+            self.collecting = Some(Collecting { epoch, next: end });
+        }
+        out.send_control(ToControl::Stats { stats, load: is_last.then(|| self.load(now)) });
     }
 
     /// What the OSD's report has of the requests that are here.
