@@ -3,7 +3,7 @@
 
 mod sim;
 
-use sim::{Shape, Sim};
+use sim::{LogOp, Shape, Sim};
 use types::OsdId;
 
 /// Boots three OSDs, makes a pool and runs `ops` random operations from each of three clients, checking every read.
@@ -51,6 +51,78 @@ fn clients_see_the_same_however_many_cores_and_shards_an_osd_has() {
     }
     let again = |seed| run_on(seed, 100, Shape { cores: 4, shards: 4 });
     assert_eq!(again(7).trace(), again(7).trace());
+}
+
+/// Clients append to one object and read it, all at the same time. How many operations overlapped another.
+fn run_log(seed: u64, shape: Shape) -> usize {
+    let mut sim = Sim::on_cores(seed, 1, shape);
+    sim.run_until("the OSD is up", |s| s.osds_up() == 1);
+    let clients: Vec<_> = (0..6).map(|_| sim.connect_client()).collect();
+    let made = sim.command(clients[0], r#"{"prefix":"osd pool create","pool":"p","pg_num":4}"#);
+    assert_eq!(made.result, 0, "{}", made.status);
+    for n in 0..200 {
+        let client = clients[sim.random(clients.len() as u64) as usize];
+        let appends = (sim.random(2) == 0).then_some(n);
+        sim.log_operation(client, "p", appends);
+        sim.pause();
+    }
+    sim.run_until("every operation is answered", |s| s.outstanding() == 0);
+    sim.log_operation(clients[0], "p", None);
+    sim.run_until("the log is read", |s| s.outstanding() == 0);
+    assert_eq!(sim.gates().len(), usize::from(shape.cores), "requests come to every gate");
+    check_log(sim.log(), seed)
+}
+
+/// Whether there is one order in which every operation took effect between its request and its answer. The log's last
+/// state is the order of the appends; a read belongs behind what it shows.
+fn check_log(log: &[LogOp], seed: u64) -> usize {
+    let ended = |op: &LogOp| op.ended.clone().unwrap();
+    let whole = ended(log.last().unwrap()).1;
+    let mut places = Vec::new();
+    for op in log {
+        let (end, read) = ended(op);
+        let place = match op.appends {
+            Some(tag) => {
+                let mut at = whole.chunks(4).enumerate().filter(|(_, bytes)| **bytes == tag.to_le_bytes());
+                let place = at.next().unwrap_or_else(|| panic!("seed {seed}: {tag} is lost")).0 + 1;
+                assert!(at.next().is_none(), "seed {seed}: {tag} is there twice");
+                place
+            }
+            None => {
+                assert!(whole.starts_with(&read), "seed {seed}: a read shows what never was");
+                read.len() / 4
+            }
+        };
+        places.push((op.begun, end, place, op.appends.is_some()));
+    }
+    let mut overlaps = 0;
+    for (begun, end, place, _) in &places {
+        for (later, later_end, later_place, appends) in &places {
+            if later > end {
+                let follows = if *appends { later_place > place } else { later_place >= place };
+                assert!(follows, "seed {seed}: the operation begun at {later} overtook that ended at {end}");
+            } else if begun < later_end && begun != later {
+                overlaps += 1;
+            }
+        }
+    }
+    overlaps
+}
+
+#[test]
+#[should_panic(expected = "overtook")]
+fn a_read_that_misses_an_append_that_was_answered_is_caught() {
+    let op = |appends, begun, end, read: &[u8]| LogOp { appends, begun, ended: Some((end, read.to_vec())) };
+    let one = 1u32.to_le_bytes();
+    check_log(&[op(Some(1), 0, 10, &[]), op(None, 20, 30, &[]), op(None, 40, 50, &one)], 0);
+}
+
+#[test]
+fn an_object_is_linearizable_whichever_cores_its_requests_come_to() {
+    for (seed, (cores, shards)) in (40..).zip([(1, 1), (2, 1), (2, 2), (2, 2), (2, 2), (3, 2)]) {
+        let overlaps = run_log(seed, Shape { cores, shards });
+        assert!(overlaps > 100, "seed {seed}: {overlaps} overlaps: nothing was at the same time");
+    }
 }
 
 #[test]

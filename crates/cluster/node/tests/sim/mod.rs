@@ -53,9 +53,28 @@ enum Peer {
 /// An operation under way.
 struct Pending {
     object: Name,
-    /// What the object is if the operation takes effect; `None` for a read.
-    becomes: Option<Vec<u8>>,
+    effect: Effect,
 }
+
+enum Effect {
+    /// Nothing else is under way for the object: what it is if the operation takes effect; `None` for a read.
+    Alone(Option<Vec<u8>>),
+    /// Others may be: its place in the history of the log.
+    OfLog(usize),
+}
+
+/// An operation on the object that clients append to at the same time.
+#[derive(Clone, Debug)]
+pub struct LogOp {
+    /// What it appends; `None`: it reads.
+    pub appends: Option<u32>,
+    pub begun: u64,
+    /// When it was answered, and what it read.
+    pub ended: Option<(u64, Vec<u8>)>,
+}
+
+/// The object of [`Sim::log_operation`].
+const LOG: &str = "log";
 
 struct Client {
     core: Objecter,
@@ -105,6 +124,7 @@ pub struct Sim {
     model: BTreeMap<Name, Vec<u8>>,
     busy: BTreeSet<Name>,
     acknowledged: usize,
+    log: Vec<LogOp>,
     trace: Vec<String>,
 }
 
@@ -150,6 +170,7 @@ impl Sim {
             model: BTreeMap::new(),
             busy: BTreeSet::new(),
             acknowledged: 0,
+            log: Vec::new(),
             trace: Vec::new(),
         };
         for i in 0..osds {
@@ -564,22 +585,64 @@ impl Sim {
         self.send_op(client, pool, object, op, becomes);
     }
 
+    /// Appends four bytes to the log, or reads it, whatever else is under way for it.
+    pub fn log_operation(&mut self, client: usize, pool: &str, appends: Option<u32>) {
+        let length = if appends.is_some() { 4 } else { 0 };
+        let args = OpArgs::Extent { offset: 0, length, truncate_size: 0, truncate_seq: 0 };
+        let op = match appends {
+            Some(tag) => Op::new(OpCode::APPEND, args).with_indata(tag.to_le_bytes().to_vec()),
+            None => Op::new(OpCode::READ, args),
+        };
+        let effect = Effect::OfLog(self.log.len());
+        self.log.push(LogOp { appends, begun: self.now, ended: None });
+        self.send(client, pool, Pending { object: LOG.into(), effect }, op);
+    }
+
+    pub fn log(&self) -> &[LogOp] {
+        &self.log
+    }
+
+    /// The cores at which clients are connected to OSDs.
+    pub fn gates(&self) -> BTreeSet<u16> {
+        let of_clients = self.peers.iter().filter(|(_, peer)| matches!(peer, Peer::ClientOfOsd(..)));
+        of_clients.map(|(session, _)| session.core()).collect()
+    }
+
+    /// Lets a random time pass.
+    pub fn pause(&mut self) {
+        let until = self.now + self.random(100_000);
+        self.run_until("time passes", |s| s.now >= until);
+    }
+
     fn send_op(&mut self, client: usize, pool: &str, object: Name, op: Op, becomes: Option<Vec<u8>>) {
+        self.busy.insert(object.clone());
+        self.send(client, pool, Pending { object, effect: Effect::Alone(becomes) }, op);
+    }
+
+    fn send(&mut self, client: usize, pool: &str, pending: Pending, op: Op) {
         self.run_until("the client has the pool", |s| {
             s.clients[client].core.map().is_some_and(|map| map.pool_by_name(pool).is_some())
         });
         let pool = self.clients[client].core.map().unwrap().pool_by_name(pool).unwrap();
-        self.busy.insert(object.clone());
-        let request = Request::on(pool, object.clone(), vec![op]);
+        let request = Request::on(pool, pending.object.clone(), vec![op]);
         let id = self.with_client(client, |core, now, out| core.submit(now, request, out)).unwrap();
-        self.clients[client].pending.insert(id, Pending { object, becomes });
+        self.clients[client].pending.insert(id, pending);
     }
 
     fn operation_done(&mut self, client: usize, id: RequestId, outcome: &Outcome) {
         let pending = self.clients[client].pending.remove(&id).expect("answered once");
+        let becomes = match pending.effect {
+            Effect::Alone(becomes) => becomes,
+            Effect::OfLog(place) => {
+                self.log[place].ended = Some((self.now, outcome.data().to_vec()));
+                // A read may come before the first append.
+                let is_missing = self.log[place].appends.is_none() && outcome.result() == -2;
+                return assert!(outcome.result() >= 0 || is_missing, "{:?}: {outcome:?}", self.log[place]);
+            }
+        };
         self.busy.remove(&pending.object);
         let is = self.model.get(&pending.object);
-        match pending.becomes {
+        match becomes {
             None => {
                 let (want_code, want) = is.map_or((-2, Vec::new()), |data| (0, data.clone()));
                 assert_eq!(outcome.result(), want_code, "read of {}", pending.object);
