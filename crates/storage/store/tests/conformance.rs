@@ -121,6 +121,14 @@ mod a_handle_of_three {
 }
 
 #[test]
+fn the_handles_of_a_store_share_nothing() {
+    for shards in [2, 5] {
+        let handles = MemStore::handles(64 << 20, shards);
+        store::conformance::handles_share_nothing(handles, store::conformance::Properties::VOLATILE);
+    }
+}
+
+#[test]
 fn handles_on_threads_of_their_own_share_nothing() {
     use store::{CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, Token, Transaction};
     let pg = |seed| CollectionId::Pg(types::PgId { pool: types::PoolId(1), seed }.into());

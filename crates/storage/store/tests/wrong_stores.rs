@@ -15,6 +15,7 @@ use wrong::completions::*;
 use wrong::contents::*;
 use wrong::crashes::*;
 use wrong::driving::*;
+use wrong::handles::{HandleFlaw, flawed_handles};
 use wrong::requests::*;
 use wrong::restarts::*;
 use wrong::spaces::*;
@@ -271,6 +272,33 @@ wrong_stores! {
         [a_failed_commit_ends_everything_in_flight "a step is durable"];
     one_that_finds_stale_copies: FindsStaleCopies::default() =>
         [rehoming_goes_on_after_power_losses "", random_histories_equal_the_model ""];
+}
+
+/// Why a store's handles fail the case about several of them, if they do.
+fn handles_failure(flaw: HandleFlaw) -> Option<String> {
+    silence();
+    let properties = store::conformance::Properties::VOLATILE;
+    let handles = || store::conformance::handles_share_nothing(flawed_handles(flaw, 3), properties);
+    let outcome = catch_unwind(AssertUnwindSafe(handles));
+    QUIET.set(false);
+    let panic = outcome.err()?;
+    let text = panic.downcast_ref::<String>().cloned();
+    Some(text.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string())).unwrap_or_default())
+}
+
+#[test]
+fn handles_that_share_something() {
+    assert_eq!(handles_failure(HandleFlaw::None), None);
+    for (flaw, reason) in [
+        (HandleFlaw::OneCollectionsTable, "another's"),
+        (HandleFlaw::OneCompletionQueue, ""),
+        (HandleFlaw::AcknowledgesAtAll, "opened by another's acknowledgement"),
+    ] {
+        match handles_failure(flaw) {
+            Some(why) => assert!(why.contains(reason), "{flaw:?} fails for another reason: {why}"),
+            None => panic!("{flaw:?} passes"),
+        }
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod compare;
 mod crash;
 mod factory;
 mod generate;
+mod handles;
 mod harness;
 mod history;
 mod kept;
@@ -20,6 +21,7 @@ mod space;
 
 pub use cases::{CASES, run, skipped};
 pub use factory::{Contents, Factory, Need, Properties};
+pub use handles::handles_share_nothing;
 pub use harness::Harness;
 
 /// One test a case of the suite, and one that checks which are skipped. Takes an expression that makes a [`Factory`],

@@ -4,6 +4,7 @@ pub mod completions;
 pub mod contents;
 pub mod crashes;
 pub mod driving;
+pub mod handles;
 pub mod requests;
 pub mod restarts;
 pub mod spaces;
