@@ -1,5 +1,5 @@
 # One command for everything one does often; the gate (.ci/run) calls `make test`.
-.PHONY: help run test test-peers lint unit sim hotpath live build bench fuzz soak docs measure lab-evidence install clean root
+.PHONY: help run test test-peers lint unit sim hotpath live build bench bench-maps fuzz soak docs measure lab-evidence install clean root
 
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
@@ -59,6 +59,10 @@ hotpath: build ## instructions an operation, against tests/hotpath.json (needs v
 live: root build ## unmodified Ceph clients against a live cluster
 	@$(CARGO) build --release $(QUIET) -p device --example nbd
 	@echo "== live tests"; python3 tests/live/run.py --loligo "$(LOLIGO)" --peers 16.2,18.2
+
+bench-maps: ## the longest turns of an OSD of 16,384 PGs that goes through 40 epochs, by the clock
+	@$(CARGO) build --release $(QUIET) -p hotpath
+	@"$(dir $(LOLIGO))hotpath" maps
 
 bench: build ## instructions an operation; CPU per operation of the MemStore beside Ceph's, in one run
 	@"$(dir $(LOLIGO))hotpath" print

@@ -139,6 +139,12 @@ impl Control {
             "pg" | "query" => self.pg_command(&args, asked, out).map(|()| None),
             "injectargs" => self.injectargs(&args, out).map(Some),
             "flush_pg_stats" => self.flush_pg_stats(now).map(Some),
+            "bench" => Err((
+                Errno::EOPNOTSUPP,
+                "bench: the OSD does not measure its store by itself; 'rados bench' and 'loligo bench' measure it \
+                 as clients do"
+                    .into(),
+            )),
             "heap" => Err((
                 Errno::EOPNOTSUPP,
                 "heap: the allocator (mimalloc) has no profiler to ask; 'dump_mempools' shows what is counted".into(),

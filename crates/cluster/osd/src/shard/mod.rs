@@ -29,8 +29,8 @@ pub(crate) use pg_set::{PgSlot, PgStatus};
 use pg_view::Mapping;
 use space::SpaceBudget;
 pub(crate) use space::full_state;
-use timers::Timers;
 use stats::Collecting;
+use timers::Timers;
 pub(crate) use tracker::TrackerConfig;
 use tracker::{OpRecord, Tracker};
 
