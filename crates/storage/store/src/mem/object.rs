@@ -232,10 +232,6 @@ fn pair_bytes(key: &Name, value: &Piece) -> u64 {
 }
 
 impl Omap {
-    pub fn entries(&self) -> &BTreeMap<Name, Piece> {
-        &self.entries
-    }
-
     fn set(&mut self, key: Name, value: Piece) {
         self.bytes += pair_bytes(&key, &value);
         let key_len = key.len() as u64;
@@ -270,8 +266,8 @@ pub(super) struct Object {
     attrs: Attrs,
     attr_bytes: u64,
     pub hint: Option<AllocHint>,
-    pub omap: Omap,
-    pub omap_header: Piece,
+    /// The omap and its header. Most objects have none, and take no room for it.
+    omap: Option<Box<(Omap, Piece)>>,
 }
 
 impl Object {
@@ -279,9 +275,19 @@ impl Object {
         &self.attrs
     }
 
-    /// Bytes that the object counts for beside its data (its name is counted with it by [`name_bytes`]).
+    pub fn omap(&self) -> &BTreeMap<Name, Piece> {
+        const NONE: &BTreeMap<Name, Piece> = &BTreeMap::new();
+        self.omap.as_ref().map_or(NONE, |with_header| &with_header.0.entries)
+    }
+
+    pub fn omap_header(&self) -> Piece {
+        self.omap.as_ref().map_or(Piece::empty(), |with_header| with_header.1.clone())
+    }
+
+    /// Bytes that the object counts for beside its data and its name.
     pub fn metadata_bytes(&self) -> u64 {
-        OVERHEAD_BYTES + self.attr_bytes + self.omap.bytes + self.omap_header.len() as u64
+        let of_omap = |with_header: &(Omap, Piece)| with_header.0.bytes + with_header.1.len() as u64;
+        OVERHEAD_BYTES + self.attr_bytes + self.omap.as_deref().map_or(0, of_omap)
     }
 
     /// Applies a change that is no removal, and those that follow it up to a removal, which is returned.
@@ -313,15 +319,26 @@ impl Object {
             }),
             ObjectChange::RemoveAttr(name) => self.change_attrs(|all| drop(all.remove(&name))),
             ObjectChange::RemoveAttrs => self.change_attrs(Attrs::clear),
-            ObjectChange::OmapSet(entries) => entries.into_iter().for_each(|(k, v)| self.omap.set(k, v)),
-            ObjectChange::OmapRemove(keys) => keys.iter().for_each(|key| self.omap.remove(key)),
-            ObjectChange::OmapRemoveRange { first, last } => self.omap.remove_range(&first, &last),
-            ObjectChange::OmapSetHeader(header) => self.omap_header = header,
-            ObjectChange::OmapClear => {
-                self.omap = Omap::default();
-                self.omap_header = Piece::empty();
+            ObjectChange::OmapSet(entries) => {
+                let omap = &mut self.omap.get_or_insert_default().0;
+                entries.into_iter().for_each(|(k, v)| omap.set(k, v));
             }
+            ObjectChange::OmapRemove(keys) => {
+                self.change_omap(|omap| keys.iter().for_each(|key| omap.remove(key)));
+            }
+            ObjectChange::OmapRemoveRange { first, last } => {
+                self.change_omap(|omap| omap.remove_range(&first, &last));
+            }
+            ObjectChange::OmapSetHeader(header) => self.omap.get_or_insert_default().1 = header,
+            ObjectChange::OmapClear => self.omap = None,
             ObjectChange::SetAllocHint(hint) => self.hint = Some(hint),
+        }
+    }
+
+    /// Changes the omap, if there is one.
+    fn change_omap(&mut self, change: impl FnOnce(&mut Omap)) {
+        if let Some(with_header) = &mut self.omap {
+            change(&mut with_header.0);
         }
     }
 

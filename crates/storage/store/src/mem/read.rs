@@ -36,10 +36,10 @@ impl MemStore {
                 )
             }
             R::OmapHeader { collection, object } => {
-                ReadOutcome::OmapHeader(self.object(*collection, object)?.omap_header.clone())
+                ReadOutcome::OmapHeader(self.object(*collection, object)?.omap_header())
             }
             R::OmapKeys { collection, object, keys } => {
-                let omap = self.object(*collection, object)?.omap.entries();
+                let omap = self.object(*collection, object)?.omap();
                 let found = keys.iter().filter_map(|k| Some((k.clone(), omap.get(k)?.clone())));
                 ReadOutcome::Omap(OmapPage { entries: found.collect(), more: false })
             }
@@ -120,7 +120,7 @@ impl Object {
         let mut page = OmapPage::default();
         let mut bytes = 0;
         let wanted = |key: &Name| key.starts_with(prefix) && before.is_none_or(|before| key < before);
-        let matching = self.omap.entries().range((start, Bound::Unbounded)).take_while(|(k, _)| wanted(k));
+        let matching = self.omap().range((start, Bound::Unbounded)).take_while(|(k, _)| wanted(k));
         for (key, value) in matching {
             bytes += key.len() + if values { value.len() } else { 0 };
             if page.entries.len() >= entries_max || (bytes > bytes_max && !page.entries.is_empty()) {
