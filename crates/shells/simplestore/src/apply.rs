@@ -9,10 +9,10 @@ use store::{
 };
 use types::{EVersion, GHObject};
 
-use crate::keys;
 use crate::object::{Context, Found};
 use crate::records::{CollectionRecord, Onode, encode_log_record};
 use crate::tables::{Attempt, Failure, Table, damaged};
+use store::keys;
 
 /// Collections closed by a refusal, with the transaction that closed them.
 pub type Closed = BTreeMap<CollectionId, Token>;

@@ -6,11 +6,11 @@ use buffer::{Piece, PieceMut, Rope, crc32c};
 use store::StoreError;
 
 use crate::alloc::Run;
-use crate::keys;
 use crate::object::{Context, Found};
 use crate::records::{BLOCK, Block, CHUNK_BLOCKS, Chunk, decode_chunk, encode_chunk};
 use crate::tables::{Attempt, Failure, Table, damaged};
 use crate::worker::io_error;
+use store::keys;
 
 /// Whether a change may use the reserve.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -20,7 +20,6 @@
 mod alloc;
 mod apply;
 mod data;
-mod keys;
 mod label;
 mod object;
 mod open;

@@ -5,10 +5,10 @@ use encoding::{Decode, Encode};
 use store::{CollectionId, StoreError};
 use types::GHObject;
 
-use crate::keys;
 use crate::records::{CollectionRecord, Counters, Onode};
 use crate::space::Space;
 use crate::tables::{Attempt, Table, Tables, damaged};
+use store::keys;
 
 /// The store as the requests performed so far in the group leave it.
 pub struct Context<'a, 't> {

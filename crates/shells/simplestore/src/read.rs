@@ -9,12 +9,12 @@ use types::{EVersion, GHObject, Name};
 
 use crate::apply::after_log_key;
 use crate::data::PageCache;
-use crate::keys;
 use crate::object::Context;
 use crate::page::{Page, value_if};
 use crate::records::{CollectionRecord, Onode, decode_log_record};
 use crate::tables::{Attempt, Table, damaged};
 use crate::worker::io_error;
+use store::keys;
 
 /// Bytes of the file system below that are left to metadata (redb's file grows there) and to other programs.
 const KEPT_BELOW: u64 = 64 << 20;

@@ -12,6 +12,7 @@ mod collection;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod error;
+pub mod keys;
 mod mem;
 mod object_store;
 mod read;

@@ -1,8 +1,8 @@
-//! Keys whose byte order is the order of what they name.
+//! Keys whose byte order is the order of what they name: how durable stores name collections, objects and log records.
 
 use types::{EVersion, Epoch, GHObject, HObject, Name, PgId, PoolId, ShardId, SnapId, SpgId};
 
-use store::CollectionId;
+use crate::CollectionId;
 
 const SIGN: u64 = 1 << 63;
 
