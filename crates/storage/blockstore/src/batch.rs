@@ -1,0 +1,107 @@
+//! What a transaction comes to, as the log has it.
+
+use buffer::{Piece, Rope};
+use encoding::{DecodeError, Decoder, Encoder};
+
+use crate::bitmap::Run;
+use crate::layout::{BLOCK, Counters};
+use crate::page::{get_runs, put_runs};
+use crate::tree::Layer;
+
+/// Changes of the tables and of blocks that happen together.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Batch {
+    pub counters: Counters,
+    /// Blocks that hold data from here on.
+    pub allocated: Vec<Run>,
+    /// Blocks that hold none any more.
+    pub freed: Vec<Run>,
+    /// Contents of blocks that are in the log, to be written to their places later.
+    pub deferred: Vec<(u64, Piece)>,
+    pub changes: Layer,
+}
+
+impl Batch {
+    /// With its length in front: several may follow one another in a record.
+    pub fn encode(&self) -> Rope {
+        let mut e = Encoder::new(0);
+        self.counters.put(&mut e);
+        put_runs(&mut e, &self.allocated);
+        put_runs(&mut e, &self.freed);
+        e.put(&(self.changes.len() as u32));
+        for (key, value) in &self.changes {
+            e.blob(key).put(&value.is_some()).blob(value.as_deref().unwrap_or_default());
+        }
+        e.put(&(self.deferred.len() as u32));
+        for (block, _) in &self.deferred {
+            e.put(block);
+        }
+        let data = self.deferred.len() * BLOCK as usize;
+        let mut head = Encoder::new(0);
+        head.put(&((e.len() + data) as u32)).raw(e.as_slice());
+        let mut rope = Rope::from(head.into_bytes());
+        self.deferred.iter().for_each(|(_, bytes)| rope.push(bytes.clone()));
+        rope
+    }
+
+    /// The batches of a record.
+    ///
+    /// # Errors
+    /// The bytes are no batches.
+    pub fn decode_all(payload: &Piece) -> Result<Vec<Self>, DecodeError> {
+        let mut d = Decoder::new(payload);
+        let mut all = Vec::new();
+        while d.remaining() > 0 {
+            let len = d.blob("batch")?.len();
+            let end = d.position();
+            all.push(Self::decode(&payload.slice(end - len..end))?);
+        }
+        Ok(all)
+    }
+
+    fn decode(bytes: &Piece) -> Result<Self, DecodeError> {
+        let mut d = Decoder::new(bytes);
+        let counters = Counters::get(&mut d)?;
+        let (allocated, freed) = (get_runs(&mut d)?, get_runs(&mut d)?);
+        let mut changes = Layer::new();
+        for _ in 0..d.count(9, "changes of a batch")? {
+            let key = d.blob("key of a batch")?.to_vec();
+            let there: bool = d.get()?;
+            // A copy: the record's memory is not kept for small values.
+            let value = Piece::copy_from(d.blob("value of a batch")?);
+            changes.insert(key, there.then_some(value));
+        }
+        let count = d.count(8 + BLOCK as usize, "blocks of a batch")?;
+        let blocks = (0..count).map(|_| d.get()).collect::<Result<Vec<u64>, _>>()?;
+        let mut deferred = Vec::with_capacity(count);
+        for block in blocks {
+            deferred.push((block, Piece::copy_from(d.take(BLOCK as usize, "block of a batch")?)));
+        }
+        d.finish()?;
+        Ok(Self { counters, allocated, freed, deferred, changes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_follow_one_another_and_cut_ones_are_refused() {
+        let batch = Batch {
+            counters: Counters { next_number: 1, objects: 2, metadata_bytes: 3 },
+            allocated: vec![Run { start: 4, count: 2 }],
+            freed: vec![],
+            deferred: vec![(4, Piece::from(vec![7; BLOCK as usize]))],
+            changes: [(vec![1], Some(Piece::copy_from(b"v"))), (vec![2], None)].into(),
+        };
+        let mut rope = batch.encode();
+        rope.append(Batch::default().encode());
+        let payload: Piece = rope.to_vec().into();
+        assert_eq!(Batch::decode_all(&payload), Ok(vec![batch.clone(), Batch::default()]));
+        let one = batch.encode().to_piece();
+        for len in (1..one.len()).step_by(7) {
+            assert!(Batch::decode_all(&one.slice(0..len)).is_err(), "cut at {len}");
+        }
+    }
+}

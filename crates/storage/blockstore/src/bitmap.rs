@@ -1,0 +1,157 @@
+//! Which blocks of a shard are taken: a bit for each.
+
+/// Blocks that one stored record of the bitmap covers.
+pub const REGION_BLOCKS: u64 = 8192;
+
+/// Bytes of such a record.
+pub const REGION_BYTES: usize = REGION_BLOCKS as usize / 8;
+
+/// Neighbouring blocks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Run {
+    pub start: u64,
+    /// Blocks, at least 1.
+    pub count: u32,
+}
+
+impl Run {
+    pub fn blocks(self) -> std::ops::Range<u64> {
+        self.start..self.start + u64::from(self.count)
+    }
+}
+
+/// Joins ascending blocks to runs.
+pub fn runs_of(blocks: impl IntoIterator<Item = u64>) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for block in blocks {
+        match runs.last_mut() {
+            Some(run) if run.start + u64::from(run.count) == block && run.count < u32::MAX => run.count += 1,
+            _ => runs.push(Run { start: block, count: 1 }),
+        }
+    }
+    runs
+}
+
+/// A set of block numbers below `len`.
+#[derive(Clone, Debug)]
+pub struct Bitmap {
+    words: Vec<u64>,
+    len: u64,
+    set: u64,
+}
+
+impl Bitmap {
+    pub fn new(len: u64) -> Self {
+        let regions = len.div_ceil(REGION_BLOCKS);
+        Self { words: vec![0; (regions * REGION_BLOCKS / 64) as usize], len, set: 0 }
+    }
+
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// How many blocks are in the set.
+    pub fn count(&self) -> u64 {
+        self.set
+    }
+
+    pub fn contains(&self, block: u64) -> bool {
+        self.words.get((block / 64) as usize).is_some_and(|word| word >> (block % 64) & 1 == 1)
+    }
+
+    /// Returns whether it was missing. A block out of range never is.
+    pub fn insert(&mut self, block: u64) -> bool {
+        if block >= self.len || self.contains(block) {
+            return false;
+        }
+        self.words[(block / 64) as usize] |= 1 << (block % 64);
+        self.set += 1;
+        true
+    }
+
+    /// Returns whether it was there.
+    pub fn remove(&mut self, block: u64) -> bool {
+        if !self.contains(block) {
+            return false;
+        }
+        self.words[(block / 64) as usize] &= !(1 << (block % 64));
+        self.set -= 1;
+        true
+    }
+
+    /// The first block from `from` on that is missing.
+    pub fn next_missing(&self, from: u64) -> Option<u64> {
+        let mut at = from;
+        while at < self.len {
+            let free = !self.words[(at / 64) as usize] >> (at % 64);
+            if free != 0 {
+                let block = at + u64::from(free.trailing_zeros());
+                return (block < self.len).then_some(block);
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        None
+    }
+
+    pub fn regions(&self) -> u64 {
+        self.len.div_ceil(REGION_BLOCKS)
+    }
+
+    /// A region's bits as bytes; `None` if none is set.
+    pub fn region(&self, region: u64) -> Option<Vec<u8>> {
+        let words = &self.words[(region * REGION_BLOCKS / 64) as usize..][..REGION_BYTES / 8];
+        let any = words.iter().any(|w| *w != 0);
+        any.then(|| words.iter().flat_map(|w| w.to_le_bytes()).collect())
+    }
+
+    /// Sets the bits of an empty region from its bytes. `false`: they are not a region's.
+    pub fn load_region(&mut self, region: u64, bytes: &[u8]) -> bool {
+        if region >= self.regions() || bytes.len() != REGION_BYTES {
+            return false;
+        }
+        let bits = (0..REGION_BLOCKS).filter(|bit| bytes[*bit as usize / 8] >> (bit % 8) & 1 == 1);
+        let blocks: Vec<u64> = bits.map(|bit| region * REGION_BLOCKS + bit).collect();
+        blocks.into_iter().all(|block| self.insert(block))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use types::SplitMix64;
+
+    #[test]
+    fn a_bitmap_is_a_set_and_comes_back_by_regions() {
+        let mut random = SplitMix64::new(1);
+        let len = REGION_BLOCKS + 1000;
+        let (mut bitmap, mut model) = (Bitmap::new(len), BTreeSet::new());
+        for _ in 0..20_000 {
+            let block = random.below(len + 10);
+            match random.one_in(3) {
+                true => assert_eq!(bitmap.remove(block), model.remove(&block)),
+                false => assert_eq!(bitmap.insert(block), block < len && model.insert(block)),
+            }
+            assert_eq!(bitmap.count(), model.len() as u64);
+            if random.one_in(50) {
+                let from = random.below(len);
+                let missing = (from..len).find(|b| !model.contains(b));
+                assert_eq!(bitmap.next_missing(from), missing);
+            }
+        }
+        let mut again = Bitmap::new(len);
+        for region in 0..bitmap.regions() {
+            assert!(bitmap.region(region).is_none_or(|bytes| again.load_region(region, &bytes)));
+        }
+        assert!((0..len).all(|b| again.contains(b) == model.contains(&b)));
+        assert!(!again.load_region(0, &[0; 5]) && !again.load_region(9, &[0; REGION_BYTES]));
+        let all = vec![0xff; REGION_BYTES];
+        assert!(!Bitmap::new(len).load_region(1, &all), "bits behind the end");
+    }
+
+    #[test]
+    fn neighbours_become_runs() {
+        let run = |start, count| Run { start, count };
+        assert_eq!(runs_of([1, 2, 3, 7, 9, 10]), [run(1, 3), run(7, 1), run(9, 2)]);
+    }
+}

@@ -1,0 +1,243 @@
+//! Checkpoints: deferred blocks go to their places, changes into the tree, a superblock publishes it, and the log is
+//! trimmed. Each turn does a bounded part.
+
+use std::collections::BTreeMap;
+
+use blockdev::{DeviceError, DeviceQueue, Done, Durability};
+use buffer::{Piece, Rope};
+use wal::Position;
+
+use crate::layout::{Counters, Superblock};
+use crate::pass::Pass;
+use crate::records::bitmap_key;
+use crate::stop::Stop;
+use crate::store::{BlockStore, Purpose, io_error};
+use crate::tree::Tree;
+
+/// What a checkpoint does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// Waits until the log says that the last record of the checkpoint is durable, and until no read wants what a block held
+    /// before: a replay that still checked the blocks' old contents would miss them.
+    Mark,
+    /// Writes deferred blocks to their places.
+    WriteBack,
+    /// Writes pages.
+    Pass,
+    Flush,
+    Superblock,
+}
+
+/// A checkpoint under way. It holds everything up to a record of the log.
+#[derive(Debug)]
+pub struct Checkpoint {
+    /// The place after that record.
+    end: Position,
+    counters: Counters,
+    /// Reads before this one may want old contents.
+    reads_below: u64,
+    write_back: BTreeMap<u64, Piece>,
+    phase: Phase,
+    pass: Pass,
+    /// The pass waits for a page.
+    waits: bool,
+    tree: Option<Tree>,
+    requests: usize,
+    error: Option<DeviceError>,
+    /// Blocks of pages made and of pages replaced.
+    made_blocks: u64,
+}
+
+impl Checkpoint {
+    /// Whether blocks that were given up must stay as they are: they may be written to.
+    pub fn holds_blocks(&self) -> bool {
+        matches!(self.phase, Phase::Mark | Phase::WriteBack)
+    }
+}
+
+impl<Q: DeviceQueue> BlockStore<Q> {
+    /// Whether a turn would bring a checkpoint on.
+    pub(crate) fn checkpoint_runs(&self) -> bool {
+        self.checkpoint.as_ref().is_some_and(|c| c.phase == Phase::Pass && !c.waits && c.tree.is_none())
+    }
+
+    pub(crate) fn on_checkpoint(&mut self, result: Result<Done, DeviceError>) {
+        let Some(checkpoint) = &mut self.checkpoint else { return };
+        checkpoint.requests -= 1;
+        if let Err(error) = result {
+            checkpoint.error.get_or_insert(error);
+        }
+    }
+
+    pub(crate) fn checkpoint_work(&mut self) {
+        self.begin_checkpoint();
+        if let Some(error) = self.checkpoint.as_ref().and_then(|c| c.error.clone()) {
+            return self.fail(&io_error("write of a checkpoint", &error));
+        }
+        let Some(checkpoint) = &self.checkpoint else { return };
+        match checkpoint.phase {
+            Phase::Pass => self.pass_work(),
+            _ if checkpoint.requests > 0 => {}
+            Phase::Mark => self.write_back(),
+            Phase::WriteBack => self.set_phase(Phase::Pass),
+            Phase::Flush => self.write_superblock(),
+            Phase::Superblock => self.publish(),
+        }
+    }
+
+    fn set_phase(&mut self, phase: Phase) {
+        if let Some(checkpoint) = &mut self.checkpoint {
+            checkpoint.phase = phase;
+        }
+    }
+
+    fn begin_checkpoint(&mut self) {
+        let full = self.log.used_bytes() > self.log.layout().bytes / 2;
+        let wanted =
+            self.checkpoint_wanted || full || self.tables.active_bytes > self.options.changes_bytes_max;
+        // What was changed since the last record belongs to the next one.
+        if !wanted || self.checkpoint.is_some() || !self.group.is_empty() {
+            return;
+        }
+        self.checkpoint_wanted = false;
+        if self.log.used_bytes() == 0 {
+            return;
+        }
+        for (region, bytes) in self.space.take_dirty() {
+            self.tables.active.insert(bitmap_key(region), bytes.map(Piece::from));
+        }
+        self.tables.freeze();
+        self.contents.frozen = std::mem::take(&mut self.contents.deferred);
+        self.checkpoint = Some(Checkpoint {
+            end: self.log.end(),
+            counters: self.counters,
+            reads_below: self.next_read,
+            write_back: self.contents.frozen.clone(),
+            phase: Phase::Mark,
+            pass: Pass::new(),
+            waits: false,
+            tree: None,
+            requests: 0,
+            error: None,
+            made_blocks: 0,
+        });
+    }
+
+    /// Begins to write deferred blocks to their places, if that may be.
+    fn write_back(&mut self) {
+        let quiet = self.is_quiet();
+        let reads_from = self.reads_from();
+        let Some(checkpoint) = &mut self.checkpoint else { return };
+        if checkpoint.write_back.is_empty() {
+            return self.set_phase(Phase::Pass);
+        }
+        if self.log.marked() + 1 < checkpoint.end.sequence {
+            self.mark_wanted |= quiet;
+            return;
+        }
+        if reads_from < checkpoint.reads_below {
+            return;
+        }
+        let mut runs: Vec<(u64, Rope)> = Vec::new();
+        let mut next = None;
+        for (block, bytes) in std::mem::take(&mut checkpoint.write_back) {
+            if next != Some(block) {
+                runs.push((self.layout.block_offset(block), Rope::new()));
+            }
+            if let Some((_, run)) = runs.last_mut() {
+                run.push(bytes);
+            }
+            next = Some(block + 1);
+        }
+        for (offset, bytes) in runs {
+            checkpoint.requests += self.io.write(Purpose::Checkpoint, offset, &bytes, Durability::Volatile);
+        }
+        checkpoint.phase = Phase::WriteBack;
+    }
+
+    fn pass_work(&mut self) {
+        if self.checkpoint.as_ref().is_some_and(|c| c.tree.is_none()) {
+            self.pass_steps();
+        }
+        let Some(checkpoint) = &mut self.checkpoint else { return };
+        let done = checkpoint.tree.is_some() && checkpoint.requests == 0;
+        // Pages, deferred blocks and the log up to here become durable with one flush.
+        if done && self.log.flushed() + 1 >= checkpoint.end.sequence {
+            checkpoint.requests = 1;
+            self.io.flush(Purpose::Checkpoint);
+            checkpoint.phase = Phase::Flush;
+        }
+    }
+
+    fn pass_steps(&mut self) {
+        let Some(checkpoint) = &mut self.checkpoint else { return };
+        checkpoint.waits = false;
+        let Some(lowest) = &self.tables.frozen else { return };
+        for _ in 0..self.options.pages_per_turn {
+            let step =
+                checkpoint.pass.step(lowest, &self.tables.tree, &mut self.tables.pages, &mut self.space);
+            for made in checkpoint.pass.made.drain(..) {
+                let mut at = 0;
+                for run in &made.ptr.runs {
+                    let bytes = run.count as usize * crate::layout::BLOCK as usize;
+                    let part = made.bytes.slice(at..at + bytes).into();
+                    at += bytes;
+                    let offset = self.layout.block_offset(run.start);
+                    checkpoint.requests +=
+                        self.io.write(Purpose::Checkpoint, offset, &part, Durability::Volatile);
+                }
+                checkpoint.made_blocks += made.ptr.block_count();
+            }
+            match step {
+                Ok(None) => {}
+                Ok(Some(tree)) => {
+                    checkpoint.tree = Some(tree);
+                    return;
+                }
+                Err(Stop::Page(ptr)) => {
+                    checkpoint.waits = true;
+                    return self.read_page(ptr);
+                }
+                Err(Stop::Error(error)) => return self.fail(&error),
+                Err(Stop::Blocks(_) | Stop::LogRoom | Stop::Space) => return,
+            }
+        }
+    }
+
+    fn write_superblock(&mut self) {
+        let Some(checkpoint) = &mut self.checkpoint else { return };
+        let tree = checkpoint.tree.clone().unwrap_or_default();
+        self.generation += 1;
+        self.opening.kept = checkpoint.end;
+        let superblock = Superblock {
+            store: self.names.0,
+            shard: self.names.1,
+            generation: self.generation,
+            root: tree.root,
+            counters: checkpoint.counters,
+            log: self.opening,
+        };
+        let Some(bytes) = superblock.encode() else {
+            let error = store::StoreError::Damaged("the tree's root is in too many pieces".to_owned());
+            return self.fail(&error);
+        };
+        let offset = self.layout.superblock_offset(self.generation);
+        checkpoint.requests = self.io.write(Purpose::Checkpoint, offset, &bytes.into(), Durability::Durable);
+        checkpoint.phase = Phase::Superblock;
+    }
+
+    /// The superblock is durable: the new tree counts.
+    fn publish(&mut self) {
+        let Some(checkpoint) = self.checkpoint.take() else { return };
+        self.tables.tree = checkpoint.tree.unwrap_or_default();
+        self.tables.frozen = None;
+        self.contents.frozen.clear();
+        self.tree_blocks += checkpoint.made_blocks;
+        for ptr in checkpoint.pass.old {
+            self.tree_blocks = self.tree_blocks.saturating_sub(ptr.block_count());
+            self.space.give_back(ptr.blocks());
+        }
+        self.log.trim(checkpoint.end);
+        self.wake_head();
+    }
+}

@@ -1,0 +1,91 @@
+//! Requests to the device, and what each is for.
+
+use std::collections::BTreeMap;
+
+use blockdev::{Completion, DeviceError, DeviceId, DeviceQueue, Done, Durability, Op, Request, Token};
+use buffer::{PieceMut, Rope};
+use types::UTime;
+
+/// A shard's side of its device.
+pub struct Io<Q, P> {
+    queue: Q,
+    out: Vec<Request>,
+    next: u64,
+    open: BTreeMap<u64, P>,
+    request_bytes_max: u64,
+}
+
+impl<Q: DeviceQueue, P: Clone> Io<Q, P> {
+    /// `None`: the queue has no data device.
+    pub fn new(queue: Q) -> Option<Self> {
+        let geometry = queue.geometry(DeviceId::Data)?;
+        Some(Self {
+            queue,
+            out: Vec::new(),
+            next: 0,
+            open: BTreeMap::new(),
+            request_bytes_max: geometry.request_bytes_max,
+        })
+    }
+
+    pub fn queue(&mut self) -> &mut Q {
+        &mut self.queue
+    }
+
+    pub fn deadline(&self) -> Option<UTime> {
+        self.queue.deadline()
+    }
+
+    pub fn request_bytes_max(&self) -> u64 {
+        self.request_bytes_max
+    }
+
+    /// Gives the queue to another user. Nothing may be under way.
+    pub fn into_queue(self) -> Q {
+        debug_assert!(self.open.is_empty() && self.out.is_empty());
+        self.queue
+    }
+
+    fn add(&mut self, purpose: P, op: Op) {
+        self.next += 1;
+        self.open.insert(self.next, purpose);
+        self.out.push(Request::new(Token(self.next), DeviceId::Data, op));
+    }
+
+    /// Reads at most [`Io::request_bytes_max`] bytes.
+    pub fn read(&mut self, purpose: P, offset: u64, len: usize) {
+        self.add(purpose, Op::Read { offset, buffer: PieceMut::zeroed(len) });
+    }
+
+    /// Writes any number of bytes; returns how many requests that takes.
+    pub fn write(&mut self, purpose: P, offset: u64, data: &Rope, durability: Durability) -> usize {
+        let step = self.request_bytes_max as usize;
+        let mut requests = 0;
+        for from in (0..data.len()).step_by(step) {
+            let part = data.slice(from..data.len().min(from + step));
+            let op = Op::Write { offset: offset + from as u64, data: part, durability };
+            self.add(purpose.clone(), op);
+            requests += 1;
+        }
+        requests
+    }
+
+    pub fn flush(&mut self, purpose: P) {
+        self.add(purpose, Op::Flush);
+    }
+
+    /// Begins what was asked since the last call.
+    pub fn submit(&mut self, now: UTime) {
+        if !self.out.is_empty() {
+            self.queue.submit(now, &mut self.out);
+        }
+    }
+
+    /// What completed, with its purpose.
+    pub fn completions(&mut self) -> Vec<(P, Result<Done, DeviceError>)> {
+        let mut out = Vec::new();
+        self.queue.completions(&mut out);
+        let known = |c: Completion| Some((self.open.remove(&c.token.0)?, c.result));
+        out.into_iter().filter_map(known).collect()
+    }
+}

@@ -1,0 +1,316 @@
+//! What lies where on the device: the label, and for each shard its superblocks, its log and its blocks.
+
+use encoding::{DecodeError, Decoder, Encoder};
+
+use buffer::{Piece, PieceMut, crc32c};
+use wal::{Opening, Position};
+
+use crate::page::PagePtr;
+
+/// Bytes of a block: the unit of allocation and of checksums.
+pub const BLOCK: u64 = 4096;
+
+/// The format that this crate writes. Version 0 is of development builds: no later build reads it.
+pub const FORMAT: u32 = 0;
+
+/// "LoligoBS", little-endian.
+const LABEL_MAGIC: u64 = 0x5342_6f67_696c_6f4c;
+
+/// "LgSb", little-endian.
+const SUPERBLOCK_MAGIC: u32 = 0x6253_674c;
+
+/// Bytes of the label on the device.
+pub const LABEL_BYTES: u64 = 4096;
+
+/// Bytes of one of a shard's two superblocks on the device: two equal copies, so that a flipped bit takes none.
+pub const SUPERBLOCK_BYTES: u64 = 4096;
+
+/// Bytes of one copy.
+const COPY_BYTES: usize = 2048;
+
+/// The longest label of the caller's, bytes.
+pub const OWNER_BYTES_MAX: usize = 2048;
+
+/// What a device says of the store on it. Written once, when the store is made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Label {
+    /// A random number that no other store has.
+    pub id: u64,
+    pub shards: u32,
+    /// Bytes of the device that the store uses.
+    pub size_bytes: u64,
+    /// Bytes of each shard's log.
+    pub log_bytes: u64,
+    /// Records of the log begin at multiples of it.
+    pub log_unit_bytes: u32,
+    /// What the caller keeps there (whose store it is); at most [`OWNER_BYTES_MAX`].
+    pub owner: Vec<u8>,
+}
+
+/// Bytes up to a checksum of them, as one block.
+fn sealed(e: Encoder, bytes: usize) -> Piece {
+    let body = e.into_bytes();
+    let mut piece = PieceMut::zeroed(bytes);
+    let out = piece.as_mut_slice();
+    out[..4].copy_from_slice(&crc32c(!0, &body).to_le_bytes());
+    out[4..8].copy_from_slice(&(body.len() as u32).to_le_bytes());
+    out[8..8 + body.len()].copy_from_slice(&body);
+    piece.freeze()
+}
+
+/// The bytes under a checksum.
+fn unsealed<'a>(bytes: &'a [u8], what: &'static str) -> Result<&'a [u8], DecodeError> {
+    let mut d = Decoder::new(bytes);
+    let expected: u32 = d.get()?;
+    let body = d.blob(what)?;
+    let actual = crc32c(!0, body);
+    if actual == expected { Ok(body) } else { Err(DecodeError::Checksum { what, expected, actual }) }
+}
+
+impl Label {
+    pub fn encode(&self) -> Piece {
+        let mut e = Encoder::new(0);
+        e.put(&LABEL_MAGIC).put(&FORMAT).put(&self.id).put(&self.shards).put(&self.size_bytes);
+        e.put(&self.log_bytes).put(&self.log_unit_bytes).blob(&self.owner);
+        sealed(e, LABEL_BYTES as usize)
+    }
+
+    /// # Errors
+    /// The bytes are no label, or one of another format, or its sizes leave no room for the shards.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut d = Decoder::new(unsealed(bytes, "label of a block store")?);
+        let magic: u64 = d.get()?;
+        if magic != LABEL_MAGIC {
+            return Err(DecodeError::BadValue { what: "magic of a block store", value: magic });
+        }
+        let format: u32 = d.get()?;
+        if format != FORMAT {
+            return Err(DecodeError::BadValue { what: "format of a block store", value: format.into() });
+        }
+        let (id, shards, size_bytes) = (d.get()?, d.get()?, d.get()?);
+        let (log_bytes, log_unit_bytes) = (d.get()?, d.get()?);
+        let owner = d.blob("owner of a block store")?.to_vec();
+        let label = Self { id, shards, size_bytes, log_bytes, log_unit_bytes, owner };
+        match label.is_sound() {
+            true => Ok(label),
+            false => Err(DecodeError::BadValue { what: "sizes of a block store", value: size_bytes }),
+        }
+    }
+
+    /// Whether each shard has a log and some blocks.
+    pub fn is_sound(&self) -> bool {
+        /// No device is larger.
+        const SIZE_BYTES_MAX: u64 = 1 << 56;
+        let unit = u64::from(self.log_unit_bytes);
+        self.shards > 0
+            && self.size_bytes <= SIZE_BYTES_MAX
+            && (512..=BLOCK).contains(&unit)
+            && unit.is_power_of_two()
+            && self.log_bytes >= LOG_BYTES_MIN
+            && self.log_bytes % BLOCK == 0
+            && self.owner.len() <= OWNER_BYTES_MAX
+            && self.shard_bytes() >= self.log_bytes.saturating_add(2 * SUPERBLOCK_BYTES + BLOCKS_MIN * BLOCK)
+    }
+
+    /// Bytes of each shard's part of the device.
+    fn shard_bytes(&self) -> u64 {
+        self.size_bytes.saturating_sub(LABEL_BYTES) / u64::from(self.shards.max(1)) / BLOCK * BLOCK
+    }
+
+    /// Where a shard's parts are. `None`: there is no such shard.
+    pub fn shard(&self, shard: u32) -> Option<ShardLayout> {
+        if shard >= self.shards {
+            return None;
+        }
+        let superblocks = LABEL_BYTES + u64::from(shard) * self.shard_bytes();
+        let log = superblocks + 2 * SUPERBLOCK_BYTES;
+        let blocks = log + self.log_bytes;
+        let (offset, bytes, unit_bytes) = (log, self.log_bytes, self.log_unit_bytes);
+        // Logs of two shards differ by their place and by their number.
+        let id = self.id.wrapping_add(u64::from(shard));
+        Some(ShardLayout {
+            superblocks,
+            log: wal::Layout { offset, bytes, unit_bytes, id },
+            blocks,
+            block_count: (superblocks + self.shard_bytes() - blocks) / BLOCK,
+        })
+    }
+}
+
+/// The smallest log, bytes.
+pub const LOG_BYTES_MIN: u64 = 64 << 10;
+
+/// The fewest blocks of a shard.
+const BLOCKS_MIN: u64 = 256;
+
+/// Where a shard's parts are on the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ShardLayout {
+    /// First byte of the two superblocks.
+    pub superblocks: u64,
+    pub log: wal::Layout,
+    /// First byte of block 0.
+    pub blocks: u64,
+    pub block_count: u64,
+}
+
+impl ShardLayout {
+    pub fn block_offset(&self, block: u64) -> u64 {
+        self.blocks + block * BLOCK
+    }
+
+    /// Where the superblock of a generation is written.
+    pub fn superblock_offset(&self, generation: u64) -> u64 {
+        self.superblocks + generation % 2 * SUPERBLOCK_BYTES
+    }
+}
+
+/// Numbers that every change carries along.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// The number that the next object gets; none is given twice.
+    pub next_number: u64,
+    pub objects: u64,
+    /// Bytes of all keys and values, with [`crate::ENTRY_BYTES`] for each.
+    pub metadata_bytes: u64,
+}
+
+impl Counters {
+    pub fn put(&self, e: &mut Encoder) {
+        e.put(&self.next_number).put(&self.objects).put(&self.metadata_bytes);
+    }
+
+    pub fn get(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { next_number: d.get()?, objects: d.get()?, metadata_bytes: d.get()? })
+    }
+}
+
+/// A shard as of a point of its log. The one with the higher generation counts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Superblock {
+    /// [`Label::id`].
+    pub store: u64,
+    pub shard: u32,
+    pub generation: u64,
+    /// The tree's root and how many levels it has; `None` for an empty one.
+    pub root: Option<(u8, PagePtr)>,
+    pub counters: Counters,
+    pub log: Opening,
+}
+
+impl Superblock {
+    /// The two copies. `None`: the root is in too many pieces to be written down.
+    pub fn encode(&self) -> Option<Piece> {
+        let mut e = Encoder::new(0);
+        e.put(&SUPERBLOCK_MAGIC).put(&self.store).put(&self.shard).put(&self.generation);
+        e.put(&self.log.kept.at).put(&self.log.kept.sequence);
+        e.put(&self.log.sealed.at).put(&self.log.sealed.sequence).put(&self.log.salt);
+        self.counters.put(&mut e);
+        match &self.root {
+            None => e.put(&0u8),
+            Some((levels, ptr)) => e.put(levels).blob(&ptr.encode()),
+        };
+        if e.len() + 8 > COPY_BYTES {
+            return None;
+        }
+        let copy = sealed(e, COPY_BYTES);
+        let mut both = PieceMut::zeroed(SUPERBLOCK_BYTES as usize);
+        both.as_mut_slice().chunks_mut(COPY_BYTES).for_each(|half| half.copy_from_slice(&copy));
+        Some(both.freeze())
+    }
+
+    /// # Errors
+    /// Neither copy is a superblock.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut last = DecodeError::Truncated { what: "superblock", needed: COPY_BYTES, left: bytes.len() };
+        for copy in bytes.chunks_exact(COPY_BYTES) {
+            match Self::decode_copy(copy) {
+                Ok(superblock) => return Ok(superblock),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn decode_copy(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut d = Decoder::new(unsealed(bytes, "superblock")?);
+        let magic: u32 = d.get()?;
+        if magic != SUPERBLOCK_MAGIC {
+            return Err(DecodeError::BadValue { what: "magic of a superblock", value: magic.into() });
+        }
+        let (store, shard, generation) = (d.get()?, d.get()?, d.get()?);
+        let kept = Position { at: d.get()?, sequence: d.get()? };
+        let sealed = Position { at: d.get()?, sequence: d.get()? };
+        let log = Opening { kept, sealed, salt: d.get()? };
+        let counters = Counters::get(&mut d)?;
+        let levels: u8 = d.get()?;
+        let root = match levels {
+            0 => None,
+            levels => Some((levels, PagePtr::decode(d.blob("root of the tree")?)?)),
+        };
+        Ok(Self { store, shard, generation, root, counters, log })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bitmap::Run;
+
+    pub fn label() -> Label {
+        Label {
+            id: 7,
+            shards: 3,
+            size_bytes: 64 << 20,
+            log_bytes: 1 << 20,
+            log_unit_bytes: 512,
+            owner: b"osd.3".to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_label_comes_back_and_its_shards_share_no_byte() {
+        let label = label();
+        assert_eq!(Label::decode(&label.encode()), Ok(label.clone()));
+        let mut end = LABEL_BYTES;
+        for shard in 0..3 {
+            let layout = label.shard(shard).expect("it has three");
+            assert_eq!(layout.superblocks, end);
+            assert_eq!(layout.log.offset, end + 2 * SUPERBLOCK_BYTES);
+            assert_eq!(layout.blocks, layout.log.offset + (1 << 20));
+            end = layout.block_offset(layout.block_count);
+        }
+        assert!(end <= 64 << 20 && label.shard(3).is_none());
+        for bad in [
+            Label { shards: 0, ..label.clone() },
+            Label { log_unit_bytes: 3, ..label.clone() },
+            Label { log_bytes: u64::MAX / BLOCK * BLOCK, ..label.clone() },
+            Label { size_bytes: 1 << 20, ..label.clone() },
+        ] {
+            assert!(Label::decode(&bad.encode()).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_superblock_survives_one_bad_copy() {
+        let at = |n| Position { at: n * 512, sequence: n };
+        let superblock = Superblock {
+            store: 7,
+            shard: 1,
+            generation: 5,
+            root: Some((2, PagePtr { runs: vec![Run { start: 9, count: 2 }], bytes: 8000, crc: 4 })),
+            counters: Counters { next_number: 3, objects: 2, metadata_bytes: 1000 },
+            log: Opening { kept: at(4), sealed: at(3), salt: 2 },
+        };
+        let bytes = superblock.encode().expect("it fits").to_vec();
+        assert_eq!(Superblock::decode(&bytes), Ok(superblock.clone()));
+        for at in [0, 20, COPY_BYTES + 20] {
+            let mut bad = bytes.clone();
+            bad[at] ^= 8;
+            assert_eq!(Superblock::decode(&bad), Ok(superblock.clone()));
+            bad[20] ^= 1;
+            bad[COPY_BYTES + 30] ^= 1;
+            assert!(Superblock::decode(&bad).is_err());
+        }
+    }
+}

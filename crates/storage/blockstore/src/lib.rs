@@ -1,0 +1,46 @@
+//! A store on a raw device: data, metadata and logs of collections durable with one write to a log.
+//!
+//! This crate performs no I/O and reads no clock: [`BlockStore`] submits requests to a
+//! [`DeviceQueue`](blockdev::DeviceQueue). The format is in `docs/formats/block.md`, the reasons in
+//! `docs/design/0013-the-block-store.md`.
+//!
+//! **The way of a transaction.** It is executed in memory, on top of everything before it (`context`, `apply`,
+//! `data`): what it reads and misses is read from the device, and it begins again. What it comes to is a `batch` of
+//! changed keys, of blocks taken and given up, and of blocks' contents. All batches of a turn are one record of the log:
+//! small contents are in it (deferred), large ones are written beside it to new blocks. When the record is durable, so are
+//! the transactions.
+//!
+//! **The way into the tree.** A checkpoint freezes the changes so far, writes deferred contents to their places and the
+//! changed pages of the tree to new blocks (`pass`), and publishes the new root in a superblock. Then the log before it
+//! is free. It does a bounded part in each turn, and transactions go on.
+//!
+//! **Blocks that are given up** are free once no read can want them, and once the log itself says that the record which gave
+//! them up is durable (`space`): a replay never checks what was written over.
+
+mod apply;
+mod batch;
+mod bitmap;
+mod checkpoint;
+mod context;
+mod data;
+mod io;
+mod layout;
+mod load;
+mod make;
+mod open;
+mod page;
+mod pass;
+mod read;
+mod records;
+mod space;
+mod stop;
+mod store;
+mod tree;
+
+pub use layout::{BLOCK, FORMAT, Label, OWNER_BYTES_MAX};
+pub use make::Making;
+pub use open::{OpenError, Opener};
+pub use store::{BlockStore, Options};
+
+/// Counted for each key beside its bytes and its value's.
+pub const ENTRY_BYTES: u64 = 16;

@@ -1,0 +1,132 @@
+//! The last part of opening: which blocks the tree takes, which hold data, and what the log changed since.
+
+use blockdev::DeviceQueue;
+use types::UTime;
+
+use crate::batch::Batch;
+use crate::page::{Key, PagePtr};
+use crate::records::{region_of, table};
+use crate::stop::{Attempt, Stop, damaged};
+use crate::store::BlockStore;
+use crate::tree::Layer;
+
+/// Pages that are read together.
+const PAGES_AT_ONCE: usize = 64;
+
+/// What is left to be loaded.
+pub struct Loading {
+    /// Pages whose pointers are to be followed; those of leaves only count.
+    inner: Vec<PagePtr>,
+    root_taken: bool,
+    /// Where the bitmap goes on; `None` when it is loaded.
+    bitmap: Option<Key>,
+    batches: Vec<Batch>,
+}
+
+impl Loading {
+    pub fn new(root: Option<PagePtr>, batches: Vec<Batch>) -> Self {
+        let inner = root.into_iter().collect();
+        Self { inner, root_taken: false, bitmap: Some(vec![table::BITMAP]), batches }
+    }
+
+    /// Returns whether everything is loaded.
+    ///
+    /// # Errors
+    /// The tree or the log is damaged, or can't be read.
+    pub fn advance<Q: DeviceQueue>(
+        &mut self,
+        store: &mut BlockStore<Q>,
+        now: UTime,
+    ) -> Result<bool, store::StoreError> {
+        store.drive(now);
+        let stop = match self.load(store) {
+            Ok(()) => return Ok(true),
+            Err(stop) => stop,
+        };
+        match stop {
+            Stop::Page(ptr) => store.read_page(ptr),
+            Stop::Error(error) => return Err(error),
+            Stop::Blocks(_) | Stop::LogRoom | Stop::Space => {}
+        }
+        for ptr in self.inner.iter().rev().take(PAGES_AT_ONCE) {
+            if store.tables.pages.get(ptr).is_err() {
+                store.read_page(ptr.clone());
+            }
+        }
+        store.io.submit(now);
+        Ok(false)
+    }
+
+    fn load<Q: DeviceQueue>(&mut self, store: &mut BlockStore<Q>) -> Attempt<()> {
+        self.take_pages(store)?;
+        self.load_bitmap(store)?;
+        for batch in std::mem::take(&mut self.batches) {
+            replay(store, batch)?;
+        }
+        match store.space.opened() {
+            true => Ok(()),
+            false => Err(damaged("a block holds both data and a page of the tree")),
+        }
+    }
+
+    fn take_pages<Q: DeviceQueue>(&mut self, store: &mut BlockStore<Q>) -> Attempt<()> {
+        while let Some(ptr) = self.inner.last() {
+            let page = store.tables.pages.get(ptr)?;
+            if !self.root_taken {
+                take(store, ptr)?;
+                self.root_taken = true;
+            }
+            self.inner.pop();
+            if page.level == 0 {
+                continue;
+            }
+            for (_, value) in &page.entries {
+                let child = PagePtr::decode(value).map_err(damaged)?;
+                take(store, &child)?;
+                if page.level > 1 {
+                    self.inner.push(child);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn load_bitmap<Q: DeviceQueue>(&mut self, store: &mut BlockStore<Q>) -> Attempt<()> {
+        let end = [table::BITMAP + 1];
+        while let Some(from) = &self.bitmap {
+            let Some((key, bytes)) = store.tables.next(&Layer::new(), from, Some(&end))? else {
+                self.bitmap = None;
+                return Ok(());
+            };
+            let region = region_of(&key).ok_or_else(|| damaged("a key of the bitmap"))?;
+            if !store.space.load(region, &bytes) {
+                return Err(damaged("a part of the bitmap of blocks with data"));
+            }
+            let mut next = key;
+            next.push(0);
+            self.bitmap = Some(next);
+        }
+        Ok(())
+    }
+}
+
+fn take<Q: DeviceQueue>(store: &mut BlockStore<Q>, ptr: &PagePtr) -> Attempt<()> {
+    store.tree_blocks += ptr.block_count();
+    match store.space.take(ptr.blocks()) {
+        true => Ok(()),
+        false => Err(damaged("two pages of the tree share a block, or one lies outside of the shard")),
+    }
+}
+
+fn replay<Q: DeviceQueue>(store: &mut BlockStore<Q>, batch: Batch) -> Attempt<()> {
+    if !store.space.replay(&batch.allocated, &batch.freed) {
+        return Err(damaged("a record of the log takes a block twice, or frees one that holds nothing"));
+    }
+    for block in batch.freed.iter().flat_map(|run| run.blocks()) {
+        store.contents.deferred.remove(&block);
+    }
+    store.contents.deferred.extend(batch.deferred);
+    store.counters = batch.counters;
+    store.tables.apply(batch.changes);
+    Ok(())
+}

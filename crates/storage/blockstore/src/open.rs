@@ -1,0 +1,281 @@
+//! Opening a shard: its superblock, the log replayed and sealed, the blocks that are taken.
+
+use blockdev::{DeviceError, DeviceQueue, Done, Durability};
+use buffer::Piece;
+use encoding::DecodeError;
+use store::StoreError;
+use types::UTime;
+use wal::{Log, Opening as LogOpening, Record, Replay, Replayed, WalError};
+
+use crate::batch::Batch;
+use crate::io::Io;
+use crate::layout::{LABEL_BYTES, Label, SUPERBLOCK_BYTES, ShardLayout, Superblock};
+use crate::load::Loading;
+use crate::store::{BlockStore, Options, Purpose};
+
+/// Bytes of the log that are read at once.
+const LOG_READ_BYTES: u64 = 1 << 20;
+
+/// Why a store can't be made or opened.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("the queue has no data device")]
+    NoDevice,
+    #[error("a device of {device_bytes} bytes has no room for such a store: give it a larger one")]
+    Sizes { device_bytes: u64 },
+    #[error("the device has no block store of a known format: {0}")]
+    NoStore(DecodeError),
+    #[error("the store has no shard {shard}, only {shards}")]
+    NoShard { shard: u32, shards: u32 },
+    #[error("shard {shard} has no superblock that can be read: {error}")]
+    NoSuperblock { shard: u32, error: DecodeError },
+    #[error("record {sequence} of the log can't be read: {error}")]
+    BadRecord { sequence: u64, error: DecodeError },
+    #[error(transparent)]
+    Log(#[from] WalError),
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The shard that is opened.
+#[derive(Clone)]
+struct Shard {
+    layout: ShardLayout,
+    superblock: Superblock,
+}
+
+/// What comes next when everything that was asked has completed.
+enum Step<Q: DeviceQueue> {
+    /// What is read from here on is durable: nothing is shown that a power loss would take back.
+    Flush,
+    Label,
+    Superblocks,
+    Choose(ShardLayout, Label),
+    Log(Shard, Box<Replay>),
+    /// Data beside the log is being looked at.
+    Prove(Shard, Replayed, Option<Record>),
+    Seal(Shard, Replayed),
+    Load(Box<BlockStore<Q>>, Box<Loading>),
+    Ended,
+}
+
+/// A shard being opened.
+pub struct Opener<Q: DeviceQueue> {
+    io: Option<Io<Q, Purpose>>,
+    shard: u32,
+    options: Options,
+    step: Step<Q>,
+    requests: usize,
+    /// What was read, by its place among the reads of the step.
+    read: Vec<(u64, Piece)>,
+}
+
+impl<Q: DeviceQueue> Opener<Q> {
+    /// # Errors
+    /// The queue has no data device.
+    pub fn new(queue: Q, shard: u32, options: Options) -> Result<Self, OpenError> {
+        let io = Some(Io::new(queue).ok_or(OpenError::NoDevice)?);
+        Ok(Self { io, shard, options, step: Step::Flush, requests: 0, read: Vec::new() })
+    }
+
+    pub fn deadline(&self) -> Option<UTime> {
+        match &self.step {
+            Step::Load(store, _) => store.io.deadline(),
+            _ => self.io.as_ref().and_then(Io::deadline),
+        }
+    }
+
+    /// Brings it on; the store comes when it is open.
+    ///
+    /// # Errors
+    /// There is no such shard, it is damaged, or the device failed.
+    pub fn turn(&mut self, now: UTime) -> Option<Result<BlockStore<Q>, OpenError>> {
+        match self.advance(now) {
+            Ok(opened) => opened.map(Ok),
+            Err(error) => {
+                self.step = Step::Ended;
+                Some(Err(error))
+            }
+        }
+    }
+
+    fn advance(&mut self, now: UTime) -> Result<Option<BlockStore<Q>>, OpenError> {
+        if let Some(io) = &mut self.io {
+            io.queue().turn(now);
+        }
+        loop {
+            if let Step::Load(store, loading) = &mut self.step {
+                let done = loading.advance(store, now)?;
+                return Ok(match std::mem::replace(&mut self.step, Step::Ended) {
+                    Step::Load(store, _) if done => Some(*store),
+                    other => {
+                        self.step = other;
+                        None
+                    }
+                });
+            }
+            let Some(io) = &mut self.io else { return Ok(None) };
+            io.submit(now);
+            for (purpose, result) in io.completions() {
+                self.requests -= 1;
+                if let (Purpose::Fetch(place), Done::Read(buffer)) = (purpose, result?) {
+                    self.read.push((place, buffer.freeze()));
+                }
+            }
+            if self.requests > 0 {
+                return Ok(None);
+            }
+            self.read.sort_by_key(|(place, _)| *place);
+            let read = std::mem::take(&mut self.read).into_iter().map(|(_, bytes)| bytes).collect();
+            let step = std::mem::replace(&mut self.step, Step::Ended);
+            self.step = self.next(step, read)?;
+            if let Step::Ended = self.step {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Reads any number of bytes.
+    fn ask(&mut self, offset: u64, bytes: u64) {
+        let Some(io) = &mut self.io else { return };
+        let step = io.request_bytes_max();
+        for at in (0..bytes).step_by(step as usize) {
+            io.read(Purpose::Fetch(self.requests as u64), offset + at, (bytes - at).min(step) as usize);
+            self.requests += 1;
+        }
+    }
+
+    /// Takes what a step has read, and begins the next.
+    fn next(&mut self, step: Step<Q>, read: Vec<Piece>) -> Result<Step<Q>, OpenError> {
+        match step {
+            Step::Flush => {
+                if let Some(io) = &mut self.io {
+                    io.flush(Purpose::Checkpoint);
+                    self.requests = 1;
+                }
+                Ok(Step::Label)
+            }
+            Step::Label => {
+                self.ask(0, LABEL_BYTES);
+                Ok(Step::Superblocks)
+            }
+            Step::Superblocks => {
+                let label = Label::decode(&joined(&read)).map_err(OpenError::NoStore)?;
+                let (shard, shards) = (self.shard, label.shards);
+                let layout = label.shard(shard).ok_or(OpenError::NoShard { shard, shards })?;
+                self.ask(layout.superblocks, 2 * SUPERBLOCK_BYTES);
+                Ok(Step::Choose(layout, label))
+            }
+            Step::Choose(layout, label) => {
+                let superblock = self.choose(&label, &joined(&read))?;
+                let io_max = self.io.as_ref().map_or(LOG_READ_BYTES, Io::request_bytes_max);
+                let step = LOG_READ_BYTES.min(io_max);
+                let replay = Box::new(Replay::new(layout.log, superblock.log, step));
+                Ok(self.read_log(Shard { layout, superblock }, replay)?)
+            }
+            Step::Log(shard, mut replay) => {
+                read.iter().for_each(|bytes| replay.on_read(bytes));
+                self.read_log(shard, replay)
+            }
+            Step::Prove(shard, mut replayed, record) => {
+                let mut from = 0;
+                if let Some(record) = record {
+                    let bytes = joined(&read);
+                    let mut at = 0;
+                    let there = record.beside.iter().all(|run| {
+                        at += run.bytes();
+                        bytes.get(at - run.bytes()..at).is_some_and(|bytes| run.matches(bytes))
+                    });
+                    if !there {
+                        replayed.cut(record.sequence);
+                    }
+                    from = record.sequence + 1;
+                }
+                self.prove(shard, replayed, from)
+            }
+            Step::Seal(shard, replayed) => self.loading(shard, replayed),
+            Step::Load(..) | Step::Ended => Ok(Step::Ended),
+        }
+    }
+
+    /// The superblock that counts: the newer one of those that can be read.
+    fn choose(&self, label: &Label, bytes: &[u8]) -> Result<Superblock, OpenError> {
+        let mut error = DecodeError::Truncated { what: "superblocks", needed: 1, left: 0 };
+        let mut newest: Option<Superblock> = None;
+        for bytes in bytes.chunks_exact(SUPERBLOCK_BYTES as usize) {
+            match Superblock::decode(bytes) {
+                Ok(found) if (found.store, found.shard) != (label.id, self.shard) => {
+                    let what = "superblock of another store";
+                    error = DecodeError::BadValue { what, value: found.store };
+                }
+                Ok(found) => {
+                    if newest.as_ref().is_none_or(|n| n.generation < found.generation) {
+                        newest = Some(found);
+                    }
+                }
+                Err(other) => error = other,
+            }
+        }
+        newest.ok_or(OpenError::NoSuperblock { shard: self.shard, error })
+    }
+
+    fn read_log(&mut self, shard: Shard, replay: Box<Replay>) -> Result<Step<Q>, OpenError> {
+        match replay.wanted() {
+            Some((offset, len)) => {
+                self.ask(offset, len as u64);
+                Ok(Step::Log(shard, replay))
+            }
+            None => {
+                let replayed = replay.finish()?;
+                self.prove(shard, replayed, 0)
+            }
+        }
+    }
+
+    /// Looks at the data beside the next record that needs it, or seals the log.
+    fn prove(&mut self, mut shard: Shard, replayed: Replayed, from: u64) -> Result<Step<Q>, OpenError> {
+        if let Some(record) = replayed.unproven(from).cloned() {
+            for run in &record.beside {
+                self.ask(run.offset, run.bytes() as u64);
+            }
+            return Ok(Step::Prove(shard, replayed, Some(record)));
+        }
+        let superblock = &mut shard.superblock;
+        superblock.generation += 1;
+        superblock.log =
+            LogOpening { kept: superblock.log.kept, sealed: replayed.end, salt: superblock.log.salt + 1 };
+        let (number, error) = (self.shard, DecodeError::Truncated { what: "superblock", needed: 0, left: 0 });
+        let bytes = superblock.encode().ok_or(OpenError::NoSuperblock { shard: number, error })?;
+        let offset = shard.layout.superblock_offset(superblock.generation);
+        if let Some(io) = &mut self.io {
+            self.requests = io.write(Purpose::Checkpoint, offset, &bytes.into(), Durability::Durable);
+        }
+        Ok(Step::Seal(shard, replayed))
+    }
+
+    /// Makes the store, whose tree and records are to be loaded.
+    fn loading(&mut self, shard: Shard, replayed: Replayed) -> Result<Step<Q>, OpenError> {
+        let Some(io) = self.io.take() else { return Ok(Step::Ended) };
+        let Shard { layout, superblock } = shard;
+        let Superblock { store, shard: number, generation, root, counters, log: opening } = superblock;
+        let log = Log::new(layout.log, opening.salt, opening.kept, opening.sealed);
+        let mut opened = BlockStore::new(io, layout, (store, number), self.options, log, opening);
+        (opened.generation, opened.counters, opened.tables.tree.root) = (generation, counters, root);
+        let mut batches = Vec::new();
+        for record in replayed.records {
+            let sequence = record.sequence;
+            let decoded = Batch::decode_all(&record.payload);
+            batches.extend(decoded.map_err(|error| OpenError::BadRecord { sequence, error })?);
+        }
+        let loading = Loading::new(opened.tables.tree.root.as_ref().map(|(_, ptr)| ptr.clone()), batches);
+        Ok(Step::Load(Box::new(opened), Box::new(loading)))
+    }
+}
+
+fn joined(parts: &[Piece]) -> Piece {
+    let mut rope = buffer::Rope::new();
+    parts.iter().for_each(|part| rope.push(part.clone()));
+    rope.to_piece()
+}

@@ -1,0 +1,188 @@
+//! Pages of the tree: sorted keys and values on whole blocks, found by pointers that carry their checksum.
+
+use buffer::{Piece, PieceMut, crc32c};
+use encoding::{DecodeError, Decoder, Encoder};
+
+use crate::bitmap::Run;
+use crate::layout::BLOCK;
+
+/// A key of the tree.
+pub type Key = Vec<u8>;
+
+/// Bytes of entries that a page is meant to have at most. An entry that is larger has a page for itself.
+pub const PAGE_BYTES_MAX: usize = 8192 - PAGE_HEAD_BYTES;
+
+/// A page with fewer is joined with its neighbour when it is written.
+pub const PAGE_BYTES_MIN: usize = PAGE_BYTES_MAX / 3;
+
+/// Level and number of entries.
+const PAGE_HEAD_BYTES: usize = 5;
+
+/// Where a page is, and how its bytes are known.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct PagePtr {
+    /// Its blocks in order, at least one.
+    pub runs: Vec<Run>,
+    /// Bytes used; what is left of the last block is zeros.
+    pub bytes: u32,
+    /// The crc32c (seed -1) of the bytes used.
+    pub crc: u32,
+}
+
+impl PagePtr {
+    pub fn blocks(&self) -> impl Iterator<Item = u64> {
+        self.runs.iter().flat_map(|run| run.blocks())
+    }
+
+    pub fn block_count(&self) -> u64 {
+        self.runs.iter().map(|run| u64::from(run.count)).sum()
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        let mut e = Encoder::new(0);
+        e.put(&self.bytes).put(&self.crc);
+        put_runs(&mut e, &self.runs);
+        e.into_bytes()
+    }
+
+    /// # Errors
+    /// The bytes are no pointer, or its blocks don't fit its bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut d = Decoder::new(bytes);
+        let (bytes, crc) = (d.get()?, d.get()?);
+        let ptr = Self { runs: get_runs(&mut d)?, bytes, crc };
+        d.finish()?;
+        match ptr.block_count() == u64::from(bytes).div_ceil(BLOCK) && bytes > 0 {
+            true => Ok(ptr),
+            false => Err(DecodeError::BadValue { what: "blocks of a page", value: ptr.block_count() }),
+        }
+    }
+}
+
+pub fn put_runs(e: &mut Encoder, runs: &[Run]) {
+    e.put(&(runs.len() as u32));
+    for run in runs {
+        e.put(&run.start).put(&run.count);
+    }
+}
+
+pub fn get_runs(d: &mut Decoder<'_>) -> Result<Vec<Run>, DecodeError> {
+    /// More blocks than any device has.
+    const BLOCKS_MAX: u64 = 1 << 48;
+    let count = d.count(12, "runs of blocks")?;
+    let mut runs = Vec::with_capacity(count);
+    for _ in 0..count {
+        let run = Run { start: d.get()?, count: d.get()? };
+        if run.start >= BLOCKS_MAX || run.count == 0 {
+            return Err(DecodeError::BadValue { what: "run of blocks", value: run.start });
+        }
+        runs.push(run);
+    }
+    Ok(runs)
+}
+
+/// A page's entries. On level 0 the values are the tree's; above they are pointers to pages of the level below, and their
+/// keys are the lowest keys that those pages may hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Page {
+    pub level: u8,
+    /// Keys ascending.
+    pub entries: Vec<(Key, Piece)>,
+}
+
+/// Bytes that an entry takes in a page.
+pub fn entry_bytes(key: &[u8], value: &[u8]) -> usize {
+    8 + key.len() + value.len()
+}
+
+impl Page {
+    /// The bytes on the device, whole blocks, and how many of them are used.
+    pub fn encode(&self) -> (Piece, u32) {
+        let mut e = Encoder::new(0);
+        e.put(&self.level).put(&(self.entries.len() as u32));
+        for (key, value) in &self.entries {
+            e.blob(key).blob(value);
+        }
+        let bytes = e.into_bytes();
+        let mut piece = PieceMut::zeroed(bytes.len().next_multiple_of(BLOCK as usize));
+        piece.as_mut_slice()[..bytes.len()].copy_from_slice(&bytes);
+        (piece.freeze(), bytes.len() as u32)
+    }
+
+    /// # Errors
+    /// The bytes are no page, or its keys don't ascend.
+    pub fn decode(bytes: &Piece) -> Result<Self, DecodeError> {
+        let mut d = Decoder::new(bytes);
+        let level = d.get()?;
+        let count = d.count(8, "entries of a page")?;
+        let mut entries: Vec<(Key, Piece)> = Vec::with_capacity(count);
+        for _ in 0..count {
+            let key = d.blob("key of a page")?.to_vec();
+            let len = d.blob("value of a page")?.len();
+            if entries.last().is_some_and(|(before, _)| *before >= key) {
+                let value = entries.len() as u64;
+                return Err(DecodeError::BadValue { what: "order of keys in a page", value });
+            }
+            entries.push((key, bytes.slice(d.position() - len..d.position())));
+        }
+        d.finish()?;
+        Ok(Self { level, entries })
+    }
+
+    /// The page that a pointer leads to.
+    ///
+    /// # Errors
+    /// The bytes are not those that were written.
+    pub fn read(ptr: &PagePtr, bytes: &Piece) -> Result<Self, DecodeError> {
+        let used = ptr.bytes as usize;
+        if used > bytes.len() {
+            return Err(DecodeError::Truncated { what: "page", needed: used, left: bytes.len() });
+        }
+        let bytes = bytes.slice(0..used);
+        let actual = crc32c(!0, &bytes);
+        match actual == ptr.crc {
+            true => Self::decode(&bytes),
+            false => Err(DecodeError::Checksum { what: "page", expected: ptr.crc, actual }),
+        }
+    }
+
+    /// The last entry that begins at or before `key`.
+    pub fn place(&self, key: &[u8]) -> Option<usize> {
+        self.entries.partition_point(|(k, _)| k.as_slice() <= key).checked_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_comes_back_by_its_pointer_and_damage_is_noticed() {
+        let entry = |i: u8| (vec![i, 0], Piece::copy_from(&[i; 100]));
+        let page = Page { level: 0, entries: (0..60).map(entry).collect() };
+        let (bytes, used) = page.encode();
+        assert_eq!((bytes.len(), used), (8192, 5 + 60 * 110));
+        let runs = vec![Run { start: 7, count: 1 }, Run { start: 3, count: 1 }];
+        let ptr = PagePtr { runs, bytes: used, crc: crc32c(!0, &bytes[..used as usize]) };
+        assert_eq!(PagePtr::decode(&ptr.encode()), Ok(ptr.clone()));
+        assert_eq!(Page::read(&ptr, &bytes), Ok(page.clone()));
+        assert!(Page::read(&ptr, &bytes.slice(0..4096)).is_err());
+        let mut bad = bytes.to_vec();
+        bad[1000] ^= 1;
+        assert!(Page::read(&ptr, &bad.into()).is_err());
+        assert_eq!((page.place(&[5, 0]), page.place(&[5, 9]), page.place(&[])), (Some(5), Some(5), None));
+    }
+
+    #[test]
+    fn pointers_and_pages_that_make_no_sense_are_refused() {
+        let ptr = PagePtr { runs: vec![Run { start: 7, count: 2 }], bytes: 5000, crc: 1 };
+        for (bytes, runs) in [(9000, ptr.runs.clone()), (0, ptr.runs.clone()), (5000, vec![])] {
+            assert!(PagePtr::decode(&PagePtr { bytes, runs, crc: 1 }.encode()).is_err());
+        }
+        let far = PagePtr { runs: vec![Run { start: u64::MAX, count: 2 }], ..ptr };
+        assert!(PagePtr::decode(&far.encode()).is_err());
+        let unsorted = Page { level: 0, entries: vec![(vec![2], Piece::empty()), (vec![1], Piece::empty())] };
+        let (bytes, used) = unsorted.encode();
+        assert!(Page::decode(&bytes.slice(0..used as usize)).is_err());
+    }
+}

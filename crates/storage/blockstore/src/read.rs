@@ -1,0 +1,279 @@
+//! Reads.
+
+use buffer::{Piece, Rope};
+use store::{
+    AttrChoice, Attrs, CollectionId, CollectionStat, LogPage, ObjectHead, ObjectPage, ObjectStat, OmapPage,
+    ReadOutcome, ReadRequest, StoreError, keys,
+};
+use types::{EVersion, GHObject, Name};
+
+use crate::context::{Context, Found};
+use crate::data::assemble;
+use crate::layout::BLOCK;
+use crate::records::{
+    Part, Slot, collection_key, decode_log_record, key, log_key, log_version, name_of, object_of, part_key,
+    table,
+};
+use crate::stop::{Attempt, Stop, damaged};
+
+/// What a read comes to in memory.
+pub enum Answer {
+    Done(ReadOutcome),
+    /// The store's space, which the caller counts.
+    StatFs,
+    /// Bytes of which some have to be read from the device.
+    Data(DataRead),
+}
+
+/// A read of data, with what is in memory of it.
+#[derive(Debug)]
+pub struct DataRead {
+    pub found: Found,
+    pub offset: u64,
+    pub len: u64,
+    /// The mapped blocks with their numbers, ascending, and those of their bytes that are in memory.
+    pub blocks: Vec<(u64, Slot, Option<Piece>)>,
+}
+
+impl DataRead {
+    /// The bytes, once every block has its.
+    pub fn finish(self) -> ReadOutcome {
+        let blocks = self.blocks.into_iter().filter_map(|(number, _, piece)| Some((number, piece?)));
+        ReadOutcome::Data(assemble(self.offset, self.len, blocks))
+    }
+}
+
+impl Context<'_> {
+    /// # Errors
+    /// The read fails, or a page has to be read first.
+    pub fn perform(&self, request: &ReadRequest) -> Attempt<Answer> {
+        use ReadRequest as R;
+        let outcome = match request {
+            R::Data { collection, object, offset, len, advice: _, verify: _ } => {
+                return self.data(&self.target(*collection, object)?, *offset, *len);
+            }
+            R::Extents { collection, object, offset, len } => {
+                ReadOutcome::Extents(self.extents(&self.target(*collection, object)?, *offset, *len)?)
+            }
+            R::Stat { collection, object } => ReadOutcome::Stat(stat(&self.target(*collection, object)?)),
+            R::Attr { collection, object, name } => {
+                let found = self.target(*collection, object)?;
+                let value = self.get(&part_key(found.onode.number, Part::Attr, name))?;
+                ReadOutcome::Attr(value.ok_or(Stop::Error(StoreError::NoSuchAttr))?)
+            }
+            R::Attrs { collection, object } => {
+                ReadOutcome::Attrs(self.attrs(&self.target(*collection, object)?, &AttrChoice::All)?)
+            }
+            R::Object { collection, object, attrs } => {
+                self.collection(*collection)?;
+                ReadOutcome::Object(match self.find(*collection, object)? {
+                    Some(found) => Some(ObjectHead { attrs: self.attrs(&found, attrs)?, stat: stat(&found) }),
+                    None => None,
+                })
+            }
+            R::OmapHeader { collection, object } => {
+                let found = self.target(*collection, object)?;
+                let header = self.get(&part_key(found.onode.number, Part::OmapHeader, &[]))?;
+                ReadOutcome::OmapHeader(header.unwrap_or_default())
+            }
+            R::OmapKeys { collection, object, keys } => {
+                let found = self.target(*collection, object)?;
+                ReadOutcome::Omap(self.omap_keys(&found, keys.iter())?)
+            }
+            R::OmapRange { .. } => ReadOutcome::Omap(self.omap_range(request)?),
+            R::List { collection, start, end, objects_max, attrs } => {
+                ReadOutcome::Objects(self.list(*collection, (start, end), *objects_max, attrs)?)
+            }
+            R::Collections => ReadOutcome::Collections(self.collections()?),
+            R::Collection { collection } => ReadOutcome::Collection(self.collection_stat(*collection)?),
+            R::Log { collection, after, records_max, bytes_max } => {
+                ReadOutcome::Log(self.log(*collection, *after, *records_max, *bytes_max)?)
+            }
+            R::StatFs => return Ok(Answer::StatFs),
+        };
+        Ok(Answer::Done(outcome))
+    }
+
+    fn target(&self, collection: CollectionId, object: &GHObject) -> Attempt<Found> {
+        self.collection(collection)?;
+        self.existing(collection, object)
+    }
+
+    fn data(&self, found: &Found, offset: u64, len: u64) -> Attempt<Answer> {
+        let end = offset.saturating_add(len).min(found.onode.size);
+        if offset >= end {
+            return Ok(Answer::Done(ReadOutcome::Data(Rope::new())));
+        }
+        let mapped = self.mapped(found.onode.number, offset / BLOCK, end.div_ceil(BLOCK))?;
+        let mut blocks = Vec::with_capacity(mapped.len());
+        for (number, slot) in mapped {
+            // What is in memory is checked like what is on the device: a caller's checksum may be wrong.
+            let held = self.contents.deferred(slot.block).is_some();
+            let piece = if held { self.bytes_of(found, &[(number, slot)])?.pop() } else { None };
+            blocks.push((number, slot, piece));
+        }
+        let read = DataRead { found: found.clone(), offset, len: end - offset, blocks };
+        Ok(match read.blocks.iter().all(|(_, _, piece)| piece.is_some()) {
+            true => Answer::Done(read.finish()),
+            false => Answer::Data(read),
+        })
+    }
+
+    fn extents(&self, found: &Found, offset: u64, len: u64) -> Attempt<Vec<(u64, u64)>> {
+        let end = offset.saturating_add(len).min(found.onode.size);
+        let mut out: Vec<(u64, u64)> = Vec::new();
+        if offset >= end {
+            return Ok(out);
+        }
+        for (number, _) in self.mapped(found.onode.number, offset / BLOCK, end.div_ceil(BLOCK))? {
+            let (from, to) = ((number * BLOCK).max(offset), ((number + 1) * BLOCK).min(end));
+            match out.last_mut() {
+                Some((at, len)) if *at + *len == from => *len += to - from,
+                _ => out.push((from, to - from)),
+            }
+        }
+        Ok(out)
+    }
+
+    fn attrs(&self, found: &Found, choice: &AttrChoice) -> Attempt<Attrs> {
+        let number = found.onode.number;
+        Ok(match choice {
+            AttrChoice::None => Attrs::new(),
+            AttrChoice::All => {
+                let all = self.with_prefix(&part_key(number, Part::Attr, &[]))?;
+                all.into_iter().map(|(key, value)| (name_of(&key), value)).collect()
+            }
+            AttrChoice::These(names) => {
+                let mut attrs = Attrs::new();
+                for name in names {
+                    if let Some(value) = self.get(&part_key(number, Part::Attr, name))? {
+                        attrs.insert(name.clone(), value);
+                    }
+                }
+                attrs
+            }
+        })
+    }
+
+    fn omap_keys<'a>(&self, found: &Found, keys: impl Iterator<Item = &'a Name>) -> Attempt<OmapPage> {
+        let mut page = OmapPage::default();
+        for key in keys {
+            if let Some(value) = self.get(&part_key(found.onode.number, Part::Omap, key))? {
+                page.entries.push((key.clone(), value));
+            }
+        }
+        Ok(page)
+    }
+
+    fn omap_range(&self, request: &ReadRequest) -> Attempt<OmapPage> {
+        let ReadRequest::OmapRange {
+            collection,
+            object,
+            after,
+            before,
+            prefix,
+            entries_max,
+            bytes_max,
+            values,
+        } = request
+        else {
+            return Err(damaged("another request than a range of an omap"));
+        };
+        let number = self.target(*collection, object)?.onode.number;
+        let mut from = part_key(number, Part::Omap, prefix);
+        let mut end = keys::after_prefix(&from);
+        if let Some(after) = after.as_ref().filter(|after| *after >= prefix) {
+            from = part_key(number, Part::Omap, after);
+            from.push(0);
+        }
+        if let Some(before) = before.as_ref().map(|before| part_key(number, Part::Omap, before)) {
+            end = Some(end.map_or(before.clone(), |end| end.min(before)));
+        }
+        let (mut page, mut bytes) = (OmapPage::default(), 0);
+        while let Some((key, value)) = self.next(&from, end.as_deref())? {
+            let name = name_of(&key);
+            bytes += name.len() + if *values { value.len() } else { 0 };
+            if page.entries.len() >= *entries_max || (bytes > *bytes_max && !page.entries.is_empty()) {
+                page.more = true;
+                break;
+            }
+            page.entries.push((name, if *values { value } else { Piece::empty() }));
+            from = key;
+            from.push(0);
+        }
+        Ok(page)
+    }
+
+    fn list(
+        &self,
+        id: CollectionId,
+        (start, end): (&GHObject, &GHObject),
+        objects_max: usize,
+        attrs: &AttrChoice,
+    ) -> Attempt<ObjectPage> {
+        self.collection(id)?;
+        let mut objects = Vec::new();
+        if start < end {
+            let mut from = crate::records::object_key(id, start);
+            let stop = crate::records::object_key(id, end);
+            while let Some((key, value)) = self.next(&from, Some(&stop))? {
+                let object = object_of(id, &key).ok_or_else(|| damaged("a key of an object"))?;
+                if objects.len() == objects_max {
+                    return Ok(ObjectPage { objects, next: object });
+                }
+                let onode = crate::records::Onode::decode(&value).map_err(damaged)?;
+                let found = Found { collection: id, object, onode };
+                let chosen = self.attrs(&found, attrs)?;
+                objects.push((found.object, chosen));
+                from = key;
+                from.push(0);
+            }
+        }
+        Ok(ObjectPage { objects, next: end.clone() })
+    }
+
+    fn collections(&self) -> Attempt<Vec<CollectionId>> {
+        let all = self.with_prefix(&[table::COLLECTION])?;
+        let id = |key: &[u8]| keys::collection_of(&key[1..]).ok_or_else(|| damaged("a key of a collection"));
+        all.iter().map(|(key, _)| id(key)).collect()
+    }
+
+    fn collection_stat(&self, id: CollectionId) -> Attempt<Option<CollectionStat>> {
+        let Some(collection) = self.find_collection(id)? else { return Ok(None) };
+        let info = self.get(&collection_key(table::INFO, id))?.unwrap_or_default();
+        Ok(Some(CollectionStat { bits: collection.bits, info, rehoming: None }))
+    }
+
+    fn log(
+        &self,
+        id: CollectionId,
+        after: EVersion,
+        records_max: usize,
+        bytes_max: usize,
+    ) -> Attempt<LogPage> {
+        let collection = self.collection(id)?;
+        let all = key(table::LOG, &keys::collection_key(id));
+        let end = keys::after_prefix(&all);
+        let mut from = log_key(id, after);
+        from.push(0);
+        let mut page = LogPage { tail: collection.log_tail, head: collection.log_head, ..LogPage::default() };
+        let mut bytes = 0;
+        while let Some((key, value)) = self.next(&from, end.as_deref())? {
+            let version = log_version(id, &key).ok_or_else(|| damaged("a key of a log record"))?;
+            let record = decode_log_record(version, &value).map_err(damaged)?;
+            bytes += record.bytes.len();
+            if page.records.len() >= records_max || (bytes > bytes_max && !page.records.is_empty()) {
+                page.more = true;
+                break;
+            }
+            page.records.push(record);
+            from = key;
+            from.push(0);
+        }
+        Ok(page)
+    }
+}
+
+fn stat(found: &Found) -> ObjectStat {
+    ObjectStat { size: found.onode.size, hint: found.onode.hint }
+}

@@ -1,0 +1,305 @@
+//! What the tree's keys and values are.
+
+use std::collections::BTreeMap;
+
+use buffer::Piece;
+use encoding::{DecodeError, Decoder, Encoder};
+use store::{AllocHint, CollectionId, LogRecord, LogRecordKind, keys};
+use types::{EVersion, GHObject, Name};
+
+use crate::page::Key;
+
+/// Blocks of an object that one record maps.
+pub const CHUNK_BLOCKS: u64 = 64;
+
+/// The tables, by the first byte of their keys.
+pub mod table {
+    /// Collection: [`super::Collection`].
+    pub const COLLECTION: u8 = b'c';
+    /// Collection: its info as given; no key where none was set.
+    pub const INFO: u8 = b'i';
+    /// Collection, version: a log record.
+    pub const LOG: u8 = b'l';
+    /// Collection, object: [`super::Onode`].
+    pub const ONODE: u8 = b'o';
+    /// Number of an object, part, and what the part says.
+    pub const NUMBERED: u8 = b'n';
+    /// Number of a group of blocks: [`super::Counts`].
+    pub const COUNTS: u8 = b'r';
+    /// Number of a region: a part of the bitmap of blocks with data. Only in the tree, never in the log.
+    pub const BITMAP: u8 = b'b';
+}
+
+/// The parts of an object that are found by its number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    OmapHeader = 1,
+    /// By name.
+    Attr = 2,
+    /// By number: [`Chunk`].
+    Chunk = 3,
+    /// By key.
+    Omap = 4,
+}
+
+pub fn key(table: u8, rest: &[u8]) -> Key {
+    let mut key = Vec::with_capacity(1 + rest.len());
+    key.push(table);
+    key.extend_from_slice(rest);
+    key
+}
+
+pub fn collection_key(table: u8, id: CollectionId) -> Key {
+    key(table, &keys::collection_key(id))
+}
+
+pub fn object_key(id: CollectionId, object: &GHObject) -> Key {
+    keys::object_key(&collection_key(table::ONODE, id), object)
+}
+
+/// The object of an onode's key.
+pub fn object_of(id: CollectionId, key: &[u8]) -> Option<GHObject> {
+    keys::object_of(key.get(collection_key(table::ONODE, id).len()..)?)
+}
+
+pub fn log_key(id: CollectionId, version: EVersion) -> Key {
+    keys::log_key(&collection_key(table::LOG, id), version)
+}
+
+pub fn log_version(id: CollectionId, key: &[u8]) -> Option<EVersion> {
+    keys::log_version(key.get(collection_key(table::LOG, id).len()..)?)
+}
+
+/// What all keys of an object's number begin with.
+pub fn number_key(number: u64) -> Key {
+    key(table::NUMBERED, &number.to_be_bytes())
+}
+
+/// The key of one part, or (with nothing in `rest`) what all keys of that part begin with.
+pub fn part_key(number: u64, part: Part, rest: &[u8]) -> Key {
+    let mut key = number_key(number);
+    key.push(part as u8);
+    key.extend_from_slice(rest);
+    key
+}
+
+/// Bytes before what the part says.
+pub const PART_KEY_BYTES: usize = 10;
+
+pub fn chunk_key(number: u64, chunk: u64) -> Key {
+    part_key(number, Part::Chunk, &(chunk as u32).to_be_bytes())
+}
+
+/// The number of a chunk, from its key.
+pub fn chunk_of(key: &[u8]) -> Option<u64> {
+    let number: [u8; 4] = key.get(PART_KEY_BYTES..)?.try_into().ok()?;
+    Some(u64::from(u32::from_be_bytes(number)))
+}
+
+pub fn counts_key(group: u64) -> Key {
+    key(table::COUNTS, &group.to_be_bytes())
+}
+
+pub fn bitmap_key(region: u64) -> Key {
+    key(table::BITMAP, &region.to_be_bytes())
+}
+
+pub fn region_of(key: &[u8]) -> Option<u64> {
+    Some(u64::from_be_bytes(key.get(1..)?.try_into().ok()?))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Collection {
+    pub bits: u32,
+    pub log_tail: EVersion,
+    pub log_head: EVersion,
+}
+
+impl Collection {
+    pub fn encode(&self) -> Piece {
+        let mut e = Encoder::new(0);
+        e.put(&self.bits).put(&self.log_tail).put(&self.log_head);
+        e.into_bytes().into()
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut d = Decoder::new(bytes);
+        let collection = Self { bits: d.get()?, log_tail: d.get()?, log_head: d.get()? };
+        d.finish()?;
+        Ok(collection)
+    }
+}
+
+/// An object. Its attributes, omap and map of data are found by the number, so that a rename moves this record alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Onode {
+    /// Never given twice.
+    pub number: u64,
+    /// Bytes.
+    pub size: u64,
+    pub hint: Option<AllocHint>,
+}
+
+impl Onode {
+    pub fn encode(&self) -> Piece {
+        let mut e = Encoder::new(0);
+        e.put(&self.number).put(&self.size);
+        if let Some(hint) = self.hint {
+            e.put(&hint.object_size).put(&hint.write_size).put(&hint.flags);
+        }
+        e.into_bytes().into()
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut d = Decoder::new(bytes);
+        let (number, size) = (d.get()?, d.get()?);
+        let hint = match d.remaining() {
+            0 => None,
+            _ => Some(AllocHint { object_size: d.get()?, write_size: d.get()?, flags: d.get()? }),
+        };
+        d.finish()?;
+        Ok(Self { number, size, hint })
+    }
+}
+
+pub fn encode_log_record(record: &LogRecord) -> Piece {
+    let mut bytes = Vec::with_capacity(1 + record.bytes.len());
+    bytes.push(record.kind.code());
+    bytes.extend_from_slice(&record.bytes);
+    bytes.into()
+}
+
+pub fn decode_log_record(version: EVersion, value: &Piece) -> Result<LogRecord, DecodeError> {
+    let kind = LogRecordKind::of_code(Decoder::new(value).get()?)?;
+    Ok(LogRecord { version, kind, bytes: value.slice(1..value.len()) })
+}
+
+/// A mapped block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot {
+    /// Of the shard.
+    pub block: u64,
+    /// The crc32c (seed -1) of its bytes.
+    pub crc: u32,
+    /// Whether other objects may map it: then it is never written in place, and [`Counts`] says how many.
+    pub shared: bool,
+}
+
+/// The mapped blocks among [`CHUNK_BLOCKS`], by place. What is not mapped is zeros.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Chunk(pub BTreeMap<u8, Slot>);
+
+impl Chunk {
+    /// Runs of neighbours: place, length, shared (u8 each), first block (u64), a checksum (u32) for each.
+    pub fn encode(&self) -> Piece {
+        let slots: Vec<(u8, Slot)> = self.0.iter().map(|(place, slot)| (*place, *slot)).collect();
+        let follows = |a: &(u8, Slot), b: &(u8, Slot)| {
+            a.0 + 1 == b.0 && a.1.block + 1 == b.1.block && a.1.shared == b.1.shared
+        };
+        let mut e = Encoder::new(0);
+        for run in slots.chunk_by(follows) {
+            let (place, first) = run[0];
+            e.put(&place).put(&(run.len() as u8)).put(&first.shared).put(&first.block);
+            for (_, slot) in run {
+                e.put(&slot.crc);
+            }
+        }
+        e.into_bytes().into()
+    }
+
+    /// # Errors
+    /// A run is empty, overlaps the one before it or reaches past the chunk.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut d = Decoder::new(bytes);
+        let (mut slots, mut next) = (BTreeMap::new(), 0u64);
+        while d.remaining() > 0 {
+            let (place, len, shared): (u8, u8, bool) = (d.get()?, d.get()?, d.get()?);
+            let first: u64 = d.get()?;
+            let end = u64::from(place) + u64::from(len);
+            if len == 0 || u64::from(place) < next || end > CHUNK_BLOCKS || first > 1 << 48 {
+                return Err(DecodeError::BadValue { what: "run of mapped blocks", value: place.into() });
+            }
+            for at in 0..len {
+                let slot = Slot { block: first + u64::from(at), crc: d.get()?, shared };
+                slots.insert(place + at, slot);
+            }
+            next = end;
+        }
+        Ok(Self(slots))
+    }
+}
+
+/// How many objects map each of [`CHUNK_BLOCKS`] neighbouring blocks of the shard, where that is more than one.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Counts(pub BTreeMap<u8, u32>);
+
+impl Counts {
+    pub fn encode(&self) -> Piece {
+        let mut e = Encoder::new(0);
+        for (place, count) in &self.0 {
+            e.put(place).put(count);
+        }
+        e.into_bytes().into()
+    }
+
+    /// # Errors
+    /// A place is out of range, or a count is less than 2.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut d = Decoder::new(bytes);
+        let mut counts = BTreeMap::new();
+        while d.remaining() > 0 {
+            let (place, count): (u8, u32) = (d.get()?, d.get()?);
+            if u64::from(place) >= CHUNK_BLOCKS || count < 2 {
+                return Err(DecodeError::BadValue { what: "count of a shared block", value: count.into() });
+            }
+            counts.insert(place, count);
+        }
+        Ok(Self(counts))
+    }
+}
+
+/// The name or key at the end of a key.
+pub fn name_of(key: &[u8]) -> Name {
+    key.get(PART_KEY_BYTES..).unwrap_or_default().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_come_back() {
+        let hint = Some(AllocHint { object_size: 1, write_size: 2, flags: 3 });
+        for onode in [Onode { number: 7, size: 9, hint }, Onode { number: 8, size: 0, hint: None }] {
+            assert_eq!(Onode::decode(&onode.encode()), Ok(onode));
+        }
+        let slot = |block, shared| Slot { block, crc: block as u32, shared };
+        let mut chunk = Chunk::default();
+        for (place, block, shared) in
+            [(0, 5, false), (1, 6, false), (2, 7, true), (4, 8, true), (63, 1, false)]
+        {
+            chunk.0.insert(place, slot(block, shared));
+        }
+        assert_eq!(chunk.encode().len(), 4 * 11 + 5 * 4);
+        assert_eq!(Chunk::decode(&chunk.encode()), Ok(chunk));
+        let counts = Counts([(3, 2), (9, 7)].into());
+        assert_eq!(Counts::decode(&counts.encode()), Ok(counts));
+        assert_eq!((chunk_of(&chunk_key(9, 77)), region_of(&bitmap_key(5))), (Some(77), Some(5)));
+    }
+
+    #[test]
+    fn maps_that_make_no_sense_are_refused() {
+        let run = |place: u8, len: u8| {
+            let mut e = Encoder::new(0);
+            e.put(&place).put(&len).put(&false).put(&1u64);
+            for _ in 0..len {
+                e.put(&0u32);
+            }
+            e.into_bytes()
+        };
+        assert!(Chunk::decode(&run(0, 64)).is_ok());
+        assert!(Chunk::decode(&run(0, 0)).is_err() && Chunk::decode(&run(63, 2)).is_err());
+        assert!(Chunk::decode(&[run(5, 2), run(6, 1)].concat()).is_err());
+        assert!(Counts::decode(&[0, 1, 0, 0, 0]).is_err() && Counts::decode(&[64, 2, 0, 0, 0]).is_err());
+    }
+}

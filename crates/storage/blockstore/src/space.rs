@@ -1,0 +1,162 @@
+//! The blocks of a shard: which are taken, which hold data, and which come back later.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::bitmap::{Bitmap, REGION_BLOCKS, Run, runs_of};
+
+/// Blocks that a change gave up, which are free for others once nothing can need them.
+#[derive(Debug)]
+struct Leaving {
+    /// The log record that gave them up.
+    sequence: u64,
+    /// Reads that began before this number may still want them.
+    reads_below: u64,
+    blocks: Vec<u64>,
+}
+
+/// A shard's blocks, by number.
+#[derive(Debug)]
+pub struct Space {
+    /// Blocks that nothing may be written to: data, pages of the tree, and what is leaving.
+    taken: Bitmap,
+    /// Blocks that hold data as of the last change: what a checkpoint keeps.
+    data: Bitmap,
+    /// Regions of `data` that changed since the last checkpoint began.
+    dirty: BTreeSet<u64>,
+    leaving: VecDeque<Leaving>,
+    leaving_blocks: u64,
+    /// Where the next search begins.
+    cursor: u64,
+}
+
+impl Space {
+    pub fn new(blocks: u64) -> Self {
+        Self {
+            taken: Bitmap::new(blocks),
+            data: Bitmap::new(blocks),
+            dirty: BTreeSet::new(),
+            leaving: VecDeque::new(),
+            leaving_blocks: 0,
+            cursor: 0,
+        }
+    }
+
+    pub fn blocks(&self) -> u64 {
+        self.taken.len()
+    }
+
+    pub fn free_blocks(&self) -> u64 {
+        self.taken.len() - self.taken.count()
+    }
+
+    pub fn leaving_blocks(&self) -> u64 {
+        self.leaving_blocks
+    }
+
+    pub fn data_blocks(&self) -> u64 {
+        self.data.count()
+    }
+
+    /// Takes `count` free blocks, neighbours where there are some. `None` if there are fewer.
+    pub fn allocate(&mut self, count: u64) -> Option<Vec<u64>> {
+        if count > self.free_blocks() {
+            return None;
+        }
+        let mut blocks = Vec::with_capacity(count as usize);
+        let mut from = self.cursor;
+        while (blocks.len() as u64) < count {
+            match self.taken.next_missing(from) {
+                Some(block) => {
+                    self.taken.insert(block);
+                    blocks.push(block);
+                    from = block + 1;
+                }
+                // Around: there are enough.
+                None => from = 0,
+            }
+        }
+        self.cursor = from;
+        Some(blocks)
+    }
+
+    /// The same as runs, for pages of the tree.
+    pub fn allocate_runs(&mut self, count: u64) -> Option<Vec<Run>> {
+        self.allocate(count).map(runs_of)
+    }
+
+    /// Gives back blocks that nothing refers to and that no durable record referred to.
+    pub fn give_back(&mut self, blocks: impl IntoIterator<Item = u64>) {
+        for block in blocks {
+            self.taken.remove(block);
+        }
+    }
+
+    /// Blocks hold data now. They were allocated before.
+    pub fn mark_data(&mut self, blocks: impl IntoIterator<Item = u64>) {
+        for block in blocks {
+            self.data.insert(block);
+            self.dirty.insert(block / REGION_BLOCKS);
+        }
+    }
+
+    /// The change in record `sequence` gives up data blocks.
+    pub fn leave(&mut self, sequence: u64, reads_below: u64, blocks: Vec<u64>) {
+        if blocks.is_empty() {
+            return;
+        }
+        for block in &blocks {
+            self.data.remove(*block);
+            self.dirty.insert(block / REGION_BLOCKS);
+        }
+        self.leaving_blocks += blocks.len() as u64;
+        self.leaving.push_back(Leaving { sequence, reads_below, blocks });
+    }
+
+    /// Frees what nothing needs any more: records up to `marked` are known durable to a replay, and every read below
+    /// `reads_from` has ended.
+    pub fn release(&mut self, marked: u64, reads_from: u64) {
+        while let Some(first) = self.leaving.front() {
+            if first.sequence > marked || first.reads_below > reads_from {
+                return;
+            }
+            if let Some(Leaving { blocks, .. }) = self.leaving.pop_front() {
+                self.leaving_blocks -= blocks.len() as u64;
+                self.give_back(blocks);
+            }
+        }
+    }
+
+    /// The records of the bitmap that changed since the last call: region and bytes, `None` where no bit is set.
+    pub fn take_dirty(&mut self) -> Vec<(u64, Option<Vec<u8>>)> {
+        let dirty = std::mem::take(&mut self.dirty);
+        dirty.into_iter().map(|region| (region, self.data.region(region))).collect()
+    }
+
+    /// Loads a record of the bitmap while the store is opened.
+    pub fn load(&mut self, region: u64, bytes: &[u8]) -> bool {
+        self.data.load_region(region, bytes)
+    }
+
+    /// Takes the blocks of a page of the tree while the store is opened. `false`: one is taken already, or out of range.
+    pub fn take(&mut self, blocks: impl IntoIterator<Item = u64>) -> bool {
+        blocks.into_iter().all(|block| self.taken.insert(block))
+    }
+
+    /// A replayed change. `false`: it takes what holds data, or gives up what doesn't.
+    pub fn replay(&mut self, allocated: &[Run], freed: &[Run]) -> bool {
+        for run in allocated.iter().chain(freed) {
+            if run.blocks().end > self.blocks() {
+                return false;
+            }
+            self.dirty.extend(run.blocks().map(|b| b / REGION_BLOCKS));
+        }
+        allocated.iter().flat_map(|r| r.blocks()).all(|b| self.data.insert(b))
+            && freed.iter().flat_map(|r| r.blocks()).all(|b| self.data.remove(b))
+    }
+
+    /// Ends opening: what holds data is taken. `false`: a block is both data and a page of the tree.
+    pub fn opened(&mut self) -> bool {
+        let data: Vec<u64> = (0..self.data.len()).filter(|b| self.data.contains(*b)).collect();
+        self.take(data)
+    }
+}

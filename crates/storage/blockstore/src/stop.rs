@@ -1,0 +1,33 @@
+//! Why work in memory can't go on.
+
+use store::StoreError;
+
+use crate::page::PagePtr;
+
+/// Why a request or a step of a checkpoint stops. After what it waits for, it begins again.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Stop {
+    /// A page of the tree is not in memory.
+    Page(PagePtr),
+    /// The contents of these data blocks are not in memory.
+    Blocks(Vec<u64>),
+    /// The log has no room before a checkpoint.
+    LogRoom,
+    /// Blocks are free only after a checkpoint, or when a record is durable.
+    Space,
+    /// It fails.
+    Error(StoreError),
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        Self::Error(error)
+    }
+}
+
+pub type Attempt<T> = Result<T, Stop>;
+
+/// A record of the store's own that can't be read.
+pub fn damaged(what: impl std::fmt::Display) -> Stop {
+    Stop::Error(StoreError::Damaged(what.to_string()))
+}

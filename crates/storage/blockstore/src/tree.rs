@@ -1,0 +1,249 @@
+//! The tree as of the last checkpoint, its pages in memory, and the layers of changes above it.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use buffer::Piece;
+use encoding::DecodeError;
+use store::StoreError;
+
+use crate::layout::BLOCK;
+use crate::page::{Key, Page, PagePtr};
+use crate::stop::{Attempt, Stop, damaged};
+
+/// Changes of keys: `None` removes.
+pub type Layer = BTreeMap<Key, Option<Piece>>;
+
+#[derive(Debug)]
+struct Cached {
+    ptr: PagePtr,
+    page: Arc<Page>,
+    used: AtomicU64,
+}
+
+/// Pages in memory, by their first block.
+#[derive(Debug, Default)]
+pub struct Pages {
+    cached: BTreeMap<u64, Cached>,
+    bytes: u64,
+    /// Pages that could not be read.
+    bad: Vec<(PagePtr, StoreError)>,
+    clock: AtomicU64,
+}
+
+fn first_block(ptr: &PagePtr) -> u64 {
+    ptr.runs.first().map_or(0, |run| run.start)
+}
+
+impl Pages {
+    /// # Errors
+    /// The page has to be read first, or could not be read.
+    pub fn get(&self, ptr: &PagePtr) -> Attempt<Arc<Page>> {
+        match self.cached.get(&first_block(ptr)) {
+            Some(cached) if cached.ptr == *ptr => {
+                cached.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+                Ok(cached.page.clone())
+            }
+            _ => match self.bad.iter().find(|(bad, _)| bad == ptr) {
+                Some((_, error)) => Err(Stop::Error(error.clone())),
+                None => Err(Stop::Page(ptr.clone())),
+            },
+        }
+    }
+
+    pub fn insert(&mut self, ptr: PagePtr, page: Page) {
+        let used = AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed));
+        let bytes = ptr.block_count() * BLOCK;
+        let cached = Cached { page: Arc::new(page), used, ptr };
+        self.bytes += bytes;
+        if let Some(old) = self.cached.insert(first_block(&cached.ptr), cached) {
+            self.bytes -= old.ptr.block_count() * BLOCK;
+        }
+    }
+
+    /// Takes a page that was read.
+    pub fn on_read(&mut self, ptr: PagePtr, bytes: &Piece) {
+        match Page::read(&ptr, bytes) {
+            Ok(page) => self.insert(ptr, page),
+            Err(error) => self.on_bad(ptr, unreadable(&error)),
+        }
+    }
+
+    pub fn on_bad(&mut self, ptr: PagePtr, error: StoreError) {
+        self.bad.push((ptr, error));
+    }
+
+    /// Forgets what could not be read: the next request that needs it reads it again.
+    pub fn forget_bad(&mut self) {
+        self.bad.clear();
+    }
+
+    /// Drops the pages that were used longest ago until at most so many bytes are left.
+    pub fn shrink(&mut self, bytes_max: u64) {
+        if self.bytes <= bytes_max {
+            return;
+        }
+        let mut by_age: Vec<(u64, u64)> =
+            self.cached.iter().map(|(block, c)| (c.used.load(Ordering::Relaxed), *block)).collect();
+        by_age.sort_unstable();
+        // Some more than needed, so that not every turn sorts.
+        let goal = bytes_max - bytes_max / 8;
+        for (_, block) in by_age {
+            if self.bytes <= goal {
+                return;
+            }
+            if let Some(old) = self.cached.remove(&block) {
+                self.bytes -= old.ptr.block_count() * BLOCK;
+            }
+        }
+    }
+}
+
+fn unreadable(error: &DecodeError) -> StoreError {
+    StoreError::Damaged(format!("a page of the tree: {error}"))
+}
+
+/// The tree on the device.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tree {
+    /// How many levels it has, and the root's pointer.
+    pub root: Option<(u8, PagePtr)>,
+}
+
+/// A page that was found on the way down.
+pub struct Found {
+    pub ptr: PagePtr,
+    /// The key that leads to it in the page above; the lowest key at the root.
+    pub low: Key,
+    /// The first key that is another page's.
+    pub high: Option<Key>,
+    pub page: Arc<Page>,
+}
+
+impl Tree {
+    pub fn levels(&self) -> u8 {
+        self.root.as_ref().map_or(0, |(levels, _)| *levels)
+    }
+
+    /// The page of a level that a key belongs to; `None` if the tree is empty or has no such level.
+    pub fn descend(&self, pages: &Pages, level: u8, key: &[u8]) -> Attempt<Option<Found>> {
+        let Some((levels, root)) = &self.root else { return Ok(None) };
+        if level >= *levels {
+            return Ok(None);
+        }
+        let mut found = Found { ptr: root.clone(), low: Key::new(), high: None, page: pages.get(root)? };
+        loop {
+            if found.page.level == level {
+                return Ok(Some(found));
+            }
+            let entries = &found.page.entries;
+            let Some(place) = found.page.place(key) else {
+                return Err(damaged("a page of the tree does not begin with the lowest key"));
+            };
+            let ptr = PagePtr::decode(&entries[place].1).map_err(damaged)?;
+            let high = entries.get(place + 1).map(|(key, _)| key.clone()).or(found.high);
+            let page = pages.get(&ptr)?;
+            if page.level + 1 != found.page.level {
+                return Err(damaged("a page of the tree is on the wrong level"));
+            }
+            found = Found { low: entries[place].0.clone(), ptr, high, page };
+        }
+    }
+
+    fn get(&self, pages: &Pages, key: &[u8]) -> Attempt<Option<Piece>> {
+        let Some(leaf) = self.descend(pages, 0, key)? else { return Ok(None) };
+        let entry = leaf.page.place(key).map(|place| &leaf.page.entries[place]);
+        Ok(entry.filter(|(k, _)| k.as_slice() == key).map(|(_, value)| value.clone()))
+    }
+
+    /// The first entry from a key on.
+    fn next(&self, pages: &Pages, from: &[u8]) -> Attempt<Option<(Key, Piece)>> {
+        let mut at = from.to_vec();
+        loop {
+            let Some(leaf) = self.descend(pages, 0, &at)? else { return Ok(None) };
+            let entries = &leaf.page.entries;
+            let first = entries.partition_point(|(key, _)| key.as_slice() < at.as_slice());
+            if let Some((key, value)) = entries.get(first) {
+                return Ok(Some((key.clone(), value.clone())));
+            }
+            match leaf.high {
+                Some(high) => at = high,
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// The metadata: the tree, the changes that a checkpoint is writing into it, and those since that one began.
+#[derive(Debug, Default)]
+pub struct Tables {
+    pub active: Layer,
+    /// Keys and values of `active`, bytes.
+    pub active_bytes: u64,
+    pub frozen: Option<Layer>,
+    pub tree: Tree,
+    pub pages: Pages,
+}
+
+impl Tables {
+    /// A key's value. `top` has changes that nothing else sees.
+    pub fn get(&self, top: &Layer, key: &[u8]) -> Attempt<Option<Piece>> {
+        for layer in [Some(top), Some(&self.active), self.frozen.as_ref()].into_iter().flatten() {
+            if let Some(value) = layer.get(key) {
+                return Ok(value.clone());
+            }
+        }
+        self.tree.get(&self.pages, key)
+    }
+
+    /// The first key from `from` on that has a value, before `end`.
+    pub fn next(&self, top: &Layer, from: &[u8], end: Option<&[u8]>) -> Attempt<Option<(Key, Piece)>> {
+        let mut from = from.to_vec();
+        // What the tree has next stays so while removed keys above it are passed.
+        let mut below: Option<Option<(Key, Piece)>> = None;
+        loop {
+            let stale = below.as_ref().is_none_or(|b| b.as_ref().is_some_and(|(key, _)| *key < from));
+            if stale {
+                below = Some(self.tree.next(&self.pages, &from)?);
+            }
+            let mut best = below.clone().flatten().map(|(key, value)| (key, Some(value)));
+            // Upper layers last: they win where a key is the same.
+            for layer in [self.frozen.as_ref(), Some(&self.active), Some(top)].into_iter().flatten() {
+                let range = (Bound::Included(from.as_slice()), Bound::Unbounded);
+                let Some((key, value)) = layer.range::<[u8], _>(range).next() else { continue };
+                if best.as_ref().is_none_or(|(other, _)| key <= other) {
+                    best = Some((key.clone(), value.clone()));
+                }
+            }
+            let Some((key, value)) = best else { return Ok(None) };
+            if end.is_some_and(|end| key.as_slice() >= end) {
+                return Ok(None);
+            }
+            if let Some(value) = value {
+                return Ok(Some((key, value)));
+            }
+            from = key;
+            from.push(0);
+        }
+    }
+
+    /// Puts changes on top of everything.
+    pub fn apply(&mut self, changes: Layer) {
+        for (key, value) in changes {
+            let key_bytes = key.len();
+            let bytes = |value: &Option<Piece>| (key_bytes + value.as_ref().map_or(0, |v| v.len())) as u64;
+            self.active_bytes += bytes(&value);
+            if let Some(old) = self.active.insert(key, value) {
+                self.active_bytes -= bytes(&old);
+            }
+        }
+    }
+
+    /// Makes the changes so far those of a checkpoint.
+    pub fn freeze(&mut self) {
+        self.frozen = Some(std::mem::take(&mut self.active));
+        self.active_bytes = 0;
+    }
+}
