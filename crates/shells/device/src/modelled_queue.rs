@@ -28,13 +28,13 @@ struct Disk {
     queues: BTreeMap<u64, Mailbox>,
 }
 
-/// Whose request it is, and that queue's number for it.
+/// The queue of a request, and its number there.
 struct Owner {
     queue: u64,
     token: Token,
 }
 
-/// What a queue has to learn of its requests.
+/// Completions of the model that a queue has not taken yet.
 #[derive(Default)]
 struct Mailbox {
     done: Vec<Token>,
@@ -118,12 +118,12 @@ impl Disk {
         self.model.arrive(now, id, request);
     }
 
-    /// Lets happen what is due; the wakers of queues other than `queue` that this concerns.
+    /// Performs everything that is due. Answers the wakers of the other queues that have completions.
     fn advance(&mut self, now: UTime, queue: u64) -> Vec<Waker> {
         let now = self.time(now);
         let mut wakers = Vec::new();
         for done in self.model.complete(now) {
-            // A queue that was dropped has no mailbox.
+            // The queue was dropped.
             let Some(Owner { queue: its, token }) = self.owners.remove(&done.id) else { continue };
             let Some(mailbox) = self.queues.get_mut(&its) else { continue };
             mailbox.done.push(token);
@@ -150,7 +150,7 @@ impl<Q: DeviceQueue> ModelledQueue<Q> {
         Self { below, places, next: 0, open: BTreeMap::new(), modelled: 0, ready: Vec::new() }
     }
 
-    /// Lets the disks' time pass, and learns what they have done.
+    /// Moves the disks' time on, and takes their completions.
     fn advance(&mut self, now: UTime) {
         for Place { place, queue } in self.places.values() {
             let mut disk = place.disk.state();
@@ -164,7 +164,10 @@ impl<Q: DeviceQueue> ModelledQueue<Q> {
     fn learn(&mut self) {
         for Place { place, queue } in self.places.values() {
             let mut disk = place.disk.state();
-            let Some(mailbox) = disk.queues.get_mut(queue) else { continue };
+            let Some(mailbox) = disk.queues.get_mut(queue) else {
+                debug_assert!(false, "queue {queue} has no mailbox on its disk");
+                continue;
+            };
             for token in mailbox.done.drain(..) {
                 if let Some(open) = self.open.get_mut(&token) {
                     open.modelled = false;
@@ -258,7 +261,7 @@ impl<Q> Drop for ModelledQueue<Q> {
 }
 
 impl ModelledPlace {
-    /// What the model is asked for a request.
+    /// The request as the model takes it.
     fn modelled(&self, op: &Op) -> devmodel::Request {
         let at = |offset: u64| self.base + offset % self.span;
         match op {

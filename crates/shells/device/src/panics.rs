@@ -13,8 +13,8 @@ thread_local! {
 /// Runs work on a redb file.
 ///
 /// # Errors
-/// It panicked, with the panic's words; nothing is printed. What it changed may be half done: whatever it worked on is
-/// not to be used any more.
+/// It panicked: the error has the panic's message, and nothing is printed. Its changes may be incomplete: the caller must
+/// not use the file any more.
 pub fn catch_redb<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -31,7 +31,7 @@ pub fn catch_redb<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     done.map_err(|panic| format!("redb gave up on it: {}", words(&*panic)))
 }
 
-/// A panic's words, in one line.
+/// A panic's message, in one line.
 fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message");

@@ -2,7 +2,7 @@
 
 use crate::{DeviceError, Op, Request};
 
-/// What a power loss keeps or drops as a whole, bytes: never a part of it.
+/// Bytes that a power loss keeps or drops as a whole.
 pub const SECTOR_BYTES: usize = 512;
 
 /// A device's sizes and limits. They stay the same while it is open.
@@ -14,16 +14,16 @@ pub struct Geometry {
     pub block_bytes: u32,
     /// The longest read and the longest write; a multiple of `block_bytes`. A discard may be of any length.
     pub request_bytes_max: u64,
-    /// How many requests the device works on together, at least 1. More may be submitted: they wait.
+    /// How many requests the device performs concurrently, at least 1. More may be submitted: they wait.
     pub queue_depth: usize,
-    /// Whether a discard frees anything below. Where not, it completes and does nothing.
+    /// Whether a discard frees space below. If not, it completes without an effect.
     pub discards: bool,
     /// Whether a head has to move: neighbouring requests are cheaper than distant ones.
     pub rotational: bool,
 }
 
 impl Geometry {
-    /// What is wrong with a request to a device of this geometry. Every implementor asks this before anything else.
+    /// Checks a request to a device of this geometry. Every implementor calls this first.
     ///
     /// # Errors
     /// A mistake of the caller's.

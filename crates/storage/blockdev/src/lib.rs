@@ -1,8 +1,8 @@
 //! The block devices' contract: reads, writes, flushes and discards, asynchronous by completion ([`DeviceQueue`]).
 //!
 //! Here are the trait, its plain data, [`VolatileCache`] (a disk's write cache for devices that perform I/O) and, behind
-//! features, the simulated disk (`sim`) and the suite that every implementor is held against (`conformance`). This crate
-//! never does I/O and reads no clock (but the suite, for its patience): `shells/device` performs requests on files.
+//! features, the simulated disk (`sim`) and the conformance suite for implementors (`conformance`). This crate
+//! never does I/O and reads no clock (except the suite, to bound its waits): `shells/device` performs requests on files.
 
 #[cfg(feature = "conformance")]
 pub mod conformance;

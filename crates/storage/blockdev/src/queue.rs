@@ -1,4 +1,4 @@
-//! The trait.
+//! [`DeviceQueue`].
 
 use std::sync::Arc;
 
@@ -39,16 +39,16 @@ pub type Waker = Arc<dyn Fn() + Send + Sync>;
 /// completed with [`DeviceError::Poisoned`](crate::DeviceError::Poisoned), and goes on reading. Opened again, the device
 /// has what a power loss would have left.
 ///
-/// **Closing.** A queue that is dropped takes its completions along; what was in flight is done, or not, or for some
-/// sectors, but nothing of it is done after the devices were opened again.
+/// **Closing.** The completions of a dropped queue are lost. Each sector of its requests in flight is written or not, but
+/// none is written after the devices were opened again.
 pub trait DeviceQueue {
-    /// `None`: there is no such device.
+    /// `None`: the store has no such device.
     fn geometry(&self, device: DeviceId) -> Option<Geometry>;
 
     /// Begins the requests, and leaves `requests` empty. `now` never goes back; it may be the time of the last call.
     fn submit(&mut self, now: UTime, requests: &mut Vec<Request>);
 
-    /// Lets happen what is due by `now`. `now` never goes back; it may be the time of the last call.
+    /// Performs everything that is due by `now`. `now` never goes back; it may be the time of the last call.
     fn turn(&mut self, now: UTime);
 
     /// When [`turn`](Self::turn) is wanted. After a turn at that time it is later, or `None`.

@@ -1,4 +1,4 @@
-//! What a device is asked and what it answers.
+//! Requests to devices, and their completions.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use buffer::{PieceMut, Rope};
 
 use crate::DeviceError;
 
-/// What a caller recognises its request by. The device only hands it back: every value may be used, and used again.
+/// The caller's number for a request. The completion repeats it. Any value may be used, and reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Token(pub u64);
 
 /// One of the devices that a store lies on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DeviceId {
-    /// Objects' data, and everything that has no device of its own.
+    /// Objects' data, and the logs and metadata if they have no separate device.
     Data,
     /// The write-ahead logs.
     Wal,
@@ -45,7 +45,7 @@ impl Request {
     }
 }
 
-/// What a device is asked to do. Offsets and lengths are in bytes; see [`Geometry`](crate::Geometry) for their limits.
+/// The operation of a request. Offsets and lengths are in bytes; see [`Geometry`](crate::Geometry) for their limits.
 #[derive(Debug)]
 pub enum Op {
     /// Fills `buffer` with the bytes from `offset` on. The completion hands the same buffer back. One that begins on a
@@ -54,18 +54,18 @@ pub enum Op {
     /// Replaces the bytes from `offset` on. The pieces may have any length and any place in memory; those that begin on
     /// a page boundary and are whole blocks long are written without a copy.
     Write { offset: u64, data: Rope, durability: Durability },
-    /// Makes durable what the contract says ([`DeviceQueue`](crate::DeviceQueue), "Durability").
+    /// Makes completed writes durable ([`DeviceQueue`](crate::DeviceQueue), "Durability").
     Flush,
     /// The bytes are not needed any more.
     Discard { offset: u64, len: u64 },
 }
 
-/// What a write's completion says.
+/// What the completion of a write promises.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Durability {
-    /// Reads see the bytes; a power loss may take them back until a flush has covered them.
+    /// Reads see the bytes; a power loss may revert them until a flush has covered them.
     Volatile,
-    /// The bytes survive a power loss (FUA, `RWF_DSYNC`). Nothing is said of any other write.
+    /// The bytes survive a power loss (FUA, `RWF_DSYNC`). This covers no other write.
     Durable,
 }
 
@@ -76,7 +76,7 @@ pub struct Completion {
     pub result: Result<Done, DeviceError>,
 }
 
-/// What was done, by the kind of request.
+/// The result, by the kind of request.
 #[derive(Debug)]
 pub enum Done {
     /// The buffer of the request, filled.

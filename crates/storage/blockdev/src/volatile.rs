@@ -10,14 +10,14 @@ use crate::SECTOR_BYTES;
 type Sector = Box<[u8]>;
 
 /// Writes that no flush has covered yet, by sector. Reads see them; the medium has none of them, except, given a seed,
-/// a random subset that leaks out early, one sector at a time and in any order, as a real disk may write back what it
-/// likes: so a power loss leaves torn writes.
+/// a random subset that leaks out early, one sector at a time and in any order, as a real disk may write its cache back:
+/// so a power loss leaves torn writes.
 pub struct VolatileCache {
     sectors: BTreeMap<u64, Sector>,
     leaks: Option<Leaks>,
 }
 
-/// Sectors that will reach the medium before a flush, each as the write that drew the lot left it.
+/// Sectors that will reach the medium before a flush, each with the bytes of the write that was chosen.
 struct Leaks {
     random: SplitMix64,
     waiting: Vec<(u64, Sector)>,
@@ -128,7 +128,7 @@ impl VolatileCache {
         }
     }
 
-    /// Forgets what lies at or behind `len`, the device's new end.
+    /// Forgets the sectors at or behind `len`, the device's new end.
     pub fn truncate(&mut self, len: u64) {
         let sector_bytes = SECTOR_BYTES as u64;
         self.sectors.split_off(&len.div_ceil(sector_bytes));

@@ -236,9 +236,15 @@ impl Ring {
 
     fn completed(&mut self, opened: &Opened, slot: usize, result: i32) {
         // Every number that the kernel hands back is one of ours.
-        let Some(mut flight) = self.slots.get_mut(slot).and_then(Option::take) else { return };
+        let Some(mut flight) = self.slots.get_mut(slot).and_then(Option::take) else {
+            debug_assert!(false, "the ring completed slot {slot}, which has no request");
+            return;
+        };
         self.free.push(slot);
-        let Some(unit) = opened.pools.get(&flight.device).map(|pool| pool.unit()) else { return };
+        let Some(unit) = opened.pools.get(&flight.device).map(|pool| pool.unit()) else {
+            debug_assert!(false, "a request to {}, which is not open, was submitted", flight.device);
+            return;
+        };
         let again = match result {
             _ if result == -Errno::INTR.raw_os_error() || result == -Errno::AGAIN.raw_os_error() => true,
             // The file has become shorter.

@@ -1,11 +1,11 @@
-//! What the suite needs to hold an implementor against the contract.
+//! What an implementor provides to the suite.
 
 use std::ops::Range;
 use std::time::Duration;
 
 use crate::{DeviceId, DeviceQueue};
 
-/// What an implementor's devices can be put through.
+/// The faults that an implementor's devices support.
 #[derive(Clone, Copy, Debug)]
 pub struct Properties {
     /// `Some`: completions come from threads, within this time; the suite waits for the waker. `None`: they come at
@@ -19,7 +19,7 @@ pub struct Properties {
     pub failing_ranges: bool,
 }
 
-/// What a case needs beyond the contract.
+/// The faults that a case needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
     PowerLoss,
@@ -45,7 +45,7 @@ pub trait Factory {
 
     fn devices(&self) -> Vec<DeviceId>;
 
-    /// Makes the devices, with any contents. What is random about them depends on the seed.
+    /// Makes the devices, with any contents. The seed decides everything random.
     fn make(&mut self, seed: u64);
 
     /// Opens one more queue on the devices.

@@ -1,4 +1,4 @@
-//! Driving a queue request by request, and watching what holds for every completion.
+//! Drives a queue request by request, and checks every completion.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex};
@@ -44,7 +44,7 @@ impl Wake {
     }
 }
 
-/// What a request's completion must be like.
+/// The expected completion of a request.
 enum Open {
     /// Where the buffer is, and how long.
     Read(usize, usize),
@@ -170,7 +170,7 @@ impl<Q: DeviceQueue> Harness<Q> {
         panic!("{IDLE_DEADLINES_MAX} deadlines brought no completion");
     }
 
-    /// Lets happen what is due, and checks that the deadline moves on.
+    /// Runs a turn, and checks that the deadline moves on.
     pub fn turn(&mut self) {
         self.queue.turn(self.now);
         if let Some(deadline) = self.queue.deadline() {

@@ -1,9 +1,9 @@
-//! The suite that every [`DeviceQueue`](crate::DeviceQueue) is held against: data and its neighbours, order, limits,
+//! The conformance suite for implementors of [`DeviceQueue`](crate::DeviceQueue): data and its neighbours, order, limits,
 //! completions and wake-ups, durability under power losses, failures, random histories beside a plain model.
 //!
 //! An implementor's tests implement [`Factory`] and expand
-//! [`device_conformance_tests!`](crate::device_conformance_tests). What its devices cannot be put through is skipped, and
-//! the expansion must name what is skipped. `tests/wrong_devices.rs` holds the suite against devices with one flaw each.
+//! [`device_conformance_tests!`](crate::device_conformance_tests). Cases that its devices do not support are skipped, and
+//! the expansion must name them. `tests/wrong_devices.rs` tests the suite with devices of one flaw each.
 
 mod cases;
 mod factory;

@@ -1,4 +1,4 @@
-//! What a device may hold: for each sector the states that it may have.
+//! A model of a device: for each sector the states that it may have.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

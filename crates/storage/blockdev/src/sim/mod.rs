@@ -1,8 +1,8 @@
 //! Simulated devices: bytes in memory, the time of a [`devmodel::Model`], a volatile cache that a power loss empties in
-//! parts, and everything that goes wrong with disks.
+//! parts, and the faults of disks.
 //!
-//! Everything is decided by the seed and by the calls: no thread, no clock. The same calls give the same trace. What
-//! becomes ready becomes ready in a queue's `submit` or `turn`; the wakers of other queues are called.
+//! Everything is decided by the seed and by the calls: no thread, no clock. The same calls give the same trace. Completions
+//! become ready in a queue's `submit` or `turn`; the wakers of other queues are called.
 //!
 //! A device has two images: what reads see, and what is durable. Between them are the volatile changes in order. A flush
 //! covers the changes that had taken effect when it was submitted. A power loss keeps any subset of the sectors of the
@@ -36,11 +36,11 @@ pub struct SimDevice {
     pub model: Model,
 }
 
-/// What simulated devices are like.
+/// The properties of simulated devices.
 #[derive(Clone, Debug)]
 pub struct SimOptions {
     pub seed: u64,
-    /// What a completion is late beyond the model, nanoseconds: with some, requests overtake one another.
+    /// Random delay of completions beyond the model, nanoseconds: with it requests overtake one another.
     pub jitter_ns: Range<u64>,
     /// At most one of an id.
     pub devices: Vec<SimDevice>,
@@ -150,7 +150,7 @@ impl SimDisks {
         });
     }
 
-    /// What becomes of the next write that completes well (after those that were given a fault before).
+    /// Plants a fault in the next write that completes well (after those with a fault planted before).
     pub fn fault_next_write(&self, device: DeviceId, fault: WriteFault) {
         self.with(device, |unit| unit.faults.push_back(fault));
     }
@@ -160,14 +160,14 @@ impl SimDisks {
         self.with(device, |unit| unit.flip(offset, bit));
     }
 
-    /// What is certain to survive a power loss.
+    /// The bytes that are certain to survive a power loss.
     pub fn durable(&self, device: DeviceId, offset: u64, len: usize) -> Vec<u8> {
         let mut out = vec![0; len];
         self.with(device, |unit| unit.durable.read(offset, &mut out));
         out
     }
 
-    /// What a read would return now, if it did not fail.
+    /// The bytes that a read would return now, if it did not fail.
     pub fn visible(&self, device: DeviceId, offset: u64, len: usize) -> Vec<u8> {
         let mut out = vec![0; len];
         self.with(device, |unit| unit.visible.read(offset, &mut out));
@@ -184,7 +184,7 @@ impl SimDisks {
     }
 
     /// # Panics
-    /// If there is no such device: a mistake of the simulation's.
+    /// If there is no such device: a defect of the simulation.
     fn with<R>(&self, device: DeviceId, act: impl FnOnce(&mut Unit) -> R) -> R {
         let mut state = self.state();
         act(state.units.get_mut(&device).expect("the simulated disks have this device"))
@@ -251,7 +251,7 @@ impl State {
         Ok(())
     }
 
-    /// Gives a device as many requests as it works on together.
+    /// Gives a device as many requests as it performs concurrently.
     fn start(&mut self, device: DeviceId) {
         let Some(unit) = self.units.get_mut(&device) else { return };
         while unit.active < unit.geometry.queue_depth {
@@ -267,7 +267,7 @@ impl State {
         self.units.values().filter_map(|u| u.model.next_event()).chain(late).min()
     }
 
-    /// Lets everything happen that happens up to a time, in the order of time.
+    /// Handles everything that is due up to a time, in the order of time.
     fn advance(&mut self, to: Nanos) {
         while let Some(at) = self.next_event().filter(|at| *at <= to) {
             self.now = self.now.max(at);
@@ -286,7 +286,7 @@ impl State {
     }
 
     fn finish(&mut self, id: u64) {
-        // A request of before a power loss.
+        // A request from before a power loss.
         let Some(InFlight { queue, token, device, op, floor }) = self.in_flight.remove(&id) else { return };
         let Some(unit) = self.units.get_mut(&device) else { return };
         unit.active -= 1;
@@ -344,7 +344,7 @@ impl State {
     }
 }
 
-/// What the model is asked for a request.
+/// The request as the model takes it.
 fn modelled(op: &Op) -> devmodel::Request {
     match op {
         Op::Read { offset, buffer } => devmodel::Request::read(*offset, buffer.len() as u64),

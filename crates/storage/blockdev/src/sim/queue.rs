@@ -5,8 +5,8 @@ use types::UTime;
 use super::SimDisks;
 use crate::{Completion, DeviceId, DeviceQueue, Geometry, Request, Waker};
 
-/// See the module's documentation. After a power loss, or when the disks were closed, everything that it is asked fails
-/// with [`DeviceError::Closed`](crate::DeviceError::Closed), and what was in flight never completes.
+/// See the module's documentation. After a power loss, or when the disks were closed, every request fails
+/// with [`DeviceError::Closed`](crate::DeviceError::Closed), and requests in flight never complete.
 pub struct SimQueue {
     disks: SimDisks,
     number: u64,
@@ -17,7 +17,7 @@ impl SimQueue {
         Self { disks, number }
     }
 
-    /// Calls the wakers of other queues that something is ready for; the caller of this one collects anyway.
+    /// Calls the wakers of other queues that have completions; this queue's caller collects its own anyway.
     fn wake_others(&self) {
         let wakers: Vec<Waker> = {
             let state = self.disks.state();

@@ -1,4 +1,4 @@
-//! One simulated device: its bytes, what of them is durable, and what goes wrong.
+//! One simulated device: its visible and durable bytes, and its faults.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use super::SimDevice;
 use super::contents::{Change, Pages, Record, cut};
 use crate::{DeviceError, DeviceId, Durability, Geometry, SECTOR_BYTES};
 
-/// What becomes of a write that the device acknowledges.
+/// A fault of a write that the device acknowledges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteFault {
     /// Nothing is written.
@@ -20,7 +20,7 @@ pub enum WriteFault {
     Misdirected(u64),
 }
 
-/// What a device has been asked since it was made. Requests that were refused do not count.
+/// The requests to a device since it was made, without refused ones.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Counts {
     pub reads: u64,
@@ -39,11 +39,11 @@ pub struct Unit {
     /// The device at rest: a power loss brings it back.
     idle: Model,
     pub model: Model,
-    /// What reads see.
+    /// The bytes that reads see.
     pub visible: Pages,
-    /// What a power loss leaves if nothing more survives it.
+    /// The bytes after a power loss that no volatile change survives.
     pub durable: Pages,
-    /// What is visible and not durable, in order.
+    /// The visible changes that are not durable, in order.
     volatile: Vec<Record>,
     next_number: u64,
     pub poisoned: bool,
@@ -198,7 +198,7 @@ impl Unit {
         self.tear(&record, random);
     }
 
-    /// Decides, sector by sector, what of the volatile changes survives, and shows that.
+    /// Decides for each sector of the volatile changes whether it survives, and makes the result visible.
     pub fn lose_power(&mut self, random: &mut SplitMix64) {
         let mood = random.below(4);
         for record in std::mem::take(&mut self.volatile) {
