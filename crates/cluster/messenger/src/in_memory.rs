@@ -228,6 +228,7 @@ impl Messenger {
     }
 
     fn deliver(&mut self, session: SessionId, message: Message, bytes: usize) {
+        // The session ended while its held messages were delivered.
         let Some(peer) = self.peers.get_mut(&session) else { return };
         if peer.paused {
             peer.held.push_back((message, bytes));

@@ -63,6 +63,7 @@ impl Mon {
         }
         let top = crush.type_names.keys().next_back().copied().unwrap_or(0);
         for (kind, buckets) in &types {
+            // Only the types that Ceph has a check for.
             let Some(code) = subtree_code(&crush_view::type_name(crush, *kind)) else { continue };
             let kind_name = crush_view::type_name(crush, *kind);
             let osds: usize = buckets.iter().map(|(_, n)| n).sum();

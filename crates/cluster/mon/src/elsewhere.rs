@@ -1,5 +1,5 @@
 //! PGs whose objects are on other OSDs than those that the map gives them. Data can't move between OSDs yet: such a PG
-//! serves nobody until the map gives it back, so it is shown as down at once, and the command that moved it says so.
+//! serves no client until the map gives it back, so it is shown as down at once, and the command that moved it says so.
 //!
 //! The monitor knows where objects are from the PG's last report: the OSDs that were acting then.
 

@@ -134,6 +134,7 @@ impl Mon {
             .map(|(osd, _)| *osd)
             .collect();
         for osd in overdue {
+            // The OSD was removed: `down_since` follows with the map.
             let Some(entry) = self.osdmap.osd(OsdId(osd)).cloned() else { continue };
             let all = osdmap::osds(&self.osdmap).count();
             let inside = osdmap::osds(&self.osdmap).filter(|o| osdmap::is_in(&self.osdmap, *o)).count();

@@ -10,7 +10,7 @@ use types::{Errno, Name};
 use crate::run::{Runner, StepError, StepResult, unasked};
 use crate::{Fetched, Mutation, Need};
 
-/// The arguments of the attribute operations; name and value stand in the data, one after the other.
+/// The arguments of the attribute operations; name and value are in the data, one after the other.
 pub(crate) struct XattrArgs {
     pub name_len: u32,
     pub value_len: u32,

@@ -16,7 +16,7 @@ impl ChecksumKind {
         [Self::XxHash32, Self::XxHash64, Self::Crc32c].get(usize::from(n)).copied()
     }
 
-    /// The start value that stands first in the request's data.
+    /// The start value, at the beginning of the request's data.
     pub fn init_value(self, indata: &[u8]) -> Option<u64> {
         match self {
             Self::XxHash64 => indata.first_chunk().map(|b| u64::from_le_bytes(*b)),

@@ -1,4 +1,4 @@
-//! What an execution is told besides the object and the operations.
+//! The inputs of an execution besides the object and the operations.
 
 use std::sync::Arc;
 

@@ -106,7 +106,7 @@ impl Runner<'_> {
         let stored: BTreeMap<_, _> = pairs.into_iter().map(|(k, v)| (k, v.to_piece())).collect();
         for (key, (given, op)) in &assertions {
             let value: &[u8] = stored.get(key).map_or(&[], |v| v.as_slice());
-            // Only these three exist here, and the stored value stands on the left.
+            // Only these three exist here, and the stored value is the left operand.
             let op = u8::try_from(*op).ok().filter(|op| matches!(op, 1 | 3 | 5)).ok_or(Errno::EINVAL)?;
             if !compare(op, value.cmp(given.as_bytes()))? {
                 return Err(Errno::ECANCELED.into());

@@ -7,7 +7,7 @@ use types::{HObject, Name, SnapId};
 
 use crate::{CleanRegions, NewClone, ObjectInfo, OpEffect, SnapSet};
 
-/// An object as it stands: after every operation that ran before.
+/// An object's state after every operation that ran before.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ObjectState {
     /// Whether there is such an object (a whiteout counts).
@@ -35,7 +35,7 @@ impl ObjectState {
 pub enum Mutation {
     /// Make the object, empty.
     Create,
-    /// Nothing of the object changes; a change all the same, with a version and a time of its own.
+    /// The object's contents do not change, but the change has a version and a time.
     Touch,
     /// Overwrite or extend.
     Write {

@@ -74,6 +74,7 @@ impl SnapSet {
 
     /// Forgets a clone. What the one before it shares from then on, it shares with the one behind.
     pub fn remove_clone(&mut self, clone: SnapId) {
+        // Removing it twice changes nothing.
         let Some(at) = self.clones.iter().position(|c| *c == clone) else { return };
         self.clones.remove(at);
         self.clone_size.remove(&clone);

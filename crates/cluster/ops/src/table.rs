@@ -1,7 +1,7 @@
 //! Every operation that there is: what runs it, what it means for versions and space; and which are refused.
 //!
 //! Whether an operation reads, writes or is about a PG lies in its code's bits ([`OpCode::reads`] and its like), also
-//! for codes that nobody knows. Everything else that is to be known of an operation is here, and only here.
+//! for unknown codes. All other facts about an operation are here, and only here.
 
 use messages::osd_op::OpFlags;
 use messages::{Op, OpArgs, OpCode};
@@ -175,7 +175,7 @@ static TABLE: &[OpSpec] = &[
     write_attr(OpCode::RMXATTR, |run, args, op| run.remove_xattr(args, &op.indata)),
 ];
 
-/// Those with a name that TABLE lacks. Codes that nobody knows are refused with EOPNOTSUPP too.
+/// Codes that have a name and no row in TABLE. Unknown codes are refused with EOPNOTSUPP too.
 static UNSUPPORTED: &[Unsupported] = &[
     unsupported(OpCode::MASKTRUNC),
     unsupported(OpCode::TMAPGET),

@@ -246,7 +246,7 @@ impl Runner<'_> {
         Ok(Some(0))
     }
 
-    /// A value that stands first in `indata`, or EINVAL.
+    /// The value at the beginning of `indata`, or EINVAL.
     pub fn parse<T: Decode>(d: &mut Decoder<'_>) -> Result<T, StepError> {
         d.get().map_err(|_| Errno::EINVAL.into())
     }

@@ -1,4 +1,4 @@
-//! What an OSD is told at its start.
+//! The configuration of an OSD at its start.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ impl OsdAddrs {
     }
 }
 
-/// What an OSD is told at its start.
+/// The configuration of an OSD at its start.
 #[derive(Clone, Debug)]
 pub struct OsdConfig {
     /// Its number.

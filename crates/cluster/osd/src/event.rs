@@ -1,4 +1,4 @@
-//! What happens to an OSD, and what it wants done.
+//! Events and effects of an OSD.
 
 use auth::{SessionId, SessionInfo};
 use messages::Message;
@@ -8,12 +8,12 @@ use types::{EntityAddrVec, Errno, LogLevel};
 
 use crate::{CoreId, PartMessage};
 
-/// What happens.
+/// Events.
 #[derive(Debug)]
 pub enum OsdEvent {
     /// The store is open: load it, find a monitor, boot.
     Start,
-    /// Somebody connected to one of the OSD's addresses and is authenticated.
+    /// A peer connected to one of the OSD's addresses and is authenticated.
     SessionOpened(SessionInfo),
     /// A session ended for good. (One that is only interrupted and resumed has not.)
     SessionClosed(SessionId),
@@ -24,15 +24,15 @@ pub enum OsdEvent {
         /// Bytes of its segments, for the budget.
         bytes: u64,
     },
-    /// News of the connection to the monitor.
+    /// An event of the connection to the monitor.
     Mon(MonClientEvent),
     /// The store of a shard completed a request.
     Store(StoreShard, Completion),
     /// A message of the OSD's parts on another core: see [`OsdEffect::ToCore`].
     FromCore(PartMessage),
-    /// What runs the OSD found a defect of this program at it: it fails.
+    /// The driver of the OSD found a broken invariant at it: the OSD fails.
     Broken(String),
-    /// Go on with what [`OsdEffect::Continue`] says is left.
+    /// Go on with the work that [`OsdEffect::Continue`] left.
     Continue,
     /// Answers [`OsdEffect::Rebind`]: the new cluster address.
     Rebound(EntityAddrVec),
@@ -45,7 +45,7 @@ pub enum OsdEvent {
     Shutdown,
 }
 
-/// What is to be done, in order.
+/// Effects, in order.
 #[derive(Debug)]
 pub enum OsdEffect {
     /// Send a message on a session.
@@ -74,7 +74,7 @@ pub enum OsdEffect {
         token: Token,
         request: ReadRequest,
     },
-    /// Tell the store that what was built upon this refused transaction is undone.
+    /// Acknowledge a refused transaction: everything built upon it is undone.
     Acknowledge { shard: StoreShard, token: Token },
     /// Hand a message to the OSD's parts on another core, as [`OsdEvent::FromCore`]. Messages from one core to another
     /// keep their order.
@@ -86,7 +86,7 @@ pub enum OsdEffect {
     /// A line for the log.
     Log(LogLevel, String),
     /// Give the OSD another cluster address, port and nonce, then [`OsdEvent::Rebound`]; end all sessions at the old one and
-    /// at the heartbeat addresses. The map showed the OSD down: no message of before may reach it, nor one of its own a
+    /// at the heartbeat addresses. The map showed the OSD down: no earlier message may reach it, and none of its earlier messages a
     /// peer.
     Rebind,
     /// The highest log level among the OSD's options has changed; `None`: none is set.

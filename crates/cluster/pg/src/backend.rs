@@ -16,7 +16,7 @@ pub type ReadResult = Result<ReadOutcome, StoreError>;
 /// Changes are named by tokens that ascend, and take effect in the order submitted. Each is reported once, as durable or
 /// as undone, unless the backend fails; also one of an interval that has ended.
 ///
-/// A backend may queue and read under the PG's token, and under others that it can tell from the PG's.
+/// A backend may queue and read under the PG's token, and under others that differ from the PG's.
 pub trait Backend: std::fmt::Debug + Send {
     /// Takes a change. Applies it to this OSD's records at once: the next change builds on it.
     fn submit(&mut self, token: Token, change: Change, ctx: &mut Context<'_, '_>);

@@ -1,4 +1,4 @@
-//! A client's request until it stands in its object's queue: the checks of Ceph's do_op, in its order.
+//! A client's request until it is in its object's queue: the checks of Ceph's do_op, in its order.
 
 use auth::Access;
 use messages::osd_op::OsdFlags;

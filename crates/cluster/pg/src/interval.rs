@@ -15,6 +15,7 @@ use crate::{MapView, Pg, PoolView};
 
 impl Pg {
     pub(crate) fn on_advance_map(&mut self, map: MapView, out: &mut Out<'_>) {
+        // `defer_map` keeps the map until the PG can take it.
         let Some(map) = self.defer_map(map) else { return };
         if matches!(self.phase, Phase::Removing) || self.map.as_ref().is_some_and(|m| map.epoch <= m.epoch) {
             return;

@@ -60,7 +60,7 @@ impl Pg {
         if op.code == OpCode::PGNLS && (before || after) {
             return Err(Errno::EINVAL);
         }
-        // Temporary objects and the PG's own stand before all others and are skipped by starting after them.
+        // Temporary objects and the PG's own sort before all others: the listing starts after them.
         let from = if cursor.is_max() { GHObject::max() } else { GHObject::from(cursor.max(start)) };
         Ok(ReadRequest::List {
             collection: self.records.collection,
@@ -89,7 +89,7 @@ impl Pg {
         };
         let returns = vec![OpReturn { rval: result, data: data.into() }];
         let reply = self.reply(&request, result, returns);
-        // The list may show, or miss, what a change that is not durable yet made: until it is, nobody learns of it.
+        // The list may reflect a change that is not durable yet: the client gets it once the change is.
         let seen = self.in_flight.back().map_or(self.records.durable, |f| f.version);
         let session = request.session;
         if seen <= self.records.durable {

@@ -84,7 +84,7 @@ pub(crate) struct Objects {
     slots: Vec<Option<Object>>,
     len: usize,
     free: Vec<ObjectSlot>,
-    /// Where the eviction hand stands.
+    /// The position of the eviction hand.
     hand: usize,
 }
 
@@ -156,6 +156,7 @@ impl Objects {
             steps -= 1;
             self.hand = if self.hand + 1 < self.slots.len() { self.hand + 1 } else { 0 };
             let hand = ObjectSlot(self.hand);
+            // A free slot.
             let Some(object) = self.get_mut(hand) else { continue };
             if object.is_idle() && !std::mem::take(&mut object.recent) {
                 self.remove(hand);
@@ -166,6 +167,7 @@ impl Objects {
     /// Forgets what is idle, and everything that waits (used when an interval ends).
     pub fn reset(&mut self) {
         for slot in (0..self.slots.len()).map(ObjectSlot) {
+            // A free slot.
             let Some(object) = self.get_mut(slot) else { continue };
             object.queue.clear();
             object.trims.clear();

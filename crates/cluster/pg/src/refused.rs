@@ -134,10 +134,11 @@ impl Pg {
         let parked: Vec<u64> =
             self.parked.iter().filter(|(_, p)| slots.contains(&p.slot)).map(|(id, _)| *id).collect();
         for id in parked {
-            // Their reads are answered for nobody.
+            // The completions of their reads are ignored.
             requests.extend(self.parked.remove(&id).map(|p| (p.slot, p.request)));
         }
         for slot in slots {
+            // The end of an interval has removed the context of a change that went on.
             let Some(object) = self.objects.get_mut(*slot) else { continue };
             object.writing = false;
             object.readers = 0;
@@ -146,8 +147,9 @@ impl Pg {
             }
         }
         for (slot, request) in requests.into_iter().rev() {
-            if let Some(object) = self.objects.get_mut(slot) {
-                object.queue.push_front(request);
+            match self.objects.get_mut(slot) {
+                Some(object) => object.queue.push_front(request),
+                None => debug_assert!(false, "a request of {slot:?} is put back, which has no context"),
             }
         }
     }

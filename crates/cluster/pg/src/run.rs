@@ -189,6 +189,7 @@ impl Pg {
             return Self::dropped(session, tid, SENT_BEFORE_FULL, out);
         }
         let request = if request.class.writes {
+            // A resend is answered from the log.
             let Some(request) = self.answer_resend(request, out) else { return };
             request
         } else {

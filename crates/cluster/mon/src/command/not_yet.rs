@@ -1,6 +1,6 @@
 //! Commands that Ceph has and Loligo does not have yet. They are described to clients, so that `ceph` passes them on and
 //! shows the answer, where it would otherwise call them invalid and list others. What is listed by its first word alone
-//! stands for every command that begins with it.
+//! covers every command that begins with it.
 
 use types::Errno;
 

@@ -425,7 +425,7 @@ fn osd_json(map: &OsdMap, osd: i32) -> Json {
     for (name, addrs) in addrs {
         out.put(&format!("{name}_addr"), legacy_addr(addrs));
     }
-    // The words stand in the order of their bits from the top, as Ceph's programs show them.
+    // The words are in the order of their bits from the top, as Ceph's programs show them.
     let mut words = states(entry.state);
     words.sort_unstable();
     out.with("state", Json::array(words))

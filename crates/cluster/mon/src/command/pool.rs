@@ -250,7 +250,7 @@ impl Mon {
         if !self.options.get(opt::OSD_POOL_DEFAULT_FLAG_HASHPSPOOL) {
             pool.flags &= !PoolFlags::HASHPSPOOL;
         }
-        // Until every PG is there: an OSD makes a PG anew only in a pool that has never been whole.
+        // Until every PG exists: an OSD creates a PG only in a pool that was never complete.
         pool.flags |= PoolFlags::CREATING;
         pool.opts.extend(plan.opts);
         // The default that Ceph's CACHE fields have even without a cache.
@@ -291,7 +291,7 @@ fn check_name(name: &str) -> Result<(), Failure> {
     }
 }
 
-/// Only one copy until replication is there; more would be a promise that nobody keeps.
+/// Only one copy is accepted until replication is supported.
 pub(super) fn check_size(size: u64) -> Result<(), Failure> {
     match size {
         1 => Ok(()),
@@ -328,7 +328,7 @@ fn create(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     if mon.osdmap.pool_by_name(&name).is_some() {
         return Ok(Answer::status(format!("pool '{name}' already exists")));
     }
-    // A rule may stand where an erasure-code profile would for an erasure pool.
+    // For a replicated pool a rule's name may be in the place of the erasure-code profile.
     let mut rule = call.args.text("rule")?;
     match call.args.text("pool_type")?.as_deref() {
         Some("erasure") => {

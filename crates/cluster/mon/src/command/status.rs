@@ -239,7 +239,7 @@ pub(super) fn rates_text(rates: &Rates) -> String {
     out
 }
 
-/// How many PGs nobody has reported, and how many reported ones serve no client.
+/// How many PGs no OSD has reported, and how many reported ones serve no client.
 fn not_serving(states: &[(PgState, u64)]) -> (u64, u64) {
     let unknown = states.iter().filter(|(state, _)| state.is_unknown()).map(|(_, n)| n).sum();
     let inactive = states

@@ -1,4 +1,4 @@
-//! `ceph tell mon.ID config …`: the options that this monitor itself goes by. What else a monitor is told is a command of
+//! `ceph tell mon.ID config …`: the options that this monitor itself uses. Other commands to a monitor are those of
 //! the cluster's like any other.
 
 use types::Errno;

@@ -140,6 +140,7 @@ impl PgMap {
     /// Shows a PG as down because its objects are on other OSDs than the map gives it, or as it was reported again.
     /// `is_up`: whether the OSD that reported it is up.
     pub fn set_elsewhere(&mut self, now: UTime, id: PgId, elsewhere: bool, is_up: bool) {
+        // The pool was removed with its PGs.
         let Some(pg) = self.pgs.get_mut(&id) else { return };
         let reported = self.elsewhere.get(&id).copied();
         let state = match (elsewhere, reported) {

@@ -40,7 +40,7 @@ impl Control {
         }
     }
 
-    /// A session with a monitor stands: what it must know is said (again).
+    /// A session with a monitor is open: sends (again) everything that the monitor must know.
     pub(crate) fn on_mon_ready(&mut self, now: UTime, out: &mut Out) {
         let next = u64::from(self.history.newest().0) + 1;
         let subscriptions = self.mon.subscriptions();
@@ -215,7 +215,7 @@ impl Control {
         self.report_all(now, out);
     }
 
-    /// The map shows us down, or somebody else in our place, yet we live: boot again. A later map than this one has to
+    /// The map shows this OSD down, or another instance in its place, although it runs: boot again. A later map than this one has to
     /// show us up.
     fn on_marked_down(&mut self, now: UTime, is_up: bool, out: &mut Out) {
         let epoch = self.history.epoch();
@@ -245,7 +245,7 @@ impl Control {
         self.preboot(now, out);
     }
 
-    /// A clean stop: the monitor is to note it, so that nobody waits for us.
+    /// A clean stop: the monitor marks the OSD down, so that no client waits for it.
     pub(crate) fn shut_down(&mut self, now: UTime, out: &mut Out) {
         if self.state == OsdPhase::Stopping {
             return;
@@ -263,7 +263,9 @@ impl Control {
     /// and peers need not find out. The monitor acknowledges it: a monitor drops what waits there of a session that ended.
     /// It does not say that it is dead, as a clean stop does: parts on other cores serve until they learn of the failure.
     pub(crate) fn report_failure(&mut self, now: UTime, out: &mut Out) {
-        let Some(reason) = &self.failure else { return };
+        let Some(reason) = &self.failure else {
+            return out.broken("a failure without a reason is reported");
+        };
         let text = format!("osd.{} failed: {reason}", self.config.whoami);
         self.cluster_log(now, LogLevel::Error, text, out);
         if self.up_epoch == Epoch(0) || !self.mon.is_ready() {
@@ -296,6 +298,7 @@ impl Control {
     }
 
     fn finish_failure(&mut self, out: &mut Out) {
+        // It was finished before: the reason was taken.
         let Some(reason) = self.failure.take() else { return };
         let mut effects = Vec::new();
         self.mon.stop(&mut effects);

@@ -68,7 +68,7 @@ pub(crate) struct MapHistory {
     /// Encoded increments by the epoch they lead to, without a hole up to the newest map.
     increments: BTreeMap<Epoch, Piece>,
     increment_bytes: usize,
-    /// Encoded full map of the current epoch, once somebody needed it.
+    /// Encoded full map of the current epoch, once it was asked for.
     full: Option<(Epoch, Piece)>,
     current: Epoch,
     newest: Epoch,

@@ -1,9 +1,9 @@
 //! Placement groups made on the monitor's word.
 //!
-//! A PG must never be made anew where it has existed: its data would seem never to have been. Ceph's monitors mark a
+//! A PG that has existed must never be created again: its data would seem never to have been. Ceph's monitors mark a
 //! pool CREATING until all its PGs are made, and orders for other pools are old ones. A monitor that sends an order
 //! without a history (ours) may not know whether the PG has existed: then the maps since the pool was made have to say
-//! that nobody but this OSD can ever have had it, and this store has to be older than the pool.
+//! that no other OSD can ever have had it, and this store has to be older than the pool.
 //!
 //! A PG's history begins with the order, not with the map that this OSD has come to: all copies must agree on it. The
 //! maps in between are read from the store, oldest first, and handed to the new PG.
@@ -42,7 +42,7 @@ pub(crate) struct CreateOrder {
 struct PendingCreate {
     order: CreateOrder,
     first: Epoch,
-    /// Whether the maps must show that nobody else can have had it.
+    /// Whether the maps must show that no other OSD can have had it.
     doubtful: bool,
     /// The PG in the maps read so far. Of neighbours that differ only in the epoch the first and the last are kept.
     views: Vec<MapView>,
@@ -98,7 +98,7 @@ impl Control {
                 }
                 self.pgs.to_create.insert(*pgid, CreateOrder { at: message.epoch, made: *made, past });
             } else if self.pgs.created.contains(&pgid.pg) {
-                // The monitor was told before, and the message was lost.
+                // It was reported to the monitor before, and the message was lost.
                 self.send_mon(OsdPgCreated { paxos: Paxos::default(), pgid: pgid.pg }, out);
             }
         }

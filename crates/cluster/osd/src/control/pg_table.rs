@@ -45,7 +45,7 @@ pub(super) struct PgTable {
     /// Pools whose number of PGs has grown since their PGs were made, and how many they had: PGs can't be split yet, so
     /// the new ones are never made.
     pub unsplit: Arc<BTreeMap<PoolId, u32>>,
-    /// PGs that were made: the monitor is told until their pool is complete.
+    /// PGs that were created: reported to the monitor until their pool is complete.
     pub created: BTreeSet<PgId>,
 }
 

@@ -1,4 +1,4 @@
-//! What the OSD tells the monitor while it lives: statistics, beacons, up_thru.
+//! The OSD's regular reports to the monitor: statistics, beacons, up_thru.
 
 use core::time::Duration;
 use std::collections::BTreeMap;

@@ -91,7 +91,7 @@ impl Gate {
             Message::Ping(_) => {}
             Message::OsdBackoff(backoff) => self.on_backoff_ack(id, &backoff, out),
             message => {
-                // A message of a session that has just ended: there is nobody to answer.
+                // A message of a session that has just ended: no peer waits for an answer.
                 let Some(session) = self.sessions.get_mut(id) else { return };
                 let peer = session.info.clone();
                 if self.sessions.forward(id, bytes) {
@@ -191,7 +191,7 @@ impl Gate {
     fn block(&mut self, block: Block, out: &mut Out) {
         let Block { session: id, tid, pgid, place, range } = block;
         self.answer(id, tid, Some(place), None, out);
-        // The PG hears of a session's end by itself.
+        // The session has ended, which the PG learns by its own message.
         let Some(session) = self.sessions.get_mut(id) else { return };
         let Some(message) = session.backoffs.begin(pgid, place, range) else {
             return out.broken(format!("pg {pgid} asks for a second backoff of {id}"));
@@ -202,9 +202,10 @@ impl Gate {
     }
 
     fn unblock(&mut self, id: SessionId, pgid: SpgId, epoch: Epoch, out: &mut Out) {
+        // The session has ended, and its backoffs with it.
         let Some(session) = self.sessions.get_mut(id) else { return };
         let Some((message, over)) = session.backoffs.end(pgid, epoch) else {
-            return out.broken(format!("pg {pgid} ends a backoff of {id} that there is not"));
+            return out.broken(format!("pg {pgid} ends a backoff of {id} that does not exist"));
         };
         out.push(OsdEffect::Send { session: id, message });
         backoff_ended(id, over, out);

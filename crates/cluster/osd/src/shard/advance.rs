@@ -20,7 +20,7 @@ use crate::parts::{Out, PgPlace, ToControl, ToGate};
 /// microseconds, so an event takes some milliseconds at most.
 pub(crate) const MAP_WORK_PER_EVENT: usize = 20_000;
 
-/// What a PG costs that is told of a map, and may write.
+/// The cost of a PG that gets a map, and may write.
 const EVENT_WORK: usize = 100;
 /// What CRUSH costs.
 const WALK_WORK: usize = 50;
@@ -254,7 +254,7 @@ mod tests {
     const PGS: u32 = 16_384;
     const OSDS: i32 = 100;
     const POOL: PoolId = PoolId(1);
-    /// One piece may end with a PG that CRUSH places and that is told.
+    /// One piece may end with a PG that CRUSH places and that gets the map.
     const PIECE: usize = MAP_WORK_PER_EVENT + EVENT_WORK + WALK_WORK;
 
     fn map() -> OsdMap {

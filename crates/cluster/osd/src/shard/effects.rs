@@ -111,7 +111,7 @@ impl Shard {
     }
 
     /// Evicts idle object contexts while all PGs together hold too many, from PGs that hold more than an equal share.
-    /// A request adds one context at the most and the hand stays where there are some to evict, so a bounded part of
+    /// A request adds at most one context and the hand stays where there are some to evict, so a bounded part of
     /// the work keeps up.
     fn evict_contexts(&mut self) {
         let (max, places) = (self.config.object_contexts_max, self.pgs.places());

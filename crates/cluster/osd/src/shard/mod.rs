@@ -62,7 +62,7 @@ enum Turn {
     Hold,
     /// A map makes its client send it again.
     Drop,
-    /// Its client asked to be told that there is too little space.
+    /// Its client asked for an error when there is too little space (FULL_TRY, FULL_FORCE).
     NoSpace,
 }
 
@@ -300,7 +300,7 @@ impl Shard {
     fn dequeue(&mut self, now: UTime, slot: PgSlot, token: Token, out: &mut Out) -> bool {
         let was_behind = self.store_is_behind();
         let queued = self.pgs.get_mut(slot).map(|entry| &mut entry.queued);
-        // The first one, as a rule: a collection's transactions complete in their order.
+        // Usually the first one: a collection's transactions complete in their order.
         let done =
             queued.and_then(|q| q.iter().position(|txn| txn.token == token).and_then(|at| q.remove(at)));
         let Some(done) = done else {
@@ -397,7 +397,7 @@ impl Shard {
     /// client sends it again when the map takes that back. So a write is never dropped before there is a map to bring
     /// it back, and writes of an object keep their order.
     fn turn(&mut self, slot: PgSlot, op: &messages::OsdOp) -> Turn {
-        // Its PG was removed while it was on its way, as its pool was: nobody waits for it.
+        // Its PG was removed with its pool meanwhile: no request waits for it.
         let Some(entry) = self.pgs.get(slot) else { return Turn::Drop };
         // The gate may have a map that the PG has not come to.
         if !entry.takes_requests_of(op.epoch) {

@@ -11,8 +11,8 @@ use types::{Epoch, SpgId, UTime};
 use super::pg_view::Mapping;
 use super::tracker::OpRecord;
 
-/// A PG's number within this start of the shard; never used twice, so that a late completion finds nobody rather than
-/// somebody else. It makes up the upper bits of the store's tokens; 0 is the control part, 1 the shard itself.
+/// A PG's number within this start of the shard; never used twice, so that a late completion finds no PG rather than
+/// another one. It makes up the upper bits of the store's tokens; 0 is the control part, 1 the shard itself.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct PgSlot(pub u32);
 

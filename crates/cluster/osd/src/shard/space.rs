@@ -1,4 +1,4 @@
-//! How full the store is: what the monitor is told of it, and which writes must not begin.
+//! How full the store is: the state reported to the monitor, and the writes that must not begin.
 //!
 //! Invariant: a write begins only if the space that it may take is there beyond the reserve (`osd_failsafe_full_ratio`),
 //! counting every write begun since the space was last asked for. So a store never has to refuse a transaction of a
@@ -10,7 +10,7 @@ use messages::{Op, OpArgs};
 use ops::{ClassTable, SpaceUse, spec};
 use store::StatFs;
 
-/// Stores allocate whole blocks of this many bytes at the most.
+/// The largest block that a store allocates, bytes.
 const BLOCK: u64 = 4096;
 /// What a changing operation may take beside its data: a first and a last block written elsewhere, and metadata.
 const OVERHEAD: u64 = 4 * BLOCK;
@@ -27,7 +27,7 @@ pub(crate) struct SpaceBudget {
     charged_since_statfs: u64,
     /// The share of the store that is never given away, from 0 to 1.
     reserve: f64,
-    /// The largest write that waits for space, or waited for it in vain.
+    /// The largest write that waits for space, or waited and did not get it.
     wanted: u64,
     /// Whether that was known when the question under way was put.
     statfs_sent_for_wanted: bool,
