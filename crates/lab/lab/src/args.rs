@@ -104,7 +104,7 @@ pub(crate) struct ReportArgs {
 /// What to compare.
 #[derive(Args, Debug)]
 pub(crate) struct CompareArgs {
-    /// The results that stand for 1.
+    /// The results that count as 1.
     pub(crate) a: PathBuf,
     /// The results that are held against them.
     pub(crate) b: PathBuf,

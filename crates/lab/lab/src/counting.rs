@@ -7,7 +7,7 @@ use results::PhaseCounters;
 use testbed::{AdminClient, Testbed};
 use watch::counters::{self, Counters};
 
-/// OSDs of somebody else's cluster that are asked at most: each takes half a second.
+/// The most OSDs of a running cluster that are asked: each takes half a second.
 const ASKED_MAX: usize = 24;
 
 /// Who is asked, and what was said.

@@ -19,7 +19,7 @@ struct PlanFile {
 }
 
 impl PlanFile {
-    /// Takes over what is not planned anew, before what is.
+    /// Takes over what is not planned again, before what is.
     fn keep(&mut self, kept: Self) {
         let systems: BTreeSet<&str> = self.trials.iter().filter_map(|t| t["system"].as_str()).collect();
         let of_others = kept.left_out.into_iter().filter(|left| !systems.contains(left.system.as_str()));
@@ -168,7 +168,7 @@ mod tests {
         plan.keep(serde_json::from_value(earlier).unwrap());
         let of = |at: usize| (plan.trials[at]["id"].as_str(), plan.trials[at]["order"].as_u64());
         assert_eq!((of(0), of(1)), ((Some("b0.a"), Some(0)), (Some("b0.b"), Some(1))));
-        // Of a system that was planned anew, this command knows best.
+        // Of a system that was planned again, this command knows best.
         assert_eq!(plan.left_out, [left("a")]);
     }
 }

@@ -8,7 +8,7 @@ use labstats::stop::Planned;
 use results::{Record, Status};
 use study::{Design, Plan, Rule, Study};
 
-/// What variants are compared within, by names as they stand in the records.
+/// What variants are compared within, by their names in the records.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct CellName {
     /// The system.

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use results::Machine;
 
-/// Looks at the machine and at the place where data will live. What can't be told stays empty.
+/// Looks at the machine and at the place where data will live. What can't be found out stays empty.
 pub fn look(work: &Path) -> Machine {
     let os_release = read("/etc/os-release");
     let cpuinfo = read("/proc/cpuinfo");

@@ -102,7 +102,7 @@ fn counts_cycles() -> bool {
     *COUNTED.get_or_init(watch::cycles::counted)
 }
 
-/// Interfaces that are watched at the most.
+/// The most interfaces that are watched.
 const INTERFACES: usize = 8;
 
 /// The network's interfaces that are not down: clients may be on other hosts, and so may be a running cluster.

@@ -1,5 +1,5 @@
 //! Words on standard output. A reader that has enough (`| head`) is no error; whatever else stands in the way is told at
-//! the end. Nothing panics, and a run whose words nobody reads goes on.
+//! the end. Nothing panics, and a run whose output is not read goes on.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -27,7 +27,7 @@ pub fn line(text: impl Display) {
 /// What stood in the way of any of it.
 ///
 /// # Errors
-/// The first error, unless it is that nobody reads any more.
+/// The first error, other than that the reader has closed.
 pub fn ended() -> io::Result<()> {
     match FAILED.lock().unwrap_or_else(PoisonError::into_inner).take() {
         Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),

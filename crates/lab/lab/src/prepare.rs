@@ -76,7 +76,7 @@ impl StudyFile {
         let text = std::fs::read(path).map_err(LabError::file(path))?;
         let (study, problems) = study::read_bytes(&text, &path.display().to_string());
         problems.iter().for_each(|problem| eprintln!("{problem}"));
-        // What is wrong with options is told with the rest: nobody likes to mend a file twice.
+        // Errors in options are reported with the others, so that the file is mended once.
         let of_options = study.as_ref().map_or(0, |study| print_problems(path, &optmap::check(study)));
         match (study, problems.len() + of_options) {
             (Some(study), 0) => Ok(Self { text, study }),
@@ -90,7 +90,7 @@ impl StudyFile {
     }
 }
 
-/// Prints what is wrong with a study's options; tells how much.
+/// Prints what is wrong with a study's options; answers how many errors there are.
 fn print_problems(path: &Path, resolution: &optmap::Resolution) -> usize {
     for problem in &resolution.problems {
         eprintln!("{}: {problem}", path.display());

@@ -86,7 +86,7 @@ fn result_words(record: &Record) -> String {
             let phases = record.measurements.iter().filter_map(|m| {
                 let unsteady = if m.steady == Some(false) { " (unsteady)" } else { "" };
                 let name = m.sample_of()?;
-                // Of a command that ran once, nobody asks how often a second.
+                // A rate means nothing for a command that ran once.
                 Some(match m.operations {
                     1 => format!("{name} {:.1} s{unsteady}", m.seconds),
                     _ => format!("{name} {:.0}/s{unsteady}", m.ops_per_s),

@@ -87,7 +87,7 @@ impl LoadedResults {
     }
 }
 
-/// Makes the report; tells how many trials failed, and of how many.
+/// Makes the report; answers how many trials failed, and of how many.
 pub(crate) fn report(args: &ReportArgs) -> Result<(usize, usize), LabError> {
     let mut found = read(&args.results)?;
     if args.one_sigma {
@@ -125,7 +125,7 @@ fn charts(number: usize, pictures: &report::Pictures) -> String {
     }
 }
 
-/// Refuses results that have nothing to tell.
+/// Refuses results without a measurement.
 fn with_trials(found: &LoadedResults) -> Result<(), LabError> {
     match found.records.is_empty() {
         true => Err(LabError::Nothing(format!("{} holds no trial yet", found.directory.path().display()))),

@@ -28,7 +28,7 @@ pub(crate) struct Bench<'a> {
 type Words = String;
 
 impl Bench<'_> {
-    /// Runs a trial. What goes wrong stands in the record.
+    /// Runs a trial. Errors go into the record.
     pub fn run(&self, trial: &Trial, progress: &mut Progress) -> Record {
         let began = Instant::now();
         let mut record = self.blank(trial);
@@ -58,7 +58,7 @@ impl Bench<'_> {
             });
         let still_there = bed.check().map_err(words);
         let down = bed.take_down(&mut |words| progress.step(words)).map_err(words);
-        // The first thing that went wrong is the one to tell.
+        // The first error is reported.
         measured.and(still_there).and(down.map(drop))
     }
 
@@ -124,7 +124,7 @@ impl Bench<'_> {
         let (block_size, in_flight, open_loop) = match &workload.kind {
             WorkloadKind::RadosBench(bench) if bench.ladder.is_some() => (bench.object_size, 0, false),
             WorkloadKind::RadosBench(bench) => (bench.object_size, bench.in_flight, false),
-            // Each step of a ladder tells its own.
+            // Each step of a ladder reports its own.
             WorkloadKind::Fio(fio) if fio.ladder.is_some() => (fio.block_size, 0, false),
             WorkloadKind::Fio(fio) => (fio.block_size, fio.in_flight, fio.rate.is_some()),
             WorkloadKind::Command(_) => (0, 0, false),

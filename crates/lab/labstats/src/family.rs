@@ -28,7 +28,7 @@ pub struct Adjusted {
     pub level: f64,
 }
 
-/// Holm's procedure over groups: `tests` are (group, p adjusted within the group). The answers stand in the order given.
+/// Holm's procedure over groups: `tests` are (group, p adjusted within the group). The answers are in the order given.
 ///
 /// The level of a rejected test is that of its own step; all others have the level of the step at which the procedure
 /// stopped. At the first step it is the family's level over the number of groups.
@@ -38,7 +38,7 @@ pub fn holm<G: Ord + Copy>(tests: &[(G, f64)], level: f64) -> Vec<Adjusted> {
     let order = ascending(tests.iter().map(|t| t.1));
     let mut results = vec![Adjusted { p: 1.0, rejected: false, level }; tests.len()];
     let (mut largest, mut stopped_at) = (0.0_f64, None);
-    // Equal p are one step, so that the answer does not depend on which stands first.
+    // Equal p are one step, so that the answer does not depend on which comes first.
     for step in order.chunk_by(|&a, &b| tests[a].1 == tests[b].1) {
         let p = step.first().map_or(1.0, |&i| tests[i].1);
         let groups = waiting.len() as f64;

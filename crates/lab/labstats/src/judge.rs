@@ -94,7 +94,7 @@ pub struct Entry {
     pub p: f64,
     /// The smallest level of the whole family at which this entry is told from the default.
     pub adjusted_p: f64,
-    /// The ratio's interval that the colour stands on.
+    /// The ratio's interval that the colour is based on.
     pub adjusted: (f64, f64),
     /// The judgement.
     pub colour: Colour,
@@ -255,8 +255,8 @@ fn stands(effect: &Effect) -> bool {
     effect.least_without_one * effect.log_ratio.signum() >= 0.5 * effect.log_ratio.abs()
 }
 
-/// Whether a colour stands after the flagged cell was run once more. `again` are the trials made for that alone: as
-/// they were chosen by what the first ones showed, only they count here. The colour stands if their effect has the same
+/// Whether a colour is confirmed after the flagged cell was run once more. `again` are the trials made for that alone: as
+/// they were chosen by what the first ones showed, only they count here. It is confirmed if their effect has the same
 /// direction in a one-sided test at one minus the confidence. Anything else that was green or red becomes grey.
 pub fn confirm(first: &Entry, again: &[Trial], confidence: f64) -> Colour {
     if !first.colour.tells_apart() {

@@ -10,7 +10,7 @@
 //!                   --judge-->   adjusted interval and colour
 //! ```
 //!
-//! Beside it stand [`one_sigma`] (the 2013 article's rule), [`power`] (what a plan can detect), [`simulate`] (what
+//! Beside it are [`one_sigma`] (the 2013 article's rule), [`power`] (what a plan can detect), [`simulate`] (what
 //! the whole procedure does on made-up or resampled studies), [`stop`] (when a run may end), [`steady`] (one phase's
 //! seconds), [`together`] (the same of a cell whose phases are short), [`histogram`] (latency) and [`change_points`] (a
 //! series of runs).

@@ -4,7 +4,7 @@
 //! three samples it colours 8.4% of comparisons of things that do not differ, and a table of hundreds of comparisons tens
 //! of them. [`false_colours`] shows it for any number of samples.
 //!
-//! The number stands on assumptions: normal samples, and deviations with n - 1 in the divisor, as spreadsheets have them.
+//! The number rests on assumptions: normal samples, and deviations with n - 1 in the divisor, as spreadsheets have them.
 //! With n in the divisor it is 13.5%. Samples without tails give more (uniform ones 9.5%), with heavy tails less
 //! (exponential on both sides 7.0%): a simulation of other samples, or of few comparisons, may well say 8.6%.
 

@@ -6,7 +6,7 @@
 //! that size is coloured half the time at best, however many blocks there are.
 //!
 //! Limits: the spread is assumed, not measured; trials are normal on logarithms and none fails or stalls; two blocks or
-//! more (a colour never stands on one trial); no cell was rejected before, so that what is found really is a little
+//! more (a colour is never based on one trial); no cell was rejected before, so that what is found really is a little
 //! more; nothing is shuffled. In few blocks shuffling ([`crate::judge`]) has few ways to choose from, its p is coarse,
 //! and less is found than this says: [`simulated`] simulates that where it doesn't take too long. With
 //! false-discovery control the power is that of an effect that is the only one.

@@ -1,6 +1,6 @@
 //! What the whole procedure does on studies drawn from recorded real trials, where the truth is known: false colours where
 //! nothing differs, how often intervals hold the truth, how often a slowdown of a tenth is found. The short form runs
-//! with every test; `make lab-evidence` runs the long one and prints its figures. How the trials were recorded stands
+//! with every test; `make lab-evidence` runs the long one and prints its figures. How the trials were recorded is described
 //! in data/README.md.
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on must fail")]
@@ -36,7 +36,7 @@ fn columns(text: &str) -> Vec<Vec<f64>> {
 /// A short study: both phases of one workload on one system, twenty variants.
 const LAYOUT: Layout = Layout { cells: 2, variants: 20, blocks: 3, defaults_per_block: 2 };
 
-/// Any effect is coloured, however small: nothing but the statistics stands between chance and a colour.
+/// Any effect is coloured, however small: only the statistics keep chance from a colour.
 const CRITERIA: Criteria = Criteria { correction: Correction::Holm, confidence: 0.95, effect: 0.0, seed: 1 };
 
 fn nothing_differs(recording: &Recording, layout: &Layout, studies: u32) -> Rates {

@@ -1,6 +1,6 @@
 //! When answers are given: a request's work is done for real at once, its answer waits until the model has it done.
 //!
-//! [`Pace::begin`] tells the model of a request, [`Pace::finish`] hands in its answer. Whichever of the model and the
+//! [`Pace::begin`] gives the model a request, [`Pace::finish`] hands in its answer. Whichever of the model and the
 //! real work is later gives the answer. One thread ([`Pace::run`]) sleeps until the model's next event.
 
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use crate::timing::Timing;
 /// What is to be done when a request is answered.
 pub type Answer = Box<dyn FnOnce() + Send>;
 
-/// A sleep without an event to wait for ends after this long all the same.
+/// A sleep without an event to wait for ends after this long nevertheless.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// What waking takes is learned and slept less; where the machine is so busy that it takes longer than this, answers are
@@ -69,7 +69,7 @@ enum Waiting {
 
 struct State {
     timing: Box<dyn Timing>,
-    /// The latest time that the model was told.
+    /// The latest time given to the model.
     told: Nanos,
     waiting: HashMap<u64, Waiting>,
     next: u64,
@@ -172,7 +172,7 @@ impl Pace {
             let (woken, result) =
                 self.earlier.wait_timeout(state, sleep).unwrap_or_else(PoisonError::into_inner);
             state = woken;
-            // Awake: nobody needs to wake us.
+            // This thread is awake: no wake-up is needed.
             state.wakes = 0;
             if result.timed_out() {
                 let late = Duration::from_nanos(self.now().saturating_sub(wakes)).min(LAG_MAX);
@@ -198,7 +198,7 @@ impl Pace {
         self.lock().counts
     }
 
-    /// Tells the model of every event up to now, and takes the answers that are due. The model is never told of a time
+    /// Gives the model every event up to now, and takes the answers that are due. The model is never given a time
     /// beyond its own events, so that a request that comes now is not late for it.
     fn due(&self, state: &mut State) -> Vec<Answer> {
         let now = if state.hurried { Nanos::MAX } else { self.now() };

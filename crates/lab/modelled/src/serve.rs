@@ -1,4 +1,4 @@
-//! A modelled disk as a process: mounted until it is unmounted or told to end.
+//! A modelled disk as a process: mounted until it is unmounted or asked to end.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -38,7 +38,7 @@ pub struct Served {
     pub overhead: TransportOverhead,
 }
 
-/// What stands in the way of serving on this machine.
+/// Whatever prevents serving on this machine.
 ///
 /// # Errors
 /// [`Error::NoFuse`].
@@ -51,10 +51,10 @@ fn open_fuse() -> Result<File> {
 }
 
 /// Mounts the disk, calls `ready`, and serves until it is unmounted. On SIGTERM and SIGINT it unmounts: it ends when
-/// nobody has the disk open any more. On SIGUSR1 it answers as fast as it can from there on.
+/// no program has the disk open any more. On SIGUSR1 it answers as fast as it can from there on.
 ///
 /// # Errors
-/// Before the mount, with what stands in the way; after it, the kernel's words.
+/// Before the mount, with the obstacle; after it, the kernel's words.
 pub fn serve(served: &Served, timing: Box<dyn Timing>, ready: impl FnOnce()) -> Result<Counts> {
     let fuse = Arc::new(open_fuse()?);
     let backing = Backing::open(&served.backing, served.size)
@@ -69,7 +69,7 @@ pub fn serve(served: &Served, timing: Box<dyn Timing>, ready: impl FnOnce()) -> 
         Arc::new(Disk { fuse, backing, pace: pace.clone(), buffers: Arc::default(), turn: Mutex::default() });
     let started = start(&disk, &served.mount);
     let Ok((signals, pacer, takers)) = started else {
-        // It is in nobody's way after that.
+        // It disturbs nothing after that.
         let _ = unmount(&served.mount, UnmountFlags::DETACH);
         return Err(started.err().map_or(Error::Panicked, failed));
     };

@@ -1,4 +1,4 @@
-//! What the shell needs of a model: told of requests, it tells when they are done.
+//! What the shell needs of a model: it takes requests and answers when they are done.
 
 use std::collections::BTreeSet;
 

@@ -36,7 +36,7 @@ pub struct SystemOptions {
 /// An option that a study can't be run with. It is always the study's mistake.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Problem {
-    /// Where the option stands in the study file, from 1.
+    /// The option's line in the study file, from 1.
     pub line: u32,
     /// As written.
     pub option: String,
@@ -171,7 +171,7 @@ impl Problems<'_> {
     }
 }
 
-/// Whether whoever reads an option on a system takes its value; what nobody reads is not looked at.
+/// Whether the readers of an option on a system take its value; an option without a reader is not checked.
 fn check_value(system: &System, setting: &Setting) -> Result<(), BadValue> {
     let name = options::normalize(&setting.name);
     let is_own = options::lookup(&name).is_some() || options::is_log_level(&name);

@@ -1,7 +1,7 @@
 //! What each system under test makes of a study's options: effective, renamed, accepted without effect, or unknown with
 //! the nearest name. Pure: never starts a program, reads a file or rewrites a study.
 //!
-//! What there is to know stands in text files, so that it can be read and corrected without reading code:
+//! The facts are in text files, so that they can be read and corrected without reading code:
 //! - `tables/ceph-RELEASE.txt`: a release's options with type, limits, default and the parts of Ceph that read each,
 //!   made by `make-tables.py` from the programs themselves.
 //! - `rules.txt`: options that are read and still do nothing on some system (a store, a file system, another option).

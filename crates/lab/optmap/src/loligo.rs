@@ -44,7 +44,7 @@ impl Loligo<'_> {
         PASSED.iter().skip(at + 1).rev().copied().find(|later| self.clients.is_set_in(later, name))
     }
 
-    /// Whether a value is the default of whoever acts on it.
+    /// Whether a value is the default of the program that acts on it.
     pub(crate) fn is_default(&self, name: &str, value: &str) -> bool {
         match options::lookup(name) {
             Some(spec) => options::canonical(name, value) == options::canonical(name, spec.default),

@@ -49,7 +49,7 @@ impl<'a> Stage<'a> {
     pub(crate) fn of(system: &'a System, loads: Loads, in_force: &'a [Setting]) -> Self {
         match &system.target {
             Target::Ceph { release, store } => Self::Ceph(Ceph {
-                // A release that nobody here knows is taken for the newest that we do.
+                // An unknown release is treated as the newest known one.
                 release: Release::named(release).unwrap_or(Release::Tentacle),
                 processes: processes(*store, loads, in_force),
                 rules: Some((*store, system)),

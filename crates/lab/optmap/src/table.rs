@@ -1,4 +1,4 @@
-//! The options of each Ceph release, as its programs tell of themselves (`make-tables.py`).
+//! The options of each Ceph release, as its programs describe them (`make-tables.py`).
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -104,7 +104,7 @@ pub(crate) enum Limits {
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// The parts of Ceph whose code names it; empty: nobody's does.
+    /// The parts of Ceph whose code names it; empty: no part's does.
     pub(crate) readers: Vec<Part>,
     pub(crate) limits: Limits,
     pub(crate) default: &'static str,
@@ -195,7 +195,7 @@ mod tests {
         let unknown = |name: &&&str| options::status(name) == options::OptionStatus::Unknown;
         let unknown: Vec<&&str> = of_releases.iter().filter(unknown).collect();
         assert!(unknown.is_empty(), "options does not know {unknown:?}: add them to ceph_names.txt");
-        // `cluster` and `name` say which program reads the file; Ceph lists them among its options all the same.
+        // `cluster` and `name` say which program reads the file; Ceph lists them among its options nevertheless.
         let own = |name: &str| options::status(name) == options::OptionStatus::Own;
         let others = options::names().filter(|name| !own(name) && !["cluster", "name"].contains(name));
         let gone: Vec<&str> = others.filter(|name| !of_releases.contains(name)).collect();

@@ -42,19 +42,19 @@ pub enum Why {
         /// Those parts, as a sentence calls them.
         readers: Vec<&'static str>,
     },
-    /// It stands in a section of ceph.conf that none of its readers reads.
+    /// It is in a section of ceph.conf that none of its readers reads.
     OtherSection {
         section: String,
         /// The processes that read it.
         readers: Vec<Process>,
     },
-    /// It stands in the section of one daemon, which this system doesn't have.
+    /// It is in the section of one daemon, which this system doesn't have.
     NoSuchDaemon { section: String },
     /// The study sets the same option in a narrower section, which wins.
     Overridden { section: String },
     /// A rule (`rules.txt`): the rest of a sentence.
     Rule(&'static str),
-    /// An option of earlier releases that nothing stands for today: the part of a sentence.
+    /// An option of earlier releases that has no counterpart today: the part of a sentence.
     Gone(&'static str),
     /// An option of earlier releases whose work others do now, which have no effect here either.
     SoIsItsSuccessor {

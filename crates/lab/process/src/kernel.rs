@@ -83,7 +83,7 @@ pub fn machine(text: &str) -> Option<(u64, u64)> {
     let line = |key: &str| text.lines().find_map(|l| l.strip_prefix(key));
     let cpu: Vec<u64> = line("cpu ")?.split_ascii_whitespace().map_while(|f| f.parse().ok()).collect();
     let [user, nice, system, _idle, _io_wait, irq, soft_irq, ..] = cpu[..] else { return None };
-    // Guests' time stands in the user's already; stolen time was spent by others.
+    // Guests' time is part of the user's already; stolen time was spent by others.
     let busy = user + nice + system + irq + soft_irq;
     Some((busy, line("ctxt ")?.trim().parse().ok()?))
 }

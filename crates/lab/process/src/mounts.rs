@@ -1,4 +1,4 @@
-//! What is mounted where, and which block device is below a path, as the kernel tells.
+//! What is mounted where, and which block device is below a path, as the kernel reports them.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -34,7 +34,7 @@ pub fn parse(text: &str) -> Vec<Mount> {
     text.lines().filter_map(mount).collect()
 }
 
-/// Blanks, tabs, newlines and backslashes stand as three octal digits.
+/// Blanks, tabs, newlines and backslashes are three octal digits.
 fn unescape(text: &str) -> std::ffi::OsString {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

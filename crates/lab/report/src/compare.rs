@@ -33,7 +33,7 @@ pub struct Comparison {
 pub struct Row {
     /// What is compared: system (of two runs), workload, phase, variant.
     pub what: String,
-    /// Whether the name stands for different things in A and B.
+    /// Whether the name means different things in A and B.
     pub other_setup: bool,
     /// A's value of the quantity that is compared.
     pub a: Option<Spread>,
@@ -82,7 +82,7 @@ fn shared_loads(outline: &Outline, trials: &Trials, quantity: Quantity, (a, b): 
                     modelled.insert(r.parameters.modelled);
                     (r.block, value(m, quantity))
                 })
-                // No cost is told of a cluster whose servers run elsewhere.
+                // No cost is shown of a cluster whose servers run elsewhere.
                 .filter(|(_, value)| quantity == Quantity::Ops || *value > 0.0)
                 .collect()
         };

@@ -28,7 +28,7 @@ pub struct Difference {
     pub b: String,
 }
 
-/// What stands for something that only one of two has.
+/// Shown for something that only one of two has.
 const NOT_SET: &str = "not set";
 
 /// What a definition says, by key.

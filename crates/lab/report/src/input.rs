@@ -30,7 +30,7 @@ pub struct Input<'a> {
 pub struct Outline {
     /// Paragraphs.
     pub about: String,
-    /// Title, author and date of what was published, where the study stands on something.
+    /// Title, author and date of what was published, where the study follows a publication.
     pub source: Option<Publication>,
     /// What differs from the publication, a sentence each.
     pub changes: Vec<String>,
@@ -87,7 +87,7 @@ impl Outline {
 pub struct Judged {
     /// Every cell that was planned.
     pub cells: Vec<Cell>,
-    /// The rule in a few words; the one-sigma rule and false-discovery control must be told apart by it.
+    /// The rule in a few words; the one-sigma rule and false-discovery control must be distinguishable by it.
     pub rule_label: String,
     /// Sentences on the statistics: confidence, correction, smallest effect, false-colour rate.
     pub notes: Vec<String>,
@@ -118,7 +118,7 @@ pub struct JudgedVariant {
     pub high: f64,
     /// The judgement.
     pub colour: Colour,
-    /// Trials that the judgement stands on.
+    /// Trials that the judgement is based on.
     pub samples: u32,
     /// Of those, unsteady ones.
     pub unsteady: u32,
@@ -160,7 +160,7 @@ impl Colour {
         matches!(self, Self::Green | Self::Red | Self::White | Self::Grey)
     }
 
-    /// A sign, so that no reader needs to tell colours apart.
+    /// A sign, so that no reader needs to distinguish colours.
     pub fn sign(self) -> &'static str {
         match self {
             Self::Green => "▲",

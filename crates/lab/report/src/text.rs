@@ -57,7 +57,7 @@ pub fn comparison(c: &Comparison, colours: bool) -> String {
         ]);
     }
     let notes: String = c.notes.iter().map(|n| format!("{}\n", plain(n))).collect();
-    // Before the table: whoever reads a colour has read what else differs.
+    // Before the table: the reader sees the other differences before a colour.
     let mut config_diff = String::new();
     if !c.config_diff.is_empty() {
         config_diff = "NOT THE SAME SETUP in A and B (rows with ≠):\n".to_owned();

@@ -10,7 +10,7 @@ pub struct Column {
     pub name: &'static str,
     /// `s`, `us`, `bytes`, `bytes/s`, `1/s`, `1` for numbers without one, `text`, `yes/no`.
     pub unit: &'static str,
-    /// Where the value stands in a line of `trials.jsonl`, or what it is made from.
+    /// Where the value is in a line of `trials.jsonl`, or what it is made from.
     pub path: &'static str,
     /// In words.
     pub meaning: &'static str,

@@ -1,4 +1,4 @@
-//! A results directory: made once, appended to, read back. How it is laid out stands in `record.rs`.
+//! A results directory: made once, appended to, read back. Its layout is described in `record.rs`.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -107,7 +107,7 @@ impl Directory {
             last.insert(record.id.clone(), record);
         }
         let mut records: Vec<Record> = last.into_values().collect();
-        // Orders of commands that ran other parts of the study start anew.
+        // Orders of commands that ran other parts of the study start again.
         records.sort_by(|a, b| (&a.started, a.order).cmp(&(&b.started, b.order)));
         let torn = lines.torn().map(|bytes| {
             format!(
@@ -290,7 +290,7 @@ fn end_of_last_line(file: &mut File) -> std::io::Result<u64> {
 /// Fields that may be null, as records have them. serde_json writes NaN and the infinities as null too.
 const NULLABLE: [&str; 7] = ["histogram", "steady", "joules", "cycles", "rate", "held", "found"];
 
-/// Where a null stands that the record could not be read back with.
+/// The place of a null that would keep the record from being read back.
 fn unexpected_null(value: &Value, place: &str) -> Option<String> {
     let below = |name: &str| if place.is_empty() { name.to_string() } else { format!("{place}.{name}") };
     match value {

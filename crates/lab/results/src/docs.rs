@@ -6,7 +6,7 @@ use crate::columns;
 
 /// A value that samples have, by name.
 pub struct SeriesValue {
-    /// As in [`crate::Sample::values`]; capital letters stand for a name.
+    /// As in [`crate::Sample::values`]; capital letters are for a name.
     pub name: &'static str,
     /// Its unit.
     pub unit: &'static str,
@@ -62,14 +62,14 @@ A results directory:
 | `profiles/ID/PHASE.DEVICE.json` | of a profiled trial: the requests that reached a device, and each second's reads, writes, flushes and seeks |
 | `logs/ID/` | logs and configuration of trial ID: of failed trials always, of others if asked |
 
-A last line without its end is what a crash left: it is ignored, and said. Files of a newer `format` are refused.
+A last line without its end is what a crash left: it is ignored, with a message. Files of a newer `format` are refused.
 
 ## Columns of the CSV
 
 `loligo lab export DIR` writes a row a measurement (a phase of a trial). A trial none of whose phases ended has one row,
-with the columns of the phase empty. `1` as a unit is a number without one. *In the record* is where the value stands in
-a line of `trials.jsonl`; N counts the phases from 0. Texts stand as they are: a name or an error that begins with `=`, `+`,
-`-` or `@` is a formula to a spreadsheet that isn't told to take those columns as text.
+with the columns of the phase empty. `1` as a unit is a number without one. *In the record* is where the value is in
+a line of `trials.jsonl`; N counts the phases from 0. Texts are written unchanged: a name or an error that begins with `=`, `+`,
+`-` or `@` is a formula to a spreadsheet unless it imports those columns as text.
 ";
 
 const ONLY_IN_RECORDS: &str = "\

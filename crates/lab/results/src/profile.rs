@@ -24,7 +24,7 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// As other programs that draw flame graphs read it; what only we know stands in lines that begin with `#`.
+    /// As other programs that draw flame graphs read it; data of the lab's own is in lines that begin with `#`.
     #[must_use]
     pub fn text(&self) -> String {
         let note = self.note.replace('\n', " ");
@@ -121,11 +121,11 @@ pub struct Requests {
     pub sectors: u64,
     /// What was in the way, for a user; empty if nothing.
     pub note: String,
-    /// Requests that the kernel had no room to tell.
+    /// Requests that the kernel had no room to record.
     pub lost: u64,
     /// Each second that had a request, counted whole.
     pub seconds: Vec<RequestSecond>,
-    /// One of so many requests stands in `requests`.
+    /// One of so many requests is in `requests`.
     pub one_of: u64,
     /// In order.
     pub requests: Vec<Request>,

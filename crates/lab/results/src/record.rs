@@ -192,20 +192,20 @@ pub struct Measurement {
     pub bytes_per_s: f64,
     /// Latency over all instances.
     pub latency: Latency,
-    /// Whether throughput was steady, as the load's own samples a second show; `None` where there are too few to tell.
+    /// Whether throughput was steady, as the load's own samples a second show; `None` where there are too few to decide.
     pub steady: Option<bool>,
-    /// Why not, or why that can't be told, in words; empty where the load gives no samples.
+    /// Why not, or why that is not known, in words; empty where the load gives no samples.
     pub unsteady: String,
     /// CPU.
     pub cpu: CpuUse,
     /// Devices below the stores, by name.
     pub devices: BTreeMap<String, DeviceUse>,
-    /// Bytes written to the devices for each byte that clients wrote; 0 where that can't be told.
+    /// Bytes written to the devices for each byte that clients wrote; 0 where that is not known.
     pub device_bytes_per_byte: f64,
-    /// Joules that the processor's package took; `None` where the host does not tell.
+    /// Joules that the processor's package took; `None` where the host does not report it.
     pub joules: Option<f64>,
     /// The telling ones of Ceph's perf counters over all OSDs, `section.counter`: sums as differences, latencies as
-    /// means of the phase in milliseconds (`_ms`). All that changed stand in `counters/ID.json`.
+    /// means of the phase in milliseconds (`_ms`). All that changed are in `counters/ID.json`.
     pub counters: BTreeMap<String, f64>,
 }
 

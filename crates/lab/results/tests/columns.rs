@@ -67,7 +67,7 @@ fn a_trial_that_failed_before_its_first_phase_is_in_the_csv() {
     assert_eq!((rows[0]["phase"].as_str(), rows[0]["ops_per_s"].as_str()), ("", ""));
 }
 
-/// Where numbers, texts and flags stand; maps that are named by what was measured count as one.
+/// The places of numbers, texts and flags; maps that are named by what was measured count as one.
 fn leaves(value: &Value, place: &str, all: &mut BTreeSet<String>) {
     let maps = ["settings", "by_process", "devices", "counters", "histogram"];
     match value {

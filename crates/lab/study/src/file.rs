@@ -22,7 +22,7 @@ const KEYS: [&str; 13] = [
     "design",
     "as_published",
 ];
-/// More than anybody can run; keeps a slip from filling the memory.
+/// More trials than can be run; keeps a typing error from filling the memory.
 const MAX_VARIANTS: u64 = 10_000;
 /// The same for all trials of a study.
 pub const MAX_TRIALS: u64 = 1_000_000;

@@ -1,4 +1,4 @@
-//! A checked study. Everything a user may write stands here with its unit and its default.
+//! A checked study. Everything that a user may write, with its unit and its default.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ pub struct Study {
     pub title: String,
     /// Paragraphs for the report.
     pub about: String,
-    /// What was published, where the study stands on something published.
+    /// What was published, where the study follows a publication.
     pub source: Option<Source>,
     /// What differs from what was published, a sentence each; shown before the run and in the report.
     pub changes: Vec<String>,
@@ -52,7 +52,7 @@ pub struct Setting {
     pub name: String,
     /// Its value as written.
     pub value: String,
-    /// Where it stands in the study file, from 1; 0 if it does not stand there.
+    /// Its line in the study file, from 1; 0 if it is not there.
     pub line: u32,
 }
 
@@ -65,7 +65,7 @@ pub struct Variant {
     pub parameter: String,
     /// On top of the study's and the system's.
     pub settings: Vec<Setting>,
-    /// Where it stands in the study file.
+    /// Its line in the study file.
     pub line: u32,
 }
 
@@ -90,7 +90,7 @@ pub struct System {
     pub journal: Option<Place>,
     /// Options of this system alone, on top of the study's default.
     pub settings: Vec<Setting>,
-    /// Where it stands in the study file.
+    /// Its line in the study file.
     pub line: u32,
 }
 
@@ -211,7 +211,7 @@ pub struct Workload {
     pub name: String,
     /// The load.
     pub kind: WorkloadKind,
-    /// Where it stands in the study file.
+    /// Its line in the study file.
     pub line: u32,
 }
 

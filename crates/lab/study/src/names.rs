@@ -68,7 +68,7 @@ impl Target {
         }
     }
 
-    /// Whether the lab starts and configures it, so that variants can be told apart on it.
+    /// Whether the lab starts and configures it, so that variants can differ on it.
     pub fn configurable(&self) -> bool {
         matches!(self, Self::Loligo { .. } | Self::Ceph { .. })
     }

@@ -57,7 +57,7 @@ impl fmt::Display for Place {
 #[derive(Clone)]
 pub(crate) struct ResolvedPlace {
     pub(crate) place: Place,
-    /// What tells it from the others of a list.
+    /// What distinguishes it from the others of a list.
     pub(crate) name: String,
     /// Options that this file system needs.
     pub(crate) settings: Vec<Setting>,

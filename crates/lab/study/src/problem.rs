@@ -67,7 +67,7 @@ pub enum ProblemKind {
     UnknownKey {
         /// As written.
         key: String,
-        /// What the key stands in.
+        /// What the key is in.
         place: String,
         /// The nearest key known there.
         nearest: Option<String>,
@@ -88,14 +88,14 @@ pub enum ProblemKind {
     /// A key that must be there.
     #[error("{place} needs the key '{key}'")]
     Missing {
-        /// What it should stand in.
+        /// What it should be in.
         place: String,
         key: &'static str,
     },
     /// Exactly one of some keys must be there.
     #[error("{place} needs exactly one of {keys}")]
     NotOneOf {
-        /// What they should stand in.
+        /// What they should be in.
         place: String,
         keys: String,
     },
@@ -133,7 +133,7 @@ pub enum ProblemKind {
         /// What it has.
         what: String,
     },
-    /// A value that can't stand in a ceph.conf.
+    /// A value that a ceph.conf can't hold.
     #[error("the value of {option} is not possible in a ceph.conf: it has {what}")]
     NotForConf {
         option: String,

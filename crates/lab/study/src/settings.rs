@@ -64,7 +64,7 @@ fn push(found: &mut Vec<(At, Setting)>, section: &str, name: &str, entry: &Entry
     found.push((entry.at, setting));
 }
 
-/// A setting, if its name and value can stand in a ceph.conf.
+/// A setting, if a ceph.conf can hold its name and value.
 pub(crate) fn setting(section: &str, name: &str, at: At, value: &Node, p: &mut Problems) -> Option<Setting> {
     let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' ' | '.');
     if name.trim().is_empty() || !name.chars().all(good) {

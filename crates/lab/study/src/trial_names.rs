@@ -45,7 +45,7 @@ fn of(parts: &BTreeMap<String, String>, name: &str) -> String {
     parts.get(name).cloned().unwrap_or_else(|| part(name))
 }
 
-/// The file-name part of each name: letters, digits, `_`, `-` and `+`; two that would be the same are told apart by a
+/// The file-name part of each name: letters, digits, `_`, `-` and `+`; two that would be the same are distinguished by a
 /// number at the end.
 fn parts<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut taken = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Sizes that can't work are told before anything is made.
+//! Sizes that can't work are reported before anything is made.
 
 use study::parse;
 

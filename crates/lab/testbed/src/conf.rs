@@ -89,7 +89,7 @@ impl Conf {
             self.notes
                 .push(format!("[{section}] {name} = {old} of the study is not used: the lab needs {value}"));
         }
-        // `global` has other readers, for whom the study's value stands.
+        // `global` has other readers, for which the study's value counts.
         let kind = section.split_once('.').map_or("", |(kind, _)| kind);
         if let Some(old) = self.sets(&[kind], name).filter(|old| *old != value) {
             let note = format!(

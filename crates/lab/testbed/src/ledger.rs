@@ -66,7 +66,7 @@ pub enum Resource {
     Pool {
         /// The cluster's ceph.conf.
         conf: PathBuf,
-        /// A name that nobody else gives.
+        /// A unique name.
         name: String,
     },
     /// A directory that the kernel's NFS server exports.

@@ -1,7 +1,7 @@
 //! Clusters and the places their data live in: made fresh for a trial, taken down after it; leftovers removed. Never
 //! measures, and never touches what it did not make.
 //!
-//! [`check`] tells what stands in the way, [`start`] gives a [`Testbed`], [`Testbed::take_down`] ends it, [`clean_up`]
+//! [`check`] lists the obstacles, [`start`] gives a [`Testbed`], [`Testbed::take_down`] ends it, [`clean_up`]
 //! undoes what an interrupted run left. Everything that is made is written into a [`ledger`] first.
 
 mod cluster;

@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn an_address_of_another_machine_is_refused() {
         assert!(is_ours(Ipv4Addr::LOCALHOST).is_ok());
-        // Kept for documentation: nobody's.
+        // Reserved for documentation: used by no host.
         let error = is_ours(Ipv4Addr::new(192, 0, 2, 1)).unwrap_err().to_string();
         assert!(error.contains("192.0.2.1") && error.contains("'listen'"), "{error}");
     }

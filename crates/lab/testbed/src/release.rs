@@ -125,7 +125,7 @@ impl Release {
         })
     }
 
-    /// What stands before a program's name so that it runs as one of this release's, for the cluster of `conf`, with
+    /// The prefix of a program so that it runs as one of this release's, for the cluster of `conf`, with
     /// `work_dir` visible at its own path, carrying the token.
     pub(crate) fn prefix(&self, conf: &Path, work_dir: &Path, token: &str) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["env".into(), "-u".into(), "CEPH_ARGS".into()];

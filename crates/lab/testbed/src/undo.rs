@@ -290,7 +290,7 @@ mod tests {
         if !mounted.is_ok_and(|status| status.success()) {
             return;
         }
-        // Something still uses it: it goes all the same.
+        // Something still uses it: it is removed nevertheless.
         let used = fs::File::create(at.join("open")).unwrap();
         work_dir.undo_all(&mut |_| ()).unwrap();
         assert!(!path.exists() && mounts::below(&path).is_empty());

@@ -86,7 +86,7 @@ pub struct PhaseUse {
     pub machine_s: f64,
     /// By the names given.
     pub devices: BTreeMap<String, DeviceUse>,
-    /// Of the processor's packages; `None` where the host does not tell.
+    /// Of the processor's packages; `None` where the host does not report it.
     pub joules: Option<f64>,
     /// Of the servers; `None`: not counted.
     pub cycles: Option<u64>,

@@ -85,7 +85,7 @@ fn flatten(name: &str, value: &Value, into: &mut Counters) {
 }
 
 /// What changed, `now - before`. A counter that is new counts from 0; one that is gone, or that did not change, is left
-/// out. One that fell (a gauge, or a daemon that began anew) is negative.
+/// out. One that fell (a gauge, or a daemon that began again) is negative.
 #[must_use]
 pub fn changes(before: &Counters, now: &Counters) -> Counters {
     let change = |(name, is): (&String, &f64)| {
@@ -95,7 +95,7 @@ pub fn changes(before: &Counters, now: &Counters) -> Counters {
     now.iter().filter_map(change).collect()
 }
 
-/// A counter that tells much: section, its names by release, what it is, and its name in records.
+/// An informative counter: section, its names by release, what it is, and its name in records.
 struct Telling {
     section: &'static str,
     names: &'static [&'static str],
@@ -150,7 +150,7 @@ static TELLING: &[Telling] = &[
     telling_one("bluestore", &["read_lat"], Milliseconds, "bluestore.read_lat_ms"),
 ];
 
-/// Of what changed, the counters that tell much, over all OSDs.
+/// Of what changed, the informative counters, over all OSDs.
 #[must_use]
 pub fn telling(changed: &Counters) -> Counters {
     TELLING.iter().filter_map(|t| Some((t.name.to_owned(), value(t, changed)?))).collect()

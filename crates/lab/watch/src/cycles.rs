@@ -58,7 +58,7 @@ fn output(child: Child) -> Option<String> {
     }
 }
 
-/// `COUNT,UNIT,cycles,...`; where it isn't counted, words stand in place of the count.
+/// `COUNT,UNIT,cycles,...`; where it isn't counted, words are in place of the count.
 fn parse(text: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let mut fields = line.split(',');

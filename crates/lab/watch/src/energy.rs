@@ -1,6 +1,6 @@
 //! Joules of the processor's packages, from the kernel's power-capping files (RAPL), where the host has them.
 //!
-//! Each package's counter is in microjoules and begins anew after its range, some minutes at full load: it is read
+//! Each package's counter is in microjoules and begins again after its range, some minutes at full load: it is read
 //! every second, so no turn is missed.
 
 use std::fs;
@@ -20,7 +20,7 @@ struct Package {
     meter: Meter,
 }
 
-/// A counter that begins anew.
+/// A counter that begins again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Meter {
     range: u64,
@@ -40,7 +40,7 @@ impl Meter {
 }
 
 impl Energy {
-    /// None if the host doesn't tell, or not to us.
+    /// None if the host does not report it, or not to this user.
     pub fn find() -> Option<Self> {
         Self::below(Path::new(BASE))
     }

@@ -1,7 +1,7 @@
 //! The kernel's block events: what each device is given, request by request, while a phase runs.
 //!
 //! They are what blktrace shows, taken from tracefs in its place: there they can be had on more hosts, need no program,
-//! and have a buffer of their own that disturbs nobody else's tracing. Nothing is mounted for that.
+//! and have a buffer of their own that disturbs no other tracing. Nothing is mounted for that.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read};

@@ -9,7 +9,7 @@
 //! snapshot   everything at one moment
 //! change     two snapshots -> a Sample, CpuUse, DeviceUse    (pure)
 //! sampler    the thread and the marks
-//! energy     joules of the processor's packages, where the host tells
+//! energy     joules of the processor's packages, where the host reports them
 //! cycles     `perf stat`, where the host counts
 //! counters   Ceph's perf counters before and after           (pure but for the admin socket)
 //! profile    `perf record` while a phase runs; stacks folds what it saw (pure)
@@ -21,7 +21,7 @@
 //! alone. The `watching_costs_little` test measures it, and [`Watch::stop`] tells what it was.
 //!
 //! **Limits.** CPU is counted in the kernel's ticks of 10 ms. What a process did between the last sample and its end is
-//! not seen, up to a second's worth: the figures of short-lived clients are better taken from whoever waits for them. A
+//! not seen, up to a second's worth: the figures of short-lived clients are better taken by the process that waits for them. A
 //! thread's switches are lost with it likewise.
 
 mod change;

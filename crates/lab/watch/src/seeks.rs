@@ -20,7 +20,7 @@ pub(crate) struct Device {
     pub sectors: u64,
 }
 
-/// A line that tells of a request.
+/// A line about a request.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Line {
     pub number: (u32, u32),
@@ -35,7 +35,7 @@ pub(crate) fn line(text: &str) -> Option<Line> {
     let mut words = tail.split(' ');
     let (major, minor) = words.next()?.split_once(',')?;
     let kind = words.next()?;
-    // A command of a SCSI device stands in the parentheses.
+    // A command of a SCSI device is in the parentheses.
     let mut place = tail.split_once(") ")?.1.split(' ');
     let sector: u64 = place.next()?.parse().ok()?;
     let sectors: u64 = place.nth(1)?.parse().ok()?;

@@ -58,7 +58,7 @@ impl Tree {
         }
     }
 
-    /// Reads all anew.
+    /// Reads everything again.
     pub fn update(&mut self, read: &mut dyn FnMut(u32) -> Option<Reading>) {
         for root in self.names.values_mut().flatten().filter(|r| !r.ended) {
             root.update(read);
@@ -107,7 +107,7 @@ impl Root {
             }
         }
         self.threads = threads;
-        // A child that nobody waited for takes its part away: totals stay until the others have made up for it.
+        // A child that was not waited for takes its part away: totals stay until the others have made up for it.
         now.user = now.user.max(self.totals.user);
         now.system = now.system.max(self.totals.system);
         self.totals = now;
@@ -158,7 +158,7 @@ mod tests {
         update(&mut tree, &[(5, reading(1, 100, 0, &[]))]);
         let after = update(&mut tree, &[(5, reading(9, 5000, 0, &[]))]);
         assert_eq!((after.user, after.resident), (100, 0));
-        // Named anew, it counts besides.
+        // Under a new name it counts in addition.
         tree.add("client", 5);
         assert_eq!(update(&mut tree, &[(5, reading(9, 5000, 0, &[]))]).user, 5100);
     }

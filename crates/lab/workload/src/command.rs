@@ -91,7 +91,7 @@ fn replaced(text: &str, conf: &Path, work: &Path, export: Option<&str>) -> Strin
     out + rest
 }
 
-/// A command tells nothing on its way; one run is one operation.
+/// A command reports no progress; one run is one operation.
 struct Silent;
 
 impl OutputParser for Silent {

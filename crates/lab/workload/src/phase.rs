@@ -1,11 +1,11 @@
-//! What a phase gives, and who is told on the way.
+//! The result of a phase, and its observer.
 
 use results::{Latency, Measurement, Process, Sample, Step};
 use study::Phase;
 
 use crate::error::Error;
 
-/// Is told where phases begin and end, and each step of a ladder as a phase. A phase is named as [`PhaseResult::label`]
+/// Observes where phases begin and end, and each step of a ladder as a phase. A phase is named as [`PhaseResult::label`]
 /// has it. All calls come on the thread that called [`crate::run`].
 pub trait Observer {
     /// Before a phase: nothing of it runs yet. With `drop_caches` the study wants the host's caches dropped now.

@@ -99,7 +99,7 @@ pub(crate) trait OutputParser {
     fn result(&self, finished: &Finished) -> std::result::Result<Instance, String>;
 }
 
-/// Runs phases: the observer that is told of them, and the origin of their times.
+/// Runs phases: their observer, and the origin of their times.
 pub(crate) struct PhaseRunner<'a> {
     pub observer: &'a mut dyn Observer,
     pub origin: Instant,

@@ -45,7 +45,7 @@ impl Merge {
         Self { phase: phase.to_owned(), lines: vec![Line::default(); instances] }
     }
 
-    /// When an instance started, in seconds since the trial's origin; it may be told anew.
+    /// When an instance started, in seconds since the trial's origin; it may be set again.
     pub fn start(&mut self, instance: usize, t: f64) {
         if let Some(line) = self.lines.get_mut(instance) {
             line.start = t;

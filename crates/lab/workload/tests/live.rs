@@ -1,5 +1,5 @@
 //! Loads on a real cluster: `LAB_CONF=ceph.conf cargo test -p workload --test live -- --ignored --test-threads 1`.
-//! The cluster is any that `ceph` reaches with that file; `LAB_PREFIX` stands before its client programs (blanks part
+//! The cluster is any that `ceph` reaches with that file; `LAB_PREFIX` is put before its client programs (blanks part
 //! its words), `LAB_NO_RBD=1` says that it serves no images. Pools named `lab-*` are made and removed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a test that gets nothing fails here

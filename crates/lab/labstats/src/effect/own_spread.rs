@@ -10,7 +10,7 @@ const LEAST_BLOCKS: usize = 3;
 const LEAST_DF: u32 = 3;
 
 /// How many times as much a variant's difference from the default varies between blocks as the spread of all other
-/// trials lets it. `None` where that can't be told: fewer than three blocks, or others that don't spread.
+/// trials lets it. `None` where that is not known: fewer than three blocks, or others that don't spread.
 pub fn own_spread(trials: &[Trial], variant: usize) -> Option<f64> {
     let others: Vec<Trial> = trials.iter().copied().filter(|t| t.variant != variant).collect();
     let spread = fit(&others).ok().filter(|f| f.df >= LEAST_DF).map(|f| f.spread).filter(|&s| s > 0.0)?;

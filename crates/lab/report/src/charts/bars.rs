@@ -21,7 +21,7 @@ pub struct Bars {
     pub series: Vec<String>,
 }
 
-/// Bars that stand together.
+/// A group of bars.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Group {
     pub name: String,

@@ -1,5 +1,5 @@
 //! A flame graph: which functions the servers' time went to. A box is as wide as the share of samples that had the
-//! function on the stack; what it called stands above it. The order from left to right means nothing.
+//! function on the stack; what it called is above it. The order from left to right means nothing.
 
 use std::collections::BTreeMap;
 

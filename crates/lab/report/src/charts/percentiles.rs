@@ -56,7 +56,7 @@ pub fn chart(data: &Percentiles) -> String {
         let at: Vec<(f64, f64)> =
             points.iter().map(|(p, v)| (place(*p), scale.at(v / unit.divisor))).collect();
         for pair in at.windows(2) {
-            // Once the colours begin anew, lines have dashes.
+            // Once the colours begin again, lines have dashes.
             svg.line(pair[0], pair[1], colour, if series < SERIES.len() { "curve" } else { "curve dashed" });
         }
         for ((p, v), at) in points.iter().zip(&at) {

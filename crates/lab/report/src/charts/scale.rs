@@ -1,4 +1,4 @@
-//! Axes: from values to places, and where ticks stand.
+//! Axes: from values to places, and the places of ticks.
 
 /// An axis from values to pixels.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -48,7 +48,7 @@ impl Scale {
         Self { low, high: if high > low { high } else { low * 10.0 }, from, to, log: true }
     }
 
-    /// Where a value stands; values outside stand at the edge.
+    /// The place of a value; values outside are put at the edge.
     pub fn at(&self, value: f64) -> f64 {
         let share = if self.log {
             (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
@@ -59,7 +59,7 @@ impl Scale {
         self.from + share * (self.to - self.from)
     }
 
-    /// Where ticks stand, `low` and `high` among them on a linear axis.
+    /// The places of ticks, `low` and `high` among them on a linear axis.
     pub fn ticks(&self, about: usize) -> Vec<f64> {
         if self.log {
             return self.log_ticks(about);

@@ -112,7 +112,7 @@ fn rates(svg: &mut Svg, requests: &Requests, (time, first): (&Scale, f64), top: 
     for (number, (name, colour, of)) in lines.iter().enumerate() {
         let mut d = String::new();
         for second in &requests.seconds {
-            // A second's worth stands in its middle.
+            // A second's data is drawn at its middle.
             let x = time.at((second.t - 0.5 - first).clamp(0.0, time.high));
             let _ = write!(
                 d,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::words::{FONT, escape, width};
 
-/// Colours that also people who don't tell red from green tell apart (M. Okabe and K. Ito, "Color universal design",
+/// Colours that also people with red-green blindness can distinguish (M. Okabe and K. Ito, "Color universal design",
 /// 2008), without those that vanish on white or black; the last two are P. Tol's, "Colour schemes", 2021.
 pub const SERIES: [&str; 9] =
     ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7f7f7f", "#882255", "#999933"];
@@ -17,7 +17,7 @@ pub struct Svg {
     name: String,
 }
 
-/// Which end of a text stands at its place.
+/// Which end of a text is at its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Anchor {
     /// Its beginning.
@@ -31,13 +31,13 @@ pub enum Anchor {
 pub struct Style {
     /// Pixels.
     pub size: f64,
-    /// Its end that stands at the place.
+    /// Its end that is at the place.
     pub anchor: Anchor,
     /// `ink`, `faint`, or a colour's class.
     pub class: &'static str,
     /// Whether it is bold.
     pub bold: bool,
-    /// Whether it stands over lines, which it then clears around it.
+    /// Whether it is drawn over lines, which it then clears around it.
     pub halo: bool,
 }
 

@@ -63,7 +63,7 @@ pub fn wrap(text: &str, size: f64, room: f64) -> Vec<String> {
     lines
 }
 
-/// Text as it may stand in XML and HTML, in attributes too. Characters that XML forbids become U+FFFD.
+/// Text escaped for XML and HTML, in attributes too. Characters that XML forbids become U+FFFD.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for c in text.chars() {

@@ -81,7 +81,7 @@ pub fn by_depth(trials: &Trials, cell: (&str, &str, &str)) -> Vec<DepthSummary> 
     let summary = |(depth, found): (u32, Vec<Trial>)| {
         let mut latency = Merged::default();
         for histogram in found.iter().filter_map(|t| t.1.latency.histogram.as_ref()) {
-            // Refused whole where a bound is no number: no percentile stands on it.
+            // Refused whole where a bound is no number: no percentile is made from it.
             let _ = latency.add(&histogram.buckets);
         }
         let operations: f64 = found.iter().map(|t| t.1.operations as f64).sum();

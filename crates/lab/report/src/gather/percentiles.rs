@@ -38,7 +38,7 @@ pub fn percentiles(outline: &Outline, trials: &Trials, workload: &str, phase: &s
 pub fn merged(trials: &Trials, cell: (&str, &str, &str)) -> Merged {
     let mut all = Merged::default();
     for histogram in trials.planned(cell, DEFAULT).filter_map(|(_, m)| m.latency.histogram.as_ref()) {
-        // Refused whole where a bound is no number: the load's output was misread, and no percentile stands on it.
+        // Refused whole where a bound is no number: the load's output was misread, and no percentile is made from it.
         let _ = all.add(&histogram.buckets);
     }
     all

@@ -20,7 +20,7 @@ const ASK: Duration = Duration::from_millis(250);
 /// A cluster's `ceph` program.
 #[derive(Clone, Debug)]
 pub(crate) struct Admin {
-    /// What stands before the name of a client program.
+    /// The prefix of a client program.
     pub(crate) prefix: Vec<OsString>,
     pub(crate) runner: Runner,
 }

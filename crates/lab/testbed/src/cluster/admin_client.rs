@@ -1,4 +1,4 @@
-//! What daemons say of themselves: over the admin sockets of ours, by `ceph tell` where they are somebody else's.
+//! What daemons say of themselves: over the admin sockets of ours, by `ceph tell` on a cluster that the lab did not start.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

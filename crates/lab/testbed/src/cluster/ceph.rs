@@ -263,7 +263,7 @@ impl Starting<'_> {
             let ended = |thread: std::thread::ScopedJoinHandle<'_, Result<String>>| {
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map(drop)
             };
-            // All are joined before the first error is told.
+            // All are joined before the first error is reported.
             all.into_iter().map(ended).collect::<Vec<_>>().into_iter().collect()
         })
     }

@@ -1,4 +1,4 @@
-//! Everything that can be told before anything is made: programs, rights, devices, space, settings.
+//! Everything that can be checked before anything is made: programs, rights, devices, space, settings.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::release::{Release, program};
 use crate::work_dir::{Paths, check_path};
 use process::mounts;
 
-/// Everything that stands in the way of a cluster, as far as it can be told without making anything.
+/// Everything that prevents a cluster, as far as it can be known without making anything.
 #[must_use]
 pub fn check(site: &Site, wanted: &Wanted<'_>) -> Vec<Error> {
     let paths = Paths { root: site.work_dir.clone() };
@@ -219,7 +219,7 @@ fn sizes(wanted: &Wanted<'_>, paths: &Paths) -> Result<Sizes> {
     space::plan(wanted.system, journal, free, &paths.root)
 }
 
-/// What stands before a server so that it keeps to the system's cores: the first ones that this process may use.
+/// The prefix of a server, which keeps it on the system's cores: the first ones that this process may use.
 pub(crate) fn affinity(system: &System) -> Result<Vec<OsString>> {
     let Some(cores) = system.cores else { return Ok(Vec::new()) };
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -250,7 +250,7 @@ pub fn ceph_conf(site: &Site, wanted: &Wanted<'_>) -> Result<String> {
     Ok(conf_to_be(site, wanted)?.text())
 }
 
-/// Sentences on settings of the study that the lab replaces in that ceph.conf; none where it can't be told.
+/// Sentences on settings of the study that the lab replaces in that ceph.conf; none where it is not known.
 pub fn replaced(site: &Site, wanted: &Wanted<'_>) -> Vec<String> {
     conf_to_be(site, wanted).map(|conf| conf.notes().to_vec()).unwrap_or_default()
 }

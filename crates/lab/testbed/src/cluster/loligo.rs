@@ -59,7 +59,7 @@ pub(crate) fn check(system: &study::System, file_system: bool) -> Result<()> {
 /// The arguments of `--set`, and sentences on settings that can't be passed.
 fn settings(all: &[Setting]) -> (Vec<(String, String)>, Vec<String>) {
     let (mut passed, mut notes): (Vec<(String, String)>, Vec<String>) = Default::default();
-    // What a section says of all daemons of a kind wins over `global`, wherever they stand.
+    // What a section says of all daemons of a kind wins over `global`, wherever they are.
     for wanted in ["global", "mon", "mgr", "osd"] {
         for setting in all.iter().filter(|s| s.section == wanted) {
             let name = normalize(&setting.name);

@@ -69,7 +69,7 @@ pub struct Wanted<'a> {
     pub file_system: bool,
 }
 
-/// What the parts of this module are told.
+/// The parameters of the parts of this module.
 pub(crate) struct Order<'a> {
     pub(crate) site: &'a Site,
     pub(crate) system: &'a System,
@@ -77,7 +77,7 @@ pub(crate) struct Order<'a> {
     pub(crate) file_system: bool,
     /// Carried by every process of the cluster.
     pub(crate) token: &'a str,
-    /// What stands before a server so that it keeps to its cores.
+    /// The prefix of a server, which keeps it on its cores.
     pub(crate) affinity: Vec<OsString>,
     /// Bytes of memory that the machine has.
     pub(crate) memory: u64,
@@ -206,7 +206,7 @@ pub fn start(site: &Site, wanted: &Wanted<'_>, say: &mut dyn FnMut(&str)) -> Res
         }
         Err(error) => {
             keep_logs(&work_dir.paths);
-            // The first error is the one to tell; what stays is in the ledger for the next start.
+            // The first error is reported; what stays is in the ledger for the next start.
             let _ = work_dir.undo_all(say);
             servers.reap();
             Err(error)
@@ -266,7 +266,7 @@ impl Testbed {
         &self.work_dir.notes
     }
 
-    /// What stands before the name of a client program so that it runs as one of the cluster's release and reaches
+    /// The prefix of a client program so that it runs as one of the cluster's release and reaches
     /// this cluster. Programs of a root see the work directory and `/tmp` at their own paths, and nothing else of
     /// this machine. Every process started so is ended when the cluster is taken down.
     #[must_use]
@@ -294,7 +294,7 @@ impl Testbed {
         Ok(path)
     }
 
-    /// What stands before the name of one of this machine's own programs, so that it too is ended when the cluster is
+    /// The prefix of one of this machine's own programs, so that it too is ended when the cluster is
     /// taken down, or at the next start.
     #[must_use]
     pub fn host_prefix(&self) -> &[OsString] {
@@ -356,7 +356,7 @@ impl Testbed {
 impl Drop for Testbed {
     fn drop(&mut self) {
         if !self.down {
-            // Nobody is there to be told; the ledger keeps what stays.
+            // No caller is left to report to; the ledger keeps what stays.
             let _ = self.bring_down(&mut |_| ());
         }
     }

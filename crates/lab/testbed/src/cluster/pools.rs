@@ -25,7 +25,7 @@ pub struct Pool {
 const CLEAN: Duration = Duration::from_secs(120);
 const PGS_A_SECOND: u64 = 20;
 
-/// How often a wait tells how far it is.
+/// How often a wait reports its progress.
 const TELL: Duration = Duration::from_secs(3);
 
 /// PGs by state.

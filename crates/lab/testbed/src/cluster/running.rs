@@ -17,7 +17,7 @@ use crate::work_dir::{Paths, WorkDir};
 /// How long the cluster may take to answer before a run.
 const ANSWER: Duration = Duration::from_secs(40);
 
-/// What stands in the way of measuring it: that it does not answer, or does not let pools go.
+/// Whatever prevents measuring it: that it does not answer, or does not let pools go.
 pub(crate) fn check(conf: &Path) -> Result<()> {
     let prefix = vec!["env".into(), format!("CEPH_CONF={}", conf.display()).into()];
     let admin = Admin { prefix, runner: Runner::default() };

@@ -29,7 +29,7 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    /// Starts one. `prefix` is what stands before its program.
+    /// Starts one. `prefix` is put before its program.
     pub(crate) fn start(
         &mut self,
         work_dir: &mut WorkDir,

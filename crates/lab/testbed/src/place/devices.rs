@@ -29,7 +29,7 @@ fn refuse<T>(path: &Path, why: impl Into<String>) -> Result<T> {
 /// Checks that a device may be overwritten.
 ///
 /// # Errors
-/// [`Error::Device`] with what stands in the way.
+/// [`Error::Device`] with the obstacle.
 pub(crate) fn check(path: &Path, allowed: &[PathBuf]) -> Result<()> {
     let is_block = fs::metadata(path).doing("looking at the device", path)?.file_type().is_block_device();
     let (Ok(real), true) = (fs::canonicalize(path), is_block) else {

@@ -141,7 +141,7 @@ fn wait(work_dir: &mut WorkDir, at: &Path, name: &str, out: &Path) -> Result<()>
 pub(crate) fn hurry(token: &str) {
     for process in processes::with_token(token) {
         if let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) {
-            // Gone meanwhile: nobody waits for it.
+            // Gone meanwhile: no thread waits for it.
             let _ = kill_process(pid, Signal::USR1);
         }
     }

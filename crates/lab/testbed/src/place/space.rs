@@ -13,17 +13,17 @@ const GIB: u64 = 1 << 30;
 /// Left free for the monitor, the manager and logs.
 const RESERVE: u64 = GIB;
 
-/// A store in a directory whose size nobody gave, and the smallest that is worth a start.
+/// A store in a directory without a given size, and the smallest that is worth a start.
 const STORE: u64 = 10 * GIB;
 const STORE_MIN: u64 = 2 * GIB;
 
 /// What a modelled disk is counted with: its file is sparse, and a trial fills a small part of it.
 const FILLED: u64 = 4 * GIB;
 
-/// A store in memory whose size nobody gave.
+/// A store in memory without a given size.
 const MEMORY: u64 = 2 * GIB;
 
-/// FileStore's journal and BlueStore's database device, where they are files and nobody gave a size.
+/// FileStore's journal and BlueStore's database device, where they are files without a given size.
 const JOURNAL: u64 = GIB;
 const DATABASE: u64 = 2 * GIB;
 

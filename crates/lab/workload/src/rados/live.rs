@@ -2,7 +2,7 @@
 //!
 //! 16.2, 18.2 and 20.2 print the same: a table of second, operations in flight, started, finished, mean MB/s so far,
 //! MB/s now, last latency, mean latency so far (MB: 2^20 bytes; latency in seconds). Every 20 lines come a line with
-//! extremes and the table's head anew. Numbers have six digits.
+//! extremes and the table's head again. Numbers have six digits.
 //!
 //! The second's number is only counted, not measured: on a busy machine the lines come later than that. So the time is
 //! got back from `mean MB/s so far`, which is operations finished times their size over the time that really passed.
@@ -38,7 +38,7 @@ impl Live {
         self.object_size
     }
 
-    /// What was done in the second that this line ends; none if the line tells of no second.
+    /// What was done in the second that this line ends; none if the line is about no second.
     pub fn line(&mut self, line: &str) -> Option<Progress> {
         let columns = columns(line)?;
         let now = State {

@@ -13,7 +13,7 @@ pub struct Totals {
     pub bytes_per_s: f64,
     /// Microseconds.
     pub mean_us: f64,
-    /// Microseconds; told for writes only.
+    /// Microseconds; reported for writes only.
     pub stddev_us: Option<f64>,
     /// Microseconds.
     pub max_us: f64,
