@@ -158,6 +158,7 @@ impl Link {
 
     /// Writes what the socket takes now.
     pub(crate) fn flush(&self, core: &Core) {
+        // Before the socket is connected there is nothing to write to.
         let Some(write) = self.write.get() else { return };
         let result = match core.messenger().out_queue(self.id) {
             Some(out) => out.write_to(|slices| write.try_write_vectored(slices)).map(|()| out.is_empty()),
