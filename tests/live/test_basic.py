@@ -171,4 +171,4 @@ def test_a_monitor_answers_a_ping_and_commands_that_are_not_there_say_so(t):
         equal((answer["name"], answer["state"]), ("a", "leader"), f"{client.release}: {answer}")
         for command in ("osd purge 0", "orch ls", "auth get-or-create client.x mon allow"):
             refused = client.ceph(*command.split(), code=95)
-            expect("does not have yet" in refused.words, f"{client.release}: {command}: {refused.words!r}")
+            expect("is not supported yet" in refused.words, f"{client.release}: {command}: {refused.words!r}")

@@ -244,7 +244,7 @@ table! {
         .range(1.0, 1e6)
         .runtime();
     OSD_ENABLE_OP_TRACKER: bool = spec("osd_enable_op_tracker", Bool, "true", "Whether an OSD keeps the slowest operations for dump_historic_ops, and reports slow ones.").runtime();
-    OSD_FAILSAFE_FULL_RATIO: f64 = spec("osd_failsafe_full_ratio", Float, "0.97", "Share of its store up to which an OSD begins writes at all.")
+    OSD_FAILSAFE_FULL_RATIO: f64 = spec("osd_failsafe_full_ratio", Float, "0.97", "Share of an OSD's store in use from which it starts no write, whatever the map says.")
         .range(0.0, 1.0)
         .runtime();
     OSD_HEARTBEAT_GRACE: f64 = spec("osd_heartbeat_grace", Secs, "20", "Seconds of silence after which an OSD is reported down.")
@@ -297,7 +297,7 @@ table! {
     OSD_OP_HISTORY_SLOW_OP_THRESHOLD: f64 = spec("osd_op_history_slow_op_threshold", Float, "10", "Seconds from which on an operation counts as slow in dump_historic_slow_ops.")
         .range(0.0, 1e9)
         .runtime();
-    OSD_PG_EPOCH_MAX_LAG_FACTOR: f64 = spec("osd_pg_epoch_max_lag_factor", Float, "2", "How many times osd_map_cache_size placement groups may be behind in map epochs before an OSD takes no more maps.")
+    OSD_PG_EPOCH_MAX_LAG_FACTOR: f64 = spec("osd_pg_epoch_max_lag_factor", Float, "2", "Times osd_map_cache_size: how many map epochs placement groups may lag before the OSD accepts no more maps.")
         .range(0.1, 1000.0)
         .runtime();
     OSD_PG_LOG_DUPS_TRACKED: u64 = spec(

@@ -327,7 +327,7 @@ impl World {
             NodeEffect::AdminAnswer(osd, ..) => {
                 self.fail(format!("osd.{osd} answers a command that it was not given"));
             }
-            // It is taken out when it has stopped or failed.
+            // It is removed once it has stopped or failed.
             NodeEffect::Ended(_) => {}
         }
     }

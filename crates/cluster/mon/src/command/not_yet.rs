@@ -20,7 +20,7 @@ macro_rules! not_yet {
 }
 pub(super) use not_yet;
 
-pub(super) const HELP: &str = "Not there yet";
+pub(super) const HELP: &str = "Not supported yet";
 
 pub(super) fn refuse(_: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let command = call.args.prefix()?;

@@ -177,7 +177,7 @@ pub(super) fn safety(mon: &Mon, osds: BTreeSet<i32>) -> Safety {
         found.why.push(format!("OSD(s) {stored} last reported that they hold PGs."));
     }
     if unknown > 0 {
-        let why = format!("{unknown} pgs have unknown state; nothing can be said before they report.");
+        let why = format!("{unknown} pgs have unknown state; they must report before this can be decided.");
         found.why.push(why);
     }
     found

@@ -115,7 +115,7 @@ impl PgMap {
         }
     }
 
-    /// Makes the set of PGs what the OSD map says (`wanted`: PG → epoch of its pool's creation).
+    /// Adds and removes PGs as the OSD map says (`wanted`: PG → epoch of its pool's creation).
     pub fn set_pgs(&mut self, now: UTime, wanted: &BTreeMap<PgId, Epoch>) {
         self.pgs.retain(|id, _| wanted.contains_key(id));
         self.elsewhere.retain(|id, _| wanted.contains_key(id));

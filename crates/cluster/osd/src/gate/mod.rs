@@ -103,7 +103,7 @@ impl Gate {
     }
 
     fn on_request(&mut self, id: SessionId, op: Box<OsdOp>, bytes: u64, out: &mut Out) {
-        // A request of a session that has just ended: nothing of it is held, and there is nobody to answer.
+        // A request of a session that has just ended: it holds no budget, and no peer waits for an answer.
         let Some((session, pause)) = self.sessions.admit(out.now(), id, op.tid, bytes) else { return };
         if pause {
             out.push(OsdEffect::Pause(id));

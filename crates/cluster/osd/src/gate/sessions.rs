@@ -127,7 +127,7 @@ impl Session {
 
     /// A request goes on to a PG. When it came; `None` if it is not held.
     pub(crate) fn hand_to(&mut self, tid: u64, place: PgPlace) -> Option<UTime> {
-        // The newest ones are at the end, and a request goes on when it comes, as a rule.
+        // The newest ones are at the end, and a request usually goes on when it comes.
         let waits = |held: &&mut Held| held.tid == tid && held.at.is_none();
         let held = self.held.iter_mut().rev().find(waits)?;
         held.at = Some(place);
