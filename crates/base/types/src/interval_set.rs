@@ -159,7 +159,9 @@ mod tests {
                 let mut both = set.clone();
                 both.intersect(&IntervalSet(vec![(3, 4), (9, 1), (20, 30)]));
                 let mut rest = set.clone();
-                [(0, 3), (7, 2), (10, 10), (50, 20)].map(|(s, l)| rest.remove(s, l));
+                for (start, len) in [(0, 3), (7, 2), (10, 10), (50, 20)] {
+                    rest.remove(start, len);
+                }
                 prop_assert_eq!(both, rest);
                 (0..64).for_each(|i| assert_eq!(set.contains(i), bits[i as usize], "{i} in {set:?}"));
                 prop_assert!(set.ranges().windows(2).all(|w| w[0].0 + w[0].1 < w[1].0));

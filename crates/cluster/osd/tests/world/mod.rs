@@ -150,8 +150,10 @@ pub struct World {
     /// What it asked for last.
     pub log_level: Option<u8>,
     /// Answers to commands of the admin socket.
-    answers: Vec<(u64, Result<Vec<u8>, (Errno, String)>)>,
+    answers: Vec<(u64, CommandAnswer)>,
 }
+
+type CommandAnswer = Result<Vec<u8>, (Errno, String)>;
 
 pub fn addr(nonce: u32) -> EntityAddr {
     EntityAddr::v2(([127, 0, 0, 1], 6800).into(), nonce)
