@@ -1,10 +1,12 @@
 //! What is wrong with a model's description.
 
+const MODELS: &str = "; the models are disk-7200, ssd and raid0-of-N, each also with -write-back";
+
 /// Why no model can be made of a name, parameters and a size. All are mistakes in the input.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ModelError {
     /// No model has the name.
-    #[error("no device model is called '{name}'{}", meant(.nearest))]
+    #[error("no device model is called '{name}'{}{}", meant(.nearest), if .nearest.is_none() { MODELS } else { "" })]
     UnknownModel {
         /// As written.
         name: String,

@@ -389,6 +389,11 @@ mod tests {
         }
         let error = check("disk-720", &[]).unwrap_err().to_string();
         assert_eq!(error, "no device model is called 'disk-720'; is 'disk-7200' meant?");
+        let error = check("floppy", &[]).unwrap_err().to_string();
+        assert!(
+            error.ends_with("the models are disk-7200, ssd and raid0-of-N, each also with -write-back"),
+            "{error}"
+        );
         let error = check("raid0-of-N", &[]).unwrap_err().to_string();
         assert!(error.ends_with("'raid0-of-N' meant, with a number of disks from 2 to 64 as N?"), "{error}");
     }

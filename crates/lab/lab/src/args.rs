@@ -31,7 +31,7 @@ pub(crate) enum LabCommand {
     Compare(CompareArgs),
     /// Find where results changed over several runs.
     History(HistoryArgs),
-    /// Write a results directory as CSV.
+    /// Write a results directory as CSV, or its systems as a Markdown table.
     Export(ExportArgs),
     /// A modelled device: serve it as a file for a loop device, or print the model's own figures.
     Device(DeviceArgs),

@@ -28,7 +28,11 @@ pub(crate) fn device(args: &DeviceArgs) -> Result<(), LabError> {
             serve(&served, timing(model, &parameters, size)?)
         }
         _ if args.figures => figures(args, model, &parameters, size),
-        _ => Err(LabError::Nothing("give --backing and --mount to serve it, or --figures".to_owned())),
+        _ => {
+            // A wrong name is reported first: what else is missing does not help with it.
+            timing(model, &parameters, size)?;
+            Err(LabError::Nothing("give --backing and --mount to serve it, or --figures".to_owned()))
+        }
     }
 }
 
