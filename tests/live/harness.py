@@ -114,7 +114,7 @@ class Cluster:
         if "--port" not in args and "--mon-addr" not in args:
             args += ["--port", "0"]
         # A test machine's disk may be nearly full; one test sets this otherwise.
-        args = ["--set", "mon_data_avail_warn=0"] + args
+        args = ["--set", "mon_data_avail_warn=0", "--set", "mon_data_avail_crit=0"] + args
         done = subprocess.run(self.argv("up", "--dir", self.dir, "--detach", *args), capture_output=True,
                               timeout=timeout, env={**os.environ, **(env or {})})
         if done.returncode != code:
