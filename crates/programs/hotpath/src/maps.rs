@@ -24,7 +24,6 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    #[expect(clippy::disallowed_methods, reason = "the clock is what this measures by")]
     pub(crate) fn begin(event: &NodeEvent) -> Self {
         Self { what: name(event), begun: Instant::now() }
     }
