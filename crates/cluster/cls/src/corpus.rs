@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use encoding::{Decode, Encode};
 
-use crate::{lock_types as lock, refcount, version};
+use crate::{lock_types as lock, rbd, refcount, version};
 
 fn files(kind: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let Ok(root) = std::env::var("LOLIGO_CORPUS") else {
@@ -67,4 +67,28 @@ fn what_the_class_version_keeps_and_exchanges_comes_back() {
     reads::<version::Conditions>("cls_version_inc_op");
     reads::<version::Conditions>("cls_version_check_op");
     reads::<version::Condition>("obj_version_cond");
+}
+
+#[test]
+fn what_the_class_rbd_keeps_and_exchanges_comes_back() {
+    round_trips::<rbd::Snap>("cls_rbd_snap");
+    round_trips::<rbd::Parent>("cls_rbd_parent");
+    round_trips::<rbd::SnapInfo>("cls::rbd::SnapshotInfo");
+    round_trips::<rbd::SnapNamespace>("cls::rbd::SnapshotNamespace");
+    round_trips::<rbd::ParentSpec>("cls::rbd::ParentImageSpec");
+    round_trips::<rbd::ChildSpec>("cls::rbd::ChildImageSpec");
+    round_trips::<rbd::Migration>("cls::rbd::MigrationSpec");
+    round_trips::<rbd::BitVector>("BitVector<2>");
+    round_trips::<rbd::BitVector>("ceph::BitVector<2>");
+    round_trips::<rbd::GroupImage>("cls::rbd::GroupImageSpec");
+    round_trips::<rbd::GroupImageStatus>("cls::rbd::GroupImageStatus");
+    round_trips::<rbd::Group>("cls::rbd::GroupSpec");
+    round_trips::<rbd::GroupSnap>("cls::rbd::GroupSnapshot");
+    round_trips::<rbd::ImageSnap>("cls::rbd::ImageSnapshotSpec");
+    round_trips::<rbd::MirrorImage>("cls::rbd::MirrorImage");
+    round_trips::<rbd::MirrorImageMap>("cls::rbd::MirrorImageMap");
+    round_trips::<rbd::MirrorPeer>("cls::rbd::MirrorPeer");
+    round_trips::<rbd::SiteStatus>("cls::rbd::MirrorImageSiteStatus");
+    round_trips::<rbd::KeptStatus>("cls::rbd::MirrorImageSiteStatusOnDisk");
+    round_trips::<rbd::ImageStatus>("cls::rbd::MirrorImageStatus");
 }

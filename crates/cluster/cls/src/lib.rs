@@ -9,6 +9,7 @@ mod hello;
 mod lock;
 mod lock_types;
 mod numops;
+mod rbd;
 mod refcount;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -21,7 +22,7 @@ use ops::ObjectClass;
 
 /// Every class, sorted by name.
 pub static CLASSES: &[&ObjectClass] =
-    &[&hello::CLASS, &lock::CLASS, &numops::CLASS, &refcount::CLASS, &version::CLASS];
+    &[&hello::CLASS, &lock::CLASS, &numops::CLASS, &rbd::CLASS, &refcount::CLASS, &version::CLASS];
 
 #[cfg(test)]
 mod tests {
