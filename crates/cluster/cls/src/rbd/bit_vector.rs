@@ -159,9 +159,13 @@ impl BitVector {
 
     /// Cuts, or fills up with `value`.
     pub fn resize(&mut self, len: u64, value: u8) {
-        self.elements.0.resize(Layout(len).data_len() as usize, 0);
-        for at in self.len..len {
-            self.elements.set(at, value);
+        let old_bytes_end = Layout(self.len).data_len() * PER_BYTE;
+        let four_times = (value & 3) * 0b0101_0101;
+        self.elements.0.resize(Layout(len).data_len() as usize, four_times);
+        (self.len..len.min(old_bytes_end)).for_each(|at| self.elements.set(at, value));
+        if len > old_bytes_end {
+            // No element: Ceph has zeros there.
+            (len..Layout(len).data_len() * PER_BYTE).for_each(|at| self.elements.set(at, 0));
         }
         self.len = len;
     }
