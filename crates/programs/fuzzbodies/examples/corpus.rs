@@ -257,6 +257,35 @@ fn add_own(corpus: &mut Corpus) {
     corpus.add("transaction", "own".into(), 9, steps.to_bytes(FEATURES));
 }
 
+/// Every method of each class, called with inputs of a few shapes, on an image's header.
+fn add_class_calls(corpus: &mut Corpus) {
+    let (number, name, features) = (3_u64.to_bytes(0), "ab".to_bytes(0), 0x63_u64.to_bytes(0));
+    let envelope = |inner: Vec<u8>| [vec![1, 1], (inner.len() as u32).to_le_bytes().into(), inner].concat();
+    let shapes = [
+        [number.clone(), number.clone(), name.clone()].concat(),
+        [name.clone(), number.clone(), number.clone()].concat(),
+        [name.clone(), name.clone(), envelope([name.clone(), vec![1, 1]].concat())].concat(),
+        [number.clone(), envelope([number.clone(), name.clone(), name.clone(), number.clone()].concat())]
+            .concat(),
+        envelope([name.clone(), vec![1], name.clone(), name.clone(), number.clone(), vec![0; 40]].concat()),
+        envelope([number.clone(), vec![0; 60]].concat()),
+    ];
+    let create = [&number[..], &[22], &features, &name].concat();
+    let at = |class: &str, method: &str| {
+        let class_at = cls::CLASSES.iter().position(|c| c.name == class).expect("a class");
+        let method_at = cls::CLASSES[class_at].methods.iter().position(|m| m.name == method);
+        [class_at as u8, method_at.expect("a method") as u8]
+    };
+    let call = |at: [u8; 2], input: &[u8]| [&at[..], &(input.len() as u16).to_le_bytes(), input].concat();
+    for class in cls::CLASSES {
+        for (number, shape) in shapes.iter().enumerate() {
+            let mut calls = call(at("rbd", "create"), &create);
+            calls.extend(class.methods.iter().flat_map(|m| call(at(class.name, m.name), shape)));
+            corpus.add("class_calls", format!("{} {number}", class.name), 1, calls);
+        }
+    }
+}
+
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let mut paths = Vec::new();
@@ -265,5 +294,6 @@ fn main() {
     paths.iter().for_each(|path| add_stream(&mut corpus, path));
     add_messenger(&mut corpus);
     add_own(&mut corpus);
+    add_class_calls(&mut corpus);
     corpus.write(&root.join("fuzz/corpus"));
 }

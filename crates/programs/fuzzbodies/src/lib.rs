@@ -37,6 +37,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("conf", conf),
     ("disk", disk),
     ("study", study),
+    ("class_calls", class_calls),
 ];
 
 /// The feature word that everything is encoded again with.
@@ -219,5 +220,23 @@ pub fn disk(data: &[u8]) {
 pub fn study(data: &[u8]) {
     if let Ok(study) = study::parse(&String::from_utf8_lossy(data), "study.yaml") {
         assert_eq!(study.variants.first().map(|v| v.name.as_str()), Some("default"));
+    }
+}
+
+/// Calls of object classes on one object, each as class and method (their numbers, a byte each), the input's length (u16)
+/// and the input.
+pub fn class_calls(mut data: &[u8]) {
+    let mut object = cls::testing::Object::empty();
+    // So that no call costs much memory; many pages.
+    object.limits.object_size_max = 1 << 16;
+    object.limits.omap_entries_max = 3;
+    for _ in 0..256 {
+        let Some((head, rest)) = data.split_at_checked(4) else { return };
+        let class = cls::CLASSES[usize::from(head[0]) % cls::CLASSES.len()];
+        let method = &class.methods[usize::from(head[1]) % class.methods.len()];
+        let len = usize::from(u16::from_le_bytes([head[2], head[3]])).min(rest.len());
+        let (input, rest) = rest.split_at(len);
+        object.call(class.name, method.name, input);
+        data = rest;
     }
 }
