@@ -147,22 +147,27 @@ def test_lost_or_damaged_metadata_is_told_with_its_file(t):
     client.ceph("osd", "pool", "create", "p", "8")
     cluster.stop()
 
-    def with_contents(path, contents, says):
-        with open(path, "rb") as f:
-            whole = f.read()
-        with open(path, "wb") as f:
-            f.write(contents)
+    def with_contents(paths, contents, says):
+        whole = {}
+        for path in paths:
+            with open(path, "rb") as f:
+                whole[path] = f.read()
+            with open(path, "wb") as f:
+                f.write(contents)
         for detach in (False, True):
             # The databases that are whole note in their files that they were opened and closed.
             refused(cluster, "--port", "0", says=says, detach=detach, unchanged=False)
-        with open(path, "rb") as f:
-            expect(f.read() == contents, f"{path} was changed")
-        with open(path, "wb") as f:
-            f.write(whole)
+        for path in paths:
+            with open(path, "rb") as f:
+                expect(f.read() == contents, f"{path} was changed")
+            with open(path, "wb") as f:
+                f.write(whole[path])
 
-    state, metadata = (os.path.join(cluster.dir, *name) for name in (("mon", "state.redb"), ("osd.1", "meta.redb")))
-    with_contents(state, b"", ["monitor's state", state, "empty", "from a copy"])
-    with_contents(state, os.urandom(1 << 20), ["monitor's state", state, "from a copy"])
+    state = os.path.join(cluster.dir, "mon", "state.redb")
+    with_contents([state], b"", ["monitor's state", state, "empty", "from a copy"])
+    with_contents([state], os.urandom(1 << 20), ["monitor's state", state, "from a copy"])
+    # One damaged store costs only its OSD (test_failures); without any OSD nothing is served.
+    metadata = [os.path.join(cluster.dir, f"osd.{osd}", "meta.redb") for osd in (0, 1)]
     with_contents(metadata, os.urandom(1 << 20), ["osd.1's store", "meta.redb", "from a copy"])
     cluster.up()
     equal(client.ceph("osd", "pool", "ls").text, "p\n", "pools")

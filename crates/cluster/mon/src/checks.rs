@@ -228,6 +228,9 @@ impl Mon {
                             osd_names(pg.acting.iter().copied())
                         );
                     }
+                    if let Some(reason) = self.why_stopped(*id, pg.state) {
+                        line += &format!(": it failed: {reason}");
+                    }
                     causes.lines.insert(*id, line);
                 }
             }

@@ -3,7 +3,7 @@
 use auth::{Access, SessionId};
 use encoding::Encode;
 use messages::{Blob, Message};
-use types::{Epoch, PoolId, UTime};
+use types::{EntityType, Epoch, PoolId, UTime};
 
 use crate::command::{Failure, mon_status};
 use crate::event::MonEffect;
@@ -82,6 +82,8 @@ impl Mon {
         }
         // Without lines there is nothing to acknowledge.
         let Some((last, channel)) = m.entries.last().map(|e| (e.seq, e.channel.clone())) else { return };
+        let is_osd =
+            self.sessions.get(&session).is_some_and(|known| known.info.entity.kind == EntityType::Osd);
         // Those before would be dropped by those after at once: the log keeps no more.
         let beyond = m.entries.len().saturating_sub(KEPT);
         for entry in m.entries.into_iter().skip(beyond) {
@@ -95,6 +97,9 @@ impl Mon {
                 channel: entry.channel,
                 text: entry.message.to_string(),
             };
+            if is_osd {
+                self.note_stopped_pg(&line.text);
+            }
             self.add_line(line);
         }
         let ack = messages::LogAck { fsid: self.config.fsid, last, channel };

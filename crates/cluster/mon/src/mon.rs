@@ -11,7 +11,7 @@ use encoding::Decode;
 use maps::{ApplyError, Incremental, MgrMap, MonMap, OsdMap, Publication};
 use messages::Message;
 use options::{Values, opt};
-use types::{BrokenInvariant, Epoch, Errno, UTime, broken};
+use types::{BrokenInvariant, Epoch, Errno, PgId, UTime, broken};
 
 use crate::event::{MonConfig, MonEffect, MonEvent, MonOpenError};
 use crate::forced_pgs::ForcedPgs;
@@ -144,6 +144,8 @@ pub struct Mon {
     /// OSDs that failed, with the reasons, until they boot again.
     pub(crate) failed_osds: BTreeMap<i32, String>,
     pub(crate) forced_pgs: ForcedPgs,
+    /// PGs that failed, with the reasons, until they are reported as something else.
+    pub(crate) stopped_pgs: BTreeMap<PgId, String>,
     pub(crate) sampled: UTime,
     pub(crate) unhandled: BTreeSet<u16>,
     pub(crate) trim_wanted: bool,
@@ -194,6 +196,7 @@ impl Mon {
             health_logged: BTreeMap::new(),
             failures: BTreeMap::new(),
             failed_osds: BTreeMap::new(),
+            stopped_pgs: BTreeMap::new(),
             sampled: UTime::default(),
             unhandled: BTreeSet::new(),
             trim_wanted: false,
@@ -436,6 +439,7 @@ impl Mon {
     fn osdmap_changed(&mut self, now: UTime) {
         let wanted = self.wanted_pgs();
         self.pgmap.set_pgs(now, &wanted);
+        self.stopped_pgs.retain(|pg, _| wanted.contains_key(pg));
         let map = &self.osdmap;
         self.pgmap.set_osds(now, |osd| osdmap::exists(map, osd), |osd| osdmap::is_up(map, osd));
         self.place_pgs(now);

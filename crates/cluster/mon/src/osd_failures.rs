@@ -1,10 +1,13 @@
 //! OSDs of which the monitor knows that they failed, and why: what runs them says so ([`crate::MonEvent::OsdFailed`]). An
 //! OSD that failed while it took part has reported it itself, and marked itself down; one that did not get so far can't.
 //!
+//! A failed PG is reported as incomplete, which has other causes too; its OSD says why in the cluster log.
+//!
 //! The reasons are not kept: at the monitor's next start the OSDs start again too, and fail again or do not.
 
 use maps::MapFlags;
-use types::UTime;
+use messages::{PgState, PgStopped};
+use types::{PgId, UTime};
 
 use crate::health::{Health, Severity};
 use crate::mon::{Claim, Mon};
@@ -31,6 +34,27 @@ impl Mon {
                 self.say(now, LogLevel::Error, text);
             }
         }
+    }
+
+    /// Notes what an OSD's line of the cluster log says of a PG that failed.
+    pub(crate) fn note_stopped_pg(&mut self, line: &str) {
+        if let Some(PgStopped { pg, reason }) = PgStopped::parse(line)
+            && self.pgmap.pgs.contains_key(&pg)
+        {
+            self.stopped_pgs.insert(pg, reason);
+        }
+    }
+
+    /// Forgets why a PG failed that is reported as something else.
+    pub(crate) fn note_pg_state(&mut self, pg: PgId, state: PgState) {
+        if !state.has(PgState::INCOMPLETE) {
+            self.stopped_pgs.remove(&pg);
+        }
+    }
+
+    /// Why a PG of this state failed, if it did.
+    pub(crate) fn why_stopped(&self, pg: PgId, state: PgState) -> Option<&str> {
+        self.stopped_pgs.get(&pg).filter(|_| state.has(PgState::INCOMPLETE)).map(String::as_str)
     }
 
     pub(crate) fn check_failed_osds(&self, health: &mut Health) {

@@ -326,6 +326,7 @@ impl Mon {
             self.pgmap.report_osd(now, osd, m.osd_stat.clone(), m.pool_stat.clone());
             for (pg, stat) in &m.pg_stat {
                 self.pgmap.report_pg(*pg, stat.clone());
+                self.note_pg_state(*pg, stat.state);
                 // The report was sent before its OSD knew the newest map.
                 self.place_pg(now, *pg);
             }

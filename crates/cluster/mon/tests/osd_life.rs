@@ -107,6 +107,71 @@ fn a_failure_during_a_proposal_counts_at_the_next_tick() {
     assert_eq!(state(&cluster, 0) & OsdState::UP, 0);
 }
 
+/// A report of a PG in a state of `bits`.
+fn report_pg(
+    cluster: &mut Cluster,
+    session: SessionId,
+    osd: i32,
+    seq: u64,
+    pg: PgId,
+    state: messages::PgState,
+) {
+    let epoch = cluster.mon.osdmap().epoch;
+    let mut stats = messages::PgStats { tid: seq, fsid: common::FSID, epoch, ..Default::default() };
+    let (up, acting) = (vec![OsdId(osd)], vec![OsdId(osd)]);
+    let primary = OsdId(osd);
+    stats.pg_stat.insert(
+        pg,
+        messages::PgStat {
+            reported_seq: seq,
+            reported_epoch: epoch,
+            state,
+            up,
+            acting,
+            up_primary: primary,
+            acting_primary: primary,
+            ..Default::default()
+        },
+    );
+    cluster.send(session, stats);
+    cluster.settle();
+}
+
+fn log(cluster: &mut Cluster, session: SessionId, text: &str) {
+    let entry = messages::LogEntry {
+        name: "osd.0".parse().unwrap(),
+        rank: types::EntityName::new(types::EntityType::Osd, 0),
+        addrs: Default::default(),
+        stamp: cluster.now,
+        seq: 1,
+        level: messages::LogEntry::ERROR,
+        message: text.into(),
+        channel: "cluster".into(),
+    };
+    let entries = vec![entry];
+    cluster.send(session, messages::Log { fsid: common::FSID, entries, ..Default::default() });
+    cluster.settle();
+}
+
+#[test]
+fn the_health_says_why_a_pg_failed_until_it_is_something_else() {
+    let (mut cluster, client, sessions) = up(2);
+    let pg = *pgs_of(&cluster, 0).first().unwrap();
+    let health = r#"{"prefix":"health","detail":"detail"}"#;
+    let line = messages::PgStopped::line(&pg.into(), "its info is damaged");
+    // A client may write what it likes to the log.
+    log(&mut cluster, client, &line);
+    report_pg(&mut cluster, sessions[0], 0, 50, pg, messages::PgState::INCOMPLETE);
+    assert!(!cluster.ok(client, health).contains("it failed"));
+    log(&mut cluster, sessions[0], &line);
+    let said = cluster.ok(client, health);
+    let line = said.lines().find(|line| line.contains(&format!("pg {pg} "))).unwrap_or_default();
+    assert!(line.ends_with("last acting [0]: it failed: its info is damaged"), "{said}");
+    report_pg(&mut cluster, sessions[0], 0, 51, pg, messages::PgState(0b110));
+    report_pg(&mut cluster, sessions[0], 0, 52, pg, messages::PgState::INCOMPLETE);
+    assert!(!cluster.ok(client, health).contains("it failed"), "that was before");
+}
+
 #[test]
 fn an_osd_is_destroyed_only_when_it_is_down_and_its_loss_accepted() {
     let (mut cluster, client, _) = up(3);

@@ -1,6 +1,8 @@
 //! MLog: entries for the cluster log.
 
-use types::{EntityAddrVec, EntityId, EntityName, Fsid, Name, UTime};
+use std::fmt;
+
+use types::{EntityAddrVec, EntityId, EntityName, Fsid, Name, PgId, SpgId, UTime};
 
 use crate::Paxos;
 use crate::codec::{fields, payload};
@@ -49,5 +51,44 @@ impl LogEntry {
     pub const ERROR: u16 = 4;
 }
 
+/// An OSD's line about a PG that failed: `pg ID has stopped: REASON`. No other message has the reason.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PgStopped {
+    pub pg: PgId,
+    pub reason: String,
+}
+
+impl PgStopped {
+    const MIDDLE: &str = " has stopped: ";
+
+    /// The line of a PG.
+    pub fn line(pg: &SpgId, reason: impl fmt::Display) -> String {
+        format!("pg {pg}{}{reason}", Self::MIDDLE)
+    }
+
+    /// What a line says; `None` if it is about something else.
+    pub fn parse(line: &str) -> Option<Self> {
+        let (pg, reason) = line.strip_prefix("pg ")?.split_once(Self::MIDDLE)?;
+        Some(Self { pg: pg.parse().ok()?, reason: reason.to_owned() })
+    }
+}
+
 fields!(LogEntry "LogEntry" version 5, compat 5, [name, rank, addrs, stamp, seq, level, message, channel]);
 payload!(Log = LOG, version 1, compat 1, [paxos, fsid, entries]);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_of_a_failed_pg_is_read_as_it_is_written() {
+        let pg: PgId = "7.1f".parse().unwrap();
+        let line = PgStopped::line(&SpgId::from(pg), "its info is damaged: crc");
+        assert_eq!(line, "pg 7.1f has stopped: its info is damaged: crc");
+        let reason = "its info is damaged: crc".to_owned();
+        assert_eq!(PgStopped::parse(&line), Some(PgStopped { pg, reason }));
+        for other in ["", "pg 7.1f scrub ok", "pg x has stopped: y", "osd.1 has stopped: y"] {
+            assert_eq!(PgStopped::parse(other), None, "{other}");
+        }
+    }
+}

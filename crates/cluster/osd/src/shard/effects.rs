@@ -180,7 +180,7 @@ fn pg_failed(pgid: SpgId, failure: PgFailure, out: &mut Out) {
         }
         // The PG alone: operators learn of it, and which one it is.
         failure => {
-            let text = format!("pg {pgid} has stopped: {failure}");
+            let text = messages::PgStopped::line(&pgid, failure);
             out.send_control(ToControl::ClusterLog(LogLevel::Error, text));
         }
     }
