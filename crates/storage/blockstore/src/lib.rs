@@ -20,6 +20,7 @@
 mod apply;
 mod batch;
 mod bitmap;
+mod check;
 mod checkpoint;
 mod context;
 mod data;
@@ -37,6 +38,7 @@ mod stop;
 mod store;
 mod tree;
 
+pub use check::Checker;
 pub use layout::{BLOCK, FORMAT, Label, OWNER_BYTES_MAX};
 pub use make::Making;
 pub use open::{OpenError, Opener};

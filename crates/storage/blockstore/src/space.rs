@@ -57,6 +57,10 @@ impl Space {
         self.data.count()
     }
 
+    pub fn holds_data(&self, block: u64) -> bool {
+        self.data.contains(block)
+    }
+
     /// Takes `count` free blocks, neighbours where there are some. `None` if there are fewer.
     pub fn allocate(&mut self, count: u64) -> Option<Vec<u64>> {
         if count > self.free_blocks() {

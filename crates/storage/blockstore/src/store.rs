@@ -143,6 +143,8 @@ pub struct BlockStore<Q: DeviceQueue> {
     done: Vec<Completion>,
     ready: Vec<Completion>,
     stopped: bool,
+    /// A check needs the pages that were read for it.
+    pub(crate) pages_held: bool,
     now: UTime,
 }
 
@@ -236,6 +238,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             done: Vec::new(),
             ready: Vec::new(),
             stopped: false,
+            pages_held: false,
             now: UTime::default(),
         }
     }
@@ -746,7 +749,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             }
         }
         self.ready.append(&mut self.done);
-        if !self.head_waits && self.page_reads.is_empty() {
+        if !self.head_waits && !self.pages_held && self.page_reads.is_empty() {
             self.tables.pages.shrink(self.options.cache_bytes);
         }
     }

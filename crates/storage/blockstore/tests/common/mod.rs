@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use blockdev::sim::{SimDevice, SimDisks, SimOptions, SimQueue};
 use blockdev::{DeviceId, Geometry};
-use blockstore::{BlockStore, Label, Making, OpenError, Opener, Options};
+use blockstore::{BlockStore, Checker, Label, Making, OpenError, Opener, Options};
 use devmodel::Model;
 use store::conformance::{Contents, Factory, Properties};
 use store::{CollectionId, ObjectStore};
@@ -138,6 +138,22 @@ impl Sim {
     }
 }
 
+/// Fails if a store's metadata contradicts itself.
+pub fn check(simulated: &mut Simulated, when: &str) {
+    let mut checker = Checker::new();
+    let mut now = UTime { sec: 2_000_000_000, nsec: 0 };
+    loop {
+        match checker.advance(&mut simulated.store) {
+            Some(problems) => return assert_eq!(problems, [""; 0], "{when}"),
+            None => {
+                simulated.store.turn(now);
+                now = now.max(simulated.store.deadline().unwrap_or(now)).after(Duration::from_nanos(1));
+                simulated.store.turn(now);
+            }
+        }
+    }
+}
+
 impl Factory for Sim {
     type Store = Simulated;
 
@@ -180,7 +196,9 @@ impl Factory for Sim {
         drop(store);
         disks.heal(DeviceId::Data);
         disks.close();
-        Some(self.open(&disks))
+        let mut opened = self.open(&disks);
+        check(&mut opened, "after reopening");
+        Some(opened)
     }
 
     fn crash(&mut self, simulated: Simulated, seed: u64) -> Option<Simulated> {
@@ -189,7 +207,20 @@ impl Factory for Sim {
         disks.reseed(seed);
         disks.heal(DeviceId::Data);
         disks.power_loss();
-        Some(self.open(&disks))
+        // A second power loss while the store is opened: any part of the opening was done.
+        let mut opener = Opener::new(disks.open(), 0, self.options).unwrap();
+        let mut now = UTime { sec: 2, nsec: 0 };
+        for _ in 0..seed % 64 {
+            if opener.turn(now).is_some() {
+                break;
+            }
+            now = opener.deadline().unwrap();
+        }
+        drop(opener);
+        disks.power_loss();
+        let mut opened = self.open(&disks);
+        check(&mut opened, &format!("after power loss {seed}"));
+        Some(opened)
     }
 
     fn damage(

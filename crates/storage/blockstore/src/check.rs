@@ -1,0 +1,155 @@
+//! Looking for contradictions in a shard's metadata: what every object, block and count says of the others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use blockdev::DeviceQueue;
+
+use crate::ENTRY_BYTES;
+use crate::page::Key;
+use crate::records::{CHUNK_BLOCKS, Chunk, Collection, Counts, Onode, PART_KEY_BYTES, Part, table};
+use crate::stop::Stop;
+use crate::store::BlockStore;
+use crate::tree::Layer;
+
+/// How often a block is mapped, and how often as shared.
+#[derive(Default)]
+struct Mapped {
+    times: u32,
+    shared: u32,
+}
+
+/// A check under way. It reads no data, and sees what is queued: nothing may be queued while it runs.
+#[derive(Default)]
+pub struct Checker {
+    /// Where it goes on.
+    from: Key,
+    onodes: BTreeSet<u64>,
+    /// Numbers of objects that something belongs to.
+    numbers: BTreeSet<u64>,
+    mapped: BTreeMap<u64, Mapped>,
+    counts: BTreeMap<u64, u32>,
+    metadata_bytes: u64,
+    problems: Vec<String>,
+}
+
+impl Checker {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What was found, a sentence each; `None` while pages are read: turn the store and ask again.
+    pub fn advance<Q: DeviceQueue>(&mut self, store: &mut BlockStore<Q>) -> Option<Vec<String>> {
+        store.pages_held = false;
+        loop {
+            match store.tables.next(&Layer::new(), &self.from, None) {
+                Ok(Some((key, value))) => {
+                    self.look_at(&key, &value);
+                    self.from = key;
+                    self.from.push(0);
+                }
+                Ok(None) => break,
+                Err(Stop::Page(ptr)) => {
+                    store.read_page(ptr);
+                    store.pages_held = true;
+                    return None;
+                }
+                Err(other) => {
+                    self.problems.push(format!("after key {:02x?}: {other:?}", self.from));
+                    break;
+                }
+            }
+        }
+        self.compare(store);
+        Some(std::mem::take(&mut self.problems))
+    }
+
+    fn look_at(&mut self, key: &[u8], value: &[u8]) {
+        if key[0] == table::BITMAP {
+            return;
+        }
+        self.metadata_bytes += ENTRY_BYTES + (key.len() + value.len()) as u64;
+        let decoded = match key[0] {
+            table::COLLECTION => Collection::decode(value).map(drop),
+            table::ONODE => Onode::decode(value).map(|onode| {
+                if !self.onodes.insert(onode.number) {
+                    self.problems.push(format!("two objects have the number {}", onode.number));
+                }
+            }),
+            table::NUMBERED => self.look_at_part(key, value),
+            table::COUNTS => Counts::decode(value).map(|counts| {
+                let group = key.get(1..).and_then(|g| g.try_into().ok()).map_or(0, u64::from_be_bytes);
+                let all =
+                    counts.0.iter().map(|(place, count)| (group * CHUNK_BLOCKS + u64::from(*place), *count));
+                self.counts.extend(all);
+            }),
+            table::INFO | table::LOG => Ok(()),
+            other => {
+                self.problems.push(format!("key {key:02x?} is of no table ({other})"));
+                Ok(())
+            }
+        };
+        if let Err(error) = decoded {
+            self.problems.push(format!("the value of key {key:02x?}: {error}"));
+        }
+    }
+
+    fn look_at_part(&mut self, key: &[u8], value: &[u8]) -> Result<(), encoding::DecodeError> {
+        let Some(number) = key.get(1..9).and_then(|n| n.try_into().ok()).map(u64::from_be_bytes) else {
+            self.problems.push(format!("key {key:02x?} has no number"));
+            return Ok(());
+        };
+        self.numbers.insert(number);
+        if key.get(PART_KEY_BYTES - 1) != Some(&(Part::Chunk as u8)) {
+            return Ok(());
+        }
+        for slot in Chunk::decode(value)?.0.values() {
+            let mapped = self.mapped.entry(slot.block).or_default();
+            mapped.times += 1;
+            mapped.shared += u32::from(slot.shared);
+        }
+        Ok(())
+    }
+
+    /// Compares what was gathered.
+    fn compare<Q: DeviceQueue>(&mut self, store: &BlockStore<Q>) {
+        let problems = &mut self.problems;
+        for number in self.numbers.difference(&self.onodes) {
+            problems.push(format!("no object has the number {number}, but something belongs to it"));
+        }
+        for (block, mapped) in &self.mapped {
+            let counted = self.counts.get(block).copied().unwrap_or(1);
+            if counted != mapped.times {
+                problems
+                    .push(format!("block {block} is mapped {} times and counted {counted}", mapped.times));
+            }
+            if mapped.times > 1 && mapped.shared != mapped.times {
+                problems.push(format!("block {block} is shared, and not everywhere said to be"));
+            }
+            if !store.space.holds_data(*block) {
+                problems.push(format!("block {block} is mapped, and free by the bitmap"));
+            }
+        }
+        if let Some(block) = self.counts.keys().find(|block| !self.mapped.contains_key(block)) {
+            problems.push(format!("block {block} is counted, and nothing maps it"));
+        }
+        let numbers = [
+            ("blocks with data", self.mapped.len() as u64, store.space.data_blocks()),
+            ("objects", self.onodes.len() as u64, store.counters.objects),
+            ("bytes of metadata", self.metadata_bytes, store.counters.metadata_bytes),
+        ];
+        for (what, found, counted) in numbers {
+            if found != counted {
+                problems.push(format!("{found} {what} are there, {counted} are counted"));
+            }
+        }
+        if let Some(last) = self.onodes.last().filter(|last| **last >= store.counters.next_number) {
+            problems.push(format!("object number {last} is to be given again"));
+        }
+        let taken = store.space.blocks() - store.space.free_blocks();
+        let known = store.space.data_blocks() + store.space.leaving_blocks() + store.tree_blocks;
+        // A checkpoint under way has made pages that are not in the tree yet.
+        if store.checkpoint.is_none() && taken != known {
+            problems.push(format!("{taken} blocks are taken, {known} are known"));
+        }
+    }
+}
