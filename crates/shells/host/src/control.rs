@@ -22,6 +22,7 @@ use tokio::sync::oneshot;
 use types::{Errno, OsdId};
 
 use crate::CoreReport;
+use crate::admin_socket::encode_answer;
 use crate::core::Core;
 use crate::mon_command::{MonAnswer, MonCommand};
 use crate::osds::OsdState;
@@ -202,15 +203,12 @@ async fn ask_mon(core: &Core, text: Vec<u8>) -> MonAnswer {
 }
 
 fn admin_answer(answer: MonAnswer) -> Vec<u8> {
-    let MonAnswer { result, status, mut data } = answer;
-    if result != 0 {
-        data = format!("ERROR: ({}) {status}\n", -result).into_bytes();
-    } else if data.is_empty() {
-        data = status.into_bytes();
-    }
-    let mut out = (data.len() as u32).to_be_bytes().to_vec();
-    out.extend(data);
-    out
+    let MonAnswer { result, status, data } = answer;
+    encode_answer(match (result, data.is_empty()) {
+        (0, false) => Ok(data),
+        (0, true) => Ok(status.into_bytes()),
+        (code, _) => Err((code, status)),
+    })
 }
 
 #[cfg(test)]
