@@ -183,7 +183,7 @@ impl Mon {
         out.push(MonEffect::Send { session, message: reply.into() });
     }
 
-    /// Takes from the map's queues what all PGs of a pool have purged.
+    /// Takes from the map's queues what all PGs of a pool have purged, and the queues of pools that are gone.
     pub(crate) fn finish_removals(&mut self, now: UTime) {
         let pending = self.pending.osdmap.as_ref().is_some_and(|change| !change.new_purged_snaps.is_empty());
         if self.osdmap.removed_snaps_queue.is_empty() || pending || self.is_proposing() {
@@ -198,13 +198,19 @@ impl Mon {
                 (!purged.is_empty()).then_some((*pool, purged))
             })
             .collect();
-        if purged.is_empty() {
+        let is_gone = |(pool, _): &(&PoolId, _)| !self.osdmap.pools.contains_key(pool);
+        let of_gone = self.osdmap.removed_snaps_queue.iter().filter(is_gone);
+        let of_gone: PurgedByPool = of_gone.map(|(pool, queue)| (*pool, queue.clone())).collect();
+        if purged.is_empty() && of_gone.is_empty() {
             return;
         }
         let epoch: Epoch = self.osdmap.epoch.next();
         let mut batch = std::mem::take(&mut self.pending.batch);
-        purged_snaps::put(&self.state, epoch, &purged, &mut batch);
+        if !purged.is_empty() {
+            purged_snaps::put(&self.state, epoch, &purged, &mut batch);
+        }
+        of_gone.keys().for_each(|pool| purged_snaps::forget_pool(&self.state, *pool, &mut batch));
         self.pending.batch = batch;
-        self.osdmap_change(now).new_purged_snaps = purged;
+        self.osdmap_change(now).new_purged_snaps = purged.into_iter().chain(of_gone).collect();
     }
 }

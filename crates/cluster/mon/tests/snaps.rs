@@ -152,3 +152,16 @@ fn a_removed_snapshot_leaves_the_queue_when_every_pg_has_purged_it() {
     assert_eq!(asked(first.0, first.0 + 1), [(first.next(), vec![(3, 1)])]);
     assert_eq!(asked(0, first.0), [(first, vec![(2, 1)])]);
 }
+
+#[test]
+fn a_pool_that_is_removed_takes_its_queue_with_it() {
+    let (mut cluster, client, _) = cluster();
+    pool_op(&mut cluster, client, PoolOp::CREATE_UNMANAGED_SNAP, 0, "");
+    pool_op(&mut cluster, client, PoolOp::DELETE_UNMANAGED_SNAP, 2, "");
+    assert_eq!(queue(&cluster), [(2, 1)]);
+    let remove = r#"{"prefix":"osd pool rm","pool":"p","pool2":"p","yes_i_really_really_mean_it":true}"#;
+    cluster.ok(client, remove);
+    cluster.event(mon::MonEvent::Tick);
+    cluster.settle();
+    assert_eq!(queue(&cluster), []);
+}

@@ -30,6 +30,14 @@ pub fn put(state: &State, epoch: Epoch, purged: &PurgedByPool, batch: &mut Batch
     }
 }
 
+/// A pool is gone.
+pub fn forget_pool(state: &State, pool: PoolId, batch: &mut Batch) {
+    let key = StateKey::name(SERVICE, &pool.to_string());
+    if state.contains_key(&key) {
+        batch.delete(key);
+    }
+}
+
 /// What the epochs after `start`, up to `last`, purged, as many as `bytes_max` allows; and the last epoch looked at.
 pub fn after(
     state: &State,
