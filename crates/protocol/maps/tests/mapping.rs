@@ -10,7 +10,7 @@ use maps::{
     Incremental, MapDelta, MapFlags, Mapping, OsdMap, OsdState, PgPool, Placement, PoolChange, PoolFlags,
     Stale,
 };
-use types::{EntityAddr, Epoch, OsdId, PgId, PoolId, Release, UTime};
+use types::{EntityAddr, Epoch, IntervalSet, OsdId, PgId, PoolId, Release, UTime};
 
 /// The next epoch, and what it changed.
 fn next(map: &OsdMap, change: impl FnOnce(&mut Incremental)) -> (OsdMap, MapDelta) {
@@ -265,6 +265,16 @@ fn an_epoch_computes_only_the_pgs_that_it_can_move() {
         let pool =
             PgPool { flags: PoolFlags::HASHPSPOOL | PoolFlags::NODELETE, ..map.pools[&PoolId(1)].clone() };
         inc.new_pools.insert(PoolId(1), pool);
+    });
+    assert_eq!((found, delta.pool(PoolId(1))), ((0, 0), Some(PoolChange::Facts)));
+    let snap = IntervalSet::range(3, 1);
+    let (map, delta, found) = go(&map, "the removal of a snapshot begins", &|inc| {
+        inc.new_pools.insert(PoolId(1), PgPool { snap_epoch: Epoch(9), ..map.pools[&PoolId(1)].clone() });
+        inc.new_removed_snaps.insert(PoolId(1), snap.clone());
+    });
+    assert_eq!((found, delta.pool(PoolId(1))), ((0, 0), Some(PoolChange::Facts)));
+    let (map, delta, found) = go(&map, "it ends, and the pool's entry stays as it is", &|inc| {
+        inc.new_purged_snaps.insert(PoolId(1), snap.clone());
     });
     assert_eq!((found, delta.pool(PoolId(1))), ((0, 0), Some(PoolChange::Facts)));
     let (map, delta, found) = go(&map, "a client is blocked, an OSD is alive", &|inc| {
