@@ -3,6 +3,7 @@
 
 mod sim;
 
+use objecter::WatchEvent;
 use sim::{LogOp, Shape, Sim};
 use types::OsdId;
 
@@ -158,4 +159,29 @@ fn a_command_is_refused_in_words_and_the_cluster_goes_on() {
     assert_eq!(refused.result, -22);
     assert!(refused.status.len() > 20, "{}", refused.status);
     assert_eq!(sim.command(client, r#"{"prefix":"osd pool create","pool":"p"}"#).result, 0);
+}
+
+#[test]
+fn what_a_client_notifies_reaches_every_watcher_however_many_cores_an_osd_has() {
+    for (cores, shards) in [(1, 1), (2, 2), (4, 7)] {
+        let mut sim = Sim::on_cores(31, 2, Shape { cores, shards });
+        sim.run_until("every OSD is up", |s| s.osds_up() == 2);
+        let clients: Vec<_> = (0..3).map(|_| sim.connect_client()).collect();
+        let made = sim.command(clients[0], r#"{"prefix":"osd pool create","pool":"p","pg_num":16}"#);
+        assert_eq!(made.result, 0, "{}", made.status);
+        for object in ["a", "b", "c", "d"] {
+            sim.create(clients[0], "p", object);
+            clients[1..].iter().for_each(|client| sim.watch(*client, "p", object));
+            for n in 0..5u8 {
+                let outcome = sim.notify(clients[0], "p", object, &[n]);
+                assert_eq!((outcome.result, outcome.missed.len(), outcome.answers.len()), (0, 0, 2));
+                assert!(outcome.answers.values().all(|reply| reply[..] == [n]), "{:?}", outcome.answers);
+            }
+        }
+        let notifies = |client: &usize| {
+            let events = sim.watch_events(*client).iter();
+            events.filter(|event| matches!(event, WatchEvent::Notify { .. })).count()
+        };
+        assert_eq!(clients.iter().map(notifies).collect::<Vec<_>>(), [0, 20, 20]);
+    }
 }

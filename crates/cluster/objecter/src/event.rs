@@ -5,6 +5,7 @@ use monclient::{MonClientEvent, MonClientIo};
 use types::{EntityAddrVec, OsdId};
 
 use crate::commands::CommandId;
+use crate::linger::{NotifyId, NotifyOutcome, WatchEvent, WatchId};
 use crate::maps_in::MapWaitId;
 use crate::request::{Outcome, RequestId};
 use crate::session::OsdSession;
@@ -37,6 +38,9 @@ pub enum ObjecterEffect {
     Disconnect(OsdSession),
     /// A request has ended, each exactly once.
     Done(RequestId, Outcome),
+    Watch(WatchId, WatchEvent),
+    /// A notify has ended, each exactly once.
+    NotifyDone(NotifyId, NotifyOutcome),
     /// A command was answered, or given up: then the result is ETIMEDOUT.
     CommandDone(CommandId, MonCommandAck),
     /// The map is as new as the newest that the monitor had when [`Objecter::wait_for_latest_map`] was called.

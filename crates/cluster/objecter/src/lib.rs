@@ -9,6 +9,7 @@
 mod commands;
 mod config;
 mod event;
+mod linger;
 mod maps_in;
 mod objecter;
 mod placement;
@@ -20,6 +21,7 @@ mod session;
 pub use commands::CommandId;
 pub use config::ObjecterConfig;
 pub use event::{ObjecterEffect, ObjecterEvent};
+pub use linger::{NotifyId, NotifyOutcome, WatchEvent, WatchId};
 pub use maps_in::MapWaitId;
 pub use objecter::{Busy, Objecter};
 pub use request::{Outcome, Request, RequestId, Target};

@@ -25,6 +25,15 @@ pub(crate) enum VersionWanted {
 /// The pools that were full before a message's maps or in any of them: their OSDs drop writes.
 struct FullPools(BTreeSet<PoolId>);
 
+/// What is to be sent again.
+#[derive(Default)]
+struct Again {
+    /// By tid.
+    requests: BTreeSet<u64>,
+    /// By cookie.
+    lingers: BTreeSet<u64>,
+}
+
 impl FullPools {
     fn note(&mut self, map: &OsdMap) {
         self.0.extend(map.pools.keys().filter(|pool| is_full(map, **pool)));
@@ -53,7 +62,7 @@ impl Objecter {
         let was_paused = self.pauses_anything();
         let mut full = FullPools(BTreeSet::new());
         self.map.iter().for_each(|map| full.note(map));
-        let mut resend = BTreeSet::new();
+        let mut resend = Again::default();
         if let Err(error) = self.take_maps(now, message, last, &mut full, &mut resend, out) {
             out.push(ObjecterEffect::Warning(format!("{error}; the newest full map is asked for")));
             (self.map, self.map_was_lost) = (None, true);
@@ -64,7 +73,9 @@ impl Objecter {
         {
             self.request_map(now, out);
         }
-        resend.into_iter().for_each(|tid| self.assign(now, tid, out));
+        // First: what they have under way is not sent again with its old tid.
+        self.register_again(now, resend.lingers, out);
+        resend.requests.into_iter().for_each(|tid| self.assign(now, tid, out));
         self.finish_map_waits(out);
     }
 
@@ -75,7 +86,7 @@ impl Objecter {
         message: &messages::OsdMap,
         last: Epoch,
         full: &mut FullPools,
-        resend: &mut BTreeSet<u64>,
+        resend: &mut Again,
         out: &mut Vec<ObjecterEffect>,
     ) -> Result<(), String> {
         // Without a map it begins with the newest whole one.
@@ -123,7 +134,7 @@ impl Objecter {
         &mut self,
         skipped: bool,
         full: &FullPools,
-        resend: &mut BTreeSet<u64>,
+        resend: &mut Again,
         out: &mut Vec<ObjecterEffect>,
     ) {
         let tids: Vec<u64> = self.pending.keys().copied().collect();
@@ -139,27 +150,29 @@ impl Objecter {
                 Change::None if !skipped && !dropped => {}
                 Change::None | Change::Resend => {
                     pending.home = None;
-                    resend.insert(tid);
+                    resend.requests.insert(tid);
                     self.cancel_map_check(tid);
                 }
                 Change::PoolGone => self.on_pool_gone(tid, out),
                 Change::PoolEio => self.end_unanswered(tid, Errno::EIO, out),
             }
         }
+        self.compare_lingers(skipped, &mut resend.lingers, out);
         self.close_moved_sessions(resend, out);
     }
 
     /// Closes the sessions of OSDs that are down or have other addresses.
-    fn close_moved_sessions(&mut self, resend: &mut BTreeSet<u64>, out: &mut Vec<ObjecterEffect>) {
+    fn close_moved_sessions(&mut self, resend: &mut Again, out: &mut Vec<ObjecterEffect>) {
         // Without a map there are no sessions.
         let Some(map) = &self.map else { return };
         let moved = |osd: OsdId, addrs| !map.is_up(osd) || map.client_addrs(osd) != Some(addrs);
         let osds = self.sessions.iter().filter(|(osd, s)| moved(**osd, &s.addrs));
         for osd in osds.map(|(osd, _)| *osd).collect::<Vec<_>>() {
             self.close_session(osd, out);
+            resend.lingers.extend(self.lingers_of(osd));
             for (tid, pending) in self.pending.iter_mut().filter(|(_, p)| p.home == Some(osd)) {
                 pending.home = None;
-                resend.insert(*tid);
+                resend.requests.insert(*tid);
             }
         }
     }

@@ -10,6 +10,7 @@ use types::{BrokenInvariant, Epoch, Errno, OsdId, PgId, UTime, invariant};
 use crate::commands::PendingCommand;
 use crate::config::ObjecterConfig;
 use crate::event::{ObjecterEffect, ObjecterEvent};
+use crate::linger::{Linger, OwnRequest};
 use crate::maps_in::{MapWaits, VersionWanted};
 use crate::placement::Change;
 use crate::request::{Pending, Request, RequestId};
@@ -46,6 +47,10 @@ pub struct Objecter {
     pub(crate) barrier: Epoch,
     /// By tid.
     pub(crate) pending: BTreeMap<u64, Pending>,
+    /// Watches and notifies, by cookie.
+    pub(crate) lingers: BTreeMap<u64, Linger>,
+    /// Of the requests under way, those of the client's own.
+    pub(crate) own_requests: BTreeMap<RequestId, OwnRequest>,
     /// The bytes of all in `pending`.
     pub(crate) bytes: u64,
     pub(crate) sessions: BTreeMap<OsdId, Session>,
@@ -71,6 +76,8 @@ impl Objecter {
             versions: BTreeMap::new(),
             barrier: Epoch(0),
             pending: BTreeMap::new(),
+            lingers: BTreeMap::new(),
+            own_requests: BTreeMap::new(),
             bytes: 0,
             sessions: BTreeMap::new(),
             session_ids: 0,
@@ -179,6 +186,7 @@ impl Objecter {
         if self.next_tick.is_some_and(|at| at <= now) {
             let interval = self.config.tick_interval;
             self.next_tick = Some(now.after(interval));
+            self.ping_watches(now, out);
             let laggy = self.ping_laggy(now, out);
             let homeless = self.pending.values().any(|p| p.home.is_none());
             let stale = self.map_requested_at.is_some_and(|at| at.after(interval * 2) < now);
@@ -253,6 +261,11 @@ impl Objecter {
             let timer = pending.deadline.map(|at| (at, Timer::Request(*tid)));
             invariant!(timer.is_none_or(|t| self.timers.contains(&t)), "tid {tid} lacks its timer")?;
         }
+        let under_way = |id: &RequestId| self.pending.values().any(|pending| pending.id == *id);
+        invariant!(
+            self.own_requests.keys().all(under_way),
+            "a request of the client's own has ended unnoticed"
+        )?;
         for why in self.versions.values() {
             if let VersionWanted::Pool(tid) = why {
                 invariant!(self.pending.contains_key(tid), "a pool is asked for by tid {tid}, which ended")?;

@@ -23,6 +23,7 @@ impl Objecter {
         match message {
             Message::OsdOpReply(reply) => self.on_reply(now, osd, *reply, out),
             Message::OsdBackoff(backoff) => self.on_backoff(now, osd, *backoff, out),
+            Message::WatchNotify(message) => self.on_watch_notify(message, out),
             Message::OsdMap(map) => self.on_osd_map(now, &map, out),
             other => {
                 let text = format!("osd.{osd} sent {}, which a client does not take", other.name());

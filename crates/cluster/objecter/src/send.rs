@@ -75,7 +75,10 @@ impl Objecter {
             self.timers.remove(&(at, Timer::Request(tid)));
         }
         self.cancel_map_check(tid);
-        out.push(ObjecterEffect::Done(pending.id, outcome));
+        match self.own_requests.remove(&pending.id) {
+            Some(own) => self.on_own_done(own, pending.id, &outcome, out),
+            None => out.push(ObjecterEffect::Done(pending.id, outcome)),
+        }
     }
 
     /// Ends a request without an answer.

@@ -118,6 +118,8 @@ impl Objecter {
                 self.timers.insert((at, Timer::Reconnect(osd)));
             }
         }
+        let again = self.lingers_of(osd);
+        self.register_again(now, again, out);
         // Perhaps a newer map has the OSD down.
         self.request_map(now, out);
     }

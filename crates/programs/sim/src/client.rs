@@ -161,6 +161,9 @@ impl World {
             ObjecterEffect::Done(id, outcome) => self.operation_done(index, id, &outcome),
             ObjecterEffect::CommandDone(id, ack) => self.command_done(index, id, &ack),
             ObjecterEffect::MapReached(id) => self.map_reached(index, id),
+            ObjecterEffect::Watch(..) | ObjecterEffect::NotifyDone(..) => {
+                self.say(place, "a watch or a notify, which this client has not begun");
+            }
             ObjecterEffect::Warning(text) => self.say(place, &text),
         }
     }

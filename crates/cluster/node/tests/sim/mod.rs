@@ -2,6 +2,7 @@
 //! session and from each core to each other.
 #![allow(clippy::unwrap_used)] // a test that gets nothing fails here
 
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -14,8 +15,8 @@ use mon::{InitialOsd, Mon, MonConfig, MonEvent};
 use monclient::{Attempt, MonClientConfig, MonClientIo};
 use node::{Daemon, Node, NodeEffect, NodeEvent, StoreHandle};
 use objecter::{
-    CommandId, Objecter, ObjecterConfig, ObjecterEffect, ObjecterEvent, OsdSession, Outcome, Request,
-    RequestId,
+    CommandId, NotifyOutcome, Objecter, ObjecterConfig, ObjecterEffect, ObjecterEvent, OsdSession, Outcome,
+    Request, RequestId, WatchEvent,
 };
 use osd::{CoreId, Osd, OsdAddrs, OsdConfig, OsdEvent, Placement};
 use store::{MemStore, ObjectStore, StoreShard};
@@ -80,6 +81,8 @@ struct Client {
     core: Objecter,
     acks: BTreeMap<CommandId, MonCommandAck>,
     pending: BTreeMap<RequestId, Pending>,
+    watch_events: Vec<WatchEvent>,
+    notified: Vec<NotifyOutcome>,
 }
 
 /// How a process is divided. Every OSD has a gate on each core.
@@ -471,7 +474,13 @@ impl Sim {
         let client = self.clients.len();
         let monitors = MonClientConfig::new(vec![addr(3300, 0).into()], None);
         let core = Objecter::new(ObjecterConfig::new(monitors, Profile::PACIFIC));
-        self.clients.push(Client { core, acks: BTreeMap::new(), pending: BTreeMap::new() });
+        self.clients.push(Client {
+            core,
+            acks: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            watch_events: Vec::new(),
+            notified: Vec::new(),
+        });
         self.with_client(client, |core, now, out| core.start(now, out));
         client
     }
@@ -528,6 +537,14 @@ impl Sim {
                 self.carry(session, true, Happening::Node(NodeEvent::Osd(osd, event)));
             }
             ObjecterEffect::Done(id, outcome) => self.operation_done(client, id, &outcome),
+            ObjecterEffect::Watch(watch, event) => {
+                if let WatchEvent::Notify { notify, payload, .. } = &event {
+                    let (notify, reply) = (*notify, payload.clone());
+                    self.with_client(client, |core, now, out| core.ack(now, watch, notify, &reply, out));
+                }
+                self.clients[client].watch_events.push(event);
+            }
+            ObjecterEffect::NotifyDone(_, outcome) => self.clients[client].notified.push(outcome),
             ObjecterEffect::CommandDone(id, ack) => drop(self.clients[client].acks.insert(id, ack)),
             ObjecterEffect::MapReached(_) => {}
             // No PG moves and no session breaks here: what an OSD drops, which a resend would hide, is a fault.
@@ -547,6 +564,40 @@ impl Sim {
         let newest = self.nodes[0].mon().unwrap().osdmap().epoch;
         self.run_until("clients have the map", |s| s.clients.iter().all(|c| c.core.epoch() >= newest));
         self.clients[client].acks.remove(&id).unwrap()
+    }
+
+    /// Writes an object and waits until that is done.
+    pub fn create(&mut self, client: usize, pool: &str, object: &str) {
+        let args = OpArgs::extent(0, 1);
+        let op = Op::new(OpCode::WRITEFULL, args).with_indata(b"x".to_vec());
+        self.send_op(client, pool, object.into(), op, Some(b"x".to_vec()));
+        self.run_until("an object is made", |s| s.outstanding() == 0);
+    }
+
+    /// A client watches an object; waits until it does.
+    pub fn watch(&mut self, client: usize, pool: &str, object: &str) {
+        let pool = self.clients[client].core.map().unwrap().pool_by_name(pool).unwrap();
+        let before = self.clients[client].watch_events.len();
+        let timeout = Duration::from_secs(30);
+        self.with_client(client, |core, now, out| core.watch(now, pool, object, timeout, out));
+        self.run_until("a watch", |s| s.clients[client].watch_events.len() > before);
+        assert_eq!(self.clients[client].watch_events.last(), Some(&WatchEvent::Connected));
+    }
+
+    /// A client notifies an object's watchers; its outcome.
+    pub fn notify(&mut self, client: usize, pool: &str, object: &str, payload: &[u8]) -> NotifyOutcome {
+        let pool = self.clients[client].core.map().unwrap().pool_by_name(pool).unwrap();
+        let timeout = Duration::from_secs(30);
+        self.with_client(client, |core, now, out| {
+            core.notify(now, pool, object, payload.into(), timeout, out)
+        });
+        self.run_until("the end of a notify", |s| !s.clients[client].notified.is_empty());
+        self.clients[client].notified.remove(0)
+    }
+
+    /// What the watches of a client have got.
+    pub fn watch_events(&self, client: usize) -> &[WatchEvent] {
+        &self.clients[client].watch_events
     }
 
     /// A write, append, removal or read of a random object that nothing is under way for.

@@ -11,7 +11,8 @@ use messages::{
 };
 use monclient::{Attempt, MonClientConfig, MonClientEvent, MonClientIo};
 use objecter::{
-    Objecter, ObjecterConfig, ObjecterEffect, ObjecterEvent, OsdSession, Outcome, Request, RequestId,
+    NotifyId, NotifyOutcome, Objecter, ObjecterConfig, ObjecterEffect, ObjecterEvent, OsdSession, Outcome,
+    Request, RequestId, WatchEvent, WatchId,
 };
 use types::{EntityAddr, EntityAddrVec, Epoch, Fsid, OsdId, PoolId, Profile, Release, SpgId, UTime};
 
@@ -37,6 +38,8 @@ pub struct World {
     /// Other messages to OSDs.
     pub others: Vec<(OsdId, Message)>,
     pub done: Vec<(RequestId, Outcome)>,
+    pub watch_events: Vec<(WatchId, WatchEvent)>,
+    pub notifies_done: Vec<(NotifyId, NotifyOutcome)>,
     pub commands_done: Vec<(objecter::CommandId, messages::MonCommandAck)>,
     pub maps_reached: Vec<objecter::MapWaitId>,
     pub warnings: Vec<String>,
@@ -100,6 +103,8 @@ impl World {
             sent: Vec::new(),
             others: Vec::new(),
             done: Vec::new(),
+            watch_events: Vec::new(),
+            notifies_done: Vec::new(),
             commands_done: Vec::new(),
             maps_reached: Vec::new(),
             warnings: Vec::new(),
@@ -317,6 +322,8 @@ impl World {
                 }
             }
             ObjecterEffect::Done(id, outcome) => self.done.push((id, outcome)),
+            ObjecterEffect::Watch(id, event) => self.watch_events.push((id, event)),
+            ObjecterEffect::NotifyDone(id, outcome) => self.notifies_done.push((id, outcome)),
             ObjecterEffect::CommandDone(id, ack) => self.commands_done.push((id, ack)),
             ObjecterEffect::MapReached(id) => self.maps_reached.push(id),
             ObjecterEffect::Warning(text) => self.warnings.push(text),
