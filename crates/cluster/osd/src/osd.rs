@@ -43,6 +43,8 @@ impl Osd {
         let gate = placement.gates().contains(&core).then(|| Gate::new(core, whoami, limits));
         let shards = placement.shards_of(core).map(|shard| Shard::new(shard, whoami)).collect();
         let control = (core == control_core).then(|| Control::new(config, placement.clone()));
+        // Each event holds it: a count of holders that cores share would go from one to another each time.
+        let placement = Arc::new(Placement::clone(&placement));
         Self {
             core,
             placement,
