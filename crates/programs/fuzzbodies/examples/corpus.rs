@@ -247,6 +247,19 @@ fn add_own(corpus: &mut Corpus) {
     let label = simplestore::Label { cluster, osd, osd_uuid, size_bytes: 10 << 30 };
     add("disk", 0, label.to_bytes(FEATURES));
     add("disk", 1, messages::OsdSuperblock::new(cluster, osd, osd_uuid).to_bytes(FEATURES));
+    for (which, bytes) in blockstore::samples() {
+        add("block", which, bytes);
+    }
+    let layout = wal::Layout { offset: 0, bytes: 4096, unit_bytes: 512, id: 7 };
+    let mut log = wal::Log::new(layout, 1, wal::Position::START, wal::Position::START);
+    let mut ring = Vec::new();
+    for payload in [vec![1; 700], vec![]] {
+        let beside = [wal::Beside { offset: 4096, checksums: vec![1, 2] }];
+        let begun = log.begin(Rope::from(payload), &beside).expect("an empty log has room");
+        begun.writes.iter().for_each(|write| ring.extend(write.data.to_vec()));
+        log.on_durable();
+    }
+    corpus.add("wal", "own".into(), 9, ring);
     let (collection, object) = (store::CollectionId::Pg(SpgId::from(pg)), types::GHObject::from(object));
     let mut steps = store::Transaction::default();
     steps.create_collection(collection, 3).touch(collection, &object);

@@ -36,6 +36,8 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("command", command),
     ("conf", conf),
     ("disk", disk),
+    ("block", block),
+    ("wal", wal),
     ("study", study),
     ("class_calls", class_calls),
 ];
@@ -213,6 +215,36 @@ pub fn disk(data: &[u8]) {
     match which % 2 {
         0 => round_trip::<simplestore::Label>(data),
         _ => round_trip::<messages::OsdSuperblock>(data),
+    }
+}
+
+/// What is on a block store's device: the first byte chooses the decoder. Checksums of labels and superblocks are put
+/// right.
+pub fn block(data: &[u8]) {
+    let Some((which, data)) = data.split_first() else { return };
+    let mut bytes = data.to_vec();
+    if let Err(DecodeError::Checksum { actual, .. }) = blockstore::decode_any(*which, &bytes) {
+        bytes[..4].copy_from_slice(&actual.to_le_bytes());
+        let _ = blockstore::decode_any(*which, &bytes);
+    }
+}
+
+/// A write-ahead log: one record's header and body, and the bytes as a ring of records.
+pub fn wal(data: &[u8]) {
+    if let Ok(header) = wal::Header::decode(data) {
+        assert_eq!(wal::Header::decode(&header.encode()), Ok(header));
+    }
+    let _ = wal::decode_body(data.len() as u32 % 5, data);
+    let bytes = (data.len() as u64).next_multiple_of(512).max(512);
+    let mut ring = data.to_vec();
+    ring.resize(bytes as usize, 0);
+    let layout = wal::Layout { offset: 0, bytes, unit_bytes: 512, id: 7 };
+    let mut replay = wal::Replay::new(layout, wal::Opening::FIRST, 4096);
+    while let Some((offset, len)) = replay.wanted() {
+        replay.on_read(&ring[offset as usize..][..len]);
+    }
+    if let Ok(replayed) = replay.finish() {
+        assert_eq!(replayed.end.sequence, 1 + replayed.records.len() as u64);
     }
 }
 

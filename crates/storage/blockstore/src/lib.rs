@@ -24,6 +24,7 @@ mod check;
 mod checkpoint;
 mod context;
 mod data;
+mod decoders;
 mod io;
 mod layout;
 mod load;
@@ -39,6 +40,7 @@ mod store;
 mod tree;
 
 pub use check::Checker;
+pub use decoders::{decode_any, samples};
 pub use layout::{BLOCK, FORMAT, Label, OWNER_BYTES_MAX};
 pub use make::Making;
 pub use open::{OpenError, Opener};

@@ -1,0 +1,69 @@
+//! Every decoder of what is on the device, for tests that give them any bytes.
+
+use buffer::Piece;
+use encoding::DecodeError;
+use store::AllocHint;
+
+use crate::batch::Batch;
+use crate::bitmap::{Bitmap, REGION_BYTES, Run};
+use crate::layout::{BLOCK, Counters, Label, Superblock};
+use crate::page::{Page, PagePtr};
+use crate::records::{Chunk, Collection, Counts, Onode, Slot};
+
+/// How many decoders there are.
+const DECODERS: u8 = 9;
+
+/// Gives the bytes to the decoder that the number chooses, and encodes what it returns again.
+///
+/// # Errors
+/// Those of the decoder.
+pub fn decode_any(which: u8, bytes: &[u8]) -> Result<(), DecodeError> {
+    let piece = Piece::copy_from(bytes);
+    match which % DECODERS {
+        0 => Label::decode(bytes).map(|label| drop((label.encode(), label.shard(0)))),
+        1 => Superblock::decode(bytes).map(|superblock| drop(superblock.encode())),
+        2 => PagePtr::decode(bytes).map(|ptr| drop((ptr.encode(), ptr.block_count()))),
+        3 => Page::decode(&piece).map(|page| drop((page.encode(), page.place(bytes)))),
+        4 => Batch::decode_all(&piece).map(|all| all.iter().for_each(|batch| drop(batch.encode()))),
+        5 => Chunk::decode(bytes).map(|chunk| drop(chunk.encode())),
+        6 => Counts::decode(bytes).map(|counts| drop(counts.encode())),
+        7 => Onode::decode(bytes).map(drop).and_then(|()| Collection::decode(bytes).map(drop)),
+        _ => {
+            Bitmap::new(10_000).load_region(u64::from(which) % 3, bytes);
+            Ok(())
+        }
+    }
+}
+
+/// Something for each decoder that it takes, by its number.
+pub fn samples() -> Vec<(u8, Vec<u8>)> {
+    let runs = vec![Run { start: 5, count: 2 }];
+    let ptr = PagePtr { runs: runs.clone(), bytes: 5000, crc: 7 };
+    let (shards, log_unit_bytes, owner) = (2, 512, b"owner".to_vec());
+    let label = Label { id: 7, shards, size_bytes: 64 << 20, log_bytes: 1 << 20, log_unit_bytes, owner };
+    let counters = Counters { next_number: 3, objects: 2, metadata_bytes: 100 };
+    let (root, log) = (Some((2, ptr.clone())), wal::Opening::FIRST);
+    let superblock = Superblock { store: 7, shard: 1, generation: 4, root, counters, log };
+    let entries = vec![(vec![1], Piece::copy_from(b"one")), (vec![2], ptr.encode().into())];
+    let batch = Batch {
+        counters,
+        allocated: runs.clone(),
+        freed: runs,
+        deferred: vec![(5, Piece::from(vec![1; BLOCK as usize]))],
+        changes: [(vec![1], Some(Piece::copy_from(b"v"))), (vec![2], None)].into(),
+    };
+    let slot = |block| Slot { block, crc: 9, shared: block > 6 };
+    let chunk = Chunk([(0, slot(5)), (1, slot(6)), (9, slot(7))].into());
+    let (page, used) = Page { level: 1, entries }.encode();
+    vec![
+        (0, label.encode().to_vec()),
+        (1, superblock.encode().map_or(Vec::new(), |bytes| bytes.to_vec())),
+        (2, ptr.encode()),
+        (3, page[..used as usize].to_vec()),
+        (4, batch.encode().to_vec()),
+        (5, chunk.encode().to_vec()),
+        (6, Counts([(1, 2), (9, 3)].into()).encode().to_vec()),
+        (7, Onode { number: 1, size: 2, hint: Some(AllocHint::default()) }.encode().to_vec()),
+        (8, vec![0x55; REGION_BYTES]),
+    ]
+}
