@@ -54,6 +54,8 @@ def test_a_monitor_whose_disk_is_low_is_warned_of(t):
 
 def test_a_monitor_whose_disk_is_nearly_full_is_an_error(t):
     cluster = t.cluster("--osds", "1", "--set", "mon_data_avail_crit=100")
+    done = subprocess.run(cluster.argv("status", cluster.dir), capture_output=True, check=True, timeout=BOUND)
+    expect(b"health: mon a is very low on available space (MON_DISK_CRIT)" in done.stdout, f"status: {done.stdout!r}")
     found = wait_for_check(t.client(cluster), "MON_DISK_CRIT")
     equal(found["severity"], "HEALTH_ERR", "severity")
 

@@ -97,6 +97,11 @@ impl Health {
         self.checks.iter().filter(|(code, _)| !self.muted.contains_key(**code)).map(|(code, c)| (*code, c))
     }
 
+    /// A line for each check that is not muted: its summary and its code.
+    pub fn summaries(&self) -> Vec<String> {
+        self.shown().map(|(code, check)| format!("{} ({code})", check.summary)).collect()
+    }
+
     /// The prefix of a muted check in the detail.
     fn mark(&self, mute: &Mute) -> String {
         let left = self.left(mute).map(|left| format!(" ttl {left}")).unwrap_or_default();
@@ -188,6 +193,7 @@ mod tests {
         assert_eq!(health.text(false), "HEALTH_ERR 1 osds down; 1 full osd(s)");
         health.mute(UTime::default(), BTreeMap::from([("OSD_FULL".to_string(), Mute::default())]));
         assert_eq!(health.status(), Severity::Warn);
+        assert_eq!(health.summaries(), ["1 osds down (OSD_DOWN)"]);
         assert_eq!(
             health.text(true),
             "HEALTH_WARN 1 osds down (muted: OSD_FULL)\n[WRN] OSD_DOWN: 1 osds down\n    osd.2 is down\n(MUTED) [ERR] OSD_FULL: 1 full osd(s)"

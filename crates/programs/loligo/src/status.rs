@@ -54,6 +54,9 @@ pub fn run(args: &Args) -> ExitCode {
                 answer["health"].as_str().unwrap_or("health unknown"),
             )),
         }
+        for check in answer["checks"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            output::line(format_args!("health: {check}"));
+        }
         for (osd, state) in answer["osds"].as_object().into_iter().flatten() {
             match (state["state"].as_str(), state["reason"].as_str()) {
                 (Some("active"), _) => {}

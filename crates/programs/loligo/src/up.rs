@@ -10,7 +10,7 @@ use host::{Cluster, HostError, OsdState, StoreKind, UpRequest};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::{detach, fail, log};
+use crate::{ask, detach, fail, log};
 
 /// Seconds in which every OSD must be up.
 const READY: Duration = Duration::from_secs(30);
@@ -165,6 +165,13 @@ fn announce(cluster: &Cluster, took: Duration) {
     for (osd, state) in cluster.osds() {
         if let OsdState::Failed(reason) = state {
             text += &format!("Note: osd.{osd} failed and is down, the others serve: {reason}\n");
+        }
+    }
+    // Other checks may only be true until every OSD has reported.
+    let checks = ask::status(&info.dir)["checks"].take();
+    for check in checks.as_array().into_iter().flatten().filter_map(|check| check.as_str()) {
+        if check.contains("(MON_DISK_") {
+            text += &format!("Note: the cluster's health has a warning: {check}\n");
         }
     }
     // A closed standard output is no reason to end a cluster.

@@ -171,7 +171,7 @@ fn status(core: &Core) -> Value {
     let Some(mon) = node.mon() else { return Value::Null };
     let map = mon.osdmap();
     let osds_up = map.existing_osds().filter(|(_, osd)| osd.is_up()).count();
-    let health = mon.health(core.shared.clock.now()).status().name();
+    let health = mon.health(core.shared.clock.now());
     let (mut osds, mut failed) = (serde_json::Map::new(), serde_json::Map::new());
     for (osd, state) in &*core.shared.osds() {
         let mut shown = json!({ "state": state.name() });
@@ -182,7 +182,8 @@ fn status(core: &Core) -> Value {
         osds.insert(osd.to_string(), shown);
     }
     json!({
-        "epoch": map.epoch.0, "osds_up": osds_up, "health": health, "osds": osds, "failed_osds": failed,
+        "epoch": map.epoch.0, "osds_up": osds_up, "health": health.status().name(), "checks": health.summaries(),
+        "osds": osds, "failed_osds": failed,
     })
 }
 
