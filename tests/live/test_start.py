@@ -210,7 +210,7 @@ def test_status_and_stop_tell_what_runs(t):
     equal(status(cluster)[0], 1, "status where there is no cluster")
     done = subprocess.run(cluster.argv("stop", cluster.dir), capture_output=True, timeout=BOUND)
     equal((done.returncode, b"no cluster here" in done.stderr), (1, True), "stop where there is no cluster")
-    said = cluster.up("--osds", "2").out.decode()
+    said = cluster.up("--osds", "2", "--osd-size", "1GiB").out.decode()
     expect(f"{cluster.dir}/ceph.conf" in said and "ceph osd pool create" in said and len(said.splitlines()) <= 3,
            f"how to reach it and what to try, in three lines: {said!r}")
     code, found = status(cluster)
