@@ -153,7 +153,7 @@ impl Cluster {
         self.mon(json!({ "prefix": "osd new", "uuid": uuid, "id": osd.to_string() }))
             .map_err(|answer| format!("osd.{osd} has no store now: {}", answer.status))?;
         if confirmed {
-            note += "\nPGs whose only copy it had stay stale or unknown (`ceph pg ls stale unknown`) until each is made again, empty, by\n  \
+            note += "\nPGs whose only copy it had stay stale or unknown (`ceph pg ls` shows them) until each is made again, empty, by\n  \
                      ceph osd force-create-pg PGID --yes-i-really-mean-it";
         }
         self.start_osd(osd, true, note)
