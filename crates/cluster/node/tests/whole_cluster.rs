@@ -77,8 +77,8 @@ fn run_log(seed: u64, shape: Shape) -> usize {
 /// Whether there is one order in which every operation took effect between its request and its answer. The log's last
 /// state is the order of the appends; a read belongs behind what it shows.
 fn check_log(log: &[LogOp], seed: u64) -> usize {
-    let ended = |op: &LogOp| op.ended.clone().unwrap();
-    let whole = ended(log.last().unwrap()).1;
+    let ended = |op: &LogOp| op.ended.clone().expect("a log of operations");
+    let whole = ended(log.last().expect("a log of operations")).1;
     let mut places = Vec::new();
     for op in log {
         let (end, read) = ended(op);
