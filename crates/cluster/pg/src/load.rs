@@ -108,7 +108,8 @@ impl Pg {
             let (log, info) = (self.records.log.head(), self.records.info.last_update);
             return self.fail(PgFailure::Load(format!("the log ends at {log}, the info says {info}")), out);
         }
-        self.records.durable = self.records.info.last_update;
+        // Other copies may lack what is newer: activation finds out.
+        self.records.durable = self.records.log.tail();
         self.records.dirty = true;
         self.phase = Phase::Nonprimary;
         for map in std::mem::take(&mut self.deferred_maps) {

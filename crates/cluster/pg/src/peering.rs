@@ -143,6 +143,10 @@ impl Pg {
             return out.push(PgEffect::Notice(Notice::NotServed { reason }));
         }
         info.stats.last_became_active = self.now;
+        // Every acting copy has what this one has. The backend reports the changes that are in flight.
+        if self.in_flight.is_empty() {
+            self.records.durable = self.records.info.last_update;
+        }
         self.phase = Phase::Active(if map.is_full_sized() { Active::Clean } else { Active::Undersized });
         self.submit_info(out);
         self.release_backoffs(out);

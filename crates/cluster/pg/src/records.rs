@@ -283,26 +283,29 @@ mod tests {
         }
     }
 
-    fn created(store: &mut MemStore) -> Pg {
-        let id = PgId { pool: PoolId(1), seed: 0 }.into();
+    fn map(epoch: u32) -> MapView {
         let pool = PoolView { size: 1, min_size: 1, pg_num: 1, ..PoolView::default() };
-        let info = maps::OsdInfo { up_thru: Epoch(5), ..maps::OsdInfo::default() };
+        let info = maps::OsdInfo { up_thru: Epoch(epoch), ..maps::OsdInfo::default() };
         let osd = maps::Osd { state: maps::OsdState::EXISTS, info, ..maps::Osd::default() };
-        let map = MapView {
-            epoch: Epoch(5),
+        MapView {
+            epoch: Epoch(epoch),
             osdmap: Arc::new(maps::OsdMap { osds: vec![osd], ..maps::OsdMap::default() }),
             up: vec![ME],
             up_primary: ME,
             acting: vec![ME],
             acting_primary: ME,
             pool,
-        };
+        }
+    }
+
+    fn created(store: &mut MemStore) -> Pg {
+        let id = PgId { pool: PoolId(1), seed: 0 }.into();
         let mut out = Vec::new();
         let mut pg = Pg::create(
             id,
             ME,
             Arc::new(PgConfig::default()),
-            Origin::at(map, UTime::default()),
+            Origin::at(map(5), UTime::default()),
             UTime::default(),
             &mut out,
         );
@@ -380,6 +383,24 @@ mod tests {
         let again = loaded(&pg, &mut store).records;
         assert_eq!((&again.info, again.log.head()), (&kept, kept.last_update));
         assert_eq!(again.log.entries(), pg.records.log.entries());
+    }
+
+    #[test]
+    fn after_a_restart_the_log_is_durable_everywhere_when_the_pg_is_active() {
+        let mut store = MemStore::new(1 << 30);
+        let mut pg = created(&mut store);
+        (0..4).for_each(|_| append(&mut pg, &mut store));
+        let mut again = loaded(&pg, &mut store);
+        let (tail, head) = (again.log().tail(), again.log().head());
+        assert!(tail < head);
+        assert_eq!(again.records.durable(), tail, "another copy may lack the entries");
+        let mut effects = Vec::new();
+        let event = PgEvent::AdvanceMap(Box::new(map(6)));
+        again.handle(UTime::default(), event, &mut store, &mut effects);
+        assert_eq!(again.records.durable(), tail, "the start of the interval is not durable");
+        settle(&mut again, &mut store, effects);
+        assert!(again.is_active());
+        assert_eq!(again.records.durable(), head);
     }
 
     #[test]
