@@ -188,4 +188,7 @@ pub enum PgFailure {
     /// Its own records could not be read.
     #[error("the PG's records can't be read: {0}")]
     Load(String),
+    /// Its records show that this copy is not whole.
+    #[error("this copy lacks {0}, and recovery does not exist yet")]
+    Incomplete(String),
 }

@@ -10,7 +10,7 @@ use crate::hash_range::split_bits;
 use crate::out::Out;
 use crate::pg::ReadFor;
 use crate::phase::Phase;
-use crate::{MapView, Pg, PgConfig, PgEffect, PgFailure};
+use crate::{MapView, Pg, PgConfig, PgEffect, PgFailure, PgInfo};
 
 /// Where a new PG begins.
 #[derive(Clone, PartialEq, Debug)]
@@ -108,6 +108,9 @@ impl Pg {
             let (log, info) = (self.records.log.head(), self.records.info.last_update);
             return self.fail(PgFailure::Load(format!("the log ends at {log}, the info says {info}")), out);
         }
+        if let Some(missing) = self.what_is_missing() {
+            return self.fail(PgFailure::Incomplete(missing), out);
+        }
         // Other copies may lack what is newer: activation finds out.
         self.records.durable = self.records.log.tail();
         self.records.dirty = true;
@@ -115,5 +118,14 @@ impl Pg {
         for map in std::mem::take(&mut self.deferred_maps) {
             self.on_advance_map(map, out);
         }
+    }
+
+    /// What recovery, which does not exist yet, would have to bring before this copy can be served.
+    fn what_is_missing(&self) -> Option<String> {
+        let PgInfo { last_complete, last_update, last_backfill, .. } = &self.records.info;
+        if last_complete < last_update {
+            return Some(format!("changes after {last_complete}, up to {last_update}"));
+        }
+        (!last_backfill.is_max()).then(|| format!("the objects from {last_backfill} on"))
     }
 }

@@ -4,13 +4,14 @@ mod common;
 
 use std::collections::BTreeMap;
 
+use buffer::Piece;
 use common::*;
 use encoding::Encode;
 use messages::OsdOp;
-use pg::{LogDup, LogLimits, PgConfig};
+use pg::{InfoAttr, LogDup, LogLimits, PgConfig, PgInfo};
 use proptest::prelude::*;
 use store::{LogRecord, LogRecordKind, ReadOutcome, ReadRequest, Transaction};
-use types::{EVersion, EntityName, EntityType, Epoch, ReqId};
+use types::{EVersion, EntityName, EntityType, Epoch, GHObject, HObject, ReqId};
 
 const LIMITS: LogLimits = LogLimits { entries_target: 20, trim_min: 5, trim_max: 100, dups_tracked: 60 };
 
@@ -103,6 +104,29 @@ fn a_log_record_that_makes_no_sense_stops_the_pg() {
     txn.log_append(pgid().into(), late, LogRecordKind::Duplicate, dup(late).to_bytes(0));
     rig.damage_for_good(txn);
     assert!(!rig.restart(), "a duplicate behind the log's tail");
+}
+
+#[test]
+fn a_copy_that_lacks_changes_or_objects_is_not_served() {
+    let lacking_changes = |info: &mut PgInfo| info.last_complete.version -= 1;
+    let lacking_objects = |info: &mut PgInfo| info.last_backfill = HObject::min();
+    for (what, change, serves) in [
+        ("nothing", (|_| {}) as fn(&mut PgInfo), true),
+        ("changes", lacking_changes, false),
+        ("objects", lacking_objects, false),
+    ] {
+        let mut rig = rig(LIMITS);
+        (0..3).for_each(|_| drop(rig.ask("a", vec![append(b"x")])));
+        let mut info = rig.pg.info().clone();
+        change(&mut info);
+        let (id, mut txn) = (pgid(), Transaction::new());
+        let meta = GHObject::pgmeta(id.pg.pool, id.pg.seed, id.shard);
+        txn.set_attrs(id.into(), &meta, [(InfoAttr::INFO.into(), info.to_bytes(0).into())].into());
+        txn.set_info(id.into(), Piece::empty());
+        rig.damage_for_good(txn);
+        assert_eq!(rig.restart(), serves, "it lacks {what}");
+        assert_eq!(rig.failed, !serves, "it lacks {what}");
+    }
 }
 
 #[derive(Clone, Debug)]
