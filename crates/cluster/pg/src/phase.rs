@@ -49,6 +49,21 @@ impl Phase {
         matches!(self, Self::Active(Active::Clean))
     }
 
+    /// Whether removed snapshots may be trimmed: not while clones are missing here, since a snapshot whose clones the
+    /// index does not name counts as purged.
+    pub fn may_trim(self) -> bool {
+        match self {
+            // The copies that act are whole.
+            Self::Active(Active::Clean | Active::Undersized) => true,
+            Self::Loading
+            | Self::Nonprimary
+            | Self::Peering(_)
+            | Self::Peered
+            | Self::Removing
+            | Self::Failed => false,
+        }
+    }
+
     /// Whether it waits for something that any map may bring: another OSD's state, or this one's up_thru.
     pub fn waits_for_a_map(self) -> bool {
         match self {
