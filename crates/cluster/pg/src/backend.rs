@@ -27,6 +27,10 @@ pub trait Backend: std::fmt::Debug + Send {
     /// The store refused a transaction that the backend queued, and refuses what follows until it is acknowledged.
     fn on_refused(&mut self, token: Token, error: StoreError, ctx: &mut Context<'_, '_>) -> Progress;
 
+    /// Whether this OSD's store has still to answer a transaction of a change, or takes no transactions until a refusal
+    /// is acknowledged. What other copies have to say does not count: they may be gone.
+    fn awaits_store(&self) -> bool;
+
     /// Another interval began: requests of the old one are not answered. What is read is dropped; changes go on.
     fn on_interval(&mut self);
 
@@ -127,6 +131,10 @@ impl Backend for LocalBackend {
         self.undone.append(&mut self.in_flight);
         ctx.acknowledge(token);
         Progress::Undone { from: token, error }
+    }
+
+    fn awaits_store(&self) -> bool {
+        !(self.in_flight.is_empty() && self.undone.is_empty())
     }
 
     // Reads are the store's to answer, each by itself.

@@ -32,9 +32,10 @@ impl Pg {
         self.continue_removal(out);
     }
 
-    /// The next step, when nothing is under way.
+    /// The next step, when nothing is under way in this OSD's store. Changes may still be in flight elsewhere: the other
+    /// copies of a pool that is gone may never say that they are durable.
     pub(crate) fn continue_removal(&mut self, out: &mut Out<'_>) {
-        if !(self.in_flight.is_empty() && self.own.is_empty() && self.reads.is_empty()) {
+        if self.backend.awaits_store() || !self.own.is_empty() || !self.reads.is_empty() {
             return;
         }
         let request = ReadRequest::List {

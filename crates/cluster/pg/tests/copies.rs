@@ -4,7 +4,8 @@ mod common;
 
 use common::copies::Copies;
 use common::*;
-use store::StoreError;
+use pg::PgEvent;
+use store::{ReadOutcome, ReadRequest, StoreError};
 
 const EIO: i32 = -5;
 
@@ -109,4 +110,35 @@ fn a_read_that_fails_at_one_copy_is_answered_by_another() {
             "{failures} copies failed"
         );
     }
+}
+
+#[test]
+fn a_removal_waits_for_this_osds_store_and_for_no_other_copy() {
+    let mut rig = rig(6);
+    append_to(&mut rig, &["a", "b", "a"]);
+    rig.event(PgEvent::Remove);
+    for _ in 0..3 {
+        assert_eq!(rig.reads_due(), 0, "a change is still to be made durable here");
+        assert!(rig.commit_at(0));
+    }
+    while !rig.removed {
+        assert!(rig.deliver_read() || rig.commit_at(0), "the removal waits for another copy");
+    }
+    assert!(!rig.failed);
+    let left = rig.look(ReadRequest::Collection { collection: pgid().into() });
+    assert_eq!(left, Ok(ReadOutcome::Collection(None)));
+}
+
+#[test]
+fn what_another_copy_says_during_a_removal_does_not_disturb_it() {
+    let mut rig = rig(7);
+    append_to(&mut rig, &["a", "b", "a"]);
+    rig.event(PgEvent::Remove);
+    (0..3).for_each(|_| assert!(rig.commit_at(0)));
+    for copy in [1, 2, 3] {
+        while rig.commit_at(copy) {}
+        rig.hear();
+    }
+    rig.settle();
+    assert!(rig.removed && !rig.failed);
 }

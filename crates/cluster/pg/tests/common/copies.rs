@@ -231,6 +231,12 @@ impl Backend for SeveralCopies {
         first.map_or(Progress::Nothing, |first| self.undo(first, ctx))
     }
 
+    fn awaits_store(&self) -> bool {
+        // A change that this store has refused is not acknowledged before all copies have.
+        let newest = self.in_flight.back().map_or(0, |f| f.token.0);
+        newest > self.committed[0] || self.undone.iter().any(|token| copy_of(*token) == 0)
+    }
+
     fn on_interval(&mut self) {
         self.synced = false;
         self.reads.clear();
