@@ -37,8 +37,10 @@ pub trait Backend: std::fmt::Debug + Send {
     /// Reads of an object, as every submitted change leaves it.
     fn read(&mut self, token: Token, request: ReadRequest, ctx: &mut Context<'_, '_>);
 
-    /// What [`Backend::read`] would give, if memory alone holds it.
-    fn peek(&mut self, request: &ReadRequest, memory: &mut dyn Peek) -> Option<ReadResult>;
+    /// What [`Backend::read`] would give, if memory alone holds it. `records` are this copy's: they say how far
+    /// it is behind.
+    fn peek(&mut self, request: &ReadRequest, records: &Records, memory: &mut dyn Peek)
+    -> Option<ReadResult>;
 
     /// The store answered a read. The PG's read that is answered now, if one is: a read that is not the backend's (the
     /// PG reads its own records past it) is given back as it is.
@@ -144,7 +146,7 @@ impl Backend for LocalBackend {
         ctx.read(token, request);
     }
 
-    fn peek(&mut self, request: &ReadRequest, memory: &mut dyn Peek) -> Option<ReadResult> {
+    fn peek(&mut self, request: &ReadRequest, _: &Records, memory: &mut dyn Peek) -> Option<ReadResult> {
         memory.peek_at(request)
     }
 

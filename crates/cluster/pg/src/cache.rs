@@ -7,9 +7,9 @@ use ops::{Fetched, Need, NeedOf, ObjectInfo, ObjectView};
 use store::{Advice, CollectionId, Fault, ReadOutcome, ReadRequest, StoreError};
 use types::{Errno, GHObject, HObject};
 
-use crate::Backend;
 use crate::out::Out;
 use crate::run::INFO_ATTR;
+use crate::{Backend, Records};
 
 /// So many needs are looked through one by one; an ordinary request has one or two.
 const SEARCHED_MAX: usize = 8;
@@ -33,8 +33,8 @@ pub(crate) struct ReadCache {
 pub(crate) struct StoreView<'a, 'o> {
     pub cache: &'a mut ReadCache,
     pub backend: &'a mut dyn Backend,
+    pub records: &'a Records,
     pub out: &'a mut Out<'o>,
-    pub collection: CollectionId,
     pub object: GHObject,
     pub omap_bytes_max: u64,
 }
@@ -57,10 +57,10 @@ impl ObjectView for StoreView<'_, '_> {
         if let Some(place) = self.cache.place(&need) {
             return self.cache.entries[place].1.clone();
         }
-        let request = read_request(need.clone(), self.collection, &self.object, self.omap_bytes_max);
+        let request = read_request(need.clone(), self.records.collection, &self.object, self.omap_bytes_max);
         // Kept, so that a later run of the request finds the same answer.
         let index = self.cache.add(need);
-        let result = self.backend.peek(&request, self.out)?;
+        let result = self.backend.peek(&request, self.records, self.out)?;
         self.cache.answer(index, result);
         self.cache.entries[index].1.clone()
     }

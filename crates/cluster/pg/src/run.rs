@@ -99,7 +99,7 @@ impl Pg {
         let AttrNames { info, snapset } = self.attr_names.clone();
         let attrs = AttrChoice::These(vec![info, snapset]);
         let request = ReadRequest::Object { collection: self.records.collection, object, attrs };
-        if let Some(result) = self.backend.peek(&request, out) {
+        if let Some(result) = self.backend.peek(&request, &self.records, out) {
             self.note_object(slot, result, out);
             return true;
         }
@@ -245,8 +245,8 @@ impl Pg {
         let mut view = StoreView {
             cache: &mut cache,
             backend: &mut *self.backend,
+            records: &self.records,
             out,
-            collection: self.records.collection,
             object,
             omap_bytes_max,
         };

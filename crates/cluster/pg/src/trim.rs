@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use encoding::{Decode, Encode};
 use maps::MapFlags;
 use ops::{ObjectFlags, ObjectInfo, ObjectState, StatsDelta};
-use store::{Attrs, ObjectChange, ReadOutcome, ReadRequest, StoreError};
+use store::{Attrs, ObjectChange, Peek, ReadOutcome, ReadRequest, StoreError};
 use types::{EVersion, GHObject, HObject, IntervalSet, ReqId, SnapId, UTime};
 
 use crate::finish::clone_of;
@@ -116,7 +116,8 @@ impl Pg {
             let snap = SnapId(first);
             let request = self.index_request(snap);
             self.trim.step = Step::Looking(snap);
-            match self.backend.peek(&request, out) {
+            // The index is this copy's own, as its records are.
+            match out.peek_at(&request) {
                 Some(result) => self.note_index(result, out),
                 None => self.read_own(request, ReadFor::SnapIndex, out),
             }
@@ -194,7 +195,7 @@ impl Pg {
         let object = GHObject { shard: self.id.shard, ..GHObject::from(clone) };
         let request =
             ReadRequest::Attr { collection: self.records.collection, object, name: INFO_ATTR.into() };
-        match self.backend.peek(&request, out) {
+        match self.backend.peek(&request, &self.records, out) {
             Some(result) => self.on_trim_read(slot, id, result, out),
             None => self.read(request, ReadFor::Trim { slot, clone: id }, out),
         }

@@ -250,7 +250,7 @@ impl Backend for SeveralCopies {
         self.reads.insert(token, (request, copies));
     }
 
-    fn peek(&mut self, request: &ReadRequest, memory: &mut dyn Peek) -> Option<ReadResult> {
+    fn peek(&mut self, request: &ReadRequest, _: &Records, memory: &mut dyn Peek) -> Option<ReadResult> {
         memory.peek_at(request)
     }
 
