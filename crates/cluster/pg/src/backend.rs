@@ -1,5 +1,5 @@
 //! The seam between a PG and its copies: how changes become durable wherever the pool asks for, and how objects are
-//! read. Nothing above it counts copies.
+//! read and listed. Nothing above it counts copies.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::{Change, LogLimits, PgEffect, Records};
 /// A read's answer.
 pub type ReadResult = Result<ReadOutcome, StoreError>;
 
-/// Makes a PG's changes durable on every copy that counts, and reads its objects.
+/// Makes a PG's changes durable on every copy that counts, and reads and lists its objects.
 ///
 /// Changes are named by tokens that ascend, and take effect in the order submitted. Each is reported once, as durable or
 /// as undone, unless the backend fails; also one of an interval that has ended.
@@ -34,7 +34,7 @@ pub trait Backend: std::fmt::Debug + Send {
     /// Another interval began: requests of the old one are not answered. What is read is dropped; changes go on.
     fn on_interval(&mut self);
 
-    /// Reads of an object, as every submitted change leaves it.
+    /// Reads of an object, or lists the PG's objects, as every submitted change leaves them.
     fn read(&mut self, token: Token, request: ReadRequest, ctx: &mut Context<'_, '_>);
 
     /// What [`Backend::read`] would give, if memory alone holds it. `records` are this copy's: they say how far

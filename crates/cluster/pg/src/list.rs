@@ -4,7 +4,7 @@ use encoding::Encode;
 use messages::osd_op::{ListCursor, ListEntry, PgLsResponse, PgNlsResponse};
 use messages::{Op, OpArgs, OpCode};
 use ops::OpReturn;
-use store::{AttrChoice, ObjectPage, Peek, ReadOutcome, ReadRequest, StoreError};
+use store::{AttrChoice, ObjectPage, ReadOutcome, ReadRequest, StoreError};
 use telemetry::Stage;
 use types::{Errno, GHObject, HObject, Name, SnapId};
 
@@ -22,11 +22,11 @@ const HIT_SET_NAMESPACE: &[u8] = b".ceph-internal";
 impl Pg {
     pub(crate) fn start_list(&mut self, request: Request, out: &mut Out<'_>) {
         match self.list_request(&request) {
-            Ok(read) => match out.peek_at(&read) {
+            Ok(read) => match self.backend.peek(&read, &self.records, out) {
                 Some(result) => self.on_list_read(request, result, out),
                 None => {
                     out.reached(&request, Stage::Reading);
-                    self.read_own(read, ReadFor::List(Box::new(request)), out);
+                    self.read(read, ReadFor::List(Box::new(request)), out);
                 }
             },
             Err(errno) => {

@@ -299,7 +299,7 @@ impl Pg {
         out.push(PgEffect::Read { token, request });
     }
 
-    /// Reads of an object, from wherever the backend has it.
+    /// Reads of an object, or lists the PG's objects, from wherever the backend has them.
     pub(crate) fn read(&mut self, request: ReadRequest, purpose: ReadFor, out: &mut Out<'_>) {
         let token = self.token();
         self.reads.insert(token, purpose);

@@ -4,8 +4,11 @@ mod common;
 
 use common::copies::Copies;
 use common::*;
+use messages::osd_op::ListCursor;
+use messages::{Op, OpArgs, OpCode};
 use pg::PgEvent;
 use store::{ReadOutcome, ReadRequest, StoreError};
+use types::{Epoch, HObject};
 
 const EIO: i32 = -5;
 
@@ -98,6 +101,28 @@ fn a_read_that_fails_at_one_copy_is_answered_by_another() {
         let mut rig = rig(5);
         rig.ask("a", vec![write_full(b"whole")]);
         let op = rig.message("a", vec![read(0, 0)]);
+        rig.send(op);
+        for _ in 0..failures {
+            assert_eq!((rig.reads_due(), rig.replies.len()), (1, 0));
+            rig.fail_read(StoreError::Damaged("a block".into()));
+        }
+        rig.settle();
+        assert_eq!(
+            rig.replies.pop().map(|(_, reply)| reply.result),
+            Some(result),
+            "{failures} copies failed"
+        );
+    }
+}
+
+#[test]
+fn a_listing_that_fails_at_one_copy_is_answered_by_another() {
+    for (failures, result) in [(0, 1), (1, 1), (2, 1), (3, EIO)] {
+        let mut rig = rig(8);
+        rig.ask("a", vec![write_full(b"whole")]);
+        let args = OpArgs::Pgls { count: 10, start_epoch: Epoch(0) };
+        let list = Op::new(OpCode::PGNLS, args).with_indata(ListCursor::plain(&HObject::min()));
+        let op = rig.message("", vec![list]);
         rig.send(op);
         for _ in 0..failures {
             assert_eq!((rig.reads_due(), rig.replies.len()), (1, 0));
