@@ -62,14 +62,14 @@ impl Object {
         !waiting && self.readers == 0 && !self.writing && self.uncommitted == 0 && !reading
     }
 
-    /// Whether a clone can be trimmed now.
-    pub fn admits_trim(&self) -> bool {
-        !self.writing && self.readers == 0 && self.trims.iter().any(|trim| trim.info.is_some())
+    /// Whether a clone waits for its object's turn to be trimmed.
+    pub fn has_trim(&self) -> bool {
+        self.trims.iter().any(|trim| trim.info.is_some())
     }
 
-    /// Whether a request of this class may run now. A read, however ordered, waits for what is not durable. The flag
-    /// SKIPRWLOCKS changes nothing: its client could see what a loss of power takes back, or slip between a writer's
-    /// guard and its change.
+    /// Whether the requests that have the object let one of this class run now. A read, however ordered, waits for what is
+    /// not durable. The flag SKIPRWLOCKS changes nothing: its client could see what a loss of power takes back, or slip
+    /// between a writer's guard and its change.
     pub fn admits(&self, class: OpClass) -> bool {
         let alone = !self.writing && (self.readers == 0 || !class.write_ordered);
         alone && (class.writes || self.uncommitted == 0)

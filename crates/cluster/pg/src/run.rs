@@ -43,6 +43,11 @@ impl Default for AttrNames {
 /// Objects of bad metadata that a PG names in the log, at most.
 const BAD_OBJECTS_SAID_MAX: usize = 64;
 
+/// The class of a change that no client asks for: it trims a clone, or removes watches.
+pub(crate) fn own_change() -> OpClass {
+    OpClass { writes: true, write_ordered: true, ..OpClass::default() }
+}
+
 impl Pg {
     pub(crate) fn ghobject(&self, slot: ObjectSlot) -> Option<GHObject> {
         let object = self.objects.get(slot)?;
@@ -73,7 +78,9 @@ impl Pg {
                     }
                 }
                 Loaded::Bad(errno) => self.refuse_waiting(slot, errno, out),
-                Loaded::Yes(_) if object.admits_trim() => self.trim_clone(slot, out),
+                Loaded::Yes(_) if object.has_trim() && self.admits(object, own_change()) => {
+                    self.trim_clone(slot, out)
+                }
                 Loaded::Yes(_) if front.is_some_and(|front| self.admits(object, front.class)) => {
                     let request = self.objects.get_mut(slot).and_then(|o| o.queue.pop_front());
                     if let Some(request) = request {
@@ -85,7 +92,9 @@ impl Pg {
         }
     }
 
-    fn admits(&self, object: &Object, class: OpClass) -> bool {
+    /// Whether a request of this class, or a change of the class [`own_change`], may begin now. Everything that begins on
+    /// an object asks here.
+    pub(crate) fn admits(&self, object: &Object, class: OpClass) -> bool {
         let sees_all = !class.writes && !object.writing && self.config.planted.is(Bug::ReadSeesUncommitted);
         sees_all || object.admits(class)
     }

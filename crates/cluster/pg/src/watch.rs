@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use encoding::Encode;
-use ops::{OpClass, OpEffect, OpOutcome, WatchId};
+use ops::{OpEffect, OpOutcome, WatchId};
 use store::Attrs;
 use types::{HObject, ReqId};
 
@@ -12,7 +12,7 @@ use crate::objects::{Loaded, ObjectSlot};
 use crate::out::Out;
 use crate::pg::ClientChange;
 use crate::request::Request;
-use crate::run::INFO_ATTR;
+use crate::run::{INFO_ATTR, own_change};
 use crate::watches::{Asker, NewNotify};
 use crate::{EntryKind, LogEntry, ObjectSteps, Pg};
 
@@ -124,10 +124,9 @@ impl Pg {
         if !self.watches.is_ending(&object.oid) || !self.phase.serves_requests() {
             return false;
         }
-        let alone = OpClass { writes: true, write_ordered: true, ..OpClass::default() };
         match object.loaded {
             Loaded::No => return true,
-            Loaded::Yes(_) if object.admits(alone) => {
+            Loaded::Yes(_) if self.admits(object, own_change()) => {
                 let oid = object.oid.clone();
                 self.remove_watches(slot, oid, out);
             }
