@@ -212,6 +212,35 @@ fn past_the_budget_a_session_is_paused_and_resumed_when_replies_are_out() {
 }
 
 #[test]
+fn an_osd_is_answered_and_not_paused_while_clients_have_spent_the_budget() {
+    let mut options = Values::new();
+    options.set("osd_client_message_cap", "1").unwrap();
+    let mut w = World::with(options);
+    w.start();
+    w.create_pool(1, 4);
+    w.open_client(CLIENT);
+    let osd = SessionId(8);
+    let mut peer = client(osd, Caps::all());
+    peer.entity = "osd.5".parse().unwrap();
+    peer.name = EntityName::new(EntityType::Osd, 5);
+    w.event(OsdEvent::SessionOpened(peer));
+    w.hold_store = true;
+    let op = w.write("a", b"x");
+    w.send_op(CLIENT, op);
+    assert_eq!(w.paused, [CLIENT]);
+    let ping = OsdPing { fsid: FSID, op: OsdPing::PING, ..OsdPing::default() };
+    let effects = w.handle(OsdEvent::Message { session: osd, message: ping.into(), bytes: 200 });
+    assert!(!effects.iter().any(|effect| matches!(effect, OsdEffect::Pause(_))), "{effects:?}");
+    w.perform(effects);
+    let Some(Message::OsdPing(reply)) = w.sent[&osd].first() else { panic!("{:?}", w.sent) };
+    assert_eq!(reply.op, OsdPing::PING_REPLY);
+    assert_eq!((&w.paused[..], w.osd.held()), (&[CLIENT][..], (1, 1000)));
+    w.hold_store = false;
+    w.settle();
+    assert!(w.paused.is_empty());
+}
+
+#[test]
 fn no_write_begins_while_the_store_has_as_much_as_it_may_though_the_session_that_brought_it_is_gone() {
     let mut options = Values::new();
     options.set("osd_client_message_size_cap", "100000").unwrap();

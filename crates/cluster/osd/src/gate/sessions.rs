@@ -1,5 +1,5 @@
-//! A core's sessions and their budget: how many client messages, and how many of their bytes, are held until their
-//! replies.
+//! A core's sessions and the budget of those that are not other OSDs': how many messages, and how many of their bytes,
+//! are held until their replies.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use auth::{SessionId, SessionInfo};
 use maps::OsdMap;
 use messages::OsdOp;
-use types::{EntityAddrVec, Epoch, SpgId, UTime};
+use types::{EntityAddrVec, EntityType, Epoch, SpgId, UTime};
 
 use super::backoffs::Backoffs;
 use crate::parts::PgPlace;
@@ -160,33 +160,75 @@ impl Session {
         requests.chain(self.watched.iter().copied()).chain(self.backoffs.places())
     }
 
-    /// Messages and bytes held, those at the control part among them.
+    /// Whether its messages count in the budget, and it is paused while that is spent. Another OSD's session is not:
+    /// what it sends may be an acknowledgement that clients' requests wait for, or a heartbeat. Ceph throttles clients
+    /// alone, too.
+    fn is_budgeted(&self) -> bool {
+        self.info.entity.kind != EntityType::Osd
+    }
+
+    /// Messages and bytes of the budget that it holds, those at the control part among them.
     fn sums(&self) -> (u64, u64) {
+        if !self.is_budgeted() {
+            return (0, 0);
+        }
         let bytes: u64 = self.held.iter().map(|held| held.bytes).sum();
         (self.held.len() as u64 + self.forwarded.0, bytes + self.forwarded.1)
     }
 }
 
-/// All sessions of a core, with the budget that they share. A message that has already come is always let in, so the
+/// The budget of a gate, and what is held of it.
+#[derive(Debug)]
+struct Budget {
+    limits: ThrottleLimits,
+    messages: u64,
+    bytes: u64,
+}
+
+impl Budget {
+    fn is_spent(&self) -> bool {
+        let spent = |held: u64, max: u64| max > 0 && held >= max;
+        spent(self.messages, self.limits.messages_max) || spent(self.bytes, self.limits.bytes_max)
+    }
+
+    /// A session has one message more. Answers whether the session has to wait.
+    fn take(&mut self, session: &Session, bytes: u64) -> bool {
+        if !session.is_budgeted() {
+            return false;
+        }
+        self.messages += 1;
+        self.bytes += bytes;
+        self.is_spent()
+    }
+
+    /// A session has one message less.
+    fn free(&mut self, session: &Session, bytes: u64) {
+        if session.is_budgeted() {
+            self.messages -= 1;
+            self.bytes -= bytes;
+        }
+    }
+}
+
+/// All sessions of a core, with the budget that all but other OSDs' share. A message that has already come is always let in, so the
 /// budget is overdrawn by at most one message a session; a session that brings one while it is spent is paused until
 /// there is room again.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     all: BTreeMap<SessionId, Session>,
-    limits: ThrottleLimits,
-    messages: u64,
-    bytes: u64,
+    budget: Budget,
     paused: BTreeSet<SessionId>,
 }
 
 impl Sessions {
     pub(crate) fn new(limits: ThrottleLimits) -> Self {
-        Self { all: BTreeMap::new(), limits, messages: 0, bytes: 0, paused: BTreeSet::new() }
+        let budget = Budget { limits, messages: 0, bytes: 0 };
+        Self { all: BTreeMap::new(), budget, paused: BTreeSet::new() }
     }
 
     /// Puts other limits in force. Answers which sessions may go on.
     pub(crate) fn set_limits(&mut self, limits: ThrottleLimits) -> Vec<SessionId> {
-        self.limits = limits;
+        self.budget.limits = limits;
         self.resumable()
     }
 
@@ -207,14 +249,9 @@ impl Sessions {
         self.all.iter().filter(|(_, s)| !s.waiting.is_empty()).map(|(&id, _)| id).collect()
     }
 
-    /// Messages and bytes held.
+    /// Messages and bytes held of the budget.
     pub(crate) fn held(&self) -> (u64, u64) {
-        (self.messages, self.bytes)
-    }
-
-    fn is_spent(&self) -> bool {
-        let spent = |held: u64, max: u64| max > 0 && held >= max;
-        spent(self.messages, self.limits.messages_max) || spent(self.bytes, self.limits.bytes_max)
+        (self.budget.messages, self.budget.bytes)
     }
 
     /// Takes a request in, if the session exists. Answers the session, and whether it has to be paused now.
@@ -227,10 +264,8 @@ impl Sessions {
     ) -> Option<(&mut Session, bool)> {
         let session = self.all.get_mut(&id)?;
         session.held.push(Held { tid, bytes, received: now, at: None });
-        self.messages += 1;
-        self.bytes += bytes;
-        let pause = self.is_spent() && self.paused.insert(id);
-        Some((self.all.get_mut(&id)?, pause))
+        let pause = self.budget.take(session, bytes) && self.paused.insert(id);
+        Some((session, pause))
     }
 
     /// A message goes to the control part. Answers whether its session has to be paused now.
@@ -238,17 +273,14 @@ impl Sessions {
         // Nothing is counted of a session that has ended.
         let Some(session) = self.all.get_mut(&id) else { return false };
         session.forwarded = (session.forwarded.0 + 1, session.forwarded.1 + bytes);
-        self.messages += 1;
-        self.bytes += bytes;
-        self.is_spent() && self.paused.insert(id)
+        self.budget.take(session, bytes) && self.paused.insert(id)
     }
 
     /// The control part is done with a message. Answers which sessions may go on.
     pub(crate) fn handled(&mut self, id: SessionId, bytes: u64) -> Vec<SessionId> {
         if let Some(session) = self.all.get_mut(&id) {
             session.forwarded = (session.forwarded.0 - 1, session.forwarded.1 - bytes);
-            self.messages -= 1;
-            self.bytes -= bytes;
+            self.budget.free(session, bytes);
         }
         self.resumable()
     }
@@ -260,17 +292,17 @@ impl Sessions {
         // An answer that no request waits for frees nothing.
         if let Some(index) = session.held.iter().position(|held| held.tid == tid && held.at == place) {
             let held = session.held.remove(index);
-            self.messages -= 1;
-            self.bytes -= held.bytes;
+            self.budget.free(session, held.bytes);
         }
         true
     }
 
     /// Gives up the request that was admitted last, which is dropped at once.
     pub(crate) fn give_up_newest(&mut self, id: SessionId) {
-        if let Some(held) = self.all.get_mut(&id).and_then(|session| session.held.pop()) {
-            self.messages -= 1;
-            self.bytes -= held.bytes;
+        if let Some(session) = self.all.get_mut(&id)
+            && let Some(held) = session.held.pop()
+        {
+            self.budget.free(session, held.bytes);
         }
     }
 
@@ -285,8 +317,8 @@ impl Sessions {
         for op in dropped {
             let waits = |held: &Held| held.tid == op.tid && held.at.is_none();
             if let Some(at) = session.held.iter().position(waits) {
-                self.messages -= 1;
-                self.bytes -= session.held.remove(at).bytes;
+                let held = session.held.remove(at);
+                self.budget.free(session, held.bytes);
             }
         }
     }
@@ -301,14 +333,14 @@ impl Sessions {
         let session = self.all.remove(&id)?;
         self.paused.remove(&id);
         let (messages, bytes) = session.sums();
-        self.messages -= messages;
-        self.bytes -= bytes;
+        self.budget.messages -= messages;
+        self.budget.bytes -= bytes;
         Some(session)
     }
 
     /// Takes the paused sessions that may go on.
     pub(crate) fn resumable(&mut self) -> Vec<SessionId> {
-        match self.paused.is_empty() || self.is_spent() {
+        match self.paused.is_empty() || self.budget.is_spent() {
             true => Vec::new(),
             false => std::mem::take(&mut self.paused).into_iter().collect(),
         }
@@ -318,7 +350,7 @@ impl Sessions {
     /// is paused exists.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         let sums = self.all.values().map(Session::sums);
-        if sums.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)) != (self.messages, self.bytes) {
+        if sums.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)) != self.held() {
             return Err("the budget's sums are not those of the messages held");
         }
         if !self.all.values().all(|s| s.waiting.iter().all(|op| s.holds(op.tid))) {
@@ -348,6 +380,7 @@ mod tests {
 
     const A: SessionId = SessionId(1);
     const B: SessionId = SessionId(2);
+    const OSD: SessionId = SessionId(3);
     const PLACE: PgPlace = PgPlace { shard: StoreShard(0), slot: PgSlot(2) };
 
     fn sessions(messages_max: u64, bytes_max: u64) -> Sessions {
@@ -365,6 +398,19 @@ mod tests {
             });
         }
         sessions
+    }
+
+    fn open_osd(s: &mut Sessions, id: SessionId) {
+        s.open(SessionInfo {
+            id,
+            entity: "osd.1".parse().unwrap(),
+            name: EntityName::new(EntityType::Osd, 1),
+            global_id: 0,
+            caps: Caps::all(),
+            features: 0,
+            peer_addrs: EntityAddr::v2(([127, 0, 0, 2], 6800).into(), 1).into(),
+            local_nonce: 1,
+        });
     }
 
     fn admit(s: &mut Sessions, session: SessionId, tid: u64, bytes: u64) -> bool {
@@ -439,6 +485,38 @@ mod tests {
         assert!(t.forward(A, 10));
         assert_eq!(t.handled(A, 10), [A]);
         assert_eq!(t.held(), (0, 0));
+    }
+
+    #[test]
+    fn messages_of_osds_neither_count_nor_are_paused() {
+        let mut t = sessions(1, 10);
+        open_osd(&mut t, OSD);
+        assert!(!t.forward(OSD, 10), "no client holds budget");
+        assert!(!admit(&mut t, OSD, 1, 10));
+        assert_eq!(t.held(), (0, 0));
+        assert!(admit(&mut t, A, 1, 10));
+        assert!(!t.forward(OSD, 20), "the clients' budget is spent");
+        t.check().unwrap();
+        assert!(t.handled(OSD, 20).is_empty());
+        assert!(release(&mut t, OSD, 1).is_empty());
+        assert_eq!(t.held(), (1, 10));
+        t.forward(OSD, 30);
+        admit(&mut t, OSD, 2, 10);
+        t.close(OSD);
+        t.check().unwrap();
+        assert_eq!(t.held(), (1, 10), "what the client holds");
+        assert_eq!(release(&mut t, A, 1), [A]);
+    }
+
+    #[test]
+    fn a_request_of_an_osd_that_is_dropped_at_once_frees_no_budget() {
+        let mut t = sessions(2, 0);
+        open_osd(&mut t, OSD);
+        admit(&mut t, A, 1, 10);
+        admit(&mut t, OSD, 2, 10);
+        t.give_up_newest(OSD);
+        t.check().unwrap();
+        assert_eq!(t.held(), (1, 10));
     }
 
     #[test]
