@@ -138,8 +138,11 @@ impl Pg {
             requests.extend(self.parked.remove(&id).map(|p| (p.slot, p.request)));
         }
         for slot in slots {
-            // The end of an interval has removed the context of a change that went on.
-            let Some(object) = self.objects.get_mut(*slot) else { continue };
+            let Some(object) = self.objects.get_mut(*slot) else {
+                // A context stays while a change of its object is not durable, also at the end of an interval.
+                debug_assert!(false, "a change of {slot:?} is undone, which has no context");
+                continue;
+            };
             object.writing = false;
             object.readers = 0;
             if matches!(object.loaded, Loaded::Yes(_)) {
