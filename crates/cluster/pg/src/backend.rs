@@ -8,6 +8,13 @@ use store::{Peek, ReadOutcome, ReadRequest, StoreError, Token, Transaction};
 use crate::out::Out;
 use crate::{Change, LogLimits, PgEffect, Records};
 
+/// Bits of a token that a PG gives its store: the OSD has the others. It ends when a token has more.
+pub const TOKEN_BITS: u32 = 44;
+
+/// The bit that every token of a backend's own has, and no token of the PG's: enough of those are left for 150,000
+/// requests a second through a year and a half.
+pub const BACKEND_TOKEN_BIT: u64 = 1 << (TOKEN_BITS - 1);
+
 /// A read's answer.
 pub type ReadResult = Result<ReadOutcome, StoreError>;
 
@@ -16,7 +23,8 @@ pub type ReadResult = Result<ReadOutcome, StoreError>;
 /// Changes are named by tokens that ascend, and take effect in the order submitted. Each is reported once, as durable or
 /// as undone, unless the backend fails; also one of an interval that has ended.
 ///
-/// A backend may queue and read under the PG's token, and under others that differ from the PG's.
+/// A backend may queue and read under the PG's token, and under others of [`TOKEN_BITS`] bits that have
+/// [`BACKEND_TOKEN_BIT`].
 pub trait Backend: std::fmt::Debug + Send {
     /// Takes a change. Applies it to this OSD's records at once: the next change builds on it.
     fn submit(&mut self, token: Token, change: Change, ctx: &mut Context<'_, '_>);

@@ -38,7 +38,7 @@ mod trim;
 mod watch;
 mod watches;
 
-pub use backend::{Backend, Context, LocalBackend, Progress, ReadResult};
+pub use backend::{BACKEND_TOKEN_BIT, Backend, Context, LocalBackend, Progress, ReadResult, TOKEN_BITS};
 pub use backoff::BackoffRange;
 pub use change::{Change, ObjectSteps};
 pub use client::may_read_replica;

@@ -10,7 +10,7 @@ use store::{Peek, ReadRequest, Token, Transaction};
 use telemetry::Stage;
 use types::{EVersion, HObject, OsdId, SnapId, SpgId, UTime, broken};
 
-use crate::backend::{Backend, Context, LocalBackend, Progress, ReadResult};
+use crate::backend::{BACKEND_TOKEN_BIT, Backend, Context, LocalBackend, Progress, ReadResult, TOKEN_BITS};
 use crate::backoff::Backoff;
 use crate::cache::ReadCache;
 use crate::objects::{ObjectSlot, Objects};
@@ -282,6 +282,10 @@ impl Pg {
     }
 
     pub(crate) fn token(&mut self) -> Token {
+        // Those with the bit are the backend's. The OSD takes no token of more bits: it ends, and a restart counts again.
+        if self.next_token == BACKEND_TOKEN_BIT {
+            self.next_token = 1 << TOKEN_BITS;
+        }
         let token = Token(self.next_token);
         self.next_token += 1;
         token
@@ -504,5 +508,20 @@ impl Pg {
 
     pub(crate) fn dropped(session: SessionId, tid: u64, reason: &'static str, out: &mut Out<'_>) {
         out.push(PgEffect::Notice(Notice::Dropped { session, tid, reason }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pgs_tokens_end_where_its_backends_begin() {
+        let id = SpgId::from("1.0".parse::<types::PgId>().unwrap());
+        let mut pg = Pg::load(id, OsdId(0), Default::default(), &mut Vec::new());
+        pg.next_token = BACKEND_TOKEN_BIT - 1;
+        assert_eq!(pg.token(), Token(BACKEND_TOKEN_BIT - 1));
+        let past = pg.token();
+        assert!(past.0 >> TOKEN_BITS > 0, "{past:?} is one that the OSD takes");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use auth::SessionId;
-use pg::{Pg, Phase};
+use pg::{Pg, Phase, TOKEN_BITS};
 use store::Token;
 use telemetry::Stage;
 use types::{Epoch, SpgId, UTime};
@@ -16,10 +16,8 @@ use super::tracker::OpRecord;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct PgSlot(pub u32);
 
-/// Bits of a store token that are the PG's own: enough for three years of 150,000 requests a second to one PG. The 20
-/// others are for a million PGs in one start.
-const INNER_BITS: u32 = 44;
-const INNER_MASK: u64 = (1 << INNER_BITS) - 1;
+/// The bits of a store token that are not the PG's own are for its slot: a million PGs in one start.
+const INNER_MASK: u64 = (1 << TOKEN_BITS) - 1;
 
 impl PgSlot {
     /// The control part, in the tokens of shard 0.
@@ -30,13 +28,13 @@ impl PgSlot {
 
     /// Whose a store token is: the slot and its own token.
     pub(crate) fn of(token: Token) -> (PgSlot, Token) {
-        (PgSlot((token.0 >> INNER_BITS) as u32), Token(token.0 & INNER_MASK))
+        (PgSlot((token.0 >> TOKEN_BITS) as u32), Token(token.0 & INNER_MASK))
     }
 
     /// The store token for a PG's own; `None` once there are none left: a completion must not reach another PG.
     pub(crate) fn token(self, inner: Token) -> Option<Token> {
-        let fits = inner.0 <= INNER_MASK && u64::from(self.0) <= u64::MAX >> INNER_BITS;
-        fits.then_some(Token(u64::from(self.0) << INNER_BITS | inner.0))
+        let fits = inner.0 <= INNER_MASK && u64::from(self.0) <= u64::MAX >> TOKEN_BITS;
+        fits.then_some(Token(u64::from(self.0) << TOKEN_BITS | inner.0))
     }
 
     fn index(self) -> Option<usize> {
@@ -277,6 +275,13 @@ mod tests {
         assert_eq!(PgSlot::of(last), (PgSlot(7), Token(INNER_MASK)));
         assert_eq!(PgSlot(7).token(Token(INNER_MASK + 1)), None);
         assert_eq!(PgSlot(1 << 20).token(Token(1)), None);
+    }
+
+    #[test]
+    fn a_token_of_a_pgs_backend_is_one_of_the_pg() {
+        let of_backend = Token(pg::BACKEND_TOKEN_BIT | 12345);
+        let token = PgSlot(7).token(of_backend).unwrap();
+        assert_eq!(PgSlot::of(token), (PgSlot(7), of_backend));
     }
 
     #[test]

@@ -1,20 +1,21 @@
 //! A backend of several copies in one process: each has records and a store of its own, a change is durable when every
 //! copy has it, and what a copy says is heard late, so that several changes become durable at once.
 //!
-//! A token names its copy by its highest byte; the rig gives each copy's transactions and reads to that copy's store.
+//! A token of another copy has the backend's bit and names the copy below that; the rig gives each copy's transactions and reads to that copy's store.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ops::StatsDelta;
-use pg::{Backend, Before, Change, Context, Progress, ReadResult, Records};
+use pg::{BACKEND_TOKEN_BIT, Backend, Before, Change, Context, Progress, ReadResult, Records, TOKEN_BITS};
 use store::{Fault, Peek, ReadRequest, StoreError, Token, Transaction};
 use types::{GHObject, SplitMix64};
 
 use super::pgid;
 
-const COPY_SHIFT: u32 = 56;
+const COPY_SHIFT: u32 = TOKEN_BITS - 4;
+const COPY_MASK: u64 = 7;
 /// Marks the transaction by which a copy is given the primary's info before a change, as activation does.
-const SYNC: u64 = 1 << 55;
+const SYNC: u64 = 1 << (COPY_SHIFT - 1);
 /// Not a transaction's token: what the copies have said is heard now.
 pub const HEAR: Token = Token(u64::MAX);
 
@@ -38,7 +39,10 @@ impl Copies {
 }
 
 pub fn copy_of(token: Token) -> usize {
-    (token.0 >> COPY_SHIFT) as usize
+    match token.0 & BACKEND_TOKEN_BIT {
+        0 => 0,
+        _ => (token.0 >> COPY_SHIFT & COPY_MASK) as usize,
+    }
 }
 
 /// The change that a copy's token belongs to.
@@ -47,7 +51,10 @@ pub fn change_of(token: Token) -> u64 {
 }
 
 fn at_copy(token: Token, copy: usize) -> Token {
-    Token(token.0 | (copy as u64) << COPY_SHIFT)
+    match copy {
+        0 => token,
+        _ => Token(token.0 | BACKEND_TOKEN_BIT | (copy as u64) << COPY_SHIFT),
+    }
 }
 
 pub fn is_sync(token: Token) -> bool {
