@@ -126,6 +126,9 @@ pub enum SessionEvent {
     Closed(SessionId),
     /// The peer of a lossless session has forgotten it: what it had not acknowledged may be lost. The session goes on.
     Reset(SessionId),
+    /// The session with the peer at this address was forgotten before it opened: the messages that it had are lost. The
+    /// next message opens another session.
+    PeerLost(EntityAddr),
     /// After [`crate::PeerFull`]: half of the window of the peer at this address is free, or its session has ended.
     PeerRoom(EntityAddr),
     Message {

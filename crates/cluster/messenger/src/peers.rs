@@ -60,6 +60,8 @@ pub(crate) struct Peer {
     pub(crate) paused: bool,
     /// Messages in memory that came while it was paused.
     pub(crate) held: VecDeque<(Message, usize)>,
+    /// Whether the daemon has sent messages to the peer.
+    has_messages: bool,
     /// Whether a message was refused for lack of room.
     is_full: bool,
     is_lossless: bool,
@@ -108,6 +110,9 @@ impl Messenger {
                 peer.is_full = true;
             }
             return Err(PeerFull(Box::new(message)));
+        }
+        if let Some(peer) = self.peers.get_mut(&session) {
+            peer.has_messages = true;
         }
         if self.peers.get(&session).is_some_and(|peer| peer.route.is_some()) {
             self.open_in_memory(session);
@@ -222,6 +227,7 @@ impl Messenger {
             announced: false,
             paused: false,
             held: VecDeque::new(),
+            has_messages: false,
             is_full: false,
             is_lossless,
             route,
@@ -252,9 +258,13 @@ impl Messenger {
             let room = SessionEvent::PeerRoom(peer.addr);
             self.effects.push_back(Effect::Daemon(peer.endpoint.daemon, room));
         }
-        if peer.announced {
-            self.effects.push_back(Effect::Daemon(peer.endpoint.daemon, SessionEvent::Closed(session)));
-        }
+        let end = match (peer.announced, peer.has_messages) {
+            (true, _) => SessionEvent::Closed(session),
+            (false, true) => SessionEvent::PeerLost(peer.addr),
+            // The peer dialled, and the daemon never knew of it.
+            (false, false) => return,
+        };
+        self.effects.push_back(Effect::Daemon(peer.endpoint.daemon, end));
     }
 
     pub(crate) fn peer_socket(&self, session: SessionId) -> Option<SocketId> {

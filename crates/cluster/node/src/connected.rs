@@ -188,7 +188,7 @@ impl ConnectedNode {
 fn mon_event(event: SessionEvent) -> Result<MonEvent, String> {
     Ok(match event {
         SessionEvent::GlobalIdWanted { session, asked } => MonEvent::GlobalIdWanted { session, asked },
-        event @ (SessionEvent::Reset(_) | SessionEvent::PeerRoom(_)) => {
+        event @ (SessionEvent::Reset(_) | SessionEvent::PeerLost(_) | SessionEvent::PeerRoom(_)) => {
             return Err(broken!("the monitor has lossless sessions: {event:?}").to_string());
         }
         SessionEvent::Opened(info) => MonEvent::SessionOpened(info),
@@ -207,7 +207,7 @@ fn osd_event(event: SessionEvent) -> Result<Option<OsdEvent>, String> {
         SessionEvent::Message { session, message, bytes } => OsdEvent::Message { session, message, bytes },
         SessionEvent::Monitor(event) => OsdEvent::Mon(event),
         // No OSD sends to peers of its own accord yet; the messenger has logged the loss.
-        SessionEvent::Reset(_) | SessionEvent::PeerRoom(_) => return Ok(None),
+        SessionEvent::Reset(_) | SessionEvent::PeerLost(_) | SessionEvent::PeerRoom(_) => return Ok(None),
         SessionEvent::GlobalIdWanted { session, .. } => {
             return Err(broken!("{session} asks an OSD for a global id").to_string());
         }

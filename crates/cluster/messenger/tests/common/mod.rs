@@ -168,6 +168,7 @@ impl Harness {
                 SessionEvent::Opened(info) => self.opened.push(info),
                 SessionEvent::Closed(session) => self.closed.push(session),
                 SessionEvent::Reset(session) => self.events.push(format!("{daemon}: {session} reset")),
+                SessionEvent::PeerLost(addr) => self.events.push(format!("{daemon}: {addr} lost")),
                 SessionEvent::PeerRoom(addr) => self.events.push(format!("{daemon}: room at {addr}")),
                 SessionEvent::Message { session, message, .. } => self.received.push((session, message)),
                 SessionEvent::GlobalIdWanted { session, .. } => self.messenger.global_id(session, 4100),

@@ -42,6 +42,8 @@ pub struct Node {
     /// Addresses that were full, without news of room since.
     full: BTreeSet<EntityAddr>,
     pub resets: usize,
+    /// Sessions forgotten before they opened, with messages.
+    pub lost: usize,
     pub closed: usize,
     pub log: Vec<String>,
 }
@@ -122,6 +124,7 @@ impl Node {
             peers: BTreeMap::new(),
             full: BTreeSet::new(),
             resets: 0,
+            lost: 0,
             closed: 0,
             log: Vec::new(),
         }
@@ -224,6 +227,7 @@ impl World {
             }
             SessionEvent::Closed(_) => node.closed += 1,
             SessionEvent::PeerRoom(addr) => assert!(node.full.remove(&addr), "it was not full"),
+            SessionEvent::PeerLost(_) => node.lost += 1,
             SessionEvent::Reset(_) => node.resets += 1,
             SessionEvent::Message { session, message, .. } => {
                 let Message::MonGetVersion(m) = message else { panic!("{} came", message.name()) };
@@ -463,9 +467,10 @@ impl World {
             if !from.full.is_empty() {
                 return Err(format!("osd.{a} was never told of room at {:?}", from.full));
             }
-            if (from.resets, from.closed) != (0, 0) {
+            if (from.resets, from.closed, from.lost) != (0, 0, 0) {
                 let log = from.log.join("\n  ");
-                return Err(format!("osd.{a}: {} resets, {} closed\n  {log}", from.resets, from.closed));
+                let (resets, closed, lost) = (from.resets, from.closed, from.lost);
+                return Err(format!("osd.{a}: {resets} resets, {closed} closed, {lost} lost\n  {log}"));
             }
         }
         Ok(())
