@@ -5,6 +5,7 @@
 //! on what its reads return with `?`, since a read that is not resident makes the request run again from its start.
 //! This crate knows no PG and no store.
 
+mod cmpomap;
 mod hello;
 mod lock;
 mod lock_types;
@@ -21,8 +22,15 @@ mod corpus;
 use ops::ObjectClass;
 
 /// Every class, sorted by name.
-pub static CLASSES: &[&ObjectClass] =
-    &[&hello::CLASS, &lock::CLASS, &numops::CLASS, &rbd::CLASS, &refcount::CLASS, &version::CLASS];
+pub static CLASSES: &[&ObjectClass] = &[
+    &cmpomap::CLASS,
+    &hello::CLASS,
+    &lock::CLASS,
+    &numops::CLASS,
+    &rbd::CLASS,
+    &refcount::CLASS,
+    &version::CLASS,
+];
 
 #[cfg(test)]
 mod tests {

@@ -19,7 +19,7 @@ pub(crate) struct XattrArgs {
 }
 
 /// CEPH_OSD_CMPXATTR_OP_*: whether `order` (of the request's value to the stored one) satisfies it.
-pub(crate) fn compare(op: u8, order: Ordering) -> Result<bool, StepError> {
+pub fn compare(op: u8, order: Ordering) -> Result<bool, StepError> {
     match op {
         1 => Ok(order.is_eq()),
         2 => Ok(order.is_ne()),

@@ -26,6 +26,7 @@ mod view;
 mod watch;
 mod write;
 
+pub use attrs::compare;
 pub use class::{ClassTable, Method, MethodRun, ObjectClass};
 pub use class_context::{ClassContext, OmapPage, decode_input, decode_stored};
 pub use classify::{OpClass, Rights, classify};
