@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use encoding::{Decode, Encode};
 
-use crate::{lock_types as lock, rbd, refcount, version};
+use crate::{lock_types as lock, log, rbd, refcount, timeindex, version};
 
 fn files(kind: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let Ok(root) = std::env::var("LOLIGO_CORPUS") else {
@@ -47,6 +47,38 @@ fn what_the_class_lock_keeps_and_exchanges_comes_back() {
     reads::<lock::GetInfoOp>("cls_lock_get_info_op");
     reads::<lock::AssertOp>("cls_lock_assert_op");
     reads::<lock::SetCookieOp>("cls_lock_set_cookie_op");
+}
+
+#[test]
+fn what_the_class_log_keeps_and_exchanges_comes_back() {
+    for kind in ["cls_log_entry", "cls::log::entry"] {
+        round_trips::<log::Entry>(kind);
+    }
+    for kind in ["cls_log_header", "cls::log::header"] {
+        round_trips::<log::Header>(kind);
+    }
+    for kind in ["cls_log_list_ret", "cls::log::ops::list_ret"] {
+        round_trips::<log::ListReply>(kind);
+    }
+    for kind in ["cls_log_add_op", "cls::log::ops::add_op"] {
+        reads::<log::AddOp>(kind);
+    }
+    for kind in ["cls_log_list_op", "cls::log::ops::list_op"] {
+        reads::<log::ListOp>(kind);
+    }
+    for kind in ["cls_log_trim_op", "cls::log::ops::trim_op"] {
+        reads::<log::TrimOp>(kind);
+    }
+    for kind in ["cls_log_info_op", "cls::log::ops::info_op"] {
+        reads::<log::InfoOp>(kind);
+    }
+}
+
+#[test]
+fn what_the_class_timeindex_keeps_and_exchanges_comes_back() {
+    round_trips::<timeindex::Entry>("cls_timeindex_entry");
+    round_trips::<timeindex::ListReply>("cls_timeindex_list_ret");
+    reads::<timeindex::ListOp>("cls_timeindex_list_op");
 }
 
 #[test]

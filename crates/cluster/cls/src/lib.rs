@@ -9,11 +9,14 @@ mod cmpomap;
 mod hello;
 mod lock;
 mod lock_types;
+mod log;
 mod numops;
 mod rbd;
 mod refcount;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod time_key;
+mod timeindex;
 mod version;
 
 #[cfg(test)]
@@ -26,9 +29,11 @@ pub static CLASSES: &[&ObjectClass] = &[
     &cmpomap::CLASS,
     &hello::CLASS,
     &lock::CLASS,
+    &log::CLASS,
     &numops::CLASS,
     &rbd::CLASS,
     &refcount::CLASS,
+    &timeindex::CLASS,
     &version::CLASS,
 ];
 
