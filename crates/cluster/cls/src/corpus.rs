@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use encoding::{Decode, Encode};
 
-use crate::{lock_types as lock, log, rbd, refcount, timeindex, version};
+use crate::{journal, lock_types as lock, log, rbd, refcount, timeindex, version};
 
 fn files(kind: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let Ok(root) = std::env::var("LOLIGO_CORPUS") else {
@@ -72,6 +72,14 @@ fn what_the_class_log_keeps_and_exchanges_comes_back() {
     for kind in ["cls_log_info_op", "cls::log::ops::info_op"] {
         reads::<log::InfoOp>(kind);
     }
+}
+
+#[test]
+fn what_the_class_journal_keeps_and_exchanges_comes_back() {
+    round_trips::<journal::Client>("cls::journal::Client");
+    round_trips::<journal::ObjectPosition>("cls::journal::ObjectPosition");
+    round_trips::<journal::ObjectSetPosition>("cls::journal::ObjectSetPosition");
+    round_trips::<journal::Tag>("cls::journal::Tag");
 }
 
 #[test]

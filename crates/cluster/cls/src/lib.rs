@@ -7,6 +7,8 @@
 
 mod cmpomap;
 mod hello;
+mod journal;
+mod keys;
 mod lock;
 mod lock_types;
 mod log;
@@ -28,6 +30,7 @@ use ops::ObjectClass;
 pub static CLASSES: &[&ObjectClass] = &[
     &cmpomap::CLASS,
     &hello::CLASS,
+    &journal::CLASS,
     &lock::CLASS,
     &log::CLASS,
     &numops::CLASS,

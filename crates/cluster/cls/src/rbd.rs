@@ -5,7 +5,6 @@ mod data;
 mod directory;
 mod group;
 mod header;
-mod keys;
 mod migration;
 mod mirror;
 mod mirror_status;
@@ -17,6 +16,8 @@ mod snapshot;
 mod types;
 
 use ops::{Method, ObjectClass};
+
+use crate::keys;
 
 #[cfg(test)]
 pub(crate) use {bit_vector::BitVector, group::*, migration::Migration, mirror_types::*, types::*};

@@ -6,7 +6,7 @@ use ops::{ClassContext, StepError, decode_stored};
 use types::{Errno, Name};
 
 /// Reads a method's arguments, which follow each other. EINVAL where they can't be read.
-pub(super) fn args<T>(
+pub(crate) fn args<T>(
     input: &Rope,
     read: impl FnOnce(&mut Decoder<'_>) -> Result<T, DecodeError>,
 ) -> Result<T, StepError> {
@@ -14,16 +14,16 @@ pub(super) fn args<T>(
 }
 
 /// An argument that older clients leave out.
-pub(super) fn optional<T: Decode>(d: &mut Decoder<'_>) -> Result<Option<T>, DecodeError> {
+pub(crate) fn optional<T: Decode>(d: &mut Decoder<'_>) -> Result<Option<T>, DecodeError> {
     if d.remaining() > 0 { d.get().map(Some) } else { Ok(None) }
 }
 
 /// `prefix` and `name` as one key.
-pub(super) fn join(prefix: impl AsRef<[u8]>, name: &[u8]) -> Name {
+pub(crate) fn join(prefix: impl AsRef<[u8]>, name: &[u8]) -> Name {
     [prefix.as_ref(), name].concat().into()
 }
 
-pub(super) fn get<T: Decode>(
+pub(crate) fn get<T: Decode>(
     ctx: &mut ClassContext<'_, '_>,
     key: impl Into<Name>,
 ) -> Result<Option<T>, StepError> {
@@ -31,18 +31,18 @@ pub(super) fn get<T: Decode>(
 }
 
 /// ENOENT where there is no such key.
-pub(super) fn require<T: Decode>(
+pub(crate) fn require<T: Decode>(
     ctx: &mut ClassContext<'_, '_>,
     key: impl Into<Name>,
 ) -> Result<T, StepError> {
     get(ctx, key)?.ok_or(Errno::ENOENT.into())
 }
 
-pub(super) fn has(ctx: &mut ClassContext<'_, '_>, key: impl Into<Name>) -> Result<bool, StepError> {
+pub(crate) fn has(ctx: &mut ClassContext<'_, '_>, key: impl Into<Name>) -> Result<bool, StepError> {
     Ok(ctx.omap_value(key)?.is_some())
 }
 
-pub(super) fn set<T: Encode + ?Sized>(
+pub(crate) fn set<T: Encode + ?Sized>(
     ctx: &mut ClassContext<'_, '_>,
     key: impl Into<Name>,
     value: &T,
@@ -53,7 +53,7 @@ pub(super) fn set<T: Encode + ?Sized>(
 }
 
 /// No error where there is no such key, or no object.
-pub(super) fn remove(ctx: &mut ClassContext<'_, '_>, key: impl Into<Name>) -> Result<(), StepError> {
+pub(crate) fn remove(ctx: &mut ClassContext<'_, '_>, key: impl Into<Name>) -> Result<(), StepError> {
     match ctx.omap_remove(key) {
         Err(e) if e.is(Errno::ENOENT) => Ok(()),
         removed => removed,
@@ -62,7 +62,7 @@ pub(super) fn remove(ctx: &mut ClassContext<'_, '_>, key: impl Into<Name>) -> Re
 
 /// The pairs whose keys begin with `prefix`, from the one after `prefix` and `after` on, up to `max`: the keys without
 /// the prefix, and the values.
-pub(super) fn list(
+pub(crate) fn list(
     ctx: &mut ClassContext<'_, '_>,
     prefix: impl AsRef<[u8]>,
     after: &[u8],
@@ -84,7 +84,7 @@ pub(super) fn list(
 }
 
 /// As [`list`], with the values decoded.
-pub(super) fn list_values<T: Decode>(
+pub(crate) fn list_values<T: Decode>(
     ctx: &mut ClassContext<'_, '_>,
     prefix: impl AsRef<[u8]>,
     after: &[u8],
@@ -95,18 +95,18 @@ pub(super) fn list_values<T: Decode>(
 }
 
 /// Arguments of the methods that list: the name to start after, and how many to return.
-pub(super) fn list_args<T: Decode>(input: &Rope) -> Result<(T, u64), StepError> {
+pub(crate) fn list_args<T: Decode>(input: &Rope) -> Result<(T, u64), StepError> {
     args(input, |d| Ok((d.get()?, d.get()?)))
 }
 
 /// An image's or group's id: letters and digits.
-pub(super) fn is_valid_id(id: &[u8]) -> bool {
+pub(crate) fn is_valid_id(id: &[u8]) -> bool {
     !id.is_empty() && id.iter().all(u8::is_ascii_alphanumeric)
 }
 
 /// Adds a name and its id, each found by the other (`name_*`, `id_*`). EINVAL where one of them is not possible, EEXIST
 /// where the name is taken, EBADF where the id is, unless it `may_have_id`.
-pub(super) fn add_name(
+pub(crate) fn add_name(
     ctx: &mut ClassContext<'_, '_>,
     name: &Name,
     id: &Name,
@@ -127,7 +127,7 @@ pub(super) fn add_name(
 }
 
 /// ENOENT where there is no such name or id, ESTALE where they are not each other's.
-pub(super) fn remove_name(ctx: &mut ClassContext<'_, '_>, name: &Name, id: &Name) -> Result<i32, StepError> {
+pub(crate) fn remove_name(ctx: &mut ClassContext<'_, '_>, name: &Name, id: &Name) -> Result<i32, StepError> {
     let (name_key, id_key) = (join(NAME_PREFIX, name), join(ID_PREFIX, id));
     let stored_id: Name = require(ctx, name_key.clone())?;
     let stored_name: Name = require(ctx, id_key.clone())?;
@@ -140,7 +140,7 @@ pub(super) fn remove_name(ctx: &mut ClassContext<'_, '_>, name: &Name, id: &Name
 }
 
 /// Gives an id another name.
-pub(super) fn rename(
+pub(crate) fn rename(
     ctx: &mut ClassContext<'_, '_>,
     from: &Name,
     to: &Name,
@@ -151,11 +151,11 @@ pub(super) fn rename(
     add_name(ctx, to, id, true)
 }
 
-pub(super) const NAME_PREFIX: &str = "name_";
-pub(super) const ID_PREFIX: &str = "id_";
+pub(crate) const NAME_PREFIX: &str = "name_";
+pub(crate) const ID_PREFIX: &str = "id_";
 
 /// A random UUID (version 4) as text.
-pub(super) fn random_uuid(ctx: &mut ClassContext<'_, '_>) -> Name {
+pub(crate) fn random_uuid(ctx: &mut ClassContext<'_, '_>) -> Name {
     let (high, low) = (ctx.random().next_u64(), ctx.random().next_u64());
     let high = high & !0xf000 | 0x4000;
     let low = low & !(0b11 << 62) | 0b10 << 62;
