@@ -154,6 +154,19 @@ impl<'a> Decoder<'a> {
         self.take(len as usize, what)
     }
 
+    /// What [`Encoder::varint`](crate::Encoder::varint) appends.
+    pub fn varint(&mut self) -> Result<u64, DecodeError> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte: u8 = self.get()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(DecodeError::BadValue { what: "varint", value })
+    }
+
     /// A u32 count of elements, each of at least `element_size_min` bytes (1 or more): refused when the bytes that
     /// remain cannot hold them.
     #[inline]

@@ -78,6 +78,16 @@ impl Encoder {
         self.put(&(bytes.len() as u32)).raw(bytes)
     }
 
+    /// Appends a number in as few bytes as it needs: seven bits a byte, the lowest first, the top bit set on all but the
+    /// last (Ceph's denc_varint).
+    pub fn varint(&mut self, mut value: u64) -> &mut Self {
+        while value >= 0x80 {
+            self.put(&(value as u8 | 0x80));
+            value >>= 7;
+        }
+        self.put(&(value as u8))
+    }
+
     /// Overwrites the four bytes at `at` (a hole left for a length or a checksum).
     #[inline]
     pub fn patch_u32(&mut self, at: usize, value: u32) {

@@ -155,6 +155,20 @@ mod tests {
     }
 
     #[test]
+    fn a_varint_has_seven_bits_a_byte() {
+        for value in [0, 127, 128, 300, u64::MAX] {
+            let mut e = Encoder::new(0);
+            e.varint(value);
+            let bytes = e.into_bytes();
+            assert_eq!(bytes.len(), (64 - value.leading_zeros()).div_ceil(7).max(1) as usize);
+            assert_eq!(Decoder::new(&bytes).varint(), Ok(value));
+        }
+        assert_eq!(Decoder::new(&[0xac, 0x02]).varint(), Ok(300));
+        assert!(Decoder::new(&[0x80; 11]).varint().is_err());
+        assert!(Decoder::new(&[0x80]).varint().is_err());
+    }
+
+    #[test]
     fn an_absurd_count_is_refused_before_memory_is_taken() {
         let bytes = u32::MAX.to_bytes(0);
         assert!(matches!(Vec::<u64>::from_bytes(&bytes), Err(DecodeError::Truncated { .. })));

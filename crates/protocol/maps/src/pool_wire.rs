@@ -77,8 +77,7 @@ impl PgPool {
             _ => {}
         }
         if version >= 32 {
-            put_varint(e, self.nonprimary_shards.0);
-            put_varint(e, self.nonprimary_shards.1);
+            e.varint(self.nonprimary_shards.0).varint(self.nonprimary_shards.1);
         }
     }
 }
@@ -229,7 +228,7 @@ impl PgPool {
             self.peering_crush = d.get()?;
         }
         if version >= 32 {
-            self.nonprimary_shards = (get_varint(d)?, get_varint(d)?);
+            self.nonprimary_shards = (d.varint()?, d.varint()?);
         }
         Ok(())
     }
@@ -316,25 +315,4 @@ impl Decode for HitSetParams {
             n => Err(DecodeError::BadValue { what: "hit set type", value: n.into() }),
         })
     }
-}
-
-/// Seven bits a byte, the lowest first, the top bit set on all but the last (Ceph's denc_varint).
-fn put_varint(e: &mut Encoder, mut value: u64) {
-    while value >= 0x80 {
-        e.put(&(value as u8 | 0x80));
-        value >>= 7;
-    }
-    e.put(&(value as u8));
-}
-
-fn get_varint(d: &mut Decoder<'_>) -> Result<u64, DecodeError> {
-    let mut value = 0u64;
-    for shift in (0..64).step_by(7) {
-        let byte: u8 = d.get()?;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Ok(value);
-        }
-    }
-    Err(DecodeError::BadValue { what: "varint", value })
 }
