@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use encoding::{Decode, Encode};
 
-use crate::{journal, lock_types as lock, log, rbd, refcount, timeindex, version};
+use crate::{cas, cas_refs, journal, lock_types as lock, log, rbd, refcount, timeindex, version};
 
 fn files(kind: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let Ok(root) = std::env::var("LOLIGO_CORPUS") else {
@@ -33,6 +33,16 @@ fn round_trips<T: Decode + Encode>(kind: &str) {
         let value = T::from_bytes_exact(&bytes).unwrap_or_else(|e| panic!("{path:?}: {e}"));
         assert_eq!(value.to_bytes(u64::MAX), bytes, "{path:?}");
     }
+}
+
+#[test]
+fn what_the_class_cas_keeps_and_exchanges_comes_back() {
+    round_trips::<cas_refs::Refs>(cas_refs::REFS);
+    round_trips::<cas_refs::ByObject>(cas_refs::BY_OBJECT);
+    round_trips::<cas_refs::Count>(cas_refs::COUNT);
+    reads::<cas::CreateOp>("cls_cas_chunk_create_or_get_ref_op");
+    reads::<cas::RefOp>("cls_cas_chunk_get_ref_op");
+    reads::<cas::RefOp>("cls_cas_chunk_put_ref_op");
 }
 
 #[test]

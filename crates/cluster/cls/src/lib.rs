@@ -5,6 +5,8 @@
 //! on what its reads return with `?`, since a read that is not resident makes the request run again from its start.
 //! This crate knows no PG and no store.
 
+mod cas;
+mod cas_refs;
 mod cmpomap;
 mod hello;
 mod journal;
@@ -28,6 +30,7 @@ use ops::ObjectClass;
 
 /// Every class, sorted by name.
 pub static CLASSES: &[&ObjectClass] = &[
+    &cas::CLASS,
     &cmpomap::CLASS,
     &hello::CLASS,
     &journal::CLASS,
