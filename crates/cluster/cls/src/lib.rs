@@ -7,6 +7,7 @@
 
 mod cas;
 mod cas_refs;
+mod cephfs;
 mod cmpomap;
 mod hello;
 mod journal;
@@ -17,6 +18,7 @@ mod log;
 mod numops;
 mod rbd;
 mod refcount;
+mod sdk;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod time_key;
@@ -31,6 +33,7 @@ use ops::ObjectClass;
 /// Every class, sorted by name.
 pub static CLASSES: &[&ObjectClass] = &[
     &cas::CLASS,
+    &cephfs::CLASS,
     &cmpomap::CLASS,
     &hello::CLASS,
     &journal::CLASS,
@@ -39,6 +42,7 @@ pub static CLASSES: &[&ObjectClass] = &[
     &numops::CLASS,
     &rbd::CLASS,
     &refcount::CLASS,
+    &sdk::CLASS,
     &timeindex::CLASS,
     &version::CLASS,
 ];
