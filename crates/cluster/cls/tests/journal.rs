@@ -147,6 +147,21 @@ fn clients_are_registered_changed_and_listed() {
     assert_eq!(clients(&mut object, "", 10), ["a".into(), "c".into()]);
 }
 
+/// librbd's own client of an image.
+#[test]
+fn a_client_of_the_empty_id_is_the_first_one() {
+    let mut object = journal();
+    for id in ["a", ""] {
+        register(&mut object, id).ok();
+    }
+    assert_eq!(clients(&mut object, "", 1), [Name::new()]);
+    assert_eq!(clients(&mut object, "", 2), [Name::new(), "a".into()]);
+    assert_eq!(clients(&mut object, "", 0), []);
+    commit(&mut object, "a", &[(0, 5, 9)]).ok();
+    register(&mut object, "b").ok();
+    assert_eq!(client(&mut object, "b").2, [], "the first one has not begun");
+}
+
 #[test]
 fn a_position_has_no_more_entries_than_a_set_has_objects() {
     let mut object = journal();

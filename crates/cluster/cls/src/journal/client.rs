@@ -25,9 +25,12 @@ pub(super) fn require(ctx: &mut ClassContext<'_, '_>, id: &Name) -> Result<Clien
     keys::require(ctx, key(id))
 }
 
+/// From the first one on where `after` is empty: an image's own client has the empty id, which comes before all others.
 fn list(ctx: &mut ClassContext<'_, '_>, after: &Name, max: u64) -> Result<Vec<Client>, StepError> {
-    let clients = keys::list_values(ctx, PREFIX, after, max)?;
-    Ok(clients.into_iter().map(|(_, client)| client).collect())
+    let of_image = if after.is_empty() && max > 0 { keys::get(ctx, PREFIX)? } else { None };
+    let left = max - u64::from(of_image.is_some());
+    let others = keys::list_values(ctx, PREFIX, after, left)?;
+    Ok(of_image.into_iter().chain(others.into_iter().map(|(_, client)| client)).collect())
 }
 
 /// A client's id, and what is to be stored of it.
