@@ -175,5 +175,6 @@ def test_fio_verifies_an_image(t):
     pool = pool_for(client)
     client.run("rbd", "create", f"{pool}/f", "--size", "64M")
     client.run("fio", "--name=f", "--ioengine=rbd", "--clientname=admin", f"--pool={pool}", "--rbdname=f",
-               "--rw=randwrite", "--bs=16k", "--iodepth=16", "--size=8M", "--verify=crc32c", "--verify_fatal=1")
+               "--rw=randwrite", "--bs=16k", "--iodepth=16", "--size=8M", "--verify=crc32c", "--verify_fatal=1",
+               "--verify_state_save=0")
     client.run("rbd", "rm", f"{pool}/f")
