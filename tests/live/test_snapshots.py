@@ -89,8 +89,10 @@ test_pool_snapshots_are_taken_read_rolled_back_and_trimmed.both_cores = True
 
 
 def test_snapshots_and_their_trimming_survive_kills(t):
-    cluster = t.cluster("--store", "simple", "--set", "osd_snap_trim_sleep=1",
-                        "--set", "osd_pg_max_concurrent_snap_trims=1", "--set", "osd_mon_report_interval=0.5")
+    # Each start is given them again: they hold for one.
+    slow_trims = ("--set", "osd_snap_trim_sleep=1", "--set", "osd_pg_max_concurrent_snap_trims=1",
+                  "--set", "osd_mon_report_interval=0.5")
+    cluster = t.cluster("--store", "simple", *slow_trims)
     client = t.client(cluster)
     client.ceph("osd", "pool", "create", "p", "4")
     take_and_change(t, client, "p")
@@ -100,7 +102,7 @@ def test_snapshots_and_their_trimming_survive_kills(t):
     for n in range(40):
         client.rados("-p", "p", "rm", f"o{n}")
     cluster.kill()
-    cluster.up()
+    cluster.up(*slow_trims)
     check(t, client, "p")
     client.rados("-p", "p", "rmsnap", "three")
     until(lambda: "snaptrim" in client.ceph("pg", "stat").text, "trimming is under way", 30)
