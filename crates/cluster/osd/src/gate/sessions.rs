@@ -1,5 +1,5 @@
-//! A core's sessions and the budget of those that are not other OSDs': how many messages, and how many of their bytes,
-//! are held until their replies.
+//! A core's sessions and their budget: how many requests and other messages, and how many of their bytes, are held until
+//! their replies. What OSDs send each other as peers is outside it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -160,20 +160,18 @@ impl Session {
         requests.chain(self.watched.iter().copied()).chain(self.backoffs.places())
     }
 
-    /// Whether its messages count in the budget, and it is paused while that is spent. Another OSD's session is not:
-    /// what it sends may be an acknowledgement that clients' requests wait for, or a heartbeat. Ceph throttles clients
-    /// alone, too.
-    fn is_budgeted(&self) -> bool {
+    /// Whether messages that are no requests count in the budget, and pause it while that is spent. Another OSD's are
+    /// not: one may be an acknowledgement that clients' requests wait for, or a heartbeat. Requests count whoever sends
+    /// them; an OSD that is a client too sends them on a connection of their own, as Ceph's do.
+    fn counts_messages(&self) -> bool {
         self.info.entity.kind != EntityType::Osd
     }
 
     /// Messages and bytes of the budget that it holds, those at the control part among them.
     fn sums(&self) -> (u64, u64) {
-        if !self.is_budgeted() {
-            return (0, 0);
-        }
         let bytes: u64 = self.held.iter().map(|held| held.bytes).sum();
-        (self.held.len() as u64 + self.forwarded.0, bytes + self.forwarded.1)
+        let forwarded = if self.counts_messages() { self.forwarded } else { (0, 0) };
+        (self.held.len() as u64 + forwarded.0, bytes + forwarded.1)
     }
 }
 
@@ -192,25 +190,20 @@ impl Budget {
     }
 
     /// A session has one message more. Answers whether the session has to wait.
-    fn take(&mut self, session: &Session, bytes: u64) -> bool {
-        if !session.is_budgeted() {
-            return false;
-        }
+    fn take(&mut self, bytes: u64) -> bool {
         self.messages += 1;
         self.bytes += bytes;
         self.is_spent()
     }
 
     /// A session has one message less.
-    fn free(&mut self, session: &Session, bytes: u64) {
-        if session.is_budgeted() {
-            self.messages -= 1;
-            self.bytes -= bytes;
-        }
+    fn free(&mut self, bytes: u64) {
+        self.messages -= 1;
+        self.bytes -= bytes;
     }
 }
 
-/// All sessions of a core, with the budget that all but other OSDs' share. A message that has already come is always let in, so the
+/// All sessions of a core, with the budget that they share. A message that has already come is always let in, so the
 /// budget is overdrawn by at most one message a session; a session that brings one while it is spent is paused until
 /// there is room again.
 #[derive(Debug)]
@@ -264,7 +257,7 @@ impl Sessions {
     ) -> Option<(&mut Session, bool)> {
         let session = self.all.get_mut(&id)?;
         session.held.push(Held { tid, bytes, received: now, at: None });
-        let pause = self.budget.take(session, bytes) && self.paused.insert(id);
+        let pause = self.budget.take(bytes) && self.paused.insert(id);
         Some((session, pause))
     }
 
@@ -273,14 +266,16 @@ impl Sessions {
         // Nothing is counted of a session that has ended.
         let Some(session) = self.all.get_mut(&id) else { return false };
         session.forwarded = (session.forwarded.0 + 1, session.forwarded.1 + bytes);
-        self.budget.take(session, bytes) && self.paused.insert(id)
+        session.counts_messages() && self.budget.take(bytes) && self.paused.insert(id)
     }
 
     /// The control part is done with a message. Answers which sessions may go on.
     pub(crate) fn handled(&mut self, id: SessionId, bytes: u64) -> Vec<SessionId> {
         if let Some(session) = self.all.get_mut(&id) {
             session.forwarded = (session.forwarded.0 - 1, session.forwarded.1 - bytes);
-            self.budget.free(session, bytes);
+            if session.counts_messages() {
+                self.budget.free(bytes);
+            }
         }
         self.resumable()
     }
@@ -292,7 +287,7 @@ impl Sessions {
         // An answer that no request waits for frees nothing.
         if let Some(index) = session.held.iter().position(|held| held.tid == tid && held.at == place) {
             let held = session.held.remove(index);
-            self.budget.free(session, held.bytes);
+            self.budget.free(held.bytes);
         }
         true
     }
@@ -302,7 +297,7 @@ impl Sessions {
         if let Some(session) = self.all.get_mut(&id)
             && let Some(held) = session.held.pop()
         {
-            self.budget.free(session, held.bytes);
+            self.budget.free(held.bytes);
         }
     }
 
@@ -318,7 +313,7 @@ impl Sessions {
             let waits = |held: &Held| held.tid == op.tid && held.at.is_none();
             if let Some(at) = session.held.iter().position(waits) {
                 let held = session.held.remove(at);
-                self.budget.free(session, held.bytes);
+                self.budget.free(held.bytes);
             }
         }
     }
@@ -492,16 +487,12 @@ mod tests {
         let mut t = sessions(1, 10);
         open_osd(&mut t, OSD);
         assert!(!t.forward(OSD, 10), "no client holds budget");
-        assert!(!admit(&mut t, OSD, 1, 10));
         assert_eq!(t.held(), (0, 0));
         assert!(admit(&mut t, A, 1, 10));
         assert!(!t.forward(OSD, 20), "the clients' budget is spent");
         t.check().unwrap();
         assert!(t.handled(OSD, 20).is_empty());
-        assert!(release(&mut t, OSD, 1).is_empty());
-        assert_eq!(t.held(), (1, 10));
         t.forward(OSD, 30);
-        admit(&mut t, OSD, 2, 10);
         t.close(OSD);
         t.check().unwrap();
         assert_eq!(t.held(), (1, 10), "what the client holds");
@@ -509,12 +500,18 @@ mod tests {
     }
 
     #[test]
-    fn a_request_of_an_osd_that_is_dropped_at_once_frees_no_budget() {
+    fn requests_of_osds_count_and_are_paused_as_any() {
         let mut t = sessions(2, 0);
         open_osd(&mut t, OSD);
         admit(&mut t, A, 1, 10);
-        admit(&mut t, OSD, 2, 10);
+        assert!(admit(&mut t, OSD, 2, 10));
+        assert!(!t.forward(OSD, 30));
+        assert_eq!(t.held(), (2, 20));
         t.give_up_newest(OSD);
+        t.check().unwrap();
+        assert_eq!(t.held(), (1, 10));
+        admit(&mut t, OSD, 3, 10);
+        t.close(OSD);
         t.check().unwrap();
         assert_eq!(t.held(), (1, 10));
     }
