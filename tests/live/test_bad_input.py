@@ -259,7 +259,7 @@ def crowd(count, places, make):
 def settle(t, cluster, load):
     """Until the stores' caches are as full as this load makes them: what they still take is nobody's stalling."""
     memory, before, steady = Memory(t, cluster), 0, 0
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 90
     # Where the disk is slow one step alone proves little.
     while steady < 2 and time.monotonic() < deadline:
         steady = steady + 1 if memory.now() - before <= wire.MIB else 0
