@@ -1,36 +1,16 @@
-//! What Ceph's own programs encoded is read whole and, where we write it too, written again byte for byte. The corpus is
-//! not part of the project: LOLIGO_CORPUS names its directory (release/type/hash); without it these tests say so and
-//! pass.
-
-use std::path::PathBuf;
+//! What Ceph's own programs encoded is read whole and, where we write it too, written again byte for byte (the
+//! crate `corpus` says where it comes from).
 
 use encoding::{Decode, Encode};
 
 use crate::{cas, cas_refs, journal, lock_types as lock, log, rbd, refcount, timeindex, version};
 
-fn files(kind: &str) -> Vec<(PathBuf, Vec<u8>)> {
-    let Ok(root) = std::env::var("LOLIGO_CORPUS") else {
-        eprintln!("skipped: LOLIGO_CORPUS is not set");
-        return Vec::new();
-    };
-    let mut files = Vec::new();
-    for release in std::fs::read_dir(&root).expect("the corpus directory").flatten() {
-        let Ok(objects) = std::fs::read_dir(release.path().join(kind)) else { continue };
-        files.extend(objects.flatten().map(|o| (o.path(), std::fs::read(o.path()).expect("a corpus file"))));
-    }
-    assert!(!files.is_empty(), "no {kind} in the corpus");
-    files
-}
-
 fn reads<T: Decode>(kind: &str) {
-    for (path, bytes) in files(kind) {
-        T::from_bytes_exact(&bytes).unwrap_or_else(|e| panic!("{path:?}: {e}"));
-    }
+    corpus::read::<T>(kind);
 }
 
 fn round_trips<T: Decode + Encode>(kind: &str) {
-    for (path, bytes) in files(kind) {
-        let value = T::from_bytes_exact(&bytes).unwrap_or_else(|e| panic!("{path:?}: {e}"));
+    for ((path, bytes), value) in corpus::read::<T>(kind) {
         assert_eq!(value.to_bytes(u64::MAX), bytes, "{path:?}");
     }
 }

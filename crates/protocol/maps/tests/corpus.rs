@@ -1,32 +1,10 @@
-//! Ceph's object corpus: everything decodes with nothing left over and comes out again byte for byte.
-//!
-//! LOLIGO_CORPUS names the directory (release/type/hash); without it these tests skip.
-
-use std::path::PathBuf;
+//! Ceph's object corpus: everything decodes with nothing left over and comes out again byte for byte
+//! (the crate `corpus` says where it comes from).
 
 use crush::CrushMap;
 use encoding::{Decode, Encode, Encoder};
 use maps::{Incremental, MgrMap, MonInfo, MonMap, OsdInfo, OsdMap, OsdXInfo, PgMergeMeta, PgPool};
 use types::{EntityAddr, EntityAddrVec, FeatureBits, Release};
-
-fn objects(kind: &str) -> Vec<(PathBuf, Vec<u8>)> {
-    let Some(root) = std::env::var_os("LOLIGO_CORPUS") else {
-        println!("skipped: LOLIGO_CORPUS names no corpus");
-        return Vec::new();
-    };
-    let mut found = Vec::new();
-    for release in std::fs::read_dir(&root).expect("LOLIGO_CORPUS is a directory") {
-        let dir = release.expect("an entry").path().join(kind);
-        let Ok(files) = std::fs::read_dir(&dir) else { continue };
-        for file in files {
-            let path = file.expect("an entry").path();
-            let bytes = std::fs::read(&path).expect("readable");
-            found.push((path, bytes));
-        }
-    }
-    assert!(!found.is_empty(), "no {kind} under {root:?}");
-    found
-}
 
 /// The release that a corpus directory's name begins with.
 fn release(path: &std::path::Path) -> Release {
@@ -50,8 +28,7 @@ fn round_trip<T: Decode>(kind: &str, encode: impl Fn(&T, &std::path::Path) -> Ve
 
 /// The closure also gets the length of what was read, for kinds that the corpus has in two forms.
 fn round_trip_of_length<T: Decode>(kind: &str, encode: impl Fn(&T, &std::path::Path, usize) -> Vec<u8>) {
-    for (path, bytes) in objects(kind) {
-        let value = T::from_bytes_exact(&bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    for ((path, bytes), value) in corpus::read::<T>(kind) {
         let again = encode(&value, &path, bytes.len());
         let first = again.iter().zip(&bytes).position(|(a, b)| a != b);
         let lengths = (again.len(), bytes.len());
@@ -89,7 +66,7 @@ fn crush_maps_come_out_as_they_went_in() {
 
 #[test]
 fn mgrmaps_come_out_as_they_went_in() {
-    for (path, bytes) in objects("MgrMap") {
+    for (path, bytes) in corpus::files("MgrMap") {
         let map = MgrMap::from_bytes_exact(&bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let mut e = Encoder::new(!0);
         map.encode_version(&mut e, bytes[0]);

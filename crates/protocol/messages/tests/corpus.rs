@@ -1,33 +1,16 @@
 //! Objects inside messages that Ceph's own programs of three releases encoded are read whole and written again byte for
-//! byte. The corpus is not part of the project: LOLIGO_CORPUS names its directory (release/type/hash); without it
-//! these tests say so and pass.
+//! byte (the crate `corpus` says where they come from).
 #![allow(clippy::unwrap_used)]
 
 use std::fmt::Debug;
-use std::path::PathBuf;
 
 use encoding::{Decode, Encode};
 use messages::osd_op::{PgLsResponse, PgNlsResponse};
 use messages::*;
 use types::Profile;
 
-fn corpus_files(kind: &str) -> Vec<(PathBuf, Vec<u8>)> {
-    let Ok(root) = std::env::var("LOLIGO_CORPUS") else {
-        eprintln!("skipped: LOLIGO_CORPUS is not set");
-        return Vec::new();
-    };
-    let mut files = Vec::new();
-    for release in std::fs::read_dir(&root).unwrap().flatten() {
-        let Ok(objects) = std::fs::read_dir(release.path().join(kind)) else { continue };
-        files.extend(objects.flatten().map(|o| (o.path(), std::fs::read(o.path()).unwrap())));
-    }
-    assert!(!files.is_empty(), "no {kind} in the corpus");
-    files
-}
-
 fn round_trip<T: Encode + Decode + Debug>(kind: &str) {
-    for (path, bytes) in corpus_files(kind) {
-        let value = T::from_bytes_exact(&bytes).unwrap_or_else(|e| panic!("{path:?}: {e}"));
+    for ((path, bytes), value) in corpus::read::<T>(kind) {
         let again = value.to_bytes(Profile::PACIFIC.features_supported);
         assert_eq!(again, bytes, "{path:?}: {value:?}");
     }
