@@ -3,6 +3,7 @@
 
 use encoding::{Decode, Encode};
 
+use crate::by_time::{ListOp, ListReply};
 use crate::{cas, cas_refs, journal, lock_types as lock, log, rbd, refcount, timeindex, version};
 
 fn reads<T: Decode>(kind: &str) {
@@ -48,13 +49,13 @@ fn what_the_class_log_keeps_and_exchanges_comes_back() {
         round_trips::<log::Header>(kind);
     }
     for kind in ["cls_log_list_ret", "cls::log::ops::list_ret"] {
-        round_trips::<log::ListReply>(kind);
+        round_trips::<ListReply<log::Entry>>(kind);
     }
     for kind in ["cls_log_add_op", "cls::log::ops::add_op"] {
         reads::<log::AddOp>(kind);
     }
     for kind in ["cls_log_list_op", "cls::log::ops::list_op"] {
-        reads::<log::ListOp>(kind);
+        reads::<ListOp>(kind);
     }
     for kind in ["cls_log_trim_op", "cls::log::ops::trim_op"] {
         reads::<log::TrimOp>(kind);
@@ -75,8 +76,8 @@ fn what_the_class_journal_keeps_and_exchanges_comes_back() {
 #[test]
 fn what_the_class_timeindex_keeps_and_exchanges_comes_back() {
     round_trips::<timeindex::Entry>("cls_timeindex_entry");
-    round_trips::<timeindex::ListReply>("cls_timeindex_list_ret");
-    reads::<timeindex::ListOp>("cls_timeindex_list_op");
+    round_trips::<ListReply<timeindex::Entry>>("cls_timeindex_list_ret");
+    reads::<ListOp>("cls_timeindex_list_op");
 }
 
 #[test]

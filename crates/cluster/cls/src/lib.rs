@@ -5,6 +5,7 @@
 //! on what its reads return with `?`, since a read that is not resident makes the request run again from its start.
 //! This crate knows no PG and no store.
 
+mod by_time;
 mod cas;
 mod cas_refs;
 mod cephfs;
@@ -21,7 +22,6 @@ mod refcount;
 mod sdk;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod time_key;
 mod timeindex;
 mod version;
 

@@ -7,7 +7,7 @@ use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
 use ops::{ClassContext, Method, ObjectClass, StepError, decode_input};
 use types::{Errno, Name, UTime};
 
-use crate::time_key;
+use crate::by_time::{self, ListOp, ListReply};
 
 pub(crate) static CLASS: ObjectClass = ObjectClass {
     name: "log",
@@ -86,47 +86,6 @@ impl Decode for AddOp {
     }
 }
 
-/// Input of `list` (cls_log_list_op).
-pub(crate) struct ListOp {
-    from_time: UTime,
-    /// Where it is not empty: the key to begin after, instead of a time.
-    marker: Name,
-    /// Exclusive.
-    to_time: UTime,
-    max_entries: i32,
-}
-
-impl Decode for ListOp {
-    fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        d.versioned(1, "cls_log_list_op", |d, _| {
-            Ok(Self { from_time: d.get()?, marker: d.get()?, to_time: d.get()?, max_entries: d.get()? })
-        })
-    }
-}
-
-/// Output of `list` (cls_log_list_ret).
-pub(crate) struct ListReply {
-    entries: Vec<Entry>,
-    marker: Name,
-    truncated: bool,
-}
-
-impl Encode for ListReply {
-    fn encode(&self, e: &mut Encoder) {
-        e.versioned(1, 1, |e| {
-            e.put(&self.entries).put(&self.marker).put(&self.truncated);
-        });
-    }
-}
-#[cfg(test)]
-impl Decode for ListReply {
-    fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        d.versioned(1, "cls_log_list_ret", |d, _| {
-            Ok(Self { entries: d.get()?, marker: d.get()?, truncated: d.get()? })
-        })
-    }
-}
-
 /// Input of `trim` (cls_log_trim_op). A marker that is not empty is used instead of the time.
 pub(crate) struct TrimOp {
     /// Exclusive where it is a marker.
@@ -181,7 +140,7 @@ fn add(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
         header.max_time = header.max_time.max(time);
         if entry.id.is_empty() {
             let unique = ctx.subop_version();
-            entry.id = [time_key::of_time(time), unique.into_bytes()].concat().into();
+            entry.id = [by_time::of_time(time), unique.into_bytes()].concat().into();
         }
         header.max_marker = header.max_marker.max(entry.id.clone());
         ctx.omap_set(entry.id.clone(), entry.to_bytes(0))?;
@@ -192,14 +151,13 @@ fn add(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
 
 fn list(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let op: ListOp = decode_input(input)?;
-    let from = if op.marker.is_empty() { time_key::of_time(op.from_time).into() } else { op.marker };
     let bounded = op.from_time != UTime::default() && op.to_time >= op.from_time;
-    let end = bounded.then(|| time_key::of_time(op.to_time));
+    let end = bounded.then(|| by_time::of_time(op.to_time));
     let max = u64::try_from(op.max_entries).ok().filter(|max| *max > 0).unwrap_or(LIST_MAX).min(LIST_MAX);
-    let page = ctx.omap_range(from, time_key::PREFIX, max)?;
+    let page = ctx.omap_range(op.first_key(), by_time::PREFIX, max)?;
     let mut reply = ListReply { entries: Vec::new(), marker: Name::new(), truncated: page.more };
     for (key, value) in page.pairs {
-        let past = end.as_ref().is_some_and(|end| time_key::compare_start(&key, end).is_ge());
+        let past = end.as_ref().is_some_and(|end| by_time::compare_start(&key, end).is_ge());
         reply.marker = key;
         if past {
             reply.truncated = false;
@@ -214,13 +172,10 @@ fn list(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> 
 /// ENODATA where there was nothing to remove.
 fn trim(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let op: TrimOp = decode_input(input)?;
-    let from = match op.from_marker.is_empty() {
-        true => time_key::of_time(op.from_time).into(),
-        false => op.from_marker,
-    };
+    let from = by_time::key(op.from_marker, op.from_time);
     // The end of a range of keys is exclusive. Ceph 20.2 adds a thousand microseconds instead of one.
     let end: Name = match op.to_marker.is_empty() {
-        true => time_key::of_time(op.to_time.after(Duration::from_micros(1))).into(),
+        true => by_time::of_time(op.to_time.after(Duration::from_micros(1))).into(),
         false => [&op.to_marker[..], b"\0"].concat().into(),
     };
     let (keys, _) = ctx.omap_keys(from, 1)?;

@@ -5,7 +5,7 @@ use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
 use ops::{ClassContext, Method, ObjectClass, StepError, decode_input};
 use types::{Errno, Name, UTime};
 
-use crate::time_key;
+use crate::by_time::{self, ListOp, ListReply};
 
 pub(crate) static CLASS: ObjectClass = ObjectClass {
     name: "timeindex",
@@ -24,13 +24,13 @@ pub(crate) struct Entry {
 
 impl Entry {
     fn key(&self) -> Vec<u8> {
-        [&time_key::of_time(self.time)[..], &self.extension].concat()
+        [&by_time::of_time(self.time)[..], &self.extension].concat()
     }
 
     /// `None` where the key is not one of an entry. Ceph ends the extension at white space and after 255 bytes; here it
     /// is returned whole. As in Ceph, the nanoseconds returned are the microseconds of the key.
     fn parse(key: &[u8], value: Name) -> Option<Self> {
-        let mut parts = key.strip_prefix(time_key::PREFIX.as_bytes())?.splitn(2, |b| *b == b'_');
+        let mut parts = key.strip_prefix(by_time::PREFIX.as_bytes())?.splitn(2, |b| *b == b'_');
         let (sec, usec) = std::str::from_utf8(parts.next()?).ok()?.split_once('.')?;
         let time = UTime { sec: sec.parse().ok()?, nsec: usec.parse().ok()? };
         Some(Self { time, extension: parts.next()?.into(), value })
@@ -61,47 +61,6 @@ impl Decode for AddOp {
     }
 }
 
-/// Input of `list` (cls_timeindex_list_op).
-pub(crate) struct ListOp {
-    from_time: UTime,
-    /// Where it is not empty: the key to begin after, instead of a time.
-    marker: Name,
-    /// Exclusive; none where it is before `from_time`.
-    to_time: UTime,
-    max_entries: i32,
-}
-
-impl Decode for ListOp {
-    fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        d.versioned(1, "cls_timeindex_list_op", |d, _| {
-            Ok(Self { from_time: d.get()?, marker: d.get()?, to_time: d.get()?, max_entries: d.get()? })
-        })
-    }
-}
-
-/// Output of `list` (cls_timeindex_list_ret).
-pub(crate) struct ListReply {
-    entries: Vec<Entry>,
-    marker: Name,
-    truncated: bool,
-}
-
-impl Encode for ListReply {
-    fn encode(&self, e: &mut Encoder) {
-        e.versioned(1, 1, |e| {
-            e.put(&self.entries).put(&self.marker).put(&self.truncated);
-        });
-    }
-}
-#[cfg(test)]
-impl Decode for ListReply {
-    fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        d.versioned(1, "cls_timeindex_list_ret", |d, _| {
-            Ok(Self { entries: d.get()?, marker: d.get()?, truncated: d.get()? })
-        })
-    }
-}
-
 /// Input of `trim` (cls_timeindex_trim_op). A marker that is not empty is used instead of the time.
 struct TrimOp {
     from_time: UTime,
@@ -121,11 +80,6 @@ impl Decode for TrimOp {
     }
 }
 
-/// The key to use: the marker, or the time's where there is none.
-fn bound(marker: Name, time: UTime) -> Name {
-    if marker.is_empty() { time_key::of_time(time).into() } else { marker }
-}
-
 fn add(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let AddOp(entries) = decode_input(input)?;
     for entry in entries {
@@ -136,12 +90,12 @@ fn add(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
 
 fn list(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let op: ListOp = decode_input(input)?;
-    let end = (op.to_time >= op.from_time).then(|| time_key::of_time(op.to_time));
+    let end = (op.to_time >= op.from_time).then(|| by_time::of_time(op.to_time));
     let max = u64::try_from(op.max_entries).unwrap_or(ENTRIES_MAX).min(ENTRIES_MAX);
-    let page = ctx.omap_range(bound(op.marker, op.from_time), time_key::PREFIX, max)?;
+    let page = ctx.omap_range(op.first_key(), by_time::PREFIX, max)?;
     let mut reply = ListReply { entries: Vec::new(), marker: Name::new(), truncated: page.more };
     for (key, value) in page.pairs {
-        if end.as_ref().is_some_and(|end| time_key::compare_start(&key, end).is_ge()) {
+        if end.as_ref().is_some_and(|end| by_time::compare_start(&key, end).is_ge()) {
             reply.truncated = false;
             break;
         }
@@ -155,9 +109,9 @@ fn list(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> 
 /// ENODATA where there was nothing to remove.
 fn trim(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let op: TrimOp = decode_input(input)?;
-    let end = bound(op.to_marker, op.to_time);
-    let page = ctx.omap_range(bound(op.from_marker, op.from_time), time_key::PREFIX, ENTRIES_MAX)?;
-    let in_range = |(key, _): &(Name, Rope)| time_key::compare_start(key, &end).is_le();
+    let end = by_time::key(op.to_marker, op.to_time);
+    let page = ctx.omap_range(by_time::key(op.from_marker, op.from_time), by_time::PREFIX, ENTRIES_MAX)?;
+    let in_range = |(key, _): &(Name, Rope)| by_time::compare_start(key, &end).is_le();
     let keys: Vec<Name> = page.pairs.into_iter().take_while(in_range).map(|(key, _)| key).collect();
     if keys.is_empty() {
         return Err(Errno::ENODATA.into());
