@@ -173,6 +173,7 @@ impl Objecter {
         reply: &Blob,
         out: &mut Vec<ObjecterEffect>,
     ) {
+        // The watch has ended since the notify came.
         let Some(linger) = self.lingers.get(&cookie) else { return };
         let mut e = Encoder::new(0);
         e.put(&notify).put(&cookie).put(reply);
@@ -202,6 +203,7 @@ impl Objecter {
     /// Sends its request with a new tid: an OSD answers one that it knows without connecting the watch.
     fn register(&mut self, now: UTime, cookie: u64, out: &mut Vec<ObjecterEffect>) {
         self.cancel_requests_of(cookie);
+        // It ended since it was collected to be sent again.
         let Some(linger) = self.lingers.get_mut(&cookie) else { return };
         let ops = linger.register_ops(cookie);
         let request = Request { ops, ..linger.place.request.clone() };
@@ -234,6 +236,7 @@ impl Objecter {
 
     /// Forgets the requests of a linger that are under way.
     fn cancel_requests_of(&mut self, cookie: u64) {
+        // One that has ended has no request under way.
         let Some(linger) = self.lingers.get_mut(&cookie) else { return };
         for tid in [linger.register.take(), linger.ping.take()].into_iter().flatten() {
             if let Some(pending) = self.pending.remove(&tid) {
@@ -279,6 +282,7 @@ impl Objecter {
             OwnRequest::Ack => return,
             OwnRequest::Register(cookie) | OwnRequest::Ping(cookie) => (cookie, outcome.result() < 0),
         };
+        // The watch or notify ended while its request was under way.
         let Some(linger) = self.lingers.get_mut(&cookie) else { return };
         if failed {
             return self.lose_linger(cookie, Errno(-outcome.result()), out);

@@ -277,8 +277,10 @@ impl Watches {
 
     /// Tells the notifier what the watchers answered, and which did not.
     fn complete(&mut self, oid: &HObject, id: u64, return_code: i32, out: &mut Out<'_>) {
-        let Some(object) = self.objects.get_mut(oid) else { return };
-        let Some(notify) = object.notifies.remove(&id) else { return };
+        let notify = self.objects.get_mut(oid).and_then(|object| object.notifies.remove(&id));
+        let Some(notify) = notify else {
+            return debug_assert!(false, "notify {id} completes twice");
+        };
         self.notify_bytes -= notify.bytes();
         let missed: Vec<(u64, u64)> = notify.waiting.iter().map(|w| (global_id(w.1), w.0)).collect();
         let mut e = Encoder::new(0);
@@ -385,6 +387,7 @@ impl Watches {
     }
 
     fn join(&mut self, session: Option<SessionId>, out: &mut Out<'_>) {
+        // A watch that waits for its client to come back.
         let Some(session) = session else { return };
         let watches = self.sessions.entry(session).or_default();
         *watches += 1;
@@ -394,6 +397,7 @@ impl Watches {
     }
 
     fn leave(&mut self, session: Option<SessionId>, out: &mut Out<'_>) {
+        // A watch that lost its session before.
         let Some(session) = session else { return };
         // A session that has ended was forgotten with its watches.
         let Some(watches) = self.sessions.get_mut(&session) else { return };
@@ -406,6 +410,7 @@ impl Watches {
 
     /// The object is looked at by then, if not before.
     fn arm(&mut self, oid: &HObject, at: Option<UTime>) {
+        // What is connected or new has no end by time.
         let (Some(at), Some(object)) = (at, self.objects.get_mut(oid)) else { return };
         if object.timer.is_some_and(|timer| timer <= at) {
             return;
@@ -417,6 +422,7 @@ impl Watches {
     }
 
     fn forget_if_empty(&mut self, oid: &HObject) {
+        // It was forgotten with the last of the notifies that completed just now.
         let Some(object) = self.objects.get(oid) else { return };
         if object.watches.is_empty() && object.notifies.is_empty() {
             if let Some(timer) = object.timer {
