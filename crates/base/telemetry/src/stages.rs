@@ -52,8 +52,8 @@ impl Stage {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OpTimes {
     received: UTime,
-    /// Microseconds after that, plus one; 0 for a stage that was not reached. An hour and more is the most that is told
-    /// apart.
+    /// Microseconds after that, plus one; 0 for a stage that was not reached. Times of more than 71 minutes (2^32 µs)
+    /// count as that.
     after: [u32; Stage::ALL.len()],
 }
 

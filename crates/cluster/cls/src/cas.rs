@@ -51,7 +51,7 @@ impl Decode for RefOp {
     }
 }
 
-/// ENOENT where there is no chunk.
+/// ENOENT if there is no chunk.
 fn stored(ctx: &mut ClassContext<'_, '_>) -> Result<Refs, StepError> {
     match ctx.xattr(ATTR)? {
         Some(value) => decode_stored(&value),

@@ -88,7 +88,7 @@ impl Decode for CompareOp {
 }
 
 impl CompareOp {
-    /// The value to compare with; `None` where there is no such key and no default.
+    /// The value to compare with; `None` if there is no such key and no default.
     fn right_side(&self, stored: &BTreeMap<Name, Rope>, key: &Name) -> Option<Vec<u8>> {
         let default = || self.default.as_ref().map(|value| value.to_vec());
         stored.get(key).map(Rope::to_vec).or_else(default)

@@ -30,7 +30,7 @@ pub(crate) fn get<T: Decode>(
     ctx.omap_value(key)?.map(|value| decode_stored(&value)).transpose()
 }
 
-/// ENOENT where there is no such key.
+/// ENOENT if there is no such key.
 pub(crate) fn require<T: Decode>(
     ctx: &mut ClassContext<'_, '_>,
     key: impl Into<Name>,
@@ -52,7 +52,7 @@ pub(crate) fn set<T: Encode + ?Sized>(
     ctx.omap_set(key, bytes)
 }
 
-/// No error where there is no such key, or no object.
+/// No error if there is no such key, or no object.
 pub(crate) fn remove(ctx: &mut ClassContext<'_, '_>, key: impl Into<Name>) -> Result<(), StepError> {
     match ctx.omap_remove(key) {
         Err(e) if e.is(Errno::ENOENT) => Ok(()),
@@ -126,7 +126,7 @@ pub(crate) fn add_name(
     Ok(0)
 }
 
-/// ENOENT where there is no such name or id, ESTALE where they are not each other's.
+/// ENOENT if there is no such name or id, ESTALE where they are not each other's.
 pub(crate) fn remove_name(ctx: &mut ClassContext<'_, '_>, name: &Name, id: &Name) -> Result<i32, StepError> {
     let (name_key, id_key) = (join(NAME_PREFIX, name), join(ID_PREFIX, id));
     let stored_id: Name = require(ctx, name_key.clone())?;

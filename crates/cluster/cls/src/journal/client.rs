@@ -20,7 +20,7 @@ pub(super) fn all(ctx: &mut ClassContext<'_, '_>) -> Result<Vec<Client>, StepErr
     list(ctx, &Name::new(), u64::MAX)
 }
 
-/// ENOENT where there is no such client.
+/// ENOENT if there is no such client.
 pub(super) fn require(ctx: &mut ClassContext<'_, '_>, id: &Name) -> Result<Client, StepError> {
     keys::require(ctx, key(id))
 }

@@ -107,7 +107,7 @@ pub(super) fn trash_remove(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Resu
     remove_existing(ctx, ID_PREFIX, input)
 }
 
-/// Removes the key of the name in the input; ENOENT where there is none.
+/// Removes the key of the name in the input; ENOENT if there is none.
 fn remove_existing(ctx: &mut ClassContext<'_, '_>, prefix: &str, input: &Rope) -> Result<i32, StepError> {
     let name: Name = decode_input(input)?;
     let key = keys::join(prefix, &name);

@@ -69,7 +69,7 @@ pub(super) fn mirror_image_status_remove(
     remove(ctx, &decode_input(input)?)
 }
 
-/// Empty where there is none.
+/// Empty if there is none.
 fn status(
     ctx: &mut ClassContext<'_, '_>,
     global_id: &Name,
@@ -179,7 +179,7 @@ pub(super) fn mirror_image_status_remove_down(
     Ok(0)
 }
 
-/// The client that an image's status here is from; `None` where there is none. ESTALE where it is gone.
+/// The client that an image's status here is from; `None` if there is none. ESTALE where it is gone.
 fn reporter(
     ctx: &mut ClassContext<'_, '_>,
     global_id: &Name,

@@ -24,7 +24,7 @@ fn id_of(suffix: &[u8]) -> Result<u64, StepError> {
 }
 
 impl Snap {
-    /// ENOENT where there is no such snapshot.
+    /// ENOENT if there is no such snapshot.
     pub fn require(ctx: &mut ClassContext<'_, '_>, id: u64) -> Result<Self, StepError> {
         keys::require(ctx, key(id))
     }
