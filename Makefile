@@ -1,5 +1,5 @@
 # One command for everything one does often; the gate (.ci/run) calls `make test`.
-.PHONY: help run test test-peers lint unit sim hotpath live build bench bench-maps fuzz soak docs measure lab-evidence install clean root
+.PHONY: help run test test-peers lint unit sim hotpath live live-throttled build bench bench-maps fuzz soak docs measure lab-evidence install clean root
 
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
@@ -59,6 +59,10 @@ hotpath: build ## instructions an operation, against tests/hotpath.json (needs v
 live: root build ## unmodified Ceph clients against a live cluster
 	@$(CARGO) build --release $(QUIET) -p device --example nbd
 	@echo "== live tests"; python3 tests/live/run.py --loligo "$(LOLIGO)" --peers 16.2,18.2
+
+live-throttled: root build ## the same on a disk held to 26 MB/s and 500 operations a second: no test may take slowness for failure
+	@$(CARGO) build --release $(QUIET) -p device --example nbd
+	@bash tests/throttled.sh 26000000 500 python3 tests/live/run.py --loligo "$(LOLIGO)" --peers 16.2
 
 bench-maps: ## the longest turns of an OSD of 16,384 PGs that goes through 40 epochs, by the clock
 	@$(CARGO) build --release $(QUIET) -p hotpath
