@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Start time, idle memory and MemStore CPU per operation of loligo and of real Ceph, in one run on this machine.
 
-usage: measure.py --loligo PROGRAM [--peer 16.2|18.2|20.2] [--rounds 5] [--seconds 3] [--json FILE] start|idle|cpu|all
+usage: measure.py --loligo PROGRAM [--peer 16.2|18.2|20.2] [--rounds 5] [--seconds 3] [--json FILE] start|idle|cpu|images|all
 
 start  seconds from the command to HEALTH_OK and to the first acknowledged write, as clients that are loaded
        already see it; three OSDs on the durable store (ours: simple, Ceph's: BlueStore)
@@ -9,101 +9,26 @@ idle   resident memory (MiB) of the same clusters some seconds after their start
 cpu    4 KiB writes and random reads with `rados bench`, 16 and 256 in flight, one OSD on MemStore each: CPU of the
        OSD (ours: of the whole process, monitor included) per operation. Both systems by turns, medians and range
        of the rounds.
+images 4 KiB random writes and reads of an image by fio's rbd engine, 16 in flight; a snapshot of it; a clone's first
+       writes, and its flattening. One OSD on the durable store each: rates, CPU per operation, seconds.
 Needs root (Ceph's daemons) and Debian 12's Ceph packages; another peer needs its root (tests/peers/peer-root.sh).
 """
 import argparse
-import glob
 import json
 import os
 import re
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-CEPH_CLUSTER = os.path.join(HERE, "peers", "ceph-cluster.sh")
-FIRST_WRITE = os.path.join(HERE, "live", "first_write.py")
-TICKS = os.sysconf("SC_CLK_TCK")
-MIB = 1 << 20
+from measured import Ceph, Loligo, ceph, cpu_seconds, names, note, quiet, rss_mib, spread, table
+import measure_images
+
+FIRST_WRITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "live", "first_write.py")
 DEPTHS = (16, 256)
-
-
-def note(words):
-    print(words, file=sys.stderr, flush=True)
-
-
-def cpu_seconds(pids):
-    total = 0
-    for pid in pids:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as f:
-            fields = f.read().rsplit(")", 1)[1].split()
-        total += int(fields[11]) + int(fields[12])
-    return total / TICKS
-
-
-def rss_mib(pid):
-    with open(f"/proc/{pid}/status", encoding="ascii") as f:
-        return int(re.search(r"VmRSS:\s+(\d+) kB", f.read())[1]) / 1024
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
-
-
-class Loligo:
-    name = "loligo"
-
-    def __init__(self, program, place):
-        self.program, self.dir, self.port = program, tempfile.mkdtemp(dir=place), free_port()
-        self.conf = os.path.join(self.dir, "ceph.conf")
-
-    def up(self, store, osds):
-        subprocess.run([self.program, "up", "--dir", self.dir, "--detach", "--mon-addr", f"127.0.0.1:{self.port}",
-                        "--store", {"durable": "simple"}.get(store, store), "--osds", str(osds),
-                        "--set", "mon_data_avail_warn=0"], check=True, stdout=subprocess.DEVNULL)
-
-    def pids(self):
-        done = subprocess.run([self.program, "status", self.dir, "-f", "json"], capture_output=True, check=True)
-        return {"monitor and OSDs": json.loads(done.stdout)["pid"]}
-
-    def osd_pids(self):
-        return list(self.pids().values())
-
-    def down(self):
-        subprocess.run([self.program, "stop", self.dir], check=False, stdout=subprocess.DEVNULL)
-        shutil.rmtree(self.dir, ignore_errors=True)
-
-
-class Ceph:
-    def __init__(self, release, place):
-        self.name, self.release, self.dir = f"Ceph {release}", release, tempfile.mkdtemp(dir=place)
-        # Its daemons take ports from here on; some hundred above are very likely free where this one is.
-        self.port = 20000 + os.getpid() * 100 % 12000
-        self.conf = os.path.join(self.dir, "ceph.conf")
-
-    def up(self, store, osds):
-        store = {"durable": "bluestore", "mem": "memstore"}[store]
-        subprocess.run(["bash", CEPH_CLUSTER, "start", self.dir, "--release", self.release, "--osds", str(osds),
-                        "--store", store, "--base-port", str(self.port)], check=True, stdout=subprocess.DEVNULL)
-
-    def pids(self):
-        found = {}
-        for path in sorted(glob.glob(os.path.join(self.dir, "*.pid"))):
-            with open(path, encoding="ascii") as f:
-                found[os.path.basename(path)[:-4]] = int(f.read())
-        return found
-
-    def osd_pids(self):
-        return [pid for name, pid in self.pids().items() if name.startswith("osd.")]
-
-    def down(self):
-        subprocess.run(["bash", CEPH_CLUSTER, "stop", self.dir], check=False)
-        shutil.rmtree(self.dir, ignore_errors=True)
 
 
 def measure_start(system):
@@ -151,15 +76,6 @@ def idle(make, options):
     return rows
 
 
-def quiet(pids):
-    """Waits until the daemons have nothing left to do from before (removing a pool goes on for a while)."""
-    for _ in range(60):
-        before = cpu_seconds(pids)
-        time.sleep(0.5)
-        if cpu_seconds(pids) - before < 0.03:
-            return
-
-
 def bench(system, pool, kind, depth, seconds):
     pids = system.osd_pids()
     quiet(pids)
@@ -174,11 +90,6 @@ def bench(system, pool, kind, depth, seconds):
     # A bench that ends lists and closes; what the server does for that counts too, for both systems alike.
     return {"system": system.name, "kind": kind, "in_flight": depth, "ops_per_s": ops / took,
             "cpu_us_per_op": (cpu_seconds(pids) - before) / ops * 1e6}
-
-
-def ceph(system, *args):
-    subprocess.run(["ceph", *args], env={**os.environ, "CEPH_CONF": system.conf}, check=True, capture_output=True,
-                   timeout=60)
 
 
 def cpu(make, options):
@@ -202,22 +113,6 @@ def cpu(make, options):
         for system in systems:
             system.down()
     return rows
-
-
-def spread(values, digits):
-    middle = statistics.median(values)
-    return f"{middle:.{digits}f} ({min(values):.{digits}f}-{max(values):.{digits}f})"
-
-
-def table(head, body):
-    widths = [max(len(line[i]) for line in [head, *body]) for i in range(len(head))]
-    for line in [head, *body]:
-        print("  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths))))
-    print()
-
-
-def names(rows):
-    return list(dict.fromkeys(r["system"] for r in rows))
 
 
 def print_start(rows):
@@ -248,7 +143,8 @@ def print_cpu(rows):
     table(("", "system", "CPU us/op", f"times {first}'s", "operations/s"), body)
 
 
-MEASURES = {"start": (starts, print_start), "idle": (idle, print_idle), "cpu": (cpu, print_cpu)}
+MEASURES = {"start": (starts, print_start), "idle": (idle, print_idle), "cpu": (cpu, print_cpu),
+            "images": (measure_images.images, measure_images.print_images)}
 
 
 def main():
@@ -259,12 +155,14 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=3, help="of one rados bench")
     parser.add_argument("--settle", type=int, default=10, help="seconds before idle memory is read")
+    parser.add_argument("--store", default="simple", help="Loligo's durable store [simple]")
+    parser.add_argument("--image-gib", type=int, default=4, help="the size of an image [4]")
     parser.add_argument("--json", help="a file for every single result")
     options = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("measure.py: Ceph's daemons need root; run it as root")
     place = tempfile.mkdtemp(prefix="loligo-measure-")
-    make = [lambda: Loligo(os.path.abspath(options.loligo), place)] if options.loligo else []
+    make = [lambda: Loligo(os.path.abspath(options.loligo), place, options.store)] if options.loligo else []
     make += [lambda release=release: Ceph(release, place) for release in options.peer or ["16.2"]]
     results = {}
     try:
