@@ -8,7 +8,8 @@ set -euo pipefail
 
 packages=(
   ceph-common ceph-base ceph-mon ceph-mgr ceph-osd python3-rados
-  debootstrap fio iproute2 openssh-client openssh-server procps python3 util-linux uuid-runtime valgrind xfsprogs
+  debootstrap fio iproute2 openssh-client openssh-server procps python3 qemu-block-extra qemu-utils util-linux
+  uuid-runtime valgrind xfsprogs
 )
 [ "${1:-}" != ceph ] || packages=(ceph-common ceph-base ceph-mon ceph-mgr ceph-osd)
 
