@@ -1,6 +1,7 @@
 //! The monitor's process and the OSDs': the only place that knows how a [`Node`] is driven.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use auth::{Caps, SessionId, SessionInfo};
 use messages::Message;
@@ -9,8 +10,9 @@ use mon::{InitialOsd, Mon, MonConfig, MonEvent};
 use monclient::{MonClientConfig, MonClientEvent, MonClientIo};
 use node::{Daemon, Node, NodeEffect, NodeEvent};
 use options::Values;
-use osd::{LogLevel, Osd, OsdAddrs, OsdConfig, OsdEvent};
+use osd::{CoreId, LogLevel, Osd, OsdAddrs, OsdConfig, OsdEvent, PartMessage, Placement};
 use store::sim::SimOptions;
+use store::{ObjectStore, StoreShard};
 use types::{EntityAddr, EntityName, EntityType, Fsid, OsdId, Profile, UTime};
 
 use crate::describe::describe;
@@ -41,13 +43,23 @@ pub struct MonProcess {
 
 pub struct OsdProcess {
     id: i32,
-    pub node: Option<Node>,
+    /// Empty while the process does not run.
+    cores: Vec<Core>,
     pub life: u32,
-    pub store: StoreHandle,
-    wake: Option<u64>,
+    placement: Arc<Placement>,
+    /// A handle for each store shard.
+    pub stores: Vec<StoreHandle>,
+    /// When the last message from one core to another arrives, by sender and receiver.
+    last: BTreeMap<(CoreId, CoreId), u64>,
     uuid: Fsid,
     /// Whether its store was made to fail.
     pub may_fail: bool,
+}
+
+/// A core of an OSD's process.
+struct Core {
+    node: Node,
+    wake: Option<u64>,
 }
 
 fn addr(host: u8, port: u16, nonce: u32) -> EntityAddr {
@@ -103,16 +115,49 @@ const STOPPED_TIME: u64 = 20_000_000_000;
 
 impl OsdProcess {
     pub fn new(plan: &Plan, id: i32) -> Self {
-        let options = SimOptions {
-            bytes_total: plan.store_bytes,
-            shards: 1,
-            seed: plan.seed.wrapping_mul(31).wrapping_add(id as u64),
-            commit_us: plan.commit_us.clone(),
-            read_us: plan.read_us.clone(),
+        let shards = plan.shards.len() as u64;
+        let store = |shard: u64| {
+            StoreHandle::new(SimOptions {
+                bytes_total: plan.store_bytes / shards,
+                shards: 1,
+                seed: plan.seed.wrapping_mul(31).wrapping_add(id as u64 + (shard << 32)),
+                commit_us: plan.commit_us.clone(),
+                read_us: plan.read_us.clone(),
+            })
         };
-        let uuid = Fsid::from_random([id as u8 + 100; 16]);
-        let store = StoreHandle::new(options);
-        Self { id, node: None, life: 0, store, wake: None, uuid, may_fail: false }
+        let cores = |cores: &[u16]| cores.iter().copied().map(CoreId).collect();
+        Self {
+            id,
+            cores: Vec::new(),
+            life: 0,
+            placement: Arc::new(Placement::new(cores(&plan.gates), cores(&plan.shards)).unwrap()),
+            stores: (0..shards).map(store).collect(),
+            last: BTreeMap::new(),
+            uuid: Fsid::from_random([id as u8 + 100; 16]),
+            may_fail: false,
+        }
+    }
+
+    pub fn is_running(&self) -> bool {
+        !self.cores.is_empty()
+    }
+
+    /// Gives its store another size, from the next opening on.
+    pub fn resize(&mut self, bytes: u64) {
+        let share = bytes / self.stores.len() as u64;
+        self.stores.iter().for_each(|store| {
+            store.get().resize(share);
+            store.become_of(|store| store.close());
+        });
+    }
+
+    /// The core that takes an event.
+    fn core_of(&self, event: &OsdEvent) -> CoreId {
+        match event {
+            OsdEvent::SessionOpened(info) => CoreId::of(info.id),
+            OsdEvent::SessionClosed(session) | OsdEvent::Message { session, .. } => CoreId::of(*session),
+            _ => self.placement.control(),
+        }
     }
 }
 
@@ -159,7 +204,7 @@ impl World {
     }
 
     fn mon_event(&mut self, event: MonEvent) {
-        self.drive(Place::Mon, NodeEvent::Mon(event));
+        self.drive(Place::Mon, CoreId(0), NodeEvent::Mon(event));
     }
 
     pub(crate) fn start_osd(&mut self, id: i32) {
@@ -169,13 +214,13 @@ impl World {
             options.set(name, value).unwrap();
         }
         let process = self.osd(id);
-        if process.node.is_some() {
+        if process.is_running() {
             return;
         }
         process.life += 1;
-        process.wake = None;
+        process.last.clear();
         process.may_fail = false;
-        let mut osd = Osd::new(OsdConfig {
+        let config = OsdConfig {
             whoami: OsdId(id),
             cluster_fsid: fsid,
             osd_fsid: process.uuid,
@@ -184,15 +229,26 @@ impl World {
             profile: Profile::PACIFIC,
             monitors: monitors(Some(fsid)),
             options,
-        });
-        match defect {
-            Some(Defect::Pg(bug)) => osd.plant(pg::Planted::new(Some(bug))),
-            Some(Defect::StoreStaysOpen) => process.store.get().stay_open_after_refusals(),
-            None => {}
+        };
+        let all = process.placement.all_cores().last().map_or(0, |core| core.0 + 1);
+        for core in (0..all).map(CoreId) {
+            let mut osd = Osd::on_core(config.clone(), core, process.placement.clone());
+            if let Some(Defect::Pg(bug)) = defect {
+                osd.plant(pg::Planted::new(Some(bug)));
+            }
+            let mut stores: Vec<(StoreShard, Box<dyn ObjectStore>)> = Vec::new();
+            for (shard, store) in process.stores.iter().enumerate() {
+                if process.placement.shards()[shard] == core {
+                    stores.push((StoreShard(shard as u32), Box::new(store.clone())));
+                }
+            }
+            let mut node = Node::new();
+            node.add_osd_parts(OsdId(id), osd, stores);
+            process.cores.push(Core { node, wake: None });
         }
-        let mut node = Node::new();
-        node.add_osd(OsdId(id), osd, Box::new(process.store.clone()));
-        process.node = Some(node);
+        if defect == Some(Defect::StoreStaysOpen) {
+            process.stores.iter().for_each(|store| store.get().stay_open_after_refusals());
+        }
         self.say(Place::Osd(id), "starts");
         self.osd_event(id, OsdEvent::Start);
     }
@@ -200,11 +256,13 @@ impl World {
     /// Ends an OSD's process at once.
     pub(crate) fn end_osd(&mut self, id: i32, ending: Ending) {
         let process = self.osd(id);
-        process.node = None;
-        process.store.become_of(|store| match ending {
-            Ending::Killed => store.close(),
-            Ending::PowerLoss => store.power_loss().0,
-        });
+        process.cores.clear();
+        for store in &process.stores {
+            store.become_of(|store| match ending {
+                Ending::Killed => store.close(),
+                Ending::PowerLoss => store.power_loss().0,
+            });
+        }
         self.say(Place::Osd(id), &format!("ends: {ending:?}"));
         self.break_connections_of(Place::Osd(id), ending == Ending::PowerLoss);
     }
@@ -215,13 +273,36 @@ impl World {
     }
 
     pub(crate) fn osd_event(&mut self, id: i32, event: OsdEvent) {
-        self.drive(Place::Osd(id), NodeEvent::Osd(OsdId(id), event));
+        let core = self.osd(id).core_of(&event);
+        self.core_event(id, core, event);
     }
 
-    pub(crate) fn osd_continue(&mut self, id: i32, life: u32) {
+    fn core_event(&mut self, id: i32, core: CoreId, event: OsdEvent) {
+        self.drive(Place::Osd(id), core, NodeEvent::Osd(OsdId(id), event));
+    }
+
+    pub(crate) fn osd_continue(&mut self, id: i32, core: CoreId, life: u32) {
         if self.osd(id).life == life {
-            self.osd_event(id, OsdEvent::Continue);
+            self.core_event(id, core, OsdEvent::Continue);
         }
+    }
+
+    pub(crate) fn core_message(&mut self, id: i32, core: CoreId, life: u32, message: PartMessage) {
+        if self.osd(id).life == life {
+            self.core_event(id, core, OsdEvent::FromCore(message));
+        }
+    }
+
+    /// Sends from one core of an OSD to another. Messages of two cores keep their order; others overtake each other.
+    fn send_to_core(&mut self, id: i32, from: CoreId, to: CoreId, message: PartMessage) {
+        let delay = self.core_delay();
+        let (now, ordered) = (self.now, self.plan.defect != Some(Defect::CoresLoseOrder));
+        let process = self.osd(id);
+        let life = process.life;
+        let last = process.last.entry((from, to)).or_default();
+        *last = (now + delay).max(if ordered { *last + 1 } else { 0 });
+        let at = *last;
+        self.at(at, Happening::CoreMessage(id, to, life, message));
     }
 
     /// The OSD's cluster address is another one now. (Nothing in the simulation connects there yet.)
@@ -232,19 +313,21 @@ impl World {
         }
     }
 
-    pub(crate) fn osd_wake(&mut self, id: i32, at: u64) {
-        let process = self.osd(id);
-        if process.wake == Some(at) {
-            process.wake = None;
-            self.drive(Place::Osd(id), NodeEvent::Tick);
+    pub(crate) fn osd_wake(&mut self, id: i32, core: CoreId, at: u64) {
+        let Some(slot) = self.osd(id).cores.get_mut(usize::from(core.0)) else { return };
+        if slot.wake == Some(at) {
+            slot.wake = None;
+            self.drive(Place::Osd(id), core, NodeEvent::Tick);
         }
     }
 
-    fn drive(&mut self, place: Place, event: NodeEvent) {
+    fn drive(&mut self, place: Place, core: CoreId, event: NodeEvent) {
         let now = self.time();
         let node = match place {
             Place::Mon => self.mon.node.as_mut(),
-            Place::Osd(id) => self.osds[id as usize].node.as_mut(),
+            Place::Osd(id) => {
+                self.osds[id as usize].cores.get_mut(usize::from(core.0)).map(|core| &mut core.node)
+            }
             Place::Client(_) => None,
         };
         // A process that has ended.
@@ -255,21 +338,21 @@ impl World {
         let deadline = node.deadline();
         if let (Place::Osd(id), Some(deadline)) = (place, deadline) {
             let at = (deadline.as_nanos().saturating_sub(BASE)).max(self.now + 1_000);
-            let process = self.osd(id);
-            if process.wake.is_none_or(|wake| at < wake) {
-                process.wake = Some(at);
-                self.at(at, Happening::OsdWake(id, at));
+            let slot = &mut self.osd(id).cores[usize::from(core.0)];
+            if slot.wake.is_none_or(|wake| at < wake) {
+                slot.wake = Some(at);
+                self.at(at, Happening::OsdWake(id, core, at));
             }
         }
         if let Place::Osd(id) = place {
             self.note_served(id, &effects);
         }
-        effects.into_iter().for_each(|effect| self.perform(place, effect));
+        effects.into_iter().for_each(|effect| self.perform(place, core, effect));
     }
 
     /// Notes the changes that an OSD began and the requests that it answered in an event.
     fn note_served(&mut self, id: i32, effects: &[NodeEffect]) {
-        let begun = self.osd(id).store.take_begun();
+        let begun = self.osd(id).stores.iter().flat_map(StoreHandle::take_begun).collect();
         self.served.event(begun);
         for effect in effects {
             if let NodeEffect::Send(_, _, Message::OsdOpReply(reply)) = effect
@@ -280,7 +363,7 @@ impl World {
         }
     }
 
-    fn perform(&mut self, place: Place, effect: NodeEffect) {
+    fn perform(&mut self, place: Place, core: CoreId, effect: NodeEffect) {
         match effect {
             NodeEffect::Send(_, session, message) => {
                 let raw = message.encode(FEATURES);
@@ -300,15 +383,13 @@ impl World {
             NodeEffect::GlobalId(session, id) => self.authenticated(session, id),
             NodeEffect::Continue(osd) => {
                 let (life, delay) = (self.osd(osd.0).life, self.random(20_000));
-                self.after(delay, Happening::OsdContinue(osd.0, life));
+                self.after(delay, Happening::OsdContinue(osd.0, core, life));
             }
             NodeEffect::Rebind(osd) => {
                 let (life, delay) = (self.osd(osd.0).life, self.random(20_000));
                 self.after(delay, Happening::OsdRebound(osd.0, life));
             }
-            NodeEffect::ToCore(core, osd, _) => {
-                self.fail(format!("osd.{osd} has a message for core {}, and has one core", core.0));
-            }
+            NodeEffect::ToCore(to, osd, message) => self.send_to_core(osd.0, core, to, message),
             NodeEffect::Dial(osd, io) => self.osd_dials(osd.0, io),
             NodeEffect::Log(_, level, text) => {
                 if level <= LogLevel::Info {
@@ -483,8 +564,9 @@ impl World {
 impl OsdProcess {
     /// The requests that the OSD still counts as under way, if any.
     pub fn budget_held(&self) -> Option<String> {
-        let osd = self.node.as_ref()?.osd(OsdId(self.id))?;
-        let (messages, bytes) = osd.held();
+        let of = |core: &Core| core.node.osd(OsdId(self.id)).map_or((0, 0), |osd| osd.held());
+        let sum = |a: (u64, u64), b: (u64, u64)| (a.0 + b.0, a.1 + b.1);
+        let (messages, bytes) = self.cores.iter().map(of).fold((0, 0), sum);
         let held = messages > 0 || bytes > 0;
         held.then(|| format!("osd.{} holds {messages} messages of {bytes} bytes", self.id))
     }

@@ -84,15 +84,15 @@ impl World {
             }
             Fault::RefuseSpace => {
                 let osd = self.some_osd();
-                self.osd(osd).store.get().refuse_space(true);
+                self.refuse_space(osd, true);
                 self.relieve_later(Relief::Space(osd));
             }
             Fault::StoreFails => {
                 let osd = self.some_osd();
                 let process = self.osd(osd);
-                if process.node.is_some() {
+                if process.is_running() {
                     process.may_fail = true;
-                    process.store.get().fail_commits();
+                    process.stores.iter().for_each(|store| store.get().fail_commits());
                 }
             }
             Fault::KillClient => {
@@ -124,12 +124,16 @@ impl World {
             Relief::FullRatio => {
                 self.command(r#"{"prefix":"osd set-full-ratio","ratio":0.95}"#, Purpose::Nothing);
             }
-            Relief::Space(osd) => self.osd(osd).store.get().refuse_space(false),
+            Relief::Space(osd) => self.refuse_space(osd, false),
             Relief::OsdOption => {
                 let rm = r#"{"prefix":"config rm","who":"osd","name":"osd_client_message_cap"}"#;
                 self.command(rm, Purpose::Nothing);
             }
         }
+    }
+
+    fn refuse_space(&mut self, osd: i32, refuse: bool) {
+        self.osd(osd).stores.iter().for_each(|store| store.get().refuse_space(refuse));
     }
 
     fn reset_some(&mut self) {
@@ -152,7 +156,7 @@ impl World {
     }
 
     fn end_and_restart(&mut self, osd: i32, ending: Ending) {
-        if self.osd(osd).node.is_some() {
+        if self.osd(osd).is_running() {
             self.end_osd(osd, ending);
         }
         let pause = self.some_while();
@@ -212,11 +216,10 @@ impl World {
     /// Gives an OSD a larger store if it has a small one: writes that wait for space would never end.
     fn make_room(&mut self, osd: i32) {
         if self.plan.store_bytes < LARGE_STORE {
-            if self.osd(osd).node.is_some() {
+            if self.osd(osd).is_running() {
                 self.end_osd(osd, Ending::Killed);
             }
-            self.osd(osd).store.get().resize(LARGE_STORE);
-            self.osd(osd).store.become_of(|store| store.close());
+            self.osd(osd).resize(LARGE_STORE);
         }
     }
 
@@ -229,7 +232,7 @@ impl World {
             self.start_mon();
         }
         for osd in 0..self.plan.osds {
-            self.osd(osd).store.get().refuse_space(false);
+            self.refuse_space(osd, false);
             self.make_room(osd);
             self.start_osd(osd);
         }

@@ -60,6 +60,8 @@ struct Side {
 #[derive(Debug)]
 pub struct Connection {
     pub id: SessionId,
+    /// In the order in which connections are made.
+    number: u64,
     pub dialled: Dialled,
     from: Side,
     to: Side,
@@ -107,14 +109,24 @@ impl Network {
 impl World {
     pub(crate) fn connect(&mut self, from: Place, dialled: Dialled, to: Place, to_life: u32) {
         self.net.ids += 1;
-        let id = SessionId(self.net.ids);
+        // The kernel gives a connection to one of the cores that listen.
+        let core = match to {
+            Place::Osd(_) => {
+                let at = self.random(self.plan.gates.len() as u64);
+                self.plan.gates[at as usize]
+            }
+            Place::Mon | Place::Client(_) => 0,
+        };
+        let id = SessionId::on_core(core, self.net.ids);
         let side = |place, life, open| {
             let held = VecDeque::new();
             Side { place, life, open, last: 0, held, reads: true }
         };
         let from = side(from, self.life(from), true);
         let to = side(to, to_life, false);
-        self.net.connections.insert(id, Connection { id, dialled, from, to, doomed: false });
+        self.net
+            .connections
+            .insert(id, Connection { id, number: self.net.ids, dialled, from, to, doomed: false });
         self.send_packet(id, Way::Up, Packet::Open);
     }
 
@@ -240,8 +252,10 @@ impl World {
     pub(crate) fn replace_older(&mut self, id: SessionId) {
         let Some(connection) = self.net.connections.get(&id) else { return };
         let (from, life, to) = (connection.from.place, connection.from.life, connection.to.place);
-        let older =
-            |c: &&Connection| c.id < id && c.initiator() == (from, life) && c.to.place == to && c.to.open;
+        let number = connection.number;
+        let older = |c: &&Connection| {
+            c.number < number && c.initiator() == (from, life) && c.to.place == to && c.to.open
+        };
         let older: Vec<SessionId> = self.net.connections.values().filter(older).map(|c| c.id).collect();
         older.into_iter().for_each(|old| self.break_side(old, Way::Up, "replaced"));
     }

@@ -91,19 +91,32 @@ const SMALL_STORE: u64 = 4 << 20;
 /// Bytes of one that does not.
 pub const LARGE_STORE: u64 = 1 << 30;
 
+/// Where an OSD's gates and shards may be: on one core, together, apart, more shards than cores.
+const CORES: [(&[u16], &[u16]); 6] = [
+    (&[0], &[0]),
+    (&[0, 1], &[0, 1]),
+    (&[1], &[0]),
+    (&[0, 1, 2], &[2, 1, 0]),
+    (&[0, 1], &[1]),
+    (&[1, 2], &[0, 0, 1]),
+];
+
 /// A planted defect, to show that the simulator finds it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Defect {
     Pg(pg::Bug),
     /// The store takes what follows a refused change.
     StoreStaysOpen,
+    /// Messages from one core to another overtake each other.
+    CoresLoseOrder,
 }
 
 impl Defect {
     /// All, by their names.
     pub fn all() -> impl Iterator<Item = (String, Self)> {
         let of_pg = pg::Bug::ALL.into_iter().map(|bug| (format!("{bug:?}"), Self::Pg(bug)));
-        of_pg.chain([("StoreStaysOpen".into(), Self::StoreStaysOpen)])
+        let others = [("StoreStaysOpen", Self::StoreStaysOpen), ("CoresLoseOrder", Self::CoresLoseOrder)];
+        of_pg.chain(others.map(|(name, defect)| (name.into(), defect)))
     }
 }
 
@@ -132,6 +145,11 @@ pub struct Plan {
     pub commit_us: Range<u64>,
     pub read_us: Range<u64>,
     pub store_bytes: u64,
+    /// The cores of an OSD that have a gate, and the core of each of its shards.
+    pub gates: Vec<u16>,
+    pub shards: Vec<u16>,
+    /// How long a message from one core to another takes at most, microseconds.
+    pub core_delay_us: u64,
     /// Whether an OSD ends a client's older session when a newer one comes.
     pub replaces_sessions: bool,
     /// Seconds after which clients give a request up; 0 for never.
@@ -164,11 +182,16 @@ impl Plan {
             commit_us: 50..commit_max,
             read_us: 10..pick(&[100, 2_000, 50_000]),
             store_bytes: pick(&[LARGE_STORE, LARGE_STORE, LARGE_STORE, SMALL_STORE]),
+            gates: vec![0],
+            shards: vec![0],
+            core_delay_us: pick(&[5, 500, 50_000]),
             replaces_sessions: pick(&[0, 1, 1]) == 1,
             request_timeout: pick(&[0, 0, 0, 5, 30]),
             defect: None,
             options: Vec::new(),
         };
+        let (gates, shards) = CORES[pick(&[0, 0, 0, 1, 2, 3, 4, 5]) as usize];
+        (plan.gates, plan.shards) = (gates.to_vec(), shards.to_vec());
         let share = pick(&[0, 1, 2, 2, 3, 4]);
         plan.faults = Fault::ALL.into_iter().filter(|_| pick(&[0, 1, 2, 3]) < share).collect();
         if plan.faults.contains(&Fault::RefuseSpace) {

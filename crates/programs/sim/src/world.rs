@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use auth::SessionId;
+use osd::{CoreId, PartMessage};
 use types::{PoolId, SplitMix64, UTime};
 
 use crate::client::{Client, Purpose};
@@ -33,8 +34,9 @@ pub enum Happening {
     BreakSide(SessionId, Way),
     MonTick(u32),
     MonCommitted(u32, u64),
-    OsdWake(i32, u64),
-    OsdContinue(i32, u32),
+    OsdWake(i32, CoreId, u64),
+    OsdContinue(i32, CoreId, u32),
+    CoreMessage(i32, CoreId, u32, PartMessage),
     OsdRebound(i32, u32),
     ClientWake(usize, u32, u64),
     Think(usize, u32),
@@ -218,9 +220,10 @@ impl World {
             Happening::BreakSide(id, way) => self.break_side(id, way, "the connection broke"),
             Happening::MonTick(life) => self.mon_tick(life),
             Happening::MonCommitted(life, token) => self.mon_committed(life, token),
-            Happening::OsdContinue(id, life) => self.osd_continue(id, life),
+            Happening::OsdContinue(id, core, life) => self.osd_continue(id, core, life),
+            Happening::CoreMessage(id, core, life, message) => self.core_message(id, core, life, message),
             Happening::OsdRebound(id, life) => self.osd_rebound(id, life),
-            Happening::OsdWake(id, at) => self.osd_wake(id, at),
+            Happening::OsdWake(id, core, at) => self.osd_wake(id, core, at),
             Happening::ClientWake(index, life, at) => self.client_wake(index, life, at),
             Happening::Think(index, life) => self.think(index, life),
             Happening::StartMon => {
@@ -280,6 +283,12 @@ impl World {
         (least + self.random(span)) * 1_000
     }
 
+    /// How long a message from one core to another takes.
+    pub(crate) fn core_delay(&mut self) -> u64 {
+        let most = if self.one_in(8) { self.plan.core_delay_us } else { self.plan.core_delay_us / 16 };
+        1_000 * self.random(most + 1)
+    }
+
     /// A process's number among those that were at its place.
     pub(crate) fn life(&self, place: Place) -> u32 {
         match place {
@@ -292,7 +301,7 @@ impl World {
     pub(crate) fn life_if_alive(&self, place: Place) -> Option<u32> {
         let alive = match place {
             Place::Mon => self.mon.node.is_some(),
-            Place::Osd(id) => self.osds[id as usize].node.is_some(),
+            Place::Osd(id) => self.osds[id as usize].is_running(),
             Place::Client(index) => self.clients[index].alive,
         };
         alive.then(|| self.life(place))

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use sim::plan::Fault;
+use sim::plan::{Defect, Fault};
 use sim::{Plan, Trace, run};
 
 /// Nanoseconds between a client's operations: little, so that a short run has many.
@@ -55,4 +55,15 @@ fn a_trace_of_one_object_leaves_the_others_out() {
     let text = String::from_utf8(text.0.take()).unwrap();
     assert!(text.contains("osd_op obj1-0") && text.contains("osd.0 starts"));
     assert!(!text.contains("obj0-0"), "a line of another object");
+}
+
+/// Whether a run of this seed with the defect fails.
+fn finds(defect: Defect, seed: u64) -> bool {
+    std::panic::catch_unwind(|| run(Plan { defect: Some(defect), ..Plan::of(seed) }, Trace::default()))
+        .map_or(true, |report| report.failure.is_some())
+}
+
+#[test]
+fn messages_between_cores_that_lose_their_order_are_noticed() {
+    assert!((1..=20).any(|seed| finds(Defect::CoresLoseOrder, seed)));
 }
