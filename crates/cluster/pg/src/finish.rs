@@ -2,6 +2,7 @@
 
 use buffer::Rope;
 use encoding::Encode;
+use messages::OsdOpReply;
 use ops::{CleanRegions, Mutation, NewClone, ObjectInfo, ObjectState, OpOutcome, OpReturn, StatsDelta};
 use store::{Advice, AllocHint, Attrs, ObjectChange};
 use telemetry::Stage;
@@ -79,6 +80,21 @@ impl Pg {
         let stats = StatsDelta { num_rd: outcome.delta.num_rd, ..StatsDelta::default() };
         let client =
             ClientChange { slot, reply: Some(reply), request: Some(request), effects, trimmed: None, stats };
+        self.submit(Vec::new(), entry, ObjectSteps::of(self.records.collection), client, out);
+    }
+
+    /// A write can't be made: its error is remembered, and answered once that is durable. Otherwise a resend, after an
+    /// answer that got lost, would be run after later writes of its client.
+    pub(crate) fn fail_write(&mut self, slot: ObjectSlot, request: Request, errno: Errno, out: &mut Out<'_>) {
+        let Some(oid) = self.objects.get(slot).map(|object| object.oid.clone()) else {
+            return self.broken("a write fails on an object without a context", out);
+        };
+        let mut entry =
+            Box::new(LogEntry::new(EntryKind::Error, oid, self.next_version(), request.caller.reqid));
+        entry.return_code = errno.code();
+        let reply = Some(Box::new(OsdOpReply::error(&request.op, errno.code(), self.epoch())));
+        let (request, stats) = (Some(request), StatsDelta::default());
+        let client = ClientChange { slot, reply, request, effects: None, trimmed: None, stats };
         self.submit(Vec::new(), entry, ObjectSteps::of(self.records.collection), client, out);
     }
 

@@ -110,6 +110,12 @@ impl PgLog {
         self.entries.range(self.entries.partition_point(|e| e.version <= version)..).map(|entry| &**entry)
     }
 
+    /// The entry of this version.
+    pub fn entry(&self, version: EVersion) -> Option<&LogEntry> {
+        let at = self.entries.binary_search_by_key(&version, |e| e.version).ok()?;
+        self.entries.get(at).map(|entry| &**entry)
+    }
+
     /// Adds an entry, which must be newer than the head.
     #[inline]
     pub fn append(&mut self, entry: Box<LogEntry>) {
@@ -156,8 +162,8 @@ impl PgLog {
     /// The request's result, if it is remembered.
     pub fn find(&self, reqid: &ReqId) -> Option<LoggedRequest<'_>> {
         let version = *self.index.get(&ByTid(*reqid))?;
-        if let Ok(at) = self.entries.binary_search_by_key(&version, |e| e.version) {
-            let LogEntry { user_version, return_code, op_returns, .. } = &**self.entries.get(at)?;
+        if let Some(entry) = self.entry(version) {
+            let LogEntry { user_version, return_code, op_returns, .. } = entry;
             return Some(LoggedRequest {
                 version,
                 user_version: *user_version,

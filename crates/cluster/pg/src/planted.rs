@@ -20,12 +20,14 @@ pub enum Bug {
     FullDropsSome,
     /// A refused change is undone and answered as if it were done.
     RefusedIsAcknowledged,
+    /// A refused change is answered, but not remembered: its resend is run.
+    RefusalIsForgotten,
     /// A session's end drops the answers of others too: their requests are never answered.
     ResetDropsAnswers,
 }
 
 impl Bug {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::ReplyBeforeDurable,
         Self::ResendAnsweredEarly,
         Self::ResendRunsTwice,
@@ -34,6 +36,7 @@ impl Bug {
         Self::FencedWriteRuns,
         Self::FullDropsSome,
         Self::RefusedIsAcknowledged,
+        Self::RefusalIsForgotten,
         Self::ResetDropsAnswers,
     ];
 }

@@ -12,7 +12,7 @@ use crate::out::Out;
 use crate::pg::{ClientChange, DelayedOf, InFlight, OwnRecords};
 use crate::phase::Phase;
 use crate::request::Request;
-use crate::{Bug, Notice, Pg, PgEffect, PgFailure};
+use crate::{Bug, EntryKind, Notice, Pg, PgEffect, PgFailure};
 
 impl Pg {
     pub(crate) fn on_refused(&mut self, token: Token, error: StoreError, out: &mut Out<'_>) {
@@ -43,13 +43,16 @@ impl Pg {
         let errno = error.errno();
         out.push(PgEffect::Notice(Notice::ChangeRefused { error }));
         let undone: Vec<InFlight> = self.in_flight.split_off(at).into();
+        let first = undone.first().and_then(|change| self.records.log.entry(change.version));
+        let is_error = first.is_none_or(|entry| entry.kind == EntryKind::Error)
+            || self.config.planted.is(Bug::RefusalIsForgotten);
         self.go_back(&undone);
         let mut write_own = std::mem::take(&mut self.own_lost);
         for own in self.own.iter_mut().filter(|own| own.token > from) {
             own.undone = true;
             write_own = true;
         }
-        self.run_again(undone, errno, write_own, out);
+        self.run_again(undone, errno, is_error, write_own, out);
     }
 
     /// Makes the records what they were before the oldest of the changes.
@@ -66,8 +69,15 @@ impl Pg {
     }
 
     /// Answers the request of the first change; puts those of the others, and everything that waited for them, back
-    /// into their objects' queues, in order.
-    fn run_again(&mut self, undone: Vec<InFlight>, errno: Errno, write_own: bool, out: &mut Out<'_>) {
+    /// into their objects' queues, in order. `is_error`: what was refused was the entry of an error.
+    fn run_again(
+        &mut self,
+        undone: Vec<InFlight>,
+        errno: Errno,
+        is_error: bool,
+        write_own: bool,
+        out: &mut Out<'_>,
+    ) {
         let back_to = self.records.info.last_update;
         let mut slots = BTreeSet::new();
         let mut versioned: Vec<(EVersion, ObjectSlot, Request)> = Vec::new();
@@ -91,7 +101,9 @@ impl Pg {
                 {
                     out.push(PgEffect::Reply { session: request.session, reply });
                 }
-                (Some(request), _) if i == 0 => self.reply_error(&request, errno, out),
+                // The store does not even take the entry: a resend is run again.
+                (Some(request), _) if i == 0 && is_error => self.reply_error(&request, errno, out),
+                (Some(request), _) if i == 0 => self.fail_write(slot, request, errno, out),
                 (Some(request), _) => versioned.push((version, slot, request)),
                 // An interval ended: it was dropped, or waits to be run again. Or no client has asked.
                 (None, _) => {}

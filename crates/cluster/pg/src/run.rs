@@ -139,7 +139,11 @@ impl Pg {
             self.fail_trim("an object's metadata can't be read", out);
         }
         for request in waiting {
-            self.reply_error(&request, errno, out);
+            if !request.class.writes {
+                self.reply_error(&request, errno, out);
+            } else if let Some(request) = self.answer_resend(request, out) {
+                self.fail_write(slot, request, errno, out);
+            }
         }
     }
 

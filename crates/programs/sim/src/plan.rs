@@ -59,30 +59,6 @@ impl Fault {
     ];
 }
 
-impl Fault {
-    /// Whether answers of OSDs get lost. Not together with refusals, as long as a PG does not remember them: a refused
-    /// change whose answer was lost is sent again and then takes effect after later ones of its client.
-    fn loses_answers(self) -> bool {
-        match self {
-            Self::Reset
-            | Self::Partition
-            | Self::KillOsd
-            | Self::PowerLossOsd
-            | Self::PowerLossAll
-            | Self::StopOsd
-            | Self::MarkDown
-            | Self::StoreFails => true,
-            Self::KillMon
-            | Self::Pause
-            | Self::FullRatio
-            | Self::RefuseSpace
-            | Self::KillClient
-            | Self::FenceClient
-            | Self::OsdOption => false,
-        }
-    }
-}
-
 const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1_000 * MS;
 
@@ -194,11 +170,6 @@ impl Plan {
         (plan.gates, plan.shards) = (gates.to_vec(), shards.to_vec());
         let share = pick(&[0, 1, 2, 2, 3, 4]);
         plan.faults = Fault::ALL.into_iter().filter(|_| pick(&[0, 1, 2, 3]) < share).collect();
-        if plan.faults.contains(&Fault::RefuseSpace) {
-            plan.faults.retain(|fault| !fault.loses_answers());
-            // The end of a run ends the OSDs with small stores to enlarge these, which loses answers too.
-            plan.store_bytes = LARGE_STORE;
-        }
         if plan.store_bytes == SMALL_STORE {
             // Maps need space that clients must not take.
             plan.options.push(("osd_failsafe_full_ratio", "0.6"));
