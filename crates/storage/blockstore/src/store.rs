@@ -79,8 +79,9 @@ pub struct Group {
 }
 
 impl Group {
+    /// Whether it needs no record. It may have refusals, which wait for nothing.
     pub fn is_empty(&self) -> bool {
-        self.payload.is_empty() && self.outcomes.is_empty()
+        self.payload.is_empty()
     }
 }
 
@@ -603,10 +604,13 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let (beside, data) = self.beside(placed);
         let alone = beside.is_empty();
         let Some(begun) = self.log.begin(payload, &beside) else {
-            // A mark without room waits for the checkpoint; a group was admitted only with room.
-            debug_assert!(outcomes.is_empty(), "a group has room");
+            // A mark without room waits for the checkpoint; a group was admitted only with room. Refusals need none.
+            debug_assert!(
+                outcomes.iter().all(|o| matches!(o, Completion::Refused { .. })),
+                "a group has room"
+            );
             self.mark_wanted = false;
-            self.group.outcomes = outcomes;
+            self.ready.extend(outcomes);
             self.checkpoint_wanted = true;
             return;
         };
@@ -777,7 +781,9 @@ impl<Q: DeviceQueue> ObjectStore for BlockStore<Q> {
     }
 
     fn acknowledge(&mut self, refused: Token) {
-        self.take(Taken::Acknowledge(refused));
+        // It completes nothing: what turns have begun goes on without another one.
+        self.inbox.push_back(Taken::Acknowledge(refused));
+        self.run_inbox();
     }
 
     fn rehome(&mut self, collection: CollectionId, to: StoreShard, _objects_max: usize, token: Token) {
