@@ -1,0 +1,40 @@
+//! What can be wrong with a store's file.
+
+use std::io;
+use std::path::PathBuf;
+
+use devmodel::ModelError;
+
+use crate::Owner;
+
+/// Why a store could not be made or opened. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("{0} is in use by another process")]
+    InUse(PathBuf),
+    #[error("{0} holds data already; move it away to have a new store made")]
+    Exists(PathBuf),
+    #[error("{path} holds no block store ({why}); restore the file from a copy")]
+    NotAStore { path: PathBuf, why: String },
+    #[error("{path} is the store of {has}, and not that of {wanted}; put the right file in its place")]
+    OtherOwner { path: PathBuf, has: Box<Owner>, wanted: Box<Owner> },
+    #[error(
+        "{path} has {} and its store needs {}: it was cut; restore the file from a copy",
+        text::format_bytes(*.bytes),
+        text::format_bytes(*.needed)
+    )]
+    Cut { path: PathBuf, bytes: u64, needed: u64 },
+    #[error("{path}: a block store can't be made in {}; it needs at least {}", text::format_bytes(*.bytes), text::format_bytes(*.needed))]
+    TooSmall { path: PathBuf, bytes: u64, needed: u64 },
+    #[error("the store in {path} is damaged ({why}); restore the file from a copy")]
+    Damaged { path: PathBuf, why: String },
+    #[error(transparent)]
+    Device(#[from] device::OpenError),
+    #[error("{path} failed while it was opened: {error}")]
+    Failed { path: PathBuf, error: blockdev::DeviceError },
+    /// The modelled device that it was to lie on can't be.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    #[error("{path}: {error}")]
+    Io { path: PathBuf, error: io::Error },
+}

@@ -1,0 +1,18 @@
+//! An OSD's block store in a directory: the pure [`blockstore`] on the file `block`, which may be a link to a block
+//! device, behind the queues of [`device`].
+//!
+//! [`mkfs`] and [`open`] block their caller. An open store does not: it works in its caller's turns, on its caller's
+//! thread, and only the device's requests are performed elsewhere (by the kernel, or by the device's threads).
+//! Never looks into what the store writes but for the label.
+
+mod drive;
+mod error;
+mod label;
+mod open;
+mod room;
+mod store;
+
+pub use error::OpenError;
+pub use label::Owner;
+pub use open::{ModelledOn, Options, Queue, log_bytes, mkfs, open, path_in};
+pub use store::BlockFileStore;

@@ -1,0 +1,55 @@
+//! What the file system below a store's file has left: a sparse file promises more than may be there.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+use store::StatFs;
+use types::UTime;
+
+/// How long what the file system said is taken for true.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// A regular file's room to grow. A block device has all of its bytes.
+pub struct Room {
+    file: File,
+    /// Stores on the file system, this one included: each reports an equal part of what is free, so that their sum
+    /// counts it once.
+    stores: u32,
+    /// The last answer, and until when it holds.
+    known: Option<(UTime, u64)>,
+}
+
+impl Room {
+    pub fn new(file: File, stores: u32) -> Self {
+        Self { file, stores: stores.max(1), known: None }
+    }
+
+    /// Bytes that the file has been given and may yet get.
+    fn bytes(&mut self, now: UTime) -> u64 {
+        match self.known {
+            Some((until, bytes)) if now < until => bytes,
+            _ => {
+                // Where the system can't say, the file's own errors will.
+                let bytes = self.ask().unwrap_or(u64::MAX);
+                self.known = Some((now.after(FRESH), bytes));
+                bytes
+            }
+        }
+    }
+
+    fn ask(&self) -> std::io::Result<u64> {
+        let given = self.file.metadata()?.blocks() * 512;
+        let system = rustix::fs::fstatvfs(&self.file)?;
+        let free = system.f_bavail.saturating_mul(system.f_frsize);
+        Ok(given.saturating_add(free / u64::from(self.stores)))
+    }
+
+    /// Takes from a store's answer what the file system lacks: fullness is that of the space that is there.
+    pub fn limit(&mut self, now: UTime, of: &mut StatFs) {
+        let available = of.bytes_available.min(self.bytes(now).saturating_sub(of.bytes_used));
+        let lacking = of.bytes_available - available;
+        of.bytes_available = available;
+        of.bytes_total -= lacking.min(of.bytes_total);
+    }
+}

@@ -1,0 +1,98 @@
+//! The handle: the pure store on its devices.
+
+use blockstore::BlockStore;
+use device::DirLock;
+use store::{
+    CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, StoreError, StoreShard, Token,
+    Transaction, Waker,
+};
+use types::UTime;
+
+use crate::open::Queue;
+use crate::room::Room;
+
+/// An open store. Dropping it waits for the requests that the device has, and closes the file; what was not completed
+/// is there or not, as after a power loss.
+pub struct BlockFileStore {
+    store: BlockStore<Queue>,
+    room: Option<Room>,
+    /// The latest time that the store knows.
+    now: UTime,
+    /// Dropped last: the file is closed then.
+    _lock: DirLock,
+}
+
+impl BlockFileStore {
+    pub(crate) fn new(store: BlockStore<Queue>, room: Option<Room>, now: UTime, lock: DirLock) -> Self {
+        Self { store, room, now, _lock: lock }
+    }
+
+    /// The pure store, for what its tools ask of it beside the contract.
+    pub fn inner(&mut self) -> &mut BlockStore<Queue> {
+        &mut self.store
+    }
+}
+
+/// Takes from an answer what the file system lacks.
+fn limited(room: &mut Option<Room>, now: UTime, outcome: &mut ReadOutcome) {
+    if let (Some(room), ReadOutcome::StatFs(statfs)) = (room, outcome) {
+        room.limit(now, statfs);
+    }
+}
+
+impl ObjectStore for BlockFileStore {
+    fn queue(&mut self, txn: Transaction, token: Token) {
+        self.store.queue(txn, token);
+    }
+
+    fn read(&mut self, request: ReadRequest, token: Token) {
+        self.store.read(request, token);
+    }
+
+    fn peek(&mut self, request: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>> {
+        let mut result = self.store.peek(request);
+        if let Some(Ok(outcome)) = &mut result {
+            limited(&mut self.room, self.now, outcome);
+        }
+        result
+    }
+
+    fn acknowledge(&mut self, refused: Token) {
+        self.store.acknowledge(refused);
+    }
+
+    fn rehome(&mut self, collection: CollectionId, to: StoreShard, objects_max: usize, token: Token) {
+        self.store.rehome(collection, to, objects_max, token);
+    }
+
+    fn turn(&mut self, now: UTime) {
+        self.now = self.now.max(now);
+        self.store.turn(self.now);
+    }
+
+    fn deadline(&self) -> Option<UTime> {
+        self.store.deadline()
+    }
+
+    fn completions(&mut self, out: &mut Vec<Completion>) {
+        let before = out.len();
+        self.store.completions(out);
+        for completion in &mut out[before..] {
+            if let Completion::Read { result: Ok(outcome), .. } = completion {
+                limited(&mut self.room, self.now, outcome);
+            }
+        }
+    }
+
+    fn set_waker(&mut self, waker: Waker) {
+        self.store.set_waker(waker);
+    }
+
+    fn shards(&self) -> u32 {
+        self.store.shards()
+    }
+
+    fn shard_of(&self, collection: CollectionId) -> StoreShard {
+        self.store.shard_of(collection)
+    }
+}

@@ -1,0 +1,121 @@
+//! What is particular to stores on files: whose they are, what is wrong with them, and how they are driven.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod common;
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use blockfile::{BlockFileStore, OpenError, Options, Owner, mkfs, open, path_in};
+use common::{META, PROPERTIES, object, owner, read};
+use store::conformance::Harness;
+use store::{Completion, ObjectStore, ReadOutcome, Token, Transaction};
+use tempfile::TempDir;
+use types::{Fsid, OsdId, UTime};
+
+const SIZE: u64 = 64 << 20;
+
+/// A directory whose store has one collection and an object with these bytes.
+fn with_object(bytes: &[u8]) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    mkfs(dir.path(), &owner(3), SIZE, &Options::default()).unwrap();
+    let mut h = Harness::new(open(dir.path(), &owner(3), &Options::default()).unwrap(), PROPERTIES);
+    h.commit(|t| t.create_collection(META, 0).write(META, &object("a"), 0, bytes.to_vec().into()));
+    drop(h.take());
+    dir
+}
+
+fn error(dir: &Path, owner: &Owner) -> OpenError {
+    match open(dir, owner, &Options::default()) {
+        Ok(_) => panic!("the store is opened"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn what_was_committed_is_read_after_opening_again() {
+    let dir = with_object(&[7; 10_000]);
+    let mut h = Harness::new(open(dir.path(), &owner(3), &Options::default()).unwrap(), PROPERTIES);
+    let Ok(ReadOutcome::Data(data)) = h.get(read(&object("a"), u64::MAX)) else { panic!("no data") };
+    assert_eq!(data.to_vec(), vec![7; 10_000]);
+}
+
+#[test]
+fn a_store_is_opened_for_its_owner_alone_and_once_at_a_time() {
+    let dir = with_object(b"x");
+    let others = [
+        Owner { osd: OsdId(4), ..owner(3) },
+        Owner { cluster: Fsid([9; 16]), ..owner(3) },
+        Owner { osd_uuid: Fsid([9; 16]), ..owner(3) },
+    ];
+    for other in others {
+        let text = error(dir.path(), &other).to_string();
+        assert!(text.contains("is the store of osd.3") && text.contains(&other.to_string()), "{text}");
+    }
+    let held = open(dir.path(), &owner(3), &Options::default()).unwrap();
+    assert!(matches!(error(dir.path(), &owner(3)), OpenError::InUse(_)));
+    drop(held);
+    open(dir.path(), &owner(3), &Options::default()).unwrap();
+}
+
+#[test]
+fn what_is_missing_cut_or_damaged_is_named_with_its_file() {
+    let dir = with_object(b"x");
+    let (path, name) = (path_in(dir.path()), path_in(dir.path()).display().to_string());
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    file.set_len(SIZE / 2).unwrap();
+    let text = error(dir.path(), &owner(3)).to_string();
+    assert!(text.contains(&name) && text.contains("32 MiB") && text.contains("64 MiB"), "{text}");
+    file.set_len(SIZE).unwrap();
+    // Both superblocks.
+    file.write_all_at(&[0x55; 8192], 4096).unwrap();
+    let text = error(dir.path(), &owner(3)).to_string();
+    assert!(text.contains(&name) && text.contains("superblock"), "{text}");
+    file.write_all_at(&[0x55; 100], 0).unwrap();
+    let text = error(dir.path(), &owner(3)).to_string();
+    assert!(text.contains(&name) && text.contains("no block store"), "{text}");
+    // Nothing is made over it.
+    let again = mkfs(dir.path(), &owner(3), SIZE, &Options::default());
+    assert!(matches!(again, Err(OpenError::Exists(_))), "{again:?}");
+    std::fs::remove_file(&path).unwrap();
+    assert!(matches!(error(dir.path(), &owner(3)), OpenError::NotAStore { .. }));
+}
+
+#[test]
+fn a_making_that_was_interrupted_is_done_again() {
+    let dir = tempfile::tempdir().unwrap();
+    // As long as it is to be, with parts of a log, and without a label.
+    let file = File::create(path_in(dir.path())).unwrap();
+    file.set_len(SIZE).unwrap();
+    file.write_all_at(&[1; 4096], 1 << 20).unwrap();
+    mkfs(dir.path(), &owner(3), SIZE, &Options::default()).unwrap();
+    open(dir.path(), &owner(3), &Options::default()).unwrap();
+}
+
+/// A transaction's outcome without another turn.
+fn completes(store: &mut BlockFileStore, token: Token) -> bool {
+    let (end, mut out) = (Instant::now() + Duration::from_secs(20), Vec::new());
+    while Instant::now() < end {
+        store.completions(&mut out);
+        if out.contains(&Completion::Committed { token }) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
+#[test]
+fn an_acknowledgement_holds_no_completion_back() {
+    let dir = with_object(b"x");
+    let mut store = open(dir.path(), &owner(3), &Options::default()).unwrap();
+    let mut txn = Transaction::new();
+    txn.write(META, &object("b"), 0, vec![1; 1 << 20].into());
+    store.queue(txn, Token(1));
+    store.turn(UTime::default());
+    store.acknowledge(Token(77));
+    assert!(completes(&mut store, Token(1)));
+}
