@@ -42,7 +42,7 @@ def objects_come_and_go(t, cluster, client):
 
 
 def test_objects_of_every_size_come_and_go(t):
-    for store in ("simple", "mem"):
+    for store in ("simple", "block", "mem"):
         cluster = t.cluster("--store", store)
         for client in t.clients(cluster):
             objects_come_and_go(t, cluster, client)

@@ -81,7 +81,7 @@ def fills_up(t, size, objects, *up):
 
 
 def test_a_full_osd_holds_writes_back_until_something_is_deleted(t):
-    for store in ("simple", "mem"):
+    for store in ("simple", "block", "mem"):
         fills_up(t, 4 << 20, (50, 63), "--store", store, "--osd-size", "256MiB")
 
 

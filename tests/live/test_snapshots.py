@@ -54,7 +54,7 @@ def check(t, client, pool):
 
 
 def test_pool_snapshots_are_taken_read_rolled_back_and_trimmed(t):
-    for store in ("simple", "mem"):
+    for store in ("simple", "block", "mem"):
         cluster = t.cluster("--store", store, "--set", "osd_mon_report_interval=0.5")
         for client in t.clients(cluster):
             pool = f"s{client.release.replace('.', '')}"

@@ -26,7 +26,8 @@ pub struct Args {
     /// How many OSDs [default: 3, or as many as DIR has].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     osds: Option<u32>,
-    /// The OSDs' store: `simple` is durable, `mem` keeps nothing [default: simple, or what DIR has].
+    /// The OSDs' store: `simple` is durable, `block` is durable and fast but new: a later build may not read it; `mem`
+    /// keeps nothing [default: simple, or what DIR has].
     #[arg(long, value_parser = parse_store)]
     store: Option<StoreKind>,
     /// Size of each OSD's store, as 10GiB (a sparse file); at least 64MiB [default: 10GiB].
@@ -54,11 +55,7 @@ pub struct Args {
 }
 
 fn parse_store(text: &str) -> Result<StoreKind, String> {
-    match text {
-        "simple" => Ok(StoreKind::Simple),
-        "mem" => Ok(StoreKind::Mem),
-        _ => Err("the stores are 'simple' and 'mem'".into()),
-    }
+    StoreKind::named(text).ok_or_else(|| "the stores are 'simple', 'block' and 'mem'".into())
 }
 
 fn parse_size(text: &str) -> Result<u64, String> {
@@ -141,6 +138,7 @@ fn announce(cluster: &Cluster, took: Duration) {
     let dir = info.dir.display();
     let kept = match info.store {
         StoreKind::Simple => "store simple",
+        StoreKind::Block => "store block: new, a later build may not read it",
         StoreKind::Mem => "store mem: empty at every start, nothing is kept",
     };
     let text = format!(

@@ -38,6 +38,8 @@ const SPACE_MIN_LATER: u64 = 4 << 20;
 pub enum StoreKind {
     /// On disk: redb and an image file.
     Simple,
+    /// On disk: an image file or a block device, with metadata and log in it.
+    Block,
     /// In memory: nothing is kept.
     Mem,
 }
@@ -47,7 +49,21 @@ impl StoreKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Simple => "simple",
+            Self::Block => "block",
             Self::Mem => "mem",
+        }
+    }
+
+    /// The store of a name that the command line has.
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Simple, Self::Block, Self::Mem].into_iter().find(|kind| kind.as_str() == name)
+    }
+
+    /// Whether what is stored is there at the next start.
+    pub fn is_durable(self) -> bool {
+        match self {
+            Self::Simple | Self::Block => true,
+            Self::Mem => false,
         }
     }
 }
@@ -239,6 +255,9 @@ impl ClusterDir {
             Description { store: StoreKind::Simple, osds, .. } => {
                 SPACE_MIN + u64::from(*osds) * SPACE_MIN_OF_OSD
             }
+            Description { store: StoreKind::Block, osds, osd_size, .. } => {
+                SPACE_MIN + u64::from(*osds) * (SPACE_MIN_OF_OSD + blockfile::log_bytes(*osd_size))
+            }
         };
         if available < needed {
             return Err(HostError::NoSpace { dir: self.path.clone(), available, needed });
@@ -250,7 +269,7 @@ impl ClusterDir {
     pub fn promised_too_much(&self, description: &Description) -> Option<(u64, u64)> {
         let promised = description.osd_size.saturating_mul(description.osds.into());
         let (_, available) = disk_space(&self.path).ok()?;
-        (description.store == StoreKind::Simple && promised > available).then_some((promised, available))
+        (description.store.is_durable() && promised > available).then_some((promised, available))
     }
 
     /// Writes the description, durably, in place of the one before.

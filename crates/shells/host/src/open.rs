@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use blockfile::BlockFileStore;
 use device::{Device, DeviceOptions, DeviceRole, Power, RedbBackend};
 
 use messenger::Role;
@@ -13,6 +14,7 @@ use monclient::{HuntConfig, MonClientConfig};
 use options::{Values, opt};
 use osd::{OsdAddrs, OsdConfig};
 use redb::backends::InMemoryBackend;
+use simplestore::SimpleStore;
 use store::{MemStore, ObjectStore};
 use tokio::sync::mpsc::UnboundedSender;
 use types::{EntityAddr, Profile, UTime};
@@ -51,13 +53,13 @@ pub(crate) fn mon(
         osds: plan.osds.clone(),
     };
     // Only at the cluster's first start: a state that was lost later must not be taken for a new cluster's.
-    let is_new = plan.is_new || plan.store == StoreKind::Mem;
+    let is_new = plan.is_new || !plan.store.is_durable();
     let first = is_new.then(|| Mon::create(&config, now)).transpose().map_err(|e| failed(e.to_string()))?;
     // The receiver is gone only when the process ends.
     let done = move |committed| drop(commands.send(CoreCommand::Committed(committed)));
     let (store, state) = match plan.store {
         StoreKind::Mem => MonStore::open(&path, InMemoryBackend::new(), first, done)?,
-        StoreKind::Simple => {
+        StoreKind::Simple | StoreKind::Block => {
             fs::create_dir_all(&plan.dir).map_err(HostError::io(&plan.dir))?;
             MonStore::open(&path, mon_backend(&path, values)?, first, done)?
         }
@@ -77,11 +79,11 @@ fn device_options(values: &Values, salt: u64) -> DeviceOptions {
     }
 }
 
-/// The modelled device that each OSD's store lies on, one for each.
-fn model(values: &Values) -> Option<simplestore::ModelledOn> {
+/// The modelled device that each OSD's store lies on, one for each: its name and its parameters.
+fn model(values: &Values) -> Option<(String, String)> {
     let name = values.get(opt::BDEV_MODEL).to_owned();
     let parameters = values.get(opt::BDEV_MODEL_PARAMETERS).to_owned();
-    (!name.is_empty()).then_some(simplestore::ModelledOn { name, parameters })
+    (!name.is_empty()).then_some((name, parameters))
 }
 
 /// The monitor's state is never on a modelled device, as if it had a disk for itself.
@@ -100,26 +102,46 @@ pub(crate) fn osd_store(
     values: &Values,
     commands: UnboundedSender<CoreCommand>,
 ) -> Result<Vec<StoreHandle>, HostError> {
-    let failed = |e: simplestore::OpenError| HostError::Store { osd: plan.id.0, reason: e.to_string() };
-    let model = model(values);
-    if plan.store == StoreKind::Mem {
-        if model.is_some() {
-            let reason = "bdev_model needs a store with a device: this one is in memory".to_owned();
-            return Err(HostError::Store { osd: plan.id.0, reason });
-        }
-        let handles = MemStore::handles(plan.size_bytes, plan.placement.shards().len() as u32);
-        return Ok(handles.into_iter().map(|handle| Box::new(handle) as StoreHandle).collect());
+    let mut store: StoreHandle = match plan.store {
+        StoreKind::Mem => return mem_stores(plan, values),
+        StoreKind::Simple => Box::new(simple_store(plan, values).map_err(|e| unusable(plan, &e))?),
+        StoreKind::Block => Box::new(block_store(plan, values).map_err(|e| unusable(plan, &e))?),
+    };
+    let id = plan.id;
+    // Called on any thread; the receiver is gone only when the process ends.
+    store.set_waker(Arc::new(move || drop(commands.send(CoreCommand::StoreReady(id)))));
+    Ok(vec![store])
+}
+
+fn unusable(plan: &OsdPlan, error: &dyn std::error::Error) -> HostError {
+    HostError::Store { osd: plan.id.0, reason: error.to_string() }
+}
+
+fn mem_stores(plan: &OsdPlan, values: &Values) -> Result<Vec<StoreHandle>, HostError> {
+    if model(values).is_some() {
+        let reason = "bdev_model needs a store with a device: this one is in memory".to_owned();
+        return Err(HostError::Store { osd: plan.id.0, reason });
     }
+    let handles = MemStore::handles(plan.size_bytes, plan.placement.shards().len() as u32);
+    Ok(handles.into_iter().map(|handle| Box::new(handle) as StoreHandle).collect())
+}
+
+/// How an OSD's files are opened.
+fn osd_device_options(plan: &OsdPlan, values: &Values) -> DeviceOptions {
     let fail_file = values.get(opt::BDEV_DEBUG_FAIL_FILE);
     let power = (!fail_file.is_empty()).then(|| Arc::new(Power::fails_while(plan.dir.join(fail_file))));
-    let device = DeviceOptions { power, ..device_options(values, 1 + plan.id.0 as u64) };
+    DeviceOptions { power, ..device_options(values, 1 + plan.id.0 as u64) }
+}
+
+/// Made only at the cluster's first start: an OSD that lost its store later must not come back empty.
+fn simple_store(plan: &OsdPlan, values: &Values) -> Result<SimpleStore, simplestore::OpenError> {
+    let on = |(name, parameters)| simplestore::ModelledOn { name, parameters };
     let options = simplestore::Options {
-        device,
-        model,
+        device: osd_device_options(plan, values),
+        model: model(values).map(on),
         metadata_cache_bytes: METADATA_CACHE_BYTES,
         file_system_stores: plan.file_system_stores,
     };
-    // Only at the cluster's first start: an OSD that lost its store later must not come back empty.
     if plan.is_new {
         let label = simplestore::Label {
             cluster: plan.fsid,
@@ -127,13 +149,25 @@ pub(crate) fn osd_store(
             osd_uuid: plan.uuid,
             size_bytes: plan.size_bytes,
         };
-        simplestore::mkfs(&plan.dir, &label, &options).map_err(failed)?;
+        simplestore::mkfs(&plan.dir, &label, &options)?;
     }
-    let id = plan.id;
-    // Called on the store's thread; the receiver is gone only when the process ends.
-    let mut store = simplestore::open(&plan.dir, &options).map_err(failed)?;
-    store.set_waker(Arc::new(move || drop(commands.send(CoreCommand::StoreReady(id)))));
-    Ok(vec![Box::new(store)])
+    simplestore::open(&plan.dir, &options)
+}
+
+/// Made only at the cluster's first start, as the simple store is.
+fn block_store(plan: &OsdPlan, values: &Values) -> Result<BlockFileStore, blockfile::OpenError> {
+    let on = |(name, parameters)| blockfile::ModelledOn { name, parameters };
+    let options = blockfile::Options {
+        device: osd_device_options(plan, values),
+        model: model(values).map(on),
+        file_system_stores: plan.file_system_stores,
+        ..blockfile::Options::default()
+    };
+    let owner = blockfile::Owner { cluster: plan.fsid, osd: plan.id, osd_uuid: plan.uuid };
+    if plan.is_new {
+        blockfile::mkfs(&plan.dir, &owner, plan.size_bytes, &options)?;
+    }
+    blockfile::open(&plan.dir, &owner, &options)
 }
 
 /// What `ceph versions` shows of us: the release that we speak as, and who we are.

@@ -10,7 +10,7 @@ use crate::HostError;
 use crate::cluster::{Cluster, MON_CORE};
 use crate::control::{OsdReply, OsdRequest};
 use crate::core_main::{CoreCommand, OsdParts};
-use crate::dir::{self, StoreKind};
+use crate::dir;
 use crate::mon_command::{MonAnswer, MonCommand};
 use crate::osds::OsdState;
 
@@ -85,7 +85,7 @@ impl Cluster {
             OsdState::Starting => return Ok(Begun::Waits(String::new())),
             OsdState::Active | OsdState::Held => return Ok(Begun::Done(format!("osd.{osd}: runs already"))),
         }
-        if self.planner.description.store == StoreKind::Mem && !replace {
+        if !self.planner.description.store.is_durable() && !replace {
             return Err(format!(
                 "the store 'mem' keeps nothing, so osd.{osd} would start with an empty one; --replace does that"
             ));
@@ -143,7 +143,7 @@ impl Cluster {
         let uuid = self.planner.renew_uuid(osd).map_err(failed)?;
         self.dir.write_description(&self.planner.description).map_err(failed)?;
         let mut note = ", with an empty store".to_owned();
-        if self.planner.description.store == StoreKind::Simple {
+        if self.planner.description.store.is_durable() {
             let aside = dir::move_store_aside(&self.planner.store_dir(osd)).map_err(failed)?;
             if let Some(aside) = aside {
                 note +=

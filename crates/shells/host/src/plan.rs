@@ -60,7 +60,7 @@ pub(crate) fn describe(request: &UpRequest, found: DirState) -> Result<Descripti
             *description
         }
     };
-    if description.store == StoreKind::Mem {
+    if !description.store.is_durable() {
         // Nothing was kept: clients and OSDs must not take it for the cluster that was there before.
         description.fsid = random_fsid()?.to_string();
     }
@@ -250,6 +250,7 @@ fn core_count(asked: Option<u32>, description: &Description) -> u32 {
         // As many shards as cores want.
         StoreKind::Mem => (MessengerConfig::CORES_MAX, "no more can be told apart"),
         StoreKind::Simple => (description.osds, "the store 'simple' has one shard, and each OSD one store"),
+        StoreKind::Block => (description.osds, "the store 'block' has one shard, and each OSD one store"),
     };
     let max = cpus.min(shards).clamp(1, MessengerConfig::CORES_MAX);
     let cores = asked.unwrap_or(description.osds).clamp(1, max);
@@ -267,7 +268,7 @@ fn placement(osd: u32, osds: u32, cores: u32, store: StoreKind) -> Option<Placem
         StoreKind::Mem => {
             (0..cores).filter(|core| core % osds == osd).map(|core| CoreId(core as u16)).collect()
         }
-        StoreKind::Simple => Vec::new(),
+        StoreKind::Simple | StoreKind::Block => Vec::new(),
     };
     let all = if all.is_empty() { vec![first] } else { all };
     Placement::new(all.clone(), all)
