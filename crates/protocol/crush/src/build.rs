@@ -1,8 +1,8 @@
 //! Making and changing a map: roots, hosts, OSDs, device classes with their shadow trees, rules.
 //!
 //! Everything made here is straw2 with the Jewel tunables, as a Pacific monitor makes it, and numbered as it numbers:
-//! a new bucket takes the lowest free index. Weight sets (`choose_args`) follow into shadow trees; they are not adjusted
-//! when an OSD is added or removed.
+//! a new bucket takes the lowest free index. Weight sets (`choose_args`) follow into shadow trees; a new item has its own
+//! weight in those of its bucket.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,9 +28,25 @@ pub enum BuildError {
     /// The bucket uses an older algorithm, whose contents are not changed here.
     #[error("bucket {0} is not straw2")]
     NotStraw2(i32),
-    /// The bucket is below itself in the tree: a forged map.
+    /// The bucket is, or would be, below itself in the tree.
     #[error("bucket {0} holds itself")]
     HoldsItself(i32),
+    #[error("'{0}' is not a valid name (letters, digits, '-', '_' and '.' are allowed)")]
+    BadName(String),
+    #[error("bucket '{0}' is not empty")]
+    NotEmpty(String),
+    /// A rule uses it.
+    #[error("'{0}' is in use by a rule")]
+    InUse(String),
+    #[error("no location is given for '{0}' (TYPE=NAME)")]
+    NoPlace(String),
+    #[error("'{item}' can't be placed in a {kind}")]
+    Misplaced { item: String, kind: String },
+    #[error("bucket '{name}' is not a {kind}")]
+    WrongType { name: String, kind: String },
+    /// Walking the tree would meet this many items.
+    #[error("the tree has {0} items, counting each as often as it is linked: too many")]
+    TooLarge(u64),
 }
 
 /// Types of a new map, by number.
@@ -118,10 +134,15 @@ impl CrushMap {
 
     /// Changes an OSD's weight (16.16 fixed point) in every bucket that has it.
     pub fn set_osd_weight(&mut self, osd: i32, weight: u32) -> Result<(), BuildError> {
-        let parent =
-            self.parent_of(osd).map(|b| b.id).ok_or_else(|| unknown("item", &format!("osd.{osd}")))?;
-        self.set_weight_in(parent, osd, weight)?;
-        self.reweight_up(parent)?;
+        let holds = |b: &&Bucket| !self.is_shadow(b.id) && b.items.contains(&osd);
+        let holders: Vec<i32> = self.buckets.iter().flatten().filter(holds).map(|b| b.id).collect();
+        if holders.is_empty() {
+            return Err(unknown("item", &format!("osd.{osd}")));
+        }
+        for holder in holders {
+            self.set_weight_in(holder, osd, weight)?;
+            self.reweight_up(holder)?;
+        }
         self.rebuild_shadow_trees()
     }
 
@@ -240,7 +261,7 @@ impl CrushMap {
         id
     }
 
-    fn straw2_mut(&mut self, id: i32) -> Result<&mut Bucket, BuildError> {
+    pub(crate) fn straw2_mut(&mut self, id: i32) -> Result<&mut Bucket, BuildError> {
         let bucket = index_of(id).and_then(|i| self.buckets.get_mut(i)).and_then(Option::as_mut);
         match bucket {
             Some(bucket) if matches!(bucket.alg, Alg::Straw2 { .. }) => Ok(bucket),
@@ -249,16 +270,23 @@ impl CrushMap {
         }
     }
 
-    fn add_item(&mut self, bucket: i32, item: i32, weight: u32) -> Result<(), BuildError> {
+    pub(crate) fn add_item(&mut self, bucket: i32, item: i32, weight: u32) -> Result<(), BuildError> {
         let b = self.straw2_mut(bucket)?;
         b.items.push(item);
         if let Alg::Straw2 { weights } = &mut b.alg {
             weights.push(weight);
         }
+        for args in self.choose_args.values_mut() {
+            let Some(arg) = args.get_mut(&((-1 - bucket) as u32)) else { continue };
+            arg.weight_sets.iter_mut().for_each(|set| set.push(weight));
+            if !arg.ids.is_empty() {
+                arg.ids.push(item);
+            }
+        }
         self.reweight_up(bucket)
     }
 
-    fn set_weight_in(&mut self, bucket: i32, item: i32, weight: u32) -> Result<(), BuildError> {
+    pub(crate) fn set_weight_in(&mut self, bucket: i32, item: i32, weight: u32) -> Result<(), BuildError> {
         let b = self.straw2_mut(bucket)?;
         if let Alg::Straw2 { weights } = &mut b.alg {
             for (_, w) in b.items.iter().zip(weights).filter(|(i, _)| **i == item) {
@@ -269,22 +297,28 @@ impl CrushMap {
     }
 
     /// Recomputes a bucket's weight and those of the buckets above it.
-    fn reweight_up(&mut self, bucket: i32) -> Result<(), BuildError> {
-        let mut id = bucket;
+    pub(crate) fn reweight_up(&mut self, bucket: i32) -> Result<(), BuildError> {
+        let mut level = BTreeSet::from([bucket]);
         // As many levels as there are buckets: a map that holds itself ends here too.
         for _ in 0..self.buckets.len() {
-            let b = self.straw2_mut(id)?;
-            if let Alg::Straw2 { weights } = &b.alg {
-                b.weight = weights.iter().fold(0u32, |sum, w| sum.saturating_add(*w));
-            }
-            let weight = b.weight;
-            match self.parent_of(id).map(|p| p.id) {
-                None => break,
-                Some(parent) => {
-                    self.set_weight_in(parent, id, weight)?;
-                    id = parent;
+            let mut above = BTreeSet::new();
+            for id in level {
+                let b = self.straw2_mut(id)?;
+                if let Alg::Straw2 { weights } = &b.alg {
+                    b.weight = weights.iter().fold(0u32, |sum, w| sum.saturating_add(*w));
+                }
+                let weight = b.weight;
+                let holds = |b: &&Bucket| !self.is_shadow(b.id) && b.items.contains(&id);
+                let holders: Vec<i32> = self.buckets.iter().flatten().filter(holds).map(|b| b.id).collect();
+                for holder in holders {
+                    self.set_weight_in(holder, id, weight)?;
+                    above.insert(holder);
                 }
             }
+            if above.is_empty() {
+                break;
+            }
+            level = above;
         }
         Ok(())
     }
@@ -398,7 +432,7 @@ fn takes(rule: &Rule) -> impl Iterator<Item = i32> + '_ {
     rule.steps.iter().filter(|s| s.op == op::TAKE).map(|s| s.arg1)
 }
 
-fn unknown(what: &'static str, name: &str) -> BuildError {
+pub(crate) fn unknown(what: &'static str, name: &str) -> BuildError {
     BuildError::Unknown { what, name: name.to_owned() }
 }
 

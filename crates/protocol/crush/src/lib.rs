@@ -5,6 +5,7 @@
 
 mod build;
 mod choose;
+mod edit;
 pub mod hash;
 mod ln;
 mod map;
@@ -13,6 +14,7 @@ mod rule;
 mod wire;
 
 pub use build::BuildError;
+pub use edit::{Location, Removed};
 pub use hash::stable_mod;
 pub use map::{Alg, Bucket, ChooseArg, CrushMap, ITEM_NONE, Rule, RuleStep, Tunables, op};
 pub use rule::{OsdFilter, Placed};
