@@ -148,6 +148,7 @@ table! {
         .range(0.0, 100.0)
         .runtime();
     MON_HEALTH_LOG_UPDATE_PERIOD: u64 = spec("mon_health_log_update_period", Int, "5", "Least seconds between two lines of the cluster log about a health check whose summary keeps changing.").range(0.0, 86400.0).runtime();
+    MON_MAX_OSD: u64 = spec("mon_max_osd", Int, "10000", "The highest bound of OSD numbers that `ceph osd setmaxosd` sets.").range(1.0, 1e6).runtime();
     MON_MAX_PG_PER_OSD: u64 = spec("mon_max_pg_per_osd", Int, "250", "Maximum number of placement groups on an OSD; a pool that needs more is refused.")
         .range(1.0, 1e6)
         .runtime();

@@ -93,15 +93,28 @@ impl Mon {
             health.add("OSDMAP_FLAGS", Severity::Warn, format!("{flags} flag(s) set"), codes);
         }
         const FLAGS: u32 = OsdState::NOUP | OsdState::NODOWN | OsdState::NOIN | OsdState::NOOUT;
-        let flagged: Vec<String> = self
-            .osdmap
-            .existing_osds()
-            .filter(|(_, entry)| entry.state & FLAGS != 0)
-            .map(|(id, _)| format!("osd.{} has flags", id.0))
-            .collect();
+        let map = &self.osdmap;
+        let line = |what: String, flags: u32| {
+            let names = osdmap::held_names(flags);
+            (!names.is_empty()).then(|| format!("{what} has flags {}", names.join(",")))
+        };
+        let osds = map.existing_osds().filter_map(|(id, osd)| line(format!("osd.{id}"), osd.state & FLAGS));
+        let node = |id: i32| {
+            let kind = map.crush.bucket(id).map_or(0, |bucket| bucket.kind);
+            let (kind, name) = (crush_view::type_name(&map.crush, kind), crush_view::name(&map.crush, id));
+            format!("{kind} {name}")
+        };
+        let nodes = map.crush_node_flags.iter().filter_map(|(id, flags)| line(node(*id), *flags));
+        let class = |id: i32| map.crush.class_names.get(&id).map_or("", String::as_str);
+        let classes = map.device_class_flags.iter();
+        let classes =
+            classes.filter_map(|(id, flags)| line(format!("device class '{}'", class(*id)), *flags));
+        let flagged: Vec<String> = osds.chain(nodes).chain(classes).collect();
         if !flagged.is_empty() {
-            let summary =
-                format!("{} OSDs have a noup, nodown, noin or noout flag of their own", flagged.len());
+            let summary = format!(
+                "{} OSDs or CRUSH {{nodes, device-classes}} have {{NOUP,NODOWN,NOIN,NOOUT}} flags set",
+                flagged.len()
+            );
             health.add("OSD_FLAGS", Severity::Warn, summary, flagged);
         }
         let map = &self.osdmap;

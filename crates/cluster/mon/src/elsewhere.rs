@@ -21,7 +21,15 @@ fn is_elsewhere(map: &OsdMap, pg: &PgStat, placed: &UpActing) -> bool {
 }
 
 fn moves_pgs(increment: &Incremental) -> bool {
-    !increment.new_weight.is_empty() || !increment.crush.is_empty() || !increment.new_pools.is_empty()
+    let upmaps = !increment.new_pg_upmap.is_empty()
+        || !increment.old_pg_upmap.is_empty()
+        || !increment.new_pg_upmap_items.is_empty()
+        || !increment.old_pg_upmap_items.is_empty()
+        || !increment.new_pg_temp.is_empty();
+    upmaps
+        || !increment.new_weight.is_empty()
+        || !increment.crush.is_empty()
+        || !increment.new_pools.is_empty()
 }
 
 /// `osd.1, osd.2`

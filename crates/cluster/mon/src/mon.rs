@@ -36,6 +36,8 @@ pub enum Claim {
     Flags,
     /// The CRUSH map.
     Crush,
+    /// Upmaps and temporary acting sets of PGs.
+    Placement,
     /// The set of pools and their names.
     Pools,
     Blocklist,

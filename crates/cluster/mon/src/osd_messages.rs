@@ -63,6 +63,11 @@ impl Mon {
         bytes.and_then(|bytes| BTreeMap::from_bytes(bytes).ok()).unwrap_or_default()
     }
 
+    /// What an OSD said of itself goes with it.
+    pub(crate) fn forget_osd_metadata(&mut self, osd: i32) {
+        self.batch().delete(StateKey::name(METADATA, &osd.to_string()));
+    }
+
     fn boot(&mut self, now: UTime, session: SessionId, osd: i32, m: Box<OsdBoot>, out: &mut Vec<MonEffect>) {
         let Some(addrs) = self.sessions.get(&session).map(|s| s.info.peer_addrs.clone()) else {
             return self.fail(broken!("{session} ended while a message of it was handled"));
@@ -76,7 +81,7 @@ impl Mon {
         if addrs.0.iter().all(|addr| addr.socket.is_none()) {
             return refuse("its session shows no address", out);
         }
-        let Some(entry) = self.osdmap.osd(OsdId(osd)).cloned() else {
+        let Some(entry) = self.osdmap.osd(OsdId(osd)).filter(|entry| entry.exists()).cloned() else {
             return refuse("there is no such OSD", out);
         };
         if entry.state & OsdState::DESTROYED != 0 {
@@ -89,7 +94,7 @@ impl Mon {
             // The answer got lost: the map is the answer.
             return self.send_osdmaps(session, u64::from(m.superblock.current_epoch.0) + 1, out);
         }
-        if self.osdmap.has_flags(MapFlags::NOUP) || entry.state & OsdState::NOUP != 0 {
+        if self.osdmap.has_flags(MapFlags::NOUP) || osdmap::is_held(&self.osdmap, osd, OsdState::NOUP) {
             return refuse("the noup flag is set", out);
         }
         if !self.claim(Claim::Osd(osd)) {
@@ -249,7 +254,7 @@ impl Mon {
         let grace = self.options.get(opt::OSD_HEARTBEAT_GRACE) as i64;
         let enough = hosts.len() as u64 >= self.options.get(opt::MON_OSD_MIN_DOWN_REPORTERS);
         let forbidden = self.osdmap.has_flags(MapFlags::NODOWN)
-            || self.osdmap.osd(target).is_some_and(|e| e.state & OsdState::NODOWN != 0);
+            || osdmap::is_held(&self.osdmap, target.0, OsdState::NODOWN);
         // The report is kept; others may add to it.
         if forbidden || !(immediate || enough && i64::from(m.failed_for) >= grace) {
             return;

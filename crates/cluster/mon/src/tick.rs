@@ -111,7 +111,9 @@ impl Mon {
             .map(|(osd, _)| *osd)
             .collect();
         for osd in silent {
-            if !self.osdmap.has_flags(MapFlags::NODOWN) && self.claim(Claim::Osd(osd)) {
+            let nodown = self.osdmap.has_flags(MapFlags::NODOWN)
+                || osdmap::is_held(&self.osdmap, osd, OsdState::NODOWN);
+            if !nodown && self.claim(Claim::Osd(osd)) {
                 self.mark_down(now, osd);
                 self.say(
                     now,
@@ -140,7 +142,7 @@ impl Mon {
             let inside = osdmap::osds(&self.osdmap).filter(|o| osdmap::is_in(&self.osdmap, *o)).count();
             // The share that is in now, before this one goes.
             let ratio = inside as f64 / all.max(1) as f64;
-            let noout = entry.state & OsdState::NOOUT != 0;
+            let noout = osdmap::is_held(&self.osdmap, osd, OsdState::NOOUT);
             if noout || ratio < self.options.get(opt::MON_OSD_MIN_IN_RATIO) || !self.claim(Claim::Osd(osd)) {
                 continue;
             }

@@ -20,12 +20,6 @@ const fn refused(signature: &'static str, run: Run) -> Command {
 }
 
 const NO_SCRUB: Run = |_, _| fail(Errno::EOPNOTSUPP, "scrub is not supported yet; nothing was started");
-const NO_MOVES: Run = |_, _| {
-    fail(
-        Errno::EOPNOTSUPP,
-        "moving or removing buckets of the CRUSH map is not supported yet; new ones can be added",
-    )
-};
 const NO_HISTORY: Run = |_, _| {
     fail(
         Errno::EOPNOTSUPP,
@@ -113,11 +107,6 @@ pub(super) const COMMANDS: &[Command] = &[
     refused("pg scrub name=pgid,type=CephPgid", NO_SCRUB),
     refused("pg deep-scrub name=pgid,type=CephPgid", NO_SCRUB),
     refused("pg repair name=pgid,type=CephPgid", NO_SCRUB),
-    refused("osd crush move name=name,type=CephString name=args,type=CephString,n=N", NO_MOVES),
-    refused("osd crush link name=name,type=CephString name=args,type=CephString,n=N", NO_MOVES),
-    refused("osd crush rm name=name,type=CephString name=ancestor,type=CephString,req=false", NO_MOVES),
-    refused("osd crush remove name=name,type=CephString name=ancestor,type=CephString,req=false", NO_MOVES),
-    refused("osd crush rename-bucket name=srcname,type=CephString name=dstname,type=CephString", NO_MOVES),
 ];
 
 /// Output that is empty in plain form, with a sentence on the standard error for people who wait for some.

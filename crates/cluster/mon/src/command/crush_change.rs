@@ -54,22 +54,29 @@ pub(super) const COMMANDS: &[Command] = &[
 
 impl Mon {
     /// Proposes a CRUSH map that was changed.
-    fn put_crush(&mut self, call: &Call<'_>, crush: &CrushMap) -> Result<(), Failure> {
+    pub(super) fn put_crush(&mut self, call: &Call<'_>, crush: &CrushMap) -> Result<(), Failure> {
         self.claim_or_wait(Claim::Crush)?;
         self.osdmap_change(call.now).set_crush(crush);
         Ok(())
     }
 }
 
+/// The weight that a command gives, in 16.16 fixed point and as it is.
+pub(super) fn fixed_weight(call: &Call<'_>) -> Result<(u32, f64), Failure> {
+    match call.args.float("weight")?.filter(|w| (0.0..=65_535.0).contains(w)) {
+        Some(weight) => Ok(((weight * f64::from(CrushMap::WEIGHT_ONE)) as u32, weight)),
+        None => fail(Errno::EINVAL, "a weight must be from 0 to 65535"),
+    }
+}
+
 fn reweight(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let name = call.args.required("name")?;
-    let wanted = call.args.float("weight")?.filter(|w| (0.0..=65_535.0).contains(w));
-    let Some(wanted) = wanted else { return fail(Errno::EINVAL, "a weight must be from 0 to 65535") };
+    let (fixed, wanted) = fixed_weight(call)?;
     let mut crush = mon.osdmap.crush.clone();
     let Some(osd) = crush.item_by_name(&name).filter(|id| *id >= 0) else {
         return fail(Errno::ENOENT, format!("there is no OSD '{name}' in the CRUSH map"));
     };
-    crush.set_osd_weight(osd, (wanted * f64::from(CrushMap::WEIGHT_ONE)) as u32)?;
+    crush.set_osd_weight(osd, fixed)?;
     mon.put_crush(call, &crush)?;
     let shown = crate::fmt::general(wanted, 6);
     Ok(Answer::status(format!("reweighted item id {osd} name '{name}' to {shown} in crush map")))
@@ -92,7 +99,7 @@ fn named(mon: &Mon, call: &Call<'_>) -> Result<Vec<i32>, Failure> {
     Ok(osds)
 }
 
-fn check_name(name: &str) -> Result<(), Failure> {
+pub(super) fn check_name(name: &str) -> Result<(), Failure> {
     if name.is_empty() || name.contains(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c)) {
         fail(
             Errno::EINVAL,
@@ -158,33 +165,21 @@ fn add_bucket(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     if kind == "osd" {
         return fail(Errno::EINVAL, "an OSD is not a bucket");
     }
-    let place = call.args.list("args")?;
-    let parent = match place.as_slice() {
-        [] => None,
-        [one] => Some(parent(&crush, one, &kind)?),
-        _ => return fail(Errno::EINVAL, "give one location (TYPE=NAME): the bucket directly above"),
-    };
-    crush.add_bucket(&name, &kind, parent.as_deref())?;
-    mon.put_crush(call, &crush)?;
-    let place = parent.map(|_| format!(" to location {{{}}}", place.join(","))).unwrap_or_default();
-    Ok(Answer::status(format!("added bucket {name} type {kind}{place} to crush map")))
-}
-
-/// The name of the bucket that `TYPE=NAME` means, which has to be able to hold one of type `kind`.
-fn parent(crush: &CrushMap, place: &str, kind: &str) -> Result<String, Failure> {
-    let known = place.split_once('=').and_then(|(above, name)| {
-        let bucket = crush.bucket(crush.item_by_name(name)?)?;
-        (crush.type_by_name(above) == Some(bucket.kind)).then_some((bucket.kind, name))
-    });
-    match (known, crush.type_by_name(kind)) {
-        (Some((above, name)), Some(kind)) if above > kind => Ok(name.to_owned()),
-        (Some(_), Some(_)) => fail(Errno::EINVAL, format!("a {kind} can't be placed below {place}")),
-        (Some(_), None) => fail(Errno::EINVAL, format!("there is no type '{kind}'")),
-        (None, _) => fail(Errno::ENOENT, format!("there is no bucket {place} (TYPE=NAME)")),
+    let place = super::crush_place::place(call)?;
+    crush.add_bucket(&name, &kind, None)?;
+    if !place.is_empty() {
+        let id = crush.item_by_name(&name).unwrap_or_default();
+        crush.move_item(id, 0, &name, &place)?;
     }
+    mon.put_crush(call, &crush)?;
+    let place = match place.is_empty() {
+        true => " to crush map".to_owned(),
+        false => format!(" to location {}", super::crush_place::shown(&place)),
+    };
+    Ok(Answer::status(format!("added bucket {name} type {kind}{place}")))
 }
 
-fn create_rule(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+pub(super) fn create_rule(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let (name, root) = (call.args.required("name")?, call.args.required("root")?);
     let (kind, class) = (call.args.required("type")?, call.args.text("class")?.filter(|c| !c.is_empty()));
     let mut crush = mon.osdmap.crush.clone();

@@ -32,6 +32,13 @@ pub(super) const COMMANDS: &[Command] = &[
         run: rule_ls,
     },
     Command {
+        signature: "osd crush rule list",
+        help: "The same as osd crush rule ls",
+        module: "osd",
+        perm: "r",
+        run: rule_ls,
+    },
+    Command {
         signature: "osd crush rule dump name=name,type=CephString,goodchars=[A-Za-z0-9-_.],req=false",
         help: "CRUSH rules",
         module: "osd",

@@ -5,13 +5,18 @@ pub mod args;
 mod config;
 mod crush_change;
 mod crush_map;
+mod crush_place;
+mod crush_rules;
 mod entity;
+mod erasure;
 mod mon;
 mod not_yet;
 mod osd;
 mod osd_change;
 mod osd_df;
+mod osd_flags;
 mod osd_life;
+mod osd_remove;
 mod osd_safety;
 mod pg;
 mod pg_stuck;
@@ -22,6 +27,7 @@ mod pool_var;
 pub mod signature;
 pub(crate) mod status;
 mod tell;
+mod upmap;
 pub(crate) use mon::mon_status;
 pub(crate) use osd::set_text as osd_set_text;
 pub(crate) use status::ratio;
@@ -56,6 +62,8 @@ pub(crate) struct Call<'a> {
     pub format: Format,
     pub now: UTime,
     pub by: &'a Requester,
+    /// Input: the file of `ceph -i`.
+    pub data: &'a [u8],
 }
 
 /// What a command gives.
@@ -134,10 +142,16 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         osd::COMMANDS,
         osd_df::COMMANDS,
         osd_change::COMMANDS,
+        osd_flags::COMMANDS,
         osd_life::COMMANDS,
+        osd_remove::COMMANDS,
         osd_safety::COMMANDS,
+        erasure::COMMANDS,
+        upmap::COMMANDS,
         crush_map::COMMANDS,
         crush_change::COMMANDS,
+        crush_place::COMMANDS,
+        crush_rules::COMMANDS,
         pool::COMMANDS,
         pool_snap::COMMANDS,
         pool_var::COMMANDS,
@@ -226,7 +240,7 @@ impl Mon {
                 Answer::status("the command is for another cluster (its fsid differs)"),
             )
         } else {
-            self.run_command(now, session, CommandTarget::Cluster, &parts(&m.cmd))
+            self.run_command(now, session, CommandTarget::Cluster, &parts(&m.cmd), &m.data.to_vec())
         };
         let reply = |version: u64, result: i32, answer: Answer| -> Message {
             messages::MonCommandAck {
@@ -266,7 +280,7 @@ impl Mon {
                 .into()
         };
         let before = self.pending.map_changes;
-        match self.run_command(now, session, CommandTarget::Monitor, &parts(&m.cmd)) {
+        match self.run_command(now, session, CommandTarget::Monitor, &parts(&m.cmd), &m.data.to_vec()) {
             CommandOutcome::Now(result, answer) => {
                 out.push(MonEffect::Send { session, message: reply(result, answer) });
             }
@@ -284,10 +298,11 @@ impl Mon {
         session: SessionId,
         whom: CommandTarget,
         parts: &[T],
+        data: &[u8],
     ) -> CommandOutcome {
         let before = self.pending.changes;
         let map_changes = self.pending.map_changes;
-        let outcome = self.find_and_run(now, session, whom, parts).map(|mut answer| {
+        let outcome = self.find_and_run(now, session, whom, parts, data).map(|mut answer| {
             if self.pending.map_changes != map_changes {
                 let warning = self.warn_of_moves();
                 let between = if answer.status.is_empty() || warning.is_empty() { "" } else { "\n" };
@@ -312,6 +327,7 @@ impl Mon {
         session: SessionId,
         whom: CommandTarget,
         parts: &[T],
+        data: &[u8],
     ) -> Result<Answer, Failure> {
         let args = Args::parse(parts)?;
         let prefix = args.prefix()?;
@@ -329,7 +345,7 @@ impl Mon {
             return Err(Failure::Wait);
         }
         let format = args.format()?;
-        (command.run)(self, &Call { args: &args, format, now, by: &by })
+        (command.run)(self, &Call { args: &args, format, now, by: &by, data })
     }
 
     /// The audit's line of a command that changed something.
@@ -345,5 +361,14 @@ impl Mon {
     /// Takes a part of the map for a change, or waits.
     pub(crate) fn claim_or_wait(&mut self, what: crate::mon::Claim) -> Result<(), Failure> {
         if self.claim(what) { Ok(()) } else { Err(Failure::Wait) }
+    }
+
+    /// Takes several parts of the map for a change, or none of them and waits.
+    pub(crate) fn claim_all_or_wait(&mut self, all: &[crate::mon::Claim]) -> Result<(), Failure> {
+        if all.iter().any(|what| self.pending.claimed.contains(what)) {
+            return Err(Failure::Wait);
+        }
+        self.pending.claimed.extend(all.iter().cloned());
+        Ok(())
     }
 }

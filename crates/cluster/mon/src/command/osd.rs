@@ -108,11 +108,18 @@ pub(super) const COMMANDS: &[Command] = &[
         run: |mon, _| Ok(Answer::data(mon.osdmap.require_min_compat_client.name().to_string() + "\n")),
     },
     Command {
-        signature: "osd erasure-code-profile ls",
-        help: "Names of the erasure-code profiles",
+        signature: "osd tree-from name=epoch,type=CephInt,range=0,req=false name=bucket,type=CephString name=states,type=CephChoices,strings=up|down|in|out|destroyed,n=N,req=false",
+        help: "A bucket, and what is below it, as a tree",
         module: "osd",
         perm: "r",
-        run: profiles,
+        run: tree_from,
+    },
+    Command {
+        signature: "osd ls-tree name=epoch,type=CephInt,range=0,req=false name=name,type=CephString,req=true",
+        help: "Numbers of the OSDs below a bucket",
+        module: "osd",
+        perm: "r",
+        run: ls_tree,
     },
 ];
 
@@ -257,11 +264,6 @@ fn versions(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     Ok(call.show_json(version_counts(&mon.osd_versions())))
 }
 
-fn profiles(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
-    let names: Vec<&str> = mon.osdmap.erasure_code_profiles.keys().map(|n| n.as_str()).collect();
-    Ok(call.show(|| Json::array(names.iter().copied()), || names.join("\n") + "\n"))
-}
-
 fn blocklist_ls(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let list = &mon.osdmap.blocklist;
     let plain = |addr: &types::EntityAddr| match addr.socket {
@@ -296,12 +298,47 @@ fn matches(map: &OsdMap, osd: i32, states: &[String]) -> bool {
 
 fn tree(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let map = map_of(mon, call)?;
+    let nodes = crush_view::walk(&map.crush, false);
+    show_tree(call, &map, nodes, true)
+}
+
+/// The item that a command names.
+fn item(map: &OsdMap, name: &str) -> Result<i32, Failure> {
+    match map.crush.item_by_name(name) {
+        Some(id) => Ok(id),
+        None => fail(Errno::ENOENT, format!("there is no bucket '{name}' in the CRUSH map")),
+    }
+}
+
+fn tree_from(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let map = map_of(mon, call)?;
+    let bucket = item(&map, &call.args.required("bucket")?)?;
+    let nodes = crush_view::walk_from(&map.crush, bucket);
+    show_tree(call, &map, nodes, false)
+}
+
+fn ls_tree(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    let map = map_of(mon, call)?;
+    let bucket = item(&map, &call.args.required("name")?)?;
+    let mut osds: Vec<i32> = crush_view::walk_from(&map.crush, bucket).iter().map(|node| node.id).collect();
+    osds.retain(|id| *id >= 0 && osdmap::exists(&map, *id));
+    osds.sort_unstable();
+    let text = || osds.iter().map(|osd| format!("{osd}\n")).collect();
+    Ok(call.show(|| Json::array(osds.iter().copied()), text))
+}
+
+/// Shows a walk of the tree; `with_stray`: and the OSDs that are not in the tree.
+fn show_tree(
+    call: &Call<'_>,
+    map: &OsdMap,
+    mut nodes: Vec<crush_view::Node>,
+    with_stray: bool,
+) -> Result<Answer, Failure> {
     let states = call.args.list("states")?;
     let crush = &map.crush;
-    let mut nodes = crush_view::walk(crush, false);
     if !states.is_empty() {
         let keep: std::collections::BTreeSet<i32> =
-            nodes.iter().map(|n| n.id).filter(|id| *id >= 0 && matches(&map, *id, &states)).collect();
+            nodes.iter().map(|n| n.id).filter(|id| *id >= 0 && matches(map, *id, &states)).collect();
         let above =
             |bucket: i32| crush_view::walk_from(crush, bucket).iter().any(|below| keep.contains(&below.id));
         nodes.retain(|node| if node.id >= 0 { keep.contains(&node.id) } else { above(node.id) });
@@ -315,16 +352,19 @@ fn tree(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         Some(_) => "down",
     };
     let placed: std::collections::BTreeSet<i32> = nodes.iter().map(|n| n.id).collect();
-    let stray: Vec<i32> = osdmap::osds(&map)
+    let stray: Vec<i32> = osdmap::osds(map)
         .filter(|osd| {
-            !placed.contains(osd) && crush.parent_of(*osd).is_none() && matches(&map, *osd, &states)
+            with_stray
+                && !placed.contains(osd)
+                && crush.parent_of(*osd).is_none()
+                && matches(map, *osd, &states)
         })
         .collect();
     let osd_members = |mut out: Json, osd: i32| {
-        out.put("exists", u64::from(osdmap::exists(&map, osd)));
+        out.put("exists", u64::from(osdmap::exists(map, osd)));
         out.put("status", status(osd));
-        out.put("reweight", osdmap::reweight(&map, osd));
-        out.put("primary_affinity", osdmap::primary_affinity(&map, osd));
+        out.put("reweight", osdmap::reweight(map, osd));
+        out.put("primary_affinity", osdmap::primary_affinity(map, osd));
         out
     };
     let json = || {
@@ -357,8 +397,8 @@ fn tree(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
             let mut cells = vec![id.to_string(), class, weight(crush_weight), label];
             if id >= 0 {
                 cells.push(status(id).to_string());
-                cells.push(weight(osdmap::reweight(&map, id)));
-                cells.push(weight(osdmap::primary_affinity(&map, id)));
+                cells.push(weight(osdmap::reweight(map, id)));
+                cells.push(weight(osdmap::primary_affinity(map, id)));
             }
             table.row(cells);
         };
@@ -557,6 +597,26 @@ fn dump_json(map: &OsdMap) -> Json {
     let temp = map.pg_temp.iter().map(|(pg, osds)| {
         Json::object().with("pgid", pg.to_string()).with("osds", Json::array(osds.iter().map(|o| o.0)))
     });
+    let upmaps = map.pg_upmap.iter().map(|(pg, osds)| {
+        let osds = Json::array(osds.iter().map(|osd| osd.0));
+        Json::object().with("pgid", pg.to_string()).with("osds", osds)
+    });
+    let upmap_items = map.pg_upmap_items.iter().map(|(pg, pairs)| {
+        let pair = |(from, to): &(OsdId, OsdId)| Json::object().with("from", from.0).with("to", to.0);
+        Json::object().with("pgid", pg.to_string()).with("mappings", Json::array(pairs.iter().map(pair)))
+    });
+    let primary_temp = map
+        .primary_temp
+        .iter()
+        .map(|(pg, osd)| Json::object().with("pgid", pg.to_string()).with("osd", osd.0));
+    let held = |flags: u32| Json::array(osdmap::held_names(flags));
+    let node_flags = map
+        .crush_node_flags
+        .iter()
+        .fold(Json::object(), |out, (id, flags)| out.with(&crush_view::name(&map.crush, *id), held(*flags)));
+    let class_flags = map.device_class_flags.iter().fold(Json::object(), |out, (id, flags)| {
+        out.with(map.crush.class_names.get(id).map_or("", String::as_str), held(*flags))
+    });
     let blocklist = map
         .blocklist
         .iter()
@@ -565,7 +625,6 @@ fn dump_json(map: &OsdMap) -> Json {
         let profile = profile.iter().fold(Json::object(), |out, (k, v)| out.with(k, v.as_str()));
         out.with(name, profile)
     });
-    let empty = || Json::Array(vec![]);
     Json::object()
         .with("epoch", map.epoch.0)
         .with("fsid", map.fsid.to_string())
@@ -592,17 +651,17 @@ fn dump_json(map: &OsdMap) -> Json {
         )
         .with("osds", Json::array(osdmap::osds(map).map(|osd| osd_json(map, osd))))
         .with("osd_xinfo", Json::array(xinfo))
-        .with("pg_upmap", empty())
-        .with("pg_upmap_items", empty())
+        .with("pg_upmap", Json::array(upmaps))
+        .with("pg_upmap_items", Json::array(upmap_items))
         .with("pg_temp", Json::array(temp))
-        .with("primary_temp", empty())
+        .with("primary_temp", Json::array(primary_temp))
         .with("blocklist", blocklist)
         .with("range_blocklist", Json::object())
         .with("erasure_code_profiles", profiles)
         .with("removed_snaps_queue", snaps_json(&map.removed_snaps_queue))
         .with("new_removed_snaps", snaps_json(&map.new_removed_snaps))
         .with("new_purged_snaps", snaps_json(&map.new_purged_snaps))
-        .with("crush_node_flags", Json::object())
-        .with("device_class_flags", Json::object())
+        .with("crush_node_flags", node_flags)
+        .with("device_class_flags", class_flags)
         .with("stretch_mode", stretch)
 }

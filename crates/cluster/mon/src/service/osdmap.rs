@@ -1,5 +1,7 @@
 //! Making the next OSD map, and reading facts from one.
 
+use std::collections::BTreeMap;
+
 use crush::CrushMap;
 use maps::{ApplyError, Incremental, MapFlags, OsdMap, OsdState, PgPool, Publication, publish};
 use types::{Epoch, Fsid, OsdId, PoolId, UTime};
@@ -57,6 +59,34 @@ pub fn is_in(map: &OsdMap, osd: i32) -> bool {
 /// Whether an OSD is down and still in.
 pub fn is_down_in(map: &OsdMap, osd: i32) -> bool {
     exists(map, osd) && !is_up(map, osd) && is_in(map, osd)
+}
+
+/// Whether a flag (of [`OsdState`]: NOUP, NODOWN, NOIN, NOOUT) holds an OSD: its own, or one of its device class or of
+/// a CRUSH node above it. The flags of the whole map are others.
+pub fn is_held(map: &OsdMap, osd: i32, flag: u32) -> bool {
+    let has = |flags: &BTreeMap<i32, u32>, id: i32| flags.get(&id).is_some_and(|flags| flags & flag != 0);
+    let own = map.osd(OsdId(osd)).is_some_and(|entry| entry.state & flag != 0);
+    let class = map.crush.item_classes.get(&osd).is_some_and(|class| has(&map.device_class_flags, *class));
+    own || class || {
+        let mut above = map.crush.parent_of(osd).map(|bucket| bucket.id);
+        // A tree has at most as many levels as buckets.
+        (0..map.crush.buckets.len()).any(|_| {
+            let Some(node) = above else { return false };
+            above = map.crush.parent_of(node).map(|bucket| bucket.id);
+            has(&map.crush_node_flags, node)
+        }) || has(&map.crush_node_flags, osd)
+    }
+}
+
+/// The names of [`is_held`]'s flags.
+pub fn held_names(flags: u32) -> Vec<&'static str> {
+    let all = [
+        ("noup", OsdState::NOUP),
+        ("nodown", OsdState::NODOWN),
+        ("noin", OsdState::NOIN),
+        ("noout", OsdState::NOOUT),
+    ];
+    all.into_iter().filter(|(_, bit)| flags & bit != 0).map(|(name, _)| name).collect()
 }
 
 /// How much of an OSD's weight counts: 0 (out) to 1 (in).
