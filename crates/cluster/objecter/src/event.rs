@@ -1,6 +1,6 @@
 //! Events and effects.
 
-use messages::{Message, MonCommandAck};
+use messages::{Message, MonCommandAck, PoolOpReply};
 use monclient::{MonClientEvent, MonClientIo};
 use types::{EntityAddrVec, OsdId};
 
@@ -43,6 +43,8 @@ pub enum ObjecterEffect {
     NotifyDone(NotifyId, NotifyOutcome),
     /// A command was answered, or given up: then the result is ETIMEDOUT.
     CommandDone(CommandId, MonCommandAck),
+    /// A pool operation was answered, or given up: then the result is ETIMEDOUT. Its change is in the map of `epoch`.
+    PoolOpDone(CommandId, PoolOpReply),
     /// The map is as new as the newest that the monitor had when [`Objecter::wait_for_latest_map`] was called.
     ///
     /// [`Objecter::wait_for_latest_map`]: crate::Objecter::wait_for_latest_map

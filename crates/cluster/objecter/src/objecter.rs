@@ -231,6 +231,7 @@ impl Objecter {
                 MonClientEffect::Lost => {}
                 MonClientEffect::Deliver(Message::OsdMap(map)) => self.on_osd_map(now, &map, out),
                 MonClientEffect::Deliver(Message::MonCommandAck(ack)) => self.on_command_ack(ack, out),
+                MonClientEffect::Deliver(Message::PoolOpReply(reply)) => self.on_pool_op_reply(reply, out),
                 // The monitors' map and the configuration, which the session has read.
                 MonClientEffect::Deliver(_) => {}
                 MonClientEffect::Version(handle, range) => self.on_version(now, handle, range.newest, out),

@@ -6,7 +6,7 @@ mod world;
 use core::time::Duration;
 
 use messages::osd_op::OsdFlags;
-use messages::{Message, MonCommandAck, Op, OpArgs, OpCode, OsdBackoff};
+use messages::{Message, MonCommandAck, Op, OpArgs, OpCode, OsdBackoff, PoolOp, PoolOpReply};
 use objecter::{ObjecterEvent, Outcome, Request, Target};
 use types::{Errno, HObject, Name, PgId};
 use world::{POOL, World, read, write};
@@ -249,6 +249,38 @@ fn commands_are_sent_when_the_monitor_is_ready_and_again_after_it_was_lost() {
     w.pass(60_000);
     assert_eq!((w.commands_done[1].0, w.commands_done[1].1.result), (id, -110));
     assert_eq!(w.client.commands_pending(), 0);
+}
+
+#[test]
+fn pool_operations_go_the_way_of_commands() {
+    let mut w = World::with(|c| c.command_timeout = Duration::from_secs(60));
+    let now = w.now;
+    let op = || PoolOp {
+        tid: 0,
+        paxos: Default::default(),
+        fsid: Default::default(),
+        pool: 1,
+        op: PoolOp::CREATE_UNMANAGED_SNAP,
+        auid: 0,
+        snapid: types::SnapId(0),
+        name: Default::default(),
+        crush_rule: -1,
+    };
+    let id = w.act(|c, out| c.pool_op(now, op(), out));
+    let attempt = w.mon.unwrap();
+    w.handle(ObjecterEvent::Mon(monclient::MonClientEvent::Disconnected(attempt, "cut".into())));
+    while w.mon == Some(attempt) {
+        w.pass(100);
+    }
+    w.open_mon();
+    assert_eq!(w.pool_ops.len(), 2);
+    let reply = PoolOpReply { tid: w.pool_ops[1].tid, ..Default::default() };
+    w.mon_sends(reply.clone().into());
+    w.mon_sends(reply.clone().into());
+    assert_eq!(w.pool_ops_done, [(id, reply)]);
+    let id = w.act(|c, out| c.pool_op(now, op(), out));
+    w.pass(60_000);
+    assert_eq!((w.pool_ops_done[1].0, w.pool_ops_done[1].1.result), (id, -110));
 }
 
 #[test]

@@ -546,6 +546,7 @@ impl Sim {
             }
             ObjecterEffect::NotifyDone(_, outcome) => self.clients[client].notified.push(outcome),
             ObjecterEffect::CommandDone(id, ack) => drop(self.clients[client].acks.insert(id, ack)),
+            ObjecterEffect::PoolOpDone(..) => panic!("client {client} gives no pool operation"),
             ObjecterEffect::MapReached(_) => {}
             // No PG moves and no session breaks here: what an OSD drops, which a resend would hide, is a fault.
             ObjecterEffect::Mon(io) => panic!("client {client}: {io:?}"),

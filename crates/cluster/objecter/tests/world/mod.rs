@@ -28,6 +28,7 @@ pub struct World {
     pub maps_wanted: Option<u64>,
     pub versions_asked: Vec<u64>,
     pub commands: Vec<messages::MonCommand>,
+    pub pool_ops: Vec<messages::PoolOp>,
     /// Whether connections to OSDs are made at once.
     pub connects: bool,
     pub sessions: BTreeMap<OsdSession, OsdId>,
@@ -41,6 +42,7 @@ pub struct World {
     pub watch_events: Vec<(WatchId, WatchEvent)>,
     pub notifies_done: Vec<(NotifyId, NotifyOutcome)>,
     pub commands_done: Vec<(objecter::CommandId, messages::MonCommandAck)>,
+    pub pool_ops_done: Vec<(objecter::CommandId, messages::PoolOpReply)>,
     pub maps_reached: Vec<objecter::MapWaitId>,
     pub warnings: Vec<String>,
 }
@@ -96,6 +98,7 @@ impl World {
             maps_wanted: None,
             versions_asked: Vec::new(),
             commands: Vec::new(),
+            pool_ops: Vec::new(),
             connects: true,
             sessions: BTreeMap::new(),
             dialled: Vec::new(),
@@ -106,6 +109,7 @@ impl World {
             watch_events: Vec::new(),
             notifies_done: Vec::new(),
             commands_done: Vec::new(),
+            pool_ops_done: Vec::new(),
             maps_reached: Vec::new(),
             warnings: Vec::new(),
         };
@@ -325,6 +329,7 @@ impl World {
             ObjecterEffect::Watch(id, event) => self.watch_events.push((id, event)),
             ObjecterEffect::NotifyDone(id, outcome) => self.notifies_done.push((id, outcome)),
             ObjecterEffect::CommandDone(id, ack) => self.commands_done.push((id, ack)),
+            ObjecterEffect::PoolOpDone(id, reply) => self.pool_ops_done.push((id, reply)),
             ObjecterEffect::MapReached(id) => self.maps_reached.push(id),
             ObjecterEffect::Warning(text) => self.warnings.push(text),
         }
@@ -339,6 +344,7 @@ impl World {
             }
             Message::MonGetVersion(MonGetVersion { handle, .. }) => self.versions_asked.push(handle),
             Message::MonCommand(command) => self.commands.push(command),
+            Message::PoolOp(op) => self.pool_ops.push(op),
             _ => {}
         }
     }
