@@ -22,12 +22,16 @@ pub enum Bug {
     RefusedIsAcknowledged,
     /// A refused change is answered, but not remembered: its resend is run.
     RefusalIsForgotten,
+    /// A clone is trimmed with its first removed snapshot, though others need it.
+    TrimTakesAll,
+    /// A resent write keeps nothing for its snapshots.
+    ResendForgetsSnaps,
     /// A session's end drops the answers of others too: their requests are never answered.
     ResetDropsAnswers,
 }
 
 impl Bug {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::ReplyBeforeDurable,
         Self::ResendAnsweredEarly,
         Self::ResendRunsTwice,
@@ -37,6 +41,8 @@ impl Bug {
         Self::FullDropsSome,
         Self::RefusedIsAcknowledged,
         Self::RefusalIsForgotten,
+        Self::TrimTakesAll,
+        Self::ResendForgetsSnaps,
         Self::ResetDropsAnswers,
     ];
 }

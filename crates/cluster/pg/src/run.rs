@@ -236,7 +236,8 @@ impl Pg {
         };
         let pool = self.map.as_ref().map(|m| &m.pool);
         let osdmap = self.map.as_ref().map(|m| &m.osdmap);
-        let snapc = snaps.context_of(&request);
+        let forgets = request.op.retry_attempt > 0 && self.config.planted.is(Bug::ResendForgetsSnaps);
+        let snapc = if forgets { Default::default() } else { snaps.context_of(&request) };
         let ctx = OpContext {
             caller: &request.caller,
             limits: &self.config.ops,

@@ -17,7 +17,7 @@ use crate::objects::{Loaded, ObjectSlot};
 use crate::out::Out;
 use crate::pg::{ClientChange, ReadFor};
 use crate::run::{INFO_ATTR, SNAPSET_ATTR};
-use crate::{EntryKind, LogEntry, ObjectSteps, Pg, snap_index};
+use crate::{Bug, EntryKind, LogEntry, ObjectSteps, Pg, snap_index};
 
 /// Bytes of the index that are read at once.
 const INDEX_BYTES_MAX: usize = 1 << 20;
@@ -230,7 +230,9 @@ impl Pg {
         };
         let (snap, now, first) = (*snap, self.now, self.next_version());
         let removed = self.map.as_ref().and_then(|m| m.osdmap.removed_snaps_queue.get(&self.id.pg.pool));
-        let is_removed = |id: &SnapId| *id == snap || removed.is_some_and(|removed| removed.contains(id.0));
+        let takes_all = self.config.planted.is(Bug::TrimTakesAll);
+        let is_removed =
+            |id: &SnapId| takes_all || *id == snap || removed.is_some_and(|removed| removed.contains(id.0));
         let Some(object) = self.objects.get_mut(slot) else {
             return self.broken("a clone is trimmed of an object without a context", out);
         };

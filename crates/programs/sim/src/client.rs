@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use auth::SessionId;
-use messages::{Message, MonCommandAck};
+use messages::{Message, MonCommandAck, PoolOp, PoolOpReply};
 use monclient::{MonClientEvent, MonClientIo};
 use objecter::{CommandId, MapWaitId, Objecter, ObjecterConfig, ObjecterEffect, ObjecterEvent, RequestId};
 use types::{Profile, UTime};
@@ -13,11 +13,20 @@ use crate::daemons::{FEATURES, monitors};
 use crate::network::{Dialled, Packet, Way};
 use crate::world::{BASE, Happening, World};
 
+/// What the monitor is asked to do.
+#[derive(Clone, Debug)]
+pub enum Command {
+    Text(String),
+    PoolOp(PoolOp),
+}
+
 /// The purpose of a command or of a wait for a map.
 #[derive(Clone, Debug)]
 pub enum Purpose {
     Nothing,
     MakePool,
+    /// A snapshot was made or removed.
+    Snapshots,
     /// A client's process that was fenced.
     Fence {
         client: usize,
@@ -160,6 +169,7 @@ impl World {
             ObjecterEffect::Disconnect(session) => close(self, Dialled::Osd(session)),
             ObjecterEffect::Done(id, outcome) => self.operation_done(index, id, &outcome),
             ObjecterEffect::CommandDone(id, ack) => self.command_done(index, id, &ack),
+            ObjecterEffect::PoolOpDone(id, reply) => self.pool_op_done(index, id, &reply),
             ObjecterEffect::MapReached(id) => self.map_reached(index, id),
             ObjecterEffect::Watch(..) | ObjecterEffect::NotifyDone(..) => {
                 self.say(place, "a watch or a notify, which this client has not begun");
@@ -171,7 +181,11 @@ impl World {
     /// Sends a command to the monitor once those before it are answered, because the monitor may run concurrent ones in another
     /// order.
     pub(crate) fn command(&mut self, json: &str, purpose: Purpose) {
-        self.commands.push_back((json.into(), purpose));
+        self.give(Command::Text(json.into()), purpose);
+    }
+
+    pub(crate) fn give(&mut self, command: Command, purpose: Purpose) {
+        self.commands.push_back((command, purpose));
         self.next_command();
     }
 
@@ -180,9 +194,12 @@ impl World {
         if !self.clients[admin].commands.is_empty() {
             return;
         }
-        let Some((json, purpose)) = self.commands.pop_front() else { return };
-        self.say(Place::Client(admin), &format!("commands {json}"));
-        let id = self.with_client(admin, |core, now, out| core.command(now, json, Default::default(), out));
+        let Some((command, purpose)) = self.commands.pop_front() else { return };
+        self.say(Place::Client(admin), &format!("commands {command:?}"));
+        let id = self.with_client(admin, |core, now, out| match command {
+            Command::Text(json) => core.command(now, json, Default::default(), out),
+            Command::PoolOp(op) => core.pool_op(now, op, out),
+        });
         self.clients[admin].commands.insert(id, purpose);
     }
 
@@ -194,11 +211,20 @@ impl World {
         self.next_command();
         match purpose {
             Purpose::Nothing => {}
-            Purpose::MakePool | Purpose::Fence { .. } => {
+            Purpose::MakePool | Purpose::Snapshots | Purpose::Fence { .. } => {
                 let id = self.with_client(index, |core, _, out| core.wait_for_latest_map(out));
                 self.clients[index].waits.insert(id, purpose);
             }
         }
+    }
+
+    fn pool_op_done(&mut self, index: usize, id: CommandId, reply: &PoolOpReply) {
+        self.clients[index].commands.remove(&id);
+        if reply.result != 0 {
+            return self.fail(format!("a pool operation failed: {}", reply.result));
+        }
+        self.next_command();
+        self.snap_given(reply);
     }
 
     fn map_reached(&mut self, index: usize, id: MapWaitId) {
@@ -212,6 +238,7 @@ impl World {
                     self.fail("the pool that was made is not in the map".into());
                 }
             }
+            Some(Purpose::Snapshots) => self.note_pool_snaps(index),
             Some(Purpose::Fence { client, life }) => {
                 self.say(Place::Client(client), &format!("process {life} is fenced by epoch {epoch}"));
                 self.history.fences.push(crate::history::Fence { client, life, epoch });

@@ -17,7 +17,7 @@ use types::{EntityAddr, EntityName, EntityType, Fsid, OsdId, Profile, UTime};
 
 use crate::describe::describe;
 use crate::network::{Dialled, Packet, Way};
-use crate::plan::Defect;
+use crate::plan::{Defect, Fault};
 use crate::store_handle::StoreHandle;
 use crate::world::{BASE, Happening, World};
 use crate::{Place, Plan};
@@ -352,7 +352,14 @@ impl World {
 
     /// Notes the changes that an OSD began and the requests that it answered in an event.
     fn note_served(&mut self, id: i32, effects: &[NodeEffect]) {
-        let begun = self.osd(id).stores.iter().flat_map(StoreHandle::take_begun).collect();
+        let logged: Vec<_> = self.osd(id).stores.iter().flat_map(StoreHandle::take_logged).collect();
+        let mut begun = Vec::new();
+        for (reqid, version) in logged {
+            // The PG's own, and those of clients' own requests.
+            let Some(&place) = self.requests.get(&(reqid.name.num, reqid.tid)) else { continue };
+            self.history.operations[place].version = version;
+            begun.push(self.history.operations[place].mark);
+        }
         self.served.event(begun);
         for effect in effects {
             if let NodeEffect::Send(_, _, Message::OsdOpReply(reply)) = effect
@@ -366,6 +373,7 @@ impl World {
     fn perform(&mut self, place: Place, core: CoreId, effect: NodeEffect) {
         match effect {
             NodeEffect::Send(_, session, message) => {
+                self.lose_refusal(session, &message);
                 let raw = message.encode(FEATURES);
                 self.send_packet(session, Way::Down, Packet::Message(raw));
             }
@@ -410,6 +418,16 @@ impl World {
             }
             // It is removed once it has stopped or failed.
             NodeEffect::Ended(_) => {}
+        }
+    }
+
+    /// Sometimes the answer that says a change was refused gets lost: rare by chance, and what a PG has to remember.
+    fn lose_refusal(&mut self, session: SessionId, message: &Message) {
+        let refused =
+            matches!(message, Message::OsdOpReply(reply) if reply.result == types::Errno::ENOSPC.code());
+        if refused && self.plan.faults.contains(&Fault::Reset) && self.one_in(3) {
+            self.after(0, Happening::BreakSide(session, Way::Down));
+            self.break_connection(session);
         }
     }
 

@@ -68,8 +68,10 @@ mod tests {
             client: 2,
             life: 3,
             action,
+            context: Default::default(),
             began: 1,
             epoch: 4,
+            version: 0,
             end: None,
             times: (0, 0),
         });

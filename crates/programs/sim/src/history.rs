@@ -1,7 +1,11 @@
-//! The operations of clients with their results, and the model of an object.
+//! The operations of clients with their results.
+
+use std::collections::BTreeMap;
 
 use messages::osd_op::{Op, OpArgs, OpCode, OpFlags};
-use types::Errno;
+use types::{Errno, SnapId};
+
+use crate::model::{Contents, Context};
 
 /// Bytes of which an object's contents are made: all 8-byte words of a block are equal.
 pub const BLOCK: usize = 256;
@@ -12,22 +16,14 @@ pub const TORN: u64 = u64::MAX;
 /// Names a change: no two have the same.
 pub type Mark = u64;
 
-/// An object that exists.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Contents {
-    /// Its attribute: the last change.
-    pub mark: Mark,
-    /// The word of each block; 0 where nothing was written.
-    pub blocks: Vec<u64>,
-}
-
-/// An object's state; `None`: it does not exist.
-pub type State = Option<Contents>;
-
 /// An operation on an object. Sizes and offsets are in blocks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     Read,
+    /// Reads what the object was at a snapshot.
+    ReadAt {
+        snap: u64,
+    },
     WriteFull {
         blocks: usize,
     },
@@ -48,6 +44,10 @@ pub enum Action {
     Swap {
         expected: Mark,
         blocks: usize,
+    },
+    /// Makes the object what it was at a snapshot.
+    Rollback {
+        snap: u64,
     },
 }
 
@@ -74,10 +74,14 @@ pub struct Operation {
     /// The client's process; after a restart it counts as another client.
     pub life: u32,
     pub action: Action,
+    /// The snapshots that it named.
+    pub context: Context,
     /// Position in the order of all beginnings and ends.
     pub began: u64,
     /// The epoch of the client's map when it began.
     pub epoch: u32,
+    /// The object's version that an OSD's log had of it, if it got that far; the latest, if it ran again.
+    pub version: u64,
     pub end: Option<End>,
     /// Virtual nanoseconds of beginning and end, for people.
     pub times: (u64, u64),
@@ -108,6 +112,10 @@ pub struct History {
     pub objects: Vec<String>,
     pub operations: Vec<Operation>,
     pub fences: Vec<Fence>,
+    /// The snapshots of the pool, where they are the pool's own, with the epoch from which the map has them.
+    pub pool_snaps: Vec<(u32, Context)>,
+    /// When the removal of a snapshot began.
+    pub removals: BTreeMap<u64, u64>,
     stamps: u64,
 }
 
@@ -115,6 +123,23 @@ impl History {
     pub fn stamp(&mut self) -> u64 {
         self.stamps += 1;
         self.stamps
+    }
+
+    /// What a change may have taken for its snapshots: usually one context, as the OSD's answer has its epoch.
+    pub fn contexts(&self, op: &Operation) -> Vec<Context> {
+        let Some((first, _)) = self.pool_snaps.first() else { return vec![op.context.clone()] };
+        let newest = op.end.as_ref().map_or(0, |end| end.epoch);
+        let newest = if newest > 0 { newest } else { u32::MAX };
+        let before = self.pool_snaps.iter().rev().find(|(epoch, _)| *epoch <= op.epoch);
+        let during = self.pool_snaps.iter().filter(|(epoch, _)| *epoch > op.epoch && *epoch <= newest);
+        let none = (op.epoch < *first).then(Context::default);
+        none.into_iter().chain(before.into_iter().chain(during).map(|(_, context)| context.clone())).collect()
+    }
+
+    /// Whether a snapshot's removal had begun when an operation ended.
+    pub fn is_removed(&self, snap: u64, op: &Operation) -> bool {
+        let end = op.end.as_ref().map_or(u64::MAX, |end| end.at);
+        self.removals.get(&snap).is_some_and(|began| *began < end)
     }
 
     pub fn object(&mut self, name: String) -> usize {
@@ -130,45 +155,10 @@ impl History {
 
 impl Action {
     pub fn writes(&self) -> bool {
-        *self != Self::Read
+        !matches!(self, Self::Read | Self::ReadAt { .. })
     }
 
-    /// The object after the action, and the answer to the client.
-    pub fn apply(&self, mark: Mark, state: &State) -> (State, Seen) {
-        let old = || state.clone().unwrap_or_default();
-        let changed = |blocks: Vec<u64>| (Some(Contents { mark, blocks }), Seen::Ok(None));
-        let failed = |errno| (state.clone(), Seen::Error(errno));
-        match *self {
-            Self::Read => match state {
-                Some(contents) => (state.clone(), Seen::Ok(Some(contents.clone()))),
-                None => failed(Errno::ENOENT),
-            },
-            Self::WriteFull { blocks } => changed(words(mark, blocks)),
-            Self::Write { at, blocks } => {
-                let mut new = old().blocks;
-                new.resize(new.len().max(at + blocks), 0);
-                new[at..at + blocks].copy_from_slice(&words(mark, blocks));
-                changed(new)
-            }
-            Self::Append { blocks } => changed([old().blocks, words(mark, blocks)].concat()),
-            Self::Truncate { blocks } => {
-                let mut new = old().blocks;
-                new.resize(blocks, 0);
-                changed(new)
-            }
-            Self::Remove if state.is_some() => (None, Seen::Ok(None)),
-            Self::Remove => failed(Errno::ENOENT),
-            Self::Create if state.is_none() => changed(Vec::new()),
-            Self::Create => failed(Errno::EEXIST),
-            Self::Swap { expected, blocks } => match state {
-                Some(contents) if contents.mark == expected => changed(words(mark, blocks)),
-                Some(_) => failed(Errno::ECANCELED),
-                None => failed(Errno::ENOENT),
-            },
-        }
-    }
-
-    /// The compound operation. Every change but a removal also sets the attribute, so that half a change shows.
+    /// The compound operation. Every change but a removal and a rollback also sets the attribute, so that half a change shows.
     pub fn ops(&self, mark: Mark) -> Vec<Op> {
         let extent = |code, at: usize, blocks: usize| {
             let (offset, length) = ((at * BLOCK) as u64, (blocks * BLOCK) as u64);
@@ -177,12 +167,15 @@ impl Action {
         let data = |code, at, blocks| extent(code, at, blocks).with_indata(bytes(mark, blocks));
         let note = || attribute(OpCode::SETXATTR, mark);
         match *self {
-            Self::Read => vec![extent(OpCode::READ, 0, 0), get_attribute()],
+            Self::Read | Self::ReadAt { .. } => vec![extent(OpCode::READ, 0, 0), get_attribute()],
             Self::WriteFull { blocks } => vec![data(OpCode::WRITEFULL, 0, blocks), note()],
             Self::Write { at, blocks } => vec![data(OpCode::WRITE, at, blocks), note()],
             Self::Append { blocks } => vec![data(OpCode::APPEND, 0, blocks), note()],
             Self::Truncate { blocks } => vec![note(), extent(OpCode::TRUNCATE, blocks, 0)],
             Self::Remove => vec![extent(OpCode::DELETE, 0, 0)],
+            Self::Rollback { snap } => {
+                vec![Op::new(OpCode::ROLLBACK, OpArgs::Snap { snapid: SnapId(snap) })]
+            }
             Self::Create => {
                 vec![extent(OpCode::CREATE, 0, 0).with_flags(OpFlags::EXCL), note()]
             }
@@ -194,7 +187,7 @@ impl Action {
 }
 
 /// The name of the attribute that bears an object's last change.
-pub const ATTRIBUTE: &[u8] = b"mark";
+const ATTRIBUTE: &[u8] = b"mark";
 
 fn attribute(code: OpCode, mark: Mark) -> Op {
     let value = mark.to_string();
@@ -212,7 +205,7 @@ fn get_attribute() -> Op {
 }
 
 /// The words of a change's blocks: each differs from all others of the history.
-fn words(mark: Mark, blocks: usize) -> Vec<u64> {
+pub fn words(mark: Mark, blocks: usize) -> Vec<u64> {
     (0..blocks as u64).map(|i| (mark << 16) | (i + 1)).collect()
 }
 

@@ -9,7 +9,8 @@
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
-use crate::history::{Action, Fence, History, Mark, Operation, Seen, State};
+use crate::history::{Action, Fence, History, Mark, Operation, Seen};
+use crate::model::{Context, State};
 
 /// Operations of one object that a search takes.
 pub const OPERATIONS_MAX: usize = 256;
@@ -45,6 +46,8 @@ struct Item<'a> {
     /// Whether it must be placed.
     required: bool,
     seen: Option<&'a Seen>,
+    /// What it may have taken for its snapshots, and whether a snapshot that it names may have been gone.
+    ways: Vec<(Context, bool)>,
     /// Changes of its client that must be placed before it, if it is a change.
     first: Done,
     /// Changes of its client before which it must be placed, if at all.
@@ -54,7 +57,8 @@ struct Item<'a> {
 impl Item<'_> {
     /// The operation's position by the OSD's answer. Only a hint what to try first: the answer may be wrong.
     fn hint(&self) -> (u64, u64) {
-        let version = self.op.end.as_ref().map_or(0, |end| end.version);
+        let answered = self.op.end.as_ref().map_or(0, |end| end.version);
+        let version = if answered > 0 { answered } else { self.op.version };
         (if version > 0 { version } else { u64::MAX }, self.until)
     }
 
@@ -63,7 +67,33 @@ impl Item<'_> {
         self.required && (!self.op.action.writes() || matches!(self.seen, Some(Seen::Error(_))))
     }
 
-    fn agrees(&self, answer: &Seen) -> bool {
+    /// The states that it may lead to, where its answer follows from this one.
+    fn outcomes(&self, state: &State) -> Vec<State> {
+        let mut outcomes: Vec<State> = Vec::new();
+        for (context, lost) in &self.ways {
+            if state.wild {
+                return vec![state.clone()];
+            }
+            let (after, answer) = self.op.action.apply(self.op.mark, context, *lost, state);
+            if self.agrees(state, &answer) && !outcomes.contains(&after) {
+                outcomes.push(after);
+            }
+        }
+        outcomes
+    }
+
+    fn agrees(&self, state: &State, answer: &Seen) -> bool {
+        if let Action::ReadAt { snap } = self.op.action
+            && state.is_vague(snap)
+        {
+            return true;
+        }
+        // What is left of a removed object of which there are clones has no attributes, which CMPXATTR finds unequal.
+        let unequal = Seen::Error(types::Errno::ECANCELED);
+        let is_swap = matches!(self.op.action, Action::Swap { .. });
+        if is_swap && state.may_be_whiteout() && self.seen == Some(&unequal) {
+            return true;
+        }
         match self.seen {
             Some(seen) => seen == answer,
             // Without an effect it might as well not be placed.
@@ -119,7 +149,7 @@ fn search(mut items: Vec<Item>) -> Verdict {
     // Orders that follow the OSD's versions come first, then those that stray from them a little, then all.
     for strays in [0, 1, 2, usize::MAX] {
         search.tried.clear();
-        match search.place([0; OPERATIONS_MAX / 64], 0, &None, strays) {
+        match search.place([0; OPERATIONS_MAX / 64], 0, &State::default(), strays) {
             Some(true) => return Verdict::Linearizable,
             Some(false) if strays == usize::MAX => return Verdict::Impossible(search.furthest()),
             Some(false) | None => {}
@@ -138,17 +168,31 @@ fn item<'a>(history: &History, op: &'a Operation) -> Option<Item<'a>> {
         .unwrap_or(u64::MAX);
     let new = |until, seen: Option<&'a Seen>| {
         let (required, none) = (seen.is_some(), [0; OPERATIONS_MAX / 64]);
-        Item { op, until, required, seen, first: none, then: none }
+        Item { op, until, required, seen, ways: ways(history, op), first: none, then: none }
     };
+    if let Action::ReadAt { snap } = op.action
+        && history.is_removed(snap, op)
+    {
+        return None;
+    }
     match op.end.as_ref().map(|end| (end.at, &end.seen)) {
         Some((_, Seen::NoEffect)) => None,
-        None | Some((_, Seen::Unknown)) if op.action == Action::Read => None,
+        None | Some((_, Seen::Unknown)) if !op.action.writes() => None,
         None | Some((_, Seen::Unknown)) => Some(new(fenced, None)),
         Some((at, seen)) => {
             let until = if op.action.writes() { at.min(fenced) } else { at };
             Some(new(until, Some(seen)))
         }
     }
+}
+
+fn ways(history: &History, op: &Operation) -> Vec<(Context, bool)> {
+    let contexts = if op.action.writes() { history.contexts(op) } else { vec![Context::default()] };
+    let may_be_lost = matches!(op.action, Action::Rollback { snap } if history.is_removed(snap, op));
+    let ways = |context: Context| {
+        [false, true].into_iter().take(1 + usize::from(may_be_lost)).map(move |lost| (context.clone(), lost))
+    };
+    contexts.into_iter().flat_map(ways).collect()
 }
 
 /// Notes the order of each client's changes.
@@ -216,23 +260,21 @@ impl Search<'_> {
             if at > item.until || !self.keeps_order(&done, i) {
                 continue;
             }
-            let (after, answer) = item.op.action.apply(item.op.mark, state);
-            if !item.agrees(&answer) {
-                continue;
-            }
             let mut next = done;
             next[i / 64] |= 1 << (i % 64);
-            self.order.push(i);
-            if self.place(next, at, &after, strays)? {
-                return Some(true);
+            for after in item.outcomes(state) {
+                self.order.push(i);
+                if self.place(next, at, &after, strays)? {
+                    return Some(true);
+                }
+                self.order.pop();
             }
-            self.order.pop();
         }
         Some(false)
     }
 
-    /// The items that may be placed next, each with whether (1 or 0) it strays from the order of the OSD's answers: first
-    /// the next one in that order, then those without an answer, then the rest.
+    /// The items that may be placed next, each with whether (1 or 0) it strays from the order of the OSDs' versions: first
+    /// those in that order up to the next one with an answer, then the rest; last what no OSD began.
     ///
     /// An operation that only reads and agrees with the state is placed at once: every order that has it later is also
     /// valid with it here.
@@ -243,11 +285,12 @@ impl Search<'_> {
             return vec![(*i, 0)];
         }
         // An operation that only reads and does not agree comes after some change.
-        let order = |item: &Item| (!item.required, item.only_looks(), item.hint());
+        let is_likely = |item: &Item| item.required || item.op.version > 0;
+        let order = |item: &Item| (!is_likely(item), item.only_looks(), item.hint());
         candidates.sort_by_key(|i| order(&self.items[*i]));
-        let required = candidates.iter().filter(|i| self.items[**i].required).count();
-        candidates[required.min(1)..].rotate_left(required.saturating_sub(1));
-        let by_versions = candidates.len() - required.saturating_sub(1);
+        // What an OSD began need not have lasted: the next that did is tried as well.
+        let required = candidates.iter().position(|i| self.items[*i].required);
+        let by_versions = required.map_or(candidates.len(), |at| at + 1);
         candidates.into_iter().enumerate().map(|(n, i)| (i, usize::from(n >= by_versions))).collect()
     }
 
@@ -260,7 +303,7 @@ impl Search<'_> {
         };
         item.only_looks()
             && self.keeps_order(done, i)
-            && item.agrees(&item.op.action.apply(item.op.mark, state).1)
+            && item.outcomes(state).contains(state)
             && !self.items.iter().enumerate().any(hinders)
     }
 
@@ -282,7 +325,8 @@ impl Search<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{Contents, End};
+    use crate::history::End;
+    use crate::model::Contents;
 
     /// Operations as (client, action, began, ended, what was seen); marks count from 1.
     fn history(ops: &[(usize, Action, u64, u64, Seen)]) -> History {
@@ -291,7 +335,21 @@ mod tests {
         for (i, (client, action, began, at, seen)) in ops.iter().cloned().enumerate() {
             let end = (at > 0).then_some(End { at, epoch: 1, version: 0, seen });
             let (mark, life, epoch) = (i as u64 + 1, 0, 1);
-            let op = Operation { mark, object: 0, client, life, action, began, epoch, end, times: (0, 0) };
+            let context = Context::default();
+            let (version, times) = (0, (0, 0));
+            let op = Operation {
+                mark,
+                object: 0,
+                client,
+                life,
+                action,
+                context,
+                began,
+                epoch,
+                version,
+                end,
+                times,
+            };
             history.operations.push(op);
         }
         history

@@ -77,6 +77,16 @@ const CORES: [(&[u16], &[u16]); 6] = [
     (&[1, 2], &[0, 0, 1]),
 ];
 
+/// Whose the snapshots of a run are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SnapKind {
+    None,
+    /// The pool's.
+    Pool,
+    /// The clients'.
+    Own,
+}
+
 /// A planted defect, to show that the simulator finds it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Defect {
@@ -111,6 +121,9 @@ pub struct Plan {
     pub think: u64,
     /// Blocks that a change writes at most.
     pub blocks_max: usize,
+    pub snaps: SnapKind,
+    /// Mean time between two changes of the snapshots, nanoseconds.
+    pub snap_interval: u64,
     pub faults: Vec<Fault>,
     /// Mean time between two faults, nanoseconds.
     pub fault_interval: u64,
@@ -151,6 +164,8 @@ impl Plan {
             window: pick(&[1, 2, 4, 8]) as usize,
             think: pick(&[5, 50, 200]) * MS,
             blocks_max: pick(&[1, 4, 40]) as usize,
+            snaps: [SnapKind::None, SnapKind::Pool, SnapKind::Own][pick(&[0, 0, 1, 2]) as usize],
+            snap_interval: pick(&[1, 4]) * SECOND,
             faults: Vec::new(),
             fault_interval: pick(&[1, 3, 10]) * SECOND,
             length: pick(&[20, 40, 80]) * SECOND,

@@ -3,36 +3,46 @@
 use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 
+use encoding::Decode;
+use pg::{EntryKind, LogEntry};
 use store::sim::{SimOptions, SimStore};
 use store::{
-    CollectionId, Completion, ObjectChange, ObjectStore, ReadOutcome, ReadRequest, Step, StoreError,
-    StoreShard, Token, Transaction, Waker,
+    CollectionId, Completion, LogChange, ObjectStore, ReadOutcome, ReadRequest, Step, StoreError, StoreShard,
+    Token, Transaction, Waker,
 };
-use types::UTime;
-
-use crate::history::{ATTRIBUTE, Mark};
+use types::{ReqId, UTime};
 
 /// One of the handles of a store.
 #[derive(Clone)]
 pub struct StoreHandle {
     store: Rc<RefCell<Option<SimStore>>>,
-    /// The clients' changes that were queued since they were last taken.
-    begun: Rc<RefCell<Vec<Mark>>>,
+    /// Clients' changes that the log got since they were last taken, each with the version that it gave the object.
+    logged: Rc<RefCell<Vec<(ReqId, u64)>>>,
 }
 
 impl StoreHandle {
     pub fn new(options: SimOptions) -> Self {
         let store = Rc::new(RefCell::new(Some(SimStore::new(options))));
-        Self { store, begun: Rc::default() }
+        Self { store, logged: Rc::default() }
     }
 
     pub fn get(&self) -> RefMut<'_, SimStore> {
         RefMut::map(self.store.borrow_mut(), |store| store.as_mut().unwrap())
     }
 
-    /// Takes the clients' changes that were queued.
-    pub fn take_begun(&self) -> Vec<Mark> {
-        std::mem::take(&mut *self.begun.borrow_mut())
+    /// Takes the clients' changes that the log got.
+    pub fn take_logged(&self) -> Vec<(ReqId, u64)> {
+        std::mem::take(&mut *self.logged.borrow_mut())
+    }
+
+    /// What a read sees now.
+    pub fn look(&self, request: &ReadRequest) -> Result<ReadOutcome, StoreError> {
+        // What is not in its cache now is there at another time.
+        loop {
+            if let Some(result) = self.get().peek(request) {
+                return result;
+            }
+        }
     }
 
     /// Replaces the store by what is made of it.
@@ -42,17 +52,16 @@ impl StoreHandle {
     }
 }
 
-/// The change that a step writes down.
-fn mark(step: &Step) -> Option<Mark> {
-    let Step::Object { change: ObjectChange::SetAttrs(attrs), .. } = step else { return None };
-    let of_client = |name: &[u8]| name.strip_prefix(b"_") == Some(ATTRIBUTE);
-    let (_, value) = attrs.iter().find(|(name, _)| of_client(name))?;
-    std::str::from_utf8(value).ok()?.parse().ok()
+/// The change that a step logs.
+fn logged(step: &Step) -> Option<(ReqId, u64)> {
+    let Step::Log { change: LogChange::Append(record), .. } = step else { return None };
+    let entry = LogEntry::from_bytes(&record.bytes).ok()?;
+    (entry.kind != EntryKind::Error).then_some((entry.reqid, entry.user_version))
 }
 
 impl ObjectStore for StoreHandle {
     fn queue(&mut self, txn: Transaction, token: Token) {
-        self.begun.borrow_mut().extend(txn.steps().iter().filter_map(mark));
+        self.logged.borrow_mut().extend(txn.steps().iter().filter_map(logged));
         self.get().queue(txn, token);
     }
 

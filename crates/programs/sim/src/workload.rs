@@ -1,10 +1,12 @@
 //! The clients' operations, and the record of their results.
 
 use objecter::{Outcome, Request, RequestId};
-use types::Errno;
+use types::{Epoch, Errno, SnapContext, SnapId};
 
 use crate::Place;
 use crate::history::{Action, End, Operation, Seen, contents};
+use crate::model::Context;
+use crate::plan::SnapKind;
 use crate::world::{Happening, World};
 
 /// Operations on an object after which another takes its place.
@@ -43,7 +45,10 @@ impl World {
         // A client that is being fenced sends more, all to one object: the fence then meets requests that wait there.
         let is_doomed = self.fenced.contains(&(index, life));
         let window = self.plan.window.max(if is_doomed { DOOMED_WINDOW } else { 0 });
-        if self.pool.is_some() && client.requests.len() < window && !client.is_fenced {
+        // A program has a map before it begins. (What it learns of snapshots is then as new as its map: of what is removed
+        // earlier it would never hear.)
+        let may_begin = self.pool.is_some() && client.core.epoch() > Epoch(0) && !client.is_fenced;
+        if may_begin && client.requests.len() < window {
             self.begin_operation(index, is_doomed.then_some(life as usize));
         }
         let most = if is_doomed { DOOMED_THINK } else { self.plan.think };
@@ -73,7 +78,16 @@ impl World {
     fn some_action(&mut self, object: usize) -> Action {
         let most = self.plan.blocks_max as u64;
         let blocks = 1 + self.random(most) as usize;
-        match self.random(20) {
+        let which = self.random(if self.plan.snaps == SnapKind::None { 20 } else { 26 });
+        if which >= 20 {
+            let random = self.random(1 << 16);
+            return match self.snaps.some(random) {
+                Some(snap) if which >= 24 => Action::Rollback { snap },
+                Some(snap) => Action::ReadAt { snap },
+                None => Action::Append { blocks: 1 },
+            };
+        }
+        match which {
             0..5 => Action::Read,
             5..11 => Action::Append { blocks: 1 },
             11..13 => Action::WriteFull { blocks },
@@ -96,7 +110,14 @@ impl World {
         let mark = self.history.operations.len() as u64 + 1;
         let name = self.history.objects[object].clone();
         let Some(pool) = self.pool else { return };
-        let request = Request::on(pool, name.as_str(), action.ops(mark));
+        let mut request = Request::on(pool, name.as_str(), action.ops(mark));
+        if let Action::ReadAt { snap } = action {
+            request.snapid = SnapId(snap);
+        }
+        let own = self.plan.snaps == SnapKind::Own && action.writes();
+        let context = if own { self.snaps.context() } else { Context::default() };
+        let snaps = context.snaps.iter().copied().map(SnapId).collect();
+        request.snapc = SnapContext { seq: context.seq, snaps };
         let client = &self.clients[index];
         let operation = Operation {
             mark,
@@ -104,8 +125,10 @@ impl World {
             client: index,
             life: client.life,
             action: action.clone(),
+            context,
             began: self.history.stamp(),
             epoch: client.core.epoch().0,
+            version: 0,
             end: None,
             times: (self.now, 0),
         };
@@ -115,7 +138,11 @@ impl World {
         let submitted = self.with_client(index, |core, now, out| core.submit(now, request, out));
         match submitted {
             // It may have ended within.
-            Ok(id) => drop(self.clients[index].requests.insert(id, place)),
+            Ok(id) => {
+                let client = &mut self.clients[index];
+                client.requests.insert(id, place);
+                self.requests.insert((client.global_id as i64, id.0), place);
+            }
             Err(_) => self.end(place, (0, 0), Seen::NoEffect),
         }
     }
@@ -182,7 +209,9 @@ fn seen(operation: &Operation, outcome: &Outcome) -> Result<Seen, i32> {
     let is = |errno: Errno| result == errno.code();
     let action = &operation.action;
     if result >= 0 {
-        let Action::Read = action else { return Ok(Seen::Ok(None)) };
+        if action.writes() {
+            return Ok(Seen::Ok(None));
+        }
         let data = |i: usize| ops.get(i).map(|op| op.outdata.to_vec()).unwrap_or_default();
         return Ok(Seen::Ok(Some(contents(&data(0), &data(1)))));
     }
@@ -195,7 +224,9 @@ fn seen(operation: &Operation, outcome: &Outcome) -> Result<Seen, i32> {
     }
     let (absent, exists, changed) = (Errno::ENOENT, Errno::EEXIST, Errno::ECANCELED);
     match action {
-        Action::Read | Action::Remove | Action::Swap { .. } if is(absent) => Ok(Seen::Error(absent)),
+        Action::Read | Action::ReadAt { .. } | Action::Remove | Action::Swap { .. } if is(absent) => {
+            Ok(Seen::Error(absent))
+        }
         Action::Create if is(exists) => Ok(Seen::Error(exists)),
         Action::Swap { .. } if is(changed) => Ok(Seen::Error(changed)),
         _ => Err(result),

@@ -6,13 +6,14 @@ use auth::SessionId;
 use osd::{CoreId, PartMessage};
 use types::{PoolId, SplitMix64, UTime};
 
-use crate::client::{Client, Purpose};
+use crate::client::{Client, Command, Purpose};
 use crate::daemons::{MonProcess, OsdProcess};
 use crate::faults::Relief;
 use crate::fences::Served;
 use crate::history::{Action, History};
 use crate::network::{Network, Packet, Way};
-use crate::plan::{Fault, SECOND};
+use crate::plan::{Fault, SECOND, SnapKind};
+use crate::snaps::Snaps;
 use crate::workload::Slot;
 use crate::{Place, Plan, Trace, checks};
 
@@ -45,6 +46,7 @@ pub enum Happening {
     StartClient(usize),
     ReplaceClient(usize, u32),
     NextFault,
+    SnapTurn,
     Relieve(Relief),
     MakePool,
 }
@@ -90,15 +92,18 @@ pub struct World {
     pub trace: Trace,
     pub net: Network,
     /// Commands that wait for the one before them.
-    pub commands: VecDeque<(String, Purpose)>,
+    pub commands: VecDeque<(Command, Purpose)>,
     pub mon: MonProcess,
     pub osds: Vec<OsdProcess>,
     /// The last one gives commands, and reads all objects at the end.
     pub clients: Vec<Client>,
     pub history: History,
+    /// The operations' places in the history, by the client's global id and the request's.
+    pub requests: BTreeMap<(i64, u64), usize>,
     pub served: Served,
     pub slots: Vec<Slot>,
     pub pool: Option<PoolId>,
+    pub snaps: Snaps,
     /// Clients' processes that are or will be fenced.
     pub fenced: BTreeSet<(usize, u32)>,
     /// Whether the faults are over.
@@ -134,9 +139,11 @@ impl World {
             osds: (0..plan.osds).map(|id| OsdProcess::new(&plan, id)).collect(),
             clients: (0..=plan.clients).map(|_| Client::new()).collect(),
             history: History::default(),
+            requests: BTreeMap::new(),
             served: Served::default(),
             slots: Vec::new(),
             pool: None,
+            snaps: Snaps::default(),
             fenced: BTreeSet::new(),
             is_healing: false,
             counts: Counts::default(),
@@ -156,6 +163,9 @@ impl World {
         let delay = self.random(3 * SECOND);
         self.after(delay, Happening::MakePool);
         self.after(SECOND, Happening::NextFault);
+        if self.plan.snaps != SnapKind::None {
+            self.after(SECOND, Happening::SnapTurn);
+        }
         self.run_while(self.plan.length, |_| true);
         self.heal();
         self.run_until_quiet("every request ends");
@@ -163,8 +173,12 @@ impl World {
         if self.pool.is_none() {
             self.fail("the pool was not made".into());
         }
-        (0..self.history.objects.len()).for_each(|object| self.begin(admin, object, Action::Read));
+        let snaps = self.snaps.all().into_iter().map(|snap| Action::ReadAt { snap });
+        for action in std::iter::once(Action::Read).chain(snaps) {
+            (0..self.history.objects.len()).for_each(|object| self.begin(admin, object, action.clone()));
+        }
         self.run_until_quiet("every object is read");
+        self.await_trims(LIVENESS);
         // Copies of requests that were sent twice are answered too.
         self.run_while(self.now + SETTLING, |_| true);
         checks::check(self);
@@ -194,7 +208,7 @@ impl World {
     }
 
     /// Handles events until a moment or a failure, while a condition holds.
-    fn run_while(&mut self, until: u64, holds: impl Fn(&Self) -> bool) {
+    pub(crate) fn run_while(&mut self, until: u64, holds: impl Fn(&Self) -> bool) {
         let mut at_once = 0;
         while self.failure.is_none() && holds(self) {
             let Some(entry) = self.queue.first_entry().filter(|entry| entry.key().0 <= until) else {
@@ -239,6 +253,7 @@ impl World {
             }
             Happening::ReplaceClient(index, life) => self.replace_client(index, life),
             Happening::NextFault => self.next_fault(),
+            Happening::SnapTurn => self.snap_turn(),
             Happening::Relieve(relief) => self.relieve(relief),
             Happening::MakePool => {
                 self.command(r#"{"prefix":"osd set","key":"noout"}"#, Purpose::Nothing);
@@ -314,6 +329,10 @@ impl World {
 
     pub(crate) fn say_fault(&mut self, words: &str) {
         self.trace.note(self.now, words, || format!("*** {words}"));
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failure.is_some()
     }
 
     /// Ends the run. The first failure counts.

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use pg::Bug;
 use sim::plan::{Defect, Fault};
 use sim::{Plan, Trace, run};
 
@@ -64,4 +65,19 @@ fn finds(defect: Defect, seed: u64) -> bool {
 #[test]
 fn messages_between_cores_that_lose_their_order_are_noticed() {
     assert!((1..=20).any(|seed| finds(Defect::CoresLoseOrder, seed)));
+}
+
+#[test]
+fn a_clone_that_is_trimmed_too_early_is_noticed() {
+    assert!(finds(Defect::Pg(Bug::TrimTakesAll), 7));
+}
+
+#[test]
+fn a_change_that_keeps_nothing_for_its_snapshots_is_noticed() {
+    assert!(finds(Defect::Pg(Bug::ResendForgetsSnaps), 11));
+}
+
+#[test]
+fn a_refusal_that_is_not_remembered_is_noticed() {
+    assert!(finds(Defect::Pg(Bug::RefusalIsForgotten), 11));
 }

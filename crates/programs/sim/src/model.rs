@@ -1,0 +1,192 @@
+//! The model of an object: what it is after each operation, at its head and at each snapshot.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use types::Errno;
+
+use crate::history::{Action, Mark, Seen, words};
+
+/// An object that exists.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Contents {
+    /// Its attribute: the last change.
+    pub mark: Mark,
+    /// The word of each block; 0 where nothing was written.
+    pub blocks: Vec<u64>,
+}
+
+/// The snapshots that a change must preserve.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Context {
+    /// The newest snapshot that there has been.
+    pub seq: u64,
+    /// Those that there are, newest first.
+    pub snaps: Vec<u64>,
+}
+
+/// An object's state.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct State {
+    /// `None`: it does not exist.
+    pub head: Option<Rc<Contents>>,
+    /// The newest snapshot that a change knew of.
+    seq: u64,
+    /// What it was at snapshots that changes have preserved, where it existed.
+    kept: Vec<(u64, Rc<Contents>)>,
+    /// Snapshots at which it may be found as it was or as it is: see [`State::preserve`].
+    vague: BTreeSet<u64>,
+    /// Nothing is known of it: it went back to a vague snapshot.
+    pub wild: bool,
+}
+
+impl State {
+    /// What it was at a snapshot, or is since then.
+    fn at(&self, snap: u64) -> Option<&Rc<Contents>> {
+        match snap > self.seq {
+            true => self.head.as_ref(),
+            false => self.kept.iter().find(|(of, _)| *of == snap).map(|(_, contents)| contents),
+        }
+    }
+
+    /// Whether an answer about a snapshot may be any.
+    pub fn is_vague(&self, snap: u64) -> bool {
+        self.vague.contains(&snap)
+    }
+
+    /// Whether something may be left of an object that does not exist.
+    pub fn may_be_whiteout(&self) -> bool {
+        self.head.is_none() && self.seq > 0
+    }
+
+    /// A change with a context comes: what it is now is kept for each snapshot that no change knew of.
+    ///
+    /// An object that does not exist, and of which no clone is left, has forgotten which snapshots it knew of. If it is
+    /// then made by a change whose client knew fewer, those are vague.
+    fn preserve(&mut self, context: &Context) {
+        match &self.head {
+            Some(head) => {
+                let unseen = context.snaps.iter().take_while(|snap| **snap > self.seq);
+                self.kept.extend(unseen.map(|snap| (*snap, head.clone())));
+            }
+            None => self.vague.extend(context.seq + 1..self.seq + 1),
+        }
+        self.seq = self.seq.max(context.seq);
+    }
+}
+
+impl Action {
+    /// The object after the action, and the answer to the client. `lost` is of an action that goes back to a snapshot
+    /// that is being removed: whether it is found to be gone.
+    pub fn apply(&self, mark: Mark, context: &Context, lost: bool, state: &State) -> (State, Seen) {
+        let head = state.head.as_deref();
+        let old = || head.cloned().unwrap_or_default();
+        let become_of = |head: Option<Rc<Contents>>| {
+            let mut next = state.clone();
+            next.preserve(context);
+            next.head = head;
+            (next, Seen::Ok(None))
+        };
+        let changed = |blocks: Vec<u64>| become_of(Some(Rc::new(Contents { mark, blocks })));
+        let failed = |errno| (state.clone(), Seen::Error(errno));
+        let found = |contents: Option<&Rc<Contents>>| match contents {
+            Some(contents) => (state.clone(), Seen::Ok(Some((**contents).clone()))),
+            None => failed(Errno::ENOENT),
+        };
+        match *self {
+            Self::Read => found(state.head.as_ref()),
+            Self::ReadAt { snap } => found(state.at(snap)),
+            Self::WriteFull { blocks } => changed(words(mark, blocks)),
+            Self::Write { at, blocks } => {
+                let mut new = old().blocks;
+                new.resize(new.len().max(at + blocks), 0);
+                new[at..at + blocks].copy_from_slice(&words(mark, blocks));
+                changed(new)
+            }
+            Self::Append { blocks } => changed([old().blocks, words(mark, blocks)].concat()),
+            Self::Truncate { blocks } => {
+                let mut new = old().blocks;
+                new.resize(blocks, 0);
+                changed(new)
+            }
+            Self::Remove if head.is_some() => become_of(None),
+            Self::Remove => failed(Errno::ENOENT),
+            Self::Create if head.is_none() => changed(Vec::new()),
+            Self::Create => failed(Errno::EEXIST),
+            Self::Swap { expected, blocks } => match head {
+                Some(contents) if contents.mark == expected => changed(words(mark, blocks)),
+                Some(_) => failed(Errno::ECANCELED),
+                None => failed(Errno::ENOENT),
+            },
+            Self::Rollback { snap } if state.is_vague(snap) => {
+                (State { wild: true, ..state.clone() }, Seen::Ok(None))
+            }
+            Self::Rollback { snap } => {
+                let target = state.at(snap).filter(|_| !lost || snap > state.seq).cloned();
+                match head.is_none() && target.is_none() {
+                    true => (state.clone(), Seen::Ok(None)),
+                    false => become_of(target),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn context(seq: u64, snaps: &[u64]) -> Context {
+        Context { seq, snaps: snaps.to_vec() }
+    }
+
+    /// The state after changes with their contexts; marks count from 1.
+    fn after(changes: &[(Action, Context)]) -> State {
+        let marked = changes.iter().zip(1..);
+        marked.fold(State::default(), |state, ((action, context), mark)| {
+            action.apply(mark, context, false, &state).0
+        })
+    }
+
+    fn mark_at(state: &State, snap: u64) -> Option<Mark> {
+        state.at(snap).map(|contents| contents.mark)
+    }
+
+    const WRITE: Action = Action::WriteFull { blocks: 1 };
+
+    #[test]
+    fn a_change_keeps_what_was_for_the_snapshots_that_no_change_knew_of() {
+        let state = after(&[
+            (WRITE, context(0, &[])),
+            (WRITE, context(3, &[3, 2])),
+            (WRITE, context(3, &[3, 2])),
+            (Action::Remove, context(5, &[5, 3, 2])),
+            (WRITE, context(6, &[6, 5, 3, 2])),
+        ]);
+        let marks: Vec<Option<Mark>> = (2..=7).map(|snap| mark_at(&state, snap)).collect();
+        assert_eq!(marks, [Some(1), Some(1), None, Some(3), None, Some(5)]);
+    }
+
+    #[test]
+    fn a_rollback_makes_the_head_what_it_was_and_keeps_what_it_is() {
+        let state = after(&[
+            (WRITE, context(0, &[])),
+            (WRITE, context(2, &[2])),
+            (Action::Rollback { snap: 2 }, context(3, &[3, 2])),
+        ]);
+        assert_eq!(state.head.as_ref().map(|head| head.mark), Some(1));
+        assert_eq!((mark_at(&state, 2), mark_at(&state, 3)), (Some(1), Some(2)));
+        let state = after(&[(Action::Rollback { snap: 2 }, context(3, &[3, 2]))]);
+        assert_eq!(state, State::default(), "what was not there does not come to be");
+    }
+
+    #[test]
+    fn an_older_context_on_what_is_gone_leaves_newer_snapshots_vague() {
+        let state = after(&[
+            (WRITE, context(4, &[4, 2])),
+            (Action::Remove, context(4, &[4, 2])),
+            (WRITE, context(2, &[2])),
+        ]);
+        assert!(state.is_vague(3) && state.is_vague(4) && !state.is_vague(2) && !state.is_vague(5));
+    }
+}
