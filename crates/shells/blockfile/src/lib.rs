@@ -7,6 +7,7 @@
 
 mod drive;
 mod error;
+mod growing;
 mod label;
 mod open;
 mod room;

@@ -10,6 +10,7 @@ use device::{DeviceOptions, DirLock, Engine, FileDevice, Files, LockError, Model
 use encoding::Encode;
 
 use crate::drive::Driver;
+use crate::growing::Growing;
 use crate::label::read_label;
 use crate::room::Room;
 use crate::store::BlockFileStore;
@@ -173,11 +174,16 @@ pub fn open(dir: &Path, owner: &Owner, options: &Options) -> Result<BlockFileSto
     queue.set_waker(driver.waker());
     let mut opener = Opener::new(queue, 0, options.store).map_err(|e| failed(&path, e))?;
     let store = driver.run(&mut opener, Opener::turn, Opener::deadline).map_err(|e| failed(&path, e))?;
-    let room = match metadata.is_file() {
-        true => Some(Room::new(File::open(&path).map_err(io_error(&path))?, options.file_system_stores)),
-        false => None,
-    };
-    Ok(BlockFileStore::new(store, room, driver.now(), lock))
+    if !metadata.is_file() {
+        return Ok(BlockFileStore::new(store, None, driver.now(), lock));
+    }
+    let file = || OpenOptions::new().read(true).write(true).open(&path).map_err(io_error(&path));
+    let room = Room::new(file()?, options.file_system_stores);
+    let used = store.used_bytes();
+    let growing = Growing::new(file()?, label.size_bytes, used).map_err(|e| io_error(&path)(e.into()))?;
+    let mut opened = BlockFileStore::new(store, Some(room), driver.now(), lock);
+    opened.grows(growing);
+    Ok(opened)
 }
 
 fn files(path: &Path, options: &Options) -> Result<Files, OpenError> {

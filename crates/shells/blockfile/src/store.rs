@@ -8,6 +8,7 @@ use store::{
 };
 use types::UTime;
 
+use crate::growing::Growing;
 use crate::open::Queue;
 use crate::room::Room;
 
@@ -16,6 +17,8 @@ use crate::room::Room;
 pub struct BlockFileStore {
     store: BlockStore<Queue>,
     room: Option<Room>,
+    /// What allocates the file ahead; a block device has all of its bytes.
+    growing: Option<Growing>,
     /// The latest time that the store knows.
     now: UTime,
     /// Dropped last: the file is closed then.
@@ -24,7 +27,19 @@ pub struct BlockFileStore {
 
 impl BlockFileStore {
     pub(crate) fn new(store: BlockStore<Queue>, room: Option<Room>, now: UTime, lock: DirLock) -> Self {
-        Self { store, room, now, _lock: lock }
+        Self { store, room, growing: None, now, _lock: lock }
+    }
+
+    /// Has the file grow in steps, from the bytes that it has been given.
+    pub(crate) fn grows(&mut self, growing: Growing) {
+        self.store.open_to(growing.given());
+        self.growing = Some(growing);
+    }
+
+    fn grow(&mut self) {
+        if let Some(growing) = &mut self.growing {
+            growing.turn(self.now, &mut self.store);
+        }
     }
 
     /// The pure store, for what its tools ask of it beside the contract.
@@ -67,7 +82,9 @@ impl ObjectStore for BlockFileStore {
 
     fn turn(&mut self, now: UTime) {
         self.now = self.now.max(now);
+        self.grow();
         self.store.turn(self.now);
+        self.grow();
     }
 
     fn deadline(&self) -> Option<UTime> {
@@ -85,6 +102,9 @@ impl ObjectStore for BlockFileStore {
     }
 
     fn set_waker(&mut self, waker: Waker) {
+        if let Some(growing) = &mut self.growing {
+            growing.set_waker(waker.clone());
+        }
         self.store.set_waker(waker);
     }
 

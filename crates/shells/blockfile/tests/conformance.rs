@@ -1,5 +1,4 @@
-//! The suite of every store, on files: past the page cache with a ring and with threads, in memory, with a volatile cache, with
-//! one whose blocks leak, and on a modelled disk.
+//! The suite of every store, on files: past the page cache, and with a volatile cache whose blocks leak.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
@@ -13,7 +12,7 @@ use std::time::Duration;
 
 use blockfile::{BlockFileStore, Options, mkfs, open, path_in};
 use common::{PROPERTIES, owner};
-use device::{DeviceOptions, Engine, Power};
+use device::{DeviceOptions, Power};
 use store::conformance::{Contents, Factory, Properties};
 use store::{CollectionId, ObjectStore};
 use tempfile::TempDir;
@@ -211,40 +210,9 @@ mod ring {
     store::conformance_tests!(Files::new(Options::default(), &std::env::temp_dir()), skipped: NO_SWITCH);
 }
 
-mod threads {
-    use super::*;
-    fn files() -> Files {
-        let options = Options { engine: Engine::Threads, ..Options::default() };
-        Files::new(options, &std::env::temp_dir())
-    }
-    store::conformance_tests!(files(), skipped: NO_SWITCH);
-}
-
-mod volatile {
-    use super::*;
-    store::conformance_tests!(
-        Files::hooked(DeviceOptions { volatile_cache: true, ..DeviceOptions::default() }), skipped: ONE_SHARD
-    );
-}
-
 mod leaking {
     use super::*;
     store::conformance_tests!(
         Files::hooked(DeviceOptions { volatile_cache: true, leak_seed: Some(5), power: None }), skipped: ONE_SHARD
     );
-}
-
-mod modelled {
-    use super::*;
-    use blockfile::ModelledOn;
-
-    /// Quick, so that the suite is.
-    fn fast() -> Files {
-        let parameters = "read_us=1,write_us=1,flush_us=1,read_iops=1000000,write_iops=1000000";
-        let on = ModelledOn { name: "ssd-write-back".into(), parameters: parameters.into() };
-        let options = Options { model: Some(on), ..Options::default() };
-        Files::new(options, Path::new("/dev/shm"))
-    }
-
-    store::conformance_tests!(fast(), skipped: NO_SWITCH);
 }

@@ -5,7 +5,7 @@
 mod common;
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -118,4 +118,27 @@ fn an_acknowledgement_holds_no_completion_back() {
     store.turn(UTime::default());
     store.acknowledge(Token(77));
     assert!(completes(&mut store, Token(1)));
+}
+
+#[test]
+fn a_file_takes_the_disk_in_steps() {
+    let dir = tempfile::tempdir().unwrap();
+    mkfs(dir.path(), &owner(3), 1 << 30, &Options::default()).unwrap();
+    let given = || std::fs::metadata(path_in(dir.path())).unwrap().blocks() * 512;
+    let mut h = Harness::new(open(dir.path(), &owner(3), &Options::default()).unwrap(), PROPERTIES);
+    h.commit(|t| t.create_collection(META, 0));
+    assert!(given() < 200 << 20, "{} bytes for an empty store", given());
+    for n in 0..60u8 {
+        h.commit(|t| t.write(META, &object(&format!("{n}")), 0, vec![n; 4 << 20].into()));
+    }
+    assert!((240 << 20..480 << 20).contains(&given()), "{} bytes for 240 MiB", given());
+    drop(h.take());
+    let before = given();
+    let mut h = Harness::new(open(dir.path(), &owner(3), &Options::default()).unwrap(), PROPERTIES);
+    assert!(given() <= before.next_multiple_of(64 << 20) + (64 << 20));
+    for n in [0, 30, 59u8] {
+        let data = h.get(read(&object(&format!("{n}")), u64::MAX));
+        let Ok(ReadOutcome::Data(data)) = data else { panic!("no data") };
+        assert!(data.to_vec() == vec![n; 4 << 20]);
+    }
 }

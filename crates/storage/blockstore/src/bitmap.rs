@@ -59,6 +59,12 @@ impl Bitmap {
         self.words.get((block / 64) as usize).is_some_and(|word| word >> (block % 64) & 1 == 1)
     }
 
+    /// The place behind the last block of the set.
+    pub fn end(&self) -> u64 {
+        let last = self.words.iter().rposition(|word| *word != 0);
+        last.map_or(0, |at| (at as u64 + 1) * 64 - u64::from(self.words[at].leading_zeros()))
+    }
+
     /// Returns whether it was missing. A block out of range never is.
     pub fn insert(&mut self, block: u64) -> bool {
         if block >= self.len || self.contains(block) {

@@ -145,7 +145,7 @@ impl Checker {
         if let Some(last) = self.onodes.last().filter(|last| **last >= store.counters.next_number) {
             problems.push(format!("object number {last} is to be given again"));
         }
-        let taken = store.space.blocks() - store.space.free_blocks();
+        let taken = store.space.taken_blocks();
         let known = store.space.data_blocks() + store.space.leaving_blocks() + store.tree_blocks;
         // A checkpoint under way has made pages that are not in the tree yet.
         if store.checkpoint.is_none() && taken != known {

@@ -27,6 +27,8 @@ pub struct Space {
     leaving_blocks: u64,
     /// Where the next search begins.
     cursor: u64,
+    /// Blocks below this one are given out. Those behind it the device may not have yet.
+    open: u64,
 }
 
 impl Space {
@@ -38,15 +40,37 @@ impl Space {
             leaving: VecDeque::new(),
             leaving_blocks: 0,
             cursor: 0,
+            open: blocks,
         }
+    }
+
+    /// Gives out blocks below `open` only, and those that are taken already.
+    pub fn open_to(&mut self, open: u64) {
+        self.open = open.max(self.taken.end()).min(self.taken.len());
+    }
+
+    /// Blocks below this one are given out.
+    pub fn open_blocks(&self) -> u64 {
+        self.open
+    }
+
+    /// The place behind the last block that is taken.
+    pub fn taken_end(&self) -> u64 {
+        self.taken.end()
+    }
+
+    /// Blocks that are taken: with data, by pages of the tree, or still leaving.
+    pub fn taken_blocks(&self) -> u64 {
+        self.taken.count()
     }
 
     pub fn blocks(&self) -> u64 {
         self.taken.len()
     }
 
+    /// Blocks that can be given out.
     pub fn free_blocks(&self) -> u64 {
-        self.taken.len() - self.taken.count()
+        self.open - self.taken.count()
     }
 
     pub fn leaving_blocks(&self) -> u64 {
@@ -69,7 +93,7 @@ impl Space {
         let mut blocks = Vec::with_capacity(count as usize);
         let mut from = self.cursor;
         while (blocks.len() as u64) < count {
-            match self.taken.next_missing(from) {
+            match self.taken.next_missing(from).filter(|block| *block < self.open) {
                 Some(block) => {
                     self.taken.insert(block);
                     blocks.push(block);
@@ -83,8 +107,12 @@ impl Space {
         Some(blocks)
     }
 
-    /// The same as runs, for pages of the tree.
+    /// The same as runs, for pages of the tree. They may lie behind what is open: no change waits for them there, and a
+    /// checkpoint without them would end the store.
     pub fn allocate_runs(&mut self, count: u64) -> Option<Vec<Run>> {
+        if count > self.free_blocks() {
+            self.open_to(self.open + (count - self.free_blocks()));
+        }
         self.allocate(count).map(runs_of)
     }
 
@@ -162,5 +190,27 @@ impl Space {
     pub fn opened(&mut self) -> bool {
         let data: Vec<u64> = (0..self.data.len()).filter(|b| self.data.contains(*b)).collect();
         self.take(data)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_open_blocks_are_given_out_but_to_pages() {
+        let mut space = Space::new(100);
+        space.open_to(10);
+        assert_eq!(space.allocate(8), Some((0..8).collect()));
+        assert_eq!((space.free_blocks(), space.allocate(3)), (2, None));
+        // A page finds two open blocks, and one more behind them.
+        assert_eq!(space.allocate_runs(3), Some(vec![Run { start: 8, count: 3 }]));
+        assert_eq!((space.open_blocks(), space.free_blocks()), (11, 0));
+        space.give_back([3]);
+        assert_eq!(space.allocate(1), Some(vec![3]));
+        space.open_to(5);
+        assert_eq!(space.open_blocks(), 11, "what is taken stays open");
+        space.open_to(200);
+        assert_eq!((space.open_blocks(), space.free_blocks()), (100, 89));
     }
 }

@@ -96,6 +96,14 @@ struct Flight {
     error: Option<DeviceError>,
 }
 
+/// More of the device, for whoever waits for space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Growth {
+    None,
+    Wanted,
+    Refused,
+}
+
 struct PageRead {
     runs: Vec<Option<Piece>>,
     error: Option<DeviceError>,
@@ -118,6 +126,7 @@ pub struct BlockStore<Q: DeviceQueue> {
     pub(crate) tables: Tables,
     pub(crate) contents: Contents,
     pub(crate) space: Space,
+    growth: Growth,
     pub(crate) counters: Counters,
     /// Blocks of the tree's pages.
     pub(crate) tree_blocks: u64,
@@ -186,8 +195,45 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.tree_blocks + 2 * self.tables.active_bytes.div_ceil(BLOCK) + 16
     }
 
+    /// Has the store use the device up to this byte only, for now. What is in use behind it stays so.
+    pub fn open_to(&mut self, device_bytes: u64) {
+        let blocks = device_bytes.saturating_sub(self.layout.blocks) / BLOCK;
+        self.space.open_to(blocks);
+        self.growth = Growth::None;
+        self.head_waits = false;
+    }
+
+    /// The device's bytes that the store uses are not to become more now: what needs more is refused. The next
+    /// [`BlockStore::open_to`] says otherwise.
+    pub fn stay_closed(&mut self) {
+        self.growth = Growth::Refused;
+        self.head_waits = false;
+    }
+
+    /// The bytes of the device that the store uses, from its beginning.
+    pub fn open_bytes(&self) -> u64 {
+        self.layout.block_offset(self.space.open_blocks())
+    }
+
+    /// The bytes of the device, from its beginning, behind which nothing is in use.
+    pub fn used_bytes(&self) -> u64 {
+        self.layout.block_offset(self.space.taken_end())
+    }
+
+    /// Whether the store wants more of the device: less than `ahead_bytes` are free, or something waits for them, and there
+    /// is more.
+    pub fn wants_to_grow(&self, ahead_bytes: u64) -> bool {
+        let free = self.space.free_blocks().saturating_sub(self.kept_blocks());
+        let wanted = self.growth == Growth::Wanted || free * BLOCK < ahead_bytes;
+        wanted && self.space.open_blocks() < self.space.blocks()
+    }
+
     /// Whether waiting may bring space.
     fn space_may_come(&mut self) -> bool {
+        if self.growth != Growth::Refused && self.space.open_blocks() < self.space.blocks() {
+            self.growth = Growth::Wanted;
+            return true;
+        }
         if self.checkpoint.is_some() || self.flight.is_some() || !self.group.is_empty() {
             return true;
         }
@@ -218,6 +264,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             tables: Tables::default(),
             contents: Contents::default(),
             space: Space::new(layout.block_count),
+            growth: Growth::None,
             counters: Counters::default(),
             tree_blocks: 0,
             log,
