@@ -26,6 +26,9 @@ PYTHON = "/usr/bin/python3"
 # Seconds that a test waits for what must come. It ends a test that would hang and is no verdict: on a machine that is a
 # hundred times slower a test waits longer, and passes. Use it, or more, wherever a bound is needed.
 BOUND = 180
+DEFAULT_STORE = "simple"
+# The durable store that the tests are run on, if it is another one: run.py --store.
+STORE = None
 
 
 class Failure(Exception):
@@ -114,7 +117,7 @@ class Cluster:
         if "--port" not in args and "--mon-addr" not in args:
             args += ["--port", "0"]
         # A test machine's disk may be nearly full; one test sets this otherwise.
-        args = ["--set", "mon_data_avail_warn=0", "--set", "mon_data_avail_crit=0"] + args
+        args = ["--set", "mon_data_avail_warn=0", "--set", "mon_data_avail_crit=0"] + self.with_store(args)
         done = subprocess.run(self.argv("up", "--dir", self.dir, "--detach", *args), capture_output=True,
                               timeout=timeout, env={**os.environ, **(env or {})})
         if done.returncode != code:
@@ -122,6 +125,20 @@ class Cluster:
                           f" log: {self.log()[-2000:]}")
         self.said = done.stdout.decode()
         return Result(args, done.returncode, done.stdout, done.stderr)
+
+    def with_store(self, args):
+        """With run.py --store, clusters that would have the default store have that one."""
+        if not STORE or os.path.exists(os.path.join(self.dir, "cluster.json")) and "--store" not in args:
+            return args
+        if "--store" not in args:
+            return ["--store", STORE, *args]
+        at = args.index("--store") + 1
+        return args[:at] + [STORE if args[at] == DEFAULT_STORE else args[at]] + args[at + 1:]
+
+    def metadata(self, osd):
+        """The file with an OSD's metadata: without it, or damaged, its store can't be opened."""
+        files = (os.path.join(self.dir, f"osd.{osd}", name) for name in ("meta.redb", "block"))
+        return next(file for file in files if os.path.exists(file))
 
     def pid(self):
         done = subprocess.run(self.argv("status", self.dir, "-f", "json"), capture_output=True, timeout=BOUND)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs the live tests: unmodified Ceph clients against clusters of ours.
 
-usage: run.py --loligo PROGRAM [--peers 16.2,18.2] [--soak] [--seed N] [--cores N] [NAME...]
+usage: run.py --loligo PROGRAM [--peers 16.2,18.2] [--soak] [--seed N] [--cores N] [--store STORE]
+              [NAME...]
 A NAME picks tests whose name contains it. Needs root; cleans up after itself, also after a failure.
 """
 import argparse
@@ -59,11 +60,13 @@ def main():
     parser.add_argument("--soak", action="store_true", help="the long forms, and the tests that are only run so")
     parser.add_argument("--seed", type=int, default=int(time.time()) & 0xFFFF)
     parser.add_argument("--cores", type=int, default=None, help="run with this many cores only")
+    parser.add_argument("--store", default=None, help="run with this durable store in place of the default one")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("the live tests need root (network namespaces, roots of other releases)")
     options.loligo = os.path.abspath(options.loligo)
+    harness.STORE = options.store
     harness.raise_file_limit()
     # An end from outside unwinds too, so that no cluster is left behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -73,6 +76,8 @@ def main():
         if options.names and not any(n in name for n in options.names):
             continue
         if getattr(function, "soak_only", False) and not options.soak:
+            continue
+        if getattr(function, "default_store_only", False) and options.store:
             continue
         # Every live test has a run with one core; those marked so have one with several too.
         runs = [options.cores] if options.cores else [1, 2] if getattr(function, "both_cores", False) else [1]

@@ -93,14 +93,19 @@ def test_a_full_osd_on_a_slow_disk_holds_writes_back_too(t):
 
 def test_a_full_disk_below_the_cluster_is_a_full_osd_and_not_its_end(t):
     """The image is sparse: the file system below has less than it promises."""
-    below = t.path("below")
+    for store in ("simple", "block"):
+        full_disk_below(t, store)
+
+
+def full_disk_below(t, store):
+    below = t.path(f"below-{store}")
     os.mkdir(below)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300m", "tmpfs", below], check=True)
     t.cleanups.append(lambda: subprocess.run(["umount", below], check=False))
     path = t.path("data")
     with open(path, "wb") as f:
         f.write(os.urandom(4 << 20))
-    cluster = t.cluster("--store", "simple", "--osds", "1", "--osd-size", "1GiB",
+    cluster = t.cluster("--store", store, "--osds", "1", "--osd-size", "1GiB",
                         "--set", "osd_mon_report_interval=0.2", directory=os.path.join(below, "c"))
     expect("1 OSDs of 1 GiB may grow to 1 GiB, but" in cluster.said, f"what up said: {cluster.said!r}")
     client = t.client(cluster)

@@ -173,6 +173,10 @@ def test_lost_or_damaged_metadata_is_told_with_its_file(t):
     equal(client.ceph("osd", "pool", "ls").text, "p\n", "pools")
 
 
+# It reads whole files.
+test_lost_or_damaged_metadata_is_told_with_its_file.default_store_only = True
+
+
 def test_wrong_settings_and_addresses_are_refused_with_a_sentence(t):
     cluster = t.cluster(start=False)
     for args, says in (
