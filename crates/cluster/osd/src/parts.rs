@@ -15,7 +15,7 @@ use serde_json::Value;
 use smallvec::SmallVec;
 use store::{Peek, ReadOutcome, ReadRequest, StatFs, StoreError, StoreShard, Token, Transaction};
 use telemetry::Average;
-use types::{Epoch, PgId, PoolId, SpgId, UTime};
+use types::{Epoch, PgId, SpgId, UTime};
 
 use crate::control::MapStep;
 use crate::gate::ThrottleLimits;
@@ -149,6 +149,11 @@ pub(crate) enum ToControl {
         pgid: SpgId,
         slot: PgSlot,
         status: PgStatus,
+    },
+    /// New PGs are stored in a shard, out of one of it that was split: their states follow.
+    PgsSplit {
+        shard: StoreShard,
+        children: Vec<SpgId>,
     },
     /// A PG is removed, durably.
     PgRemoved {
@@ -358,8 +363,6 @@ pub(crate) struct GateMap {
     pub map: Arc<OsdMap>,
     /// The epoch since which the map shows this OSD up; 0 when it does not.
     pub up_from: Epoch,
-    /// Pools whose number of PGs has grown since their PGs were made, and how many they had.
-    pub unsplit: Arc<BTreeMap<PoolId, u32>>,
 }
 
 /// A PG drops a request, and wants no more of its session.

@@ -374,7 +374,7 @@ fn a_read_for_any_copy_of_a_pg_that_is_not_here_is_sent_to_the_primary_and_a_wri
 }
 
 #[test]
-fn a_pool_whose_pg_num_grows_is_an_error_in_both_logs_and_its_new_pgs_hold_no_budget() {
+fn a_pool_whose_pg_num_falls_is_an_error_in_both_logs_and_what_is_for_the_pgs_that_go_holds_no_budget() {
     let mut w = with_pool();
     let set_pg_num = |w: &mut World, pg_num: u32| {
         w.change(|map, inc| {
@@ -384,28 +384,29 @@ fn a_pool_whose_pg_num_grows_is_an_error_in_both_logs_and_its_new_pgs_hold_no_bu
             inc.new_pools.insert(PoolId(1), pool);
         });
     };
+    let next = w.mon.osdmap_next.take();
+    set_pg_num(&mut w, 8);
     let of_a_child = |w: &mut World| {
         let mut ops = (0..).map(|n| w.write(&format!("o{n}"), b"x"));
         ops.find(|op| op.pgid.pg.seed >= 4).unwrap()
     };
-    let next = w.mon.osdmap_next.take();
-    set_pg_num(&mut w, 8);
     let early = of_a_child(&mut w);
-    w.send_op(CLIENT, early);
+    w.send_op(CLIENT, early.clone());
     assert_eq!(w.osd.held().0, 1, "it waits for the map");
     w.mon.osdmap_next = next;
     w.push_maps();
+    assert_eq!(w.reply_to(CLIENT, early.tid).unwrap().result, 0);
     let late = of_a_child(&mut w);
+    set_pg_num(&mut w, 4);
     w.send_op(CLIENT, late);
     assert_eq!(w.osd.held(), (0, 0));
-    let said = |text: &String| text.starts_with("Error pool 1: pg_num goes from 4 to 8");
+    let said = |text: &String| text.starts_with("Error pool 1: pg_num goes from 8 to 4");
     assert_eq!(w.log.iter().filter(|text| said(text)).count(), 1);
     let in_cluster_log = w.mon.received.iter().any(|m| match m {
         Message::Log(log) => log.entries[0].message.starts_with(b"pool 1: pg_num goes"),
         _ => false,
     });
     assert!(in_cluster_log);
-    set_pg_num(&mut w, 4);
     let op = w.write("a", b"x");
     assert_eq!(w.ask(CLIENT, op).result, 0);
 }

@@ -35,7 +35,7 @@ impl Phase {
         match self {
             Self::Loading | Self::Peering(Peering::Others) | Self::Peered | Self::Failed => true,
             // A map or a transaction away from being served: requests wait (as osd_backoff_on_peering has it).
-            Self::Peering(Peering::UpThru | Peering::Activating) => false,
+            Self::Splitting | Self::Peering(Peering::UpThru | Peering::Activating) => false,
             // These answer or drop what comes.
             Self::Nonprimary | Self::Active(_) | Self::Removing => false,
         }

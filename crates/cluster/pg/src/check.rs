@@ -40,6 +40,10 @@ impl Pg {
         holds(!self.own_lost || !self.in_flight.is_empty(), "lost records follow no change in flight")?;
         self.watches.check()?;
         holds(serves || self.watches.is_empty(), "a watch of an ended interval is kept")?;
+        holds(
+            self.split.is_some() == (self.phase == Phase::Splitting),
+            "a split is known of a PG that is not being split, or of one that is none is",
+        )?;
         self.check_objects()
     }
 
@@ -63,6 +67,7 @@ impl Pg {
             | ReadFor::Step { .. }
             | ReadFor::List(_)
             | ReadFor::SnapIndex
+            | ReadFor::Split
             | ReadFor::Trim { .. }
             | ReadFor::Remove => None,
         };

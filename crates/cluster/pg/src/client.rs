@@ -57,9 +57,12 @@ impl Pg {
                 }
                 return Self::dropped(session, tid, NOT_PRIMARY, out);
             }
-            (Phase::Peering(Peering::Others | Peering::UpThru | Peering::Activating) | Phase::Peered, _) => {
-                true
-            }
+            (
+                Phase::Splitting
+                | Phase::Peering(Peering::Others | Peering::UpThru | Peering::Activating)
+                | Phase::Peered,
+                _,
+            ) => true,
             (Phase::Active(_), _) => false,
         };
         if !waits {

@@ -9,7 +9,7 @@ use messages::{OsdOp, OsdOpReply, WatchNotify};
 use ops::FullKind;
 use store::{ReadOutcome, ReadRequest, StoreError, Token, Transaction};
 use telemetry::Stage;
-use types::{BrokenInvariant, EntityAddrVec, EntityName, Epoch, OsdId, SnapContext};
+use types::{BrokenInvariant, EntityAddrVec, EntityName, Epoch, OsdId, SnapContext, SpgId};
 
 /// A client's request as the OSD hands it on.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -143,6 +143,8 @@ pub enum PgEffect {
     Block { session: SessionId, tid: u64, range: Box<BackoffRange> },
     /// A session may send again what it held back.
     Unblock { session: SessionId, epoch: Epoch },
+    /// New PGs are stored that this one's objects were shared with: the pool has more PGs. They are to be loaded.
+    Split { children: Vec<SpgId> },
     /// Tell the store that what was built upon this refused transaction is undone.
     Acknowledge { token: Token },
     /// A request has reached a stage. (The OSD knows by itself when it came and when it is answered.)

@@ -81,7 +81,9 @@ impl Pg {
                 |map: &MapView| map.osdmap.flags & (MapFlags::SORTBITWISE | MapFlags::RECOVERY_DELETES);
             flags(old) != flags(map) || self.is_new_for_pool(&old.pool, &map.pool)
         });
-        (primary_changed || sets_changed || others_changed, primary_changed)
+        // A restart does not know the map before, and the store how far the PG was split.
+        let splits = self.is_to_split(map.pool.pg_num);
+        (primary_changed || sets_changed || others_changed || splits, primary_changed)
     }
 
     fn is_new_for_pool(&self, old: &PoolView, new: &PoolView) -> bool {
@@ -107,13 +109,16 @@ impl Pg {
             Some(last) => last.may_have_written(&ended, last_clean),
             None => !ended.acting.is_empty() && stats.acting_primary.0 >= 0,
         };
-        let up_changed = stats.up != map.up;
+        let (up_changed, splits) = (stats.up != map.up, self.is_to_split(map.pool.pg_num));
         // Other copies have what changes counted; a new interval begins with the primary's counters.
         let reads = std::mem::take(&mut self.reads_to_count);
         self.records.add_stats(&reads);
         self.records.past.add(ended, went_rw);
         let history = &mut self.records.info.history;
         history.same_interval_since = map.epoch;
+        if splits {
+            history.last_epoch_split = map.epoch;
+        }
         if up_changed {
             history.same_up_since = map.epoch;
         }
@@ -183,7 +188,9 @@ impl Pg {
             }
             Phase::Peered => PgState::PEERED.with(PgState::UNDERSIZED).with(PgState::DEGRADED),
             Phase::Peering(Peering::Activating) => PgState::ACTIVATING,
-            Phase::Loading | Phase::Peering(Peering::Others | Peering::UpThru) => PgState::PEERING,
+            Phase::Loading | Phase::Splitting | Phase::Peering(Peering::Others | Peering::UpThru) => {
+                PgState::PEERING
+            }
             Phase::Failed => PgState::INCOMPLETE,
             Phase::Nonprimary | Phase::Removing => PgState::default(),
         };

@@ -34,6 +34,7 @@ mod request;
 mod run;
 mod snap_index;
 mod snaps;
+mod split;
 mod trim;
 mod watch;
 mod watches;

@@ -52,14 +52,14 @@ impl Pg {
         (pg.records.info.history, pg.records.past) = (history, past);
         pg.note_mapping(&first);
         pg.records.info.stats.mapping_epoch = pg.records.info.history.same_interval_since;
-        let pg_num = first.pool.pg_num;
+        pg.records.bits = split_bits(id.pg.seed, first.pool.pg_num);
         pg.map = Some(first);
         for map in later {
             // There are no requests that a new interval could drop.
             pg.take_map(map, &mut Out::new(&mut Vec::new(), &mut NoPeek));
         }
         let mut txn = Transaction::new();
-        txn.create_collection(pg.records.collection, split_bits(id.pg.seed, pg_num));
+        txn.create_collection(pg.records.collection, pg.records.bits);
         txn.touch(pg.records.collection, &pg.records.meta);
         pg.records.write_info(&mut txn);
         let mut no_memory = NoPeek;
@@ -79,9 +79,9 @@ impl Pg {
         pg
     }
 
-    /// Keeps a map for later while the PG is being loaded; gives it back otherwise.
+    /// Keeps a map for later while the PG is being loaded or split; gives it back otherwise.
     pub(crate) fn defer_map(&mut self, map: MapView) -> Option<MapView> {
-        if self.phase != Phase::Loading {
+        if !matches!(self.phase, Phase::Loading | Phase::Splitting) {
             return Some(map);
         }
         self.deferred_maps.push(map);
@@ -91,7 +91,7 @@ impl Pg {
     pub(crate) fn on_load_read(&mut self, result: Result<ReadOutcome, StoreError>, out: &mut Out<'_>) {
         let next = match result {
             Ok(ReadOutcome::Attrs(attrs)) => self.records.take_attrs(&attrs),
-            Ok(ReadOutcome::Collection(Some(stat))) => self.records.take_small_info(&stat.info),
+            Ok(ReadOutcome::Collection(Some(stat))) => self.records.take_stat(&stat),
             Ok(ReadOutcome::Log(page)) => self.records.take_log(&page),
             Ok(_) => Err("the store answered another question".to_owned()),
             Err(error) => Err(error.to_string()),

@@ -1,6 +1,7 @@
 //! A PG's log in memory: the entries that recovery would need, and behind them what a resend is answered from.
 //!
-//! Invariants: versions ascend strictly; `tail < entries <= head`; duplicates are not newer than the tail; each request
+//! Invariants: versions ascend strictly; `tail < entries <= head`, and the newest entry is the head's but after a split, which
+//! may give it to another PG; duplicates are not newer than the tail; each request
 //! is indexed once, at its newest entry. The store keeps the same entries and the same duplicates (see `records`), so
 //! that a restart knows every resend that a running PG knows.
 
@@ -90,7 +91,7 @@ impl PgLog {
         self.tail
     }
 
-    /// The newest entry's version.
+    /// The version that the log reaches up to: the newest entry's, but after a split.
     pub fn head(&self) -> EVersion {
         self.head
     }
@@ -145,6 +146,30 @@ impl PgLog {
         self.dups.push_back(dup);
     }
 
+    /// The log reaches up to `head` without an entry of that version: another PG has it since a split.
+    pub fn skip_to(&mut self, head: EVersion) {
+        self.head = self.head.max(head);
+    }
+
+    /// The part of the log that is of certain objects, by their hashes, and duplicates of which the object is not known. It
+    /// begins and ends where this one does.
+    pub fn part(&self, is_theirs: impl Fn(u32) -> bool) -> Self {
+        let entries = self.entries.iter().filter(|entry| is_theirs(entry.oid.hash)).cloned();
+        let dups = self.dups.iter().filter(|dup| dup.hash.is_none_or(&is_theirs)).cloned();
+        let (entries, dups) = (entries.collect(), dups.collect());
+        let mut part = Self { entries, dups, tail: self.tail, head: self.head, index: BTreeMap::new() };
+        part.index_again();
+        part
+    }
+
+    /// Forgets the entries and duplicates of objects that are another PG's. A duplicate of which the object is not known
+    /// stays.
+    pub fn keep(&mut self, is_ours: impl Fn(u32) -> bool) {
+        self.entries.retain(|entry| is_ours(entry.oid.hash));
+        self.dups.retain(|dup| dup.hash.is_none_or(&is_ours));
+        self.index_again();
+    }
+
     /// Undoes everything newer than `to`, which becomes the head, and returns the entries undone, oldest first. Before
     /// the tail this empties the log, which then begins at `to`.
     pub fn rewind(&mut self, to: EVersion) -> Vec<Box<LogEntry>> {
@@ -153,10 +178,14 @@ impl PgLog {
         self.head = self.head.min(to);
         self.tail = self.tail.min(to);
         // An older entry of the same request may have been hidden by a newer one.
+        self.index_again();
+        undone.into()
+    }
+
+    fn index_again(&mut self) {
         self.index = self.dups.iter().map(|d| (ByTid(d.reqid), d.version)).collect();
         let with_request = self.entries.iter().filter(|e| e.reqid != ReqId::default());
         self.index.extend(with_request.map(|e| (ByTid(e.reqid), e.version)));
-        undone.into()
     }
 
     /// The request's result, if it is remembered.
@@ -215,8 +244,8 @@ impl PgLog {
 }
 
 pub(crate) fn dup_of(entry: LogEntry) -> LogDup {
-    let LogEntry { reqid, version, user_version, return_code, op_returns, .. } = entry;
-    LogDup { reqid, version, user_version, return_code, op_returns }
+    let LogEntry { reqid, version, user_version, return_code, op_returns, oid, .. } = entry;
+    LogDup { reqid, version, user_version, return_code, op_returns, hash: Some(oid.hash) }
 }
 
 #[cfg(test)]

@@ -213,6 +213,16 @@ pub struct LogDup {
     pub return_code: i32,
     /// Its operations' results.
     pub op_returns: Vec<OpReturn>,
+    /// Its object's hash, where the entry was here: it says which PG keeps the duplicate when this one splits. Not encoded.
+    pub hash: Option<u32>,
+}
+
+impl LogDup {
+    /// Of no request: says that a log reaches up to this version, whose entry another PG has.
+    pub(crate) fn mark(version: EVersion) -> Self {
+        let reqid = ReqId::default();
+        Self { reqid, version, user_version: 0, return_code: 0, op_returns: Vec::new(), hash: None }
+    }
 }
 
 impl Encode for LogDup {
@@ -230,7 +240,8 @@ impl Decode for LogDup {
                 return Err(DecodeError::TooOld { what: "pg_log_dup_t", version: v });
             }
             let (reqid, version, user_version) = (d.get()?, d.get()?, d.get()?);
-            Ok(Self { reqid, version, user_version, return_code: d.get()?, op_returns: d.get()? })
+            let (return_code, op_returns) = (d.get()?, d.get()?);
+            Ok(Self { reqid, version, user_version, return_code, op_returns, hash: None })
         })
     }
 }

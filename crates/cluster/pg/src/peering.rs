@@ -50,6 +50,9 @@ impl Pg {
         self.records.dirty = true;
         // What would have activated an earlier interval.
         self.own.iter_mut().for_each(|own| own.activates = false);
+        if self.is_to_split(map.pool.pg_num) {
+            return self.begin_split(out);
+        }
         if map.acting_primary == self.whoami {
             self.phase = Phase::Peering(Peering::UpThru);
             if !self.peer(out) {

@@ -19,6 +19,7 @@ use crate::phase::{Peering, Phase};
 use crate::records::{Before, Records};
 use crate::request::Request;
 use crate::run::AttrNames;
+use crate::split::Split;
 use crate::trim::Trimmer;
 use crate::watch::Effects;
 use crate::watches::Watches;
@@ -42,6 +43,7 @@ pub(crate) enum ReadFor {
     Step { park: u64, index: usize },
     List(Box<Request>),
     SnapIndex,
+    Split,
     Trim { slot: ObjectSlot, clone: SnapId },
     Remove,
 }
@@ -103,7 +105,7 @@ pub(crate) enum DelayedOf {
 /// Invariants, asserted by [`Pg::check`]: `info.last_update == log.head()`; `info.log_tail == log.tail()`; the log's
 /// tail never passes `durable`, nor `durable` the head; what is in flight is in the order of tokens and of versions; an
 /// object counts its changes in flight; a parked request is counted by its object; only an active PG holds requests
-/// that began, and changes in flight whose request it has; records that wait to be written again follow a change in flight.
+/// that began, and changes in flight whose request it has; it knows of a split exactly while it splits; records that wait to be written again follow a change in flight.
 #[derive(Debug)]
 pub struct Pg {
     pub(crate) id: SpgId,
@@ -111,7 +113,7 @@ pub struct Pg {
     pub(crate) config: Arc<PgConfig>,
     pub(crate) map: Option<MapView>,
     pub(crate) phase: Phase,
-    /// Maps that came while it was loading.
+    /// Maps that came while it was loading, or was being split.
     pub(crate) deferred_maps: Vec<MapView>,
     pub(crate) records: Records,
     /// Whether the store durably has the PG: it was loaded, or the transaction that makes it is durable.
@@ -134,6 +136,8 @@ pub struct Pg {
     pub(crate) delayed: VecDeque<Delayed>,
     pub(crate) watches: Watches,
     pub(crate) trim: Trimmer,
+    /// While the phase is [`Phase::Splitting`].
+    pub(crate) split: Option<Box<Split>>,
     pub(crate) backend: Box<dyn Backend>,
     pub(crate) said_unsupported: BTreeSet<u16>,
     /// Objects whose metadata could not be read when they last were asked for, as far as that was said.
@@ -167,6 +171,7 @@ impl Pg {
             delayed: VecDeque::new(),
             watches: Watches::default(),
             trim: Trimmer::default(),
+            split: None,
             backend: Box::new(LocalBackend::default()),
             said_unsupported: BTreeSet::new(),
             said_bad: BTreeSet::new(),
@@ -226,6 +231,7 @@ impl Pg {
             | ReadFor::Object(_)
             | ReadFor::Step { .. }
             | ReadFor::SnapIndex
+            | ReadFor::Split
             | ReadFor::Trim { .. }
             | ReadFor::Remove => None,
         });
@@ -344,6 +350,7 @@ impl Pg {
             Some(ReadFor::Step { park, index }) => self.on_step_read(park, index, result, out),
             Some(ReadFor::List(request)) => self.on_list_read(*request, result, out),
             Some(ReadFor::SnapIndex) => self.on_index_read(result, out),
+            Some(ReadFor::Split) => self.on_split_read(result, out),
             Some(ReadFor::Trim { slot, clone }) => self.on_trim_read(slot, clone, result, out),
             Some(ReadFor::Remove) => self.on_remove_read(result, out),
         }
@@ -367,8 +374,20 @@ impl Pg {
                 self.on_progress(progress, out);
             }
         }
-        if matches!(self.phase, Phase::Removing) {
-            self.continue_removal(out);
+        self.on_store_answered(out);
+    }
+
+    /// The store has answered a transaction: what waits for the last one goes on.
+    pub(crate) fn on_store_answered(&mut self, out: &mut Out<'_>) {
+        match self.phase {
+            Phase::Removing => self.continue_removal(out),
+            Phase::Splitting => self.continue_split(out),
+            Phase::Loading
+            | Phase::Nonprimary
+            | Phase::Peering(_)
+            | Phase::Peered
+            | Phase::Active(_)
+            | Phase::Failed => {}
         }
     }
 
@@ -472,6 +491,7 @@ impl Pg {
                 | ReadFor::Object(_)
                 | ReadFor::Step { .. }
                 | ReadFor::SnapIndex
+                | ReadFor::Split
                 | ReadFor::Trim { .. }
                 | ReadFor::Remove => {}
             }

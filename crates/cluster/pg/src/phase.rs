@@ -11,6 +11,8 @@ pub enum Phase {
     Peering(Peering),
     /// The state is settled, but fewer copies act than `min_size`.
     Peered,
+    /// The pool has more PGs, and a part of its objects is being moved to new ones. Then its role is decided.
+    Splitting,
     /// It serves requests.
     Active(Active),
     /// What it stored is being removed.
@@ -57,6 +59,7 @@ impl Phase {
             Self::Active(Active::Clean | Active::Undersized) => true,
             Self::Loading
             | Self::Nonprimary
+            | Self::Splitting
             | Self::Peering(_)
             | Self::Peered
             | Self::Removing
@@ -69,6 +72,7 @@ impl Phase {
         match self {
             Self::Peering(_) => true,
             Self::Nonprimary
+            | Self::Splitting
             | Self::Peered
             | Self::Active(_)
             | Self::Loading
@@ -81,8 +85,8 @@ impl Phase {
     pub fn takes_maps(self) -> bool {
         match self {
             Self::Nonprimary | Self::Peering(_) | Self::Peered | Self::Active(_) => true,
-            // One that loads gets them once it has.
-            Self::Loading | Self::Removing | Self::Failed => false,
+            // One that loads or splits gets them once it has.
+            Self::Loading | Self::Splitting | Self::Removing | Self::Failed => false,
         }
     }
 }

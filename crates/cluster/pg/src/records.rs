@@ -9,7 +9,10 @@ use buffer::Piece;
 use encoding::{Decode, DecodeError, Encode};
 use messages::PastIntervals;
 use ops::StatsDelta;
-use store::{Attrs, CollectionId, LogPage, LogRecord, LogRecordKind, ReadRequest, Transaction};
+use store::{
+    Attrs, CollectionId, CollectionStat, LogPage, LogRecord, LogRecordKind, ReadRequest, Transaction,
+    split_takes,
+};
 use types::{EVersion, GHObject, ReqId, SpgId};
 
 use crate::info::{FastInfo, InfoAttr};
@@ -28,6 +31,9 @@ const PAGE_BYTES: usize = 4 << 20;
 pub struct Records {
     pub(crate) collection: CollectionId,
     pub(crate) meta: GHObject,
+    /// How many low bits of their hash the PG's objects have in common, as the store has it: what says up to which number
+    /// of PGs the PG has been split.
+    pub(crate) bits: u32,
     pub(crate) info: PgInfo,
     /// Whether the stored info must be written whole the next time.
     pub(crate) dirty: bool,
@@ -50,6 +56,7 @@ impl Records {
         Self {
             collection: id.into(),
             meta: GHObject::pgmeta(id.pg.pool, id.pg.seed, id.shard),
+            bits: 0,
             info: PgInfo::new(id),
             dirty: true,
             past: PastIntervals::default(),
@@ -183,8 +190,10 @@ impl Records {
         Ok(Some(ReadRequest::Collection { collection: self.collection }))
     }
 
-    /// Takes the collection's small info, empty where the whole info was written last; the log is read next.
-    pub(crate) fn take_small_info(&mut self, small: &[u8]) -> Result<Option<ReadRequest>, String> {
+    /// Takes the collection's bits and its small info, empty where the whole info was written last; the log is read next.
+    pub(crate) fn take_stat(&mut self, stat: &CollectionStat) -> Result<Option<ReadRequest>, String> {
+        self.bits = stat.bits;
+        let small = &stat.info;
         if !small.is_empty() {
             let small = FastInfo::from_bytes(small).map_err(|e| format!("the small info: {e}"))?;
             small.apply_to(&mut self.info);
@@ -199,6 +208,24 @@ impl Records {
             after,
             records_max: PAGE_RECORDS,
             bytes_max: PAGE_BYTES,
+        }
+    }
+
+    /// Adds to `txn` what makes the stored log of a PG that has none.
+    pub(crate) fn write_whole_log(&self, txn: &mut Transaction) {
+        let mut last = EVersion::default();
+        for dup in self.log.dups() {
+            last = dup.version;
+            txn.log_append(self.collection, last, LogRecordKind::Duplicate, dup.to_bytes(0));
+        }
+        for entry in self.log.entries() {
+            last = entry.version;
+            txn.log_append(self.collection, last, LogRecordKind::Entry, entry.to_bytes(0));
+        }
+        let head = self.log.head();
+        if last < head && head > self.log.tail() {
+            let mark = LogDup::mark(head);
+            txn.log_append(self.collection, head, LogRecordKind::Duplicate, mark.to_bytes(0));
         }
     }
 
@@ -218,11 +245,19 @@ impl Records {
             LogRecordKind::Entry => {
                 let entry = LogEntry::from_bytes(&record.bytes).map_err(damaged)?;
                 check_version(record.version, entry.version)?;
+                // The stored log stays whole in a split: the others' part of it is theirs since.
+                let is_ours = split_takes(self.bits, self.info.pgid.pg.seed, entry.oid.hash);
                 if entry.version > tail {
                     if entry.version <= self.log.head() {
                         return Err(format!("it follows {}", self.log.head()));
                     }
-                    self.log.append(Box::new(entry));
+                    match is_ours {
+                        true => self.log.append(Box::new(entry)),
+                        false => self.log.skip_to(entry.version),
+                    }
+                    return Ok(());
+                }
+                if !is_ours {
                     return Ok(());
                 }
                 dup_of(entry)
@@ -231,6 +266,11 @@ impl Records {
                 let dup = LogDup::from_bytes(&record.bytes).map_err(damaged)?;
                 check_version(record.version, dup.version)?;
                 if dup.version > tail {
+                    // What a split leaves in place of a head that another PG has: see `Split`.
+                    if dup.reqid == ReqId::default() && dup.version > self.log.head() {
+                        self.log.skip_to(dup.version);
+                        return Ok(());
+                    }
                     return Err(format!("a duplicate behind the log's tail {tail}"));
                 }
                 dup

@@ -10,7 +10,6 @@ use types::{EVersion, Errno};
 use crate::objects::{Loaded, ObjectSlot};
 use crate::out::Out;
 use crate::pg::{ClientChange, DelayedOf, InFlight, OwnRecords};
-use crate::phase::Phase;
 use crate::request::Request;
 use crate::{Bug, EntryKind, Notice, Pg, PgEffect, PgFailure};
 
@@ -22,9 +21,7 @@ impl Pg {
             let progress = self.call_backend(out, |backend, ctx| backend.on_refused(token, error, ctx));
             self.on_progress(progress, out);
         }
-        if matches!(self.phase, Phase::Removing) {
-            self.continue_removal(out);
-        }
+        self.on_store_answered(out);
     }
 
     fn on_own_refused(&mut self, error: StoreError, out: &mut Out<'_>) {

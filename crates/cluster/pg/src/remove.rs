@@ -28,6 +28,7 @@ impl Pg {
             return;
         }
         self.phase = Phase::Removing;
+        self.split = None;
         self.drop_requests("its pool is gone", out);
         self.continue_removal(out);
     }

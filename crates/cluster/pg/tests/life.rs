@@ -366,6 +366,8 @@ fn an_interval_begins_exactly_where_clients_see_one() {
         let mut first = map(6, &[0]);
         (first.pool.pg_num, first.pool.pg_num_pending) = (4, 4);
         rig.event(PgEvent::AdvanceMap(Box::new(first.clone())));
+        rig.settle();
+        assert_eq!(rig.children.len(), 3);
         let since = rig.pg.info().history.same_interval_since;
         first.epoch = Epoch(7);
         change(&mut first);

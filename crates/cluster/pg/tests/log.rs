@@ -75,7 +75,8 @@ fn a_stored_duplicate_without_an_entry_answers_a_resend() {
     // As another copy of the PG would hand it over: the request was never seen here.
     let version = EVersion::new(Epoch(4), 1);
     let reqid = ReqId { name: EntityName::new(EntityType::Client, 4123), tid: 9000, inc: 0 };
-    let dup = LogDup { reqid, version, user_version: 77, return_code: -17, op_returns: Vec::new() };
+    let dup =
+        LogDup { reqid, version, user_version: 77, return_code: -17, op_returns: Vec::new(), hash: None };
     put_first(&mut rig, version, LogRecordKind::Duplicate, dup.to_bytes(0));
     rig.crash();
     let mut op = rig.message("a", vec![create_exclusive()]);
@@ -87,7 +88,8 @@ fn a_stored_duplicate_without_an_entry_answers_a_resend() {
 #[test]
 fn a_log_record_that_makes_no_sense_stops_the_pg() {
     let (reqid, first) = (ReqId::default(), EVersion::new(Epoch(4), 1));
-    let dup = |version| LogDup { reqid, version, user_version: 0, return_code: 0, op_returns: vec![] };
+    let dup =
+        |version| LogDup { reqid, version, user_version: 0, return_code: 0, op_returns: vec![], hash: None };
     for (what, kind, bytes) in [
         ("says another version", LogRecordKind::Duplicate, dup(EVersion::new(Epoch(4), 2)).to_bytes(0)),
         ("is a duplicate's, not an entry's", LogRecordKind::Entry, dup(first).to_bytes(0)),

@@ -271,6 +271,7 @@ impl Control {
             }
             ToControl::PgsFound { shard, found } => self.on_pgs_found(now, shard, found, out),
             ToControl::PgStatus { pgid, slot, status } => self.on_pg_status(now, pgid, slot, status, out),
+            ToControl::PgsSplit { shard, children } => self.on_pgs_split(shard, children, out),
             ToControl::PgRemoved { pgid } => {
                 self.pgs.remove(&pgid);
                 out.send_gates(|| ToGate::Pg { pgid, place: None });
@@ -414,8 +415,7 @@ impl Control {
     fn publish_map(&self, out: &mut Out) {
         // A new OSD has no map yet.
         let Some(map) = self.history.current() else { return };
-        let unsplit = self.pgs.unsplit.clone();
-        let map = GateMap { map: map.clone(), up_from: self.up_epoch, unsplit };
+        let map = GateMap { map: map.clone(), up_from: self.up_epoch };
         out.send_gates(|| ToGate::Map(map.clone()));
     }
 }

@@ -224,6 +224,10 @@ impl Control {
         let (whoami, Some(creating)) = (self.config.whoami, &mut self.creating) else { return };
         creating.0.retain(|pgid, pending| {
             let Some(view) = view(map, pgid).filter(|_| map.epoch >= pending.first) else { return true };
+            // It comes out of another PG, in which its objects are or were.
+            if pending.doubtful && pgid.pg.seed >= view.pool.pg_num {
+                return false;
+            }
             let elsewhere = view.acting.iter().any(|osd| *osd != whoami);
             pending.add(view);
             !(pending.doubtful && elsewhere)

@@ -1,7 +1,6 @@
 //! What the control part knows of the placement groups: where each is, and what its shard published last.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use maps::{OsdMap, PoolFlags};
 use messages::{OsdPgCreated, Paxos};
@@ -42,9 +41,6 @@ pub(super) struct PgTable {
     finding: usize,
     /// PGs that the monitor wants made. They wait for the map of the order, or for room.
     pub to_create: BTreeMap<SpgId, CreateOrder>,
-    /// Pools whose number of PGs has grown since their PGs were made, and how many they had: PGs can't be split yet, so
-    /// the new ones are never made.
-    pub unsplit: Arc<BTreeMap<PoolId, u32>>,
     /// PGs that were created: reported to the monitor until their pool is complete.
     pub created: BTreeSet<PgId>,
 }
@@ -186,7 +182,7 @@ impl Control {
 
     /// One epoch on.
     pub(super) fn pgs_advance(&mut self, now: UTime, step: &MapStep, old: Option<&OsdMap>, out: &mut Out) {
-        self.note_pg_numbers(now, step, old, out);
+        self.note_merges(now, step, old, out);
         self.send_map(out);
         let map = &step.map;
         let known = |pgid: &SpgId| map.pools.contains_key(&pgid.pg.pool);
@@ -206,33 +202,35 @@ impl Control {
         out.send_shards(|| ToShard::Map(step.clone()));
     }
 
-    /// Says it where a pool's number of PGs changes: neither splits nor merges are there yet.
-    fn note_pg_numbers(&mut self, now: UTime, step: &MapStep, old: Option<&OsdMap>, out: &mut Out) {
+    /// PGs were split.
+    pub(super) fn on_pgs_split(&mut self, shard: StoreShard, children: Vec<SpgId>, out: &mut Out) {
+        for pgid in children {
+            if self.pgs.contains(&pgid) {
+                return out.broken(format!("pg {pgid} was split off another one, and is there"));
+            }
+            self.pgs.to_create.remove(&pgid);
+            self.pgs.insert(pgid, shard);
+        }
+        // The shares of the log depend on how many PGs there are.
+        self.configure_shards(out);
+    }
+
+    /// Says it where a pool's number of PGs falls: there are no merges yet.
+    fn note_merges(&mut self, now: UTime, step: &MapStep, old: Option<&OsdMap>, out: &mut Out) {
         let map = &step.map;
-        let mut unsplit = BTreeMap::clone(&self.pgs.unsplit);
-        unsplit.retain(|id, made| map.pools.get(id).is_some_and(|pool| pool.pg_num > *made));
         for (id, _) in step.delta.pools() {
             let pg_num = |map: &OsdMap| map.pools.get(&id).map(|pool| pool.pg_num);
-            // A pool that is new or gone splits and merges nothing.
+            // A pool that is new or gone merges nothing.
             let (Some(was), Some(is)) = (old.and_then(pg_num), pg_num(map)) else { continue };
-            if was == is {
+            if was <= is {
                 continue;
             }
-            let problem = match is > was {
-                true => {
-                    unsplit.entry(id).or_insert(was);
-                    "split yet: objects that belong to the new PGs are not served"
-                }
-                false => "merged yet: the objects of the PGs that are gone are not served",
-            };
             let text = format!(
-                "pool {}: pg_num goes from {was} to {is}, but PGs can't be {problem}; set pg_num back to {was}",
+                "pool {}: pg_num goes from {was} to {is}, but PGs can't be merged yet: the objects of the PGs that are \
+                 gone are not served; set pg_num back to {was}",
                 id.0
             );
             self.cluster_log(now, LogLevel::Error, text, out);
-        }
-        if unsplit != *self.pgs.unsplit {
-            self.pgs.unsplit = Arc::new(unsplit);
         }
     }
 

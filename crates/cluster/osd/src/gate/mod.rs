@@ -337,11 +337,8 @@ impl Routes {
             // Before a map shows us up nothing is ours to answer.
             return if is_up { OpDecision::Run(*place) } else { OpDecision::Drop };
         }
-        let is_never_made = || map.unsplit.get(&op.pgid.pg.pool).is_some_and(|made| op.pgid.pg.seed >= *made);
         match role(&map.map, self.whoami, &op.pgid) {
-            // Its budget must be free; the client sends it again should the pool get its old number of PGs back.
-            Role::Primary if is_never_made() => OpDecision::Drop,
-            // A PG that the map gives us but that is not there yet is about to be created.
+            // A PG that the map gives us but that is not there yet is about to be made, alone or out of another.
             Role::Primary => OpDecision::Wait,
             Role::Replica if is_up && may_read_replica(op) => OpDecision::AskPrimary,
             // Nothing is ours to answer that was sent to the wrong OSD, or to a pool that is gone.

@@ -25,6 +25,9 @@ const EVENT_WORK: usize = 100;
 /// What CRUSH costs.
 const WALK_WORK: usize = 50;
 
+/// PGs of a shard that are being split at once. Each is a transaction that touches every object of it.
+const SPLITS_AT_ONCE: usize = 8;
+
 /// A map that the PGs are being taken to.
 #[derive(Debug)]
 pub(super) struct Advance {
@@ -58,14 +61,22 @@ impl Shard {
 
     /// Whether there is more to do of a map, or of a report.
     pub(crate) fn has_work(&self) -> bool {
-        self.advance.is_some() || self.collecting.is_some()
+        (self.advance.is_some() && !self.advance_waits) || self.collecting.is_some()
     }
 
     /// Goes on with the map that the PGs are being taken to, as far as this event may.
+    ///
+    /// PGs that are being split take no maps, and those that they are split into are to have every map from this one on. So
+    /// there is no end of a map before all of them are there, and no beginning of the next.
     pub(crate) fn go_on(&mut self, now: UTime, out: &mut Out) {
         // There is no map to go on with: another shard of this core asked.
         let Some(mut advance) = self.advance.take() else { return };
-        while advance.next < self.pgs.places() {
+        self.advance_waits = self.is_unsettled() && advance.next == 0;
+        while advance.next < self.pgs.places() && !self.advance_waits {
+            if self.splitting >= SPLITS_AT_ONCE && self.is_next_to_split(&advance) {
+                self.advance_waits = true;
+                break;
+            }
             if !out.has_work_left() {
                 self.advance = Some(advance);
                 // What waited for the PGs that have the map now.
@@ -77,10 +88,27 @@ impl Shard {
             }
             advance.next += 1;
         }
+        if self.advance_waits || self.is_unsettled() {
+            self.advance_waits = true;
+            self.advance = Some(advance);
+            return self.retry(now, out);
+        }
         let epoch = advance.step.map.epoch;
         out.send_control(ToControl::MapApplied { shard: self.id, epoch });
         self.note_reached(out);
         self.retry(now, out);
+    }
+
+    /// Whether PGs are being split or loaded.
+    fn is_unsettled(&self) -> bool {
+        self.splitting > 0 || self.loading > 0
+    }
+
+    fn is_next_to_split(&mut self, advance: &Advance) -> bool {
+        // A place whose PG is gone.
+        let Some(entry) = self.pgs.by_place(advance.next) else { return false };
+        let pool = advance.step.map.pools.get(&entry.pg.id().pg.pool);
+        pool.is_some_and(|pool| entry.pg.is_to_split(pool.pg_num))
     }
 
     /// Gives a PG a map, unless it has seen it. `delta` leads to it from the map before.
@@ -202,7 +230,7 @@ impl Shard {
     pub(super) fn note_reached(&mut self, out: &mut Out) {
         // Before the first map there is none to reach.
         let Some(epoch) = self.map.as_ref().map(|map| map.epoch) else { return };
-        if self.advances == 0 && self.loading == 0 && self.reached < epoch && self.advance.is_none() {
+        if self.advances == 0 && !self.is_unsettled() && self.reached < epoch && self.advance.is_none() {
             self.reached = epoch;
             out.send_control(ToControl::MapReached { shard: self.id, epoch });
         }

@@ -35,6 +35,13 @@ impl Shard {
         self.contexts = self.contexts - entry.contexts + contexts;
         entry.contexts = contexts;
         self.timers.set(slot, &mut entry.timer, entry.pg.deadline());
+        let splits = entry.pg.phase() == Phase::Splitting;
+        if std::mem::replace(&mut entry.splits, splits) != splits {
+            match splits {
+                true => self.splitting += 1,
+                false => (self.splitting, self.advance_waits) = (self.splitting - 1, false),
+            }
+        }
         if let Some(status) = entry.publish(now) {
             let pgid = entry.pg.id();
             out.send_control(ToControl::PgStatus { pgid, slot, status });
@@ -77,6 +84,12 @@ impl Shard {
                 self.advances += usize::from(self.advancing);
                 out.queue(self.id, token, txn);
             }
+            PgEffect::Split { children } => {
+                let shard = self.id;
+                out.log(LogLevel::Info, format!("pg {pgid} was split: {} new PGs", children.len()));
+                out.send_control(ToControl::PgsSplit { shard, children: children.clone() });
+                children.into_iter().for_each(|child| self.load_pg(now, child, out));
+            }
             PgEffect::Acknowledge { token } => {
                 let Some(token) = slot.token(token) else { return out_of_tokens(pgid, out) };
                 out.push(OsdEffect::Acknowledge { shard: self.id, token });
@@ -101,6 +114,7 @@ impl Shard {
                 if let Some(entry) = self.pgs.remove(slot) {
                     self.contexts -= entry.contexts;
                     self.timers.forget(slot, entry.timer);
+                    self.splitting -= usize::from(entry.splits);
                     self.queued_bytes -= entry.queued.iter().map(|txn| txn.bytes).sum::<u64>();
                     self.advances -= entry.queued.iter().filter(|txn| txn.is_advance).count();
                 }
@@ -142,6 +156,7 @@ impl Shard {
         }
         entry.loads = false;
         self.loading -= 1;
+        self.advance_waits = false;
         self.first_map(now, slot, out);
     }
 }

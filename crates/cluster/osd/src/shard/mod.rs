@@ -85,8 +85,12 @@ pub(crate) struct Shard {
     loading: usize,
     /// Transactions towards a map that are not durable.
     advances: usize,
+    /// PGs that are being split.
+    splitting: usize,
     /// The map that PGs are being taken to.
     advance: Option<Advance>,
+    /// It is not gone on with until a PG has been split, or has loaded.
+    advance_waits: bool,
     /// A PG is being given a map: what it queues belongs to reaching it.
     advancing: bool,
     timers: Timers,
@@ -115,7 +119,9 @@ impl Shard {
             queued_bytes: 0,
             loading: 0,
             advances: 0,
+            splitting: 0,
             advance: None,
+            advance_waits: false,
             advancing: false,
             timers: Timers::default(),
             contexts: 0,
@@ -172,10 +178,7 @@ impl Shard {
             ToShard::Map(step) => self.take_map(now, step, out),
             ToShard::Config(config) => self.configure(now, *config, out),
             ToShard::FindPgs => self.read_own(FIND_PGS, ReadRequest::Collections, out),
-            ToShard::Load(pgid) => {
-                let (pg, effects) = self.new_pg(|config, out| Pg::load(pgid, self.whoami, config, out));
-                self.insert(now, pg, None, Epoch(0), effects, out);
-            }
+            ToShard::Load(pgid) => self.load_pg(now, pgid, out),
             ToShard::Make { pgid, origin } => self.make(now, pgid, *origin, out),
             ToShard::RemoveLeftover(pgid) => {
                 let make = |config, out: &mut _| Pg::remove_leftover(pgid, self.whoami, config, out);
@@ -210,6 +213,11 @@ impl Shard {
     fn new_pg(&self, make: impl FnOnce(Arc<PgConfig>, &mut Vec<PgEffect>) -> Pg) -> (Pg, Vec<PgEffect>) {
         let mut effects = Vec::new();
         (make(self.config.pg.clone(), &mut effects), effects)
+    }
+
+    fn load_pg(&mut self, now: UTime, pgid: SpgId, out: &mut Out) {
+        let (pg, effects) = self.new_pg(|config, out| Pg::load(pgid, self.whoami, config, out));
+        self.insert(now, pg, None, Epoch(0), effects, out);
     }
 
     fn insert(
@@ -456,6 +464,9 @@ impl Shard {
         holds(self.advances == advances, "the transactions towards a map are miscounted")?;
         let loading = self.pgs.iter().filter(|entry| entry.loads).count();
         holds(self.loading == loading, "the PGs that load are miscounted")?;
+        let splitting = self.pgs.iter().filter(|entry| entry.splits).count();
+        let phases = self.pgs.iter().filter(|entry| entry.pg.phase() == Phase::Splitting).count();
+        holds((splitting, phases) == (self.splitting, splitting), "the PGs that split are miscounted")?;
         let contexts: usize = self.pgs.iter().map(|entry| entry.contexts).sum();
         holds(self.contexts == contexts, "the object contexts are miscounted")?;
         self.check_advance()?;

@@ -101,6 +101,8 @@ pub(crate) struct PgEntry {
     pub moved: bool,
     /// It reads what it keeps.
     pub loads: bool,
+    /// A part of its objects is being moved to new PGs.
+    pub splits: bool,
     /// When its activity or its mapping last changed, and since when it is active.
     pub changed: UTime,
     pub became_active: UTime,
@@ -151,7 +153,9 @@ impl PgEntry {
             Phase::Failed | Phase::Removing => true,
             // It gets the map before it serves, and keeps requests until then.
             Phase::Loading => true,
-            Phase::Nonprimary | Phase::Peering(_) | Phase::Peered | Phase::Active(_) => epoch <= self.epoch,
+            Phase::Nonprimary | Phase::Splitting | Phase::Peering(_) | Phase::Peered | Phase::Active(_) => {
+                epoch <= self.epoch
+            }
         }
     }
 
@@ -229,6 +233,7 @@ impl PgSet {
             published: None,
             moved: false,
             loads,
+            splits: false,
             changed: now,
             became_active: now,
             requests: Vec::new(),

@@ -1,7 +1,7 @@
 //! An OSD, a MemStore and a monitor played from a script, without sockets or clocks.
 #![allow(dead_code, clippy::unwrap_used)] // each test file uses a part of it
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use auth::{Caps, SessionId, SessionInfo};
 use encoding::Encode;
@@ -17,8 +17,8 @@ use osd::{
     OsdPhase, Stores,
 };
 use store::{
-    Advice, CollectionId, Completion, MemStore, NoPeek, ObjectStore, ReadOutcome, ReadRequest, StoreShard,
-    Token,
+    Advice, CollectionChange, CollectionId, Completion, MemStore, NoPeek, ObjectStore, ReadOutcome,
+    ReadRequest, Step, StoreShard, Token,
 };
 use types::{
     EntityAddr, EntityName, EntityType, Epoch, Errno, Fsid, GHObject, HObject, Name, ObjectLocator, OsdId,
@@ -141,6 +141,8 @@ pub struct World {
     pub rebinds: usize,
     /// Completions are held back while set.
     pub hold_store: bool,
+    /// Transactions that split a collection, and are not done.
+    pub splits: BTreeSet<Token>,
     /// Whether PGs may look at the store's memory.
     pub peeks: bool,
     pub options: Values,
@@ -194,6 +196,7 @@ impl World {
             completions: VecDeque::new(),
             rebinds: 0,
             hold_store: false,
+            splits: BTreeSet::new(),
             peeks: false,
             options,
             tids: 0,
@@ -269,6 +272,28 @@ impl World {
         }
     }
 
+    /// Hands the OSD the oldest completion, although the store is held. Whether there was one.
+    pub fn complete_one(&mut self) -> bool {
+        let mut done: Vec<Completion> = Vec::new();
+        self.store.turn(self.now);
+        self.store.completions(&mut done);
+        self.completions.extend(done);
+        let Some(completion) = self.completions.pop_front() else { return false };
+        self.splits.remove(&completion.token());
+        let effects = self.handle(OsdEvent::Store(StoreShard(0), completion));
+        self.perform(effects);
+        self.go_on();
+        true
+    }
+
+    /// The collections that the store has.
+    pub fn collections(&mut self) -> Vec<CollectionId> {
+        match ObjectStore::peek(&mut self.store, &ReadRequest::Collections) {
+            Some(Ok(ReadOutcome::Collections(all))) => all,
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// Lets the OSD do what it has left of maps.
     fn go_on(&mut self) {
         while std::mem::take(&mut self.continues) {
@@ -300,7 +325,12 @@ impl World {
             self.trace.push(format!("{effect:?}"));
             match effect {
                 OsdEffect::Send { session, message } => self.sent.entry(session).or_default().push(message),
-                OsdEffect::Queue { token, txn, .. } => self.store.queue(txn, token),
+                OsdEffect::Queue { token, txn, .. } => {
+                    if txn.steps().iter().any(is_split) {
+                        self.splits.insert(token);
+                    }
+                    self.store.queue(txn, token);
+                }
                 OsdEffect::Read { token, request, .. } => self.store.read(request, token),
                 OsdEffect::Acknowledge { token, .. } => self.store.acknowledge(token),
                 OsdEffect::Mon(io) => self.mon_io(io),
@@ -659,6 +689,10 @@ impl World {
     pub fn count(&self, name: &str) -> usize {
         self.mon.received.iter().filter(|m| m.name() == name).count()
     }
+}
+
+fn is_split(step: &Step) -> bool {
+    matches!(step, Step::Collection { change: CollectionChange::Split { .. }, .. })
 }
 
 /// An object of the OSD's own records.

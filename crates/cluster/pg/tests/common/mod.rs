@@ -70,6 +70,8 @@ pub struct Rig {
     pub watching: BTreeSet<u64>,
     /// Sessions that are to hold back, with the request that is dropped; `None` where one may send again.
     pub backoffs: Vec<(u64, Option<u64>)>,
+    /// The PGs that this one was split into, which no OSD loads.
+    pub children: Vec<SpgId>,
     pub failed: bool,
     pub removed: bool,
     pub trace: Vec<String>,
@@ -271,6 +273,7 @@ impl Rig {
             sent: Vec::new(),
             watching: BTreeSet::new(),
             backoffs: Vec::new(),
+            children: Vec::new(),
             failed: false,
             removed: false,
             trace: Vec::new(),
@@ -321,6 +324,7 @@ impl Rig {
                 PgEffect::Notice(notice) => self.notices.push(notice),
                 PgEffect::Failed(_) => self.failed = true,
                 PgEffect::Removed => self.removed = true,
+                PgEffect::Split { children } => self.children.extend(children),
             }
         }
     }
