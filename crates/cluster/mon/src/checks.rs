@@ -186,7 +186,8 @@ impl Mon {
     }
 
     fn check_pools(&self, health: &mut Health) {
-        let (mut full, mut near, mut bare, mut single, mut odd) = (vec![], vec![], vec![], vec![], vec![]);
+        let (mut full, mut near, mut bare, mut single) = (vec![], vec![], vec![], vec![]);
+        let (mut odd, mut smaller) = (vec![], vec![]);
         let pools = self.pgmap.pools();
         for (id, name, pool) in osdmap::pools(&self.osdmap) {
             if pool.has_flags(PoolFlags::FULL) {
@@ -206,6 +207,10 @@ impl Mon {
             if !pool.pg_num_target.is_power_of_two() {
                 odd.push(format!("pool '{name}' pg_num {} is not a power of two", pool.pg_num_target));
             }
+            let (pg_num, pgp_num) = (pool.pg_num_target, pool.pgp_num_target);
+            if pg_num > pgp_num {
+                smaller.push(format!("pool {name} pg_num {pg_num} > pgp_num {pgp_num}"));
+            }
         }
         let mut add = |code, summary: &str, mut detail: Vec<String>, hint: Option<&str>, wanted: bool| {
             if wanted && !detail.is_empty() {
@@ -222,6 +227,7 @@ impl Mon {
         let no_copies = self.options.get(opt::MON_WARN_ON_POOL_NO_REDUNDANCY);
         add("POOL_NO_REDUNDANCY", "pool(s) have no replicas configured", single, None, no_copies);
         let powers = self.options.get(opt::MON_WARN_ON_POOL_PG_NUM_NOT_POWER_OF_TWO);
+        add("SMALLER_PGP_NUM", "pools have pg_num > pgp_num", smaller, None, true);
         add("POOL_PG_NUM_NOT_POWER_OF_TWO", "pool(s) have non-power-of-two pg_num", odd, None, powers);
     }
 

@@ -23,6 +23,7 @@ mod mutes;
 mod option_facts;
 mod osd_failures;
 mod osd_messages;
+mod pg_num;
 mod service;
 mod session;
 mod slow_ops;

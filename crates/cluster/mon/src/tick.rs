@@ -30,6 +30,7 @@ impl Mon {
         self.mark_down_out(now);
         self.end_blocklist(now);
         self.finish_pools(now);
+        self.adjust_pg_numbers(now);
         self.finish_removals(now);
         self.flag_full_pools(now);
         self.end_mutes(now);

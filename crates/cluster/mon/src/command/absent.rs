@@ -31,7 +31,7 @@ const NO_BALANCER: Run =
 const NO_AUTOSCALER: Run = |_, _| {
     fail(
         Errno::EOPNOTSUPP,
-        "the autoscaler is not supported yet; a pool keeps the pg_num that it was made with",
+        "the autoscaler is not supported yet; set a pool's pg_num with `ceph osd pool set POOL pg_num N`",
     )
 };
 const NO_ASSIMILATION: Run = |_, _| {

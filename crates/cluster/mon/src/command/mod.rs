@@ -19,6 +19,7 @@ mod osd_life;
 mod osd_remove;
 mod osd_safety;
 mod pg;
+mod pg_num;
 mod pg_stuck;
 mod pool;
 mod pool_show;

@@ -164,7 +164,13 @@ impl Mon {
     }
 
     /// PGs each OSD would hold on average with `more` added (copies counted).
-    fn check_pgs_per_osd(&self, pg_num: u32, size: u32, rule: u32) -> Result<(), Failure> {
+    pub(super) fn check_pgs_per_osd(
+        &self,
+        of: Option<PoolId>,
+        pg_num: u32,
+        size: u32,
+        rule: u32,
+    ) -> Result<(), Failure> {
         let max = self.options.get(opt::MON_MAX_PG_PER_OSD);
         let crush = &self.osdmap.crush;
         let mut inside = std::collections::BTreeSet::new();
@@ -178,9 +184,9 @@ impl Mon {
         let held: u64 = self
             .osdmap
             .pools
-            .values()
-            .filter(|pool| u32::from(pool.crush_rule) == rule)
-            .map(|pool| u64::from(pool.pg_num_target) * u64::from(pool.size))
+            .iter()
+            .filter(|(id, pool)| u32::from(pool.crush_rule) == rule && of != Some(**id))
+            .map(|(_, pool)| u64::from(pool.pg_num_target) * u64::from(pool.size))
             .sum();
         let wanted = held + u64::from(pg_num) * u64::from(size);
         if wanted > max * osds {
@@ -229,7 +235,7 @@ impl Mon {
         if self.osdmap.crush.rule(rule).is_none() {
             return fail(Errno::ENOENT, format!("there is no CRUSH rule {rule}"));
         }
-        self.check_pgs_per_osd(pg_num as u32, size as u32, rule)?;
+        self.check_pgs_per_osd(None, pg_num as u32, size as u32, rule)?;
         self.claim_or_wait(Claim::Pools)?;
         let min_size = match self.options.get(opt::OSD_POOL_DEFAULT_MIN_SIZE) {
             0 => size - size / 2,

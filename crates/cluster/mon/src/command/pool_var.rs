@@ -5,6 +5,7 @@ use options::parse_int;
 use text::parse_size;
 use types::Errno;
 
+use super::pg_num::{set_pg_num, set_pgp_num};
 use super::pool::{autoscale_number, check_size, find};
 use super::pool_show::{autoscale_name, option_json};
 use super::{Answer, Call, Command, Failure, fail};
@@ -167,17 +168,13 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
                     );
                 }
             },
-            "pg_num" | "pgp_num" | "pgp_num_actual" => {
-                let now = if var == "pg_num" { pool.pg_num } else { pool.pgp_num };
-                if number(&val)? == u64::from(now) {
-                    return Ok(said);
-                }
-                return fail(
-                    Errno::EOPNOTSUPP,
-                    format!(
-                        "{var} of an existing pool can't be changed yet; make a new pool with the {var} that you want"
-                    ),
-                );
+            "pg_num" => {
+                let n = number(&val)?;
+                return set_pg_num(mon, call, id, n);
+            }
+            "pgp_num" | "pgp_num_actual" => {
+                let n = number(&val)?;
+                return set_pgp_num(mon, call, id, (&var, n));
             }
             "crush_rule" => match mon.osdmap.crush.rule_by_name(&val).and_then(|n| u8::try_from(n).ok()) {
                 Some(rule) => Box::new(move |pool| pool.crush_rule = rule),
