@@ -12,7 +12,9 @@ use types::OsdId;
 
 fn up(osds: i32) -> (Cluster, SessionId) {
     let mut cluster = Cluster::new(config(osds, &[]));
-    (0..osds).for_each(|osd| drop(cluster.boot(osd)));
+    for osd in 0..osds {
+        cluster.boot(osd);
+    }
     let client = cluster.client();
     (cluster, client)
 }
