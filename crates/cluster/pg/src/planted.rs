@@ -26,12 +26,14 @@ pub enum Bug {
     TrimTakesAll,
     /// A resent write keeps nothing for its snapshots.
     ResendForgetsSnaps,
+    /// What an object's metadata say of watches is not read when they are loaded.
+    LoadForgetsWatches,
     /// A session's end drops the answers of others too: their requests are never answered.
     ResetDropsAnswers,
 }
 
 impl Bug {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::ReplyBeforeDurable,
         Self::ResendAnsweredEarly,
         Self::ResendRunsTwice,
@@ -43,6 +45,7 @@ impl Bug {
         Self::RefusalIsForgotten,
         Self::TrimTakesAll,
         Self::ResendForgetsSnaps,
+        Self::LoadForgetsWatches,
         Self::ResetDropsAnswers,
     ];
 }

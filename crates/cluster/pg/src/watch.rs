@@ -14,7 +14,7 @@ use crate::pg::ClientChange;
 use crate::request::Request;
 use crate::run::{INFO_ATTR, own_change};
 use crate::watches::{Asker, NewNotify};
-use crate::{EntryKind, LogEntry, ObjectSteps, Pg};
+use crate::{Bug, EntryKind, LogEntry, ObjectSteps, Pg};
 
 /// Objects whose watches end in one event.
 const OBJECTS_PER_TICK: usize = 64;
@@ -98,7 +98,7 @@ impl Pg {
     /// An object's metadata are known, in this interval.
     pub(crate) fn note_watchers(&mut self, slot: ObjectSlot) {
         let Some(Loaded::Yes(state)) = self.objects.get(slot).map(|object| &object.loaded) else { return };
-        if !state.info.watchers.is_empty() {
+        if !state.info.watchers.is_empty() && !self.config.planted.is(Bug::LoadForgetsWatches) {
             self.watches.load(&state.info.oid, &state.info.watchers, self.now);
             self.fence_watches();
         }

@@ -23,6 +23,9 @@ pub(crate) fn check(world: &mut World) {
             format!("operation {mark} was begun after its PG had answered with the fence's map: {fence:?}");
         world.fail(text);
     }
+    if let Some(text) = world.check_notifies() {
+        world.fail(text);
+    }
     let held: Vec<String> = world.osds.iter().filter_map(|osd| osd.budget_held()).collect();
     if !held.is_empty() {
         world.fail(format!("budget is held though nothing is under way: {}", held.join("; ")));

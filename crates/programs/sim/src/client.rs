@@ -1,6 +1,6 @@
 //! Clients' processes: an objecter each, and its effects on the network.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use auth::SessionId;
 use messages::{Message, MonCommandAck, PoolOp, PoolOpReply};
@@ -10,6 +10,7 @@ use types::{Profile, UTime};
 
 use crate::Place;
 use crate::daemons::{FEATURES, monitors};
+use crate::images::{Call, Locker, User};
 use crate::network::{Dialled, Packet, Way};
 use crate::world::{BASE, Happening, World};
 
@@ -32,6 +33,13 @@ pub enum Purpose {
         client: usize,
         life: u32,
     },
+    /// The same, to break its lock of an image.
+    TakeLock {
+        image: usize,
+        locker: Locker,
+        client: usize,
+        life: u32,
+    },
 }
 
 pub struct Client {
@@ -45,6 +53,12 @@ pub struct Client {
     wake: Option<u64>,
     /// Operations under way, by their place in the history.
     pub requests: BTreeMap<RequestId, usize>,
+    /// Calls under way, with their image.
+    pub calls: BTreeMap<RequestId, (usize, Call)>,
+    /// Requests that end watches.
+    pub unwatches: BTreeSet<RequestId>,
+    /// What it is at with each image.
+    pub users: BTreeMap<usize, User>,
     pub commands: BTreeMap<CommandId, Purpose>,
     pub waits: BTreeMap<MapWaitId, Purpose>,
 }
@@ -66,6 +80,9 @@ impl Client {
             global_id: 0,
             wake: None,
             requests: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            unwatches: BTreeSet::new(),
+            users: BTreeMap::new(),
             commands: BTreeMap::new(),
             waits: BTreeMap::new(),
         }
@@ -83,6 +100,10 @@ impl World {
         self.say(Place::Client(index), "starts");
         self.with_client(index, |core, now, out| core.start(now, out));
         self.after(0, Happening::Think(index, life));
+        if index != self.admin() {
+            (0..self.plan.images).for_each(|image| self.after(0, Happening::ImageTurn(index, life, image)));
+            (0..self.plan.notes).for_each(|note| self.after(0, Happening::NoteTurn(index, life, note)));
+        }
     }
 
     pub(crate) fn end_client(&mut self, index: usize) {
@@ -90,6 +111,8 @@ impl World {
         client.alive = false;
         // Their operations stay without an answer.
         client.requests.clear();
+        client.calls.clear();
+        client.unwatches.clear();
         client.commands.clear();
         client.waits.clear();
         self.say(Place::Client(index), "ends");
@@ -171,9 +194,8 @@ impl World {
             ObjecterEffect::CommandDone(id, ack) => self.command_done(index, id, &ack),
             ObjecterEffect::PoolOpDone(id, reply) => self.pool_op_done(index, id, &reply),
             ObjecterEffect::MapReached(id) => self.map_reached(index, id),
-            ObjecterEffect::Watch(..) | ObjecterEffect::NotifyDone(..) => {
-                self.say(place, "a watch or a notify, which this client has not begun");
-            }
+            ObjecterEffect::Watch(id, event) => self.watch_event(index, id, event),
+            ObjecterEffect::NotifyDone(id, outcome) => self.notify_done(index, id, outcome),
             ObjecterEffect::Warning(text) => self.say(place, &text),
         }
     }
@@ -211,7 +233,7 @@ impl World {
         self.next_command();
         match purpose {
             Purpose::Nothing => {}
-            Purpose::MakePool | Purpose::Snapshots | Purpose::Fence { .. } => {
+            Purpose::MakePool | Purpose::Snapshots | Purpose::Fence { .. } | Purpose::TakeLock { .. } => {
                 let id = self.with_client(index, |core, _, out| core.wait_for_latest_map(out));
                 self.clients[index].waits.insert(id, purpose);
             }
@@ -234,14 +256,20 @@ impl World {
             Some(Purpose::MakePool) => {
                 let pool = self.clients[index].core.map().and_then(|map| map.pool_by_name("data"));
                 self.pool = pool;
-                if pool.is_none() {
-                    self.fail("the pool that was made is not in the map".into());
+                match pool {
+                    Some(_) => self.make_notes(),
+                    None => self.fail("the pool that was made is not in the map".into()),
                 }
             }
             Some(Purpose::Snapshots) => self.note_pool_snaps(index),
             Some(Purpose::Fence { client, life }) => {
                 self.say(Place::Client(client), &format!("process {life} is fenced by epoch {epoch}"));
                 self.history.fences.push(crate::history::Fence { client, life, epoch });
+            }
+            Some(Purpose::TakeLock { image, locker, client, life }) => {
+                self.say(Place::Client(client), &format!("process {life} is fenced by epoch {epoch}"));
+                self.history.fences.push(crate::history::Fence { client, life, epoch });
+                self.break_lock(index, image, &locker);
             }
         }
     }

@@ -354,10 +354,10 @@ impl World {
     fn note_served(&mut self, id: i32, effects: &[NodeEffect]) {
         let logged: Vec<_> = self.osd(id).stores.iter().flat_map(StoreHandle::take_logged).collect();
         let mut begun = Vec::new();
-        for (reqid, version) in logged {
+        for (reqid, epoch, version) in logged {
             // The PG's own, and those of clients' own requests.
             let Some(&place) = self.requests.get(&(reqid.name.num, reqid.tid)) else { continue };
-            self.history.operations[place].version = version;
+            self.history.operations[place].logged = (epoch.0, version);
             begun.push(self.history.operations[place].mark);
         }
         self.served.event(begun);

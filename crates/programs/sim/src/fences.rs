@@ -69,9 +69,10 @@ mod tests {
             life: 3,
             action,
             context: Default::default(),
+            hold: None,
             began: 1,
             epoch: 4,
-            version: 0,
+            logged: (0, 0),
             end: None,
             times: (0, 0),
         });

@@ -76,12 +76,15 @@ pub struct Operation {
     pub action: Action,
     /// The snapshots that it named.
     pub context: Context,
+    /// The image, and its lock's hold by the client, by number, under which it was begun.
+    pub hold: Option<(usize, u64)>,
     /// Position in the order of all beginnings and ends.
     pub began: u64,
     /// The epoch of the client's map when it began.
     pub epoch: u32,
-    /// The object's version that an OSD's log had of it, if it got that far; the latest, if it ran again.
-    pub version: u64,
+    /// The map's epoch and the object's version that an OSD's log had of it, if it got that far; the latest, if it ran
+    /// again.
+    pub logged: (u32, u64),
     pub end: Option<End>,
     /// Virtual nanoseconds of beginning and end, for people.
     pub times: (u64, u64),
@@ -133,7 +136,12 @@ impl History {
         let before = self.pool_snaps.iter().rev().find(|(epoch, _)| *epoch <= op.epoch);
         let during = self.pool_snaps.iter().filter(|(epoch, _)| *epoch > op.epoch && *epoch <= newest);
         let none = (op.epoch < *first).then(Context::default);
-        none.into_iter().chain(before.into_iter().chain(during).map(|(_, context)| context.clone())).collect()
+        let known = before.into_iter().chain(during).map(|(_, context)| context.clone());
+        let mut contexts: Vec<Context> = none.into_iter().chain(known).collect();
+        // The one that its OSD had when it logged the change is tried first.
+        let logged = self.pool_snaps.iter().rev().find(|(epoch, _)| *epoch <= op.logged.0);
+        contexts.sort_by_key(|context| logged.is_none_or(|(_, logged)| logged != context));
+        contexts
     }
 
     /// Whether a snapshot's removal had begun when an operation ended.

@@ -48,9 +48,9 @@ struct Item<'a> {
     seen: Option<&'a Seen>,
     /// What it may have taken for its snapshots, and whether a snapshot that it names may have been gone.
     ways: Vec<(Context, bool)>,
-    /// Changes of its client that must be placed before it, if it is a change.
+    /// Changes that must be placed before it: of its client, if it is a change; of an earlier holder of its lock.
     first: Done,
-    /// Changes of its client before which it must be placed, if at all.
+    /// What it must be placed before, if it is placed.
     then: Done,
 }
 
@@ -58,7 +58,7 @@ impl Item<'_> {
     /// The operation's position by the OSD's answer. Only a hint what to try first: the answer may be wrong.
     fn hint(&self) -> (u64, u64) {
         let answered = self.op.end.as_ref().map_or(0, |end| end.version);
-        let version = if answered > 0 { answered } else { self.op.version };
+        let version = if answered > 0 { answered } else { self.op.logged.1 };
         (if version > 0 { version } else { u64::MAX }, self.until)
     }
 
@@ -195,11 +195,19 @@ fn ways(history: &History, op: &Operation) -> Vec<(Context, bool)> {
     contexts.into_iter().flat_map(ways).collect()
 }
 
-/// Notes the order of each client's changes.
+/// Notes the order of each client's changes, and that of a lock's holders.
 fn note_orders(items: &mut [Item]) {
     let of = |item: &Item| (item.op.client, item.op.life);
     for i in 0..items.len() {
         for j in 0..items.len() {
+            // What a lock's holder wrote comes before all that a later holder does.
+            let later = |a: &Item, b: &Item| matches!((a.op.hold, b.op.hold), (Some(a), Some(b)) if a.0 == b.0 && a.1 < b.1);
+            if items[i].op.action.writes() && later(&items[i], &items[j]) {
+                items[i].then[j / 64] |= 1 << (j % 64);
+            }
+            if items[j].op.action.writes() && items[j].required && later(&items[j], &items[i]) {
+                items[i].first[j / 64] |= 1 << (j % 64);
+            }
             let same = i != j && of(&items[i]) == of(&items[j]);
             if !same || !items[i].op.action.writes() || !items[j].op.action.writes() {
                 continue;
@@ -285,7 +293,7 @@ impl Search<'_> {
             return vec![(*i, 0)];
         }
         // An operation that only reads and does not agree comes after some change.
-        let is_likely = |item: &Item| item.required || item.op.version > 0;
+        let is_likely = |item: &Item| item.required || item.op.logged.1 > 0;
         let order = |item: &Item| (!is_likely(item), item.only_looks(), item.hint());
         candidates.sort_by_key(|i| order(&self.items[*i]));
         // What an OSD began need not have lasted: the next that did is tried as well.
@@ -336,7 +344,7 @@ mod tests {
             let end = (at > 0).then_some(End { at, epoch: 1, version: 0, seen });
             let (mark, life, epoch) = (i as u64 + 1, 0, 1);
             let context = Context::default();
-            let (version, times) = (0, (0, 0));
+            let (logged, times) = ((0, 0), (0, 0));
             let op = Operation {
                 mark,
                 object: 0,
@@ -344,9 +352,10 @@ mod tests {
                 life,
                 action,
                 context,
+                hold: None,
                 began,
                 epoch,
-                version,
+                logged,
                 end,
                 times,
             };

@@ -95,13 +95,19 @@ pub enum Defect {
     StoreStaysOpen,
     /// Messages from one core to another overtake each other.
     CoresLoseOrder,
+    /// A client that wants a lock breaks it without fencing its holder.
+    LockIsOnlyBroken,
 }
 
 impl Defect {
     /// All, by their names.
     pub fn all() -> impl Iterator<Item = (String, Self)> {
         let of_pg = pg::Bug::ALL.into_iter().map(|bug| (format!("{bug:?}"), Self::Pg(bug)));
-        let others = [("StoreStaysOpen", Self::StoreStaysOpen), ("CoresLoseOrder", Self::CoresLoseOrder)];
+        let others = [
+            ("StoreStaysOpen", Self::StoreStaysOpen),
+            ("CoresLoseOrder", Self::CoresLoseOrder),
+            ("LockIsOnlyBroken", Self::LockIsOnlyBroken),
+        ];
         of_pg.chain(others.map(|(name, defect)| (name.into(), defect)))
     }
 }
@@ -121,6 +127,10 @@ pub struct Plan {
     pub think: u64,
     /// Blocks that a change writes at most.
     pub blocks_max: usize,
+    /// Images under exclusive locks.
+    pub images: usize,
+    /// Objects that clients watch.
+    pub notes: usize,
     pub snaps: SnapKind,
     /// Mean time between two changes of the snapshots, nanoseconds.
     pub snap_interval: u64,
@@ -165,6 +175,8 @@ impl Plan {
             think: pick(&[5, 50, 200]) * MS,
             blocks_max: pick(&[1, 4, 40]) as usize,
             snaps: [SnapKind::None, SnapKind::Pool, SnapKind::Own][pick(&[0, 0, 1, 2]) as usize],
+            images: pick(&[0, 0, 1, 2]) as usize,
+            notes: pick(&[0, 0, 1, 2]) as usize,
             snap_interval: pick(&[1, 4]) * SECOND,
             faults: Vec::new(),
             fault_interval: pick(&[1, 3, 10]) * SECOND,

@@ -10,14 +10,18 @@ use store::{
     CollectionId, Completion, LogChange, ObjectStore, ReadOutcome, ReadRequest, Step, StoreError, StoreShard,
     Token, Transaction, Waker,
 };
-use types::{ReqId, UTime};
+use types::{Epoch, ReqId, UTime};
+
+/// A client's change in a log: its request, the map's epoch, the object's version.
+pub type Logged = (ReqId, Epoch, u64);
 
 /// One of the handles of a store.
 #[derive(Clone)]
 pub struct StoreHandle {
     store: Rc<RefCell<Option<SimStore>>>,
-    /// Clients' changes that the log got since they were last taken, each with the version that it gave the object.
-    logged: Rc<RefCell<Vec<(ReqId, u64)>>>,
+    /// Clients' changes that the log got since they were last taken, each with the epoch and the
+    /// version that it gave the object.
+    logged: Rc<RefCell<Vec<Logged>>>,
 }
 
 impl StoreHandle {
@@ -31,7 +35,7 @@ impl StoreHandle {
     }
 
     /// Takes the clients' changes that the log got.
-    pub fn take_logged(&self) -> Vec<(ReqId, u64)> {
+    pub fn take_logged(&self) -> Vec<Logged> {
         std::mem::take(&mut *self.logged.borrow_mut())
     }
 
@@ -53,10 +57,10 @@ impl StoreHandle {
 }
 
 /// The change that a step logs.
-fn logged(step: &Step) -> Option<(ReqId, u64)> {
+fn logged(step: &Step) -> Option<Logged> {
     let Step::Log { change: LogChange::Append(record), .. } = step else { return None };
     let entry = LogEntry::from_bytes(&record.bytes).ok()?;
-    (entry.kind != EntryKind::Error).then_some((entry.reqid, entry.user_version))
+    (entry.kind != EntryKind::Error).then_some((entry.reqid, entry.version.epoch, entry.user_version))
 }
 
 impl ObjectStore for StoreHandle {

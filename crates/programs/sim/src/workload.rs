@@ -24,15 +24,36 @@ const DOOMED_THINK: u64 = 2_000_000;
 pub struct Slot {
     pub object: usize,
     generation: usize,
-    operations: usize,
+    pub operations: usize,
     pub unknown: usize,
+}
+
+impl Slot {
+    pub fn of(object: usize) -> Self {
+        Self { object, generation: 0, operations: 0, unknown: 0 }
+    }
+
+    /// Whether another object is to take its place.
+    pub fn is_used_up(&self) -> bool {
+        self.operations >= OPERATIONS_PER_OBJECT || self.unknown >= UNKNOWN_PER_OBJECT
+    }
+
+    /// The number of the next object.
+    pub fn next(&self) -> usize {
+        self.generation + 1
+    }
+
+    /// Begins with another object.
+    pub fn begin(&mut self, object: usize) {
+        *self = Self { generation: self.next(), ..Self::of(object) };
+    }
 }
 
 impl World {
     pub(crate) fn make_slots(&mut self) {
         for slot in 0..self.plan.objects {
             let object = self.history.object(format!("obj{slot}-0"));
-            self.slots.push(Slot { object, generation: 0, operations: 0, unknown: 0 });
+            self.slots.push(Slot::of(object));
         }
     }
 
@@ -60,13 +81,9 @@ impl World {
     fn begin_operation(&mut self, index: usize, slot: Option<usize>) {
         let slots = self.slots.len();
         let at = slot.map_or_else(|| self.random(slots as u64) as usize, |slot| slot % slots);
-        let slot = &mut self.slots[at];
-        if slot.operations >= OPERATIONS_PER_OBJECT || slot.unknown >= UNKNOWN_PER_OBJECT {
-            slot.generation += 1;
-            let name = format!("obj{at}-{}", slot.generation);
-            (slot.operations, slot.unknown) = (0, 0);
-            let object = self.history.object(name);
-            self.slots[at].object = object;
+        if self.slots[at].is_used_up() {
+            let object = self.history.object(format!("obj{at}-{}", self.slots[at].next()));
+            self.slots[at].begin(object);
         }
         let slot = &mut self.slots[at];
         slot.operations += 1;
@@ -75,7 +92,7 @@ impl World {
         self.begin(index, object, action);
     }
 
-    fn some_action(&mut self, object: usize) -> Action {
+    pub(crate) fn some_action(&mut self, object: usize) -> Action {
         let most = self.plan.blocks_max as u64;
         let blocks = 1 + self.random(most) as usize;
         let which = self.random(if self.plan.snaps == SnapKind::None { 20 } else { 26 });
@@ -107,6 +124,17 @@ impl World {
 
     /// Begins an operation of a client.
     pub(crate) fn begin(&mut self, index: usize, object: usize, action: Action) {
+        self.begin_holding(index, object, action, None);
+    }
+
+    /// The same of one that holds an image's lock.
+    pub(crate) fn begin_holding(
+        &mut self,
+        index: usize,
+        object: usize,
+        action: Action,
+        hold: Option<(usize, u64)>,
+    ) {
         let mark = self.history.operations.len() as u64 + 1;
         let name = self.history.objects[object].clone();
         let Some(pool) = self.pool else { return };
@@ -126,9 +154,10 @@ impl World {
             life: client.life,
             action: action.clone(),
             context,
+            hold,
             began: self.history.stamp(),
             epoch: client.core.epoch().0,
-            version: 0,
+            logged: (0, 0),
             end: None,
             times: (self.now, 0),
         };
@@ -148,6 +177,15 @@ impl World {
     }
 
     pub(crate) fn operation_done(&mut self, index: usize, id: RequestId, outcome: &Outcome) {
+        if self.call_done(index, id, outcome) {
+            return;
+        }
+        if self.clients[index].unwatches.remove(&id) {
+            if outcome.result() == Errno::ESHUTDOWN.code() {
+                self.fenced_client_learns(index);
+            }
+            return;
+        }
         let Some(place) = self.clients[index].requests.remove(&id) else {
             return self.fail(format!("client{index} got an answer to {id:?}, which is not under way"));
         };
@@ -180,7 +218,9 @@ impl World {
         let unknown = seen == Seen::Unknown;
         operation.end = Some(End { at, epoch, version, seen });
         if unknown {
-            self.slots.iter_mut().filter(|s| s.object == object).for_each(|s| s.unknown += 1);
+            let images = self.images.iter_mut().map(|image| &mut image.data);
+            let slots = self.slots.iter_mut().chain(images);
+            slots.filter(|s| s.object == object).for_each(|s| s.unknown += 1);
         }
         self.say(Place::Client(client), &words);
     }

@@ -11,7 +11,9 @@ use crate::daemons::{MonProcess, OsdProcess};
 use crate::faults::Relief;
 use crate::fences::Served;
 use crate::history::{Action, History};
+use crate::images::Image;
 use crate::network::{Network, Packet, Way};
+use crate::notes::Notes;
 use crate::plan::{Fault, SECOND, SnapKind};
 use crate::snaps::Snaps;
 use crate::workload::Slot;
@@ -41,6 +43,8 @@ pub enum Happening {
     OsdRebound(i32, u32),
     ClientWake(usize, u32, u64),
     Think(usize, u32),
+    ImageTurn(usize, u32, usize),
+    NoteTurn(usize, u32, usize),
     StartMon,
     StartOsd(i32),
     StartClient(usize),
@@ -104,6 +108,10 @@ pub struct World {
     pub slots: Vec<Slot>,
     pub pool: Option<PoolId>,
     pub snaps: Snaps,
+    pub images: Vec<Image>,
+    pub notes: Notes,
+    /// Whether the objects to watch are made, or being made.
+    pub notes_made: bool,
     /// Clients' processes that are or will be fenced.
     pub fenced: BTreeSet<(usize, u32)>,
     /// Whether the faults are over.
@@ -144,6 +152,9 @@ impl World {
             slots: Vec::new(),
             pool: None,
             snaps: Snaps::default(),
+            images: Vec::new(),
+            notes: Notes::default(),
+            notes_made: false,
             fenced: BTreeSet::new(),
             is_healing: false,
             counts: Counts::default(),
@@ -154,6 +165,7 @@ impl World {
 
     fn play(&mut self) {
         self.make_slots();
+        self.make_images();
         self.start_mon();
         for id in 0..self.plan.osds {
             let delay = self.random(2 * SECOND);
@@ -179,12 +191,13 @@ impl World {
         }
         self.run_until_quiet("every object is read");
         self.await_trims(LIVENESS);
+        self.last_notifies();
         // Copies of requests that were sent twice are answered too.
         self.run_while(self.now + SETTLING, |_| true);
         checks::check(self);
     }
 
-    fn run_until_quiet(&mut self, what: &str) {
+    pub(crate) fn run_until_quiet(&mut self, what: &str) {
         let until = self.now + LIVENESS;
         self.run_while(until, |world| !world.is_quiet());
         if !self.is_quiet() {
@@ -201,10 +214,10 @@ impl World {
 
     fn is_quiet(&self) -> bool {
         self.commands.is_empty()
-            && self
-                .clients
-                .iter()
-                .all(|c| c.requests.is_empty() && c.commands.is_empty() && c.waits.is_empty())
+            && self.clients.iter().all(|c| {
+                c.requests.is_empty() && c.calls.is_empty() && c.commands.is_empty() && c.waits.is_empty()
+            })
+            && !self.notifies_wait()
     }
 
     /// Handles events until a moment or a failure, while a condition holds.
@@ -240,6 +253,8 @@ impl World {
             Happening::OsdWake(id, core, at) => self.osd_wake(id, core, at),
             Happening::ClientWake(index, life, at) => self.client_wake(index, life, at),
             Happening::Think(index, life) => self.think(index, life),
+            Happening::ImageTurn(index, life, image) => self.image_turn(index, life, image),
+            Happening::NoteTurn(index, life, note) => self.note_turn(index, life, note),
             Happening::StartMon => {
                 if self.mon.node.is_none() {
                     self.start_mon();

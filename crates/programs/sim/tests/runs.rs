@@ -25,8 +25,8 @@ fn the_same_seed_gives_the_same_trace_and_another_seed_another() {
 fn runs_with_every_fault_end_well() {
     let (mut faults_met, mut operations) = (0, 0);
     for seed in 1..=3 {
-        let (faults, length) = (Fault::ALL.to_vec(), 15_000_000_000);
-        let plan = Plan { faults, length, think: THINK, ..Plan::of(seed) };
+        let (faults, length, fault_interval) = (Fault::ALL.to_vec(), 15_000_000_000, 1_000_000_000);
+        let plan = Plan { faults, length, fault_interval, think: THINK, ..Plan::of(seed) };
         let report = run(plan, Trace::default());
         assert_eq!(report.failure, None, "seed {seed}");
         faults_met += report.counts.faults;
@@ -80,4 +80,14 @@ fn a_change_that_keeps_nothing_for_its_snapshots_is_noticed() {
 #[test]
 fn a_refusal_that_is_not_remembered_is_noticed() {
     assert!(finds(Defect::Pg(Bug::RefusalIsForgotten), 11));
+}
+
+#[test]
+fn a_lock_that_is_taken_without_a_fence_is_noticed() {
+    assert!(finds(Defect::LockIsOnlyBroken, 6));
+}
+
+#[test]
+fn watches_that_a_restart_forgets_are_noticed() {
+    assert!(finds(Defect::Pg(Bug::LoadForgetsWatches), 6));
 }
