@@ -33,6 +33,15 @@ pub struct Args {
     /// Size of each OSD's store, as 10GiB (a sparse file); at least 64MiB [default: 10GiB].
     #[arg(long, value_parser = parse_size)]
     osd_size: Option<u64>,
+    /// A block device for each OSD's store, whole, in place of image files: the first for osd.0 and so on [store: block].
+    #[arg(long = "device", value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
+    devices: Vec<PathBuf>,
+    /// A --device whose contents may be overwritten; without it one that holds data is refused.
+    #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
+    overwrite: Vec<PathBuf>,
+    /// Write the image files of the store `block` whole when they are made: for measurements.
+    #[arg(long)]
+    preallocate: bool,
     /// The monitor's address; port 0 takes a free one [default: 127.0.0.1:3300, or what DIR had].
     #[arg(long)]
     mon_addr: Option<SocketAddr>,
@@ -62,6 +71,12 @@ fn parse_size(text: &str) -> Result<u64, String> {
     text::parse_size(text).filter(|&n| n > 0).ok_or_else(|| "give bytes, as 10GiB or 512M".into())
 }
 
+/// Paths that mean the same from everywhere: the directory keeps them.
+fn absolute(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let of = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+    paths.iter().map(of).collect()
+}
+
 fn parse_setting(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("give OPTION=VALUE")?;
     Ok((name.to_owned(), value.to_owned()))
@@ -74,6 +89,9 @@ impl Args {
             osds: self.osds,
             store: self.store,
             osd_size: self.osd_size,
+            devices: absolute(&self.devices),
+            overwrite: absolute(&self.overwrite),
+            preallocate: self.preallocate,
             mon_addr: self.mon_addr,
             port: self.port,
             cores: self.cores,

@@ -10,10 +10,14 @@ use crate::Owner;
 /// Why a store could not be made or opened. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("{0} is in use by another process")]
+    #[error("{0} is in use (by another process, or mounted)")]
     InUse(PathBuf),
     #[error("{0} holds data already; move it away to have a new store made")]
     Exists(PathBuf),
+    #[error("{0} is no block device; an image file needs no --device")]
+    NotADevice(PathBuf),
+    #[error("{0} holds data; to give that up, name it with --overwrite too")]
+    HoldsData(PathBuf),
     #[error("{path} holds no block store ({why}); restore the file from a copy")]
     NotAStore { path: PathBuf, why: String },
     #[error("{path} is the store of {has}, and not that of {wanted}; put the right file in its place")]

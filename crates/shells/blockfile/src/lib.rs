@@ -9,11 +9,16 @@ mod drive;
 mod error;
 mod growing;
 mod label;
+mod make;
 mod open;
+mod place;
 mod room;
 mod store;
 
+pub use blockstore::BLOCK as BLOCK_BYTES;
 pub use error::OpenError;
 pub use label::Owner;
-pub use open::{ModelledOn, Options, Queue, log_bytes, mkfs, open, path_in};
+pub use make::{NewStore, log_bytes, mkfs};
+pub use open::{ModelledOn, Options, Queue, open, open_any, path_in};
+pub use place::device_bytes;
 pub use store::BlockFileStore;

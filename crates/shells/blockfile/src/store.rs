@@ -1,5 +1,7 @@
 //! The handle: the pure store on its devices.
 
+use std::fs::File;
+
 use blockstore::BlockStore;
 use device::DirLock;
 use store::{
@@ -12,6 +14,9 @@ use crate::growing::Growing;
 use crate::open::Queue;
 use crate::room::Room;
 
+/// What an open store keeps from others.
+pub type Held = (DirLock, Option<File>);
+
 /// An open store. Dropping it waits for the requests that the device has, and closes the file; what was not completed
 /// is there or not, as after a power loss.
 pub struct BlockFileStore {
@@ -21,13 +26,13 @@ pub struct BlockFileStore {
     growing: Option<Growing>,
     /// The latest time that the store knows.
     now: UTime,
-    /// Dropped last: the file is closed then.
-    _lock: DirLock,
+    /// Dropped last, when the file is closed: the directory's lock, and a device that no one else may take.
+    _held: Held,
 }
 
 impl BlockFileStore {
-    pub(crate) fn new(store: BlockStore<Queue>, room: Option<Room>, now: UTime, lock: DirLock) -> Self {
-        Self { store, room, growing: None, now, _lock: lock }
+    pub(crate) fn new(store: BlockStore<Queue>, room: Option<Room>, now: UTime, held: Held) -> Self {
+        Self { store, room, growing: None, now, _held: held }
     }
 
     /// Has the file grow in steps, from the bytes that it has been given.

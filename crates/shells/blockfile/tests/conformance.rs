@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use blockfile::{BlockFileStore, Options, mkfs, open, path_in};
+use blockfile::{BlockFileStore, NewStore, Options, mkfs, open, path_in};
 use common::{PROPERTIES, owner};
 use device::{DeviceOptions, Power};
 use store::conformance::{Contents, Factory, Properties};
@@ -75,7 +75,7 @@ impl Factory for Files {
         let number = self.made.len();
         self.made.push((TempDir::new_in(&self.below).unwrap(), Arc::default()));
         let size = (bytes_total + bytes_total / 256 + OVERHEAD).max(32 << 20);
-        mkfs(&self.dir(number), &owner(number as i32), size, &self.options).unwrap();
+        mkfs(&self.dir(number), &owner(number as i32), &NewStore::file(size), &self.options).unwrap();
         self.open(number)
     }
 

@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use blockfile::{BlockFileStore, OpenError, Options, Owner, mkfs, open, path_in};
+use blockfile::{BlockFileStore, NewStore, OpenError, Options, Owner, mkfs, open, path_in};
 use common::{META, PROPERTIES, object, owner, read};
 use store::conformance::Harness;
 use store::{Completion, ObjectStore, ReadOutcome, Token, Transaction};
@@ -21,7 +21,7 @@ const SIZE: u64 = 64 << 20;
 /// A directory whose store has one collection and an object with these bytes.
 fn with_object(bytes: &[u8]) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
-    mkfs(dir.path(), &owner(3), SIZE, &Options::default()).unwrap();
+    mkfs(dir.path(), &owner(3), &NewStore::file(SIZE), &Options::default()).unwrap();
     let mut h = Harness::new(open(dir.path(), &owner(3), &Options::default()).unwrap(), PROPERTIES);
     h.commit(|t| t.create_collection(META, 0).write(META, &object("a"), 0, bytes.to_vec().into()));
     drop(h.take());
@@ -78,7 +78,7 @@ fn what_is_missing_cut_or_damaged_is_named_with_its_file() {
     let text = error(dir.path(), &owner(3)).to_string();
     assert!(text.contains(&name) && text.contains("no block store"), "{text}");
     // Nothing is made over it.
-    let again = mkfs(dir.path(), &owner(3), SIZE, &Options::default());
+    let again = mkfs(dir.path(), &owner(3), &NewStore::file(SIZE), &Options::default());
     assert!(matches!(again, Err(OpenError::Exists(_))), "{again:?}");
     std::fs::remove_file(&path).unwrap();
     assert!(matches!(error(dir.path(), &owner(3)), OpenError::NotAStore { .. }));
@@ -91,7 +91,7 @@ fn a_making_that_was_interrupted_is_done_again() {
     let file = File::create(path_in(dir.path())).unwrap();
     file.set_len(SIZE).unwrap();
     file.write_all_at(&[1; 4096], 1 << 20).unwrap();
-    mkfs(dir.path(), &owner(3), SIZE, &Options::default()).unwrap();
+    mkfs(dir.path(), &owner(3), &NewStore::file(SIZE), &Options::default()).unwrap();
     open(dir.path(), &owner(3), &Options::default()).unwrap();
 }
 
@@ -123,7 +123,7 @@ fn an_acknowledgement_holds_no_completion_back() {
 #[test]
 fn a_file_takes_the_disk_in_steps() {
     let dir = tempfile::tempdir().unwrap();
-    mkfs(dir.path(), &owner(3), 1 << 30, &Options::default()).unwrap();
+    mkfs(dir.path(), &owner(3), &NewStore::file(1 << 30), &Options::default()).unwrap();
     let given = || std::fs::metadata(path_in(dir.path())).unwrap().blocks() * 512;
     let mut h = Harness::new(open(dir.path(), &owner(3), &Options::default()).unwrap(), PROPERTIES);
     h.commit(|t| t.create_collection(META, 0));

@@ -38,6 +38,12 @@ pub struct UpRequest {
     pub store: Option<StoreKind>,
     /// Bytes of each OSD's store.
     pub osd_size: Option<u64>,
+    /// Block devices for the stores of a new cluster, one for each OSD; none for image files.
+    pub devices: Vec<PathBuf>,
+    /// Those of the devices whose contents may be overwritten.
+    pub overwrite: Vec<PathBuf>,
+    /// Whether image files that are made are written whole.
+    pub preallocate: bool,
     /// The monitor's address.
     pub mon_addr: Option<SocketAddr>,
     /// The first port; 0 for free ones.

@@ -72,6 +72,14 @@ pub(crate) struct MonPlan {
     pub(crate) is_new: bool,
 }
 
+/// What a new store is made on.
+#[derive(Clone, Default)]
+pub(crate) struct StorePlace {
+    pub(crate) device: Option<PathBuf>,
+    pub(crate) overwrite: bool,
+    pub(crate) preallocate: bool,
+}
+
 /// An OSD: what its control part's core needs to open it.
 pub(crate) struct OsdPlan {
     pub(crate) id: OsdId,
@@ -85,6 +93,8 @@ pub(crate) struct OsdPlan {
     pub(crate) store: StoreKind,
     pub(crate) size_bytes: u64,
     pub(crate) dir: PathBuf,
+    /// How its store is made, if it is to be.
+    pub(crate) place: StorePlace,
     pub(crate) boots: bool,
     /// Stores on the file system of this one, itself included.
     pub(crate) file_system_stores: u32,

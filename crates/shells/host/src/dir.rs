@@ -79,8 +79,11 @@ pub struct Description {
     pub store: StoreKind,
     /// How many OSDs there are.
     pub osds: u32,
-    /// Bytes of an OSD's store.
+    /// Bytes of an OSD's store; with devices, of the smallest.
     pub osd_size: u64,
+    /// The block devices that the stores lie on, by OSD; none for image files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<PathBuf>,
     /// The monitor's address at the last start.
     pub mon_addr: SocketAddr,
     /// The OSDs' addresses at the last start.
@@ -101,6 +104,7 @@ impl Description {
             store,
             osds,
             osd_size,
+            devices: Vec::new(),
             mon_addr,
             osd_addrs: Vec::new(),
             osd_uuids: Vec::new(),
@@ -252,6 +256,7 @@ impl ClusterDir {
         let needed = match description {
             Description { starts: 1.., .. } => SPACE_MIN_LATER,
             Description { store: StoreKind::Mem, .. } => SPACE_MIN,
+            Description { devices, .. } if !devices.is_empty() => SPACE_MIN,
             Description { store: StoreKind::Simple, osds, .. } => {
                 SPACE_MIN + u64::from(*osds) * SPACE_MIN_OF_OSD
             }
@@ -269,7 +274,8 @@ impl ClusterDir {
     pub fn promised_too_much(&self, description: &Description) -> Option<(u64, u64)> {
         let promised = description.osd_size.saturating_mul(description.osds.into());
         let (_, available) = disk_space(&self.path).ok()?;
-        (description.store.is_durable() && promised > available).then_some((promised, available))
+        let on_it = description.store.is_durable() && description.devices.is_empty();
+        (on_it && promised > available).then_some((promised, available))
     }
 
     /// Writes the description, durably, in place of the one before.

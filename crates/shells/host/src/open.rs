@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use blockfile::BlockFileStore;
+use blockfile::{BlockFileStore, NewStore};
 use device::{Device, DeviceOptions, DeviceRole, Power, RedbBackend};
 
 use messenger::Role;
@@ -20,7 +20,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use types::{EntityAddr, Profile, UTime};
 
 use crate::HostError;
-use crate::core_main::{CoreCommand, MonPlan, OsdPlan};
+use crate::core_main::{CoreCommand, MonPlan, OsdPlan, StorePlace};
 use crate::dir::StoreKind;
 use crate::monstore::MonStore;
 
@@ -165,7 +165,9 @@ fn block_store(plan: &OsdPlan, values: &Values) -> Result<BlockFileStore, blockf
     };
     let owner = blockfile::Owner { cluster: plan.fsid, osd: plan.id, osd_uuid: plan.uuid };
     if plan.is_new {
-        blockfile::mkfs(&plan.dir, &owner, plan.size_bytes, &options)?;
+        let StorePlace { device, overwrite, preallocate } = plan.place.clone();
+        let new = NewStore { size_bytes: plan.size_bytes, device, overwrite, preallocate };
+        blockfile::mkfs(&plan.dir, &owner, &new, &options)?;
     }
     blockfile::open(&plan.dir, &owner, &options)
 }

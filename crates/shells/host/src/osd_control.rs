@@ -143,7 +143,9 @@ impl Cluster {
         let uuid = self.planner.renew_uuid(osd).map_err(failed)?;
         self.dir.write_description(&self.planner.description).map_err(failed)?;
         let mut note = ", with an empty store".to_owned();
-        if self.planner.description.store.is_durable() {
+        if !self.planner.description.devices.is_empty() {
+            note += ": its device is written over";
+        } else if self.planner.description.store.is_durable() {
             let aside = dir::move_store_aside(&self.planner.store_dir(osd)).map_err(failed)?;
             if let Some(aside) = aside {
                 note +=

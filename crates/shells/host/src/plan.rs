@@ -15,7 +15,7 @@ use types::{Fsid, OsdId, UTime};
 
 use crate::HostError;
 use crate::cluster::UpRequest;
-use crate::core_main::{CorePlan, MonPlan, OsdPlan};
+use crate::core_main::{CorePlan, MonPlan, OsdPlan, StorePlace};
 use crate::dir::{Description, DirState, StoreKind};
 
 const OSDS: u32 = 3;
@@ -44,13 +44,22 @@ pub(crate) fn describe(request: &UpRequest, found: DirState) -> Result<Descripti
         DirState::Empty | DirState::Unfinished => {
             let default = MON_ADDR.parse().map_err(|_| HostError::Unsupported(MON_ADDR.into()))?;
             let addr = request.mon_addr.unwrap_or(default);
-            let store = request.store.unwrap_or(StoreKind::Simple);
-            let osds = request.osds.unwrap_or(OSDS);
-            let size = request.osd_size.unwrap_or(OSD_SIZE);
+            check_devices(request)?;
+            let on_devices = !request.devices.is_empty();
+            let (store, osds) = match on_devices {
+                true => (StoreKind::Block, request.devices.len() as u32),
+                false => (StoreKind::Simple, OSDS),
+            };
+            let (store, osds) = (request.store.unwrap_or(store), request.osds.unwrap_or(osds));
+            let size = match on_devices {
+                true => smallest(&request.devices)?,
+                false => request.osd_size.unwrap_or(OSD_SIZE),
+            };
             if size < OSD_SIZE_MIN {
                 return Err(HostError::OsdTooSmall { bytes: size, min: OSD_SIZE_MIN });
             }
             let mut new = Description::new(random_fsid()?, store, osds, size, addr);
+            new.devices = request.devices.clone();
             new.osd_uuids =
                 (0..osds).map(|_| Ok(random_fsid()?.to_string())).collect::<Result<_, HostError>>()?;
             new
@@ -66,6 +75,43 @@ pub(crate) fn describe(request: &UpRequest, found: DirState) -> Result<Descripti
     }
     description.mon_addr = mon_addr(request, &description);
     Ok(description)
+}
+
+/// What was asked for on block devices can be had: each is one OSD's, whole.
+fn check_devices(request: &UpRequest) -> Result<(), HostError> {
+    let UpRequest { devices, overwrite, osds, store, osd_size, .. } = request;
+    let refused = |why: String| Err(HostError::Unsupported(why));
+    if let Some(stray) = overwrite.iter().find(|path| !devices.contains(path)) {
+        return refused(format!("--overwrite {}: no --device names it", stray.display()));
+    }
+    if devices.is_empty() {
+        return Ok(());
+    }
+    if let Some(store) = store.filter(|store| *store != StoreKind::Block) {
+        return refused(format!("--device is for the store 'block', not for '{}'", store.as_str()));
+    }
+    if osd_size.is_some() {
+        return refused("--osd-size is for image files: a device is used whole".into());
+    }
+    if osds.is_some_and(|osds| osds as usize != devices.len()) {
+        return refused(format!(
+            "--osds and --device disagree: {} devices are named, one for each OSD",
+            devices.len()
+        ));
+    }
+    let twice = devices.iter().enumerate().find(|(at, device)| devices[..*at].contains(device));
+    match twice {
+        Some((_, device)) => refused(format!("--device {} is named twice", device.display())),
+        None => Ok(()),
+    }
+}
+
+fn device_bytes(path: &Path) -> Result<u64, HostError> {
+    blockfile::device_bytes(path).map_err(|error| HostError::Unsupported(error.to_string()))
+}
+
+fn smallest(devices: &[PathBuf]) -> Result<u64, HostError> {
+    devices.iter().map(|device| device_bytes(device)).try_fold(u64::MAX, |least, bytes| Ok(least.min(bytes?)))
 }
 
 /// Two flags name the monitor's port. Port 0 of an address leaves it to the other flag.
@@ -105,6 +151,13 @@ fn check_fits(request: &UpRequest, has: &Description) -> Result<(), HostError> {
         UpRequest { osds: Some(asked), .. } if *asked != has.osds => {
             let plural = if has.osds == 1 { "" } else { "s" };
             differs("osds", format!("{} OSD{plural}", has.osds), asked.to_string())
+        }
+        UpRequest { devices: asked, .. } if !asked.is_empty() && *asked != has.devices => {
+            let list = |of: &[PathBuf]| match of {
+                [] => "image files".to_owned(),
+                of => of.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "),
+            };
+            differs("device", format!("its OSDs on {}", list(&has.devices)), list(asked))
         }
         UpRequest { osd_size: Some(asked), .. } if *asked != has.osd_size => {
             let size = |bytes| match bytes {
@@ -324,6 +377,12 @@ impl OsdPlanner {
         let uuid = description.osd_uuids.get(index as usize).and_then(|u| u.parse().ok());
         let placement = placement(index, description.osds, self.cores, description.store);
         let placement = placement.ok_or_else(|| HostError::Unsupported("an OSD without cores".into()))?;
+        let device = description.devices.get(index as usize).cloned();
+        let place = StorePlace {
+            overwrite: device.as_ref().is_some_and(|device| self.request.overwrite.contains(device)),
+            preallocate: self.request.preallocate,
+            device,
+        };
         Ok(OsdPlan {
             id,
             uuid: uuid.ok_or_else(|| bad_id(&self.dir))?,
@@ -334,7 +393,12 @@ impl OsdPlanner {
             peers,
             mon_addr: description.mon_addr,
             store: description.store,
-            size_bytes: description.osd_size,
+            size_bytes: match &place.device {
+                // One that is gone now fails when its store is opened.
+                Some(device) => device_bytes(device).unwrap_or(description.osd_size),
+                None => description.osd_size,
+            },
+            place,
             dir: self.store_dir(id),
             boots: self.boots(id),
             file_system_stores: FileSystems::of(&self.dir, description.osds).sharing(index as usize),
@@ -420,7 +484,7 @@ pub(crate) fn plan_cores(
         initial.push(InitialOsd {
             id: plan.id.0,
             uuid: plan.uuid,
-            size_bytes: description.osd_size,
+            size_bytes: plan.size_bytes,
             class: Some("ssd".into()),
         });
         osds.push((plan.id, plan.placement.clone(), nonce));
@@ -453,14 +517,9 @@ mod tests {
     fn request(mon_addr: Option<&str>, port: Option<u16>) -> UpRequest {
         UpRequest {
             dir: "/nowhere".into(),
-            osds: None,
-            store: None,
-            osd_size: None,
             mon_addr: mon_addr.map(|addr| addr.parse().unwrap()),
             port,
-            cores: None,
-            settings: Vec::new(),
-            insecure_bind: false,
+            ..UpRequest::default()
         }
     }
 
@@ -514,6 +573,26 @@ mod tests {
             let request = request(Some("127.0.0.1:4000"), Some(port));
             let refused = describe(&request, DirState::Empty).unwrap_err().to_string();
             assert!(refused.contains(&format!("--mon-addr 127.0.0.1:4000 and --port {port}")), "{refused}");
+        }
+    }
+
+    #[test]
+    fn devices_that_can_not_be_had_are_refused_with_the_flag() {
+        let on = |devices: &[&str]| UpRequest {
+            devices: devices.iter().map(PathBuf::from).collect(),
+            ..request(None, Some(0))
+        };
+        let zero = "/dev/zero";
+        for (request, says) in [
+            (UpRequest { store: Some(StoreKind::Simple), ..on(&[zero]) }, "not for 'simple'"),
+            (UpRequest { osds: Some(2), ..on(&[zero]) }, "one for each OSD"),
+            (UpRequest { osd_size: Some(1 << 30), ..on(&[zero]) }, "--osd-size"),
+            (UpRequest { overwrite: vec!["/dev/null".into()], ..on(&[zero]) }, "/dev/null"),
+            (on(&[zero, zero]), "named twice"),
+            (on(&[zero]), "/dev/zero is no block device"),
+        ] {
+            let refused = describe(&request, DirState::Empty).unwrap_err().to_string();
+            assert!(refused.contains(says), "{refused}");
         }
     }
 }

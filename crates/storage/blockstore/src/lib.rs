@@ -35,6 +35,7 @@ mod pass;
 mod read;
 mod records;
 mod space;
+mod state;
 mod stop;
 mod store;
 mod tree;
@@ -44,6 +45,7 @@ pub use decoders::{decode_any, samples};
 pub use layout::{BLOCK, FORMAT, Label, OWNER_BYTES_MAX};
 pub use make::Making;
 pub use open::{OpenError, Opener};
+pub use state::State;
 pub use store::{BlockStore, Options};
 
 /// Counted for each key beside its bytes and its value's.
