@@ -7,6 +7,7 @@ mod options_list;
 mod start;
 mod status;
 mod stop;
+mod store;
 mod up;
 
 use std::process::ExitCode;
@@ -46,6 +47,8 @@ enum Command {
     Stop(stop::Args),
     /// Start an OSD of a running cluster again, with an empty store if asked.
     Start(start::Args),
+    /// Look into the block stores of OSDs that do not run.
+    Store(store::Args),
     /// Run performance studies on Loligo and on real Ceph, and report them.
     Lab(lab::LabArgs),
     /// List the options, or explain one.
@@ -77,6 +80,7 @@ fn run(command: Command) -> ExitCode {
         Command::Status(args) => status::run(&args),
         Command::Stop(args) => stop::run(&args),
         Command::Start(args) => start::run(&args),
+        Command::Store(args) => store::run(&args),
         Command::Lab(args) => lab::main(&args),
         Command::Options(args) => options_list::run(&args),
         Command::Completions { shell } => {

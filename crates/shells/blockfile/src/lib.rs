@@ -5,8 +5,10 @@
 //! thread, and only the device's requests are performed elsewhere (by the kernel, or by the device's threads).
 //! Never looks into what the store writes but for the label.
 
+mod blocking;
 mod drive;
 mod error;
+mod fsck;
 mod growing;
 mod label;
 mod make;
@@ -15,8 +17,10 @@ mod place;
 mod room;
 mod store;
 
+pub use blocking::Blocking;
 pub use blockstore::BLOCK as BLOCK_BYTES;
 pub use error::OpenError;
+pub use fsck::{Findings, fsck};
 pub use label::Owner;
 pub use make::{NewStore, log_bytes, mkfs};
 pub use open::{ModelledOn, Options, Queue, open, open_any, path_in};

@@ -1,0 +1,241 @@
+//! `loligo store`: looks into the block stores of OSDs that do not run.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use blockfile::{BlockFileStore, Blocking, Findings, Options};
+use host::{DirState, StoreKind};
+use lab::output;
+use serde_json::{Value, json};
+use store::{AttrChoice, CollectionId, ReadOutcome, ReadRequest, StoreError};
+use text::format_bytes;
+use types::GHObject;
+
+use crate::fail;
+
+/// How often a long check says how far it is.
+const PROGRESS: Duration = Duration::from_secs(2);
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Check stores: whether their metadata agrees with itself.
+    #[command(after_help = "Exit code: 0 when nothing is wrong, 1 otherwise.")]
+    Fsck {
+        #[command(flatten)]
+        of: Of,
+        /// Read all objects too, and hold them against their checksums.
+        #[arg(long)]
+        deep: bool,
+    },
+    /// Show a store: its label, its log and its space, or where an object lies.
+    Dump {
+        #[command(flatten)]
+        of: Of,
+        /// Show this object, wherever it is.
+        #[arg(long, value_name = "NAME")]
+        object: Option<String>,
+    },
+}
+
+/// What a command is about.
+#[derive(clap::Args)]
+struct Of {
+    /// The cluster's directory. Neither the cluster nor the OSD may run.
+    #[arg(value_hint = clap::ValueHint::DirPath)]
+    dir: PathBuf,
+    /// This OSD's store alone.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32))]
+    osd: Option<u32>,
+    /// `plain` or `json`.
+    #[arg(short, long, default_value = "plain", value_parser = ["plain", "json"])]
+    format: String,
+}
+
+pub fn run(args: &Args) -> ExitCode {
+    let of = match &args.command {
+        Command::Fsck { of, .. } | Command::Dump { of, .. } => of,
+    };
+    let stores = match stores(of) {
+        Ok(stores) => stores,
+        Err(reason) => return fail(&reason),
+    };
+    let (mut all, mut clean) = (Vec::new(), true);
+    for (osd, dir) in stores {
+        let report = match &args.command {
+            Command::Fsck { deep, .. } => fsck(osd, &dir, *deep),
+            Command::Dump { object, .. } => dump(&dir, object.as_deref()),
+        };
+        let report = report.unwrap_or_else(|error| json!({ "error": error }));
+        clean &= report["error"].is_null() && report["problems"].as_array().is_none_or(Vec::is_empty);
+        if of.format == "plain" {
+            plain(osd, &report);
+        }
+        all.push((format!("osd.{osd}"), report));
+    }
+    if of.format == "json" {
+        output::line(format_args!("{:#}", Value::Object(all.into_iter().collect())));
+    }
+    if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The OSDs that are meant, with their directories.
+fn stores(of: &Of) -> Result<Vec<(u32, PathBuf)>, String> {
+    let dir = of.dir.display();
+    let description = match host::inspect(&of.dir).map_err(|error| error.to_string())? {
+        DirState::Cluster(description) => description,
+        DirState::Empty | DirState::Unfinished => return Err(format!("{dir}: no cluster here")),
+    };
+    if description.store != StoreKind::Block {
+        let store = description.store.as_str();
+        return Err(format!("{dir} has the store '{store}', and this command knows 'block' alone"));
+    }
+    match of.osd {
+        Some(osd) if osd >= description.osds => {
+            Err(format!("{dir} has no osd.{osd}, but those from 0 to {}", description.osds - 1))
+        }
+        Some(osd) => Ok(vec![(osd, of.dir.join(format!("osd.{osd}")))]),
+        None => Ok((0..description.osds).map(|osd| (osd, of.dir.join(format!("osd.{osd}")))).collect()),
+    }
+}
+
+/// One line for what is well or wrong, and one for each thing.
+fn plain(osd: u32, report: &Value) {
+    if let Some(error) = report["error"].as_str() {
+        return output::line(format_args!("osd.{osd}: {error}"));
+    }
+    let Some(problems) = report["problems"].as_array() else {
+        return output::line(format_args!("osd.{osd}: {report:#}"));
+    };
+    for problem in problems.iter().filter_map(Value::as_str) {
+        output::line(format_args!("osd.{osd}: {problem}"));
+    }
+    let read = match report["deep"].as_bool() {
+        Some(true) => format!(
+            ", {} objects read with {} of data",
+            report["objects"],
+            format_bytes(report["bytes"].as_u64().unwrap_or_default())
+        ),
+        _ => String::new(),
+    };
+    let verdict = match problems.len() {
+        0 => "no problem".to_owned(),
+        1 => "1 problem".to_owned(),
+        many => format!("{many} problems"),
+    };
+    output::line(format_args!("osd.{osd}: {verdict}, {} collections{read}", report["collections"]));
+}
+
+fn open(dir: &Path) -> Result<(Blocking<BlockFileStore>, Value), String> {
+    let opened = blockfile::open_any(dir, &Options::default());
+    let (store, label, owner) = opened.map_err(|error| error.to_string())?;
+    let label = json!({
+        "id": format!("{:016x}", label.id), "shards": label.shards, "bytes": label.size_bytes,
+        "log_bytes": label.log_bytes, "log_unit_bytes": label.log_unit_bytes,
+        "cluster": owner.cluster.to_string(), "osd": owner.osd.0, "osd_uuid": owner.osd_uuid.to_string(),
+    });
+    Ok((Blocking::new(store), label))
+}
+
+fn fsck(osd: u32, dir: &Path, deep: bool) -> Result<Value, String> {
+    let (mut store, _) = open(dir)?;
+    let mut last = Instant::now();
+    let mut progress = |found: &Findings| {
+        if last.elapsed() >= PROGRESS {
+            last = Instant::now();
+            let (objects, bytes) = (found.objects, format_bytes(found.bytes));
+            eprintln!("osd.{osd}: {objects} objects read, {bytes}, {} problems so far", found.problems.len());
+        }
+    };
+    let Findings { problems, collections, objects, bytes } = blockfile::fsck(&mut store, deep, &mut progress);
+    Ok(json!({
+        "deep": deep, "collections": collections, "objects": objects, "bytes": bytes, "problems": problems,
+    }))
+}
+
+fn dump(dir: &Path, object: Option<&str>) -> Result<Value, String> {
+    let (mut store, label) = open(dir)?;
+    let failed = |error: StoreError| error.to_string();
+    if let Some(name) = object {
+        return found(&mut store, name).map_err(failed);
+    }
+    let state = store.store().inner().state();
+    let ReadOutcome::StatFs(space) = store.read(ReadRequest::StatFs).map_err(failed)? else {
+        return Err("the store does not say how much space it has".to_owned());
+    };
+    let collections: Vec<String> =
+        store.collections().map_err(failed)?.iter().map(CollectionId::to_string).collect();
+    Ok(json!({
+        "label": label,
+        "superblock": { "generation": state.generation, "tree_levels": state.tree_levels },
+        "log": {
+            "bytes": state.log_bytes, "used_bytes": state.log_used_bytes, "next_sequence": state.log_next,
+            "changes_bytes": state.changes_bytes,
+        },
+        "space": {
+            "blocks": state.blocks, "data_blocks": state.data_blocks, "leaving_blocks": state.leaving_blocks,
+            "tree_bytes": state.tree_bytes, "bytes_total": space.bytes_total, "bytes_used": space.bytes_used,
+            "bytes_available": space.bytes_available, "objects": space.objects,
+        },
+        "collections": collections,
+    }))
+}
+
+/// Every object of a name, its snapshots too.
+fn found(store: &mut Blocking<BlockFileStore>, name: &str) -> Result<Value, StoreError> {
+    let mut all = Vec::new();
+    for collection in store.collections()? {
+        let mut start = Some(GHObject::min());
+        while let Some(from) = start.take() {
+            let (objects, next) = store.objects(collection, from)?;
+            for object in objects.iter().filter(|object| object.hobj.name.as_bytes() == name.as_bytes()) {
+                all.push(described(store, collection, object)?);
+            }
+            start = next;
+        }
+    }
+    Ok(json!({ "objects": all }))
+}
+
+fn described(
+    store: &mut Blocking<BlockFileStore>,
+    collection: CollectionId,
+    object: &GHObject,
+) -> Result<Value, StoreError> {
+    let request = ReadRequest::Object { collection, object: object.clone(), attrs: AttrChoice::All };
+    let ReadOutcome::Object(Some(head)) = store.read(request)? else {
+        return Err(StoreError::NoSuchObject(collection, Box::new(object.clone())));
+    };
+    let attrs: serde_json::Map<String, Value> =
+        head.attrs.iter().map(|(name, value)| (name.to_string(), value.len().into())).collect();
+    Ok(json!({
+        "collection": collection.to_string(), "object": object.to_string(), "bytes": head.stat.size,
+        "attr_bytes": attrs, "extents": extents(store, collection, object, head.stat.size),
+    }))
+}
+
+/// Where the object's bytes lie on the device: neighbouring blocks as one.
+fn extents(
+    store: &mut Blocking<BlockFileStore>,
+    collection: CollectionId,
+    object: &GHObject,
+    bytes: u64,
+) -> Vec<Value> {
+    let mut runs: Vec<(u64, u64, u64)> = Vec::new();
+    for offset in (0..bytes).step_by(blockfile::BLOCK_BYTES as usize) {
+        let Some(at) = store.store().inner().locate(collection, object, offset) else { continue };
+        let length = blockfile::BLOCK_BYTES.min(bytes - offset);
+        match runs.last_mut() {
+            Some((first, device, len)) if *first + *len == offset && *device + *len == at => *len += length,
+            _ => runs.push((offset, at, length)),
+        }
+    }
+    let shown = |(offset, device_offset, bytes)| json!({ "offset": offset, "device_offset": device_offset, "bytes": bytes });
+    runs.into_iter().map(shown).collect()
+}

@@ -1,0 +1,141 @@
+//! Checking a store that is not in use.
+
+use blockstore::Checker;
+use store::{Advice, CollectionId, ObjectStore, ReadOutcome, ReadRequest, StoreError};
+use types::{EVersion, GHObject, Name};
+
+use crate::blocking::{Blocking, unexpected};
+use crate::store::BlockFileStore;
+
+/// Bytes of an object that are read at once.
+const READ_BYTES: u64 = 4 << 20;
+
+/// Records of a log, and keys of an omap, that are read at once.
+const RECORDS: usize = 10_000;
+const RECORDS_BYTES: usize = 16 << 20;
+
+/// What was looked at, and what was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// A sentence each.
+    pub problems: Vec<String>,
+    pub collections: u64,
+    /// Objects read whole.
+    pub objects: u64,
+    /// Bytes of data read.
+    pub bytes: u64,
+}
+
+/// Holds the store's metadata against itself; `deep` reads every object, with its attributes and its omap, and every
+/// log too. `progress` hears of it now and then.
+pub fn fsck(
+    store: &mut Blocking<BlockFileStore>,
+    deep: bool,
+    progress: &mut dyn FnMut(&Findings),
+) -> Findings {
+    let mut checker = Checker::new();
+    let problems = store.drive(|store, _| checker.advance(store.inner()));
+    let mut found = Findings { problems, ..Findings::default() };
+    progress(&found);
+    match store.collections() {
+        Ok(collections) => {
+            for collection in collections {
+                found.collections += 1;
+                if deep {
+                    read_collection(store, collection, &mut found, progress);
+                }
+            }
+        }
+        Err(error) => found.problems.push(format!("the collections can't be listed: {error}")),
+    }
+    found
+}
+
+fn read_collection(
+    store: &mut Blocking<BlockFileStore>,
+    collection: CollectionId,
+    found: &mut Findings,
+    progress: &mut dyn FnMut(&Findings),
+) {
+    let mut start = Some(GHObject::min());
+    while let Some(from) = start.take() {
+        match store.objects(collection, from) {
+            Ok((objects, next)) => {
+                for object in objects {
+                    if let Err(error) = read_object(store, collection, &object, found) {
+                        found.problems.push(format!("object {object} of {collection}: {error}"));
+                    }
+                    found.objects += 1;
+                    progress(found);
+                }
+                start = next;
+            }
+            Err(error) => {
+                found.problems.push(format!("the objects of {collection} can't be listed: {error}"))
+            }
+        }
+    }
+    if let Err(error) = read_log(store, collection) {
+        found.problems.push(format!("the log of {collection}: {error}"));
+    }
+}
+
+fn read_object<S: ObjectStore>(
+    store: &mut Blocking<S>,
+    collection: CollectionId,
+    object: &GHObject,
+    found: &mut Findings,
+) -> Result<(), StoreError> {
+    let stat = store.read(ReadRequest::Stat { collection, object: object.clone() })?;
+    let ReadOutcome::Stat(stat) = stat else { return Err(unexpected(&stat)) };
+    store.read(ReadRequest::Attrs { collection, object: object.clone() })?;
+    store.read(ReadRequest::OmapHeader { collection, object: object.clone() })?;
+    read_omap(store, collection, object)?;
+    for offset in (0..stat.size).step_by(READ_BYTES as usize) {
+        let (object, advice) = (object.clone(), Advice::default());
+        let read = ReadRequest::Data { collection, object, offset, len: READ_BYTES, advice, verify: true };
+        match store.read(read)? {
+            ReadOutcome::Data(data) => found.bytes += data.len() as u64,
+            other => return Err(unexpected(&other)),
+        }
+    }
+    Ok(())
+}
+
+fn read_omap<S: ObjectStore>(
+    store: &mut Blocking<S>,
+    collection: CollectionId,
+    object: &GHObject,
+) -> Result<(), StoreError> {
+    let mut after = None;
+    loop {
+        let page = store.read(ReadRequest::OmapRange {
+            collection,
+            object: object.clone(),
+            after: after.take(),
+            before: None,
+            prefix: Name::new(),
+            entries_max: RECORDS,
+            bytes_max: RECORDS_BYTES,
+            values: true,
+        })?;
+        let ReadOutcome::Omap(page) = page else { return Err(unexpected(&page)) };
+        match page.entries.last().filter(|_| page.more) {
+            Some((key, _)) => after = Some(key.clone()),
+            None => return Ok(()),
+        }
+    }
+}
+
+fn read_log<S: ObjectStore>(store: &mut Blocking<S>, collection: CollectionId) -> Result<(), StoreError> {
+    let mut after = EVersion::default();
+    loop {
+        let (records_max, bytes_max) = (RECORDS, RECORDS_BYTES);
+        let page = store.read(ReadRequest::Log { collection, after, records_max, bytes_max })?;
+        let ReadOutcome::Log(page) = page else { return Err(unexpected(&page)) };
+        match page.records.last().filter(|_| page.more) {
+            Some(record) => after = record.version,
+            None => return Ok(()),
+        }
+    }
+}

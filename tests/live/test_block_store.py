@@ -1,0 +1,158 @@
+"""The block store: damage is seen and named, tools look at it only while nothing else does, and each file is its OSD's."""
+import json
+import os
+import subprocess
+
+from harness import BOUND, equal, expect, until
+
+POOL = "p"
+SIZE = 8 << 20
+
+
+def loligo(cluster, *args, code=0):
+    """What a subcommand writes, to standard output and standard error."""
+    done = subprocess.run(cluster.argv(*args), capture_output=True, timeout=BOUND)
+    expect(done.returncode == code, f"{args}: code {done.returncode}, expected {code}: {done.stdout!r} {done.stderr!r}")
+    return done.stdout.decode() + done.stderr.decode()
+
+
+def started(t, *args):
+    cluster = t.cluster("--store", "block", *args)
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "8")
+    return cluster, client
+
+
+def put(t, client, name):
+    path = t.path(name)
+    with open(path, "wb") as f:
+        f.write(os.urandom(SIZE))
+    client.rados("-p", POOL, "put", name, path)
+
+
+def same(t, client, name):
+    path = t.path("got")
+    client.rados("-p", POOL, "get", name, path)
+    with open(path, "rb") as got, open(t.path(name), "rb") as given:
+        expect(got.read() == given.read(), f"the bytes of {name}")
+
+
+def flip(path, offset):
+    with open(path, "r+b") as f:
+        f.seek(offset)
+        byte = f.read(1)[0]
+        f.seek(offset)
+        f.write(bytes([byte ^ 0x10]))
+        os.fsync(f.fileno())
+
+
+def test_a_byte_that_flips_on_the_device_is_an_error_and_never_data(t):
+    cluster, client = started(t, "--osds", "1", "--osd-size", "1GiB")
+    for name in ("good", "bad"):
+        put(t, client, name)
+    said = loligo(cluster, "store", "fsck", cluster.dir, code=1)
+    expect("osd.0" in said and "in use" in said, f"a check beside the OSD: {said}")
+    loligo(cluster, "stop", cluster.dir)
+    expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "a store without damage")
+    shown = json.loads(loligo(cluster, "store", "dump", cluster.dir, "--osd", "0", "--object", "bad", "-f", "json"))
+    extents = shown["osd.0"]["objects"][0]["extents"]
+    equal(sum(extent["bytes"] for extent in extents), SIZE, "bytes of all extents")
+    with open(t.path("bad"), "rb") as given, open(cluster.metadata(0), "rb") as device:
+        for extent in extents:
+            given.seek(extent["offset"])
+            device.seek(extent["device_offset"])
+            expect(given.read(extent["bytes"]) == device.read(extent["bytes"]), f"the bytes of {extent}")
+    # In the middle of the object's third megabyte.
+    extent = next(e for e in extents if e["offset"] <= 5 << 19 < e["offset"] + e["bytes"])
+    flip(cluster.metadata(0), extent["device_offset"] + (5 << 19) - extent["offset"] + 77)
+    expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir), "the metadata is whole")
+    said = loligo(cluster, "store", "fsck", cluster.dir, "--deep", code=1)
+    expect("1 problem" in said and ":bad:" in said, f"the object that is damaged: {said}")
+    cluster.up()
+    same(t, client, "good")
+    failed = client.rados("-p", POOL, "get", "bad", t.path("got"), code=None)
+    expect(failed.code != 0 and "Input/output error" in failed.words, f"reading it: {failed.code} {failed.words}")
+    # Written anew it is well.
+    put(t, client, "bad")
+    same(t, client, "bad")
+    loligo(cluster, "stop", cluster.dir)
+    expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "after it was written again")
+
+
+def test_a_file_of_another_osd_or_one_that_was_cut_costs_its_osd_alone(t):
+    cluster, client = started(t, "--osds", "3", "--osd-size", "256MiB")
+    put(t, client, "o")
+    cluster.kill()
+    files = [os.path.join(cluster.dir, f"osd.{osd}", "block") for osd in range(3)]
+    os.rename(files[1], files[1] + ".away")
+    os.link(files[0], files[1])
+    os.truncate(files[2], 100 << 20)
+    cluster.up()
+    osds = json.loads(loligo(cluster, "status", cluster.dir, "-f", "json"))["cluster"]["osds"]
+    expect("is the store of osd.0" in osds["1"]["reason"], osds)
+    expect("100 MiB" in osds["2"]["reason"] and "from a copy" in osds["2"]["reason"], osds)
+    equal(osds["0"]["state"], "active", "the OSD whose file is whole")
+    os.remove(files[1])
+    os.rename(files[1] + ".away", files[1])
+    loligo(cluster, "start", cluster.dir, "--osd", "1")
+    until(lambda: client.ceph_json("osd", "stat")["num_up_osds"] == 2, "two OSDs up")
+
+
+def test_the_other_stores_are_refused_by_the_tools(t):
+    cluster = t.cluster("--store", "mem", "--osds", "1")
+    cluster.stop()
+    expect("'mem'" in loligo(cluster, "store", "fsck", cluster.dir, code=1), "another store")
+
+
+def loop_device(t, name, size):
+    """A block device over a file."""
+    path = t.path(name)
+    with open(path, "wb") as f:
+        f.truncate(size)
+    done = subprocess.run(["losetup", "--find", "--show", path], capture_output=True, check=True)
+    device = done.stdout.decode().strip()
+    t.cleanups.append(lambda: subprocess.run(["losetup", "--detach", device], check=False))
+    return device
+
+
+def refused(cluster, *args):
+    done = cluster.up("--port", "0", *args, code=1)
+    expect(not os.path.exists(os.path.join(cluster.dir, "cluster.json")), "a refused start leaves no cluster")
+    return done.words
+
+
+def test_block_devices_are_used_whole_and_never_over_what_they_hold(t):
+    devices = [loop_device(t, f"disk{n}", (256 + 64 * n) << 20) for n in range(2)]
+    named = [word for device in devices for word in ("--device", device)]
+    subprocess.run(["mkfs.ext4", "-q", devices[1]], check=True)
+    cluster = t.cluster(start=False)
+    expect(f"{devices[1]} holds data" in refused(cluster, *named), "a device with a file system")
+    mounted = t.path("mounted")
+    os.mkdir(mounted)
+    subprocess.run(["mount", devices[1], mounted], check=True)
+    try:
+        words = refused(cluster, *named, "--overwrite", devices[0], "--overwrite", devices[1])
+        expect("in use" in words, f"a device that is mounted: {words}")
+    finally:
+        subprocess.run(["umount", mounted], check=True)
+    cluster.up(*named, "--overwrite", devices[0], "--overwrite", devices[1])
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "8")
+    for name in ("a", "b", "c"):
+        put(t, client, name)
+    sizes = [osd["kb"] for osd in client.ceph_json("osd", "df")["nodes"]]
+    expect(sizes[0] < sizes[1] <= 320 << 10, f"each OSD is as large as its device: {sizes}")
+    # While they are used, another cluster can't have them.
+    other = t.cluster(start=False)
+    words = refused(other, *named, "--overwrite", devices[0], "--overwrite", devices[1])
+    expect("in use" in words, f"a device of a running cluster: {words}")
+    cluster.kill()
+    expect("holds data" in refused(other, *named), "a device of a cluster that does not run")
+    cluster.up()
+    for name in ("a", "b", "c"):
+        same(t, client, name)
+    # An empty store in place of one: on the same device.
+    loligo(cluster, "stop", cluster.dir, "--osd", "1")
+    loligo(cluster, "start", cluster.dir, "--osd", "1", "--replace", "--yes-i-really-mean-it")
+    loligo(cluster, "stop", cluster.dir)
+    expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "the stores on devices")
