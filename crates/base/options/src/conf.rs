@@ -44,6 +44,11 @@ impl ConfFile {
         Ok(out)
     }
 
+    /// All settings in order: section, name, value.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        self.settings.iter().map(|(section, name, value)| (section.as_str(), name.as_str(), value.as_str()))
+    }
+
     /// The settings that apply to a daemon, later ones winning: its sections from the widest to its own, as
     /// `["global", "osd", "osd.0"]`.
     pub fn for_sections<'a>(&'a self, sections: &'a [&'a str]) -> impl Iterator<Item = (&'a str, &'a str)> {

@@ -6,6 +6,7 @@
 
 mod conf;
 mod debug;
+mod inject;
 mod parse;
 mod table;
 mod typed;
@@ -13,6 +14,7 @@ mod values;
 
 pub use conf::{ConfError, ConfFile};
 pub use debug::{highest_log_level, is_log_level, parse_log_level};
+pub use inject::injected;
 pub use parse::{Kind, Value, ValueError, parse_bool, parse_int};
 pub use table::{OptionSpec, OptionStatus, all, ceph_default, lookup, names, nearest, opt, status};
 pub use typed::{Opt, OptionType};

@@ -24,6 +24,10 @@ pub struct MonConfig {
     /// What `versions` says.
     pub version: String,
     pub options: Values,
+    /// Random bytes, other ones at each start: the keys that `auth get-or-create` makes come from them.
+    pub key_seed: [u8; 32],
+    /// What `mon metadata` shows of the machine, by Ceph's names.
+    pub machine: std::collections::BTreeMap<String, String>,
     /// The OSDs that a new cluster starts with ([`crate::Mon::create`] only).
     pub osds: Vec<InitialOsd>,
 }

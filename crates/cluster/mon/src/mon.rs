@@ -122,6 +122,8 @@ pub struct Mon {
     /// The same encoded: every client begins with it.
     pub(crate) osdmap_full: Piece,
     pub(crate) settings: ConfigStore,
+    /// Options that `ceph tell mon.ID` has set until the next start.
+    pub(crate) overrides: BTreeMap<String, String>,
     /// The options in force: see [`Mon::merge_options`].
     pub(crate) options: Values,
     pub(crate) log: ClusterLog,
@@ -173,6 +175,7 @@ impl Mon {
         let monmap = crate::create::monmap(&config, &state)?;
         let mut mon = Self {
             settings: ConfigStore::open(&state),
+            overrides: BTreeMap::new(),
             options: Values::new(),
             ids: GlobalIds::open(&state),
             forced_pgs: ForcedPgs::open(&state),
@@ -467,15 +470,15 @@ impl Mon {
     }
 
     /// Puts the options in force: those stored for this monitor, overridden by those that this process was started with.
-    fn merge_options(&mut self) {
+    pub(crate) fn merge_options(&mut self) {
         let me = types::EntityId { kind: types::EntityType::Mon, id: self.config.name.clone() };
         let mut merged = Values::new();
         for (name, (_, value)) in self.settings.of(&me) {
             // What was stored by force or by an older program may not fit: then the default counts.
             let _ = merged.set(name, value);
         }
-        let given = self.config.options.clone();
-        for (name, value) in given.changed() {
+        let (given, overrides) = (self.config.options.clone(), self.overrides.clone());
+        for (name, value) in given.changed().chain(overrides.iter().map(|(n, v)| (n.as_str(), v.as_str()))) {
             if let Err(error) = merged.set(name, value) {
                 self.fail(broken!("an option of this process was not checked when it was given: {error}"));
             }
@@ -518,6 +521,8 @@ mod tests {
             profile: Profile::PACIFIC,
             version: "test".into(),
             options: Values::new(),
+            key_seed: [0; 32],
+            machine: BTreeMap::new(),
             osds: Vec::new(),
         };
         let mut state = State::new();

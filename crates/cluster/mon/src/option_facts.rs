@@ -2,7 +2,7 @@
 
 use options::{OptionStatus, ceph_default, is_log_level, lookup, status};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct OptionFacts {
     /// The default, as text; Ceph's for an option that Loligo does not read, empty where it is not known.
     pub default: &'static str,
@@ -14,6 +14,8 @@ pub(crate) struct OptionFacts {
     pub kind: &'static str,
     /// What it does, in one line.
     pub summary: String,
+    /// The least and the greatest value, where there is such a limit.
+    pub range: Option<(f64, f64)>,
 }
 
 /// The facts about an option (normalized name); `None`: Ceph has no such option.
@@ -24,9 +26,11 @@ pub(crate) fn facts(name: &str) -> Option<OptionFacts> {
         runtime,
         kind,
         summary,
+        range: None,
     };
     if let Some(spec) = lookup(name) {
-        return Some(facts(spec.default, spec.kind.name(), spec.runtime, spec.about.into()));
+        let known = facts(spec.default, spec.kind.name(), spec.runtime, spec.about.into());
+        return Some(OptionFacts { range: spec.range, ..known });
     }
     let summary = match status(name) {
         OptionStatus::Unknown => return None,

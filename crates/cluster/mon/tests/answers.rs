@@ -93,10 +93,6 @@ fn what_is_not_there_yet_says_so_instead_of_pretending() {
         r#"{"prefix":"pg deep-scrub","pgid":"1.0"}"#,
         r#"{"prefix":"pg repair","pgid":"1.0"}"#,
         r#"{"prefix":"osd pool scrub","who":["p"]}"#,
-        r#"{"prefix":"balancer status"}"#,
-        r#"{"prefix":"osd pool autoscale-status"}"#,
-        r#"{"prefix":"config log"}"#,
-        r#"{"prefix":"config assimilate-conf"}"#,
         r#"{"prefix":"osd new","uuid":"00000000-0000-0000-0000-000000000001"}"#,
         r#"{"prefix":"osd new","uuid":"00000000-0000-0000-0000-000000000001","id":7}"#,
         r#"{"prefix":"osd set-require-min-compat-client","version":"reef"}"#,
@@ -297,9 +293,7 @@ fn what_has_no_effect_is_said_where_it_is_set() {
 fn commands_of_ceph_that_are_not_there_say_so() {
     let mut cluster = Cluster::new(config(1, &[]));
     let client = cluster.client();
-    for (prefix, args) in
-        [("osd tier add", r#""a""#), ("auth get-or-create", r#""client.x""#), ("orch", r#""ls""#)]
-    {
+    for (prefix, args) in [("osd tier add", r#""a""#), ("telemetry", r#""on""#), ("orch", r#""ls""#)] {
         let (code, status, _) = cluster.run(client, &format!(r#"{{"prefix":"{prefix}","args":[{args}]}}"#));
         assert_eq!(code, -95, "{prefix}: {status}");
         assert!(status.contains(prefix) && status.contains("is not supported yet"), "{status}");
@@ -329,4 +323,104 @@ fn a_ping_is_answered_with_the_monitors_state() {
     let [messages::Message::Ping(ping)] = &answers[..] else { panic!("{answers:?}") };
     let text = ping.answer.to_string();
     assert!(text.contains(r#""state": "leader""#) && text.contains(r#""health""#), "{text}");
+}
+
+#[test]
+fn entities_get_keys_that_stay_and_capabilities_that_can_be_changed() {
+    let mut c = Cluster::new(config(1, &[]));
+    let client = c.client();
+    let make =
+        r#"{"prefix":"auth get-or-create","entity":"client.x","caps":["mon","allow r","osd","allow rw"]}"#;
+    let (code, said, keyring) = c.run(client, make);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("authentication is off"), "{said}");
+    assert!(keyring.starts_with("[client.x]\n\tkey = AQ") && keyring.ends_with("==\n"), "{keyring}");
+    assert_eq!(c.run(client, make), (0, String::new(), keyring.clone()), "the same key again");
+    let key = c.ok(client, r#"{"prefix":"auth get-key","entity":"client.x"}"#);
+    assert!(keyring.contains(&key));
+    let other = make.replace("allow rw", "allow *");
+    let (code, said, _) = c.run(client, &other);
+    assert_eq!((code, said.as_str()), (-22, "key for client.x exists but cap osd does not match"));
+    c.ok(client, r#"{"prefix":"auth caps","entity":"client.x","caps":["mon","allow *"]}"#);
+    let shown = c.ok(client, r#"{"prefix":"auth get","entity":"client.x"}"#);
+    assert!(shown.ends_with("\tcaps mon = \"allow *\"\n") && shown.contains(&key), "{shown}");
+    let mut c = c.kill();
+    let client = c.client();
+    assert_eq!(c.ok(client, r#"{"prefix":"auth get","entity":"client.x"}"#), shown, "it is durable");
+    assert!(c.ok(client, r#"{"prefix":"auth ls"}"#).contains("client.admin\n"));
+    c.ok(client, r#"{"prefix":"auth rm","entity":"client.x"}"#);
+    assert_eq!(c.run(client, r#"{"prefix":"auth get","entity":"client.x"}"#).0, -2);
+    assert_eq!(c.run(client, r#"{"prefix":"auth get","entity":"nonsense"}"#).0, -22);
+    let odd = r#"{"prefix":"auth get-or-create","entity":"client.y","caps":["mon"]}"#;
+    assert_eq!(c.run(client, odd).0, -22);
+}
+
+#[test]
+fn changes_of_stored_options_are_listed_and_taken_back() {
+    let mut c = Cluster::new(config(1, &[]));
+    let client = c.client();
+    let set = |c: &mut Cluster, value: &str| {
+        let set =
+            format!(r#"{{"prefix":"config set","who":"osd","name":"osd_max_backfills","value":"{value}"}}"#);
+        c.ok(client, &set);
+    };
+    set(&mut c, "3");
+    set(&mut c, "3");
+    set(&mut c, "5");
+    let log = c.ok(client, r#"{"prefix":"config log"}"#);
+    let lines: Vec<&str> = log.lines().collect();
+    assert!(lines[0].starts_with("--- 3 --- ") && lines[3].starts_with("--- 2 --- "), "{log}");
+    assert_eq!(lines[1..3], ["- osd/osd_max_backfills = 3", "+ osd/osd_max_backfills = 5"]);
+    assert!(lines[5].starts_with("--- 1 --- "), "{log}");
+    c.ok(client, r#"{"prefix":"config reset","num":1}"#);
+    assert!(!c.ok(client, r#"{"prefix":"config dump"}"#).contains("osd_max_backfills"));
+    c.ok(client, r#"{"prefix":"config reset","num":2}"#);
+    assert!(c.ok(client, r#"{"prefix":"config dump"}"#).contains("osd_max_backfills  3"));
+    assert_eq!(c.run(client, r#"{"prefix":"config reset","num":99}"#).0, -22);
+}
+
+#[test]
+fn a_ceph_conf_is_stored_and_what_can_not_be_is_given_back() {
+    let mut c = Cluster::new(config(1, &[]));
+    let client = c.client();
+    let file = "[global]\nfsid = x\nmon host = 1.2.3.4\n[osd]\nosd max backfills = 4\nno_such_option = 1\n";
+    let m = messages::MonCommand {
+        tid: 900,
+        fsid: common::FSID,
+        cmd: vec![r#"{"prefix":"config assimilate-conf"}"#.into()],
+        data: file.as_bytes().to_vec().into(),
+        ..Default::default()
+    };
+    c.send(client, m);
+    c.settle();
+    let acks = c.take(client).into_iter().find_map(|m| match m {
+        messages::Message::MonCommandAck(ack) => Some(ack),
+        _ => None,
+    });
+    let ack = acks.unwrap();
+    let left = String::from_utf8_lossy(&ack.data.to_vec()).into_owned();
+    assert_eq!(ack.result, 0, "{}", ack.status);
+    assert_eq!(left, "\n[global]\n\tfsid = x\n\tmon_host = 1.2.3.4\n\n[osd]\n\tno_such_option = 1\n");
+    assert!(c.ok(client, r#"{"prefix":"config dump"}"#).contains("osd_max_backfills  4"));
+}
+
+#[test]
+fn the_monitor_itself_is_asked_for_counters_and_told_options() {
+    let mut c = Cluster::new(config(2, &[]));
+    c.boot(0);
+    let client = c.client();
+    let (code, _, dump) = c.tell(client, r#"{"prefix":"perf dump","logger":"cluster","format":"json"}"#);
+    assert_eq!(code, 0);
+    assert!(dump.contains(r#""num_osd":2,"num_osd_up":1"#), "{dump}");
+    let (_, _, told) = c.tell(client, r#"{"prefix":"config set","var":"mon_max_pg_per_osd","val":["77"]}"#);
+    assert!(told.contains("mon_max_pg_per_osd = '77'"), "{told}");
+    let get = r#"{"prefix":"config get","var":"mon_max_pg_per_osd"}"#;
+    assert!(c.tell(client, get).2.contains("77"));
+    c.tell(client, r#"{"prefix":"injectargs","injected_args":["--mon-max-pg-per-osd=78"]}"#);
+    assert!(c.tell(client, get).2.contains("78"));
+    c.tell(client, r#"{"prefix":"config unset","var":"mon_max_pg_per_osd"}"#);
+    assert!(c.tell(client, get).2.contains("250"));
+    assert_eq!(c.tell(client, r#"{"prefix":"config set","var":"nonsense","val":["1"]}"#).0, -2);
+    assert!(c.tell(client, r#"{"prefix":"sessions","format":"json"}"#).2.contains("client.admin"));
+    assert_eq!(c.run(client, r#"{"prefix":"mon add","args":["b","1.2.3.4"]}"#).0, -95);
 }

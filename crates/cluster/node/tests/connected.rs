@@ -43,6 +43,8 @@ fn new_mon(fsid: Fsid, uuid: Fsid) -> Mon {
         profile: Profile::PACIFIC,
         version: "test".into(),
         options: options::Values::new(),
+        key_seed: [0; 32],
+        machine: Default::default(),
         osds: vec![InitialOsd { id: 0, uuid, size_bytes: 1 << 30, class: None }],
     };
     let mut state = State::new();

@@ -65,6 +65,8 @@ fn mon(fsid: Fsid, uuid: Fsid, options: &options::Values, now: UTime) -> Result<
         profile: Profile::PACIFIC,
         version: "hotpath".into(),
         options: options.clone(),
+        key_seed: [0; 32],
+        machine: Default::default(),
         osds: vec![InitialOsd { id: OSD.0, uuid, size_bytes: STORE_BYTES, class: None }],
     };
     let mut state = State::new();

@@ -102,6 +102,8 @@ impl MonProcess {
             profile: Profile::PACIFIC,
             version: "sim".into(),
             options: Values::new(),
+            key_seed: [0; 32],
+            machine: Default::default(),
             osds: osds.collect(),
         };
         let mut state = State::new();

@@ -14,6 +14,7 @@ mod dir;
 mod error;
 mod link;
 mod log;
+mod machine;
 mod mon_command;
 mod monstore;
 mod open;

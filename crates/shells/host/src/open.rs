@@ -50,6 +50,8 @@ pub(crate) fn mon(
         profile: Profile::PACIFIC,
         version: version(),
         options: values.clone(),
+        key_seed: crate::plan::random()?,
+        machine: crate::machine::facts(),
         osds: plan.osds.clone(),
     };
     // Only at the cluster's first start: a state that was lost later must not be taken for a new cluster's.
@@ -222,13 +224,17 @@ fn metadata(plan: &OsdPlan) -> BTreeMap<String, String> {
         ("ceph_version", version()),
         ("ceph_version_short", Profile::PACIFIC.version.into()),
         ("hostname", hostname()),
-        ("kernel_description", text(uname.version())),
-        ("kernel_version", text(uname.release())),
-        ("os", text(uname.sysname())),
         ("osd_data", plan.dir.display().to_string()),
         ("osd_objectstore", store.into()),
+        ("back_iface", String::new()),
+        ("front_iface", String::new()),
+        ("default_device_class", "ssd".into()),
+        ("rotational", "0".into()),
+        ("journal_rotational", "0".into()),
+        ("network_numa_unknown_ifaces", String::new()),
+        ("osdspec_affinity", String::new()),
         // Ours: what the store was made for, of which the file system below may have less.
         (mon::STORE_BYTES, plan.size_bytes.to_string()),
     ];
-    pairs.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()
+    pairs.into_iter().map(|(k, v)| (k.to_owned(), v)).chain(crate::machine::facts()).collect()
 }

@@ -20,26 +20,8 @@ const fn refused(signature: &'static str, run: Run) -> Command {
 }
 
 const NO_SCRUB: Run = |_, _| fail(Errno::EOPNOTSUPP, "scrub is not supported yet; nothing was started");
-const NO_HISTORY: Run = |_, _| {
-    fail(
-        Errno::EOPNOTSUPP,
-        "the history of stored options is not kept; `ceph config dump` shows what is stored now",
-    )
-};
 const NO_BALANCER: Run =
     |_, _| fail(Errno::EOPNOTSUPP, "the balancer is not supported yet; PGs stay where CRUSH places them");
-const NO_AUTOSCALER: Run = |_, _| {
-    fail(
-        Errno::EOPNOTSUPP,
-        "the autoscaler is not supported yet; set a pool's pg_num with `ceph osd pool set POOL pg_num N`",
-    )
-};
-const NO_ASSIMILATION: Run = |_, _| {
-    fail(
-        Errno::EOPNOTSUPP,
-        "assimilating a ceph.conf is not supported yet; store its options one by one with `ceph config set`",
-    )
-};
 pub(super) const NO_NEW_OSDS: Run = |_, _| {
     fail(
         Errno::EOPNOTSUPP,
@@ -91,12 +73,7 @@ pub(super) const COMMANDS: &[Command] = &[
     shown("progress json", "Long tasks of the manager (there are none)", |_, call| {
         Ok(call.show_json(nothing_in_progress()))
     }),
-    refused("balancer status", NO_BALANCER),
     refused("osd reweight-by-utilization name=oload,type=CephInt,req=false", NO_BALANCER),
-    refused("osd pool autoscale-status", NO_AUTOSCALER),
-    refused("config log name=num,type=CephInt,req=false", NO_HISTORY),
-    refused("config reset name=num,type=CephInt,range=0", NO_HISTORY),
-    refused("config assimilate-conf", NO_ASSIMILATION),
     refused("osd create name=uuid,type=CephUUID,req=false name=id,type=CephOsdName,req=false", NO_NEW_OSDS),
     refused("osd scrub name=who,type=CephString", NO_SCRUB),
     refused("osd deep-scrub name=who,type=CephString", NO_SCRUB),
@@ -139,7 +116,7 @@ fn fsmap_json_parts() -> Json {
     Json::object().with("fsmap", fsmap_json())
 }
 
-fn fsmap_json() -> Json {
+pub(super) fn fsmap_json() -> Json {
     let incompat = COMPAT
         .iter()
         .fold(Json::object(), |out, (number, name)| out.with(&format!("feature_{number}"), *name));

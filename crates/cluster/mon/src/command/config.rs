@@ -7,7 +7,7 @@ use super::{Answer, Call, Command, Failure, fail};
 use crate::fmt::{Align, Json, Table};
 use crate::mon::Mon;
 use crate::option_facts;
-use crate::service::config_store::{ConfigStore, is_section};
+use crate::service::config_store::is_section;
 use crate::state::StateKey;
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -77,6 +77,27 @@ pub(super) const COMMANDS: &[Command] = &[
         run: key_rm,
     },
     Command {
+        signature: "config-key put name=key,type=CephString name=val,type=CephString,req=false",
+        help: "The same as config-key set",
+        module: "config-key",
+        perm: "rw",
+        run: key_set,
+    },
+    Command {
+        signature: "config-key del name=key,type=CephString",
+        help: "The same as config-key rm",
+        module: "config-key",
+        perm: "rw",
+        run: key_rm,
+    },
+    Command {
+        signature: "config-key list",
+        help: "The same as config-key ls",
+        module: "config-key",
+        perm: "r",
+        run: key_ls,
+    },
+    Command {
         signature: "config-key exists name=key,type=CephString",
         help: "Whether a value is stored",
         module: "config-key",
@@ -133,7 +154,8 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         None if call.args.flag("force") => value,
         None => return Err(unknown(&name)),
     };
-    ConfigStore::set(&who, &name, &value, mon.batch());
+    let change = mon.option_change(&who, &name, Some(value));
+    mon.store_options(call, "", vec![change]);
     Ok(match option_facts::why_without_effect(&name) {
         Some(why) => Answer::status(format!("{name} is stored, but has no effect: {why}")),
         None => Answer::default(),
@@ -143,9 +165,8 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 fn remove(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let who = section(&call.args.required("who")?)?;
     let name = option_name(&call.args.required("name")?);
-    if mon.settings.all().any(|(section, option, _)| section == who && option == name) {
-        ConfigStore::remove(&who, &name, mon.batch());
-    }
+    let change = mon.option_change(&who, &name, None);
+    mon.store_options(call, "", vec![change]);
     Ok(Answer::default())
 }
 
@@ -269,8 +290,16 @@ fn help(_: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
             .with("type", facts.kind)
             .with("level", facts.level)
             .with("desc", facts.summary.as_str())
+            .with("long_desc", "")
             .with("default", facts.default)
+            .with("daemon_default", "")
+            .with("tags", Json::Array(vec![]))
+            .with("services", Json::Array(vec![]))
+            .with("see_also", Json::Array(vec![]))
+            .with("min", facts.range.map_or(String::new(), |(min, _)| min.to_string()))
+            .with("max", facts.range.map_or(String::new(), |(_, max)| max.to_string()))
             .with("can_update_at_runtime", facts.runtime)
+            .with("flags", Json::array(facts.runtime.then_some("runtime")))
     };
     let text = || {
         format!(
@@ -303,7 +332,9 @@ fn key_get(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 }
 
 fn key_set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
-    let (key, value) = (call.args.required("key")?, call.args.text("val")?.unwrap_or_default());
+    // `ceph config-key set KEY -i FILE` has its value as input.
+    let value = call.args.text("val")?.map_or_else(|| call.data.to_vec(), String::into_bytes);
+    let key = call.args.required("key")?;
     let max = mon.options.get(opt::MON_CONFIG_KEY_MAX_ENTRY_SIZE);
     if value.len() as u64 > max || key.len() > 4096 {
         return fail(

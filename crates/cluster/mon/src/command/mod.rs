@@ -2,14 +2,17 @@
 
 mod absent;
 pub mod args;
+mod auth;
 mod config;
+mod config_history;
 mod crush_change;
 mod crush_map;
 mod crush_place;
 mod crush_rules;
-mod entity;
 mod erasure;
+mod manager;
 mod mon;
+mod monitors;
 mod not_yet;
 mod osd;
 mod osd_change;
@@ -25,15 +28,17 @@ mod pool;
 mod pool_show;
 mod pool_snap;
 mod pool_var;
+mod report;
 pub mod signature;
 pub(crate) mod status;
 mod tell;
+mod tell_state;
 mod upmap;
 pub(crate) use mon::mon_status;
 pub(crate) use osd::set_text as osd_set_text;
 pub(crate) use status::ratio;
 
-use auth::{Access, SessionId};
+use ::auth::{Access, SessionId};
 use messages::Message;
 use types::{Errno, UTime};
 
@@ -159,7 +164,13 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         pg::COMMANDS,
         pg_stuck::COMMANDS,
         config::COMMANDS,
-        entity::COMMANDS,
+        config_history::COMMANDS,
+        auth::COMMANDS,
+        manager::COMMANDS,
+        monitors::COMMANDS,
+        monitors::SEVERAL_MONITORS,
+        monitors::A_MANAGER,
+        report::COMMANDS,
         absent::COMMANDS,
         not_yet::COMMANDS,
     ]

@@ -128,6 +128,11 @@ fn socket_text(addr: &EntityAddr) -> String {
     addr.socket.map_or_else(|| "(unrecognized address family 0)".into(), |socket| socket.to_string())
 }
 
+/// The first of some addresses; a blank one where there is none.
+pub(super) fn first_addr_json(addrs: &EntityAddrVec) -> Json {
+    addr_json(&addrs.0.first().copied().unwrap_or_default())
+}
+
 /// Addresses as `{"addrvec":[…]}`.
 pub(super) fn addrs_json(addrs: &EntityAddrVec) -> Json {
     Json::object().with("addrvec", Json::array(addrs.0.iter().map(addr_json)))
@@ -142,10 +147,10 @@ pub(super) fn legacy_addr(addrs: &EntityAddrVec) -> String {
     }
 }
 
-const PERSISTENT: [&str; 8] =
+pub(super) const PERSISTENT: [&str; 8] =
     ["kraken", "luminous", "mimic", "osdmap-prune", "nautilus", "octopus", "pacific", "elector-pinging"];
 
-fn monmap_json(mon: &Mon) -> Json {
+pub(super) fn monmap_json(mon: &Mon) -> Json {
     let addrs = EntityAddrVec(vec![mon.config.addr]);
     let stamp = |time: types::UTime| time.to_string().replace("+0000", "Z");
     let one = Json::object()
@@ -246,6 +251,7 @@ impl Mon {
         ]
         .into_iter()
         .map(|(key, value)| (key.to_string(), value.to_string()))
+        .chain(self.config.machine.clone())
         .collect()
     }
 }
@@ -276,16 +282,13 @@ fn version(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 
 fn quorum_status(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let name = mon.config.name.as_str();
-    let features = Json::object()
-        .with("quorum_con", mon.config.profile.features_supported.to_string())
-        .with("quorum_mon", Json::array(PERSISTENT));
     let json = Json::object()
         .with("election_epoch", 1)
         .with("quorum", Json::array([0]))
         .with("quorum_names", Json::array([name]))
         .with("quorum_leader_name", name)
         .with("quorum_age", call.now.sec.saturating_sub(mon.started.sec))
-        .with("features", features)
+        .with("features", features_json(mon, false))
         .with("monmap", monmap_json(mon));
     let pretty = call.format == super::Format::JsonPretty;
     Ok(Answer::data(if pretty { json.pretty() + "\n" } else { json.compact() }))
@@ -299,8 +302,25 @@ pub(crate) fn mon_status(mon: &Mon, now: UTime, json: Json) -> Json {
         .with("election_epoch", 1)
         .with("quorum", Json::array([0]))
         .with("quorum_age", now.sec.saturating_sub(mon.started.sec))
+        .with("features", features_json(mon, true))
         .with("outside_quorum", Json::Array(vec![]))
+        .with("extra_probe_peers", Json::Array(vec![]))
+        .with("sync_provider", Json::Array(vec![]))
         .with("monmap", monmap_json(mon))
+        .with("feature_map", super::status::feature_map(mon))
+        .with("stretch_mode", false)
+}
+
+/// The features that the monitors have, and those that they ask for.
+fn features_json(mon: &Mon, with_required: bool) -> Json {
+    let supported = mon.config.profile.features_supported.to_string();
+    let required = match with_required {
+        true => Json::object()
+            .with("required_con", supported.as_str())
+            .with("required_mon", Json::array(PERSISTENT)),
+        false => Json::object(),
+    };
+    required.with("quorum_con", supported).with("quorum_mon", Json::array(PERSISTENT))
 }
 
 fn node_ls(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {

@@ -414,7 +414,7 @@ fn show_tree(
 }
 
 /// An OSD's states as words.
-fn states(state: u32) -> Vec<&'static str> {
+pub(super) fn states(state: u32) -> Vec<&'static str> {
     const NAMES: [&str; 13] = [
         "exists",
         "up",
@@ -572,7 +572,7 @@ fn snaps_json(pools: &BTreeMap<PoolId, IntervalSet>) -> Json {
     }))
 }
 
-fn dump_json(map: &OsdMap) -> Json {
+pub(super) fn dump_json(map: &OsdMap) -> Json {
     let flags = maps::MapFlags::names(map.flags);
     let mut flag_set: Vec<&str> = flags.split(',').filter(|f| !f.is_empty()).collect();
     flag_set.sort_unstable();

@@ -4,7 +4,7 @@ use messages::{ObjectStatSum, PgStat, PgState, PoolStat, StoreStatfs};
 use types::{OsdId, PgId, PoolId};
 
 use super::osd::set_text;
-use super::{Answer, Call, Command, Failure, fail};
+use super::{Answer, Call, Command, Failure, Format, fail};
 use crate::fmt::{Align, Json, Table, bytes, count};
 use crate::mon::Mon;
 use crate::stats::json::{pg_json, space_into, sum_json};
@@ -46,6 +46,24 @@ pub(super) const COMMANDS: &[Command] = &[
         module: "pg",
         perm: "r",
         run: ls,
+    },
+    Command {
+        signature: "pg dump_json name=dumpcontents,type=CephChoices,strings=all|summary|sum|pools|osds|pgs,n=N,req=false",
+        help: "Everything about PGs, pools and OSDs, as JSON",
+        module: "pg",
+        perm: "r",
+        run: |mon, call| dump(mon, &Call { format: json_format(call), ..*call }),
+    },
+    Command {
+        signature: "pg dump_pools_json",
+        help: "The pools' statistics, as JSON",
+        module: "pg",
+        perm: "r",
+        run: |mon, call| {
+            let data = part_of(&dump_json(mon), "pool_stats");
+            let shown = Call { format: json_format(call), ..*call }.show_json(data);
+            Ok(Answer { status: "dumped pools".into(), ..shown })
+        },
     },
     Command {
         signature: "pg map name=pgid,type=CephPgid",
@@ -259,7 +277,7 @@ fn osd_json(mon: &Mon, osd: Option<i32>) -> Json {
         .with("network_ping_times", Json::Array(vec![]))
 }
 
-fn dump_json(mon: &Mon) -> Json {
+pub(super) fn dump_json(mon: &Mon) -> Json {
     let pools = mon.pgmap.pools();
     let pool_stats = pools.iter().rev().map(|(id, stats)| {
         let sums = Json::object().with("poolid", id.0).with("num_pg", stats.num_pg);
@@ -385,6 +403,14 @@ fn dump_text(mon: &Mon) -> String {
     out + "\n" + &osds.render() + NOTE
 }
 
+/// The format of a command that answers in JSON in any case.
+fn json_format(call: &Call<'_>) -> Format {
+    match call.format {
+        Format::Plain => Format::Json,
+        other => other,
+    }
+}
+
 fn dump(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let what = call.args.list("dumpcontents")?;
     let only = |part: &str| what.len() == 1 && what.iter().any(|w| w == part);
@@ -430,9 +456,12 @@ fn brief_text(mon: &Mon) -> String {
 }
 
 fn part_of(all: &Json, key: &str) -> Json {
-    let Json::Object(members) = all else { return all.clone() };
-    let map = members.iter().find(|(name, _)| name == "pg_map").map(|(_, map)| map);
-    let Some(Json::Object(map)) = map else { return all.clone() };
-    let part = map.iter().find(|(name, _)| name == key).map(|(_, part)| part.clone());
+    let part = member(all, "pg_map").and_then(|map| member(map, key)).cloned();
     Json::object().with("pg_ready", true).with(key, part.unwrap_or(Json::Array(vec![])))
+}
+
+/// A member of an object.
+pub(super) fn member<'a>(object: &'a Json, key: &str) -> Option<&'a Json> {
+    let Json::Object(members) = object else { return None };
+    members.iter().find(|(name, _)| name == key).map(|(_, value)| value)
 }

@@ -371,6 +371,11 @@ fn versions(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 }
 
 fn features(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
+    Ok(call.show_json(feature_map(mon)))
+}
+
+/// The features of all that are connected, by kind.
+pub(super) fn feature_map(mon: &Mon) -> Json {
     let mut counts: BTreeMap<&'static str, BTreeMap<u64, u64>> = BTreeMap::new();
     counts.entry("mon").or_default().insert(mon.config.profile.features_supported, 1);
     for session in mon.sessions.values() {
@@ -389,7 +394,7 @@ fn features(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
             json.put(kind, Json::array(groups));
         }
     }
-    Ok(call.show_json(json))
+    json
 }
 
 fn time_sync_status(_: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {

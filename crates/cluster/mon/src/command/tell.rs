@@ -46,37 +46,29 @@ const COMMANDS: &[Command] = &[
 #[rustfmt::skip]
 const NOT_YET: &[Command] = not_yet![
     "add_bootstrap_peer_hint",
-    "config set",
-    "config unset",
     "dump_historic_ops",
     "dump_mempools",
-    "git_version",
-    "heap",
-    "injectargs",
-    "log dump",
-    "log flush",
     "log reopen",
-    "ops",
-    "perf dump",
     "perf histogram dump",
     "perf reset",
-    "perf schema",
-    "sessions",
-    "smart",
-    "sync_force",
 ];
+
+fn mine() -> impl Iterator<Item = &'static Command> {
+    COMMANDS.iter().chain(super::tell_state::COMMANDS)
+}
 
 /// The monitor's own commands, and those of the cluster that have no other meaning here.
 pub(super) fn told() -> impl Iterator<Item = &'static Command> {
     let own = |command: &&Command| {
-        COMMANDS.iter().all(|c| signature::prefix(c.signature) != signature::prefix(command.signature))
+        mine().all(|c| signature::prefix(c.signature) != signature::prefix(command.signature))
     };
-    COMMANDS.iter().chain(all().filter(own)).chain(NOT_YET)
+    mine().chain(all().filter(own)).chain(NOT_YET)
 }
 
 fn list(_: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
-    let commands = COMMANDS.iter().chain(all());
-    let known = commands.filter(|command| command.help != not_yet::HELP);
+    let commands = mine().chain(all());
+    let known =
+        commands.filter(|command| command.help != not_yet::HELP && command.help != super::monitors::HELP);
     Ok(call.show_json(known.fold(Json::object(), |out, c| out.with(&signature::prefix(c.signature), c.help))))
 }
 

@@ -75,7 +75,9 @@ pub struct PgMap {
     pub stamp: UTime,
     /// PGs whose objects are not where the map wants them, with their state as it was reported.
     elsewhere: BTreeMap<PgId, PgState>,
-    samples: VecDeque<(UTime, BTreeMap<PoolId, ObjectStatSum>)>,
+    samples: VecDeque<Sample<PoolId>>,
+    /// The same, by the OSDs that lead the PGs.
+    osd_samples: VecDeque<Sample<i32>>,
 }
 
 /// Rates are taken over this many samples at most.
@@ -176,36 +178,25 @@ impl PgMap {
     pub fn sample(&mut self, now: UTime) {
         let pools = self.pools().into_iter().map(|(pool, stats)| (pool, *stats.sum())).collect();
         self.samples.push_back((now, pools));
+        let mut osds: BTreeMap<i32, ObjectStatSum> = BTreeMap::new();
+        for pg in self.pgs.values() {
+            osds.entry(pg.acting_primary.0).or_default().add(&pg.stats.sum);
+        }
+        self.osd_samples.push_back((now, osds));
         while self.samples.len() > SAMPLES_MAX {
             self.samples.pop_front();
+            self.osd_samples.pop_front();
         }
     }
 
-    /// A second's worth of a pool's counters (`None`: of all pools): (reads, KiB read, writes, KiB written) a second.
+    /// What clients do a second in a pool (`None`: in all of them).
     pub fn rates(&self, pool: Option<PoolId>) -> Rates {
-        let (Some((from, before)), Some((to, after))) = (self.samples.front(), self.samples.back()) else {
-            return Rates::default();
-        };
-        let seconds = (to.as_nanos().saturating_sub(from.as_nanos())) as f64 / 1e9;
-        if seconds <= 0.0 {
-            return Rates::default();
-        }
-        let mut delta = ObjectStatSum::default();
-        for (id, sums) in after.iter().filter(|(id, _)| pool.is_none_or(|p| p == **id)) {
-            // A pool's first report is not a second's work.
-            if let Some(earlier) = before.get(id) {
-                delta.add(&sums.since(earlier));
-            }
-        }
-        let per_second = |n: i64| (n as f64 / seconds) as u64;
-        Rates {
-            read_bytes: per_second(delta.num_rd_kb.saturating_mul(1024)),
-            write_bytes: per_second(delta.num_wr_kb.saturating_mul(1024)),
-            reads: per_second(delta.num_rd),
-            writes: per_second(delta.num_wr),
-            any_read: delta.num_rd > 0 || delta.num_rd_kb > 0,
-            any_write: delta.num_wr > 0 || delta.num_wr_kb > 0,
-        }
+        rates(&self.samples, |id| pool.is_none_or(|pool| pool == *id))
+    }
+
+    /// What clients do a second in the PGs that an OSD leads.
+    pub fn osd_rates(&self, osd: i32) -> Rates {
+        rates(&self.osd_samples, |id| *id == osd)
     }
 
     /// Sums a pool.
@@ -274,6 +265,36 @@ impl PgMap {
     /// How many PGs have an OSD in their acting set.
     pub fn pgs_of(&self, osd: i32) -> usize {
         self.pgs.values().filter(|pg| pg.acting.contains(&OsdId(osd))).count()
+    }
+}
+
+/// Sums of counters at a time, by what they are of.
+type Sample<Id> = (UTime, BTreeMap<Id, ObjectStatSum>);
+
+/// What was done a second between the first and the last sample, of all that `picks` takes.
+fn rates<Id: Ord>(samples: &VecDeque<Sample<Id>>, picks: impl Fn(&Id) -> bool) -> Rates {
+    let (Some((from, before)), Some((to, after))) = (samples.front(), samples.back()) else {
+        return Rates::default();
+    };
+    let seconds = (to.as_nanos().saturating_sub(from.as_nanos())) as f64 / 1e9;
+    if seconds <= 0.0 {
+        return Rates::default();
+    }
+    let mut delta = ObjectStatSum::default();
+    for (id, sums) in after.iter().filter(|(id, _)| picks(id)) {
+        // A first report is not a second's work.
+        if let Some(earlier) = before.get(id) {
+            delta.add(&sums.since(earlier));
+        }
+    }
+    let per_second = |n: i64| (n as f64 / seconds) as u64;
+    Rates {
+        read_bytes: per_second(delta.num_rd_kb.saturating_mul(1024)),
+        write_bytes: per_second(delta.num_wr_kb.saturating_mul(1024)),
+        reads: per_second(delta.num_rd),
+        writes: per_second(delta.num_wr),
+        any_read: delta.num_rd > 0 || delta.num_rd_kb > 0,
+        any_write: delta.num_wr > 0 || delta.num_wr_kb > 0,
     }
 }
 

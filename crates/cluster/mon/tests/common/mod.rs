@@ -28,6 +28,8 @@ pub fn config(osds: i32, local: &[(&str, &str)]) -> MonConfig {
         profile: Profile::PACIFIC,
         version: "ceph version 16.2.15 (test) pacific (stable)".into(),
         options: values,
+        key_seed: [7; 32],
+        machine: BTreeMap::new(),
         osds: (0..osds)
             .map(|id| InitialOsd { id, uuid: uuid(id), size_bytes: 10 << 30, class: Some("ssd".into()) })
             .collect(),

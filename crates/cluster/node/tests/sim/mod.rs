@@ -148,6 +148,8 @@ impl Sim {
             profile: Profile::PACIFIC,
             version: "test".into(),
             options: options::Values::new(),
+            key_seed: [0; 32],
+            machine: Default::default(),
             osds: (0..osds)
                 .map(|i| InitialOsd { id: i, uuid: uuid(i), size_bytes: 1 << 30, class: None })
                 .collect(),

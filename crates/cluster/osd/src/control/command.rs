@@ -231,7 +231,7 @@ impl Control {
     /// `injectargs --NAME VALUE --NAME=VALUE ...`.
     fn injectargs(&mut self, args: &Map<String, Value>, out: &mut Out) -> Result<Value, Refusal> {
         let text = args.get("injected_args").map(words).unwrap_or_default();
-        let given = options_of(&text)?;
+        let given = options::injected(&text).map_err(|why| (Errno::EINVAL, why))?;
         let success = self.override_options(&given, out)?;
         Ok(json!({ "success": success }))
     }
@@ -334,26 +334,6 @@ pub(super) fn words(value: &Value) -> String {
         Value::Array(all) => all.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
         other => other.to_string(),
     }
-}
-
-/// The options of a command line: `--NAME VALUE` or `--NAME=VALUE`.
-fn options_of(text: &str) -> Result<Vec<(String, String)>, Refusal> {
-    let bad =
-        |what: String| (Errno::EINVAL, format!("injectargs: {what}; give --NAME VALUE or --NAME=VALUE"));
-    let mut words = text.split_whitespace();
-    let mut given = Vec::new();
-    while let Some(word) = words.next() {
-        let option = word.strip_prefix("--").ok_or_else(|| bad(format!("'{word}' is not an option")))?;
-        let (name, value) = match option.split_once('=') {
-            Some((name, value)) => (name, value),
-            None => (option, words.next().ok_or_else(|| bad(format!("{word} has no value")))?),
-        };
-        given.push((options::normalize(name), value.to_owned()));
-    }
-    if given.is_empty() {
-        return Err(bad("nothing is to be set".into()));
-    }
-    Ok(given)
 }
 
 fn help(spec: &options::OptionSpec) -> Value {
