@@ -270,3 +270,47 @@ fn a_log_level_that_is_set_while_the_osd_runs_reaches_the_log() {
     let (errno, _) = refused(&mut w, json!({ "prefix": "config set", "var": "debug_osd", "val": "loud" }));
     assert_eq!(errno, Errno::EINVAL);
 }
+
+#[test]
+fn a_bench_writes_its_bytes_and_leaves_nothing_behind() {
+    let mut w = with_pool();
+    w.pass_ms(1_000);
+    let done = w.slow_command(json!({ "prefix": "bench", "count": 1_000_000, "size": "65536" })).unwrap();
+    assert_eq!((&done["bytes_written"], &done["blocksize"]), (&json!(16 * 65536), &json!(65536)));
+    assert!(done["bytes_per_sec"].as_f64().unwrap() > 0.0, "{done}");
+    let again = w.slow_command(json!({ "prefix": "bench", "count": 65536, "size": 65536 })).unwrap();
+    assert_eq!(again["bytes_written"], 65536);
+    for (count, size) in [(json!(0), json!(4096)), (json!(4096), json!(0)), (json!(1), json!(1u64 << 40))] {
+        let (errno, _) = refused(&mut w, json!({ "prefix": "bench", "count": count, "size": size }));
+        assert_eq!(errno, Errno::EINVAL, "{count} {size}");
+    }
+    assert_eq!(refused(&mut w, json!({ "prefix": "bench", "count": "many" })).0, Errno::EINVAL);
+}
+
+#[test]
+fn a_second_bench_waits_for_nothing_and_is_refused() {
+    let mut w = with_pool();
+    w.pass_ms(1_000);
+    w.hold_store = true;
+    let first = json!({ "prefix": "bench", "count": 4096, "size": 4096 });
+    w.start_command(&first);
+    assert_eq!(refused(&mut w, first).0, Errno::EBUSY);
+    w.hold_store = false;
+    w.settle();
+    assert!(w.answers.pop().unwrap().1.is_ok(), "the first goes on");
+}
+
+#[test]
+fn what_an_osd_has_nothing_of_is_empty_or_refused_with_the_reason() {
+    let mut w = with_pool();
+    assert_eq!(ask(&mut w, "get_mapped_pools"), json!([1]));
+    assert_eq!(ask(&mut w, "dump_scrubs"), json!([]));
+    assert!(ask(&mut w, "cache status")["object_ctx"].is_u64());
+    for prefix in ["heap", "compact", "list_unfound", "smart"] {
+        let (errno, why) = refused(&mut w, json!({ "prefix": prefix }));
+        assert!(errno == Errno::EOPNOTSUPP && why.starts_with(prefix) && why.len() > 30, "{why}");
+    }
+    let (errno, why) = refused(&mut w, json!({ "prefix": "config get", "var": "osd_memory_target" }));
+    assert!(errno == Errno::ENOENT && why.contains("of Ceph's has no effect"), "{why}");
+    assert!(refused(&mut w, json!({ "prefix": "config get", "var": "nonsense" })).1.contains("no option"));
+}

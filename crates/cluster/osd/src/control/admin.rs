@@ -28,6 +28,7 @@ pub(super) enum Wanted {
     PerfSchema { section: Option<String>, counter: Option<String> },
     PerfReset,
     Mempools,
+    Cache,
 }
 
 impl Wanted {
@@ -38,14 +39,20 @@ impl Wanted {
             Self::Historic { .. } => ReportKind::Longest,
             Self::HistoricSlow => ReportKind::LongestSlow,
             Self::PerfReset => ReportKind::ResetCounters,
-            Self::PerfDump { .. } | Self::PerfSchema { .. } | Self::Mempools => ReportKind::Counters,
+            Self::PerfDump { .. } | Self::PerfSchema { .. } | Self::Mempools | Self::Cache => {
+                ReportKind::Counters
+            }
         }
     }
 
     fn is_of_tracker(&self) -> bool {
         match self {
             Self::InFlight | Self::Blocked { .. } | Self::Historic { .. } | Self::HistoricSlow => true,
-            Self::PerfDump { .. } | Self::PerfSchema { .. } | Self::PerfReset | Self::Mempools => false,
+            Self::PerfDump { .. }
+            | Self::PerfSchema { .. }
+            | Self::PerfReset
+            | Self::Mempools
+            | Self::Cache => false,
         }
     }
 }
@@ -61,6 +68,7 @@ pub(super) fn gathered(prefix: &str, args: &Map<String, Value>) -> Result<Option
         "dump_historic_ops_by_duration" => Wanted::Historic { by_duration: true },
         "dump_historic_slow_ops" => Wanted::HistoricSlow,
         "dump_mempools" => Wanted::Mempools,
+        "cache status" => Wanted::Cache,
         "perf dump" => Wanted::PerfDump { section: text("logger"), counter: text("counter") },
         "perf schema" => Wanted::PerfSchema { section: text("logger"), counter: text("counter") },
         "perf reset" => match text("var").as_deref() {
@@ -172,6 +180,7 @@ impl Control {
             }
             Wanted::PerfReset => json!({ "success": "perf reset all" }),
             Wanted::Mempools => mempools(&sum),
+            Wanted::Cache => json!({ "object_ctx": sum.object_contexts }),
         }
     }
 

@@ -27,7 +27,25 @@ pub(super) type Refusal = (Errno, String);
 type Signature = (&'static [&'static str], &'static [(&'static str, &'static str, bool, bool)], &'static str);
 
 const COMMANDS: &[Signature] = &[
+    (
+        &["bench"],
+        &[("count", "CephInt", false, false), ("size", "CephInt", false, false)],
+        "write COUNT bytes (1 GiB) to the store in blocks of SIZE (4 MiB), and say how fast that was",
+    ),
+    (&["cache", "drop"], &[], "not supported"),
+    (&["cache", "status"], &[], "object contexts in memory"),
+    (
+        &["cluster_log"],
+        &[("message", "CephString", true, true)],
+        "write a line to the cluster log, as an error",
+    ),
+    (&["compact"], &[], "not supported"),
     (&["config", "diff"], &[], "options that differ from their defaults"),
+    (
+        &["config", "diff", "get"],
+        &[("var", "CephString", true, false)],
+        "an option, if it differs from its default",
+    ),
     (&["config", "get"], &[("var", "CephString", true, false)], "an option's value"),
     (&["config", "help"], &[("var", "CephString", false, false)], "what an option is, or all of them"),
     (
@@ -39,6 +57,7 @@ const COMMANDS: &[Signature] = &[
     (&["config", "unset"], &[("var", "CephString", true, false)], "give an option its value from the start"),
     (&["dump_blocked_ops"], &[], "operations that are under way for longer than osd_op_complaint_time"),
     (&["dump_blocked_ops_count"], &[], "how many there are of them"),
+    (&["dump_blocklist"], &[], "addresses that are shut out"),
     (&["dump_historic_ops"], &[], "the slowest operations of late, in the order in which they came"),
     (&["dump_historic_ops_by_duration"], &[], "the slowest operations of late, the slowest first"),
     (
@@ -48,9 +67,18 @@ const COMMANDS: &[Signature] = &[
     ),
     (&["dump_mempools"], &[], "what is kept in memory"),
     (&["dump_ops_in_flight"], &[], "operations that are under way"),
+    (&["dump_objectstore_kv_stats"], &[], "not supported"),
+    (&["dump_osd_network"], &[], "slow pings of other OSDs (there are none)"),
+    (&["dump_recovery_reservations"], &[], "recoveries under way (there are none)"),
+    (&["dump_scrub_reservations"], &[], "scrubs under way (there are none)"),
+    (&["dump_scrubs"], &[], "scrubs that are planned (none are)"),
     (&["dump_slow_ops"], &[], "the same as dump_blocked_ops"),
     (&["flush_pg_stats"], &[], "report statistics at once"),
+    (&["dump_watchers"], &[], "not supported"),
     (&["get_command_descriptions"], &[], "list available commands"),
+    (&["get_heap_property"], &[("property", "CephString", false, false)], "not supported"),
+    (&["get_latest_osdmap"], &[], "nothing to do: maps come as they are made"),
+    (&["get_mapped_pools"], &[], "pools that have placement groups here"),
     (
         &["heap"],
         &[("heapcmd", "CephString", true, false), ("value", "CephString", false, false)],
@@ -62,6 +90,11 @@ const COMMANDS: &[Signature] = &[
         &[("injected_args", "CephString", true, true)],
         "set options as on a command line: --NAME VALUE",
     ),
+    (&["list_devices"], &[], "devices that are watched (none are)"),
+    (&["list_unfound"], &[], "not supported"),
+    (&["log", "dump"], &[], "nothing to do: no line is held back from the log"),
+    (&["log", "flush"], &[], "nothing to do: no line is held back from the log"),
+    (&["objecter_requests"], &[], "requests of this OSD to others (there are none)"),
     (&["ops"], &[], "the same as dump_ops_in_flight"),
     (
         &["perf", "dump"],
@@ -78,6 +111,9 @@ const COMMANDS: &[Signature] = &[
         &[("logger", "CephString", false, false), ("counter", "CephString", false, false)],
         "what the counters are",
     ),
+    (&["send_beacon"], &[], "tell the monitor at once that the OSD is alive"),
+    (&["set_recovery_delay"], &[("utime", "CephString", false, false)], "not supported"),
+    (&["smart"], &[("devid", "CephString", false, false)], "not supported"),
     (&["status"], &[], "what the OSD is doing"),
     (&["version"], &[], "the version that the OSD runs"),
 ];
@@ -139,19 +175,11 @@ impl Control {
             "pg" | "query" => self.pg_command(&args, asked, out).map(|()| None),
             "injectargs" => self.injectargs(&args, out).map(Some),
             "flush_pg_stats" => self.flush_pg_stats(now).map(Some),
-            "bench" => Err((
-                Errno::EOPNOTSUPP,
-                "bench: the OSD does not measure its store by itself; 'rados bench' and 'loligo bench' measure it \
-                 as clients do"
-                    .into(),
-            )),
-            "heap" => Err((
-                Errno::EOPNOTSUPP,
-                "heap: the allocator (mimalloc) has no profiler to ask; 'dump_mempools' shows what is counted".into(),
-            )),
-            _ => match prefix.strip_prefix("config ") {
-                Some(verb) => self.config_command(verb, &args, out).map(Some),
-                None => Err(unknown(&prefix)),
+            "bench" => self.start_bench(now, &args, asked, out).map(|()| None),
+            _ => match (prefix.strip_prefix("config "), self.fact_command(now, &prefix, &args, out)) {
+                (_, Some(answer)) => answer.map(Some),
+                (Some(verb), None) => self.config_command(verb, &args, out).map(Some),
+                (None, None) => Err(unknown(&prefix)),
             },
         }
     }
@@ -183,6 +211,8 @@ impl Control {
             "whoami": self.config.whoami.0,
             "state": state,
             "maps": format!("[{}~{}]", self.superblock.oldest_map, self.stored_maps()),
+            "oldest_map": self.superblock.oldest_map.0,
+            "newest_map": self.superblock.newest_map.0,
             "cluster_osdmap_trim_lower_bound": trim_lower_bound(&self.superblock).0,
             "num_pgs": self.pgs.len(),
         })
@@ -215,7 +245,7 @@ impl Control {
     fn override_options(&mut self, given: &[(String, String)], out: &mut Out) -> Result<String, Refusal> {
         for (name, value) in given {
             if options::lookup(name).is_none() && !options::is_log_level(name) {
-                return Err((Errno::ENOENT, format!("no option '{name}' is effective here")));
+                return Err(not_effective(name));
             }
             Values::new().set(name, value).map_err(|e| (Errno::EINVAL, e.to_string()))?;
         }
@@ -246,7 +276,7 @@ impl Control {
         let named = || var.clone().ok_or_else(|| (Errno::EINVAL, "which option?".to_string()));
         let known = |name: &str| match options::lookup(name) {
             Some(spec) => Ok(spec),
-            None => Err((Errno::ENOENT, format!("no option '{name}' is effective here"))),
+            None => Err(not_effective(name)),
         };
         match verb {
             "get" => {
@@ -262,8 +292,9 @@ impl Control {
                 let all = options::all().iter().map(|s| (s.name.to_string(), self.option_text(s).into()));
                 Ok(Value::Object(all.collect()))
             }
-            "diff" => {
-                let diff = options::all().iter().filter(|s| self.option_text(s) != s.default);
+            "diff" | "diff get" => {
+                let wanted = |s: &&options::OptionSpec| verb == "diff" || var.as_deref() == Some(s.name);
+                let diff = options::all().iter().filter(wanted).filter(|s| self.option_text(s) != s.default);
                 let diff = diff
                     .map(|s| (s.name.into(), json!({ "default": s.default, "final": self.option_text(s) })));
                 Ok(json!({ "diff": Value::Object(diff.collect()) }))
@@ -290,6 +321,15 @@ impl Control {
             _ => Err(unknown(&format!("config {verb}"))),
         }
     }
+}
+
+/// Why an option can't be asked or set here: it is one of Ceph's without effect, or none at all.
+fn not_effective(name: &str) -> Refusal {
+    let text = match options::ceph_default(name) {
+        Some(_) => format!("the option '{name}' of Ceph's has no effect here"),
+        None => format!("there is no option '{name}'"),
+    };
+    (Errno::ENOENT, text)
 }
 
 /// What there is, where a command is none of it.

@@ -5,9 +5,11 @@
 //! PG: what it knows of those, their shards have published.
 
 mod admin;
+mod bench;
 mod boot;
 mod cluster_log;
 mod command;
+mod facts;
 mod load;
 mod map_history;
 mod map_reader;
@@ -71,6 +73,8 @@ enum OwnIo {
     Quiet,
     /// The commit of a clean stop.
     Stop,
+    /// A block of a bench.
+    Bench,
     /// A stored map, being read.
     StoredMap { reader: Box<MapReader>, purpose: MapPurpose },
     /// An increment of before this start, to be shared with peers.
@@ -142,6 +146,8 @@ pub(crate) struct Control {
     report: OsdReport,
     /// Commands that wait for reports of the other parts.
     gathers: Gathers,
+    /// The bench under way.
+    bench: Option<bench::Bench>,
     /// Messages of maps, and the epochs in them.
     map_messages: u64,
     map_epochs: u64,
@@ -190,6 +196,7 @@ impl Control {
             planted: pg::Planted::default(),
             report: OsdReport::default(),
             gathers: Gathers::default(),
+            bench: None,
             map_messages: 0,
             map_epochs: 0,
             cluster_log_lines: 0,
@@ -318,13 +325,16 @@ impl Control {
         let Some(io) = self.own_io.remove(&token.0) else {
             return out.broken(format!("the store completes {token:?}, which was not asked"));
         };
+        if matches!(io, OwnIo::Bench) {
+            return self.on_bench_write(now, &completion, out);
+        }
         if let Completion::Refused { error, .. } = completion {
             return self.fail(format!("the store refused the OSD's own records: {error}"));
         }
         match io {
             OwnIo::Load => self.on_loaded(now, completion, out),
             OwnIo::Maps { last } => self.on_maps_stored(now, last, out),
-            OwnIo::Quiet => {}
+            OwnIo::Quiet | OwnIo::Bench => {}
             OwnIo::Stop => {
                 self.state = OsdPhase::Stopped;
                 out.push(OsdEffect::Stopped);

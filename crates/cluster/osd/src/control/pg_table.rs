@@ -55,6 +55,11 @@ impl PgTable {
         self.statuses().filter(|(_, status)| status.is_led()).count()
     }
 
+    /// Every PG, in order.
+    pub(super) fn ids(&self) -> impl Iterator<Item = &SpgId> {
+        self.records.keys()
+    }
+
     pub(super) fn contains(&self, pgid: &SpgId) -> bool {
         self.records.contains_key(pgid)
     }

@@ -78,6 +78,11 @@ impl Control {
         self.report.stats_due = Some(now);
     }
 
+    /// A beacon is wanted at once.
+    pub(super) fn beacon_wanted(&mut self, now: UTime) {
+        self.report.beacon_due = Some(now);
+    }
+
     /// The number of the next report of statistics.
     pub(super) fn next_stat_seq(&self) -> u64 {
         u64::from(self.up_epoch.0) << 32 | (self.report.seq + 1)

@@ -32,6 +32,11 @@ pub(crate) fn inc_map_object(epoch: Epoch) -> GHObject {
     meta_object(format!("inc_osdmap.{epoch}"))
 }
 
+/// An object that `ceph tell osd.N bench` writes to.
+pub(crate) fn bench_object(number: u64) -> GHObject {
+    meta_object(format!("bench.{number}"))
+}
+
 /// A read of a whole object of the meta collection.
 pub(crate) fn read_meta(object: GHObject) -> ReadRequest {
     let (collection, advice) = (CollectionId::Meta, Advice::default());

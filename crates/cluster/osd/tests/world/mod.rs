@@ -152,7 +152,7 @@ pub struct World {
     /// What it asked for last.
     pub log_level: Option<u8>,
     /// Answers to commands of the admin socket.
-    answers: Vec<(u64, CommandAnswer)>,
+    pub answers: Vec<(u64, CommandAnswer)>,
 }
 
 type CommandAnswer = Result<Vec<u8>, (Errno, String)>;
@@ -676,6 +676,19 @@ impl World {
         let (id, answer) = self.answers.pop().unwrap();
         assert_eq!((id, self.answers.len()), (7, 0));
         answer.map(|text| serde_json::from_slice(&text).unwrap())
+    }
+
+    /// A command whose answer comes when the store is through with something.
+    pub fn slow_command(&mut self, json: serde_json::Value) -> Result<serde_json::Value, (Errno, String)> {
+        self.start_command(&json);
+        self.settle();
+        let (_, answer) = self.answers.pop().unwrap();
+        answer.map(|text| serde_json::from_slice(&text).unwrap())
+    }
+
+    pub fn start_command(&mut self, json: &serde_json::Value) {
+        let command = json.to_string().into_bytes();
+        self.event(OsdEvent::AdminCommand { id: 7, command });
     }
 
     /// The statistics that the monitor got last.
