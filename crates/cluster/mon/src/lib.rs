@@ -18,6 +18,7 @@ mod forced_pgs;
 pub mod health;
 mod health_log;
 mod invariants;
+pub mod metrics;
 mod mon;
 mod mutes;
 mod option_facts;

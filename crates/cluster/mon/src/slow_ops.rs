@@ -10,15 +10,24 @@ use crate::mon::Mon;
 const NAMED_MAX: usize = 10;
 
 impl Mon {
+    /// What an OSD that is up reports of operations that take too long, if there are any.
+    fn slow_ops(&self, osd: i32) -> Option<SlowOps> {
+        let is_up = self.osdmap.osd(OsdId(osd)).is_some_and(|entry| entry.is_up());
+        let alerts = self.pgmap.osds.get(&osd).filter(|_| is_up)?.os_alerts.get(&OsdId(osd))?;
+        // An alert that says something else is no such report.
+        alerts.get(SlowOps::ALERT)?.parse::<SlowOps>().ok().filter(|slow| slow.count > 0)
+    }
+
+    /// How many they are.
+    pub(crate) fn slow_ops_of(&self, osd: i32) -> u64 {
+        self.slow_ops(osd).map_or(0, |slow| u64::from(slow.count))
+    }
+
     pub(crate) fn check_slow_ops(&self, health: &mut Health) {
         let mut sum = SlowOps { count: 0, oldest_secs: 0 };
         let mut daemons = Vec::new();
-        for (osd, stat) in &self.pgmap.osds {
-            let is_up = self.osdmap.osd(OsdId(*osd)).is_some_and(|entry| entry.is_up());
-            let alerts = stat.os_alerts.get(&OsdId(*osd)).filter(|_| is_up);
-            // An alert that says something else is no such report.
-            let slow = alerts.and_then(|alerts| alerts.get(SlowOps::ALERT)?.parse::<SlowOps>().ok());
-            if let Some(slow) = slow.filter(|slow| slow.count > 0) {
+        for osd in self.pgmap.osds.keys() {
+            if let Some(slow) = self.slow_ops(*osd) {
                 sum.count += slow.count;
                 sum.oldest_secs = sum.oldest_secs.max(slow.oldest_secs);
                 daemons.push(format!("osd.{osd}"));

@@ -61,6 +61,9 @@ pub struct Args {
     /// Allow a non-loopback address even though authentication is off.
     #[arg(long)]
     insecure_bind: bool,
+    /// Serve metrics for Prometheus at http://ADDR/metrics, under the names of Ceph's exporters.
+    #[arg(long, value_name = "ADDR")]
+    metrics: Option<SocketAddr>,
 }
 
 fn parse_store(text: &str) -> Result<StoreKind, String> {
@@ -97,6 +100,7 @@ impl Args {
             cores: self.cores,
             settings: self.settings.clone(),
             insecure_bind: self.insecure_bind,
+            metrics: self.metrics,
         }
     }
 }
@@ -178,6 +182,9 @@ fn announce(cluster: &Cluster, took: Duration) {
         )
     });
     let mut text = text + note.as_deref().unwrap_or_default();
+    if let Some(addr) = info.metrics {
+        text += &format!("Prometheus:   http://{addr}/metrics\n");
+    }
     for (osd, state) in cluster.osds() {
         if let OsdState::Failed(reason) = state {
             text += &format!("Note: osd.{osd} failed and is down, the others serve: {reason}\n");

@@ -54,6 +54,8 @@ pub struct UpRequest {
     pub settings: Vec<(String, String)>,
     /// Whether an address that is not loopback may be bound.
     pub insecure_bind: bool,
+    /// Where Prometheus reads the cluster, if anywhere.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// A core's report to the thread that started it.
@@ -86,6 +88,8 @@ pub struct ClusterInfo {
     pub store: StoreKind,
     /// The cluster's id.
     pub fsid: String,
+    /// Where Prometheus reads it.
+    pub metrics: Option<SocketAddr>,
     /// At the first start, where the stores may grow to more bytes than their file system has free: both.
     pub promised_too_much: Option<(u64, u64)>,
 }
@@ -111,6 +115,7 @@ struct Started {
     planner: OsdPlanner,
     threads: Threads,
     reports: Receiver<CoreReport>,
+    metrics: Option<SocketAddr>,
 }
 
 impl Cluster {
@@ -126,13 +131,14 @@ impl Cluster {
         let dir = ClusterDir::lock(&request.dir)?;
         let promised_too_much = is_new.then(|| dir.promised_too_much(&description)).flatten();
         match Self::start_in(&dir, &request, values, &mut description) {
-            Ok(Started { osds, planner, threads, reports }) => {
+            Ok(Started { osds, planner, threads, reports, metrics }) => {
                 let info = ClusterInfo {
                     dir: dir.path().to_owned(),
                     mon_addr: description.mon_addr,
                     osds: description.osds,
                     store: description.store,
                     fsid: description.fsid.clone(),
+                    metrics,
                     promised_too_much,
                 };
                 Ok(Self { info, osds, planner, waiting: Vec::new(), threads, reports, dir, is_new })
@@ -154,6 +160,7 @@ impl Cluster {
         description: &mut Description,
     ) -> Result<Started, HostError> {
         let sockets = Sockets::bind(request, &values, description)?;
+        let metrics = sockets.metrics_addr();
         dir.check_space(description)?;
         if let Err(error) = runtime::raise_file_limit() {
             tracing::warn!("the limit of open files stays as it is: {error}");
@@ -205,7 +212,7 @@ impl Cluster {
         for (osd, reason) in planned.failed {
             note_failure(&threads, osd, &reason);
         }
-        Ok(Started { osds, planner, threads, reports: receiver })
+        Ok(Started { osds, planner, threads, reports: receiver, metrics })
     }
 
     /// What `loligo up` prints.

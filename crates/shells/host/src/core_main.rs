@@ -23,7 +23,7 @@ use crate::mon_command::{self, MonCommand, MonReply};
 use crate::monstore::{CommitResult, MonStore};
 use crate::open::{self, StoreHandle};
 use crate::plan::PeerListeners;
-use crate::{CoreReport, HostError, control};
+use crate::{CoreReport, HostError, control, metrics};
 
 /// How often daemons are asked whether their time has come.
 const TICK: Duration = Duration::from_millis(20);
@@ -64,6 +64,8 @@ pub(crate) struct MonPlan {
     pub(crate) fsid: Fsid,
     pub(crate) addr: SocketAddr,
     pub(crate) listener: TcpListener,
+    /// Prometheus's.
+    pub(crate) metrics: Option<TcpListener>,
     pub(crate) store: StoreKind,
     pub(crate) dir: PathBuf,
     pub(crate) cluster_dir: PathBuf,
@@ -163,6 +165,9 @@ impl OsdParts {
     }
 }
 
+/// Why an OSD of the directory does not start that the map no longer has.
+const REMOVED: &str = "it was removed from the cluster (ceph osd purge or rm); its directory can be deleted";
+
 /// What a core will run. Opened before its thread starts, so that what can fail fails with nothing running.
 pub(crate) struct CorePlan {
     pub(crate) index: usize,
@@ -198,8 +203,13 @@ impl CorePlan {
         }
         let senders: Vec<_> = plans.iter().map(|plan| plan.sender.clone()).collect();
         let (mut failed, count) = (BTreeMap::new(), osds.len());
+        let map = plans.iter().find_map(|plan| plan.opened_mon.as_ref()).map(|(mon, _)| mon.osdmap().clone());
         for osd in osds {
             let (id, is_new) = (osd.id, osd.is_new);
+            if map.as_ref().is_some_and(|map| !map.exists(id)) {
+                failed.insert(id, REMOVED.to_owned());
+                continue;
+            }
             match OsdParts::of(osd, values, &senders) {
                 Ok(parts) => {
                     for (core, parts) in parts {
@@ -259,6 +269,9 @@ pub(crate) async fn core_main(
         core.set_endpoint(endpoint, local(EntityType::Mon, 0, endpoint.role, addr, &values));
         serve(&core, endpoint, plan.listener, vec![here]);
         tokio::task::spawn_local(control::serve(core.clone(), plan.cluster_dir.join("loligo.sock")));
+        if let Some(listener) = plan.metrics {
+            tokio::task::spawn_local(metrics::serve(core.clone(), listener, plan.cluster_dir.clone()));
+        }
         tokio::task::spawn_local(tick_mon(core.clone(), plan.cluster_dir));
     }
     for parts in osds {

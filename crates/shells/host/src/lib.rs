@@ -15,6 +15,7 @@ mod error;
 mod link;
 mod log;
 mod machine;
+mod metrics;
 mod mon_command;
 mod monstore;
 mod open;

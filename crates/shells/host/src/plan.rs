@@ -172,13 +172,18 @@ fn check_fits(request: &UpRequest, has: &Description) -> Result<(), HostError> {
 
 /// Without authentication only loopback is bound.
 pub(crate) fn check_bind(request: &UpRequest, description: &Description) -> Result<(), HostError> {
-    let ip = description.mon_addr.ip();
-    if ip.is_loopback() || request.insecure_bind { Ok(()) } else { Err(HostError::InsecureBind(ip)) }
+    let ips = [Some(description.mon_addr.ip()), request.metrics.map(|addr| addr.ip())];
+    match ips.into_iter().flatten().find(|ip| !ip.is_loopback()) {
+        Some(ip) if !request.insecure_bind => Err(HostError::InsecureBind(ip)),
+        _ => Ok(()),
+    }
 }
 
 /// The listeners of all daemons.
 pub(crate) struct Sockets {
     mon: TcpListener,
+    /// Prometheus's.
+    metrics: Option<TcpListener>,
     /// Of each OSD, the public one.
     osds: Vec<TcpListener>,
     /// Of each OSD, those at which only OSDs connect.
@@ -234,7 +239,18 @@ impl Sockets {
             osds.iter().map(TcpListener::local_addr).collect::<Result<_, _>>().map_err(at)?;
         let ip = description.mon_addr.ip();
         let peers = (0..description.osds).map(|_| bind_peers(ip, backlog)).collect::<Result<_, _>>()?;
-        Ok(Self { mon, osds, peers })
+        let metrics = request
+            .metrics
+            .map(|addr| runtime::bind(addr, backlog).map_err(|error| HostError::Bind { addr, error }));
+        let metrics = metrics.transpose()?;
+        Ok(Self { mon, metrics, osds, peers })
+    }
+}
+
+impl Sockets {
+    /// Where Prometheus reads the cluster: port 0 was a wish.
+    pub(crate) fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().and_then(|listener| listener.local_addr().ok())
     }
 }
 
@@ -494,6 +510,7 @@ pub(crate) fn plan_cores(
         fsid: planner.fsid,
         addr: description.mon_addr,
         listener: sockets.mon,
+        metrics: sockets.metrics,
         store: description.store,
         dir: dir.join("mon"),
         cluster_dir: dir.to_owned(),

@@ -431,7 +431,7 @@ fn df(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 }
 
 /// Device classes and the OSDs in each; those without a class last.
-fn classes(mon: &Mon) -> BTreeMap<String, Vec<i32>> {
+pub(crate) fn classes(mon: &Mon) -> BTreeMap<String, Vec<i32>> {
     let mut out: BTreeMap<String, Vec<i32>> = BTreeMap::new();
     for osd in osdmap::osds(&mon.osdmap) {
         let class = osdmap::crush(&mon.osdmap).device_class(osd).unwrap_or("").to_string();
