@@ -223,7 +223,7 @@ impl Decode for GHObject {
 }
 
 /// Where an object lives, as a client says it (Ceph's object_locator_t).
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ObjectLocator {
     pub pool: PoolId,
     /// A key to place by instead of the name.

@@ -7,10 +7,12 @@ use encoding::{DecodeError, Decoder, Encoder};
 
 mod args;
 mod code;
+mod copy;
 mod list;
 
 pub use args::OpArgs;
 pub use code::OpCode;
+pub use copy::{CopyCursor, CopyData};
 pub use list::{ListCursor, ListEntry, ListFilter, PgLsResponse, PgNlsResponse};
 
 /// Flags of a whole MOSDOp or MOSDOpReply (CEPH_OSD_FLAG_*).
@@ -154,6 +156,8 @@ flags! { OpConst:
     COPY_FROM_RWORDERED = 16,
     /// CEPH_OSD_COPY_FROM_FLAG_TRUNCATE_SEQ (copy-from2 only).
     COPY_FROM_TRUNCATE_SEQ = 32,
+    /// CEPH_OSD_COPY_FROM_FLAGS: all of them.
+    COPY_FROM_FLAGS = 63,
     /// CEPH_OSD_ALLOC_HINT_FLAG_SEQUENTIAL_WRITE.
     ALLOC_HINT_SEQUENTIAL_WRITE = 1,
     /// CEPH_OSD_ALLOC_HINT_FLAG_RANDOM_WRITE.
