@@ -1,6 +1,7 @@
 //! OSDMaps: from the monitor and from OSDs, in order, and what each means to the requests under way.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use encoding::Decode;
 use maps::{Incremental, MapFlags, OsdMap};
@@ -79,6 +80,27 @@ impl Objecter {
         self.finish_map_waits(out);
     }
 
+    /// Takes a map that the client's owner has: an OSD is a client of others by its own maps. They come in order, and each
+    /// of them; one that is not newer is ignored. A request whose pool such a map lacks must not be submitted: only a
+    /// monitor could say that it never existed.
+    pub fn take_map(&mut self, now: UTime, map: Arc<OsdMap>, out: &mut Vec<ObjecterEffect>) {
+        if map.epoch <= self.epoch() {
+            return;
+        }
+        let skipped = self.map.as_ref().is_some_and(|before| before.epoch.next() != map.epoch);
+        let mut full = FullPools(BTreeSet::new());
+        self.map.iter().for_each(|before| full.note(before));
+        full.note(&map);
+        self.map = Some(map);
+        self.placements.clear();
+        let mut resend = Again::default();
+        self.compare_requests(skipped, &full, &mut resend, out);
+        self.register_again(now, resend.lingers, out);
+        resend.requests.into_iter().for_each(|tid| self.assign(now, tid, out));
+        self.finish_map_waits(out);
+        self.checked();
+    }
+
     /// Applies the maps in order and collects in `resend` what has to be sent again.
     fn take_maps(
         &mut self,
@@ -94,7 +116,7 @@ impl Objecter {
         let mut skipped = first.is_some() && std::mem::take(&mut self.map_was_lost);
         let mut next = first.unwrap_or(self.epoch().next());
         while next <= last {
-            if !self.take_map(message, next)? {
+            if !self.read_epoch(message, next)? {
                 let bound = message.cluster_osdmap_trim_lower_bound;
                 if self.map.is_none() || next >= bound {
                     self.request_map(now, out);
@@ -112,14 +134,14 @@ impl Objecter {
     }
 
     /// Takes one epoch. Returns whether the message has it.
-    fn take_map(&mut self, message: &messages::OsdMap, epoch: Epoch) -> Result<bool, String> {
+    fn read_epoch(&mut self, message: &messages::OsdMap, epoch: Epoch) -> Result<bool, String> {
         let bad = |error: &dyn std::fmt::Display| format!("OSD map {epoch} is not usable: {error}");
         let base = self.map.as_mut().filter(|map| map.epoch.next() == epoch);
         if let (Some(map), Some(bytes)) = (base, message.incremental_maps.get(&epoch)) {
             let increment = Incremental::from_bytes(bytes).map_err(|e| bad(&e))?;
-            map.apply(&increment).map_err(|e| bad(&e))?;
+            Arc::make_mut(map).apply(&increment).map_err(|e| bad(&e))?;
         } else if let Some(bytes) = message.maps.get(&epoch) {
-            self.map = Some(OsdMap::from_bytes(bytes).map_err(|e| bad(&e))?);
+            self.map = Some(Arc::new(OsdMap::from_bytes(bytes).map_err(|e| bad(&e))?));
         } else {
             return Ok(false);
         }

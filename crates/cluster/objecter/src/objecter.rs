@@ -1,6 +1,7 @@
 //! The client as a whole.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use maps::{OsdMap, UpActing};
 use messages::Message;
@@ -35,7 +36,7 @@ pub struct Busy(pub Box<Request>);
 pub struct Objecter {
     pub(crate) config: ObjecterConfig,
     pub(crate) mon: MonClient,
-    pub(crate) map: Option<OsdMap>,
+    pub(crate) map: Option<Arc<OsdMap>>,
     /// Where `map` puts PGs, as far as it was asked.
     pub(crate) placements: BTreeMap<PgId, UpActing>,
     /// Whether there was a map that was given up: epochs may be missing before the next one.
@@ -88,7 +89,8 @@ impl Objecter {
         }
     }
 
-    /// Seeks a monitor and a map. Requests may be submitted before or after.
+    /// Seeks a monitor and a map. Requests may be submitted before or after. A client that is given its maps
+    /// ([`Objecter::take_map`]) needs no monitor, and need not be started.
     pub fn start(&mut self, now: UTime, out: &mut Vec<ObjecterEffect>) {
         self.next_tick = Some(now.after(self.config.tick_interval));
         self.request_map(now, out);
@@ -99,7 +101,7 @@ impl Objecter {
 
     /// The newest map.
     pub fn map(&self) -> Option<&OsdMap> {
-        self.map.as_ref()
+        self.map.as_deref()
     }
 
     /// The map's epoch; 0 before the first.
@@ -240,7 +242,7 @@ impl Objecter {
         }
     }
 
-    fn checked(&self) {
+    pub(crate) fn checked(&self) {
         if cfg!(debug_assertions) {
             // A broken one panics here; nothing but a defect of this file breaks one.
             drop(self.check());

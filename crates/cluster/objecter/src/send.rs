@@ -5,7 +5,7 @@ use types::{Errno, OsdId, UTime};
 use crate::event::ObjecterEffect;
 use crate::objecter::{Objecter, Timer};
 use crate::placement::{Change, Placing};
-use crate::request::Outcome;
+use crate::request::{Outcome, RequestId};
 use crate::session::Link;
 
 impl Objecter {
@@ -79,6 +79,15 @@ impl Objecter {
             Some(own) => self.on_own_done(own, pending.id, &outcome, out),
             None => out.push(ObjecterEffect::Done(pending.id, outcome)),
         }
+    }
+
+    /// Forgets a request: no outcome comes of it. What it asks for may happen all the same.
+    pub fn cancel(&mut self, id: RequestId) {
+        let tid = self.pending.iter().find(|(_, pending)| pending.id == id).map(|(tid, _)| *tid);
+        // It has ended.
+        let Some(tid) = tid else { return };
+        self.end(tid, Outcome::Ended { errno: Errno::ECANCELED, sent: true }, &mut Vec::new());
+        self.checked();
     }
 
     /// Ends a request without an answer.
