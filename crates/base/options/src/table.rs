@@ -224,6 +224,7 @@ table! {
     OSD_CLIENT_WATCH_TIMEOUT: u64 = spec("osd_client_watch_timeout", Int, "30", "Seconds after which a watch ends whose client does not ping.")
         .range(1.0, 1e6)
         .runtime();
+    OSD_COPYFROM_MAX_CHUNK: u64 = spec("osd_copyfrom_max_chunk", Size, "8388608", "Bytes that a copy of an object reads at once.").range(4096.0, 67108864.0).runtime();
     OSD_CRUSH_CHOOSELEAF_TYPE: u64 = spec("osd_crush_chooseleaf_type", Int, "0", "The bucket type that copies are spread over; 0 is the OSD, 1 the host.")
         .range(0.0, 11.0);
     OSD_DEBUG_INJECT_DISPATCH_DELAY_DURATION: f64 = spec(

@@ -97,6 +97,7 @@ impl Stored {
                 let stored = |name: &Name| [b"_", name.as_bytes()].concat().into();
                 Fetched::Attrs(self.attrs.iter().map(|(k, v)| (stored(k), Rope::copy_from(v))).collect())
             }
+            Need::Copy(_) => unreachable!("no class copies"),
             Need::OmapHeader => Fetched::OmapHeader(Rope::copy_from(&self.header)),
             Need::OmapKeys(keys) => {
                 let pairs = self.omap.iter().filter(|(key, _)| keys.contains(*key)).map(pair).collect();

@@ -138,6 +138,21 @@ impl ConnectedNode {
             }
             NodeEffect::Send(_, session, message) => messenger.send(now, session, &message),
             NodeEffect::Close(_, session, reason) => messenger.close(session, reason),
+            NodeEffect::SendPeer(osd, to, message) => {
+                let from = Endpoint::public(Daemon::Osd(osd));
+                let lost = messenger.send_peer(now, from, &to, message).is_err();
+                if let (true, Some(addr)) = (lost, to.v2().copied()) {
+                    self.handle(now, NodeEvent::Osd(osd, OsdEvent::PeerLost(addr)), out);
+                }
+            }
+            NodeEffect::ClosePeer(osd, to) => {
+                messenger.close_peer(
+                    now,
+                    Endpoint::public(Daemon::Osd(osd)),
+                    &to,
+                    "the map has it elsewhere",
+                );
+            }
             NodeEffect::Pause(_, session) => messenger.pause(session, true),
             NodeEffect::Resume(_, session) => messenger.pause(session, false),
             NodeEffect::GlobalId(session, id) => messenger.global_id(session, id),
@@ -206,8 +221,10 @@ fn osd_event(event: SessionEvent) -> Result<Option<OsdEvent>, String> {
         SessionEvent::Closed(session) => OsdEvent::SessionClosed(session),
         SessionEvent::Message { session, message, bytes } => OsdEvent::Message { session, message, bytes },
         SessionEvent::Monitor(event) => OsdEvent::Mon(event),
-        // No OSD sends to peers of its own accord yet; the messenger has logged the loss.
-        SessionEvent::Reset(_) | SessionEvent::PeerLost(_) | SessionEvent::PeerRoom(_) => return Ok(None),
+        SessionEvent::PeerLost(addr) => OsdEvent::PeerLost(addr),
+        // No OSD sends to peers on lossless sessions of its own accord yet; the messenger has logged the loss. What had no
+        // room was reported as lost.
+        SessionEvent::Reset(_) | SessionEvent::PeerRoom(_) => return Ok(None),
         SessionEvent::GlobalIdWanted { session, .. } => {
             return Err(broken!("{session} asks an OSD for a global id").to_string());
         }

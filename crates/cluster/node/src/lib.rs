@@ -15,7 +15,7 @@ use mon::{Mon, MonEffect, MonEvent};
 use monclient::MonClientIo;
 use osd::{CoreId, LogLevel, Osd, OsdEffect, OsdEvent, PartMessage, Stores};
 use store::{Completion, ObjectStore, ReadOutcome, ReadRequest, StoreError, StoreShard};
-use types::{Errno, OsdId, UTime, broken};
+use types::{EntityAddrVec, Errno, OsdId, UTime, broken};
 
 pub use connected::{ConnectedNode, CoreEffect};
 pub use messenger::Daemon;
@@ -42,6 +42,10 @@ pub enum NodeEffect {
     Send(Daemon, SessionId, Message),
     /// End a daemon's session, with the reason for the log.
     Close(Daemon, SessionId, String),
+    /// Send a message to another OSD's public address, as a client of it: see [`OsdEffect::SendPeer`].
+    SendPeer(OsdId, EntityAddrVec, Message),
+    /// End that session.
+    ClosePeer(OsdId, EntityAddrVec),
     /// Stop reading from a session.
     Pause(OsdId, SessionId),
     /// Read from it again.
@@ -305,6 +309,8 @@ fn perform(id: OsdId, stores: &mut Handles, effect: OsdEffect) -> Result<Option<
         OsdEffect::ToCore { core, message } => NodeEffect::ToCore(core, id, message),
         OsdEffect::Send { session, message } => NodeEffect::Send(daemon, session, message),
         OsdEffect::Close { session, reason } => NodeEffect::Close(daemon, session, reason),
+        OsdEffect::SendPeer { to, message } => NodeEffect::SendPeer(id, to, message),
+        OsdEffect::ClosePeer { to } => NodeEffect::ClosePeer(id, to),
         OsdEffect::Pause(session) => NodeEffect::Pause(id, session),
         OsdEffect::Resume(session) => NodeEffect::Resume(id, session),
         OsdEffect::Continue => NodeEffect::Continue(id),

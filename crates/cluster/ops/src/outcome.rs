@@ -222,6 +222,8 @@ pub struct OpOutcome {
     pub state: ObjectState,
     /// Whether a modifying operation ran, so that the user version grows.
     pub user_modify: bool,
+    /// Whether the object's time is what a copy gave it, not the request's.
+    pub keeps_mtime: bool,
     pub extents: ReplyExtents,
     /// What of the object is as it was.
     pub clean_regions: CleanRegions,

@@ -71,6 +71,8 @@ pub(crate) struct Runner<'a> {
     pub modified: Option<IntervalSet>,
     pub delta: StatsDelta,
     pub user_modify: bool,
+    /// Whether the object has the time that a copy gave it, not the request's.
+    pub keeps_mtime: bool,
     /// Bytes that the operations so far read.
     pub read_bytes: u64,
     /// Why the newest operation that was not answered was not: [`StepError::Pending`] or [`StepError::TooMuchToRead`].

@@ -8,6 +8,7 @@ use messages::{Op, OpArgs, OpCode};
 use types::{Errno, SnapId};
 
 use crate::attrs::XattrArgs;
+use crate::copy::CopyFromArgs;
 use crate::run::{Extent, Runner, StepResult};
 
 /// An operation that is supported.
@@ -44,6 +45,8 @@ pub(crate) enum OpRun {
     WriteSame(fn(&mut Runner<'_>, u64, u64, u64, &Op) -> StepResult),
     /// The range, the chunks' size and the kind.
     Checksum(fn(&mut Runner<'_>, &Extent, u32, u8, &Op) -> StepResult),
+    CopyGet,
+    CopyFrom,
     /// A class's method.
     Call,
     /// Cookie, what about it, timeout.
@@ -80,6 +83,11 @@ const fn notify(code: OpCode, run: fn(&mut Runner<'_>, u64, &Op) -> StepResult) 
     OpSpec { code, user_modify: false, space: SpaceUse::Nothing, run: OpRun::Notify(run) }
 }
 
+/// The object gets its source's user version, so that none is made.
+const fn copy_from(code: OpCode) -> OpSpec {
+    OpSpec { code, user_modify: false, space: SpaceUse::Payload, run: OpRun::CopyFrom }
+}
+
 const fn of_pg(code: OpCode) -> OpSpec {
     OpSpec { code, user_modify: false, space: SpaceUse::Nothing, run: OpRun::Pg }
 }
@@ -110,6 +118,7 @@ static TABLE: &[OpSpec] = &[
     read(OpCode::OMAPGETHEADER, |run, _, _| run.omap_header()),
     read(OpCode::OMAPGETVALSBYKEYS, |run, _, op| run.omap_values_by_keys(&op.indata)),
     read(OpCode::OMAP_CMP, |run, _, op| run.omap_compare(&op.indata)),
+    OpSpec { code: OpCode::COPY_GET, user_modify: false, space: SpaceUse::Nothing, run: OpRun::CopyGet },
     OpSpec {
         code: OpCode::CHECKSUM,
         user_modify: false,
@@ -154,6 +163,7 @@ static TABLE: &[OpSpec] = &[
     write(OpCode::OMAPSETHEADER, |run, _, op| run.omap_set_header(&op.indata)),
     write(OpCode::OMAPCLEAR, |run, _, _| run.omap_clear()),
     write(OpCode::OMAPRMKEYS, |run, _, op| run.omap_remove(&op.indata)),
+    copy_from(OpCode::COPY_FROM),
     OpSpec {
         code: OpCode::SETALLOCHINT,
         user_modify: true,
@@ -171,6 +181,7 @@ static TABLE: &[OpSpec] = &[
         }),
     },
     write(OpCode::OMAPRMKEYRANGE, |run, _, op| run.omap_remove_range(&op.indata)),
+    copy_from(OpCode::COPY_FROM2),
     write_attr(OpCode::SETXATTR, |run, args, op| run.set_xattr(args, &op.indata)),
     write_attr(OpCode::RMXATTR, |run, args, op| run.remove_xattr(args, &op.indata)),
 ];
@@ -180,18 +191,15 @@ static UNSUPPORTED: &[Unsupported] = &[
     unsupported(OpCode::MASKTRUNC),
     unsupported(OpCode::TMAPGET),
     unsupported(OpCode::ISDIRTY),
-    unsupported(OpCode::COPY_GET),
     unsupported(OpCode::STARTSYNC),
     unsupported(OpCode::SETTRUNC),
     unsupported(OpCode::TMAPPUT),
-    unsupported(OpCode::COPY_FROM),
     unsupported(OpCode::UNDIRTY),
     unsupported(OpCode::CACHE_PIN),
     unsupported(OpCode::CACHE_UNPIN),
     unsupported(OpCode::SET_REDIRECT),
     unsupported(OpCode::TIER_PROMOTE),
     unsupported(OpCode::UNSET_MANIFEST),
-    unsupported(OpCode::COPY_FROM2),
     unsupported(OpCode::TMAPUP),
     unsupported(OpCode::TMAP2OMAP),
     unsupported(OpCode::CACHE_FLUSH),
@@ -271,6 +279,13 @@ impl OpSpec {
                 };
                 f(run, &Extent { offset, length, ..Extent::default() }, chunk_size, kind, op)
             }
+            OpRun::CopyGet => run.copy_get(op),
+            OpRun::CopyFrom => {
+                let OpArgs::CopyFrom { snapid, src_version, flags, src_fadvise_flags } = op.args else {
+                    return bad_form();
+                };
+                run.copy_from(&CopyFromArgs { snapid, src_version, flags, src_fadvise_flags }, op)
+            }
             OpRun::Call => run.call(op),
             OpRun::Watch(f) => {
                 let OpArgs::Watch { cookie, op: action, timeout, .. } = op.args else { return bad_form() };
@@ -320,8 +335,9 @@ mod tests {
     #[test]
     fn what_the_table_says_agrees_with_the_codes_bits() {
         for spec in TABLE {
-            // Users see no new version for a watch.
-            let user_modify = spec.code.writes() && spec.code != OpCode::WATCH;
+            // Users see no new version for a watch, and a copy has its source's.
+            let same_version = [OpCode::WATCH, OpCode::COPY_FROM, OpCode::COPY_FROM2];
+            let user_modify = spec.code.writes() && !same_version.contains(&spec.code);
             assert_eq!(spec.user_modify, user_modify, "{}", spec.name());
             let reads_only = matches!(spec.space, SpaceUse::Nothing | SpaceUse::Method);
             assert!(reads_only || spec.code.writes(), "{}", spec.name());

@@ -1,9 +1,12 @@
 //! What an execution may look at.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use buffer::Rope;
 use types::{Errno, Name, SnapId};
+
+use crate::{CopiedObject, CopySource};
 
 /// Which object a [`Need`] is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -53,6 +56,8 @@ pub enum Need {
     },
     /// Omap pairs of these keys.
     OmapKeys(BTreeSet<Name>),
+    /// Another object, whole: it is in no store that the request's PG could ask.
+    Copy(Box<CopySource>),
 }
 
 /// What the store gave for a [`Need`]; always of the kind asked for, or `Failed`.
@@ -75,6 +80,8 @@ pub enum Fetched {
         /// Whether the range holds more.
         more: bool,
     },
+    /// Of [`Need::Copy`].
+    Copied(Arc<CopiedObject>),
     /// The store could not (an I/O error, or the object is not there).
     Failed(Errno),
 }
@@ -84,7 +91,8 @@ impl Fetched {
     pub(crate) fn unannounced_bytes(&self) -> u64 {
         let pairs = |(name, value): (&Name, &Rope)| (name.len() + value.len()) as u64;
         match self {
-            Self::Data(_) | Self::Failed(_) | Self::Attr(None) => 0,
+            // What is copied from another object was bounded on its way here.
+            Self::Data(_) | Self::Failed(_) | Self::Attr(None) | Self::Copied(_) => 0,
             Self::Extents(extents) => size_of_val(extents.as_slice()) as u64,
             Self::Attr(Some(value)) | Self::OmapHeader(value) => value.len() as u64,
             Self::Attrs(attrs) => attrs.iter().map(pairs).sum(),

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use buffer::Rope;
 use encoding::{Decode, Encode, Encoder};
-use messages::osd_op::{OpFlags, OsdFlags};
-use messages::{Op, OpArgs, OpCode};
+use messages::osd_op::{CopyCursor, CopyData, OpFlags, OsdFlags};
+use messages::{Blob, Op, OpArgs, OpCode};
 use ops::{
-    Caller, ClassTable, ExecuteResult, Fetched, FullKind, Mutation, Need, NeedOf, ObjectFlags, ObjectState,
-    ObjectView, OpContext, OpLimits, OpOutcome, WatchContext, execute,
+    Caller, ClassTable, CopiedObject, CopySource, ExecuteResult, Fetched, FullKind, Mutation, Need, NeedOf,
+    ObjectFlags, ObjectState, ObjectView, OpContext, OpLimits, OpOutcome, WatchContext, copy_get_op, execute,
 };
 use types::{
-    EntityName, EntityType, Errno, HObject, Name, PoolId, Release, ReqId, SnapContext, SnapId, UTime,
+    EntityName, EntityType, Errno, HObject, Name, ObjectLocator, PoolId, Release, ReqId, SnapContext, SnapId,
+    UTime,
 };
 
 /// A stored object; what is not `resident` is asked for first.
@@ -21,6 +22,8 @@ struct Stored {
     attrs: BTreeMap<Name, Vec<u8>>,
     omap: BTreeMap<Name, Vec<u8>>,
     header: Vec<u8>,
+    /// What COPY_FROM finds.
+    copies: BTreeMap<CopySource, Fetched>,
     absent: bool,
     asked: Vec<Need>,
     resident: bool,
@@ -48,6 +51,7 @@ impl Stored {
             Need::Attrs => {
                 Fetched::Attrs(self.attrs.iter().map(|(k, v)| (k.clone(), Rope::copy_from(v))).collect())
             }
+            Need::Copy(source) => self.copies.get(source).cloned().unwrap_or(Fetched::Failed(Errno::ENOENT)),
             Need::OmapHeader => Fetched::OmapHeader(Rope::copy_from(&self.header)),
             Need::OmapKeys(keys) => Fetched::Omap { pairs: pairs(keys.iter().collect()), more: false },
             Need::OmapRange { after, prefix, max, .. } => {
@@ -64,7 +68,10 @@ impl Stored {
 impl ObjectView for Stored {
     fn fetch(&mut self, of: NeedOf, need: Need) -> Option<Fetched> {
         assert_eq!(of, NeedOf::Own);
-        assert!(!self.absent, "nothing is read of an object that is not there");
+        assert!(
+            !self.absent || matches!(need, Need::Copy(_)),
+            "nothing is read of an object that is not there"
+        );
         let answer = self.answer(&need);
         if self.resident || self.asked.contains(&need) {
             return Some(answer);
@@ -665,4 +672,83 @@ fn a_full_pool_takes_what_does_not_grow_it_and_all_of_a_metadata_server() {
         case.caller.name = EntityName::new(EntityType::Mds, 4200);
         assert_eq!(case.run(&grow).result, 0);
     }
+}
+
+fn copy_source(name: &str) -> CopySource {
+    let locator = ObjectLocator { pool: PoolId(1), key: Name::new(), nspace: Name::new(), hash: -1 };
+    CopySource { name: name.into(), locator, snapid: SnapId::HEAD, version: 3, flags: 0, advice: 0 }
+}
+
+fn copy_from(code: OpCode, name: &str, flags: u8, truncation: Option<(u32, u64)>) -> Op {
+    let args = OpArgs::CopyFrom { snapid: SnapId::HEAD, src_version: 3, flags, src_fadvise_flags: 0 };
+    Op::new(code, args).with_indata(encoded(|e| {
+        e.put(name).put(&copy_source(name).locator);
+        truncation.iter().for_each(|(seq, size)| {
+            e.put(seq).put(size);
+        });
+        e
+    }))
+}
+
+#[test]
+fn a_copy_replaces_the_object_and_may_have_another_truncation() {
+    let copied = CopiedObject {
+        mtime: UTime { sec: 1, nsec: 2 },
+        user_version: 33,
+        data: Rope::copy_from(b"copy"),
+        data_digest: Some(4),
+        omap_digest: None,
+        attrs: [("n".into(), Rope::copy_from(b"v"))].into(),
+        omap_header: Rope::copy_from(b"h"),
+        omap: Vec::new(),
+        truncate_seq: 8,
+        truncate_size: 9,
+    };
+    let mut case = object(b"something longer");
+    let found = Fetched::Copied(std::sync::Arc::new(copied));
+    case.stored.copies.insert(copy_source("from"), found.clone());
+    assert_eq!(case.after(&[copy_from(OpCode::COPY_FROM, "from", 0, None)]).1, Some(b"copy".to_vec()));
+    let outcome = case.run(&[copy_from(OpCode::COPY_FROM, "from", 0, None)]);
+    let info = &outcome.state.info;
+    assert_eq!((info.mtime.sec, info.user_version, info.truncate_seq, info.truncate_size), (1, 33, 8, 9));
+    assert!(
+        outcome.keeps_mtime && !outcome.user_modify && info.is_omap() && info.has(ObjectFlags::DATA_DIGEST)
+    );
+    assert_eq!(outcome.mutations[0], Mutation::Remove, "nothing of the old attributes and omap stays");
+    assert!(outcome.mutations.contains(&Mutation::SetAttr("_n".into(), Rope::copy_from(b"v"))));
+    let second = copy_from(OpCode::COPY_FROM2, "from", 32, Some((5, 6)));
+    let info = case.run(&[second]).state.info;
+    assert_eq!((info.truncate_seq, info.truncate_size), (5, 6));
+    assert_eq!(case.run(&[copy_from(OpCode::COPY_FROM2, "from", 64, None)]).result, -22, "an unknown flag");
+    assert_eq!(case.run(&[copy_from(OpCode::COPY_FROM, "o", 0, None)]).result, -22, "of itself");
+    assert_eq!(case.run(&[copy_from(OpCode::COPY_FROM, "gone", 0, None)]).result, ENOENT);
+}
+
+#[test]
+fn an_object_is_read_for_a_copy_in_parts() {
+    let mut case = object(b"0123456789");
+    case.stored.attrs = [("_a".into(), b"v".to_vec()), ("_".into(), b"info".to_vec())].into();
+    case.stored.omap = (0..5).map(|n| (format!("k{n}").into(), vec![n; 10])).collect();
+    case.stored.header = b"header".to_vec();
+    case.state.info.flags |= ObjectFlags::OMAP;
+    let (mut cursor, mut parts) = (CopyCursor::default(), Vec::new());
+    while !cursor.is_complete() {
+        let outcome = case.run(&[copy_get_op(&cursor, 24)]);
+        assert_eq!(outcome.result, 0);
+        let part = CopyData::from_piece(&outcome.returns[0].data.to_piece()).unwrap();
+        assert_ne!(part.cursor, cursor, "each part goes on");
+        cursor = part.cursor.clone();
+        parts.push(part);
+    }
+    let data: Vec<u8> = parts.iter().flat_map(|part| part.data.to_vec()).collect();
+    assert_eq!(data, b"0123456789");
+    assert_eq!(parts.iter().map(|part| part.attrs.len()).sum::<usize>(), 1, "clients' attributes, once");
+    assert_eq!(parts[0].omap_header.to_vec(), b"header");
+    let with_omap = parts.iter().filter(|part| !part.omap_data.is_empty());
+    let maps = with_omap.map(|part| BTreeMap::<Name, Blob>::from_bytes(&part.omap_data.to_vec()).unwrap());
+    let counts: Vec<usize> = maps.map(|pairs| pairs.len()).collect();
+    assert!(counts.len() > 1 && counts.iter().sum::<usize>() == 5, "the omap takes more than one part");
+    assert_eq!(absent().run(&[copy_get_op(&CopyCursor::default(), 24)]).result, ENOENT);
+    let beyond = CopyCursor { data_offset: 11, ..CopyCursor::default() };
+    assert_eq!(case.run(&[copy_get_op(&beyond, 24)]).result, -22);
 }

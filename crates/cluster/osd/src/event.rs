@@ -4,7 +4,7 @@ use auth::{SessionId, SessionInfo};
 use messages::Message;
 use monclient::{MonClientEvent, MonClientIo};
 use store::{Completion, ReadRequest, StoreShard, Token, Transaction};
-use types::{EntityAddrVec, Errno, LogLevel};
+use types::{EntityAddr, EntityAddrVec, Errno, LogLevel};
 
 use crate::{CoreId, PartMessage};
 
@@ -34,6 +34,9 @@ pub enum OsdEvent {
     Broken(String),
     /// Go on with the work that [`OsdEffect::Continue`] left.
     Continue,
+    /// The session with the OSD at this public address ended before it opened, or takes nothing more now: what was sent
+    /// on it by [`OsdEffect::SendPeer`] may be lost.
+    PeerLost(EntityAddr),
     /// Answers [`OsdEffect::Rebind`]: the new cluster address.
     Rebound(EntityAddrVec),
     /// Time passed; due at [`crate::Osd::deadline`], harmless at any other time.
@@ -50,6 +53,11 @@ pub enum OsdEvent {
 pub enum OsdEffect {
     /// Send a message on a session.
     Send { session: SessionId, message: Message },
+    /// Send a message to the public address of another OSD, as a client of it, on a session that is made if need be. Its
+    /// messages come by [`OsdEvent::Message`], its end by [`OsdEvent::SessionClosed`] or [`OsdEvent::PeerLost`].
+    SendPeer { to: EntityAddrVec, message: Message },
+    /// End the session of [`OsdEffect::SendPeer`].
+    ClosePeer { to: EntityAddrVec },
     /// End a session.
     Close {
         session: SessionId,

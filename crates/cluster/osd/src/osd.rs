@@ -197,6 +197,7 @@ impl Osd {
             }
             OsdEvent::Start
             | OsdEvent::Mon(_)
+            | OsdEvent::PeerLost(_)
             | OsdEvent::Rebound(_)
             | OsdEvent::AdminCommand { .. }
             | OsdEvent::Shutdown => {

@@ -10,14 +10,15 @@ use std::sync::Arc;
 use auth::{SessionId, SessionInfo};
 use maps::OsdMap;
 use messages::{Message, OsdOpReply, PgStat};
-use pg::{BackoffRange, ClientOp, Origin};
+use ops::CopySource;
+use pg::{BackoffRange, ClientOp, CopyResult, Origin};
 use serde_json::Value;
 use smallvec::SmallVec;
 use store::{Peek, ReadOutcome, ReadRequest, StatFs, StoreError, StoreShard, Token, Transaction};
 use telemetry::Average;
-use types::{Epoch, PgId, SpgId, UTime};
+use types::{EntityAddrVec, Epoch, PgId, SpgId, UTime};
 
-use crate::control::MapStep;
+use crate::control::{CopyId, MapStep};
 use crate::gate::ThrottleLimits;
 use crate::perf::OpCounters;
 use crate::report::OpView;
@@ -189,6 +190,15 @@ pub(crate) enum ToControl {
         asked: Asker,
         answer: Option<Value>,
     },
+    /// A PG wants another object, whole; [`ToShard::Copied`] answers.
+    Copy {
+        id: CopyId,
+        source: Box<CopySource>,
+    },
+    /// It wants it no more.
+    CancelCopy(CopyId),
+    /// A session with another OSD has ended.
+    PeerClosed(Box<EntityAddrVec>),
     /// A line for the cluster log, and for the OSD's own.
     ClusterLog(LogLevel, String),
     /// A part cannot go on, and the OSD with it.
@@ -276,6 +286,12 @@ pub(crate) enum ToShard {
         op: ClientOp,
         /// When it came.
         received: UTime,
+    },
+    /// Answers [`ToControl::Copy`].
+    Copied {
+        slot: PgSlot,
+        token: Token,
+        result: CopyResult,
     },
     /// A session is gone that had requests of these PGs.
     SessionReset {

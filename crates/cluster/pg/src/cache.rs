@@ -9,7 +9,7 @@ use types::{Errno, GHObject, HObject};
 
 use crate::out::Out;
 use crate::run::INFO_ATTR;
-use crate::{Backend, Records};
+use crate::{Backend, CopyResult, Records};
 
 /// So many needs are looked through one by one; an ordinary request has one or two.
 const SEARCHED_MAX: usize = 8;
@@ -53,11 +53,16 @@ impl StoreView<'_, '_> {
 
 impl ObjectView for StoreView<'_, '_> {
     fn fetch(&mut self, of: NeedOf, need: Need) -> Option<Fetched> {
+        let is_copy = matches!(need, Need::Copy(_));
         let need = (of, need);
         if let Some(place) = self.cache.place(&need) {
             return self.cache.entries[place].1.clone();
         }
-        let request = read_request(need.clone(), self.records.collection, &self.object, self.omap_bytes_max);
+        if is_copy {
+            self.cache.add(need);
+            return None;
+        }
+        let request = read_request(need.clone(), self.records.collection, &self.object, self.omap_bytes_max)?;
         // Kept, so that a later run of the request finds the same answer.
         let index = self.cache.add(need);
         let result = self.backend.peek(&request, self.records, self.out)?;
@@ -103,24 +108,38 @@ impl ReadCache {
         *fetched = Some(fetched_of(need, result));
     }
 
+    /// Notes what a copy has read for the need at `index`.
+    pub fn answer_copy(&mut self, index: usize, result: CopyResult) {
+        let Some((_, fetched)) = self.entries.get_mut(index) else {
+            // As in `answer`.
+            debug_assert!(false, "a copy for need {index} of {}", self.entries.len());
+            return;
+        };
+        *fetched = Some(match result {
+            Ok(copied) => Fetched::Copied(copied),
+            Err(errno) => Fetched::Failed(errno),
+        });
+    }
+
     /// What the disk did wrong with one of the reads; a client sees only a number.
     pub fn take_failure(&mut self) -> Option<StoreError> {
         self.failure.take()
     }
 }
 
-/// What the store is asked for a need of a request that runs on `own`.
+/// What the store is asked for a need of a request that runs on `own`; `None` of a copy, which no store has.
 pub(crate) fn read_request(
     (of, need): ObjectNeed,
     collection: CollectionId,
     own: &GHObject,
     bytes_max: u64,
-) -> ReadRequest {
+) -> Option<ReadRequest> {
     let object = match of {
         NeedOf::Own => own.clone(),
         NeedOf::Clone(snap) => GHObject { hobj: HObject { snap, ..own.hobj.clone() }, ..own.clone() },
     };
-    match need {
+    Some(match need {
+        Need::Copy(_) => return None,
         Need::Data { offset, len, flags } => {
             let advice = Advice::of_op_flags(flags);
             ReadRequest::Data { collection, object, offset, len, advice, verify: false }
@@ -140,7 +159,7 @@ pub(crate) fn read_request(
             bytes_max: usize::try_from(bytes_max).unwrap_or(usize::MAX),
             values,
         },
-    }
+    })
 }
 
 fn fetched_of(need: &Need, result: Result<ReadOutcome, StoreError>) -> Fetched {

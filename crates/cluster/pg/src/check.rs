@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Pg;
 use crate::backoff::Backoff;
+use crate::copy::CopyWait;
 use crate::objects::{Loaded, Object, ObjectSlot};
 use crate::pg::{InFlight, ReadFor};
 use crate::phase::Phase;
@@ -59,7 +60,9 @@ impl Pg {
             holds(object.uncommitted == changes.unwrap_or(0), "an object miscounts its changes in flight")?;
             let parked = object.readers + u32::from(object.writing);
             holds(parked == reads.unwrap_or(0), "an object miscounts its parked requests")?;
-            holds(!object.writing || object.readers == 0, "an object is read while it is written")?;
+            let copies = object.copy != CopyWait::No;
+            holds(!object.writing || object.readers == 0 || copies, "an object is read while it is written")?;
+            holds(object.writing || !copies, "an object waits for what no request copies")?;
         }
         let read = |purpose: &ReadFor| match purpose {
             ReadFor::Object(slot) => Some(*slot),

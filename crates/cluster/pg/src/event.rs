@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::BackoffRange;
+use crate::{BackoffRange, CopyResult};
 use auth::{Caps, SessionId};
 use maps::{OsdMap, PeeringCrush};
 use messages::{OsdOp, OsdOpReply, WatchNotify};
-use ops::FullKind;
+use ops::{CopySource, FullKind};
 use store::{ReadOutcome, ReadRequest, StoreError, Token, Transaction};
 use telemetry::Stage;
 use types::{BrokenInvariant, EntityAddrVec, EntityName, Epoch, OsdId, SnapContext, SpgId};
@@ -101,6 +101,8 @@ pub enum PgEvent {
         token: Token,
         error: StoreError,
     },
+    /// Answers [`PgEffect::Copy`].
+    Copied { token: Token, result: CopyResult },
     /// A session is gone: its requests that did not begin are dropped, replies to it too; its watches wait for their
     /// clients.
     SessionReset { session: SessionId },
@@ -132,6 +134,14 @@ pub enum PgEffect {
         token: Token,
         request: ReadRequest,
     },
+    /// Read another object, by requests of this OSD's own as a client, then [`PgEvent::Copied`].
+    Copy {
+        /// Names it within this PG.
+        token: Token,
+        source: Box<CopySource>,
+    },
+    /// The answer to [`PgEffect::Copy`] is not wanted any more.
+    CancelCopy { token: Token },
     /// Queue a transaction. Queue and Read of one PG must reach the store in the order given.
     Queue {
         /// Names it within this PG.

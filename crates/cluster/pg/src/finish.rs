@@ -129,7 +129,7 @@ impl Pg {
         let mut entry = Box::new(LogEntry::new(kind, info.oid.clone(), version, request.caller.reqid));
         entry.prior_version = prior_version;
         entry.user_version = user_version;
-        entry.mtime = request.op.mtime;
+        entry.mtime = if outcome.keeps_mtime { UTime::default() } else { request.op.mtime };
         entry.clean_regions = outcome.clean_regions;
         if request.returns_vector() {
             entry.return_code = outcome.result;
@@ -141,7 +141,10 @@ impl Pg {
             add_step(&mut steps, object, mutation, advice);
         }
         if state.exists {
-            stamp(state, &request, version, prior_version, now);
+            stamp(state, &request, version, prior_version);
+            if entry.mtime != UTime::default() {
+                (state.info.mtime, state.info.local_mtime) = (entry.mtime, now);
+            }
             let attrs = [
                 (self.attr_names.info.clone(), state.info.to_bytes(u64::MAX).into()),
                 (self.attr_names.snapset.clone(), state.snapset.to_bytes(0).into()),
@@ -255,15 +258,11 @@ fn make_clone(
 }
 
 /// What every change of an object sets in its metadata.
-fn stamp(state: &mut ObjectState, request: &Request, version: EVersion, prior: EVersion, now: UTime) {
+fn stamp(state: &mut ObjectState, request: &Request, version: EVersion, prior: EVersion) {
     let info = &mut state.info;
     info.version = version;
     info.prior_version = prior;
     info.last_reqid = request.caller.reqid;
-    if request.op.mtime != UTime::default() {
-        info.mtime = request.op.mtime;
-        info.local_mtime = now;
-    }
 }
 
 /// A result small enough for the log.

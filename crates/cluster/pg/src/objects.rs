@@ -2,7 +2,7 @@
 //!
 //! Requests of an object run in the order in which they came. Readers share it; a writer is alone while it executes,
 //! and is done with it when its transaction is queued: the next writer builds on that, but a reader waits until it is
-//! durable. Invariant: while `writing`, `readers` is 0; a context that anything refers to is never evicted.
+//! durable. Invariant: while `writing`, `readers` is 0 but for readers of a copy (see `copy`); a context that anything refers to is never evicted.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -11,6 +11,7 @@ use ops::{ObjectState, OpClass};
 use smallvec::SmallVec;
 use types::{Errno, HObject};
 
+use crate::copy::CopyWait;
 use crate::request::Request;
 use crate::trim::Trim;
 
@@ -47,6 +48,7 @@ pub(crate) struct Object {
     pub readers: u32,
     /// Whether a writer waits for the store.
     pub writing: bool,
+    pub copy: CopyWait,
     /// Transactions of it that are not durable yet.
     pub uncommitted: u32,
     /// Clones that wait to be trimmed.
@@ -103,6 +105,7 @@ impl Objects {
             queue: VecDeque::new(),
             readers: 0,
             writing: false,
+            copy: CopyWait::No,
             uncommitted: 0,
             trims: Vec::new(),
             recent: true,
@@ -173,6 +176,7 @@ impl Objects {
             object.trims.clear();
             object.readers = 0;
             object.writing = false;
+            object.copy = CopyWait::No;
             if matches!(object.loaded, Loaded::Reading) {
                 object.loaded = Loaded::No;
             }

@@ -122,6 +122,8 @@ pub struct Pg {
     pub(crate) attr_names: AttrNames,
     pub(crate) parked: BTreeMap<u64, Parked>,
     pub(crate) reads: BTreeMap<Token, ReadFor>,
+    /// Copies that are under way: the parked request, and the place of the need in its cache.
+    pub(crate) copies: BTreeMap<Token, (u64, usize)>,
     pub(crate) in_flight: VecDeque<InFlight>,
     pub(crate) own: VecDeque<OwnRecords>,
     /// Own records were refused after a change whose end the backend has not reported yet: they are written again then.
@@ -162,6 +164,7 @@ impl Pg {
             attr_names: AttrNames::default(),
             parked: BTreeMap::new(),
             reads: BTreeMap::new(),
+            copies: BTreeMap::new(),
             in_flight: VecDeque::new(),
             own: VecDeque::new(),
             own_lost: false,
@@ -266,7 +269,7 @@ impl Pg {
     fn on_event(&mut self, event: PgEvent, out: &mut Out<'_>) {
         match (event, &self.phase) {
             (PgEvent::ClientOp(op), _) => self.on_client_op(op, out),
-            (PgEvent::SessionReset { session }, _) => self.on_session_reset(session),
+            (PgEvent::SessionReset { session }, _) => self.on_session_reset(session, out),
             (PgEvent::BackoffEnded { session }, _) => self.on_backoff_ended(session),
             (_, Phase::Failed) => {}
             (PgEvent::Tick, _) => {
@@ -275,6 +278,7 @@ impl Pg {
             }
             (PgEvent::AdvanceMap(map), _) => self.on_advance_map(*map, out),
             (PgEvent::ReadDone { token, result }, _) => self.on_read_done(token, result, out),
+            (PgEvent::Copied { token, result }, _) => self.on_copied(token, result, out),
             (PgEvent::Committed { token }, _) => self.on_committed(token, out),
             (PgEvent::Refused { token, error }, _) => self.on_refused(token, error, out),
             (PgEvent::Remove, _) => self.on_remove(out),
@@ -433,7 +437,7 @@ impl Pg {
         }
     }
 
-    fn on_session_reset(&mut self, session: SessionId) {
+    fn on_session_reset(&mut self, session: SessionId, out: &mut Out<'_>) {
         self.backoffs.remove(&session);
         self.waiting.retain(|op| op.session != session);
         self.objects.iter_mut().for_each(|o| o.queue.retain(|r| r.session != session));
@@ -455,6 +459,7 @@ impl Pg {
             }
         }
         self.watches.on_session_reset(session, self.now);
+        self.cancel_copies_of(session, out);
     }
 
     pub(crate) fn fail(&mut self, failure: PgFailure, out: &mut Out<'_>) {
@@ -481,6 +486,7 @@ impl Pg {
             }
         }
         changed.sort_by_key(|(version, _)| *version);
+        self.cancel_copies(|_| true, out);
         let mut requests: Vec<Request> = changed.into_iter().map(|(_, request)| request).collect();
         requests.extend(std::mem::take(&mut self.parked).into_values().map(|parked| parked.request));
         self.objects.iter_mut().for_each(|object| requests.extend(object.queue.drain(..)));

@@ -7,6 +7,7 @@ use ops::StatsDelta;
 use store::{StoreError, Token};
 use types::{EVersion, Errno};
 
+use crate::copy::CopyWait;
 use crate::objects::{Loaded, ObjectSlot};
 use crate::out::Out;
 use crate::pg::{ClientChange, DelayedOf, InFlight, OwnRecords};
@@ -128,7 +129,7 @@ impl Pg {
         }
         let requests: Vec<(ObjectSlot, Request)> = versioned.into_iter().map(|(_, s, r)| (s, r)).collect();
         let waiting: BTreeSet<ObjectSlot> = requests.iter().map(|(slot, _)| *slot).collect();
-        self.requeue(&slots, requests);
+        self.requeue(&slots, requests, out);
         self.release_delayed(out);
         if write_own {
             self.submit_info(out);
@@ -139,9 +140,15 @@ impl Pg {
     }
 
     /// Before what waits in each object's queue: the given requests, then those that are parked for reads.
-    fn requeue(&mut self, slots: &BTreeSet<ObjectSlot>, mut requests: Vec<(ObjectSlot, Request)>) {
+    fn requeue(
+        &mut self,
+        slots: &BTreeSet<ObjectSlot>,
+        mut requests: Vec<(ObjectSlot, Request)>,
+        out: &mut Out<'_>,
+    ) {
         let parked: Vec<u64> =
             self.parked.iter().filter(|(_, p)| slots.contains(&p.slot)).map(|(id, _)| *id).collect();
+        self.cancel_copies(|of| parked.contains(&of), out);
         for id in parked {
             // The completions of their reads are ignored.
             requests.extend(self.parked.remove(&id).map(|p| (p.slot, p.request)));
@@ -153,6 +160,7 @@ impl Pg {
                 continue;
             };
             object.writing = false;
+            object.copy = CopyWait::No;
             object.readers = 0;
             if matches!(object.loaded, Loaded::Yes(_)) {
                 object.loaded = Loaded::No;

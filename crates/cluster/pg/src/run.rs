@@ -4,8 +4,8 @@ use encoding::Decode;
 use messages::osd_op::OsdFlags;
 use messages::{OpResult, OsdOp, OsdOpReply};
 use ops::{
-    ExecuteResult, FoundSnap, ObjectInfo, ObjectState, OpClass, OpContext, OpOutcome, OpReturn, SnapSet,
-    WatchContext,
+    ExecuteResult, FoundSnap, Need, ObjectInfo, ObjectState, OpClass, OpContext, OpOutcome, OpReturn,
+    SnapSet, WatchContext,
 };
 use store::{AttrChoice, ObjectHead, ReadOutcome, ReadRequest, StoreError};
 use telemetry::Stage;
@@ -13,6 +13,7 @@ use types::{Errno, GHObject, HObject, IntervalSet, Name, Release, SnapId};
 
 use crate::cache::{ReadCache, StoreView, read_request};
 use crate::client::SENT_BEFORE_FULL;
+use crate::copy::CopyWait;
 use crate::objects::{Loaded, Object, ObjectSlot};
 use crate::out::Out;
 use crate::pg::{Parked, ReadFor};
@@ -61,6 +62,12 @@ impl Pg {
                 if !self.load_object(slot, out) {
                     return;
                 }
+                continue;
+            }
+            let Some(object) = self.objects.get(slot) else {
+                return self.broken("requests of an object without a context", out);
+            };
+            if object.copy != CopyWait::No && self.pump_copy(slot, out) {
                 continue;
             }
             let Some(object) = self.objects.get(slot) else {
@@ -190,7 +197,13 @@ impl Pg {
     }
 
     /// Runs a request whose turn it is.
-    fn run(&mut self, slot: ObjectSlot, mut request: Request, mut cache: ReadCache, out: &mut Out<'_>) {
+    pub(crate) fn run(
+        &mut self,
+        slot: ObjectSlot,
+        mut request: Request,
+        mut cache: ReadCache,
+        out: &mut Out<'_>,
+    ) {
         let began = *request.began.get_or_insert(self.now);
         if self.is_blocklisted(&request.caller.addrs) {
             return self.reply_error(&request, Errno::ESHUTDOWN, out);
@@ -321,18 +334,25 @@ impl Pg {
         } else {
             object.readers += 1;
         }
-        let (park, needs) = (self.park_id(), cache.take_new());
+        let (park, needs, mut copies) = (self.park_id(), cache.take_new(), false);
         let missing = needs.len();
         if missing == 0 {
             return self.broken("a request waits for no read: nothing would ever run it again", out);
         }
         out.reached(&request, Stage::Reading);
         let bytes_max = self.config.ops.omap_read_bytes_max();
-        for (index, need) in needs {
-            let request = read_request(need, self.records.collection, &oid, bytes_max);
-            self.read(request, ReadFor::Step { park, index }, out);
-        }
         self.parked.insert(park, Parked { slot, request, cache, missing });
+        for (index, need) in needs {
+            if let (_, Need::Copy(source)) = need {
+                copies = true;
+                self.start_copy(park, index, *source, out);
+            } else if let Some(request) = read_request(need, self.records.collection, &oid, bytes_max) {
+                self.read(request, ReadFor::Step { park, index }, out);
+            }
+        }
+        if let Some(object) = self.objects.get_mut(slot).filter(|_| copies) {
+            object.copy = CopyWait::Source;
+        }
     }
 
     pub(crate) fn on_step_read(
@@ -345,10 +365,11 @@ impl Pg {
         // A request that was put back into its object's queue, to run again from the start, waits for no read.
         let Some(parked) = self.parked.get_mut(&park) else { return };
         parked.cache.answer(index, result);
-        parked.missing -= 1;
-        if parked.missing > 0 {
-            return;
-        }
+        self.on_need_answered(park, out);
+    }
+
+    /// Runs a parked request again, that lacks nothing more.
+    pub(crate) fn resume(&mut self, park: u64, out: &mut Out<'_>) {
         let Some(Parked { slot, request, cache, .. }) = self.parked.remove(&park) else {
             return self.broken("a request that waited for its last read is gone", out);
         };
@@ -358,7 +379,6 @@ impl Pg {
             _ => return self.broken("an object did not count a request that waited for reads", out),
         }
         self.run(slot, request, cache, out);
-        self.pump(slot, out);
     }
 
     fn finish_read(&mut self, request: &Request, mut outcome: OpOutcome, out: &mut Out<'_>) {

@@ -148,6 +148,8 @@ impl Bench {
                 PgEffect::Failed(failure) => self.failed.push(failure.to_string()),
                 PgEffect::Reached { .. } => {}
                 PgEffect::Block { .. }
+                | PgEffect::Copy { .. }
+                | PgEffect::CancelCopy { .. }
                 | PgEffect::Unblock { .. }
                 | PgEffect::Send { .. }
                 | PgEffect::Watching { .. }

@@ -400,6 +400,9 @@ impl World {
                 self.after(delay, Happening::OsdRebound(osd.0, life));
             }
             NodeEffect::ToCore(to, osd, message) => self.send_to_core(osd.0, core, to, message),
+            NodeEffect::SendPeer(osd, ..) | NodeEffect::ClosePeer(osd, ..) => {
+                self.fail(format!("osd.{osd} is a client of another OSD, and no client copies objects"));
+            }
             NodeEffect::Dial(osd, io) => self.osd_dials(osd.0, io),
             NodeEffect::Log(_, level, text) => {
                 if level <= LogLevel::Info {

@@ -241,6 +241,7 @@ impl Sim {
                 osd,
                 OsdEvent::Start
                 | OsdEvent::Mon(_)
+                | OsdEvent::PeerLost(_)
                 | OsdEvent::Rebound(_)
                 | OsdEvent::AdminCommand { .. }
                 | OsdEvent::Shutdown,
@@ -358,6 +359,9 @@ impl Sim {
             }
             NodeEffect::Continue(osd) => {
                 self.after(0, Happening::OnCore(core, NodeEvent::Osd(osd, OsdEvent::Continue)));
+            }
+            NodeEffect::SendPeer(osd, ..) | NodeEffect::ClosePeer(osd, ..) => {
+                panic!("osd.{osd} is a client of another OSD, and no client copies objects");
             }
             NodeEffect::Dial(osd, io) => self.dial(osd, io),
             NodeEffect::Close(daemon, session, reason) => panic!("{daemon} closed {session}: {reason}"),

@@ -159,6 +159,7 @@ impl Control {
         // There is no later map yet: the caller sees that the epoch is what it was.
         let Some((step, old)) = self.history.advance() else { return };
         self.pgs_advance(now, &step, old.as_deref(), out);
+        self.copies_take_map(now, out);
     }
 
     /// Notes in the superblock the newest map that every PG has durably reached.

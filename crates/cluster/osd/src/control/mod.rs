@@ -9,6 +9,7 @@ mod bench;
 mod boot;
 mod cluster_log;
 mod command;
+mod copies;
 mod facts;
 mod load;
 mod map_history;
@@ -33,6 +34,8 @@ use crate::parts::{GateMap, Out, ShardSpace, ToControl, ToGate, ToShard};
 use crate::shard::ShardConfig;
 use crate::{LogLevel, OsdConfig, OsdEffect, OsdEvent, Placement};
 use admin::Gathers;
+use copies::Copies;
+pub(crate) use copies::CopyId;
 use load::LoadStep;
 use map_history::MapHistory;
 pub(crate) use map_history::MapStep;
@@ -148,6 +151,7 @@ pub(crate) struct Control {
     gathers: Gathers,
     /// The bench under way.
     bench: Option<bench::Bench>,
+    copies: Copies,
     /// Messages of maps, and the epochs in them.
     map_messages: u64,
     map_epochs: u64,
@@ -197,6 +201,7 @@ impl Control {
             report: OsdReport::default(),
             gathers: Gathers::default(),
             bench: None,
+            copies: Copies::default(),
             map_messages: 0,
             map_epochs: 0,
             cluster_log_lines: 0,
@@ -226,7 +231,7 @@ impl Control {
         if self.is_failing() {
             return self.stop_by;
         }
-        let own = [self.mon.deadline(), self.report_deadline(), self.stop_by];
+        let own = [self.mon.deadline(), self.report_deadline(), self.stop_by, self.copies.deadline()];
         let booting = (self.state == OsdPhase::Booting).then(|| self.boot_retry_at());
         own.into_iter().flatten().chain(booting).min()
     }
@@ -249,6 +254,7 @@ impl Control {
                 self.mon.handle(now, event, &mut effects);
                 self.perform_mon(now, effects, out);
             }
+            OsdEvent::PeerLost(addr) => self.on_peer_lost(now, &addr.into(), out),
             OsdEvent::Rebound(addrs) => self.on_rebound(now, addrs, out),
             OsdEvent::Tick => self.on_tick(now, out),
             OsdEvent::AdminCommand { id, command } => self.on_admin_command(now, id, &command, out),
@@ -306,6 +312,9 @@ impl Control {
             ToControl::Stats { stats, load } => self.on_stats(stats, load, out),
             ToControl::Report { id, report } => self.on_part_report(now, id, *report, out),
             ToControl::QueryAnswer { asked, answer } => self.on_query_answer(asked, answer, out),
+            ToControl::Copy { id, source } => self.start_copy(now, id, *source, out),
+            ToControl::CancelCopy(id) => self.cancel_copy(now, id, out),
+            ToControl::PeerClosed(addrs) => self.on_peer_lost(now, &addrs, out),
             ToControl::ClusterLog(level, text) => self.cluster_log(now, level, text, out),
             ToControl::Failed(reason) => self.fail(reason),
         }
@@ -318,6 +327,7 @@ impl Control {
         self.configure_shards(out);
         self.report_tick(now, out);
         self.boot_tick(now, out);
+        self.copies_tick(now, out);
     }
 
     pub(crate) fn on_completion(&mut self, now: UTime, completion: Completion, out: &mut Out) {

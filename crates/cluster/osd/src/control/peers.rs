@@ -73,6 +73,9 @@ impl Control {
             Message::OsdMap(m) if matches!(kind, EntityType::Osd | EntityType::Mon) => {
                 self.handle_osd_map(&m, out);
             }
+            Message::OsdOpReply(_) | Message::OsdBackoff(_) if kind == EntityType::Osd => {
+                self.on_copy_message(now, peer, message, out);
+            }
             // An OSD takes no maps from clients.
             Message::OsdMap(_) => {}
             other => {

@@ -13,7 +13,7 @@ use pg::{ClientOp, may_read_replica};
 use smallvec::SmallVec;
 use store::StoreShard;
 use telemetry::OpTimes;
-use types::{Epoch, Errno, OsdId, SpgId, UTime};
+use types::{EntityType, Epoch, Errno, OsdId, SpgId, UTime};
 
 pub(crate) use sessions::ThrottleLimits;
 use sessions::{OpDecision, Session, Sessions};
@@ -63,6 +63,9 @@ impl Gate {
     pub(crate) fn close(&mut self, id: SessionId, out: &mut Out) {
         // A session that was never opened here has nothing to forget.
         let Some(session) = self.sessions.close(id) else { return };
+        if session.info.entity.kind == EntityType::Osd {
+            out.send_control(ToControl::PeerClosed(Box::new(session.info.peer_addrs.clone())));
+        }
         let mut of_shards: SmallVec<[(StoreShard, Vec<PgSlot>); 4]> = SmallVec::new();
         for place in session.places() {
             let at = of_shards.iter().position(|(shard, _)| *shard == place.shard);
@@ -89,7 +92,9 @@ impl Gate {
             Message::OsdOp(op) => self.on_request(id, op, bytes, out),
             // A ping asks for nothing.
             Message::Ping(_) => {}
-            Message::OsdBackoff(backoff) => self.on_backoff_ack(id, &backoff, out),
+            Message::OsdBackoff(backoff) if backoff.op == OsdBackoff::ACK_BLOCK => {
+                self.on_backoff_ack(id, &backoff, out);
+            }
             message => {
                 // A message of a session that has just ended: no peer waits for an answer.
                 let Some(session) = self.sessions.get_mut(id) else { return };
@@ -212,10 +217,8 @@ impl Gate {
     }
 
     fn on_backoff_ack(&mut self, id: SessionId, message: &OsdBackoff, out: &mut Out) {
-        // A message of a session that has just ended; or one that no client has a reason to send.
-        let Some(session) = self.sessions.get_mut(id).filter(|_| message.op == OsdBackoff::ACK_BLOCK) else {
-            return;
-        };
+        // A message of a session that has just ended.
+        let Some(session) = self.sessions.get_mut(id) else { return };
         backoff_ended(id, session.backoffs.acknowledge(message), out);
     }
 

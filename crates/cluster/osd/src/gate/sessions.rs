@@ -1,5 +1,6 @@
 //! A core's sessions and their budget: how many requests and other messages, and how many of their bytes, are held until
-//! their replies. What OSDs send each other as peers is outside it.
+//! their replies. What OSDs send each other as peers is outside it. Their requests as clients have a budget of their own:
+//! the clients' may be spent by copies that wait for just these requests.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -160,11 +161,20 @@ impl Session {
         requests.chain(self.watched.iter().copied()).chain(self.backoffs.places())
     }
 
+    /// The one of the two budgets that its requests count in.
+    fn budget<'a>(&self, clients: &'a mut Budget, osds: &'a mut Budget) -> &'a mut Budget {
+        if self.is_of_osd() { osds } else { clients }
+    }
+
+    fn is_of_osd(&self) -> bool {
+        self.info.entity.kind == EntityType::Osd
+    }
+
     /// Whether messages that are no requests count in the budget, and pause it while that is spent. Another OSD's are
-    /// not: one may be an acknowledgement that clients' requests wait for, or a heartbeat. Requests count whoever sends
-    /// them; an OSD that is a client too sends them on a connection of their own, as Ceph's do.
+    /// not: one may be an acknowledgement that clients' requests wait for, or a heartbeat. An OSD that is a client too sends
+    /// its requests on a connection of their own, as Ceph's do.
     fn counts_messages(&self) -> bool {
-        self.info.entity.kind != EntityType::Osd
+        !self.is_of_osd()
     }
 
     /// Messages and bytes of the budget that it holds, those at the control part among them.
@@ -210,18 +220,20 @@ impl Budget {
 pub(crate) struct Sessions {
     all: BTreeMap<SessionId, Session>,
     budget: Budget,
+    /// Of requests of OSDs. They read for copies and wait for none, so that it is never spent for long.
+    osds: Budget,
     paused: BTreeSet<SessionId>,
 }
 
 impl Sessions {
     pub(crate) fn new(limits: ThrottleLimits) -> Self {
-        let budget = Budget { limits, messages: 0, bytes: 0 };
-        Self { all: BTreeMap::new(), budget, paused: BTreeSet::new() }
+        let budget = || Budget { limits, messages: 0, bytes: 0 };
+        Self { all: BTreeMap::new(), budget: budget(), osds: budget(), paused: BTreeSet::new() }
     }
 
     /// Puts other limits in force. Answers which sessions may go on.
     pub(crate) fn set_limits(&mut self, limits: ThrottleLimits) -> Vec<SessionId> {
-        self.budget.limits = limits;
+        (self.budget.limits, self.osds.limits) = (limits, limits);
         self.resumable()
     }
 
@@ -244,7 +256,7 @@ impl Sessions {
 
     /// Messages and bytes held of the budget.
     pub(crate) fn held(&self) -> (u64, u64) {
-        (self.budget.messages, self.budget.bytes)
+        (self.budget.messages + self.osds.messages, self.budget.bytes + self.osds.bytes)
     }
 
     /// Takes a request in, if the session exists. Answers the session, and whether it has to be paused now.
@@ -257,7 +269,8 @@ impl Sessions {
     ) -> Option<(&mut Session, bool)> {
         let session = self.all.get_mut(&id)?;
         session.held.push(Held { tid, bytes, received: now, at: None });
-        let pause = self.budget.take(bytes) && self.paused.insert(id);
+        let budget = session.budget(&mut self.budget, &mut self.osds);
+        let pause = budget.take(bytes) && self.paused.insert(id);
         Some((session, pause))
     }
 
@@ -287,7 +300,8 @@ impl Sessions {
         // An answer that no request waits for frees nothing.
         if let Some(index) = session.held.iter().position(|held| held.tid == tid && held.at == place) {
             let held = session.held.remove(index);
-            self.budget.free(held.bytes);
+            let budget = session.budget(&mut self.budget, &mut self.osds);
+            budget.free(held.bytes);
         }
         true
     }
@@ -297,7 +311,8 @@ impl Sessions {
         if let Some(session) = self.all.get_mut(&id)
             && let Some(held) = session.held.pop()
         {
-            self.budget.free(held.bytes);
+            let budget = session.budget(&mut self.budget, &mut self.osds);
+            budget.free(held.bytes);
         }
     }
 
@@ -313,7 +328,8 @@ impl Sessions {
             let waits = |held: &Held| held.tid == op.tid && held.at.is_none();
             if let Some(at) = session.held.iter().position(waits) {
                 let held = session.held.remove(at);
-                self.budget.free(held.bytes);
+                let budget = session.budget(&mut self.budget, &mut self.osds);
+                budget.free(held.bytes);
             }
         }
     }
@@ -328,17 +344,23 @@ impl Sessions {
         let session = self.all.remove(&id)?;
         self.paused.remove(&id);
         let (messages, bytes) = session.sums();
-        self.budget.messages -= messages;
-        self.budget.bytes -= bytes;
+        let budget = session.budget(&mut self.budget, &mut self.osds);
+        budget.messages -= messages;
+        budget.bytes -= bytes;
         Some(session)
     }
 
     /// Takes the paused sessions that may go on.
     pub(crate) fn resumable(&mut self) -> Vec<SessionId> {
-        match self.paused.is_empty() || self.budget.is_spent() {
-            true => Vec::new(),
-            false => std::mem::take(&mut self.paused).into_iter().collect(),
+        if self.paused.is_empty() {
+            return Vec::new();
         }
+        let (clients, osds) = (!self.budget.is_spent(), !self.osds.is_spent());
+        let of_osd = |id: &SessionId| self.all.get(id).is_some_and(Session::is_of_osd);
+        let goes_on = |id: &SessionId| if of_osd(id) { osds } else { clients };
+        let (resumed, paused) = std::mem::take(&mut self.paused).into_iter().partition(goes_on);
+        self.paused = paused;
+        BTreeSet::into_iter(resumed).collect()
     }
 
     /// The first invariant that does not hold: the sums are those of what the sessions hold, what waits is held, and what
@@ -500,10 +522,12 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_osds_count_and_are_paused_as_any() {
-        let mut t = sessions(2, 0);
+    fn requests_of_osds_have_a_budget_of_their_own() {
+        let mut t = sessions(1, 0);
         open_osd(&mut t, OSD);
-        admit(&mut t, A, 1, 10);
+        assert!(admit(&mut t, A, 1, 10), "copies of clients may hold all of theirs");
+        assert!(admit(&mut t, OSD, 2, 10));
+        assert_eq!(release(&mut t, OSD, 2), [OSD], "the clients' is still spent");
         assert!(admit(&mut t, OSD, 2, 10));
         assert!(!t.forward(OSD, 30));
         assert_eq!(t.held(), (2, 20));

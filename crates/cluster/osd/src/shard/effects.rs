@@ -7,6 +7,7 @@ use types::{SpgId, UTime};
 
 use super::pg_set::QueuedTxn;
 use super::{EVICT_PGS_MAX, PgSlot, Shard};
+use crate::control::CopyId;
 use crate::parts::{Block, Out, PgPlace, ToControl, ToGate};
 use crate::{LogLevel, OsdEffect};
 
@@ -70,6 +71,13 @@ impl Shard {
             PgEffect::Read { token, request } => {
                 let Some(token) = slot.token(token) else { return out_of_tokens(pgid, out) };
                 out.read(self.id, token, request);
+            }
+            PgEffect::Copy { token, source } => {
+                let id = CopyId { shard: self.id, slot, token };
+                out.send_control(ToControl::Copy { id, source });
+            }
+            PgEffect::CancelCopy { token } => {
+                out.send_control(ToControl::CancelCopy(CopyId { shard: self.id, slot, token }));
             }
             PgEffect::Queue { token: inner, txn } => {
                 let Some(token) = slot.token(inner) else { return out_of_tokens(pgid, out) };

@@ -10,16 +10,17 @@ mod stats;
 mod timers;
 mod tracker;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use auth::SessionId;
 use maps::OsdMap;
 use messages::OsdOpReply;
 use messages::osd_op::OsdFlags;
-use pg::{Origin, Pg, PgConfig, PgEffect, PgEvent, Phase};
+use pg::{CopyResult, Origin, Pg, PgConfig, PgEffect, PgEvent, Phase};
 use store::{CollectionId, Completion, ReadOutcome, ReadRequest, StoreError, StoreShard, Token};
 use telemetry::{OpTimes, Stage};
-use types::{Epoch, Errno, OsdId, SpgId, UTime};
+use types::{Epoch, Errno, OsdId, PoolId, SpgId, UTime};
 
 use advance::Advance;
 pub(crate) use advance::MAP_WORK_PER_EVENT;
@@ -79,6 +80,8 @@ pub(crate) struct Shard {
     queue: OpQueue,
     space: SpaceBudget,
     statfs_asked: bool,
+    /// What PGs copy, on its way to them: it waits for space as a write does.
+    copied: VecDeque<(PgSlot, Token, CopyResult)>,
     /// Bytes of transactions that the store has not answered: they are there also when their sessions are gone.
     queued_bytes: u64,
     /// PGs that read what they keep.
@@ -116,6 +119,7 @@ impl Shard {
             queue: OpQueue::default(),
             space: SpaceBudget::default(),
             statfs_asked: false,
+            copied: VecDeque::new(),
             queued_bytes: 0,
             loading: 0,
             advances: 0,
@@ -172,6 +176,10 @@ impl Shard {
                 times.reach(Stage::Queued, now);
                 self.queue.push(QueuedOp { slot, op, times });
                 self.run_queue(now, out);
+            }
+            ToShard::Copied { slot, token, result } => {
+                self.copied.push_back((slot, token, result));
+                self.hand_out_copied(now, out);
             }
             ToShard::SessionReset { session, pgs } => self.session_reset(now, session, pgs, out),
             ToShard::BackoffEnded { slot, session } => self.backoff_ended(now, slot, session, out),
@@ -367,6 +375,7 @@ impl Shard {
     /// What held requests up may be gone.
     pub(crate) fn retry(&mut self, now: UTime, out: &mut Out) {
         self.queue.retry();
+        self.hand_out_copied(now, out);
         self.run_queue(now, out);
     }
 
@@ -398,6 +407,31 @@ impl Shard {
         }
     }
 
+    /// Hands PGs what they copy, as far as there is space for it. A write that turns out to be too large is dropped by its
+    /// PG once the map says that the pool is full; one that tries all the same gets ENOSPC.
+    fn hand_out_copied(&mut self, now: UTime, out: &mut Out) {
+        while let Some((slot, token, mut result)) = self.copied.pop_front() {
+            // It was removed with its pool.
+            let Some(entry) = self.pgs.get(slot) else { continue };
+            let pool = entry.pg.id().pg.pool;
+            let bytes = result.as_ref().map_or(0, |copied| space::rounded(copied.bytes()));
+            let behind = self.store_is_behind();
+            if bytes > 0 && (behind || !self.space.take(bytes)) {
+                let full =
+                    !behind && self.space.is_full() && self.map.as_ref().is_some_and(|m| is_full(m, pool));
+                if !full {
+                    self.copied.push_front((slot, token, result));
+                    break;
+                }
+                result = Err(Errno::ENOSPC);
+            }
+            self.pg_handle(now, slot, PgEvent::Copied { token, result }, out);
+        }
+        if self.space.wants_answer() {
+            self.ask_statfs(out);
+        }
+    }
+
     /// Whether a request may begin as far as its PG, space and memory go.
     ///
     /// One that lacks space waits: what is set aside for writes under way may come back. If the store says that there is
@@ -419,10 +453,9 @@ impl Shard {
         let Some(map) = self.map.as_ref().filter(|_| !behind && self.space.is_full()) else {
             return Turn::Hold;
         };
-        let full = |pool: &maps::PgPool| pool.has_flags(maps::PoolFlags::FULL);
         if op.flags & (OsdFlags::FULL_TRY | OsdFlags::FULL_FORCE) != 0 {
             Turn::NoSpace
-        } else if map.has_flags(maps::MapFlags::FULL) || map.pools.get(&op.pgid.pg.pool).is_some_and(full) {
+        } else if is_full(map, op.pgid.pg.pool) {
             Turn::Drop
         } else {
             Turn::Hold
@@ -480,6 +513,12 @@ impl Shard {
         let published = |entry: &pg_set::PgEntry| entry.published == Some(entry.status());
         holds(self.pgs.iter().all(published), "a PG's state was not published")
     }
+}
+
+/// Whether clients of a pool hold their writes back.
+fn is_full(map: &OsdMap, pool: PoolId) -> bool {
+    let full = |pool: &maps::PgPool| pool.has_flags(maps::PoolFlags::FULL);
+    map.has_flags(maps::MapFlags::FULL) || map.pools.get(&pool).is_some_and(full)
 }
 
 fn pg_of(collection: CollectionId) -> Option<SpgId> {

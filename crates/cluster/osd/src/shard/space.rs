@@ -106,6 +106,11 @@ pub(crate) fn full_state(statfs: &StatFs, is_full: bool, map: &OsdMap) -> u32 {
     }
 }
 
+/// Bytes that so much data takes.
+pub(crate) fn rounded(bytes: u64) -> u64 {
+    bytes.div_ceil(BLOCK).saturating_mul(BLOCK)
+}
+
 /// Bytes that a request may take in the store, at most; 0 for one that only reads or deletes.
 pub(crate) fn may_take(ops: &[Op], classes: &ClassTable) -> u64 {
     // What is not supported fails, and takes nothing.
@@ -116,8 +121,7 @@ pub(crate) fn may_take(ops: &[Op], classes: &ClassTable) -> u64 {
             (SpaceUse::Announced, OpArgs::WriteSame { length, .. }) => *length,
             (SpaceUse::Payload | SpaceUse::Announced | SpaceUse::Method, _) => op.indata.len() as u64,
         };
-        let data = data.div_ceil(BLOCK).saturating_mul(BLOCK);
-        sum.saturating_add(data).saturating_add(OVERHEAD)
+        sum.saturating_add(rounded(data)).saturating_add(OVERHEAD)
     })
 }
 
@@ -147,7 +151,7 @@ mod tests {
         assert_eq!(data(&[op(OpCode::TRUNCATE, OpArgs::extent(1 << 40, 0))]), BLOCK, "a hole takes nothing");
         let same = OpArgs::WriteSame { offset: 0, length: 1 << 20, data_length: 100 };
         assert_eq!(data(&[op(OpCode::WRITESAME, same)]), 1 << 20);
-        for code in [OpCode::READ, OpCode::DELETE, OpCode::COPY_FROM] {
+        for code in [OpCode::READ, OpCode::DELETE, OpCode::COPY_GET] {
             assert_eq!(may_take(&[op(code, OpArgs::none())], &classes), 0);
         }
     }

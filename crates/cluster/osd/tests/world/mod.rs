@@ -21,8 +21,8 @@ use store::{
     ReadRequest, Step, StoreShard, Token,
 };
 use types::{
-    EntityAddr, EntityName, EntityType, Epoch, Errno, Fsid, GHObject, HObject, Name, ObjectLocator, OsdId,
-    PgId, PoolId, Profile, Release, ReqId, SnapId, SpgId, UTime,
+    EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, Errno, Fsid, GHObject, HObject, Name,
+    ObjectLocator, OsdId, PgId, PoolId, Profile, Release, ReqId, SnapId, SpgId, UTime,
 };
 
 pub const FSID: Fsid = Fsid([7; 16]);
@@ -139,6 +139,8 @@ pub struct World {
     completions: VecDeque<Completion>,
     /// Times it asked for another cluster address.
     pub rebinds: usize,
+    /// What the OSD has sent as a client of others.
+    pub to_peers: Vec<(EntityAddrVec, Message)>,
     /// Completions are held back while set.
     pub hold_store: bool,
     /// Transactions that split a collection, and are not done.
@@ -195,6 +197,7 @@ impl World {
             failed: None,
             completions: VecDeque::new(),
             rebinds: 0,
+            to_peers: Vec::new(),
             hold_store: false,
             splits: BTreeSet::new(),
             peeks: false,
@@ -343,6 +346,8 @@ impl World {
                 OsdEffect::Failed(reason) => self.failed = Some(reason),
                 OsdEffect::ToCore { .. } => panic!("all parts are on one core"),
                 OsdEffect::Continue => self.continues = true,
+                OsdEffect::SendPeer { to, message } => self.to_peers.push((to, message)),
+                OsdEffect::ClosePeer { .. } => {}
                 OsdEffect::Rebind => self.rebinds += 1,
                 OsdEffect::Active | OsdEffect::Close { .. } => {}
             }

@@ -64,6 +64,8 @@ pub struct Rig {
     reads: VecDeque<(Token, ReadResult)>,
     pub replies: Vec<(SessionId, OsdOpReply)>,
     pub notices: Vec<Notice>,
+    /// Copies that the PG waits for.
+    pub copies_asked: Vec<(Token, ops::CopySource)>,
     /// What sessions were sent besides replies.
     pub sent: Vec<(u64, WatchNotify)>,
     /// The sessions that have watches.
@@ -270,6 +272,7 @@ impl Rig {
             reads: VecDeque::new(),
             replies: Vec::new(),
             notices: Vec::new(),
+            copies_asked: Vec::new(),
             sent: Vec::new(),
             watching: BTreeSet::new(),
             backoffs: Vec::new(),
@@ -314,6 +317,8 @@ impl Rig {
                     let result = self.sides[copy_of(token)].look(request);
                     self.reads.push_back((token, result));
                 }
+                PgEffect::Copy { token, source } => self.copies_asked.push((token, *source)),
+                PgEffect::CancelCopy { token } => self.copies_asked.retain(|(of, _)| *of != token),
                 PgEffect::Acknowledge { token } => self.sides[copy_of(token)].store.acknowledge(token),
                 PgEffect::Block { session, tid, .. } => self.backoffs.push((session.0, Some(tid))),
                 PgEffect::Unblock { session, .. } => self.backoffs.push((session.0, None)),
