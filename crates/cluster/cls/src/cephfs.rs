@@ -2,13 +2,45 @@
 
 use buffer::Rope;
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
-use ops::{ClassContext, Method, ObjectClass, StepError, decode_input};
-use types::{Errno, Name};
+use ops::{ClassContext, ClassFilter, ListFilter, Method, ObjectClass, StepError, decode_input};
+use types::{Errno, HObject, Name};
 
 pub(crate) static CLASS: ObjectClass = ObjectClass {
     name: "cephfs",
     methods: &[Method::read_write("accumulate_inode_metadata", accumulate_inode_metadata)],
 };
+
+pub(crate) const INODE_TAG: ClassFilter =
+    ClassFilter { class: "cephfs", name: "inode_tag", make: |d| Ok(Box::new(d.get::<InodeTag>()?)) };
+
+/// The names of files' first objects end so.
+const FIRST_OBJECT: &[u8] = b".00000000";
+
+/// Shows the first objects of files that do not have this tag (InodeTagFilterArgs).
+struct InodeTag {
+    /// Empty for none: all are shown.
+    tag: Name,
+    attribute: Name,
+}
+
+impl Decode for InodeTag {
+    fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        d.versioned(1, "InodeTagFilterArgs", |d, _| {
+            Ok(Self { tag: d.get()?, attribute: "_scrub_tag".into() })
+        })
+    }
+}
+
+impl ListFilter for InodeTag {
+    fn attribute(&self) -> Option<&Name> {
+        (!self.tag.is_empty()).then_some(&self.attribute)
+    }
+
+    fn passes(&self, object: &HObject, value: Option<&[u8]>) -> bool {
+        let stored = value.and_then(|value| Decoder::new(value).get::<Name>().ok());
+        object.name.ends_with(FIRST_OBJECT) && stored.is_none_or(|stored| stored != self.tag)
+    }
+}
 
 /// The last object of a file (ObjCeiling). The greater one is the one with the greater index.
 struct ObjCeiling {

@@ -1,7 +1,7 @@
 //! Class `hello`: Ceph's example, and its test of what a class may do.
 
 use buffer::Rope;
-use ops::{ClassContext, Method, ObjectClass, StepError};
+use ops::{AttributeIs, ClassContext, ClassFilter, Method, ObjectClass, StepError};
 use types::Errno;
 
 pub(crate) static CLASS: ObjectClass = ObjectClass {
@@ -20,6 +20,10 @@ pub(crate) static CLASS: ObjectClass = ObjectClass {
         Method::read("bad_writer", |ctx, input| ctx.write_full(input.clone()).map(|()| 0)),
     ],
 };
+
+/// Shows the objects with a value of an attribute.
+pub(crate) const HELLO: ClassFilter =
+    ClassFilter { class: "hello", name: "hello", make: AttributeIs::decode };
 
 /// Bytes of a name to greet.
 const NAME_MAX: usize = 100;

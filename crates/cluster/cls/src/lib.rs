@@ -28,7 +28,7 @@ mod version;
 #[cfg(test)]
 mod corpus;
 
-use ops::ObjectClass;
+use ops::{ClassFilter, ObjectClass};
 
 /// Every class, sorted by name.
 pub static CLASSES: &[&ObjectClass] = &[
@@ -46,6 +46,9 @@ pub static CLASSES: &[&ObjectClass] = &[
     &timeindex::CLASS,
     &version::CLASS,
 ];
+
+/// The filters of listings that classes have.
+pub static FILTERS: &[ClassFilter] = &[cephfs::INODE_TAG, hello::HELLO];
 
 #[cfg(test)]
 mod tests {

@@ -12,8 +12,8 @@ use buffer::Rope;
 use messages::{Op, OpArgs};
 use types::Errno;
 
-use crate::ClassContext;
 use crate::run::{Runner, StepError, StepResult};
+use crate::{ClassContext, ClassFilter};
 
 /// A method's code. Its result is the operation's: an `Ok` of 0 or more, which a client sees of a read, and of a write
 /// that changes something only with RETURNVEC.
@@ -82,6 +82,7 @@ impl NameList {
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct ClassTable {
     classes: &'static [&'static ObjectClass],
+    pub(crate) filters: &'static [ClassFilter],
     load_list: NameList,
     default_list: NameList,
 }
@@ -98,7 +99,11 @@ impl ClassTable {
     /// `load_list` and `default_list` are the values of osd_class_load_list and osd_class_default_list.
     pub fn new(classes: &'static [&'static ObjectClass], load_list: &str, default_list: &str) -> Self {
         let (load_list, default_list) = (NameList::parse(load_list), NameList::parse(default_list));
-        Self { classes, load_list, default_list }
+        Self { classes, filters: &[], load_list, default_list }
+    }
+
+    pub(crate) fn may_load(&self, class: &[u8]) -> bool {
+        self.load_list.has(class)
     }
 
     /// What a CALL calls.
@@ -115,7 +120,7 @@ impl ClassTable {
         }
         let names = op.indata.slice(0..names_len).to_piece();
         let (class, method) = names.split_at(class_len);
-        if !self.load_list.has(class) {
+        if !self.may_load(class) {
             return Err(Errno::EPERM);
         }
         let found = self.classes.iter().find(|c| c.name.as_bytes() == class).ok_or(Errno::EOPNOTSUPP)?;

@@ -113,6 +113,7 @@ static TABLE: &[OpSpec] = &[
     read(OpCode::LIST_WATCHERS, |run, _, _| run.list_watchers()),
     read(OpCode::LIST_SNAPS, |run, _, _| run.list_snaps()),
     read(OpCode::SYNC_READ, |run, x, _| run.read(x)),
+    read(OpCode::TMAPGET, |run, _, _| run.tmap_get()),
     read(OpCode::OMAPGETKEYS, |run, _, op| run.omap_range(&op.indata, false)),
     read(OpCode::OMAPGETVALS, |run, _, op| run.omap_range(&op.indata, true)),
     read(OpCode::OMAPGETHEADER, |run, _, _| run.omap_header()),
@@ -132,7 +133,9 @@ static TABLE: &[OpSpec] = &[
     // Its method says whether it makes a new version.
     OpSpec { code: OpCode::CALL, user_modify: false, space: SpaceUse::Method, run: OpRun::Call },
     of_pg(OpCode::PGLS),
+    of_pg(OpCode::PGLS_FILTER),
     of_pg(OpCode::PGNLS),
+    of_pg(OpCode::PGNLS_FILTER),
     write(OpCode::WRITE, |run, x, op| run.write(x, &op.indata, op.flags)),
     write(OpCode::WRITEFULL, |run, x, op| run.write_full(x, &op.indata, op.flags)),
     write(OpCode::TRUNCATE, |run, x, _| run.truncate(x)),
@@ -145,6 +148,7 @@ static TABLE: &[OpSpec] = &[
     },
     write(OpCode::APPEND, |run, x, op| run.append(x, &op.indata, op.flags)),
     write(OpCode::TRIMTRUNC, |run, x, _| run.truncate(&Extent { offset: x.truncate_size, ..*x })),
+    write(OpCode::TMAPPUT, |run, _, op| run.tmap_put(&op.indata, op.flags)),
     write(OpCode::CREATE, |run, _, op| run.create(op.flags & OpFlags::EXCL != 0, &op.indata)),
     OpSpec {
         code: OpCode::ROLLBACK,
@@ -184,24 +188,23 @@ static TABLE: &[OpSpec] = &[
     copy_from(OpCode::COPY_FROM2),
     write_attr(OpCode::SETXATTR, |run, args, op| run.set_xattr(args, &op.indata)),
     write_attr(OpCode::RMXATTR, |run, args, op| run.remove_xattr(args, &op.indata)),
+    write(OpCode::TMAPUP, |run, _, op| run.tmap_update(&op.indata, op.flags)),
+    // Its flags are where others have an offset.
+    write(OpCode::TMAP2OMAP, |run, x, _| run.tmap_to_omap(x.offset as u8)),
 ];
 
 /// Codes that have a name and no row in TABLE. Unknown codes are refused with EOPNOTSUPP too.
 static UNSUPPORTED: &[Unsupported] = &[
     unsupported(OpCode::MASKTRUNC),
-    unsupported(OpCode::TMAPGET),
     unsupported(OpCode::ISDIRTY),
     unsupported(OpCode::STARTSYNC),
     unsupported(OpCode::SETTRUNC),
-    unsupported(OpCode::TMAPPUT),
     unsupported(OpCode::UNDIRTY),
     unsupported(OpCode::CACHE_PIN),
     unsupported(OpCode::CACHE_UNPIN),
     unsupported(OpCode::SET_REDIRECT),
     unsupported(OpCode::TIER_PROMOTE),
     unsupported(OpCode::UNSET_MANIFEST),
-    unsupported(OpCode::TMAPUP),
-    unsupported(OpCode::TMAP2OMAP),
     unsupported(OpCode::CACHE_FLUSH),
     unsupported(OpCode::CACHE_EVICT),
     unsupported(OpCode::CACHE_TRY_FLUSH),
@@ -210,10 +213,8 @@ static UNSUPPORTED: &[Unsupported] = &[
     unsupported(OpCode::TIER_EVICT),
     unsupported(OpCode::SETXATTRS),
     unsupported(OpCode::RESETXATTRS),
-    unsupported(OpCode::PGLS_FILTER),
     unsupported(OpCode::PG_HITSET_LS),
     unsupported(OpCode::PG_HITSET_GET),
-    unsupported(OpCode::PGNLS_FILTER),
     unsupported(OpCode::SCRUBLS),
 ];
 

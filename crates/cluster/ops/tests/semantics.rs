@@ -752,3 +752,58 @@ fn an_object_is_read_for_a_copy_in_parts() {
     let beyond = CopyCursor { data_offset: 11, ..CopyCursor::default() };
     assert_eq!(case.run(&[copy_get_op(&beyond, 24)]).result, -22);
 }
+
+/// A map of keys in an object's data, encoded.
+fn tmap(header: &str, pairs: &[(&str, &str)]) -> Vec<u8> {
+    encoded(|e| {
+        e.put(header).put(&(pairs.len() as u32));
+        pairs.iter().for_each(|(key, value)| {
+            e.put(*key).put(*value);
+        });
+        e
+    })
+}
+
+fn updates(list: &[(char, &str, Option<&str>)]) -> Op {
+    op(OpCode::TMAPUP, 0, 0).with_indata(encoded(|e| {
+        list.iter().for_each(|(kind, key, value)| {
+            e.put(&(*kind as u8)).put(*key);
+            value.iter().for_each(|value| {
+                e.put(*value);
+            });
+        });
+        e
+    }))
+}
+
+#[test]
+fn a_map_in_an_objects_data_is_updated_by_key() {
+    let before = tmap("h", &[("a", "1"), ("c", "3")]);
+    let after = |list: &[(char, &str, Option<&str>)]| object(&before).after(&[updates(list)]);
+    assert_eq!(
+        after(&[('h', "new", None), ('s', "b", Some("2")), ('r', "c", None)]),
+        (0, Some(tmap("new", &[("a", "1"), ("b", "2")])))
+    );
+    assert_eq!(after(&[('s', "z", Some("")), ('R', "gone", None), ('R', "a", None)]).0, 0, "in any order");
+    assert_eq!(after(&[('r', "gone", None)]).0, ENOENT);
+    assert_eq!(after(&[('c', "a", Some("x"))]).0, -17, "it exists");
+    assert_eq!(after(&[('x', "a", None)]).0, -22);
+    assert_eq!(absent().after(&[updates(&[('c', "k", Some("v"))])]), (0, Some(tmap("", &[("k", "v")]))));
+    assert_eq!(object(b"no map").run(&[updates(&[('s', "k", Some("v"))])]).result, -22);
+    let got = object(&before).run(&[op(OpCode::TMAPGET, 0, 0)]);
+    assert_eq!(got.returns[0].data.to_vec(), before);
+    let unsorted = tmap("h", &[("b", "2"), ("a", "1")]);
+    let put = op(OpCode::TMAPPUT, 0, 0).with_indata(unsorted);
+    assert_eq!(absent().after(&[put]).1, Some(tmap("h", &[("a", "1"), ("b", "2")])));
+}
+
+#[test]
+fn a_map_in_an_objects_data_becomes_an_omap() {
+    let outcome = object(&tmap("h", &[("a", "1")])).run(&[op(OpCode::TMAP2OMAP, 0, 0)]);
+    assert_eq!(outcome.result, 0);
+    assert!(outcome.state.info.is_omap() && outcome.state.info.size == 0);
+    assert!(outcome.mutations.contains(&Mutation::OmapSet(vec![("a".into(), Rope::copy_from(b"1"))])));
+    assert!(outcome.mutations.contains(&Mutation::OmapHeader(Rope::copy_from(b"h"))));
+    assert_eq!(object(b"").run(&[op(OpCode::TMAP2OMAP, 0, 0)]).result, -61);
+    assert_eq!(object(b"").run(&[op(OpCode::TMAP2OMAP, 1, 0)]).result, 0, "its caller minds nothing");
+}

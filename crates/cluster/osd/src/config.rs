@@ -77,7 +77,7 @@ pub(crate) fn of_shard(o: &Values, pgs: usize, shards: usize) -> ShardConfig {
     config.ops.omap_entries_max = o.get(opt::OSD_MAX_OMAP_ENTRIES_PER_REQUEST);
     config.ops.read_bytes_max = o.get(opt::OSD_READ_BYTES_MAX);
     let (load_list, default_list) = (o.get(opt::OSD_CLASS_LOAD_LIST), o.get(opt::OSD_CLASS_DEFAULT_LIST));
-    config.classes = ClassTable::new(cls::CLASSES, load_list, default_list);
+    config.classes = ClassTable::new(cls::CLASSES, load_list, default_list).with_filters(cls::FILTERS);
     config.ops.watch_timeout_seconds = o.get(opt::OSD_CLIENT_WATCH_TIMEOUT) as u32;
     config.ops.notify_timeout_seconds = o.get(opt::OSD_DEFAULT_NOTIFY_TIMEOUT) as u32;
     config.ops.object_watchers_max = o.get(opt::OSD_OBJECT_WATCHERS_MAX);

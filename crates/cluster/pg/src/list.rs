@@ -3,8 +3,8 @@
 use encoding::Encode;
 use messages::osd_op::{ListCursor, ListEntry, PgLsResponse, PgNlsResponse};
 use messages::{Op, OpArgs, OpCode};
-use ops::OpReturn;
-use store::{AttrChoice, ObjectPage, ReadOutcome, ReadRequest, StoreError};
+use ops::{ListFilter, OpReturn};
+use store::{AttrChoice, Attrs, ObjectPage, ReadOutcome, ReadRequest, StoreError};
 use telemetry::Stage;
 use types::{Errno, GHObject, HObject, Name, SnapId};
 
@@ -18,6 +18,10 @@ use crate::{Notice, Pg, PgEffect};
 const ALL_NAMESPACES: &[u8] = b"\x01";
 /// The namespace of hit sets, which no listing shows (osd_hit_set_namespace).
 const HIT_SET_NAMESPACE: &[u8] = b".ceph-internal";
+
+fn is_new_style(op: &Op) -> bool {
+    matches!(op.code, OpCode::PGNLS | OpCode::PGNLS_FILTER)
+}
 
 impl Pg {
     pub(crate) fn start_list(&mut self, request: Request, out: &mut Out<'_>) {
@@ -53,11 +57,11 @@ impl Pg {
         if request.op.snapid != SnapId::HEAD {
             return Err(Errno::EINVAL);
         }
-        let cursor = ListCursor::decode(op).map_err(|_| Errno::EINVAL)?.cursor;
+        let ListCursor { filter, cursor } = self.list_cursor(op)?;
         let pg_num = self.map.as_ref().map_or(1, |m| m.pool.pg_num);
         let (start, end) = (hash_range::start(self.id.pg), hash_range::end(self.id.pg, pg_num));
         let (before, after) = (cursor < start && !cursor.is_min(), cursor >= end && !cursor.is_max());
-        if op.code == OpCode::PGNLS && (before || after) {
+        if is_new_style(op) && (before || after) {
             return Err(Errno::EINVAL);
         }
         // Temporary objects and the PG's own sort before all others: the listing starts after them.
@@ -67,8 +71,15 @@ impl Pg {
             start: GHObject { shard: self.id.shard, ..from },
             end: GHObject::max(),
             objects_max: self.list_entries(op),
-            attrs: AttrChoice::None,
+            attrs: match filter.as_ref().and_then(|filter| filter.attribute()) {
+                Some(attribute) => AttrChoice::These(vec![attribute.clone()]),
+                None => AttrChoice::None,
+            },
         })
+    }
+
+    fn list_cursor(&self, op: &Op) -> Result<ListCursor<Box<dyn ListFilter>>, Errno> {
+        ListCursor::decode(op, |kind, d| self.config.classes.filter(kind, d))
     }
 
     fn list_entries(&self, op: &Op) -> usize {
@@ -103,7 +114,10 @@ impl Pg {
     /// 1 at the PG's end, 0 before it, and the answer.
     fn listing(&self, request: &Request, page: ObjectPage) -> (i32, Vec<u8>) {
         let wanted = &request.op.locator.nspace;
-        let new_style = request.op.ops.first().is_some_and(|op| op.code == OpCode::PGNLS);
+        let first = request.op.ops.first();
+        let new_style = first.is_some_and(is_new_style);
+        // It was read when the listing began, so that it is one.
+        let filter = first.and_then(|op| self.list_cursor(op).ok()).and_then(|cursor| cursor.filter);
         let shown = |o: &HObject| {
             let namespace = match new_style {
                 true => wanted.as_bytes() == ALL_NAMESPACES || o.nspace == *wanted,
@@ -111,9 +125,17 @@ impl Pg {
             };
             o.pool == self.id.pg.pool && o.is_head() && namespace && o.nspace.as_bytes() != HIT_SET_NAMESPACE
         };
-        let objects = page.objects.into_iter().map(|(object, _)| object);
-        let objects =
-            objects.filter(|o| !o.is_pgmeta() && o.generation == GHObject::NO_GEN && shown(&o.hobj));
+        let passes = |object: &HObject, attrs: &Attrs| {
+            let value = |filter: &dyn ListFilter| attrs.get(filter.attribute()?.as_bytes()).cloned();
+            filter
+                .as_ref()
+                .is_none_or(|f| f.passes(object, value(&**f).as_ref().map(|value| value.as_slice())))
+        };
+        let objects = page.objects.into_iter().filter(|(o, attrs)| {
+            let of_clients = !o.is_pgmeta() && o.generation == GHObject::NO_GEN;
+            of_clients && shown(&o.hobj) && passes(&o.hobj, attrs)
+        });
+        let objects = objects.map(|(object, _)| object);
         let at_end = page.next == GHObject::max();
         let entry = |o: GHObject| (o.hobj.nspace, o.hobj.name, o.hobj.key);
         let pg_num = self.map.as_ref().map_or(1, |m| m.pool.pg_num);

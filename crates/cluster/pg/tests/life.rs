@@ -141,8 +141,10 @@ fn bad_listings_are_refused() {
     let mut rig = Rig::new();
     let garbage = list(&HObject::min(), 1).with_indata(b"xyz".to_vec());
     assert_eq!(rig.ask("", vec![garbage]).result, Errno::EINVAL.code());
-    let filter = list_with(OpCode::PGNLS_FILTER, &HObject::min(), 1);
-    assert_eq!(rig.ask("", vec![filter]).result, Errno::EOPNOTSUPP.code());
+    let hit_sets = list_with(OpCode::PG_HITSET_LS, &HObject::min(), 1);
+    assert_eq!(rig.ask("", vec![hit_sets]).result, Errno::EOPNOTSUPP.code());
+    let no_filter = list_with(OpCode::PGNLS_FILTER, &HObject::min(), 1);
+    assert_eq!(rig.ask("", vec![no_filter]).result, Errno::EINVAL.code());
 }
 
 #[test]

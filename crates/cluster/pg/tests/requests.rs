@@ -269,10 +269,10 @@ fn what_is_not_implemented_is_eopnotsupp_and_said_once() {
     let mut rig = Rig::new();
     rig.ask("a", vec![write_full(b"")]);
     for _ in 0..2 {
-        let get = Op::new(OpCode::TMAPGET, OpArgs::none());
+        let get = Op::new(OpCode::MASKTRUNC, OpArgs::none());
         assert_eq!(rig.ask("a", vec![get]).result, Errno::EOPNOTSUPP.code());
     }
-    assert_eq!(rig.notices, [Notice::UnsupportedOp { code: OpCode::TMAPGET.0 }]);
+    assert_eq!(rig.notices, [Notice::UnsupportedOp { code: OpCode::MASKTRUNC.0 }]);
     let args = OpArgs::Class { class_len: 1, method_len: 1, argc: 0, indata_len: 0 };
     let call = Op::new(OpCode::CALL, args).with_indata(b"cm".to_vec());
     assert_eq!(rig.ask("a", vec![call]).result, Errno::EPERM.code(), "no class is in the load list");

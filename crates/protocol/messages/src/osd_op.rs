@@ -13,7 +13,7 @@ mod list;
 pub use args::OpArgs;
 pub use code::OpCode;
 pub use copy::{CopyCursor, CopyData};
-pub use list::{ListCursor, ListEntry, ListFilter, PgLsResponse, PgNlsResponse};
+pub use list::{ListCursor, ListEntry, PgLsResponse, PgNlsResponse};
 
 /// Flags of a whole MOSDOp or MOSDOpReply (CEPH_OSD_FLAG_*).
 pub struct OsdFlags;

@@ -1,55 +1,51 @@
 //! Listings of a placement group: the cursor that PGLS and PGNLS bring and the entries that they return.
 
+use core::convert::Infallible;
+
 use buffer::Rope;
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
-use types::{HObject, Name};
+use types::{Errno, HObject, Name};
 
 use super::{Op, OpCode};
 
 /// The input of PGLS, PGNLS and their forms with a filter.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ListCursor {
+pub struct ListCursor<F = Infallible> {
     /// Only objects that pass this.
-    pub filter: Option<ListFilter>,
+    pub filter: Option<F>,
     /// Where to go on: the first object to consider.
     pub cursor: HObject,
 }
 
-/// A filter on listings (Ceph's PGLSPlainFilter, the only one that is built in).
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ListFilter {
-    /// The attribute.
-    pub xattr: Name,
-    /// The value that it must have.
-    pub value: Name,
+impl<F> ListCursor<F> {
+    /// Reads a listing operation's input. `filter` reads the arguments of a filter of the type that it is given.
+    ///
+    /// # Errors
+    /// EINVAL for input that ends too early; those of `filter`.
+    pub fn decode(
+        op: &Op,
+        filter: impl FnOnce(&Name, &mut Decoder<'_>) -> Result<F, Errno>,
+    ) -> Result<Self, Errno> {
+        let bytes = op.indata.to_piece();
+        let mut d = Decoder::new(&bytes);
+        let name = |d: &mut Decoder<'_>| d.get::<Name>().map_err(|_| Errno::EINVAL);
+        let filter = match op.code {
+            OpCode::PGLS_FILTER | OpCode::PGNLS_FILTER => {
+                // A class and a method that are no longer used.
+                (name(&mut d)?, name(&mut d)?);
+                let kind = name(&mut d)?;
+                Some(filter(&kind, &mut d)?)
+            }
+            _ => None,
+        };
+        Ok(Self { filter, cursor: d.get().map_err(|_| Errno::EINVAL)? })
+    }
 }
 
 impl ListCursor {
-    /// Reads a listing operation's input. A filter other than `plain` is a bad value: the caller's error, which Ceph
-    /// answers with -EINVAL.
-    pub fn decode(op: &Op) -> Result<Self, DecodeError> {
-        let bytes = op.indata.to_piece();
-        let mut d = Decoder::new(&bytes);
-        let filter = match op.code {
-            OpCode::PGLS_FILTER | OpCode::PGNLS_FILTER => Some(decode_filter(&mut d)?),
-            _ => None,
-        };
-        Ok(Self { filter, cursor: d.get()? })
-    }
-
     /// The input of a listing operation without a filter.
     pub fn plain(cursor: &HObject) -> Rope {
         cursor.to_bytes(0).into()
-    }
-}
-
-fn decode_filter(d: &mut Decoder<'_>) -> Result<ListFilter, DecodeError> {
-    // Class and method, which are no longer used.
-    let (_, _): (Name, Name) = (d.get()?, d.get()?);
-    let kind: Name = d.get()?;
-    match kind.as_bytes() {
-        b"plain" => Ok(ListFilter { xattr: d.get()?, value: d.get()? }),
-        other => Err(DecodeError::BadValue { what: "listing filter", value: other.len() as u64 }),
     }
 }
 
@@ -104,13 +100,17 @@ mod tests {
 
     #[test]
     fn a_cursor_is_read_with_and_without_filter() {
+        let read = |kind: &Name, d: &mut Decoder<'_>| {
+            d.get::<Name>().map(|value| (kind.clone(), value)).map_err(|_| Errno::EIO)
+        };
         let op = Op::new(OpCode::PGNLS, OpArgs::none()).with_indata(ListCursor::plain(&HObject::min()));
-        assert_eq!(ListCursor::decode(&op), Ok(ListCursor { filter: None, cursor: HObject::min() }));
+        assert_eq!(ListCursor::decode(&op, read), Ok(ListCursor { filter: None, cursor: HObject::min() }));
         let mut e = Encoder::new(0);
-        e.put("pg").put("filter").put("plain").put("_key").put("v").put(&HObject::max());
+        e.put("pg").put("filter").put("plain").put("_key").put(&HObject::max());
         let op = Op::new(OpCode::PGLS_FILTER, OpArgs::none()).with_indata(e.into_bytes());
-        let filter = Some(ListFilter { xattr: "_key".into(), value: "v".into() });
-        assert_eq!(ListCursor::decode(&op), Ok(ListCursor { filter, cursor: HObject::max() }));
-        assert!(ListCursor::decode(&Op::new(OpCode::PGLS, OpArgs::none())).is_err());
+        let filter = Some(("plain".into(), "_key".into()));
+        assert_eq!(ListCursor::decode(&op, read), Ok(ListCursor { filter, cursor: HObject::max() }));
+        let nothing = Op::new(OpCode::PGLS, OpArgs::none());
+        assert_eq!(ListCursor::decode(&nothing, read), Err(Errno::EINVAL));
     }
 }
