@@ -14,7 +14,6 @@ use osd::CoreId;
 use tokio::sync::mpsc::UnboundedSender;
 use types::OsdId;
 
-use crate::clock::Clock;
 use crate::control::{OsdReply, OsdRequest};
 use crate::core::Shared;
 use crate::core_main::{CoreCommand, CorePlan, core_main};
@@ -24,6 +23,7 @@ use crate::osd_control::WaitingRequest;
 use crate::osds::{OsdState, OsdStates, OsdTable};
 use crate::plan::{self, OsdPlanner, Sockets};
 use crate::{HostError, log};
+use runtime::Clock;
 
 /// How long OSDs may take to leave the cluster cleanly.
 const OSD_STOP_TIMEOUT: Duration = Duration::from_secs(5);

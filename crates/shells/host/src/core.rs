@@ -22,13 +22,13 @@ use types::{EntityAddr, OsdId, UTime, broken};
 
 use crate::CoreReport;
 use crate::admin_socket::AdminSockets;
-use crate::clock::Clock;
 use crate::core_main::CoreCommand;
 use crate::delay::DispatchDelay;
 use crate::link::{Link, Wake};
 use crate::mon_command::{MonAnswer, MonCommand, MonReply};
 use crate::monstore::MonStore;
 use crate::osds::{OsdState, OsdStates};
+use runtime::Clock;
 
 /// How long to wait when a connection cannot be accepted.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);

@@ -4,7 +4,6 @@
 //! performs their effects.
 
 mod admin_socket;
-mod clock;
 mod cluster;
 mod control;
 mod core;

@@ -8,8 +8,8 @@ use osd::OsdAddrs;
 use store::MemStore;
 
 use super::*;
-use crate::clock::Clock;
 use crate::delay::DispatchDelay;
+use runtime::Clock;
 
 const FSID: Fsid = Fsid([7; 16]);
 const ROLE: Role = Role::HeartbeatFront;

@@ -6,18 +6,18 @@ use types::UTime;
 
 /// The time of day at the start, and what has passed since.
 #[derive(Clone, Copy)]
-pub(crate) struct Clock {
+pub struct Clock {
     start_nanos: u64,
     start: Instant,
 }
 
 impl Clock {
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self { start_nanos: since_epoch.as_nanos() as u64, start: Instant::now() }
     }
 
-    pub(crate) fn now(&self) -> UTime {
+    pub fn now(&self) -> UTime {
         UTime::from_nanos(self.start_nanos + self.start.elapsed().as_nanos() as u64)
     }
 }
