@@ -2,9 +2,11 @@
 //! comes with the event that is measured.
 
 mod average;
+mod histogram;
 mod history;
 mod stages;
 
 pub use average::Average;
+pub use histogram::Histogram;
 pub use history::{Finished, History, HistoryConfig};
 pub use stages::{OpTimes, Stage};
