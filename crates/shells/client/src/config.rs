@@ -1,0 +1,31 @@
+//! What a client is configured with.
+
+use core::time::Duration;
+
+use msgr::Limits;
+use objecter::ObjecterConfig;
+use types::{EntityId, EntityType};
+
+#[derive(Clone, Debug)]
+pub struct ClientConfig {
+    pub objecter: ObjecterConfig,
+    /// Who it is: `client.admin`.
+    pub entity: EntityId,
+    /// How long an OSD has to take a connection and open the session (ms_connection_ready_timeout). A monitor has the
+    /// objecter's own limit.
+    pub ready_timeout: Duration,
+    /// What a peer may ask of this process's memory.
+    pub limits: Limits,
+}
+
+impl ClientConfig {
+    /// As `client.admin`, with Ceph's times.
+    pub fn new(objecter: ObjecterConfig) -> Self {
+        Self {
+            objecter,
+            entity: EntityId { kind: EntityType::Client, id: "admin".into() },
+            ready_timeout: Duration::from_secs(10),
+            limits: Limits::default(),
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Why a client cannot begin or go on.
+
+use std::io;
+use std::path::PathBuf;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    #[error("no ceph.conf found at {0}; name it with --conf, or name the monitors with --mon-host")]
+    NoConf(String),
+    #[error("{0}: {1}")]
+    ReadConf(PathBuf, io::Error),
+    #[error("{0}: {1}")]
+    ParseConf(PathBuf, options::ConfError),
+    #[error("{0}: no mon_host in its section [global]; name the monitors with --mon-host")]
+    NoMonHost(PathBuf),
+    #[error(
+        "'{text}' names no monitor: {why} (expected like 10.0.0.1, [v2:10.0.0.1:3300/0] or mon.example:3300)"
+    )]
+    BadMonHost { text: String, why: String },
+    #[error("waiting for sockets: {0}")]
+    Wait(io::Error),
+    #[error("random numbers: {0}")]
+    Random(io::Error),
+}
