@@ -49,6 +49,8 @@ enum Command {
     Start(start::Args),
     /// Look into the block stores of OSDs that do not run.
     Store(store::Args),
+    /// Put load on a pool of any Ceph cluster and measure it.
+    Bench(bench::BenchArgs),
     /// Run performance studies on Loligo and on real Ceph, and report them.
     Lab(lab::LabArgs),
     /// List the options, or explain one.
@@ -81,6 +83,7 @@ fn run(command: Command) -> ExitCode {
         Command::Stop(args) => stop::run(&args),
         Command::Start(args) => start::run(&args),
         Command::Store(args) => store::run(&args),
+        Command::Bench(args) => bench::main(&args),
         Command::Lab(args) => lab::main(&args),
         Command::Options(args) => options_list::run(&args),
         Command::Completions { shell } => {

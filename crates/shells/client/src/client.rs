@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use auth::{ClientNone, Service};
 use buffer::Rope;
-use messages::{Message, MonCommandAck};
+use messages::{Message, MonCommandAck, PoolOpReply};
 use monclient::{Attempt, MonClientEvent, MonClientIo};
 use msgr::{Connect, Connection, Effect, Local, PeerInfo, ReceiveBuffer};
 use objecter::{
@@ -39,6 +39,8 @@ pub enum ClientEvent {
     NotifyDone(NotifyId, NotifyOutcome),
     /// A command was answered, or given up: then the result is ETIMEDOUT.
     CommandDone(CommandId, MonCommandAck),
+    /// A pool operation was answered, or given up: then the reply code is that of ETIMEDOUT.
+    PoolOpDone(CommandId, PoolOpReply),
     /// See [`Objecter::wait_for_latest_map`].
     MapReached(MapWaitId),
     /// Something that an operator should know: a connection was lost, a map could not be read.
@@ -219,6 +221,7 @@ impl Client {
             ObjecterEffect::Watch(id, event) => events.push(ClientEvent::Watch(id, event)),
             ObjecterEffect::NotifyDone(id, outcome) => events.push(ClientEvent::NotifyDone(id, outcome)),
             ObjecterEffect::CommandDone(id, ack) => events.push(ClientEvent::CommandDone(id, ack)),
+            ObjecterEffect::PoolOpDone(id, reply) => events.push(ClientEvent::PoolOpDone(id, reply)),
             ObjecterEffect::MapReached(id) => events.push(ClientEvent::MapReached(id)),
             ObjecterEffect::Warning(text) => events.push(ClientEvent::Warning(text)),
         }
