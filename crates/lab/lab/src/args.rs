@@ -10,12 +10,13 @@ use crate::flags;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 First steps:
-  loligo lab run studies/2013-sweep-short.yaml --dry-run    every trial and its ceph.conf, nothing is started
-  loligo lab run studies/2013-sweep-short.yaml              run it; the same command goes on where it was stopped
-  loligo lab report results/2013-sweep-short                one HTML file with charts and the table of effects
+  loligo lab run studies/2013-sweep-short.yaml --dry-run   print every trial; start nothing
+  loligo lab run studies/2013-sweep-short.yaml             run it, or go on with it
+  loligo lab report results/2013-sweep-short               one HTML file with charts
+The study files are in the directory studies of the sources; docs/studies.md describes them.
 
-Exit codes: 0 all went well; 1 something could not be done, or trials failed (the report is there all the same);
-2 wrong usage; 130 stopped by Ctrl-C or SIGTERM (the same command goes on).")]
+Exit codes: 0 all went well; 1 something could not be done, or trials failed (the report is there all the \
+same); 2 wrong usage; 130 stopped by Ctrl-C or SIGTERM (the same command goes on).")]
 pub struct LabArgs {
     #[command(subcommand)]
     pub(crate) command: LabCommand,

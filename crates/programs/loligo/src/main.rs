@@ -56,10 +56,21 @@ enum Command {
     /// List the options, or explain one.
     Options(options_list::Args),
     /// Print a completion script for a shell.
+    #[command(after_help = "\
+To have the completions in every new shell:
+  bash: put `source <(loligo completions bash)` into ~/.bashrc
+  zsh:  put `source <(loligo completions zsh)` into ~/.zshrc, after compinit
+  fish: loligo completions fish > ~/.config/fish/completions/loligo.fish")]
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
     },
+}
+
+/// Says that a directory has no cluster, and fails.
+fn no_cluster(dir: &std::path::Path) -> ExitCode {
+    let dir = dir.display();
+    fail(&format!("{dir}: no cluster here; `loligo up --dir {dir}` makes one"))
 }
 
 /// Prints one clear sentence and fails.

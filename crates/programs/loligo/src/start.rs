@@ -7,18 +7,19 @@ use std::time::Duration;
 use lab::output;
 use serde_json::json;
 
-use crate::{ask, fail};
+use crate::{ask, fail, no_cluster};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
+To start a whole cluster that does not run: loligo up --dir DIR
+
 An OSD that was stopped, or that failed, is opened again from its store and joins its cluster:
   loligo start /tmp/cluster --osd 1
 
-Where its disk is lost, --replace gives it an empty store under the same number. What the OSD held is given up; where
-that is the only copy of anything the command refuses, and says what to add. PGs whose only copy it was stay stale until
-`ceph osd force-create-pg PGID --yes-i-really-mean-it` makes them again, empty.
-
-`loligo up --dir DIR` starts a cluster that is not running.")]
+Where its disk is lost, --replace gives it an empty store under the same number. What the OSD held is \
+given up. Where the OSD has the only copy of anything, the command refuses and says what to add. PGs whose \
+only copy it had stay stale or unknown until `ceph osd force-create-pg PGID --yes-i-really-mean-it` makes \
+them again, empty.")]
 pub struct Args {
     /// The cluster's directory.
     #[arg(value_hint = clap::ValueHint::DirPath)]
@@ -38,10 +39,14 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> ExitCode {
-    if let Err(error) = host::inspect(&args.dir) {
-        return fail(&error);
-    }
+    let found = match host::inspect(&args.dir) {
+        Ok(found) => found,
+        Err(error) => return fail(&error),
+    };
     if host::holder(&args.dir).is_none() {
+        if !matches!(found, host::DirState::Cluster(_)) {
+            return no_cluster(&args.dir);
+        }
         let dir = args.dir.display();
         return fail(&format!("{dir}: not running; `loligo up --dir {dir}` starts it with all its OSDs"));
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use lab::output;
 
-use crate::{ask, fail};
+use crate::{ask, fail, no_cluster};
 
 /// Exit code for a cluster that does not run (as service managers have it).
 const NOT_RUNNING: u8 = 3;
@@ -29,7 +29,7 @@ pub fn run(args: &Args) -> ExitCode {
     let description = match host::inspect(&args.dir) {
         Ok(host::DirState::Cluster(description)) => description,
         Ok(host::DirState::Empty | host::DirState::Unfinished) => {
-            return fail(&format!("{}: no cluster here; `loligo up --dir` makes one", args.dir.display()));
+            return no_cluster(&args.dir);
         }
         Err(error) => return fail(&error),
     };

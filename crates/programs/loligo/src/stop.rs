@@ -9,12 +9,15 @@ use rustix::process::{Pid, Signal, kill_process};
 use lab::output;
 use serde_json::json;
 
-use crate::{ask, fail};
+use crate::{ask, fail, no_cluster};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
-With --osd the process, its monitor and its other OSDs go on; `loligo start DIR --osd N` starts the OSD again, as does the
-next `loligo up`.
+`loligo up --dir DIR` starts a stopped cluster again, with its data.
+
+With --osd the process, its monitor and its other OSDs go on; `loligo start DIR --osd N` starts the OSD \
+again, as does the next `loligo up`. Pools have one copy: while the OSD is down, requests for its objects \
+wait.
 
 Exit code: 0 when the cluster (or the OSD) does not run any more, 1 when it does, or DIR holds no cluster.")]
 pub struct Args {
@@ -36,7 +39,7 @@ pub fn run(args: &Args) -> ExitCode {
         // A process that makes a cluster holds the directory before it is one.
         Ok(host::DirState::Empty | host::DirState::Unfinished) if host::holder(&args.dir).is_some() => {}
         Ok(host::DirState::Empty | host::DirState::Unfinished) => {
-            return fail(&format!("{dir}: no cluster here; `loligo up --dir` makes one"));
+            return no_cluster(&args.dir);
         }
         Err(error) => return fail(&error),
     }

@@ -19,6 +19,13 @@ const READY: Duration = Duration::from_secs(30);
 const WATCH: Duration = Duration::from_millis(50);
 
 #[derive(clap::Args)]
+#[command(
+    // The usage stands below every wrong argument, so it shows how a directory is named.
+    override_usage = "loligo up [--dir <DIR>] [OPTIONS]",
+    after_help = "\
+DIR keeps the cluster: the same command starts it again, with its data unless the store is mem. To have a second cluster beside a \
+running one, name another DIR and add --port 0. To remove a cluster, stop it and remove DIR."
+)]
 pub struct Args {
     /// Where the cluster lives; made if it isn't there.
     #[arg(long, default_value = "loligo-cluster", value_hint = clap::ValueHint::DirPath)]
@@ -30,7 +37,7 @@ pub struct Args {
     /// keeps nothing [default: simple, or what DIR has].
     #[arg(long, value_parser = parse_store)]
     store: Option<StoreKind>,
-    /// Size of each OSD's store, as 10GiB (a sparse file); at least 64MiB [default: 10GiB].
+    /// Size of each OSD's store, as 10GiB (a sparse file); at least 64MiB. It can't be changed later [default: 10GiB].
     #[arg(long, value_parser = parse_size)]
     osd_size: Option<u64>,
     /// A block device for each OSD's store, whole, in place of image files: the first for osd.0 and so on [store: block].
@@ -45,11 +52,12 @@ pub struct Args {
     /// The monitor's address; port 0 takes a free one [default: 127.0.0.1:3300, or what DIR had].
     #[arg(long)]
     mon_addr: Option<SocketAddr>,
-    /// The monitor's port, the OSDs taking those after it; 0 takes free ones. Every start of DIR takes the same again.
+    /// The monitor's port; the OSDs take free ones after it. 0 takes any free ports. Later starts of DIR take the same
+    /// ports again.
     #[arg(long)]
     port: Option<u16>,
-    /// Threads to serve with: each has its share of the OSDs, or with the store mem, its share of an OSD [default: the
-    /// machine's cores, at most one an OSD].
+    /// Threads to serve with. With the store simple each thread serves whole OSDs; with mem, one OSD can use several
+    /// [default: the machine's cores, at most one an OSD].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
     cores: Option<u32>,
     /// Set an option, as --set osd_max_object_size=64M; `loligo options` lists them.

@@ -40,5 +40,9 @@ pub enum OpenError {
     #[error(transparent)]
     Model(#[from] ModelError),
     #[error("{path}: {error}")]
-    Io { path: PathBuf, error: io::Error },
+    Io {
+        path: PathBuf,
+        #[source]
+        error: io::Error,
+    },
 }

@@ -39,12 +39,15 @@ pub enum HostError {
         /// The oldest format known here.
         known: u64,
     },
-    #[error("{0} is not a directory; name a new or empty one with --dir")]
+    #[error("{0} is not a directory; name that of a cluster, or a new or empty one to make a cluster in")]
     NotADirectory(PathBuf),
     #[error("{dir} can't be made: {error}; name another directory with --dir")]
     MakeDir { dir: PathBuf, error: io::Error },
     /// A directory with other things in it.
-    #[error("{0} is not empty and holds no cluster of loligo's; name a new or empty directory with --dir")]
+    #[error(
+        "{0} is not empty and holds no cluster of loligo's; name the directory of a cluster, or a new or empty one to \
+         make a cluster in"
+    )]
     NotACluster(PathBuf),
     /// The description of the cluster can't be read.
     #[error("{path} can't be read: {reason}; restore it, or name another directory with --dir")]

@@ -115,8 +115,13 @@ pub(crate) fn osd_store(
     Ok(vec![store])
 }
 
-fn unusable(plan: &OsdPlan, error: &dyn std::error::Error) -> HostError {
-    HostError::Store { osd: plan.id.0, reason: error.to_string() }
+fn unusable(plan: &OsdPlan, error: &(dyn std::error::Error + 'static)) -> HostError {
+    let mut causes = std::iter::successors(Some(error), |e| e.source());
+    let too_large = causes.any(|e| {
+        e.downcast_ref().is_some_and(|e: &std::io::Error| e.kind() == std::io::ErrorKind::FileTooLarge)
+    });
+    let what_to_do = if too_large { "; name a smaller --osd-size" } else { "" };
+    HostError::Store { osd: plan.id.0, reason: format!("{error}{what_to_do}") }
 }
 
 fn mem_stores(plan: &OsdPlan, values: &Values) -> Result<Vec<StoreHandle>, HostError> {

@@ -82,6 +82,7 @@ pub enum OpenError {
     Io {
         /// The directory.
         path: PathBuf,
+        #[source]
         error: io::Error,
     },
 }
