@@ -54,7 +54,7 @@ def run_one(name, function, options, cores):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--loligo", required=True)
     parser.add_argument("--peers", default="16.2")
     parser.add_argument("--soak", action="store_true", help="the long forms, and the tests that are only run so")
@@ -72,7 +72,11 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     harness.say(f"live tests with the clients of {options.peers}, seed {options.seed} (--seed {options.seed} repeats it)")
     passed = failed = 0
-    for name, function in collect():
+    tests = collect()
+    for unknown in (n for n in options.names if not any(n in name for name, _ in tests)):
+        parser.error(f"no test's name contains {unknown!r}; names are a file of tests/live and a function in it, as "
+                     "test_basic.test_...")
+    for name, function in tests:
         if options.names and not any(n in name for n in options.names):
             continue
         if getattr(function, "soak_only", False) and not options.soak:
