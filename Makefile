@@ -1,5 +1,5 @@
 # One command for everything one does often; the gate (.ci/run) calls `make test`.
-.PHONY: help run test test-peers lint unit sim hotpath live live-throttled build bench bench-maps fuzz soak docs measure lab-evidence install clean root
+.PHONY: help run test test-peers lint unit sim hotpath live live-throttled build bench bench-maps fuzz soak docs measure lab-evidence clean root
 
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
