@@ -243,7 +243,8 @@ impl Mon {
                     let mut line = rule.line(&self.osdmap, *id, pg, now);
                     if self.pgmap.is_elsewhere(*id) {
                         line += &format!(
-                            ": its objects are on {}, where the map does not want them, and data can't be moved yet",
+                            ": its objects are on {}, where the map does not want them, and data can't be moved yet; \
+                             undo that change of the map to reach them",
                             osd_names(pg.acting.iter().copied())
                         );
                     }
