@@ -36,7 +36,7 @@ pub(crate) fn facts(name: &str) -> Option<OptionFacts> {
         OptionStatus::Unknown => return None,
         OptionStatus::OtherProgram(program) => format!("For {program}, which reads it itself."),
         _ if is_log_level(name) => {
-            return Some(facts("", "str", false, LOG_LEVEL.into()));
+            return Some(facts("", "str", true, LOG_LEVEL.into()));
         }
         _ => NOTHING_TO_TUNE.into(),
     };
@@ -46,10 +46,12 @@ pub(crate) fn facts(name: &str) -> Option<OptionFacts> {
 
 const NOTHING_TO_TUNE: &str = "Ceph's; there is nothing here for it to tune.";
 
-/// Why a known option's value changes nothing in this process or in a client of it, if so.
-pub(crate) fn why_without_effect(name: &str) -> Option<&'static str> {
+/// Why a known option's value changes nothing in this process or in a client of it, if so. `who` is its section.
+pub(crate) fn why_without_effect(name: &str, who: &str) -> Option<&'static str> {
     if is_log_level(name) {
-        return Some(LOG_LEVEL);
+        // OSDs take it from their section and from `global`, clients from theirs.
+        let kind = who.split('.').next().unwrap_or(who);
+        return matches!(kind, "mon" | "mgr" | "mds").then_some(LOG_LEVEL);
     }
     match status(name) {
         OptionStatus::NothingToTune => Some(NOTHING_TO_TUNE),
@@ -62,8 +64,8 @@ pub(crate) fn why_without_effect(name: &str) -> Option<&'static str> {
 }
 
 /// What is true of every `debug_*` option.
-pub(crate) const LOG_LEVEL: &str =
-    "Level of this process's one log (N or N/M, 0 to 99); read only at the start, from `loligo up --set`.";
+pub(crate) const LOG_LEVEL: &str = "Level of this process's one log (N or N/M, 0 to 99). OSDs take it at once, for the whole process; of the sections \
+     mon, mgr and mds nothing is taken: give it to an OSD, or to `loligo up --set`.";
 
 #[cfg(test)]
 mod tests {
@@ -73,7 +75,11 @@ mod tests {
     fn the_facts_say_what_takes_effect_while_running_and_who_reads_the_rest() {
         assert!(facts("debug_nonsense").is_none());
         assert_eq!(facts("osd_memory_target").map(|f| (f.kind, f.default)), Some(("size", "4294967296")));
-        assert_eq!(facts("debug_osd").map(|f| f.runtime), Some(false));
+        assert_eq!(facts("debug_osd").map(|f| f.runtime), Some(true));
+        assert_eq!(why_without_effect("debug_osd", "mon.a"), Some(LOG_LEVEL));
+        for who in ["osd", "osd.3", "global", "client"] {
+            assert_eq!(why_without_effect("debug_osd", who), None, "{who}");
+        }
         assert_eq!(facts("mon_allow_pool_delete").map(|f| f.runtime), Some(true));
         assert!(facts("rbd_cache").is_some_and(|f| f.summary.contains("rbd")));
     }

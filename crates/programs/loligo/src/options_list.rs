@@ -50,8 +50,9 @@ fn explain(name: &str) -> ExitCode {
         (OptionStatus::NothingToTune, _) => format!("{name} is Ceph's; there is nothing here for it to tune"),
         (OptionStatus::Effective, _) => {
             format!(
-                "{name} (N or N/M, 0 to 99; takes effect at the next start, with --set): log verbosity, 0 (errors) \
-                 to 20 (everything). One log serves all subsystems: the highest debug_* wins"
+                "{name} (N or N/M, 0 to 99): log verbosity, 0 (errors) to 20 (everything). One log serves all \
+                 subsystems: the highest debug_* wins. Set it at the start with --set, and while the cluster runs \
+                 with `ceph config set osd` or `ceph tell osd.N config set`"
             )
         }
         _ => {

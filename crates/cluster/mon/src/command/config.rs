@@ -156,7 +156,7 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     };
     let change = mon.option_change(&who, &name, Some(value));
     mon.store_options(call, "", vec![change]);
-    Ok(match option_facts::why_without_effect(&name) {
+    Ok(match option_facts::why_without_effect(&name, &who) {
         Some(why) => Answer::status(format!("{name} is stored, but has no effect: {why}")),
         None => Answer::default(),
     })
