@@ -326,8 +326,10 @@ impl Control {
 /// Why an option can't be asked or set here: it is one of Ceph's without effect, or none at all.
 fn not_effective(name: &str) -> Refusal {
     let text = match options::ceph_default(name) {
-        Some(_) => format!("the option '{name}' of Ceph's has no effect here"),
-        None => format!("there is no option '{name}'"),
+        Some(_) => {
+            format!("the option '{name}' of Ceph's has no effect here; `config show` lists those that have")
+        }
+        None => format!("there is no option '{name}'; `config show` lists those that have an effect"),
     };
     (Errno::ENOENT, text)
 }
