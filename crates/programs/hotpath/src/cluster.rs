@@ -228,6 +228,9 @@ impl Cluster {
                 return Err(failed(format!("{daemon}: {reason}")));
             }
             NodeEffect::Send(Daemon::Osd(_), _, message) => self.to_client.push(message),
+            NodeEffect::SendPeer(osd, ..) | NodeEffect::ClosePeer(osd, ..) => {
+                return Err(failed(format!("osd.{osd} is sent to by the only OSD")));
+            }
             NodeEffect::Pause(..) | NodeEffect::Resume(..) | NodeEffect::Log(..) => {}
             NodeEffect::Active(_)
             | NodeEffect::Stopped(_)
