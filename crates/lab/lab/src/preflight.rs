@@ -68,6 +68,9 @@ pub(crate) fn missing(load: &WorkloadKind) -> Vec<String> {
             programs.extend((fio.engine == Engine::Rbd).then(|| ("rbd".to_owned(), None)));
             programs
         }
+        // The program is this one.
+        WorkloadKind::LoligoBench(bench) if bench.clients.hosts.is_empty() => Vec::new(),
+        WorkloadKind::LoligoBench(_) => vec![("ssh".to_owned(), None)],
         WorkloadKind::Command(command) => {
             command.needs.iter().map(|(program, package)| (program.clone(), Some(package.clone()))).collect()
         }

@@ -127,6 +127,8 @@ impl Bench<'_> {
             // Each step of a ladder reports its own.
             WorkloadKind::Fio(fio) if fio.ladder.is_some() => (fio.block_size, 0, false),
             WorkloadKind::Fio(fio) => (fio.block_size, fio.in_flight, fio.rate.is_some()),
+            WorkloadKind::LoligoBench(bench) if bench.ladder.is_some() => (bench.block_size, 0, false),
+            WorkloadKind::LoligoBench(bench) => (bench.block_size, bench.in_flight, bench.rate.is_some()),
             WorkloadKind::Command(_) => (0, 0, false),
         };
         let clients = workload.clients();

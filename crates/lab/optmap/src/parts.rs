@@ -136,7 +136,7 @@ impl Loads {
             rbd: any(|kind| match kind {
                 WorkloadKind::Fio(fio) => fio.engine == Engine::Rbd,
                 WorkloadKind::Command(_) => true,
-                WorkloadKind::RadosBench(_) => false,
+                WorkloadKind::RadosBench(_) | WorkloadKind::LoligoBench(_) => false,
             }),
             file_system: any(|kind| matches!(kind, WorkloadKind::Command(command) if command.file_system)),
             command: any(|kind| matches!(kind, WorkloadKind::Command(_))),

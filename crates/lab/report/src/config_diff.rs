@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use study::{
-    Clients, CommandLoad, FioLoad, Ladder, Place, RadosBench, Setting, Study, System, Target, Variant,
-    Workload, WorkloadKind,
+    BenchLoad, Clients, CommandLoad, FioLoad, Ladder, Place, RadosBench, Setting, Study, System, Target,
+    Variant, Workload, WorkloadKind,
 };
 use text::format_bytes_exact;
 
@@ -150,6 +150,31 @@ fn workload(workload: &Workload) -> Facts {
                 ("seconds", seconds.to_string()),
                 ("rate", rate.map_or_else(|| NOT_SET.to_owned(), |rate| rate.to_string())),
                 ("prefill", yes(*prefill)),
+                ("drop_caches", yes(*drop_caches)),
+            ]);
+            all.extend(client_facts(clients));
+            all
+        }
+        WorkloadKind::LoligoBench(bench) => {
+            let BenchLoad {
+                clients,
+                block_size,
+                size,
+                in_flight,
+                ladder,
+                seconds,
+                phases: _,
+                rate,
+                drop_caches,
+            } = bench;
+            let mut all = facts([
+                load,
+                ("block_size", format_bytes_exact(*block_size)),
+                ("size", format_bytes_exact(*size)),
+                ("in_flight", in_flight.to_string()),
+                ("ladder", ladder_words(ladder.as_ref())),
+                ("seconds", seconds.to_string()),
+                ("rate", rate.map_or_else(|| NOT_SET.to_owned(), |rate| rate.to_string())),
                 ("drop_caches", yes(*drop_caches)),
             ]);
             all.extend(client_facts(clients));

@@ -47,7 +47,11 @@ pub fn outline(study: &Study, not_run: &NotRun, not_yet: &BTreeMap<(usize, usize
 }
 
 fn target(workload: &study::Workload) -> Option<(String, (f64, f64))> {
-    let WorkloadKind::Fio(fio) = &workload.kind else { return None };
-    let target = fio.ladder.as_ref()?.target?;
+    let ladder = match &workload.kind {
+        WorkloadKind::Fio(fio) => fio.ladder.as_ref(),
+        WorkloadKind::LoligoBench(bench) => bench.ladder.as_ref(),
+        WorkloadKind::RadosBench(_) | WorkloadKind::Command(_) => None,
+    };
+    let target = ladder?.target?;
     Some((workload.name.clone(), (target.percentile, target.latency_us)))
 }

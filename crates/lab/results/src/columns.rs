@@ -145,7 +145,7 @@ static COLUMNS: &[Column] = table! {
         settings;
     Trial "workload", "text", "parameters.workload", "The workload as the study names it.",
         |r| r.parameters.workload.clone();
-    Trial "load", "text", "parameters.load", "What made the load: `rados bench`, `fio rados`, `fio rbd`, `command`.",
+    Trial "load", "text", "parameters.load", "What made the load: `rados bench`, `loligo bench`, `fio rados`, `fio rbd`, `command`.",
         |r| r.parameters.load.clone();
     Trial "block_size", "bytes", "parameters.block_size", "Size of an object or request; 0 where that means nothing.",
         |r| r.parameters.block_size.to_string();

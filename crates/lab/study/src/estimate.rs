@@ -31,6 +31,11 @@ fn load_seconds(kind: &WorkloadKind) -> f64 {
             let prefill = if fio.prefill { written / PREFILL } else { 0.0 };
             prefill + f64::from(fio.seconds) * fio.phases.len() as f64 * steps(fio.ladder.as_ref())
         }
+        WorkloadKind::LoligoBench(bench) => {
+            let written = bench.size as f64 * f64::from(bench.clients.total());
+            let steps = bench.phases.len() as f64 * steps(bench.ladder.as_ref());
+            written / PREFILL + f64::from(bench.seconds) * steps
+        }
         WorkloadKind::Command(command) => f64::from(command.expected),
     }
 }

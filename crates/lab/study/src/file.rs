@@ -197,6 +197,7 @@ fn writes(study: &Study, p: &mut Problems) {
     for load in &study.workloads {
         let bytes = match &load.kind {
             WorkloadKind::RadosBench(bench) => bench.object_size,
+            WorkloadKind::LoligoBench(bench) => bench.block_size,
             // Images are made of objects of 4 MiB: librbd takes larger requests apart.
             WorkloadKind::Fio(fio) if fio.engine == Engine::Rados => fio.block_size,
             _ => continue,

@@ -36,9 +36,9 @@ pub use estimate::{plan_seconds, trial_seconds};
 pub use file::{MAX_TRIALS, parse, parse_bytes, read_bytes, trials_at_most};
 pub use limits::{pgs_per_osd, raised_limits};
 pub use model::{
-    CephStore, Clients, CommandLoad, Correction, Design, DeviceModel, Engine, FileSystem, FioLoad, FsKind,
-    Ladder, LatencyTarget, LoligoStore, OnFailure, Phase, Place, Profiled, RadosBench, Rule, Setting, Source,
-    Stop, Study, System, Target, Variant, Workload, WorkloadKind,
+    BenchLoad, CephStore, Clients, CommandLoad, Correction, Design, DeviceModel, Engine, FileSystem, FioLoad,
+    FsKind, Ladder, LatencyTarget, LoligoStore, OnFailure, Phase, Place, Profiled, RadosBench, Rule, Setting,
+    Source, Stop, Study, System, Target, Variant, Workload, WorkloadKind,
 };
 pub use place::MODELLED_MAX;
 pub use plan::{Cell, NotRun, Plan, Trial};

@@ -222,6 +222,8 @@ pub enum WorkloadKind {
     RadosBench(RadosBench),
     /// fio with the rados or rbd engine.
     Fio(FioLoad),
+    /// `loligo bench`.
+    LoligoBench(BenchLoad),
     /// A command of the user's.
     Command(CommandLoad),
 }
@@ -315,6 +317,29 @@ pub struct FioLoad {
     pub rate: Option<u32>,
     /// Whether everything is written once before the first phase; default yes.
     pub prefill: bool,
+    /// Whether caches are dropped before each read phase; default yes.
+    pub drop_caches: bool,
+}
+
+/// `loligo bench`: blocks within objects, all of which are written once before the first phase.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BenchLoad {
+    pub clients: Clients,
+    /// Bytes of a request.
+    pub block_size: u64,
+    /// Bytes of all objects of an instance.
+    pub size: u64,
+    /// Requests in flight over all instances. With a ladder its last depth; with a rate it bounds nothing.
+    pub in_flight: u32,
+    /// A ladder in each phase instead of one depth and rate.
+    pub ladder: Option<Ladder>,
+    /// Seconds of each phase, or of each step of a ladder.
+    pub seconds: u32,
+    /// In this order.
+    pub phases: Vec<Phase>,
+    /// Requests a second over all instances, for an open loop whose latencies count from the planned start; none: a
+    /// closed loop.
+    pub rate: Option<u32>,
     /// Whether caches are dropped before each read phase; default yes.
     pub drop_caches: bool,
 }

@@ -122,14 +122,16 @@ impl Workload {
         match &self.kind {
             WorkloadKind::RadosBench(bench) => Some(&bench.clients),
             WorkloadKind::Fio(fio) => Some(&fio.clients),
+            WorkloadKind::LoligoBench(bench) => Some(&bench.clients),
             WorkloadKind::Command(_) => None,
         }
     }
 
-    /// `rados bench`, `fio rados`, `fio rbd`, `command`.
+    /// `rados bench`, `loligo bench`, `fio rados`, `fio rbd`, `command`.
     pub fn load(&self) -> &'static str {
         match &self.kind {
             WorkloadKind::RadosBench(_) => "rados bench",
+            WorkloadKind::LoligoBench(_) => "loligo bench",
             WorkloadKind::Fio(fio) => match fio.engine {
                 Engine::Rados => "fio rados",
                 Engine::Rbd => "fio rbd",
@@ -148,6 +150,7 @@ impl Workload {
         let ladder = match &self.kind {
             WorkloadKind::RadosBench(bench) => bench.ladder.as_ref(),
             WorkloadKind::Fio(fio) => fio.ladder.as_ref(),
+            WorkloadKind::LoligoBench(bench) => bench.ladder.as_ref(),
             WorkloadKind::Command(_) => None,
         };
         let found: &[&str] = match ladder {
@@ -165,6 +168,7 @@ impl Workload {
         match &self.kind {
             WorkloadKind::RadosBench(bench) => &bench.phases,
             WorkloadKind::Fio(fio) => &fio.phases,
+            WorkloadKind::LoligoBench(bench) => &bench.phases,
             WorkloadKind::Command(_) => &[Phase::Run],
         }
     }

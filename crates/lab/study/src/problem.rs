@@ -214,7 +214,9 @@ pub enum Conflict {
     NotAMultiple { in_flight: u32, instances: u32 },
     #[error("a ladder sets depth and rate itself: leave out '{key}'")]
     LadderWith { key: &'static str },
-    #[error("rados bench has neither fixed rates nor percentiles: leave out '{key}', or take fio")]
+    #[error(
+        "rados bench has neither fixed rates nor percentiles: leave out '{key}', or take fio or loligo_bench"
+    )]
     LadderOfBench { key: &'static str },
     #[error("the last depth {last} is below the first, {first}")]
     DepthsDescend { first: u32, last: u32 },

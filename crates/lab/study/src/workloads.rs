@@ -3,15 +3,15 @@
 use crate::command;
 use crate::fields::{Fields, count, duplicate, named_once, size, text, word};
 use crate::ladder;
-use crate::model::{Clients, Engine, FioLoad, Ladder, Phase, RadosBench, Workload, WorkloadKind};
+use crate::model::{BenchLoad, Clients, Engine, FioLoad, Ladder, Phase, RadosBench, Workload, WorkloadKind};
 use crate::node::Node;
 use crate::problem::{At, Conflict, ProblemKind, Problems};
 
-const KINDS: [&str; 3] = ["rados_bench", "fio", "command"];
+const KINDS: [&str; 4] = ["rados_bench", "loligo_bench", "fio", "command"];
 /// The longest phase: a week.
 const SECONDS: std::ops::RangeInclusive<u32> = 1..=604_800;
 
-/// Bytes of a fio instance at most: it writes them all before the first phase.
+/// Bytes of an instance of fio or `loligo bench` at most: it writes them all before the first phase.
 const FIO_MAX: u64 = 1 << 40;
 
 /// Phases of `rados bench`; it writes new objects only.
@@ -53,6 +53,7 @@ fn one(node: &Node, p: &mut Problems) -> Vec<Workload> {
     let place = format!("{} of {}", entry.key, fields.place);
     let kinds = match entry.key.as_str() {
         "rados_bench" => rados_bench(&entry.node, &place, p),
+        "loligo_bench" => loligo_bench(&entry.node, &place, p),
         "fio" => fio(&entry.node, &place, p),
         _ => command::read(&entry.node, &place, p).map(|c| vec![(String::new(), WorkloadKind::Command(c))]),
     };
@@ -98,6 +99,67 @@ fn rados_bench(node: &Node, place: &str, p: &mut Problems) -> Option<Vec<(String
     Some(made)
 }
 
+fn loligo_bench(node: &Node, place: &str, p: &mut Problems) -> Option<Vec<(String, WorkloadKind)>> {
+    let keys = [
+        "instances",
+        "hosts",
+        "pg_num",
+        "block_size",
+        "size",
+        "in_flight",
+        "ladder",
+        "seconds",
+        "phases",
+        "rate",
+        "drop_caches",
+    ];
+    let fields = Fields::of(node, place, &keys, p)?;
+    fields.need(&["block_size", "size", "seconds", "phases"], p);
+    let clients = clients(&fields, p);
+    let blocks = sweep(&fields, "block_size", p, size);
+    let bytes = fields.size_up_to("size", FIO_MAX, p);
+    let ladder = ladder::read(&fields, &clients, true, p);
+    let depths = depths(&fields, &clients, ladder.as_ref(), p);
+    let seconds = fields.count("seconds", SECONDS, p);
+    let phases = phases(&fields, true, p);
+    let drop_caches = fields.yes("drop_caches", p).unwrap_or(true);
+    let rates = rates(&fields, &clients, p);
+    let (bytes, seconds, phases) = (bytes?, seconds?, phases?);
+    let mut made = Vec::new();
+    for (block_name, block_size) in &blocks {
+        if *block_size > bytes {
+            let at = fields.get("block_size").map_or(fields.at, |n| n.at);
+            p.add(at, Conflict::BlockAboveSize { block: *block_size, size: bytes });
+        }
+        for (depth_name, in_flight) in &depths {
+            for (rate_name, rate) in &rates {
+                let load = BenchLoad {
+                    clients: clients.clone(),
+                    block_size: *block_size,
+                    size: bytes,
+                    in_flight: *in_flight,
+                    ladder: ladder.clone(),
+                    seconds,
+                    phases: phases.clone(),
+                    rate: *rate,
+                    drop_caches,
+                };
+                made.push((format!("{block_name}{depth_name}{rate_name}"), WorkloadKind::LoligoBench(load)));
+            }
+        }
+    }
+    Some(made)
+}
+
+/// The fixed rates of a load; a lone `None` where it has none.
+fn rates(fields: &Fields<'_>, clients: &Clients, p: &mut Problems) -> Vec<(String, Option<u32>)> {
+    if fields.get("rate").is_none() {
+        return vec![(String::new(), None)];
+    }
+    let given = sweep(fields, "rate", p, |n, key, p| shared_rate(n, key, clients.total(), p));
+    given.into_iter().map(|(name, rate)| (name, Some(rate))).collect()
+}
+
 fn fio(node: &Node, place: &str, p: &mut Problems) -> Option<Vec<(String, WorkloadKind)>> {
     let keys = [
         "engine",
@@ -126,11 +188,7 @@ fn fio(node: &Node, place: &str, p: &mut Problems) -> Option<Vec<(String, Worklo
     let prefill = fields.yes("prefill", p).unwrap_or(true);
     let phases = phases(&fields, prefill, p);
     let drop_caches = fields.yes("drop_caches", p).unwrap_or(true);
-    let mut rates: Vec<(String, Option<u32>)> = vec![(String::new(), None)];
-    if fields.get("rate").is_some() {
-        let given = sweep(&fields, "rate", p, |n, key, p| shared_rate(n, key, clients.total(), p));
-        rates = given.into_iter().map(|(name, rate)| (name, Some(rate))).collect();
-    }
+    let rates = rates(&fields, &clients, p);
     if engine == Some(Engine::Rados) && !prefill && phases.iter().flatten().any(|phase| phase.reads()) {
         p.add(fields.get("prefill").map_or(fields.at, |n| n.at), Conflict::RadosReadsUnfilled);
     }

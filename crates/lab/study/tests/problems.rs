@@ -359,7 +359,7 @@ fn workloads_that_can_not_be() {
         ),
         (
             "{name: w, rados_bench: {object_size: 4K, ladder: {rates: 0.5}, seconds: 1, phases: [write]}}",
-            "rados bench has neither fixed rates nor percentiles: leave out 'rates', or take fio",
+            "rados bench has neither fixed rates nor percentiles: leave out 'rates', or take fio or loligo_bench",
         ),
         ("{name: w, command: {run: x, timeout: 0}}", "timeout: '0' is not"),
         (
@@ -367,7 +367,7 @@ fn workloads_that_can_not_be() {
             "expected: '11' is not a whole number from 1 to 10",
         ),
         ("{name: w, command: {run: , timeout: 10}}", "run is empty"),
-        ("{name: w}", "workload 'w' needs exactly one of rados_bench, fio, command"),
+        ("{name: w}", "workload 'w' needs exactly one of rados_bench, loligo_bench, fio, command"),
         ("w", "a workload must be a map"),
     ];
     for (text, want) in cases {

@@ -12,7 +12,8 @@ const STUDIES: [&str; 5] =
     ["2009-untar", "2012-argonaut-bobtail", "2012-controllers", "2013-sweep", "2017-bluestore"];
 
 /// Files of our own, whatever they stand on.
-const OURS: [&str; 6] = ["a-against-a", "first-look", "grid", "ladder-short", "modelled-short", "slowdown"];
+const OURS: [&str; 7] =
+    ["a-against-a", "first-look", "grid", "ladder-short", "modelled-short", "open-loop-short", "slowdown"];
 
 fn read(name: &str) -> Study {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../../studies/{name}.yaml"));

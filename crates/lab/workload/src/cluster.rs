@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use crate::bench;
 use crate::hosts::{self, Hosts, Ssh};
 use crate::supervisor::Program;
 
@@ -47,6 +48,8 @@ pub(crate) enum Tool {
     Ceph(&'static str),
     /// Any other.
     Host(&'static str),
+    /// The program of this process; on a host the one in its PATH.
+    Loligo,
 }
 
 impl Cluster {
@@ -82,7 +85,10 @@ impl Cluster {
         seconds: u64,
     ) -> Program {
         let bound = Duration::from_secs(seconds + u64::from(self.margin));
-        let (Tool::Ceph(name) | Tool::Host(name)) = tool;
+        let name = match tool {
+            Tool::Ceph(name) | Tool::Host(name) => name,
+            Tool::Loligo => "loligo",
+        };
         let words: Vec<String> = [name.to_owned()].into_iter().chain(arguments.iter().cloned()).collect();
         if let Some(command) = self.hosts.command(instance, self, &words, bound) {
             let what = format!("{what} on the host {}", self.hosts.name(instance).unwrap_or_default());
@@ -91,8 +97,9 @@ impl Cluster {
         let mut command = match tool {
             Tool::Ceph(name) => self.ceph(name),
             Tool::Host(name) => self.host(name),
+            Tool::Loligo => self.host(&bench::program_name()),
         };
-        if matches!(tool, Tool::Host(_)) {
+        if matches!(tool, Tool::Host(_) | Tool::Loligo) {
             command.current_dir(&self.work_dir);
         }
         command.args(arguments);

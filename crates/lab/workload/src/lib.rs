@@ -21,6 +21,7 @@
 //! never. A `seq` phase ends when every object was read once: it may be much shorter than asked, and with instances of
 //! unequal speed the skew is larger. [`PhaseResult::instances`] keeps each one's own figures.
 
+mod bench;
 mod climb;
 mod cluster;
 mod command;

@@ -14,7 +14,7 @@ use crate::hosts::{self, Hosts};
 use crate::phase::{Instance, Observer, PhaseResult, Ran};
 use crate::supervisor::{Finished, ProcessEvent, Program, run_all};
 use crate::timeline::{Merge, Progress};
-use crate::{command, fio, rados};
+use crate::{bench, command, fio, rados};
 
 /// Runs a load to its end or to its first failure; phases that ended well before are kept. `origin` is when the trial
 /// began: the zero of all samples' `t`.
@@ -42,6 +42,9 @@ fn try_run(
         }
         WorkloadKind::Fio(load) => {
             fio::run(load, &with_clients(&load.clients, cluster, runner)?, runner, phases)
+        }
+        WorkloadKind::LoligoBench(load) => {
+            bench::run(load, &with_clients(&load.clients, cluster, runner)?, runner, phases)
         }
         WorkloadKind::Command(load) => command::run(load, cluster, runner, phases),
     }
@@ -71,6 +74,7 @@ pub fn client_version(kind: &WorkloadKind, cluster: &Cluster) -> Result<String> 
     let (mut command, remedy) = match kind {
         WorkloadKind::RadosBench(_) => (cluster.ceph("rados"), "apt-get install ceph-common"),
         WorkloadKind::Fio(_) => (cluster.host("fio"), fio::REMEDY),
+        WorkloadKind::LoligoBench(_) => (cluster.host(&bench::program_name()), bench::REMEDY),
         WorkloadKind::Command(_) => return Ok(String::new()),
     };
     command.arg("--version");

@@ -5,6 +5,7 @@ use std::thread;
 
 use study::{Clients, WorkloadKind};
 
+use crate::bench;
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
 use crate::hosts::{ANSWER, REMEDY, script};
@@ -27,6 +28,7 @@ fn needs(kind: &WorkloadKind) -> Option<(&Clients, &'static str)> {
     let (clients, program) = match kind {
         WorkloadKind::RadosBench(bench) => (&bench.clients, "rados"),
         WorkloadKind::Fio(fio) => (&fio.clients, "fio"),
+        WorkloadKind::LoligoBench(bench) => (&bench.clients, "loligo"),
         WorkloadKind::Command(_) => return None,
     };
     (!clients.hosts.is_empty()).then_some((clients, program))
@@ -92,9 +94,11 @@ fn missing(host: &str, programs: &[&str], answer: &str) -> Vec<String> {
         PACKAGES.iter().find(|(name, _)| *name == program).map_or("its package", |(_, package)| package)
     };
     let absent = programs.iter().filter(|program| !has(program));
-    absent
-        .map(|p| format!("{p} is not installed on the host {host}: apt-get install {}", package(p)))
-        .collect()
+    let remedy = |program: &str| match program {
+        "loligo" => bench::REMEDY.to_owned(),
+        program => format!("apt-get install {}", package(program)),
+    };
+    absent.map(|p| format!("{p} is not installed on the host {host}: {}", remedy(p))).collect()
 }
 
 #[cfg(test)]
