@@ -123,6 +123,27 @@ fn requests_of_the_new_map_wait_for_their_pgs_and_those_of_before_are_dropped() 
 }
 
 #[test]
+fn a_client_gets_the_map_that_drops_its_request() {
+    let mut w = with_pool(4);
+    fill(&mut w);
+    w.hold_store = true;
+    let op = w.write("object 1", b"before");
+    set_pg_num(&mut w, 32);
+    let grown = Epoch(w.mon.epoch());
+    w.push_maps();
+    w.send_op(CLIENT, op.clone());
+    w.hold_store = false;
+    w.sent.clear();
+    w.settle();
+    assert!(w.reply_to(CLIENT, op.tid).is_none());
+    let got = w.sent[&CLIENT].iter().filter_map(|m| match m {
+        Message::OsdMap(map) => map.last(),
+        _ => None,
+    });
+    assert!(got.max() >= Some(grown), "no map: it would send the request again when it has waited for long");
+}
+
+#[test]
 fn many_pgs_split_a_few_at_a_time_and_no_map_overtakes_them() {
     let mut w = with_pool(100);
     w.hold_store = true;

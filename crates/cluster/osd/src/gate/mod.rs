@@ -187,9 +187,25 @@ impl Gate {
         out: &mut Out,
     ) {
         let exists = self.sessions.release(session, tid, place);
-        if let (true, Some(reply)) = (exists, reply) {
-            out.push(OsdEffect::Send { session, message: Message::OsdOpReply(reply) });
+        match (exists, reply) {
+            (true, Some(reply)) => {
+                out.push(OsdEffect::Send { session, message: Message::OsdOpReply(reply) });
+            }
+            (true, None) => self.share_maps_after_drop(session, out),
+            // The session has ended: no peer waits for an answer.
+            (false, _) => {}
         }
+    }
+
+    /// A request was dropped, most often for a map that came after it: its client sends it again when it has that map,
+    /// which nothing else may bring it for long.
+    fn share_maps_after_drop(&mut self, id: SessionId, out: &mut Out) {
+        let ours = self.routes.epoch();
+        // The session has ended meanwhile.
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        // The map may not have reached this gate yet: the control part has it.
+        let have = session.lacks(Epoch(0), ours).unwrap_or(session.known_epoch);
+        out.send_control(ToControl::ShareMaps { session: id, have });
     }
 
     /// A PG has dropped a request, and its session is to hold back.
