@@ -53,6 +53,30 @@ pub(crate) fn create(config: &MonConfig, now: UTime) -> Result<Batch, MonOpenErr
     Ok(batch)
 }
 
+/// Epochs that a rebuilt monitor leaves out after the newest map that an OSD has: clients may have seen some of them.
+const EPOCHS_SKIPPED: u32 = 64;
+
+/// The state of a cluster whose monitor's was lost, from the newest map that its OSDs have. The stored options, entities,
+/// config keys and the cluster log are not in it: nothing else has them.
+pub(crate) fn rebuild(config: &MonConfig, found: &OsdMap, now: UTime) -> Result<Batch, MonOpenError> {
+    if found.fsid != config.fsid {
+        return Err(MonOpenError::OtherCluster { found: found.fsid, wanted: config.fsid });
+    }
+    let mut batch = Batch::default();
+    // Requests are known by their client's id: one that was given before must not be given again. The ids of a lost
+    // state grew from 1; these begin above what 2^20 a second since 1970 would have reached.
+    global_ids::create_above(u64::from(now.sec) << 20, &mut batch);
+    let addrs = EntityAddrVec(vec![config.addr]);
+    put_monmap(&MonMap::new(config.fsid, now, [(config.name.clone(), addrs)]), config, &mut batch);
+    let every = maps::KEPT_WHOLE_EVERY;
+    let epoch = (found.epoch.0 + EPOCHS_SKIPPED).next_multiple_of(every);
+    // A whole one: what increments there were from the OSDs' maps to it is lost.
+    let before = OsdMap { epoch: Epoch(epoch - 1), ..found.clone() };
+    let increment = osdmap::increment(Epoch(epoch), config.fsid, now);
+    osdmap::propose(&before, increment, &mut batch).map_err(|e| MonOpenError::Wrong(e.to_string()))?;
+    Ok(batch)
+}
+
 /// How full OSDs may be, where the options of a new cluster say something else than the map's defaults. A number above 1
 /// is a percentage, as in Ceph. Later `osd set-full-ratio` and its like change them.
 fn set_ratios(config: &MonConfig, increment: &mut Incremental) {

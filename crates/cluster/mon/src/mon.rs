@@ -164,6 +164,11 @@ impl Mon {
         crate::create::create(config, now)
     }
 
+    /// The state of a cluster whose monitor's was lost, from the newest map that its OSDs have.
+    pub fn rebuild(config: &MonConfig, found: &OsdMap, now: UTime) -> Result<Batch, MonOpenError> {
+        crate::create::rebuild(config, found, now)
+    }
+
     /// Starts with the durable state.
     pub fn open(config: MonConfig, state: State, now: UTime) -> Result<Self, MonOpenError> {
         let (osdmap, full) = kept_maps::open(&state)?;

@@ -17,6 +17,7 @@ mod osd;
 mod parts;
 mod perf;
 mod report;
+mod salvage;
 mod shard;
 
 pub use config::{OsdAddrs, OsdConfig};
@@ -25,4 +26,5 @@ pub use event::{OsdEffect, OsdEvent};
 pub use monclient::{Attempt, HuntConfig, MonClientConfig, MonClientEvent, MonClientIo};
 pub use osd::Osd;
 pub use parts::{CoreId, PartMessage, Placement, Stores};
+pub use salvage::{Salvaged, salvage};
 pub use types::LogLevel;

@@ -3,6 +3,7 @@
 mod ask;
 mod detach;
 mod log;
+mod mon;
 mod options_list;
 mod start;
 mod status;
@@ -51,6 +52,8 @@ enum Command {
     Store(store::Args),
     /// Put load on a pool of any Ceph cluster and measure it.
     Bench(bench::BenchArgs),
+    /// Mend the monitor of a directory's cluster.
+    Mon(mon::Args),
     /// Run performance studies on Loligo and on real Ceph, and report them.
     Lab(lab::LabArgs),
     /// List the options, or explain one.
@@ -95,6 +98,7 @@ fn run(command: Command) -> ExitCode {
         Command::Start(args) => start::run(&args),
         Command::Store(args) => store::run(&args),
         Command::Bench(args) => bench::main(&args),
+        Command::Mon(args) => mon::run(&args),
         Command::Lab(args) => lab::main(&args),
         Command::Options(args) => options_list::run(&args),
         Command::Completions { shell } => {

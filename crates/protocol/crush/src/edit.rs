@@ -97,7 +97,7 @@ impl CrushMap {
             if self.is_below(id, at) {
                 return Err(BuildError::HoldsItself(at));
             }
-            if self.bucket(id).is_some_and(|b| b.items.contains(&at)) {
+            if self.is_below(at, id) {
                 return Err(BuildError::Exists(name.into()));
             }
             self.add_item(id, at, if at == item { weight } else { self.weight_of(at) })?;
@@ -453,6 +453,8 @@ mod tests {
         map.set_osd_weight(0, 5 * ONE).unwrap();
         assert_eq!(["default", "other"].map(|name| weight(&map, name)), [7, 6]);
         let other = map.item_by_name("other").unwrap();
+        let again = map.clone().insert_item(a, 0, "a", &place("root=other"));
+        assert_eq!(again, Err(BuildError::Exists("a".into())), "it is below already");
         assert_eq!(map.unlink_item(a, Some(other)), Ok(Removed::Yes));
         assert_eq!(["default", "other"].map(|name| weight(&map, name)), [7, 0]);
     }

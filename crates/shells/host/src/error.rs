@@ -128,13 +128,24 @@ pub enum HostError {
         error: io::Error,
     },
     /// The monitor's state is damaged or unreadable.
-    #[error("the monitor's state in {path} can't be used: {reason}; restore the file from a copy")]
+    #[error(
+        "the monitor's state in {path} can't be used: {reason}; restore the file from a copy, or make it again from the \
+         OSDs with `loligo mon rebuild DIR`"
+    )]
     MonState {
         /// The file.
         path: PathBuf,
         /// What is wrong.
         reason: String,
     },
+    /// There is no reason to make the monitor's state again.
+    #[error(
+        "the monitor's state in {0} can be used, so nothing was rebuilt; --force makes it again all the same"
+    )]
+    MonStateUsable(PathBuf),
+    /// No OSD has a map.
+    #[error("no OSD of {dir} has a map to rebuild the monitor from: {reasons}")]
+    NothingToRebuildFrom { dir: PathBuf, reasons: String },
     /// An OSD's store is damaged or unreadable.
     #[error("osd.{osd}'s store can't be used: {reason}")]
     Store {

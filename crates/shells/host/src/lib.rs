@@ -22,6 +22,7 @@ mod osd_control;
 mod osds;
 mod plan;
 mod rebind;
+mod rebuild;
 
 pub(crate) use cluster::CoreReport;
 pub use cluster::{Cluster, ClusterInfo, UpRequest};
@@ -30,3 +31,4 @@ pub use dir::{ClusterDir, Description, DirState, StoreKind, disk_space, holder, 
 pub use error::HostError;
 pub use log::{log_writer, on_log_level, reopen_log};
 pub use osds::OsdState;
+pub use rebuild::{Rebuilt, rebuild_monitor};

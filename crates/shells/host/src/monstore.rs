@@ -81,6 +81,13 @@ impl MonStore {
     }
 }
 
+/// Makes a new state of one batch and closes it.
+pub(crate) fn make(path: &Path, backend: impl StorageBackend, first: Batch) -> Result<(), HostError> {
+    let made = catch_redb(|| load(backend, Some(first)));
+    let failed = |reason: String| HostError::MonState { path: path.into(), reason };
+    made.unwrap_or_else(Err).map(drop).map_err(failed)
+}
+
 impl Drop for MonStore {
     fn drop(&mut self) {
         self.batches = None;

@@ -33,16 +33,9 @@ fn hostname() -> String {
     name.split('.').next().unwrap_or("localhost").to_owned()
 }
 
-/// Opens the monitor's state, or makes it.
-pub(crate) fn mon(
-    plan: &MonPlan,
-    values: &Values,
-    commands: UnboundedSender<CoreCommand>,
-    now: UTime,
-) -> Result<(Mon, MonStore), HostError> {
-    let path = plan.dir.join("state.redb");
-    let failed = |reason: String| HostError::MonState { path: path.clone(), reason };
-    let config = MonConfig {
+/// The monitor's configuration at a start.
+pub(crate) fn mon_config(plan: &MonPlan, values: &Values) -> Result<MonConfig, HostError> {
+    Ok(MonConfig {
         fsid: plan.fsid,
         name: "a".into(),
         addr: EntityAddr::v2(plan.addr, 0),
@@ -53,7 +46,19 @@ pub(crate) fn mon(
         key_seed: crate::plan::random()?,
         machine: crate::machine::facts(),
         osds: plan.osds.clone(),
-    };
+    })
+}
+
+/// Opens the monitor's state, or makes it.
+pub(crate) fn mon(
+    plan: &MonPlan,
+    values: &Values,
+    commands: UnboundedSender<CoreCommand>,
+    now: UTime,
+) -> Result<(Mon, MonStore), HostError> {
+    let path = plan.dir.join("state.redb");
+    let failed = |reason: String| HostError::MonState { path: path.clone(), reason };
+    let config = mon_config(plan, values)?;
     // Only at the cluster's first start: a state that was lost later must not be taken for a new cluster's.
     let is_new = plan.is_new || !plan.store.is_durable();
     let first = is_new.then(|| Mon::create(&config, now)).transpose().map_err(|e| failed(e.to_string()))?;
@@ -89,7 +94,7 @@ fn model(values: &Values) -> Option<(String, String)> {
 }
 
 /// The monitor's state is never on a modelled device, as if it had a disk for itself.
-fn mon_backend(path: &Path, values: &Values) -> Result<RedbBackend, HostError> {
+pub(crate) fn mon_backend(path: &Path, values: &Values) -> Result<RedbBackend, HostError> {
     let device = Device::open(path, true, DeviceRole::MonState, device_options(values, 0))
         .map_err(HostError::io(path))?;
     Ok(RedbBackend::new(device))

@@ -376,6 +376,10 @@ impl OsdPlanner {
         })
     }
 
+    pub(crate) fn fsid(&self) -> Fsid {
+        self.fsid
+    }
+
     /// Whether the description has this OSD.
     pub(crate) fn has(&self, osd: OsdId) -> bool {
         u32::try_from(osd.0).is_ok_and(|index| index < self.description.osds)

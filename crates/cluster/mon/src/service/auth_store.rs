@@ -10,7 +10,7 @@ use types::UTime;
 
 use crate::state::{Batch, State, StateKey, names};
 
-const SERVICE: &str = "auth";
+const SERVICE: &str = "auth_entities";
 
 /// An entity's key and capabilities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

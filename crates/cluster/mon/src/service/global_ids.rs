@@ -16,6 +16,11 @@ pub fn create(batch: &mut Batch) {
     batch.put(key(), BLOCK.to_le_bytes());
 }
 
+/// Lets ids begin above `floor`.
+pub fn create_above(floor: u64, batch: &mut Batch) {
+    batch.put(key(), floor.saturating_add(BLOCK).to_le_bytes());
+}
+
 /// What was reserved and what of it is left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GlobalIds {

@@ -13,13 +13,13 @@ mod copies;
 mod facts;
 mod load;
 mod map_history;
-mod map_reader;
+pub(crate) mod map_reader;
 mod maps_in;
 mod peers;
 mod pg_create;
 mod pg_table;
 mod report;
-mod superblock;
+pub(crate) mod superblock;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
