@@ -124,6 +124,8 @@ pub enum Target {
 pub enum LoligoStore {
     /// redb and an image file.
     Simple,
+    /// One image file.
+    Block,
     /// Memory.
     Mem,
 }

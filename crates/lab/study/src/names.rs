@@ -58,6 +58,7 @@ impl Target {
     pub fn store(&self) -> &'static str {
         match self {
             Self::Loligo { store: LoligoStore::Simple } => "simple",
+            Self::Loligo { store: LoligoStore::Block } => "block",
             Self::Loligo { store: LoligoStore::Mem } => "mem",
             Self::Ceph { store: CephStore::BlueStore, .. } => "bluestore",
             Self::Ceph { store: CephStore::FileStore, .. } => "filestore",

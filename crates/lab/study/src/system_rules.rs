@@ -22,7 +22,7 @@ pub(crate) fn check(system: &System, fields: &Fields<'_>, p: &mut Problems) {
             }
         }
         Target::Loligo { store: LoligoStore::Mem } => memory(fields, p),
-        Target::Loligo { store: LoligoStore::Simple } => {}
+        Target::Loligo { store: LoligoStore::Simple | LoligoStore::Block } => {}
         Target::Ceph { release, store } => ceph(system, release, *store, fields, p),
     }
     if system.pool_size > system.osds {
@@ -37,7 +37,7 @@ pub(crate) fn check(system: &System, fields: &Fields<'_>, p: &mut Problems) {
 /// known here.
 fn room(system: &System, at: At, p: &mut Problems) {
     let (store, least) = match &system.target {
-        Target::Loligo { store: LoligoStore::Simple } => ("Loligo's store", 64 << 20),
+        Target::Loligo { store: LoligoStore::Simple | LoligoStore::Block } => ("Loligo's store", 64 << 20),
         Target::Ceph { store: CephStore::BlueStore, .. } => ("BlueStore", 1 << 30),
         _ => return,
     };

@@ -114,7 +114,8 @@ fn target(fields: &Fields<'_>, p: &mut Problems) -> Option<Target> {
         "loligo" => {
             let inner = Fields::of(&entry.node, &place, &["store"], p)?;
             inner.need(&["store"], p);
-            let stores = [("simple", LoligoStore::Simple), ("mem", LoligoStore::Mem)];
+            let stores =
+                [("simple", LoligoStore::Simple), ("block", LoligoStore::Block), ("mem", LoligoStore::Mem)];
             Some(Target::Loligo { store: inner.word("store", &stores, p)? })
         }
         "ceph" => {

@@ -9,6 +9,7 @@ mod start;
 mod status;
 mod stop;
 mod store;
+mod store_bench;
 mod up;
 
 use std::process::ExitCode;

@@ -12,7 +12,7 @@ use store::{AttrChoice, CollectionId, ReadOutcome, ReadRequest, StoreError};
 use text::format_bytes;
 use types::GHObject;
 
-use crate::fail;
+use crate::{fail, store_bench};
 
 /// How often a long check says how far it is.
 const PROGRESS: Duration = Duration::from_secs(2);
@@ -34,6 +34,8 @@ enum Command {
         #[arg(long)]
         deep: bool,
     },
+    /// Measure the store alone, without a cluster: writes like those of PGs, in a new directory that is removed again.
+    Bench(store_bench::Args),
     /// Show a store: its label, its log and its space, or where an object lies.
     Dump {
         #[command(flatten)]
@@ -61,6 +63,7 @@ struct Of {
 pub fn run(args: &Args) -> ExitCode {
     let of = match &args.command {
         Command::Fsck { of, .. } | Command::Dump { of, .. } => of,
+        Command::Bench(args) => return store_bench::run(args),
     };
     let stores = match stores(of) {
         Ok(stores) => stores,
@@ -71,6 +74,8 @@ pub fn run(args: &Args) -> ExitCode {
         let report = match &args.command {
             Command::Fsck { deep, .. } => fsck(osd, &dir, *deep),
             Command::Dump { object, .. } => dump(&dir, object.as_deref()),
+            // It is about no cluster.
+            Command::Bench(_) => continue,
         };
         let report = report.unwrap_or_else(|error| json!({ "error": error }));
         clean &= report["error"].is_null() && report["problems"].as_array().is_none_or(Vec::is_empty);

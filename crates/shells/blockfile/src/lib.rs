@@ -5,6 +5,7 @@
 //! thread, and only the device's requests are performed elsewhere (by the kernel, or by the device's threads).
 //! Never looks into what the store writes but for the label.
 
+mod bench;
 mod blocking;
 mod drive;
 mod error;
@@ -17,6 +18,7 @@ mod place;
 mod room;
 mod store;
 
+pub use bench::{Load, Measured, bench};
 pub use blocking::Blocking;
 pub use blockstore::BLOCK as BLOCK_BYTES;
 pub use error::OpenError;

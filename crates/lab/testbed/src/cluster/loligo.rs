@@ -105,6 +105,7 @@ fn arguments(
 ) -> Vec<String> {
     let store = match store {
         LoligoStore::Simple => "simple",
+        LoligoStore::Block => "block",
         LoligoStore::Mem => "mem",
     };
     let mut words: Vec<String> =
@@ -168,8 +169,10 @@ pub(crate) fn start(
     work_dir.write_file(&conf_path, &conf.text())?;
     let below: Vec<String> = match store {
         // The disk below is not the one that is modelled.
-        LoligoStore::Simple if matches!(order.system.place, Place::Modelled { .. }) => Vec::new(),
-        LoligoStore::Simple => mounts::device_below(&dir).into_iter().collect(),
+        LoligoStore::Simple | LoligoStore::Block if matches!(order.system.place, Place::Modelled { .. }) => {
+            Vec::new()
+        }
+        LoligoStore::Simple | LoligoStore::Block => mounts::device_below(&dir).into_iter().collect(),
         LoligoStore::Mem => Vec::new(),
     };
     let devices = (0..order.system.osds).map(|id| (format!("osd.{id}"), below.clone())).collect();

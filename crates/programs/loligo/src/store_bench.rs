@@ -1,0 +1,144 @@
+//! `loligo store bench`: a store alone under a load like that of PGs.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use blockfile::{Load, NewStore, Options, Owner};
+use lab::output;
+use serde_json::{Value, json};
+use store::ObjectStore;
+use types::{Fsid, OsdId};
+
+use crate::fail;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Where the store is made: its disk is what is measured.
+    #[arg(value_hint = clap::ValueHint::DirPath)]
+    dir: PathBuf,
+    /// `block`, or `simple` to compare with.
+    #[arg(long, default_value = "block", value_parser = ["block", "simple"])]
+    store: String,
+    /// Bytes of a write.
+    #[arg(long, default_value = "4KiB", value_parser = size)]
+    size: u64,
+    /// Writes at a time.
+    #[arg(long, default_value_t = 16)]
+    depth: usize,
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// Objects that are written in turn, each whole.
+    #[arg(long, default_value_t = 100_000)]
+    objects: u64,
+    /// PGs that the objects are spread over.
+    #[arg(long, default_value_t = 64)]
+    pgs: u32,
+    /// Bytes of the store.
+    #[arg(long, default_value = "8GiB", value_parser = size)]
+    store_size: u64,
+    /// Write the store's file whole before.
+    #[arg(long)]
+    preallocate: bool,
+    /// `plain` or `json`.
+    #[arg(short, long, default_value = "plain", value_parser = ["plain", "json"])]
+    format: String,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    text::parse_size(text).filter(|n| *n > 0).ok_or_else(|| "give bytes, as 4KiB or 8GiB".into())
+}
+
+/// A directory that is removed when this is dropped.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            eprintln!("loligo: {} is left: {error}", self.0.display());
+        }
+    }
+}
+
+pub fn run(args: &Args) -> ExitCode {
+    if args.dir.exists() {
+        return fail(&format!("{} is there already; name a directory to be made", args.dir.display()));
+    }
+    let removed = Removed(args.dir.clone());
+    let measured = match args.store.as_str() {
+        "simple" => bench_simple(args),
+        _ => bench_block(args),
+    };
+    drop(removed);
+    match measured {
+        Err(reason) => fail(&reason),
+        Ok(report) if args.format == "json" => {
+            output::line(format_args!("{report:#}"));
+            ExitCode::SUCCESS
+        }
+        Ok(report) => {
+            for (name, value) in report.as_object().into_iter().flatten() {
+                output::line(format_args!("{:<32} {value}", name.replace('_', " ")));
+            }
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn bench_block(args: &Args) -> Result<Value, String> {
+    let owner = Owner { cluster: Fsid([0; 16]), osd: OsdId(0), osd_uuid: Fsid([0; 16]) };
+    let options = Options::default();
+    let new = NewStore { preallocate: args.preallocate, ..NewStore::file(args.store_size) };
+    blockfile::mkfs(&args.dir, &owner, &new, &options).map_err(|e| e.to_string())?;
+    let store = blockfile::open(&args.dir, &owner, &options).map_err(|e| e.to_string())?;
+    load(args, store)
+}
+
+fn bench_simple(args: &Args) -> Result<Value, String> {
+    let label = simplestore::Label {
+        cluster: Fsid([0; 16]),
+        osd: OsdId(0),
+        osd_uuid: Fsid([0; 16]),
+        size_bytes: args.store_size,
+    };
+    let options = simplestore::Options::default();
+    simplestore::mkfs(&args.dir, &label, &options).map_err(|e| e.to_string())?;
+    load(args, simplestore::open(&args.dir, &options).map_err(|e| e.to_string())?)
+}
+
+/// Seconds of CPU, kernel's and its helper threads' included, and bytes that this process has had written.
+fn spent() -> (f64, f64) {
+    let cpu = process::stat(std::process::id()).map_or((0.0, 0.0), |stat| stat.cpu_seconds());
+    let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let written = io.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.parse().ok());
+    (cpu.0 + cpu.1, written.unwrap_or(0.0))
+}
+
+fn load<S: ObjectStore>(args: &Args, store: S) -> Result<Value, String> {
+    let load = Load {
+        bytes: args.size as usize,
+        depth: args.depth,
+        objects: args.objects,
+        pgs: args.pgs.next_power_of_two(),
+        time: Duration::from_secs(args.seconds),
+    };
+    let before = spent();
+    let (measured, store) = blockfile::bench(store, load).map_err(|error| error.to_string())?;
+    drop(store);
+    let after = spent();
+    let writes = measured.writes.max(1) as f64;
+    let [mean, median, p99, p999, max] = measured.latency.map(|seconds| round(seconds * 1e3));
+    Ok(json!({
+        "writes": measured.writes,
+        "writes_a_second": round(writes / measured.seconds),
+        "MB_a_second": round(writes * args.size as f64 / measured.seconds / 1e6),
+        "cpu_microseconds_a_write": round((after.0 - before.0) / writes * 1e6),
+        "bytes_written_a_byte": round((after.1 - before.1) / writes / args.size as f64),
+        "latency_milliseconds": { "mean": mean, "median": median, "p99": p99, "p99.9": p999, "max": max },
+    }))
+}
+
+/// Three decimals.
+fn round(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}
