@@ -20,6 +20,9 @@ use lab::output;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// The cluster's directory where none is named, below the directory that the program is called in.
+const DEFAULT_DIR: &str = "loligo-cluster";
+
 /// A storage cluster for unmodified Ceph clients, in one small program.
 #[derive(Parser)]
 #[command(

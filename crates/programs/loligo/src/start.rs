@@ -7,7 +7,7 @@ use std::time::Duration;
 use lab::output;
 use serde_json::json;
 
-use crate::{ask, fail, no_cluster};
+use crate::{DEFAULT_DIR, ask, fail, no_cluster};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -22,7 +22,7 @@ only copy it had stay stale or unknown until `ceph osd force-create-pg PGID --ye
 them again, empty.")]
 pub struct Args {
     /// The cluster's directory.
-    #[arg(value_hint = clap::ValueHint::DirPath)]
+    #[arg(default_value = DEFAULT_DIR, value_hint = clap::ValueHint::DirPath)]
     dir: PathBuf,
     /// The OSD's number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use lab::output;
 
-use crate::{ask, fail, no_cluster};
+use crate::{DEFAULT_DIR, ask, fail, no_cluster};
 
 /// Exit code for a cluster that does not run (as service managers have it).
 const NOT_RUNNING: u8 = 3;
@@ -18,7 +18,7 @@ const NOT_RUNNING: u8 = 3;
 )]
 pub struct Args {
     /// The cluster's directory.
-    #[arg(value_hint = clap::ValueHint::DirPath)]
+    #[arg(default_value = DEFAULT_DIR, value_hint = clap::ValueHint::DirPath)]
     dir: PathBuf,
     /// `plain` or `json`.
     #[arg(short, long, default_value = "plain", value_parser = ["plain", "json"])]

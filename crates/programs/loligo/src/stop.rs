@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use lab::output;
 use serde_json::json;
 
-use crate::{ask, fail, no_cluster};
+use crate::{DEFAULT_DIR, ask, fail, no_cluster};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -22,7 +22,7 @@ wait.
 Exit code: 0 when the cluster (or the OSD) does not run any more, 1 when it does, or DIR holds no cluster.")]
 pub struct Args {
     /// The cluster's directory.
-    #[arg(value_hint = clap::ValueHint::DirPath)]
+    #[arg(default_value = DEFAULT_DIR, value_hint = clap::ValueHint::DirPath)]
     dir: PathBuf,
     /// Stop only this OSD.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]

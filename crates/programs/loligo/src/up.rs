@@ -10,7 +10,7 @@ use host::{Cluster, HostError, OsdState, StoreKind, UpRequest};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::{ask, detach, fail, log};
+use crate::{DEFAULT_DIR, ask, detach, fail, log};
 
 /// Seconds in which every OSD must be up.
 const READY: Duration = Duration::from_secs(30);
@@ -28,7 +28,7 @@ running one, name another DIR and add --port 0. To remove a cluster, stop it and
 )]
 pub struct Args {
     /// Where the cluster lives; made if it isn't there.
-    #[arg(long, default_value = "loligo-cluster", value_hint = clap::ValueHint::DirPath)]
+    #[arg(long, default_value = DEFAULT_DIR, value_hint = clap::ValueHint::DirPath)]
     dir: PathBuf,
     /// How many OSDs [default: 3, or as many as DIR has].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]

@@ -178,7 +178,7 @@ impl Core {
         let nanos = self.now().as_nanos().saturating_sub(begun.as_nanos());
         if nanos >= 2 * self.longest_turn.get() {
             self.longest_turn.set(nanos);
-            tracing::info!("a burst of events took {:.1} ms, the longest so far", nanos as f64 / 1e6);
+            tracing::debug!("a burst of events took {:.1} ms, the longest so far", nanos as f64 / 1e6);
         }
     }
 
