@@ -248,8 +248,14 @@ impl World {
             node.add_osd_parts(OsdId(id), osd, stores);
             process.cores.push(Core { node, wake: None });
         }
-        if defect == Some(Defect::StoreStaysOpen) {
-            process.stores.iter().for_each(|store| store.get().stay_open_after_refusals());
+        match defect {
+            Some(Defect::StoreStaysOpen) => {
+                process.stores.iter().for_each(|store| store.get().stay_open_after_refusals());
+            }
+            Some(Defect::StoreServesBadBytes) => {
+                process.stores.iter().for_each(|store| store.get().serve_damage());
+            }
+            Some(Defect::Pg(_) | Defect::CoresLoseOrder | Defect::LockIsOnlyBroken) | None => {}
         }
         self.say(Place::Osd(id), "starts");
         self.osd_event(id, OsdEvent::Start);
@@ -359,8 +365,11 @@ impl World {
         for (reqid, epoch, version) in logged {
             // The PG's own, and those of clients' own requests.
             let Some(&place) = self.requests.get(&(reqid.name.num, reqid.tid)) else { continue };
-            self.history.operations[place].logged = (epoch.0, version);
-            begun.push(self.history.operations[place].mark);
+            // A PG that is split writes its log again.
+            let before = std::mem::replace(&mut self.history.operations[place].logged, (epoch.0, version));
+            if before != (epoch.0, version) {
+                begun.push(self.history.operations[place].mark);
+            }
         }
         self.served.event(begun);
         for effect in effects {

@@ -6,6 +6,9 @@ use crate::daemons::{Ending, client_addr};
 use crate::plan::{Fault, LARGE_STORE, SECOND};
 use crate::world::{Happening, World};
 
+/// PGs that the pool gets, at most.
+const PGS_MAX: u32 = 32;
+
 /// What ends a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Relief {
@@ -106,7 +109,43 @@ impl World {
                 self.command(&format!(r#"{{{set},"value":"{cap}"}}"#), Purpose::Nothing);
                 self.relieve_later(Relief::OsdOption);
             }
+            Fault::CutLinks => self.cut_links(),
+            Fault::BitRot => self.rot_some(),
+            Fault::RaisePgs => {
+                self.pgs = (self.pgs * 2).min(PGS_MAX);
+                let set = r#""prefix":"osd pool set","pool":"data","var":"pg_num""#;
+                if self.pool.is_some() {
+                    self.command(&format!(r#"{{{set},"val":"{}"}}"#, self.pgs), Purpose::Nothing);
+                }
+            }
         }
+    }
+
+    /// A few clients and OSDs can't reach one other process each.
+    fn cut_links(&mut self) {
+        for _ in 0..=self.random(3) {
+            let (osd, client) = (Place::Osd(self.some_osd()), Place::Client(self.some_client()));
+            let link = [(client, osd), (client, osd), (client, Place::Mon), (osd, Place::Mon)];
+            let link = link[self.random(4) as usize];
+            self.say_fault(&format!("cut: {} from {}", link.0, link.1));
+            self.net.cut_links.push(link);
+        }
+        self.relieve_later(Relief::Network);
+    }
+
+    /// A byte of some object of the load goes bad in its store.
+    fn rot_some(&mut self) {
+        let osd = self.some_osd();
+        let shard = self.random(self.plan.shards.len() as u64) as usize;
+        let store = self.osd(osd).stores[shard].clone();
+        let objects = store.objects();
+        let which = self.random(objects.len() as u64) as usize;
+        let Some((collection, object, size)) = objects.get(which) else { return };
+        let offset = self.random(*size);
+        let name = String::from_utf8_lossy(object.hobj.name.as_bytes()).into_owned();
+        self.say_fault(&format!("byte {offset} of {name} at {} goes bad", object.hobj.snap));
+        store.get().damage(*collection, object, offset);
+        self.damaged.insert(name);
     }
 
     fn relieve_later(&mut self, relief: Relief) {

@@ -90,13 +90,19 @@ pub struct Network {
     ids: u64,
     /// Places of the smaller side of a partition.
     pub cut_off: Vec<Place>,
+    /// Places that don't reach each other.
+    pub cut_links: Vec<(Place, Place)>,
 }
 
 impl Network {
     /// Whether nothing comes through a connection now.
     fn is_blocked(&self, id: SessionId) -> bool {
         let cut_off = |side: &Side| self.cut_off.contains(&side.place);
-        self.connections.get(&id).is_some_and(|c| cut_off(&c.from) != cut_off(&c.to))
+        let is_cut = |c: &Connection| {
+            let (from, to) = (c.from.place, c.to.place);
+            self.cut_links.iter().any(|link| *link == (from, to) || *link == (to, from))
+        };
+        self.connections.get(&id).is_some_and(|c| cut_off(&c.from) != cut_off(&c.to) || is_cut(c))
     }
 
     /// The connection that a process calls so, as long as the process has it open.
@@ -285,6 +291,7 @@ impl World {
     /// Ends a partition.
     pub(crate) fn heal_network(&mut self) {
         self.net.cut_off.clear();
+        self.net.cut_links.clear();
         let ids: Vec<SessionId> = self.net.connections.keys().copied().collect();
         for id in ids {
             for way in [Way::Up, Way::Down] {

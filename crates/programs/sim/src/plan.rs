@@ -37,10 +37,16 @@ pub enum Fault {
     FenceClient,
     /// An OSD's options change while it runs.
     OsdOption,
+    /// A client or an OSD can't reach another process for a while; both reach the others.
+    CutLinks,
+    /// Stored bytes of an object go bad.
+    BitRot,
+    /// The pool gets more PGs.
+    RaisePgs,
 }
 
 impl Fault {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::Reset,
         Self::Partition,
         Self::KillOsd,
@@ -56,6 +62,9 @@ impl Fault {
         Self::KillClient,
         Self::FenceClient,
         Self::OsdOption,
+        Self::CutLinks,
+        Self::BitRot,
+        Self::RaisePgs,
     ];
 }
 
@@ -97,6 +106,8 @@ pub enum Defect {
     CoresLoseOrder,
     /// A client that wants a lock breaks it without fencing its holder.
     LockIsOnlyBroken,
+    /// The store returns what has gone bad.
+    StoreServesBadBytes,
 }
 
 impl Defect {
@@ -107,6 +118,7 @@ impl Defect {
             ("StoreStaysOpen", Self::StoreStaysOpen),
             ("CoresLoseOrder", Self::CoresLoseOrder),
             ("LockIsOnlyBroken", Self::LockIsOnlyBroken),
+            ("StoreServesBadBytes", Self::StoreServesBadBytes),
         ];
         of_pg.chain(others.map(|(name, defect)| (name.into(), defect)))
     }

@@ -87,7 +87,7 @@ impl World {
     pub(crate) fn snap_given(&mut self, reply: &PoolOpReply) {
         self.snaps.is_busy = false;
         let Some(blob) = &reply.response else { return };
-        match u64::from_bytes(&blob.0.to_vec()) {
+        match u64::from_bytes(&blob.0) {
             Ok(snap) => {
                 self.snaps.seq = self.snaps.seq.max(snap);
                 self.snaps.live.insert(snap, String::new());

@@ -7,10 +7,10 @@ use encoding::Decode;
 use pg::{EntryKind, LogEntry};
 use store::sim::{SimOptions, SimStore};
 use store::{
-    CollectionId, Completion, LogChange, ObjectStore, ReadOutcome, ReadRequest, Step, StoreError, StoreShard,
-    Token, Transaction, Waker,
+    AttrChoice, CollectionId, Completion, LogChange, ObjectStore, ReadOutcome, ReadRequest, Step, StoreError,
+    StoreShard, Token, Transaction, Waker,
 };
-use types::{Epoch, ReqId, UTime};
+use types::{Epoch, GHObject, ReqId, UTime};
 
 /// A client's change in a log: its request, the map's epoch, the object's version.
 pub type Logged = (ReqId, Epoch, u64);
@@ -47,6 +47,29 @@ impl StoreHandle {
                 return result;
             }
         }
+    }
+
+    /// The load's objects that have data, with their collection and size.
+    pub fn objects(&self) -> Vec<(CollectionId, GHObject, u64)> {
+        let Ok(ReadOutcome::Collections(collections)) = self.look(&ReadRequest::Collections) else {
+            return Vec::new();
+        };
+        let mut all = Vec::new();
+        for collection in collections.into_iter().filter(|c| matches!(c, CollectionId::Pg(_))) {
+            let (start, end, objects_max) = (GHObject::min(), GHObject::max(), usize::MAX);
+            let list = ReadRequest::List { collection, start, end, objects_max, attrs: AttrChoice::None };
+            let Ok(ReadOutcome::Objects(page)) = self.look(&list) else { continue };
+            let of_load = |object: &GHObject| object.hobj.name.as_bytes().starts_with(b"obj");
+            for (object, _) in page.objects.into_iter().filter(|(object, _)| of_load(object)) {
+                let stat = self.look(&ReadRequest::Stat { collection, object: object.clone() });
+                if let Ok(ReadOutcome::Stat(stat)) = stat
+                    && stat.size > 0
+                {
+                    all.push((collection, object, stat.size));
+                }
+            }
+        }
+        all
     }
 
     /// Replaces the store by what is made of it.

@@ -194,7 +194,8 @@ impl World {
             Outcome::Replied { epoch, user_version, .. } => (epoch.0, *user_version),
             Outcome::Ended { .. } => (0, 0),
         };
-        match seen(operation, outcome) {
+        let damaged = self.damaged.contains(&self.history.objects[operation.object]);
+        match seen(operation, outcome, damaged) {
             Ok(seen) => {
                 if outcome.result() == Errno::ESHUTDOWN.code() {
                     self.fenced_client_learns(index);
@@ -239,7 +240,7 @@ pub fn brief(seen: &Seen) -> String {
 }
 
 /// The answer that an outcome holds. An error: a result that no operation may have.
-fn seen(operation: &Operation, outcome: &Outcome) -> Result<Seen, i32> {
+fn seen(operation: &Operation, outcome: &Outcome, damaged: bool) -> Result<Seen, i32> {
     let (result, ops) = match outcome {
         Outcome::Replied { result, ops, .. } => (*result, ops),
         Outcome::Ended { sent: false, .. } => return Ok(Seen::NoEffect),
@@ -260,6 +261,9 @@ fn seen(operation: &Operation, outcome: &Outcome) -> Result<Seen, i32> {
         return Ok(Seen::Unknown);
     }
     if is(Errno::ENOSPC) && action.writes() {
+        return Ok(Seen::NoEffect);
+    }
+    if is(Errno::EIO) && damaged {
         return Ok(Seen::NoEffect);
     }
     let (absent, exists, changed) = (Errno::ENOENT, Errno::EEXIST, Errno::ECANCELED);

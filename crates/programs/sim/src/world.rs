@@ -112,6 +112,10 @@ pub struct World {
     pub notes: Notes,
     /// Whether the objects to watch are made, or being made.
     pub notes_made: bool,
+    /// The names of objects of which stored bytes have gone bad.
+    pub damaged: BTreeSet<String>,
+    /// The PGs that the pool is to have.
+    pub pgs: u32,
     /// Clients' processes that are or will be fenced.
     pub fenced: BTreeSet<(usize, u32)>,
     /// Whether the faults are over.
@@ -155,6 +159,8 @@ impl World {
             images: Vec::new(),
             notes: Notes::default(),
             notes_made: false,
+            damaged: BTreeSet::new(),
+            pgs: plan.pgs,
             fenced: BTreeSet::new(),
             is_healing: false,
             counts: Counts::default(),
@@ -272,7 +278,7 @@ impl World {
             Happening::Relieve(relief) => self.relieve(relief),
             Happening::MakePool => {
                 self.command(r#"{"prefix":"osd set","key":"noout"}"#, Purpose::Nothing);
-                let pgs = self.plan.pgs;
+                let pgs = self.pgs;
                 let json = format!(r#"{{"prefix":"osd pool create","pool":"data","pg_num":{pgs}}}"#);
                 self.command(&json, Purpose::MakePool);
             }

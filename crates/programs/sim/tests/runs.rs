@@ -91,3 +91,8 @@ fn a_lock_that_is_taken_without_a_fence_is_noticed() {
 fn watches_that_a_restart_forgets_are_noticed() {
     assert!(finds(Defect::Pg(Bug::LoadForgetsWatches), 6));
 }
+
+#[test]
+fn bad_bytes_that_a_store_returns_are_noticed() {
+    assert!(finds(Defect::StoreServesBadBytes, 5));
+}

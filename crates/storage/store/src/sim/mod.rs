@@ -58,6 +58,7 @@ pub struct SimStore {
     ready: Vec<Completion>,
     commits_fail: bool,
     stays_open: bool,
+    serves_damage: bool,
     space_is_refused: bool,
     stopped: bool,
 }
@@ -82,6 +83,7 @@ impl SimStore {
             ready: Vec::new(),
             commits_fail: false,
             stays_open: false,
+            serves_damage: false,
             space_is_refused: false,
             stopped: false,
             options,
@@ -146,6 +148,11 @@ impl SimStore {
     /// Breaks the contract, to show that tests notice: what follows a refusal made by [`SimStore::refuse_space`] is taken.
     pub fn stay_open_after_refusals(&mut self) {
         self.stays_open = true;
+    }
+
+    /// Breaks the contract, to show that tests notice: damaged blocks are returned as they are.
+    pub fn serve_damage(&mut self) {
+        self.serves_damage = true;
     }
 
     /// Whether transactions that carry data of a PG's objects are refused as if the store were full.
@@ -268,9 +275,11 @@ impl ObjectStore for SimStore {
     }
 
     fn read(&mut self, request: ReadRequest, token: Token) {
+        let answer = self.visible.peek(&request).expect("MemStore answers every peek");
         let result = match self.damage.found_by(&request) {
+            Some(_) if self.serves_damage => answer.map(damage::flipped),
             Some(error) => Err(error),
-            None => self.visible.peek(&request).expect("MemStore answers every peek"),
+            None => answer,
         };
         self.taken.push(Taken::Read(Completion::Read { token, result }));
     }
