@@ -30,6 +30,8 @@ mod corpus;
 
 use ops::{ClassFilter, ObjectClass};
 
+pub use lock::lock_holders;
+
 /// Every class, sorted by name.
 pub static CLASSES: &[&ObjectClass] = &[
     &cas::CLASS,

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use buffer::Rope;
-use encoding::Encode;
+use encoding::{Decode, DecodeError, Encode};
 use ops::{ClassContext, Method, ObjectClass, StepError, decode_input, decode_stored};
-use types::{AddrType, EntityAddr, Errno, Name, UTime};
+use types::{AddrType, EntityAddr, EntityName, Errno, Name, UTime};
 
 use crate::lock_types::{
     AssertOp, BreakOp, GetInfoOp, ListLocksReply, LockInfo, LockOp, LockerId, LockerInfo, SetCookieOp,
@@ -110,6 +110,15 @@ fn get_info(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepErr
     let op: GetInfoOp = decode_input(input)?;
     let lock = read_lock(ctx, &op.name)?;
     ctx.reply(&lock)
+}
+
+/// The holders of a lock, by the output of `get_info`: name, cookie, address.
+///
+/// # Errors
+/// Where the output does not decode.
+pub fn lock_holders(output: &[u8]) -> Result<Vec<(EntityName, Name, EntityAddr)>, DecodeError> {
+    let lockers = LockInfo::from_bytes(output)?.lockers.into_iter();
+    Ok(lockers.map(|(id, info)| (id.locker, id.cookie, info.addr)).collect())
 }
 
 fn list_locks(ctx: &mut ClassContext<'_, '_>, _: &Rope) -> Result<i32, StepError> {

@@ -72,7 +72,7 @@ fn of_a_refused_write_only_its_error_is_left(copies: Copies) {
     let before = rig.pg.info().clone();
     rig.refuse_next();
     assert_eq!(rig.ask("b", vec![write_full(b"lost;")]).result, ENOSPC);
-    let (info, newest) = (rig.pg.info(), rig.pg.log().entries().back().unwrap());
+    let (info, newest) = (rig.pg.info(), rig.pg.log().entries().back().expect("an entry"));
     assert_eq!((newest.kind, newest.return_code), (EntryKind::Error, ENOSPC));
     assert_eq!(info.last_update, newest.version);
     assert_eq!(info.stats.stats, before.stats.stats);

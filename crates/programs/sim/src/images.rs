@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use encoding::{DecodeError, Decoder, Encoder};
+use encoding::Encoder;
 use messages::osd_op::{Op, OpArgs, OpCode, OsdFlags};
 use objecter::{Outcome, Request, RequestId};
 use types::{EntityAddr, EntityName, Errno, Name, UTime};
@@ -97,26 +97,6 @@ fn call(method: &str, input: impl FnOnce(&mut Encoder)) -> Op {
         indata_len: input.len() as u32,
     };
     Op::new(OpCode::CALL, args).with_indata([class.as_bytes(), method.as_bytes(), &input].concat())
-}
-
-/// Who holds the lock, from the answer of `get_info`.
-fn lockers(answer: &[u8]) -> Result<Vec<Locker>, DecodeError> {
-    let mut d = Decoder::new(answer);
-    d.versioned(1, "cls_lock_get_info_reply", |d, _| {
-        let count: u32 = d.get()?;
-        let mut lockers = Vec::new();
-        for _ in 0..count {
-            let (name, cookie): (EntityName, Name) =
-                d.versioned(1, "locker_id_t", |d, _| Ok((d.get()?, d.get()?)))?;
-            let addr = d.versioned(1, "locker_info_t", |d, _| {
-                let (_, addr, _): (UTime, EntityAddr, Name) = (d.get()?, d.get()?, d.get()?);
-                Ok(addr)
-            })?;
-            lockers.push(Locker { name, cookie: cookie.to_string(), addr });
-        }
-        let _: (u8, Name) = (d.get()?, d.get()?);
-        Ok(lockers)
-    })
 }
 
 impl World {
@@ -281,14 +261,15 @@ impl World {
 
     /// Begins to take the lock from its holder. Whether there is one.
     fn fence_holder(&mut self, index: usize, image: usize, outcome: &Outcome) -> bool {
-        let lockers = match lockers(&outcome.data().to_vec()) {
-            Ok(lockers) => lockers,
+        let holders = match cls::lock_holders(&outcome.data().to_vec()) {
+            Ok(holders) => holders,
             Err(error) => {
                 self.fail(format!("a lock's holders do not decode: {error}"));
                 return true;
             }
         };
-        let Some(locker) = lockers.into_iter().next() else { return false };
+        let Some((name, cookie, addr)) = holders.into_iter().next() else { return false };
+        let locker = Locker { name, cookie: cookie.to_string(), addr };
         let Some((client, life)) = owner(&locker.cookie) else {
             self.fail(format!("a lock has the cookie {}, which no client made", locker.cookie));
             return true;
