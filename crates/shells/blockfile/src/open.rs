@@ -105,6 +105,7 @@ fn open_for(
     if let Some(note) = queue.note() {
         tracing::warn!("osd.{}'s store: {note}", owner.osd);
     }
+    let event = queue.event();
     let bytes = queue.geometry(DeviceId::Data).ok_or_else(|| no_device(&path))?.size_bytes;
     if bytes < label.size_bytes {
         return Err(OpenError::Cut { path, bytes, needed: label.size_bytes });
@@ -121,13 +122,13 @@ fn open_for(
     let mut opener = Opener::new(queue, 0, options.store).map_err(|e| failed(&path, e))?;
     let store = driver.run(&mut opener, Opener::turn, Opener::deadline).map_err(|e| failed(&path, e))?;
     if !metadata.is_file() {
-        return Ok((BlockFileStore::new(store, None, driver.now(), (lock, held)), label, owner));
+        return Ok((BlockFileStore::new(store, None, event, driver.now(), (lock, held)), label, owner));
     }
     let file = || OpenOptions::new().read(true).write(true).open(&path).map_err(io_error(&path));
     let room = Room::new(file()?, options.file_system_stores);
     let used = store.used_bytes();
     let growing = Growing::new(file()?, label.size_bytes, used).map_err(|e| io_error(&path)(e.into()))?;
-    let mut opened = BlockFileStore::new(store, Some(room), driver.now(), (lock, held));
+    let mut opened = BlockFileStore::new(store, Some(room), event, driver.now(), (lock, held));
     opened.grows(growing);
     Ok((opened, label, owner))
 }

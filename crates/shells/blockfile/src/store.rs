@@ -1,9 +1,10 @@
 //! The handle: the pure store on its devices.
 
 use std::fs::File;
+use std::os::fd::OwnedFd;
 
 use blockstore::BlockStore;
-use device::DirLock;
+use device::{DirLock, RingEvent};
 use store::{
     CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, StoreError, StoreShard, Token,
     Transaction, Waker,
@@ -24,6 +25,7 @@ pub struct BlockFileStore {
     room: Option<Room>,
     /// What allocates the file ahead; a block device has all of its bytes.
     growing: Option<Growing>,
+    event: Option<RingEvent>,
     /// The latest time that the store knows.
     now: UTime,
     /// Dropped last, when the file is closed: the directory's lock, and a device that no one else may take.
@@ -31,8 +33,14 @@ pub struct BlockFileStore {
 }
 
 impl BlockFileStore {
-    pub(crate) fn new(store: BlockStore<Queue>, room: Option<Room>, now: UTime, held: Held) -> Self {
-        Self { store, room, growing: None, now, _held: held }
+    pub(crate) fn new(
+        store: BlockStore<Queue>,
+        room: Option<Room>,
+        event: Option<RingEvent>,
+        now: UTime,
+        held: Held,
+    ) -> Self {
+        Self { store, room, growing: None, event, now, _held: held }
     }
 
     /// Has the file grow in steps, from the bytes that it has been given.
@@ -45,6 +53,13 @@ impl BlockFileStore {
         if let Some(growing) = &mut self.growing {
             growing.turn(self.now, &mut self.store);
         }
+    }
+
+    /// A descriptor that becomes readable when the device has done something, for an owner whose loop watches it: it is to
+    /// be read (8 bytes), and a turn to follow. The waker is called for other things alone from then on. `None`: there is
+    /// no such descriptor, and the waker is called for everything.
+    pub fn take_event(&mut self) -> Option<OwnedFd> {
+        self.event.take()?.take().ok()
     }
 
     /// The pure store, for what its tools ask of it beside the contract.

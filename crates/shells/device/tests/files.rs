@@ -5,10 +5,12 @@
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use blockdev::{Completion, DeviceError, DeviceId, DeviceQueue, Done, Durability, Op, Request, Token};
 use buffer::{PieceMut, Rope};
 use device::{DeviceOptions, Engine, FileDevice, FileQueue, Files, OpenError, Power};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use types::{Errno, UTime};
 
 fn file(dir: &Path, name: &str, bytes: u64) -> PathBuf {
@@ -214,4 +216,40 @@ fn a_discarded_range_gives_its_room_back() {
     queue.submit(UTime::default(), &mut vec![Request::new(Token(2), DeviceId::Data, read)]);
     let Ok(Done::Read(mut buffer)) = collect(&mut queue, 1).remove(0).result else { panic!("a read") };
     assert!(buffer.as_mut_slice() == [32; 4096]);
+}
+
+#[test]
+fn a_ring_whose_event_was_taken_makes_it_readable_and_calls_no_waker() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(dir.path(), "data", 1 << 20);
+    let files = Files::open(&[FileDevice::new(DeviceId::Data, &path)], Engine::IoUring).unwrap();
+    let mut queue = files.queue();
+    // Where the system has no ring, or no direct I/O, there is no event.
+    let Some(event) = queue.event().filter(|_| files.notes().is_empty()) else { return };
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    queue.set_waker(Arc::new(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+    }));
+    let event = event.take().unwrap();
+    let readable = |seconds| {
+        let mut fds = [PollFd::new(&event, PollFlags::IN)];
+        let timeout = Timespec { tv_sec: seconds, tv_nsec: 0 };
+        poll(&mut fds, Some(&timeout)).unwrap() > 0
+    };
+    // The thread that watched it has ended, at most once calling the waker.
+    for _ in 0..1000 {
+        if calls.load(Ordering::SeqCst) > 0 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let before = calls.load(Ordering::SeqCst);
+    for n in 0..20 {
+        queue.submit(UTime::default(), &mut vec![write(n)]);
+        assert!(readable(20), "write {n}");
+        rustix::io::read(&event, &mut [0; 8]).unwrap();
+        assert_eq!(collect(&mut queue, 1).len(), 1);
+    }
+    assert_eq!(calls.load(Ordering::SeqCst), before);
 }

@@ -28,6 +28,7 @@ use crate::link::{Link, Wake};
 use crate::mon_command::{MonAnswer, MonCommand, MonReply};
 use crate::monstore::MonStore;
 use crate::osds::{OsdState, OsdStates};
+use crate::store_events::StoreEvents;
 use runtime::Clock;
 
 /// How long to wait when a connection cannot be accepted.
@@ -87,6 +88,7 @@ pub(crate) struct Core {
     listeners: RefCell<BTreeMap<Endpoint, JoinHandle<()>>>,
     /// The admin sockets of the OSDs here.
     pub(crate) admin: AdminSockets,
+    pub(crate) store_events: StoreEvents,
     /// When the task of the messenger's timers wakes next, and what wakes it earlier.
     timer_at: Cell<Option<UTime>>,
     timer_wake: Wake,
@@ -113,6 +115,7 @@ impl Core {
             last_tid: Cell::new(0),
             listeners: RefCell::default(),
             admin: AdminSockets::default(),
+            store_events: StoreEvents::default(),
             timer_at: Cell::new(None),
             timer_wake: Wake::default(),
         })
@@ -282,6 +285,7 @@ impl Core {
     /// its last messages are on their way to other cores.
     fn osd_ended(&self, osd: OsdId) {
         self.admin.end(osd);
+        self.store_events.end(osd);
         let mut listeners = self.listeners.borrow_mut();
         let of_osd = |endpoint: &&Endpoint| endpoint.daemon == Daemon::Osd(osd);
         let endpoints: Vec<Endpoint> = listeners.keys().filter(of_osd).copied().collect();

@@ -21,7 +21,7 @@ use crate::core::{Core, CrossCore, Shared};
 use crate::dir::{self, StoreKind};
 use crate::mon_command::{self, MonCommand, MonReply};
 use crate::monstore::{CommitResult, MonStore};
-use crate::open::{self, StoreHandle};
+use crate::open::{self, OpenStore};
 use crate::plan::PeerListeners;
 use crate::{CoreReport, HostError, control, metrics};
 
@@ -110,7 +110,7 @@ pub(crate) struct OsdParts {
     id: OsdId,
     config: OsdConfig,
     placement: Arc<Placement>,
-    stores: Vec<(StoreShard, StoreHandle)>,
+    stores: Vec<(StoreShard, OpenStore)>,
     addr: SocketAddr,
     nonce: u32,
     /// On the core of the control part.
@@ -303,8 +303,12 @@ fn start_osd(core: &Rc<Core>, here: CoreId, parts: OsdParts, values: &Values) {
     let OsdParts { id, config, placement, stores, addr, nonce, home } = parts;
     let gates = placement.gates().to_vec();
     let osd = Osd::on_core(config, here, placement);
-    let stores = stores.into_iter().map(|(shard, store)| (shard, store as Box<dyn ObjectStore>));
-    core.node().add_osd_parts(id, osd, stores.collect());
+    let mut handles = Vec::new();
+    for (shard, OpenStore { handle, event }) in stores {
+        handles.push((shard, handle as Box<dyn ObjectStore>));
+        event.into_iter().for_each(|event| core.watch_store(id, event));
+    }
+    core.node().add_osd_parts(id, osd, handles);
     let endpoint = |role, addr| {
         let endpoint = Endpoint::new(Daemon::Osd(id), role);
         let addr = EntityAddr::v2(addr, nonce);

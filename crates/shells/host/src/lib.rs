@@ -23,6 +23,7 @@ mod osds;
 mod plan;
 mod rebind;
 mod rebuild;
+mod store_events;
 
 pub(crate) use cluster::CoreReport;
 pub use cluster::{Cluster, ClusterInfo, UpRequest};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -103,21 +104,32 @@ pub(crate) fn mon_backend(path: &Path, values: &Values) -> Result<RedbBackend, H
 /// A store shard's handle, on its way to its core.
 pub(crate) type StoreHandle = Box<dyn ObjectStore + Send>;
 
+/// An open store shard.
+pub(crate) struct OpenStore {
+    pub(crate) handle: StoreHandle,
+    /// Where there is one, the core watches it: it becomes readable when the device has done something.
+    pub(crate) event: Option<OwnedFd>,
+}
+
 /// Opens an OSD's store, or makes it: a handle for each of its shards. `commands` are those of the core of shard 0.
 pub(crate) fn osd_store(
     plan: &OsdPlan,
     values: &Values,
     commands: UnboundedSender<CoreCommand>,
-) -> Result<Vec<StoreHandle>, HostError> {
-    let mut store: StoreHandle = match plan.store {
+) -> Result<Vec<OpenStore>, HostError> {
+    let (mut handle, event): (StoreHandle, _) = match plan.store {
         StoreKind::Mem => return mem_stores(plan, values),
-        StoreKind::Simple => Box::new(simple_store(plan, values).map_err(|e| unusable(plan, &e))?),
-        StoreKind::Block => Box::new(block_store(plan, values).map_err(|e| unusable(plan, &e))?),
+        StoreKind::Simple => (Box::new(simple_store(plan, values).map_err(|e| unusable(plan, &e))?), None),
+        StoreKind::Block => {
+            let mut store = block_store(plan, values).map_err(|e| unusable(plan, &e))?;
+            let event = store.take_event();
+            (Box::new(store), event)
+        }
     };
     let id = plan.id;
     // Called on any thread; the receiver is gone only when the process ends.
-    store.set_waker(Arc::new(move || drop(commands.send(CoreCommand::StoreReady(id)))));
-    Ok(vec![store])
+    handle.set_waker(Arc::new(move || drop(commands.send(CoreCommand::StoreReady(id)))));
+    Ok(vec![OpenStore { handle, event }])
 }
 
 fn unusable(plan: &OsdPlan, error: &(dyn std::error::Error + 'static)) -> HostError {
@@ -129,13 +141,13 @@ fn unusable(plan: &OsdPlan, error: &(dyn std::error::Error + 'static)) -> HostEr
     HostError::Store { osd: plan.id.0, reason: format!("{error}{what_to_do}") }
 }
 
-fn mem_stores(plan: &OsdPlan, values: &Values) -> Result<Vec<StoreHandle>, HostError> {
+fn mem_stores(plan: &OsdPlan, values: &Values) -> Result<Vec<OpenStore>, HostError> {
     if model(values).is_some() {
         let reason = "bdev_model needs a store with a device: this one is in memory".to_owned();
         return Err(HostError::Store { osd: plan.id.0, reason });
     }
     let handles = MemStore::handles(plan.size_bytes, plan.placement.shards().len() as u32);
-    Ok(handles.into_iter().map(|handle| Box::new(handle) as StoreHandle).collect())
+    Ok(handles.into_iter().map(|handle| OpenStore { handle: Box::new(handle), event: None }).collect())
 }
 
 /// How an OSD's files are opened.

@@ -40,7 +40,7 @@ pub struct Ring {
     /// When to submit again what the kernel did not take.
     retry: Option<UTime>,
     now: UTime,
-    _watcher: Watcher,
+    watcher: Watcher,
 }
 
 /// The requests to one device.
@@ -106,8 +106,13 @@ impl Ring {
             done: Vec::new(),
             retry: None,
             now: UTime::default(),
-            _watcher: watcher,
+            watcher,
         })
+    }
+
+    /// What the kernel makes readable when a request of this ring is done.
+    pub fn event(&self) -> RingEvent {
+        RingEvent { event: Arc::clone(&self.watcher.event), closing: Arc::clone(&self.watcher.closing) }
     }
 
     pub fn serves(&self, device: DeviceId) -> bool {
@@ -348,6 +353,28 @@ fn left_of(pieces: &[Piece], mut skip: usize) -> Vec<Vector> {
     out
 }
 
+/// A ring's event, for an owner whose loop watches file descriptors.
+pub struct RingEvent {
+    event: Arc<OwnedFd>,
+    closing: Arc<AtomicBool>,
+}
+
+impl RingEvent {
+    /// The event as a descriptor (an `eventfd`, read in 8 bytes, without blocking) that becomes readable when there are
+    /// completions. From now on no thread turns it into a call of the queue's waker.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub fn take(self) -> io::Result<OwnedFd> {
+        let taken = self.event.try_clone()?;
+        rustix::io::ioctl_fionbio(&taken, true)?;
+        self.closing.store(true, Ordering::SeqCst);
+        // It wakes the thread, which ends. What else it may have read is not lost: the owner is woken once, below.
+        rustix::io::write(&self.event, &1u64.to_ne_bytes())?;
+        Ok(taken)
+    }
+}
+
 /// The thread that turns the ring's event into a wake-up.
 struct Watcher {
     event: Arc<OwnedFd>,
@@ -364,7 +391,8 @@ impl Watcher {
             let mut count = [0; 8];
             loop {
                 match rustix::io::read(&its, &mut count) {
-                    _ if ends.load(Ordering::SeqCst) => return,
+                    // Whoever watches the event instead may have missed what was read here.
+                    _ if ends.load(Ordering::SeqCst) => return ready.wake(),
                     Ok(_) => ready.wake(),
                     // An eventfd has no other errors.
                     Err(_) => {}

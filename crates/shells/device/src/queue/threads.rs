@@ -6,7 +6,7 @@ use blockdev::{Completion, DeviceError, DeviceId, DeviceQueue, Done, Geometry, O
 use types::UTime;
 
 use super::Files;
-use super::ring::Ring;
+use super::ring::{Ring, RingEvent};
 
 /// One core's queue to the devices. It has a waker, and a deadline only if the kernel did not take what a ring submitted.
 /// With a ring ([`FileQueue::engine`]) it must be used by one thread.
@@ -90,6 +90,11 @@ impl FileQueue {
             Engine::Threads => (None, None),
         };
         Self { ring, note, files, ready }
+    }
+
+    /// The event of this queue's ring, if it has one. Threads (flushes, discards) call the waker all the same.
+    pub fn event(&self) -> Option<RingEvent> {
+        self.ring.as_ref().map(Ring::event)
     }
 
     pub fn engine(&self) -> Engine {

@@ -1,0 +1,58 @@
+//! Stores that tell of completions by a file descriptor: a core's loop watches it, and no thread wakes the core.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use node::NodeEvent;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::task::JoinHandle;
+use types::OsdId;
+
+use crate::CoreReport;
+use crate::core::Core;
+
+/// The tasks that watch the stores of a core's OSDs.
+#[derive(Default)]
+pub(crate) struct StoreEvents(RefCell<BTreeMap<OsdId, JoinHandle<()>>>);
+
+impl StoreEvents {
+    /// An OSD has ended.
+    pub(crate) fn end(&self, osd: OsdId) {
+        if let Some(task) = self.0.borrow_mut().remove(&osd) {
+            task.abort();
+        }
+    }
+}
+
+impl Core {
+    /// Gives an OSD's store a turn whenever its descriptor becomes readable, until the OSD ends.
+    pub(crate) fn watch_store(self: &Rc<Self>, osd: OsdId, event: OwnedFd) {
+        #[allow(unsafe_code, reason = "tokio is handed a descriptor")]
+        // SAFETY: an `OwnedFd` is the same open descriptor until it is dropped, which the `AsyncFd` does.
+        let watched = unsafe { AsyncFd::register_with_interest(event, Interest::READABLE) };
+        match watched {
+            Ok(event) => {
+                let task = tokio::task::spawn_local(watch(self.clone(), osd, event));
+                self.store_events.0.borrow_mut().insert(osd, task);
+            }
+            // Without it the OSD would wait for ever.
+            Err(error) => {
+                self.report(CoreReport::OsdFailed(osd, format!("its store can't be watched: {error}")));
+            }
+        }
+    }
+}
+
+async fn watch(core: Rc<Core>, osd: OsdId, event: AsyncFd<OwnedFd>) {
+    let mut count = [0; 8];
+    // It fails when the loop has ended.
+    while let Ok(mut readable) = event.readable().await {
+        let read = readable.try_io(|fd| Ok(rustix::io::read(fd.get_ref(), &mut count)?));
+        if read.is_ok() {
+            core.dispatch(NodeEvent::StoreReady(osd));
+        }
+    }
+}
