@@ -68,9 +68,10 @@ bench-maps: ## the longest turns of an OSD of 16,384 PGs that goes through 40 ep
 	@$(CARGO) build --release $(QUIET) -p hotpath
 	@"$(dir $(LOLIGO))hotpath" maps
 
-bench: build ## instructions an operation; CPU per operation of the MemStore beside Ceph's, in one run
+bench: build ## instructions an operation; CPU per operation of the MemStore beside Ceph's, and of both clients, in one run
 	@"$(dir $(LOLIGO))hotpath" print
 	@python3 tests/measure.py --loligo "$(LOLIGO)" cpu
+	@python3 tests/measure.py --loligo "$(LOLIGO)" --rounds 3 client
 
 measure: root build ## start time, idle memory and CPU per operation, ours and Ceph's
 	@python3 tests/measure.py --loligo "$(LOLIGO)" all

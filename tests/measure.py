@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Start time, idle memory and MemStore CPU per operation of loligo and of real Ceph, in one run on this machine.
 
-usage: measure.py --loligo PROGRAM [--peer 16.2|18.2|20.2] [--rounds 5] [--seconds 3] [--json FILE] start|idle|cpu|images|all
+usage: measure.py --loligo PROGRAM [--peer 16.2|18.2|20.2] [--rounds 5] [--seconds 3] [--json FILE] start|idle|cpu|images|client|all
 
 start  seconds from the command to HEALTH_OK and to the first acknowledged write, as clients that are loaded
        already see it; three OSDs on the durable store (ours: simple, Ceph's: BlueStore)
@@ -11,6 +11,8 @@ cpu    4 KiB writes and random reads with `rados bench`, 16 and 256 in flight, o
        of the rounds.
 images 4 KiB random writes and reads of an image by fio's rbd engine, 16 in flight; a snapshot of it; a clone's first
        writes, and its flattening. One OSD on the durable store each: rates, CPU per operation, seconds.
+client 4 KiB random reads and writes, 16 and 256 in flight, by `rados bench` and by `loligo bench` on the same cluster,
+       one OSD on MemStore each, servers on one processor and the client on another: CPU of client and OSD per operation
 Needs root (Ceph's daemons) and Debian 12's Ceph packages; another peer needs its root (tests/peers/peer-root.sh).
 """
 import argparse
@@ -25,6 +27,7 @@ import tempfile
 import time
 
 from measured import Ceph, Loligo, ceph, cpu_seconds, names, note, quiet, rss_mib, spread, table
+import measure_clients
 import measure_images
 
 FIRST_WRITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "live", "first_write.py")
@@ -144,7 +147,8 @@ def print_cpu(rows):
 
 
 MEASURES = {"start": (starts, print_start), "idle": (idle, print_idle), "cpu": (cpu, print_cpu),
-            "images": (measure_images.images, measure_images.print_images)}
+            "images": (measure_images.images, measure_images.print_images),
+            "client": (measure_clients.clients, measure_clients.print_clients)}
 
 
 def main():
@@ -153,7 +157,7 @@ def main():
     parser.add_argument("--loligo", help="the program; without it only the peers are measured")
     parser.add_argument("--peer", action="append", help="a release of Ceph, several times if wanted [16.2]")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=int, default=3, help="of one rados bench")
+    parser.add_argument("--seconds", type=int, default=3, help="of one bench")
     parser.add_argument("--settle", type=int, default=10, help="seconds before idle memory is read")
     parser.add_argument("--store", default="simple", help="Loligo's durable store [simple]")
     parser.add_argument("--image-gib", type=int, default=4, help="the size of an image [4]")

@@ -48,10 +48,10 @@ class Loligo:
         self.program, self.dir, self.port = program, tempfile.mkdtemp(dir=place), free_port()
         self.conf = os.path.join(self.dir, "ceph.conf")
 
-    def up(self, store, osds):
+    def up(self, store, osds, *args):
         subprocess.run([self.program, "up", "--dir", self.dir, "--detach", "--mon-addr", f"127.0.0.1:{self.port}",
                         "--store", {"durable": self.durable}.get(store, store), "--osds", str(osds),
-                        "--set", "mon_data_avail_warn=0"], check=True, stdout=subprocess.DEVNULL)
+                        "--set", "mon_data_avail_warn=0", *args], check=True, stdout=subprocess.DEVNULL)
 
     def pids(self):
         done = subprocess.run([self.program, "status", self.dir, "-f", "json"], capture_output=True, check=True)

@@ -5,11 +5,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use auth::{ClientNone, Service};
+use auth::{AuthError, ClientNone, Service};
 use buffer::Rope;
 use messages::{Message, MonCommandAck, PoolOpReply};
 use monclient::{Attempt, MonClientEvent, MonClientIo};
-use msgr::{Connect, Connection, Effect, Local, PeerInfo, ReceiveBuffer};
+use msgr::{CloseReason, Connect, Connection, Effect, Local, PeerInfo, ReceiveBuffer};
 use objecter::{
     Busy, CommandId, MapWaitId, NotifyId, NotifyOutcome, Objecter, ObjecterEffect, ObjecterEvent, OsdSession,
     Outcome, Request, RequestId, WatchEvent, WatchId,
@@ -348,6 +348,9 @@ impl Client {
                     if let Peer::Monitor(attempt) = peer {
                         self.tell(ObjecterEvent::Mon(MonClientEvent::KeepaliveAcked(attempt)));
                     }
+                }
+                Effect::Close(CloseReason::Auth(error @ AuthError::Refused { .. })) => {
+                    self.fail(peer, format!("it requires cephx, and this client has no authentication: {error}"));
                 }
                 Effect::Close(reason) => self.fail(peer, reason.to_string()),
                 // Of the side that is dialled, and of lossless sessions.
