@@ -139,6 +139,35 @@ def test_a_ladder_finds_the_saturation_and_the_highest_rate(t):
     equal(len(glob.glob(t.path("history/*.png"))), 2 if "as SVG and PNG in" in done.stdout else 0, done.stdout[-500:])
 
 
+OPEN = """
+name: open
+title: A fixed rate
+systems:
+  - {name: ours, loligo: {store: mem}, osds: 1}
+workloads:
+  - name: open
+    loligo_bench: {instances: 2, pg_num: 8, block_size: 4K, size: 8M, in_flight: 4, seconds: 2, rate: 200,
+                   phases: [write, rand_write, rand_read, read]}
+design: {blocks: 1, defaults_per_block: 1, confirm: no}
+"""
+
+
+def test_loligo_bench_is_a_load_at_a_rate(t):
+    study, out = t.path("open.yaml"), t.path("open")
+    with open(study, "w", encoding="utf-8") as f:
+        f.write(OPEN)
+    lab(t, "run", study, "--out", out)
+    [record] = records(out)
+    equal((record["outcome"]["status"], record["parameters"]["load"]), ("ok", "loligo bench"), "the trial")
+    phases = {m["phase"]: m for m in record["measurements"]}
+    equal(sorted(phases), ["rand_read", "rand_write", "read", "write"], "phases")
+    for name, phase in phases.items():
+        # Random arrivals: 400 in two seconds, give or take four times their square root.
+        expect(320 <= phase["operations"] <= 480, f"{name}: {phase['operations']} operations")
+        counts = sum(count for _, count in phase["latency"]["histogram"]["buckets"])
+        equal(counts, phase["operations"], f"{name}: the histogram's operations")
+
+
 def test_words_that_nobody_reads_end_nothing(t):
     study = t.path("tiny.yaml")
     with open(study, "w", encoding="utf-8") as f:
