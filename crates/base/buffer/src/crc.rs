@@ -40,6 +40,67 @@ pub(crate) fn uncounted(seed: u32, bytes: &[u8]) -> u32 {
     !(digest.finalize() as u32)
 }
 
+/// What [`PAGE`](crate::ALIGN) zero bytes make of each bit of a checksum: a checksum is linear in its seed.
+const PAGE_SHIFT: [u32; 32] = {
+    // One zero byte, then doubled twelve times.
+    let mut shift = [0; 32];
+    let mut bit = 0;
+    while bit < 32 {
+        let mut crc = 1u32 << bit;
+        let mut step = 0;
+        while step < 8 {
+            crc = if crc & 1 == 1 { (crc >> 1) ^ 0x82f6_3b78 } else { crc >> 1 };
+            step += 1;
+        }
+        shift[bit] = crc;
+        bit += 1;
+    }
+    let mut doubled = 0;
+    while doubled < 12 {
+        let mut next = [0; 32];
+        let mut bit = 0;
+        while bit < 32 {
+            next[bit] = shifted(&shift, shift[bit]);
+            bit += 1;
+        }
+        shift = next;
+        doubled += 1;
+    }
+    shift
+};
+
+const fn shifted(shift: &[u32; 32], crc: u32) -> u32 {
+    let mut out = 0;
+    let mut bit = 0;
+    while bit < 32 {
+        out ^= shift[bit] & 0u32.wrapping_sub(crc >> bit & 1);
+        bit += 1;
+    }
+    out
+}
+
+/// The same by the bytes of a checksum.
+const PAGE_SHIFT_BYTES: [[u32; 256]; 4] = {
+    let mut tables = [[0; 256]; 4];
+    let mut byte = 0;
+    while byte < 4 {
+        let mut value = 0;
+        while value < 256 {
+            tables[byte][value] = shifted(&PAGE_SHIFT, (value as u32) << (8 * byte));
+            value += 1;
+        }
+        byte += 1;
+    }
+    tables
+};
+
+/// Continues a checksum from `seed` over a page whose checksum from all ones is known.
+pub fn crc32c_page(seed: u32, page: u32) -> u32 {
+    let [a, b, c, d] = (seed ^ !0).to_le_bytes();
+    let [t0, t1, t2, t3] = &PAGE_SHIFT_BYTES;
+    page ^ t0[a as usize] ^ t1[b as usize] ^ t2[c as usize] ^ t3[d as usize]
+}
+
 /// Continues the crc over `len` zero bytes without touching memory for them.
 pub fn crc32c_zeros(seed: u32, mut len: u64) -> u32 {
     const ZEROS: [u8; 4096] = [0; 4096];
@@ -70,6 +131,16 @@ mod tests {
             for len in [0, 1, 3, 4, 5, 15, 16, 17, 28, 32, 33, 255, 256, 257, 4096, 5000] {
                 assert_eq!(crc32c(seed, &bytes[..len]), slow(seed, &bytes[..len]), "seed {seed} len {len}");
             }
+        }
+    }
+
+    #[test]
+    fn a_page_is_added_by_its_own_checksum() {
+        let pages: Vec<u8> = (0..8192u32).map(|i| (i * 11 + i / 256) as u8).collect();
+        for seed in [0, 1, !0, 0x1234_5678] {
+            let first = crc32c_page(seed, crc32c(!0, &pages[..4096]));
+            assert_eq!(first, crc32c(seed, &pages[..4096]));
+            assert_eq!(crc32c_page(first, crc32c(!0, &pages[4096..])), crc32c(seed, &pages));
         }
     }
 

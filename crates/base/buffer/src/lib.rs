@@ -10,6 +10,6 @@ mod piece;
 mod rope;
 
 pub use copied::{copied_bytes, copy_payload};
-pub use crc::{checksummed_bytes, crc32c, crc32c_zeros};
+pub use crc::{checksummed_bytes, crc32c, crc32c_page, crc32c_zeros};
 pub use piece::{ALIGN, Piece, PieceMut};
 pub use rope::Rope;

@@ -4,7 +4,7 @@ use std::ops::{Deref, Range};
 use std::sync::{Arc, OnceLock};
 
 use crate::copied::{copy_payload, count};
-use crate::crc::uncounted;
+use crate::crc::{crc32c_page, uncounted};
 use crate::crc32c;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
@@ -20,9 +20,17 @@ struct Page([u8; ALIGN]);
 enum Slab {
     /// Less than a page, or bytes that came from elsewhere: no alignment.
     Bytes(Vec<u8>),
-    /// Whole pages, and a checksum of their bytes once it was taken: payload is received, stored and sent again without
+    /// Whole pages, and checksums of their bytes once they were taken: payload is received, stored and sent again without
     /// being looked at otherwise.
-    Pages(Box<[Page]>, OnceLock<Checksum>),
+    Pages(Box<[Page]>, Sums),
+}
+
+/// What is known of a slab's bytes.
+#[derive(Default)]
+struct Sums {
+    whole: OnceLock<Checksum>,
+    /// The crc32c, from all ones, of each of the first pages.
+    pages: OnceLock<Box<[u32]>>,
 }
 
 /// The crc32c of a slab's first `len` bytes, continued from `seed`.
@@ -65,7 +73,7 @@ impl PieceMut {
             // Zero values come from the allocator as they are: large memory is not touched here.
             _ => {
                 let pages = <[Page]>::new_box_zeroed_with_elems(len.div_ceil(ALIGN));
-                Slab::Pages(pages.unwrap_or_default(), OnceLock::new())
+                Slab::Pages(pages.unwrap_or_default(), Sums::default())
             }
         };
         assert!(slab.as_slice().len() >= len, "memory for {len} bytes");
@@ -102,6 +110,17 @@ impl PieceMut {
         debug_assert_eq!(uncounted(seed, &self.slab.as_slice()[..self.len]), crc, "the caller's checksum");
         let piece = self.freeze();
         piece.note_crc(seed, crc);
+        piece
+    }
+}
+
+impl PieceMut {
+    /// The same where the crc32c, from all ones, of each whole page is known, too.
+    #[inline]
+    pub fn freeze_with_sums(self, seed: u32, crc: u32, pages: Vec<u32>) -> Piece {
+        let piece = self.freeze_with_crc(seed, crc);
+        debug_assert_eq!(pages.len(), piece.len / ALIGN, "a checksum for each whole page");
+        piece.note_pages(pages);
         piece
     }
 }
@@ -158,29 +177,57 @@ impl Piece {
     }
 
     /// Continues Ceph's crc32c from `seed` over the bytes. Of pages that the piece has from their beginning it is taken
-    /// once: damage to them in memory shows when what was sent is checked.
+    /// once, and of pages whose own checksums are known it is made of those: damage to them in memory shows when what was
+    /// sent is checked.
     pub fn crc32c(&self, seed: u32) -> u32 {
-        let known = match self.slab.as_deref() {
-            Some(Slab::Pages(_, known)) if self.start == 0 => known.get(),
-            _ => return crc32c(seed, self),
-        };
-        match known {
-            Some(known) if known.len as usize == self.len && known.seed == seed => known.crc,
-            Some(_) => crc32c(seed, self),
-            None => {
-                let crc = crc32c(seed, self);
-                self.note_crc(seed, crc);
-                crc
-            }
+        let Some(Slab::Pages(_, sums)) = self.slab.as_deref() else { return crc32c(seed, self) };
+        let whole =
+            sums.whole.get().filter(|w| self.start == 0 && w.len as usize == self.len && w.seed == seed);
+        if let Some(whole) = whole {
+            return whole.crc;
         }
+        let known = self.known_pages();
+        if !known.is_empty() {
+            let crc = known.iter().fold(seed, |crc, page| crc32c_page(crc, *page));
+            return match self.len % ALIGN {
+                0 => crc,
+                _ => crc32c(crc, &self[known.len() * ALIGN..]),
+            };
+        }
+        let crc = crc32c(seed, self);
+        if self.start == 0 {
+            self.note_crc(seed, crc);
+        }
+        crc
+    }
+
+    /// Takes the checksum of each whole page, if the piece begins with one and they are not known: [`Piece::crc32c`] of any
+    /// range of pages need not look at the bytes again.
+    pub fn take_page_sums(&self) {
+        if self.start == 0 && self.known_pages().is_empty() {
+            self.note_pages(self.chunks_exact(ALIGN).map(|page| crc32c(!0, page)).collect());
+        }
+    }
+
+    /// The checksums of the piece's whole pages; empty unless all are known.
+    fn known_pages(&self) -> &[u32] {
+        let Some(Slab::Pages(_, sums)) = self.slab.as_deref() else { return &[] };
+        let (Some(all), 0) = (sums.pages.get(), self.start % ALIGN) else { return &[] };
+        all.get(self.start / ALIGN..(self.start + self.len) / ALIGN).unwrap_or_default()
     }
 
     /// Keeps a checksum of the piece's bytes with its memory, if that is whole pages without one.
     fn note_crc(&self, seed: u32, crc: u32) {
-        let Some(Slab::Pages(_, known)) = self.slab.as_deref() else { return };
+        let Some(Slab::Pages(_, sums)) = self.slab.as_deref() else { return };
         if let (0, Ok(len)) = (self.start, u32::try_from(self.len)) {
             // The first one stays: it is that of the whole, as a rule.
-            let _ = known.set(Checksum { len, seed, crc });
+            let _ = sums.whole.set(Checksum { len, seed, crc });
+        }
+    }
+
+    fn note_pages(&self, pages: Vec<u32>) {
+        if let Some(Slab::Pages(_, sums)) = self.slab.as_deref() {
+            let _ = sums.pages.set(pages.into_boxed_slice());
         }
     }
 
@@ -278,6 +325,32 @@ mod tests {
         let mut filled = PieceMut::zeroed(8192);
         filled.as_mut_slice().copy_from_slice(&bytes);
         assert_eq!(taken(&filled.freeze_with_crc(!0, of_all), !0), (of_all, 0));
+    }
+
+    #[test]
+    fn checksums_of_pages_give_those_of_any_range_of_pages() {
+        let bytes: Vec<u8> = (0..20_000u32).map(|i| (i * 7 + i / 256) as u8).collect();
+        let piece = Piece::copy_from(&bytes);
+        let before = checksummed_bytes();
+        piece.take_page_sums();
+        piece.take_page_sums();
+        assert_eq!(checksummed_bytes() - before, 16384);
+        for (from, to, looked_at) in
+            [(0, 16384, 0), (4096, 12288, 0), (8192, 20_000, 3616), (100, 4196, 4096)]
+        {
+            for seed in [!0, 0, 5] {
+                let before = checksummed_bytes();
+                let crc = piece.slice(from..to).crc32c(seed);
+                assert_eq!(checksummed_bytes() - before, looked_at, "{from}..{to}");
+                assert_eq!(crc, uncounted(seed, &bytes[from..to]), "{from}..{to} from {seed}");
+            }
+        }
+        let mut filled = PieceMut::zeroed(4096);
+        filled.as_mut_slice().copy_from_slice(&bytes[..4096]);
+        let crcs = [9, !0].map(|seed| crc32c(seed, &bytes[..4096]));
+        let piece = filled.freeze_with_sums(9, crcs[0], vec![crcs[1]]);
+        let before = checksummed_bytes();
+        assert_eq!(([9, !0].map(|seed| piece.crc32c(seed)), checksummed_bytes() - before), (crcs, 0));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A segment of a frame while its bytes come.
 
-use buffer::{ALIGN, Piece, PieceMut, Rope, copy_payload, crc32c};
+use buffer::{ALIGN, Piece, PieceMut, Rope, copy_payload, crc32c, crc32c_page};
 
 use crate::frame::SEGMENT_SEED;
 
@@ -18,6 +18,9 @@ pub(crate) struct Segment {
     crc: u32,
     /// The checksum before the first byte of the pages under way.
     pages_seed: u32,
+    /// The checksums, each from all ones, of those of them that are full, and of the bytes of the next one.
+    page_crcs: Vec<u32>,
+    page_crc: u32,
     /// Whether the bytes are checksummed and dropped.
     dropped: bool,
     /// What is full.
@@ -54,7 +57,17 @@ impl Segment {
         let filling =
             Filling::Bytes(if dropped || len >= ALIGN { Vec::new() } else { Vec::with_capacity(len) });
         let (crc, pages_seed) = (SEGMENT_SEED, SEGMENT_SEED);
-        Self { len, received: 0, crc, pages_seed, dropped, pieces: Rope::new(), filling }
+        Self {
+            len,
+            received: 0,
+            crc,
+            pages_seed,
+            page_crcs: Vec::new(),
+            page_crc: !0,
+            dropped,
+            pieces: Rope::new(),
+            filling,
+        }
     }
 
     /// Bytes that have not come.
@@ -121,15 +134,31 @@ impl Segment {
             return;
         };
         let end = (*filled + n).min(piece.len());
-        if check_crc {
-            self.crc = crc32c(self.crc, &piece.as_mut_slice()[*filled..end]);
+        let (mut at, piece_len) = (*filled, piece.len());
+        while check_crc && at < end {
+            let page_end = (at / ALIGN + 1) * ALIGN;
+            let part = &piece.as_mut_slice()[at..end.min(page_end)];
+            at += part.len();
+            if page_end > piece_len {
+                // The last page of all is not a whole one.
+                self.crc = crc32c(self.crc, part);
+                continue;
+            }
+            // The bytes are looked at once: the store wants each page's checksum, the frame that of all.
+            self.page_crc = crc32c(self.page_crc, part);
+            if at == page_end {
+                self.crc = crc32c_page(self.crc, self.page_crc);
+                self.page_crcs.push(self.page_crc);
+                self.page_crc = !0;
+            }
         }
         self.received += end - *filled;
         *filled = end;
         if end == piece.len() {
             if let Filling::Pages(piece, _) = std::mem::take(&mut self.filling) {
+                let page_crcs = std::mem::take(&mut self.page_crcs);
                 self.pieces.push(match check_crc {
-                    true => piece.freeze_with_crc(self.pages_seed, self.crc),
+                    true => piece.freeze_with_sums(self.pages_seed, self.crc, page_crcs),
                     false => piece.freeze(),
                 });
                 self.pages_seed = self.crc;
