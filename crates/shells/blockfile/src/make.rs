@@ -81,6 +81,7 @@ fn make(path: &Path, owner: &Owner, size_bytes: u64, options: &Options) -> Resul
         size_bytes,
         log_bytes,
         log_unit_bytes: geometry.block_bytes,
+        log_apart: false,
         owner: owner.to_bytes(0),
     };
     let mut making = Making::new(queue, label).map_err(|e| failed(path, e))?;

@@ -1,19 +1,25 @@
 //! The steps of a transaction.
 
-use std::collections::BTreeMap;
+use std::ops::Range;
 
 use buffer::Piece;
-use store::{
-    CollectionChange, CollectionId, LogChange, ObjectChange, Step, StoreError, Transaction, keys, split_takes,
-};
+use store::{CollectionChange, CollectionId, LogChange, ObjectChange, Step, StoreError, Transaction, keys};
 use types::GHObject;
 
 use crate::context::{Context, Found};
+use crate::layout::BLOCK;
 use crate::records::{
-    Collection, Part, collection_key, encode_log_record, key, log_key, number_key, object_key, object_of,
-    part_key, table,
+    Collection, Dead, Part, collection_key, dead_key, encode_log_record, key, log_key, object_key, object_of,
+    part_key, space_key, table,
 };
+use crate::shape::{HASH_END, Part as HashPart, Shape, hash_range};
 use crate::stop::{Attempt, Stop, damaged};
+
+/// A copied range shares blocks if it has so many whole ones.
+const SHARED_BLOCKS_MIN: u64 = 16;
+
+/// So many objects of a collection move so that those of another need not.
+const FEW_OBJECTS: usize = 16;
 
 impl Context<'_> {
     /// Applies the steps of a transaction that [`Transaction::check`] has found sound.
@@ -51,13 +57,14 @@ impl Context<'_> {
         object: &GHObject,
         change: &ObjectChange,
     ) -> Attempt<()> {
-        self.collection(collection)?;
-        let mut found = match self.find(collection, object)? {
-            Some(found) => found,
-            None if change.only_takes_away() => return Ok(()),
-            None => self.make(collection, object),
+        let mut found = match change.only_takes_away() {
+            false => self.find_or_make(collection, object)?,
+            true => match self.find(collection, object)? {
+                Some(found) => found,
+                None => return Ok(()),
+            },
         };
-        let number = found.onode.number;
+        let (number, omap) = (found.onode.number, found.onode.omap);
         match change {
             ObjectChange::Touch => {}
             ObjectChange::Write { offset, data, advice: _, checksums } => {
@@ -75,28 +82,25 @@ impl Context<'_> {
             ObjectChange::RemoveAttrs => self.delete_part(number, Part::Attr)?,
             ObjectChange::OmapSet(entries) => {
                 for (name, value) in entries {
-                    self.put(part_key(number, Part::Omap, name), Piece::copy_from(value))?;
+                    self.put(part_key(omap, Part::Omap, name), Piece::copy_from(value))?;
                 }
             }
             ObjectChange::OmapRemove(names) => {
                 for name in names {
-                    self.delete(part_key(number, Part::Omap, name))?;
+                    self.delete(part_key(omap, Part::Omap, name))?;
                 }
             }
             ObjectChange::OmapRemoveRange { first, last } => {
-                let (start, end) = (part_key(number, Part::Omap, first), part_key(number, Part::Omap, last));
+                let (start, end) = (part_key(omap, Part::Omap, first), part_key(omap, Part::Omap, last));
                 if start < end {
                     self.delete_range(&start, Some(&end))?;
                 }
             }
             ObjectChange::OmapSetHeader(header) => {
-                let key = part_key(number, Part::OmapHeader, &[]);
+                let key = part_key(omap, Part::OmapHeader, &[]);
                 self.put(key, Piece::copy_from(header))?;
             }
-            ObjectChange::OmapClear => {
-                self.delete_part(number, Part::Omap)?;
-                self.delete_part(number, Part::OmapHeader)?;
-            }
+            ObjectChange::OmapClear => self.clear_omap(&mut found)?,
             ObjectChange::SetAllocHint(hint) => found.onode.hint = Some(*hint),
         }
         self.store(&found)
@@ -107,13 +111,28 @@ impl Context<'_> {
         self.delete_range(&prefix, keys::after_prefix(&prefix).as_deref())
     }
 
+    fn clear_omap(&mut self, found: &mut Found) -> Attempt<()> {
+        match self.few_keys(&found.onode, Dead::Omap.parts())? {
+            Some(all) => self.delete_parts(all),
+            None => {
+                self.put(dead_key(found.onode.omap), Dead::Omap.encode())?;
+                found.onode.omap = self.new_number();
+                Ok(())
+            }
+        }
+    }
+
     fn remove(&mut self, found: &Found) -> Attempt<()> {
-        let number = found.onode.number;
-        self.unmap(number, 0, u64::MAX)?;
-        let prefix = number_key(number);
-        self.delete_range(&prefix, keys::after_prefix(&prefix).as_deref())?;
-        self.delete(object_key(found.collection, &found.object))?;
+        self.delete(found.key.clone())?;
         self.counters.objects = self.counters.objects.saturating_sub(1);
+        let onode = &found.onode;
+        if let Some(all) = self.few_keys(onode, Dead::All.parts())? {
+            return self.delete_parts(all);
+        }
+        self.put(dead_key(onode.number), Dead::All.encode())?;
+        if onode.omap != onode.number {
+            self.put(dead_key(onode.omap), Dead::Omap.encode())?;
+        }
         Ok(())
     }
 
@@ -131,12 +150,12 @@ impl Context<'_> {
         if let Some(old) = self.find(to_id, to)? {
             self.remove(&old)?;
         }
-        let mut copy = self.make(to_id, to);
+        let mut copy = self.find_or_make(to_id, to)?;
         (copy.onode.size, copy.onode.hint) = (source.onode.size, source.onode.hint);
-        let (from, to) = (source.onode.number, copy.onode.number);
-        self.share_data(from, to)?;
+        self.share_data(source.onode.number, copy.onode.number)?;
         for part in [Part::OmapHeader, Part::Attr, Part::Omap] {
-            let prefix = part_key(from, part, &[]);
+            let prefix = part_key(source.onode.number_of(part), part, &[]);
+            let to = copy.onode.number_of(part);
             for (key, value) in self.with_prefix(&prefix)? {
                 self.put_new(part_key(to, part, &key[prefix.len()..]), value);
             }
@@ -154,15 +173,25 @@ impl Context<'_> {
         self.collection(to_id)?;
         let source = self.existing(id, from)?;
         let there = source.onode.size.saturating_sub(from_offset).min(len);
-        let data = match there {
-            0 => buffer::Rope::new(),
-            _ => self.read(&source, from_offset, there)?,
+        let mut target = self.find_or_make(to_id, to)?;
+        // Whole blocks in the middle are shared where that is worth a count for each, the edges are copied.
+        let (first, last) = (from_offset.div_ceil(BLOCK), (from_offset + there) / BLOCK);
+        let aligned = from_offset % BLOCK == to_offset % BLOCK && source.key != target.key;
+        let shared = match aligned && last >= first + SHARED_BLOCKS_MIN {
+            true => first * BLOCK..last * BLOCK,
+            false => from_offset..from_offset,
         };
-        let mut target = match self.find(to_id, to)? {
-            Some(found) => found,
-            None => self.make(to_id, to),
-        };
-        self.write(&mut target, to_offset, &data, None)?;
+        for (start, end) in [(from_offset, shared.start), (shared.end, from_offset + there)] {
+            if start < end {
+                let data = self.read(&source, start, end - start)?;
+                self.write(&mut target, to_offset + (start - from_offset), &data, None)?;
+            }
+        }
+        if !shared.is_empty() {
+            let to_first = (to_offset + (shared.start - from_offset)) / BLOCK;
+            self.share_range(source.onode.number, first..last, target.onode.number, to_first)?;
+            target.onode.size = target.onode.size.max((to_first + last - first) * BLOCK);
+        }
         self.zero(&mut target, to_offset + there, len - there)?;
         self.store(&target)
     }
@@ -172,14 +201,13 @@ impl Context<'_> {
         (id, from): (CollectionId, &GHObject),
         (to_id, to): (CollectionId, &GHObject),
     ) -> Attempt<()> {
-        self.collection(to_id)?;
-        if self.find(to_id, to)?.is_some() {
+        let target = self.place(to_id, to)?;
+        if self.get(&target)?.is_some() {
             return Err(StoreError::ObjectExists(to_id, Box::new(to.clone())).into());
         }
-        self.collection(id)?;
         let found = self.existing(id, from)?;
-        self.delete(object_key(id, from))?;
-        self.put_new(object_key(to_id, to), found.onode.encode());
+        self.delete(found.key)?;
+        self.put_new(target, found.onode.encode());
         Ok(())
     }
 
@@ -217,16 +245,17 @@ impl Context<'_> {
                 if self.find_collection(id)?.is_some() {
                     return Err(StoreError::CollectionExists(id).into());
                 }
-                self.put_collection(id, &Collection { bits: *bits, ..Collection::default() })
+                let space = self.new_number();
+                self.put_collection(id, &Collection { bits: *bits, space, ..Collection::default() })
             }
             CollectionChange::Remove => self.remove_collection(id),
             CollectionChange::Split { bits, rem, into } => {
-                self.move_objects(id, *into, |object| split_takes(*bits, *rem, object.hobj.hash))?;
+                self.hand_over(id, *into, &hash_range(*bits, *rem))?;
                 self.set_bits(id, *bits)?;
                 self.set_bits(*into, *bits)
             }
             CollectionChange::Merge { into, bits } => {
-                self.move_objects(id, *into, |_| true)?;
+                self.hand_over(id, *into, &(0..HASH_END))?;
                 self.set_bits(*into, *bits)?;
                 self.remove_collection(id)
             }
@@ -239,41 +268,88 @@ impl Context<'_> {
     }
 
     fn remove_collection(&mut self, id: CollectionId) -> Attempt<()> {
-        self.collection(id)?;
-        let objects = key(table::ONODE, &keys::collection_key(id));
-        if self.next(&objects, keys::after_prefix(&objects).as_deref())?.is_some() {
+        let collection = self.collection(id)?;
+        let shape = self.shape(id, &collection)?;
+        if self.next_object(shape.parts(), &[], None)?.is_some() {
             return Err(StoreError::CollectionNotEmpty(id).into());
         }
         let log = key(table::LOG, &keys::collection_key(id));
         self.delete_range(&log, keys::after_prefix(&log).as_deref())?;
         self.delete(collection_key(table::INFO, id))?;
+        self.delete(collection_key(table::SHAPE, id))?;
         self.delete(collection_key(table::COLLECTION, id))
     }
 
-    /// Moves objects' records; what they lead to stays where it is.
-    fn move_objects(
-        &mut self,
-        from: CollectionId,
-        into: CollectionId,
-        goes: impl Fn(&GHObject) -> bool,
-    ) -> Attempt<()> {
-        self.collection(from)?;
-        self.collection(into)?;
-        let mut moved = BTreeMap::new();
-        for (key, value) in self.with_prefix(&key(table::ONODE, &keys::collection_key(from)))? {
-            let object = object_of(from, &key).ok_or_else(|| damaged("a key of an object"))?;
-            if goes(&object) {
-                let target = object_key(into, &object);
-                if self.get(&target)?.is_some() {
-                    return Err(Stop::Error(StoreError::ObjectExists(into, Box::new(object))));
-                }
-                moved.insert(key, (target, value));
+    /// Gives the objects with these reversed hashes from one collection to another.
+    ///
+    /// The two exchange their spaces, whatever the source has in its own: a split or a merge touches none of its objects.
+    /// If the target has a few objects there (a PG's own), their records move first. If it has many, the source's move, one
+    /// by one.
+    fn hand_over(&mut self, from: CollectionId, into: CollectionId, hashes: &Range<u64>) -> Attempt<()> {
+        let (source, target) = (self.collection(from)?, self.collection(into)?);
+        let (mut source_shape, mut target_shape) = (self.shape(from, &source)?, self.shape(into, &target)?);
+        let mut edges = vec![hashes.start, hashes.end];
+        for (id, collection, shape) in [(from, &source, &source_shape), (into, &target, &target_shape)] {
+            edges.extend(shape.parts().iter().map(|part| part.hashes.start));
+            // A PG's objects have the PG's bits, so one's part of the hashes is the other's empty one.
+            if let CollectionId::Pg(pg) = id {
+                let own = hash_range(collection.bits.min(32), pg.pg.seed);
+                edges.extend([own.start, own.end]);
             }
         }
-        for (key, (target, value)) in moved {
-            self.delete_known(key, &value);
+        edges.retain(|edge| (hashes.start..=hashes.end).contains(edge));
+        edges.sort_unstable();
+        edges.dedup();
+        for edge in edges.windows(2) {
+            let range = edge[0]..edge[1];
+            let (given, taken) = (part_at(&source_shape, &range), part_at(&target_shape, &range));
+            if !self.has_more_than(&given, 0)? {
+                continue;
+            }
+            if self.has_more_than(&taken, FEW_OBJECTS)? {
+                self.move_objects(&given, taken.space, into)?;
+            } else {
+                self.move_objects(&taken, given.space, into)?;
+                source_shape.set(&range, taken.space);
+                target_shape.set(&range, given.space);
+            }
+        }
+        self.put_shape(from, &source_shape)?;
+        self.put_shape(into, &target_shape)
+    }
+
+    fn has_more_than(&self, part: &HashPart, objects: usize) -> Attempt<bool> {
+        let mut from = Vec::new();
+        for _ in 0..=objects {
+            match self.next_object(std::slice::from_ref(part), &from, None)? {
+                Some((key, ..)) => from = [&key[..], &[0]].concat(),
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Moves objects' records to another space; what they lead to stays where it is.
+    fn move_objects(&mut self, part: &HashPart, space: u64, into: CollectionId) -> Attempt<()> {
+        let mut from = Vec::new();
+        while let Some((key, _, value)) = self.next_object(std::slice::from_ref(part), &from, None)? {
+            let old = [&space_key(part.space)[..], &key].concat();
+            let object = object_of(&old).ok_or_else(|| damaged("a key of an object"))?;
+            let target = object_key(space, &object);
+            if self.get(&target)?.is_some() {
+                return Err(Stop::Error(StoreError::ObjectExists(into, Box::new(object))));
+            }
+            self.delete_known(old, &value);
             self.put_new(target, value);
+            from = key;
+            from.push(0);
         }
         Ok(())
     }
+}
+
+/// A collection's space for hashes that lie in one part of it.
+fn part_at(shape: &Shape, hashes: &Range<u64>) -> HashPart {
+    let space = shape.within(hashes).first().map_or(0, |part| part.space);
+    HashPart { hashes: hashes.clone(), space }
 }

@@ -1,5 +1,7 @@
 //! Which blocks of a shard are taken: a bit for each.
 
+use std::ops::Range;
+
 /// Blocks that one stored record of the bitmap covers.
 pub const REGION_BLOCKS: u64 = 8192;
 
@@ -85,6 +87,17 @@ impl Bitmap {
         true
     }
 
+    /// Adds another set of as many blocks. `false`: they have a block in common.
+    pub fn insert_all(&mut self, other: &Self) -> bool {
+        let mut apart = self.len == other.len;
+        for (word, more) in self.words.iter_mut().zip(&other.words) {
+            apart &= *word & more == 0;
+            *word |= more;
+        }
+        self.set = self.words.iter().map(|word| u64::from(word.count_ones())).sum();
+        apart
+    }
+
     /// The first block from `from` on that is missing.
     pub fn next_missing(&self, from: u64) -> Option<u64> {
         let mut at = from;
@@ -95,6 +108,35 @@ impl Bitmap {
                 return (block < self.len).then_some(block);
             }
             at = (at / 64 + 1) * 64;
+        }
+        None
+    }
+
+    /// The first block from `from` on that is there; the end if none is.
+    fn next_present(&self, from: u64) -> u64 {
+        let mut at = from;
+        while at < self.len {
+            let there = self.words[(at / 64) as usize] >> (at % 64);
+            if there != 0 {
+                return (at + u64::from(there.trailing_zeros())).min(self.len);
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        self.len
+    }
+
+    /// The first run of at least `count` missing neighbours from `from` on; its end may be that of `searched` blocks behind
+    /// `from`, where the search ends.
+    pub fn next_run(&self, from: u64, count: u64, searched: u64) -> Option<Range<u64>> {
+        let stop = from.saturating_add(searched).min(self.len);
+        let mut at = from;
+        while at < stop {
+            let start = self.next_missing(at)?;
+            let end = self.next_present(start);
+            if end - start >= count {
+                return Some(start..end);
+            }
+            at = end;
         }
         None
     }
@@ -115,9 +157,15 @@ impl Bitmap {
         if region >= self.regions() || bytes.len() != REGION_BYTES {
             return false;
         }
-        let bits = (0..REGION_BLOCKS).filter(|bit| bytes[*bit as usize / 8] >> (bit % 8) & 1 == 1);
-        let blocks: Vec<u64> = bits.map(|bit| region * REGION_BLOCKS + bit).collect();
-        blocks.into_iter().all(|block| self.insert(block))
+        let first = (region * REGION_BLOCKS / 64) as usize;
+        let words = self.words[first..].iter_mut().zip(bytes.chunks_exact(8));
+        for (word, bytes) in words {
+            *word = bytes.try_into().map_or(0, u64::from_le_bytes);
+            self.set += u64::from(word.count_ones());
+        }
+        // No bit may be set behind the end.
+        let last = (region + 1) * REGION_BLOCKS;
+        (self.len..last).all(|block| !self.contains(block))
     }
 }
 
@@ -143,6 +191,12 @@ mod tests {
                 let from = random.below(len);
                 let missing = (from..len).find(|b| !model.contains(b));
                 assert_eq!(bitmap.next_missing(from), missing);
+                let there = (from..len).find(|b| model.contains(b)).unwrap_or(len);
+                assert_eq!(bitmap.next_present(from), there);
+                let count = 1 + random.below(4);
+                let fits = |start: &u64| (*start..*start + count).all(|b| b < len && !model.contains(&b));
+                let run = bitmap.next_run(from, count, u64::MAX);
+                assert_eq!(run.map(|run| run.start), (from..len).find(fits));
             }
         }
         let mut again = Bitmap::new(len);
@@ -151,6 +205,9 @@ mod tests {
         }
         assert!((0..len).all(|b| again.contains(b) == model.contains(&b)));
         assert!(!again.load_region(0, &[0; 5]) && !again.load_region(9, &[0; REGION_BYTES]));
+        let mut sum = Bitmap::new(len);
+        assert!(sum.insert_all(&again) && sum.count() == model.len() as u64);
+        assert!(!sum.insert_all(&again), "blocks in common");
         let all = vec![0xff; REGION_BYTES];
         assert!(!Bitmap::new(len).load_region(1, &all), "bits behind the end");
     }

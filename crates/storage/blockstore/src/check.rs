@@ -6,7 +6,11 @@ use blockdev::DeviceQueue;
 
 use crate::ENTRY_BYTES;
 use crate::page::Key;
-use crate::records::{CHUNK_BLOCKS, Chunk, Collection, Counts, Onode, PART_KEY_BYTES, Part, table};
+use crate::records::{
+    CHUNK_BLOCKS, Chunk, Collection, Counts, Dead, Onode, PART_KEY_BYTES, Part, number_of, object_of,
+    space_of, table,
+};
+use crate::shape::{Part as HashPart, Shape};
 use crate::stop::Stop;
 use crate::store::BlockStore;
 use crate::tree::Layer;
@@ -23,7 +27,14 @@ struct Mapped {
 pub struct Checker {
     /// Where it goes on.
     from: Key,
+    /// Collections by their keys without the table.
+    collections: BTreeMap<Key, Shape>,
+    /// The parts of spaces that collections have, by space and first reversed hash.
+    parts: BTreeMap<(u64, u64), HashPart>,
+    dead: BTreeMap<u64, Dead>,
+    /// Numbers of objects, and of omaps that have one of their own.
     onodes: BTreeSet<u64>,
+    objects: u64,
     /// Numbers of objects that something belongs to.
     numbers: BTreeSet<u64>,
     mapped: BTreeMap<u64, Mapped>,
@@ -48,8 +59,8 @@ impl Checker {
                     self.from.push(0);
                 }
                 Ok(None) => break,
-                Err(Stop::Page(ptr)) => {
-                    store.read_page(ptr);
+                Err(Stop::Pages(missing)) => {
+                    store.read_pages(missing);
                     store.pages_held = true;
                     return None;
                 }
@@ -69,12 +80,19 @@ impl Checker {
         }
         self.metadata_bytes += ENTRY_BYTES + (key.len() + value.len()) as u64;
         let decoded = match key[0] {
-            table::COLLECTION => Collection::decode(value).map(drop),
-            table::ONODE => Onode::decode(value).map(|onode| {
-                if !self.onodes.insert(onode.number) {
-                    self.problems.push(format!("two objects have the number {}", onode.number));
+            table::COLLECTION => Collection::decode(value).map(|collection| {
+                self.collections.insert(key[1..].to_vec(), Shape::whole(collection.space));
+            }),
+            table::DEAD => Dead::decode(value).map(|dead| {
+                self.dead.insert(number_of(key).unwrap_or(u64::MAX), dead);
+            }),
+            table::SHAPE => Shape::decode(value).map(|shape| {
+                if self.collections.insert(key[1..].to_vec(), shape).is_none() {
+                    self.problems
+                        .push(format!("key {key:02x?} has spaces for a collection that is not there"));
                 }
             }),
+            table::ONODE => Onode::decode(value).map(|onode| self.look_at_object(key, &onode)),
             table::NUMBERED => self.look_at_part(key, value),
             table::COUNTS => Counts::decode(value).map(|counts| {
                 let group = key.get(1..).and_then(|g| g.try_into().ok()).map_or(0, u64::from_be_bytes);
@@ -93,8 +111,51 @@ impl Checker {
         }
     }
 
+    fn look_at_object(&mut self, key: &[u8], onode: &Onode) {
+        if self.objects == 0 {
+            // Every collection's key comes before those of objects.
+            self.gather_parts();
+        }
+        self.objects += 1;
+        if !self.onodes.insert(onode.number) || onode.omap != onode.number && !self.onodes.insert(onode.omap)
+        {
+            self.problems.push(format!("two objects have the number {} or {}", onode.number, onode.omap));
+        }
+        for (number, dead) in [(onode.number, Dead::All), (onode.omap, Dead::Omap)] {
+            if self.dead.get(&number).is_some_and(|found| *found >= dead) {
+                self.problems.push(format!("object number {number} is there, and dead"));
+            }
+        }
+        let at = space_of(key).zip(object_of(key));
+        let Some((space, object)) = at else {
+            return self.problems.push(format!("key {key:02x?} names no object"));
+        };
+        let hash = u64::from(object.hobj.hash.reverse_bits());
+        let part = self.parts.range(..=(space, hash)).next_back();
+        if !part.is_some_and(|(_, part)| part.space == space && part.hashes.contains(&hash)) {
+            self.problems.push(format!("object {object} in space {space} is in no collection"));
+        }
+    }
+
+    fn gather_parts(&mut self) {
+        for part in self.collections.values().flat_map(Shape::parts) {
+            self.parts.insert((part.space, part.hashes.start), part.clone());
+        }
+        let mut last: Option<&HashPart> = None;
+        let all: usize = self.collections.values().map(|shape| shape.parts().len()).sum();
+        for part in self.parts.values() {
+            if last.is_some_and(|last| last.space == part.space && last.hashes.end > part.hashes.start) {
+                self.problems.push(format!("two collections have the same hashes of space {}", part.space));
+            }
+            last = Some(part);
+        }
+        if all != self.parts.len() {
+            self.problems.push("two collections begin at the same hash of a space".to_owned());
+        }
+    }
+
     fn look_at_part(&mut self, key: &[u8], value: &[u8]) -> Result<(), encoding::DecodeError> {
-        let Some(number) = key.get(1..9).and_then(|n| n.try_into().ok()).map(u64::from_be_bytes) else {
+        let Some(number) = number_of(key) else {
             self.problems.push(format!("key {key:02x?} has no number"));
             return Ok(());
         };
@@ -113,7 +174,7 @@ impl Checker {
     /// Compares what was gathered.
     fn compare<Q: DeviceQueue>(&mut self, store: &BlockStore<Q>) {
         let problems = &mut self.problems;
-        for number in self.numbers.difference(&self.onodes) {
+        for number in self.numbers.difference(&self.onodes).filter(|number| !self.dead.contains_key(number)) {
             problems.push(format!("no object has the number {number}, but something belongs to it"));
         }
         for (block, mapped) in &self.mapped {
@@ -134,7 +195,7 @@ impl Checker {
         }
         let numbers = [
             ("blocks with data", self.mapped.len() as u64, store.space.data_blocks()),
-            ("objects", self.onodes.len() as u64, store.counters.objects),
+            ("objects", self.objects, store.counters.objects),
             ("bytes of metadata", self.metadata_bytes, store.counters.metadata_bytes),
         ];
         for (what, found, counted) in numbers {
@@ -146,7 +207,12 @@ impl Checker {
             problems.push(format!("object number {last} is to be given again"));
         }
         let taken = store.space.taken_blocks();
-        let known = store.space.data_blocks() + store.space.leaving_blocks() + store.tree_blocks;
+        let payloads: usize = store.payloads.iter().map(|(_, blocks)| blocks.len()).sum();
+        let known = store.space.data_blocks()
+            + store.space.leaving_blocks()
+            + store.discarding_blocks
+            + store.tree_blocks
+            + payloads as u64;
         // A checkpoint under way has made pages that are not in the tree yet.
         if store.checkpoint.is_none() && taken != known {
             problems.push(format!("{taken} blocks are taken, {known} are known"));

@@ -41,6 +41,8 @@ pub struct Checkpoint {
     pass: Pass,
     /// The pass waits for a page.
     waits: bool,
+    /// The clock of the pages when the pass last began a step.
+    tried: u64,
     tree: Option<Tree>,
     requests: usize,
     error: Option<DeviceError>,
@@ -52,6 +54,11 @@ impl Checkpoint {
     /// Whether blocks that were given up must stay as they are: they may be written to.
     pub fn holds_blocks(&self) -> bool {
         matches!(self.phase, Phase::Mark | Phase::WriteBack)
+    }
+
+    /// The clock of the pages from which on the pass needs what it used.
+    pub fn needs_pages_from(&self) -> u64 {
+        if self.waits { self.tried } else { u64::MAX }
     }
 }
 
@@ -116,6 +123,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             phase: Phase::Mark,
             pass: Pass::new(),
             waits: false,
+            tried: 0,
             tree: None,
             requests: 0,
             error: None,
@@ -174,6 +182,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         checkpoint.waits = false;
         let Some(lowest) = &self.tables.frozen else { return };
         for _ in 0..self.options.pages_per_turn {
+            checkpoint.tried = self.tables.pages.clock();
             let step =
                 checkpoint.pass.step(lowest, &self.tables.tree, &mut self.tables.pages, &mut self.space);
             for made in checkpoint.pass.made.drain(..) {
@@ -194,12 +203,12 @@ impl<Q: DeviceQueue> BlockStore<Q> {
                     checkpoint.tree = Some(tree);
                     return;
                 }
-                Err(Stop::Page(ptr)) => {
+                Err(Stop::Pages(missing)) => {
                     checkpoint.waits = true;
-                    return self.read_page(ptr);
+                    return self.read_pages(missing);
                 }
                 Err(Stop::Error(error)) => return self.fail(&error),
-                Err(Stop::Blocks(_) | Stop::LogRoom | Stop::Space) => return,
+                Err(Stop::Blocks(_) | Stop::LogRoom | Stop::NextRecord | Stop::Space) => return,
             }
         }
     }
@@ -230,7 +239,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     fn publish(&mut self) {
         let Some(checkpoint) = self.checkpoint.take() else { return };
         self.tables.tree = checkpoint.tree.unwrap_or_default();
-        self.tables.frozen = None;
+        self.tables.thaw();
         self.contents.frozen.clear();
         self.tree_blocks += checkpoint.made_blocks;
         for ptr in checkpoint.pass.old {
@@ -238,6 +247,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             self.space.give_back(ptr.blocks());
         }
         self.log.trim(checkpoint.end);
-        self.wake_head();
+        self.release_payloads();
+        self.wake_for_room();
     }
 }

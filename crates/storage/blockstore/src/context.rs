@@ -9,9 +9,14 @@ use types::GHObject;
 use crate::ENTRY_BYTES;
 use crate::batch::Batch;
 use crate::bitmap::runs_of;
+use crate::cache::DataCache;
 use crate::layout::{BLOCK, Counters};
 use crate::page::Key;
-use crate::records::{Chunk, Collection, Counts, Onode, Slot, collection_key, counts_key, object_key, table};
+use crate::records::{
+    Chunk, Collection, Counts, Onode, Part, SPACE_KEY_BYTES, Slot, collection_key, counts_key, object_key,
+    part_key, space_key, table,
+};
+use crate::shape::{HASH_END, Part as HashPart, Shape};
 use crate::space::Space;
 use crate::stop::{Attempt, Stop, damaged};
 use crate::tree::{Layer, Tables};
@@ -25,9 +30,15 @@ pub struct Contents {
     pub frozen: BTreeMap<u64, Piece>,
     /// Being written to their places beside the log.
     pub writing: BTreeMap<u64, Piece>,
-    /// Read for the request that waits, or why that failed.
-    pub fetched: BTreeMap<u64, Result<Piece, StoreError>>,
+    /// In their places, too.
+    pub cache: DataCache,
 }
+
+/// Contents of blocks that were read for a request, or why that failed.
+pub type Fetched = BTreeMap<u64, Result<Piece, StoreError>>;
+
+/// For a request that has read none.
+pub static NOTHING_FETCHED: Fetched = BTreeMap::new();
 
 impl Contents {
     /// The bytes of a block that is not in its place.
@@ -42,7 +53,17 @@ impl Contents {
 pub struct Found {
     pub collection: CollectionId,
     pub object: GHObject,
+    /// Of its onode.
+    pub key: Key,
     pub onode: Onode,
+}
+
+/// The bytes of an object's key, without its space, that are its reversed hash.
+const HASH: std::ops::Range<usize> = 11..15;
+
+/// The key of an object in a space.
+fn in_space(space: u64, suffix: &[u8]) -> Key {
+    [&space_key(space), suffix].concat()
 }
 
 /// A transaction under way. If it stops, nothing of it stays but the blocks that it took, which [`Context::take_back`]
@@ -50,6 +71,7 @@ pub struct Found {
 pub struct Context<'a> {
     pub tables: &'a Tables,
     pub contents: &'a Contents,
+    pub fetched: &'a Fetched,
     pub space: &'a mut Space,
     pub counters: Counters,
     pub top: Layer,
@@ -63,19 +85,34 @@ pub struct Context<'a> {
     pub in_place: bool,
     /// Blocks that must stay free for the next checkpoint.
     pub kept_blocks: u64,
+    /// Of an object with more keys than this a removal only notes that they are dead.
+    pub keys_at_once: usize,
+    /// The same with keys of more bytes than this together.
+    pub key_bytes_at_once: usize,
+}
+
+/// What a transaction that takes effect comes to.
+pub struct Ended {
+    /// For the log.
+    pub batch: Batch,
+    /// Contents of fresh blocks that are written to their places.
+    pub placed: BTreeMap<u64, Piece>,
+    /// Blocks that are given up.
+    pub freed: Vec<u64>,
 }
 
 impl<'a> Context<'a> {
     pub fn new(
         tables: &'a Tables,
         contents: &'a Contents,
+        fetched: &'a Fetched,
         space: &'a mut Space,
         counters: Counters,
-        kept_blocks: u64,
     ) -> Self {
         Self {
             tables,
             contents,
+            fetched,
             space,
             counters,
             top: Layer::new(),
@@ -83,7 +120,9 @@ impl<'a> Context<'a> {
             freed: Vec::new(),
             blocks: BTreeMap::new(),
             in_place: false,
-            kept_blocks,
+            kept_blocks: 0,
+            keys_at_once: usize::MAX,
+            key_bytes_at_once: usize::MAX,
         }
     }
 
@@ -92,9 +131,9 @@ impl<'a> Context<'a> {
         self.space.give_back(self.fresh);
     }
 
-    /// Ends a transaction that takes effect: what the log gets, contents of fresh blocks that are written to their places
-    /// (all of them where `direct`, none otherwise), and the blocks that are given up.
-    pub fn finish(self, direct: bool) -> (Batch, BTreeMap<u64, Piece>, Vec<u64>) {
+    /// Ends a transaction that takes effect. Contents of fresh blocks go to their places where `direct`, otherwise all are
+    /// in the batch.
+    pub fn finish(self, direct: bool) -> Ended {
         let Self { counters, top, fresh, mut freed, blocks, .. } = self;
         let (placed, deferred): (BTreeMap<u64, Piece>, BTreeMap<u64, Piece>) =
             blocks.into_iter().partition(|(block, _)| direct && fresh.contains(block));
@@ -106,7 +145,7 @@ impl<'a> Context<'a> {
             deferred: deferred.into_iter().collect(),
             changes: top,
         };
-        (batch, placed, freed)
+        Ended { batch, placed, freed }
     }
 
     pub fn get(&self, key: &[u8]) -> Attempt<Option<Piece>> {
@@ -191,12 +230,52 @@ impl Context<'_> {
         self.put(collection_key(table::COLLECTION, id), collection.encode())
     }
 
-    /// An object of a collection that exists.
+    /// Where a collection's objects lie.
+    pub fn shape(&self, id: CollectionId, collection: &Collection) -> Attempt<Shape> {
+        if !collection.divided {
+            return Ok(Shape::whole(collection.space));
+        }
+        let value = self.get(&collection_key(table::SHAPE, id))?;
+        let value = value.ok_or_else(|| damaged("a collection's spaces are missing"))?;
+        Shape::decode(&value).map_err(damaged)
+    }
+
+    pub fn put_shape(&mut self, id: CollectionId, shape: &Shape) -> Attempt<()> {
+        let mut collection = self.collection(id)?;
+        let key = collection_key(table::SHAPE, id);
+        match shape.only() {
+            Some(space) => {
+                self.delete(key)?;
+                (collection.space, collection.divided) = (space, false);
+            }
+            None => {
+                self.put(key, shape.encode())?;
+                collection.divided = true;
+            }
+        }
+        self.put_collection(id, &collection)
+    }
+
+    /// The key that an object has, or would have.
+    ///
+    /// # Errors
+    /// There is no such collection.
+    pub fn place(&self, id: CollectionId, object: &GHObject) -> Attempt<Key> {
+        let collection = self.collection(id)?;
+        let space = match collection.divided {
+            false => collection.space,
+            true => self.shape(id, &collection)?.space_of(object.hobj.hash),
+        };
+        Ok(object_key(space, object))
+    }
+
+    /// # Errors
+    /// There is no such collection.
     pub fn find(&self, collection: CollectionId, object: &GHObject) -> Attempt<Option<Found>> {
-        let value = self.get(&object_key(collection, object))?;
-        let Some(value) = value else { return Ok(None) };
+        let key = self.place(collection, object)?;
+        let Some(value) = self.get(&key)? else { return Ok(None) };
         let onode = Onode::decode(&value).map_err(damaged)?;
-        Ok(Some(Found { collection, object: object.clone(), onode }))
+        Ok(Some(Found { collection, object: object.clone(), key, onode }))
     }
 
     /// The same where it must exist.
@@ -205,20 +284,133 @@ impl Context<'_> {
         self.find(collection, object)?.ok_or_else(missing)
     }
 
-    /// A new object, not yet stored.
-    pub fn make(&mut self, collection: CollectionId, object: &GHObject) -> Found {
-        let onode = Onode { number: self.counters.next_number, ..Onode::default() };
-        self.counters.next_number += 1;
+    /// The object, or a new one that is not yet stored.
+    pub fn find_or_make(&mut self, collection: CollectionId, object: &GHObject) -> Attempt<Found> {
+        if let Some(found) = self.find(collection, object)? {
+            return Ok(found);
+        }
+        let key = self.place(collection, object)?;
         self.counters.objects += 1;
-        Found { collection, object: object.clone(), onode }
+        let onode = Onode::new(self.new_number());
+        Ok(Found { collection, object: object.clone(), key, onode })
+    }
+
+    /// A number that was never given.
+    pub fn new_number(&mut self) -> u64 {
+        let number = self.counters.next_number;
+        self.counters.next_number += 1;
+        number
+    }
+
+    /// The first onode in these parts of spaces from `from` on and before `end`, which are keys of objects without their
+    /// space: its key without the space, the space, the value. Parts ascend.
+    pub fn next_object(
+        &self,
+        parts: &[HashPart],
+        from: &[u8],
+        end: Option<&[u8]>,
+    ) -> Attempt<Option<(Key, u64, Piece)>> {
+        let before_end =
+            |found: (Key, u64, Piece)| Some(found).filter(|f| end.is_none_or(|end| f.0.as_slice() < end));
+        if let [part] = parts
+            && part.hashes == (0..HASH_END)
+        {
+            let stop = match end {
+                Some(end) => Some(in_space(part.space, end)),
+                None => keys::after_prefix(&space_key(part.space)),
+            };
+            let found = self.next(&in_space(part.space, from), stop.as_deref())?;
+            return Ok(found.map(|(key, value)| (key[SPACE_KEY_BYTES..].to_vec(), part.space, value)));
+        }
+        let mut from = from.to_vec();
+        loop {
+            // Where the next bytes before a hash are looked for.
+            let mut after = from.clone();
+            if let Some(prefix) = from.get(..HASH.start) {
+                // Among objects with the same bytes before their hash, parts follow one another.
+                if let Some(found) = self.next_in_prefix(parts, prefix, &from)? {
+                    return Ok(before_end(found));
+                }
+                let Some(behind) = keys::after_prefix(prefix) else { return Ok(None) };
+                after = behind;
+            }
+            let mut least: Option<Key> = None;
+            for part in parts {
+                let stop = keys::after_prefix(&space_key(part.space));
+                if let Some((key, _)) = self.next(&in_space(part.space, &after), stop.as_deref())? {
+                    let found = key[SPACE_KEY_BYTES..].get(..HASH.start);
+                    let found = found.ok_or_else(|| damaged("a key of an object"))?.to_vec();
+                    least = Some(least.map_or(found.clone(), |least| least.min(found)));
+                }
+            }
+            match least {
+                Some(least) if end.is_none_or(|end| least.as_slice() < end) => from = least,
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    /// The same among objects whose keys begin with the bytes before a hash.
+    fn next_in_prefix(
+        &self,
+        parts: &[HashPart],
+        prefix: &[u8],
+        from: &[u8],
+    ) -> Attempt<Option<(Key, u64, Piece)>> {
+        let hash = from.get(HASH).and_then(|h| h.try_into().ok()).map_or(0, u32::from_be_bytes);
+        for part in parts.iter().filter(|part| part.hashes.end > u64::from(hash)) {
+            let first = [prefix, &(part.hashes.start as u32).to_be_bytes()].concat();
+            let after = match u32::try_from(part.hashes.end) {
+                Ok(hash) => Some([prefix, &hash.to_be_bytes()].concat()),
+                Err(_) => keys::after_prefix(prefix),
+            };
+            let start = in_space(part.space, from.max(&first));
+            let stop = after.map(|after| in_space(part.space, &after));
+            let stop = stop.or_else(|| keys::after_prefix(&space_key(part.space)));
+            if let Some((key, value)) = self.next(&start, stop.as_deref())? {
+                return Ok(Some((key[SPACE_KEY_BYTES..].to_vec(), part.space, value)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The keys of some parts of an object, if there are at most [`Context::keys_at_once`].
+    pub fn few_keys(&self, onode: &Onode, parts: &[Part]) -> Attempt<Option<Vec<(Part, Key, Piece)>>> {
+        let (mut all, mut bytes) = (Vec::new(), 0);
+        for part in parts {
+            let mut from = part_key(onode.number_of(*part), *part, &[]);
+            let end = keys::after_prefix(&from);
+            while let Some((key, value)) = self.next(&from, end.as_deref())? {
+                bytes += key.len();
+                if all.len() == self.keys_at_once || bytes > self.key_bytes_at_once {
+                    return Ok(None);
+                }
+                from.clone_from(&key);
+                from.push(0);
+                all.push((*part, key, value));
+            }
+        }
+        Ok(Some(all))
+    }
+
+    /// Removes keys of parts of objects, and gives up the blocks that they map.
+    pub fn delete_parts(&mut self, all: Vec<(Part, Key, Piece)>) -> Attempt<()> {
+        for (part, key, value) in all {
+            if part == Part::Chunk {
+                for slot in Chunk::decode(&value).map_err(damaged)?.0.into_values() {
+                    self.give_up(slot)?;
+                }
+            }
+            self.delete_known(key, &value);
+        }
+        Ok(())
     }
 
     pub fn store(&mut self, found: &Found) -> Attempt<()> {
-        let key = object_key(found.collection, &found.object);
         let value = found.onode.encode();
-        match self.get(&key)? {
+        match self.get(&found.key)? {
             Some(old) if old == value => Ok(()),
-            _ => self.put(key, value),
+            _ => self.put(found.key.clone(), value),
         }
     }
 }
@@ -293,17 +485,20 @@ impl Context<'_> {
     /// # Errors
     /// Some have to be read first, could not be read, or are not what was written.
     pub fn bytes_of(&self, found: &Found, slots: &[(u64, Slot)]) -> Attempt<Vec<Piece>> {
-        let held = |block: u64| {
+        let held = |slot: &Slot| {
+            let block = slot.block;
             let own = self.blocks.get(&block).or_else(|| self.contents.deferred(block));
-            own.map(|piece| Ok(piece.clone())).or_else(|| self.contents.fetched.get(&block).cloned())
+            let cached = || self.contents.cache.get(block, slot.crc).map(Ok);
+            own.map(|piece| Ok(piece.clone())).or_else(|| self.fetched.get(&block).cloned()).or_else(cached)
         };
-        let missing: Vec<u64> = slots.iter().map(|s| s.1.block).filter(|b| held(*b).is_none()).collect();
+        let missing: Vec<u64> =
+            slots.iter().map(|s| &s.1).filter(|s| held(s).is_none()).map(|s| s.block).collect();
         if !missing.is_empty() {
             return Err(Stop::Blocks(missing));
         }
         let mut out = Vec::with_capacity(slots.len());
         for (number, slot) in slots {
-            let Some(piece) = held(slot.block) else { continue };
+            let Some(piece) = held(slot) else { continue };
             let piece = piece?;
             check_block(found.collection, &found.object, *number, slot, &piece)?;
             out.push(piece);
@@ -321,9 +516,9 @@ pub fn check_block(
     object: &GHObject,
     number: u64,
     slot: &Slot,
-    bytes: &[u8],
+    bytes: &Piece,
 ) -> Result<(), StoreError> {
-    match buffer::crc32c(!0, bytes) == slot.crc {
+    match bytes.crc32c(!0) == slot.crc {
         true => Ok(()),
         false => {
             let object = Box::new(object.clone());

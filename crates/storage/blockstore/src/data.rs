@@ -1,6 +1,9 @@
 //! Objects' bytes: mapped blocks, written in place by the log or to new blocks.
 
-use buffer::{Piece, PieceMut, Rope, copy_payload, crc32c};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use buffer::{Piece, PieceMut, Rope, copy_payload};
 use store::keys;
 
 use crate::context::{Context, Found};
@@ -92,7 +95,7 @@ impl Context<'_> {
         let mut new = self.allocate(moves as u64)?.into_iter();
         for (number, bytes) in (first..end).zip(contents) {
             let given = checksums.and_then(|all| all.get((number - offset / BLOCK) as usize)).copied();
-            let crc = given.unwrap_or_else(|| crc32c(!0, &bytes));
+            let crc = given.unwrap_or_else(|| bytes.crc32c(!0));
             let old = chunk.0.get(&place(number)).copied();
             let block = match old.filter(|slot| stays(self, Some(slot))) {
                 Some(slot) => slot.block,
@@ -188,6 +191,37 @@ impl Context<'_> {
                 true => self.delete_known(key, &value),
                 false => self.put(key, kept.encode())?,
             }
+        }
+        Ok(())
+    }
+
+    /// Lets an object map, from `to_first` on, the blocks that another one maps in `blocks`; gives up what it had there.
+    pub fn share_range(&mut self, from: u64, blocks: Range<u64>, to: u64, to_first: u64) -> Attempt<()> {
+        self.unmap(to, to_first, to_first + (blocks.end - blocks.start))?;
+        let mut shared: BTreeMap<u64, Vec<(u8, Slot)>> = BTreeMap::new();
+        for (base, key, value) in self.chunks(from, blocks.start, blocks.end)? {
+            let mut chunk = Chunk::decode(&value).map_err(damaged)?;
+            let inside = |place: &u8| blocks.contains(&(base + u64::from(*place)));
+            let some =
+                Chunk(chunk.0.iter().filter(|(p, _)| inside(p)).map(|(p, slot)| (*p, *slot)).collect());
+            self.add_shares(&some)?;
+            for (place, slot) in some.0 {
+                let slot = Slot { shared: true, ..slot };
+                chunk.0.insert(place, slot);
+                let target = to_first + (base + u64::from(place) - blocks.start);
+                let in_chunk = (target % CHUNK_BLOCKS) as u8;
+                shared.entry(target / CHUNK_BLOCKS).or_default().push((in_chunk, slot));
+            }
+            self.put(key, chunk.encode())?;
+        }
+        for (number, slots) in shared {
+            let key = chunk_key(to, number);
+            let mut chunk = match self.get(&key)? {
+                Some(value) => Chunk::decode(&value).map_err(damaged)?,
+                None => Chunk::default(),
+            };
+            chunk.0.extend(slots);
+            self.put(key, chunk.encode())?;
         }
         Ok(())
     }

@@ -8,10 +8,11 @@ use crate::batch::Batch;
 use crate::bitmap::{Bitmap, REGION_BYTES, Run};
 use crate::layout::{BLOCK, Counters, Label, Superblock};
 use crate::page::{Page, PagePtr};
-use crate::records::{Chunk, Collection, Counts, Onode, Slot};
+use crate::records::{Chunk, Collection, Counts, Dead, Onode, Slot};
+use crate::shape::{Shape, hash_range};
 
 /// How many decoders there are.
-const DECODERS: u8 = 9;
+const DECODERS: u8 = 12;
 
 /// Gives the bytes to the decoder that the number chooses, and encodes what it returns again.
 ///
@@ -27,7 +28,10 @@ pub fn decode_any(which: u8, bytes: &[u8]) -> Result<(), DecodeError> {
         4 => Batch::decode_all(&piece).map(|all| all.iter().for_each(|batch| drop(batch.encode()))),
         5 => Chunk::decode(bytes).map(|chunk| drop(chunk.encode())),
         6 => Counts::decode(bytes).map(|counts| drop(counts.encode())),
-        7 => Onode::decode(bytes).map(drop).and_then(|()| Collection::decode(bytes).map(drop)),
+        7 => Onode::decode(bytes).map(|onode| drop(onode.encode())),
+        8 => Collection::decode(bytes).map(|collection| drop(collection.encode())),
+        9 => Shape::decode(bytes).map(|shape| drop((shape.encode(), shape.space_of(7)))),
+        10 => Dead::decode(bytes).map(|dead| drop(dead.encode())),
         _ => {
             Bitmap::new(10_000).load_region(u64::from(which) % 3, bytes);
             Ok(())
@@ -40,7 +44,8 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
     let runs = vec![Run { start: 5, count: 2 }];
     let ptr = PagePtr { runs: runs.clone(), bytes: 5000, crc: 7 };
     let (shards, log_unit_bytes, owner) = (2, 512, b"owner".to_vec());
-    let label = Label { id: 7, shards, size_bytes: 64 << 20, log_bytes: 1 << 20, log_unit_bytes, owner };
+    let (size_bytes, log_bytes, log_apart) = (64 << 20, 1 << 20, false);
+    let label = Label { id: 7, shards, size_bytes, log_bytes, log_unit_bytes, log_apart, owner };
     let counters = Counters { next_number: 3, objects: 2, metadata_bytes: 100 };
     let (root, log) = (Some((2, ptr.clone())), wal::Opening::FIRST);
     let superblock = Superblock { store: 7, shard: 1, generation: 4, root, counters, log };
@@ -54,6 +59,8 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
     };
     let slot = |block| Slot { block, crc: 9, shared: block > 6 };
     let chunk = Chunk([(0, slot(5)), (1, slot(6)), (9, slot(7))].into());
+    let mut shape = Shape::whole(3);
+    shape.set(&hash_range(2, 1), 9);
     let (page, used) = Page { level: 1, entries }.encode();
     vec![
         (0, label.encode().to_vec()),
@@ -63,7 +70,10 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         (4, batch.encode().to_vec()),
         (5, chunk.encode().to_vec()),
         (6, Counts([(1, 2), (9, 3)].into()).encode().to_vec()),
-        (7, Onode { number: 1, size: 2, hint: Some(AllocHint::default()) }.encode().to_vec()),
-        (8, vec![0x55; REGION_BYTES]),
+        (7, Onode { number: 1, omap: 3, size: 2, hint: Some(AllocHint::default()) }.encode().to_vec()),
+        (8, Collection { bits: 3, space: 4, divided: true, ..Collection::default() }.encode().to_vec()),
+        (9, shape.encode().to_vec()),
+        (10, Dead::Omap.encode().to_vec()),
+        (11, vec![0x55; REGION_BYTES]),
     ]
 }

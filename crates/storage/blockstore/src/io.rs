@@ -6,26 +6,37 @@ use blockdev::{Completion, DeviceError, DeviceId, DeviceQueue, Done, Durability,
 use buffer::{PieceMut, Rope};
 use types::UTime;
 
-/// A shard's side of its device.
+/// A shard's side of its devices.
 pub struct Io<Q, P> {
     queue: Q,
     out: Vec<Request>,
     next: u64,
     open: BTreeMap<u64, P>,
     request_bytes_max: u64,
+    discards: bool,
+    /// The device that has the log.
+    log: DeviceId,
 }
 
 impl<Q: DeviceQueue, P: Clone> Io<Q, P> {
     /// `None`: the queue has no data device.
     pub fn new(queue: Q) -> Option<Self> {
         let geometry = queue.geometry(DeviceId::Data)?;
+        let of_log = queue.geometry(DeviceId::Wal).unwrap_or(geometry);
         Some(Self {
             queue,
             out: Vec::new(),
             next: 0,
             open: BTreeMap::new(),
-            request_bytes_max: geometry.request_bytes_max,
+            request_bytes_max: geometry.request_bytes_max.min(of_log.request_bytes_max),
+            discards: geometry.discards,
+            log: DeviceId::Data,
         })
+    }
+
+    /// Has the log on this device.
+    pub fn set_log(&mut self, device: DeviceId) {
+        self.log = device;
     }
 
     pub fn queue(&mut self) -> &mut Q {
@@ -36,6 +47,7 @@ impl<Q: DeviceQueue, P: Clone> Io<Q, P> {
         self.queue.deadline()
     }
 
+    /// The longest request that every device takes, bytes.
     pub fn request_bytes_max(&self) -> u64 {
         self.request_bytes_max
     }
@@ -46,32 +58,73 @@ impl<Q: DeviceQueue, P: Clone> Io<Q, P> {
         self.queue
     }
 
-    fn add(&mut self, purpose: P, op: Op) {
+    fn add(&mut self, purpose: P, device: DeviceId, op: Op) {
         self.next += 1;
         self.open.insert(self.next, purpose);
-        self.out.push(Request::new(Token(self.next), DeviceId::Data, op));
+        self.out.push(Request::new(Token(self.next), device, op));
     }
 
-    /// Reads at most [`Io::request_bytes_max`] bytes.
+    /// Reads at most [`Io::request_bytes_max`] bytes of the data device.
     pub fn read(&mut self, purpose: P, offset: u64, len: usize) {
-        self.add(purpose, Op::Read { offset, buffer: PieceMut::zeroed(len) });
+        self.add(purpose, DeviceId::Data, Op::Read { offset, buffer: PieceMut::zeroed(len) });
     }
 
-    /// Writes any number of bytes; returns how many requests that takes.
+    /// The same of the log's device.
+    pub fn read_log(&mut self, purpose: P, offset: u64, len: usize) {
+        self.add(purpose, self.log, Op::Read { offset, buffer: PieceMut::zeroed(len) });
+    }
+
+    /// Writes any number of bytes to the data device; returns how many requests that takes.
     pub fn write(&mut self, purpose: P, offset: u64, data: &Rope, durability: Durability) -> usize {
+        self.write_to(DeviceId::Data, purpose, offset, data, durability)
+    }
+
+    /// The same to the log's device.
+    pub fn write_log(&mut self, purpose: P, offset: u64, data: &Rope, durability: Durability) -> usize {
+        self.write_to(self.log, purpose, offset, data, durability)
+    }
+
+    fn write_to(
+        &mut self,
+        device: DeviceId,
+        purpose: P,
+        offset: u64,
+        data: &Rope,
+        durability: Durability,
+    ) -> usize {
         let step = self.request_bytes_max as usize;
         let mut requests = 0;
         for from in (0..data.len()).step_by(step) {
             let part = data.slice(from..data.len().min(from + step));
             let op = Op::Write { offset: offset + from as u64, data: part, durability };
-            self.add(purpose.clone(), op);
+            self.add(purpose.clone(), device, op);
             requests += 1;
         }
         requests
     }
 
+    /// Whether the data device takes discards.
+    pub fn discards(&self) -> bool {
+        self.discards
+    }
+
+    pub fn discard(&mut self, purpose: P, offset: u64, len: u64) {
+        self.add(purpose, DeviceId::Data, Op::Discard { offset, len });
+    }
+
+    /// Flushes the data device.
     pub fn flush(&mut self, purpose: P) {
-        self.add(purpose, Op::Flush);
+        self.add(purpose, DeviceId::Data, Op::Flush);
+    }
+
+    /// Flushes every device that the log or data beside it may be on; returns how many that are.
+    pub fn flush_all(&mut self, purpose: P) -> usize {
+        self.flush(purpose.clone());
+        if self.queue.geometry(DeviceId::Wal).is_none() {
+            return 1;
+        }
+        self.add(purpose, DeviceId::Wal, Op::Flush);
+        2
     }
 
     /// Begins what was asked since the last call.

@@ -1,5 +1,6 @@
 //! What lies where on the device: the label, and for each shard its superblocks, its log and its blocks.
 
+use blockdev::DeviceId;
 use encoding::{DecodeError, Decoder, Encoder};
 
 use buffer::{Piece, PieceMut, crc32c};
@@ -10,8 +11,12 @@ use crate::page::PagePtr;
 /// Bytes of a block: the unit of allocation and of checksums.
 pub const BLOCK: u64 = 4096;
 
-/// The format that this crate writes. Version 0 is of development builds: no later build reads it.
-pub const FORMAT: u32 = 0;
+/// The format that this crate writes. Every format but 0 is read by later builds.
+pub const FORMAT: u32 = 1;
+
+/// The features that this build knows, a bit each. A superblock has those that a reader has to know: a build that lacks one
+/// opens nothing.
+const FEATURES: u64 = 0;
 
 /// "LoligoBS", little-endian.
 const LABEL_MAGIC: u64 = 0x5342_6f67_696c_6f4c;
@@ -43,6 +48,8 @@ pub struct Label {
     pub log_bytes: u64,
     /// Records of the log begin at multiples of it.
     pub log_unit_bytes: u32,
+    /// Whether the logs are on a device of their own (with this label in front), and not on that of the data.
+    pub log_apart: bool,
     /// What the caller keeps there (whose store it is); at most [`OWNER_BYTES_MAX`].
     pub owner: Vec<u8>,
 }
@@ -71,7 +78,7 @@ impl Label {
     pub fn encode(&self) -> Piece {
         let mut e = Encoder::new(0);
         e.put(&LABEL_MAGIC).put(&FORMAT).put(&self.id).put(&self.shards).put(&self.size_bytes);
-        e.put(&self.log_bytes).put(&self.log_unit_bytes).blob(&self.owner);
+        e.put(&self.log_bytes).put(&self.log_unit_bytes).put(&self.log_apart).blob(&self.owner);
         sealed(e, LABEL_BYTES as usize)
     }
 
@@ -88,9 +95,9 @@ impl Label {
             return Err(DecodeError::BadValue { what: "format of a block store", value: format.into() });
         }
         let (id, shards, size_bytes) = (d.get()?, d.get()?, d.get()?);
-        let (log_bytes, log_unit_bytes) = (d.get()?, d.get()?);
+        let (log_bytes, log_unit_bytes, log_apart) = (d.get()?, d.get()?, d.get()?);
         let owner = d.blob("owner of a block store")?.to_vec();
-        let label = Self { id, shards, size_bytes, log_bytes, log_unit_bytes, owner };
+        let label = Self { id, shards, size_bytes, log_bytes, log_unit_bytes, log_apart, owner };
         match label.is_sound() {
             true => Ok(label),
             false => Err(DecodeError::BadValue { what: "sizes of a block store", value: size_bytes }),
@@ -109,7 +116,22 @@ impl Label {
             && self.log_bytes >= LOG_BYTES_MIN
             && self.log_bytes % BLOCK == 0
             && self.owner.len() <= OWNER_BYTES_MAX
-            && self.shard_bytes() >= self.log_bytes.saturating_add(2 * SUPERBLOCK_BYTES + BLOCKS_MIN * BLOCK)
+            && self.log_bytes <= SIZE_BYTES_MAX
+            && self.shard_bytes() >= self.log_bytes_here() + 2 * SUPERBLOCK_BYTES + BLOCKS_MIN * BLOCK
+    }
+
+    /// Bytes of each shard's log that are on the data device.
+    fn log_bytes_here(&self) -> u64 {
+        if self.log_apart { 0 } else { self.log_bytes }
+    }
+
+    pub fn log_device(&self) -> DeviceId {
+        if self.log_apart { DeviceId::Wal } else { DeviceId::Data }
+    }
+
+    /// Bytes that the log's device must have, if it is one of its own.
+    pub fn log_device_bytes(&self) -> u64 {
+        self.log_bytes.saturating_mul(self.shards.into()).saturating_add(LABEL_BYTES)
     }
 
     /// Bytes of each shard's part of the device.
@@ -123,13 +145,18 @@ impl Label {
             return None;
         }
         let superblocks = LABEL_BYTES + u64::from(shard) * self.shard_bytes();
-        let log = superblocks + 2 * SUPERBLOCK_BYTES;
-        let blocks = log + self.log_bytes;
+        let behind = superblocks + 2 * SUPERBLOCK_BYTES;
+        let blocks = behind + self.log_bytes_here();
+        let log = match self.log_apart {
+            true => LABEL_BYTES + u64::from(shard) * self.log_bytes,
+            false => behind,
+        };
         let (offset, bytes, unit_bytes) = (log, self.log_bytes, self.log_unit_bytes);
         // Logs of two shards differ by their place and by their number.
         let id = self.id.wrapping_add(u64::from(shard));
         Some(ShardLayout {
             superblocks,
+            log_device: self.log_device(),
             log: wal::Layout { offset, bytes, unit_bytes, id },
             blocks,
             block_count: (superblocks + self.shard_bytes() - blocks) / BLOCK,
@@ -148,6 +175,7 @@ const BLOCKS_MIN: u64 = 256;
 pub struct ShardLayout {
     /// First byte of the two superblocks.
     pub superblocks: u64,
+    pub log_device: DeviceId,
     pub log: wal::Layout,
     /// First byte of block 0.
     pub blocks: u64,
@@ -202,7 +230,7 @@ impl Superblock {
     /// The two copies. `None`: the root is in too many pieces to be written down.
     pub fn encode(&self) -> Option<Piece> {
         let mut e = Encoder::new(0);
-        e.put(&SUPERBLOCK_MAGIC).put(&self.store).put(&self.shard).put(&self.generation);
+        e.put(&SUPERBLOCK_MAGIC).put(&FEATURES).put(&self.store).put(&self.shard).put(&self.generation);
         e.put(&self.log.kept.at).put(&self.log.kept.sequence);
         e.put(&self.log.sealed.at).put(&self.log.sealed.sequence).put(&self.log.salt);
         self.counters.put(&mut e);
@@ -238,6 +266,11 @@ impl Superblock {
         if magic != SUPERBLOCK_MAGIC {
             return Err(DecodeError::BadValue { what: "magic of a superblock", value: magic.into() });
         }
+        let features: u64 = d.get()?;
+        if features & !FEATURES != 0 {
+            let what = "features of a block store, which a newer build has written";
+            return Err(DecodeError::BadValue { what, value: features });
+        }
         let (store, shard, generation) = (d.get()?, d.get()?, d.get()?);
         let kept = Position { at: d.get()?, sequence: d.get()? };
         let sealed = Position { at: d.get()?, sequence: d.get()? };
@@ -264,6 +297,7 @@ mod tests {
             size_bytes: 64 << 20,
             log_bytes: 1 << 20,
             log_unit_bytes: 512,
+            log_apart: false,
             owner: b"osd.3".to_vec(),
         }
     }
@@ -281,6 +315,12 @@ mod tests {
             end = layout.block_offset(layout.block_count);
         }
         assert!(end <= 64 << 20 && label.shard(3).is_none());
+        let apart = Label { log_apart: true, ..label.clone() };
+        assert_eq!(Label::decode(&apart.encode()), Ok(apart.clone()));
+        let layout = apart.shard(2).expect("it has three");
+        assert_eq!((layout.log_device, layout.log.offset), (DeviceId::Wal, LABEL_BYTES + (2 << 20)));
+        assert_eq!(layout.blocks, layout.superblocks + 2 * SUPERBLOCK_BYTES);
+        assert_eq!(apart.log_device_bytes(), layout.log.offset + (1 << 20));
         for bad in [
             Label { shards: 0, ..label.clone() },
             Label { log_unit_bytes: 3, ..label.clone() },
@@ -312,5 +352,10 @@ mod tests {
             bad[COPY_BYTES + 30] ^= 1;
             assert!(Superblock::decode(&bad).is_err());
         }
+        // A feature of a build to come.
+        let mut e = Encoder::new(0);
+        e.raw(&bytes[8..12]).put(&4u64).raw(&bytes[20..COPY_BYTES - 8]);
+        let newer = sealed(e, COPY_BYTES).to_vec();
+        assert!(matches!(Superblock::decode(&newer), Err(DecodeError::BadValue { value: 4, .. })));
     }
 }

@@ -20,11 +20,16 @@
 mod apply;
 mod batch;
 mod bitmap;
+mod cache;
+mod capacity;
 mod check;
 mod checkpoint;
+mod commit;
 mod context;
 mod data;
 mod decoders;
+mod fetch;
+mod inbox;
 mod io;
 mod layout;
 mod load;
@@ -32,8 +37,11 @@ mod make;
 mod open;
 mod page;
 mod pass;
+mod purge;
 mod read;
 mod records;
+mod requests;
+mod shape;
 mod space;
 mod state;
 mod stop;
@@ -46,7 +54,7 @@ pub use layout::{BLOCK, FORMAT, Label, OWNER_BYTES_MAX};
 pub use make::Making;
 pub use open::{OpenError, Opener};
 pub use state::State;
-pub use store::{BlockStore, Options};
+pub use store::{BlockStore, DISCARDED_BLOCKS_MIN, Memory, Options};
 
 /// Counted for each key beside its bytes and its value's.
 pub const ENTRY_BYTES: u64 = 16;

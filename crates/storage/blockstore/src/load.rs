@@ -44,13 +44,13 @@ impl Loading {
             Err(stop) => stop,
         };
         match stop {
-            Stop::Page(ptr) => store.read_page(ptr),
+            Stop::Pages(missing) => store.read_pages(missing),
             Stop::Error(error) => return Err(error),
-            Stop::Blocks(_) | Stop::LogRoom | Stop::Space => {}
+            Stop::Blocks(_) | Stop::LogRoom | Stop::NextRecord | Stop::Space => {}
         }
         for ptr in self.inner.iter().rev().take(PAGES_AT_ONCE) {
             if store.tables.pages.get(ptr).is_err() {
-                store.read_page(ptr.clone());
+                store.read_pages([ptr.clone()]);
             }
         }
         store.io.submit(now);
@@ -63,9 +63,10 @@ impl Loading {
         for batch in std::mem::take(&mut self.batches) {
             replay(store, batch)?;
         }
-        match store.space.opened() {
+        let payloads: Vec<u64> = store.payloads.iter().flat_map(|(_, blocks)| blocks).copied().collect();
+        match store.space.opened() && store.space.take(payloads) {
             true => Ok(()),
-            false => Err(damaged("a block holds both data and a page of the tree")),
+            false => Err(damaged("a block holds two of data, a page of the tree and a part of the log")),
         }
     }
 

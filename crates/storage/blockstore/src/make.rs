@@ -39,7 +39,16 @@ impl<Q: DeviceQueue> Making<Q> {
         {
             return Err(OpenError::Sizes { device_bytes: geometry.size_bytes });
         }
+        let log_device = label.log_device();
+        let of_log = queue.geometry(log_device).ok_or(OpenError::NoLogDevice)?;
+        if label.log_apart
+            && (of_log.size_bytes < label.log_device_bytes()
+                || label.log_unit_bytes % of_log.block_bytes != 0)
+        {
+            return Err(OpenError::Sizes { device_bytes: of_log.size_bytes });
+        }
         let mut io = Io::new(queue).ok_or(OpenError::NoDevice)?;
+        io.set_log(log_device);
         let mut requests = 0;
         for number in 0..label.shards {
             let Some(shard) = label.shard(number) else { continue };
@@ -60,8 +69,11 @@ impl<Q: DeviceQueue> Making<Q> {
             }
             for at in (0..shard.log.bytes).step_by(ZEROS_BYTES as usize) {
                 let zeros = Rope::zeros((shard.log.bytes - at).min(ZEROS_BYTES) as usize);
-                requests += io.write((), shard.log.offset + at, &zeros, Durability::Volatile);
+                requests += io.write_log((), shard.log.offset + at, &zeros, Durability::Volatile);
             }
+        }
+        if label.log_apart {
+            requests += io.write_log((), 0, &label.encode().into(), Durability::Volatile);
         }
         Ok(Self { io: Some(io), label, step: Step::Shards, requests })
     }
@@ -89,8 +101,7 @@ impl<Q: DeviceQueue> Making<Q> {
         }
         match self.step {
             Step::Shards => {
-                io.flush(());
-                (self.step, self.requests) = (Step::Flush, 1);
+                (self.step, self.requests) = (Step::Flush, io.flush_all(()));
             }
             Step::Flush => {
                 let bytes = self.label.encode().into();

@@ -1,15 +1,15 @@
 //! Opening a shard: its superblock, the log replayed and sealed, the blocks that are taken.
 
-use blockdev::{DeviceError, DeviceQueue, Done, Durability};
+use blockdev::{DeviceError, DeviceId, DeviceQueue, Done, Durability};
 use buffer::Piece;
 use encoding::DecodeError;
 use store::StoreError;
 use types::UTime;
-use wal::{Log, Opening as LogOpening, Record, Replay, Replayed, WalError};
+use wal::{Log, Opening as LogOpening, Replay, Replayed, WalError};
 
 use crate::batch::Batch;
 use crate::io::Io;
-use crate::layout::{LABEL_BYTES, Label, SUPERBLOCK_BYTES, ShardLayout, Superblock};
+use crate::layout::{BLOCK, LABEL_BYTES, Label, SUPERBLOCK_BYTES, ShardLayout, Superblock};
 use crate::load::Loading;
 use crate::store::{BlockStore, Options, Purpose};
 
@@ -21,6 +21,10 @@ const LOG_READ_BYTES: u64 = 1 << 20;
 pub enum OpenError {
     #[error("the queue has no data device")]
     NoDevice,
+    #[error("the store's log is on a device of its own, which is not there")]
+    NoLogDevice,
+    #[error("the log's device has not the log of this store: {0}")]
+    OtherLog(DecodeError),
     #[error("a device of {device_bytes} bytes has no room for such a store: give it a larger one")]
     Sizes { device_bytes: u64 },
     #[error("the device has no block store of a known format: {0}")]
@@ -54,8 +58,8 @@ enum Step<Q: DeviceQueue> {
     Superblocks,
     Choose(ShardLayout, Label),
     Log(Shard, Box<Replay>),
-    /// Data beside the log is being looked at.
-    Prove(Shard, Replayed, Option<Record>),
+    /// What lies beside the log is being read: of this record.
+    Prove(Shard, Replayed, u64),
     Seal(Shard, Replayed),
     Load(Box<BlockStore<Q>>, Box<Loading>),
     Ended,
@@ -120,7 +124,7 @@ impl<Q: DeviceQueue> Opener<Q> {
             io.submit(now);
             for (purpose, result) in io.completions() {
                 self.requests -= 1;
-                if let (Purpose::Fetch(place), Done::Read(buffer)) = (purpose, result?) {
+                if let (Purpose::Fetch { first: place, .. }, Done::Read(buffer)) = (purpose, result?) {
                     self.read.push((place, buffer.freeze()));
                 }
             }
@@ -137,12 +141,17 @@ impl<Q: DeviceQueue> Opener<Q> {
         }
     }
 
-    /// Reads any number of bytes.
+    /// Reads any number of bytes of the data device.
     fn ask(&mut self, offset: u64, bytes: u64) {
+        self.ask_of(Io::read, offset, bytes);
+    }
+
+    fn ask_of(&mut self, read: fn(&mut Io<Q, Purpose>, Purpose, u64, usize), offset: u64, bytes: u64) {
         let Some(io) = &mut self.io else { return };
         let step = io.request_bytes_max();
         for at in (0..bytes).step_by(step as usize) {
-            io.read(Purpose::Fetch(self.requests as u64), offset + at, (bytes - at).min(step) as usize);
+            let purpose = Purpose::Fetch { waiter: 0, first: self.requests as u64, count: 0 };
+            read(io, purpose, offset + at, (bytes - at).min(step) as usize);
             self.requests += 1;
         }
     }
@@ -152,8 +161,7 @@ impl<Q: DeviceQueue> Opener<Q> {
         match step {
             Step::Flush => {
                 if let Some(io) = &mut self.io {
-                    io.flush(Purpose::Checkpoint);
-                    self.requests = 1;
+                    self.requests = io.flush_all(Purpose::Checkpoint);
                 }
                 Ok(Step::Label)
             }
@@ -166,10 +174,26 @@ impl<Q: DeviceQueue> Opener<Q> {
                 let (shard, shards) = (self.shard, label.shards);
                 let layout = label.shard(shard).ok_or(OpenError::NoShard { shard, shards })?;
                 self.ask(layout.superblocks, 2 * SUPERBLOCK_BYTES);
+                if layout.log_device != DeviceId::Data {
+                    let Some(io) = &mut self.io else { return Ok(Step::Ended) };
+                    io.queue().geometry(layout.log_device).ok_or(OpenError::NoLogDevice)?;
+                    io.set_log(layout.log_device);
+                    // The label is there, too, behind the superblocks.
+                    self.ask_of(Io::read_log, 0, LABEL_BYTES);
+                }
                 Ok(Step::Choose(layout, label))
             }
             Step::Choose(layout, label) => {
-                let superblock = self.choose(&label, &joined(&read))?;
+                let read = joined(&read);
+                let (superblocks, of_log) = read.split_at(2 * SUPERBLOCK_BYTES as usize);
+                if layout.log_device != DeviceId::Data {
+                    let found = Label::decode(of_log).map_err(OpenError::OtherLog)?;
+                    if found.id != label.id {
+                        let error = DecodeError::BadValue { what: "id of a block store", value: found.id };
+                        return Err(OpenError::OtherLog(error));
+                    }
+                }
+                let superblock = self.choose(&label, superblocks)?;
                 let io_max = self.io.as_ref().map_or(LOG_READ_BYTES, Io::request_bytes_max);
                 let step = LOG_READ_BYTES.min(io_max);
                 let replay = Box::new(Replay::new(layout.log, superblock.log, step));
@@ -179,21 +203,9 @@ impl<Q: DeviceQueue> Opener<Q> {
                 read.iter().for_each(|bytes| replay.on_read(bytes));
                 self.read_log(shard, replay)
             }
-            Step::Prove(shard, mut replayed, record) => {
-                let mut from = 0;
-                if let Some(record) = record {
-                    let bytes = joined(&read);
-                    let mut at = 0;
-                    let there = record.beside.iter().all(|run| {
-                        at += run.bytes();
-                        bytes.get(at - run.bytes()..at).is_some_and(|bytes| run.matches(bytes))
-                    });
-                    if !there {
-                        replayed.cut(record.sequence);
-                    }
-                    from = record.sequence + 1;
-                }
-                self.prove(shard, replayed, from)
+            Step::Prove(shard, mut replayed, sequence) => {
+                replayed.on_beside(sequence, &shard.layout.log, &joined(&read))?;
+                self.prove(shard, replayed, sequence + 1)
             }
             Step::Seal(shard, replayed) => self.loading(shard, replayed),
             Step::Load(..) | Step::Ended => Ok(Step::Ended),
@@ -224,7 +236,7 @@ impl<Q: DeviceQueue> Opener<Q> {
     fn read_log(&mut self, shard: Shard, replay: Box<Replay>) -> Result<Step<Q>, OpenError> {
         match replay.wanted() {
             Some((offset, len)) => {
-                self.ask(offset, len as u64);
+                self.ask_of(Io::read_log, offset, len as u64);
                 Ok(Step::Log(shard, replay))
             }
             None => {
@@ -234,13 +246,13 @@ impl<Q: DeviceQueue> Opener<Q> {
         }
     }
 
-    /// Looks at the data beside the next record that needs it, or seals the log.
+    /// Reads what lies beside the next record that needs it, or seals the log.
     fn prove(&mut self, mut shard: Shard, replayed: Replayed, from: u64) -> Result<Step<Q>, OpenError> {
-        if let Some(record) = replayed.unproven(from).cloned() {
-            for run in &record.beside {
+        if let Some((sequence, runs)) = replayed.unread(from) {
+            for run in &runs {
                 self.ask(run.offset, run.bytes() as u64);
             }
-            return Ok(Step::Prove(shard, replayed, Some(record)));
+            return Ok(Step::Prove(shard, replayed, sequence));
         }
         let superblock = &mut shard.superblock;
         superblock.generation += 1;
@@ -266,6 +278,11 @@ impl<Q: DeviceQueue> Opener<Q> {
         let mut batches = Vec::new();
         for record in replayed.records {
             let sequence = record.sequence;
+            let places = record.payload_beside.iter().flat_map(|run| {
+                let first = run.offset.wrapping_sub(layout.blocks) / BLOCK;
+                first..first.saturating_add(run.checksums.len() as u64)
+            });
+            opened.keep_payload(sequence, places.collect());
             let decoded = Batch::decode_all(&record.payload);
             batches.extend(decoded.map_err(|error| OpenError::BadRecord { sequence, error })?);
         }

@@ -240,7 +240,7 @@ mod tests {
             match pass.step(&lowest, &tables.tree, &mut tables.pages, space) {
                 Ok(Some(tree)) => break tree,
                 Ok(None) => {}
-                Err(Stop::Page(ptr)) => tables.pages.on_read(ptr.clone(), &disk[&ptr]),
+                Err(Stop::Pages(all)) => read(tables, disk, all),
                 Err(other) => panic!("{other:?}"),
             }
         };
@@ -252,11 +252,15 @@ mod tests {
         tables.tree = tree;
     }
 
+    fn read(tables: &mut Tables, disk: &BTreeMap<PagePtr, Piece>, pages: Vec<PagePtr>) {
+        pages.into_iter().for_each(|ptr| tables.pages.on_read(ptr.clone(), &disk[&ptr]));
+    }
+
     fn next(tables: &mut Tables, disk: &BTreeMap<PagePtr, Piece>, from: &[u8]) -> Option<(Key, Piece)> {
         loop {
             match tables.next(&Layer::new(), from, None) {
                 Ok(next) => return next,
-                Err(Stop::Page(ptr)) => tables.pages.on_read(ptr.clone(), &disk[&ptr]),
+                Err(Stop::Pages(all)) => read(tables, disk, all),
                 Err(other) => panic!("{other:?}"),
             }
         }

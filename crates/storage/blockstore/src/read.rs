@@ -2,8 +2,8 @@
 
 use buffer::{Piece, Rope};
 use store::{
-    AttrChoice, Attrs, CollectionId, CollectionStat, LogPage, ObjectHead, ObjectPage, ObjectStat, OmapPage,
-    ReadOutcome, ReadRequest, StoreError, keys,
+    Advice, AttrChoice, Attrs, CollectionId, CollectionStat, LogPage, ObjectHead, ObjectPage, ObjectStat,
+    OmapPage, ReadOutcome, ReadRequest, StoreError, keys,
 };
 use types::{EVersion, GHObject, Name};
 
@@ -11,8 +11,7 @@ use crate::context::{Context, Found};
 use crate::data::assemble;
 use crate::layout::BLOCK;
 use crate::records::{
-    Part, Slot, collection_key, decode_log_record, key, log_key, log_version, name_of, object_of, part_key,
-    table,
+    Onode, Part, Slot, collection_key, decode_log_record, key, log_key, log_version, name_of, part_key, table,
 };
 use crate::stop::{Attempt, Stop, damaged};
 
@@ -33,6 +32,8 @@ pub struct DataRead {
     pub len: u64,
     /// The mapped blocks with their numbers, ascending, and those of their bytes that are in memory.
     pub blocks: Vec<(u64, Slot, Option<Piece>)>,
+    /// Whether what is read is kept in memory.
+    pub keep: bool,
 }
 
 impl DataRead {
@@ -49,8 +50,10 @@ impl Context<'_> {
     pub fn perform(&self, request: &ReadRequest) -> Attempt<Answer> {
         use ReadRequest as R;
         let outcome = match request {
-            R::Data { collection, object, offset, len, advice: _, verify: _ } => {
-                return self.data(&self.target(*collection, object)?, *offset, *len);
+            R::Data { collection, object, offset, len, advice, verify } => {
+                let once = advice.contains(Advice::DONTNEED) || advice.contains(Advice::NOCACHE);
+                let found = self.target(*collection, object)?;
+                return self.data(&found, *offset, *len, (*verify, !once && !verify));
             }
             R::Extents { collection, object, offset, len } => {
                 ReadOutcome::Extents(self.extents(&self.target(*collection, object)?, *offset, *len)?)
@@ -62,18 +65,19 @@ impl Context<'_> {
                 ReadOutcome::Attr(value.ok_or(Stop::Error(StoreError::NoSuchAttr))?)
             }
             R::Attrs { collection, object } => {
-                ReadOutcome::Attrs(self.attrs(&self.target(*collection, object)?, &AttrChoice::All)?)
+                ReadOutcome::Attrs(self.attrs(&self.target(*collection, object)?.onode, &AttrChoice::All)?)
             }
             R::Object { collection, object, attrs } => {
-                self.collection(*collection)?;
                 ReadOutcome::Object(match self.find(*collection, object)? {
-                    Some(found) => Some(ObjectHead { attrs: self.attrs(&found, attrs)?, stat: stat(&found) }),
+                    Some(found) => {
+                        Some(ObjectHead { attrs: self.attrs(&found.onode, attrs)?, stat: stat(&found) })
+                    }
                     None => None,
                 })
             }
             R::OmapHeader { collection, object } => {
                 let found = self.target(*collection, object)?;
-                let header = self.get(&part_key(found.onode.number, Part::OmapHeader, &[]))?;
+                let header = self.get(&part_key(found.onode.omap, Part::OmapHeader, &[]))?;
                 ReadOutcome::OmapHeader(header.unwrap_or_default())
             }
             R::OmapKeys { collection, object, keys } => {
@@ -95,11 +99,10 @@ impl Context<'_> {
     }
 
     fn target(&self, collection: CollectionId, object: &GHObject) -> Attempt<Found> {
-        self.collection(collection)?;
         self.existing(collection, object)
     }
 
-    fn data(&self, found: &Found, offset: u64, len: u64) -> Attempt<Answer> {
+    fn data(&self, found: &Found, offset: u64, len: u64, (verify, keep): (bool, bool)) -> Attempt<Answer> {
         let end = offset.saturating_add(len).min(found.onode.size);
         if offset >= end {
             return Ok(Answer::Done(ReadOutcome::Data(Rope::new())));
@@ -108,11 +111,14 @@ impl Context<'_> {
         let mut blocks = Vec::with_capacity(mapped.len());
         for (number, slot) in mapped {
             // What is in memory is checked like what is on the device: a caller's checksum may be wrong.
-            let held = self.contents.deferred(slot.block).is_some();
-            let piece = if held { self.bytes_of(found, &[(number, slot)])?.pop() } else { None };
+            let piece = match self.contents.deferred(slot.block) {
+                Some(_) => self.bytes_of(found, &[(number, slot)])?.pop(),
+                None if verify => None,
+                None => self.contents.cache.get(slot.block, slot.crc),
+            };
             blocks.push((number, slot, piece));
         }
-        let read = DataRead { found: found.clone(), offset, len: end - offset, blocks };
+        let read = DataRead { found: found.clone(), offset, len: end - offset, blocks, keep };
         Ok(match read.blocks.iter().all(|(_, _, piece)| piece.is_some()) {
             true => Answer::Done(read.finish()),
             false => Answer::Data(read),
@@ -135,8 +141,8 @@ impl Context<'_> {
         Ok(out)
     }
 
-    fn attrs(&self, found: &Found, choice: &AttrChoice) -> Attempt<Attrs> {
-        let number = found.onode.number;
+    fn attrs(&self, onode: &Onode, choice: &AttrChoice) -> Attempt<Attrs> {
+        let number = onode.number;
         Ok(match choice {
             AttrChoice::None => Attrs::new(),
             AttrChoice::All => {
@@ -158,7 +164,7 @@ impl Context<'_> {
     fn omap_keys<'a>(&self, found: &Found, keys: impl Iterator<Item = &'a Name>) -> Attempt<OmapPage> {
         let mut page = OmapPage::default();
         for key in keys {
-            if let Some(value) = self.get(&part_key(found.onode.number, Part::Omap, key))? {
+            if let Some(value) = self.get(&part_key(found.onode.omap, Part::Omap, key))? {
                 page.entries.push((key.clone(), value));
             }
         }
@@ -179,7 +185,7 @@ impl Context<'_> {
         else {
             return Err(damaged("another request than a range of an omap"));
         };
-        let number = self.target(*collection, object)?.onode.number;
+        let number = self.target(*collection, object)?.onode.omap;
         let mut from = part_key(number, Part::Omap, prefix);
         let mut end = keys::after_prefix(&from);
         if let Some(after) = after.as_ref().filter(|after| *after >= prefix) {
@@ -211,25 +217,47 @@ impl Context<'_> {
         objects_max: usize,
         attrs: &AttrChoice,
     ) -> Attempt<ObjectPage> {
-        self.collection(id)?;
-        let mut objects = Vec::new();
-        if start < end {
-            let mut from = crate::records::object_key(id, start);
-            let stop = crate::records::object_key(id, end);
-            while let Some((key, value)) = self.next(&from, Some(&stop))? {
-                let object = object_of(id, &key).ok_or_else(|| damaged("a key of an object"))?;
-                if objects.len() == objects_max {
-                    return Ok(ObjectPage { objects, next: object });
-                }
-                let onode = crate::records::Onode::decode(&value).map_err(damaged)?;
-                let found = Found { collection: id, object, onode };
-                let chosen = self.attrs(&found, attrs)?;
-                objects.push((found.object, chosen));
-                from = key;
-                from.push(0);
-            }
+        let collection = self.collection(id)?;
+        let shape = self.shape(id, &collection)?;
+        let mut page = ObjectPage { objects: Vec::new(), next: end.clone() };
+        // What the objects so far lack is read together.
+        let mut missing = Vec::new();
+        let (mut from, stop) = (keys::object_key(&[], start), keys::object_key(&[], end));
+        if start >= end {
+            return Ok(page);
         }
-        Ok(ObjectPage { objects, next: end.clone() })
+        loop {
+            let found = match self.next_object(shape.parts(), &from, Some(&stop)) {
+                Ok(Some(found)) => found,
+                Ok(None) => break,
+                Err(Stop::Pages(pages)) => {
+                    missing.extend(pages);
+                    break;
+                }
+                Err(other) => return Err(other),
+            };
+            let (key, _, value) = found;
+            let object = keys::object_of(&key).ok_or_else(|| damaged("a key of an object"))?;
+            if page.objects.len() == objects_max {
+                page.next = object;
+                break;
+            }
+            let onode = Onode::decode(&value).map_err(damaged)?;
+            match self.attrs(&onode, attrs) {
+                Ok(chosen) => page.objects.push((object, chosen)),
+                Err(Stop::Pages(pages)) => {
+                    missing.extend(pages);
+                    page.objects.push((object, Attrs::new()));
+                }
+                Err(other) => return Err(other),
+            }
+            from = key;
+            from.push(0);
+        }
+        match missing.is_empty() {
+            true => Ok(page),
+            false => Err(Stop::Pages(missing)),
+        }
     }
 
     fn collections(&self) -> Attempt<Vec<CollectionId>> {

@@ -16,11 +16,15 @@ pub const CHUNK_BLOCKS: u64 = 64;
 pub mod table {
     /// Collection: [`super::Collection`].
     pub const COLLECTION: u8 = b'c';
+    /// Number of an object or of an omap that is being removed: which of its parts ([`super::Dead`]).
+    pub const DEAD: u8 = b'd';
+    /// Collection: [`crate::shape::Shape`], where its objects lie in more than one space.
+    pub const SHAPE: u8 = b'h';
     /// Collection: its info as given; no key where none was set.
     pub const INFO: u8 = b'i';
     /// Collection, version: a log record.
     pub const LOG: u8 = b'l';
-    /// Collection, object: [`super::Onode`].
+    /// Number of a space, object: [`super::Onode`].
     pub const ONODE: u8 = b'o';
     /// Number of an object, part, and what the part says.
     pub const NUMBERED: u8 = b'n';
@@ -53,13 +57,35 @@ pub fn collection_key(table: u8, id: CollectionId) -> Key {
     key(table, &keys::collection_key(id))
 }
 
-pub fn object_key(id: CollectionId, object: &GHObject) -> Key {
-    keys::object_key(&collection_key(table::ONODE, id), object)
+/// What the keys of a space's objects begin with.
+pub fn space_key(space: u64) -> Key {
+    key(table::ONODE, &space.to_be_bytes())
+}
+
+pub fn object_key(space: u64, object: &GHObject) -> Key {
+    keys::object_key(&space_key(space), object)
+}
+
+/// Bytes of an object's key before the object itself.
+pub const SPACE_KEY_BYTES: usize = 9;
+
+/// The space of an onode's key.
+pub fn space_of(key: &[u8]) -> Option<u64> {
+    Some(u64::from_be_bytes(key.get(1..SPACE_KEY_BYTES)?.try_into().ok()?))
 }
 
 /// The object of an onode's key.
-pub fn object_of(id: CollectionId, key: &[u8]) -> Option<GHObject> {
-    keys::object_of(key.get(collection_key(table::ONODE, id).len()..)?)
+pub fn object_of(key: &[u8]) -> Option<GHObject> {
+    keys::object_of(key.get(SPACE_KEY_BYTES..)?)
+}
+
+pub fn dead_key(number: u64) -> Key {
+    key(table::DEAD, &number.to_be_bytes())
+}
+
+/// The number of a key of the tables of dead objects or of parts of objects.
+pub fn number_of(key: &[u8]) -> Option<u64> {
+    Some(u64::from_be_bytes(key.get(1..9)?.try_into().ok()?))
 }
 
 pub fn log_key(id: CollectionId, version: EVersion) -> Key {
@@ -113,52 +139,122 @@ pub struct Collection {
     pub bits: u32,
     pub log_tail: EVersion,
     pub log_head: EVersion,
+    /// Where its objects lie, if it has no [`crate::shape::Shape`].
+    pub space: u64,
+    /// Whether it has one.
+    pub divided: bool,
 }
 
 impl Collection {
     pub fn encode(&self) -> Piece {
-        let mut e = Encoder::new(0);
-        e.put(&self.bits).put(&self.log_tail).put(&self.log_head);
+        let mut e = Encoder::with_capacity(0, 37);
+        e.put(&self.bits).put(&self.log_tail).put(&self.log_head).put(&self.space).put(&self.divided);
         e.into_bytes().into()
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut d = Decoder::new(bytes);
-        let collection = Self { bits: d.get()?, log_tail: d.get()?, log_head: d.get()? };
+        let (bits, log_tail, log_head) = (d.get()?, d.get()?, d.get()?);
+        let collection = Self { bits, log_tail, log_head, space: d.get()?, divided: d.get()? };
         d.finish()?;
         Ok(collection)
     }
 }
 
-/// An object. Its attributes, omap and map of data are found by the number, so that a rename moves this record alone.
+/// Which parts of a number are being removed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Dead {
+    /// The omap and its header: the object lives on and has another omap.
+    Omap = 1,
+    /// Everything.
+    All = 2,
+}
+
+impl Dead {
+    pub fn encode(self) -> Piece {
+        Piece::copy_from(&[self as u8])
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        match bytes {
+            [1] => Ok(Self::Omap),
+            [2] => Ok(Self::All),
+            _ => {
+                let value = bytes.first().copied().unwrap_or_default().into();
+                Err(DecodeError::BadValue { what: "parts that are being removed", value })
+            }
+        }
+    }
+
+    pub fn parts(self) -> &'static [Part] {
+        match self {
+            Self::Omap => &[Part::OmapHeader, Part::Omap],
+            Self::All => &[Part::OmapHeader, Part::Attr, Part::Chunk, Part::Omap],
+        }
+    }
+}
+
+/// An object. Its attributes, omap and map of data are found by numbers, so that a rename moves this record alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Onode {
     /// Never given twice.
     pub number: u64,
+    /// The number under which its omap and the omap's header are: `number`, until a large omap is cleared.
+    pub omap: u64,
     /// Bytes.
     pub size: u64,
     pub hint: Option<AllocHint>,
 }
 
 impl Onode {
+    const HINT: u8 = 1;
+    const OMAP: u8 = 2;
+
+    pub fn new(number: u64) -> Self {
+        Self { number, omap: number, ..Self::default() }
+    }
+
+    /// The number under which a part is.
+    pub fn number_of(&self, part: Part) -> u64 {
+        match part {
+            Part::OmapHeader | Part::Omap => self.omap,
+            Part::Attr | Part::Chunk => self.number,
+        }
+    }
+
     pub fn encode(&self) -> Piece {
-        let mut e = Encoder::new(0);
-        e.put(&self.number).put(&self.size);
+        let own_omap = self.omap != self.number;
+        let mut flags = if self.hint.is_some() { Self::HINT } else { 0 };
+        if own_omap {
+            flags |= Self::OMAP;
+        }
+        let mut e = Encoder::with_capacity(0, 48);
+        e.put(&flags).put(&self.number).put(&self.size);
         if let Some(hint) = self.hint {
             e.put(&hint.object_size).put(&hint.write_size).put(&hint.flags);
+        }
+        if own_omap {
+            e.put(&self.omap);
         }
         e.into_bytes().into()
     }
 
+    /// # Errors
+    /// The bytes are no onode, or one with something that this build does not know.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut d = Decoder::new(bytes);
+        let flags: u8 = d.get()?;
+        if flags & !(Self::HINT | Self::OMAP) != 0 {
+            return Err(DecodeError::BadValue { what: "flags of an onode", value: flags.into() });
+        }
         let (number, size) = (d.get()?, d.get()?);
-        let hint = match d.remaining() {
+        let hint = match flags & Self::HINT {
             0 => None,
             _ => Some(AllocHint { object_size: d.get()?, write_size: d.get()?, flags: d.get()? }),
         };
+        let omap = if flags & Self::OMAP == 0 { number } else { d.get()? };
         d.finish()?;
-        Ok(Self { number, size, hint })
+        Ok(Self { number, omap, size, hint })
     }
 }
 
@@ -270,7 +366,8 @@ mod tests {
     #[test]
     fn records_come_back() {
         let hint = Some(AllocHint { object_size: 1, write_size: 2, flags: 3 });
-        for onode in [Onode { number: 7, size: 9, hint }, Onode { number: 8, size: 0, hint: None }] {
+        for (omap, hint) in [(7, hint), (7, None), (9, hint), (9, None)] {
+            let onode = Onode { number: 7, omap, size: 9, hint };
             assert_eq!(Onode::decode(&onode.encode()), Ok(onode));
         }
         let slot = |block, shared| Slot { block, crc: block as u32, shared };

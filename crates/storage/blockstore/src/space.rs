@@ -4,6 +4,12 @@ use std::collections::{BTreeSet, VecDeque};
 
 use crate::bitmap::{Bitmap, REGION_BLOCKS, Run, runs_of};
 
+/// From so many on, blocks are looked for that are neighbours.
+const WHOLE_BLOCKS_MIN: u64 = 16;
+
+/// How far a search goes before shorter runs are taken: 16 GiB.
+const SEARCHED_BLOCKS_MAX: u64 = 4 << 20;
+
 /// Blocks that a change gave up, which are free for others once nothing can need them.
 #[derive(Debug)]
 struct Leaving {
@@ -81,29 +87,52 @@ impl Space {
         self.data.count()
     }
 
+    /// How scattered the free blocks are: 0 if all are neighbours, 1 if no two are.
+    pub fn fragmentation(&self) -> f64 {
+        let free = self.free_blocks();
+        if free < 2 {
+            return 0.0;
+        }
+        let (mut runs, mut at) = (0u64, 0);
+        while let Some(run) = self.taken.next_run(at, 1, u64::MAX) {
+            runs += 1;
+            at = run.end;
+        }
+        (runs - 1) as f64 / (free - 1) as f64
+    }
+
     pub fn holds_data(&self, block: u64) -> bool {
         self.data.contains(block)
     }
 
-    /// Takes `count` free blocks, neighbours where there are some. `None` if there are fewer.
+    /// Takes `count` free blocks: neighbours, as far as there are some behind the last ones that were taken. `None` if there
+    /// are fewer.
     pub fn allocate(&mut self, count: u64) -> Option<Vec<u64>> {
         if count > self.free_blocks() {
             return None;
         }
         let mut blocks = Vec::with_capacity(count as usize);
-        let mut from = self.cursor;
+        let mut run_min = if count < WHOLE_BLOCKS_MIN { 1 } else { count };
         while (blocks.len() as u64) < count {
-            match self.taken.next_missing(from).filter(|block| *block < self.open) {
-                Some(block) => {
-                    self.taken.insert(block);
-                    blocks.push(block);
-                    from = block + 1;
+            let left = count - blocks.len() as u64;
+            let searched = if run_min > 1 { SEARCHED_BLOCKS_MAX } else { u64::MAX };
+            let run = self.taken.next_run(self.cursor, run_min.min(left), searched);
+            let run = run.map(|run| run.start..run.end.min(self.open)).filter(|run| !run.is_empty());
+            let Some(run) = run else {
+                // Around once; then shorter runs.
+                if self.cursor == 0 {
+                    run_min = (run_min / 2).max(1);
                 }
-                // Around: there are enough.
-                None => from = 0,
+                self.cursor = 0;
+                continue;
+            };
+            let taken = run.start..run.end.min(run.start + left);
+            self.cursor = taken.end;
+            for block in taken {
+                self.taken.insert(block);
+                blocks.push(block);
             }
         }
-        self.cursor = from;
         Some(blocks)
     }
 
@@ -144,18 +173,20 @@ impl Space {
         self.leaving.push_back(Leaving { sequence, reads_below, blocks });
     }
 
-    /// Frees what nothing needs any more: records up to `marked` are known durable to a replay, and every read below
-    /// `reads_from` has ended.
-    pub fn release(&mut self, marked: u64, reads_from: u64) {
+    /// Takes out what nothing needs any more, for the caller to give back: records up to `marked` are known durable to a
+    /// replay, and every read below `reads_from` has ended.
+    pub fn release(&mut self, marked: u64, reads_from: u64) -> Vec<u64> {
+        let mut all = Vec::new();
         while let Some(first) = self.leaving.front() {
             if first.sequence > marked || first.reads_below > reads_from {
-                return;
+                break;
             }
             if let Some(Leaving { blocks, .. }) = self.leaving.pop_front() {
                 self.leaving_blocks -= blocks.len() as u64;
-                self.give_back(blocks);
+                all.extend(blocks);
             }
         }
+        all
     }
 
     /// The records of the bitmap that changed since the last call: region and bytes, `None` where no bit is set.
@@ -188,8 +219,7 @@ impl Space {
 
     /// Ends opening: what holds data is taken. `false`: a block is both data and a page of the tree.
     pub fn opened(&mut self) -> bool {
-        let data: Vec<u64> = (0..self.data.len()).filter(|b| self.data.contains(*b)).collect();
-        self.take(data)
+        self.taken.insert_all(&self.data)
     }
 }
 
@@ -212,5 +242,19 @@ mod tests {
         assert_eq!(space.open_blocks(), 11, "what is taken stays open");
         space.open_to(200);
         assert_eq!((space.open_blocks(), space.free_blocks()), (100, 89));
+    }
+
+    #[test]
+    fn many_blocks_are_neighbours_where_there_are_some() {
+        let mut space = Space::new(1000);
+        assert_eq!(space.allocate(400), Some((0..400).collect()));
+        // Every second one of the first 200 comes back: the longest run is behind them.
+        space.give_back((0..200).step_by(2));
+        assert_eq!(space.fragmentation(), 100.0 / 699.0);
+        space.cursor = 0;
+        assert_eq!(space.allocate(100), Some((400..500).collect()));
+        assert_eq!(space.allocate(500), Some((500..1000).collect()));
+        let rest: Vec<u64> = (0..200).step_by(2).collect();
+        assert_eq!((space.allocate(100), space.allocate(1)), (Some(rest), None));
     }
 }

@@ -7,12 +7,14 @@ use crate::page::PagePtr;
 /// Why a request or a step of a checkpoint stops. After what it waits for, it begins again.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Stop {
-    /// A page of the tree is not in memory.
-    Page(PagePtr),
+    /// Pages of the tree are not in memory: at least one that is needed, maybe others that will be.
+    Pages(Vec<PagePtr>),
     /// The contents of these data blocks are not in memory.
     Blocks(Vec<u64>),
     /// The log has no room before a checkpoint.
     LogRoom,
+    /// The record that is being gathered has no room for it: the next one has.
+    NextRecord,
     /// Blocks are free only after a checkpoint, or when a record is durable.
     Space,
     /// It fails.

@@ -13,6 +13,9 @@ use crate::layout::BLOCK;
 use crate::page::{Key, Page, PagePtr};
 use crate::stop::{Attempt, Stop, damaged};
 
+/// Leaves that a scan reads at once.
+const PAGES_AHEAD: usize = 32;
+
 /// Changes of keys: `None` removes.
 pub type Layer = BTreeMap<Key, Option<Piece>>;
 
@@ -21,7 +24,15 @@ struct Cached {
     ptr: PagePtr,
     page: Arc<Page>,
     used: AtomicU64,
+    /// Of memory: the page's blocks, its keys and what leads to them.
+    bytes: u64,
 }
+
+/// Bytes of memory that an entry of a page takes beside the page's own bytes and its key.
+const ENTRY_MEMORY: u64 = 80;
+
+/// Bytes of memory that a change takes beside its key and value.
+const CHANGE_MEMORY: u64 = 160;
 
 /// Pages in memory, by their first block.
 #[derive(Debug, Default)]
@@ -48,18 +59,19 @@ impl Pages {
             }
             _ => match self.bad.iter().find(|(bad, _)| bad == ptr) {
                 Some((_, error)) => Err(Stop::Error(error.clone())),
-                None => Err(Stop::Page(ptr.clone())),
+                None => Err(Stop::Pages(vec![ptr.clone()])),
             },
         }
     }
 
     pub fn insert(&mut self, ptr: PagePtr, page: Page) {
         let used = AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed));
-        let bytes = ptr.block_count() * BLOCK;
-        let cached = Cached { page: Arc::new(page), used, ptr };
+        let keys = page.entries.iter().map(|(key, _)| ENTRY_MEMORY + key.len() as u64);
+        let bytes = ptr.block_count() * BLOCK + keys.sum::<u64>();
+        let cached = Cached { page: Arc::new(page), used, ptr, bytes };
         self.bytes += bytes;
         if let Some(old) = self.cached.insert(first_block(&cached.ptr), cached) {
-            self.bytes -= old.ptr.block_count() * BLOCK;
+            self.bytes -= old.bytes;
         }
     }
 
@@ -80,13 +92,24 @@ impl Pages {
         self.bad.clear();
     }
 
-    /// Drops the pages that were used longest ago until at most so many bytes are left.
-    pub fn shrink(&mut self, bytes_max: u64) {
+    /// Counts uses: what is used from now on has this number or a higher one.
+    pub fn clock(&self) -> u64 {
+        self.clock.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of memory of all pages.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Drops the pages that were used longest ago until at most so many bytes are left. Pages that were used since the
+    /// clock was `keep_from` stay: a request that waits for another page needs them together.
+    pub fn shrink(&mut self, bytes_max: u64, keep_from: u64) {
         if self.bytes <= bytes_max {
             return;
         }
-        let mut by_age: Vec<(u64, u64)> =
-            self.cached.iter().map(|(block, c)| (c.used.load(Ordering::Relaxed), *block)).collect();
+        let ages = self.cached.iter().map(|(block, c)| (c.used.load(Ordering::Relaxed), *block));
+        let mut by_age: Vec<(u64, u64)> = ages.filter(|(used, _)| *used < keep_from).collect();
         by_age.sort_unstable();
         // Some more than needed, so that not every turn sorts.
         let goal = bytes_max - bytes_max / 8;
@@ -95,7 +118,7 @@ impl Pages {
                 return;
             }
             if let Some(old) = self.cached.remove(&block) {
-                self.bytes -= old.ptr.block_count() * BLOCK;
+                self.bytes -= old.bytes;
             }
         }
     }
@@ -158,21 +181,48 @@ impl Tree {
         Ok(entry.filter(|(k, _)| k.as_slice() == key).map(|(_, value)| value.clone()))
     }
 
-    /// The first entry from a key on.
-    fn next(&self, pages: &Pages, from: &[u8]) -> Attempt<Option<(Key, Piece)>> {
+    /// The first entry from a key on. Entries from `end` on may be missed.
+    fn next(&self, pages: &Pages, from: &[u8], end: Option<&[u8]>) -> Attempt<Option<(Key, Piece)>> {
         let mut at = from.to_vec();
+        let mut scans = false;
         loop {
-            let Some(leaf) = self.descend(pages, 0, &at)? else { return Ok(None) };
+            let leaf = match self.descend(pages, 0, &at) {
+                // A scan that has left one leaf wants those behind the next one, too.
+                Err(Stop::Pages(missing)) if scans => {
+                    return Err(Stop::Pages(self.ahead(pages, &at, end).unwrap_or(missing)));
+                }
+                other => other?,
+            };
+            let Some(leaf) = leaf else { return Ok(None) };
             let entries = &leaf.page.entries;
             let first = entries.partition_point(|(key, _)| key.as_slice() < at.as_slice());
             if let Some((key, value)) = entries.get(first) {
                 return Ok(Some((key.clone(), value.clone())));
             }
             match leaf.high {
-                Some(high) => at = high,
-                None => return Ok(None),
+                Some(high) if end.is_none_or(|end| high.as_slice() < end) => (at, scans) = (high, true),
+                _ => return Ok(None),
             }
         }
+    }
+
+    /// The leaf of a key and some behind it, before `end`, as far as one page above them has them: those that are not in
+    /// memory. An error if that page is not there, either.
+    fn ahead(&self, pages: &Pages, key: &[u8], end: Option<&[u8]>) -> Attempt<Vec<PagePtr>> {
+        let Some(above) = self.descend(pages, 1, key)? else { return Err(damaged("a tree of one level")) };
+        let first = above.page.place(key).unwrap_or(0);
+        let wanted = above.page.entries.iter().skip(first).take(PAGES_AHEAD);
+        let mut missing = Vec::new();
+        for (low, ptr) in wanted {
+            if end.is_some_and(|end| low.as_slice() >= end) {
+                break;
+            }
+            let ptr = PagePtr::decode(ptr).map_err(damaged)?;
+            if pages.get(&ptr).is_err() {
+                missing.push(ptr);
+            }
+        }
+        Ok(missing)
     }
 }
 
@@ -180,9 +230,11 @@ impl Tree {
 #[derive(Debug, Default)]
 pub struct Tables {
     pub active: Layer,
-    /// Keys and values of `active`, bytes.
+    /// Memory of `active`, bytes.
     pub active_bytes: u64,
     pub frozen: Option<Layer>,
+    /// Memory of `frozen`, bytes.
+    pub frozen_bytes: u64,
     pub tree: Tree,
     pub pages: Pages,
 }
@@ -206,7 +258,7 @@ impl Tables {
         loop {
             let stale = below.as_ref().is_none_or(|b| b.as_ref().is_some_and(|(key, _)| *key < from));
             if stale {
-                below = Some(self.tree.next(&self.pages, &from)?);
+                below = Some(self.tree.next(&self.pages, &from, end)?);
             }
             let mut best = below.clone().flatten().map(|(key, value)| (key, Some(value)));
             // Upper layers last: they win where a key is the same.
@@ -233,7 +285,9 @@ impl Tables {
     pub fn apply(&mut self, changes: Layer) {
         for (key, value) in changes {
             let key_bytes = key.len();
-            let bytes = |value: &Option<Piece>| (key_bytes + value.as_ref().map_or(0, |v| v.len())) as u64;
+            let bytes = |value: &Option<Piece>| {
+                CHANGE_MEMORY + (key_bytes + value.as_ref().map_or(0, |v| v.len())) as u64
+            };
             self.active_bytes += bytes(&value);
             if let Some(old) = self.active.insert(key, value) {
                 self.active_bytes -= bytes(&old);
@@ -244,6 +298,12 @@ impl Tables {
     /// Makes the changes so far those of a checkpoint.
     pub fn freeze(&mut self) {
         self.frozen = Some(std::mem::take(&mut self.active));
-        self.active_bytes = 0;
+        self.frozen_bytes = std::mem::take(&mut self.active_bytes);
+    }
+
+    /// The frozen changes are in the tree.
+    pub fn thaw(&mut self) {
+        self.frozen = None;
+        self.frozen_bytes = 0;
     }
 }

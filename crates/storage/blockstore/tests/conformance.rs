@@ -28,11 +28,12 @@ mod cramped {
         cache_bytes: 64 << 10,
         changes_bytes_max: 256 << 10,
         pages_per_turn: 2,
+        discard: false,
     };
     store::conformance_tests!(Sim { clean: false, ..Sim::new(OPTIONS, 4 << 20) }, skipped: SKIPPED);
 }
 
-/// Nothing is deferred: every write goes to new blocks.
+/// Nothing is deferred: every write goes to new blocks. The log has a device of its own.
 mod direct {
     use super::*;
     const OPTIONS: Options = Options {
@@ -40,6 +41,7 @@ mod direct {
         cache_bytes: 64 << 20,
         changes_bytes_max: 1 << 20,
         pages_per_turn: 32,
+        discard: true,
     };
-    store::conformance_tests!(Sim { block_bytes: 4096, ..Sim::new(OPTIONS, 4 << 20) }, skipped: SKIPPED);
+    store::conformance_tests!(Sim { block_bytes: 4096, log_apart: true, ..Sim::new(OPTIONS, 4 << 20) }, skipped: SKIPPED);
 }

@@ -12,6 +12,9 @@
 //! one flush. A power loss before that flush may keep the record and drop the data, so the record carries the data's
 //! checksums, and a record above the highest flushed mark counts only if its data is there.
 //!
+//! **A large payload** lies beside the log, too. The record then has the places and checksums of its blocks, and its length.
+//! A replay reads it, whatever is known durable.
+//!
 //! **An invalid record** above the highest flushed mark ends the log: it was never acknowledged. At or below that mark it
 //! is corruption ([`WalError::Corrupt`]).
 //!
@@ -37,6 +40,14 @@ pub struct Layout {
     pub unit_bytes: u32,
     /// A random number that the log got when it was made. A record of another log never counts.
     pub id: u64,
+}
+
+impl Layout {
+    /// The longest record, bytes. So a replay that finds an invalid record knows how far behind it the next one may begin,
+    /// and reads no further. A longer payload is written beside the log.
+    pub fn record_bytes_max(&self) -> u64 {
+        (self.bytes / 4).min(2 << 20)
+    }
 }
 
 /// A place between two records.

@@ -95,10 +95,24 @@ impl Log {
         self.layout.bytes - self.used_bytes()
     }
 
-    /// Begins the next record. `None` if there is no room for it, or one is in flight.
+    /// Begins the next record. `None` if there is no room for it, it is too long, or one is in flight.
     pub fn begin(&mut self, payload: Rope, beside: &[Beside]) -> Option<Begun> {
+        self.begin_record(payload, beside, 0)
+    }
+
+    /// The same where the last `payload_runs` of what lies beside the log are the payload of so many bytes.
+    pub fn begin_beside(
+        &mut self,
+        payload_bytes: u64,
+        beside: &[Beside],
+        payload_runs: u32,
+    ) -> Option<Begun> {
+        self.begin_record(Rope::copy_from(&payload_bytes.to_le_bytes()), beside, payload_runs)
+    }
+
+    fn begin_record(&mut self, payload: Rope, beside: &[Beside], payload_runs: u32) -> Option<Begun> {
         let bytes = self.record_bytes(payload.len() as u64, beside);
-        if self.in_flight.is_some() || bytes > self.room_bytes() {
+        if self.in_flight.is_some() || bytes > self.room_bytes().min(self.layout.record_bytes_max()) {
             return None;
         }
         let body = encode_body(beside, payload);
@@ -110,6 +124,7 @@ impl Log {
             body_bytes: u32::try_from(body.len()).ok()?,
             beside_runs: beside.len() as u32,
             body_crc: body.crc32c(!0),
+            payload_runs,
         };
         // Small records are one piece, so that a device that wants aligned memory has it without a copy.
         let record = contiguous(&header.encode(), &body, bytes as usize);
@@ -175,20 +190,27 @@ mod tests {
     #[test]
     fn a_record_wraps_around_the_end_and_room_comes_back_with_a_trim() {
         let mut log = log();
-        let first = log.begin(Rope::zeros(5000), &[]).expect("an empty log has room");
-        assert_eq!((first.sequence, first.writes.len(), first.writes[0].offset), (1, 1, 1 << 20));
-        assert_eq!(log.room_bytes(), 8192 - 5120);
-        assert!(log.begin(Rope::zeros(1), &[]).is_none(), "one record is in flight");
+        let mut ends = vec![log.end()];
+        for (sequence, at) in [(1, 0), (2, 1536), (3, 3072), (4, 4608), (5, 6144)] {
+            let begun = log.begin(Rope::zeros(1400), &[]).expect("there is room");
+            assert_eq!(
+                (begun.sequence, begun.writes.len(), begun.writes[0].offset),
+                (sequence, 1, (1 << 20) + at)
+            );
+            assert!(log.begin(Rope::zeros(1), &[]).is_none(), "one record is in flight");
+            log.on_durable();
+            ends.push(log.end());
+        }
+        assert_eq!(log.room_bytes(), 512);
+        assert!(log.begin(Rope::zeros(1400), &[]).is_none(), "there is no room");
+        log.trim(ends[1]);
+        assert_eq!(log.used_bytes(), 4 * 1536);
+        let sixth = log.begin(Rope::zeros(1400), &[]).expect("a trim makes room");
+        let places: Vec<_> = sixth.writes.iter().map(|w| (w.offset, w.data.len())).collect();
+        assert_eq!(places, [((1 << 20) + 7680, 512), (1 << 20, 1024)]);
         log.on_durable();
-        assert!(log.begin(Rope::zeros(5000), &[]).is_none(), "there is no room");
-        let after_first = log.end();
-        log.begin(Rope::zeros(100), &[]).expect("there is room for a small one");
-        log.on_durable();
-        log.trim(after_first);
-        assert_eq!(log.used_bytes(), 512);
-        let third = log.begin(Rope::zeros(5000), &[]).expect("a trim makes room");
-        let places: Vec<_> = third.writes.iter().map(|w| (w.offset, w.data.len())).collect();
-        assert_eq!(places, [((1 << 20) + 5632, 2560), (1 << 20, 2560)]);
+        log.trim(log.end());
+        assert!(log.begin(Rope::zeros(2048), &[]).is_none(), "longer than a record may be");
     }
 
     #[test]

@@ -54,6 +54,8 @@ pub struct Header {
     pub beside_runs: u32,
     /// The crc32c (seed -1) of the body.
     pub body_crc: u32,
+    /// The last so many of `beside_runs` have the payload; then its length (u64) is in its place.
+    pub payload_runs: u32,
 }
 
 impl Header {
@@ -61,7 +63,7 @@ impl Header {
         let mut e = Encoder::with_capacity(0, HEADER_BYTES);
         e.put(&MAGIC).put(&0u32).put(&self.log).put(&self.salt);
         e.put(&self.position.sequence).put(&self.position.at).put(&self.flushed);
-        e.put(&self.body_bytes).put(&self.beside_runs).put(&self.body_crc).put(&0u32);
+        e.put(&self.body_bytes).put(&self.beside_runs).put(&self.body_crc).put(&self.payload_runs);
         let crc = crc32c(!0, &e.as_slice()[CHECKED_FROM..]);
         e.patch_u32(4, crc);
         let mut out = [0; HEADER_BYTES];
@@ -88,8 +90,11 @@ impl Header {
         let position = Position { sequence: d.get()?, at: d.get()? };
         let flushed = d.get()?;
         let (body_bytes, beside_runs, body_crc) = (d.get()?, d.get()?, d.get()?);
-        let _reserved: u32 = d.get()?;
-        Ok(Self { log, salt, position, flushed, body_bytes, beside_runs, body_crc })
+        let payload_runs: u32 = d.get()?;
+        if payload_runs > beside_runs {
+            return Err(DecodeError::BadValue { what: "runs of a payload", value: payload_runs.into() });
+        }
+        Ok(Self { log, salt, position, flushed, body_bytes, beside_runs, body_crc, payload_runs })
     }
 
     /// Bytes of the whole record with its padding.
@@ -142,7 +147,8 @@ mod tests {
 
     fn header() -> Header {
         let position = Position { at: 8192, sequence: 7 };
-        Header { log: 1, salt: 2, position, flushed: 6, body_bytes: 100, beside_runs: 3, body_crc: 4 }
+        let (body_bytes, beside_runs, body_crc) = (100, 3, 4);
+        Header { log: 1, salt: 2, position, flushed: 6, body_bytes, beside_runs, body_crc, payload_runs: 1 }
     }
 
     #[test]

@@ -11,8 +11,12 @@ pub struct Record {
     pub sequence: u64,
     /// Where it begins; see [`Position::at`].
     pub at: u64,
+    /// Data that was written beside the log.
     pub beside: Vec<Beside>,
     pub payload: Piece,
+    /// Where the payload is, if it is not in the log: `payload` is empty until it was read.
+    pub payload_beside: Vec<Beside>,
+    pub payload_bytes: u64,
 }
 
 /// What a log holds.
@@ -27,11 +31,50 @@ pub struct Replayed {
 }
 
 impl Replayed {
-    /// The first record, from `from` on, that counts only if its data beside the log is there. The caller reads that data
-    /// and calls [`Replayed::cut`] if it does not match.
-    pub fn unproven(&self, from: u64) -> Option<&Record> {
-        let above = from.max(self.flushed + 1);
-        self.records.iter().find(|r| r.sequence >= above && !r.beside.is_empty())
+    /// The first record, from `from` on, of which something beside the log has to be read, and what. The caller gives what it
+    /// has read to [`Replayed::on_beside`].
+    pub fn unread(&self, from: u64) -> Option<(u64, Vec<Beside>)> {
+        let runs = |r: &Record| {
+            let data = if r.sequence > self.flushed { &r.beside[..] } else { &[] };
+            [data, &r.payload_beside].concat()
+        };
+        let later = self.records.iter().filter(|r| r.sequence >= from);
+        later.map(|r| (r.sequence, runs(r))).find(|(_, runs)| !runs.is_empty())
+    }
+
+    /// Takes what was read for a record: a payload is put into the record. A record above the flushed mark counts only if
+    /// everything beside the log is there: otherwise it and all that follow are dropped.
+    ///
+    /// # Errors
+    /// The record was durable, and its payload is not what was written.
+    pub fn on_beside(&mut self, sequence: u64, layout: &Layout, bytes: &Piece) -> Result<(), WalError> {
+        let flushed = self.flushed;
+        let Some(record) = self.records.iter_mut().find(|r| r.sequence == sequence) else { return Ok(()) };
+        let data = if sequence > flushed { &record.beside[..] } else { &[] };
+        let mut at = 0;
+        let mut payload_at = 0;
+        let there =
+            data.iter().map(|run| (run, true)).chain(record.payload_beside.iter().map(|run| (run, false)));
+        let there = there.fold(true, |there, (run, is_data)| {
+            let end = at + run.bytes();
+            let matches = bytes.get(at..end).is_some_and(|bytes| run.matches(bytes));
+            at = end;
+            payload_at = if is_data { end } else { payload_at };
+            there && matches
+        });
+        if there {
+            if !record.payload_beside.is_empty() {
+                // Runs hold at least so many bytes.
+                record.payload = bytes.slice(payload_at..payload_at + record.payload_bytes as usize);
+            }
+            return Ok(());
+        }
+        if sequence <= flushed {
+            let offset = layout.offset + record.at % layout.bytes;
+            return Err(WalError::Corrupt { sequence, offset, flushed });
+        }
+        self.cut(sequence);
+        Ok(())
     }
 
     /// Drops the record `sequence`, whose data isn't there, and all that follow.
@@ -43,7 +86,7 @@ impl Replayed {
     }
 }
 
-/// A log being read: the whole ring once, from the oldest record that is kept.
+/// A log being read, from the oldest record that is kept to the last one, and so far behind it as another may begin.
 #[derive(Debug)]
 pub struct Replay {
     layout: Layout,
@@ -90,7 +133,12 @@ impl Replay {
 
     /// The read that is wanted next: first byte on the device and length. `None`: [`Replay::finish`] has the answer.
     pub fn wanted(&self) -> Option<(u64, usize)> {
-        let left = self.layout.bytes - self.read;
+        let mut left = self.layout.bytes - self.read;
+        if self.scanned.is_some() {
+            // A later record was begun when this one was durable, right behind it.
+            let end = self.next.at + self.layout.record_bytes_max() + u64::from(self.layout.unit_bytes);
+            left = left.min(end.saturating_sub(self.window_end()));
+        }
         let place = (self.opening.kept.at + self.read) % self.layout.bytes;
         let len = left.min(self.layout.bytes - place).min(self.read_bytes_max);
         (len > 0).then_some((self.layout.offset + place, len as usize))
@@ -147,13 +195,12 @@ impl Replay {
                 Next::More => break,
                 Next::Record(header) => {
                     let body = &self.unparsed[parsed + HEADER_BYTES..][..header.body_bytes as usize];
-                    let Ok((beside, payload_at)) = decode_body(header.beside_runs, body) else {
+                    let Some(record) = self.record(&header, body) else {
                         self.scanned = Some(self.next.at);
                         break;
                     };
-                    let payload = Piece::copy_from(&body[payload_at..]);
                     let Position { at, sequence } = self.next;
-                    self.records.push(Record { sequence, at, beside, payload });
+                    self.records.push(record);
                     (self.salt, self.flushed) = (header.salt, self.flushed.max(header.flushed));
                     let bytes = header.record_bytes(&self.layout);
                     self.next = Position { at: at + bytes, sequence: sequence + 1 };
@@ -166,6 +213,23 @@ impl Replay {
             }
         }
         self.unparsed.drain(..parsed);
+    }
+
+    fn record(&self, header: &Header, body: &[u8]) -> Option<Record> {
+        let (mut beside, payload_at) = decode_body(header.beside_runs, body).ok()?;
+        let Position { at, sequence } = self.next;
+        let payload_beside = beside.split_off(beside.len().checked_sub(header.payload_runs as usize)?);
+        let mut payload = Piece::copy_from(&body[payload_at..]);
+        let mut payload_bytes = payload.len() as u64;
+        if !payload_beside.is_empty() {
+            payload_bytes = u64::from_le_bytes(payload[..].try_into().ok()?);
+            payload = Piece::empty();
+            let room: u64 = payload_beside.iter().map(|run| run.bytes() as u64).sum();
+            if payload_bytes > room {
+                return None;
+            }
+        }
+        Some(Record { sequence, at, beside, payload, payload_beside, payload_bytes })
     }
 
     fn next_record(&self, bytes: &[u8]) -> Next {
@@ -181,7 +245,7 @@ impl Replay {
             && header.flushed < header.position.sequence;
         let len = record_bytes(&self.layout, u64::from(header.body_bytes));
         let ring_end = self.opening.kept.at + self.layout.bytes;
-        if !expected || self.next.at + len > ring_end {
+        if !expected || self.next.at + len > ring_end || len > self.layout.record_bytes_max() {
             return Next::Invalid;
         }
         if (bytes.len() as u64) < len {

@@ -12,6 +12,8 @@ const LAYOUT: Layout = Layout { offset: 64 << 10, bytes: 64 << 10, unit_bytes: 5
 const DISK_BYTES: u64 = 1 << 20;
 /// Data beside the log lies from here on.
 const DATA_OFFSET: u64 = 256 << 10;
+/// Payloads beside the log.
+const PAYLOAD_OFFSET: u64 = 768 << 10;
 
 fn disks(seed: u64) -> SimDisks {
     let geometry = Geometry {
@@ -100,12 +102,10 @@ fn replay(disk: &mut Disk, opening: Opening) -> Result<Replayed, WalError> {
     }
     let mut replayed = replay.finish()?;
     let mut from = 0;
-    while let Some(record) = replayed.unproven(from) {
-        from = record.sequence + 1;
-        let beside = record.beside.clone();
-        if !beside.iter().all(|b| b.matches(&disk.read(b.offset, b.bytes()))) {
-            replayed.cut(from - 1);
-        }
+    while let Some((sequence, runs)) = replayed.unread(from) {
+        from = sequence + 1;
+        let bytes: Vec<u8> = runs.iter().flat_map(|run| disk.read(run.offset, run.bytes())).collect();
+        replayed.on_beside(sequence, &LAYOUT, &bytes.into())?;
     }
     Ok(replayed)
 }
@@ -121,6 +121,8 @@ struct History {
     acknowledged: u64,
     /// Blocks of data used in turn.
     next_block: u64,
+    /// Bytes of payloads beside the log since the last trim.
+    payloads: u64,
 }
 
 impl History {
@@ -133,12 +135,12 @@ impl History {
         };
         let opening = Opening::FIRST;
         let log = Log::new(LAYOUT, opening.salt, opening.kept, opening.sealed);
-        Self { disks, disk, opening, log, kept: Vec::new(), acknowledged: 0, next_block: 0 }
+        Self { disks, disk, opening, log, kept: Vec::new(), acknowledged: 0, next_block: 0, payloads: 0 }
     }
 
     /// Data of so many blocks, at places that no record above the durable mark uses.
     fn data(&mut self, blocks: u64) -> (Write, Beside) {
-        let all = (DISK_BYTES - DATA_OFFSET) / 4096;
+        let all = (PAYLOAD_OFFSET - DATA_OFFSET) / 4096;
         let first = if self.next_block + blocks > all { 0 } else { self.next_block };
         self.next_block = first + blocks;
         let mut piece = PieceMut::zeroed(blocks as usize * 4096);
@@ -167,11 +169,26 @@ impl History {
                 beside.push(run);
             }
         }
-        let bytes = self.log.record_bytes(len, &beside);
-        if bytes > self.log.room_bytes() || self.disk.random.one_in(20) {
+        let placed = len > 0 && self.disk.random.one_in(4);
+        let room = PAYLOAD_OFFSET + self.payloads + len.next_multiple_of(4096) <= DISK_BYTES;
+        let bytes = self.log.record_bytes(len, &beside) + 512;
+        if bytes > self.log.room_bytes() || placed && !room || self.disk.random.one_in(20) {
             self.trim(crash_one_in)?;
         }
-        let begun = self.log.begin(Rope::copy_from(&payload), &beside).expect("a trimmed log has room");
+        let begun = match placed {
+            true => {
+                let mut whole = payload.clone();
+                whole.resize(len.next_multiple_of(4096) as usize, 0);
+                let offset = PAYLOAD_OFFSET + self.payloads;
+                self.payloads += whole.len() as u64;
+                let checksums = whole.chunks(4096).map(|b| crc32c(!0, b)).collect();
+                ops.extend(writes(vec![Write { offset, data: whole.into() }], Durability::Volatile));
+                beside.push(Beside { offset, checksums });
+                self.log.begin_beside(len, &beside, 1)
+            }
+            false => self.log.begin(Rope::copy_from(&payload), &beside),
+        };
+        let begun = begun.expect("a trimmed log has room");
         self.kept.push(payload);
         let one = ops.is_empty() && begun.writes.len() == 1 && bytes <= 8 << 10;
         if one {
@@ -191,6 +208,7 @@ impl History {
         self.log.trim(self.log.end());
         self.opening.kept = self.log.end();
         self.kept.clear();
+        self.payloads = 0;
         Ok(())
     }
 

@@ -66,12 +66,18 @@ pub struct Sim {
     pub block_bytes: u32,
     /// A store that is closed in order first writes everything to its place.
     pub clean: bool,
+    /// The log has a device of its own.
+    pub log_apart: bool,
     pub seed: u64,
 }
 
 impl Sim {
     pub fn new(options: Options, log_bytes: u64) -> Self {
-        Self { options, log_bytes, block_bytes: 512, clean: true, seed: 1 }
+        Self { options, log_bytes, block_bytes: 512, clean: true, log_apart: false, seed: 1 }
+    }
+
+    fn devices(&self) -> impl Iterator<Item = DeviceId> + use<> {
+        [DeviceId::Data].into_iter().chain(self.log_apart.then_some(DeviceId::Wal))
     }
 
     pub fn disks(&self, size_bytes: u64) -> SimDisks {
@@ -84,7 +90,13 @@ impl Sim {
             rotational: false,
         };
         let model = Model::named("ssd", &[], size_bytes).unwrap();
-        let devices = vec![SimDevice { id: DeviceId::Data, geometry, model }];
+        let mut devices = vec![SimDevice { id: DeviceId::Data, geometry, model }];
+        if self.log_apart {
+            let size_bytes = self.label(size_bytes).log_device_bytes();
+            let geometry = Geometry { size_bytes, ..geometry };
+            let model = Model::named("ssd", &[], size_bytes).unwrap();
+            devices.push(SimDevice { id: DeviceId::Wal, geometry, model });
+        }
         SimDisks::new(SimOptions { seed: self.seed, jitter_ns: 0..200_000, devices })
     }
 
@@ -95,6 +107,7 @@ impl Sim {
             size_bytes,
             log_bytes: self.log_bytes,
             log_unit_bytes: self.block_bytes,
+            log_apart: self.log_apart,
             owner: b"a test".to_vec(),
         }
     }
@@ -178,7 +191,8 @@ impl Factory for Sim {
     }
 
     fn metadata_bytes_max(&self, c: &Contents) -> u64 {
-        let collections = 160 * c.collections + c.info_bytes;
+        // Splits and merges leave a collection some ranges of hashes, 12 bytes each.
+        let collections = 400 * c.collections + c.info_bytes;
         // Keys double bytes of zero, and have the name twice where it is the key.
         let objects = 140 * c.objects + 6 * c.name_bytes;
         let data = 80 * c.data_blocks;
@@ -194,7 +208,7 @@ impl Factory for Sim {
         self.drain(&mut simulated);
         let Simulated { store, disks } = simulated;
         drop(store);
-        disks.heal(DeviceId::Data);
+        self.devices().for_each(|device| disks.heal(device));
         disks.close();
         let mut opened = self.open(&disks);
         check(&mut opened, "after reopening");
@@ -205,7 +219,7 @@ impl Factory for Sim {
         let Simulated { store, disks } = simulated;
         drop(store);
         disks.reseed(seed);
-        disks.heal(DeviceId::Data);
+        self.devices().for_each(|device| disks.heal(device));
         disks.power_loss();
         // A second power loss while the store is opened: any part of the opening was done.
         let mut opener = Opener::new(disks.open(), 0, self.options).unwrap();
@@ -238,7 +252,7 @@ impl Factory for Sim {
     }
 
     fn fail_commits(&mut self, simulated: &mut Simulated) -> bool {
-        simulated.disks.fail_flushes(DeviceId::Data);
+        self.devices().for_each(|device| simulated.disks.fail_flushes(device));
         true
     }
 }

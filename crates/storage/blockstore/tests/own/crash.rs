@@ -1,9 +1,7 @@
 //! Power losses where the suite of every store seldom hits: blocks that are used again at once.
 
-mod common;
-
+use crate::common::Sim;
 use blockstore::Options;
-use common::Sim;
 use store::conformance::{Factory, Harness};
 use store::{CollectionId, ReadOutcome, ReadRequest, Transaction};
 use types::{GHObject, HObject, Name, PgId, PoolId, SplitMix64};

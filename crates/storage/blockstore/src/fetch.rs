@@ -1,0 +1,217 @@
+//! What is read from the device: pages of the tree, blocks for transactions, data for reads.
+
+use std::collections::BTreeMap;
+
+use blockdev::{DeviceError, DeviceQueue, Done};
+use buffer::{Piece, Rope};
+use store::{Completion, ReadOutcome, StoreError, Token};
+
+use crate::bitmap::runs_of;
+use crate::context::check_block;
+use crate::layout::BLOCK;
+use crate::page::PagePtr;
+use crate::read::DataRead;
+use crate::store::{BlockStore, Purpose, io_error};
+
+/// Who waits for something from the device: a request by its number, or the work on what is dead.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Waiter {
+    Request(u64),
+    Purge,
+}
+
+/// A page that is being read.
+#[derive(Default)]
+pub struct PageRead {
+    runs: Vec<Option<Piece>>,
+    error: Option<DeviceError>,
+    waiters: Vec<Waiter>,
+}
+
+/// A read of data under way.
+pub struct OpenRead {
+    token: Token,
+    read: DataRead,
+    requests: usize,
+    /// What came, by its first block.
+    came: Vec<(u64, Piece)>,
+    error: Option<DeviceError>,
+}
+
+impl<Q: DeviceQueue> BlockStore<Q> {
+    /// Reads pages for work that tries again whenever something was read.
+    pub(crate) fn read_pages(&mut self, pages: impl IntoIterator<Item = PagePtr>) {
+        for ptr in pages {
+            self.read_page(ptr);
+        }
+    }
+
+    /// Reads pages for a waiter. Returns how many of them it waits for.
+    pub(crate) fn read_pages_for(&mut self, pages: Vec<PagePtr>, waiter: Waiter) -> usize {
+        let mut waits = 0;
+        for ptr in pages {
+            let page = self.read_page(ptr);
+            if !page.waiters.contains(&waiter) {
+                page.waiters.push(waiter);
+                waits += 1;
+            }
+        }
+        waits
+    }
+
+    fn read_page(&mut self, ptr: PagePtr) -> &mut PageRead {
+        let io = &mut self.io;
+        let layout = &self.layout;
+        self.page_reads.entry(ptr).or_insert_with_key(|ptr| {
+            for (number, run) in ptr.runs.iter().enumerate() {
+                let (offset, bytes) = (layout.block_offset(run.start), u64::from(run.count) * BLOCK);
+                io.read(Purpose::Page(ptr.clone(), number), offset, bytes as usize);
+            }
+            PageRead { runs: vec![None; ptr.runs.len()], ..PageRead::default() }
+        })
+    }
+
+    /// Reads blocks for a request. Returns how many completions it waits for.
+    pub(crate) fn fetch(&mut self, waiter: u64, mut blocks: Vec<u64>) -> usize {
+        blocks.sort_unstable();
+        blocks.dedup();
+        let step = self.io.request_bytes_max() / BLOCK;
+        let mut requests = 0;
+        for run in runs_of(blocks) {
+            let end = run.blocks().end;
+            for first in run.blocks().step_by(step as usize) {
+                let count = (end - first).min(step);
+                let purpose = Purpose::Fetch { waiter, first, count };
+                self.io.read(purpose, self.layout.block_offset(first), (count * BLOCK) as usize);
+                requests += 1;
+            }
+        }
+        requests
+    }
+
+    pub(crate) fn read_data(&mut self, read: DataRead, token: Token) {
+        let id = self.next_read;
+        self.next_read += 1;
+        let step = (self.io.request_bytes_max() / BLOCK) as usize;
+        let wanted: Vec<(usize, u64)> = read
+            .blocks
+            .iter()
+            .enumerate()
+            .filter_map(|(at, (_, slot, piece))| piece.is_none().then_some((at, slot.block)))
+            .collect();
+        let mut requests = 0;
+        let follows = |a: &(usize, u64), b: &(usize, u64)| a.0 + 1 == b.0 && a.1 + 1 == b.1;
+        for part in wanted.chunk_by(follows).flat_map(|run| run.chunks(step)) {
+            let (at, block) = part[0];
+            let bytes = part.len() * BLOCK as usize;
+            self.io.read(Purpose::Read(id, at), self.layout.block_offset(block), bytes);
+            requests += 1;
+        }
+        self.reads.insert(id, OpenRead { token, read, requests, came: Vec::new(), error: None });
+    }
+
+    /// Takes what the device has done.
+    pub(crate) fn pump(&mut self) -> bool {
+        let completions = self.io.completions();
+        let any = !completions.is_empty();
+        for (purpose, result) in completions {
+            match purpose {
+                Purpose::Group => self.on_group(result),
+                Purpose::Checkpoint => self.on_checkpoint(result),
+                Purpose::Page(ptr, run) => self.on_page(ptr, run, result),
+                Purpose::Fetch { waiter, first, count } => self.on_fetched(waiter, first, count, result),
+                Purpose::Read(id, at) => self.on_read(id, at, result),
+                Purpose::Discard(run) => self.on_discarded(run),
+            }
+        }
+        any
+    }
+
+    fn on_page(&mut self, ptr: PagePtr, run: usize, result: Result<Done, DeviceError>) {
+        let Some(page) = self.page_reads.get_mut(&ptr) else { return };
+        match result {
+            Ok(Done::Read(buffer)) => page.runs[run] = Some(buffer.freeze()),
+            Ok(_) => {}
+            Err(error) => {
+                page.runs[run] = Some(Piece::empty());
+                page.error = Some(error);
+            }
+        }
+        if page.runs.iter().any(Option::is_none) {
+            return;
+        }
+        let Some(PageRead { runs, error, waiters }) = self.page_reads.remove(&ptr) else { return };
+        let mut bytes = Rope::new();
+        runs.into_iter().flatten().for_each(|run| bytes.push(run));
+        match error {
+            Some(error) => self.tables.pages.on_bad(ptr, io_error("read of a page", &error)),
+            None => self.tables.pages.on_read(ptr, &bytes.to_piece()),
+        }
+        for waiter in waiters {
+            match waiter {
+                Waiter::Request(number) => self.inbox.on_device(number, BTreeMap::new()),
+                Waiter::Purge => self.purge.on_page(),
+            }
+        }
+    }
+
+    fn on_fetched(&mut self, waiter: u64, first: u64, count: u64, result: Result<Done, DeviceError>) {
+        let mut fetched = BTreeMap::new();
+        match result {
+            Ok(Done::Read(buffer)) => {
+                let bytes = buffer.freeze();
+                bytes.take_page_sums();
+                for (block, at) in (first..).zip((0..bytes.len()).step_by(BLOCK as usize)) {
+                    fetched.insert(block, Ok(bytes.slice(at..at + BLOCK as usize)));
+                }
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let error = io_error("read", &error);
+                fetched.extend((first..first + count).map(|block| (block, Err(error.clone()))));
+            }
+        }
+        self.inbox.on_device(waiter, fetched);
+    }
+
+    fn on_read(&mut self, id: u64, at: usize, result: Result<Done, DeviceError>) {
+        let Some(open) = self.reads.get_mut(&id) else { return };
+        match result {
+            Ok(Done::Read(buffer)) => {
+                let bytes = buffer.freeze();
+                bytes.take_page_sums();
+                let parts = (0..bytes.len()).step_by(BLOCK as usize);
+                for ((_, _, piece), from) in open.read.blocks[at..].iter_mut().zip(parts) {
+                    *piece = Some(bytes.slice(from..from + BLOCK as usize));
+                }
+                open.came.extend(open.read.blocks.get(at).map(|(_, slot, _)| (slot.block, bytes)));
+            }
+            Ok(_) => {}
+            Err(error) => open.error = Some(error),
+        }
+        open.requests -= 1;
+        if open.requests > 0 {
+            return;
+        }
+        let Some(OpenRead { token, read, error, came, .. }) = self.reads.remove(&id) else { return };
+        let keep = read.keep;
+        let result = match error {
+            Some(error) => Err(io_error("read", &error)),
+            None => verified(read),
+        };
+        if keep && result.is_ok() {
+            came.into_iter().for_each(|(first, bytes)| self.contents.cache.insert(first, bytes));
+        }
+        self.ready.push(Completion::Read { token, result });
+    }
+}
+
+/// A read's bytes, if all of them are what was written.
+fn verified(read: DataRead) -> Result<ReadOutcome, StoreError> {
+    let found = &read.found;
+    for (number, slot, piece) in &read.blocks {
+        let bytes = piece.as_ref().ok_or_else(|| StoreError::Damaged("a block was not read".to_owned()))?;
+        check_block(found.collection, &found.object, *number, slot, bytes)?;
+    }
+    Ok(read.finish())
+}

@@ -1,0 +1,170 @@
+//! Removing what is dead, some keys at a time: objects and omaps with more keys than one transaction should remove.
+//!
+//! The removal itself only takes the object's record away and notes the number in the table of the dead
+//! ([`crate::records::Dead`]). This work follows it, also after the store was closed in between.
+
+use blockdev::DeviceQueue;
+use store::keys;
+
+use crate::context::{Context, NOTHING_FETCHED};
+use crate::fetch::Waiter;
+use crate::inbox::Waits;
+use crate::page::Key;
+use crate::records::{Dead, dead_key, number_of, part_key, table};
+use crate::stop::{Attempt, Stop, damaged};
+use crate::store::BlockStore;
+use crate::tree::Layer;
+
+/// Keys that one step removes at most, and after how many bytes of keys it ends.
+const KEYS_PER_STEP: usize = 512;
+const KEY_BYTES_PER_STEP: usize = 16 << 10;
+
+/// Whether changes note that something is dead.
+pub fn adds_dead(changes: &Layer) -> bool {
+    let dead =
+        changes.range::<[u8], _>((std::ops::Bound::Included(&[table::DEAD][..]), std::ops::Bound::Unbounded));
+    dead.take_while(|(key, _)| key.first() == Some(&table::DEAD)).any(|(_, value)| value.is_some())
+}
+
+/// The work on what is dead.
+#[derive(Debug)]
+pub struct Purge {
+    /// Something may be dead.
+    pub wanted: bool,
+    cursor: Option<Cursor>,
+    waits: Waits,
+    tried: u64,
+}
+
+impl Default for Purge {
+    fn default() -> Self {
+        // What an earlier opening left is found by the first step.
+        Self { wanted: true, cursor: None, waits: Waits::Nothing, tried: 0 }
+    }
+}
+
+impl Purge {
+    pub fn is_wanted(&self) -> bool {
+        self.wanted
+    }
+
+    pub fn on_page(&mut self) {
+        if let Waits::Device(left) = self.waits {
+            self.waits = if left > 1 { Waits::Device(left - 1) } else { Waits::Nothing };
+        }
+    }
+
+    /// There may be room.
+    pub fn wake(&mut self) {
+        if self.waits == Waits::Room {
+            self.waits = Waits::Nothing;
+        }
+    }
+
+    pub fn needs_pages_from(&self) -> u64 {
+        if let Waits::Device(_) = self.waits { self.tried } else { u64::MAX }
+    }
+}
+
+/// Where the removal of a number goes on. It saves passing over the keys that are removed already; without it the work
+/// begins at the number's first key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Cursor {
+    number: u64,
+    dead: Dead,
+    from: Key,
+}
+
+/// What one step came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Purged {
+    /// Nothing is dead.
+    Nothing,
+    /// Some keys are gone; this is where it goes on.
+    Some(Option<Cursor>),
+}
+
+impl Context<'_> {
+    /// Removes some keys of the first number that is dead.
+    ///
+    /// # Errors
+    /// A page has to be read first, or is damaged.
+    fn purge(&mut self, cursor: Option<&Cursor>) -> Attempt<Purged> {
+        let Some((key, value)) = self.next(&[table::DEAD], Some(&[table::DEAD + 1]))? else {
+            return Ok(Purged::Nothing);
+        };
+        let number = number_of(&key).ok_or_else(|| damaged("a key of a dead object"))?;
+        let dead = Dead::decode(&value).map_err(damaged)?;
+        let known = cursor.filter(|at| (at.number, at.dead) == (number, dead));
+        let start = known.map_or(Key::new(), |at| at.from.clone());
+        let (mut some, mut bytes) = (Vec::new(), 0);
+        for part in dead.parts() {
+            let prefix = part_key(number, *part, &[]);
+            let end = keys::after_prefix(&prefix);
+            let mut from = prefix.max(start.clone());
+            while let Some((key, value)) = self.next(&from, end.as_deref())? {
+                if some.len() == KEYS_PER_STEP || bytes > KEY_BYTES_PER_STEP {
+                    self.delete_parts(some)?;
+                    return Ok(Purged::Some(Some(Cursor { number, dead, from: key })));
+                }
+                bytes += key.len();
+                from.clone_from(&key);
+                from.push(0);
+                some.push((*part, key, value));
+            }
+        }
+        self.delete_parts(some)?;
+        self.delete_known(dead_key(number), &value);
+        Ok(Purged::Some(None))
+    }
+}
+
+impl<Q: DeviceQueue> BlockStore<Q> {
+    /// Whether a turn would bring the removal on.
+    pub(crate) fn purge_runs(&self) -> bool {
+        self.purge.wanted && self.purge.waits == Waits::Nothing && self.is_quiet() && !self.pages_held
+    }
+
+    /// Does one step if nothing is being made durable: one for each record, so that it fills no log alone.
+    pub(crate) fn purge_work(&mut self) {
+        let waits = !self.purge.wanted || self.purge.waits != Waits::Nothing || self.flight.is_some();
+        // A check looks at what is there: nothing may change meanwhile.
+        if waits || self.stopped || self.pages_held {
+            return;
+        }
+        self.purge.tried = self.tables.pages.clock();
+        let cursor = self.purge.cursor.take();
+        let mut context = self.context(&NOTHING_FETCHED);
+        let stop = match context.purge(cursor.as_ref()) {
+            Ok(Purged::Nothing) => {
+                self.purge.wanted = false;
+                return self.wake_for_room();
+            }
+            Ok(Purged::Some(next)) => {
+                let ended = context.finish(false);
+                match self.admit(ended) {
+                    Ok(()) => return self.purge.cursor = next,
+                    Err(stop) => stop,
+                }
+            }
+            Err(stop) => {
+                context.take_back();
+                stop
+            }
+        };
+        self.purge.cursor = cursor;
+        self.purge.waits = match stop {
+            Stop::Pages(pages) => Waits::Device(self.read_pages_for(pages, Waiter::Purge)),
+            Stop::NextRecord => return,
+            Stop::LogRoom | Stop::Space => {
+                self.checkpoint_wanted = true;
+                Waits::Room
+            }
+            // What is dead stays, and takes its space, until the next opening tries again.
+            Stop::Blocks(_) | Stop::Error(_) => {
+                self.purge.wanted = false;
+                return self.wake_for_room();
+            }
+        };
+    }
+}

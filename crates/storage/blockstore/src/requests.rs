@@ -1,0 +1,173 @@
+//! Requests, each done in memory at once or not at all.
+
+use blockdev::DeviceQueue;
+use store::{
+    CollectionId, Completion, ReadOutcome, ReadRequest, Rehoming, Step, StoreError, StoreShard, Token,
+    Transaction,
+};
+
+use crate::context::{Context, Fetched, NOTHING_FETCHED};
+use crate::fetch::Waiter;
+use crate::inbox::{Entry, Taken, Waits};
+use crate::layout::BLOCK;
+use crate::read::Answer;
+use crate::stop::Stop;
+use crate::store::BlockStore;
+
+/// Of an object with more keys a removal leaves the work for later.
+const KEYS_AT_ONCE: usize = 1024;
+
+impl<Q: DeviceQueue> BlockStore<Q> {
+    pub(crate) fn context<'a>(&'a mut self, fetched: &'a Fetched) -> Context<'a> {
+        let kept_blocks = self.kept_blocks();
+        let mut context = Context::new(&self.tables, &self.contents, fetched, &mut self.space, self.counters);
+        context.kept_blocks = kept_blocks;
+        context.keys_at_once = KEYS_AT_ONCE;
+        context.key_bytes_at_once = (self.log.layout().bytes / 16) as usize;
+        context
+    }
+
+    /// Does a request, or lets it wait.
+    pub(crate) fn take(&mut self, taken: Taken) {
+        self.unbegun = true;
+        self.run_inbox();
+        let mut entry = self.inbox.entry(taken);
+        if let Waits::Nothing = entry.waits {
+            if self.try_entry(&mut entry) {
+                return;
+            }
+        }
+        self.inbox.push(entry);
+    }
+
+    /// Tries every request that waits for nothing any more, the oldest first.
+    pub(crate) fn run_inbox(&mut self) {
+        let mut at = 0;
+        while let Some(mut entry) = self.inbox.next_ready(&mut at) {
+            if !self.try_entry(&mut entry) {
+                self.inbox.put_back(at, entry);
+                at += 1;
+            }
+        }
+    }
+
+    /// Returns whether the request is done; otherwise the entry says what it waits for.
+    fn try_entry(&mut self, entry: &mut Entry) -> bool {
+        entry.tried = self.tables.pages.clock();
+        let result = match &entry.taken {
+            Taken::Transaction(txn, token) => self.run_transaction(txn, *token, &entry.fetched),
+            Taken::Read(request, token) => self.run_read(request, *token),
+            Taken::Acknowledge(token) => {
+                self.closed.retain(|_, by| by != token);
+                Ok(())
+            }
+            Taken::Rehome(collection, to, token) => self.run_rehome(*collection, *to, *token),
+        };
+        entry.waits = match result {
+            // Errors are answered where they come up.
+            Ok(()) | Err(Stop::Error(_)) => return true,
+            Err(Stop::Pages(pages)) => {
+                Waits::Device(self.read_pages_for(pages, Waiter::Request(entry.number)))
+            }
+            Err(Stop::Blocks(blocks)) => Waits::Device(self.fetch(entry.number, blocks)),
+            Err(Stop::LogRoom) => {
+                self.checkpoint_wanted = true;
+                Waits::Room
+            }
+            Err(Stop::Space | Stop::NextRecord) => Waits::Room,
+        };
+        false
+    }
+
+    /// A stop, or the answer to a request that fails.
+    fn run_transaction(&mut self, txn: &Transaction, token: Token, fetched: &Fetched) -> Result<(), Stop> {
+        let collections = txn.collections();
+        let closed = collections.iter().find(|id| self.closed.contains_key(id));
+        let (error, by) = match closed {
+            _ if self.stopped => (StoreError::Stopped, token),
+            // Collections that were still open are closed with the others, by the refusal that closed those.
+            Some(id) => (StoreError::AfterRefused(*id), self.closed[id]),
+            None => match self.try_transaction(txn, token, fetched) {
+                Err(Stop::Space) if !self.space_may_come() => (self.no_space(txn), token),
+                Err(Stop::Error(error)) => (error, token),
+                other => return other,
+            },
+        };
+        for id in collections {
+            self.closed.entry(id).or_insert(by);
+        }
+        self.group.outcomes.push(Completion::Refused { token, error });
+        Ok(())
+    }
+
+    fn no_space(&self, txn: &Transaction) -> StoreError {
+        let free = self.space.free_blocks().saturating_sub(self.kept_blocks()) * BLOCK;
+        StoreError::NoSpace { needed: txn.payload_bytes().max(free + BLOCK), available: free }
+    }
+
+    fn try_transaction(&mut self, txn: &Transaction, token: Token, fetched: &Fetched) -> Result<(), Stop> {
+        txn.check()?;
+        if self.checkpoint.is_some() && self.tables.active_bytes > 2 * self.options.changes_bytes_max {
+            // Memory: the checkpoint has to end before there are more changes.
+            return Err(Stop::LogRoom);
+        }
+        let limit = self.bytes_limit(txn.may_use_reserve());
+        let before = Self::bytes_used(self.space.data_blocks(), &self.counters);
+        let (needed, available) = (txn.payload_bytes(), limit.saturating_sub(before));
+        if needed > available {
+            return Err(StoreError::NoSpace { needed, available }.into());
+        }
+        let copied = txn.steps().iter().map(|step| match step {
+            Step::CloneRange { len, .. } => *len,
+            _ => 0,
+        });
+        let data_bytes = copied.fold(txn.data_bytes(), u64::saturating_add);
+        let deferred_max = self.options.prefer_deferred_bytes;
+        let mut context = self.context(fetched);
+        context.in_place = data_bytes <= deferred_max;
+        if let Err(stop) = context.apply(txn) {
+            context.take_back();
+            return Err(stop);
+        }
+        let after = Self::bytes_used(context.data_blocks(), &context.counters);
+        if after > limit && after > before {
+            context.take_back();
+            return Err(StoreError::NoSpace { needed: after - before, available }.into());
+        }
+        let direct =
+            data_bytes > deferred_max || context.blocks.len() as u64 * BLOCK > deferred_max.max(64 << 10);
+        let ended = context.finish(direct);
+        self.admit(ended)?;
+        self.group.outcomes.push(Completion::Committed { token });
+        Ok(())
+    }
+
+    fn run_read(&mut self, request: &ReadRequest, token: Token) -> Result<(), Stop> {
+        let result = match self.context(&NOTHING_FETCHED).perform(request) {
+            Ok(Answer::Done(outcome)) => Ok(outcome),
+            Ok(Answer::StatFs) => Ok(ReadOutcome::StatFs(self.statfs())),
+            Ok(Answer::Data(read)) => {
+                self.read_data(read, token);
+                return Ok(());
+            }
+            Err(Stop::Error(error)) => Err(error),
+            Err(stop) => return Err(stop),
+        };
+        self.done.push(Completion::Read { token, result });
+        Ok(())
+    }
+
+    fn run_rehome(&mut self, id: CollectionId, to: StoreShard, token: Token) -> Result<(), Stop> {
+        let found = self.context(&NOTHING_FETCHED).find_collection(id);
+        let result = match found {
+            _ if to.0 > 0 => Err(StoreError::NoSuchShard { shard: to, shards: 1 }),
+            _ if self.closed.contains_key(&id) => Err(StoreError::AfterRefused(id)),
+            Ok(Some(_)) => Ok(Rehoming::Done),
+            Ok(None) => Err(StoreError::NoSuchCollection(id)),
+            Err(Stop::Error(error)) => Err(error),
+            Err(stop) => return Err(stop),
+        };
+        self.done.push(Completion::Rehomed { token, result });
+        Ok(())
+    }
+}

@@ -1,0 +1,189 @@
+//! A flipped bit anywhere on the device is noticed, or makes no difference: nothing wrong is ever returned.
+
+use std::collections::BTreeMap;
+
+use crate::common::{Sim, Simulated};
+use blockdev::DeviceId;
+use blockdev::sim::SimDisks;
+use blockstore::{BLOCK, Checker, OpenError, Options};
+use store::conformance::{Factory, Harness};
+use store::{CollectionId, ReadOutcome, ReadRequest, StoreError};
+use types::{GHObject, HObject, Name, PgId, PoolId, SplitMix64, UTime};
+
+const LOG_BYTES: u64 = 256 << 10;
+const SUPERBLOCKS: u64 = 4096;
+const BLOCKS: u64 = SUPERBLOCKS + 2 * 4096 + LOG_BYTES;
+
+fn pg() -> CollectionId {
+    CollectionId::Pg(PgId { pool: PoolId(1), seed: 0 }.into())
+}
+
+fn object(n: u32) -> GHObject {
+    HObject::head(PoolId(1), Name::new(), Name::new(), format!("object {n}").as_str().into(), n << 20).into()
+}
+
+/// All that is read of an object; the first error where there is one.
+fn contents(h: &mut Harness<Simulated>, n: u32) -> Result<Vec<ReadOutcome>, StoreError> {
+    let (collection, object) = (pg(), object(n));
+    let all = [
+        ReadRequest::Data {
+            collection,
+            object: object.clone(),
+            offset: 0,
+            len: u64::MAX,
+            advice: Default::default(),
+            verify: false,
+        },
+        ReadRequest::Attrs { collection, object: object.clone() },
+        ReadRequest::OmapRange {
+            collection,
+            object,
+            after: None,
+            before: None,
+            prefix: Name::new(),
+            entries_max: usize::MAX,
+            bytes_max: usize::MAX,
+            values: true,
+        },
+    ];
+    all.into_iter().map(|request| h.get(request)).collect()
+}
+
+/// A store with every kind of record: most in the tree, some in the log, some of the data deferred.
+fn filled() -> (Sim, SimDisks, Vec<Vec<ReadOutcome>>, Vec<u64>) {
+    let mut factory = Sim::new(Options::default(), LOG_BYTES);
+    let mut h = Harness::new(factory.fresh(4 << 20), factory.properties());
+    h.commit(|t| t.create_collection(pg(), 0));
+    let fill = |h: &mut Harness<Simulated>, objects: std::ops::Range<u32>| {
+        for n in objects {
+            let keys = (0..20).map(|k| (format!("{k}").as_str().into(), vec![n as u8; 30].into()));
+            h.commit(|t| {
+                t.write(pg(), &object(n), 0, vec![n as u8; 10_000].into());
+                t.set_attr(pg(), &object(n), "_", vec![n as u8; 100]).omap_set(
+                    pg(),
+                    &object(n),
+                    keys.collect(),
+                )
+            });
+        }
+        h.commit(|t| t.write(pg(), &object(0), 0, vec![9; 100_000].into()));
+        h.commit(|t| t.clone_object(pg(), &object(0), &object(1)));
+    };
+    fill(&mut h, 0..40);
+    h.store().store.request_checkpoint();
+    while !h.store().store.is_clean() {
+        h.turn();
+    }
+    fill(&mut h, 40..44);
+    let want = (0..44).map(|n| contents(&mut h, n).unwrap()).collect();
+    // Those of the last objects are still in the log.
+    let places = (0..40).filter_map(|n| h.store().store.locate(pg(), &object(n), 0)).collect();
+    let Simulated { store, disks } = h.take();
+    drop(store);
+    disks.close();
+    (factory, disks, want, places)
+}
+
+/// What the store makes of its device as it is now.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Noticed {
+    /// It opens, and everything is there.
+    Nothing,
+    /// Some objects can't be read whole.
+    Reading,
+    /// The metadata contradicts itself, or can't be read.
+    Checking,
+    Opening,
+}
+
+fn check(simulated: &mut Simulated) -> Vec<String> {
+    use store::ObjectStore;
+    let mut checker = Checker::new();
+    let mut now = UTime { sec: 2_000_000_000, nsec: 0 };
+    loop {
+        match checker.advance(&mut simulated.store) {
+            Some(problems) => return problems,
+            None => {
+                simulated.store.turn(now);
+                now = now
+                    .max(simulated.store.deadline().unwrap_or(now))
+                    .after(std::time::Duration::from_nanos(1));
+                simulated.store.turn(now);
+            }
+        }
+    }
+}
+
+fn noticed(factory: &Sim, disks: &SimDisks, want: &[Vec<ReadOutcome>], what: &str) -> Noticed {
+    let mut simulated = match factory.try_open(disks) {
+        Ok(simulated) => simulated,
+        Err(OpenError::Device(error)) => panic!("{what}: the device does not fail: {error}"),
+        Err(_) => {
+            disks.close();
+            return Noticed::Opening;
+        }
+    };
+    let problems = check(&mut simulated);
+    let mut h = Harness::new(simulated, factory.properties());
+    let mut read_all = true;
+    for (n, want) in want.iter().enumerate() {
+        match contents(&mut h, n as u32) {
+            Ok(found) => assert!(found == *want, "{what}: object {n} is not what was written"),
+            Err(StoreError::Checksum { .. } | StoreError::Damaged(_)) => read_all = false,
+            Err(other) => panic!("{what}: object {n}: {other}"),
+        }
+    }
+    let Simulated { store, .. } = h.take();
+    drop(store);
+    disks.close();
+    match (read_all, problems.is_empty()) {
+        (_, false) => Noticed::Checking,
+        (false, true) => Noticed::Reading,
+        (true, true) => Noticed::Nothing,
+    }
+}
+
+#[test]
+fn a_flipped_bit_anywhere_is_noticed_or_makes_no_difference() {
+    let (factory, disks, want, places) = filled();
+    // What lies behind is noise, which the store has not touched.
+    let size = BLOCKS + 320 * BLOCK;
+    let mut random = SplitMix64::new(7);
+    let mut by_kind: BTreeMap<(&str, Noticed), u32> = BTreeMap::new();
+    for block in 0..size / BLOCK {
+        let first = block * BLOCK;
+        let before = disks.visible(DeviceId::Data, first, BLOCK as usize);
+        // Some blocks are enough where there are many of a kind.
+        let data = places.contains(&first);
+        let kind = match first {
+            0 => "label",
+            SUPERBLOCKS.. if first < SUPERBLOCKS + 8192 => "superblock",
+            _ if first < BLOCKS => "log",
+            _ if data => "data",
+            _ => "page or data",
+        };
+        let zero = before.iter().all(|byte| *byte == 0);
+        let one_in = if matches!(kind, "label" | "superblock") { 1 } else { 8 };
+        if zero || !random.one_in(one_in) {
+            continue;
+        }
+        let used = 1 + before.iter().rposition(|byte| *byte != 0).unwrap_or(0) as u64;
+        let (at, bit) = (first + random.below(used), random.below(8) as u32);
+        disks.flip_bit(DeviceId::Data, at, bit);
+        let found = noticed(&factory, &disks, &want, &format!("bit {bit} of byte {at} ({kind})"));
+        *by_kind.entry((kind, found)).or_default() += 1;
+        // An opening writes a superblock, maybe this one.
+        if disks.visible(DeviceId::Data, at, 1)[0] == before[(at - first) as usize] ^ (1 << bit) {
+            disks.flip_bit(DeviceId::Data, at, bit);
+        }
+    }
+    assert_eq!(noticed(&factory, &disks, &want, "at the end"), Noticed::Nothing);
+    let count = |kind, noticed| by_kind.get(&(kind, noticed)).copied().unwrap_or(0);
+    assert_eq!((count("label", Noticed::Opening), count("label", Noticed::Nothing)), (1, 0), "{by_kind:?}");
+    // Each superblock has two copies.
+    assert_eq!(count("superblock", Noticed::Nothing), 2, "{by_kind:?}");
+    assert!(count("log", Noticed::Opening) > 0, "{by_kind:?}");
+    assert!(count("data", Noticed::Reading) > 2 && count("data", Noticed::Nothing) == 0, "{by_kind:?}");
+    let pages = count("page or data", Noticed::Checking) + count("page or data", Noticed::Opening);
+    assert!(pages > 0, "{by_kind:?}");
+}

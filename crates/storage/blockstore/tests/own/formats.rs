@@ -1,0 +1,166 @@
+//! A small store of each format that was ever landed is opened, and everything in it is read.
+
+use std::path::PathBuf;
+
+use crate::common::{Sim, check};
+use blockdev::sim::SimDisks;
+use blockdev::{DeviceId, DeviceQueue, Done, Durability, Op, Request, Token};
+use blockstore::{FORMAT, Options};
+use buffer::Piece;
+use store::conformance::{Factory, Harness};
+use store::{AllocHint, CollectionId, LogRecordKind, ObjectChange, ReadOutcome, ReadRequest};
+use types::{EVersion, Epoch, GHObject, HObject, Name, PgId, PoolId, UTime};
+
+const SIZE_BYTES: u64 = 2 << 20;
+const LOG_BYTES: u64 = 128 << 10;
+
+fn pg(seed: u32) -> CollectionId {
+    CollectionId::Pg(PgId { pool: PoolId(1), seed }.into())
+}
+
+fn object(name: &str, hash: u32) -> GHObject {
+    HObject::head(PoolId(1), "a namespace".into(), Name::new(), name.into(), hash).into()
+}
+
+fn factory() -> Sim {
+    Sim { clean: false, ..Sim::new(Options::default(), LOG_BYTES) }
+}
+
+fn path(format: u32) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/formats/{format}.blocks"))
+}
+
+fn perform(disks: &SimDisks, op: Op) {
+    let mut queue = disks.open();
+    let mut now = UTime { sec: 1, nsec: 0 };
+    queue.submit(now, &mut vec![Request::new(Token(1), DeviceId::Data, op)]);
+    let mut done = Vec::new();
+    while done.is_empty() {
+        now = queue.deadline().expect("it is under way");
+        queue.turn(now);
+        queue.completions(&mut done);
+    }
+    assert!(matches!(done[0].result, Ok(Done::Written)), "{done:?}");
+}
+
+/// Disks with these bytes at these places, and zeros elsewhere.
+fn disks_with(blocks: &[(u64, Piece)]) -> SimDisks {
+    let disks = factory().disks(SIZE_BYTES);
+    let write = |offset, data: Piece| {
+        perform(&disks, Op::Write { offset, data: data.into(), durability: Durability::Durable });
+    };
+    (0..SIZE_BYTES).step_by(1 << 20).for_each(|at| write(at, vec![0; 1 << 20].into()));
+    blocks.iter().for_each(|(at, bytes)| write(*at, bytes.clone()));
+    disks
+}
+
+fn keys(n: u32) -> Vec<(Name, Piece)> {
+    (0..n).map(|n| (format!("key {n:05}").as_str().into(), vec![n as u8; 10].into())).collect()
+}
+
+fn version(n: u64) -> EVersion {
+    EVersion::new(Epoch(3), n)
+}
+
+const HINT: AllocHint = AllocHint { object_size: 4 << 20, write_size: 8192, flags: 5 };
+
+/// A store with something of everything that the format has, part of it only in the log.
+fn write_store() -> SimDisks {
+    let (factory, disks) = (factory(), disks_with(&[]));
+    factory.make(&disks, factory.label(SIZE_BYTES));
+    let mut h = Harness::new(factory.open(&disks), factory.properties());
+    let (a, b, large) = (object("a", 0), object("b", 2), object("large", 1));
+    h.commit(|t| {
+        t.create_collection(CollectionId::Meta, 0).create_collection(pg(0), 0).create_collection(pg(1), 1)
+    });
+    h.commit(|t| t.write(pg(0), &a, 0, vec![1; 70_000].into()).set_attr(pg(0), &a, "_", vec![2; 50]));
+    h.commit(|t| t.clone_object(pg(0), &a, &b).change(pg(0), &b, ObjectChange::SetAllocHint(HINT)));
+    h.commit(|t| t.omap_set(pg(0), &a, keys(400)));
+    h.commit(|t| t.omap_set(pg(0), &large, keys(600)).split(pg(0), 1, 1, pg(1)));
+    h.store().store.request_checkpoint();
+    while !h.store().store.is_clean() {
+        h.turn();
+    }
+    h.commit(|t| t.write(pg(0), &a, 100, vec![3; 5000].into()));
+    h.commit(|t| {
+        t.set_info(pg(0), b"info".to_vec()).log_append(pg(0), version(7), LogRecordKind::Entry, vec![4; 90])
+    });
+    h.commit(|t| t.log_append(pg(0), version(8), LogRecordKind::Duplicate, vec![5; 60]));
+    // Longer than a record may be: it lies beside the log.
+    h.commit(|t| t.omap_set(pg(1), &large, keys(600)));
+    // The last record removes more than one record should: some is left to be done.
+    h.commit(|t| t.change(pg(0), &a, ObjectChange::OmapClear).omap_set(pg(0), &a, keys(1)));
+    let simulated = h.abandon();
+    drop(simulated);
+    disks.power_loss();
+    disks
+}
+
+fn read_store(disks: &SimDisks, format: u32) {
+    let factory = factory();
+    let mut simulated = factory.open(disks);
+    check(&mut simulated, &format!("format {format}"));
+    let mut h = Harness::new(simulated, factory.properties());
+    let (a, b, large) = (object("a", 0), object("b", 2), object("large", 1));
+    assert_eq!(
+        h.get(ReadRequest::Collections),
+        Ok(ReadOutcome::Collections(vec![CollectionId::Meta, pg(0), pg(1)]))
+    );
+    assert_eq!((h.list(pg(0)), h.list(pg(1))), (vec![a.clone(), b.clone()], vec![large.clone()]));
+    let mut data = vec![1; 70_000];
+    assert_eq!(h.data(pg(0), &b), data);
+    data[100..5100].fill(3);
+    assert_eq!(h.data(pg(0), &a), data);
+    assert_eq!((h.omap(pg(0), &a), h.omap(pg(1), &large)), (keys(1), keys(600)));
+    let attr = ReadRequest::Attr { collection: pg(0), object: b.clone(), name: "_".into() };
+    assert_eq!(h.get(attr), Ok(ReadOutcome::Attr(vec![2; 50].into())));
+    let Ok(ReadOutcome::Stat(stat)) = h.get(ReadRequest::Stat { collection: pg(0), object: b }) else {
+        panic!("format {format}: the clone is there")
+    };
+    assert_eq!(stat.hint, Some(HINT));
+    let Ok(ReadOutcome::Collection(Some(found))) = h.get(ReadRequest::Collection { collection: pg(0) })
+    else {
+        panic!("format {format}: the collection is there")
+    };
+    assert_eq!((found.bits, &found.info[..]), (1, &b"info"[..]));
+    let log = h.log(pg(0));
+    let records: Vec<_> = log.records.iter().map(|r| (r.version, r.kind, r.bytes.len())).collect();
+    assert_eq!(records, [(version(7), LogRecordKind::Entry, 90), (version(8), LogRecordKind::Duplicate, 60)]);
+    let mut simulated = h.take();
+    factory.drain(&mut simulated);
+    check(&mut simulated, &format!("format {format}, at rest"));
+}
+
+/// Blocks that are not zeros: for each its offset (u64, little-endian) and its bytes.
+fn dumped(disks: &SimDisks) -> Vec<u8> {
+    let mut out = Vec::new();
+    for at in (0..SIZE_BYTES).step_by(4096) {
+        let bytes = disks.durable(DeviceId::Data, at, 4096);
+        if bytes.iter().any(|byte| *byte != 0) {
+            out.extend(at.to_le_bytes());
+            out.extend(bytes);
+        }
+    }
+    out
+}
+
+#[test]
+fn stores_of_every_format_are_opened_and_hold_what_was_written() {
+    if std::env::var_os("LOLIGO_WRITE_FORMAT").is_some() {
+        std::fs::write(path(FORMAT), dumped(&write_store())).expect("the file of this format can be written");
+    }
+    for format in 1..=FORMAT {
+        let bytes =
+            std::fs::read(path(format)).expect("a store of each format is kept: see formats/README.md");
+        let bytes = Piece::from(bytes);
+        let blocks: Vec<(u64, Piece)> = (0..bytes.len())
+            .step_by(8 + 4096)
+            .map(|at| {
+                let offset = u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+                (offset, bytes.slice(at + 8..at + 8 + 4096))
+            })
+            .collect();
+        read_store(&disks_with(&blocks), format);
+    }
+    read_store(&write_store(), FORMAT);
+}

@@ -1,0 +1,99 @@
+//! Memory and space over a longer life.
+
+use blockdev::DeviceId;
+use blockstore::Options;
+use store::conformance::{Factory, Harness};
+use store::{CollectionId, Transaction};
+use types::{GHObject, HObject, Name, PgId, PoolId, SplitMix64};
+
+use crate::common::Sim;
+
+fn pg() -> CollectionId {
+    CollectionId::Pg(PgId { pool: PoolId(1), seed: 0 }.into())
+}
+
+fn object(n: u64) -> GHObject {
+    let name = format!("object {n}");
+    HObject::head(
+        PoolId(1),
+        Name::new(),
+        Name::new(),
+        name.as_str().into(),
+        (n as u32).wrapping_mul(0x9e37_79b1),
+    )
+    .into()
+}
+
+#[test]
+fn memory_stays_within_its_bound_however_many_objects_there_are() {
+    const OBJECTS: u64 = 12_000;
+    let options = Options::of_memory(6 << 20);
+    let mut factory = Sim::new(options, 2 << 20);
+    let mut h = Harness::new(factory.fresh(160 << 20), factory.properties());
+    let mut random = SplitMix64::new(2);
+    h.commit(|t| t.create_collection(pg(), 0));
+    // What one request or one burst needs at once comes on top.
+    let slack = 1 << 20;
+    let (mut pages, mut data) = (0, 0);
+    for first in (0..OBJECTS).step_by(40) {
+        let mut tokens = Vec::new();
+        for n in first..first + 40 {
+            let mut txn = Transaction::new();
+            txn.write(pg(), &object(n), 0, vec![n as u8; 4096].into());
+            txn.set_attr(pg(), &object(n), "_", vec![n as u8; 250]).set_info(pg(), vec![0; 300]);
+            tokens.push(h.queue(txn));
+        }
+        for token in tokens {
+            assert_eq!(h.outcome(token), Ok(()));
+        }
+        for _ in 0..10 {
+            let n = random.below(first + 40);
+            assert_eq!(h.data(pg(), &object(n)), vec![n as u8; 4096]);
+        }
+        let memory = h.store().store.memory();
+        assert!(
+            memory.pages + memory.data <= options.cache_bytes + slack,
+            "{memory:?} after {first} objects"
+        );
+        assert!(memory.changes <= 3 * options.changes_bytes_max + slack, "{memory:?} after {first} objects");
+        assert!(memory.deferred <= 2 << 20, "{memory:?}: more than the log");
+        (pages, data) = (pages.max(memory.pages), data.max(memory.data));
+    }
+    assert!(pages > options.cache_bytes / 3 && data > 0, "the cache is used: {pages} and {data} bytes");
+}
+
+#[test]
+fn a_store_whose_objects_come_and_go_still_finds_neighbouring_blocks() {
+    let mut factory = Sim::new(Options::default(), 2 << 20);
+    let mut h = Harness::new(factory.fresh(48 << 20), factory.properties());
+    let mut random = SplitMix64::new(5);
+    h.commit(|t| t.create_collection(pg(), 0));
+    let mut written = 0u64;
+    let mut sizes = vec![0u64; 60];
+    while written < 150 << 20 {
+        let n = random.below(60);
+        let size = (64 << 10) * (1 + random.below(8));
+        let others: u64 = sizes.iter().sum::<u64>() - sizes[n as usize];
+        if others + size > 36 << 20 {
+            h.commit(|t| t.remove(pg(), &object(n)));
+            sizes[n as usize] = 0;
+            continue;
+        }
+        h.commit(|t| {
+            t.remove(pg(), &object(n)).write(pg(), &object(n), 0, vec![n as u8; size as usize].into())
+        });
+        sizes[n as usize] = size;
+        written += size;
+        // Overwrites of a block stay where they are.
+        let at = 4096 * random.below(size / 4096);
+        h.commit(|t| t.write(pg(), &object(n), at, vec![1; 4096].into()));
+    }
+    let fragmentation = h.store().store.fragmentation();
+    assert!(fragmentation < 0.2, "{fragmentation}");
+    let writes = h.store().disks.counts(DeviceId::Data).writes;
+    for n in 100..104 {
+        h.commit(|t| t.write(pg(), &object(n), 0, vec![7; 1 << 20].into()));
+    }
+    let writes = h.store().disks.counts(DeviceId::Data).writes - writes;
+    assert!(writes <= 4 * 20, "{writes} writes to the device for 4 of 1 MiB");
+}
