@@ -157,7 +157,7 @@ fn read_osd(planner: &OsdPlanner, id: OsdId, values: &Values, clock: &Clock) -> 
     let mut last = 0;
     let found = salvage(|request| {
         last += 1;
-        read_now(store, request, Token(last), clock)
+        read_now(&mut store.handle, request, Token(last), clock)
             .ok_or_else(|| format!("its store did not answer a read within {} s", READ_TIMEOUT.as_secs()))
     })?;
     if found.superblock.whoami != id {
