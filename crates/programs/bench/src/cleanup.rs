@@ -40,18 +40,14 @@ fn remove(
     Ok(removed)
 }
 
-/// Removes the first so many objects, and then the records.
+/// Removes the first so many objects.
 pub(crate) fn remove_objects(
     session: &mut Session,
     pool_name: &str,
     objects: &Objects,
     count: u64,
-    records: &[String],
 ) -> Result<(), BenchError> {
-    let pool = (objects.pool, pool_name);
-    remove(session, pool, (0..count).map(|number| objects.name(number)))?;
-    remove(session, pool, records.iter().cloned())?;
-    Ok(())
+    remove(session, (objects.pool, pool_name), (0..count).map(|number| objects.name(number))).map(drop)
 }
 
 /// Removes what the records of a run name in a pool. `None`: there is no such record.

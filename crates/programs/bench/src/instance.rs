@@ -281,7 +281,11 @@ impl Given {
                 why: wrong.text(&operation, &objects),
             })
         });
-        let result = result.and_then(|()| self.write_record(session, pool, record));
+        // Objects that are removed at the end need none, and an earlier run keeps its own.
+        let result = match self.spec.cleans_up {
+            true => result,
+            false => result.and_then(|()| self.write_record(session, pool, record)),
+        };
         match result {
             Err(BenchError::Interrupted) => {
                 Err(BenchError::InterruptedFill { pool: self.pool_name().into(), prefix: objects.prefix })
@@ -289,7 +293,7 @@ impl Given {
             Err(error) => {
                 // What was written is useless. The first error is the one to report.
                 let count = record.objects();
-                let _ = remove_objects(session, self.pool_name(), &objects, count, &[self.record_name()]);
+                let _ = remove_objects(session, self.pool_name(), &objects, count);
                 Err(error)
             }
             Ok(()) => Ok(()),
@@ -345,8 +349,7 @@ impl Given {
         if measured.tally.errors.contains_key(&Errno::ETIMEDOUT.code()) {
             return Left::Stuck("the cluster did not answer in time".into());
         }
-        let record = prepared.record.is_some().then(|| self.record_name());
-        match remove_objects(session, self.pool_name(), &prepared.objects, objects, record.as_slice()) {
+        match remove_objects(session, self.pool_name(), &prepared.objects, objects) {
             Ok(()) => Left::Removed(objects),
             Err(error) => Left::Stuck(error.to_string()),
         }

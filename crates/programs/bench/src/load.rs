@@ -168,7 +168,9 @@ impl Load<'_> {
             }
         }
         let done = state.last_done;
-        self.send_interval(&mut state, done.as_nanos());
+        if state.interval.operations > 0 {
+            self.send_interval(&mut state, done.as_nanos());
+        }
         if state.failed.is_some() || self.session.stage.is_interrupted() {
             state.tally.never_begun = self.pace.left();
         }
@@ -244,10 +246,7 @@ impl Load<'_> {
         let next = Interval { second: state.interval.second + 1, ..Interval::default() };
         let interval = std::mem::replace(&mut state.interval, next);
         state.since = until;
-        if seconds > 0.0 || interval.operations > 0 {
-            // The main thread has ended: nothing is printed any more.
-            let _ =
-                self.notes.send(Note::Interval(self.instance, Interval { seconds, in_flight, ..interval }));
-        }
+        // The main thread has ended: nothing is printed any more.
+        let _ = self.notes.send(Note::Interval(self.instance, Interval { seconds, in_flight, ..interval }));
     }
 }

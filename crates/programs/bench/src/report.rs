@@ -45,7 +45,8 @@ pub(crate) fn progress_head() -> String {
 
 /// A second's line of that table.
 pub(crate) fn progress_line(second: &Interval) -> String {
-    let per_second = |n: f64| n / second.seconds.max(1e-9);
+    // What is left of the run after its last whole second may be next to nothing.
+    let per_second = |n: f64| if second.seconds > 1e-3 { n / second.seconds } else { 0.0 };
     let millis = |nanos: Option<f64>| nanos.map_or("-".into(), |nanos| format!("{:.3}", nanos / 1e6));
     let latency = &second.latency;
     format!(

@@ -350,7 +350,10 @@ impl Client {
                     }
                 }
                 Effect::Close(CloseReason::Auth(error @ AuthError::Refused { .. })) => {
-                    self.fail(peer, format!("it requires cephx, and this client has no authentication: {error}"));
+                    self.fail(
+                        peer,
+                        format!("it requires cephx, and this client has no authentication: {error}"),
+                    );
                 }
                 Effect::Close(reason) => self.fail(peer, reason.to_string()),
                 // Of the side that is dialled, and of lossless sessions.
