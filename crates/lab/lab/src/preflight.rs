@@ -4,13 +4,6 @@ use std::path::Path;
 
 use study::{Engine, Setting, Study, System, Target, Variant, Workload, WorkloadKind};
 
-/// Why a system can't run a workload yet.
-pub(crate) fn not_yet(load: &WorkloadKind, target: &Target) -> Option<String> {
-    let images = matches!(load, WorkloadKind::Fio(fio) if fio.engine == Engine::Rbd);
-    let ours = matches!(target, Target::Loligo { .. });
-    (images && ours).then(|| "not yet: RBD images on Loligo".to_owned())
-}
-
 /// A sentence for each system on which fio would measure librbd's cache.
 pub(crate) fn of_librbd(study: &Study) -> Vec<String> {
     let images = |w: &&Workload| matches!(&w.kind, WorkloadKind::Fio(fio) if fio.engine == Engine::Rbd);
@@ -18,7 +11,7 @@ pub(crate) fn of_librbd(study: &Study) -> Vec<String> {
     if loads.is_empty() {
         return Vec::new();
     }
-    let has_images = |s: &&System| !matches!(s.target, Target::Nfs { .. } | Target::Loligo { .. });
+    let has_images = |s: &&System| !matches!(s.target, Target::Nfs { .. });
     let told = |system: &System| {
         let cached = |v: &&Variant| has_cache(&study::settings_of(study, system, v));
         let variants = study.variants.iter().filter(cached).count();

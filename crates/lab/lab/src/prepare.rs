@@ -343,11 +343,8 @@ fn find_not_yet(
             let not_yet = errors
                 .iter()
                 .position(|e| matches!(e, testbed::Error::NotYet { .. } | testbed::Error::NotHere { .. }));
-            let not_yet = match not_yet {
-                Some(at) => Some(errors.swap_remove(at).to_string()),
-                None => preflight::not_yet(&workload.kind, &system.target),
-            };
-            if let Some(why) = not_yet {
+            if let Some(at) = not_yet {
+                let why = errors.swap_remove(at).to_string();
                 not_run.workloads.insert((s, w));
                 cells.insert((system.name.clone(), What::Workload(workload.name.clone())), why);
                 continue;

@@ -24,8 +24,6 @@ pub struct Cluster {
     pub host_prefix: Vec<OsString>,
     /// One pool for each instance, made by the caller. Commands need none.
     pub pools: Vec<String>,
-    /// Whether the cluster serves RBD images.
-    pub rbd: bool,
     /// What an NFS server exports, `host:/path`, for commands.
     pub export: Option<String>,
     /// A directory of this trial alone, visible to the programs at the same path. Their output is kept there.
@@ -61,7 +59,6 @@ impl Cluster {
             prefix: Vec::new(),
             host_prefix: Vec::new(),
             pools,
-            rbd: true,
             export: None,
             work_dir: work_dir.into(),
             margin: 120,

@@ -6,9 +6,6 @@ use std::path::PathBuf;
 /// Why a load could not be run to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The study asks for something that isn't built yet.
-    #[error("not yet: {what}")]
-    NotYet { what: String },
     /// What the caller gave does not fit the load.
     #[error("{what}")]
     Impossible {

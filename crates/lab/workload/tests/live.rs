@@ -1,6 +1,6 @@
 //! Loads on a real cluster: `LAB_CONF=ceph.conf cargo test -p workload --test live -- --ignored --test-threads 1`.
 //! The cluster is any that `ceph` reaches with that file; `LAB_PREFIX` is put before its client programs (blanks part
-//! its words), `LAB_NO_RBD=1` says that it serves no images. Pools named `lab-*` are made and removed.
+//! its words). Pools named `lab-*` are made and removed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a test that gets nothing fails here
 
@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use results::Sample;
 use study::{Clients, Engine, FioLoad, Phase, RadosBench, WorkloadKind};
-use workload::{Cluster, Error, Observer, Ran, client_version, run};
+use workload::{Cluster, Observer, Ran, client_version, run};
 
 struct Live {
     cluster: Cluster,
@@ -32,7 +32,6 @@ impl Live {
         }
         let dir = tempfile::tempdir().unwrap();
         let mut cluster = Cluster::new(conf, dir.path(), pools);
-        cluster.rbd = std::env::var("LAB_NO_RBD").is_err();
         let prefix = std::env::var("LAB_PREFIX").unwrap_or_default();
         cluster.prefix = prefix.split_whitespace().map(Into::into).collect();
         Self { cluster, _dir: dir }
@@ -179,11 +178,6 @@ fn fio_measures_objects_in_a_closed_loop_and_at_a_rate() {
 
 #[test]
 #[ignore = "needs Ceph's programs"]
-fn fio_measures_images_or_says_not_yet() {
-    let live = Live::new("rbd", 2);
-    if live.cluster.rbd {
-        return fio_is_measured(&live, Engine::Rbd);
-    }
-    let (ran, _) = measure(&live, &fio(Engine::Rbd, None));
-    assert!(matches!(ran.failure, Some(Error::NotYet { .. })), "{:?}", ran.failure);
+fn fio_measures_images() {
+    fio_is_measured(&Live::new("rbd", 2), Engine::Rbd);
 }

@@ -96,9 +96,6 @@ fn measure(
 }
 
 fn check(load: &FioLoad, cluster: &Cluster) -> Result<()> {
-    if load.engine == Engine::Rbd && !cluster.rbd {
-        return Err(Error::NotYet { what: "RBD images on this system".to_owned() });
-    }
     let instances = u32::try_from(cluster.pools.len()).unwrap_or(u32::MAX);
     if instances == 0 || load.in_flight == 0 || load.in_flight % instances != 0 {
         let what =
@@ -224,16 +221,6 @@ mod tests {
             prefill: true,
             drop_caches: false,
         }
-    }
-
-    #[test]
-    fn images_on_a_cluster_without_them_are_not_yet() {
-        let mut cluster = Cluster::new("/c", "/w", vec!["p".into()]);
-        let images = load(Engine::Rbd, &[Phase::RandRead]);
-        assert!(check(&images, &cluster).is_ok());
-        cluster.rbd = false;
-        assert!(matches!(check(&images, &cluster), Err(Error::NotYet { .. })));
-        assert!(check(&load(Engine::Rados, &[Phase::RandRead]), &cluster).is_ok());
     }
 
     #[test]
