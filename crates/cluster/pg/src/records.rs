@@ -3,7 +3,8 @@
 //!
 //! The stored log reaches further back than the PG's: records up to the PG's log tail are what resends are answered
 //! from. An entry stays as it was written until no resend is answered from it any more, since to write it again as a
-//! duplicate would cost each write a second record. A record of the kind `Duplicate` is one that came without its entry.
+//! duplicate would cost each write a second record. A record of the kind `Duplicate` is one that came without its entry; one of
+//! no request keeps the version at the log's end, whose entry another PG has since a split (`split`).
 
 use buffer::Piece;
 use encoding::{Decode, DecodeError, Encode};
