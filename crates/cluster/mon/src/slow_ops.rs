@@ -20,7 +20,7 @@ impl Mon {
 
     /// How many they are.
     pub(crate) fn slow_ops_of(&self, osd: i32) -> u64 {
-        self.slow_ops(osd).map_or(0, |slow| u64::from(slow.count))
+        self.slow_ops(osd).map_or(0, |slow| slow.count)
     }
 
     pub(crate) fn check_slow_ops(&self, health: &mut Health) {

@@ -91,7 +91,7 @@ const COMMANDS: &[Signature] = &[
         "set options as on a command line: --NAME VALUE",
     ),
     (&["list_devices"], &[], "devices that are watched (none are)"),
-    (&["list_unfound"], &[], "not supported"),
+    (&["list_unfound"], &[("pgid", "CephPgid", false, false)], "objects of a placement group without a copy"),
     (&["log", "dump"], &[], "nothing to do: no line is held back from the log"),
     (&["log", "flush"], &[], "nothing to do: no line is held back from the log"),
     (&["objecter_requests"], &[], "requests of this OSD to others (there are none)"),
@@ -111,6 +111,7 @@ const COMMANDS: &[Signature] = &[
         &[("logger", "CephString", false, false), ("counter", "CephString", false, false)],
         "what the counters are",
     ),
+    (&["query"], &[("pgid", "CephPgid", false, false)], "details of a placement group"),
     (&["send_beacon"], &[], "tell the monitor at once that the OSD is alive"),
     (&["set_recovery_delay"], &[("utime", "CephString", false, false)], "not supported"),
     (&["smart"], &[("devid", "CephString", false, false)], "not supported"),
@@ -172,7 +173,9 @@ impl Control {
             "help" => Ok(Some(help_of_all())),
             "version" => Ok(Some(self.version())),
             "status" => Ok(Some(self.status())),
-            "pg" | "query" => self.pg_command(&args, asked, out).map(|()| None),
+            "pg" | "query" | "list_unfound" | "mark_unfound_lost" => {
+                self.pg_command(&prefix, &args, asked, out)
+            }
             "injectargs" => self.injectargs(&args, out).map(Some),
             "flush_pg_stats" => self.flush_pg_stats(now).map(Some),
             "bench" => self.start_bench(now, &args, asked, out).map(|()| None),
@@ -222,19 +225,37 @@ impl Control {
         self.superblock.newest_map.0.saturating_sub(self.superblock.oldest_map.0) + 1
     }
 
-    fn pg_command(&self, args: &Map<String, Value>, asked: Asker, out: &mut Out) -> Result<(), Refusal> {
+    /// `pg PGID COMMAND`, and `tell PGID COMMAND`. `None`: the PG's shard answers.
+    fn pg_command(
+        &self,
+        prefix: &str,
+        args: &Map<String, Value>,
+        asked: Asker,
+        out: &mut Out,
+    ) -> Result<Option<Value>, Refusal> {
         let text = args.get("pgid").and_then(Value::as_str).unwrap_or_default();
         let pgid: PgId = text.parse().map_err(|e| (Errno::EINVAL, format!("{e}")))?;
-        let cmd = args.get("cmd").and_then(Value::as_str).unwrap_or("query");
-        if cmd != "query" {
-            return Err((Errno::EOPNOTSUPP, format!("'pg {text} {cmd}' is not supported yet")));
-        }
+        let cmd = match prefix {
+            "pg" => args.get("cmd").and_then(Value::as_str).unwrap_or("query"),
+            of_tell => of_tell,
+        };
         let spg = SpgId::from(pgid);
         let Some(shard) = self.pgs.shard_of(&spg) else {
             return Err((Errno::ENOENT, format!("i don't have pgid {pgid}")));
         };
-        out.send_shard(shard, ToShard::Query { pgid: spg, asked });
-        Ok(())
+        match cmd {
+            "query" => {
+                out.send_shard(shard, ToShard::Query { pgid: spg, asked });
+                Ok(None)
+            }
+            // Each object has one copy: none can be missing where another has it.
+            "list_unfound" => Ok(Some(json!({
+                "num_missing": 0, "num_unfound": 0, "objects": [], "state": "Active",
+                "available_might_have_unfound": true, "might_have_unfound": [], "more": false,
+            }))),
+            "mark_unfound_lost" => Ok(Some(json!("pg has no unfound objects"))),
+            _ => Err((Errno::EOPNOTSUPP, format!("'pg {text} {cmd}' is not supported yet"))),
+        }
     }
 
     fn option_text(&self, spec: &options::OptionSpec) -> &str {
@@ -407,7 +428,8 @@ fn descriptions() -> Value {
     });
     let pg = json!({
         "sig": ["pg", { "name": "pgid", "type": "CephPgid" },
-                { "name": "cmd", "strings": "query", "type": "CephChoices" }],
+                { "name": "cmd", "strings": "query|list_unfound|mark_unfound_lost", "type": "CephChoices" },
+                { "name": "mulcmd", "strings": "revert|delete", "type": "CephChoices", "req": "false" }],
         "help": "show details of a placement group",
     });
     let pg = (format!("cmd{:03}", COMMANDS.len()), pg);

@@ -10,15 +10,13 @@ use crate::LogLevel;
 use crate::parts::Out;
 
 /// What Ceph's OSDs offer beside these, and why it is not here.
-const REFUSED: [(&str, &str); 13] = [
+const REFUSED: [(&str, &str); 11] = [
     ("heap", "the allocator (mimalloc) has no profiler to ask; 'dump_mempools' shows what is counted"),
     ("get_heap_property", "the allocator (mimalloc) has no properties to ask"),
     ("set_heap_property", "the allocator (mimalloc) has no properties to set"),
     ("cache drop", "the store's memory is not given up by command"),
     ("compact", "the store frees what it does not need by itself"),
     ("dump_watchers", "watches are listed by object: `rados -p POOL listwatchers OBJECT`"),
-    ("list_unfound", "each object has one copy: none can be missing where another has it"),
-    ("mark_unfound_lost", "each object has one copy: none can be missing where another has it"),
     ("scrub", "scrub is not supported yet; nothing was started"),
     ("deep-scrub", "scrub is not supported yet; nothing was started"),
     ("set_recovery_delay", "nothing is recovered: each object has one copy"),
