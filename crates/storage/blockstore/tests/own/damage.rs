@@ -75,7 +75,7 @@ fn filled() -> (Sim, SimDisks, Vec<Vec<ReadOutcome>>, Vec<u64>) {
         h.turn();
     }
     fill(&mut h, 40..44);
-    let want = (0..44).map(|n| contents(&mut h, n).unwrap()).collect();
+    let want = (0..44).map(|n| contents(&mut h, n).expect("nothing is damaged yet")).collect();
     // Those of the last objects are still in the log.
     let places = (0..40).filter_map(|n| h.store().store.locate(pg(), &object(n), 0)).collect();
     let Simulated { store, disks } = h.take();
