@@ -113,7 +113,7 @@ impl Bitmap {
     }
 
     /// The first block from `from` on that is there; the end if none is.
-    fn next_present(&self, from: u64) -> u64 {
+    pub fn next_present(&self, from: u64) -> u64 {
         let mut at = from;
         while at < self.len {
             let there = self.words[(at / 64) as usize] >> (at % 64);

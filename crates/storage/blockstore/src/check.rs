@@ -17,8 +17,8 @@ use crate::tree::Layer;
 
 /// How often a block is mapped, and how often as shared.
 #[derive(Default)]
-struct Mapped {
-    times: u32,
+pub struct Mapped {
+    pub times: u32,
     shared: u32,
 }
 
@@ -31,15 +31,15 @@ pub struct Checker {
     collections: BTreeMap<Key, Shape>,
     /// The parts of spaces that collections have, by space and first reversed hash.
     parts: BTreeMap<(u64, u64), HashPart>,
-    dead: BTreeMap<u64, Dead>,
+    pub(crate) dead: BTreeMap<u64, Dead>,
     /// Numbers of objects, and of omaps that have one of their own.
-    onodes: BTreeSet<u64>,
-    objects: u64,
+    pub(crate) onodes: BTreeSet<u64>,
+    pub(crate) objects: u64,
     /// Numbers of objects that something belongs to.
-    numbers: BTreeSet<u64>,
-    mapped: BTreeMap<u64, Mapped>,
-    counts: BTreeMap<u64, u32>,
-    metadata_bytes: u64,
+    pub(crate) numbers: BTreeSet<u64>,
+    pub(crate) mapped: BTreeMap<u64, Mapped>,
+    pub(crate) counts: BTreeMap<u64, u32>,
+    pub(crate) metadata_bytes: u64,
     problems: Vec<String>,
 }
 

@@ -40,6 +40,7 @@ mod pass;
 mod purge;
 mod read;
 mod records;
+mod repair;
 mod requests;
 mod shape;
 mod space;

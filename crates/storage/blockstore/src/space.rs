@@ -105,6 +105,11 @@ impl Space {
         self.data.contains(block)
     }
 
+    /// The first block from `from` on that holds data; the end if none does.
+    pub fn next_data(&self, from: u64) -> u64 {
+        self.data.next_present(from)
+    }
+
     /// Takes `count` free blocks: neighbours, as far as there are some behind the last ones that were taken. `None` if there
     /// are fewer.
     pub fn allocate(&mut self, count: u64) -> Option<Vec<u64>> {

@@ -10,4 +10,5 @@ mod formats;
 mod large;
 mod memory;
 mod order;
+mod seeds;
 mod waiting;

@@ -20,7 +20,9 @@ mod recover;
 mod space;
 
 pub use cases::{CASES, run, skipped};
+pub use crash::crash_history;
 pub use factory::{Contents, Factory, Need, Properties};
+pub use generate::Shape;
 pub use handles::handles_share_nothing;
 pub use harness::Harness;
 

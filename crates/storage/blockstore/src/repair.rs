@@ -1,0 +1,207 @@
+//! Mending what a check has found, as far as the metadata itself says what is right.
+//!
+//! Objects and what they map count; what was counted of them, and what belongs to no object, is made to fit. A record that
+//! can't be read, and data with a wrong checksum, are beyond that: other copies have them.
+
+use std::collections::BTreeMap;
+
+use blockdev::DeviceQueue;
+use store::StoreError;
+
+use crate::check::Checker;
+use crate::context::{Context, NOTHING_FETCHED};
+use crate::records::{CHUNK_BLOCKS, Counts, Dead, counts_key, dead_key};
+use crate::stop::{Attempt, Stop};
+use crate::store::BlockStore;
+
+impl Checker {
+    /// Changes the store that was checked, in one transaction; another check says what is left. `None` while pages are
+    /// read: turn the store and ask again.
+    ///
+    /// # Errors
+    /// A page can't be read, or there is no room.
+    pub fn repair<Q: DeviceQueue>(&self, store: &mut BlockStore<Q>) -> Option<Result<(), StoreError>> {
+        store.pages_held = false;
+        let mut context = store.context(&NOTHING_FETCHED);
+        let stop = match self.change(&mut context) {
+            Ok(()) => {
+                let ended = context.finish(false);
+                match store.admit(ended) {
+                    Ok(()) => return Some(Ok(())),
+                    Err(stop) => stop,
+                }
+            }
+            Err(stop) => {
+                context.take_back();
+                stop
+            }
+        };
+        match stop {
+            Stop::Pages(pages) => {
+                store.read_pages(pages);
+                store.pages_held = true;
+                None
+            }
+            Stop::LogRoom | Stop::NextRecord => {
+                store.request_checkpoint();
+                None
+            }
+            Stop::Error(error) => Some(Err(error)),
+            Stop::Blocks(_) | Stop::Space => Some(Err(StoreError::NoSpace { needed: 1, available: 0 })),
+        }
+    }
+
+    fn change(&self, context: &mut Context<'_>) -> Attempt<()> {
+        let last = self.onodes.last().max(self.numbers.last()).copied().unwrap_or(0);
+        context.counters.objects = self.objects;
+        context.counters.metadata_bytes = self.metadata_bytes;
+        context.counters.next_number = context.counters.next_number.max(last + 1);
+        for number in self.numbers.difference(&self.onodes).filter(|number| !self.dead.contains_key(number)) {
+            context.put(dead_key(*number), Dead::All.encode())?;
+        }
+        self.change_counts(context)?;
+        for block in self.mapped.keys() {
+            if !context.space.holds_data(*block) && context.space.take([*block]) {
+                context.fresh.insert(*block);
+            }
+        }
+        let mut at = context.space.next_data(0);
+        while at < context.space.blocks() {
+            if !self.mapped.contains_key(&at) {
+                context.freed.push(at);
+            }
+            at = context.space.next_data(at + 1);
+        }
+        Ok(())
+    }
+
+    fn change_counts(&self, context: &mut Context<'_>) -> Attempt<()> {
+        let mut groups: BTreeMap<u64, Counts> = BTreeMap::new();
+        let counted = self.counts.keys();
+        let shared = self.mapped.iter().filter(|(_, mapped)| mapped.times > 1).map(|(block, _)| block);
+        for block in counted.chain(shared) {
+            let times = self.mapped.get(block).map_or(0, |mapped| mapped.times);
+            let group = groups.entry(block / CHUNK_BLOCKS).or_default();
+            if times > 1 {
+                group.0.insert((block % CHUNK_BLOCKS) as u8, times);
+            }
+        }
+        for (group, counts) in groups {
+            match counts.0.is_empty() {
+                true => context.delete(counts_key(group))?,
+                false => context.put(counts_key(group), counts.encode())?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use blockdev::sim::{SimDevice, SimDisks, SimOptions, SimQueue};
+    use blockdev::{DeviceId, Geometry};
+    use buffer::Piece;
+    use devmodel::Model;
+    use store::{CollectionId, ObjectStore, Token, Transaction};
+    use types::{HObject, Name, PoolId, UTime};
+
+    use super::*;
+    use crate::records::{Part, part_key};
+    use crate::{Label, Making, Opener, Options};
+
+    const SIZE_BYTES: u64 = 4 << 20;
+
+    fn store() -> BlockStore<SimQueue> {
+        let geometry = Geometry {
+            size_bytes: SIZE_BYTES,
+            block_bytes: 512,
+            request_bytes_max: 1 << 20,
+            queue_depth: 32,
+            discards: true,
+            rotational: false,
+        };
+        let model = Model::named("ssd", &[], SIZE_BYTES).expect("a model");
+        let devices = vec![SimDevice { id: DeviceId::Data, geometry, model }];
+        let disks = SimDisks::new(SimOptions { seed: 1, jitter_ns: 0..1000, devices });
+        let label = Label {
+            id: 1,
+            shards: 1,
+            size_bytes: SIZE_BYTES,
+            log_bytes: 256 << 10,
+            log_unit_bytes: 512,
+            log_apart: false,
+            owner: Vec::new(),
+        };
+        let mut making = Making::new(disks.open(), label).expect("it has room");
+        let mut now = UTime { sec: 1, nsec: 0 };
+        while making.turn(now).is_none() {
+            now = making.deadline().expect("it waits for the device");
+        }
+        let mut opener = Opener::new(disks.open(), 0, Options::default()).expect("a device");
+        loop {
+            match opener.turn(now) {
+                Some(opened) => return opened.expect("it opens"),
+                None => now = opener.deadline().expect("it waits for the device"),
+            }
+        }
+    }
+
+    /// Lets the store do all it can.
+    fn rest(store: &mut BlockStore<SimQueue>) {
+        let mut now = UTime { sec: 1_000_000, nsec: 0 };
+        store.turn(now);
+        while let Some(deadline) = store.deadline() {
+            now = now.max(deadline).after(std::time::Duration::from_nanos(1));
+            store.turn(now);
+        }
+    }
+
+    fn checked(store: &mut BlockStore<SimQueue>) -> (Checker, Vec<String>) {
+        let mut checker = Checker::new();
+        loop {
+            if let Some(problems) = checker.advance(store) {
+                return (checker, problems);
+            }
+            rest(store);
+        }
+    }
+
+    #[test]
+    fn what_was_counted_wrong_and_what_belongs_to_no_object_is_mended() {
+        let mut store = store();
+        let object = |name: &str| HObject::head(PoolId(1), Name::new(), Name::new(), name.into(), 1).into();
+        let c = CollectionId::Meta;
+        let mut txn = Transaction::new();
+        txn.create_collection(c, 0).write(c, &object("a"), 0, vec![1; 600_000].into());
+        txn.clone_object(c, &object("a"), &object("b")).write(c, &object("c"), 0, vec![2; 50_000].into());
+        store.queue(txn, Token(1));
+        rest(&mut store);
+        assert_eq!(checked(&mut store).1, [""; 0]);
+
+        // Counters, an attribute without an object, a block that nothing maps, counts of shared blocks.
+        store.counters.objects += 3;
+        store.counters.metadata_bytes += 77;
+        let leaked = store.space.allocate(5).expect("there are free blocks");
+        store.space.mark_data(leaked);
+        let counts: Vec<_> = store.tables.active.keys().filter(|key| key[0] == b'r').cloned().collect();
+        assert!(counts.len() > 1, "blocks are shared");
+        let wrong = Counts([(0, 9)].into()).encode();
+        store.tables.apply([(counts[0].clone(), Some(wrong)), (counts[1].clone(), None)].into());
+        let orphan = part_key(500, Part::Attr, b"name");
+        store.tables.apply([(orphan, Some(Piece::copy_from(b"value")))].into());
+
+        let (checker, problems) = checked(&mut store);
+        assert!(problems.len() > 4, "{problems:?}");
+        loop {
+            match checker.repair(&mut store) {
+                Some(done) => break assert_eq!(done, Ok(())),
+                None => rest(&mut store),
+            }
+        }
+        rest(&mut store);
+        assert_eq!(checked(&mut store).1, [""; 0]);
+        store.request_checkpoint();
+        rest(&mut store);
+        assert_eq!(checked(&mut store).1, [""; 0]);
+    }
+}
