@@ -243,8 +243,15 @@ pub fn wal(data: &[u8]) {
     while let Some((offset, len)) = replay.wanted() {
         replay.on_read(&ring[offset as usize..][..len]);
     }
-    if let Ok(replayed) = replay.finish() {
+    if let Ok(mut replayed) = replay.finish() {
         assert_eq!(replayed.end.sequence, 1 + replayed.records.len() as u64);
+        let mut from = 0;
+        while let Some((sequence, runs)) = replayed.unread(from) {
+            from = sequence + 1;
+            // What lies beside the log is zeros, and may be cut short.
+            let bytes: usize = runs.iter().map(wal::Beside::bytes).sum();
+            let _ = replayed.on_beside(sequence, &layout, &vec![0; bytes.min(64 << 10)].into());
+        }
     }
 }
 
