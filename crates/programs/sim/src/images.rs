@@ -230,7 +230,10 @@ impl World {
                 return true;
             }
             Call::GetInfo if is(Errno::ENOENT) => {}
-            Call::MakeNote if result == 0 || is(Errno::EEXIST) => return true,
+            Call::MakeNote if result == 0 || is(Errno::EEXIST) => {
+                self.notes_made.insert(image);
+                return true;
+            }
             // It is tried again: a lock that was not taken, or a release that was not made.
             what if is(Errno::ENOSPC) => {
                 if let Call::Unlock(cookie) = what {

@@ -77,7 +77,6 @@ impl World {
                 Err(_) => self.fail("an object to watch can't be made".into()),
             }
         }
-        self.notes_made = true;
     }
 
     /// A client's turn with a watched object.
@@ -89,7 +88,7 @@ impl World {
         let pause = self.random(40 * self.plan.think);
         self.after(pause, Happening::NoteTurn(index, life, note));
         let client = &self.clients[index];
-        if !self.notes_made || client.is_fenced || client.core.epoch().0 == 0 {
+        if !self.notes_made.contains(&note) || client.is_fenced || client.core.epoch().0 == 0 {
             return;
         }
         let own = |w: &Watch| (w.note, w.client, w.life, w.ended) == (note, index, life, None);
@@ -214,7 +213,8 @@ impl World {
     /// Notifies all once more, and waits until clients must know which of their watches have ended.
     pub(crate) fn last_notifies(&mut self) {
         let admin = self.admin();
-        (0..self.plan.notes).for_each(|note| self.notify(admin, note));
+        let notes: Vec<usize> = self.notes_made.iter().copied().collect();
+        notes.into_iter().for_each(|note| self.notify(admin, note));
         self.run_until_quiet("every notify ends");
         if self.plan.notes > 0 {
             self.run_while(self.now + 60 * SECOND, |_| true);

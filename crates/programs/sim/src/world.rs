@@ -110,8 +110,8 @@ pub struct World {
     pub snaps: Snaps,
     pub images: Vec<Image>,
     pub notes: Notes,
-    /// Whether the objects to watch are made, or being made.
-    pub notes_made: bool,
+    /// The objects to watch that are made.
+    pub notes_made: BTreeSet<usize>,
     /// The names of objects of which stored bytes have gone bad.
     pub damaged: BTreeSet<String>,
     /// The PGs that the pool is to have.
@@ -158,7 +158,7 @@ impl World {
             snaps: Snaps::default(),
             images: Vec::new(),
             notes: Notes::default(),
-            notes_made: false,
+            notes_made: BTreeSet::new(),
             damaged: BTreeSet::new(),
             pgs: plan.pgs,
             fenced: BTreeSet::new(),
