@@ -33,7 +33,7 @@ pub struct Args {
     /// How many OSDs [default: 3, or as many as DIR has].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     osds: Option<u32>,
-    /// The OSDs' store: `simple` is durable, `block` is durable and fast but new: a later build may not read it; `mem`
+    /// The OSDs' store: `simple` is durable, `block` is durable, faster and new; `mem`
     /// keeps nothing [default: simple, or what DIR has].
     #[arg(long, value_parser = parse_store)]
     store: Option<StoreKind>,
@@ -168,7 +168,7 @@ fn announce(cluster: &Cluster, took: Duration) {
     let dir = info.dir.display();
     let kept = match info.store {
         StoreKind::Simple => "store simple",
-        StoreKind::Block => "store block: new, a later build may not read it",
+        StoreKind::Block => "store block",
         StoreKind::Mem => "store mem: empty at every start, nothing is kept",
     };
     let text = format!(
