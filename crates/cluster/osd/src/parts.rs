@@ -332,6 +332,7 @@ pub(crate) enum ReportKind {
     /// The latest ones that took long.
     LongestSlow,
     Counters,
+    Watches,
     /// The counters, which begin at zero again.
     ResetCounters,
 }
@@ -346,6 +347,8 @@ pub(crate) struct PartReport {
     /// Object contexts and log entries in memory.
     pub object_contexts: u64,
     pub log_entries: u64,
+    /// The watches of objects, as Ceph's `dump_watchers` shows each.
+    pub watches: Vec<Value>,
 }
 
 /// What an OSD's report has of operations.

@@ -129,3 +129,20 @@ fn a_watch_that_is_removed_with_its_pool_leaves_no_timer() {
     w.pass_ms(100_000);
     assert!(told(&mut w, CLIENT).is_empty());
 }
+
+#[test]
+fn a_command_lists_every_watch_with_its_client() {
+    let mut w = watched(Values::new());
+    let listed = |w: &mut World| w.command(serde_json::json!({ "prefix": "dump_watchers" })).unwrap();
+    let found = listed(&mut w);
+    let [watch] = &found["watchers"].as_array().unwrap()[..] else { panic!("{found}") };
+    assert_eq!(
+        (&watch["object"], &watch["namespace"], &watch["cookie"]),
+        (&"a".into(), &"".into(), &COOKIE.into())
+    );
+    assert_eq!(watch["entity_name"]["type"], "client");
+    assert!(watch["timeout"].as_u64().unwrap() > 0);
+    assert!(watch["entity_addr_t"]["addr"].as_str().unwrap().starts_with("127.0.0.1"));
+    assert_eq!(ask(&mut w, CLIENT, self::watch(OpConst::WATCH_UNWATCH)), 0);
+    assert_eq!(listed(&mut w), serde_json::json!({ "watchers": [] }));
+}

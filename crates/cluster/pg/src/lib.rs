@@ -55,3 +55,4 @@ pub use pg::Pg;
 pub use phase::{Active, Peering, Phase};
 pub use planted::{Bug, Planted};
 pub use records::{Before, Records};
+pub use watches::WatchView;

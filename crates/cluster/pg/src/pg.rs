@@ -22,7 +22,7 @@ use crate::run::AttrNames;
 use crate::split::Split;
 use crate::trim::Trimmer;
 use crate::watch::Effects;
-use crate::watches::Watches;
+use crate::watches::{WatchView, Watches};
 use crate::{Bug, ClientOp, MapView, Notice, PgConfig, PgEffect, PgEvent, PgFailure, PgInfo, PgLog};
 
 /// A request that waits for reads.
@@ -244,6 +244,11 @@ impl Pg {
         });
         let begun = queued.chain(parked).chain(listings).chain(changes).chain(delayed);
         waiting.chain(begun.map(|request| (request.session, &*request.op)))
+    }
+
+    /// The watches of its objects that this interval knows.
+    pub fn watches(&self) -> impl Iterator<Item = WatchView<'_>> {
+        self.watches.all()
     }
 
     /// Evicts idle object contexts, those not used lately first, until at most `max` are held or a bounded number was

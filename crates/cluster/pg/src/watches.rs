@@ -33,6 +33,16 @@ struct Watch {
     ending: bool,
 }
 
+/// A watch as others see it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WatchView<'a> {
+    pub oid: &'a HObject,
+    pub name: EntityName,
+    pub cookie: u64,
+    pub timeout: Duration,
+    pub addr: EntityAddr,
+}
+
 /// A message to an object's watchers, until all have answered.
 #[derive(Debug)]
 struct Notify {
@@ -114,6 +124,19 @@ impl Watches {
 
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
+    }
+
+    /// Every watch that is known in this interval, connected or not.
+    pub fn all(&self) -> impl Iterator<Item = WatchView<'_>> {
+        self.objects.iter().flat_map(|(oid, object)| {
+            object.watches.iter().map(move |((cookie, name), watch)| WatchView {
+                oid,
+                name: *name,
+                cookie: *cookie,
+                timeout: watch.timeout,
+                addr: watch.addr,
+            })
+        })
     }
 
     /// When [`Watches::expire`] is due.

@@ -29,6 +29,7 @@ pub(super) enum Wanted {
     PerfReset,
     Mempools,
     Cache,
+    Watchers,
 }
 
 impl Wanted {
@@ -39,6 +40,7 @@ impl Wanted {
             Self::Historic { .. } => ReportKind::Longest,
             Self::HistoricSlow => ReportKind::LongestSlow,
             Self::PerfReset => ReportKind::ResetCounters,
+            Self::Watchers => ReportKind::Watches,
             Self::PerfDump { .. } | Self::PerfSchema { .. } | Self::Mempools | Self::Cache => {
                 ReportKind::Counters
             }
@@ -52,7 +54,8 @@ impl Wanted {
             | Self::PerfSchema { .. }
             | Self::PerfReset
             | Self::Mempools
-            | Self::Cache => false,
+            | Self::Cache
+            | Self::Watchers => false,
         }
     }
 }
@@ -69,6 +72,7 @@ pub(super) fn gathered(prefix: &str, args: &Map<String, Value>) -> Result<Option
         "dump_historic_slow_ops" => Wanted::HistoricSlow,
         "dump_mempools" => Wanted::Mempools,
         "cache status" => Wanted::Cache,
+        "dump_watchers" => Wanted::Watchers,
         "perf dump" => Wanted::PerfDump { section: text("logger"), counter: text("counter") },
         "perf schema" => Wanted::PerfSchema { section: text("logger"), counter: text("counter") },
         "perf reset" => match text("var").as_deref() {
@@ -129,6 +133,7 @@ impl Control {
         gather.sum.held.1 += report.held.1;
         gather.sum.object_contexts += report.object_contexts;
         gather.sum.log_entries += report.log_entries;
+        gather.sum.watches.extend(report.watches);
         gather.missing -= 1;
         if gather.missing > 0 {
             return;
@@ -180,6 +185,7 @@ impl Control {
             }
             Wanted::PerfReset => json!({ "success": "perf reset all" }),
             Wanted::Mempools => mempools(&sum),
+            Wanted::Watchers => json!({ "watchers": sum.watches }),
             Wanted::Cache => json!({ "object_ctx": sum.object_contexts }),
         }
     }

@@ -74,7 +74,7 @@ const COMMANDS: &[Signature] = &[
     (&["dump_scrubs"], &[], "scrubs that are planned (none are)"),
     (&["dump_slow_ops"], &[], "the same as dump_blocked_ops"),
     (&["flush_pg_stats"], &[], "report statistics at once"),
-    (&["dump_watchers"], &[], "not supported"),
+    (&["dump_watchers"], &[], "clients that watch objects, and which"),
     (&["get_command_descriptions"], &[], "list available commands"),
     (&["get_heap_property"], &[("property", "CephString", false, false)], "not supported"),
     (&["get_latest_osdmap"], &[], "nothing to do: maps come as they are made"),

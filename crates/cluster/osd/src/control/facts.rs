@@ -10,13 +10,12 @@ use crate::LogLevel;
 use crate::parts::Out;
 
 /// What Ceph's OSDs offer beside these, and why it is not here.
-const REFUSED: [(&str, &str); 11] = [
+const REFUSED: [(&str, &str); 10] = [
     ("heap", "the allocator (mimalloc) has no profiler to ask; 'dump_mempools' shows what is counted"),
     ("get_heap_property", "the allocator (mimalloc) has no properties to ask"),
     ("set_heap_property", "the allocator (mimalloc) has no properties to set"),
     ("cache drop", "the store's memory is not given up by command"),
     ("compact", "the store frees what it does not need by itself"),
-    ("dump_watchers", "watches are listed by object: `rados -p POOL listwatchers OBJECT`"),
     ("scrub", "scrub is not supported yet; nothing was started"),
     ("deep-scrub", "scrub is not supported yet; nothing was started"),
     ("set_recovery_delay", "nothing is recovered: each object has one copy"),

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use auth::SessionId;
 use maps::UpActing;
 use messages::{OsdOp, PgStat};
+use pg::WatchView;
 use serde_json::{Value, json};
 use telemetry::OpTimes;
-use types::{Epoch, OsdId, SpgId, UTime};
+use types::{AddrType, Epoch, OsdId, SpgId, UTime};
 
 use super::Shard;
 use super::pg_set::PgEntry;
@@ -55,6 +56,27 @@ impl PgEntry {
         }
         stat
     }
+}
+
+/// A watch as Ceph's `dump_watchers` shows it.
+fn watch_json(watch: &WatchView<'_>) -> Value {
+    let text = |name: &types::Name| String::from_utf8_lossy(name).into_owned();
+    let kind = match watch.addr.kind {
+        AddrType::None => "none",
+        AddrType::Legacy => "v1",
+        AddrType::Msgr2 => "v2",
+        AddrType::Any => "any",
+        AddrType::Cidr => "cidr",
+    };
+    let socket = watch.addr.socket.map(|socket| socket.to_string()).unwrap_or_default();
+    json!({
+        "namespace": text(&watch.oid.nspace),
+        "object": text(&watch.oid.name),
+        "entity_name": { "type": watch.name.kind.as_str(), "num": watch.name.num },
+        "cookie": watch.cookie,
+        "timeout": watch.timeout.as_secs(),
+        "entity_addr_t": { "type": kind, "addr": socket, "nonce": watch.addr.nonce },
+    })
 }
 
 impl Shard {
@@ -129,6 +151,10 @@ impl Shard {
             ReportKind::Longest => report.ops = self.tracker.longest(now),
             ReportKind::LongestSlow => report.ops = self.tracker.slow(),
             ReportKind::Counters => report.counters = self.tracker.counters,
+            ReportKind::Watches => {
+                let watches = self.pgs.iter().flat_map(|entry| entry.pg.watches());
+                report.watches = watches.map(|watch| watch_json(&watch)).collect();
+            }
             ReportKind::ResetCounters => report.counters = std::mem::take(&mut self.tracker.counters),
         }
         report
