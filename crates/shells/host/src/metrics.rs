@@ -160,13 +160,15 @@ async fn ask_socket(path: PathBuf, prefix: &str) -> Option<Value> {
     serde_json::from_slice(&text).ok()
 }
 
+/// Of an OSD: a value, or an average's sum and count.
+type OsdValue = (OsdId, f64, Option<f64>);
+
 /// A counter of OSDs.
 #[derive(Default)]
 struct OsdCounter {
     about: String,
     is_gauge: bool,
-    /// By OSD: the value, or an average's sum and count.
-    values: Vec<(OsdId, f64, Option<f64>)>,
+    values: Vec<OsdValue>,
 }
 
 fn gather(osd: OsdId, dump: &Value, schema: &Value, out: &mut BTreeMap<(String, String), OsdCounter>) {
@@ -201,7 +203,7 @@ fn counters_text(counters: &BTreeMap<(String, String), OsdCounter>) -> String {
         let name = metric_name(section, name);
         let is_average = counter.values.iter().any(|(.., count)| count.is_some());
         let kind = if counter.is_gauge { "gauge" } else { "counter" };
-        let mut each = |name: &str, about: String, pick: &dyn Fn(&(OsdId, f64, Option<f64>)) -> f64| {
+        let mut each = |name: &str, about: String, pick: &dyn Fn(&OsdValue) -> f64| {
             out.metric(name, kind, &about);
             for value in &counter.values {
                 let daemon = format!("osd.{}", value.0);
