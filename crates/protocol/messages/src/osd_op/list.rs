@@ -32,7 +32,8 @@ impl<F> ListCursor<F> {
         let filter = match op.code {
             OpCode::PGLS_FILTER | OpCode::PGNLS_FILTER => {
                 // A class and a method that are no longer used.
-                (name(&mut d)?, name(&mut d)?);
+                name(&mut d)?;
+                name(&mut d)?;
                 let kind = name(&mut d)?;
                 Some(filter(&kind, &mut d)?)
             }
