@@ -17,6 +17,9 @@ pub const STEP: u64 = 64 << 20;
 /// The next step is begun while so many bytes are free.
 const AHEAD: u64 = STEP / 2;
 
+/// Bytes of the smallest step, where the file system has no more.
+const SMALLEST: u64 = 1 << 20;
+
 /// When a full file system is asked again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -76,7 +79,7 @@ impl Growing {
         let (file, waker) = (self.file.try_clone()?, self.waker.clone());
         std::thread::Builder::new().name("store-grow".into()).spawn(move || {
             // The store may have been closed meanwhile.
-            let _ = sender.send(allocate(&file, from, to - from).map(|()| to));
+            let _ = sender.send(allocate_most(&file, from, to));
             if let Some(wake) = waker {
                 wake();
             }
@@ -102,6 +105,19 @@ impl Growing {
                 self.retry = Some(now.after(RETRY));
                 store.stay_closed();
             }
+        }
+    }
+}
+
+/// Gives the file as many of these bytes as a file system that is nearly full has, by halves; returns where they end.
+fn allocate_most(file: &File, from: u64, to: u64) -> Result<u64, Errno> {
+    let mut len = to - from;
+    loop {
+        match allocate(file, from, len) {
+            Err(Errno::NOSPC | Errno::DQUOT) if len >= 2 * SMALLEST => {
+                len = (len / 2).next_multiple_of(blockstore::BLOCK);
+            }
+            other => return other.map(|()| from + len),
         }
     }
 }

@@ -125,7 +125,8 @@ fn open_for(
         return Ok((BlockFileStore::new(store, None, event, driver.now(), (lock, held)), label, owner));
     }
     let file = || OpenOptions::new().read(true).write(true).open(&path).map_err(io_error(&path));
-    let room = Room::new(file()?, options.file_system_stores);
+    let fixed = label.shard(0).map_or(0, |shard| shard.blocks);
+    let room = Room::new(file()?, options.file_system_stores, fixed);
     let used = store.used_bytes();
     let growing = Growing::new(file()?, label.size_bytes, used).map_err(|e| io_error(&path)(e.into()))?;
     let mut opened = BlockFileStore::new(store, Some(room), event, driver.now(), (lock, held));

@@ -16,16 +16,18 @@ pub struct Room {
     /// Stores on the file system, this one included: each reports an equal part of what is free, so that their sum
     /// counts it once.
     stores: u32,
+    /// Bytes of the file that are not for objects: label, superblocks, log.
+    fixed: u64,
     /// The last answer, and until when it holds.
     known: Option<(UTime, u64)>,
 }
 
 impl Room {
-    pub fn new(file: File, stores: u32) -> Self {
-        Self { file, stores: stores.max(1), known: None }
+    pub fn new(file: File, stores: u32, fixed: u64) -> Self {
+        Self { file, stores: stores.max(1), fixed, known: None }
     }
 
-    /// Bytes that the file has been given and may yet get.
+    /// Bytes for objects that the file has been given and may yet get.
     fn bytes(&mut self, now: UTime) -> u64 {
         match self.known {
             Some((until, bytes)) if now < until => bytes,
@@ -42,7 +44,7 @@ impl Room {
         let given = self.file.metadata()?.blocks() * 512;
         let system = rustix::fs::fstatvfs(&self.file)?;
         let free = system.f_bavail.saturating_mul(system.f_frsize);
-        Ok(given.saturating_add(free / u64::from(self.stores)))
+        Ok(given.saturating_sub(self.fixed).saturating_add(free / u64::from(self.stores)))
     }
 
     /// Takes from a store's answer what the file system lacks: fullness is that of the space that is there.
