@@ -416,6 +416,8 @@ fn the_monitor_itself_is_asked_for_counters_and_told_options() {
     assert!(told.contains("mon_max_pg_per_osd = '77'"), "{told}");
     let get = r#"{"prefix":"config get","var":"mon_max_pg_per_osd"}"#;
     assert!(c.tell(client, get).2.contains("77"));
+    let diff = c.tell(client, r#"{"prefix":"config diff","format":"json"}"#).2;
+    assert_eq!(diff, r#"{"diff":{"mon_max_pg_per_osd":{"default":"250","final":"77"}}}"#);
     c.tell(client, r#"{"prefix":"injectargs","injected_args":["--mon-max-pg-per-osd=78"]}"#);
     assert!(c.tell(client, get).2.contains("78"));
     c.tell(client, r#"{"prefix":"config unset","var":"mon_max_pg_per_osd"}"#);
