@@ -38,8 +38,9 @@ pub(crate) struct Trimmer {
 enum Step {
     #[default]
     Idle,
-    /// The index is being read for the first object of a snapshot.
-    Looking(SnapId),
+    /// The index is being read for the first object of a snapshot. What is read says nothing of snapshots that are not in
+    /// the `queue` of then: writes may still have been making clones for them.
+    Looking { snap: SnapId, queue: IntervalSet },
     /// Clones are being trimmed: those whose changes are not durable.
     Trimming { snap: SnapId, busy: BTreeSet<(ObjectSlot, SnapId)> },
     /// What was purged is being made durable.
@@ -63,14 +64,14 @@ impl Trimmer {
     pub fn deadline(&self) -> Option<UTime> {
         match self.step {
             Step::Pausing(until) => Some(until),
-            Step::Idle | Step::Looking(_) | Step::Trimming { .. } | Step::Purging | Step::Failed => None,
+            Step::Idle | Step::Looking { .. } | Step::Trimming { .. } | Step::Purging | Step::Failed => None,
         }
     }
 
     /// Whether it is at work.
     pub fn is_trimming(&self) -> bool {
         match self.step {
-            Step::Looking(_) | Step::Trimming { .. } | Step::Purging | Step::Pausing(_) => true,
+            Step::Looking { .. } | Step::Trimming { .. } | Step::Purging | Step::Pausing(_) => true,
             Step::Idle | Step::Failed => false,
         }
     }
@@ -115,7 +116,7 @@ impl Pg {
             let Some(&(first, _)) = self.trim.queue.ranges().first() else { break };
             let snap = SnapId(first);
             let request = self.index_request(snap);
-            self.trim.step = Step::Looking(snap);
+            self.trim.step = Step::Looking { snap, queue: self.trim.queue.clone() };
             // The index is this copy's own, as its records are.
             match out.peek_at(&request) {
                 Some(result) => self.note_index(result, out),
@@ -153,7 +154,8 @@ impl Pg {
     }
 
     fn note_index(&mut self, result: Result<ReadOutcome, StoreError>, out: &mut Out<'_>) {
-        let Step::Looking(snap) = self.trim.step else { return };
+        let Step::Looking { snap, queue } = &self.trim.step else { return };
+        let (snap, queue) = (*snap, queue.clone());
         let Ok(ReadOutcome::Omap(page)) = result else {
             return self.fail_trim("its index can't be read", out);
         };
@@ -163,6 +165,7 @@ impl Pg {
         let first = found.first().map_or(SnapId::HEAD, |(snap, _)| *snap);
         // Before the first snapshot that has objects there is nothing to trim.
         let mut purged = IntervalSet::range(snap.0, first.0 - snap.0);
+        purged.intersect(&queue);
         purged.intersect(&self.trim.queue);
         if !purged.is_empty() {
             self.trim.queue.subtract(&purged);

@@ -203,6 +203,23 @@ fn a_removed_snapshot_gives_its_clones_back_and_is_purged_durably() {
 }
 
 #[test]
+fn a_clone_that_is_made_while_the_index_is_read_is_trimmed_when_its_snapshot_is_removed() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![write_full(b"old")]);
+    rig.remove_snaps(&[1]);
+    assert_eq!(rig.reads_due(), 1, "that of the index");
+    let write = with_snaps(&mut rig, "a", vec![write_full(b"new")], &[2]);
+    rig.peeks = true;
+    rig.send(write);
+    rig.remove_snaps(&[2]);
+    rig.settle();
+    assert_eq!(rig.pg.stats().purged_snaps.ranges(), [(1, 2)]);
+    let dump = rig.dump(0);
+    let clones: Vec<_> = dump.objects.iter().filter(|(object, ..)| object.hobj.snap == SnapId(2)).collect();
+    assert!(clones.is_empty() && dump.index.is_empty(), "{clones:?} {:?}", dump.index);
+}
+
+#[test]
 fn trimming_takes_a_batch_at_a_time_and_sleeps_between() {
     let trim_sleep = Duration::from_secs(7);
     let mut rig = Rig::with_config(PgConfig { trim_sleep, concurrent_trims_max: 2, ..PgConfig::default() });
