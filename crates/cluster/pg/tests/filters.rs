@@ -37,7 +37,7 @@ fn colour(code: OpCode, kind: &str, value: &str) -> Op {
 
 fn names(reply: &OsdOpReply) -> Vec<String> {
     assert_eq!(reply.result, 1, "the end of the PG");
-    let page = PgNlsResponse::from_bytes_exact(&reply.ops[0].outdata.to_piece()).unwrap();
+    let page = PgNlsResponse::from_bytes_exact(&reply.ops[0].outdata.to_piece()).expect("a page");
     let mut names: Vec<String> = page.entries.into_iter().map(|entry| entry.name.to_string()).collect();
     names.sort();
     names
@@ -54,7 +54,7 @@ fn a_listing_shows_what_has_the_attributes_value() {
             assert!(names(&rig.ask("", vec![colour(OpCode::PGNLS_FILTER, kind, "re")])).is_empty());
         }
         let reply = rig.ask("", vec![colour(OpCode::PGLS_FILTER, "plain", "green")]);
-        let page = PgLsResponse::from_bytes_exact(&reply.ops[0].outdata.to_piece()).unwrap();
+        let page = PgLsResponse::from_bytes_exact(&reply.ops[0].outdata.to_piece()).expect("a page");
         assert_eq!((page.entries.len(), &page.entries[0].0[..]), (1, &b"b"[..]));
     }
 }
