@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use pg::Bug;
-use sim::plan::{Defect, Fault};
+use sim::plan::{Defect, Fault, LARGE_STORE, SnapKind};
 use sim::{Plan, Trace, run};
 
 /// Nanoseconds between a client's operations: little, so that a short run has many.
@@ -56,43 +56,86 @@ fn a_trace_of_one_object_leaves_the_others_out() {
     assert!(!text.contains("obj0-0"), "a line of another object");
 }
 
-/// Whether a run of this seed with the defect fails.
-fn finds(defect: Defect, seed: u64) -> bool {
-    std::panic::catch_unwind(|| run(Plan { defect: Some(defect), ..Plan::of(seed) }, Trace::default()))
-        .map_or(true, |report| report.failure.is_some())
+/// Whether a run with the defect fails, of the first `seeds` seeds. Their plans are changed so that what the defect needs
+/// happens often.
+fn is_found(defect: Defect, seeds: u64, change: impl Fn(&mut Plan)) -> bool {
+    (1..=seeds).any(|seed| {
+        let mut plan = Plan { length: 20_000_000_000, ..Plan::of(seed) };
+        change(&mut plan);
+        plan.defect = None;
+        let whole = plan.clone();
+        plan.defect = Some(defect);
+        let fails = |plan: Plan| {
+            let report =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(plan, Trace::default())));
+            report.map_or(true, |report| report.failure.is_some())
+        };
+        fails(plan) && !fails(whole)
+    })
+}
+
+/// A load of one kind, with few other things in it.
+fn plain(plan: &mut Plan) {
+    (plan.images, plan.notes, plan.snaps) = (0, 0, SnapKind::None);
+    (plan.gates, plan.shards) = (vec![0], vec![0]);
+    (plan.objects, plan.window, plan.think) = (1, 8, THINK / 4);
+    plan.store_bytes = LARGE_STORE;
+    (plan.faults, plan.fault_interval) = (Vec::new(), 500_000_000);
 }
 
 #[test]
 fn messages_between_cores_that_lose_their_order_are_noticed() {
-    assert!((1..=20).any(|seed| finds(Defect::CoresLoseOrder, seed)));
+    assert!(is_found(Defect::CoresLoseOrder, 10, |plan| {
+        (plan.gates, plan.shards, plan.core_delay_us) = (vec![0, 1], vec![0, 1], 50_000);
+    }));
 }
 
 #[test]
 fn a_clone_that_is_trimmed_too_early_is_noticed() {
-    assert!(finds(Defect::Pg(Bug::TrimTakesAll), 7));
+    assert!(is_found(Defect::Pg(Bug::TrimTakesAll), 10, |plan| {
+        plain(plan);
+        (plan.snaps, plan.snap_interval) = (SnapKind::Own, 200_000_000);
+        // So few changes that a clone is of several snapshots.
+        (plan.objects, plan.think) = (8, 10 * THINK);
+    }));
 }
 
 #[test]
 fn a_change_that_keeps_nothing_for_its_snapshots_is_noticed() {
-    assert!(finds(Defect::Pg(Bug::ResendForgetsSnaps), 11));
+    assert!(is_found(Defect::Pg(Bug::ResendForgetsSnaps), 10, |plan| {
+        plain(plan);
+        (plan.snaps, plan.snap_interval, plan.faults) = (SnapKind::Own, 200_000_000, vec![Fault::Reset]);
+    }));
 }
 
 #[test]
 fn a_refusal_that_is_not_remembered_is_noticed() {
-    assert!(finds(Defect::Pg(Bug::RefusalIsForgotten), 11));
+    assert!(is_found(Defect::Pg(Bug::RefusalIsForgotten), 20, |plan| {
+        plain(plan);
+        plan.faults = vec![Fault::RefuseSpace, Fault::Reset];
+    }));
 }
 
 #[test]
 fn a_lock_that_is_taken_without_a_fence_is_noticed() {
-    assert!(finds(Defect::LockIsOnlyBroken, 6));
+    assert!(is_found(Defect::LockIsOnlyBroken, 10, |plan| {
+        plain(plan);
+        plan.images = 1;
+    }));
 }
 
 #[test]
 fn watches_that_a_restart_forgets_are_noticed() {
-    assert!(finds(Defect::Pg(Bug::LoadForgetsWatches), 6));
+    assert!(is_found(Defect::Pg(Bug::LoadForgetsWatches), 10, |plan| {
+        plain(plan);
+        (plan.notes, plan.faults) = (1, vec![Fault::KillOsd]);
+    }));
 }
 
 #[test]
 fn bad_bytes_that_a_store_returns_are_noticed() {
-    assert!(finds(Defect::StoreServesBadBytes, 5));
+    assert!(is_found(Defect::StoreServesBadBytes, 10, |plan| {
+        plain(plan);
+        plan.faults = vec![Fault::BitRot];
+    }));
 }
