@@ -169,6 +169,6 @@ def test_a_monitor_answers_a_ping_and_commands_that_are_not_there_say_so(t):
     for client in t.clients(cluster):
         answer = client.ceph("ping", "mon.a").json()
         equal((answer["name"], answer["state"]), ("a", "leader"), f"{client.release}: {answer}")
-        for command in ("osd purge 0", "orch ls", "auth get-or-create client.x mon allow"):
+        for command in ("fs new a b c", "orch ls", "osd tier add a b"):
             refused = client.ceph(*command.split(), code=95)
             expect("is not supported yet" in refused.words, f"{client.release}: {command}: {refused.words!r}")
