@@ -287,8 +287,9 @@ def test_the_control_socket_answers_ceph_loligo_and_silence(t):
     expect("config show" in client.ceph("daemon", at, "help").json(), "help")
     equal(client.ceph("daemon", at, "config", "get", "osd_max_object_size").json(),
           {"osd_max_object_size": "134217728"}, "an option")
-    said = client.ceph("daemon", at, "perf", "dump").text
-    expect(said.startswith("ERROR: (95)") and "'perf dump'" in said and "yet" in said, said)
+    expect("cluster" in client.ceph("daemon", at, "perf", "dump").json(), "perf dump")
+    said = client.ceph("daemon", at, "fs", "new").text
+    expect(said.startswith("ERROR: (95)") and "'fs new'" in said and "yet" in said, said)
     # Anything in Ceph's form has an answer with its length before it, also what is no command.
     for request in (b"0\0", b"{\0", b'{"prefix": "fly"}\0', b'{"prefix": 7}\0', b"\xff\xfe\0", b"version\n"):
         answer = talk(cluster, request)
