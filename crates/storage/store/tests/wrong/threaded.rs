@@ -93,7 +93,7 @@ fn serve(mut inner: SimStore, from: &Receiver<Request>, shared: &Shared, flaw: W
             show(
                 shared,
                 done,
-                if flaw == WakeFlaw::Drops && bursts % 20 != 0 { WakeFlaw::None } else { flaw },
+                if flaw == WakeFlaw::Drops && bursts % 4 != 0 { WakeFlaw::None } else { flaw },
             );
         }
     }
