@@ -1,0 +1,57 @@
+"""Ceph's own test programs against a cluster of ours: every test that tests/api-allow.txt names must pass."""
+import concurrent.futures
+
+from api_suite import SETTINGS, Allow, run
+from harness import equal, expect
+
+# Programs whose tests take seconds; the others wait for time-outs of watches and locks, or write much.
+QUICK = """
+ceph_test_cls_cas ceph_test_cls_cmpomap ceph_test_cls_hello ceph_test_cls_journal ceph_test_cls_log
+ceph_test_cls_numops ceph_test_cls_rbd ceph_test_cls_refcount ceph_test_cls_sdk ceph_test_neocls_log
+ceph_test_neocls_version ceph_test_rados_api_asio ceph_test_rados_api_c_read_operations
+ceph_test_rados_api_c_write_operations ceph_test_rados_api_cmd ceph_test_rados_api_cmd_pp ceph_test_rados_api_io
+ceph_test_rados_api_io_pp ceph_test_rados_api_list ceph_test_rados_api_lock ceph_test_rados_api_lock_pp
+ceph_test_rados_api_stat ceph_test_rados_api_stat_pp
+""".split()
+SLOW = """
+ceph_test_cls_lock ceph_test_rados_api_aio ceph_test_rados_api_aio_pp ceph_test_rados_api_misc
+ceph_test_rados_api_misc_pp ceph_test_rados_api_pool ceph_test_rados_api_snapshots ceph_test_rados_api_snapshots_pp
+ceph_test_rados_api_watch_notify ceph_test_rados_api_watch_notify_pp ceph_test_rados_striper_api_aio
+ceph_test_rados_striper_api_io ceph_test_rados_striper_api_striping
+""".split()
+LIBRBD = ["ceph_test_librbd"]
+# Each program makes pools of its own, and waits more than it works.
+AT_ONCE = 3
+
+
+def run_all(t, programs, seconds, at_once=AT_ONCE):
+    allow = Allow()
+    equal(sorted(set(allow.tests) | set(allow.left_out)), sorted(QUICK + SLOW + LIBRBD), "programs of the list")
+    # Debian's 16.2 has no package of Ceph's tests.
+    releases = [release for release in t.releases if release != "16.2"]
+    if not releases:
+        return
+    settings = [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]
+    cluster = t.cluster("--store", "mem", "--osds", "3", *settings)
+    jobs = [(t.client(cluster, release), program, tests) for release in releases for program in programs
+            if (tests := allow.of(program, release))]
+    expect(jobs, "the list has no test of these programs")
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        wrong = [line for lines in pool.map(lambda job: run(*job, seconds), jobs) for line in lines]
+    expect(not wrong, "\n".join(wrong))
+
+
+def test_programs_that_take_seconds(t):
+    run_all(t, QUICK, 600)
+
+
+def test_programs_that_wait(t):
+    run_all(t, SLOW, 1800)
+
+
+def test_librbd(t):
+    run_all(t, LIBRBD, 3600, at_once=1)
+
+
+test_programs_that_wait.soak_only = True
+test_librbd.soak_only = True
