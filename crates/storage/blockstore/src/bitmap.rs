@@ -114,25 +114,31 @@ impl Bitmap {
 
     /// The first block from `from` on that is there; the end if none is.
     pub fn next_present(&self, from: u64) -> u64 {
+        self.next_present_before(from, self.len)
+    }
+
+    /// The first block from `from` on that is there; `stop`, or the end, if none is before it.
+    fn next_present_before(&self, from: u64, stop: u64) -> u64 {
+        let stop = stop.min(self.len);
         let mut at = from;
-        while at < self.len {
+        while at < stop {
             let there = self.words[(at / 64) as usize] >> (at % 64);
             if there != 0 {
-                return (at + u64::from(there.trailing_zeros())).min(self.len);
+                return (at + u64::from(there.trailing_zeros())).min(stop);
             }
             at = (at / 64 + 1) * 64;
         }
-        self.len
+        stop
     }
 
-    /// The first run of at least `count` missing neighbours from `from` on; its end may be that of `searched` blocks behind
-    /// `from`, where the search ends.
-    pub fn next_run(&self, from: u64, count: u64, searched: u64) -> Option<Range<u64>> {
+    /// The first run of `count` missing neighbours from `from` on, which begins within `searched` blocks. A run counts as
+    /// `most` blocks long at most: the search looks no further, so that it costs little where all is free.
+    pub fn next_run(&self, from: u64, count: u64, most: u64, searched: u64) -> Option<Range<u64>> {
         let stop = from.saturating_add(searched).min(self.len);
         let mut at = from;
         while at < stop {
             let start = self.next_missing(at)?;
-            let end = self.next_present(start);
+            let end = self.next_present_before(start, start.saturating_add(most.max(count)));
             if end - start >= count {
                 return Some(start..end);
             }
@@ -195,8 +201,14 @@ mod tests {
                 assert_eq!(bitmap.next_present(from), there);
                 let count = 1 + random.below(4);
                 let fits = |start: &u64| (*start..*start + count).all(|b| b < len && !model.contains(&b));
-                let run = bitmap.next_run(from, count, u64::MAX);
-                assert_eq!(run.map(|run| run.start), (from..len).find(fits));
+                let most = count + random.below(100);
+                let run = bitmap.next_run(from, count, most, u64::MAX);
+                assert_eq!(run.as_ref().map(|run| run.start), (from..len).find(fits));
+                let whole = |run: &Range<u64>| (run.start..len).find(|b| model.contains(b)).unwrap_or(len);
+                assert_eq!(
+                    run.as_ref().map(|run| run.end),
+                    run.as_ref().map(|r| whole(r).min(r.start + most))
+                );
             }
         }
         let mut again = Bitmap::new(len);

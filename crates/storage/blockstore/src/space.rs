@@ -94,7 +94,7 @@ impl Space {
             return 0.0;
         }
         let (mut runs, mut at) = (0u64, 0);
-        while let Some(run) = self.taken.next_run(at, 1, u64::MAX) {
+        while let Some(run) = self.taken.next_run(at, 1, u64::MAX, u64::MAX) {
             runs += 1;
             at = run.end;
         }
@@ -121,7 +121,7 @@ impl Space {
         while (blocks.len() as u64) < count {
             let left = count - blocks.len() as u64;
             let searched = if run_min > 1 { SEARCHED_BLOCKS_MAX } else { u64::MAX };
-            let run = self.taken.next_run(self.cursor, run_min.min(left), searched);
+            let run = self.taken.next_run(self.cursor, run_min.min(left), left, searched);
             let run = run.map(|run| run.start..run.end.min(self.open)).filter(|run| !run.is_empty());
             let Some(run) = run else {
                 // Around once; then shorter runs.
