@@ -10,7 +10,7 @@ ceph_test_cls_cas ceph_test_cls_cmpomap ceph_test_cls_hello ceph_test_cls_journa
 ceph_test_cls_numops ceph_test_cls_rbd ceph_test_cls_refcount ceph_test_cls_sdk ceph_test_neocls_log
 ceph_test_neocls_version ceph_test_rados_api_asio ceph_test_rados_api_c_read_operations
 ceph_test_rados_api_c_write_operations ceph_test_rados_api_cmd ceph_test_rados_api_cmd_pp ceph_test_rados_api_io
-ceph_test_rados_api_io_pp ceph_test_rados_api_list ceph_test_rados_api_lock ceph_test_rados_api_lock_pp
+ceph_test_rados_api_io_pp ceph_test_rados_api_lock ceph_test_rados_api_lock_pp
 ceph_test_rados_api_stat ceph_test_rados_api_stat_pp
 """.split()
 SLOW = """
@@ -19,20 +19,22 @@ ceph_test_rados_api_misc_pp ceph_test_rados_api_pool ceph_test_rados_api_snapsho
 ceph_test_rados_api_watch_notify ceph_test_rados_api_watch_notify_pp ceph_test_rados_striper_api_aio
 ceph_test_rados_striper_api_io ceph_test_rados_striper_api_striping
 """.split()
+# Its tests set pg_num and pgp_num to 11: refused where PGs would merge or objects move to other OSDs.
+ONE_OSD = ["ceph_test_rados_api_list"]
 LIBRBD = ["ceph_test_librbd"]
 # Each program makes pools of its own, and waits more than it works.
 AT_ONCE = 3
 
 
-def run_all(t, programs, seconds, at_once=AT_ONCE):
+def run_all(t, programs, seconds, at_once=AT_ONCE, osds=3, **more):
     allow = Allow()
-    equal(sorted(set(allow.tests) | set(allow.left_out)), sorted(QUICK + SLOW + LIBRBD), "programs of the list")
+    equal(sorted(set(allow.tests) | set(allow.left_out)), sorted(QUICK + SLOW + ONE_OSD + LIBRBD), "programs of the list")
     # Debian's 16.2 has no package of Ceph's tests.
     releases = [release for release in t.releases if release != "16.2"]
     if not releases:
         return
-    settings = [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]
-    cluster = t.cluster("--store", "mem", "--osds", "3", *settings)
+    settings = [word for key, value in {**SETTINGS, **more}.items() for word in ("--set", f"{key}={value}")]
+    cluster = t.cluster("--store", "mem", "--osds", str(osds), *settings)
     jobs = [(t.client(cluster, release), program, tests) for release in releases for program in programs
             if (tests := allow.of(program, release))]
     expect(jobs, "the list has no test of these programs")
@@ -43,6 +45,10 @@ def run_all(t, programs, seconds, at_once=AT_ONCE):
 
 def test_programs_that_take_seconds(t):
     run_all(t, QUICK, 600)
+
+
+def test_programs_that_want_one_osd(t):
+    run_all(t, ONE_OSD, 600, osds=1, osd_pool_default_pg_num="8")
 
 
 def test_programs_that_wait(t):
