@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Starts and stops a real Ceph cluster on loopback, as the peer to test and measure against: one monitor, one
-# manager, some OSDs, no authentication. Needs root.
+# manager, some OSDs. Needs root.
 # usage: ceph-cluster.sh start DIR [--release 16.2|18.2|20.2] [--osds 3] [--store bluestore|memstore|filestore]
 #                                  [--base-port 6700] [--size 1] [--block-size 10737418240] [--conf 'option = value']...
+#                                  [--auth none|cephx]   with cephx, DIR/keyring has the key of client.admin
 #        ceph-cluster.sh start-osd DIR ID    starts an OSD that was made by start and has been stopped
 #        ceph-cluster.sh stop-osd DIR ID     kills an OSD outright (its up state lasts until someone notices)
 #        ceph-cluster.sh stop DIR            stops every daemon of the cluster; DIR stays
@@ -20,7 +21,7 @@ command=$1; mkdir -p "$2"; dir=$(cd "$2" && pwd); shift 2
 [ "$(id -u)" = 0 ] || fail "running Ceph's daemons needs root; run it as root"
 
 # A program of the cluster's release, with DIR visible and never for longer than a minute.
-peer() { LOLIGO_BIND=$dir CEPH_CONF=$dir/ceph.conf "$here/in-root.sh" "$release" timeout 60 "$@"; }
+peer() { LOLIGO_BIND=$dir CEPH_CONF=$dir/ceph.conf CEPH_KEYRING=$dir/keyring "$here/in-root.sh" "$release" timeout 60 "$@"; }
 
 # wait_for SECONDS WHAT COMMAND...: polls until the command succeeds.
 wait_for() {
@@ -69,9 +70,9 @@ fsid = $fsid
 mon_host = [v2:127.0.0.1:$base,v1:127.0.0.1:$((base + 1))]
 public_addr = 127.0.0.1
 cluster_addr = 127.0.0.1
-auth_cluster_required = none
-auth_service_required = none
-auth_client_required = none
+auth_cluster_required = $auth
+auth_service_required = $auth
+auth_client_required = $auth
 ms_cluster_mode = crc
 ms_service_mode = crc
 ms_client_mode = crc
@@ -142,12 +143,15 @@ start_cluster() {
   wait_for 30 "the monitor's quorum" json 'd["quorum"]' quorum_status
 
   mkdir -p "$dir/mgr.x"
+  [ "$auth" = none ] || peer ceph auth get-or-create mgr.x mon 'allow profile mgr' osd 'allow *' >>"$dir/keyring"
   peer ceph-mgr -i x >"$dir/mgr.x.out" 2>&1 \
     || { stop_all; fail "the manager did not start: $(tail -n 1 "$dir/mgr.x.out")"; }
   for ((id = 0; id < osds; id++)); do
     uuid=$(python3 -c 'import uuid; print(uuid.uuid4())')
     mkdir -p "$dir/osd.$id"
     peer ceph osd new "$uuid" >/dev/null
+    [ "$auth" = none ] || peer ceph auth get-or-create "osd.$id" mon 'allow profile osd' mgr 'allow profile osd' \
+      osd 'allow *' >>"$dir/keyring"
     peer ceph-osd --mkfs -i "$id" --osd-uuid "$uuid" >"$dir/osd.$id.out" 2>&1 \
       || { stop_all; fail "osd.$id could not be made: $(tail -n 1 "$dir/osd.$id.out")"; }
     start_osd "$id" || { stop_all; exit 1; }
@@ -159,7 +163,7 @@ start_cluster() {
 
 case $command in
   start)
-    release=16.2 osds=3 store=bluestore base=6700 size=1 block_size=10737418240 extra=()
+    release=16.2 osds=3 store=bluestore base=6700 size=1 block_size=10737418240 auth=none extra=()
     while [ $# -gt 0 ]; do
       [ $# -ge 2 ] || usage
       case $1 in
@@ -169,12 +173,14 @@ case $command in
         --base-port) base=$2 ;;
         --size) size=$2 ;;
         --block-size) block_size=$2 ;;
+        --auth) auth=$2 ;;
         --conf) extra+=("$2") ;;
         *) usage ;;
       esac
       shift 2
     done
     case $store in bluestore | memstore | filestore) ;; *) fail "no store $store" ;; esac
+    case $auth in none | cephx) ;; *) fail "no authentication $auth" ;; esac
     start_cluster
     ;;
   start-osd) release=$(cat "$dir/release"); start_osd "${1:?the OSD}" ;;

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::path::PathBuf;
 
-use client::{find_conf, monitors_of_conf, parse_mon_host};
+use client::{Credentials, find_conf, monitors_of_conf, parse_mon_host};
 use text::{format_bytes_exact, nearest, parse_size};
 use types::EntityId;
 
@@ -106,6 +106,12 @@ pub struct BenchArgs {
     /// As whom.
     #[arg(short, long, default_value = "client.admin")]
     name: String,
+    /// The same without `client.`.
+    #[arg(long, value_name = "ID", conflicts_with = "name")]
+    id: Option<String>,
+    /// Where the key is, for a cluster with cephx (default: $CEPH_KEYRING, or as ceph.conf says, or /etc/ceph).
+    #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    keyring: Option<PathBuf>,
     /// How results are printed: `json` has progress on standard error, `json-lines` an object for each second first.
     #[arg(short, long, default_value = "plain", value_parser = ["plain", "json", "json-pretty", "json-lines"])]
     format: String,
@@ -148,15 +154,28 @@ impl BenchArgs {
 
     /// Where the cluster is.
     pub(crate) fn access(&self) -> Result<Access, String> {
-        let monitors = match &self.mon_host {
-            Some(hosts) => parse_mon_host(hosts),
-            None => find_conf(self.conf.as_deref()).and_then(|conf| monitors_of_conf(&conf)),
+        let conf = find_conf(self.conf.as_deref());
+        let monitors = match (&self.mon_host, &conf) {
+            (Some(hosts), _) => parse_mon_host(hosts),
+            (None, Ok(conf)) => monitors_of_conf(conf),
+            (None, Err(error)) => return Err(error.to_string()),
         };
         // `-n admin` is what users of --id expect to work, too.
-        let name = if self.name.contains('.') { self.name.clone() } else { format!("client.{}", self.name) };
+        let name = match (&self.id, self.name.contains('.')) {
+            (Some(id), _) => format!("client.{id}"),
+            (None, true) => self.name.clone(),
+            (None, false) => format!("client.{}", self.name),
+        };
         let entity: EntityId = name.parse().map_err(|error| format!("--name: {error}"))?;
-        let timeout = Duration::from_secs(self.timeout);
-        Ok(Access { monitors: monitors.map_err(|error| error.to_string())?, entity, timeout })
+        // Beside monitors of the command line a ceph.conf counts where there is one.
+        let conf = conf.ok().filter(|conf| self.mon_host.is_none() || conf.exists());
+        let credentials = Credentials::find(conf.as_deref(), self.keyring.as_deref(), &entity);
+        Ok(Access {
+            monitors: monitors.map_err(|error| error.to_string())?,
+            entity,
+            credentials: credentials.map_err(|error| error.to_string())?,
+            timeout: Duration::from_secs(self.timeout),
+        })
     }
 
     /// Checks the whole, but for what only the cluster knows.

@@ -7,6 +7,8 @@ use types::Errno;
 pub(crate) enum BenchError {
     #[error(transparent)]
     Client(#[from] ClientError),
+    #[error("the monitor refuses this client: {0} (--id and --keyring say as whom and with which key)")]
+    Denied(String),
     #[error("no monitor answered within {seconds} s{why}")]
     NoMonitor { seconds: u64, why: String },
     #[error("pool '{name}' does not exist; {pools}")]

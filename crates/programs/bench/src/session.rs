@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use client::{Client, ClientConfig, ClientEvent};
+use client::{Client, ClientConfig, ClientEvent, Credentials};
 use messages::osd_op::OsdFlags;
 use messages::{Op, OpArgs, OpCode};
 use monclient::MonClientConfig;
@@ -23,6 +23,7 @@ pub(crate) const LOOK: Duration = Duration::from_millis(100);
 pub(crate) struct Access {
     pub monitors: Vec<EntityAddrVec>,
     pub entity: EntityId,
+    pub credentials: Credentials,
     /// Of each request and each command; zero waits for ever.
     pub timeout: Duration,
 }
@@ -55,7 +56,11 @@ impl Session {
             command_timeout: access.timeout,
             ..ObjecterConfig::new(monitors, Profile::PACIFIC)
         };
-        let config = ClientConfig { entity: access.entity.clone(), ..ClientConfig::new(objecter) };
+        let config = ClientConfig {
+            entity: access.entity.clone(),
+            credentials: access.credentials.clone(),
+            ..ClientConfig::new(objecter)
+        };
         let mut session = Self { client: Client::start(config, clock)?, stage, warning: None };
         let wait = session.client.wait_for_latest_map();
         let give_up = (!access.timeout.is_zero()).then(|| session.client.now().after(access.timeout));
@@ -69,6 +74,8 @@ impl Session {
             for event in events.drain(..) {
                 match event {
                     ClientEvent::MapReached(id) if id == wait => return Ok(session),
+                    // Asking again would not change it.
+                    ClientEvent::Denied(why) => return Err(BenchError::Denied(why)),
                     other => session.note(&other),
                 }
             }

@@ -3,7 +3,7 @@
 use encoding::{Encode, Encoder};
 use types::EntityId;
 
-use crate::{AuthError, METHOD_NONE, MODE_CRC, Service, SessionKey};
+use crate::{AuthError, METHOD_NONE, MODE_CRC, Service, SessionKey, Tickets};
 
 /// What AUTH_REQUEST carries.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,6 +28,11 @@ pub trait ClientMethod: Send {
 
     /// AUTH_DONE: the key for the handshake's signatures, if the method makes one.
     fn done(&mut self, global_id: u64, mode: u32, payload: &[u8]) -> Result<Option<SessionKey>, AuthError>;
+
+    /// After `done`, once: what a monitor gave for connections to other daemons. `None`: they ask for no tickets.
+    fn take_tickets(&mut self) -> Option<Tickets> {
+        None
+    }
 }
 
 /// The client's half of method none.

@@ -1,16 +1,21 @@
 //! Who a peer is and what it may do: authentication methods as multi-step state machines, and capabilities.
 //!
 //! A method sees only payloads (Ceph's AUTH_* frames carry them) and answers with a [`AuthStep`] or an error; frames,
-//! signatures and sessions belong to the messenger. This crate never does I/O and keeps no keys of its own.
+//! signatures and sessions belong to the messenger. Of cephx there is the
+//! client's half. This crate never does I/O, draws no random number and looks for no key: it is given them.
 
 mod caps;
+mod cephx;
 mod client;
+mod key;
 mod none;
 mod server;
 mod session;
 
 pub use caps::{Access, Caps, ParseCapsError};
+pub use cephx::{CephxAuthorizer, CephxLogin, Login, Tickets};
 pub use client::{AuthRequest, ClientMethod, ClientNone};
+pub use key::{CryptoKey, KeyError};
 pub use none::{ServerNone, Service};
 pub use server::{AuthError, AuthStep, Identity, ServerMethod, SessionKey};
 pub use session::{SessionId, SessionInfo};

@@ -76,6 +76,13 @@ pub enum AuthError {
         /// Connection modes it offers.
         modes: Vec<u32>,
     },
+    /// The server knows the method, and not the key.
+    #[error("the key is not accepted for {entity} (error {result})")]
+    Denied {
+        entity: EntityId,
+        /// Its errno.
+        result: i32,
+    },
     /// An AUTH_DONE that does not fit what was asked.
     #[error("the server's AUTH_DONE: {0}")]
     BadDone(&'static str),

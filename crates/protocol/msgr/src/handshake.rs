@@ -136,6 +136,14 @@ impl Connection {
         self.sign()
     }
 
+    /// What the monitor gave for connections to other daemons, once; see [`auth::ClientMethod::take_tickets`].
+    pub fn take_tickets(&mut self) -> Option<auth::Tickets> {
+        match &mut self.role {
+            Role::Client { method, .. } => method.take_tickets(),
+            Role::Server { .. } => None,
+        }
+    }
+
     // Signatures.
 
     /// Signs what was received up to here; what was sent up to here, the peer signs.

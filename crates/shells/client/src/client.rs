@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use auth::{AuthError, ClientNone, Service};
+use auth::{AuthError, CephxLogin, ClientMethod, ClientNone, Login, METHOD_CEPHX, Service, Tickets};
 use buffer::Rope;
 use messages::{Message, MonCommandAck, PoolOpReply};
 use monclient::{Attempt, MonClientEvent, MonClientIo};
@@ -20,10 +20,19 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use types::{EntityAddr, EntityAddrVec, EntityType, Name, UTime};
 
 use crate::link::{Link, Read};
-use crate::{ClientConfig, ClientError};
+use crate::{ClientConfig, ClientError, Credentials};
 
 /// Reads of one socket before the others have their turn.
 const READS_MAX: usize = 16;
+
+/// The part of the tickets' time after which they are renewed (Ceph's clients: three quarters).
+const RENEW_AFTER: f64 = 0.75;
+
+fn random() -> Result<u64, ClientError> {
+    let mut bytes = [0_u8; 8];
+    getrandom(&mut bytes, GetRandomFlags::empty()).map_err(|error| ClientError::Random(error.into()))?;
+    Ok(u64::from_le_bytes(bytes))
+}
 
 /// What the user of a client learns.
 #[derive(Debug)]
@@ -43,6 +52,8 @@ pub enum ClientEvent {
     PoolOpDone(CommandId, PoolOpReply),
     /// See [`Objecter::wait_for_latest_map`].
     MapReached(MapWaitId),
+    /// A monitor refuses this client, which goes on asking: its key is not accepted, or it has none and needs one.
+    Denied(String),
     /// Something that an operator should know: a connection was lost, a map could not be read.
     Warning(String),
 }
@@ -70,6 +81,8 @@ pub struct Client {
     nonce: u32,
     /// The cluster's number for this client, from the monitor; 0 before there is one.
     global_id: u64,
+    /// Of the latest monitor session with cephx, and when they are to be renewed.
+    tickets: Option<(Tickets, UTime)>,
     global_seq: u64,
     /// Of the latest call of [`Client::wait`].
     ready: Vec<(Peer, PollFlags)>,
@@ -81,8 +94,7 @@ impl Client {
     /// # Errors
     /// The system gives no random number.
     pub fn start(config: ClientConfig, clock: Clock) -> Result<Self, ClientError> {
-        let mut random = [0_u8; 4];
-        getrandom(&mut random, GetRandomFlags::empty()).map_err(|error| ClientError::Random(error.into()))?;
+        let nonce = random()? as u32;
         let mut client = Self {
             objecter: Objecter::new(config.objecter.clone()),
             config,
@@ -92,8 +104,9 @@ impl Client {
             effects: Vec::new(),
             done: Vec::new(),
             to_flush: Vec::new(),
-            nonce: u32::from_le_bytes(random).max(1),
+            nonce: nonce.max(1),
             global_id: 0,
+            tickets: None,
             global_seq: 0,
             ready: Vec::new(),
         };
@@ -149,7 +162,8 @@ impl Client {
     /// Waits for the sockets.
     fn wait(&mut self, until: Option<UTime>) -> Result<(), ClientError> {
         let ready_by = self.links.values().filter_map(|link| link.ready_by).min();
-        let until = [until, self.objecter.deadline(), ready_by].into_iter().flatten().min();
+        let renew_at = self.tickets.as_ref().map(|(_, renew_at)| *renew_at).filter(|at| *at > self.now());
+        let until = [until, self.objecter.deadline(), ready_by, renew_at].into_iter().flatten().min();
         let left = until.map(|at| at.as_nanos().saturating_sub(self.now().as_nanos()));
         let timeout = left.map(|nanos| Timespec {
             tv_sec: (nanos / 1_000_000_000) as i64,
@@ -177,8 +191,20 @@ impl Client {
         for peer in late {
             self.fail(peer, format!("no session within {} s", self.config.ready_timeout.as_secs_f64()));
         }
+        self.renew_tickets(now);
         if self.objecter.deadline().is_some_and(|at| at <= now) {
             self.objecter.handle(now, ObjecterEvent::Tick, &mut self.effects);
+        }
+    }
+
+    /// Ends a monitor session whose tickets are about to end: the next one brings new ones. Sessions with OSDs go on.
+    fn renew_tickets(&mut self, now: UTime) {
+        let is_due = self.tickets.as_ref().is_some_and(|(_, renew_at)| *renew_at <= now);
+        let is_open = |link: &Link| link.ready_by.is_none();
+        let monitor =
+            self.links.iter().find(|(peer, link)| matches!(peer, Peer::Monitor(_)) && is_open(link));
+        if let (true, Some((peer, _))) = (is_due, monitor) {
+            self.fail(*peer, "this client's tickets are to be renewed".into());
         }
     }
 
@@ -298,12 +324,15 @@ impl Client {
 
     /// The socket is connected: the handshake begins.
     fn begin(&mut self, peer: Peer, own: SocketAddr) {
-        let Some(link) = self.links.get_mut(&peer) else { return };
-        let (peer_kind, service, num, global_id) = match peer {
-            // It gives the id that this client had before again.
-            Peer::Monitor(_) => (EntityType::Mon, Service::Monitor, -1, self.global_id),
-            Peer::Osd(_) => (EntityType::Osd, Service::Daemon, self.global_id as i64, self.global_id),
+        let (peer_kind, num) = match peer {
+            Peer::Monitor(_) => (EntityType::Mon, -1),
+            Peer::Osd(_) => (EntityType::Osd, self.global_id as i64),
         };
+        let method = match self.method(peer) {
+            Ok(method) => method,
+            Err(error) => return self.fail(peer, error.to_string()),
+        };
+        let Some(link) = self.links.get_mut(&peer) else { return };
         self.global_seq += 1;
         let local = Local {
             kind: EntityType::Client,
@@ -315,15 +344,39 @@ impl Client {
             lossless_peers: Vec::new(),
             limits: self.config.limits,
         };
-        let connect = Connect {
-            target: link.target,
-            peer_kind,
-            method: Box::new(ClientNone::new(service, self.config.entity.clone(), global_id)),
-            global_seq: self.global_seq,
-            session: None,
-        };
+        let connect =
+            Connect { target: link.target, peer_kind, method, global_seq: self.global_seq, session: None };
         link.connection = Some(Connection::connect(Arc::new(local), connect));
         self.run(peer);
+    }
+
+    /// How this client authenticates there.
+    fn method(&self, peer: Peer) -> Result<Box<dyn ClientMethod>, ClientError> {
+        // A monitor gives the id that this client had before again.
+        let (entity, global_id) = (self.config.entity.clone(), self.global_id);
+        let tickets = self.tickets.as_ref().map(|(tickets, _)| tickets);
+        let service = match (peer, &self.config.credentials) {
+            (Peer::Monitor(_), Credentials::Cephx { key, or_none }) => {
+                return Ok(Box::new(CephxLogin::new(Login {
+                    entity,
+                    key: key.clone(),
+                    global_id,
+                    tickets: tickets.cloned(),
+                    services: vec![EntityType::Osd],
+                    or_none: *or_none,
+                    challenge: random()?,
+                })));
+            }
+            (Peer::Monitor(_), Credentials::None) => Service::Monitor,
+            (Peer::Osd(_), _) => match tickets {
+                Some(tickets) => {
+                    let authorizer = tickets.authorizer(EntityType::Osd, random()?);
+                    return authorizer.map_or(Err(ClientError::NoTicket), |method| Ok(Box::new(method) as _));
+                }
+                None => Service::Daemon,
+            },
+        };
+        Ok(Box::new(ClientNone::new(service, entity, global_id)))
     }
 
     /// Performs what a connection wants.
@@ -349,12 +402,7 @@ impl Client {
                         self.tell(ObjecterEvent::Mon(MonClientEvent::KeepaliveAcked(attempt)));
                     }
                 }
-                Effect::Close(CloseReason::Auth(error @ AuthError::Refused { .. })) => {
-                    self.fail(
-                        peer,
-                        format!("it requires cephx, and this client has no authentication: {error}"),
-                    );
-                }
+                Effect::Close(CloseReason::Auth(error)) => self.on_denied(peer, &error),
                 Effect::Close(reason) => self.fail(peer, reason.to_string()),
                 // Of the side that is dialled, and of lossless sessions.
                 Effect::GlobalIdWanted { .. } | Effect::SessionWanted(_) | Effect::SessionReset => {
@@ -365,16 +413,44 @@ impl Client {
     }
 
     fn on_established(&mut self, peer: Peer, info: &PeerInfo) {
-        if let Some(link) = self.links.get_mut(&peer) {
-            (link.ready_by, link.features) = (None, info.features);
-        }
+        let Some(link) = self.links.get_mut(&peer) else { return };
+        (link.ready_by, link.features) = (None, info.features);
+        let tickets = link.connection.as_mut().and_then(Connection::take_tickets);
         match peer {
             Peer::Monitor(attempt) => {
                 self.global_id = info.global_id;
+                let now = self.clock.now();
+                self.tickets = tickets.map(|tickets| {
+                    let renew_at = now.after(tickets.validity().mul_f64(RENEW_AFTER));
+                    (tickets, renew_at)
+                });
                 self.tell(ObjecterEvent::Mon(MonClientEvent::Connected(attempt)));
             }
             Peer::Osd(session) => self.tell(ObjecterEvent::Connected(session)),
         }
+    }
+
+    /// Authentication has failed.
+    fn on_denied(&mut self, peer: Peer, error: &AuthError) {
+        let entity = &self.config.entity;
+        let text = match (error, &self.config.credentials) {
+            (AuthError::Refused { methods, .. }, Credentials::None) if methods.contains(&METHOD_CEPHX) => {
+                format!("it requires cephx, and this client has no key for {entity}")
+            }
+            (AuthError::Refused { methods, .. }, _) if methods.contains(&METHOD_CEPHX) => {
+                format!(
+                    "it requires sealed connections (mode secure), which this client does not have: {error}"
+                )
+            }
+            (AuthError::Refused { .. }, _) => {
+                format!("it has no cephx, which auth_client_required asks for: {error}")
+            }
+            _ => error.to_string(),
+        };
+        if let Peer::Monitor(_) = peer {
+            self.done.push(ClientEvent::Denied(text.clone()));
+        }
+        self.fail(peer, text);
     }
 
     fn on_message(&mut self, peer: Peer, message: Message) {

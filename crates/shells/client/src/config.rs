@@ -6,11 +6,15 @@ use msgr::Limits;
 use objecter::ObjecterConfig;
 use types::{EntityId, EntityType};
 
+use crate::Credentials;
+
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     pub objecter: ObjecterConfig,
     /// Who it is: `client.admin`.
     pub entity: EntityId,
+    /// How it proves that.
+    pub credentials: Credentials,
     /// How long an OSD has to take a connection and open the session (ms_connection_ready_timeout). A monitor has the
     /// objecter's own limit.
     pub ready_timeout: Duration,
@@ -19,11 +23,12 @@ pub struct ClientConfig {
 }
 
 impl ClientConfig {
-    /// As `client.admin`, with Ceph's times.
+    /// As `client.admin` without a key, with Ceph's times.
     pub fn new(objecter: ObjecterConfig) -> Self {
         Self {
             objecter,
             entity: EntityId { kind: EntityType::Client, id: "admin".into() },
+            credentials: Credentials::None,
             ready_timeout: Duration::from_secs(10),
             limits: Limits::default(),
         }

@@ -122,7 +122,7 @@ fn talk(mut stream: TcpStream) {
 #[test]
 fn a_cluster_with_cephx_is_told_from_one_that_is_broken() {
     let said = warning(seeking(serve(talk)));
-    assert!(said.contains("it requires cephx, and this client has no authentication"), "{said}");
+    assert!(said.contains("it requires cephx, and this client has no key for client.admin"), "{said}");
 }
 
 #[test]
