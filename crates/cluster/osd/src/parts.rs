@@ -20,7 +20,7 @@ use types::{EntityAddrVec, Epoch, PgId, SpgId, UTime};
 
 use crate::control::{CopyId, MapStep};
 use crate::gate::ThrottleLimits;
-use crate::perf::OpCounters;
+use crate::perf::{OpCounters, OpHistograms};
 use crate::report::OpView;
 use crate::shard::{MAP_WORK_PER_EVENT, PgSlot, PgStatus, ShardConfig};
 use crate::{LogLevel, OsdEffect};
@@ -332,8 +332,9 @@ pub(crate) enum ReportKind {
     /// The latest ones that took long.
     LongestSlow,
     Counters,
+    Histograms,
     Watches,
-    /// The counters, which begin at zero again.
+    /// The counters and histograms, which begin at zero again.
     ResetCounters,
 }
 
@@ -342,6 +343,7 @@ pub(crate) enum ReportKind {
 pub(crate) struct PartReport {
     pub ops: Vec<OpView>,
     pub counters: OpCounters,
+    pub histograms: OpHistograms,
     /// Messages and bytes that a gate holds.
     pub held: (u64, u64),
     /// Object contexts and log entries in memory.

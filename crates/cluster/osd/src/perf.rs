@@ -6,7 +6,7 @@ use core::ops::AddAssign;
 
 use messages::Op;
 use serde_json::{Map, Value, json};
-use telemetry::Average;
+use telemetry::{Average, GRID_BUCKETS, GridAxis, LATENCY_AXIS, LatencySizeGrid, SIZE_AXIS};
 
 /// What a request does, as counters tell requests apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,6 +81,114 @@ impl AddAssign for OpCounters {
         self.before_dequeue += other.before_dequeue;
         self.commit_latency += other.commit_latency;
     }
+}
+
+/// The requests that a shard has answered, by latency and bytes.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct OpHistograms {
+    reads_out: LatencySizeGrid,
+    writes_in: LatencySizeGrid,
+    read_writes_in: LatencySizeGrid,
+    read_writes_out: LatencySizeGrid,
+}
+
+impl OpHistograms {
+    /// See [`OpCounters::add`].
+    #[inline]
+    pub(crate) fn add(&mut self, class: OpClass, in_bytes: u64, out_bytes: u64, took: u64) {
+        match class {
+            OpClass::Read => self.reads_out.add(took, out_bytes),
+            OpClass::Write => self.writes_in.add(took, in_bytes),
+            OpClass::ReadWrite => {
+                self.read_writes_in.add(took, in_bytes);
+                self.read_writes_out.add(took, out_bytes);
+            }
+        }
+    }
+
+    /// Each with its name and what it counts, in the order of dumps.
+    fn rows(&self) -> [(&'static str, &LatencySizeGrid, &'static str); 4] {
+        [
+            (
+                "op_r_latency_out_bytes_histogram",
+                &self.reads_out,
+                "Reads by latency, queueing included, and bytes that they were answered",
+            ),
+            (
+                "op_w_latency_in_bytes_histogram",
+                &self.writes_in,
+                "Writes by latency, queueing included, and bytes that they brought",
+            ),
+            (
+                "op_rw_latency_in_bytes_histogram",
+                &self.read_writes_in,
+                "Operations that read and write by latency, queueing included, and bytes that they brought",
+            ),
+            (
+                "op_rw_latency_out_bytes_histogram",
+                &self.read_writes_out,
+                "Operations that read and write by latency, queueing included, and bytes that they were answered",
+            ),
+        ]
+    }
+
+    /// Those that a filter lets through, each shown somehow, within their section.
+    fn section(
+        &self,
+        section: Option<&str>,
+        name: Option<&str>,
+        show: impl Fn(&LatencySizeGrid, &str) -> Value,
+    ) -> Value {
+        if section.is_some_and(|section| section != "osd") {
+            return json!({});
+        }
+        let rows = self.rows().into_iter().filter(|row| name.is_none_or(|name| name == row.0));
+        let all: Map<String, Value> =
+            rows.map(|(name, grid, about)| (name.to_owned(), show(grid, about))).collect();
+        if all.is_empty() { json!({}) } else { json!({ "osd": all }) }
+    }
+
+    /// `perf histogram dump`.
+    pub(crate) fn dump(&self, section: Option<&str>, name: Option<&str>) -> Value {
+        self.section(section, name, |grid, _| {
+            let values: Vec<Value> = grid.rows().iter().map(|row| json!(row)).collect();
+            json!({ "axes": [axis(LATENCY_AXIS), axis(SIZE_AXIS)], "values": values })
+        })
+    }
+
+    /// `perf histogram schema`.
+    pub(crate) fn schema(&self) -> Value {
+        self.section(None, None, |_, about| {
+            json!({
+                "type": HISTOGRAM | COUNTER | U64, "metric_type": "counter", "value_type": "integer-2d-histogram",
+                "description": about, "nick": "", "priority": 5, "units": "none",
+            })
+        })
+    }
+}
+
+impl AddAssign for OpHistograms {
+    fn add_assign(&mut self, other: Self) {
+        self.reads_out += other.reads_out;
+        self.writes_in += other.writes_in;
+        self.read_writes_in += other.read_writes_in;
+        self.read_writes_out += other.read_writes_out;
+    }
+}
+
+fn axis(axis: GridAxis) -> Value {
+    let ranges: Vec<Value> = (0..GRID_BUCKETS)
+        .map(|bucket| {
+            let (min, max) = axis.range(bucket);
+            let min = min.map(|min| ("min".to_owned(), json!(min)));
+            let max = max.map(|max| ("max".to_owned(), json!(max)));
+            Value::Object(min.into_iter().chain(max).collect())
+        })
+        .collect();
+    json!({
+        "name": axis.name, "min": 0, "quant_size": axis.quant, "buckets": GRID_BUCKETS, "scale_type": "log2",
+        "ranges": ranges,
+    })
 }
 
 /// A counter's value.
@@ -251,6 +359,7 @@ const TIME: u32 = 1;
 const U64: u32 = 2;
 const LONGRUNAVG: u32 = 4;
 const COUNTER: u32 = 8;
+const HISTOGRAM: u32 = 16;
 
 /// `perf schema`.
 pub(crate) fn schema(rows: &[PerfRow], section: Option<&str>, counter: Option<&str>) -> Value {

@@ -185,6 +185,58 @@ fn counters_count_what_ceph_s_of_the_same_names_do() {
 }
 
 #[test]
+fn histograms_have_every_operation_at_its_latency_and_size() {
+    let mut w = with_pool();
+    assert_eq!(grid_cells(&ask(&mut w, "perf histogram dump"), "op_w_latency_in_bytes_histogram"), []);
+    let op = w.write("a", &[0; 4096]);
+    w.ask(CLIENT, op);
+    let op = w.read("a");
+    w.ask(CLIENT, op);
+    let dump = ask(&mut w, "perf histogram dump");
+    // At once, and within 4 KiB and 8 KiB.
+    for name in ["op_w_latency_in_bytes_histogram", "op_r_latency_out_bytes_histogram"] {
+        assert_eq!(grid_cells(&dump, name), [(1, 5)], "{name}");
+        let axes = dump["osd"][name]["axes"].as_array().unwrap();
+        let names: Vec<_> = axes.iter().map(|axis| axis["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["Latency (usec)", "Request size (bytes)"]);
+        assert_eq!(axes[1]["ranges"][5], json!({ "min": 4096, "max": 8191 }));
+        assert_eq!(
+            (&axes[1]["ranges"][0], &axes[1]["ranges"][31]),
+            (&json!({ "max": -1 }), &json!({ "min": 274_877_906_944_u64 }))
+        );
+    }
+    for name in ["op_rw_latency_in_bytes_histogram", "op_rw_latency_out_bytes_histogram"] {
+        assert_eq!(grid_cells(&dump, name), [], "{name}");
+    }
+    let one =
+        |w: &mut World, args: Value| w.command(args).unwrap()["osd"].as_object().map_or(0, |all| all.len());
+    assert_eq!(one(&mut w, json!({ "prefix": "perf histogram dump", "logger": "osd" })), 4);
+    let name = "op_r_latency_out_bytes_histogram";
+    let args = json!({ "prefix": "perf histogram dump", "logger": "osd", "counter": name });
+    assert_eq!(one(&mut w, args), 1);
+    assert_eq!(w.command(json!({ "prefix": "perf histogram dump", "logger": "x" })).unwrap(), json!({}));
+    assert_eq!(ask(&mut w, "perf histogram schema")["osd"][name]["type"], 26);
+    w.command(json!({ "prefix": "perf reset", "var": "all" })).unwrap();
+    assert_eq!(grid_cells(&ask(&mut w, "perf histogram dump"), name), []);
+}
+
+/// The cells of a histogram that have one operation: bucket of latency, bucket of size.
+fn grid_cells(dump: &Value, name: &str) -> Vec<(usize, usize)> {
+    let rows = dump["osd"][name]["values"].as_array().unwrap();
+    let cells = rows.iter().enumerate().flat_map(|(latency, row)| {
+        let row = row.as_array().unwrap().iter().enumerate();
+        row.map(move |(size, count)| (latency, size, count.as_u64().unwrap()))
+    });
+    cells
+        .filter(|(_, _, count)| *count > 0)
+        .map(|(latency, size, count)| {
+            assert_eq!(count, 1);
+            (latency, size)
+        })
+        .collect()
+}
+
+#[test]
 fn the_report_has_the_latency_of_commits_since_the_one_before() {
     let mut w = with_pool();
     w.pass_ms(6_000);

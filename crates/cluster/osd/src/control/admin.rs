@@ -27,6 +27,8 @@ pub(super) enum Wanted {
     PerfDump { section: Option<String>, counter: Option<String> },
     PerfSchema { section: Option<String>, counter: Option<String> },
     PerfReset,
+    HistogramDump { section: Option<String>, counter: Option<String> },
+    HistogramSchema,
     Mempools,
     Cache,
     Watchers,
@@ -40,6 +42,7 @@ impl Wanted {
             Self::Historic { .. } => ReportKind::Longest,
             Self::HistoricSlow => ReportKind::LongestSlow,
             Self::PerfReset => ReportKind::ResetCounters,
+            Self::HistogramDump { .. } | Self::HistogramSchema => ReportKind::Histograms,
             Self::Watchers => ReportKind::Watches,
             Self::PerfDump { .. } | Self::PerfSchema { .. } | Self::Mempools | Self::Cache => {
                 ReportKind::Counters
@@ -53,6 +56,8 @@ impl Wanted {
             Self::PerfDump { .. }
             | Self::PerfSchema { .. }
             | Self::PerfReset
+            | Self::HistogramDump { .. }
+            | Self::HistogramSchema
             | Self::Mempools
             | Self::Cache
             | Self::Watchers => false,
@@ -75,6 +80,8 @@ pub(super) fn gathered(prefix: &str, args: &Map<String, Value>) -> Result<Option
         "dump_watchers" => Wanted::Watchers,
         "perf dump" => Wanted::PerfDump { section: text("logger"), counter: text("counter") },
         "perf schema" => Wanted::PerfSchema { section: text("logger"), counter: text("counter") },
+        "perf histogram dump" => Wanted::HistogramDump { section: text("logger"), counter: text("counter") },
+        "perf histogram schema" => Wanted::HistogramSchema,
         "perf reset" => match text("var").as_deref() {
             Some("all") => Wanted::PerfReset,
             other => {
@@ -129,6 +136,7 @@ impl Control {
         };
         gather.sum.ops.extend(report.ops);
         gather.sum.counters += report.counters;
+        gather.sum.histograms += report.histograms;
         gather.sum.held.0 += report.held.0;
         gather.sum.held.1 += report.held.1;
         gather.sum.object_contexts += report.object_contexts;
@@ -183,6 +191,10 @@ impl Control {
             Wanted::PerfSchema { section, counter } => {
                 perf::schema(&sum.counters.rows(&self.gauges(&sum)), section.as_deref(), counter.as_deref())
             }
+            Wanted::HistogramDump { section, counter } => {
+                sum.histograms.dump(section.as_deref(), counter.as_deref())
+            }
+            Wanted::HistogramSchema => sum.histograms.schema(),
             Wanted::PerfReset => json!({ "success": "perf reset all" }),
             Wanted::Mempools => mempools(&sum),
             Wanted::Watchers => json!({ "watchers": sum.watches }),

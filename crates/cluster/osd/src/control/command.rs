@@ -102,9 +102,15 @@ const COMMANDS: &[Signature] = &[
         "the counters, all or those of a section and a name",
     ),
     (
+        &["perf", "histogram", "dump"],
+        &[("logger", "CephString", false, false), ("counter", "CephString", false, false)],
+        "client operations by latency and size, all or those of a section and a name",
+    ),
+    (&["perf", "histogram", "schema"], &[], "what the histograms are"),
+    (
         &["perf", "reset"],
         &[("var", "CephString", true, false)],
-        "let all counters begin at zero: perf reset all",
+        "let all counters and histograms begin at zero: perf reset all",
     ),
     (
         &["perf", "schema"],

@@ -157,7 +157,11 @@ impl Shard {
                 let watches = self.pgs.iter().flat_map(|entry| entry.pg.watches());
                 report.watches = watches.map(|watch| watch_json(&watch)).collect();
             }
-            ReportKind::ResetCounters => report.counters = std::mem::take(&mut self.tracker.counters),
+            ReportKind::Histograms => report.histograms = self.tracker.histograms.clone(),
+            ReportKind::ResetCounters => {
+                report.counters = std::mem::take(&mut self.tracker.counters);
+                self.tracker.histograms = Default::default();
+            }
         }
         report
     }

@@ -8,7 +8,7 @@ use messages::{OsdOp, OsdOpReply};
 use telemetry::{Finished, History, HistoryConfig, OpTimes, Stage};
 use types::{EntityName, ReqId, SpgId, UTime};
 
-use crate::perf::{OpClass, OpCounters};
+use crate::perf::{OpClass, OpCounters, OpHistograms};
 use crate::report::{OpView, described};
 
 /// The options of a shard's tracker.
@@ -77,6 +77,7 @@ pub(crate) struct Tracker {
     config: TrackerConfig,
     history: History<AnsweredOp>,
     pub counters: OpCounters,
+    pub histograms: OpHistograms,
 }
 
 impl Tracker {
@@ -91,6 +92,7 @@ impl Tracker {
         let out_bytes = reply.ops.iter().map(|op| op.outdata.len() as u64).sum();
         let begun = record.times.after(Stage::Begun).unwrap_or_default();
         self.counters.add(record.class, record.in_bytes.into(), out_bytes, took, begun);
+        self.histograms.add(record.class, record.in_bytes.into(), out_bytes, took);
         if self.history.wants(now, took) {
             record.times.reach(Stage::Replied, now);
             let ops = reply.ops.iter().map(|result| &result.op);
