@@ -14,7 +14,7 @@ use std::time::Duration;
 use common::{PROPERTIES, label, read};
 use device::{DeviceOptions, Power};
 use simplestore::{Label, Options, SimpleStore, mkfs, open};
-use store::conformance::{Contents, Factory, Properties};
+use store::conformance::{Contents, Factory, OF_SEVERAL_SHARDS, Properties};
 use store::{CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token};
 use tempfile::TempDir;
 use types::{GHObject, OsdId, UTime};
@@ -148,33 +148,22 @@ impl Factory for Simple {
     }
 }
 
-/// Cases that need several shards.
-const ONE_SHARD: [&str; 7] = [
-    "collections_of_two_shards_share_no_transaction",
-    "a_collection_moves_in_bounded_steps_and_is_read_meanwhile",
-    "a_collection_on_its_way_can_turn_back",
-    "rehoming_with_requests_in_flight_keeps_their_order",
-    "rehoming_goes_on_after_power_losses",
-    "a_removed_collection_is_made_where_shard_of_shows",
-    "a_damaged_block_is_not_washed_clean_by_rehoming",
-];
-
 mod plain {
     use super::*;
-    store::conformance_tests!(Simple::on(DeviceOptions::default()), skipped: ONE_SHARD);
+    store::conformance_tests!(Simple::on(DeviceOptions::default()), skipped: OF_SEVERAL_SHARDS);
 }
 
 mod volatile {
     use super::*;
     store::conformance_tests!(
-        Simple::on(DeviceOptions { volatile_cache: true, ..DeviceOptions::default() }), skipped: ONE_SHARD
+        Simple::on(DeviceOptions { volatile_cache: true, ..DeviceOptions::default() }), skipped: OF_SEVERAL_SHARDS
     );
 }
 
 mod leaking {
     use super::*;
     store::conformance_tests!(
-        Simple::on(DeviceOptions { volatile_cache: true, leak_seed: Some(5), power: None }), skipped: ONE_SHARD
+        Simple::on(DeviceOptions { volatile_cache: true, leak_seed: Some(5), power: None }), skipped: OF_SEVERAL_SHARDS
     );
 }
 
@@ -189,5 +178,5 @@ mod modelled {
         Simple::new(Options { model: Some(on), ..Options::default() })
     }
 
-    store::conformance_tests!(fast(), skipped: ONE_SHARD);
+    store::conformance_tests!(fast(), skipped: OF_SEVERAL_SHARDS);
 }

@@ -16,6 +16,7 @@ pub mod keys;
 mod mem;
 mod object_store;
 mod read;
+mod sharded;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod transaction;
@@ -30,6 +31,7 @@ pub use read::{
     AttrChoice, CollectionStat, LogPage, ObjectHead, ObjectPage, ObjectStat, OmapPage, ReadOutcome,
     ReadRequest, StatFs,
 };
+pub use sharded::Sharded;
 pub use transaction::{
     Advice, AllocHint, CHECKSUM_BLOCK, CollectionChange, INFO_BYTES_MAX, LogChange, LogRecord, LogRecordKind,
     OBJECT_BYTES_MAX, ObjectChange, ObjectRef, Step, Transaction,

@@ -16,6 +16,16 @@ pub struct Token(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StoreShard(pub u32);
 
+impl StoreShard {
+    /// Where a collection is made that nothing else says a place for: PGs of a pool that are neighbours in different shards.
+    pub fn of_new(collection: CollectionId, shards: u32) -> Self {
+        Self(match collection {
+            CollectionId::Meta => 0,
+            CollectionId::Pg(spg) => (spg.pg.pool.0 as u32).wrapping_add(spg.pg.seed) % shards.max(1),
+        })
+    }
+}
+
 /// Called, from any thread, when completions are ready; must only wake the caller's loop.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 

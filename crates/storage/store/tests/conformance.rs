@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Sim, mem_metadata_bytes_max};
-use store::MemStore;
-use store::conformance::{Contents, Factory, Properties};
+use store::conformance::{Contents, Factory, OF_SEVERAL_SHARDS, Properties};
+use store::{MemStore, Sharded};
 
 struct Mem {
     shards: u32,
@@ -94,17 +94,6 @@ const OF_MEM_WITH_SHARDS: [&str; 18] = [
     "a_failed_commit_ends_everything_in_flight",
 ];
 
-/// Of a SimStore with one shard.
-const OF_SIM: [&str; 7] = [
-    "collections_of_two_shards_share_no_transaction",
-    "a_collection_moves_in_bounded_steps_and_is_read_meanwhile",
-    "a_collection_on_its_way_can_turn_back",
-    "rehoming_with_requests_in_flight_keeps_their_order",
-    "rehoming_goes_on_after_power_losses",
-    "a_removed_collection_is_made_where_shard_of_shows",
-    "a_damaged_block_is_not_washed_clean_by_rehoming",
-];
-
 mod one_shard {
     use super::*;
     store::conformance_tests!(Mem { shards: 1 }, skipped: OF_MEM);
@@ -162,9 +151,37 @@ fn handles_on_threads_of_their_own_share_nothing() {
     assert_eq!(sizes, [334, 334, 333]);
 }
 
+/// Handles of a store of one shard and of three, as one store.
+struct Whole {
+    shards: u32,
+}
+
+impl Factory for Whole {
+    type Store = Sharded<MemStore>;
+
+    fn properties(&self) -> Properties {
+        Properties { shards: self.shards, ..Properties::VOLATILE }
+    }
+
+    fn fresh(&mut self, bytes_total: u64) -> Sharded<MemStore> {
+        // The suite fills stores whose collections are all in one shard.
+        let handles = MemStore::handles(bytes_total * u64::from(self.shards), self.shards);
+        Sharded::new(handles.into_iter().map(|handle| (handle, Vec::new())).collect())
+    }
+
+    fn metadata_bytes_max(&self, contents: &Contents) -> u64 {
+        mem_metadata_bytes_max(contents)
+    }
+}
+
+mod whole_of_one_shard {
+    use super::*;
+    store::conformance_tests!(Whole { shards: 1 }, skipped: OF_MEM);
+}
+
 mod sim_one_shard {
     use super::*;
-    store::conformance_tests!(Sim { shards: 1, seed: 7 }, skipped: OF_SIM);
+    store::conformance_tests!(Sim { shards: 1, seed: 7 }, skipped: OF_SEVERAL_SHARDS);
 }
 
 mod sim_several_shards {

@@ -292,7 +292,6 @@ impl Control {
 
     /// The shard that a new PG is made in.
     pub(super) fn shard_for(&self, pgid: &SpgId) -> StoreShard {
-        let shards = self.shards.len() as u32;
-        StoreShard((pgid.pg.pool.0 as u32).wrapping_add(pgid.pg.seed) % shards)
+        StoreShard::of_new((*pgid).into(), self.shards.len() as u32)
     }
 }

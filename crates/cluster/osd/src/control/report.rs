@@ -247,16 +247,7 @@ impl Control {
     /// The space of all shards.
     pub(super) fn statfs(&self) -> StatFs {
         let mut sum = StatFs::default();
-        for StatFs { bytes_total, bytes_used, bytes_available, data_bytes, metadata_bytes, objects } in
-            self.shards.iter().map(|shard| shard.space.statfs)
-        {
-            sum.bytes_total += bytes_total;
-            sum.bytes_used += bytes_used;
-            sum.bytes_available += bytes_available;
-            sum.data_bytes += data_bytes;
-            sum.metadata_bytes += metadata_bytes;
-            sum.objects += objects;
-        }
+        self.shards.iter().for_each(|shard| sum += shard.space.statfs);
         sum
     }
 

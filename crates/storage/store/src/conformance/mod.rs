@@ -26,6 +26,17 @@ pub use generate::Shape;
 pub use handles::handles_share_nothing;
 pub use harness::Harness;
 
+/// The cases that need several shards: what a store of one can't be held to (in the suite's order).
+pub const OF_SEVERAL_SHARDS: [&str; 7] = [
+    "collections_of_two_shards_share_no_transaction",
+    "a_collection_moves_in_bounded_steps_and_is_read_meanwhile",
+    "a_collection_on_its_way_can_turn_back",
+    "rehoming_with_requests_in_flight_keeps_their_order",
+    "rehoming_goes_on_after_power_losses",
+    "a_removed_collection_is_made_where_shard_of_shows",
+    "a_damaged_block_is_not_washed_clean_by_rehoming",
+];
+
 /// One test a case of the suite, and one that checks which are skipped. Takes an expression that makes a [`Factory`],
 /// and the names of the cases that its store can't be held to (in the suite's order).
 #[macro_export]

@@ -130,10 +130,7 @@ impl MemStore {
 
     /// Where a collection is made that nothing else says a place for.
     fn default_shard(&self, id: CollectionId) -> StoreShard {
-        StoreShard(match id {
-            CollectionId::Meta => 0,
-            CollectionId::Pg(spg) => (spg.pg.pool.0 as u32).wrapping_add(spg.pg.seed) % self.shards,
-        })
+        StoreShard::of_new(id, self.shards)
     }
 }
 
