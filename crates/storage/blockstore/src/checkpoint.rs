@@ -219,6 +219,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.generation += 1;
         self.opening.kept = checkpoint.end;
         let superblock = Superblock {
+            features: self.features,
             store: self.names.0,
             shard: self.names.1,
             generation: self.generation,

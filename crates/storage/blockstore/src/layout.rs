@@ -14,9 +14,15 @@ pub const BLOCK: u64 = 4096;
 /// The format that this crate writes. Every format but 0 is read by later builds.
 pub const FORMAT: u32 = 1;
 
-/// The features that this build knows, a bit each. A superblock has those that a reader has to know: a build that lacks one
-/// opens nothing.
-const FEATURES: u64 = 0;
+/// What a reader of a superblock has to know, a bit each. A build that lacks one opens nothing.
+pub mod features {
+    /// The store has several shards. Builds without it serve the first alone, so that the collections of the others would
+    /// be lost to their OSD.
+    pub const SEVERAL_SHARDS: u64 = 1;
+
+    /// All that this build knows.
+    pub const KNOWN: u64 = SEVERAL_SHARDS;
+}
 
 /// "LoligoBS", little-endian.
 const LABEL_MAGIC: u64 = 0x5342_6f67_696c_6f4c;
@@ -102,6 +108,11 @@ impl Label {
             true => Ok(label),
             false => Err(DecodeError::BadValue { what: "sizes of a block store", value: size_bytes }),
         }
+    }
+
+    /// What a reader of its superblocks has to know.
+    pub fn features(&self) -> u64 {
+        if self.shards > 1 { features::SEVERAL_SHARDS } else { 0 }
     }
 
     /// Whether each shard has a log and some blocks.
@@ -216,6 +227,8 @@ impl Counters {
 /// A shard as of a point of its log. The one with the higher generation counts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Superblock {
+    /// See [`features`].
+    pub features: u64,
     /// [`Label::id`].
     pub store: u64,
     pub shard: u32,
@@ -230,7 +243,7 @@ impl Superblock {
     /// The two copies. `None`: the root is in too many pieces to be written down.
     pub fn encode(&self) -> Option<Piece> {
         let mut e = Encoder::new(0);
-        e.put(&SUPERBLOCK_MAGIC).put(&FEATURES).put(&self.store).put(&self.shard).put(&self.generation);
+        e.put(&SUPERBLOCK_MAGIC).put(&self.features).put(&self.store).put(&self.shard).put(&self.generation);
         e.put(&self.log.kept.at).put(&self.log.kept.sequence);
         e.put(&self.log.sealed.at).put(&self.log.sealed.sequence).put(&self.log.salt);
         self.counters.put(&mut e);
@@ -267,7 +280,7 @@ impl Superblock {
             return Err(DecodeError::BadValue { what: "magic of a superblock", value: magic.into() });
         }
         let features: u64 = d.get()?;
-        if features & !FEATURES != 0 {
+        if features & !features::KNOWN != 0 {
             let what = "features of a block store, which a newer build has written";
             return Err(DecodeError::BadValue { what, value: features });
         }
@@ -281,7 +294,7 @@ impl Superblock {
             0 => None,
             levels => Some((levels, PagePtr::decode(d.blob("root of the tree")?)?)),
         };
-        Ok(Self { store, shard, generation, root, counters, log })
+        Ok(Self { features, store, shard, generation, root, counters, log })
     }
 }
 
@@ -335,6 +348,7 @@ mod tests {
     fn a_superblock_survives_one_bad_copy() {
         let at = |n| Position { at: n * 512, sequence: n };
         let superblock = Superblock {
+            features: features::SEVERAL_SHARDS,
             store: 7,
             shard: 1,
             generation: 5,

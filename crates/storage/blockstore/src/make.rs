@@ -53,6 +53,7 @@ impl<Q: DeviceQueue> Making<Q> {
         for number in 0..label.shards {
             let Some(shard) = label.shard(number) else { continue };
             let superblock = Superblock {
+                features: label.features(),
                 store: label.id,
                 shard: number,
                 generation: 0,

@@ -271,9 +271,11 @@ impl<Q: DeviceQueue> Opener<Q> {
     fn loading(&mut self, shard: Shard, replayed: Replayed) -> Result<Step<Q>, OpenError> {
         let Some(io) = self.io.take() else { return Ok(Step::Ended) };
         let Shard { layout, superblock } = shard;
-        let Superblock { store, shard: number, generation, root, counters, log: opening } = superblock;
+        let Superblock { features, store, shard: number, generation, root, counters, log: opening } =
+            superblock;
         let log = Log::new(layout.log, opening.salt, opening.kept, opening.sealed);
         let mut opened = BlockStore::new(io, layout, (store, number), self.options, log, opening);
+        opened.features = features;
         (opened.generation, opened.counters, opened.tables.tree.root) = (generation, counters, root);
         let mut batches = Vec::new();
         for record in replayed.records {

@@ -55,6 +55,16 @@ impl Options {
         let cache_bytes = bytes.saturating_sub(3 * changes_bytes_max).max(1 << 20);
         Self { cache_bytes, changes_bytes_max, ..Self::default() }
     }
+
+    /// Options for each of so many shards, which share the memory of these.
+    pub fn shared_by(self, shards: u32) -> Self {
+        let shards = u64::from(shards.max(1));
+        Self {
+            cache_bytes: self.cache_bytes / shards,
+            changes_bytes_max: self.changes_bytes_max / shards,
+            ..self
+        }
+    }
 }
 
 /// What a shard has in memory, bytes.
@@ -111,6 +121,8 @@ pub struct BlockStore<Q: DeviceQueue> {
     pub(crate) layout: ShardLayout,
     /// [`crate::Label::id`] and the shard's number.
     pub(crate) names: (u64, u32),
+    /// Those of the superblock: see [`crate::layout::features`].
+    pub(crate) features: u64,
     pub(crate) options: Options,
     pub(crate) tables: Tables,
     pub(crate) contents: Contents,
@@ -161,6 +173,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             io,
             layout,
             names,
+            features: 0,
             options,
             tables: Tables::default(),
             contents: Contents::default(),
