@@ -98,6 +98,30 @@ def test_a_file_of_another_osd_or_one_that_was_cut_costs_its_osd_alone(t):
     until(lambda: client.ceph_json("osd", "stat")["num_up_osds"] == 2, "two OSDs up")
 
 
+def test_a_store_keeps_its_shards_whatever_cores_serve_it(t):
+    cluster, client = started(t, "--osds", "1", "--osd-size", "1GiB", "--set", "osd_store_shards=3", "--cores", "2")
+    names = [f"o{n}" for n in range(6)]
+    for name in names:
+        put(t, client, name)
+    for cores in ("1", "2"):
+        cluster.kill()
+        cluster.up("--cores", cores)
+        for name in names:
+            same(t, client, name)
+    loligo(cluster, "stop", cluster.dir)
+    shown = json.loads(loligo(cluster, "store", "dump", cluster.dir, "-f", "json"))["osd.0"]
+    equal(shown["label"]["shards"], 3, "shards in the label")
+    pgs = sorted(name for shard in shown["shards"] for name in shard["collections"])
+    expect(len(pgs) == len(set(pgs)) and all(shard["collections"] for shard in shown["shards"]), shown["shards"])
+    expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "every shard is whole")
+    # A store is as large as its shards together.
+    equal(shown["label"]["bytes"], 1 << 30, "bytes of the store")
+    expect(0.85 * 2 ** 30 < shown["space"]["bytes_total"] < 2 ** 30, shown["space"])
+    # A smaller store has one shard.
+    small, _ = started(t, "--osds", "1", "--osd-size", "256MiB", "--cores", "2")
+    expect("--cores 2: 1 will serve" in small.log(), "a core for each shard at most")
+
+
 def test_the_other_stores_are_refused_by_the_tools(t):
     cluster = t.cluster("--store", "mem", "--osds", "1")
     cluster.stop()

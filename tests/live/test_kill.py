@@ -205,18 +205,23 @@ class Rounds:
             self.gone_pools.add(name)
 
 
-def up_args(t, number, seed, store):
+def up_args(t, number, seed, store, several_shards=False):
     """Half of the rounds let a subset of the unflushed blocks reach the disk."""
-    args = ["--store", store, "--set", "bdev_debug_volatile_cache=true", "--cores", str(t.cores or 1)]
+    args = ["--store", store, "--set", "bdev_debug_volatile_cache=true"]
+    if several_shards:
+        # Both shards on one core in every other round.
+        args += ["--osds", "1", "--osd-size", "1GiB", "--cores", str(2 - number % 2)]
+    else:
+        args += ["--cores", str(t.cores or 1)]
     return args + (["--set", f"bdev_debug_volatile_leak_seed={seed * 1000 + number + 1}"] if number % 2 else [])
 
 
-def kill_rounds(t, cluster, rounds, stay_connected=False, store="simple"):
+def kill_rounds(t, cluster, rounds, stay_connected=False, store="simple", several_shards=False):
     """A start's settings hold until the next kill, so round N runs with the settings of N."""
-    cluster.up(*up_args(t, 0, t.seed, store))
+    cluster.up(*up_args(t, 0, t.seed, store, several_shards))
     run = Rounds(t, cluster, t.seed)
     for number in range(rounds):
-        run.round(number, up_args(t, number + 1, t.seed, store), stay_connected)
+        run.round(number, up_args(t, number + 1, t.seed, store, several_shards), stay_connected)
     return run
 
 
@@ -225,6 +230,17 @@ def test_nothing_acknowledged_is_lost_through_kill_9(t):
     for store in DURABLE:
         run = kill_rounds(t, t.cluster(start=False), rounds, store=store)
         say(f"       {store}: {rounds} rounds, {run.operations} acknowledged writes, {len(run.global_ids)} clients")
+
+
+def test_a_store_of_two_shards_loses_nothing_through_kill_9(t):
+    cluster = t.cluster(start=False)
+    run = kill_rounds(t, cluster, 20 if t.soak else 4, store="block", several_shards=True)
+    cluster.stop()
+    argv = cluster.argv("store", "dump", cluster.dir, "-f", "json")
+    done = subprocess.run(argv, capture_output=True, timeout=BOUND, check=True)
+    shards = json.loads(done.stdout)["osd.0"]["shards"]
+    expect(len(shards) == 2 and all(len(shard["collections"]) > 1 for shard in shards), f"the shards: {shards}")
+    say(f"       {run.operations} acknowledged writes")
 
 
 def test_a_client_that_stays_connected_finishes_its_writes(t):

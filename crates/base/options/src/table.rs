@@ -343,6 +343,14 @@ table! {
     OSD_SNAP_TRIM_SLEEP: f64 = spec("osd_snap_trim_sleep", Secs, "0", "Seconds that a placement group pauses after each batch of objects that it trims of removed snapshots.")
         .range(0.0, 3600.0)
         .runtime();
+    OSD_STORE_SHARDS: u64 = spec(
+        "osd_store_shards",
+        Int,
+        "0",
+        "Shards of a block store, fixed when it is made; 0 for one on each core that serves its OSD then.",
+    )
+    .range(0.0, 64.0)
+    .own();
     OSD_TARGET_PG_LOG_ENTRIES_PER_OSD: u64 = spec(
         "osd_target_pg_log_entries_per_osd",
         Int,

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use blockfile::{BlockFileStore, Blocking, Findings, Options};
+use blockfile::{BlockFileStore, Blocking, Findings, Options, State};
 use host::{DirState, StoreKind};
 use lab::output;
 use serde_json::{Value, json};
-use store::{AttrChoice, CollectionId, ReadOutcome, ReadRequest, StoreError};
+use store::{AttrChoice, CollectionId, ObjectStore, ReadOutcome, ReadRequest, StoreError, StoreShard};
 use text::format_bytes;
 use types::GHObject;
 
@@ -170,26 +170,44 @@ fn dump(dir: &Path, object: Option<&str>) -> Result<Value, String> {
     if let Some(name) = object {
         return found(&mut store, name).map_err(failed);
     }
-    let state = store.store().inner().state();
     let ReadOutcome::StatFs(space) = store.read(ReadRequest::StatFs).map_err(failed)? else {
         return Err("the store does not say how much space it has".to_owned());
     };
-    let collections: Vec<String> =
-        store.collections().map_err(failed)?.iter().map(CollectionId::to_string).collect();
+    let collections = store.collections().map_err(failed)?;
+    let of_shard = |store: &mut BlockFileStore, shard| -> Vec<String> {
+        let here = collections.iter().filter(|id| store.shard_of(**id) == StoreShard(shard));
+        here.map(CollectionId::to_string).collect()
+    };
+    let store = store.store();
+    let mut shards = Vec::new();
+    for shard in 0..store.shards() {
+        let collections = of_shard(store, shard);
+        let Some(handle) = store.handles().get_mut(shard as usize) else { continue };
+        shards.push(dump_shard(&handle.inner().state(), &collections));
+    }
     Ok(json!({
         "label": label,
+        "space": {
+            "bytes_total": space.bytes_total, "bytes_used": space.bytes_used,
+            "bytes_available": space.bytes_available, "objects": space.objects,
+        },
+        "shards": shards,
+    }))
+}
+
+fn dump_shard(state: &State, collections: &[String]) -> Value {
+    json!({
         "superblock": { "generation": state.generation, "tree_levels": state.tree_levels },
         "log": {
             "bytes": state.log_bytes, "used_bytes": state.log_used_bytes, "next_sequence": state.log_next,
             "changes_bytes": state.changes_bytes,
         },
-        "space": {
-            "blocks": state.blocks, "data_blocks": state.data_blocks, "leaving_blocks": state.leaving_blocks,
-            "tree_bytes": state.tree_bytes, "bytes_total": space.bytes_total, "bytes_used": space.bytes_used,
-            "bytes_available": space.bytes_available, "objects": space.objects,
+        "blocks": {
+            "all": state.blocks, "data": state.data_blocks, "leaving": state.leaving_blocks,
+            "tree_bytes": state.tree_bytes,
         },
         "collections": collections,
-    }))
+    })
 }
 
 /// Every object of a name, its snapshots too.
@@ -234,7 +252,11 @@ fn extents(
 ) -> Vec<Value> {
     let mut runs: Vec<(u64, u64, u64)> = Vec::new();
     for offset in (0..bytes).step_by(blockfile::BLOCK_BYTES as usize) {
-        let Some(at) = store.store().inner().locate(collection, object, offset) else { continue };
+        let shard = store.store().shard_of(collection);
+        let handle = store.store().handles().get_mut(shard.0 as usize);
+        let Some(at) = handle.and_then(|handle| handle.inner().locate(collection, object, offset)) else {
+            continue;
+        };
         let length = blockfile::BLOCK_BYTES.min(bytes - offset);
         match runs.last_mut() {
             Some((first, device, len)) if *first + *len == offset && *device + *len == at => *len += length,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use blockfile::{Load, NewStore, Options, Owner};
+use blockfile::{Load, NewStore, Options, Owner, SHARDS_MAX};
 use lab::output;
 use serde_json::{Value, json};
 use store::ObjectStore;
@@ -23,9 +23,12 @@ pub struct Args {
     /// Bytes of a write.
     #[arg(long, default_value = "4KiB", value_parser = size)]
     size: u64,
-    /// Writes at a time.
+    /// Writes at a time, of each core.
     #[arg(long, default_value_t = 16)]
     depth: usize,
+    /// Cores, each with a shard of the store `block`.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(SHARDS_MAX)))]
+    cores: u32,
     #[arg(long, default_value_t = 5)]
     seconds: u64,
     /// Objects that are written in turn, each whole.
@@ -88,13 +91,23 @@ pub fn run(args: &Args) -> ExitCode {
 fn bench_block(args: &Args) -> Result<Value, String> {
     let owner = Owner { cluster: Fsid([0; 16]), osd: OsdId(0), osd_uuid: Fsid([0; 16]) };
     let options = Options::default();
-    let new = NewStore { preallocate: args.preallocate, ..NewStore::file(args.store_size) };
+    let shards = blockfile::shards_of(args.store_size, args.cores);
+    if shards < args.cores {
+        return Err(format!(
+            "a store of {} has {shards} shards at most, one for each core: name fewer --cores or a larger --store-size",
+            text::format_bytes(args.store_size)
+        ));
+    }
+    let new = NewStore { preallocate: args.preallocate, shards, ..NewStore::file(args.store_size) };
     blockfile::mkfs(&args.dir, &owner, &new, &options).map_err(|e| e.to_string())?;
     let store = blockfile::open(&args.dir, &owner, &options).map_err(|e| e.to_string())?;
-    load(args, store)
+    load(args, store.into_handles())
 }
 
 fn bench_simple(args: &Args) -> Result<Value, String> {
+    if args.cores > 1 {
+        return Err("the store 'simple' has one shard: --cores is for 'block'".into());
+    }
     let label = simplestore::Label {
         cluster: Fsid([0; 16]),
         osd: OsdId(0),
@@ -103,7 +116,7 @@ fn bench_simple(args: &Args) -> Result<Value, String> {
     };
     let options = simplestore::Options::default();
     simplestore::mkfs(&args.dir, &label, &options).map_err(|e| e.to_string())?;
-    load(args, simplestore::open(&args.dir, &options).map_err(|e| e.to_string())?)
+    load(args, vec![simplestore::open(&args.dir, &options).map_err(|e| e.to_string())?])
 }
 
 /// Seconds of CPU, kernel's and its helper threads' included, and bytes that this process has had written.
@@ -114,7 +127,7 @@ fn spent() -> (f64, f64) {
     (cpu.0 + cpu.1, written.unwrap_or(0.0))
 }
 
-fn load<S: ObjectStore>(args: &Args, store: S) -> Result<Value, String> {
+fn load<S: ObjectStore + Send>(args: &Args, handles: Vec<S>) -> Result<Value, String> {
     let load = Load {
         bytes: args.size as usize,
         depth: args.depth,
@@ -123,14 +136,15 @@ fn load<S: ObjectStore>(args: &Args, store: S) -> Result<Value, String> {
         time: Duration::from_secs(args.seconds),
     };
     let before = spent();
-    let (measured, store) = blockfile::bench(store, load).map_err(|error| error.to_string())?;
-    drop(store);
+    let (measured, handles) = blockfile::bench(handles, load).map_err(|error| error.to_string())?;
+    drop(handles);
     let after = spent();
     let writes = measured.writes.max(1) as f64;
     let [mean, median, p99, p999, max] = measured.latency.map(|seconds| round(seconds * 1e3));
     Ok(json!({
         "writes": measured.writes,
         "writes_a_second": round(writes / measured.seconds),
+        "writes_a_second_and_core": round(writes / measured.seconds / f64::from(args.cores)),
         "MB_a_second": round(writes * args.size as f64 / measured.seconds / 1e6),
         "cpu_microseconds_a_write": round((after.0 - before.0) / writes * 1e6),
         "bytes_written_a_byte": round((after.1 - before.1) / writes / args.size as f64),

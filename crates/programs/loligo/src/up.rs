@@ -56,8 +56,9 @@ pub struct Args {
     /// ports again.
     #[arg(long)]
     port: Option<u16>,
-    /// Threads to serve with. With the store simple each thread serves whole OSDs; with mem, one OSD can use several
-    /// [default: the machine's cores, at most one an OSD].
+    /// Threads to serve with. With the stores mem and block one OSD can use several: a block store is made with a shard for
+    /// each, and later starts use no more. With simple each thread serves whole OSDs [default: the machine's cores, at most
+    /// one an OSD].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
     cores: Option<u32>,
     /// Set an option, as --set osd_max_object_size=64M; `loligo options` lists them.

@@ -1,4 +1,5 @@
-//! A load on a store alone: transactions like those of a PG that takes writes, so many at a time.
+//! A load on a store alone: transactions like those of a PG that takes writes, so many at a time, of a thread for each of
+//! the store's shards.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -23,10 +24,11 @@ const POOL: PoolId = PoolId(1);
 pub struct Load {
     /// Bytes of a write.
     pub bytes: usize,
-    /// Writes at a time.
+    /// Writes at a time, of each shard.
     pub depth: usize,
-    /// Objects that are written in turn, each whole.
+    /// Objects that are written in turn, each whole, all shards'.
     pub objects: u64,
+    /// All shards'; each has at least one.
     pub pgs: u32,
     pub time: Duration,
 }
@@ -53,15 +55,55 @@ struct Bench<S> {
     failed: Option<StoreError>,
 }
 
-/// Puts a load on an empty store, and gives the store back with nothing under way.
+/// Puts a load on an empty store, of whose shards there is a handle each, and gives the handles back with nothing under
+/// way.
 ///
 /// # Errors
 /// The store's.
-pub fn bench<S: ObjectStore>(mut store: S, load: Load) -> Result<(Measured, S), StoreError> {
+pub fn bench<S: ObjectStore + Send>(handles: Vec<S>, load: Load) -> Result<(Measured, Vec<S>), StoreError> {
+    let shards = handles.len().max(1);
+    let share = Load { objects: load.objects.div_ceil(shards as u64), ..load };
+    let pgs = load.pgs.max(shards as u32);
+    let collections = |shard| -> Vec<CollectionId> {
+        let of_shard = (0..pgs).filter(|seed| *seed as usize % shards == shard);
+        of_shard.map(|seed| CollectionId::Pg(PgId { pool: POOL, seed }.into())).collect()
+    };
+    let runs: Vec<Result<Run<S>, StoreError>> = std::thread::scope(|scope| {
+        let begun: Vec<_> = handles
+            .into_iter()
+            .enumerate()
+            .map(|(shard, store)| {
+                let collections = collections(shard);
+                scope.spawn(move || bench_shard(store, share, collections))
+            })
+            .collect();
+        // A thread that panicked has said why.
+        begun.into_iter().map(|thread| thread.join().unwrap_or(Err(StoreError::Stopped))).collect()
+    });
+    let (mut latencies, mut seconds, mut handles) = (Vec::new(), 0.0, Vec::new());
+    for run in runs {
+        let run = run?;
+        latencies.extend(run.latencies);
+        seconds = run.seconds.max(seconds);
+        handles.push(run.store);
+    }
+    Ok((measured(latencies, seconds), handles))
+}
+
+/// What the load on one shard came to.
+struct Run<S> {
+    latencies: Vec<u32>,
+    seconds: f64,
+    store: S,
+}
+
+fn bench_shard<S: ObjectStore>(
+    mut store: S,
+    load: Load,
+    collections: Vec<CollectionId>,
+) -> Result<Run<S>, StoreError> {
     let driver = Driver::new();
     store.set_waker(driver.waker());
-    let collections: Vec<CollectionId> =
-        (0..load.pgs.max(1)).map(|seed| CollectionId::Pg(PgId { pool: POOL, seed }.into())).collect();
     let mut data = PieceMut::zeroed(load.bytes);
     let mut random = SplitMix64::new(1);
     data.as_mut_slice().fill_with(|| random.below(256) as u8);
@@ -90,7 +132,7 @@ pub fn bench<S: ObjectStore>(mut store: S, load: Load) -> Result<(Measured, S), 
     let seconds = began.elapsed().as_secs_f64();
     match bench.failed {
         Some(error) => Err(error),
-        None => Ok((measured(bench.latencies, seconds), bench.store)),
+        None => Ok(Run { latencies: bench.latencies, seconds, store: bench.store }),
     }
 }
 

@@ -33,10 +33,18 @@ pub fn fsck(
     deep: bool,
     progress: &mut dyn FnMut(&Findings),
 ) -> Findings {
-    let mut checker = Checker::new();
-    let problems = store.drive(|store, _| checker.advance(store.inner()));
-    let mut found = Findings { problems, ..Findings::default() };
-    progress(&found);
+    let mut found = Findings::default();
+    let shards = store.store().shards();
+    for shard in 0..shards {
+        let mut checker = Checker::new();
+        let problems = store.drive(|store, _| match store.handles().get_mut(shard as usize) {
+            Some(handle) => checker.advance(handle.inner()),
+            None => Some(Vec::new()),
+        });
+        let named = |problem| if shards > 1 { format!("shard {shard}: {problem}") } else { problem };
+        found.problems.extend(problems.into_iter().map(named));
+        progress(&found);
+    }
     match store.collections() {
         Ok(collections) => {
             for collection in collections {

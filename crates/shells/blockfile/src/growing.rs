@@ -2,6 +2,7 @@
 //! needs, and a write never finds the file system full.
 
 use std::fs::File;
+use std::ops::Range;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
@@ -26,7 +27,8 @@ const RETRY: Duration = Duration::from_secs(1);
 /// See the module's documentation.
 pub struct Growing {
     file: File,
-    bytes: u64,
+    /// Where the part ends.
+    end: u64,
     given: u64,
     under_way: Option<Receiver<Result<u64, Errno>>>,
     retry: Option<UTime>,
@@ -34,22 +36,22 @@ pub struct Growing {
 }
 
 impl Growing {
-    /// For a file that is to have `bytes`. Gives it those that are in use, `used` from its beginning, and up to the end
-    /// of their step.
+    /// For the part `part` of a file, a shard's. Gives it the bytes that are in use, those before `used`, and up to the
+    /// end of their step.
     ///
     /// # Errors
     /// The file system lacks them.
-    pub fn new(file: File, bytes: u64, used: u64) -> Result<Self, Errno> {
-        let wanted = used.next_multiple_of(STEP).min(bytes);
+    pub fn new(file: File, part: Range<u64>, used: u64) -> Result<Self, Errno> {
+        let wanted = used.next_multiple_of(STEP).min(part.end);
         // A full file system is no reason not to open a store: it can be read, and deleted from.
-        let given = match allocate(&file, 0, wanted) {
+        let given = match allocate(&file, part.start, wanted.saturating_sub(part.start)) {
             Err(Errno::NOSPC | Errno::DQUOT) => used,
             other => other.map(|()| wanted)?,
         };
-        Ok(Self { file, bytes, given, under_way: None, retry: None, waker: None })
+        Ok(Self { file, end: part.end, given, under_way: None, retry: None, waker: None })
     }
 
-    /// Bytes that the file has been given, from its beginning.
+    /// Where the bytes end that the part has been given.
     pub fn given(&self) -> u64 {
         self.given
     }
@@ -66,7 +68,7 @@ impl Growing {
             return;
         }
         let from = self.given.max(store.open_bytes());
-        let to = (from + 1).next_multiple_of(STEP).min(self.bytes);
+        let to = (from + 1).next_multiple_of(STEP).min(self.end);
         if let Err(error) = self.begin(from, to) {
             tracing::warn!("the store's file can't be made to grow: {error}");
             self.retry = Some(now.after(RETRY));

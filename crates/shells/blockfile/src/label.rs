@@ -11,6 +11,9 @@ use types::{Fsid, OsdId};
 
 use crate::OpenError;
 
+/// The most shards of a store: each has a log and a ring of its own.
+pub const SHARDS_MAX: u32 = 64;
+
 /// Whose store it is: kept in the label (`docs/formats/block.md`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Owner {

@@ -20,11 +20,11 @@ mod store;
 
 pub use bench::{Load, Measured, bench};
 pub use blocking::Blocking;
-pub use blockstore::BLOCK as BLOCK_BYTES;
+pub use blockstore::{BLOCK as BLOCK_BYTES, State};
 pub use error::OpenError;
 pub use fsck::{Findings, fsck};
-pub use label::Owner;
-pub use make::{NewStore, log_bytes, mkfs};
-pub use open::{ModelledOn, Options, Queue, open, open_any, path_in};
+pub use label::{Owner, SHARDS_MAX};
+pub use make::{NewStore, logs_bytes, mkfs, shards_of};
+pub use open::{ModelledOn, Options, Queue, open, open_any, path_in, shards_in};
 pub use place::device_bytes;
-pub use store::BlockFileStore;
+pub use store::{BlockFileShard, BlockFileStore};

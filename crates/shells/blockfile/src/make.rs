@@ -8,20 +8,26 @@ use blockstore::{BLOCK, Label, Making};
 use encoding::Encode;
 
 use crate::drive::Driver;
+use crate::label::SHARDS_MAX;
 use crate::open::{Options, Queue, failed, files, io_error, lock, no_device, path_in};
 use crate::{OpenError, Owner, place};
 
-/// Bytes of the log: this part of the store's,
+/// Bytes of a shard's log: this part of the shard's,
 const LOG_PART: u64 = 64;
-/// at least and at most so many. The log is written once in whole when the store is made.
+/// at least and at most so many.
 const LOG_BYTES_MIN: u64 = 8 << 20;
 const LOG_BYTES_MAX: u64 = 32 << 20;
+/// Bytes of all logs, where the least of each allows it. They are written once in whole when the store is made.
+const LOGS_BYTES_MAX: u64 = 64 << 20;
 
 /// Bytes of the smallest store.
 const SIZE_MIN: u64 = 32 << 20;
 
+/// Bytes of a shard, at least, where there are several: each has a log, and what is never given out.
+const SHARD_BYTES_MIN: u64 = 256 << 20;
+
 /// The store to be made.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct NewStore {
     /// Bytes, rounded down to 4 KiB; a device is used whole.
     pub size_bytes: u64,
@@ -31,18 +37,34 @@ pub struct NewStore {
     pub overwrite: bool,
     /// Whether the image file is written whole, with zeros.
     pub preallocate: bool,
+    /// How many shards are wanted; [`shards_of`] says how many there will be.
+    pub shards: u32,
 }
 
 impl NewStore {
     /// A sparse image file of so many bytes.
     pub fn file(size_bytes: u64) -> Self {
-        Self { size_bytes, ..Self::default() }
+        Self { size_bytes, device: None, overwrite: false, preallocate: false, shards: 1 }
     }
 }
 
-/// Bytes of the log of a store of so many bytes: they are written when it is made.
-pub fn log_bytes(size_bytes: u64) -> u64 {
-    (size_bytes / LOG_PART).clamp(LOG_BYTES_MIN, LOG_BYTES_MAX) / BLOCK * BLOCK
+/// How many shards a store of so many bytes gets where `wanted` are: fewer where each would be too small.
+pub fn shards_of(size_bytes: u64, wanted: u32) -> u32 {
+    let most = (size_bytes / SHARD_BYTES_MIN).min(u64::from(SHARDS_MAX)) as u32;
+    wanted.clamp(1, most.max(1))
+}
+
+/// Bytes of each shard's log in a store of so many bytes.
+fn log_bytes(size_bytes: u64, shards: u32) -> u64 {
+    let shards = u64::from(shards.max(1));
+    let most = (LOGS_BYTES_MAX / shards).clamp(LOG_BYTES_MIN, LOG_BYTES_MAX);
+    (size_bytes / shards / LOG_PART).clamp(LOG_BYTES_MIN, most) / BLOCK * BLOCK
+}
+
+/// Bytes of all logs of a store for which so many shards are wanted: they are written when it is made.
+pub fn logs_bytes(size_bytes: u64, shards: u32) -> u64 {
+    let shards = shards_of(size_bytes, shards);
+    log_bytes(size_bytes, shards) * u64::from(shards)
 }
 
 /// Makes an empty store in `dir`, which is made if missing. One whose making was interrupted is made again.
@@ -65,19 +87,24 @@ pub fn mkfs(dir: &Path, owner: &Owner, new: &NewStore, options: &Options) -> Res
         None => place::file(dir, size_bytes, new.preallocate)?,
         Some(device) => place::device(dir, device, owner, new.overwrite)?,
     };
-    make(&path, owner, size_bytes, options)
+    make(&path, owner, (size_bytes, shards_of(size_bytes, new.shards)), options)
 }
 
-fn make(path: &Path, owner: &Owner, size_bytes: u64, options: &Options) -> Result<(), OpenError> {
+fn make(
+    path: &Path,
+    owner: &Owner,
+    (size_bytes, shards): (u64, u32),
+    options: &Options,
+) -> Result<(), OpenError> {
     let files = files(path, options)?;
     let mut queue: Queue = Box::new(files.queue());
     let driver = Driver::new();
     queue.set_waker(driver.waker());
     let geometry = queue.geometry(DeviceId::Data).ok_or_else(|| no_device(path))?;
-    let log_bytes = log_bytes(size_bytes);
+    let log_bytes = log_bytes(size_bytes, shards);
     let label = Label {
         id: random_id().map_err(io_error(path))?,
-        shards: 1,
+        shards,
         size_bytes,
         log_bytes,
         log_unit_bytes: geometry.block_bytes,

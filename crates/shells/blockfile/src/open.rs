@@ -3,17 +3,20 @@
 use std::fs::OpenOptions;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use blockdev::{DeviceId, DeviceQueue};
-use blockstore::{Label, Opener};
+use blockstore::{BLOCK, Label, Opener};
 use device::{DeviceOptions, DirLock, Engine, FileDevice, Files, LockError, ModelledDisk, ModelledQueue};
+
+use store::{CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token};
 
 use crate::drive::Driver;
 use crate::growing::Growing;
 use crate::label::read_label;
 use crate::place;
-use crate::room::Room;
-use crate::store::BlockFileStore;
+use crate::room::{Room, Used};
+use crate::store::{BlockFileShard, BlockFileStore, Held};
 use crate::{OpenError, Owner};
 
 /// The store's file within its directory.
@@ -101,37 +104,115 @@ fn open_for(
     for note in files.notes() {
         tracing::info!("osd.{}'s store: {note}", owner.osd);
     }
-    let queue = files.queue();
-    if let Some(note) = queue.note() {
-        tracing::warn!("osd.{}'s store: {note}", owner.osd);
+    let mut opening = Opening::new(&path, &label, &files, options, Arc::new((lock, held)))?;
+    opening.is_file = metadata.is_file();
+    let mut shards = Vec::new();
+    for shard in 0..label.shards {
+        let mut handle = opening.shard(shard, &owner)?;
+        let collections = collections(&mut handle, &opening.driver).map_err(|error| OpenError::Damaged {
+            path: path.clone(),
+            why: format!("the collections of shard {shard} can't be listed: {error}"),
+        })?;
+        shards.push((handle, collections));
     }
-    let event = queue.event();
-    let bytes = queue.geometry(DeviceId::Data).ok_or_else(|| no_device(&path))?.size_bytes;
-    if bytes < label.size_bytes {
-        return Err(OpenError::Cut { path, bytes, needed: label.size_bytes });
-    }
-    let mut queue: Queue = match &options.model {
-        None => Box::new(queue),
-        Some(on) => {
-            let disk = ModelledDisk::named(&on.name, &on.parameters, bytes)?;
-            Box::new(ModelledQueue::new(queue, [(DeviceId::Data, disk.place(0, bytes))]))
+    Ok((BlockFileStore::new(shards), label, owner))
+}
+/// What the shards of a store have in common while they are opened.
+struct Opening<'a> {
+    path: &'a Path,
+    label: &'a Label,
+    files: &'a Files,
+    options: &'a Options,
+    held: Held,
+    is_file: bool,
+    disk: Option<ModelledDisk>,
+    used: Arc<Used>,
+    driver: Driver,
+}
+
+impl<'a> Opening<'a> {
+    fn new(
+        path: &'a Path,
+        label: &'a Label,
+        files: &'a Files,
+        options: &'a Options,
+        held: Held,
+    ) -> Result<Self, OpenError> {
+        let bytes = files.queue().geometry(DeviceId::Data).ok_or_else(|| no_device(path))?.size_bytes;
+        if bytes < label.size_bytes {
+            return Err(OpenError::Cut { path: path.to_owned(), bytes, needed: label.size_bytes });
         }
-    };
-    let driver = Driver::new();
-    queue.set_waker(driver.waker());
-    let mut opener = Opener::new(queue, 0, options.store).map_err(|e| failed(&path, e))?;
-    let store = driver.run(&mut opener, Opener::turn, Opener::deadline).map_err(|e| failed(&path, e))?;
-    if !metadata.is_file() {
-        return Ok((BlockFileStore::new(store, None, event, driver.now(), (lock, held)), label, owner));
+        let named = |on: &ModelledOn| ModelledDisk::named(&on.name, &on.parameters, bytes);
+        let disk = options.model.as_ref().map(named).transpose()?;
+        let (used, driver) = (Used::of(label.shards), Driver::new());
+        Ok(Self { path, label, files, options, held, is_file: false, disk, used, driver })
     }
-    let file = || OpenOptions::new().read(true).write(true).open(&path).map_err(io_error(&path));
-    let fixed = label.shard(0).map_or(0, |shard| shard.blocks);
-    let room = Room::new(file()?, options.file_system_stores, fixed);
-    let used = store.used_bytes();
-    let growing = Growing::new(file()?, label.size_bytes, used).map_err(|e| io_error(&path)(e.into()))?;
-    let mut opened = BlockFileStore::new(store, Some(room), event, driver.now(), (lock, held));
-    opened.grows(growing);
-    Ok((opened, label, owner))
+
+    /// Opens a shard over a queue of its own.
+    fn shard(&self, number: u32, owner: &Owner) -> Result<BlockFileShard, OpenError> {
+        let (path, label, driver) = (self.path, self.label, &self.driver);
+        let queue = self.files.queue();
+        if let Some(note) = queue.note().filter(|_| number == 0) {
+            tracing::warn!("osd.{}'s store: {note}", owner.osd);
+        }
+        let event = queue.event();
+        let mut queue: Queue = match &self.disk {
+            None => Box::new(queue),
+            Some(disk) => {
+                let place = disk.place(0, label.size_bytes);
+                Box::new(ModelledQueue::new(queue, [(DeviceId::Data, place)]))
+            }
+        };
+        queue.set_waker(driver.waker());
+        let options = self.options.store.shared_by(label.shards);
+        let mut opener = Opener::new(queue, number, options).map_err(|e| failed(path, e))?;
+        let opened = driver.run(&mut opener, Opener::turn, Opener::deadline);
+        let store = opened.map_err(|e| failed(path, e))?;
+        let used = store.used_bytes();
+        let mut shard = BlockFileShard::new(store, event, driver.now(), self.held.clone());
+        if let Some(layout) = label.shard(number).filter(|_| self.is_file) {
+            let file = || OpenOptions::new().read(true).write(true).open(path).map_err(io_error(path));
+            let of_shard = layout.blocks - layout.superblocks;
+            let fixed = BLOCK + u64::from(label.shards) * of_shard;
+            let room =
+                Room::new(file()?, self.options.file_system_stores, fixed, (number, self.used.clone()));
+            // The label is the first shard's to allocate.
+            let start = if number == 0 { 0 } else { layout.superblocks };
+            let part = start..layout.block_offset(layout.block_count);
+            let growing = Growing::new(file()?, part, used).map_err(|e| io_error(path)(e.into()))?;
+            shard.grows(room, growing);
+        }
+        Ok(shard)
+    }
+}
+
+/// The collections of a shard that was opened, which its driver's thread waits for.
+fn collections(shard: &mut BlockFileShard, driver: &Driver) -> Result<Vec<CollectionId>, StoreError> {
+    shard.read(ReadRequest::Collections, Token(0));
+    let mut completed = Vec::new();
+    let answer = driver.run(
+        shard,
+        |shard, now| {
+            shard.turn(now);
+            shard.completions(&mut completed);
+            completed.pop()
+        },
+        |shard| shard.deadline(),
+    );
+    match answer {
+        Completion::Read { result: Ok(ReadOutcome::Collections(all)), .. } => Ok(all),
+        Completion::Read { result: Err(error), .. } => Err(error),
+        // It was asked for nothing else.
+        _ => Err(StoreError::Stopped),
+    }
+}
+
+/// How many shards the store in `dir` has.
+///
+/// # Errors
+/// There is no store, or its label can't be read.
+pub fn shards_in(dir: &Path) -> Result<u32, OpenError> {
+    read_label(&path_in(dir)).map(|(label, _)| label.shards)
 }
 
 pub(crate) fn files(path: &Path, options: &Options) -> Result<Files, OpenError> {

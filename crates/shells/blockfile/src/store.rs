@@ -1,12 +1,13 @@
-//! The handle: the pure store on its devices.
+//! The handles of a store's shards: the pure store on its devices.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use blockstore::BlockStore;
 use device::{DirLock, RingEvent};
 use store::{
-    CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, StoreError, StoreShard, Token,
+    CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, Sharded, StoreError, StoreShard, Token,
     Transaction, Waker,
 };
 use types::UTime;
@@ -15,12 +16,15 @@ use crate::growing::Growing;
 use crate::open::Queue;
 use crate::room::Room;
 
-/// What an open store keeps from others.
-pub type Held = (DirLock, Option<File>);
+/// An open store, whole. [`Sharded::into_handles`] gives the handles of its shards, for a core each.
+pub type BlockFileStore = Sharded<BlockFileShard>;
 
-/// An open store. Dropping it waits for the requests that the device has, and closes the file; what was not completed
-/// is there or not, as after a power loss.
-pub struct BlockFileStore {
+/// What an open store keeps from others, as long as any of its shards is open.
+pub type Held = Arc<(DirLock, Option<File>)>;
+
+/// A shard of an open store: a store of one shard to its user. Dropping it waits for the requests that the device has; what
+/// was not completed is there or not, as after a power loss.
+pub struct BlockFileShard {
     store: BlockStore<Queue>,
     room: Option<Room>,
     /// What allocates the file ahead; a block device has all of its bytes.
@@ -32,21 +36,15 @@ pub struct BlockFileStore {
     _held: Held,
 }
 
-impl BlockFileStore {
-    pub(crate) fn new(
-        store: BlockStore<Queue>,
-        room: Option<Room>,
-        event: Option<RingEvent>,
-        now: UTime,
-        held: Held,
-    ) -> Self {
-        Self { store, room, growing: None, event, now, _held: held }
+impl BlockFileShard {
+    pub(crate) fn new(store: BlockStore<Queue>, event: Option<RingEvent>, now: UTime, held: Held) -> Self {
+        Self { store, room: None, growing: None, event, now, _held: held }
     }
 
-    /// Has the file grow in steps, from the bytes that it has been given.
-    pub(crate) fn grows(&mut self, growing: Growing) {
+    /// Has the shard's part of the file grow in steps, from the bytes that it has been given.
+    pub(crate) fn grows(&mut self, room: Room, growing: Growing) {
         self.store.open_to(growing.given());
-        self.growing = Some(growing);
+        (self.room, self.growing) = (Some(room), Some(growing));
     }
 
     fn grow(&mut self) {
@@ -75,7 +73,7 @@ fn limited(room: &mut Option<Room>, now: UTime, outcome: &mut ReadOutcome) {
     }
 }
 
-impl ObjectStore for BlockFileStore {
+impl ObjectStore for BlockFileShard {
     fn queue(&mut self, txn: Transaction, token: Token) {
         self.store.queue(txn, token);
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use blockfile::{BlockFileStore, NewStore, Options, mkfs, open, path_in};
 use common::{PROPERTIES, owner};
 use device::{DeviceOptions, Power};
-use store::conformance::{Contents, Factory, Properties};
+use store::conformance::{Contents, Factory, OF_SEVERAL_SHARDS, Properties};
 use store::{CollectionId, ObjectStore};
 use tempfile::TempDir;
 use types::{GHObject, UTime};
@@ -108,7 +108,7 @@ impl Factory for Files {
         object: &GHObject,
         offset: u64,
     ) -> Option<Made> {
-        let store = made.store.inner();
+        let store = made.store.handles()[0].inner();
         store.request_checkpoint();
         let mut now = UTime { sec: u32::MAX - 1, nsec: 0 };
         for _ in 0..10_000 {
@@ -176,17 +176,6 @@ impl ObjectStore for Made {
     }
 }
 
-/// Cases that need several shards.
-const ONE_SHARD: [&str; 7] = [
-    "collections_of_two_shards_share_no_transaction",
-    "a_collection_moves_in_bounded_steps_and_is_read_meanwhile",
-    "a_collection_on_its_way_can_turn_back",
-    "rehoming_with_requests_in_flight_keeps_their_order",
-    "rehoming_goes_on_after_power_losses",
-    "a_removed_collection_is_made_where_shard_of_shows",
-    "a_damaged_block_is_not_washed_clean_by_rehoming",
-];
-
 /// Where there is no switch, nothing can be cut or made to fail.
 const NO_SWITCH: [&str; 15] = [
     "collections_of_two_shards_share_no_transaction",
@@ -214,6 +203,6 @@ mod ring {
 mod leaking {
     use super::*;
     store::conformance_tests!(
-        Files::hooked(DeviceOptions { volatile_cache: true, leak_seed: Some(5), power: None }), skipped: ONE_SHARD
+        Files::hooked(DeviceOptions { volatile_cache: true, leak_seed: Some(5), power: None }), skipped: OF_SEVERAL_SHARDS
     );
 }

@@ -9,10 +9,13 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use blockfile::{BlockFileStore, NewStore, OpenError, Options, Owner, mkfs, open, path_in};
+use blockfile::{
+    BlockFileStore, NewStore, OpenError, Options, Owner, logs_bytes, mkfs, open, path_in, shards_in,
+    shards_of,
+};
 use common::{META, PROPERTIES, object, owner, read};
-use store::conformance::Harness;
-use store::{Completion, ObjectStore, ReadOutcome, Token, Transaction};
+use store::conformance::{Harness, Properties};
+use store::{Completion, ObjectStore, ReadOutcome, ReadRequest, Token, Transaction};
 use tempfile::TempDir;
 use types::{Fsid, OsdId, UTime};
 
@@ -141,4 +144,80 @@ fn a_file_takes_the_disk_in_steps() {
         let Ok(ReadOutcome::Data(data)) = data else { panic!("no data") };
         assert!(data.to_vec() == vec![n; 4 << 20]);
     }
+}
+
+/// A store of some shards.
+fn with_shards(size: u64, shards: u32) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let new = NewStore { shards, ..NewStore::file(size) };
+    mkfs(dir.path(), &owner(3), &new, &Options::default()).unwrap();
+    dir
+}
+
+#[test]
+fn a_store_has_as_many_shards_as_it_is_large_enough_for() {
+    for (size, wanted, shards) in [(SIZE, 2, 1), (1 << 30, 2, 2), (1 << 30, 9, 4), (40 << 30, 1000, 64)] {
+        assert_eq!(shards_of(size, wanted), shards, "{wanted} shards of {size} bytes");
+        // The logs are written whole.
+        assert!(logs_bytes(size, wanted) <= 64 << 20 || shards > 8, "{wanted} shards of {size} bytes");
+    }
+    let dir = with_shards(1 << 30, 2);
+    assert_eq!(shards_in(dir.path()).unwrap(), 2);
+    assert_eq!(open(dir.path(), &owner(3), &Options::default()).unwrap().shards(), 2);
+}
+
+#[test]
+fn the_handles_of_a_store_share_nothing() {
+    let dir = with_shards(2 << 30, 3);
+    let store = open(dir.path(), &owner(3), &Options::default()).unwrap();
+    let handles = store.into_handles();
+    // The directory is in use as long as one of them is.
+    assert!(matches!(error(dir.path(), &owner(3)), OpenError::InUse(_)));
+    store::conformance::handles_share_nothing(handles, PROPERTIES);
+    open(dir.path(), &owner(3), &Options::default()).unwrap();
+}
+
+#[test]
+fn each_shard_grows_in_its_part_of_the_file_and_counts_what_it_holds() {
+    const PART: u64 = 512 << 20;
+    let dir = with_shards(2 * PART, 2);
+    let pg = |seed| store::CollectionId::Pg(types::PgId { pool: types::PoolId(1), seed }.into());
+    let properties = Properties { shards: 2, ..PROPERTIES };
+    let options = Options::default();
+    let mut h = Harness::new(open(dir.path(), &owner(3), &options).unwrap(), properties);
+    let space = |h: &mut Harness<BlockFileStore>| match h.get(ReadRequest::StatFs) {
+        Ok(ReadOutcome::StatFs(space)) => space,
+        other => panic!("{other:?}"),
+    };
+    let empty = space(&mut h);
+    assert!((PART..2 * PART).contains(&empty.bytes_total), "{empty:?}");
+    for seed in 0..2u32 {
+        assert_eq!(h.shard_of(pg(seed)), store::StoreShard((seed + 1) % 2));
+        h.commit(|t| t.create_collection(pg(seed), 1));
+        for n in 0..40u8 {
+            h.commit(|t| t.write(pg(seed), &object(&n.to_string()), 0, vec![n; 4 << 20].into()));
+        }
+    }
+    let full = space(&mut h);
+    assert_eq!((full.data_bytes, full.objects), (320 << 20, 80));
+    let given = std::fs::metadata(path_in(dir.path())).unwrap().blocks() * 512;
+    assert!((320 << 20..640 << 20).contains(&given), "{given} bytes for 320 MiB");
+    drop(h.take());
+    let mut h = Harness::new(open(dir.path(), &owner(3), &options).unwrap(), properties);
+    assert_eq!(h.get(ReadRequest::Collections), Ok(ReadOutcome::Collections(vec![pg(0), pg(1)])));
+    for seed in 0..2 {
+        for n in [0, 17, 39u8] {
+            let read = ReadRequest::Data {
+                collection: pg(seed),
+                object: object(&n.to_string()),
+                offset: 0,
+                len: u64::MAX,
+                advice: store::Advice::default(),
+                verify: true,
+            };
+            let Ok(ReadOutcome::Data(data)) = h.get(read) else { panic!("no data") };
+            assert!(data.to_vec() == vec![n; 4 << 20]);
+        }
+    }
+    assert_eq!(space(&mut h).data_bytes, 320 << 20);
 }

@@ -136,7 +136,7 @@ impl OsdParts {
         cores: &[UnboundedSender<CoreCommand>],
     ) -> Result<Vec<(CoreId, Self)>, HostError> {
         let control = plan.placement.control();
-        let handles = open::osd_store(&plan, values, cores[usize::from(control.0)].clone())?;
+        let handles = open::osd_store(&plan, values, cores)?;
         let mut parts: Vec<(CoreId, Self)> = Vec::new();
         for core in plan.placement.all_cores() {
             let config = open::osd_config(&plan, values);

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use blockfile::{BlockFileStore, NewStore};
+use blockfile::{BlockFileShard, BlockFileStore, NewStore};
 use device::{Device, DeviceOptions, DeviceRole, Power, RedbBackend};
 
 use messenger::Role;
@@ -111,25 +111,39 @@ pub(crate) struct OpenStore {
     pub(crate) event: Option<OwnedFd>,
 }
 
-/// Opens an OSD's store, or makes it: a handle for each of its shards. `commands` are those of the core of shard 0.
+/// Opens an OSD's store, or makes it: a handle for each of its shards. `cores` are the commands of all cores.
 pub(crate) fn osd_store(
     plan: &OsdPlan,
     values: &Values,
-    commands: UnboundedSender<CoreCommand>,
+    cores: &[UnboundedSender<CoreCommand>],
 ) -> Result<Vec<OpenStore>, HostError> {
-    let (mut handle, event): (StoreHandle, _) = match plan.store {
-        StoreKind::Mem => return mem_stores(plan, values),
-        StoreKind::Simple => (Box::new(simple_store(plan, values).map_err(|e| unusable(plan, &e))?), None),
+    let mut stores = match plan.store {
+        StoreKind::Mem => mem_stores(plan, values)?,
+        StoreKind::Simple => {
+            let handle = Box::new(simple_store(plan, values).map_err(|e| unusable(plan, &e))?);
+            vec![OpenStore { handle, event: None }]
+        }
         StoreKind::Block => {
-            let mut store = block_store(plan, values).map_err(|e| unusable(plan, &e))?;
-            let event = store.take_event();
-            (Box::new(store), event)
+            let store = block_store(plan, values).map_err(|e| unusable(plan, &e))?;
+            let of_shard = |mut handle: BlockFileShard| {
+                let event = handle.take_event();
+                OpenStore { handle: Box::new(handle), event }
+            };
+            store.into_handles().into_iter().map(of_shard).collect()
         }
     };
-    let id = plan.id;
-    // Called on any thread; the receiver is gone only when the process ends.
-    handle.set_waker(Arc::new(move || drop(commands.send(CoreCommand::StoreReady(id)))));
-    Ok(vec![OpenStore { handle, event }])
+    let of_plan = plan.placement.shards();
+    if stores.len() != of_plan.len() {
+        let reason =
+            format!("it has {} shards now, and had {} when it was looked at", stores.len(), of_plan.len());
+        return Err(HostError::Store { osd: plan.id.0, reason });
+    }
+    for (store, core) in stores.iter_mut().zip(of_plan) {
+        let (id, commands) = (plan.id, cores[usize::from(core.0)].clone());
+        // Called on any thread; the receiver is gone only when the process ends.
+        store.handle.set_waker(Arc::new(move || drop(commands.send(CoreCommand::StoreReady(id)))));
+    }
+    Ok(stores)
 }
 
 fn unusable(plan: &OsdPlan, error: &(dyn std::error::Error + 'static)) -> HostError {
@@ -190,7 +204,8 @@ fn block_store(plan: &OsdPlan, values: &Values) -> Result<BlockFileStore, blockf
     let owner = blockfile::Owner { cluster: plan.fsid, osd: plan.id, osd_uuid: plan.uuid };
     if plan.is_new {
         let StorePlace { device, overwrite, preallocate } = plan.place.clone();
-        let new = NewStore { size_bytes: plan.size_bytes, device, overwrite, preallocate };
+        let shards = plan.placement.shards().len() as u32;
+        let new = NewStore { size_bytes: plan.size_bytes, device, overwrite, preallocate, shards };
         blockfile::mkfs(&plan.dir, &owner, &new, &options)?;
     }
     blockfile::open(&plan.dir, &owner, &options)

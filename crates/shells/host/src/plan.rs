@@ -313,13 +313,20 @@ fn kept_from_booting(values: &Values) -> Vec<OsdId> {
 
 /// How many cores serve: as many as were asked for, at most one for each CPU and for each store shard that there may be.
 /// Logs a request for cores that can't be met.
-fn core_count(asked: Option<u32>, description: &Description) -> u32 {
+fn core_count(asked: Option<u32>, description: &Description, dir: &Path, values: &Values) -> u32 {
     let cpus = std::thread::available_parallelism().map_or(1, |n| n.get()) as u32;
     let (shards, why) = match description.store {
         // As many shards as cores want.
         StoreKind::Mem => (MessengerConfig::CORES_MAX, "no more can be told apart"),
         StoreKind::Simple => (description.osds, "the store 'simple' has one shard, and each OSD one store"),
-        StoreKind::Block => (description.osds, "the store 'block' has one shard, and each OSD one store"),
+        StoreKind::Block => {
+            let of = |osd| match description.starts {
+                // Its store is yet to be made.
+                1 => block_shards(description.osd_size, blockfile::SHARDS_MAX, values),
+                _ => shards_there(&osd_dir(dir, osd)),
+            };
+            ((0..description.osds).map(of).sum(), "each shard of a store has one core at most")
+        }
     };
     let max = cpus.min(shards).clamp(1, MessengerConfig::CORES_MAX);
     let cores = asked.unwrap_or(description.osds).clamp(1, max);
@@ -330,17 +337,32 @@ fn core_count(asked: Option<u32>, description: &Description) -> u32 {
     cores
 }
 
-/// The cores of an OSD, and so its shards: an OSD that has a core to itself, and more, has a shard on each of them.
-fn placement(osd: u32, osds: u32, cores: u32, store: StoreKind) -> Option<Placement> {
-    let first = CoreId((osd % cores) as u16);
-    let all: Vec<CoreId> = match store {
-        StoreKind::Mem => {
-            (0..cores).filter(|core| core % osds == osd).map(|core| CoreId(core as u16)).collect()
-        }
-        StoreKind::Simple | StoreKind::Block => Vec::new(),
+/// The shards of the block store in a directory. A store whose label can't be read fails when it is opened.
+fn shards_there(dir: &Path) -> u32 {
+    blockfile::shards_in(dir).unwrap_or(1)
+}
+
+/// The shards of a block store of so many bytes that is to be made for an OSD on so many cores.
+fn block_shards(size_bytes: u64, cores: u32, values: &Values) -> u32 {
+    let wanted = match values.get(opt::OSD_STORE_SHARDS) {
+        0 => cores,
+        named => named as u32,
     };
-    let all = if all.is_empty() { vec![first] } else { all };
-    Placement::new(all.clone(), all)
+    blockfile::shards_of(size_bytes, wanted)
+}
+
+/// The cores that an OSD may use: those that come to it in turn.
+fn cores_of(osd: u32, osds: u32, cores: u32) -> Vec<CoreId> {
+    let own: Vec<CoreId> =
+        (0..cores).filter(|core| core % osds == osd).map(|core| CoreId(core as u16)).collect();
+    if own.is_empty() { vec![CoreId((osd % cores) as u16)] } else { own }
+}
+
+/// An OSD's parts on its cores: its shards in turn, and a gate on each core that has one.
+fn placement(mut cores: Vec<CoreId>, shards: u32) -> Option<Placement> {
+    cores.truncate(shards.max(1) as usize);
+    let of_shards = cores.iter().copied().cycle().take(shards as usize).collect();
+    Placement::new(cores, of_shards)
 }
 
 /// Plans OSDs: those of a start, and later single ones that start again.
@@ -367,7 +389,7 @@ impl OsdPlanner {
     ) -> Result<Self, HostError> {
         Ok(Self {
             fsid: description.fsid.parse().map_err(|_| bad_id(dir))?,
-            cores: core_count(request.cores, description),
+            cores: core_count(request.cores, description, dir, &values),
             no_boot: kept_from_booting(&values),
             request: request.clone(),
             description: description.clone(),
@@ -378,6 +400,11 @@ impl OsdPlanner {
 
     pub(crate) fn fsid(&self) -> Fsid {
         self.fsid
+    }
+
+    /// How many cores serve.
+    pub(crate) fn cores(&self) -> usize {
+        self.cores as usize
     }
 
     /// Whether the description has this OSD.
@@ -395,14 +422,26 @@ impl OsdPlanner {
     ) -> Result<OsdPlan, HostError> {
         let (index, description) = (id.0 as u32, &self.description);
         let uuid = description.osd_uuids.get(index as usize).and_then(|u| u.parse().ok());
-        let placement = placement(index, description.osds, self.cores, description.store);
-        let placement = placement.ok_or_else(|| HostError::Unsupported("an OSD without cores".into()))?;
         let device = description.devices.get(index as usize).cloned();
         let place = StorePlace {
             overwrite: device.as_ref().is_some_and(|device| self.request.overwrite.contains(device)),
             preallocate: self.request.preallocate,
             device,
         };
+        let size_bytes = match &place.device {
+            // One that is gone now fails when its store is opened.
+            Some(device) => device_bytes(device).unwrap_or(description.osd_size),
+            None => description.osd_size,
+        };
+        let cores = cores_of(index, description.osds, self.cores);
+        let shards = match (description.store, is_new) {
+            (StoreKind::Mem, _) => cores.len() as u32,
+            (StoreKind::Simple, _) => 1,
+            (StoreKind::Block, true) => block_shards(size_bytes, cores.len() as u32, &self.values),
+            (StoreKind::Block, false) => shards_there(&self.store_dir(id)),
+        };
+        let placement = placement(cores, shards);
+        let placement = placement.ok_or_else(|| HostError::Unsupported("an OSD without cores".into()))?;
         Ok(OsdPlan {
             id,
             uuid: uuid.ok_or_else(|| bad_id(&self.dir))?,
@@ -413,11 +452,7 @@ impl OsdPlanner {
             peers,
             mon_addr: description.mon_addr,
             store: description.store,
-            size_bytes: match &place.device {
-                // One that is gone now fails when its store is opened.
-                Some(device) => device_bytes(device).unwrap_or(description.osd_size),
-                None => description.osd_size,
-            },
+            size_bytes,
             place,
             dir: self.store_dir(id),
             boots: self.boots(id),
@@ -497,7 +532,7 @@ pub(crate) fn plan_cores(
     let description = &planner.description;
     let (nonce, is_new) = (planner.first_nonce()?, description.starts == 1);
     let mut cores: Vec<CorePlan> =
-        (0..planner.cores as usize).map(|index| CorePlan::empty(index, planner.values.clone())).collect();
+        (0..planner.cores()).map(|index| CorePlan::empty(index, planner.values.clone())).collect();
     let (mut initial, mut plans, mut osds) = (Vec::new(), Vec::new(), Vec::new());
     for (i, listeners) in sockets.osds.into_iter().zip(sockets.peers).enumerate() {
         let plan = planner.plan(OsdId(i as i32), listeners, nonce, is_new)?;

@@ -152,7 +152,8 @@ fn read_osd(planner: &OsdPlanner, id: OsdId, values: &Values, clock: &Clock) -> 
     let listener = unused_listener().map_err(error)?;
     let plan = planner.plan(id, (listener, Vec::new()), 0, false).map_err(error)?;
     let (commands, _receiver) = unbounded_channel();
-    let mut stores = open::osd_store(&plan, values, commands).map_err(error)?;
+    let mut stores = open::osd_store(&plan, values, &vec![commands; planner.cores()]).map_err(error)?;
+    // What the control part keeps is in the first shard.
     let Some(store) = stores.first_mut() else { return Err("its store has no shards".into()) };
     let mut last = 0;
     let found = salvage(|request| {

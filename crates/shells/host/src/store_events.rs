@@ -14,21 +14,19 @@ use types::OsdId;
 use crate::CoreReport;
 use crate::core::Core;
 
-/// The tasks that watch the stores of a core's OSDs.
+/// The tasks that watch the stores of a core's OSDs, one for each shard.
 #[derive(Default)]
-pub(crate) struct StoreEvents(RefCell<BTreeMap<OsdId, JoinHandle<()>>>);
+pub(crate) struct StoreEvents(RefCell<BTreeMap<OsdId, Vec<JoinHandle<()>>>>);
 
 impl StoreEvents {
     /// An OSD has ended.
     pub(crate) fn end(&self, osd: OsdId) {
-        if let Some(task) = self.0.borrow_mut().remove(&osd) {
-            task.abort();
-        }
+        self.0.borrow_mut().remove(&osd).unwrap_or_default().iter().for_each(JoinHandle::abort);
     }
 }
 
 impl Core {
-    /// Gives an OSD's store a turn whenever its descriptor becomes readable, until the OSD ends.
+    /// Gives an OSD's store a turn whenever the descriptor of one of its shards becomes readable, until the OSD ends.
     pub(crate) fn watch_store(self: &Rc<Self>, osd: OsdId, event: OwnedFd) {
         #[allow(unsafe_code, reason = "tokio is handed a descriptor")]
         // SAFETY: an `OwnedFd` is the same open descriptor until it is dropped, which the `AsyncFd` does.
@@ -36,7 +34,7 @@ impl Core {
         match watched {
             Ok(event) => {
                 let task = tokio::task::spawn_local(watch(self.clone(), osd, event));
-                self.store_events.0.borrow_mut().insert(osd, task);
+                self.store_events.0.borrow_mut().entry(osd).or_default().push(task);
             }
             // Without it the OSD would wait for ever.
             Err(error) => {
