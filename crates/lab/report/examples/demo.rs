@@ -3,7 +3,7 @@
 //! Nothing in it was measured. It shows every part of a report, the awkward ones too: long names, modelled devices,
 //! failed and unsteady trials, a system that can't run a load yet.
 
-#[path = "../tests/made_up/mod.rs"]
+#[path = "../tests/it/made_up/mod.rs"]
 mod made_up;
 
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 //!
 //! An implementor's tests implement [`Factory`] and expand
 //! [`device_conformance_tests!`](crate::device_conformance_tests). Cases that its devices do not support are skipped, and
-//! the expansion must name them. `tests/wrong_devices.rs` tests the suite with devices of one flaw each.
+//! the expansion must name them. `tests/it/wrong_devices.rs` tests the suite with devices of one flaw each.
 
 mod cases;
 mod factory;

@@ -1,0 +1,165 @@
+//! Which maps an OSD keeps: in its store, sparsely, and in memory, within bounds.
+
+use crate::world::{CLIENT, World, meta_object, write};
+use encoding::Decode;
+use messages::{Message, OsdMap};
+use options::Values;
+use osd::OsdPhase;
+use store::{CollectionId, ObjectStore, Token, Transaction};
+use types::Epoch;
+
+/// An active OSD with a pool, at an epoch or a few later.
+fn at_epoch(epoch: u32) -> World {
+    let mut w = World::active();
+    w.create_pool(1, 4);
+    while w.mon.epoch() < epoch {
+        w.empty_epoch();
+    }
+    assert_eq!(w.osd.epoch().0, w.mon.epoch());
+    w
+}
+
+/// The process ends, and later starts on the same store.
+fn restarted(mut w: World) -> World {
+    w.restart();
+    assert_eq!((w.osd.state(), w.osd.epoch().0), (OsdPhase::Active, w.mon.epoch()), "{:#?}", w.log);
+    assert_eq!(w.osd.pg_ids().len(), 4, "{:#?}", w.log);
+    w
+}
+
+/// The maps that the OSD sends a client which has another epoch.
+fn shared_with(w: &mut World, has: u32) -> OsdMap {
+    w.open_client(CLIENT);
+    let op = w.op("a", has, vec![write(b"x")]);
+    // Whether the request is still good does not matter.
+    w.send_op(CLIENT, op);
+    let sent = w.sent[&CLIENT].iter().find_map(|m| match m {
+        Message::OsdMap(map) => Some(map.clone()),
+        _ => None,
+    });
+    sent.expect("maps were sent")
+}
+
+#[test]
+fn one_map_in_thirty_two_is_stored_whole_and_every_epoch_can_be_made() {
+    let mut w = at_epoch(100);
+    let first = w.whole_epochs()[0];
+    let whole = w.whole_epochs();
+    assert_eq!(whole.iter().copied().filter(|e| *e > first).collect::<Vec<_>>(), [32, 64, 96]);
+    for epoch in first..=w.mon.epoch() {
+        assert!(w.stored_map(epoch).is_some(), "map {epoch}");
+    }
+}
+
+#[test]
+fn a_restart_begins_at_any_epoch() {
+    for epoch in [31, 32, 33, 63, 65] {
+        let mut w = restarted(at_epoch(epoch));
+        w.empty_epoch();
+        restarted(w);
+    }
+}
+
+#[test]
+fn what_is_left_after_trimming_can_be_made_and_the_rest_goes() {
+    let mut w = at_epoch(150);
+    for bound in [40, 100, 101] {
+        w.mon.change(|_, _| {});
+        let mut message = w.mon.maps_from(w.mon.epoch());
+        message.cluster_osdmap_trim_lower_bound = Epoch(bound);
+        w.mon_says(message);
+        // It goes in parts, one with each message.
+        (0..5).for_each(|_| w.empty_epoch());
+        let oldest = bound / 32 * 32;
+        assert_eq!(w.whole_epochs()[0], oldest);
+        assert!((1..oldest).all(|e| w.meta_object(&format!("inc_osdmap.{e}")).is_none()));
+        assert!((oldest..=w.mon.epoch()).all(|e| w.stored_map(e).is_some()));
+    }
+    restarted(w);
+}
+
+#[test]
+fn a_store_of_before_in_which_every_map_is_whole_is_read_and_goes_on() {
+    for with_increments in [true, false] {
+        let mut w = at_epoch(50);
+        let mut txn = Transaction::new();
+        for (epoch, published) in (1..).zip(&w.mon.epochs) {
+            txn.write(
+                CollectionId::Meta,
+                &meta_object(&format!("osdmap.{epoch}")),
+                0,
+                published.full.clone().into(),
+            );
+            if !with_increments {
+                txn.remove(CollectionId::Meta, &meta_object(&format!("inc_osdmap.{epoch}")));
+            }
+        }
+        w.store.queue(txn, Token(u64::MAX));
+        let mut w = restarted(w);
+        (0..20).for_each(|_| w.empty_epoch());
+        let mut w = restarted(w);
+        assert_eq!(w.whole_epochs().iter().copied().filter(|e| *e > 50).collect::<Vec<_>>(), [64]);
+    }
+}
+
+#[test]
+fn an_increment_that_is_damaged_in_the_store_ends_the_start_with_its_name() {
+    let mut w = at_epoch(40);
+    let bytes = w.meta_object("inc_osdmap.35").unwrap();
+    let mut inc = <maps::Incremental as Decode>::from_bytes(&bytes).unwrap();
+    inc.new_flags = Some(0);
+    let bytes = inc.encode_for(types::Release::PACIFIC);
+    let mut txn = Transaction::new();
+    txn.truncate(CollectionId::Meta, &meta_object("inc_osdmap.35"), 0);
+    txn.write(CollectionId::Meta, &meta_object("inc_osdmap.35"), 0, bytes.into());
+    w.store.queue(txn, Token(u64::MAX));
+    w.restart();
+    let reason = w.failed.unwrap();
+    assert!(
+        reason.contains("can't be made out of the stored map 32") && reason.contains("checksum"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn a_restarted_osd_shares_increments_of_before_its_start() {
+    let w = at_epoch(80);
+    let newest = w.mon.epoch();
+    let mut w = restarted(w);
+    let shared = shared_with(&mut w, newest - 10);
+    assert!(shared.maps.is_empty());
+    let now = w.osd.epoch().0;
+    let epochs: Vec<u32> = shared.incremental_maps.keys().map(|e| e.0).collect();
+    assert_eq!(epochs, (newest - 9..=now).collect::<Vec<_>>());
+}
+
+#[test]
+fn as_many_increments_are_in_memory_as_the_option_says() {
+    let mut options = Values::new();
+    options.set("osd_map_cache_size", "7").unwrap();
+    let mut w = World::with(options);
+    w.start();
+    w.create_pool(1, 4);
+    (0..60).for_each(|_| w.empty_epoch());
+    let newest = w.osd.epoch().0;
+    let epochs: Vec<u32> = shared_with(&mut w, newest - 30).incremental_maps.keys().map(|e| e.0).collect();
+    assert_eq!(epochs, (newest - 6..=newest).collect::<Vec<_>>());
+}
+
+#[test]
+fn maps_beyond_what_the_pgs_have_gone_through_are_refused_and_asked_for_later() {
+    let mut w = at_epoch(10);
+    w.hold_store = true;
+    let before = w.osd.epoch().0;
+    for _ in 0..500 {
+        w.empty_epoch();
+    }
+    assert_eq!(w.osd.epoch().0, before, "nothing is stored yet");
+    // 50 increments in memory times a lag factor of 2.
+    let taken = w.trace.iter().filter(|line| line.contains("inc_osdmap.")).count() as u32;
+    assert!((before + 90..before + 110).contains(&taken), "{taken} maps taken");
+    w.hold_store = false;
+    w.settle();
+    assert_eq!(w.osd.epoch().0, w.mon.epoch(), "{:#?}", w.log);
+    restarted(w);
+}

@@ -1,0 +1,10 @@
+//! The tests of `messages` from outside: one program, so that it is linked once.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests do I/O")]
+
+mod captures;
+mod common;
+mod corpus;
+mod layout;
+mod robust;

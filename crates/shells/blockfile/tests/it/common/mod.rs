@@ -1,0 +1,34 @@
+//! Making and opening stores in this crate's tests.
+
+use std::time::Duration;
+
+use blockfile::Owner;
+use store::conformance::Properties;
+use store::{Advice, CollectionId, ReadRequest};
+use types::{Fsid, GHObject, HObject, Name, OsdId};
+
+pub const META: CollectionId = CollectionId::Meta;
+
+pub const PROPERTIES: Properties = Properties {
+    shards: 1,
+    reopens: true,
+    crashes: false,
+    checks_data: true,
+    fails_commits: false,
+    shares_blocks: true,
+    threaded: true,
+    patience: Duration::from_secs(60),
+};
+
+pub fn owner(osd: i32) -> Owner {
+    Owner { cluster: Fsid([1; 16]), osd: OsdId(osd), osd_uuid: Fsid([2; 16]) }
+}
+
+pub fn object(name: &str) -> GHObject {
+    HObject::head(types::PoolId(1), Name::new(), Name::new(), name.into(), name.len() as u32 * 77).into()
+}
+
+pub fn read(object: &GHObject, len: u64) -> ReadRequest {
+    let (object, advice) = (object.clone(), Advice::default());
+    ReadRequest::Data { collection: META, object, offset: 0, len, advice, verify: false }
+}

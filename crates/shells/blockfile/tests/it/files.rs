@@ -1,0 +1,219 @@
+//! What is particular to stores on files: whose they are, what is wrong with them, and how they are driven.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::common::{META, PROPERTIES, object, owner, read};
+use blockfile::{
+    BlockFileStore, NewStore, OpenError, Options, Owner, logs_bytes, mkfs, open, path_in, shards_in,
+    shards_of,
+};
+use store::conformance::{Harness, Properties};
+use store::{Completion, ObjectStore, ReadOutcome, ReadRequest, Token, Transaction};
+use tempfile::TempDir;
+use types::{Fsid, OsdId, UTime};
+
+const SIZE: u64 = 64 << 20;
+
+/// A directory whose store has one collection and an object with these bytes.
+fn with_object(bytes: &[u8]) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    mkfs(dir.path(), &owner(3), &NewStore::file(SIZE), &Options::default()).unwrap();
+    let mut h = Harness::new(open(dir.path(), &owner(3), &Options::default()).unwrap(), PROPERTIES);
+    h.commit(|t| t.create_collection(META, 0).write(META, &object("a"), 0, bytes.to_vec().into()));
+    drop(h.take());
+    dir
+}
+
+fn error(dir: &Path, owner: &Owner) -> OpenError {
+    match open(dir, owner, &Options::default()) {
+        Ok(_) => panic!("the store is opened"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn what_was_committed_is_read_after_opening_again() {
+    let dir = with_object(&[7; 10_000]);
+    let mut h = Harness::new(open(dir.path(), &owner(3), &Options::default()).unwrap(), PROPERTIES);
+    let Ok(ReadOutcome::Data(data)) = h.get(read(&object("a"), u64::MAX)) else { panic!("no data") };
+    assert_eq!(data.to_vec(), vec![7; 10_000]);
+}
+
+#[test]
+fn a_store_is_opened_for_its_owner_alone_and_once_at_a_time() {
+    let dir = with_object(b"x");
+    let others = [
+        Owner { osd: OsdId(4), ..owner(3) },
+        Owner { cluster: Fsid([9; 16]), ..owner(3) },
+        Owner { osd_uuid: Fsid([9; 16]), ..owner(3) },
+    ];
+    for other in others {
+        let text = error(dir.path(), &other).to_string();
+        assert!(text.contains("is the store of osd.3") && text.contains(&other.to_string()), "{text}");
+    }
+    let held = open(dir.path(), &owner(3), &Options::default()).unwrap();
+    assert!(matches!(error(dir.path(), &owner(3)), OpenError::InUse(_)));
+    drop(held);
+    open(dir.path(), &owner(3), &Options::default()).unwrap();
+}
+
+#[test]
+fn what_is_missing_cut_or_damaged_is_named_with_its_file() {
+    let dir = with_object(b"x");
+    let (path, name) = (path_in(dir.path()), path_in(dir.path()).display().to_string());
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    file.set_len(SIZE / 2).unwrap();
+    let text = error(dir.path(), &owner(3)).to_string();
+    assert!(text.contains(&name) && text.contains("32 MiB") && text.contains("64 MiB"), "{text}");
+    file.set_len(SIZE).unwrap();
+    // Both superblocks.
+    file.write_all_at(&[0x55; 8192], 4096).unwrap();
+    let text = error(dir.path(), &owner(3)).to_string();
+    assert!(text.contains(&name) && text.contains("superblock"), "{text}");
+    file.write_all_at(&[0x55; 100], 0).unwrap();
+    let text = error(dir.path(), &owner(3)).to_string();
+    assert!(text.contains(&name) && text.contains("no block store"), "{text}");
+    // Nothing is made over it.
+    let again = mkfs(dir.path(), &owner(3), &NewStore::file(SIZE), &Options::default());
+    assert!(matches!(again, Err(OpenError::Exists(_))), "{again:?}");
+    std::fs::remove_file(&path).unwrap();
+    assert!(matches!(error(dir.path(), &owner(3)), OpenError::NotAStore { .. }));
+}
+
+#[test]
+fn a_making_that_was_interrupted_is_done_again() {
+    let dir = tempfile::tempdir().unwrap();
+    // As long as it is to be, with parts of a log, and without a label.
+    let file = File::create(path_in(dir.path())).unwrap();
+    file.set_len(SIZE).unwrap();
+    file.write_all_at(&[1; 4096], 1 << 20).unwrap();
+    mkfs(dir.path(), &owner(3), &NewStore::file(SIZE), &Options::default()).unwrap();
+    open(dir.path(), &owner(3), &Options::default()).unwrap();
+}
+
+/// A transaction's outcome without another turn.
+fn completes(store: &mut BlockFileStore, token: Token) -> bool {
+    let (end, mut out) = (Instant::now() + Duration::from_secs(20), Vec::new());
+    while Instant::now() < end {
+        store.completions(&mut out);
+        if out.contains(&Completion::Committed { token }) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
+#[test]
+fn an_acknowledgement_holds_no_completion_back() {
+    let dir = with_object(b"x");
+    let mut store = open(dir.path(), &owner(3), &Options::default()).unwrap();
+    let mut txn = Transaction::new();
+    txn.write(META, &object("b"), 0, vec![1; 1 << 20].into());
+    store.queue(txn, Token(1));
+    store.turn(UTime::default());
+    store.acknowledge(Token(77));
+    assert!(completes(&mut store, Token(1)));
+}
+
+#[test]
+fn a_file_takes_the_disk_in_steps() {
+    let dir = tempfile::tempdir().unwrap();
+    mkfs(dir.path(), &owner(3), &NewStore::file(1 << 30), &Options::default()).unwrap();
+    let given = || std::fs::metadata(path_in(dir.path())).unwrap().blocks() * 512;
+    let mut h = Harness::new(open(dir.path(), &owner(3), &Options::default()).unwrap(), PROPERTIES);
+    h.commit(|t| t.create_collection(META, 0));
+    assert!(given() < 200 << 20, "{} bytes for an empty store", given());
+    for n in 0..60u8 {
+        h.commit(|t| t.write(META, &object(&format!("{n}")), 0, vec![n; 4 << 20].into()));
+    }
+    assert!((240 << 20..480 << 20).contains(&given()), "{} bytes for 240 MiB", given());
+    drop(h.take());
+    let before = given();
+    let mut h = Harness::new(open(dir.path(), &owner(3), &Options::default()).unwrap(), PROPERTIES);
+    assert!(given() <= before.next_multiple_of(64 << 20) + (64 << 20));
+    for n in [0, 30, 59u8] {
+        let data = h.get(read(&object(&format!("{n}")), u64::MAX));
+        let Ok(ReadOutcome::Data(data)) = data else { panic!("no data") };
+        assert!(data.to_vec() == vec![n; 4 << 20]);
+    }
+}
+
+/// A store of some shards.
+fn with_shards(size: u64, shards: u32) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let new = NewStore { shards, ..NewStore::file(size) };
+    mkfs(dir.path(), &owner(3), &new, &Options::default()).unwrap();
+    dir
+}
+
+#[test]
+fn a_store_has_as_many_shards_as_it_is_large_enough_for() {
+    for (size, wanted, shards) in [(SIZE, 2, 1), (1 << 30, 2, 2), (1 << 30, 9, 4), (40 << 30, 1000, 64)] {
+        assert_eq!(shards_of(size, wanted), shards, "{wanted} shards of {size} bytes");
+        // The logs are written whole.
+        assert!(logs_bytes(size, wanted) <= 64 << 20 || shards > 8, "{wanted} shards of {size} bytes");
+    }
+    let dir = with_shards(1 << 30, 2);
+    assert_eq!(shards_in(dir.path()).unwrap(), 2);
+    assert_eq!(open(dir.path(), &owner(3), &Options::default()).unwrap().shards(), 2);
+}
+
+#[test]
+fn the_handles_of_a_store_share_nothing() {
+    let dir = with_shards(2 << 30, 3);
+    let store = open(dir.path(), &owner(3), &Options::default()).unwrap();
+    let handles = store.into_handles();
+    // The directory is in use as long as one of them is.
+    assert!(matches!(error(dir.path(), &owner(3)), OpenError::InUse(_)));
+    store::conformance::handles_share_nothing(handles, PROPERTIES);
+    open(dir.path(), &owner(3), &Options::default()).unwrap();
+}
+
+#[test]
+fn each_shard_grows_in_its_part_of_the_file_and_counts_what_it_holds() {
+    const PART: u64 = 512 << 20;
+    let dir = with_shards(2 * PART, 2);
+    let pg = |seed| store::CollectionId::Pg(types::PgId { pool: types::PoolId(1), seed }.into());
+    let properties = Properties { shards: 2, ..PROPERTIES };
+    let options = Options::default();
+    let mut h = Harness::new(open(dir.path(), &owner(3), &options).unwrap(), properties);
+    let space = |h: &mut Harness<BlockFileStore>| match h.get(ReadRequest::StatFs) {
+        Ok(ReadOutcome::StatFs(space)) => space,
+        other => panic!("{other:?}"),
+    };
+    let empty = space(&mut h);
+    assert!((PART..2 * PART).contains(&empty.bytes_total), "{empty:?}");
+    for seed in 0..2u32 {
+        assert_eq!(h.shard_of(pg(seed)), store::StoreShard((seed + 1) % 2));
+        h.commit(|t| t.create_collection(pg(seed), 1));
+        for n in 0..40u8 {
+            h.commit(|t| t.write(pg(seed), &object(&n.to_string()), 0, vec![n; 4 << 20].into()));
+        }
+    }
+    let full = space(&mut h);
+    assert_eq!((full.data_bytes, full.objects), (320 << 20, 80));
+    let given = std::fs::metadata(path_in(dir.path())).unwrap().blocks() * 512;
+    assert!((320 << 20..640 << 20).contains(&given), "{given} bytes for 320 MiB");
+    drop(h.take());
+    let mut h = Harness::new(open(dir.path(), &owner(3), &options).unwrap(), properties);
+    assert_eq!(h.get(ReadRequest::Collections), Ok(ReadOutcome::Collections(vec![pg(0), pg(1)])));
+    for seed in 0..2 {
+        for n in [0, 17, 39u8] {
+            let read = ReadRequest::Data {
+                collection: pg(seed),
+                object: object(&n.to_string()),
+                offset: 0,
+                len: u64::MAX,
+                advice: store::Advice::default(),
+                verify: true,
+            };
+            let Ok(ReadOutcome::Data(data)) = h.get(read) else { panic!("no data") };
+            assert!(data.to_vec() == vec![n; 4 << 20]);
+        }
+    }
+    assert_eq!(space(&mut h).data_bytes, 320 << 20);
+}

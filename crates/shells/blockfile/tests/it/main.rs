@@ -1,0 +1,7 @@
+//! The tests of `blockfile` from outside: one program, so that it is linked once.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod common;
+mod conformance;
+mod files;

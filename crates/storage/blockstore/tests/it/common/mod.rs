@@ -1,0 +1,255 @@
+//! Block stores on simulated disks.
+
+use std::time::Duration;
+
+use blockdev::sim::{SimDevice, SimDisks, SimOptions, SimQueue};
+use blockdev::{DeviceId, Geometry};
+use blockstore::{BlockStore, Checker, Label, Making, OpenError, Opener, Options};
+use devmodel::Model;
+use store::conformance::{Contents, Factory, Properties};
+use store::{CollectionId, ObjectStore};
+use types::{GHObject, UTime};
+
+/// A store with the disks that it lies on.
+pub struct Simulated {
+    pub store: BlockStore<SimQueue>,
+    pub disks: SimDisks,
+}
+
+impl ObjectStore for Simulated {
+    fn queue(&mut self, txn: store::Transaction, token: store::Token) {
+        self.store.queue(txn, token);
+    }
+    fn read(&mut self, request: store::ReadRequest, token: store::Token) {
+        self.store.read(request, token);
+    }
+    fn peek(
+        &mut self,
+        request: &store::ReadRequest,
+    ) -> Option<Result<store::ReadOutcome, store::StoreError>> {
+        self.store.peek(request)
+    }
+    fn acknowledge(&mut self, refused: store::Token) {
+        self.store.acknowledge(refused);
+    }
+    fn rehome(&mut self, c: CollectionId, to: store::StoreShard, objects_max: usize, token: store::Token) {
+        self.store.rehome(c, to, objects_max, token);
+    }
+    fn turn(&mut self, now: UTime) {
+        self.store.turn(now);
+    }
+    fn deadline(&self) -> Option<UTime> {
+        self.store.deadline()
+    }
+    fn completions(&mut self, out: &mut Vec<store::Completion>) {
+        self.store.completions(out);
+    }
+    fn set_waker(&mut self, waker: store::Waker) {
+        self.store.set_waker(waker);
+    }
+    fn shards(&self) -> u32 {
+        self.store.shards()
+    }
+    fn shard_of(&self, collection: CollectionId) -> store::StoreShard {
+        self.store.shard_of(collection)
+    }
+}
+
+/// How the stores of a suite are made.
+#[derive(Clone)]
+pub struct Sim {
+    pub options: Options,
+    pub log_bytes: u64,
+    pub block_bytes: u32,
+    /// A store that is closed in order first writes everything to its place.
+    pub clean: bool,
+    /// The log has a device of its own.
+    pub log_apart: bool,
+    pub seed: u64,
+}
+
+impl Sim {
+    pub fn new(options: Options, log_bytes: u64) -> Self {
+        Self { options, log_bytes, block_bytes: 512, clean: true, log_apart: false, seed: 1 }
+    }
+
+    fn devices(&self) -> impl Iterator<Item = DeviceId> + use<> {
+        [DeviceId::Data].into_iter().chain(self.log_apart.then_some(DeviceId::Wal))
+    }
+
+    pub fn disks(&self, size_bytes: u64) -> SimDisks {
+        let geometry = Geometry {
+            size_bytes,
+            block_bytes: self.block_bytes,
+            request_bytes_max: 1 << 20,
+            queue_depth: 32,
+            discards: true,
+            rotational: false,
+        };
+        let model = Model::named("ssd", &[], size_bytes).unwrap();
+        let mut devices = vec![SimDevice { id: DeviceId::Data, geometry, model }];
+        if self.log_apart {
+            let size_bytes = self.label(size_bytes).log_device_bytes();
+            let geometry = Geometry { size_bytes, ..geometry };
+            let model = Model::named("ssd", &[], size_bytes).unwrap();
+            devices.push(SimDevice { id: DeviceId::Wal, geometry, model });
+        }
+        SimDisks::new(SimOptions { seed: self.seed, jitter_ns: 0..200_000, devices })
+    }
+
+    pub fn label(&self, size_bytes: u64) -> Label {
+        Label {
+            id: self.seed,
+            shards: 1,
+            size_bytes,
+            log_bytes: self.log_bytes,
+            log_unit_bytes: self.block_bytes,
+            log_apart: self.log_apart,
+            owner: b"a test".to_vec(),
+        }
+    }
+
+    pub fn make(&self, disks: &SimDisks, label: Label) {
+        let mut making = Making::new(disks.open(), label).unwrap();
+        let mut now = UTime { sec: 1, nsec: 0 };
+        loop {
+            match making.turn(now) {
+                Some(result) => return drop(result.unwrap()),
+                None => now = making.deadline().unwrap(),
+            }
+        }
+    }
+
+    pub fn try_open(&self, disks: &SimDisks) -> Result<Simulated, OpenError> {
+        let mut opener = Opener::new(disks.open(), 0, self.options)?;
+        let mut now = UTime { sec: 2, nsec: 0 };
+        loop {
+            match opener.turn(now) {
+                Some(result) => return result.map(|store| Simulated { store, disks: disks.clone() }),
+                None => now = opener.deadline().expect("an opening waits for the device"),
+            }
+        }
+    }
+
+    pub fn open(&self, disks: &SimDisks) -> Simulated {
+        self.try_open(disks).unwrap_or_else(|e| panic!("a store that was closed is opened: {e}"))
+    }
+
+    /// Lets a store do all it can.
+    pub fn drain(&self, simulated: &mut Simulated) {
+        let mut now = UTime { sec: 1_000_000_000, nsec: 0 };
+        simulated.store.turn(now);
+        for _ in 0..1_000_000 {
+            let Some(deadline) = simulated.store.deadline() else { return };
+            now = now.max(deadline).after(Duration::from_nanos(1));
+            simulated.store.turn(now);
+        }
+        panic!("the store does not come to rest");
+    }
+}
+
+/// Fails if a store's metadata contradicts itself.
+pub fn check(simulated: &mut Simulated, when: &str) {
+    let mut checker = Checker::new();
+    let mut now = UTime { sec: 2_000_000_000, nsec: 0 };
+    loop {
+        match checker.advance(&mut simulated.store) {
+            Some(problems) => return assert_eq!(problems, [""; 0], "{when}"),
+            None => {
+                simulated.store.turn(now);
+                now = now.max(simulated.store.deadline().unwrap_or(now)).after(Duration::from_nanos(1));
+                simulated.store.turn(now);
+            }
+        }
+    }
+}
+
+impl Factory for Sim {
+    type Store = Simulated;
+
+    fn properties(&self) -> Properties {
+        Properties {
+            reopens: true,
+            crashes: true,
+            checks_data: true,
+            fails_commits: true,
+            shares_blocks: true,
+            ..Properties::VOLATILE
+        }
+    }
+
+    fn fresh(&mut self, bytes_total: u64) -> Simulated {
+        self.seed += 1;
+        let blocks = bytes_total / 4096;
+        let size_bytes = bytes_total + (blocks / 256 + 128) * 4096 + self.log_bytes;
+        let disks = self.disks(size_bytes);
+        self.make(&disks, self.label(size_bytes));
+        self.open(&disks)
+    }
+
+    fn metadata_bytes_max(&self, c: &Contents) -> u64 {
+        // Splits and merges leave a collection some ranges of hashes, 12 bytes each.
+        let collections = 400 * c.collections + c.info_bytes;
+        // Keys double bytes of zero, and have the name twice where it is the key.
+        let objects = 140 * c.objects + 6 * c.name_bytes;
+        let data = 80 * c.data_blocks;
+        let attrs = 32 * c.attrs + c.attr_bytes;
+        let omap = 32 * (c.omap_keys + c.objects) + c.omap_bytes;
+        4 * (collections + objects + data + attrs + omap + 64 * c.log_records + c.log_bytes)
+    }
+
+    fn reopen(&mut self, mut simulated: Simulated) -> Option<Simulated> {
+        if self.clean {
+            simulated.store.request_checkpoint();
+        }
+        self.drain(&mut simulated);
+        let Simulated { store, disks } = simulated;
+        drop(store);
+        self.devices().for_each(|device| disks.heal(device));
+        disks.close();
+        let mut opened = self.open(&disks);
+        check(&mut opened, "after reopening");
+        Some(opened)
+    }
+
+    fn crash(&mut self, simulated: Simulated, seed: u64) -> Option<Simulated> {
+        let Simulated { store, disks } = simulated;
+        drop(store);
+        disks.reseed(seed);
+        self.devices().for_each(|device| disks.heal(device));
+        disks.power_loss();
+        // A second power loss while the store is opened: any part of the opening was done.
+        let mut opener = Opener::new(disks.open(), 0, self.options).unwrap();
+        let mut now = UTime { sec: 2, nsec: 0 };
+        for _ in 0..seed % 64 {
+            if opener.turn(now).is_some() {
+                break;
+            }
+            now = opener.deadline().unwrap();
+        }
+        drop(opener);
+        disks.power_loss();
+        let mut opened = self.open(&disks);
+        check(&mut opened, &format!("after power loss {seed}"));
+        Some(opened)
+    }
+
+    fn damage(
+        &mut self,
+        mut simulated: Simulated,
+        collection: CollectionId,
+        object: &GHObject,
+        offset: u64,
+    ) -> Option<Simulated> {
+        simulated.store.request_checkpoint();
+        self.drain(&mut simulated);
+        let at = simulated.store.locate(collection, object, offset)?;
+        simulated.disks.flip_bit(DeviceId::Data, at, 3);
+        Some(simulated)
+    }
+
+    fn fail_commits(&mut self, simulated: &mut Simulated) -> bool {
+        self.devices().for_each(|device| simulated.disks.fail_flushes(device));
+        true
+    }
+}

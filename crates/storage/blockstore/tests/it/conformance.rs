@@ -1,0 +1,36 @@
+//! The suite of every store, on simulated disks.
+
+use crate::common::Sim;
+use blockstore::Options;
+use store::conformance::OF_SEVERAL_SHARDS;
+
+mod defaults {
+    use super::*;
+    store::conformance_tests!(Sim::new(Options::default(), 12 << 20), skipped: OF_SEVERAL_SHARDS);
+}
+
+/// A small log and little memory: checkpoints all the time, and pages that are read again and again.
+mod cramped {
+    use super::*;
+    const OPTIONS: Options = Options {
+        prefer_deferred_bytes: 32 << 10,
+        cache_bytes: 64 << 10,
+        changes_bytes_max: 256 << 10,
+        pages_per_turn: 2,
+        discard: false,
+    };
+    store::conformance_tests!(Sim { clean: false, ..Sim::new(OPTIONS, 4 << 20) }, skipped: OF_SEVERAL_SHARDS);
+}
+
+/// Nothing is deferred: every write goes to new blocks. The log has a device of its own.
+mod direct {
+    use super::*;
+    const OPTIONS: Options = Options {
+        prefer_deferred_bytes: 0,
+        cache_bytes: 64 << 20,
+        changes_bytes_max: 1 << 20,
+        pages_per_turn: 32,
+        discard: true,
+    };
+    store::conformance_tests!(Sim { block_bytes: 4096, log_apart: true, ..Sim::new(OPTIONS, 4 << 20) }, skipped: OF_SEVERAL_SHARDS);
+}

@@ -1,0 +1,17 @@
+//! The tests of `blockstore` from outside: one program, so that it is linked once. `conformance` is the suite of every
+//! store, the other modules are what it does not look at.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests do I/O")]
+
+mod checksums;
+mod common;
+mod conformance;
+mod crash;
+mod damage;
+mod formats;
+mod large;
+mod memory;
+mod order;
+mod seeds;
+mod waiting;
