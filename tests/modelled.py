@@ -1,6 +1,6 @@
 """Modelled devices: fio over a shell against the model's own figures.
 
-    cargo build --release -p loligo && cargo build --release -p device --example nbd
+    cargo build --release -p loligo -p hotpath --bins --example nbd
     python3 tests/modelled.py --shell device --loligo target/release/loligo       # the tables of docs/performance.md
     python3 tests/modelled.py --shell fuse --loligo target/release/loligo
     python3 tests/modelled.py --shell fuse --loligo target/release/loligo --models ssd --patterns random-read --check 5

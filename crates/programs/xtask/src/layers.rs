@@ -1,5 +1,8 @@
 //! Layers: a crate depends on its own layer or those above it in the list, never below.
 
+use std::fs;
+use std::path::Path;
+
 use cargo_metadata::{DependencyKind, Metadata, Package};
 
 use crate::Finding;
@@ -39,16 +42,48 @@ fn layer(package: &Package) -> Option<usize> {
     LAYERS.iter().position(|l| *l == name)
 }
 
-/// Names of the crates in the pure layers.
-pub(crate) fn pure_crates(metadata: &Metadata) -> Vec<String> {
-    let pure = metadata.workspace_packages().into_iter().filter(|p| layer(p).is_some_and(|l| l < PURE));
-    pure.map(|p| p.name.to_string()).collect()
+/// What clippy refuses in the pure layers. It takes the first `clippy.toml` that it finds from a crate's directory
+/// upwards, so each of these layers has a link to this one.
+const PURE_LINTS: &str = "lint/pure/clippy.toml";
+
+/// Layers whose crates clippy does not hold against [`PURE_LINTS`].
+fn without_pure_lints(root: &Path) -> Vec<Finding> {
+    let lints = fs::read(root.join(PURE_LINTS)).unwrap_or_default();
+    let is_bare = |layer: &&&str| {
+        lints.is_empty()
+            || fs::read(root.join("crates").join(layer).join("clippy.toml")).ok().as_ref() != Some(&lints)
+    };
+    let bare = LAYERS[..PURE].iter().filter(is_bare);
+    bare.map(|layer| format!("crates/{layer}/clippy.toml must be a link to {PURE_LINTS}")).collect()
 }
 
-/// Checks every dependency edge of the workspace.
+/// Crates whose tests are several programs, for a reason.
+const SEVERAL_TEST_PROGRAMS: [&str; 1] = [
+    // One counts the threads of its process.
+    "device",
+];
+
+/// Crates with more than one program of tests: each is linked, and seen by clippy, for itself.
+fn test_programs(packages: &[&Package]) -> Vec<Finding> {
+    let programs = |p: &Package| p.targets.iter().filter(|target| target.is_test()).count();
+    let several =
+        packages.iter().filter(|p| programs(p) > 1 && !SEVERAL_TEST_PROGRAMS.contains(&p.name.as_str()));
+    several
+        .map(|p| {
+            format!(
+                "{}: its tests are {} programs; make them modules of tests/it/main.rs",
+                p.name,
+                programs(p)
+            )
+        })
+        .collect()
+}
+
+/// Checks every dependency edge of the workspace, and how its crates are linted and tested.
 pub(crate) fn check(metadata: &Metadata) -> Vec<Finding> {
     let packages = metadata.workspace_packages();
-    let mut findings = Vec::new();
+    let mut findings = without_pure_lints(metadata.workspace_root.as_std_path());
+    findings.extend(test_programs(&packages));
     for package in &packages {
         let Some(own) = layer(package) else {
             findings.push(format!(

@@ -28,18 +28,8 @@ fn tidy(metadata: &Metadata) -> Vec<Finding> {
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some("tidy") => {}
-        Some("pure-crates") => {
-            // For the Makefile: the crates that the pure lint list applies to.
-            let metadata = MetadataCommand::new().no_deps().exec();
-            let Ok(metadata) = metadata else { return ExitCode::FAILURE };
-            layers::pure_crates(&metadata).iter().for_each(|name| print!(" -p {name}"));
-            println!();
-            return ExitCode::SUCCESS;
-        }
         _ => {
-            eprintln!(
-                "usage: xtask tidy | pure-crates\n  tidy: check layers, licences, structures and texts"
-            );
+            eprintln!("usage: xtask tidy\n  tidy: check layers, licences, structures and texts");
             return ExitCode::from(2);
         }
     }

@@ -1,5 +1,6 @@
 //! Listens on an address as a monitor of method none and prints what a stock client does up to its first messages:
 //! `cargo run -p msgr --example greet -- 127.0.0.1:22000`, then `ceph -m v2:127.0.0.1:22000 --connect-timeout 5 -s`.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it is a shell")]
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,5 +1,7 @@
 //! Drives a queue request by request, and checks every completion.
 
+#![allow(clippy::disallowed_methods, reason = "it waits for queues and stores that have threads")]
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};

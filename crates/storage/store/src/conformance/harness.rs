@@ -1,5 +1,7 @@
 //! Driving a store request by request, and watching what holds for every completion.
 
+#![allow(clippy::disallowed_methods, reason = "it waits for queues and stores that have threads")]
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
