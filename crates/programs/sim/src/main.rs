@@ -2,6 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use sim::plan::Defect;
@@ -96,27 +99,49 @@ fn replay(seed: u64, args: &Args) -> ExitCode {
     }
 }
 
-fn run_seeds(args: &Args) -> ExitCode {
-    let started = Instant::now();
+/// What the runs of one command came to.
+#[derive(Default)]
+struct Tally {
+    sum: Counts,
+    done: u64,
+    failed: Vec<u64>,
+}
+
+/// Plays seeds on every processor, each seed on one thread.
+fn play_seeds(args: &Args, started: Instant) -> Tally {
     let limit = args.seconds.map(Duration::from_secs);
     let seeds = args.seeds.unwrap_or(if limit.is_some() { u64::MAX } else { 100 });
-    let (mut sum, mut done, mut failed) = (Counts::default(), 0_u64, Vec::new());
-    for seed in args.from..args.from.saturating_add(seeds) {
-        if limit.is_some_and(|limit| started.elapsed() >= limit) {
-            break;
-        }
-        let report = play(seed, args.bug, Trace::default());
-        done += 1;
-        add(&mut sum, &report.counts);
-        if let Some(failure) = report.failure {
-            let first = failure.0.lines().next().unwrap_or_default();
-            println!("seed {seed} FAILED: {first}\n  replay it: make sim SEED={seed}");
-            failed.push(seed);
-            if !args.keep_going {
-                break;
+    let (next, tally) = (AtomicU64::new(0), Mutex::new(Tally::default()));
+    let over = || {
+        let stopped = !args.keep_going && tally.lock().is_ok_and(|tally| !tally.failed.is_empty());
+        stopped || limit.is_some_and(|limit| started.elapsed() >= limit)
+    };
+    let work = || {
+        while !over() {
+            let number = next.fetch_add(1, Relaxed);
+            let Some(seed) = args.from.checked_add(number).filter(|_| number < seeds) else { break };
+            let report = play(seed, args.bug, Trace::default());
+            let Ok(mut tally) = tally.lock() else { break };
+            tally.done += 1;
+            add(&mut tally.sum, &report.counts);
+            if let Some(failure) = report.failure {
+                let first = failure.0.lines().next().unwrap_or_default();
+                println!("seed {seed} FAILED: {first}\n  replay it: make sim SEED={seed}");
+                tally.failed.push(seed);
             }
         }
-    }
+    };
+    std::thread::scope(|scope| {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        (0..threads).for_each(|_| drop(scope.spawn(work)));
+    });
+    tally.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn run_seeds(args: &Args) -> ExitCode {
+    let started = Instant::now();
+    let Tally { sum, done, mut failed } = play_seeds(args, started);
+    failed.sort_unstable();
     let (hours, seconds) = (sum.time as f64 / 3.6e12, started.elapsed().as_secs_f64());
     println!(
         "{done} seeds, {} failed; {} operations ({} of unknown outcome), {} faults, {} events, {hours:.1} virtual hours; {seconds:.1} s",
