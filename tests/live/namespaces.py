@@ -3,18 +3,22 @@
 A small process holds each one; it ends when its standard input closes, so nothing is left behind, however the
 tests end.
 """
+import ctypes
+import fcntl
+import os
+import socket
+import struct
 import subprocess
 import sys
 
 from harness import expect
 
-HOLD_NETWORK = """
-import fcntl, socket, struct, sys
-with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-    SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
-    request = struct.pack("16sH14x", b"lo", 0)
-    flags = struct.unpack_from("H", fcntl.ioctl(s, SIOCGIFFLAGS, request), 16)[0]
-    fcntl.ioctl(s, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", flags | IFF_UP))
+HOLD_NETWORK = f"""
+import sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})
+import namespaces
+namespaces.loopback_up()
 print("ready", flush=True)
 sys.stdin.read()
 """
@@ -25,6 +29,23 @@ subprocess.run(["mount", "-t", "tmpfs", "-o", "size=" + sys.argv[2], "tmpfs", sy
 print("ready", flush=True)
 sys.stdin.read()
 """
+
+
+def loopback_up():
+    """Brings up the loopback of the network namespace that this process is in."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        getflags, setflags, up = 0x8913, 0x8914, 1
+        request = struct.pack("16sH14x", b"lo", 0)
+        flags = struct.unpack_from("H", fcntl.ioctl(s, getflags, request), 16)[0]
+        fcntl.ioctl(s, setflags, struct.pack("16sH14x", b"lo", flags | up))
+
+
+def enter_own_network():
+    """Puts this process, and what it starts, into a network namespace of its own."""
+    new_network = 0x40000000
+    libc = ctypes.CDLL(None, use_errno=True)
+    expect(libc.unshare(new_network) == 0, f"no network namespace to be had: {os.strerror(ctypes.get_errno())}")
+    loopback_up()
 
 
 class Namespace:

@@ -119,3 +119,7 @@ def test_a_killed_run_leaves_no_modelled_disk(t):
         again.kill()
         again.wait()
     equal((mounts(work), loops(work), servers(work)), ([], [], []), "what is left")
+
+
+test_fio_sees_the_models_own_figures.alone = True
+test_the_overhead_of_a_modelled_disk_is_measured.alone = True
