@@ -123,9 +123,9 @@ impl Context<'_, '_> {
             ObjectChange::Zero { offset, len } => self.zero_data(&mut found, *offset, *len)?,
             ObjectChange::Truncate(size) => self.truncate_data(&mut found, *size)?,
             ObjectChange::Remove => return self.remove(&found),
-            ObjectChange::SetAttrs(attrs) => found.onode.attrs.extend(attrs.clone()),
-            ObjectChange::RemoveAttr(name) => drop(found.onode.attrs.remove(name)),
-            ObjectChange::RemoveAttrs => found.onode.attrs.clear(),
+            ObjectChange::SetAttrs(attrs) => self.set_attrs(&mut found, attrs)?,
+            ObjectChange::RemoveAttr(name) => self.remove_attr(&mut found, name)?,
+            ObjectChange::RemoveAttrs => self.clear_attrs(&mut found.onode)?,
             ObjectChange::OmapSet(entries) => {
                 for (key, value) in entries {
                     self.tables.set(Table::Omap, &keys::numbered_key(nid, key), value)?;
@@ -142,7 +142,7 @@ impl Context<'_, '_> {
             }
             ObjectChange::OmapSetHeader(header) => found.onode.omap_header = header.clone(),
             ObjectChange::OmapClear => {
-                self.omap_clear(nid)?;
+                self.remove_numbered(Table::Omap, nid)?;
                 found.onode.omap_header = Piece::empty();
             }
             ObjectChange::SetAllocHint(hint) => found.onode.hint = Some(*hint),
@@ -168,17 +168,18 @@ impl Context<'_, '_> {
         let nid = target.onode.nid;
         target.onode = Onode { nid, ..source.onode.clone() };
         self.copy_data(&source, nid)?;
-        self.copy_omap(source.onode.nid, nid)?;
+        self.copy_numbered(Table::Omap, source.onode.nid, nid)?;
+        self.copy_numbered(Table::Attrs, source.onode.nid, nid)?;
         self.store(&target)
     }
 
-    /// Copies all omap keys to the object numbered `to`, which has none.
-    fn copy_omap(&mut self, from: u64, to: u64) -> Attempt<()> {
+    /// Copies all that a table has of an object to the one numbered `to`, of which it has nothing.
+    fn copy_numbered(&mut self, table: Table, from: u64, to: u64) -> Attempt<()> {
         let prefix = keys::numbered_key(from, &[]);
-        for key in self.tables.keys(Table::Omap, &prefix, keys::after_prefix(&prefix).as_deref())? {
-            let value = self.tables.get(Table::Omap, &key)?;
-            let value = value.ok_or_else(|| damaged("an omap key is listed and not found"))?;
-            self.tables.set(Table::Omap, &keys::numbered_key(to, &key[prefix.len()..]), &value)?;
+        for key in self.tables.keys(table, &prefix, keys::after_prefix(&prefix).as_deref())? {
+            let value = self.tables.get(table, &key)?;
+            let value = value.ok_or_else(|| damaged("a key is listed and not found"))?;
+            self.tables.set(table, &keys::numbered_key(to, &key[prefix.len()..]), &value)?;
         }
         Ok(())
     }

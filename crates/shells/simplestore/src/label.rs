@@ -7,8 +7,11 @@ use devmodel::ModelError;
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
 use types::{Fsid, OsdId};
 
-/// The format written and read here, described in docs/formats/simple.md.
-pub const FORMAT: u32 = 2;
+/// The format written here, described in docs/formats/simple.md.
+pub const FORMAT: u32 = 3;
+
+/// The oldest format that is read. A store of it, or of one between, becomes one of [`FORMAT`] when it is opened.
+pub const OLDEST_FORMAT: u32 = 2;
 
 /// The parameters of a new store.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,7 +39,7 @@ impl Decode for Label {
     }
 }
 
-/// Why a store could not be made or opened. Nothing was changed.
+/// Why a store could not be made or opened. Nothing was changed, but a store of an older format may be one of [`FORMAT`].
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process has it open.
@@ -50,8 +53,8 @@ pub enum OpenError {
     NotAStore(PathBuf),
     /// A build from before formats were kept wrote it.
     #[error(
-        "{path} has store format {found} of an earlier build, and this build reads only format {FORMAT}: copy the data \
-         out with the build that wrote it, then make a new store"
+        "{path} has store format {found} of an earlier build, and this build reads none before {OLDEST_FORMAT}: copy \
+         the data out with the build that wrote it, then make a new store"
     )]
     Older {
         path: PathBuf,

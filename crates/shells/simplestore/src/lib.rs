@@ -11,7 +11,7 @@
 //! is promised than the file system has, or the store's part of it: what is free there, divided by the stores on it. [`StatFs::data_bytes`](store::StatFs::data_bytes) are the 4 KiB blocks that
 //! objects have; what queued transactions free counts as free, and is written again after their commit.
 //! [`StatFs::metadata_bytes`](store::StatFs::metadata_bytes) are the bytes of all keys and values in the tables: at most
-//! 64 for a collection, 18 + bytes for its info, 128 + 4 × bytes of its names for an object, 8 + bytes for an attribute,
+//! 64 for a collection, 18 + bytes for its info, 128 + 4 × bytes of its names for an object, 12 + bytes for an attribute,
 //! 33 for each 4 KiB of data, 12 + bytes for an omap key, 32 + bytes for a log record. A clone has its own blocks.
 //!
 //! **Damage.** A block or record with a wrong checksum fails the requests that need it, and nothing else. A commit or a
@@ -19,6 +19,7 @@
 
 mod alloc;
 mod apply;
+mod attrs;
 mod data;
 mod label;
 mod object;

@@ -96,17 +96,18 @@ impl<'a, 't> Context<'a, 't> {
         self.tables.set(Table::Onodes, &found.key, &bytes)
     }
 
-    /// Removes an object with its blocks and omap.
+    /// Removes an object with its blocks, its omap and its attributes.
     pub fn remove(&mut self, found: &Found) -> Attempt<()> {
         self.unmap(found.onode.nid, 0, u64::MAX)?;
-        self.omap_clear(found.onode.nid)?;
+        self.remove_numbered(Table::Omap, found.onode.nid)?;
+        self.remove_numbered(Table::Attrs, found.onode.nid)?;
         self.tables.remove(Table::Onodes, &found.key)
     }
 
-    /// Removes all omap keys.
-    pub fn omap_clear(&mut self, nid: u64) -> Attempt<()> {
+    /// Removes all that a table has of an object.
+    pub fn remove_numbered(&mut self, table: Table, nid: u64) -> Attempt<()> {
         let start = keys::numbered_key(nid, &[]);
         let end = keys::after_prefix(&start);
-        self.tables.remove_range(Table::Omap, &start, end.as_deref())
+        self.tables.remove_range(table, &start, end.as_deref())
     }
 }

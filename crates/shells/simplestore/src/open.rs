@@ -1,6 +1,5 @@
 //! Making and opening stores.
 
-use std::cmp::Ordering;
 use std::io;
 use std::path::Path;
 
@@ -11,7 +10,7 @@ use encoding::{Decode, Encode};
 use redb::{Builder, Database, DatabaseError, ReadableDatabase};
 
 use crate::alloc::Allocator;
-use crate::label::{FORMAT, Label, OpenError};
+use crate::label::{FORMAT, Label, OLDEST_FORMAT, OpenError};
 use crate::records::{BLOCK, Counters, decode_chunk};
 use crate::space::Space;
 use crate::store::SimpleStore;
@@ -152,7 +151,14 @@ struct Loaded {
 
 fn load(dir: &Path, options: &Options, part: Option<ModelledRange>) -> Result<Loaded, OpenError> {
     let db = open_metadata(dir, false, options, part)?;
-    let Meta { label, counters } = read_meta(dir, &db)?.ok_or_else(|| OpenError::NotAStore(dir.into()))?;
+    let Meta { format, label, counters } =
+        read_meta(dir, &db)?.ok_or_else(|| OpenError::NotAStore(dir.into()))?;
+    if format < FORMAT {
+        upgrade(&db).map_err(|e| match e {
+            redb::Error::Io(e) => io_error(dir, e),
+            other => OpenError::Damaged { path: dir.into(), why: format!("{METADATA_FILE}: {other}") },
+        })?;
+    }
     let alloc = scan(&db, label.size_bytes / BLOCK);
     let alloc = alloc.map_err(|why| OpenError::Damaged { path: dir.into(), why })?;
     Ok(Loaded { db, label, counters, alloc })
@@ -199,6 +205,7 @@ fn open_metadata(
 
 /// What the metadata says of the store as a whole.
 struct Meta {
+    format: u32,
     label: Label,
     counters: Counters,
 }
@@ -217,10 +224,11 @@ fn read_meta(dir: &Path, db: &Database) -> Result<Option<Meta>, OpenError> {
         value.map(|v| v.value().to_vec()).ok_or_else(|| damaged(format!("{METADATA_FILE} has no {key}")))
     };
     let found = u32::from_bytes(&get(FORMAT_KEY)?).map_err(|e| damaged(e.to_string()))?;
-    match found.cmp(&FORMAT) {
-        Ordering::Less => return Err(OpenError::Older { path: dir.into(), found }),
-        Ordering::Greater => return Err(OpenError::Newer { path: dir.into(), found }),
-        Ordering::Equal => {}
+    if found < OLDEST_FORMAT {
+        return Err(OpenError::Older { path: dir.into(), found });
+    }
+    if found > FORMAT {
+        return Err(OpenError::Newer { path: dir.into(), found });
     }
     let record = |key: &str| {
         let sealed = get(key)?;
@@ -229,7 +237,16 @@ fn read_meta(dir: &Path, db: &Database) -> Result<Option<Meta>, OpenError> {
     };
     let label = Label::from_bytes_exact(&record(LABEL)?).map_err(|e| damaged(e.to_string()))?;
     let counters = Counters::from_bytes_exact(&record(COUNTERS)?).map_err(|e| damaged(e.to_string()))?;
-    Ok(Some(Meta { label, counters }))
+    Ok(Some(Meta { format: found, label, counters }))
+}
+
+/// Makes a store of format 2 one of this format: it lacks the table of attributes apart, and its records are as those
+/// here.
+fn upgrade(db: &Database) -> Result<(), redb::Error> {
+    let txn = db.begin_write()?;
+    txn.open_table(Table::Attrs.definition())?;
+    txn.open_table(Table::Meta.definition())?.insert(FORMAT_KEY.as_bytes(), &FORMAT.to_bytes(0)[..])?;
+    Ok(txn.commit()?)
 }
 
 fn write_meta(db: &Database, label: &Label) -> Result<(), String> {

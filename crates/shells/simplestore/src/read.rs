@@ -9,7 +9,7 @@ use types::{EVersion, GHObject, Name};
 
 use crate::apply::after_log_key;
 use crate::data::PageCache;
-use crate::object::Context;
+use crate::object::{Context, Found};
 use crate::page::{Page, value_if};
 use crate::records::{CollectionRecord, Onode, decode_log_record};
 use crate::tables::{Attempt, Table, damaged};
@@ -53,17 +53,18 @@ impl Context<'_, '_> {
                 ReadOutcome::Stat(self.require(*collection, object)?.onode.stat())
             }
             R::Attr { collection, object, name } => {
-                let value = self.require(*collection, object)?.onode.attrs.remove(name);
-                ReadOutcome::Attr(value.ok_or(StoreError::NoSuchAttr)?)
+                let found = self.require(*collection, object)?;
+                ReadOutcome::Attr(self.attr(&found.onode, name)?.ok_or(StoreError::NoSuchAttr)?)
             }
             R::Attrs { collection, object } => {
-                ReadOutcome::Attrs(self.require(*collection, object)?.onode.attrs)
+                let found = self.require(*collection, object)?;
+                ReadOutcome::Attrs(self.attrs(&found.onode, &AttrChoice::All, object)?)
             }
             R::Object { collection, object, attrs } => {
-                let found = self.find(*collection, object)?.map(|f| f.onode);
-                ReadOutcome::Object(
-                    found.map(|o| ObjectHead { stat: o.stat(), attrs: attrs.choose(&o.attrs) }),
-                )
+                let head = |Found { onode, .. }| -> Attempt<ObjectHead> {
+                    Ok(ObjectHead { stat: onode.stat(), attrs: self.attrs(&onode, attrs, object)? })
+                };
+                ReadOutcome::Object(self.find(*collection, object)?.map(head).transpose()?)
             }
             R::OmapHeader { collection, object } => {
                 ReadOutcome::OmapHeader(self.require(*collection, object)?.onode.omap_header)
@@ -141,7 +142,7 @@ impl Context<'_, '_> {
                 Some(bytes) => {
                     let onode = Onode::from_bytes_exact(bytes)
                         .map_err(|e| damaged(format!("the record of object {object} in {id}: {e}")))?;
-                    attrs.choose(&onode.attrs)
+                    self.attrs(&onode, attrs, &object)?
                 }
                 None => Attrs::new(),
             };

@@ -58,13 +58,16 @@ impl Decode for CollectionRecord {
     }
 }
 
-/// An object. Its omap and its blocks are found by its number, which stays when it is renamed.
+/// An object. Its blocks, its omap and the attributes apart are found by its number, which stays when it is renamed.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Onode {
     pub nid: u64,
     pub size: u64,
     pub hint: Option<AllocHint>,
+    /// Those that the record holds itself.
     pub attrs: Attrs,
+    /// How many attributes have keys of their own.
+    pub attrs_apart: u32,
     pub omap_header: Piece,
 }
 
@@ -76,7 +79,9 @@ impl Onode {
 
 impl Encode for Onode {
     fn encode(&self, e: &mut Encoder) {
-        e.versioned(1, 1, |e| {
+        // A record without attributes apart is one of format 2.
+        let version = if self.attrs_apart == 0 { 1 } else { 2 };
+        e.versioned(version, version, |e| {
             e.put(&self.nid).put(&self.size);
             e.put(&self.hint.map(|h| (h.object_size, (h.write_size, h.flags))));
             e.put(&(self.attrs.len() as u32));
@@ -84,12 +89,15 @@ impl Encode for Onode {
                 e.put(name).blob(value);
             }
             e.blob(&self.omap_header);
+            if version > 1 {
+                e.put(&self.attrs_apart);
+            }
         });
     }
 }
 impl Decode for Onode {
     fn decode(d: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        d.versioned(1, "onode", |d, _| {
+        d.versioned(2, "onode", |d, version| {
             let (nid, size) = (d.get()?, d.get()?);
             let hint: Option<(u64, (u64, u32))> = d.get()?;
             let hint =
@@ -99,7 +107,9 @@ impl Decode for Onode {
                 let name: Name = d.get()?;
                 attrs.insert(name, Piece::copy_from(d.blob("attribute")?));
             }
-            Ok(Self { nid, size, hint, attrs, omap_header: Piece::copy_from(d.blob("omap header")?) })
+            let omap_header = Piece::copy_from(d.blob("omap header")?);
+            let attrs_apart = if version > 1 { d.get()? } else { 0 };
+            Ok(Self { nid, size, hint, attrs, attrs_apart, omap_header })
         })
     }
 }
@@ -161,9 +171,13 @@ mod tests {
             size: 9,
             hint: Some(AllocHint { object_size: 1, write_size: 2, flags: 3 }),
             attrs: [("a".into(), Piece::copy_from(b"b"))].into(),
+            attrs_apart: 0,
             omap_header: Piece::copy_from(&[1]),
         };
-        assert_eq!(Onode::from_bytes_exact(&onode.to_bytes(0)), Ok(onode));
+        let apart = Onode { attrs_apart: 3, ..onode.clone() };
+        for onode in [onode, apart] {
+            assert_eq!(Onode::from_bytes_exact(&onode.to_bytes(0)), Ok(onode));
+        }
         let chunk: Chunk = [(0, Block { at: 5, crc: 6 }), (63, Block { at: 1 << 40, crc: !0 })].into();
         assert_eq!(decode_chunk(&encode_chunk(&chunk)), Ok(chunk));
         assert!(decode_chunk(&[64; 13]).is_err() && decode_chunk(&[1; 12]).is_err());

@@ -14,6 +14,8 @@ use types::Errno;
 
 type Bytes = &'static [u8];
 
+const TABLES: usize = 8;
+
 /// A table of the metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Table {
@@ -27,6 +29,8 @@ pub enum Table {
     Chunks,
     /// Onode number and omap key to value.
     Omap,
+    /// Onode number and name to value, of the attributes that are not in the onode.
+    Attrs,
     /// Collection key and version to log record.
     Log,
     /// Names to what concerns the store as a whole; not counted as metadata.
@@ -35,8 +39,16 @@ pub enum Table {
 
 impl Table {
     /// In the order of the discriminants.
-    const ALL: [Self; 7] =
-        [Self::Collections, Self::Infos, Self::Onodes, Self::Chunks, Self::Omap, Self::Log, Self::Meta];
+    const ALL: [Self; TABLES] = [
+        Self::Collections,
+        Self::Infos,
+        Self::Onodes,
+        Self::Chunks,
+        Self::Omap,
+        Self::Attrs,
+        Self::Log,
+        Self::Meta,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -45,6 +57,7 @@ impl Table {
             Self::Onodes => "onodes",
             Self::Chunks => "chunks",
             Self::Omap => "omap",
+            Self::Attrs => "attrs",
             Self::Log => "log",
             Self::Meta => "meta",
         }
@@ -57,7 +70,13 @@ impl Table {
     /// Whether keys and values count as metadata.
     fn is_counted(self) -> bool {
         match self {
-            Self::Collections | Self::Infos | Self::Onodes | Self::Chunks | Self::Omap | Self::Log => true,
+            Self::Collections
+            | Self::Infos
+            | Self::Onodes
+            | Self::Chunks
+            | Self::Omap
+            | Self::Attrs
+            | Self::Log => true,
             Self::Meta => false,
         }
     }
@@ -179,7 +198,7 @@ impl<'t> Open<'t> {
 
 /// All tables, in the order of [`Table::ALL`].
 pub struct Tables<'t> {
-    tables: [Open<'t>; 7],
+    tables: [Open<'t>; TABLES],
     undo: Vec<Undo>,
     metadata_bytes: u64,
     /// As of the last [`Tables::commit`].
@@ -201,8 +220,8 @@ impl<'t> Tables<'t> {
         metadata_bytes: u64,
         open: impl Fn(Table) -> Result<Open<'t>, TableError>,
     ) -> Result<Self, TableError> {
-        let [a, b, c, d, e, f, g] = Table::ALL.map(open);
-        let tables = [a?, b?, c?, d?, e?, f?, g?];
+        let [a, b, c, d, e, f, g, h] = Table::ALL.map(open);
+        let tables = [a?, b?, c?, d?, e?, f?, g?, h?];
         let metadata_bytes_committed = metadata_bytes;
         Ok(Self { tables, undo: Vec::new(), metadata_bytes, metadata_bytes_committed })
     }

@@ -92,7 +92,7 @@ impl Factory for Simple {
     /// The bound that docs/formats/simple.md gives.
     fn metadata_bytes_max(&self, c: &Contents) -> u64 {
         let records =
-            82 * c.collections + 128 * c.objects + 8 * c.attrs + 12 * c.omap_keys + 32 * c.log_records;
+            82 * c.collections + 128 * c.objects + 12 * c.attrs + 12 * c.omap_keys + 32 * c.log_records;
         let bytes = c.info_bytes + 4 * c.name_bytes + c.attr_bytes + c.omap_bytes + c.log_bytes;
         records + bytes + 33 * c.data_blocks
     }

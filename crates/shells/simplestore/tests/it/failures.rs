@@ -42,12 +42,12 @@ fn set_format(dir: &Path, format: u32) {
 fn a_newer_format_is_refused_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     drop(fresh(dir.path(), 10 << 20));
-    set_format(dir.path(), 3);
+    set_format(dir.path(), 4);
     let error = open_now(dir.path()).err().expect("refused");
-    let want = "was written by a newer version (store format 3, this one knows 2)";
+    let want = "was written by a newer version (store format 4, this one knows 3)";
     assert!(error.to_string().ends_with(want), "{error}");
     assert!(matches!(mkfs(dir.path(), &label(1 << 20), &Options::default()), Err(OpenError::Newer { .. })));
-    set_format(dir.path(), 2);
+    set_format(dir.path(), 3);
     assert!(open_now(dir.path()).is_ok(), "nothing was changed");
 }
 
@@ -57,11 +57,11 @@ fn the_format_from_before_formats_were_kept_is_refused_and_left_alone() {
     drop(fresh(dir.path(), 10 << 20));
     set_format(dir.path(), 1);
     let error = open_now(dir.path()).err().expect("refused");
-    let want = "has store format 1 of an earlier build, and this build reads only format 2: \
+    let want = "has store format 1 of an earlier build, and this build reads none before 2: \
         copy the data out with the build that wrote it, then make a new store";
     assert!(error.to_string().ends_with(want), "{error}");
     assert!(matches!(mkfs(dir.path(), &label(1 << 20), &Options::default()), Err(OpenError::Older { .. })));
-    set_format(dir.path(), 2);
+    set_format(dir.path(), 3);
     assert!(open_now(dir.path()).is_ok(), "nothing was changed");
 }
 
