@@ -51,7 +51,7 @@ impl Decode for RefOp {
     }
 }
 
-/// ENOENT if there is no chunk.
+/// Fails with ENOENT if the chunk does not exist.
 fn stored(ctx: &mut ClassContext<'_, '_>) -> Result<Refs, StepError> {
     match ctx.xattr(ATTR)? {
         Some(value) => decode_stored(&value),
@@ -64,7 +64,7 @@ fn store(ctx: &mut ClassContext<'_, '_>, refs: &Refs) -> Result<i32, StepError> 
     Ok(0)
 }
 
-/// ENOMSG where the chunk is to be verified and has other data.
+/// Fails with ENOMSG where the chunk is to be verified and has other data.
 fn create_or_get_ref(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let op: CreateOp = decode_input(input)?;
     let mut refs = match stored(ctx) {
@@ -91,7 +91,7 @@ fn get_ref(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepErro
     store(ctx, &refs)
 }
 
-/// ENOLINK where the object does not refer to the chunk.
+/// Fails with ENOLINK where the object does not refer to the chunk.
 fn put_ref(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let op: RefOp = decode_input(input)?;
     let mut refs = stored(ctx)?;

@@ -30,7 +30,8 @@ impl Comparison {
         Ok(Self { mode: d.get()?, op: d.get()?, values: d.get()? })
     }
 
-    /// EINVAL where the comparison itself is not possible, EIO where `stored` is not a number and is compared as one.
+    /// Fails with EINVAL where the comparison itself is not possible, EIO where `stored` is not a number and is
+    /// compared as one.
     fn holds(&self, given: &[u8], stored: &[u8]) -> Result<bool, StepError> {
         const STRING: u8 = 1;
         const U64: u8 = 2;
@@ -95,7 +96,7 @@ impl CompareOp {
     }
 }
 
-/// ECANCELED unless all comparisons hold.
+/// Fails with ECANCELED unless all comparisons hold.
 fn cmp_vals(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let op: CompareOp = decode_input(input)?;
     let stored = op.comparison.stored(ctx)?;

@@ -5,7 +5,7 @@ use encoding::{Decode, DecodeError, Decoder, Encode};
 use ops::{ClassContext, StepError, decode_stored};
 use types::{Errno, Name};
 
-/// Reads a method's arguments, which follow each other. EINVAL where they can't be read.
+/// Reads a method's arguments, which follow each other. Fails with EINVAL where they can't be read.
 pub(crate) fn args<T>(
     input: &Rope,
     read: impl FnOnce(&mut Decoder<'_>) -> Result<T, DecodeError>,
@@ -30,7 +30,7 @@ pub(crate) fn get<T: Decode>(
     ctx.omap_value(key)?.map(|value| decode_stored(&value)).transpose()
 }
 
-/// ENOENT if there is no such key.
+/// Fails with ENOENT if there is no such key.
 pub(crate) fn require<T: Decode>(
     ctx: &mut ClassContext<'_, '_>,
     key: impl Into<Name>,
@@ -104,8 +104,8 @@ pub(crate) fn is_valid_id(id: &[u8]) -> bool {
     !id.is_empty() && id.iter().all(u8::is_ascii_alphanumeric)
 }
 
-/// Adds a name and its id, each found by the other (`name_*`, `id_*`). EINVAL where one of them is not possible, EEXIST
-/// where the name is taken, EBADF where the id is, unless it `may_have_id`.
+/// Adds a name and its id, each found by the other (`name_*`, `id_*`). Fails with EINVAL where one of them is not
+/// possible, EEXIST where the name is taken, EBADF where the id is, unless it `may_have_id`.
 pub(crate) fn add_name(
     ctx: &mut ClassContext<'_, '_>,
     name: &Name,
@@ -126,7 +126,7 @@ pub(crate) fn add_name(
     Ok(0)
 }
 
-/// ENOENT if there is no such name or id, ESTALE where they are not each other's.
+/// Fails with ENOENT if there is no such name or id, ESTALE where they are not each other's.
 pub(crate) fn remove_name(ctx: &mut ClassContext<'_, '_>, name: &Name, id: &Name) -> Result<i32, StepError> {
     let (name_key, id_key) = (join(NAME_PREFIX, name), join(ID_PREFIX, id));
     let stored_id: Name = require(ctx, name_key.clone())?;

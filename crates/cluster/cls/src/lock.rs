@@ -127,7 +127,7 @@ fn list_locks(ctx: &mut ClassContext<'_, '_>, _: &Rope) -> Result<i32, StepError
     ctx.reply(&ListLocksReply { locks })
 }
 
-/// The lock, if the caller holds it as `op` says; EBUSY if not.
+/// The lock, if the caller holds it as `op` says; fails with EBUSY if not.
 fn held(ctx: &mut ClassContext<'_, '_>, op: &AssertOp) -> Result<(LockInfo, LockerId), StepError> {
     if !op.kind.is_valid() || op.name.is_empty() {
         return Err(Errno::EINVAL.into());

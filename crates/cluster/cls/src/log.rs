@@ -169,7 +169,7 @@ fn list(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> 
     ctx.reply(&reply)
 }
 
-/// ENODATA if there was nothing to remove.
+/// Fails with ENODATA if there was nothing to remove.
 fn trim(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let op: TrimOp = decode_input(input)?;
     let from = by_time::key(op.from_marker, op.from_time);

@@ -106,7 +106,7 @@ fn list(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> 
     ctx.reply(&reply)
 }
 
-/// ENODATA if there was nothing to remove.
+/// Fails with ENODATA if there was nothing to remove.
 fn trim(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let op: TrimOp = decode_input(input)?;
     let end = by_time::key(op.to_marker, op.to_time);

@@ -11,7 +11,7 @@ const DONT_NEED: u32 = 0x20;
 /// these bytes where it does not know them.
 const PADDING: u64 = 8;
 
-/// The object's size; EOVERFLOW where that is `max` or more.
+/// The object's size; fails with EOVERFLOW where that is `max` or more.
 fn size_below(ctx: &mut ClassContext<'_, '_>, max: u64) -> Result<u64, StepError> {
     let size = match ctx.stat() {
         Err(e) if e.is(Errno::ENOENT) => 0,
@@ -20,7 +20,7 @@ fn size_below(ctx: &mut ClassContext<'_, '_>, max: u64) -> Result<u64, StepError
     if size >= max { Err(Errno::EOVERFLOW.into()) } else { Ok(size) }
 }
 
-/// EOVERFLOW where the object is full; one that does not exist never is.
+/// Fails with EOVERFLOW where the object is full; one that does not exist never is.
 pub(super) fn guard_append(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let max: u64 = decode_input(input)?;
     if ctx.exists() {
@@ -30,7 +30,7 @@ pub(super) fn guard_append(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Resu
 }
 
 /// Clients since Octopus skip zeros between entries, so that each append can begin where nothing was written before.
-/// EOVERFLOW where the object is full.
+/// Fails with EOVERFLOW where the object is full.
 pub(super) fn append(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let (max, data): (u64, Name) = decode_input(input)?;
     let start = size_below(ctx, max)?;

@@ -20,7 +20,7 @@ pub(super) fn all(ctx: &mut ClassContext<'_, '_>) -> Result<Vec<Client>, StepErr
     list(ctx, &Name::new(), u64::MAX)
 }
 
-/// ENOENT if there is no such client.
+/// Fails with ENOENT if there is no such client.
 pub(super) fn require(ctx: &mut ClassContext<'_, '_>, id: &Name) -> Result<Client, StepError> {
     keys::require(ctx, key(id))
 }
@@ -64,7 +64,7 @@ pub(super) fn get_client(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result
     ctx.reply(&client)
 }
 
-/// Adds a client, which begins where the last of the others is. EEXIST where it is there already.
+/// Adds a client, which begins where the last of the others is. Fails with EEXIST where it is there already.
 pub(super) fn client_register(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let (id, data): (Name, Name) = with_id(input)?;
     header::check_exists(ctx)?;
@@ -98,7 +98,7 @@ pub(super) fn client_unregister(ctx: &mut ClassContext<'_, '_>, input: &Rope) ->
     Ok(0)
 }
 
-/// EINVAL where there are more positions than a set has objects.
+/// Fails with EINVAL where there are more positions than a set has objects.
 pub(super) fn client_commit(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let (id, position): (Name, ObjectSetPosition) = with_id(input)?;
     let splay_width: u8 = keys::require(ctx, header::SPLAY_WIDTH)?;

@@ -17,12 +17,12 @@ const ACTIVE_SET: &str = "active_set";
 pub(super) const NEXT_TAG_TID: &str = "next_tag_tid";
 pub(super) const NEXT_TAG_CLASS: &str = "next_tag_class";
 
-/// ENOENT if there is no journal.
+/// Fails with ENOENT if there is no journal.
 pub(super) fn check_exists(ctx: &mut ClassContext<'_, '_>) -> Result<(), StepError> {
     keys::require::<u8>(ctx, ORDER).map(drop)
 }
 
-/// EEXIST where there is a journal.
+/// Fails with EEXIST where there is a journal.
 pub(super) fn create(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let (order, (splay_width, pool)): (u8, (u8, i64)) = decode_input(input)?;
     if keys::has(ctx, ORDER)? {
@@ -69,7 +69,7 @@ pub(super) fn get_next_tag_tid(ctx: &mut ClassContext<'_, '_>, _: &Rope) -> Resu
     get::<u64>(ctx, NEXT_TAG_TID)
 }
 
-/// ESTALE where `set` is before the one that is stored.
+/// Fails with ESTALE where `set` is before the one that is stored.
 fn advance(ctx: &mut ClassContext<'_, '_>, key: &str, set: u64) -> Result<i32, StepError> {
     let current: u64 = keys::require(ctx, key)?;
     match set.cmp(&current) {
@@ -80,7 +80,7 @@ fn advance(ctx: &mut ClassContext<'_, '_>, key: &str, set: u64) -> Result<i32, S
     Ok(0)
 }
 
-/// EINVAL where it would be after the active set.
+/// Fails with EINVAL where it would be after the active set.
 pub(super) fn set_minimum_set(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let set: u64 = decode_input(input)?;
     if set > keys::require(ctx, ACTIVE_SET)? {
@@ -89,7 +89,7 @@ pub(super) fn set_minimum_set(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> R
     advance(ctx, MINIMUM_SET, set)
 }
 
-/// EINVAL where it would be before the minimum set.
+/// Fails with EINVAL where it would be before the minimum set.
 pub(super) fn set_active_set(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let set: u64 = decode_input(input)?;
     if set < keys::require(ctx, MINIMUM_SET)? {

@@ -49,7 +49,7 @@ const STATE_KEY: &str = "state";
 const STATE_READY: u8 = 0;
 const STATE_ADD_DISABLED: u8 = 1;
 
-/// ENOENT where it is in another state, or in none.
+/// Fails with ENOENT where it is in another state, or in none.
 pub(super) fn dir_state_assert(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let state: u8 = decode_input(input)?;
     match keys::require::<u8>(ctx, STATE_KEY)? {
@@ -58,7 +58,7 @@ pub(super) fn dir_state_assert(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> 
     }
 }
 
-/// EBUSY where adding is to be disabled and there are images.
+/// Fails with EBUSY where adding is to be disabled and there are images.
 pub(super) fn dir_state_set(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let state: u8 = decode_input(input)?;
     match state {
@@ -107,7 +107,7 @@ pub(super) fn trash_remove(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Resu
     remove_existing(ctx, ID_PREFIX, input)
 }
 
-/// Removes the key of the name in the input; ENOENT if there is none.
+/// Removes the key of the name in the input; fails with ENOENT if there is none.
 fn remove_existing(ctx: &mut ClassContext<'_, '_>, prefix: &str, input: &Rope) -> Result<i32, StepError> {
     let name: Name = decode_input(input)?;
     let key = keys::join(prefix, &name);
@@ -131,7 +131,7 @@ pub(super) fn trash_get(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<
     Ok(0)
 }
 
-/// ESTALE where it is in neither the state expected nor the new one.
+/// Fails with ESTALE where it is in neither the state expected nor the new one.
 pub(super) fn trash_state_set(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let (id, state, expected): (Name, u8, u8) = args(input, |d| Ok((d.get()?, d.get()?, d.get()?)))?;
     let key = keys::join(ID_PREFIX, &id);

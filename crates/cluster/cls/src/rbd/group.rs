@@ -137,12 +137,12 @@ pub(super) fn group_image_list(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> 
 /// The key of an image's header that names its group.
 const GROUP_KEY: &str = "rbd_group_ref";
 
-/// EINVAL where what is stored can't be read.
+/// Fails with EINVAL where what is stored can't be read.
 fn group_of_image(ctx: &mut ClassContext<'_, '_>) -> Result<Option<Group>, StepError> {
     ctx.omap_value(GROUP_KEY)?.map(|value| decode_input(&value)).transpose()
 }
 
-/// EEXIST where the image is in another group.
+/// Fails with EEXIST where the image is in another group.
 pub(super) fn image_group_add(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let group: Group = decode_input(input)?;
     match group_of_image(ctx)? {
@@ -155,7 +155,7 @@ pub(super) fn image_group_add(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> R
     Ok(0)
 }
 
-/// EBADF where it is in another group.
+/// Fails with EBADF where it is in another group.
 pub(super) fn image_group_remove(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let group: Group = decode_input(input)?;
     if group_of_image(ctx)?.ok_or(Errno::ENOENT)? != group {
@@ -177,8 +177,8 @@ const SNAP_PREFIX: &str = "snapshot_";
 const ORDER_PREFIX: &str = "snap_order_";
 const MAX_ORDER_KEY: &str = "snap_max_order";
 
-/// Records a snapshot that is begun (incomplete) or done. EEXIST where there is another of its name, or where it is begun
-/// a second time.
+/// Records a snapshot that is begun (incomplete) or done. Fails with EEXIST where there is another of its name, or
+/// where it is begun a second time.
 pub(super) fn group_snap_set(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let snap: GroupSnap = decode_input(input)?;
     if snap.name.is_empty() || snap.id.is_empty() {

@@ -54,7 +54,8 @@ impl OpFeatures {
     pub const SNAP_TRASH: u64 = 1 << 3;
     const ALL: u64 = (1 << 4) - 1;
 
-    /// Sets those in `mask` to what `features` has of them. ENOENT where the object is not a header of format 2.
+    /// Sets those in `mask` to what `features` has of them. Fails with ENOENT where the object is not a header of
+    /// format 2.
     pub fn set(ctx: &mut ClassContext<'_, '_>, features: u64, mask: u64) -> Result<(), StepError> {
         let old_image_features: u64 = keys::require(ctx, "features")?;
         let old = keys::get(ctx, "op_features")?.unwrap_or(0);

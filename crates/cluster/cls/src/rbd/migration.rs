@@ -85,7 +85,7 @@ enum HeaderState {
     New(u64),
 }
 
-/// ENXIO where it is no header.
+/// Fails with ENXIO where it is no header.
 fn header_state(ctx: &mut ClassContext<'_, '_>) -> Result<HeaderState, StepError> {
     if let Some(features) = keys::get(ctx, "features")? {
         return Ok(HeaderState::New(features));
@@ -122,7 +122,7 @@ pub(super) fn migration_set(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Res
     Ok(0)
 }
 
-/// EINVAL where the image is not moved.
+/// Fails with EINVAL where the image is not moved.
 fn stored(ctx: &mut ClassContext<'_, '_>) -> Result<Migration, StepError> {
     let migrating = match header_state(ctx)? {
         HeaderState::Old { migrating } => migrating,

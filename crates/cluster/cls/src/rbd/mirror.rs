@@ -54,7 +54,7 @@ pub(super) fn mirror_mode_get(ctx: &mut ClassContext<'_, '_>, _: &Rope) -> Resul
     ctx.reply(&mode)
 }
 
-/// EBUSY where it is to be disabled and there are peers.
+/// Fails with EBUSY where it is to be disabled and there are peers.
 pub(super) fn mirror_mode_set(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let mode: u32 = decode_input(input)?;
     if mode > INIT_ONLY {
@@ -157,7 +157,7 @@ pub(super) fn mirror_peer_list(ctx: &mut ClassContext<'_, '_>, _: &Rope) -> Resu
     ctx.reply(&peers)
 }
 
-/// Errors: ESTALE where there is a peer of this UUID, EEXIST where there is one of this site or cluster.
+/// Fails with ESTALE where there is a peer of this UUID, EEXIST where there is one of this site or cluster.
 pub(super) fn mirror_peer_add(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let peer: MirrorPeer = decode_input(input)?;
     require_enabled(ctx)?;
@@ -250,8 +250,8 @@ pub(super) fn mirror_image_get(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> 
     ctx.reply(&image)
 }
 
-/// Errors: EEXIST where another image has the global id, EINVAL where the image has another, ENOENT where an image that
-/// is not there is to be disabled.
+/// Fails with EEXIST where another image has the global id, EINVAL where the image has another, ENOENT where an image
+/// that is not there is to be disabled.
 pub(super) fn mirror_image_set(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let (id, image): (Name, MirrorImage) = decode_input(input)?;
     let global_key = keys::join(GLOBAL_PREFIX, &image.global_id);
@@ -267,7 +267,7 @@ pub(super) fn mirror_image_set(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> 
     Ok(0)
 }
 
-/// EBUSY unless it is being disabled.
+/// Fails with EBUSY unless it is being disabled.
 pub(super) fn mirror_image_remove(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let id: Name = decode_input(input)?;
     let image = stored_image(ctx, &id)?.ok_or(Errno::ENOENT)?;
@@ -323,7 +323,7 @@ pub(super) fn mirror_image_map_remove(
     Ok(0)
 }
 
-/// Changes a snapshot that the image is mirrored by; EINVAL where it is another kind of snapshot.
+/// Changes a snapshot that the image is mirrored by; fails with EINVAL where it is another kind of snapshot.
 fn change_snap(
     ctx: &mut ClassContext<'_, '_>,
     id: u64,

@@ -179,7 +179,7 @@ pub(super) fn mirror_image_status_remove_down(
     Ok(0)
 }
 
-/// The client that an image's status here is from; `None` if there is none. ESTALE where it is gone.
+/// The client that an image's status here is from; `None` if there is none. Fails with ESTALE where it is gone.
 fn reporter(
     ctx: &mut ClassContext<'_, '_>,
     global_id: &Name,

@@ -17,7 +17,7 @@ const LEN_MAX: u64 = 256_000_000;
 /// The object will be used again soon (CEPH_OSD_OP_FLAG_FADVISE_WILLNEED).
 const WILL_NEED: u32 = 0x10;
 
-/// ENOENT where it is empty, EINVAL where it can't be read.
+/// Fails with ENOENT where it is empty, EINVAL where it can't be read.
 fn stored(ctx: &mut ClassContext<'_, '_>) -> Result<BitVector, StepError> {
     let (size, _) = ctx.stat()?;
     if size == 0 {
@@ -44,7 +44,7 @@ pub(super) fn object_map_save(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> R
     store(ctx, &map)
 }
 
-/// New objects are in the state given, and so must be those that are cut off: ESTALE if not.
+/// New objects are in the state given, and so must be those that are cut off: fails with ESTALE if not.
 pub(super) fn object_map_resize(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let (len, state): (u64, u8) = decode_input(input)?;
     if len > LEN_MAX {
@@ -61,7 +61,7 @@ pub(super) fn object_map_resize(ctx: &mut ClassContext<'_, '_>, input: &Rope) ->
     store(ctx, &map)
 }
 
-/// Reads and writes the blocks of the objects concerned alone. ERANGE where the map has no such objects.
+/// Reads and writes the blocks of the objects concerned alone. Fails with ERANGE where the map has no such objects.
 pub(super) fn object_map_update(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let (first, end, new, old) = args(input, |d| {
         let (first, end, new) = (d.get::<u64>()?, d.get::<u64>()?, d.get::<u8>()?);

@@ -96,7 +96,7 @@ pub(super) fn snap_count(ctx: &mut ClassContext<'_, '_>) -> Result<Option<u32>, 
     Ok(fixed(ctx)?.map(|counts| counts.snap_count))
 }
 
-/// EINVAL where the object has no such header, EIO where it has not what it says.
+/// Fails with EINVAL where the object has no such header, EIO where it has not what it says.
 fn stored(ctx: &mut ClassContext<'_, '_>) -> Result<Header, StepError> {
     let Counts { snap_count, names_len } = fixed(ctx)?.ok_or(Errno::EINVAL)?;
     let snaps_len = u64::from(snap_count) * SNAP_LEN;
@@ -117,7 +117,7 @@ pub(super) fn snap_list(ctx: &mut ClassContext<'_, '_>, _: &Rope) -> Result<i32,
     ctx.reply(&(header.snap_seq, snaps))
 }
 
-/// Errors: ESTALE where there is a newer one, EDQUOT where there are as many as there may be, EEXIST.
+/// Fails with ESTALE where there is a newer one, EDQUOT where there are as many as there may be, EEXIST.
 pub(super) fn snap_add(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let mut header = stored(ctx)?;
     let (name, id): (Name, u64) = decode_input(input)?;

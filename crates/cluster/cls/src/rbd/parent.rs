@@ -17,8 +17,8 @@ pub(super) fn stored(ctx: &mut ClassContext<'_, '_>) -> Result<Option<Parent>, S
     keys::get(ctx, KEY)
 }
 
-/// EEXIST where the image has a parent, unless it is to be exchanged (`reattach`) or only snapshots have it and it is
-/// this one.
+/// Fails with EEXIST where the image has a parent, unless it is to be exchanged (`reattach`) or only snapshots have
+/// it and it is this one.
 fn attach(
     ctx: &mut ClassContext<'_, '_>,
     spec: ParentSpec,
@@ -66,7 +66,7 @@ fn detach(ctx: &mut ClassContext<'_, '_>, knows_namespaces: bool) -> Result<i32,
     Ok(0)
 }
 
-/// As of before Nautilus. EXDEV where the parent is in a namespace.
+/// As of before Nautilus. Fails with EXDEV where the parent is in a namespace.
 pub(super) fn get_parent(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let snap: u64 = decode_input(input)?;
     ctx.stat()?;
@@ -201,7 +201,7 @@ fn snap_children_key(snap: u64) -> Name {
 
 type Children = BTreeSet<ChildSpec>;
 
-/// ENOENT where the snapshot is in the trash.
+/// Fails with ENOENT where the snapshot is in the trash.
 pub(super) fn child_attach(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let (id, child): (u64, ChildSpec) = decode_input(input)?;
     let mut snap = Snap::require(ctx, id)?;

@@ -24,7 +24,7 @@ fn id_of(suffix: &[u8]) -> Result<u64, StepError> {
 }
 
 impl Snap {
-    /// ENOENT if there is no such snapshot.
+    /// Fails with ENOENT if there is no such snapshot.
     pub fn require(ctx: &mut ClassContext<'_, '_>, id: u64) -> Result<Self, StepError> {
         keys::require(ctx, key(id))
     }
@@ -101,8 +101,8 @@ pub(super) fn set_protection_status(ctx: &mut ClassContext<'_, '_>, input: &Rope
     Ok(0)
 }
 
-/// Errors: ESTALE where a snapshot with a greater id was made meanwhile, EDQUOT where there are as many as the image may
-/// have, EEXIST where there is one of this name and namespace.
+/// Fails with ESTALE where a snapshot with a greater id was made meanwhile, EDQUOT where there are as many as the
+/// image may have, EEXIST where there is one of this name and namespace.
 pub(super) fn snapshot_add(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let (name, id, namespace) = args(input, |d| {
         Ok((d.get::<Name>()?, d.get::<u64>()?, optional(d)?.unwrap_or(SnapNamespace::User)))
@@ -162,7 +162,7 @@ pub(super) fn snapshot_rename(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> R
     Ok(0)
 }
 
-/// EBUSY where it is protected or has clones.
+/// Fails with EBUSY where it is protected or has clones.
 pub(super) fn snapshot_remove(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let id: u64 = decode_input(input)?;
     let snap = Snap::require(ctx, id)?;
@@ -216,7 +216,7 @@ pub(super) fn snapshot_get_limit(ctx: &mut ClassContext<'_, '_>, _: &Rope) -> Re
     ctx.reply(&limit)
 }
 
-/// ERANGE where there are more already. All ones are no limit.
+/// Fails with ERANGE where there are more already. All ones are no limit.
 pub(super) fn snapshot_set_limit(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let limit: u64 = decode_input(input)?;
     if limit == u64::MAX {
