@@ -4,15 +4,9 @@
 use types::Errno;
 
 use super::status::servicemap_json;
-use super::{Answer, Call, Command, Failure, Format, fail};
+use super::{Answer, Call, Command, Failure, Format, Run, fail, mon_r};
 use crate::fmt::Json;
 use crate::mon::Mon;
-
-type Run = fn(&mut Mon, &Call<'_>) -> Result<Answer, Failure>;
-
-const fn shown(signature: &'static str, help: &'static str, run: Run) -> Command {
-    Command { signature, help, module: "mon", perm: "r", run }
-}
 
 /// A command that has nothing behind it yet.
 const fn refused(signature: &'static str, run: Run) -> Command {
@@ -30,47 +24,47 @@ pub(super) const NO_NEW_OSDS: Run = |_, _| {
 };
 
 pub(super) const COMMANDS: &[Command] = &[
-    shown("fs ls", "File systems (there are none)", |_, call| {
+    mon_r("fs ls", "File systems (there are none)", |_, call| {
         Ok(call.show(|| Json::Array(vec![]), || "No filesystems enabled\n".into()))
     }),
-    shown(
+    mon_r(
         "fs dump name=epoch,type=CephInt,range=0,req=false",
         "The map of file systems (there are none)",
         fs_dump,
     ),
-    shown("fs status name=fs,type=CephString,req=false", "File systems (there are none)", fs_status),
-    shown("mds stat", "Metadata servers (there are none)", |_, call| {
+    mon_r("fs status name=fs,type=CephString,req=false", "File systems (there are none)", fs_status),
+    mon_r("mds stat", "Metadata servers (there are none)", |_, call| {
         let json = || fsmap_json_parts().with("mdsmap_first_committed", 1).with("mdsmap_last_committed", 1);
         Ok(explained(call, call.show(json, || "\n".into()), "there are no metadata servers"))
     }),
-    shown(
+    mon_r(
         "mds metadata name=who,type=CephString,req=false",
         "Metadata servers (there are none)",
         |_, call| Ok(call.show_json(Json::Array(vec![]))),
     ),
-    shown("mds versions", "Versions of the metadata servers (there are none)", |_, call| {
+    mon_r("mds versions", "Versions of the metadata servers (there are none)", |_, call| {
         Ok(call.show_json(Json::object()))
     }),
-    shown("service dump", "Services that registered (none do)", |mon, call| {
+    mon_r("service dump", "Services that registered (none do)", |mon, call| {
         Ok(call.show_json(servicemap_json(mon)))
     }),
-    shown("service status", "States of services (there are none)", |_, call| {
+    mon_r("service status", "States of services (there are none)", |_, call| {
         Ok(call.show_json(Json::object()))
     }),
-    shown("crash ls", "Crash reports (none are collected)", |_, call| {
+    mon_r("crash ls", "Crash reports (none are collected)", |_, call| {
         Ok(explained(call, call.show(|| Json::Array(vec![]), String::new), "no crash reports are collected"))
     }),
-    shown("crash stat", "How many crash reports there are (none are collected)", |_, call| {
+    mon_r("crash stat", "How many crash reports there are (none are collected)", |_, call| {
         Ok(call.show(|| Json::object().with("crashes", 0), || "0 crashes recorded\n".into()))
     }),
-    shown("device ls", "Devices whose health is watched (none are)", |_, call| {
+    mon_r("device ls", "Devices whose health is watched (none are)", |_, call| {
         let heading = "DEVICE  HOST:DEV  DAEMONS  WEAR  LIFE EXPECTANCY\n";
         Ok(call.show(|| Json::Array(vec![]), || heading.into()))
     }),
-    shown("progress", "Long tasks of the manager (there are none)", |_, call| {
+    mon_r("progress", "Long tasks of the manager (there are none)", |_, call| {
         Ok(call.show(nothing_in_progress, || "Nothing in progress\n".into()))
     }),
-    shown("progress json", "Long tasks of the manager (there are none)", |_, call| {
+    mon_r("progress json", "Long tasks of the manager (there are none)", |_, call| {
         Ok(call.show_json(nothing_in_progress()))
     }),
     refused("osd reweight-by-utilization name=oload,type=CephInt,req=false", NO_BALANCER),

@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 
 use types::Errno;
 
-use super::{Answer, Call, Command, Failure, fail};
+use super::{Answer, Call, Command, Failure, Run, fail};
 use crate::fmt::Json;
 use crate::mon::Mon;
 use crate::service::auth_store::{self, AuthEntity};
-
-type Run = fn(&mut Mon, &Call<'_>) -> Result<Answer, Failure>;
 
 const fn auth(signature: &'static str, help: &'static str, perm: &'static str, run: Run) -> Command {
     Command { signature, help, module: "auth", perm, run }

@@ -5,75 +5,69 @@ use crush::{BuildError, CrushMap, Location, Removed};
 use types::Errno;
 
 use super::crush_change::fixed_weight;
-use super::{Answer, Call, Command, Failure, fail};
+use super::{Answer, Call, Command, Failure, fail, osd_rw};
 use crate::fmt::general;
 use crate::mon::Mon;
 use crate::service::osdmap;
 
-type Run = fn(&mut Mon, &Call<'_>) -> Result<Answer, Failure>;
-
-const fn crush(signature: &'static str, help: &'static str, run: Run) -> Command {
-    Command { signature, help, module: "osd", perm: "rw", run }
-}
-
 pub(super) const COMMANDS: &[Command] = &[
-    crush(
+    osd_rw(
         "osd crush set name=id,type=CephOsdName name=weight,type=CephFloat,range=0.0 name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]",
         "Give an OSD of the CRUSH map a weight and a place",
         |mon, call| set_or_add(mon, call, true),
     ),
-    crush(
+    osd_rw(
         "osd crush add name=id,type=CephOsdName name=weight,type=CephFloat,range=0.0 name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]",
         "Put an OSD into the CRUSH map with a weight at a place",
         |mon, call| set_or_add(mon, call, false),
     ),
-    crush(
+    osd_rw(
         "osd crush create-or-move name=id,type=CephOsdName name=weight,type=CephFloat,range=0.0 name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]",
         "Put an OSD at a place: with the weight if it is new to the map, else with its own",
         create_or_move,
     ),
-    crush(
+    osd_rw(
         "osd crush move name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]",
         "Move an OSD or a bucket to a place",
         move_item,
     ),
-    crush(
+    osd_rw(
         "osd crush link name=name,type=CephString name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]",
         "Put a bucket at one more place",
         link,
     ),
-    crush(
+    osd_rw(
         "osd crush unlink name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=ancestor,type=CephString,req=false,goodchars=[A-Za-z0-9-_.]",
         "Take an OSD or a bucket out of its places, or out of those below a bucket; it stays in the map",
         |mon, call| remove(mon, call, true),
     ),
-    crush(
+    osd_rw(
         "osd crush rm name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=ancestor,type=CephString,req=false,goodchars=[A-Za-z0-9-_.]",
         "Remove an OSD or an empty bucket from the CRUSH map, or from below a bucket",
         |mon, call| remove(mon, call, false),
     ),
-    crush(
+    osd_rw(
         "osd crush remove name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=ancestor,type=CephString,req=false,goodchars=[A-Za-z0-9-_.]",
         "The same as osd crush rm",
         |mon, call| remove(mon, call, false),
     ),
-    crush(
+    osd_rw(
         "osd crush rename-bucket name=srcname,type=CephString,goodchars=[A-Za-z0-9-_.] name=dstname,type=CephString,goodchars=[A-Za-z0-9-_.]",
         "Rename a bucket",
         rename_bucket,
     ),
-    crush(
+    osd_rw(
         "osd crush swap-bucket name=source,type=CephString,goodchars=[A-Za-z0-9-_.] name=dest,type=CephString,goodchars=[A-Za-z0-9-_.] name=yes_i_really_mean_it,type=CephBool,req=false",
         "Exchange the contents of two buckets, the first of which is nowhere in the tree",
         swap_bucket,
     ),
-    crush("osd crush reweight-all", "Compute all buckets' weights again", |mon, call| {
+    osd_rw("osd crush reweight-all", "Compute all buckets' weights again", |mon, call| {
         let mut crush = mon.osdmap.crush.clone();
         crush.reweight_all()?;
         mon.put_crush(call, &crush)?;
         Ok(Answer::status("reweighted crush hierarchy"))
     }),
-    crush(
+    osd_rw(
         "osd crush reweight-subtree name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=weight,type=CephFloat,range=0.0",
         "Give every OSD below a bucket the same weight",
         reweight_subtree,

@@ -5,85 +5,75 @@ use encoding::Decode;
 use types::Errno;
 
 use super::args::parse_osd;
-use super::{Answer, Call, Command, Failure, fail};
+use super::{Answer, Call, Command, Failure, fail, osd_r, osd_rw};
 use crate::crush_view;
 use crate::fmt::Json;
 use crate::mon::Mon;
 
-type Run = fn(&mut Mon, &Call<'_>) -> Result<Answer, Failure>;
-
-const fn looks(signature: &'static str, help: &'static str, run: Run) -> Command {
-    Command { signature, help, module: "osd", perm: "r", run }
-}
-
-const fn changes(signature: &'static str, help: &'static str, run: Run) -> Command {
-    Command { signature, help, module: "osd", perm: "rw", run }
-}
-
 pub(super) const COMMANDS: &[Command] = &[
-    changes(
+    osd_rw(
         "osd crush class create name=class,type=CephString,goodchars=[A-Za-z0-9-_]",
         "Make a device class without OSDs; the next change of the tree removes it unless it has some",
         class_create,
     ),
-    changes(
+    osd_rw(
         "osd crush class rename name=srcname,type=CephString,goodchars=[A-Za-z0-9-_] name=dstname,type=CephString,goodchars=[A-Za-z0-9-_]",
         "Rename a device class",
         class_rename,
     ),
-    changes(
+    osd_rw(
         "osd crush class rm name=class,type=CephString,goodchars=[A-Za-z0-9-_]",
         "Remove a device class that no rule uses",
         class_remove,
     ),
-    looks(
+    osd_r(
         "osd crush class ls-osd name=class,type=CephString,goodchars=[A-Za-z0-9-_]",
         "OSDs of a device class",
         class_osds,
     ),
-    looks(
+    osd_r(
         "osd crush get-device-class name=ids,type=CephString,n=N",
         "Device classes of OSDs",
         get_device_class,
     ),
-    looks("osd crush get-tunable name=tunable,type=CephChoices,strings=straw_calc_version", "A tunable", {
+    osd_r("osd crush get-tunable name=tunable,type=CephChoices,strings=straw_calc_version", "A tunable", {
         |mon, call| {
             let value = mon.osdmap.crush.tunables.straw_calc_version;
             Ok(call.show(|| Json::object().with("straw_calc_version", value), || format!("{value}\n")))
         }
     }),
-    changes(
+    osd_rw(
         "osd crush set-tunable name=tunable,type=CephChoices,strings=straw_calc_version name=value,type=CephInt",
         "Set a tunable",
         set_tunable,
     ),
-    changes(
+    osd_rw(
         "osd crush tunables name=profile,type=CephChoices,strings=legacy|argonaut|bobtail|firefly|hammer|jewel|optimal|default",
         "Set all tunables by the name of a profile",
         set_profile,
     ),
-    changes(
+    osd_rw(
         "osd crush rule create-simple name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=root,type=CephString,goodchars=[A-Za-z0-9-_.] name=type,type=CephString,goodchars=[A-Za-z0-9-_.] name=mode,type=CephChoices,strings=firstn|indep,req=false",
         "Make a rule that spreads copies over buckets of a type",
         create_simple,
     ),
-    changes(
+    osd_rw(
         "osd crush rule rename name=srcname,type=CephString,goodchars=[A-Za-z0-9-_.] name=dstname,type=CephString,goodchars=[A-Za-z0-9-_.]",
         "Rename a rule",
         rule_rename,
     ),
-    looks(
+    osd_r(
         "osd crush rule ls-by-class name=class,type=CephString,goodchars=[A-Za-z0-9-_.]",
         "Names of the rules that use a device class",
         rules_by_class,
     ),
-    looks("osd crush ls name=node,type=CephString,goodchars=[A-Za-z0-9-_.]", "What a bucket holds", ls),
-    changes(
+    osd_r("osd crush ls name=node,type=CephString,goodchars=[A-Za-z0-9-_.]", "What a bucket holds", ls),
+    osd_rw(
         "osd setcrushmap name=prior_version,type=CephInt,req=false",
         "Take a CRUSH map in its binary form (-i FILE)",
         set_map,
     ),
-    looks("osd crush weight-set ls", "Weight sets (there are none)", |mon, call| {
+    osd_r("osd crush weight-set ls", "Weight sets (there are none)", |mon, call| {
         let names: Vec<String> =
             mon.osdmap.crush.choose_args.keys().map(|id| weight_set_name(mon, *id)).collect();
         let text = || names.iter().map(|name| format!("{name}\n")).collect();

@@ -4,35 +4,29 @@
 use messages::StoreStatfs;
 use types::{Errno, OsdId, PgId};
 
-use super::{Answer, Call, Command, Failure, Format, fail};
+use super::{Answer, Call, Command, Failure, Format, fail, mgr_r};
 use crate::fmt::{Align, Json, Table};
 use crate::mon::Mon;
 use crate::service::osdmap;
 
-type Run = fn(&mut Mon, &Call<'_>) -> Result<Answer, Failure>;
-
-const fn shown(signature: &'static str, help: &'static str, run: Run) -> Command {
-    Command { signature, help, module: "mgr", perm: "r", run }
-}
-
 macro_rules! forced {
     ($($name:literal $word:literal $is_cancel:literal,)*) => {
         &[
-            shown("osd status name=bucket,type=CephString,req=false", "Space and load of the OSDs", status),
-            shown("osd pool autoscale-status name=format,type=CephString,req=false", "Pools and their PGs (the autoscaler is off)", autoscale_status),
-            shown("balancer status", "State of the balancer (it is off)", balancer_status),
-            shown("balancer ls", "Plans of the balancer (there are none)", |_, call| Ok(call.show_json(Json::Array(vec![])))),
-            shown("balancer mode name=mode,type=CephChoices,strings=none|crush-compat|upmap", "Set the balancer's mode (only none)", balancer_mode),
-            shown("balancer off", "Switch the balancer off (it is)", |_, _| Ok(Answer::default())),
-            shown("device ls-by-daemon name=who,type=CephString", "Devices of a daemon (none are watched)", no_devices),
-            shown("device ls-by-host name=host,type=CephString", "Devices of a host (none are watched)", no_devices),
-            shown("mgr count-metadata name=property,type=CephString", "How many managers said what of a property", |_, call| Ok(call.show_json(Json::object()))),
-            shown("pg debug name=debugop,type=CephChoices,strings=unfound_objects_exist|degraded_pgs_exist", "Whether objects are unfound, or PGs degraded", |_, call| {
+            mgr_r("osd status name=bucket,type=CephString,req=false", "Space and load of the OSDs", status),
+            mgr_r("osd pool autoscale-status name=format,type=CephString,req=false", "Pools and their PGs (the autoscaler is off)", autoscale_status),
+            mgr_r("balancer status", "State of the balancer (it is off)", balancer_status),
+            mgr_r("balancer ls", "Plans of the balancer (there are none)", |_, call| Ok(call.show_json(Json::Array(vec![])))),
+            mgr_r("balancer mode name=mode,type=CephChoices,strings=none|crush-compat|upmap", "Set the balancer's mode (only none)", balancer_mode),
+            mgr_r("balancer off", "Switch the balancer off (it is)", |_, _| Ok(Answer::default())),
+            mgr_r("device ls-by-daemon name=who,type=CephString", "Devices of a daemon (none are watched)", no_devices),
+            mgr_r("device ls-by-host name=host,type=CephString", "Devices of a host (none are watched)", no_devices),
+            mgr_r("mgr count-metadata name=property,type=CephString", "How many managers said what of a property", |_, call| Ok(call.show_json(Json::object()))),
+            mgr_r("pg debug name=debugop,type=CephChoices,strings=unfound_objects_exist|degraded_pgs_exist", "Whether objects are unfound, or PGs degraded", |_, call| {
                 // Each object has one copy: none can be missing where another has it.
                 Ok(Answer::data(if call.args.required("debugop")?.is_empty() { "" } else { "FALSE\n" }))
             }),
             $(
-                shown(concat!("pg ", $name, " name=pgid,type=CephPgid,n=N"), concat!("PGs' ", $word, " (there is none to force)"), |mon, call| {
+                mgr_r(concat!("pg ", $name, " name=pgid,type=CephPgid,n=N"), concat!("PGs' ", $word, " (there is none to force)"), |mon, call| {
                     let mut pgs = Vec::new();
                     for text in call.args.list("pgid")? {
                         match text.parse::<PgId>() {
@@ -42,7 +36,7 @@ macro_rules! forced {
                     }
                     Ok(nothing_forced(&pgs, $word, $is_cancel))
                 }),
-                shown(concat!("osd pool ", $name, " name=who,type=CephPoolname,n=N"), concat!("A pool's ", $word, " (there is none to force)"), |mon, call| {
+                mgr_r(concat!("osd pool ", $name, " name=who,type=CephPoolname,n=N"), concat!("A pool's ", $word, " (there is none to force)"), |mon, call| {
                     let mut pgs = Vec::new();
                     for name in call.args.list("who")? {
                         let Some(pool) = mon.osdmap.pool_by_name(&name) else {

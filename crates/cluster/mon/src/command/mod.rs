@@ -38,7 +38,10 @@ pub(crate) use mon::mon_status;
 pub(crate) use osd::set_text as osd_set_text;
 pub(crate) use status::ratio;
 
+use std::collections::BTreeSet;
+
 use ::auth::{Access, SessionId};
+use maps::OsdMap;
 use messages::Message;
 use types::{Errno, UTime};
 
@@ -47,6 +50,7 @@ use crate::event::MonEffect;
 use crate::fmt::Json;
 use crate::mon::Mon;
 use crate::service::log::LogLine;
+use crate::service::osdmap;
 pub(crate) use args::{Args, ArgsError, Format};
 
 /// A command: how it is described and what answers it.
@@ -59,7 +63,30 @@ pub struct Command {
     pub module: &'static str,
     /// The access it needs: letters of `rwx`.
     pub perm: &'static str,
-    pub(crate) run: fn(&mut Mon, &Call<'_>) -> Result<Answer, Failure>,
+    pub(crate) run: Run,
+}
+
+/// What answers a command.
+type Run = fn(&mut Mon, &Call<'_>) -> Result<Answer, Failure>;
+
+/// A command of the module `mon` that only reads.
+const fn mon_r(signature: &'static str, help: &'static str, run: Run) -> Command {
+    Command { signature, help, module: "mon", perm: "r", run }
+}
+
+/// A command of the module `mgr` that only reads.
+const fn mgr_r(signature: &'static str, help: &'static str, run: Run) -> Command {
+    Command { signature, help, module: "mgr", perm: "r", run }
+}
+
+/// A command of the module `osd` that only reads.
+const fn osd_r(signature: &'static str, help: &'static str, run: Run) -> Command {
+    Command { signature, help, module: "osd", perm: "r", run }
+}
+
+/// A command of the module `osd` that changes something.
+const fn osd_rw(signature: &'static str, help: &'static str, run: Run) -> Command {
+    Command { signature, help, module: "osd", perm: "rw", run }
 }
 
 /// Everything about one call of a command.
@@ -122,6 +149,19 @@ impl Answer {
 }
 
 impl Call<'_> {
+    /// The OSDs that the argument `ids` names; all of the map for `*`.
+    pub fn osds(&self, map: &OsdMap) -> Result<BTreeSet<i32>, Failure> {
+        let mut osds = BTreeSet::new();
+        for id in self.args.list("ids")? {
+            match (id.as_str(), args::parse_osd(&id)) {
+                ("*" | "all" | "any", _) => osds.extend(osdmap::osds(map)),
+                (_, Some(osd)) => drop(osds.insert(osd)),
+                _ => return fail(Errno::EINVAL, format!("'{id}' is not an OSD")),
+            }
+        }
+        Ok(osds)
+    }
+
     /// The output in the format asked for; text is made only when it is wanted.
     pub fn show(&self, json: impl FnOnce() -> Json, text: impl FnOnce() -> String) -> Answer {
         Answer::data(match self.format {

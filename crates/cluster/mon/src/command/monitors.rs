@@ -4,15 +4,9 @@
 use types::Errno;
 
 use super::mon::PERSISTENT;
-use super::{Answer, Call, Command, Failure, fail};
+use super::{Answer, Call, Command, Failure, Run, fail, mon_r};
 use crate::fmt::Json;
 use crate::mon::Mon;
-
-type Run = fn(&mut Mon, &Call<'_>) -> Result<Answer, Failure>;
-
-const fn shown(signature: &'static str, help: &'static str, run: Run) -> Command {
-    Command { signature, help, module: "mon", perm: "r", run }
-}
 
 pub(super) const HELP: &str = "Not here: there is one monitor, and no manager";
 
@@ -70,8 +64,8 @@ pub(super) const A_MANAGER: &[Command] = refused![NO_MANAGER:
 ];
 
 pub(super) const COMMANDS: &[Command] = &[
-    shown("mon feature ls name=with_value,type=CephBool,req=false", "Features of the monitor map", features),
-    shown(
+    mon_r("mon feature ls name=with_value,type=CephBool,req=false", "Features of the monitor map", features),
+    mon_r(
         "mon ok-to-stop name=ids,type=CephString,n=N",
         "Whether monitors can stop (the only one can't)",
         |mon, call| {
@@ -84,7 +78,7 @@ pub(super) const COMMANDS: &[Command] = &[
             fail(Errno::EBUSY, text)
         },
     ),
-    shown(
+    mon_r(
         "mon ok-to-rm name=id,type=CephString",
         "Whether a monitor can be removed (the only one can't)",
         |mon, call| {
@@ -95,7 +89,7 @@ pub(super) const COMMANDS: &[Command] = &[
             Ok(Answer::status(format!("mon.{id} does not exist")))
         },
     ),
-    shown("mon ok-to-add-offline", "Whether a monitor can be added (none can)", |_, _| {
+    mon_r("mon ok-to-add-offline", "Whether a monitor can be added (none can)", |_, _| {
         fail(Errno::EBUSY, "adding a monitor may break quorum (until that monitor starts)")
     }),
     Command {

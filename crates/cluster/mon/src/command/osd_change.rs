@@ -3,7 +3,6 @@
 use maps::{MapFlags, OsdMap};
 use types::{AddrType, EntityAddr, Errno, OsdId, UTime};
 
-use super::args::parse_osd;
 use super::{Answer, Call, Command, Failure, fail};
 use crate::fmt::general;
 use crate::mon::{Claim, Mon};
@@ -162,16 +161,7 @@ enum OsdMark {
 }
 
 fn mark(mon: &mut Mon, call: &Call<'_>, what: OsdMark) -> Result<Answer, Failure> {
-    let mut osds = Vec::new();
-    for id in call.args.list("ids")? {
-        match (id.as_str(), parse_osd(&id)) {
-            ("*" | "all" | "any", _) => osds.extend(osdmap::osds(&mon.osdmap)),
-            (_, Some(osd)) => osds.push(osd),
-            _ => return fail(Errno::EINVAL, format!("'{id}' is not an OSD")),
-        }
-    }
-    osds.sort_unstable();
-    osds.dedup();
+    let osds = call.osds(&mon.osdmap)?;
     let needed = |mon: &Mon, osd: i32| match what {
         OsdMark::Down => osdmap::is_up(&mon.osdmap, osd),
         OsdMark::Out => osdmap::is_in(&mon.osdmap, osd),

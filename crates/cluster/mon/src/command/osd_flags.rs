@@ -6,15 +6,9 @@ use maps::{MapFlags, OsdState};
 use types::{Errno, OsdId};
 
 use super::args::parse_osd;
-use super::{Answer, Call, Command, Failure, fail};
+use super::{Answer, Call, Command, Failure, fail, osd_rw};
 use crate::mon::{Claim, Mon};
 use crate::service::osdmap;
-
-type Run = fn(&mut Mon, &Call<'_>) -> Result<Answer, Failure>;
-
-const fn osd(signature: &'static str, help: &'static str, run: Run) -> Command {
-    Command { signature, help, module: "osd", perm: "rw", run }
-}
 
 const NAMES: [(&str, u32); 4] = [
     ("noup", OsdState::NOUP),
@@ -26,25 +20,25 @@ const NAMES: [(&str, u32); 4] = [
 macro_rules! one_flag {
     ($($add:literal $remove:literal $flag:literal,)*) => {
         &[
-            osd("osd pause", "Have all clients hold their reads and writes", |mon, call| pause(mon, call, true)),
-            osd("osd unpause", "Let clients go on after osd pause", |mon, call| pause(mon, call, false)),
-            osd(
+            osd_rw("osd pause", "Have all clients hold their reads and writes", |mon, call| pause(mon, call, true)),
+            osd_rw("osd unpause", "Let clients go on after osd pause", |mon, call| pause(mon, call, false)),
+            osd_rw(
                 "osd set-group name=flags,type=CephString name=who,type=CephString,n=N",
                 "Set flags (noup,nodown,noin,noout) of OSDs, CRUSH nodes or device classes",
                 |mon, call| group(mon, call, true),
             ),
-            osd(
+            osd_rw(
                 "osd unset-group name=flags,type=CephString name=who,type=CephString,n=N",
                 "Unset flags (noup,nodown,noin,noout) of OSDs, CRUSH nodes or device classes",
                 |mon, call| group(mon, call, false),
             ),
             $(
-                osd(
+                osd_rw(
                     concat!($add, " name=ids,type=CephString,n=N"),
                     concat!("Set the flag ", $flag, " of OSDs"),
                     |mon, call| change(mon, call, &[$flag], &call.args.list("ids")?, true),
                 ),
-                osd(
+                osd_rw(
                     concat!($remove, " name=ids,type=CephString,n=N"),
                     concat!("Unset the flag ", $flag, " of OSDs"),
                     |mon, call| change(mon, call, &[$flag], &call.args.list("ids")?, false),

@@ -6,7 +6,6 @@ use maps::OsdState;
 use options::opt;
 use types::{Errno, Fsid, OsdId, UTime};
 
-use super::args::parse_osd;
 use super::osd_safety::safety;
 use super::{Answer, Call, Command, Failure, fail};
 use crate::mon::{Claim, Mon};
@@ -113,16 +112,8 @@ fn take_out(mon: &mut Mon, call: &Call<'_>, osd: i32) -> Result<Answer, Failure>
 }
 
 fn rm(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
-    let mut osds = BTreeSet::new();
-    for id in call.args.list("ids")? {
-        match (id.as_str(), parse_osd(&id)) {
-            ("*" | "all" | "any", _) => osds.extend(osdmap::osds(&mon.osdmap)),
-            (_, Some(osd)) => drop(osds.insert(osd)),
-            _ => return fail(Errno::EINVAL, format!("'{id}' is not an OSD")),
-        }
-    }
     let (mut said, mut going, mut is_busy) = (String::new(), Vec::new(), false);
-    for osd in osds {
+    for osd in call.osds(&mon.osdmap)? {
         if !osdmap::exists(&mon.osdmap, osd) {
             said += &format!("osd.{osd} does not exist. ");
         } else if osdmap::is_up(&mon.osdmap, osd) {

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use messages::{PgStat, PgState};
 use types::{Errno, OsdId, PgId};
 
-use super::args::parse_osd;
 use super::{Answer, Call, Command, Failure, fail};
 use crate::fmt::{Align, Json, Table};
 use crate::mon::Mon;
@@ -77,14 +76,7 @@ fn count(call: &Call<'_>, all: Vec<BTreeMap<String, String>>) -> Result<Answer, 
 
 /// The OSDs that a command names; all of them for `*`.
 fn named(mon: &Mon, call: &Call<'_>) -> Result<BTreeSet<i32>, Failure> {
-    let mut osds = BTreeSet::new();
-    for id in call.args.list("ids")? {
-        match (id.as_str(), parse_osd(&id)) {
-            ("*" | "all" | "any", _) => osds.extend(osdmap::osds(&mon.osdmap)),
-            (_, Some(osd)) => drop(osds.insert(osd)),
-            _ => return fail(Errno::EINVAL, format!("'{id}' is not an OSD")),
-        }
-    }
+    let osds = call.osds(&mon.osdmap)?;
     if osds.is_empty() { fail(Errno::EINVAL, "no OSD was named") } else { Ok(osds) }
 }
 

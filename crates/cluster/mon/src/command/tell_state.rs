@@ -4,12 +4,10 @@ use options::Values;
 use types::Errno;
 
 use super::mon::addrs_json;
-use super::{Answer, Call, Command, Failure, fail};
+use super::{Answer, Call, Command, Failure, Run, fail};
 use crate::fmt::Json;
 use crate::mon::Mon;
 use crate::service::osdmap;
-
-type Run = fn(&mut Mon, &Call<'_>) -> Result<Answer, Failure>;
 
 const fn own(signature: &'static str, help: &'static str, perm: &'static str, run: Run) -> Command {
     Command { signature, help, module: "mon", perm, run }

@@ -7,23 +7,17 @@ use types::{Errno, OsdId, PgId};
 
 use super::args::parse_osd;
 use super::osd::set_text;
-use super::{Answer, Call, Command, Failure, fail};
+use super::{Answer, Call, Command, Failure, fail, osd_rw};
 use crate::mon::{Claim, Mon};
 use crate::service::osdmap;
 
-type Run = fn(&mut Mon, &Call<'_>) -> Result<Answer, Failure>;
-
-const fn osd(signature: &'static str, help: &'static str, run: Run) -> Command {
-    Command { signature, help, module: "osd", perm: "rw", run }
-}
-
 pub(super) const COMMANDS: &[Command] = &[
-    osd(
+    osd_rw(
         "osd pg-upmap name=pgid,type=CephPgid name=id,type=CephOsdName,n=N",
         "Place a PG on these OSDs",
         pg_upmap,
     ),
-    osd("osd rm-pg-upmap name=pgid,type=CephPgid", "Undo osd pg-upmap", |mon, call| {
+    osd_rw("osd rm-pg-upmap name=pgid,type=CephPgid", "Undo osd pg-upmap", |mon, call| {
         let (pg, _) = pg(mon, call)?;
         if mon.osdmap.pg_upmap.contains_key(&pg) {
             mon.claim_or_wait(Claim::Placement)?;
@@ -31,12 +25,12 @@ pub(super) const COMMANDS: &[Command] = &[
         }
         Ok(Answer::status(format!("clear {pg} pg_upmap mapping")))
     }),
-    osd(
+    osd_rw(
         "osd pg-upmap-items name=pgid,type=CephPgid name=id,type=CephOsdName,n=N",
         "Place a PG on other OSDs: pairs of the OSD that CRUSH gives, and the one to take for it",
         pg_upmap_items,
     ),
-    osd("osd rm-pg-upmap-items name=pgid,type=CephPgid", "Undo osd pg-upmap-items", |mon, call| {
+    osd_rw("osd rm-pg-upmap-items name=pgid,type=CephPgid", "Undo osd pg-upmap-items", |mon, call| {
         let (pg, _) = pg(mon, call)?;
         if mon.osdmap.pg_upmap_items.contains_key(&pg) {
             mon.claim_or_wait(Claim::Placement)?;
@@ -44,17 +38,17 @@ pub(super) const COMMANDS: &[Command] = &[
         }
         Ok(Answer::status(format!("clear {pg} pg_upmap_items mapping")))
     }),
-    osd(
+    osd_rw(
         "osd pg-temp name=pgid,type=CephPgid name=id,type=CephOsdName,n=N,req=false",
         "Let these OSDs serve a PG for the time being; without OSDs: those that CRUSH gives",
         pg_temp,
     ),
-    osd(
+    osd_rw(
         "osd primary-temp name=pgid,type=CephPgid name=id,type=CephOsdName",
         "Let this OSD be a PG's primary for the time being",
         primary_temp,
     ),
-    osd("osd rm-primary-temp name=pgid,type=CephPgid", "Undo osd primary-temp", |mon, call| {
+    osd_rw("osd rm-primary-temp name=pgid,type=CephPgid", "Undo osd primary-temp", |mon, call| {
         let (pg, _) = pg(mon, call)?;
         if mon.osdmap.primary_temp.contains_key(&pg) {
             mon.claim_or_wait(Claim::Placement)?;
@@ -62,7 +56,7 @@ pub(super) const COMMANDS: &[Command] = &[
         }
         Ok(Answer::status(format!("done cleaning up primary_temp of {pg}")))
     }),
-    osd(
+    osd_rw(
         "osd reweightn name=weights,type=CephString",
         "Let only parts of OSDs' weights count: a JSON object of weights (65536 for 1) by OSD",
         reweightn,
