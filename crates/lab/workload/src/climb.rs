@@ -27,6 +27,27 @@ pub(crate) struct Wanted {
     pub rate: Option<u32>,
 }
 
+/// Runs each phase of a load, as a ladder where there is one. What ended well is in `results`, also after an error.
+/// `measure` runs a phase once: as the load says, or at a ladder's step.
+pub(crate) fn run_phases(
+    phases: &[Phase],
+    ladder: Option<&Ladder>,
+    (instances, block_size): (u32, u64),
+    results: &mut Vec<PhaseResult>,
+    mut measure: impl FnMut(Phase, Option<&Wanted>) -> Result<PhaseResult>,
+) -> Result<()> {
+    for &phase in phases {
+        match ladder {
+            None => results.push(measure(phase, None)?),
+            Some(ladder) => {
+                let climber = Climber { ladder, phase, instances, block_size };
+                climber.climb(results, &mut |wanted| measure(phase, Some(wanted)))?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Who climbs.
 #[derive(Clone, Copy)]
 pub(crate) struct Climber<'a> {

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::bench;
+use crate::error::{Error, Result};
 use crate::hosts::{self, Hosts, Ssh};
 use crate::supervisor::Program;
 
@@ -50,7 +51,55 @@ pub(crate) enum Tool {
     Loligo,
 }
 
+/// An instance among all.
+#[derive(Clone, Copy)]
+pub(crate) struct InstanceSpec<'a> {
+    pub pool: &'a str,
+    /// From 0.
+    pub index: u32,
+    /// How many there are.
+    pub of: u32,
+    pub conf: &'a str,
+}
+
 impl Cluster {
+    /// How many instances a load has: one for each pool.
+    pub(crate) fn instances(&self) -> u32 {
+        u32::try_from(self.pools.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Fails unless each instance can have as many requests in flight as the others.
+    pub(crate) fn check_shares(&self, in_flight: u32) -> Result<()> {
+        let instances = self.instances();
+        if instances > 0 && in_flight > 0 && in_flight % instances == 0 {
+            return Ok(());
+        }
+        let what = format!("{in_flight} requests in flight can't be shared evenly by {instances} instances");
+        Err(Error::Impossible { what })
+    }
+
+    /// A program for each instance, that should take so many seconds. `name` and `tool` are the program's, `remedy` what
+    /// to do if it is not there.
+    pub(crate) fn programs(
+        &self,
+        name: &str,
+        (tool, remedy): (Tool, &'static str),
+        seconds: u64,
+        arguments: impl Fn(InstanceSpec<'_>) -> Vec<String>,
+    ) -> Vec<Program> {
+        let program = |(index, pool): (u32, &String)| {
+            let conf = self.conf_of(index as usize);
+            let words = arguments(InstanceSpec { pool, index, of: self.instances(), conf: &conf });
+            self.instance(
+                index as usize,
+                format!("{name} in the pool {pool}"),
+                (tool, words, remedy),
+                seconds,
+            )
+        };
+        (0..).zip(&self.pools).map(program).collect()
+    }
+
     /// A cluster reached by this machine's own programs, with 120 s of margin.
     #[must_use]
     pub fn new(conf: impl Into<PathBuf>, work_dir: impl Into<PathBuf>, pools: Vec<String>) -> Self {

@@ -2,6 +2,8 @@
 
 use study::{BenchLoad, Phase};
 
+use crate::cluster::InstanceSpec;
+
 /// Bytes of an object, as of fio's rados engine; less where all of an instance's bytes are less.
 const OBJECT: u64 = 4 << 20;
 
@@ -11,17 +13,6 @@ const FILL_BLOCK: u64 = 1 << 20;
 
 /// Longer than any fill takes: it ends when the last object is written.
 const LONG: u32 = 1_000_000;
-
-/// An instance among all.
-#[derive(Clone, Copy)]
-pub(crate) struct InstanceSpec<'a> {
-    pub pool: &'a str,
-    /// From 0.
-    pub index: u32,
-    /// How many there are.
-    pub of: u32,
-    pub conf: &'a str,
-}
 
 /// Size and number of an instance's objects. Of bytes that fill no whole object no use is made.
 fn objects(load: &BenchLoad) -> (u64, u64) {

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use study::{BenchLoad, Phase};
 
-use crate::bench::arguments::{self, InstanceSpec};
+use crate::bench::arguments;
 use crate::bench::output::BenchOutput;
-use crate::climb::Climber;
-use crate::cluster::{Cluster, Tool};
+use crate::climb::run_phases;
+use crate::cluster::{Cluster, InstanceSpec, Tool};
 use crate::error::{Error, Result};
 use crate::phase::PhaseResult;
 use crate::run::{Load, PhaseRunner};
@@ -35,19 +35,14 @@ pub(crate) fn run(
     check(load, cluster)?;
     runner.observer.step("writing everything once");
     fill(load, cluster)?;
-    for &phase in &load.phases {
-        let Some(ladder) = &load.ladder else {
-            phases.push(measure(load, phase, phase.name(), cluster, runner)?);
-            continue;
-        };
-        let instances = u32::try_from(cluster.pools.len()).unwrap_or(u32::MAX);
-        let climber = Climber { ladder, phase, instances, block_size: load.block_size };
-        climber.climb(phases, &mut |wanted| {
+    let shares = (cluster.instances(), load.block_size);
+    run_phases(&load.phases, load.ladder.as_ref(), shares, phases, |phase, wanted| match wanted {
+        None => measure(load, phase, phase.name(), cluster, runner),
+        Some(wanted) => {
             let step = BenchLoad { in_flight: wanted.in_flight, rate: wanted.rate, ..load.clone() };
             measure(&step, phase, &wanted.label, cluster, runner)
-        })?;
-    }
-    Ok(())
+        }
+    })
 }
 
 /// One depth or one rate.
@@ -70,12 +65,7 @@ fn measure(
 }
 
 fn check(load: &BenchLoad, cluster: &Cluster) -> Result<()> {
-    let instances = u32::try_from(cluster.pools.len()).unwrap_or(u32::MAX);
-    if instances == 0 || load.in_flight == 0 || load.in_flight % instances != 0 {
-        let what =
-            format!("{} requests in flight can't be shared evenly by {instances} instances", load.in_flight);
-        return Err(Error::Impossible { what });
-    }
+    cluster.check_shares(load.in_flight)?;
     if load.phases.contains(&Phase::Run) {
         return Err(Error::Impossible { what: "loligo bench has no phase run".to_owned() });
     }
@@ -95,14 +85,7 @@ fn programs(
     seconds: u64,
     arguments: impl Fn(InstanceSpec<'_>) -> Vec<String>,
 ) -> Vec<Program> {
-    let of = u32::try_from(cluster.pools.len()).unwrap_or(u32::MAX);
-    let program = |(index, pool): (u32, &String)| {
-        let conf = cluster.conf_of(index as usize);
-        let words = arguments(InstanceSpec { pool, index, of, conf: &conf });
-        let what = format!("loligo bench in the pool {pool}");
-        cluster.instance(index as usize, what, (Tool::Loligo, words, REMEDY), seconds)
-    };
-    (0..).zip(&cluster.pools).map(program).collect()
+    cluster.programs("loligo bench", (Tool::Loligo, REMEDY), seconds, arguments)
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use study::{Engine, FioLoad, Phase};
 
+use crate::cluster::InstanceSpec;
+
 /// Bytes of an object of the rados engine, as librbd's.
 const OBJECT: u64 = 4 << 20;
 
@@ -13,17 +15,6 @@ const FILL_DEPTH: u32 = 16;
 
 /// The image of an instance, in its pool.
 pub(crate) const IMAGE: &str = "lab";
-
-/// An instance among all.
-#[derive(Clone, Copy)]
-pub(crate) struct InstanceSpec<'a> {
-    pub pool: &'a str,
-    /// From 0.
-    pub index: u32,
-    /// How many there are.
-    pub of: u32,
-    pub conf: &'a str,
-}
 
 pub(crate) fn phase(load: &FioLoad, phase: Phase, instance: InstanceSpec<'_>) -> Vec<String> {
     let (rw, random) = match phase {

@@ -21,10 +21,10 @@ use std::time::Duration;
 use results::Latency;
 use study::{Engine, FioLoad, Phase};
 
-use crate::climb::Climber;
-use crate::cluster::{Cluster, Tool};
+use crate::climb::run_phases;
+use crate::cluster::{Cluster, InstanceSpec, Tool};
 use crate::error::{Error, Result};
-use crate::fio::arguments::{self, IMAGE, InstanceSpec};
+use crate::fio::arguments::{self, IMAGE};
 use crate::fio::document::Documents;
 use crate::fio::histogram::of_bins;
 use crate::phase::{Instance, PhaseResult};
@@ -57,19 +57,14 @@ pub(crate) fn run(
             probe(cluster)?;
         }
     }
-    for &phase in &load.phases {
-        let Some(ladder) = &load.ladder else {
-            phases.push(measure(load, phase, phase.name(), cluster, runner)?);
-            continue;
-        };
-        let instances = u32::try_from(cluster.pools.len()).unwrap_or(u32::MAX);
-        let climber = Climber { ladder, phase, instances, block_size: load.block_size };
-        climber.climb(phases, &mut |wanted| {
+    let shares = (cluster.instances(), load.block_size);
+    run_phases(&load.phases, load.ladder.as_ref(), shares, phases, |phase, wanted| match wanted {
+        None => measure(load, phase, phase.name(), cluster, runner),
+        Some(wanted) => {
             let step = FioLoad { in_flight: wanted.in_flight, rate: wanted.rate, ..load.clone() };
             measure(&step, phase, &wanted.label, cluster, runner)
-        })?;
-    }
-    Ok(())
+        }
+    })
 }
 
 /// One depth or one rate.
@@ -96,12 +91,7 @@ fn measure(
 }
 
 fn check(load: &FioLoad, cluster: &Cluster) -> Result<()> {
-    let instances = u32::try_from(cluster.pools.len()).unwrap_or(u32::MAX);
-    if instances == 0 || load.in_flight == 0 || load.in_flight % instances != 0 {
-        let what =
-            format!("{} requests in flight can't be shared evenly by {instances} instances", load.in_flight);
-        return Err(Error::Impossible { what });
-    }
+    cluster.check_shares(load.in_flight)?;
     let reads = load.phases.iter().any(|p| matches!(p, Phase::Read | Phase::RandRead));
     if load.engine == Engine::Rados && reads && !load.prefill {
         let what = "fio's rados engine counts reads of what was never written as reads; let the load prefill";
@@ -158,14 +148,7 @@ fn programs(
     seconds: u64,
     arguments: impl Fn(InstanceSpec<'_>) -> Vec<String>,
 ) -> Vec<Program> {
-    let of = u32::try_from(cluster.pools.len()).unwrap_or(u32::MAX);
-    let program = |(index, pool): (u32, &String)| {
-        let conf = cluster.conf_of(index as usize);
-        let words = arguments(InstanceSpec { pool, index, of, conf: &conf });
-        let what = format!("fio in the pool {pool}");
-        cluster.instance(index as usize, what, (Tool::Host("fio"), words, REMEDY), seconds)
-    };
-    (0..).zip(&cluster.pools).map(program).collect()
+    cluster.programs("fio", (Tool::Host("fio"), REMEDY), seconds, arguments)
 }
 
 /// What an instance says.

@@ -3,7 +3,7 @@
 use results::Latency;
 use study::{Phase, RadosBench};
 
-use crate::climb::Climber;
+use crate::climb::run_phases;
 use crate::cluster::{Cluster, Tool};
 use crate::error::{Error, Result};
 use crate::phase::{Instance, PhaseResult};
@@ -24,19 +24,14 @@ pub(crate) fn run(
     phases: &mut Vec<PhaseResult>,
 ) -> Result<()> {
     check(bench, cluster)?;
-    for &phase in &bench.phases {
-        let Some(ladder) = &bench.ladder else {
-            phases.push(measure(bench, phase, phase.name(), cluster, runner)?);
-            continue;
-        };
-        let instances = u32::try_from(cluster.pools.len()).unwrap_or(u32::MAX);
-        let climber = Climber { ladder, phase, instances, block_size: bench.object_size };
-        climber.climb(phases, &mut |wanted| {
+    let shares = (cluster.instances(), bench.object_size);
+    run_phases(&bench.phases, bench.ladder.as_ref(), shares, phases, |phase, wanted| match wanted {
+        None => measure(bench, phase, phase.name(), cluster, runner),
+        Some(wanted) => {
             let step = RadosBench { in_flight: wanted.in_flight, ..bench.clone() };
             measure(&step, phase, &wanted.label, cluster, runner)
-        })?;
-    }
-    Ok(())
+        }
+    })
 }
 
 /// One depth.
@@ -60,23 +55,16 @@ fn measure(
 
 /// What the study's own check can't know.
 fn check(bench: &RadosBench, cluster: &Cluster) -> Result<()> {
-    let impossible = |what: String| Err(Error::Impossible { what });
-    let instances = u32::try_from(cluster.pools.len()).unwrap_or(u32::MAX);
-    if instances == 0 || bench.in_flight == 0 || bench.in_flight % instances != 0 {
-        return impossible(format!(
-            "{} operations in flight can't be shared evenly by {instances} instances",
-            bench.in_flight
-        ));
-    }
+    cluster.check_shares(bench.in_flight)?;
     if let Some(&odd) = bench.phases.iter().find(|p| matches!(p, Phase::RandWrite | Phase::Run)) {
-        return impossible(format!("rados bench has no phase {}", odd.name()));
+        return Err(Error::Impossible { what: format!("rados bench has no phase {}", odd.name()) });
     }
     Ok(())
 }
 
 fn program(bench: &RadosBench, cluster: &Cluster, index: usize, phase: Phase) -> Program {
     let pool = cluster.pools.get(index).map_or("", String::as_str);
-    let share = bench.in_flight / u32::try_from(cluster.pools.len()).unwrap_or(1).max(1);
+    let share = bench.in_flight / cluster.instances().max(1);
     let kind = match phase {
         Phase::Read => "seq".to_owned(),
         Phase::RandRead => "rand".to_owned(),
