@@ -56,13 +56,55 @@ fn explain(name: &str) -> ExitCode {
             )
         }
         _ => {
-            let hint = match options::nearest(name) {
-                Some(near) => format!("did you mean '{near}'?"),
-                None => "no name is near it; `loligo options` lists those that do something here".into(),
-            };
-            return fail(&format!("unknown option '{name}'; {hint}"));
+            return fail(&format!("unknown option '{name}'; {}", hint(name)));
         }
     };
     output::line(text);
     ExitCode::SUCCESS
+}
+
+/// Most names that a hint has.
+const HINTS_MAX: usize = 8;
+
+/// What may have been meant: of the options that do something here those that begin with the word, or else contain it;
+/// or else the known name that differs from it by a slip.
+fn hint(name: &str) -> String {
+    let own = || options::all().iter().map(|spec| spec.name);
+    let begin: Vec<_> = own().filter(|known| known.starts_with(name)).collect();
+    let have: Vec<_> =
+        if begin.is_empty() { own().filter(|known| known.contains(name)).collect() } else { begin };
+    match (&have[..], options::nearest(name)) {
+        ([], Some(near)) => format!("did you mean '{near}'?"),
+        ([], None) => "no name is near it; `loligo options` lists those that do something here".into(),
+        ([one], _) => format!("did you mean '{one}'?"),
+        (several, _) => {
+            let more = several.len().saturating_sub(HINTS_MAX);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("did you mean one of {}{more}?", several[..several.len().min(HINTS_MAX)].join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hint;
+
+    #[test]
+    fn a_part_of_a_name_is_told_what_it_is_a_part_of() {
+        assert_eq!(hint("bdev_model_par"), "did you mean 'bdev_model_parameters'?");
+        let words = hint("mon_pg_");
+        assert!(
+            words.starts_with("did you mean one of mon_pg_") && words.contains("mon_pg_stuck_threshold"),
+            "{words}"
+        );
+        assert!(hint("stuck_thresh").contains("mon_pg_stuck_threshold"), "in the middle of a name");
+        let words = hint("osd_");
+        assert!(words.ends_with(" more?") && words.matches(", ").count() == 7, "{words}");
+    }
+
+    #[test]
+    fn a_slip_is_told_the_nearest_name_and_nonsense_where_to_look() {
+        assert_eq!(hint("mon_pg_stuck_treshold"), "did you mean 'mon_pg_stuck_threshold'?");
+        assert!(hint("entirely_of_my_own").starts_with("no name is near it"));
+    }
 }
