@@ -154,6 +154,7 @@ impl Pg {
     }
 
     fn note_index(&mut self, result: Result<ReadOutcome, StoreError>, out: &mut Out<'_>) {
+        // The answer to a look that an interval's end, or a failure, has stopped.
         let Step::Looking { snap, queue } = &self.trim.step else { return };
         let (snap, queue) = (*snap, queue.clone());
         let Ok(ReadOutcome::Omap(page)) = result else {

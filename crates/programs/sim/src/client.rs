@@ -216,6 +216,7 @@ impl World {
         if !self.clients[admin].commands.is_empty() {
             return;
         }
+        // Nothing waits.
         let Some((command, purpose)) = self.commands.pop_front() else { return };
         self.say(Place::Client(admin), &format!("commands {command:?}"));
         let id = self.with_client(admin, |core, now, out| match command {

@@ -322,6 +322,7 @@ impl World {
     }
 
     pub(crate) fn osd_wake(&mut self, id: i32, core: CoreId, at: u64) {
+        // The OSD was started on fewer cores since.
         let Some(slot) = self.osd(id).cores.get_mut(usize::from(core.0)) else { return };
         if slot.wake == Some(at) {
             slot.wake = None;
@@ -484,6 +485,7 @@ impl World {
 
     /// The monitor gave an id: the session opens at both ends.
     fn authenticated(&mut self, session: SessionId, global_id: u64) {
+        // The connection has ended at both ends meanwhile.
         let Some(connection) = self.net.connections.get(&session) else { return };
         if let (Place::Client(index), life) = connection.initiator() {
             if self.clients[index].life == life {

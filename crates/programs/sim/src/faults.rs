@@ -140,6 +140,7 @@ impl World {
         let store = self.osd(osd).stores[shard].clone();
         let objects = store.objects();
         let which = self.random(objects.len() as u64) as usize;
+        // The store has no object of the load yet.
         let Some((collection, object, size)) = objects.get(which) else { return };
         let offset = self.random(*size);
         let name = String::from_utf8_lossy(object.hobj.name.as_bytes()).into_owned();

@@ -171,6 +171,7 @@ impl World {
 
     /// Calls a method of the class `lock` on an image's header.
     fn call(&mut self, index: usize, image: usize, what: Call, op: Op) {
+        // No operation is begun before the pool is there.
         let Some(pool) = self.pool else { return };
         let header = self.images[image].header.clone();
         let mut request = Request::on(pool, header.as_str(), vec![op]);

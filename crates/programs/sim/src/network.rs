@@ -150,6 +150,7 @@ impl World {
 
     /// One side closes; the other learns so from a packet.
     pub(crate) fn close_side(&mut self, id: SessionId, way_to_other: Way, reason: &str) {
+        // It has ended at both ends.
         let Some(connection) = self.net.connections.get_mut(&id) else { return };
         let own = connection.side(way_to_other.back());
         own.open = false;

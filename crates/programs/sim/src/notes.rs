@@ -66,6 +66,7 @@ fn blob(text: &str) -> Blob {
 impl World {
     /// Makes the objects that are watched.
     pub(crate) fn make_notes(&mut self) {
+        // No operation is begun before the pool is there.
         let Some(pool) = self.pool else { return };
         let admin = self.admin();
         for note in 0..self.plan.notes {

@@ -86,6 +86,7 @@ impl World {
     /// The monitor answered for a snapshot that clients manage.
     pub(crate) fn snap_given(&mut self, reply: &PoolOpReply) {
         self.snaps.is_busy = false;
+        // A removal's answer has none.
         let Some(blob) = &reply.response else { return };
         match u64::from_bytes(&blob.0) {
             Ok(snap) => {

@@ -137,6 +137,7 @@ impl World {
     ) {
         let mark = self.history.operations.len() as u64 + 1;
         let name = self.history.objects[object].clone();
+        // No operation is begun before the pool is there.
         let Some(pool) = self.pool else { return };
         let mut request = Request::on(pool, name.as_str(), action.ops(mark));
         if let Action::ReadAt { snap } = action {

@@ -69,6 +69,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     }
 
     pub(crate) fn on_checkpoint(&mut self, result: Result<Done, DeviceError>) {
+        // A store that failed has given up its checkpoint, and takes no answers.
         let Some(checkpoint) = &mut self.checkpoint else { return };
         checkpoint.requests -= 1;
         if let Err(error) = result {
@@ -81,6 +82,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         if let Some(error) = self.checkpoint.as_ref().and_then(|c| c.error.clone()) {
             return self.fail(&io_error("write of a checkpoint", &error));
         }
+        // None is due.
         let Some(checkpoint) = &self.checkpoint else { return };
         match checkpoint.phase {
             Phase::Pass => self.pass_work(),
@@ -135,6 +137,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     fn write_back(&mut self) {
         let quiet = self.is_quiet();
         let reads_from = self.reads_from();
+        // Only [`Self::checkpoint_work`] calls this and what follows, when there is a checkpoint.
         let Some(checkpoint) = &mut self.checkpoint else { return };
         if checkpoint.write_back.is_empty() {
             return self.set_phase(Phase::Pass);

@@ -187,6 +187,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     }
 
     pub(crate) fn on_group(&mut self, result: Result<Done, DeviceError>) {
+        // A store that failed has given up its group, and takes no answers.
         let Some(flight) = &mut self.flight else { return };
         flight.requests -= 1;
         if let Err(error) = result {

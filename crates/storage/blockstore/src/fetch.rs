@@ -128,6 +128,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     }
 
     fn on_page(&mut self, ptr: PagePtr, run: usize, result: Result<Done, DeviceError>) {
+        // It stays until the last of its requests is answered, and each is answered once.
         let Some(page) = self.page_reads.get_mut(&ptr) else { return };
         match result {
             Ok(Done::Read(buffer)) => page.runs[run] = Some(buffer.freeze()),
@@ -175,6 +176,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     }
 
     fn on_read(&mut self, id: u64, at: usize, result: Result<Done, DeviceError>) {
+        // It stays until the last of its requests is answered, and each is answered once.
         let Some(open) = self.reads.get_mut(&id) else { return };
         match result {
             Ok(Done::Read(buffer)) => {

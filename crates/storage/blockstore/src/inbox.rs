@@ -115,6 +115,7 @@ impl Inbox {
 
     /// Something that a request waited for has come from the device.
     pub fn on_device(&mut self, number: u64, fetched: Fetched) {
+        // A request that waits for the device stays here until all of it has come.
         let Some(at) = self.find(number) else { return };
         let entry = &mut self.waiting[at];
         entry.fetched.extend(fetched);

@@ -330,6 +330,7 @@ impl Control {
 
     /// The map that the OSD goes by is a new one.
     pub(super) fn copies_take_map(&mut self, now: UTime, out: &mut Out) {
+        // Before the first map there is nothing to take.
         let Some(map) = self.history.current().cloned() else { return };
         self.with_client(now, out, |client, effects| client.take_map(now, map, effects));
     }
