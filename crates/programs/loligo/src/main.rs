@@ -55,7 +55,7 @@ enum Command {
     /// Look into the block stores of OSDs that do not run.
     Store(store::Args),
     /// Put load on a pool of any Ceph cluster and measure it.
-    Bench(bench::BenchArgs),
+    Bench(Box<bench::BenchArgs>),
     /// Mend the monitor of a directory's cluster.
     Mon(mon::Args),
     /// Run performance studies on Loligo and on real Ceph, and report them.
