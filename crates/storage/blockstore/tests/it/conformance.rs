@@ -1,6 +1,7 @@
 //! The suite of every store, on simulated disks.
 
 use crate::common::Sim;
+use crate::common::shards::Shards;
 use blockstore::Options;
 use store::conformance::OF_SEVERAL_SHARDS;
 
@@ -33,4 +34,13 @@ mod direct {
         discard: true,
     };
     store::conformance_tests!(Sim { block_bytes: 4096, log_apart: true, ..Sim::new(OPTIONS, 4 << 20) }, skipped: OF_SEVERAL_SHARDS);
+}
+
+/// Three shards on one disk, with a small log each.
+mod several_shards {
+    use super::*;
+    store::conformance_tests!(
+        Shards { sim: Sim { clean: false, ..Sim::new(Options::default(), 4 << 20) }, shards: 3 },
+        skipped: ["a_full_store_refuses_whole_and_takes_what_makes_room"]
+    );
 }

@@ -22,6 +22,8 @@ pub struct Properties {
     pub shares_blocks: bool,
     /// How many shards the store has.
     pub shards: u32,
+    /// Every shard may use all of the store's space.
+    pub shares_space: bool,
     /// Completions come from another thread. Then the suite gives them a moment of real time before it advances its
     /// clock to the store's deadline.
     pub threaded: bool,
@@ -38,6 +40,7 @@ impl Properties {
         fails_commits: false,
         shares_blocks: false,
         shards: 1,
+        shares_space: true,
         threaded: false,
         patience: Duration::from_secs(60),
     };
@@ -51,6 +54,7 @@ pub enum Need {
     Damage,
     FailedCommits,
     SeveralShards,
+    SharedSpace,
 }
 
 impl Need {
@@ -61,6 +65,7 @@ impl Need {
             Self::Damage => properties.checks_data,
             Self::FailedCommits => properties.fails_commits,
             Self::SeveralShards => properties.shards > 1,
+            Self::SharedSpace => properties.shares_space,
         }
     }
 }

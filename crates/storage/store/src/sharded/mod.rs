@@ -6,10 +6,11 @@
 //! A transaction of collections that exist, in one shard, goes straight there. Anything that may change where collections
 //! are, or concerns several shards, is done *alone*: it waits until the shards have nothing under way, and what comes
 //! after it waits for it.
-//!
-//! Not yet: moving a collection to another shard is refused.
+//! So is a step of moving a collection to another shard.
 
 mod gather;
+mod moving;
+mod recovery;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,7 +21,9 @@ use crate::{
     CollectionChange, CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, Rehoming, Step,
     StoreError, StoreShard, Token, Transaction, Waker,
 };
-use gather::Gather;
+use gather::{Gather, Kind};
+use moving::{MARKS, MovingStep, Next, Way};
+use recovery::Recovery;
 
 type Collections = SmallVec<[CollectionId; 2]>;
 
@@ -29,20 +32,29 @@ enum Held {
     Transaction(Transaction, Token),
     Read(ReadRequest, Token),
     Acknowledge(Token),
-    Rehome(CollectionId, StoreShard, Token),
+    Rehome { id: CollectionId, to: StoreShard, objects_max: usize, token: Token },
+    Recover(Box<Recovery>),
 }
 
-/// A transaction that is done alone: what there is and is not when it has committed.
-struct Alone {
-    token: Token,
-    shard: StoreShard,
-    changes: Vec<(CollectionId, bool)>,
+/// What is done alone.
+enum Alone {
+    /// What there is and is not when it has committed.
+    Transaction {
+        token: Token,
+        shard: StoreShard,
+        changes: Vec<(CollectionId, bool)>,
+    },
+    /// The caller's token, and the one of what the step asks for.
+    Step(Box<MovingStep>, Token, Token),
+    Recovery(Box<Recovery>, Token),
 }
 
 /// See the module's documentation.
 pub struct Sharded<S> {
     shards: Vec<S>,
     homes: BTreeMap<CollectionId, StoreShard>,
+    /// Collections in two shards; at home where they come from.
+    moving: BTreeMap<CollectionId, Way>,
     /// Collections closed by a refusal that is known here, with the transaction that closed them.
     closed: BTreeMap<CollectionId, Token>,
     /// Transactions that the shards have, with the collections that they name.
@@ -55,6 +67,8 @@ pub struct Sharded<S> {
     held: VecDeque<Held>,
     /// So many of `held` a turn has begun.
     begun: usize,
+    /// What is done alone has asked the shards for more.
+    asked: bool,
     ready: Vec<Completion>,
     now: UTime,
 }
@@ -62,21 +76,26 @@ pub struct Sharded<S> {
 impl<S: ObjectStore> Sharded<S> {
     /// Of each shard in order its handle, and the collections that it has.
     pub fn new(shards: Vec<(S, Vec<CollectionId>)>) -> Self {
+        let (handles, collections): (Vec<S>, Vec<Vec<CollectionId>>) = shards.into_iter().unzip();
         let mut homes = BTreeMap::new();
-        let handles = shards.into_iter().zip(0..).map(|((handle, collections), number)| {
-            homes.extend(collections.into_iter().map(|id| (id, StoreShard(number))));
-            handle
-        });
+        for (all, number) in collections.iter().zip(0..) {
+            homes.extend(all.iter().filter(|id| **id != MARKS).map(|id| (*id, StoreShard(number))));
+        }
+        // The first thing that it does: where such collections are is not known before.
+        let held: VecDeque<Held> =
+            Recovery::of(collections).map(|recovery| Held::Recover(Box::new(recovery))).into_iter().collect();
         Self {
-            shards: handles.collect(),
+            shards: handles,
             homes,
+            moving: BTreeMap::new(),
             closed: BTreeMap::new(),
             transactions: BTreeMap::new(),
             gathers: BTreeMap::new(),
             under_way: 0,
             alone: None,
-            held: VecDeque::new(),
+            held,
             begun: 0,
+            asked: false,
             ready: Vec::new(),
             now: UTime::default(),
         }
@@ -92,6 +111,17 @@ impl<S: ObjectStore> Sharded<S> {
         self.shards
     }
 
+    /// Collections that are on their way, with the shard that they go to.
+    pub fn on_their_way(&self) -> Vec<(CollectionId, StoreShard)> {
+        self.moving.iter().map(|(id, way)| (*id, way.to)).collect()
+    }
+
+    /// Whether it is known where every collection is: after some turns, where a move was under way when the store was closed.
+    pub fn is_settled(&self) -> bool {
+        !self.held.iter().any(|held| matches!(held, Held::Recover(_)))
+            && !matches!(self.alone, Some(Alone::Recovery(..)))
+    }
+
     /// Whether a request would overtake others.
     fn must_wait(&self) -> bool {
         !self.held.is_empty() || self.alone.is_some()
@@ -103,7 +133,7 @@ impl<S: ObjectStore> Sharded<S> {
             return None;
         }
         let mut homes = collections.iter().map(|id| {
-            let open = !self.closed.contains_key(id);
+            let open = !self.closed.contains_key(id) && !self.moving.contains_key(id);
             self.homes.get(id).copied().filter(|_| open)
         });
         let first = homes.next().unwrap_or(Some(StoreShard(0)))?;
@@ -118,6 +148,9 @@ impl<S: ObjectStore> Sharded<S> {
         txn.check()?;
         let mut found: Option<(CollectionId, StoreShard)> = None;
         for id in collections {
+            if let Some(way) = self.moving.get(id) {
+                return Err(StoreError::Rehoming { collection: *id, to: way.to });
+            }
             match (found, self.homes.get(id)) {
                 (_, None) => {}
                 (Some((first, shard)), Some(home)) if shard != *home => {
@@ -142,18 +175,28 @@ impl<S: ObjectStore> Sharded<S> {
     }
 
     fn pass_read(&mut self, request: ReadRequest, token: Token) {
-        match request.collection() {
-            Some(id) => {
+        let Some(id) = request.collection() else {
+            let all = (0..self.shards()).map(StoreShard).collect();
+            return self.pass_gathered(Kind::All, all, &request, token);
+        };
+        let way = self.moving.get(&id).copied();
+        match way.and_then(|way| Some((way, Kind::of_moving(&request, way.to)?))) {
+            None => {
                 let home = self.shard_of(id);
                 self.under_way += 1;
                 self.shard(home).read(request, token);
             }
-            None => {
-                self.gathers.insert(token, Gather::of(self.shards.len()));
-                self.under_way += self.shards.len();
-                self.shards.iter_mut().for_each(|shard| shard.read(request.clone(), token));
+            Some((way, kind @ Kind::Collection { .. })) => {
+                self.pass_gathered(kind, vec![way.from], &request, token);
             }
+            Some((way, kind)) => self.pass_gathered(kind, vec![way.from, way.to], &request, token),
         }
+    }
+
+    fn pass_gathered(&mut self, kind: Kind, of: Vec<StoreShard>, request: &ReadRequest, token: Token) {
+        self.gathers.insert(token, Gather::of(kind, of.len()));
+        self.under_way += of.len();
+        of.into_iter().for_each(|shard| self.shard(shard).read(request.clone(), token));
     }
 
     fn pass_acknowledgement(&mut self, refused: Token) {
@@ -179,7 +222,7 @@ impl<S: ObjectStore> Sharded<S> {
         let collections = txn.collections();
         match self.common_home(&txn, &collections) {
             Ok(shard) => {
-                self.alone = Some(Alone { token, shard, changes: changes(&txn) });
+                self.alone = Some(Alone::Transaction { token, shard, changes: changes(&txn) });
                 self.pass(shard, txn, collections, token);
             }
             Err(error) => {
@@ -189,19 +232,120 @@ impl<S: ObjectStore> Sharded<S> {
         }
     }
 
-    fn rehome_now(&self, id: CollectionId, to: StoreShard) -> Result<Rehoming, StoreError> {
-        let shards = self.shards.len() as u32;
+    /// Begins a step of moving a collection, or says at once what became of it.
+    fn begin_step(&mut self, id: CollectionId, to: StoreShard, objects_max: usize, token: Token) {
+        let way = self.way_of(id, to);
+        let (way, marked) = match way {
+            Ok(Some(way)) => way,
+            Ok(None) => {
+                let result = Ok(Rehoming::Done);
+                return self.ready.push(Completion::Rehomed { token, result });
+            }
+            Err(error) => return self.ready.push(Completion::Rehomed { token, result: Err(error) }),
+        };
+        let other_marks = self.moving.iter().any(|(of, other)| *of != id && other.to == way.to);
+        let step = MovingStep::new(id, way, to == way.from, (marked, other_marks), objects_max);
+        let next = step.begin();
+        self.alone = Some(Alone::Step(Box::new(step), token, self.unused_token()));
+        self.perform(next);
+    }
+
+    /// Which way a collection is to go, and whether it is on it already. `None`: it is there.
+    fn way_of(&self, id: CollectionId, to: StoreShard) -> Result<Option<(Way, bool)>, StoreError> {
+        let shards = self.shards();
         if to.0 >= shards {
             return Err(StoreError::NoSuchShard { shard: to, shards });
         }
         if self.closed.contains_key(&id) {
             return Err(StoreError::AfterRefused(id));
         }
-        match self.homes.get(&id) {
-            None => Err(StoreError::NoSuchCollection(id)),
-            Some(home) if *home == to => Ok(Rehoming::Done),
-            Some(_) => Err(StoreError::AcrossShards { first: id, second: id }),
+        let from = *self.homes.get(&id).ok_or(StoreError::NoSuchCollection(id))?;
+        match self.moving.get(&id) {
+            Some(way) if to == way.from || to == way.to => Ok(Some((*way, true))),
+            Some(way) => Err(StoreError::Rehoming { collection: id, to: way.to }),
+            None if to == from => Ok(None),
+            None => Ok(Some((Way { from, to }, false))),
         }
+    }
+
+    /// A token that no refusal has which is not acknowledged; nothing else is under way.
+    fn unused_token(&self) -> Token {
+        let is_free = |token: &Token| !self.closed.values().any(|by| by == token);
+        (0..).map(Token).find(is_free).unwrap_or(Token(u64::MAX))
+    }
+
+    /// Does what a step, or the recovery, wants next.
+    fn perform(&mut self, next: Next) {
+        let internal = match &self.alone {
+            Some(Alone::Step(_, _, token) | Alone::Recovery(_, token)) => *token,
+            _ => return,
+        };
+        match next {
+            Next::Read(shard, request) => {
+                self.under_way += 1;
+                self.asked = true;
+                self.shard(shard).read(request, internal);
+            }
+            Next::Commit(shard, txn) => {
+                self.under_way += 1;
+                self.asked = true;
+                self.shard(shard).queue(txn, internal);
+            }
+            Next::Done(result) => self.end_step(result),
+        }
+    }
+
+    fn end_step(&mut self, result: Result<Rehoming, StoreError>) {
+        match self.alone.take() {
+            Some(Alone::Step(step, token, _)) => {
+                match result {
+                    Ok(Rehoming::Continues) => drop(self.moving.insert(step.id, step.way)),
+                    Ok(Rehoming::Done) => {
+                        self.moving.remove(&step.id);
+                        let home = if step.back { step.way.from } else { step.way.to };
+                        self.homes.insert(step.id, home);
+                    }
+                    Err(_) => {}
+                }
+                self.ready.push(Completion::Rehomed { token, result });
+            }
+            // A mark that can't be read, or an end that can't be written, is there again at the next opening.
+            Some(Alone::Recovery(recovery, _)) => {
+                for (id, home, way) in recovery.found {
+                    self.homes.insert(id, home);
+                    self.moving.extend(way.map(|way| (id, way)));
+                }
+            }
+            other => self.alone = other,
+        }
+    }
+
+    /// Gives a step, or the recovery, what it asked for.
+    fn answer(&mut self, shard: usize, completion: Completion) {
+        let token = completion.token();
+        if let Completion::Refused { .. } = completion {
+            self.shards[shard].acknowledge(token);
+        }
+        let next = match (&mut self.alone, completion) {
+            (Some(Alone::Step(step, ..)), Completion::Read { result: Ok(outcome), .. }) => {
+                step.on_read(outcome)
+            }
+            (Some(Alone::Step(step, ..)), Completion::Committed { .. }) => step.on_commit(),
+            (
+                Some(Alone::Step(step, ..)),
+                Completion::Read { result: Err(error), .. } | Completion::Refused { error, .. },
+            ) => step.failed(error),
+            (Some(Alone::Recovery(recovery, _)), Completion::Read { result: Ok(outcome), .. }) => {
+                recovery.on_read(outcome)
+            }
+            (Some(Alone::Recovery(recovery, _)), Completion::Committed { .. }) => recovery.next(),
+            (
+                Some(Alone::Recovery(..)),
+                Completion::Read { result: Err(error), .. } | Completion::Refused { error, .. },
+            ) => Next::Done(Err(error)),
+            _ => return,
+        };
+        self.perform(next);
     }
 
     /// Goes on with requests that wait and that a turn has begun. Returns whether the shards have got any.
@@ -210,7 +354,7 @@ impl<S: ObjectStore> Sharded<S> {
         while self.alone.is_none() && self.begun > 0 {
             let plain = match self.held.front() {
                 Some(Held::Transaction(txn, _)) => self.plain_home(txn, &txn.collections()).is_some(),
-                Some(Held::Rehome(..)) => false,
+                Some(Held::Rehome { .. } | Held::Recover(_)) => false,
                 Some(Held::Read(..) | Held::Acknowledge(_)) => true,
                 None => return released,
             };
@@ -223,9 +367,11 @@ impl<S: ObjectStore> Sharded<S> {
             match next {
                 Held::Read(request, token) => self.pass_read(request, token),
                 Held::Acknowledge(refused) => self.pass_acknowledgement(refused),
-                Held::Rehome(id, to, token) => {
-                    let result = self.rehome_now(id, to);
-                    self.ready.push(Completion::Rehomed { token, result });
+                Held::Rehome { id, to, objects_max, token } => self.begin_step(id, to, objects_max, token),
+                Held::Recover(mut recovery) => {
+                    let next = recovery.next();
+                    self.alone = Some(Alone::Recovery(recovery, Token(0)));
+                    self.perform(next);
                 }
                 Held::Transaction(txn, token) => {
                     let collections = txn.collections();
@@ -250,6 +396,9 @@ impl<S: ObjectStore> Sharded<S> {
 
     fn complete(&mut self, shard: usize, completion: Completion) {
         self.under_way = self.under_way.saturating_sub(1);
+        if matches!(self.alone, Some(Alone::Step(..) | Alone::Recovery(..))) {
+            return self.answer(shard, completion);
+        }
         let token = completion.token();
         match &completion {
             Completion::Committed { .. } | Completion::Refused { .. } => {
@@ -257,14 +406,17 @@ impl<S: ObjectStore> Sharded<S> {
                 if let Completion::Refused { error, .. } = &completion {
                     self.close(collections, error, token);
                 }
-                if let Some(alone) = self.alone.take_if(|alone| alone.token == token) {
+                if let Some(Alone::Transaction { shard, changes, .. }) = self
+                    .alone
+                    .take_if(|alone| matches!(alone, Alone::Transaction { token: of, .. } if *of == token))
+                {
                     if matches!(completion, Completion::Committed { .. }) {
-                        self.note(alone);
+                        self.note(shard, changes);
                     }
                 }
             }
             Completion::Read { .. } if self.gathers.contains_key(&token) => {
-                return self.gathered(shard, completion);
+                return self.gathered(completion);
             }
             Completion::Read { .. } | Completion::Rehomed { .. } => {}
         }
@@ -272,16 +424,25 @@ impl<S: ObjectStore> Sharded<S> {
     }
 
     /// Adds a shard's part of an answer; the last one completes it.
-    fn gathered(&mut self, shard: usize, completion: Completion) {
+    fn gathered(&mut self, completion: Completion) {
         let (token, Completion::Read { result, .. }) = (completion.token(), completion) else { return };
         let Some(gather) = self.gathers.get_mut(&token) else { return };
-        if gather.add(shard, result) {
-            let result = self.gathers.remove(&token).map_or(Err(StoreError::Stopped), Gather::result);
+        if gather.add(result) {
+            let gathered = self.gathers.remove(&token).map_or(Err(StoreError::Stopped), Gather::result);
+            let result = self.without_marks(gathered);
             self.ready.push(Completion::Read { token, result });
         }
     }
 
-    fn note(&mut self, Alone { shard, changes, .. }: Alone) {
+    /// Marks are no objects of the caller's.
+    fn without_marks(&self, mut answer: Result<ReadOutcome, StoreError>) -> Result<ReadOutcome, StoreError> {
+        if let Ok(ReadOutcome::StatFs(space)) = &mut answer {
+            space.objects = space.objects.saturating_sub(self.moving.len() as u64);
+        }
+        answer
+    }
+
+    fn note(&mut self, shard: StoreShard, changes: Vec<(CollectionId, bool)>) {
         for (id, exists) in changes {
             match exists {
                 true => drop(self.homes.insert(id, shard)),
@@ -293,7 +454,7 @@ impl<S: ObjectStore> Sharded<S> {
     /// Goes on as far as it can.
     fn advance(&mut self) {
         self.collect();
-        while self.release() {
+        while std::mem::take(&mut self.asked) || self.release() {
             let now = self.now;
             self.shards.iter_mut().for_each(|shard| shard.turn(now));
             self.collect();
@@ -335,14 +496,17 @@ impl<S: ObjectStore> ObjectStore for Sharded<S> {
             return None;
         }
         if let Some(id) = request.collection() {
+            if self.moving.contains_key(&id) {
+                return None;
+            }
             let home = self.shard_of(id);
             return self.shard(home).peek(request);
         }
-        let mut gather = Gather::of(self.shards.len());
-        for (number, shard) in self.shards.iter_mut().enumerate() {
-            gather.add(number, shard.peek(request)?);
+        let mut gather = Gather::of(Kind::All, self.shards.len());
+        for shard in &mut self.shards {
+            gather.add(shard.peek(request)?);
         }
-        Some(gather.result())
+        Some(self.without_marks(gather.result()))
     }
 
     fn acknowledge(&mut self, refused: Token) {
@@ -352,8 +516,8 @@ impl<S: ObjectStore> ObjectStore for Sharded<S> {
         }
     }
 
-    fn rehome(&mut self, collection: CollectionId, to: StoreShard, _objects_max: usize, token: Token) {
-        self.held.push_back(Held::Rehome(collection, to, token));
+    fn rehome(&mut self, collection: CollectionId, to: StoreShard, objects_max: usize, token: Token) {
+        self.held.push_back(Held::Rehome { id: collection, to, objects_max, token });
     }
 
     fn turn(&mut self, now: UTime) {

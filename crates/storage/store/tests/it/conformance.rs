@@ -92,6 +92,29 @@ const OF_MEM_WITH_SHARDS: [&str; 18] = [
     "a_failed_commit_ends_everything_in_flight",
 ];
 
+/// The same where each shard has a part of the space.
+const OF_WHOLE_WITH_SHARDS: [&str; 19] = [
+    "a_full_store_refuses_whole_and_takes_what_makes_room",
+    "everything_is_there_after_reopening",
+    "opening_a_store_again_acknowledges_everything",
+    "what_was_acknowledged_survives_power_losses",
+    "what_a_crash_replays_is_done_once",
+    "what_replaces_old_data_does_not_touch_it_before_it_is_durable",
+    "rehoming_goes_on_after_power_losses",
+    "a_damaged_block_is_named_and_its_neighbours_are_read",
+    "a_partial_overwrite_of_a_damaged_block_is_refused",
+    "a_damaged_block_that_is_overwritten_whole_is_good_again",
+    "a_damaged_block_is_not_washed_clean_by_a_clone",
+    "a_failed_commit_stops_the_store_and_loses_nothing_acknowledged",
+    "what_followed_a_refusal_is_not_there_after_a_power_loss",
+    "a_large_transaction_is_there_whole_or_not_at_all",
+    "a_power_loss_after_a_restart_loses_nothing_acknowledged",
+    "a_full_store_opened_again_takes_what_makes_room",
+    "a_damaged_block_is_not_washed_clean_by_changes_of_its_object",
+    "a_damaged_block_is_not_washed_clean_by_rehoming",
+    "a_failed_commit_ends_everything_in_flight",
+];
+
 mod one_shard {
     use super::*;
     store::conformance_tests!(Mem { shards: 1 }, skipped: OF_MEM);
@@ -158,23 +181,28 @@ impl Factory for Whole {
     type Store = Sharded<MemStore>;
 
     fn properties(&self) -> Properties {
-        Properties { shards: self.shards, ..Properties::VOLATILE }
+        Properties { shards: self.shards, shares_space: self.shards == 1, ..Properties::VOLATILE }
     }
 
     fn fresh(&mut self, bytes_total: u64) -> Sharded<MemStore> {
-        // The suite fills stores whose collections are all in one shard.
         let handles = MemStore::handles(bytes_total * u64::from(self.shards), self.shards);
         Sharded::new(handles.into_iter().map(|handle| (handle, Vec::new())).collect())
     }
 
     fn metadata_bytes_max(&self, contents: &Contents) -> u64 {
-        mem_metadata_bytes_max(contents)
+        // A collection on its way is in two shards, and has a mark.
+        mem_metadata_bytes_max(contents) + 500 * contents.collections
     }
 }
 
 mod whole_of_one_shard {
     use super::*;
     store::conformance_tests!(Whole { shards: 1 }, skipped: OF_MEM);
+}
+
+mod whole_of_several_shards {
+    use super::*;
+    store::conformance_tests!(Whole { shards: 3 }, skipped: OF_WHOLE_WITH_SHARDS);
 }
 
 mod sim_one_shard {

@@ -11,6 +11,7 @@ pub const META: CollectionId = CollectionId::Meta;
 
 pub const PROPERTIES: Properties = Properties {
     shards: 1,
+    shares_space: true,
     reopens: true,
     crashes: false,
     checks_data: true,

@@ -1,5 +1,7 @@
 //! Block stores on simulated disks.
 
+pub mod shards;
+
 use std::time::Duration;
 
 use blockdev::sim::{SimDevice, SimDisks, SimOptions, SimQueue};
@@ -121,11 +123,16 @@ impl Sim {
     }
 
     pub fn try_open(&self, disks: &SimDisks) -> Result<Simulated, OpenError> {
-        let mut opener = Opener::new(disks.open(), 0, self.options)?;
+        let store = self.try_open_shard(disks, 0)?;
+        Ok(Simulated { store, disks: disks.clone() })
+    }
+
+    pub fn try_open_shard(&self, disks: &SimDisks, shard: u32) -> Result<BlockStore<SimQueue>, OpenError> {
+        let mut opener = Opener::new(disks.open(), shard, self.options)?;
         let mut now = UTime { sec: 2, nsec: 0 };
         loop {
             match opener.turn(now) {
-                Some(result) => return result.map(|store| Simulated { store, disks: disks.clone() }),
+                Some(result) => return result,
                 None => now = opener.deadline().expect("an opening waits for the device"),
             }
         }
@@ -150,18 +157,41 @@ impl Sim {
 
 /// Fails if a store's metadata contradicts itself.
 pub fn check(simulated: &mut Simulated, when: &str) {
+    check_shard(&mut simulated.store, when);
+}
+
+/// The same of one shard.
+pub fn check_shard(store: &mut BlockStore<SimQueue>, when: &str) {
     let mut checker = Checker::new();
     let mut now = UTime { sec: 2_000_000_000, nsec: 0 };
     loop {
-        match checker.advance(&mut simulated.store) {
+        match checker.advance(store) {
             Some(problems) => return assert_eq!(problems, [""; 0], "{when}"),
             None => {
-                simulated.store.turn(now);
-                now = now.max(simulated.store.deadline().unwrap_or(now)).after(Duration::from_nanos(1));
-                simulated.store.turn(now);
+                store.turn(now);
+                now = now.max(store.deadline().unwrap_or(now)).after(Duration::from_nanos(1));
+                store.turn(now);
             }
         }
     }
+}
+
+/// Gives a store turns as its time comes until there is what is wanted.
+pub fn drive<S: ObjectStore, T>(
+    store: &mut S,
+    from: UTime,
+    mut wanted: impl FnMut(&mut S, &mut Vec<store::Completion>) -> Option<T>,
+) -> T {
+    let (mut now, mut completed) = (from, Vec::new());
+    for _ in 0..1_000_000 {
+        store.turn(now);
+        store.completions(&mut completed);
+        if let Some(found) = wanted(store, &mut completed) {
+            return found;
+        }
+        now = now.max(store.deadline().unwrap_or(now)).after(Duration::from_nanos(1));
+    }
+    panic!("the store does not come to it");
 }
 
 impl Factory for Sim {

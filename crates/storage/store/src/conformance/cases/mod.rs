@@ -110,7 +110,7 @@ cases! {
     what_a_read_returned_never_changes: [],
     statfs_counts: [],
     space_comes_back_from_clones_overwrites_truncates_and_refusals: [],
-    a_full_store_refuses_whole_and_takes_what_makes_room: [],
+    a_full_store_refuses_whole_and_takes_what_makes_room: [SharedSpace],
     a_refusal_for_space_closes_its_collection_only: [],
     random_histories_equal_the_model: [],
     random_histories_with_many_refusals_equal_the_model: [],
