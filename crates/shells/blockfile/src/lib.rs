@@ -25,6 +25,6 @@ pub use error::OpenError;
 pub use fsck::{Findings, fsck};
 pub use label::{Owner, SHARDS_MAX};
 pub use make::{NewStore, logs_bytes, mkfs, shards_of};
-pub use open::{ModelledOn, Options, Queue, open, open_any, path_in, shards_in};
+pub use open::{ModelledOn, Options, Queue, handles, open, open_any, path_in, shards_in};
 pub use place::device_bytes;
 pub use store::{BlockFileShard, BlockFileStore};

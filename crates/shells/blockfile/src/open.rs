@@ -9,7 +9,7 @@ use blockdev::{DeviceId, DeviceQueue};
 use blockstore::{BLOCK, Label, Opener};
 use device::{DeviceOptions, DirLock, Engine, FileDevice, Files, LockError, ModelledDisk, ModelledQueue};
 
-use store::{CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token};
+use store::{CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, Rehoming, StoreError, Token};
 
 use crate::drive::Driver;
 use crate::growing::Growing;
@@ -24,6 +24,9 @@ const FILE: &str = "block";
 
 /// Requests that the device works on together.
 const QUEUE_DEPTH: usize = 64;
+
+/// Objects that one step moves to another shard.
+const MOVED_AT_ONCE: usize = 100;
 
 /// A store's queue to its devices.
 pub type Queue = Box<dyn DeviceQueue + Send>;
@@ -115,7 +118,11 @@ fn open_for(
         })?;
         shards.push((handle, collections));
     }
-    Ok((BlockFileStore::new(shards), label, owner))
+    let mut store = BlockFileStore::new(shards);
+    let driver = Driver::new();
+    store.set_waker(driver.waker());
+    turns(&mut store, &driver, |store, _| store.is_settled().then_some(()));
+    Ok((store, label, owner))
 }
 /// What the shards of a store have in common while they are opened.
 struct Opening<'a> {
@@ -186,20 +193,47 @@ impl<'a> Opening<'a> {
     }
 }
 
+/// Gives a store turns, on this thread, until there is what is wanted.
+fn turns<S: ObjectStore, T>(
+    store: &mut S,
+    driver: &Driver,
+    mut wanted: impl FnMut(&mut S, &mut Vec<Completion>) -> Option<T>,
+) -> T {
+    let mut completed = Vec::new();
+    driver.run(
+        store,
+        |store, now| {
+            store.turn(now);
+            store.completions(&mut completed);
+            wanted(store, &mut completed)
+        },
+        |store| store.deadline(),
+    )
+}
+
+/// The handles of a store's shards, for a core each. Collections that were on their way from shard to shard arrive first.
+///
+/// # Errors
+/// One can't: there is no space, or the device failed.
+pub fn handles(mut store: BlockFileStore) -> Result<Vec<BlockFileShard>, StoreError> {
+    let driver = Driver::new();
+    store.set_waker(driver.waker());
+    for (id, to) in store.on_their_way() {
+        let mut state = Rehoming::Continues;
+        while state == Rehoming::Continues {
+            store.rehome(id, to, MOVED_AT_ONCE, Token(0));
+            let completion = turns(&mut store, &driver, |_, completed| completed.pop());
+            let Completion::Rehomed { result, .. } = completion else { return Err(StoreError::Stopped) };
+            state = result?;
+        }
+    }
+    Ok(store.into_handles())
+}
+
 /// The collections of a shard that was opened, which its driver's thread waits for.
 fn collections(shard: &mut BlockFileShard, driver: &Driver) -> Result<Vec<CollectionId>, StoreError> {
     shard.read(ReadRequest::Collections, Token(0));
-    let mut completed = Vec::new();
-    let answer = driver.run(
-        shard,
-        |shard, now| {
-            shard.turn(now);
-            shard.completions(&mut completed);
-            completed.pop()
-        },
-        |shard| shard.deadline(),
-    );
-    match answer {
+    match turns(shard, driver, |_, completed| completed.pop()) {
         Completion::Read { result: Ok(ReadOutcome::Collections(all)), .. } => Ok(all),
         Completion::Read { result: Err(error), .. } => Err(error),
         // It was asked for nothing else.

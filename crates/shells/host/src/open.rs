@@ -129,7 +129,8 @@ pub(crate) fn osd_store(
                 let event = handle.take_event();
                 OpenStore { handle: Box::new(handle), event }
             };
-            store.into_handles().into_iter().map(of_shard).collect()
+            let handles = blockfile::handles(store).map_err(|e| unusable(plan, &e))?;
+            handles.into_iter().map(of_shard).collect()
         }
     };
     let of_plan = plan.placement.shards();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{META, PROPERTIES, object, owner, read};
 use blockfile::{
-    BlockFileStore, NewStore, OpenError, Options, Owner, logs_bytes, mkfs, open, path_in, shards_in,
+    BlockFileStore, NewStore, OpenError, Options, Owner, handles, logs_bytes, mkfs, open, path_in, shards_in,
     shards_of,
 };
 use store::conformance::{Harness, Properties};
@@ -216,4 +216,33 @@ fn each_shard_grows_in_its_part_of_the_file_and_counts_what_it_holds() {
         }
     }
     assert_eq!(space(&mut h).data_bytes, 320 << 20);
+}
+
+#[test]
+fn a_collection_that_was_on_its_way_arrives_before_a_core_has_its_shard() {
+    let dir = with_shards(1 << 30, 2);
+    let (options, properties) = (Options::default(), Properties { shards: 2, ..PROPERTIES });
+    let mut h = Harness::new(open(dir.path(), &owner(3), &options).unwrap(), properties);
+    let (from, to) = (h.shard_of(META), store::StoreShard(1));
+    assert_eq!(from, store::StoreShard(0));
+    h.commit(|t| t.create_collection(META, 0));
+    for n in 0..5u8 {
+        h.commit(|t| t.write(META, &object(&n.to_string()), 0, vec![n; 9000].into()));
+    }
+    assert_eq!(h.rehome(META, to, 2), Ok(store::Rehoming::Continues));
+    drop(h.take());
+    let store = open(dir.path(), &owner(3), &options).unwrap();
+    assert_eq!((store.on_their_way(), store.shard_of(META)), (vec![(META, to)], from));
+    let mut all = handles(store).unwrap();
+    for (shard, collections) in [(1, vec![META]), (0, vec![])] {
+        let mut h = Harness::new(all.remove(shard), PROPERTIES);
+        assert_eq!(h.get(ReadRequest::Collections), Ok(ReadOutcome::Collections(collections)));
+        if shard == 1 {
+            let Ok(ReadOutcome::Data(data)) = h.get(read(&object("4"), u64::MAX)) else { panic!("no data") };
+            assert_eq!(data.to_vec(), vec![4; 9000]);
+            assert!(
+                matches!(h.get(ReadRequest::StatFs), Ok(ReadOutcome::StatFs(space)) if space.objects == 5)
+            );
+        }
+    }
 }
