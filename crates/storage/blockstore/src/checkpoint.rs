@@ -78,6 +78,10 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     }
 
     pub(crate) fn checkpoint_work(&mut self) {
+        // What is frozen then is in no tree yet: another checkpoint would freeze again and lose it.
+        if self.stopped {
+            return;
+        }
         self.begin_checkpoint();
         if let Some(error) = self.checkpoint.as_ref().and_then(|c| c.error.clone()) {
             return self.fail(&io_error("write of a checkpoint", &error));
@@ -115,6 +119,10 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         for (region, bytes) in self.space.take_dirty() {
             self.tables.active.insert(bitmap_key(region), bytes.map(Piece::from));
         }
+        debug_assert!(
+            self.tables.frozen.is_none() && self.contents.frozen.is_empty(),
+            "one checkpoint at a time"
+        );
         self.tables.freeze();
         self.contents.frozen = std::mem::take(&mut self.contents.deferred);
         self.checkpoint = Some(Checkpoint {

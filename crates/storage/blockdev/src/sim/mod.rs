@@ -152,7 +152,17 @@ impl SimDisks {
 
     /// Plants a fault in the next write that completes well (after those with a fault planted before).
     pub fn fault_next_write(&self, device: DeviceId, fault: WriteFault) {
-        self.with(device, |unit| unit.faults.push_back(fault));
+        self.fault_next_write_in(device, 0..u64::MAX, fault);
+    }
+
+    /// The same in the next write that lies in a range.
+    pub fn fault_next_write_in(&self, device: DeviceId, range: Range<u64>, fault: WriteFault) {
+        self.with(device, |unit| unit.faults.push((range, fault)));
+    }
+
+    /// How many faults of writes no write has met.
+    pub fn write_faults_left(&self, device: DeviceId) -> usize {
+        self.with(device, |unit| unit.faults.len())
     }
 
     /// Flips a bit of a stored byte.

@@ -50,7 +50,8 @@ pub struct Unit {
     pub bad_reads: Vec<Range<u64>>,
     pub bad_writes: Vec<Range<u64>>,
     pub flushes_fail: bool,
-    pub faults: VecDeque<WriteFault>,
+    /// Each for the next write that lies in its range.
+    pub faults: Vec<(Range<u64>, WriteFault)>,
     /// Requests that wait for a place among those that the device works on.
     pub waiting: VecDeque<u64>,
     pub active: usize,
@@ -73,7 +74,7 @@ impl Unit {
             bad_reads: Vec::new(),
             bad_writes: Vec::new(),
             flushes_fail: false,
-            faults: VecDeque::new(),
+            faults: Vec::new(),
             waiting: VecDeque::new(),
             active: 0,
             counts: Counts::default(),
@@ -137,7 +138,8 @@ impl Unit {
             self.poisoned = true;
             return Err(self.io(offset));
         }
-        match self.faults.pop_front() {
+        let hit = self.faults.iter().position(|(of, _)| of.start <= range.start && range.end <= of.end);
+        match hit.map(|at| self.faults.remove(at).1) {
             None => {}
             Some(WriteFault::Lost) => return Ok(()),
             Some(WriteFault::Misdirected(to)) => record.offset = to,

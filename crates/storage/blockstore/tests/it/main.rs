@@ -12,6 +12,8 @@ mod damage;
 mod formats;
 mod large;
 mod memory;
+mod misplaced;
 mod order;
 mod seeds;
+mod stopped;
 mod waiting;
