@@ -15,6 +15,7 @@ use store::sim::SimOptions;
 use store::{ObjectStore, StoreShard};
 use types::{EntityAddr, EntityName, EntityType, Fsid, OsdId, Profile, UTime};
 
+use crate::block_store::BlockStoreOnDisks;
 use crate::describe::describe;
 use crate::network::{Dialled, Packet, Way};
 use crate::plan::{Defect, Fault};
@@ -112,6 +113,9 @@ impl MonProcess {
     }
 }
 
+/// Block stores are made so long before the run, nanoseconds.
+const MAKING_TIME: u64 = 1_000_000_000_000;
+
 /// An OSD that stopped as asked is started again within this time, nanoseconds.
 const STOPPED_TIME: u64 = 20_000_000_000;
 
@@ -119,13 +123,21 @@ impl OsdProcess {
     pub fn new(plan: &Plan, id: i32) -> Self {
         let shards = plan.shards.len() as u64;
         let store = |shard: u64| {
-            StoreHandle::new(SimOptions {
-                bytes_total: plan.store_bytes / shards,
-                shards: 1,
-                seed: plan.seed.wrapping_mul(31).wrapping_add(id as u64 + (shard << 32)),
-                commit_us: plan.commit_us.clone(),
-                read_us: plan.read_us.clone(),
-            })
+            let seed = plan.seed.wrapping_mul(31).wrapping_add(id as u64 + (shard << 32));
+            let bytes_total = plan.store_bytes / shards;
+            match &plan.disks {
+                Some(disks) => {
+                    let made = UTime::from_nanos(BASE - MAKING_TIME);
+                    StoreHandle::on_disks(BlockStoreOnDisks::new(disks, bytes_total, seed, made))
+                }
+                None => StoreHandle::in_memory(SimOptions {
+                    bytes_total,
+                    shards: 1,
+                    seed,
+                    commit_us: plan.commit_us.clone(),
+                    read_us: plan.read_us.clone(),
+                }),
+            }
         };
         let cores = |cores: &[u16]| cores.iter().copied().map(CoreId).collect();
         Self {
@@ -147,10 +159,7 @@ impl OsdProcess {
     /// Gives its store another size, from the next opening on.
     pub fn resize(&mut self, bytes: u64) {
         let share = bytes / self.stores.len() as u64;
-        self.stores.iter().for_each(|store| {
-            store.get().resize(share);
-            store.become_of(|store| store.close());
-        });
+        self.stores.iter().for_each(|store| store.resize(share));
     }
 
     /// The core that takes an event.
@@ -210,7 +219,7 @@ impl World {
     }
 
     pub(crate) fn start_osd(&mut self, id: i32) {
-        let (fsid, defect) = (fsid(self.plan.seed), self.plan.defect);
+        let (fsid, defect, now) = (fsid(self.plan.seed), self.plan.defect, self.time());
         let mut options = Values::new();
         for (name, value) in &self.plan.options {
             options.set(name, value).unwrap();
@@ -218,6 +227,10 @@ impl World {
         let process = self.osd(id);
         if process.is_running() {
             return;
+        }
+        let opened = process.stores.iter().try_for_each(|store| store.open(now, defect));
+        if let Err(error) = opened {
+            return self.fail(format!("osd.{id}: {error}"));
         }
         process.life += 1;
         process.last.clear();
@@ -248,29 +261,16 @@ impl World {
             node.add_osd_parts(OsdId(id), osd, stores);
             process.cores.push(Core { node, wake: None });
         }
-        match defect {
-            Some(Defect::StoreStaysOpen) => {
-                process.stores.iter().for_each(|store| store.get().stay_open_after_refusals());
-            }
-            Some(Defect::StoreServesBadBytes) => {
-                process.stores.iter().for_each(|store| store.get().serve_damage());
-            }
-            Some(Defect::Pg(_) | Defect::CoresLoseOrder | Defect::LockIsOnlyBroken) | None => {}
-        }
         self.say(Place::Osd(id), "starts");
         self.osd_event(id, OsdEvent::Start);
     }
 
     /// Ends an OSD's process at once.
     pub(crate) fn end_osd(&mut self, id: i32, ending: Ending) {
+        let now = self.time();
         let process = self.osd(id);
         process.cores.clear();
-        for store in &process.stores {
-            store.become_of(|store| match ending {
-                Ending::Killed => store.close(),
-                Ending::PowerLoss => store.power_loss().0,
-            });
-        }
+        process.stores.iter().for_each(|store| store.end(now, ending));
         self.say(Place::Osd(id), &format!("ends: {ending:?}"));
         self.break_connections_of(Place::Osd(id), ending == Ending::PowerLoss);
     }

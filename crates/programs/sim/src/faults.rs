@@ -1,6 +1,7 @@
 //! Faults, and how each ends.
 
 use crate::Place;
+use crate::block_store::Damage;
 use crate::client::Purpose;
 use crate::daemons::{Ending, client_addr};
 use crate::plan::{Fault, LARGE_STORE, SECOND};
@@ -95,7 +96,7 @@ impl World {
                 let process = self.osd(osd);
                 if process.is_running() {
                     process.may_fail = true;
-                    process.stores.iter().for_each(|store| store.get().fail_commits());
+                    process.stores.iter().for_each(|store| store.fail_commits());
                 }
             }
             Fault::KillClient => {
@@ -138,14 +139,16 @@ impl World {
         let osd = self.some_osd();
         let shard = self.random(self.plan.shards.len() as u64) as usize;
         let store = self.osd(osd).stores[shard].clone();
-        let objects = store.objects();
+        let objects = store.objects(self.time());
         let which = self.random(objects.len() as u64) as usize;
         // The store has no object of the load yet.
         let Some((collection, object, size)) = objects.get(which) else { return };
         let offset = self.random(*size);
+        let Some(damage) = store.damage(*collection, object, offset) else { return };
+        // A change of a part of the block has to read the rest: a disk that can't ends the OSD.
+        self.osd(osd).may_fail |= damage == Damage::Unreadable;
         let name = String::from_utf8_lossy(object.hobj.name.as_bytes()).into_owned();
-        self.say_fault(&format!("byte {offset} of {name} at {} goes bad", object.hobj.snap));
-        store.get().damage(*collection, object, offset);
+        self.say_fault(&format!("byte {offset} of {name} at {} goes bad: {damage:?}", object.hobj.snap));
         self.damaged.insert(name);
     }
 
@@ -173,7 +176,7 @@ impl World {
     }
 
     fn refuse_space(&mut self, osd: i32, refuse: bool) {
-        self.osd(osd).stores.iter().for_each(|store| store.get().refuse_space(refuse));
+        self.osd(osd).stores.iter().for_each(|store| store.refuse_space(refuse));
     }
 
     fn reset_some(&mut self) {

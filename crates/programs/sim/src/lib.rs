@@ -10,6 +10,7 @@
 //! [`node::Node`], in `daemons` alone.
 #![allow(clippy::unwrap_used)] // The world is the simulator's own: what it lacks is a defect of the simulator.
 
+mod block_store;
 pub mod checks;
 mod client;
 mod daemons;

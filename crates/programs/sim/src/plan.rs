@@ -76,6 +76,9 @@ const SMALL_STORE: u64 = 4 << 20;
 /// Bytes of one that does not.
 pub const LARGE_STORE: u64 = 1 << 30;
 
+/// Bytes of an OSD's disks: little, so that blocks are used again.
+const DISK_BYTES: u64 = 24 << 20;
+
 /// Where an OSD's gates and shards may be: on one core, together, apart, more shards than cores.
 const CORES: [(&[u16], &[u16]); 6] = [
     (&[0], &[0]),
@@ -96,6 +99,22 @@ pub enum SnapKind {
     Own,
 }
 
+/// The disks of a run whose OSDs have block stores, and how these use them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Disks {
+    /// The device that is modelled: a name that [`devmodel::Model::named`] knows.
+    pub model: &'static str,
+    /// The unit of the log's records, and of the disk's requests.
+    pub block_bytes: u32,
+    /// Whether the log has a disk of its own.
+    pub log_apart: bool,
+    pub log_bytes: u64,
+    pub deferred_bytes: u64,
+    pub cache_bytes: u64,
+    pub changes_bytes_max: u64,
+    pub discards: bool,
+}
+
 /// A planted defect, to show that the simulator finds it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Defect {
@@ -108,6 +127,7 @@ pub enum Defect {
     LockIsOnlyBroken,
     /// The store returns what has gone bad.
     StoreServesBadBytes,
+    BlockStore(blockstore::Bug),
 }
 
 impl Defect {
@@ -120,7 +140,8 @@ impl Defect {
             ("LockIsOnlyBroken", Self::LockIsOnlyBroken),
             ("StoreServesBadBytes", Self::StoreServesBadBytes),
         ];
-        of_pg.chain(others.map(|(name, defect)| (name.into(), defect)))
+        let of_store = blockstore::Bug::ALL.into_iter().map(|bug| (format!("{bug:?}"), Self::BlockStore(bug)));
+        of_pg.chain(others.map(|(name, defect)| (name.into(), defect))).chain(of_store)
     }
 }
 
@@ -156,6 +177,8 @@ pub struct Plan {
     pub commit_us: Range<u64>,
     pub read_us: Range<u64>,
     pub store_bytes: u64,
+    /// `None`: stores in memory.
+    pub disks: Option<Disks>,
     /// The cores of an OSD that have a gate, and the core of each of its shards.
     pub gates: Vec<u16>,
     pub shards: Vec<u16>,
@@ -197,6 +220,7 @@ impl Plan {
             commit_us: 50..commit_max,
             read_us: 10..pick(&[100, 2_000, 50_000]),
             store_bytes: pick(&[LARGE_STORE, LARGE_STORE, LARGE_STORE, SMALL_STORE]),
+            disks: None,
             gates: vec![0],
             shards: vec![0],
             core_delay_us: pick(&[5, 500, 50_000]),
@@ -225,6 +249,21 @@ impl Plan {
                 ("osd_max_pg_log_entries", "5"),
                 ("osd_pg_log_trim_min", "2"),
             ]);
+        }
+        // One of four, where nothing asks for what only stores in memory can do.
+        if pick(&[0, 0, 1]) == 1 && plan.store_bytes == LARGE_STORE {
+            plan.store_bytes = DISK_BYTES;
+            plan.faults.retain(|fault| *fault != Fault::RefuseSpace);
+            plan.disks = Some(Disks {
+                model: ["ssd", "disk-7200", "disk-7200-write-back"][pick(&[0, 0, 1, 2]) as usize],
+                block_bytes: pick(&[512, 4096]) as u32,
+                log_apart: pick(&[0, 0, 1]) == 1,
+                log_bytes: pick(&[256 << 10, 1 << 20]),
+                deferred_bytes: pick(&[0, 4 << 10, 32 << 10]),
+                cache_bytes: pick(&[16 << 10, 1 << 20]),
+                changes_bytes_max: pick(&[64 << 10, 1 << 20]),
+                discards: pick(&[0, 1]) == 1,
+            });
         }
         plan
     }

@@ -6,7 +6,7 @@ use encoding::Decode;
 use messages::{PoolOp, PoolOpReply};
 use ops::SnapSet;
 use store::{AttrChoice, CollectionId, ReadOutcome, ReadRequest};
-use types::{GHObject, SnapId};
+use types::{GHObject, SnapId, UTime};
 
 use crate::client::{Command, Purpose};
 use crate::model::Context;
@@ -117,8 +117,8 @@ impl World {
     /// What of removed snapshots is left in the stores, or of clones that no head names; `None`: nothing.
     pub(crate) fn snap_leftover(&mut self) -> Option<String> {
         let removed: Vec<u64> = self.history.removals.keys().copied().collect();
-        let stores = self.osds.iter_mut().flat_map(|osd| osd.stores.iter_mut());
-        stores.into_iter().find_map(|store| leftover(store, &removed))
+        let now = self.time();
+        self.osds.iter().flat_map(|osd| &osd.stores).find_map(|store| leftover(store, now, &removed))
     }
 
     /// Waits until nothing is left of removed snapshots.
@@ -142,8 +142,8 @@ fn of_pool(what: &str, name: &str) -> Command {
     Command::Text(format!(r#"{{"prefix":"osd pool {what}","pool":"data","snap":"{name}"}}"#))
 }
 
-fn leftover(store: &mut StoreHandle, removed: &[u64]) -> Option<String> {
-    let collections = match store.look(&ReadRequest::Collections) {
+fn leftover(store: &StoreHandle, now: UTime, removed: &[u64]) -> Option<String> {
+    let collections = match store.look(now, &ReadRequest::Collections) {
         Ok(ReadOutcome::Collections(collections)) => collections,
         other => return Some(format!("{other:?}")),
     };
@@ -151,7 +151,7 @@ fn leftover(store: &mut StoreHandle, removed: &[u64]) -> Option<String> {
         let (start, end) = (GHObject::min(), GHObject::max());
         let attrs = AttrChoice::These(vec!["ss".into()]);
         let list = ReadRequest::List { collection, start, end, objects_max: usize::MAX, attrs };
-        let objects = match store.look(&list) {
+        let objects = match store.look(now, &list) {
             Ok(ReadOutcome::Objects(page)) => page.objects,
             other => return Some(format!("{other:?}")),
         };

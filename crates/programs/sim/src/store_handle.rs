@@ -1,4 +1,4 @@
-//! A simulated store that survives the OSD that has it open.
+//! A simulated store that survives the OSD that has it open: one in memory, or a block store on simulated disks.
 
 use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
@@ -12,26 +12,115 @@ use store::{
 };
 use types::{Epoch, GHObject, ReqId, UTime};
 
+use crate::block_store::{BlockStoreOnDisks, Damage};
+use crate::daemons::Ending;
+use crate::plan::Defect;
+
 /// A client's change in a log: its request, the map's epoch, the object's version.
 pub type Logged = (ReqId, Epoch, u64);
+
+enum Kind {
+    /// `None` only while it becomes another.
+    Memory(Option<SimStore>),
+    Disks(Box<BlockStoreOnDisks>),
+}
 
 /// One of the handles of a store.
 #[derive(Clone)]
 pub struct StoreHandle {
-    store: Rc<RefCell<Option<SimStore>>>,
+    store: Rc<RefCell<Kind>>,
     /// Clients' changes that the log got since they were last taken, each with the epoch and the
     /// version that it gave the object.
     logged: Rc<RefCell<Vec<Logged>>>,
 }
 
 impl StoreHandle {
-    pub fn new(options: SimOptions) -> Self {
-        let store = Rc::new(RefCell::new(Some(SimStore::new(options))));
-        Self { store, logged: Rc::default() }
+    pub fn in_memory(options: SimOptions) -> Self {
+        Self::of(Kind::Memory(Some(SimStore::new(options))))
     }
 
-    pub fn get(&self) -> RefMut<'_, SimStore> {
-        RefMut::map(self.store.borrow_mut(), |store| store.as_mut().unwrap())
+    pub fn on_disks(store: BlockStoreOnDisks) -> Self {
+        Self::of(Kind::Disks(Box::new(store)))
+    }
+
+    fn of(kind: Kind) -> Self {
+        Self { store: Rc::new(RefCell::new(kind)), logged: Rc::default() }
+    }
+
+    fn get(&self) -> RefMut<'_, dyn ObjectStore> {
+        RefMut::map(self.store.borrow_mut(), |kind| match kind {
+            Kind::Memory(store) => store.as_mut().unwrap() as &mut dyn ObjectStore,
+            Kind::Disks(store) => store.open_store(),
+        })
+    }
+
+    /// Opens it for an OSD, with a defect of stores if there is one.
+    ///
+    /// # Errors
+    /// It can't be opened.
+    pub fn open(&self, now: UTime, defect: Option<Defect>) -> Result<(), String> {
+        match (&mut *self.store.borrow_mut(), defect) {
+            (Kind::Memory(Some(store)), Some(Defect::StoreStaysOpen)) => store.stay_open_after_refusals(),
+            (Kind::Memory(Some(store)), Some(Defect::StoreServesBadBytes)) => store.serve_damage(),
+            (Kind::Memory(_), _) => {}
+            (Kind::Disks(store), Some(Defect::BlockStore(bug))) => return store.open(now, Some(bug)),
+            (Kind::Disks(store), _) => return store.open(now, None),
+        }
+        Ok(())
+    }
+
+    /// Its OSD's process ends.
+    pub fn end(&self, now: UTime, ending: Ending) {
+        match &mut *self.store.borrow_mut() {
+            Kind::Memory(store) => {
+                let ended = store.take().map(|store| match ending {
+                    Ending::Killed => store.close(),
+                    Ending::PowerLoss => store.power_loss().0,
+                });
+                *store = ended;
+            }
+            Kind::Disks(store) => match ending {
+                Ending::Killed => store.close(),
+                Ending::PowerLoss => store.power_loss(now),
+            },
+        }
+    }
+
+    /// Gives it another size, from the next opening on. A block store keeps its own.
+    pub fn resize(&self, bytes: u64) {
+        if let Kind::Memory(store) = &mut *self.store.borrow_mut() {
+            let resized = store.take().map(|mut store| {
+                store.resize(bytes);
+                store.close()
+            });
+            *store = resized;
+        }
+    }
+
+    /// Whether transactions that carry data are refused, where the store can be made to.
+    pub fn refuse_space(&self, refuse: bool) {
+        if let Kind::Memory(Some(store)) = &mut *self.store.borrow_mut() {
+            store.refuse_space(refuse);
+        }
+    }
+
+    /// Makes what it is given from now on never durable: the first commit that fails stops it.
+    pub fn fail_commits(&self) {
+        match &mut *self.store.borrow_mut() {
+            Kind::Memory(store) => store.as_mut().unwrap().fail_commits(),
+            Kind::Disks(store) => store.fail_commits(),
+        }
+    }
+
+    /// A stored byte of an object goes bad, if there is one.
+    pub fn damage(&self, collection: CollectionId, object: &GHObject, offset: u64) -> Option<Damage> {
+        match &mut *self.store.borrow_mut() {
+            Kind::Memory(store) => {
+                store.as_mut()?.damage(collection, object, offset);
+                Some(Damage::Flipped)
+            }
+            Kind::Disks(store) => store.damage(collection, object, offset),
+        }
     }
 
     /// Takes the clients' changes that the log got.
@@ -40,28 +129,31 @@ impl StoreHandle {
     }
 
     /// What a read sees now.
-    pub fn look(&self, request: &ReadRequest) -> Result<ReadOutcome, StoreError> {
-        // What is not in its cache now is there at another time.
-        loop {
-            if let Some(result) = self.get().peek(request) {
-                return result;
-            }
+    pub fn look(&self, now: UTime, request: &ReadRequest) -> Result<ReadOutcome, StoreError> {
+        match &mut *self.store.borrow_mut() {
+            // What is not in its cache now is there at another time.
+            Kind::Memory(store) => loop {
+                if let Some(result) = store.as_mut().and_then(|store| store.peek(request)) {
+                    return result;
+                }
+            },
+            Kind::Disks(store) => store.look(now, request).unwrap_or(Err(StoreError::Stopped)),
         }
     }
 
     /// The load's objects that have data, with their collection and size.
-    pub fn objects(&self) -> Vec<(CollectionId, GHObject, u64)> {
-        let Ok(ReadOutcome::Collections(collections)) = self.look(&ReadRequest::Collections) else {
+    pub fn objects(&self, now: UTime) -> Vec<(CollectionId, GHObject, u64)> {
+        let Ok(ReadOutcome::Collections(collections)) = self.look(now, &ReadRequest::Collections) else {
             return Vec::new();
         };
         let mut all = Vec::new();
         for collection in collections.into_iter().filter(|c| matches!(c, CollectionId::Pg(_))) {
             let (start, end, objects_max) = (GHObject::min(), GHObject::max(), usize::MAX);
             let list = ReadRequest::List { collection, start, end, objects_max, attrs: AttrChoice::None };
-            let Ok(ReadOutcome::Objects(page)) = self.look(&list) else { continue };
+            let Ok(ReadOutcome::Objects(page)) = self.look(now, &list) else { continue };
             let of_load = |object: &GHObject| object.hobj.name.as_bytes().starts_with(b"obj");
             for (object, _) in page.objects.into_iter().filter(|(object, _)| of_load(object)) {
-                let stat = self.look(&ReadRequest::Stat { collection, object: object.clone() });
+                let stat = self.look(now, &ReadRequest::Stat { collection, object: object.clone() });
                 if let Ok(ReadOutcome::Stat(stat)) = stat
                     && stat.size > 0
                 {
@@ -70,12 +162,6 @@ impl StoreHandle {
             }
         }
         all
-    }
-
-    /// Replaces the store by what is made of it.
-    pub fn become_of(&self, make: impl FnOnce(SimStore) -> SimStore) {
-        let mut place = self.store.borrow_mut();
-        *place = place.take().map(make);
     }
 }
 
@@ -113,11 +199,17 @@ impl ObjectStore for StoreHandle {
     }
 
     fn deadline(&self) -> Option<UTime> {
-        self.get().deadline()
+        match &*self.store.borrow() {
+            Kind::Memory(store) => store.as_ref().and_then(SimStore::deadline),
+            Kind::Disks(store) => store.deadline(),
+        }
     }
 
     fn completions(&mut self, out: &mut Vec<Completion>) {
-        self.get().completions(out);
+        match &mut *self.store.borrow_mut() {
+            Kind::Memory(store) => store.as_mut().unwrap().completions(out),
+            Kind::Disks(store) => store.completions(out),
+        }
     }
 
     fn set_waker(&mut self, waker: Waker) {

@@ -9,6 +9,7 @@ use wal::Beside;
 
 use crate::context::Ended;
 use crate::layout::BLOCK;
+use crate::planted::Bug;
 use crate::stop::Stop;
 use crate::store::{BlockStore, Purpose, io_error};
 
@@ -156,7 +157,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.keep_payload(begun.sequence, payload_blocks);
         let one = begun.writes.len() == 1
             && begun.writes.iter().all(|w| w.data.len() as u64 <= self.io.request_bytes_max());
-        let durability = if alone && one { Durability::Durable } else { Durability::Volatile };
+        let flushes = !self.planted.is(Bug::RecordsAreNotFlushed);
+        let durability = if alone && one && flushes { Durability::Durable } else { Durability::Volatile };
         let mut requests = 0;
         for (offset, bytes) in &data {
             requests += self.io.write(Purpose::Group, *offset, bytes, Durability::Volatile);
@@ -164,7 +166,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         for write in &begun.writes {
             requests += self.io.write_log(Purpose::Group, write.offset, &write.data, durability);
         }
-        let flush = durability == Durability::Volatile;
+        let flush = durability == Durability::Volatile && flushes;
         self.flight = Some(Flight { outcomes, placed: blocks, requests, flush, error: None });
     }
 

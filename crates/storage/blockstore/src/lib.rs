@@ -37,6 +37,7 @@ mod make;
 mod open;
 mod page;
 mod pass;
+mod planted;
 mod purge;
 mod read;
 mod records;
@@ -54,6 +55,7 @@ pub use decoders::{decode_any, samples};
 pub use layout::{BLOCK, FORMAT, Label, OWNER_BYTES_MAX};
 pub use make::Making;
 pub use open::{OpenError, Opener};
+pub use planted::Bug;
 pub use state::State;
 pub use store::{BlockStore, DISCARDED_BLOCKS_MIN, Memory, Options};
 

@@ -20,6 +20,7 @@ use crate::inbox::{Inbox, Taken};
 use crate::io::Io;
 use crate::layout::{BLOCK, Counters, ShardLayout};
 use crate::page::PagePtr;
+use crate::planted::{Bug, Planted};
 use crate::purge::Purge;
 use crate::read::Answer;
 use crate::space::Space;
@@ -157,6 +158,7 @@ pub struct BlockStore<Q: DeviceQueue> {
     pub(crate) stopped: bool,
     /// A check needs the pages that were read for it.
     pub(crate) pages_held: bool,
+    pub(crate) planted: Planted,
     now: UTime,
 }
 
@@ -202,8 +204,15 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             ready: Vec::new(),
             stopped: false,
             pages_held: false,
+            planted: Planted::default(),
             now: UTime::default(),
         }
+    }
+
+    /// Switches a defect on.
+    #[cfg(feature = "planted")]
+    pub fn plant(&mut self, bug: Bug) {
+        self.planted = Planted { bug: Some(bug) };
     }
 
     /// Begins a checkpoint as soon as it can: what is in the log goes to its place. [`BlockStore::is_clean`] says when.
@@ -253,7 +262,9 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         if self.checkpoint.as_ref().is_some_and(Checkpoint::holds_blocks) {
             return;
         }
-        let mut freed = self.space.release(self.log.marked(), self.reads_from());
+        let early = self.planted.is(Bug::BlocksComeBackEarly);
+        let marked = if early { u64::MAX } else { self.log.marked() };
+        let mut freed = self.space.release(marked, self.reads_from());
         if freed.is_empty() {
             return;
         }
