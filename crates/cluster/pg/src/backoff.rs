@@ -10,7 +10,7 @@ use types::{Epoch, FeatureBits, HObject};
 use crate::hash_range;
 use crate::out::Out;
 use crate::phase::{Peering, Phase};
-use crate::{ClientOp, Pg, PgEffect};
+use crate::{Bug, ClientOp, Pg, PgEffect};
 
 /// Which objects' requests are held back: from `begin` up to but not including `end`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -85,6 +85,9 @@ impl Pg {
     /// Ends all backoffs: requests are served again, or are another OSD's.
     pub(crate) fn release_backoffs(&mut self, out: &mut Out<'_>) {
         let epoch = self.epoch();
+        if self.config.planted.is(Bug::BackoffLasts) {
+            return;
+        }
         for (&session, backoff) in &mut self.backoffs {
             if std::mem::replace(backoff, Backoff::Released) == Backoff::Blocked {
                 out.push(PgEffect::Unblock { session, epoch });

@@ -41,11 +41,13 @@ fn access(needs: Rights) -> Access {
 
 impl Pg {
     pub(crate) fn on_client_op(&mut self, client: ClientOp, out: &mut Out<'_>) {
-        if self.is_held_back(&client, out) {
+        let keeps = self.phase == Phase::Failed && self.config.planted.is(Bug::FailedPgKeepsRequests);
+        if !keeps && self.is_held_back(&client, out) {
             return;
         }
         let (session, tid) = (client.session, client.op.tid);
         let waits = match (&self.phase, &self.map) {
+            (Phase::Failed, _) if keeps => true,
             (Phase::Failed | Phase::Removing, _) => {
                 return Self::dropped(session, tid, "the PG is gone", out);
             }

@@ -30,10 +30,14 @@ pub enum Bug {
     LoadForgetsWatches,
     /// A session's end drops the answers of others too: their requests are never answered.
     ResetDropsAnswers,
+    /// A PG that has failed lets requests wait instead of holding their sessions back.
+    FailedPgKeepsRequests,
+    /// A backoff is never ended.
+    BackoffLasts,
 }
 
 impl Bug {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::ReplyBeforeDurable,
         Self::ResendAnsweredEarly,
         Self::ResendRunsTwice,
@@ -47,6 +51,8 @@ impl Bug {
         Self::ResendForgetsSnaps,
         Self::LoadForgetsWatches,
         Self::ResetDropsAnswers,
+        Self::FailedPgKeepsRequests,
+        Self::BackoffLasts,
     ];
 }
 

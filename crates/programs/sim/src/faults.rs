@@ -5,10 +5,14 @@ use crate::block_store::Damage;
 use crate::client::Purpose;
 use crate::daemons::{Ending, client_addr};
 use crate::plan::{Fault, LARGE_STORE, SECOND};
+use crate::store_handle::StoreHandle;
 use crate::world::{Happening, World};
 
 /// PGs that the pool gets, at most.
 const PGS_MAX: u32 = 32;
+
+/// How long after everything was healed PGs stay failed: by then each client knows, and nothing else holds requests.
+const FAILURE_TIME: u64 = 60 * SECOND;
 
 /// What ends a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,6 +22,8 @@ pub enum Relief {
     FullRatio,
     Space(i32),
     OsdOption,
+    /// The OSD's PGs can be loaded again when it is started again, which it is.
+    Loads(i32),
 }
 
 impl World {
@@ -112,6 +118,11 @@ impl World {
             }
             Fault::CutLinks => self.cut_links(),
             Fault::BitRot => self.rot_some(),
+            Fault::FailPgs => {
+                let osd = self.some_osd();
+                self.fail_pgs(osd);
+                self.relieve_later(Relief::Loads(osd));
+            }
             Fault::RaisePgs => {
                 self.pgs = (self.pgs * 2).min(PGS_MAX);
                 let set = r#""prefix":"osd pool set","pool":"data","var":"pg_num""#;
@@ -168,10 +179,43 @@ impl World {
                 self.command(r#"{"prefix":"osd set-full-ratio","ratio":0.95}"#, Purpose::Nothing);
             }
             Relief::Space(osd) => self.refuse_space(osd, false),
+            Relief::Loads(osd) => self.load_again(osd),
             Relief::OsdOption => {
                 let rm = r#"{"prefix":"config rm","who":"osd","name":"osd_client_message_cap"}"#;
                 self.command(rm, Purpose::Nothing);
             }
+        }
+    }
+
+    /// An OSD is started again, and none of its PGs can be loaded.
+    fn fail_pgs(&mut self, osd: i32) {
+        self.osd(osd).stores.iter().for_each(|store| store.fail_loads(true));
+        if self.osd(osd).is_running() {
+            self.end_osd(osd, Ending::Killed);
+        }
+        self.start_osd(osd);
+    }
+
+    fn load_again(&mut self, osd: i32) {
+        self.osd(osd).stores.iter().for_each(|store| store.fail_loads(false));
+        if self.osd(osd).is_running() {
+            self.end_osd(osd, Ending::Killed);
+        }
+        self.start_osd(osd);
+    }
+
+    /// After everything was healed: an OSD whose PGs have all failed asks clients to hold back, and holds nothing of theirs.
+    /// Started again it serves them.
+    pub(crate) fn end_failures(&mut self) {
+        for osd in 0..self.plan.osds {
+            let process = self.osd(osd);
+            if !process.stores.iter().all(StoreHandle::all_have_failed) {
+                continue;
+            }
+            if let Some(held) = process.budget_held().filter(|_| process.is_running()) {
+                self.fail(format!("of clients whose PGs have failed {held}"));
+            }
+            self.load_again(osd);
         }
     }
 
@@ -276,8 +320,17 @@ impl World {
         }
         for osd in 0..self.plan.osds {
             self.refuse_space(osd, false);
+            if self.osd(osd).stores.iter().any(StoreHandle::fails_loads) {
+                self.load_again(osd);
+            }
             self.make_room(osd);
             self.start_osd(osd);
+        }
+        if self.plan.faults.contains(&Fault::FailPgs) {
+            let osd = self.some_osd();
+            self.say_fault(&format!("the PGs of osd.{osd} fail"));
+            self.fail_pgs(osd);
+            self.after(FAILURE_TIME, Happening::EndFailures);
         }
         for relief in [Relief::Unset("pause"), Relief::Unset("full"), Relief::FullRatio, Relief::OsdOption] {
             self.relieve(relief);

@@ -43,10 +43,12 @@ pub enum Fault {
     BitRot,
     /// The pool gets more PGs.
     RaisePgs,
+    /// An OSD can't read what its PGs keep of themselves: they fail until it is started again.
+    FailPgs,
 }
 
 impl Fault {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Reset,
         Self::Partition,
         Self::KillOsd,
@@ -65,6 +67,7 @@ impl Fault {
         Self::CutLinks,
         Self::BitRot,
         Self::RaisePgs,
+        Self::FailPgs,
     ];
 }
 
@@ -140,7 +143,8 @@ impl Defect {
             ("LockIsOnlyBroken", Self::LockIsOnlyBroken),
             ("StoreServesBadBytes", Self::StoreServesBadBytes),
         ];
-        let of_store = blockstore::Bug::ALL.into_iter().map(|bug| (format!("{bug:?}"), Self::BlockStore(bug)));
+        let of_store =
+            blockstore::Bug::ALL.into_iter().map(|bug| (format!("{bug:?}"), Self::BlockStore(bug)));
         of_pg.chain(others.map(|(name, defect)| (name.into(), defect))).chain(of_store)
     }
 }

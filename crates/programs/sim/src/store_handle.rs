@@ -1,14 +1,15 @@
 //! A simulated store that survives the OSD that has it open: one in memory, or a block store on simulated disks.
 
 use std::cell::{RefCell, RefMut};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use encoding::Decode;
 use pg::{EntryKind, LogEntry};
 use store::sim::{SimOptions, SimStore};
 use store::{
-    AttrChoice, CollectionId, Completion, LogChange, ObjectStore, ReadOutcome, ReadRequest, Step, StoreError,
-    StoreShard, Token, Transaction, Waker,
+    AttrChoice, CollectionChange, CollectionId, Completion, LogChange, ObjectStore, ReadOutcome, ReadRequest,
+    Step, StoreError, StoreShard, Token, Transaction, Waker,
 };
 use types::{Epoch, GHObject, ReqId, UTime};
 
@@ -32,6 +33,17 @@ pub struct StoreHandle {
     /// Clients' changes that the log got since they were last taken, each with the epoch and the
     /// version that it gave the object.
     logged: Rc<RefCell<Vec<Logged>>>,
+    loading: Rc<RefCell<Loading>>,
+}
+
+/// What goes wrong when PGs are loaded.
+#[derive(Default)]
+struct Loading {
+    fails: bool,
+    /// Reads that will fail.
+    reads: BTreeSet<Token>,
+    /// Whether a PG was made since: it has not failed.
+    made: bool,
 }
 
 impl StoreHandle {
@@ -44,7 +56,7 @@ impl StoreHandle {
     }
 
     fn of(kind: Kind) -> Self {
-        Self { store: Rc::new(RefCell::new(kind)), logged: Rc::default() }
+        Self { store: Rc::new(RefCell::new(kind)), logged: Rc::default(), loading: Rc::default() }
     }
 
     fn get(&self) -> RefMut<'_, dyn ObjectStore> {
@@ -71,6 +83,8 @@ impl StoreHandle {
 
     /// Its OSD's process ends.
     pub fn end(&self, now: UTime, ending: Ending) {
+        let mut loading = self.loading.borrow_mut();
+        (loading.made, loading.reads) = (false, BTreeSet::new());
         match &mut *self.store.borrow_mut() {
             Kind::Memory(store) => {
                 let ended = store.take().map(|store| match ending {
@@ -110,6 +124,21 @@ impl StoreHandle {
             Kind::Memory(store) => store.as_mut().unwrap().fail_commits(),
             Kind::Disks(store) => store.fail_commits(),
         }
+    }
+
+    /// Whether the PGs that are loaded from now on fail: what they keep of themselves can't be read.
+    pub fn fail_loads(&self, fails: bool) {
+        *self.loading.borrow_mut() = Loading { fails, ..Loading::default() };
+    }
+
+    pub fn fails_loads(&self) -> bool {
+        self.loading.borrow().fails
+    }
+
+    /// Whether every PG in the store has failed to load.
+    pub fn all_have_failed(&self) -> bool {
+        let loading = self.loading.borrow();
+        loading.fails && !loading.made
     }
 
     /// A stored byte of an object goes bad, if there is one.
@@ -165,6 +194,16 @@ impl StoreHandle {
     }
 }
 
+/// Whether a read is a PG's of what it keeps of itself.
+fn is_load(request: &ReadRequest) -> bool {
+    matches!(request, ReadRequest::Attrs { object, .. } if object.is_pgmeta())
+}
+
+fn makes_pg(step: &Step) -> bool {
+    let Step::Collection { collection: CollectionId::Pg(_), change } = step else { return false };
+    matches!(change, CollectionChange::Create { .. })
+}
+
 /// The change that a step logs.
 fn logged(step: &Step) -> Option<Logged> {
     let Step::Log { change: LogChange::Append(record), .. } = step else { return None };
@@ -175,10 +214,15 @@ fn logged(step: &Step) -> Option<Logged> {
 impl ObjectStore for StoreHandle {
     fn queue(&mut self, txn: Transaction, token: Token) {
         self.logged.borrow_mut().extend(txn.steps().iter().filter_map(logged));
+        self.loading.borrow_mut().made |= txn.steps().iter().any(makes_pg);
         self.get().queue(txn, token);
     }
 
     fn read(&mut self, request: ReadRequest, token: Token) {
+        let mut loading = self.loading.borrow_mut();
+        if loading.fails && is_load(&request) {
+            loading.reads.insert(token);
+        }
         self.get().read(request, token);
     }
 
@@ -209,6 +253,14 @@ impl ObjectStore for StoreHandle {
         match &mut *self.store.borrow_mut() {
             Kind::Memory(store) => store.as_mut().unwrap().completions(out),
             Kind::Disks(store) => store.completions(out),
+        }
+        let mut loading = self.loading.borrow_mut();
+        for completion in out {
+            if let Completion::Read { token, result } = completion
+                && loading.reads.remove(token)
+            {
+                *result = Err(StoreError::Damaged("the simulator lets no PG be loaded".into()));
+            }
         }
     }
 

@@ -52,6 +52,7 @@ pub enum Happening {
     NextFault,
     SnapTurn,
     Relieve(Relief),
+    EndFailures,
     MakePool,
 }
 
@@ -276,6 +277,7 @@ impl World {
             Happening::NextFault => self.next_fault(),
             Happening::SnapTurn => self.snap_turn(),
             Happening::Relieve(relief) => self.relieve(relief),
+            Happening::EndFailures => self.end_failures(),
             Happening::MakePool => {
                 self.command(r#"{"prefix":"osd set","key":"noout"}"#, Purpose::Nothing);
                 let pgs = self.pgs;
