@@ -1,5 +1,5 @@
 # One command for everything one does often; the gate (.ci/run) calls `make test`.
-.PHONY: help run test test-peers lint unit sim hotpath live live-throttled build bench bench-maps fuzz soak docs measure lab-evidence clean root
+.PHONY: help run test test-peers lint unit sim crash hotpath live live-throttled build bench bench-maps fuzz soak docs measure lab-evidence clean root
 
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
@@ -43,6 +43,7 @@ unit: ## every test that needs no peer
 	@echo "== unit tests"; $(CARGO) test $(QUIET) --workspace --all-targets
 	@$(CARGO) test $(QUIET) --doc -p options
 	@echo "== simulator"; "$(TARGET)/debug/sim" run --seeds 200
+	@echo "== power losses of the block store"; LOLIGO_CRASH_SEEDS=1..201 $(CARGO) test $(QUIET) -p blockstore --test it seeds
 
 sim: ## the simulator: SEEDS=n runs (from FROM=n), or SECONDS=n of them; SEED=n replays one and writes its trace
 ifdef SEED
@@ -50,6 +51,10 @@ ifdef SEED
 else
 	@$(SIM) run $(if $(FROM),--from $(FROM)) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SECONDS),--seconds $(SECONDS))
 endif
+
+crash: ## power losses of the block store: SEEDS=n of them (from FROM=n), each with other options
+	@LOLIGO_CRASH_SEEDS=$(or $(FROM),1)..$$(( $(or $(FROM),1) + $(or $(SEEDS),300) )) \
+	  $(CARGO) test $(QUIET) --release -p blockstore --test it seeds -- --nocapture
 
 build: ## the release build
 	@echo "== building (release)"; $(CARGO) build --release $(QUIET) -p loligo -p hotpath --bins --example nbd

@@ -1,5 +1,8 @@
 //! Power losses under more seeds than the suite has, each with other options: small logs and caches, one device or two.
-//! `LOLIGO_CRASH_SEEDS=FIRST..END cargo test -p blockstore --test it seeds` runs others.
+//! `LOLIGO_CRASH_SEEDS=FIRST..END cargo test -p blockstore --test it seeds -- --nocapture` runs others (`make crash`).
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
 
 use blockstore::Options;
 use store::conformance::{Shape, crash_history};
@@ -9,34 +12,58 @@ use crate::common::Sim;
 /// Seeds that are run when none are asked for.
 const SEEDS: std::ops::Range<u64> = 2000..2003;
 
+/// Power losses of a seed. After every fourth comes another with nothing done since; each may be followed by a second one
+/// while the store is opened.
+const CRASHES: u64 = 5;
+
 fn asked() -> Option<std::ops::Range<u64>> {
     let asked = std::env::var("LOLIGO_CRASH_SEEDS").ok()?;
     let (first, end) = asked.split_once("..").expect("FIRST..END");
     Some(first.parse().expect("the first seed")..end.parse().expect("the seed to end before"))
 }
 
+fn play(seed: u64) {
+    let one_of = |choices: &[u64], by: u64| choices[(seed / by) as usize % choices.len()];
+    let options = Options {
+        prefer_deferred_bytes: one_of(&[32 << 10, 0, 4096], 1),
+        cache_bytes: one_of(&[64 << 10, 1 << 20], 3),
+        changes_bytes_max: one_of(&[64 << 10, 512 << 10], 2),
+        pages_per_turn: one_of(&[1, 4, 32], 1) as usize,
+        discard: seed % 2 == 0,
+    };
+    let mut factory = Sim::new(options, one_of(&[256 << 10, 1 << 20, 512 << 10, 4 << 20], 1));
+    factory.block_bytes = one_of(&[512, 4096], 2) as u32;
+    factory.log_apart = seed % 5 == 0;
+    factory.clean = false;
+    factory.seed = seed << 20;
+    let shape = Shape {
+        collections_one_in: one_of(&[6, 20], 1),
+        omap_keys_max: one_of(&[6, 400], 7),
+        write_bytes_max: one_of(&[20_000, 150_000], 4),
+        ..Shape::MIXED
+    };
+    crash_history(&mut factory, shape, seed, CRASHES);
+}
+
 #[test]
 fn what_was_acknowledged_survives_under_any_options() {
-    for seed in asked().unwrap_or(SEEDS) {
-        let one_of = |choices: &[u64], by: u64| choices[(seed / by) as usize % choices.len()];
-        let options = Options {
-            prefer_deferred_bytes: one_of(&[32 << 10, 0, 4096], 1),
-            cache_bytes: one_of(&[64 << 10, 1 << 20], 3),
-            changes_bytes_max: one_of(&[64 << 10, 512 << 10], 2),
-            pages_per_turn: one_of(&[1, 4, 32], 1) as usize,
-            discard: seed % 2 == 0,
-        };
-        let mut factory = Sim::new(options, one_of(&[256 << 10, 1 << 20, 512 << 10, 4 << 20], 1));
-        factory.block_bytes = one_of(&[512, 4096], 2) as u32;
-        factory.log_apart = seed % 5 == 0;
-        factory.clean = false;
-        factory.seed = seed << 20;
-        let shape = Shape {
-            collections_one_in: one_of(&[6, 20], 1),
-            omap_keys_max: one_of(&[6, 400], 7),
-            write_bytes_max: one_of(&[20_000, 150_000], 4),
-            ..Shape::MIXED
-        };
-        crash_history(&mut factory, shape, seed, 5);
+    let seeds = asked();
+    let (started, mut told) = (Instant::now(), Instant::now());
+    let mut failed = Vec::new();
+    for (done, seed) in seeds.clone().unwrap_or(SEEDS).enumerate() {
+        // The panic has named the seed.
+        if catch_unwind(AssertUnwindSafe(|| play(seed))).is_err() {
+            failed.push(seed);
+        }
+        if seeds.is_some() && told.elapsed() > Duration::from_secs(30) {
+            told = Instant::now();
+            let seconds = started.elapsed().as_secs();
+            println!("{} seeds, up to {seed}, in {seconds} s; failed: {failed:?}", done + 1);
+        }
     }
+    if let Some(seeds) = seeds {
+        let (count, seconds) = (seeds.end - seeds.start, started.elapsed().as_secs());
+        println!("{count} seeds of {CRASHES} power losses and more in {seconds} s; failed: {failed:?}");
+    }
+    assert!(failed.is_empty(), "seeds that fail: {failed:?}");
 }
