@@ -132,6 +132,9 @@ impl Pg {
         if op.epoch < resend_since {
             return Some("the pool wants requests sent again");
         }
+        if self.config.planted.is(Bug::RequestsOutliveSplits) {
+            return None;
+        }
         if has(FeatureBits::RESEND_ON_SPLIT) && op.epoch < history.last_epoch_split {
             return Some("its PG has been split since");
         }

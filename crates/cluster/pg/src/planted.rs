@@ -34,10 +34,14 @@ pub enum Bug {
     FailedPgKeepsRequests,
     /// A backoff is never ended.
     BackoffLasts,
+    /// While a copy waits for its source, other requests on its object run.
+    CopyLetsPass,
+    /// What a client sent before it knew of a split runs in the PG that was split.
+    RequestsOutliveSplits,
 }
 
 impl Bug {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::ReplyBeforeDurable,
         Self::ResendAnsweredEarly,
         Self::ResendRunsTwice,
@@ -53,6 +57,8 @@ impl Bug {
         Self::ResetDropsAnswers,
         Self::FailedPgKeepsRequests,
         Self::BackoffLasts,
+        Self::CopyLetsPass,
+        Self::RequestsOutliveSplits,
     ];
 }
 

@@ -11,6 +11,7 @@ use types::{Profile, UTime};
 use crate::Place;
 use crate::daemons::{FEATURES, monitors};
 use crate::images::{Call, Locker, User};
+use crate::listings::{Listing, Part};
 use crate::network::{Dialled, Packet, Way};
 use crate::world::{BASE, Happening, World};
 
@@ -26,6 +27,8 @@ pub enum Command {
 pub enum Purpose {
     Nothing,
     MakePool,
+    /// The pool of some of what is copied.
+    MakePoolElsewhere,
     /// A snapshot was made or removed.
     Snapshots,
     /// A client's process that was fenced.
@@ -55,6 +58,9 @@ pub struct Client {
     pub requests: BTreeMap<RequestId, usize>,
     /// Calls under way, with their image.
     pub calls: BTreeMap<RequestId, (usize, Call)>,
+    /// Requests of listings, and of what is listed.
+    pub parts: BTreeMap<RequestId, Part>,
+    pub listing: Option<Listing>,
     /// Requests that end watches.
     pub unwatches: BTreeSet<RequestId>,
     /// What it is at with each image.
@@ -81,6 +87,8 @@ impl Client {
             wake: None,
             requests: BTreeMap::new(),
             calls: BTreeMap::new(),
+            parts: BTreeMap::new(),
+            listing: None,
             unwatches: BTreeSet::new(),
             users: BTreeMap::new(),
             commands: BTreeMap::new(),
@@ -101,6 +109,9 @@ impl World {
         self.with_client(index, |core, now, out| core.start(now, out));
         self.after(0, Happening::Think(index, life));
         if index != self.admin() {
+            if self.plan.listings {
+                self.after(0, Happening::ListTurn(index, life));
+            }
             (0..self.plan.images).for_each(|image| self.after(0, Happening::ImageTurn(index, life, image)));
             (0..self.plan.notes).for_each(|note| self.after(0, Happening::NoteTurn(index, life, note)));
         }
@@ -112,6 +123,8 @@ impl World {
         // Their operations stay without an answer.
         client.requests.clear();
         client.calls.clear();
+        client.parts.clear();
+        client.listing = None;
         client.unwatches.clear();
         client.commands.clear();
         client.waits.clear();
@@ -234,7 +247,11 @@ impl World {
         self.next_command();
         match purpose {
             Purpose::Nothing => {}
-            Purpose::MakePool | Purpose::Snapshots | Purpose::Fence { .. } | Purpose::TakeLock { .. } => {
+            Purpose::MakePool
+            | Purpose::MakePoolElsewhere
+            | Purpose::Snapshots
+            | Purpose::Fence { .. }
+            | Purpose::TakeLock { .. } => {
                 let id = self.with_client(index, |core, _, out| core.wait_for_latest_map(out));
                 self.clients[index].waits.insert(id, purpose);
             }
@@ -258,9 +275,16 @@ impl World {
                 let pool = self.clients[index].core.map().and_then(|map| map.pool_by_name("data"));
                 self.pool = pool;
                 match pool {
-                    Some(_) => self.make_notes(),
+                    Some(_) => {
+                        self.make_notes();
+                        self.make_listed();
+                    }
                     None => self.fail("the pool that was made is not in the map".into()),
                 }
+            }
+            Some(Purpose::MakePoolElsewhere) => {
+                let map = self.clients[index].core.map();
+                self.pool_elsewhere = map.and_then(|map| map.pool_by_name("elsewhere"));
             }
             Some(Purpose::Snapshots) => self.note_pool_snaps(index),
             Some(Purpose::Fence { client, life }) => {
@@ -288,6 +312,7 @@ impl World {
             Some((Place::Client(index), Dialled::Osd(session))) => {
                 self.client_event(index, ObjecterEvent::Connected(session));
             }
+            Some((Place::Osd(osd), Dialled::Peer(..))) => self.peer_opened(id, osd),
             _ => {}
         }
     }
@@ -300,6 +325,7 @@ impl World {
             Some((Place::Client(index), Dialled::Osd(session))) => {
                 self.client_event(index, ObjecterEvent::Reset(session, reason.into()));
             }
+            Some((Place::Osd(osd), Dialled::Peer(..))) => self.peer_ended(id, osd),
             _ => {}
         }
     }
@@ -324,7 +350,7 @@ impl World {
             (Place::Client(index), Dialled::Osd(session)) => {
                 self.client_event(index, ObjecterEvent::Message(session, message));
             }
-            (Place::Mon | Place::Osd(_), Dialled::Osd(_)) => {}
+            (Place::Mon | Place::Osd(_), Dialled::Osd(_)) | (_, Dialled::Peer(..)) => {}
         }
     }
 }

@@ -71,7 +71,7 @@ pub fn mon_addr() -> EntityAddr {
     addr(1, 3300, 0)
 }
 
-fn osd_addr(osd: i32, life: u32) -> EntityAddr {
+pub fn osd_addr(osd: i32, life: u32) -> EntityAddr {
     addr(10 + osd as u8, 6800, life)
 }
 
@@ -169,6 +169,23 @@ impl OsdProcess {
             OsdEvent::SessionClosed(session) | OsdEvent::Message { session, .. } => CoreId::of(*session),
             _ => self.placement.control(),
         }
+    }
+}
+
+fn session_info(
+    id: SessionId,
+    (entity, name, addr): (String, EntityName, EntityAddr),
+    global_id: u64,
+) -> SessionInfo {
+    SessionInfo {
+        id,
+        entity: entity.parse().unwrap(),
+        global_id: if global_id > 0 { global_id } else { name.num as u64 },
+        name,
+        caps: Caps::all(),
+        features: FEATURES,
+        peer_addrs: addr.into(),
+        local_nonce: 0,
     }
 }
 
@@ -387,11 +404,13 @@ impl World {
             NodeEffect::Send(_, session, message) => {
                 self.lose_refusal(session, &message);
                 let raw = message.encode(FEATURES);
-                self.send_packet(session, Way::Down, Packet::Message(raw));
+                let (connection, way) = self.net.towards(session);
+                self.send_packet(connection, way, Packet::Message(raw));
             }
             NodeEffect::Close(_, session, reason) => {
                 self.say(place, &format!("closes {session}: {reason}"));
-                self.close_side(session, Way::Down, &reason);
+                let (connection, way) = self.net.towards(session);
+                self.close_side(connection, way, &reason);
             }
             NodeEffect::Pause(_, session) => self.set_reads(session, false),
             NodeEffect::Resume(_, session) => self.set_reads(session, true),
@@ -410,9 +429,8 @@ impl World {
                 self.after(delay, Happening::OsdRebound(osd.0, life));
             }
             NodeEffect::ToCore(to, osd, message) => self.send_to_core(osd.0, core, to, message),
-            NodeEffect::SendPeer(osd, ..) | NodeEffect::ClosePeer(osd, ..) => {
-                self.fail(format!("osd.{osd} is a client of another OSD, and no client copies objects"));
-            }
+            NodeEffect::SendPeer(osd, to, message) => self.send_to_peer(osd.0, &to, &message),
+            NodeEffect::ClosePeer(osd, to) => self.close_peer(osd.0, &to),
             NodeEffect::Dial(osd, io) => self.osd_dials(osd.0, io),
             NodeEffect::Log(_, level, text) => {
                 if level <= LogLevel::Info {
@@ -440,7 +458,8 @@ impl World {
     fn lose_refusal(&mut self, session: SessionId, message: &Message) {
         let refused =
             matches!(message, Message::OsdOpReply(reply) if reply.result == types::Errno::ENOSPC.code());
-        if refused && self.plan.faults.contains(&Fault::Reset) && self.one_in(3) {
+        let may = self.plan.faults.contains(&Fault::Reset) || self.plan.faults.contains(&Fault::RefuseSpace);
+        if refused && may && self.one_in(3) {
             self.after(0, Happening::BreakSide(session, Way::Down));
             self.break_connection(session);
         }
@@ -497,6 +516,12 @@ impl World {
         self.mon_event(MonEvent::SessionOpened(info));
     }
 
+    /// Of a session with an OSD, but its address.
+    pub(crate) fn osd_info(&self, id: SessionId, osd: i32) -> SessionInfo {
+        let name = EntityName::new(EntityType::Osd, osd.into());
+        session_info(id, (format!("osd.{osd}"), name, osd_addr(osd, 0)), 0)
+    }
+
     fn info(&self, id: SessionId, global_id: u64) -> SessionInfo {
         let (place, life) = self.net.connections[&id].initiator();
         let (entity, name, addr) = match place {
@@ -511,16 +536,7 @@ impl World {
             }
             Place::Mon => unreachable!("the monitor connects to no daemon"),
         };
-        SessionInfo {
-            id,
-            entity: entity.parse().unwrap(),
-            global_id: if global_id > 0 { global_id } else { name.num as u64 },
-            name,
-            caps: Caps::all(),
-            features: FEATURES,
-            peer_addrs: addr.into(),
-            local_nonce: 0,
-        }
+        session_info(id, (entity, name, addr), global_id)
     }
 
     pub(crate) fn session_closed(&mut self, session: SessionId, place: Place) {
@@ -590,7 +606,10 @@ impl World {
         });
         match way {
             Way::Up => self.deliver_to_daemon(id, to, message, bytes),
-            Way::Down => self.deliver_to_initiator(initiator, dialled, message),
+            Way::Down => match (initiator, dialled) {
+                (Place::Osd(osd), Dialled::Peer(..)) => self.peer_message(id, osd, message, &raw),
+                _ => self.deliver_to_initiator(initiator, dialled, message),
+            },
         }
     }
 }

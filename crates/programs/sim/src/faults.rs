@@ -4,6 +4,7 @@ use crate::Place;
 use crate::block_store::Damage;
 use crate::client::Purpose;
 use crate::daemons::{Ending, client_addr};
+use crate::network::Way;
 use crate::plan::{Fault, LARGE_STORE, SECOND};
 use crate::store_handle::StoreHandle;
 use crate::world::{Happening, World};
@@ -13,6 +14,13 @@ const PGS_MAX: u32 = 32;
 
 /// How long after everything was healed PGs stay failed: by then each client knows, and nothing else holds requests.
 const FAILURE_TIME: u64 = 60 * SECOND;
+
+/// Operations that a client begins in a burst, and how often a store refuses data in one fault.
+const BURST: u32 = 6;
+const REFUSALS: u32 = 5;
+
+/// About how long the OSDs take to hear of a command to the monitor, nanoseconds.
+const COMMAND_TIME: u64 = 40_000_000;
 
 /// What ends a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,10 +70,14 @@ impl World {
         match fault {
             Fault::Reset => self.reset_some(),
             Fault::Partition => self.cut_off_some(),
-            Fault::KillOsd | Fault::PowerLossOsd => {
+            Fault::KillOsd => {
                 let osd = self.some_osd();
-                let ending = if fault == Fault::KillOsd { Ending::Killed } else { Ending::PowerLoss };
-                self.end_and_restart(osd, ending);
+                self.end_and_restart(osd, Ending::Killed);
+            }
+            Fault::PowerLossOsd => {
+                let osd = self.some_osd();
+                let pause = if self.one_in(2) { 0 } else { self.disturb(osd) };
+                self.after(pause, Happening::LosePower(osd));
             }
             Fault::PowerLossAll => {
                 (0..self.plan.osds).for_each(|osd| self.end_and_restart(osd, Ending::PowerLoss));
@@ -84,18 +96,25 @@ impl World {
             }
             Fault::Pause => {
                 let flag = ["pause", "full"][self.random(2) as usize];
+                self.burst(COMMAND_TIME);
                 self.command(&format!(r#"{{"prefix":"osd set","key":"{flag}"}}"#), Purpose::Nothing);
                 self.relieve_later(Relief::Unset(flag));
             }
             Fault::FullRatio => {
                 let low = r#"{"prefix":"osd set-full-ratio","ratio":0.00001}"#;
+                self.burst(COMMAND_TIME);
                 self.command(low, Purpose::Nothing);
                 self.relieve_later(Relief::FullRatio);
             }
             Fault::RefuseSpace => {
                 let osd = self.some_osd();
-                self.refuse_space(osd, true);
-                self.relieve_later(Relief::Space(osd));
+                match self.one_in(2) {
+                    true => {
+                        self.refuse_space(osd, true);
+                        self.relieve_later(Relief::Space(osd));
+                    }
+                    false => self.refuse_again(osd, REFUSALS),
+                }
             }
             Fault::StoreFails => {
                 let osd = self.some_osd();
@@ -130,6 +149,53 @@ impl World {
                     self.command(&format!(r#"{{{set},"val":"{}"}}"#, self.pgs), Purpose::Nothing);
                 }
             }
+        }
+    }
+
+    /// Clients send more to an OSD, and their connections to it break: they send again what is not durable yet. Returns a
+    /// time after which some of it still is not.
+    fn disturb(&mut self, osd: i32) -> u64 {
+        self.burst(0);
+        let commit = self.plan.commit_us.end * 1_000;
+        let broken = self.random(commit);
+        self.after(broken, Happening::BreakAll(osd));
+        broken + self.random(commit + 4 * self.plan.delay_us.end * 1_000)
+    }
+
+    pub(crate) fn lose_power(&mut self, osd: i32) {
+        if !self.is_healing {
+            self.end_and_restart(osd, Ending::PowerLoss);
+        }
+    }
+
+    /// Breaks the connections of clients to an OSD; they learn of it at once.
+    pub(crate) fn break_all(&mut self, osd: i32) {
+        for id in self.net.of_clients(Place::Osd(osd)) {
+            self.break_side(id, Way::Up, "the connection broke");
+            self.break_side(id, Way::Down, "the connection broke");
+        }
+    }
+
+    /// A store refuses data for a moment, and again a moment later, so many times.
+    pub(crate) fn refuse_again(&mut self, osd: i32, times: u32) {
+        if self.is_healing || times == 0 {
+            return;
+        }
+        self.burst(0);
+        let begin = self.random(20_000_000);
+        let end = begin + self.random(40_000_000);
+        self.after(begin, Happening::Refuse(osd));
+        self.after(end, Happening::Relieve(Relief::Space(osd)));
+        let next = end + self.random(200_000_000);
+        self.after(next, Happening::RefuseAgain(osd, times - 1));
+    }
+
+    /// Every client begins some operations on one object, after a time of at most `within`.
+    fn burst(&mut self, within: u64) {
+        let slot = self.random(self.plan.objects as u64) as usize;
+        for index in 0..self.plan.clients {
+            let (pause, life) = (self.random(within), self.clients[index].life);
+            self.after(pause, Happening::Burst { index, life, slot, left: BURST });
         }
     }
 
@@ -219,7 +285,7 @@ impl World {
         }
     }
 
-    fn refuse_space(&mut self, osd: i32, refuse: bool) {
+    pub(crate) fn refuse_space(&mut self, osd: i32, refuse: bool) {
         self.osd(osd).stores.iter().for_each(|store| store.refuse_space(refuse));
     }
 

@@ -1,9 +1,11 @@
 //! The operations of clients with their results.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
+use encoding::Encoder;
 use messages::osd_op::{Op, OpArgs, OpCode, OpFlags};
-use types::{Errno, SnapId};
+use types::{Errno, Name, ObjectLocator, PoolId, SnapId};
 
 use crate::model::{Contents, Context};
 
@@ -49,6 +51,10 @@ pub enum Action {
     Rollback {
         snap: u64,
     },
+    /// Makes the object what another is, by its place in [`History::objects`]. Its attribute comes along.
+    Copy {
+        source: usize,
+    },
 }
 
 /// The answer to a client.
@@ -82,7 +88,7 @@ pub struct Operation {
     pub began: u64,
     /// The epoch of the client's map when it began.
     pub epoch: u32,
-    /// The map's epoch and the object's version that an OSD's log had of it, if it got that far; the latest, if it ran
+    /// The map's epoch and the PG's version that an OSD's log had of it, if it got that far; the latest, if it ran
     /// again.
     pub logged: (u32, u64),
     pub end: Option<End>,
@@ -130,7 +136,9 @@ impl History {
 
     /// What a change may have taken for its snapshots: usually one context, as the OSD's answer has its epoch.
     pub fn contexts(&self, op: &Operation) -> Vec<Context> {
-        let Some((first, _)) = self.pool_snaps.first() else { return vec![op.context.clone()] };
+        let Some((first, _)) = self.pool_snaps.first().filter(|_| !self.is_elsewhere(op.object)) else {
+            return vec![op.context.clone()];
+        };
         let newest = op.end.as_ref().map_or(0, |end| end.epoch);
         let newest = if newest > 0 { newest } else { u32::MAX };
         let before = self.pool_snaps.iter().rev().find(|(epoch, _)| *epoch <= op.epoch);
@@ -150,6 +158,37 @@ impl History {
         self.removals.get(&snap).is_some_and(|began| *began < end)
     }
 
+    /// Whether an object is in another pool than the load, which has no snapshots.
+    pub fn is_elsewhere(&self, object: usize) -> bool {
+        self.objects[object].starts_with("src1")
+    }
+
+    /// What a source may have been while an operation was under way, the newest first. A source is only ever written whole,
+    /// so each is what one of its changes wrote.
+    pub fn sources(&self, source: usize, op: &Operation) -> Vec<Option<Rc<Contents>>> {
+        let end =
+            |op: &Operation| op.end.as_ref().filter(|end| matches!(end.seen, Seen::Ok(_))).map(|end| end.at);
+        let writes = || self.of_object(source).filter(|w| matches!(w.action, Action::WriteFull { .. }));
+        let has_effect = |w: &&Operation| w.end.as_ref().is_none_or(|end| end.seen != Seen::NoEffect);
+        let over = op.end.as_ref().map_or(u64::MAX, |end| end.at);
+        // Whether it was written again, from `since` on, before the operation began.
+        let again =
+            |since: u64| writes().any(|w| w.began > since && end(w).is_some_and(|end| end < op.began));
+        let may = |w: &&Operation| w.began < over && !end(w).is_some_and(again);
+        let of = |w: &Operation| match w.action {
+            Action::WriteFull { blocks } => {
+                Some(Rc::new(Contents { mark: w.mark, blocks: words(w.mark, blocks) }))
+            }
+            _ => None,
+        };
+        let mut all: Vec<_> = writes().filter(has_effect).filter(may).map(of).collect();
+        all.reverse();
+        if !again(0) {
+            all.push(None);
+        }
+        all
+    }
+
     pub fn object(&mut self, name: String) -> usize {
         self.objects.push(name);
         self.objects.len() - 1
@@ -167,7 +206,9 @@ impl Action {
     }
 
     /// The compound operation. Every change but a removal and a rollback also sets the attribute, so that half a change shows.
-    pub fn ops(&self, mark: Mark) -> Vec<Op> {
+    ///
+    /// `from` is of a copy: the source's pool and name.
+    pub fn ops(&self, mark: Mark, from: (PoolId, &str)) -> Vec<Op> {
         let extent = |code, at: usize, blocks: usize| {
             let (offset, length) = ((at * BLOCK) as u64, (blocks * BLOCK) as u64);
             Op::new(code, OpArgs::Extent { offset, length, truncate_size: 0, truncate_seq: 0 })
@@ -184,6 +225,7 @@ impl Action {
             Self::Rollback { snap } => {
                 vec![Op::new(OpCode::ROLLBACK, OpArgs::Snap { snapid: SnapId(snap) })]
             }
+            Self::Copy { .. } => vec![copy_from(from)],
             Self::Create => {
                 vec![extent(OpCode::CREATE, 0, 0).with_flags(OpFlags::EXCL), note()]
             }
@@ -204,6 +246,14 @@ fn attribute(code: OpCode, mark: Mark) -> Op {
     let (cmp_op, cmp_mode) = if code == OpCode::CMPXATTR { (1, 1) } else { (0, 0) };
     Op::new(code, OpArgs::Xattr { name_len, value_len, cmp_op, cmp_mode })
         .with_indata([ATTRIBUTE, value.as_bytes()].concat())
+}
+
+fn copy_from((pool, name): (PoolId, &str)) -> Op {
+    let locator = ObjectLocator { pool, key: Name::new(), nspace: Name::new(), hash: -1 };
+    let mut source = Encoder::new(0);
+    source.put(name).put(&locator);
+    let args = OpArgs::CopyFrom { snapid: SnapId::HEAD, src_version: 0, flags: 0, src_fadvise_flags: 0 };
+    Op::new(OpCode::COPY_FROM, args).with_indata(source.into_bytes())
 }
 
 fn get_attribute() -> Op {

@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
 use crate::history::{Action, Fence, History, Mark, Operation, Seen};
-use crate::model::{Context, State};
+use crate::model::{Context, State, Way};
 
 /// Operations of one object that a search takes.
 pub const OPERATIONS_MAX: usize = 256;
@@ -46,8 +46,8 @@ struct Item<'a> {
     /// Whether it must be placed.
     required: bool,
     seen: Option<&'a Seen>,
-    /// What it may have taken for its snapshots, and whether a snapshot that it names may have been gone.
-    ways: Vec<(Context, bool)>,
+    /// What it may have taken for its snapshots, whether a snapshot that it names may have been gone, what it copied.
+    ways: Vec<Way>,
     /// Changes that must be placed before it: of its client, if it is a change; of an earlier holder of its lock.
     first: Done,
     /// What it must be placed before, if it is placed.
@@ -55,11 +55,15 @@ struct Item<'a> {
 }
 
 impl Item<'_> {
-    /// The operation's position by the OSD's answer. Only a hint what to try first: the answer may be wrong.
-    fn hint(&self) -> (u64, u64) {
+    /// The operation's position by the OSD's log, or else by its answer. Only a hint what to try first: both may be wrong,
+    /// and the versions of answers go back when an object becomes a copy of another.
+    fn hint(&self) -> ((u32, u64), u64) {
         let answered = self.op.end.as_ref().map_or(0, |end| end.version);
-        let version = if answered > 0 { answered } else { self.op.logged.1 };
-        (if version > 0 { version } else { u64::MAX }, self.until)
+        let version = match self.op.logged {
+            (_, 0) => (u32::MAX, if answered > 0 { answered } else { u64::MAX }),
+            logged => logged,
+        };
+        (version, self.until)
     }
 
     /// Whether its answer says that it left the object as it was.
@@ -70,11 +74,11 @@ impl Item<'_> {
     /// The states that it may lead to, where its answer follows from this one.
     fn outcomes(&self, state: &State) -> Vec<State> {
         let mut outcomes: Vec<State> = Vec::new();
-        for (context, lost) in &self.ways {
+        for way in &self.ways {
             if state.wild {
                 return vec![state.clone()];
             }
-            let (after, answer) = self.op.action.apply(self.op.mark, context, *lost, state);
+            let (after, answer) = self.op.action.apply(self.op.mark, way, state);
             if self.agrees(state, &answer) && !outcomes.contains(&after) {
                 outcomes.push(after);
             }
@@ -186,13 +190,22 @@ fn item<'a>(history: &History, op: &'a Operation) -> Option<Item<'a>> {
     }
 }
 
-fn ways(history: &History, op: &Operation) -> Vec<(Context, bool)> {
+fn ways(history: &History, op: &Operation) -> Vec<Way> {
     let contexts = if op.action.writes() { history.contexts(op) } else { vec![Context::default()] };
     let may_be_lost = matches!(op.action, Action::Rollback { snap } if history.is_removed(snap, op));
-    let ways = |context: Context| {
-        [false, true].into_iter().take(1 + usize::from(may_be_lost)).map(move |lost| (context.clone(), lost))
+    let sources = match op.action {
+        Action::Copy { source } => history.sources(source, op),
+        _ => vec![None],
     };
-    contexts.into_iter().flat_map(ways).collect()
+    let mut ways = Vec::new();
+    for context in contexts {
+        for source in &sources {
+            for lost in [false, true].into_iter().take(1 + usize::from(may_be_lost)) {
+                ways.push(Way { context: context.clone(), lost, source: source.clone() });
+            }
+        }
+    }
+    ways
 }
 
 /// Notes the order of each client's changes, and that of a lock's holders.

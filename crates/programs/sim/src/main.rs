@@ -180,6 +180,7 @@ fn add(sum: &mut Counts, one: &Counts) {
     sum.unknown += one.unknown;
     sum.events += one.events;
     sum.faults += one.faults;
+    sum.listings += one.listings;
     sum.time += one.time;
     for (fault, count) in &one.by_fault {
         *sum.by_fault.entry(*fault).or_default() += count;

@@ -75,10 +75,20 @@ impl State {
     }
 }
 
+/// What an action found beside its object.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Way {
+    pub context: Context,
+    /// Of an action that goes back to a snapshot that is being removed: whether it is found to be gone.
+    pub lost: bool,
+    /// Of a copy: its source.
+    pub source: Option<Rc<Contents>>,
+}
+
 impl Action {
-    /// The object after the action, and the answer to the client. `lost` is of an action that goes back to a snapshot
-    /// that is being removed: whether it is found to be gone.
-    pub fn apply(&self, mark: Mark, context: &Context, lost: bool, state: &State) -> (State, Seen) {
+    /// The object after the action, and the answer to the client.
+    pub fn apply(&self, mark: Mark, way: &Way, state: &State) -> (State, Seen) {
+        let Way { context, lost, source } = way;
         let head = state.head.as_deref();
         let old = || head.cloned().unwrap_or_default();
         let become_of = |head: Option<Rc<Contents>>| {
@@ -118,11 +128,13 @@ impl Action {
                 Some(_) => failed(Errno::ECANCELED),
                 None => failed(Errno::ENOENT),
             },
+            Self::Copy { .. } if source.is_some() => become_of(source.clone()),
+            Self::Copy { .. } => failed(Errno::ENOENT),
             Self::Rollback { snap } if state.is_vague(snap) => {
                 (State { wild: true, ..state.clone() }, Seen::Ok(None))
             }
             Self::Rollback { snap } => {
-                let target = state.at(snap).filter(|_| !lost || snap > state.seq).cloned();
+                let target = state.at(snap).filter(|_| !*lost || snap > state.seq).cloned();
                 match head.is_none() && target.is_none() {
                     true => (state.clone(), Seen::Ok(None)),
                     false => become_of(target),
@@ -144,7 +156,7 @@ mod tests {
     fn after(changes: &[(Action, Context)]) -> State {
         let marked = changes.iter().zip(1..);
         marked.fold(State::default(), |state, ((action, context), mark)| {
-            action.apply(mark, context, false, &state).0
+            action.apply(mark, &Way { context: context.clone(), ..Way::default() }, &state).0
         })
     }
 

@@ -41,6 +41,8 @@ pub enum Packet {
 pub enum Dialled {
     Mon(Attempt),
     Osd(OsdSession),
+    /// Another OSD's process, to which this OSD is a client.
+    Peer(i32, u32),
 }
 
 /// A side of a connection.
@@ -67,6 +69,8 @@ pub struct Connection {
     to: Side,
     /// Whether it will break because nothing comes through.
     doomed: bool,
+    /// The session's number at an OSD that dialled another, once it is open.
+    own: Option<SessionId>,
 }
 
 impl Connection {
@@ -105,6 +109,31 @@ impl Network {
         self.connections.get(&id).is_some_and(|c| cut_off(&c.from) != cut_off(&c.to) || is_cut(c))
     }
 
+    /// The connections of clients to a place.
+    pub fn of_clients(&self, place: Place) -> Vec<SessionId> {
+        let is = |c: &&Connection| c.to.place == place && matches!(c.from.place, Place::Client(_));
+        self.connections.values().filter(is).map(|c| c.id).collect()
+    }
+
+    /// Gives an OSD that dialled another a number for the session, if it has none yet.
+    pub fn number_own(&mut self, id: SessionId, core: u16) -> Option<(SessionId, Dialled)> {
+        let connection = self.connections.get_mut(&id).filter(|c| c.own.is_none())?;
+        self.ids += 1;
+        let own = SessionId::on_core(core, self.ids);
+        connection.own = Some(own);
+        Some((own, connection.dialled))
+    }
+
+    pub fn own_number(&self, id: SessionId) -> Option<SessionId> {
+        self.connections.get(&id)?.own
+    }
+
+    /// The connection of a daemon's session, and the way to its other end.
+    pub fn towards(&self, session: SessionId) -> (SessionId, Way) {
+        let dialled = self.connections.values().find(|c| c.own == Some(session));
+        dialled.map_or((session, Way::Down), |c| (c.id, Way::Up))
+    }
+
     /// The connection that a process calls so, as long as the process has it open.
     pub fn dialled(&self, place: Place, life: u32, name: Dialled) -> Option<SessionId> {
         let is = |c: &&Connection| c.initiator() == (place, life) && c.dialled == name && c.from.open;
@@ -132,7 +161,7 @@ impl World {
         let to = side(to, to_life, false);
         self.net
             .connections
-            .insert(id, Connection { id, number: self.net.ids, dialled, from, to, doomed: false });
+            .insert(id, Connection { id, number: self.net.ids, dialled, from, to, doomed: false, own: None });
         self.send_packet(id, Way::Up, Packet::Open);
     }
 

@@ -168,6 +168,10 @@ pub struct Plan {
     pub images: usize,
     /// Objects that clients watch.
     pub notes: usize,
+    /// Whether clients copy objects.
+    pub copies: bool,
+    /// Whether clients list the pool.
+    pub listings: bool,
     pub snaps: SnapKind,
     /// Mean time between two changes of the snapshots, nanoseconds.
     pub snap_interval: u64,
@@ -216,6 +220,8 @@ impl Plan {
             snaps: [SnapKind::None, SnapKind::Pool, SnapKind::Own][pick(&[0, 0, 1, 2]) as usize],
             images: pick(&[0, 0, 1, 2]) as usize,
             notes: pick(&[0, 0, 1, 2]) as usize,
+            copies: false,
+            listings: false,
             snap_interval: pick(&[1, 4]) * SECOND,
             faults: Vec::new(),
             fault_interval: pick(&[1, 3, 10]) * SECOND,
@@ -254,6 +260,9 @@ impl Plan {
                 ("osd_pg_log_trim_min", "2"),
             ]);
         }
+        // A copy that waits for its source keeps its client's snapshots for so long that they may be purged meanwhile.
+        plan.copies = pick(&[0, 0, 1]) == 1 && plan.snaps != SnapKind::Own;
+        plan.listings = pick(&[0, 1]) == 1;
         // One of four, where nothing asks for what only stores in memory can do.
         if pick(&[0, 0, 1]) == 1 && plan.store_bytes == LARGE_STORE {
             plan.store_bytes = DISK_BYTES;

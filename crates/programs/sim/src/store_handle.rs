@@ -17,7 +17,7 @@ use crate::block_store::{BlockStoreOnDisks, Damage};
 use crate::daemons::Ending;
 use crate::plan::Defect;
 
-/// A client's change in a log: its request, the map's epoch, the object's version.
+/// A client's change in a log: its request, the map's epoch, the PG's version.
 pub type Logged = (ReqId, Epoch, u64);
 
 enum Kind {
@@ -30,8 +30,8 @@ enum Kind {
 #[derive(Clone)]
 pub struct StoreHandle {
     store: Rc<RefCell<Kind>>,
-    /// Clients' changes that the log got since they were last taken, each with the epoch and the
-    /// version that it gave the object.
+    /// Clients' changes that the log got since they were last taken, each with its epoch and
+    /// version.
     logged: Rc<RefCell<Vec<Logged>>>,
     loading: Rc<RefCell<Loading>>,
 }
@@ -208,7 +208,7 @@ fn makes_pg(step: &Step) -> bool {
 fn logged(step: &Step) -> Option<Logged> {
     let Step::Log { change: LogChange::Append(record), .. } = step else { return None };
     let entry = LogEntry::from_bytes(&record.bytes).ok()?;
-    (entry.kind != EntryKind::Error).then_some((entry.reqid, entry.version.epoch, entry.user_version))
+    (entry.kind != EntryKind::Error).then_some((entry.reqid, entry.version.epoch, entry.version.version))
 }
 
 impl ObjectStore for StoreHandle {

@@ -69,12 +69,27 @@ impl World {
         // A program has a map before it begins. (What it learns of snapshots is then as new as its map: of what is removed
         // earlier it would never hear.)
         let may_begin = self.pool.is_some() && client.core.epoch() > Epoch(0) && !client.is_fenced;
-        if may_begin && client.requests.len() < window {
+        let may_begin = may_begin && client.requests.len() < window;
+        if may_begin && (is_doomed || !self.turn_to_source(index)) {
             self.begin_operation(index, is_doomed.then_some(life as usize));
         }
         let most = if is_doomed { DOOMED_THINK } else { self.plan.think };
         let pause = self.random(2 * most);
         self.after(pause, Happening::Think(index, life));
+    }
+
+    /// Begins an operation of a burst on the object of a slot, and the next one a moment later.
+    pub(crate) fn go_on_with_burst(&mut self, index: usize, life: u32, slot: usize, left: u32) {
+        let client = &self.clients[index];
+        let may_begin = self.pool.is_some() && client.core.epoch() > Epoch(0) && !client.is_fenced;
+        if client.life != life || !client.alive || self.is_healing || !may_begin || left == 0 {
+            return;
+        }
+        if client.requests.len() < self.plan.window.max(DOOMED_WINDOW) {
+            self.begin_operation(index, Some(slot));
+        }
+        let pause = self.random(2 * DOOMED_THINK);
+        self.after(pause, Happening::Burst { index, life, slot, left: left - 1 });
     }
 
     /// Begins an operation on the object of some slot, or of this one.
@@ -95,6 +110,9 @@ impl World {
     pub(crate) fn some_action(&mut self, object: usize) -> Action {
         let most = self.plan.blocks_max as u64;
         let blocks = 1 + self.random(most) as usize;
+        if let Some(copy) = self.some_copy() {
+            return copy;
+        }
         let which = self.random(if self.plan.snaps == SnapKind::None { 20 } else { 26 });
         if which >= 20 {
             let random = self.random(1 << 16);
@@ -137,13 +155,22 @@ impl World {
     ) {
         let mark = self.history.operations.len() as u64 + 1;
         let name = self.history.objects[object].clone();
-        // No operation is begun before the pool is there.
-        let Some(pool) = self.pool else { return };
-        let mut request = Request::on(pool, name.as_str(), action.ops(mark));
+        // No operation is begun before its pool is there.
+        let Some(pool) = self.pool_of(object) else { return };
+        let from = match action {
+            Action::Copy { source } => {
+                // Nor a copy before its source's is.
+                let Some(from) = self.pool_of(source) else { return };
+                (from, self.history.objects[source].clone())
+            }
+            _ => (pool, String::new()),
+        };
+        let mut request = Request::on(pool, name.as_str(), action.ops(mark, (from.0, &from.1)));
         if let Action::ReadAt { snap } = action {
             request.snapid = SnapId(snap);
         }
-        let own = self.plan.snaps == SnapKind::Own && action.writes();
+        // A snapshot is of one pool.
+        let own = self.plan.snaps == SnapKind::Own && action.writes() && !self.is_elsewhere(object);
         let context = if own { self.snaps.context() } else { Context::default() };
         let snaps = context.snaps.iter().copied().map(SnapId).collect();
         request.snapc = SnapContext { seq: context.seq, snaps };
@@ -178,7 +205,7 @@ impl World {
     }
 
     pub(crate) fn operation_done(&mut self, index: usize, id: RequestId, outcome: &Outcome) {
-        if self.call_done(index, id, outcome) {
+        if self.call_done(index, id, outcome) || self.part_done(index, id, outcome) {
             return;
         }
         if self.clients[index].unwatches.remove(&id) {
@@ -221,7 +248,7 @@ impl World {
         operation.end = Some(End { at, epoch, version, seen });
         if unknown {
             let images = self.images.iter_mut().map(|image| &mut image.data);
-            let slots = self.slots.iter_mut().chain(images);
+            let slots = self.slots.iter_mut().chain(&mut self.sources).chain(images);
             slots.filter(|s| s.object == object).for_each(|s| s.unknown += 1);
         }
         self.say(Place::Client(client), &words);
@@ -269,7 +296,9 @@ fn seen(operation: &Operation, outcome: &Outcome, damaged: bool) -> Result<Seen,
     }
     let (absent, exists, changed) = (Errno::ENOENT, Errno::EEXIST, Errno::ECANCELED);
     match action {
-        Action::Read | Action::ReadAt { .. } | Action::Remove | Action::Swap { .. } if is(absent) => {
+        Action::Read | Action::ReadAt { .. } | Action::Remove | Action::Swap { .. } | Action::Copy { .. }
+            if is(absent) =>
+        {
             Ok(Seen::Error(absent))
         }
         Action::Create if is(exists) => Ok(Seen::Error(exists)),

@@ -45,6 +45,7 @@ pub enum Happening {
     Think(usize, u32),
     ImageTurn(usize, u32, usize),
     NoteTurn(usize, u32, usize),
+    ListTurn(usize, u32),
     StartMon,
     StartOsd(i32),
     StartClient(usize),
@@ -53,6 +54,11 @@ pub enum Happening {
     SnapTurn,
     Relieve(Relief),
     EndFailures,
+    LosePower(i32),
+    BreakAll(i32),
+    Refuse(i32),
+    RefuseAgain(i32, u32),
+    Burst { index: usize, life: u32, slot: usize, left: u32 },
     MakePool,
 }
 
@@ -74,6 +80,8 @@ pub struct Counts {
     pub unknown: u64,
     pub events: u64,
     pub faults: u64,
+    /// Listings of the pool that came to their end.
+    pub listings: u64,
     pub by_fault: BTreeMap<Fault, u64>,
     /// Virtual nanoseconds.
     pub time: u64,
@@ -107,12 +115,18 @@ pub struct World {
     pub requests: BTreeMap<(i64, u64), usize>,
     pub served: Served,
     pub slots: Vec<Slot>,
+    /// What clients copy.
+    pub sources: Vec<Slot>,
     pub pool: Option<PoolId>,
+    /// The other pool of what clients copy.
+    pub pool_elsewhere: Option<PoolId>,
     pub snaps: Snaps,
     pub images: Vec<Image>,
     pub notes: Notes,
     /// The objects to watch that are made.
     pub notes_made: BTreeSet<usize>,
+    /// How many of the objects that every listing has are made.
+    pub listed_made: usize,
     /// The names of objects of which stored bytes have gone bad.
     pub damaged: BTreeSet<String>,
     /// The PGs that the pool is to have.
@@ -155,11 +169,14 @@ impl World {
             requests: BTreeMap::new(),
             served: Served::default(),
             slots: Vec::new(),
+            sources: Vec::new(),
             pool: None,
+            pool_elsewhere: None,
             snaps: Snaps::default(),
             images: Vec::new(),
             notes: Notes::default(),
             notes_made: BTreeSet::new(),
+            listed_made: 0,
             damaged: BTreeSet::new(),
             pgs: plan.pgs,
             fenced: BTreeSet::new(),
@@ -172,6 +189,7 @@ impl World {
 
     fn play(&mut self) {
         self.make_slots();
+        self.make_sources();
         self.make_images();
         self.start_mon();
         for id in 0..self.plan.osds {
@@ -195,6 +213,9 @@ impl World {
         let snaps = self.snaps.all().into_iter().map(|snap| Action::ReadAt { snap });
         for action in std::iter::once(Action::Read).chain(snaps) {
             (0..self.history.objects.len()).for_each(|object| self.begin(admin, object, action.clone()));
+        }
+        if self.plan.listings {
+            self.begin_listing(admin);
         }
         self.run_until_quiet("every object is read");
         self.await_trims(LIVENESS);
@@ -222,7 +243,11 @@ impl World {
     fn is_quiet(&self) -> bool {
         self.commands.is_empty()
             && self.clients.iter().all(|c| {
-                c.requests.is_empty() && c.calls.is_empty() && c.commands.is_empty() && c.waits.is_empty()
+                c.requests.is_empty()
+                    && c.parts.is_empty()
+                    && c.calls.is_empty()
+                    && c.commands.is_empty()
+                    && c.waits.is_empty()
             })
             && !self.notifies_wait()
     }
@@ -262,6 +287,7 @@ impl World {
             Happening::Think(index, life) => self.think(index, life),
             Happening::ImageTurn(index, life, image) => self.image_turn(index, life, image),
             Happening::NoteTurn(index, life, note) => self.note_turn(index, life, note),
+            Happening::ListTurn(index, life) => self.list_turn(index, life),
             Happening::StartMon => {
                 if self.mon.node.is_none() {
                     self.start_mon();
@@ -278,11 +304,20 @@ impl World {
             Happening::SnapTurn => self.snap_turn(),
             Happening::Relieve(relief) => self.relieve(relief),
             Happening::EndFailures => self.end_failures(),
+            Happening::LosePower(osd) => self.lose_power(osd),
+            Happening::BreakAll(osd) => self.break_all(osd),
+            Happening::Refuse(osd) => self.refuse_space(osd, !self.is_healing),
+            Happening::RefuseAgain(osd, times) => self.refuse_again(osd, times),
+            Happening::Burst { index, life, slot, left } => self.go_on_with_burst(index, life, slot, left),
             Happening::MakePool => {
                 self.command(r#"{"prefix":"osd set","key":"noout"}"#, Purpose::Nothing);
                 let pgs = self.pgs;
                 let json = format!(r#"{{"prefix":"osd pool create","pool":"data","pg_num":{pgs}}}"#);
                 self.command(&json, Purpose::MakePool);
+                if self.plan.copies {
+                    let other = r#"{"prefix":"osd pool create","pool":"elsewhere","pg_num":2}"#;
+                    self.command(other, Purpose::MakePoolElsewhere);
+                }
             }
         }
     }

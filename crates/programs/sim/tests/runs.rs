@@ -77,6 +77,7 @@ fn is_found(defect: Defect, seeds: u64, change: impl Fn(&mut Plan)) -> bool {
 /// A load of one kind, with few other things in it.
 fn plain(plan: &mut Plan) {
     (plan.images, plan.notes, plan.snaps) = (0, 0, SnapKind::None);
+    (plan.copies, plan.listings, plan.disks) = (false, false, None);
     (plan.gates, plan.shards) = (vec![0], vec![0]);
     (plan.objects, plan.window, plan.think) = (1, 8, THINK / 4);
     plan.store_bytes = LARGE_STORE;
