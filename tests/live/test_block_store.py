@@ -145,6 +145,38 @@ def refused(cluster, *args):
     return done.words
 
 
+def test_a_first_start_that_fails_leaves_nothing_on_its_devices(t):
+    devices = [loop_device(t, f"disk{n}", 256 << 20) for n in range(2)]
+    subprocess.run(["mkfs.ext4", "-q", devices[1]], check=True)
+    named = [word for device in devices for word in ("--device", device)]
+    cluster = t.cluster(start=False)
+    expect(f"{devices[1]} holds data" in refused(cluster, *named), "a device with a file system")
+    # So the first one is free for another start, without a word of overwriting.
+    cluster.up("--port", "0", "--device", devices[0])
+
+
+def test_preallocation_is_for_new_image_files(t):
+    cluster = t.cluster("--store", "block", "--osds", "1", "--osd-size", "256MiB", "--preallocate")
+    given = lambda: os.stat(cluster.metadata(0)).st_blocks * 512
+    expect(given() >= 256 << 20, f"{given()} bytes of a file that was written whole")
+    cluster.stop()
+    cluster.up("--port", "0", "--preallocate")
+    expect(given() >= 256 << 20, f"{given()} bytes at the next start")
+    other = t.cluster("--store", "block", "--osds", "1", "--osd-size", "256MiB")
+    other.stop()
+    words = other.up("--port", "0", "--preallocate", code=1).words
+    expect("--preallocate" in words and "new directory" in words, words)
+
+
+def test_an_image_file_gives_back_what_is_deleted(t):
+    cluster, client = started(t, "--osds", "1", "--osd-size", "4GiB")
+    given = lambda: os.stat(cluster.metadata(0)).st_blocks * 512 >> 20
+    client.rados("-p", POOL, "bench", "60", "write", "--max-objects", "256", "--no-cleanup", "--run-name", "x")
+    expect(given() >= 1024, f"{given()} MiB for 1 GiB of objects")
+    client.rados("-p", POOL, "cleanup", "--run-name", "x")
+    until(lambda: given() < 400, "the file is smaller")
+
+
 def test_block_devices_are_used_whole_and_never_over_what_they_hold(t):
     devices = [loop_device(t, f"disk{n}", (256 + 64 * n) << 20) for n in range(2)]
     named = [word for device in devices for word in ("--device", device)]

@@ -131,6 +131,7 @@ table! {
     )
     .range(0.0, i64::MAX as f64)
     .own();
+    BDEV_ENABLE_DISCARD: bool = spec("bdev_enable_discard", Bool, "false", "Discard the blocks of a block device that the store has freed. Image files give freed space back in any case.");
     BDEV_MODEL: str = spec(
         "bdev_model",
         Text,

@@ -1,5 +1,9 @@
-//! An image file's bytes, allocated ahead of the store in steps: a sparse file takes no more of the disk than the store
-//! needs, and a write never finds the file system full.
+//! An image file's bytes: allocated ahead of the store in steps, and given back to the file system when the store has no use
+//! for them.
+//!
+//! The rule that no write of the store finds the file system full: it writes only to blocks that `fallocate` gave the file
+//! and that no hole was made in since. So before a hole is made the store gives the blocks up
+//! ([`BlockStore::give_back`]), and it gets them again only when they were allocated again ([`BlockStore::provide`]).
 
 use std::fs::File;
 use std::ops::Range;
@@ -24,64 +28,148 @@ const SMALLEST: u64 = 1 << 20;
 /// When a full file system is asked again.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// Free bytes that a store keeps. A step leaves it fewer than these, so that what was just allocated is not given back.
+const KEPT: u64 = 2 * STEP;
+
+/// What is given back was free for so long: a store that is written to uses blocks again and again.
+const UNUSED_FOR: Duration = Duration::from_secs(5);
+
+/// Pieces of the file that are given back at once.
+const PIECES: u64 = 256;
+
+/// How much of the disk an image file takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FileSpace {
+    /// It is allocated as the store needs more, and keeps that: for tools.
+    #[default]
+    Grows,
+    /// The same, and what the store has no use for is given back.
+    Follows,
+    /// All, from the beginning on.
+    Whole,
+}
+
 /// See the module's documentation.
 pub struct Growing {
     file: File,
-    /// Where the part ends.
-    end: u64,
-    given: u64,
-    under_way: Option<Receiver<Result<u64, Errno>>>,
+    under_way: Option<Receiver<Done>>,
     retry: Option<UTime>,
     waker: Option<Waker>,
+    /// `None`: the file keeps what it was given.
+    giving: Option<Giving>,
+}
+
+/// What a thread did to the file.
+enum Done {
+    /// The store may use these bytes.
+    Allocated(Result<Range<u64>, Errno>),
+    /// These were given back.
+    Punched(Result<(), Errno>),
+}
+
+/// What is given back.
+struct Giving {
+    /// The fewest bytes that were spare since the last look.
+    least: u64,
+    /// When it is looked at next.
+    look: UTime,
+    /// From where on holes are still to be made that an earlier process may not have come to.
+    sweep: Option<u64>,
 }
 
 impl Growing {
-    /// For the part `part` of a file, a shard's. Gives it the bytes that are in use, those before `used`, and up to the
-    /// end of their step.
+    /// For the file of a shard that was just opened: from now on the shard uses what the file has been given.
     ///
     /// # Errors
-    /// The file system lacks them.
-    pub fn new(file: File, part: Range<u64>, used: u64) -> Result<Self, Errno> {
-        let wanted = used.next_multiple_of(STEP).min(part.end);
-        // A full file system is no reason not to open a store: it can be read, and deleted from.
-        let given = match allocate(&file, part.start, wanted.saturating_sub(part.start)) {
-            Err(Errno::NOSPC | Errno::DQUOT) => used,
-            other => other.map(|()| wanted)?,
-        };
-        Ok(Self { file, end: part.end, given, under_way: None, retry: None, waker: None })
-    }
-
-    /// Where the bytes end that the part has been given.
-    pub fn given(&self) -> u64 {
-        self.given
+    /// The file can't be allocated, though the file system has space.
+    pub fn new<Q: DeviceQueue>(
+        file: File,
+        space: FileSpace,
+        store: &mut BlockStore<Q>,
+        now: UTime,
+    ) -> Result<Self, Errno> {
+        // Which free blocks have bytes the store does not know: those of the first step are made sure of, and others later.
+        store.unback_free();
+        let first = store.lacking(if space == FileSpace::Whole { u64::MAX } else { STEP });
+        if let Some(range) = first {
+            match allocate(&file, range.start, range.end - range.start) {
+                // A full file system is no reason not to open a store: it can be read, and deleted from.
+                Err(Errno::NOSPC | Errno::DQUOT) => {}
+                other => other.map(|()| store.provide(range))?,
+            }
+        }
+        let giving = Giving { least: 0, look: now.after(UNUSED_FOR), sweep: Some(0) };
+        let giving = (space == FileSpace::Follows).then_some(giving);
+        Ok(Self { file, under_way: None, retry: None, waker: None, giving })
     }
 
     pub fn set_waker(&mut self, waker: Waker) {
         self.waker = Some(waker);
     }
 
-    /// Takes what a step came to, and begins the next one if the store wants it.
+    /// When a turn has something to do though nothing comes from outside.
+    pub fn deadline<Q: DeviceQueue>(&self, store: &BlockStore<Q>) -> Option<UTime> {
+        let giving = self.giving.as_ref().filter(|_| self.under_way.is_none())?;
+        (giving.sweep.is_some() || store.spare_bytes() > KEPT).then_some(giving.look)
+    }
+
+    /// Takes what a step came to, and begins the next one if the store wants it, or gives back what it doesn't.
     pub fn turn<Q: DeviceQueue>(&mut self, now: UTime, store: &mut BlockStore<Q>) {
         self.take(now, store);
-        let due = self.retry.is_none_or(|at| at <= now);
-        if self.under_way.is_some() || !due || !store.wants_to_grow(AHEAD) {
+        if self.under_way.is_some() {
             return;
         }
-        let from = self.given.max(store.open_bytes());
-        let to = (from + 1).next_multiple_of(STEP).min(self.end);
-        if let Err(error) = self.begin(from, to) {
-            tracing::warn!("the store's file can't be made to grow: {error}");
+        let due = self.retry.is_none_or(|at| at <= now);
+        let wanted = (due && store.wants_to_grow(AHEAD)).then(|| store.lacking(STEP)).flatten();
+        let begun = match wanted {
+            Some(range) => self.begin(move |file| Done::Allocated(allocate_most(file, &range))),
+            None => match self.unused(now, store) {
+                pieces if pieces.is_empty() => Ok(()),
+                pieces => self
+                    .begin(move |file| Done::Punched(pieces.iter().try_for_each(|piece| punch(file, piece)))),
+            },
+        };
+        if let Err(error) = begun {
+            tracing::warn!("the store's file can't be made to grow or shrink: {error}");
             self.retry = Some(now.after(RETRY));
+            if let Some(giving) = &mut self.giving {
+                giving.look = now.after(RETRY);
+            }
         }
     }
 
+    /// What is to be given back now. The store does not use it any more.
+    fn unused<Q: DeviceQueue>(&mut self, now: UTime, store: &mut BlockStore<Q>) -> Vec<Range<u64>> {
+        let Some(giving) = &mut self.giving else { return Vec::new() };
+        let spare = store.spare_bytes();
+        giving.least = giving.least.min(spare);
+        if now < giving.look {
+            return Vec::new();
+        }
+        if let Some(from) = giving.sweep {
+            let pieces = store.unbacked(from, 16 * STEP, PIECES);
+            giving.sweep = pieces.last().map(|last| last.end);
+            return pieces;
+        }
+        let pieces = match giving.least.saturating_sub(KEPT) {
+            0 => Vec::new(),
+            unused => store.give_back(unused.min(STEP)),
+        };
+        // As long as there is more, the next turn goes on.
+        giving.least = store.spare_bytes().min(giving.least);
+        if pieces.is_empty() {
+            (giving.least, giving.look) = (spare, now.after(UNUSED_FOR));
+        }
+        pieces
+    }
+
     /// On a thread of its own: a file system may take its time.
-    fn begin(&mut self, from: u64, to: u64) -> std::io::Result<()> {
+    fn begin(&mut self, work: impl FnOnce(&File) -> Done + Send + 'static) -> std::io::Result<()> {
         let (sender, receiver) = channel();
         let (file, waker) = (self.file.try_clone()?, self.waker.clone());
         std::thread::Builder::new().name("store-grow".into()).spawn(move || {
             // The store may have been closed meanwhile.
-            let _ = sender.send(allocate_most(&file, from, to));
+            let _ = sender.send(work(&file));
             if let Some(wake) = waker {
                 wake();
             }
@@ -91,35 +179,40 @@ impl Growing {
     }
 
     fn take<Q: DeviceQueue>(&mut self, now: UTime, store: &mut BlockStore<Q>) {
-        let outcome = match self.under_way.as_ref().map(Receiver::try_recv) {
+        let done = match self.under_way.as_ref().map(Receiver::try_recv) {
             None | Some(Err(TryRecvError::Empty)) => return,
-            Some(Err(TryRecvError::Disconnected)) => Err(Errno::IO),
-            Some(Ok(outcome)) => outcome,
+            Some(Err(TryRecvError::Disconnected)) => Done::Allocated(Err(Errno::IO)),
+            Some(Ok(done)) => done,
         };
         self.under_way = None;
-        match outcome {
-            Ok(given) => {
-                (self.given, self.retry) = (given, None);
-                store.open_to(given);
+        match done {
+            Done::Allocated(Ok(range)) => {
+                self.retry = None;
+                store.provide(range);
             }
-            Err(error) => {
-                tracing::info!("the store's file can't grow beyond {} bytes now: {error}", self.given);
+            Done::Allocated(Err(error)) => {
+                tracing::info!("the store's file can't grow now: {error}");
                 self.retry = Some(now.after(RETRY));
-                store.stay_closed();
+                store.refuse_growth();
+            }
+            Done::Punched(Ok(())) => {}
+            Done::Punched(Err(error)) => {
+                tracing::info!("the store's file keeps what it was given: {error}");
+                self.giving = None;
             }
         }
     }
 }
 
-/// Gives the file as many of these bytes as a file system that is nearly full has, by halves; returns where they end.
-fn allocate_most(file: &File, from: u64, to: u64) -> Result<u64, Errno> {
-    let mut len = to - from;
+/// Gives the file as many of these bytes as a file system that is nearly full has, by halves; returns those.
+fn allocate_most(file: &File, range: &Range<u64>) -> Result<Range<u64>, Errno> {
+    let (from, mut len) = (range.start, range.end - range.start);
     loop {
         match allocate(file, from, len) {
             Err(Errno::NOSPC | Errno::DQUOT) if len >= 2 * SMALLEST => {
                 len = (len / 2).next_multiple_of(blockstore::BLOCK);
             }
-            other => return other.map(|()| from + len),
+            other => return other.map(|()| from..from + len),
         }
     }
 }
@@ -130,4 +223,10 @@ fn allocate(file: &File, from: u64, len: u64) -> Result<(), Errno> {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         other => other,
     }
+}
+
+/// Makes a hole in the file.
+fn punch(file: &File, range: &Range<u64>) -> Result<(), Errno> {
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    fallocate(file, flags, range.start, range.end - range.start)
 }

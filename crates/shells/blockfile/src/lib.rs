@@ -20,11 +20,12 @@ mod store;
 
 pub use bench::{Load, Measured, bench};
 pub use blocking::Blocking;
-pub use blockstore::{BLOCK as BLOCK_BYTES, State};
+pub use blockstore::{BLOCK as BLOCK_BYTES, Options as StoreOptions, State};
 pub use error::OpenError;
 pub use fsck::{Findings, fsck};
+pub use growing::FileSpace;
 pub use label::{Owner, SHARDS_MAX};
 pub use make::{NewStore, logs_bytes, mkfs, shards_of};
 pub use open::{ModelledOn, Options, Queue, handles, open, open_any, path_in, shards_in};
-pub use place::device_bytes;
+pub use place::{device_bytes, unmake};
 pub use store::{BlockFileShard, BlockFileStore};

@@ -12,7 +12,7 @@ use device::{DeviceOptions, DirLock, Engine, FileDevice, Files, LockError, Model
 use store::{CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, Rehoming, StoreError, Token};
 
 use crate::drive::Driver;
-use crate::growing::Growing;
+use crate::growing::{FileSpace, Growing};
 use crate::label::read_label;
 use crate::place;
 use crate::room::{Room, Used};
@@ -45,6 +45,8 @@ pub struct Options {
     /// Stores on the file system, this one included. Each reports an equal part of what is free there, so that their
     /// sum counts it once.
     pub file_system_stores: u32,
+    /// How much of the disk an image file takes.
+    pub file_space: FileSpace,
 }
 
 impl Default for Options {
@@ -55,6 +57,7 @@ impl Default for Options {
             model: None,
             store: blockstore::Options::default(),
             file_system_stores: 1,
+            file_space: FileSpace::default(),
         }
     }
 }
@@ -175,7 +178,6 @@ impl<'a> Opening<'a> {
         let mut opener = Opener::new(queue, number, options).map_err(|e| failed(path, e))?;
         let opened = driver.run(&mut opener, Opener::turn, Opener::deadline);
         let store = opened.map_err(|e| failed(path, e))?;
-        let used = store.used_bytes();
         let mut shard = BlockFileShard::new(store, event, driver.now(), self.held.clone());
         if let Some(layout) = label.shard(number).filter(|_| self.is_file) {
             let file = || OpenOptions::new().read(true).write(true).open(path).map_err(io_error(path));
@@ -183,11 +185,8 @@ impl<'a> Opening<'a> {
             let fixed = BLOCK + u64::from(label.shards) * of_shard;
             let room =
                 Room::new(file()?, self.options.file_system_stores, fixed, (number, self.used.clone()));
-            // The label is the first shard's to allocate.
-            let start = if number == 0 { 0 } else { layout.superblocks };
-            let part = start..layout.block_offset(layout.block_count);
-            let growing = Growing::new(file()?, part, used).map_err(|e| io_error(path)(e.into()))?;
-            shard.grows(room, growing);
+            let growing = Growing::new(file()?, self.options.file_space, shard.inner(), driver.now());
+            shard.grows(room, growing.map_err(|e| io_error(path)(e.into()))?);
         }
         Ok(shard)
     }

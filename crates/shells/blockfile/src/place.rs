@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use blockstore::BLOCK;
 use rustix::fs::OFlags;
+use types::Fsid;
 
 use crate::label::read_label;
 use crate::open::{io_error, path_in};
@@ -100,6 +101,29 @@ pub fn device(dir: &Path, device: &Path, owner: &Owner, overwrite: bool) -> Resu
     emptied.map_err(io_error(device))?;
     File::open(dir).and_then(|d| d.sync_all()).map_err(io_error(dir))?;
     Ok(path)
+}
+
+/// Takes back the making of an OSD's store in `dir` for this cluster, also one that was interrupted, if it is on a block
+/// device: the device holds nothing then.
+///
+/// # Errors
+/// The device can't be read or written, or is in use.
+pub fn unmake(dir: &Path, cluster: Fsid) -> Result<(), OpenError> {
+    let path = path_in(dir);
+    if std::fs::read_link(&path).is_err() {
+        return Ok(());
+    }
+    let is_own = match read_label(&path) {
+        Ok((_, owner)) => owner.cluster == cluster,
+        // The link is made once the device may be taken, and then its first block is emptied.
+        Err(_) => !holds(&path, 0, BLOCK).map_err(io_error(&path))?,
+    };
+    if !is_own {
+        return Ok(());
+    }
+    let (held, bytes) = (hold(&path)?, device_bytes(&path)?.min(HEAD));
+    let emptied = held.write_all_at(&vec![0; bytes as usize], 0).and_then(|()| held.sync_all());
+    emptied.map_err(io_error(&path))
 }
 
 /// Whether a part of a file is there and is not zeros.

@@ -27,7 +27,7 @@ pub type Held = Arc<(DirLock, Option<File>)>;
 pub struct BlockFileShard {
     store: BlockStore<Queue>,
     room: Option<Room>,
-    /// What allocates the file ahead; a block device has all of its bytes.
+    /// What allocates the file ahead and gives back of it; a block device has all of its bytes.
     growing: Option<Growing>,
     event: Option<RingEvent>,
     /// The latest time that the store knows.
@@ -41,9 +41,8 @@ impl BlockFileShard {
         Self { store, room: None, growing: None, event, now, _held: held }
     }
 
-    /// Has the shard's part of the file grow in steps, from the bytes that it has been given.
+    /// Has the shard's part of the file grow, and shrink, in steps.
     pub(crate) fn grows(&mut self, room: Room, growing: Growing) {
-        self.store.open_to(growing.given());
         (self.room, self.growing) = (Some(room), Some(growing));
     }
 
@@ -106,7 +105,8 @@ impl ObjectStore for BlockFileShard {
     }
 
     fn deadline(&self) -> Option<UTime> {
-        self.store.deadline()
+        let of_file = self.growing.as_ref().and_then(|growing| growing.deadline(&self.store));
+        [self.store.deadline(), of_file].into_iter().flatten().min()
     }
 
     fn completions(&mut self, out: &mut Vec<Completion>) {

@@ -84,6 +84,9 @@ pub struct Description {
     /// The block devices that the stores lie on, by OSD; none for image files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<PathBuf>,
+    /// Whether image files were written whole when they were made, and stay so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub preallocated: bool,
     /// The monitor's address at the last start.
     pub mon_addr: SocketAddr,
     /// The OSDs' addresses at the last start.
@@ -105,6 +108,7 @@ impl Description {
             osds,
             osd_size,
             devices: Vec::new(),
+            preallocated: false,
             mon_addr,
             osd_addrs: Vec::new(),
             osd_uuids: Vec::new(),
@@ -237,14 +241,21 @@ impl ClusterDir {
         }
     }
 
-    /// Removes the daemons' states and the clients' files, for a cluster that was never whole.
+    /// Removes the daemons' states and the clients' files, for a cluster that was never whole. Its block devices are left
+    /// without a store: another start may have them.
     pub fn clear(&self) {
+        let description = fs::read(self.path.join("cluster.json")).unwrap_or_default();
+        let description: serde_json::Value = serde_json::from_slice(&description).unwrap_or_default();
+        let cluster = description["fsid"].as_str().and_then(|fsid| fsid.parse::<Fsid>().ok());
         for name in ["mon", "ceph.conf", "keyring", "loligo.sock"] {
             let at = self.path.join(name);
             let _ = if at.is_dir() { fs::remove_dir_all(&at) } else { fs::remove_file(&at) };
         }
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with("osd.") {
+                if let Some(Err(error)) = cluster.map(|cluster| blockfile::unmake(&entry.path(), cluster)) {
+                    tracing::warn!("the store that was made is still there: {error}");
+                }
                 let _ = fs::remove_dir_all(entry.path());
             }
         }

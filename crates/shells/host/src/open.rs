@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use blockfile::{BlockFileShard, BlockFileStore, NewStore};
+use blockfile::{BlockFileShard, BlockFileStore, FileSpace, NewStore, StoreOptions};
 use device::{Device, DeviceOptions, DeviceRole, Power, RedbBackend};
 
 use messenger::Role;
@@ -200,6 +200,12 @@ fn block_store(plan: &OsdPlan, values: &Values) -> Result<BlockFileStore, blockf
         device: osd_device_options(plan, values),
         model: model(values).map(on),
         file_system_stores: plan.file_system_stores,
+        file_space: if plan.place.preallocate { FileSpace::Whole } else { FileSpace::Follows },
+        store: StoreOptions {
+            // An image file gives back what has been free for some time.
+            discard: plan.place.device.is_some() && values.get(opt::BDEV_ENABLE_DISCARD),
+            ..StoreOptions::default()
+        },
         ..blockfile::Options::default()
     };
     let owner = blockfile::Owner { cluster: plan.fsid, osd: plan.id, osd_uuid: plan.uuid };

@@ -60,6 +60,8 @@ pub(crate) fn describe(request: &UpRequest, found: DirState) -> Result<Descripti
             }
             let mut new = Description::new(random_fsid()?, store, osds, size, addr);
             new.devices = request.devices.clone();
+            new.preallocated = request.preallocate;
+            check_preallocate(&new)?;
             new.osd_uuids =
                 (0..osds).map(|_| Ok(random_fsid()?.to_string())).collect::<Result<_, HostError>>()?;
             new
@@ -104,6 +106,17 @@ fn check_devices(request: &UpRequest) -> Result<(), HostError> {
         Some((_, device)) => refused(format!("--device {} is named twice", device.display())),
         None => Ok(()),
     }
+}
+
+/// What is not an image file of the block store has nothing to be written whole.
+fn check_preallocate(new: &Description) -> Result<(), HostError> {
+    let why = match new {
+        Description { preallocated: false, .. } => return Ok(()),
+        Description { store: StoreKind::Block, devices, .. } if devices.is_empty() => return Ok(()),
+        Description { store: StoreKind::Block, .. } => "a block device is used whole".to_owned(),
+        Description { store, .. } => format!("the store '{}' has none", store.as_str()),
+    };
+    Err(HostError::Unsupported(format!("--preallocate is for the image files of the store 'block': {why}")))
 }
 
 fn device_bytes(path: &Path) -> Result<u64, HostError> {
@@ -159,6 +172,10 @@ fn check_fits(request: &UpRequest, has: &Description) -> Result<(), HostError> {
             };
             differs("device", format!("its OSDs on {}", list(&has.devices)), list(asked))
         }
+        UpRequest { preallocate: true, .. } if !has.preallocated => Err(HostError::Unsupported(format!(
+            "--preallocate is for a new directory: the stores of {} were made without it",
+            request.dir.display()
+        ))),
         UpRequest { osd_size: Some(asked), .. } if *asked != has.osd_size => {
             let size = |bytes| match bytes {
                 0..1024 => format_bytes(bytes),
@@ -425,7 +442,7 @@ impl OsdPlanner {
         let device = description.devices.get(index as usize).cloned();
         let place = StorePlace {
             overwrite: device.as_ref().is_some_and(|device| self.request.overwrite.contains(device)),
-            preallocate: self.request.preallocate,
+            preallocate: description.preallocated,
             device,
         };
         let size_bytes = match &place.device {
@@ -645,6 +662,10 @@ mod tests {
             (UpRequest { osd_size: Some(1 << 30), ..on(&[zero]) }, "--osd-size"),
             (UpRequest { overwrite: vec!["/dev/null".into()], ..on(&[zero]) }, "/dev/null"),
             (on(&[zero, zero]), "named twice"),
+            (
+                UpRequest { preallocate: true, store: Some(StoreKind::Mem), ..request(None, Some(0)) },
+                "'mem' has none",
+            ),
             (on(&[zero]), "/dev/zero is no block device"),
         ] {
             let refused = describe(&request, DirState::Empty).unwrap_err().to_string();

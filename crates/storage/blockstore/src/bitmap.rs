@@ -61,12 +61,6 @@ impl Bitmap {
         self.words.get((block / 64) as usize).is_some_and(|word| word >> (block % 64) & 1 == 1)
     }
 
-    /// The place behind the last block of the set.
-    pub fn end(&self) -> u64 {
-        let last = self.words.iter().rposition(|word| *word != 0);
-        last.map_or(0, |at| (at as u64 + 1) * 64 - u64::from(self.words[at].leading_zeros()))
-    }
-
     /// Returns whether it was missing. A block out of range never is.
     pub fn insert(&mut self, block: u64) -> bool {
         if block >= self.len || self.contains(block) {
@@ -96,6 +90,17 @@ impl Bitmap {
         }
         self.set = self.words.iter().map(|word| u64::from(word.count_ones())).sum();
         apart
+    }
+
+    /// The blocks that are missing.
+    pub fn missing(&self) -> Self {
+        let mut words: Vec<u64> = self.words.iter().map(|word| !word).collect();
+        // No bit may be set behind the end.
+        for (at, word) in (0..).step_by(64).zip(&mut words) {
+            let inside = self.len.saturating_sub(at).min(64);
+            *word &= u64::MAX.checked_shr(64 - inside as u32).unwrap_or(0);
+        }
+        Self { words, len: self.len, set: self.len - self.set }
     }
 
     /// The first block from `from` on that is missing.
@@ -220,6 +225,9 @@ mod tests {
         let mut sum = Bitmap::new(len);
         assert!(sum.insert_all(&again) && sum.count() == model.len() as u64);
         assert!(!sum.insert_all(&again), "blocks in common");
+        let missing = bitmap.missing();
+        assert!((0..len + 64).all(|b| missing.contains(b) == (b < len && !model.contains(&b))));
+        assert_eq!((missing.count(), missing.missing().count()), (len - bitmap.count(), bitmap.count()));
         let all = vec![0xff; REGION_BYTES];
         assert!(!Bitmap::new(len).load_region(1, &all), "bits behind the end");
     }

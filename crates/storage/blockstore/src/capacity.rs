@@ -1,10 +1,12 @@
 //! How much a shard holds, and how much it may.
 
+use std::ops::Range;
+
 use blockdev::DeviceQueue;
 use store::StatFs;
 
 use crate::layout::{BLOCK, Counters};
-use crate::store::BlockStore;
+use crate::store::{BlockStore, DISCARDED_BLOCKS_MIN};
 
 /// More of the device, for whoever waits for space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,37 +52,60 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.tree_blocks + 2 * self.tables.active_bytes.div_ceil(BLOCK) + 16
     }
 
-    /// Has the store use the device up to this byte only, for now. What is in use behind it stays so.
-    pub fn open_to(&mut self, device_bytes: u64) {
-        let blocks = device_bytes.saturating_sub(self.layout.blocks) / BLOCK;
-        self.space.open_to(blocks);
+    /// Gives out no free block until the device's owner provides it: the file below may have a hole there.
+    pub fn unback_free(&mut self) {
+        self.space.unback_all();
+    }
+
+    /// Takes back free blocks of about so many bytes, in runs that are worth it, and tells where they were: the owner may make
+    /// holes there. Nothing is written there before it is provided again.
+    pub fn give_back(&mut self, bytes: u64) -> Vec<Range<u64>> {
+        let runs = self.space.unback_last(bytes / BLOCK, u64::from(DISCARDED_BLOCKS_MIN));
+        self.device_bytes(runs)
+    }
+
+    /// The part of the device that gives the store so many free bytes more, or all that are left, once it is provided.
+    pub fn lacking(&self, bytes: u64) -> Option<Range<u64>> {
+        let range = self.space.unbacked_range(bytes.div_ceil(BLOCK));
+        self.device_bytes(range).pop()
+    }
+
+    /// Parts of the device from this byte on, so many bytes in so many pieces at most, where the store has nothing and gives
+    /// out nothing.
+    pub fn unbacked(&self, from: u64, bytes: u64, pieces_max: u64) -> Vec<Range<u64>> {
+        let from = from.saturating_sub(self.layout.blocks) / BLOCK;
+        self.device_bytes(self.space.unbacked_runs(from, bytes / BLOCK, pieces_max))
+    }
+
+    /// The device has these bytes: what is free there is given out from now on.
+    pub fn provide(&mut self, device_bytes: Range<u64>) {
+        let block = |byte: u64| byte.saturating_sub(self.layout.blocks) / BLOCK;
+        self.space.back(block(device_bytes.start)..block(device_bytes.end));
         self.growth = Growth::None;
         self.wake_for_room();
     }
 
-    /// The device's bytes that the store uses are not to become more now: what needs more is refused. The next
-    /// [`BlockStore::open_to`] says otherwise.
-    pub fn stay_closed(&mut self) {
+    /// The device has no more for now: what needs more is refused. The next [`BlockStore::provide`] says otherwise.
+    pub fn refuse_growth(&mut self) {
         self.growth = Growth::Refused;
         self.wake_for_room();
     }
 
-    /// The bytes of the device that the store uses, from its beginning.
-    pub fn open_bytes(&self) -> u64 {
-        self.layout.block_offset(self.space.open_blocks())
+    fn device_bytes(&self, runs: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+        let bytes = |run: Range<u64>| self.layout.block_offset(run.start)..self.layout.block_offset(run.end);
+        runs.into_iter().map(bytes).collect()
     }
 
-    /// The bytes of the device, from its beginning, behind which nothing is in use.
-    pub fn used_bytes(&self) -> u64 {
-        self.layout.block_offset(self.space.taken_end())
+    /// Free bytes that may be given out, without those that the next checkpoint needs.
+    pub fn spare_bytes(&self) -> u64 {
+        self.space.free_blocks().saturating_sub(self.kept_blocks()) * BLOCK
     }
 
     /// Whether the store wants more of the device: less than `ahead_bytes` are free, or something waits for them, and there
     /// is more.
     pub fn wants_to_grow(&self, ahead_bytes: u64) -> bool {
-        let free = self.space.free_blocks().saturating_sub(self.kept_blocks());
-        let wanted = self.growth == Growth::Wanted || free * BLOCK < ahead_bytes;
-        wanted && self.space.open_blocks() < self.space.blocks()
+        let wanted = self.growth == Growth::Wanted || self.spare_bytes() < ahead_bytes;
+        wanted && self.space.unbacked_blocks() > 0
     }
 
     /// What waits for room may find some.
@@ -91,7 +116,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
 
     /// Whether waiting may bring space.
     pub(crate) fn space_may_come(&mut self) -> bool {
-        if self.growth != Growth::Refused && self.space.open_blocks() < self.space.blocks() {
+        if self.growth != Growth::Refused && self.space.unbacked_blocks() > 0 {
             self.growth = Growth::Wanted;
             return true;
         }

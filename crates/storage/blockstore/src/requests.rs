@@ -101,7 +101,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     }
 
     fn no_space(&self, txn: &Transaction) -> StoreError {
-        let free = self.space.free_blocks().saturating_sub(self.kept_blocks()) * BLOCK;
+        let free = self.spare_bytes();
         StoreError::NoSpace { needed: txn.payload_bytes().max(free + BLOCK), available: free }
     }
 

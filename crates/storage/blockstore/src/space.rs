@@ -1,6 +1,7 @@
 //! The blocks of a shard: which are taken, which hold data, and which come back later.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
 
 use crate::bitmap::{Bitmap, REGION_BLOCKS, Run, runs_of};
 
@@ -9,6 +10,9 @@ const WHOLE_BLOCKS_MIN: u64 = 16;
 
 /// How far a search goes before shorter runs are taken: 16 GiB.
 const SEARCHED_BLOCKS_MAX: u64 = 4 << 20;
+
+/// A search for long runs ends after so many that are too short.
+const SHORT_RUNS_MAX: u32 = 1 << 16;
 
 /// Blocks that a change gave up, which are free for others once nothing can need them.
 #[derive(Debug)]
@@ -33,8 +37,8 @@ pub struct Space {
     leaving_blocks: u64,
     /// Where the next search begins.
     cursor: u64,
-    /// Blocks below this one are given out. Those behind it the device may not have yet.
-    open: u64,
+    /// Free blocks that the device may not have bytes for: they are not given out, and are in `taken`, too.
+    unbacked: Bitmap,
 }
 
 impl Space {
@@ -46,28 +50,90 @@ impl Space {
             leaving: VecDeque::new(),
             leaving_blocks: 0,
             cursor: 0,
-            open: blocks,
+            unbacked: Bitmap::new(blocks),
         }
     }
 
-    /// Gives out blocks below `open` only, and those that are taken already.
-    pub fn open_to(&mut self, open: u64) {
-        self.open = open.max(self.taken.end()).min(self.taken.len());
+    /// Gives out no free block until it is backed.
+    pub fn unback_all(&mut self) {
+        let missing = self.taken.missing();
+        self.taken.insert_all(&missing);
+        self.unbacked.insert_all(&missing);
     }
 
-    /// Blocks below this one are given out.
-    pub fn open_blocks(&self) -> u64 {
-        self.open
+    fn unback(&mut self, blocks: Range<u64>) -> u64 {
+        let before = self.unbacked.count();
+        let mut at = blocks.start;
+        while let Some(block) = self.taken.next_missing(at).filter(|block| *block < blocks.end) {
+            self.taken.insert(block);
+            self.unbacked.insert(block);
+            at = block + 1;
+        }
+        self.unbacked.count() - before
     }
 
-    /// The place behind the last block that is taken.
-    pub fn taken_end(&self) -> u64 {
-        self.taken.end()
+    /// Takes back free blocks, about `count` where there are so many, in runs of at least `run_min`: the last ones of the
+    /// device, so that the first ones stay for those who need some.
+    pub fn unback_last(&mut self, count: u64, run_min: u64) -> Vec<Range<u64>> {
+        let (mut left, mut short, mut all) = (count, 0, Vec::new());
+        for region in (0..self.taken.regions()).rev() {
+            let end = ((region + 1) * REGION_BLOCKS).min(self.blocks());
+            let mut at = region * REGION_BLOCKS;
+            while let Some(start) = self.taken.next_missing(at).filter(|start| *start < end) {
+                if left == 0 || short == SHORT_RUNS_MAX {
+                    return all;
+                }
+                at = self.taken.next_present(start).min(end);
+                if at - start < run_min {
+                    short += 1;
+                    continue;
+                }
+                left = left.saturating_sub(self.unback(start..at));
+                all.push(start..at);
+            }
+        }
+        all
     }
 
-    /// Blocks that are taken: with data, by pages of the tree, or still leaving.
+    /// The shortest range from the first unbacked block on that has `count` unbacked ones, or all.
+    pub fn unbacked_range(&self, count: u64) -> Option<Range<u64>> {
+        let runs = self.unbacked_runs(0, count, u64::MAX);
+        Some(runs.first()?.start..runs.last()?.end)
+    }
+
+    /// Runs of unbacked blocks from `from` on: up to `count` blocks in up to `runs_max` runs.
+    pub fn unbacked_runs(&self, from: u64, count: u64, runs_max: u64) -> Vec<Range<u64>> {
+        let (mut runs, mut left, mut at) = (Vec::new(), count, from);
+        while left > 0 && (runs.len() as u64) < runs_max {
+            let start = self.unbacked.next_present(at);
+            if start >= self.blocks() {
+                break;
+            }
+            at = self.unbacked.next_missing(start).unwrap_or(self.blocks()).min(start.saturating_add(left));
+            left -= at - start;
+            runs.push(start..at);
+        }
+        runs
+    }
+
+    /// The device has bytes for these blocks.
+    pub fn back(&mut self, blocks: Range<u64>) {
+        let mut at = self.unbacked.next_present(blocks.start);
+        while at < blocks.end.min(self.blocks()) {
+            self.unbacked.remove(at);
+            self.taken.remove(at);
+            at = self.unbacked.next_present(at + 1);
+        }
+    }
+
+    /// Free blocks that are not backed.
+    pub fn unbacked_blocks(&self) -> u64 {
+        self.unbacked.count()
+    }
+
+    /// Blocks that are in use: with data, by pages of the tree, or still leaving.
     pub fn taken_blocks(&self) -> u64 {
-        self.taken.count()
+        self.taken.count() - self.unbacked.count()
     }
 
     pub fn blocks(&self) -> u64 {
@@ -76,7 +142,7 @@ impl Space {
 
     /// Blocks that can be given out.
     pub fn free_blocks(&self) -> u64 {
-        self.open - self.taken.count()
+        self.blocks() - self.taken.count()
     }
 
     pub fn leaving_blocks(&self) -> u64 {
@@ -87,14 +153,16 @@ impl Space {
         self.data.count()
     }
 
-    /// How scattered the free blocks are: 0 if all are neighbours, 1 if no two are.
+    /// How scattered the free blocks are, backed or not: 0 if all are neighbours, 1 if no two are.
     pub fn fragmentation(&self) -> f64 {
-        let free = self.free_blocks();
+        let mut all_free = self.taken.missing();
+        all_free.insert_all(&self.unbacked);
+        let (free, in_use) = (all_free.count(), all_free.missing());
         if free < 2 {
             return 0.0;
         }
         let (mut runs, mut at) = (0u64, 0);
-        while let Some(run) = self.taken.next_run(at, 1, u64::MAX, u64::MAX) {
+        while let Some(run) = in_use.next_run(at, 1, u64::MAX, u64::MAX) {
             runs += 1;
             at = run.end;
         }
@@ -122,7 +190,6 @@ impl Space {
             let left = count - blocks.len() as u64;
             let searched = if run_min > 1 { SEARCHED_BLOCKS_MAX } else { u64::MAX };
             let run = self.taken.next_run(self.cursor, run_min.min(left), left, searched);
-            let run = run.map(|run| run.start..run.end.min(self.open)).filter(|run| !run.is_empty());
             let Some(run) = run else {
                 // Around once; then shorter runs.
                 if self.cursor == 0 {
@@ -141,11 +208,12 @@ impl Space {
         Some(blocks)
     }
 
-    /// The same as runs, for pages of the tree. They may lie behind what is open: no change waits for them there, and a
-    /// checkpoint without them would end the store.
+    /// The same as runs, for pages of the tree. They may be unbacked ones: changes leave blocks for pages, so that is rare,
+    /// and a checkpoint without them would end the store.
     pub fn allocate_runs(&mut self, count: u64) -> Option<Vec<Run>> {
-        if count > self.free_blocks() {
-            self.open_to(self.open + (count - self.free_blocks()));
+        let lacking = count.saturating_sub(self.free_blocks());
+        for run in self.unbacked_runs(0, lacking, u64::MAX) {
+            self.back(run);
         }
         self.allocate(count).map(runs_of)
     }
@@ -205,9 +273,10 @@ impl Space {
         self.data.load_region(region, bytes)
     }
 
-    /// Takes the blocks of a page of the tree while the store is opened. `false`: one is taken already, or out of range.
+    /// Takes blocks that hold something: of pages of the tree while the store is opened, or found by a check. `false`: one
+    /// is in use already, or out of range.
     pub fn take(&mut self, blocks: impl IntoIterator<Item = u64>) -> bool {
-        blocks.into_iter().all(|block| self.taken.insert(block))
+        blocks.into_iter().all(|block| self.unbacked.remove(block) || self.taken.insert(block))
     }
 
     /// A replayed change. `false`: it takes what holds data, or gives up what doesn't.
@@ -233,20 +302,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_open_blocks_are_given_out_but_to_pages() {
+    fn only_backed_blocks_are_given_out_but_to_pages() {
         let mut space = Space::new(100);
-        space.open_to(10);
+        space.unback_all();
+        assert_eq!(
+            (space.free_blocks(), space.allocate(1), space.unbacked_range(10)),
+            (0, None, Some(0..10))
+        );
+        space.back(0..10);
         assert_eq!(space.allocate(8), Some((0..8).collect()));
         assert_eq!((space.free_blocks(), space.allocate(3)), (2, None));
-        // A page finds two open blocks, and one more behind them.
+        // A page finds two backed blocks, and one more behind them.
         assert_eq!(space.allocate_runs(3), Some(vec![Run { start: 8, count: 3 }]));
-        assert_eq!((space.open_blocks(), space.free_blocks()), (11, 0));
+        assert_eq!((space.taken_blocks(), space.free_blocks(), space.unbacked_blocks()), (11, 0, 89));
         space.give_back([3]);
         assert_eq!(space.allocate(1), Some(vec![3]));
-        space.open_to(5);
-        assert_eq!(space.open_blocks(), 11, "what is taken stays open");
-        space.open_to(200);
-        assert_eq!((space.open_blocks(), space.free_blocks()), (100, 89));
+        space.back(50..200);
+        assert_eq!((space.free_blocks(), space.unbacked_range(60)), (50, Some(11..50)));
+        assert!(space.take([20]) && !space.take([20]), "a check finds data in it");
+        assert_eq!((space.taken_blocks(), space.unbacked_blocks()), (12, 38));
+    }
+
+    #[test]
+    fn blocks_are_taken_back_in_long_runs_from_the_end() {
+        let mut space = Space::new(3 * REGION_BLOCKS);
+        assert_eq!(space.allocate(2 * REGION_BLOCKS + 100).map(|all| all.len()), Some(16484));
+        space.give_back((0..64).chain([200, 202, 204]));
+        let end = 3 * REGION_BLOCKS;
+        let mut last = || space.unback_last(50, 16).first().map(|run| (run.start, run.end));
+        assert_eq!((last(), last()), (Some((end - REGION_BLOCKS + 100, end)), Some((0, 64))));
+        assert_eq!((space.unback_last(50, 16), space.free_blocks()), (vec![], 3));
+        assert_eq!(
+            space.unbacked_runs(0, 70, 9),
+            [0..64, end - REGION_BLOCKS + 100..end - REGION_BLOCKS + 106]
+        );
+        assert_eq!(space.unbacked_runs(64, 70, 1).len(), 1);
+        // What is found in between is in use, and stays so.
+        space.back(space.unbacked_range(65).expect("there are some"));
+        assert_eq!((space.free_blocks(), space.taken_blocks()), (3 + 65, 2 * REGION_BLOCKS + 100 - 67));
     }
 
     #[test]

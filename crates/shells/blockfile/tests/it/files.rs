@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::{META, PROPERTIES, object, owner, read};
 use blockfile::{
-    BlockFileStore, NewStore, OpenError, Options, Owner, handles, logs_bytes, mkfs, open, path_in, shards_in,
-    shards_of,
+    BlockFileStore, FileSpace, NewStore, OpenError, Options, Owner, handles, logs_bytes, mkfs, open, path_in,
+    shards_in, shards_of,
 };
 use store::conformance::{Harness, Properties};
 use store::{Completion, ObjectStore, ReadOutcome, ReadRequest, Token, Transaction};
@@ -245,4 +245,76 @@ fn a_collection_that_was_on_its_way_arrives_before_a_core_has_its_shard() {
             );
         }
     }
+}
+
+/// An open store of 1 GiB whose file follows what the store holds, and what its file has been given.
+fn following(dir: &Path) -> Harness<BlockFileStore> {
+    let options = Options { file_space: FileSpace::Follows, ..Options::default() };
+    Harness::new(open(dir, &owner(3), &options).unwrap(), PROPERTIES)
+}
+
+/// Gives the store turns until its file has fewer bytes.
+fn shrinks_below(h: &mut Harness<BlockFileStore>, dir: &Path, bytes: u64) -> bool {
+    let given = || std::fs::metadata(path_in(dir)).unwrap().blocks() * 512;
+    let end = Instant::now() + Duration::from_secs(60);
+    while given() >= bytes && Instant::now() < end {
+        let driver_time = Instant::now() - (end - Duration::from_secs(60));
+        h.store().turn(UTime::from_nanos(u64::MAX / 2).after(driver_time * 4));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    given() < bytes
+}
+
+#[test]
+fn a_file_gives_back_what_is_deleted_and_takes_it_again() {
+    let dir = tempfile::tempdir().unwrap();
+    mkfs(dir.path(), &owner(3), &NewStore::file(1 << 30), &Options::default()).unwrap();
+    let mut h = following(dir.path());
+    h.commit(|t| t.create_collection(META, 0));
+    let fill = |h: &mut Harness<BlockFileStore>, add: u8| {
+        for n in 0..120u8 {
+            h.commit(|t| t.write(META, &object(&format!("{n}")), 0, vec![n + add; 4 << 20].into()));
+        }
+    };
+    let remove = |h: &mut Harness<BlockFileStore>| {
+        for n in (0..120u8).filter(|n| n % 10 != 0) {
+            h.commit(|t| t.remove(META, &object(&format!("{n}"))));
+        }
+    };
+    fill(&mut h, 0);
+    remove(&mut h);
+    assert!(shrinks_below(&mut h, dir.path(), 300 << 20), "what was deleted is still taken");
+    for n in (0..120u8).step_by(10) {
+        let Ok(ReadOutcome::Data(data)) = h.get(read(&object(&format!("{n}")), u64::MAX)) else {
+            panic!("no data")
+        };
+        assert!(data.to_vec() == vec![n; 4 << 20], "object {n} after holes were made");
+    }
+    fill(&mut h, 100);
+    // A process that ends before holes are made leaves that to the next.
+    remove(&mut h);
+    drop(h.take());
+    let mut h = following(dir.path());
+    assert!(shrinks_below(&mut h, dir.path(), 300 << 20), "what an earlier process deleted is still taken");
+    for n in (0..120u8).step_by(10) {
+        let Ok(ReadOutcome::Data(data)) = h.get(read(&object(&format!("{n}")), u64::MAX)) else {
+            panic!("no data")
+        };
+        assert!(data.to_vec() == vec![n + 100; 4 << 20], "object {n}");
+    }
+}
+
+#[test]
+fn a_file_that_was_written_whole_stays_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let new = NewStore { preallocate: true, ..NewStore::file(SIZE * 3) };
+    mkfs(dir.path(), &owner(3), &new, &Options::default()).unwrap();
+    let options = Options { file_space: FileSpace::Whole, ..Options::default() };
+    let mut h = Harness::new(open(dir.path(), &owner(3), &options).unwrap(), PROPERTIES);
+    assert!(h.store().handles()[0].inner().spare_bytes() > SIZE * 2);
+    for second in 0..30 {
+        h.store().turn(UTime::from_nanos(u64::MAX / 2).after(Duration::from_secs(second)));
+    }
+    drop(h.take());
+    assert!(std::fs::metadata(path_in(dir.path())).unwrap().blocks() * 512 >= SIZE * 3);
 }
