@@ -271,6 +271,14 @@ table! {
         .range(1.0, 1e7)
         .runtime();
     OSD_MAX_WRITE_SIZE: u64 = spec("osd_max_write_size", Int, "90", "Mebibytes that one write may carry.").range(4.0, 4096.0).runtime();
+    OSD_MEMORY_TARGET: u64 = spec(
+        "osd_memory_target",
+        Size,
+        "4294967296",
+        "Bytes of memory for what an OSD keeps: its store's cache, object contexts, PG logs. At a start less than the default where the OSDs would have more than a quarter of the machine's memory.",
+    )
+    .range(67108864.0, 1125899906842624.0)
+    .runtime();
     OSD_MIN_PG_LOG_ENTRIES: u64 = spec("osd_min_pg_log_entries", Int, "250", "The fewest log entries that a placement group is trimmed to.")
         .range(1.0, 1e7)
         .runtime();

@@ -51,13 +51,16 @@ pub fn canonical(name: &str, value: &str) -> Result<String, ValueError> {
 pub struct Values {
     /// What was set, by name, also of options that are not in the table.
     set: BTreeMap<String, String>,
+    /// Defaults that are this machine's in place of the table's.
+    defaults: BTreeMap<String, String>,
     /// The value of each row of the table.
     rows: Vec<Value>,
 }
 
 impl Default for Values {
     fn default() -> Self {
-        Self { set: BTreeMap::new(), rows: all().iter().map(default_value).collect() }
+        let rows = all().iter().map(default_value).collect();
+        Self { set: BTreeMap::new(), defaults: BTreeMap::new(), rows }
     }
 }
 
@@ -95,6 +98,30 @@ impl Values {
         Ok(status)
     }
 
+    /// Gives an option another default than the table's; what was set goes over it.
+    pub fn set_default(&mut self, name: &str, value: &str) -> Result<(), SetError> {
+        let mut with = self.only_defaults();
+        with.set(name, value)?;
+        with.defaults.append(&mut with.set);
+        for (name, value) in &self.set {
+            with.set(name, value)?;
+        }
+        *self = with;
+        Ok(())
+    }
+
+    /// The defaults alone.
+    pub fn only_defaults(&self) -> Self {
+        let mut only = Self { defaults: self.defaults.clone(), ..Self::default() };
+        for (name, value) in &self.defaults {
+            if let (Some(row), Some(spec)) = (table::row(name), lookup(name)) {
+                // It was read once.
+                only.rows[row] = parse::read(spec.kind, spec.range, value).unwrap_or(default_value(spec));
+            }
+        }
+        only
+    }
+
     /// What was set, by name.
     pub fn changed(&self) -> impl Iterator<Item = (&str, &str)> {
         self.set.iter().map(|(n, v)| (n.as_str(), v.as_str()))
@@ -113,16 +140,34 @@ impl Values {
         self.set.contains_key(option.name()).then(|| self.get(option))
     }
 
-    /// The text of an option's value, by its normalized name: what was set, else the table's default. `None` for an
+    /// The text of an option's value, by its normalized name: what was set, else the default. `None` for an
     /// option that was not set and is not in the table.
     pub fn text(&self, name: &str) -> Option<&str> {
-        self.set.get(name).map(String::as_str).or_else(|| Some(lookup(name)?.default))
+        let given = self.set.get(name).or_else(|| self.defaults.get(name));
+        given.map(String::as_str).or_else(|| Some(lookup(name)?.default))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_default_of_the_machine_gives_way_to_what_is_set() {
+        let mut v = Values::new();
+        v.set("osd_max_object_size", "5M").unwrap();
+        v.set_default("osd_memory_target", "1G").unwrap();
+        assert_eq!((v.get(opt::OSD_MEMORY_TARGET), v.get(opt::OSD_MAX_OBJECT_SIZE)), (1 << 30, 5 << 20));
+        assert_eq!(
+            (v.text("osd_memory_target"), v.given(opt::OSD_MEMORY_TARGET)),
+            (Some("1073741824"), None)
+        );
+        v.set("osd_memory_target", "2G").unwrap();
+        assert_eq!(v.given(opt::OSD_MEMORY_TARGET), Some(2 << 30));
+        let only = v.only_defaults();
+        assert_eq!((only.get(opt::OSD_MEMORY_TARGET), only.changed().count()), (1 << 30, 0));
+        assert!(v.set_default("osd_memory_target", "1").is_err());
+    }
     use crate::opt;
 
     #[test]

@@ -306,6 +306,10 @@ fn perform(id: OsdId, stores: &mut Handles, effect: OsdEffect) -> Result<Option<
             stores.get(shard).ok_or_else(|| lacks(id, shard))?.acknowledge(token);
             return Ok(None);
         }
+        OsdEffect::StoreMemory { shard, bytes } => {
+            stores.get(shard).ok_or_else(|| lacks(id, shard))?.set_memory(bytes);
+            return Ok(None);
+        }
         OsdEffect::ToCore { core, message } => NodeEffect::ToCore(core, id, message),
         OsdEffect::Send { session, message } => NodeEffect::Send(daemon, session, message),
         OsdEffect::Close { session, reason } => NodeEffect::Close(daemon, session, reason),

@@ -12,6 +12,7 @@ use telemetry::HistoryConfig;
 use types::{EntityAddrVec, Fsid, OsdId, Profile};
 
 use crate::gate::ThrottleLimits;
+use crate::memory::MemoryShares;
 use crate::shard::{ShardConfig, TrackerConfig};
 
 /// The four addresses of an OSD. All carry the nonce of this start, which no earlier start had.
@@ -69,7 +70,8 @@ pub(crate) fn limits(options: &Values, gates: usize) -> ThrottleLimits {
 /// What the options give a shard, one of `shards`, of an OSD that has `pgs` PGs.
 pub(crate) fn of_shard(o: &Values, pgs: usize, shards: usize) -> ShardConfig {
     let share = |total: u64| total.div_ceil(shards.max(1) as u64);
-    let object_contexts_max = share(o.get(opt::OSD_OBJECT_CONTEXTS_MAX)) as usize;
+    let memory = MemoryShares::of(o);
+    let object_contexts_max = share(memory.object_contexts) as usize;
     let mut config = PgConfig::default();
     config.ops.object_size_max = o.get(opt::OSD_MAX_OBJECT_SIZE);
     config.ops.attr_size_max = o.get(opt::OSD_MAX_ATTR_SIZE);
@@ -84,7 +86,7 @@ pub(crate) fn of_shard(o: &Values, pgs: usize, shards: usize) -> ShardConfig {
     config.ops.notify_bytes_max = o.get(opt::OSD_NOTIFY_BYTES_MAX);
     config.log = LogLimits {
         entries_target: LogLimits::share(
-            o.get(opt::OSD_TARGET_PG_LOG_ENTRIES_PER_OSD) as usize,
+            memory.log_entries as usize,
             pgs,
             o.get(opt::OSD_MIN_PG_LOG_ENTRIES) as usize,
             o.get(opt::OSD_MAX_PG_LOG_ENTRIES) as usize,
@@ -105,6 +107,7 @@ pub(crate) fn of_shard(o: &Values, pgs: usize, shards: usize) -> ShardConfig {
         failsafe_full_ratio: o.get(opt::OSD_FAILSAFE_FULL_RATIO),
         queued_bytes_max: share(o.get(opt::OSD_CLIENT_MESSAGE_SIZE_CAP)),
         object_contexts_max,
+        store_memory_bytes: memory.store_bytes / shards.max(1) as u64,
         tracker: tracker(o),
     }
 }

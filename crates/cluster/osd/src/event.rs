@@ -84,6 +84,8 @@ pub enum OsdEffect {
     },
     /// Acknowledge a refused transaction: everything built upon it is undone.
     Acknowledge { shard: StoreShard, token: Token },
+    /// Bound the memory of a shard's store.
+    StoreMemory { shard: StoreShard, bytes: u64 },
     /// Hand a message to the OSD's parts on another core, as [`OsdEvent::FromCore`]. Messages from one core to another
     /// keep their order.
     ToCore { core: CoreId, message: PartMessage },

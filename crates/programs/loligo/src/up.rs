@@ -37,16 +37,17 @@ pub struct Args {
     /// keeps nothing [default: simple, or what DIR has].
     #[arg(long, value_parser = parse_store)]
     store: Option<StoreKind>,
-    /// Size of each OSD's store, as 10GiB (a sparse file); at least 64MiB. It can't be changed later [default: 10GiB].
+    /// Size of each OSD's store, as 10GiB; at least 64MiB. The disk is taken as data comes, and given back when it is
+    /// deleted. It can't be changed later [default: 10GiB].
     #[arg(long, value_parser = parse_size)]
     osd_size: Option<u64>,
-    /// A block device for each OSD's store, whole, in place of image files: the first for osd.0 and so on [store: block].
+    /// A block device for each OSD's store, whole, in place of image files: the first for osd.0 and so on.
     #[arg(long = "device", value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
     devices: Vec<PathBuf>,
     /// A --device whose contents may be overwritten; without it one that holds data is refused.
     #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
     overwrite: Vec<PathBuf>,
-    /// Write the image files of the store `block` whole when they are made: for measurements.
+    /// Write the image files of the store `block` whole when they are made, and let them keep that: for measurements.
     #[arg(long)]
     preallocate: bool,
     /// The monitor's address; port 0 takes a free one [default: 127.0.0.1:3300, or what DIR had].
@@ -168,12 +169,11 @@ fn announce(cluster: &Cluster, took: Duration) {
     let info = cluster.info();
     let dir = info.dir.display();
     let kept = match info.store {
-        StoreKind::Simple => "store simple",
-        StoreKind::Block => "store block",
-        StoreKind::Mem => "store mem: empty at every start, nothing is kept",
+        StoreKind::Mem => "mem: empty at every start, nothing is kept".to_owned(),
+        kept => format!("{}, osd_memory_target {}", kept.as_str(), text::format_bytes(info.memory_target)),
     };
     let text = format!(
-        "Up in {:.2} s: monitor {}, {} OSDs ({kept}), fsid {}\n\
+        "Up in {:.2} s: monitor {}, {} OSDs (store {kept}), fsid {}\n\
          To reach it:  export CEPH_CONF={dir}/ceph.conf\n\
          To try:       ceph -s; ceph osd pool create mypool; rados -p mypool bench 5 write    (stop: loligo stop {dir})\n",
         took.as_secs_f64(),

@@ -42,6 +42,8 @@ pub struct Options {
     pub model: Option<ModelledOn>,
     /// How the store uses memory and the log.
     pub store: blockstore::Options,
+    /// The memory that an open store may take, if that is bounded otherwise than in `store`.
+    pub memory_bytes: Option<u64>,
     /// Stores on the file system, this one included. Each reports an equal part of what is free there, so that their
     /// sum counts it once.
     pub file_system_stores: u32,
@@ -56,6 +58,7 @@ impl Default for Options {
             engine: Engine::IoUring,
             model: None,
             store: blockstore::Options::default(),
+            memory_bytes: None,
             file_system_stores: 1,
             file_space: FileSpace::default(),
         }
@@ -127,6 +130,7 @@ fn open_for(
     turns(&mut store, &driver, |store, _| store.is_settled().then_some(()));
     Ok((store, label, owner))
 }
+
 /// What the shards of a store have in common while they are opened.
 struct Opening<'a> {
     path: &'a Path,
@@ -177,7 +181,10 @@ impl<'a> Opening<'a> {
         let options = self.options.store.shared_by(label.shards);
         let mut opener = Opener::new(queue, number, options).map_err(|e| failed(path, e))?;
         let opened = driver.run(&mut opener, Opener::turn, Opener::deadline);
-        let store = opened.map_err(|e| failed(path, e))?;
+        let mut store = opened.map_err(|e| failed(path, e))?;
+        if let Some(bytes) = self.options.memory_bytes {
+            store.limit_memory(bytes / u64::from(label.shards));
+        }
         let mut shard = BlockFileShard::new(store, event, driver.now(), self.held.clone());
         if let Some(layout) = label.shard(number).filter(|_| self.is_file) {
             let file = || OpenOptions::new().read(true).write(true).open(path).map_err(io_error(path));

@@ -126,6 +126,10 @@ impl ObjectStore for BlockFileShard {
         self.store.set_waker(waker);
     }
 
+    fn set_memory(&mut self, bytes: u64) {
+        self.store.limit_memory(bytes);
+    }
+
     fn shards(&self) -> u32 {
         self.store.shards()
     }

@@ -22,7 +22,7 @@ use crate::dir::{self, ClusterDir, Description, DirState, StoreKind};
 use crate::osd_control::WaitingRequest;
 use crate::osds::{OsdState, OsdStates, OsdTable};
 use crate::plan::{self, OsdPlanner, Sockets};
-use crate::{HostError, log};
+use crate::{HostError, log, machine};
 use runtime::Clock;
 
 /// How long OSDs may take to leave the cluster cleanly.
@@ -90,6 +90,8 @@ pub struct ClusterInfo {
     pub fsid: String,
     /// Where Prometheus reads it.
     pub metrics: Option<SocketAddr>,
+    /// `osd_memory_target` as this process was started.
+    pub memory_target: u64,
     /// At the first start, where the stores may grow to more bytes than their file system has free: both.
     pub promised_too_much: Option<(u64, u64)>,
 }
@@ -121,12 +123,15 @@ struct Started {
 impl Cluster {
     /// Starts a cluster. When it fails, nothing was changed. [`Cluster::ready`] waits for its OSDs.
     pub fn start(request: UpRequest) -> Result<Self, HostError> {
-        let values = read_settings(&request.settings)?;
+        let mut values = read_settings(&request.settings)?;
         refuse_what_is_not_served(&values)?;
         let found = dir::inspect(&request.dir)?;
         let is_new = !matches!(found, DirState::Cluster(_));
         let mut description = plan::describe(&request, found)?;
         plan::check_bind(&request, &description)?;
+        let target = machine::memory_target(description.osds).to_string();
+        values.set_default(opt::OSD_MEMORY_TARGET.name(), &target)?;
+        let memory_target = values.get(opt::OSD_MEMORY_TARGET);
         // Taken before the ports: a second start on the same directory reports that, not a port in use.
         let dir = ClusterDir::lock(&request.dir)?;
         let promised_too_much = is_new.then(|| dir.promised_too_much(&description)).flatten();
@@ -139,6 +144,7 @@ impl Cluster {
                     store: description.store,
                     fsid: description.fsid.clone(),
                     metrics,
+                    memory_target,
                     promised_too_much,
                 };
                 Ok(Self { info, osds, planner, waiting: Vec::new(), threads, reports, dir, is_new })

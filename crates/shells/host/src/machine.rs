@@ -8,6 +8,51 @@ fn field<'a>(text: &'a str, key: &str, separator: char) -> Option<&'a str> {
     pairs.find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim().trim_matches('"'))
 }
 
+/// OSDs have at most this part of the machine's memory together, where `osd_memory_target` is not given,
+const MEMORY_PART: u64 = 4;
+/// each at most so many bytes, which is Ceph's default,
+const TARGET_MAX: u64 = 4 << 30;
+/// and at least so many: the least that the option takes.
+const TARGET_MIN: u64 = 64 << 20;
+
+/// `osd_memory_target` of each of so many OSDs, where it is not given.
+pub(crate) fn memory_target(osds: u32) -> u64 {
+    let share = memory_bytes() / MEMORY_PART / u64::from(osds.max(1));
+    (share >> 20 << 20).clamp(TARGET_MIN, TARGET_MAX)
+}
+
+/// The memory that this process may have: the machine's, or what a control group leaves it.
+fn memory_bytes() -> u64 {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let total = read("/proc/meminfo");
+    let total = field(&total, "MemTotal", ':').and_then(|value| value.trim_end_matches(" kB").parse().ok());
+    // A machine that does not say is taken for a small one.
+    let total = total.map_or(1 << 30, |kib: u64| kib << 10);
+    let groups = read("/proc/self/cgroup");
+    let limits = limit_files(&groups).into_iter().filter_map(|path| read(&path).trim().parse().ok());
+    limits.fold(total, u64::min)
+}
+
+/// The files with the limits of memory of these control groups (lines of `/proc/self/cgroup`) and of those above them, of
+/// version 2 and 1. One without a limit says `max`, or a number beyond any memory.
+fn limit_files(groups: &str) -> Vec<String> {
+    let mut files = Vec::new();
+    for line in groups.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let (root, name) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            all if all.split(',').any(|one| one == "memory") => {
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
+            _ => continue,
+        };
+        let groups = std::path::Path::new(path).ancestors().map(|group| group.display().to_string());
+        files.extend(groups.map(|group| format!("{root}{}/{name}", group.trim_end_matches('/'))));
+    }
+    files
+}
+
 /// The machine's facts. What can't be read is left blank: nothing depends on it.
 pub(crate) fn facts() -> BTreeMap<String, String> {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
@@ -38,6 +83,23 @@ pub(crate) fn facts() -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn osds_share_a_part_of_the_memory_that_control_groups_leave() {
+        let groups = "12:cpu,memory:/a/b\n3:pids:/x\n0::/c\n";
+        let (v1, v2) = ("/sys/fs/cgroup/memory", "memory.limit_in_bytes");
+        let expected = [
+            format!("{v1}/a/b/{v2}"),
+            format!("{v1}/a/{v2}"),
+            format!("{v1}/{v2}"),
+            "/sys/fs/cgroup/c/memory.max".into(),
+            "/sys/fs/cgroup/memory.max".into(),
+        ];
+        assert_eq!(limit_files(groups), expected);
+        assert!(limit_files("strange").is_empty());
+        let (one, many) = (memory_target(1), memory_target(1_000_000));
+        assert!((TARGET_MIN..=TARGET_MAX).contains(&one) && many == TARGET_MIN, "{one} {many}");
+    }
 
     #[test]
     fn this_machine_has_memory_and_a_kernel() {

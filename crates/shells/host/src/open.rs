@@ -13,7 +13,7 @@ use messenger::Role;
 use mon::{Mon, MonConfig};
 use monclient::{HuntConfig, MonClientConfig};
 use options::{Values, opt};
-use osd::{OsdAddrs, OsdConfig};
+use osd::{MemoryShares, OsdAddrs, OsdConfig};
 use redb::backends::InMemoryBackend;
 use simplestore::SimpleStore;
 use store::{MemStore, ObjectStore};
@@ -206,6 +206,7 @@ fn block_store(plan: &OsdPlan, values: &Values) -> Result<BlockFileStore, blockf
             discard: plan.place.device.is_some() && values.get(opt::BDEV_ENABLE_DISCARD),
             ..StoreOptions::default()
         },
+        memory_bytes: Some(MemoryShares::of(values).store_bytes),
         ..blockfile::Options::default()
     };
     let owner = blockfile::Owner { cluster: plan.fsid, osd: plan.id, osd_uuid: plan.uuid };

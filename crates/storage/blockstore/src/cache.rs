@@ -1,16 +1,16 @@
 //! Data that was read from the device and is kept in memory.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use buffer::Piece;
 
+use crate::ages::{Ages, Used};
 use crate::layout::BLOCK;
 
 #[derive(Debug)]
 struct Kept {
     bytes: Piece,
-    used: AtomicU64,
+    used: Used,
 }
 
 /// Runs of blocks as they were read, by their first block. What a block holds now may differ: a block counts only if its
@@ -19,7 +19,7 @@ struct Kept {
 pub struct DataCache {
     runs: BTreeMap<u64, Kept>,
     bytes: u64,
-    clock: AtomicU64,
+    ages: Ages,
 }
 
 impl DataCache {
@@ -34,7 +34,7 @@ impl DataCache {
         if piece.crc32c(!0) != crc {
             return None;
         }
-        kept.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        self.ages.touch(&kept.used);
         Some(piece)
     }
 
@@ -51,7 +51,7 @@ impl DataCache {
             self.remove(other);
         }
         self.bytes += bytes.len() as u64;
-        let used = AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed));
+        let used = self.ages.add(first);
         self.runs.insert(first, Kept { bytes, used });
     }
 
@@ -76,18 +76,10 @@ impl DataCache {
 
     /// Drops the runs that were used longest ago until at most so many bytes are left.
     pub fn shrink(&mut self, bytes_max: u64) {
-        if self.bytes <= bytes_max {
-            return;
-        }
-        let ages = self.runs.iter().map(|(first, kept)| (kept.used.load(Ordering::Relaxed), *first));
-        let mut by_age: Vec<(u64, u64)> = ages.collect();
-        by_age.sort_unstable();
-        // Some more than needed, so that not every turn sorts.
-        let goal = bytes_max - bytes_max / 8;
-        for (_, first) in by_age {
-            if self.bytes <= goal {
+        while self.bytes > bytes_max {
+            let Some(first) = self.ages.oldest(u64::MAX, |first| Some(&self.runs.get(&first)?.used)) else {
                 return;
-            }
+            };
             self.remove(first);
         }
     }

@@ -17,6 +17,7 @@
 //! **Blocks that are given up** are free once no read can want them, and once the log itself says that the record which gave
 //! them up is durable (`space`): a replay never checks what was written over.
 
+mod ages;
 mod apply;
 mod batch;
 mod bitmap;

@@ -215,6 +215,13 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.planted = Planted { bug: Some(bug) };
     }
 
+    /// Has the shard take at most so many bytes of memory from its next turn on, also for what is in the log alone: see
+    /// [`Options::of_memory`].
+    pub fn limit_memory(&mut self, bytes: u64) {
+        let of = Options::of_memory(bytes.saturating_sub(self.log.layout().bytes));
+        (self.options.cache_bytes, self.options.changes_bytes_max) = (of.cache_bytes, of.changes_bytes_max);
+    }
+
     /// Begins a checkpoint as soon as it can: what is in the log goes to its place. [`BlockStore::is_clean`] says when.
     pub fn request_checkpoint(&mut self) {
         self.checkpoint_wanted = true;
@@ -386,6 +393,10 @@ impl<Q: DeviceQueue> ObjectStore for BlockStore<Q> {
 
     fn set_waker(&mut self, waker: Waker) {
         self.io.queue().set_waker(waker);
+    }
+
+    fn set_memory(&mut self, bytes: u64) {
+        self.limit_memory(bytes);
     }
 
     fn shards(&self) -> u32 {

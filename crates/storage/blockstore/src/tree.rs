@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use buffer::Piece;
 use encoding::DecodeError;
 use store::StoreError;
 
+use crate::ages::{Ages, Used};
 use crate::layout::BLOCK;
 use crate::page::{Key, Page, PagePtr};
 use crate::stop::{Attempt, Stop, damaged};
@@ -23,7 +23,7 @@ pub type Layer = BTreeMap<Key, Option<Piece>>;
 struct Cached {
     ptr: PagePtr,
     page: Arc<Page>,
-    used: AtomicU64,
+    used: Used,
     /// Of memory: the page's blocks, its keys and what leads to them.
     bytes: u64,
 }
@@ -41,7 +41,7 @@ pub struct Pages {
     bytes: u64,
     /// Pages that could not be read.
     bad: Vec<(PagePtr, StoreError)>,
-    clock: AtomicU64,
+    ages: Ages,
 }
 
 fn first_block(ptr: &PagePtr) -> u64 {
@@ -54,7 +54,7 @@ impl Pages {
     pub fn get(&self, ptr: &PagePtr) -> Attempt<Arc<Page>> {
         match self.cached.get(&first_block(ptr)) {
             Some(cached) if cached.ptr == *ptr => {
-                cached.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+                self.ages.touch(&cached.used);
                 Ok(cached.page.clone())
             }
             _ => match self.bad.iter().find(|(bad, _)| bad == ptr) {
@@ -65,7 +65,7 @@ impl Pages {
     }
 
     pub fn insert(&mut self, ptr: PagePtr, page: Page) {
-        let used = AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed));
+        let used = self.ages.add(first_block(&ptr));
         let keys = page.entries.iter().map(|(key, _)| ENTRY_MEMORY + key.len() as u64);
         let bytes = ptr.block_count() * BLOCK + keys.sum::<u64>();
         let cached = Cached { page: Arc::new(page), used, ptr, bytes };
@@ -94,7 +94,7 @@ impl Pages {
 
     /// Counts uses: what is used from now on has this number or a higher one.
     pub fn clock(&self) -> u64 {
-        self.clock.load(Ordering::Relaxed)
+        self.ages.clock()
     }
 
     /// Bytes of memory of all pages.
@@ -105,18 +105,9 @@ impl Pages {
     /// Drops the pages that were used longest ago until at most so many bytes are left. Pages that were used since the
     /// clock was `keep_from` stay: a request that waits for another page needs them together.
     pub fn shrink(&mut self, bytes_max: u64, keep_from: u64) {
-        if self.bytes <= bytes_max {
-            return;
-        }
-        let ages = self.cached.iter().map(|(block, c)| (c.used.load(Ordering::Relaxed), *block));
-        let mut by_age: Vec<(u64, u64)> = ages.filter(|(used, _)| *used < keep_from).collect();
-        by_age.sort_unstable();
-        // Some more than needed, so that not every turn sorts.
-        let goal = bytes_max - bytes_max / 8;
-        for (_, block) in by_age {
-            if self.bytes <= goal {
-                return;
-            }
+        while self.bytes > bytes_max {
+            let oldest = self.ages.oldest(keep_from, |block| Some(&self.cached.get(&block)?.used));
+            let Some(block) = oldest else { return };
             if let Some(old) = self.cached.remove(&block) {
                 self.bytes -= old.bytes;
             }

@@ -136,6 +136,9 @@ pub trait ObjectStore {
     /// Sets the waker; without one a caller must poll.
     fn set_waker(&mut self, waker: Waker);
 
+    /// Bounds the memory that this shard takes, bytes. A store without such a bound ignores it.
+    fn set_memory(&mut self, _bytes: u64) {}
+
     /// How many shards the store has, at least 1; fixed when it is made.
     fn shards(&self) -> u32;
 
@@ -179,6 +182,10 @@ impl<S: ObjectStore + ?Sized> ObjectStore for Box<S> {
 
     fn set_waker(&mut self, waker: Waker) {
         (**self).set_waker(waker);
+    }
+
+    fn set_memory(&mut self, bytes: u64) {
+        (**self).set_memory(bytes);
     }
 
     fn shards(&self) -> u32 {

@@ -8,6 +8,7 @@ use types::{Errno, UTime};
 
 use super::Control;
 use super::command::{Refusal, answer};
+use crate::memory::{CONTEXT_BYTES, LOG_ENTRY_BYTES};
 use crate::parts::{Asker, Out, PartReport, ReportKind, ToGate, ToShard};
 use crate::perf::{self, OsdGauges};
 
@@ -221,9 +222,6 @@ impl Control {
 
 /// `dump_mempools`: Ceph's pools that there is something of. Items are counted; their bytes are estimates.
 fn mempools(sum: &PartReport) -> Value {
-    /// What one of them takes, measured: see osd_object_contexts_max.
-    const CONTEXT_BYTES: u64 = 1100;
-    const LOG_ENTRY_BYTES: u64 = 300;
     let pools = [
         ("buffer_anon", sum.held.0, sum.held.1),
         ("osd", sum.object_contexts, sum.object_contexts * CONTEXT_BYTES),

@@ -402,7 +402,7 @@ impl Control {
     /// Puts the options in force, as Ceph's programs do: the monitor's count least, then what this process was started
     /// with, then what a command gave to this OSD. Answers what could not be taken.
     fn merge_options(&mut self, out: &mut Out) -> Vec<SetError> {
-        let mut merged = Values::new();
+        let mut merged = self.config.options.only_defaults();
         let given = self.config.options.changed();
         let monitors = self.monitors_options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let overrides = self.overrides.iter().map(|(name, value)| (name.as_str(), value.as_str()));

@@ -35,6 +35,7 @@ use timers::Timers;
 pub(crate) use tracker::TrackerConfig;
 use tracker::{OpRecord, Tracker};
 
+use crate::OsdEffect;
 use crate::parts::{Out, PgPlace, ShardSpace, ToControl, ToGate, ToShard};
 
 /// PGs that one event looks at for object contexts to evict.
@@ -50,6 +51,8 @@ pub(crate) struct ShardConfig {
     pub queued_bytes_max: u64,
     /// Object contexts that all PGs keep together when nothing uses them.
     pub object_contexts_max: usize,
+    /// What the shard's store may take of memory.
+    pub store_memory_bytes: u64,
     pub tracker: TrackerConfig,
 }
 
@@ -214,6 +217,9 @@ impl Shard {
             self.pgs.iter_mut().for_each(|entry| entry.pg.configure(config.pg.clone()));
         }
         self.tracker.configure(now, config.tracker);
+        if config.store_memory_bytes != self.config.store_memory_bytes {
+            out.push(OsdEffect::StoreMemory { shard: self.id, bytes: config.store_memory_bytes });
+        }
         self.config = config;
         self.retry(now, out);
     }

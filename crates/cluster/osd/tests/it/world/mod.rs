@@ -152,6 +152,7 @@ pub struct World {
     continues: bool,
     /// What it asked for last.
     pub log_level: Option<u8>,
+    pub store_memory: Option<u64>,
     /// Answers to commands of the admin socket.
     pub answers: Vec<(u64, CommandAnswer)>,
 }
@@ -205,6 +206,7 @@ impl World {
             continues: false,
             answers: Vec::new(),
             log_level: None,
+            store_memory: None,
         }
     }
 
@@ -339,6 +341,7 @@ impl World {
                 OsdEffect::Log(level, text) => self.log.push(format!("{level:?} {text}")),
                 OsdEffect::Pause(session) => self.paused.push(session),
                 OsdEffect::Resume(session) => self.paused.retain(|s| *s != session),
+                OsdEffect::StoreMemory { bytes, .. } => self.store_memory = Some(bytes),
                 OsdEffect::LogLevel(level) => self.log_level = level,
                 OsdEffect::AdminAnswer { id, answer } => self.answers.push((id, answer)),
                 OsdEffect::Stopped => self.stopped = true,
