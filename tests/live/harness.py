@@ -26,7 +26,7 @@ PYTHON = "/usr/bin/python3"
 # Seconds that a test waits for what must come. It ends a test that would hang and is no verdict: on a machine that is a
 # hundred times slower a test waits longer, and passes. Use it, or more, wherever a bound is needed.
 BOUND = 180
-DEFAULT_STORE = "simple"
+DEFAULT_STORE = "block"
 # The durable store that the tests are run on, if it is another one: run.py --store.
 STORE = None
 

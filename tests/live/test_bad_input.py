@@ -311,7 +311,7 @@ def push(peers, length):
 
 
 def test_thousands_of_peers_that_stall_or_lie_cost_no_memory(t):
-    cluster = t.cluster("--store", "simple")
+    cluster = t.cluster("--store", "block")
     client = t.client(cluster)
     places = ports(cluster, client)
     # Half of the peers go to the monitor.

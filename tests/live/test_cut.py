@@ -96,11 +96,11 @@ def drop_replies(t, cut, appends, cuts, seconds):
 
 def test_each_append_is_there_once_though_replies_are_lost(t):
     appends, cuts = (10_000, 2000) if t.soak else (500, 100)
-    drop_replies(t, Cut(t, "--store", "simple"), appends, cuts, 600 if t.soak else 60)
+    drop_replies(t, Cut(t, "--store", "block"), appends, cuts, 600 if t.soak else 60)
 
 
 def test_an_operation_whose_reply_was_lost_gets_its_first_answer_again(t):
-    cut = Cut(t, "--store", "simple")
+    cut = Cut(t, "--store", "block")
     for times in (1, 3):
         for kind, answer, after in (("create", OK, OK), ("create", EXISTS, OK), ("remove", OK, MISSING),
                                     ("remove", MISSING, MISSING)):
@@ -111,7 +111,7 @@ def test_an_operation_whose_reply_was_lost_gets_its_first_answer_again(t):
 
 
 def test_an_answer_stays_the_same_though_the_object_changed_before_the_resend(t):
-    cut = Cut(t, "--store", "simple")
+    cut = Cut(t, "--store", "block")
     # (the other client prepares, the cut operation, its answer, the other client's change, the object in the end)
     for prepare, kind, answer, change, after in (
             ("create", "create", EXISTS, "remove", MISSING), (None, "create", OK, "remove", MISSING),

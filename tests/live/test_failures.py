@@ -308,7 +308,7 @@ def test_the_control_socket_answers_ceph_loligo_and_silence(t):
 
 
 def damage_pg(cluster, osd, pg):
-    """Damages what a store keeps of a PG: the PG's info, which has the PG's id in it, fails its checksum from then on."""
+    """Damages what a simple store keeps of a PG: the PG's info, which has the PG's id in it, fails its checksum from then on."""
     pool, seed = pg.split(".")
     # pg_info_t begins with a pg_t: version, pool, seed, preferred OSD.
     pattern = struct.pack("<BqIi", 1, int(pool), int(seed, 16), -1)
@@ -326,7 +326,7 @@ def damage_pg(cluster, osd, pg):
 def test_a_failed_pg_holds_its_clients_back_and_costs_no_other(t):
     # Two requests fill the budget.
     settings = ("--set", "osd_client_message_cap=2")
-    cluster = t.cluster("--osds", "2", *settings)
+    cluster = t.cluster("--store", "simple", "--osds", "2", *settings)
     client = t.client(cluster)
     client.ceph("osd", "pool", "create", "p", "8")
     by_pg = {}

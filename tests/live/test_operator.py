@@ -269,7 +269,7 @@ def test_a_monitor_is_rebuilt_from_the_osd_that_is_left(t):
     client.ceph("osd", "pool", "create", "p", "8")
     cluster.stop()
     os.unlink(state_file(cluster))
-    with open(os.path.join(cluster.dir, "osd.0", "meta.redb"), "r+b") as f:
+    with open(cluster.metadata(0), "r+b") as f:
         f.write(os.urandom(1 << 16))
     said = rebuild(cluster)
     expect("osd.0 was not asked" in said and "of osd.1" in said, said)

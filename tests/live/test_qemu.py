@@ -37,7 +37,7 @@ def test_qemu_img_converts_compares_and_snapshots_images(t):
 
 
 def test_a_guest_keeps_its_files_when_the_cluster_is_killed_meanwhile(t):
-    cluster = t.cluster("--store", "simple")
+    cluster = t.cluster("--store", "block")
     client = t.client(cluster)
     pool = pool_for(client)
     boot = t.path("boot")
@@ -62,7 +62,7 @@ def test_a_guest_keeps_its_files_when_the_cluster_is_killed_meanwhile(t):
     until(lambda: os.path.exists(console) and synced(5), "the guest's fifth file", GUEST_BOUND)
     expect(not synced(200), "the guest was done before the cluster was killed: give it more to write")
     cluster.kill()
-    cluster.up("--store", "simple")
+    cluster.up("--store", "block")
     equal(guest.wait(GUEST_BOUND), 0, "qemu's exit code")
     text = read_file(console).decode(errors="replace")
     expect("GUEST DONE" in text and "GUEST FAILED" not in text, text[-1000:])

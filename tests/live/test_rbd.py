@@ -64,7 +64,7 @@ def test_images_are_made_written_resized_and_removed(t):
 
 
 def test_what_is_imported_is_exported(t):
-    cluster = t.cluster("--store", "simple")
+    cluster = t.cluster("--store", "block")
     source, back = t.path("in"), t.path("out")
     # Holes, and an end within an object.
     data = payload(5_000_000, 1) + bytes(8_000_000) + payload(1_234_567, 2)

@@ -92,7 +92,7 @@ def test_snapshots_and_their_trimming_survive_kills(t):
     # Each start is given them again: they hold for one.
     slow_trims = ("--set", "osd_snap_trim_sleep=1", "--set", "osd_pg_max_concurrent_snap_trims=1",
                   "--set", "osd_mon_report_interval=0.5")
-    cluster = t.cluster("--store", "simple", *slow_trims)
+    cluster = t.cluster("--store", "block", *slow_trims)
     client = t.client(cluster)
     client.ceph("osd", "pool", "create", "p", "4")
     take_and_change(t, client, "p")

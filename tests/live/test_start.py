@@ -116,7 +116,7 @@ def test_other_peoples_files_are_left_alone(t):
 def test_what_a_cluster_is_cannot_be_changed_by_a_later_start(t):
     cluster = t.cluster("--osds", "1")
     cluster.stop()
-    both_ways(cluster, "--port", "0", "--store", "mem", says=["'simple'", "'mem'"])
+    both_ways(cluster, "--port", "0", "--store", "mem", says=["'block'", "'mem'"])
     both_ways(cluster, "--port", "0", "--osds", "2", says=["1 OSD,", "2;"])
     both_ways(cluster, "--port", "0", "--osd-size", "1GiB", says=["OSDs of 10 GiB, not 1 GiB;"])
 
@@ -142,7 +142,8 @@ def test_a_disk_without_space_is_told_and_nothing_changes(t):
 
 
 def test_lost_or_damaged_metadata_is_told_with_its_file(t):
-    cluster = t.cluster("--osds", "2")
+    # Of the block store it is in one file with the data: test_block_store.
+    cluster = t.cluster("--store", "simple", "--osds", "2")
     client = t.client(cluster)
     client.ceph("osd", "pool", "create", "p", "8")
     cluster.stop()

@@ -90,7 +90,7 @@ def test_a_watcher_that_dies_is_waited_for_and_then_forgotten(t):
 
 
 def test_a_watch_outlives_a_restart_of_the_cluster(t):
-    cluster, client = with_object(t, "--store", "simple", "--osds", "1")
+    cluster, client = with_object(t, "--store", "block", "--osds", "1")
     port = str(cluster.mon_addr()[1])
     watcher = Watcher(t, client, "o", "watch")
     cluster.kill()

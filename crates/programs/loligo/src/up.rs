@@ -33,8 +33,8 @@ pub struct Args {
     /// How many OSDs [default: 3, or as many as DIR has].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     osds: Option<u32>,
-    /// The OSDs' store: `simple` is durable, `block` is durable, faster and new; `mem`
-    /// keeps nothing [default: simple, or what DIR has].
+    /// The OSDs' store: `block` and `simple` are durable, `block` is the faster one; `mem` keeps nothing [default: block,
+    /// or what DIR has].
     #[arg(long, value_parser = parse_store)]
     store: Option<StoreKind>,
     /// Size of each OSD's store, as 10GiB; at least 64MiB. The disk is taken as data comes, and given back when it is

@@ -19,6 +19,7 @@ use crate::core_main::{CorePlan, MonPlan, OsdPlan, StorePlace};
 use crate::dir::{Description, DirState, StoreKind};
 
 const OSDS: u32 = 3;
+const STORE: StoreKind = StoreKind::Block;
 const OSD_SIZE: u64 = 10 << 30;
 /// Bytes of the smallest store: an OSD keeps its superblock and some hundred maps there, beside its users' data.
 const OSD_SIZE_MIN: u64 = 64 << 20;
@@ -46,11 +47,8 @@ pub(crate) fn describe(request: &UpRequest, found: DirState) -> Result<Descripti
             let addr = request.mon_addr.unwrap_or(default);
             check_devices(request)?;
             let on_devices = !request.devices.is_empty();
-            let (store, osds) = match on_devices {
-                true => (StoreKind::Block, request.devices.len() as u32),
-                false => (StoreKind::Simple, OSDS),
-            };
-            let (store, osds) = (request.store.unwrap_or(store), request.osds.unwrap_or(osds));
+            let osds = if on_devices { request.devices.len() as u32 } else { OSDS };
+            let (store, osds) = (request.store.unwrap_or(STORE), request.osds.unwrap_or(osds));
             let size = match on_devices {
                 true => smallest(&request.devices)?,
                 false => request.osd_size.unwrap_or(OSD_SIZE),
