@@ -116,6 +116,6 @@ impl<S: ObjectStore> Blocking<S> {
 }
 
 /// An answer to another question is a defect of the store.
-pub(crate) fn unexpected(outcome: &ReadOutcome) -> StoreError {
+pub fn unexpected(outcome: &ReadOutcome) -> StoreError {
     StoreError::Damaged(format!("the store answers a request with {outcome:?}"))
 }

@@ -1,0 +1,62 @@
+//! Mending the metadata of a store that is not in use.
+
+use blockstore::Checker;
+use store::{ObjectStore, StoreError};
+
+use crate::blocking::Blocking;
+use crate::store::BlockFileStore;
+
+/// What a check found, and what of it is there no more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mended {
+    /// A sentence each, as the check before had it.
+    pub mended: Vec<String>,
+    /// What a check found afterwards.
+    pub left: Vec<String>,
+}
+
+/// Checks the metadata and makes what was counted, and what belongs to no object, fit the objects: durably, in one
+/// transaction a shard. A record or data that can't be read stays as it is.
+///
+/// # Errors
+/// The change is refused: there is no room, or a page can't be read. Nothing was changed.
+pub fn repair(store: &mut Blocking<BlockFileStore>) -> Result<Mended, StoreError> {
+    let mut all = Mended::default();
+    let shards = store.store().shards();
+    for shard in 0..shards {
+        let Mended { mended, left } = repair_shard(store, shard as usize)?;
+        let named = |problem| if shards > 1 { format!("shard {shard}: {problem}") } else { problem };
+        all.mended.extend(mended.into_iter().map(named));
+        all.left.extend(left.into_iter().map(named));
+    }
+    Ok(all)
+}
+
+fn repair_shard(store: &mut Blocking<BlockFileStore>, shard: usize) -> Result<Mended, StoreError> {
+    let (checker, before) = checked(store, shard);
+    if before.is_empty() {
+        return Ok(Mended::default());
+    }
+    store.drive(|store, _| {
+        store.handles().get_mut(shard).map_or(Some(Ok(())), |h| checker.repair(h.inner()))
+    })?;
+    // What is in the tree is what every opening finds.
+    if let Some(handle) = store.store().handles().get_mut(shard) {
+        handle.inner().request_checkpoint();
+    }
+    store.drive(|store, _| {
+        store.handles().get_mut(shard).is_none_or(|handle| handle.inner().is_clean()).then_some(())
+    });
+    let (_, left) = checked(store, shard);
+    let mended = before.into_iter().filter(|problem| !left.contains(problem)).collect();
+    Ok(Mended { mended, left })
+}
+
+fn checked(store: &mut Blocking<BlockFileStore>, shard: usize) -> (Checker, Vec<String>) {
+    let mut checker = Checker::new();
+    let problems = store.drive(|store, _| match store.handles().get_mut(shard) {
+        Some(handle) => checker.advance(handle.inner()),
+        None => Some(Vec::new()),
+    });
+    (checker, problems)
+}
