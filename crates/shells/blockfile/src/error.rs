@@ -30,6 +30,15 @@ pub enum OpenError {
     Cut { path: PathBuf, bytes: u64, needed: u64 },
     #[error("{path}: a block store can't be made in {}; it needs at least {}", text::format_bytes(*.bytes), text::format_bytes(*.needed))]
     TooSmall { path: PathBuf, bytes: u64, needed: u64 },
+    #[error("{0} is a block device, which is used whole; the size is for image files")]
+    WholeDevice(PathBuf),
+    #[error(
+        "{path} has {}: it can't be made smaller, as {}",
+        text::format_bytes(*.has), text::format_bytes(*.bytes)
+    )]
+    Shrinks { path: PathBuf, bytes: u64, has: u64 },
+    #[error("{path}: {why}")]
+    CanNotGrow { path: PathBuf, why: String },
     #[error("the store in {path} is damaged ({why}); restore the file from a copy")]
     Damaged { path: PathBuf, why: String },
     #[error(transparent)]

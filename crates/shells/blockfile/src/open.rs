@@ -139,6 +139,8 @@ struct Opening<'a> {
     options: &'a Options,
     held: Held,
     is_file: bool,
+    /// Of the file or device.
+    bytes: u64,
     disk: Option<ModelledDisk>,
     used: Arc<Used>,
     driver: Driver,
@@ -159,7 +161,7 @@ impl<'a> Opening<'a> {
         let named = |on: &ModelledOn| ModelledDisk::named(&on.name, &on.parameters, bytes);
         let disk = options.model.as_ref().map(named).transpose()?;
         let (used, driver) = (Used::of(label.shards), Driver::new());
-        Ok(Self { path, label, files, options, held, is_file: false, disk, used, driver })
+        Ok(Self { path, label, files, options, held, is_file: false, bytes, disk, used, driver })
     }
 
     /// Opens a shard over a queue of its own.
@@ -173,7 +175,7 @@ impl<'a> Opening<'a> {
         let mut queue: Queue = match &self.disk {
             None => Box::new(queue),
             Some(disk) => {
-                let place = disk.place(0, label.size_bytes);
+                let place = disk.place(0, self.bytes);
                 Box::new(ModelledQueue::new(queue, [(DeviceId::Data, place)]))
             }
         };

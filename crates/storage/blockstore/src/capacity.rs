@@ -61,20 +61,20 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     /// holes there. Nothing is written there before it is provided again.
     pub fn give_back(&mut self, bytes: u64) -> Vec<Range<u64>> {
         let runs = self.space.unback_last(bytes / BLOCK, u64::from(DISCARDED_BLOCKS_MIN));
-        self.device_bytes(runs)
+        self.places(runs)
     }
 
     /// The part of the device that gives the store so many free bytes more, or all that are left, once it is provided.
     pub fn lacking(&self, bytes: u64) -> Option<Range<u64>> {
         let range = self.space.unbacked_range(bytes.div_ceil(BLOCK));
-        self.device_bytes(range).pop()
+        self.places(range).pop()
     }
 
     /// Parts of the device from this byte on, so many bytes in so many pieces at most, where the store has nothing and gives
     /// out nothing.
     pub fn unbacked(&self, from: u64, bytes: u64, pieces_max: u64) -> Vec<Range<u64>> {
         let from = from.saturating_sub(self.layout.blocks) / BLOCK;
-        self.device_bytes(self.space.unbacked_runs(from, bytes / BLOCK, pieces_max))
+        self.places(self.space.unbacked_runs(from, bytes / BLOCK, pieces_max))
     }
 
     /// The device has these bytes: what is free there is given out from now on.
@@ -91,9 +91,14 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.wake_for_room();
     }
 
-    fn device_bytes(&self, runs: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+    fn places(&self, runs: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
         let bytes = |run: Range<u64>| self.layout.block_offset(run.start)..self.layout.block_offset(run.end);
         runs.into_iter().map(bytes).collect()
+    }
+
+    /// The bytes of the device, from its beginning, that the store may use at most.
+    pub fn device_bytes(&self) -> u64 {
+        self.layout.end()
     }
 
     /// Free bytes that may be given out, without those that the next checkpoint needs.

@@ -48,7 +48,8 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
     let label = Label { id: 7, shards, size_bytes, log_bytes, log_unit_bytes, log_apart, owner };
     let counters = Counters { next_number: 3, objects: 2, metadata_bytes: 100 };
     let (root, log) = (Some((2, ptr.clone())), wal::Opening::FIRST);
-    let superblock = Superblock { features: 0, store: 7, shard: 1, generation: 4, root, counters, log };
+    let (features, blocks) = (0, Some(1000));
+    let superblock = Superblock { features, store: 7, shard: 1, generation: 4, root, counters, log, blocks };
     let entries = vec![(vec![1], Piece::copy_from(b"one")), (vec![2], ptr.encode().into())];
     let batch = Batch {
         counters,

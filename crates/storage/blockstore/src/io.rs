@@ -47,6 +47,11 @@ impl<Q: DeviceQueue, P: Clone> Io<Q, P> {
         self.queue.deadline()
     }
 
+    /// Bytes of the data device.
+    pub fn device_bytes(&self) -> u64 {
+        self.queue.geometry(DeviceId::Data).map_or(0, |geometry| geometry.size_bytes)
+    }
+
     /// The longest request that every device takes, bytes.
     pub fn request_bytes_max(&self) -> u64 {
         self.request_bytes_max

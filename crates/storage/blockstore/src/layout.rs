@@ -20,8 +20,11 @@ pub mod features {
     /// be lost to their OSD.
     pub const SEVERAL_SHARDS: u64 = 1;
 
+    /// The shard has more blocks than the label gives it: it goes on where builds without it see no store.
+    pub const GROWN: u64 = 2;
+
     /// All that this build knows.
-    pub const KNOWN: u64 = SEVERAL_SHARDS;
+    pub const KNOWN: u64 = SEVERAL_SHARDS | GROWN;
 }
 
 /// "LoligoBS", little-endian.
@@ -29,6 +32,9 @@ const LABEL_MAGIC: u64 = 0x5342_6f67_696c_6f4c;
 
 /// "LgSb", little-endian.
 const SUPERBLOCK_MAGIC: u32 = 0x6253_674c;
+
+/// No device is larger.
+const SIZE_BYTES_MAX: u64 = 1 << 56;
 
 /// Bytes of the label on the device.
 pub const LABEL_BYTES: u64 = 4096;
@@ -117,8 +123,6 @@ impl Label {
 
     /// Whether each shard has a log and some blocks.
     pub fn is_sound(&self) -> bool {
-        /// No device is larger.
-        const SIZE_BYTES_MAX: u64 = 1 << 56;
         let unit = u64::from(self.log_unit_bytes);
         self.shards > 0
             && self.size_bytes <= SIZE_BYTES_MAX
@@ -171,6 +175,7 @@ impl Label {
             log: wal::Layout { offset, bytes, unit_bytes, id },
             blocks,
             block_count: (superblocks + self.shard_bytes() - blocks) / BLOCK,
+            grown: false,
         })
     }
 }
@@ -191,11 +196,32 @@ pub struct ShardLayout {
     /// First byte of block 0.
     pub blocks: u64,
     pub block_count: u64,
+    /// Whether the number of blocks is the superblock's, and not what the label gives.
+    pub grown: bool,
 }
 
 impl ShardLayout {
     pub fn block_offset(&self, block: u64) -> u64 {
         self.blocks + block * BLOCK
+    }
+
+    /// Bytes of the device, from its beginning, that the shard may use.
+    pub fn end(&self) -> u64 {
+        self.block_offset(self.block_count)
+    }
+
+    /// The blocks that the shard's superblock says it has.
+    ///
+    /// # Errors
+    /// They are fewer than the label's, or reach farther than any device.
+    pub fn with_blocks(mut self, blocks: Option<u64>) -> Result<Self, DecodeError> {
+        if let Some(blocks) = blocks {
+            if blocks < self.block_count || blocks > SIZE_BYTES_MAX / BLOCK {
+                return Err(DecodeError::BadValue { what: "blocks of a shard", value: blocks });
+            }
+            (self.block_count, self.grown) = (blocks, true);
+        }
+        Ok(self)
     }
 
     /// Where the superblock of a generation is written.
@@ -227,7 +253,7 @@ impl Counters {
 /// A shard as of a point of its log. The one with the higher generation counts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Superblock {
-    /// See [`features`].
+    /// See [`features`]; but [`features::GROWN`], which `blocks` says.
     pub features: u64,
     /// [`Label::id`].
     pub store: u64,
@@ -237,13 +263,17 @@ pub struct Superblock {
     pub root: Option<(u8, PagePtr)>,
     pub counters: Counters,
     pub log: Opening,
+    /// The shard's blocks, where it has grown.
+    pub blocks: Option<u64>,
 }
 
 impl Superblock {
     /// The two copies. `None`: the root is in too many pieces to be written down.
     pub fn encode(&self) -> Option<Piece> {
         let mut e = Encoder::new(0);
-        e.put(&SUPERBLOCK_MAGIC).put(&self.features).put(&self.store).put(&self.shard).put(&self.generation);
+        let grown = if self.blocks.is_some() { features::GROWN } else { 0 };
+        e.put(&SUPERBLOCK_MAGIC).put(&(self.features | grown));
+        e.put(&self.store).put(&self.shard).put(&self.generation);
         e.put(&self.log.kept.at).put(&self.log.kept.sequence);
         e.put(&self.log.sealed.at).put(&self.log.sealed.sequence).put(&self.log.salt);
         self.counters.put(&mut e);
@@ -251,6 +281,9 @@ impl Superblock {
             None => e.put(&0u8),
             Some((levels, ptr)) => e.put(levels).blob(&ptr.encode()),
         };
+        if let Some(blocks) = &self.blocks {
+            e.put(blocks);
+        }
         if e.len() + 8 > COPY_BYTES {
             return None;
         }
@@ -294,7 +327,9 @@ impl Superblock {
             0 => None,
             levels => Some((levels, PagePtr::decode(d.blob("root of the tree")?)?)),
         };
-        Ok(Self { features, store, shard, generation, root, counters, log })
+        let blocks = if features & features::GROWN == 0 { None } else { Some(d.get()?) };
+        let features = features & !features::GROWN;
+        Ok(Self { features, store, shard, generation, root, counters, log, blocks })
     }
 }
 
@@ -355,7 +390,10 @@ mod tests {
             root: Some((2, PagePtr { runs: vec![Run { start: 9, count: 2 }], bytes: 8000, crc: 4 })),
             counters: Counters { next_number: 3, objects: 2, metadata_bytes: 1000 },
             log: Opening { kept: at(4), sealed: at(3), salt: 2 },
+            blocks: None,
         };
+        let grown = Superblock { blocks: Some(1 << 20), ..superblock.clone() };
+        assert_eq!(Superblock::decode(&grown.encode().expect("it fits")), Ok(grown));
         let bytes = superblock.encode().expect("it fits").to_vec();
         assert_eq!(Superblock::decode(&bytes), Ok(superblock.clone()));
         for at in [0, 20, COPY_BYTES + 20] {

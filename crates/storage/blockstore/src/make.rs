@@ -60,6 +60,7 @@ impl<Q: DeviceQueue> Making<Q> {
                 root: None,
                 counters: Counters::default(),
                 log: wal::Opening::FIRST,
+                blocks: None,
             };
             let bytes = superblock.encode().ok_or(OpenError::NoDevice)?;
             // The other one is no superblock until the shard is opened.

@@ -33,6 +33,12 @@ pub enum OpenError {
     NoShard { shard: u32, shards: u32 },
     #[error("shard {shard} has no superblock that can be read: {error}")]
     NoSuperblock { shard: u32, error: DecodeError },
+    #[error(
+        "shard {shard} of the store is to end at byte {bytes}: shards only grow, and this one ends at {has}"
+    )]
+    Shrinks { shard: u32, bytes: u64, has: u64 },
+    #[error("a store of {shards} shards can't grow: behind each but the last the next one begins")]
+    Between { shards: u32 },
     #[error("record {sequence} of the log can't be read: {error}")]
     BadRecord { sequence: u64, error: DecodeError },
     #[error(transparent)]
@@ -70,6 +76,8 @@ pub struct Opener<Q: DeviceQueue> {
     io: Option<Io<Q, Purpose>>,
     shard: u32,
     options: Options,
+    /// Where the shard is to end from now on, if it is to grow: byte of the device.
+    grows_to: Option<u64>,
     step: Step<Q>,
     requests: usize,
     /// What was read, by its place among the reads of the step.
@@ -81,7 +89,14 @@ impl<Q: DeviceQueue> Opener<Q> {
     /// The queue has no data device.
     pub fn new(queue: Q, shard: u32, options: Options) -> Result<Self, OpenError> {
         let io = Some(Io::new(queue).ok_or(OpenError::NoDevice)?);
-        Ok(Self { io, shard, options, step: Step::Flush, requests: 0, read: Vec::new() })
+        let (step, read) = (Step::Flush, Vec::new());
+        Ok(Self { io, shard, options, grows_to: None, step, requests: 0, read })
+    }
+
+    /// Opens the only shard of a store on a device that has grown, and lets it use so many bytes of that. The superblock
+    /// that every opening writes says so: a crash leaves the store with its old end or with the new one.
+    pub fn growing_to(self, device_bytes: u64) -> Self {
+        Self { grows_to: Some(device_bytes), ..self }
     }
 
     pub fn deadline(&self) -> Option<UTime> {
@@ -193,7 +208,8 @@ impl<Q: DeviceQueue> Opener<Q> {
                         return Err(OpenError::OtherLog(error));
                     }
                 }
-                let superblock = self.choose(&label, superblocks)?;
+                let mut superblock = self.choose(&label, superblocks)?;
+                let layout = self.grown(&label, layout, &mut superblock)?;
                 let io_max = self.io.as_ref().map_or(LOG_READ_BYTES, Io::request_bytes_max);
                 let step = LOG_READ_BYTES.min(io_max);
                 let replay = Box::new(Replay::new(layout.log, superblock.log, step));
@@ -210,6 +226,33 @@ impl<Q: DeviceQueue> Opener<Q> {
             Step::Seal(shard, replayed) => self.loading(shard, replayed),
             Step::Load(..) | Step::Ended => Ok(Step::Ended),
         }
+    }
+
+    /// Where the shard ends: by the label, by its superblock, or, from now on, by what it is to grow to.
+    fn grown(
+        &self,
+        label: &Label,
+        layout: ShardLayout,
+        superblock: &mut Superblock,
+    ) -> Result<ShardLayout, OpenError> {
+        let shard = self.shard;
+        let unsound = |error| OpenError::NoSuperblock { shard, error };
+        let layout = layout.with_blocks(superblock.blocks).map_err(unsound)?;
+        let device_bytes = self.io.as_ref().map_or(0, Io::device_bytes);
+        let wanted = self.grows_to.unwrap_or(layout.end());
+        if wanted > device_bytes {
+            return Err(OpenError::Sizes { device_bytes });
+        }
+        let Some(bytes) = self.grows_to else { return Ok(layout) };
+        let blocks = bytes.saturating_sub(layout.blocks) / BLOCK;
+        if blocks < layout.block_count {
+            return Err(OpenError::Shrinks { shard, bytes, has: layout.end() });
+        }
+        if label.shards != 1 {
+            return Err(OpenError::Between { shards: label.shards });
+        }
+        superblock.blocks = Some(blocks);
+        layout.with_blocks(superblock.blocks).map_err(unsound)
     }
 
     /// The superblock that counts: the newer one of those that can be read.
@@ -271,7 +314,7 @@ impl<Q: DeviceQueue> Opener<Q> {
     fn loading(&mut self, shard: Shard, replayed: Replayed) -> Result<Step<Q>, OpenError> {
         let Some(io) = self.io.take() else { return Ok(Step::Ended) };
         let Shard { layout, superblock } = shard;
-        let Superblock { features, store, shard: number, generation, root, counters, log: opening } =
+        let Superblock { features, store, shard: number, generation, root, counters, log: opening, .. } =
             superblock;
         let log = Log::new(layout.log, opening.salt, opening.kept, opening.sealed);
         let mut opened = BlockStore::new(io, layout, (store, number), self.options, log, opening);

@@ -10,6 +10,7 @@ mod conformance;
 mod crash;
 mod damage;
 mod formats;
+mod growing;
 mod large;
 mod memory;
 mod misplaced;
