@@ -77,6 +77,9 @@ pub struct Description {
     pub fsid: String,
     /// The OSDs' store.
     pub store: StoreKind,
+    /// The stores by OSD, where some were converted and others were not; none where all have the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub osd_stores: Vec<StoreKind>,
     /// How many OSDs there are.
     pub osds: u32,
     /// Bytes of an OSD's store; with devices, of the smallest.
@@ -105,6 +108,7 @@ impl Description {
             format: FORMAT,
             fsid,
             store,
+            osd_stores: Vec::new(),
             osds,
             osd_size,
             devices: Vec::new(),
@@ -114,6 +118,23 @@ impl Description {
             osd_uuids: Vec::new(),
             starts: 0,
         }
+    }
+
+    /// The store of an OSD.
+    pub fn store_of(&self, osd: u32) -> StoreKind {
+        self.osd_stores.get(osd as usize).copied().unwrap_or(self.store)
+    }
+
+    /// Notes that an OSD's store is another one now.
+    pub fn set_store_of(&mut self, osd: u32, store: StoreKind) {
+        let mut stores: Vec<StoreKind> = (0..self.osds).map(|osd| self.store_of(osd)).collect();
+        if let Some(of) = stores.get_mut(osd as usize) {
+            *of = store;
+        }
+        if stores.iter().all(|of| *of == store) {
+            (self.store, stores) = (store, Vec::new());
+        }
+        self.osd_stores = stores;
     }
 }
 
@@ -339,6 +360,9 @@ pub fn disk_space(path: &Path) -> Result<(u64, u64), HostError> {
     Ok((stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize))
 }
 
+/// A directory within an OSD's while its store is there twice and the new one counts: files are yet to be moved.
+pub const UNFINISHED_CONVERSION: &str = "converted";
+
 /// Directories within an OSD's, for what it had before its store was replaced.
 const REPLACED: &str = "replaced-";
 
@@ -407,6 +431,17 @@ mod tests {
         dir.ended();
         drop(dir);
         assert_eq!(ClusterDir::lock(&path).unwrap().killed_before(), None);
+    }
+
+    #[test]
+    fn stores_of_osds_are_told_apart_only_while_they_differ() {
+        let mut some = Description { store: StoreKind::Simple, ..description() };
+        some.set_store_of(1, StoreKind::Block);
+        let stores = |of: &Description| (0..3).map(|osd| of.store_of(osd)).collect::<Vec<_>>();
+        assert_eq!(stores(&some), [StoreKind::Simple, StoreKind::Block, StoreKind::Simple]);
+        some.set_store_of(0, StoreKind::Block);
+        some.set_store_of(2, StoreKind::Block);
+        assert_eq!(some, Description { store: StoreKind::Block, ..description() });
     }
 
     #[test]

@@ -28,7 +28,9 @@ mod store_events;
 pub(crate) use cluster::CoreReport;
 pub use cluster::{Cluster, ClusterInfo, UpRequest};
 pub use control::CONTROL_VERSION;
-pub use dir::{ClusterDir, Description, DirState, StoreKind, disk_space, holder, inspect};
+pub use dir::{
+    ClusterDir, Description, DirState, StoreKind, UNFINISHED_CONVERSION, disk_space, holder, inspect,
+};
 pub use error::HostError;
 pub use log::{log_writer, on_log_level, reopen_log};
 pub use osds::OsdState;

@@ -22,7 +22,7 @@ use types::{EntityAddr, Profile, UTime};
 
 use crate::HostError;
 use crate::core_main::{CoreCommand, MonPlan, OsdPlan, StorePlace};
-use crate::dir::StoreKind;
+use crate::dir::{StoreKind, UNFINISHED_CONVERSION};
 use crate::monstore::MonStore;
 
 /// Bytes of metadata that each OSD's store holds in memory.
@@ -117,6 +117,12 @@ pub(crate) fn osd_store(
     values: &Values,
     cores: &[UnboundedSender<CoreCommand>],
 ) -> Result<Vec<OpenStore>, HostError> {
+    if plan.dir.join(UNFINISHED_CONVERSION).exists() {
+        let reason = "its conversion to the store 'block' did not get to its end: stop the cluster and run `loligo store \
+                      convert` again"
+            .to_owned();
+        return Err(HostError::Store { osd: plan.id.0, reason });
+    }
     let mut stores = match plan.store {
         StoreKind::Mem => mem_stores(plan, values)?,
         StoreKind::Simple => {

@@ -316,6 +316,12 @@ fn osd_dir(dir: &Path, index: u32) -> PathBuf {
     dir.join(format!("osd.{index}"))
 }
 
+/// Bytes of a store's image file, if there is one yet.
+fn image_bytes(store: &Path) -> Option<u64> {
+    let metadata = std::fs::metadata(store.join("block")).ok()?;
+    metadata.is_file().then(|| metadata.len()).filter(|bytes| *bytes > 0)
+}
+
 /// OSDs that `osd_debug_no_boot` keeps from booting.
 fn kept_from_booting(values: &Values) -> Vec<OsdId> {
     values
@@ -446,10 +452,11 @@ impl OsdPlanner {
         let size_bytes = match &place.device {
             // One that is gone now fails when its store is opened.
             Some(device) => device_bytes(device).unwrap_or(description.osd_size),
-            None => description.osd_size,
+            // It may have been made larger.
+            None => image_bytes(&self.store_dir(id)).unwrap_or(description.osd_size),
         };
         let cores = cores_of(index, description.osds, self.cores);
-        let shards = match (description.store, is_new) {
+        let shards = match (description.store_of(index), is_new) {
             (StoreKind::Mem, _) => cores.len() as u32,
             (StoreKind::Simple, _) => 1,
             (StoreKind::Block, true) => block_shards(size_bytes, cores.len() as u32, &self.values),
@@ -466,7 +473,7 @@ impl OsdPlanner {
             listener,
             peers,
             mon_addr: description.mon_addr,
-            store: description.store,
+            store: description.store_of(index),
             size_bytes,
             place,
             dir: self.store_dir(id),

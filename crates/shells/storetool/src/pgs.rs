@@ -1,0 +1,213 @@
+//! PGs of an OSD that does not run: to a file, and back into a store.
+
+use std::io::{Read, Write};
+use std::path::Path;
+
+use blockfile::{Blocking, Owner};
+use host::StoreKind;
+use osd::{Salvaged, salvage};
+use store::{CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token};
+use types::{Epoch, Fsid, PgId};
+
+use crate::stream::{Header, StreamError, StreamReader, StreamWriter};
+use crate::{Ended, Progress, Reader, Record, UNFINISHED, Writer, remove_collection};
+
+/// A store of either kind.
+pub type AnyStore = Blocking<Box<dyn ObjectStore>>;
+
+/// Opens the store in an OSD's directory.
+///
+/// # Errors
+/// It is in use, is none of this kind, or is damaged: in a sentence.
+pub fn open(dir: &Path, kind: StoreKind) -> Result<(AnyStore, Owner), String> {
+    match kind {
+        StoreKind::Simple => {
+            let opened = simplestore::open(dir, &simplestore::Options::default());
+            let store = opened.map_err(|error| error.to_string())?;
+            let label = store.label();
+            let owner = Owner { cluster: label.cluster, osd: label.osd, osd_uuid: label.osd_uuid };
+            Ok((Blocking::new(Box::new(store)), owner))
+        }
+        StoreKind::Block => {
+            let opened = blockfile::open_any(dir, &blockfile::Options::default());
+            let (store, _, owner) = opened.map_err(|error| error.to_string())?;
+            Ok((Blocking::new(Box::new(store)), owner))
+        }
+        StoreKind::Mem => Err("the store 'mem' keeps nothing".to_owned()),
+    }
+}
+
+/// Why a PG is not in the file, or not in the store.
+#[derive(Debug, thiserror::Error)]
+pub enum PgError {
+    #[error("PG {0} is not in the store")]
+    NoPg(PgId),
+    #[error("PG {0} is in the store already: an import makes it whole or not at all, and adds to none")]
+    Exists(PgId),
+    #[error("PG {0} is an import that did not get to its end: import it again")]
+    Unfinished(PgId),
+    #[error(
+        "it is a PG of cluster {found}, and the store is of cluster {wanted}: pools of one number are others in another \
+         cluster (--other-cluster takes it all the same)"
+    )]
+    OtherCluster { found: Fsid, wanted: Fsid },
+    #[error(
+        "the OSD knows no pool of this number: its newest map is of epoch {epoch}, the PG was of pool '{pool}'"
+    )]
+    NoPool { epoch: Epoch, pool: String },
+    #[error(
+        "the pool '{pool}' has {now} PGs, and had {then} when the PG was written to the file: its objects belong to others"
+    )]
+    OtherPgs { pool: String, then: u32, now: u32 },
+    #[error(
+        "the OSD's newest map is of epoch {has}, and the PG was written to the file in epoch {wanted}: start the OSD once, so \
+         that it gets newer maps"
+    )]
+    OlderMaps { has: Epoch, wanted: Epoch },
+    #[error("the OSD's maps: {0}")]
+    Maps(String),
+    #[error("the store: {0}")]
+    Store(#[from] StoreError),
+    #[error("the file: {0}")]
+    Stream(#[from] StreamError),
+    #[error(transparent)]
+    Ended(#[from] Ended),
+}
+
+fn known<S: ObjectStore>(store: &mut Blocking<S>) -> Result<Salvaged, PgError> {
+    let read = |request| Ok(Completion::Read { token: Token(0), result: store.read(request) });
+    salvage(read).map_err(PgError::Maps)
+}
+
+/// Whether a collection is there, and whether it is whole.
+fn state<S: ObjectStore>(
+    store: &mut Blocking<S>,
+    collection: CollectionId,
+) -> Result<Option<bool>, StoreError> {
+    match store.read(ReadRequest::Collection { collection })? {
+        ReadOutcome::Collection(stat) => Ok(stat.map(|stat| &*stat.info != UNFINISHED)),
+        other => Err(blockfile::unexpected(&other)),
+    }
+}
+
+/// Writes a PG with everything that the store has of it. `on` hears of each record.
+///
+/// # Errors
+/// See [`PgError`]. What was written is no whole export then, and an import says so.
+pub fn export<S: ObjectStore>(
+    store: &mut Blocking<S>,
+    owner: &Owner,
+    pg: PgId,
+    out: impl Write,
+    on: &mut dyn FnMut(&Progress) -> Result<(), Ended>,
+) -> Result<Progress, PgError> {
+    let collection = CollectionId::Pg(pg.into());
+    match state(store, collection)? {
+        None => return Err(PgError::NoPg(pg)),
+        Some(false) => return Err(PgError::Unfinished(pg)),
+        Some(true) => {}
+    }
+    // A PG can be saved also where maps can't be read.
+    let map = known(store).ok().and_then(|known| known.map);
+    let (mut header, mut progress) = (
+        Header {
+            cluster: owner.cluster,
+            osd: owner.osd,
+            epoch: Epoch(0),
+            pool: String::new(),
+            pg_num: 0,
+            pg,
+        },
+        Progress::default(),
+    );
+    if let Some(map) = map {
+        header.epoch = map.epoch;
+        header.pool = map.pool_names.get(&pg.pool).cloned().unwrap_or_default();
+        header.pg_num = map.pools.get(&pg.pool).map_or(0, |pool| pool.pg_num);
+    }
+    let (mut stream, mut reader) = (StreamWriter::new(out, &header)?, Reader::new(collection));
+    while let Some(record) = reader.next(store)? {
+        progress.count(&record);
+        on(&progress)?;
+        stream.put(&record)?;
+    }
+    Ok(progress)
+}
+
+/// Puts a PG from a file into a store that has none of its number. Ended at any point, the next import begins again.
+/// `other_cluster`: the file may be of another cluster.
+///
+/// # Errors
+/// See [`PgError`]. Nothing of the PG is in the store then.
+pub fn import<S: ObjectStore>(
+    store: &mut Blocking<S>,
+    owner: &Owner,
+    input: impl Read,
+    other_cluster: bool,
+    on: &mut dyn FnMut(&Progress) -> Result<(), Ended>,
+) -> Result<(Header, Progress), PgError> {
+    let (mut stream, header) = StreamReader::new(input)?;
+    if header.cluster != owner.cluster && !other_cluster {
+        return Err(PgError::OtherCluster { found: header.cluster, wanted: owner.cluster });
+    }
+    check_maps(store, &header, other_cluster)?;
+    let collection = CollectionId::Pg(header.pg.into());
+    match state(store, collection)? {
+        None => {}
+        Some(false) => remove_collection(store, collection)?,
+        Some(true) => return Err(PgError::Exists(header.pg)),
+    }
+    match put_all(store, collection, &mut stream, on) {
+        Ok(progress) => Ok((header, progress)),
+        // A kill would have left the same; the next import removes it.
+        Err(ended @ PgError::Ended(_)) => Err(ended),
+        Err(error) => {
+            if state(store, collection)? == Some(false) {
+                remove_collection(store, collection)?;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Refuses what the OSD would not know what to do with when it starts.
+fn check_maps<S: ObjectStore>(
+    store: &mut Blocking<S>,
+    header: &Header,
+    other_cluster: bool,
+) -> Result<(), PgError> {
+    let map = known(store)?.map.ok_or_else(|| PgError::Maps("it never had one: start it once".to_owned()))?;
+    let Some(pool) = map.pools.get(&header.pg.pool) else {
+        return Err(PgError::NoPool { epoch: map.epoch, pool: header.pool.clone() });
+    };
+    if header.pg_num != 0 && header.pg_num != pool.pg_num {
+        let (then, now) = (header.pg_num, pool.pg_num);
+        return Err(PgError::OtherPgs { pool: header.pool.clone(), then, now });
+    }
+    // Another cluster's epochs say nothing here.
+    if map.epoch < header.epoch && !other_cluster {
+        return Err(PgError::OlderMaps { has: map.epoch, wanted: header.epoch });
+    }
+    Ok(())
+}
+
+fn put_all<S: ObjectStore>(
+    store: &mut Blocking<S>,
+    wanted: CollectionId,
+    stream: &mut StreamReader<impl Read>,
+    on: &mut dyn FnMut(&Progress) -> Result<(), Ended>,
+) -> Result<Progress, PgError> {
+    let (mut writer, mut progress) = (Writer::new(), Progress::default());
+    while let Some(record) = stream.next()? {
+        if let Record::Collection { collection, .. } = &record {
+            if *collection != wanted {
+                let why = format!("it says {wanted} in front, and has {collection}");
+                return Err(StreamError::Damaged { at: 0, why }.into());
+            }
+        }
+        progress.count(&record);
+        on(&progress)?;
+        writer.put(store, record)?;
+    }
+    Ok(progress)
+}
