@@ -10,6 +10,9 @@ mod status;
 mod stop;
 mod store;
 mod store_bench;
+mod store_convert;
+mod store_expand;
+mod store_pgs;
 mod up;
 
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! `loligo store`: looks into the block stores of OSDs that do not run.
+//! `loligo store`: looks into the stores of OSDs that do not run, and changes them.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,10 +12,10 @@ use store::{AttrChoice, CollectionId, ObjectStore, ReadOutcome, ReadRequest, Sto
 use text::format_bytes;
 use types::GHObject;
 
-use crate::{fail, store_bench};
+use crate::{fail, store_bench, store_convert, store_expand, store_pgs};
 
 /// How often a long check says how far it is.
-const PROGRESS: Duration = Duration::from_secs(2);
+pub const PROGRESS: Duration = Duration::from_secs(2);
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -26,14 +26,32 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum Command {
     /// Check stores: whether their metadata agrees with itself.
-    #[command(after_help = "Exit code: 0 when nothing is wrong, 1 otherwise.")]
+    #[command(after_help = "Exit code: 0 when nothing is wrong (any more, with --repair), 1 otherwise.")]
     Fsck {
         #[command(flatten)]
         of: Of,
         /// Read all objects too, and hold them against their checksums.
         #[arg(long)]
         deep: bool,
+        /// Mend what the metadata itself says is wrong: counters, counts of shared blocks, blocks and records that belong
+        /// to no object. What can't be read is left as it is; nothing is guessed.
+        #[arg(long)]
+        repair: bool,
     },
+    /// Make block stores of simple ones: everything is copied beside the old store, compared, and the old store removed.
+    #[command(after_help = store_convert::HELP)]
+    Convert(store_convert::Args),
+    /// Write a PG of an OSD to a file.
+    #[command(after_help = store_pgs::EXPORT_HELP)]
+    Export(store_pgs::ExportArgs),
+    /// Put a PG from a file into an OSD that has none of its number.
+    #[command(after_help = store_pgs::IMPORT_HELP)]
+    Import(store_pgs::ImportArgs),
+    /// List the PGs of an OSD, or the objects of a PG.
+    List(store_pgs::ListArgs),
+    /// Let a store have the rest of its file or device, which has grown.
+    #[command(after_help = store_expand::HELP)]
+    Expand(store_expand::Args),
     /// Measure the store alone, without a cluster: writes like those of PGs, in a new directory that is removed again.
     Bench(store_bench::Args),
     /// Show a store: its label, its log and its space, or where an object lies.
@@ -48,22 +66,27 @@ enum Command {
 
 /// What a command is about.
 #[derive(clap::Args)]
-struct Of {
+pub struct Of {
     /// The cluster's directory. Neither the cluster nor the OSD may run.
     #[arg(value_hint = clap::ValueHint::DirPath)]
-    dir: PathBuf,
+    pub dir: PathBuf,
     /// This OSD's store alone.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32))]
-    osd: Option<u32>,
+    pub osd: Option<u32>,
     /// `plain` or `json`.
     #[arg(short, long, default_value = "plain", value_parser = ["plain", "json"])]
-    format: String,
+    pub format: String,
 }
 
 pub fn run(args: &Args) -> ExitCode {
     let of = match &args.command {
         Command::Fsck { of, .. } | Command::Dump { of, .. } => of,
         Command::Bench(args) => return store_bench::run(args),
+        Command::Convert(args) => return store_convert::run(args),
+        Command::Export(args) => return store_pgs::export(args),
+        Command::Import(args) => return store_pgs::import(args),
+        Command::List(args) => return store_pgs::list(args),
+        Command::Expand(args) => return store_expand::run(args),
     };
     let stores = match stores(of) {
         Ok(stores) => stores,
@@ -72,10 +95,10 @@ pub fn run(args: &Args) -> ExitCode {
     let (mut all, mut clean) = (Vec::new(), true);
     for (osd, dir) in stores {
         let report = match &args.command {
-            Command::Fsck { deep, .. } => fsck(osd, &dir, *deep),
+            Command::Fsck { deep, repair, .. } => fsck(osd, &dir, *deep, *repair),
             Command::Dump { object, .. } => dump(&dir, object.as_deref()),
-            // It is about no cluster.
-            Command::Bench(_) => continue,
+            // They ran above.
+            _ => continue,
         };
         let report = report.unwrap_or_else(|error| json!({ "error": error }));
         clean &= report["error"].is_null() && report["problems"].as_array().is_none_or(Vec::is_empty);
@@ -97,17 +120,26 @@ fn stores(of: &Of) -> Result<Vec<(u32, PathBuf)>, String> {
         DirState::Cluster(description) => description,
         DirState::Empty | DirState::Unfinished => return Err(format!("{dir}: no cluster here")),
     };
-    if description.store != StoreKind::Block {
-        let store = description.store.as_str();
-        return Err(format!("{dir} has the store '{store}', and this command knows 'block' alone"));
-    }
-    match of.osd {
+    let all = match of.osd {
         Some(osd) if osd >= description.osds => {
-            Err(format!("{dir} has no osd.{osd}, but those from 0 to {}", description.osds - 1))
+            return Err(format!("{dir} has no osd.{osd}, but those from 0 to {}", description.osds - 1));
         }
-        Some(osd) => Ok(vec![(osd, of.dir.join(format!("osd.{osd}")))]),
-        None => Ok((0..description.osds).map(|osd| (osd, of.dir.join(format!("osd.{osd}")))).collect()),
+        Some(osd) => osd..osd + 1,
+        None => 0..description.osds,
+    };
+    let (block, others): (Vec<u32>, Vec<u32>) =
+        all.partition(|osd| description.store_of(*osd) == StoreKind::Block);
+    if let Some(osd) = others.first() {
+        let store = description.store_of(*osd).as_str();
+        let refused =
+            format!("osd.{osd} of {dir} has the store '{store}', and this command knows 'block' alone");
+        if block.is_empty() {
+            return Err(refused);
+        }
+        // Some were converted and some were not.
+        eprintln!("loligo: {refused}");
     }
+    Ok(block.into_iter().map(|osd| (osd, of.dir.join(format!("osd.{osd}")))).collect())
 }
 
 /// One line for what is well or wrong, and one for each thing.
@@ -118,6 +150,9 @@ fn plain(osd: u32, report: &Value) {
     let Some(problems) = report["problems"].as_array() else {
         return output::line(format_args!("osd.{osd}: {report:#}"));
     };
+    for mended in report["mended"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        output::line(format_args!("osd.{osd}: mended: {mended}"));
+    }
     for problem in problems.iter().filter_map(Value::as_str) {
         output::line(format_args!("osd.{osd}: {problem}"));
     }
@@ -148,8 +183,12 @@ fn open(dir: &Path) -> Result<(Blocking<BlockFileStore>, Value), String> {
     Ok((Blocking::new(store), label))
 }
 
-fn fsck(osd: u32, dir: &Path, deep: bool) -> Result<Value, String> {
+fn fsck(osd: u32, dir: &Path, deep: bool, repair: bool) -> Result<Value, String> {
     let (mut store, _) = open(dir)?;
+    let mended = match repair {
+        true => blockfile::repair(&mut store).map_err(|error| format!("nothing was mended: {error}"))?.mended,
+        false => Vec::new(),
+    };
     let mut last = Instant::now();
     let mut progress = |found: &Findings| {
         if last.elapsed() >= PROGRESS {
@@ -161,6 +200,7 @@ fn fsck(osd: u32, dir: &Path, deep: bool) -> Result<Value, String> {
     let Findings { problems, collections, objects, bytes } = blockfile::fsck(&mut store, deep, &mut progress);
     Ok(json!({
         "deep": deep, "collections": collections, "objects": objects, "bytes": bytes, "problems": problems,
+        "mended": mended,
     }))
 }
 

@@ -1,0 +1,248 @@
+//! `loligo store export`, `import` and `list`: PGs of OSDs that do not run.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use blockfile::Owner;
+use host::{DirState, StoreKind};
+use lab::output;
+use serde_json::{Value, json};
+use store::{CollectionId, ReadOutcome, ReadRequest};
+use storetool::{AnyStore, Ended, Progress};
+use text::format_bytes;
+use types::{GHObject, PgId};
+
+use crate::fail;
+use crate::store::PROGRESS;
+
+pub const EXPORT_HELP: &str = "\
+The file has the PG's objects with data, attributes and omap, their snapshots, its log and its info; every part has a
+checksum, and holes take no room. `-` writes to standard output:
+    loligo store export c --osd 0 --pg 1.5 --file - | ssh other loligo store import c --osd 1 --file -";
+
+pub const IMPORT_HELP: &str = "\
+The PG gets the number that it had. Refused: a PG that the store has already, a pool that the OSD's newest map does not have
+or that has another number of PGs now, a file of another cluster (unless --other-cluster says that its pools are the same).
+A file that was cut or damaged leaves nothing in the store.";
+
+/// One OSD of a directory.
+#[derive(clap::Args)]
+pub struct Of {
+    /// The cluster's directory. Neither the cluster nor the OSD may run.
+    #[arg(value_hint = clap::ValueHint::DirPath)]
+    dir: PathBuf,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32))]
+    osd: u32,
+    /// `plain` or `json`.
+    #[arg(short, long, default_value = "plain", value_parser = ["plain", "json"])]
+    format: String,
+}
+
+#[derive(clap::Args)]
+pub struct ExportArgs {
+    #[command(flatten)]
+    of: Of,
+    /// As `ceph pg dump` names it: 1.2a.
+    #[arg(long, value_name = "PGID", value_parser = pg)]
+    pg: PgId,
+    /// Where to write; must not exist. `-` is standard output.
+    #[arg(long, value_name = "PATH")]
+    file: PathBuf,
+}
+
+#[derive(clap::Args)]
+pub struct ImportArgs {
+    #[command(flatten)]
+    of: Of,
+    /// What an export has written. `-` is standard input.
+    #[arg(long, value_name = "PATH")]
+    file: PathBuf,
+    /// Take a PG of another cluster.
+    #[arg(long)]
+    other_cluster: bool,
+}
+
+#[derive(clap::Args)]
+pub struct ListArgs {
+    #[command(flatten)]
+    of: Of,
+    /// The objects of this PG; without it, the PGs.
+    #[arg(long, value_name = "PGID", value_parser = pg)]
+    pg: Option<PgId>,
+}
+
+fn pg(text: &str) -> Result<PgId, String> {
+    text.parse().map_err(|_| "give a PG as pool.number, the number in hexadecimal: 1.2a".to_owned())
+}
+
+/// Opens the OSD's store.
+fn open(of: &Of) -> Result<(AnyStore, Owner), String> {
+    let (dir, osd) = (of.dir.display(), of.osd);
+    let description = match host::inspect(&of.dir).map_err(|error| error.to_string())? {
+        DirState::Cluster(description) => description,
+        DirState::Empty | DirState::Unfinished => return Err(format!("{dir}: no cluster here")),
+    };
+    if osd >= description.osds {
+        return Err(format!("{dir} has no osd.{osd}, but those from 0 to {}", description.osds - 1));
+    }
+    let kind = description.store_of(osd);
+    if kind == StoreKind::Mem {
+        return Err(format!("osd.{osd} of {dir} has the store 'mem', which keeps nothing"));
+    }
+    let at = of.dir.join(format!("osd.{osd}"));
+    storetool::open(&at, kind).map_err(|error| format!("osd.{osd}: {error}"))
+}
+
+/// Says how far it is, now and then.
+fn progress(osd: u32) -> impl FnMut(&Progress) -> Result<(), Ended> {
+    let mut last = Instant::now();
+    move |progress| {
+        if last.elapsed() >= PROGRESS {
+            last = Instant::now();
+            eprintln!("osd.{osd}: {} objects, {}", progress.objects, format_bytes(progress.bytes));
+        }
+        Ok(())
+    }
+}
+
+/// What was done, on standard error where standard output has the PG.
+fn done(
+    of: &Of,
+    what: &str,
+    pg: PgId,
+    Progress { objects, bytes, .. }: Progress,
+    to_stderr: bool,
+) -> ExitCode {
+    let line = match of.format.as_str() {
+        "json" => json!({ "pg": pg.to_string(), "objects": objects, "bytes": bytes }).to_string(),
+        _ => format!("osd.{}: PG {pg} {what}: {objects} objects, {} of data", of.osd, format_bytes(bytes)),
+    };
+    match to_stderr {
+        true => eprintln!("{line}"),
+        false => output::line(format_args!("{line}")),
+    }
+    ExitCode::SUCCESS
+}
+
+pub fn export(args: &ExportArgs) -> ExitCode {
+    let (osd, pg, to_stdout) = (args.of.osd, args.pg, args.file == Path::new("-"));
+    let exported = open(&args.of).and_then(|(mut store, owner)| {
+        let at = |error: io::Error| format!("{}: {error}", args.file.display());
+        let file = match to_stdout {
+            true => None,
+            false => Some(File::create_new(&args.file).map_err(at)?),
+        };
+        let out: Box<dyn Write> = match &file {
+            None => Box::new(io::stdout().lock()),
+            Some(file) => Box::new(file),
+        };
+        let done = storetool::export(&mut store, &owner, pg, BufWriter::new(out), &mut progress(osd));
+        let done = done.map_err(|error| format!("osd.{osd}: {error}"));
+        let done =
+            done.and_then(|done| file.as_ref().map_or(Ok(done), |f| f.sync_all().map_err(at).map(|()| done)));
+        if done.is_err() && file.is_some() {
+            // It was made above, and is no whole export.
+            let _ = fs::remove_file(&args.file);
+        }
+        done
+    });
+    match exported {
+        Ok(progress) => done(&args.of, "written", pg, progress, to_stdout),
+        Err(reason) => fail(&reason),
+    }
+}
+
+pub fn import(args: &ImportArgs) -> ExitCode {
+    let osd = args.of.osd;
+    let imported = open(&args.of).and_then(|(mut store, owner)| {
+        let input: Box<dyn Read> = match args.file == Path::new("-") {
+            true => Box::new(io::stdin().lock()),
+            false => {
+                Box::new(File::open(&args.file).map_err(|error| format!("{}: {error}", args.file.display()))?)
+            }
+        };
+        let (input, other) = (BufReader::new(input), args.other_cluster);
+        let done = storetool::import(&mut store, &owner, input, other, &mut progress(osd));
+        done.map_err(|error| format!("osd.{osd}: {error}"))
+    });
+    match imported {
+        Ok((header, progress)) => done(&args.of, "imported", header.pg, progress, false),
+        Err(reason) => fail(&reason),
+    }
+}
+
+pub fn list(args: &ListArgs) -> ExitCode {
+    let listed = open(&args.of).and_then(|(mut store, _)| {
+        let listed = match args.pg {
+            None => pgs(&mut store),
+            Some(pg) => objects(&mut store, CollectionId::Pg(pg.into())),
+        };
+        listed.map_err(|error| format!("osd.{}: {error}", args.of.osd))
+    });
+    let rows = match listed {
+        Ok(rows) => rows,
+        Err(reason) => return fail(&reason),
+    };
+    if args.of.format == "json" {
+        output::line(format_args!("{:#}", Value::Array(rows)));
+        return ExitCode::SUCCESS;
+    }
+    for row in rows {
+        let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
+        match args.pg {
+            None => output::line(format_args!("{:<12} {} objects", text("pg"), row["objects"])),
+            Some(_) => output::line(format_args!("{} {}", text("object"), row["bytes"])),
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn pgs(store: &mut AnyStore) -> Result<Vec<Value>, store::StoreError> {
+    let mut rows = Vec::new();
+    for collection in store.collections()? {
+        let CollectionId::Pg(pg) = collection else { continue };
+        let mut count = 0;
+        each_object(store, collection, |_, _| {
+            count += 1;
+            Ok(())
+        })?;
+        rows.push(json!({ "pg": pg.to_string(), "objects": count }));
+    }
+    Ok(rows)
+}
+
+fn objects(store: &mut AnyStore, collection: CollectionId) -> Result<Vec<Value>, store::StoreError> {
+    let mut rows = Vec::new();
+    each_object(store, collection, |store, object| {
+        let bytes = match store.read(ReadRequest::Stat { collection, object: object.clone() })? {
+            ReadOutcome::Stat(stat) => stat.size,
+            other => return Err(blockfile::unexpected(&other)),
+        };
+        rows.push(json!({
+            "object": object.to_string(), "name": object.hobj.name.to_string(),
+            "namespace": object.hobj.nspace.to_string(), "snap": object.hobj.snap.to_string(), "bytes": bytes,
+        }));
+        Ok(())
+    })?;
+    Ok(rows)
+}
+
+/// Every object of a PG but the one that has the PG's own records.
+fn each_object(
+    store: &mut AnyStore,
+    collection: CollectionId,
+    mut each: impl FnMut(&mut AnyStore, &GHObject) -> Result<(), store::StoreError>,
+) -> Result<(), store::StoreError> {
+    let mut start = Some(GHObject::min());
+    while let Some(from) = start.take() {
+        let (objects, next) = store.objects(collection, from)?;
+        for object in objects.iter().filter(|object| !object.hobj.name.is_empty()) {
+            each(store, object)?;
+        }
+        start = next;
+    }
+    Ok(())
+}

@@ -1,0 +1,195 @@
+"""What tools change in stores: another kind of store, a PG in a file, a larger file; killed at any point, nothing is lost."""
+import json
+import os
+import random
+import subprocess
+import time
+
+import harness
+from harness import BOUND, equal, expect, until
+from test_block_store import loligo
+
+POOL = "p"
+
+
+def put_some(t, client, count, size):
+    """Objects with data, attributes and an omap, some of them in a snapshot with other bytes."""
+    path = t.path("given")
+    for n in range(count):
+        with open(path, "wb") as f:
+            f.write(random.Random(n).randbytes(size))
+        client.rados("-p", POOL, "put", f"o{n}", path)
+    client.rados("-p", POOL, "setxattr", "o0", "color", "blue")
+    for n in range(30):
+        client.rados("-p", POOL, "setomapval", "o1", f"key{n}", "v" * n)
+    client.rados("-p", POOL, "mksnap", "before")
+    with open(path, "r+b") as f:
+        f.seek(size // 2)
+        f.write(b"other bytes")
+    client.rados("-p", POOL, "put", "o0", path)
+    client.rados("-p", POOL, "truncate", "o2", "1000")
+
+
+def contents(t, client):
+    """All that a client reads: what `rados export` writes, and the snapshot's objects."""
+    path = t.path("contents")
+    client.rados("-p", POOL, "export", path)
+    with open(path, "rb") as f:
+        all_bytes = [f.read()]
+    os.remove(path)
+    for name in ("o0", "o1", "o2"):
+        client.rados("-p", POOL, "-s", "before", "get", name, path)
+        with open(path, "rb") as f:
+            all_bytes.append(f.read())
+    return all_bytes
+
+
+def write_again(t, client):
+    """Every object takes a write, beside its snapshot."""
+    for n in range(12):
+        client.rados("-p", POOL, "put", f"o{n}", t.path("given"))
+    with open(t.path("given"), "rb") as given:
+        client.rados("-p", POOL, "get", "o3", t.path("got"))
+        with open(t.path("got"), "rb") as got:
+            expect(given.read() == got.read(), "an object that was written again")
+
+
+def killed_after(cluster, seconds, *args):
+    """Whether a subcommand was still there to be killed."""
+    with subprocess.Popen(cluster.argv(*args), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        time.sleep(seconds)
+        running = process.poll() is None
+        process.kill()
+        return running
+
+
+def test_simple_stores_become_block_stores_though_the_conversion_is_killed(t):
+    cluster = t.cluster(start=False)
+    cluster.up("--store", "simple", "--osds", "2", "--osd-size", "1GiB")
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "8")
+    put_some(t, client, 12, 4 << 20)
+    before = contents(t, client)
+    convert = ("store", "convert", cluster.dir)
+    if harness.STORE not in (None, "simple"):
+        cluster.kill()
+        expect("a block store already" in loligo(cluster, *convert), "there is nothing to convert")
+        return
+    expect("in use" in loligo(cluster, *convert, code=1), "beside the running cluster")
+    cluster.kill()
+    kills = sum(killed_after(cluster, seconds, *convert) for seconds in (0.05, 0.3, 0.6, 0.9, 1.2))
+    expect(kills > 0, "no conversion was killed: each had its end before")
+    # What was begun may be used, and changed, before it goes on.
+    cluster.up()
+    equal(contents(t, client), before, "what clients read beside a conversion that is not at its end")
+    client.rados("-p", POOL, "truncate", "o5", "70000")
+    client.rados("-p", POOL, "setomapval", "o6", "later", "value")
+    before = contents(t, client)
+    cluster.kill()
+    done = json.loads(subprocess.run(cluster.argv(*convert, "--keep", "-f", "json"), capture_output=True,
+                                     timeout=BOUND, check=True).stdout)
+    equal([done[osd]["converted"] for osd in ("osd.0", "osd.1")], [True, True], f"what was converted: {done}")
+    expect(os.path.exists(done["osd.0"]["old_store"]), "the old store is kept")
+    expect("a block store already" in loligo(cluster, *convert), "a second time")
+    equal(sorted(os.listdir(os.path.join(cluster.dir, "osd.0"))), ["block", "lock"], "files of an OSD")
+    expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep", "--repair"), "the new stores")
+    cluster.up()
+    equal(contents(t, client), before, "what clients read of the block stores")
+    equal(client.ceph_json("osd", "metadata", "0")["osd_objectstore"], "block", "the OSD's store")
+    write_again(t, client)
+
+
+def pgs_of(cluster, osd):
+    listed = json.loads(loligo(cluster, "store", "list", cluster.dir, "--osd", str(osd), "-f", "json"))
+    return [row["pg"] for row in listed]
+
+
+def test_pgs_go_through_files_into_a_new_store(t):
+    cluster = t.cluster("--store", "block", "--osds", "2", "--osd-size", "1GiB")
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "8")
+    put_some(t, client, 12, 300_000)
+    before = contents(t, client)
+    osd = ("--osd", "1")
+    loligo(cluster, "stop", cluster.dir, *osd)
+    pgs = pgs_of(cluster, 1)
+    expect(len(pgs) > 2, f"PGs of osd.1: {pgs}")
+    of = ("store", "export", cluster.dir, *osd)
+    for pg in pgs:
+        loligo(cluster, *of, "--pg", pg, "--file", t.path(f"pg-{pg}"))
+    expect("already" in loligo(cluster, "store", "import", cluster.dir, *osd, "--file", t.path(f"pg-{pgs[0]}"), code=1),
+           "a PG that is there")
+    expect("not in the store" in loligo(cluster, *of, "--pg", "99.0", "--file", t.path("no"), code=1), "no such PG")
+    expect(not os.path.exists(t.path("no")), "no file of a PG that is not there")
+    # A new disk.
+    loligo(cluster, "start", cluster.dir, *osd, "--replace", "--yes-i-really-mean-it")
+    until(lambda: client.ceph_json("osd", "stat")["num_up_osds"] == 2, "two OSDs up")
+    loligo(cluster, "stop", cluster.dir, *osd)
+    into = ("store", "import", cluster.dir, *osd)
+    there = pgs_of(cluster, 1)
+    expect(not set(there) & set(pgs), f"PGs of the new store: {there}")
+    with open(t.path(f"pg-{pgs[0]}"), "rb") as f:
+        whole = f.read()
+    for name, damaged, says in (
+            ("cut", whole[:len(whole) // 2], "ends at byte"), ("nothing", b"", "no export"),
+            ("flipped", whole[:len(whole) // 2] + bytes([whole[len(whole) // 2] ^ 1]) + whole[len(whole) // 2 + 1:],
+             "damaged")):
+        with open(t.path(name), "wb") as f:
+            f.write(damaged)
+        said = loligo(cluster, *into, "--file", t.path(name), code=1)
+        expect(says in said, f"{name}: {said}")
+        equal(pgs_of(cluster, 1), there, f"after a file that is {name}")
+    killed = 0
+    for n, pg in enumerate(pgs):
+        killed += killed_after(cluster, 0.02 * n, *into, "--file", t.path(f"pg-{pg}"))
+        with open(t.path(f"pg-{pg}"), "rb") as f:
+            done = subprocess.run(cluster.argv(*into, "--file", "-"), stdin=f, capture_output=True, timeout=BOUND)
+        # The one before may have come to its end.
+        expect(done.returncode == 0 or b"already" in done.stderr, f"{pg}: {done.stdout!r} {done.stderr!r}")
+    expect(killed > 0, "no import was killed")
+    equal(sorted(pgs_of(cluster, 1)), sorted(there + pgs), "PGs after the imports")
+    loligo(cluster, "start", cluster.dir, *osd)
+    until(lambda: client.ceph_json("osd", "stat")["num_up_osds"] == 2, "two OSDs up")
+    equal(contents(t, client), before, "what clients read of the imported PGs")
+    write_again(t, client)
+    cluster.kill()
+    expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "the store with imports")
+    # Another cluster's pools are others.
+    other = t.cluster("--store", "block", "--osds", "1", "--osd-size", "256MiB")
+    other.stop()
+    said = loligo(other, "store", "import", other.dir, "--osd", "0", "--file", t.path(f"pg-{pgs[0]}"), code=1)
+    expect("--other-cluster" in said, f"another cluster: {said}")
+
+
+def test_a_store_grows_with_its_file(t):
+    cluster = t.cluster("--store", "block", "--osds", "1", "--osd-size", "256MiB")
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "8")
+    put_some(t, client, 8, 8 << 20)
+    before = contents(t, client)
+    kb = client.ceph_json("osd", "df")["nodes"][0]["kb"]
+    expand = ("store", "expand", cluster.dir, "--osd", "0")
+    expect("in use" in loligo(cluster, *expand, "--size", "1GiB", code=1), "beside the running cluster")
+    cluster.kill()
+    expect("nothing to do" in loligo(cluster, *expand), "a file that has not grown")
+    expect("smaller" in loligo(cluster, *expand, "--size", "200MiB", code=1), "a smaller file")
+    for seconds in (0.01, 0.05, 0.1):
+        killed_after(cluster, seconds, *expand, "--size", "1GiB")
+    loligo(cluster, *expand, "--size", "1GiB")
+    expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "the store that has grown")
+    cluster.up()
+    equal(contents(t, client), before, "what clients read")
+    until(lambda: client.ceph_json("osd", "df")["nodes"][0]["kb"] > 3 * kb, "the OSD reports its new size")
+    # More than had room before.
+    path = t.path("large")
+    with open(path, "wb") as f:
+        f.write(os.urandom(100 << 20))
+    for n in range(4):
+        client.rados("-p", POOL, "put", f"large{n}", path)
+    cluster.kill()
+    cluster.up()
+    client.rados("-p", POOL, "get", "large3", t.path("got"))
+    with open(path, "rb") as given, open(t.path("got"), "rb") as got:
+        expect(given.read() == got.read(), "what lies behind the old end")
+    cluster.kill()
+    expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "the store in use behind its old end")
