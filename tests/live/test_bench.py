@@ -74,6 +74,50 @@ def empty(client, what, pool=POOL):
     equal((len(left), left[:3]), (0, []), f"objects left after {what}")
 
 
+def test_what_killed_runs_have_left_is_found_by_a_cleanup(t):
+    cluster, client, bench = cluster_with_pool(t)
+    # One in its measurement, the others while they prepare, or just after.
+    for args in (("60", "write", "-b", "4096"), ("60", "mixed", "--objects", "256"),
+                 ("60", "mixed", "--objects", "256", "--run-name", "mine")):
+        running = bench.start("-p", POOL, *args)
+        until(lambda: written(client), "the first objects")
+        # What may be going on is not removed.
+        said = bench.error("-p", POOL, "cleanup")
+        expect("may be going on" in said and written(client), said)
+        running.kill()
+        running.communicate(timeout=BOUND)
+        if "--run-name" in args:
+            bench.error("-p", POOL, "cleanup", "--run-name", "another")
+            expect(written(client), "another run's objects are there")
+            bench.run("-p", POOL, "cleanup", "--run-name", "mine")
+        else:
+            said = bench.run("-p", POOL, "cleanup").stdout.decode()
+            expect("objects of a run that did not end (benchmark_data_" in said, said)
+        empty(client, f"a cleanup after {args}")
+    # Stock clients find them, too.
+    running = bench.start("-p", POOL, "60", "write", "-b", "4096")
+    until(lambda: written(client), "the first objects")
+    running.kill()
+    running.communicate(timeout=BOUND)
+    client.rados("-p", POOL, "cleanup", "--prefix", "benchmark_data")
+    empty(client, "rados cleanup")
+    # Ctrl-C while one prepares tells the prefix.
+    running = bench.start("-p", POOL, "60", "mixed", "--objects", "4096")
+    until(lambda: written(client), "the first objects")
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=BOUND)
+    expect(f"loligo bench cleanup -p {POOL} --prefix benchmark_data_" in err.decode(), f"{err[-500:]!r}")
+    bench.run("-p", POOL, "cleanup")
+    empty(client, "a cleanup after Ctrl-C")
+    # So does a run whose cluster dies meanwhile, within its own time limit.
+    running = bench.start("-p", POOL, "60", "mixed", "--objects", "4096", "--timeout", "3")
+    until(lambda: written(client), "the first objects")
+    cluster.kill()
+    _, err = running.communicate(timeout=BOUND)
+    equal(running.returncode, 1, f"{err[-500:]!r}")
+    expect(f"loligo bench cleanup -p {POOL} --prefix benchmark_data_" in err.decode(), f"{err[-500:]!r}")
+
+
 def test_what_is_written_is_read_checked_and_removed(t):
     _, client, bench = cluster_with_pool(t)
     written = bench.json("-p", POOL, "1", "write", "-b", "4096", "-O", "16384", "-t", "8", "--no-cleanup")
@@ -240,7 +284,7 @@ def test_a_cluster_that_fails_gives_partial_results(t):
 
     # A pool that goes.
     running = bench.start("-p", "gone", "60", "write", "-b", "4096", "--timeout", "20")
-    until(lambda: objects(client, "gone"), "the first objects")
+    until(lambda: written(client, "gone"), "the first objects")
     client.ceph("osd", "pool", "rm", "gone", "gone", "--yes-i-really-really-mean-it")
     out, err = running.communicate(timeout=BOUND)
     equal(running.returncode, PARTIAL, f"{err[-500:]!r}")
@@ -250,7 +294,7 @@ def test_a_cluster_that_fails_gives_partial_results(t):
 
     # Ctrl-C.
     running = bench.start("-p", POOL, "60", "write", "-b", "4096")
-    until(lambda: objects(client), "the first objects")
+    until(lambda: written(client), "the first objects")
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=BOUND)
     equal(running.returncode, PARTIAL, f"{err[-500:]!r}")
@@ -261,7 +305,7 @@ def test_a_cluster_that_fails_gives_partial_results(t):
 
     # A cluster that dies.
     running = bench.start("-p", POOL, "60", "write", "-b", "4096", "--timeout", "3")
-    until(lambda: objects(client), "the first objects")
+    until(lambda: written(client), "the first objects")
     cluster.kill()
     began = time.monotonic()
     out, err = running.communicate(timeout=BOUND)
@@ -275,6 +319,11 @@ def test_a_cluster_that_fails_gives_partial_results(t):
     expect(f"loligo bench cleanup -p {POOL} --prefix {prefix}" in err.decode(), f"{err[-500:]!r}")
 
 
+def written(client, pool=POOL):
+    """The objects of runs, without what says which runs there are."""
+    return [name for name in objects(client, pool) if "_object" in name]
+
+
 def full_run(bench):
     """A run into the pool `full`, once the cluster has noticed that it is full."""
     done = subprocess.run(bench.argv("-f", "json", "-p", "full", "3", "write", "-b", "4096", "-t", "2"),
@@ -285,7 +334,7 @@ def full_run(bench):
 def test_objects_of_a_killed_run_are_removed_by_their_prefix(t):
     _, client, bench = cluster_with_pool(t)
     running = bench.start("-p", POOL, "60", "write", "-b", "4096")
-    names = until(lambda: objects(client), "the first objects")
+    names = until(lambda: written(client), "the first objects")
     running.kill()
     running.communicate(timeout=BOUND)
     prefix = names[0].rsplit("_object", 1)[0]

@@ -164,6 +164,7 @@ fn workload(workload: &Workload) -> Facts {
                 ladder,
                 seconds,
                 phases: _,
+                reads_percent,
                 rate,
                 drop_caches,
             } = bench;
@@ -174,6 +175,7 @@ fn workload(workload: &Workload) -> Facts {
                 ("in_flight", in_flight.to_string()),
                 ("ladder", ladder_words(ladder.as_ref())),
                 ("seconds", seconds.to_string()),
+                ("reads", reads_percent.map_or_else(|| NOT_SET.to_owned(), |reads| reads.to_string())),
                 ("rate", rate.map_or_else(|| NOT_SET.to_owned(), |rate| rate.to_string())),
                 ("drop_caches", yes(*drop_caches)),
             ]);

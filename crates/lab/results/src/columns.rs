@@ -163,7 +163,7 @@ static COLUMNS: &[Column] = table! {
         |r| r.build.server.clone();
     Trial "client_version", "text", "build.client", "What the load says of its version.",
         |r| r.build.client.clone();
-    Phase "phase", "text", "measurements.N.phase", "`write`, `read`, `rand_write`, `rand_read` or `run`; empty in the one row of a trial none of whose phases ended.",
+    Phase "phase", "text", "measurements.N.phase", "`write`, `read`, `rand_write`, `rand_read`, `mixed` or `run`; empty in the one row of a trial none of whose phases ended.",
         |m| m.phase.clone();
     Phase "seconds", "s", "measurements.N.seconds", "How long the phase took, as the load itself says.",
         |m| m.seconds.to_string();

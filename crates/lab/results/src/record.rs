@@ -173,7 +173,7 @@ pub enum Status {
 /// A phase's result.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Measurement {
-    /// `write`, `read`, `rand_write`, `rand_read`, `run`.
+    /// `write`, `read`, `rand_write`, `rand_read`, `mixed`, `run`.
     pub phase: String,
     /// What this was on a ladder of loads; `None`: a phase of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]

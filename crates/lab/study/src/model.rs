@@ -294,6 +294,8 @@ pub enum Phase {
     RandWrite,
     /// Reads in random order.
     RandRead,
+    /// Reads and writes at random offsets (loligo bench).
+    Mixed,
     /// A command's run.
     Run,
 }
@@ -339,6 +341,8 @@ pub struct BenchLoad {
     pub seconds: u32,
     /// In this order.
     pub phases: Vec<Phase>,
+    /// Of a hundred operations of the phase `mixed`, so many are reads; none: it has no such phase.
+    pub reads_percent: Option<u32>,
     /// Requests a second over all instances, for an open loop whose latencies count from the planned start; none: a
     /// closed loop.
     pub rate: Option<u32>,

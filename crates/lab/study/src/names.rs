@@ -6,20 +6,21 @@ use crate::model::{
 };
 
 impl Phase {
-    /// `write`, `read`, `rand_write`, `rand_read`, `run`: as study files and records have it.
+    /// `write`, `read`, `rand_write`, `rand_read`, `mixed`, `run`: as study files and records have it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Write => "write",
             Self::Read => "read",
             Self::RandWrite => "rand_write",
             Self::RandRead => "rand_read",
+            Self::Mixed => "mixed",
             Self::Run => "run",
         }
     }
 
     /// Whether it reads.
     pub fn reads(self) -> bool {
-        matches!(self, Self::Read | Self::RandRead)
+        matches!(self, Self::Read | Self::RandRead | Self::Mixed)
     }
 }
 

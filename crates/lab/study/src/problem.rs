@@ -226,6 +226,8 @@ pub enum Conflict {
     ReadBeforeWrite { phase: &'static str, also: &'static str },
     #[error("{load} has no phase '{phase}' (it has {has})")]
     PhaseOfAnother { load: &'static str, phase: &'static str, has: &'static str },
+    #[error("only the phase 'mixed' has a share of reads: leave out 'reads'")]
+    ReadsWithoutMixed,
     #[error("a request of {block} bytes does not fit in {size} bytes")]
     BlockAboveSize { block: u64, size: u64 },
     #[error(

@@ -17,13 +17,23 @@ const FIO_MAX: u64 = 1 << 40;
 /// Phases of `rados bench`; it writes new objects only.
 const BENCH_PHASES: [(&str, Phase); 3] =
     [("write", Phase::Write), ("read", Phase::Read), ("rand_read", Phase::RandRead)];
-/// All phases of loads that have phases.
-const PHASES: [(&str, Phase); 4] = [
+/// Phases of fio, and those of `loligo bench`.
+const FIO_PHASES: &[(&str, Phase)] = &[
     ("write", Phase::Write),
     ("read", Phase::Read),
     ("rand_write", Phase::RandWrite),
     ("rand_read", Phase::RandRead),
 ];
+const LOLIGO_PHASES: &[(&str, Phase)] = &[
+    ("write", Phase::Write),
+    ("read", Phase::Read),
+    ("rand_write", Phase::RandWrite),
+    ("rand_read", Phase::RandRead),
+    ("mixed", Phase::Mixed),
+];
+
+/// Reads of a hundred operations of a mixed phase, where the study does not say.
+const READS_PERCENT: u32 = 50;
 
 /// Reads the list of workloads.
 pub(crate) fn read(study: &Fields<'_>, p: &mut Problems) -> Vec<Workload> {
@@ -84,7 +94,7 @@ fn rados_bench(node: &Node, place: &str, p: &mut Problems) -> Option<Vec<(String
     let ladder = ladder::read(&fields, &clients, false, p);
     let depths = depths(&fields, &clients, ladder.as_ref(), p);
     let seconds = fields.count("seconds", SECONDS, p);
-    let phases = phases(&fields, false, p);
+    let phases = phases(&fields, FIO_PHASES, false, p);
     let drop_caches = fields.yes("drop_caches", p).unwrap_or(true);
     let (seconds, phases) = (seconds?, phases?);
     let mut made = Vec::new();
@@ -110,6 +120,7 @@ fn loligo_bench(node: &Node, place: &str, p: &mut Problems) -> Option<Vec<(Strin
         "ladder",
         "seconds",
         "phases",
+        "reads",
         "rate",
         "drop_caches",
     ];
@@ -121,7 +132,8 @@ fn loligo_bench(node: &Node, place: &str, p: &mut Problems) -> Option<Vec<(Strin
     let ladder = ladder::read(&fields, &clients, true, p);
     let depths = depths(&fields, &clients, ladder.as_ref(), p);
     let seconds = fields.count("seconds", SECONDS, p);
-    let phases = phases(&fields, true, p);
+    let phases = phases(&fields, LOLIGO_PHASES, true, p);
+    let reads_percent = reads_percent(&fields, phases.as_deref(), p);
     let drop_caches = fields.yes("drop_caches", p).unwrap_or(true);
     let rates = rates(&fields, &clients, p);
     let (bytes, seconds, phases) = (bytes?, seconds?, phases?);
@@ -141,6 +153,7 @@ fn loligo_bench(node: &Node, place: &str, p: &mut Problems) -> Option<Vec<(Strin
                     ladder: ladder.clone(),
                     seconds,
                     phases: phases.clone(),
+                    reads_percent,
                     rate: *rate,
                     drop_caches,
                 };
@@ -149,6 +162,20 @@ fn loligo_bench(node: &Node, place: &str, p: &mut Problems) -> Option<Vec<(Strin
         }
     }
     Some(made)
+}
+
+/// The share of reads in a mixed phase.
+fn reads_percent(fields: &Fields<'_>, phases: Option<&[Phase]>, p: &mut Problems) -> Option<u32> {
+    let is_mixed = phases?.contains(&Phase::Mixed);
+    match fields.get("reads") {
+        Some(node) if !is_mixed => {
+            p.add(node.at, Conflict::ReadsWithoutMixed);
+            None
+        }
+        given => {
+            is_mixed.then(|| given.and_then(|_| fields.count("reads", 1..=99, p)).unwrap_or(READS_PERCENT))
+        }
+    }
 }
 
 /// The fixed rates of a load; a lone `None` where it has none.
@@ -186,7 +213,7 @@ fn fio(node: &Node, place: &str, p: &mut Problems) -> Option<Vec<(String, Worklo
     let depths = depths(&fields, &clients, ladder.as_ref(), p);
     let seconds = fields.count("seconds", SECONDS, p);
     let prefill = fields.yes("prefill", p).unwrap_or(true);
-    let phases = phases(&fields, prefill, p);
+    let phases = phases(&fields, FIO_PHASES, prefill, p);
     let drop_caches = fields.yes("drop_caches", p).unwrap_or(true);
     let rates = rates(&fields, &clients, p);
     if engine == Some(Engine::Rados) && !prefill && phases.iter().flatten().any(|phase| phase.reads()) {
@@ -298,13 +325,18 @@ fn depths(
 }
 
 /// Phases in order; what reads comes after what wrote, if nothing is written before the first.
-fn phases(fields: &Fields<'_>, prefill: bool, p: &mut Problems) -> Option<Vec<Phase>> {
+fn phases(
+    fields: &Fields<'_>,
+    known: &[(&str, Phase)],
+    prefill: bool,
+    p: &mut Problems,
+) -> Option<Vec<Phase>> {
     let fio = fields.get("engine").is_some() || fields.get("block_size").is_some();
     let nodes = fields.one_or_more("phases", p)?;
     let mut phases = Vec::new();
     let mut written = prefill;
     for node in nodes {
-        let Some(phase) = word(node, "phase", &PHASES, p) else { continue };
+        let Some(phase) = word(node, "phase", known, p) else { continue };
         if !fio && !BENCH_PHASES.iter().any(|(_, known)| *known == phase) {
             let kind = Conflict::PhaseOfAnother {
                 load: "rados bench",

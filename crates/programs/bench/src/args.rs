@@ -27,7 +27,7 @@ Modes (write, seq, rand and their options are those of `rados bench`):
   rand       read blocks of them at random
   randwrite  write blocks within large objects at random; prepares the objects first
   mixed      the same, and of a hundred operations --reads are reads
-  cleanup    remove what an earlier run has left (no SECONDS)
+  cleanup    remove what an earlier run has kept, and what runs that were killed have left (no SECONDS)
 
 Examples:
   loligo bench -p mypool 10 write -b 4096 --no-cleanup

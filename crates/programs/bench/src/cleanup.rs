@@ -22,7 +22,7 @@ fn removal(pool: PoolId, name: String) -> Request {
 }
 
 /// Removes objects by their names. Those that do not exist do not count.
-fn remove(
+pub(crate) fn remove(
     session: &mut Session,
     (pool, pool_name): (PoolId, &str),
     mut names: impl Iterator<Item = String>,
@@ -73,20 +73,53 @@ pub(crate) fn by_record(
 /// Removes the objects of a pool whose names begin with `prefix`.
 pub(crate) fn by_prefix(session: &mut Session, pool_name: &str, prefix: &str) -> Result<u64, BenchError> {
     let pool = session.pool(pool_name)?;
-    let (mut removed, mut cursor) = (0, HObject::min());
+    let mut removed = 0;
+    for_each_page(
+        session,
+        pool_name,
+        |name| name.starts_with(prefix),
+        |session, found| {
+            removed += remove(session, (pool, pool_name), found.into_iter())?;
+            Ok(())
+        },
+    )?;
+    Ok(removed)
+}
+
+/// The names of a pool's objects that a condition holds for.
+pub(crate) fn names_of(
+    session: &mut Session,
+    pool_name: &str,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<String>, BenchError> {
+    let mut names = Vec::new();
+    for_each_page(session, pool_name, is_wanted, |_, found| {
+        names.extend(found);
+        Ok(())
+    })?;
+    Ok(names)
+}
+
+/// Lists the pool, and does something with the names of each answer that a condition holds for.
+fn for_each_page(
+    session: &mut Session,
+    pool_name: &str,
+    is_wanted: impl Fn(&str) -> bool,
+    mut each: impl FnMut(&mut Session, Vec<String>) -> Result<(), BenchError>,
+) -> Result<(), BenchError> {
+    let pool = session.pool(pool_name)?;
+    let mut cursor = HObject::min();
     // The answer of a PG's last objects has the beginning of the next PG's.
     while !cursor.is_max() {
         let pg = PgId { pool, seed: cursor.hash };
         let listed = list(session, pg, pool_name, &cursor)?;
-        let is_wanted = |name: &[u8]| name.starts_with(prefix.as_bytes());
-        let found = listed.entries.into_iter().filter(|entry| {
-            entry.nspace.is_empty() && entry.key.is_empty() && is_wanted(entry.name.as_bytes())
-        });
-        let found: Vec<String> = found.map(|entry| entry.name.to_string()).collect();
-        removed += remove(session, (pool, pool_name), found.into_iter())?;
+        let plain =
+            listed.entries.into_iter().filter(|entry| entry.nspace.is_empty() && entry.key.is_empty());
+        let names = plain.map(|entry| entry.name.to_string());
+        each(session, names.filter(|name| is_wanted(name)).collect())?;
         cursor = listed.handle;
     }
-    Ok(removed)
+    Ok(())
 }
 
 fn list(

@@ -27,6 +27,8 @@ pub(crate) enum BenchError {
         "interrupted while the objects were prepared; loligo bench cleanup -p {pool} --prefix {prefix} removes them"
     )]
     InterruptedFill { pool: String, prefix: String },
+    #[error("{error}; objects are left: loligo bench cleanup -p {pool} --prefix {prefix} removes them")]
+    FillLeft { error: Box<Self>, pool: String, prefix: String },
     #[error("a thread can't be started: {0}")]
     Thread(std::io::Error),
     #[error("the thread of instance {0} has panicked")]

@@ -18,6 +18,7 @@ use crate::record::Record;
 use crate::run::{Note, Stage};
 use crate::session::{Access, LOOK, Session, failed, read_op, request};
 use crate::spec::{Mode, Spec};
+use crate::unfinished;
 
 /// Requests at once while objects are prepared.
 const FILL_IN_FLIGHT: usize = 16;
@@ -93,6 +94,11 @@ impl Given {
         names::writer(std::process::id() as i32, self.number)
     }
 
+    /// Of the objects that this instance makes.
+    fn prefix(&self) -> String {
+        names::prefix(&names::host(), self.writer())
+    }
+
     /// Runs the instance.
     pub(crate) fn run(&self) -> Result<Ended, BenchError> {
         // In an open loop no more than these wait for room.
@@ -105,7 +111,7 @@ impl Given {
         let start = loop {
             match self.stage.start() {
                 Some(start) => break start,
-                None => self.idle(&mut session)?,
+                None => self.idle(&mut session).map_err(|error| self.with_prefix(error, &prepared))?,
             }
         };
         let end = start.after(self.spec.duration);
@@ -131,6 +137,17 @@ impl Given {
         })
     }
 
+    /// The error of an interruption, which says what is left.
+    fn with_prefix(&self, error: BenchError, prepared: &Prepared) -> BenchError {
+        match (error, prepared.owns) {
+            (BenchError::Interrupted, true) => BenchError::InterruptedFill {
+                pool: self.pool_name().into(),
+                prefix: prepared.objects.prefix.clone(),
+            },
+            (error, _) => error,
+        }
+    }
+
     fn say(&self, note: Note) {
         // The main thread has ended: the process does.
         let _ = self.notes.send(note);
@@ -153,7 +170,8 @@ impl Given {
                 let block_size = self.spec.block_size.unwrap_or(BLOCK_WRITE);
                 let object_size = self.spec.object_size.unwrap_or(block_size);
                 let content = Content::new(block_size, object_size, self.spec.compressible_percent);
-                let prefix = names::prefix(&names::host(), self.writer());
+                let prefix = self.prefix();
+                unfinished::mark(session, pool, &prefix, self.spec.run_name.as_deref())?;
                 let hints = self.spec.hints;
                 let objects = Objects { pool, prefix, object_size, content, verifies: false, hints };
                 let plan = Plan::write(block_size, object_size, self.spec.objects);
@@ -261,6 +279,7 @@ impl Given {
     /// Writes the objects that a mixed load works on, and their record.
     fn fill(&self, session: &mut Session, pool: PoolId, record: &Record) -> Result<(), BenchError> {
         let prefix = names::prefix(&names::host(), record.writer);
+        unfinished::mark(session, pool, &prefix, self.spec.run_name.as_deref())?;
         let content =
             Content::new(record.op_size, record.object_size, record.compressible_percent.unwrap_or(0));
         let object_size = record.object_size;
@@ -274,7 +293,9 @@ impl Given {
             let operation = Operation { kind: Kind::Write, object, offset, length: record.op_size };
             Some((operation, objects.request(&operation)))
         };
+        let mut is_silent = false;
         let result = session.stream(FILL_IN_FLIGHT, next, |operation, outcome| {
+            is_silent |= outcome.result() == Errno::ETIMEDOUT.code();
             objects.check(&operation, outcome).map_err(|wrong| BenchError::Request {
                 what: "preparing the objects".into(),
                 pool: self.pool_name().into(),
@@ -290,12 +311,12 @@ impl Given {
             Err(BenchError::Interrupted) => {
                 Err(BenchError::InterruptedFill { pool: self.pool_name().into(), prefix: objects.prefix })
             }
-            Err(error) => {
-                // What was written is useless. The first error is the one to report.
-                let count = record.objects();
-                let _ = remove_objects(session, self.pool_name(), &objects, count);
-                Err(error)
+            // What was written is useless. A cluster that does not answer is not asked to remove it.
+            Err(error) if is_silent || self.discard(session, &objects, record.objects()).is_err() => {
+                let error = Box::new(error);
+                Err(BenchError::FillLeft { error, pool: self.pool_name().into(), prefix: objects.prefix })
             }
+            Err(error) => Err(error),
             Ok(()) => Ok(()),
         }
     }
@@ -312,6 +333,17 @@ impl Given {
     }
 
     // --- after the measurement ---
+
+    /// Removes the run's objects and its mark.
+    fn discard(&self, session: &mut Session, objects: &Objects, count: u64) -> Result<(), BenchError> {
+        remove_objects(session, self.pool_name(), objects, count)?;
+        self.unmark(session, objects)
+    }
+
+    /// The run's objects are removed, or its record is written.
+    fn unmark(&self, session: &mut Session, objects: &Objects) -> Result<(), BenchError> {
+        unfinished::unmark(session, (objects.pool, self.pool_name()), &objects.prefix)
+    }
 
     /// Removes the objects, or writes down what they are.
     fn finish(
@@ -336,7 +368,10 @@ impl Given {
         };
         let objects = written.objects();
         if objects == 0 {
-            return Left::Nothing;
+            return match self.unmark(session, &prepared.objects) {
+                Ok(()) => Left::Nothing,
+                Err(error) => Left::Stuck(error.to_string()),
+            };
         }
         if !self.spec.cleans_up {
             if prepared.record.is_none() && measured.failed.is_none() {
@@ -344,12 +379,17 @@ impl Given {
                     measured.failed = Some(error.to_string());
                 }
             }
+            // Without a record the mark stays, by which a cleanup finds them.
+            if measured.failed.is_none() {
+                measured.failed =
+                    self.unmark(session, &prepared.objects).err().map(|error| error.to_string());
+            }
             return Left::Kept(objects);
         }
         if measured.tally.errors.contains_key(&Errno::ETIMEDOUT.code()) {
             return Left::Stuck("the cluster did not answer in time".into());
         }
-        match remove_objects(session, self.pool_name(), &prepared.objects, objects) {
+        match self.discard(session, &prepared.objects, objects) {
             Ok(()) => Left::Removed(objects),
             Err(error) => Left::Stuck(error.to_string()),
         }

@@ -5,7 +5,7 @@
 //! thread (`run`) starts the instances together, prints their progress and adds their tallies up (`report`).
 //!
 //! Objects have the names that `rados bench` gives them, and its record of a run (`record`), so that each program reads
-//! and removes what the other wrote.
+//! and removes what the other wrote; a run under way has a mark of its own besides (`unfinished`).
 
 mod args;
 mod cleanup;
@@ -22,6 +22,7 @@ mod run;
 mod session;
 mod spec;
 mod tally;
+mod unfinished;
 
 pub use args::BenchArgs;
 pub use run::main;

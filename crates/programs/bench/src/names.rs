@@ -3,6 +3,8 @@
 /// Where the record of a run without a name is.
 pub(crate) const RECORD: &str = "benchmark_last_metadata";
 const PREFIX: &str = "benchmark_data";
+/// Ends the name of a mark.
+const MARK: &str = "_unfinished";
 /// Process ids are below this.
 const PIDS: i32 = 1 << 22;
 
@@ -20,7 +22,35 @@ pub(crate) fn prefix(host: &str, writer: i32) -> String {
 }
 
 pub(crate) fn object(prefix: &str, number: u64) -> String {
-    format!("{prefix}_object{number}")
+    format!("{}{number}", objects_prefix(prefix))
+}
+
+/// What the names of an instance's objects begin with, and those of no other instance.
+pub(crate) fn objects_prefix(prefix: &str) -> String {
+    format!("{prefix}_object")
+}
+
+/// The mark of a run with objects of this prefix. `rados cleanup` removes it with them.
+pub(crate) fn mark(prefix: &str) -> String {
+    format!("{prefix}{MARK}")
+}
+
+/// The prefix that a mark belongs to; `None`: it is no mark.
+pub(crate) fn marked(name: &str) -> Option<&str> {
+    name.strip_suffix(MARK).filter(|prefix| prefix.starts_with(PREFIX))
+}
+
+/// Whether the run of a prefix may go on: that of a process of this host that is there, or of another host.
+pub(crate) fn may_run(prefix: &str) -> bool {
+    let writer = prefix.strip_prefix(&format!("{PREFIX}_{}_", host())).and_then(|writer| writer.parse().ok());
+    // An own process that has the number of one that has ended is another program, or this one.
+    writer.is_none_or(|writer: i32| is_bench(writer % PIDS))
+}
+
+/// Whether a process is another one of this program.
+fn is_bench(pid: i32) -> bool {
+    let name = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok();
+    pid != std::process::id() as i32 && name(&pid.to_string()).is_some_and(|comm| Some(comm) == name("self"))
 }
 
 /// Where the record of an instance is: the n-th of those in its pool.
@@ -45,6 +75,16 @@ mod tests {
         all.dedup();
         assert_eq!(all.len(), INSTANCES_MAX);
         assert_eq!(object(&prefix("host", writer(77, 0)), 5), "benchmark_data_host_77_object5");
+        let mark = mark(&prefix("host", 77));
+        assert_eq!(
+            (mark.as_str(), marked(&mark)),
+            ("benchmark_data_host_77_unfinished", Some("benchmark_data_host_77"))
+        );
+        assert_eq!((marked("benchmark_data_host_77_object5"), marked("other_unfinished")), (None, None));
+        assert!(
+            may_run(&prefix("another host", 1))
+                && !may_run(&prefix(&host(), writer(std::process::id() as i32, 3)))
+        );
         assert_eq!((record(None, 0), record(Some("x"), 2)), (RECORD.into(), "x.2".into()));
     }
 }

@@ -20,6 +20,7 @@ use crate::report::{Results, json_second, progress_head, progress_line};
 use crate::session::{Access, Session};
 use crate::spec::Spec;
 use crate::tally::Interval;
+use crate::unfinished;
 
 /// The command line is wrong.
 const USAGE: u8 = 2;
@@ -139,17 +140,31 @@ fn remove(
                 let removed = cleanup::by_prefix(&mut session, pool, prefix)?;
                 output::line(format_args!("{pool}: removed {removed} objects"));
             }
-            None => match cleanup::by_record(&mut session, pool, run_name)? {
-                Some(removed) => output::line(format_args!("{pool}: removed {removed} objects")),
-                None => {
-                    let record = crate::names::record(run_name, 0);
-                    eprintln!(
-                        "loligo bench: {pool}: no run's record '{record}'; --prefix removes objects by name"
-                    );
-                    found = false;
-                }
-            },
+            None => found &= remove_runs(&mut session, pool, run_name)?,
         }
+    }
+    Ok(found)
+}
+
+/// Removes the objects of a run that has kept them, and of runs that were killed. Whether there were any.
+fn remove_runs(session: &mut Session, pool: &str, run_name: Option<&str>) -> Result<bool, BenchError> {
+    let by_record = cleanup::by_record(session, pool, run_name)?;
+    if let Some(removed) = by_record {
+        output::line(format_args!("{pool}: removed {removed} objects"));
+    }
+    let unfinished = unfinished::remove_unfinished(session, pool, run_name)?;
+    for (prefix, removed) in &unfinished.removed {
+        output::line(format_args!("{pool}: removed {removed} objects of a run that did not end ({prefix})"));
+    }
+    for prefix in &unfinished.perhaps_running {
+        eprintln!(
+            "loligo bench: {pool}: a run with objects {prefix} may be going on; --prefix {prefix} removes them"
+        );
+    }
+    let found = by_record.is_some() || !unfinished.removed.is_empty();
+    if !found {
+        let record = crate::names::record(run_name, 0);
+        eprintln!("loligo bench: {pool}: no run's record '{record}'; --prefix removes objects by name");
     }
     Ok(found)
 }
@@ -226,8 +241,16 @@ impl Run {
             match result {
                 Ok(ended) => results.add(ended),
                 Err(error) => {
-                    if first.as_ref().is_none_or(|first| matches!(first, BenchError::Interrupted)) {
-                        first = Some(error);
+                    let later = match &first {
+                        Some(first) if !is_of_another(first) => error,
+                        _ => match first.replace(error) {
+                            Some(earlier) => earlier,
+                            None => continue,
+                        },
+                    };
+                    // What it has left.
+                    if matches!(later, BenchError::InterruptedFill { .. }) {
+                        eprintln!("loligo bench: {later}");
                     }
                 }
             }
@@ -303,6 +326,11 @@ impl Run {
             Format::Json { .. } | Format::JsonLines => eprintln!("{text}"),
         }
     }
+}
+
+/// Whether an instance ended because another one did, or all were to.
+fn is_of_another(error: &BenchError) -> bool {
+    matches!(error, BenchError::Interrupted | BenchError::InterruptedFill { .. })
 }
 
 fn joined(number: usize, handle: Handle) -> Result<Ended, BenchError> {

@@ -142,26 +142,29 @@ fn a_ladder_stands_for_depth_and_rate() {
 #[test]
 fn loligo_bench_has_rates_and_ladders_as_fio_has_and_always_fills() {
     let load = "loligo_bench: {instances: 2, block_size: [4K, 64K], size: 64M, in_flight: 32, seconds: 3, rate: [500, 1000], \
-                phases: [rand_write, read]}";
+                phases: [rand_write, read, mixed], reads: 70}";
     let text = FRAME.replace("command: {run: 'true', timeout: 10}", load);
     let study = parse(&text, "s").unwrap_or_else(|problems| panic!("{problems:#?}"));
     assert_eq!(study.workloads.len(), 4);
     let WorkloadKind::LoligoBench(bench) = &study.workloads[1].kind else { panic!() };
     assert_eq!((bench.block_size, bench.size, bench.in_flight, bench.rate), (4096, 64 << 20, 32, Some(1000)));
+    assert_eq!(bench.reads_percent, Some(70));
     assert_eq!((study.workloads[1].load(), bench.clients.total()), ("loligo bench", 2));
     assert_eq!(
         study.workloads[1].phases(),
-        [Phase::RandWrite, Phase::Read],
+        [Phase::RandWrite, Phase::Read, Phase::Mixed],
         "it was written before the first phase"
     );
     let plan = study::Plan::new(&study, &study::NotRun::default(), 1);
     let seconds = study::trial_seconds(&study, &plan.trials[0], &|_| 0.0);
-    assert!((seconds - 2.0 * 3.0 - 1.34).abs() < 0.01, "{seconds}");
+    assert!((seconds - 3.0 * 3.0 - 1.34).abs() < 0.01, "{seconds}");
     for (wrong, says) in [
         (load.replace("[500, 1000]", "1"), "RateBelowInstances"),
         (load.replace("[4K, 64K]", "65M"), "BlockAboveSize"),
         (load.replace("in_flight: 32", "in_flight: 33"), "NotAMultiple"),
         (load.replace("seconds: 3", "seconds: 3, prefill: no"), "prefill"),
+        (load.replace(", mixed]", "]"), "ReadsWithoutMixed"),
+        (load.replace("reads: 70", "reads: 100"), "reads"),
     ] {
         let text = FRAME.replace("command: {run: 'true', timeout: 10}", &wrong);
         let problems = parse(&text, "s").expect_err(&wrong);

@@ -41,6 +41,10 @@ pub(crate) fn phase(load: &BenchLoad, phase: Phase, instance: InstanceSpec<'_>) 
     let depth = load.in_flight / instance.of.max(1);
     let what = match phase {
         Phase::RandWrite => format!("randwrite -b {block} -O {size} --objects {count}"),
+        Phase::Mixed => {
+            let reads = load.reads_percent.unwrap_or(50);
+            format!("mixed -b {block} -O {size} --objects {count} --reads {reads}")
+        }
         Phase::RandRead => format!("rand -b {block}"),
         Phase::Read => format!("seq -b {block}"),
         // Objects of their own, block by block, without end.
@@ -87,6 +91,7 @@ mod tests {
             ladder: None,
             seconds: 7,
             phases: Vec::new(),
+            reads_percent: Some(70),
             rate,
             drop_caches: true,
         }
@@ -112,6 +117,11 @@ mod tests {
         assert_eq!(
             of(Phase::RandWrite),
             "bench -c /c -p p1 7 randwrite -b 4096 -O 4194304 --objects 16 --seed 1 -f json-lines --run-name lab -t 16"
+        );
+        assert_eq!(
+            of(Phase::Mixed),
+            "bench -c /c -p p1 7 mixed -b 4096 -O 4194304 --objects 16 --reads 70 --seed 1 -f json-lines \
+             --run-name lab -t 16"
         );
         assert_eq!(
             of(Phase::Write),

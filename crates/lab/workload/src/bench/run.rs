@@ -103,6 +103,7 @@ mod tests {
             ladder: None,
             seconds: 1,
             phases: vec![phase],
+            reads_percent: None,
             rate: None,
             drop_caches: false,
         };

@@ -97,8 +97,8 @@ fn check(load: &FioLoad, cluster: &Cluster) -> Result<()> {
         let what = "fio's rados engine counts reads of what was never written as reads; let the load prefill";
         return Err(Error::Impossible { what: what.to_owned() });
     }
-    if load.phases.contains(&Phase::Run) {
-        return Err(Error::Impossible { what: "fio has no phase run".to_owned() });
+    if let Some(odd) = load.phases.iter().find(|p| matches!(p, Phase::Mixed | Phase::Run)) {
+        return Err(Error::Impossible { what: format!("fio has no phase {}", odd.name()) });
     }
     Ok(())
 }

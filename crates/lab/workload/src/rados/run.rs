@@ -56,7 +56,8 @@ fn measure(
 /// What the study's own check can't know.
 fn check(bench: &RadosBench, cluster: &Cluster) -> Result<()> {
     cluster.check_shares(bench.in_flight)?;
-    if let Some(&odd) = bench.phases.iter().find(|p| matches!(p, Phase::RandWrite | Phase::Run)) {
+    let odd = |p: &&Phase| matches!(p, Phase::RandWrite | Phase::Mixed | Phase::Run);
+    if let Some(odd) = bench.phases.iter().find(odd) {
         return Err(Error::Impossible { what: format!("rados bench has no phase {}", odd.name()) });
     }
     Ok(())
