@@ -273,7 +273,7 @@ impl MovingStep {
     /// The next object of the step, or its end.
     fn next_object(&mut self) -> Next {
         let is_full = self.txn.payload_bytes() >= BATCH_BYTES as u64;
-        if let Some(object) = self.objects.pop_if(|_| !is_full) {
+        if let Some(object) = if is_full { None } else { self.objects.pop() } {
             self.copied.push(object.clone());
             let (collection, attrs) = (self.id, AttrChoice::All);
             return self.read(Stage::Head, ReadRequest::Object { collection, object, attrs });
