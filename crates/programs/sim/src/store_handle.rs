@@ -22,7 +22,7 @@ pub type Logged = (ReqId, Epoch, u64);
 
 enum Kind {
     /// `None` only while it becomes another.
-    Memory(Option<SimStore>),
+    Memory(Option<Box<SimStore>>),
     Disks(Box<BlockStoreOnDisks>),
 }
 
@@ -48,7 +48,7 @@ struct Loading {
 
 impl StoreHandle {
     pub fn in_memory(options: SimOptions) -> Self {
-        Self::of(Kind::Memory(Some(SimStore::new(options))))
+        Self::of(Kind::Memory(Some(Box::new(SimStore::new(options)))))
     }
 
     pub fn on_disks(store: BlockStoreOnDisks) -> Self {
@@ -61,7 +61,7 @@ impl StoreHandle {
 
     fn get(&self) -> RefMut<'_, dyn ObjectStore> {
         RefMut::map(self.store.borrow_mut(), |kind| match kind {
-            Kind::Memory(store) => store.as_mut().unwrap() as &mut dyn ObjectStore,
+            Kind::Memory(store) => store.as_deref_mut().unwrap() as &mut dyn ObjectStore,
             Kind::Disks(store) => store.open_store(),
         })
     }
@@ -91,7 +91,7 @@ impl StoreHandle {
                     Ending::Killed => store.close(),
                     Ending::PowerLoss => store.power_loss().0,
                 });
-                *store = ended;
+                *store = ended.map(Box::new);
             }
             Kind::Disks(store) => match ending {
                 Ending::Killed => store.close(),
@@ -107,7 +107,7 @@ impl StoreHandle {
                 store.resize(bytes);
                 store.close()
             });
-            *store = resized;
+            *store = resized.map(Box::new);
         }
     }
 
@@ -244,7 +244,7 @@ impl ObjectStore for StoreHandle {
 
     fn deadline(&self) -> Option<UTime> {
         match &*self.store.borrow() {
-            Kind::Memory(store) => store.as_ref().and_then(SimStore::deadline),
+            Kind::Memory(store) => store.as_deref().and_then(SimStore::deadline),
             Kind::Disks(store) => store.deadline(),
         }
     }

@@ -319,7 +319,7 @@ fn osd_dir(dir: &Path, index: u32) -> PathBuf {
 /// Bytes of a store's image file, if there is one yet.
 fn image_bytes(store: &Path) -> Option<u64> {
     let metadata = std::fs::metadata(store.join("block")).ok()?;
-    metadata.is_file().then(|| metadata.len()).filter(|bytes| *bytes > 0)
+    metadata.is_file().then_some(metadata.len()).filter(|bytes| *bytes > 0)
 }
 
 /// OSDs that `osd_debug_no_boot` keeps from booting.

@@ -198,7 +198,7 @@ fn put_all<S: ObjectStore>(
     on: &mut dyn FnMut(&Progress) -> Result<(), Ended>,
 ) -> Result<Progress, PgError> {
     let (mut writer, mut progress) = (Writer::new(), Progress::default());
-    while let Some(record) = stream.next()? {
+    while let Some(record) = stream.next_record()? {
         if let Record::Collection { collection, .. } = &record {
             if *collection != wanted {
                 let why = format!("it says {wanted} in front, and has {collection}");

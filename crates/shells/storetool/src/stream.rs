@@ -194,7 +194,7 @@ impl<R: Read> StreamReader<R> {
     ///
     /// # Errors
     /// See [`StreamError`].
-    pub fn next(&mut self) -> Result<Option<Record>, StreamError> {
+    pub fn next_record(&mut self) -> Result<Option<Record>, StreamError> {
         if self.ended {
             return Ok(None);
         }

@@ -32,7 +32,7 @@ fn files() -> Vec<(Vec<u8>, Vec<Record>)> {
 fn read(bytes: &[u8]) -> Result<(Header, Vec<Record>), StreamError> {
     let (mut stream, header) = StreamReader::new(bytes)?;
     let mut records = Vec::new();
-    while let Some(record) = stream.next()? {
+    while let Some(record) = stream.next_record()? {
         records.push(record);
     }
     Ok((header, records))
@@ -72,7 +72,7 @@ fn every_cut_and_every_flipped_byte_is_found() {
     records.iter().rev().for_each(|record| writer.put(record).unwrap());
     let dir = TempDir::new_in("/dev/shm").unwrap();
     let (mut reader, _) = StreamReader::new(&stream[..]).unwrap();
-    let refused = Writer::new().put(&mut make_block(dir.path(), 3), reader.next().unwrap().unwrap());
+    let refused = Writer::new().put(&mut make_block(dir.path(), 3), reader.next_record().unwrap().unwrap());
     assert!(refused.unwrap_err().to_string().contains("nothing like it belongs"));
 }
 
