@@ -209,6 +209,8 @@ impl<S: ObjectStore> Sharded<S> {
         let by = match error {
             // By the refusal that closed that one, unless it was acknowledged meanwhile.
             StoreError::AfterRefused(id) => self.closed.get(id).copied(),
+            // The shard ended, and says so of everything that comes: no acknowledgement opens it.
+            StoreError::Io { .. } | StoreError::Stopped => None,
             _ => Some(token),
         };
         let Some(by) = by else { return };
