@@ -6,11 +6,14 @@
 //! A transaction of collections that exist, in one shard, goes straight there. Anything that may change where collections
 //! are, or concerns several shards, is done *alone*: it waits until the shards have nothing under way, and what comes
 //! after it waits for it.
-//! So is a step of moving a collection to another shard.
+//! So is a step of moving a collection to another shard. An acknowledgement waits for the transactions before it: what a
+//! refusal of theirs closes depends on what was still closed, and that shows here when they complete.
 
 mod gather;
 mod moving;
 mod recovery;
+#[cfg(all(test, feature = "sim"))]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -55,7 +58,8 @@ pub struct Sharded<S> {
     homes: BTreeMap<CollectionId, StoreShard>,
     /// Collections in two shards; at home where they come from.
     moving: BTreeMap<CollectionId, Way>,
-    /// Collections closed by a refusal that is known here, with the transaction that closed them.
+    /// Collections closed by a refusal that is known here, with the transaction that closed them. What the shards have
+    /// closed is all here when they have no transaction under way: only then may an acknowledgement change it.
     closed: BTreeMap<CollectionId, Token>,
     /// Transactions that the shards have, with the collections that they name.
     transactions: BTreeMap<Token, Collections>,
@@ -199,6 +203,12 @@ impl<S: ObjectStore> Sharded<S> {
         of.into_iter().for_each(|shard| self.shard(shard).read(request.clone(), token));
     }
 
+    /// Whether it is known what each transaction before has closed, and in whose name. An acknowledgement that came earlier
+    /// would open too little: of what its refusal has closed, a later refusal would seem to be the one that did.
+    fn may_acknowledge(&self) -> bool {
+        self.transactions.is_empty()
+    }
+
     fn pass_acknowledgement(&mut self, refused: Token) {
         self.closed.retain(|_, by| *by != refused);
         self.shards.iter_mut().for_each(|shard| shard.acknowledge(refused));
@@ -207,7 +217,7 @@ impl<S: ObjectStore> Sharded<S> {
     /// Notes which collections a refusal closes.
     fn close(&mut self, collections: Collections, error: &StoreError, token: Token) {
         let by = match error {
-            // By the refusal that closed that one, unless it was acknowledged meanwhile.
+            // By the refusal that closed that one.
             StoreError::AfterRefused(id) => self.closed.get(id).copied(),
             // The shard ended, and says so of everything that comes: no acknowledgement opens it.
             StoreError::Io { .. } | StoreError::Stopped => None,
@@ -357,7 +367,8 @@ impl<S: ObjectStore> Sharded<S> {
             let plain = match self.held.front() {
                 Some(Held::Transaction(txn, _)) => self.plain_home(txn, &txn.collections()).is_some(),
                 Some(Held::Rehome { .. } | Held::Recover(_)) => false,
-                Some(Held::Read(..) | Held::Acknowledge(_)) => true,
+                Some(Held::Acknowledge(_)) => self.may_acknowledge(),
+                Some(Held::Read(..)) => true,
                 None => return released,
             };
             if !plain && self.under_way > 0 {
@@ -512,7 +523,7 @@ impl<S: ObjectStore> ObjectStore for Sharded<S> {
     }
 
     fn acknowledge(&mut self, refused: Token) {
-        match self.must_wait() {
+        match self.must_wait() || !self.may_acknowledge() {
             true => self.held.push_back(Held::Acknowledge(refused)),
             false => self.pass_acknowledgement(refused),
         }
