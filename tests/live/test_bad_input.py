@@ -311,7 +311,8 @@ def push(peers, length):
 
 
 def test_thousands_of_peers_that_stall_or_lie_cost_no_memory(t):
-    cluster = t.cluster("--store", "block")
+    # The load's caches are full soon, and grow no more.
+    cluster = t.cluster("--store", "block", "--set", "osd_memory_target=128M")
     client = t.client(cluster)
     places = ports(cluster, client)
     # Half of the peers go to the monitor.

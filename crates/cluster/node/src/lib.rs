@@ -245,7 +245,8 @@ impl Node {
 
     fn handle_osd(&mut self, now: UTime, id: OsdId, event: Option<OsdEvent>, out: &mut Vec<NodeEffect>) {
         let Some(slot) = self.osds.get_mut(&id) else {
-            if self.taken.contains(&id) {
+            // A store that is open already may have done something before its OSD is here: the OSD's first turn finds it.
+            if event.is_none() || self.taken.contains(&id) {
                 return;
             }
             // The sender of the event is wrong: the OSD may be on another core.

@@ -69,3 +69,10 @@ fn a_turn_ends_though_a_store_always_has_a_completion() {
     node.turn(now, &mut effects);
     assert_eq!(effects.len(), 1, "{effects:?}");
 }
+
+#[test]
+fn a_store_that_did_something_before_its_osd_is_here_is_asked_at_its_first_turn() {
+    let mut out = Vec::new();
+    Node::new().handle(UTime::from_nanos(1), NodeEvent::StoreReady(OsdId(3)), &mut out);
+    assert!(out.is_empty(), "the event of a store whose OSD is not here yet: {out:?}");
+}
