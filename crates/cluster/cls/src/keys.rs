@@ -30,7 +30,7 @@ pub(crate) fn get<T: Decode>(
     ctx.omap_value(key)?.map(|value| decode_stored(&value)).transpose()
 }
 
-/// Fails with ENOENT if there is no such key.
+/// Fails with ENOENT if the omap does not have the key.
 pub(crate) fn require<T: Decode>(
     ctx: &mut ClassContext<'_, '_>,
     key: impl Into<Name>,
@@ -126,7 +126,7 @@ pub(crate) fn add_name(
     Ok(0)
 }
 
-/// Fails with ENOENT if there is no such name or id, ESTALE where they are not each other's.
+/// Fails with ENOENT if the name or the id is not listed, ESTALE if they belong to different entries.
 pub(crate) fn remove_name(ctx: &mut ClassContext<'_, '_>, name: &Name, id: &Name) -> Result<i32, StepError> {
     let (name_key, id_key) = (join(NAME_PREFIX, name), join(ID_PREFIX, id));
     let stored_id: Name = require(ctx, name_key.clone())?;

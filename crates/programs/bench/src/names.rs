@@ -35,7 +35,7 @@ pub(crate) fn mark(prefix: &str) -> String {
     format!("{prefix}{MARK}")
 }
 
-/// The prefix that a mark belongs to; `None`: it is no mark.
+/// The prefix that a mark's object name stands for; `None` if the name is not a mark's.
 pub(crate) fn marked(name: &str) -> Option<&str> {
     name.strip_suffix(MARK).filter(|prefix| prefix.starts_with(PREFIX))
 }

@@ -20,7 +20,7 @@ pub(super) fn all(ctx: &mut ClassContext<'_, '_>) -> Result<Vec<Client>, StepErr
     list(ctx, &Name::new(), u64::MAX)
 }
 
-/// Fails with ENOENT if there is no such client.
+/// Fails with ENOENT if no client of this id is registered.
 pub(super) fn require(ctx: &mut ClassContext<'_, '_>, id: &Name) -> Result<Client, StepError> {
     keys::require(ctx, key(id))
 }

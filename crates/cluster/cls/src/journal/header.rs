@@ -17,7 +17,7 @@ const ACTIVE_SET: &str = "active_set";
 pub(super) const NEXT_TAG_TID: &str = "next_tag_tid";
 pub(super) const NEXT_TAG_CLASS: &str = "next_tag_class";
 
-/// Fails with ENOENT if there is no journal.
+/// Fails with ENOENT if the object holds no journal.
 pub(super) fn check_exists(ctx: &mut ClassContext<'_, '_>) -> Result<(), StepError> {
     keys::require::<u8>(ctx, ORDER).map(drop)
 }

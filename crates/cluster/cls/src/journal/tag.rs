@@ -74,7 +74,7 @@ pub(super) fn get_tag(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i3
     ctx.reply(&tag)
 }
 
-/// Fails with EEXIST if it exists, ESTALE if it is not the next one, EINVAL if there is no such class.
+/// Fails with EEXIST if the tag exists, ESTALE if its id is not the next one, EINVAL if its class does not exist.
 pub(super) fn tag_create(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     let mut tag = keys::args(input, |d| Ok(Tag { tid: d.get()?, class: d.get()?, data: d.get()? }))?;
     if keys::has(ctx, key(tag.tid))? {

@@ -85,7 +85,7 @@ enum HeaderState {
     New(u64),
 }
 
-/// Fails with ENXIO where it is no header.
+/// Fails with ENXIO if the object is not an image header.
 fn header_state(ctx: &mut ClassContext<'_, '_>) -> Result<HeaderState, StepError> {
     if let Some(features) = keys::get(ctx, "features")? {
         return Ok(HeaderState::New(features));

@@ -24,7 +24,7 @@ fn id_of(suffix: &[u8]) -> Result<u64, StepError> {
 }
 
 impl Snap {
-    /// Fails with ENOENT if there is no such snapshot.
+    /// Fails with ENOENT if the image has no snapshot of this id.
     pub fn require(ctx: &mut ClassContext<'_, '_>, id: u64) -> Result<Self, StepError> {
         keys::require(ctx, key(id))
     }
