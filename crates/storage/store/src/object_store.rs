@@ -147,54 +147,72 @@ pub trait ObjectStore {
     fn shard_of(&self, collection: CollectionId) -> StoreShard;
 }
 
+/// The methods of an [`ObjectStore`](crate::ObjectStore) that passes everything on to the store at a place: written inside of
+/// its `impl`, as `store::pass_on!(self => self.store);`.
+#[macro_export]
+macro_rules! pass_on {
+    ($self:ident => $store:expr) => {
+        fn queue(&mut $self, txn: $crate::Transaction, token: $crate::Token) {
+            $store.queue(txn, token);
+        }
+
+        fn read(&mut $self, request: $crate::ReadRequest, token: $crate::Token) {
+            $store.read(request, token);
+        }
+
+        fn peek(
+            &mut $self,
+            request: &$crate::ReadRequest,
+        ) -> Option<Result<$crate::ReadOutcome, $crate::StoreError>> {
+            $store.peek(request)
+        }
+
+        fn acknowledge(&mut $self, refused: $crate::Token) {
+            $store.acknowledge(refused);
+        }
+
+        fn rehome(
+            &mut $self,
+            collection: $crate::CollectionId,
+            to: $crate::StoreShard,
+            objects_max: usize,
+            token: $crate::Token,
+        ) {
+            $store.rehome(collection, to, objects_max, token);
+        }
+
+        fn turn(&mut $self, now: ::types::UTime) {
+            $store.turn(now);
+        }
+
+        fn deadline(&$self) -> Option<::types::UTime> {
+            $store.deadline()
+        }
+
+        fn completions(&mut $self, out: &mut Vec<$crate::Completion>) {
+            $store.completions(out);
+        }
+
+        fn set_waker(&mut $self, waker: $crate::Waker) {
+            $store.set_waker(waker);
+        }
+
+        fn set_memory(&mut $self, bytes: u64) {
+            $store.set_memory(bytes);
+        }
+
+        fn shards(&$self) -> u32 {
+            $store.shards()
+        }
+
+        fn shard_of(&$self, collection: $crate::CollectionId) -> $crate::StoreShard {
+            $store.shard_of(collection)
+        }
+    };
+}
+
 impl<S: ObjectStore + ?Sized> ObjectStore for Box<S> {
-    fn queue(&mut self, txn: Transaction, token: Token) {
-        (**self).queue(txn, token);
-    }
-
-    fn read(&mut self, request: ReadRequest, token: Token) {
-        (**self).read(request, token);
-    }
-
-    fn peek(&mut self, request: &ReadRequest) -> Option<Result<ReadOutcome, StoreError>> {
-        (**self).peek(request)
-    }
-
-    fn acknowledge(&mut self, refused: Token) {
-        (**self).acknowledge(refused);
-    }
-
-    fn rehome(&mut self, collection: CollectionId, to: StoreShard, objects_max: usize, token: Token) {
-        (**self).rehome(collection, to, objects_max, token);
-    }
-
-    fn turn(&mut self, now: UTime) {
-        (**self).turn(now);
-    }
-
-    fn deadline(&self) -> Option<UTime> {
-        (**self).deadline()
-    }
-
-    fn completions(&mut self, out: &mut Vec<Completion>) {
-        (**self).completions(out);
-    }
-
-    fn set_waker(&mut self, waker: Waker) {
-        (**self).set_waker(waker);
-    }
-
-    fn set_memory(&mut self, bytes: u64) {
-        (**self).set_memory(bytes);
-    }
-
-    fn shards(&self) -> u32 {
-        (**self).shards()
-    }
-
-    fn shard_of(&self, collection: CollectionId) -> StoreShard {
-        (**self).shard_of(collection)
-    }
+    crate::pass_on!(self => (**self));
 }
 
 /// What of a store's memory may be looked at while an event is handled: [`ObjectStore::peek`] alone.

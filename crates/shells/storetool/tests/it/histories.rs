@@ -89,42 +89,7 @@ impl Factory for Alternating {
 }
 
 impl ObjectStore for Made {
-    fn queue(&mut self, txn: store::Transaction, token: store::Token) {
-        self.store.queue(txn, token);
-    }
-    fn read(&mut self, request: store::ReadRequest, token: store::Token) {
-        self.store.read(request, token);
-    }
-    fn peek(
-        &mut self,
-        request: &store::ReadRequest,
-    ) -> Option<Result<store::ReadOutcome, store::StoreError>> {
-        self.store.peek(request)
-    }
-    fn acknowledge(&mut self, refused: store::Token) {
-        self.store.acknowledge(refused);
-    }
-    fn rehome(&mut self, c: store::CollectionId, to: store::StoreShard, max: usize, token: store::Token) {
-        self.store.rehome(c, to, max, token);
-    }
-    fn turn(&mut self, now: types::UTime) {
-        self.store.turn(now);
-    }
-    fn deadline(&self) -> Option<types::UTime> {
-        self.store.deadline()
-    }
-    fn completions(&mut self, out: &mut Vec<store::Completion>) {
-        self.store.completions(out);
-    }
-    fn set_waker(&mut self, waker: store::Waker) {
-        self.store.set_waker(waker);
-    }
-    fn shards(&self) -> u32 {
-        self.store.shards()
-    }
-    fn shard_of(&self, collection: store::CollectionId) -> store::StoreShard {
-        self.store.shard_of(collection)
-    }
+    store::pass_on!(self => self.store);
 }
 
 fn hold(case: &str) {
