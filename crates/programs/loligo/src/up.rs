@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use host::{Cluster, HostError, OsdState, StoreKind, UpRequest};
+use host::{Cluster, HostError, OSD_SIZE_MIN, OsdState, StoreKind, UpRequest, default};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use text::format_bytes;
 
 use crate::{DEFAULT_DIR, ask, detach, fail, log};
 
@@ -30,16 +31,11 @@ pub struct Args {
     /// Where the cluster lives; made if it isn't there.
     #[arg(long, default_value = DEFAULT_DIR, value_hint = clap::ValueHint::DirPath)]
     dir: PathBuf,
-    /// How many OSDs [default: 3, or as many as DIR has].
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, help = format!("How many OSDs [default: {}, or as many as DIR has]", default::OSDS), value_parser = clap::value_parser!(u32).range(1..=64))]
     osds: Option<u32>,
-    /// The OSDs' store: `block` and `simple` are durable, `block` is the faster one; `mem` keeps nothing [default: block,
-    /// or what DIR has].
-    #[arg(long, value_parser = parse_store)]
+    #[arg(long, help = store_help(), value_parser = parse_store)]
     store: Option<StoreKind>,
-    /// Size of each OSD's store, as 10GiB; at least 64MiB. The disk is taken as data comes, and given back when it is
-    /// deleted. It can't be changed later [default: 10GiB].
-    #[arg(long, value_parser = parse_size)]
+    #[arg(long, help = size_help(), value_parser = parse_size)]
     osd_size: Option<u64>,
     /// A block device for each OSD's store, whole, in place of image files: the first for osd.0 and so on.
     #[arg(long = "device", value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
@@ -50,8 +46,7 @@ pub struct Args {
     /// Write the image files of the store `block` whole when they are made, and let them keep that: for measurements.
     #[arg(long)]
     preallocate: bool,
-    /// The monitor's address; port 0 takes a free one [default: 127.0.0.1:3300, or what DIR had].
-    #[arg(long)]
+    #[arg(long, help = mon_addr_help())]
     mon_addr: Option<SocketAddr>,
     /// The monitor's port; the OSDs take free ones after it. 0 takes any free ports. Later starts of DIR take the same
     /// ports again.
@@ -74,6 +69,33 @@ pub struct Args {
     /// Serve metrics for Prometheus at http://ADDR/metrics, under the names of Ceph's exporters.
     #[arg(long, value_name = "ADDR")]
     metrics: Option<SocketAddr>,
+}
+
+fn store_help() -> String {
+    format!(
+        "The OSDs' store: `block` and `simple` are durable, `block` is the faster one; `mem` keeps nothing [default: {}, or \
+         what DIR has]",
+        default::STORE.as_str()
+    )
+}
+
+fn size_help() -> String {
+    // As it is typed.
+    let size = |bytes| format_bytes(bytes).replace(' ', "");
+    format!(
+        "Size of each OSD's store, as {}; at least {}. The disk is taken as data comes, and given back when it is deleted. \
+         `loligo store expand` makes a block store larger later [default: {}]",
+        size(default::OSD_SIZE),
+        size(OSD_SIZE_MIN),
+        size(default::OSD_SIZE)
+    )
+}
+
+fn mon_addr_help() -> String {
+    format!(
+        "The monitor's address; port 0 takes a free one [default: {}, or what DIR had]",
+        default::MON_ADDR
+    )
 }
 
 fn parse_store(text: &str) -> Result<StoreKind, String> {

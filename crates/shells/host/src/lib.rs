@@ -34,4 +34,5 @@ pub use dir::{
 pub use error::HostError;
 pub use log::{log_writer, on_log_level, reopen_log};
 pub use osds::OsdState;
+pub use plan::{OSD_SIZE_MIN, default};
 pub use rebuild::{Rebuilt, rebuild_monitor};

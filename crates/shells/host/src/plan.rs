@@ -18,12 +18,19 @@ use crate::cluster::UpRequest;
 use crate::core_main::{CorePlan, MonPlan, OsdPlan, StorePlace};
 use crate::dir::{Description, DirState, StoreKind};
 
-const OSDS: u32 = 3;
-const STORE: StoreKind = StoreKind::Block;
-const OSD_SIZE: u64 = 10 << 30;
+/// What a directory gets when it is made and its [`UpRequest`] names nothing else.
+pub mod default {
+    use crate::dir::StoreKind;
+
+    pub const OSDS: u32 = 3;
+    pub const STORE: StoreKind = StoreKind::Block;
+    /// Bytes of each OSD's image file.
+    pub const OSD_SIZE: u64 = 10 << 30;
+    pub const MON_ADDR: &str = "127.0.0.1:3300";
+}
+
 /// Bytes of the smallest store: an OSD keeps its superblock and some hundred maps there, beside its users' data.
-const OSD_SIZE_MIN: u64 = 64 << 20;
-const MON_ADDR: &str = "127.0.0.1:3300";
+pub const OSD_SIZE_MIN: u64 = 64 << 20;
 
 /// Random bytes of the system's.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], HostError> {
@@ -43,15 +50,16 @@ pub(crate) fn describe(request: &UpRequest, found: DirState) -> Result<Descripti
     check_ports_agree(request)?;
     let mut description = match found {
         DirState::Empty | DirState::Unfinished => {
-            let default = MON_ADDR.parse().map_err(|_| HostError::Unsupported(MON_ADDR.into()))?;
-            let addr = request.mon_addr.unwrap_or(default);
+            let usual =
+                default::MON_ADDR.parse().map_err(|_| HostError::Unsupported(default::MON_ADDR.into()))?;
+            let addr = request.mon_addr.unwrap_or(usual);
             check_devices(request)?;
             let on_devices = !request.devices.is_empty();
-            let osds = if on_devices { request.devices.len() as u32 } else { OSDS };
-            let (store, osds) = (request.store.unwrap_or(STORE), request.osds.unwrap_or(osds));
+            let osds = if on_devices { request.devices.len() as u32 } else { default::OSDS };
+            let (store, osds) = (request.store.unwrap_or(default::STORE), request.osds.unwrap_or(osds));
             let size = match on_devices {
                 true => smallest(&request.devices)?,
-                false => request.osd_size.unwrap_or(OSD_SIZE),
+                false => request.osd_size.unwrap_or(default::OSD_SIZE),
             };
             if size < OSD_SIZE_MIN {
                 return Err(HostError::OsdTooSmall { bytes: size, min: OSD_SIZE_MIN });
