@@ -28,7 +28,7 @@ def test_pg_num_rises_under_rados_bench(t):
         for client in t.clients(cluster):
             pool = f"b{client.release.replace('.', '')}"
             client.ceph("osd", "pool", "create", pool, "8")
-            bench = client.start("rados", "-p", pool, "bench", "8", "write", "-b", "4096", "-t", "16",
+            bench = client.start("rados", "-p", pool, "bench", "6", "write", "-b", "4096", "-t", "4",
                                  "--no-cleanup", "--run-name", "r", stdout=subprocess.PIPE)
             for pg_num in ("13", "32", "100"):
                 until(lambda: objects_of(client, pool) > 0 and all_clean(client), "every PG active and clean")
