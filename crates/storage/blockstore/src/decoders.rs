@@ -7,7 +7,7 @@ use store::AllocHint;
 use crate::batch::Batch;
 use crate::bitmap::{Bitmap, REGION_BYTES, Run};
 use crate::layout::{BLOCK, Counters, Label, Superblock};
-use crate::page::{Page, PagePtr};
+use crate::page::{Page, PagePtr, encode_page};
 use crate::records::{Chunk, Collection, Counts, Dead, Onode, Slot};
 use crate::shape::{Shape, hash_range};
 
@@ -24,7 +24,7 @@ pub fn decode_any(which: u8, bytes: &[u8]) -> Result<(), DecodeError> {
         0 => Label::decode(bytes).map(|label| drop((label.encode(), label.shard(0)))),
         1 => Superblock::decode(bytes).map(|superblock| drop(superblock.encode())),
         2 => PagePtr::decode(bytes).map(|ptr| drop((ptr.encode(), ptr.block_count()))),
-        3 => Page::decode(&piece).map(|page| drop((page.encode(), page.place(bytes)))),
+        3 => Page::decode(&piece).map(|page| look_through(&page, bytes)),
         4 => Batch::decode_all(&piece).map(|all| all.iter().for_each(|batch| drop(batch.encode()))),
         5 => Chunk::decode(bytes).map(|chunk| drop(chunk.encode())),
         6 => Counts::decode(bytes).map(|counts| drop(counts.encode())),
@@ -37,6 +37,14 @@ pub fn decode_any(which: u8, bytes: &[u8]) -> Result<(), DecodeError> {
             Ok(())
         }
     }
+}
+
+/// Finds each entry of a page, and encodes them again.
+fn look_through(page: &Page, key: &[u8]) {
+    let entries: Vec<_> =
+        page.entries().map(|(key, value)| (key.to_vec(), Piece::copy_from(value))).collect();
+    drop((encode_page(page.level, &entries), page.place(key), page.before(key)));
+    (0..page.len()).for_each(|entry| drop(page.value(entry)));
 }
 
 /// Something for each decoder that it takes, by its number.
@@ -62,7 +70,7 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
     let chunk = Chunk([(0, slot(5)), (1, slot(6)), (9, slot(7))].into());
     let mut shape = Shape::whole(3);
     shape.set(&hash_range(2, 1), 9);
-    let (page, used) = Page { level: 1, entries }.encode();
+    let (page, used) = encode_page(1, &entries);
     vec![
         (0, label.encode().to_vec()),
         (1, superblock.encode().map_or(Vec::new(), |bytes| bytes.to_vec())),

@@ -81,7 +81,7 @@ impl Loading {
             if page.level == 0 {
                 continue;
             }
-            for (_, value) in &page.entries {
+            for (_, value) in page.entries() {
                 let child = PagePtr::decode(value).map_err(damaged)?;
                 take(store, &child)?;
                 if page.level > 1 {

@@ -81,52 +81,57 @@ pub fn get_runs(d: &mut Decoder<'_>) -> Result<Vec<Run>, DecodeError> {
     Ok(runs)
 }
 
-/// A page's entries. On level 0 the values are the tree's; above they are pointers to pages of the level below, and their
-/// keys are the lowest keys that those pages may hold.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Page {
-    pub level: u8,
-    /// Keys ascending.
-    pub entries: Vec<(Key, Piece)>,
-}
-
 /// Bytes that an entry takes in a page.
 pub fn entry_bytes(key: &[u8], value: &[u8]) -> usize {
     8 + key.len() + value.len()
 }
 
-impl Page {
-    /// The bytes on the device, whole blocks, and how many of them are used.
-    pub fn encode(&self) -> (Piece, u32) {
-        let mut e = Encoder::new(0);
-        e.put(&self.level).put(&(self.entries.len() as u32));
-        for (key, value) in &self.entries {
-            e.blob(key).blob(value);
-        }
-        let bytes = e.into_bytes();
-        let mut piece = PieceMut::zeroed(bytes.len().next_multiple_of(BLOCK as usize));
-        piece.as_mut_slice()[..bytes.len()].copy_from_slice(&bytes);
-        (piece.freeze(), bytes.len() as u32)
+/// The bytes of a page on the device, whole blocks, and how many of them are used. Keys ascend.
+pub fn encode_page(level: u8, entries: &[(Key, Piece)]) -> (Piece, u32) {
+    let mut e = Encoder::new(0);
+    e.put(&level).put(&(entries.len() as u32));
+    for (key, value) in entries {
+        e.blob(key).blob(value);
     }
+    let bytes = e.into_bytes();
+    let mut piece = PieceMut::zeroed(bytes.len().next_multiple_of(BLOCK as usize));
+    piece.as_mut_slice()[..bytes.len()].copy_from_slice(&bytes);
+    (piece.freeze(), bytes.len() as u32)
+}
 
+/// A page as it lies on the device: a search reads neighbouring bytes, and an entry takes no memory of its own. On level 0
+/// the values are the tree's; above they are pointers to pages of the level below, and their keys are the lowest keys that
+/// those pages may hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Page {
+    pub level: u8,
+    bytes: Piece,
+    /// Where each entry begins. Invariant: a whole key and a whole value follow, and keys ascend.
+    starts: Box<[u32]>,
+}
+
+impl Page {
     /// # Errors
     /// The bytes are no page, or its keys don't ascend.
     pub fn decode(bytes: &Piece) -> Result<Self, DecodeError> {
         let mut d = Decoder::new(bytes);
         let level = d.get()?;
         let count = d.count(8, "entries of a page")?;
-        let mut entries: Vec<(Key, Piece)> = Vec::with_capacity(count);
+        let mut starts = Vec::with_capacity(count);
+        let mut before: Option<&[u8]> = None;
         for _ in 0..count {
-            let key = d.blob("key of a page")?.to_vec();
-            let len = d.blob("value of a page")?.len();
-            if entries.last().is_some_and(|(before, _)| *before >= key) {
-                let value = entries.len() as u64;
+            let start = d.position() as u32;
+            let key = d.blob("key of a page")?;
+            d.blob("value of a page")?;
+            if before.is_some_and(|before| before >= key) {
+                let value = starts.len() as u64;
                 return Err(DecodeError::BadValue { what: "order of keys in a page", value });
             }
-            entries.push((key, bytes.slice(d.position() - len..d.position())));
+            before = Some(key);
+            starts.push(start);
         }
         d.finish()?;
-        Ok(Self { level, entries })
+        Ok(Self { level, bytes: bytes.clone(), starts: starts.into() })
     }
 
     /// The page that a pointer leads to.
@@ -146,10 +151,48 @@ impl Page {
         }
     }
 
+    /// How many entries it has.
+    pub fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    pub fn key(&self, entry: usize) -> &[u8] {
+        blob(&self.bytes, self.starts[entry] as usize)
+    }
+
+    /// A value, which keeps the page's memory.
+    pub fn value(&self, entry: usize) -> Piece {
+        let start = self.starts[entry] as usize;
+        let at = start + 4 + blob(&self.bytes, start).len();
+        let end = at + 4 + blob(&self.bytes, at).len();
+        self.bytes.slice(at + 4..end)
+    }
+
+    pub fn value_bytes(&self, entry: usize) -> &[u8] {
+        let start = self.starts[entry] as usize;
+        blob(&self.bytes, start + 4 + blob(&self.bytes, start).len())
+    }
+
+    /// The entries in order.
+    pub fn entries(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        (0..self.len()).map(|entry| (self.key(entry), self.value_bytes(entry)))
+    }
+
     /// The last entry that begins at or before `key`.
     pub fn place(&self, key: &[u8]) -> Option<usize> {
-        self.entries.partition_point(|(k, _)| k.as_slice() <= key).checked_sub(1)
+        self.starts.partition_point(|start| blob(&self.bytes, *start as usize) <= key).checked_sub(1)
     }
+
+    /// How many entries lie before `key`.
+    pub fn before(&self, key: &[u8]) -> usize {
+        self.starts.partition_point(|start| blob(&self.bytes, *start as usize) < key)
+    }
+}
+
+/// The bytes behind their length.
+fn blob(bytes: &[u8], at: usize) -> &[u8] {
+    let (len, rest) = bytes[at..].split_first_chunk().expect("decoding has seen it");
+    &rest[..u32::from_le_bytes(*len) as usize]
 }
 
 #[cfg(test)]
@@ -159,8 +202,8 @@ mod tests {
     #[test]
     fn a_page_comes_back_by_its_pointer_and_damage_is_noticed() {
         let entry = |i: u8| (vec![i, 0], Piece::copy_from(&[i; 100]));
-        let page = Page { level: 0, entries: (0..60).map(entry).collect() };
-        let (bytes, used) = page.encode();
+        let (bytes, used) = encode_page(0, &(0..60).map(entry).collect::<Vec<_>>());
+        let page = Page::decode(&bytes.slice(0..used as usize)).unwrap();
         assert_eq!((bytes.len(), used), (8192, 5 + 60 * 110));
         let runs = vec![Run { start: 7, count: 1 }, Run { start: 3, count: 1 }];
         let ptr = PagePtr { runs, bytes: used, crc: crc32c(!0, &bytes[..used as usize]) };
@@ -171,6 +214,14 @@ mod tests {
         bad[1000] ^= 1;
         assert!(Page::read(&ptr, &bad.into()).is_err());
         assert_eq!((page.place(&[5, 0]), page.place(&[5, 9]), page.place(&[])), (Some(5), Some(5), None));
+        assert_eq!((page.before(&[5, 0]), page.before(&[5, 9]), page.before(&[99])), (5, 6, 60));
+        assert_eq!(
+            (page.key(7), page.value_bytes(7), &page.value(7)[..]),
+            (&[7, 0][..], &[7; 100][..], &[7; 100][..])
+        );
+        assert!(
+            page.entries().map(|(key, value)| (key.to_vec(), Piece::copy_from(value))).eq((0..60).map(entry))
+        );
     }
 
     #[test]
@@ -181,8 +232,7 @@ mod tests {
         }
         let far = PagePtr { runs: vec![Run { start: u64::MAX, count: 2 }], ..ptr };
         assert!(PagePtr::decode(&far.encode()).is_err());
-        let unsorted = Page { level: 0, entries: vec![(vec![2], Piece::empty()), (vec![1], Piece::empty())] };
-        let (bytes, used) = unsorted.encode();
+        let (bytes, used) = encode_page(0, &[(vec![2], Piece::empty()), (vec![1], Piece::empty())]);
         assert!(Page::decode(&bytes.slice(0..used as usize)).is_err());
     }
 }

@@ -4,15 +4,16 @@
 //! and the keys and pointers of new ones. What the pass does not touch stays as it is.
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use buffer::{Piece, crc32c};
 use store::StoreError;
 
 use crate::layout::BLOCK;
-use crate::page::{Key, PAGE_BYTES_MAX, PAGE_BYTES_MIN, Page, PagePtr, entry_bytes};
+use crate::page::{Key, PAGE_BYTES_MAX, PAGE_BYTES_MIN, Page, PagePtr, encode_page, entry_bytes};
 use crate::space::Space;
 use crate::stop::{Attempt, Stop, damaged};
-use crate::tree::{Layer, Pages, Tree};
+use crate::tree::{Found, Layer, Pages, Tree};
 
 /// Entries that a page above the leaves has at least, but for the last.
 const INNER_ENTRIES_MIN: usize = 4;
@@ -45,8 +46,8 @@ pub struct Pass {
     /// Where the pass goes on in this level: the first change from here, or (when entries are gathered) this page.
     at: Key,
     gathered: Option<Gathered>,
-    /// The last page that was made, by its entries: the whole level if it is the only one.
-    last: Vec<(Key, Piece)>,
+    /// The last page that was made: the whole level if it is the only one.
+    last: Option<Arc<Page>>,
     /// Pages that the new tree doesn't have.
     pub old: Vec<PagePtr>,
     /// Pages made since the last look.
@@ -61,7 +62,7 @@ impl Pass {
             above: Layer::new(),
             at: Key::new(),
             gathered: None,
-            last: Vec::new(),
+            last: None,
             old: Vec::new(),
             made: Vec::new(),
         }
@@ -91,12 +92,11 @@ impl Pass {
             }
         };
         let found = tree.descend(pages, self.level, &low)?;
-        let high = found.as_ref().and_then(|f| f.high.clone());
-        let from = found.as_ref().map_or(Key::new(), |f| f.low.clone());
-        let old = found.as_ref().map_or(&[][..], |f| &f.page.entries);
-        let entries = merged(old, changes, &from, high.as_ref());
+        let high = found.as_ref().and_then(Found::high).map(<[u8]>::to_vec);
+        let from = found.as_ref().map_or(Key::new(), |found| found.low().to_vec());
+        let entries = merged(found.as_ref().map(|found| &*found.page), changes, &from, high.as_ref());
         if let Some(found) = &found {
-            self.old.push(found.ptr.clone());
+            self.old.push(found.ptr(tree)?);
             self.above.insert(from.clone(), None);
         }
         let gathered =
@@ -153,17 +153,15 @@ impl Pass {
         pages: &mut Pages,
         space: &mut Space,
     ) -> Attempt<PagePtr> {
-        let page = Page { level: self.level, entries };
-        let (bytes, used) = page.encode();
+        let (bytes, used) = encode_page(self.level, &entries);
         let count = bytes.len() as u64 / BLOCK;
         let full = StoreError::NoSpace { needed: bytes.len() as u64, available: space.free_blocks() * BLOCK };
         let runs = space.allocate_runs(count).ok_or(Stop::Error(full))?;
         let crc = crc32c(!0, &bytes[..used as usize]);
         let ptr = PagePtr { runs, bytes: used, crc };
-        // Values that share the memory of large old pages would keep those alive.
-        let whole = Page::read(&ptr, &bytes).map_err(damaged)?;
-        self.last = whole.entries.clone();
-        pages.insert(ptr.clone(), whole);
+        let page = Arc::new(Page::decode(&bytes.slice(0..used as usize)).map_err(damaged)?);
+        self.last = Some(page.clone());
+        pages.insert(ptr.clone(), page);
         self.made.push(Made { ptr: ptr.clone(), bytes });
         Ok(ptr)
     }
@@ -189,30 +187,31 @@ impl Pass {
     /// The tree whose highest level is one page.
     fn root(&mut self, ptr: &Piece) -> Attempt<Tree> {
         let ptr = PagePtr::decode(ptr).map_err(damaged)?;
-        match (self.level, &self.last[..]) {
+        match self.last.as_ref().filter(|only| self.level > 0 && only.len() == 1) {
             // A root that leads to one page alone is not needed.
-            (1.., [(_, child)]) => {
-                let child = PagePtr::decode(child).map_err(damaged)?;
+            Some(only) => {
+                let child = PagePtr::decode(only.value_bytes(0)).map_err(damaged)?;
                 self.old.push(ptr);
                 Ok(Tree { root: Some((self.level, child)) })
             }
-            _ => Ok(Tree { root: Some((self.level + 1, ptr)) }),
+            None => Ok(Tree { root: Some((self.level + 1, ptr)) }),
         }
     }
 }
 
 /// A page's entries with the changes from `from` to `high`.
-fn merged(old: &[(Key, Piece)], changes: &Layer, from: &Key, high: Option<&Key>) -> Vec<(Key, Piece)> {
+fn merged(old: Option<&Page>, changes: &Layer, from: &Key, high: Option<&Key>) -> Vec<(Key, Piece)> {
     let end = high.map_or(Bound::Unbounded, |high| Bound::Excluded(high.as_slice()));
     let mut changes = changes.range::<[u8], _>((Bound::Included(from.as_slice()), end)).peekable();
-    let mut out = Vec::with_capacity(old.len());
-    for (key, value) in old {
-        while let Some((new, value)) = changes.next_if(|(new, _)| *new < key) {
+    let mut out = Vec::with_capacity(old.map_or(0, Page::len));
+    for (page, entry) in old.into_iter().flat_map(|page| (0..page.len()).map(move |entry| (page, entry))) {
+        let key = page.key(entry);
+        while let Some((new, value)) = changes.next_if(|(new, _)| new.as_slice() < key) {
             out.extend(value.clone().map(|value| (new.clone(), value)));
         }
-        match changes.next_if(|(new, _)| *new == key) {
-            Some((_, value)) => out.extend(value.clone().map(|value| (key.clone(), value))),
-            None => out.push((key.clone(), value.clone())),
+        match changes.next_if(|(new, _)| new.as_slice() == key) {
+            Some((_, value)) => out.extend(value.clone().map(|value| (key.to_vec(), value))),
+            None => out.push((key.to_vec(), page.value(entry))),
         }
     }
     out.extend(changes.filter_map(|(key, value)| Some((key.clone(), value.clone()?))));

@@ -22,14 +22,16 @@ pub type Layer = BTreeMap<Key, Option<Piece>>;
 #[derive(Debug)]
 struct Cached {
     ptr: PagePtr,
+    /// The same as pages above have it.
+    encoded: Vec<u8>,
     page: Arc<Page>,
     used: Used,
-    /// Of memory: the page's blocks, its keys and what leads to them.
+    /// Of memory: the page's blocks, where its entries are, and what leads to it.
     bytes: u64,
 }
 
-/// Bytes of memory that an entry of a page takes beside the page's own bytes and its key.
-const ENTRY_MEMORY: u64 = 80;
+/// Bytes of memory that a page takes beside its own bytes and its entries' places.
+const PAGE_MEMORY: u64 = 256;
 
 /// Bytes of memory that a change takes beside its key and value.
 const CHANGE_MEMORY: u64 = 160;
@@ -48,29 +50,51 @@ fn first_block(ptr: &PagePtr) -> u64 {
     ptr.runs.first().map_or(0, |run| run.start)
 }
 
+/// Of an encoded pointer: behind bytes, checksum and the number of runs.
+fn first_block_encoded(ptr: &[u8]) -> u64 {
+    ptr.get(12..20).and_then(|block| block.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
 impl Pages {
     /// # Errors
     /// The page has to be read first, or could not be read.
     pub fn get(&self, ptr: &PagePtr) -> Attempt<Arc<Page>> {
         match self.cached.get(&first_block(ptr)) {
-            Some(cached) if cached.ptr == *ptr => {
-                self.ages.touch(&cached.used);
-                Ok(cached.page.clone())
-            }
-            _ => match self.bad.iter().find(|(bad, _)| bad == ptr) {
-                Some((_, error)) => Err(Stop::Error(error.clone())),
-                None => Err(Stop::Pages(vec![ptr.clone()])),
-            },
+            Some(cached) if cached.ptr == *ptr => Ok(self.used(cached)),
+            _ => Err(self.missing(ptr)),
         }
     }
 
-    pub fn insert(&mut self, ptr: PagePtr, page: Page) {
-        let used = self.ages.add(first_block(&ptr));
-        let keys = page.entries.iter().map(|(key, _)| ENTRY_MEMORY + key.len() as u64);
-        let bytes = ptr.block_count() * BLOCK + keys.sum::<u64>();
-        let cached = Cached { page: Arc::new(page), used, ptr, bytes };
+    /// The same by an encoded pointer, which is decoded only if the page is not there.
+    ///
+    /// # Errors
+    /// As [`Pages::get`], and the pointer is none.
+    fn find(&self, encoded: &[u8]) -> Attempt<Arc<Page>> {
+        match self.cached.get(&first_block_encoded(encoded)) {
+            Some(cached) if cached.encoded == encoded => Ok(self.used(cached)),
+            _ => Err(self.missing(&PagePtr::decode(encoded).map_err(damaged)?)),
+        }
+    }
+
+    fn used(&self, cached: &Cached) -> Arc<Page> {
+        self.ages.touch(&cached.used);
+        cached.page.clone()
+    }
+
+    fn missing(&self, ptr: &PagePtr) -> Stop {
+        match self.bad.iter().find(|(bad, _)| bad == ptr) {
+            Some((_, error)) => Stop::Error(error.clone()),
+            None => Stop::Pages(vec![ptr.clone()]),
+        }
+    }
+
+    pub fn insert(&mut self, ptr: PagePtr, page: Arc<Page>) {
+        let block = first_block(&ptr);
+        let used = self.ages.add(block);
+        let bytes = ptr.block_count() * BLOCK + page.len() as u64 * 4 + PAGE_MEMORY;
         self.bytes += bytes;
-        if let Some(old) = self.cached.insert(first_block(&cached.ptr), cached) {
+        if let Some(old) = self.cached.insert(block, Cached { encoded: ptr.encode(), ptr, page, used, bytes })
+        {
             self.bytes -= old.bytes;
         }
     }
@@ -78,7 +102,7 @@ impl Pages {
     /// Takes a page that was read.
     pub fn on_read(&mut self, ptr: PagePtr, bytes: &Piece) {
         match Page::read(&ptr, bytes) {
-            Ok(page) => self.insert(ptr, page),
+            Ok(page) => self.insert(ptr, Arc::new(page)),
             Err(error) => self.on_bad(ptr, unreadable(&error)),
         }
     }
@@ -128,12 +152,35 @@ pub struct Tree {
 
 /// A page that was found on the way down.
 pub struct Found {
-    pub ptr: PagePtr,
-    /// The key that leads to it in the page above; the lowest key at the root.
-    pub low: Key,
-    /// The first key that is another page's.
-    pub high: Option<Key>,
     pub page: Arc<Page>,
+    /// The entry of the page above that leads to it, unless it is the root.
+    above: Option<(Arc<Page>, usize)>,
+    /// The entry of a page above it with the first key that is another page's.
+    high: Option<(Arc<Page>, usize)>,
+}
+
+impl Found {
+    /// The key that leads to it in the page above; the lowest key at the root.
+    pub fn low(&self) -> &[u8] {
+        self.above.as_ref().map_or(&[], |(page, entry)| page.key(*entry))
+    }
+
+    /// The first key that is another page's.
+    pub fn high(&self) -> Option<&[u8]> {
+        self.high.as_ref().map(|(page, entry)| page.key(*entry))
+    }
+
+    /// Its pointer, in the tree in which it was found.
+    ///
+    /// # Errors
+    /// The pointer is none.
+    pub fn ptr(&self, tree: &Tree) -> Attempt<PagePtr> {
+        match (&self.above, &tree.root) {
+            (Some((page, entry)), _) => PagePtr::decode(page.value_bytes(*entry)).map_err(damaged),
+            (None, Some((_, root))) => Ok(root.clone()),
+            (None, None) => Err(damaged("a page of an empty tree")),
+        }
+    }
 }
 
 impl Tree {
@@ -147,29 +194,24 @@ impl Tree {
         if level >= *levels {
             return Ok(None);
         }
-        let mut found = Found { ptr: root.clone(), low: Key::new(), high: None, page: pages.get(root)? };
-        loop {
-            if found.page.level == level {
-                return Ok(Some(found));
-            }
-            let entries = &found.page.entries;
+        let mut found = Found { page: pages.get(root)?, above: None, high: None };
+        while found.page.level != level {
             let Some(place) = found.page.place(key) else {
                 return Err(damaged("a page of the tree does not begin with the lowest key"));
             };
-            let ptr = PagePtr::decode(&entries[place].1).map_err(damaged)?;
-            let high = entries.get(place + 1).map(|(key, _)| key.clone()).or(found.high);
-            let page = pages.get(&ptr)?;
+            let page = pages.find(found.page.value_bytes(place))?;
             if page.level + 1 != found.page.level {
                 return Err(damaged("a page of the tree is on the wrong level"));
             }
-            found = Found { low: entries[place].0.clone(), ptr, high, page };
+            let next = (place + 1 < found.page.len()).then(|| (found.page.clone(), place + 1));
+            found = Found { page, high: next.or(found.high), above: Some((found.page, place)) };
         }
+        Ok(Some(found))
     }
 
     fn get(&self, pages: &Pages, key: &[u8]) -> Attempt<Option<Piece>> {
-        let Some(leaf) = self.descend(pages, 0, key)? else { return Ok(None) };
-        let entry = leaf.page.place(key).map(|place| &leaf.page.entries[place]);
-        Ok(entry.filter(|(k, _)| k.as_slice() == key).map(|(_, value)| value.clone()))
+        let Some(Found { page, .. }) = self.descend(pages, 0, key)? else { return Ok(None) };
+        Ok(page.place(key).filter(|place| page.key(*place) == key).map(|place| page.value(place)))
     }
 
     /// The first entry from a key on. Entries from `end` on may be missed.
@@ -185,13 +227,12 @@ impl Tree {
                 other => other?,
             };
             let Some(leaf) = leaf else { return Ok(None) };
-            let entries = &leaf.page.entries;
-            let first = entries.partition_point(|(key, _)| key.as_slice() < at.as_slice());
-            if let Some((key, value)) = entries.get(first) {
-                return Ok(Some((key.clone(), value.clone())));
+            let first = leaf.page.before(&at);
+            if first < leaf.page.len() {
+                return Ok(Some((leaf.page.key(first).to_vec(), leaf.page.value(first))));
             }
-            match leaf.high {
-                Some(high) if end.is_none_or(|end| high.as_slice() < end) => (at, scans) = (high, true),
+            match leaf.high() {
+                Some(high) if end.is_none_or(|end| high < end) => (at, scans) = (high.to_vec(), true),
                 _ => return Ok(None),
             }
         }
@@ -200,17 +241,17 @@ impl Tree {
     /// The leaf of a key and some behind it, before `end`, as far as one page above them has them: those that are not in
     /// memory. An error if that page is not there, either.
     fn ahead(&self, pages: &Pages, key: &[u8], end: Option<&[u8]>) -> Attempt<Vec<PagePtr>> {
-        let Some(above) = self.descend(pages, 1, key)? else { return Err(damaged("a tree of one level")) };
-        let first = above.page.place(key).unwrap_or(0);
-        let wanted = above.page.entries.iter().skip(first).take(PAGES_AHEAD);
+        let Some(Found { page: above, .. }) = self.descend(pages, 1, key)? else {
+            return Err(damaged("a tree of one level"));
+        };
+        let first = above.place(key).unwrap_or(0);
         let mut missing = Vec::new();
-        for (low, ptr) in wanted {
-            if end.is_some_and(|end| low.as_slice() >= end) {
+        for (low, ptr) in above.entries().skip(first).take(PAGES_AHEAD) {
+            if end.is_some_and(|end| low >= end) {
                 break;
             }
-            let ptr = PagePtr::decode(ptr).map_err(damaged)?;
-            if pages.get(&ptr).is_err() {
-                missing.push(ptr);
+            if pages.find(ptr).is_err() {
+                missing.push(PagePtr::decode(ptr).map_err(damaged)?);
             }
         }
         Ok(missing)
