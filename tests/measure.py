@@ -1,24 +1,27 @@
 #!/usr/bin/env python3
 """Start time, idle memory and MemStore CPU per operation of loligo and of real Ceph, in one run on this machine.
 
-usage: measure.py --loligo PROGRAM [--peer 16.2|18.2|20.2] [--rounds 5] [--seconds 3] [--json FILE] start|idle|cpu|images|client|all
+usage: measure.py --loligo PROGRAM [--peer 16.2|18.2|20.2] [--rounds 5] [--seconds 3] [--json FILE] start|idle|cpu|images|client|store|written|all
 
 start  seconds from the command to HEALTH_OK and to the first acknowledged write, as clients that are loaded
-       already see it; three OSDs on the durable store (ours: simple, Ceph's: BlueStore)
+       already see it; three OSDs on the durable store (ours: block, Ceph's: BlueStore)
 idle   resident memory (MiB) of the same clusters some seconds after their start, without clients
 cpu    4 KiB writes and random reads with `rados bench`, 16 and 256 in flight, one OSD on MemStore each: CPU of the
        OSD (ours: of the whole process, monitor included) per operation. Both systems by turns, medians and range
        of the rounds.
 images 4 KiB random writes and reads of an image by fio's rbd engine, 16 in flight; a snapshot of it; a clone's first
-       writes, and its flattening. One OSD on the durable store each: rates, CPU per operation, seconds.
+       writes, and its flattening. One OSD on the durable store each, its file written whole: rates, CPU per
+       operation, seconds.
 client 4 KiB random reads and writes, 16 and 256 in flight, by `rados bench` and by `loligo bench` on the same cluster,
        one OSD on MemStore each, servers on one processor and the client on another: CPU of client and OSD per operation
+store  objects of 4 KiB, 128 KiB and 4 MiB written and read at random with `rados bench`, 1, 16 and 256 in flight, one OSD
+       on the durable store each, its file written whole; ours on MemStore beside them: rates, latency, CPU
+written  bytes to the device for each byte that a client wrote, from an empty store to its clean stop
 Needs root (Ceph's daemons) and Debian 12's Ceph packages; another peer needs its root (tests/peers/peer-root.sh).
 """
 import argparse
 import json
 import os
-import re
 import shutil
 import statistics
 import subprocess
@@ -26,9 +29,11 @@ import sys
 import tempfile
 import time
 
-from measured import Ceph, Loligo, ceph, cpu_seconds, names, note, quiet, rss_mib, spread, table
+from measured import (Ceph, Loligo, bench_totals, ceph, cpu_seconds, names, note, quiet, rados_bench, rss_mib, spread,
+                      table)
 import measure_clients
 import measure_images
+import measure_store
 
 FIRST_WRITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "live", "first_write.py")
 DEPTHS = (16, 256)
@@ -82,14 +87,8 @@ def idle(make, options):
 def bench(system, pool, kind, depth, seconds):
     pids = system.osd_pids()
     quiet(pids)
-    args = ["rados", "-p", pool, "bench", str(seconds), kind, "-t", str(depth)]
-    if kind == "write":
-        args += ["-b", "4096", "--no-cleanup"]
     before = cpu_seconds(pids)
-    done = subprocess.run(args, env={**os.environ, "CEPH_CONF": system.conf}, capture_output=True, text=True,
-                          timeout=seconds + 60, check=True)
-    ops = int(re.search(r"Total (?:writes|reads) made:\s+(\d+)", done.stdout)[1])
-    took = float(re.search(r"Total time run:\s+([\d.]+)", done.stdout)[1])
+    ops, took = bench_totals(rados_bench(system, pool, kind, 4096, depth, seconds))
     # A bench that ends lists and closes; what the server does for that counts too, for both systems alike.
     return {"system": system.name, "kind": kind, "in_flight": depth, "ops_per_s": ops / took,
             "cpu_us_per_op": (cpu_seconds(pids) - before) / ops * 1e6}
@@ -148,6 +147,8 @@ def print_cpu(rows):
 
 MEASURES = {"start": (starts, print_start), "idle": (idle, print_idle), "cpu": (cpu, print_cpu),
             "images": (measure_images.images, measure_images.print_images),
+            "store": (measure_store.store, measure_store.print_store),
+            "written": (measure_store.written, measure_store.print_written),
             "client": (measure_clients.clients, measure_clients.print_clients)}
 
 
@@ -159,7 +160,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=3, help="of one bench")
     parser.add_argument("--settle", type=int, default=10, help="seconds before idle memory is read")
-    parser.add_argument("--store", default="simple", help="Loligo's durable store [simple]")
+    parser.add_argument("--store", default="block", help="Loligo's durable store [block]")
     parser.add_argument("--image-gib", type=int, default=4, help="the size of an image [4]")
     parser.add_argument("--json", help="a file for every single result")
     options = parser.parse_args()

@@ -1,9 +1,8 @@
 """Two clients beside each other: `rados bench` and `loligo bench` on the same cluster (measure.py client)."""
 import os
-import re
 import subprocess
 
-from measured import Loligo, ceph, cpu_seconds, note, quiet, spread, table
+from measured import Loligo, bench_totals, ceph, cpu_seconds, note, quiet, spread, table
 
 DEPTHS = (16, 256)
 
@@ -30,8 +29,7 @@ def client_run(system, client, pool, kind, depth, options):
     done = subprocess.run(args, env={**os.environ, "CEPH_CONF": system.conf}, capture_output=True, text=True,
                           timeout=options.seconds + 60, check=True)
     after = os.times()
-    ops = int(re.search(r"Total (?:writes|reads) made:\s+(\d+)", done.stdout)[1])
-    took = float(re.search(r"Total time run:\s+([\d.]+)", done.stdout)[1])
+    ops, took = bench_totals(done.stdout)
     own = after.children_user + after.children_system - children.children_user - children.children_system
     return {"system": system.name, "client": client, "kind": kind, "in_flight": depth, "ops_per_s": ops / took,
             "client_us_per_op": own / ops * 1e6, "server_us_per_op": (cpu_seconds(pids) - servers) / ops * 1e6}

@@ -61,7 +61,7 @@ def images(make, options):
     rows, systems = [], [factory() for factory in make]
     try:
         for system in systems:
-            system.up("durable", 1)
+            system.up("durable", 1, whole=True)
             ceph(system, "osd", "pool", "create", POOL, "32")
             rbd(system, "pool", "init", POOL)
             image(system, options.image_gib)

@@ -15,6 +15,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CEPH_CLUSTER = os.path.join(HERE, "peers", "ceph-cluster.sh")
 TICKS = os.sysconf("SC_CLK_TCK")
 MIB = 1 << 20
+# Of each OSD, ours and Ceph's: peers/ceph-cluster.sh gives as much. What more memory would change is not the question.
+OSD_MEMORY = 2 << 30
+# Of a store's file that is written from end to end before it is measured.
+WHOLE_BYTES = 10 << 30
 
 
 def note(words):
@@ -48,10 +52,14 @@ class Loligo:
         self.program, self.dir, self.port = program, tempfile.mkdtemp(dir=place), free_port()
         self.conf = os.path.join(self.dir, "ceph.conf")
 
-    def up(self, store, osds, *args):
+    def up(self, store, osds, *args, whole=False):
+        """`whole`: the store's file is written from end to end first, as a device in use is."""
+        store = self.durable if store == "durable" else store
+        if whole and store == "block":
+            args = (*args, "--osd-size", str(WHOLE_BYTES), "--preallocate")
         subprocess.run([self.program, "up", "--dir", self.dir, "--detach", "--mon-addr", f"127.0.0.1:{self.port}",
-                        "--store", {"durable": self.durable}.get(store, store), "--osds", str(osds),
-                        "--set", "mon_data_avail_warn=0", *args], check=True, stdout=subprocess.DEVNULL)
+                        "--store", store, "--osds", str(osds),
+                        "--set", "mon_data_avail_warn=0", "--set", f"osd_memory_target={OSD_MEMORY}", *args], check=True, stdout=subprocess.DEVNULL)
 
     def pids(self):
         done = subprocess.run([self.program, "status", self.dir, "-f", "json"], capture_output=True, check=True)
@@ -60,8 +68,11 @@ class Loligo:
     def osd_pids(self):
         return list(self.pids().values())
 
-    def down(self):
+    def stop(self):
         subprocess.run([self.program, "stop", self.dir], check=False, stdout=subprocess.DEVNULL)
+
+    def down(self):
+        self.stop()
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
@@ -72,10 +83,18 @@ class Ceph:
         self.port = 20000 + os.getpid() * 100 % 12000
         self.conf = os.path.join(self.dir, "ceph.conf")
 
-    def up(self, store, osds):
+    def up(self, store, osds, whole=False):
+        """`whole`: the only OSD's file is written from end to end first, as a device in use is."""
         store = {"durable": "bluestore", "mem": "memstore"}[store]
+        args = ["--block-size", str(WHOLE_BYTES), "--conf", f"bluestore_block_path = {self.write_whole()}"] if whole else []
         subprocess.run(["bash", CEPH_CLUSTER, "start", self.dir, "--release", self.release, "--osds", str(osds),
-                        "--store", store, "--base-port", str(self.port)], check=True, stdout=subprocess.DEVNULL)
+                        "--store", store, "--base-port", str(self.port), *args], check=True, stdout=subprocess.DEVNULL)
+
+    def write_whole(self):
+        path = os.path.join(self.dir, "block")
+        subprocess.run(["dd", "if=/dev/zero", f"of={path}", "bs=4M", f"count={WHOLE_BYTES >> 22}", "oflag=direct"],
+                       check=True, stderr=subprocess.DEVNULL)
+        return path
 
     def pids(self):
         found = {}
@@ -87,9 +106,46 @@ class Ceph:
     def osd_pids(self):
         return [pid for name, pid in self.pids().items() if name.startswith("osd.")]
 
-    def down(self):
+    def stop(self):
         subprocess.run(["bash", CEPH_CLUSTER, "stop", self.dir], check=False)
+
+    def down(self):
+        self.stop()
         shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class WrittenBytes:
+    """What processes give to disks, also what they write last: the kernel's count of a control group they are moved to."""
+
+    def __init__(self, pids):
+        self.pids = pids
+        self.unified = not os.path.isdir("/sys/fs/cgroup/blkio")
+        self.root = "/sys/fs/cgroup" if self.unified else "/sys/fs/cgroup/blkio"
+        self.group = os.path.join(self.root, f"loligo-measure-{os.getpid()}")
+
+    def __enter__(self):
+        if self.unified:
+            with open(os.path.join(self.root, "cgroup.subtree_control"), "w", encoding="ascii") as f:
+                f.write("+io")
+        os.mkdir(self.group)
+        self.move(self.group, self.pids)
+        return self
+
+    def __exit__(self, *_):
+        with open(os.path.join(self.group, "cgroup.procs"), encoding="ascii") as f:
+            self.move(self.root, f.read().split())
+        os.rmdir(self.group)
+
+    @staticmethod
+    def move(group, pids):
+        for pid in pids:
+            with open(os.path.join(group, "cgroup.procs"), "w", encoding="ascii") as f:
+                f.write(str(pid))
+
+    def bytes(self):
+        name, words = ("io.stat", r"wbytes=(\d+)") if self.unified else ("blkio.throttle.io_service_bytes", r" Write (\d+)")
+        with open(os.path.join(self.group, name), encoding="ascii") as f:
+            return sum(map(int, re.findall(words, f.read())))
 
 
 def quiet(pids):
@@ -104,6 +160,21 @@ def quiet(pids):
 def ceph(system, *args):
     subprocess.run(["ceph", *args], env={**os.environ, "CEPH_CONF": system.conf}, check=True, capture_output=True,
                    timeout=60)
+
+
+def bench_totals(out):
+    """What `rados bench`, or `loligo bench` in its way, says at its end: operations, and seconds that they took."""
+    return (int(re.search(r"Total (?:writes|reads) made:\s+(\d+)", out)[1]),
+            float(re.search(r"Total time run:\s+([\d.]+)", out)[1]))
+
+
+def rados_bench(system, pool, kind, size, depth, seconds, *args):
+    """The output of `rados bench`; what it writes stays."""
+    argv = ["rados", "-p", pool, "bench", str(seconds), kind, "-t", str(depth), *args]
+    if kind == "write":
+        argv += ["-b", str(size), "--no-cleanup"]
+    return subprocess.run(argv, env={**os.environ, "CEPH_CONF": system.conf}, capture_output=True, text=True,
+                          timeout=seconds + 120, check=True).stdout
 
 
 def spread(values, digits):
