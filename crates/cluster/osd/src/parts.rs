@@ -214,7 +214,7 @@ pub(crate) enum ToGate {
     /// Where a PG's requests go from here on; `None`: nowhere.
     Pg {
         pgid: SpgId,
-        place: Option<PgPlace>,
+        route: Option<Route>,
     },
     /// Answers a request of a PG.
     Reply {
@@ -401,6 +401,14 @@ pub(crate) struct Block {
 pub(crate) struct PgPlace {
     pub shard: StoreShard,
     pub slot: PgSlot,
+}
+
+/// The way to a PG.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Route {
+    pub place: PgPlace,
+    /// It has failed: what comes for PGs that are to be split off it would wait for long.
+    pub has_failed: bool,
 }
 
 /// The space of a shard's store.

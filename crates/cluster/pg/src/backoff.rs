@@ -5,7 +5,7 @@
 //! backoff may run: the PG drops all of its requests until [`PgEvent::BackoffEnded`](crate::PgEvent::BackoffEnded).
 
 use auth::SessionId;
-use types::{Epoch, FeatureBits, HObject};
+use types::{Epoch, FeatureBits, HObject, PgId};
 
 use crate::hash_range;
 use crate::out::Out;
@@ -27,6 +27,13 @@ pub(crate) enum Backoff {
     Blocked,
     /// It is ending: the session may have sent requests before it learned of it.
     Released,
+}
+
+impl BackoffRange {
+    /// All objects of a PG, in a pool of so many.
+    pub fn of(pg: PgId, pg_num: u32, epoch: Epoch) -> Self {
+        Self { epoch, begin: hash_range::start(pg), end: hash_range::end(pg, pg_num) }
+    }
 }
 
 impl Phase {
@@ -63,12 +70,15 @@ impl Pg {
             return false;
         }
         self.backoffs.insert(session, Backoff::Blocked);
-        let end = match &self.map {
-            Some(map) => hash_range::end(self.id.pg, map.pool.pg_num),
+        let range = match &self.map {
+            Some(map) => BackoffRange::of(self.id.pg, map.pool.pg_num, map.epoch),
             // All that comes after the PG's start: a backoff is of one PG whatever its range.
-            None => HObject::max(),
+            None => BackoffRange {
+                epoch: self.epoch(),
+                begin: hash_range::start(self.id.pg),
+                end: HObject::max(),
+            },
         };
-        let range = BackoffRange { epoch: self.epoch(), begin: hash_range::start(self.id.pg), end };
         out.push(PgEffect::Block { session, tid, range: Box::new(range) });
         true
     }

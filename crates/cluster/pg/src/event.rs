@@ -161,7 +161,8 @@ pub enum PgEffect {
     Reached { session: SessionId, tid: u64, stage: Stage },
     /// Worth a line in the log.
     Notice(Notice),
-    /// The PG can't go on and answers nothing any more: what it keeps in memory is not what is stored.
+    /// The PG can't go on and answers nothing any more: what it keeps in memory is not what is stored. Where a split was
+    /// refused, it is loaded again at [`Pg::deadline`](crate::Pg::deadline).
     Failed(PgFailure),
     /// Everything stored is gone (durably), the PG with it.
     Removed,
@@ -194,6 +195,9 @@ pub enum PgFailure {
     /// The store refused a transaction.
     #[error("the store refused a transaction: {0}")]
     Refused(StoreError),
+    /// The store has no room for its split, now: the PG begins again after a while.
+    #[error("the store refused to split it, which is tried again: {0}")]
+    Split(StoreError),
     /// An invariant of the PG does not hold.
     #[error(transparent)]
     Broken(BrokenInvariant),

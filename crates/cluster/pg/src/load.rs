@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use messages::{PastIntervals, PgHistory};
+use ops::StatsDelta;
 use store::{NoPeek, ReadOutcome, ReadRequest, StoreError, Transaction};
 use types::{OsdId, SpgId, UTime};
 
@@ -10,6 +11,7 @@ use crate::hash_range::split_bits;
 use crate::out::Out;
 use crate::pg::ReadFor;
 use crate::phase::Phase;
+use crate::records::Records;
 use crate::{MapView, Pg, PgConfig, PgEffect, PgFailure, PgInfo};
 
 /// Where a new PG begins.
@@ -73,10 +75,24 @@ impl Pg {
     /// given from then on continue from [`PgInfo::stats`]' `reported_epoch`, which is the last one it saw.
     pub fn load(id: SpgId, whoami: OsdId, config: Arc<PgConfig>, out: &mut Vec<PgEffect>) -> Self {
         let mut pg = Self::empty(id, whoami, config, Phase::Loading);
-        let request =
-            ReadRequest::Attrs { collection: pg.records.collection, object: pg.records.meta.clone() };
-        pg.read_own(request, ReadFor::Load, &mut Out::new(out, &mut NoPeek));
+        pg.begin_load(&mut Out::new(out, &mut NoPeek));
         pg
+    }
+
+    /// A PG that has failed begins again with what is stored. Nothing of it is at the store. The sessions that hold back do so
+    /// until it serves.
+    pub(crate) fn load_again(&mut self, out: &mut Out<'_>) {
+        debug_assert!(self.in_flight.is_empty() && self.own.is_empty(), "changes of pg {} are lost", self.id);
+        self.phase = Phase::Loading;
+        self.map = None;
+        self.records = Records::new(self.id);
+        self.reads_to_count = StatsDelta::default();
+        self.begin_load(out);
+    }
+
+    fn begin_load(&mut self, out: &mut Out<'_>) {
+        let (collection, object) = (self.records.collection, self.records.meta.clone());
+        self.read_own(ReadRequest::Attrs { collection, object }, ReadFor::Load, out);
     }
 
     /// Keeps a map for later while the PG is being loaded or split; gives it back otherwise.

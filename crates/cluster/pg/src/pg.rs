@@ -19,7 +19,7 @@ use crate::phase::{Peering, Phase};
 use crate::records::{Before, Records};
 use crate::request::Request;
 use crate::run::AttrNames;
-use crate::split::Split;
+use crate::split::{RefusedSplit, Split};
 use crate::trim::Trimmer;
 use crate::watch::Effects;
 use crate::watches::{WatchView, Watches};
@@ -140,6 +140,8 @@ pub struct Pg {
     pub(crate) trim: Trimmer,
     /// While the phase is [`Phase::Splitting`].
     pub(crate) split: Option<Box<Split>>,
+    /// The split that the store refused last, until it is made.
+    pub(crate) refused_split: Option<RefusedSplit>,
     pub(crate) backend: Box<dyn Backend>,
     pub(crate) said_unsupported: BTreeSet<u16>,
     /// Objects whose metadata could not be read when they last were asked for, as far as that was said.
@@ -175,6 +177,7 @@ impl Pg {
             watches: Watches::default(),
             trim: Trimmer::default(),
             split: None,
+            refused_split: None,
             backend: Box::new(LocalBackend::default()),
             said_unsupported: BTreeSet::new(),
             said_bad: BTreeSet::new(),
@@ -260,7 +263,8 @@ impl Pg {
 
     /// When [`PgEvent::Tick`] is due.
     pub fn deadline(&self) -> Option<UTime> {
-        [self.watches.deadline(), self.trim.deadline()].into_iter().flatten().min()
+        let retry = self.refused_split.as_ref().and_then(RefusedSplit::deadline);
+        [self.watches.deadline(), self.trim.deadline(), retry].into_iter().flatten().min()
     }
 
     /// Takes an event at time `now` and appends what is to be done to `out`, in order. `store` is the memory of the PG's
@@ -276,6 +280,7 @@ impl Pg {
             (PgEvent::ClientOp(op), _) => self.on_client_op(op, out),
             (PgEvent::SessionReset { session }, _) => self.on_session_reset(session, out),
             (PgEvent::BackoffEnded { session }, _) => self.on_backoff_ended(session),
+            (PgEvent::Tick, Phase::Failed) => self.retry_split(out),
             (_, Phase::Failed) => {}
             (PgEvent::Tick, _) => {
                 self.on_watch_tick(out);

@@ -11,6 +11,7 @@ use crate::copy::CopyWait;
 use crate::objects::{Loaded, ObjectSlot};
 use crate::out::Out;
 use crate::pg::{ClientChange, DelayedOf, InFlight, OwnRecords};
+use crate::phase::Phase;
 use crate::request::Request;
 use crate::{Bug, EntryKind, Notice, Pg, PgEffect, PgFailure};
 
@@ -30,6 +31,9 @@ impl Pg {
             // The records are written again already.
             (Some(OwnRecords { undone: true, .. }), _) => {}
             (_, StoreError::AfterRefused(_)) if !self.in_flight.is_empty() => self.own_lost = true,
+            (Some(own), error) if self.phase == Phase::Splitting && error.is_local() => {
+                self.postpone_split(own.token, error, out);
+            }
             (_, error) => self.fail(PgFailure::Refused(error), out),
         }
     }

@@ -5,6 +5,9 @@
 //! collections beside this one, objects moved, each new PG's index, log and info. When it is durable the PG names the new
 //! ones by [`PgEffect::Split`](crate::PgEffect::Split), its OSD loads them as it does at a start, and the PG peers.
 //!
+//! Where the store has no room for the transaction, the PG fails for a while, so that nothing waits for it: no other PG, and
+//! no request. Then it begins again as at a start, with what is stored and the map of then.
+//!
 //! What is to be split follows from the map and from the bits that the store has of the collection, so a split that a
 //! crash prevented is made after it, and one that was made is not made again.
 //!
@@ -12,13 +15,14 @@
 //! log has the entries and duplicates of its objects. It begins and ends at the same versions, so that versions go on
 //! ascending; where the last entry is another PG's, a duplicate of no request takes its place.
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 
 use buffer::Piece;
 use encoding::Decode;
 use ops::{ObjectFlags, ObjectInfo, SnapSet, StatsDelta};
-use store::{AttrChoice, Attrs, ObjectChange, ReadOutcome, ReadRequest, StoreError, Transaction};
-use types::{GHObject, HObject, Name, OsdId, PgId, SpgId};
+use store::{AttrChoice, Attrs, ObjectChange, ReadOutcome, ReadRequest, StoreError, Token, Transaction};
+use types::{GHObject, HObject, Name, OsdId, PgId, SpgId, UTime};
 
 use crate::hash_range::{cuts, owner, split_bits};
 use crate::out::Out;
@@ -33,6 +37,25 @@ const OBJECTS_AT_ONCE: usize = 256;
 /// Keys of the snap index that are read at once, and their bytes.
 const KEYS_AT_ONCE: usize = 4096;
 const KEY_BYTES_AT_ONCE: usize = 1 << 20;
+
+/// After so long a split that the store refused is tried again: at first, and at most.
+const RETRY_AFTER: Duration = Duration::from_secs(10);
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
+
+/// A split that the store refused.
+#[derive(Debug)]
+pub(crate) struct RefusedSplit {
+    /// `None` while it is tried again.
+    until: Option<UTime>,
+    pause: Duration,
+}
+
+impl RefusedSplit {
+    /// When it is to be tried again.
+    pub fn deadline(&self) -> Option<UTime> {
+        self.until
+    }
+}
 
 /// A split that is under way.
 #[derive(Debug)]
@@ -248,11 +271,35 @@ impl Pg {
         let Some(split) = self.split.take() else {
             return self.broken("a split that is not under way is done", out);
         };
+        self.refused_split = None;
         let children = split.parts.into_keys().map(|seed| self.part_id(seed)).collect();
         out.push(PgEffect::Split { children });
         self.decide_role(out);
         for map in std::mem::take(&mut self.deferred_maps) {
             self.on_advance_map(map, out);
+        }
+    }
+}
+
+impl Pg {
+    /// The store has refused the split, for reasons that may pass.
+    pub(crate) fn postpone_split(&mut self, token: Token, error: StoreError, out: &mut Out<'_>) {
+        let before = self.refused_split.take();
+        let pause = before.map_or(RETRY_AFTER, |before| (2 * before.pause).min(RETRY_AFTER_MAX));
+        self.refused_split = Some(RefusedSplit { until: Some(self.now.after(pause)), pause });
+        self.split = None;
+        // Nothing is built upon it: what is in memory is read again.
+        out.push(PgEffect::Acknowledge { token });
+        self.fail(PgFailure::Split(error), out);
+    }
+
+    /// Time has passed for a PG that has failed.
+    pub(crate) fn retry_split(&mut self, out: &mut Out<'_>) {
+        let now = self.now;
+        let due = self.refused_split.as_mut().filter(|split| split.until.is_some_and(|until| until <= now));
+        if let Some(split) = due {
+            split.until = None;
+            self.load_again(out);
         }
     }
 }

@@ -287,7 +287,7 @@ impl Control {
             ToControl::PgsSplit { shard, children } => self.on_pgs_split(shard, children, out),
             ToControl::PgRemoved { pgid } => {
                 self.pgs.remove(&pgid);
-                out.send_gates(|| ToGate::Pg { pgid, place: None });
+                out.send_gates(|| ToGate::Pg { pgid, route: None });
                 self.stats_changed(now);
             }
             ToControl::MapApplied { shard, epoch } => match self.shards.get_mut(shard.0 as usize) {

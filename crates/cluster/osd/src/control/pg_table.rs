@@ -12,7 +12,7 @@ use super::load::LoadStep;
 use super::map_history::MapStep;
 use super::pg_create::CreateOrder;
 use super::{Control, LogLevel};
-use crate::parts::{Out, PgPlace, ToGate, ToShard};
+use crate::parts::{Out, PgPlace, Route, ToGate, ToShard};
 use crate::shard::{PgSlot, PgStatus};
 
 /// A PG as the control part knows it.
@@ -21,11 +21,33 @@ struct PgRecord {
     shard: StoreShard,
     /// `None` until its shard has published something of it.
     status: Option<PgStatus>,
+    /// It has failed, and is not through with another attempt since.
+    has_failed: bool,
 }
 
 impl PgRecord {
     fn loads(&self) -> bool {
         self.status.is_none_or(|status| status.phase == Phase::Loading)
+    }
+
+    /// Notes what its shard published. Whether it was loading before.
+    fn publish(&mut self, status: PgStatus) -> bool {
+        let loaded = self.loads();
+        self.status = Some(status);
+        self.has_failed = match status.phase {
+            Phase::Failed => true,
+            // A PG that has loaded its records becomes primary only when it gets its map.
+            Phase::Loading | Phase::Nonprimary | Phase::Splitting => self.has_failed && status.leads,
+            Phase::Peering(_) | Phase::Peered | Phase::Active(_) | Phase::Removing => false,
+        };
+        loaded
+    }
+
+    /// The way of requests to it; `None`: they go nowhere.
+    fn route(&self, slot: PgSlot) -> Option<Route> {
+        let place = PgPlace { shard: self.shard, slot };
+        let is_served = self.status.is_some_and(|status| status.phase != Phase::Removing);
+        is_served.then_some(Route { place, has_failed: self.has_failed })
     }
 }
 
@@ -69,7 +91,7 @@ impl PgTable {
     }
 
     pub(super) fn insert(&mut self, pgid: SpgId, shard: StoreShard) {
-        self.records.insert(pgid, PgRecord { shard, status: None });
+        self.records.insert(pgid, PgRecord { shard, status: None, has_failed: false });
         self.loading += 1;
     }
 
@@ -142,15 +164,17 @@ impl Control {
         let Some(record) = self.pgs.records.get_mut(&pgid) else {
             return out.broken(format!("pg {pgid} has a state, and nothing is known of it"));
         };
-        let loaded = record.loads();
-        let (shard, before) = (record.shard, record.status.replace(status));
-        if loaded && !record.loads() {
-            self.pgs.loading -= 1;
+        let (before, route_before) = (record.status, record.route(slot));
+        let loaded = record.publish(status);
+        match (loaded, record.loads()) {
+            (true, false) => self.pgs.loading -= 1,
+            // It had failed, and begins again.
+            (false, true) => self.pgs.loading += 1,
+            (true, true) | (false, false) => {}
         }
-        let is_served = |status: &PgStatus| status.phase != Phase::Removing;
-        if before.as_ref().is_some_and(is_served) != is_served(&status) {
-            let place = is_served(&status).then_some(PgPlace { shard, slot });
-            out.send_gates(|| ToGate::Pg { pgid, place });
+        let route = record.route(slot);
+        if route_before != route {
+            out.send_gates(|| ToGate::Pg { pgid, route });
         }
         // Another state; or another place, if nothing is different here.
         self.stats_changed(now);

@@ -1,4 +1,4 @@
-//! A session's backoffs: PGs that want no requests of it for now.
+//! A session's backoffs: PGs that want no requests of it for now, or are not here for now.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,8 @@ enum State {
 #[derive(Debug)]
 struct Backoff {
     id: u64,
-    place: PgPlace,
+    /// `None`: the PG is not here, and the gate itself has asked for the backoff.
+    place: Option<PgPlace>,
     range: BackoffRange,
     state: State,
 }
@@ -39,13 +40,24 @@ impl Backoffs {
         !self.of_pgs.is_empty() && self.of_pgs.contains_key(pgid)
     }
 
-    /// The PGs that have a backoff.
+    /// The PGs here that have a backoff.
     pub(crate) fn places(&self) -> impl Iterator<Item = PgPlace> {
-        self.of_pgs.values().map(|backoff| backoff.place)
+        self.of_pgs.values().filter_map(|backoff| backoff.place)
+    }
+
+    /// The PGs that were not here when their backoff began, which has not ended.
+    pub(crate) fn absent(&self) -> impl Iterator<Item = SpgId> {
+        let waits = |backoff: &Backoff| backoff.place.is_none() && backoff.state != State::Ended;
+        self.of_pgs.iter().filter(move |(_, backoff)| waits(backoff)).map(|(pgid, _)| *pgid)
     }
 
     /// Begins one; the message that asks for it. `None` if there is one.
-    pub(crate) fn begin(&mut self, pgid: SpgId, place: PgPlace, range: BackoffRange) -> Option<Message> {
+    pub(crate) fn begin(
+        &mut self,
+        pgid: SpgId,
+        place: Option<PgPlace>,
+        range: BackoffRange,
+    ) -> Option<Message> {
         if self.of_pgs.contains_key(&pgid) {
             return None;
         }
@@ -56,18 +68,18 @@ impl Backoffs {
         Some(message)
     }
 
-    /// Ends one: the message that says so, and its PG if it is over with that. `None` if there is none.
+    /// Ends one: the message that says so, and its PG here if it is over with that. `None` if there is none.
     pub(crate) fn end(&mut self, pgid: SpgId, epoch: Epoch) -> Option<(Message, Option<PgPlace>)> {
         let backoff = self.of_pgs.get_mut(&pgid).filter(|backoff| backoff.state != State::Ended)?;
         let message = backoff.message(pgid, epoch, OsdBackoff::UNBLOCK);
         let place = match std::mem::replace(&mut backoff.state, State::Ended) {
-            State::Acknowledged => self.of_pgs.remove(&pgid).map(|backoff| backoff.place),
+            State::Acknowledged => self.of_pgs.remove(&pgid).and_then(|backoff| backoff.place),
             State::Sent | State::Ended => None,
         };
         Some((message, place))
     }
 
-    /// The client acknowledges one. Its PG if it is over with that.
+    /// The client acknowledges one. Its PG here if it is over with that.
     pub(crate) fn acknowledge(&mut self, message: &OsdBackoff) -> Option<PgPlace> {
         // A client may acknowledge what there never was.
         let backoff = self.of_pgs.get_mut(&message.pgid).filter(|backoff| backoff.id == message.id)?;
@@ -77,7 +89,7 @@ impl Backoffs {
                 None
             }
             State::Acknowledged => None,
-            State::Ended => self.of_pgs.remove(&message.pgid).map(|backoff| backoff.place),
+            State::Ended => self.of_pgs.remove(&message.pgid).and_then(|backoff| backoff.place),
         }
     }
 

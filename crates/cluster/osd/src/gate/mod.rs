@@ -9,17 +9,17 @@ use std::collections::BTreeMap;
 use auth::{SessionId, SessionInfo};
 use maps::OsdMap;
 use messages::{Message, OsdBackoff, OsdOp, OsdOpReply};
-use pg::{ClientOp, may_read_replica};
+use pg::{BackoffRange, ClientOp, may_read_replica};
 use smallvec::SmallVec;
 use store::StoreShard;
 use telemetry::OpTimes;
-use types::{EntityType, Epoch, Errno, OsdId, SpgId, UTime};
+use types::{EntityType, Epoch, Errno, OsdId, PgId, SpgId, UTime};
 
 pub(crate) use sessions::ThrottleLimits;
 use sessions::{OpDecision, Session, Sessions};
 
 use crate::parts::{
-    Block, GateMap, OpLoad, Out, PartReport, PgPlace, ReportKind, ToControl, ToGate, ToShard,
+    Block, GateMap, OpLoad, Out, PartReport, PgPlace, ReportKind, Route, ToControl, ToGate, ToShard,
 };
 use crate::report::{OpView, described};
 use crate::shard::{PgSlot, Shard};
@@ -39,7 +39,7 @@ struct Routes {
     whoami: OsdId,
     /// `None` before the first map: requests wait.
     map: Option<GateMap>,
-    pgs: BTreeMap<SpgId, PgPlace>,
+    pgs: BTreeMap<SpgId, Route>,
 }
 
 impl Gate {
@@ -153,9 +153,23 @@ impl Gate {
                 std::mem::take(&mut session.waiting).into_iter().map(|op| (op.tid, Some(refused(op)))),
             );
         } else {
-            for (op, turn) in session.take_ready(epoch, |op| self.routes.decide(map, op)) {
+            let knows = session.knows_backoffs();
+            let decide = |op: &OsdOp| match self.routes.decide(map, op) {
+                OpDecision::HoldBack if !knows => OpDecision::Wait,
+                turn => turn,
+            };
+            for (op, turn) in session.take_ready(epoch, decide) {
                 match turn {
                     OpDecision::Run(place) => hand_on(id, session, place, op, out),
+                    OpDecision::HoldBack => {
+                        let pg_num = map.map.pools.get(&op.pgid.pg.pool).map_or(1, |pool| pool.pg_num);
+                        let range = BackoffRange::of(op.pgid.pg, pg_num, epoch);
+                        // Of several requests the first one begins it.
+                        if let Some(message) = session.backoffs.begin(op.pgid, None, range) {
+                            out.push(OsdEffect::Send { session: id, message });
+                        }
+                        answers.push((op.tid, None));
+                    }
                     OpDecision::AskPrimary => {
                         answers.push((op.tid, Some(OsdOpReply::error(&op, Errno::EAGAIN.code(), epoch))));
                     }
@@ -169,10 +183,27 @@ impl Gate {
         self.resume(out);
     }
 
-    /// Maps came or PGs were made: what waited for them may run.
+    /// Maps came or PGs were made: what waited for them may run, here or at its client.
     fn run_waiting(&mut self, out: &mut Out) {
+        self.release_absent(out);
         for session in self.sessions.with_waiting() {
             self.run_ready(session, out);
+        }
+    }
+
+    /// Ends the backoffs of PGs that were not here, where these are now, or are not to come out of one that has failed.
+    fn release_absent(&mut self, out: &mut Out) {
+        // Backoffs begin after the first map.
+        let Some(map) = &self.routes.map else { return };
+        let routes = &self.routes;
+        for (id, session) in self.sessions.with_backoffs() {
+            let over: Vec<SpgId> =
+                session.backoffs.absent().filter(|pgid| !routes.is_held_up(map, pgid)).collect();
+            for pgid in over {
+                if let Some((message, _)) = session.backoffs.end(pgid, map.map.epoch) {
+                    out.push(OsdEffect::Send { session: id, message });
+                }
+            }
         }
     }
 
@@ -214,7 +245,7 @@ impl Gate {
         self.answer(id, tid, Some(place), None, out);
         // The session has ended, which the PG learns by its own message.
         let Some(session) = self.sessions.get_mut(id) else { return };
-        let Some(message) = session.backoffs.begin(pgid, place, range) else {
+        let Some(message) = session.backoffs.begin(pgid, Some(place), range) else {
             return out.broken(format!("pg {pgid} asks for a second backoff of {id}"));
         };
         out.push(OsdEffect::Send { session: id, message });
@@ -284,9 +315,9 @@ impl Gate {
                 self.routes.map = Some(map);
                 self.run_waiting(out);
             }
-            ToGate::Pg { pgid, place } => {
-                match place {
-                    Some(place) => self.routes.pgs.insert(pgid, place),
+            ToGate::Pg { pgid, route } => {
+                match route {
+                    Some(route) => self.routes.pgs.insert(pgid, route),
                     None => {
                         self.sessions.forget_backoffs(&pgid);
                         self.routes.pgs.remove(&pgid)
@@ -352,17 +383,37 @@ impl Routes {
 
     fn decide(&self, map: &GateMap, op: &OsdOp) -> OpDecision {
         let is_up = map.up_from > Epoch(0);
-        if let Some(place) = self.pgs.get(&op.pgid) {
+        if let Some(route) = self.pgs.get(&op.pgid) {
             // Before a map shows us up nothing is ours to answer.
-            return if is_up { OpDecision::Run(*place) } else { OpDecision::Drop };
+            return if is_up { OpDecision::Run(route.place) } else { OpDecision::Drop };
         }
         match role(&map.map, self.whoami, &op.pgid) {
+            Role::Primary if self.comes_of_failed(&op.pgid) => OpDecision::HoldBack,
             // A PG that the map gives us but that is not there yet is about to be made, alone or out of another.
             Role::Primary => OpDecision::Wait,
             Role::Replica if is_up && may_read_replica(op) => OpDecision::AskPrimary,
             // Nothing is ours to answer that was sent to the wrong OSD, or to a pool that is gone.
             Role::Replica | Role::None => OpDecision::Drop,
         }
+    }
+
+    /// Whether a PG that is not here is to be split off one that has failed: off the nearest one here that had its objects.
+    fn comes_of_failed(&self, pgid: &SpgId) -> bool {
+        let mut seed = pgid.pg.seed;
+        while seed > 0 {
+            seed &= !(1 << seed.ilog2());
+            let of = SpgId { pg: PgId { seed, ..pgid.pg }, ..*pgid };
+            if let Some(route) = self.pgs.get(&of) {
+                return route.has_failed;
+            }
+        }
+        false
+    }
+
+    /// Whether requests for a PG that is not here are still to be held back.
+    fn is_held_up(&self, map: &GateMap, pgid: &SpgId) -> bool {
+        let is_ours = || matches!(role(&map.map, self.whoami, pgid), Role::Primary);
+        !self.pgs.contains_key(pgid) && self.comes_of_failed(pgid) && is_ours()
     }
 }
 

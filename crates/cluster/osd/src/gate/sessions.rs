@@ -8,7 +8,7 @@ use std::sync::Arc;
 use auth::{SessionId, SessionInfo};
 use maps::OsdMap;
 use messages::OsdOp;
-use types::{EntityAddrVec, EntityType, Epoch, SpgId, UTime};
+use types::{EntityAddrVec, EntityType, Epoch, FeatureBits, SpgId, UTime};
 
 use super::backoffs::Backoffs;
 use crate::parts::PgPlace;
@@ -27,6 +27,8 @@ pub(crate) enum OpDecision {
     Run(PgPlace),
     /// It waits, and those behind it of the same PG with it.
     Wait,
+    /// It is dropped, and its session is to hold back those of its PG: that may not come to be for long.
+    HoldBack,
     /// It is dropped: a map makes its client send it again.
     Drop,
     /// It is a read for any copy, and this one is not served: its client is sent to the primary.
@@ -88,6 +90,11 @@ impl Session {
         let known = self.known_epoch;
         self.known_epoch = known.max(ours);
         (known < ours).then_some(known)
+    }
+
+    /// Whether the peer can be asked to hold requests back.
+    pub(crate) fn knows_backoffs(&self) -> bool {
+        self.info.features & FeatureBits::RADOS_BACKOFF == FeatureBits::RADOS_BACKOFF
     }
 
     /// Whether the map shuts the peer out.
@@ -252,6 +259,12 @@ impl Sessions {
     /// The sessions in which operations wait.
     pub(crate) fn with_waiting(&self) -> Vec<SessionId> {
         self.all.iter().filter(|(_, s)| !s.waiting.is_empty()).map(|(&id, _)| id).collect()
+    }
+
+    /// The sessions that hold requests back for PGs that are not here.
+    pub(crate) fn with_backoffs(&mut self) -> impl Iterator<Item = (SessionId, &mut Session)> {
+        let all = self.all.iter_mut().map(|(id, session)| (*id, session));
+        all.filter(|(_, session)| session.backoffs.absent().next().is_some())
     }
 
     /// Messages and bytes held of the budget.

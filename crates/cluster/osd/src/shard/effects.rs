@@ -3,7 +3,7 @@
 use messages::OpCode;
 use pg::{Notice, PgEffect, PgEvent, PgFailure, Phase};
 use store::Fault;
-use types::{SpgId, UTime};
+use types::{Epoch, SpgId, UTime};
 
 use super::pg_set::QueuedTxn;
 use super::{EVICT_PGS_MAX, PgSlot, Shard};
@@ -36,6 +36,11 @@ impl Shard {
         self.contexts = self.contexts - entry.contexts + contexts;
         entry.contexts = contexts;
         self.timers.set(slot, &mut entry.timer, entry.pg.deadline());
+        if entry.pg.phase() == Phase::Loading && !entry.loads {
+            // It had failed, and begins again: what it is to get is the newest map.
+            (entry.loads, entry.epoch) = (true, Epoch(0));
+            self.loading += 1;
+        }
         let splits = entry.pg.phase() == Phase::Splitting;
         if std::mem::replace(&mut entry.splits, splits) != splits {
             match splits {

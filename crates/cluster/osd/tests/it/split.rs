@@ -1,10 +1,13 @@
 //! A pool's number of PGs grows while clients use it: the new PGs are there with the map that names them, or come out of
 //! the store after a restart.
 
+use std::collections::BTreeSet;
+
 use crate::world::*;
 use maps::PgPool;
-use messages::{Message, PgState};
-use types::{Epoch, PoolId};
+use messages::{Message, OsdBackoff, PgState};
+use osd::OsdEvent;
+use types::{Epoch, PoolId, SpgId};
 
 /// An epoch in which the pool has this number of PGs.
 fn set_pg_num(w: &mut World, pg_num: u32) {
@@ -177,4 +180,81 @@ fn a_pg_that_comes_out_of_another_is_never_made_by_an_order() {
     check(&mut w);
     assert!(!w.mon.received.iter().any(|m| matches!(m, Message::OsdPgCreated(c) if c.pgid.seed >= 4)));
     assert_eq!(w.collections().len(), 9, "the meta collection and 8 PGs");
+}
+
+fn backoffs(w: &mut World) -> Vec<OsdBackoff> {
+    let sent = w.sent.remove(&CLIENT).into_iter().flatten();
+    sent.filter_map(|m| if let Message::OsdBackoff(b) = m { Some(*b) } else { None }).collect()
+}
+
+/// The client acknowledges what asks it to hold back. The PGs concerned, and those that no longer are.
+fn acknowledge(w: &mut World) -> (BTreeSet<SpgId>, BTreeSet<SpgId>) {
+    let (mut begun, mut ended) = (BTreeSet::new(), BTreeSet::new());
+    for backoff in backoffs(w) {
+        if backoff.op == OsdBackoff::UNBLOCK {
+            assert!(ended.insert(backoff.pgid), "{backoff:?} ends twice");
+            continue;
+        }
+        assert!(begun.insert(backoff.pgid), "{backoff:?} begins twice");
+        let message = OsdBackoff { op: OsdBackoff::ACK_BLOCK, ..backoff }.into();
+        w.event(OsdEvent::Message { session: CLIENT, message, bytes: 100 });
+    }
+    (begun, ended)
+}
+
+#[test]
+fn a_refused_split_holds_nothing_up_and_is_made_when_there_is_room() {
+    let mut w = with_pool(4);
+    fill(&mut w);
+    w.refuse_splits = true;
+    set_pg_num(&mut w, 8);
+    w.hold_store = true;
+    w.push_maps();
+    // These wait for their PGs, old and new ones.
+    let early: Vec<_> = names().iter().take(25).map(|name| w.read(name)).collect();
+    early.iter().for_each(|op| w.send_op(CLIENT, op.clone()));
+    assert_eq!(w.osd.held().0, 25);
+    w.sent.clear();
+    w.hold_store = false;
+    w.settle();
+    assert_eq!((&w.failed, w.osd.held()), (&None, (0, 0)), "nothing waits here");
+    let all: BTreeSet<_> = (0..8).map(|seed| pg(1, seed)).collect();
+    let (mut begun, _) = acknowledge(&mut w);
+    // These come later.
+    let late: Vec<_> = names().iter().map(|name| w.read(name)).collect();
+    late.iter().for_each(|op| w.send_op(CLIENT, op.clone()));
+    begun.extend(acknowledge(&mut w).0);
+    assert_eq!((&begun, w.osd.held()), (&all, (0, 0)));
+    assert_eq!(w.osd.epoch(), Epoch(w.mon.epoch()), "maps go on");
+    w.empty_epoch();
+    w.pass_ms(6000);
+    let states =
+        |w: &World| -> Vec<PgState> { w.stats().unwrap().pg_stat.values().map(|s| s.state).collect() };
+    assert_eq!(states(&w), [PgState::INCOMPLETE; 4]);
+    // It is refused again, and once more.
+    w.pass_ms(32_000);
+    assert_eq!((acknowledge(&mut w), states(&w)), (Default::default(), vec![PgState::INCOMPLETE; 4]));
+    w.refuse_splits = false;
+    w.pass_ms(60_000);
+    assert_eq!(acknowledge(&mut w), (BTreeSet::new(), all), "its clients may send again");
+    check(&mut w);
+    assert_eq!(w.collections().len(), 9, "the meta collection and 8 PGs");
+    grow(&mut w, 16);
+    check(&mut w);
+}
+
+#[test]
+fn what_a_refused_split_holds_back_ends_with_its_pool() {
+    let mut w = with_pool(4);
+    fill(&mut w);
+    w.refuse_splits = true;
+    grow(&mut w, 8);
+    let ops: Vec<_> = names().iter().map(|name| w.read(name)).collect();
+    ops.iter().for_each(|op| w.send_op(CLIENT, op.clone()));
+    assert_eq!(acknowledge(&mut w).0.len(), 8);
+    w.delete_pool(1);
+    let new = (4..8).map(|seed| pg(1, seed)).collect();
+    assert_eq!(acknowledge(&mut w), (BTreeSet::new(), new), "no PG will come to be");
+    w.pass_ms(20_000);
+    assert_eq!((w.osd.pg_ids(), w.collections().len(), w.osd.held()), (vec![], 1, (0, 0)));
 }

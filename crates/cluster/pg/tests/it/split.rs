@@ -1,21 +1,20 @@
 //! A pool's number of PGs grows: objects, snap index, counters and log go to the PG that has the object from then on, in
 //! one step, whatever is under way and whenever power is lost.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::common::{ME, POOL, append, client_addr, message, read, write_full};
+use crate::common::{ME, POOL, append, client_addr, message, omap_set, read, write_full};
 use auth::SessionId;
 use maps::{NewCluster, OsdMap, OsdState, PgPool};
-use messages::{Op, OpArgs, OpCode, OsdOp, OsdOpReply};
+use messages::{Op, OsdOp, OsdOpReply};
 use pg::{ClientOp, MapView, Notice, Origin, Pg, PgConfig, PgEffect, PgEvent, Phase, PoolView};
 use store::{
-    AttrChoice, CollectionId, Completion, MemStore, NoPeek, ObjectStore, ReadOutcome, ReadRequest,
-    StoreError, Token, Transaction,
+    AttrChoice, CollectionChange, CollectionId, Completion, MemStore, NoPeek, ObjectStore, ReadOutcome,
+    ReadRequest, Step, StoreError, Token, Transaction,
 };
 use types::{
-    EntityName, EntityType, Epoch, Fsid, GHObject, IntervalSet, Name, PgId, Release, ReqId, SnapId, SpgId,
-    UTime,
+    EntityName, EntityType, Epoch, Fsid, GHObject, IntervalSet, PgId, Release, ReqId, SnapId, SpgId, UTime,
 };
 
 /// A token's upper bits say of which PG it is.
@@ -36,6 +35,10 @@ struct Bench {
     notices: Vec<Notice>,
     failed: Vec<String>,
     splits: usize,
+    /// Whether the store has no room for splits.
+    refuse_splits: bool,
+    /// The PGs that clients are to send nothing to.
+    held_back: BTreeSet<u32>,
     tid: u64,
     clock: u32,
 }
@@ -64,6 +67,8 @@ impl Bench {
             notices: Vec::new(),
             failed: Vec::new(),
             splits: 0,
+            refuse_splits: false,
+            held_back: BTreeSet::new(),
             tid: 0,
             clock: 0,
         };
@@ -131,7 +136,10 @@ impl Bench {
         for effect in effects {
             match effect {
                 PgEffect::Reply { reply, .. } => self.replies.push(*reply),
-                PgEffect::Queue { token, txn } => {
+                PgEffect::Queue { token, mut txn } => {
+                    if self.refuse_splits && txn.steps().iter().any(is_split) {
+                        txn.touch(txn.collections()[0], &GHObject::max());
+                    }
                     self.queued.insert(named(token).0, txn.clone());
                     self.store.queue(txn, named(token));
                 }
@@ -144,10 +152,15 @@ impl Bench {
                 PgEffect::Notice(notice) => self.notices.push(notice),
                 PgEffect::Failed(failure) => self.failed.push(failure.to_string()),
                 PgEffect::Reached { .. } => {}
-                PgEffect::Block { .. }
-                | PgEffect::Copy { .. }
+                PgEffect::Block { .. } => assert!(self.held_back.insert(seed)),
+                PgEffect::Unblock { session, .. } => {
+                    assert!(self.held_back.remove(&seed));
+                    let pg = self.pgs.get_mut(&seed).unwrap();
+                    let now = UTime { sec: self.clock, nsec: 0 };
+                    pg.handle(now, PgEvent::BackoffEnded { session }, &mut NoPeek, &mut Vec::new());
+                }
+                PgEffect::Copy { .. }
                 | PgEffect::CancelCopy { .. }
-                | PgEffect::Unblock { .. }
                 | PgEffect::Send { .. }
                 | PgEffect::Watching { .. }
                 | PgEffect::Removed => panic!("{effect:?}"),
@@ -190,6 +203,11 @@ impl Bench {
             Completion::Committed { .. } => {
                 self.committed.extend(self.queued.remove(&token.0));
                 PgEvent::Committed { token: inner }
+            }
+            // The bad step of a split that is to be refused.
+            Completion::Refused { error: StoreError::NotAnObject(_), .. } => {
+                let error = StoreError::NoSpace { needed: 1, available: 0 };
+                PgEvent::Refused { token: inner, error }
             }
             Completion::Refused { error, .. } => PgEvent::Refused { token: inner, error },
             Completion::Read { result, .. } => PgEvent::ReadDone { token: inner, result },
@@ -357,14 +375,12 @@ impl Bench {
     }
 }
 
-fn bench(pg_num: u32) -> Bench {
-    Bench::new(pg_num, 1 << 30, PgConfig::default())
+fn is_split(step: &Step) -> bool {
+    matches!(step, Step::Collection { change: CollectionChange::Split { .. }, .. })
 }
 
-fn omap_set(key: &str) -> Op {
-    let mut e = encoding::Encoder::new(0);
-    e.put(&BTreeMap::from([(Name::from(key), Name::from("v"))]));
-    Op::new(OpCode::OMAPSETVALS, OpArgs::none()).with_indata(buffer::Rope::from(e.into_bytes()))
+fn bench(pg_num: u32) -> Bench {
+    Bench::new(pg_num, 1 << 30, PgConfig::default())
 }
 
 fn names(count: u32) -> Vec<String> {
@@ -505,6 +521,65 @@ fn a_refused_change_does_not_keep_a_pg_from_splitting() {
     let again = bench.aim(follows);
     assert_eq!(bench.ask_message(again).result, 0);
     assert_eq!((bench.contents("a"), bench.contents("c")), (b"small".to_vec(), b"c".to_vec()));
+}
+
+#[test]
+fn a_split_that_the_store_refuses_is_made_later_from_what_is_stored() {
+    let (mut bench, names) = (bench(3), names(40));
+    fill(&mut bench, &names);
+    let before = bench.sums();
+    let op = bench.message(&names[0], vec![append(b"!")]);
+    bench.send(op);
+    let begun = bench.begin_changes();
+    bench.refuse_splits = true;
+    bench.advance(13);
+    let waits = bench.message(&names[1], vec![read(0, 0)]);
+    let asked = waits.pgid.pg.seed;
+    if asked < 3 {
+        bench.send(waits);
+    }
+    begun.into_iter().for_each(|completion| bench.deliver(completion));
+    bench.settle();
+    let failed = |bench: &Bench| bench.pgs.values().filter(|pg| pg.phase() == Phase::Failed).count();
+    assert_eq!((bench.failed.len(), failed(&bench)), (3, 3), "{:?}", bench.failed);
+    assert!(bench.failed[0].contains("tried again"), "{:?}", bench.failed);
+    assert_eq!(bench.held_back.contains(&asked), asked < 3);
+    // A request that comes now is held back, too.
+    let late = OsdOp { pgid: id(2), ..bench.message("late", vec![read(0, 0)]) };
+    bench.send(late);
+    assert!(bench.held_back.contains(&2));
+    // It is tried ever more seldom.
+    let tick = |bench: &mut Bench| {
+        let due = bench.pgs.values().filter_map(Pg::deadline).max().unwrap().sec;
+        let waited = due - bench.clock.min(due);
+        bench.clock = due;
+        (0..3).for_each(|seed| bench.event(seed, PgEvent::Tick));
+        bench.settle();
+        // A PG that begins again gets the newest map.
+        for seed in 0..3 {
+            let map = PgEvent::AdvanceMap(Box::new(bench.view(seed)));
+            bench.event(seed, map);
+        }
+        bench.settle();
+        waited
+    };
+    let pauses: Vec<u32> = (0..7).map(|_| tick(&mut bench)).collect();
+    assert!(pauses[1] > pauses[0] && pauses[6] <= 300 && failed(&bench) == 3, "{pauses:?}");
+    bench.refuse_splits = false;
+    bench.failed.clear();
+    tick(&mut bench);
+    bench.check();
+    assert_eq!(
+        (bench.sums()[..2].to_vec(), bench.splits, bench.held_back.len()),
+        (before[..2].to_vec(), 3, 0)
+    );
+    for (n, name) in names.iter().enumerate() {
+        let content = if n == 0 { [&content_of(n, name)[..], b"!"].concat() } else { content_of(n, name) };
+        assert_eq!(bench.contents(name), content);
+    }
+    bench.advance(32);
+    bench.settle();
+    bench.check();
 }
 
 #[test]

@@ -17,7 +17,7 @@ use osd::{
 };
 use store::{
     Advice, CollectionChange, CollectionId, Completion, MemStore, NoPeek, ObjectStore, ReadOutcome,
-    ReadRequest, Step, StoreShard, Token,
+    ReadRequest, Step, StoreError, StoreShard, Token,
 };
 use types::{
     EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, Errno, Fsid, GHObject, HObject, Name,
@@ -144,6 +144,8 @@ pub struct World {
     pub hold_store: bool,
     /// Transactions that split a collection, and are not done.
     pub splits: BTreeSet<Token>,
+    /// Whether the store has no room for splits.
+    pub refuse_splits: bool,
     /// Whether PGs may look at the store's memory.
     pub peeks: bool,
     pub options: Values,
@@ -200,6 +202,7 @@ impl World {
             to_peers: Vec::new(),
             hold_store: false,
             splits: BTreeSet::new(),
+            refuse_splits: false,
             peeks: false,
             options,
             tids: 0,
@@ -269,10 +272,9 @@ impl World {
             self.store.completions(&mut done);
             // What follows from one may settle too: the others keep their order.
             self.completions.extend(done);
-            let Some(completion) = self.completions.pop_front() else { return };
-            let effects = self.handle(OsdEvent::Store(StoreShard(0), completion));
-            self.perform(effects);
-            self.go_on();
+            if !self.take_completion() {
+                return;
+            }
         }
     }
 
@@ -282,7 +284,18 @@ impl World {
         self.store.turn(self.now);
         self.store.completions(&mut done);
         self.completions.extend(done);
-        let Some(completion) = self.completions.pop_front() else { return false };
+        self.take_completion()
+    }
+
+    fn take_completion(&mut self) -> bool {
+        let completion = match self.completions.pop_front() {
+            None => return false,
+            // The bad step of a split that is to be refused.
+            Some(Completion::Refused { token, error: StoreError::NotAnObject(_) }) => {
+                Completion::Refused { token, error: StoreError::NoSpace { needed: 1, available: 0 } }
+            }
+            Some(completion) => completion,
+        };
         self.splits.remove(&completion.token());
         let effects = self.handle(OsdEvent::Store(StoreShard(0), completion));
         self.perform(effects);
@@ -329,9 +342,12 @@ impl World {
             self.trace.push(format!("{effect:?}"));
             match effect {
                 OsdEffect::Send { session, message } => self.sent.entry(session).or_default().push(message),
-                OsdEffect::Queue { token, txn, .. } => {
+                OsdEffect::Queue { token, mut txn, .. } => {
                     if txn.steps().iter().any(is_split) {
                         self.splits.insert(token);
+                        if self.refuse_splits {
+                            txn.touch(txn.collections()[0], &GHObject::max());
+                        }
                     }
                     self.store.queue(txn, token);
                 }

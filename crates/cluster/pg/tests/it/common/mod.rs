@@ -3,7 +3,7 @@
 
 pub mod copies;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use auth::SessionId;
@@ -671,4 +671,11 @@ pub fn xattr(code: OpCode, name: &str, value: &str, cmp_op: u8) -> Op {
         cmp_mode: u8::from(cmp_op > 0),
     };
     Op::new(code, args).with_indata(Rope::copy_from(format!("{name}{value}").as_bytes()))
+}
+
+/// Sets one key of an omap.
+pub fn omap_set(key: &str) -> Op {
+    let mut e = encoding::Encoder::new(0);
+    e.put(&BTreeMap::from([(Name::from(key), Name::from("v"))]));
+    Op::new(OpCode::OMAPSETVALS, OpArgs::none()).with_indata(Rope::from(e.into_bytes()))
 }
