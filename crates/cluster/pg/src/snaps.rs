@@ -15,7 +15,7 @@ pub(crate) struct PoolSnaps<'a> {
     of_pool: Option<&'a SnapContext>,
     /// Those whose removal has begun and has not ended in every PG.
     pub removed: Option<&'a IntervalSet>,
-    /// Those that this PG has removed and the map still names.
+    /// Those that this PG has removed, as far as it remembers.
     purged: &'a IntervalSet,
 }
 
@@ -26,7 +26,7 @@ impl<'a> PoolSnaps<'a> {
     }
 
     /// The snapshots that a request's change must preserve: the pool's, or the client's. A client may not know yet that a
-    /// snapshot is removed: a clone that was made for it would stay for ever.
+    /// snapshot is removed, or wait here since before: a clone that was made for it would stay for ever.
     pub fn context_of(self, request: &'a Request) -> Cow<'a, SnapContext> {
         let snapc = &request.snapc;
         match self.of_pool {

@@ -1,7 +1,9 @@
 //! Trimming: what snapshots kept whose removal has begun is removed, a few objects at a time, each by a change of its own.
 //!
 //! The snapshots come from the map's queue, the objects from the index ([`crate::snap_index`]). When a snapshot has none
-//! left it is purged: the PG says so in its info and its reports, until the map's queue no longer has it.
+//! left it is purged: the PG says so in its reports, until the map's queue no longer has it, and for longer in its info. A
+//! request may have been under way since before the removal, and still name the snapshot: a clone for it would stay.
+//! (Ceph forgets with the map's queue, and looks for such clones in its scrub of purged snapshots.)
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -23,6 +25,9 @@ use crate::{Bug, EntryKind, LogEntry, ObjectSteps, Pg, snap_index};
 const INDEX_BYTES_MAX: usize = 1 << 20;
 /// How often one event looks into the index where no object is to be trimmed.
 const LOOKS_MAX: usize = 64;
+/// Ranges of purged snapshots that a PG remembers, beside those that the map's queue still has: the newest. Who names one
+/// that is older has been under way for as many removals.
+const PURGED_RANGES_MAX: usize = 64;
 /// When what the store refused is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 
@@ -87,20 +92,42 @@ impl Trimmer {
 }
 
 impl Pg {
+    /// The snapshots that are being removed from the pool, by the map that is in force.
+    fn removed_snaps(&self) -> IntervalSet {
+        let removed = self.map.as_ref().and_then(|m| m.osdmap.removed_snaps_queue.get(&self.id.pg.pool));
+        removed.cloned().unwrap_or_default()
+    }
+
     /// Takes the queue of the map that is in force. A snapshot that has left it was purged everywhere.
     pub(crate) fn update_snap_queue(&mut self) {
-        let removed = self.map.as_ref().and_then(|m| m.osdmap.removed_snaps_queue.get(&self.id.pg.pool));
-        let purged = &mut self.records.info.purged_snaps;
-        if removed.is_none() && purged.is_empty() {
-            self.trim.queue = IntervalSet::new();
-            return;
-        }
-        let mut queue = removed.cloned().unwrap_or_default();
-        let known = purged.size();
-        purged.intersect(&queue);
-        self.records.dirty |= purged.size() != known;
-        queue.subtract(purged);
+        let mut queue = self.removed_snaps();
+        queue.subtract(&self.records.info.purged_snaps);
         self.trim.queue = queue;
+    }
+
+    /// What the PG has purged of the map's queue.
+    pub(crate) fn purged_of_queue(&self) -> IntervalSet {
+        let mut purged = self.removed_snaps();
+        purged.intersect(&self.records.info.purged_snaps);
+        purged
+    }
+
+    /// Notes snapshots as purged, and forgets the oldest that no one can name any more.
+    fn note_purged(&mut self, new: &IntervalSet) {
+        let removed = self.removed_snaps();
+        let purged = &mut self.records.info.purged_snaps;
+        purged.union(new);
+        while let [(start, len), ..] = *purged.ranges()
+            && purged.ranges().len() > PURGED_RANGES_MAX
+        {
+            let mut of_queue = IntervalSet::range(start, len);
+            of_queue.intersect(&removed);
+            if !of_queue.is_empty() {
+                break;
+            }
+            purged.remove(start, len);
+        }
+        self.records.dirty = true;
     }
 
     /// Goes on trimming if there is something to trim and nothing of it is under way.
@@ -170,8 +197,7 @@ impl Pg {
         purged.intersect(&self.trim.queue);
         if !purged.is_empty() {
             self.trim.queue.subtract(&purged);
-            self.records.info.purged_snaps.union(&purged);
-            self.records.dirty = true;
+            self.note_purged(&purged);
         }
         if first != snap {
             self.trim.step = Step::Idle;

@@ -200,6 +200,42 @@ fn a_removed_snapshot_gives_its_clones_back_and_is_purged_durably() {
 }
 
 #[test]
+fn a_change_that_names_a_purged_snapshot_keeps_nothing_for_it_also_when_the_map_has_forgotten_it() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![write_full(b"old")]);
+    rig.remove_snaps(&[1, 2]);
+    rig.settle();
+    rig.forget_removed_snaps();
+    for crashes in [false, true] {
+        if crashes {
+            rig.crash();
+        }
+        // Their client has sent this before it heard of the removal.
+        let op = with_snaps(&mut rig, "a", vec![write_full(b"new")], &[2, 1]);
+        assert_eq!(rig.ask_message(op).result, 0);
+        let dump = rig.dump(0);
+        let heads = dump.objects.iter().filter(|(object, ..)| !object.is_pgmeta()).count();
+        assert_eq!((heads, dump.index.len()), (1, 0), "a clone that nothing trims");
+    }
+}
+
+#[test]
+fn of_purged_snapshots_a_pg_remembers_the_newest_and_all_of_the_maps_queue() {
+    let mut rig = Rig::new();
+    rig.ask("a", vec![write_full(b"x")]);
+    let old: Vec<u64> = (0..100).map(|n| 2 * n + 1).collect();
+    rig.remove_snaps(&old);
+    rig.settle();
+    assert_eq!(rig.pg.stats().purged_snaps.ranges().len(), 100);
+    rig.forget_removed_snaps();
+    rig.remove_snaps(&[1001]);
+    rig.settle();
+    let known = rig.pg.info().purged_snaps.clone();
+    assert!(known.contains(1001) && known.contains(199) && !known.contains(1), "{known:?}");
+    assert_eq!((known.ranges().len(), rig.pg.stats().purged_snaps.ranges()), (64, &[(1001, 1)][..]));
+}
+
+#[test]
 fn a_clone_that_is_made_while_the_index_is_read_is_trimmed_when_its_snapshot_is_removed() {
     let mut rig = Rig::new();
     rig.ask("a", vec![write_full(b"old")]);
@@ -427,7 +463,7 @@ fn run(copies: Copies, seed: u64, steps: usize, refusals: bool) {
                 // Trimming goes on beside what follows.
             }
             4 if refusals && rng.below(3) == 0 => rig.refuse_next(),
-            5 if rig.pg.info().purged_snaps == rig.removed_snaps => rig.forget_removed_snaps(),
+            5 if rig.pg.stats().purged_snaps == rig.removed_snaps => rig.forget_removed_snaps(),
             3 => model.check(&mut rig, &oids),
             _ => {
                 let oid = &oids[rng.below(3) as usize];
@@ -447,7 +483,7 @@ fn run(copies: Copies, seed: u64, steps: usize, refusals: bool) {
     model.check(&mut rig, &oids);
     // What a refusal left over is tried again later; a crash is later too.
     rig.crash();
-    assert_eq!(rig.pg.info().purged_snaps, rig.removed_snaps, "everything is trimmed in the end");
+    assert_eq!(rig.pg.stats().purged_snaps, rig.removed_snaps, "everything is trimmed in the end");
     model.check(&mut rig, &oids);
     let dumps: Vec<Dump> = (0..copies.whole()).map(|copy| rig.dump(copy)).collect();
     for dump in &dumps[1..] {
