@@ -90,7 +90,7 @@ messages! {
         MgrCommand, MgrCommandReply, MgrMap, MonCommand, MonCommandAck, MonGetMap, MonGetOsdMap,
         MonGetPurgedSnaps, MonGetPurgedSnapsReply, MonGetVersion, MonGetVersionReply, MonMap, MonSubscribe,
         MonSubscribeAck, OsdAlive, OsdBeacon, OsdFailure, OsdFull, OsdMap, OsdMarkMeDead, OsdMarkMeDown,
-        OsdPgCreate2, OsdPgCreated, OsdPgReadyToMerge, OsdPgTemp, OsdPing, PgStatsAck, Ping, PoolOp,
+        OsdPgCreate2, OsdPgCreated, OsdPgReadyToMerge, OsdPgTemp, OsdPing, OsdScrub2, PgStatsAck, Ping, PoolOp,
         PoolOpReply, RemoveSnaps, Statfs, StatfsReply, WatchNotify,
     ]
     boxed [OsdBackoff, OsdBoot, OsdOp, OsdOpReply, PgStats]

@@ -9,11 +9,16 @@ mod args;
 mod code;
 mod copy;
 mod list;
+mod scrub_ls;
 
 pub use args::OpArgs;
 pub use code::OpCode;
 pub use copy::{CopyCursor, CopyData};
 pub use list::{ListCursor, ListEntry, PgLsResponse, PgNlsResponse};
+pub use scrub_ls::{
+    InconsistentCopy, InconsistentId, InconsistentObject, InconsistentShard, InconsistentSnapSet, ScrubLsArg,
+    ScrubLsResult,
+};
 
 /// Flags of a whole MOSDOp or MOSDOpReply (CEPH_OSD_FLAG_*).
 pub struct OsdFlags;

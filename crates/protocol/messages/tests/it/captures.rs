@@ -126,6 +126,7 @@ const LAYOUT_ONLY: &[u16] = &[
     kind::OSD_PG_TEMP,
     kind::PG_STATS_ACK,
     kind::OSD_PG_READY_TO_MERGE,
+    kind::OSD_SCRUB2,
 ];
 
 #[test]
