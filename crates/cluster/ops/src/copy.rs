@@ -144,7 +144,7 @@ impl Runner<'_> {
             cursor,
             size: info.size,
             mtime: info.mtime,
-            data_digest: info.has(ObjectFlags::DATA_DIGEST).then_some(info.data_digest),
+            data_digest: info.known_data_digest(),
             omap_digest: info.has(ObjectFlags::OMAP_DIGEST).then_some(info.omap_digest),
             attrs,
             data,

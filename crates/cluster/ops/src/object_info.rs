@@ -164,6 +164,11 @@ impl ObjectInfo {
         self.data_digest = crc;
     }
 
+    /// The data's digest, where it holds.
+    pub fn known_data_digest(&self) -> Option<u32> {
+        self.has(ObjectFlags::DATA_DIGEST).then_some(self.data_digest)
+    }
+
     /// The data's digest no longer holds.
     pub fn clear_data_digest(&mut self) {
         self.flags &= !ObjectFlags::DATA_DIGEST;

@@ -136,6 +136,7 @@ static TABLE: &[OpSpec] = &[
     of_pg(OpCode::PGLS_FILTER),
     of_pg(OpCode::PGNLS),
     of_pg(OpCode::PGNLS_FILTER),
+    of_pg(OpCode::SCRUBLS),
     write(OpCode::WRITE, |run, x, op| run.write(x, &op.indata, op.flags)),
     write(OpCode::WRITEFULL, |run, x, op| run.write_full(x, &op.indata, op.flags)),
     write(OpCode::TRUNCATE, |run, x, _| run.truncate(x)),
@@ -215,7 +216,6 @@ static UNSUPPORTED: &[Unsupported] = &[
     unsupported(OpCode::RESETXATTRS),
     unsupported(OpCode::PG_HITSET_LS),
     unsupported(OpCode::PG_HITSET_GET),
-    unsupported(OpCode::SCRUBLS),
 ];
 
 /// What is to be known of an operation, if it is supported.

@@ -45,6 +45,7 @@ impl Pg {
             self.split.is_some() == (self.phase == Phase::Splitting),
             "a split is known of a PG that is not being split, or of one that is none is",
         )?;
+        self.check_scrub()?;
         self.check_objects()
     }
 
@@ -72,6 +73,7 @@ impl Pg {
             | ReadFor::SnapIndex
             | ReadFor::Split
             | ReadFor::Trim { .. }
+            | ReadFor::Scrub
             | ReadFor::Remove => None,
         };
         let reading: BTreeSet<ObjectSlot> = self.reads.values().filter_map(read).collect();

@@ -32,6 +32,7 @@ pub struct PgConfig {
     pub trim_sleep: Duration,
     /// osd_pg_max_concurrent_snap_trims: objects of a batch.
     pub concurrent_trims_max: usize,
+    pub scrub: ScrubConfig,
     pub planted: Planted,
 }
 
@@ -49,7 +50,48 @@ impl Default for PgConfig {
             waiting_requests_max: 65_536,
             trim_sleep: Duration::ZERO,
             concurrent_trims_max: 2,
+            scrub: ScrubConfig::default(),
             planted: Planted::default(),
+        }
+    }
+}
+
+/// How a PG is scrubbed, by the names of Ceph's options.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScrubConfig {
+    /// osd_scrub_chunk_min and _max: objects of a chunk of a deep scrub.
+    pub chunk_min: usize,
+    pub chunk_max: usize,
+    /// osd_shallow_scrub_chunk_min and _max.
+    pub shallow_chunk_min: usize,
+    pub shallow_chunk_max: usize,
+    /// osd_scrub_max_preemptions: how often a write may end a chunk.
+    pub preemptions_max: u32,
+    /// osd_scrub_sleep: between chunks.
+    pub sleep: Duration,
+    /// osd_deep_scrub_stride: bytes of an object that are read at once.
+    pub stride_bytes: u64,
+    /// osd_deep_scrub_keys: keys of an omap that are read at once.
+    pub omap_keys_at_once: usize,
+    /// osd_deep_scrub_large_omap_object_key_threshold.
+    pub large_omap_keys: u64,
+    /// osd_deep_scrub_large_omap_object_value_sum_threshold, bytes.
+    pub large_omap_bytes: u64,
+}
+
+impl Default for ScrubConfig {
+    fn default() -> Self {
+        Self {
+            chunk_min: 5,
+            chunk_max: 15,
+            shallow_chunk_min: 50,
+            shallow_chunk_max: 100,
+            preemptions_max: 5,
+            sleep: Duration::ZERO,
+            stride_bytes: 512 << 10,
+            omap_keys_at_once: 1024,
+            large_omap_keys: 200_000,
+            large_omap_bytes: 1 << 30,
         }
     }
 }

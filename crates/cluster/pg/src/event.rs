@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{BackoffRange, CopyResult};
+use crate::{BackoffRange, CopyResult, ScrubOrder, ScrubWork};
 use auth::{Caps, SessionId};
 use maps::{OsdMap, PeeringCrush};
 use messages::{OsdOp, OsdOpReply, WatchNotify};
@@ -109,6 +109,8 @@ pub enum PgEvent {
     /// A session has learned of the end of its backoff ([`PgEffect::Unblock`]), and everything has come that it sent
     /// before it learned of the backoff.
     BackoffEnded { session: SessionId },
+    /// Scrub the PG; [`PgEffect::Scrubbed`] ends it. Not while a scrub runs.
+    Scrub(ScrubOrder),
     /// Time passed; due at [`Pg::deadline`](crate::Pg::deadline), harmless at any other time.
     Tick,
     /// The pool is gone: remove everything stored; [`PgEffect::Removed`] ends it.
@@ -159,6 +161,8 @@ pub enum PgEffect {
     Acknowledge { token: Token },
     /// A request has reached a stage. (The OSD knows by itself when it came and when it is answered.)
     Reached { session: SessionId, tid: u64, stage: Stage },
+    /// A scrub has ended: with a result, which is part of the info, or without.
+    Scrubbed { complete: bool, work: Box<ScrubWork> },
     /// Worth a line in the log.
     Notice(Notice),
     /// The PG can't go on and answers nothing any more: what it keeps in memory is not what is stored. Where a split was
@@ -187,6 +191,17 @@ pub enum Notice {
         /// What is wrong.
         reason: String,
     },
+    /// Worth a line in the cluster log, which operators read.
+    ClusterLog { level: ClusterLogLevel, text: String },
+}
+
+/// How urgent a line of the cluster log is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClusterLogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
 }
 
 /// Why a PG can't go on.

@@ -182,6 +182,9 @@ impl Pg {
             Some(object) => object.uncommitted += 1,
             None => return self.broken("a change is made of an object without a context", out),
         }
+        if self.scrub.is_some() {
+            self.note_change_in_scrub(client.slot, &client.stats);
+        }
         let (token, version, before) = (self.token(), entry.version, self.records.before());
         let reads = std::mem::take(&mut self.reads_to_count);
         let mut stats = client.stats;

@@ -194,11 +194,11 @@ impl Pg {
             Phase::Failed => PgState::INCOMPLETE,
             Phase::Nonprimary | Phase::Removing => PgState::default(),
         };
-        match (self.trim.is_trimming(), self.trim.has_failed()) {
+        self.add_scrub_state(match (self.trim.is_trimming(), self.trim.has_failed()) {
             (true, _) => state.with(PgState::SNAPTRIM),
             (false, true) => state.with(PgState::SNAPTRIM_ERROR),
             (false, false) => state,
-        }
+        })
     }
 
     /// [`Pg::stats`] for a report: each has a higher `reported_seq`.

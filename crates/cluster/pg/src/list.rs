@@ -25,6 +25,11 @@ fn is_new_style(op: &Op) -> bool {
 
 impl Pg {
     pub(crate) fn start_list(&mut self, request: Request, out: &mut Out<'_>) {
+        if let [op] = &request.op.ops[..]
+            && op.code == OpCode::SCRUBLS
+        {
+            return self.answer_scrub_ls(&request, &op.indata.to_piece(), out);
+        }
         match self.list_request(&request) {
             Ok(read) => match self.backend.peek(&read, &self.records, out) {
                 Some(result) => self.on_list_read(request, result, out),
@@ -46,6 +51,15 @@ impl Pg {
                 out.push(PgEffect::Reply { session: request.session, reply });
             }
         }
+    }
+
+    fn answer_scrub_ls(&self, request: &Request, input: &[u8], out: &mut Out<'_>) {
+        let returned = match self.list_inconsistent(input) {
+            Ok(data) => OpReturn { rval: 0, data: data.into() },
+            Err(errno) => OpReturn { rval: errno.code(), data: Default::default() },
+        };
+        let reply = self.reply(request, returned.rval, vec![returned]);
+        out.push(PgEffect::Reply { session: request.session, reply });
     }
 
     /// The read that answers a request of exactly one listing.

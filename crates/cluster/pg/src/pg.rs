@@ -19,6 +19,7 @@ use crate::phase::{Peering, Phase};
 use crate::records::{Before, Records};
 use crate::request::Request;
 use crate::run::AttrNames;
+use crate::scrub::{Scrub, Scrubbed};
 use crate::split::{RefusedSplit, Split};
 use crate::trim::Trimmer;
 use crate::watch::Effects;
@@ -45,6 +46,7 @@ pub(crate) enum ReadFor {
     SnapIndex,
     Split,
     Trim { slot: ObjectSlot, clone: SnapId },
+    Scrub,
     Remove,
 }
 
@@ -138,6 +140,8 @@ pub struct Pg {
     pub(crate) delayed: VecDeque<Delayed>,
     pub(crate) watches: Watches,
     pub(crate) trim: Trimmer,
+    pub(crate) scrub: Option<Box<Scrub>>,
+    pub(crate) scrubbed: Scrubbed,
     /// While the phase is [`Phase::Splitting`].
     pub(crate) split: Option<Box<Split>>,
     /// The split that the store refused last, until it is made.
@@ -176,6 +180,8 @@ impl Pg {
             delayed: VecDeque::new(),
             watches: Watches::default(),
             trim: Trimmer::default(),
+            scrub: None,
+            scrubbed: Scrubbed::default(),
             split: None,
             refused_split: None,
             backend: Box::new(LocalBackend::default()),
@@ -239,6 +245,7 @@ impl Pg {
             | ReadFor::SnapIndex
             | ReadFor::Split
             | ReadFor::Trim { .. }
+            | ReadFor::Scrub
             | ReadFor::Remove => None,
         });
         let changes = self.in_flight.iter().filter_map(|change| change.client.request.as_ref());
@@ -264,7 +271,10 @@ impl Pg {
     /// When [`PgEvent::Tick`] is due.
     pub fn deadline(&self) -> Option<UTime> {
         let retry = self.refused_split.as_ref().and_then(RefusedSplit::deadline);
-        [self.watches.deadline(), self.trim.deadline(), retry].into_iter().flatten().min()
+        [self.watches.deadline(), self.trim.deadline(), self.scrub_deadline(), retry]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Takes an event at time `now` and appends what is to be done to `out`, in order. `store` is the memory of the PG's
@@ -280,11 +290,13 @@ impl Pg {
             (PgEvent::ClientOp(op), _) => self.on_client_op(op, out),
             (PgEvent::SessionReset { session }, _) => self.on_session_reset(session, out),
             (PgEvent::BackoffEnded { session }, _) => self.on_backoff_ended(session),
+            (PgEvent::Scrub(order), _) => self.on_scrub_order(order, out),
             (PgEvent::Tick, Phase::Failed) => self.retry_split(out),
             (_, Phase::Failed) => {}
             (PgEvent::Tick, _) => {
                 self.on_watch_tick(out);
                 self.on_trim_tick(out);
+                self.on_scrub_tick();
             }
             (PgEvent::AdvanceMap(map), _) => self.on_advance_map(*map, out),
             (PgEvent::ReadDone { token, result }, _) => self.on_read_done(token, result, out),
@@ -292,6 +304,9 @@ impl Pg {
             (PgEvent::Committed { token }, _) => self.on_committed(token, out),
             (PgEvent::Refused { token, error }, _) => self.on_refused(token, error, out),
             (PgEvent::Remove, _) => self.on_remove(out),
+        }
+        if self.scrub.is_some() {
+            self.scrub_on(out);
         }
     }
 
@@ -366,6 +381,7 @@ impl Pg {
             Some(ReadFor::SnapIndex) => self.on_index_read(result, out),
             Some(ReadFor::Split) => self.on_split_read(result, out),
             Some(ReadFor::Trim { slot, clone }) => self.on_trim_read(slot, clone, result, out),
+            Some(ReadFor::Scrub) => self.on_scrub_read(result, out),
             Some(ReadFor::Remove) => self.on_remove_read(result, out),
         }
     }
@@ -483,6 +499,7 @@ impl Pg {
     /// Ends the interval for what has begun: takes every request, in an order that keeps that of each object's. Changes in flight go on: a
     /// request that is run again is answered from the log.
     fn take_begun(&mut self, out: &mut Out<'_>) -> Vec<Request> {
+        self.abort_scrub(out);
         self.watches.discard(out);
         self.in_flight.iter_mut().for_each(|change| change.client.effects = None);
         let changes = self.in_flight.iter_mut();
@@ -509,6 +526,7 @@ impl Pg {
                 | ReadFor::SnapIndex
                 | ReadFor::Split
                 | ReadFor::Trim { .. }
+                | ReadFor::Scrub
                 | ReadFor::Remove => {}
             }
         }
@@ -516,6 +534,8 @@ impl Pg {
         requests.retain(|request| !request.session_ended);
         self.objects.reset();
         self.trim.reset();
+        // A client that lists inconsistent objects sees the new interval in the answer, and begins again.
+        self.scrubbed.inconsistent = None;
         self.backend.on_interval();
         requests
     }

@@ -43,6 +43,9 @@ impl Pg {
             return self.broken("a change was undone that is not in flight", out);
         };
         let errno = error.errno();
+        // The scrub may have counted what is undone.
+        let (held, scrubbed) = (self.held_slots(), self.scrub.is_some());
+        self.abort_scrub(out);
         out.push(PgEffect::Notice(Notice::ChangeRefused { error }));
         let undone: Vec<InFlight> = self.in_flight.split_off(at).into();
         let first = undone.first().and_then(|change| self.records.log.entry(change.version));
@@ -55,6 +58,9 @@ impl Pg {
             write_own = true;
         }
         self.run_again(undone, errno, is_error, write_own, out);
+        if scrubbed {
+            self.release_held(held, out);
+        }
     }
 
     /// Makes the records what they were before the oldest of the changes.

@@ -57,6 +57,9 @@ impl Pg {
 
     /// Runs what may run of an object's requests, in order.
     pub(crate) fn pump(&mut self, slot: ObjectSlot, out: &mut Out<'_>) {
+        if self.scrub.is_some() {
+            self.give_way(slot);
+        }
         while !matches!(self.phase, Phase::Failed) {
             if self.watches.any_ending() && self.remove_ended_watches(slot, out) {
                 if !self.load_object(slot, out) {
@@ -103,7 +106,7 @@ impl Pg {
     /// an object asks here.
     pub(crate) fn admits(&self, object: &Object, class: OpClass) -> bool {
         let sees_all = !class.writes && !object.writing && self.config.planted.is(Bug::ReadSeesUncommitted);
-        sees_all || object.admits(class)
+        sees_all || (object.admits(class) && !(class.writes && self.scrub_holds(&object.oid)))
     }
 
     /// Looks for the object's metadata in the store's memory, or reads it. Whether it is known now.

@@ -19,11 +19,11 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use buffer::Piece;
-use encoding::Decode;
-use ops::{ObjectFlags, ObjectInfo, SnapSet, StatsDelta};
-use store::{AttrChoice, Attrs, ObjectChange, ReadOutcome, ReadRequest, StoreError, Token, Transaction};
-use types::{GHObject, HObject, Name, OsdId, PgId, SpgId, UTime};
+use ops::StatsDelta;
+use store::{AttrChoice, ObjectChange, ReadOutcome, ReadRequest, StoreError, Token, Transaction};
+use types::{GHObject, Name, OsdId, PgId, SpgId, UTime};
 
+use crate::count::count;
 use crate::hash_range::{cuts, owner, split_bits};
 use crate::out::Out;
 use crate::pg::ReadFor;
@@ -308,24 +308,4 @@ fn with_stats(mut records: Records, counted: &StatsDelta) -> Records {
     records.info.stats.stats = Default::default();
     records.add_stats(counted);
     records
-}
-
-/// What an object counts for; a head counts for the bytes of its clones too. `None`: its metadata can't be decoded.
-fn count(object: &HObject, attrs: &Attrs) -> Option<StatsDelta> {
-    let info = ObjectInfo::from_bytes(attrs.get(INFO_ATTR.as_bytes())?).ok()?;
-    let mut counted = StatsDelta {
-        num_objects: 1,
-        num_objects_dirty: i64::from(info.has(ObjectFlags::DIRTY)),
-        num_objects_omap: i64::from(info.is_omap()),
-        ..StatsDelta::default()
-    };
-    if !object.is_head() {
-        counted.num_object_clones = 1;
-        return Some(counted);
-    }
-    let snapset = SnapSet::from_bytes(attrs.get(SNAPSET_ATTR.as_bytes())?).ok()?;
-    let of_clones: u64 = snapset.clones.iter().map(|clone| snapset.clone_bytes(*clone)).sum();
-    counted.num_bytes = (info.size + of_clones) as i64;
-    counted.num_whiteouts = i64::from(info.is_whiteout());
-    Some(counted)
 }

@@ -138,7 +138,7 @@ impl Pg {
     /// `looks` into the index have been taken since something was recorded.
     fn look_for_trims(&mut self, mut looks: usize, out: &mut Out<'_>) {
         let flags = self.map.as_ref().map_or(0, |m| m.osdmap.flags);
-        let may = self.phase.may_trim() && flags & MapFlags::NOSNAPTRIM == 0;
+        let may = self.phase.may_trim() && flags & MapFlags::NOSNAPTRIM == 0 && self.scrub.is_none();
         while may && self.trim.step == Step::Idle {
             let Some(&(first, _)) = self.trim.queue.ranges().first() else { break };
             let snap = SnapId(first);

@@ -1,7 +1,7 @@
 //! Events to placement groups, and what they want done.
 
 use messages::OpCode;
-use pg::{Notice, PgEffect, PgEvent, PgFailure, Phase};
+use pg::{ClusterLogLevel, Notice, PgEffect, PgEvent, PgFailure, Phase};
 use store::Fault;
 use types::{Epoch, SpgId, UTime};
 
@@ -115,6 +115,11 @@ impl Shard {
             PgEffect::Unblock { session, epoch } => {
                 out.send_gate_of(session, ToGate::Unblock { session, pgid, epoch });
             }
+            // Nothing orders a scrub yet.
+            PgEffect::Scrubbed { .. } => {}
+            PgEffect::Notice(Notice::ClusterLog { level, text }) => {
+                out.send_control(ToControl::ClusterLog(level_of(level), text));
+            }
             PgEffect::Notice(notice) => {
                 if let Notice::Dropped { session, tid, .. } = notice {
                     entry.take_request(session, tid);
@@ -180,6 +185,15 @@ fn out_of_tokens(pgid: SpgId, out: &mut Out) {
     out.send_control(ToControl::Failed(reason));
 }
 
+fn level_of(level: ClusterLogLevel) -> LogLevel {
+    match level {
+        ClusterLogLevel::Error => LogLevel::Error,
+        ClusterLogLevel::Warn => LogLevel::Warn,
+        ClusterLogLevel::Info => LogLevel::Info,
+        ClusterLogLevel::Debug => LogLevel::Debug,
+    }
+}
+
 fn log_notice(pgid: SpgId, notice: Notice, out: &mut Out) {
     let (level, text) = match notice {
         Notice::UnsupportedOp { code } => {
@@ -196,6 +210,7 @@ fn log_notice(pgid: SpgId, notice: Notice, out: &mut Out) {
             format!("removed snapshots keep their objects until the next interval: {reason}"),
         ),
         Notice::BadObject { reason } => (LogLevel::Error, reason),
+        Notice::ClusterLog { level, text } => (level_of(level), text),
     };
     out.log(level, format!("pg {pgid}: {text}"));
 }

@@ -16,6 +16,7 @@ mod log;
 mod model;
 mod refused;
 mod requests;
+mod scrub;
 mod snapshots;
 mod split;
 mod watch;

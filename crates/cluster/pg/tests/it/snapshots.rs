@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::common::copies::Copies;
 use crate::common::*;
 use encoding::{Decode, Decoder};
-use messages::{Op, OpArgs, OpCode, OsdOp, OsdOpReply, PgState};
+use messages::{Op, OpArgs, OpCode, OsdOpReply, PgState};
 use ops::{ObjectInfo, SnapSet};
 use pg::{EntryKind, PgConfig};
 use types::{Errno, HObject, IntervalSet, SnapId, SplitMix64};
@@ -21,14 +21,6 @@ fn list_snaps() -> Op {
 
 fn range(code: OpCode, offset: u64, length: u64) -> Op {
     Op::new(code, OpArgs::extent(offset, length))
-}
-
-/// A write whose client knows these snapshots, newest first.
-fn with_snaps(rig: &mut Rig, oid: &str, ops: Vec<Op>, snaps: &[u64]) -> OsdOp {
-    let mut op = rig.message(oid, ops);
-    op.snap_seq = snaps.first().copied().unwrap_or(0);
-    op.snaps = snaps.iter().copied().map(SnapId).collect();
-    op
 }
 
 fn ask_at(rig: &mut Rig, oid: &str, ops: Vec<Op>, snap: SnapId) -> OsdOpReply {

@@ -162,6 +162,7 @@ impl Bench {
                 PgEffect::Copy { .. }
                 | PgEffect::CancelCopy { .. }
                 | PgEffect::Send { .. }
+                | PgEffect::Scrubbed { .. }
                 | PgEffect::Watching { .. }
                 | PgEffect::Removed => panic!("{effect:?}"),
             }

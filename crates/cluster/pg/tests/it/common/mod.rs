@@ -11,7 +11,7 @@ use buffer::Rope;
 use encoding::Encode;
 use messages::osd_op::{OpFlags, OsdFlags, Trace};
 use messages::{Op, OpArgs, OpCode, OsdOp, OsdOpReply, WatchNotify};
-use pg::{ClientOp, MapView, Notice, Origin, Pg, PgConfig, PgEffect, PgEvent, PoolView};
+use pg::{ClientOp, ClusterLogLevel, MapView, Notice, Origin, Pg, PgConfig, PgEffect, PgEvent, PoolView};
 use store::{
     Advice, AttrChoice, Attrs, Completion, LogPage, LogRecord, MemStore, NoPeek, ObjectStore, Peek,
     ReadOutcome, ReadRequest, StoreError, Token, Transaction,
@@ -73,12 +73,16 @@ pub struct Rig {
     pub backoffs: Vec<(u64, Option<u64>)>,
     /// The PGs that this one was split into, which no OSD loads.
     pub children: Vec<SpgId>,
+    /// Whether the scrubs that have ended came to a result.
+    pub scrubbed: Vec<bool>,
     pub failed: bool,
     pub removed: bool,
     pub trace: Vec<String>,
     pub epoch: u32,
     /// The pool's snapshots whose removal has begun.
     pub removed_snaps: IntervalSet,
+    /// Flags of the maps to come.
+    pub flags: u32,
     /// Who sends.
     pub source: EntityName,
     pub features: u64,
@@ -276,11 +280,13 @@ impl Rig {
             watching: BTreeSet::new(),
             backoffs: Vec::new(),
             children: Vec::new(),
+            scrubbed: Vec::new(),
             failed: false,
             removed: false,
             trace: Vec::new(),
             epoch: 5,
             removed_snaps: IntervalSet::new(),
+            flags: 0,
             source: EntityName::new(EntityType::Client, 4123),
             features: u64::MAX,
             clock: 0,
@@ -328,6 +334,7 @@ impl Rig {
                 PgEffect::Notice(notice) => self.notices.push(notice),
                 PgEffect::Failed(_) => self.failed = true,
                 PgEffect::Removed => self.removed = true,
+                PgEffect::Scrubbed { complete, .. } => self.scrubbed.push(complete),
                 PgEffect::Split { children } => self.children.extend(children),
             }
         }
@@ -428,6 +435,15 @@ impl Rig {
         self.sides[0].look(request)
     }
 
+    /// The lines for the cluster log so far, without those about scrubs that begin or find nothing.
+    pub fn cluster_log(&self) -> Vec<String> {
+        let lines = self.notices.iter().filter_map(|notice| match notice {
+            Notice::ClusterLog { level, text } if *level != ClusterLogLevel::Debug => Some(text.clone()),
+            _ => None,
+        });
+        lines.collect()
+    }
+
     /// The requests that were dropped unanswered, by session and transaction id.
     pub fn dropped(&self) -> Vec<(u64, u64)> {
         let dropped = self.notices.iter().filter_map(|notice| match notice {
@@ -514,9 +530,10 @@ impl Rig {
         self.advance(self.epoch, &[0]);
     }
 
-    fn advance(&mut self, epoch: u32, acting: &[i32]) {
+    pub fn advance(&mut self, epoch: u32, acting: &[i32]) {
         let mut view = map(epoch, acting);
         let mut osdmap = osdmap(epoch);
+        osdmap.flags |= self.flags;
         if !self.removed_snaps.is_empty() {
             osdmap.removed_snaps_queue.insert(POOL, self.removed_snaps.clone());
         }
@@ -671,6 +688,14 @@ pub fn xattr(code: OpCode, name: &str, value: &str, cmp_op: u8) -> Op {
         cmp_mode: u8::from(cmp_op > 0),
     };
     Op::new(code, args).with_indata(Rope::copy_from(format!("{name}{value}").as_bytes()))
+}
+
+/// A write whose client knows these snapshots, newest first.
+pub fn with_snaps(rig: &mut Rig, oid: &str, ops: Vec<Op>, snaps: &[u64]) -> OsdOp {
+    let mut op = rig.message(oid, ops);
+    op.snap_seq = snaps.first().copied().unwrap_or(0);
+    op.snaps = snaps.iter().copied().map(SnapId).collect();
+    op
 }
 
 /// Sets one key of an omap.
