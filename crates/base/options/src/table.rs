@@ -243,6 +243,38 @@ table! {
     )
     .range(0.0, 1.0);
     OSD_DEBUG_NO_BOOT: str = spec("osd_debug_no_boot", Text, "", "Numbers of OSDs that are kept from booting, to test what that does.").own();
+    OSD_DEEP_SCRUB_INTERVAL: f64 = spec("osd_deep_scrub_interval", Secs, "604800", "Seconds from one deep scrub of a placement group to the next.")
+        .range(1.0, 1e9)
+        .runtime();
+    OSD_DEEP_SCRUB_INTERVAL_CV: f64 = spec(
+        "osd_deep_scrub_interval_cv",
+        Float,
+        "0.2",
+        "Deep scrubs are earlier or later than osd_deep_scrub_interval by up to this part of it, each placement group by another part.",
+    )
+    .range(0.0, 0.4)
+    .runtime();
+    OSD_DEEP_SCRUB_KEYS: u64 = spec("osd_deep_scrub_keys", Int, "1024", "Keys of an object's omap that a deep scrub reads at once.")
+        .range(1.0, 1e6)
+        .runtime();
+    OSD_DEEP_SCRUB_LARGE_OMAP_OBJECT_KEY_THRESHOLD: u64 = spec(
+        "osd_deep_scrub_large_omap_object_key_threshold",
+        Int,
+        "200000",
+        "A deep scrub warns of objects whose omap has more keys (LARGE_OMAP_OBJECTS).",
+    )
+    .range(0.0, 1e15)
+    .runtime();
+    OSD_DEEP_SCRUB_LARGE_OMAP_OBJECT_VALUE_SUM_THRESHOLD: u64 = spec(
+        "osd_deep_scrub_large_omap_object_value_sum_threshold",
+        Size,
+        "1073741824",
+        "A deep scrub warns of objects whose omap's values have more bytes (LARGE_OMAP_OBJECTS).",
+    )
+    .runtime();
+    OSD_DEEP_SCRUB_STRIDE: u64 = spec("osd_deep_scrub_stride", Size, "524288", "Bytes of an object that a deep scrub reads at once.")
+        .range(4096.0, 67108864.0)
+        .runtime();
     OSD_DEFAULT_NOTIFY_TIMEOUT: u64 = spec("osd_default_notify_timeout", Int, "30", "Seconds that a notify waits for its watchers, unless it says so itself.")
         .range(1.0, 1e6)
         .runtime();
@@ -269,6 +301,9 @@ table! {
     OSD_MAX_OMAP_ENTRIES_PER_REQUEST: u64 = spec("osd_max_omap_entries_per_request", Int, "1024", "Keys that one omap read returns.").range(1.0, 1e6).runtime();
     OSD_MAX_PG_LOG_ENTRIES: u64 = spec("osd_max_pg_log_entries", Int, "10000", "The most log entries that a placement group's share comes to.")
         .range(1.0, 1e7)
+        .runtime();
+    OSD_MAX_SCRUBS: u64 = spec("osd_max_scrubs", Int, "3", "Placement groups that an OSD scrubs at once; what operators ask for waits for its turn too.")
+        .range(1.0, 1000.0)
         .runtime();
     OSD_MAX_WRITE_SIZE: u64 = spec("osd_max_write_size", Int, "90", "Mebibytes that one write may carry.").range(4.0, 4096.0).runtime();
     OSD_MEMORY_TARGET: u64 = spec(
@@ -349,6 +384,38 @@ table! {
     OSD_READ_BYTES_MAX: u64 = spec("osd_read_bytes_max", Size, "268435456", "Bytes that one request may read; more gets EMSGSIZE.")
         .range(1048576.0, 1073741824.0)
         .own();
+    OSD_SCRUB_CHUNK_MAX: u64 = spec("osd_scrub_chunk_max", Int, "15", "Objects of a chunk of a deep scrub, whose writes wait or end the chunk.")
+        .range(1.0, 10000.0)
+        .runtime();
+    OSD_SCRUB_CHUNK_MIN: u64 = spec("osd_scrub_chunk_min", Int, "5", "Objects of a chunk of a deep scrub at least, after writes have ended larger ones.")
+        .range(1.0, 10000.0)
+        .runtime();
+    OSD_SCRUB_INTERVAL_RANDOMIZE_RATIO: f64 = spec(
+        "osd_scrub_interval_randomize_ratio",
+        Float,
+        "0.5",
+        "Scrubs are put off by up to this part of osd_scrub_min_interval, each placement group by another part.",
+    )
+    .range(0.0, 10.0)
+    .runtime();
+    OSD_SCRUB_MAX_INTERVAL: f64 = spec("osd_scrub_max_interval", Secs, "604800", "Seconds after which a placement group is late to be scrubbed (PG_NOT_SCRUBBED).")
+        .range(1.0, 1e9)
+        .runtime();
+    OSD_SCRUB_MAX_PREEMPTIONS: u64 = spec("osd_scrub_max_preemptions", Int, "5", "How often writes may end a scrub's chunk before they wait until it is through.")
+        .range(0.0, 30.0)
+        .runtime();
+    OSD_SCRUB_MIN_INTERVAL: f64 = spec("osd_scrub_min_interval", Secs, "86400", "Seconds from one scrub of a placement group to the next.")
+        .range(1.0, 1e9)
+        .runtime();
+    OSD_SCRUB_SLEEP: f64 = spec("osd_scrub_sleep", Secs, "0", "Seconds that a scrub pauses between chunks.")
+        .range(0.0, 3600.0)
+        .runtime();
+    OSD_SHALLOW_SCRUB_CHUNK_MAX: u64 = spec("osd_shallow_scrub_chunk_max", Int, "100", "Objects of a chunk of a scrub that is not deep, whose writes wait or end the chunk.")
+        .range(1.0, 10000.0)
+        .runtime();
+    OSD_SHALLOW_SCRUB_CHUNK_MIN: u64 = spec("osd_shallow_scrub_chunk_min", Int, "50", "Objects of a chunk of a scrub that is not deep at least, after writes have ended larger ones.")
+        .range(1.0, 10000.0)
+        .runtime();
     OSD_SNAP_TRIM_SLEEP: f64 = spec("osd_snap_trim_sleep", Secs, "0", "Seconds that a placement group pauses after each batch of objects that it trims of removed snapshots.")
         .range(0.0, 3600.0)
         .runtime();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use monclient::MonClientConfig;
 use ops::ClassTable;
 use options::{Values, opt};
-use pg::{LogLimits, PgConfig};
+use pg::{LogLimits, PgConfig, ScrubConfig};
 use telemetry::HistoryConfig;
 use types::{EntityAddrVec, Fsid, OsdId, Profile};
 
@@ -100,6 +100,7 @@ pub(crate) fn of_shard(o: &Values, pgs: usize, shards: usize) -> ShardConfig {
     config.write_bytes_max = (o.get(opt::OSD_MAX_WRITE_SIZE) as usize) << 20;
     config.trim_sleep = Duration::from_secs_f64(o.get(opt::OSD_SNAP_TRIM_SLEEP));
     config.concurrent_trims_max = o.get(opt::OSD_PG_MAX_CONCURRENT_SNAP_TRIMS) as usize;
+    config.scrub = scrub(o);
     // One PG may have all of them.
     config.object_contexts_idle_max = object_contexts_max;
     ShardConfig {
@@ -109,6 +110,21 @@ pub(crate) fn of_shard(o: &Values, pgs: usize, shards: usize) -> ShardConfig {
         object_contexts_max,
         store_memory_bytes: memory.store_bytes / shards.max(1) as u64,
         tracker: tracker(o),
+    }
+}
+
+fn scrub(o: &Values) -> ScrubConfig {
+    ScrubConfig {
+        chunk_min: o.get(opt::OSD_SCRUB_CHUNK_MIN) as usize,
+        chunk_max: o.get(opt::OSD_SCRUB_CHUNK_MAX) as usize,
+        shallow_chunk_min: o.get(opt::OSD_SHALLOW_SCRUB_CHUNK_MIN) as usize,
+        shallow_chunk_max: o.get(opt::OSD_SHALLOW_SCRUB_CHUNK_MAX) as usize,
+        preemptions_max: o.get(opt::OSD_SCRUB_MAX_PREEMPTIONS) as u32,
+        sleep: Duration::from_secs_f64(o.get(opt::OSD_SCRUB_SLEEP)),
+        stride_bytes: o.get(opt::OSD_DEEP_SCRUB_STRIDE),
+        omap_keys_at_once: o.get(opt::OSD_DEEP_SCRUB_KEYS) as usize,
+        large_omap_keys: o.get(opt::OSD_DEEP_SCRUB_LARGE_OMAP_OBJECT_KEY_THRESHOLD),
+        large_omap_bytes: o.get(opt::OSD_DEEP_SCRUB_LARGE_OMAP_OBJECT_VALUE_SUM_THRESHOLD),
     }
 }
 

@@ -11,7 +11,7 @@ use auth::{SessionId, SessionInfo};
 use maps::OsdMap;
 use messages::{Message, OsdOpReply, PgStat};
 use ops::CopySource;
-use pg::{BackoffRange, ClientOp, CopyResult, Origin};
+use pg::{BackoffRange, ClientOp, CopyResult, Origin, ScrubOrder};
 use serde_json::Value;
 use smallvec::SmallVec;
 use store::{Peek, ReadOutcome, ReadRequest, StatFs, StoreError, StoreShard, Token, Transaction};
@@ -197,6 +197,11 @@ pub(crate) enum ToControl {
     },
     /// It wants it no more.
     CancelCopy(CopyId),
+    /// Answers [`ToShard::Scrub`]: the scrub has ended, with a result or without.
+    Scrubbed {
+        pgid: SpgId,
+        complete: bool,
+    },
     /// A session with another OSD has ended.
     PeerClosed(Box<EntityAddrVec>),
     /// A line for the cluster log, and for the OSD's own.
@@ -312,6 +317,11 @@ pub(crate) enum ToShard {
     Query {
         pgid: SpgId,
         asked: Asker,
+    },
+    /// Scrub a PG that no scrub of runs.
+    Scrub {
+        pgid: SpgId,
+        order: ScrubOrder,
     },
     /// See [`ToControl::Report`].
     Report {

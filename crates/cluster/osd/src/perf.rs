@@ -5,6 +5,7 @@ use core::time::Duration;
 use core::ops::AddAssign;
 
 use messages::Op;
+use pg::ScrubWork;
 use serde_json::{Map, Value, json};
 use telemetry::{Average, GRID_BUCKETS, GridAxis, LATENCY_AXIS, LatencySizeGrid, SIZE_AXIS};
 
@@ -51,6 +52,67 @@ impl AddAssign for ClassCounters {
     }
 }
 
+/// The scrubs of a shard's PGs.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct ScrubCounters {
+    complete: Average,
+    without_result: Average,
+    work: ScrubWork,
+}
+
+impl ScrubCounters {
+    /// A scrub has ended.
+    pub(crate) fn add(&mut self, complete: bool, work: &ScrubWork) {
+        let ended = if complete { &mut self.complete } else { &mut self.without_result };
+        ended.add(u64::try_from(work.took.as_nanos()).unwrap_or(u64::MAX));
+        self.work += *work;
+    }
+
+    fn rows(&self) -> [PerfRow; 12] {
+        use PerfValue::{Counter, CounterBytes, Latency};
+        let (ended, work) = (self.complete.count + self.without_result.count, &self.work);
+        [
+            (
+                "num_scrubs_started_replicated",
+                Counter(ended),
+                "Scrubs that have ended, with a result or without",
+            ),
+            ("successful_scrubs_replicated", Counter(self.complete.count), "Scrubs that came to a result"),
+            ("successful_scrubs_replicated_elapsed", Latency(self.complete), "Their time"),
+            ("failed_scrubs_replicated", Counter(self.without_result.count), "Scrubs without a result"),
+            ("failed_scrubs_replicated_elapsed", Latency(self.without_result), "Their time"),
+            (
+                "scrub_replicated_getattr_cnt",
+                Counter(work.metadata_reads),
+                "Objects whose metadata scrubs read",
+            ),
+            ("scrub_replicated_read_cnt", Counter(work.data_reads), "Reads of data by scrubs"),
+            ("scrub_replicated_read_bytes", CounterBytes(work.data_bytes), "Bytes that they read"),
+            ("scrub_omapget_cnt", Counter(work.omap_reads), "Reads of omaps by scrubs"),
+            ("scrub_omapget_bytes", CounterBytes(work.omap_bytes), "Bytes of values that they read"),
+            (
+                "scrub_replicated_io_intersects",
+                Counter(work.preemptions),
+                "Writes that ended a scrub's chunk",
+            ),
+            (
+                "scrub_replicated_io_blocked",
+                Counter(work.held_back),
+                "Writes that waited for a scrub's chunk",
+            ),
+        ]
+        .map(|(name, value, about)| ("osd", name, value, about))
+    }
+}
+
+impl AddAssign for ScrubCounters {
+    fn add_assign(&mut self, other: Self) {
+        self.complete += other.complete;
+        self.without_result += other.without_result;
+        self.work += other.work;
+    }
+}
+
 /// The requests that a shard has answered, and its transactions.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct OpCounters {
@@ -59,6 +121,7 @@ pub(crate) struct OpCounters {
     before_dequeue: Average,
     /// From a transaction's submission until it is durable.
     pub commit_latency: Average,
+    pub scrubs: ScrubCounters,
 }
 
 impl OpCounters {
@@ -80,6 +143,7 @@ impl AddAssign for OpCounters {
         self.classes.iter_mut().zip(other.classes).for_each(|(sum, class)| *sum += class);
         self.before_dequeue += other.before_dequeue;
         self.commit_latency += other.commit_latency;
+        self.scrubs += other.scrubs;
     }
 }
 
@@ -227,7 +291,7 @@ impl OpCounters {
         let mut all = ClassCounters::default();
         self.classes.iter().for_each(|class| all += *class);
         let [r, w, rw] = self.classes;
-        vec![
+        let mut rows = vec![
             ("osd", "op_wip", Gauge(gauges.ops_in_flight), "Client operations under way"),
             ("osd", "op", Counter(all.latency.count), "Client operations"),
             ("osd", "op_in_bytes", CounterBytes(all.in_bytes), "Bytes that client operations brought"),
@@ -315,7 +379,9 @@ impl OpCounters {
                 GaugeBytes(gauges.op_bytes_in_flight),
                 "Bytes of client messages held until their replies",
             ),
-        ]
+        ];
+        rows.extend(self.scrubs.rows());
+        rows
     }
 }
 

@@ -282,6 +282,15 @@ impl PgPool {
         self.kind != Self::ERASURE
     }
 
+    /// The value of one of the options that are floating-point numbers ([`PoolOptionKey`](crate::PoolOptionKey)), where
+    /// the pool has it.
+    pub fn double_option(&self, key: i32) -> Option<f64> {
+        match self.opts.get(&key)? {
+            PoolOption::Double(value) => Some(*value),
+            PoolOption::Int(_) | PoolOption::Str(_) => None,
+        }
+    }
+
     /// Whether all bits of `mask` are set in the flags.
     pub fn has_flags(&self, mask: u64) -> bool {
         self.flags & mask == mask

@@ -70,8 +70,10 @@ const COMMANDS: &[Signature] = &[
     (&["dump_objectstore_kv_stats"], &[], "not supported"),
     (&["dump_osd_network"], &[], "slow pings of other OSDs (there are none)"),
     (&["dump_recovery_reservations"], &[], "recoveries under way (there are none)"),
-    (&["dump_scrub_reservations"], &[], "scrubs under way (there are none)"),
-    (&["dump_scrubs"], &[], "scrubs that are planned (none are)"),
+    (&["dump_scrub_reservations"], &[], "how many scrubs are under way, and how many may be"),
+    (&["dump_scrubs"], &[], "when placement groups are to be scrubbed"),
+    (&["deep-scrub"], &[("pgid", "CephPgid", false, false)], "scrub a placement group deeply"),
+    (&["deep_scrub"], &[("pgid", "CephPgid", false, false)], "the same as deep-scrub"),
     (&["dump_slow_ops"], &[], "the same as dump_blocked_ops"),
     (&["flush_pg_stats"], &[], "report statistics at once"),
     (&["dump_watchers"], &[], "clients that watch objects, and which"),
@@ -118,10 +120,21 @@ const COMMANDS: &[Signature] = &[
         "what the counters are",
     ),
     (&["query"], &[("pgid", "CephPgid", false, false)], "details of a placement group"),
+    (&["scrub"], &[("pgid", "CephPgid", false, false)], "scrub a placement group"),
     (&["send_beacon"], &[], "tell the monitor at once that the OSD is alive"),
     (&["set_recovery_delay"], &[("utime", "CephString", false, false)], "not supported"),
     (&["smart"], &[("devid", "CephString", false, false)], "not supported"),
     (&["status"], &[], "what the OSD is doing"),
+    (
+        &["trigger_deep_scrub"],
+        &[("pgid", "CephString", true, false), ("time", "CephInt", false, false)],
+        "the same as deep-scrub",
+    ),
+    (
+        &["trigger_scrub"],
+        &[("pgid", "CephString", true, false), ("time", "CephInt", false, false)],
+        "the same as scrub",
+    ),
     (&["version"], &[], "the version that the OSD runs"),
 ];
 
@@ -179,9 +192,8 @@ impl Control {
             "help" => Ok(Some(help_of_all())),
             "version" => Ok(Some(self.version())),
             "status" => Ok(Some(self.status())),
-            "pg" | "query" | "list_unfound" | "mark_unfound_lost" => {
-                self.pg_command(&prefix, &args, asked, out)
-            }
+            "pg" | "query" | "list_unfound" | "mark_unfound_lost" | "scrub" | "deep-scrub" | "deep_scrub"
+            | "trigger_scrub" | "trigger_deep_scrub" => self.pg_command(now, &prefix, &args, asked, out),
             "injectargs" => self.injectargs(&args, out).map(Some),
             "flush_pg_stats" => self.flush_pg_stats(now).map(Some),
             "bench" => self.start_bench(now, &args, asked, out).map(|()| None),
@@ -233,7 +245,8 @@ impl Control {
 
     /// `pg PGID COMMAND`, and `tell PGID COMMAND`. `None`: the PG's shard answers.
     fn pg_command(
-        &self,
+        &mut self,
+        now: UTime,
         prefix: &str,
         args: &Map<String, Value>,
         asked: Asker,
@@ -260,6 +273,10 @@ impl Control {
                 "available_might_have_unfound": true, "might_have_unfound": [], "more": false,
             }))),
             "mark_unfound_lost" => Ok(Some(json!("pg has no unfound objects"))),
+            "scrub" | "trigger_scrub" => self.order_scrub(now, spg, false, out).map(Some),
+            "deep-scrub" | "deep_scrub" | "trigger_deep_scrub" => {
+                self.order_scrub(now, spg, true, out).map(Some)
+            }
             _ => Err((Errno::EOPNOTSUPP, format!("'pg {text} {cmd}' is not supported yet"))),
         }
     }
@@ -434,7 +451,7 @@ fn descriptions() -> Value {
     });
     let pg = json!({
         "sig": ["pg", { "name": "pgid", "type": "CephPgid" },
-                { "name": "cmd", "strings": "query|list_unfound|mark_unfound_lost", "type": "CephChoices" },
+                { "name": "cmd", "strings": "query|list_unfound|mark_unfound_lost|scrub|deep-scrub", "type": "CephChoices" },
                 { "name": "mulcmd", "strings": "revert|delete", "type": "CephChoices", "req": "false" }],
         "help": "show details of a placement group",
     });

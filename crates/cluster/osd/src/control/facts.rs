@@ -10,14 +10,12 @@ use crate::LogLevel;
 use crate::parts::Out;
 
 /// What Ceph's OSDs offer beside these, and why it is not here.
-const REFUSED: [(&str, &str); 10] = [
+const REFUSED: [(&str, &str); 8] = [
     ("heap", "the allocator (mimalloc) has no profiler to ask; 'dump_mempools' shows what is counted"),
     ("get_heap_property", "the allocator (mimalloc) has no properties to ask"),
     ("set_heap_property", "the allocator (mimalloc) has no properties to set"),
     ("cache drop", "the store's memory is not given up by command"),
     ("compact", "the store frees what it does not need by itself"),
-    ("scrub", "scrub is not supported yet; nothing was started"),
-    ("deep-scrub", "scrub is not supported yet; nothing was started"),
     ("set_recovery_delay", "nothing is recovered: each object has one copy"),
     ("dump_objectstore_kv_stats", "the store has no RocksDB"),
     ("smart", "devices are not asked for their own health"),
@@ -46,10 +44,8 @@ impl Control {
             "get_latest_osdmap" => Value::String(String::new()),
             // Heartbeats are answered within the process: there is no network to be slow.
             "dump_osd_network" => json!({ "threshold": 1000, "entries": [] }),
-            "dump_scrubs" => json!([]),
-            "dump_scrub_reservations" => {
-                json!({ "scrubs_local": 0, "scrubs_remote": 0, "osd_max_scrubs": 0 })
-            }
+            "dump_scrubs" => self.planned_scrubs(now),
+            "dump_scrub_reservations" => self.scrub_reservations(),
             "dump_recovery_reservations" => {
                 json!({ "local_reservations": none(), "remote_reservations": none() })
             }

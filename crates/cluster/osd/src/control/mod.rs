@@ -19,6 +19,7 @@ mod peers;
 mod pg_create;
 mod pg_table;
 mod report;
+mod scrubs;
 pub(crate) mod superblock;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -43,6 +44,7 @@ use map_reader::MapReader;
 use pg_create::PendingCreates;
 use pg_table::PgTable;
 use report::OsdReport;
+use scrubs::Scrubs;
 use superblock::new_superblock;
 
 /// The store shard of the control part's records.
@@ -152,6 +154,7 @@ pub(crate) struct Control {
     /// The bench under way.
     bench: Option<bench::Bench>,
     copies: Copies,
+    scrubs: Scrubs,
     /// Messages of maps, and the epochs in them.
     map_messages: u64,
     map_epochs: u64,
@@ -202,6 +205,7 @@ impl Control {
             gathers: Gathers::default(),
             bench: None,
             copies: Copies::default(),
+            scrubs: Scrubs::default(),
             map_messages: 0,
             map_epochs: 0,
             cluster_log_lines: 0,
@@ -231,7 +235,13 @@ impl Control {
         if self.is_failing() {
             return self.stop_by;
         }
-        let own = [self.mon.deadline(), self.report_deadline(), self.stop_by, self.copies.deadline()];
+        let own = [
+            self.mon.deadline(),
+            self.report_deadline(),
+            self.stop_by,
+            self.copies.deadline(),
+            self.scrubs_deadline(),
+        ];
         let booting = (self.state == OsdPhase::Booting).then(|| self.boot_retry_at());
         own.into_iter().flatten().chain(booting).min()
     }
@@ -287,6 +297,7 @@ impl Control {
             ToControl::PgsSplit { shard, children } => self.on_pgs_split(shard, children, out),
             ToControl::PgRemoved { pgid } => {
                 self.pgs.remove(&pgid);
+                self.scrubs.forget(&pgid);
                 out.send_gates(|| ToGate::Pg { pgid, route: None });
                 self.stats_changed(now);
             }
@@ -314,6 +325,7 @@ impl Control {
             ToControl::QueryAnswer { asked, answer } => self.on_query_answer(asked, answer, out),
             ToControl::Copy { id, source } => self.start_copy(now, id, *source, out),
             ToControl::CancelCopy(id) => self.cancel_copy(now, id, out),
+            ToControl::Scrubbed { pgid, complete } => self.on_scrubbed(now, pgid, complete),
             ToControl::PeerClosed(addrs) => self.on_peer_lost(now, &addrs, out),
             ToControl::ClusterLog(level, text) => self.cluster_log(now, level, text, out),
             ToControl::Failed(reason) => self.fail(reason),
@@ -328,6 +340,7 @@ impl Control {
         self.report_tick(now, out);
         self.boot_tick(now, out);
         self.copies_tick(now, out);
+        self.scrubs_tick(now, out);
     }
 
     pub(crate) fn on_completion(&mut self, now: UTime, completion: Completion, out: &mut Out) {

@@ -41,6 +41,7 @@ impl Control {
             Message::OsdMarkMeDown(_) if self.state == OsdPhase::Stopping => self.finish_stop(out),
             Message::MgrMap(m) => self.handle_mgr_map(now, &m, out),
             Message::Config(m) => self.handle_config(m.config, out),
+            Message::OsdScrub2(m) => self.on_scrub_message(now, &m, out),
             Message::MonMap(_)
             | Message::PgStatsAck(_)
             | Message::LogAck(_)
@@ -72,6 +73,9 @@ impl Control {
             Message::Command(command) => self.handle_command(now, peer, &command, out),
             Message::OsdMap(m) if matches!(kind, EntityType::Osd | EntityType::Mon) => {
                 self.handle_osd_map(&m, out);
+            }
+            Message::OsdScrub2(m) if matches!(kind, EntityType::Mgr | EntityType::Mon) => {
+                self.on_scrub_message(now, &m, out);
             }
             Message::OsdOpReply(_) | Message::OsdBackoff(_) if kind == EntityType::Osd => {
                 self.on_copy_message(now, peer, message, out);

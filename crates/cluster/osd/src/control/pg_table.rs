@@ -106,7 +106,11 @@ impl PgTable {
         self.finding == 0 && self.loading == 0
     }
 
-    fn statuses(&self) -> impl Iterator<Item = (&SpgId, &PgStatus)> + Clone {
+    pub(super) fn status(&self, pgid: &SpgId) -> Option<&PgStatus> {
+        self.records.get(pgid)?.status.as_ref()
+    }
+
+    pub(super) fn statuses(&self) -> impl Iterator<Item = (&SpgId, &PgStatus)> + Clone {
         self.records.iter().filter_map(|(pgid, record)| Some((pgid, record.status.as_ref()?)))
     }
 
@@ -185,6 +189,7 @@ impl Control {
         if status.is_led() {
             self.want_up_thru(status.same_interval_since, out);
         }
+        self.note_scrubbable(now, &pgid, out);
         self.pgs_loaded(now, out);
     }
 

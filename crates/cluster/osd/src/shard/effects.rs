@@ -115,8 +115,10 @@ impl Shard {
             PgEffect::Unblock { session, epoch } => {
                 out.send_gate_of(session, ToGate::Unblock { session, pgid, epoch });
             }
-            // Nothing orders a scrub yet.
-            PgEffect::Scrubbed { .. } => {}
+            PgEffect::Scrubbed { complete, work } => {
+                self.tracker.counters.scrubs.add(complete, &work);
+                out.send_control(ToControl::Scrubbed { pgid, complete });
+            }
             PgEffect::Notice(Notice::ClusterLog { level, text }) => {
                 out.send_control(ToControl::ClusterLog(level_of(level), text));
             }

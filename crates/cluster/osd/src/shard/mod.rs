@@ -205,6 +205,11 @@ impl Shard {
                 let report = Box::new(self.report(now, what));
                 out.send_control(ToControl::Report { id, report });
             }
+            ToShard::Scrub { pgid, order } => {
+                // It was removed meanwhile, and the control part learns of that.
+                let Some(slot) = self.pgs.slot_of(&pgid) else { return };
+                self.pg_handle(now, slot, PgEvent::Scrub(order), out);
+            }
             ToShard::Query { pgid, asked } => {
                 out.send_control(ToControl::QueryAnswer { asked, answer: self.query(&pgid) });
             }

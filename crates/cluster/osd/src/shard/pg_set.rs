@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use auth::SessionId;
-use pg::{Pg, Phase, TOKEN_BITS};
+use pg::{Pg, Phase, ScrubState, TOKEN_BITS};
 use store::Token;
 use telemetry::Stage;
 use types::{Epoch, SpgId, UTime};
@@ -53,6 +53,11 @@ pub(crate) struct PgStatus {
     pub same_interval_since: Epoch,
     /// When it was last clean before this interval. A PG that never was had nothing to miss when it was made.
     pub last_epoch_clean: Epoch,
+    /// When the last scrub ended, and the last deep one.
+    pub last_scrub: UTime,
+    pub last_deep_scrub: UTime,
+    /// The scrub that runs.
+    pub scrub: Option<ScrubState>,
 }
 
 impl PgStatus {
@@ -125,6 +130,9 @@ impl PgEntry {
             stored: self.pg.is_stored(),
             same_interval_since: history.same_interval_since,
             last_epoch_clean: history.last_epoch_clean.max(history.epoch_created),
+            last_scrub: history.last_scrub_stamp,
+            last_deep_scrub: history.last_deep_scrub_stamp,
+            scrub: self.pg.scrub_state(),
         }
     }
 
@@ -136,7 +144,8 @@ impl PgEntry {
         }
         self.moved = false;
         let was_active = self.published.is_some_and(|before| before.is_active());
-        if was_active != status.is_active() {
+        let scrubbed = self.published.and_then(|before| before.scrub).is_some();
+        if was_active != status.is_active() || scrubbed != status.scrub.is_some() {
             self.changed = now;
         }
         if status.is_active() && !was_active {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use auth::SessionId;
 use maps::UpActing;
 use messages::{OsdOp, PgStat};
-use pg::WatchView;
-use serde_json::{Value, json};
+use pg::{ScrubState, WatchView};
+use serde_json::{Map, Value, json};
 use telemetry::OpTimes;
 use types::{AddrType, Epoch, OsdId, SpgId, UTime};
 
@@ -87,6 +87,15 @@ impl Shard {
         let entry = self.pgs.get(self.pgs.slot_of(pgid)?)?;
         let (info, ids) = (entry.pg.info(), |osds: &[OsdId]| osds.iter().map(|o| o.0).collect::<Vec<_>>());
         let (history, at) = (&info.history, entry.sets());
+        let stat_sum: Map<String, Value> =
+            info.stats.stats.sum.counters().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        let scrubber = match entry.pg.scrub_state() {
+            None => json!({ "active": false }),
+            Some(ScrubState { order, began }) => json!({
+                "active": true, "is_deep": order.deep, "is_repair": order.repair, "mode_desc": order.mode(),
+                "began": began.to_string(),
+            }),
+        };
         Some(json!({
             "state": entry.pg.state().to_string(),
             "epoch": info.stats.reported_epoch.0,
@@ -105,8 +114,15 @@ impl Shard {
                     "same_up_since": history.same_up_since.0,
                     "same_interval_since": history.same_interval_since.0,
                     "same_primary_since": history.same_primary_since.0,
+                    "last_scrub": history.last_scrub.to_string(),
+                    "last_scrub_stamp": history.last_scrub_stamp.to_string(),
+                    "last_deep_scrub": history.last_deep_scrub.to_string(),
+                    "last_deep_scrub_stamp": history.last_deep_scrub_stamp.to_string(),
+                    "last_clean_scrub_stamp": history.last_clean_scrub_stamp.to_string(),
                 },
+                "stats": { "stat_sum": stat_sum },
             },
+            "scrubber": scrubber,
         }))
     }
 

@@ -353,13 +353,12 @@ fn a_second_bench_waits_for_nothing_and_is_refused() {
 fn what_an_osd_has_nothing_of_is_empty_or_refused_with_the_reason() {
     let mut w = with_pool();
     assert_eq!(ask(&mut w, "get_mapped_pools"), json!([1]));
-    assert_eq!(ask(&mut w, "dump_scrubs"), json!([]));
     let unfound = w.command(json!({ "prefix": "list_unfound", "pgid": "1.0" })).unwrap();
     assert_eq!(unfound["num_unfound"], 0);
     let (errno, _) = refused(&mut w, json!({ "prefix": "pg", "pgid": "9.0", "cmd": "list_unfound" }));
     assert_eq!(errno, Errno::ENOENT);
     assert!(ask(&mut w, "cache status")["object_ctx"].is_u64());
-    for prefix in ["heap", "compact", "scrub", "smart"] {
+    for prefix in ["heap", "compact", "smart"] {
         let (errno, why) = refused(&mut w, json!({ "prefix": prefix }));
         assert!(errno == Errno::EOPNOTSUPP && why.starts_with(prefix) && why.len() > 30, "{why}");
     }

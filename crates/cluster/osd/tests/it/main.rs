@@ -13,6 +13,7 @@ mod life;
 mod log_length;
 mod maps;
 mod refused;
+mod scrub;
 mod split;
 mod stock;
 mod watch;
