@@ -182,6 +182,22 @@ table! {
         "Whether to warn about a pool whose pg_num is not a power of two.",
     )
     .runtime();
+    MON_WARN_PG_NOT_DEEP_SCRUBBED_RATIO: f64 = spec(
+        "mon_warn_pg_not_deep_scrubbed_ratio",
+        Float,
+        "0.75",
+        "A warning says of which placement groups the last deep scrub is older than its interval by more than this part of it; 0 for none.",
+    )
+    .range(0.0, 1000.0)
+    .runtime();
+    MON_WARN_PG_NOT_SCRUBBED_RATIO: f64 = spec(
+        "mon_warn_pg_not_scrubbed_ratio",
+        Float,
+        "0.5",
+        "A warning says of which placement groups the last scrub is older than osd_scrub_max_interval by more than this part of it; 0 for none.",
+    )
+    .range(0.0, 1000.0)
+    .runtime();
     MS_BIND_PORT_MAX: u64 = spec("ms_bind_port_max", Int, "7300", "The last port an OSD tries.").range(1.0, 65535.0);
     MS_BIND_PORT_MIN: u64 = spec("ms_bind_port_min", Int, "6800", "The first port an OSD tries.").range(1.0, 65535.0);
     MS_CONNECTION_READY_TIMEOUT: f64 = spec("ms_connection_ready_timeout", Secs, "10", "Seconds a peer has to finish the handshake.").range(0.1, 3600.0);

@@ -21,7 +21,7 @@ use crate::service::osdmap;
 pub const STORE_BYTES: &str = "osd_store_bytes";
 
 /// Lines of detail that a check about PGs has at most (mon_health_max_detail's default).
-const DETAIL_MAX: usize = 50;
+pub(crate) const DETAIL_MAX: usize = 50;
 
 impl Mon {
     /// What is wrong at this moment.
@@ -35,6 +35,7 @@ impl Mon {
         self.check_pgs(now, &mut health);
         self.check_disk(&mut health);
         self.check_slow_ops(&mut health);
+        self.check_scrubs(now, &mut health);
         health.mute(now, self.mutes());
         health
     }
@@ -277,10 +278,6 @@ impl Mon {
                 format!("{what}: {}", parts.join(", ")),
                 lines.into_values().collect(),
             );
-        }
-        if sums.num_scrub_errors > 0 {
-            let summary = format!("{} scrub errors", sums.num_scrub_errors);
-            health.add("OSD_SCRUB_ERRORS", Severity::Error, summary, vec![]);
         }
         let inside = osdmap::osds(&self.osdmap).filter(|osd| osdmap::is_in(&self.osdmap, *osd)).count();
         let copies = (self.pgmap.total().stat.up as u64).max(self.pgmap.pgs.len() as u64);

@@ -64,6 +64,18 @@ impl Health {
     /// Adds a check's finding about `detail.len()` things.
     pub fn add(&mut self, code: &'static str, severity: Severity, summary: String, detail: Vec<String>) {
         let count = detail.len() as i64;
+        self.add_counted(code, severity, summary, count, detail);
+    }
+
+    /// As [`Health::add`], where the details are not as many as what is wrong.
+    pub fn add_counted(
+        &mut self,
+        code: &'static str,
+        severity: Severity,
+        summary: String,
+        count: i64,
+        detail: Vec<String>,
+    ) {
         self.checks.insert(code, Check { severity, summary, count, detail });
     }
 

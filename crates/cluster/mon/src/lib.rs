@@ -25,6 +25,7 @@ mod option_facts;
 mod osd_failures;
 mod osd_messages;
 mod pg_num;
+mod scrub_checks;
 mod service;
 mod session;
 mod slow_ops;

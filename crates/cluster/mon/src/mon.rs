@@ -153,6 +153,8 @@ pub struct Mon {
     pub(crate) sampled: UTime,
     pub(crate) unhandled: BTreeSet<u16>,
     pub(crate) trim_wanted: bool,
+    /// Messages that commands want sent: they go out with the event.
+    pub(crate) orders: Vec<(SessionId, Message)>,
     /// A change of the OSD map was dropped and nothing else was there to commit: requests wait for the next tick.
     pub(crate) change_dropped: bool,
     broken: Option<BrokenInvariant>,
@@ -210,6 +212,7 @@ impl Mon {
             sampled: UTime::default(),
             unhandled: BTreeSet::new(),
             trim_wanted: false,
+            orders: Vec::new(),
             change_dropped: false,
             broken: None,
         };
@@ -225,6 +228,8 @@ impl Mon {
         }
         let before = out.len();
         self.take_event(now, event, out);
+        let orders = std::mem::take(&mut self.orders);
+        out.extend(orders.into_iter().map(|(session, message)| MonEffect::Send { session, message }));
         self.propose(now, out);
         if cfg!(debug_assertions) {
             self.check().unwrap_or_else(|broken| self.fail(broken));

@@ -13,7 +13,6 @@ const fn refused(signature: &'static str, run: Run) -> Command {
     Command { signature, help: "Not supported yet", module: "mon", perm: "r", run }
 }
 
-const NO_SCRUB: Run = |_, _| fail(Errno::EOPNOTSUPP, "scrub is not supported yet; nothing was started");
 const NO_BALANCER: Run =
     |_, _| fail(Errno::EOPNOTSUPP, "the balancer is not supported yet; PGs stay where CRUSH places them");
 pub(super) const NO_NEW_OSDS: Run = |_, _| {
@@ -69,15 +68,6 @@ pub(super) const COMMANDS: &[Command] = &[
     }),
     refused("osd reweight-by-utilization name=oload,type=CephInt,req=false", NO_BALANCER),
     refused("osd create name=uuid,type=CephUUID,req=false name=id,type=CephOsdName,req=false", NO_NEW_OSDS),
-    refused("osd scrub name=who,type=CephString", NO_SCRUB),
-    refused("osd deep-scrub name=who,type=CephString", NO_SCRUB),
-    refused("osd repair name=who,type=CephString", NO_SCRUB),
-    refused("osd pool scrub name=who,type=CephPoolname,n=N", NO_SCRUB),
-    refused("osd pool deep-scrub name=who,type=CephPoolname,n=N", NO_SCRUB),
-    refused("osd pool repair name=who,type=CephPoolname,n=N", NO_SCRUB),
-    refused("pg scrub name=pgid,type=CephPgid", NO_SCRUB),
-    refused("pg deep-scrub name=pgid,type=CephPgid", NO_SCRUB),
-    refused("pg repair name=pgid,type=CephPgid", NO_SCRUB),
 ];
 
 /// Output that is empty in plain form, with a sentence on the standard error for people who wait for some.

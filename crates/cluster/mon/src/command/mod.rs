@@ -29,6 +29,7 @@ mod pool_show;
 mod pool_snap;
 mod pool_var;
 mod report;
+mod scrub;
 pub mod signature;
 pub(crate) mod status;
 mod tell;
@@ -211,6 +212,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         monitors::SEVERAL_MONITORS,
         monitors::A_MANAGER,
         report::COMMANDS,
+        scrub::COMMANDS,
         absent::COMMANDS,
         not_yet::COMMANDS,
     ]

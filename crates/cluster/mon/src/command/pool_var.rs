@@ -206,7 +206,7 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     })
 }
 
-const WITHOUT_EFFECT: &str = "Loligo has no compression, scrub, recovery, autoscaler or deduplication yet";
+const WITHOUT_EFFECT: &str = "Loligo has no compression, recovery, autoscaler or deduplication yet";
 
 /// Whether something reads a setting. Others are kept and shown, as clients of Ceph expect.
 fn has_effect(var: &str) -> bool {
@@ -222,6 +222,11 @@ fn has_effect(var: &str) -> bool {
             | "nodelete"
             | "write_fadvise_dontneed"
             | "eio"
+            | "noscrub"
+            | "nodeep-scrub"
+            | "scrub_min_interval"
+            | "scrub_max_interval"
+            | "deep_scrub_interval"
     )
 }
 

@@ -111,6 +111,11 @@ pub fn pg_json(id: PgId, pg: &PgStat) -> Json {
         out.put(name, invalid);
     }
     out.put("snaptrimq_len", pg.snaptrimq_len);
+    // Since 18.2.
+    let scrub = pg.scrub.unwrap_or_default();
+    out.put("last_scrub_duration", scrub.last_duration);
+    out.put("scrub_duration", Json::Float(pg.timing.unwrap_or_default().scrub_duration));
+    out.put("objects_scrubbed", scrub.objects_scrubbed);
     out.put("stat_sum", sum_json(&pg.stats.sum));
     out.put("up", osds_json(&pg.up));
     out.put("acting", osds_json(&pg.acting));

@@ -86,12 +86,6 @@ fn what_is_empty_here_is_answered_as_ceph_answers_it_empty() {
 fn what_is_not_there_yet_says_so_instead_of_pretending() {
     let (mut cluster, client, _) = up(1);
     for command in [
-        r#"{"prefix":"osd scrub","who":"0"}"#,
-        r#"{"prefix":"osd deep-scrub","who":"0"}"#,
-        r#"{"prefix":"pg scrub","pgid":"1.0"}"#,
-        r#"{"prefix":"pg deep-scrub","pgid":"1.0"}"#,
-        r#"{"prefix":"pg repair","pgid":"1.0"}"#,
-        r#"{"prefix":"osd pool scrub","who":["p"]}"#,
         r#"{"prefix":"osd new","uuid":"00000000-0000-0000-0000-000000000001"}"#,
         r#"{"prefix":"osd new","uuid":"00000000-0000-0000-0000-000000000001","id":7}"#,
         r#"{"prefix":"osd set-require-min-compat-client","version":"reef"}"#,
@@ -278,10 +272,11 @@ fn what_has_no_effect_is_said_where_it_is_set() {
     let set = |var: &str, val: &str| {
         format!(r#"{{"prefix":"osd pool set","pool":"p","var":"{var}","val":"{val}"}}"#)
     };
-    for (var, val) in [("compression_mode", "aggressive"), ("target_size_ratio", ".2"), ("noscrub", "1")] {
+    for (var, val) in [("csum_type", "crc32c"), ("target_size_ratio", ".2"), ("recovery_priority", "1")] {
         assert!(said(&set(var, val)).contains("has no effect"), "{var}");
     }
-    assert!(!said(&set("nodelete", "1")).contains("changes nothing"));
+    assert!(!said(&set("nodelete", "1")).contains("has no effect"));
+    assert!(!said(&set("noscrub", "1")).contains("has no effect"));
     let stored =
         |name: &str| format!(r#"{{"prefix":"config set","who":"osd","name":"{name}","value":"4294967296"}}"#);
     assert!(said(&stored("bluestore_cache_size")).contains("has no effect"));

@@ -16,6 +16,7 @@ mod options;
 mod osd_life;
 mod pg_num;
 mod rebuild;
+mod scrub;
 mod slow_ops;
 mod snaps;
 mod space;
