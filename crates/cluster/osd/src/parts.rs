@@ -422,7 +422,7 @@ pub(crate) struct Route {
 }
 
 /// The space of a shard's store.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct ShardSpace {
     pub statfs: StatFs,
     /// A write waits for which there is too little space.

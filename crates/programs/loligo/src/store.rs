@@ -8,7 +8,10 @@ use blockfile::{BlockFileStore, Blocking, Findings, Options, State};
 use host::{DirState, StoreKind};
 use lab::output;
 use serde_json::{Value, json};
-use store::{AttrChoice, CollectionId, ObjectStore, ReadOutcome, ReadRequest, StoreError, StoreShard};
+use store::{
+    AttrChoice, CollectionId, CompressionAlgorithm, ObjectStore, ReadOutcome, ReadRequest, StoreError,
+    StoreShard,
+};
 use text::format_bytes;
 use types::GHObject;
 
@@ -213,6 +216,7 @@ fn dump(dir: &Path, object: Option<&str>) -> Result<Value, String> {
     let ReadOutcome::StatFs(space) = store.read(ReadRequest::StatFs).map_err(failed)? else {
         return Err("the store does not say how much space it has".to_owned());
     };
+    let packed = space.all_compressed();
     let collections = store.collections().map_err(failed)?;
     let of_shard = |store: &mut BlockFileStore, shard| -> Vec<String> {
         let here = collections.iter().filter(|id| store.shard_of(**id) == StoreShard(shard));
@@ -230,6 +234,8 @@ fn dump(dir: &Path, object: Option<&str>) -> Result<Value, String> {
         "space": {
             "bytes_total": space.bytes_total, "bytes_used": space.bytes_used,
             "bytes_available": space.bytes_available, "objects": space.objects,
+            "data_compressed": packed.stored, "data_compressed_allocated": packed.allocated,
+            "data_compressed_original": packed.original,
         },
         "shards": shards,
     }))
@@ -283,26 +289,53 @@ fn described(
     }))
 }
 
-/// Where the object's bytes lie on the device: neighbouring blocks as one.
+/// A part of an object that lies in one piece.
+struct Extent {
+    offset: u64,
+    device_offset: u64,
+    bytes: u64,
+    /// Its algorithm, and the bytes on the device of what it was compressed with.
+    compressed: Option<(CompressionAlgorithm, u32)>,
+}
+
+impl Extent {
+    /// Whether a block goes on where this ends.
+    fn is_followed_by(&self, next: &Self) -> bool {
+        let device_bytes = if self.compressed.is_some() { 0 } else { self.bytes };
+        self.offset + self.bytes == next.offset
+            && self.compressed == next.compressed
+            && self.device_offset + device_bytes == next.device_offset
+    }
+
+    fn shown(&self) -> Value {
+        let mut shown =
+            json!({ "offset": self.offset, "device_offset": self.device_offset, "bytes": self.bytes });
+        if let Some((algorithm, bytes)) = self.compressed {
+            shown["compressed"] = json!({ "algorithm": algorithm.name(), "bytes": bytes });
+        }
+        shown
+    }
+}
+
+/// Where the object's bytes lie on the device: neighbouring blocks as one, and those that were compressed together.
 fn extents(
     store: &mut Blocking<BlockFileStore>,
     collection: CollectionId,
     object: &GHObject,
     bytes: u64,
 ) -> Vec<Value> {
-    let mut runs: Vec<(u64, u64, u64)> = Vec::new();
+    let mut runs: Vec<Extent> = Vec::new();
     for offset in (0..bytes).step_by(blockfile::BLOCK_BYTES as usize) {
         let shard = store.store().shard_of(collection);
-        let handle = store.store().handles().get_mut(shard.0 as usize);
-        let Some(at) = handle.and_then(|handle| handle.inner().locate(collection, object, offset)) else {
-            continue;
-        };
-        let length = blockfile::BLOCK_BYTES.min(bytes - offset);
+        let Some(handle) = store.store().handles().get_mut(shard.0 as usize) else { continue };
+        let Some(device_offset) = handle.inner().locate(collection, object, offset) else { continue };
+        let compressed = handle.inner().compression_at(collection, object, offset);
+        let next =
+            Extent { offset, device_offset, bytes: blockfile::BLOCK_BYTES.min(bytes - offset), compressed };
         match runs.last_mut() {
-            Some((first, device, len)) if *first + *len == offset && *device + *len == at => *len += length,
-            _ => runs.push((offset, at, length)),
+            Some(last) if last.is_followed_by(&next) => last.bytes += next.bytes,
+            _ => runs.push(next),
         }
     }
-    let shown = |(offset, device_offset, bytes)| json!({ "offset": offset, "device_offset": device_offset, "bytes": bytes });
-    runs.into_iter().map(shown).collect()
+    runs.iter().map(Extent::shown).collect()
 }

@@ -8,10 +8,10 @@ use encoding::Decode;
 use pg::{EntryKind, LogEntry};
 use store::sim::{SimOptions, SimStore};
 use store::{
-    AttrChoice, CollectionChange, CollectionId, Completion, LogChange, ObjectStore, ReadOutcome, ReadRequest,
-    Step, StoreError, StoreShard, Token, Transaction, Waker,
+    AttrChoice, CollectionChange, CollectionId, Completion, Compression, LogChange, ObjectStore, ReadOutcome,
+    ReadRequest, Step, StoreError, StoreShard, Token, Transaction, Waker,
 };
-use types::{Epoch, GHObject, ReqId, UTime};
+use types::{Epoch, GHObject, PoolId, ReqId, UTime};
 
 use crate::block_store::{BlockStoreOnDisks, Damage};
 use crate::daemons::Ending;
@@ -266,6 +266,10 @@ impl ObjectStore for StoreHandle {
 
     fn set_waker(&mut self, waker: Waker) {
         self.get().set_waker(waker);
+    }
+
+    fn set_compression(&mut self, pool: Option<PoolId>, how: Option<Compression>) {
+        self.get().set_compression(pool, how);
     }
 
     fn shards(&self) -> u32 {

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use blockstore::BlockStore;
 use device::{DirLock, RingEvent};
 use store::{
-    CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, Sharded, StoreError, StoreShard, Token,
-    Transaction, Waker,
+    CollectionId, Completion, Compression, ObjectStore, ReadOutcome, ReadRequest, Sharded, StoreError,
+    StoreShard, Token, Transaction, Waker,
 };
-use types::UTime;
+use types::{PoolId, UTime};
 
 use crate::growing::Growing;
 use crate::open::Queue;
@@ -128,6 +128,10 @@ impl ObjectStore for BlockFileShard {
 
     fn set_memory(&mut self, bytes: u64) {
         self.store.limit_memory(bytes);
+    }
+
+    fn set_compression(&mut self, pool: Option<PoolId>, how: Option<Compression>) {
+        self.store.set_compression(pool, how);
     }
 
     fn shards(&self) -> u32 {

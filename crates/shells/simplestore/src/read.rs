@@ -220,6 +220,7 @@ impl Context<'_, '_> {
             data_bytes,
             metadata_bytes,
             objects: self.tables.len(Table::Onodes)?,
+            ..StatFs::default()
         })
     }
 }

@@ -6,6 +6,7 @@ use buffer::Piece;
 use store::{CollectionChange, CollectionId, LogChange, ObjectChange, Step, StoreError, Transaction, keys};
 use types::GHObject;
 
+use crate::chunk::CHUNK_BLOCKS;
 use crate::context::{Context, Found};
 use crate::layout::BLOCK;
 use crate::records::{
@@ -177,7 +178,13 @@ impl Context<'_> {
         // Whole blocks in the middle are shared where that is worth a count for each, the edges are copied.
         let (first, last) = (from_offset.div_ceil(BLOCK), (from_offset + there) / BLOCK);
         let aligned = from_offset % BLOCK == to_offset % BLOCK && source.key != target.key;
-        let shared = match aligned && last >= first + SHARED_BLOCKS_MIN {
+        let mut shares = aligned && last >= first + SHARED_BLOCKS_MIN;
+        // Compressed blocks keep their places within a chunk.
+        let chunk_bytes = CHUNK_BLOCKS * BLOCK;
+        if shares && from_offset % chunk_bytes != to_offset % chunk_bytes {
+            shares = !self.has_blobs(source.onode.number, &(first..last))?;
+        }
+        let shared = match shares {
             true => first * BLOCK..last * BLOCK,
             false => from_offset..from_offset,
         };
@@ -189,7 +196,7 @@ impl Context<'_> {
         }
         if !shared.is_empty() {
             let to_first = (to_offset + (shared.start - from_offset)) / BLOCK;
-            self.share_range(source.onode.number, first..last, target.onode.number, to_first)?;
+            self.share_range(&source, first..last, &target, to_first)?;
             target.onode.size = target.onode.size.max((to_first + last - first) * BLOCK);
         }
         self.zero(&mut target, to_offset + there, len - there)?;

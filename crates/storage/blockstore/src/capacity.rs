@@ -44,6 +44,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             data_bytes: self.space.data_blocks() * BLOCK,
             metadata_bytes: self.counters.metadata_bytes * Self::METADATA_FACTOR,
             objects: self.counters.objects,
+            compressed: self.packer.counted.clone(),
         }
     }
 

@@ -3,12 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use blockdev::DeviceQueue;
+use store::Compressed;
+use types::PoolId;
 
 use crate::ENTRY_BYTES;
+use crate::chunk::{Blob, CHUNK_BLOCKS, Chunk};
+use crate::layout::BLOCK;
+use crate::packer::{decode_counted, pool_of};
 use crate::page::Key;
 use crate::records::{
-    CHUNK_BLOCKS, Chunk, Collection, Counts, Dead, Onode, PART_KEY_BYTES, Part, number_of, object_of,
-    space_of, table,
+    Collection, Counts, Dead, Onode, PART_KEY_BYTES, Part, number_of, object_of, space_of, table,
 };
 use crate::shape::{Part as HashPart, Shape};
 use crate::stop::Stop;
@@ -40,6 +44,8 @@ pub struct Checker {
     pub(crate) mapped: BTreeMap<u64, Mapped>,
     pub(crate) counts: BTreeMap<u64, u32>,
     pub(crate) metadata_bytes: u64,
+    /// What is compressed, by what objects map.
+    pub(crate) packed: BTreeMap<PoolId, Compressed>,
     problems: Vec<String>,
 }
 
@@ -100,6 +106,12 @@ impl Checker {
                     counts.0.iter().map(|(place, count)| (group * CHUNK_BLOCKS + u64::from(*place), *count));
                 self.counts.extend(all);
             }),
+            table::COMPRESSED => {
+                if pool_of(key).is_none() {
+                    self.problems.push(format!("key {key:02x?} names no pool"));
+                }
+                decode_counted(value).map(|_| ())
+            }
             table::INFO | table::LOG => Ok(()),
             other => {
                 self.problems.push(format!("key {key:02x?} is of no table ({other})"));
@@ -163,12 +175,29 @@ impl Checker {
         if key.get(PART_KEY_BYTES - 1) != Some(&(Part::Chunk as u8)) {
             return Ok(());
         }
-        for slot in Chunk::decode(value)?.0.values() {
+        let chunk = Chunk::decode(value)?;
+        chunk.blobs.iter().for_each(|blob| self.look_at_blob(number, blob));
+        for slot in chunk.stored() {
             let mapped = self.mapped.entry(slot.block).or_default();
             mapped.times += 1;
             mapped.shared += u32::from(slot.shared);
         }
         Ok(())
+    }
+
+    /// Before its blocks are counted as mapped.
+    fn look_at_blob(&mut self, number: u64, blob: &Blob) {
+        if blob.is_too_large_for(blob.live) {
+            let (stored, live) = (blob.stored.len(), blob.live.count_ones());
+            let what = "compressed blocks of object number";
+            self.problems.push(format!("{what} {number} take {stored} blocks, and {live} of them are left"));
+        }
+        let of_pool = self.packed.entry(blob.pool).or_default();
+        of_pool.original += u64::from(blob.live.count_ones()) * BLOCK;
+        if blob.stored.first().is_some_and(|slot| !self.mapped.contains_key(&slot.block)) {
+            of_pool.stored += u64::from(blob.bytes);
+            of_pool.allocated += blob.stored.len() as u64 * BLOCK;
+        }
     }
 
     /// Compares what was gathered.
@@ -192,6 +221,13 @@ impl Checker {
         }
         if let Some(block) = self.counts.keys().find(|block| !self.mapped.contains_key(block)) {
             problems.push(format!("block {block} is counted, and nothing maps it"));
+        }
+        let counted = &store.packer.counted;
+        for pool in self.packed.keys().chain(counted.keys()).collect::<BTreeSet<_>>() {
+            let (found, counted) = (self.packed.get(pool), counted.get(pool));
+            if found != counted {
+                problems.push(format!("of pool {} {found:?} is compressed, counted is {counted:?}", pool.0));
+            }
         }
         let numbers = [
             ("blocks with data", self.mapped.len() as u64, store.space.data_blocks()),

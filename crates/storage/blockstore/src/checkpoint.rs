@@ -7,7 +7,7 @@ use blockdev::{DeviceError, DeviceQueue, Done, Durability};
 use buffer::{Piece, Rope};
 use wal::Position;
 
-use crate::layout::{Counters, Superblock};
+use crate::layout::{Counters, Superblock, features};
 use crate::pass::Pass;
 use crate::records::bitmap_key;
 use crate::stop::Stop;
@@ -48,6 +48,8 @@ pub struct Checkpoint {
     error: Option<DeviceError>,
     /// Blocks of pages made and of pages replaced.
     made_blocks: u64,
+    /// Of the superblock that is written.
+    features: u64,
 }
 
 impl Checkpoint {
@@ -98,6 +100,17 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         }
     }
 
+    /// Has the superblock say that there may be compressed blocks. There are none before it is durable, so that no build
+    /// which can't read them opens a log or a tree with some.
+    pub(crate) fn announce_compression(&mut self) {
+        self.features |= features::COMPRESSED;
+        self.checkpoint_wanted = true;
+    }
+
+    fn has_to_announce(&self) -> bool {
+        self.features & features::COMPRESSED != 0 && !self.packer.is_announced
+    }
+
     fn set_phase(&mut self, phase: Phase) {
         if let Some(checkpoint) = &mut self.checkpoint {
             checkpoint.phase = phase;
@@ -113,7 +126,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             return;
         }
         self.checkpoint_wanted = false;
-        if self.log.used_bytes() == 0 {
+        if self.log.used_bytes() == 0 && !self.has_to_announce() {
             return;
         }
         for (region, bytes) in self.space.take_dirty() {
@@ -138,6 +151,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             requests: 0,
             error: None,
             made_blocks: 0,
+            features: 0,
         });
     }
 
@@ -219,7 +233,9 @@ impl<Q: DeviceQueue> BlockStore<Q> {
                     return self.read_pages(missing);
                 }
                 Err(Stop::Error(error)) => return self.fail(&error),
-                Err(Stop::Blocks(_) | Stop::LogRoom | Stop::NextRecord | Stop::Space) => return,
+                Err(
+                    Stop::Blocks(_) | Stop::LogRoom | Stop::NextRecord | Stop::Space | Stop::Announcement,
+                ) => return,
             }
         }
     }
@@ -228,6 +244,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let Some(checkpoint) = &mut self.checkpoint else { return };
         let tree = checkpoint.tree.clone().unwrap_or_default();
         self.generation += 1;
+        checkpoint.features = self.features;
         self.opening.kept = checkpoint.end;
         let superblock = Superblock {
             features: self.features,
@@ -251,6 +268,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     /// The superblock is durable: the new tree counts.
     fn publish(&mut self) {
         let Some(checkpoint) = self.checkpoint.take() else { return };
+        self.packer.is_announced = checkpoint.features & features::COMPRESSED != 0;
         self.tables.tree = checkpoint.tree.unwrap_or_default();
         self.tables.thaw();
         self.contents.frozen.clear();

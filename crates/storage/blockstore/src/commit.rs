@@ -48,7 +48,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     /// # Errors
     /// Its record has no room in the log. The change had no effect.
     pub(crate) fn admit(&mut self, ended: Ended) -> Result<(), Stop> {
-        let Ended { batch, placed, freed } = ended;
+        let Ended { batch, placed, freed, packed } = ended;
         let payload = batch.encode();
         if let Err(stop) = self.make_log_room(payload.len(), placed.len()) {
             self.space.give_back(batch.allocated.iter().flat_map(|run| run.blocks()));
@@ -68,6 +68,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.purge.wanted |= crate::purge::adds_dead(&batch.changes);
         self.tables.apply(batch.changes);
         self.counters = batch.counters;
+        self.packer.note(packed);
         self.group.payload.append(payload);
         self.contents.writing.extend(placed.iter().map(|(block, bytes)| (*block, bytes.clone())));
         self.group.placed.extend(placed);

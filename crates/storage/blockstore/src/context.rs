@@ -3,18 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use buffer::Piece;
-use store::{CollectionId, StoreError, keys};
-use types::GHObject;
+use store::{CollectionId, Compressed, StoreError, keys};
+use types::{GHObject, PoolId};
 
 use crate::ENTRY_BYTES;
 use crate::batch::Batch;
 use crate::bitmap::runs_of;
 use crate::cache::DataCache;
+use crate::chunk::{CHUNK_BLOCKS, Chunk, Slot};
 use crate::layout::{BLOCK, Counters};
+use crate::mapped::BadBlob;
+use crate::packer::{COUNTED_BYTES, Change, Packer, counted_key, encode_counted};
 use crate::page::Key;
 use crate::records::{
-    Chunk, Collection, Counts, Onode, Part, SPACE_KEY_BYTES, Slot, collection_key, counts_key, object_key,
-    part_key, space_key, table,
+    Collection, Counts, Onode, Part, SPACE_KEY_BYTES, collection_key, counts_key, object_key, part_key,
+    space_key, table,
 };
 use crate::shape::{HASH_END, Part as HashPart, Shape};
 use crate::space::Space;
@@ -58,6 +61,14 @@ pub struct Found {
     pub onode: Onode,
 }
 
+impl Found {
+    /// The error of a blob of the object that has its checksums and can't be decompressed.
+    pub fn bad_blob(&self, BadBlob(number): BadBlob) -> StoreError {
+        let object = Box::new(self.object.clone());
+        StoreError::Checksum { collection: self.collection, object, offset: number * BLOCK }
+    }
+}
+
 /// The bytes of an object's key, without its space, that are its reversed hash.
 const HASH: std::ops::Range<usize> = 11..15;
 
@@ -73,8 +84,11 @@ pub struct Context<'a> {
     pub contents: &'a Contents,
     pub fetched: &'a Fetched,
     pub space: &'a mut Space,
+    pub packer: &'a Packer,
     pub counters: Counters,
     pub top: Layer,
+    /// What it changes of what is compressed.
+    pub packed: BTreeMap<PoolId, Change>,
     /// Blocks that it took.
     pub fresh: BTreeSet<u64>,
     /// Blocks of others that it gave up.
@@ -99,6 +113,8 @@ pub struct Ended {
     pub placed: BTreeMap<u64, Piece>,
     /// Blocks that are given up.
     pub freed: Vec<u64>,
+    /// How much of pools' data is compressed after it, where that changes.
+    pub packed: Vec<(PoolId, Compressed)>,
 }
 
 impl<'a> Context<'a> {
@@ -106,7 +122,7 @@ impl<'a> Context<'a> {
         tables: &'a Tables,
         contents: &'a Contents,
         fetched: &'a Fetched,
-        space: &'a mut Space,
+        (space, packer): (&'a mut Space, &'a Packer),
         counters: Counters,
     ) -> Self {
         Self {
@@ -114,8 +130,10 @@ impl<'a> Context<'a> {
             contents,
             fetched,
             space,
+            packer,
             counters,
             top: Layer::new(),
+            packed: BTreeMap::new(),
             fresh: BTreeSet::new(),
             freed: Vec::new(),
             blocks: BTreeMap::new(),
@@ -133,7 +151,8 @@ impl<'a> Context<'a> {
 
     /// Ends a transaction that takes effect. Contents of fresh blocks go to their places where `direct`, otherwise all are
     /// in the batch.
-    pub fn finish(self, direct: bool) -> Ended {
+    pub fn finish(mut self, direct: bool) -> Ended {
+        let packed = self.note_packed();
         let Self { counters, top, fresh, mut freed, blocks, .. } = self;
         let (placed, deferred): (BTreeMap<u64, Piece>, BTreeMap<u64, Piece>) =
             blocks.into_iter().partition(|(block, _)| direct && fresh.contains(block));
@@ -145,7 +164,26 @@ impl<'a> Context<'a> {
             deferred: deferred.into_iter().collect(),
             changes: top,
         };
-        Ended { batch, placed, freed }
+        Ended { batch, placed, freed, packed }
+    }
+
+    /// Writes down how much of pools' data is compressed, where that changes.
+    fn note_packed(&mut self) -> Vec<(PoolId, Compressed)> {
+        let mut noted = Vec::new();
+        for (pool, change) in std::mem::take(&mut self.packed) {
+            let before = self.packer.counted.get(&pool).copied().unwrap_or_default();
+            let after = change.of(before);
+            let (key, value) = (counted_key(pool), encode_counted(&after));
+            debug_assert_eq!(value.len(), COUNTED_BYTES);
+            match (before == Compressed::default(), after == Compressed::default()) {
+                (true, true) => continue,
+                (true, false) => self.put_new(key, value),
+                (false, false) => drop(self.top.insert(key, Some(value))),
+                (false, true) => self.delete_known(key, &value),
+            }
+            noted.push((pool, after));
+        }
+        noted
     }
 
     pub fn get(&self, key: &[u8]) -> Attempt<Option<Piece>> {
@@ -397,9 +435,11 @@ impl Context<'_> {
     pub fn delete_parts(&mut self, all: Vec<(Part, Key, Piece)>) -> Attempt<()> {
         for (part, key, value) in all {
             if part == Part::Chunk {
-                for slot in Chunk::decode(&value).map_err(damaged)?.0.into_values() {
+                let chunk = Chunk::decode(&value).map_err(damaged)?;
+                for slot in chunk.slots.into_values() {
                     self.give_up(slot)?;
                 }
+                chunk.blobs.iter().try_for_each(|blob| self.drop_blob(blob))?;
             }
             self.delete_known(key, &value);
         }
@@ -432,10 +472,10 @@ impl Context<'_> {
         (self.space.data_blocks() + self.fresh.len() as u64).saturating_sub(self.freed.len() as u64)
     }
 
-    /// An object maps a block no more.
-    pub fn give_up(&mut self, slot: Slot) -> Attempt<()> {
+    /// An object maps a block no more. Returns whether none does.
+    pub fn give_up(&mut self, slot: Slot) -> Attempt<bool> {
         if slot.shared && !self.drop_share(slot.block)? {
-            return Ok(());
+            return Ok(false);
         }
         self.blocks.remove(&slot.block);
         match self.fresh.remove(&slot.block) {
@@ -443,16 +483,16 @@ impl Context<'_> {
             true => self.space.give_back([slot.block]),
             false => self.freed.push(slot.block),
         }
-        Ok(())
+        Ok(true)
     }
 
     fn counts(&self, block: u64) -> Attempt<(Key, u8, Counts)> {
-        let key = counts_key(block / crate::records::CHUNK_BLOCKS);
+        let key = counts_key(block / CHUNK_BLOCKS);
         let counts = match self.get(&key)? {
             Some(value) => Counts::decode(&value).map_err(damaged)?,
             None => Counts::default(),
         };
-        Ok((key, (block % crate::records::CHUNK_BLOCKS) as u8, counts))
+        Ok((key, (block % CHUNK_BLOCKS) as u8, counts))
     }
 
     /// One object less maps a block. Returns whether that was the last.
@@ -472,7 +512,8 @@ impl Context<'_> {
 
     /// One object more maps the blocks.
     pub fn add_shares(&mut self, chunk: &Chunk) -> Attempt<()> {
-        for slot in chunk.0.values() {
+        chunk.blobs.iter().for_each(|blob| self.count_live(blob, blob.live, 1));
+        for slot in chunk.stored() {
             let (key, place, mut counts) = self.counts(slot.block)?;
             *counts.0.entry(place).or_insert(1) += 1;
             self.put(key, counts.encode())?;

@@ -1,15 +1,17 @@
-//! Objects' bytes: mapped blocks, written in place by the log or to new blocks.
+//! Objects' bytes: which blocks are mapped, shared, and given up. [`crate::write`] puts new ones there.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use buffer::{Piece, PieceMut, Rope, copy_payload};
+use buffer::{Piece, Rope};
 use store::keys;
 
+use crate::chunk::{CHUNK_BLOCKS, Chunk, Slot, place_bit, places};
 use crate::context::{Context, Found};
 use crate::layout::BLOCK;
+use crate::mapped::{Mapped, unpacked};
 use crate::page::Key;
-use crate::records::{CHUNK_BLOCKS, Chunk, Part, Slot, chunk_key, chunk_of, part_key};
+use crate::records::{Part, chunk_key, chunk_of, part_key};
 use crate::stop::{Attempt, damaged};
 
 impl Context<'_> {
@@ -25,122 +27,43 @@ impl Context<'_> {
         records.into_iter().map(|(key, value)| Ok((base(&key)? * CHUNK_BLOCKS, key, value))).collect()
     }
 
-    /// The mapped blocks of `first..end`, by their number in the object.
-    pub fn mapped(&self, number: u64, first: u64, end: u64) -> Attempt<Vec<(u64, Slot)>> {
-        let mut mapped = Vec::new();
+    /// A record of the map; an empty one if it is not there.
+    pub fn chunk(&self, key: &[u8]) -> Attempt<Chunk> {
+        match self.get(key)? {
+            Some(value) => Chunk::decode(&value).map_err(damaged),
+            None => Ok(Chunk::default()),
+        }
+    }
+
+    /// What is mapped of the blocks `first..end`.
+    pub fn mapped(&self, number: u64, first: u64, end: u64) -> Attempt<Mapped> {
+        let mut mapped = Mapped::default();
         for (base, _, value) in self.chunks(number, first, end)? {
-            let chunk = Chunk::decode(&value).map_err(damaged)?;
-            let all = chunk.0.into_iter().map(|(place, slot)| (base + u64::from(place), slot));
-            mapped.extend(all.filter(|(block, _)| (first..end).contains(block)));
+            mapped.add_chunk(base, &Chunk::decode(&value).map_err(damaged)?, &(first..end));
         }
         Ok(mapped)
+    }
+
+    /// Whether some of the blocks are compressed.
+    pub fn has_blobs(&self, number: u64, blocks: &Range<u64>) -> Attempt<bool> {
+        Ok(!self.mapped(number, blocks.start, blocks.end)?.blobs.is_empty())
+    }
+
+    /// The contents of mapped blocks by their numbers, ascending.
+    ///
+    /// # Errors
+    /// Some have to be read first, could not be read, or are not what was written.
+    pub fn contents_of(&self, found: &Found, mapped: &Mapped) -> Attempt<Vec<(u64, Piece)>> {
+        let pieces = self.bytes_of(found, &mapped.slots)?;
+        let read = mapped.slots.iter().map(|(number, _)| *number).zip(pieces).collect();
+        unpacked(&mapped.blobs, read, &self.packer.codec).map_err(|bad| found.bad_blob(bad).into())
     }
 
     /// Bytes of an object, which reach no further than its end.
     pub fn read(&self, found: &Found, offset: u64, len: u64) -> Attempt<Rope> {
         let (first, end) = (offset / BLOCK, (offset + len).div_ceil(BLOCK));
         let mapped = self.mapped(found.onode.number, first, end)?;
-        let pieces = self.bytes_of(found, &mapped)?;
-        let numbers = mapped.iter().map(|(number, _)| *number);
-        Ok(assemble(offset, len, numbers.zip(pieces)))
-    }
-
-    /// Puts bytes into an object; the caller stores it. `checksums` are those of `data`'s blocks, which are whole and
-    /// aligned then.
-    pub fn write(
-        &mut self,
-        found: &mut Found,
-        offset: u64,
-        data: &Rope,
-        checksums: Option<&[u32]>,
-    ) -> Attempt<()> {
-        if data.is_empty() {
-            return Ok(());
-        }
-        let end = offset + data.len() as u64;
-        let (first, last) = (offset / BLOCK, end.div_ceil(BLOCK));
-        let mut block = first;
-        while block < last {
-            let chunk_end = ((block / CHUNK_BLOCKS + 1) * CHUNK_BLOCKS).min(last);
-            self.write_chunk(found, (block, chunk_end), (offset, data), checksums)?;
-            block = chunk_end;
-        }
-        found.onode.size = found.onode.size.max(end);
-        Ok(())
-    }
-
-    /// The part of a write that falls on blocks `first..end` of one record of the map.
-    fn write_chunk(
-        &mut self,
-        found: &Found,
-        (first, end): (u64, u64),
-        (offset, data): (u64, &Rope),
-        checksums: Option<&[u32]>,
-    ) -> Attempt<()> {
-        let key = chunk_key(found.onode.number, first / CHUNK_BLOCKS);
-        let mut chunk = match self.get(&key)? {
-            Some(value) => Chunk::decode(&value).map_err(damaged)?,
-            None => Chunk::default(),
-        };
-        let place = |block: u64| (block % CHUNK_BLOCKS) as u8;
-        let mut contents = Vec::with_capacity((end - first) as usize);
-        for block in first..end {
-            let old = chunk.0.get(&place(block)).copied();
-            contents.push(self.block_content(found, block, old, offset, data)?);
-        }
-        let stays = |context: &Self, slot: Option<&Slot>| {
-            slot.is_some_and(|s| !s.shared && (context.in_place || context.fresh.contains(&s.block)))
-        };
-        let moves = (first..end).filter(|b| !stays(self, chunk.0.get(&place(*b)))).count();
-        let mut new = self.allocate(moves as u64)?.into_iter();
-        for (number, bytes) in (first..end).zip(contents) {
-            let given = checksums.and_then(|all| all.get((number - offset / BLOCK) as usize)).copied();
-            let crc = given.unwrap_or_else(|| bytes.crc32c(!0));
-            let old = chunk.0.get(&place(number)).copied();
-            let block = match old.filter(|slot| stays(self, Some(slot))) {
-                Some(slot) => slot.block,
-                None => {
-                    if let Some(slot) = old {
-                        self.give_up(slot)?;
-                    }
-                    // As many were allocated as move.
-                    new.next().ok_or_else(|| damaged("blocks were counted wrong"))?
-                }
-            };
-            self.blocks.insert(block, bytes);
-            chunk.0.insert(place(number), Slot { block, crc, shared: false });
-        }
-        self.put(key, chunk.encode())
-    }
-
-    /// What a block holds after a write: the write's bytes, around them what was there.
-    fn block_content(
-        &self,
-        found: &Found,
-        block: u64,
-        old: Option<Slot>,
-        offset: u64,
-        data: &Rope,
-    ) -> Attempt<Piece> {
-        let (start, end) = (block * BLOCK, (block + 1) * BLOCK);
-        let data_end = offset + data.len() as u64;
-        let (from, to) = (start.max(offset), end.min(data_end));
-        let part = data.slice((from - offset) as usize..(to - offset) as usize);
-        if part.len() as u64 == BLOCK {
-            return Ok(part.to_piece());
-        }
-        let mut merged = PieceMut::zeroed(BLOCK as usize);
-        let bytes = merged.as_mut_slice();
-        if let Some(slot) = old {
-            let before = self.bytes_of(found, &[(block, slot)])?;
-            before.iter().for_each(|before| copy_payload(bytes, before));
-        }
-        let mut at = (from - start) as usize;
-        for piece in part.pieces() {
-            copy_payload(&mut bytes[at..at + piece.len()], piece);
-            at += piece.len();
-        }
-        Ok(merged.freeze())
+        Ok(assemble(offset, len, self.contents_of(found, &mapped)?.into_iter()))
     }
 
     /// Makes a range zero; the caller stores the object.
@@ -152,7 +75,7 @@ impl Context<'_> {
         let end = offset + len;
         let (first, last) = (offset.div_ceil(BLOCK), end / BLOCK);
         if first < last {
-            self.unmap(found.onode.number, first, last)?;
+            self.unmap(found, first, last)?;
         }
         let head_end = (first * BLOCK).min(end);
         for (from, to) in [(offset, head_end), ((last * BLOCK).max(head_end), end)] {
@@ -170,7 +93,7 @@ impl Context<'_> {
         if size < found.onode.size {
             // What lies behind the end in its block must not come back when the object grows.
             let block_end = size.next_multiple_of(BLOCK).min(found.onode.size);
-            self.unmap(found.onode.number, size.div_ceil(BLOCK), u64::MAX)?;
+            self.unmap(found, size.div_ceil(BLOCK), u64::MAX)?;
             self.zero(found, size, block_end - size)?;
         }
         found.onode.size = size;
@@ -178,49 +101,65 @@ impl Context<'_> {
     }
 
     /// Gives up the blocks `first..end` of an object.
-    pub fn unmap(&mut self, number: u64, first: u64, end: u64) -> Attempt<()> {
-        for (base, key, value) in self.chunks(number, first, end)? {
-            let chunk = Chunk::decode(&value).map_err(damaged)?;
-            let inside = |place: &u8| (first..end).contains(&(base + u64::from(*place)));
-            let (gone, kept) = chunk.0.into_iter().partition(|(place, _)| inside(place));
-            let (gone, kept) = (Chunk(gone), Chunk(kept));
-            for slot in gone.0.values() {
-                self.give_up(*slot)?;
+    pub fn unmap(&mut self, found: &Found, first: u64, end: u64) -> Attempt<()> {
+        for (base, key, value) in self.chunks(found.onode.number, first, end)? {
+            let mut chunk = Chunk::decode(&value).map_err(damaged)?;
+            let gone = places(first.saturating_sub(base), end.saturating_sub(base));
+            let rescued = self.rescued(found, base, &chunk, gone)?;
+            let (lost, kept) = chunk.slots.into_iter().partition(|(place, _)| gone & place_bit(*place) != 0);
+            let lost: BTreeMap<u8, Slot> = lost;
+            chunk.slots = kept;
+            for slot in lost.into_values() {
+                self.give_up(slot)?;
             }
-            match kept.0.is_empty() {
+            self.take_places(&mut chunk, gone)?;
+            if !rescued.is_empty() {
+                self.replace(&mut chunk, rescued, Vec::new())?;
+            }
+            match chunk.is_empty() {
                 true => self.delete_known(key, &value),
-                false => self.put(key, kept.encode())?,
+                false => self.put(key, chunk.encode())?,
             }
         }
         Ok(())
     }
 
     /// Lets an object map, from `to_first` on, the blocks that another one maps in `blocks`; gives up what it had there.
-    pub fn share_range(&mut self, from: u64, blocks: Range<u64>, to: u64, to_first: u64) -> Attempt<()> {
+    /// Compressed blocks stay at their places of a chunk.
+    pub fn share_range(
+        &mut self,
+        from: &Found,
+        blocks: Range<u64>,
+        to: &Found,
+        to_first: u64,
+    ) -> Attempt<()> {
         self.unmap(to, to_first, to_first + (blocks.end - blocks.start))?;
-        let mut shared: BTreeMap<u64, Vec<(u8, Slot)>> = BTreeMap::new();
-        for (base, key, value) in self.chunks(from, blocks.start, blocks.end)? {
+        let mut shared: BTreeMap<u64, Chunk> = BTreeMap::new();
+        for (base, key, value) in self.chunks(from.onode.number, blocks.start, blocks.end)? {
             let mut chunk = Chunk::decode(&value).map_err(damaged)?;
-            let inside = |place: &u8| blocks.contains(&(base + u64::from(*place)));
-            let some =
-                Chunk(chunk.0.iter().filter(|(p, _)| inside(p)).map(|(p, slot)| (*p, *slot)).collect());
+            let inside = places(blocks.start.saturating_sub(base), blocks.end.saturating_sub(base));
+            let some = part_of(&mut chunk, inside);
             self.add_shares(&some)?;
-            for (place, slot) in some.0 {
-                let slot = Slot { shared: true, ..slot };
-                chunk.0.insert(place, slot);
+            for (place, slot) in some.slots {
                 let target = to_first + (base + u64::from(place) - blocks.start);
-                let in_chunk = (target % CHUNK_BLOCKS) as u8;
-                shared.entry(target / CHUNK_BLOCKS).or_default().push((in_chunk, slot));
+                let there = shared.entry(target / CHUNK_BLOCKS).or_default();
+                there.slots.insert((target % CHUNK_BLOCKS) as u8, slot);
+            }
+            if !some.blobs.is_empty() {
+                let target = (base + to_first).wrapping_sub(blocks.start) / CHUNK_BLOCKS;
+                shared.entry(target).or_default().blobs.extend(some.blobs);
             }
             self.put(key, chunk.encode())?;
         }
-        for (number, slots) in shared {
-            let key = chunk_key(to, number);
-            let mut chunk = match self.get(&key)? {
-                Some(value) => Chunk::decode(&value).map_err(damaged)?,
-                None => Chunk::default(),
-            };
-            chunk.0.extend(slots);
+        for (number, part) in shared {
+            let key = chunk_key(to.onode.number, number);
+            let mut chunk = self.chunk(&key)?;
+            chunk.slots.extend(part.slots);
+            chunk.blobs.extend(part.blobs);
+            let rescued = self.rescued(to, number * CHUNK_BLOCKS, &chunk, 0)?;
+            if !rescued.is_empty() {
+                self.replace(&mut chunk, rescued, Vec::new())?;
+            }
             self.put(key, chunk.encode())?;
         }
         Ok(())
@@ -231,13 +170,29 @@ impl Context<'_> {
         for (base, key, value) in self.chunks(from, 0, u64::MAX)? {
             let mut chunk = Chunk::decode(&value).map_err(damaged)?;
             self.add_shares(&chunk)?;
-            chunk.0.values_mut().for_each(|slot| slot.shared = true);
+            chunk.stored_mut().for_each(|slot| slot.shared = true);
             let shared = chunk.encode();
             self.put(key, shared.clone())?;
             self.put_new(chunk_key(to, base / CHUNK_BLOCKS), shared);
         }
         Ok(())
     }
+}
+
+/// What a chunk has at these places, as another object is to have it; it is shared from here on.
+fn part_of(chunk: &mut Chunk, inside: u64) -> Chunk {
+    let mut part = Chunk::default();
+    for (place, slot) in chunk.slots.iter_mut().filter(|(place, _)| inside & place_bit(**place) != 0) {
+        slot.shared = true;
+        part.slots.insert(*place, *slot);
+    }
+    for blob in chunk.blobs.iter_mut().filter(|blob| blob.live & inside != 0) {
+        blob.stored.iter_mut().for_each(|slot| slot.shared = true);
+        let mut copy = blob.clone();
+        copy.live &= inside;
+        part.blobs.push(copy);
+    }
+    part
 }
 
 /// Bytes of an object from the blocks that are mapped, ascending; zeros between them.

@@ -1,18 +1,22 @@
 //! Every decoder of what is on the device, for tests that give them any bytes.
 
 use buffer::Piece;
-use encoding::DecodeError;
-use store::AllocHint;
+use encoding::{DecodeError, Decoder};
+use store::{AllocHint, Compressed, CompressionAlgorithm};
+use types::PoolId;
 
 use crate::batch::Batch;
 use crate::bitmap::{Bitmap, REGION_BYTES, Run};
+use crate::chunk::{Blob, CHUNK_BLOCKS, Chunk, Slot, places};
+use crate::codec::Codec;
 use crate::layout::{BLOCK, Counters, Label, Superblock};
+use crate::packer::{decode_counted, encode_counted};
 use crate::page::{Page, PagePtr, encode_page};
-use crate::records::{Chunk, Collection, Counts, Dead, Onode, Slot};
+use crate::records::{Collection, Counts, Dead, Onode};
 use crate::shape::{Shape, hash_range};
 
 /// How many decoders there are.
-const DECODERS: u8 = 12;
+const DECODERS: u8 = 14;
 
 /// Gives the bytes to the decoder that the number chooses, and encodes what it returns again.
 ///
@@ -32,6 +36,8 @@ pub fn decode_any(which: u8, bytes: &[u8]) -> Result<(), DecodeError> {
         8 => Collection::decode(bytes).map(|collection| drop(collection.encode())),
         9 => Shape::decode(bytes).map(|shape| drop((shape.encode(), shape.space_of(7)))),
         10 => Dead::decode(bytes).map(|dead| drop(dead.encode())),
+        12 => decode_counted(bytes).map(|counted| drop(encode_counted(&counted))),
+        13 => unpack_any(&piece),
         _ => {
             Bitmap::new(10_000).load_region(u64::from(which) % 3, bytes);
             Ok(())
@@ -45,6 +51,26 @@ fn look_through(page: &Page, key: &[u8]) {
         page.entries().map(|(key, value)| (key.to_vec(), Piece::copy_from(value))).collect();
     drop((encode_page(page.level, &entries), page.place(key), page.before(key)));
     (0..page.len()).for_each(|entry| drop(page.value(entry)));
+}
+
+/// The algorithm (u8), how many blocks (u8), and what they are compressed to.
+fn unpack_any(bytes: &Piece) -> Result<(), DecodeError> {
+    let mut d = Decoder::new(bytes);
+    let (code, blocks): (u8, u8) = (d.get()?, d.get()?);
+    let bad = DecodeError::BadValue { what: "compressed blocks", value: code.into() };
+    let algorithm = CompressionAlgorithm::of_code(code).ok_or(bad.clone())?;
+    let packed = bytes.slice(d.position()..bytes.len());
+    let blocks = blocks % (CHUNK_BLOCKS as u8 + 1);
+    let found = Codec::default().unpack(algorithm, std::iter::once(&packed), packed.len() as u32, blocks);
+    found.map(drop).ok_or(bad)
+}
+
+/// Compressed blocks as [`unpack_any`] takes them.
+fn packed_sample(algorithm: CompressionAlgorithm) -> Vec<u8> {
+    let block = Piece::from(vec![5; BLOCK as usize]);
+    let packed = Codec::default().pack(algorithm, 1, &[&block, &block], BLOCK as usize);
+    let (data, bytes) = packed.unwrap_or_default();
+    [&[algorithm.code(), 2][..], &data[..bytes as usize]].concat()
 }
 
 /// Something for each decoder that it takes, by its number.
@@ -67,7 +93,12 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         changes: [(vec![1], Some(Piece::copy_from(b"v"))), (vec![2], None)].into(),
     };
     let slot = |block| Slot { block, crc: 9, shared: block > 6 };
-    let chunk = Chunk([(0, slot(5)), (1, slot(6)), (9, slot(7))].into());
+    let slots = [(0, slot(5)), (1, slot(6)), (9, slot(7))].into();
+    let (algorithm, pool, live) = (CompressionAlgorithm::Lz4, PoolId(3), places(16, 20));
+    let stored = vec![slot(20), slot(30)];
+    let blob = Blob { place: 16, blocks: 4, algorithm, pool, bytes: 5000, live, stored };
+    let chunk = Chunk { slots, blobs: vec![blob] };
+    let counted = Compressed { stored: 5000, allocated: 8192, original: 16384 };
     let mut shape = Shape::whole(3);
     shape.set(&hash_range(2, 1), 9);
     let (page, used) = encode_page(1, &entries);
@@ -84,5 +115,8 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         (9, shape.encode().to_vec()),
         (10, Dead::Omap.encode().to_vec()),
         (11, vec![0x55; REGION_BYTES]),
+        (12, encode_counted(&counted).to_vec()),
+        (13, packed_sample(CompressionAlgorithm::Lz4)),
+        (13, packed_sample(CompressionAlgorithm::Zstd)),
     ]
 }

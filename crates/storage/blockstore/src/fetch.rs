@@ -7,6 +7,7 @@ use buffer::{Piece, Rope};
 use store::{Completion, ReadOutcome, StoreError, Token};
 
 use crate::bitmap::runs_of;
+use crate::codec::Codec;
 use crate::context::check_block;
 use crate::layout::BLOCK;
 use crate::page::PagePtr;
@@ -200,8 +201,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let keep = read.keep;
         let result = match error {
             Some(error) => Err(io_error("read", &error)),
-            None if self.planted.is(Bug::ReadsAreUnchecked) => Ok(read.finish()),
-            None => verified(read),
+            None if self.planted.is(Bug::ReadsAreUnchecked) => read.finish(&self.packer.codec),
+            None => verified(read, &self.packer.codec),
         };
         if keep && result.is_ok() {
             came.into_iter().for_each(|(first, bytes)| self.contents.cache.insert(first, bytes));
@@ -211,11 +212,11 @@ impl<Q: DeviceQueue> BlockStore<Q> {
 }
 
 /// A read's bytes, if all of them are what was written.
-fn verified(read: DataRead) -> Result<ReadOutcome, StoreError> {
+fn verified(read: DataRead, codec: &Codec) -> Result<ReadOutcome, StoreError> {
     let found = &read.found;
     for (number, slot, piece) in &read.blocks {
         let bytes = piece.as_ref().ok_or_else(|| StoreError::Damaged("a block was not read".to_owned()))?;
         check_block(found.collection, &found.object, *number, slot, bytes)?;
     }
-    Ok(read.finish())
+    read.finish(codec)
 }

@@ -52,6 +52,11 @@ impl<Q: DeviceQueue, P: Clone> Io<Q, P> {
         self.queue.geometry(DeviceId::Data).map_or(0, |geometry| geometry.size_bytes)
     }
 
+    /// Whether the data device has to seek.
+    pub fn is_rotational(&self) -> bool {
+        self.queue.geometry(DeviceId::Data).is_some_and(|geometry| geometry.rotational)
+    }
+
     /// The longest request that every device takes, bytes.
     pub fn request_bytes_max(&self) -> u64 {
         self.request_bytes_max

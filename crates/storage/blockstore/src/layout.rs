@@ -23,8 +23,11 @@ pub mod features {
     /// The shard has more blocks than the label gives it: it goes on where builds without it see no store.
     pub const GROWN: u64 = 2;
 
+    /// Objects may have compressed blocks, which builds without it can't read.
+    pub const COMPRESSED: u64 = 4;
+
     /// All that this build knows.
-    pub const KNOWN: u64 = SEVERAL_SHARDS | GROWN;
+    pub const KNOWN: u64 = SEVERAL_SHARDS | GROWN | COMPRESSED;
 }
 
 /// "LoligoBS", little-endian.
@@ -406,8 +409,8 @@ mod tests {
         }
         // A feature of a build to come.
         let mut e = Encoder::new(0);
-        e.raw(&bytes[8..12]).put(&4u64).raw(&bytes[20..COPY_BYTES - 8]);
+        e.raw(&bytes[8..12]).put(&8u64).raw(&bytes[20..COPY_BYTES - 8]);
         let newer = sealed(e, COPY_BYTES).to_vec();
-        assert!(matches!(Superblock::decode(&newer), Err(DecodeError::BadValue { value: 4, .. })));
+        assert!(matches!(Superblock::decode(&newer), Err(DecodeError::BadValue { value: 8, .. })));
     }
 }

@@ -5,7 +5,7 @@
 //! `docs/design/0013-the-block-store.md`.
 //!
 //! **The way of a transaction.** It is executed in memory, on top of everything before it (`context`, `apply`,
-//! `data`): what it reads and misses is read from the device, and it begins again. What it comes to is a `batch` of
+//! `data`, `write`): what it reads and misses is read from the device, and it begins again. What it comes to is a `batch` of
 //! changed keys, of blocks taken and given up, and of blocks' contents. All batches of a turn are one record of the log:
 //! small contents are in it (deferred), large ones are written beside it to new blocks. When the record is durable, so are
 //! the transactions.
@@ -25,6 +25,8 @@ mod cache;
 mod capacity;
 mod check;
 mod checkpoint;
+mod chunk;
+mod codec;
 mod commit;
 mod context;
 mod data;
@@ -35,7 +37,9 @@ mod io;
 mod layout;
 mod load;
 mod make;
+mod mapped;
 mod open;
+mod packer;
 mod page;
 mod pass;
 mod planted;
@@ -50,6 +54,7 @@ mod state;
 mod stop;
 mod store;
 mod tree;
+mod write;
 
 pub use check::Checker;
 pub use decoders::{decode_any, samples};

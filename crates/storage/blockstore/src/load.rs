@@ -1,9 +1,13 @@
 //! The last part of opening: which blocks the tree takes, which hold data, and what the log changed since.
 
+use std::ops::Bound;
+
 use blockdev::DeviceQueue;
+use store::Compressed;
 use types::UTime;
 
 use crate::batch::Batch;
+use crate::packer::{decode_counted, pool_of};
 use crate::page::{Key, PagePtr};
 use crate::records::{region_of, table};
 use crate::stop::{Attempt, Stop, damaged};
@@ -46,7 +50,7 @@ impl Loading {
         match stop {
             Stop::Pages(missing) => store.read_pages(missing),
             Stop::Error(error) => return Err(error),
-            Stop::Blocks(_) | Stop::LogRoom | Stop::NextRecord | Stop::Space => {}
+            Stop::Blocks(_) | Stop::LogRoom | Stop::NextRecord | Stop::Space | Stop::Announcement => {}
         }
         for ptr in self.inner.iter().rev().take(PAGES_AT_ONCE) {
             if store.tables.pages.get(ptr).is_err() {
@@ -60,6 +64,7 @@ impl Loading {
     fn load<Q: DeviceQueue>(&mut self, store: &mut BlockStore<Q>) -> Attempt<()> {
         self.take_pages(store)?;
         self.load_bitmap(store)?;
+        load_packed(store)?;
         for batch in std::mem::take(&mut self.batches) {
             replay(store, batch)?;
         }
@@ -111,6 +116,27 @@ impl Loading {
     }
 }
 
+/// Loads how much is compressed, as of the tree.
+fn load_packed<Q: DeviceQueue>(store: &mut BlockStore<Q>) -> Attempt<()> {
+    if !store.packer.is_announced {
+        return Ok(());
+    }
+    let (mut from, end) = (vec![table::COMPRESSED], [table::COMPRESSED + 1]);
+    while let Some((key, value)) = store.tables.next(&Layer::new(), &from, Some(&end))? {
+        note_packed(store, &key, Some(&value))?;
+        from = key;
+        from.push(0);
+    }
+    Ok(())
+}
+
+fn note_packed<Q: DeviceQueue>(store: &mut BlockStore<Q>, key: &[u8], value: Option<&[u8]>) -> Attempt<()> {
+    let pool = pool_of(key).ok_or_else(|| damaged("a key of what is compressed"))?;
+    let counted = value.map_or(Ok(Compressed::default()), decode_counted).map_err(damaged)?;
+    store.packer.note([(pool, counted)]);
+    Ok(())
+}
+
 fn take<Q: DeviceQueue>(store: &mut BlockStore<Q>, ptr: &PagePtr) -> Attempt<()> {
     store.tree_blocks += ptr.block_count();
     match store.space.take(ptr.blocks()) {
@@ -128,6 +154,10 @@ fn replay<Q: DeviceQueue>(store: &mut BlockStore<Q>, batch: Batch) -> Attempt<()
     }
     store.contents.deferred.extend(batch.deferred);
     store.counters = batch.counters;
+    let packed = (Bound::Included(&[table::COMPRESSED][..]), Bound::Excluded(&[table::COMPRESSED + 1][..]));
+    for (key, value) in batch.changes.range::<[u8], _>(packed) {
+        note_packed(store, key, value.as_deref())?;
+    }
     store.tables.apply(batch.changes);
     Ok(())
 }

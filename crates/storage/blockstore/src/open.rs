@@ -9,6 +9,7 @@ use wal::{Log, Opening as LogOpening, Replay, Replayed, WalError};
 
 use crate::batch::Batch;
 use crate::io::Io;
+use crate::layout;
 use crate::layout::{BLOCK, LABEL_BYTES, Label, SUPERBLOCK_BYTES, ShardLayout, Superblock};
 use crate::load::Loading;
 use crate::store::{BlockStore, Options, Purpose};
@@ -319,6 +320,7 @@ impl<Q: DeviceQueue> Opener<Q> {
         let log = Log::new(layout.log, opening.salt, opening.kept, opening.sealed);
         let mut opened = BlockStore::new(io, layout, (store, number), self.options, log, opening);
         opened.features = features;
+        opened.packer.is_announced = features & layout::features::COMPRESSED != 0;
         (opened.generation, opened.counters, opened.tables.tree.root) = (generation, counters, root);
         let mut batches = Vec::new();
         for record in replayed.records {

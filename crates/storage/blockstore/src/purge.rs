@@ -161,7 +161,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
                 Waits::Room
             }
             // What is dead stays, and takes its space, until the next opening tries again.
-            Stop::Blocks(_) | Stop::Error(_) => {
+            Stop::Blocks(_) | Stop::Announcement | Stop::Error(_) => {
                 self.purge.wanted = false;
                 return self.wake_for_room();
             }

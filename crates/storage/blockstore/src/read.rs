@@ -7,11 +7,14 @@ use store::{
 };
 use types::{EVersion, GHObject, Name};
 
+use crate::chunk::Slot;
+use crate::codec::Codec;
 use crate::context::{Context, Found};
 use crate::data::assemble;
 use crate::layout::BLOCK;
+use crate::mapped::{MappedBlob, unpacked};
 use crate::records::{
-    Onode, Part, Slot, collection_key, decode_log_record, key, log_key, log_version, name_of, part_key, table,
+    Onode, Part, collection_key, decode_log_record, key, log_key, log_version, name_of, part_key, table,
 };
 use crate::stop::{Attempt, Stop, damaged};
 
@@ -30,17 +33,26 @@ pub struct DataRead {
     pub found: Found,
     pub offset: u64,
     pub len: u64,
-    /// The mapped blocks with their numbers, ascending, and those of their bytes that are in memory.
+    /// What is to be read, as [`crate::mapped::Mapped::slots`], and those of their bytes that are in memory.
     pub blocks: Vec<(u64, Slot, Option<Piece>)>,
+    pub blobs: Vec<MappedBlob>,
     /// Whether what is read is kept in memory.
     pub keep: bool,
 }
 
 impl DataRead {
     /// The bytes, once every block has its.
-    pub fn finish(self) -> ReadOutcome {
+    ///
+    /// # Errors
+    /// Compressed ones can't be decompressed.
+    pub fn finish(self, codec: &Codec) -> Result<ReadOutcome, StoreError> {
         let blocks = self.blocks.into_iter().filter_map(|(number, _, piece)| Some((number, piece?)));
-        ReadOutcome::Data(assemble(self.offset, self.len, blocks))
+        if self.blobs.is_empty() {
+            return Ok(ReadOutcome::Data(assemble(self.offset, self.len, blocks)));
+        }
+        let contents =
+            unpacked(&self.blobs, blocks.collect(), codec).map_err(|bad| self.found.bad_blob(bad))?;
+        Ok(ReadOutcome::Data(assemble(self.offset, self.len, contents.into_iter())))
     }
 }
 
@@ -108,8 +120,8 @@ impl Context<'_> {
             return Ok(Answer::Done(ReadOutcome::Data(Rope::new())));
         }
         let mapped = self.mapped(found.onode.number, offset / BLOCK, end.div_ceil(BLOCK))?;
-        let mut blocks = Vec::with_capacity(mapped.len());
-        for (number, slot) in mapped {
+        let mut blocks = Vec::with_capacity(mapped.slots.len());
+        for (number, slot) in mapped.slots {
             // What is in memory is checked like what is on the device: a caller's checksum may be wrong.
             let piece = match self.contents.deferred(slot.block) {
                 Some(_) => self.bytes_of(found, &[(number, slot)])?.pop(),
@@ -118,9 +130,10 @@ impl Context<'_> {
             };
             blocks.push((number, slot, piece));
         }
-        let read = DataRead { found: found.clone(), offset, len: end - offset, blocks, keep };
+        let read =
+            DataRead { found: found.clone(), offset, len: end - offset, blocks, blobs: mapped.blobs, keep };
         Ok(match read.blocks.iter().all(|(_, _, piece)| piece.is_some()) {
-            true => Answer::Done(read.finish()),
+            true => Answer::Done(read.finish(&self.packer.codec)?),
             false => Answer::Data(read),
         })
     }
@@ -131,7 +144,7 @@ impl Context<'_> {
         if offset >= end {
             return Ok(out);
         }
-        for (number, _) in self.mapped(found.onode.number, offset / BLOCK, end.div_ceil(BLOCK))? {
+        for number in self.mapped(found.onode.number, offset / BLOCK, end.div_ceil(BLOCK))?.numbers() {
             let (from, to) = ((number * BLOCK).max(offset), ((number + 1) * BLOCK).min(end));
             match out.last_mut() {
                 Some((at, len)) if *at + *len == from => *len += to - from,

@@ -7,10 +7,8 @@ use encoding::{DecodeError, Decoder, Encoder};
 use store::{AllocHint, CollectionId, LogRecord, LogRecordKind, keys};
 use types::{EVersion, GHObject, Name};
 
+use crate::chunk::CHUNK_BLOCKS;
 use crate::page::Key;
-
-/// Blocks of an object that one record maps.
-pub const CHUNK_BLOCKS: u64 = 64;
 
 /// The tables, by the first byte of their keys.
 pub mod table {
@@ -30,6 +28,8 @@ pub mod table {
     pub const NUMBERED: u8 = b'n';
     /// Number of a group of blocks: [`super::Counts`].
     pub const COUNTS: u8 = b'r';
+    /// Pool: how much of its data is compressed ([`crate::packer`]); no key where none is.
+    pub const COMPRESSED: u8 = b'z';
     /// Number of a region: a part of the bitmap of blocks with data. Only in the tree, never in the log.
     pub const BITMAP: u8 = b'b';
 }
@@ -40,7 +40,7 @@ pub enum Part {
     OmapHeader = 1,
     /// By name.
     Attr = 2,
-    /// By number: [`Chunk`].
+    /// By number: [`crate::chunk::Chunk`].
     Chunk = 3,
     /// By key.
     Omap = 4,
@@ -270,61 +270,6 @@ pub fn decode_log_record(version: EVersion, value: &Piece) -> Result<LogRecord, 
     Ok(LogRecord { version, kind, bytes: value.slice(1..value.len()) })
 }
 
-/// A mapped block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Slot {
-    /// Of the shard.
-    pub block: u64,
-    /// The crc32c (seed -1) of its bytes.
-    pub crc: u32,
-    /// Whether other objects may map it: then it is never written in place, and [`Counts`] says how many.
-    pub shared: bool,
-}
-
-/// The mapped blocks among [`CHUNK_BLOCKS`], by place. What is not mapped is zeros.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Chunk(pub BTreeMap<u8, Slot>);
-
-impl Chunk {
-    /// Runs of neighbours: place, length, shared (u8 each), first block (u64), a checksum (u32) for each.
-    pub fn encode(&self) -> Piece {
-        let slots: Vec<(u8, Slot)> = self.0.iter().map(|(place, slot)| (*place, *slot)).collect();
-        let follows = |a: &(u8, Slot), b: &(u8, Slot)| {
-            a.0 + 1 == b.0 && a.1.block + 1 == b.1.block && a.1.shared == b.1.shared
-        };
-        let mut e = Encoder::new(0);
-        for run in slots.chunk_by(follows) {
-            let (place, first) = run[0];
-            e.put(&place).put(&(run.len() as u8)).put(&first.shared).put(&first.block);
-            for (_, slot) in run {
-                e.put(&slot.crc);
-            }
-        }
-        e.into_bytes().into()
-    }
-
-    /// # Errors
-    /// A run is empty, overlaps the one before it or reaches past the chunk.
-    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut d = Decoder::new(bytes);
-        let (mut slots, mut next) = (BTreeMap::new(), 0u64);
-        while d.remaining() > 0 {
-            let (place, len, shared): (u8, u8, bool) = (d.get()?, d.get()?, d.get()?);
-            let first: u64 = d.get()?;
-            let end = u64::from(place) + u64::from(len);
-            if len == 0 || u64::from(place) < next || end > CHUNK_BLOCKS || first > 1 << 48 {
-                return Err(DecodeError::BadValue { what: "run of mapped blocks", value: place.into() });
-            }
-            for at in 0..len {
-                let slot = Slot { block: first + u64::from(at), crc: d.get()?, shared };
-                slots.insert(place + at, slot);
-            }
-            next = end;
-        }
-        Ok(Self(slots))
-    }
-}
-
 /// How many objects map each of [`CHUNK_BLOCKS`] neighbouring blocks of the shard, where that is more than one.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counts(pub BTreeMap<u8, u32>);
@@ -370,33 +315,13 @@ mod tests {
             let onode = Onode { number: 7, omap, size: 9, hint };
             assert_eq!(Onode::decode(&onode.encode()), Ok(onode));
         }
-        let slot = |block, shared| Slot { block, crc: block as u32, shared };
-        let mut chunk = Chunk::default();
-        for (place, block, shared) in
-            [(0, 5, false), (1, 6, false), (2, 7, true), (4, 8, true), (63, 1, false)]
-        {
-            chunk.0.insert(place, slot(block, shared));
-        }
-        assert_eq!(chunk.encode().len(), 4 * 11 + 5 * 4);
-        assert_eq!(Chunk::decode(&chunk.encode()), Ok(chunk));
         let counts = Counts([(3, 2), (9, 7)].into());
         assert_eq!(Counts::decode(&counts.encode()), Ok(counts));
         assert_eq!((chunk_of(&chunk_key(9, 77)), region_of(&bitmap_key(5))), (Some(77), Some(5)));
     }
 
     #[test]
-    fn maps_that_make_no_sense_are_refused() {
-        let run = |place: u8, len: u8| {
-            let mut e = Encoder::new(0);
-            e.put(&place).put(&len).put(&false).put(&1u64);
-            for _ in 0..len {
-                e.put(&0u32);
-            }
-            e.into_bytes()
-        };
-        assert!(Chunk::decode(&run(0, 64)).is_ok());
-        assert!(Chunk::decode(&run(0, 0)).is_err() && Chunk::decode(&run(63, 2)).is_err());
-        assert!(Chunk::decode(&[run(5, 2), run(6, 1)].concat()).is_err());
+    fn counts_that_make_no_sense_are_refused() {
         assert!(Counts::decode(&[0, 1, 0, 0, 0]).is_err() && Counts::decode(&[64, 2, 0, 0, 0]).is_err());
     }
 }

@@ -9,8 +9,10 @@ use blockdev::DeviceQueue;
 use store::StoreError;
 
 use crate::check::Checker;
+use crate::chunk::CHUNK_BLOCKS;
 use crate::context::{Context, NOTHING_FETCHED};
-use crate::records::{CHUNK_BLOCKS, Counts, Dead, counts_key, dead_key};
+use crate::packer::Change;
+use crate::records::{Counts, Dead, counts_key, dead_key};
 use crate::stop::{Attempt, Stop};
 use crate::store::BlockStore;
 
@@ -47,7 +49,9 @@ impl Checker {
                 None
             }
             Stop::Error(error) => Some(Err(error)),
-            Stop::Blocks(_) | Stop::Space => Some(Err(StoreError::NoSpace { needed: 1, available: 0 })),
+            Stop::Blocks(_) | Stop::Space | Stop::Announcement => {
+                Some(Err(StoreError::NoSpace { needed: 1, available: 0 }))
+            }
         }
     }
 
@@ -60,6 +64,11 @@ impl Checker {
             context.put(dead_key(*number), Dead::All.encode())?;
         }
         self.change_counts(context)?;
+        for pool in self.packed.keys().chain(context.packer.counted.keys()) {
+            let before = context.packer.counted.get(pool).copied().unwrap_or_default();
+            let after = self.packed.get(pool).copied().unwrap_or_default();
+            context.packed.insert(*pool, Change::between(before, after));
+        }
         for block in self.mapped.keys() {
             if !context.space.holds_data(*block) && context.space.take([*block]) {
                 context.fresh.insert(*block);

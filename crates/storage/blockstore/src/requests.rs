@@ -20,7 +20,8 @@ const KEYS_AT_ONCE: usize = 1024;
 impl<Q: DeviceQueue> BlockStore<Q> {
     pub(crate) fn context<'a>(&'a mut self, fetched: &'a Fetched) -> Context<'a> {
         let kept_blocks = self.kept_blocks();
-        let mut context = Context::new(&self.tables, &self.contents, fetched, &mut self.space, self.counters);
+        let blocks = (&mut self.space, &self.packer);
+        let mut context = Context::new(&self.tables, &self.contents, fetched, blocks, self.counters);
         context.kept_blocks = kept_blocks;
         context.keys_at_once = KEYS_AT_ONCE;
         context.key_bytes_at_once = (self.log.layout().bytes / 16) as usize;
@@ -72,6 +73,10 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             Err(Stop::Blocks(blocks)) => Waits::Device(self.fetch(entry.number, blocks)),
             Err(Stop::LogRoom) => {
                 self.checkpoint_wanted = true;
+                Waits::Room
+            }
+            Err(Stop::Announcement) => {
+                self.announce_compression();
                 Waits::Room
             }
             Err(Stop::Space | Stop::NextRecord) => Waits::Room,
@@ -134,8 +139,9 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             context.take_back();
             return Err(StoreError::NoSpace { needed: after - before, available }.into());
         }
-        let direct =
-            data_bytes > deferred_max || context.blocks.len() as u64 * BLOCK > deferred_max.max(64 << 10);
+        // What compression has made small is as well in the log.
+        let new_bytes = context.blocks.len() as u64 * BLOCK;
+        let direct = data_bytes.min(new_bytes) > deferred_max || new_bytes > deferred_max.max(64 << 10);
         let ended = context.finish(direct);
         self.admit(ended)?;
         self.group.outcomes.push(Completion::Committed { token });

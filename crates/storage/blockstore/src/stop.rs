@@ -17,6 +17,8 @@ pub enum Stop {
     NextRecord,
     /// Blocks are free only after a checkpoint, or when a record is durable.
     Space,
+    /// The superblock has to say first that there are compressed blocks.
+    Announcement,
     /// It fails.
     Error(StoreError),
 }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use blockdev::{DeviceError, DeviceQueue};
 use store::{
-    CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, StoreError, StoreShard, Token,
-    Transaction, Waker,
+    CollectionId, Completion, Compression, CompressionAlgorithm, ObjectStore, ReadOutcome, ReadRequest,
+    StoreError, StoreShard, Token, Transaction, Waker,
 };
-use types::{GHObject, UTime};
+use types::{GHObject, PoolId, UTime};
 use wal::{Log, Opening};
 
 use crate::bitmap::{Run, runs_of};
@@ -19,6 +19,7 @@ use crate::fetch::{OpenRead, PageRead};
 use crate::inbox::{Inbox, Taken};
 use crate::io::Io;
 use crate::layout::{BLOCK, Counters, ShardLayout};
+use crate::packer::Packer;
 use crate::page::PagePtr;
 use crate::planted::{Bug, Planted};
 use crate::purge::Purge;
@@ -128,6 +129,7 @@ pub struct BlockStore<Q: DeviceQueue> {
     pub(crate) tables: Tables,
     pub(crate) contents: Contents,
     pub(crate) space: Space,
+    pub(crate) packer: Packer,
     pub(crate) growth: Growth,
     pub(crate) counters: Counters,
     /// Blocks of the tree's pages.
@@ -171,6 +173,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         log: Log,
         opening: Opening,
     ) -> Self {
+        let packer = Packer::new(io.is_rotational());
         Self {
             io,
             layout,
@@ -180,6 +183,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             tables: Tables::default(),
             contents: Contents::default(),
             space: Space::new(layout.block_count),
+            packer,
             growth: Growth::None,
             counters: Counters::default(),
             tree_blocks: 0,
@@ -250,14 +254,29 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         }
     }
 
-    /// Where the device has a byte of an object, as far as memory knows.
+    /// Where the device has a byte of an object, as far as memory knows; of a compressed one a byte that it depends on.
     pub fn locate(&mut self, collection: CollectionId, object: &GHObject, offset: u64) -> Option<u64> {
         let layout = self.layout;
         let context = self.context(&NOTHING_FETCHED);
         let found = context.find(collection, object).ok()??;
         let block = offset / BLOCK;
         let mapped = context.mapped(found.onode.number, block, block + 1).ok()?;
-        mapped.first().map(|(_, slot)| layout.block_offset(slot.block) + offset % BLOCK)
+        mapped.slots.first().map(|(_, slot)| layout.block_offset(slot.block) + offset % BLOCK)
+    }
+
+    /// How a byte of an object is compressed, and the bytes of the blob that it is in; `None` if it is not, as far as memory
+    /// knows.
+    pub fn compression_at(
+        &mut self,
+        collection: CollectionId,
+        object: &GHObject,
+        offset: u64,
+    ) -> Option<(CompressionAlgorithm, u32)> {
+        let context = self.context(&NOTHING_FETCHED);
+        let found = context.find(collection, object).ok()??;
+        let block = offset / BLOCK;
+        let mapped = context.mapped(found.onode.number, block, block + 1).ok()?;
+        mapped.blobs.first().map(|blob| (blob.algorithm, blob.bytes))
     }
 
     /// The number of the oldest read under way.
@@ -397,6 +416,10 @@ impl<Q: DeviceQueue> ObjectStore for BlockStore<Q> {
 
     fn set_memory(&mut self, bytes: u64) {
         self.limit_memory(bytes);
+    }
+
+    fn set_compression(&mut self, pool: Option<PoolId>, how: Option<Compression>) {
+        self.packer.set(pool, how);
     }
 
     fn shards(&self) -> u32 {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
-use types::SpgId;
+use types::{PoolId, SpgId};
 
 /// A collection's name (Ceph's coll_t). Ordered with the meta collection first, then by PG and shard.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,6 +12,16 @@ pub enum CollectionId {
     Meta,
     /// A placement group's (it has its temporary objects too, distinguished by their pool).
     Pg(SpgId),
+}
+
+impl CollectionId {
+    /// The pool that it belongs to; Ceph counts the meta collection as pool -1.
+    pub fn pool(self) -> PoolId {
+        match self {
+            Self::Meta => PoolId(-1),
+            Self::Pg(pg) => pg.pg.pool,
+        }
+    }
 }
 
 impl From<SpgId> for CollectionId {

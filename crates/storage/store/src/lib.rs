@@ -9,6 +9,7 @@ mod attrs;
 mod check;
 mod codec;
 mod collection;
+mod compression;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod error;
@@ -24,12 +25,13 @@ mod transaction;
 pub use attrs::Attrs;
 pub use check::split_takes;
 pub use collection::CollectionId;
+pub use compression::{ByMedium, Compression, CompressionAlgorithm, CompressionMode};
 pub use error::{Fault, StoreError};
 pub use mem::MemStore;
 pub use object_store::{Completion, NoPeek, ObjectStore, Peek, Rehoming, StoreShard, Token, Waker};
 pub use read::{
-    AttrChoice, CollectionStat, LogPage, ObjectHead, ObjectPage, ObjectStat, OmapPage, ReadOutcome,
-    ReadRequest, StatFs,
+    AttrChoice, CollectionStat, Compressed, LogPage, ObjectHead, ObjectPage, ObjectStat, OmapPage,
+    ReadOutcome, ReadRequest, StatFs,
 };
 pub use sharded::Sharded;
 pub use transaction::{

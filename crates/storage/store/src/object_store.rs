@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use types::UTime;
+use types::{PoolId, UTime};
 
-use crate::{CollectionId, ReadOutcome, ReadRequest, StoreError, Transaction};
+use crate::{CollectionId, Compression, ReadOutcome, ReadRequest, StoreError, Transaction};
 
 /// What a caller recognises its request by in a [`Completion`]. The store only hands it back. Of requests that are not
 /// completed yet each has its own; so has a refused transaction until it is acknowledged. Every value may be used.
@@ -139,6 +139,11 @@ pub trait ObjectStore {
     /// Bounds the memory that this shard takes, bytes. A store without such a bound ignores it.
     fn set_memory(&mut self, _bytes: u64) {}
 
+    /// Says how data that are written from the next transaction on are compressed: those of a pool's objects, or (`None`) of
+    /// all pools of which nothing else was said. `None` for `how` takes back what was said. An open store begins with nothing
+    /// said, and compresses nothing. A store that does not compress ignores it.
+    fn set_compression(&mut self, _pool: Option<PoolId>, _how: Option<Compression>) {}
+
     /// How many shards the store has, at least 1; fixed when it is made.
     fn shards(&self) -> u32;
 
@@ -199,6 +204,10 @@ macro_rules! pass_on {
 
         fn set_memory(&mut $self, bytes: u64) {
             $store.set_memory(bytes);
+        }
+
+        fn set_compression(&mut $self, pool: Option<::types::PoolId>, how: Option<$crate::Compression>) {
+            $store.set_compression(pool, how);
         }
 
         fn shards(&$self) -> u32 {

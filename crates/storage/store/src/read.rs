@@ -1,9 +1,9 @@
 //! Reads and what they yield.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use buffer::{Piece, Rope};
-use types::{EVersion, GHObject, Name};
+use types::{EVersion, GHObject, Name, PoolId};
 
 use crate::{Advice, Attrs, CollectionId, LogRecord, StoreShard};
 
@@ -231,8 +231,27 @@ pub struct LogPage {
     pub more: bool,
 }
 
-/// A store's space, as of what is queued.
+/// Data that are stored compressed, bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Compressed {
+    /// Of what compression made of them.
+    pub stored: u64,
+    /// Allocated to that.
+    pub allocated: u64,
+    /// Before compression: as far as objects still have them, and as often as they do.
+    pub original: u64,
+}
+
+impl std::ops::AddAssign for Compressed {
+    fn add_assign(&mut self, more: Self) {
+        self.stored += more.stored;
+        self.allocated += more.allocated;
+        self.original += more.original;
+    }
+}
+
+/// A store's space, as of what is queued.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct StatFs {
     /// Bytes that the store may hold.
     pub bytes_total: u64,
@@ -246,4 +265,15 @@ pub struct StatFs {
     pub metadata_bytes: u64,
     /// Objects in all collections.
     pub objects: u64,
+    /// What is compressed, by the pool whose objects it was written for; no pool without any.
+    pub compressed: BTreeMap<PoolId, Compressed>,
+}
+
+impl StatFs {
+    /// What is compressed, of all pools.
+    pub fn all_compressed(&self) -> Compressed {
+        let mut sum = Compressed::default();
+        self.compressed.values().for_each(|of_pool| sum += *of_pool);
+        sum
+    }
 }

@@ -29,6 +29,24 @@ pub struct AllocHint {
     pub flags: u32,
 }
 
+impl AllocHint {
+    pub const RANDOM_WRITE: u32 = 2;
+    pub const SEQUENTIAL_READ: u32 = 4;
+    pub const RANDOM_READ: u32 = 8;
+    pub const APPEND_ONLY: u32 = 16;
+    pub const IMMUTABLE: u32 = 32;
+    pub const COMPRESSIBLE: u32 = 256;
+    pub const INCOMPRESSIBLE: u32 = 512;
+
+    /// Whether the object is read in sequence, and not written in parts.
+    pub fn is_read_whole(self) -> bool {
+        let said = |flags| self.flags & flags != 0;
+        said(Self::SEQUENTIAL_READ)
+            && said(Self::IMMUTABLE | Self::APPEND_ONLY)
+            && !said(Self::RANDOM_READ | Self::RANDOM_WRITE)
+    }
+}
+
 /// How a client says it will use the data (CEPH_OSD_OP_FLAG_FADVISE_*, as on the wire). A store may heed it; what it
 /// returns is the same either way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

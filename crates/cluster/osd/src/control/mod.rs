@@ -95,7 +95,7 @@ enum MapPurpose {
 }
 
 /// What a shard has published of itself.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Default, Debug)]
 struct ShardState {
     /// The map that it is through with.
     applied: Epoch,

@@ -247,7 +247,7 @@ impl Control {
     /// The space of all shards.
     pub(super) fn statfs(&self) -> StatFs {
         let mut sum = StatFs::default();
-        self.shards.iter().for_each(|shard| sum += shard.space.statfs);
+        self.shards.iter().for_each(|shard| sum += shard.space.statfs.clone());
         sum
     }
 

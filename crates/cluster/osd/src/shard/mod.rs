@@ -377,7 +377,7 @@ impl Shard {
         self.statfs_asked = false;
         // A store that can't say it now is asked again with the next report.
         let Ok(ReadOutcome::StatFs(statfs)) = result else { return };
-        self.space.statfs_received(statfs);
+        self.space.statfs_received(statfs.clone());
         let space = ShardSpace { statfs, is_full: self.space.is_full() };
         out.send_control(ToControl::Space { shard: self.id, space });
         self.retry(now, out);

@@ -1,8 +1,9 @@
 //! The suite of every store, on simulated disks.
 
-use crate::common::Sim;
 use crate::common::shards::Shards;
+use crate::common::{Sim, forced};
 use blockstore::Options;
+use store::CompressionAlgorithm;
 use store::conformance::OF_SEVERAL_SHARDS;
 
 mod defaults {
@@ -34,6 +35,15 @@ mod direct {
         discard: true,
     };
     store::conformance_tests!(Sim { block_bytes: 4096, log_apart: true, ..Sim::new(OPTIONS, 4 << 20) }, skipped: OF_SEVERAL_SHARDS);
+}
+
+/// Everything that gets smaller is compressed.
+mod compressed {
+    use super::*;
+    store::conformance_tests!(
+        Sim { compression: Some(forced(CompressionAlgorithm::Lz4, 32 << 10)), ..Sim::new(Options::default(), 12 << 20) },
+        skipped: OF_SEVERAL_SHARDS
+    );
 }
 
 /// Three shards on one disk, with a small log each.

@@ -6,6 +6,7 @@
 
 mod checksums;
 mod common;
+mod compressed;
 mod conformance;
 mod crash;
 mod damage;

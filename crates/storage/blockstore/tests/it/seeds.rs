@@ -1,13 +1,15 @@
-//! Power losses under more seeds than the suite has, each with other options: small logs and caches, one device or two.
+//! Power losses under more seeds than the suite has, each with other options: small logs and caches, one device or two,
+//! with compression and without.
 //! `LOLIGO_CRASH_SEEDS=FIRST..END cargo test -p blockstore --test it seeds -- --nocapture` runs others (`make crash`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use blockstore::Options;
+use store::CompressionAlgorithm;
 use store::conformance::{Shape, crash_history};
 
-use crate::common::Sim;
+use crate::common::{Sim, forced};
 
 /// Seeds that are run when none are asked for.
 const SEEDS: std::ops::Range<u64> = 2000..2003;
@@ -34,6 +36,10 @@ fn play(seed: u64) {
     let mut factory = Sim::new(options, one_of(&[256 << 10, 1 << 20, 512 << 10, 4 << 20], 1));
     factory.block_bytes = one_of(&[512, 4096], 2) as u32;
     factory.log_apart = seed % 5 == 0;
+    let algorithm =
+        [None, Some(CompressionAlgorithm::Lz4), Some(CompressionAlgorithm::Zstd)][seed as usize % 3];
+    factory.compression =
+        algorithm.map(|algorithm| forced(algorithm, one_of(&[64 << 10, 16 << 10, 8 << 10], 3)));
     factory.clean = false;
     factory.seed = seed << 20;
     let shape = Shape {

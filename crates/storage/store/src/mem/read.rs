@@ -89,6 +89,7 @@ impl MemStore {
             data_bytes: self.usage.data,
             metadata_bytes: self.usage.metadata,
             objects: self.collections.values().map(|c| c.objects_count()).sum(),
+            ..StatFs::default()
         }
     }
 }

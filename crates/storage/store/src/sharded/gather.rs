@@ -130,12 +130,23 @@ fn merged(answers: Vec<Answer>, objects_max: usize, end: &GHObject) -> Answer {
 
 impl std::ops::AddAssign for StatFs {
     fn add_assign(&mut self, more: Self) {
-        let Self { bytes_total, bytes_used, bytes_available, data_bytes, metadata_bytes, objects } = more;
+        let Self {
+            bytes_total,
+            bytes_used,
+            bytes_available,
+            data_bytes,
+            metadata_bytes,
+            objects,
+            compressed,
+        } = more;
         self.bytes_total += bytes_total;
         self.bytes_used += bytes_used;
         self.bytes_available += bytes_available;
         self.data_bytes += data_bytes;
         self.metadata_bytes += metadata_bytes;
         self.objects += objects;
+        for (pool, of_pool) in compressed {
+            *self.compressed.entry(pool).or_default() += of_pool;
+        }
     }
 }

@@ -18,11 +18,11 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 
 use smallvec::SmallVec;
-use types::UTime;
+use types::{PoolId, UTime};
 
 use crate::{
-    CollectionChange, CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, Rehoming, Step,
-    StoreError, StoreShard, Token, Transaction, Waker,
+    CollectionChange, CollectionId, Completion, Compression, ObjectStore, ReadOutcome, ReadRequest, Rehoming,
+    Step, StoreError, StoreShard, Token, Transaction, Waker,
 };
 use gather::{Gather, Kind};
 use moving::{MARKS, MovingStep, Next, Way};
@@ -552,6 +552,10 @@ impl<S: ObjectStore> ObjectStore for Sharded<S> {
 
     fn set_waker(&mut self, waker: Waker) {
         self.shards.iter_mut().for_each(|shard| shard.set_waker(waker.clone()));
+    }
+
+    fn set_compression(&mut self, pool: Option<PoolId>, how: Option<Compression>) {
+        self.shards.iter_mut().for_each(|shard| shard.set_compression(pool, how));
     }
 
     fn shards(&self) -> u32 {

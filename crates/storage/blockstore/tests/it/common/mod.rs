@@ -9,7 +9,7 @@ use blockdev::{DeviceId, Geometry};
 use blockstore::{BlockStore, Checker, Label, Making, OpenError, Opener, Options};
 use devmodel::Model;
 use store::conformance::{Contents, Factory, Properties};
-use store::{CollectionId, ObjectStore};
+use store::{ByMedium, CollectionId, Compression, CompressionAlgorithm, CompressionMode, ObjectStore};
 use types::{GHObject, UTime};
 
 /// A store with the disks that it lies on.
@@ -22,6 +22,12 @@ impl ObjectStore for Simulated {
     store::pass_on!(self => self.store);
 }
 
+/// Compression of all that gets smaller, in blobs of so many bytes.
+pub fn forced(algorithm: CompressionAlgorithm, blob_bytes: u64) -> Compression {
+    let (mode, bytes) = (CompressionMode::Force, ByMedium { hdd: blob_bytes, ssd: blob_bytes });
+    Compression { mode, algorithm, blob_bytes_min: bytes, blob_bytes_max: bytes, ..Compression::default() }
+}
+
 /// How the stores of a suite are made.
 #[derive(Clone)]
 pub struct Sim {
@@ -32,12 +38,22 @@ pub struct Sim {
     pub clean: bool,
     /// The log has a device of its own.
     pub log_apart: bool,
+    /// What every opened store is told.
+    pub compression: Option<Compression>,
     pub seed: u64,
 }
 
 impl Sim {
     pub fn new(options: Options, log_bytes: u64) -> Self {
-        Self { options, log_bytes, block_bytes: 512, clean: true, log_apart: false, seed: 1 }
+        Self {
+            options,
+            log_bytes,
+            block_bytes: 512,
+            clean: true,
+            log_apart: false,
+            compression: None,
+            seed: 1,
+        }
     }
 
     fn devices(&self) -> impl Iterator<Item = DeviceId> + use<> {
@@ -97,7 +113,12 @@ impl Sim {
         let mut now = UTime { sec: 2, nsec: 0 };
         loop {
             match opener.turn(now) {
-                Some(result) => return result,
+                Some(result) => {
+                    return result.map(|mut store| {
+                        store.set_compression(None, self.compression);
+                        store
+                    });
+                }
                 None => now = opener.deadline().expect("an opening waits for the device"),
             }
         }

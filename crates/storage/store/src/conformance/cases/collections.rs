@@ -5,7 +5,7 @@ use types::{GHObject, HObject, PoolId, ShardId};
 use super::super::factory::Factory;
 use super::super::harness::Harness;
 use super::super::reads::{list_request, object, pg, version};
-use super::{bytes, empty, many_objects, one_pg, pairs, pattern};
+use super::{bytes, empty, many_objects, noise, one_pg, pairs, pattern};
 use crate::{
     AttrChoice, Attrs, CollectionId, CollectionStat, LogPage, LogRecordKind, ObjectPage, ObjectStore,
     ReadOutcome, ReadRequest, StoreError, Transaction,
@@ -210,7 +210,7 @@ pub fn statfs_counts<F: Factory>(factory: &mut F) {
         before.bytes_used + before.bytes_available <= before.bytes_total && before.bytes_available > 2 << 20
     );
     let (a, b) = (object("a", 1), object("b", 2));
-    h.commit(|t| t.write(c, &a, 0, pattern(1 << 20, 1)).touch(c, &b));
+    h.commit(|t| t.write(c, &a, 0, noise(1 << 20, 1)).touch(c, &b));
     let after = h.statfs();
     assert_eq!(after.objects, 2);
     assert_eq!(after.bytes_total, before.bytes_total);

@@ -18,7 +18,7 @@ mod sizes;
 mod space;
 
 use buffer::{Piece, PieceMut, Rope};
-use types::{GHObject, HObject, Name, PoolId, ShardId, SnapId};
+use types::{GHObject, HObject, Name, PoolId, ShardId, SnapId, SplitMix64};
 
 use super::factory::{Factory, Need};
 use super::harness::Harness;
@@ -202,6 +202,16 @@ fn pattern(len: usize, salt: u32) -> Rope {
     let mut piece = PieceMut::zeroed(len);
     let fill = |(i, b): (usize, &mut u8)| *b = (i as u32 / 7 * 13 + i as u32 + salt) as u8 | 1;
     piece.as_mut_slice().iter_mut().enumerate().for_each(fill);
+    piece.freeze().into()
+}
+
+/// Bytes that no compression makes smaller, for cases that count what is allocated; none is 0.
+fn noise(len: usize, salt: u32) -> Rope {
+    let (mut piece, mut random) = (PieceMut::zeroed(len), SplitMix64::new(salt.into()));
+    for bytes in piece.as_mut_slice().chunks_mut(8) {
+        let word = random.next_u64() | 0x0101_0101_0101_0101;
+        bytes.copy_from_slice(&word.to_le_bytes()[..bytes.len()]);
+    }
     piece.freeze().into()
 }
 

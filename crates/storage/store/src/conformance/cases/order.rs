@@ -7,7 +7,7 @@ use super::super::harness::Harness;
 use super::super::reads::{
     data_request, list_request, log_request, object, object_request, omap_request, pg, version,
 };
-use super::{bytes, many_objects, one_pg, pairs, pattern};
+use super::{bytes, many_objects, noise, one_pg, pairs, pattern};
 use crate::{
     Completion, LogRecordKind, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token, Transaction,
 };
@@ -81,7 +81,7 @@ pub fn every_read_sees_what_was_queued_in_the_same_burst<F: Factory>(factory: &m
     }
     let data_bytes = h.statfs().data_bytes;
     let mut txn = Transaction::new();
-    txn.write(c, &object("more", 1), 0, pattern(1 << 20, 1)).remove(c, &object("n", 3));
+    txn.write(c, &object("more", 1), 0, noise(1 << 20, 1)).remove(c, &object("n", 3));
     h.queue(txn);
     let statfs = h.statfs();
     assert_eq!(

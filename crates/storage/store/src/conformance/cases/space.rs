@@ -3,7 +3,7 @@
 use super::super::factory::Factory;
 use super::super::harness::Harness;
 use super::super::reads::{object, pg, version};
-use super::{bytes, one_pg, pattern};
+use super::{bytes, noise, one_pg, pattern};
 use crate::{CollectionId, Fault, LogRecordKind, ObjectChange, ObjectStore, StoreError, Transaction};
 
 const SMALL_STORE_BYTES: u64 = 32 << 20;
@@ -19,7 +19,7 @@ pub(super) fn fill<S: ObjectStore>(h: &mut Harness<S>, c: CollectionId, len: usi
     for n in (first..).step_by(8) {
         let mut write = |n| {
             let mut txn = Transaction::new();
-            txn.touch(c, &object("beside", n)).write(c, &object("full", n), 0, pattern(len, n));
+            txn.touch(c, &object("beside", n)).write(c, &object("full", n), 0, noise(len, n));
             h.queue(txn)
         };
         let tokens: Vec<_> = (n..n + 8).map(&mut write).collect();

@@ -85,12 +85,21 @@ impl Generator {
         (0..n).map(|_| pair()).collect()
     }
 
-    /// Bytes that are never 0, in one piece, in pages or in odd pieces.
+    /// Bytes that are never 0, in one piece, in pages or in odd pieces. Half of them can be compressed: some to nearly
+    /// nothing, some to about half.
     pub fn data(&mut self, len: usize) -> Rope {
         let mut piece = PieceMut::zeroed(len);
-        for bytes in piece.as_mut_slice().chunks_mut(8) {
-            let random = (self.rng.next_u64() | 0x0101_0101_0101_0101).to_le_bytes();
-            bytes.copy_from_slice(&random[..bytes.len()]);
+        let mut first = None;
+        for (n, bytes) in piece.as_mut_slice().chunks_mut(8).enumerate() {
+            let random = self.rng.next_u64() | 0x0101_0101_0101_0101;
+            let first = *first.get_or_insert(random);
+            let repeats = match first >> 1 & 3 {
+                0 => true,
+                1 => n / 8 % 2 == 0,
+                _ => false,
+            };
+            let word = if repeats { first } else { random };
+            bytes.copy_from_slice(&word.to_le_bytes()[..bytes.len()]);
         }
         let piece = piece.freeze();
         let cut = match self.rng.below(4) {

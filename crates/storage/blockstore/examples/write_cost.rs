@@ -1,0 +1,118 @@
+//! What writes cost a store on a simulated disk, without the device: for callgrind, which counts what happens in `counted`.
+//!
+//!     cargo build --release -p blockstore --example write_cost
+//!     valgrind --tool=callgrind --toggle-collect='*write_cost*counted*' --callgrind-out-file=/dev/null \
+//!         target/release/examples/write_cost ALGORITHM KIB COUNT [RANDOM]
+//!
+//! ALGORITHM is none, lz4 or zstd; KIB the size of each of COUNT writes, each to an object of its own; one byte in RANDOM
+//! (default 3) is random, 16 at a time, the others are the same. Says how many bytes the data take.
+
+use std::time::Duration;
+
+use blockdev::sim::{SimDevice, SimDisks, SimOptions, SimQueue};
+use blockdev::{DeviceId, Geometry};
+use blockstore::{BlockStore, Label, Making, Opener, Options};
+use buffer::Piece;
+use devmodel::Model;
+use store::{
+    CollectionId, Completion, Compression, CompressionAlgorithm, CompressionMode, LogRecordKind, ObjectStore,
+    ReadOutcome, ReadRequest, Token, Transaction,
+};
+use types::{EVersion, Epoch, GHObject, HObject, Name, PgId, PoolId, SplitMix64, UTime};
+
+const SIZE_BYTES: u64 = 2 << 30;
+
+fn opened() -> BlockStore<SimQueue> {
+    let geometry = Geometry {
+        size_bytes: SIZE_BYTES,
+        block_bytes: 512,
+        request_bytes_max: 1 << 20,
+        queue_depth: 32,
+        discards: true,
+        rotational: false,
+    };
+    let model = Model::named("ssd", &[], SIZE_BYTES).expect("a model");
+    let devices = vec![SimDevice { id: DeviceId::Data, geometry, model }];
+    let disks = SimDisks::new(SimOptions { seed: 1, jitter_ns: 0..1000, devices });
+    let owner = Vec::new();
+    let (log_bytes, log_unit_bytes, log_apart) = (64 << 20, 512, false);
+    let label =
+        Label { id: 1, shards: 1, size_bytes: SIZE_BYTES, log_bytes, log_unit_bytes, log_apart, owner };
+    let mut making = Making::new(disks.open(), label).expect("it has room");
+    let mut now = UTime { sec: 1, nsec: 0 };
+    while making.turn(now).is_none() {
+        now = making.deadline().expect("it waits for the device");
+    }
+    let mut opener = Opener::new(disks.open(), 0, Options::default()).expect("a device");
+    loop {
+        match opener.turn(now) {
+            Some(opened) => return opened.expect("it opens"),
+            None => now = opener.deadline().expect("it waits for the device"),
+        }
+    }
+}
+
+/// The whole way of a write through the store, but for what the device does afterwards.
+#[inline(never)]
+fn counted(store: &mut BlockStore<SimQueue>, txn: Transaction, now: UTime) {
+    store.queue(txn, Token(1));
+    store.turn(now);
+}
+
+fn settle(store: &mut BlockStore<SimQueue>, now: &mut UTime) {
+    let mut completed = Vec::new();
+    while completed.is_empty() {
+        *now = (*now).max(store.deadline().unwrap_or(*now)).after(Duration::from_nanos(1));
+        store.turn(*now);
+        store.completions(&mut completed);
+    }
+    let committed = completed.iter().all(|done| matches!(done, Completion::Committed { .. }));
+    assert!(committed, "{completed:?}");
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let number =
+        |at: usize, default: u64| args.get(at).map_or(default, |text| text.parse().expect("a number"));
+    let algorithm = args.first().and_then(|name| CompressionAlgorithm::of_name(name));
+    let (bytes, count, random_one_in) = (number(1, 64) << 10, number(2, 16), number(3, 3));
+    let mut store = opened();
+    if let Some(algorithm) = algorithm {
+        let how = Compression { mode: CompressionMode::Force, algorithm, ..Compression::default() };
+        store.set_compression(None, Some(how));
+    }
+    let collection = CollectionId::Pg(PgId { pool: PoolId(1), seed: 0 }.into());
+    let mut now = UTime { sec: 1000, nsec: 0 };
+    let object = |n: u64| -> GHObject {
+        HObject::head(PoolId(1), Name::new(), Name::new(), format!("object{n}").as_str().into(), n as u32)
+            .into()
+    };
+    let mut random = SplitMix64::new(1);
+    let mut txn_of = |n: u64, bytes: u64| {
+        let data: Vec<u8> = (0..bytes)
+            .map(|at| if at / 16 % random_one_in == 0 { random.below(256) as u8 } else { b'a' })
+            .collect();
+        let mut txn = Transaction::new();
+        txn.write(collection, &object(n), 0, Piece::from(data).into());
+        txn.set_attr(collection, &object(n), "_", vec![7; 280]);
+        txn.log_append(collection, EVersion::new(Epoch(1), n + 1), LogRecordKind::Entry, vec![8; 190]);
+        txn.set_info(collection, vec![9; 130]);
+        txn
+    };
+    let mut first = Transaction::new();
+    first.create_collection(collection, 0);
+    store.queue(first, Token(0));
+    settle(&mut store, &mut now);
+    // What is done once (a superblock, the algorithm's memory) is not counted.
+    store.queue(txn_of(0, 64 << 10), Token(0));
+    settle(&mut store, &mut now);
+    for n in 1..=count {
+        let txn = txn_of(n, bytes);
+        counted(&mut store, txn, now);
+        settle(&mut store, &mut now);
+    }
+    let Some(Ok(ReadOutcome::StatFs(space))) = store.peek(&ReadRequest::StatFs) else {
+        panic!("it is known")
+    };
+    println!("{} bytes written, {} allocated", count * bytes + (64 << 10), space.data_bytes);
+}
