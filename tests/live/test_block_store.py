@@ -212,3 +212,88 @@ def test_block_devices_are_used_whole_and_never_over_what_they_hold(t):
     loligo(cluster, "start", cluster.dir, "--osd", "1", "--replace", "--yes-i-really-mean-it")
     loligo(cluster, "stop", cluster.dir)
     expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "the stores on devices")
+
+
+def compressible(size):
+    """Bytes of which one in three is random, sixteen at a time."""
+    block = b"".join(os.urandom(16) + b"a" * 32 for _ in range(1 << 12))
+    return (block * (size // len(block) + 1))[:size]
+
+
+def put_bytes(t, client, name, data):
+    path = t.path(name)
+    with open(path, "wb") as f:
+        f.write(data)
+    client.rados("-p", POOL, "put", name, path)
+
+
+def pool_df(client):
+    pools = client.ceph_json("df", "detail")["pools"]
+    return next(pool["stats"] for pool in pools if pool["name"] == POOL)
+
+
+def test_a_pools_data_are_compressed_and_survive_a_kill(t):
+    cluster, client = started(t, "--osds", "1", "--osd-size", "1GiB", "--set", "osd_mon_report_interval=0.2")
+    put_bytes(t, client, "plain", compressible(SIZE))
+    client.ceph("osd", "pool", "set", POOL, "compression_mode", "aggressive")
+    refused = client.ceph("osd", "pool", "set", POOL, "compression_algorithm", "snappy", code=None)
+    expect(refused.code == 22 and "'snappy' is not one of lz4, zstd" in refused.words, refused.words)
+    put_bytes(t, client, "lz4", compressible(SIZE))
+    client.ceph("osd", "pool", "set", POOL, "compression_algorithm", "zstd")
+    put_bytes(t, client, "zstd", compressible(SIZE))
+    put(t, client, "noise")
+    names = ("plain", "lz4", "zstd", "noise")
+    until(lambda: pool_df(client)["compress_under_bytes"] == 2 * SIZE, "two objects are compressed")
+    stats = pool_df(client)
+    expect(SIZE // 2 < stats["compress_bytes_used"] < 3 * SIZE // 2, stats)
+    equal(stats["bytes_used"], 4 * SIZE - 2 * SIZE + stats["compress_bytes_used"], "what the pool takes")
+    text = client.ceph("df", "detail").text
+    expect("16 MiB" in text and "USED COMPR" in text, text)
+    cluster.kill()
+    cluster.up()
+    for name in names:
+        same(t, client, name)
+    # Over a part of it, across blobs, and a read of that.
+    client.rados("-p", POOL, "put", "lz4", t.path("noise"), "--offset", str(100_000))
+    with open(t.path("lz4"), "rb") as f, open(t.path("noise"), "rb") as noise:
+        data = f.read()[:100_000] + noise.read()
+    with open(t.path("lz4"), "wb") as f:
+        f.write(data)
+    same(t, client, "lz4")
+    client.ceph("osd", "pool", "mksnap", POOL, "s")
+    client.rados("-p", POOL, "rm", "zstd")
+    client.rados("-p", POOL, "-s", "s", "get", "zstd", t.path("got"))
+    with open(t.path("got"), "rb") as got, open(t.path("zstd"), "rb") as given:
+        expect(got.read() == given.read(), "the snapshot's bytes")
+    loligo(cluster, "stop", cluster.dir)
+    expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "after all of it")
+    shown = json.loads(loligo(cluster, "store", "dump", cluster.dir, "--osd", "0", "--object", "plain", "-f", "json"))
+    expect(all("compressed" not in extent for extent in shown["osd.0"]["objects"][0]["extents"]), shown)
+    shown = json.loads(loligo(cluster, "store", "dump", cluster.dir, "--osd", "0", "--object", "lz4", "-f", "json"))
+    packed = [e["compressed"] for e in shown["osd.0"]["objects"][0]["extents"] if "compressed" in e]
+    expect(packed and packed[0]["algorithm"] == "lz4" and packed[0]["bytes"] < 64 << 10, shown)
+
+
+def test_hints_and_options_say_what_is_compressed(t):
+    cluster, client = started(t, "--osds", "1", "--osd-size", "1GiB", "--set", "osd_mon_report_interval=0.2")
+    # Not by --set, which counts more than what the monitor keeps.
+    client.ceph("config", "set", "osd", "bluestore_compression_mode", "passive")
+    put_bytes(t, client, "unhinted", compressible(SIZE))
+    for image, hint in (("good", "compressible"), ("bad", "incompressible")):
+        client.run("rbd", "create", f"{POOL}/{image}", "--size", "8M")
+        client.run("rbd", "bench", f"{POOL}/{image}", "--io-type", "write", "--io-size", "64K", "--io-total", "8M",
+                   "--io-pattern", "seq", f"--rbd_compression_hint={hint}")
+    until(lambda: pool_df(client)["compress_under_bytes"] == SIZE, "the image with the hint is compressed, and nothing else")
+    client.ceph("config", "set", "osd", "bluestore_compression_mode", "force")
+    put_bytes(t, client, "forced", compressible(SIZE))
+    until(lambda: pool_df(client)["compress_under_bytes"] == 2 * SIZE, "the option takes effect at once")
+    refused = client.ceph("config", "set", "osd", "bluestore_compression_algorithm", "zlib", code=None)
+    expect(refused.code == 22 and "not one of lz4, zstd" in refused.words, refused.words)
+
+
+def test_other_stores_say_that_they_do_not_compress(t):
+    cluster = t.cluster("--store", "simple", "--osds", "1")
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "8")
+    said = client.ceph("osd", "pool", "set", POOL, "compression_mode", "force").words
+    expect("no effect on osd.0" in said, said)

@@ -46,6 +46,14 @@ pub enum ValueError {
         /// What would do.
         example: &'static str,
     },
+    /// None of those that there are.
+    #[error("'{text}' is not one of {}", choices.join(", "))]
+    NotAChoice {
+        /// What was given.
+        text: String,
+        /// What there is.
+        choices: &'static [&'static str],
+    },
     /// Outside the range.
     #[error("{text} is outside {min} to {max}")]
     OutOfRange {

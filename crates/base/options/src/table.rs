@@ -1,7 +1,8 @@
 //! The table itself.
 
+use crate::parse::Value;
 use crate::typed::OptionType;
-use crate::{Kind, debug, is_log_level};
+use crate::{Kind, ValueError, debug, is_log_level};
 
 /// What an option means to this program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +30,8 @@ pub struct OptionSpec {
     pub default: &'static str,
     /// Smallest and largest number allowed.
     pub range: Option<(f64, f64)>,
+    /// The texts allowed; none for any.
+    pub choices: &'static [&'static str],
     /// Effective or our own.
     pub status: OptionStatus,
     /// Whether a change takes effect while running.
@@ -38,12 +41,39 @@ pub struct OptionSpec {
 }
 
 const fn spec(name: &'static str, kind: Kind, default: &'static str, about: &'static str) -> OptionSpec {
-    OptionSpec { name, kind, default, range: None, status: OptionStatus::Effective, runtime: false, about }
+    OptionSpec {
+        name,
+        kind,
+        default,
+        range: None,
+        choices: &[],
+        status: OptionStatus::Effective,
+        runtime: false,
+        about,
+    }
 }
 
 impl OptionSpec {
+    /// Reads a value.
+    ///
+    /// # Errors
+    /// It is not of the option's kind, or not one that is allowed.
+    pub fn read(&self, text: &str) -> Result<Value, ValueError> {
+        let value = crate::parse::read(self.kind, self.range, text)?;
+        match &value {
+            Value::Text(text) if !self.choices.is_empty() && !self.choices.contains(&text.as_str()) => {
+                Err(ValueError::NotAChoice { text: text.clone(), choices: self.choices })
+            }
+            _ => Ok(value),
+        }
+    }
+
     const fn range(mut self, min: f64, max: f64) -> Self {
         self.range = Some((min, max));
+        self
+    }
+    const fn one_of(mut self, choices: &'static [&'static str]) -> Self {
+        self.choices = choices;
         self
     }
     const fn own(mut self) -> Self {
@@ -140,6 +170,59 @@ table! {
     )
     .own();
     BDEV_MODEL_PARAMETERS: str = spec("bdev_model_parameters", Text, "", "With bdev_model: parameters that differ from the model's data sheet, as a=b,c=d.").own();
+    BLUESTORE_COMPRESSION_ALGORITHM: str = spec(
+        "bluestore_compression_algorithm",
+        Text,
+        "lz4",
+        "What compresses data where the pool's compression_algorithm does not say so. Ceph's default is snappy, which is not there.",
+    )
+    .one_of(&["lz4", "zstd"])
+    .runtime();
+    BLUESTORE_COMPRESSION_MAX_BLOB_SIZE: u64 = spec(
+        "bluestore_compression_max_blob_size",
+        Size,
+        "0",
+        "Bytes that are compressed together of objects with hints that they are only read in sequence, rounded down to a power of two; 0 takes the option for the kind of disk.",
+    )
+    .range(0.0, 262144.0)
+    .runtime();
+    BLUESTORE_COMPRESSION_MAX_BLOB_SIZE_HDD: u64 = spec("bluestore_compression_max_blob_size_hdd", Size, "65536", "bluestore_compression_max_blob_size on disks that rotate.")
+        .range(8192.0, 262144.0)
+        .runtime();
+    BLUESTORE_COMPRESSION_MAX_BLOB_SIZE_SSD: u64 = spec("bluestore_compression_max_blob_size_ssd", Size, "65536", "bluestore_compression_max_blob_size on disks that do not rotate.")
+        .range(8192.0, 262144.0)
+        .runtime();
+    BLUESTORE_COMPRESSION_MIN_BLOB_SIZE: u64 = spec(
+        "bluestore_compression_min_blob_size",
+        Size,
+        "0",
+        "Bytes that are compressed together of all other objects, rounded down to a power of two; 0 takes the option for the kind of disk. Writes of less are compressed too if they have 8 KiB.",
+    )
+    .range(0.0, 262144.0)
+    .runtime();
+    BLUESTORE_COMPRESSION_MIN_BLOB_SIZE_HDD: u64 = spec("bluestore_compression_min_blob_size_hdd", Size, "8192", "bluestore_compression_min_blob_size on disks that rotate.")
+        .range(8192.0, 262144.0)
+        .runtime();
+    BLUESTORE_COMPRESSION_MIN_BLOB_SIZE_SSD: u64 = spec("bluestore_compression_min_blob_size_ssd", Size, "65536", "bluestore_compression_min_blob_size on disks that do not rotate.")
+        .range(8192.0, 262144.0)
+        .runtime();
+    BLUESTORE_COMPRESSION_MODE: str = spec(
+        "bluestore_compression_mode",
+        Text,
+        "none",
+        "When the block store compresses what is written, where the pool's compression_mode does not say so: none, passive (if clients say that it pays), aggressive (unless they say that it does not), force.",
+    )
+    .one_of(&["none", "passive", "aggressive", "force"])
+    .runtime();
+    BLUESTORE_COMPRESSION_REQUIRED_RATIO: f64 = spec(
+        "bluestore_compression_required_ratio",
+        Float,
+        "0.875",
+        "Data are kept compressed if they come to at most this share of their size, in units of 4 KiB.",
+    )
+    .range(0.0, 1.0)
+    .runtime();
+    COMPRESSOR_ZSTD_LEVEL: u64 = spec("compressor_zstd_level", Int, "1", "How hard zstd tries: 1 is fastest, 22 smallest.").range(1.0, 22.0).runtime();
     MON_ALLOW_POOL_DELETE: bool = spec("mon_allow_pool_delete", Bool, "true", "Whether pools can be removed. Ceph's default is false.").runtime();
     MON_CONFIG_KEY_MAX_ENTRY_SIZE: u64 = spec("mon_config_key_max_entry_size", Size, "65536", "Bytes that a value of `config-key` may have.").runtime();
     MON_DATA_AVAIL_CRIT: u64 = spec("mon_data_avail_crit", Int, "5", "Percentage of free space on the monitor's disk below which MON_DISK_CRIT is raised.")
@@ -523,7 +606,7 @@ mod tests {
     fn every_default_is_a_value_of_its_kind_and_in_range() {
         for s in TABLE {
             assert_eq!(normalize(s.name), s.name);
-            assert!(crate::parse::read(s.kind, s.range, s.default).is_ok(), "{}", s.name);
+            assert!(s.read(s.default).is_ok(), "{}", s.name);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::parse::{self, Value};
+use crate::parse::Value;
 use crate::{
     Opt, OptionSpec, OptionStatus, OptionType, ValueError, all, debug, is_log_level, lookup, nearest,
     normalize, status, table,
@@ -40,7 +40,7 @@ fn hint(nearest: Option<&str>) -> String {
 /// `65536`, not `64K`. A value that Loligo does not read is only trimmed.
 pub fn canonical(name: &str, value: &str) -> Result<String, ValueError> {
     match lookup(name) {
-        Some(spec) => Ok(parse::read(spec.kind, spec.range, value)?.text()),
+        Some(spec) => Ok(spec.read(value)?.text()),
         None if is_log_level(name) => debug::canonical(value),
         None => Ok(value.trim().to_owned()),
     }
@@ -67,7 +67,7 @@ impl Default for Values {
 /// # Panics
 /// If the table's default is not a value of the option; a test reads them all.
 fn default_value(spec: &OptionSpec) -> Value {
-    match parse::read(spec.kind, spec.range, spec.default) {
+    match spec.read(spec.default) {
         Ok(value) => value,
         Err(error) => panic!("the default of {}: {error}", spec.name),
     }
@@ -89,7 +89,7 @@ impl Values {
         let error = |error| SetError::Value { name: name.clone(), error };
         if let Some(row) = table::row(&name) {
             let spec = &all()[row];
-            self.rows[row] = parse::read(spec.kind, spec.range, value).map_err(error)?;
+            self.rows[row] = spec.read(value).map_err(error)?;
             self.set.insert(name, self.rows[row].text());
         } else {
             let value = canonical(&name, value).map_err(error)?;
@@ -116,7 +116,7 @@ impl Values {
         for (name, value) in &self.defaults {
             if let (Some(row), Some(spec)) = (table::row(name), lookup(name)) {
                 // It was read once.
-                only.rows[row] = parse::read(spec.kind, spec.range, value).unwrap_or(default_value(spec));
+                only.rows[row] = spec.read(value).unwrap_or(default_value(spec));
             }
         }
         only
@@ -200,6 +200,9 @@ mod tests {
         assert!(v.get(opt::MON_ALLOW_POOL_DELETE));
         assert!(v.set("mon_max_pg_per_osd", "none").is_err());
         assert_eq!(v.get(opt::MON_MAX_PG_PER_OSD), 1000, "what is refused changes nothing");
+        let error = v.set("bluestore_compression_algorithm", "snappy").unwrap_err().to_string();
+        assert_eq!(error, "bluestore_compression_algorithm: 'snappy' is not one of lz4, zstd");
+        assert!(v.set("bluestore_compression_mode", "force").is_ok());
         assert_eq!(v.text("mon_max_pg_per_osd"), Some("1000"));
         assert_eq!((v.text("mon_data_avail_warn"), v.text("rbd_cache")), (Some("30"), None));
     }

@@ -3,7 +3,7 @@
 
 use core::fmt::Write;
 
-use maps::MapFlags;
+use maps::{MapFlags, PoolOption, PoolOptionKey};
 use messages::PgState;
 use types::{OsdId, UTime};
 
@@ -228,12 +228,16 @@ impl Mon {
         for (id, name, pool) in &pools {
             let number = id.0.to_string();
             let applications: Vec<&str> = pool.application_metadata.keys().map(|app| app.as_str()).collect();
+            let mode = match pool.opts.get(&PoolOptionKey::COMPRESSION_MODE) {
+                Some(PoolOption::Str(mode)) => mode.as_str(),
+                _ => "none",
+            };
             let labels = [
                 ("pool_id", number.as_str()),
                 ("name", name),
                 ("type", "replicated"),
                 ("description", &format!("replica:{}", pool.size)),
-                ("compression_mode", "none"),
+                ("compression_mode", mode),
                 ("application", &applications.join(",")),
             ];
             out.value("pool_metadata", &labels, 1.0);

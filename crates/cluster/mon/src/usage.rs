@@ -81,11 +81,14 @@ fn usage(map: &OsdMap, pgmap: &PgMap, id: PoolId, pool: &PgPool) -> PoolUsage {
     }
     let avail_raw = rule_avail(map, pgmap, pool.crush_rule.into());
     let max_avail = if copies > 0.0 { (avail_raw as f64 / copies) as u64 } else { 0 };
-    let by_pool = stats.stat.num_store_stats > 0;
+    // Loligo's OSDs report by pool only what is compressed.
+    let by_pool = stats.stat.num_store_stats > 0 && space.allocated != 0;
+    let compressed = (positive(space.data_compressed_allocated), positive(space.data_compressed_original));
     let (used_data, used_omap) = if by_pool {
         (positive(space.allocated), positive(space.omap_allocated))
     } else {
-        ((positive(sums.num_bytes) as f64 * copies) as u64, 0)
+        let whole = (positive(sums.num_bytes) as f64 * copies) as u64;
+        (whole.saturating_sub(compressed.1.saturating_sub(compressed.0)), 0)
     };
     let (stored_raw_data, stored_omap) = if by_pool && copies > 0.0 {
         (positive(space.data_stored), (positive(space.omap_allocated) as f64 / copies) as u64)
@@ -106,7 +109,7 @@ fn usage(map: &OsdMap, pgmap: &PgMap, id: PoolId, pool: &PgPool) -> PoolUsage {
         stored_raw: stored_raw_data + used_omap,
         quota_objects: pool.quota_max_objects,
         quota_bytes: pool.quota_max_bytes,
-        compressed: (positive(space.data_compressed_allocated), positive(space.data_compressed_original)),
+        compressed,
         sums,
     }
 }

@@ -8,6 +8,7 @@ use monclient::MonClientConfig;
 use ops::ClassTable;
 use options::{Values, opt};
 use pg::{LogLimits, PgConfig, ScrubConfig};
+use store::{ByMedium, Compression, CompressionAlgorithm, CompressionMode};
 use telemetry::HistoryConfig;
 use types::{EntityAddrVec, Fsid, OsdId, Profile};
 
@@ -109,6 +110,7 @@ pub(crate) fn of_shard(o: &Values, pgs: usize, shards: usize) -> ShardConfig {
         queued_bytes_max: share(o.get(opt::OSD_CLIENT_MESSAGE_SIZE_CAP)),
         object_contexts_max,
         store_memory_bytes: memory.store_bytes / shards.max(1) as u64,
+        compression: compression(o),
         tracker: tracker(o),
     }
 }
@@ -125,6 +127,33 @@ fn scrub(o: &Values) -> ScrubConfig {
         omap_keys_at_once: o.get(opt::OSD_DEEP_SCRUB_KEYS) as usize,
         large_omap_keys: o.get(opt::OSD_DEEP_SCRUB_LARGE_OMAP_OBJECT_KEY_THRESHOLD),
         large_omap_bytes: o.get(opt::OSD_DEEP_SCRUB_LARGE_OMAP_OBJECT_VALUE_SUM_THRESHOLD),
+    }
+}
+
+/// The compression that the options ask for. The option table accepts only the names that the store knows.
+pub(crate) fn compression(o: &Values) -> Compression {
+    let default = Compression::default();
+    // 0 leaves it to the option for the kind of disk.
+    let bytes = |both: u64, hdd: u64, ssd: u64| match both {
+        0 => ByMedium { hdd, ssd },
+        both => ByMedium { hdd: both, ssd: both },
+    };
+    let algorithm = CompressionAlgorithm::of_name(o.get(opt::BLUESTORE_COMPRESSION_ALGORITHM));
+    Compression {
+        mode: CompressionMode::of_name(o.get(opt::BLUESTORE_COMPRESSION_MODE)).unwrap_or(default.mode),
+        algorithm: algorithm.unwrap_or(default.algorithm),
+        zstd_level: o.get(opt::COMPRESSOR_ZSTD_LEVEL) as i32,
+        required_ratio: o.get(opt::BLUESTORE_COMPRESSION_REQUIRED_RATIO),
+        blob_bytes_min: bytes(
+            o.get(opt::BLUESTORE_COMPRESSION_MIN_BLOB_SIZE),
+            o.get(opt::BLUESTORE_COMPRESSION_MIN_BLOB_SIZE_HDD),
+            o.get(opt::BLUESTORE_COMPRESSION_MIN_BLOB_SIZE_SSD),
+        ),
+        blob_bytes_max: bytes(
+            o.get(opt::BLUESTORE_COMPRESSION_MAX_BLOB_SIZE),
+            o.get(opt::BLUESTORE_COMPRESSION_MAX_BLOB_SIZE_HDD),
+            o.get(opt::BLUESTORE_COMPRESSION_MAX_BLOB_SIZE_SSD),
+        ),
     }
 }
 

@@ -3,8 +3,8 @@
 use auth::{SessionId, SessionInfo};
 use messages::Message;
 use monclient::{MonClientEvent, MonClientIo};
-use store::{Completion, ReadRequest, StoreShard, Token, Transaction};
-use types::{EntityAddr, EntityAddrVec, Errno, LogLevel};
+use store::{Completion, Compression, ReadRequest, StoreShard, Token, Transaction};
+use types::{EntityAddr, EntityAddrVec, Errno, LogLevel, PoolId};
 
 use crate::{CoreId, PartMessage};
 
@@ -86,6 +86,8 @@ pub enum OsdEffect {
     Acknowledge { shard: StoreShard, token: Token },
     /// Bound the memory of a shard's store.
     StoreMemory { shard: StoreShard, bytes: u64 },
+    /// Say how a shard's store compresses: see [`store::ObjectStore::set_compression`].
+    StoreCompression { shard: StoreShard, pool: Option<PoolId>, how: Option<Compression> },
     /// Hand a message to the OSD's parts on another core, as [`OsdEvent::FromCore`]. Messages from one core to another
     /// keep their order.
     ToCore { core: CoreId, message: PartMessage },

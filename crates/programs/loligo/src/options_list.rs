@@ -37,9 +37,13 @@ fn explain(name: &str) -> ExitCode {
     let text = match (options::status(name), options::lookup(name)) {
         (_, Some(spec)) => {
             let range = spec.range.map(|(min, max)| format!(", {min} to {max}")).unwrap_or_default();
+            let choices = match spec.choices {
+                [] => String::new(),
+                choices => format!(", one of {}", choices.join(", ")),
+            };
             let when = if spec.runtime { "at once" } else { "at the next start" };
             format!(
-                "{} ({}{range}; default {}; takes effect {when}): {}",
+                "{} ({}{range}{choices}; default {}; takes effect {when}): {}",
                 name,
                 spec.kind.name(),
                 spec.default,

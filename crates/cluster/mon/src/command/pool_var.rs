@@ -1,7 +1,7 @@
 //! `osd pool get`, `set` and quotas.
 
 use maps::{PgPool, PoolFlags, PoolOption, PoolOptionKey};
-use options::parse_int;
+use options::{Value, parse_int};
 use text::parse_size;
 use types::Errno;
 
@@ -11,6 +11,7 @@ use super::pool_show::{autoscale_name, option_json};
 use super::{Answer, Call, Command, Failure, fail};
 use crate::fmt::{Json, general};
 use crate::mon::Mon;
+use crate::service::osdmap;
 
 const GET: &str = "osd pool get name=pool,type=CephPoolname name=var,type=CephChoices,strings=size|min_size|pg_num|pgp_num|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|use_gmt_hitset|erasure_code_profile|all|fast_read|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|fingerprint_algorithm|pg_autoscale_mode|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio|bulk|eio";
 const SET: &str = "osd pool set name=pool,type=CephPoolname name=var,type=CephChoices,strings=size|min_size|pg_num|pgp_num|pgp_num_actual|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|use_gmt_hitset|fast_read|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|fingerprint_algorithm|pg_autoscale_mode|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio|bulk|eio name=val,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false";
@@ -200,13 +201,34 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         }
     };
     mon.change_pool(call.now, id, change)?;
-    Ok(match has_effect(&var) {
-        true => said,
-        false => Answer::status(format!("{}, which has no effect: {WITHOUT_EFFECT}", said.status)),
+    let why = match has_effect(&var) {
+        true if is_compression(&var) => does_not_compress(mon),
+        true => None,
+        false => Some(format!(": {WITHOUT_EFFECT}")),
+    };
+    Ok(match why {
+        None => said,
+        Some(why) => Answer::status(format!("{}, which has no effect{why}", said.status)),
     })
 }
 
-const WITHOUT_EFFECT: &str = "Loligo has no compression, recovery, autoscaler or deduplication yet";
+const WITHOUT_EFFECT: &str = "Loligo has no recovery, autoscaler or deduplication yet";
+
+fn is_compression(var: &str) -> bool {
+    var.starts_with("compression_")
+}
+
+/// The store that compresses, as OSDs name it in their metadata.
+const COMPRESSES: &str = "block";
+
+/// Names the OSDs whose stores do not compress, if there are any.
+fn does_not_compress(mon: &Mon) -> Option<String> {
+    let store = |osd: i32| mon.osd_metadata(osd).get("osd_objectstore").cloned();
+    let other = |osd: &i32| store(*osd).is_some_and(|store| store != COMPRESSES);
+    let osds: Vec<String> = osdmap::osds(&mon.osdmap).filter(other).map(|osd| format!("osd.{osd}")).collect();
+    let all = osds.join(", ");
+    (!osds.is_empty()).then(|| format!(" on {all}: only the store '{COMPRESSES}' compresses"))
+}
 
 /// Whether something reads a setting. Others are kept and shown, as clients of Ceph expect.
 fn has_effect(var: &str) -> bool {
@@ -227,23 +249,16 @@ fn has_effect(var: &str) -> bool {
             | "scrub_min_interval"
             | "scrub_max_interval"
             | "deep_scrub_interval"
-    )
+    ) || is_compression(var)
 }
 
 /// A change of one of the pool's named options; 0, an empty value or `unset` takes it away.
 fn set_option(key: i32, var: &str, val: &str) -> Result<Change, Failure> {
-    const TEXTS: [&str; 5] = [
-        "compression_mode",
-        "compression_algorithm",
-        "csum_type",
-        "fingerprint_algorithm",
-        "dedup_chunk_algorithm",
-    ];
-    const FLOATS: [&str; 7] = [
+    const TEXTS: [&str; 3] = ["csum_type", "fingerprint_algorithm", "dedup_chunk_algorithm"];
+    const FLOATS: [&str; 6] = [
         "scrub_min_interval",
         "scrub_max_interval",
         "deep_scrub_interval",
-        "compression_required_ratio",
         "target_size_ratio",
         "pg_autoscale_bias",
         "read_lease_interval",
@@ -251,7 +266,9 @@ fn set_option(key: i32, var: &str, val: &str) -> Result<Change, Failure> {
     if val.is_empty() || val == "unset" || val == "0" {
         return Ok(Box::new(move |pool| drop(pool.opts.remove(&key))));
     }
-    let option = if TEXTS.contains(&var) {
+    let option = if is_compression(var) {
+        read_compression(var, val)?
+    } else if TEXTS.contains(&var) {
         PoolOption::Str(val.to_string())
     } else if FLOATS.contains(&var) {
         match val.parse::<f64>() {
@@ -262,6 +279,21 @@ fn set_option(key: i32, var: &str, val: &str) -> Result<Change, Failure> {
         PoolOption::Int(i64::try_from(number(val)?).unwrap_or(i64::MAX))
     };
     Ok(Box::new(move |pool| drop(pool.opts.insert(key, option))))
+}
+
+/// A pool's setting of compression takes what the OSDs' option takes that it goes before.
+fn read_compression(var: &str, val: &str) -> Result<PoolOption, Failure> {
+    let option = options::lookup(&format!("bluestore_{var}"));
+    let read = option.map(|option| option.read(val));
+    match read {
+        Some(Ok(Value::Text(text))) => Ok(PoolOption::Str(text)),
+        Some(Ok(Value::Float(number))) => Ok(PoolOption::Double(number)),
+        Some(Ok(Value::Size(bytes))) => Ok(PoolOption::Int(i64::try_from(bytes).unwrap_or(i64::MAX))),
+        Some(Err(error)) => fail(Errno::EINVAL, format!("{var}: {error}")),
+        Some(Ok(Value::Bool(_) | Value::Int(_))) | None => {
+            fail(Errno::EINVAL, format!("'{var}' is not a pool setting that can be changed"))
+        }
+    }
 }
 
 fn set_quota(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {

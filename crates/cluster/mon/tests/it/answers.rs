@@ -277,11 +277,45 @@ fn what_has_no_effect_is_said_where_it_is_set() {
     }
     assert!(!said(&set("nodelete", "1")).contains("has no effect"));
     assert!(!said(&set("noscrub", "1")).contains("has no effect"));
+    for (var, val) in [
+        ("compression_mode", "aggressive"),
+        ("compression_algorithm", "zstd"),
+        ("compression_required_ratio", ".7"),
+        ("compression_min_blob_size", "16K"),
+        ("compression_max_blob_size", "131072"),
+        ("compression_mode", "unset"),
+    ] {
+        assert!(!said(&set(var, val)).contains("effect"), "{var}");
+    }
     let stored =
         |name: &str| format!(r#"{{"prefix":"config set","who":"osd","name":"{name}","value":"4294967296"}}"#);
     assert!(said(&stored("bluestore_cache_size")).contains("has no effect"));
     assert_eq!(said(&stored("osd_max_object_size")), "");
     assert_eq!(said(&stored("osd_memory_target")), "");
+}
+
+#[test]
+fn a_pools_compression_takes_what_there_is() {
+    let mut cluster = Cluster::new(config(1, &[]));
+    let client = cluster.client();
+    cluster.ok(client, r#"{"prefix":"osd pool create","pool":"p","pg_num":8}"#);
+    for (var, val, why) in [
+        ("compression_algorithm", "snappy", "compression_algorithm: 'snappy' is not one of lz4, zstd"),
+        (
+            "compression_mode",
+            "always",
+            "compression_mode: 'always' is not one of none, passive, aggressive, force",
+        ),
+        ("compression_required_ratio", "1.5", "compression_required_ratio: 1.5 is outside 0 to 1"),
+        ("compression_min_blob_size", "1M", "compression_min_blob_size: 1M is outside 0 to 262144"),
+    ] {
+        let command = format!(r#"{{"prefix":"osd pool set","pool":"p","var":"{var}","val":"{val}"}}"#);
+        assert_eq!(cluster.run(client, &command).1, why);
+    }
+    let command =
+        r#"{"prefix":"config set","who":"osd","name":"bluestore_compression_algorithm","value":"zlib"}"#;
+    let (code, status, _) = cluster.run(client, command);
+    assert!(code == -22 && status.contains("'zlib' is not one of lz4, zstd"), "{status}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use messages::{
     StoreStatfs,
 };
 use options::opt;
-use store::{StatFs, StoreShard};
+use store::{Compressed, StatFs, StoreShard};
 use telemetry::Average;
 use types::{Epoch, OsdId, PgId, UTime};
 
@@ -42,6 +42,16 @@ pub(crate) struct OsdReport {
     reported_latency: Average,
     /// What up_thru was last asked for.
     pub(crate) up_thru_wanted: Epoch,
+}
+
+/// The part of a store's or a pool's statistics that says what is compressed.
+fn compressed(of: Compressed) -> StoreStatfs {
+    StoreStatfs {
+        data_compressed: of.stored as i64,
+        data_compressed_allocated: of.allocated as i64,
+        data_compressed_original: of.original as i64,
+        ..StoreStatfs::default()
+    }
 }
 
 impl Control {
@@ -198,7 +208,7 @@ impl Control {
             pg_stat,
             epoch: self.history.epoch(),
             had_map_for: UTime::default(),
-            pool_stat: Default::default(),
+            pool_stat: self.statfs().compressed.iter().map(|(pool, of)| (*pool, compressed(*of))).collect(),
         };
         self.send_mon(stats, out);
     }
@@ -206,6 +216,8 @@ impl Control {
     fn osd_stat(&mut self) -> OsdStat {
         let space = self.statfs();
         let used = space.bytes_total.saturating_sub(space.bytes_available);
+        let packed = space.all_compressed();
+        let data_stored = space.bytes_used.saturating_sub(packed.allocated) + packed.original;
         let load = self.report.load;
         let before = std::mem::replace(&mut self.report.reported_latency, load.commit_latency);
         let latency = (load.commit_latency - before).mean().as_nanos() as u64;
@@ -214,9 +226,9 @@ impl Control {
                 total: space.bytes_total,
                 available: space.bytes_available,
                 allocated: space.bytes_used as i64,
-                data_stored: space.bytes_used as i64,
+                data_stored: data_stored as i64,
                 internal_metadata: used.saturating_sub(space.bytes_used) as i64,
-                ..StoreStatfs::default()
+                ..compressed(packed)
             },
             up_from: self.up_epoch,
             seq: u64::from(self.up_epoch.0) << 32 | self.report.seq,

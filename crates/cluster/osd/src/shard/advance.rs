@@ -54,6 +54,7 @@ impl Shard {
             return out.broken(format!("map {} comes while another is gone through", step.map.epoch));
         }
         self.map = Some(step.map.clone());
+        self.tell_compression(out);
         self.refuse_fenced(&step.map, out);
         self.advance = Some(Advance { step, next: 0 });
         self.go_on(now, out);

@@ -1,6 +1,7 @@
 //! A shard: the placement groups in one store shard, its operation queue, its space.
 
 mod advance;
+mod compression;
 mod effects;
 mod op_queue;
 mod pg_set;
@@ -18,7 +19,7 @@ use maps::OsdMap;
 use messages::OsdOpReply;
 use messages::osd_op::OsdFlags;
 use pg::{CopyResult, Origin, Pg, PgConfig, PgEffect, PgEvent, Phase};
-use store::{CollectionId, Completion, ReadOutcome, ReadRequest, StoreError, StoreShard, Token};
+use store::{CollectionId, Completion, Compression, ReadOutcome, ReadRequest, StoreError, StoreShard, Token};
 use telemetry::{OpTimes, Stage};
 use types::{Epoch, Errno, OsdId, PoolId, SpgId, UTime};
 
@@ -53,6 +54,7 @@ pub(crate) struct ShardConfig {
     pub object_contexts_max: usize,
     /// What the shard's store may take of memory.
     pub store_memory_bytes: u64,
+    pub compression: Compression,
     pub tracker: TrackerConfig,
 }
 
@@ -108,6 +110,7 @@ pub(crate) struct Shard {
     /// A report on all PGs that is under way.
     collecting: Option<Collecting>,
     tracker: Tracker,
+    compression: compression::Told,
 }
 
 impl Shard {
@@ -136,6 +139,7 @@ impl Shard {
             effects: Vec::new(),
             collecting: None,
             tracker: Tracker::default(),
+            compression: compression::Told::default(),
         }
     }
 
@@ -226,7 +230,13 @@ impl Shard {
             out.push(OsdEffect::StoreMemory { shard: self.id, bytes: config.store_memory_bytes });
         }
         self.config = config;
+        self.tell_compression(out);
         self.retry(now, out);
+    }
+
+    /// The options or the pools may say something else of compression now.
+    fn tell_compression(&mut self, out: &mut Out) {
+        self.compression.tell(self.id, self.config.compression, self.map.as_deref(), out);
     }
 
     fn new_pg(&self, make: impl FnOnce(Arc<PgConfig>, &mut Vec<PgEffect>) -> Pg) -> (Pg, Vec<PgEffect>) {

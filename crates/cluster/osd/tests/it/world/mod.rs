@@ -357,6 +357,7 @@ impl World {
                 OsdEffect::Log(level, text) => self.log.push(format!("{level:?} {text}")),
                 OsdEffect::Pause(session) => self.paused.push(session),
                 OsdEffect::Resume(session) => self.paused.retain(|s| *s != session),
+                OsdEffect::StoreCompression { .. } => {}
                 OsdEffect::StoreMemory { bytes, .. } => self.store_memory = Some(bytes),
                 OsdEffect::LogLevel(level) => self.log_level = level,
                 OsdEffect::AdminAnswer { id, answer } => self.answers.push((id, answer)),
