@@ -271,31 +271,18 @@ impl PgMap {
 /// Sums of counters at a time, by what they are of.
 type Sample<Id> = (UTime, BTreeMap<Id, ObjectStatSum>);
 
-/// What was done a second between the first and the last sample, of all that `picks` takes.
+/// What was done a second up to the last sample, of all that `picks` takes: each since the first sample that has it. A
+/// pool's first report is not a second's work, but a pool that is new has a rate with its second one.
 fn rates<Id: Ord>(samples: &VecDeque<Sample<Id>>, picks: impl Fn(&Id) -> bool) -> Rates {
-    let (Some((from, before)), Some((to, after))) = (samples.front(), samples.back()) else {
-        return Rates::default();
-    };
-    let seconds = (to.as_nanos().saturating_sub(from.as_nanos())) as f64 / 1e9;
-    if seconds <= 0.0 {
-        return Rates::default();
-    }
-    let mut delta = ObjectStatSum::default();
+    let Some((to, after)) = samples.back() else { return Rates::default() };
+    let mut rates = Rates::default();
     for (id, sums) in after.iter().filter(|(id, _)| picks(id)) {
-        // A first report is not a second's work.
-        if let Some(earlier) = before.get(id) {
-            delta.add(&sums.since(earlier));
-        }
+        let first = samples.iter().find_map(|(from, before)| Some((from, before.get(id)?)));
+        let Some((from, before)) = first.filter(|(from, _)| *from < to) else { continue };
+        let seconds = to.as_nanos().saturating_sub(from.as_nanos()) as f64 / 1e9;
+        rates.add(&sums.since(before), seconds);
     }
-    let per_second = |n: i64| (n as f64 / seconds) as u64;
-    Rates {
-        read_bytes: per_second(delta.num_rd_kb.saturating_mul(1024)),
-        write_bytes: per_second(delta.num_wr_kb.saturating_mul(1024)),
-        reads: per_second(delta.num_rd),
-        writes: per_second(delta.num_wr),
-        any_read: delta.num_rd > 0 || delta.num_rd_kb > 0,
-        any_write: delta.num_wr > 0 || delta.num_wr_kb > 0,
-    }
+    rates
 }
 
 /// Client work a second.
@@ -310,6 +297,19 @@ pub struct Rates {
     pub any_read: bool,
     /// Whether there was any write.
     pub any_write: bool,
+}
+
+impl Rates {
+    /// Adds what was done in so many seconds.
+    fn add(&mut self, done: &ObjectStatSum, seconds: f64) {
+        let per_second = |n: i64| (n as f64 / seconds) as u64;
+        self.read_bytes += per_second(done.num_rd_kb.saturating_mul(1024));
+        self.write_bytes += per_second(done.num_wr_kb.saturating_mul(1024));
+        self.reads += per_second(done.num_rd);
+        self.writes += per_second(done.num_wr);
+        self.any_read |= done.num_rd > 0 || done.num_rd_kb > 0;
+        self.any_write |= done.num_wr > 0 || done.num_wr_kb > 0;
+    }
 }
 
 #[cfg(test)]
@@ -351,5 +351,19 @@ mod tests {
         let rates = map.rates(None);
         assert_eq!((rates.writes, rates.write_bytes, rates.any_read), (10, 40 * 1024, false));
         assert_eq!(map.rates(Some(PoolId(2))), Rates::default());
+    }
+
+    #[test]
+    fn a_new_pool_has_a_rate_with_its_second_sample() {
+        let mut map = PgMap::default();
+        (100..103).for_each(|sec| map.sample(UTime { sec, nsec: 0 }));
+        map.set_pgs(UTime::default(), &BTreeMap::from([(pg(0), Epoch(3))]));
+        for (seq, sec) in [103, 105].into_iter().enumerate() {
+            let mut stat = PgStat { reported_seq: seq as u64 + 1, ..Default::default() };
+            stat.stats.sum.num_wr = 1000 + 30 * seq as i64;
+            map.report_pg(pg(0), stat);
+            map.sample(UTime { sec, nsec: 0 });
+            assert_eq!(map.rates(None).writes, 15 * seq as u64, "the first report is not a second's work");
+        }
     }
 }
