@@ -2,14 +2,17 @@
 
 use std::path::PathBuf;
 
-use crate::common::{Sim, check};
+use crate::common::{Sim, check, forced};
 use blockdev::sim::SimDisks;
 use blockdev::{DeviceId, DeviceQueue, Done, Durability, Op, Request, Token};
 use blockstore::{FORMAT, Options};
 use buffer::Piece;
 use store::conformance::{Factory, Harness};
-use store::{AllocHint, CollectionId, LogRecordKind, ObjectChange, ReadOutcome, ReadRequest};
-use types::{EVersion, Epoch, GHObject, HObject, Name, PgId, PoolId, UTime};
+use store::{
+    AllocHint, CollectionId, CompressionAlgorithm, LogRecordKind, ObjectChange, ObjectStore, ReadOutcome,
+    ReadRequest,
+};
+use types::{EVersion, Epoch, GHObject, HObject, Name, PgId, PoolId, SplitMix64, UTime};
 
 const SIZE_BYTES: u64 = 2 << 20;
 const LOG_BYTES: u64 = 128 << 10;
@@ -26,8 +29,8 @@ fn factory() -> Sim {
     Sim { clean: false, ..Sim::new(Options::default(), LOG_BYTES) }
 }
 
-fn path(format: u32) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/formats/{format}.blocks"))
+fn path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/formats/{name}.blocks"))
 }
 
 fn perform(disks: &SimDisks, op: Op) {
@@ -144,23 +147,85 @@ fn dumped(disks: &SimDisks) -> Vec<u8> {
     out
 }
 
+/// The disks that a kept file describes.
+fn kept(name: &str) -> SimDisks {
+    let bytes = std::fs::read(path(name)).expect("a store of each format is kept: see formats/README.md");
+    let bytes = Piece::from(bytes);
+    let blocks: Vec<(u64, Piece)> = (0..bytes.len())
+        .step_by(8 + 4096)
+        .map(|at| {
+            let offset = u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+            (offset, bytes.slice(at + 8..at + 8 + 4096))
+        })
+        .collect();
+    disks_with(&blocks)
+}
+
+/// Writes a file of the format in force, if the environment asks for it.
+fn keep(name: &str, disks: &SimDisks) {
+    if std::env::var_os("LOLIGO_WRITE_FORMAT").is_some() {
+        std::fs::write(path(name), dumped(disks)).expect("the file of this format can be written");
+    }
+}
+
 #[test]
 fn stores_of_every_format_are_opened_and_hold_what_was_written() {
-    if std::env::var_os("LOLIGO_WRITE_FORMAT").is_some() {
-        std::fs::write(path(FORMAT), dumped(&write_store())).expect("the file of this format can be written");
-    }
+    keep(&FORMAT.to_string(), &write_store());
     for format in 1..=FORMAT {
-        let bytes =
-            std::fs::read(path(format)).expect("a store of each format is kept: see formats/README.md");
-        let bytes = Piece::from(bytes);
-        let blocks: Vec<(u64, Piece)> = (0..bytes.len())
-            .step_by(8 + 4096)
-            .map(|at| {
-                let offset = u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-                (offset, bytes.slice(at + 8..at + 8 + 4096))
-            })
-            .collect();
-        read_store(&disks_with(&blocks), format);
+        read_store(&kept(&format.to_string()), format);
     }
     read_store(&write_store(), FORMAT);
+}
+
+/// Objects compressed by each algorithm, and the seed of what they hold.
+const COMPRESSED: [(&str, CompressionAlgorithm, u64); 2] =
+    [("lz4", CompressionAlgorithm::Lz4, 1), ("zstd", CompressionAlgorithm::Zstd, 2)];
+
+/// Bytes that come to less than half.
+fn text(seed: u64) -> Vec<u8> {
+    let mut random = SplitMix64::new(seed);
+    (0..100_000).map(|n| if n / 16 % 3 == 0 { random.below(256) as u8 } else { b'a' }).collect()
+}
+
+/// A store with compressed data: some in the tree, written over in its middle by a record that is only in the log.
+fn write_compressed() -> SimDisks {
+    let (factory, disks) = (factory(), disks_with(&[]));
+    factory.make(&disks, factory.label(SIZE_BYTES));
+    let mut h = Harness::new(factory.open(&disks), factory.properties());
+    h.commit(|t| t.create_collection(pg(0), 0));
+    for (name, algorithm, seed) in COMPRESSED {
+        h.store().set_compression(None, Some(forced(algorithm, 64 << 10)));
+        h.commit(|t| t.write(pg(0), &object(name, 0), 0, text(seed).into()));
+    }
+    h.store().store.request_checkpoint();
+    while !h.store().store.is_clean() {
+        h.turn();
+    }
+    for (name, ..) in COMPRESSED {
+        h.commit(|t| t.write(pg(0), &object(name, 0), 50_000, vec![3; 20_000].into()));
+    }
+    drop(h.abandon());
+    disks.power_loss();
+    disks
+}
+
+fn read_compressed(disks: &SimDisks) {
+    let factory = factory();
+    let mut simulated = factory.open(disks);
+    check(&mut simulated, "compressed");
+    let mut h = Harness::new(simulated, factory.properties());
+    for (name, _, seed) in COMPRESSED {
+        let mut data = text(seed);
+        data[50_000..70_000].fill(3);
+        assert!(h.data(pg(0), &object(name, 0)) == data, "{name}");
+    }
+    let found = h.statfs().compressed.get(&PoolId(1)).copied().unwrap_or_default();
+    assert!(found.stored > 0 && found.stored * 2 < found.original, "{found:?}");
+}
+
+#[test]
+fn stores_with_compressed_data_are_opened_and_hold_what_was_written() {
+    keep("1-compressed", &write_compressed());
+    read_compressed(&kept("1-compressed"));
+    read_compressed(&write_compressed());
 }
