@@ -40,10 +40,11 @@ lint: ## formatting, clippy, the pure layers' rules, xtask tidy
 	@$(CARGO) run -q -p xtask -- tidy
 
 unit: ## every test that needs no peer
-	@echo "== unit tests"; $(CARGO) test $(QUIET) --workspace --all-targets
+	@# The build is the one of the whole workspace throughout: for a part of it cargo would build some crates again.
+	@echo "== unit tests, and 200 power losses of the block store"
+	@LOLIGO_CRASH_SEEDS=1..201 $(CARGO) test $(QUIET) --workspace --all-targets
 	@$(CARGO) test $(QUIET) --doc -p options
 	@echo "== simulator"; "$(TARGET)/debug/sim" run --seeds 200
-	@echo "== power losses of the block store"; LOLIGO_CRASH_SEEDS=1..201 $(CARGO) test $(QUIET) -p blockstore --test it seeds
 
 sim: ## the simulator: SEEDS=n runs (from FROM=n), or SECONDS=n of them; SEED=n replays one and writes its trace
 ifdef SEED
