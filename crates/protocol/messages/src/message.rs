@@ -87,7 +87,7 @@ macro_rules! messages {
 messages! {
     inline [
         Command, CommandReply, Config, GetConfig, GetPoolStats, GetPoolStatsReply, KvData, Log, LogAck,
-        MgrCommand, MgrCommandReply, MgrMap, MonCommand, MonCommandAck, MonGetMap, MonGetOsdMap,
+        MgrClose, MgrCommand, MgrCommandReply, MgrMap, MgrOpen, MgrUpdate, MonCommand, MonCommandAck, MonGetMap, MonGetOsdMap,
         MonGetPurgedSnaps, MonGetPurgedSnapsReply, MonGetVersion, MonGetVersionReply, MonMap, MonSubscribe,
         MonSubscribeAck, OsdAlive, OsdBeacon, OsdFailure, OsdFull, OsdMap, OsdMarkMeDead, OsdMarkMeDown,
         OsdPgCreate2, OsdPgCreated, OsdPgReadyToMerge, OsdPgTemp, OsdPing, OsdScrub2, PgStatsAck, Ping, PoolOp,

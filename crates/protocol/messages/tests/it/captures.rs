@@ -114,6 +114,9 @@ const IN_SOME_CAPTURES: &[u16] = &[kind::PG_STATS];
 /// Types that no capture holds; layout.rs has them.
 const LAYOUT_ONLY: &[u16] = &[
     kind::PING,
+    kind::MGR_OPEN,
+    kind::MGR_UPDATE,
+    kind::MGR_CLOSE,
     kind::MON_GET_OSD_MAP,
     kind::MON_SUBSCRIBE_ACK,
     kind::OSD_BACKOFF,

@@ -1,6 +1,8 @@
 //! Fronts of the messages that no capture holds, against bytes that were put together by hand from the order of the
 //! fields in Ceph's headers (18.2 and 20.2 agree).
 
+use std::collections::BTreeMap;
+
 use buffer::Piece;
 use messages::*;
 use types::*;
@@ -36,6 +38,27 @@ fn messages_without_fields_are_empty() {
 
 #[test]
 fn messages_of_clients_and_monitors_have_cephs_layout() {
+    let m = MgrClose { daemon_name: "d".into(), service_name: "sv".into() };
+    check(m, 1, 1, "0100000064020000007376");
+    let of_service = || (BTreeMap::from([("k".into(), "v".into())]), BTreeMap::new());
+    let m = MgrOpen {
+        daemon_name: "d".into(),
+        service_name: "sv".into(),
+        service_daemon: Some(of_service()),
+        config: b"c".to_vec().into(),
+        config_defaults: Blob::default(),
+    };
+    check(m, 3, 1, "01000000640200000073760101000000010000006b010000007600000000010000006300000000");
+    let m = MgrOpen { daemon_name: "d".into(), ..MgrOpen::default() };
+    check(
+        m,
+        3,
+        1,
+        "01000000640000000000\
+                    0000000000000000",
+    );
+    let m = MgrUpdate { daemon_name: "d".into(), service_name: "sv".into(), facts: Some(of_service()) };
+    check(m, 2, 1, "01000000640200000073760101000000010000006b010000007600000000");
     check(MonSubscribeAck { interval: 300, fsid: FSID }, 1, 1, MON_SUBSCRIBE_ACK);
     let (name, host, device_class) = ("osd.0".parse().unwrap(), "h".into(), "ssd".into());
     check(GetConfig { name, host, device_class }, 1, 1, GET_CONFIG);
