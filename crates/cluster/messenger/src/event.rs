@@ -14,13 +14,27 @@ use crate::{CoreMessage, EndpointNews, OutQueue, SocketId};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Daemon {
     Mon,
+    /// The manager that the monitor is for its clients, at an address of its own.
+    Mgr,
     Osd(OsdId),
+}
+
+impl Daemon {
+    /// As what it introduces itself.
+    pub(crate) fn kind(self) -> EntityType {
+        match self {
+            Self::Mon => EntityType::Mon,
+            Self::Mgr => EntityType::Mgr,
+            Self::Osd(_) => EntityType::Osd,
+        }
+    }
 }
 
 impl fmt::Display for Daemon {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Mon => f.write_str("mon"),
+            Self::Mgr => f.write_str("mgr"),
             Self::Osd(id) => write!(f, "osd.{id}"),
         }
     }

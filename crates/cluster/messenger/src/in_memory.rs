@@ -104,7 +104,8 @@ impl Messenger {
     /// The way to an address within the process, if it is there.
     pub(crate) fn route(&self, addr: EntityAddr) -> Option<Route> {
         let here = |(endpoint, local): (&Endpoint, &std::sync::Arc<msgr::Local>)| {
-            let is_it = local.addrs.v2() == Some(&addr) && endpoint.daemon != Daemon::Mon;
+            let is_osd = matches!(endpoint.daemon, Daemon::Osd(_));
+            let is_it = is_osd && local.addrs.v2() == Some(&addr);
             is_it.then_some(Route { core: self.config.core, endpoint: *endpoint })
         };
         self.endpoints.iter().find_map(here).or_else(|| self.elsewhere.get(&addr).copied())

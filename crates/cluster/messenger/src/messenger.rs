@@ -9,7 +9,7 @@ use auth::{ServerNone, Service, SessionId};
 use messages::Message;
 use monclient::Attempt;
 use msgr::{Accept, Connection, Local, ReceiveBuffer};
-use types::{EntityAddr, EntityType, LogLevel, OsdId, SplitMix64, UTime, broken};
+use types::{EntityAddr, LogLevel, OsdId, SplitMix64, UTime, broken};
 
 use crate::in_memory::Route;
 use crate::peers::Peer;
@@ -163,7 +163,7 @@ impl Messenger {
         }
         let service = match endpoint.daemon {
             Daemon::Mon => Service::Monitor,
-            Daemon::Osd(_) => Service::Daemon,
+            Daemon::Mgr | Daemon::Osd(_) => Service::Daemon,
         };
         let accept = Accept {
             peer: EntityAddr::v2(peer, 0),
@@ -310,10 +310,7 @@ impl Messenger {
         let id = SocketId(session.0);
         // The session has ended: the daemon ended it, or gets the event that says so.
         let Some(socket) = self.sockets.get_mut(id) else { return };
-        let kind = match socket.owner.daemon() {
-            Daemon::Mon => EntityType::Mon,
-            Daemon::Osd(_) => EntityType::Osd,
-        };
+        let kind = socket.owner.daemon().kind();
         socket.connection.send(message.encode_from(kind, socket.features));
         self.run(id);
     }

@@ -13,6 +13,9 @@ use crate::state::{Batch, State, StateKey};
 
 const MONMAP: &str = "monmap";
 
+/// The manager's global id. Those that connections are given begin above [`global_ids::BLOCK`].
+pub const MANAGER_GID: u64 = 1;
+
 /// The state of a new cluster: its maps and the first block of global ids.
 pub(crate) fn create(config: &MonConfig, now: UTime) -> Result<Batch, MonOpenError> {
     let mut batch = Batch::default();
@@ -128,7 +131,19 @@ pub(crate) fn keep_monmap(mon: &Mon, batch: &mut Batch) {
     }
 }
 
-/// The manager map: there is none at work, its part is done here.
-pub(crate) fn mgrmap() -> MgrMap {
-    MgrMap { epoch: Epoch(1), available: false, ..MgrMap::default() }
+/// The manager map: the monitor itself is the manager, or there is none at work.
+pub(crate) fn mgrmap(config: &MonConfig, now: UTime) -> MgrMap {
+    let Some(manager) = config.manager else {
+        return MgrMap { epoch: Epoch(1), available: false, ..MgrMap::default() };
+    };
+    MgrMap {
+        epoch: manager.epoch,
+        active_addrs: manager.addr.into(),
+        active_gid: MANAGER_GID,
+        available: true,
+        active_name: config.name.clone(),
+        active_change: now,
+        active_mgr_features: config.profile.features_supported,
+        ..MgrMap::default()
+    }
 }

@@ -5,13 +5,14 @@ use encoding::Encode;
 use messages::{Blob, Message};
 use types::{EntityType, Epoch, PoolId, UTime};
 
-use crate::command::{Failure, mon_status};
+use crate::command::{CommandTarget, Failure, mon_status};
 use crate::event::MonEffect;
 use crate::fmt::Json;
 use crate::mon::Mon;
 use crate::service::kept_maps;
 use crate::service::log::{CLUSTER, KEPT, LogLevel, LogLine};
 use crate::service::osdmap;
+use crate::session::Service;
 
 impl Mon {
     /// Takes a message of a session, and sends the answer unless it must wait for a commit.
@@ -26,13 +27,16 @@ impl Mon {
         let Some(known) = self.sessions.get(&session) else { return };
         let permits = |what| known.info.caps.permits(what);
         let (reads, writes) = (permits(Access::READ), permits(Access::READ | Access::WRITE));
+        if known.service == Service::Manager {
+            return self.receive_as_manager(now, session, message, out);
+        }
         match message {
             Message::MonGetMap(_) => self.send_monmap(session, out),
             Message::MonSubscribe(m) if reads => self.subscribe(now, session, &m, out),
             Message::MonGetVersion(m) if reads => self.get_version(session, &m, out),
             Message::GetConfig(m) if reads => self.get_config(session, &m, out),
             Message::MonCommand(m) => self.mon_command(now, session, m, out),
-            Message::Command(m) => self.tell_command(now, session, m, out),
+            Message::Command(m) => self.daemon_command(now, session, CommandTarget::Daemon, m, out),
             Message::Log(m) if writes => self.append_log(session, m, out),
             Message::Statfs(m) if reads => self.statfs(session, &m, out),
             Message::GetPoolStats(m) if reads => self.get_pool_stats(session, &m, out),

@@ -3,7 +3,7 @@
 use auth::{SessionId, SessionInfo};
 use encoding::DecodeError;
 use messages::Message;
-use types::{BrokenInvariant, EntityAddr, Fsid, Profile};
+use types::{BrokenInvariant, EntityAddr, Epoch, Fsid, Profile};
 
 use crate::state::Batch;
 use options::Values;
@@ -17,6 +17,8 @@ pub struct MonConfig {
     pub name: String,
     /// Where it listens, with the nonce that its sessions show: clients compare them.
     pub addr: EntityAddr,
+    /// The manager that the monitor announces, and is itself; `None`: clients are told that there is none.
+    pub manager: Option<ManagerConfig>,
     /// The host, as CRUSH and `node ls` name it.
     pub hostname: String,
     /// Which release to be.
@@ -30,6 +32,15 @@ pub struct MonConfig {
     pub machine: std::collections::BTreeMap<String, String>,
     /// The OSDs that a new cluster starts with ([`crate::Mon::create`] only).
     pub osds: Vec<InitialOsd>,
+}
+
+/// The manager's part of the monitor, as clients see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ManagerConfig {
+    /// Where it listens. Its nonce is another one at each start, so that clients that stay know it as a new one.
+    pub addr: EntityAddr,
+    /// The map's number: higher at each start than at all before, or clients would not take the new address.
+    pub epoch: Epoch,
 }
 
 /// An OSD of a new cluster.
@@ -50,6 +61,8 @@ pub struct InitialOsd {
 pub enum MonEvent {
     /// A peer is authenticated and there.
     SessionOpened(SessionInfo),
+    /// The same, at the manager's address.
+    ManagerSessionOpened(SessionInfo),
     /// It is gone.
     SessionClosed(SessionId),
     /// It says something.

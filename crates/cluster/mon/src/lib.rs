@@ -18,6 +18,7 @@ mod forced_pgs;
 pub mod health;
 mod health_log;
 mod invariants;
+mod manager;
 pub mod metrics;
 mod mon;
 mod mutes;
@@ -37,6 +38,7 @@ mod tick;
 mod usage;
 
 pub use checks::STORE_BYTES;
-pub use event::{InitialOsd, MonConfig, MonEffect, MonEvent, MonOpenError};
+pub use create::MANAGER_GID;
+pub use event::{InitialOsd, ManagerConfig, MonConfig, MonEffect, MonEvent, MonOpenError};
 pub use mon::Mon;
 pub use state::{Batch, Key, State, StateKey};

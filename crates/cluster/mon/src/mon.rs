@@ -20,7 +20,7 @@ use crate::service::global_ids::GlobalIds;
 use crate::service::kept_maps;
 use crate::service::log::{CLUSTER, ClusterLog, LogLevel, LogLine};
 use crate::service::osdmap;
-use crate::session::Session;
+use crate::session::{Service, Session};
 use crate::state::{Batch, Key, State, StateKey};
 use crate::stats::PgMap;
 
@@ -86,6 +86,9 @@ impl DeferredReply {
             }
             Message::CommandReply(reply) => {
                 messages::CommandReply { result, status: words, data: Default::default(), ..reply }.into()
+            }
+            Message::MgrCommandReply(reply) => {
+                messages::MgrCommandReply { result, status: words, data: Default::default(), ..reply }.into()
             }
             Message::PoolOpReply(reply) => messages::PoolOpReply { result, ..reply }.into(),
             _ => return None,
@@ -186,7 +189,7 @@ impl Mon {
             options: Values::new(),
             ids: GlobalIds::open(&state),
             forced_pgs: ForcedPgs::open(&state),
-            mgrmap: crate::create::mgrmap(),
+            mgrmap: crate::create::mgrmap(&config, now),
             config,
             state,
             monmap,
@@ -249,7 +252,10 @@ impl Mon {
     fn take_event(&mut self, now: UTime, event: MonEvent, out: &mut Vec<MonEffect>) {
         match event {
             MonEvent::SessionOpened(info) => {
-                self.sessions.insert(info.id, Session::new(info));
+                self.sessions.insert(info.id, Session::new(info, Service::Monitor));
+            }
+            MonEvent::ManagerSessionOpened(info) => {
+                self.sessions.insert(info.id, Session::new(info, Service::Manager));
             }
             MonEvent::SessionClosed(id) => self.close(id),
             MonEvent::Message { session, message } => self.receive(now, session, message, out),
@@ -527,6 +533,7 @@ mod tests {
             fsid: Fsid([7; 16]),
             name: "a".into(),
             addr: EntityAddr::v2(([127, 0, 0, 1], 3300).into(), 0),
+            manager: None,
             hostname: "vm".into(),
             profile: Profile::PACIFIC,
             version: "test".into(),

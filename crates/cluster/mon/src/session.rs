@@ -18,9 +18,17 @@ pub struct Subscription {
     pub until: Option<UTime>,
 }
 
+/// As what a peer sees the monitor: at which of its addresses it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    Monitor,
+    Manager,
+}
+
 #[derive(Clone, Debug)]
 pub struct Session {
     pub info: SessionInfo,
+    pub service: Service,
     /// What it subscribed to.
     pub subscriptions: BTreeMap<String, Subscription>,
     /// The configuration it was sent last.
@@ -30,7 +38,7 @@ pub struct Session {
 }
 
 impl Session {
-    pub fn new(info: SessionInfo) -> Self {
-        Self { info, subscriptions: BTreeMap::new(), config_sent: None, waiting: 0 }
+    pub fn new(info: SessionInfo, service: Service) -> Self {
+        Self { info, service, subscriptions: BTreeMap::new(), config_sent: None, waiting: 0 }
     }
 }

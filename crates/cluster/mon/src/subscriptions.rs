@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use auth::SessionId;
 use buffer::Piece;
 use encoding::Encode;
+use maps::MgrMap;
 use messages::{Blob, LogEntry, Paxos};
 use options::opt;
 use types::{EntityAddrVec, EntityId, Epoch, UTime, broken};
@@ -77,7 +78,11 @@ impl Mon {
                 Some(u64::from(self.monmap.epoch.0))
             }
             "mgrmap" if subscription.next <= u64::from(self.mgrmap.epoch.0) => {
-                let map = self.mgrmap.to_bytes(self.features(session)).into();
+                let map = match self.is_told_of_manager(session) {
+                    true => &self.mgrmap,
+                    false => &MgrMap { epoch: self.mgrmap.epoch, ..MgrMap::default() },
+                };
+                let map = map.to_bytes(self.features(session)).into();
                 out.push(MonEffect::Send { session, message: messages::MgrMap { map }.into() });
                 Some(u64::from(self.mgrmap.epoch.0))
             }

@@ -187,7 +187,7 @@ impl ConnectedNode {
             Effect::Log(daemon, level, text) => out.push(CoreEffect::Log(daemon, level, text)),
             Effect::ToCore(message) => out.push(CoreEffect::PeerMessage(message)),
             Effect::ToAllCores(news) => out.push(CoreEffect::ToAllCores(news)),
-            Effect::Daemon(Daemon::Mon, event) => match mon_event(event) {
+            Effect::Daemon(daemon @ (Daemon::Mon | Daemon::Mgr), event) => match mon_event(daemon, event) {
                 Ok(event) => self.handle(now, NodeEvent::Mon(event), out),
                 Err(reason) => out.push(CoreEffect::Failed(Daemon::Mon, reason)),
             },
@@ -200,12 +200,17 @@ impl ConnectedNode {
     }
 }
 
-fn mon_event(event: SessionEvent) -> Result<MonEvent, String> {
+/// What becomes of an event of the monitor's sessions; those of the manager are its, too.
+fn mon_event(daemon: Daemon, event: SessionEvent) -> Result<MonEvent, String> {
     Ok(match event {
+        SessionEvent::GlobalIdWanted { session, .. } if daemon == Daemon::Mgr => {
+            return Err(broken!("{session} asks the manager for a global id").to_string());
+        }
         SessionEvent::GlobalIdWanted { session, asked } => MonEvent::GlobalIdWanted { session, asked },
         event @ (SessionEvent::Reset(_) | SessionEvent::PeerLost(_) | SessionEvent::PeerRoom(_)) => {
             return Err(broken!("the monitor has lossless sessions: {event:?}").to_string());
         }
+        SessionEvent::Opened(info) if daemon == Daemon::Mgr => MonEvent::ManagerSessionOpened(info),
         SessionEvent::Opened(info) => MonEvent::SessionOpened(info),
         SessionEvent::Closed(session) => MonEvent::SessionClosed(session),
         SessionEvent::Message { session, message, .. } => MonEvent::Message { session, message },

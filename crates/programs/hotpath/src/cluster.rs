@@ -61,6 +61,7 @@ fn mon(fsid: Fsid, uuid: Fsid, options: &options::Values, now: UTime) -> Result<
         fsid,
         name: "a".into(),
         addr: addr(3300),
+        manager: None,
         hostname: "host".into(),
         profile: Profile::PACIFIC,
         version: "hotpath".into(),
@@ -201,7 +202,7 @@ impl Cluster {
                     self.answer = Some((ack.result, ack.status.to_string()));
                 }
             }
-            NodeEffect::Send(Daemon::Mon, session, message) => {
+            NodeEffect::Send(Daemon::Mon | Daemon::Mgr, session, message) => {
                 if let Some(attempt) = self.attempt(session) {
                     self.osd_hears(MonClientEvent::Message(attempt, message));
                 }

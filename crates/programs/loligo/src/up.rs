@@ -48,7 +48,7 @@ pub struct Args {
     preallocate: bool,
     #[arg(long, help = mon_addr_help())]
     mon_addr: Option<SocketAddr>,
-    /// The monitor's port; the OSDs take free ones after it. 0 takes any free ports. Later starts of DIR take the same
+    /// The monitor's port; the OSDs, and the monitor as a manager, take free ones after it. 0 takes any free ports. Later starts of DIR take the same
     /// ports again.
     #[arg(long)]
     port: Option<u16>,

@@ -99,6 +99,7 @@ impl MonProcess {
             fsid: fsid(plan.seed),
             name: "a".into(),
             addr: mon_addr(),
+            manager: None,
             hostname: "host".into(),
             profile: Profile::PACIFIC,
             version: "sim".into(),

@@ -261,8 +261,8 @@ impl Core {
             CoreEffect::AdminAnswer(osd, id, answer) => self.admin_answer(osd, id, answer),
             CoreEffect::Active(osd) => self.report(CoreReport::Active(osd)),
             CoreEffect::Stopped(osd) => self.report(CoreReport::Stopped(osd)),
-            CoreEffect::Failed(Daemon::Mon, reason) => {
-                self.report(CoreReport::Failed(format!("{}: {reason}", Daemon::Mon)))
+            CoreEffect::Failed(daemon @ (Daemon::Mon | Daemon::Mgr), reason) => {
+                self.report(CoreReport::Failed(format!("{daemon}: {reason}")))
             }
             CoreEffect::Failed(Daemon::Osd(osd), reason) => self.report(CoreReport::OsdFailed(osd, reason)),
             CoreEffect::Ended(osd) => self.osd_ended(osd),

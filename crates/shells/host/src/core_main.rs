@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use messenger::{Daemon, Endpoint, MessengerConfig, Role};
-use mon::{InitialOsd, Mon, MonEvent};
+use mon::{InitialOsd, MANAGER_GID, ManagerConfig, Mon, MonEvent};
 use msgr::{Limits, Local};
 use node::NodeEvent;
 use options::{Values, opt};
@@ -64,6 +64,8 @@ pub(crate) struct MonPlan {
     pub(crate) fsid: Fsid,
     pub(crate) addr: SocketAddr,
     pub(crate) listener: TcpListener,
+    /// What it announces of itself as a manager; `None` where nothing is served.
+    pub(crate) manager: Option<(ManagerConfig, TcpListener)>,
     /// Prometheus's.
     pub(crate) metrics: Option<TcpListener>,
     pub(crate) store: StoreKind,
@@ -268,6 +270,12 @@ pub(crate) async fn core_main(
         let addr = EntityAddr::v2(plan.addr, 0);
         core.set_endpoint(endpoint, local(EntityType::Mon, 0, endpoint.role, addr, &values));
         serve(&core, endpoint, plan.listener, vec![here]);
+        if let Some((manager, listener)) = plan.manager {
+            let endpoint = Endpoint::public(Daemon::Mgr);
+            let num = MANAGER_GID as i64;
+            core.set_endpoint(endpoint, local(EntityType::Mgr, num, endpoint.role, manager.addr, &values));
+            serve(&core, endpoint, listener, vec![here]);
+        }
         tokio::task::spawn_local(control::serve(core.clone(), plan.cluster_dir.join("loligo.sock")));
         if let Some(listener) = plan.metrics {
             tokio::task::spawn_local(metrics::serve(core.clone(), listener, plan.cluster_dir.clone()));

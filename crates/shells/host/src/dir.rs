@@ -92,6 +92,9 @@ pub struct Description {
     pub preallocated: bool,
     /// The monitor's address at the last start.
     pub mon_addr: SocketAddr,
+    /// The manager's address at the last start; none before there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mgr_addr: Option<SocketAddr>,
     /// The OSDs' addresses at the last start.
     pub osd_addrs: Vec<SocketAddr>,
     /// The OSDs' own ids.
@@ -114,6 +117,7 @@ impl Description {
             devices: Vec::new(),
             preallocated: false,
             mon_addr,
+            mgr_addr: None,
             osd_addrs: Vec::new(),
             osd_uuids: Vec::new(),
             starts: 0,

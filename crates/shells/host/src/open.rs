@@ -40,6 +40,7 @@ pub(crate) fn mon_config(plan: &MonPlan, values: &Values) -> Result<MonConfig, H
         fsid: plan.fsid,
         name: "a".into(),
         addr: EntityAddr::v2(plan.addr, 0),
+        manager: plan.manager.as_ref().map(|(manager, _)| *manager),
         hostname: hostname(),
         profile: Profile::PACIFIC,
         version: version(),

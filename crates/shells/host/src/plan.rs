@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use messenger::{MessengerConfig, Role};
-use mon::InitialOsd;
+use mon::{InitialOsd, ManagerConfig};
 use options::{Values, opt};
 use osd::{CoreId, Placement};
 use text::{format_bytes, format_bytes_exact};
-use types::{Fsid, OsdId, UTime};
+use types::{EntityAddr, Epoch, Fsid, OsdId, UTime};
 
 use crate::HostError;
 use crate::cluster::UpRequest;
@@ -205,6 +205,7 @@ pub(crate) fn check_bind(request: &UpRequest, description: &Description) -> Resu
 /// The listeners of all daemons.
 pub(crate) struct Sockets {
     mon: TcpListener,
+    mgr: TcpListener,
     /// Prometheus's.
     metrics: Option<TcpListener>,
     /// Of each OSD, the public one.
@@ -256,17 +257,20 @@ impl Sockets {
         let mut osds = Vec::new();
         for id in 0..description.osds {
             let last = description.osd_addrs.get(id as usize).copied();
-            osds.push(bind_osd(request, values, description.mon_addr, last, backlog)?);
+            osds.push(bind_server(request, values, description.mon_addr, last, backlog)?);
         }
         description.osd_addrs =
             osds.iter().map(TcpListener::local_addr).collect::<Result<_, _>>().map_err(at)?;
+        // After the OSDs, so that they have the ports that they have without it.
+        let mgr = bind_server(request, values, description.mon_addr, description.mgr_addr, backlog)?;
+        description.mgr_addr = Some(mgr.local_addr().map_err(at)?);
         let ip = description.mon_addr.ip();
         let peers = (0..description.osds).map(|_| bind_peers(ip, backlog)).collect::<Result<_, _>>()?;
         let metrics = request
             .metrics
             .map(|addr| runtime::bind(addr, backlog).map_err(|error| HostError::Bind { addr, error }));
         let metrics = metrics.transpose()?;
-        Ok(Self { mon, metrics, osds, peers })
+        Ok(Self { mon, mgr, metrics, osds, peers })
     }
 }
 
@@ -277,8 +281,8 @@ impl Sockets {
     }
 }
 
-/// An OSD's listener: where it was last time if that is free, else the first free port of its range.
-fn bind_osd(
+/// A listener of an OSD or of the manager: where it was last time if that is free, else the first free port of the range.
+fn bind_server(
     request: &UpRequest,
     values: &Values,
     mon: SocketAddr,
@@ -507,7 +511,7 @@ impl OsdPlanner {
         let backlog = self.values.get(opt::MS_TCP_LISTEN_BACKLOG) as i32;
         let mon = self.description.mon_addr;
         let last = self.description.osd_addrs.get(osd.0 as usize).copied();
-        let listener = bind_osd(&self.request, &self.values, mon, last, backlog)?;
+        let listener = bind_server(&self.request, &self.values, mon, last, backlog)?;
         let addr = listener.local_addr().map_err(HostError::io("a listener's address"))?;
         if let Some(known) = self.description.osd_addrs.get_mut(osd.0 as usize) {
             *known = addr;
@@ -575,10 +579,17 @@ pub(crate) fn plan_cores(
         osds.push((plan.id, plan.placement.clone(), nonce));
         plans.push(plan);
     }
+    let mgr_addr = sockets.mgr.local_addr().map_err(HostError::io("a listener's address"))?;
+    let manager = ManagerConfig {
+        addr: EntityAddr::v2(mgr_addr, nonce),
+        // Clients that stay over a start take only a newer map.
+        epoch: Epoch(u32::try_from(description.starts).unwrap_or(u32::MAX)),
+    };
     cores[0].mon = Some(MonPlan {
         fsid: planner.fsid,
         addr: description.mon_addr,
         listener: sockets.mon,
+        manager: Some((manager, sockets.mgr)),
         metrics: sockets.metrics,
         store: description.store,
         dir: dir.join("mon"),

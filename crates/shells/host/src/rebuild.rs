@@ -126,6 +126,7 @@ fn mon_plan(planner: &OsdPlanner, description: &Description, mon_dir: &Path) -> 
         fsid: planner.fsid(),
         addr: description.mon_addr,
         listener: unused_listener()?,
+        manager: None,
         metrics: None,
         store: description.store,
         dir: mon_dir.to_owned(),

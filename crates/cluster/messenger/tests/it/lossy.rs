@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{Client, Harness, addr, message, mon, number, osd};
+use crate::common::{Client, Harness, addr, message, mgr, mon, number, osd};
 use buffer::Rope;
 use messages::{Message, MessageHeader, RawMessage};
 use messenger::{Event, Interest};
@@ -37,6 +37,18 @@ fn a_monitor_s_client_gets_its_global_id_before_its_session_opens() {
     harness.client(mon());
     let info = harness.opened.last().unwrap();
     assert_eq!((info.global_id, info.name.num, info.local_nonce), (4100, 4100, 0));
+}
+
+#[test]
+fn a_manager_s_client_brings_the_global_id_that_it_has_and_finds_a_manager() {
+    let mut harness = Harness::new();
+    // The client gives up a daemon of another kind; it shows the id that the monitor gave it.
+    let mut client = harness.client(mgr());
+    let info = harness.opened.last().unwrap();
+    assert_eq!((info.global_id, info.local_nonce), (4100, 5));
+    harness.send(client.session(&harness), &message(1));
+    client.exchange(&mut harness);
+    assert_eq!(client.received.iter().map(number).collect::<Vec<_>>(), [1]);
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub(super) const COMMANDS: &[Command] = &[
     mon_r("mds versions", "Versions of the metadata servers (there are none)", |_, call| {
         Ok(call.show_json(Json::object()))
     }),
-    mon_r("service dump", "Services that registered (none do)", |mon, call| {
+    mon_r("service dump", "Services that registered (none is noted)", |mon, call| {
         Ok(call.show_json(servicemap_json(mon)))
     }),
     mon_r("service status", "States of services (there are none)", |_, call| {

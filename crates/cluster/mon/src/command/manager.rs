@@ -20,7 +20,6 @@ macro_rules! forced {
             mgr_r("balancer off", "Switch the balancer off (it is)", |_, _| Ok(Answer::default())),
             mgr_r("device ls-by-daemon name=who,type=CephString", "Devices of a daemon (none are watched)", no_devices),
             mgr_r("device ls-by-host name=host,type=CephString", "Devices of a host (none are watched)", no_devices),
-            mgr_r("mgr count-metadata name=property,type=CephString", "How many managers said what of a property", |_, call| Ok(call.show_json(Json::object()))),
             mgr_r("pg debug name=debugop,type=CephChoices,strings=unfound_objects_exist|degraded_pgs_exist", "Whether objects are unfound, or PGs degraded", |_, call| {
                 // Each object has one copy: none can be missing where another has it.
                 Ok(Answer::data(if call.args.required("debugop")?.is_empty() { "" } else { "FALSE\n" }))

@@ -9,8 +9,10 @@ mod crush_change;
 mod crush_map;
 mod crush_place;
 mod crush_rules;
+mod daemon;
 mod erasure;
 mod manager;
+mod mgr;
 mod mon;
 mod monitors;
 mod not_yet;
@@ -44,7 +46,7 @@ use std::collections::BTreeSet;
 use ::auth::{Access, SessionId};
 use maps::OsdMap;
 use messages::Message;
-use types::{Errno, UTime};
+use types::{Errno, Fsid, UTime};
 
 use crate::audit::{Requester, shown_command};
 use crate::event::MonEffect;
@@ -208,9 +210,10 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         config_history::COMMANDS,
         auth::COMMANDS,
         manager::COMMANDS,
+        mgr::COMMANDS,
         monitors::COMMANDS,
         monitors::SEVERAL_MONITORS,
-        monitors::A_MANAGER,
+        monitors::MANAGERS,
         report::COMMANDS,
         scrub::COMMANDS,
         absent::COMMANDS,
@@ -249,18 +252,18 @@ fn access(perm: &str) -> Access {
 
 /// Whom a command is for.
 #[derive(Clone, Copy)]
-enum CommandTarget {
+pub(crate) enum CommandTarget {
     /// The cluster: `ceph COMMAND`.
     Cluster,
-    /// This monitor: `ceph tell mon.ID COMMAND`.
-    Monitor,
+    /// This monitor, which is the manager: `ceph tell mon.ID COMMAND`, `ceph tell mgr COMMAND`.
+    Daemon,
 }
 
 impl CommandTarget {
     fn commands(self) -> Box<dyn Iterator<Item = &'static Command>> {
         match self {
             Self::Cluster => Box::new(all()),
-            Self::Monitor => Box::new(tell::told()),
+            Self::Daemon => Box::new(tell::told()),
         }
     }
 }
@@ -277,7 +280,21 @@ enum CommandOutcome {
     Wait,
 }
 
+impl CommandOutcome {
+    fn foreign() -> Self {
+        Self::Now(
+            Errno::EPERM.code(),
+            Answer::status("the command is for another cluster (its fsid differs)"),
+        )
+    }
+}
+
 impl Mon {
+    /// Whether a command that names this cluster is for another one. Some name none.
+    fn is_foreign(&self, fsid: Fsid) -> bool {
+        !fsid.is_zero() && fsid != self.config.fsid
+    }
+
     /// A command from `ceph` or librados.
     pub(crate) fn mon_command(
         &mut self,
@@ -287,14 +304,9 @@ impl Mon {
         out: &mut Vec<MonEffect>,
     ) {
         let before = self.pending.map_changes;
-        let foreign = !m.fsid.is_zero() && m.fsid != self.config.fsid;
-        let outcome = if foreign {
-            CommandOutcome::Now(
-                Errno::EPERM.code(),
-                Answer::status("the command is for another cluster (its fsid differs)"),
-            )
-        } else {
-            self.run_command(now, session, CommandTarget::Cluster, &parts(&m.cmd), &m.data.to_vec())
+        let outcome = match self.is_foreign(m.fsid) {
+            true => CommandOutcome::foreign(),
+            false => self.run_command(now, session, CommandTarget::Cluster, &parts(&m.cmd), &m.data.to_vec()),
         };
         let reply = |version: u64, result: i32, answer: Answer| -> Message {
             messages::MonCommandAck {
@@ -316,31 +328,6 @@ impl Mon {
                 let message = reply(version + 1, 0, answer);
                 let audit = self.audit_command(now, session, &parts(&m.cmd));
                 self.defer_reply(before, session, message, audit);
-            }
-            CommandOutcome::Wait => self.wait(session, m.into(), out),
-        }
-    }
-
-    /// A command by `ceph tell mon.…`.
-    pub(crate) fn tell_command(
-        &mut self,
-        now: UTime,
-        session: SessionId,
-        m: messages::Command,
-        out: &mut Vec<MonEffect>,
-    ) {
-        let reply = |result: i32, answer: Answer| -> Message {
-            messages::CommandReply { tid: m.tid, result, status: answer.status, data: answer.data.into() }
-                .into()
-        };
-        let before = self.pending.map_changes;
-        match self.run_command(now, session, CommandTarget::Monitor, &parts(&m.cmd), &m.data.to_vec()) {
-            CommandOutcome::Now(result, answer) => {
-                out.push(MonEffect::Send { session, message: reply(result, answer) });
-            }
-            CommandOutcome::WhenDurable(answer) => {
-                let audit = self.audit_command(now, session, &parts(&m.cmd));
-                self.defer_reply(before, session, reply(0, answer), audit);
             }
             CommandOutcome::Wait => self.wait(session, m.into(), out),
         }
@@ -388,7 +375,8 @@ impl Mon {
         if prefix == "get_command_descriptions" {
             return Ok(Answer::data(describe(whom.commands()).compact()));
         }
-        let Some(command) = whom.commands().find(|c| signature::prefix(c.signature) == prefix) else {
+        let named = whom.commands().find(|c| signature::prefix(c.signature) == prefix);
+        let Some(command) = named.or_else(|| not_yet::covering(prefix)) else {
             return fail(Errno::EINVAL, format!("command '{prefix}' is unknown"));
         };
         let known = self.sessions.get(&session).map(|s| (s.info.caps, Requester::from(&s.info)));

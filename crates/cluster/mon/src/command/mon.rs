@@ -1,4 +1,4 @@
-//! `mon …`, `quorum_status`, `mgr …`, `node ls`: the daemons that are not OSDs.
+//! `mon …`, `quorum_status`, `node ls`: the daemons that are not OSDs.
 
 use std::collections::BTreeMap;
 
@@ -68,48 +68,6 @@ pub(super) const COMMANDS: &[Command] = &[
         module: "mon",
         perm: "r",
         run: node_ls,
-    },
-    Command {
-        signature: "mgr stat",
-        help: "The manager map in short",
-        module: "mgr",
-        perm: "r",
-        run: mgr_stat,
-    },
-    Command {
-        signature: "mgr dump name=epoch,type=CephInt,range=0,req=false",
-        help: "The manager map",
-        module: "mgr",
-        perm: "r",
-        run: mgr_dump,
-    },
-    Command {
-        signature: "mgr module ls",
-        help: "The manager's modules",
-        module: "mgr",
-        perm: "r",
-        run: mgr_module_ls,
-    },
-    Command {
-        signature: "mgr services",
-        help: "The manager's services",
-        module: "mgr",
-        perm: "r",
-        run: mgr_services,
-    },
-    Command {
-        signature: "mgr metadata name=who,type=CephString,req=false",
-        help: "What the managers said of themselves",
-        module: "mgr",
-        perm: "r",
-        run: |_, call| Ok(call.show_json(Json::Array(vec![]))),
-    },
-    Command {
-        signature: "mgr versions",
-        help: "Versions of the managers",
-        module: "mgr",
-        perm: "r",
-        run: |_, call| Ok(call.show_json(Json::object())),
     },
 ];
 
@@ -332,55 +290,17 @@ fn node_ls(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     }
     let of_osds = osds.into_iter().fold(Json::object(), |out, (host, ids)| out.with(&host, Json::array(ids)));
     let of_mons = Json::object().with(&mon.config.hostname, Json::array([mon.config.name.as_str()]));
+    let of_mgrs = match mon.mgrmap.available {
+        true => Json::object().with(&mon.config.hostname, Json::array([mon.mgrmap.active_name.as_str()])),
+        false => Json::object(),
+    };
     let json = match call.args.text("type")?.as_deref() {
-        None | Some("all") => {
-            Json::object().with("mon", of_mons).with("osd", of_osds).with("mgr", Json::object())
-        }
+        None | Some("all") => Json::object().with("mon", of_mons).with("osd", of_osds).with("mgr", of_mgrs),
         Some("mon") => of_mons,
         Some("osd") => of_osds,
-        Some("mgr" | "mds") => Json::object(),
+        Some("mgr") => of_mgrs,
+        Some("mds") => Json::object(),
         Some(other) => return fail(Errno::EINVAL, format!("'{other}' is not a kind of daemon")),
     };
     Ok(call.show_json(json))
-}
-
-fn mgr_stat(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
-    let json = Json::object()
-        .with("epoch", mon.mgrmap.epoch.0)
-        .with("available", false)
-        .with("active_name", "")
-        .with("num_standby", 0);
-    Ok(call.show_json(json))
-}
-
-fn mgr_dump(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
-    let nobody = EntityAddrVec::default();
-    let json = Json::object()
-        .with("epoch", mon.mgrmap.epoch.0)
-        .with("active_gid", 0)
-        .with("active_name", "")
-        .with("active_addrs", addrs_json(&nobody))
-        .with("active_addr", legacy_addr(&nobody))
-        .with("active_change", types::UTime::default().sec.to_string() + ".000000")
-        .with("active_mgr_features", 0)
-        .with("available", false)
-        .with("standbys", Json::Array(vec![]))
-        .with("modules", Json::Array(vec![]))
-        .with("available_modules", Json::Array(vec![]))
-        .with("services", Json::object())
-        .with("always_on_modules", Json::object())
-        .with("last_failure_osd_epoch", 0)
-        .with("active_clients", Json::Array(vec![]));
-    Ok(call.show_json(json))
-}
-
-fn mgr_module_ls(_: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
-    let json = ["always_on_modules", "enabled_modules", "disabled_modules"]
-        .into_iter()
-        .fold(Json::object(), |out, kind| out.with(kind, Json::Array(vec![])));
-    Ok(call.show_json(json))
-}
-
-fn mgr_services(_: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
-    Ok(call.show_json(Json::object()))
 }

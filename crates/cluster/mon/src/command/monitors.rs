@@ -8,7 +8,7 @@ use super::{Answer, Call, Command, Failure, Run, fail, mon_r};
 use crate::fmt::Json;
 use crate::mon::Mon;
 
-pub(super) const HELP: &str = "Not here: there is one monitor, and no manager";
+pub(super) const HELP: &str = "Not here: there is one monitor, which is the manager, too";
 
 const ONE_MONITOR: Run = |_, call| {
     let command = call.args.prefix()?;
@@ -16,9 +16,11 @@ const ONE_MONITOR: Run = |_, call| {
         format!("'{command}' is for several monitors; this cluster has one, in the process of its OSDs");
     fail(Errno::EOPNOTSUPP, text)
 };
-const NO_MANAGER: Run = |_, call| {
+const ONE_MANAGER: Run = |_, call| {
     let command = call.args.prefix()?;
-    let text = format!("'{command}' is for Ceph's manager; this cluster has none, the monitor does its part");
+    let text = format!(
+        "'{command}' is for Ceph's own managers; here the monitor is the manager, the only one and without modules"
+    );
     fail(Errno::EOPNOTSUPP, text)
 };
 
@@ -53,8 +55,8 @@ pub(super) const SEVERAL_MONITORS: &[Command] = refused![ONE_MONITOR:
     "connection scores reset",
 ];
 
-/// Refused: a manager.
-pub(super) const A_MANAGER: &[Command] = refused![NO_MANAGER:
+/// Refused: managers of their own, and their modules.
+pub(super) const MANAGERS: &[Command] = refused![ONE_MANAGER:
     "mgr fail",
     "mgr module disable",
     "mgr module enable",

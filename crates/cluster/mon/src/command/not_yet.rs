@@ -4,7 +4,7 @@
 
 use types::Errno;
 
-use super::{Answer, Call, Command, Failure, fail};
+use super::{Answer, Call, Command, Failure, fail, signature};
 use crate::mon::Mon;
 
 macro_rules! not_yet {
@@ -25,6 +25,14 @@ pub(super) const HELP: &str = "Not supported yet";
 pub(super) fn refuse(_: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let command = call.args.prefix()?;
     fail(Errno::EOPNOTSUPP, format!("'{command}' is not supported yet; nothing was changed"))
+}
+
+/// The row that stands for a command which begins with its words. librados and the modules of Ceph's programs send a
+/// command with all of its words, and `ceph` those that are described.
+pub(super) fn covering(prefix: &str) -> Option<&'static Command> {
+    COMMANDS.iter().find(|row| {
+        prefix.strip_prefix(&signature::prefix(row.signature)).is_some_and(|rest| rest.starts_with(' '))
+    })
 }
 
 #[rustfmt::skip]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use messages::PgState;
-use types::Errno;
+use types::{Errno, UTime};
 
 use super::{Answer, Call, Command, Failure, fail};
 use crate::fmt::{Align, Json, Table, bytes, count};
@@ -119,7 +119,7 @@ fn status(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
             .with("osdmap", osdmap::summary_json(&mon.osdmap))
             .with("pgmap", pgmap_json(mon))
             .with("fsmap", fsmap_json())
-            .with("mgrmap", mgrmap_json())
+            .with("mgrmap", mgrmap_json(mon))
             .with("servicemap", servicemap_json(mon))
             .with("progress_events", Json::object())
     };
@@ -129,7 +129,7 @@ fn status(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         out += &format!("    health: {}\n \n", health.status_lines("            "));
         out += "  services:\n";
         out += &format!("    mon: 1 daemons, quorum {} (age {})\n", mon.config.name, span(u64::from(age)));
-        out += "    mgr: no daemons active\n";
+        out += &format!("    mgr: {}\n", mgrmap_text(mon, call.now));
         out += &format!("    osd: {}\n \n", osdmap::summary_text(&mon.osdmap, call.now));
         out += &pgmap_text(mon);
         out
@@ -148,9 +148,20 @@ fn fsmap_json() -> Json {
     Json::object().with("epoch", 1).with("by_rank", Json::Array(vec![])).with("up:standby", 0)
 }
 
-fn mgrmap_json() -> Json {
+fn mgrmap_text(mon: &Mon, now: UTime) -> String {
+    let map = &mon.mgrmap;
+    match map.available {
+        true => {
+            let since = u64::from(now.sec.saturating_sub(map.active_change.sec));
+            format!("{}(active, since {})", map.active_name, span(since))
+        }
+        false => "no daemons active".into(),
+    }
+}
+
+fn mgrmap_json(mon: &Mon) -> Json {
     Json::object()
-        .with("available", false)
+        .with("available", mon.mgrmap.available)
         .with("num_standbys", 0)
         .with("modules", Json::Array(vec![]))
         .with("services", Json::object())
@@ -360,10 +371,11 @@ fn versions(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let osds = mon.osd_versions();
     let mons = BTreeMap::from([(mon.config.version.clone(), 1)]);
     let mut overall = osds.clone();
-    *overall.entry(mon.config.version.clone()).or_default() += 1;
+    let mgrs = mon.manager_versions();
+    *overall.entry(mon.config.version.clone()).or_default() += 1 + mgrs.values().sum::<u64>();
     let json = Json::object()
         .with("mon", version_counts(&mons))
-        .with("mgr", Json::object())
+        .with("mgr", version_counts(&mgrs))
         .with("osd", version_counts(&osds))
         .with("mds", Json::object())
         .with("overall", version_counts(&overall));
@@ -378,7 +390,10 @@ fn features(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 pub(super) fn feature_map(mon: &Mon) -> Json {
     let mut counts: BTreeMap<&'static str, BTreeMap<u64, u64>> = BTreeMap::new();
     counts.entry("mon").or_default().insert(mon.config.profile.features_supported, 1);
-    for session in mon.sessions.values() {
+    if mon.mgrmap.available {
+        counts.entry("mgr").or_default().insert(mon.mgrmap.active_mgr_features, 1);
+    }
+    for session in mon.monitor_sessions() {
         let of_kind = counts.entry(session.info.entity.kind.as_str()).or_default();
         *of_kind.entry(session.info.features).or_default() += 1;
     }

@@ -146,7 +146,7 @@ fn counters(mon: &Mon) -> Vec<(&'static str, &'static str, u64, bool, &'static s
         ("cluster", "num_object_misplaced", positive(sum.num_objects_misplaced), false, "Misplaced objects"),
         ("cluster", "num_object_unfound", positive(sum.num_objects_unfound), false, "Unfound objects"),
         ("cluster", "num_bytes", positive(sum.num_bytes), false, "Bytes in all objects"),
-        ("mon", "num_sessions", mon.sessions.len() as u64, false, "Open sessions"),
+        ("mon", "num_sessions", mon.monitor_sessions().count() as u64, false, "Open sessions"),
         ("mon", "num_elections", 0, true, "Elections: there is one monitor"),
         ("paxos", "commit", mon.token, true, "Proposals of this start"),
     ]
@@ -181,7 +181,7 @@ fn perf(mon: &mut Mon, call: &Call<'_>, is_schema: bool) -> Result<Answer, Failu
 }
 
 fn sessions(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
-    let sessions = mon.sessions.values().map(|session| {
+    let sessions = mon.monitor_sessions().map(|session| {
         let info = &session.info;
         let socket = types::EntityAddrVec(info.peer_addrs.0.first().copied().into_iter().collect());
         Json::object()

@@ -10,6 +10,7 @@ mod crush;
 mod elsewhere;
 mod formats;
 mod log;
+mod manager;
 mod maps;
 mod mutes;
 mod options;

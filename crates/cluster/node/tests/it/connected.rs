@@ -38,6 +38,7 @@ fn new_mon(fsid: Fsid, uuid: Fsid) -> Mon {
         fsid,
         name: "a".into(),
         addr: addr(3300, 0),
+        manager: None,
         hostname: "host".into(),
         profile: Profile::PACIFIC,
         version: "test".into(),

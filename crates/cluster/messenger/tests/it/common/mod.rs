@@ -72,6 +72,10 @@ pub fn mon() -> Endpoint {
     Endpoint::public(Daemon::Mon)
 }
 
+pub fn mgr() -> Endpoint {
+    Endpoint::public(Daemon::Mgr)
+}
+
 impl Harness {
     pub fn new() -> Self {
         Self::with(1 << 20, 100)
@@ -97,6 +101,7 @@ impl Harness {
         });
         messenger.set_endpoint(osd(), local(EntityType::Osd, 0, addr(6800, 5)));
         messenger.set_endpoint(mon(), local(EntityType::Mon, 0, addr(3300, 0)));
+        messenger.set_endpoint(mgr(), local(EntityType::Mgr, 1, addr(6801, 5)));
         Self {
             messenger,
             usage,
@@ -242,6 +247,7 @@ impl Client {
     pub fn new(socket: SocketId, endpoint: Endpoint, global_id: u64) -> Self {
         let (target, peer_kind, service) = match endpoint.daemon {
             Daemon::Mon => (addr(3300, 0), EntityType::Mon, Service::Monitor),
+            Daemon::Mgr => (addr(6801, 5), EntityType::Mgr, Service::Daemon),
             Daemon::Osd(_) => (addr(6800, 5), EntityType::Osd, Service::Daemon),
         };
         let entity = EntityId { kind: EntityType::Client, id: "admin".into() };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use auth::{Caps, SessionId, SessionInfo};
 use messages::Message;
-use mon::{Batch, InitialOsd, Mon, MonConfig, MonEffect, MonEvent, State};
+use mon::{Batch, InitialOsd, ManagerConfig, Mon, MonConfig, MonEffect, MonEvent, State};
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, Fsid, Name, OsdId, Profile, UTime};
 
 pub const FSID: Fsid = Fsid([7; 16]);
@@ -22,6 +22,10 @@ pub fn config(osds: i32, local: &[(&str, &str)]) -> MonConfig {
         fsid: FSID,
         name: "a".into(),
         addr: EntityAddr::v2("127.0.0.1:3300".parse().unwrap(), 0),
+        manager: Some(ManagerConfig {
+            addr: EntityAddr::v2("127.0.0.1:6803".parse().unwrap(), 9),
+            epoch: Epoch(5),
+        }),
         hostname: "vm".into(),
         profile: Profile::PACIFIC,
         version: "ceph version 16.2.15 (test) pacific (stable)".into(),
@@ -118,11 +122,26 @@ impl Cluster {
     }
 
     pub fn open_session(&mut self, kind: EntityType, id: &str, port: u16) -> SessionId {
+        let info = self.session_info(kind, id, port);
+        let session = info.id;
+        self.event(MonEvent::SessionOpened(info));
+        session
+    }
+
+    /// A client's session at the manager's address.
+    pub fn manager_session(&mut self) -> SessionId {
+        let info = self.session_info(EntityType::Client, "admin", 0);
+        let session = info.id;
+        self.event(MonEvent::ManagerSessionOpened(info));
+        session
+    }
+
+    fn session_info(&mut self, kind: EntityType, id: &str, port: u16) -> SessionInfo {
         let session = SessionId(self.next_session);
         self.next_session += 1;
         let entity = types::EntityId { kind, id: id.into() };
         let addr = EntityAddr::v2(format!("127.0.0.1:{port}").parse().unwrap(), session.0 as u32);
-        self.event(MonEvent::SessionOpened(SessionInfo {
+        SessionInfo {
             id: session,
             entity,
             name: EntityName::new(kind, id.parse().unwrap_or(4200)),
@@ -131,8 +150,7 @@ impl Cluster {
             features: Profile::PACIFIC.features_supported,
             peer_addrs: EntityAddrVec(vec![addr]),
             local_nonce: 0,
-        }));
-        session
+        }
     }
 
     pub fn client(&mut self) -> SessionId {

@@ -143,6 +143,7 @@ impl Sim {
             fsid,
             name: "a".into(),
             addr: addr(3300, 0),
+            manager: None,
             hostname: "host".into(),
             profile: Profile::PACIFIC,
             version: "test".into(),
