@@ -109,6 +109,9 @@ fn commands_of_modules_are_refused_with_all_their_words() {
         assert_eq!(result, -95, "{prefix}: {status}");
         assert!(status.starts_with(&format!("'{prefix}' ")), "{status}");
     }
+    // `rbd perf image iostat` sends a quotation mark behind the object.
+    cluster.send(session, mgr_command(r#"{"prefix":"rbd perf image stats"}""#, Fsid::default()));
+    assert_eq!(answer(&mut cluster, session).2, -95);
     cluster.send(session, mgr_command(r#"{"prefix":"rbdx"}"#, Fsid::default()));
     assert_eq!(answer(&mut cluster, session).2, -22);
 }
