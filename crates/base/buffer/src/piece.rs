@@ -170,6 +170,24 @@ impl Piece {
         Self { slab: self.slab.clone(), start: self.start + range.start, len: range.end - range.start }
     }
 
+    /// Whether `next` lies in the same memory, just behind this piece.
+    #[inline]
+    pub(crate) fn is_followed_by(&self, next: &Self) -> bool {
+        match (&self.slab, &next.slab) {
+            (Some(mine), Some(its)) => Arc::ptr_eq(mine, its) && self.start + self.len == next.start,
+            _ => false,
+        }
+    }
+
+    /// Takes in so many bytes that lie behind it.
+    #[inline]
+    pub(crate) fn extend_by(&mut self, bytes: usize) {
+        debug_assert!(
+            self.slab.as_ref().is_some_and(|s| self.start + self.len + bytes <= s.as_slice().len())
+        );
+        self.len += bytes;
+    }
+
     /// The same bytes to keep for long: this piece, or a copy where the memory that it shares is much larger.
     pub fn compact(self) -> Self {
         let shared = self.slab.as_ref().map_or(0, |slab| slab.as_slice().len());

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use crate::copied::count;
-use crate::{Piece, PieceMut};
+use crate::copied::{copy_payload, count};
+use crate::{ALIGN, Piece, PieceMut, crc32c, crc32c_page};
 
 /// A byte string made of shared pieces, none of them empty. Cloning, joining and slicing copy no payload.
 #[derive(Clone, Default)]
@@ -61,12 +61,17 @@ impl Rope {
         &self.pieces
     }
 
-    /// Appends a piece; an empty one leaves no trace.
+    /// Appends a piece; an empty one leaves no trace, and one that lies in memory behind the last is joined to it: what
+    /// was cut into blocks goes to a socket or a disk as one stretch of memory.
     #[inline]
     pub fn push(&mut self, piece: Piece) {
-        if !piece.is_empty() {
-            self.len += piece.len();
-            self.pieces.push(piece);
+        if piece.is_empty() {
+            return;
+        }
+        self.len += piece.len();
+        match self.pieces.last_mut() {
+            Some(last) if last.is_followed_by(&piece) => last.extend_by(piece.len()),
+            _ => self.pieces.push(piece),
         }
     }
 
@@ -76,8 +81,7 @@ impl Rope {
             *self = other;
             return;
         }
-        self.len += other.len;
-        self.pieces.extend(other.pieces);
+        other.pieces.into_iter().for_each(|piece| self.push(piece));
     }
 
     /// The bytes of `range`, sharing memory.
@@ -132,6 +136,40 @@ impl Rope {
         out
     }
 
+    /// The same bytes, whole pages of them on pages of memory: this rope if it lies so, else a copy, which has its pages'
+    /// checksums.
+    pub fn in_pages(self) -> Self {
+        if self.lies_in_pages() {
+            return self;
+        }
+        let mut out = PieceMut::zeroed(self.len);
+        let bytes = out.as_mut_slice();
+        let (mut at, mut crc, mut sums) = (0, !0, Vec::with_capacity(self.len / ALIGN));
+        // Parts are checksummed while they are warm.
+        for part in self.pieces.iter().flat_map(|piece| piece.chunks(8 * ALIGN)) {
+            copy_payload(&mut bytes[at..at + part.len()], part);
+            at += part.len();
+            for page in bytes[sums.len() * ALIGN..at].chunks_exact(ALIGN) {
+                let sum = crc32c(!0, page);
+                crc = crc32c_page(crc, sum);
+                sums.push(sum);
+            }
+        }
+        crc = crc32c(crc, &bytes[sums.len() * ALIGN..]);
+        out.freeze_with_sums(!0, crc, sums).into()
+    }
+
+    /// Whether each whole page of the bytes is one of memory.
+    fn lies_in_pages(&self) -> bool {
+        let pages_end = self.len - self.len % ALIGN;
+        let mut at = 0;
+        self.pieces.iter().all(|piece| {
+            let start = at;
+            at += piece.len();
+            start >= pages_end || (start % ALIGN == 0 && piece.as_ptr().addr() % ALIGN == 0)
+        })
+    }
+
     /// Continues Ceph's crc32c from `seed` over all bytes.
     pub fn crc32c(&self, seed: u32) -> u32 {
         self.pieces.iter().fold(seed, |crc, piece| piece.crc32c(crc))
@@ -169,7 +207,11 @@ impl std::fmt::Debug for Rope {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crc32c;
+    use crate::{checksummed_bytes, copied_bytes};
+
+    fn flat_of(rope: &Rope) -> Vec<u8> {
+        rope.pieces().iter().flat_map(|piece| piece.iter().copied()).collect()
+    }
 
     fn sample() -> Rope {
         let mut rope = Rope::copy_from(b"abc");
@@ -196,6 +238,58 @@ mod tests {
         assert_eq!(rope.split_front(9), None);
         assert_eq!(rope.split_front(4).unwrap().to_vec(), b"abcd");
         assert_eq!(rope.to_piece().as_slice(), b"efgh");
+    }
+
+    #[test]
+    fn neighbours_in_memory_are_one_piece_again() {
+        let page = Piece::copy_from(&(0..8192u32).map(|i| (i / 7) as u8).collect::<Vec<u8>>());
+        let mut rope = Rope::new();
+        for from in (0..8192).step_by(1024) {
+            rope.push(page.slice(from..from + 1024));
+        }
+        assert_eq!((rope.pieces().len(), rope.to_piece().as_ptr()), (1, page.as_ptr()));
+        let mut joined = rope.slice(0..100);
+        joined.append(rope.slice(100..300));
+        assert_eq!((joined.pieces().len(), joined.len()), (1, 300));
+        // Neither what comes before, nor a gap, nor the same place of other memory.
+        let other = Piece::copy_from(&page);
+        for next in [page.slice(0..100), page.slice(301..400), other.slice(300..400)] {
+            let mut rope = joined.clone();
+            rope.push(next.clone());
+            assert_eq!(rope.pieces().len(), 2);
+            assert_eq!(rope.to_vec(), [&page[..300], &next[..]].concat());
+        }
+    }
+
+    #[test]
+    fn bytes_get_pages_of_their_own_only_where_they_have_none() {
+        let flat: Vec<u8> = (0..70_000u32).map(|i| (i * 5 + i / 256) as u8).collect();
+        let memory = Rope::copy_from(&flat);
+        let apart = |at: usize| {
+            let mut rope = Rope::copy_from(&flat[..at]);
+            rope.append(Rope::copy_from(&flat[at..]));
+            rope
+        };
+        for (rope, copied) in [
+            (memory.slice(0..70_000), 0),
+            (memory.slice(4096..50_000), 0),
+            (memory.slice(7..4000), 0),
+            (apart(8192), 0),
+            (memory.slice(40..60_040), 60_000),
+            (memory.slice(7..4103), 4096),
+            (apart(5000), 70_000),
+        ] {
+            let (before, bytes) = (copied_bytes(), flat_of(&rope));
+            let paged = rope.in_pages();
+            assert_eq!(copied_bytes() - before, copied);
+            assert_eq!(flat_of(&paged), bytes);
+            assert!(
+                paged.pieces().iter().all(|piece| piece.as_ptr().addr() % ALIGN == 0) || bytes.len() < ALIGN
+            );
+            let (crc, before) = (crc32c(5, &bytes), checksummed_bytes());
+            assert_eq!(paged.crc32c(5), crc);
+            assert!(copied == 0 || checksummed_bytes() - before == copied % ALIGN as u64);
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use buffer::{ALIGN, checksummed_bytes, copied_bytes};
-use messages::osd_op::Op;
+use messages::osd_op::{Op, OpArgs, OpCode};
 
 use crate::HotpathError;
 use crate::cases::{PG_NUM, name, payload, read, write};
@@ -65,6 +65,35 @@ fn aligned_payload_of_4_kib_and_4_mib_is_never_copied_and_checksummed_once() -> 
             let request = client.request(&cluster, "bench", name(object), read(bytes))?;
             client.exchange(&mut cluster, request, &Expected::Data(payload(object, 1, bytes)), false)?;
         }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_a_clone_takes_from_its_parent_is_copied_into_pages_once() -> Result<(), HotpathError> {
+    let mut cluster = Cluster::boot(1)?;
+    cluster.create_pool("bench", PG_NUM)?;
+    let mut client = Client::connect(&mut cluster, 0)?;
+    let bytes = 4 << 20;
+    let extents = [1, 0, bytes as u64, bytes as u64].map(u64::to_le_bytes).concat();
+    // A count of four bytes, the extent, and the length of what follows.
+    let head = [&extents[..4], &extents[8..24], &extents[24..28]].concat();
+    for (object, method, head) in [(100, "copyup", vec![]), (101, "sparse_copyup", head)] {
+        let input = [head, payload(object, 0, bytes)].concat();
+        let args = OpArgs::Class {
+            class_len: 3,
+            method_len: method.len() as u8,
+            argc: 0,
+            indata_len: input.len() as u32,
+        };
+        let indata = [b"rbd", method.as_bytes(), &input].concat();
+        let served =
+            serve(&mut client, &mut cluster, object, Op::new(OpCode::CALL, args).with_indata(indata))?;
+        assert_eq!(served.copied / bytes as u64, 1, "{method} copied {} bytes", served.copied);
+        // When they were received, and in their pages.
+        assert_eq!(served.checksummed / bytes as u64, 2, "{method}");
+        let request = client.request(&cluster, "bench", name(object), read(bytes))?;
+        client.exchange(&mut cluster, request, &Expected::Data(payload(object, 0, bytes)), false)?;
     }
     Ok(())
 }

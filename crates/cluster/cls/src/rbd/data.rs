@@ -4,32 +4,44 @@ use std::collections::BTreeMap;
 
 use buffer::Rope;
 use ops::{ClassContext, StepError, decode_input};
-use types::{Errno, Name};
+use types::Errno;
 
 /// Writes what a clone's parent has; nothing where the object was written meanwhile.
 pub(super) fn copyup(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
     if !ctx.exists() {
-        ctx.write(0, input.clone())?;
+        // It came behind the method's name. In pages the store writes it as it is; else it copies each block.
+        ctx.write(0, input.clone().in_pages())?;
     }
     Ok(0)
 }
 
 /// The same, of extents: offsets and lengths, then their data.
 pub(super) fn sparse_copyup(ctx: &mut ClassContext<'_, '_>, input: &Rope) -> Result<i32, StepError> {
-    let (extents, data): (BTreeMap<u64, u64>, Name) = decode_input(input)?;
+    let (extents, mut data) = extents_and_data(input)?;
     if ctx.exists() {
         return Ok(0);
     }
     if extents.is_empty() {
         ctx.create(true)?;
     }
-    let mut data = Rope::copy_from(&data);
     for (offset, len) in extents {
         let len = usize::try_from(len).map_err(|_| Errno::EINVAL)?;
         let extent = data.split_front(len).ok_or(Errno::EINVAL)?;
-        ctx.write(offset, extent)?;
+        ctx.write(offset, extent.in_pages())?;
     }
     Ok(0)
+}
+
+/// A map of extents and a string, of which only the map is copied: the string is an object's data.
+fn extents_and_data(input: &Rope) -> Result<(BTreeMap<u64, u64>, Rope), StepError> {
+    const COUNT_LEN: usize = 4;
+    const EXTENT_LEN: usize = 16;
+    let count: u32 = decode_input(&input.slice(0..input.len().min(COUNT_LEN)))?;
+    let mut rest = input.clone();
+    let mut take = |len: usize| rest.split_front(len).ok_or(Errno::EINVAL);
+    let extents = decode_input(&take(COUNT_LEN + EXTENT_LEN * count as usize)?)?;
+    let len: u32 = decode_input(&take(COUNT_LEN)?)?;
+    Ok((extents, take(len as usize)?))
 }
 
 /// Fails unless the snapshot id given is newer than the object's newest (state 0), or is not (state 1): ERANGE.

@@ -358,6 +358,32 @@ fn copyup_leaves_an_object_that_is_there_alone() {
 }
 
 #[test]
+fn pages_of_a_copyup_come_where_they_belong() {
+    let data: Vec<u8> = (0..50_000u32).map(|i| (i * 3 + i / 256) as u8).collect();
+    let mut object = Object::absent();
+    object.call("rbd", "copyup", &data).ok();
+    assert!(object.stored.data == data);
+    let extents: BTreeMap<u64, u64> = [(0, 4100), (8191, 45_000), (60_000, 900)].into();
+    let mut object = Object::absent();
+    call(&mut object, "sparse_copyup", |e| e.put(&extents).put(&Name::from(data.clone()))).ok();
+    let parts = [&data[..4100], &[0; 4091], &data[4100..49_100], &[0; 6809], &data[49_100..]];
+    assert!(object.stored.data == parts.concat());
+}
+
+#[test]
+fn a_sparse_copyup_that_ends_early_is_refused() {
+    let extents: BTreeMap<u64, u64> = [(2, 3), (8, 1)].into();
+    let whole = bytes(|e| e.put(&extents).put("abcd"));
+    for len in 0..whole.len() {
+        let mut object = Object::absent();
+        assert!(object.call("rbd", "sparse_copyup", &whole[..len]).is(Errno::EINVAL), "cut at {len}");
+    }
+    let mut many = whole;
+    many[..4].copy_from_slice(&u32::MAX.to_le_bytes());
+    assert!(Object::absent().call("rbd", "sparse_copyup", &many).is(Errno::EINVAL));
+}
+
+#[test]
 fn zeros_are_taken_out_of_an_object() {
     let sparsify = |data: &[u8], remove: bool| {
         let mut object = Object::absent();
