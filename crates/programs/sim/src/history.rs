@@ -205,6 +205,11 @@ impl Action {
         !matches!(self, Self::Read | Self::ReadAt { .. })
     }
 
+    /// Whether an object bears the mark of the change after it.
+    pub fn marks(&self) -> bool {
+        self.writes() && !matches!(self, Self::Remove | Self::Rollback { .. } | Self::Copy { .. })
+    }
+
     /// The compound operation. Every change but a removal and a rollback also sets the attribute, so that half a change shows.
     ///
     /// `from` is of a copy: the source's pool and name.
