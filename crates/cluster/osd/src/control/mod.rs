@@ -147,6 +147,8 @@ pub(crate) struct Control {
     shards: Vec<ShardState>,
     /// What the shards were configured with.
     shard_config: ShardConfig,
+    /// How many PGs there were then; `None` before the first time.
+    configured_pgs: Option<usize>,
     planted: pg::Planted,
     report: OsdReport,
     /// Commands that wait for reports of the other parts.
@@ -200,6 +202,7 @@ impl Control {
             creating: None,
             shards: vec![ShardState::default(); placement.shards().len()],
             shard_config: ShardConfig::default(),
+            configured_pgs: None,
             planted: pg::Planted::default(),
             report: OsdReport::default(),
             gathers: Gathers::default(),
@@ -336,7 +339,9 @@ impl Control {
         let mut effects = Vec::new();
         self.mon.handle(now, monclient::MonClientEvent::Tick, &mut effects);
         self.perform_mon(now, effects, out);
-        self.configure_shards(out);
+        if self.configured_pgs != Some(self.pgs.len()) {
+            self.configure_shards(out);
+        }
         self.report_tick(now, out);
         self.boot_tick(now, out);
         self.copies_tick(now, out);
@@ -436,7 +441,9 @@ impl Control {
 
     /// Gives the shards the options as they have them, if those are others than before or the number of PGs is.
     fn configure_shards(&mut self, out: &mut Out) {
-        let mut config = crate::config::of_shard(&self.options, self.pgs.len(), self.shards.len());
+        let pgs = self.pgs.len();
+        self.configured_pgs = Some(pgs);
+        let mut config = crate::config::of_shard(&self.options, pgs, self.shards.len());
         Arc::make_mut(&mut config.pg).planted = self.planted;
         if config != self.shard_config {
             self.shard_config = config.clone();
