@@ -177,6 +177,14 @@ def test_an_image_file_gives_back_what_is_deleted(t):
     until(lambda: given() < 400, "the file is smaller")
 
 
+def is_free(device):
+    try:
+        os.close(os.open(device, os.O_RDWR | os.O_EXCL))
+    except OSError:
+        return False
+    return True
+
+
 def test_block_devices_are_used_whole_and_never_over_what_they_hold(t):
     devices = [loop_device(t, f"disk{n}", (256 + 64 * n) << 20) for n in range(2)]
     named = [word for device in devices for word in ("--device", device)]
@@ -191,6 +199,8 @@ def test_block_devices_are_used_whole_and_never_over_what_they_hold(t):
         expect("in use" in words, f"a device that is mounted: {words}")
     finally:
         subprocess.run(["umount", mounted], check=True)
+    # The kernel may let go of the device some time after that.
+    until(lambda: is_free(devices[1]), "the device is not in use")
     cluster.up(*named, "--overwrite", devices[0], "--overwrite", devices[1])
     client = t.client(cluster)
     client.ceph("osd", "pool", "create", POOL, "8")
