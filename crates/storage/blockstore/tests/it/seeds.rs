@@ -3,6 +3,7 @@
 //! `LOLIGO_CRASH_SEEDS=FIRST..END cargo test -p blockstore --test it seeds -- --nocapture` runs others (`make crash`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use blockstore::Options;
@@ -51,25 +52,51 @@ fn play(seed: u64) {
     crash_history(&mut factory, shape, seed, CRASHES);
 }
 
+/// Seeds that were played, and those that failed.
+#[derive(Default)]
+struct Played {
+    count: u64,
+    failed: Vec<u64>,
+}
+
+/// Plays a seed after the other, each of which no other thread has taken.
+fn play_on(seeds: &Mutex<std::ops::Range<u64>>, played: &Mutex<Played>) {
+    let next = || seeds.lock().expect("no holder panics").next();
+    while let Some(seed) = next() {
+        // The panic has named the seed.
+        let is_ok = catch_unwind(AssertUnwindSafe(|| play(seed))).is_ok();
+        let mut played = played.lock().expect("no holder panics");
+        played.count += 1;
+        played.failed.extend((!is_ok).then_some(seed));
+    }
+}
+
 #[test]
 fn what_was_acknowledged_survives_under_any_options() {
-    let seeds = asked();
-    let (started, mut told) = (Instant::now(), Instant::now());
-    let mut failed = Vec::new();
-    for (done, seed) in seeds.clone().unwrap_or(SEEDS).enumerate() {
-        // The panic has named the seed.
-        if catch_unwind(AssertUnwindSafe(|| play(seed))).is_err() {
-            failed.push(seed);
-        }
-        if seeds.is_some() && told.elapsed() > Duration::from_secs(30) {
-            told = Instant::now();
-            let seconds = started.elapsed().as_secs();
-            println!("{} seeds, up to {seed}, in {seconds} s; failed: {failed:?}", done + 1);
-        }
-    }
-    if let Some(seeds) = seeds {
-        let (count, seconds) = (seeds.end - seeds.start, started.elapsed().as_secs());
+    let (asked, started) = (asked(), Instant::now());
+    let (seeds, played) = (Mutex::new(asked.clone().unwrap_or(SEEDS)), Mutex::new(Played::default()));
+    let says = asked.is_some();
+    let say = || {
+        let Played { count, failed } = &*played.lock().expect("no holder panics");
+        let seconds = started.elapsed().as_secs();
         println!("{count} seeds of {CRASHES} power losses and more in {seconds} s; failed: {failed:?}");
+    };
+    std::thread::scope(|scope| {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(|| play_on(&seeds, &played))).collect();
+        let mut told = Instant::now();
+        while !all.iter().all(|thread| thread.is_finished()) {
+            std::thread::sleep(Duration::from_millis(20));
+            if says && told.elapsed() > Duration::from_secs(30) {
+                told = Instant::now();
+                say();
+            }
+        }
+    });
+    if says {
+        say();
     }
+    let Played { count, failed } = played.into_inner().expect("no holder panics");
     assert!(failed.is_empty(), "seeds that fail: {failed:?}");
+    assert_eq!(count, asked.map_or(SEEDS.end - SEEDS.start, |asked| asked.end - asked.start));
 }
