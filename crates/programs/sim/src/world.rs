@@ -222,6 +222,8 @@ impl World {
         self.last_notifies();
         // Copies of requests that were sent twice are answered too.
         self.run_while(self.now + SETTLING, |_| true);
+        // A watch may be pinged just now. What is held for ever leaves no moment without budget.
+        self.run_while(self.now + SETTLING, |world| world.osds.iter().any(|osd| osd.budget_held().is_some()));
         checks::check(self);
     }
 
