@@ -342,7 +342,9 @@ impl Pg {
 
     /// Goes on when no write that has begun waits for reads in the range. What is queued already is seen by every read.
     fn drain(&mut self, out: &mut Out<'_>) {
-        let Some(Step::Draining(range)) = self.scrub.as_ref().map(|scrub| &scrub.step) else { return };
+        let Some(Step::Draining(range)) = self.scrub.as_ref().map(|scrub| &scrub.step) else {
+            return self.broken("a chunk drains of no scrub", out);
+        };
         let writes = |parked: &crate::pg::Parked| {
             let object = self.objects.get(parked.slot);
             parked.request.class.writes && object.is_some_and(|object| range.contains(&object.oid))

@@ -182,6 +182,7 @@ impl Scan {
 
     /// An object of which nothing more is read than this.
     fn end(&mut self, head: Result<ObjectHead, String>) {
+        // There is a first one that is left: this is of it.
         let Some(object) = self.left.pop_front() else { return };
         self.done.push(Scanned { oid: object.hobj, head, contents: None });
         self.part = Part::Head;
