@@ -42,17 +42,21 @@ const DEEP_SCRUBBED: Lateness = Lateness {
 
 impl Mon {
     pub(crate) fn check_scrubs(&self, now: UTime, health: &mut Health) {
-        let errors = self.pgmap.total().sum().num_scrub_errors;
+        let sum = *self.pgmap.total().sum();
+        let errors = sum.num_scrub_errors;
         if errors > 0 {
             let summary = format!("{errors} scrub errors");
             health.add_counted("OSD_SCRUB_ERRORS", Severity::Error, summary, errors, vec![]);
         }
-        self.check_large_omaps(health);
+        if sum.num_large_omap_objects > 0 {
+            self.check_large_omaps(sum.num_large_omap_objects, health);
+        }
         self.check_late(now, &SCRUBBED, health);
         self.check_late(now, &DEEP_SCRUBBED, health);
     }
 
-    fn check_large_omaps(&self, health: &mut Health) {
+    /// `objects`: how many there are in all pools.
+    fn check_large_omaps(&self, objects: i64, health: &mut Health) {
         let pools = self.pgmap.pools();
         let large = |id| pools.get(&id).map_or(0, |stats| stats.sum().num_large_omap_objects);
         let found = osdmap::pools(&self.osdmap).map(|(id, name, _)| (large(id), name));
@@ -64,12 +68,12 @@ impl Mon {
             return;
         }
         detail.push("Search the cluster log for 'Large omap object found' for more details.".into());
-        let objects = self.pgmap.total().sum().num_large_omap_objects;
         let summary = format!("{objects} large omap objects");
         health.add_counted("LARGE_OMAP_OBJECTS", Severity::Warn, summary, objects, detail);
     }
 
-    /// PGs whose last scrub is older than `interval * (1 + ratio)`; an interval of 0 is no limit.
+    /// Warns of PGs whose last scrub is older than `interval * (1 + ratio)`. A ratio of 0 switches the check off; a pool
+    /// whose own interval is 0 has the option's.
     fn check_late(&self, now: UTime, of: &Lateness, health: &mut Health) {
         let &Lateness { code, what, last, key, .. } = of;
         let (late, interval) = (self.options.get(of.ratio), self.options.get(of.interval));
