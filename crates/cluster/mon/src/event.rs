@@ -17,7 +17,8 @@ pub struct MonConfig {
     pub name: String,
     /// Where it listens, with the nonce that its sessions show: clients compare them.
     pub addr: EntityAddr,
-    /// The manager that the monitor announces, and is itself; `None`: clients are told that there is none.
+    /// The address at which the monitor acts as the manager, and the manager map's epoch. `None`: the manager map says that
+    /// there is no manager.
     pub manager: Option<ManagerConfig>,
     /// The host, as CRUSH and `node ls` name it.
     pub hostname: String,

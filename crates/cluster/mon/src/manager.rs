@@ -38,8 +38,8 @@ impl Mon {
         self.sessions.values().filter(|session| session.service == Service::Monitor)
     }
 
-    /// Whether a session is told of the manager. OSDs are not: one that knows a manager reports its statistics to it and
-    /// no longer to the monitor, which would cost each a connection for the same end.
+    /// Whether the manager map that a session gets names the manager. An OSD's does not: an OSD that knows a manager sends
+    /// its statistics to the manager's address, over a connection more, and they end in the same monitor.
     pub(crate) fn is_told_of_manager(&self, session: SessionId) -> bool {
         self.sessions.get(&session).is_some_and(|known| known.info.entity.kind != EntityType::Osd)
     }

@@ -31,7 +31,8 @@ pub struct MappedBlob {
     wanted: Vec<(u64, u8)>,
 }
 
-/// A blob that has its checksums and is not what it is said to be, by the first block that is wanted of it.
+/// A blob whose checksums are right and whose contents can't be decompressed to what the map says of it. The number is that
+/// of the first block of the object that was wanted of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadBlob(pub u64);
 
@@ -49,6 +50,7 @@ impl Mapped {
         let lives = |at: &u8| live & place_bit(place + at) != 0;
         let wanted = (0..blocks).filter(lives).map(|at| (base + u64::from(place + at), at));
         let wanted: Vec<(u64, u8)> = wanted.filter(|(number, _)| range.contains(number)).collect();
+        // Of a blob that has no block in the range nothing is read.
         let Some((first, _)) = wanted.first().copied() else { return };
         let slots = self.slots.len()..self.slots.len() + blob.stored.len();
         self.slots.extend(blob.stored.iter().map(|slot| (first, *slot)));

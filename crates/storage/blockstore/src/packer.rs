@@ -194,7 +194,7 @@ pub fn encode_counted(counted: &Compressed) -> Piece {
 }
 
 /// # Errors
-/// The value is no count.
+/// The value does not decode to the three counts.
 pub fn decode_counted(value: &[u8]) -> Result<Compressed, DecodeError> {
     let mut d = Decoder::new(value);
     let counted = Compressed { stored: d.get()?, allocated: d.get()?, original: d.get()? };

@@ -38,7 +38,7 @@ pub struct Sim {
     pub clean: bool,
     /// The log has a device of its own.
     pub log_apart: bool,
-    /// What every opened store is told.
+    /// The compression that is set in every store that is opened, for all pools; `None`: as the store has it.
     pub compression: Option<Compression>,
     pub seed: u64,
 }
