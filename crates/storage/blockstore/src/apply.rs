@@ -14,7 +14,7 @@ use crate::records::{
     part_key, space_key, table,
 };
 use crate::shape::{HASH_END, Part as HashPart, Shape, hash_range};
-use crate::stop::{Attempt, Stop, damaged};
+use crate::stop::{Attempt, damaged};
 
 /// A copied range shares blocks if it has so many whole ones.
 const SHARED_BLOCKS_MIN: u64 = 16;
@@ -307,19 +307,25 @@ impl Context<'_> {
         edges.retain(|edge| (hashes.start..=hashes.end).contains(edge));
         edges.sort_unstable();
         edges.dedup();
+        // A range of hashes has objects of several pools: what comes first is known when all ranges were looked at.
+        let mut twice: Option<GHObject> = None;
         for edge in edges.windows(2) {
             let range = edge[0]..edge[1];
             let (given, taken) = (part_at(&source_shape, &range), part_at(&target_shape, &range));
             if !self.has_more_than(&given, 0)? {
                 continue;
             }
-            if self.has_more_than(&taken, FEW_OBJECTS)? {
-                self.move_objects(&given, taken.space, into)?;
+            let both = if self.has_more_than(&taken, FEW_OBJECTS)? {
+                self.move_objects(&given, taken.space)?
             } else {
-                self.move_objects(&taken, given.space, into)?;
                 source_shape.set(&range, taken.space);
                 target_shape.set(&range, given.space);
-            }
+                self.move_objects(&taken, given.space)?
+            };
+            twice = twice.into_iter().chain(both).min();
+        }
+        if let Some(first) = twice {
+            return Err(StoreError::ObjectExists(into, Box::new(first)).into());
         }
         self.put_shape(from, &source_shape)?;
         self.put_shape(into, &target_shape)
@@ -336,22 +342,23 @@ impl Context<'_> {
         Ok(true)
     }
 
-    /// Moves objects' records to another space; what they lead to stays where it is.
-    fn move_objects(&mut self, part: &HashPart, space: u64, into: CollectionId) -> Attempt<()> {
+    /// Moves objects' records to another space, up to the first that is there already, which it returns; what they lead
+    /// to stays where it is.
+    fn move_objects(&mut self, part: &HashPart, space: u64) -> Attempt<Option<GHObject>> {
         let mut from = Vec::new();
         while let Some((key, _, value)) = self.next_object(std::slice::from_ref(part), &from, None)? {
             let old = [&space_key(part.space)[..], &key].concat();
             let object = object_of(&old).ok_or_else(|| damaged("a key of an object"))?;
             let target = object_key(space, &object);
             if self.get(&target)?.is_some() {
-                return Err(Stop::Error(StoreError::ObjectExists(into, Box::new(object))));
+                return Ok(Some(object));
             }
             self.delete_known(old, &value);
             self.put_new(target, value);
             from = key;
             from.push(0);
         }
-        Ok(())
+        Ok(None)
     }
 }
 

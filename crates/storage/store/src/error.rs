@@ -28,7 +28,7 @@ pub enum StoreError {
     /// The object read, cloned or renamed does not exist.
     #[error("object {1} does not exist in {0}")]
     NoSuchObject(CollectionId, Box<GHObject>),
-    /// The object renamed or merged to exists.
+    /// The object renamed or merged to exists: of a split or a merge, the first of those that both collections have.
     #[error("object {1} exists already in {0}")]
     ObjectExists(CollectionId, Box<GHObject>),
     /// A sentinel (minimum or maximum) was named where an object is wanted.

@@ -186,6 +186,24 @@ pub fn split_moves_by_hash_and_merge_brings_back<F: Factory>(factory: &mut F) {
     }
 }
 
+pub fn a_refused_merge_names_the_first_object_of_both<F: Factory>(factory: &mut F) {
+    let (mut h, c) = one_pg(factory);
+    create_beside(&mut h, c, pg(1), 1);
+    // By their hashes they would come the other way round, and `pg(1)` has the one's part of the hashes for its own.
+    let (first, mut second) = (object("a", 1), object("a", 0));
+    let first = GHObject { hobj: HObject { pool: PoolId(-3), ..first.hobj }, ..first };
+    assert!(first < second);
+    for _ in 0..2 {
+        h.commit(|t| t.touch(c, &first).touch(c, &second).touch(pg(1), &first).touch(pg(1), &second));
+        let twice = h.refused(|t| t.merge(pg(1), c, 0));
+        assert_eq!(twice, StoreError::ObjectExists(c, Box::new(first.clone())));
+        h.commit(|t| t.remove(c, &second).remove(pg(1), &second));
+        second = object("b", 2);
+    }
+    h.commit(|t| t.remove(c, &first).merge(pg(1), c, 0));
+    assert_eq!(h.list(c), [first]);
+}
+
 pub fn a_transaction_spans_collections<F: Factory>(factory: &mut F) {
     let mut h = empty(factory);
     let (a, m, meta) = (object("a", 1), object("superblock", 0), CollectionId::Meta);

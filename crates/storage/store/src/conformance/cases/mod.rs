@@ -89,6 +89,7 @@ cases! {
     sentinels_are_no_objects: [],
     split_moves_by_hash_and_merge_brings_back: [],
     a_split_and_a_merge_with_requests_in_flight: [],
+    a_refused_merge_names_the_first_object_of_both: [],
     a_transaction_spans_collections: [],
     collections_of_two_shards_share_no_transaction: [SeveralShards],
     rehoming_to_where_it_is_or_nowhere: [],
