@@ -211,6 +211,12 @@ class Test:
     def clients(self, cluster):
         return [Client(r, cluster.conf) for r in self.releases]
 
+    def clients_in_turn(self, cluster, turn):
+        """Of two releases one, the other at the next turn and with the next number of cores: with one core or two, each
+        turn meets both. Of another number, and in the long form, all of them."""
+        every = self.clients(cluster)
+        return every if self.soak or len(every) != 2 else [every[(turn + self.cores) % 2]]
+
     def path(self, name):
         return os.path.join(self.dir, name)
 

@@ -107,7 +107,7 @@ def main():
     parser.add_argument("--seed", type=int, default=int(time.time()) & 0xFFFF)
     parser.add_argument("--cores", type=int, default=None, help="run with this many cores only")
     parser.add_argument("--store", default=None, help="run with this durable store in place of the default one")
-    parser.add_argument("--lanes", type=int, default=min(2, os.cpu_count() or 1), help="tests at a time (default: %(default)s)")
+    parser.add_argument("--lanes", type=int, default=1 + min(2, os.cpu_count() or 1), help="tests at a time (default: %(default)s)")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     if os.geteuid() != 0:

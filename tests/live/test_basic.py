@@ -42,9 +42,9 @@ def objects_come_and_go(t, cluster, client):
 
 
 def test_objects_of_every_size_come_and_go(t):
-    for store in ("simple", "block", "mem"):
+    for turn, store in enumerate(("simple", "block", "mem")):
         cluster = t.cluster("--store", store)
-        for client in t.clients(cluster):
+        for client in t.clients_in_turn(cluster, turn):
             objects_come_and_go(t, cluster, client)
         cluster.stop()
 

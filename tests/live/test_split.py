@@ -23,9 +23,9 @@ def objects_of(client, pool):
 
 
 def test_pg_num_rises_under_rados_bench(t):
-    for store in ("simple", "block", "mem"):
+    for turn, store in enumerate(("simple", "block", "mem")):
         cluster = t.cluster("--osds", "1", "--store", store, "--set", "osd_mon_report_interval=0.5")
-        for client in t.clients(cluster):
+        for client in t.clients_in_turn(cluster, turn):
             pool = f"b{client.release.replace('.', '')}"
             client.ceph("osd", "pool", "create", pool, "8")
             bench = client.start("rados", "-p", pool, "bench", "6", "write", "-b", "4096", "-t", "4",
