@@ -87,13 +87,13 @@ macro_rules! messages {
 messages! {
     inline [
         Command, CommandReply, Config, GetConfig, GetPoolStats, GetPoolStatsReply, KvData, Log, LogAck,
-        MgrClose, MgrCommand, MgrCommandReply, MgrMap, MgrOpen, MgrUpdate, MonCommand, MonCommandAck, MonGetMap, MonGetOsdMap,
+        MgrClose, MgrCommand, MgrCommandReply, MgrConfigure, MgrMap, MgrOpen, MgrUpdate, MonCommand, MonCommandAck, MonGetMap, MonGetOsdMap,
         MonGetPurgedSnaps, MonGetPurgedSnapsReply, MonGetVersion, MonGetVersionReply, MonMap, MonSubscribe,
         MonSubscribeAck, OsdAlive, OsdBeacon, OsdFailure, OsdFull, OsdMap, OsdMarkMeDead, OsdMarkMeDown,
         OsdPgCreate2, OsdPgCreated, OsdPgReadyToMerge, OsdPgTemp, OsdPing, OsdScrub2, PgStatsAck, Ping, PoolOp,
         PoolOpReply, RemoveSnaps, Statfs, StatfsReply, WatchNotify,
     ]
-    boxed [OsdBackoff, OsdBoot, OsdOp, OsdOpReply, PgStats]
+    boxed [MgrReport, OsdBackoff, OsdBoot, OsdOp, OsdOpReply, PgStats]
 }
 
 impl Message {

@@ -95,6 +95,8 @@ const IN_CAPTURES: &[u16] = &[
     kind::COMMAND,
     kind::COMMAND_REPLY,
     kind::MGR_MAP,
+    kind::MGR_CONFIGURE,
+    kind::MGR_REPORT,
     kind::MGR_COMMAND,
     kind::MGR_COMMAND_REPLY,
     kind::KV_DATA,

@@ -59,6 +59,21 @@ fn messages_of_clients_and_monitors_have_cephs_layout() {
     );
     let m = MgrUpdate { daemon_name: "d".into(), service_name: "sv".into(), facts: Some(of_service()) };
     check(m, 2, 1, "01000000640200000073760101000000010000006b010000007600000000");
+    let m = MgrConfigure { stats_period: 5, stats_threshold: 255 };
+    check(m, 4, 1, "05000000ff0000000000000000");
+    let m = MgrReport {
+        daemon_name: "d".into(),
+        service_name: "sv".into(),
+        status: Some(of_service().0),
+        ..MgrReport::default()
+    };
+    check(
+        m,
+        9,
+        1,
+        "010000006400000000000000000000000002000000737601010000000100000\
+         06b01000000760000000000000000000000000000",
+    );
     check(MonSubscribeAck { interval: 300, fsid: FSID }, 1, 1, MON_SUBSCRIBE_ACK);
     let (name, host, device_class) = ("osd.0".parse().unwrap(), "h".into(), "ssd".into());
     check(GetConfig { name, host, device_class }, 1, 1, GET_CONFIG);
