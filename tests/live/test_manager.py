@@ -10,6 +10,25 @@ from test_scrub import deep_scrub_pool, health, healthy
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
+class Daemon:
+    """A service daemon by a release's librados: daemon NAME of service `gate`."""
+
+    def __init__(self, t, client, cluster, name):
+        with open(os.path.join(HERE, "service_daemon.py"), encoding="utf-8") as f:
+            # As an argument: a peer's root does not have the repository.
+            argv = ("/usr/bin/python3", "-c", f.read(), cluster.conf, "gate", name)
+        self.process = client.start(*argv, stdin=subprocess.PIPE, text=True)
+        t.cleanups.append(self.process.kill)
+
+    def say(self, what):
+        self.process.stdin.write(json.dumps(what) + "\n")
+        self.process.stdin.flush()
+
+    def leave(self):
+        self.process.stdin.close()
+        equal(self.process.wait(BOUND), 0, "the daemon's end")
+
+
 class Commander:
     """One librados client that stays connected."""
 
@@ -124,3 +143,58 @@ def test_a_service_that_registers_ends_without_waiting(t):
               "    c.service_daemon_update({'busy': 'no'})\n"
               "    assert c.mgr_command('{\"prefix\": \"fsid\"}', b'')[0] == 0\n")
     subprocess.run(["/usr/bin/python3", "-c", script, cluster.conf], check=True, timeout=BOUND)
+
+
+def test_services_are_shown_until_they_leave_or_fall_silent(t):
+    cluster = t.cluster("--osds", "1")
+    for client in t.clients(cluster):
+        nothing = client.ceph_json("service", "dump")
+        equal(nothing["services"], {}, "services before any came")
+        client.ceph("config", "set", "mgr", "mgr_service_beacon_grace", "60")
+        first, second = (Daemon(t, client, cluster, name) for name in ("one", "two"))
+
+        def gate():
+            return client.ceph_json("service", "dump")["services"].get("gate", {"daemons": {"summary": ""}})["daemons"]
+
+        until(lambda: set(gate()) == {"summary", "one", "two"}, "both daemons")
+        one = gate()["one"]
+        equal((one["metadata"]["made"], one["task_status"]), ("here", {}), "a daemon")
+        expect(one["metadata"]["ceph_version"].startswith(f"ceph version {client.release}."), one)
+        expect(one["gid"] > 0 and one["start_epoch"] > nothing["epoch"], one)
+        shown = client.ceph("-s").text
+        expect("    gate: 2 portals active (1 hosts)\n" in shown and "    mon:  1 daemons" in shown, shown)
+        equal(client.ceph_json("status")["servicemap"]["services"]["gate"]["daemons"], gate(), "status")
+        versions = client.ceph_json("versions")
+        equal(versions["gate"], {one["metadata"]["ceph_version"]: 2}, "versions")
+        equal(sum(versions["overall"].values()), 5, "versions overall")
+        first.say({"busy": "a little"})
+
+        def said(name="one"):
+            return client.ceph_json("service", "status")["gate"][name]["status"]
+
+        until(lambda: said() == {"busy": "a little"}, "the daemon's state")
+        equal(said("two"), {}, "the other's")
+        beacon = client.ceph_json("service", "status")["gate"]["two"]["last_beacon"]
+        until(lambda: client.ceph_json("service", "status")["gate"]["two"]["last_beacon"] > beacon, "its beacons")
+        # One leaves and is gone; of one that was killed nobody knows more than that it is silent.
+        first.leave()
+        until(lambda: set(gate()) == {"summary", "two"}, "the daemon that left")
+        second.say("die")
+        second.process.wait(BOUND)
+        expect("two" in gate(), "a killed daemon is shown within the grace")
+        client.ceph("config", "set", "mgr", "mgr_service_beacon_grace", "1")
+        until(lambda: client.ceph_json("service", "dump")["services"] == {}, "the killed daemon")
+
+
+def test_services_come_back_after_a_start(t):
+    cluster = t.cluster("--osds", "1")
+    client = t.client(cluster)
+    daemon = Daemon(t, client, cluster, "one")
+    daemon.say({"busy": "no"})
+    for end in (None, cluster.stop, cluster.kill):
+        if end:
+            end()
+            cluster.up()
+        until(lambda: client.ceph_json("service", "status").get("gate", {}).get("one", {}).get("status") == {"busy": "no"},
+              "the daemon")
+    daemon.leave()

@@ -223,6 +223,19 @@ table! {
     .range(0.0, 1.0)
     .runtime();
     COMPRESSOR_ZSTD_LEVEL: u64 = spec("compressor_zstd_level", Int, "1", "How hard zstd tries: 1 is fastest, 22 smallest.").range(1.0, 22.0).runtime();
+    MGR_SERVICE_BEACON_GRACE: f64 = spec("mgr_service_beacon_grace", Secs, "60", "Seconds without a report after which a service daemon that registered is no longer shown.")
+        .range(0.0, 1e9)
+        .runtime();
+    MGR_SERVICES_BYTES_MAX: u64 = spec(
+        "mgr_services_bytes_max",
+        Size,
+        "4194304",
+        "Bytes of all that service daemons say of themselves, with 64 for each name and value; what is more is left out.",
+    )
+    .range(1024.0, 1e9)
+    .runtime()
+    .own();
+    MGR_STATS_PERIOD: u64 = spec("mgr_stats_period", Int, "5", "Seconds between two reports of a service daemon.").range(1.0, 3600.0).runtime();
     MON_ALLOW_POOL_DELETE: bool = spec("mon_allow_pool_delete", Bool, "true", "Whether pools can be removed. Ceph's default is false.").runtime();
     MON_CONFIG_KEY_MAX_ENTRY_SIZE: u64 = spec("mon_config_key_max_entry_size", Size, "65536", "Bytes that a value of `config-key` may have.").runtime();
     MON_DATA_AVAIL_CRIT: u64 = spec("mon_data_avail_crit", Int, "5", "Percentage of free space on the monitor's disk below which MON_DISK_CRIT is raised.")

@@ -13,6 +13,7 @@ impl Mon {
         self.check_pipeline()?;
         self.check_waiting()?;
         self.check_sessions()?;
+        invariant!(self.services.is_counted_right(), "the texts of services are miscounted")?;
         self.check_derived()
     }
 

@@ -20,6 +20,7 @@ use crate::service::global_ids::GlobalIds;
 use crate::service::kept_maps;
 use crate::service::log::{CLUSTER, ClusterLog, LogLevel, LogLine};
 use crate::service::osdmap;
+use crate::service::services::ServiceMap;
 use crate::session::{Service, Session};
 use crate::state::{Batch, Key, State, StateKey};
 use crate::stats::PgMap;
@@ -153,6 +154,9 @@ pub struct Mon {
     pub(crate) forced_pgs: ForcedPgs,
     /// PGs that failed, with the reasons, until they are reported as something else.
     pub(crate) stopped_pgs: BTreeMap<PgId, String>,
+    /// The service daemons that registered, and whether it was said since that there is no room for one.
+    pub(crate) services: ServiceMap,
+    pub(crate) services_full: bool,
     pub(crate) sampled: UTime,
     pub(crate) unhandled: BTreeSet<u16>,
     pub(crate) trim_wanted: bool,
@@ -212,6 +216,8 @@ impl Mon {
             failures: BTreeMap::new(),
             failed_osds: BTreeMap::new(),
             stopped_pgs: BTreeMap::new(),
+            services: ServiceMap::default(),
+            services_full: false,
             sampled: UTime::default(),
             unhandled: BTreeSet::new(),
             trim_wanted: false,
@@ -485,11 +491,14 @@ impl Mon {
         self.options.text(name).unwrap_or_default()
     }
 
-    /// Puts the options in force: those stored for this monitor, overridden by those that this process was started with.
+    /// Puts the options in force: those stored for this monitor and, of the manager's, for the manager that it is, overridden by those that this process was started with.
     pub(crate) fn merge_options(&mut self) {
-        let me = types::EntityId { kind: types::EntityType::Mon, id: self.config.name.clone() };
+        let [manager, me] = [types::EntityType::Mgr, types::EntityType::Mon]
+            .map(|kind| types::EntityId { kind, id: self.config.name.clone() });
+        let of_manager = self.settings.of(&manager);
+        let of_manager = of_manager.into_iter().filter(|(name, _)| name.starts_with("mgr_"));
         let mut merged = Values::new();
-        for (name, (_, value)) in self.settings.of(&me) {
+        for (name, (_, value)) in self.settings.of(&me).into_iter().chain(of_manager) {
             // What was stored by force or by an older program may not fit: then the default counts.
             let _ = merged.set(name, value);
         }

@@ -22,6 +22,7 @@ impl Mon {
             self.sampled = now;
             self.pgmap.sample(now);
         }
+        self.prune_services(now);
         if self.is_proposing() {
             return;
         }

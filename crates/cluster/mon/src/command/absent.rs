@@ -1,9 +1,8 @@
-//! Commands about what a cluster of ours does not have: file systems, crash reports, devices, services, a balancer.
+//! Commands about what a cluster of ours does not have: file systems, crash reports, devices, a balancer.
 //! What is truly empty is answered empty, in the shapes of Ceph's programs; what can't be done says so.
 
 use types::Errno;
 
-use super::status::servicemap_json;
 use super::{Answer, Call, Command, Failure, Format, Run, fail, mon_r};
 use crate::fmt::Json;
 use crate::mon::Mon;
@@ -42,12 +41,6 @@ pub(super) const COMMANDS: &[Command] = &[
         |_, call| Ok(call.show_json(Json::Array(vec![]))),
     ),
     mon_r("mds versions", "Versions of the metadata servers (there are none)", |_, call| {
-        Ok(call.show_json(Json::object()))
-    }),
-    mon_r("service dump", "Services that registered (none is noted)", |mon, call| {
-        Ok(call.show_json(servicemap_json(mon)))
-    }),
-    mon_r("service status", "States of services (there are none)", |_, call| {
         Ok(call.show_json(Json::object()))
     }),
     mon_r("crash ls", "Crash reports (none are collected)", |_, call| {

@@ -32,12 +32,13 @@ mod pool_snap;
 mod pool_var;
 mod report;
 mod scrub;
+mod services;
 pub mod signature;
 pub(crate) mod status;
 mod tell;
 mod tell_state;
 mod upmap;
-pub(crate) use mon::mon_status;
+pub(crate) use mon::{legacy_addr, mon_status};
 pub(crate) use osd::set_text as osd_set_text;
 pub(crate) use status::ratio;
 
@@ -216,6 +217,7 @@ pub fn all() -> impl Iterator<Item = &'static Command> {
         monitors::MANAGERS,
         report::COMMANDS,
         scrub::COMMANDS,
+        services::COMMANDS,
         absent::COMMANDS,
         not_yet::COMMANDS,
     ]

@@ -97,7 +97,7 @@ pub(super) fn addrs_json(addrs: &EntityAddrVec) -> Json {
 }
 
 /// The address that programs of old show: version 1's, `ip:port/nonce`; without one, blank.
-pub(super) fn legacy_addr(addrs: &EntityAddrVec) -> String {
+pub(crate) fn legacy_addr(addrs: &EntityAddrVec) -> String {
     let legacy = addrs.0.iter().find(|addr| addr.kind == AddrType::Legacy);
     match legacy.or(addrs.0.first()).filter(|addr| addr.socket.is_some()) {
         Some(addr) => format!("{}/{}", socket_text(addr), addr.nonce),

@@ -81,7 +81,7 @@ fn report(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         .with("num_pg_by_state", Json::array(states))
         .with("num_pg_by_osd", Json::array(by_osd))
         .with("purged_snaps", empty())
-        .with("servicemap", super::status::servicemap_json(mon))
+        .with("servicemap", super::services::map_json(mon))
         .with("paxos", versions(mon.token).with("last_pn", 0).with("accepted_pn", 0));
     let shown = call.show_json(json);
     Ok(Answer { status: format!("report {}", buffer::crc32c(0, &shown.data)), ..shown })

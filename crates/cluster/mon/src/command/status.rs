@@ -6,7 +6,7 @@ use std::time::Duration;
 use messages::PgState;
 use types::{Errno, UTime};
 
-use super::{Answer, Call, Command, Failure, fail};
+use super::{Answer, Call, Command, Failure, fail, services};
 use crate::fmt::{Align, Json, Table, bytes, count};
 use crate::mon::Mon;
 use crate::mutes::{Mute, parse_span};
@@ -120,7 +120,7 @@ fn status(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
             .with("pgmap", pgmap_json(mon))
             .with("fsmap", fsmap_json())
             .with("mgrmap", mgrmap_json(mon))
-            .with("servicemap", servicemap_json(mon))
+            .with("servicemap", services::map_json(mon))
             .with("progress_events", Json::object())
     };
     let text = || {
@@ -128,9 +128,13 @@ fn status(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         out += &format!("    id:     {}\n", mon.config.fsid);
         out += &format!("    health: {}\n \n", health.status_lines("            "));
         out += "  services:\n";
-        out += &format!("    mon: 1 daemons, quorum {} (age {})\n", mon.config.name, span(u64::from(age)));
-        out += &format!("    mgr: {}\n", mgrmap_text(mon, call.now));
-        out += &format!("    osd: {}\n \n", osdmap::summary_text(&mon.osdmap, call.now));
+        let pad = services::name_padding(mon, "mon");
+        let age = span(u64::from(age));
+        out += &format!("    mon: {pad}1 daemons, quorum {} (age {age})\n", mon.config.name);
+        out += &format!("    mgr: {pad}{}\n", mgrmap_text(mon, call.now));
+        out += &format!("    osd: {pad}{}\n", osdmap::summary_text(&mon.osdmap, call.now));
+        out += &format!("{} \n", services::lines(mon));
+        out += &services::tasks_text(mon);
         out += &pgmap_text(mon);
         out
     };
@@ -164,13 +168,6 @@ fn mgrmap_json(mon: &Mon) -> Json {
         .with("available", mon.mgrmap.available)
         .with("num_standbys", 0)
         .with("modules", Json::Array(vec![]))
-        .with("services", Json::object())
-}
-
-pub(super) fn servicemap_json(mon: &Mon) -> Json {
-    Json::object()
-        .with("epoch", 1)
-        .with("modified", osdmap::created(&mon.osdmap).to_string())
         .with("services", Json::object())
 }
 
@@ -370,15 +367,20 @@ pub(super) fn version_counts(counts: &BTreeMap<String, u64>) -> Json {
 fn versions(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let osds = mon.osd_versions();
     let mons = BTreeMap::from([(mon.config.version.clone(), 1)]);
-    let mut overall = osds.clone();
     let mgrs = mon.manager_versions();
-    *overall.entry(mon.config.version.clone()).or_default() += 1 + mgrs.values().sum::<u64>();
-    let json = Json::object()
+    let services = services::versions(mon);
+    let mut overall = BTreeMap::new();
+    let parts = [&mons, &mgrs, &osds].into_iter().chain(services.iter().map(|(_, versions)| versions));
+    for (version, n) in parts.flatten() {
+        *overall.entry(version.clone()).or_default() += n;
+    }
+    let mut json = Json::object()
         .with("mon", version_counts(&mons))
         .with("mgr", version_counts(&mgrs))
         .with("osd", version_counts(&osds))
-        .with("mds", Json::object())
-        .with("overall", version_counts(&overall));
+        .with("mds", Json::object());
+    services.iter().for_each(|(service, versions)| json.put(service, version_counts(versions)));
+    let json = json.with("overall", version_counts(&overall));
     Ok(call.show_json(json))
 }
 

@@ -8,3 +8,4 @@ pub mod kept_maps;
 pub mod log;
 pub mod osdmap;
 pub mod purged_snaps;
+pub(crate) mod services;

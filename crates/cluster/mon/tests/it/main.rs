@@ -18,6 +18,7 @@ mod osd_life;
 mod pg_num;
 mod rebuild;
 mod scrub;
+mod services;
 mod slow_ops;
 mod snaps;
 mod space;

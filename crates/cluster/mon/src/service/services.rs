@@ -1,0 +1,204 @@
+//! Service daemons that registered with the manager: `rbd-mirror`, `radosgw`, whoever asks librados for it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use types::{Name, UTime};
+
+/// What a daemon says of itself, by name.
+pub(crate) type Facts = BTreeMap<String, String>;
+
+/// What a text counts in [`ServiceMap`]'s limit beside its bytes.
+const TEXT_OVERHEAD: usize = 64;
+
+/// The services that are the cluster's own daemons: they are not listed among the others.
+const OWN_KINDS: [&str; 5] = ["osd", "client", "mon", "mds", "mgr"];
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServiceDaemon {
+    /// The global id and the address of the client that it is.
+    pub gid: u64,
+    pub addr: String,
+    /// Where and when it came.
+    pub start_epoch: u64,
+    pub start_stamp: UTime,
+    pub metadata: Facts,
+    pub task_status: Facts,
+    pub status: Facts,
+    pub status_stamp: UTime,
+    /// When it was last heard of.
+    pub last_beacon: UTime,
+}
+
+impl ServiceDaemon {
+    fn cost(&self) -> usize {
+        let maps = [&self.metadata, &self.task_status, &self.status];
+        TEXT_OVERHEAD + maps.into_iter().map(cost).sum::<usize>()
+    }
+}
+
+fn cost(facts: &Facts) -> usize {
+    facts.iter().map(|(key, value)| key.len() + value.len() + 2 * TEXT_OVERHEAD).sum()
+}
+
+pub(crate) fn facts(said: &BTreeMap<Name, Name>) -> Facts {
+    said.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+}
+
+/// A daemon that introduces itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Registration {
+    pub service: String,
+    pub name: String,
+    pub gid: u64,
+    pub addr: String,
+    pub metadata: Facts,
+    pub status: Facts,
+}
+
+/// What became of what a daemon said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    Noted,
+    /// It did not register, or too long ago.
+    Unknown,
+    /// There is no room for it.
+    TooMuch,
+}
+
+/// The daemons of each service, by name. All texts together have a limit, which the caller gives.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ServiceMap {
+    /// How many changes there were since the start.
+    changes: u64,
+    /// The time of the last one.
+    modified: Option<UTime>,
+    services: BTreeMap<String, BTreeMap<String, ServiceDaemon>>,
+    /// What all daemons cost.
+    bytes: usize,
+}
+
+impl ServiceMap {
+    pub(crate) fn epoch(&self) -> u64 {
+        self.changes + 1
+    }
+
+    /// `None`: nothing has changed since the start.
+    pub(crate) fn modified(&self) -> Option<UTime> {
+        self.modified
+    }
+
+    pub(crate) fn services(&self) -> impl Iterator<Item = (&str, &BTreeMap<String, ServiceDaemon>)> {
+        self.services.iter().map(|(service, daemons)| (service.as_str(), daemons))
+    }
+
+    /// The services that are not the cluster's own daemons.
+    pub(crate) fn others(&self) -> impl Iterator<Item = (&str, &BTreeMap<String, ServiceDaemon>)> {
+        self.services().filter(|(service, _)| !OWN_KINDS.contains(service))
+    }
+
+    /// Notes a daemon. One of the same name takes its place; one that only connected anew stays what it was.
+    pub(crate) fn register(&mut self, now: UTime, said: Registration, limit: usize) -> Taken {
+        let Registration { service, name, gid, addr, metadata, status } = said;
+        let known = self.services.get(&service).and_then(|daemons| daemons.get(&name));
+        let start_epoch = self.epoch() + 1;
+        let daemon = match known.filter(|known| known.gid == gid) {
+            Some(known) => ServiceDaemon { status, status_stamp: now, last_beacon: now, ..known.clone() },
+            None => ServiceDaemon {
+                gid,
+                addr,
+                start_epoch,
+                start_stamp: now,
+                metadata,
+                task_status: Facts::new(),
+                status,
+                status_stamp: now,
+                last_beacon: now,
+            },
+        };
+        let is_new = daemon.start_epoch == start_epoch;
+        let names = service.len() + name.len() + 2 * TEXT_OVERHEAD;
+        let freed = known.map_or(0, |known| known.cost() + names);
+        let bytes = self.bytes - freed + daemon.cost() + names;
+        if bytes > limit {
+            return Taken::TooMuch;
+        }
+        self.bytes = bytes;
+        self.services.entry(service).or_default().insert(name, daemon);
+        if is_new {
+            self.changed(now);
+        }
+        Taken::Noted
+    }
+
+    /// A daemon is heard of, and says its state or its tasks where they are new.
+    pub(crate) fn report(
+        &mut self,
+        now: UTime,
+        (service, name, gid): (&str, &str, u64),
+        status: Option<Facts>,
+        tasks: Option<Facts>,
+        limit: usize,
+    ) -> Taken {
+        let found = self.services.get_mut(service).and_then(|daemons| daemons.get_mut(name));
+        let Some(daemon) = found.filter(|daemon| daemon.gid == gid) else { return Taken::Unknown };
+        daemon.last_beacon = now;
+        let before = [&daemon.status, &daemon.task_status].map(cost);
+        let after = [status.as_ref().map_or(before[0], cost), tasks.as_ref().map_or(before[1], cost)];
+        let bytes = self.bytes - before.iter().sum::<usize>() + after.iter().sum::<usize>();
+        if bytes > limit && bytes > self.bytes {
+            return Taken::TooMuch;
+        }
+        self.bytes = bytes;
+        if let Some(status) = status {
+            (daemon.status, daemon.status_stamp) = (status, now);
+        }
+        if let Some(tasks) = tasks.filter(|tasks| *tasks != daemon.task_status) {
+            daemon.task_status = tasks;
+            self.changed(now);
+        }
+        Taken::Noted
+    }
+
+    /// A daemon leaves; one that took its name stays.
+    pub(crate) fn leave(&mut self, now: UTime, (service, name, gid): (&str, &str, u64)) {
+        self.drop_where(now, |of, named, daemon| of == service && named == name && daemon.gid == gid);
+    }
+
+    /// Forgets the daemons that were not heard of for so long.
+    pub(crate) fn prune(&mut self, now: UTime, grace: Duration) {
+        self.drop_where(now, |_, _, daemon| daemon.last_beacon.after(grace) < now);
+    }
+
+    fn drop_where(&mut self, now: UTime, goes: impl Fn(&str, &str, &ServiceDaemon) -> bool) {
+        let before = self.bytes;
+        for (service, daemons) in &mut self.services {
+            daemons.retain(|name, daemon| {
+                let goes = goes(service, name, daemon);
+                if goes {
+                    self.bytes -= service.len() + name.len() + 2 * TEXT_OVERHEAD + daemon.cost();
+                }
+                !goes
+            });
+        }
+        self.services.retain(|_, daemons| !daemons.is_empty());
+        if self.bytes != before {
+            self.changed(now);
+        }
+    }
+
+    fn changed(&mut self, now: UTime) {
+        self.changes += 1;
+        self.modified = Some(now);
+    }
+
+    /// What all texts count, counted anew.
+    pub(crate) fn is_counted_right(&self) -> bool {
+        let daemons = self.services.iter().flat_map(|(service, daemons)| {
+            daemons
+                .iter()
+                .map(|(name, daemon)| service.len() + name.len() + 2 * TEXT_OVERHEAD + daemon.cost())
+        });
+        daemons.sum::<usize>() == self.bytes
+    }
+}
