@@ -231,13 +231,14 @@ class Test:
 
 
 def until(condition, words, seconds=BOUND, step=0.05):
-    """Waits for a condition, with a bound and the words for when it does not come."""
+    """Waits for a condition, with a bound and the words for when it does not come, or what makes them then."""
     end = time.monotonic() + seconds
     while True:
         value = condition()
         if value:
             return value
-        expect(time.monotonic() < end, f"not within {seconds} s: {words}")
+        if time.monotonic() >= end:
+            raise Failure(f"not within {seconds} s: {words() if callable(words) else words}")
         time.sleep(step)
 
 
