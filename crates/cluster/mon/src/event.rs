@@ -17,8 +17,8 @@ pub struct MonConfig {
     pub name: String,
     /// Where it listens, with the nonce that its sessions show: clients compare them.
     pub addr: EntityAddr,
-    /// The address at which the monitor acts as the manager, and the manager map's epoch. `None`: the manager map says that
-    /// there is no manager.
+    /// The address at which the monitor acts as the manager, and the manager map's epoch. `None`: the manager map names no
+    /// manager.
     pub manager: Option<ManagerConfig>,
     /// The host, as CRUSH and `node ls` name it.
     pub hostname: String,

@@ -42,7 +42,7 @@ impl Mon {
             }
             Message::MgrOpen(m) => self.register_service(now, session, m, out),
             Message::MgrReport(m) => self.service_report(now, session, &m, out),
-            // What a daemon says anew of its metadata is not in the map of services, as with Ceph.
+            // Ceph's manager, too, takes no new metadata into the map of services.
             Message::MgrUpdate(_) => {}
             other => self.unhandled(session, &other, out),
         }
@@ -87,7 +87,7 @@ impl Mon {
         match self.services.report(now, (&service, &name, gid), status, tasks, limit) {
             Taken::Noted => {}
             Taken::TooMuch => self.no_room_for_service(&m.service_name, &m.daemon_name, out),
-            // It was silent for too long, and others do not know it any more: it registers when it connects anew.
+            // The daemon was silent for longer than the grace and was forgotten. It registers again when it reconnects.
             Taken::Unknown => {
                 let reason = format!("a report of {service}.{name}, which is not registered");
                 out.push(MonEffect::Close { session, reason });

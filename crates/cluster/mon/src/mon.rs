@@ -154,8 +154,9 @@ pub struct Mon {
     pub(crate) forced_pgs: ForcedPgs,
     /// PGs that failed, with the reasons, until they are reported as something else.
     pub(crate) stopped_pgs: BTreeMap<PgId, String>,
-    /// The service daemons that registered, and whether it was said since that there is no room for one.
+    /// The service daemons that registered.
     pub(crate) services: ServiceMap,
+    /// Whether the log has said that a daemon was left out, since the last that was noted.
     pub(crate) services_full: bool,
     pub(crate) sampled: UTime,
     pub(crate) unhandled: BTreeSet<u16>,
@@ -491,7 +492,8 @@ impl Mon {
         self.options.text(name).unwrap_or_default()
     }
 
-    /// Puts the options in force: those stored for this monitor and, of the manager's, for the manager that it is, overridden by those that this process was started with.
+    /// Puts the options in force: those stored for this monitor, and the `mgr_` ones stored for the manager that it acts
+    /// as. Those that this process was started with override both.
     pub(crate) fn merge_options(&mut self) {
         let [manager, me] = [types::EntityType::Mgr, types::EntityType::Mon]
             .map(|kind| types::EntityId { kind, id: self.config.name.clone() });

@@ -1,4 +1,4 @@
-//! Service daemons that registered with the manager: `rbd-mirror`, `radosgw`, whoever asks librados for it.
+//! Service daemons that registered with the manager by librados: `rbd-mirror`, `radosgw` and others.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,9 +31,11 @@ pub(crate) struct ServiceDaemon {
 }
 
 impl ServiceDaemon {
-    fn cost(&self) -> usize {
+    /// What the daemon counts in the limit, with the two names that it is found by.
+    fn cost(&self, service: &str, name: &str) -> usize {
+        let names = service.len() + name.len() + 2 * TEXT_OVERHEAD;
         let maps = [&self.metadata, &self.task_status, &self.status];
-        TEXT_OVERHEAD + maps.into_iter().map(cost).sum::<usize>()
+        names + TEXT_OVERHEAD + maps.into_iter().map(cost).sum::<usize>()
     }
 }
 
@@ -62,7 +64,7 @@ pub(crate) enum Taken {
     Noted,
     /// It did not register, or too long ago.
     Unknown,
-    /// There is no room for it.
+    /// With it the texts of all daemons would exceed the limit.
     TooMuch,
 }
 
@@ -97,17 +99,19 @@ impl ServiceMap {
         self.services().filter(|(service, _)| !OWN_KINDS.contains(service))
     }
 
-    /// Notes a daemon. One of the same name takes its place; one that only connected anew stays what it was.
+    /// Notes a daemon in place of another client of the same name. The same client that connects again keeps its entry and
+    /// gets the new status.
     pub(crate) fn register(&mut self, now: UTime, said: Registration, limit: usize) -> Taken {
         let Registration { service, name, gid, addr, metadata, status } = said;
         let known = self.services.get(&service).and_then(|daemons| daemons.get(&name));
-        let start_epoch = self.epoch() + 1;
-        let daemon = match known.filter(|known| known.gid == gid) {
+        let same = known.filter(|known| known.gid == gid);
+        let is_new = same.is_none();
+        let daemon = match same {
             Some(known) => ServiceDaemon { status, status_stamp: now, last_beacon: now, ..known.clone() },
             None => ServiceDaemon {
                 gid,
                 addr,
-                start_epoch,
+                start_epoch: self.epoch() + 1,
                 start_stamp: now,
                 metadata,
                 task_status: Facts::new(),
@@ -116,10 +120,8 @@ impl ServiceMap {
                 last_beacon: now,
             },
         };
-        let is_new = daemon.start_epoch == start_epoch;
-        let names = service.len() + name.len() + 2 * TEXT_OVERHEAD;
-        let freed = known.map_or(0, |known| known.cost() + names);
-        let bytes = self.bytes - freed + daemon.cost() + names;
+        let freed = known.map_or(0, |known| known.cost(&service, &name));
+        let bytes = self.bytes - freed + daemon.cost(&service, &name);
         if bytes > limit {
             return Taken::TooMuch;
         }
@@ -176,7 +178,7 @@ impl ServiceMap {
             daemons.retain(|name, daemon| {
                 let goes = goes(service, name, daemon);
                 if goes {
-                    self.bytes -= service.len() + name.len() + 2 * TEXT_OVERHEAD + daemon.cost();
+                    self.bytes -= daemon.cost(service, name);
                 }
                 !goes
             });
@@ -194,11 +196,10 @@ impl ServiceMap {
 
     /// What all texts count, counted anew.
     pub(crate) fn is_counted_right(&self) -> bool {
-        let daemons = self.services.iter().flat_map(|(service, daemons)| {
-            daemons
-                .iter()
-                .map(|(name, daemon)| service.len() + name.len() + 2 * TEXT_OVERHEAD + daemon.cost())
-        });
+        let daemons = self
+            .services
+            .iter()
+            .flat_map(|(service, daemons)| daemons.iter().map(|(name, daemon)| daemon.cost(service, name)));
         daemons.sum::<usize>() == self.bytes
     }
 }
