@@ -30,16 +30,17 @@ impl Payload for MgrOpen {
     const COMPAT: u16 = 1;
 
     fn decode(d: &mut Decoder<'_>, _env: &mut Envelope) -> Result<Self, DecodeError> {
-        let (daemon_name, service_name) = (d.get()?, d.get()?);
-        let service_daemon = if d.get()? { Some((d.get()?, d.get()?)) } else { None };
-        Ok(Self { daemon_name, service_name, service_daemon, config: d.get()?, config_defaults: d.get()? })
+        Ok(Self {
+            daemon_name: d.get()?,
+            service_name: d.get()?,
+            service_daemon: d.get()?,
+            config: d.get()?,
+            config_defaults: d.get()?,
+        })
     }
 
     fn encode(&self, e: &mut Encoder, _env: &mut Envelope) {
-        e.put(&self.daemon_name).put(&self.service_name).put(&self.service_daemon.is_some());
-        if let Some((metadata, status)) = &self.service_daemon {
-            e.put(metadata).put(status);
-        }
+        e.put(&self.daemon_name).put(&self.service_name).put(&self.service_daemon);
         e.put(&self.config).put(&self.config_defaults);
     }
 }
