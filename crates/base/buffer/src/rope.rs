@@ -209,10 +209,6 @@ mod tests {
     use super::*;
     use crate::{checksummed_bytes, copied_bytes};
 
-    fn flat_of(rope: &Rope) -> Vec<u8> {
-        rope.pieces().iter().flat_map(|piece| piece.iter().copied()).collect()
-    }
-
     fn sample() -> Rope {
         let mut rope = Rope::copy_from(b"abc");
         rope.push(Piece::empty());
@@ -279,10 +275,11 @@ mod tests {
             (memory.slice(7..4103), 4096),
             (apart(5000), 70_000),
         ] {
-            let (before, bytes) = (copied_bytes(), flat_of(&rope));
+            let bytes = rope.to_vec();
+            let before = copied_bytes();
             let paged = rope.in_pages();
             assert_eq!(copied_bytes() - before, copied);
-            assert_eq!(flat_of(&paged), bytes);
+            assert_eq!(paged.to_vec(), bytes);
             assert!(
                 paged.pieces().iter().all(|piece| piece.as_ptr().addr() % ALIGN == 0) || bytes.len() < ALIGN
             );
