@@ -223,7 +223,7 @@ table! {
     .range(0.0, 1.0)
     .runtime();
     COMPRESSOR_ZSTD_LEVEL: u64 = spec("compressor_zstd_level", Int, "1", "How hard zstd tries: 1 is fastest, 22 smallest.").range(1.0, 22.0).runtime();
-    MGR_SERVICE_BEACON_GRACE: f64 = spec("mgr_service_beacon_grace", Secs, "60", "Seconds without a report after which a service daemon that registered is no longer shown.")
+    MGR_SERVICE_BEACON_GRACE: f64 = spec("mgr_service_beacon_grace", Secs, "60", "Seconds without a report after which the manager forgets a service daemon.")
         .range(0.0, 1e9)
         .runtime();
     MGR_SERVICES_BYTES_MAX: u64 = spec(
