@@ -8,9 +8,21 @@ const LOOKED_AT_MAX: usize = 4096;
 
 /// When an entry was last used, by the clock of its [`Ages`].
 #[derive(Debug)]
-pub struct Used(AtomicU64);
+pub struct Used {
+    last: AtomicU64,
+    /// The use by which it stands in the queue.
+    queued: AtomicU64,
+}
 
-/// The keys of a cache's entries, by a use of each: its last, or an earlier one. Keys that are gone may be left.
+impl Used {
+    /// Whether it was used since it came.
+    pub fn again(&self) -> bool {
+        self.last.load(Ordering::Relaxed) != self.queued.load(Ordering::Relaxed)
+    }
+}
+
+/// The keys of a cache's entries, by a use of each: its last, or an earlier one. The keys of entries that went without
+/// [`Ages::remove`] may be left.
 #[derive(Debug, Default)]
 pub struct Ages {
     queue: BTreeMap<u64, u64>,
@@ -27,12 +39,28 @@ impl Ages {
     pub fn add(&mut self, key: u64) -> Used {
         let used = self.clock.fetch_add(1, Ordering::Relaxed);
         self.queue.insert(used, key);
-        Used(AtomicU64::new(used))
+        Used { last: AtomicU64::new(used), queued: AtomicU64::new(used) }
     }
 
     /// An entry is used. Its place in the queue is found when it is looked at.
     pub fn touch(&self, entry: &Used) {
-        entry.0.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        entry.last.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// An entry goes.
+    pub fn remove(&mut self, entry: &Used) {
+        self.queue.remove(&entry.queued.load(Ordering::Relaxed));
+    }
+
+    /// How many keys are queued.
+    #[cfg(test)]
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// The key of the entry that came first, used since or not; it leaves the queue. For queues that nothing else takes from.
+    pub fn first(&mut self) -> Option<u64> {
+        self.queue.pop_first().map(|(_, key)| key)
     }
 
     /// The key of the entry that was used longest ago, before the clock was `before`; it leaves the queue. `None` also after
@@ -45,10 +73,14 @@ impl Ages {
             }
             self.queue.pop_first();
             // What replaced an entry of the same key was queued itself, later.
-            match find(key).map(|entry| entry.0.load(Ordering::Relaxed)) {
-                None => {}
-                Some(used) if used == queued => return Some(key),
-                Some(used) => drop(self.queue.insert(used, key)),
+            let entry = find(key).filter(|entry| entry.queued.load(Ordering::Relaxed) == queued);
+            let Some(entry) = entry else { continue };
+            match entry.last.load(Ordering::Relaxed) {
+                last if last == queued => return Some(key),
+                last => {
+                    entry.queued.store(last, Ordering::Relaxed);
+                    self.queue.insert(last, key);
+                }
             }
         }
         None

@@ -1,4 +1,10 @@
-//! Data that was read from the device and is kept in memory.
+//! Data that was read from the device and is kept in memory: what is read again, and for a while what was read once.
+//!
+//! Most of what a large working set reads is not read again before it would have to leave. So what is read first comes to a
+//! small queue, and what nobody asked for there only leaves a mark, by which its next reading is known to be one more. After
+//! "FIFO queues are all you need for cache eviction" (SOSP 2023), whose main queue is ordered by last use here. One reading of
+//! everything neither drives out what is in use nor fills memory, which is dear where the system has to clear it, or a
+//! virtual machine to ask for it.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +13,15 @@ use buffer::Piece;
 use crate::ages::{Ages, Used};
 use crate::layout::BLOCK;
 
+/// The part of the cache that what was read once may take.
+const NEW_SHARE: u64 = 16;
+
 #[derive(Debug)]
 struct Kept {
     bytes: Piece,
     used: Used,
+    /// Whether it was read again.
+    again: bool,
 }
 
 /// Runs of blocks as they were read, by their first block. What a block holds now may differ: a block counts only if its
@@ -19,7 +30,13 @@ struct Kept {
 pub struct DataCache {
     runs: BTreeMap<u64, Kept>,
     bytes: u64,
-    ages: Ages,
+    /// Those that were read once.
+    new: Ages,
+    new_bytes: u64,
+    /// Those that were read again.
+    again: Ages,
+    /// What left after one reading.
+    seen: Seen,
 }
 
 impl DataCache {
@@ -34,31 +51,51 @@ impl DataCache {
         if piece.crc32c(!0) != crc {
             return None;
         }
-        self.ages.touch(&kept.used);
+        let ages = if kept.again { &self.again } else { &self.new };
+        ages.touch(&kept.used);
         Some(piece)
     }
 
     /// Keeps whole blocks in place of what was kept of any of them.
     pub fn insert(&mut self, first: u64, bytes: Piece) {
         let end = first + bytes.len() as u64 / BLOCK;
-        while let Some((other, _)) = self
+        let mut again = self.seen.take(first);
+        while let Some((other, kept)) = self
             .runs
             .range(..end)
             .next_back()
             .filter(|(at, kept)| *at + kept.bytes.len() as u64 / BLOCK > first)
         {
+            again |= kept.again;
             let other = *other;
             self.remove(other);
         }
-        self.bytes += bytes.len() as u64;
-        let used = self.ages.add(first);
-        self.runs.insert(first, Kept { bytes, used });
+        self.add(first, bytes, again);
     }
 
-    fn remove(&mut self, first: u64) {
-        if let Some(kept) = self.runs.remove(&first) {
-            self.bytes -= kept.bytes.len() as u64;
+    fn add(&mut self, first: u64, bytes: Piece, again: bool) {
+        self.bytes += bytes.len() as u64;
+        let used = match again {
+            true => self.again.add(first),
+            false => {
+                self.new_bytes += bytes.len() as u64;
+                self.new.add(first)
+            }
+        };
+        self.runs.insert(first, Kept { bytes, used, again });
+    }
+
+    fn remove(&mut self, first: u64) -> Option<Kept> {
+        let kept = self.runs.remove(&first)?;
+        self.bytes -= kept.bytes.len() as u64;
+        match kept.again {
+            true => self.again.remove(&kept.used),
+            false => {
+                self.new_bytes -= kept.bytes.len() as u64;
+                self.new.remove(&kept.used);
+            }
         }
+        Some(kept)
     }
 
     /// A block has other contents now: the run that has it is not worth its memory.
@@ -70,17 +107,69 @@ impl DataCache {
         }
     }
 
+    /// Bytes of memory of the runs; the marks of what left take a thousandth of the most beside them.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Drops the runs that were used longest ago until at most so many bytes are left.
+    /// Drops runs until at most so many bytes are left: those that were read once, the oldest first, beyond their share; then
+    /// those that were used longest ago.
     pub fn shrink(&mut self, bytes_max: u64) {
+        self.seen.make_room(bytes_max / BLOCK);
+        while self.new_bytes > bytes_max / NEW_SHARE {
+            let Some(first) = self.new.first() else { break };
+            let Some(kept) = self.remove(first) else { continue };
+            match kept.used.again() {
+                true => self.add(first, kept.bytes, true),
+                false => self.seen.note(first),
+            }
+        }
         while self.bytes > bytes_max {
-            let Some(first) = self.ages.oldest(u64::MAX, |first| Some(&self.runs.get(&first)?.used)) else {
-                return;
-            };
+            let oldest = self.again.oldest(u64::MAX, |first| Some(&self.runs.get(&first)?.used));
+            let Some(first) = oldest else { return };
             self.remove(first);
+        }
+    }
+}
+
+/// Which runs were read and left: a mark for each, where a later one may take its place.
+#[derive(Debug, Default)]
+struct Seen(Vec<u32>);
+
+/// Marks at most, 4 bytes each.
+const MARKS_MAX: u64 = 1 << 20;
+
+impl Seen {
+    /// At least so many marks, as far as there may be; those made so far are lost when there were fewer.
+    fn make_room(&mut self, marks: u64) {
+        let marks = marks.min(MARKS_MAX) as usize;
+        if self.0.len() < marks {
+            self.0 = vec![0; marks.next_power_of_two()];
+        }
+    }
+
+    /// Where a run's mark is, and what it is; never 0.
+    fn place(&mut self, first: u64) -> Option<(&mut u32, u32)> {
+        // Fibonacci hashing: the place is made of the high half, the mark of the low one.
+        let hash = first.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let at = (hash >> 32) as usize & self.0.len().checked_sub(1)?;
+        Some((self.0.get_mut(at)?, hash as u32 | 1))
+    }
+
+    fn note(&mut self, first: u64) {
+        if let Some((place, mark)) = self.place(first) {
+            *place = mark;
+        }
+    }
+
+    /// Whether a run has a mark, which it has no more.
+    fn take(&mut self, first: u64) -> bool {
+        match self.place(first) {
+            Some((place, mark)) if *place == mark => {
+                *place = 0;
+                true
+            }
+            _ => false,
         }
     }
 }
@@ -112,9 +201,67 @@ mod tests {
         cache.forget(13);
         cache.forget(99);
         assert_eq!((found(&cache, 12, 7), cache.bytes()), (None, BLOCK));
-        cache.insert(30, blocks(&[5]));
-        assert_eq!(found(&cache, 20, 4), Some(4), "used after the other");
-        cache.shrink(BLOCK + BLOCK / 2);
-        assert_eq!((found(&cache, 20, 4), found(&cache, 30, 5), cache.bytes()), (Some(4), None, BLOCK));
+    }
+
+    /// A cache that was read in this order, one block at a time, and was held to so many blocks after each.
+    fn after(reads: impl IntoIterator<Item = u8>, blocks_max: u64) -> DataCache {
+        let mut cache = DataCache::default();
+        reads.into_iter().for_each(|block| read(&mut cache, block, blocks_max));
+        cache
+    }
+
+    fn read(cache: &mut DataCache, block: u8, blocks_max: u64) {
+        if cache.get(block.into(), crc(block)).is_none() {
+            cache.insert(block.into(), blocks(&[block]));
+        }
+        cache.shrink(blocks_max * BLOCK);
+    }
+
+    fn kept(cache: &DataCache) -> Vec<u64> {
+        cache.runs.keys().copied().collect()
+    }
+
+    #[test]
+    fn what_is_read_once_takes_a_share_and_what_is_read_again_stays() {
+        let mut cache = after(0..100, 32);
+        assert_eq!((kept(&cache), cache.bytes()), (vec![98, 99], 2 * BLOCK), "a sixteenth");
+        // Read again while it is there, and soon after it went.
+        read(&mut cache, 98, 32);
+        read(&mut cache, 97, 32);
+        (100..200).for_each(|block| read(&mut cache, block, 32));
+        assert_eq!(kept(&cache), [97, 98, 198, 199]);
+        assert_eq!((cache.new_bytes, cache.bytes()), (2 * BLOCK, 4 * BLOCK));
+    }
+
+    #[test]
+    fn of_what_is_read_again_the_one_used_longest_ago_leaves() {
+        let twice = |from: u8, to: u8| (from..to).chain(from..to);
+        let mut cache = after(twice(0, 4).chain(twice(4, 8)), 6);
+        assert_eq!((kept(&cache), cache.new_bytes), (vec![2, 3, 4, 5, 6, 7], 0));
+        read(&mut cache, 2, 6);
+        twice(8, 10).for_each(|block| read(&mut cache, block, 6));
+        assert_eq!(kept(&cache), [2, 5, 6, 7, 8, 9]);
+        cache.forget(5);
+        (0..50).for_each(|_| {
+            cache.insert(60, blocks(&[60]));
+            cache.forget(60);
+        });
+        assert_eq!((cache.again.queued(), cache.new.queued()), (5, 0), "what is gone leaves nothing");
+        cache.shrink(0);
+        assert_eq!((kept(&cache), cache.bytes()), (vec![], 0));
+    }
+
+    #[test]
+    fn marks_are_bounded_and_go_when_they_were_seen() {
+        let mut seen = Seen::default();
+        seen.note(5);
+        assert!(!seen.take(5), "there is no room yet");
+        seen.make_room(1000);
+        (0..1000).for_each(|first| seen.note(first * 7));
+        let found = (0..1000).filter(|first| seen.take(first * 7)).count();
+        assert!(found > 600, "{found} of 1000 in 1024 places");
+        assert!((0..7000).all(|first| !seen.take(first)));
+        seen.make_room(u64::MAX);
+        assert_eq!(seen.0.len() as u64, MARKS_MAX);
     }
 }
