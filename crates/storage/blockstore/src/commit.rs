@@ -54,6 +54,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             self.space.give_back(batch.allocated.iter().flat_map(|run| run.blocks()));
             return Err(stop);
         }
+        self.peeked.clear();
         let sequence = self.log.end().sequence;
         self.space.mark_data(batch.allocated.iter().flat_map(|run| run.blocks()));
         for block in &freed {

@@ -42,6 +42,7 @@ mod open;
 mod packer;
 mod page;
 mod pass;
+mod peeked;
 mod planted;
 mod purge;
 mod read;

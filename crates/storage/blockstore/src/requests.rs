@@ -149,6 +149,10 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     }
 
     fn run_read(&mut self, request: &ReadRequest, token: Token) -> Result<(), Stop> {
+        if let Some(read) = self.peeked.take(request) {
+            self.read_data(read, token);
+            return Ok(());
+        }
         let result = match self.context(&NOTHING_FETCHED).perform(request) {
             Ok(Answer::Done(outcome)) => Ok(outcome),
             Ok(Answer::StatFs) => Ok(ReadOutcome::StatFs(self.statfs())),

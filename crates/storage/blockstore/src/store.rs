@@ -21,6 +21,7 @@ use crate::io::Io;
 use crate::layout::{BLOCK, Counters, ShardLayout};
 use crate::packer::Packer;
 use crate::page::PagePtr;
+use crate::peeked::Peeked;
 use crate::planted::{Bug, Planted};
 use crate::purge::Purge;
 use crate::read::Answer;
@@ -152,6 +153,7 @@ pub struct BlockStore<Q: DeviceQueue> {
     /// Something was taken that no turn has begun.
     pub(crate) unbegun: bool,
     pub(crate) closed: BTreeMap<CollectionId, Token>,
+    pub(crate) peeked: Peeked,
     pub(crate) reads: BTreeMap<u64, OpenRead>,
     pub(crate) next_read: u64,
     pub(crate) page_reads: BTreeMap<PagePtr, PageRead>,
@@ -201,6 +203,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             purge: Purge::default(),
             unbegun: false,
             closed: BTreeMap::new(),
+            peeked: Peeked::default(),
             reads: BTreeMap::new(),
             next_read: 0,
             page_reads: BTreeMap::new(),
@@ -375,7 +378,11 @@ impl<Q: DeviceQueue> ObjectStore for BlockStore<Q> {
             Ok(Answer::Done(outcome)) => Some(Ok(outcome)),
             Ok(Answer::StatFs) => Some(Ok(ReadOutcome::StatFs(self.statfs()))),
             Err(Stop::Error(error)) => Some(Err(error)),
-            Ok(Answer::Data(_)) | Err(_) => None,
+            Ok(Answer::Data(read)) => {
+                self.peeked.keep(request, read);
+                None
+            }
+            Err(_) => None,
         }
     }
 
@@ -393,6 +400,8 @@ impl<Q: DeviceQueue> ObjectStore for BlockStore<Q> {
     fn turn(&mut self, now: UTime) {
         self.now = self.now.max(now);
         self.unbegun = false;
+        // Nobody has asked for what these found.
+        self.peeked.clear();
         self.io.queue().turn(now);
         self.work();
     }
