@@ -2,10 +2,11 @@
 //!
 //!     cargo build --release -p blockstore --example write_cost
 //!     valgrind --tool=callgrind --toggle-collect='*write_cost*counted*' --callgrind-out-file=/dev/null \
-//!         target/release/examples/write_cost ALGORITHM KIB COUNT [RANDOM]
+//!         target/release/examples/write_cost ALGORITHM KIB COUNT [RANDOM [INSIDE [TOGETHER]]]
 //!
 //! ALGORITHM is none, lz4 or zstd; KIB the size of each of COUNT writes, each to an object of its own; one byte in RANDOM
-//! (default 3) is random, 16 at a time, the others are the same. Says how many bytes the data take.
+//! (default 3) is random, 16 at a time, the others are the same. With INSIDE (MiB) the writes go to random places of that much
+//! data, in objects of 4 MiB; TOGETHER of them (default 1) come in one turn. Says how many bytes the data take.
 
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ use store::{
 use types::{EVersion, Epoch, GHObject, HObject, Name, PgId, PoolId, SplitMix64, UTime};
 
 const SIZE_BYTES: u64 = 2 << 30;
+
+const OBJECT_BYTES: u64 = 4 << 20;
 
 fn opened() -> BlockStore<SimQueue> {
     let geometry = Geometry {
@@ -54,14 +57,14 @@ fn opened() -> BlockStore<SimQueue> {
 
 /// The whole way of a write through the store, but for what the device does afterwards.
 #[inline(never)]
-fn counted(store: &mut BlockStore<SimQueue>, txn: Transaction, now: UTime) {
-    store.queue(txn, Token(1));
+fn counted(store: &mut BlockStore<SimQueue>, txns: Vec<Transaction>, now: UTime) {
+    txns.into_iter().for_each(|txn| store.queue(txn, Token(1)));
     store.turn(now);
 }
 
-fn settle(store: &mut BlockStore<SimQueue>, now: &mut UTime) {
+fn settle(store: &mut BlockStore<SimQueue>, now: &mut UTime, count: usize) {
     let mut completed = Vec::new();
-    while completed.is_empty() {
+    while completed.len() < count {
         *now = (*now).max(store.deadline().unwrap_or(*now)).after(Duration::from_nanos(1));
         store.turn(*now);
         store.completions(&mut completed);
@@ -76,6 +79,7 @@ fn main() {
         |at: usize, default: u64| args.get(at).map_or(default, |text| text.parse().expect("a number"));
     let algorithm = args.first().and_then(|name| CompressionAlgorithm::of_name(name));
     let (bytes, count, random_one_in) = (number(1, 64) << 10, number(2, 16), number(3, 3));
+    let (inside, together) = (number(4, 0) << 20, number(5, 1));
     let mut store = opened();
     if let Some(algorithm) = algorithm {
         let how = Compression { mode: CompressionMode::Force, algorithm, ..Compression::default() };
@@ -88,31 +92,44 @@ fn main() {
             .into()
     };
     let mut random = SplitMix64::new(1);
-    let mut txn_of = |n: u64, bytes: u64| {
+    let mut txn_of = |n: u64, bytes: u64, (object_number, offset): (u64, u64)| {
         let data: Vec<u8> = (0..bytes)
             .map(|at| if at / 16 % random_one_in == 0 { random.below(256) as u8 } else { b'a' })
             .collect();
         let mut txn = Transaction::new();
-        txn.write(collection, &object(n), 0, Piece::from(data).into());
-        txn.set_attr(collection, &object(n), "_", vec![7; 280]);
-        txn.log_append(collection, EVersion::new(Epoch(1), n + 1), LogRecordKind::Entry, vec![8; 190]);
+        let object = object(object_number);
+        txn.write(collection, &object, offset, Piece::from(data).into());
+        txn.set_attr(collection, &object, "_", vec![7; 280]);
+        txn.log_append(collection, EVersion::new(Epoch(1), n), LogRecordKind::Entry, vec![8; 190]);
         txn.set_info(collection, vec![9; 130]);
         txn
     };
     let mut first = Transaction::new();
     first.create_collection(collection, 0);
     store.queue(first, Token(0));
-    settle(&mut store, &mut now);
-    // What is done once (a superblock, the algorithm's memory) is not counted.
-    store.queue(txn_of(0, 64 << 10), Token(0));
-    settle(&mut store, &mut now);
-    for n in 1..=count {
-        let txn = txn_of(n, bytes);
-        counted(&mut store, txn, now);
-        settle(&mut store, &mut now);
+    settle(&mut store, &mut now, 1);
+    // What is done once (a superblock, the algorithm's memory) is not counted; nor is the data to be written over.
+    let before = inside / OBJECT_BYTES;
+    let size = if inside == 0 { 64 << 10 } else { OBJECT_BYTES };
+    for n in 0..before.max(1) {
+        store.queue(txn_of(n + 1, size, (n, 0)), Token(0));
+        settle(&mut store, &mut now, 1);
+    }
+    let mut places = SplitMix64::new(2);
+    for turn in 0..count / together {
+        let numbers = (turn * together..(turn + 1) * together).map(|n| before.max(1) + n + 1);
+        let txns = numbers.map(|n| {
+            let place = match before {
+                0 => (n, 0),
+                _ => (places.below(before), places.below(OBJECT_BYTES / bytes) * bytes),
+            };
+            txn_of(n, bytes, place)
+        });
+        counted(&mut store, txns.collect(), now);
+        settle(&mut store, &mut now, together as usize);
     }
     let Some(Ok(ReadOutcome::StatFs(space))) = store.peek(&ReadRequest::StatFs) else {
         panic!("it is known")
     };
-    println!("{} bytes written, {} allocated", count * bytes + (64 << 10), space.data_bytes);
+    println!("{} bytes allocated", space.data_bytes);
 }

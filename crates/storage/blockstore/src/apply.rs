@@ -284,7 +284,7 @@ impl Context<'_> {
         self.delete_range(&log, keys::after_prefix(&log).as_deref())?;
         self.delete(collection_key(table::INFO, id))?;
         self.delete(collection_key(table::SHAPE, id))?;
-        self.delete(collection_key(table::COLLECTION, id))
+        self.delete_collection(id)
     }
 
     /// Gives the objects with these reversed hashes from one collection to another.

@@ -24,7 +24,14 @@ pub struct Batch {
 impl Batch {
     /// With its length in front: several may follow one another in a record.
     pub fn encode(&self) -> Rope {
-        let mut e = Encoder::new(0);
+        let changes =
+            self.changes.iter().map(|(key, value)| 9 + key.len() + value.as_ref().map_or(0, |v| v.len()));
+        let runs = self.allocated.len() + self.freed.len();
+        let bytes = Counters::BYTES + 16 + 12 * runs + changes.sum::<usize>() + 8 * self.deferred.len();
+        let mut e = Encoder::with_capacity(0, 4 + bytes);
+        // Its length, which is known at the end.
+        let length = e.len();
+        e.put(&0u32);
         self.counters.put(&mut e);
         put_runs(&mut e, &self.allocated);
         put_runs(&mut e, &self.freed);
@@ -37,9 +44,9 @@ impl Batch {
             e.put(block);
         }
         let data = self.deferred.len() * BLOCK as usize;
-        let mut head = Encoder::new(0);
-        head.put(&((e.len() + data) as u32)).raw(e.as_slice());
-        let mut rope = Rope::from(head.into_bytes());
+        debug_assert_eq!(e.len(), 4 + bytes, "room for all of it");
+        e.patch_u32(length, (bytes + data) as u32);
+        let mut rope = Rope::from(e.into_bytes());
         self.deferred.iter().for_each(|(_, bytes)| rope.push(bytes.clone()));
         rope
     }

@@ -1,7 +1,5 @@
 //! A record of an object's map of data: where 64 neighbouring blocks of the object are, as they are or compressed.
 
-use std::collections::BTreeMap;
-
 use buffer::Piece;
 use encoding::{DecodeError, Decoder, Encoder};
 use store::CompressionAlgorithm;
@@ -14,6 +12,9 @@ pub const CHUNK_BLOCKS: u64 = 64;
 
 /// No block of a shard has a higher number.
 const BLOCK_NUMBER_MAX: u64 = 1 << 48;
+
+/// Bytes of a run's encoding before its checksums.
+const RUN_BYTES: usize = 11;
 
 /// Some of the places of a chunk, a bit each.
 pub type Places = u64;
@@ -38,6 +39,63 @@ pub struct Slot {
     pub crc: u32,
     /// Whether other objects may map it: then it is never written in place, and [`crate::records::Counts`] says how many.
     pub shared: bool,
+}
+
+/// Mapped blocks of a chunk by their places, ascending. One run of memory: each overwrite of a block decodes all of its chunk.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Slots(Vec<(u8, Slot)>);
+
+impl Slots {
+    fn find(&self, place: u8) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&place, |(at, _)| *at)
+    }
+
+    pub fn get(&self, place: u8) -> Option<&Slot> {
+        self.find(place).ok().map(|at| &self.0[at].1)
+    }
+
+    pub fn insert(&mut self, place: u8, slot: Slot) {
+        match self.find(place) {
+            Ok(at) => self.0[at].1 = slot,
+            Err(at) => self.0.insert(at, (place, slot)),
+        }
+    }
+
+    pub fn remove(&mut self, place: u8) -> Option<Slot> {
+        self.find(place).ok().map(|at| self.0.remove(at).1)
+    }
+
+    /// Takes out what is mapped at these places.
+    pub fn take(&mut self, gone: Places) -> Self {
+        let (gone, kept) =
+            std::mem::take(&mut self.0).into_iter().partition(|(place, _)| gone & place_bit(*place) != 0);
+        self.0 = kept;
+        Self(gone)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (u8, Slot)> {
+        self.0.iter().copied()
+    }
+
+    pub fn values(&self) -> impl Iterator<Item = &Slot> {
+        self.0.iter().map(|(_, slot)| slot)
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u8, &mut Slot)> {
+        self.0.iter_mut().map(|(place, slot)| (*place, slot))
+    }
+}
+
+impl FromIterator<(u8, Slot)> for Slots {
+    fn from_iter<T: IntoIterator<Item = (u8, Slot)>>(slots: T) -> Self {
+        let mut all = Self::default();
+        slots.into_iter().for_each(|(place, slot)| all.insert(place, slot));
+        all
+    }
 }
 
 /// Blocks of an object that were compressed together.
@@ -144,7 +202,7 @@ impl Kind {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Chunk {
     /// Blocks as they are.
-    pub slots: BTreeMap<u8, Slot>,
+    pub slots: Slots,
     /// Compressed blocks. No place is live in two, or in one and in `slots`.
     pub blobs: Vec<Blob>,
 }
@@ -161,17 +219,21 @@ impl Chunk {
 
     /// The same to be changed.
     pub fn stored_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
-        self.slots.values_mut().chain(self.blobs.iter_mut().flat_map(|blob| &mut blob.stored))
+        self.slots
+            .0
+            .iter_mut()
+            .map(|(_, slot)| slot)
+            .chain(self.blobs.iter_mut().flat_map(|blob| &mut blob.stored))
     }
 
     /// Runs of neighbours: place, length, kind (u8 each), first block (u64), a checksum (u32) for each; then the blobs.
     pub fn encode(&self) -> Piece {
-        let slots: Vec<(u8, Slot)> = self.slots.iter().map(|(place, slot)| (*place, *slot)).collect();
         let follows = |a: &(u8, Slot), b: &(u8, Slot)| {
             a.0 + 1 == b.0 && a.1.block + 1 == b.1.block && a.1.shared == b.1.shared
         };
-        let mut e = Encoder::new(0);
-        for run in slots.chunk_by(follows) {
+        let runs = self.slots.0.chunk_by(follows).count();
+        let mut e = Encoder::with_capacity(0, RUN_BYTES * runs + 4 * self.slots.0.len());
+        for run in self.slots.0.chunk_by(follows) {
             let (place, first) = run[0];
             let kind = Kind { shared: first.shared, compressed: false };
             e.put(&place).put(&(run.len() as u8)).put(&kind.code()).put(&first.block);
@@ -186,9 +248,18 @@ impl Chunk {
     /// # Errors
     /// A run is empty, overlaps the one before it or reaches past the chunk; or a place is mapped twice.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Self::decode_within(bytes, Places::MAX)
+    }
+
+    /// The same without what is mapped elsewhere than at the places that are wanted: a small read needs few of 64.
+    ///
+    /// # Errors
+    /// As [`Chunk::decode`], wherever it is.
+    pub fn decode_within(bytes: &[u8], wanted: Places) -> Result<Self, DecodeError> {
         let mut d = Decoder::new(bytes);
         let (mut chunk, mut next) = (Self::default(), 0u64);
-        let mut compressed: Places = 0;
+        chunk.slots.0.reserve((bytes.len() / 4).min(wanted.count_ones() as usize));
+        let (mut plain, mut compressed): (Places, Places) = (0, 0);
         while d.remaining() > 0 {
             let (place, len, kind): (u8, u8, u8) = (d.get()?, d.get()?, d.get()?);
             let kind = Kind::of_code(kind)?;
@@ -198,7 +269,9 @@ impl Chunk {
                     return Err(DecodeError::BadValue { what: "blocks mapped twice", value: place.into() });
                 }
                 compressed |= blob.live;
-                chunk.blobs.push(blob);
+                if blob.live & wanted != 0 {
+                    chunk.blobs.push(blob);
+                }
                 continue;
             }
             let first: u64 = d.get()?;
@@ -206,15 +279,26 @@ impl Chunk {
             if len == 0 || u64::from(place) < next || end > CHUNK_BLOCKS || first > BLOCK_NUMBER_MAX {
                 return Err(DecodeError::BadValue { what: "run of mapped blocks", value: place.into() });
             }
-            for at in 0..len {
-                let slot = Slot { block: first + u64::from(at), crc: d.get()?, shared: kind.shared };
-                chunk.slots.insert(place + at, slot);
+            plain |= places(place.into(), end);
+            let crcs = d.take(4 * usize::from(len), "checksums of mapped blocks")?;
+            let crcs = crcs.chunks_exact(4).map(|crc| u32::from_le_bytes([crc[0], crc[1], crc[2], crc[3]]));
+            if wanted & places(place.into(), end) != 0 {
+                // Places ascend, as was seen.
+                for (at, crc) in (0..len).zip(crcs) {
+                    if wanted & place_bit(place + at) != 0 {
+                        let slot = Slot { block: first + u64::from(at), crc, shared: kind.shared };
+                        chunk.slots.0.push((place + at, slot));
+                    }
+                }
             }
             next = end;
         }
-        match chunk.slots.keys().find(|place| compressed & place_bit(**place) != 0) {
-            Some(place) => Err(DecodeError::BadValue { what: "blocks mapped twice", value: (*place).into() }),
-            None => Ok(chunk),
+        match compressed & plain {
+            0 => Ok(chunk),
+            twice => Err(DecodeError::BadValue {
+                what: "blocks mapped twice",
+                value: twice.trailing_zeros().into(),
+            }),
         }
     }
 }
@@ -254,6 +338,39 @@ mod tests {
         assert_eq!(chunk.encode().len(), 4 * 11 + 5 * 4 + (24 + 2 * 9 + 4 * 4) + (24 + 9 + 4));
         assert_eq!(Chunk::decode(&chunk.encode()), Ok(chunk.clone()));
         assert_eq!(chunk.stored().count(), 10);
+        for (first, end) in [(0, 1), (1, 5), (3, 20), (12, 64), (40, 50)] {
+            let mut part = chunk.clone();
+            part.slots.take(!places(first, end));
+            part.blobs.retain(|blob| blob.live & places(first, end) != 0);
+            assert_eq!(Chunk::decode_within(&chunk.encode(), places(first, end)), Ok(part), "{first}..{end}");
+        }
+    }
+
+    #[test]
+    fn what_is_read_of_a_chunk_is_checked_as_a_whole() {
+        let twice = Chunk {
+            slots: [(16, slot(99, false))].into_iter().collect(),
+            blobs: vec![blob(16, places(16, 32), &[1, 2])],
+        };
+        assert!(Chunk::decode_within(&twice.encode(), place_bit(40)).is_err());
+        let cut =
+            Chunk { slots: [(0, slot(5, false)), (9, slot(7, false))].into_iter().collect(), blobs: vec![] }
+                .encode();
+        assert!(Chunk::decode_within(&cut[..cut.len() - 1], place_bit(0)).is_err());
+    }
+
+    #[test]
+    fn slots_stay_in_order() {
+        let mut slots: Slots =
+            [(9, slot(1, false)), (2, slot(2, false)), (5, slot(3, false))].into_iter().collect();
+        slots.insert(5, slot(4, true));
+        slots.insert(63, slot(5, false));
+        let seen = |slots: &Slots| slots.iter().map(|(place, slot)| (place, slot.block)).collect::<Vec<_>>();
+        assert_eq!(seen(&slots), [(2, 2), (5, 4), (9, 1), (63, 5)]);
+        assert_eq!((slots.get(9).map(|s| s.block), slots.get(8)), (Some(1), None));
+        assert_eq!((slots.remove(2).map(|s| s.block), slots.remove(2)), (Some(2), None));
+        assert_eq!((seen(&slots.take(places(6, 64))), seen(&slots)), (vec![(9, 1), (63, 5)], vec![(5, 4)]));
+        assert!(!slots.is_empty() && slots.take(Places::MAX).get(5).is_some() && slots.is_empty());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What a transaction or a read sees and, for a transaction, what it has changed so far.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use buffer::Piece;
@@ -87,6 +88,8 @@ pub struct Context<'a> {
     pub packer: &'a Packer,
     pub counters: Counters,
     pub top: Layer,
+    /// The collection that was looked at last: most steps of a transaction are about one.
+    pub last_collection: Cell<Option<(CollectionId, Collection)>>,
     /// What it changes of what is compressed.
     pub packed: BTreeMap<PoolId, Change>,
     /// Blocks that it took.
@@ -133,6 +136,7 @@ impl<'a> Context<'a> {
             packer,
             counters,
             top: Layer::new(),
+            last_collection: Cell::new(None),
             packed: BTreeMap::new(),
             fresh: BTreeSet::new(),
             freed: Vec::new(),
@@ -255,8 +259,13 @@ impl<'a> Context<'a> {
 /// Collections and objects.
 impl Context<'_> {
     pub fn find_collection(&self, id: CollectionId) -> Attempt<Option<Collection>> {
-        let value = self.get(&collection_key(table::COLLECTION, id))?;
-        value.map(|value| Collection::decode(&value).map_err(damaged)).transpose()
+        if let Some((_, collection)) = self.last_collection.get().filter(|(last, _)| *last == id) {
+            return Ok(Some(collection));
+        }
+        let Some(value) = self.get(&collection_key(table::COLLECTION, id))? else { return Ok(None) };
+        let collection = Collection::decode(&value).map_err(damaged)?;
+        self.last_collection.set(Some((id, collection)));
+        Ok(Some(collection))
     }
 
     pub fn collection(&self, id: CollectionId) -> Attempt<Collection> {
@@ -265,7 +274,13 @@ impl Context<'_> {
     }
 
     pub fn put_collection(&mut self, id: CollectionId, collection: &Collection) -> Attempt<()> {
+        self.last_collection.set(Some((id, *collection)));
         self.put(collection_key(table::COLLECTION, id), collection.encode())
+    }
+
+    pub fn delete_collection(&mut self, id: CollectionId) -> Attempt<()> {
+        self.last_collection.set(None);
+        self.delete(collection_key(table::COLLECTION, id))
     }
 
     /// Where a collection's objects lie.
@@ -436,8 +451,8 @@ impl Context<'_> {
         for (part, key, value) in all {
             if part == Part::Chunk {
                 let chunk = Chunk::decode(&value).map_err(damaged)?;
-                for slot in chunk.slots.into_values() {
-                    self.give_up(slot)?;
+                for slot in chunk.slots.values() {
+                    self.give_up(*slot)?;
                 }
                 chunk.blobs.iter().try_for_each(|blob| self.drop_blob(blob))?;
             }

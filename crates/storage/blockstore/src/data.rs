@@ -6,7 +6,7 @@ use std::ops::Range;
 use buffer::{Piece, Rope};
 use store::keys;
 
-use crate::chunk::{CHUNK_BLOCKS, Chunk, Slot, place_bit, places};
+use crate::chunk::{CHUNK_BLOCKS, Chunk, place_bit, places};
 use crate::context::{Context, Found};
 use crate::layout::BLOCK;
 use crate::mapped::{Mapped, unpacked};
@@ -14,11 +14,20 @@ use crate::page::Key;
 use crate::records::{Part, chunk_key, chunk_of, part_key};
 use crate::stop::{Attempt, damaged};
 
+/// As many records of the map are looked up one by one; of more those that are there are searched.
+const FEW_CHUNKS: u64 = 2;
+
 impl Context<'_> {
     /// The records of the map that have blocks of `first..end`, with the number of their first block.
     fn chunks(&self, number: u64, first: u64, end: u64) -> Attempt<Vec<(u64, Key, Piece)>> {
-        let start = chunk_key(number, first / CHUNK_BLOCKS);
-        let stop = match end.div_ceil(CHUNK_BLOCKS) {
+        let chunks = first / CHUNK_BLOCKS..end.div_ceil(CHUNK_BLOCKS);
+        if chunks.end.saturating_sub(chunks.start) <= FEW_CHUNKS {
+            let keys = chunks.map(|chunk| (chunk * CHUNK_BLOCKS, chunk_key(number, chunk)));
+            let found = keys.map(|(base, key)| Ok(self.get(&key)?.map(|value| (base, key, value))));
+            return found.filter_map(Attempt::transpose).collect();
+        }
+        let start = chunk_key(number, chunks.start);
+        let stop = match chunks.end {
             chunk if chunk <= u64::from(u32::MAX) => Some(chunk_key(number, chunk)),
             _ => keys::after_prefix(&part_key(number, Part::Chunk, &[])),
         };
@@ -39,7 +48,9 @@ impl Context<'_> {
     pub fn mapped(&self, number: u64, first: u64, end: u64) -> Attempt<Mapped> {
         let mut mapped = Mapped::default();
         for (base, _, value) in self.chunks(number, first, end)? {
-            mapped.add_chunk(base, &Chunk::decode(&value).map_err(damaged)?, &(first..end));
+            let wanted = places(first.saturating_sub(base), end.saturating_sub(base));
+            let chunk = Chunk::decode_within(&value, wanted).map_err(damaged)?;
+            mapped.add_chunk(base, &chunk, &(first..end));
         }
         Ok(mapped)
     }
@@ -106,11 +117,8 @@ impl Context<'_> {
             let mut chunk = Chunk::decode(&value).map_err(damaged)?;
             let gone = places(first.saturating_sub(base), end.saturating_sub(base));
             let rescued = self.rescued(found, base, &chunk, gone)?;
-            let (lost, kept) = chunk.slots.into_iter().partition(|(place, _)| gone & place_bit(*place) != 0);
-            let lost: BTreeMap<u8, Slot> = lost;
-            chunk.slots = kept;
-            for slot in lost.into_values() {
-                self.give_up(slot)?;
+            for slot in chunk.slots.take(gone).values() {
+                self.give_up(*slot)?;
             }
             self.take_places(&mut chunk, gone)?;
             if !rescued.is_empty() {
@@ -140,7 +148,7 @@ impl Context<'_> {
             let inside = places(blocks.start.saturating_sub(base), blocks.end.saturating_sub(base));
             let some = part_of(&mut chunk, inside);
             self.add_shares(&some)?;
-            for (place, slot) in some.slots {
+            for (place, slot) in some.slots.iter() {
                 let target = to_first + (base + u64::from(place) - blocks.start);
                 let there = shared.entry(target / CHUNK_BLOCKS).or_default();
                 there.slots.insert((target % CHUNK_BLOCKS) as u8, slot);
@@ -154,7 +162,7 @@ impl Context<'_> {
         for (number, part) in shared {
             let key = chunk_key(to.onode.number, number);
             let mut chunk = self.chunk(&key)?;
-            chunk.slots.extend(part.slots);
+            part.slots.iter().for_each(|(place, slot)| chunk.slots.insert(place, slot));
             chunk.blobs.extend(part.blobs);
             let rescued = self.rescued(to, number * CHUNK_BLOCKS, &chunk, 0)?;
             if !rescued.is_empty() {
@@ -182,9 +190,9 @@ impl Context<'_> {
 /// What a chunk has at these places, as another object is to have it; it is shared from here on.
 fn part_of(chunk: &mut Chunk, inside: u64) -> Chunk {
     let mut part = Chunk::default();
-    for (place, slot) in chunk.slots.iter_mut().filter(|(place, _)| inside & place_bit(**place) != 0) {
+    for (place, slot) in chunk.slots.iter_mut().filter(|(place, _)| inside & place_bit(*place) != 0) {
         slot.shared = true;
-        part.slots.insert(*place, *slot);
+        part.slots.insert(place, *slot);
     }
     for blob in chunk.blobs.iter_mut().filter(|blob| blob.live & inside != 0) {
         blob.stored.iter_mut().for_each(|slot| slot.shared = true);

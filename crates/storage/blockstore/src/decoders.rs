@@ -93,7 +93,7 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
         changes: [(vec![1], Some(Piece::copy_from(b"v"))), (vec![2], None)].into(),
     };
     let slot = |block| Slot { block, crc: 9, shared: block > 6 };
-    let slots = [(0, slot(5)), (1, slot(6)), (9, slot(7))].into();
+    let slots = [(0, slot(5)), (1, slot(6)), (9, slot(7))].into_iter().collect();
     let (algorithm, pool, live) = (CompressionAlgorithm::Lz4, PoolId(3), places(16, 20));
     let stored = vec![slot(20), slot(30)];
     let blob = Blob { place: 16, blocks: 4, algorithm, pool, bytes: 5000, live, stored };

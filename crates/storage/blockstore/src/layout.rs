@@ -244,6 +244,9 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Of its encoding.
+    pub const BYTES: usize = 24;
+
     pub fn put(&self, e: &mut Encoder) {
         e.put(&self.next_number).put(&self.objects).put(&self.metadata_bytes);
     }

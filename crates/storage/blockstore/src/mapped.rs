@@ -39,7 +39,7 @@ pub struct BadBlob(pub u64);
 impl Mapped {
     /// Adds what a chunk has of a range of blocks; `base` is the number of the chunk's first.
     pub fn add_chunk(&mut self, base: u64, chunk: &Chunk, range: &Range<u64>) {
-        let all = chunk.slots.iter().map(|(place, slot)| (base + u64::from(*place), *slot));
+        let all = chunk.slots.iter().map(|(place, slot)| (base + u64::from(place), slot));
         self.slots.extend(all.filter(|(number, _)| range.contains(number)));
         chunk.blobs.iter().for_each(|blob| self.add_blob(base, blob, range));
     }
@@ -128,7 +128,7 @@ mod tests {
             live: places(2, 6) & !place_bit(4),
             stored: vec![slot(50)],
         };
-        let chunk = Chunk { slots: [(1, slot(7)), (4, slot(8))].into(), blobs: vec![blob] };
+        let chunk = Chunk { slots: [(1, slot(7)), (4, slot(8))].into_iter().collect(), blobs: vec![blob] };
         let mut mapped = Mapped::default();
         mapped.add_chunk(64, &chunk, &(0..69));
         assert_eq!(mapped.numbers(), [65, 66, 67, 68]);

@@ -126,7 +126,7 @@ impl Context<'_> {
         let stays = |context: &Self, slot: Option<&Slot>| {
             slot.is_some_and(|s| !s.shared && (context.in_place || context.fresh.contains(&s.block)))
         };
-        let moves = blocks.iter().filter(|new| !stays(self, chunk.slots.get(&new.place))).count();
+        let moves = blocks.iter().filter(|new| !stays(self, chunk.slots.get(new.place))).count();
         let packed: u64 = blobs.iter().map(|blob| Blob::stored_blocks(blob.bytes)).sum();
         let mut new = self.allocate(moves as u64 + packed)?.into_iter();
         // As many were allocated as are taken.
@@ -138,7 +138,7 @@ impl Context<'_> {
         }
         for blob in blobs {
             for place in blob.place..blob.place + blob.blocks {
-                if let Some(slot) = chunk.slots.remove(&place) {
+                if let Some(slot) = chunk.slots.remove(place) {
                     self.give_up(slot)?;
                 }
             }
@@ -147,7 +147,7 @@ impl Context<'_> {
         }
         for NewBlock { place, bytes, crc } in blocks {
             let crc = crc.unwrap_or_else(|| bytes.crc32c(!0));
-            let old = chunk.slots.get(&place).copied();
+            let old = chunk.slots.get(place).copied();
             let block = match old.filter(|slot| stays(self, Some(slot))) {
                 Some(slot) => slot.block,
                 None => {

@@ -6,10 +6,14 @@ use crate::CollectionId;
 
 const SIGN: u64 = 1 << 63;
 
+/// Of a PG's collection.
+const COLLECTION_KEY_BYTES: usize = 14;
+
 /// A collection's key: the prefix of its objects' and log entries' keys, never a prefix of another collection's.
 pub fn collection_key(id: CollectionId) -> Vec<u8> {
     let CollectionId::Pg(spg) = id else { return vec![0] };
-    let mut key = vec![1];
+    let mut key = Vec::with_capacity(COLLECTION_KEY_BYTES);
+    key.push(1);
     put_pool(&mut key, spg.pg.pool);
     key.extend(spg.pg.seed.to_be_bytes());
     key.push(spg.shard.0 as u8 ^ 0x80);
@@ -65,7 +69,8 @@ pub fn object_of(key: &[u8]) -> Option<GHObject> {
 
 /// A log entry's key.
 pub fn log_key(collection: &[u8], version: EVersion) -> Vec<u8> {
-    let mut key = collection.to_vec();
+    let mut key = Vec::with_capacity(collection.len() + 12);
+    key.extend_from_slice(collection);
     key.extend(version.epoch.0.to_be_bytes());
     key.extend(version.version.to_be_bytes());
     key
