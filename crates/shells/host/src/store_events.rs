@@ -49,6 +49,8 @@ async fn watch(core: Rc<Core>, osd: OsdId, event: AsyncFd<OwnedFd>) {
     // It fails when the loop has ended.
     while let Ok(mut readable) = event.readable().await {
         let read = readable.try_io(|fd| Ok(rustix::io::read(fd.get_ref(), &mut count)?));
+        // One read takes all that was counted: another one, which would find nothing, is spared.
+        readable.clear_ready();
         if read.is_ok() {
             core.dispatch(NodeEvent::StoreReady(osd));
         }
