@@ -3,6 +3,7 @@
 mod ask;
 mod detach;
 mod log;
+mod memory;
 mod mon;
 mod options_list;
 mod start;
@@ -19,9 +20,6 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use lab::output;
-
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The cluster's directory where none is named, below the directory that the program is called in.
 const DEFAULT_DIR: &str = "loligo-cluster";
@@ -90,6 +88,7 @@ fn fail(error: &dyn std::fmt::Display) -> ExitCode {
 }
 
 fn main() -> ExitCode {
+    memory::keep_what_is_freed();
     let code = run(Cli::parse().command);
     match output::ended() {
         Ok(()) => code,
