@@ -1,6 +1,7 @@
 """Scrubs, ordered and watched with stock clients: what is well, what is large, what is damaged, and what is mended."""
 import json
 import random
+import time
 
 from harness import equal, expect, until
 from test_block_store import flip, loligo
@@ -144,3 +145,30 @@ def test_damaged_data_are_found_by_a_deep_scrub_and_never_given(t):
     deep_scrub_pool(client, "p")
     until(lambda: health(client) == {}, f"health after the object was written again: {health(client)}")
     equal(pg_stat(client, pgid)["state"], "active+clean", "state")
+
+
+def test_scrubs_of_the_schedule_keep_to_hours_of_local_time(t):
+    ahead = 7
+    cluster = t.cluster(start=False)
+    cluster.up("--osds", "1", env={"TZ": f"TEST-{ahead}"})
+    client = t.client(cluster)
+    healthy(cluster, client, "p")
+
+    def window(first):
+        """Two hours, so that a new one that begins meanwhile is among them."""
+        client.ceph("config", "set", "osd", "osd_scrub_begin_hour", str(first % 24))
+        client.ceph("config", "set", "osd", "osd_scrub_end_hour", str((first + 2) % 24))
+    hour = int(time.time()) // 3600 + ahead
+    window(hour + 3)
+    client.ceph("config", "set", "osd", "osd_scrub_interval_randomize_ratio", "0")
+    client.ceph("config", "set", "osd", "osd_scrub_min_interval", "1")
+    before = stamps(client, "last_scrub_stamp", pgs_of(client, "p"))
+    until(lambda: all(s["eligible"] for s in client.ceph_json("tell", "osd.0", "dump_scrubs")), "every PG is due")
+    one = min(before)
+    client.ceph("pg", "scrub", one)
+    scrubbed(client, "last_scrub_stamp", {one: before[one]}, "an order has no hours")
+    others = {pgid: stamp for pgid, stamp in before.items() if pgid != one}
+    equal(stamps(client, "last_scrub_stamp", others), others, "no other scrub outside the hours")
+    window(hour)
+    scrubbed(client, "last_scrub_stamp", before, "scrubs in the hours of the process's zone")
+    client.ceph("config", "set", "osd", "osd_scrub_end_hour", "24", code=22)

@@ -496,11 +496,23 @@ table! {
     OSD_READ_BYTES_MAX: u64 = spec("osd_read_bytes_max", Size, "268435456", "Bytes that one request may read; more gets EMSGSIZE.")
         .range(1048576.0, 1073741824.0)
         .own();
+    OSD_SCRUB_BEGIN_HOUR: u64 = spec("osd_scrub_begin_hour", Int, "0", "Scrubs of the schedule begin from this hour of local time on; where it equals osd_scrub_end_hour, at any hour.")
+        .range(0.0, 23.0)
+        .runtime();
+    OSD_SCRUB_BEGIN_WEEK_DAY: u64 = spec("osd_scrub_begin_week_day", Int, "0", "Scrubs of the schedule begin from this day of the week on (0 is Sunday); where it equals osd_scrub_end_week_day, on any day.")
+        .range(0.0, 6.0)
+        .runtime();
     OSD_SCRUB_CHUNK_MAX: u64 = spec("osd_scrub_chunk_max", Int, "15", "Objects of a chunk of a deep scrub, whose writes wait or end the chunk.")
         .range(1.0, 10000.0)
         .runtime();
     OSD_SCRUB_CHUNK_MIN: u64 = spec("osd_scrub_chunk_min", Int, "5", "Objects of a chunk of a deep scrub at least, after writes have ended larger ones.")
         .range(1.0, 10000.0)
+        .runtime();
+    OSD_SCRUB_END_HOUR: u64 = spec("osd_scrub_end_hour", Int, "0", "Scrubs of the schedule begin before this hour of local time.")
+        .range(0.0, 23.0)
+        .runtime();
+    OSD_SCRUB_END_WEEK_DAY: u64 = spec("osd_scrub_end_week_day", Int, "0", "Scrubs of the schedule begin before this day of the week (0 is Sunday).")
+        .range(0.0, 6.0)
         .runtime();
     OSD_SCRUB_INTERVAL_RANDOMIZE_RATIO: f64 = spec(
         "osd_scrub_interval_randomize_ratio",
@@ -510,6 +522,9 @@ table! {
     )
     .range(0.0, 10.0)
     .runtime();
+    OSD_SCRUB_LOAD_THRESHOLD: f64 = spec("osd_scrub_load_threshold", Float, "10", "Scrubs of the schedule begin while the machine's load, divided by its processors, is less than this.")
+        .range(0.0, 1e9)
+        .runtime();
     OSD_SCRUB_MAX_INTERVAL: f64 = spec("osd_scrub_max_interval", Secs, "604800", "Seconds after which a placement group is late to be scrubbed (PG_NOT_SCRUBBED).")
         .range(1.0, 1e9)
         .runtime();

@@ -8,6 +8,15 @@ use types::{EntityAddr, EntityAddrVec, Errno, LogLevel, PoolId};
 
 use crate::{CoreId, PartMessage};
 
+/// What an OSD goes by that is neither its own nor the cluster's.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Surroundings {
+    /// Seconds that local time is ahead of UTC now. It changes with daylight saving time.
+    pub utc_offset: i32,
+    /// The machine's load of the last minute, divided by its processors.
+    pub load: f64,
+}
+
 /// Events.
 #[derive(Debug)]
 pub enum OsdEvent {
@@ -44,6 +53,8 @@ pub enum OsdEvent {
     /// A command of the admin socket, as JSON with its `prefix`; [`OsdEffect::AdminAnswer`] of this number answers it, now or
     /// later. Only where the control part is.
     AdminCommand { id: u64, command: Vec<u8> },
+    /// What the process sees of the machine; given before [`OsdEvent::Start`], and again from time to time.
+    Surroundings(Surroundings),
     /// Stop cleanly: tell the monitor, then [`OsdEffect::Stopped`].
     Shutdown,
 }

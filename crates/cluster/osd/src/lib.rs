@@ -23,7 +23,7 @@ mod shard;
 
 pub use config::{OsdAddrs, OsdConfig};
 pub use control::OsdPhase;
-pub use event::{OsdEffect, OsdEvent};
+pub use event::{OsdEffect, OsdEvent, Surroundings};
 pub use memory::MemoryShares;
 pub use monclient::{Attempt, HuntConfig, MonClientConfig, MonClientEvent, MonClientIo};
 pub use osd::Osd;

@@ -200,6 +200,7 @@ impl Osd {
             | OsdEvent::PeerLost(_)
             | OsdEvent::Rebound(_)
             | OsdEvent::AdminCommand { .. }
+            | OsdEvent::Surroundings(_)
             | OsdEvent::Shutdown => {
                 if let Some(control) = &mut self.control {
                     control.on_event(now, event, out);

@@ -12,7 +12,7 @@ use mon::{InitialOsd, MANAGER_GID, ManagerConfig, Mon, MonEvent};
 use msgr::{Limits, Local};
 use node::NodeEvent;
 use options::{Values, opt};
-use osd::{CoreId, Osd, OsdConfig, OsdEvent, Placement};
+use osd::{CoreId, Osd, OsdConfig, OsdEvent, Placement, Surroundings};
 use store::{ObjectStore, StoreShard};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use types::{EntityAddr, EntityType, Fsid, OsdId, Profile};
@@ -27,6 +27,9 @@ use crate::{CoreReport, HostError, control, metrics};
 
 /// How often daemons are asked whether their time has come.
 const TICK: Duration = Duration::from_millis(20);
+
+/// How often OSDs hear of the machine's load and time zone.
+const SURROUNDINGS_TICK: Duration = Duration::from_secs(5);
 
 /// How often the monitor hears of time.
 const MON_TICK: Duration = Duration::from_secs(1);
@@ -286,6 +289,7 @@ pub(crate) async fn core_main(
         start_osd(&core, here, parts, &values);
     }
     tokio::task::spawn_local(tick(core.clone()));
+    tokio::task::spawn_local(tick_surroundings(core.clone()));
     tokio::task::spawn_local(core.clone().run_timers());
     run(&core, commands, &values).await;
     core.admin.end_all();
@@ -334,7 +338,23 @@ fn start_osd(core: &Rc<Core>, here: CoreId, parts: OsdParts, values: &Values) {
     serve(core, public, home.listener, gates);
     peers.into_iter().for_each(|(endpoint, listener)| serve(core, endpoint, listener, vec![here]));
     core.serve_admin_socket(id, home.admin_socket);
+    core.dispatch(NodeEvent::Osd(id, OsdEvent::Surroundings(surroundings(core))));
     core.dispatch(NodeEvent::Osd(id, OsdEvent::Start));
+}
+
+fn surroundings(core: &Core) -> Surroundings {
+    Surroundings { utc_offset: runtime::utc_offset(core.shared.clock.now()), load: runtime::load() }
+}
+
+async fn tick_surroundings(core: Rc<Core>) {
+    let mut interval = tokio::time::interval(SURROUNDINGS_TICK);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        let news = surroundings(&core);
+        let osds = core.node().osd_ids();
+        osds.into_iter().for_each(|id| core.dispatch(NodeEvent::Osd(id, OsdEvent::Surroundings(news))));
+    }
 }
 
 async fn tick(core: Rc<Core>) {

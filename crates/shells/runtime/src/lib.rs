@@ -1,10 +1,12 @@
 //! Cores, listeners and the clock: pinned threads with a single-threaded event loop each, the sockets that they accept on,
-//! and the time that they share.
+//! the time that they share, and what of the machine the C library tells.
 
 mod clock;
 mod listen;
+mod machine;
 mod threads;
 
 pub use clock::Clock;
 pub use listen::{bind, raise_file_limit};
+pub use machine::{load, utc_offset};
 pub use threads::spawn_core;

@@ -19,6 +19,7 @@ mod peers;
 mod pg_create;
 mod pg_table;
 mod report;
+mod scrub_times;
 mod scrubs;
 pub(crate) mod superblock;
 
@@ -33,7 +34,7 @@ use types::{Epoch, UTime};
 
 use crate::parts::{GateMap, Out, ShardSpace, ToControl, ToGate, ToShard};
 use crate::shard::ShardConfig;
-use crate::{LogLevel, OsdConfig, OsdEffect, OsdEvent, Placement};
+use crate::{LogLevel, OsdConfig, OsdEffect, OsdEvent, Placement, Surroundings};
 use admin::Gathers;
 use copies::Copies;
 pub(crate) use copies::CopyId;
@@ -157,6 +158,7 @@ pub(crate) struct Control {
     bench: Option<bench::Bench>,
     copies: Copies,
     scrubs: Scrubs,
+    surroundings: Surroundings,
     /// Messages of maps, and the epochs in them.
     map_messages: u64,
     map_epochs: u64,
@@ -209,6 +211,7 @@ impl Control {
             bench: None,
             copies: Copies::default(),
             scrubs: Scrubs::default(),
+            surroundings: Surroundings::default(),
             map_messages: 0,
             map_epochs: 0,
             cluster_log_lines: 0,
@@ -271,6 +274,7 @@ impl Control {
             OsdEvent::Rebound(addrs) => self.on_rebound(now, addrs, out),
             OsdEvent::Tick => self.on_tick(now, out),
             OsdEvent::AdminCommand { id, command } => self.on_admin_command(now, id, &command, out),
+            OsdEvent::Surroundings(surroundings) => self.surroundings = surroundings,
             OsdEvent::Shutdown => self.shut_down(now, out),
             OsdEvent::SessionOpened(_)
             | OsdEvent::SessionClosed(_)

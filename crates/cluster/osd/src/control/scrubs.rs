@@ -141,7 +141,7 @@ impl Control {
         let wanted = self.scrubs.wanted.iter().filter(|(pgid, _)| is_free(pgid));
         let mut start: Vec<(SpgId, ScrubOrder)> =
             wanted.take(places).map(|(id, order)| (*id, *order)).collect();
-        if start.len() < places {
+        if start.len() < places && self.schedule_may_scrub(now) {
             let is_new = |pgid: &SpgId| !self.scrubs.wanted.contains_key(pgid);
             let due = self.pgs.statuses().filter(|(pgid, _)| is_free(pgid) && is_new(pgid));
             let mut due: Vec<(Due, SpgId)> =

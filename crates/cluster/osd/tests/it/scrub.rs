@@ -2,6 +2,7 @@
 
 use maps::{MapFlags, PoolFlags, PoolOption, PoolOptionKey};
 use messages::{Message, OsdScrub2, PgStat};
+use osd::{OsdEvent, Surroundings};
 use serde_json::{Value, json};
 use types::{Errno, PoolId, SpgId, UTime};
 
@@ -28,6 +29,11 @@ fn lines(w: &World) -> Vec<String> {
         _ => None,
     });
     entries.flatten().map(|entry| String::from_utf8_lossy(&entry.message).into_owned()).collect()
+}
+
+/// How many scrubs have ended.
+fn scrubs(w: &World) -> usize {
+    lines(w).iter().filter(|line| line.ends_with(" scrub ok")).count()
 }
 
 /// What the monitor was told last of a PG.
@@ -136,6 +142,42 @@ fn flags_and_a_pools_own_interval_count_for_the_schedule_and_orders_are_carried_
     w.pass_ms(20 * MINUTE);
     let scrubs = lines(&w).iter().filter(|line| line.ends_with(" scrub ok")).count();
     assert!(scrubs >= 4, "{:?}", lines(&w));
+}
+
+#[test]
+fn scrubs_of_the_schedule_keep_to_the_hours_and_the_load_and_orders_do_not() {
+    let mut w = with_pool();
+    set(&mut w, "osd_scrub_min_interval", "600");
+    // The test begins on Thursday, 1970-01-01 at 01:23 UTC, which is 22:23 of Wednesday there.
+    let mut surroundings = Surroundings { utc_offset: -3 * 3600, load: 0.5 };
+    w.event(OsdEvent::Surroundings(surroundings));
+    set(&mut w, "osd_scrub_begin_hour", "23");
+    set(&mut w, "osd_scrub_end_hour", "2");
+    w.pass_ms(30 * MINUTE);
+    assert_eq!(lines(&w), [""; 0], "before 23 o'clock");
+    order(&mut w, &[pg(1, 0)], false);
+    w.pass_ms(1_000);
+    assert_eq!(lines(&w), ["1.0 scrub starts", "1.0 scrub ok"], "an order has no hours");
+    w.pass_ms(10 * MINUTE);
+    assert_eq!(scrubs(&w), 4, "the other three at 23 o'clock: {:?}", lines(&w));
+    // The clocks go: it is 2 o'clock.
+    surroundings.utc_offset = 0;
+    w.event(OsdEvent::Surroundings(surroundings));
+    w.pass_ms(30 * MINUTE);
+    assert_eq!(scrubs(&w), 4);
+    set(&mut w, "osd_scrub_end_hour", "23");
+    set(&mut w, "osd_scrub_begin_week_day", "5");
+    w.pass_ms(30 * MINUTE);
+    assert_eq!(scrubs(&w), 4, "on a Thursday");
+    set(&mut w, "osd_scrub_begin_week_day", "4");
+    surroundings.load = 10.0;
+    w.event(OsdEvent::Surroundings(surroundings));
+    w.pass_ms(10 * MINUTE);
+    assert_eq!(scrubs(&w), 4, "under load");
+    surroundings.load = 9.9;
+    w.event(OsdEvent::Surroundings(surroundings));
+    w.pass_ms(MINUTE);
+    assert_eq!(scrubs(&w), 8);
 }
 
 #[test]

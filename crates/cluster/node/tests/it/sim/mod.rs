@@ -243,6 +243,7 @@ impl Sim {
                 | OsdEvent::Mon(_)
                 | OsdEvent::PeerLost(_)
                 | OsdEvent::Rebound(_)
+                | OsdEvent::Surroundings(_)
                 | OsdEvent::AdminCommand { .. }
                 | OsdEvent::Shutdown,
             ) => self.shape.control(*osd),
