@@ -209,6 +209,7 @@ $ pg debug unfound_objects_exist
 { pg map {poolid}.0
 { pg {poolid}.0 query
 { tell {poolid}.0 query
+{ tell {poolid}.0 scrub-abort
 { pg {poolid}.0 list_unfound
 $ pg {poolid}.0 mark_unfound_lost revert
 $ pg scrub {poolid}.0

@@ -534,6 +534,9 @@ table! {
     OSD_SCRUB_MIN_INTERVAL: f64 = spec("osd_scrub_min_interval", Secs, "86400", "Seconds from one scrub of a placement group to the next.")
         .range(1.0, 1e9)
         .runtime();
+    OSD_SCRUB_RETRY_DELAY: u64 = spec("osd_scrub_retry_delay", Int, "30", "Seconds that the schedule leaves a placement group alone whose scrub an operator aborted.")
+        .range(0.0, 1e9)
+        .runtime();
     OSD_SCRUB_SLEEP: f64 = spec("osd_scrub_sleep", Secs, "0", "Seconds that a scrub pauses between chunks.")
         .range(0.0, 3600.0)
         .runtime();

@@ -323,6 +323,9 @@ pub(crate) enum ToShard {
         pgid: SpgId,
         order: ScrubOrder,
     },
+    AbortScrub {
+        pgid: SpgId,
+    },
     /// See [`ToControl::Report`].
     Report {
         id: u64,

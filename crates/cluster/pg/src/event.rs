@@ -111,6 +111,8 @@ pub enum PgEvent {
     BackoffEnded { session: SessionId },
     /// Scrub the PG; [`PgEffect::Scrubbed`] ends it. Not while a scrub runs.
     Scrub(ScrubOrder),
+    /// End the scrub that runs without a result, if one does.
+    AbortScrub,
     /// Time passed; due at [`Pg::deadline`](crate::Pg::deadline), harmless at any other time.
     Tick,
     /// The pool is gone: remove everything stored; [`PgEffect::Removed`] ends it.

@@ -298,6 +298,7 @@ impl Pg {
                 self.on_trim_tick(out);
                 self.on_scrub_tick();
             }
+            (PgEvent::AbortScrub, _) => self.on_scrub_abort(out),
             (PgEvent::AdvanceMap(map), _) => self.on_advance_map(*map, out),
             (PgEvent::ReadDone { token, result }, _) => self.on_read_done(token, result, out),
             (PgEvent::Copied { token, result }, _) => self.on_copied(token, result, out),

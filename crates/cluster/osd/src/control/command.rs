@@ -121,6 +121,11 @@ const COMMANDS: &[Signature] = &[
     ),
     (&["query"], &[("pgid", "CephPgid", false, false)], "details of a placement group"),
     (&["scrub"], &[("pgid", "CephPgid", false, false)], "scrub a placement group"),
+    (
+        &["scrub-abort"],
+        &[("pgid", "CephPgid", false, false)],
+        "end the scrub of a placement group, and take back what operators want of it",
+    ),
     (&["send_beacon"], &[], "tell the monitor at once that the OSD is alive"),
     (&["set_recovery_delay"], &[("utime", "CephString", false, false)], "not supported"),
     (&["smart"], &[("devid", "CephString", false, false)], "not supported"),
@@ -193,7 +198,9 @@ impl Control {
             "version" => Ok(Some(self.version())),
             "status" => Ok(Some(self.status())),
             "pg" | "query" | "list_unfound" | "mark_unfound_lost" | "scrub" | "deep-scrub" | "deep_scrub"
-            | "trigger_scrub" | "trigger_deep_scrub" => self.pg_command(now, &prefix, &args, asked, out),
+            | "trigger_scrub" | "trigger_deep_scrub" | "scrub-abort" => {
+                self.pg_command(now, &prefix, &args, asked, out)
+            }
             "injectargs" => self.injectargs(&args, out).map(Some),
             "flush_pg_stats" => self.flush_pg_stats(now).map(Some),
             "bench" => self.start_bench(now, &args, asked, out).map(|()| None),
@@ -277,6 +284,7 @@ impl Control {
             "deep-scrub" | "deep_scrub" | "trigger_deep_scrub" => {
                 self.order_scrub(now, spg, true, out).map(Some)
             }
+            "scrub-abort" => self.abort_scrub(now, spg, shard, out).map(Some),
             _ => Err((Errno::EOPNOTSUPP, format!("'pg {text} {cmd}' is not supported yet"))),
         }
     }

@@ -12,6 +12,7 @@ use messages::OsdScrub2;
 use options::opt;
 use pg::ScrubOrder;
 use serde_json::{Value, json};
+use store::StoreShard;
 use types::{Errno, SpgId, SplitMix64, UTime};
 
 use super::Control;
@@ -32,6 +33,8 @@ pub(super) struct Scrubs {
     /// What operators want. An order stays until it was carried out, or its PG is not led here any more.
     wanted: BTreeMap<SpgId, ScrubOrder>,
     running: BTreeMap<SpgId, ScrubOrder>,
+    /// PGs whose scrub an operator has aborted, and until when the schedule leaves them alone.
+    aborted: BTreeMap<SpgId, UTime>,
     /// When the PGs are looked at next; `None` before the first.
     look_at: Option<UTime>,
 }
@@ -42,12 +45,14 @@ impl Scrubs {
         let wanted = self.wanted.entry(pgid).or_default();
         wanted.deep |= order.deep || order.repair;
         wanted.repair |= order.repair;
+        self.aborted.remove(&pgid);
     }
 
     /// A PG is removed.
     pub(super) fn forget(&mut self, pgid: &SpgId) {
         self.wanted.remove(pgid);
         self.running.remove(pgid);
+        self.aborted.remove(pgid);
     }
 }
 
@@ -78,6 +83,13 @@ impl Control {
         self.start_scrubs(now, out);
     }
 
+    fn leads(&self, pgid: &SpgId) -> Result<(), Refusal> {
+        match self.pgs.status(pgid) {
+            Some(status) if status.leads => Ok(()),
+            _ => Err((Errno::EPERM, "Not primary".into())),
+        }
+    }
+
     /// A command wants a PG scrubbed that is here. The answer is Ceph's.
     pub(super) fn order_scrub(
         &mut self,
@@ -86,19 +98,37 @@ impl Control {
         deep: bool,
         out: &mut Out,
     ) -> Result<Value, Refusal> {
-        if !self.pgs.status(&pgid).is_some_and(|status| status.leads) {
-            return Err((Errno::EPERM, "Not primary".into()));
-        }
+        self.leads(&pgid)?;
         self.scrubs.want(pgid, ScrubOrder { deep, ..ScrubOrder::default() });
         self.start_scrubs(now, out);
         Ok(json!({ "deep": deep, "must": true, "stamp": UTime::default().to_string() }))
+    }
+
+    /// `scrub-abort`: ends the scrub of a PG, and takes back what operators want of it. The answer is Ceph's.
+    pub(super) fn abort_scrub(
+        &mut self,
+        now: UTime,
+        pgid: SpgId,
+        shard: StoreShard,
+        out: &mut Out,
+    ) -> Result<Value, Refusal> {
+        self.leads(&pgid)?;
+        self.scrubs.wanted.remove(&pgid);
+        let active = self.scrubs.running.contains_key(&pgid);
+        if active {
+            let delay = Duration::from_secs(self.options.get(opt::OSD_SCRUB_RETRY_DELAY));
+            self.scrubs.aborted.insert(pgid, now.after(delay));
+            out.send_shard(shard, ToShard::AbortScrub { pgid });
+        }
+        Ok(json!({ "applicable": true, "active": active }))
     }
 
     /// A PG has ended a scrub.
     pub(super) fn on_scrubbed(&mut self, now: UTime, pgid: SpgId, complete: bool) {
         // Its pool was removed meanwhile.
         let Some(order) = self.scrubs.running.remove(&pgid) else { return };
-        if !complete && !order.periodic {
+        let is_aborted = self.scrubs.aborted.contains_key(&pgid);
+        if !complete && !order.periodic && !is_aborted {
             self.scrubs.want(pgid, order);
         }
         // Its new state, with the time of this scrub, follows.
@@ -123,6 +153,7 @@ impl Control {
         }
         let pgs = &self.pgs;
         self.scrubs.wanted.retain(|pgid, _| pgs.status(pgid).is_none_or(|status| status.leads));
+        self.scrubs.aborted.retain(|_, until| *until > now);
         self.scrubs.look_at = Some(now.after(LOOK));
         self.start_scrubs(now, out);
     }
@@ -142,8 +173,11 @@ impl Control {
         let mut start: Vec<(SpgId, ScrubOrder)> =
             wanted.take(places).map(|(id, order)| (*id, *order)).collect();
         if start.len() < places && self.schedule_may_scrub(now) {
-            let is_new = |pgid: &SpgId| !self.scrubs.wanted.contains_key(pgid);
-            let due = self.pgs.statuses().filter(|(pgid, _)| is_free(pgid) && is_new(pgid));
+            let may_begin = |pgid: &SpgId| {
+                let put_off = self.scrubs.aborted.get(pgid).is_some_and(|until| *until > now);
+                is_free(pgid) && !self.scrubs.wanted.contains_key(pgid) && !put_off
+            };
+            let due = self.pgs.statuses().filter(|(pgid, _)| may_begin(pgid));
             let mut due: Vec<(Due, SpgId)> =
                 due.filter_map(|(pgid, status)| Some((self.due(now, pgid, status)?, *pgid))).collect();
             due.retain(|(due, _)| due.at <= now);

@@ -214,6 +214,10 @@ impl Shard {
                 let Some(slot) = self.pgs.slot_of(&pgid) else { return };
                 self.pg_handle(now, slot, PgEvent::Scrub(order), out);
             }
+            ToShard::AbortScrub { pgid } => {
+                let Some(slot) = self.pgs.slot_of(&pgid) else { return };
+                self.pg_handle(now, slot, PgEvent::AbortScrub, out);
+            }
             ToShard::Query { pgid, asked } => {
                 out.send_control(ToControl::QueryAnswer { asked, answer: self.query(&pgid) });
             }

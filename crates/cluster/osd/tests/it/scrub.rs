@@ -205,6 +205,55 @@ fn a_pg_is_told_to_scrub_itself() {
 }
 
 #[test]
+fn a_scrub_is_aborted_and_what_operators_want_is_taken_back() {
+    let mut w = with_pool();
+    set(&mut w, "osd_max_scrubs", "1");
+    set(&mut w, "osd_scrub_retry_delay", "100");
+    let abort = |w: &mut World, pgid: &str| w.command(json!({ "prefix": "scrub-abort", "pgid": pgid }));
+    assert_eq!(abort(&mut w, "1.0").unwrap(), json!({ "applicable": true, "active": false }));
+    w.hold_store = true;
+    order(&mut w, &[pg(1, 0), pg(1, 1)], true);
+    assert_eq!(abort(&mut w, "1.1").unwrap(), json!({ "applicable": true, "active": false }), "it waits");
+    assert_eq!(abort(&mut w, "1.0").unwrap(), json!({ "applicable": true, "active": true }));
+    w.hold_store = false;
+    w.settle();
+    w.pass_ms(10_000);
+    assert_eq!(lines(&w), ["1.0 deep-scrub starts", "1.0 deep-scrub is aborted"]);
+    assert_eq!(reservations(&mut w)["scrubs_local"], 0);
+    // The schedule waits, and an order does not.
+    set(&mut w, "osd_scrub_interval_randomize_ratio", "0");
+    set(&mut w, "osd_scrub_min_interval", "1");
+    w.pass_ms(30_000);
+    let of_it = |w: &World| lines(w).iter().filter(|line| line.starts_with("1.0")).count();
+    assert!(of_it(&w) == 2 && scrubs(&w) >= 3, "{:?}", lines(&w));
+    w.pass_ms(70_000);
+    assert!(of_it(&w) > 2, "{:?}", lines(&w));
+    let (errno, why) = abort(&mut w, "7.0").unwrap_err();
+    assert_eq!((errno, why.as_str()), (Errno::ENOENT, "i don't have pgid 7.0"));
+}
+
+#[test]
+fn a_write_that_an_aborted_scrub_held_back_goes_on() {
+    let mut w = with_pool();
+    set(&mut w, "osd_scrub_max_preemptions", "0");
+    let written = w.write("object", b"data");
+    let pgid = written.pgid;
+    assert_eq!(w.ask(CLIENT, written).result, 0);
+    w.hold_store = true;
+    order(&mut w, &[pgid], true);
+    // The chunk is chosen and listed again; its first object is being read.
+    (0..2).for_each(|_| assert!(w.complete_one()));
+    let op = w.write("object", b"more");
+    let tid = op.tid;
+    w.send_op(CLIENT, op);
+    let asked = json!({ "prefix": "scrub-abort", "pgid": pgid.pg.to_string() });
+    assert_eq!(w.command(asked).unwrap()["active"], true);
+    w.hold_store = false;
+    w.settle();
+    assert_eq!(w.reply_to(CLIENT, tid).unwrap().result, 0);
+}
+
+#[test]
 fn a_large_omap_is_said_once_the_threshold_is_lowered() {
     let mut w = with_pool();
     let mut e = encoding::Encoder::new(0);

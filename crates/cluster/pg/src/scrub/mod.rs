@@ -212,6 +212,16 @@ impl Pg {
         }
     }
 
+    /// An operator ends the scrub.
+    pub(crate) fn on_scrub_abort(&mut self, out: &mut Out<'_>) {
+        let Some(scrub) = &self.scrub else { return };
+        let text = format!("{} {} is aborted", self.id, scrub.order.mode());
+        self.say_scrub(ClusterLogLevel::Info, text, out);
+        let waiting = self.held_slots();
+        self.abort_scrub(out);
+        self.release_held(waiting, out);
+    }
+
     fn say_ended(&self, complete: bool, began: UTime, work: ScrubWork, out: &mut Out<'_>) {
         let took = Duration::from_nanos(self.now.as_nanos().saturating_sub(began.as_nanos()));
         out.push(PgEffect::Scrubbed { complete, work: Box::new(ScrubWork { took, ..work }) });
