@@ -492,15 +492,11 @@ impl Mon {
         self.options.text(name).unwrap_or_default()
     }
 
-    /// Puts the options in force: those stored for this monitor, and the `mgr_` ones stored for the manager that it acts
-    /// as. Those that this process was started with override both.
+    /// Puts the options in force: those stored for this monitor and for the manager that it acts as. Those that this process
+    /// was started with override both.
     pub(crate) fn merge_options(&mut self) {
-        let [manager, me] = [types::EntityType::Mgr, types::EntityType::Mon]
-            .map(|kind| types::EntityId { kind, id: self.config.name.clone() });
-        let of_manager = self.settings.of(&manager);
-        let of_manager = of_manager.into_iter().filter(|(name, _)| name.starts_with("mgr_"));
         let mut merged = Values::new();
-        for (name, (_, value)) in self.settings.of(&me).into_iter().chain(of_manager) {
+        for (name, value) in self.settings.of_monitor_and_manager(&self.config.name) {
             // What was stored by force or by an older program may not fit: then the default counts.
             let _ = merged.set(name, value);
         }

@@ -71,6 +71,23 @@ impl ConfigStore {
     }
 }
 
+impl ConfigStore {
+    /// The options that apply to the process that is both the monitor and the manager of this name. Of the sections `mgr` and
+    /// `mgr.NAME` only options called `mgr_…` count: all others are read by the monitor. Between sections that are equally
+    /// special the manager's counts.
+    pub fn of_monitor_and_manager(&self, name: &str) -> BTreeMap<&str, &str> {
+        let own = [format!("mon.{name}"), format!("mgr.{name}")];
+        let mut out = BTreeMap::new();
+        for section in ["global", "mon", "mgr"].into_iter().chain(own.iter().map(String::as_str)) {
+            let is_managers = section.starts_with("mgr");
+            let options = self.sections.get(section).into_iter().flatten();
+            let counts = options.filter(|(option, _)| !is_managers || option.starts_with("mgr_"));
+            out.extend(counts.map(|(option, value)| (option.as_str(), value.as_str())));
+        }
+        out
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +110,24 @@ mod tests {
         ConfigStore::remove("osd.1", "x", &mut batch);
         batch.apply_to(&mut state);
         assert_eq!(ConfigStore::open(&state).all().count(), 3);
+    }
+
+    #[test]
+    fn the_process_that_is_monitor_and_manager_goes_by_the_most_special_section_of_both() {
+        let order = ["global", "mon", "mgr", "mon.a", "mgr.a"];
+        for last in 0..order.len() {
+            let (mut state, mut batch) = (State::new(), Batch::default());
+            for (n, section) in order[..=last].iter().enumerate() {
+                ConfigStore::set(section, "mgr_x", &n.to_string(), &mut batch);
+                ConfigStore::set(section, "y", section, &mut batch);
+            }
+            ConfigStore::set("mgr.b", "mgr_x", "another's", &mut batch);
+            batch.apply_to(&mut state);
+            let store = ConfigStore::open(&state);
+            let of = store.of_monitor_and_manager("a");
+            let of_monitor = order[..=last].iter().rfind(|section| !section.starts_with("mgr")).unwrap();
+            assert_eq!((of["mgr_x"], of["y"]), (last.to_string().as_str(), *of_monitor));
+        }
     }
 
     #[test]

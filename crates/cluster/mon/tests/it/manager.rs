@@ -168,3 +168,21 @@ fn a_session_at_the_managers_address_gets_nothing_but_the_managers_service() {
     assert!(cluster.log.iter().any(|line| line.contains("MMonSubscribe")), "{:?}", cluster.log);
     cluster.event(MonEvent::SessionClosed(session));
 }
+
+#[test]
+fn an_option_of_the_manager_counts_before_the_same_one_of_all() {
+    let mut cluster = Cluster::new(config(1, &[]));
+    let session = cluster.client();
+    let mut in_force = |section: &str, value: &str| {
+        let set = format!(
+            r#"{{"prefix":"config set","who":"{section}","name":"mgr_stats_period","value":"{value}"}}"#
+        );
+        cluster.ok(session, &set);
+        cluster.tell(session, r#"{"prefix":"config get","var":"mgr_stats_period","format":"json"}"#).2
+    };
+    assert_eq!(in_force("mon", "7"), r#"{"mgr_stats_period":"7"}"#);
+    assert_eq!(in_force("global", "9"), r#"{"mgr_stats_period":"7"}"#);
+    assert_eq!(in_force("mgr", "8"), r#"{"mgr_stats_period":"8"}"#);
+    assert_eq!(in_force("mon.a", "6"), r#"{"mgr_stats_period":"6"}"#);
+    assert_eq!(in_force("mgr.a", "5"), r#"{"mgr_stats_period":"5"}"#);
+}
