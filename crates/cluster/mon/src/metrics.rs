@@ -100,6 +100,8 @@ impl Mon {
             ("ceph_version", &self.config.version),
         ];
         out.value("mon_metadata", &labels, 1.0);
+        self.monitor_counters(&me, out);
+        self.manager_metrics(out);
         out.metric("osd_metadata", "untyped", "OSD Metadata");
         let host_of = |addrs: &types::EntityAddrVec| {
             let first = addrs.0.first().and_then(|addr| addr.socket);
@@ -145,6 +147,33 @@ impl Mon {
                 out.value(name, &labels, 1.0);
             }
         }
+    }
+
+    /// The counters that `ceph tell mon.ID perf dump` has in its section `mon`.
+    fn monitor_counters(&self, me: &str, out: &mut MetricsText) {
+        for (section, name, value, grows, about) in crate::command::counters(self) {
+            if section == "mon" {
+                let name = format!("mon_{name}");
+                out.metric(&name, if grows { "counter" } else { "gauge" }, about);
+                out.value(&name, &[("ceph_daemon", me)], value as f64);
+            }
+        }
+    }
+
+    fn manager_metrics(&self, out: &mut MetricsText) {
+        if !self.mgrmap.available {
+            return;
+        }
+        let manager = format!("mgr.{}", self.mgrmap.active_name);
+        out.metric("mgr_metadata", "gauge", "MGR metadata");
+        let labels = [
+            ("ceph_daemon", manager.as_str()),
+            ("hostname", &self.config.hostname),
+            ("ceph_version", &self.config.version),
+        ];
+        out.value("mgr_metadata", &labels, 1.0);
+        out.metric("mgr_status", "gauge", "MGR status (0=standby, 1=active)");
+        out.value("mgr_status", &labels[..1], 1.0);
     }
 
     fn osd_metrics(&self, out: &mut MetricsText) {

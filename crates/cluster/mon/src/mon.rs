@@ -134,6 +134,8 @@ pub struct Mon {
     pub(crate) log_seq: u64,
     pub(crate) pgmap: PgMap,
     pub(crate) sessions: BTreeMap<SessionId, Session>,
+    /// How many were opened at the monitor's address in this start.
+    pub(crate) sessions_opened: u64,
     pub(crate) pending: Pending,
     pub(crate) in_flight: Option<Proposal>,
     pub(crate) token: u64,
@@ -204,6 +206,7 @@ impl Mon {
             log_seq: 0,
             pgmap: PgMap::default(),
             sessions: BTreeMap::new(),
+            sessions_opened: 0,
             pending: Pending::default(),
             in_flight: None,
             token: 0,
@@ -259,6 +262,7 @@ impl Mon {
     fn take_event(&mut self, now: UTime, event: MonEvent, out: &mut Vec<MonEffect>) {
         match event {
             MonEvent::SessionOpened(info) => {
+                self.sessions_opened += 1;
                 self.sessions.insert(info.id, Session::new(info, Service::Monitor));
             }
             MonEvent::ManagerSessionOpened(info) => {

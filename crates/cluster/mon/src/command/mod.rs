@@ -41,6 +41,7 @@ mod upmap;
 pub(crate) use mon::{legacy_addr, mon_status};
 pub(crate) use osd::set_text as osd_set_text;
 pub(crate) use status::ratio;
+pub(crate) use tell_state::counters;
 
 use std::collections::BTreeSet;
 

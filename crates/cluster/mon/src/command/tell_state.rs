@@ -110,13 +110,14 @@ fn override_options(mon: &mut Mon, call: &Call<'_>, given: Vec<(String, String)>
 }
 
 /// Counters of the monitor: section, name, value, whether it only grows, what it counts.
-fn counters(mon: &Mon) -> Vec<(&'static str, &'static str, u64, bool, &'static str)> {
+pub(crate) fn counters(mon: &Mon) -> Vec<(&'static str, &'static str, u64, bool, &'static str)> {
     let map = &mon.osdmap;
     let space = mon.pgmap.space(|_| true);
     let states =
         |wanted: messages::PgState| mon.pgmap.pgs.values().filter(|pg| pg.state.has(wanted)).count() as u64;
     let total = mon.pgmap.total();
     let sum = *total.sum();
+    let sessions = mon.monitor_sessions().count() as u64;
     let positive = |n: i64| n.max(0) as u64;
     let osds = |picks: fn(&maps::OsdMap, i32) -> bool| {
         osdmap::osds(map).filter(|osd| picks(map, *osd)).count() as u64
@@ -146,7 +147,15 @@ fn counters(mon: &Mon) -> Vec<(&'static str, &'static str, u64, bool, &'static s
         ("cluster", "num_object_misplaced", positive(sum.num_objects_misplaced), false, "Misplaced objects"),
         ("cluster", "num_object_unfound", positive(sum.num_objects_unfound), false, "Unfound objects"),
         ("cluster", "num_bytes", positive(sum.num_bytes), false, "Bytes in all objects"),
-        ("mon", "num_sessions", mon.monitor_sessions().count() as u64, false, "Open sessions"),
+        ("mon", "num_sessions", sessions, false, "Open sessions"),
+        ("mon", "session_add", mon.sessions_opened, true, "Sessions that were opened in this start"),
+        (
+            "mon",
+            "session_rm",
+            mon.sessions_opened.saturating_sub(sessions),
+            true,
+            "Those of them that have ended",
+        ),
         ("mon", "num_elections", 0, true, "Elections: there is one monitor"),
         ("paxos", "commit", mon.token, true, "Proposals of this start"),
     ]

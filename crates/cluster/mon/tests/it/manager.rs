@@ -170,6 +170,27 @@ fn a_session_at_the_managers_address_gets_nothing_but_the_managers_service() {
 }
 
 #[test]
+fn metrics_have_the_manager_and_count_sessions() {
+    let mut cluster = Cluster::new(config(1, &[]));
+    let gone = cluster.client();
+    cluster.client();
+    cluster.manager_session();
+    cluster.event(MonEvent::SessionClosed(gone));
+    let text = cluster.mon.metrics(at(1));
+    for line in [
+        r#"ceph_mgr_metadata{ceph_daemon="mgr.a",hostname="vm",ceph_version="ceph version 16.2.15 (test) pacific (stable)"} 1"#,
+        r#"ceph_mgr_status{ceph_daemon="mgr.a"} 1"#,
+        r#"ceph_mon_num_sessions{ceph_daemon="mon.a"} 1"#,
+        r#"ceph_mon_session_add{ceph_daemon="mon.a"} 2"#,
+        r#"ceph_mon_session_rm{ceph_daemon="mon.a"} 1"#,
+    ] {
+        assert!(text.lines().any(|of| of == line), "{line} in {text}");
+    }
+    let cluster = Cluster::new(mon::MonConfig { manager: None, ..config(1, &[]) });
+    assert!(!cluster.mon.metrics(at(1)).contains("ceph_mgr_"));
+}
+
+#[test]
 fn an_option_of_the_manager_counts_before_the_same_one_of_all() {
     let mut cluster = Cluster::new(config(1, &[]));
     let session = cluster.client();
