@@ -7,7 +7,7 @@ use messages::{Message, MgrConfigure, MgrOpen, MgrReport};
 use options::opt;
 use types::{EntityType, Name, UTime};
 
-use crate::command::{CommandTarget, legacy_addr};
+use crate::command::{CommandTarget, legacy};
 use crate::event::MonEffect;
 use crate::mon::Mon;
 use crate::service::services::{Registration, Taken, facts};
@@ -62,7 +62,7 @@ impl Mon {
             service: m.service_name.to_string(),
             name: m.daemon_name.to_string(),
             gid: known.info.global_id,
-            addr: legacy_addr(&known.info.peer_addrs),
+            addr: legacy(&known.info.peer_addrs).copied().unwrap_or_default(),
             metadata: facts(&metadata),
             status: facts(&status),
         };
@@ -110,6 +110,14 @@ impl Mon {
     pub(crate) fn prune_services(&mut self, now: UTime) {
         let grace = Duration::from_secs_f64(self.options.get(opt::MGR_SERVICE_BEACON_GRACE));
         self.services.prune(now, grace);
+    }
+
+    /// Sends the subscribers a map of services that is newer than what they were sent last.
+    pub(crate) fn push_services(&mut self, now: UTime, out: &mut Vec<MonEffect>) {
+        let epoch = self.services.epoch();
+        if std::mem::replace(&mut self.services_pushed, epoch) != epoch {
+            self.push_all(now, "servicemap", out);
+        }
     }
 
     /// Sessions at the monitor's address. A client of the manager has one there, too.

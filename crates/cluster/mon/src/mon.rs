@@ -158,6 +158,8 @@ pub struct Mon {
     pub(crate) stopped_pgs: BTreeMap<PgId, String>,
     /// The service daemons that registered.
     pub(crate) services: ServiceMap,
+    /// The epoch of the map of services that subscribers have.
+    pub(crate) services_pushed: u64,
     /// Whether the log has said that a daemon was left out, since the last that was noted.
     pub(crate) services_full: bool,
     pub(crate) sampled: UTime,
@@ -190,7 +192,10 @@ impl Mon {
         let log = ClusterLog::open(&state)
             .map_err(|source| MonOpenError::Bad { what: "the cluster log".into(), source })?;
         let monmap = crate::create::monmap(&config, &state)?;
+        let services = ServiceMap::open(&state, now);
         let mut mon = Self {
+            services_pushed: services.epoch(),
+            services,
             settings: ConfigStore::open(&state),
             overrides: BTreeMap::new(),
             options: Values::new(),
@@ -220,7 +225,6 @@ impl Mon {
             failures: BTreeMap::new(),
             failed_osds: BTreeMap::new(),
             stopped_pgs: BTreeMap::new(),
-            services: ServiceMap::default(),
             services_full: false,
             sampled: UTime::default(),
             unhandled: BTreeSet::new(),
@@ -244,6 +248,7 @@ impl Mon {
         let orders = std::mem::take(&mut self.orders);
         out.extend(orders.into_iter().map(|(session, message)| MonEffect::Send { session, message }));
         self.propose(now, out);
+        self.push_services(now, out);
         if cfg!(debug_assertions) {
             self.check().unwrap_or_else(|broken| self.fail(broken));
         }
@@ -363,6 +368,7 @@ impl Mon {
             return;
         }
         self.ids.reserve(&mut self.pending.batch);
+        self.services.reserve(&mut self.pending.batch);
         let mut kept = Batch::default();
         crate::create::keep_monmap(self, &mut kept);
         self.pending.batch.0.extend(kept.0);
@@ -411,6 +417,7 @@ impl Mon {
         };
         flight.batch.apply_to(&mut self.state);
         self.ids.committed(&self.state);
+        self.services.committed(&self.state);
         match self.log.committed(&self.state) {
             // The process's own log has them too: it is where people look first.
             Ok(from) => {

@@ -13,8 +13,8 @@ use types::{EntityAddrVec, EntityId, Epoch, UTime, broken};
 
 use crate::event::MonEffect;
 use crate::mon::Mon;
-use crate::service::kept_maps;
 use crate::service::log::{CLUSTER, LogLevel, LogLine};
+use crate::service::{kept_maps, osdmap};
 use crate::session::{SUBSCRIPTIONS_MAX, Subscription};
 
 /// A client whose operation has no OSD asks for one more map, and for another only at its tick of five seconds. Where
@@ -94,9 +94,14 @@ impl Mon {
                 self.send_config(session, out);
                 None
             }
+            "servicemap" if subscription.next <= self.services.epoch() => {
+                let map = self.services.contents(osdmap::created(&self.osdmap));
+                out.push(MonEffect::Send { session, message: messages::ServiceMap { map }.into() });
+                Some(self.services.epoch())
+            }
             "osd_pg_creates" => self.send_pg_creates(session, subscription.next, out),
             what if LOG_SUBSCRIPTIONS.contains(&what) => self.send_log(session, what, subscription.next, out),
-            // Subscriptions to file systems and services: there are none, so nothing is ever sent.
+            // Subscriptions to file systems: there are none, so nothing is ever sent.
             _ => None,
         };
         if let (Some(version), Some(known)) = (sent_to, self.sessions.get_mut(&session)) {

@@ -30,5 +30,5 @@ modules! {
     mon_subscribe, mon_subscribe_ack, osd_alive, osd_backoff, osd_beacon, osd_boot, osd_failure, osd_full,
     osd_map, osd_mark_me_dead, osd_mark_me_down, osd_op_message, osd_op_reply, osd_pg_create2, osd_pg_created,
     osd_pg_ready_to_merge, osd_pg_temp, osd_ping, osd_scrub2, osd_stat, osd_superblock, past_intervals, pg_history,
-    pg_stat, pg_state, pg_stats, pg_stats_ack, ping, pool_op, pool_op_reply, remove_snaps, stats, statfs, statfs_reply, watch_notify,
+    pg_stat, pg_state, pg_stats, pg_stats_ack, ping, pool_op, pool_op_reply, remove_snaps, service_map, stats, statfs, statfs_reply, watch_notify,
 }

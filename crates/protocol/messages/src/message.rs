@@ -91,7 +91,7 @@ messages! {
         MonGetPurgedSnaps, MonGetPurgedSnapsReply, MonGetVersion, MonGetVersionReply, MonMap, MonSubscribe,
         MonSubscribeAck, OsdAlive, OsdBeacon, OsdFailure, OsdFull, OsdMap, OsdMarkMeDead, OsdMarkMeDown,
         OsdPgCreate2, OsdPgCreated, OsdPgReadyToMerge, OsdPgTemp, OsdPing, OsdScrub2, PgStatsAck, Ping, PoolOp,
-        PoolOpReply, RemoveSnaps, Statfs, StatfsReply, WatchNotify,
+        PoolOpReply, RemoveSnaps, ServiceMap, Statfs, StatfsReply, WatchNotify,
     ]
     boxed [MgrReport, OsdBackoff, OsdBoot, OsdOp, OsdOpReply, PgStats]
 }

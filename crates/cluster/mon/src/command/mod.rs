@@ -38,7 +38,7 @@ pub(crate) mod status;
 mod tell;
 mod tell_state;
 mod upmap;
-pub(crate) use mon::{legacy_addr, mon_status};
+pub(crate) use mon::{legacy, legacy_addr, mon_status};
 pub(crate) use osd::set_text as osd_set_text;
 pub(crate) use status::ratio;
 pub(crate) use tell_state::counters;

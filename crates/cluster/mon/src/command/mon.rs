@@ -96,10 +96,14 @@ pub(super) fn addrs_json(addrs: &EntityAddrVec) -> Json {
     Json::object().with("addrvec", Json::array(addrs.0.iter().map(addr_json)))
 }
 
+/// The address that programs of old have of a peer: version 1's, or the first one.
+pub(crate) fn legacy(addrs: &EntityAddrVec) -> Option<&EntityAddr> {
+    addrs.0.iter().find(|addr| addr.kind == AddrType::Legacy).or(addrs.0.first())
+}
+
 /// The address that programs of old show: version 1's, `ip:port/nonce`; without one, blank.
 pub(crate) fn legacy_addr(addrs: &EntityAddrVec) -> String {
-    let legacy = addrs.0.iter().find(|addr| addr.kind == AddrType::Legacy);
-    match legacy.or(addrs.0.first()).filter(|addr| addr.socket.is_some()) {
+    match legacy(addrs).filter(|addr| addr.socket.is_some()) {
         Some(addr) => format!("{}/{}", socket_text(addr), addr.nonce),
         None => "(unrecognized address family 0)/0".into(),
     }

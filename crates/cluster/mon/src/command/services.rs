@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Command, mon_r};
+use super::{Command, legacy_addr, mon_r};
 use crate::fmt::Json;
 use crate::mon::Mon;
 use crate::service::osdmap;
@@ -53,7 +53,7 @@ fn daemon_json(daemon: &ServiceDaemon) -> Json {
         .with("start_epoch", daemon.start_epoch)
         .with("start_stamp", daemon.start_stamp.to_string())
         .with("gid", daemon.gid)
-        .with("addr", daemon.addr.as_str())
+        .with("addr", legacy_addr(&daemon.addr.into()))
         .with("metadata", facts_json(&daemon.metadata))
         .with("task_status", facts_json(&daemon.task_status))
 }

@@ -1,9 +1,15 @@
 //! Service daemons that registered with the manager by librados: `rbd-mirror`, `radosgw` and others.
+//!
+//! The map of them is in memory only, since daemons come again after a start. Its epochs never go back, also across a kill:
+//! they come out of blocks that were made durable before.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use types::{Name, UTime};
+use messages::{MappedDaemon, MappedService, ServiceMapContents};
+use types::{EntityAddr, Name, UTime};
+
+use crate::state::{Batch, State, StateKey};
 
 /// What a daemon says of itself, by name.
 pub(crate) type Facts = BTreeMap<String, String>;
@@ -14,11 +20,21 @@ const TEXT_OVERHEAD: usize = 64;
 /// The services that are the cluster's own daemons: they are not listed among the others.
 const OWN_KINDS: [&str; 5] = ["osd", "client", "mon", "mds", "mgr"];
 
+/// Epochs that one durable write reserves.
+const BLOCK: u64 = 100;
+
+/// The first epoch, of a cluster that never had a service.
+const FIRST: u64 = 1;
+
+fn key() -> StateKey {
+    StateKey::name("servicemap", "max_epoch")
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServiceDaemon {
     /// The global id and the address of the client that it is.
     pub gid: u64,
-    pub addr: String,
+    pub addr: EntityAddr,
     /// Where and when it came.
     pub start_epoch: u64,
     pub start_stamp: UTime,
@@ -39,6 +55,10 @@ impl ServiceDaemon {
     }
 }
 
+fn epoch_number(epoch: u64) -> u32 {
+    u32::try_from(epoch).unwrap_or(u32::MAX)
+}
+
 fn cost(facts: &Facts) -> usize {
     facts.iter().map(|(key, value)| key.len() + value.len() + 2 * TEXT_OVERHEAD).sum()
 }
@@ -53,7 +73,7 @@ pub(crate) struct Registration {
     pub service: String,
     pub name: String,
     pub gid: u64,
-    pub addr: String,
+    pub addr: EntityAddr,
     pub metadata: Facts,
     pub status: Facts,
 }
@@ -71,9 +91,12 @@ pub(crate) enum Taken {
 /// The daemons of each service, by name. All texts together have a limit, which the caller gives.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServiceMap {
-    /// How many changes there were since the start.
-    changes: u64,
-    /// The time of the last one.
+    /// Rises with every change.
+    counted: u64,
+    /// The epochs up to this one are durably reserved; up to that one they are asked for.
+    reserved: u64,
+    asked_for: u64,
+    /// The time of the last change.
     modified: Option<UTime>,
     services: BTreeMap<String, BTreeMap<String, ServiceDaemon>>,
     /// What all daemons cost.
@@ -81,8 +104,57 @@ pub(crate) struct ServiceMap {
 }
 
 impl ServiceMap {
+    /// After a start: every epoch that was reserved before counts as shown, and as those of the map that the start has
+    /// emptied.
+    pub(crate) fn open(state: &State, now: UTime) -> Self {
+        let bytes = state.get(&key()).and_then(|v| v.as_slice().try_into().ok());
+        let (counted, reserved, modified) = match bytes.map(u64::from_le_bytes) {
+            Some(reserved) => (reserved + 1, reserved, Some(now)),
+            None => (FIRST, FIRST, None),
+        };
+        Self { counted, reserved, asked_for: reserved, modified, ..Self::default() }
+    }
+
+    /// The newest epoch that may be shown. It is behind the changes until the block is durable that they are in.
     pub(crate) fn epoch(&self) -> u64 {
-        self.changes + 1
+        self.counted.min(self.reserved)
+    }
+
+    /// Adds the next block to the batch where less than half a block is left. None is used before the first service.
+    pub(crate) fn reserve(&mut self, batch: &mut Batch) {
+        if self.counted > FIRST && self.asked_for < self.counted + BLOCK / 2 {
+            self.asked_for = self.counted + BLOCK;
+            batch.put(key(), self.asked_for.to_le_bytes());
+        }
+    }
+
+    /// A batch is durable: its reservation may be used.
+    pub(crate) fn committed(&mut self, state: &State) {
+        let bytes = state.get(&key()).and_then(|v| v.as_slice().try_into().ok());
+        self.reserved = bytes.map_or(self.reserved, u64::from_le_bytes);
+    }
+
+    /// The map as subscribers get it. `unchanged`: the time of a map that never changed.
+    pub(crate) fn contents(&self, unchanged: UTime) -> ServiceMapContents {
+        let name = |text: &String| Name::from(text.as_str());
+        let named = |facts: &Facts| facts.iter().map(|(key, value)| (name(key), name(value))).collect();
+        let daemon = |daemon: &ServiceDaemon| MappedDaemon {
+            gid: daemon.gid,
+            addr: daemon.addr,
+            start_epoch: epoch_number(daemon.start_epoch),
+            start_stamp: daemon.start_stamp,
+            metadata: named(&daemon.metadata),
+            task_status: named(&daemon.task_status),
+        };
+        let service = |daemons: &BTreeMap<String, ServiceDaemon>| MappedService {
+            daemons: daemons.iter().map(|(key, value)| (name(key), daemon(value))).collect(),
+            summary: Name::new(),
+        };
+        ServiceMapContents {
+            epoch: epoch_number(self.epoch()),
+            modified: self.modified.unwrap_or(unchanged),
+            services: self.services.iter().map(|(key, daemons)| (name(key), service(daemons))).collect(),
+        }
     }
 
     /// `None`: nothing has changed since the start.
@@ -111,7 +183,7 @@ impl ServiceMap {
             None => ServiceDaemon {
                 gid,
                 addr,
-                start_epoch: self.epoch() + 1,
+                start_epoch: self.counted + 1,
                 start_stamp: now,
                 metadata,
                 task_status: Facts::new(),
@@ -190,7 +262,7 @@ impl ServiceMap {
     }
 
     fn changed(&mut self, now: UTime) {
-        self.changes += 1;
+        self.counted += 1;
         self.modified = Some(now);
     }
 
@@ -201,5 +273,55 @@ impl ServiceMap {
             .iter()
             .flat_map(|(service, daemons)| daemons.iter().map(|(name, daemon)| daemon.cost(service, name)));
         daemons.sum::<usize>() == self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn register(map: &mut ServiceMap, gid: u64) {
+        let said = Registration {
+            service: "s".into(),
+            name: "n".into(),
+            gid,
+            addr: EntityAddr::default(),
+            metadata: Facts::new(),
+            status: Facts::new(),
+        };
+        assert_eq!(map.register(UTime::default(), said, usize::MAX), Taken::Noted);
+    }
+
+    #[test]
+    fn epochs_never_go_back_and_are_shown_only_when_they_are_reserved() {
+        let (mut state, mut shown) = (State::new(), 0);
+        for round in 0..5 {
+            let mut map = ServiceMap::open(&state, UTime::default());
+            assert!(map.epoch() >= shown, "round {round}: {} after {shown}", map.epoch());
+            for gid in 0..round * 70 {
+                register(&mut map, gid);
+                let mut batch = Batch::default();
+                map.reserve(&mut batch);
+                let before = map.epoch();
+                assert!(before >= shown);
+                // The last commit is lost with the process.
+                if gid + 1 < round * 70 {
+                    batch.apply_to(&mut state);
+                    map.committed(&state);
+                }
+                assert!(map.epoch() >= before);
+                shown = map.epoch();
+            }
+        }
+        assert!(shown > 700, "every change is a new epoch: {shown}");
+    }
+
+    #[test]
+    fn a_cluster_without_services_writes_nothing_and_stays_at_its_first_epoch() {
+        let (state, mut batch) = (State::new(), Batch::default());
+        let mut map = ServiceMap::open(&state, UTime::default());
+        map.reserve(&mut batch);
+        assert!(batch.is_empty());
+        assert_eq!((map.epoch(), map.modified()), (1, None));
     }
 }

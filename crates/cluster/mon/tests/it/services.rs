@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use auth::SessionId;
-use messages::{Message, MgrClose, MgrConfigure, MgrOpen, MgrReport};
+use messages::{
+    Message, MgrClose, MgrConfigure, MgrOpen, MgrReport, MonSubscribe, ServiceMapContents, Subscription,
+};
 use mon::MonEvent;
 use serde_json::{Value, json};
 use types::Name;
@@ -41,6 +43,7 @@ fn daemon(cluster: &mut Cluster, service: &str, name: &str, metadata: &[(&str, &
     cluster.send(session, open(service, name, metadata));
     let wanted = MgrConfigure { stats_period: 5, stats_threshold: 255 };
     assert_eq!(cluster.take(session), [Message::from(wanted)], "it is asked for beacons, not for counters");
+    cluster.settle();
     session
 }
 
@@ -93,6 +96,54 @@ fn services_are_shown_wherever_ceph_shows_them() {
     }
 }
 
+/// The maps of services that a subscriber has got.
+fn maps(cluster: &mut Cluster, session: SessionId) -> Vec<ServiceMapContents> {
+    let got = cluster.take(session).into_iter();
+    got.map(|message| match message {
+        Message::ServiceMap(m) => m.map,
+        other => panic!("{other:?}"),
+    })
+    .collect()
+}
+
+#[test]
+fn subscribers_get_the_map_and_its_changes() {
+    let mut cluster = Cluster::new(config(1, &[]));
+    let [all, once, later] = [0, 1, 2].map(|_| cluster.client());
+    let want = |cluster: &mut Cluster, session, start, flags| {
+        let what = [("servicemap".to_owned(), Subscription { start, flags })].into();
+        cluster.send(session, MonSubscribe { what, hostname: String::new() });
+    };
+    want(&mut cluster, all, 0, 0);
+    want(&mut cluster, once, 0, 1);
+    want(&mut cluster, later, 2, 0);
+    let empty = ServiceMapContents { epoch: 1, modified: at(0), ..Default::default() };
+    assert_eq!(maps(&mut cluster, all), vec![empty.clone()]);
+    assert_eq!((maps(&mut cluster, once), maps(&mut cluster, later)), (vec![empty], vec![]));
+    cluster.now = at(10);
+    let one = daemon(&mut cluster, "radosgw", "1", &[("hostname", "h")]);
+    let got = maps(&mut cluster, all);
+    let radosgw = &got[0].services[&Name::from("radosgw")].daemons[&Name::from("1")];
+    assert_eq!((got.len(), got[0].epoch, got[0].modified), (1, 2, at(10)));
+    assert_eq!((radosgw.gid, radosgw.start_epoch, radosgw.start_stamp), (4204, 2, at(10)));
+    assert_eq!((&radosgw.metadata, radosgw.addr.nonce), (&facts(&[("hostname", "h")]), 4));
+    assert_eq!((maps(&mut cluster, once), maps(&mut cluster, later)), (vec![], got));
+    cluster.send(one, report("radosgw", "1", None, Some(facts(&[("sync", "half")]))));
+    let got = maps(&mut cluster, all);
+    assert_eq!(got[0].services[&Name::from("radosgw")].daemons[&Name::from("1")].task_status.len(), 1);
+    cluster.send(one, MgrClose { daemon_name: "1".into(), service_name: "radosgw".into() });
+    let got = maps(&mut cluster, all);
+    assert_eq!((got.len(), got[0].epoch, got[0].services.len()), (1, 4, 0));
+    // After a kill a newer one, since the services are gone.
+    let mut cluster = cluster.kill();
+    let client = cluster.client();
+    want(&mut cluster, client, 5, 0);
+    assert!(maps(&mut cluster, client)[0].epoch > 4);
+    daemon(&mut cluster, "radosgw", "1", &[]);
+    let epoch = json_of(&mut cluster, client, "service dump")["epoch"].as_u64();
+    assert!(epoch > Some(5), "{epoch:?}");
+}
+
 #[test]
 fn who_leaves_or_falls_silent_goes() {
     let mut cluster = Cluster::new(config(1, &[("mgr_service_beacon_grace", "60")]));
@@ -133,6 +184,7 @@ fn a_daemon_is_asked_for_beacons_as_often_as_the_option_says_and_they_keep_it() 
     cluster.send(session, open("s", "one", &[]));
     let wanted = MgrConfigure { stats_period: 2, stats_threshold: 255 };
     assert_eq!(cluster.take(session), [Message::from(wanted)]);
+    cluster.settle();
     for time in (2..60).step_by(2) {
         cluster.now = at(time);
         cluster.send(session, report("s", "one", None, None));

@@ -116,6 +116,7 @@ const IN_SOME_CAPTURES: &[u16] = &[kind::PG_STATS];
 /// Types that no capture holds; layout.rs has them.
 const LAYOUT_ONLY: &[u16] = &[
     kind::PING,
+    kind::SERVICE_MAP,
     kind::MGR_OPEN,
     kind::MGR_UPDATE,
     kind::MGR_CLOSE,

@@ -41,6 +41,25 @@ fn messages_of_clients_and_monitors_have_cephs_layout() {
     let m = MgrClose { daemon_name: "d".into(), service_name: "sv".into() };
     check(m, 1, 1, "0100000064020000007376");
     let of_service = || (BTreeMap::from([("k".into(), "v".into())]), BTreeMap::new());
+    let daemon = MappedDaemon {
+        gid: 5,
+        addr: EntityAddr { kind: AddrType::Legacy, ..addrs().0[0] },
+        start_epoch: 2,
+        start_stamp: UTime { sec: 3, nsec: 4 },
+        metadata: BTreeMap::from([("k".into(), "v".into())]),
+        task_status: BTreeMap::new(),
+    };
+    let service = MappedService { daemons: BTreeMap::from([("1".into(), daemon)]), summary: "s".into() };
+    let services = BTreeMap::from([("sv".into(), service)]);
+    let map = ServiceMapContents { epoch: 6, modified: UTime { sec: 7, nsec: 8 }, services };
+    check(
+        ServiceMap { map },
+        1,
+        1,
+        "0101790000000600000007000000080000000100000002000000737601015d00000001000000010000003102014900000005\
+         000000000000000101011c000000010000004d0000001000000002001a907f00000100000000000000000200000003000000\
+         0400000001000000010000006b0100000076000000000100000073",
+    );
     let m = MgrOpen {
         daemon_name: "d".into(),
         service_name: "sv".into(),
