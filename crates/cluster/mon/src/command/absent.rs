@@ -30,6 +30,9 @@ pub(super) const COMMANDS: &[Command] = &[
         "The map of file systems (there are none)",
         fs_dump,
     ),
+    mon_r("fs get name=fs_name,type=CephString", "A file system (there are none)", |_, call| {
+        fail(Errno::ENOENT, format!("filesystem '{}' not found", call.args.required("fs_name")?))
+    }),
     mon_r("fs status name=fs,type=CephString,req=false", "File systems (there are none)", fs_status),
     mon_r("mds stat", "Metadata servers (there are none)", |_, call| {
         let json = || fsmap_json_parts().with("mdsmap_first_committed", 1).with("mdsmap_last_committed", 1);

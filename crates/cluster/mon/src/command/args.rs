@@ -2,6 +2,9 @@
 
 use serde_json::{Map, Value};
 
+/// Formats that Ceph offers beside JSON.
+const CEPHS_FORMATS: [&str; 6] = ["xml", "xml-pretty", "table", "table-kv", "html", "html-pretty"];
+
 /// How an answer is to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -83,7 +86,9 @@ impl Args {
             None | Some("" | "plain") => Ok(Format::Plain),
             Some("json") => Ok(Format::Json),
             Some("json-pretty") => Ok(Format::JsonPretty),
-            Some(other) => Err(ArgsError::Format(other.to_string())),
+            Some(other) if CEPHS_FORMATS.contains(&other) => Err(ArgsError::Format(other.to_string())),
+            // Ceph, too, takes a format that it does not know (`yaml` is one) for plain text.
+            Some(_) => Ok(Format::Plain),
         }
     }
 

@@ -1,13 +1,14 @@
 //! `config …` and `config-key …`.
 
 use options::opt;
-use types::{EntityId, Errno};
+use types::{EntityId, EntityType, Errno};
 
 use super::{Answer, Call, Command, Failure, fail};
 use crate::fmt::{Align, Json, Table};
 use crate::mon::Mon;
 use crate::option_facts;
 use crate::service::config_store::is_section;
+use crate::service::osdmap;
 use crate::state::StateKey;
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -136,12 +137,13 @@ fn section(text: &str) -> Result<String, Failure> {
     }
 }
 
-fn unknown(name: &str) -> Failure {
+/// `errno`: what Ceph answers where an option that nobody knows is set is not what it answers where one is asked for.
+fn unknown(errno: Errno, name: &str) -> Failure {
     let hint = match options::nearest(name) {
         Some(near) => format!("did you mean '{near}'?"),
         None => "no name is near it; `ceph config ls` lists them all".into(),
     };
-    Failure::Errno(Errno::EINVAL, format!("there is no option '{name}'; {hint}"))
+    Failure::Errno(errno, format!("there is no option '{name}'; {hint}"))
 }
 
 fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
@@ -152,7 +154,7 @@ fn set(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
             Failure::Errno(Errno::EINVAL, format!("'{value}' is not a value for {name}: {why}"))
         })?,
         None if call.args.flag("force") => value,
-        None => return Err(unknown(&name)),
+        None => return Err(unknown(Errno::EINVAL, &name)),
     };
     let change = mon.option_change(&who, &name, Some(value));
     mon.store_options(call, "", vec![change]);
@@ -214,7 +216,7 @@ fn get(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let who = if who.contains('.') { who } else { format!("{who}.") };
     let entity = match who.as_str() {
         // A whole section: what applies to one of it without a name.
-        "global." => EntityId { kind: types::EntityType::Other(0), id: String::new() },
+        "global." => EntityId { kind: EntityType::Other(0), id: String::new() },
         _ => entity(&who)?,
     };
     let options = mon.settings.of(&entity);
@@ -239,12 +241,21 @@ fn get(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let default = || option_facts::facts(&key).map(|facts| facts.default.to_string());
     match options.get(key.as_str()).map(|(_, value)| value.to_string()).or_else(default) {
         Some(value) => Ok(Answer::data(value + "\n")),
-        None => Err(unknown(&key)),
+        None => Err(unknown(Errno::ENOENT, &key)),
     }
 }
 
 fn show(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let who = entity(&call.args.required("who")?)?;
+    let runs = match who.kind {
+        EntityType::Osd => who.id.parse().is_ok_and(|osd| osdmap::exists(&mon.osdmap, osd)),
+        EntityType::Mon => who.id == mon.config.name,
+        EntityType::Mgr => mon.mgrmap.available && who.id == mon.mgrmap.active_name,
+        _ => false,
+    };
+    if !runs {
+        return fail(Errno::ENOENT, format!("no config state for daemon {who}"));
+    }
     let options = mon.settings.of(&who);
     match call.args.text("key")? {
         Some(key) => {
@@ -252,7 +263,7 @@ fn show(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
             let default = || option_facts::facts(&key).map(|facts| facts.default.to_string());
             match options.get(key.as_str()).map(|(_, value)| value.to_string()).or_else(default) {
                 Some(value) => Ok(Answer::data(value + "\n")),
-                None => Err(unknown(&key)),
+                None => Err(unknown(Errno::ENOENT, &key)),
             }
         }
         None => {
@@ -283,7 +294,7 @@ fn names(_: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
 
 fn help(_: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let name = option_name(&call.args.required("key")?);
-    let Some(facts) = option_facts::facts(&name) else { return Err(unknown(&name)) };
+    let Some(facts) = option_facts::facts(&name) else { return Err(unknown(Errno::ENOENT, &name)) };
     let json = || {
         Json::object()
             .with("name", name.as_str())

@@ -82,21 +82,22 @@ fn reweight(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     Ok(Answer::status(format!("reweighted item id {osd} name '{name}' to {shown} in crush map")))
 }
 
-/// The OSDs of the CRUSH map that a command names.
-fn named(mon: &Mon, call: &Call<'_>) -> Result<Vec<i32>, Failure> {
+/// The OSDs of the CRUSH map that a command names, and words about those that are not there, which as in Ceph are no
+/// failure.
+fn named(mon: &Mon, call: &Call<'_>) -> Result<(Vec<i32>, String), Failure> {
     let crush = &mon.osdmap.crush;
-    let mut osds = Vec::new();
+    let (mut osds, mut missing) = (Vec::new(), String::new());
     for id in call.args.list("ids")? {
         match (id.as_str(), parse_osd(&id)) {
             ("*" | "all" | "any", _) => osds.extend(crush.item_names.keys().filter(|id| **id >= 0)),
             (_, Some(osd)) if crush.parent_of(osd).is_some() => osds.push(osd),
-            (_, Some(osd)) => return fail(Errno::ENOENT, format!("osd.{osd} is not in the CRUSH map")),
+            (_, Some(osd)) => missing += &format!("osd.{osd} does not exist. "),
             _ => return fail(Errno::EINVAL, format!("'{id}' is not an OSD")),
         }
     }
     osds.sort_unstable();
     osds.dedup();
-    Ok(osds)
+    Ok((osds, missing))
 }
 
 pub(super) fn check_name(name: &str) -> Result<(), Failure> {
@@ -119,7 +120,8 @@ fn set_class(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     check_name(&class)?;
     let mut crush = mon.osdmap.crush.clone();
     let mut changed = Vec::new();
-    for osd in named(mon, call)? {
+    let (osds, missing) = named(mon, call)?;
+    for osd in osds {
         match crush.device_class(osd) {
             Some(has) if has == class => {}
             Some(has) => {
@@ -139,12 +141,12 @@ fn set_class(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     if !changed.is_empty() {
         mon.put_crush(call, &crush)?;
     }
-    Ok(Answer::status(format!("set osd(s) {} to class '{class}'", ids(&changed))))
+    Ok(Answer::status(format!("{missing}set osd(s) {} to class '{class}'", ids(&changed))))
 }
 
 fn remove_class(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let mut crush = mon.osdmap.crush.clone();
-    let mut changed = named(mon, call)?;
+    let (mut changed, missing) = named(mon, call)?;
     changed.retain(|osd| crush.device_class(*osd).is_some());
     for osd in &changed {
         crush.set_device_class(*osd, None)?;
@@ -152,7 +154,7 @@ fn remove_class(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     if !changed.is_empty() {
         mon.put_crush(call, &crush)?;
     }
-    Ok(Answer::status(format!("done removing class of osd(s): {}", ids(&changed))))
+    Ok(Answer::status(format!("{missing}done removing class of osd(s): {}", ids(&changed))))
 }
 
 fn add_bucket(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {

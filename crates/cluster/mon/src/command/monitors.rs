@@ -95,7 +95,7 @@ pub(super) const COMMANDS: &[Command] = &[
         fail(Errno::EBUSY, "adding a monitor may break quorum (until that monitor starts)")
     }),
     Command {
-        signature: "osd require-osd-release name=release,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false",
+        signature: "osd require-osd-release name=release,type=CephChoices,strings=octopus|pacific|quincy|reef|squid|tentacle name=yes_i_really_mean_it,type=CephBool,req=false",
         help: "The oldest release that OSDs must be (only the present one)",
         module: "osd",
         perm: "rw",
@@ -103,6 +103,9 @@ pub(super) const COMMANDS: &[Command] = &[
             let (wanted, now) = (call.args.required("release")?, mon.osdmap.require_osd_release.name());
             if wanted == now {
                 return Ok(Answer::default());
+            }
+            if !RELEASES.contains(&wanted.as_str()) {
+                return fail(Errno::EINVAL, format!("'{wanted}' is not a release"));
             }
             fail(
                 Errno::EPERM,
@@ -126,6 +129,9 @@ pub(super) const COMMANDS: &[Command] = &[
         },
     },
 ];
+
+/// What `osd require-osd-release` takes for a release; its signature has the same.
+const RELEASES: [&str; 6] = ["octopus", "pacific", "quincy", "reef", "squid", "tentacle"];
 
 fn is_me(mon: &Mon, id: &str) -> bool {
     id.strip_prefix("mon.").unwrap_or(id) == mon.config.name

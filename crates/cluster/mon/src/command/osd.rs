@@ -184,12 +184,12 @@ fn map(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let nspace = call.args.text("nspace")?.unwrap_or_default();
     let map = &mon.osdmap;
     let Some(id) = map.pool_by_name(&pool) else {
-        return fail(Errno::ENOENT, format!("there is no pool '{pool}'"));
+        return fail(Errno::ENOENT, format!("pool {pool} does not exist"));
     };
     let locator = ObjectLocator { pool: id, key: Name::new(), nspace: Name::from(nspace.as_str()), hash: -1 };
     let raw = map.object_to_pg(&locator, object.as_bytes());
     let Some((raw, pg)) = raw.and_then(|raw| Some((raw, map.raw_pg_to_pg(raw)?))) else {
-        return fail(Errno::ENOENT, format!("there is no pool '{pool}'"));
+        return fail(Errno::ENOENT, format!("pool {pool} does not exist"));
     };
     let place = map.pg_to_up_acting(pg);
     let primary = |osd: Option<OsdId>| osd.map_or(-1, |osd| osd.0);

@@ -7,6 +7,7 @@ use super::osd::set_text;
 use super::{Answer, Call, Command, Failure, Format, fail};
 use crate::fmt::{Align, Json, Table, bytes, count};
 use crate::mon::Mon;
+use crate::service::osdmap;
 use crate::stats::json::{pg_json, space_into, sum_json};
 use types::Errno;
 
@@ -158,6 +159,9 @@ fn ls(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
         None => call.args.int("pool")?.map(PoolId),
     };
     let osd = call.args.osd("osd")?;
+    if let Some(osd) = osd.filter(|osd| !osdmap::is_up(&mon.osdmap, *osd)) {
+        return fail(Errno::EAGAIN, format!("osd {osd} is not up"));
+    }
     let primary_only = call.args.prefix()? == "pg ls-by-primary";
     let mut bits = PgState::default();
     for name in call.args.list("states")? {

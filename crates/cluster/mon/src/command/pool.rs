@@ -103,7 +103,7 @@ pub(super) const COMMANDS: &[Command] = &[
 pub(super) fn find(mon: &Mon, name: &str) -> Result<PoolId, Failure> {
     match mon.osdmap.pool_by_name(name) {
         Some(id) => Ok(id),
-        None => fail(Errno::ENOENT, format!("there is no pool '{name}'")),
+        None => fail(Errno::ENOENT, format!("unrecognized pool '{name}'")),
     }
 }
 
@@ -415,11 +415,11 @@ fn rename(mon: &mut Mon, call: &Call<'_>) -> Result<Answer, Failure> {
     let Some(id) = mon.osdmap.pool_by_name(&from) else {
         return match mon.osdmap.pool_by_name(&to) {
             Some(_) => Ok(Answer::status(format!("pool '{from}' is gone; '{to}' exists"))),
-            None => fail(Errno::ENOENT, format!("there is no pool '{from}'")),
+            None => fail(Errno::ENOENT, format!("unrecognized pool '{from}'")),
         };
     };
     if mon.osdmap.pool_by_name(&to).is_some() {
-        return fail(Errno::EEXIST, format!("pool '{to}' exists already"));
+        return fail(Errno::EEXIST, format!("pool '{to}' already exists"));
     }
     check_name(&to)?;
     mon.claim_or_wait(Claim::Pools)?;

@@ -98,6 +98,54 @@ fn what_is_not_there_yet_says_so_instead_of_pretending() {
 }
 
 #[test]
+fn what_names_nothing_is_refused_with_cephs_error() {
+    let (mut cluster, client, _) = up(1);
+    for (command, code, sentence) in [
+        (r#"{"prefix":"config get","who":"osd.0","key":"nonsense"}"#, -2, "there is no option 'nonsense'"),
+        (r#"{"prefix":"config help","key":"nonsense"}"#, -2, "there is no option 'nonsense'"),
+        (r#"{"prefix":"config show","who":"osd.0","key":"nonsense"}"#, -2, "there is no option 'nonsense'"),
+        (r#"{"prefix":"config set","who":"osd","name":"nonsense","value":"1"}"#, -22, "there is no option"),
+        (r#"{"prefix":"config show","who":"osd.99"}"#, -2, "no config state for daemon osd.99"),
+        (r#"{"prefix":"config show","who":"mon.b"}"#, -2, "no config state for daemon mon.b"),
+        (r#"{"prefix":"config show","who":"client.x"}"#, -2, "no config state for daemon client.x"),
+        (r#"{"prefix":"config show","who":"mon.a"}"#, 0, ""),
+        (r#"{"prefix":"config show","who":"mgr.a"}"#, 0, ""),
+        (r#"{"prefix":"pg ls-by-osd","osd":"99"}"#, -11, "osd 99 is not up"),
+        (r#"{"prefix":"pg ls-by-primary","osd":"osd.99"}"#, -11, "osd 99 is not up"),
+        (r#"{"prefix":"pg ls-by-osd","osd":"0"}"#, 0, ""),
+        (r#"{"prefix":"osd require-osd-release","release":"nonsense"}"#, -22, "'nonsense' is not a release"),
+        (r#"{"prefix":"osd require-osd-release","release":"reef"}"#, -1, "not all up OSDs have"),
+        (
+            r#"{"prefix":"osd crush set-device-class","class":"ssd","ids":["osd.99"]}"#,
+            0,
+            "osd.99 does not exist. set",
+        ),
+        (r#"{"prefix":"osd crush rm-device-class","ids":["osd.99"]}"#, 0, "osd.99 does not exist. done"),
+        (r#"{"prefix":"fs get","fs_name":"x"}"#, -2, "filesystem 'x' not found"),
+        (r#"{"prefix":"osd pool get","pool":"x","var":"size"}"#, -2, "unrecognized pool 'x'"),
+        (r#"{"prefix":"osd pool rename","srcpool":"x","destpool":"y"}"#, -2, "unrecognized pool 'x'"),
+        (r#"{"prefix":"osd map","pool":"x","object":"o"}"#, -2, "pool x does not exist"),
+    ] {
+        let (got, status, _) = cluster.run(client, command);
+        assert_eq!((got, status.starts_with(sentence)), (code, true), "{command}: {status}");
+    }
+}
+
+#[test]
+fn a_format_that_ceph_does_not_know_is_plain_and_one_that_only_ceph_offers_is_refused() {
+    let (mut cluster, client, _) = up(1);
+    let in_format = |cluster: &mut Cluster, format: &str| {
+        cluster.run(client, &format!(r#"{{"prefix":"osd tree","format":"{format}"}}"#))
+    };
+    let plain = in_format(&mut cluster, "plain");
+    assert_eq!((plain.0, plain.2.starts_with("ID ")), (0, true));
+    assert_eq!(in_format(&mut cluster, "yaml"), plain);
+    let (code, status, data) = in_format(&mut cluster, "xml");
+    assert_eq!((code, data.as_str()), (-22, ""));
+    assert_eq!(status, "format 'xml' is not offered here; plain, json and json-pretty are");
+}
+
+#[test]
 fn every_command_is_described_once() {
     let mut prefixes: Vec<String> =
         mon::command::all().map(|c| mon::command::signature::prefix(c.signature)).collect();
@@ -208,7 +256,8 @@ fn device_classes_change_only_after_the_old_one_is_taken_away() {
     assert_eq!(cluster.mon.osdmap().crush.device_class(0), Some("nvme"));
     assert_eq!(cluster.run(client, &set("a~b")).0, -22);
     let absent = r#"{"prefix":"osd crush set-device-class","class":"ssd","ids":["9"]}"#;
-    assert_eq!(cluster.run(client, absent).0, -2);
+    let (code, status, _) = cluster.run(client, absent);
+    assert_eq!((code, status.as_str()), (0, "osd.9 does not exist. set osd(s)  to class 'ssd'"));
 }
 
 #[test]

@@ -259,7 +259,9 @@ impl Control {
         asked: Asker,
         out: &mut Out,
     ) -> Result<Option<Value>, Refusal> {
-        let text = args.get("pgid").and_then(Value::as_str).unwrap_or_default();
+        let Some(text) = args.get("pgid").and_then(Value::as_str) else {
+            return Err((Errno::EINVAL, "no pgid specified".into()));
+        };
         let pgid: PgId = text.parse().map_err(|e| (Errno::EINVAL, format!("{e}")))?;
         let cmd = match prefix {
             "pg" => args.get("cmd").and_then(Value::as_str).unwrap_or("query"),

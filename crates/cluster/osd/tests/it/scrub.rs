@@ -197,6 +197,8 @@ fn a_pg_is_told_to_scrub_itself() {
     }
     let answer = w.command(json!({ "prefix": "pg", "pgid": "1.1", "cmd": "deep-scrub" })).unwrap();
     assert_eq!(answer["deep"], true);
+    let (errno, why) = w.command(json!({ "prefix": "scrub" })).unwrap_err();
+    assert_eq!((errno, why.as_str()), (Errno::EINVAL, "no pgid specified"));
     let (errno, why) = w.command(json!({ "prefix": "scrub", "pgid": "7.0" })).unwrap_err();
     assert_eq!((errno, why.as_str()), (Errno::ENOENT, "i don't have pgid 7.0"));
     let query = w.command(json!({ "prefix": "query", "pgid": "1.0" })).unwrap();
