@@ -1,28 +1,21 @@
-//! The machine's time zone and load, from the C library: no other part knows the rules of `TZ` and `/etc/localtime`.
+//! The machine's time zone and load.
 
+use chrono::{Local, Offset, TimeZone};
 use types::UTime;
 
-/// Seconds that local time is ahead of UTC at `at`. The zone is that of the process's start; its daylight saving time
-/// counts as it comes. 0 where no zone can be told.
-#[allow(unsafe_code, reason = "the C library has the rules of time zones")]
+/// Seconds that local time is ahead of UTC at `at`, by `TZ` or `/etc/localtime`; daylight saving time counts as it comes. 0
+/// where no zone can be told.
 pub fn utc_offset(at: UTime) -> i32 {
-    let seconds = libc::time_t::from(at.sec);
-    // SAFETY: all of `tm` are numbers but one pointer, which may be null; zero is a value of each.
-    let mut local: libc::tm = unsafe { std::mem::zeroed() };
-    // SAFETY: both point to values of this function, for the time of the call.
-    let done = unsafe { libc::localtime_r(&seconds, &mut local) };
-    if done.is_null() { 0 } else { i32::try_from(local.tm_gmtoff).unwrap_or(0) }
+    let local = Local.timestamp_opt(i64::from(at.sec), 0);
+    local.earliest().map_or(0, |local| local.offset().fix().local_minus_utc())
 }
 
-/// The machine's load of the last minute, divided by its processors. 0 where it can't be told.
-#[allow(unsafe_code, reason = "the C library has the load")]
+/// The machine's load of the last minute, divided by its processors.
 pub fn load() -> f64 {
-    let mut load = 0.0;
-    // SAFETY: there is a place for the one number that is asked for.
-    let given = unsafe { libc::getloadavg(&mut load, 1) };
-    // SAFETY: it takes a number and gives one.
-    let processors = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-    if given == 1 { load / processors.max(1) as f64 } else { 0.0 }
+    /// The kernel counts in such parts (`SI_LOAD_SHIFT`).
+    const ONE: f64 = 65536.0;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    rustix::system::sysinfo().loads[0] as f64 / ONE / processors as f64
 }
 
 #[cfg(test)]
@@ -31,7 +24,7 @@ mod tests {
 
     use super::*;
 
-    /// What this test's program says in a process with another zone: the C library reads the zone once.
+    /// What this test's program says in a process with another zone.
     fn offset_in(zone: &str, at: u32) -> i32 {
         let me = std::env::current_exe().unwrap();
         let asked = Command::new(me)
