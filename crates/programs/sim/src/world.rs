@@ -100,7 +100,8 @@ pub struct World {
     pub plan: Plan,
     pub now: u64,
     rng: SplitMix64,
-    queue: BTreeMap<(u64, u64), Happening>,
+    /// Boxed: a tree moves what it holds, and happenings are large.
+    queue: BTreeMap<(u64, u64), Box<Happening>>,
     queued: u64,
     pub trace: Trace,
     pub net: Network,
@@ -269,7 +270,7 @@ impl World {
             if at_once > EVENTS_AT_ONCE_MAX {
                 return self.fail("events follow each other without time going on".into());
             }
-            self.happen(happening);
+            self.happen(*happening);
         }
     }
 
@@ -335,7 +336,7 @@ impl World {
 
     pub(crate) fn at(&mut self, at: u64, what: Happening) {
         self.queued += 1;
-        self.queue.insert((at, self.queued), what);
+        self.queue.insert((at, self.queued), Box::new(what));
     }
 
     pub(crate) fn after(&mut self, nanos: u64, what: Happening) {

@@ -133,10 +133,14 @@ impl PgTable {
         &self,
         shards: impl Iterator<Item = (SpgId, StoreShard, Option<PgStatus>)>,
     ) -> bool {
-        let theirs: BTreeMap<SpgId, _> = shards.map(|(id, shard, status)| (id, (shard, status))).collect();
-        let ours = self.records.iter().map(|(id, record)| (id, (record.shard, record.status)));
+        let mut theirs = 0;
+        let is_known = |(id, shard, status)| {
+            theirs += 1;
+            self.records.get(&id).is_some_and(|record| (record.shard, record.status) == (shard, status))
+        };
+        let known = { shards }.all(is_known);
         let loading = self.records.values().filter(|record| record.loads()).count();
-        self.loading == loading && ours.eq(theirs.iter().map(|(id, theirs)| (id, *theirs)))
+        self.loading == loading && known && self.records.len() == theirs
     }
 }
 
