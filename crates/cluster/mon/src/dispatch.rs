@@ -13,6 +13,7 @@ use crate::service::kept_maps;
 use crate::service::log::{CLUSTER, KEPT, LogLevel, LogLine};
 use crate::service::osdmap;
 use crate::session::Service;
+use crate::subscriptions::FS_MAP_EPOCH;
 
 impl Mon {
     /// Takes a message of a session, and sends the answer unless it must wait for a commit.
@@ -63,8 +64,7 @@ impl Mon {
             "osdmap" => (self.osdmap.epoch.0.into(), kept_maps::first_committed(&self.state)),
             "monmap" => (self.monmap.epoch.0.into(), 1),
             "mgrmap" => (self.mgrmap.epoch.0.into(), 1),
-            // No file systems: the first and only map.
-            "fsmap" | "mdsmap" => (1, 1),
+            "fsmap" | "mdsmap" => (FS_MAP_EPOCH.into(), FS_MAP_EPOCH.into()),
             _ => (0, 0),
         };
         let reply = messages::MonGetVersionReply { handle: m.handle, version, oldest_version };

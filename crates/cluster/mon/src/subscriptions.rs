@@ -17,6 +17,9 @@ use crate::service::log::{CLUSTER, LogLevel, LogLine};
 use crate::service::{kept_maps, osdmap};
 use crate::session::{SUBSCRIPTIONS_MAX, Subscription};
 
+/// Of the map of file systems. There are none: it is the first map, and the only one.
+pub(crate) const FS_MAP_EPOCH: u32 = 1;
+
 /// A client whose operation has no OSD asks for one more map, and for another only at its tick of five seconds. Where
 /// several OSDs boot one after the other (an epoch each), the map that it waits for is rarely the first one: for
 /// this long it gets those that follow too.
@@ -99,9 +102,19 @@ impl Mon {
                 out.push(MonEffect::Send { session, message: messages::ServiceMap { map }.into() });
                 Some(self.services.epoch())
             }
+            "fsmap" if subscription.next <= FS_MAP_EPOCH.into() => {
+                let message = messages::FsMap { epoch: FS_MAP_EPOCH, ..Default::default() }.into();
+                out.push(MonEffect::Send { session, message });
+                Some(FS_MAP_EPOCH.into())
+            }
+            "fsmap.user" if subscription.next <= FS_MAP_EPOCH.into() => {
+                let message = messages::FsMapUser { epoch: FS_MAP_EPOCH }.into();
+                out.push(MonEffect::Send { session, message });
+                Some(FS_MAP_EPOCH.into())
+            }
             "osd_pg_creates" => self.send_pg_creates(session, subscription.next, out),
             what if LOG_SUBSCRIPTIONS.contains(&what) => self.send_log(session, what, subscription.next, out),
-            // Subscriptions to file systems: there are none, so nothing is ever sent.
+            // The map of a file system's metadata servers: there is none.
             _ => None,
         };
         if let (Some(version), Some(known)) = (sent_to, self.sessions.get_mut(&session)) {

@@ -86,7 +86,7 @@ macro_rules! messages {
 }
 messages! {
     inline [
-        Command, CommandReply, Config, GetConfig, GetPoolStats, GetPoolStatsReply, KvData, Log, LogAck,
+        Command, CommandReply, Config, FsMap, FsMapUser, GetConfig, GetPoolStats, GetPoolStatsReply, KvData, Log, LogAck,
         MgrClose, MgrCommand, MgrCommandReply, MgrConfigure, MgrMap, MgrOpen, MgrUpdate, MonCommand, MonCommandAck, MonGetMap, MonGetOsdMap,
         MonGetPurgedSnaps, MonGetPurgedSnapsReply, MonGetVersion, MonGetVersionReply, MonMap, MonSubscribe,
         MonSubscribeAck, OsdAlive, OsdBeacon, OsdFailure, OsdFull, OsdMap, OsdMarkMeDead, OsdMarkMeDown,

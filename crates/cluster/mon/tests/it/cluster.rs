@@ -524,3 +524,14 @@ fn a_full_osd_or_a_reached_quota_flags_its_pools_until_it_is_over() {
     assert_eq!(tick(&mut cluster) & maps::PoolFlags::FULL_QUOTA, 0);
     check_maps(&cluster.disk);
 }
+
+#[test]
+fn who_asks_for_file_systems_is_told_that_there_are_none() {
+    let mut cluster = Cluster::new(config(1, &[]));
+    let client = cluster.client();
+    cluster.send(client, subscribe(&[("fsmap", 0), ("fsmap.user", 1)]));
+    let (all, short) = (messages::FsMap { epoch: 1, ..Default::default() }, messages::FsMapUser { epoch: 1 });
+    assert_eq!(cluster.take(client), [Message::from(all), short.into()]);
+    cluster.send(client, subscribe(&[("fsmap", 2), ("fsmap.user", 2), ("mdsmap", 0)]));
+    assert_eq!(cluster.take(client), []);
+}

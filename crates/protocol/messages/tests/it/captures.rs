@@ -111,12 +111,13 @@ const IN_CAPTURES: &[u16] = &[
 ];
 
 /// Types that only some release's captures hold.
-const IN_SOME_CAPTURES: &[u16] = &[kind::PG_STATS];
+const IN_SOME_CAPTURES: &[u16] = &[kind::FS_MAP, kind::PG_STATS];
 
 /// Types that no capture holds; layout.rs has them.
 const LAYOUT_ONLY: &[u16] = &[
     kind::PING,
     kind::SERVICE_MAP,
+    kind::FS_MAP_USER,
     kind::MGR_OPEN,
     kind::MGR_UPDATE,
     kind::MGR_CLOSE,
