@@ -1,31 +1,20 @@
 //! MFSMap and MFSMapUser of a cluster that has no file system.
 
-use std::collections::BTreeMap;
-
 use encoding::{DecodeError, Decoder, Encoder};
-use types::{Name, UTime};
+use types::UTime;
 
-use crate::codec::{Envelope, Payload, fields};
+use crate::CompatSet;
+use crate::codec::{Envelope, Payload};
 
 /// Ceph's MFSMap: from a monitor to those who subscribed to `fsmap`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FsMap {
     pub epoch: u32,
-    /// What a file system would begin with: compatible, compatible for readers, incompatible.
-    pub features: [FsFeatures; 3],
+    /// What a file system would begin with.
+    pub features: CompatSet,
     /// When the map was made; known from 20.2 on.
     pub made: Option<UTime>,
 }
-
-/// Ceph's CompatSet::FeatureSet.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct FsFeatures {
-    /// A bit for each.
-    pub mask: u64,
-    pub names: BTreeMap<u64, Name>,
-}
-
-fields!(FsFeatures [mask, names]);
 
 /// Ceph's MFSMapUser: the same for `fsmap.user`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -64,7 +53,7 @@ impl Payload for FsMap {
         let (features, made) = d.versioned(8, "FSMap", |d, version| {
             let (_epoch, _next): (u32, u64) = (d.get()?, d.get()?);
             no_file_system(d)?;
-            let features = [d.get()?, d.get()?, d.get()?];
+            let features = d.get()?;
             let _several: bool = d.get()?;
             for what in ["file systems", "roles of metadata servers", "standby metadata servers", "their epochs"] {
                 nothing(d, what)?;
@@ -78,10 +67,7 @@ impl Payload for FsMap {
     fn encode(&self, e: &mut Encoder, _: &mut Envelope) {
         e.put(&self.epoch);
         e.versioned(if self.made.is_some() { 8 } else { 7 }, 6, |e| {
-            e.put(&self.epoch).put(&FIRST_FILE_SYSTEM).put(&NO_FILE_SYSTEM);
-            self.features.iter().for_each(|features| {
-                e.put(features);
-            });
+            e.put(&self.epoch).put(&FIRST_FILE_SYSTEM).put(&NO_FILE_SYSTEM).put(&self.features);
             // There may be several file systems, and might have been.
             e.put(&true);
             for empty in [0u32; 4] {

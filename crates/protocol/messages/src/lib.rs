@@ -24,7 +24,7 @@ macro_rules! modules {
     )*};
 }
 modules! {
-    command, command_reply, config, fs_map, get_config, get_pool_stats, get_pool_stats_reply, kv_data, log, log_ack,
+    command, command_reply, compat_set, config, fs_map, get_config, get_pool_stats, get_pool_stats_reply, kv_data, log, log_ack,
     mgr_close, mgr_command, mgr_command_reply, mgr_configure, mgr_map, mgr_open, mgr_report, mgr_update, mon_command, mon_command_ack, mon_get_map, mon_get_osd_map,
     mon_get_purged_snaps, mon_get_purged_snaps_reply, mon_get_version, mon_get_version_reply, mon_map,
     mon_subscribe, mon_subscribe_ack, osd_alive, osd_backoff, osd_beacon, osd_boot, osd_failure, osd_full,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
 use types::{Epoch, Fsid, OsdId, PoolId, UTime};
 
-use crate::codec::fields;
+use crate::CompatSet;
 
 /// Ceph's OSDSuperblock. 16.2 writes version 9; what later releases add is optional and written when there.
 #[derive(Clone, PartialEq, Debug)]
@@ -41,35 +41,6 @@ pub struct OsdSuperblock {
     pub cluster_osdmap_trim_lower_bound: Option<Epoch>,
     /// The maps that it keeps as (first, count) runs, from version 11 on.
     pub maps: Option<Vec<(Epoch, u32)>>,
-}
-
-/// Ceph's CompatSet: features of a store by what a reader that does not know them may do.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct CompatSet {
-    /// Everything.
-    pub compat: FeatureSet,
-    /// Only read.
-    pub ro_compat: FeatureSet,
-    /// Nothing.
-    pub incompat: FeatureSet,
-}
-fields!(CompatSet [compat, ro_compat, incompat]);
-
-/// Ceph's CompatSet::FeatureSet.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct FeatureSet {
-    /// The features as bits.
-    pub mask: u64,
-    /// Their names by bit number.
-    pub names: BTreeMap<u64, String>,
-}
-fields!(FeatureSet [mask, names]);
-
-impl FromIterator<(u64, &'static str)> for FeatureSet {
-    fn from_iter<I: IntoIterator<Item = (u64, &'static str)>>(features: I) -> Self {
-        let names: BTreeMap<u64, String> = features.into_iter().map(|(bit, name)| (bit, name.to_owned())).collect();
-        Self { mask: names.keys().fold(0, |mask, bit| mask | 1u64.checked_shl(*bit as u32).unwrap_or(0)), names }
-    }
 }
 
 impl OsdSuperblock {
