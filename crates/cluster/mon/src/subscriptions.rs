@@ -102,13 +102,11 @@ impl Mon {
                 out.push(MonEffect::Send { session, message: messages::ServiceMap { map }.into() });
                 Some(self.services.epoch())
             }
-            "fsmap" if subscription.next <= FS_MAP_EPOCH.into() => {
-                let message = messages::FsMap { epoch: FS_MAP_EPOCH, ..Default::default() }.into();
-                out.push(MonEffect::Send { session, message });
-                Some(FS_MAP_EPOCH.into())
-            }
-            "fsmap.user" if subscription.next <= FS_MAP_EPOCH.into() => {
-                let message = messages::FsMapUser { epoch: FS_MAP_EPOCH }.into();
+            "fsmap" | "fsmap.user" if subscription.next <= FS_MAP_EPOCH.into() => {
+                let message = match what {
+                    "fsmap" => messages::FsMap { epoch: FS_MAP_EPOCH, ..Default::default() }.into(),
+                    _ => messages::FsMapUser { epoch: FS_MAP_EPOCH }.into(),
+                };
                 out.push(MonEffect::Send { session, message });
                 Some(FS_MAP_EPOCH.into())
             }

@@ -137,7 +137,7 @@ fn section(text: &str) -> Result<String, Failure> {
     }
 }
 
-/// `errno`: what Ceph answers where an option that nobody knows is set is not what it answers where one is asked for.
+/// The answer about an option that there is not. `errno` is Ceph's: EINVAL when it is to be set, ENOENT when it is to be shown.
 fn unknown(errno: Errno, name: &str) -> Failure {
     let hint = match options::nearest(name) {
         Some(near) => format!("did you mean '{near}'?"),

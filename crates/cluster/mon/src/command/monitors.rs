@@ -1,7 +1,7 @@
 //! Commands about several monitors, managers and releases, of which there is one each: what can be answered truly is;
 //! what exists only because there are several is refused with the reason.
 
-use types::Errno;
+use types::{Errno, Release};
 
 use super::mon::PERSISTENT;
 use super::{Answer, Call, Command, Failure, Run, fail, mon_r};
@@ -104,7 +104,7 @@ pub(super) const COMMANDS: &[Command] = &[
             if wanted == now {
                 return Ok(Answer::default());
             }
-            if !RELEASES.contains(&wanted.as_str()) {
+            if !(Release::OCTOPUS.0..=Release::TENTACLE.0).any(|release| Release(release).name() == wanted) {
                 return fail(Errno::EINVAL, format!("'{wanted}' is not a release"));
             }
             fail(
@@ -129,9 +129,6 @@ pub(super) const COMMANDS: &[Command] = &[
         },
     },
 ];
-
-/// What `osd require-osd-release` takes for a release; its signature has the same.
-const RELEASES: [&str; 6] = ["octopus", "pacific", "quincy", "reef", "squid", "tentacle"];
 
 fn is_me(mon: &Mon, id: &str) -> bool {
     id.strip_prefix("mon.").unwrap_or(id) == mon.config.name

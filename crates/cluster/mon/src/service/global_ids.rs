@@ -1,5 +1,6 @@
-//! Global ids: never given twice, also across a kill. They are handed out of blocks that were made durable before.
+//! Global ids: never given twice, also across a kill.
 
+use super::reserved::{self, Reserved};
 use crate::state::{Batch, State, StateKey};
 
 /// Ids that one durable write reserves.
@@ -13,28 +14,26 @@ fn key() -> StateKey {
 
 /// Reserves the first block of a new cluster.
 pub fn create(batch: &mut Batch) {
-    batch.put(key(), BLOCK.to_le_bytes());
+    reserved::put(key(), BLOCK, batch);
 }
 
 /// Lets ids begin above `floor`.
 pub fn create_above(floor: u64, batch: &mut Batch) {
-    batch.put(key(), floor.saturating_add(BLOCK).to_le_bytes());
+    reserved::put(key(), floor.saturating_add(BLOCK), batch);
 }
 
 /// What was reserved and what of it is left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GlobalIds {
     next: u64,
-    durable: u64,
-    asked_for: u64,
+    reserved: Reserved,
 }
 
 impl GlobalIds {
     /// After a start: every id of the blocks reserved before counts as given.
     pub fn open(state: &State) -> Self {
-        let bytes = state.get(&key()).and_then(|v| v.as_slice().try_into().ok());
-        let durable = bytes.map_or(0, u64::from_le_bytes);
-        Self { next: durable + 1, durable, asked_for: durable }
+        let reserved = Reserved::open(key(), BLOCK, state);
+        Self { next: reserved.durable() + 1, reserved }
     }
 
     /// An id for a session: the one it had (`asked`) where this cluster gave it, else a new one; `None` when a
@@ -43,7 +42,7 @@ impl GlobalIds {
         if asked > 0 && asked < self.next {
             return Some(asked);
         }
-        if self.next > self.durable {
+        if self.next > self.reserved.durable() {
             return None;
         }
         self.next += 1;
@@ -52,15 +51,12 @@ impl GlobalIds {
 
     /// Adds the next block to the batch where less than half a block is left.
     pub fn reserve(&mut self, batch: &mut Batch) {
-        if self.asked_for.saturating_sub(self.next) < BLOCK / 2 {
-            self.asked_for = self.asked_for.max(self.next - 1) + BLOCK;
-            batch.put(key(), self.asked_for.to_le_bytes());
-        }
+        self.reserved.reserve(self.next, batch);
     }
 
     /// A batch is durable: its reservation may be handed out.
     pub fn committed(&mut self, state: &State) {
-        self.durable = Self::open(state).durable;
+        self.reserved.committed(state);
     }
 }
 

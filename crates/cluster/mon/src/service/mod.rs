@@ -8,4 +8,5 @@ pub mod kept_maps;
 pub mod log;
 pub mod osdmap;
 pub mod purged_snaps;
+mod reserved;
 pub(crate) mod services;

@@ -1,7 +1,6 @@
 //! Service daemons that registered with the manager by librados: `rbd-mirror`, `radosgw` and others.
 //!
-//! The map of them is in memory only, since daemons come again after a start. Its epochs never go back, also across a kill:
-//! they come out of blocks that were made durable before.
+//! The map of them is in memory only, since daemons come again after a start. Its epochs never go back, also across a kill.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,6 +8,7 @@ use std::time::Duration;
 use messages::{MappedDaemon, MappedService, ServiceMapContents};
 use types::{EntityAddr, Name, UTime};
 
+use super::reserved::Reserved;
 use crate::state::{Batch, State, StateKey};
 
 /// What a daemon says of itself, by name.
@@ -89,13 +89,11 @@ pub(crate) enum Taken {
 }
 
 /// The daemons of each service, by name. All texts together have a limit, which the caller gives.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct ServiceMap {
     /// Rises with every change.
     counted: u64,
-    /// The epochs up to this one are durably reserved; up to that one they are asked for.
-    reserved: u64,
-    asked_for: u64,
+    epochs: Reserved,
     /// The time of the last change.
     modified: Option<UTime>,
     services: BTreeMap<String, BTreeMap<String, ServiceDaemon>>,
@@ -107,31 +105,29 @@ impl ServiceMap {
     /// After a start: every epoch that was reserved before counts as shown, and as those of the map that the start has
     /// emptied.
     pub(crate) fn open(state: &State, now: UTime) -> Self {
-        let bytes = state.get(&key()).and_then(|v| v.as_slice().try_into().ok());
-        let (counted, reserved, modified) = match bytes.map(u64::from_le_bytes) {
-            Some(reserved) => (reserved + 1, reserved, Some(now)),
-            None => (FIRST, FIRST, None),
+        let epochs = Reserved::open(key(), BLOCK, state);
+        let (counted, modified) = match epochs.durable() {
+            0 => (FIRST, None),
+            shown => (shown + 1, Some(now)),
         };
-        Self { counted, reserved, asked_for: reserved, modified, ..Self::default() }
+        Self { counted, epochs, modified, services: BTreeMap::new(), bytes: 0 }
     }
 
     /// The newest epoch that may be shown. It is behind the changes until the block is durable that they are in.
     pub(crate) fn epoch(&self) -> u64 {
-        self.counted.min(self.reserved)
+        self.counted.min(self.epochs.durable().max(FIRST))
     }
 
-    /// Adds the next block to the batch where less than half a block is left. None is used before the first service.
+    /// Reserves epochs as they are needed; none before the first service.
     pub(crate) fn reserve(&mut self, batch: &mut Batch) {
-        if self.counted > FIRST && self.asked_for < self.counted + BLOCK / 2 {
-            self.asked_for = self.counted + BLOCK;
-            batch.put(key(), self.asked_for.to_le_bytes());
+        if self.counted > FIRST {
+            self.epochs.reserve(self.counted + 1, batch);
         }
     }
 
     /// A batch is durable: its reservation may be used.
     pub(crate) fn committed(&mut self, state: &State) {
-        let bytes = state.get(&key()).and_then(|v| v.as_slice().try_into().ok());
-        self.reserved = bytes.map_or(self.reserved, u64::from_le_bytes);
+        self.epochs.committed(state);
     }
 
     /// The map as subscribers get it. `unchanged`: the time of a map that never changed.
