@@ -10,7 +10,7 @@ const LOOKED_AT_MAX: usize = 4096;
 #[derive(Debug)]
 pub struct Used {
     last: AtomicU64,
-    /// The use by which it stands in the queue.
+    /// Its key in the queue: the time of the use with which it was queued last.
     queued: AtomicU64,
 }
 
@@ -58,9 +58,9 @@ impl Ages {
         self.queue.len()
     }
 
-    /// The key of the entry that came first, used since or not; it leaves the queue. For queues that nothing else takes from.
-    pub fn first(&mut self) -> Option<u64> {
-        self.queue.pop_first().map(|(_, key)| key)
+    /// The key of the entry that is first in the queue, used since or not.
+    pub fn first(&self) -> Option<u64> {
+        self.queue.first_key_value().map(|(_, key)| *key)
     }
 
     /// The key of the entry that was used longest ago, before the clock was `before`; it leaves the queue. `None` also after

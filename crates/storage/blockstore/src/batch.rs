@@ -27,10 +27,9 @@ impl Batch {
         let changes =
             self.changes.iter().map(|(key, value)| 9 + key.len() + value.as_ref().map_or(0, |v| v.len()));
         let runs = self.allocated.len() + self.freed.len();
-        let bytes = Counters::BYTES + 16 + 12 * runs + changes.sum::<usize>() + 8 * self.deferred.len();
-        let mut e = Encoder::with_capacity(0, 4 + bytes);
-        // Its length, which is known at the end.
-        let length = e.len();
+        let room = 4 + Counters::BYTES + 16 + 12 * runs + changes.sum::<usize>() + 8 * self.deferred.len();
+        let mut e = Encoder::with_capacity(0, room);
+        // The length, which is known at the end.
         e.put(&0u32);
         self.counters.put(&mut e);
         put_runs(&mut e, &self.allocated);
@@ -44,8 +43,8 @@ impl Batch {
             e.put(block);
         }
         let data = self.deferred.len() * BLOCK as usize;
-        debug_assert_eq!(e.len(), 4 + bytes, "room for all of it");
-        e.patch_u32(length, (bytes + data) as u32);
+        debug_assert_eq!(e.len(), room, "memory is taken once");
+        e.patch_u32(0, (e.len() - 4 + data) as u32);
         let mut rope = Rope::from(e.into_bytes());
         self.deferred.iter().for_each(|(_, bytes)| rope.push(bytes.clone()));
         rope

@@ -1,8 +1,9 @@
 //! Data that was read from the device and is kept in memory: what is read again, and for a while what was read once.
 //!
-//! Most of what a large working set reads is not read again before it would have to leave. So what is read first comes to a
-//! small queue, and what nobody asked for there only leaves a mark, by which its next reading is known to be one more. After
-//! "FIFO queues are all you need for cache eviction" (SOSP 2023), whose main queue is ordered by last use here. One reading of
+//! Most of what a large working set reads is not read again before it would have to leave. So the first read of a run puts it
+//! at the end of a small queue. A run that no read hits before it reaches the front is dropped, and the cache notes a mark
+//! for it: when it is read from the device again, the mark tells that this is a second read. After "FIFO queues are all you
+//! need for cache eviction" (SOSP 2023), whose main queue is ordered by last use here. One reading of
 //! everything neither drives out what is in use nor fills memory, which is dear where the system has to clear it, or a
 //! virtual machine to ask for it.
 
@@ -117,8 +118,9 @@ impl DataCache {
     pub fn shrink(&mut self, bytes_max: u64) {
         self.seen.make_room(bytes_max / BLOCK);
         while self.new_bytes > bytes_max / NEW_SHARE {
-            let Some(first) = self.new.first() else { break };
-            let Some(kept) = self.remove(first) else { continue };
+            let oldest = self.new.first().and_then(|first| Some((first, self.remove(first)?)));
+            debug_assert!(oldest.is_some(), "every run that was read once is queued");
+            let Some((first, kept)) = oldest else { break };
             match kept.used.again() {
                 true => self.add(first, kept.bytes, true),
                 false => self.seen.note(first),
@@ -126,6 +128,7 @@ impl DataCache {
         }
         while self.bytes > bytes_max {
             let oldest = self.again.oldest(u64::MAX, |first| Some(&self.runs.get(&first)?.used));
+            // It looks at a bounded number: the next turn goes on.
             let Some(first) = oldest else { return };
             self.remove(first);
         }

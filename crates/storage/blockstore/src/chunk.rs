@@ -1,5 +1,7 @@
 //! A record of an object's map of data: where 64 neighbouring blocks of the object are, as they are or compressed.
 
+use std::ops::Range;
+
 use buffer::Piece;
 use encoding::{DecodeError, Decoder, Encoder};
 use store::CompressionAlgorithm;
@@ -23,6 +25,11 @@ pub type Places = u64;
 pub fn places(first: u64, end: u64) -> Places {
     let below = |n: u64| if n >= CHUNK_BLOCKS { Places::MAX } else { (1 << n) - 1 };
     below(end) & !below(first)
+}
+
+/// The places that blocks of an object have in the chunk whose first block is `base`.
+pub fn places_from(base: u64, blocks: &Range<u64>) -> Places {
+    places(blocks.start.saturating_sub(base), blocks.end.saturating_sub(base))
 }
 
 /// One place.

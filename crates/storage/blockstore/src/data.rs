@@ -6,7 +6,7 @@ use std::ops::Range;
 use buffer::{Piece, Rope};
 use store::keys;
 
-use crate::chunk::{CHUNK_BLOCKS, Chunk, place_bit, places};
+use crate::chunk::{CHUNK_BLOCKS, Chunk, place_bit, places_from};
 use crate::context::{Context, Found};
 use crate::layout::BLOCK;
 use crate::mapped::{Mapped, unpacked};
@@ -48,7 +48,7 @@ impl Context<'_> {
     pub fn mapped(&self, number: u64, first: u64, end: u64) -> Attempt<Mapped> {
         let mut mapped = Mapped::default();
         for (base, _, value) in self.chunks(number, first, end)? {
-            let wanted = places(first.saturating_sub(base), end.saturating_sub(base));
+            let wanted = places_from(base, &(first..end));
             let chunk = Chunk::decode_within(&value, wanted).map_err(damaged)?;
             mapped.add_chunk(base, &chunk, &(first..end));
         }
@@ -115,7 +115,7 @@ impl Context<'_> {
     pub fn unmap(&mut self, found: &Found, first: u64, end: u64) -> Attempt<()> {
         for (base, key, value) in self.chunks(found.onode.number, first, end)? {
             let mut chunk = Chunk::decode(&value).map_err(damaged)?;
-            let gone = places(first.saturating_sub(base), end.saturating_sub(base));
+            let gone = places_from(base, &(first..end));
             let rescued = self.rescued(found, base, &chunk, gone)?;
             for slot in chunk.slots.take(gone).values() {
                 self.give_up(*slot)?;
@@ -145,7 +145,7 @@ impl Context<'_> {
         let mut shared: BTreeMap<u64, Chunk> = BTreeMap::new();
         for (base, key, value) in self.chunks(from.onode.number, blocks.start, blocks.end)? {
             let mut chunk = Chunk::decode(&value).map_err(damaged)?;
-            let inside = places(blocks.start.saturating_sub(base), blocks.end.saturating_sub(base));
+            let inside = places_from(base, &blocks);
             let some = part_of(&mut chunk, inside);
             self.add_shares(&some)?;
             for (place, slot) in some.slots.iter() {

@@ -400,7 +400,7 @@ impl<Q: DeviceQueue> ObjectStore for BlockStore<Q> {
     fn turn(&mut self, now: UTime) {
         self.now = self.now.max(now);
         self.unbegun = false;
-        // Nobody has asked for what these found.
+        // A read follows its peek before the next turn, or not at all.
         self.peeked.clear();
         self.io.queue().turn(now);
         self.work();
