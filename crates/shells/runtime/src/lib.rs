@@ -1,5 +1,5 @@
 //! Cores, listeners and the clock: pinned threads with a single-threaded event loop each, the sockets that they accept on,
-//! the time that they share, and what of the machine the C library tells.
+//! the time that they share, and the machine's time zone and load.
 
 mod clock;
 mod listen;

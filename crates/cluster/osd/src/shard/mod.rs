@@ -215,6 +215,7 @@ impl Shard {
                 self.pg_handle(now, slot, PgEvent::Scrub(order), out);
             }
             ToShard::AbortScrub { pgid } => {
+                // It was removed meanwhile, and its scrub with it.
                 let Some(slot) = self.pgs.slot_of(&pgid) else { return };
                 self.pg_handle(now, slot, PgEvent::AbortScrub, out);
             }

@@ -214,6 +214,7 @@ impl Pg {
 
     /// An operator ends the scrub.
     pub(crate) fn on_scrub_abort(&mut self, out: &mut Out<'_>) {
+        // It has ended before the order came.
         let Some(scrub) = &self.scrub else { return };
         let text = format!("{} {} is aborted", self.id, scrub.order.mode());
         self.say_scrub(ClusterLogLevel::Info, text, out);
