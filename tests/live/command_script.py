@@ -86,6 +86,11 @@ $ auth get client.none
 $ auth caps client.x mon 'allow *'
 $ auth export client.x
 $ auth rm client.x
+$ auth get-or-create client.y mon 'allow r' osd 'allow zz'
+$ auth add client.y osd 'allow rwx pool=a namespace=b' mds 'allow'
+$ auth caps client.y osd nonsense
+$ auth caps client.y mgr 'profile rbd pool=a'
+$ auth rm client.y
 { osd stat
 { osd dump
 { osd info
@@ -406,12 +411,3 @@ $ osd pool rm one one --yes-i-really-really-mean-it
 $ nonsense
 $ osd nonsense
 """.strip().splitlines()
-
-# What is typed most, for the gate: lines of the script, in its order.
-QUICK = [line for line in SCRIPT if line[2:] in (
-    "status", "health", "health detail", "df", "df detail", "log last 5", "versions", "config dump",
-    "config get osd.0", "mon dump", "mon stat", "auth ls", "osd stat", "osd dump", "osd tree", "osd metadata 0",
-    "osd df", "osd df tree", "osd perf", "osd pool stats", "osd pool ls detail", "osd pool get one all", "osd map one object",
-    "pg stat", "pg dump", "pg ls", "osd crush rule dump", "osd pool application get one", "nonsense",
-    "osd pool set one size x", "osd pool rm one", "tell osd.0 version", "tell osd.0 perf histogram dump",
-)]

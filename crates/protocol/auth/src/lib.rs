@@ -4,6 +4,7 @@
 //! signatures and sessions belong to the messenger. Of cephx there is the
 //! client's half. This crate never does I/O, draws no random number and looks for no key: it is given them.
 
+mod cap_syntax;
 mod caps;
 mod cephx;
 mod client;
@@ -12,6 +13,7 @@ mod none;
 mod server;
 mod session;
 
+pub use cap_syntax::{CapService, CapSyntaxError, check_caps};
 pub use caps::{Access, Caps, ParseCapsError};
 pub use cephx::{CephxAuthorizer, CephxLogin, Login, Tickets};
 pub use client::{AuthRequest, ClientMethod, ClientNone};

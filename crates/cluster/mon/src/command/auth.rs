@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use auth::{CapService, check_caps};
 use types::Errno;
 
 use super::{Answer, Call, Command, Failure, Run, fail};
@@ -169,10 +170,11 @@ fn given_caps(call: &Call<'_>) -> Result<BTreeMap<String, String>, Failure> {
     }
     let mut caps = BTreeMap::new();
     for pair in words.chunks_exact(2) {
-        if !SERVICES.contains(&pair[0].as_str()) {
+        let Some(service) = CapService::named(&pair[0]) else {
             let text = format!("unknown cap type '{}' (expected mon, osd, mgr or mds)", pair[0]);
             return fail(Errno::EINVAL, text);
-        }
+        };
+        check_caps(service, &pair[1]).map_err(|error| Failure::Errno(Errno::EINVAL, error.to_string()))?;
         caps.insert(pair[0].clone(), pair[1].clone());
     }
     Ok(caps)

@@ -431,6 +431,9 @@ fn entities_get_keys_that_stay_and_capabilities_that_can_be_changed() {
     assert_eq!(c.run(client, r#"{"prefix":"auth get","entity":"nonsense"}"#).0, -22);
     let odd = r#"{"prefix":"auth get-or-create","entity":"client.y","caps":["mon"]}"#;
     assert_eq!(c.run(client, odd).0, -22);
+    let wrong = odd.replace(r#"["mon"]"#, r#"["mon","allow r","osd","allow rbd"]"#);
+    let why = "osd capability parse failed, stopped at 'bd' of 'allow rbd'";
+    assert_eq!(c.run(client, &wrong), (-22, why.to_owned(), String::new()));
 }
 
 #[test]
