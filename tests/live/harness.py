@@ -16,6 +16,7 @@ import tempfile
 import time
 
 from leftovers import clear
+from loaded_ceph import LoadedCeph
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 IN_ROOT = os.path.join(os.path.dirname(HERE), "peers", "in-root.sh")
@@ -65,17 +66,31 @@ class Result:
 class Client:
     """Ceph's programs of one release, told nothing but a ceph.conf."""
 
+    # By process, since each has a network of its own, and release.
+    loaded = {}
+
     def __init__(self, release, conf):
         self.release, self.conf = release, conf
 
+    def prefix(self):
+        return [] if self.release == "16.2" else ["bash", IN_ROOT, self.release]
+
     def argv(self, *args):
-        prefix = [] if self.release == "16.2" else ["bash", IN_ROOT, self.release]
-        return prefix + ["env", f"CEPH_CONF={self.conf}"] + list(args)
+        return self.prefix() + ["env", f"CEPH_CONF={self.conf}"] + list(args)
+
+    def start_and_wait(self, args, stdin, timeout):
+        if args[0] != "ceph":
+            return subprocess.run(self.argv(*args), input=stdin, capture_output=True, timeout=timeout)
+        key = (os.getpid(), self.release)
+        if key not in self.loaded:
+            self.loaded[key] = LoadedCeph(self.prefix())
+        env = {name: value for name, value in os.environ.items() if name.startswith("CEPH")}
+        return self.loaded[key].run(args[1:], {**env, "CEPH_CONF": self.conf}, stdin, timeout)
 
     def run(self, *args, code=0, stdin=b"", timeout=BOUND):
         """Runs a program; fails unless it ends with `code` (None: any)."""
         try:
-            done = subprocess.run(self.argv(*args), input=stdin, capture_output=True, timeout=timeout)
+            done = self.start_and_wait(args, stdin, timeout)
         except subprocess.TimeoutExpired as e:
             raise Failure(f"{self.release}: {' '.join(args)}: no end within {timeout} s; "
                           f"said {e.stdout!r} {e.stderr!r}") from e
