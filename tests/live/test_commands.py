@@ -14,12 +14,14 @@ import os
 import shlex
 
 import metrics
-from command_script import QUICK, SCRIPT
+from command_script import SCRIPT
 from harness import BOUND, HERE, Client, Cluster, Failure, expect, say, until
 from peer_cluster import PeerCluster
 
 # Commands that only read run beside each other.
 WORKERS = 3
+# Refused for as long as the OSD is up.
+OF_RUNNING_OSDS = ("$ osd purge 0 --force", "$ osd rm 0")
 # Seconds for one command. Some of real Ceph's wait for what never comes.
 COMMAND_BOUND = 120
 
@@ -74,9 +76,15 @@ class Run:
             expect(code == 0, f"{line}: {code}")
         until(lambda: all(s["state_name"] == "active+clean" for s in self.client.ceph_json("status")["pgmap"]["pgs_by_state"]),
               "every PG clean", 300)
+        self.all_up()
         dump = self.client.ceph_json("osd", "dump")
         self.names = {"poolid": next(p["pool"] for p in dump["pools"] if p["pool_name"] == "one"),
                       "uuid": dump["osds"][0]["uuid"]}
+
+    def all_up(self):
+        """What a command about an OSD answers depends on whether it is up."""
+        until(lambda: (lambda osds: osds["num_up_osds"] == osds["num_osds"])(self.client.ceph_json("osd", "stat")),
+              f"every OSD up in {self.client.conf}", 300)
 
     def all(self):
         self.prepare()
@@ -87,6 +95,8 @@ class Run:
                     for waiting in reading:
                         waiting.result()
                     reading = []
+                    if line in OF_RUNNING_OSDS:
+                        self.all_up()
                     self.results[number] = self.one(line)
                 else:
                     reading.append(pool.submit(self.note, number, line))
@@ -188,9 +198,8 @@ def match(text, pattern):
     return fnmatch.fnmatchcase(text, pattern.replace("[", "[[]"))
 
 
-def compare(t, release, quick=False):
-    """Runs the script on both. `quick`: what is typed most, on one OSD, without the metrics."""
-    script = QUICK if quick else SCRIPT
+def compare(t, release):
+    """Runs the script on both."""
     real = PeerCluster(release, t.path("real"))
     mine = Cluster(t.loligo, t.path("mine"))
     t.cleanups += [real.stop, mine.stop]
@@ -200,27 +209,26 @@ def compare(t, release, quick=False):
             def run(cluster=cluster):
                 # A port of its own range: others take free ones meanwhile.
                 port = PeerCluster.base_port + (95 if cluster is real else 96)
-                cluster.up("--osds", "1" if quick else "3", "--store", "mem", "--metrics", f"127.0.0.1:{port}")
+                cluster.up("--osds", "3", "--store", "mem", "--metrics", f"127.0.0.1:{port}")
                 client = Client(release, cluster.conf)
-                results = Run(client, script).all()
+                results = Run(client, SCRIPT).all()
                 if os.environ.get("LOLIGO_TEST_KEEP"):
                     # To look at, and to write deviations from.
                     with open(os.path.join(cluster.dir, "commands.json"), "w", encoding="utf-8") as f:
                         json.dump(results, f)
-                return results, {} if quick else metrics_of(client, port, cluster is real)
+                return results, metrics_of(client, port, cluster is real)
             runs.append(pool.submit(run))
         (theirs, their_metrics), (ours, our_metrics) = (run.result(timeout=BOUND * 30) for run in runs)
     deviations = Deviations(release)
-    found = itertools.chain(differences(script, theirs, ours), metric_differences(their_metrics, our_metrics))
+    found = itertools.chain(differences(SCRIPT, theirs, ours), metric_differences(their_metrics, our_metrics))
     failures = [f"{command}: {what}: {both}" for command, what, both in found if not deviations.allows(command, what)]
-    say(f"{len(script)} commands, {len(deviations.used)} deviations of {release}")
+    say(f"{len(SCRIPT)} commands, {len(deviations.used)} deviations of {release}")
     expect(not failures, f"{len(failures)} differences from {release}:\n" + "\n".join(failures))
-    expect(quick or not deviations.unused(), "deviations that are none any more:\n" + "\n".join(deviations.unused()))
+    expect(not deviations.unused(), "deviations that are none any more:\n" + "\n".join(deviations.unused()))
 
 
 def test_commands_answer_as_those_of_16_2(t):
-    # The whole takes minutes: in a soak, and where the clients of 20.2 are asked for (`make test-peers`).
-    compare(t, "16.2", quick=not t.soak and "20.2" not in t.releases)
+    compare(t, "16.2")
 
 
 def test_commands_answer_as_those_of_20_2(t):
