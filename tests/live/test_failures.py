@@ -347,7 +347,7 @@ def test_a_failed_pg_holds_its_clients_back_and_costs_no_other(t):
     damage_pg(cluster, 0, bad)
     cluster.up(*settings)
     equal(osds_up(client), {0, 1}, "OSDs up")
-    until(lambda: states(client, "p")[bad] == "incomplete", "the failed PG's state", 30)
+    until(lambda: states(client, "p")[bad] == "down", "the failed PG's state", 30)
     detail = client.ceph("health", "detail").text
     expect(f"pg {bad} is" in detail and ": it failed: " in detail, detail)
     expect(f"pg {bad} has stopped: " in client.ceph("log", "last", "50").text, "the reason in the cluster log")

@@ -47,14 +47,14 @@ impl Mon {
 
     /// Forgets why a PG failed that is reported as something else.
     pub(crate) fn note_pg_state(&mut self, pg: PgId, state: PgState) {
-        if !state.has(PgState::INCOMPLETE) {
+        if !state.has(PgState::DOWN) {
             self.stopped_pgs.remove(&pg);
         }
     }
 
     /// Why a PG of this state failed, if it did.
     pub(crate) fn why_stopped(&self, pg: PgId, state: PgState) -> Option<&str> {
-        self.stopped_pgs.get(&pg).filter(|_| state.has(PgState::INCOMPLETE)).map(String::as_str)
+        self.stopped_pgs.get(&pg).filter(|_| state.has(PgState::DOWN)).map(String::as_str)
     }
 
     pub(crate) fn check_failed_osds(&self, health: &mut Health) {

@@ -191,7 +191,7 @@ impl Pg {
             Phase::Loading | Phase::Splitting | Phase::Peering(Peering::Others | Peering::UpThru) => {
                 PgState::PEERING
             }
-            Phase::Failed => PgState::INCOMPLETE,
+            Phase::Failed => PgState::DOWN,
             Phase::Nonprimary | Phase::Removing => PgState::default(),
         };
         self.add_scrub_state(match (self.trim.is_trimming(), self.trim.has_failed()) {

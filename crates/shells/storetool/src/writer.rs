@@ -11,7 +11,7 @@ use types::{EVersion, GHObject};
 use crate::Record;
 
 /// The small info of a collection that is not whole yet. No PG can be read with it, so an OSD that finds such a collection
-/// leaves it alone (the PG is INCOMPLETE).
+/// leaves it alone (the PG is down).
 pub const UNFINISHED: &[u8] = b"unfinished copy";
 
 /// A transaction takes no more after so many bytes or steps.

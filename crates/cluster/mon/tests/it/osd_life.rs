@@ -160,14 +160,14 @@ fn the_health_says_why_a_pg_failed_until_it_is_something_else() {
     let line = messages::PgStopped::line(&pg.into(), "its info is damaged");
     // A client may write what it likes to the log.
     log(&mut cluster, client, &line);
-    report_pg(&mut cluster, sessions[0], 0, 50, pg, messages::PgState::INCOMPLETE);
+    report_pg(&mut cluster, sessions[0], 0, 50, pg, messages::PgState::DOWN);
     assert!(!cluster.ok(client, health).contains("it failed"));
     log(&mut cluster, sessions[0], &line);
     let said = cluster.ok(client, health);
     let line = said.lines().find(|line| line.contains(&format!("pg {pg} "))).unwrap_or_default();
     assert!(line.ends_with("last acting [0]: it failed: its info is damaged"), "{said}");
     report_pg(&mut cluster, sessions[0], 0, 51, pg, messages::PgState(0b110));
-    report_pg(&mut cluster, sessions[0], 0, 52, pg, messages::PgState::INCOMPLETE);
+    report_pg(&mut cluster, sessions[0], 0, 52, pg, messages::PgState::DOWN);
     assert!(!cluster.ok(client, health).contains("it failed"), "that was before");
 }
 

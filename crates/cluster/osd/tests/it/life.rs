@@ -543,7 +543,7 @@ fn pgs_whose_records_are_damaged_do_not_keep_the_osd_from_starting() {
     w.pass_ms(10_000);
     let stats = w.stats().unwrap();
     assert_eq!(stats.pg_stat.len(), 4);
-    assert!(stats.pg_stat.values().all(|pg| pg.state == messages::PgState::INCOMPLETE), "{stats:?}");
+    assert!(stats.pg_stat.values().all(|pg| pg.state == messages::PgState::DOWN), "{stats:?}");
 }
 
 #[test]

@@ -230,10 +230,10 @@ fn a_refused_split_holds_nothing_up_and_is_made_when_there_is_room() {
     w.pass_ms(6000);
     let states =
         |w: &World| -> Vec<PgState> { w.stats().unwrap().pg_stat.values().map(|s| s.state).collect() };
-    assert_eq!(states(&w), [PgState::INCOMPLETE; 4]);
+    assert_eq!(states(&w), [PgState::DOWN; 4]);
     // It is refused again, and once more.
     w.pass_ms(32_000);
-    assert_eq!((acknowledge(&mut w), states(&w)), (Default::default(), vec![PgState::INCOMPLETE; 4]));
+    assert_eq!((acknowledge(&mut w), states(&w)), (Default::default(), vec![PgState::DOWN; 4]));
     w.refuse_splits = false;
     w.pass_ms(60_000);
     assert_eq!(acknowledge(&mut w), (BTreeSet::new(), all), "its clients may send again");
