@@ -12,8 +12,10 @@ use fuzzbodies::{PEER, Step, address, chunk, flatten, local};
 use messages::{Message, MonGetVersion, RawMessage};
 use messenger::Role;
 use msgr::{Accept, Connect, Connection, Effect, Frame, FrameBody, FrameReader, Limits, Phase, Session};
+use storetool::{Header, Record, StreamWriter};
 use types::{
-    EVersion, EntityName, EntityType, Epoch, HObject, Name, PgId, PoolId, Profile, ReqId, SpgId, UTime,
+    EVersion, EntityName, EntityType, Epoch, Fsid, GHObject, HObject, Name, OsdId, PgId, PoolId, Profile,
+    ReqId, SpgId, UTime,
 };
 
 const FEATURES: u64 = Profile::PACIFIC.features_supported;
@@ -260,7 +262,8 @@ fn add_own(corpus: &mut Corpus) {
         log.on_durable();
     }
     corpus.add("wal", "own".into(), 9, ring);
-    let (collection, object) = (store::CollectionId::Pg(SpgId::from(pg)), types::GHObject::from(object));
+    let (collection, object) = (store::CollectionId::Pg(SpgId::from(pg)), GHObject::from(object));
+    corpus.add("export", "own".into(), 9, export(cluster, osd, pg, &object));
     let mut steps = store::Transaction::default();
     steps.create_collection(collection, 3).touch(collection, &object);
     steps.write(collection, &object, 4096, Piece::copy_from(b"payload").into());
@@ -268,6 +271,34 @@ fn add_own(corpus: &mut Corpus) {
     steps.omap_set(collection, &object, vec![(Name::from("k"), b"v".to_vec().into())]);
     steps.log_trim(collection, version(4)).remove(collection, &object);
     corpus.add("transaction", "own".into(), 9, steps.to_bytes(FEATURES));
+}
+
+/// An exported PG with a record of each kind.
+fn export(cluster: Fsid, osd: OsdId, pg: PgId, object: &GHObject) -> Vec<u8> {
+    let header = Header { cluster, osd, epoch: Epoch(9), pool: "p".into(), pg_num: 8, pg };
+    let mut file = Vec::new();
+    let mut stream = StreamWriter::new(&mut file, &header).expect("memory takes all");
+    let collection = store::CollectionId::Pg(SpgId::from(pg));
+    let value = || Piece::copy_from(b"value");
+    let stat = store::ObjectStat { size: 5000, hint: Some(store::AllocHint::default()) };
+    let version = |version| EVersion { epoch: Epoch(9), version };
+    let entry = |kind| store::LogRecord { version: version(3), kind, bytes: value() };
+    for record in [
+        Record::Collection { collection, bits: 3, log_tail: version(1) },
+        Record::Object {
+            object: object.clone(),
+            stat,
+            attrs: [(Name::from("_"), value())].into_iter().collect(),
+        },
+        Record::Data { offset: 4096, data: value().into() },
+        Record::OmapHeader(value()),
+        Record::Omap(vec![(Name::from("a"), value()), (Name::from("b"), Piece::default())]),
+        Record::Log(vec![entry(store::LogRecordKind::Entry), entry(store::LogRecordKind::Duplicate)]),
+        Record::End { log_head: version(4), info: value() },
+    ] {
+        stream.put(&record).expect("memory takes all");
+    }
+    file
 }
 
 /// Every method of each class, called with inputs of a few shapes, on an image's header.

@@ -5,6 +5,7 @@
 //! bytes: no panic, and what was decoded can be encoded.
 
 mod connection;
+mod export;
 mod messenger;
 
 use buffer::{Piece, Rope};
@@ -13,6 +14,7 @@ use messages::{Message, MessageHeader, RawMessage};
 use types::Profile;
 
 pub use connection::{chunk, connection, frames};
+pub use export::export;
 pub use messenger::{PEER, Step, address, local, messenger};
 
 /// A fuzz target's body.
@@ -38,6 +40,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("disk", disk),
     ("block", block),
     ("wal", wal),
+    ("export", export),
     ("study", study),
     ("class_calls", class_calls),
 ];

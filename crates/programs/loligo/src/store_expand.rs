@@ -20,6 +20,7 @@ pub struct Args {
     /// The cluster's directory.
     #[arg(value_hint = clap::ValueHint::DirPath)]
     dir: PathBuf,
+    /// The OSD's number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32))]
     osd: u32,
     /// What the store's file is to have, as 200GiB; not for devices.

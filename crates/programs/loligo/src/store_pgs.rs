@@ -34,6 +34,7 @@ pub struct Of {
     /// The cluster's directory. Neither the cluster nor the OSD may run.
     #[arg(value_hint = clap::ValueHint::DirPath)]
     dir: PathBuf,
+    /// The OSD's number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32))]
     osd: u32,
     /// `plain` or `json`.
