@@ -37,6 +37,7 @@ pub(super) fn covering(prefix: &str) -> Option<&'static Command> {
 
 #[rustfmt::skip]
 pub(super) const COMMANDS: &[Command] = not_yet![
+    "alerts",
     "auth clear-pending",
     "auth commit-pending",
     "auth dump-keys",
@@ -55,13 +56,20 @@ pub(super) const COMMANDS: &[Command] = not_yet![
     "device info",
     "device monitoring",
     "fs authorize",
+    "fs clone",
     "fs new",
     "fs rm",
     "fs set",
+    "fs snap-schedule",
+    "fs snapshot mirror",
     "fs subvolume",
     "fs subvolumegroup",
     "fs volume",
+    "healthcheck",
+    "influx",
+    "insights",
     "iostat",
+    "k8sevents",
     "mds fail",
     "nfs",
     "orch",
@@ -89,5 +97,7 @@ pub(super) const COMMANDS: &[Command] = not_yet![
     "prometheus",
     "rbd",
     "rgw",
+    "telegraf",
     "telemetry",
+    "zabbix",
 ];
