@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use blockstore::Label;
+use blockstore::{Label, Part};
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
 use types::{Fsid, OsdId};
 
@@ -59,7 +59,7 @@ pub fn read_label(path: &Path) -> Result<(Label, Owner), OpenError> {
         Err(error) => return Err(OpenError::Io { path: path.into(), error }),
     }
     let no_store = |error: DecodeError| OpenError::NotAStore { path: path.into(), why: error.to_string() };
-    let label = Label::decode(&bytes).map_err(no_store)?;
+    let label = Label::decode(&bytes, Part::Data).map_err(no_store)?;
     let owner = Owner::from_bytes_exact(&label.owner).map_err(no_store)?;
     Ok((label, owner))
 }

@@ -9,7 +9,7 @@ use crate::batch::Batch;
 use crate::bitmap::{Bitmap, REGION_BYTES, Run};
 use crate::chunk::{Blob, CHUNK_BLOCKS, Chunk, Slot, places};
 use crate::codec::Codec;
-use crate::layout::{BLOCK, Counters, Label, Superblock};
+use crate::layout::{BLOCK, Counters, Label, Part, Superblock};
 use crate::packer::{decode_counted, encode_counted};
 use crate::page::{Page, PagePtr, encode_page};
 use crate::records::{Collection, Counts, Dead, Onode};
@@ -25,7 +25,7 @@ const DECODERS: u8 = 14;
 pub fn decode_any(which: u8, bytes: &[u8]) -> Result<(), DecodeError> {
     let piece = Piece::copy_from(bytes);
     match which % DECODERS {
-        0 => Label::decode(bytes).map(|label| drop((label.encode(), label.shard(0)))),
+        0 => Label::decode(bytes, Part::Data).map(|label| drop((label.encode(Part::Log), label.shard(0)))),
         1 => Superblock::decode(bytes).map(|superblock| drop(superblock.encode())),
         2 => PagePtr::decode(bytes).map(|ptr| drop((ptr.encode(), ptr.block_count()))),
         3 => Page::decode(&piece).map(|page| look_through(&page, bytes)),
@@ -103,7 +103,7 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
     shape.set(&hash_range(2, 1), 9);
     let (page, used) = encode_page(1, &entries);
     vec![
-        (0, label.encode().to_vec()),
+        (0, label.encode(Part::Data).to_vec()),
         (1, superblock.encode().map_or(Vec::new(), |bytes| bytes.to_vec())),
         (2, ptr.encode()),
         (3, page[..used as usize].to_vec()),

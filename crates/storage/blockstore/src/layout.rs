@@ -33,6 +33,9 @@ pub mod features {
 /// "LoligoBS", little-endian.
 const LABEL_MAGIC: u64 = 0x5342_6f67_696c_6f4c;
 
+/// "LoligoBL", little-endian: the label of a device that has the logs alone.
+const LOG_LABEL_MAGIC: u64 = 0x4c42_6f67_696c_6f4c;
+
 /// "LgSb", little-endian.
 const SUPERBLOCK_MAGIC: u32 = 0x6253_674c;
 
@@ -50,6 +53,24 @@ const COPY_BYTES: usize = 2048;
 
 /// The longest label of the caller's, bytes.
 pub const OWNER_BYTES_MAX: usize = 2048;
+
+/// What of a store a device has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// Everything, but for the logs where they are apart.
+    Data,
+    /// The logs alone.
+    Log,
+}
+
+impl Part {
+    fn magic(self) -> u64 {
+        match self {
+            Self::Data => LABEL_MAGIC,
+            Self::Log => LOG_LABEL_MAGIC,
+        }
+    }
+}
 
 /// What a device says of the store on it. Written once, when the store is made.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -90,20 +111,25 @@ fn unsealed<'a>(bytes: &'a [u8], what: &'static str) -> Result<&'a [u8], DecodeE
 }
 
 impl Label {
-    pub fn encode(&self) -> Piece {
+    /// As the device with this part of the store has it.
+    pub fn encode(&self, part: Part) -> Piece {
         let mut e = Encoder::new(0);
-        e.put(&LABEL_MAGIC).put(&FORMAT).put(&self.id).put(&self.shards).put(&self.size_bytes);
+        e.put(&part.magic()).put(&FORMAT).put(&self.id).put(&self.shards).put(&self.size_bytes);
         e.put(&self.log_bytes).put(&self.log_unit_bytes).put(&self.log_apart).blob(&self.owner);
         sealed(e, LABEL_BYTES as usize)
     }
 
     /// # Errors
-    /// The bytes are no label, or one of another format, or its sizes leave no room for the shards.
-    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+    /// The bytes are no label, or that of another part or format, or its sizes leave no room for the shards.
+    pub fn decode(bytes: &[u8], part: Part) -> Result<Self, DecodeError> {
         let mut d = Decoder::new(unsealed(bytes, "label of a block store")?);
         let magic: u64 = d.get()?;
-        if magic != LABEL_MAGIC {
-            return Err(DecodeError::BadValue { what: "magic of a block store", value: magic });
+        if magic != part.magic() {
+            let what = match part {
+                Part::Data => "magic of a block store",
+                Part::Log => "magic of a block store's log",
+            };
+            return Err(DecodeError::BadValue { what, value: magic });
         }
         let format: u32 = d.get()?;
         if format != FORMAT {
@@ -134,7 +160,7 @@ impl Label {
             && self.log_bytes >= LOG_BYTES_MIN
             && self.log_bytes % BLOCK == 0
             && self.owner.len() <= OWNER_BYTES_MAX
-            && self.log_bytes <= SIZE_BYTES_MAX
+            && self.log_device_bytes() <= SIZE_BYTES_MAX
             && self.shard_bytes() >= self.log_bytes_here() + 2 * SUPERBLOCK_BYTES + BLOCKS_MIN * BLOCK
     }
 
@@ -359,7 +385,7 @@ mod tests {
     #[test]
     fn a_label_comes_back_and_its_shards_share_no_byte() {
         let label = label();
-        assert_eq!(Label::decode(&label.encode()), Ok(label.clone()));
+        assert_eq!(Label::decode(&label.encode(Part::Data), Part::Data), Ok(label.clone()));
         let mut end = LABEL_BYTES;
         for shard in 0..3 {
             let layout = label.shard(shard).expect("it has three");
@@ -370,7 +396,10 @@ mod tests {
         }
         assert!(end <= 64 << 20 && label.shard(3).is_none());
         let apart = Label { log_apart: true, ..label.clone() };
-        assert_eq!(Label::decode(&apart.encode()), Ok(apart.clone()));
+        for (part, other) in [(Part::Data, Part::Log), (Part::Log, Part::Data)] {
+            assert_eq!(Label::decode(&apart.encode(part), part), Ok(apart.clone()));
+            assert!(Label::decode(&apart.encode(part), other).is_err(), "{part:?} is not {other:?}");
+        }
         let layout = apart.shard(2).expect("it has three");
         assert_eq!((layout.log_device, layout.log.offset), (DeviceId::Wal, LABEL_BYTES + (2 << 20)));
         assert_eq!(layout.blocks, layout.superblocks + 2 * SUPERBLOCK_BYTES);
@@ -380,8 +409,9 @@ mod tests {
             Label { log_unit_bytes: 3, ..label.clone() },
             Label { log_bytes: u64::MAX / BLOCK * BLOCK, ..label.clone() },
             Label { size_bytes: 1 << 20, ..label.clone() },
+            Label { shards: 1 << 30, size_bytes: 1 << 56, log_bytes: 1 << 56, ..apart.clone() },
         ] {
-            assert!(Label::decode(&bad.encode()).is_err(), "{bad:?}");
+            assert!(Label::decode(&bad.encode(Part::Data), Part::Data).is_err(), "{bad:?}");
         }
     }
 

@@ -59,7 +59,7 @@ mod write;
 
 pub use check::Checker;
 pub use decoders::{decode_any, samples};
-pub use layout::{BLOCK, FORMAT, Label, OWNER_BYTES_MAX};
+pub use layout::{BLOCK, FORMAT, LABEL_BYTES, Label, OWNER_BYTES_MAX, Part};
 pub use make::Making;
 pub use open::{OpenError, Opener};
 pub use planted::Bug;

@@ -5,7 +5,7 @@ use buffer::Rope;
 use types::UTime;
 
 use crate::io::Io;
-use crate::layout::{Counters, Label, Superblock};
+use crate::layout::{Counters, Label, Part, Superblock};
 use crate::open::OpenError;
 
 /// Bytes of zeros written at once.
@@ -75,7 +75,7 @@ impl<Q: DeviceQueue> Making<Q> {
             }
         }
         if label.log_apart {
-            requests += io.write_log((), 0, &label.encode().into(), Durability::Volatile);
+            requests += io.write_log((), 0, &label.encode(Part::Log).into(), Durability::Volatile);
         }
         Ok(Self { io: Some(io), label, step: Step::Shards, requests })
     }
@@ -106,7 +106,7 @@ impl<Q: DeviceQueue> Making<Q> {
                 (self.step, self.requests) = (Step::Flush, io.flush_all(()));
             }
             Step::Flush => {
-                let bytes = self.label.encode().into();
+                let bytes = self.label.encode(Part::Data).into();
                 self.requests = io.write((), 0, &bytes, Durability::Durable);
                 self.step = Step::Label;
             }

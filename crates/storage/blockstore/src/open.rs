@@ -10,7 +10,7 @@ use wal::{Log, Opening as LogOpening, Replay, Replayed, WalError};
 use crate::batch::Batch;
 use crate::io::Io;
 use crate::layout;
-use crate::layout::{BLOCK, LABEL_BYTES, Label, SUPERBLOCK_BYTES, ShardLayout, Superblock};
+use crate::layout::{BLOCK, LABEL_BYTES, Label, Part, SUPERBLOCK_BYTES, ShardLayout, Superblock};
 use crate::load::Loading;
 use crate::store::{BlockStore, Options, Purpose};
 
@@ -186,7 +186,7 @@ impl<Q: DeviceQueue> Opener<Q> {
                 Ok(Step::Superblocks)
             }
             Step::Superblocks => {
-                let label = Label::decode(&joined(&read)).map_err(OpenError::NoStore)?;
+                let label = Label::decode(&joined(&read), Part::Data).map_err(OpenError::NoStore)?;
                 let (shard, shards) = (self.shard, label.shards);
                 let layout = label.shard(shard).ok_or(OpenError::NoShard { shard, shards })?;
                 self.ask(layout.superblocks, 2 * SUPERBLOCK_BYTES);
@@ -203,7 +203,7 @@ impl<Q: DeviceQueue> Opener<Q> {
                 let read = joined(&read);
                 let (superblocks, of_log) = read.split_at(2 * SUPERBLOCK_BYTES as usize);
                 if layout.log_device != DeviceId::Data {
-                    let found = Label::decode(of_log).map_err(OpenError::OtherLog)?;
+                    let found = Label::decode(of_log, Part::Log).map_err(OpenError::OtherLog)?;
                     if found.id != label.id {
                         let error = DecodeError::BadValue { what: "id of a block store", value: found.id };
                         return Err(OpenError::OtherLog(error));

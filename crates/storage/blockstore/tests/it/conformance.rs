@@ -54,3 +54,12 @@ mod several_shards {
         skipped: ["a_full_store_refuses_whole_and_takes_what_makes_room"]
     );
 }
+
+/// The same, with their logs side by side on a disk of their own.
+mod several_shards_with_their_logs_apart {
+    use super::*;
+    store::conformance_tests!(
+        Shards { sim: Sim { clean: false, log_apart: true, ..Sim::new(Options::default(), 4 << 20) }, shards: 3 },
+        skipped: ["a_full_store_refuses_whole_and_takes_what_makes_room"]
+    );
+}

@@ -56,11 +56,17 @@ impl Sim {
         }
     }
 
-    fn devices(&self) -> impl Iterator<Item = DeviceId> + use<> {
+    pub fn devices(&self) -> impl Iterator<Item = DeviceId> + use<> {
         [DeviceId::Data].into_iter().chain(self.log_apart.then_some(DeviceId::Wal))
     }
 
     pub fn disks(&self, size_bytes: u64) -> SimDisks {
+        self.disks_for(&self.label(size_bytes))
+    }
+
+    /// Disks that are as large as a store's label says.
+    pub fn disks_for(&self, label: &Label) -> SimDisks {
+        let size_bytes = label.size_bytes;
         let geometry = Geometry {
             size_bytes,
             block_bytes: self.block_bytes,
@@ -72,7 +78,7 @@ impl Sim {
         let model = Model::named("ssd", &[], size_bytes).unwrap();
         let mut devices = vec![SimDevice { id: DeviceId::Data, geometry, model }];
         if self.log_apart {
-            let size_bytes = self.label(size_bytes).log_device_bytes();
+            let size_bytes = label.log_device_bytes();
             let geometry = Geometry { size_bytes, ..geometry };
             let model = Model::named("ssd", &[], size_bytes).unwrap();
             devices.push(SimDevice { id: DeviceId::Wal, geometry, model });

@@ -65,8 +65,9 @@ impl Factory for Shards {
         let blocks = bytes_total / 4096;
         let of_shard = bytes_total + (blocks / 256 + 128) * 4096 + self.sim.log_bytes;
         let size_bytes = 4096 + of_shard * u64::from(self.shards);
-        let disks = self.sim.disks(size_bytes);
-        self.sim.make(&disks, Label { shards: self.shards, ..self.sim.label(size_bytes) });
+        let label = Label { shards: self.shards, ..self.sim.label(size_bytes) };
+        let disks = self.sim.disks_for(&label);
+        self.sim.make(&disks, label);
         self.open(&disks, "when it is new")
     }
 
@@ -79,7 +80,7 @@ impl Factory for Shards {
         self.drain(&mut whole, self.sim.clean);
         let Whole { store, disks } = whole;
         drop(store);
-        disks.heal(DeviceId::Data);
+        self.sim.devices().for_each(|device| disks.heal(device));
         disks.close();
         Some(self.open(&disks, "after reopening"))
     }
@@ -88,7 +89,7 @@ impl Factory for Shards {
         let Whole { store, disks } = whole;
         drop(store);
         disks.reseed(seed);
-        disks.heal(DeviceId::Data);
+        self.sim.devices().for_each(|device| disks.heal(device));
         disks.power_loss();
         Some(self.open(&disks, &format!("after power loss {seed}")))
     }
@@ -102,7 +103,7 @@ impl Factory for Shards {
     }
 
     fn fail_commits(&mut self, whole: &mut Whole) -> bool {
-        whole.disks.fail_flushes(DeviceId::Data);
+        self.sim.devices().for_each(|device| whole.disks.fail_flushes(device));
         true
     }
 }
