@@ -109,7 +109,15 @@ def pgs_of(cluster, osd):
 
 
 def test_pgs_go_through_files_into_a_new_store(t):
-    cluster = t.cluster("--store", "block", "--osds", "2", "--osd-size", "1GiB")
+    pgs_go_through_files(t)
+
+
+def test_pgs_go_through_files_where_the_logs_lie_apart(t):
+    pgs_go_through_files(t, "--log-device", t.path("log0"), "--log-device", t.path("log1"))
+
+
+def pgs_go_through_files(t, *args):
+    cluster = t.cluster("--store", "block", "--osds", "2", "--osd-size", "1GiB", *args)
     client = t.client(cluster)
     client.ceph("osd", "pool", "create", POOL, "8")
     put_some(t, client, 12, 300_000)

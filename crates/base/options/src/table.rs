@@ -162,6 +162,8 @@ table! {
     .range(0.0, i64::MAX as f64)
     .own();
     BDEV_ENABLE_DISCARD: bool = spec("bdev_enable_discard", Bool, "false", "Discard the blocks of a block device that the store has freed. Image files give freed space back in any case.");
+    BDEV_LOG_MODEL: str = spec("bdev_log_model", Text, "", "The same as bdev_model for the logs that `loligo up --log-device` puts on devices of their own. Without it these are as fast as they are.").own();
+    BDEV_LOG_MODEL_PARAMETERS: str = spec("bdev_log_model_parameters", Text, "", "With bdev_log_model: parameters that differ from the model's data sheet, as a=b,c=d.").own();
     BDEV_MODEL: str = spec(
         "bdev_model",
         Text,

@@ -135,11 +135,13 @@ impl Mon {
             for osd in &osds {
                 let (metadata, daemon) = (self.osd_metadata(*osd), format!("osd.{osd}"));
                 let of = |key: &str| metadata.get(key).map_or("", String::as_str);
+                // A log may lie in a file.
+                let log = [of("bluefs_wal_dev_node"), of("bluefs_wal_path")].concat();
                 let labels = [
                     ("ceph_daemon", daemon.as_str()),
                     ("device", of("osd_data")),
                     ("db_device", ""),
-                    ("wal_device", ""),
+                    ("wal_device", log.as_str()),
                     ("instance", of("hostname")),
                     ("devices", of("devices")),
                     ("device_ids", of("device_ids")),

@@ -178,9 +178,11 @@ fn plain(osd: u32, report: &Value) {
 fn open(dir: &Path) -> Result<(Blocking<BlockFileStore>, Value), String> {
     let opened = blockfile::open_any(dir, &Options::default());
     let (store, label, owner) = opened.map_err(|error| error.to_string())?;
+    let log = blockfile::log_device(dir).map_err(|error| error.to_string())?;
     let label = json!({
         "id": format!("{:016x}", label.id), "shards": label.shards, "bytes": label.size_bytes,
         "log_bytes": label.log_bytes, "log_unit_bytes": label.log_unit_bytes,
+        "log_device": log.map(|log| log.path.display().to_string()),
         "cluster": owner.cluster.to_string(), "osd": owner.osd.0, "osd_uuid": owner.osd_uuid.to_string(),
     });
     Ok((Blocking::new(store), label))

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use blockfile::{Load, NewStore, Options, Owner, SHARDS_MAX};
+use blockfile::{Load, LogPlace, NewStore, Options, Owner, SHARDS_MAX};
 use lab::output;
 use serde_json::{Value, json};
 use store::ObjectStore;
@@ -40,6 +40,10 @@ pub struct Args {
     /// Bytes of the store.
     #[arg(long, default_value = "8GiB", value_parser = size)]
     store_size: u64,
+    /// A block device or a file for the store's log, apart from its data; refused when it holds data. It holds nothing
+    /// afterwards, and the file is removed.
+    #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
+    log_device: Option<PathBuf>,
     /// Write the store's file whole before.
     #[arg(long)]
     preallocate: bool,
@@ -55,8 +59,14 @@ fn size(text: &str) -> Result<u64, String> {
 /// A directory that is removed when this is dropped.
 struct Removed(PathBuf);
 
+/// The cluster of every such store.
+const CLUSTER: Fsid = Fsid([0; 16]);
+
 impl Drop for Removed {
     fn drop(&mut self) {
+        if let Err(error) = blockfile::unmake(&self.0, CLUSTER) {
+            eprintln!("loligo: the log is left: {error}");
+        }
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
             eprintln!("loligo: {} is left: {error}", self.0.display());
         }
@@ -89,7 +99,7 @@ pub fn run(args: &Args) -> ExitCode {
 }
 
 fn bench_block(args: &Args) -> Result<Value, String> {
-    let owner = Owner { cluster: Fsid([0; 16]), osd: OsdId(0), osd_uuid: Fsid([0; 16]) };
+    let owner = Owner { cluster: CLUSTER, osd: OsdId(0), osd_uuid: Fsid([0; 16]) };
     let options = Options::default();
     let shards = blockfile::shards_of(args.store_size, args.cores);
     if shards < args.cores {
@@ -98,7 +108,14 @@ fn bench_block(args: &Args) -> Result<Value, String> {
             text::format_bytes(args.store_size)
         ));
     }
-    let new = NewStore { preallocate: args.preallocate, shards, ..NewStore::file(args.store_size) };
+    let log = match &args.log_device {
+        None => None,
+        Some(path) => {
+            let path = std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            Some(LogPlace { path, overwrite: false })
+        }
+    };
+    let new = NewStore { preallocate: args.preallocate, shards, log, ..NewStore::file(args.store_size) };
     blockfile::mkfs(&args.dir, &owner, &new, &options).map_err(|e| e.to_string())?;
     let store = blockfile::open(&args.dir, &owner, &options).map_err(|e| e.to_string())?;
     load(args, store.into_handles())
@@ -108,8 +125,11 @@ fn bench_simple(args: &Args) -> Result<Value, String> {
     if args.cores > 1 {
         return Err("the store 'simple' has one shard: --cores is for 'block'".into());
     }
+    if args.log_device.is_some() {
+        return Err("the store 'simple' has no log: --log-device is for 'block'".into());
+    }
     let label = simplestore::Label {
-        cluster: Fsid([0; 16]),
+        cluster: CLUSTER,
         osd: OsdId(0),
         osd_uuid: Fsid([0; 16]),
         size_bytes: args.store_size,

@@ -40,7 +40,11 @@ pub struct Args {
     /// A block device for each OSD's store, whole, in place of image files: the first for osd.0 and so on.
     #[arg(long = "device", value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
     devices: Vec<PathBuf>,
-    /// A --device whose contents may be overwritten; without it one that holds data is refused.
+    /// A block device or a file for the log of each OSD's block store, apart from its data: the first for osd.0 and so on. A
+    /// commit waits for it; small writes wait for nothing else. A file is made, as large as the log needs.
+    #[arg(long = "log-device", value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
+    log_devices: Vec<PathBuf>,
+    /// A --device or --log-device whose contents may be overwritten; without it one that holds data is refused.
     #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
     overwrite: Vec<PathBuf>,
     /// Write the image files of the store `block` whole when they are made, and let them keep that: for measurements.
@@ -125,6 +129,7 @@ impl Args {
             store: self.store,
             osd_size: self.osd_size,
             devices: absolute(&self.devices),
+            log_devices: absolute(&self.log_devices),
             overwrite: absolute(&self.overwrite),
             preallocate: self.preallocate,
             mon_addr: self.mon_addr,

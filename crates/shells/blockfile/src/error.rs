@@ -22,6 +22,16 @@ pub enum OpenError {
     NotAStore { path: PathBuf, why: String },
     #[error("{path} is the store of {has}, and not that of {wanted}; put the right file in its place")]
     OtherOwner { path: PathBuf, has: Box<Owner>, wanted: Box<Owner> },
+    #[error("{0} is neither a block device nor a file: a log lies on one of these")]
+    NoPlaceForALog(PathBuf),
+    #[error("{path} has {}, and the logs of such a store need at least {}", text::format_bytes(*.bytes), text::format_bytes(*.needed))]
+    TooSmallForLogs { path: PathBuf, bytes: u64, needed: u64 },
+    #[error(
+        "the store's log is on {path}, which is not there ({why}); bring it back, or make {link} a link to where it is"
+    )]
+    NoLog { link: PathBuf, path: PathBuf, why: String },
+    #[error("{path} does not have the log of {wanted}: {why}; make {link} a link to the right one")]
+    OtherLog { link: PathBuf, path: PathBuf, wanted: Box<Owner>, why: String },
     #[error(
         "{path} has {} and its store needs {}: it was cut; restore the file from a copy",
         text::format_bytes(*.bytes),

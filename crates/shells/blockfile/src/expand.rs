@@ -6,9 +6,9 @@ use std::path::Path;
 use blockdev::{DeviceId, DeviceQueue};
 use blockstore::{BLOCK, Opener};
 
+use crate::OpenError;
 use crate::drive::Driver;
-use crate::open::{Options, Queue, failed, files, io_error, lock, no_device, open_any, path_in};
-use crate::{OpenError, place};
+use crate::open::{Options, Parts, Queue, failed, io_error, lock, no_device, open_any, path_in};
 
 /// Where a store ended, and where it ends now: bytes of its file or device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,12 +25,13 @@ pub struct Expanded {
 pub fn expand(dir: &Path, file_bytes: Option<u64>, options: &Options) -> Result<Expanded, OpenError> {
     let path = path_in(dir);
     // It is opened as it is: what is damaged is not made larger.
-    let (mut store, _, _) = open_any(dir, options)?;
+    let (mut store, label, owner) = open_any(dir, options)?;
     let before = store.handles().iter_mut().map(|handle| handle.inner().device_bytes()).max().unwrap_or(0);
     drop(store);
     let _lock = lock(dir)?;
     let metadata = std::fs::metadata(&path).map_err(io_error(&path))?;
-    let _held = if metadata.is_file() { None } else { Some(place::hold(&path)?) };
+    let parts = Parts::of(dir, &label, &owner)?;
+    let _held = parts.hold()?;
     if let Some(bytes) = file_bytes {
         if !metadata.is_file() {
             return Err(OpenError::WholeDevice(path));
@@ -41,7 +42,7 @@ pub fn expand(dir: &Path, file_bytes: Option<u64>, options: &Options) -> Result<
         let file = OpenOptions::new().write(true).open(&path).map_err(io_error(&path))?;
         file.set_len(bytes).and_then(|()| file.sync_all()).map_err(io_error(&path))?;
     }
-    let mut queue: Queue = Box::new(files(&path, options)?.queue());
+    let mut queue: Queue = Box::new(parts.open(options)?.queue());
     let bytes = queue.geometry(DeviceId::Data).ok_or_else(|| no_device(&path))?.size_bytes;
     // A rest that is no block is of no use.
     let after = bytes / BLOCK * BLOCK;

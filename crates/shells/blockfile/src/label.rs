@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use blockstore::{Label, Part};
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
@@ -45,21 +45,73 @@ impl fmt::Display for Owner {
     }
 }
 
-/// Reads the label of the store on a file or device, and the owner in it.
+/// Reads the label of the store whose data are on a file or device, and the owner in it.
 ///
 /// # Errors
 /// There is no file, it can't be read, or it holds no block store.
 pub fn read_label(path: &Path) -> Result<(Label, Owner), OpenError> {
-    let mut bytes = vec![0; blockstore::BLOCK as usize];
-    match File::open(path).and_then(|mut file| file.read_exact(&mut bytes)) {
-        Ok(()) => {}
+    let no_store = |why: String| OpenError::NotAStore { path: path.into(), why };
+    let bytes = match label_bytes(path) {
+        Ok(bytes) => bytes,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof) => {
-            return Err(OpenError::NotAStore { path: path.into(), why: error.to_string() });
+            return Err(no_store(error.to_string()));
         }
         Err(error) => return Err(OpenError::Io { path: path.into(), error }),
+    };
+    decode(&bytes, Part::Data).map_err(|error| match decode(&bytes, Part::Log) {
+        Ok((_, owner)) => no_store(format!("it has the log alone of {owner}")),
+        Err(_) => no_store(error.to_string()),
+    })
+}
+
+/// Reads the label of the log behind a link, which must be that of a store.
+///
+/// # Errors
+/// It is not there, can't be read, or is another's.
+pub fn check_log(link: &Path, label: &Label, wanted: &Owner) -> Result<(), OpenError> {
+    let path = target(link);
+    let other = |why: String| {
+        let (link, path, wanted) = (link.to_owned(), path.clone(), Box::new(*wanted));
+        OpenError::OtherLog { link, path, wanted, why }
+    };
+    let bytes = match label_bytes(link) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(OpenError::NoLog { link: link.into(), path, why: error.to_string() });
+        }
+        Err(error) => return Err(OpenError::Io { path, error }),
+    };
+    match (decode(&bytes, Part::Log), decode(&bytes, Part::Data)) {
+        (Ok((_, has)), _) if has != *wanted => Err(other(format!("it has that of {has}"))),
+        (Ok((found, _)), _) if found.id != label.id => {
+            Err(other("it has that of an earlier store of the same OSD".to_owned()))
+        }
+        (Ok(_), _) => Ok(()),
+        (Err(_), Ok((_, has))) => Err(other(format!("it has the data of {has}"))),
+        (Err(error), Err(_)) => Err(other(error.to_string())),
     }
-    let no_store = |error: DecodeError| OpenError::NotAStore { path: path.into(), why: error.to_string() };
-    let label = Label::decode(&bytes, Part::Data).map_err(no_store)?;
-    let owner = Owner::from_bytes_exact(&label.owner).map_err(no_store)?;
+}
+
+/// Whose store a file or device has a part of, if it has any.
+pub fn owner_on(path: &Path) -> Option<Owner> {
+    let bytes = label_bytes(path).ok()?;
+    let found = [Part::Data, Part::Log].into_iter().find_map(|part| decode(&bytes, part).ok());
+    found.map(|(_, owner)| owner)
+}
+
+/// What a link leads to; a path that is none leads to itself.
+pub fn target(link: &Path) -> PathBuf {
+    std::fs::read_link(link).unwrap_or_else(|_| link.to_owned())
+}
+
+fn label_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; blockstore::LABEL_BYTES as usize];
+    File::open(path).and_then(|mut file| file.read_exact(&mut bytes))?;
+    Ok(bytes)
+}
+
+fn decode(bytes: &[u8], part: Part) -> Result<(Label, Owner), DecodeError> {
+    let label = Label::decode(bytes, part)?;
+    let owner = Owner::from_bytes_exact(&label.owner)?;
     Ok((label, owner))
 }

@@ -1,5 +1,5 @@
 //! An OSD's block store in a directory: the pure [`blockstore`] on the file `block`, which may be a link to a block
-//! device, behind the queues of [`device`].
+//! device, behind the queues of [`device`]. Its logs may lie apart, behind the link `block.wal`.
 //!
 //! [`mkfs`] and [`open`] block their caller. An open store does not: it works in its caller's turns, on its caller's
 //! thread, and only the device's requests are performed elsewhere (by the kernel, or by the device's threads).
@@ -28,8 +28,10 @@ pub use expand::{Expanded, expand};
 pub use fsck::{Findings, fsck};
 pub use growing::FileSpace;
 pub use label::{Owner, SHARDS_MAX};
-pub use make::{NewStore, logs_bytes, mkfs, shards_of};
-pub use open::{ModelledOn, Options, Queue, handles, open, open_any, path_in, shards_in};
+pub use make::{LogPlace, NewStore, logs_bytes, mkfs, shards_of};
+pub use open::{
+    LogDevice, ModelledOn, Options, Queue, handles, log_device, open, open_any, path_in, shards_in,
+};
 pub use place::{device_bytes, unmake};
 pub use repair::{Mended, repair};
 pub use store::{BlockFileShard, BlockFileStore};

@@ -1,15 +1,16 @@
 //! Making stores.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use blockdev::{DeviceId, DeviceQueue};
-use blockstore::{BLOCK, Label, Making};
+use blockstore::{BLOCK, LABEL_BYTES, Label, Making};
 use encoding::Encode;
 
 use crate::drive::Driver;
 use crate::label::SHARDS_MAX;
-use crate::open::{Options, Queue, failed, files, io_error, lock, no_device, path_in};
+use crate::open::{Options, Parts, Queue, failed, io_error, lock, log_path_in, no_device, path_in};
 use crate::{OpenError, Owner, place};
 
 /// Bytes of a shard's log: this part of the shard's,
@@ -35,16 +36,27 @@ pub struct NewStore {
     pub device: Option<PathBuf>,
     /// Whether what the device holds may be overwritten.
     pub overwrite: bool,
+    /// Where the logs are to lie, if not beside the data.
+    pub log: Option<LogPlace>,
     /// Whether the image file is written whole, with zeros.
     pub preallocate: bool,
     /// How many shards are wanted; [`shards_of`] says how many there will be.
     pub shards: u32,
 }
 
+/// A block device or a file for the logs of a store.
+#[derive(Clone, Debug)]
+pub struct LogPlace {
+    /// A file that is not there is made, and one that is too short is made longer.
+    pub path: PathBuf,
+    /// Whether what it holds may be overwritten.
+    pub overwrite: bool,
+}
+
 impl NewStore {
     /// A sparse image file of so many bytes.
     pub fn file(size_bytes: u64) -> Self {
-        Self { size_bytes, device: None, overwrite: false, preallocate: false, shards: 1 }
+        Self { size_bytes, device: None, overwrite: false, log: None, preallocate: false, shards: 1 }
     }
 }
 
@@ -83,34 +95,73 @@ pub fn mkfs(dir: &Path, owner: &Owner, new: &NewStore, options: &Options) -> Res
     }
     std::fs::create_dir_all(dir).map_err(io_error(dir))?;
     let _lock = lock(dir)?;
-    let path = match &new.device {
-        None => place::file(dir, size_bytes, new.preallocate)?,
-        Some(device) => place::device(dir, device, owner, new.overwrite)?,
-    };
-    make(&path, owner, (size_bytes, shards_of(size_bytes, new.shards)), options)
-}
-
-fn make(
-    path: &Path,
-    owner: &Owner,
-    (size_bytes, shards): (u64, u32),
-    options: &Options,
-) -> Result<(), OpenError> {
-    let files = files(path, options)?;
-    let mut queue: Queue = Box::new(files.queue());
-    let driver = Driver::new();
-    queue.set_waker(driver.waker());
-    let geometry = queue.geometry(DeviceId::Data).ok_or_else(|| no_device(path))?;
-    let log_bytes = log_bytes(size_bytes, shards);
-    let label = Label {
-        id: random_id().map_err(io_error(path))?,
+    let shards = shards_of(size_bytes, new.shards);
+    let mut label = Label {
+        id: random_id().map_err(io_error(dir))?,
         shards,
         size_bytes,
-        log_bytes,
-        log_unit_bytes: geometry.block_bytes,
-        log_apart: false,
+        log_bytes: log_bytes(size_bytes, shards),
+        log_unit_bytes: BLOCK as u32,
+        log_apart: new.log.is_some(),
         owner: owner.to_bytes(0),
     };
+    let parts = place_parts(dir, owner, new, &mut label)?;
+    make(&parts, label, options)
+}
+
+/// Makes, or takes, what the store is to lie on. All that may be refused is looked at before anything is changed.
+fn place_parts(dir: &Path, owner: &Owner, new: &NewStore, label: &mut Label) -> Result<Parts, OpenError> {
+    let device = match &new.device {
+        None => None,
+        Some(path) => Some((path, place::take(path, owner, new.overwrite)?)),
+    };
+    let log = match &new.log {
+        None => None,
+        Some(LogPlace { path, overwrite }) => {
+            let held = place::take_for_log(path, owner, *overwrite)?;
+            fit_logs(label, path, &held)?;
+            Some((path, held))
+        }
+    };
+    let mut parts = Parts { data: path_in(dir), log: None };
+    match &device {
+        None => place::file(dir, label.size_bytes, new.preallocate)?,
+        Some((path, held)) => place::link(dir, &parts.data, path, held)?,
+    }
+    if let Some((path, held)) = &log {
+        let link = log_path_in(dir);
+        place::link(dir, &link, path, held)?;
+        if held.metadata().map_err(io_error(path))?.is_file() {
+            place::lengthen(path, held, label.log_device_bytes())?;
+        }
+        parts.log = Some(link);
+    }
+    Ok(parts)
+}
+
+/// Gives the logs what a block device has for them, where that is less than they would have beside the data.
+fn fit_logs(label: &mut Label, path: &Path, held: &File) -> Result<(), OpenError> {
+    if held.metadata().map_err(io_error(path))?.is_file() {
+        return Ok(());
+    }
+    let (bytes, shards) = (place::device_bytes(path)?, u64::from(label.shards));
+    let each = bytes.saturating_sub(LABEL_BYTES) / shards / BLOCK * BLOCK;
+    if each < LOG_BYTES_MIN {
+        let needed = LOG_BYTES_MIN * shards + LABEL_BYTES;
+        return Err(OpenError::TooSmallForLogs { path: path.into(), bytes, needed });
+    }
+    label.log_bytes = label.log_bytes.min(each);
+    Ok(())
+}
+
+fn make(parts: &Parts, mut label: Label, options: &Options) -> Result<(), OpenError> {
+    let path = &parts.data;
+    let mut queue: Queue = Box::new(parts.open(options)?.queue());
+    let driver = Driver::new();
+    queue.set_waker(driver.waker());
+    let of_data = queue.geometry(DeviceId::Data).ok_or_else(|| no_device(path))?;
+    let of_log = queue.geometry(label.log_device()).ok_or_else(|| no_device(path))?;
+    label.log_unit_bytes = of_data.block_bytes.max(of_log.block_bytes);
     let mut making = Making::new(queue, label).map_err(|e| failed(path, e))?;
     let made = driver.run(&mut making, Making::turn, Making::deadline);
     made.map(drop).map_err(|e| failed(path, e))

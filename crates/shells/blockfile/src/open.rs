@@ -1,6 +1,6 @@
 //! Opening stores.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use store::{CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, Reh
 
 use crate::drive::Driver;
 use crate::growing::{FileSpace, Growing};
-use crate::label::read_label;
+use crate::label::{check_log, read_label, target};
 use crate::place;
 use crate::room::{Room, Used};
 use crate::store::{BlockFileShard, BlockFileStore, Held};
@@ -21,6 +21,9 @@ use crate::{OpenError, Owner};
 
 /// The store's file within its directory.
 const FILE: &str = "block";
+
+/// The link to where its logs lie, if they are apart: BlueStore's name.
+const LOG_FILE: &str = "block.wal";
 
 /// Requests that the device works on together.
 const QUEUE_DEPTH: usize = 64;
@@ -38,8 +41,11 @@ pub struct Options {
     pub device: DeviceOptions,
     /// What performs reads and writes, where the file allows it.
     pub engine: Engine,
-    /// The modelled device that the store lies on, if it is to lie on one. Making a store is not modelled.
+    /// The modelled device that the store lies on, if it is to lie on one. Making a store is not modelled, nor are logs that
+    /// lie apart.
     pub model: Option<ModelledOn>,
+    /// The same for logs that lie apart; without such logs it changes nothing.
+    pub log_model: Option<ModelledOn>,
     /// How the store uses memory and the log.
     pub store: blockstore::Options,
     /// The memory that an open store may take, if that is bounded otherwise than in `store`.
@@ -57,6 +63,7 @@ impl Default for Options {
             device: DeviceOptions::default(),
             engine: Engine::IoUring,
             model: None,
+            log_model: None,
             store: blockstore::Options::default(),
             memory_bytes: None,
             file_system_stores: 1,
@@ -76,6 +83,51 @@ pub struct ModelledOn {
 /// Where a directory's store is.
 pub fn path_in(dir: &Path) -> PathBuf {
     dir.join(FILE)
+}
+
+/// Where the way to a store's logs is, if they lie apart.
+pub(crate) fn log_path_in(dir: &Path) -> PathBuf {
+    dir.join(LOG_FILE)
+}
+
+/// The files or devices that a store lies on.
+pub(crate) struct Parts {
+    pub(crate) data: PathBuf,
+    /// Where the logs lie, if they are apart.
+    pub(crate) log: Option<PathBuf>,
+}
+
+impl Parts {
+    /// Those of the store in `dir`, which says whose it is in `label` and `owner`.
+    ///
+    /// # Errors
+    /// The logs are not there, or are another's.
+    pub(crate) fn of(dir: &Path, label: &Label, owner: &Owner) -> Result<Self, OpenError> {
+        let log = label.log_apart.then(|| log_path_in(dir));
+        if let Some(link) = &log {
+            check_log(link, label, owner)?;
+        }
+        Ok(Self { data: path_in(dir), log })
+    }
+
+    /// Keeps others from what is not in the store's directory.
+    pub(crate) fn hold(&self) -> Result<Vec<File>, OpenError> {
+        let is_file = std::fs::metadata(&self.data).map_err(io_error(&self.data))?.is_file();
+        let data = (!is_file).then_some(&self.data);
+        data.into_iter().chain(&self.log).map(|path| place::hold(path)).collect()
+    }
+
+    pub(crate) fn open(&self, options: &Options) -> Result<Files, OpenError> {
+        let device = |id, path: &Path| FileDevice {
+            queue_depth: QUEUE_DEPTH,
+            debug: options.device.clone(),
+            ..FileDevice::new(id, path)
+        };
+        let data = device(DeviceId::Data, &self.data);
+        let log = self.log.as_ref().map(|path| device(DeviceId::Wal, path));
+        let devices: Vec<_> = std::iter::once(data).chain(log).collect();
+        Ok(Files::open(&devices, options.engine)?)
+    }
 }
 
 /// Opens the store in `dir`, which must be that of `owner`.
@@ -108,12 +160,13 @@ fn open_for(
         let (has, wanted) = (Box::new(owner), Box::new(*wanted));
         return Err(OpenError::OtherOwner { path, has, wanted });
     }
-    let held = if metadata.is_file() { None } else { Some(place::hold(&path)?) };
-    let files = files(&path, options)?;
+    let parts = Parts::of(dir, &label, &owner)?;
+    let held = parts.hold()?;
+    let files = parts.open(options)?;
     for note in files.notes() {
         tracing::info!("osd.{}'s store: {note}", owner.osd);
     }
-    let mut opening = Opening::new(&path, &label, &files, options, Arc::new((lock, held)))?;
+    let mut opening = Opening::new(&parts, &label, &files, options, Arc::new((lock, held)))?;
     opening.is_file = metadata.is_file();
     let mut shards = Vec::new();
     for shard in 0..label.shards {
@@ -139,29 +192,38 @@ struct Opening<'a> {
     options: &'a Options,
     held: Held,
     is_file: bool,
-    /// Of the file or device.
-    bytes: u64,
-    disk: Option<ModelledDisk>,
+    /// Those that are modelled, with their bytes.
+    disks: Vec<(DeviceId, ModelledDisk, u64)>,
     used: Arc<Used>,
     driver: Driver,
 }
 
 impl<'a> Opening<'a> {
     fn new(
-        path: &'a Path,
+        parts: &'a Parts,
         label: &'a Label,
         files: &'a Files,
         options: &'a Options,
         held: Held,
     ) -> Result<Self, OpenError> {
-        let bytes = files.queue().geometry(DeviceId::Data).ok_or_else(|| no_device(path))?.size_bytes;
-        if bytes < label.size_bytes {
-            return Err(OpenError::Cut { path: path.to_owned(), bytes, needed: label.size_bytes });
+        let (path, queue) = (&parts.data, files.queue());
+        let mut disks = Vec::new();
+        let mut check = |device, path: &Path, needed: u64, model: &Option<ModelledOn>| {
+            let bytes = queue.geometry(device).ok_or_else(|| no_device(path))?.size_bytes;
+            if bytes < needed {
+                return Err(OpenError::Cut { path: path.to_owned(), bytes, needed });
+            }
+            if let Some(on) = model {
+                disks.push((device, ModelledDisk::named(&on.name, &on.parameters, bytes)?, bytes));
+            }
+            Ok(())
+        };
+        check(DeviceId::Data, path, label.size_bytes, &options.model)?;
+        if let Some(log) = &parts.log {
+            check(DeviceId::Wal, &target(log), label.log_device_bytes(), &options.log_model)?;
         }
-        let named = |on: &ModelledOn| ModelledDisk::named(&on.name, &on.parameters, bytes);
-        let disk = options.model.as_ref().map(named).transpose()?;
         let (used, driver) = (Used::of(label.shards), Driver::new());
-        Ok(Self { path, label, files, options, held, is_file: false, bytes, disk, used, driver })
+        Ok(Self { path, label, files, options, held, is_file: false, disks, used, driver })
     }
 
     /// Opens a shard over a queue of its own.
@@ -172,12 +234,10 @@ impl<'a> Opening<'a> {
             tracing::warn!("osd.{}'s store: {note}", owner.osd);
         }
         let event = queue.event();
-        let mut queue: Queue = match &self.disk {
-            None => Box::new(queue),
-            Some(disk) => {
-                let place = disk.place(0, self.bytes);
-                Box::new(ModelledQueue::new(queue, [(DeviceId::Data, place)]))
-            }
+        let places = self.disks.iter().map(|(device, disk, bytes)| (*device, disk.place(0, *bytes)));
+        let mut queue: Queue = match self.disks.is_empty() {
+            true => Box::new(queue),
+            false => Box::new(ModelledQueue::new(queue, places)),
         };
         queue.set_waker(driver.waker());
         let options = self.options.store.shared_by(label.shards);
@@ -257,13 +317,31 @@ pub fn shards_in(dir: &Path) -> Result<u32, OpenError> {
     read_label(&path_in(dir)).map(|(label, _)| label.shards)
 }
 
-pub(crate) fn files(path: &Path, options: &Options) -> Result<Files, OpenError> {
-    let device = FileDevice {
-        queue_depth: QUEUE_DEPTH,
-        debug: options.device.clone(),
-        ..FileDevice::new(DeviceId::Data, path)
-    };
-    Ok(Files::open(&[device], options.engine)?)
+/// What the system says of the place that a store's logs lie on, apart from its data.
+#[derive(Clone, Debug)]
+pub struct LogDevice {
+    pub path: PathBuf,
+    pub bytes: u64,
+    /// Records of the log begin at multiples of it.
+    pub unit_bytes: u32,
+    /// Otherwise it is a file.
+    pub is_block_device: bool,
+    pub rotates: bool,
+}
+
+/// Where the logs of the store in `dir` lie, if that is not beside its data.
+///
+/// # Errors
+/// There is no store, or its label or its log can't be read.
+pub fn log_device(dir: &Path) -> Result<Option<LogDevice>, OpenError> {
+    let (label, owner) = read_label(&path_in(dir))?;
+    let Some(link) = Parts::of(dir, &label, &owner)?.log else { return Ok(None) };
+    let path = target(&link);
+    let metadata = std::fs::metadata(&path).map_err(io_error(&path))?;
+    let is_block_device = !metadata.is_file();
+    let bytes = if is_block_device { place::device_bytes(&path)? } else { metadata.len() };
+    let (unit_bytes, rotates) = (label.log_unit_bytes, device::rotates(&metadata));
+    Ok(Some(LogDevice { path, bytes, unit_bytes, is_block_device, rotates }))
 }
 
 /// The error of a pure machine as one that names the file.

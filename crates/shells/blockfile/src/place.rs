@@ -1,16 +1,17 @@
-//! What a new store is made on: an image file, or a block device that holds nothing else.
+//! What a new store is made on: an image file, or a block device that holds nothing else; and what its log is made on.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use blockstore::BLOCK;
-use rustix::fs::OFlags;
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock};
+use rustix::io::Errno;
 use types::Fsid;
 
-use crate::label::read_label;
-use crate::open::{io_error, path_in};
+use crate::label::owner_on;
+use crate::open::{io_error, log_path_in, path_in};
 use crate::{OpenError, Owner};
 
 /// Where file systems, partition tables and volume managers say that a device is theirs: at its beginning and its end.
@@ -32,18 +33,27 @@ pub fn device_bytes(path: &Path) -> Result<u64, OpenError> {
     file.seek(SeekFrom::End(0)).map_err(io_error(path))
 }
 
-/// Opens a block device so that no one else can take it (nor mount it) while the file is open.
+/// Opens a block device, or a file, so that no one else can take it (nor mount it) while the file is open.
 pub fn hold(path: &Path) -> Result<File, OpenError> {
-    let exclusive = OFlags::EXCL.bits() as i32;
+    let is_file = std::fs::metadata(path).map_err(io_error(path))?.is_file();
+    let exclusive = if is_file { 0 } else { OFlags::EXCL.bits() as i32 };
     let opened = OpenOptions::new().read(true).write(true).custom_flags(exclusive).open(path);
-    opened.map_err(|error| match error.kind() {
+    let file = opened.map_err(|error| match error.kind() {
         ErrorKind::ResourceBusy => OpenError::InUse(path.into()),
         _ => OpenError::Io { path: path.into(), error },
-    })
+    })?;
+    if !is_file {
+        return Ok(file);
+    }
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => Err(OpenError::InUse(path.into())),
+        Err(error) => Err(io_error(path)(error.into())),
+        Ok(()) => Ok(file),
+    }
 }
 
 /// Makes the image file, as long as the store is to be, and sparse unless it is to be written whole.
-pub fn file(dir: &Path, size_bytes: u64, preallocate: bool) -> Result<PathBuf, OpenError> {
+pub fn file(dir: &Path, size_bytes: u64, preallocate: bool) -> Result<(), OpenError> {
     let path = path_in(dir);
     // The label is written last: where the making of a store was interrupted, there are zeros.
     if holds(&path, 0, BLOCK).map_err(io_error(&path))? {
@@ -58,8 +68,7 @@ pub fn file(dir: &Path, size_bytes: u64, preallocate: bool) -> Result<PathBuf, O
     });
     // The file's name and length are no block of the device: they are the directory's own to keep.
     sized.and_then(|()| file.sync_all()).map_err(io_error(&path))?;
-    File::open(dir).and_then(|d| d.sync_all()).map_err(io_error(dir))?;
-    Ok(path)
+    sync_dir(dir)
 }
 
 fn write_zeros(file: &mut File, bytes: u64) -> io::Result<()> {
@@ -73,55 +82,98 @@ fn write_zeros(file: &mut File, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Links the directory to a device, whose first blocks are emptied if it may be overwritten. It may hold the store of the same
-/// OSD, which is given up then, or nothing; anything else is overwritten only if `overwrite` says so.
-pub fn device(dir: &Path, device: &Path, owner: &Owner, overwrite: bool) -> Result<PathBuf, OpenError> {
-    let bytes = device_bytes(device)?;
-    let held = hold(device)?;
-    let is_own =
-        matches!(read_label(device), Ok((_, has)) if (has.cluster, has.osd) == (owner.cluster, owner.osd));
+/// Holds a device or a file that a part of an OSD's store is to be made on. It may hold a part of the same OSD's store, which
+/// is given up then, or nothing; anything else may be overwritten only if `overwrite` says so. Nothing of it is changed.
+pub fn take(path: &Path, owner: &Owner, overwrite: bool) -> Result<File, OpenError> {
+    let mut held = hold(path)?;
+    let is_own = owner_on(path).is_some_and(|has| (has.cluster, has.osd) == (owner.cluster, owner.osd));
     if !is_own && !overwrite {
+        let bytes = held.seek(SeekFrom::End(0)).map_err(io_error(path))?;
         let tail = bytes.saturating_sub(TAIL);
-        let full = holds(device, 0, HEAD).and_then(|head| Ok(head || holds(device, tail, TAIL)?));
-        if full.map_err(io_error(device))? {
-            return Err(OpenError::HoldsData(device.into()));
+        let full = holds(path, 0, HEAD).and_then(|head| Ok(head || holds(path, tail, TAIL)?));
+        if full.map_err(io_error(path))? {
+            return Err(OpenError::HoldsData(path.into()));
         }
     }
-    let path = path_in(dir);
-    match std::fs::read_link(&path) {
-        Ok(link) if link == device => {}
-        Ok(_) => return Err(OpenError::Exists(path)),
+    Ok(held)
+}
+
+/// The same for a log, which may lie in a file: that is made if there is none.
+pub fn take_for_log(path: &Path, owner: &Owner, overwrite: bool) -> Result<File, OpenError> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() || metadata.file_type().is_block_device() => {}
+        Ok(_) => return Err(OpenError::NoPlaceForALog(path.into())),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            std::os::unix::fs::symlink(device, &path).map_err(io_error(&path))?;
+            let made = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+            made.map_err(io_error(path))?;
         }
-        Err(_) => return Err(OpenError::Exists(path)),
+        Err(error) => return Err(OpenError::Io { path: path.into(), error }),
+    }
+    take(path, owner, overwrite)
+}
+
+/// Links a directory to what was taken, and empties its first block.
+pub fn link(dir: &Path, link: &Path, to: &Path, held: &File) -> Result<(), OpenError> {
+    match std::fs::read_link(link) {
+        Ok(there) if there == to => {}
+        Ok(_) => return Err(OpenError::Exists(link.into())),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            std::os::unix::fs::symlink(to, link).map_err(io_error(link))?;
+        }
+        Err(_) => return Err(OpenError::Exists(link.into())),
     }
     // What was there is given up from here on, also by an interrupted making.
     let emptied = held.write_all_at(&[0; BLOCK as usize], 0).and_then(|()| held.sync_all());
-    emptied.map_err(io_error(device))?;
-    File::open(dir).and_then(|d| d.sync_all()).map_err(io_error(dir))?;
-    Ok(path)
+    emptied.map_err(io_error(to))?;
+    sync_dir(dir)
 }
 
-/// Takes back the making of an OSD's store in `dir` for this cluster, also one that was interrupted, if it is on a block
-/// device: the device holds nothing then.
+/// Makes a file as long as the logs in it need it to be, with all of the disk that this takes.
+pub fn lengthen(path: &Path, file: &File, bytes: u64) -> Result<(), OpenError> {
+    let has = file.metadata().map_err(io_error(path))?.len();
+    match fallocate(file, FallocateFlags::empty(), 0, bytes) {
+        // The logs are written whole in any case.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) if has < bytes => file.set_len(bytes),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        other => other.map_err(io::Error::from),
+    }
+    .and_then(|()| file.sync_all())
+    .map_err(io_error(path))?;
+    path.parent().map_or(Ok(()), sync_dir)
+}
+
+fn sync_dir(dir: &Path) -> Result<(), OpenError> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(io_error(dir))
+}
+
+/// Takes back the making of an OSD's store in `dir` for this cluster, also one that was interrupted, where it is on block
+/// devices or files elsewhere: the devices hold nothing then, and the files are gone.
 ///
 /// # Errors
-/// The device can't be read or written, or is in use.
+/// A device can't be read or written, or is in use.
 pub fn unmake(dir: &Path, cluster: Fsid) -> Result<(), OpenError> {
-    let path = path_in(dir);
-    if std::fs::read_link(&path).is_err() {
+    unmake_behind(&path_in(dir), cluster)?;
+    unmake_behind(&log_path_in(dir), cluster)
+}
+
+fn unmake_behind(link: &Path, cluster: Fsid) -> Result<(), OpenError> {
+    let Ok(path) = std::fs::read_link(link) else { return Ok(()) };
+    if !path.exists() {
         return Ok(());
     }
-    let is_own = match read_label(&path) {
-        Ok((_, owner)) => owner.cluster == cluster,
+    let is_own = match owner_on(&path) {
+        Some(owner) => owner.cluster == cluster,
         // The link is made once the device may be taken, and then its first block is emptied.
-        Err(_) => !holds(&path, 0, BLOCK).map_err(io_error(&path))?,
+        None => !holds(&path, 0, BLOCK).map_err(io_error(&path))?,
     };
     if !is_own {
         return Ok(());
     }
-    let (held, bytes) = (hold(&path)?, device_bytes(&path)?.min(HEAD));
+    let held = hold(&path)?;
+    if held.metadata().map_err(io_error(&path))?.is_file() {
+        return std::fs::remove_file(&path).map_err(io_error(&path));
+    }
+    let bytes = device_bytes(&path)?.min(HEAD);
     let emptied = held.write_all_at(&vec![0; bytes as usize], 0).and_then(|()| held.sync_all());
     emptied.map_err(io_error(&path))
 }

@@ -20,7 +20,7 @@ use crate::room::Room;
 pub type BlockFileStore = Sharded<BlockFileShard>;
 
 /// What an open store keeps from others, as long as any of its shards is open.
-pub type Held = Arc<(DirLock, Option<File>)>;
+pub type Held = Arc<(DirLock, Vec<File>)>;
 
 /// A shard of an open store: a store of one shard to its user. Dropping it waits for the requests that the device has; what
 /// was not completed is there or not, as after a power loss.
@@ -32,7 +32,7 @@ pub struct BlockFileShard {
     event: Option<RingEvent>,
     /// The latest time that the store knows.
     now: UTime,
-    /// Dropped last, when the file is closed: the directory's lock, and a device that no one else may take.
+    /// Dropped last, when the file is closed: the directory's lock, and devices that no one else may take.
     _held: Held,
 }
 

@@ -40,6 +40,8 @@ pub struct UpRequest {
     pub osd_size: Option<u64>,
     /// Block devices for the stores of a new cluster, one for each OSD; none for image files.
     pub devices: Vec<PathBuf>,
+    /// Block devices or files for the logs of a new cluster's stores, one for each OSD; none for logs beside the data.
+    pub log_devices: Vec<PathBuf>,
     /// Those of the devices whose contents may be overwritten.
     pub overwrite: Vec<PathBuf>,
     /// Whether image files that are made are written whole.

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use blockfile::LogPlace;
 use messenger::{Daemon, Endpoint, MessengerConfig, Role};
 use mon::{InitialOsd, MANAGER_GID, ManagerConfig, Mon, MonEvent};
 use msgr::{Limits, Local};
@@ -84,6 +85,8 @@ pub(crate) struct MonPlan {
 pub(crate) struct StorePlace {
     pub(crate) device: Option<PathBuf>,
     pub(crate) overwrite: bool,
+    /// Where its logs lie, if that is not beside the data.
+    pub(crate) log: Option<LogPlace>,
     pub(crate) preallocate: bool,
 }
 

@@ -87,6 +87,9 @@ pub struct Description {
     /// The block devices that the stores lie on, by OSD; none for image files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<PathBuf>,
+    /// The block devices or files that the stores' logs lie on, by OSD; none for logs beside the data.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log_devices: Vec<PathBuf>,
     /// Whether image files were written whole when they were made, and stay so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub preallocated: bool,
@@ -115,6 +118,7 @@ impl Description {
             osds,
             osd_size,
             devices: Vec::new(),
+            log_devices: Vec::new(),
             preallocated: false,
             mon_addr,
             mgr_addr: None,
@@ -293,6 +297,10 @@ impl ClusterDir {
             Description { starts: 1.., .. } => SPACE_MIN_LATER,
             Description { store: StoreKind::Mem, .. } => SPACE_MIN,
             Description { devices, .. } if !devices.is_empty() => SPACE_MIN,
+            // Logs in files take their space when the stores are made, wherever that is.
+            Description { log_devices, osds, .. } if !log_devices.is_empty() => {
+                SPACE_MIN + u64::from(*osds) * SPACE_MIN_OF_OSD
+            }
             Description { store: StoreKind::Simple, osds, .. } => {
                 SPACE_MIN + u64::from(*osds) * SPACE_MIN_OF_OSD
             }

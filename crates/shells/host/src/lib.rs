@@ -20,6 +20,7 @@ mod monstore;
 mod open;
 mod osd_control;
 mod osds;
+mod places;
 mod plan;
 mod rebind;
 mod rebuild;

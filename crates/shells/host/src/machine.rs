@@ -2,6 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use blockfile::LogDevice;
+
+use crate::core_main::OsdPlan;
+use crate::dir::StoreKind;
+
 /// The value of `key` in lines of `key = value` or `key: value`.
 fn field<'a>(text: &'a str, key: &str, separator: char) -> Option<&'a str> {
     let mut pairs = text.lines().filter_map(|line| line.split_once(separator));
@@ -80,6 +85,48 @@ pub(crate) fn facts() -> BTreeMap<String, String> {
     pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
+/// What an OSD with a block store tells of where its log lies: BlueStore's words, for the same thing. Nothing depends on it:
+/// what can't be read is left out.
+pub(crate) fn log_facts(plan: &OsdPlan) -> Vec<(&'static str, String)> {
+    let flag = |is: bool| u8::from(is).to_string();
+    let log = match plan.store {
+        StoreKind::Block => blockfile::log_device(&plan.dir).ok().flatten(),
+        StoreKind::Simple | StoreKind::Mem => None,
+    };
+    let mut facts = vec![("journal_rotational", flag(log.as_ref().is_some_and(|log| log.rotates)))];
+    if plan.store == StoreKind::Block {
+        facts.push(("bluefs_dedicated_db", flag(false)));
+        facts.push(("bluefs_dedicated_wal", flag(log.is_some())));
+    }
+    if let Some(log) = log {
+        facts.extend(facts_of(&log));
+    }
+    facts
+}
+
+fn facts_of(log: &LogDevice) -> Vec<(&'static str, String)> {
+    let flag = |is: bool| u8::from(is).to_string();
+    // A name that stays, as /dev/disk/by-id has them, leads to the one that the kernel shows.
+    let node = log.path.canonicalize().unwrap_or(log.path.clone()).display().to_string();
+    let place = match log.is_block_device {
+        true => vec![
+            ("bluefs_wal_access_mode", "blk".to_owned()),
+            ("bluefs_wal_dev_node", node.clone()),
+            ("bluefs_wal_partition_path", node),
+        ],
+        false => vec![("bluefs_wal_access_mode", "file".to_owned()), ("bluefs_wal_path", node)],
+    };
+    let kind = if log.rotates { "hdd" } else { "ssd" };
+    let facts = [
+        ("bluefs_wal_block_size", log.unit_bytes.to_string()),
+        ("bluefs_wal_driver", "KernelDevice".to_owned()),
+        ("bluefs_wal_rotational", flag(log.rotates)),
+        ("bluefs_wal_size", log.bytes.to_string()),
+        ("bluefs_wal_type", kind.to_owned()),
+    ];
+    facts.into_iter().chain(place).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,6 +146,20 @@ mod tests {
         assert!(limit_files("strange").is_empty());
         let (one, many) = (memory_target(1), memory_target(1_000_000));
         assert!((TARGET_MIN..=TARGET_MAX).contains(&one) && many == TARGET_MIN, "{one} {many}");
+    }
+
+    #[test]
+    fn a_log_is_told_of_by_bluestores_names() {
+        let of = |is_block_device, path: &str| {
+            let path = path.into();
+            let log = LogDevice { path, bytes: 1 << 30, unit_bytes: 4096, is_block_device, rotates: true };
+            facts_of(&log).into_iter().collect::<BTreeMap<_, _>>()
+        };
+        let device = of(true, "/dev/none1");
+        assert_eq!(device["bluefs_wal_dev_node"], "/dev/none1");
+        assert_eq!((&*device["bluefs_wal_type"], &*device["bluefs_wal_size"]), ("hdd", "1073741824"));
+        let file = of(false, "/none/log");
+        assert_eq!((&*file["bluefs_wal_path"], file.get("bluefs_wal_dev_node")), ("/none/log", None));
     }
 
     #[test]

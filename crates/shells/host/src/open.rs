@@ -90,9 +90,16 @@ fn device_options(values: &Values, salt: u64) -> DeviceOptions {
 
 /// The modelled device that each OSD's store lies on, one for each: its name and its parameters.
 fn model(values: &Values) -> Option<(String, String)> {
-    let name = values.get(opt::BDEV_MODEL).to_owned();
-    let parameters = values.get(opt::BDEV_MODEL_PARAMETERS).to_owned();
-    (!name.is_empty()).then_some((name, parameters))
+    named_model(values.get(opt::BDEV_MODEL), values.get(opt::BDEV_MODEL_PARAMETERS))
+}
+
+/// The one that each OSD's log lies on, where it has a device of its own.
+fn log_model(values: &Values) -> Option<(String, String)> {
+    named_model(values.get(opt::BDEV_LOG_MODEL), values.get(opt::BDEV_LOG_MODEL_PARAMETERS))
+}
+
+fn named_model(name: &str, parameters: &str) -> Option<(String, String)> {
+    (!name.is_empty()).then(|| (name.to_owned(), parameters.to_owned()))
 }
 
 /// The monitor's state is never on a modelled device, as if it had a disk for itself.
@@ -123,6 +130,11 @@ pub(crate) fn osd_store(
                       convert` again"
             .to_owned();
         return Err(HostError::Store { osd: plan.id.0, reason });
+    }
+    if log_model(values).is_some() && plan.place.log.is_none() {
+        let reason =
+            "bdev_log_model needs a log on a device of its own: --log-device names it when a cluster is made";
+        return Err(HostError::Store { osd: plan.id.0, reason: reason.to_owned() });
     }
     let mut stores = match plan.store {
         StoreKind::Mem => mem_stores(plan, values)?,
@@ -206,6 +218,7 @@ fn block_store(plan: &OsdPlan, values: &Values) -> Result<BlockFileStore, blockf
     let options = blockfile::Options {
         device: osd_device_options(plan, values),
         model: model(values).map(on),
+        log_model: log_model(values).map(on),
         file_system_stores: plan.file_system_stores,
         file_space: if plan.place.preallocate { FileSpace::Whole } else { FileSpace::Follows },
         store: StoreOptions {
@@ -218,9 +231,9 @@ fn block_store(plan: &OsdPlan, values: &Values) -> Result<BlockFileStore, blockf
     };
     let owner = blockfile::Owner { cluster: plan.fsid, osd: plan.id, osd_uuid: plan.uuid };
     if plan.is_new {
-        let StorePlace { device, overwrite, preallocate } = plan.place.clone();
+        let StorePlace { device, overwrite, log, preallocate } = plan.place.clone();
         let shards = plan.placement.shards().len() as u32;
-        let new = NewStore { size_bytes: plan.size_bytes, device, overwrite, preallocate, shards };
+        let new = NewStore { size_bytes: plan.size_bytes, device, overwrite, log, preallocate, shards };
         blockfile::mkfs(&plan.dir, &owner, &new, &options)?;
     }
     blockfile::open(&plan.dir, &owner, &options)
@@ -282,11 +295,11 @@ fn metadata(plan: &OsdPlan) -> BTreeMap<String, String> {
         ("front_iface", String::new()),
         ("default_device_class", "ssd".into()),
         ("rotational", "0".into()),
-        ("journal_rotational", "0".into()),
         ("network_numa_unknown_ifaces", String::new()),
         ("osdspec_affinity", String::new()),
         // Ours: what the store was made for, of which the file system below may have less.
         (mon::STORE_BYTES, plan.size_bytes.to_string()),
     ];
-    pairs.into_iter().map(|(k, v)| (k.to_owned(), v)).chain(crate::machine::facts()).collect()
+    let pairs = pairs.into_iter().chain(crate::machine::log_facts(plan));
+    pairs.map(|(k, v)| (k.to_owned(), v)).chain(crate::machine::facts()).collect()
 }

@@ -148,8 +148,14 @@ impl Cluster {
         } else if self.planner.description.store.is_durable() {
             let aside = dir::move_store_aside(&self.planner.store_dir(osd)).map_err(failed)?;
             if let Some(aside) = aside {
-                note +=
-                    &format!("\nIts former store is in {}; remove that to have the space.", aside.display());
+                let log = match self.planner.description.log_devices.is_empty() {
+                    true => "",
+                    false => ", without its log, which is written over",
+                };
+                note += &format!(
+                    "\nIts former store is in {}{log}; remove that to have the space.",
+                    aside.display()
+                );
             }
         }
         self.mon(json!({ "prefix": "osd new", "uuid": uuid, "id": osd.to_string() }))

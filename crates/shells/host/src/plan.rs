@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use blockfile::LogPlace;
 use messenger::{MessengerConfig, Role};
 use mon::{InitialOsd, ManagerConfig};
 use options::{Values, opt};
@@ -17,6 +18,7 @@ use crate::HostError;
 use crate::cluster::UpRequest;
 use crate::core_main::{CorePlan, MonPlan, OsdPlan, StorePlace};
 use crate::dir::{Description, DirState, StoreKind};
+use crate::places;
 
 /// What a directory gets when it is made and its [`UpRequest`] names nothing else.
 pub mod default {
@@ -53,12 +55,14 @@ pub(crate) fn describe(request: &UpRequest, found: DirState) -> Result<Descripti
             let usual =
                 default::MON_ADDR.parse().map_err(|_| HostError::Unsupported(default::MON_ADDR.into()))?;
             let addr = request.mon_addr.unwrap_or(usual);
-            check_devices(request)?;
+            places::check(request)?;
             let on_devices = !request.devices.is_empty();
-            let osds = if on_devices { request.devices.len() as u32 } else { default::OSDS };
+            // One for each OSD, where OSDs are not counted otherwise.
+            let named = [&request.devices, &request.log_devices].map(Vec::len).into_iter().find(|n| *n > 0);
+            let osds = named.map_or(default::OSDS, |named| named as u32);
             let (store, osds) = (request.store.unwrap_or(default::STORE), request.osds.unwrap_or(osds));
             let size = match on_devices {
-                true => smallest(&request.devices)?,
+                true => places::smallest(&request.devices)?,
                 false => request.osd_size.unwrap_or(default::OSD_SIZE),
             };
             if size < OSD_SIZE_MIN {
@@ -66,8 +70,9 @@ pub(crate) fn describe(request: &UpRequest, found: DirState) -> Result<Descripti
             }
             let mut new = Description::new(random_fsid()?, store, osds, size, addr);
             new.devices = request.devices.clone();
+            new.log_devices = request.log_devices.clone();
             new.preallocated = request.preallocate;
-            check_preallocate(&new)?;
+            places::check_new(&new)?;
             new.osd_uuids =
                 (0..osds).map(|_| Ok(random_fsid()?.to_string())).collect::<Result<_, HostError>>()?;
             new
@@ -83,54 +88,6 @@ pub(crate) fn describe(request: &UpRequest, found: DirState) -> Result<Descripti
     }
     description.mon_addr = mon_addr(request, &description);
     Ok(description)
-}
-
-/// What was asked for on block devices can be had: each is one OSD's, whole.
-fn check_devices(request: &UpRequest) -> Result<(), HostError> {
-    let UpRequest { devices, overwrite, osds, store, osd_size, .. } = request;
-    let refused = |why: String| Err(HostError::Unsupported(why));
-    if let Some(stray) = overwrite.iter().find(|path| !devices.contains(path)) {
-        return refused(format!("--overwrite {}: no --device names it", stray.display()));
-    }
-    if devices.is_empty() {
-        return Ok(());
-    }
-    if let Some(store) = store.filter(|store| *store != StoreKind::Block) {
-        return refused(format!("--device is for the store 'block', not for '{}'", store.as_str()));
-    }
-    if osd_size.is_some() {
-        return refused("--osd-size is for image files: a device is used whole".into());
-    }
-    if osds.is_some_and(|osds| osds as usize != devices.len()) {
-        return refused(format!(
-            "--osds and --device disagree: {} devices are named, one for each OSD",
-            devices.len()
-        ));
-    }
-    let twice = devices.iter().enumerate().find(|(at, device)| devices[..*at].contains(device));
-    match twice {
-        Some((_, device)) => refused(format!("--device {} is named twice", device.display())),
-        None => Ok(()),
-    }
-}
-
-/// What is not an image file of the block store has nothing to be written whole.
-fn check_preallocate(new: &Description) -> Result<(), HostError> {
-    let why = match new {
-        Description { preallocated: false, .. } => return Ok(()),
-        Description { store: StoreKind::Block, devices, .. } if devices.is_empty() => return Ok(()),
-        Description { store: StoreKind::Block, .. } => "a block device is used whole".to_owned(),
-        Description { store, .. } => format!("the store '{}' has none", store.as_str()),
-    };
-    Err(HostError::Unsupported(format!("--preallocate is for the image files of the store 'block': {why}")))
-}
-
-fn device_bytes(path: &Path) -> Result<u64, HostError> {
-    blockfile::device_bytes(path).map_err(|error| HostError::Unsupported(error.to_string()))
-}
-
-fn smallest(devices: &[PathBuf]) -> Result<u64, HostError> {
-    devices.iter().map(|device| device_bytes(device)).try_fold(u64::MAX, |least, bytes| Ok(least.min(bytes?)))
 }
 
 /// Two flags name the monitor's port. Port 0 of an address leaves it to the other flag.
@@ -174,9 +131,16 @@ fn check_fits(request: &UpRequest, has: &Description) -> Result<(), HostError> {
         UpRequest { devices: asked, .. } if !asked.is_empty() && *asked != has.devices => {
             let list = |of: &[PathBuf]| match of {
                 [] => "image files".to_owned(),
-                of => of.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "),
+                of => places::listed(of),
             };
             differs("device", format!("its OSDs on {}", list(&has.devices)), list(asked))
+        }
+        UpRequest { log_devices: asked, .. } if !asked.is_empty() && *asked != has.log_devices => {
+            let list = |of: &[PathBuf]| match of {
+                [] => "beside its data".to_owned(),
+                of => format!("on {}", places::listed(of)),
+            };
+            differs("log-device", format!("its OSDs' logs {}", list(&has.log_devices)), list(asked))
         }
         UpRequest { preallocate: true, .. } if !has.preallocated => Err(HostError::Unsupported(format!(
             "--preallocate is for a new directory: the stores of {} were made without it",
@@ -456,14 +420,17 @@ impl OsdPlanner {
         let (index, description) = (id.0 as u32, &self.description);
         let uuid = description.osd_uuids.get(index as usize).and_then(|u| u.parse().ok());
         let device = description.devices.get(index as usize).cloned();
+        let overwrite = |path: &PathBuf| self.request.overwrite.contains(path);
+        let log = description.log_devices.get(index as usize);
         let place = StorePlace {
-            overwrite: device.as_ref().is_some_and(|device| self.request.overwrite.contains(device)),
+            overwrite: device.as_ref().is_some_and(overwrite),
+            log: log.map(|path| LogPlace { path: path.clone(), overwrite: overwrite(path) }),
             preallocate: description.preallocated,
             device,
         };
         let size_bytes = match &place.device {
             // One that is gone now fails when its store is opened.
-            Some(device) => device_bytes(device).unwrap_or(description.osd_size),
+            Some(device) => places::device_bytes(device).unwrap_or(description.osd_size),
             // It may have been made larger.
             None => image_bytes(&self.store_dir(id)).unwrap_or(description.osd_size),
         };
@@ -670,30 +637,6 @@ mod tests {
             let request = request(Some("127.0.0.1:4000"), Some(port));
             let refused = describe(&request, DirState::Empty).unwrap_err().to_string();
             assert!(refused.contains(&format!("--mon-addr 127.0.0.1:4000 and --port {port}")), "{refused}");
-        }
-    }
-
-    #[test]
-    fn devices_that_can_not_be_had_are_refused_with_the_flag() {
-        let on = |devices: &[&str]| UpRequest {
-            devices: devices.iter().map(PathBuf::from).collect(),
-            ..request(None, Some(0))
-        };
-        let zero = "/dev/zero";
-        for (request, says) in [
-            (UpRequest { store: Some(StoreKind::Simple), ..on(&[zero]) }, "not for 'simple'"),
-            (UpRequest { osds: Some(2), ..on(&[zero]) }, "one for each OSD"),
-            (UpRequest { osd_size: Some(1 << 30), ..on(&[zero]) }, "--osd-size"),
-            (UpRequest { overwrite: vec!["/dev/null".into()], ..on(&[zero]) }, "/dev/null"),
-            (on(&[zero, zero]), "named twice"),
-            (
-                UpRequest { preallocate: true, store: Some(StoreKind::Mem), ..request(None, Some(0)) },
-                "'mem' has none",
-            ),
-            (on(&[zero]), "/dev/zero is no block device"),
-        ] {
-            let refused = describe(&request, DirState::Empty).unwrap_err().to_string();
-            assert!(refused.contains(says), "{refused}");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::{PROPERTIES, owner};
-use blockfile::{BlockFileStore, NewStore, Options, mkfs, open, path_in};
+use blockfile::{BlockFileStore, LogPlace, NewStore, Options, mkfs, open, path_in};
 use device::{DeviceOptions, Power};
 use store::conformance::{Contents, Factory, OF_SEVERAL_SHARDS, Properties};
 use store::{CollectionId, ObjectStore};
@@ -23,6 +23,8 @@ const OVERHEAD: u64 = 9 << 20;
 struct Files {
     options: Options,
     crashes: bool,
+    /// The logs lie in a file of their own.
+    log_apart: bool,
     /// Where the stores are made.
     below: PathBuf,
     /// The directory of each store made, and the switch it was last opened with.
@@ -36,7 +38,7 @@ struct Made {
 
 impl Files {
     fn new(options: Options, below: &Path) -> Self {
-        Self { options, crashes: false, below: below.to_owned(), made: Vec::new() }
+        Self { options, crashes: false, log_apart: false, below: below.to_owned(), made: Vec::new() }
     }
 
     /// In memory, so that what a crash loses is the device's cache to say, and with a switch.
@@ -71,7 +73,10 @@ impl Factory for Files {
         let number = self.made.len();
         self.made.push((TempDir::new_in(&self.below).unwrap(), Arc::default()));
         let size = (bytes_total + bytes_total / 256 + OVERHEAD).max(32 << 20);
-        mkfs(&self.dir(number), &owner(number as i32), &NewStore::file(size), &self.options).unwrap();
+        let path = self.made[number].0.path().join("log");
+        let log = self.log_apart.then_some(LogPlace { path, overwrite: false });
+        let new = NewStore { log, ..NewStore::file(size) };
+        mkfs(&self.dir(number), &owner(number as i32), &new, &self.options).unwrap();
         self.open(number)
     }
 
@@ -165,5 +170,14 @@ mod leaking {
     use super::*;
     store::conformance_tests!(
         Files::hooked(DeviceOptions { volatile_cache: true, leak_seed: Some(5), power: None }), skipped: OF_SEVERAL_SHARDS
+    );
+}
+
+/// Each of both files loses, or leaks, what was not flushed by itself.
+mod log_apart {
+    use super::*;
+    store::conformance_tests!(
+        Files { log_apart: true, ..Files::hooked(DeviceOptions { volatile_cache: true, leak_seed: Some(7), power: None }) },
+        skipped: OF_SEVERAL_SHARDS
     );
 }

@@ -5,4 +5,5 @@
 mod common;
 mod conformance;
 mod files;
+mod log;
 mod repair;

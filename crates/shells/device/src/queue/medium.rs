@@ -1,6 +1,6 @@
 //! What a device's bytes lie on, with blocking calls.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 
@@ -43,10 +43,9 @@ impl Medium {
         if !is_block_device && !metadata.is_file() {
             return Err(OpenError::WrongKind { device: id, path: path.clone() });
         }
-        let below = if is_block_device { metadata.rdev() } else { metadata.dev() };
         let size_bytes = file.seek(SeekFrom::End(0)).map_err(io)?;
         let discards = match is_block_device {
-            true => property(below, "discard_max_bytes").is_some_and(|bytes| bytes > 0),
+            true => property(metadata.rdev(), "discard_max_bytes").is_some_and(|bytes| bytes > 0),
             // A hole behind the end changes nothing, and shows whether the file system makes holes.
             false => discard(&file, size_bytes, 4096).is_ok(),
         };
@@ -58,7 +57,7 @@ impl Medium {
                 (1, Self::Cached(open_cached(device).map_err(io)?))
             }
         };
-        let rotational = property(below, "rotational") == Some(1);
+        let rotational = rotates(&metadata);
         Ok(OpenMedium { medium, size_bytes, block_bytes, discards, rotational })
     }
 
@@ -157,6 +156,13 @@ fn alignment(file: &File) -> Option<(u32, u32)> {
     let known = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::DIOALIGN);
     let both = (stat.stx_dio_offset_align, stat.stx_dio_mem_align);
     (known && both.0.is_power_of_two() && both.1.is_power_of_two()).then_some(both)
+}
+
+/// Whether a block device has to seek, or the disk below a file.
+pub fn rotates(metadata: &Metadata) -> bool {
+    let is_block_device = metadata.file_type().is_block_device();
+    let below = if is_block_device { metadata.rdev() } else { metadata.dev() };
+    property(below, "rotational") == Some(1)
 }
 
 /// A property of a disk's queue; a partition has its disk's.

@@ -1,0 +1,188 @@
+//! Logs that lie apart from the data: where they lie, whose they are, and what is wrong with them.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::{Path, PathBuf};
+
+use crate::common::{META, PROPERTIES, object, owner, read};
+use blockfile::{
+    LogPlace, NewStore, OpenError, Options, Owner, expand, log_device, logs_bytes, mkfs, open, open_any,
+    path_in, unmake,
+};
+use store::ReadOutcome;
+use store::conformance::{Harness, Properties};
+use tempfile::TempDir;
+use types::{Fsid, OsdId};
+
+const SIZE: u64 = 64 << 20;
+
+fn with_log(size_bytes: u64, path: &Path) -> NewStore {
+    NewStore { log: Some(LogPlace { path: path.to_owned(), overwrite: false }), ..NewStore::file(size_bytes) }
+}
+
+fn link_in(dir: &Path) -> PathBuf {
+    dir.join("block.wal")
+}
+
+/// Directories of stores, each with an object `a` of its number, with their logs beside them: `log.N`.
+fn stores(owners: &[Owner]) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (n, owner) in owners.iter().enumerate() {
+        let (at, log) = (dir.path().join(n.to_string()), dir.path().join(format!("log.{n}")));
+        mkfs(&at, owner, &with_log(SIZE, &log), &Options::default()).unwrap();
+        let mut h = Harness::new(open(&at, owner, &Options::default()).unwrap(), PROPERTIES);
+        h.commit(|t| t.create_collection(META, 0).write(META, &object("a"), 0, vec![n as u8; 9000].into()));
+        drop(h.take());
+    }
+    dir
+}
+
+fn has(dir: &Path, owner: &Owner, n: u8) {
+    let mut h = Harness::new(open(dir, owner, &Options::default()).unwrap(), PROPERTIES);
+    let Ok(ReadOutcome::Data(data)) = h.get(read(&object("a"), u64::MAX)) else { panic!("no data") };
+    assert_eq!(data.to_vec(), vec![n; 9000]);
+}
+
+fn error(dir: &Path, owner: &Owner) -> OpenError {
+    match open(dir, owner, &Options::default()) {
+        Ok(_) => panic!("the store is opened"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn a_log_in_a_file_of_its_own_is_as_large_as_need_be_and_found_from_the_directory() {
+    let dir = stores(&[owner(3)]);
+    let (at, log) = (dir.path().join("0"), dir.path().join("log.0"));
+    has(&at, &owner(3), 0);
+    assert_eq!(log.metadata().unwrap().len(), logs_bytes(SIZE, 1) + 4096);
+    let found = log_device(&at).unwrap().unwrap();
+    assert_eq!((&found.path, found.bytes, found.is_block_device), (&log, logs_bytes(SIZE, 1) + 4096, false));
+    let grown = expand(&at, Some(2 * SIZE), &Options::default()).unwrap();
+    assert_eq!((grown.before, grown.after), (SIZE, 2 * SIZE));
+    has(&at, &owner(3), 0);
+    let (_, label, _) = open_any(&at, &Options::default()).unwrap();
+    assert!(label.log_apart);
+    // A store whose log lies beside its data has none.
+    let plain = tempfile::tempdir().unwrap();
+    mkfs(plain.path(), &owner(3), &NewStore::file(SIZE), &Options::default()).unwrap();
+    assert!(log_device(plain.path()).unwrap().is_none());
+}
+
+#[test]
+fn each_shard_has_its_part_of_the_log_device() {
+    let dir = tempfile::tempdir().unwrap();
+    let (at, log) = (dir.path().join("osd"), dir.path().join("log"));
+    let new = NewStore { shards: 3, ..with_log(1 << 30, &log) };
+    mkfs(&at, &owner(3), &new, &Options::default()).unwrap();
+    assert_eq!(log.metadata().unwrap().len(), logs_bytes(1 << 30, 3) + 4096);
+    let pg = |seed| store::CollectionId::Pg(types::PgId { pool: types::PoolId(1), seed }.into());
+    let properties = Properties { shards: 3, ..PROPERTIES };
+    let mut h = Harness::new(open(&at, &owner(3), &Options::default()).unwrap(), properties);
+    for seed in 0..9u32 {
+        h.commit(|t| t.create_collection(pg(seed), 1));
+        h.commit(|t| t.write(pg(seed), &object("a"), 0, vec![seed as u8; 20_000].into()));
+        h.commit(|t| t.write(pg(seed), &object("b"), 0, vec![seed as u8; 2 << 20].into()));
+    }
+    drop(h.take());
+    let mut h = Harness::new(open(&at, &owner(3), &Options::default()).unwrap(), properties);
+    for seed in 0..9u32 {
+        assert_eq!(h.data(pg(seed), &object("a")), vec![seed as u8; 20_000]);
+        assert!(h.data(pg(seed), &object("b")) == vec![seed as u8; 2 << 20]);
+    }
+}
+
+#[test]
+fn a_log_that_is_missing_cut_or_anothers_is_named_with_the_link_to_it() {
+    let others = [
+        Owner { osd: OsdId(4), ..owner(3) },
+        Owner { cluster: Fsid([9; 16]), ..owner(3) },
+        Owner { osd_uuid: Fsid([9; 16]), ..owner(3) },
+        // An earlier store of the same OSD.
+        owner(3),
+    ];
+    let dir = stores(&[&[owner(3)][..], &others].concat());
+    let (at, log) = (dir.path().join("0"), dir.path().join("log.0"));
+    let refused = |with: &Path| {
+        std::fs::remove_file(link_in(&at)).unwrap();
+        symlink(with, link_in(&at)).unwrap();
+        let text = error(&at, &owner(3)).to_string();
+        for named in [with, &link_in(&at)] {
+            assert!(text.contains(&named.display().to_string()), "{text}");
+        }
+        text
+    };
+    for (n, other) in others.iter().enumerate() {
+        let text = refused(&dir.path().join(format!("log.{}", n + 1)));
+        let says = if *other == owner(3) { "an earlier store".to_owned() } else { other.to_string() };
+        assert!(text.contains(&says), "{text}");
+    }
+    let text = refused(&path_in(&dir.path().join("1")));
+    assert!(text.contains("it has the data of osd.4"), "{text}");
+    let text = refused(&dir.path().join("none"));
+    assert!(text.contains("is not there"), "{text}");
+    std::fs::remove_file(link_in(&at)).unwrap();
+    assert!(matches!(error(&at, &owner(3)), OpenError::NoLog { .. }));
+    symlink(&log, link_in(&at)).unwrap();
+    let file = File::options().read(true).write(true).open(&log).unwrap();
+    let bytes = file.metadata().unwrap().len();
+    file.set_len(bytes - 4096).unwrap();
+    let text = error(&at, &owner(3)).to_string();
+    assert!(text.contains(&log.display().to_string()) && text.contains("cut"), "{text}");
+    file.set_len(bytes).unwrap();
+    // Nothing was written by all that.
+    has(&at, &owner(3), 0);
+    file.write_all_at(&[0x55; 100], 0).unwrap();
+    assert!(matches!(error(&at, &owner(3)), OpenError::OtherLog { .. }));
+    // A log is no store.
+    std::fs::copy(dir.path().join("log.1"), path_in(&at)).unwrap();
+    let text = error(&at, &owner(3)).to_string();
+    assert!(text.contains("the log alone of osd.4"), "{text}");
+}
+
+#[test]
+fn what_holds_data_becomes_a_log_only_if_it_may_be_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let (at, log) = (dir.path().join("osd"), dir.path().join("log"));
+    std::fs::write(&log, "years of work").unwrap();
+    let made = |overwrite| {
+        let place = LogPlace { path: log.clone(), overwrite };
+        let new = NewStore { log: Some(place), ..NewStore::file(SIZE) };
+        mkfs(&at, &owner(3), &new, &Options::default())
+    };
+    assert!(matches!(made(false), Err(OpenError::HoldsData(path)) if path == log));
+    assert_eq!(std::fs::read(&log).unwrap(), b"years of work");
+    assert!(!path_in(&at).exists() && !link_in(&at).exists(), "a refused store is there in part");
+    made(true).unwrap();
+    open(&at, &owner(3), &Options::default()).unwrap();
+    // That of another OSD is data, too; that of this one is not.
+    let other = dir.path().join("other");
+    let refused = mkfs(&other, &owner(4), &with_log(SIZE, &log), &Options::default());
+    assert!(matches!(refused, Err(OpenError::HoldsData(_))), "{refused:?}");
+    std::fs::remove_file(path_in(&at)).unwrap();
+    made(false).unwrap();
+    let refused = mkfs(&other, &owner(4), &with_log(SIZE, dir.path()), &Options::default());
+    assert!(matches!(refused, Err(OpenError::NoPlaceForALog(_))), "{refused:?}");
+}
+
+#[test]
+fn a_log_serves_one_store_at_a_time_and_goes_with_it() {
+    let dir = stores(&[owner(3)]);
+    let (at, log) = (dir.path().join("0"), dir.path().join("log.0"));
+    let held = open(&at, &owner(3), &Options::default()).unwrap();
+    let copy = dir.path().join("copy");
+    std::fs::create_dir(&copy).unwrap();
+    std::fs::copy(path_in(&at), path_in(&copy)).unwrap();
+    symlink(&log, link_in(&copy)).unwrap();
+    assert!(matches!(error(&copy, &owner(3)), OpenError::InUse(_)));
+    let place = LogPlace { path: log.clone(), overwrite: true };
+    let new = NewStore { log: Some(place), ..NewStore::file(SIZE) };
+    let refused = mkfs(&dir.path().join("new"), &owner(3), &new, &Options::default());
+    assert!(matches!(refused, Err(OpenError::InUse(_))), "{refused:?}");
+    drop(held);
+    unmake(&at, Fsid([9; 16])).unwrap();
+    assert!(log.exists(), "the log of another cluster is gone");
+    unmake(&at, owner(3).cluster).unwrap();
+    assert!(!log.exists(), "the log of a store that was taken back is there");
+    unmake(&at, owner(3).cluster).unwrap();
+}

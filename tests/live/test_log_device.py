@@ -1,0 +1,168 @@
+"""Block stores whose logs lie apart from their data: on block devices and in files."""
+import json
+import os
+import subprocess
+import urllib.request
+
+from harness import equal, expect, until
+from test_block_store import POOL, loligo, loop_device, put, put_bytes, refused, same
+
+LOG = 64 << 20
+
+
+def flags(name, paths):
+    return [word for path in paths for word in (f"--{name}", path)]
+
+
+def link_of(cluster, osd):
+    return os.path.join(cluster.dir, f"osd.{osd}", "block.wal")
+
+
+def lead_to(cluster, osd, path):
+    os.remove(link_of(cluster, osd))
+    os.symlink(path, link_of(cluster, osd))
+
+
+def reasons(cluster):
+    osds = json.loads(loligo(cluster, "status", cluster.dir, "-f", "json"))["cluster"]["osds"]
+    return {osd: of.get("reason") for osd, of in osds.items()}
+
+
+def is_clear(path):
+    with open(path, "rb") as f:
+        return not any(f.read(1 << 20))
+
+
+def test_logs_on_devices_of_their_own_survive_a_kill_and_are_never_mistaken(t):
+    logs = [loop_device(t, f"log{n}", LOG) for n in range(3)]
+    subprocess.run(["mkfs.ext4", "-q", logs[2]], check=True)
+    asked = ["--osds", "3", "--osd-size", "256MiB", *flags("log-device", logs)]
+    cluster = t.cluster(start=False)
+    expect(f"{logs[2]} holds data" in refused(cluster, *asked), "a device with a file system")
+    expect(is_clear(logs[0]) and is_clear(logs[1]), "a refused start leaves nothing on the others")
+    cluster.up("--metrics", "127.0.0.1:0", *asked, "--overwrite", logs[2])
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "16")
+    names = [f"large{n}" for n in range(4)] + [f"small{n}" for n in range(20)]
+    for name in names:
+        if name.startswith("large"):
+            put(t, client, name)
+        else:
+            put_bytes(t, client, name, os.urandom(5000))
+
+    told = client.ceph_json("osd", "metadata", "1")
+    equal([told[f"bluefs_{key}"] for key in ("dedicated_wal", "wal_dev_node", "wal_size", "wal_access_mode")],
+          ["1", logs[1], str(LOG), "blk"], "what osd.1 tells of its log")
+    url = next(line.split()[-1] for line in cluster.said.splitlines() if line.startswith("Prometheus"))
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    of_osd = [line for line in lines if line.startswith("ceph_disk_occupation{") and 'ceph_daemon="osd.2"' in line]
+    expect(len(of_osd) == 1 and f'wal_device="{logs[2]}"' in of_osd[0], of_osd)
+
+    # Another cluster can have none of them, neither now nor when this one does not run.
+    other = t.cluster(start=False)
+    more = [word for path in logs for word in ("--overwrite", path)]
+    expect("in use" in refused(other, *asked, *more), "the log of a running cluster")
+    cluster.kill()
+    expect("holds data" in refused(other, *asked), "the log of a cluster that does not run")
+    cluster.up(*asked)
+    for name in names:
+        same(t, client, name)
+    cluster.kill()
+    words = cluster.up("--osds", "3", *flags("log-device", logs[::-1]), code=1).words
+    expect("--log-device" in words and logs[0] in words, f"others than the directory has: {words}")
+
+    # Swapped: each of both says whose it has. Not there: which.
+    lead_to(cluster, 0, logs[1])
+    lead_to(cluster, 1, "/dev/none")
+    cluster.up()
+    why = reasons(cluster)
+    expect("has that of osd.1" in why["0"] and logs[1] in why["0"] and link_of(cluster, 0) in why["0"], why)
+    expect("/dev/none, which is not there" in why["1"], why)
+    expect(not why["2"], why)
+    lead_to(cluster, 0, logs[0])
+    lead_to(cluster, 1, logs[1])
+    for osd in ("0", "1"):
+        loligo(cluster, "start", cluster.dir, "--osd", osd)
+    until(lambda: client.ceph_json("osd", "stat")["num_up_osds"] == 3, "all OSDs up")
+    for name in names:
+        same(t, client, name)
+
+    # An empty store in place of one, with its log on the same device.
+    loligo(cluster, "stop", cluster.dir, "--osd", "2")
+    said = loligo(cluster, "start", cluster.dir, "--osd", "2", "--replace", "--yes-i-really-mean-it")
+    expect("without its log" in said, said)
+    loligo(cluster, "stop", cluster.dir)
+    expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "the stores and their logs")
+    shown = json.loads(loligo(cluster, "store", "dump", cluster.dir, "-f", "json"))
+    equal([shown[f"osd.{osd}"]["label"]["log_device"] for osd in range(3)], logs, "the labels' log devices")
+    # The store from before is not opened with the log of the one after it.
+    replaced = os.path.join(cluster.dir, "osd.2", "replaced-1", "block")
+    os.replace(replaced, os.path.join(cluster.dir, "osd.2", "block"))
+    said = loligo(cluster, "store", "fsck", cluster.dir, "--osd", "2", code=1)
+    expect(f"{logs[2]} does not have the log of osd.2" in said, said)
+
+
+def test_logs_in_files_are_made_as_large_as_need_be_and_serve_every_shard(t):
+    data = loop_device(t, "disk", 600 << 20)
+    log = t.path("log")
+    cluster = t.cluster("--device", data, "--log-device", log, "--cores", "2", "--set", "osd_store_shards=2")
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "8")
+    equal(os.stat(log).st_size, (16 << 20) + 4096, "two logs and the label")
+    for n in range(3):
+        for name in (f"large{n}", f"more{n}"):
+            put(t, client, name)
+        put_bytes(t, client, f"small{n}", os.urandom(3000))
+        cluster.kill()
+        cluster.up("--cores", "2")
+        for name in (f"large{n}", f"more{n}", f"small{n}"):
+            same(t, client, name)
+    told = client.ceph_json("osd", "metadata", "0")
+    equal((told["bluefs_wal_access_mode"], told["bluefs_wal_path"]), ("file", log), "a log in a file")
+    loligo(cluster, "stop", cluster.dir)
+    expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep", "--repair"), "both shards")
+    os.truncate(log, 8 << 20)
+    said = loligo(cluster, "store", "fsck", cluster.dir, code=1)
+    expect(log in said and "was cut" in said, said)
+
+
+def test_a_first_start_that_fails_leaves_no_log_behind(t):
+    device = loop_device(t, "device", LOG)
+    small = loop_device(t, "small", 4 << 20)
+    file, written = t.path("file"), t.path("written")
+    with open(written, "w", encoding="ascii") as f:
+        f.write("years of work")
+    cluster = t.cluster(start=False)
+    size = ("--osd-size", "256MiB")
+    says = refused(cluster, *size, *flags("log-device", [device, file, written]))
+    expect(f"{written} holds data" in says, says)
+    expect(not os.path.exists(file), "the file that was made is there")
+    expect(is_clear(device), "there is a label on the device")
+    says = refused(cluster, *size, "--osds", "1", "--log-device", small)
+    expect(small in says and "need at least" in says, says)
+    says = refused(cluster, *size, "--osds", "1", "--log-device", t.dir)
+    expect("neither a block device nor a file" in says, says)
+    says = refused(cluster, *size, "--store", "simple", "--osds", "1", "--log-device", file)
+    expect("--log-device is for the store 'block'" in says, says)
+    with open(written, encoding="ascii") as f:
+        equal(f.read(), "years of work", "what was refused")
+    cluster.up("--port", "0", *size, *flags("log-device", [device, file, t.path("third")]))
+
+
+def test_the_store_is_measured_and_grows_with_its_log_apart(t):
+    log, made = t.path("log"), t.path("made")
+    cluster = t.cluster(start=False)
+    shown = json.loads(loligo(cluster, "store", "bench", made, "--seconds", "1", "--store-size", "1GiB", "--log-device",
+                              log, "-f", "json"))
+    expect(shown["writes"] > 0, shown)
+    expect(not os.path.exists(log) and not os.path.exists(made), "a measurement leaves nothing")
+    cluster.up("--osds", "1", "--osd-size", "256MiB", "--log-device", log)
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "8")
+    put(t, client, "o")
+    loligo(cluster, "stop", cluster.dir)
+    loligo(cluster, "store", "expand", cluster.dir, "--osd", "0", "--size", "512MiB")
+    cluster.up()
+    same(t, client, "o")
+    expect(client.ceph_json("osd", "df")["nodes"][0]["kb"] > 400 << 10, "the store is larger")
