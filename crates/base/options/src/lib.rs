@@ -7,6 +7,7 @@
 mod conf;
 mod debug;
 mod inject;
+mod instead;
 mod parse;
 mod table;
 mod typed;
@@ -15,6 +16,7 @@ mod values;
 pub use conf::{ConfError, ConfFile};
 pub use debug::{highest_log_level, is_log_level, parse_log_level};
 pub use inject::injected;
+pub use instead::instead;
 pub use parse::{Kind, Value, ValueError, parse_bool, parse_int};
 pub use table::{OptionSpec, OptionStatus, all, ceph_default, lookup, names, nearest, opt, status};
 pub use typed::{Opt, OptionType};

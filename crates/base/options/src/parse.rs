@@ -54,6 +54,9 @@ pub enum ValueError {
         /// What there is.
         choices: &'static [&'static str],
     },
+    /// No value is taken.
+    #[error("{0}")]
+    Refused(&'static str),
     /// Outside the range.
     #[error("{text} is outside {min} to {max}")]
     OutOfRange {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::parse::Value;
 use crate::{
-    Opt, OptionSpec, OptionStatus, OptionType, ValueError, all, debug, is_log_level, lookup, nearest,
-    normalize, status, table,
+    Opt, OptionSpec, OptionStatus, OptionType, ValueError, all, debug, instead, is_log_level, lookup,
+    nearest, normalize, status, table,
 };
 
 /// Why a setting was refused.
@@ -42,7 +42,10 @@ pub fn canonical(name: &str, value: &str) -> Result<String, ValueError> {
     match lookup(name) {
         Some(spec) => Ok(spec.read(value)?.text()),
         None if is_log_level(name) => debug::canonical(value),
-        None => Ok(value.trim().to_owned()),
+        None => match instead(name).filter(|_| !value.trim().is_empty()) {
+            Some(instead) => Err(ValueError::Refused(instead)),
+            None => Ok(value.trim().to_owned()),
+        },
     }
 }
 

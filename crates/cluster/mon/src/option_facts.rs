@@ -38,7 +38,7 @@ pub(crate) fn facts(name: &str) -> Option<OptionFacts> {
         _ if is_log_level(name) => {
             return Some(facts("", "str", true, LOG_LEVEL.into()));
         }
-        _ => NOTHING_TO_TUNE.into(),
+        _ => options::instead(name).unwrap_or(NOTHING_TO_TUNE).into(),
     };
     let (kind, default) = ceph_default(name).unwrap_or(("str", ""));
     Some(facts(default, kind, true, summary))

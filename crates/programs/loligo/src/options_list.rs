@@ -51,7 +51,10 @@ fn explain(name: &str) -> ExitCode {
             )
         }
         (OptionStatus::OtherProgram(program), _) => format!("{name} is for {program}, which reads it itself"),
-        (OptionStatus::NothingToTune, _) => format!("{name} is Ceph's; there is nothing here for it to tune"),
+        (OptionStatus::NothingToTune, _) => match options::instead(name) {
+            Some(instead) => format!("{name} is Ceph's, and refused: {instead}"),
+            None => format!("{name} is Ceph's; there is nothing here for it to tune"),
+        },
         (OptionStatus::Effective, _) => {
             format!(
                 "{name} (N or N/M, 0 to 99): log verbosity, 0 (errors) to 20 (everything). One log serves all \

@@ -67,6 +67,10 @@ fn settings(all: &[Setting]) -> (Vec<(String, String)>, Vec<String>) {
                 notes.push(format!("Loligo does not know {}: not passed", setting.name));
                 continue;
             }
+            if let Some(instead) = options::instead(&name) {
+                notes.push(format!("{name} is not passed: {instead}"));
+                continue;
+            }
             passed.retain(|(other, _)| *other != name);
             passed.push((name, setting.value.clone()));
         }
@@ -212,11 +216,13 @@ mod tests {
             setting("osd", "osd_op_thraeds", "4"),
             setting("osd.0", "osd_max_write_size", "7"),
             setting("client", "rbd_cache", "true"),
+            setting("osd", "bluestore_block_wal_path", "/dev/sdb1"),
         ];
         let (passed, notes) = settings(&all);
         assert_eq!(passed[0], ("osd_max_write_size".to_owned(), "010".to_owned()));
         assert_eq!(passed.len(), 1 + OURS.len());
-        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert_eq!(notes.len(), 3, "{notes:?}");
+        assert!(notes.iter().any(|note| note.contains("--log-device")), "{notes:?}");
     }
 
     #[test]
