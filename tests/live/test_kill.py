@@ -216,12 +216,14 @@ def up_args(t, number, seed, store, several_shards=False):
     return args + (["--set", f"bdev_debug_volatile_leak_seed={seed * 1000 + number + 1}"] if number % 2 else [])
 
 
-def kill_rounds(t, cluster, rounds, stay_connected=False, store="simple", several_shards=False):
-    """A start's settings hold until the next kill, so round N runs with the settings of N."""
-    cluster.up(*up_args(t, 0, t.seed, store, several_shards))
+def kill_rounds(t, cluster, rounds, stay_connected=False, store="simple", several_shards=False, more=()):
+    """A start's settings hold until the next kill, so round N runs with the settings of N, and with `more`."""
+    def args(number):
+        return up_args(t, number, t.seed, store, several_shards) + list(more)
+    cluster.up(*args(0))
     run = Rounds(t, cluster, t.seed)
     for number in range(rounds):
-        run.round(number, up_args(t, number + 1, t.seed, store, several_shards), stay_connected)
+        run.round(number, args(number + 1), stay_connected)
     return run
 
 
@@ -240,6 +242,13 @@ def test_a_store_of_two_shards_loses_nothing_through_kill_9(t):
     done = subprocess.run(argv, capture_output=True, timeout=BOUND, check=True)
     shards = json.loads(done.stdout)["osd.0"]["shards"]
     expect(len(shards) == 2 and all(len(shard["collections"]) > 1 for shard in shards), f"the shards: {shards}")
+    say(f"       {run.operations} acknowledged writes")
+
+
+def test_logs_apart_lose_nothing_through_kill_9(t):
+    """Each file loses what no flush of it covered, or keeps a part of that, by itself."""
+    logs = [word for osd in range(3) for word in ("--log-device", t.path(f"log{osd}"))]
+    run = kill_rounds(t, t.cluster(start=False), 20 if t.soak else 4, store="block", more=logs)
     say(f"       {run.operations} acknowledged writes")
 
 
