@@ -4,8 +4,9 @@ import os
 import subprocess
 import urllib.request
 
-from harness import equal, expect, until
+from harness import equal, expect, say, until
 from test_block_store import POOL, loligo, loop_device, put, put_bytes, refused, same
+from test_lab import lab, records
 
 LOG = 64 << 20
 
@@ -166,3 +167,59 @@ def test_the_store_is_measured_and_grows_with_its_log_apart(t):
     cluster.up()
     same(t, client, "o")
     expect(client.ceph_json("osd", "df")["nodes"][0]["kb"] > 400 << 10, "the store is larger")
+
+
+def latency(t, *args):
+    """Mean seconds of a small write, one at a time, over a disk that rotates."""
+    cluster = t.cluster("--osds", "1", "--osd-size", "1GiB", "--set", "bdev_model=disk-7200", *args)
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "8")
+    out = client.rados("-p", POOL, "bench", "3", "write", "-b", "4096", "-t", "1", "--no-cleanup").text
+    cluster.stop()
+    return float(next(line for line in out.splitlines() if "Average Latency" in line).split()[-1])
+
+
+def test_a_small_write_waits_for_the_logs_disk_alone(t):
+    beside = latency(t)
+    apart = latency(t, "--log-device", t.path("log"), "--set", "bdev_log_model=ssd")
+    slow = latency(t, "--log-device", t.path("slow"), "--set", "bdev_log_model=disk-7200")
+    say(f"       {beside * 1000:.1f} ms beside the data, {apart * 1000:.1f} ms on an SSD, {slow * 1000:.1f} ms on a disk")
+    expect(beside > 0.004 and slow > 0.004, f"{beside} s and {slow} s on a disk that rotates")
+    expect(apart < beside / 3, f"{apart} s with the log on an SSD, {beside} s beside the data")
+    words = t.cluster(start=False).up("--osds", "1", "--set", "bdev_log_model=ssd", code=1).words
+    expect("--log-device" in words, words)
+
+
+STUDY = """
+name: logs
+title: Logs apart
+systems:
+  - name: modelled
+    loligo: {store: block}
+    osds: 2
+    place: {modelled: {model: disk-7200, size: 4G}}
+    journal: {modelled: {model: ssd, size: 2G}}
+  - name: file
+    loligo: {store: block}
+    osds: 2
+    journal: directory
+  - name: loop
+    loligo: {store: block}
+    osds: 2
+    journal: {loop: {size: 512M}}
+workloads:
+  - name: bench
+    rados_bench: {object_size: 4K, in_flight: 4, seconds: 1, phases: [write], pg_num: 8}
+design: {blocks: 1, defaults_per_block: 1, confirm: no}
+"""
+
+
+def test_a_study_puts_the_log_where_its_journal_is(t):
+    study, out = t.path("logs.yaml"), t.path("logs")
+    with open(study, "w", encoding="utf-8") as f:
+        f.write(STUDY)
+    lab(t, "run", study, "--out", out)
+    trials = records(out)
+    equal([trial["outcome"]["status"] for trial in trials], ["ok"] * 3, "the trials")
+    left = subprocess.run(["losetup", "--noheadings", "--output", "BACK-FILE"], capture_output=True, text=True, check=True)
+    expect(out not in left.stdout, f"loop devices that are left: {left.stdout}")

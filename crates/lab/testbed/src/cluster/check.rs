@@ -52,6 +52,9 @@ fn problems(site: &Site, wanted: &Wanted<'_>) -> Vec<Error> {
         }
         Target::Loligo { .. } => {
             results.push(loligo::check(system, wanted.file_system));
+            // A modelled one is in Loligo's device layer, and needs nothing of the machine.
+            let log = system.journal.as_ref().filter(|place| !matches!(place, Place::Modelled { .. }));
+            results.extend(log.into_iter().flat_map(|place| place_problems(site, system, place)));
             results.push(
                 fs::metadata(&site.loligo).map(drop).doing("looking for Loligo's program", &site.loligo),
             );

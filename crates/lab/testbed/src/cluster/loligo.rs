@@ -1,13 +1,14 @@
 //! Starting Loligo by its own program.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use options::{OptionStatus, normalize, status};
-use study::{LoligoStore, Place, Setting};
+use study::{LoligoStore, Place, Setting, Target};
 
 use crate::cluster::admin::Admin;
 use crate::cluster::servers::Servers;
@@ -15,6 +16,7 @@ use crate::cluster::{Order, Parts};
 use crate::conf::Conf;
 use crate::error::{Doing, Error, Result};
 use crate::place::space::Sizes;
+use crate::place::{self, VolumeKind};
 use crate::processes;
 use crate::release::{Release, command};
 use crate::work_dir::WorkDir;
@@ -28,8 +30,9 @@ const OURS: [(&str, &str); 3] =
     [("mon_data_avail_warn", "0"), ("mon_max_pg_per_osd", "100000"), ("mon_allow_pool_delete", "true")];
 
 /// The options that put a model into the device layer.
-const MODEL: &str = "bdev_model";
-const MODEL_PARAMETERS: &str = "bdev_model_parameters";
+const MODEL: [&str; 2] = ["bdev_model", "bdev_model_parameters"];
+/// The same for the logs, where they lie apart.
+const LOG_MODEL: [&str; 2] = ["bdev_log_model", "bdev_log_model_parameters"];
 
 /// What can't be had from Loligo yet.
 ///
@@ -43,11 +46,15 @@ pub(crate) fn check(system: &study::System, file_system: bool) -> Result<()> {
     if system.pool_size > 1 {
         return not_yet("pools of more than one copy on Loligo");
     }
-    if system.journal.is_some() {
-        return not_yet("Loligo's metadata on a place of their own");
+    match (&system.journal, &system.target) {
+        (Some(Place::Devices { .. }), _) => return not_yet("Loligo's log on raw devices"),
+        (Some(_), Target::Loligo { store: LoligoStore::Simple }) => {
+            return not_yet("a log of Loligo's simple store, which has none");
+        }
+        _ => {}
     }
     match &system.place {
-        Place::Modelled { .. } if status(MODEL) == OptionStatus::Unknown => {
+        Place::Modelled { .. } if status(MODEL[0]) == OptionStatus::Unknown => {
             not_yet("modelled disks inside Loligo's device layer")
         }
         Place::Directory | Place::Image { .. } | Place::Modelled { .. } => Ok(()),
@@ -89,14 +96,36 @@ fn settings(all: &[Setting]) -> (Vec<(String, String)>, Vec<String>) {
 }
 
 /// The model of a modelled place, as options: it is inside the device layer of each OSD.
-fn model_options(place: &Place) -> Vec<(String, String)> {
+fn model_options(place: &Place, [name, parameters]: [&str; 2]) -> Vec<(String, String)> {
     let Place::Modelled { model, .. } = place else { return Vec::new() };
     let pairs: Vec<String> = model.parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let mut options = vec![(MODEL.to_owned(), model.name.clone())];
+    let mut options = vec![(name.to_owned(), model.name.clone())];
     if !pairs.is_empty() {
-        options.push((MODEL_PARAMETERS.to_owned(), pairs.join(",")));
+        options.push((parameters.to_owned(), pairs.join(",")));
     }
     options
+}
+
+/// Makes the places of the logs, where they lie apart from the data: what each OSD's log gets, and the devices below that.
+fn logs(work_dir: &mut WorkDir, order: &Order<'_>) -> Result<Vec<(PathBuf, Vec<String>)>> {
+    let Some(place) = &order.system.journal else { return Ok(Vec::new()) };
+    // The model is in the device layer, and below that is a file.
+    let (place, is_modelled) = match place {
+        Place::Modelled { size, .. } => (&Place::Image { size: *size }, true),
+        place => (place, false),
+    };
+    let mut all = Vec::new();
+    for index in 0..order.system.osds as usize {
+        let name = format!("journal.{index}");
+        // No mark of ours is put on what the run makes itself.
+        let volume = place::make(work_dir, place, &order.site.loligo, (&name, index), "")?;
+        let path = match volume.kind {
+            VolumeKind::Dir(dir, _) => dir.join("log"),
+            VolumeKind::Raw(path) => path,
+        };
+        all.push((path, if is_modelled { Vec::new() } else { volume.devices }));
+    }
+    Ok(all)
 }
 
 /// The arguments of `loligo up`.
@@ -105,6 +134,7 @@ fn arguments(
     store: LoligoStore,
     sizes: &Sizes,
     dir: &Path,
+    logs: &[(PathBuf, Vec<String>)],
     set: &[(String, String)],
 ) -> Vec<String> {
     let store = match store {
@@ -127,6 +157,9 @@ fn arguments(
     words.extend(["--osd-size".to_owned(), sizes.store.to_string()]);
     if let Some(cores) = order.system.cores {
         words.extend(["--cores".to_owned(), cores.to_string()]);
+    }
+    for (path, _) in logs {
+        words.extend(["--log-device".to_owned(), path.display().to_string()]);
     }
     for (name, value) in set {
         words.extend(["--set".to_owned(), format!("{name}={value}")]);
@@ -151,11 +184,13 @@ pub(crate) fn start(
     let version = work_dir.runner.run("loligo --version", command(&client, &program, &["--version"]), UP)?;
 
     let (mut set, notes) = settings(order.settings);
-    set.extend(model_options(&order.system.place));
+    set.extend(model_options(&order.system.place, MODEL));
+    order.system.journal.iter().for_each(|place| set.extend(model_options(place, LOG_MODEL)));
     notes.into_iter().for_each(|note| work_dir.note(note));
     work_dir.note("raised on every system so that no study's PGs are refused: mon_max_pg_per_osd = 100000");
     work_dir.make_dir(&dir)?;
-    let words = arguments(order, store, sizes, &dir, &set);
+    let logs = logs(work_dir, order)?;
+    let words = arguments(order, store, sizes, &dir, &logs, &set);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let prefix: Vec<OsString> = order.affinity.iter().cloned().chain(client.iter().cloned()).collect();
     let mut up: Command = command(&prefix, &program, &words);
@@ -179,7 +214,12 @@ pub(crate) fn start(
         LoligoStore::Simple | LoligoStore::Block => mounts::device_below(&dir).into_iter().collect(),
         LoligoStore::Mem => Vec::new(),
     };
-    let devices = (0..order.system.osds).map(|id| (format!("osd.{id}"), below.clone())).collect();
+    let of_osd = |id: u32| {
+        let log = logs.get(id as usize).map_or(&[][..], |(_, devices)| devices);
+        let all: BTreeSet<String> = below.iter().chain(log).cloned().collect();
+        (format!("osd.{id}"), all.into_iter().collect())
+    };
+    let devices = (0..order.system.osds).map(of_osd).collect();
     let admin = Admin { prefix: client.clone(), runner: work_dir.runner.clone() };
     let version = version.trim().to_owned();
     Ok(Parts { conf: conf_path, devices, version, admin, export: None })
@@ -231,10 +271,16 @@ mod tests {
             name: "ssd".into(),
             parameters: vec![("a".into(), "1".into()), ("b".into(), "2".into())],
         };
-        let options = model_options(&Place::Modelled { model, size: 1 << 30, fs: None });
+        let place = Place::Modelled { model, size: 1 << 30, fs: None };
+        let options = model_options(&place, MODEL);
         assert_eq!(options[0], ("bdev_model".to_owned(), "ssd".to_owned()));
         assert_eq!(options[1], ("bdev_model_parameters".to_owned(), "a=1,b=2".to_owned()));
-        assert_eq!(model_options(&Place::Directory), []);
+        assert_eq!(model_options(&Place::Directory, MODEL), []);
+        let of_log = model_options(&place, LOG_MODEL);
+        assert_eq!(of_log[0], ("bdev_log_model".to_owned(), "ssd".to_owned()));
+        for (name, _) in options.iter().chain(&of_log) {
+            assert_eq!(status(name), OptionStatus::Own, "{name}");
+        }
     }
 
     #[test]
