@@ -151,6 +151,27 @@ def test_a_first_start_that_fails_leaves_no_log_behind(t):
     cluster.up("--port", "0", *size, *flags("log-device", [device, file, t.path("third")]))
 
 
+def test_a_small_device_gives_small_logs(t):
+    log = loop_device(t, "log", 10 << 20)
+    cluster = t.cluster("--osds", "1", "--osd-size", "2GiB", "--log-device", log)
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "8")
+    # Several times what the log takes.
+    names = [f"o{n}" for n in range(4)]
+    for name in names:
+        put(t, client, name)
+    client.rados("-p", POOL, "bench", "3", "write", "-b", "16384", "-t", "16", "--no-cleanup")
+    cluster.kill()
+    cluster.up()
+    for name in names:
+        same(t, client, name)
+    loligo(cluster, "stop", cluster.dir)
+    shown = json.loads(loligo(cluster, "store", "dump", cluster.dir, "-f", "json"))["osd.0"]
+    equal(shown["label"]["log_bytes"], (10 << 20) - 4096, "bytes of the log")
+    expect(shown["shards"][0]["log"]["next_sequence"] > 100, shown["shards"])
+    expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "the store")
+
+
 def test_the_store_is_measured_and_grows_with_its_log_apart(t):
     log, made = t.path("log"), t.path("made")
     cluster = t.cluster(start=False)
