@@ -6,7 +6,8 @@
 //!
 //! ALGORITHM is none, lz4 or zstd; KIB the size of each of COUNT writes, each to an object of its own; one byte in RANDOM
 //! (default 3) is random, 16 at a time, the others are the same. With INSIDE (MiB) the writes go to random places of that much
-//! data, in objects of 4 MiB; TOGETHER of them (default 1) come in one turn. Says how many bytes the data take.
+//! data, in objects of 4 MiB, and their transactions have what those of an image's writes have; TOGETHER of them (default 1)
+//! come in one turn. Says how many bytes the data take.
 
 use std::time::Duration;
 
@@ -16,14 +17,17 @@ use blockstore::{BlockStore, Label, Making, Opener, Options};
 use buffer::Piece;
 use devmodel::Model;
 use store::{
-    CollectionId, Completion, Compression, CompressionAlgorithm, CompressionMode, LogRecordKind, ObjectStore,
-    ReadOutcome, ReadRequest, Token, Transaction,
+    AllocHint, Attrs, CollectionId, Completion, Compression, CompressionAlgorithm, CompressionMode,
+    LogRecordKind, ObjectChange, ObjectStore, ReadOutcome, ReadRequest, Token, Transaction,
 };
-use types::{EVersion, Epoch, GHObject, HObject, Name, PgId, PoolId, SplitMix64, UTime};
+use types::{EVersion, Epoch, GHObject, HObject, Name, PgId, PoolId, ShardId, SpgId, SplitMix64, UTime};
 
 const SIZE_BYTES: u64 = 2 << 30;
 
 const OBJECT_BYTES: u64 = 4 << 20;
+
+const COLLECTION: CollectionId =
+    CollectionId::Pg(SpgId { pg: PgId { pool: PoolId(1), seed: 0 }, shard: ShardId::NONE });
 
 fn opened() -> BlockStore<SimQueue> {
     let geometry = Geometry {
@@ -62,6 +66,25 @@ fn counted(store: &mut BlockStore<SimQueue>, txns: Vec<Transaction>, now: UTime)
     store.turn(now);
 }
 
+/// Entries that the PG's log keeps, and how many it drops at once.
+const LOG_ENTRIES: u64 = 250;
+const LOG_TRIM: u64 = 100;
+
+/// What the PG adds to the data of the `n`th write, of an image or another.
+fn add_metadata(txn: &mut Transaction, object: &GHObject, n: u64, image: bool) {
+    let version = |n: u64| EVersion::new(Epoch(1), n);
+    let mut attrs: Attrs = [("_".into(), vec![7; 280].into())].into();
+    if image {
+        attrs.insert("snapset".into(), vec![6; 31].into());
+    }
+    txn.set_attrs(COLLECTION, object, attrs);
+    txn.log_append(COLLECTION, version(n), LogRecordKind::Entry, vec![8; 190]);
+    if image && n > LOG_ENTRIES && n % LOG_TRIM == 0 {
+        txn.log_trim(COLLECTION, version(n - LOG_ENTRIES));
+    }
+    txn.set_info(COLLECTION, vec![9; 130]);
+}
+
 fn settle(store: &mut BlockStore<SimQueue>, now: &mut UTime, count: usize) {
     let mut completed = Vec::new();
     while completed.len() < count {
@@ -85,11 +108,10 @@ fn main() {
         let how = Compression { mode: CompressionMode::Force, algorithm, ..Compression::default() };
         store.set_compression(None, Some(how));
     }
-    let collection = CollectionId::Pg(PgId { pool: PoolId(1), seed: 0 }.into());
     let mut now = UTime { sec: 1000, nsec: 0 };
     let object = |n: u64| -> GHObject {
-        HObject::head(PoolId(1), Name::new(), Name::new(), format!("object{n}").as_str().into(), n as u32)
-            .into()
+        let name = format!("rbd_data.5e3c6b8b4567.{n:016x}");
+        HObject::head(PoolId(1), Name::new(), Name::new(), name.into(), n as u32).into()
     };
     let mut random = SplitMix64::new(1);
     let mut txn_of = |n: u64, bytes: u64, (object_number, offset): (u64, u64)| {
@@ -98,14 +120,20 @@ fn main() {
             .collect();
         let mut txn = Transaction::new();
         let object = object(object_number);
-        txn.write(collection, &object, offset, Piece::from(data).into());
-        txn.set_attr(collection, &object, "_", vec![7; 280]);
-        txn.log_append(collection, EVersion::new(Epoch(1), n), LogRecordKind::Entry, vec![8; 190]);
-        txn.set_info(collection, vec![9; 130]);
+        // A connection has summed what it received.
+        let data = Piece::copy_from(&data);
+        data.take_page_sums();
+        if inside > 0 {
+            let (size, flags) = (OBJECT_BYTES, 0);
+            let hint = AllocHint { object_size: size, write_size: size, flags };
+            txn.change(COLLECTION, &object, ObjectChange::SetAllocHint(hint));
+        }
+        txn.write(COLLECTION, &object, offset, data.into());
+        add_metadata(&mut txn, &object, n, inside > 0);
         txn
     };
     let mut first = Transaction::new();
-    first.create_collection(collection, 0);
+    first.create_collection(COLLECTION, 0);
     store.queue(first, Token(0));
     settle(&mut store, &mut now, 1);
     // What is done once (a superblock, the algorithm's memory) is not counted; nor is the data to be written over.
