@@ -62,12 +62,9 @@ pub struct Found {
     pub onode: Onode,
 }
 
-impl Found {
-    /// The error of a blob of the object that has its checksums and can't be decompressed.
-    pub fn bad_blob(&self, BadBlob(number): BadBlob) -> StoreError {
-        let object = Box::new(self.object.clone());
-        StoreError::Checksum { collection: self.collection, object, offset: number * BLOCK }
-    }
+/// The error of a blob of an object that has its checksums and can't be decompressed.
+pub fn bad_blob(collection: CollectionId, object: &GHObject, BadBlob(number): BadBlob) -> StoreError {
+    StoreError::Checksum { collection, object: Box::new(object.clone()), offset: number * BLOCK }
 }
 
 /// The bytes of an object's key, without its space, that are its reversed hash.

@@ -7,7 +7,7 @@ use buffer::{Piece, Rope};
 use store::keys;
 
 use crate::chunk::{CHUNK_BLOCKS, Chunk, place_bit, places_from};
-use crate::context::{Context, Found};
+use crate::context::{Context, Found, bad_blob};
 use crate::layout::BLOCK;
 use crate::mapped::{Mapped, unpacked};
 use crate::page::Key;
@@ -67,7 +67,8 @@ impl Context<'_> {
     pub fn contents_of(&self, found: &Found, mapped: &Mapped) -> Attempt<Vec<(u64, Piece)>> {
         let pieces = self.bytes_of(found, &mapped.slots)?;
         let read = mapped.slots.iter().map(|(number, _)| *number).zip(pieces).collect();
-        unpacked(&mapped.blobs, read, &self.packer.codec).map_err(|bad| found.bad_blob(bad).into())
+        let bad = |blob| bad_blob(found.collection, &found.object, blob).into();
+        unpacked(&mapped.blobs, read, &self.packer.codec).map_err(bad)
     }
 
     /// Bytes of an object, which reach no further than its end.

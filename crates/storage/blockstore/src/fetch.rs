@@ -213,10 +213,9 @@ impl<Q: DeviceQueue> BlockStore<Q> {
 
 /// A read's bytes, if all of them are what was written.
 fn verified(read: DataRead, codec: &Codec) -> Result<ReadOutcome, StoreError> {
-    let found = &read.found;
     for (number, slot, piece) in &read.blocks {
         let bytes = piece.as_ref().ok_or_else(|| StoreError::Damaged("a block was not read".to_owned()))?;
-        check_block(found.collection, &found.object, *number, slot, bytes)?;
+        check_block(read.collection, &read.object, *number, slot, bytes)?;
     }
     read.finish(codec)
 }

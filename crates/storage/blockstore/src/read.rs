@@ -9,7 +9,7 @@ use types::{EVersion, GHObject, Name};
 
 use crate::chunk::Slot;
 use crate::codec::Codec;
-use crate::context::{Context, Found};
+use crate::context::{Context, Found, bad_blob};
 use crate::data::assemble;
 use crate::layout::BLOCK;
 use crate::mapped::{MappedBlob, unpacked};
@@ -30,7 +30,8 @@ pub enum Answer {
 /// A read of data, with what is in memory of it.
 #[derive(Debug)]
 pub struct DataRead {
-    pub found: Found,
+    pub collection: CollectionId,
+    pub object: GHObject,
     pub offset: u64,
     pub len: u64,
     /// What is to be read, as [`crate::mapped::Mapped::slots`], and those of their bytes that are in memory.
@@ -50,8 +51,8 @@ impl DataRead {
         if self.blobs.is_empty() {
             return Ok(ReadOutcome::Data(assemble(self.offset, self.len, blocks)));
         }
-        let contents =
-            unpacked(&self.blobs, blocks.collect(), codec).map_err(|bad| self.found.bad_blob(bad))?;
+        let bad = |blob| bad_blob(self.collection, &self.object, blob);
+        let contents = unpacked(&self.blobs, blocks.collect(), codec).map_err(bad)?;
         Ok(ReadOutcome::Data(assemble(self.offset, self.len, contents.into_iter())))
     }
 }
@@ -65,7 +66,7 @@ impl Context<'_> {
             R::Data { collection, object, offset, len, advice, verify } => {
                 let once = advice.contains(Advice::DONTNEED) || advice.contains(Advice::NOCACHE);
                 let found = self.target(*collection, object)?;
-                return self.data(&found, *offset, *len, (*verify, !once && !verify));
+                return self.data(found, *offset, *len, (*verify, !once && !verify));
             }
             R::Extents { collection, object, offset, len } => {
                 ReadOutcome::Extents(self.extents(&self.target(*collection, object)?, *offset, *len)?)
@@ -114,7 +115,7 @@ impl Context<'_> {
         self.existing(collection, object)
     }
 
-    fn data(&self, found: &Found, offset: u64, len: u64, (verify, keep): (bool, bool)) -> Attempt<Answer> {
+    fn data(&self, found: Found, offset: u64, len: u64, (verify, keep): (bool, bool)) -> Attempt<Answer> {
         let end = offset.saturating_add(len).min(found.onode.size);
         if offset >= end {
             return Ok(Answer::Done(ReadOutcome::Data(Rope::new())));
@@ -124,14 +125,15 @@ impl Context<'_> {
         for (number, slot) in mapped.slots {
             // What is in memory is checked like what is on the device: a caller's checksum may be wrong.
             let piece = match self.contents.deferred(slot.block) {
-                Some(_) => self.bytes_of(found, &[(number, slot)])?.pop(),
+                Some(_) => self.bytes_of(&found, &[(number, slot)])?.pop(),
                 None if verify => None,
                 None => self.contents.cache.get(slot.block, slot.crc),
             };
             blocks.push((number, slot, piece));
         }
-        let read =
-            DataRead { found: found.clone(), offset, len: end - offset, blocks, blobs: mapped.blobs, keep };
+        let Found { collection, object, .. } = found;
+        let blobs = mapped.blobs;
+        let read = DataRead { collection, object, offset, len: end - offset, blocks, blobs, keep };
         Ok(match read.blocks.iter().all(|(_, _, piece)| piece.is_some()) {
             true => Answer::Done(read.finish(&self.packer.codec)?),
             false => Answer::Data(read),
