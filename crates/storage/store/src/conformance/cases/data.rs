@@ -26,9 +26,11 @@ pub fn objects_come_and_go<F: Factory>(factory: &mut F) {
     let head = Some(ObjectHead::default());
     assert_eq!(
         h.get(object_request(c, &a)),
-        Ok(ReadOutcome::Object(head)),
+        Ok(ReadOutcome::Object(head.clone())),
         "nothing of the removed one is left"
     );
+    h.commit(|t| t.write(c, &a, 0, pattern(10_000, 1)).remove(c, &a).touch(c, &a));
+    assert_eq!(h.get(object_request(c, &a)), Ok(ReadOutcome::Object(head)), "nor within a transaction");
     assert_eq!(h.get(object_request(c, &object("c", 3))), Ok(ReadOutcome::Object(None)));
 }
 
