@@ -32,6 +32,9 @@ impl Context<'_> {
     }
 
     fn step(&mut self, txn: &Transaction, step: &Step) -> Attempt<()> {
+        if !matches!(step, Step::Object { .. } | Step::Log { .. } | Step::SetInfo { .. }) {
+            self.last_object = None;
+        }
         match step {
             Step::Object { object, change } => {
                 let (collection, object) = txn.object(*object);
@@ -60,7 +63,7 @@ impl Context<'_> {
     ) -> Attempt<()> {
         let mut found = match change.only_takes_away() {
             false => self.find_or_make(collection, object)?,
-            true => match self.find(collection, object)? {
+            true => match self.find_again(collection, object)? {
                 Some(found) => found,
                 None => return Ok(()),
             },
@@ -104,7 +107,8 @@ impl Context<'_> {
             ObjectChange::OmapClear => self.clear_omap(&mut found)?,
             ObjectChange::SetAllocHint(hint) => found.onode.hint = Some(*hint),
         }
-        self.store(&found)
+        self.store(found);
+        Ok(())
     }
 
     fn delete_part(&mut self, number: u64, part: Part) -> Attempt<()> {
@@ -161,7 +165,8 @@ impl Context<'_> {
                 self.put_new(part_key(to, part, &key[prefix.len()..]), value);
             }
         }
-        self.store(&copy)
+        self.store(copy);
+        Ok(())
     }
 
     fn clone_range(
@@ -200,7 +205,8 @@ impl Context<'_> {
             target.onode.size = target.onode.size.max((to_first + last - first) * BLOCK);
         }
         self.zero(&mut target, to_offset + there, len - there)?;
-        self.store(&target)
+        self.store(target);
+        Ok(())
     }
 
     fn rename(

@@ -60,6 +60,8 @@ pub struct Found {
     /// Of its onode.
     pub key: Key,
     pub onode: Onode,
+    /// The onode as it is stored, if it is.
+    pub stored: Option<Onode>,
 }
 
 /// The error of a blob of an object that has its checksums and can't be decompressed.
@@ -87,6 +89,9 @@ pub struct Context<'a> {
     pub top: Layer,
     /// The collection that was looked at last: most steps of a transaction are about one.
     pub last_collection: Cell<Option<(CollectionId, Collection)>>,
+    /// The object that was stored last: most steps of a transaction are about one. A step that changes onodes otherwise
+    /// forgets it.
+    pub last_object: Option<Found>,
     /// What it changes of what is compressed.
     pub packed: BTreeMap<PoolId, Change>,
     /// Blocks that it took.
@@ -134,6 +139,7 @@ impl<'a> Context<'a> {
             counters,
             top: Layer::new(),
             last_collection: Cell::new(None),
+            last_object: None,
             packed: BTreeMap::new(),
             fresh: BTreeSet::new(),
             freed: Vec::new(),
@@ -197,15 +203,17 @@ impl<'a> Context<'a> {
 
     /// Sets a key.
     pub fn put(&mut self, key: Key, value: Piece) -> Attempt<()> {
-        match self.get(&key)? {
-            Some(old) => {
-                self.counters.metadata_bytes =
-                    (self.counters.metadata_bytes + value.len() as u64).saturating_sub(old.len() as u64);
-                self.top.insert(key, Some(value));
-            }
-            None => self.put_new(key, value),
-        }
+        let old_bytes = self.get(&key)?.map(|old| old.len());
+        self.put_over(key, old_bytes, value);
         Ok(())
+    }
+
+    /// Sets a key whose value has so many bytes so far, if it is there.
+    pub fn put_over(&mut self, key: Key, old_bytes: Option<usize>, value: Piece) {
+        let Some(old_bytes) = old_bytes else { return self.put_new(key, value) };
+        self.counters.metadata_bytes =
+            (self.counters.metadata_bytes + value.len() as u64).saturating_sub(old_bytes as u64);
+        self.top.insert(key, Some(value));
     }
 
     /// Sets a key that is not there.
@@ -271,8 +279,10 @@ impl Context<'_> {
     }
 
     pub fn put_collection(&mut self, id: CollectionId, collection: &Collection) -> Attempt<()> {
+        let old_bytes = self.find_collection(id)?.map(|_| Collection::BYTES);
         self.last_collection.set(Some((id, *collection)));
-        self.put(collection_key(table::COLLECTION, id), collection.encode())
+        self.put_over(collection_key(table::COLLECTION, id), old_bytes, collection.encode());
+        Ok(())
     }
 
     pub fn delete_collection(&mut self, id: CollectionId) -> Attempt<()> {
@@ -325,10 +335,18 @@ impl Context<'_> {
         let key = self.place(collection, object)?;
         let Some(value) = self.get(&key)? else { return Ok(None) };
         let onode = Onode::decode(&value).map_err(damaged)?;
-        Ok(Some(Found { collection, object: object.clone(), key, onode }))
+        Ok(Some(Found { collection, object: object.clone(), key, onode, stored: Some(onode) }))
     }
 
-    /// The same where it must exist.
+    /// The same without a search if the object was stored last. It has to be stored again to be found so once more.
+    pub fn find_again(&mut self, collection: CollectionId, object: &GHObject) -> Attempt<Option<Found>> {
+        match self.last_object.take() {
+            Some(last) if last.collection == collection && last.object == *object => Ok(Some(last)),
+            _ => self.find(collection, object),
+        }
+    }
+
+    /// [`Context::find`] where it must exist.
     pub fn existing(&self, collection: CollectionId, object: &GHObject) -> Attempt<Found> {
         let missing = || Stop::Error(StoreError::NoSuchObject(collection, Box::new(object.clone())));
         self.find(collection, object)?.ok_or_else(missing)
@@ -336,13 +354,13 @@ impl Context<'_> {
 
     /// The object, or a new one that is not yet stored.
     pub fn find_or_make(&mut self, collection: CollectionId, object: &GHObject) -> Attempt<Found> {
-        if let Some(found) = self.find(collection, object)? {
+        if let Some(found) = self.find_again(collection, object)? {
             return Ok(found);
         }
         let key = self.place(collection, object)?;
         self.counters.objects += 1;
         let onode = Onode::new(self.new_number());
-        Ok(Found { collection, object: object.clone(), key, onode })
+        Ok(Found { collection, object: object.clone(), key, onode, stored: None })
     }
 
     /// A number that was never given.
@@ -458,12 +476,14 @@ impl Context<'_> {
         Ok(())
     }
 
-    pub fn store(&mut self, found: &Found) -> Attempt<()> {
-        let value = found.onode.encode();
-        match self.get(&found.key)? {
-            Some(old) if old == value => Ok(()),
-            _ => self.put(found.key.clone(), value),
+    /// Stores an object whose onode may have changed since it was found.
+    pub fn store(&mut self, mut found: Found) {
+        if found.stored != Some(found.onode) {
+            let old_bytes = found.stored.map(|old| old.encoded_bytes());
+            self.put_over(found.key.clone(), old_bytes, found.onode.encode());
+            found.stored = Some(found.onode);
         }
+        self.last_object = Some(found);
     }
 }
 

@@ -213,7 +213,8 @@ mod tests {
     fn found(pool: i64, flags: u32) -> Found {
         let hint = Some(AllocHint { flags, ..AllocHint::default() });
         let collection = CollectionId::Pg(PgId { pool: PoolId(pool), seed: 0 }.into());
-        Found { collection, object: GHObject::min(), key: Key::new(), onode: Onode { hint, ..Onode::new(1) } }
+        let onode = Onode { hint, ..Onode::new(1) };
+        Found { collection, object: GHObject::min(), key: Key::new(), onode, stored: None }
     }
 
     fn how(mode: CompressionMode, blob: u64) -> Option<Compression> {

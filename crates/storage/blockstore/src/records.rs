@@ -146,8 +146,11 @@ pub struct Collection {
 }
 
 impl Collection {
+    /// Of its encoding.
+    pub const BYTES: usize = 37;
+
     pub fn encode(&self) -> Piece {
-        let mut e = Encoder::with_capacity(0, 37);
+        let mut e = Encoder::with_capacity(0, Self::BYTES);
         e.put(&self.bits).put(&self.log_tail).put(&self.log_head).put(&self.space).put(&self.divided);
         e.into_bytes().into()
     }
@@ -222,13 +225,23 @@ impl Onode {
         }
     }
 
+    fn has_own_omap(&self) -> bool {
+        self.omap != self.number
+    }
+
+    /// Bytes of its encoding.
+    pub fn encoded_bytes(&self) -> usize {
+        let (hint, omap) = (usize::from(self.hint.is_some()), usize::from(self.has_own_omap()));
+        17 + 20 * hint + 8 * omap
+    }
+
     pub fn encode(&self) -> Piece {
-        let own_omap = self.omap != self.number;
+        let own_omap = self.has_own_omap();
         let mut flags = if self.hint.is_some() { Self::HINT } else { 0 };
         if own_omap {
             flags |= Self::OMAP;
         }
-        let mut e = Encoder::with_capacity(0, 48);
+        let mut e = Encoder::with_capacity(0, self.encoded_bytes());
         e.put(&flags).put(&self.number).put(&self.size);
         if let Some(hint) = self.hint {
             e.put(&hint.object_size).put(&hint.write_size).put(&hint.flags);
@@ -314,7 +327,9 @@ mod tests {
         for (omap, hint) in [(7, hint), (7, None), (9, hint), (9, None)] {
             let onode = Onode { number: 7, omap, size: 9, hint };
             assert_eq!(Onode::decode(&onode.encode()), Ok(onode));
+            assert_eq!(onode.encode().len(), onode.encoded_bytes());
         }
+        assert_eq!(Collection::default().encode().len(), Collection::BYTES);
         let counts = Counts([(3, 2), (9, 7)].into());
         assert_eq!(Counts::decode(&counts.encode()), Ok(counts));
         assert_eq!((chunk_of(&chunk_key(9, 77)), region_of(&bitmap_key(5))), (Some(77), Some(5)));
