@@ -48,7 +48,7 @@ pub struct Slot {
     pub shared: bool,
 }
 
-/// Mapped blocks of a chunk by their places, ascending. One run of memory: each overwrite of a block decodes all of its chunk.
+/// Mapped blocks of a chunk by their places, ascending. One run of memory: many writes decode all of a chunk.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Slots(Vec<(u8, Slot)>);
 
@@ -82,6 +82,10 @@ impl Slots {
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (u8, Slot)> {
@@ -252,6 +256,30 @@ impl Chunk {
         e.into_bytes().into()
     }
 
+    /// Sets, in an encoding, the checksum of a block that is mapped as it is; the others need not be decoded.
+    ///
+    /// # Errors
+    /// The place is not mapped so, or what is in front of it is no encoding.
+    pub fn set_checksum(encoded: &mut [u8], place: u8, crc: u32) -> Result<(), DecodeError> {
+        let mut d = Decoder::new(encoded);
+        let at = loop {
+            let (first, len, kind): (u8, u8, u8) = (d.get()?, d.get()?, d.get()?);
+            let kind = Kind::of_code(kind)?;
+            if kind.compressed {
+                Blob::decode(&mut d, first, len, kind.shared)?;
+                continue;
+            }
+            let _: u64 = d.get()?;
+            let checksums = d.position();
+            d.take(4 * usize::from(len), "checksums of mapped blocks")?;
+            if let Some(at) = place.checked_sub(first).filter(|at| *at < len) {
+                break checksums + 4 * usize::from(at);
+            }
+        };
+        encoded[at..at + 4].copy_from_slice(&crc.to_le_bytes());
+        Ok(())
+    }
+
     /// # Errors
     /// A run is empty, overlaps the one before it or reaches past the chunk; or a place is mapped twice.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
@@ -288,15 +316,14 @@ impl Chunk {
             }
             plain |= places(place.into(), end);
             let crcs = d.take(4 * usize::from(len), "checksums of mapped blocks")?;
-            let crcs = crcs.chunks_exact(4).map(|crc| u32::from_le_bytes([crc[0], crc[1], crc[2], crc[3]]));
-            if wanted & places(place.into(), end) != 0 {
-                // Places ascend, as was seen.
-                for (at, crc) in (0..len).zip(crcs) {
-                    if wanted & place_bit(place + at) != 0 {
-                        let slot = Slot { block: first + u64::from(at), crc, shared: kind.shared };
-                        chunk.slots.0.push((place + at, slot));
-                    }
-                }
+            // Places ascend, as was seen.
+            let mut left = wanted & places(place.into(), end);
+            while left != 0 {
+                let at = left.trailing_zeros() as u8 - place;
+                let crc = crcs[4 * usize::from(at)..].first_chunk().map_or(0, |crc| u32::from_le_bytes(*crc));
+                let slot = Slot { block: first + u64::from(at), crc, shared: kind.shared };
+                chunk.slots.0.push((place + at, slot));
+                left &= left - 1;
             }
             next = end;
         }
@@ -351,6 +378,27 @@ mod tests {
             part.blobs.retain(|blob| blob.live & places(first, end) != 0);
             assert_eq!(Chunk::decode_within(&chunk.encode(), places(first, end)), Ok(part), "{first}..{end}");
         }
+    }
+
+    #[test]
+    fn a_checksum_is_set_in_an_encoding() {
+        let mut chunk = Chunk {
+            slots: [(0, 5), (1, 6), (2, 7), (4, 9), (63, 1)]
+                .map(|(at, b)| (at, slot(b, false)))
+                .into_iter()
+                .collect(),
+            blobs: vec![blob(16, places(16, 32), &[20, 21])],
+        };
+        let mut encoded = chunk.encode().to_vec();
+        for (place, block, crc) in [(2, 7, 70), (0, 5, 71), (63, 1, 72), (4, 9, 73)] {
+            Chunk::set_checksum(&mut encoded, place, crc).expect("it is mapped");
+            chunk.slots.insert(place, Slot { block, crc, shared: false });
+            assert_eq!(Chunk::decode(&encoded), Ok(chunk.clone()), "{place}");
+        }
+        for place in [3, 5, 16, 62] {
+            assert!(Chunk::set_checksum(&mut encoded, place, 1).is_err(), "{place}");
+        }
+        assert_eq!(Chunk::decode(&encoded), Ok(chunk));
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! too, as it is, when the blob takes more blocks than that would by itself. So an object never has more blocks than it
 //! would have without compression, however it is written.
 
+use std::ops::Range;
+
 use buffer::{Piece, PieceMut, Rope, copy_payload};
 
 use crate::chunk::{Blob, CHUNK_BLOCKS, Chunk, Places, Slot, place_bit, places};
@@ -11,6 +13,7 @@ use crate::context::{Context, Found};
 use crate::layout::BLOCK;
 use crate::mapped::Mapped;
 use crate::packer::{Change, NewBlob, NewBlock, Plan};
+use crate::page::Key;
 use crate::records::chunk_key;
 use crate::stop::{Attempt, damaged};
 
@@ -55,22 +58,73 @@ impl Context<'_> {
         (checksums, plan): (Option<&[u32]>, Option<Plan>),
     ) -> Attempt<()> {
         let key = chunk_key(found.onode.number, first / CHUNK_BLOCKS);
-        let mut chunk = self.chunk(&key)?;
         let base = first - first % CHUNK_BLOCKS;
-        let mut blocks = Vec::with_capacity((end - first) as usize);
-        for number in first..end {
-            let bytes = self.block_content(found, (base, &chunk), number, (offset, data))?;
-            let given = checksums.and_then(|all| all.get((number - offset / BLOCK) as usize)).copied();
-            blocks.push(NewBlock { place: (number - base) as u8, bytes, crc: given });
+        let (data, written) = ((offset, data, checksums), places(first - base, end - base));
+        let record = self.get(&key)?;
+        if let (None, Some(record)) = (plan, &record) {
+            let part = Chunk::decode_within(record, written).map_err(damaged)?;
+            if self.all_stay(&part, written) {
+                let blocks = self.new_blocks(found, (base, &part), first..end, data)?;
+                return self.overwrite((key, record), &part, blocks);
+            }
         }
-        let rescued = self.rescued(found, base, &chunk, places(first - base, end - base))?;
+        let old_bytes = record.as_ref().map(|record| record.len());
+        let mut chunk = record.map_or(Ok(Chunk::default()), |r| Chunk::decode(&r)).map_err(damaged)?;
+        let mut blocks = self.new_blocks(found, (base, &chunk), first..end, data)?;
+        let rescued = self.rescued(found, base, &chunk, written)?;
         let blobs = plan.map_or(Vec::new(), |plan| self.packer.pack(plan, &mut blocks));
         if !rescued.is_empty() {
             blocks.extend(rescued);
             blocks.sort_by_key(|block| block.place);
         }
         self.replace(&mut chunk, blocks, blobs)?;
-        self.put(key, chunk.encode())
+        self.put_over(key, old_bytes, chunk.encode());
+        Ok(())
+    }
+
+    /// What blocks of one record of the map hold after a write.
+    fn new_blocks(
+        &self,
+        found: &Found,
+        (base, chunk): (u64, &Chunk),
+        blocks: Range<u64>,
+        (offset, data, checksums): (u64, &Rope, Option<&[u32]>),
+    ) -> Attempt<Vec<NewBlock>> {
+        let block = |number: u64| {
+            let bytes = self.block_content(found, (base, chunk), number, (offset, data))?;
+            let given = checksums.and_then(|all| all.get((number - offset / BLOCK) as usize)).copied();
+            Ok(NewBlock { place: (number - base) as u8, bytes, crc: given })
+        };
+        blocks.map(block).collect()
+    }
+
+    /// Whether a mapped block is written where it is.
+    fn stays(&self, slot: &Slot) -> bool {
+        !slot.shared && (self.in_place || self.fresh.contains(&slot.block))
+    }
+
+    /// Whether all of these places are mapped to blocks that are written where they are.
+    fn all_stay(&self, part: &Chunk, written: Places) -> bool {
+        part.blobs.is_empty()
+            && part.slots.len() == written.count_ones() as usize
+            && part.slots.values().all(|slot| self.stays(slot))
+    }
+
+    /// Writes blocks where they are: of the map's record only their checksums change.
+    fn overwrite(
+        &mut self,
+        (key, record): (Key, &Piece),
+        part: &Chunk,
+        blocks: Vec<NewBlock>,
+    ) -> Attempt<()> {
+        let mut changed = record.to_vec();
+        for (NewBlock { place, bytes, crc }, slot) in blocks.into_iter().zip(part.slots.values()) {
+            let crc = crc.unwrap_or_else(|| bytes.crc32c(!0));
+            Chunk::set_checksum(&mut changed, place, crc).map_err(damaged)?;
+            self.blocks.insert(slot.block, bytes);
+        }
+        self.put_over(key, Some(record.len()), changed.into());
+        Ok(())
     }
 
     /// What a block holds after a write: the write's bytes, around them what was there.
@@ -123,10 +177,8 @@ impl Context<'_> {
 
     /// Puts new contents at places of a chunk, in place of what is there; the caller stores the chunk.
     pub fn replace(&mut self, chunk: &mut Chunk, blocks: Vec<NewBlock>, blobs: Vec<NewBlob>) -> Attempt<()> {
-        let stays = |context: &Self, slot: Option<&Slot>| {
-            slot.is_some_and(|s| !s.shared && (context.in_place || context.fresh.contains(&s.block)))
-        };
-        let moves = blocks.iter().filter(|new| !stays(self, chunk.slots.get(new.place))).count();
+        let stays = |new: &&NewBlock| chunk.slots.get(new.place).is_some_and(|slot| self.stays(slot));
+        let moves = blocks.len() - blocks.iter().filter(stays).count();
         let packed: u64 = blobs.iter().map(|blob| Blob::stored_blocks(blob.bytes)).sum();
         let mut new = self.allocate(moves as u64 + packed)?.into_iter();
         // As many were allocated as are taken.
@@ -148,7 +200,7 @@ impl Context<'_> {
         for NewBlock { place, bytes, crc } in blocks {
             let crc = crc.unwrap_or_else(|| bytes.crc32c(!0));
             let old = chunk.slots.get(place).copied();
-            let block = match old.filter(|slot| stays(self, Some(slot))) {
+            let block = match old.filter(|slot| self.stays(slot)) {
                 Some(slot) => slot.block,
                 None => {
                     if let Some(slot) = old {
