@@ -237,9 +237,9 @@ impl Context<'_> {
                 collection.log_head = record.version;
             }
             LogChange::Trim(to) => {
-                let mut end = log_key(id, *to);
-                end.push(0);
-                self.delete_range(&all, Some(&end))?;
+                // Nothing is left up to the tail. What was removed there may still be passed one by one.
+                let behind = |version| [&log_key(id, version)[..], &[0]].concat();
+                self.delete_range(&behind(tail), Some(&behind(*to)))?;
                 (collection.log_tail, collection.log_head) = (tail.max(*to), head.max(*to));
             }
             LogChange::Rewind(to) => {

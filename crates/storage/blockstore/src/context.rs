@@ -238,14 +238,7 @@ impl<'a> Context<'a> {
 
     /// All keys and values from `start` on before `end`.
     pub fn range(&self, start: &[u8], end: Option<&[u8]>) -> Attempt<Vec<(Key, Piece)>> {
-        let mut all = Vec::new();
-        let mut from = start.to_vec();
-        while let Some((key, value)) = self.next(&from, end)? {
-            from.clone_from(&key);
-            from.push(0);
-            all.push((key, value));
-        }
-        Ok(all)
+        self.tables.range(&self.top, start, end)
     }
 
     /// All keys and values that begin with `prefix`.

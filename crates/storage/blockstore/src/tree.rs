@@ -313,6 +313,38 @@ impl Tables {
         }
     }
 
+    /// All keys from `start` on that have a value, before `end`, with their values.
+    pub fn range(&self, top: &Layer, start: &[u8], end: Option<&[u8]>) -> Attempt<Vec<(Key, Piece)>> {
+        let mut all = Vec::new();
+        if end.is_some_and(|end| end <= start) {
+            return Ok(all);
+        }
+        let bounds = (Bound::Included(start), end.map_or(Bound::Unbounded, Bound::Excluded));
+        // Upper layers first: they win where a key is the same.
+        let layers = [Some(top), Some(&self.active), self.frozen.as_ref()];
+        let mut layers = layers.map(|layer| layer.map(|layer| layer.range::<[u8], _>(bounds).peekable()));
+        let mut below = self.tree.next(&self.pages, start, end)?;
+        loop {
+            let tree_key =
+                below.as_ref().map(|(key, _)| key).filter(|key| end.is_none_or(|end| key.as_slice() < end));
+            let keys = layers.iter_mut().flatten().filter_map(|layer| layer.peek().map(|(key, _)| *key));
+            let Some(key) = keys.chain(tree_key).min().cloned() else { return Ok(all) };
+            let mut value: Option<Option<Piece>> = None;
+            for layer in layers.iter_mut().flatten() {
+                if let Some((_, change)) = layer.next_if(|(other, _)| **other == key) {
+                    value = value.or_else(|| Some(change.clone()));
+                }
+            }
+            if let Some((_, old)) = below.take_if(|(other, _)| *other == key) {
+                value = value.or(Some(Some(old)));
+                let mut behind = key.clone();
+                behind.push(0);
+                below = self.tree.next(&self.pages, &behind, end)?;
+            }
+            all.extend(value.flatten().map(|value| (key, value)));
+        }
+    }
+
     /// Puts changes on top of everything.
     pub fn apply(&mut self, changes: Layer) {
         for (key, value) in changes {
@@ -337,5 +369,36 @@ impl Tables {
     pub fn thaw(&mut self) {
         self.frozen = None;
         self.frozen_bytes = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_has_what_is_found_key_by_key() {
+        let layer = |step: usize, gone: usize, value: u8| -> Layer {
+            let change = |n: usize| (n % gone != 0).then(|| Piece::copy_from(&[value]));
+            (0..60).step_by(step).map(|n| (vec![1, n as u8], change(n))).collect()
+        };
+        let tables = Tables { active: layer(3, 4, 2), frozen: Some(layer(2, 6, 3)), ..Tables::default() };
+        let top = layer(5, 3, 1);
+        for (start, end) in [(0, 60), (7, 31), (10, 10), (31, 7), (59, 61)] {
+            let (start, end) = ([1, start], [1, end]);
+            let (mut from, mut expected) = (start.to_vec(), Vec::new());
+            while let Ok(Some((key, value))) = tables.next(&top, &from, Some(&end)) {
+                from = [&key[..], &[0]].concat();
+                expected.push((key, value));
+            }
+            assert_eq!(tables.range(&top, &start, Some(&end)).ok(), Some(expected), "{start:?}..{end:?}");
+        }
+        let all = tables.range(&top, &[], None).ok().map(|all| all.len());
+        let keys = (0..60).filter(|n| match n {
+            n if n % 5 == 0 => n % 3 != 0,
+            n if n % 3 == 0 => n % 4 != 0,
+            n => n % 2 == 0 && n % 6 != 0,
+        });
+        assert_eq!(all, Some(keys.count()));
     }
 }
