@@ -157,6 +157,40 @@ impl Piece {
         piece.freeze()
     }
 
+    /// A copy of `parts` one behind the other, then zeros up to `len` bytes; from a page on it is aligned as
+    /// [`PieceMut::zeroed`] says. The memory of whole pages is not cleared before they are filled.
+    ///
+    /// # Panics
+    /// If the parts have more than `len` bytes.
+    pub fn joined<'a>(parts: impl Iterator<Item = &'a [u8]>, len: usize) -> Self {
+        const ZEROS: Page = Page([0; ALIGN]);
+        let mut pages = Vec::with_capacity(len.div_ceil(ALIGN));
+        let (mut page, mut filled) = (ZEROS, 0);
+        for mut part in parts {
+            while !part.is_empty() {
+                let (now, later) = part.split_at(part.len().min(ALIGN - filled));
+                page.0[filled..filled + now.len()].copy_from_slice(now);
+                (part, filled) = (later, filled + now.len());
+                if filled == ALIGN {
+                    pages.push(page);
+                    filled = 0;
+                }
+            }
+        }
+        assert!(pages.len() * ALIGN + filled <= len, "parts of more than {len} bytes");
+        if filled > 0 {
+            page.0[filled..].fill(0);
+            pages.push(page);
+        }
+        while pages.len() * ALIGN < len {
+            pages.push(ZEROS);
+        }
+        if len < ALIGN {
+            return pages.as_bytes()[..len].to_vec().into();
+        }
+        Self { len, ..Slab::Pages(pages.into(), Sums::default()).into() }
+    }
+
     /// The sub-range `range` of this piece, sharing its memory.
     ///
     /// # Panics
@@ -369,6 +403,27 @@ mod tests {
         let piece = filled.freeze_with_sums(9, crcs[0], vec![crcs[1]]);
         let before = checksummed_bytes();
         assert_eq!(([9, !0].map(|seed| piece.crc32c(seed)), checksummed_bytes() - before), (crcs, 0));
+    }
+
+    #[test]
+    fn parts_are_joined_and_zeros_follow() {
+        let bytes: Vec<u8> = (0..9000u32).map(|i| (i * 7 + i / 256) as u8 | 1).collect();
+        for cuts in [&[][..], &[100], &[4096], &[0, 5, 5, 4000, 8192], &[9000]] {
+            for (taken, len) in
+                [(0, 0), (0, 10), (10, 512), (4096, 4096), (4097, 4608), (9000, 9000), (9000, 20_000)]
+            {
+                let mut edges: Vec<usize> = cuts.iter().map(|cut| *cut.min(&taken)).collect();
+                edges.insert(0, 0);
+                edges.push(taken);
+                let joined = Piece::joined(edges.windows(2).map(|edge| &bytes[edge[0]..edge[1]]), len);
+                assert_eq!(
+                    joined.to_vec(),
+                    [&bytes[..taken], &vec![0; len - taken]].concat(),
+                    "{cuts:?} {len}"
+                );
+                assert!(len < ALIGN || joined.as_ptr().align_offset(ALIGN) == 0);
+            }
+        }
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Writing.
 
-use buffer::{PieceMut, Rope};
+use buffer::{Piece, Rope};
 
 use crate::record::{Header, beside_bytes, encode_body, record_bytes};
-use crate::{Beside, HEADER_BYTES, Layout, Position};
+use crate::{Beside, Layout, Position};
 
 /// Bytes to write to the log's device.
 #[derive(Clone, Debug)]
@@ -127,7 +127,9 @@ impl Log {
             payload_runs,
         };
         // Small records are one piece, so that a device that wants aligned memory has it without a copy.
-        let record = contiguous(&header.encode(), &body, bytes as usize);
+        let header = header.encode();
+        let parts = body.pieces().iter().map(|piece| piece.as_slice());
+        let record = Piece::joined(std::iter::once(&header[..]).chain(parts), bytes as usize).into();
         let sequence = self.end.sequence;
         let writes = self.place(record);
         self.end = Position { at: self.end.at + bytes, sequence: sequence + 1 };
@@ -163,19 +165,6 @@ impl Log {
             Write { offset: self.layout.offset, data: tail },
         ]
     }
-}
-
-/// A record as one piece of memory with its padding.
-fn contiguous(header: &[u8; HEADER_BYTES], body: &Rope, bytes: usize) -> Rope {
-    let mut record = PieceMut::zeroed(bytes);
-    let out = record.as_mut_slice();
-    out[..HEADER_BYTES].copy_from_slice(header);
-    let mut at = HEADER_BYTES;
-    for piece in body.pieces() {
-        out[at..at + piece.len()].copy_from_slice(piece);
-        at += piece.len();
-    }
-    record.freeze().into()
 }
 
 #[cfg(test)]
