@@ -102,13 +102,15 @@ fn put_pool(key: &mut Vec<u8>, pool: PoolId) {
 
 /// Zero bytes are marked, so that two of them end a name before anything that goes on.
 fn put_name(key: &mut Vec<u8>, name: &Name) {
-    for &b in name.as_bytes() {
-        key.push(b);
-        if b == 0 {
-            key.push(0xff);
-        }
+    // Nearly no name has any: then its bytes are copied at once.
+    match name.contains(&0) {
+        false => key.extend_from_slice(name),
+        true => name.iter().for_each(|b| match b {
+            0 => key.extend_from_slice(&[0, 0xff]),
+            b => key.push(*b),
+        }),
     }
-    key.extend([0, 0]);
+    key.extend_from_slice(&[0, 0]);
 }
 
 struct Reader<'a>(&'a [u8]);
