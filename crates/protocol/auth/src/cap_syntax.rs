@@ -32,7 +32,7 @@ impl CapService {
     }
 }
 
-/// A text that is not a capability; the words are those that Ceph's tools show.
+/// A text that is not a capability, in the words that Ceph has for most of these.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{} capability parse failed, stopped at {} of '{text}'", service.name(), self.place())]
 pub struct CapSyntaxError {
@@ -44,7 +44,8 @@ pub struct CapSyntaxError {
 
 impl CapSyntaxError {
     fn place(&self) -> String {
-        if self.rest.is_empty() { "end".into() } else { format!("'{}'", self.rest) }
+        let says_end = matches!(self.service, CapService::Mon | CapService::Mgr);
+        if self.rest.is_empty() && says_end { "end".into() } else { format!("'{}'", self.rest) }
     }
 }
 
@@ -53,13 +54,18 @@ impl CapSyntaxError {
 /// # Errors
 /// It is not written as Ceph's grammar of that service wants it.
 pub fn check_caps(service: CapService, text: &str) -> Result<(), CapSyntaxError> {
-    let rest = grants(service, Text(text)).map_or(text, |left| left.0);
-    let rest = if service == CapService::Osd { rest.trim_start() } else { rest };
-    // An MDS's `allow` alone is of Ceph's first releases.
-    match rest.is_empty() && !text.is_empty() || service == CapService::Mds && text == "allow" {
-        true => Ok(()),
-        false => Err(CapSyntaxError { service, rest: rest.into(), text: text.into() }),
-    }
+    // Only the grammars of these two skip blanks around all of it.
+    let skip = |text| match service {
+        CapService::Osd | CapService::Mds => str::trim_start(text),
+        CapService::Mon | CapService::Mgr => text,
+    };
+    let rest = match grants(service, Text(skip(text))).map(|left| skip(left.0)) {
+        Some("") => return Ok(()),
+        // Of Ceph's first releases.
+        None if service == CapService::Mds && text == "allow" => return Ok(()),
+        rest => rest.unwrap_or(text),
+    };
+    Err(CapSyntaxError { service, rest: rest.into(), text: text.into() })
 }
 
 /// What is left to be read. Each rule gives what is left after it, or `None` where it does not apply.
@@ -147,26 +153,27 @@ impl<'a> Text<'a> {
         self.literal("allow")?.keyword(what)?.value()?.word()
     }
 
-    /// An argument of a command and what it must be.
-    fn argument(self) -> Rule<'a> {
+    /// An argument of a command and what it must be. `spaced`: there may be blanks around the `=`.
+    fn argument(self, spaced: bool) -> Rule<'a> {
         let by = |t: Self, how: &str| t.keyword(how)?.spaces()?.word();
         self.word()?.first(&[
-            &|t: Self| t.blanks().literal("=")?.blanks().word(),
+            &|t: Self| t.literal("=")?.word(),
+            &|t: Self| if spaced { t.blanks().literal("=")?.blanks().word() } else { None },
             &|t| by(t, "prefix"),
             &|t| by(t, "regex"),
         ])
     }
 
-    fn arguments(self) -> Rule<'a> {
-        let mut left = self.argument()?;
-        while let Some(next) = left.spaces().and_then(Self::argument) {
+    fn arguments(self, spaced: bool) -> Rule<'a> {
+        let mut left = self.argument(spaced)?;
+        while let Some(next) = left.spaces().and_then(|t| t.argument(spaced)) {
             left = next;
         }
         Some(left)
     }
 
-    fn maybe_with(self) -> Self {
-        self.maybe(|t| t.keyword("with")?.spaces()?.arguments())
+    fn maybe_with(self, spaced: bool) -> Self {
+        self.maybe(|t| t.keyword("with")?.spaces()?.arguments(spaced))
     }
 
     /// `profile NAME`.
@@ -199,19 +206,19 @@ fn mon_grant<'a>(text: Text<'a>) -> Rule<'a> {
         &|t| Some(t.literal("allow")?.spaces()?.rwxa()?.maybe_network().maybe(file_system)),
         &|t| Some(t.maybe(|t| t.literal("allow")?.spaces()).profile()?.maybe_network()),
         &|t| Some(t.allow("service")?.spaces()?.rwxa()?.maybe_network()),
-        &|t| Some(t.allow("command")?.maybe_with().maybe_network()),
+        &|t| Some(t.allow("command")?.maybe_with(false).maybe_network()),
     ])?;
     Some(left.blanks())
 }
 
 fn mgr_grant<'a>(text: Text<'a>) -> Rule<'a> {
-    let arguments = |t: Text<'a>| t.spaces()?.arguments();
+    let arguments = |t: Text<'a>| t.spaces()?.arguments(true);
     let left = text.blanks().first(&[
         &|t| Some(t.literal("allow")?.spaces()?.rwxa()?.maybe_network()),
         &|t| Some(t.maybe(|t| t.literal("allow")?.spaces()).profile()?.maybe(arguments).maybe_network()),
         &|t| Some(t.allow("service")?.spaces()?.rwxa()?.maybe_network()),
-        &|t| Some(t.allow("module")?.maybe_with().spaces()?.rwxa()?.maybe_network()),
-        &|t| Some(t.allow("command")?.maybe_with().maybe_network()),
+        &|t| Some(t.allow("module")?.maybe_with(true).spaces()?.rwxa()?.maybe_network()),
+        &|t| Some(t.allow("command")?.maybe_with(true).maybe_network()),
     ])?;
     Some(left.blanks())
 }
@@ -310,6 +317,9 @@ mod tests {
             (Osd, "profile rbd pool=a, profile rbd-read-only pool=b namespace=c"),
             (Osd, "allow rwx "),
             (Mds, "allow"),
+            (Mds, " allow r , allow rw "),
+            (Mon, "allow command x with a=b c prefix d"),
+            (Mgr, "allow command x with a = b"),
             (Mds, "allow rwps, allow r fsname=a path=\"/home\" root_squash uid=1 gids=1,2"),
         ] {
             check_caps(service, text).unwrap_or_else(|error| panic!("{service:?}: {error}"));
@@ -328,6 +338,8 @@ mod tests {
             (Mon, "allow r network", "network"),
             (Mgr, "allow command", "allow command"),
             (Mgr, "allow module x with rw", "ith rw"),
+            (Mon, "allow command x with a = b", "with a = b"),
+            (Osd, " ", " "),
             (Osd, "allow", "allow"),
             (Osd, "allow rbd", "bd"),
             (Osd, "allow pool=x", "allow pool=x"),
