@@ -22,6 +22,11 @@ pub enum OpenError {
     NotAStore { path: PathBuf, why: String },
     #[error("{path} is the store of {has}, and not that of {wanted}; put the right file in its place")]
     OtherOwner { path: PathBuf, has: Box<Owner>, wanted: Box<Owner> },
+    #[error(
+        "there is no device {0}, and below /dev no file is made for a log: it would be in memory; name a device that is there, \
+         or a file elsewhere"
+    )]
+    NoDevice(PathBuf),
     #[error("{0} is neither a block device nor a file: a log lies on one of these")]
     NoPlaceForALog(PathBuf),
     #[error("{path} has {}, and the logs of such a store need at least {}", text::format_bytes(*.bytes), text::format_bytes(*.needed))]

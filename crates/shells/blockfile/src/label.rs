@@ -79,13 +79,16 @@ pub fn check_log(link: &Path, label: &Label, wanted: &Owner) -> Result<(), OpenE
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(OpenError::NoLog { link: link.into(), path, why: error.to_string() });
         }
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            return Err(other("it is too short to have one".to_owned()));
+        }
         Err(error) => return Err(OpenError::Io { path, error }),
     };
     match (decode(&bytes, Part::Log), decode(&bytes, Part::Data)) {
         (Ok((_, has)), _) if has != *wanted => Err(other(format!("it has that of {has}"))),
-        (Ok((found, _)), _) if found.id != label.id => {
-            Err(other("it has that of an earlier store of the same OSD".to_owned()))
-        }
+        (Ok((found, _)), _) if found.id != label.id => Err(other(
+            "it has that of another store of the same OSD, of before or after it was made anew".to_owned(),
+        )),
         (Ok(_), _) => Ok(()),
         (Err(_), Ok((_, has))) => Err(other(format!("it has the data of {has}"))),
         (Err(error), Err(_)) => Err(other(error.to_string())),
@@ -101,7 +104,11 @@ pub fn owner_on(path: &Path) -> Option<Owner> {
 
 /// What a link leads to; a path that is none leads to itself.
 pub fn target(link: &Path) -> PathBuf {
-    std::fs::read_link(link).unwrap_or_else(|_| link.to_owned())
+    match (std::fs::read_link(link), link.parent()) {
+        // Joined to it, an absolute path stays what it is.
+        (Ok(to), Some(dir)) => dir.join(to),
+        _ => link.to_owned(),
+    }
 }
 
 fn label_bytes(path: &Path) -> io::Result<Vec<u8>> {

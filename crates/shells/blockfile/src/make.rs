@@ -105,38 +105,53 @@ pub fn mkfs(dir: &Path, owner: &Owner, new: &NewStore, options: &Options) -> Res
         log_apart: new.log.is_some(),
         owner: owner.to_bytes(0),
     };
-    let parts = place_parts(dir, owner, new, &mut label)?;
+    let (parts, _held) = place_parts(dir, owner, new, &mut label)?;
     make(&parts, label, options)
 }
 
-/// Makes, or takes, what the store is to lie on. All that may be refused is looked at before anything is changed.
-fn place_parts(dir: &Path, owner: &Owner, new: &NewStore, label: &mut Label) -> Result<Parts, OpenError> {
+/// Makes, or takes, what the store is to lie on, and holds what is not in its directory. All that may be refused is looked
+/// at before anything is changed.
+fn place_parts(
+    dir: &Path,
+    owner: &Owner,
+    new: &NewStore,
+    label: &mut Label,
+) -> Result<(Parts, Vec<File>), OpenError> {
+    let (data, link) = (path_in(dir), log_path_in(dir));
     let device = match &new.device {
         None => None,
-        Some(path) => Some((path, place::take(path, owner, new.overwrite)?)),
+        Some(path) => {
+            place::is_linked(&data, path)?;
+            Some((path, place::take(path, owner, new.overwrite)?))
+        }
     };
     let log = match &new.log {
         None => None,
         Some(LogPlace { path, overwrite }) => {
+            place::is_linked(&link, path)?;
             let held = place::take_for_log(path, owner, *overwrite)?;
-            fit_logs(label, path, &held)?;
+            held.as_ref().map_or(Ok(()), |held| fit_logs(label, path, held))?;
             Some((path, held))
         }
     };
-    let mut parts = Parts { data: path_in(dir), log: None };
-    match &device {
+    let (mut parts, mut all_held) = (Parts { data, log: None }, Vec::new());
+    match device {
         None => place::file(dir, label.size_bytes, new.preallocate)?,
-        Some((path, held)) => place::link(dir, &parts.data, path, held)?,
-    }
-    if let Some((path, held)) = &log {
-        let link = log_path_in(dir);
-        place::link(dir, &link, path, held)?;
-        if held.metadata().map_err(io_error(path))?.is_file() {
-            place::lengthen(path, held, label.log_device_bytes())?;
+        Some((path, held)) => {
+            place::link(dir, &parts.data, path, &held)?;
+            all_held.push(held);
         }
+    }
+    if let Some((path, held)) = log {
+        let held = held.map_or_else(|| place::make_log(path), Ok)?;
+        place::link(dir, &link, path, &held)?;
+        if held.metadata().map_err(io_error(path))?.is_file() {
+            place::lengthen(path, &held, label.log_device_bytes())?;
+        }
+        all_held.push(held);
         parts.log = Some(link);
     }
-    Ok(parts)
+    Ok((parts, all_held))
 }
 
 /// Gives the logs what a block device has for them, where that is less than they would have beside the data.

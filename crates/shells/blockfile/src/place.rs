@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use blockstore::BLOCK;
@@ -18,8 +18,11 @@ use crate::{OpenError, Owner};
 const HEAD: u64 = 4 << 20;
 const TAIL: u64 = 1 << 20;
 
-/// Bytes of zeros that are written at once.
+/// Bytes of zeros that are written, or looked for, at once.
 const ZEROS: usize = 1 << 20;
+
+/// Where devices are. A file that was made here would be in memory, and gone with the next start of the machine.
+const DEVICES: &str = "/dev";
 
 /// A block device's size.
 ///
@@ -87,40 +90,65 @@ fn write_zeros(file: &mut File, bytes: u64) -> io::Result<()> {
 pub fn take(path: &Path, owner: &Owner, overwrite: bool) -> Result<File, OpenError> {
     let mut held = hold(path)?;
     let is_own = owner_on(path).is_some_and(|has| (has.cluster, has.osd) == (owner.cluster, owner.osd));
-    if !is_own && !overwrite {
-        let bytes = held.seek(SeekFrom::End(0)).map_err(io_error(path))?;
-        let tail = bytes.saturating_sub(TAIL);
-        let full = holds(path, 0, HEAD).and_then(|head| Ok(head || holds(path, tail, TAIL)?));
-        if full.map_err(io_error(path))? {
-            return Err(OpenError::HoldsData(path.into()));
-        }
+    if !is_own && !overwrite && is_used(path, &mut held).map_err(io_error(path))? {
+        return Err(OpenError::HoldsData(path.into()));
     }
     Ok(held)
 }
 
-/// The same for a log, which may lie in a file: that is made if there is none.
-pub fn take_for_log(path: &Path, owner: &Owner, overwrite: bool) -> Result<File, OpenError> {
-    match std::fs::metadata(path) {
-        Ok(metadata) if metadata.is_file() || metadata.file_type().is_block_device() => {}
-        Ok(_) => return Err(OpenError::NoPlaceForALog(path.into())),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let made = OpenOptions::new().write(true).create(true).truncate(false).open(path);
-            made.map_err(io_error(path))?;
-        }
-        Err(error) => return Err(OpenError::Io { path: path.into(), error }),
+/// Whether there is something on a device, where it would say whose it is, or anywhere in a file.
+fn is_used(path: &Path, held: &mut File) -> io::Result<bool> {
+    if held.metadata()?.is_file() {
+        return holds(path, 0, u64::MAX);
     }
-    take(path, owner, overwrite)
+    let bytes = held.seek(SeekFrom::End(0))?;
+    Ok(holds(path, 0, HEAD)? || holds(path, bytes.saturating_sub(TAIL), TAIL)?)
+}
+
+/// The same for a log, which may lie in a file. `None`: there is none, and [`make_log`] makes it.
+pub fn take_for_log(path: &Path, owner: &Owner, overwrite: bool) -> Result<Option<File>, OpenError> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() || metadata.file_type().is_block_device() => {
+            take(path, owner, overwrite).map(Some)
+        }
+        Ok(_) => Err(OpenError::NoPlaceForALog(path.into())),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            if is_among_devices(path) {
+                Err(OpenError::NoDevice(path.into()))
+            } else {
+                Ok(None)
+            }
+        }
+        Err(error) => Err(OpenError::Io { path: path.into(), error }),
+    }
+}
+
+/// Whether the name of a file is one of a device: below `/dev`, but not in a file system that is mounted there.
+fn is_among_devices(path: &Path) -> bool {
+    let on = |dir: &Path| std::fs::metadata(dir).ok().map(|found| found.dev());
+    let dir = path.parent().and_then(|dir| dir.canonicalize().ok());
+    dir.is_some_and(|dir| dir.starts_with(DEVICES) && on(&dir) == on(Path::new(DEVICES)))
+}
+
+/// Makes the file of a log, and holds it.
+pub fn make_log(path: &Path) -> Result<File, OpenError> {
+    OpenOptions::new().write(true).create_new(true).open(path).map_err(io_error(path))?;
+    hold(path)
+}
+
+/// Whether a directory is linked to this; otherwise nothing is in the link's place.
+pub fn is_linked(link: &Path, to: &Path) -> Result<bool, OpenError> {
+    match std::fs::read_link(link) {
+        Ok(there) if there == to => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        _ => Err(OpenError::Exists(link.into())),
+    }
 }
 
 /// Links a directory to what was taken, and empties its first block.
 pub fn link(dir: &Path, link: &Path, to: &Path, held: &File) -> Result<(), OpenError> {
-    match std::fs::read_link(link) {
-        Ok(there) if there == to => {}
-        Ok(_) => return Err(OpenError::Exists(link.into())),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            std::os::unix::fs::symlink(to, link).map_err(io_error(link))?;
-        }
-        Err(_) => return Err(OpenError::Exists(link.into())),
+    if !is_linked(link, to)? {
+        std::os::unix::fs::symlink(to, link).map_err(io_error(link))?;
     }
     // What was there is given up from here on, also by an interrupted making.
     let emptied = held.write_all_at(&[0; BLOCK as usize], 0).and_then(|()| held.sync_all());
@@ -157,15 +185,22 @@ pub fn unmake(dir: &Path, cluster: Fsid) -> Result<(), OpenError> {
 }
 
 fn unmake_behind(link: &Path, cluster: Fsid) -> Result<(), OpenError> {
-    let Ok(path) = std::fs::read_link(link) else { return Ok(()) };
-    if !path.exists() {
+    // An image file, and what was not made, go with the directory.
+    if !link.is_symlink() {
         return Ok(());
     }
+    // The file itself, where the link leads to another link.
+    let path = match link.canonicalize() {
+        Ok(path) => path,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(OpenError::Io { path: link.into(), error }),
+    };
     let is_own = match owner_on(&path) {
         Some(owner) => owner.cluster == cluster,
         // The link is made once the device may be taken, and then its first block is emptied.
         None => !holds(&path, 0, BLOCK).map_err(io_error(&path))?,
     };
+    // Another cluster has it meanwhile.
     if !is_own {
         return Ok(());
     }
@@ -186,7 +221,12 @@ fn holds(path: &Path, offset: u64, bytes: u64) -> io::Result<bool> {
         Err(error) => return Err(error),
     };
     file.seek(SeekFrom::Start(offset))?;
-    let mut found = Vec::new();
-    file.take(bytes).read_to_end(&mut found)?;
-    Ok(found.iter().any(|byte| *byte != 0))
+    let (mut rest, mut found) = (file.take(bytes), vec![0; ZEROS]);
+    loop {
+        match rest.read(&mut found)? {
+            0 => return Ok(false),
+            some if found[..some].iter().any(|byte| *byte != 0) => return Ok(true),
+            _ => {}
+        }
+    }
 }

@@ -114,7 +114,8 @@ fn a_log_that_is_missing_cut_or_anothers_is_named_with_the_link_to_it() {
     };
     for (n, other) in others.iter().enumerate() {
         let text = refused(&dir.path().join(format!("log.{}", n + 1)));
-        let says = if *other == owner(3) { "an earlier store".to_owned() } else { other.to_string() };
+        let says =
+            if *other == owner(3) { "another store of the same OSD".to_owned() } else { other.to_string() };
         assert!(text.contains(&says), "{text}");
     }
     let text = refused(&path_in(&dir.path().join("1")));
@@ -134,6 +135,9 @@ fn a_log_that_is_missing_cut_or_anothers_is_named_with_the_link_to_it() {
     has(&at, &owner(3), 0);
     file.write_all_at(&[0x55; 100], 0).unwrap();
     assert!(matches!(error(&at, &owner(3)), OpenError::OtherLog { .. }));
+    file.set_len(100).unwrap();
+    let text = error(&at, &owner(3)).to_string();
+    assert!(text.contains("it is too short"), "{text}");
     // A log is no store.
     std::fs::copy(dir.path().join("log.1"), path_in(&at)).unwrap();
     let text = error(&at, &owner(3)).to_string();
@@ -163,6 +167,41 @@ fn what_holds_data_becomes_a_log_only_if_it_may_be_overwritten() {
     made(false).unwrap();
     let refused = mkfs(&other, &owner(4), &with_log(SIZE, dir.path()), &Options::default());
     assert!(matches!(refused, Err(OpenError::NoPlaceForALog(_))), "{refused:?}");
+}
+
+#[test]
+fn a_device_that_is_not_there_does_not_become_a_file_in_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let none = Path::new("/dev/loligo-none");
+    let refused = mkfs(&dir.path().join("osd"), &owner(3), &with_log(SIZE, none), &Options::default());
+    assert!(matches!(refused, Err(OpenError::NoDevice(_))), "{refused:?}");
+    assert!(!none.exists());
+}
+
+#[test]
+fn a_file_that_holds_data_anywhere_is_not_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let (at, log) = (dir.path().join("osd"), dir.path().join("log"));
+    let file = File::create(&log).unwrap();
+    file.set_len(200 << 20).unwrap();
+    file.write_all_at(b"data", 100 << 20).unwrap();
+    let refused = mkfs(&at, &owner(3), &with_log(SIZE, &log), &Options::default());
+    assert!(matches!(refused, Err(OpenError::HoldsData(_))), "{refused:?}");
+    file.write_all_at(&[0; 4], 100 << 20).unwrap();
+    mkfs(&at, &owner(3), &with_log(SIZE, &log), &Options::default()).unwrap();
+}
+
+#[test]
+fn a_link_to_a_log_may_be_relative_and_lead_to_another_link() {
+    let dir = stores(&[owner(3)]);
+    let (at, log) = (dir.path().join("0"), dir.path().join("log.0"));
+    std::fs::remove_file(link_in(&at)).unwrap();
+    symlink("../other", link_in(&at)).unwrap();
+    symlink("log.0", dir.path().join("other")).unwrap();
+    let found = blockfile::log_device(&at).unwrap().unwrap();
+    assert_eq!(found.bytes, log.metadata().unwrap().len());
+    unmake(&at, owner(3).cluster).unwrap();
+    assert!(!log.exists() && dir.path().join("other").is_symlink(), "the user's link is theirs");
 }
 
 #[test]
