@@ -1,7 +1,7 @@
 //! OSDs of which the monitor knows that they failed, and why: what runs them says so ([`crate::MonEvent::OsdFailed`]). An
 //! OSD that failed while it took part has reported it itself, and marked itself down; one that did not get so far can't.
 //!
-//! A failed PG is reported as incomplete, which has other causes too; its OSD says why in the cluster log.
+//! A failed PG is reported as down, which has other causes too; its OSD says why in the cluster log.
 //!
 //! The reasons are not kept: at the monitor's next start the OSDs start again too, and fail again or do not.
 
