@@ -46,6 +46,8 @@ def prepare(request, stdin, stdout, stderr, report):
     # In the root of another release the directory may not be there.
     with contextlib.suppress(FileNotFoundError):
         os.chdir(request["cwd"])
+    for name in [name for name in os.environ if name.startswith("CEPH")]:
+        del os.environ[name]
     os.environ.update(request["env"])
     sys.argv = [PROGRAM, *request["argv"]]
 
