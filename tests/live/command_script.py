@@ -8,6 +8,9 @@ A line is a command of `ceph`. Its first character says what is compared besides
   *  both
 There are two pools, `one` and `two`, of eight PGs, and three OSDs. Names in a line: {poolid} is the number of the pool
 `one`, {uuid} the UUID of osd.0.
+
+What ends a daemon of real Ceph is left out: an OSD of 16.2 crashes (init_hb_stamps) when `osd primary-temp` names it for a
+PG that it still has and no longer serves.
 """
 
 SCRIPT = """
@@ -388,7 +391,7 @@ $ osd pg-upmap {poolid}.0 0
 $ osd rm-pg-upmap {poolid}.0
 $ osd pg-temp {poolid}.0 0
 $ osd pg-temp {poolid}.0
-$ osd primary-temp {poolid}.0 0
+$ osd primary-temp 99.0 0
 $ osd primary-temp {poolid}.0 -1
 $ log hello
 $ osd down 2

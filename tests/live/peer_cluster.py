@@ -45,9 +45,7 @@ class PeerCluster(Cluster):
         osds = args[args.index("--osds") + 1] if "--osds" in args else "3"
         if not self.made:
             self.script("start", "--release", self.release, "--osds", osds, "--base-port", str(self.base_port),
-                        "--store", "memstore" if store == "mem" else "bluestore", "--block-size", "2147483648",
-                        # The monitor gathers changes for up to a second, which changes no answer.
-                        "--conf", "paxos_propose_interval = 0.05", "--conf", "paxos_min_wait = 0.01")
+                        "--store", "memstore" if store == "mem" else "bluestore", "--block-size", "2147483648")
             self.made = True
         else:
             self.daemon("ceph-mon", "-i", "a")
