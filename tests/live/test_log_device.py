@@ -206,8 +206,8 @@ def test_a_small_write_waits_for_the_logs_disk_alone(t):
     slow = latency(t, "--log-device", t.path("slow"), "--set", "bdev_log_model=disk-7200")
     say(f"       {beside * 1000:.1f} ms beside the data, {apart * 1000:.1f} ms on an SSD, {slow * 1000:.1f} ms on a disk")
     expect(beside > 0.004 and slow > 0.004, f"{beside} s and {slow} s on a disk that rotates")
-    # Half a turn of the disk, and most of a seek: what a busy machine adds, it adds to both.
-    expect(apart + 0.008 < beside, f"{apart} s with the log on an SSD, {beside} s beside the data")
+    # Half a turn of the disk at least: what a busy machine adds, it adds to both.
+    expect(apart + 0.004 < beside, f"{apart} s with the log on an SSD, {beside} s beside the data")
     words = t.cluster(start=False).up("--osds", "1", "--set", "bdev_log_model=ssd", code=1).words
     expect("--log-device" in words, words)
 
