@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::common::{META, PROPERTIES, object, owner, read};
+use crate::common::{META, PROPERTIES, error, make_with_object, object, owner, read};
 use blockfile::{
     BlockFileStore, FileSpace, NewStore, OpenError, Options, Owner, handles, logs_bytes, mkfs, open, path_in,
     shards_in, shards_of,
@@ -20,18 +20,8 @@ const SIZE: u64 = 64 << 20;
 /// A directory whose store has one collection and an object with these bytes.
 fn with_object(bytes: &[u8]) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
-    mkfs(dir.path(), &owner(3), &NewStore::file(SIZE), &Options::default()).unwrap();
-    let mut h = Harness::new(open(dir.path(), &owner(3), &Options::default()).unwrap(), PROPERTIES);
-    h.commit(|t| t.create_collection(META, 0).write(META, &object("a"), 0, bytes.to_vec().into()));
-    drop(h.take());
+    make_with_object(dir.path(), &owner(3), &NewStore::file(SIZE), bytes);
     dir
-}
-
-fn error(dir: &Path, owner: &Owner) -> OpenError {
-    match open(dir, owner, &Options::default()) {
-        Ok(_) => panic!("the store is opened"),
-        Err(error) => error,
-    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 
-use crate::common::{META, PROPERTIES, object, owner, read};
+use crate::common::{PROPERTIES, error, make_with_object, object, owner, read};
 use blockfile::{
     LogPlace, NewStore, OpenError, Options, Owner, expand, log_device, logs_bytes, mkfs, open, open_any,
     path_in, unmake,
@@ -29,10 +29,7 @@ fn stores(owners: &[Owner]) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (n, owner) in owners.iter().enumerate() {
         let (at, log) = (dir.path().join(n.to_string()), dir.path().join(format!("log.{n}")));
-        mkfs(&at, owner, &with_log(SIZE, &log), &Options::default()).unwrap();
-        let mut h = Harness::new(open(&at, owner, &Options::default()).unwrap(), PROPERTIES);
-        h.commit(|t| t.create_collection(META, 0).write(META, &object("a"), 0, vec![n as u8; 9000].into()));
-        drop(h.take());
+        make_with_object(&at, owner, &with_log(SIZE, &log), &[n as u8; 9000]);
     }
     dir
 }
@@ -41,13 +38,6 @@ fn has(dir: &Path, owner: &Owner, n: u8) {
     let mut h = Harness::new(open(dir, owner, &Options::default()).unwrap(), PROPERTIES);
     let Ok(ReadOutcome::Data(data)) = h.get(read(&object("a"), u64::MAX)) else { panic!("no data") };
     assert_eq!(data.to_vec(), vec![n; 9000]);
-}
-
-fn error(dir: &Path, owner: &Owner) -> OpenError {
-    match open(dir, owner, &Options::default()) {
-        Ok(_) => panic!("the store is opened"),
-        Err(error) => error,
-    }
 }
 
 #[test]
@@ -138,7 +128,7 @@ fn a_log_that_is_missing_cut_or_anothers_is_named_with_the_link_to_it() {
     file.set_len(100).unwrap();
     let text = error(&at, &owner(3)).to_string();
     assert!(text.contains("it is too short"), "{text}");
-    // A log is no store.
+    // The file of a log in the place of the data is refused as what it is.
     std::fs::copy(dir.path().join("log.1"), path_in(&at)).unwrap();
     let text = error(&at, &owner(3)).to_string();
     assert!(text.contains("the log alone of osd.4"), "{text}");

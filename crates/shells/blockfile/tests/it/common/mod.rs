@@ -1,9 +1,10 @@
 //! Making and opening stores in this crate's tests.
 
+use std::path::Path;
 use std::time::Duration;
 
-use blockfile::Owner;
-use store::conformance::Properties;
+use blockfile::{NewStore, OpenError, Options, Owner, mkfs, open};
+use store::conformance::{Harness, Properties};
 use store::{Advice, CollectionId, ReadRequest};
 use types::{Fsid, GHObject, HObject, Name, OsdId};
 
@@ -27,6 +28,22 @@ pub fn owner(osd: i32) -> Owner {
 
 pub fn object(name: &str) -> GHObject {
     HObject::head(types::PoolId(1), Name::new(), Name::new(), name.into(), name.len() as u32 * 77).into()
+}
+
+/// Makes a store with one collection and an object `a` with these bytes.
+pub fn make_with_object(dir: &Path, owner: &Owner, new: &NewStore, bytes: &[u8]) {
+    mkfs(dir, owner, new, &Options::default()).unwrap();
+    let mut h = Harness::new(open(dir, owner, &Options::default()).unwrap(), PROPERTIES);
+    h.commit(|t| t.create_collection(META, 0).write(META, &object("a"), 0, bytes.to_vec().into()));
+    drop(h.take());
+}
+
+/// Why a store is not opened.
+pub fn error(dir: &Path, owner: &Owner) -> OpenError {
+    match open(dir, owner, &Options::default()) {
+        Ok(_) => panic!("the store is opened"),
+        Err(error) => error,
+    }
 }
 
 pub fn read(object: &GHObject, len: u64) -> ReadRequest {
