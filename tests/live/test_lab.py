@@ -34,6 +34,14 @@ def lab(t, *args, code=0, timeout=120):
     return done
 
 
+def run_study(t, name, study):
+    """Runs the text of a study. Gives what the lab said, and where its results are."""
+    path, out = t.path(name + ".yaml"), t.path(name)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(study)
+    return lab(t, "run", path, "--out", out), out
+
+
 def records(path):
     with open(os.path.join(path, "trials.jsonl"), encoding="utf-8") as f:
         return [json.loads(line) for line in f]
@@ -109,10 +117,7 @@ design: {blocks: 1, defaults_per_block: 1, confirm: no}
 
 
 def test_a_ladder_finds_the_saturation_and_the_highest_rate(t):
-    study, out = t.path("ladder.yaml"), t.path("ladder")
-    with open(study, "w", encoding="utf-8") as f:
-        f.write(LADDER)
-    lab(t, "run", study, "--out", out)
+    _, out = run_study(t, "ladder", LADDER)
     [record] = records(out)
     equal(record["outcome"]["status"], "ok", f"the trial: {record['outcome']}")
     steps = [(m["step"], m) for m in record["measurements"]]
@@ -153,10 +158,7 @@ design: {blocks: 1, defaults_per_block: 1, confirm: no}
 
 
 def test_loligo_bench_is_a_load_at_a_rate(t):
-    study, out = t.path("open.yaml"), t.path("open")
-    with open(study, "w", encoding="utf-8") as f:
-        f.write(OPEN)
-    lab(t, "run", study, "--out", out)
+    _, out = run_study(t, "open", OPEN)
     [record] = records(out)
     equal((record["outcome"]["status"], record["parameters"]["load"]), ("ok", "loligo bench"), "the trial")
     phases = {m["phase"]: m for m in record["measurements"]}

@@ -1,11 +1,10 @@
 """When a run of the lab ends: with its budget, whatever its trials show, and it stays ended when it is started again."""
-import json
 import os
 import signal
 import subprocess
 
 from harness import BOUND, equal, expect, until
-from test_lab import lab
+from test_lab import lab, records, run_study
 
 STUDY = """
 name: ends
@@ -25,12 +24,8 @@ design: {blocks: %d, defaults_per_block: 2, confirm: %s%s}
 
 
 def run(t, name, blocks, confirm, stop):
-    study, out = t.path(name + ".yaml"), t.path(name)
-    with open(study, "w", encoding="utf-8") as f:
-        f.write(STUDY % (blocks, confirm, stop))
-    done = lab(t, "run", study, "--out", out)
-    with open(os.path.join(out, "trials.jsonl"), encoding="utf-8") as f:
-        return done, [json.loads(line) for line in f]
+    done, out = run_study(t, name, STUDY % (blocks, confirm, stop))
+    return done, records(out)
 
 
 def test_a_budget_ends_a_run_after_whole_blocks_and_it_stays_ended(t):

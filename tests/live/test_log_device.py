@@ -6,7 +6,7 @@ import urllib.request
 
 from harness import equal, expect, say, until
 from test_block_store import POOL, loligo, loop_device, put, put_bytes, refused, same
-from test_lab import lab, records
+from test_lab import records, run_study
 
 LOG = 64 << 20
 
@@ -237,10 +237,7 @@ design: {blocks: 1, defaults_per_block: 1, confirm: no}
 
 
 def test_a_study_puts_the_log_where_its_journal_is(t):
-    study, out = t.path("logs.yaml"), t.path("logs")
-    with open(study, "w", encoding="utf-8") as f:
-        f.write(STUDY)
-    lab(t, "run", study, "--out", out)
+    _, out = run_study(t, "logs", STUDY)
     trials = records(out)
     equal([trial["outcome"]["status"] for trial in trials], ["ok"] * 3, "the trials")
     left = subprocess.run(["losetup", "--noheadings", "--output", "BACK-FILE"], capture_output=True, text=True, check=True)
