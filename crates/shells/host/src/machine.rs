@@ -85,10 +85,14 @@ pub(crate) fn facts() -> BTreeMap<String, String> {
     pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
+/// A flag as Ceph writes it.
+fn flag(is: bool) -> String {
+    u8::from(is).to_string()
+}
+
 /// What an OSD with a block store tells of where its log lies: BlueStore's words, for the same thing. Nothing depends on it:
 /// what can't be read is left out.
 pub(crate) fn log_facts(plan: &OsdPlan) -> Vec<(&'static str, String)> {
-    let flag = |is: bool| u8::from(is).to_string();
     let log = match plan.store {
         StoreKind::Block => blockfile::log_device(&plan.dir).ok().flatten(),
         StoreKind::Simple | StoreKind::Mem => None,
@@ -105,7 +109,6 @@ pub(crate) fn log_facts(plan: &OsdPlan) -> Vec<(&'static str, String)> {
 }
 
 fn facts_of(log: &LogDevice) -> Vec<(&'static str, String)> {
-    let flag = |is: bool| u8::from(is).to_string();
     // A name that stays, as /dev/disk/by-id has them, leads to the one that the kernel shows.
     let node = log.path.canonicalize().unwrap_or(log.path.clone()).display().to_string();
     let place = match log.is_block_device {
