@@ -2,7 +2,7 @@
 
 usage: ceph_server.py FD   (Ceph's own Python; FD is a Unix socket of the kind SOCK_SEQPACKET)
 
-Two thirds of what `ceph` costs is loading its modules. This process has loaded them; each command runs in a fork of it,
+Two fifths of what `ceph` costs is loading its modules. This process has loaded them; each command runs in a fork of it,
 with arguments, environment, directory and standard files of its own. A request is JSON ({"argv", "env", "cwd"}) with
 four files: standard input, output and error, and one that gets the command's process id, a line, and, when it has
 ended, its exit code, another. The process ends when the socket's other end is closed.
@@ -58,7 +58,7 @@ def main():
         code = compile(f.read(), PROGRAM, "exec")
     # Under another name it only loads its modules.
     exec(code, {"__name__": "loaded", "__file__": PROGRAM})  # pylint: disable=exec-used
-    # The forks that report are nobody's business.
+    # This process waits for none of the forks that report: the kernel removes those that have ended.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     serve(server)
     exec(code, {"__name__": "__main__", "__file__": PROGRAM})  # pylint: disable=exec-used

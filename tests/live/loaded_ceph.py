@@ -1,4 +1,4 @@
-"""Ceph's program `ceph` of one release, kept loaded (ceph_server.py): a command costs a third of what starting it does."""
+"""Ceph's program `ceph` of one release, kept loaded (ceph_server.py): a command takes three fifths of the time."""
 import json
 import os
 import select

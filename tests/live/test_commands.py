@@ -83,8 +83,10 @@ class Run:
 
     def all_up(self):
         """What a command about an OSD answers depends on whether it is up."""
-        until(lambda: (lambda osds: osds["num_up_osds"] == osds["num_osds"])(self.client.ceph_json("osd", "stat")),
-              f"every OSD up in {self.client.conf}", 300)
+        def are_up():
+            osds = self.client.ceph_json("osd", "stat")
+            return osds["num_up_osds"] == osds["num_osds"]
+        until(are_up, f"every OSD up in {self.client.conf}", 300)
 
     def all(self):
         self.prepare()

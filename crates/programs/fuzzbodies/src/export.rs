@@ -10,7 +10,7 @@ const MAGIC_BYTES: usize = 8;
 pub fn export(data: &[u8]) {
     let mut file = data.to_vec();
     repair(&mut file);
-    // What is no export is refused as a whole.
+    // The reader refuses a file whose header it can't decode: there is nothing to compare.
     let Ok((mut stream, header)) = StreamReader::new(&file[..]) else { return };
     let (records, is_whole) = read(&mut stream);
     let mut copy = Vec::new();

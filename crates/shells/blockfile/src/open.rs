@@ -332,7 +332,7 @@ pub struct LogDevice {
 /// Where the logs of the store in `dir` lie, if that is not beside its data.
 ///
 /// # Errors
-/// There is no store, or its label or its log can't be read.
+/// `dir` has no store, or the label of the store or of its log can't be read.
 pub fn log_device(dir: &Path) -> Result<Option<LogDevice>, OpenError> {
     let (label, owner) = read_label(&path_in(dir))?;
     let Some(link) = Parts::of(dir, &label, &owner)?.log else { return Ok(None) };

@@ -259,7 +259,7 @@ impl Chunk {
     /// Sets, in an encoding, the checksum of a block that is mapped as it is; the others need not be decoded.
     ///
     /// # Errors
-    /// The place is not mapped so, or what is in front of it is no encoding.
+    /// The block is not mapped, or it is compressed; or the bytes before its checksum can't be decoded.
     pub fn set_checksum(encoded: &mut [u8], place: u8, crc: u32) -> Result<(), DecodeError> {
         let mut d = Decoder::new(encoded);
         let at = loop {
