@@ -56,6 +56,7 @@ impl Pg {
             Default::default();
         changed.for_each(|slot| *changes.entry(slot).or_default() += 1);
         self.parked.values().for_each(|p| *reads.entry(p.slot).or_default() += 1);
+        self.objects.check()?;
         for (slot, object) in self.objects.iter() {
             let (changes, reads) = (changes.remove(&slot), reads.remove(&slot));
             holds(object.uncommitted == changes.unwrap_or(0), "an object miscounts its changes in flight")?;

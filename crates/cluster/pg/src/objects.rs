@@ -4,11 +4,10 @@
 //! and is done with it when its transaction is queued: the next writer builds on that, but a reader waits until it is
 //! durable. Invariant: while `writing`, `readers` is 0 but for readers of a copy (see `copy`); a context that anything refers to is never evicted.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
+use hashbrown::HashTable;
 use ops::{ObjectState, OpClass};
-use smallvec::SmallVec;
 use types::{Errno, HObject};
 
 use crate::copy::CopyWait;
@@ -55,6 +54,8 @@ pub(crate) struct Object {
     pub trims: Vec<Trim>,
     /// Used since the eviction hand last came by.
     recent: bool,
+    /// In [`Objects::once`].
+    is_new: bool,
 }
 
 impl Object {
@@ -79,15 +80,30 @@ impl Object {
 }
 
 /// All contexts of a PG.
+///
+/// Those that were used once since they were made leave in the order in which they came, before there are many: objects
+/// that are met once take turns with memory that the processor has in its caches, and drive none out that is used again.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
-    /// By the names' hashes, so that a search compares numbers. Names with the same hash are rare.
-    by_hash: BTreeMap<u32, SmallVec<[ObjectSlot; 1]>>,
+    /// By the names' hashes.
+    places: HashTable<ObjectSlot>,
     slots: Vec<Option<Object>>,
     len: usize,
     free: Vec<ObjectSlot>,
+    /// Those not seen to be used twice, the oldest first. Invariant: exactly the contexts with `is_new`.
+    once: VecDeque<ObjectSlot>,
     /// The position of the eviction hand.
     hand: usize,
+}
+
+/// The bits that a table looks at are spread over all: names of a PG have some bits of their hashes in common.
+fn spread(hash: u32) -> u64 {
+    let product = u128::from(hash) * 0x9e37_79b9_7f4a_7c15_f39c_c060;
+    product as u64 ^ (product >> 64) as u64
+}
+
+fn spread_of(slots: &[Option<Object>], slot: ObjectSlot) -> u64 {
+    slots.get(slot.0).and_then(Option::as_ref).map_or(0, |object| spread(object.oid.hash))
 }
 
 impl Objects {
@@ -108,21 +124,24 @@ impl Objects {
             copy: CopyWait::No,
             uncommitted: 0,
             trims: Vec::new(),
-            recent: true,
+            recent: false,
+            is_new: true,
         };
         let slot = self.free.pop().unwrap_or(ObjectSlot(self.slots.len()));
         match self.slots.get_mut(slot.0) {
             Some(place) => *place = Some(object),
             None => self.slots.push(Some(object)),
         }
-        self.by_hash.entry(oid.hash).or_default().push(slot);
+        let slots = &self.slots;
+        self.places.insert_unique(spread(oid.hash), slot, |of| spread_of(slots, *of));
+        self.once.push_back(slot);
         self.len += 1;
         slot
     }
 
     fn find(&self, oid: &HObject) -> Option<ObjectSlot> {
-        let slots = self.by_hash.get(&oid.hash)?;
-        slots.iter().copied().find(|slot| self.get(*slot).is_some_and(|object| object.oid == *oid))
+        let is_it = |slot: &ObjectSlot| self.get(*slot).is_some_and(|object| object.oid == *oid);
+        self.places.find(spread(oid.hash), is_it).copied()
     }
 
     /// A context.
@@ -150,20 +169,52 @@ impl Objects {
         self.len
     }
 
+    /// Evicts idle contexts until at most `max` of those that were used once are held, or none of them is idle.
+    pub fn evict_once(&mut self, max: usize) {
+        // A request adds one context at the most, so a bounded part keeps up, and many contexts in use cost no more.
+        let mut steps = self.once.len().min(EVICTION_STEPS_MAX);
+        while self.once.len() > max && steps > 0 {
+            steps -= 1;
+            self.leave_once();
+        }
+    }
+
     /// Evicts idle contexts, those not used lately first, until at most `max` are held or none is idle.
     pub fn evict(&mut self, max: usize) {
-        // Two rounds of the hand clear every mark once; what then remains is in use. A request adds one context at the
-        // most, so a bounded part of that keeps up, and many contexts in use cost no more.
+        if self.len <= max {
+            return;
+        }
+        // Two rounds of the hand clear every mark once; what then remains is in use.
         let mut steps = (2 * self.slots.len()).min(EVICTION_STEPS_MAX);
-        while self.len > max && steps > 0 {
+        while self.len > max && self.len - self.once.len() > max / 2 && steps > 0 {
             steps -= 1;
-            self.hand = if self.hand + 1 < self.slots.len() { self.hand + 1 } else { 0 };
-            let hand = ObjectSlot(self.hand);
-            // A free slot.
-            let Some(object) = self.get_mut(hand) else { continue };
-            if object.is_idle() && !std::mem::take(&mut object.recent) {
-                self.remove(hand);
-            }
+            self.move_hand();
+        }
+        self.evict_once(max.saturating_sub(self.len - self.once.len()));
+    }
+
+    /// The oldest of those that were used once leaves, or is found to be in use or to have been used again.
+    fn leave_once(&mut self) {
+        let Some(slot) = self.once.pop_front() else { return };
+        // Exactly the contexts with `is_new` are there.
+        let Some(object) = self.get_mut(slot) else { return };
+        if object.recent {
+            object.is_new = false;
+        } else if object.is_idle() {
+            self.remove(slot);
+        } else {
+            self.once.push_back(slot);
+        }
+    }
+
+    /// The hand looks at the next context.
+    fn move_hand(&mut self) {
+        self.hand = if self.hand + 1 < self.slots.len() { self.hand + 1 } else { 0 };
+        let hand = ObjectSlot(self.hand);
+        // A free slot.
+        let Some(object) = self.get_mut(hand) else { return };
+        if !object.is_new && object.is_idle() && !std::mem::take(&mut object.recent) {
+            self.remove(hand);
         }
     }
 
@@ -184,15 +235,25 @@ impl Objects {
                 self.remove(slot);
             }
         }
+        let slots = &self.slots;
+        self.once.retain(|slot| slots[slot.0].is_some());
     }
 
+    /// The first of the table's invariants that does not hold.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let new = self.iter().filter(|(_, object)| object.is_new).count();
+        let in_once = |slot: &ObjectSlot| self.get(*slot).is_some_and(|object| object.is_new);
+        match self.once.len() == new && self.once.iter().all(in_once) && self.places.len() == self.len {
+            true => Ok(()),
+            false => Err("object contexts that were used once are miscounted"),
+        }
+    }
+
+    /// Of a context that is in [`Objects::once`] the caller has taken it out, or does.
     fn remove(&mut self, slot: ObjectSlot) {
         if let Some(object) = self.slots.get_mut(slot.0).and_then(Option::take) {
-            if let Entry::Occupied(mut same_hash) = self.by_hash.entry(object.oid.hash) {
-                same_hash.get_mut().retain(|of| *of != slot);
-                if same_hash.get().is_empty() {
-                    same_hash.remove();
-                }
+            if let Ok(place) = self.places.find_entry(spread(object.oid.hash), |of| *of == slot) {
+                place.remove();
             }
             self.len -= 1;
             self.free.push(slot);
@@ -235,6 +296,31 @@ mod tests {
         objects.slot(&oid(kept[3]));
         objects.evict(2);
         assert!(objects.find(&oid(kept[3])).is_some() && objects.find(&oid(100)).is_some());
+    }
+
+    #[test]
+    fn objects_that_are_met_once_drive_none_out_that_is_used_again() {
+        let mut objects = Objects::default();
+        let use_of = |objects: &mut Objects, n| {
+            objects.slot(&oid(n));
+            objects.evict_once(4);
+            objects.evict(20);
+            objects.check().unwrap();
+        };
+        for n in 0..10 {
+            use_of(&mut objects, n);
+            use_of(&mut objects, n);
+        }
+        (100..300).for_each(|n| use_of(&mut objects, n));
+        assert!((0..10).all(|n| objects.find(&oid(n)).is_some()));
+        assert_eq!(objects.len(), 14);
+        // Those that are used again make room among themselves.
+        for n in 300..340 {
+            use_of(&mut objects, n);
+            use_of(&mut objects, n);
+        }
+        assert!(objects.len() <= 20, "{}", objects.len());
+        assert!(objects.find(&oid(339)).is_some());
     }
 
     #[test]

@@ -268,6 +268,13 @@ impl Pg {
         self.objects.len()
     }
 
+    /// Evicts idle object contexts until at most `max` of those that were used only once are held. Returns how many contexts
+    /// are left.
+    pub fn evict_contexts_once(&mut self, max: usize) -> usize {
+        self.objects.evict_once(max);
+        self.objects.len()
+    }
+
     /// When [`PgEvent::Tick`] is due.
     pub fn deadline(&self) -> Option<UTime> {
         let retry = self.refused_split.as_ref().and_then(RefusedSplit::deadline);

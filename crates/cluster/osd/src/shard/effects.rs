@@ -11,6 +11,13 @@ use crate::control::CopyId;
 use crate::parts::{Block, Out, PgPlace, ToControl, ToGate};
 use crate::{LogLevel, OsdEffect};
 
+/// Of the object contexts that are kept those that were used only once have this part: so many take turns in the processor's
+/// caches, and what is used again within that stays.
+const CONTEXTS_ONCE_PART: usize = 8;
+
+/// At least so many of each PG, which requests under way may need.
+const CONTEXTS_ONCE_MIN: usize = 8;
+
 impl Shard {
     /// Hands an event to a PG and does what it wants.
     pub(super) fn pg_handle(&mut self, now: UTime, slot: PgSlot, event: PgEvent, out: &mut Out) {
@@ -25,6 +32,8 @@ impl Shard {
 
     /// Does what a PG wants, and publishes what has changed of it.
     pub(super) fn perform(&mut self, now: UTime, slot: PgSlot, out: &mut Out) {
+        let once_max = (self.config.object_contexts_max / (CONTEXTS_ONCE_PART * self.pgs.len().max(1)))
+            .max(CONTEXTS_ONCE_MIN);
         let mut effects = std::mem::take(&mut self.effects);
         for effect in effects.drain(..) {
             self.effect(now, slot, effect, out);
@@ -32,7 +41,7 @@ impl Shard {
         self.effects = effects;
         // The event may have ended with the PG's removal.
         let Some(entry) = self.pgs.get_mut(slot) else { return };
-        let contexts = entry.pg.load_counts().0;
+        let contexts = entry.pg.evict_contexts_once(once_max);
         self.contexts = self.contexts - entry.contexts + contexts;
         entry.contexts = contexts;
         self.timers.set(slot, &mut entry.timer, entry.pg.deadline());
