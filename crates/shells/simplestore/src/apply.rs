@@ -12,7 +12,7 @@ use types::{EVersion, GHObject};
 use crate::object::{Context, Found};
 use crate::records::{CollectionRecord, Onode, encode_log_record};
 use crate::tables::{Attempt, Failure, Table, damaged};
-use store::keys;
+use store::keys::{self, Key};
 
 /// Collections closed by a refusal, with the transaction that closed them.
 pub type Closed = BTreeMap<CollectionId, Token>;
@@ -293,7 +293,7 @@ impl Context<'_, '_> {
 }
 
 /// The first key after the log record of a version.
-pub fn after_log_key(collection: &[u8], version: EVersion) -> Vec<u8> {
+pub fn after_log_key(collection: &[u8], version: EVersion) -> Key {
     let mut key = keys::log_key(collection, version);
     key.push(0);
     key

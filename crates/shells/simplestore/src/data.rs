@@ -10,7 +10,7 @@ use crate::object::{Context, Found};
 use crate::records::{BLOCK, Block, CHUNK_BLOCKS, Chunk, decode_chunk, encode_chunk};
 use crate::tables::{Attempt, Failure, Table, damaged};
 use crate::worker::io_error;
-use store::keys;
+use store::keys::{self, Key};
 
 /// Whether a change may use the reserve.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -308,7 +308,7 @@ impl Context<'_, '_> {
     }
 }
 
-fn chunk_key(nid: u64, number: u64) -> Vec<u8> {
+fn chunk_key(nid: u64, number: u64) -> Key {
     keys::numbered_key(nid, &number.to_be_bytes())
 }
 

@@ -8,7 +8,7 @@ use types::GHObject;
 use crate::records::{CollectionRecord, Counters, Onode};
 use crate::space::Space;
 use crate::tables::{Attempt, Table, Tables, damaged};
-use store::keys;
+use store::keys::{self, Key};
 
 /// The store as the requests performed so far in the group leave it.
 pub struct Context<'a, 't> {
@@ -23,7 +23,7 @@ pub struct Context<'a, 't> {
 pub struct Found {
     pub collection: CollectionId,
     pub object: GHObject,
-    pub key: Vec<u8>,
+    pub key: Key,
     pub onode: Onode,
     /// The record as it is in the table; `None` for an object that is being made.
     stored: Option<Vec<u8>>,
@@ -39,7 +39,7 @@ impl<'a, 't> Context<'a, 't> {
     }
 
     /// A collection's key; the collection must exist.
-    pub fn collection_key(&self, id: CollectionId) -> Attempt<Vec<u8>> {
+    pub fn collection_key(&self, id: CollectionId) -> Attempt<Key> {
         let key = keys::collection_key(id);
         match self.tables.contains(Table::Collections, &key)? {
             true => Ok(key),
@@ -48,7 +48,7 @@ impl<'a, 't> Context<'a, 't> {
     }
 
     /// A collection's key and record.
-    pub fn collection(&self, id: CollectionId) -> Attempt<(Vec<u8>, CollectionRecord)> {
+    pub fn collection(&self, id: CollectionId) -> Attempt<(Key, CollectionRecord)> {
         let key = keys::collection_key(id);
         let bytes = self.tables.get(Table::Collections, &key)?;
         let bytes = bytes.ok_or(StoreError::NoSuchCollection(id))?;

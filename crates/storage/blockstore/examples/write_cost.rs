@@ -1,13 +1,13 @@
-//! What writes cost a store on a simulated disk, without the device: for callgrind, which counts what happens in `counted`.
+//! What writes and reads cost a store on a simulated disk, without the device: for callgrind, which counts what happens in `counted`.
 //!
 //!     cargo build --release -p blockstore --example write_cost
 //!     valgrind --tool=callgrind --toggle-collect='*write_cost*counted*' --callgrind-out-file=/dev/null \
-//!         target/release/examples/write_cost ALGORITHM KIB COUNT [RANDOM [INSIDE [TOGETHER]]]
+//!         target/release/examples/write_cost ALGORITHM KIB COUNT [RANDOM [INSIDE [TOGETHER [read]]]]
 //!
 //! ALGORITHM is none, lz4 or zstd; KIB the size of each of COUNT writes, each to an object of its own; one byte in RANDOM
 //! (default 3) is random, 16 at a time, the others are the same. With INSIDE (MiB) the writes go to random places of that much
 //! data, in objects of 4 MiB, and their transactions have what those of an image's writes have; TOGETHER of them (default 1)
-//! come in one turn. Says how many bytes the data take.
+//! come in one turn. With `read` as many random places are read instead, after they were written in a random order. Says how many bytes the data take.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use blockstore::{BlockStore, Label, Making, Opener, Options};
 use buffer::Piece;
 use devmodel::Model;
 use store::{
-    AllocHint, Attrs, CollectionId, Completion, Compression, CompressionAlgorithm, CompressionMode,
+    Advice, AllocHint, Attrs, CollectionId, Completion, Compression, CompressionAlgorithm, CompressionMode,
     LogRecordKind, ObjectChange, ObjectStore, ReadOutcome, ReadRequest, Token, Transaction,
 };
 use types::{EVersion, Epoch, GHObject, HObject, Name, PgId, PoolId, ShardId, SpgId, SplitMix64, UTime};
@@ -66,6 +66,13 @@ fn counted(store: &mut BlockStore<SimQueue>, txns: Vec<Transaction>, now: UTime)
     store.turn(now);
 }
 
+/// A read's way to the device, or to its answer where the data are in memory.
+#[inline(never)]
+fn counted_reads(store: &mut BlockStore<SimQueue>, requests: Vec<ReadRequest>, now: UTime) {
+    requests.into_iter().for_each(|request| store.read(request, Token(1)));
+    store.turn(now);
+}
+
 /// Entries that the PG's log keeps, and how many it drops at once.
 const LOG_ENTRIES: u64 = 250;
 const LOG_TRIM: u64 = 100;
@@ -92,8 +99,12 @@ fn settle(store: &mut BlockStore<SimQueue>, now: &mut UTime, count: usize) {
         store.turn(*now);
         store.completions(&mut completed);
     }
-    let committed = completed.iter().all(|done| matches!(done, Completion::Committed { .. }));
-    assert!(committed, "{completed:?}");
+    let well = |done: &Completion| match done {
+        Completion::Committed { .. } => true,
+        Completion::Read { result, .. } => result.is_ok(),
+        _ => false,
+    };
+    assert!(completed.iter().all(well), "{completed:?}");
 }
 
 fn main() {
@@ -144,6 +155,28 @@ fn main() {
         settle(&mut store, &mut now, 1);
     }
     let mut places = SplitMix64::new(2);
+    let reads = args.get(6).is_some_and(|word| word == "read");
+    if reads {
+        // So that what is read lies in the layers of changes, too.
+        for n in 0..count {
+            let place = (places.below(before), places.below(OBJECT_BYTES / bytes) * bytes);
+            store.queue(txn_of(before + n + 1, bytes, place), Token(0));
+            settle(&mut store, &mut now, 1);
+        }
+        for _ in 0..count / together {
+            let request = |_| ReadRequest::Data {
+                collection: COLLECTION,
+                object: object(places.below(before)),
+                offset: places.below(OBJECT_BYTES / bytes) * bytes,
+                len: bytes,
+                advice: Advice::default(),
+                verify: false,
+            };
+            counted_reads(&mut store, (0..together).map(request).collect(), now);
+            settle(&mut store, &mut now, together as usize);
+        }
+        return;
+    }
     for turn in 0..count / together {
         let numbers = (turn * together..(turn + 1) * together).map(|n| before.max(1) + n + 1);
         let txns = numbers.map(|n| {

@@ -9,6 +9,7 @@ use types::GHObject;
 use crate::chunk::CHUNK_BLOCKS;
 use crate::context::{Context, Found};
 use crate::layout::BLOCK;
+use crate::page::Key;
 use crate::records::{
     Collection, Dead, Part, collection_key, dead_key, encode_log_record, key, log_key, object_key, object_of,
     part_key, space_key, table,
@@ -238,7 +239,7 @@ impl Context<'_> {
             }
             LogChange::Trim(to) => {
                 // Nothing is left up to the tail. What was removed there may still be passed one by one.
-                let behind = |version| [&log_key(id, version)[..], &[0]].concat();
+                let behind = |version| keys::joined(&log_key(id, version), &[0]);
                 self.delete_range(&behind(tail), Some(&behind(*to)))?;
                 (collection.log_tail, collection.log_head) = (tail.max(*to), head.max(*to));
             }
@@ -338,10 +339,10 @@ impl Context<'_> {
     }
 
     fn has_more_than(&self, part: &HashPart, objects: usize) -> Attempt<bool> {
-        let mut from = Vec::new();
+        let mut from = Key::new();
         for _ in 0..=objects {
             match self.next_object(std::slice::from_ref(part), &from, None)? {
-                Some((key, ..)) => from = [&key[..], &[0]].concat(),
+                Some((key, ..)) => from = keys::joined(&key, &[0]),
                 None => return Ok(false),
             }
         }
@@ -351,9 +352,9 @@ impl Context<'_> {
     /// Moves objects' records to another space, up to the first that is there already, which it returns; what they lead
     /// to stays where it is.
     fn move_objects(&mut self, part: &HashPart, space: u64) -> Attempt<Option<GHObject>> {
-        let mut from = Vec::new();
+        let mut from = Key::new();
         while let Some((key, _, value)) = self.next_object(std::slice::from_ref(part), &from, None)? {
-            let old = [&space_key(part.space)[..], &key].concat();
+            let old = keys::joined(&space_key(part.space), &key);
             let object = object_of(&old).ok_or_else(|| damaged("a key of an object"))?;
             let target = object_key(space, &object);
             if self.get(&target)?.is_some() {

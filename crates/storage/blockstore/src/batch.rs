@@ -5,7 +5,7 @@ use encoding::{DecodeError, Decoder, Encoder};
 
 use crate::bitmap::Run;
 use crate::layout::{BLOCK, Counters};
-use crate::page::{get_runs, put_runs};
+use crate::page::{Key, get_runs, put_runs};
 use crate::tree::Layer;
 
 /// Changes of the tables and of blocks that happen together.
@@ -71,7 +71,7 @@ impl Batch {
         let (allocated, freed) = (get_runs(&mut d)?, get_runs(&mut d)?);
         let mut changes = Layer::new();
         for _ in 0..d.count(9, "changes of a batch")? {
-            let key = d.blob("key of a batch")?.to_vec();
+            let key = Key::from_slice(d.blob("key of a batch")?);
             let there: bool = d.get()?;
             // A copy: the record's memory is not kept for small values.
             let value = Piece::copy_from(d.blob("value of a batch")?);
@@ -99,7 +99,9 @@ mod tests {
             allocated: vec![Run { start: 4, count: 2 }],
             freed: vec![],
             deferred: vec![(4, Piece::from(vec![7; BLOCK as usize]))],
-            changes: [(vec![1], Some(Piece::copy_from(b"v"))), (vec![2], None)].into(),
+            changes: [(1, Some(Piece::copy_from(b"v"))), (2, None)]
+                .map(|(key, change)| (Key::from_slice(&[key]), change))
+                .into(),
         };
         let mut rope = batch.encode();
         rope.append(Batch::default().encode());

@@ -87,13 +87,13 @@ impl Checker {
         self.metadata_bytes += ENTRY_BYTES + (key.len() + value.len()) as u64;
         let decoded = match key[0] {
             table::COLLECTION => Collection::decode(value).map(|collection| {
-                self.collections.insert(key[1..].to_vec(), Shape::whole(collection.space));
+                self.collections.insert(Key::from_slice(&key[1..]), Shape::whole(collection.space));
             }),
             table::DEAD => Dead::decode(value).map(|dead| {
                 self.dead.insert(number_of(key).unwrap_or(u64::MAX), dead);
             }),
             table::SHAPE => Shape::decode(value).map(|shape| {
-                if self.collections.insert(key[1..].to_vec(), shape).is_none() {
+                if self.collections.insert(Key::from_slice(&key[1..]), shape).is_none() {
                     self.problems
                         .push(format!("key {key:02x?} has spaces for a collection that is not there"));
                 }

@@ -1,6 +1,6 @@
 //! What a transaction or a read sees and, for a transaction, what it has changed so far.
 
-use std::cell::Cell;
+use std::cell::{Cell, Ref};
 use std::collections::{BTreeMap, BTreeSet};
 
 use buffer::Piece;
@@ -16,6 +16,7 @@ use crate::layout::{BLOCK, Counters};
 use crate::mapped::BadBlob;
 use crate::packer::{COUNTED_BYTES, Change, Packer, counted_key, encode_counted};
 use crate::page::Key;
+use crate::recent::Recent;
 use crate::records::{
     Collection, Counts, Onode, Part, SPACE_KEY_BYTES, collection_key, counts_key, object_key, part_key,
     space_key, table,
@@ -74,7 +75,7 @@ const HASH: std::ops::Range<usize> = 11..15;
 
 /// The key of an object in a space.
 fn in_space(space: u64, suffix: &[u8]) -> Key {
-    [&space_key(space), suffix].concat()
+    keys::joined(&space_key(space), suffix)
 }
 
 /// A transaction under way. If it stops, nothing of it stays but the blocks that it took, which [`Context::take_back`]
@@ -102,6 +103,9 @@ pub struct Context<'a> {
     pub blocks: BTreeMap<u64, Piece>,
     /// Whether blocks may be written in place, by the log.
     pub in_place: bool,
+    /// Whether what was found lately counts. A request that has waited for pages searches for all that it needs: so it uses
+    /// its pages together, and they stay until it has the last of them.
+    pub asks_recent: bool,
     /// Blocks that must stay free for the next checkpoint.
     pub kept_blocks: u64,
     /// Of an object with more keys than this a removal only notes that they are dead.
@@ -145,6 +149,7 @@ impl<'a> Context<'a> {
             freed: Vec::new(),
             blocks: BTreeMap::new(),
             in_place: false,
+            asks_recent: false,
             kept_blocks: 0,
             keys_at_once: usize::MAX,
             key_bytes_at_once: usize::MAX,
@@ -256,12 +261,32 @@ impl<'a> Context<'a> {
 
 /// Collections and objects.
 impl Context<'_> {
+    /// What was found lately, if that is what this context would find. What a transaction has changed is known to it alone.
+    fn recent(&self) -> Option<Ref<'_, Recent>> {
+        (self.asks_recent && self.top.is_empty()).then(|| self.tables.recent.borrow())
+    }
+
+    /// Notes what was found, unless the transaction may have made it.
+    fn note(&self, note: impl FnOnce(&mut Recent)) {
+        if self.top.is_empty() {
+            note(&mut self.tables.recent.borrow_mut());
+        }
+    }
+
     pub fn find_collection(&self, id: CollectionId) -> Attempt<Option<Collection>> {
         if let Some((_, collection)) = self.last_collection.get().filter(|(last, _)| *last == id) {
             return Ok(Some(collection));
         }
-        let Some(value) = self.get(&collection_key(table::COLLECTION, id))? else { return Ok(None) };
-        let collection = Collection::decode(&value).map_err(damaged)?;
+        let recent = self.recent().and_then(|recent| recent.collection(id));
+        let collection = match recent {
+            Some(collection) => collection,
+            None => {
+                let Some(value) = self.get(&collection_key(table::COLLECTION, id))? else { return Ok(None) };
+                let collection = Collection::decode(&value).map_err(damaged)?;
+                self.note(|recent| recent.note_collection(id, collection));
+                collection
+            }
+        };
         self.last_collection.set(Some((id, collection)));
         Ok(Some(collection))
     }
@@ -309,25 +334,41 @@ impl Context<'_> {
         self.put_collection(id, &collection)
     }
 
+    /// The space that an object lies in, or would.
+    ///
+    /// # Errors
+    /// There is no such collection.
+    fn space_of(&self, id: CollectionId, object: &GHObject) -> Attempt<u64> {
+        let collection = self.collection(id)?;
+        Ok(match collection.divided {
+            false => collection.space,
+            true => self.shape(id, &collection)?.space_of(object.hobj.hash),
+        })
+    }
+
     /// The key that an object has, or would have.
     ///
     /// # Errors
     /// There is no such collection.
     pub fn place(&self, id: CollectionId, object: &GHObject) -> Attempt<Key> {
-        let collection = self.collection(id)?;
-        let space = match collection.divided {
-            false => collection.space,
-            true => self.shape(id, &collection)?.space_of(object.hobj.hash),
-        };
-        Ok(object_key(space, object))
+        Ok(object_key(self.space_of(id, object)?, object))
     }
 
     /// # Errors
     /// There is no such collection.
     pub fn find(&self, collection: CollectionId, object: &GHObject) -> Attempt<Option<Found>> {
-        let key = self.place(collection, object)?;
-        let Some(value) = self.get(&key)? else { return Ok(None) };
-        let onode = Onode::decode(&value).map_err(damaged)?;
+        let space = self.space_of(collection, object)?;
+        let key = object_key(space, object);
+        let recent = self.recent().and_then(|recent| recent.onode(space, object));
+        let onode = match recent {
+            Some(onode) => onode,
+            None => {
+                let Some(value) = self.get(&key)? else { return Ok(None) };
+                let onode = Onode::decode(&value).map_err(damaged)?;
+                self.note(|recent| recent.note_onode(space, object, onode));
+                onode
+            }
+        };
         Ok(Some(Found { collection, object: object.clone(), key, onode, stored: Some(onode) }))
     }
 
@@ -381,9 +422,11 @@ impl Context<'_> {
                 None => keys::after_prefix(&space_key(part.space)),
             };
             let found = self.next(&in_space(part.space, from), stop.as_deref())?;
-            return Ok(found.map(|(key, value)| (key[SPACE_KEY_BYTES..].to_vec(), part.space, value)));
+            return Ok(
+                found.map(|(key, value)| (Key::from_slice(&key[SPACE_KEY_BYTES..]), part.space, value))
+            );
         }
-        let mut from = from.to_vec();
+        let mut from = Key::from_slice(from);
         loop {
             // Where the next bytes before a hash are looked for.
             let mut after = from.clone();
@@ -400,7 +443,8 @@ impl Context<'_> {
                 let stop = keys::after_prefix(&space_key(part.space));
                 if let Some((key, _)) = self.next(&in_space(part.space, &after), stop.as_deref())? {
                     let found = key[SPACE_KEY_BYTES..].get(..HASH.start);
-                    let found = found.ok_or_else(|| damaged("a key of an object"))?.to_vec();
+                    let found = found.ok_or_else(|| damaged("a key of an object"))?;
+                    let found = Key::from_slice(found);
                     least = Some(least.map_or(found.clone(), |least| least.min(found)));
                 }
             }
@@ -420,16 +464,16 @@ impl Context<'_> {
     ) -> Attempt<Option<(Key, u64, Piece)>> {
         let hash = from.get(HASH).and_then(|h| h.try_into().ok()).map_or(0, u32::from_be_bytes);
         for part in parts.iter().filter(|part| part.hashes.end > u64::from(hash)) {
-            let first = [prefix, &(part.hashes.start as u32).to_be_bytes()].concat();
+            let first = keys::joined(prefix, &(part.hashes.start as u32).to_be_bytes());
             let after = match u32::try_from(part.hashes.end) {
-                Ok(hash) => Some([prefix, &hash.to_be_bytes()].concat()),
+                Ok(hash) => Some(keys::joined(prefix, &hash.to_be_bytes())),
                 Err(_) => keys::after_prefix(prefix),
             };
             let start = in_space(part.space, from.max(&first));
             let stop = after.map(|after| in_space(part.space, &after));
             let stop = stop.or_else(|| keys::after_prefix(&space_key(part.space)));
             if let Some((key, value)) = self.next(&start, stop.as_deref())? {
-                return Ok(Some((key[SPACE_KEY_BYTES..].to_vec(), part.space, value)));
+                return Ok(Some((Key::from_slice(&key[SPACE_KEY_BYTES..]), part.space, value)));
             }
         }
         Ok(None)

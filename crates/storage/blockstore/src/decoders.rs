@@ -11,7 +11,7 @@ use crate::chunk::{Blob, CHUNK_BLOCKS, Chunk, Slot, places};
 use crate::codec::Codec;
 use crate::layout::{BLOCK, Counters, Label, Part, Superblock};
 use crate::packer::{decode_counted, encode_counted};
-use crate::page::{Page, PagePtr, encode_page};
+use crate::page::{Key, Page, PagePtr, encode_page};
 use crate::records::{Collection, Counts, Dead, Onode};
 use crate::shape::{Shape, hash_range};
 
@@ -48,7 +48,7 @@ pub fn decode_any(which: u8, bytes: &[u8]) -> Result<(), DecodeError> {
 /// Finds each entry of a page, and encodes them again.
 fn look_through(page: &Page, key: &[u8]) {
     let entries: Vec<_> =
-        page.entries().map(|(key, value)| (key.to_vec(), Piece::copy_from(value))).collect();
+        page.entries().map(|(key, value)| (Key::from_slice(key), Piece::copy_from(value))).collect();
     drop((encode_page(page.level, &entries), page.place(key), page.before(key)));
     (0..page.len()).for_each(|entry| drop(page.value(entry)));
 }
@@ -84,13 +84,15 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
     let (root, log) = (Some((2, ptr.clone())), wal::Opening::FIRST);
     let (features, blocks) = (0, Some(1000));
     let superblock = Superblock { features, store: 7, shard: 1, generation: 4, root, counters, log, blocks };
-    let entries = vec![(vec![1], Piece::copy_from(b"one")), (vec![2], ptr.encode().into())];
+    let keys = [1, 2].map(|key| Key::from_slice(&[key]));
+    let entries: Vec<_> =
+        keys.clone().into_iter().zip([Piece::copy_from(b"one"), ptr.encode().into()]).collect();
     let batch = Batch {
         counters,
         allocated: runs.clone(),
         freed: runs,
         deferred: vec![(5, Piece::from(vec![1; BLOCK as usize]))],
-        changes: [(vec![1], Some(Piece::copy_from(b"v"))), (vec![2], None)].into(),
+        changes: keys.into_iter().zip([Some(Piece::copy_from(b"v")), None]).collect(),
     };
     let slot = |block| Slot { block, crc: 9, shared: block > 6 };
     let slots = [(0, slot(5)), (1, slot(6)), (9, slot(7))].into_iter().collect();

@@ -46,6 +46,7 @@ mod peeked;
 mod planted;
 mod purge;
 mod read;
+mod recent;
 mod records;
 mod repair;
 mod requests;

@@ -30,7 +30,7 @@ pub struct Loading {
 impl Loading {
     pub fn new(root: Option<PagePtr>, batches: Vec<Batch>) -> Self {
         let inner = root.into_iter().collect();
-        Self { inner, root_taken: false, bitmap: Some(vec![table::BITMAP]), batches }
+        Self { inner, root_taken: false, bitmap: Some(Key::from_slice(&[table::BITMAP])), batches }
     }
 
     /// Returns whether everything is loaded.
@@ -121,7 +121,7 @@ fn load_packed<Q: DeviceQueue>(store: &mut BlockStore<Q>) -> Attempt<()> {
     if !store.packer.is_announced {
         return Ok(());
     }
-    let (mut from, end) = (vec![table::COMPRESSED], [table::COMPRESSED + 1]);
+    let (mut from, end) = (Key::from_slice(&[table::COMPRESSED]), [table::COMPRESSED + 1]);
     while let Some((key, value)) = store.tables.next(&Layer::new(), &from, Some(&end))? {
         note_packed(store, &key, Some(&value))?;
         from = key;

@@ -1,5 +1,7 @@
 //! Pages of the tree: sorted keys and values on whole blocks, found by pointers that carry their checksum.
 
+use std::cmp::Ordering;
+
 use buffer::{Piece, PieceMut, crc32c};
 use encoding::{DecodeError, Decoder, Encoder};
 
@@ -7,7 +9,7 @@ use crate::bitmap::Run;
 use crate::layout::BLOCK;
 
 /// A key of the tree.
-pub type Key = Vec<u8>;
+pub use store::keys::Key;
 
 /// Bytes of entries that a page is meant to have at most. An entry that is larger has a page for itself.
 pub const PAGE_BYTES_MAX: usize = 8192 - PAGE_HEAD_BYTES;
@@ -108,6 +110,24 @@ pub struct Page {
     bytes: Piece,
     /// Where each entry begins. Invariant: a whole key and a whole value follow, and keys ascend.
     starts: Box<[u32]>,
+    /// How many bytes all keys begin with together.
+    common: usize,
+    /// Of each key the next 8 bytes, as a number: a search compares these, which lie side by side, and looks at keys only
+    /// where they don't decide.
+    heads: Box<[u64]>,
+}
+
+/// The first bytes as a number that orders as they do; zeros stand for those that are missing.
+fn head(bytes: &[u8]) -> u64 {
+    match bytes.first_chunk() {
+        Some(first) => u64::from_be_bytes(*first),
+        None => bytes.iter().zip((0..8).rev()).map(|(byte, at)| u64::from(*byte) << (8 * at)).sum(),
+    }
+}
+
+/// How many bytes both begin with.
+fn common(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
 impl Page {
@@ -131,7 +151,13 @@ impl Page {
             starts.push(start);
         }
         d.finish()?;
-        Ok(Self { level, bytes: bytes.clone(), starts: starts.into() })
+        let key = |start: &u32| blob(bytes, *start as usize);
+        let common = match (starts.first(), starts.last()) {
+            (Some(first), Some(last)) => common(key(first), key(last)),
+            _ => 0,
+        };
+        let heads = starts.iter().map(|start| head(&key(start)[common..])).collect();
+        Ok(Self { level, bytes: bytes.clone(), starts: starts.into(), common, heads })
     }
 
     /// The page that a pointer leads to.
@@ -180,12 +206,31 @@ impl Page {
 
     /// The last entry that begins at or before `key`.
     pub fn place(&self, key: &[u8]) -> Option<usize> {
-        self.starts.partition_point(|start| blob(&self.bytes, *start as usize) <= key).checked_sub(1)
+        let (from, to) = self.around(key);
+        let within = self.starts[from..to].partition_point(|start| blob(&self.bytes, *start as usize) <= key);
+        (from + within).checked_sub(1)
     }
 
     /// How many entries lie before `key`.
     pub fn before(&self, key: &[u8]) -> usize {
-        self.starts.partition_point(|start| blob(&self.bytes, *start as usize) < key)
+        let (from, to) = self.around(key);
+        from + self.starts[from..to].partition_point(|start| blob(&self.bytes, *start as usize) < key)
+    }
+
+    /// The entries that can't be told from `key` by their heads: those before them lie before it, those behind them behind.
+    fn around(&self, key: &[u8]) -> (usize, usize) {
+        let Some(first) = self.starts.first() else { return (0, 0) };
+        let shared = &blob(&self.bytes, *first as usize)[..self.common];
+        match key[..key.len().min(self.common)].cmp(shared) {
+            Ordering::Less => (0, 0),
+            Ordering::Greater => (self.len(), self.len()),
+            Ordering::Equal => {
+                let wanted = head(&key[self.common..]);
+                let from = self.heads.partition_point(|head| *head < wanted);
+                let same = self.heads[from..].iter().take_while(|head| **head == wanted).count();
+                (from, from + same)
+            }
+        }
     }
 }
 
@@ -201,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_page_comes_back_by_its_pointer_and_damage_is_noticed() {
-        let entry = |i: u8| (vec![i, 0], Piece::copy_from(&[i; 100]));
+        let entry = |i: u8| (Key::from_slice(&[i, 0]), Piece::copy_from(&[i; 100]));
         let (bytes, used) = encode_page(0, &(0..60).map(entry).collect::<Vec<_>>());
         let page = Page::decode(&bytes.slice(0..used as usize)).unwrap();
         assert_eq!((bytes.len(), used), (8192, 5 + 60 * 110));
@@ -220,8 +265,41 @@ mod tests {
             (&[7, 0][..], &[7; 100][..], &[7; 100][..])
         );
         assert!(
-            page.entries().map(|(key, value)| (key.to_vec(), Piece::copy_from(value))).eq((0..60).map(entry))
+            page.entries()
+                .map(|(key, value)| (Key::from_slice(key), Piece::copy_from(value)))
+                .eq((0..60).map(entry))
         );
+    }
+
+    #[test]
+    fn a_search_finds_the_same_as_one_through_all_keys() {
+        let names =
+            ["", "a", "a\0", "a\0\0", "ab", "ab12345678", "ab123456780", "ab123456781", "b", "\u{7f}"];
+        let prefixes = ["", "collection-of-a-page-", "\0\0\0\0\0\0\0\0\0"];
+        for prefix in prefixes {
+            for first in 0..names.len() {
+                for last in first..names.len() {
+                    let keys: Vec<Key> = names[first..=last]
+                        .iter()
+                        .map(|n| store::keys::joined(prefix.as_bytes(), n.as_bytes()))
+                        .collect();
+                    let entries: Vec<_> = keys.iter().map(|key| (key.clone(), Piece::empty())).collect();
+                    let (bytes, used) = encode_page(0, &entries);
+                    let page = Page::decode(&bytes.slice(0..used as usize)).unwrap();
+                    let asked =
+                        prefixes.iter().flat_map(|p| names.map(|n| [p.as_bytes(), n.as_bytes()].concat()));
+                    for asked in asked.chain([vec![], vec![0], vec![0xff; 40], prefix.as_bytes().to_vec()]) {
+                        let before = keys.iter().filter(|key| key[..] < asked[..]).count();
+                        let place = keys.iter().filter(|key| key[..] <= asked[..]).count().checked_sub(1);
+                        assert_eq!(
+                            (page.before(&asked), page.place(&asked)),
+                            (before, place),
+                            "{asked:?} in {keys:?}"
+                        );
+                    }
+                }
+            }
+        }
     }
 
     #[test]
@@ -232,7 +310,7 @@ mod tests {
         }
         let far = PagePtr { runs: vec![Run { start: u64::MAX, count: 2 }], ..ptr };
         assert!(PagePtr::decode(&far.encode()).is_err());
-        let (bytes, used) = encode_page(0, &[(vec![2], Piece::empty()), (vec![1], Piece::empty())]);
+        let (bytes, used) = encode_page(0, &[2, 1].map(|key| (Key::from_slice(&[key]), Piece::empty())));
         assert!(Page::decode(&bytes.slice(0..used as usize)).is_err());
     }
 }

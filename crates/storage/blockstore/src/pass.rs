@@ -92,8 +92,8 @@ impl Pass {
             }
         };
         let found = tree.descend(pages, self.level, &low)?;
-        let high = found.as_ref().and_then(Found::high).map(<[u8]>::to_vec);
-        let from = found.as_ref().map_or(Key::new(), |found| found.low().to_vec());
+        let high = found.as_ref().and_then(Found::high).map(Key::from_slice);
+        let from = found.as_ref().map_or(Key::new(), |found| Key::from_slice(found.low()));
         let entries = merged(found.as_ref().map(|found| &*found.page), changes, &from, high.as_ref());
         if let Some(found) = &found {
             self.old.push(found.ptr(tree)?);
@@ -210,8 +210,8 @@ fn merged(old: Option<&Page>, changes: &Layer, from: &Key, high: Option<&Key>) -
             out.extend(value.clone().map(|value| (new.clone(), value)));
         }
         match changes.next_if(|(new, _)| new.as_slice() == key) {
-            Some((_, value)) => out.extend(value.clone().map(|value| (key.to_vec(), value))),
-            None => out.push((key.to_vec(), page.value(entry))),
+            Some((_, value)) => out.extend(value.clone().map(|value| (Key::from_slice(key), value))),
+            None => out.push((Key::from_slice(key), page.value(entry))),
         }
     }
     out.extend(changes.filter_map(|(key, value)| Some((key.clone(), value.clone()?))));
@@ -274,7 +274,7 @@ mod tests {
             for round in 0..40u64 {
                 let grows = round % 20 < 12;
                 for _ in 0..random.below(if round % 7 == 0 { 2000 } else { 60 }) {
-                    let mut key = random.below(3000).to_be_bytes()[5..].to_vec();
+                    let mut key = Key::from_slice(&random.below(3000).to_be_bytes()[5..]);
                     // Some are long, always the same ones.
                     key.resize(3 + if key[2] % 16 == 7 { 4000 } else { usize::from(key[2] % 5) }, 9);
                     let large = random.one_in(100);
@@ -299,7 +299,7 @@ mod tests {
                 for (key, value) in &model {
                     let found = next(&mut tables, &disk, &from).expect("the model has more");
                     assert_eq!((&found.0, found.1.as_slice()), (key, value.as_slice()), "seed {seed}");
-                    from = [key.as_slice(), &[0]].concat();
+                    from = store::keys::joined(key, &[0]);
                 }
                 assert_eq!(next(&mut tables, &disk, &from), None);
                 let blocks: u64 = disk.keys().map(PagePtr::block_count).sum();

@@ -47,10 +47,7 @@ pub enum Part {
 }
 
 pub fn key(table: u8, rest: &[u8]) -> Key {
-    let mut key = Vec::with_capacity(1 + rest.len());
-    key.push(table);
-    key.extend_from_slice(rest);
-    key
+    keys::joined(&[table], rest)
 }
 
 pub fn collection_key(table: u8, id: CollectionId) -> Key {

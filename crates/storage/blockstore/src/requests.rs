@@ -19,9 +19,10 @@ const KEYS_AT_ONCE: usize = 1024;
 
 impl<Q: DeviceQueue> BlockStore<Q> {
     pub(crate) fn context<'a>(&'a mut self, fetched: &'a Fetched) -> Context<'a> {
-        let kept_blocks = self.kept_blocks();
+        let (kept_blocks, is_retry) = (self.kept_blocks(), self.is_retry);
         let blocks = (&mut self.space, &self.packer);
         let mut context = Context::new(&self.tables, &self.contents, fetched, blocks, self.counters);
+        context.asks_recent = !is_retry;
         context.kept_blocks = kept_blocks;
         context.keys_at_once = KEYS_AT_ONCE;
         context.key_bytes_at_once = (self.log.layout().bytes / 16) as usize;
@@ -54,6 +55,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
 
     /// Returns whether the request is done; otherwise the entry says what it waits for.
     fn try_entry(&mut self, entry: &mut Entry) -> bool {
+        self.is_retry = entry.tried > 0;
         entry.tried = self.tables.pages.clock();
         let result = match &entry.taken {
             Taken::Transaction(txn, token) => self.run_transaction(txn, *token, &entry.fetched),
@@ -64,6 +66,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             }
             Taken::Rehome(collection, to, token) => self.run_rehome(*collection, *to, *token),
         };
+        self.is_retry = false;
         entry.waits = match result {
             // Errors are answered where they come up.
             Ok(()) | Err(Stop::Error(_)) => return true,

@@ -128,6 +128,8 @@ pub struct BlockStore<Q: DeviceQueue> {
     pub(crate) features: u64,
     pub(crate) options: Options,
     pub(crate) tables: Tables,
+    /// Whether the request that is tried has waited for the device before.
+    pub(crate) is_retry: bool,
     pub(crate) contents: Contents,
     pub(crate) space: Space,
     pub(crate) packer: Packer,
@@ -183,6 +185,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             features: 0,
             options,
             tables: Tables::default(),
+            is_retry: false,
             contents: Contents::default(),
             space: Space::new(layout.block_count),
             packer,
@@ -250,7 +253,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     pub fn memory(&self) -> Memory {
         let deferred = self.contents.deferred.len() + self.contents.frozen.len();
         Memory {
-            pages: self.tables.pages.bytes(),
+            pages: self.tables.pages.bytes() + self.tables.recent.borrow().bytes(),
             data: self.contents.cache.bytes(),
             changes: self.tables.active_bytes + self.tables.frozen_bytes,
             deferred: deferred as u64 * BLOCK,

@@ -1,5 +1,6 @@
 //! The tree as of the last checkpoint, its pages in memory, and the layers of changes above it.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use store::StoreError;
 use crate::ages::{Ages, Used};
 use crate::layout::BLOCK;
 use crate::page::{Key, Page, PagePtr};
+use crate::recent::Recent;
 use crate::stop::{Attempt, Stop, damaged};
 
 /// Leaves that a scan reads at once.
@@ -32,6 +34,9 @@ struct Cached {
 
 /// Bytes of memory that a page takes beside its own bytes and its entries' places.
 const PAGE_MEMORY: u64 = 256;
+
+/// Bytes of memory of an entry's place in a page in memory: where it begins, and its key's head.
+const ENTRY_PLACE_MEMORY: u64 = 12;
 
 /// Bytes of memory that a change takes beside its key and value.
 const CHANGE_MEMORY: u64 = 160;
@@ -91,7 +96,7 @@ impl Pages {
     pub fn insert(&mut self, ptr: PagePtr, page: Arc<Page>) {
         let block = first_block(&ptr);
         let used = self.ages.add(block);
-        let bytes = ptr.block_count() * BLOCK + page.len() as u64 * 4 + PAGE_MEMORY;
+        let bytes = ptr.block_count() * BLOCK + page.len() as u64 * ENTRY_PLACE_MEMORY + PAGE_MEMORY;
         self.bytes += bytes;
         if let Some(old) = self.cached.insert(block, Cached { encoded: ptr.encode(), ptr, page, used, bytes })
         {
@@ -216,7 +221,7 @@ impl Tree {
 
     /// The first entry from a key on. Entries from `end` on may be missed.
     fn next(&self, pages: &Pages, from: &[u8], end: Option<&[u8]>) -> Attempt<Option<(Key, Piece)>> {
-        let mut at = from.to_vec();
+        let mut at = Key::from_slice(from);
         let mut scans = false;
         loop {
             let leaf = match self.descend(pages, 0, &at) {
@@ -229,10 +234,10 @@ impl Tree {
             let Some(leaf) = leaf else { return Ok(None) };
             let first = leaf.page.before(&at);
             if first < leaf.page.len() {
-                return Ok(Some((leaf.page.key(first).to_vec(), leaf.page.value(first))));
+                return Ok(Some((Key::from_slice(leaf.page.key(first)), leaf.page.value(first))));
             }
             match leaf.high() {
-                Some(high) if end.is_none_or(|end| high < end) => (at, scans) = (high.to_vec(), true),
+                Some(high) if end.is_none_or(|end| high < end) => (at, scans) = (Key::from_slice(high), true),
                 _ => return Ok(None),
             }
         }
@@ -269,6 +274,8 @@ pub struct Tables {
     pub frozen_bytes: u64,
     pub tree: Tree,
     pub pages: Pages,
+    /// What was found lately.
+    pub recent: RefCell<Recent>,
 }
 
 impl Tables {
@@ -284,7 +291,7 @@ impl Tables {
 
     /// The first key from `from` on that has a value, before `end`.
     pub fn next(&self, top: &Layer, from: &[u8], end: Option<&[u8]>) -> Attempt<Option<(Key, Piece)>> {
-        let mut from = from.to_vec();
+        let mut from = Key::from_slice(from);
         // What the tree has next stays so while removed keys above it are passed.
         let mut below: Option<Option<(Key, Piece)>> = None;
         loop {
@@ -348,6 +355,7 @@ impl Tables {
     /// Puts changes on top of everything.
     pub fn apply(&mut self, changes: Layer) {
         for (key, value) in changes {
+            self.recent.get_mut().on_change(&key, value.as_ref());
             let key_bytes = key.len();
             let bytes = |value: &Option<Piece>| {
                 CHANGE_MEMORY + (key_bytes + value.as_ref().map_or(0, |v| v.len())) as u64
@@ -380,7 +388,7 @@ mod tests {
     fn a_range_has_what_is_found_key_by_key() {
         let layer = |step: usize, gone: usize, value: u8| -> Layer {
             let change = |n: usize| (n % gone != 0).then(|| Piece::copy_from(&[value]));
-            (0..60).step_by(step).map(|n| (vec![1, n as u8], change(n))).collect()
+            (0..60).step_by(step).map(|n| (Key::from_slice(&[1, n as u8]), change(n))).collect()
         };
         let tables = Tables { active: layer(3, 4, 2), frozen: Some(layer(2, 6, 3)), ..Tables::default() };
         let top = layer(5, 3, 1);

@@ -1,21 +1,23 @@
 //! Keys whose byte order is the order of what they name: how durable stores name collections, objects and log records.
 
+use smallvec::SmallVec;
 use types::{EVersion, Epoch, GHObject, HObject, Name, PgId, PoolId, ShardId, SnapId, SpgId};
 
 use crate::CollectionId;
 
+/// A key. Those of collections, log records and blocks' maps, 14 to 27 bytes, lie in it without memory of their own, so
+/// that a search in a tree's node reads the node alone; those of objects are longer.
+pub type Key = SmallVec<[u8; 32]>;
+
 const SIGN: u64 = 1 << 63;
 
-/// Of a PG's collection.
-const COLLECTION_KEY_BYTES: usize = 14;
-
 /// A collection's key: the prefix of its objects' and log entries' keys, never a prefix of another collection's.
-pub fn collection_key(id: CollectionId) -> Vec<u8> {
-    let CollectionId::Pg(spg) = id else { return vec![0] };
-    let mut key = Vec::with_capacity(COLLECTION_KEY_BYTES);
+pub fn collection_key(id: CollectionId) -> Key {
+    let CollectionId::Pg(spg) = id else { return Key::from_slice(&[0]) };
+    let mut key = Key::new();
     key.push(1);
     put_pool(&mut key, spg.pg.pool);
-    key.extend(spg.pg.seed.to_be_bytes());
+    key.extend_from_slice(&spg.pg.seed.to_be_bytes());
     key.push(spg.shard.0 as u8 ^ 0x80);
     key
 }
@@ -34,21 +36,21 @@ pub fn collection_of(key: &[u8]) -> Option<CollectionId> {
 }
 
 /// An object's key, or a sentinel's.
-pub fn object_key(collection: &[u8], object: &GHObject) -> Vec<u8> {
+pub fn object_key(collection: &[u8], object: &GHObject) -> Key {
     let o = &object.hobj;
-    let mut key = Vec::with_capacity(collection.len() + 48 + 2 * o.name.len() + o.nspace.len());
+    let mut key = Key::with_capacity(collection.len() + 48 + 2 * o.name.len() + o.nspace.len());
     key.extend_from_slice(collection);
     key.push(u8::from(object.max));
     key.push(object.shard.0 as u8 ^ 0x80);
     key.push(u8::from(o.max));
     put_pool(&mut key, o.pool);
-    key.extend(o.bitwise_key().to_be_bytes());
+    key.extend_from_slice(&o.bitwise_key().to_be_bytes());
     put_name(&mut key, &o.nspace);
     put_name(&mut key, o.effective_key());
     put_name(&mut key, &o.name);
-    key.extend(o.snap.0.to_be_bytes());
+    key.extend_from_slice(&o.snap.0.to_be_bytes());
     put_name(&mut key, &o.key);
-    key.extend(object.generation.to_be_bytes());
+    key.extend_from_slice(&object.generation.to_be_bytes());
     key
 }
 
@@ -68,11 +70,10 @@ pub fn object_of(key: &[u8]) -> Option<GHObject> {
 }
 
 /// A log entry's key.
-pub fn log_key(collection: &[u8], version: EVersion) -> Vec<u8> {
-    let mut key = Vec::with_capacity(collection.len() + 12);
-    key.extend_from_slice(collection);
-    key.extend(version.epoch.0.to_be_bytes());
-    key.extend(version.version.to_be_bytes());
+pub fn log_key(collection: &[u8], version: EVersion) -> Key {
+    let mut key = Key::from_slice(collection);
+    key.extend_from_slice(&version.epoch.0.to_be_bytes());
+    key.extend_from_slice(&version.version.to_be_bytes());
     key
 }
 
@@ -84,24 +85,32 @@ pub fn log_version(key: &[u8]) -> Option<EVersion> {
 }
 
 /// The key of an object's omap entry or block chunk.
-pub fn numbered_key(nid: u64, rest: &[u8]) -> Vec<u8> {
-    [&nid.to_be_bytes()[..], rest].concat()
+pub fn numbered_key(nid: u64, rest: &[u8]) -> Key {
+    joined(&nid.to_be_bytes(), rest)
+}
+
+/// A key of two parts.
+pub fn joined(first: &[u8], rest: &[u8]) -> Key {
+    let mut key = Key::with_capacity(first.len() + rest.len());
+    key.extend_from_slice(first);
+    key.extend_from_slice(rest);
+    key
 }
 
 /// The first key after all that begin with `prefix`; `None` if there is none (all bytes are 0xff).
-pub fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+pub fn after_prefix(prefix: &[u8]) -> Option<Key> {
     let kept = prefix.iter().rposition(|&b| b != 0xff)?;
-    let mut key = prefix[..=kept].to_vec();
+    let mut key = Key::from_slice(&prefix[..=kept]);
     key[kept] += 1;
     Some(key)
 }
 
-fn put_pool(key: &mut Vec<u8>, pool: PoolId) {
-    key.extend((pool.0 as u64 ^ SIGN).to_be_bytes());
+fn put_pool(key: &mut Key, pool: PoolId) {
+    key.extend_from_slice(&(pool.0 as u64 ^ SIGN).to_be_bytes());
 }
 
 /// Zero bytes are marked, so that two of them end a name before anything that goes on.
-fn put_name(key: &mut Vec<u8>, name: &Name) {
+fn put_name(key: &mut Key, name: &Name) {
     // Nearly no name has any: then its bytes are copied at once.
     match name.contains(&0) {
         false => key.extend_from_slice(name),
@@ -184,7 +193,7 @@ mod tests {
         }
         let v = EVersion::new(Epoch(7), 99);
         assert_eq!(log_version(&log_key(b"x", v)[1..]), Some(v));
-        assert_eq!(after_prefix(b"a\xff\xff"), Some(b"b".to_vec()));
+        assert_eq!(after_prefix(b"a\xff\xff"), Some(Key::from_slice(b"b")));
         assert_eq!(after_prefix(b"\xff"), None);
     }
 }
