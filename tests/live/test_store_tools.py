@@ -205,3 +205,51 @@ def test_a_store_grows_with_its_file(t):
         expect(given.read() == got.read(), "what lies behind the old end")
     cluster.kill()
     expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "the store in use behind its old end")
+
+
+def test_every_shard_of_a_store_grows_with_its_file(t):
+    cluster = t.cluster("--store", "block", "--osds", "1", "--osd-size", "512MiB", "--cores", "2", "--set",
+                        "osd_store_shards=2")
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "8")
+    put_some(t, client, 8, 8 << 20)
+    before = contents(t, client)
+    kb = client.ceph_json("osd", "df")["nodes"][0]["kb"]
+    cluster.kill()
+    expand = ("store", "expand", cluster.dir, "--osd", "0")
+    expect("nothing to do" in loligo(cluster, *expand), "a file that has not grown")
+    said = loligo(cluster, *expand, "--size", str((512 << 20) + 8192), code=1)
+    expect("8 KiB more are too few for its 2 shards" in said and "2 MiB" in said, said)
+    file = os.path.join(cluster.dir, "osd.0", "block")
+    equal(os.stat(file).st_size, 512 << 20, "the file after a refusal")
+    killed = sum(killed_after(cluster, seconds, *expand, "--size", "1GiB") for seconds in (0.01, 0.02, 0.04, 0.06, 0.1))
+    expect(killed > 0, "no growth was killed")
+    cluster.up("--cores", "2")
+    equal(contents(t, client), before, "what clients read of a store whose growth was killed")
+    cluster.kill()
+    loligo(cluster, *expand, "--size", "1GiB")
+    os.truncate(file, 3 << 29)
+    grown = json.loads(loligo(cluster, *expand, "-f", "json"))
+    equal((grown["bytes_before"], grown["bytes"]), (1 << 30, 3 << 29), "the second growth")
+    expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "the store that has grown")
+    shards = json.loads(loligo(cluster, "store", "dump", cluster.dir, "-f", "json"))["osd.0"]["shards"]
+    equal([of["blocks"]["grown_to_bytes"] for of in shards], [[1 << 30, 3 << 29]] * 2, "the shards' ends")
+    expect(all(of["blocks"]["all"] * 4096 > 740 << 20 for of in shards), f"the shards' blocks: {shards}")
+    cluster.up("--cores", "2")
+    equal(contents(t, client), before, "what clients read")
+    until(lambda: client.ceph_json("osd", "df")["nodes"][0]["kb"] > 2.9 * kb, "the OSD reports its new size")
+    # More than had room before, in each shard.
+    path = t.path("large")
+    with open(path, "wb") as f:
+        f.write(os.urandom(50 << 20))
+    for n in range(16):
+        client.rados("-p", POOL, "put", f"large{n}", path)
+    write_again(t, client)
+    cluster.kill()
+    cluster.up("--cores", "2")
+    for n in range(16):
+        client.rados("-p", POOL, "get", f"large{n}", t.path("got"))
+        with open(path, "rb") as given, open(t.path("got"), "rb") as got:
+            expect(given.read() == got.read(), f"large{n} after a kill")
+    cluster.kill()
+    expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "the store that was filled")

@@ -229,7 +229,8 @@ fn dump(dir: &Path, object: Option<&str>) -> Result<Value, String> {
     for shard in 0..store.shards() {
         let collections = of_shard(store, shard);
         let Some(handle) = store.handles().get_mut(shard as usize) else { continue };
-        shards.push(dump_shard(&handle.inner().state(), &collections));
+        let handle = handle.inner();
+        shards.push(dump_shard(&handle.state(), &handle.ends(), &collections));
     }
     Ok(json!({
         "label": label,
@@ -243,7 +244,8 @@ fn dump(dir: &Path, object: Option<&str>) -> Result<Value, String> {
     }))
 }
 
-fn dump_shard(state: &State, collections: &[String]) -> Value {
+/// `ends`: of the store after each growth.
+fn dump_shard(state: &State, ends: &[u64], collections: &[String]) -> Value {
     json!({
         "superblock": { "generation": state.generation, "tree_levels": state.tree_levels },
         "log": {
@@ -252,7 +254,7 @@ fn dump_shard(state: &State, collections: &[String]) -> Value {
         },
         "blocks": {
             "all": state.blocks, "data": state.data_blocks, "leaving": state.leaving_blocks,
-            "tree_bytes": state.tree_bytes,
+            "tree_bytes": state.tree_bytes, "grown_to_bytes": ends,
         },
         "collections": collections,
     })

@@ -3,12 +3,14 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
-use blockdev::{DeviceId, DeviceQueue};
-use blockstore::{BLOCK, Opener};
+use blockdev::DeviceQueue;
+use blockstore::{BLOCK, Label, Opener};
+use device::Files;
 
 use crate::OpenError;
 use crate::drive::Driver;
-use crate::open::{Options, Parts, Queue, failed, io_error, lock, no_device, open_any, path_in};
+use crate::open::{Options, Parts, Queue, failed, io_error, lock, open_any, path_in};
+use crate::place;
 
 /// Where a store ended, and where it ends now: bytes of its file or device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,47 +20,78 @@ pub struct Expanded {
 }
 
 /// Lets the store in `dir`, which is not in use, have all of its file or device. With `file_bytes` its file, which is no
-/// longer than that, gets so many bytes first. A crash leaves the store with its old end or the new one.
+/// longer than that, gets so many bytes first. Each shard grows by itself, an equal part of what there is more: a crash
+/// leaves each with its old end or the new one, and the next call brings the others to that.
 ///
 /// # Errors
-/// See [`OpenError`]. The store is as it was.
+/// See [`OpenError`]. The store is as it was, or, where a device failed, as after a crash.
 pub fn expand(dir: &Path, file_bytes: Option<u64>, options: &Options) -> Result<Expanded, OpenError> {
     let path = path_in(dir);
     // It is opened as it is: what is damaged is not made larger.
     let (mut store, label, owner) = open_any(dir, options)?;
-    let before = store.handles().iter_mut().map(|handle| handle.inner().device_bytes()).max().unwrap_or(0);
+    let ends = store.handles().iter_mut().map(|handle| handle.inner().ends()).collect::<Vec<_>>();
+    let before = store.handles().iter_mut().map(|handle| handle.inner().device_bytes()).min().unwrap_or(0);
     drop(store);
     let _lock = lock(dir)?;
-    let metadata = std::fs::metadata(&path).map_err(io_error(&path))?;
     let parts = Parts::of(dir, &label, &owner)?;
     let _held = parts.hold()?;
-    if let Some(bytes) = file_bytes {
-        if !metadata.is_file() {
-            return Err(OpenError::WholeDevice(path));
-        }
-        if bytes < metadata.len() {
-            return Err(OpenError::Shrinks { path, bytes, has: metadata.len() });
-        }
-        let file = OpenOptions::new().write(true).open(&path).map_err(io_error(&path))?;
-        file.set_len(bytes).and_then(|()| file.sync_all()).map_err(io_error(&path))?;
+    let bytes = bytes_to_be(&path, file_bytes)?;
+    let growing = Shards { path: &path, label: &label, options };
+    // What all of them have when nothing is interrupted.
+    let mut longest = ends.iter().max_by_key(|ends| ends.len()).cloned().unwrap_or_default();
+    let is_behind = ends.iter().any(|ends| *ends != longest);
+    let refused =
+        |error: blockstore::GrowthError| OpenError::CanNotGrow { path: path.clone(), why: error.to_string() };
+    let wanted = label.ends_with(&longest, bytes);
+    if is_behind {
+        growing.grow(&parts.open(options)?, &longest)?;
     }
-    let mut queue: Queue = Box::new(parts.open(options)?.queue());
-    let bytes = queue.geometry(DeviceId::Data).ok_or_else(|| no_device(&path))?.size_bytes;
+    if let Some(ends) = wanted.map_err(refused)? {
+        file_bytes.map_or(Ok(()), |bytes| set_len(&path, bytes))?;
+        growing.grow(&parts.open(options)?, &ends)?;
+        longest = ends;
+    }
+    Ok(Expanded { before, after: longest.last().copied().unwrap_or(before) })
+}
+
+/// The bytes of a store's device, or those that its file has, or is to have.
+fn bytes_to_be(path: &Path, file_bytes: Option<u64>) -> Result<u64, OpenError> {
+    let metadata = std::fs::metadata(path).map_err(io_error(path))?;
+    match (metadata.is_file(), file_bytes) {
+        (false, Some(_)) => Err(OpenError::WholeDevice(path.into())),
+        (false, None) => place::device_bytes(path),
+        (true, Some(bytes)) if bytes < metadata.len() => {
+            Err(OpenError::Shrinks { path: path.into(), bytes, has: metadata.len() })
+        }
+        (true, bytes) => Ok(bytes.unwrap_or(metadata.len())),
+    }
     // A rest that is no block is of no use.
-    let after = bytes / BLOCK * BLOCK;
-    if after <= before {
-        return Ok(Expanded { before, after: before });
+    .map(|bytes| bytes / BLOCK * BLOCK)
+}
+
+/// Makes the store's file longer, sparse.
+fn set_len(path: &Path, bytes: u64) -> Result<(), OpenError> {
+    let file = OpenOptions::new().write(true).open(path).map_err(io_error(path))?;
+    file.set_len(bytes).and_then(|()| file.sync_all()).map_err(io_error(path))
+}
+
+/// The shards of a store that grow, one after the other.
+struct Shards<'a> {
+    path: &'a Path,
+    label: &'a Label,
+    options: &'a Options,
+}
+
+impl Shards<'_> {
+    fn grow(&self, files: &Files, ends: &[u64]) -> Result<(), OpenError> {
+        (0..self.label.shards).try_for_each(|shard| {
+            let driver = Driver::new();
+            let mut queue: Queue = Box::new(files.queue());
+            queue.set_waker(driver.waker());
+            let opener = Opener::new(queue, shard, self.options.store);
+            let mut opener = opener.map_err(|error| failed(self.path, error))?.growing_to(ends.to_vec());
+            let opened = driver.run(&mut opener, Opener::turn, Opener::deadline);
+            opened.map(drop).map_err(|error| failed(self.path, error))
+        })
     }
-    let driver = Driver::new();
-    queue.set_waker(driver.waker());
-    let opener = Opener::new(queue, 0, options.store).map_err(|error| failed(&path, error))?;
-    let mut opener = opener.growing_to(after);
-    let store = driver.run(&mut opener, Opener::turn, Opener::deadline);
-    let store = store.map_err(|error| match error {
-        blockstore::OpenError::Between { .. } => {
-            OpenError::CanNotGrow { path: path.clone(), why: error.to_string() }
-        }
-        other => failed(&path, other),
-    })?;
-    Ok(Expanded { before, after: store.device_bytes() })
 }

@@ -90,13 +90,15 @@ impl Growing {
     ) -> Result<Self, Errno> {
         // Which free blocks have bytes the store does not know: those of the first step are made sure of, and others later.
         store.unback_free();
-        let first = store.lacking(if space == FileSpace::Whole { u64::MAX } else { STEP });
-        if let Some(range) = first {
-            match allocate(&file, range.start, range.end - range.start) {
+        let mut wanted = if space == FileSpace::Whole { u64::MAX } else { STEP };
+        while let Some(range) = store.lacking(wanted) {
+            let bytes = range.end - range.start;
+            match allocate(&file, range.start, bytes) {
                 // A full file system is no reason not to open a store: it can be read, and deleted from.
-                Err(Errno::NOSPC | Errno::DQUOT) => {}
+                Err(Errno::NOSPC | Errno::DQUOT) => break,
                 other => other.map(|()| store.provide(range))?,
             }
+            wanted = wanted.saturating_sub(bytes);
         }
         let giving = Giving { least: 0, look: now.after(UNUSED_FOR), sweep: Some(0) };
         let giving = (space == FileSpace::Follows).then_some(giving);

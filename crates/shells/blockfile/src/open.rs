@@ -177,11 +177,34 @@ fn open_for(
         })?;
         shards.push((handle, collections));
     }
+    check_growth(&path, &owner, shards.iter_mut().map(|(handle, _)| handle))?;
     let mut store = BlockFileStore::new(shards);
     let driver = Driver::new();
     store.set_waker(driver.waker());
     turns(&mut store, &driver, |store, _| store.is_settled().then_some(()));
     Ok((store, label, owner))
+}
+
+/// Shards that have grown otherwise than the others would write to the same blocks. That some lack the last growth is what a
+/// power loss leaves: they serve what they have.
+fn check_growth<'a>(
+    path: &Path,
+    owner: &Owner,
+    shards: impl Iterator<Item = &'a mut BlockFileShard>,
+) -> Result<(), OpenError> {
+    let mut ends: Vec<Vec<u64>> = shards.map(|handle| handle.inner().ends()).collect();
+    ends.sort_by_key(Vec::len);
+    if let Some(two) = ends.windows(2).find(|two| !two[1].starts_with(&two[0])) {
+        let why = format!("its shards have grown apart: to the bytes {:?} and {:?}", two[0], two[1]);
+        return Err(OpenError::Damaged { path: path.into(), why });
+    }
+    if ends.first() != ends.last() {
+        tracing::warn!(
+            "osd.{}'s store: some of its shards have not grown yet: `loligo store expand` brings that to its end",
+            owner.osd
+        );
+    }
+    Ok(())
 }
 
 /// What the shards of a store have in common while they are opened.
@@ -250,7 +273,7 @@ impl<'a> Opening<'a> {
         let mut shard = BlockFileShard::new(store, event, driver.now(), self.held.clone());
         if let Some(layout) = label.shard(number).filter(|_| self.is_file) {
             let file = || OpenOptions::new().read(true).write(true).open(path).map_err(io_error(path));
-            let of_shard = layout.blocks - layout.superblocks;
+            let of_shard = layout.block_offset(0) - layout.superblocks;
             let fixed = BLOCK + u64::from(label.shards) * of_shard;
             let room =
                 Room::new(file()?, self.options.file_system_stores, fixed, (number, self.used.clone()));

@@ -6,6 +6,7 @@ use blockdev::DeviceQueue;
 use store::StatFs;
 
 use crate::layout::{BLOCK, Counters};
+use crate::ranges::Grown;
 use crate::store::{BlockStore, DISCARDED_BLOCKS_MIN};
 
 /// More of the device, for whoever waits for space.
@@ -65,23 +66,24 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.places(runs)
     }
 
-    /// The part of the device that gives the store so many free bytes more, or all that are left, once it is provided.
+    /// The part of the device that gives the store so many free bytes more, or as many as are left in its piece, once it is
+    /// provided.
     pub fn lacking(&self, bytes: u64) -> Option<Range<u64>> {
-        let range = self.space.unbacked_range(bytes.div_ceil(BLOCK));
-        self.places(range).pop()
+        let range = self.space.unbacked_range(bytes.div_ceil(BLOCK))?;
+        self.places([self.layout.ranges.in_one_piece(range)]).pop()
     }
 
     /// Parts of the device from this byte on, so many bytes in so many pieces at most, where the store has nothing and gives
     /// out nothing.
     pub fn unbacked(&self, from: u64, bytes: u64, pieces_max: u64) -> Vec<Range<u64>> {
-        let from = from.saturating_sub(self.layout.blocks) / BLOCK;
+        let from = self.layout.ranges.block_from(from);
         self.places(self.space.unbacked_runs(from, bytes / BLOCK, pieces_max))
     }
 
     /// The device has these bytes: what is free there is given out from now on.
     pub fn provide(&mut self, device_bytes: Range<u64>) {
-        let block = |byte: u64| byte.saturating_sub(self.layout.blocks) / BLOCK;
-        self.space.back(block(device_bytes.start)..block(device_bytes.end));
+        let ranges = &self.layout.ranges;
+        self.space.back(ranges.block_from(device_bytes.start)..ranges.block_from(device_bytes.end));
         self.growth = Growth::None;
         self.wake_for_room();
     }
@@ -99,7 +101,17 @@ impl<Q: DeviceQueue> BlockStore<Q> {
 
     /// The bytes of the device, from its beginning, that the store may use at most.
     pub fn device_bytes(&self) -> u64 {
-        self.layout.end()
+        self.layout.end
+    }
+
+    /// Where the store ended after each growth, as the shard has it: the same in all shards, but that some lack the last ones
+    /// where a growth was interrupted.
+    pub fn ends(&self) -> Vec<u64> {
+        match &self.layout.grown {
+            Grown::No => Vec::new(),
+            Grown::Blocks(_) => vec![self.layout.end],
+            Grown::Ends(ends) => ends.clone(),
+        }
     }
 
     /// Free bytes that may be given out, without those that the next checkpoint needs.

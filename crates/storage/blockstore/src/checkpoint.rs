@@ -254,7 +254,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             root: tree.root,
             counters: checkpoint.counters,
             log: self.opening,
-            blocks: self.layout.grown.then_some(self.layout.block_count),
+            grown: self.layout.grown.clone(),
         };
         let Some(bytes) = superblock.encode() else {
             let error = store::StoreError::Damaged("the tree's root is in too many pieces".to_owned());

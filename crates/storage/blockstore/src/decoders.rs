@@ -12,6 +12,7 @@ use crate::codec::Codec;
 use crate::layout::{BLOCK, Counters, Label, Part, Superblock};
 use crate::packer::{decode_counted, encode_counted};
 use crate::page::{Key, Page, PagePtr, encode_page};
+use crate::ranges::Grown;
 use crate::records::{Collection, Counts, Dead, Onode};
 use crate::shape::{Shape, hash_range};
 
@@ -26,7 +27,7 @@ pub fn decode_any(which: u8, bytes: &[u8]) -> Result<(), DecodeError> {
     let piece = Piece::copy_from(bytes);
     match which % DECODERS {
         0 => Label::decode(bytes, Part::Data).map(|label| drop((label.encode(Part::Log), label.shard(0)))),
-        1 => Superblock::decode(bytes).map(|superblock| drop(superblock.encode())),
+        1 => Superblock::decode(bytes).map(|superblock| place_any(&superblock)),
         2 => PagePtr::decode(bytes).map(|ptr| drop((ptr.encode(), ptr.block_count()))),
         3 => Page::decode(&piece).map(|page| look_through(&page, bytes)),
         4 => Batch::decode_all(&piece).map(|all| all.iter().for_each(|batch| drop(batch.encode()))),
@@ -43,6 +44,14 @@ pub fn decode_any(which: u8, bytes: &[u8]) -> Result<(), DecodeError> {
             Ok(())
         }
     }
+}
+
+/// Where a superblock says that the shard's blocks are, and the superblock again.
+fn place_any(superblock: &Superblock) {
+    let label = label_sample();
+    let (shard, grown) = (superblock.shard, superblock.grown.clone());
+    let placed = label.shard(shard).map(|layout| label.with_grown(shard, layout, grown));
+    drop((superblock.encode(), placed));
 }
 
 /// Finds each entry of a page, and encodes them again.
@@ -73,17 +82,22 @@ fn packed_sample(algorithm: CompressionAlgorithm) -> Vec<u8> {
     [&[algorithm.code(), 2][..], &data[..bytes as usize]].concat()
 }
 
+fn label_sample() -> Label {
+    let (shards, log_unit_bytes, owner) = (2, 512, b"owner".to_vec());
+    let (size_bytes, log_bytes, log_apart) = (64 << 20, 1 << 20, false);
+    Label { id: 7, shards, size_bytes, log_bytes, log_unit_bytes, log_apart, owner }
+}
+
 /// Something for each decoder that it takes, by its number.
 pub fn samples() -> Vec<(u8, Vec<u8>)> {
     let runs = vec![Run { start: 5, count: 2 }];
     let ptr = PagePtr { runs: runs.clone(), bytes: 5000, crc: 7 };
-    let (shards, log_unit_bytes, owner) = (2, 512, b"owner".to_vec());
-    let (size_bytes, log_bytes, log_apart) = (64 << 20, 1 << 20, false);
-    let label = Label { id: 7, shards, size_bytes, log_bytes, log_unit_bytes, log_apart, owner };
+    let label = label_sample();
     let counters = Counters { next_number: 3, objects: 2, metadata_bytes: 100 };
     let (root, log) = (Some((2, ptr.clone())), wal::Opening::FIRST);
-    let (features, blocks) = (0, Some(1000));
-    let superblock = Superblock { features, store: 7, shard: 1, generation: 4, root, counters, log, blocks };
+    let (features, grown) = (0, Grown::Blocks(1000));
+    let superblock = Superblock { features, store: 7, shard: 1, generation: 4, root, counters, log, grown };
+    let ranges = Superblock { grown: Grown::Ends(vec![80 << 20, 96 << 20]), ..superblock.clone() };
     let keys = [1, 2].map(|key| Key::from_slice(&[key]));
     let entries: Vec<_> =
         keys.clone().into_iter().zip([Piece::copy_from(b"one"), ptr.encode().into()]).collect();
@@ -107,6 +121,7 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
     vec![
         (0, label.encode(Part::Data).to_vec()),
         (1, superblock.encode().map_or(Vec::new(), |bytes| bytes.to_vec())),
+        (1, ranges.encode().map_or(Vec::new(), |bytes| bytes.to_vec())),
         (2, ptr.encode()),
         (3, page[..used as usize].to_vec()),
         (4, batch.encode().to_vec()),

@@ -7,6 +7,7 @@ use buffer::{Piece, PieceMut, crc32c};
 use wal::{Opening, Position};
 
 use crate::page::PagePtr;
+use crate::ranges::{Grown, Ranges};
 
 /// Bytes of a block: the unit of allocation and of checksums.
 pub const BLOCK: u64 = 4096;
@@ -26,8 +27,11 @@ pub mod features {
     /// Objects may have compressed blocks, which builds without it can't read.
     pub const COMPRESSED: u64 = 4;
 
+    /// The shard is one of several of a store that has grown: it has further ranges of blocks.
+    pub const RANGES: u64 = 8;
+
     /// All that this build knows.
-    pub const KNOWN: u64 = SEVERAL_SHARDS | GROWN | COMPRESSED;
+    pub const KNOWN: u64 = SEVERAL_SHARDS | GROWN | COMPRESSED | RANGES;
 }
 
 /// "LoligoBS", little-endian.
@@ -40,7 +44,7 @@ const LOG_LABEL_MAGIC: u64 = 0x4c42_6f67_696c_6f4c;
 const SUPERBLOCK_MAGIC: u32 = 0x6253_674c;
 
 /// No device is larger.
-const SIZE_BYTES_MAX: u64 = 1 << 56;
+pub(crate) const SIZE_BYTES_MAX: u64 = 1 << 56;
 
 /// Bytes of the label on the device.
 pub const LABEL_BYTES: u64 = 4096;
@@ -202,9 +206,9 @@ impl Label {
             superblocks,
             log_device: self.log_device(),
             log: wal::Layout { offset, bytes, unit_bytes, id },
-            blocks,
-            block_count: (superblocks + self.shard_bytes() - blocks) / BLOCK,
-            grown: false,
+            ranges: Ranges::one(blocks, (superblocks + self.shard_bytes() - blocks) / BLOCK),
+            end: self.end(&Grown::No),
+            grown: Grown::No,
         })
     }
 }
@@ -213,44 +217,26 @@ impl Label {
 pub const LOG_BYTES_MIN: u64 = 64 << 10;
 
 /// The fewest blocks of a shard.
-const BLOCKS_MIN: u64 = 256;
+pub(crate) const BLOCKS_MIN: u64 = 256;
 
 /// Where a shard's parts are on the device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShardLayout {
     /// First byte of the two superblocks.
     pub superblocks: u64,
     pub log_device: DeviceId,
     pub log: wal::Layout,
-    /// First byte of block 0.
-    pub blocks: u64,
-    pub block_count: u64,
-    /// Whether the number of blocks is the superblock's, and not what the label gives.
-    pub grown: bool,
+    /// Where the blocks are.
+    pub ranges: Ranges,
+    /// Bytes of the device, from its beginning, that the store may use, all its shards.
+    pub end: u64,
+    /// What of this the superblock says, and not the label.
+    pub grown: Grown,
 }
 
 impl ShardLayout {
     pub fn block_offset(&self, block: u64) -> u64 {
-        self.blocks + block * BLOCK
-    }
-
-    /// Bytes of the device, from its beginning, that the shard may use.
-    pub fn end(&self) -> u64 {
-        self.block_offset(self.block_count)
-    }
-
-    /// The blocks that the shard's superblock says it has.
-    ///
-    /// # Errors
-    /// They are fewer than the label's, or reach farther than any device.
-    pub fn with_blocks(mut self, blocks: Option<u64>) -> Result<Self, DecodeError> {
-        if let Some(blocks) = blocks {
-            if blocks < self.block_count || blocks > SIZE_BYTES_MAX / BLOCK {
-                return Err(DecodeError::BadValue { what: "blocks of a shard", value: blocks });
-            }
-            (self.block_count, self.grown) = (blocks, true);
-        }
-        Ok(self)
+        self.ranges.offset(block)
     }
 
     /// Where the superblock of a generation is written.
@@ -285,7 +271,7 @@ impl Counters {
 /// A shard as of a point of its log. The one with the higher generation counts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Superblock {
-    /// See [`features`]; but [`features::GROWN`], which `blocks` says.
+    /// See [`features`]; but what `grown` says.
     pub features: u64,
     /// [`Label::id`].
     pub store: u64,
@@ -295,16 +281,14 @@ pub struct Superblock {
     pub root: Option<(u8, PagePtr)>,
     pub counters: Counters,
     pub log: Opening,
-    /// The shard's blocks, where it has grown.
-    pub blocks: Option<u64>,
+    pub grown: Grown,
 }
 
 impl Superblock {
     /// The two copies. `None`: the root is in too many pieces to be written down.
     pub fn encode(&self) -> Option<Piece> {
         let mut e = Encoder::new(0);
-        let grown = if self.blocks.is_some() { features::GROWN } else { 0 };
-        e.put(&SUPERBLOCK_MAGIC).put(&(self.features | grown));
+        e.put(&SUPERBLOCK_MAGIC).put(&(self.features | self.grown.features()));
         e.put(&self.store).put(&self.shard).put(&self.generation);
         e.put(&self.log.kept.at).put(&self.log.kept.sequence);
         e.put(&self.log.sealed.at).put(&self.log.sealed.sequence).put(&self.log.salt);
@@ -313,9 +297,7 @@ impl Superblock {
             None => e.put(&0u8),
             Some((levels, ptr)) => e.put(levels).blob(&ptr.encode()),
         };
-        if let Some(blocks) = &self.blocks {
-            e.put(blocks);
-        }
+        self.grown.put(&mut e);
         if e.len() + 8 > COPY_BYTES {
             return None;
         }
@@ -359,9 +341,9 @@ impl Superblock {
             0 => None,
             levels => Some((levels, PagePtr::decode(d.blob("root of the tree")?)?)),
         };
-        let blocks = if features & features::GROWN == 0 { None } else { Some(d.get()?) };
-        let features = features & !features::GROWN;
-        Ok(Self { features, store, shard, generation, root, counters, log, blocks })
+        let grown = Grown::get(&mut d, features)?;
+        let features = features & !grown.features();
+        Ok(Self { features, store, shard, generation, root, counters, log, grown })
     }
 }
 
@@ -369,6 +351,7 @@ impl Superblock {
 mod tests {
     use super::*;
     use crate::bitmap::Run;
+    use crate::ranges::GROWTHS_MAX;
 
     pub fn label() -> Label {
         Label {
@@ -391,8 +374,8 @@ mod tests {
             let layout = label.shard(shard).expect("it has three");
             assert_eq!(layout.superblocks, end);
             assert_eq!(layout.log.offset, end + 2 * SUPERBLOCK_BYTES);
-            assert_eq!(layout.blocks, layout.log.offset + (1 << 20));
-            end = layout.block_offset(layout.block_count);
+            assert_eq!(layout.block_offset(0), layout.log.offset + (1 << 20));
+            end = layout.ranges.end();
         }
         assert!(end <= 64 << 20 && label.shard(3).is_none());
         let apart = Label { log_apart: true, ..label.clone() };
@@ -402,7 +385,7 @@ mod tests {
         }
         let layout = apart.shard(2).expect("it has three");
         assert_eq!((layout.log_device, layout.log.offset), (DeviceId::Wal, LABEL_BYTES + (2 << 20)));
-        assert_eq!(layout.blocks, layout.superblocks + 2 * SUPERBLOCK_BYTES);
+        assert_eq!(layout.block_offset(0), layout.superblocks + 2 * SUPERBLOCK_BYTES);
         assert_eq!(apart.log_device_bytes(), layout.log.offset + (1 << 20));
         for bad in [
             Label { shards: 0, ..label.clone() },
@@ -426,10 +409,20 @@ mod tests {
             root: Some((2, PagePtr { runs: vec![Run { start: 9, count: 2 }], bytes: 8000, crc: 4 })),
             counters: Counters { next_number: 3, objects: 2, metadata_bytes: 1000 },
             log: Opening { kept: at(4), sealed: at(3), salt: 2 },
-            blocks: None,
+            grown: Grown::No,
         };
-        let grown = Superblock { blocks: Some(1 << 20), ..superblock.clone() };
-        assert_eq!(Superblock::decode(&grown.encode().expect("it fits")), Ok(grown));
+        let ends = (0..GROWTHS_MAX as u64).map(|n| n << 30).collect();
+        for grown in [Grown::Blocks(1 << 20), Grown::Ends(vec![1 << 30]), Grown::Ends(ends)] {
+            let grown = Superblock { grown, ..superblock.clone() };
+            assert_eq!(Superblock::decode(&grown.encode().expect("it fits")), Ok(grown));
+        }
+        for bad in [Grown::Ends(vec![]), Grown::Ends(vec![1 << 30; GROWTHS_MAX + 1])] {
+            let bad = Superblock { grown: bad, ..superblock.clone() };
+            assert!(Superblock::decode(&bad.encode().expect("it fits")).is_err(), "{bad:?}");
+        }
+        let both =
+            Superblock { features: features::GROWN, grown: Grown::Ends(vec![1 << 30]), ..superblock.clone() };
+        assert!(Superblock::decode(&both.encode().expect("it fits")).is_err(), "two ways to have grown");
         let bytes = superblock.encode().expect("it fits").to_vec();
         assert_eq!(Superblock::decode(&bytes), Ok(superblock.clone()));
         for at in [0, 20, COPY_BYTES + 20] {
@@ -442,8 +435,8 @@ mod tests {
         }
         // A feature of a build to come.
         let mut e = Encoder::new(0);
-        e.raw(&bytes[8..12]).put(&8u64).raw(&bytes[20..COPY_BYTES - 8]);
+        e.raw(&bytes[8..12]).put(&16u64).raw(&bytes[20..COPY_BYTES - 8]);
         let newer = sealed(e, COPY_BYTES).to_vec();
-        assert!(matches!(Superblock::decode(&newer), Err(DecodeError::BadValue { value: 8, .. })));
+        assert!(matches!(Superblock::decode(&newer), Err(DecodeError::BadValue { value: 16, .. })));
     }
 }

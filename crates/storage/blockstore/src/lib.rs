@@ -45,6 +45,7 @@ mod pass;
 mod peeked;
 mod planted;
 mod purge;
+mod ranges;
 mod read;
 mod recent;
 mod records;
@@ -64,6 +65,7 @@ pub use layout::{BLOCK, FORMAT, LABEL_BYTES, Label, OWNER_BYTES_MAX, Part};
 pub use make::Making;
 pub use open::{OpenError, Opener};
 pub use planted::Bug;
+pub use ranges::{GROWTHS_MAX, GrowthError};
 pub use state::State;
 pub use store::{BlockStore, DISCARDED_BLOCKS_MIN, Memory, Options};
 

@@ -7,6 +7,7 @@ use types::UTime;
 use crate::io::Io;
 use crate::layout::{Counters, Label, Part, Superblock};
 use crate::open::OpenError;
+use crate::ranges::Grown;
 
 /// Bytes of zeros written at once.
 const ZEROS_BYTES: u64 = 1 << 20;
@@ -60,7 +61,7 @@ impl<Q: DeviceQueue> Making<Q> {
                 root: None,
                 counters: Counters::default(),
                 log: wal::Opening::FIRST,
-                blocks: None,
+                grown: Grown::No,
             };
             let bytes = superblock.encode().ok_or(OpenError::NoDevice)?;
             // The other one is no superblock until the shard is opened.

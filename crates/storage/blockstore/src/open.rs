@@ -12,6 +12,7 @@ use crate::io::Io;
 use crate::layout;
 use crate::layout::{BLOCK, LABEL_BYTES, Label, Part, SUPERBLOCK_BYTES, ShardLayout, Superblock};
 use crate::load::Loading;
+use crate::ranges::Grown;
 use crate::store::{BlockStore, Options, Purpose};
 
 /// Bytes of the log that are read at once.
@@ -38,8 +39,8 @@ pub enum OpenError {
         "shard {shard} of the store is to end at byte {bytes}: shards only grow, and this one ends at {has}"
     )]
     Shrinks { shard: u32, bytes: u64, has: u64 },
-    #[error("a store of {shards} shards can't grow: behind each but the last the next one begins")]
-    Between { shards: u32 },
+    #[error("shard {shard} of the store has grown otherwise than the others")]
+    GrownApart { shard: u32 },
     #[error("record {sequence} of the log can't be read: {error}")]
     BadRecord { sequence: u64, error: DecodeError },
     #[error(transparent)]
@@ -77,8 +78,8 @@ pub struct Opener<Q: DeviceQueue> {
     io: Option<Io<Q, Purpose>>,
     shard: u32,
     options: Options,
-    /// Where the shard is to end from now on, if it is to grow: byte of the device.
-    grows_to: Option<u64>,
+    /// Where the store ends after each growth, if it is to grow.
+    grows_to: Option<Vec<u64>>,
     step: Step<Q>,
     requests: usize,
     /// What was read, by its place among the reads of the step.
@@ -94,10 +95,11 @@ impl<Q: DeviceQueue> Opener<Q> {
         Ok(Self { io, shard, options, grows_to: None, step, requests: 0, read })
     }
 
-    /// Opens the only shard of a store on a device that has grown, and lets it use so many bytes of that. The superblock
-    /// that every opening writes says so: a crash leaves the store with its old end or with the new one.
-    pub fn growing_to(self, device_bytes: u64) -> Self {
-        Self { grows_to: Some(device_bytes), ..self }
+    /// Opens a shard of a store on a device that has grown, and lets it use its part of that: the store ends here after each
+    /// growth, in bytes of the device ([`Label::ends_with`]). The superblock that every opening writes says so: a crash leaves
+    /// the shard with its old end or with the new one.
+    pub fn growing_to(self, ends: Vec<u64>) -> Self {
+        Self { grows_to: Some(ends), ..self }
     }
 
     pub fn deadline(&self) -> Option<UTime> {
@@ -238,22 +240,24 @@ impl<Q: DeviceQueue> Opener<Q> {
     ) -> Result<ShardLayout, OpenError> {
         let shard = self.shard;
         let unsound = |error| OpenError::NoSuperblock { shard, error };
-        let layout = layout.with_blocks(superblock.blocks).map_err(unsound)?;
+        let by_label = layout.clone();
+        let layout = label.with_grown(shard, layout, superblock.grown.clone()).map_err(unsound)?;
         let device_bytes = self.io.as_ref().map_or(0, Io::device_bytes);
-        let wanted = self.grows_to.unwrap_or(layout.end());
+        let ends = self.grows_to.as_deref().unwrap_or_default();
+        let wanted = ends.last().copied().unwrap_or(layout.end);
         if wanted > device_bytes {
             return Err(OpenError::Sizes { device_bytes });
         }
-        let Some(bytes) = self.grows_to else { return Ok(layout) };
-        let blocks = bytes.saturating_sub(layout.blocks) / BLOCK;
-        if blocks < layout.block_count {
-            return Err(OpenError::Shrinks { shard, bytes, has: layout.end() });
+        let Some(bytes) = ends.last().copied() else { return Ok(layout) };
+        if bytes / BLOCK * BLOCK < layout.end {
+            return Err(OpenError::Shrinks { shard, bytes, has: layout.end });
         }
-        if label.shards != 1 {
-            return Err(OpenError::Between { shards: label.shards });
-        }
-        superblock.blocks = Some(blocks);
-        layout.with_blocks(superblock.blocks).map_err(unsound)
+        superblock.grown = match &superblock.grown {
+            Grown::Ends(has) if !ends.starts_with(has) => return Err(OpenError::GrownApart { shard }),
+            _ if label.shards > 1 => Grown::Ends(ends.to_vec()),
+            _ => Grown::Blocks((bytes - layout.block_offset(0)) / BLOCK),
+        };
+        label.with_grown(shard, by_label, superblock.grown.clone()).map_err(unsound)
     }
 
     /// The superblock that counts: the newer one of those that can be read.
@@ -318,7 +322,7 @@ impl<Q: DeviceQueue> Opener<Q> {
         let Superblock { features, store, shard: number, generation, root, counters, log: opening, .. } =
             superblock;
         let log = Log::new(layout.log, opening.salt, opening.kept, opening.sealed);
-        let mut opened = BlockStore::new(io, layout, (store, number), self.options, log, opening);
+        let mut opened = BlockStore::new(io, layout.clone(), (store, number), self.options, log, opening);
         opened.features = features;
         opened.packer.is_announced = features & layout::features::COMPRESSED != 0;
         (opened.generation, opened.counters, opened.tables.tree.root) = (generation, counters, root);
@@ -326,7 +330,8 @@ impl<Q: DeviceQueue> Opener<Q> {
         for record in replayed.records {
             let sequence = record.sequence;
             let places = record.payload_beside.iter().flat_map(|run| {
-                let first = run.offset.wrapping_sub(layout.blocks) / BLOCK;
+                // Where the shard has no block, the load refuses it.
+                let first = layout.ranges.block_at(run.offset).unwrap_or(u64::MAX - 1);
                 first..first.saturating_add(run.checksums.len() as u64)
             });
             opened.keep_payload(sequence, places.collect());

@@ -225,6 +225,7 @@ mod tests {
     use types::SplitMix64;
 
     use super::*;
+    use crate::ranges::Ranges;
     use crate::tree::Tables;
 
     /// Writes the changes into the tables' tree; `forget` drops every page from memory first.
@@ -269,7 +270,8 @@ mod tests {
     fn a_tree_is_an_ordered_map_whose_pages_come_back_when_it_is_emptied() {
         for seed in 0..6 {
             let mut random = SplitMix64::new(seed);
-            let (mut tables, mut disk, mut space) = (Tables::default(), BTreeMap::new(), Space::new(50_000));
+            let (mut tables, mut disk, mut space) =
+                (Tables::default(), BTreeMap::new(), Space::new(&Ranges::one(0, 50_000)));
             let mut model: BTreeMap<Key, Vec<u8>> = BTreeMap::new();
             for round in 0..40u64 {
                 let grows = round % 20 < 12;

@@ -75,7 +75,7 @@ impl Checker {
             }
         }
         let mut at = context.space.next_data(0);
-        while at < context.space.blocks() {
+        while at < context.space.numbers() {
             if !self.mapped.contains_key(&at) {
                 context.freed.push(at);
             }

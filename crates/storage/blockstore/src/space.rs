@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
 use crate::bitmap::{Bitmap, REGION_BLOCKS, Run, runs_of};
+use crate::ranges::Ranges;
 
 /// From so many on, blocks are looked for that are neighbours.
 const WHOLE_BLOCKS_MIN: u64 = 16;
@@ -39,12 +40,20 @@ pub struct Space {
     cursor: u64,
     /// Free blocks that the device may not have bytes for: they are not given out, and are in `taken`, too.
     unbacked: Bitmap,
+    /// How many numbers no block has: they are in `taken`, too, and nothing ever gives them back.
+    left_out: u64,
 }
 
 impl Space {
-    pub fn new(blocks: u64) -> Self {
+    pub fn new(ranges: &Ranges) -> Self {
+        let blocks = ranges.numbers();
+        let mut taken = Bitmap::new(blocks);
+        for number in ranges.left_out() {
+            taken.insert(number);
+        }
         Self {
-            taken: Bitmap::new(blocks),
+            left_out: taken.count(),
+            taken,
             data: Bitmap::new(blocks),
             dirty: BTreeSet::new(),
             leaving: VecDeque::new(),
@@ -77,7 +86,7 @@ impl Space {
     pub fn unback_last(&mut self, count: u64, run_min: u64) -> Vec<Range<u64>> {
         let (mut left, mut short, mut all) = (count, 0, Vec::new());
         for region in (0..self.taken.regions()).rev() {
-            let end = ((region + 1) * REGION_BLOCKS).min(self.blocks());
+            let end = ((region + 1) * REGION_BLOCKS).min(self.numbers());
             let mut at = region * REGION_BLOCKS;
             while let Some(start) = self.taken.next_missing(at).filter(|start| *start < end) {
                 if left == 0 || short == SHORT_RUNS_MAX {
@@ -106,10 +115,10 @@ impl Space {
         let (mut runs, mut left, mut at) = (Vec::new(), count, from);
         while left > 0 && (runs.len() as u64) < runs_max {
             let start = self.unbacked.next_present(at);
-            if start >= self.blocks() {
+            if start >= self.numbers() {
                 break;
             }
-            at = self.unbacked.next_missing(start).unwrap_or(self.blocks()).min(start.saturating_add(left));
+            at = self.unbacked.next_missing(start).unwrap_or(self.numbers()).min(start.saturating_add(left));
             left -= at - start;
             runs.push(start..at);
         }
@@ -119,7 +128,7 @@ impl Space {
     /// The device has bytes for these blocks.
     pub fn back(&mut self, blocks: Range<u64>) {
         let mut at = self.unbacked.next_present(blocks.start);
-        while at < blocks.end.min(self.blocks()) {
+        while at < blocks.end.min(self.numbers()) {
             self.unbacked.remove(at);
             self.taken.remove(at);
             at = self.unbacked.next_present(at + 1);
@@ -133,16 +142,21 @@ impl Space {
 
     /// Blocks that are in use: with data, by pages of the tree, or still leaving.
     pub fn taken_blocks(&self) -> u64 {
-        self.taken.count() - self.unbacked.count()
+        self.taken.count() - self.unbacked.count() - self.left_out
     }
 
     pub fn blocks(&self) -> u64 {
+        self.taken.len() - self.left_out
+    }
+
+    /// One more than the highest number of a block.
+    pub fn numbers(&self) -> u64 {
         self.taken.len()
     }
 
     /// Blocks that can be given out.
     pub fn free_blocks(&self) -> u64 {
-        self.blocks() - self.taken.count()
+        self.numbers() - self.taken.count()
     }
 
     pub fn leaving_blocks(&self) -> u64 {
@@ -282,7 +296,7 @@ impl Space {
     /// A replayed change. `false`: it takes what holds data, or gives up what doesn't.
     pub fn replay(&mut self, allocated: &[Run], freed: &[Run]) -> bool {
         for run in allocated.iter().chain(freed) {
-            if run.blocks().end > self.blocks() {
+            if run.blocks().end > self.numbers() {
                 return false;
             }
             self.dirty.extend(run.blocks().map(|b| b / REGION_BLOCKS));
@@ -303,7 +317,7 @@ mod tests {
 
     #[test]
     fn only_backed_blocks_are_given_out_but_to_pages() {
-        let mut space = Space::new(100);
+        let mut space = Space::new(&Ranges::one(0, 100));
         space.unback_all();
         assert_eq!(
             (space.free_blocks(), space.allocate(1), space.unbacked_range(10)),
@@ -325,7 +339,7 @@ mod tests {
 
     #[test]
     fn blocks_are_taken_back_in_long_runs_from_the_end() {
-        let mut space = Space::new(3 * REGION_BLOCKS);
+        let mut space = Space::new(&Ranges::one(0, 3 * REGION_BLOCKS));
         assert_eq!(space.allocate(2 * REGION_BLOCKS + 100).map(|all| all.len()), Some(16484));
         space.give_back((0..64).chain([200, 202, 204]));
         let end = 3 * REGION_BLOCKS;
@@ -344,7 +358,7 @@ mod tests {
 
     #[test]
     fn many_blocks_are_neighbours_where_there_are_some() {
-        let mut space = Space::new(1000);
+        let mut space = Space::new(&Ranges::one(0, 1000));
         assert_eq!(space.allocate(400), Some((0..400).collect()));
         // Every second one of the first 200 comes back: the longest run is behind them.
         space.give_back((0..200).step_by(2));

@@ -180,6 +180,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let packer = Packer::new(io.is_rotational());
         Self {
             io,
+            space: Space::new(&layout.ranges),
             layout,
             names,
             features: 0,
@@ -187,7 +188,6 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             tables: Tables::default(),
             is_retry: false,
             contents: Contents::default(),
-            space: Space::new(layout.block_count),
             packer,
             growth: Growth::None,
             counters: Counters::default(),
@@ -262,7 +262,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
 
     /// Where the device has a byte of an object, as far as memory knows; of a compressed one a byte that it depends on.
     pub fn locate(&mut self, collection: CollectionId, object: &GHObject, offset: u64) -> Option<u64> {
-        let layout = self.layout;
+        let layout = self.layout.clone();
         let context = self.context(&NOTHING_FETCHED);
         let found = context.find(collection, object).ok()??;
         let block = offset / BLOCK;

@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::common::{META, PROPERTIES, error, make_with_object, object, owner, read};
+use crate::common::{META, PROPERTIES, error, make_with_object, object, owner, read, shrinks_below};
 use blockfile::{
     BlockFileStore, FileSpace, NewStore, OpenError, Options, Owner, handles, logs_bytes, mkfs, open, path_in,
     shards_in, shards_of,
@@ -113,7 +113,7 @@ fn an_acknowledgement_holds_no_completion_back() {
 fn a_file_takes_the_disk_in_steps() {
     let dir = tempfile::tempdir().unwrap();
     mkfs(dir.path(), &owner(3), &NewStore::file(1 << 30), &Options::default()).unwrap();
-    let given = || std::fs::metadata(path_in(dir.path())).unwrap().blocks() * 512;
+    let given = || crate::common::given(dir.path());
     let mut h = Harness::new(open(dir.path(), &owner(3), &Options::default()).unwrap(), PROPERTIES);
     h.commit(|t| t.create_collection(META, 0));
     assert!(given() < 200 << 20, "{} bytes for an empty store", given());
@@ -241,19 +241,6 @@ fn a_collection_that_was_on_its_way_arrives_before_a_core_has_its_shard() {
 fn following(dir: &Path) -> Harness<BlockFileStore> {
     let options = Options { file_space: FileSpace::Follows, ..Options::default() };
     Harness::new(open(dir, &owner(3), &options).unwrap(), PROPERTIES)
-}
-
-/// Gives the store turns until its file has fewer bytes.
-fn shrinks_below(h: &mut Harness<BlockFileStore>, dir: &Path, bytes: u64) -> bool {
-    let given = || std::fs::metadata(path_in(dir)).unwrap().blocks() * 512;
-    let end = Instant::now() + Duration::from_secs(60);
-    while given() >= bytes && Instant::now() < end {
-        // Later than the time of any opening, and quicker than the clock.
-        let passed = Instant::now() - (end - Duration::from_secs(60));
-        h.store().turn(UTime::from_nanos(3_000_000_000 * 1_000_000_000).after(passed * 4));
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    given() < bytes
 }
 
 #[test]

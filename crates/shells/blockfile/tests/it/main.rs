@@ -4,6 +4,7 @@
 
 mod common;
 mod conformance;
+mod expand;
 mod files;
 mod log;
 mod repair;

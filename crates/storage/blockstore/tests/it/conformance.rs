@@ -50,7 +50,7 @@ mod compressed {
 mod several_shards {
     use super::*;
     store::conformance_tests!(
-        Shards { sim: Sim { clean: false, ..Sim::new(Options::default(), 4 << 20) }, shards: 3 },
+        Shards { sim: Sim { clean: false, ..Sim::new(Options::default(), 4 << 20) }, shards: 3, grown: false },
         skipped: ["a_full_store_refuses_whole_and_takes_what_makes_room"]
     );
 }
@@ -59,7 +59,16 @@ mod several_shards {
 mod several_shards_with_their_logs_apart {
     use super::*;
     store::conformance_tests!(
-        Shards { sim: Sim { clean: false, log_apart: true, ..Sim::new(Options::default(), 4 << 20) }, shards: 3 },
+        Shards { sim: Sim { clean: false, log_apart: true, ..Sim::new(Options::default(), 4 << 20) }, shards: 3, grown: false },
+        skipped: ["a_full_store_refuses_whole_and_takes_what_makes_room"]
+    );
+}
+
+/// The same, each with its blocks in three places.
+mod several_shards_that_have_grown {
+    use super::*;
+    store::conformance_tests!(
+        Shards { sim: Sim { clean: false, ..Sim::new(Options::default(), 4 << 20) }, shards: 3, grown: true },
         skipped: ["a_full_store_refuses_whole_and_takes_what_makes_room"]
     );
 }

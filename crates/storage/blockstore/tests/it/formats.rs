@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::common::shards::{Shards, Whole};
 use crate::common::{Sim, check, forced};
 use blockdev::sim::SimDisks;
 use blockdev::{DeviceId, DeviceQueue, Done, Durability, Op, Request, Token};
@@ -46,13 +47,13 @@ fn perform(disks: &SimDisks, op: Op) {
     assert!(matches!(done[0].result, Ok(Done::Written)), "{done:?}");
 }
 
-/// Disks with these bytes at these places, and zeros elsewhere.
-fn disks_with(blocks: &[(u64, Piece)]) -> SimDisks {
-    let disks = factory().disks(SIZE_BYTES);
+/// Disks of this size with these bytes at these places, and zeros elsewhere.
+fn disks_with(size_bytes: u64, blocks: &[(u64, Piece)]) -> SimDisks {
+    let disks = factory().disks(size_bytes);
     let write = |offset, data: Piece| {
         perform(&disks, Op::Write { offset, data: data.into(), durability: Durability::Durable });
     };
-    (0..SIZE_BYTES).step_by(1 << 20).for_each(|at| write(at, vec![0; 1 << 20].into()));
+    (0..size_bytes).step_by(1 << 20).for_each(|at| write(at, vec![0; 1 << 20].into()));
     blocks.iter().for_each(|(at, bytes)| write(*at, bytes.clone()));
     disks
 }
@@ -69,7 +70,7 @@ const HINT: AllocHint = AllocHint { object_size: 4 << 20, write_size: 8192, flag
 
 /// A store with something of everything that the format has, part of it only in the log.
 fn write_store() -> SimDisks {
-    let (factory, disks) = (factory(), disks_with(&[]));
+    let (factory, disks) = (factory(), disks_with(SIZE_BYTES, &[]));
     factory.make(&disks, factory.label(SIZE_BYTES));
     let mut h = Harness::new(factory.open(&disks), factory.properties());
     let (a, b, large) = (object("a", 0), object("b", 2), object("large", 1));
@@ -135,9 +136,9 @@ fn read_store(disks: &SimDisks, format: u32) {
 }
 
 /// Blocks that are not zeros: for each its offset (u64, little-endian) and its bytes.
-fn dumped(disks: &SimDisks) -> Vec<u8> {
+fn dumped(disks: &SimDisks, size_bytes: u64) -> Vec<u8> {
     let mut out = Vec::new();
-    for at in (0..SIZE_BYTES).step_by(4096) {
+    for at in (0..size_bytes).step_by(4096) {
         let bytes = disks.durable(DeviceId::Data, at, 4096);
         if bytes.iter().any(|byte| *byte != 0) {
             out.extend(at.to_le_bytes());
@@ -148,7 +149,7 @@ fn dumped(disks: &SimDisks) -> Vec<u8> {
 }
 
 /// The disks that a kept file describes.
-fn kept(name: &str) -> SimDisks {
+fn kept(name: &str, size_bytes: u64) -> SimDisks {
     let bytes = std::fs::read(path(name)).expect("a store of each format is kept: see formats/README.md");
     let bytes = Piece::from(bytes);
     let blocks: Vec<(u64, Piece)> = (0..bytes.len())
@@ -158,21 +159,22 @@ fn kept(name: &str) -> SimDisks {
             (offset, bytes.slice(at + 8..at + 8 + 4096))
         })
         .collect();
-    disks_with(&blocks)
+    disks_with(size_bytes, &blocks)
 }
 
 /// Writes a file of the format in force, if the environment asks for it.
-fn keep(name: &str, disks: &SimDisks) {
+fn keep(name: &str, disks: &SimDisks, size_bytes: u64) {
     if std::env::var_os("LOLIGO_WRITE_FORMAT").is_some() {
-        std::fs::write(path(name), dumped(disks)).expect("the file of this format can be written");
+        std::fs::write(path(name), dumped(disks, size_bytes))
+            .expect("the file of this format can be written");
     }
 }
 
 #[test]
 fn stores_of_every_format_are_opened_and_hold_what_was_written() {
-    keep(&FORMAT.to_string(), &write_store());
+    keep(&FORMAT.to_string(), &write_store(), SIZE_BYTES);
     for format in 1..=FORMAT {
-        read_store(&kept(&format.to_string()), format);
+        read_store(&kept(&format.to_string(), SIZE_BYTES), format);
     }
     read_store(&write_store(), FORMAT);
 }
@@ -189,7 +191,7 @@ fn text(seed: u64) -> Vec<u8> {
 
 /// A store with compressed data: some in the tree, written over in its middle by a record that is only in the log.
 fn write_compressed() -> SimDisks {
-    let (factory, disks) = (factory(), disks_with(&[]));
+    let (factory, disks) = (factory(), disks_with(SIZE_BYTES, &[]));
     factory.make(&disks, factory.label(SIZE_BYTES));
     let mut h = Harness::new(factory.open(&disks), factory.properties());
     h.commit(|t| t.create_collection(pg(0), 0));
@@ -225,7 +227,70 @@ fn read_compressed(disks: &SimDisks) {
 
 #[test]
 fn stores_with_compressed_data_are_opened_and_hold_what_was_written() {
-    keep("1-compressed", &write_compressed());
-    read_compressed(&kept("1-compressed"));
+    keep("1-compressed", &write_compressed(), SIZE_BYTES);
+    read_compressed(&kept("1-compressed", SIZE_BYTES));
     read_compressed(&write_compressed());
+}
+
+const GROWN_BYTES: u64 = 12 << 20;
+
+fn of_grown() -> Shards {
+    Shards { sim: factory(), shards: 2, grown: true }
+}
+
+/// What an object of a store that has grown holds: the first one is of zeros, which a kept file leaves out.
+fn in_range(n: u8) -> Vec<u8> {
+    vec![n; if n == 0 { 900 << 10 } else { 30_000 }]
+}
+
+/// A store of two shards that has grown twice, with data in the first two ranges of each.
+fn write_grown() -> SimDisks {
+    let (of, disks) = (of_grown(), disks_with(GROWN_BYTES, &[]));
+    of.make_grown(&disks, GROWN_BYTES);
+    let mut h = Harness::new(of.open(&disks, "new"), of.properties());
+    for seed in 0..2 {
+        h.commit(|t| t.create_collection(pg(seed), 1));
+        for n in 0..3 {
+            h.commit(|t| t.write(pg(seed), &object(&format!("{n}"), seed), 0, in_range(n).into()));
+        }
+    }
+    let store = h.take();
+    let whole: Whole = of_grown().reopen(store).expect("it opens");
+    let mut h = Harness::new(whole, of.properties());
+    // What is only in the log lies in a further range, too.
+    (0..2).for_each(|seed| h.commit(|t| t.write(pg(seed), &object("last", seed), 0, in_range(9).into())));
+    drop(h.abandon());
+    disks.power_loss();
+    disks
+}
+
+fn read_grown(disks: &SimDisks) {
+    let of = of_grown();
+    let mut h = Harness::new(of.open(disks, "grown"), of.properties());
+    for handle in h.store().store.handles() {
+        let ends = handle.ends();
+        assert!(
+            ends.len() == 2 && ends[1] == GROWN_BYTES && handle.device_bytes() == GROWN_BYTES,
+            "{ends:?}"
+        );
+    }
+    let mut beyond = 0;
+    for seed in 0..2u32 {
+        for n in 0..3 {
+            assert!(h.data(pg(seed), &object(&format!("{n}"), seed)) == in_range(n), "{n} of {seed}");
+        }
+        assert!(h.data(pg(seed), &object("last", seed)) == in_range(9), "the last one of {seed}");
+        for handle in h.store().store.handles() {
+            let at = handle.locate(pg(seed), &object("last", seed), 0);
+            beyond += u64::from(at.is_some_and(|at| at >= of.least_bytes()));
+        }
+    }
+    assert_eq!(beyond, 2, "both have data in what they have grown by");
+}
+
+#[test]
+fn stores_of_several_shards_that_have_grown_are_opened_and_hold_what_was_written() {
+    keep("1-grown", &write_grown(), GROWN_BYTES);
+    read_grown(&kept("1-grown", GROWN_BYTES));
+    read_grown(&write_grown());
 }

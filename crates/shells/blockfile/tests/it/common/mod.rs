@@ -1,12 +1,13 @@
 //! Making and opening stores in this crate's tests.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use blockfile::{NewStore, OpenError, Options, Owner, mkfs, open};
+use blockfile::{BlockFileStore, NewStore, OpenError, Options, Owner, mkfs, open, path_in};
 use store::conformance::{Harness, Properties};
-use store::{Advice, CollectionId, ReadRequest};
-use types::{Fsid, GHObject, HObject, Name, OsdId};
+use store::{Advice, CollectionId, ObjectStore, ReadRequest};
+use types::{Fsid, GHObject, HObject, Name, OsdId, UTime};
 
 pub const META: CollectionId = CollectionId::Meta;
 
@@ -49,4 +50,21 @@ pub fn error(dir: &Path, owner: &Owner) -> OpenError {
 pub fn read(object: &GHObject, len: u64) -> ReadRequest {
     let (object, advice) = (object.clone(), Advice::default());
     ReadRequest::Data { collection: META, object, offset: 0, len, advice, verify: false }
+}
+
+/// Bytes that the file system has given to a store's file.
+pub fn given(dir: &Path) -> u64 {
+    std::fs::metadata(path_in(dir)).unwrap().blocks() * 512
+}
+
+/// Gives the store turns until its file has fewer bytes.
+pub fn shrinks_below(h: &mut Harness<BlockFileStore>, dir: &Path, bytes: u64) -> bool {
+    let end = Instant::now() + Duration::from_secs(60);
+    while given(dir) >= bytes && Instant::now() < end {
+        // Later than the time of any opening, and quicker than the clock.
+        let passed = Instant::now() - (end - Duration::from_secs(60));
+        h.store().turn(UTime::from_nanos(3_000_000_000 * 1_000_000_000).after(passed * 4));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    given(dir) < bytes
 }

@@ -2,7 +2,7 @@
 
 use blockdev::DeviceId;
 use blockdev::sim::{SimDisks, SimQueue};
-use blockstore::{BlockStore, Label};
+use blockstore::{BlockStore, Label, OpenError, Opener};
 use store::conformance::{Contents, Factory, Properties};
 use store::{
     CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, Sharded, StoreError, StoreShard, Token,
@@ -14,7 +14,7 @@ use super::{Sim, check_shard, drive};
 
 /// A store of several shards with the disks that it lies on.
 pub struct Whole {
-    store: Sharded<BlockStore<SimQueue>>,
+    pub store: Sharded<BlockStore<SimQueue>>,
     disks: SimDisks,
 }
 
@@ -22,13 +22,57 @@ pub struct Whole {
 pub struct Shards {
     pub sim: Sim,
     pub shards: u32,
+    /// They are made as small as can be, and grow twice to their size.
+    pub grown: bool,
 }
 
 const OPENED: UTime = UTime { sec: 3, nsec: 0 };
 const CLOSED: UTime = UTime { sec: 1_000_000_000, nsec: 0 };
 
 impl Shards {
-    fn open(&self, disks: &SimDisks, when: &str) -> Whole {
+    pub fn label(&self, size_bytes: u64) -> Label {
+        Label { shards: self.shards, ..self.sim.label(size_bytes) }
+    }
+
+    /// Brings openings that grow the shards, one after the other, as far as so many turns; returns whether all came to their
+    /// end.
+    pub fn grow(&self, disks: &SimDisks, ends: &[u64], mut turns: usize) -> Result<bool, OpenError> {
+        for shard in 0..self.shards {
+            let mut opener = Opener::new(disks.open(), shard, self.sim.options)?.growing_to(ends.to_vec());
+            let mut now = OPENED;
+            loop {
+                if turns == 0 {
+                    return Ok(false);
+                }
+                turns -= 1;
+                match opener.turn(now) {
+                    Some(opened) => break drop(opened?),
+                    None => now = opener.deadline().expect("it waits for the device"),
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// 1 MiB is the least that a shard has for blocks, and by which it grows.
+    pub fn least_bytes(&self) -> u64 {
+        let log_bytes = if self.sim.log_apart { 0 } else { self.sim.log_bytes };
+        4096 + u64::from(self.shards) * (8192 + log_bytes + (1 << 20))
+    }
+
+    /// Makes a store that grows twice to this size.
+    pub fn make_grown(&self, disks: &SimDisks, size_bytes: u64) {
+        let least = self.least_bytes();
+        let label = self.label(least);
+        let first = label.ends_with(&[], least + (size_bytes - least) / 3).unwrap().unwrap();
+        let second = label.ends_with(&first, size_bytes).unwrap().unwrap();
+        self.sim.make(disks, label);
+        for ends in [first, second] {
+            assert_eq!(self.grow(disks, &ends, usize::MAX), Ok(true));
+        }
+    }
+
+    pub fn open(&self, disks: &SimDisks, when: &str) -> Whole {
         let shard = |number| {
             let mut handle =
                 self.sim.try_open_shard(disks, number).expect("a store that was closed is opened");
@@ -65,9 +109,12 @@ impl Factory for Shards {
         let blocks = bytes_total / 4096;
         let of_shard = bytes_total + (blocks / 256 + 128) * 4096 + self.sim.log_bytes;
         let size_bytes = 4096 + of_shard * u64::from(self.shards);
-        let label = Label { shards: self.shards, ..self.sim.label(size_bytes) };
+        let label = self.label(size_bytes);
         let disks = self.sim.disks_for(&label);
-        self.sim.make(&disks, label);
+        match self.grown {
+            true => self.make_grown(&disks, size_bytes),
+            false => self.sim.make(&disks, label),
+        }
         self.open(&disks, "when it is new")
     }
 
