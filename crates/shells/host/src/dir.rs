@@ -84,10 +84,11 @@ pub struct Description {
     pub osds: u32,
     /// Bytes of an OSD's store; with devices, of the smallest.
     pub osd_size: u64,
-    /// The block devices that the stores lie on, by OSD; none for image files.
+    /// The block devices that the stores lie on, by OSD; none for image files. An empty path is an image file among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<PathBuf>,
-    /// The block devices or files that the stores' logs lie on, by OSD; none for logs beside the data.
+    /// The block devices or files that the stores' logs lie on, by OSD; none for logs beside the data. An empty path is one of
+    /// these among the others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log_devices: Vec<PathBuf>,
     /// Whether image files were written whole when they were made, and stay so.
@@ -318,10 +319,10 @@ impl ClusterDir {
 
     /// Where the stores may grow to more than the file system has: what they may take, and the bytes free, if so.
     pub fn promised_too_much(&self, description: &Description) -> Option<(u64, u64)> {
-        let promised = description.osd_size.saturating_mul(description.osds.into());
+        let on_it = (0..description.osds).filter(|osd| description.device_of(*osd).is_none()).count() as u64;
+        let promised = description.osd_size.saturating_mul(on_it);
         let (_, available) = disk_space(&self.path).ok()?;
-        let on_it = description.store.is_durable() && description.devices.is_empty();
-        (on_it && promised > available).then_some((promised, available))
+        (description.store.is_durable() && promised > available).then_some((promised, available))
     }
 
     /// Writes the description, durably, in place of the one before.

@@ -35,5 +35,6 @@ pub use dir::{
 pub use error::HostError;
 pub use log::{log_writer, on_log_level, reopen_log};
 pub use osds::OsdState;
+pub use places::check_places;
 pub use plan::{OSD_SIZE_MIN, default};
 pub use rebuild::{Rebuilt, rebuild_monitor};

@@ -143,14 +143,14 @@ impl Cluster {
         let uuid = self.planner.renew_uuid(osd).map_err(failed)?;
         self.dir.write_description(&self.planner.description).map_err(failed)?;
         let mut note = ", with an empty store".to_owned();
-        if !self.planner.description.devices.is_empty() {
+        if self.planner.description.device_of(osd.0 as u32).is_some() {
             note += ": its device is written over";
         } else if self.planner.description.store.is_durable() {
             let aside = dir::move_store_aside(&self.planner.store_dir(osd)).map_err(failed)?;
             if let Some(aside) = aside {
-                let log = match self.planner.description.log_devices.is_empty() {
-                    true => "",
-                    false => ", without its log, which is written over",
+                let log = match self.planner.description.log_device_of(osd.0 as u32) {
+                    None => "",
+                    Some(_) => ", without its log, which is written over",
                 };
                 note += &format!(
                     "\nIts former store is in {}{log}; remove that to have the space.",

@@ -9,7 +9,35 @@ use crate::dir::{Description, StoreKind};
 /// What the flags of a first start ask for can be had.
 pub(crate) fn check(request: &UpRequest) -> Result<(), HostError> {
     check_devices(request)?;
-    check_log_devices(request)
+    check_log_devices(request)?;
+    check_places(&request.devices, &request.log_devices, &request.overwrite)
+}
+
+/// No path that `--device`, `--log-device` and `--overwrite` name is to be two things, and none is to be overwritten for
+/// nothing.
+///
+/// # Errors
+/// One is.
+pub fn check_places(
+    devices: &[PathBuf],
+    log_devices: &[PathBuf],
+    overwrite: &[PathBuf],
+) -> Result<(), HostError> {
+    let refused = |why: String| Err(HostError::Unsupported(why));
+    let named = |path| devices.contains(path) || log_devices.contains(path);
+    if let Some(stray) = overwrite.iter().find(|path| !named(path)) {
+        return refused(format!("--overwrite {}: no --device or --log-device names it", stray.display()));
+    }
+    if let Some(path) = log_devices.iter().find(|path| devices.contains(path)) {
+        let path = path.display();
+        return refused(format!("{path} is named by --device and by --log-device: it can be one of them"));
+    }
+    for (flag, paths) in [("--device", devices), ("--log-device", log_devices)] {
+        if let Some(path) = twice(paths) {
+            return refused(format!("{flag} {} is named twice", path.display()));
+        }
+    }
+    Ok(())
 }
 
 /// So can what a new cluster gets.
@@ -20,12 +48,8 @@ pub(crate) fn check_new(new: &Description) -> Result<(), HostError> {
 
 /// What was asked for on block devices can be had: each is one OSD's, whole.
 fn check_devices(request: &UpRequest) -> Result<(), HostError> {
-    let UpRequest { devices, overwrite, osds, store, osd_size, .. } = request;
+    let UpRequest { devices, osds, store, osd_size, .. } = request;
     let refused = |why: String| Err(HostError::Unsupported(why));
-    let named = |path| devices.contains(path) || request.log_devices.contains(path);
-    if let Some(stray) = overwrite.iter().find(|path| !named(path)) {
-        return refused(format!("--overwrite {}: no --device or --log-device names it", stray.display()));
-    }
     if devices.is_empty() {
         return Ok(());
     }
@@ -41,10 +65,7 @@ fn check_devices(request: &UpRequest) -> Result<(), HostError> {
             devices.len()
         ));
     }
-    match twice(devices) {
-        Some(device) => refused(format!("--device {} is named twice", device.display())),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// The first path that is named again.
@@ -54,20 +75,12 @@ fn twice(paths: &[PathBuf]) -> Option<&PathBuf> {
 
 /// What was asked for of logs apart from the data can be had: each is one OSD's.
 fn check_log_devices(request: &UpRequest) -> Result<(), HostError> {
-    let UpRequest { devices, log_devices, store, .. } = request;
-    let refused = |why: String| Err(HostError::Unsupported(why));
-    if log_devices.is_empty() {
-        return Ok(());
-    }
-    if let Some(store) = store.filter(|store| *store != StoreKind::Block) {
-        return refused(format!("--log-device is for the store 'block', not for '{}'", store.as_str()));
-    }
-    if let Some(path) = log_devices.iter().find(|path| devices.contains(path)) {
-        let path = path.display();
-        return refused(format!("{path} is named by --device and by --log-device: it can be one of them"));
-    }
-    match twice(log_devices) {
-        Some(path) => refused(format!("--log-device {} is named twice", path.display())),
+    let UpRequest { log_devices, store, .. } = request;
+    match store.filter(|store| !log_devices.is_empty() && *store != StoreKind::Block) {
+        Some(store) => Err(HostError::Unsupported(format!(
+            "--log-device is for the store 'block', not for '{}'",
+            store.as_str()
+        ))),
         None => Ok(()),
     }
 }
@@ -102,8 +115,48 @@ pub(crate) fn smallest(devices: &[PathBuf]) -> Result<u64, HostError> {
     devices.iter().map(|device| device_bytes(device)).try_fold(u64::MAX, |least, bytes| Ok(least.min(bytes?)))
 }
 
-pub(crate) fn listed(paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+/// Paths by OSD; `none` where an OSD has none.
+pub(crate) fn listed(paths: &[PathBuf], none: &str) -> String {
+    let shown = |path: &PathBuf| match is_named(path) {
+        true => path.display().to_string(),
+        false => none.to_owned(),
+    };
+    paths.iter().map(shown).collect::<Vec<_>>().join(", ")
+}
+
+/// Where some OSDs have a path and others have none, the latter's is empty.
+fn is_named(path: &Path) -> bool {
+    !path.as_os_str().is_empty()
+}
+
+impl Description {
+    /// The block device that an OSD's store lies on; `None` for an image file.
+    pub fn device_of(&self, osd: u32) -> Option<&PathBuf> {
+        self.devices.get(osd as usize).filter(|path| is_named(path))
+    }
+
+    /// The block device or file that the log of an OSD's store lies on; `None` for one beside the data.
+    pub fn log_device_of(&self, osd: u32) -> Option<&PathBuf> {
+        self.log_devices.get(osd as usize).filter(|path| is_named(path))
+    }
+
+    /// Notes what an OSD's store lies on now. When all are on devices, the size of the smallest is that of an OSD, as after
+    /// a first start.
+    pub fn set_places_of(&mut self, osd: u32, device: Option<PathBuf>, log: Option<PathBuf>) {
+        for (paths, path) in [(&mut self.devices, device), (&mut self.log_devices, log)] {
+            paths.resize(self.osds as usize, PathBuf::new());
+            if let Some(of) = paths.get_mut(osd as usize) {
+                *of = path.unwrap_or_default();
+            }
+            if !paths.iter().any(|path| is_named(path)) {
+                paths.clear();
+            }
+        }
+        if !self.devices.is_empty() && self.devices.iter().all(|path| is_named(path)) {
+            // One that is gone now is found out when its store is opened.
+            self.osd_size = smallest(&self.devices).unwrap_or(self.osd_size);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -129,6 +182,23 @@ mod tests {
         assert!(later(&["/a", "/b"]).is_ok());
         let refused = later(&["/b", "/a"]).unwrap_err().to_string();
         assert!(refused.contains("--log-device") && refused.contains("on /a, /b"), "{refused}");
+    }
+
+    #[test]
+    fn places_are_told_apart_only_while_some_osds_have_one() {
+        let mut some = describe(&UpRequest { osds: Some(2), ..request() }, DirState::Empty).unwrap();
+        let before = some.clone();
+        some.set_places_of(1, None, Some("/log".into()));
+        assert_eq!((some.log_device_of(0), some.log_device_of(1)), (None, Some(&"/log".into())));
+        assert_eq!((some.devices.len(), some.device_of(1)), (0, None));
+        assert_eq!(listed(&some.log_devices, "none"), "none, /log");
+        some.set_places_of(0, Some("/data".into()), Some("/other".into()));
+        assert_eq!((some.device_of(0), some.device_of(1)), (Some(&"/data".into()), None));
+        assert_eq!(some.log_devices, [Path::new("/other"), Path::new("/log")]);
+        assert_eq!(some.osd_size, before.osd_size);
+        some.set_places_of(0, None, None);
+        some.set_places_of(1, None, None);
+        assert_eq!(some, before);
     }
 
     #[test]

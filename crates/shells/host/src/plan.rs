@@ -131,14 +131,14 @@ fn check_fits(request: &UpRequest, has: &Description) -> Result<(), HostError> {
         UpRequest { devices: asked, .. } if !asked.is_empty() && *asked != has.devices => {
             let list = |of: &[PathBuf]| match of {
                 [] => "image files".to_owned(),
-                of => places::listed(of),
+                of => places::listed(of, "an image file"),
             };
             differs("device", format!("its OSDs on {}", list(&has.devices)), list(asked))
         }
         UpRequest { log_devices: asked, .. } if !asked.is_empty() && *asked != has.log_devices => {
             let list = |of: &[PathBuf]| match of {
                 [] => "beside its data".to_owned(),
-                of => format!("on {}", places::listed(of)),
+                of => format!("on {}", places::listed(of, "the device of its data")),
             };
             differs("log-device", format!("its OSDs' logs {}", list(&has.log_devices)), list(asked))
         }
@@ -419,9 +419,9 @@ impl OsdPlanner {
     ) -> Result<OsdPlan, HostError> {
         let (index, description) = (id.0 as u32, &self.description);
         let uuid = description.osd_uuids.get(index as usize).and_then(|u| u.parse().ok());
-        let device = description.devices.get(index as usize).cloned();
+        let device = description.device_of(index).cloned();
         let overwrite = |path: &PathBuf| self.request.overwrite.contains(path);
-        let log = description.log_devices.get(index as usize);
+        let log = description.log_device_of(index);
         let place = StorePlace {
             overwrite: device.as_ref().is_some_and(overwrite),
             log: log.map(|path| LogPlace { path: path.clone(), overwrite: overwrite(path) }),
