@@ -7,7 +7,7 @@ import time
 
 import harness
 from harness import BOUND, equal, expect, until
-from test_block_store import loligo
+from test_block_store import loligo, loop_device
 
 POOL = "p"
 
@@ -101,6 +101,66 @@ def test_simple_stores_become_block_stores_though_the_conversion_is_killed(t):
     equal(contents(t, client), before, "what clients read of the block stores")
     equal(client.ceph_json("osd", "metadata", "0")["osd_objectstore"], "block", "the OSD's store")
     write_again(t, client)
+
+
+def test_simple_stores_become_block_stores_on_devices_with_their_logs_apart(t):
+    disks = [loop_device(t, f"disk{n}", 600 << 20) for n in range(2)]
+    logs = [loop_device(t, "log0", 64 << 20), t.path("log1")]
+    cluster = t.cluster(start=False)
+    cluster.up("--store", "simple", "--osds", "2", "--osd-size", "1GiB")
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "8")
+    put_some(t, client, 12, 4 << 20)
+    before = contents(t, client)
+    cluster.kill()
+    if harness.STORE not in (None, "simple"):
+        return
+    convert = ("store", "convert", cluster.dir)
+    named = [word for n in range(2) for word in ("--device", disks[n], "--log-device", logs[n])]
+    subprocess.run(["mkfs.ext4", "-q", disks[1]], check=True)
+    for words, says in (
+            (named, f"{disks[1]} holds data"),
+            (named[:4], "--device is named 1 times for 2 OSDs"),
+            ([*named[:4], *named[:4]], "is named twice"),
+            (["--osd", "0", "--device", logs[0], "--log-device", logs[0]], "it can be one of them"),
+            (["--osd", "0", "--device", t.path("disk0")], "is no block device"),
+            (["--osd", "1", "--device", logs[0]], "name a larger device")):
+        said = loligo(cluster, *convert, *words, code=1)
+        expect(says in said, f"{words}: {said}")
+    expect(not os.path.exists(logs[1]), "a refused conversion has made a log")
+    named += ["--overwrite", disks[1]]
+    # The first OSD's is copied within some tenths of a second.
+    kills = sum(killed_after(cluster, seconds, *convert, *named) for seconds in (0.03, 0.06, 0.1, 0.15, 0.2))
+    expect(kills > 0, "no conversion was killed: each had its end before")
+    cluster.up()
+    equal(contents(t, client), before, "what clients read beside a conversion that is not at its end")
+    cluster.kill()
+    done = json.loads(subprocess.run(cluster.argv(*convert, *named, "-f", "json"), capture_output=True,
+                                     timeout=BOUND, check=True).stdout)
+    for n in range(2):
+        equal((done[f"osd.{n}"]["device"], done[f"osd.{n}"]["log_device"]), (disks[n], logs[n]), f"places of osd.{n}")
+        equal(sorted(os.listdir(os.path.join(cluster.dir, f"osd.{n}"))), ["block", "block.wal", "lock"], "files of an OSD")
+    said = loligo(cluster, *convert, "--osd", "0", "--device", logs[0], code=1)
+    expect(f"has a block store already, on {disks[0]} with its log on {logs[0]}" in said, said)
+    with open(os.path.join(cluster.dir, "cluster.json"), encoding="utf-8") as f:
+        kept = json.load(f)
+    equal((kept["store"], kept["devices"], kept["log_devices"], kept["osd_size"]), ("block", disks, logs, 600 << 20),
+          "what the directory remembers")
+    expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep", "--repair"), "the new stores")
+    # As a cluster that was made there.
+    flags = named[:8]
+    cluster.up("--store", "block", *flags)
+    equal(contents(t, client), before, "what clients read of the block stores")
+    told = client.ceph_json("osd", "metadata", "0")
+    equal((told["osd_objectstore"], told["bluefs_wal_dev_node"]), ("block", logs[0]), "osd.0's store")
+    until(lambda: client.ceph_json("osd", "df")["nodes"][0]["kb"] < 600 << 10, "the OSD reports its device's size")
+    write_again(t, client)
+    loligo(cluster, "stop", cluster.dir, "--osd", "1")
+    said = loligo(cluster, "start", cluster.dir, "--osd", "1", "--replace", "--yes-i-really-mean-it")
+    expect("its device is written over" in said, said)
+    until(lambda: client.ceph_json("osd", "stat")["num_up_osds"] == 2, "two OSDs up")
+    loligo(cluster, "stop", cluster.dir)
+    expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "one of before and one made anew")
 
 
 def pgs_of(cluster, osd):

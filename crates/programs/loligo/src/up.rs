@@ -111,7 +111,7 @@ fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 /// Paths that mean the same from everywhere: the directory keeps them.
-fn absolute(paths: &[PathBuf]) -> Vec<PathBuf> {
+pub fn absolute(paths: &[PathBuf]) -> Vec<PathBuf> {
     let of = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
     paths.iter().map(of).collect()
 }

@@ -28,10 +28,11 @@ pub use expand::{Expanded, expand};
 pub use fsck::{Findings, fsck};
 pub use growing::FileSpace;
 pub use label::{Owner, SHARDS_MAX};
-pub use make::{LogPlace, NewStore, logs_bytes, mkfs, shards_of};
+pub use make::{LogPlace, NewStore, check_places, logs_bytes, mkfs, shards_of};
 pub use open::{
-    LogDevice, ModelledOn, Options, Queue, handles, log_device, open, open_any, path_in, shards_in,
+    LogDevice, ModelledOn, Options, Queue, handles, log_device, log_path_in, open, open_any, path_in,
+    shards_in,
 };
-pub use place::{device_bytes, unmake};
+pub use place::{Places, device_bytes, places_in, unmake};
 pub use repair::{Mended, repair};
 pub use store::{BlockFileShard, BlockFileStore};

@@ -109,6 +109,24 @@ pub fn mkfs(dir: &Path, owner: &Owner, new: &NewStore, options: &Options) -> Res
     make(&parts, label, options)
 }
 
+/// Whether what a store is to lie on outside of its directory may be taken for it. Nothing is changed.
+///
+/// # Errors
+/// It is not there, too small, in use, or holds data that may not be overwritten.
+pub fn check_places(owner: &Owner, new: &NewStore) -> Result<(), OpenError> {
+    if let Some(path) = &new.device {
+        let bytes = place::device_bytes(path)?;
+        if bytes < SIZE_MIN {
+            return Err(OpenError::TooSmall { path: path.clone(), bytes, needed: SIZE_MIN });
+        }
+        place::take(path, owner, new.overwrite)?;
+    }
+    match &new.log {
+        Some(LogPlace { path, overwrite }) => place::take_for_log(path, owner, *overwrite).map(drop),
+        None => Ok(()),
+    }
+}
+
 /// Makes, or takes, what the store is to lie on, and holds what is not in its directory. All that may be refused is looked
 /// at before anything is changed.
 fn place_parts(

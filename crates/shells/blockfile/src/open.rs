@@ -86,7 +86,7 @@ pub fn path_in(dir: &Path) -> PathBuf {
 }
 
 /// Where the way to a store's logs is, if they lie apart.
-pub(crate) fn log_path_in(dir: &Path) -> PathBuf {
+pub fn log_path_in(dir: &Path) -> PathBuf {
     dir.join(LOG_FILE)
 }
 

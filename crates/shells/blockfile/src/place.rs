@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use blockstore::BLOCK;
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock};
@@ -134,6 +134,21 @@ fn is_among_devices(path: &Path) -> bool {
 pub fn make_log(path: &Path) -> Result<File, OpenError> {
     OpenOptions::new().write(true).create_new(true).open(path).map_err(io_error(path))?;
     hold(path)
+}
+
+/// What a store lies on outside of its directory.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Places {
+    /// The block device of its data; `None` for an image file.
+    pub device: Option<PathBuf>,
+    /// The block device or file of its logs; `None` for logs beside the data.
+    pub log: Option<PathBuf>,
+}
+
+/// Those of the store in `dir`, also of one that is being made, as far as it was given some.
+pub fn places_in(dir: &Path) -> Places {
+    let linked = |path: PathBuf| std::fs::read_link(path).ok();
+    Places { device: linked(path_in(dir)), log: linked(log_path_in(dir)) }
 }
 
 /// Whether a directory is linked to this; otherwise nothing is in the link's place.

@@ -11,13 +11,15 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use blockfile::{BlockFileStore, Blocking, NewStore, Owner};
+use blockfile::{BlockFileStore, Blocking, Owner, Places};
 use host::{ClusterDir, Description, DirState, HostError, StoreKind, UNFINISHED_CONVERSION};
 use simplestore::SimpleStore;
 use store::{CollectionId, ObjectStore, ReadOutcome, ReadRequest, StatFs, StoreError};
 use text::format_bytes;
 
-use crate::{Difference, Progress, Record, TransferError, UNFINISHED, compare, copy, remove_collection};
+use crate::{
+    Difference, Progress, Record, TransferError, UNFINISHED, Wanted, compare, copy, remove_collection,
+};
 
 /// Where the new store is made, within the OSD's directory.
 const MAKING: &str = "converting";
@@ -33,7 +35,8 @@ const SPACE_BESIDE: u64 = 128 << 20;
 /// What a conversion does next, or did. Each may be its last.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// There is room: bytes that the new store takes at most beside the old one, and those free.
+    /// There is room: bytes that the new store takes at most, and those free for it: of the file system, beside the old one,
+    /// or of its device.
     Beginning {
         needed: u64,
         available: u64,
@@ -70,6 +73,8 @@ pub struct Converted {
     pub kept: Option<PathBuf>,
     /// Whether there was anything to do.
     pub was_simple: bool,
+    /// What the new store lies on.
+    pub places: Places,
 }
 
 /// Why a store was not converted. The old store is as it was, unless the message says otherwise.
@@ -93,6 +98,23 @@ pub enum ConvertError {
         format_bytes(*needed), format_bytes(*available)
     )]
     NoSpace { osd: u32, dir: PathBuf, needed: u64, available: u64 },
+    #[error(
+        "osd.{osd}: the new store takes up to {}, and {device} has {}: name a larger device",
+        format_bytes(*needed), format_bytes(*bytes)
+    )]
+    DeviceTooSmall { osd: u32, device: PathBuf, needed: u64, bytes: u64 },
+    #[error(
+        "{flag} is named {named} times for {osds} OSDs: name one for each OSD that is converted, in the order of their numbers, or \
+         convert one alone (--osd N)"
+    )]
+    Count { flag: &'static str, named: usize, osds: usize },
+    #[error("{path} is osd.{other}'s: name another one for osd.{osd}")]
+    OfAnother { osd: u32, path: PathBuf, other: u32 },
+    #[error(
+        "osd.{osd} has a block store already, {}, which no conversion moves; leave --device and --log-device out for it",
+        shown(there)
+    )]
+    Elsewhere { osd: u32, there: Places },
     #[error("osd.{osd}, {collection}: {error}")]
     Transfer { osd: u32, collection: CollectionId, error: TransferError<Ended> },
     #[error("osd.{osd}: {error}")]
@@ -109,17 +131,21 @@ pub enum ConvertError {
     Ended(#[from] Ended),
 }
 
+/// Where a store lies, as a message says it.
+fn shown(places: &Places) -> String {
+    let on = |path: &Option<PathBuf>, none: &str| match path {
+        Some(path) => format!("on {}", path.display()),
+        None => none.to_owned(),
+    };
+    format!("{} with its log {}", on(&places.device, "in an image file"), on(&places.log, "beside the data"))
+}
+
 /// Converts the store of one OSD, or of all, in a directory whose cluster does not run. Where that was done already,
-/// only what is left of it is done. `keep`: the old stores are not removed.
+/// only what is left of it is done.
 ///
 /// # Errors
-/// See [`ConvertError`]. OSDs before the one that fails are converted.
-pub fn convert(
-    path: &Path,
-    osd: Option<u32>,
-    keep: bool,
-    on: Listener<'_>,
-) -> Result<Vec<Converted>, ConvertError> {
+/// See [`ConvertError`]. OSDs before the one that fails are converted; where what is wanted can't be had, none.
+pub fn convert(path: &Path, wanted: &Wanted, on: Listener<'_>) -> Result<Vec<Converted>, ConvertError> {
     let mut description = match host::inspect(path)? {
         DirState::Cluster(description) => *description,
         DirState::Empty | DirState::Unfinished => return Err(ConvertError::NoCluster(path.into())),
@@ -127,19 +153,15 @@ pub fn convert(
     if description.store == StoreKind::Mem {
         return Err(ConvertError::Memory(path.into()));
     }
-    let osds = match osd {
-        Some(osd) if osd >= description.osds => {
-            return Err(ConvertError::NoOsd { dir: path.into(), osd, last: description.osds - 1 });
-        }
-        Some(osd) => osd..osd + 1,
-        None => 0..description.osds,
-    };
+    let osds = wanted.osds(path, &description)?;
     let dir = ClusterDir::lock(path)?;
+    let places = wanted.places(dir.path(), &description, osds.clone())?;
     let mut all = Vec::new();
-    for osd in osds {
+    for (osd, places) in osds.zip(places) {
         let at = dir.path().join(format!("osd.{osd}"));
-        let mut of = Of { osd, cluster: &dir, description: &mut description, dir: at, on };
-        all.push(of.convert(keep)?);
+        let mut of =
+            Of { osd, cluster: &dir, description: &mut description, dir: at, wanted, places, on: &mut *on };
+        all.push(of.convert()?);
     }
     dir.ended();
     Ok(all)
@@ -152,11 +174,14 @@ struct Of<'a> {
     description: &'a mut Description,
     /// The OSD's.
     dir: PathBuf,
+    wanted: &'a Wanted,
+    /// Where the new store is to lie.
+    places: Places,
     on: Listener<'a>,
 }
 
 impl Of<'_> {
-    fn convert(&mut self, keep: bool) -> Result<Converted, ConvertError> {
+    fn convert(&mut self) -> Result<Converted, ConvertError> {
         let mut done = Converted {
             osd: self.osd,
             compared: Progress::default(),
@@ -164,6 +189,7 @@ impl Of<'_> {
             bytes_after: 0,
             kept: None,
             was_simple: false,
+            places: Places::default(),
         };
         let decided = self.dir.join(UNFINISHED_CONVERSION);
         if self.description.store_of(self.osd) == StoreKind::Simple {
@@ -177,7 +203,8 @@ impl Of<'_> {
             self.finish(&decided)?;
         }
         let old = self.dir.join(OLD);
-        if old.exists() && keep {
+        done.places = blockfile::places_in(&self.dir);
+        if old.exists() && self.wanted.keep {
             done.kept = Some(old);
         } else if old.exists() {
             // Of what is left nothing is used: the order is of no matter.
@@ -205,8 +232,10 @@ impl Of<'_> {
         let space = self.space(&mut old)?;
         let used = space.data_bytes + 4 * space.metadata_bytes;
         let making = self.dir.join(MAKING);
-        self.check_space(&making, used + blockfile::logs_bytes(label_bytes, 1) + SPACE_BESIDE)?;
-
+        match self.places.device.clone() {
+            None => self.check_space(&making, used + blockfile::logs_bytes(label_bytes, 1) + SPACE_BESIDE)?,
+            Some(device) => self.check_device(device, used)?,
+        }
         let mut new = self.open_or_make(&making, &owner, size_of_new(label_bytes, used))?;
         let collections = old.collections().map_err(|error| ConvertError::Store { osd, error })?;
         let there = self.keep_what_is_equal(&mut old, &mut new, &collections)?;
@@ -272,13 +301,23 @@ impl Of<'_> {
         }
     }
 
+    fn check_device(&mut self, device: PathBuf, used: u64) -> Result<(), ConvertError> {
+        let osd = self.osd;
+        let bytes = blockfile::device_bytes(&device).map_err(|error| ConvertError::New { osd, error })?;
+        let needed = needed_for(bytes, used);
+        match bytes < needed {
+            true => Err(ConvertError::DeviceTooSmall { osd, device, needed, bytes }),
+            false => self.tell(&Step::Beginning { needed, available: bytes }),
+        }
+    }
+
     fn open(&self, dir: &Path) -> Result<Blocking<BlockFileStore>, ConvertError> {
         let opened = blockfile::open_any(dir, &blockfile::Options::default());
         let (store, _, _) = opened.map_err(|error| ConvertError::New { osd: self.osd, error })?;
         Ok(Blocking::new(store))
     }
 
-    /// Opens what an earlier try has made for this owner. Anything else there is no store yet.
+    /// Opens what an earlier try has made for this owner, where it is to be. Anything else there is no store yet.
     fn open_or_make(
         &self,
         dir: &Path,
@@ -286,14 +325,21 @@ impl Of<'_> {
         size_bytes: u64,
     ) -> Result<Blocking<BlockFileStore>, ConvertError> {
         let options = blockfile::Options::default();
-        if let Ok(store) = blockfile::open(dir, owner, &options) {
-            return Ok(Blocking::new(store));
+        let failed = |error| ConvertError::New { osd: self.osd, error };
+        if blockfile::places_in(dir) == self.places {
+            if let Ok(store) = blockfile::open(dir, owner, &options) {
+                return Ok(Blocking::new(store));
+            }
         }
         if dir.exists() {
+            // A device without a label is nobody's: it is left as it is.
+            if blockfile::shards_in(dir).is_ok() {
+                blockfile::unmake(dir, owner.cluster).map_err(failed)?;
+            }
             fs::remove_dir_all(dir).map_err(io_error(dir))?;
         }
-        let made = blockfile::mkfs(dir, owner, &NewStore::file(size_bytes), &options);
-        made.map_err(|error| ConvertError::New { osd: self.osd, error })?;
+        let new = self.wanted.new_store(&self.places, size_bytes);
+        blockfile::mkfs(dir, owner, &new, &options).map_err(failed)?;
         sync_dir(&self.dir)?;
         self.open(dir)
     }
@@ -334,7 +380,14 @@ impl Of<'_> {
             rename(&dir.join(METADATA), &old.join(METADATA))?;
             self.tell(&Step::Moving)?;
         }
-        if decided.join(DATA).exists() {
+        // A device that is gone meanwhile is linked all the same.
+        let is_there = |path: &Path| path.symlink_metadata().is_ok();
+        let (log_from, log_to) = (blockfile::log_path_in(decided), blockfile::log_path_in(&dir));
+        if is_there(&log_from) {
+            rename(&log_from, &log_to)?;
+            self.tell(&Step::Moving)?;
+        }
+        if is_there(&decided.join(DATA)) {
             // While the new data is not there, what has its place is the old.
             if dir.join(DATA).exists() {
                 rename(&dir.join(DATA), &old.join(DATA))?;
@@ -344,6 +397,8 @@ impl Of<'_> {
             self.tell(&Step::Moving)?;
         }
         self.description.set_store_of(self.osd, StoreKind::Block);
+        let Places { device, log } = blockfile::places_in(&dir);
+        self.description.set_places_of(self.osd, device, log);
         self.cluster.write_description(self.description)?;
         self.tell(&Step::Moved)?;
         fs::remove_dir_all(decided).map_err(io_error(decided))?;
@@ -352,10 +407,14 @@ impl Of<'_> {
     }
 }
 
-/// The new store has its log within its bytes, and metadata: one that is nearly full gets some more than the old one.
+/// Bytes of a store that has its log within them, and metadata.
+fn needed_for(store_bytes: u64, used: u64) -> u64 {
+    used + used / 8 + blockfile::logs_bytes(store_bytes, 1) + (32 << 20)
+}
+
+/// One that is nearly full gets some more than the old one.
 fn size_of_new(old_bytes: u64, used: u64) -> u64 {
-    let needed = used + used / 8 + blockfile::logs_bytes(old_bytes, 1) + (32 << 20);
-    old_bytes.max(needed).next_multiple_of(blockfile::BLOCK_BYTES)
+    old_bytes.max(needed_for(old_bytes, used)).next_multiple_of(blockfile::BLOCK_BYTES)
 }
 
 fn io_error(path: &Path) -> impl FnOnce(io::Error) -> ConvertError {

@@ -11,6 +11,7 @@ mod record;
 mod stream;
 
 mod transfer;
+mod wanted;
 mod writer;
 
 pub use convert::{ConvertError, Converted, Ended, Listener, Step, convert};
@@ -19,4 +20,5 @@ pub use reader::Reader;
 pub use record::Record;
 pub use stream::{Header, StreamError, StreamReader, StreamWriter};
 pub use transfer::{Difference, Progress, TransferError, compare, copy};
+pub use wanted::Wanted;
 pub use writer::{UNFINISHED, Writer, remove_collection};

@@ -9,7 +9,7 @@ use crate::common::{
 use host::{ClusterDir, Description, DirState, StoreKind};
 use simplestore::SimpleStore;
 use store::Transaction;
-use storetool::{ConvertError, Ended, Step, convert};
+use storetool::{ConvertError, Ended, Listener, Step, Wanted};
 use tempfile::TempDir;
 use types::Fsid;
 
@@ -55,6 +55,7 @@ impl Cluster {
             let _ = fs::remove_dir_all(&of);
             copy_files(&self.reference.path().join(format!("osd.{osd}")), &of);
             description.set_store_of(osd, StoreKind::Simple);
+            description.set_places_of(osd, None, None);
         }
         ClusterDir::lock(self.dir.path()).unwrap().write_description(&description).unwrap();
     }
@@ -76,6 +77,10 @@ impl Cluster {
 
     /// Everything is there, as the one store that counts.
     fn expect_converted(&self, when: &str) {
+        self.expect_converted_to(&["block", "lock"], when);
+    }
+
+    fn expect_converted_to(&self, files: &[&str], when: &str) {
         assert_eq!(
             (self.description().store, self.description().osd_stores),
             (StoreKind::Block, vec![]),
@@ -89,15 +94,28 @@ impl Cluster {
             let mut names: Vec<_> =
                 fs::read_dir(self.osd(osd)).unwrap().map(|entry| entry.unwrap().file_name()).collect();
             names.sort();
-            assert_eq!(names, ["block", "lock"], "{when}: files of osd.{osd}");
+            assert_eq!(names, files, "{when}: files of osd.{osd}");
         }
     }
 }
 
+fn convert(
+    dir: &Path,
+    osd: Option<u32>,
+    keep: bool,
+    on: Listener<'_>,
+) -> Result<Vec<storetool::Converted>, ConvertError> {
+    storetool::convert(dir, &Wanted { osd, keep, ..Wanted::default() }, on)
+}
+
 /// A conversion that is ended at its step number `at`. Returns whether it was.
 fn ended_at(cluster: &Cluster, at: usize) -> bool {
+    wanted_ended_at(cluster, &Wanted::default(), at)
+}
+
+fn wanted_ended_at(cluster: &Cluster, wanted: &Wanted, at: usize) -> bool {
     let mut steps = 0;
-    let done = convert(cluster.dir.path(), None, false, &mut |_, _| {
+    let done = storetool::convert(cluster.dir.path(), wanted, &mut |_, _| {
         steps += 1;
         if steps > at { Err(Ended) } else { Ok(()) }
     });
@@ -225,4 +243,105 @@ fn what_is_no_simple_store_of_a_stopped_cluster_is_refused() {
     make_block(&cluster.osd(0).join("converting"), 5);
     convert(cluster.dir.path(), None, false, &mut |_, _| Ok(())).unwrap();
     cluster.expect_converted("beside another's file");
+}
+
+/// The new stores' logs in files of this name, one for each OSD.
+fn with_logs(cluster: &Cluster, name: &str) -> Wanted {
+    let log = |osd| cluster.reference.path().join(format!("{name}.{osd}"));
+    Wanted { log_devices: (0..cluster.osds).map(log).collect(), ..Wanted::default() }
+}
+
+const WITH_LOG: [&str; 3] = ["block", "block.wal", "lock"];
+
+#[test]
+fn a_conversion_to_logs_apart_that_is_ended_at_any_step_goes_on_to_the_same() {
+    let cluster = Cluster::new(1);
+    let wanted = with_logs(&cluster, "log");
+    let log = &wanted.log_devices[0];
+    let (mut steps, mut decided) = (0, None);
+    let done = storetool::convert(cluster.dir.path(), &wanted, &mut |_, step| {
+        steps += 1;
+        if *step == Step::Moving {
+            decided.get_or_insert(steps - 1);
+        }
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!((done[0].places.log.as_ref(), &done[0].places.device), (Some(log), &None));
+    cluster.expect_converted_to(&WITH_LOG, "at once");
+    let decided = decided.unwrap();
+    for at in (0..decided).step_by(decided / 3).chain(decided - 1..steps) {
+        cluster.put_back();
+        assert!(wanted_ended_at(&cluster, &wanted, at), "step {at}");
+        if at < decided {
+            assert_eq!(cluster.description().store_of(0), StoreKind::Simple);
+            expect_equal(&mut cluster.reference(0), &mut open_simple(&cluster.osd(0)), "ended early");
+        }
+        wanted_ended_at(&cluster, &wanted, at / 2);
+        // What is decided is known without being named again.
+        let named = if at >= decided { Wanted::default() } else { wanted.clone() };
+        storetool::convert(cluster.dir.path(), &named, &mut |_, _| Ok(())).unwrap();
+        cluster.expect_converted_to(&WITH_LOG, &format!("ended at step {at} of {steps}"));
+        assert_eq!(cluster.description().log_devices, wanted.log_devices);
+    }
+}
+
+#[test]
+fn what_is_wanted_otherwise_at_the_second_try_is_made_anew_and_leaves_no_log_behind() {
+    let cluster = Cluster::new(1);
+    let (first, second) = (with_logs(&cluster, "first"), with_logs(&cluster, "second"));
+    let copying = |wanted: &Wanted| {
+        let ended = storetool::convert(cluster.dir.path(), wanted, &mut |_, step| match step {
+            Step::Comparing(_) => Err(Ended),
+            _ => Ok(()),
+        });
+        assert!(matches!(ended, Err(ConvertError::Ended(_))));
+    };
+    copying(&first);
+    assert!(first.log_devices[0].exists());
+    copying(&second);
+    assert!(!first.log_devices[0].exists() && second.log_devices[0].exists());
+    convert(cluster.dir.path(), None, false, &mut |_, _| Ok(())).unwrap();
+    assert!(!second.log_devices[0].exists());
+    cluster.expect_converted("beside the data after all");
+    assert!(cluster.description().log_devices.is_empty());
+}
+
+#[test]
+fn logs_that_can_not_be_had_are_refused_before_anything_is_changed() {
+    let cluster = Cluster::new(2);
+    let dir = cluster.dir.path();
+    let refused = |wanted: &Wanted| {
+        storetool::convert(dir, wanted, &mut |_, _| panic!("something is changed")).unwrap_err().to_string()
+    };
+    let logs = with_logs(&cluster, "log");
+    let (a, b) = (logs.log_devices[0].clone(), logs.log_devices[1].clone());
+    fs::write(&b, "years of work").unwrap();
+    let named = |log_devices: &[&std::path::PathBuf]| Wanted {
+        log_devices: log_devices.iter().map(|path| (*path).clone()).collect(),
+        ..Wanted::default()
+    };
+    for (wanted, says) in [
+        (logs.clone(), "holds data"),
+        (named(&[&a]), "--log-device is named 1 times for 2 OSDs"),
+        (named(&[&a, &a]), "is named twice"),
+        (Wanted { overwrite: vec![b.clone()], ..Wanted::default() }, "no --device or --log-device names it"),
+        (Wanted { devices: vec![a.clone(), b.clone()], ..Wanted::default() }, "osd.0, the new store"),
+        (Wanted { devices: vec![b.clone()], osd: Some(1), ..Wanted::default() }, "is no block device"),
+        (Wanted { devices: vec![a.clone(), b.clone()], ..logs.clone() }, "it can be one of them"),
+    ] {
+        let why = refused(&wanted);
+        assert!(why.contains(says), "{why}");
+    }
+    assert!(!a.exists() && fs::read(&b).unwrap() == b"years of work");
+    // One at a time; the other one's log is taken then, and a store that is there does not move.
+    storetool::convert(dir, &Wanted { osd: Some(0), ..named(&[&a]) }, &mut |_, _| Ok(())).unwrap();
+    assert_eq!(cluster.description().log_devices, [a.clone(), std::path::PathBuf::new()]);
+    let why = refused(&Wanted { osd: Some(1), overwrite: vec![a.clone()], ..named(&[&a]) });
+    assert!(why.contains("is osd.0's"), "{why}");
+    let why = refused(&Wanted { overwrite: vec![b.clone()], osd: Some(0), ..named(&[&b]) });
+    assert!(why.contains("has a block store already, in an image file with its log on"), "{why}");
+    storetool::convert(dir, &Wanted { overwrite: vec![b.clone()], ..logs }, &mut |_, _| Ok(())).unwrap();
+    assert_eq!(cluster.description().log_devices, [a, b]);
+    cluster.expect_converted_to(&WITH_LOG, "both");
 }
