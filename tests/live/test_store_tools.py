@@ -135,8 +135,9 @@ def test_simple_stores_become_block_stores_on_devices_with_their_logs_apart(t):
     cluster.up()
     equal(contents(t, client), before, "what clients read beside a conversion that is not at its end")
     cluster.kill()
-    done = json.loads(subprocess.run(cluster.argv(*convert, *named, "-f", "json"), capture_output=True,
-                                     timeout=BOUND, check=True).stdout)
+    done = subprocess.run(cluster.argv(*convert, *named, "-f", "json"), capture_output=True, timeout=BOUND)
+    expect(done.returncode == 0, f"the conversion that is not killed: {done.stderr!r}")
+    done = json.loads(done.stdout)
     for n in range(2):
         equal((done[f"osd.{n}"]["device"], done[f"osd.{n}"]["log_device"]), (disks[n], logs[n]), f"places of osd.{n}")
         equal(sorted(os.listdir(os.path.join(cluster.dir, f"osd.{n}"))), ["block", "block.wal", "lock"], "files of an OSD")

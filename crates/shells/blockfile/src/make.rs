@@ -109,22 +109,25 @@ pub fn mkfs(dir: &Path, owner: &Owner, new: &NewStore, options: &Options) -> Res
     make(&parts, label, options)
 }
 
-/// Whether what a store is to lie on outside of its directory may be taken for it. Nothing is changed.
+/// Whether what a store in `dir` is to lie on outside of that may be taken for it. Nothing is changed.
 ///
 /// # Errors
 /// It is not there, too small, in use, or holds data that may not be overwritten.
-pub fn check_places(owner: &Owner, new: &NewStore) -> Result<(), OpenError> {
+pub fn check_places(dir: &Path, owner: &Owner, new: &NewStore) -> Result<(), OpenError> {
+    let linked = place::places_in(dir);
     if let Some(path) = &new.device {
         let bytes = place::device_bytes(path)?;
         if bytes < SIZE_MIN {
             return Err(OpenError::TooSmall { path: path.clone(), bytes, needed: SIZE_MIN });
         }
-        place::take(path, owner, new.overwrite)?;
+        let begun = place::is_begun(linked.device.as_ref(), path)?;
+        place::take(path, owner, new.overwrite || begun)?;
     }
-    match &new.log {
-        Some(LogPlace { path, overwrite }) => place::take_for_log(path, owner, *overwrite).map(drop),
-        None => Ok(()),
+    if let Some(LogPlace { path, overwrite }) = &new.log {
+        let begun = place::is_begun(linked.log.as_ref(), path)?;
+        place::take_for_log(path, owner, *overwrite || begun)?;
     }
+    Ok(())
 }
 
 /// Makes, or takes, what the store is to lie on, and holds what is not in its directory. All that may be refused is looked
@@ -135,19 +138,21 @@ fn place_parts(
     new: &NewStore,
     label: &mut Label,
 ) -> Result<(Parts, Vec<File>), OpenError> {
-    let (data, link) = (path_in(dir), log_path_in(dir));
+    let (data, link, linked) = (path_in(dir), log_path_in(dir), place::places_in(dir));
     let device = match &new.device {
         None => None,
         Some(path) => {
             place::is_linked(&data, path)?;
-            Some((path, place::take(path, owner, new.overwrite)?))
+            let begun = place::is_begun(linked.device.as_ref(), path)?;
+            Some((path, place::take(path, owner, new.overwrite || begun)?))
         }
     };
     let log = match &new.log {
         None => None,
         Some(LogPlace { path, overwrite }) => {
             place::is_linked(&link, path)?;
-            let held = place::take_for_log(path, owner, *overwrite)?;
+            let begun = place::is_begun(linked.log.as_ref(), path)?;
+            let held = place::take_for_log(path, owner, *overwrite || begun)?;
             held.as_ref().map_or(Ok(()), |held| fit_logs(label, path, held))?;
             Some((path, held))
         }

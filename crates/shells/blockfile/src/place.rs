@@ -96,6 +96,12 @@ pub fn take(path: &Path, owner: &Owner, overwrite: bool) -> Result<File, OpenErr
     Ok(held)
 }
 
+/// Whether a making that was interrupted has taken this: the directory is linked to it, and its first block is empty. What is
+/// behind that was given up when it was emptied.
+pub fn is_begun(linked: Option<&PathBuf>, path: &PathBuf) -> Result<bool, OpenError> {
+    Ok(linked == Some(path) && !holds(path, 0, BLOCK).map_err(io_error(path))?)
+}
+
 /// Whether there is something on a device, where it would say whose it is, or anywhere in a file.
 fn is_used(path: &Path, held: &mut File) -> io::Result<bool> {
     if held.metadata()?.is_file() {

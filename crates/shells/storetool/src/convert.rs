@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Where the new store is made, within the OSD's directory.
-const MAKING: &str = "converting";
+pub const MAKING: &str = "converting";
 /// The old store, once it does not count any more.
 const OLD: &str = "simple";
 /// The files of a simple store: its metadata, and the data. The block store's file has the latter's name.
@@ -331,11 +331,16 @@ impl Of<'_> {
                 return Ok(Blocking::new(store));
             }
         }
-        if dir.exists() {
-            // A device without a label is nobody's: it is left as it is.
-            if blockfile::shards_in(dir).is_ok() {
-                blockfile::unmake(dir, owner.cluster).map_err(failed)?;
-            }
+        let linked = blockfile::places_in(dir);
+        if blockfile::shards_in(dir).is_ok() {
+            blockfile::unmake(dir, owner.cluster).map_err(failed)?;
+        }
+        // What was begun on this device goes on there: the link says that it is ours, while no label does yet. Another device
+        // without a label is nobody's, and left as it is.
+        let is_begun = linked.device.is_some()
+            && linked.device == self.places.device
+            && (linked.log.is_none() || linked.log == self.places.log);
+        if dir.exists() && !is_begun {
             fs::remove_dir_all(dir).map_err(io_error(dir))?;
         }
         let new = self.wanted.new_store(&self.places, size_bytes);

@@ -215,3 +215,22 @@ fn a_log_serves_one_store_at_a_time_and_goes_with_it() {
     assert!(!log.exists(), "the log of a store that was taken back is there");
     unmake(&at, owner(3).cluster).unwrap();
 }
+
+#[test]
+fn a_log_whose_making_was_interrupted_is_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (at, log) = (dir.path().join("osd"), dir.path().join("log"));
+    std::fs::create_dir(&at).unwrap();
+    symlink(&log, link_in(&at)).unwrap();
+    // Its first block was not emptied yet, and holds what nobody has given up.
+    let file = File::options().write(true).create_new(true).open(&log).unwrap();
+    file.write_all_at(&[1; 100], 3000).unwrap();
+    file.write_all_at(&[1; 8192], 1 << 20).unwrap();
+    let refused = mkfs(&at, &owner(3), &with_log(SIZE, &log), &Options::default());
+    assert!(matches!(refused, Err(OpenError::HoldsData(_))), "{refused:?}");
+    file.write_all_at(&[0; 4096], 0).unwrap();
+    let other = mkfs(&dir.path().join("other"), &owner(3), &with_log(SIZE, &log), &Options::default());
+    assert!(matches!(other, Err(OpenError::HoldsData(_))), "without a link to it: {other:?}");
+    mkfs(&at, &owner(3), &with_log(SIZE, &log), &Options::default()).unwrap();
+    open(&at, &owner(3), &Options::default()).unwrap();
+}
