@@ -2,6 +2,7 @@
 import json
 import os
 import subprocess
+import time
 import urllib.request
 
 from harness import equal, expect, say, until
@@ -188,6 +189,60 @@ def test_the_store_is_measured_and_grows_with_its_log_apart(t):
     cluster.up()
     same(t, client, "o")
     expect(client.ceph_json("osd", "df")["nodes"][0]["kb"] > 400 << 10, "the store is larger")
+
+
+def test_a_log_moves_to_a_device_to_a_file_and_back(t):
+    device, file = loop_device(t, "log", LOG), t.path("log file")
+    cluster = t.cluster("--osds", "2", "--osd-size", "512MiB", "--cores", "4", "--set", "osd_store_shards=2")
+    client = t.client(cluster)
+    client.ceph("osd", "pool", "create", POOL, "8")
+    names = [f"o{n}" for n in range(6)]
+    for name in names:
+        put(t, client, name)
+    move = ("store", "log", cluster.dir, "--osd", "1")
+    expect("in use" in loligo(cluster, *move, "--to", device, code=1), "beside the running cluster")
+    subprocess.run(["mkfs.ext4", "-q", device], check=True)
+    cluster.kill()
+    expect(f"{device} holds data" in loligo(cluster, *move, "--to", device, code=1), "a device with a file system")
+    expect("has the store's data" in loligo(cluster, *move, "--to", os.path.join(cluster.dir, "osd.1", "block"), code=1),
+           "the data")
+    small = loop_device(t, "small", 4 << 20)
+    expect("need at least" in loligo(cluster, *move, "--to", small, code=1), "a small device")
+    expect("nothing to do" in loligo(cluster, *move, "--beside-data"), "a log that has not moved")
+    round_trip = (("--to", device, "--overwrite"), ("--to", file), ("--beside-data",), ("--to", device))
+    for number, words in enumerate(round_trip):
+        killed = 0
+        for seconds in (0.02, 0.05, 0.08, 0.12, 0.2):
+            with subprocess.Popen(cluster.argv(*move, *words), stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL) as process:
+                time.sleep(seconds)
+                killed += process.poll() is None
+                process.kill()
+            expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--osd", "1"), f"killed at {seconds} s")
+        expect(killed > 0, f"no move was killed: {words}")
+        loligo(cluster, *move, *words)
+        cluster.up("--cores", "2")
+        for name in names:
+            same(t, client, name)
+        names.append(f"later{number}")
+        put(t, client, names[-1])
+        told = client.ceph_json("osd", "metadata", "1")
+        equal(told["bluefs_dedicated_wal"], str(int(words != ("--beside-data",))), f"what the OSD tells after {words}")
+        equal(client.ceph_json("osd", "metadata", "0")["bluefs_dedicated_wal"], "0", "the other OSD's")
+        cluster.kill()
+    expect(not os.path.exists(file), "a file that the log has left")
+    expect(f"{device} is osd.1's" in loligo(cluster, "store", "log", cluster.dir, "--osd", "0", "--to", device, code=1),
+           "another OSD's")
+    shards = json.loads(loligo(cluster, "store", "dump", cluster.dir, "-f", "json"))
+    equal([[of["log"]["apart"] for of in shards[f"osd.{osd}"]["shards"]] for osd in range(2)],
+          [[False, False], [True, True]], "where the logs are")
+    cluster.up("--cores", "2")
+    loligo(cluster, "stop", cluster.dir, "--osd", "1")
+    said = loligo(cluster, "start", cluster.dir, "--osd", "1", "--replace", "--yes-i-really-mean-it")
+    expect("without its log" in said, said)
+    until(lambda: client.ceph_json("osd", "stat")["num_up_osds"] == 2, "two OSDs up")
+    loligo(cluster, "stop", cluster.dir)
+    expect("no problem" in loligo(cluster, "store", "fsck", cluster.dir, "--deep"), "the stores")
 
 
 def latency(t, *args):

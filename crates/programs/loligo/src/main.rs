@@ -13,6 +13,7 @@ mod store;
 mod store_bench;
 mod store_convert;
 mod store_expand;
+mod store_log;
 mod store_pgs;
 mod up;
 

@@ -15,7 +15,7 @@ use store::{
 use text::format_bytes;
 use types::GHObject;
 
-use crate::{fail, store_bench, store_convert, store_expand, store_pgs};
+use crate::{fail, store_bench, store_convert, store_expand, store_log, store_pgs};
 
 /// How often a long check says how far it is.
 pub const PROGRESS: Duration = Duration::from_secs(2);
@@ -55,6 +55,9 @@ enum Command {
     /// Let a store have the rest of its file or device, which has grown.
     #[command(after_help = store_expand::HELP)]
     Expand(store_expand::Args),
+    /// Give a store's log a device or a file of its own, or have it beside the data again.
+    #[command(after_help = store_log::HELP)]
+    Log(store_log::Args),
     /// Measure the store alone, without a cluster: writes like those of PGs, in a new directory that is removed again.
     Bench(store_bench::Args),
     /// Show a store: its label, its log and its space, or where an object lies.
@@ -90,6 +93,7 @@ pub fn run(args: &Args) -> ExitCode {
         Command::Import(args) => return store_pgs::import(args),
         Command::List(args) => return store_pgs::list(args),
         Command::Expand(args) => return store_expand::run(args),
+        Command::Log(args) => return store_log::run(args),
     };
     let stores = match stores(of) {
         Ok(stores) => stores,
@@ -249,7 +253,7 @@ fn dump_shard(state: &State, ends: &[u64], collections: &[String]) -> Value {
     json!({
         "superblock": { "generation": state.generation, "tree_levels": state.tree_levels },
         "log": {
-            "bytes": state.log_bytes, "used_bytes": state.log_used_bytes, "next_sequence": state.log_next,
+            "apart": state.log_apart, "bytes": state.log_bytes, "used_bytes": state.log_used_bytes, "next_sequence": state.log_next,
             "changes_bytes": state.changes_bytes,
         },
         "blocks": {

@@ -31,6 +31,19 @@ pub enum OpenError {
     NoPlaceForALog(PathBuf),
     #[error("{path} has {}, and the logs of such a store need at least {}", text::format_bytes(*.bytes), text::format_bytes(*.needed))]
     TooSmallForLogs { path: PathBuf, bytes: u64, needed: u64 },
+    #[error("{0} has the store's data: its log needs a place of its own")]
+    HasTheData(PathBuf),
+    #[error(
+        "{path} is written in blocks of {block_bytes} bytes, and the store's log in units of {unit}: name a device with blocks that \
+         are no larger"
+    )]
+    LogUnits { path: PathBuf, unit: u32, block_bytes: u32 },
+    #[error(
+        "the store in {0} was made with its log apart, and has no place for it beside the data; `--to` moves it to another device"
+    )]
+    NoPlaceBesideData(PathBuf),
+    #[error("the store in {0} failed while its log was brought to its place; the log stays where it is")]
+    LogStays(PathBuf),
     #[error(
         "the store's log is on {path}, which is not there ({why}); bring it back, or make {link} a link to where it is"
     )]

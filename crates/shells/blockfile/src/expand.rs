@@ -3,13 +3,11 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
-use blockdev::DeviceQueue;
-use blockstore::{BLOCK, Label, Opener};
+use blockstore::{BLOCK, Label};
 use device::Files;
 
 use crate::OpenError;
-use crate::drive::Driver;
-use crate::open::{Options, Parts, Queue, failed, io_error, lock, open_any, path_in};
+use crate::open::{Options, Parts, io_error, lock, open_any, open_shard, path_in};
 use crate::place;
 
 /// Where a store ended, and where it ends now: bytes of its file or device.
@@ -85,13 +83,7 @@ struct Shards<'a> {
 impl Shards<'_> {
     fn grow(&self, files: &Files, ends: &[u64]) -> Result<(), OpenError> {
         (0..self.label.shards).try_for_each(|shard| {
-            let driver = Driver::new();
-            let mut queue: Queue = Box::new(files.queue());
-            queue.set_waker(driver.waker());
-            let opener = Opener::new(queue, shard, self.options.store);
-            let mut opener = opener.map_err(|error| failed(self.path, error))?.growing_to(ends.to_vec());
-            let opened = driver.run(&mut opener, Opener::turn, Opener::deadline);
-            opened.map(drop).map_err(|error| failed(self.path, error))
+            open_shard(self.path, files, shard, self.options, |opener| opener.growing_to(ends.to_vec()))
         })
     }
 }

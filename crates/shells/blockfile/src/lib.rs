@@ -14,6 +14,7 @@ mod fsck;
 mod growing;
 mod label;
 mod make;
+mod move_log;
 mod open;
 mod place;
 mod repair;
@@ -29,6 +30,7 @@ pub use fsck::{Findings, fsck};
 pub use growing::FileSpace;
 pub use label::{Owner, SHARDS_MAX};
 pub use make::{LogPlace, NewStore, check_places, logs_bytes, mkfs, shards_of};
+pub use move_log::{Moved, move_log};
 pub use open::{
     LogDevice, ModelledOn, Options, Queue, handles, log_device, log_path_in, open, open_any, path_in,
     shards_in,

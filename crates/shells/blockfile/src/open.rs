@@ -103,7 +103,9 @@ impl Parts {
     /// # Errors
     /// The logs are not there, or are another's.
     pub(crate) fn of(dir: &Path, label: &Label, owner: &Owner) -> Result<Self, OpenError> {
-        let log = label.log_apart.then(|| log_path_in(dir));
+        let link = log_path_in(dir);
+        // The superblocks may say that it was moved there.
+        let log = (label.log_apart || link.is_symlink()).then_some(link);
         if let Some(link) = &log {
             check_log(link, label, owner)?;
         }
@@ -365,6 +367,23 @@ pub fn log_device(dir: &Path) -> Result<Option<LogDevice>, OpenError> {
     let bytes = if is_block_device { place::device_bytes(&path)? } else { metadata.len() };
     let (unit_bytes, rotates) = (label.log_unit_bytes, device::rotates(&metadata));
     Ok(Some(LogDevice { path, bytes, unit_bytes, is_block_device, rotates }))
+}
+
+/// Opens a shard for what its opening changes.
+pub(crate) fn open_shard(
+    path: &Path,
+    files: &Files,
+    shard: u32,
+    options: &Options,
+    how: impl FnOnce(Opener<Queue>) -> Opener<Queue>,
+) -> Result<(), OpenError> {
+    let driver = Driver::new();
+    let mut queue: Queue = Box::new(files.queue());
+    queue.set_waker(driver.waker());
+    let opener = Opener::new(queue, shard, options.store);
+    let mut opener = how(opener.map_err(|error| failed(path, error))?);
+    let opened = driver.run(&mut opener, Opener::turn, Opener::deadline);
+    opened.map(drop).map_err(|error| failed(path, error))
 }
 
 /// The error of a pure machine as one that names the file.

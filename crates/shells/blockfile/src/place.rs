@@ -177,6 +177,24 @@ pub fn link(dir: &Path, link: &Path, to: &Path, held: &File) -> Result<(), OpenE
     sync_dir(dir)
 }
 
+/// Has a link lead here, whatever it led to before: in one step.
+pub fn relink(dir: &Path, link: &Path, to: &Path) -> Result<(), OpenError> {
+    let new = link.with_extension("new");
+    match std::fs::remove_file(&new) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(io_error(&new)(error)),
+        _ => {}
+    }
+    std::os::unix::fs::symlink(to, &new).map_err(io_error(&new))?;
+    std::fs::rename(&new, link).map_err(io_error(link))?;
+    sync_dir(dir)
+}
+
+/// Removes a link, durably.
+pub fn unlink(dir: &Path, link: &Path) -> Result<(), OpenError> {
+    std::fs::remove_file(link).map_err(io_error(link))?;
+    sync_dir(dir)
+}
+
 /// Makes a file as long as the logs in it need it to be, with all of the disk that this takes.
 pub fn lengthen(path: &Path, file: &File, bytes: u64) -> Result<(), OpenError> {
     let has = file.metadata().map_err(io_error(path))?.len();
@@ -216,22 +234,27 @@ fn unmake_behind(link: &Path, cluster: Fsid) -> Result<(), OpenError> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(OpenError::Io { path: link.into(), error }),
     };
-    let is_own = match owner_on(&path) {
+    unmake_at(&path, cluster)
+}
+
+/// The same of a device or file itself.
+pub fn unmake_at(path: &Path, cluster: Fsid) -> Result<(), OpenError> {
+    let is_own = match owner_on(path) {
         Some(owner) => owner.cluster == cluster,
         // The link is made once the device may be taken, and then its first block is emptied.
-        None => !holds(&path, 0, BLOCK).map_err(io_error(&path))?,
+        None => !holds(path, 0, BLOCK).map_err(io_error(path))?,
     };
     // Another cluster has it meanwhile.
     if !is_own {
         return Ok(());
     }
-    let held = hold(&path)?;
-    if held.metadata().map_err(io_error(&path))?.is_file() {
-        return std::fs::remove_file(&path).map_err(io_error(&path));
+    let held = hold(path)?;
+    if held.metadata().map_err(io_error(path))?.is_file() {
+        return std::fs::remove_file(path).map_err(io_error(path));
     }
-    let bytes = device_bytes(&path)?.min(HEAD);
+    let bytes = device_bytes(path)?.min(HEAD);
     let emptied = held.write_all_at(&vec![0; bytes as usize], 0).and_then(|()| held.sync_all());
-    emptied.map_err(io_error(&path))
+    emptied.map_err(io_error(path))
 }
 
 /// Whether a part of a file is there and is not zeros.

@@ -140,6 +140,13 @@ impl Description {
         self.log_devices.get(osd as usize).filter(|path| is_named(path))
     }
 
+    /// The other OSD whose store, or its log, lies on this.
+    pub fn has_place(&self, path: &PathBuf, other_than: u32) -> Option<u32> {
+        let is = |of: Option<&PathBuf>| of == Some(path);
+        let mut others = (0..self.osds).filter(|osd| *osd != other_than);
+        others.find(|osd| is(self.device_of(*osd)) || is(self.log_device_of(*osd)))
+    }
+
     /// Notes what an OSD's store lies on now. When all are on devices, the size of the smallest is that of an OSD, as after
     /// a first start.
     pub fn set_places_of(&mut self, osd: u32, device: Option<PathBuf>, log: Option<PathBuf>) {

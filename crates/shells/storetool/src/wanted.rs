@@ -68,10 +68,7 @@ impl Wanted {
         places: &Places,
     ) -> Result<(), ConvertError> {
         for path in places.device.iter().chain(&places.log) {
-            let has = |of: Option<&PathBuf>| of == Some(path);
-            let is_of =
-                |other: &u32| has(description.device_of(*other)) || has(description.log_device_of(*other));
-            if let Some(other) = (0..description.osds).filter(|other| *other != osd).find(is_of) {
+            if let Some(other) = description.has_place(path, osd) {
                 return Err(ConvertError::OfAnother { osd, path: path.clone(), other });
             }
         }

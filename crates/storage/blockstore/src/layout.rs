@@ -30,8 +30,11 @@ pub mod features {
     /// The shard is one of several of a store that has grown: it has further ranges of blocks.
     pub const RANGES: u64 = 8;
 
+    /// The shard's log is on the device of logs, though the label has it beside the data: it was moved.
+    pub const LOG_MOVED: u64 = 16;
+
     /// All that this build knows.
-    pub const KNOWN: u64 = SEVERAL_SHARDS | GROWN | COMPRESSED | RANGES;
+    pub const KNOWN: u64 = SEVERAL_SHARDS | GROWN | COMPRESSED | RANGES | LOG_MOVED;
 }
 
 /// "LoligoBS", little-endian.
@@ -187,6 +190,21 @@ impl Label {
         self.size_bytes.saturating_sub(LABEL_BYTES) / u64::from(self.shards.max(1)) / BLOCK * BLOCK
     }
 
+    /// The first byte of a shard's log on the device of logs.
+    fn log_apart_at(&self, shard: u32) -> u64 {
+        LABEL_BYTES + u64::from(shard) * self.log_bytes
+    }
+
+    /// Where a shard's parts are if its superblock has these features: its log may have been moved. What it had beside the data
+    /// stays as it was, for its return.
+    pub fn with_log_of(&self, shard: u32, mut layout: ShardLayout, features: u64) -> ShardLayout {
+        if features & features::LOG_MOVED != 0 {
+            layout.log_device = DeviceId::Wal;
+            layout.log.offset = self.log_apart_at(shard);
+        }
+        layout
+    }
+
     /// Where a shard's parts are. `None`: there is no such shard.
     pub fn shard(&self, shard: u32) -> Option<ShardLayout> {
         if shard >= self.shards {
@@ -195,10 +213,7 @@ impl Label {
         let superblocks = LABEL_BYTES + u64::from(shard) * self.shard_bytes();
         let behind = superblocks + 2 * SUPERBLOCK_BYTES;
         let blocks = behind + self.log_bytes_here();
-        let log = match self.log_apart {
-            true => LABEL_BYTES + u64::from(shard) * self.log_bytes,
-            false => behind,
-        };
+        let log = if self.log_apart { self.log_apart_at(shard) } else { behind };
         let (offset, bytes, unit_bytes) = (log, self.log_bytes, self.log_unit_bytes);
         // Logs of two shards differ by their place and by their number.
         let id = self.id.wrapping_add(u64::from(shard));
@@ -435,8 +450,8 @@ mod tests {
         }
         // A feature of a build to come.
         let mut e = Encoder::new(0);
-        e.raw(&bytes[8..12]).put(&16u64).raw(&bytes[20..COPY_BYTES - 8]);
+        e.raw(&bytes[8..12]).put(&32u64).raw(&bytes[20..COPY_BYTES - 8]);
         let newer = sealed(e, COPY_BYTES).to_vec();
-        assert!(matches!(Superblock::decode(&newer), Err(DecodeError::BadValue { value: 16, .. })));
+        assert!(matches!(Superblock::decode(&newer), Err(DecodeError::BadValue { value: 32, .. })));
     }
 }

@@ -41,6 +41,10 @@ pub enum OpenError {
     Shrinks { shard: u32, bytes: u64, has: u64 },
     #[error("shard {shard} of the store has grown otherwise than the others")]
     GrownApart { shard: u32 },
+    #[error("the log of shard {shard} is not empty: it is moved after a checkpoint alone")]
+    LogNotEmpty { shard: u32 },
+    #[error("the store was made with its log apart, and has no place for it beside the data")]
+    NoPlaceForLog,
     #[error("record {sequence} of the log can't be read: {error}")]
     BadRecord { sequence: u64, error: DecodeError },
     #[error(transparent)]
@@ -56,6 +60,8 @@ pub enum OpenError {
 struct Shard {
     layout: ShardLayout,
     superblock: Superblock,
+    /// With the log elsewhere, if it is to move.
+    moved: Option<ShardLayout>,
 }
 
 /// What comes next when everything that was asked has completed.
@@ -80,6 +86,8 @@ pub struct Opener<Q: DeviceQueue> {
     options: Options,
     /// Where the store ends after each growth, if it is to grow.
     grows_to: Option<Vec<u64>>,
+    /// Whether the log is to be apart from now on, if it is to move.
+    log_apart: Option<bool>,
     step: Step<Q>,
     requests: usize,
     /// What was read, by its place among the reads of the step.
@@ -92,7 +100,7 @@ impl<Q: DeviceQueue> Opener<Q> {
     pub fn new(queue: Q, shard: u32, options: Options) -> Result<Self, OpenError> {
         let io = Some(Io::new(queue).ok_or(OpenError::NoDevice)?);
         let (step, read) = (Step::Flush, Vec::new());
-        Ok(Self { io, shard, options, grows_to: None, step, requests: 0, read })
+        Ok(Self { io, shard, options, grows_to: None, log_apart: None, step, requests: 0, read })
     }
 
     /// Opens a shard of a store on a device that has grown, and lets it use its part of that: the store ends here after each
@@ -100,6 +108,12 @@ impl<Q: DeviceQueue> Opener<Q> {
     /// the shard with its old end or with the new one.
     pub fn growing_to(self, ends: Vec<u64>) -> Self {
         Self { grows_to: Some(ends), ..self }
+    }
+
+    /// Opens a shard whose log is empty, and has it on the device of logs from now on (`apart`), or beside the data again. The
+    /// superblock that every opening writes says so: a crash leaves the log where it was or there, empty.
+    pub fn moving_log(self, apart: bool) -> Self {
+        Self { log_apart: Some(apart), ..self }
     }
 
     pub fn deadline(&self) -> Option<UTime> {
@@ -192,10 +206,9 @@ impl<Q: DeviceQueue> Opener<Q> {
                 let (shard, shards) = (self.shard, label.shards);
                 let layout = label.shard(shard).ok_or(OpenError::NoShard { shard, shards })?;
                 self.ask(layout.superblocks, 2 * SUPERBLOCK_BYTES);
-                if layout.log_device != DeviceId::Data {
-                    let Some(io) = &mut self.io else { return Ok(Step::Ended) };
-                    io.queue().geometry(layout.log_device).ok_or(OpenError::NoLogDevice)?;
-                    io.set_log(layout.log_device);
+                let Some(io) = &mut self.io else { return Ok(Step::Ended) };
+                if io.queue().geometry(DeviceId::Wal).is_some() {
+                    io.set_log(DeviceId::Wal);
                     // The label is there, too, behind the superblocks.
                     self.ask_of(Io::read_log, 0, LABEL_BYTES);
                 }
@@ -204,19 +217,21 @@ impl<Q: DeviceQueue> Opener<Q> {
             Step::Choose(layout, label) => {
                 let read = joined(&read);
                 let (superblocks, of_log) = read.split_at(2 * SUPERBLOCK_BYTES as usize);
-                if layout.log_device != DeviceId::Data {
-                    let found = Label::decode(of_log, Part::Log).map_err(OpenError::OtherLog)?;
-                    if found.id != label.id {
-                        let error = DecodeError::BadValue { what: "id of a block store", value: found.id };
-                        return Err(OpenError::OtherLog(error));
-                    }
-                }
                 let mut superblock = self.choose(&label, superblocks)?;
+                let layout = label.with_log_of(self.shard, layout, superblock.features);
                 let layout = self.grown(&label, layout, &mut superblock)?;
+                let moved = self.moved(&label, &layout)?;
+                let devices = [Some(&layout), moved.as_ref()].into_iter().flatten();
+                if devices.into_iter().any(|layout| layout.log_device == DeviceId::Wal) {
+                    self.check_log_device(&label, of_log)?;
+                }
+                if let Some(io) = &mut self.io {
+                    io.set_log(layout.log_device);
+                }
                 let io_max = self.io.as_ref().map_or(LOG_READ_BYTES, Io::request_bytes_max);
                 let step = LOG_READ_BYTES.min(io_max);
                 let replay = Box::new(Replay::new(layout.log, superblock.log, step));
-                Ok(self.read_log(Shard { layout, superblock }, replay)?)
+                Ok(self.read_log(Shard { layout, superblock, moved }, replay)?)
             }
             Step::Log(shard, mut replay) => {
                 read.iter().for_each(|bytes| replay.on_read(bytes));
@@ -258,6 +273,35 @@ impl<Q: DeviceQueue> Opener<Q> {
             _ => Grown::Blocks((bytes - layout.block_offset(0)) / BLOCK),
         };
         label.with_grown(shard, by_label, superblock.grown.clone()).map_err(unsound)
+    }
+
+    /// Where the shard's parts are when its log has moved, if it is to.
+    fn moved(&self, label: &Label, layout: &ShardLayout) -> Result<Option<ShardLayout>, OpenError> {
+        let is_apart = layout.log_device == DeviceId::Wal;
+        let Some(apart) = self.log_apart.filter(|apart| *apart != is_apart) else { return Ok(None) };
+        if label.log_apart {
+            return Err(OpenError::NoPlaceForLog);
+        }
+        let features = if apart { layout::features::LOG_MOVED } else { 0 };
+        let by_label = label.shard(self.shard).map(|layout| label.with_log_of(self.shard, layout, features));
+        Ok(by_label.map(|by| ShardLayout { log_device: by.log_device, log: by.log, ..layout.clone() }))
+    }
+
+    /// The device of logs is there, is this store's by the label on it, and has room for the logs.
+    fn check_log_device(&mut self, label: &Label, bytes: &[u8]) -> Result<(), OpenError> {
+        let Some(io) = &mut self.io else { return Err(OpenError::NoLogDevice) };
+        let geometry = io.queue().geometry(DeviceId::Wal).ok_or(OpenError::NoLogDevice)?;
+        let found = Label::decode(bytes, Part::Log).map_err(OpenError::OtherLog)?;
+        if found.id != label.id {
+            let error = DecodeError::BadValue { what: "id of a block store", value: found.id };
+            return Err(OpenError::OtherLog(error));
+        }
+        match geometry.size_bytes < label.log_device_bytes()
+            || label.log_unit_bytes % geometry.block_bytes != 0
+        {
+            true => Err(OpenError::Sizes { device_bytes: geometry.size_bytes }),
+            false => Ok(()),
+        }
     }
 
     /// The superblock that counts: the newer one of those that can be read.
@@ -303,6 +347,16 @@ impl<Q: DeviceQueue> Opener<Q> {
             return Ok(Step::Prove(shard, replayed, sequence));
         }
         let superblock = &mut shard.superblock;
+        if let Some(moved) = shard.moved.take() {
+            if replayed.end != superblock.log.kept {
+                return Err(OpenError::LogNotEmpty { shard: self.shard });
+            }
+            superblock.features ^= layout::features::LOG_MOVED;
+            shard.layout = moved;
+            if let Some(io) = &mut self.io {
+                io.set_log(shard.layout.log_device);
+            }
+        }
         superblock.generation += 1;
         superblock.log =
             LogOpening { kept: superblock.log.kept, sealed: replayed.end, salt: superblock.log.salt + 1 };
@@ -318,7 +372,7 @@ impl<Q: DeviceQueue> Opener<Q> {
     /// Makes the store, whose tree and records are to be loaded.
     fn loading(&mut self, shard: Shard, replayed: Replayed) -> Result<Step<Q>, OpenError> {
         let Some(io) = self.io.take() else { return Ok(Step::Ended) };
-        let Shard { layout, superblock } = shard;
+        let Shard { layout, superblock, .. } = shard;
         let Superblock { features, store, shard: number, generation, root, counters, log: opening, .. } =
             superblock;
         let log = Log::new(layout.log, opening.salt, opening.kept, opening.sealed);

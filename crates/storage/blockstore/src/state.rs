@@ -1,6 +1,6 @@
 //! What a shard says of itself as a whole, for tools.
 
-use blockdev::DeviceQueue;
+use blockdev::{DeviceId, DeviceQueue};
 
 use crate::layout::BLOCK;
 use crate::store::BlockStore;
@@ -17,6 +17,8 @@ pub struct State {
     /// Bytes of keys and values that no checkpoint has brought into the tree.
     pub changes_bytes: u64,
     pub log_bytes: u64,
+    /// Whether the log lies on a device of its own.
+    pub log_apart: bool,
     /// Bytes of records that no checkpoint has made superfluous.
     pub log_used_bytes: u64,
     /// The sequence that the next record gets.
@@ -43,6 +45,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             tree_bytes: self.tree_blocks * BLOCK,
             changes_bytes: self.tables.active_bytes,
             log_bytes: self.log.layout().bytes,
+            log_apart: self.layout.log_device == DeviceId::Wal,
             log_used_bytes: self.log.used_bytes(),
             log_next: self.log.end().sequence,
             blocks: self.space.blocks(),

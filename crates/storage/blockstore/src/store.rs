@@ -245,6 +245,11 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             && !self.purge.is_wanted()
     }
 
+    /// Whether the device has failed, so that nothing comes to its end any more.
+    pub fn has_failed(&self) -> bool {
+        self.stopped
+    }
+
     /// How scattered the free blocks are: 0 if all are neighbours, 1 if no two are. It looks at every block's bit.
     pub fn fragmentation(&self) -> f64 {
         self.space.fragmentation()

@@ -7,4 +7,5 @@ mod conformance;
 mod expand;
 mod files;
 mod log;
+mod move_log;
 mod repair;

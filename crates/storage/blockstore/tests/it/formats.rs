@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use crate::common::shards::{Shards, Whole};
-use crate::common::{Sim, check, forced};
+use crate::common::{Sim, check, forced, perform};
 use blockdev::sim::SimDisks;
-use blockdev::{DeviceId, DeviceQueue, Done, Durability, Op, Request, Token};
+use blockdev::{DeviceId, Durability, Op};
 use blockstore::{FORMAT, Options};
 use buffer::Piece;
 use store::conformance::{Factory, Harness};
@@ -13,7 +13,7 @@ use store::{
     AllocHint, CollectionId, CompressionAlgorithm, LogRecordKind, ObjectChange, ObjectStore, ReadOutcome,
     ReadRequest,
 };
-use types::{EVersion, Epoch, GHObject, HObject, Name, PgId, PoolId, SplitMix64, UTime};
+use types::{EVersion, Epoch, GHObject, HObject, Name, PgId, PoolId, SplitMix64};
 
 const SIZE_BYTES: u64 = 2 << 20;
 const LOG_BYTES: u64 = 128 << 10;
@@ -34,24 +34,15 @@ fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/formats/{name}.blocks"))
 }
 
-fn perform(disks: &SimDisks, op: Op) {
-    let mut queue = disks.open();
-    let mut now = UTime { sec: 1, nsec: 0 };
-    queue.submit(now, &mut vec![Request::new(Token(1), DeviceId::Data, op)]);
-    let mut done = Vec::new();
-    while done.is_empty() {
-        now = queue.deadline().expect("it is under way");
-        queue.turn(now);
-        queue.completions(&mut done);
-    }
-    assert!(matches!(done[0].result, Ok(Done::Written)), "{done:?}");
-}
-
 /// Disks of this size with these bytes at these places, and zeros elsewhere.
 fn disks_with(size_bytes: u64, blocks: &[(u64, Piece)]) -> SimDisks {
     let disks = factory().disks(size_bytes);
     let write = |offset, data: Piece| {
-        perform(&disks, Op::Write { offset, data: data.into(), durability: Durability::Durable });
+        perform(
+            &disks,
+            DeviceId::Data,
+            Op::Write { offset, data: data.into(), durability: Durability::Durable },
+        );
     };
     (0..size_bytes).step_by(1 << 20).for_each(|at| write(at, vec![0; 1 << 20].into()));
     blocks.iter().for_each(|(at, bytes)| write(*at, bytes.clone()));

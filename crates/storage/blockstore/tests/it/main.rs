@@ -15,6 +15,7 @@ mod growing;
 mod large;
 mod memory;
 mod misplaced;
+mod moving;
 mod order;
 mod seeds;
 mod stopped;

@@ -5,7 +5,7 @@ pub mod shards;
 use std::time::Duration;
 
 use blockdev::sim::{SimDevice, SimDisks, SimOptions, SimQueue};
-use blockdev::{DeviceId, Geometry};
+use blockdev::{DeviceId, DeviceQueue, Done, Geometry, Op, Request, Token};
 use blockstore::{BlockStore, Checker, Label, Making, OpenError, Opener, Options};
 use devmodel::Model;
 use store::conformance::{Contents, Factory, Properties};
@@ -145,6 +145,20 @@ impl Sim {
         }
         panic!("the store does not come to rest");
     }
+}
+
+/// Has a device do something, and waits for it.
+pub fn perform(disks: &SimDisks, device: DeviceId, op: Op) {
+    let mut queue = disks.open();
+    let mut now = UTime { sec: 1, nsec: 0 };
+    queue.submit(now, &mut vec![Request::new(Token(1), device, op)]);
+    let mut done = Vec::new();
+    while done.is_empty() {
+        now = queue.deadline().expect("it is under way");
+        queue.turn(now);
+        queue.completions(&mut done);
+    }
+    assert!(matches!(done[0].result, Ok(Done::Written)), "{done:?}");
 }
 
 /// Fails if a store's metadata contradicts itself.

@@ -36,9 +36,19 @@ impl Shards {
 
     /// Brings openings that grow the shards, one after the other, as far as so many turns; returns whether all came to their
     /// end.
-    pub fn grow(&self, disks: &SimDisks, ends: &[u64], mut turns: usize) -> Result<bool, OpenError> {
+    pub fn grow(&self, disks: &SimDisks, ends: &[u64], turns: usize) -> Result<bool, OpenError> {
+        self.change(disks, turns, |opener| opener.growing_to(ends.to_vec()))
+    }
+
+    /// The same of other openings that change something.
+    pub fn change(
+        &self,
+        disks: &SimDisks,
+        mut turns: usize,
+        how: impl Fn(Opener<SimQueue>) -> Opener<SimQueue>,
+    ) -> Result<bool, OpenError> {
         for shard in 0..self.shards {
-            let mut opener = Opener::new(disks.open(), shard, self.sim.options)?.growing_to(ends.to_vec());
+            let mut opener = how(Opener::new(disks.open(), shard, self.sim.options)?);
             let mut now = OPENED;
             loop {
                 if turns == 0 {
@@ -87,6 +97,19 @@ impl Shards {
         let mut store = Sharded::new((0..self.shards).map(shard).collect());
         drive(&mut store, OPENED, |store, _| store.is_settled().then_some(()));
         Whole { store, disks: disks.clone() }
+    }
+
+    /// Closes a store as soon as nothing is in its logs.
+    pub fn close_clean(&self, mut whole: Whole) {
+        drive(&mut whole.store, CLOSED, |store, _| {
+            // A record may follow a checkpoint: that what it gave up is given up.
+            let left = store.handles().iter_mut().filter(|handle| !handle.is_clean());
+            let left = left.map(BlockStore::request_checkpoint).count();
+            (left == 0).then_some(())
+        });
+        let Whole { store, disks } = whole;
+        drop(store);
+        disks.close();
     }
 
     /// Has every shard do all that it can.

@@ -1,0 +1,173 @@
+//! Giving the store that is there a log of its own, and taking it back.
+//!
+//! Where a shard's log is, its superblock says. So a log moves when it is empty: its new place is prepared first, then the
+//! directory is linked to it, then each shard's superblock says so, and only then the place from before is given up. Ended
+//! anywhere, the store opens, and the same call goes on.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use blockdev::{DeviceId, DeviceQueue};
+use blockstore::{BLOCK, Label, Part};
+
+use crate::blocking::Blocking;
+use crate::label::{owner_on, read_label, target};
+use crate::make::LogPlace;
+use crate::open::{Options, Parts, io_error, lock, log_path_in, no_device, open_any, open_shard, path_in};
+use crate::{OpenError, Owner, place};
+
+/// Bytes of zeros written at once.
+const ZEROS: usize = 1 << 20;
+
+/// Where the log of a store was, and where it is now; `None` is beside the data.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Moved {
+    pub before: Option<PathBuf>,
+    pub after: Option<PathBuf>,
+}
+
+/// Moves the log of the store in `dir`, which is not in use, to a block device or a file; or, with `None`, beside the data
+/// again. A call that was interrupted is made again.
+///
+/// # Errors
+/// See [`OpenError`]. What can't be had is refused before anything is changed.
+pub fn move_log(dir: &Path, to: Option<&LogPlace>, options: &Options) -> Result<Moved, OpenError> {
+    let (label, owner) = read_label(&path_in(dir))?;
+    if to.is_none() && label.log_apart {
+        return Err(OpenError::NoPlaceBesideData(path_in(dir)));
+    }
+    let link = log_path_in(dir);
+    let before = link.is_symlink().then(|| target(&link));
+    let is_there = |to: &LogPlace| before.as_ref().is_some_and(|before| is_same(before, &to.path));
+    let new = to.filter(|to| !is_there(to));
+    let held = new.map(|to| take(dir, to, &label, &owner, options)).transpose()?;
+    empty(dir, options)?;
+    if let Some((to, held)) = new.zip(held) {
+        prepare(&to.path, &held, &label)?;
+        place::relink(dir, &link, &to.path)?;
+    }
+    // A store that was made with its log apart has it there wherever the link leads.
+    if !label.log_apart {
+        switch(dir, &label, &owner, to.is_some(), options)?;
+    }
+    // The place from before has what was there until the store was opened with the new one.
+    drop(open_any(dir, options)?);
+    if let Some(before) = before.as_ref().filter(|_| to.is_none() || new.is_some()) {
+        if to.is_none() {
+            place::unlink(dir, &link)?;
+        }
+        if owner_on(before) == Some(owner) {
+            place::unmake_at(before, owner.cluster)?;
+        }
+    }
+    Ok(Moved { before, after: to.map(|to| to.path.clone()) })
+}
+
+/// Whether two paths lead to the same file or device.
+fn is_same(a: &Path, b: &Path) -> bool {
+    match (a.canonicalize(), b.canonicalize()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
+    }
+}
+
+/// Holds the new place, made if it is a file that is not there, when the log can lie there.
+fn take(
+    dir: &Path,
+    to: &LogPlace,
+    label: &Label,
+    owner: &Owner,
+    options: &Options,
+) -> Result<File, OpenError> {
+    let path = &to.path;
+    if is_same(path, &path_in(dir)) {
+        return Err(OpenError::HasTheData(path.clone()));
+    }
+    // The data of another store of this OSD is what `take_for_log` would give up.
+    if !to.overwrite && read_label(path).is_ok() {
+        return Err(OpenError::HoldsData(path.clone()));
+    }
+    let (held, is_new) = match place::take_for_log(path, owner, to.overwrite)? {
+        Some(held) => (held, false),
+        None => (place::make_log(path)?, true),
+    };
+    let fits = fits(path, &held, label, options);
+    if fits.is_err() && is_new {
+        std::fs::remove_file(path).map_err(io_error(path))?;
+    }
+    fits.map(|()| held)
+}
+
+fn fits(path: &Path, held: &File, label: &Label, options: &Options) -> Result<(), OpenError> {
+    let needed = label.log_device_bytes();
+    let metadata = held.metadata().map_err(io_error(path))?;
+    if !metadata.is_file() {
+        let bytes = place::device_bytes(path)?;
+        if bytes < needed {
+            return Err(OpenError::TooSmallForLogs { path: path.into(), bytes, needed });
+        }
+    } else if metadata.len() < BLOCK {
+        // An empty file has no blocks that could be asked for.
+        held.set_len(BLOCK).map_err(io_error(path))?;
+    }
+    let parts = Parts { data: path.into(), log: None };
+    let geometry = parts.open(options)?.queue().geometry(DeviceId::Data);
+    let block_bytes = geometry.ok_or_else(|| no_device(path))?.block_bytes;
+    match label.log_unit_bytes % block_bytes {
+        0 => Ok(()),
+        _ => Err(OpenError::LogUnits { path: path.into(), unit: label.log_unit_bytes, block_bytes }),
+    }
+}
+
+/// Brings everything that is in the logs to its place.
+fn empty(dir: &Path, options: &Options) -> Result<(), OpenError> {
+    let (store, _, _) = open_any(dir, options)?;
+    let mut store = Blocking::new(store);
+    let emptied = store.drive(|store, _| {
+        let (mut count, mut failed) = (0, false);
+        for handle in store.handles() {
+            let shard = handle.inner();
+            if !shard.is_clean() {
+                // Once more, too: a record may follow a checkpoint, that what it gave up is given up.
+                shard.request_checkpoint();
+                (count, failed) = (count + 1, failed | shard.has_failed());
+            }
+        }
+        (count == 0 || failed).then_some(!failed)
+    });
+    match emptied {
+        true => Ok(()),
+        false => Err(OpenError::LogStays(path_in(dir))),
+    }
+}
+
+/// Makes an empty log of what was taken: the label comes last, for without it nothing is there.
+fn prepare(path: &Path, held: &File, label: &Label) -> Result<(), OpenError> {
+    let bytes = label.log_device_bytes();
+    let write = |offset: u64, data: &[u8]| held.write_all_at(data, offset).map_err(io_error(path));
+    let sync = || held.sync_all().map_err(io_error(path));
+    write(0, &[0; BLOCK as usize])?;
+    sync()?;
+    if held.metadata().map_err(io_error(path))?.is_file() {
+        place::lengthen(path, held, bytes)?;
+    }
+    let zeros = vec![0; ZEROS];
+    for at in (BLOCK..bytes).step_by(ZEROS) {
+        write(at, &zeros[..ZEROS.min((bytes - at) as usize)])?;
+    }
+    sync()?;
+    write(0, &Label { log_apart: true, ..label.clone() }.encode(Part::Log))?;
+    sync()
+}
+
+/// Has each shard's superblock say where its log is, one after the other.
+fn switch(dir: &Path, label: &Label, owner: &Owner, apart: bool, options: &Options) -> Result<(), OpenError> {
+    let path = path_in(dir);
+    let _lock = lock(dir)?;
+    let parts = Parts::of(dir, label, owner)?;
+    let _held = parts.hold()?;
+    let files = parts.open(options)?;
+    (0..label.shards)
+        .try_for_each(|shard| open_shard(&path, &files, shard, options, |opener| opener.moving_log(apart)))
+}

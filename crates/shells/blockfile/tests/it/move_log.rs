@@ -1,0 +1,130 @@
+//! Logs that move: to a file of their own, to another one, and back beside the data.
+
+use std::path::Path;
+
+use crate::common::{PROPERTIES, object, owner};
+use blockfile::{
+    BlockFileStore, Blocking, LogPlace, Moved, NewStore, OpenError, Options, expand, fsck, log_device,
+    log_path_in, mkfs, move_log, open, path_in, places_in,
+};
+use store::CollectionId;
+use store::conformance::{Harness, Properties};
+use types::{PgId, PoolId};
+
+const SHARDS: u32 = 2;
+const SIZE: u64 = 512 << 20;
+
+fn pg(seed: u32) -> CollectionId {
+    CollectionId::Pg(PgId { pool: PoolId(1), seed }.into())
+}
+
+fn opened(dir: &Path) -> Harness<BlockFileStore> {
+    let store = open(dir, &owner(3), &Options::default()).unwrap();
+    Harness::new(store, Properties { shards: SHARDS, ..PROPERTIES })
+}
+
+/// What was written before is there, and new data is written, some of it beside the log.
+fn goes_on(dir: &Path, round: u8) {
+    let mut h = opened(dir);
+    for seed in 0..SHARDS {
+        for n in 0..round {
+            assert!(
+                h.data(pg(seed), &object(&n.to_string())) == vec![n; 100_000 * (usize::from(n) + 1)],
+                "{n}"
+            );
+        }
+        if round == 0 {
+            h.commit(|t| t.create_collection(pg(seed), 1));
+        }
+        let bytes = vec![round; 100_000 * (usize::from(round) + 1)];
+        h.commit(|t| t.write(pg(seed), &object(&round.to_string()), 0, bytes.into()));
+        h.commit(|t| t.set_attr(pg(seed), &object(&round.to_string()), "a", vec![round; 50]));
+    }
+    drop(h.take());
+}
+
+fn place(path: &Path) -> LogPlace {
+    LogPlace { path: path.to_owned(), overwrite: false }
+}
+
+#[test]
+fn a_log_moves_to_files_and_back_and_everything_is_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let (at, options) = (dir.path().join("osd"), Options::default());
+    let new = NewStore { shards: SHARDS, ..NewStore::file(SIZE) };
+    mkfs(&at, &owner(3), &new, &options).unwrap();
+    goes_on(&at, 0);
+    let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+    let moved = move_log(&at, Some(&place(&a)), &options).unwrap();
+    assert_eq!(moved, Moved { before: None, after: Some(a.clone()) });
+    assert_eq!(log_device(&at).unwrap().unwrap().path, a);
+    goes_on(&at, 1);
+    // Again: nothing is to be done, and nothing is lost.
+    move_log(&at, Some(&place(&a)), &options).unwrap();
+    goes_on(&at, 2);
+    expand(&at, Some(SIZE * 2), &options).unwrap();
+    move_log(&at, Some(&place(&b)), &options).unwrap();
+    assert!(!a.exists() && log_device(&at).unwrap().unwrap().path == b);
+    goes_on(&at, 3);
+    assert_eq!(move_log(&at, None, &options).unwrap(), Moved { before: Some(b.clone()), after: None });
+    assert!(!b.exists() && !log_path_in(&at).is_symlink() && log_device(&at).unwrap().is_none());
+    goes_on(&at, 4);
+    move_log(&at, None, &options).unwrap();
+    move_log(&at, Some(&place(&a)), &options).unwrap();
+    goes_on(&at, 5);
+    let mut store = Blocking::new(open(&at, &owner(3), &options).unwrap());
+    assert_eq!(fsck(&mut store, true, &mut |_| ()).problems, [""; 0]);
+}
+
+#[test]
+fn a_move_that_ended_anywhere_opens_and_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (at, options, a) = (dir.path().join("osd"), Options::default(), dir.path().join("a"));
+    let new = NewStore { shards: SHARDS, ..NewStore::file(SIZE) };
+    mkfs(&at, &owner(3), &new, &options).unwrap();
+    goes_on(&at, 0);
+    move_log(&at, Some(&place(&a)), &options).unwrap();
+    goes_on(&at, 1);
+    // As before the superblocks of the way back, and behind them: the link is there, and leads to the log.
+    std::fs::copy(&a, dir.path().join("kept")).unwrap();
+    move_log(&at, None, &options).unwrap();
+    std::fs::rename(dir.path().join("kept"), &a).unwrap();
+    std::os::unix::fs::symlink(&a, log_path_in(&at)).unwrap();
+    goes_on(&at, 2);
+    move_log(&at, None, &options).unwrap();
+    assert!(!a.exists() && places_in(&at).log.is_none());
+    goes_on(&at, 3);
+    // A first block that was emptied and no label yet: the log is no store's, and is made again.
+    std::fs::write(&a, vec![0; 100_000]).unwrap();
+    move_log(&at, Some(&place(&a)), &options).unwrap();
+    goes_on(&at, 4);
+}
+
+#[test]
+fn what_can_not_be_had_is_refused_and_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (at, options) = (dir.path().join("osd"), Options::default());
+    mkfs(&at, &owner(3), &NewStore { shards: SHARDS, ..NewStore::file(SIZE) }, &options).unwrap();
+    goes_on(&at, 0);
+    let (used, other) = (dir.path().join("used"), dir.path().join("other"));
+    std::fs::write(&used, "years of work").unwrap();
+    mkfs(&other, &owner(3), &NewStore::file(SIZE), &options).unwrap();
+    let refused = |path: &Path| move_log(&at, Some(&place(path)), &options).unwrap_err();
+    assert!(matches!(refused(&used), OpenError::HoldsData(_)));
+    assert!(matches!(refused(&path_in(&at)), OpenError::HasTheData(_)));
+    assert!(matches!(refused(&path_in(&other)), OpenError::HoldsData(_)), "another store of this OSD");
+    assert!(matches!(refused(Path::new("/dev/loligo-none")), OpenError::NoDevice(_)));
+    assert!(matches!(refused(dir.path()), OpenError::NoPlaceForALog(_)));
+    assert_eq!(std::fs::read(&used).unwrap(), b"years of work");
+    goes_on(&at, 1);
+    let apart = dir.path().join("apart");
+    let log = Some(place(&dir.path().join("log")));
+    mkfs(&apart, &owner(4), &NewStore { log, ..NewStore::file(SIZE) }, &options).unwrap();
+    let why = move_log(&apart, None, &options).unwrap_err();
+    assert!(matches!(why, OpenError::NoPlaceBesideData(_)), "{why}");
+    // To another device it may go.
+    let new = dir.path().join("new");
+    move_log(&apart, Some(&place(&new)), &options).unwrap();
+    assert!(new.exists() && !dir.path().join("log").exists());
+    open(&apart, &owner(4), &options).unwrap();
+}
