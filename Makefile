@@ -1,5 +1,5 @@
 # One command for everything one does often; the gate (.ci/run) calls `make test`.
-.PHONY: help run test test-peers lint unit sim crash hotpath live live-throttled build bench bench-maps fuzz soak docs measure lab-evidence clean root
+.PHONY: help run test test-peers lint unit sim crash hotpath live live-throttled build dist bench bench-maps fuzz soak docs measure lab-evidence clean root
 
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
@@ -10,6 +10,7 @@ QUIET := $(shell [ -t 2 ] || echo -q)
 SIM = $(CARGO) run -q --profile sim -p sim --
 TARGET = $(shell $(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
 LOLIGO = $(TARGET)/release/loligo
+DIST = $(TARGET)/dist/loligo
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +66,10 @@ crash: ## power losses of the block store: SEEDS=n of them (from FROM=n), each w
 build: ## the release build
 	@echo "== building (release)"; $(CARGO) build --release $(QUIET) -p loligo -p hotpath --bins --example nbd
 
+dist: ## the program to install: optimised as a whole, some minutes more than a release build (target/dist/loligo)
+	@echo "== building (dist): several minutes"; $(CARGO) build --profile dist $(QUIET) -p loligo
+	@ls -l "$(DIST)"
+
 hotpath: build ## instructions an operation, against tests/hotpath.json (needs valgrind)
 	@echo "== instructions an operation"; "$(dir $(LOLIGO))hotpath" check tests/hotpath.json
 
@@ -78,13 +83,13 @@ bench-maps: ## the longest turns of an OSD of 16,384 PGs that goes through 40 ep
 	@$(CARGO) build --release $(QUIET) -p hotpath
 	@"$(dir $(LOLIGO))hotpath" maps
 
-bench: build ## instructions an operation; CPU per operation of the MemStore beside Ceph's, and of both clients, in one run
+bench: build dist ## instructions an operation; CPU per operation of the MemStore beside Ceph's, and of both clients, in one run
 	@"$(dir $(LOLIGO))hotpath" print
-	@python3 tests/measure.py --loligo "$(LOLIGO)" cpu
-	@python3 tests/measure.py --loligo "$(LOLIGO)" --rounds 3 client
+	@python3 tests/measure.py --loligo "$(DIST)" cpu
+	@python3 tests/measure.py --loligo "$(DIST)" --rounds 3 client
 
-measure: root build ## start time, idle memory and CPU per operation, ours and Ceph's
-	@python3 tests/measure.py --loligo "$(LOLIGO)" all
+measure: root dist ## start time, idle memory and CPU per operation, ours and Ceph's
+	@python3 tests/measure.py --loligo "$(DIST)" all
 
 lab-evidence: ## the lab's statistics on 10,000 studies drawn from recorded real trials (minutes)
 	@$(CARGO) test --release $(QUIET) -p labstats --test evidence -- --ignored --nocapture --test-threads 1

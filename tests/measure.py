@@ -30,7 +30,7 @@ import tempfile
 import time
 
 from measured import (Ceph, Loligo, bench_totals, ceph, cpu_seconds, names, note, quiet, rados_bench, rss_mib, spread,
-                      table)
+                      table, touch_memory)
 import measure_clients
 import measure_images
 import measure_store
@@ -100,6 +100,7 @@ def cpu(make, options):
         for system in systems:
             system.up("mem", 1)
         for number in range(options.rounds):
+            touch_memory()
             for depth in DEPTHS:
                 # Who comes first changes, so that neither always meets the warmer machine.
                 for system in systems if number % 2 == 0 else systems[::-1]:
