@@ -9,6 +9,7 @@ use wal::Position;
 
 use crate::layout::{Counters, Superblock, features};
 use crate::pass::Pass;
+use crate::planted::Barrier;
 use crate::records::bitmap_key;
 use crate::stop::Stop;
 use crate::store::{BlockStore, Purpose, io_error};
@@ -197,7 +198,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         // Pages, deferred blocks and the log up to here become durable with one flush.
         if done && self.log.flushed() + 1 >= checkpoint.end.sequence {
             checkpoint.requests = 1;
-            self.io.flush(Purpose::Checkpoint);
+            self.io.flush(Purpose::Checkpoint, Barrier::CheckpointPages);
             checkpoint.phase = Phase::Flush;
         }
     }
@@ -261,7 +262,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             return self.fail(&error);
         };
         let offset = self.layout.superblock_offset(self.generation);
-        checkpoint.requests = self.io.write(Purpose::Checkpoint, offset, &bytes.into(), Durability::Durable);
+        let durability = self.io.durability(Barrier::CheckpointSuperblock);
+        checkpoint.requests = self.io.write(Purpose::Checkpoint, offset, &bytes.into(), durability);
         checkpoint.phase = Phase::Superblock;
     }
 

@@ -9,7 +9,7 @@ use wal::Beside;
 
 use crate::context::Ended;
 use crate::layout::BLOCK;
-use crate::planted::Bug;
+use crate::planted::Barrier;
 use crate::stop::Stop;
 use crate::store::{BlockStore, Purpose, io_error};
 
@@ -31,14 +31,24 @@ impl Group {
     }
 }
 
+/// The flush that makes a record durable.
+#[derive(Clone, Copy)]
+enum Flush {
+    /// The record is one durable write.
+    None,
+    /// Nothing lies beside the record.
+    Log,
+    All,
+}
+
 /// The group whose record is in flight.
 pub struct Flight {
     outcomes: Vec<Completion>,
     /// What it writes beside the log.
     placed: Vec<u64>,
     requests: usize,
-    /// Whether a flush is to follow.
-    flush: bool,
+    /// What is to follow.
+    flush: Flush,
     error: Option<DeviceError>,
 }
 
@@ -159,8 +169,11 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.keep_payload(begun.sequence, payload_blocks);
         let one = begun.writes.len() == 1
             && begun.writes.iter().all(|w| w.data.len() as u64 <= self.io.request_bytes_max());
-        let flushes = !self.planted.is(Bug::RecordsAreNotFlushed);
-        let durability = if alone && one && flushes { Durability::Durable } else { Durability::Volatile };
+        let (durability, flush) = match (alone, one) {
+            (true, true) => (self.io.durability(Barrier::Record), Flush::None),
+            (true, false) => (Durability::Volatile, Flush::Log),
+            (false, _) => (Durability::Volatile, Flush::All),
+        };
         let mut requests = 0;
         for (offset, bytes) in &data {
             requests += self.io.write(Purpose::Group, *offset, bytes, Durability::Volatile);
@@ -168,7 +181,6 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         for write in &begun.writes {
             requests += self.io.write_log(Purpose::Group, write.offset, &write.data, durability);
         }
-        let flush = durability == Durability::Volatile && flushes;
         self.flight = Some(Flight { outcomes, placed: blocks, requests, flush, error: None });
     }
 
@@ -200,8 +212,14 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         if flight.requests > 0 {
             return;
         }
-        if flight.error.is_none() && flight.flush {
-            (flight.flush, flight.requests) = (false, self.io.flush_all(Purpose::Group));
+        if flight.error.is_none() {
+            flight.requests = match std::mem::replace(&mut flight.flush, Flush::None) {
+                Flush::None => 0,
+                Flush::Log => self.io.flush_log(Purpose::Group, Barrier::Record),
+                Flush::All => self.io.flush_all(Purpose::Group, Barrier::RecordData, Barrier::RecordLog),
+            };
+        }
+        if flight.requests > 0 {
             return;
         }
         let Some(Flight { outcomes, placed, error, .. }) = self.flight.take() else { return };

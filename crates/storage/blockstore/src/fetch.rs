@@ -201,7 +201,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let keep = read.keep;
         let result = match error {
             Some(error) => Err(io_error("read", &error)),
-            None if self.planted.is(Bug::ReadsAreUnchecked) => read.finish(&self.packer.codec),
+            None if self.io.planted.is(Bug::ReadsAreUnchecked) => read.finish(&self.packer.codec),
             None => verified(read, &self.packer.codec),
         };
         if keep && result.is_ok() {

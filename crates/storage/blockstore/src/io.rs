@@ -6,6 +6,9 @@ use blockdev::{Completion, DeviceError, DeviceId, DeviceQueue, Done, Durability,
 use buffer::{PieceMut, Rope};
 use types::UTime;
 
+use crate::layout::BLOCK;
+use crate::planted::{Barrier, Planted};
+
 /// A shard's side of its devices.
 pub struct Io<Q, P> {
     queue: Q,
@@ -16,6 +19,7 @@ pub struct Io<Q, P> {
     discards: bool,
     /// The device that has the log.
     log: DeviceId,
+    pub planted: Planted,
 }
 
 impl<Q: DeviceQueue, P: Clone> Io<Q, P> {
@@ -31,6 +35,7 @@ impl<Q: DeviceQueue, P: Clone> Io<Q, P> {
             request_bytes_max: geometry.request_bytes_max.min(of_log.request_bytes_max),
             discards: geometry.discards,
             log: DeviceId::Data,
+            planted: Planted::default(),
         })
     }
 
@@ -122,18 +127,38 @@ impl<Q: DeviceQueue, P: Clone> Io<Q, P> {
         self.add(purpose, DeviceId::Data, Op::Discard { offset, len });
     }
 
+    /// How a write is written that is a barrier.
+    pub fn durability(&self, barrier: Barrier) -> Durability {
+        if self.planted.leaves_out(barrier) { Durability::Volatile } else { Durability::Durable }
+    }
+
     /// Flushes the data device.
-    pub fn flush(&mut self, purpose: P) {
-        self.add(purpose, DeviceId::Data, Op::Flush);
+    pub fn flush(&mut self, purpose: P, barrier: Barrier) {
+        self.flush_of(DeviceId::Data, purpose, barrier);
+    }
+
+    /// Flushes the log's device: one request.
+    pub fn flush_log(&mut self, purpose: P, barrier: Barrier) -> usize {
+        self.flush_of(self.log, purpose, barrier);
+        1
+    }
+
+    fn flush_of(&mut self, device: DeviceId, purpose: P, barrier: Barrier) {
+        let op = match self.planted.leaves_out(barrier) {
+            // What waits for the flush is to go on.
+            true => Op::Read { offset: 0, buffer: PieceMut::zeroed(BLOCK as usize) },
+            false => Op::Flush,
+        };
+        self.add(purpose, device, op);
     }
 
     /// Flushes every device that the log or data beside it may be on; returns how many that are.
-    pub fn flush_all(&mut self, purpose: P) -> usize {
-        self.flush(purpose.clone());
+    pub fn flush_all(&mut self, purpose: P, data: Barrier, log: Barrier) -> usize {
+        self.flush(purpose.clone(), data);
         if self.queue.geometry(DeviceId::Wal).is_none() {
             return 1;
         }
-        self.add(purpose, DeviceId::Wal, Op::Flush);
+        self.flush_of(DeviceId::Wal, purpose, log);
         2
     }
 

@@ -64,7 +64,7 @@ pub use decoders::{decode_any, samples};
 pub use layout::{BLOCK, FORMAT, LABEL_BYTES, Label, OWNER_BYTES_MAX, Part};
 pub use make::Making;
 pub use open::{OpenError, Opener};
-pub use planted::Bug;
+pub use planted::{Barrier, Bug};
 pub use ranges::{GROWTHS_MAX, GrowthError};
 pub use state::State;
 pub use store::{BlockStore, DISCARDED_BLOCKS_MIN, Memory, Options};

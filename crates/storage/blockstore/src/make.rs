@@ -7,6 +7,7 @@ use types::UTime;
 use crate::io::Io;
 use crate::layout::{Counters, Label, Part, Superblock};
 use crate::open::OpenError;
+use crate::planted::Barrier;
 use crate::ranges::Grown;
 
 /// Bytes of zeros written at once.
@@ -81,6 +82,14 @@ impl<Q: DeviceQueue> Making<Q> {
         Ok(Self { io: Some(io), label, step: Step::Shards, requests })
     }
 
+    /// Leaves out a barrier.
+    #[cfg(feature = "planted")]
+    pub fn leave_out(&mut self, barrier: Barrier) {
+        if let Some(io) = &mut self.io {
+            io.planted.left_out = Some(barrier);
+        }
+    }
+
     pub fn deadline(&self) -> Option<UTime> {
         self.io.as_ref().and_then(Io::deadline)
     }
@@ -104,11 +113,12 @@ impl<Q: DeviceQueue> Making<Q> {
         }
         match self.step {
             Step::Shards => {
-                (self.step, self.requests) = (Step::Flush, io.flush_all(()));
+                let flushes = io.flush_all((), Barrier::MadeData, Barrier::MadeLog);
+                (self.step, self.requests) = (Step::Flush, flushes);
             }
             Step::Flush => {
                 let bytes = self.label.encode(Part::Data).into();
-                self.requests = io.write((), 0, &bytes, Durability::Durable);
+                self.requests = io.write((), 0, &bytes, io.durability(Barrier::MadeLabel));
                 self.step = Step::Label;
             }
             Step::Label => return self.io.take().map(|io| Ok(io.into_queue())),

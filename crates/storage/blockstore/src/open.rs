@@ -1,6 +1,6 @@
 //! Opening a shard: its superblock, the log replayed and sealed, the blocks that are taken.
 
-use blockdev::{DeviceError, DeviceId, DeviceQueue, Done, Durability};
+use blockdev::{DeviceError, DeviceId, DeviceQueue, Done};
 use buffer::Piece;
 use encoding::DecodeError;
 use store::StoreError;
@@ -12,6 +12,7 @@ use crate::io::Io;
 use crate::layout;
 use crate::layout::{BLOCK, LABEL_BYTES, Label, Part, SUPERBLOCK_BYTES, ShardLayout, Superblock};
 use crate::load::Loading;
+use crate::planted::Barrier;
 use crate::ranges::Grown;
 use crate::store::{BlockStore, Options, Purpose};
 
@@ -101,6 +102,14 @@ impl<Q: DeviceQueue> Opener<Q> {
         let io = Some(Io::new(queue).ok_or(OpenError::NoDevice)?);
         let (step, read) = (Step::Flush, Vec::new());
         Ok(Self { io, shard, options, grows_to: None, log_apart: None, step, requests: 0, read })
+    }
+
+    /// Leaves out a barrier, here and in the store that is opened.
+    #[cfg(feature = "planted")]
+    pub fn leave_out(&mut self, barrier: Barrier) {
+        if let Some(io) = &mut self.io {
+            io.planted.left_out = Some(barrier);
+        }
     }
 
     /// Opens a shard of a store on a device that has grown, and lets it use its part of that: the store ends here after each
@@ -193,7 +202,8 @@ impl<Q: DeviceQueue> Opener<Q> {
         match step {
             Step::Flush => {
                 if let Some(io) = &mut self.io {
-                    self.requests = io.flush_all(Purpose::Checkpoint);
+                    self.requests =
+                        io.flush_all(Purpose::Checkpoint, Barrier::OpenedData, Barrier::OpenedLog);
                 }
                 Ok(Step::Label)
             }
@@ -364,7 +374,8 @@ impl<Q: DeviceQueue> Opener<Q> {
         let bytes = superblock.encode().ok_or(OpenError::NoSuperblock { shard: number, error })?;
         let offset = shard.layout.superblock_offset(superblock.generation);
         if let Some(io) = &mut self.io {
-            self.requests = io.write(Purpose::Checkpoint, offset, &bytes.into(), Durability::Durable);
+            let durability = io.durability(Barrier::Seal);
+            self.requests = io.write(Purpose::Checkpoint, offset, &bytes.into(), durability);
         }
         Ok(Step::Seal(shard, replayed))
     }

@@ -1,5 +1,5 @@
 //! Defects that can be switched on, to show that the simulator finds them. Only the feature `planted` makes that possible:
-//! without it [`Planted::is`] is never true, and costs nothing.
+//! without it [`Planted::is`] and [`Planted::leaves_out`] are never true, and cost nothing.
 
 /// A defect that a store like this could have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,11 +17,57 @@ impl Bug {
         [Self::RecordsAreNotFlushed, Self::BlocksComeBackEarly, Self::ReadsAreUnchecked];
 }
 
+/// What makes something durable: a flush, or a durable write. A test leaves out each in turn, to show that each is needed
+/// and would be missed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Barrier {
+    /// Of the superblocks, and of the log beside the data, before the label is written.
+    MadeData,
+    /// Of a log apart and its label, before the label of the data is written.
+    MadeLog,
+    /// Of the label.
+    MadeLabel,
+    /// Of what an earlier process left to the data's device, before anything of it is shown.
+    OpenedData,
+    /// The same of a log apart.
+    OpenedLog,
+    /// Of the superblock of an opening.
+    Seal,
+    /// Of a record with nothing beside it.
+    Record,
+    /// Of data beside the log, and of their record where the log is on the same device.
+    RecordData,
+    /// Of the record in a log apart that has data beside it.
+    RecordLog,
+    /// Of pages and of deferred blocks in their places.
+    CheckpointPages,
+    /// Of the superblock that publishes them.
+    CheckpointSuperblock,
+}
+
+impl Barrier {
+    pub const ALL: [Self; 11] = [
+        Self::MadeData,
+        Self::MadeLog,
+        Self::MadeLabel,
+        Self::OpenedData,
+        Self::OpenedLog,
+        Self::Seal,
+        Self::Record,
+        Self::RecordData,
+        Self::RecordLog,
+        Self::CheckpointPages,
+        Self::CheckpointSuperblock,
+    ];
+}
+
 /// The defect that is switched on, if any.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Planted {
     #[cfg(feature = "planted")]
     pub bug: Option<Bug>,
+    #[cfg(feature = "planted")]
+    pub left_out: Option<Barrier>,
 }
 
 impl Planted {
@@ -34,5 +80,15 @@ impl Planted {
             let _ = bug;
             false
         };
+    }
+
+    #[inline]
+    pub fn leaves_out(self, barrier: Barrier) -> bool {
+        #[cfg(feature = "planted")]
+        if self.left_out == Some(barrier) {
+            return true;
+        }
+        let of_record = matches!(barrier, Barrier::Record | Barrier::RecordData | Barrier::RecordLog);
+        self.is(Bug::RecordsAreNotFlushed) && of_record
     }
 }

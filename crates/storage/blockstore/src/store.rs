@@ -22,7 +22,7 @@ use crate::layout::{BLOCK, Counters, ShardLayout};
 use crate::packer::Packer;
 use crate::page::PagePtr;
 use crate::peeked::Peeked;
-use crate::planted::{Bug, Planted};
+use crate::planted::Bug;
 use crate::purge::Purge;
 use crate::read::Answer;
 use crate::space::Space;
@@ -164,7 +164,6 @@ pub struct BlockStore<Q: DeviceQueue> {
     pub(crate) stopped: bool,
     /// A check needs the pages that were read for it.
     pub(crate) pages_held: bool,
-    pub(crate) planted: Planted,
     now: UTime,
 }
 
@@ -214,7 +213,6 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             ready: Vec::new(),
             stopped: false,
             pages_held: false,
-            planted: Planted::default(),
             now: UTime::default(),
         }
     }
@@ -222,7 +220,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     /// Switches a defect on.
     #[cfg(feature = "planted")]
     pub fn plant(&mut self, bug: Bug) {
-        self.planted = Planted { bug: Some(bug) };
+        self.io.planted.bug = Some(bug);
     }
 
     /// Has the shard take at most so many bytes of memory from its next turn on, also for what is in the log alone: see
@@ -299,7 +297,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         if self.checkpoint.as_ref().is_some_and(Checkpoint::holds_blocks) {
             return;
         }
-        let early = self.planted.is(Bug::BlocksComeBackEarly);
+        let early = self.io.planted.is(Bug::BlocksComeBackEarly);
         let marked = if early { u64::MAX } else { self.log.marked() };
         let mut freed = self.space.release(marked, self.reads_from());
         if freed.is_empty() {

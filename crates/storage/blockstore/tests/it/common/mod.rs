@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use blockdev::sim::{SimDevice, SimDisks, SimOptions, SimQueue};
 use blockdev::{DeviceId, DeviceQueue, Done, Geometry, Op, Request, Token};
-use blockstore::{BlockStore, Checker, Label, Making, OpenError, Opener, Options};
+use blockstore::{Barrier, BlockStore, Checker, Label, Making, OpenError, Opener, Options};
 use devmodel::Model;
 use store::conformance::{Contents, Factory, Properties};
 use store::{ByMedium, CollectionId, Compression, CompressionAlgorithm, CompressionMode, ObjectStore};
@@ -40,6 +40,8 @@ pub struct Sim {
     pub log_apart: bool,
     /// The compression that is set in every store that is opened, for all pools; `None`: as the store has it.
     pub compression: Option<Compression>,
+    /// What no store makes durable.
+    pub left_out: Option<Barrier>,
     pub seed: u64,
 }
 
@@ -52,6 +54,7 @@ impl Sim {
             clean: true,
             log_apart: false,
             compression: None,
+            left_out: None,
             seed: 1,
         }
     }
@@ -100,6 +103,7 @@ impl Sim {
 
     pub fn make(&self, disks: &SimDisks, label: Label) {
         let mut making = Making::new(disks.open(), label).unwrap();
+        self.left_out.into_iter().for_each(|barrier| making.leave_out(barrier));
         let mut now = UTime { sec: 1, nsec: 0 };
         loop {
             match making.turn(now) {
@@ -116,6 +120,7 @@ impl Sim {
 
     pub fn try_open_shard(&self, disks: &SimDisks, shard: u32) -> Result<BlockStore<SimQueue>, OpenError> {
         let mut opener = Opener::new(disks.open(), shard, self.options)?;
+        self.left_out.into_iter().for_each(|barrier| opener.leave_out(barrier));
         let mut now = UTime { sec: 2, nsec: 0 };
         loop {
             match opener.turn(now) {
