@@ -19,8 +19,8 @@ use std::time::Duration;
 use types::{Errno, GHObject, SplitMix64, UTime};
 
 use crate::{
-    CollectionId, Completion, MemStore, ObjectStore, ReadOutcome, ReadRequest, Rehoming, StoreError,
-    StoreShard, Token, Transaction, Waker,
+    CollectionChange, CollectionId, Completion, MemStore, ObjectStore, ReadOutcome, ReadRequest, Rehoming,
+    Step, StoreError, StoreShard, Token, Transaction, Waker,
 };
 use damage::Damage;
 use journal::{Change, Journal, Record};
@@ -155,15 +155,19 @@ impl SimStore {
         self.serves_damage = true;
     }
 
-    /// Whether transactions that carry data of a PG's objects are refused as if the store were full.
+    /// Whether transactions that carry data of a PG's objects, or split its collection, are refused as if the store were full.
     pub fn refuse_space(&mut self, refuse: bool) {
         self.space_is_refused = refuse;
     }
 
     /// Why a transaction is refused whatever the visible store makes of it.
     fn injected(&mut self, txn: &Transaction) -> Option<StoreError> {
+        let splits = |txn: &Transaction| {
+            let is_split = |change: &_| matches!(change, CollectionChange::Split { .. });
+            txn.steps().iter().any(|step| matches!(step, Step::Collection { change, .. } if is_split(change)))
+        };
         let of_pg = |txn: &Transaction| txn.collections().iter().any(|c| matches!(c, CollectionId::Pg(_)));
-        if self.space_is_refused && txn.data_bytes() > 0 && of_pg(txn) {
+        if self.space_is_refused && (txn.data_bytes() > 0 || splits(txn)) && of_pg(txn) {
             return Some(StoreError::NoSpace { needed: txn.data_bytes(), available: 0 });
         }
         self.damage.after(txn, &mut self.visible).err()

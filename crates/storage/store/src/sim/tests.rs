@@ -118,6 +118,20 @@ fn a_power_loss_keeps_a_first_part_of_each_shard() {
 }
 
 #[test]
+fn a_split_needs_space_too() {
+    let mut store = store(OPTIONS);
+    store.refuse_space(true);
+    let mut txn = Transaction::new();
+    txn.split(pg(0), 3, 4, pg(4));
+    store.queue(txn.clone(), Token(10));
+    assert!(matches!(trace(&mut store)[0].1, Completion::Refused { error: StoreError::NoSpace { .. }, .. }));
+    store.refuse_space(false);
+    store.acknowledge(Token(10));
+    store.queue(txn, Token(11));
+    assert!(!matches!(trace(&mut store)[0].1, Completion::Refused { error: StoreError::NoSpace { .. }, .. }));
+}
+
+#[test]
 fn space_can_be_refused_and_given_back() {
     let mut store = store(OPTIONS);
     store.refuse_space(true);
