@@ -34,6 +34,9 @@ pub struct BlockStoreOnDisks {
     disks: SimDisks,
     devices: Vec<DeviceId>,
     options: Options,
+    /// The end of the disk for data, and whether the store is to reach it from its next opening on.
+    device_bytes: u64,
+    grows: bool,
     rng: SplitMix64,
     /// `None` while no OSD has it open.
     store: Option<BlockStore<SimQueue>>,
@@ -65,7 +68,8 @@ impl BlockStoreOnDisks {
             },
             model: Model::named(plan.model, &[], size_bytes.max(MODEL_BYTES_MIN)).unwrap(),
         };
-        let mut devices = vec![device(DeviceId::Data, label.size_bytes)];
+        let device_bytes = label.size_bytes + plan.spare_bytes;
+        let mut devices = vec![device(DeviceId::Data, device_bytes)];
         if plan.log_apart {
             devices.push(device(DeviceId::Wal, label.log_device_bytes()));
         }
@@ -85,7 +89,8 @@ impl BlockStoreOnDisks {
             pages_per_turn: 4,
             discard: plan.discards,
         };
-        Self { disks, devices: ids, options, rng: SplitMix64::new(seed), store: None, kept: Vec::new() }
+        let rng = SplitMix64::new(seed);
+        Self { disks, devices: ids, options, device_bytes, grows: false, rng, store: None, kept: Vec::new() }
     }
 
     /// The store while an OSD has it open.
@@ -100,6 +105,9 @@ impl BlockStoreOnDisks {
     pub fn open(&mut self, now: UTime, bug: Option<Bug>) -> Result<(), String> {
         let mut opener =
             Opener::new(self.disks.open(), 0, self.options).map_err(|error| error.to_string())?;
+        if self.grows {
+            opener = opener.growing_to(vec![self.device_bytes]);
+        }
         let mut at = now;
         for _ in 0..TURNS_MAX {
             if let Some(opened) = opener.turn(at) {
@@ -113,6 +121,11 @@ impl BlockStoreOnDisks {
             at = opener.deadline().ok_or("the opening of a block store waits for nothing")?;
         }
         Err("the opening of a block store does not end".into())
+    }
+
+    /// From its next opening on the store has all of its disk.
+    pub fn grow(&mut self) {
+        self.grows = true;
     }
 
     /// The process ends: what the disks have is still there, flushed or not.
@@ -161,7 +174,8 @@ impl BlockStoreOnDisks {
 
     /// Damages the block with a byte of an object where it lies on the disk, if it does.
     pub fn damage(&mut self, collection: CollectionId, object: &GHObject, offset: u64) -> Option<Damage> {
-        let at = self.store.as_mut()?.locate(collection, object, offset)?;
+        let store = self.store.as_mut()?;
+        let at = store.locate(collection, object, offset).filter(|at| store.is_proven(*at))?;
         if self.rng.one_in(3) {
             let block = at - at % blockstore::BLOCK;
             self.disks.fail_reads(DeviceId::Data, block..block + blockstore::BLOCK);

@@ -7,6 +7,7 @@ use crate::daemons::{Ending, client_addr};
 use crate::network::Way;
 use crate::plan::{Fault, LARGE_STORE, SECOND};
 use crate::store_handle::StoreHandle;
+use crate::workload::{Burst, Mix};
 use crate::world::{Happening, World};
 
 /// PGs that the pool gets, at most.
@@ -18,6 +19,12 @@ const FAILURE_TIME: u64 = 60 * SECOND;
 /// Operations that a client begins in a burst, and how often a store refuses data in one fault.
 const BURST: u32 = 6;
 const REFUSALS: u32 = 5;
+
+/// Within this time after a start power is lost again, nanoseconds.
+const POWER_TIME: u64 = 4 * SECOND;
+
+/// How often clients read an object again of which a byte went bad.
+const READS_AGAIN: u32 = 3;
 
 /// About how long the OSDs take to hear of a command to the monitor, nanoseconds.
 const COMMAND_TIME: u64 = 40_000_000;
@@ -80,8 +87,9 @@ impl World {
                 self.after(pause, Happening::LosePower(osd));
             }
             Fault::PowerLossAll => {
-                (0..self.plan.osds).for_each(|osd| self.end_and_restart(osd, Ending::PowerLoss));
-                self.end_and_restart_mon(true);
+                let osd = self.some_osd();
+                let pause = if self.one_in(2) { 0 } else { self.disturb(osd) };
+                self.after(pause, Happening::LoseAllPower);
             }
             Fault::StopOsd => {
                 let osd = self.some_osd();
@@ -96,13 +104,13 @@ impl World {
             }
             Fault::Pause => {
                 let flag = ["pause", "full"][self.random(2) as usize];
-                self.burst(COMMAND_TIME);
+                self.burst(COMMAND_TIME, Mix::Sizes);
                 self.command(&format!(r#"{{"prefix":"osd set","key":"{flag}"}}"#), Purpose::Nothing);
                 self.relieve_later(Relief::Unset(flag));
             }
             Fault::FullRatio => {
                 let low = r#"{"prefix":"osd set-full-ratio","ratio":0.00001}"#;
-                self.burst(COMMAND_TIME);
+                self.burst(COMMAND_TIME, Mix::Sizes);
                 self.command(low, Purpose::Nothing);
                 self.relieve_later(Relief::FullRatio);
             }
@@ -143,6 +151,9 @@ impl World {
                 self.relieve_later(Relief::Loads(osd));
             }
             Fault::RaisePgs => {
+                if self.plan.faults.contains(&Fault::RefuseSpace) && self.one_in(2) {
+                    self.refuse_split();
+                }
                 self.pgs = (self.pgs * 2).min(PGS_MAX);
                 let set = r#""prefix":"osd pool set","pool":"data","var":"pg_num""#;
                 if self.pool.is_some() {
@@ -152,10 +163,18 @@ impl World {
         }
     }
 
+    /// A store has no room for a moment, in which PGs are to be split: they fail, and begin again.
+    fn refuse_split(&mut self) {
+        let osd = self.some_osd();
+        self.refuse_space(osd, true);
+        self.relieve_later(Relief::Space(osd));
+        self.burst(4 * COMMAND_TIME, Mix::Any);
+    }
+
     /// Clients send more to an OSD, and their connections to it break: they send again what is not durable yet. Returns a
     /// time after which some of it still is not.
     fn disturb(&mut self, osd: i32) -> u64 {
-        self.burst(0);
+        self.burst(0, Mix::Any);
         let commit = self.plan.commit_us.end * 1_000;
         let broken = self.random(commit);
         self.after(broken, Happening::BreakAll(osd));
@@ -163,9 +182,25 @@ impl World {
     }
 
     pub(crate) fn lose_power(&mut self, osd: i32) {
-        if !self.is_healing {
+        if self.is_healing {
+            return;
+        }
+        let pause = self.end_and_restart(osd, Ending::PowerLoss);
+        // A store that was just opened gives out the blocks first that it gave up last.
+        if self.one_in(3) {
+            let again = pause + self.random(POWER_TIME);
+            self.after(again, Happening::LosePower(osd));
+        }
+    }
+
+    pub(crate) fn lose_all_power(&mut self) {
+        if self.is_healing {
+            return;
+        }
+        for osd in 0..self.plan.osds {
             self.end_and_restart(osd, Ending::PowerLoss);
         }
+        self.end_and_restart_mon(true);
     }
 
     /// Breaks the connections of clients to an OSD; they learn of it at once.
@@ -181,7 +216,7 @@ impl World {
         if self.is_healing || times == 0 {
             return;
         }
-        self.burst(0);
+        self.burst(0, Mix::Any);
         let begin = self.random(20_000_000);
         let end = begin + self.random(40_000_000);
         self.after(begin, Happening::Refuse(osd));
@@ -191,11 +226,11 @@ impl World {
     }
 
     /// Every client begins some operations on one object, after a time of at most `within`.
-    fn burst(&mut self, within: u64) {
+    fn burst(&mut self, within: u64, mix: Mix) {
         let slot = self.random(self.plan.objects as u64) as usize;
         for index in 0..self.plan.clients {
             let (pause, life) = (self.random(within), self.clients[index].life);
-            self.after(pause, Happening::Burst { index, life, slot, left: BURST });
+            self.after(pause, Happening::Burst(Burst { index, life, slot, left: BURST, mix }));
         }
     }
 
@@ -226,7 +261,17 @@ impl World {
         self.osd(osd).may_fail |= damage == Damage::Unreadable;
         let name = String::from_utf8_lossy(object.hobj.name.as_bytes()).into_owned();
         self.say_fault(&format!("byte {offset} of {name} at {} goes bad: {damage:?}", object.hobj.snap));
+        if let Some(object) = self.history.objects.iter().position(|known| *known == name) {
+            for _ in 0..READS_AGAIN {
+                let pause = self.some_while();
+                self.after(pause, Happening::ReadAgain(object));
+            }
+        }
         self.damaged.insert(name);
+        // A process that has nothing of it in memory has to read it.
+        if self.one_in(2) {
+            self.end_and_restart(osd, Ending::Killed);
+        }
     }
 
     fn relieve_later(&mut self, relief: Relief) {
@@ -308,12 +353,14 @@ impl World {
         self.relieve_later(Relief::Network);
     }
 
-    fn end_and_restart(&mut self, osd: i32, ending: Ending) {
+    /// Returns after which time it is started.
+    fn end_and_restart(&mut self, osd: i32, ending: Ending) -> u64 {
         if self.osd(osd).is_running() {
             self.end_osd(osd, ending);
         }
         let pause = self.some_while();
         self.after(pause, Happening::StartOsd(osd));
+        pause
     }
 
     fn end_and_restart_mon(&mut self, silent: bool) {

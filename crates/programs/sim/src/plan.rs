@@ -82,6 +82,20 @@ pub const LARGE_STORE: u64 = 1 << 30;
 /// Bytes of an OSD's disks: little, so that blocks are used again.
 const DISK_BYTES: u64 = 24 << 20;
 
+/// Bytes of a shard on disks that becomes full, of the disk behind it that it gets at the end, and blocks that a change
+/// writes at most there: in a burst all free blocks are taken, and given up again.
+const SMALL_DISK: u64 = 3 << 20;
+const SPARE_BYTES: u64 = 24 << 20;
+const LARGE_CHANGE: usize = 2_000;
+
+/// A log so short that resends are recognised by the records of trimmed entries.
+const SHORT_LOG: [(&str, &str); 4] = [
+    ("osd_target_pg_log_entries_per_osd", "1"),
+    ("osd_min_pg_log_entries", "5"),
+    ("osd_max_pg_log_entries", "5"),
+    ("osd_pg_log_trim_min", "2"),
+];
+
 /// Where an OSD's gates and shards may be: on one core, together, apart, more shards than cores.
 const CORES: [(&[u16], &[u16]); 6] = [
     (&[0], &[0]),
@@ -112,6 +126,8 @@ pub struct Disks {
     /// Whether the log has a disk of its own.
     pub log_apart: bool,
     pub log_bytes: u64,
+    /// Bytes of the disk that the store gets when everything is healed.
+    pub spare_bytes: u64,
     pub deferred_bytes: u64,
     pub cache_bytes: u64,
     pub changes_bytes_max: u64,
@@ -252,13 +268,7 @@ impl Plan {
             plan.options.push(("osd_client_message_cap", "3"));
         }
         if pick(&[0, 1]) == 0 {
-            // A log so short that resends are recognised by the records of trimmed entries.
-            plan.options.extend([
-                ("osd_target_pg_log_entries_per_osd", "1"),
-                ("osd_min_pg_log_entries", "5"),
-                ("osd_max_pg_log_entries", "5"),
-                ("osd_pg_log_trim_min", "2"),
-            ]);
+            plan.options.extend(SHORT_LOG);
         }
         // A copy that waits for its source keeps its client's snapshots for so long that they may be purged meanwhile.
         plan.copies = pick(&[0, 0, 1]) == 1 && plan.snaps != SnapKind::Own;
@@ -272,12 +282,38 @@ impl Plan {
                 block_bytes: pick(&[512, 4096]) as u32,
                 log_apart: pick(&[0, 0, 1]) == 1,
                 log_bytes: pick(&[256 << 10, 1 << 20]),
+                spare_bytes: 0,
                 deferred_bytes: pick(&[0, 4 << 10, 32 << 10]),
                 cache_bytes: pick(&[16 << 10, 1 << 20]),
                 changes_bytes_max: pick(&[64 << 10, 1 << 20]),
                 discards: pick(&[0, 1]) == 1,
             });
         }
+        let fills = pick(&[0, 0, 1]) == 1;
+        if let Some(disks) = plan.disks.take_if(|_| fills) {
+            plan.use_small_disks(disks);
+        }
+        if pick(&[0, 0, 1]) == 1 {
+            // What an object's metadata say is read again and again, and its requests wait for that.
+            plan.options.push(("osd_object_contexts_max", "0"));
+        }
         plan
+    }
+
+    /// Puts the OSDs' stores on disks that become full, with changes so large that they need all that is free.
+    pub fn use_small_disks(&mut self, disks: Disks) {
+        // So slow that a record has the changes of a burst.
+        self.disks = Some(Disks { model: "disk-7200", spare_bytes: SPARE_BYTES, ..disks });
+        (self.objects, self.window, self.blocks_max) = (4, self.window.max(4), LARGE_CHANGE);
+        self.store_bytes = SMALL_DISK * self.shards.len() as u64;
+        // Maps, logs and more PGs need space that clients must not take.
+        self.options.push(("osd_failsafe_full_ratio", "0.8"));
+        self.options.extend(SHORT_LOG);
+        self.snaps = SnapKind::None;
+        (self.fault_interval, self.length) =
+            (self.fault_interval.max(3 * SECOND), self.length.min(40 * SECOND));
+        self.faults.retain(|fault| ![Fault::RaisePgs, Fault::PowerLossOsd].contains(fault));
+        // What was given up too early shows when power is lost.
+        self.faults.push(Fault::PowerLossOsd);
     }
 }

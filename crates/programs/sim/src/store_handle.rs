@@ -100,14 +100,17 @@ impl StoreHandle {
         }
     }
 
-    /// Gives it another size, from the next opening on. A block store keeps its own.
+    /// Gives it so many bytes, from the next opening on; a block store gets what its disk has.
     pub fn resize(&self, bytes: u64) {
-        if let Kind::Memory(store) = &mut *self.store.borrow_mut() {
-            let resized = store.take().map(|mut store| {
-                store.resize(bytes);
-                store.close()
-            });
-            *store = resized.map(Box::new);
+        match &mut *self.store.borrow_mut() {
+            Kind::Memory(store) => {
+                let resized = store.take().map(|mut store| {
+                    store.resize(bytes);
+                    store.close()
+                });
+                *store = resized.map(Box::new);
+            }
+            Kind::Disks(store) => store.grow(),
         }
     }
 

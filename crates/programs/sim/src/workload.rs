@@ -6,7 +6,7 @@ use types::{Epoch, Errno, SnapContext, SnapId};
 use crate::Place;
 use crate::history::{Action, End, Operation, Seen, contents};
 use crate::model::Context;
-use crate::plan::SnapKind;
+use crate::plan::{LARGE_STORE, SnapKind};
 use crate::world::{Happening, World};
 
 /// Operations on an object after which another takes its place.
@@ -19,6 +19,24 @@ const UNKNOWN_PER_OBJECT: usize = 6;
 const DOOMED_WINDOW: usize = 6;
 /// Its mean time between two, nanoseconds.
 const DOOMED_THINK: u64 = 2_000_000;
+
+/// What a burst of operations changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mix {
+    Any,
+    /// Some make the object larger and some do not: a full pool holds back the former alone.
+    Sizes,
+}
+
+/// Operations that a client is to begin on one object.
+#[derive(Clone, Copy, Debug)]
+pub struct Burst {
+    pub index: usize,
+    pub life: u32,
+    pub slot: usize,
+    pub left: u32,
+    pub mix: Mix,
+}
 
 /// An object that clients use now.
 pub struct Slot {
@@ -71,7 +89,7 @@ impl World {
         let may_begin = self.pool.is_some() && client.core.epoch() > Epoch(0) && !client.is_fenced;
         let may_begin = may_begin && client.requests.len() < window;
         if may_begin && (is_doomed || !self.turn_to_source(index)) {
-            self.begin_operation(index, is_doomed.then_some(life as usize));
+            self.begin_operation(index, is_doomed.then_some(life as usize), None);
         }
         let most = if is_doomed { DOOMED_THINK } else { self.plan.think };
         let pause = self.random(2 * most);
@@ -79,32 +97,61 @@ impl World {
     }
 
     /// Begins an operation of a burst on the object of a slot, and the next one a moment later.
-    pub(crate) fn go_on_with_burst(&mut self, index: usize, life: u32, slot: usize, left: u32) {
+    pub(crate) fn go_on_with_burst(&mut self, burst: Burst) {
+        let Burst { index, life, slot, left, mix } = burst;
         let client = &self.clients[index];
         let may_begin = self.pool.is_some() && client.core.epoch() > Epoch(0) && !client.is_fenced;
         if client.life != life || !client.alive || self.is_healing || !may_begin || left == 0 {
             return;
         }
         if client.requests.len() < self.plan.window.max(DOOMED_WINDOW) {
-            self.begin_operation(index, Some(slot));
+            let action = (mix == Mix::Sizes).then(|| self.some_change_of_size(left));
+            self.begin_operation(index, Some(slot), action);
         }
         let pause = self.random(2 * DOOMED_THINK);
-        self.after(pause, Happening::Burst { index, life, slot, left: left - 1 });
+        self.after(pause, Happening::Burst(Burst { left: left - 1, ..burst }));
     }
 
-    /// Begins an operation on the object of some slot, or of this one.
-    fn begin_operation(&mut self, index: usize, slot: Option<usize>) {
+    /// Begins an operation on the object of some slot, or of this one: some operation, or this one.
+    fn begin_operation(&mut self, index: usize, slot: Option<usize>, action: Option<Action>) {
         let slots = self.slots.len();
         let at = slot.map_or_else(|| self.random(slots as u64) as usize, |slot| slot % slots);
         if self.slots[at].is_used_up() {
+            if self.plan.store_bytes < LARGE_STORE {
+                // What nobody uses any more takes no room.
+                self.begin(index, self.slots[at].object, Action::Remove);
+            }
             let object = self.history.object(format!("obj{at}-{}", self.slots[at].next()));
             self.slots[at].begin(object);
         }
         let slot = &mut self.slots[at];
         slot.operations += 1;
         let object = slot.object;
-        let action = self.some_action(object);
+        let action = action.unwrap_or_else(|| self.some_action(object));
         self.begin(index, object, action);
+    }
+
+    /// A client that runs reads an object, unless all is over.
+    pub(crate) fn read_again(&mut self, object: usize) {
+        let index = self.random(self.plan.clients as u64) as usize;
+        let client = &self.clients[index];
+        if client.alive && !client.is_fenced && !self.is_healing && client.core.epoch() > Epoch(0) {
+            self.begin(index, object, Action::Read);
+        }
+    }
+
+    /// Of a burst of which so many operations are left.
+    fn some_change_of_size(&mut self, left: u32) -> Action {
+        // While a copy waits for its source, what follows waits for the object.
+        if let Some(copy) = self.some_copy() {
+            return copy;
+        }
+        match left {
+            // It waits until what was written before it is durable, and what follows waits for it.
+            5 => Action::Read,
+            _ if left % 2 == 0 => Action::Append { blocks: 1 },
+            _ => Action::Write { at: 0, blocks: 1 },
+        }
     }
 
     pub(crate) fn some_action(&mut self, object: usize) -> Action {

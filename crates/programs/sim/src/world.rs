@@ -16,7 +16,7 @@ use crate::network::{Network, Packet, Way};
 use crate::notes::Notes;
 use crate::plan::{Fault, SECOND, SnapKind};
 use crate::snaps::Snaps;
-use crate::workload::Slot;
+use crate::workload::{Burst, Slot};
 use crate::{Place, Plan, Trace, checks};
 
 /// The virtual clock's beginning, nanoseconds since 1970.
@@ -55,10 +55,12 @@ pub enum Happening {
     Relieve(Relief),
     EndFailures,
     LosePower(i32),
+    LoseAllPower,
     BreakAll(i32),
     Refuse(i32),
     RefuseAgain(i32, u32),
-    Burst { index: usize, life: u32, slot: usize, left: u32 },
+    ReadAgain(usize),
+    Burst(Burst),
     MakePool,
 }
 
@@ -308,10 +310,12 @@ impl World {
             Happening::Relieve(relief) => self.relieve(relief),
             Happening::EndFailures => self.end_failures(),
             Happening::LosePower(osd) => self.lose_power(osd),
+            Happening::LoseAllPower => self.lose_all_power(),
             Happening::BreakAll(osd) => self.break_all(osd),
             Happening::Refuse(osd) => self.refuse_space(osd, !self.is_healing),
             Happening::RefuseAgain(osd, times) => self.refuse_again(osd, times),
-            Happening::Burst { index, life, slot, left } => self.go_on_with_burst(index, life, slot, left),
+            Happening::Burst(burst) => self.go_on_with_burst(burst),
+            Happening::ReadAgain(object) => self.read_again(object),
             Happening::MakePool => {
                 self.command(r#"{"prefix":"osd set","key":"noout"}"#, Purpose::Nothing);
                 let pgs = self.pgs;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use pg::Bug;
-use sim::plan::{Defect, Fault, LARGE_STORE, SnapKind};
+use sim::plan::{Defect, Disks, Fault, LARGE_STORE, SnapKind};
 use sim::{Plan, Trace, run};
 
 /// Nanoseconds between a client's operations: little, so that a short run has many.
@@ -55,6 +55,18 @@ fn a_trace_of_one_object_leaves_the_others_out() {
     assert!(text.contains("osd_op obj1-0") && text.contains("osd.0 starts"));
     assert!(!text.contains("obj0-0"), "a line of another object");
 }
+
+const SMALL_DISKS: Disks = Disks {
+    model: "ssd",
+    block_bytes: 512,
+    log_apart: false,
+    log_bytes: 1 << 20,
+    spare_bytes: 0,
+    deferred_bytes: 0,
+    cache_bytes: 16 << 10,
+    changes_bytes_max: 1 << 20,
+    discards: true,
+};
 
 /// Whether a run with the defect fails, of the first `seeds` seeds. Their plans are changed so that what the defect needs
 /// happens often.
@@ -114,6 +126,40 @@ fn a_refusal_that_is_not_remembered_is_noticed() {
     assert!(is_found(Defect::Pg(Bug::RefusalIsForgotten), 20, |plan| {
         plain(plan);
         plan.faults = vec![Fault::RefuseSpace, Fault::Reset];
+    }));
+}
+
+#[test]
+fn a_full_pool_that_drops_some_of_what_waits_is_noticed() {
+    assert!(is_found(Defect::Pg(Bug::FullDropsSome), 10, |plan| {
+        plain(plan);
+        (plan.faults, plan.commit_us) = (vec![Fault::Pause], 50..300_000);
+    }));
+}
+
+#[test]
+fn a_backoff_that_lasts_is_noticed() {
+    assert!(is_found(Defect::Pg(Bug::BackoffLasts), 10, |plan| {
+        plain(plan);
+        plan.faults = vec![Fault::RaisePgs, Fault::RefuseSpace];
+    }));
+}
+
+#[test]
+fn blocks_that_come_back_early_are_noticed() {
+    assert!(is_found(Defect::BlockStore(blockstore::Bug::BlocksComeBackEarly), 20, |plan| {
+        plain(plan);
+        plan.use_small_disks(SMALL_DISKS);
+        plan.faults = vec![Fault::KillOsd, Fault::PowerLossOsd];
+    }));
+}
+
+#[test]
+fn bytes_that_are_read_unchecked_are_noticed() {
+    assert!(is_found(Defect::BlockStore(blockstore::Bug::ReadsAreUnchecked), 10, |plan| {
+        plain(plan);
+        plan.use_small_disks(SMALL_DISKS);
+        plan.faults = vec![Fault::BitRot];
     }));
 }
 

@@ -52,6 +52,13 @@ pub struct Flight {
     error: Option<DeviceError>,
 }
 
+impl Flight {
+    #[cfg(feature = "planted")]
+    pub fn placed(&self) -> &[u64] {
+        &self.placed
+    }
+}
+
 impl<Q: DeviceQueue> BlockStore<Q> {
     /// Lets a change take effect in memory and puts it into the group.
     ///
@@ -226,8 +233,12 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         match error {
             None => {
                 self.log.on_durable();
-                for block in placed {
-                    self.contents.writing.remove(&block);
+                for block in &placed {
+                    self.contents.writing.remove(block);
+                }
+                #[cfg(feature = "planted")]
+                {
+                    self.newest = placed;
                 }
                 self.ready.extend(outcomes);
                 self.wake_for_room();

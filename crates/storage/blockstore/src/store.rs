@@ -162,6 +162,9 @@ pub struct BlockStore<Q: DeviceQueue> {
     pub(crate) done: Vec<Completion>,
     pub(crate) ready: Vec<Completion>,
     pub(crate) stopped: bool,
+    /// Blocks that the newest durable record has beside it.
+    #[cfg(feature = "planted")]
+    pub(crate) newest: Vec<u64>,
     /// A check needs the pages that were read for it.
     pub(crate) pages_held: bool,
     now: UTime,
@@ -212,6 +215,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             done: Vec::new(),
             ready: Vec::new(),
             stopped: false,
+            #[cfg(feature = "planted")]
+            newest: Vec::new(),
             pages_held: false,
             now: UTime::default(),
         }
@@ -271,6 +276,15 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let block = offset / BLOCK;
         let mapped = context.mapped(found.onode.number, block, block + 1).ok()?;
         mapped.slots.first().map(|(_, slot)| layout.block_offset(slot.block) + offset % BLOCK)
+    }
+
+    /// Whether bytes that go bad at a place of the device are noticed there. What lies beside the last record of the log is
+    /// not: a replay takes it for what a power loss left, and drops the record.
+    #[cfg(feature = "planted")]
+    pub fn is_proven(&self, offset: u64) -> bool {
+        let at = |block: &u64| self.layout.block_offset(*block) == offset - offset % BLOCK;
+        let in_flight = self.flight.iter().flat_map(|flight| flight.placed());
+        !self.newest.iter().chain(in_flight).any(at)
     }
 
     /// How a byte of an object is compressed, and the bytes of the blob that it is in; `None` if it is not, as far as memory
