@@ -117,7 +117,8 @@ impl Pg {
         let history = &mut self.records.info.history;
         history.same_interval_since = map.epoch;
         if splits {
-            history.last_epoch_split = map.epoch;
+            // Clients sent again when they saw the split, which may have been refused since: what they sent then is served.
+            history.last_epoch_split = self.refused_split.as_ref().map_or(map.epoch, |split| split.since);
         }
         if up_changed {
             history.same_up_since = map.epoch;

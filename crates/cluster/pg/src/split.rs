@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use buffer::Piece;
 use ops::StatsDelta;
 use store::{AttrChoice, ObjectChange, ReadOutcome, ReadRequest, StoreError, Token, Transaction};
-use types::{GHObject, Name, OsdId, PgId, SpgId, UTime};
+use types::{Epoch, GHObject, Name, OsdId, PgId, SpgId, UTime};
 
 use crate::count::count;
 use crate::hash_range::{cuts, owner, split_bits};
@@ -48,6 +48,8 @@ pub(crate) struct RefusedSplit {
     /// `None` while it is tried again.
     until: Option<UTime>,
     pause: Duration,
+    /// The map with which it was due first.
+    pub(crate) since: Epoch,
 }
 
 impl RefusedSplit {
@@ -285,8 +287,9 @@ impl Pg {
     /// The store has refused the split, for reasons that may pass.
     pub(crate) fn postpone_split(&mut self, token: Token, error: StoreError, out: &mut Out<'_>) {
         let before = self.refused_split.take();
-        let pause = before.map_or(RETRY_AFTER, |before| (2 * before.pause).min(RETRY_AFTER_MAX));
-        self.refused_split = Some(RefusedSplit { until: Some(self.now.after(pause)), pause });
+        let pause = before.as_ref().map_or(RETRY_AFTER, |before| (2 * before.pause).min(RETRY_AFTER_MAX));
+        let since = before.map_or(self.epoch(), |before| before.since);
+        self.refused_split = Some(RefusedSplit { until: Some(self.now.after(pause)), pause, since });
         self.split = None;
         // Nothing is built upon it: what is in memory is read again.
         out.push(PgEffect::Acknowledge { token });

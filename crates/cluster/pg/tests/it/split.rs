@@ -584,6 +584,32 @@ fn a_split_that_the_store_refuses_is_made_later_from_what_is_stored() {
 }
 
 #[test]
+fn what_was_sent_since_a_refused_split_was_due_is_not_sent_before_it() {
+    let mut bench = bench(3);
+    fill(&mut bench, &names(12));
+    bench.refuse_splits = true;
+    bench.advance(13);
+    bench.settle();
+    assert!(bench.pgs.values().all(|pg| pg.phase() == Phase::Failed));
+    // Clients have seen the split, and see no other in later maps: they would not send again.
+    let due = Epoch(bench.epoch);
+    bench.epoch += 4;
+    bench.refuse_splits = false;
+    bench.clock = bench.pgs.values().filter_map(Pg::deadline).max().unwrap().sec;
+    (0..3).for_each(|seed| bench.event(seed, PgEvent::Tick));
+    bench.settle();
+    for seed in 0..3 {
+        let map = PgEvent::AdvanceMap(Box::new(bench.view(seed)));
+        bench.event(seed, map);
+    }
+    bench.settle();
+    assert_eq!(bench.splits, 3);
+    for (seed, pg) in &bench.pgs {
+        assert_eq!(pg.info().history.last_epoch_split, due, "pg 1.{seed}");
+    }
+}
+
+#[test]
 fn a_loss_of_power_at_any_point_leaves_a_split_that_is_made_once() {
     let names = names(30);
     let mut cut = 0;
