@@ -237,8 +237,9 @@ impl World {
             let pending = |client: &Client| client.requests.values().map(|at| at + 1).collect::<Vec<_>>();
             let marks: Vec<_> = self.clients.iter().map(pending).collect();
             let commands = self.clients[self.admin()].commands.len();
+            let held: Vec<String> = self.osds.iter().filter_map(|osd| osd.budget_held()).collect();
             let text = format!(
-                "{what}: not within {} s; the operations {marks:?} of each client and {commands} commands wait",
+                "{what}: not within {} s; the operations {marks:?} of each client and {commands} commands wait; {held:?}",
                 LIVENESS / SECOND
             );
             self.fail(text);
