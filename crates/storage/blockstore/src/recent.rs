@@ -86,7 +86,7 @@ impl Recent {
         let there = hash.and_then(|hash| self.onodes.get_mut(place(hash)));
         // Of an object that is not here nothing is to be noted: what is written once may never be asked for.
         let Some(there) = there else { return };
-        let is_it = |entry: &Box<Entry>| {
+        let is_it = |entry: &Entry| {
             Some(entry.object.hobj.bitwise_key()) == hash
                 && Some(entry.space) == space_of(key)
                 && object_key(entry.space, &entry.object) == *key
