@@ -87,7 +87,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         }
         self.begin_checkpoint();
         if let Some(error) = self.checkpoint.as_ref().and_then(|c| c.error.clone()) {
-            return self.fail(&io_error("write of a checkpoint", &error));
+            return self.fail(io_error("write of a checkpoint", &error));
         }
         // None is due.
         let Some(checkpoint) = &self.checkpoint else { return };
@@ -233,7 +233,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
                     checkpoint.waits = true;
                     return self.read_pages(missing);
                 }
-                Err(Stop::Error(error)) => return self.fail(&error),
+                Err(Stop::Error(error)) => return self.fail(error),
                 Err(
                     Stop::Blocks(_) | Stop::LogRoom | Stop::NextRecord | Stop::Space | Stop::Announcement,
                 ) => return,
@@ -259,7 +259,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         };
         let Some(bytes) = superblock.encode() else {
             let error = store::StoreError::Damaged("the tree's root is in too many pieces".to_owned());
-            return self.fail(&error);
+            return self.fail(error);
         };
         let offset = self.layout.superblock_offset(self.generation);
         let durability = self.io.durability(Barrier::CheckpointSuperblock);

@@ -244,8 +244,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
                 self.wake_for_room();
             }
             Some(error) => {
-                self.refuse(outcomes, &io_error("write of the log", &error));
-                self.stop();
+                self.stop(outcomes, io_error("write of the log", &error));
             }
         }
     }
@@ -258,17 +257,26 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     }
 
     /// Nothing becomes durable any more.
-    pub(crate) fn fail(&mut self, error: &StoreError) {
-        if let Some(flight) = self.flight.take() {
-            self.refuse(flight.outcomes, error);
-        }
-        self.stop();
+    pub(crate) fn fail(&mut self, error: StoreError) {
+        let outcomes = self.flight.take().map(|flight| flight.outcomes).unwrap_or_default();
+        self.stop(outcomes, error);
     }
 
-    fn stop(&mut self) {
+    /// What was on its way is refused for the error, and what waits for its turn because of that. Where nothing is on its way
+    /// the first that comes is told the error: someone must learn it.
+    fn stop(&mut self, under_way: Vec<Completion>, error: StoreError) {
         self.stopped = true;
-        let outcomes = std::mem::take(&mut self.group).outcomes;
-        self.refuse(outcomes, &StoreError::Stopped);
+        let waiting = std::mem::take(&mut self.group).outcomes;
+        let commits =
+            |outcomes: &[Completion]| outcomes.iter().any(|o| matches!(o, Completion::Committed { .. }));
+        let (of_waiting, untold) = match (commits(&under_way), commits(&waiting)) {
+            (true, _) => (StoreError::Stopped, None),
+            (false, true) => (error.clone(), None),
+            (false, false) => (StoreError::Stopped, Some(error.clone())),
+        };
+        self.refuse(under_way, &error);
+        self.refuse(waiting, &of_waiting);
+        self.untold = untold;
         self.checkpoint = None;
         self.wake_for_room();
     }

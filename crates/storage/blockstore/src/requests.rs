@@ -92,7 +92,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let collections = txn.collections();
         let closed = collections.iter().find(|id| self.closed.contains_key(id));
         let (error, by) = match closed {
-            _ if self.stopped => (StoreError::Stopped, token),
+            _ if self.stopped => (self.untold.take().unwrap_or(StoreError::Stopped), token),
             // Collections that were still open are closed with the others, by the refusal that closed those.
             Some(id) => (StoreError::AfterRefused(*id), self.closed[id]),
             None => match self.try_transaction(txn, token, fetched) {

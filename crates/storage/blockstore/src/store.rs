@@ -162,6 +162,8 @@ pub struct BlockStore<Q: DeviceQueue> {
     pub(crate) done: Vec<Completion>,
     pub(crate) ready: Vec<Completion>,
     pub(crate) stopped: bool,
+    /// Why, while nobody was told.
+    pub(crate) untold: Option<StoreError>,
     /// Blocks that the newest durable record has beside it.
     #[cfg(feature = "planted")]
     pub(crate) newest: Vec<u64>,
@@ -215,6 +217,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             done: Vec::new(),
             ready: Vec::new(),
             stopped: false,
+            untold: None,
             #[cfg(feature = "planted")]
             newest: Vec::new(),
             pages_held: false,
