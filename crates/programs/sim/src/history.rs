@@ -96,6 +96,16 @@ pub struct Operation {
     pub times: (u64, u64),
 }
 
+impl Operation {
+    /// The last moment at which it may look at anything: that of its answer. What was given up may still run.
+    pub fn over(&self) -> u64 {
+        match &self.end {
+            Some(end) if end.seen != Seen::Unknown => end.at,
+            _ => u64::MAX,
+        }
+    }
+}
+
 /// An operation's end.
 #[derive(Clone, Debug)]
 pub struct End {
@@ -152,10 +162,9 @@ impl History {
         contexts
     }
 
-    /// Whether a snapshot's removal had begun when an operation ended.
+    /// Whether a snapshot's removal had begun when an operation was over.
     pub fn is_removed(&self, snap: u64, op: &Operation) -> bool {
-        let end = op.end.as_ref().map_or(u64::MAX, |end| end.at);
-        self.removals.get(&snap).is_some_and(|began| *began < end)
+        self.removals.get(&snap).is_some_and(|began| *began < op.over())
     }
 
     /// Whether an object is in another pool than the load, which has no snapshots.
@@ -170,11 +179,10 @@ impl History {
             |op: &Operation| op.end.as_ref().filter(|end| matches!(end.seen, Seen::Ok(_))).map(|end| end.at);
         let writes = || self.of_object(source).filter(|w| matches!(w.action, Action::WriteFull { .. }));
         let has_effect = |w: &&Operation| w.end.as_ref().is_none_or(|end| end.seen != Seen::NoEffect);
-        let over = op.end.as_ref().map_or(u64::MAX, |end| end.at);
         // Whether it was written again, from `since` on, before the operation began.
         let again =
             |since: u64| writes().any(|w| w.began > since && end(w).is_some_and(|end| end < op.began));
-        let may = |w: &&Operation| w.began < over && !end(w).is_some_and(again);
+        let may = |w: &&Operation| w.began < op.over() && !end(w).is_some_and(again);
         let of = |w: &Operation| match w.action {
             Action::WriteFull { blocks } => {
                 Some(Rc::new(Contents { mark: w.mark, blocks: words(w.mark, blocks) }))

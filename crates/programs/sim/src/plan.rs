@@ -260,8 +260,10 @@ impl Plan {
         let share = pick(&[0, 1, 2, 2, 3, 4]);
         plan.faults = Fault::ALL.into_iter().filter(|_| pick(&[0, 1, 2, 3]) < share).collect();
         if plan.store_bytes == SMALL_STORE {
-            // Maps need space that clients must not take.
+            // Maps and logs need space that clients must not take. A log of the default length is of 10,000 entries a PG, and
+            // what needs no space makes entries too: removals, errors.
             plan.options.push(("osd_failsafe_full_ratio", "0.6"));
+            plan.options.extend(SHORT_LOG);
             plan.blocks_max = 100;
         }
         if pick(&[0, 1, 2]) == 0 {

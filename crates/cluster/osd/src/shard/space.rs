@@ -2,7 +2,9 @@
 //!
 //! Invariant: a write begins only if the space that it may take is there beyond the reserve (`osd_failsafe_full_ratio`),
 //! counting every write begun since the space was last asked for. So a store never has to refuse a transaction of a
-//! PG, which would stop the PG. The cluster's own limits (nearfull, backfillfull, full) come well before: they are
+//! PG, which would stop the PG. What needs no space here, removals and errors, still makes entries in a PG's log, and the OSD
+//! keeps maps: the reserve has to hold the logs at their full length (`osd_target_pg_log_entries_per_osd`, about 250 bytes
+//! an entry) and a few hundred maps. The cluster's own limits (nearfull, backfillfull, full) come well before: they are
 //! flags in the map, by which clients hold their writes back.
 
 use maps::{OsdMap, OsdState};

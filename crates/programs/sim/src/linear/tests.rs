@@ -243,3 +243,23 @@ fn the_last_read_says_which_change_was_last_however_many_have_no_answer() {
     // What has an answer was replaced by then.
     is_refuted(&[ops, vec![last(25)]].concat(), 50_000);
 }
+
+#[test]
+fn a_copy_that_was_given_up_may_take_what_its_source_becomes_later() {
+    let verdict = |seen: Seen| {
+        let copy = (1, Action::Copy { source: 1 }, 3, 4, seen);
+        let whole = Action::WriteFull { blocks: 1 };
+        let ops = [
+            (0, whole.clone(), 1, 2, DONE),
+            copy,
+            (0, whole, 5, 6, DONE),
+            (2, Action::Read, 7, 8, appended(&[3])),
+        ];
+        let mut history = history(&ops);
+        history.object("source".into());
+        [0, 2].map(|at| history.operations[at].object = 1);
+        check(&history, 0)
+    };
+    assert_eq!(verdict(Seen::Unknown), Verdict::Linearizable);
+    assert_ne!(verdict(DONE), Verdict::Linearizable);
+}
