@@ -278,6 +278,8 @@ impl Plan {
         // One of four, where nothing asks for what only stores in memory can do.
         if pick(&[0, 0, 1]) == 1 && plan.store_bytes == LARGE_STORE {
             plan.store_bytes = DISK_BYTES;
+            // An entry of a log takes about 1 KiB there, and no writer waits in vain at the end.
+            plan.options.push(("osd_target_pg_log_entries_per_osd", "5000"));
             plan.faults.retain(|fault| *fault != Fault::RefuseSpace);
             plan.disks = Some(Disks {
                 model: ["ssd", "disk-7200", "disk-7200-write-back"][pick(&[0, 0, 1, 2]) as usize],

@@ -257,7 +257,7 @@ fn a_copy_that_was_given_up_may_take_what_its_source_becomes_later() {
         ];
         let mut history = history(&ops);
         history.object("source".into());
-        [0, 2].map(|at| history.operations[at].object = 1);
+        [0, 2].into_iter().for_each(|at| history.operations[at].object = 1);
         check(&history, 0)
     };
     assert_eq!(verdict(Seen::Unknown), Verdict::Linearizable);
