@@ -79,7 +79,7 @@ const SMALL_STORE: u64 = 4 << 20;
 /// Bytes of one that does not.
 pub const LARGE_STORE: u64 = 1 << 30;
 
-/// Bytes of an OSD's disks: little, so that blocks are used again.
+/// Bytes of a shard's part of an OSD's disks: little, so that blocks are used again.
 const DISK_BYTES: u64 = 24 << 20;
 
 /// Bytes of a shard on disks that becomes full, of the disk behind it that it gets at the end, and blocks that a change
@@ -277,7 +277,7 @@ impl Plan {
         plan.listings = pick(&[0, 1]) == 1;
         // One of four, where nothing asks for what only stores in memory can do.
         if pick(&[0, 0, 1]) == 1 && plan.store_bytes == LARGE_STORE {
-            plan.store_bytes = DISK_BYTES;
+            plan.store_bytes = DISK_BYTES * plan.shards.len() as u64;
             // An entry of a log takes about 1 KiB there, and no writer waits in vain at the end.
             plan.options.push(("osd_target_pg_log_entries_per_osd", "5000"));
             plan.faults.retain(|fault| *fault != Fault::RefuseSpace);
