@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Start time, idle memory and MemStore CPU per operation of loligo and of real Ceph, in one run on this machine.
 
-usage: measure.py --loligo PROGRAM [--peer 16.2|18.2|20.2] [--rounds 5] [--seconds 3] [--json FILE] start|idle|cpu|images|client|store|written|all
+usage: measure.py --loligo PROGRAM [--peer 16.2|18.2|20.2] [--rounds 5] [--seconds 3] [--json FILE] start|idle|cpu|images|client|store|written|latency|all
 
 start  seconds from the command to HEALTH_OK and to the first acknowledged write, as clients that are loaded
        already see it; three OSDs on the durable store (ours: block, Ceph's: BlueStore)
@@ -17,6 +17,7 @@ client 4 KiB random reads and writes, 16 and 256 in flight, by `rados bench` and
 store  objects of 4 KiB, 128 KiB and 4 MiB written and read at random with `rados bench`, 1, 16 and 256 in flight, one OSD
        on the durable store each, its file written whole; ours on MemStore beside them: rates, latency, CPU
 written  bytes to the device for each byte that a client wrote, from an empty store to its clean stop
+latency  how long single 4 KiB writes wait in a long run (--seconds 1800), both systems side by side at the same --rate
 Needs root (Ceph's daemons) and Debian 12's Ceph packages; another peer needs its root (tests/peers/peer-root.sh).
 """
 import argparse
@@ -33,6 +34,7 @@ from measured import (Ceph, Loligo, bench_totals, ceph, cpu_seconds, names, note
                       table, touch_memory)
 import measure_clients
 import measure_images
+import measure_latency
 import measure_store
 
 FIRST_WRITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "live", "first_write.py")
@@ -149,6 +151,7 @@ def print_cpu(rows):
 MEASURES = {"start": (starts, print_start), "idle": (idle, print_idle), "cpu": (cpu, print_cpu),
             "images": (measure_images.images, measure_images.print_images),
             "store": (measure_store.store, measure_store.print_store),
+            "latency": (measure_latency.latency, measure_latency.print_latency),
             "written": (measure_store.written, measure_store.print_written),
             "client": (measure_clients.clients, measure_clients.print_clients)}
 
@@ -163,6 +166,7 @@ def main():
     parser.add_argument("--settle", type=int, default=10, help="seconds before idle memory is read")
     parser.add_argument("--store", default="block", help="Loligo's durable store [block]")
     parser.add_argument("--image-gib", type=int, default=4, help="the size of an image [4]")
+    parser.add_argument("--rate", type=int, default=600, help="writes a second of `latency`, to each system [600]")
     parser.add_argument("--json", help="a file for every single result")
     options = parser.parse_args()
     if os.geteuid() != 0:
