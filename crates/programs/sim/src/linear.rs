@@ -158,7 +158,7 @@ fn item<'a>(history: &History, shown: &Shown, fences: &[Relied], op: &'a Operati
         let until = if op.action.writes() { until.min(fenced).min(by.unwrap_or(u64::MAX)) } else { until };
         let mark = if shown.named.contains(&op.mark) { op.mark } else { UNSEEN };
         let (required, none) = (seen.is_some() || by.is_some(), Done::default());
-        Item { op, mark, until, required, seen, ways: ways(history, op), first: none, then: none }
+        Item { op, mark, until, required, seen, ways: ways(history, shown, op), first: none, then: none }
     };
     if let Action::ReadAt { snap } = op.action
         && history.is_removed(snap, op)
@@ -173,8 +173,14 @@ fn item<'a>(history: &History, shown: &Shown, fences: &[Relied], op: &'a Operati
     }
 }
 
-fn ways(history: &History, op: &Operation) -> Vec<Way> {
-    let contexts = if op.action.writes() { history.contexts(op) } else { vec![Context::default()] };
+fn ways(history: &History, shown: &Shown, op: &Operation) -> Vec<Way> {
+    let mut contexts = Vec::new();
+    for context in if op.action.writes() { history.contexts(op) } else { vec![Context::default()] } {
+        let context = context.seen_at(&shown.snaps);
+        if !contexts.contains(&context) {
+            contexts.push(context);
+        }
+    }
     let may_be_lost = matches!(op.action, Action::Rollback { snap } if history.is_removed(snap, op));
     let sources = match op.action {
         Action::Copy { source } => history.sources(source, op),

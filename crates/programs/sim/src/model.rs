@@ -25,6 +25,16 @@ pub struct Context {
     pub snaps: Vec<u64>,
 }
 
+impl Context {
+    /// The same as far as these snapshots tell: where an object's answers and rollbacks name no other, both contexts lead to the
+    /// same answers.
+    pub fn seen_at(&self, named: &BTreeSet<u64>) -> Self {
+        // Something may be left of an object as soon as there has been a snapshot.
+        let floor = named.range(..=self.seq).next_back().copied().unwrap_or(self.seq.min(1));
+        Self { seq: floor, snaps: self.snaps.iter().copied().filter(|snap| named.contains(snap)).collect() }
+    }
+}
+
 /// An object's state.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct State {
@@ -158,6 +168,48 @@ mod tests {
         marked.fold(State::default(), |state, ((action, context), mark)| {
             action.apply(mark, &Way { context: context.clone(), ..Way::default() }, &state).0
         })
+    }
+
+    #[test]
+    fn snapshots_that_nothing_names_change_no_answer() {
+        let contexts = [
+            context(0, &[]),
+            context(2, &[2]),
+            context(3, &[3, 2]),
+            context(5, &[5, 3]),
+            context(6, &[6, 5, 3]),
+        ];
+        let actions = [WRITE, Action::Remove, Action::Append { blocks: 1 }, Action::Rollback { snap: 3 }];
+        for named in [[].into(), [3].into(), [2, 3].into(), [3, 6].into()] {
+            let named: BTreeSet<u64> = named;
+            // One of seven of all histories of four changes.
+            for n in 0..(contexts.len() * actions.len()).pow(4) / 7 {
+                let (mut n, mut both) = (n * 7, [State::default(), State::default()]);
+                for mark in 1..=4 {
+                    let (action, context) = (&actions[n % 4], &contexts[n / 4 % 5]);
+                    n /= 20;
+                    if matches!(action, Action::Rollback { .. }) && !named.contains(&3) {
+                        continue;
+                    }
+                    let contexts = [context.clone(), context.seen_at(&named)];
+                    let ways = contexts.map(|context| Way { context, ..Way::default() });
+                    let [one, two] = [0, 1].map(|i| action.apply(mark, &ways[i], &both[i]));
+                    assert_eq!(one.1, two.1);
+                    both = [one.0, two.0];
+                    let [one, two] = &both;
+                    assert_eq!(
+                        (&one.head, one.wild, one.may_be_whiteout()),
+                        (&two.head, two.wild, two.may_be_whiteout())
+                    );
+                    for snap in &named {
+                        assert_eq!(
+                            (one.at(*snap), one.is_vague(*snap)),
+                            (two.at(*snap), two.is_vague(*snap))
+                        );
+                    }
+                }
+            }
+        }
     }
 
     fn mark_at(state: &State, snap: u64) -> Option<Mark> {

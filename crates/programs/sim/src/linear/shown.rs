@@ -13,6 +13,8 @@ pub(super) struct Shown {
     pub by: BTreeMap<Mark, u64>,
     /// Those, and those that some operation asks for.
     pub named: BTreeSet<Mark>,
+    /// The snapshots that a read or a rollback names.
+    pub snaps: BTreeSet<u64>,
 }
 
 impl Shown {
@@ -21,6 +23,9 @@ impl Shown {
         for op in history.of_object(object) {
             if let Action::Swap { expected, .. } = op.action {
                 shown.named.insert(expected);
+            }
+            if let Action::ReadAt { snap } | Action::Rollback { snap } = op.action {
+                shown.snaps.insert(snap);
             }
             let Some(end) = op.end.as_ref() else { continue };
             let mut note = |mark: Mark| {
