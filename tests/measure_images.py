@@ -67,7 +67,11 @@ def images(make, options):
             image(system, options.image_gib)
         for number in range(options.rounds):
             for system in systems if number % 2 == 0 else systems[::-1]:
-                rows += one_round(system, number, options.seconds)
+                for row in one_round(system, number, options.seconds):
+                    rows.append(row)
+    except subprocess.TimeoutExpired as expired:
+        # What was measured before is worth its while, and the image is still in use.
+        note(f"{system.name}: {expired.cmd[0]} did not end within {expired.timeout} s; the rounds end here")
     finally:
         for system in systems:
             system.down()
@@ -76,18 +80,17 @@ def images(make, options):
 
 def one_round(system, number, seconds):
     snapshot, clone = f"{POOL}/whole@s{number}", f"{POOL}/clone{number}"
-    rows = [load(system, "random write", "whole", "randwrite", seconds),
-            load(system, "random read", "whole", "randread", seconds),
-            step(system, "snapshot", "snap", "create", snapshot)]
+    yield load(system, "random write", "whole", "randwrite", seconds)
+    yield load(system, "random read", "whole", "randread", seconds)
+    yield step(system, "snapshot", "snap", "create", snapshot)
     rbd(system, "snap", "protect", snapshot)
-    rows += [step(system, "clone", "clone", snapshot, clone),
-             load(system, "clone's first writes", f"clone{number}", "randwrite", seconds),
-             step(system, "flatten", "flatten", "--no-progress", clone)]
+    yield step(system, "clone", "clone", snapshot, clone)
+    yield load(system, "clone's first writes", f"clone{number}", "randwrite", seconds)
+    yield step(system, "flatten", "flatten", "--no-progress", clone)
     # The next round begins on an image without snapshots.
     rbd(system, "rm", "--no-progress", clone)
     rbd(system, "snap", "unprotect", snapshot)
     rbd(system, "snap", "rm", "--no-progress", snapshot)
-    return rows
 
 
 def print_images(rows):
