@@ -25,6 +25,10 @@ const AHEAD: u64 = STEP / 2;
 /// Bytes of the smallest step, where the file system has no more.
 const SMALLEST: u64 = 1 << 20;
 
+/// The last bytes of a file system (or a twentieth of it) are taken in the smallest steps: a larger one that fails may hold all that
+/// is free for a moment, in which the monitor or another OSD can write nothing.
+const LAST: u64 = 64 << 20;
+
 /// When a full file system is asked again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -92,13 +96,15 @@ impl Growing {
         store.unback_free();
         let mut wanted = if space == FileSpace::Whole { u64::MAX } else { STEP };
         while let Some(range) = store.lacking(wanted) {
-            let bytes = range.end - range.start;
-            match allocate(&file, range.start, bytes) {
+            match allocate_most(&file, &range) {
                 // A full file system is no reason not to open a store: it can be read, and deleted from.
                 Err(Errno::NOSPC | Errno::DQUOT) => break,
-                other => other.map(|()| store.provide(range))?,
+                Err(error) => return Err(error),
+                Ok(range) => {
+                    wanted = wanted.saturating_sub(range.end - range.start);
+                    store.provide(range);
+                }
             }
-            wanted = wanted.saturating_sub(bytes);
         }
         let giving = Giving { least: 0, look: now.after(UNUSED_FOR), sweep: Some(0) };
         let giving = (space == FileSpace::Follows).then_some(giving);
@@ -206,9 +212,10 @@ impl Growing {
     }
 }
 
-/// Gives the file as many of these bytes as a file system that is nearly full has, by halves; returns those.
+/// Gives the file as many of these bytes as a file system that is nearly full has at once; returns those.
 fn allocate_most(file: &File, range: &Range<u64>) -> Result<Range<u64>, Errno> {
-    let (from, mut len) = (range.start, range.end - range.start);
+    let from = range.start;
+    let mut len = (range.end - from).min(step_of(file)?.next_multiple_of(blockstore::BLOCK));
     loop {
         match allocate(file, from, len) {
             Err(Errno::NOSPC | Errno::DQUOT) if len >= 2 * SMALLEST => {
@@ -217,6 +224,14 @@ fn allocate_most(file: &File, range: &Range<u64>) -> Result<Range<u64>, Errno> {
             other => return other.map(|()| from..from + len),
         }
     }
+}
+
+/// Bytes that a file may be given at once.
+fn step_of(file: &File) -> Result<u64, Errno> {
+    let system = rustix::fs::fstatvfs(file)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(system.f_frsize);
+    let last = LAST.min(bytes(system.f_blocks) / 20);
+    Ok(bytes(system.f_bavail).saturating_sub(last).max(SMALLEST))
 }
 
 /// Gives the file these bytes. A file system that can't allocate ahead gives them when they are written.

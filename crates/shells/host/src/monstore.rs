@@ -6,6 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
+use std::{io, thread};
 
 use device::catch_redb;
 use mon::state::{Batch, Key, State, StateKey};
@@ -81,6 +83,54 @@ impl MonStore {
     }
 }
 
+/// How often a full file system is asked again, and after which pause: for five seconds.
+const FULL_TRIES: u32 = 100;
+const FULL_PAUSE: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 50 });
+
+/// A backend that waits a while for a full file system to have space again. Stores give space back as they are deleted from, and
+/// one that allocates ahead may hold the last of it for a moment. An error would end the monitor, with every OSD of its process.
+#[derive(Debug)]
+struct Patient<B>(B);
+
+impl<B> Patient<B> {
+    fn wait_for_space(&self, attempt: impl Fn(&B) -> io::Result<()>) -> io::Result<()> {
+        for _ in 1..FULL_TRIES {
+            match attempt(&self.0) {
+                Err(error) if error.kind() == io::ErrorKind::StorageFull => thread::sleep(FULL_PAUSE),
+                other => return other,
+            }
+        }
+        attempt(&self.0)
+    }
+}
+
+impl<B: StorageBackend> StorageBackend for Patient<B> {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.0.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.wait_for_space(|backend| backend.set_len(len))
+    }
+
+    // A flush that failed says nothing of what a second one finds: it is not tried again.
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.wait_for_space(|backend| backend.write(offset, data))
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.0.close()
+    }
+}
+
 /// Makes a new state of one batch and closes it.
 pub(crate) fn make(path: &Path, backend: impl StorageBackend, first: Batch) -> Result<(), HostError> {
     let made = catch_redb(|| load(backend, Some(first)));
@@ -101,7 +151,7 @@ fn load(backend: impl StorageBackend, first: Option<Batch>) -> Result<(Database,
     if first.is_none() && backend.len().map_err(|e| e.to_string())? == 0 {
         return Err(LOST.into());
     }
-    let db = Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(backend);
+    let db = Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(Patient(backend));
     let db = db.map_err(|e| e.to_string())?;
     if let Some(first) = first {
         write(&db, &[(0, first)]).map_err(|e| e.to_string())?;
@@ -192,6 +242,48 @@ mod tests {
         drop(store);
         let (_store, state, _) = open(&path, None).unwrap();
         assert_eq!(state, [(StateKey::version("osdmap", 3), b"three".to_vec())].into());
+    }
+
+    /// A file whose file system is full for so many attempts.
+    #[derive(Debug)]
+    struct FullFor(std::sync::atomic::AtomicU32, FileBackend);
+
+    impl StorageBackend for FullFor {
+        fn len(&self) -> io::Result<u64> {
+            self.1.len()
+        }
+
+        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+            self.1.read(offset, out)
+        }
+
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            self.1.set_len(len)
+        }
+
+        fn sync_data(&self) -> io::Result<()> {
+            self.1.sync_data()
+        }
+
+        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+            use std::sync::atomic::Ordering::Relaxed;
+            match self.0.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)) {
+                Ok(_) => Err(io::ErrorKind::StorageFull.into()),
+                Err(_) => self.1.write(offset, data),
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_system_that_is_full_for_a_moment_ends_no_monitor() {
+        let opened = |attempts: u32| {
+            let file = FileBackend::new(tempfile::tempfile().unwrap()).unwrap();
+            let first = one(StateKey::name("config", "c"), b"first");
+            load(FullFor(attempts.into(), file), Some(first)).map(|(_, state)| state.len())
+        };
+        assert_eq!(opened(3), Ok(1));
+        let error = opened(u32::MAX).unwrap_err();
+        assert!(error.contains("space") || error.contains("full"), "{error}");
     }
 
     #[test]
