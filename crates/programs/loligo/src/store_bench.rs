@@ -61,10 +61,11 @@ struct Removed(PathBuf);
 
 /// The cluster of every such store.
 const CLUSTER: Fsid = Fsid([0; 16]);
+const OSD: OsdId = OsdId(0);
 
 impl Drop for Removed {
     fn drop(&mut self) {
-        if let Err(error) = blockfile::unmake(&self.0, CLUSTER) {
+        if let Err(error) = blockfile::unmake(&self.0, CLUSTER, OSD) {
             eprintln!("loligo: the log is left: {error}");
         }
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
@@ -99,7 +100,7 @@ pub fn run(args: &Args) -> ExitCode {
 }
 
 fn bench_block(args: &Args) -> Result<Value, String> {
-    let owner = Owner { cluster: CLUSTER, osd: OsdId(0), osd_uuid: Fsid([0; 16]) };
+    let owner = Owner { cluster: CLUSTER, osd: OSD, osd_uuid: Fsid([0; 16]) };
     let options = Options::default();
     let shards = blockfile::shards_of(args.store_size, args.cores);
     if shards < args.cores {

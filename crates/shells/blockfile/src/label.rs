@@ -95,11 +95,23 @@ pub fn check_log(link: &Path, label: &Label, wanted: &Owner) -> Result<(), OpenE
     }
 }
 
-/// Whose store a file or device has a part of, if it has any.
+/// Whose store a file or device has a part of, if it has any, also one that is being made.
 pub fn owner_on(path: &Path) -> Option<Owner> {
     let bytes = label_bytes(path).ok()?;
     let found = [Part::Data, Part::Log].into_iter().find_map(|part| decode(&bytes, part).ok());
-    found.map(|(_, owner)| owner)
+    found
+        .map(|(_, owner)| owner)
+        .or_else(|| Owner::decode(&mut Decoder::new(bytes.strip_prefix(BEING_MADE)?)).ok())
+}
+
+/// What the first block says while a store's part is being made: the owner's encoding follows. The label replaces it.
+const BEING_MADE: &[u8] = b"loligo is making a store here\n";
+
+/// The first block of a place where a part of the owner's store is being made.
+pub fn being_made_for(owner: &Owner) -> Vec<u8> {
+    let mut block = [BEING_MADE, &owner.to_bytes(0)].concat();
+    block.resize(blockstore::BLOCK as usize, 0);
+    block
 }
 
 /// What a link leads to; a path that is none leads to itself.

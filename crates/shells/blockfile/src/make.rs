@@ -109,23 +109,20 @@ pub fn mkfs(dir: &Path, owner: &Owner, new: &NewStore, options: &Options) -> Res
     make(&parts, label, options)
 }
 
-/// Whether what a store in `dir` is to lie on outside of that may be taken for it. Nothing is changed.
+/// Whether what a store is to lie on outside of its directory may be taken for it. Nothing is changed.
 ///
 /// # Errors
 /// It is not there, too small, in use, or holds data that may not be overwritten.
-pub fn check_places(dir: &Path, owner: &Owner, new: &NewStore) -> Result<(), OpenError> {
-    let linked = place::places_in(dir);
+pub fn check_places(owner: &Owner, new: &NewStore) -> Result<(), OpenError> {
     if let Some(path) = &new.device {
         let bytes = place::device_bytes(path)?;
         if bytes < SIZE_MIN {
             return Err(OpenError::TooSmall { path: path.clone(), bytes, needed: SIZE_MIN });
         }
-        let begun = place::is_begun(linked.device.as_ref(), path)?;
-        place::take(path, owner, new.overwrite || begun)?;
+        place::take(path, owner, new.overwrite)?;
     }
     if let Some(LogPlace { path, overwrite }) = &new.log {
-        let begun = place::is_begun(linked.log.as_ref(), path)?;
-        place::take_for_log(path, owner, *overwrite || begun)?;
+        place::take_for_log(path, owner, *overwrite)?;
     }
     Ok(())
 }
@@ -138,21 +135,19 @@ fn place_parts(
     new: &NewStore,
     label: &mut Label,
 ) -> Result<(Parts, Vec<File>), OpenError> {
-    let (data, link, linked) = (path_in(dir), log_path_in(dir), place::places_in(dir));
+    let (data, link) = (path_in(dir), log_path_in(dir));
     let device = match &new.device {
         None => None,
         Some(path) => {
             place::is_linked(&data, path)?;
-            let begun = place::is_begun(linked.device.as_ref(), path)?;
-            Some((path, place::take(path, owner, new.overwrite || begun)?))
+            Some((path, place::take(path, owner, new.overwrite)?))
         }
     };
     let log = match &new.log {
         None => None,
         Some(LogPlace { path, overwrite }) => {
             place::is_linked(&link, path)?;
-            let begun = place::is_begun(linked.log.as_ref(), path)?;
-            let held = place::take_for_log(path, owner, *overwrite || begun)?;
+            let held = place::take_for_log(path, owner, *overwrite)?;
             held.as_ref().map_or(Ok(()), |held| fit_logs(label, path, held))?;
             Some((path, held))
         }
@@ -161,13 +156,13 @@ fn place_parts(
     match device {
         None => place::file(dir, label.size_bytes, new.preallocate)?,
         Some((path, held)) => {
-            place::link(dir, &parts.data, path, &held)?;
+            place::link(dir, &parts.data, path, &held, owner)?;
             all_held.push(held);
         }
     }
     if let Some((path, held)) = log {
         let held = held.map_or_else(|| place::make_log(path), Ok)?;
-        place::link(dir, &link, path, &held)?;
+        place::link(dir, &link, path, &held, owner)?;
         if held.metadata().map_err(io_error(path))?.is_file() {
             place::lengthen(path, &held, label.log_device_bytes())?;
         }

@@ -44,7 +44,7 @@ pub fn move_log(dir: &Path, to: Option<&LogPlace>, options: &Options) -> Result<
     let held = new.map(|to| take(dir, to, &label, &owner, options)).transpose()?;
     empty(dir, options)?;
     if let Some((to, held)) = new.zip(held) {
-        prepare(&to.path, &held, &label)?;
+        prepare(&to.path, &held, &label, &owner)?;
         place::relink(dir, &link, &to.path)?;
     }
     // A store that was made with its log apart has it there wherever the link leads.
@@ -58,7 +58,7 @@ pub fn move_log(dir: &Path, to: Option<&LogPlace>, options: &Options) -> Result<
             place::unlink(dir, &link)?;
         }
         if owner_on(before) == Some(owner) {
-            place::unmake_at(before, owner.cluster)?;
+            place::unmake_at(before, owner.cluster, owner.osd)?;
         }
     }
     Ok(Moved { before, after: to.map(|to| to.path.clone()) })
@@ -143,12 +143,11 @@ fn empty(dir: &Path, options: &Options) -> Result<(), OpenError> {
 }
 
 /// Makes an empty log of what was taken: the label comes last, for without it nothing is there.
-fn prepare(path: &Path, held: &File, label: &Label) -> Result<(), OpenError> {
+fn prepare(path: &Path, held: &File, label: &Label, owner: &Owner) -> Result<(), OpenError> {
     let bytes = label.log_device_bytes();
     let write = |offset: u64, data: &[u8]| held.write_all_at(data, offset).map_err(io_error(path));
     let sync = || held.sync_all().map_err(io_error(path));
-    write(0, &[0; BLOCK as usize])?;
-    sync()?;
+    place::give_up(path, held, owner)?;
     if held.metadata().map_err(io_error(path))?.is_file() {
         place::lengthen(path, held, bytes)?;
     }

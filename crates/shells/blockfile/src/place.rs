@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use blockstore::BLOCK;
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock};
 use rustix::io::Errno;
-use types::Fsid;
+use types::{Fsid, OsdId};
 
-use crate::label::owner_on;
+use crate::label::{being_made_for, owner_on};
 use crate::open::{io_error, log_path_in, path_in};
 use crate::{OpenError, Owner};
 
@@ -85,8 +85,9 @@ fn write_zeros(file: &mut File, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Holds a device or a file that a part of an OSD's store is to be made on. It may hold a part of the same OSD's store, which
-/// is given up then, or nothing; anything else may be overwritten only if `overwrite` says so. Nothing of it is changed.
+/// Holds a device or a file that a part of an OSD's store is to be made on. It may hold a part of the same OSD's store, whole or
+/// as far as its making came, which is given up then, or nothing; anything else may be overwritten only if `overwrite` says so.
+/// Nothing of it is changed.
 pub fn take(path: &Path, owner: &Owner, overwrite: bool) -> Result<File, OpenError> {
     let mut held = hold(path)?;
     let is_own = owner_on(path).is_some_and(|has| (has.cluster, has.osd) == (owner.cluster, owner.osd));
@@ -94,12 +95,6 @@ pub fn take(path: &Path, owner: &Owner, overwrite: bool) -> Result<File, OpenErr
         return Err(OpenError::HoldsData(path.into()));
     }
     Ok(held)
-}
-
-/// Whether a making that was interrupted has taken this: the directory is linked to it, and its first block is empty. What is
-/// behind that was given up when it was emptied.
-pub fn is_begun(linked: Option<&PathBuf>, path: &PathBuf) -> Result<bool, OpenError> {
-    Ok(linked == Some(path) && !holds(path, 0, BLOCK).map_err(io_error(path))?)
 }
 
 /// Whether there is something on a device, where it would say whose it is, or anywhere in a file.
@@ -166,15 +161,19 @@ pub fn is_linked(link: &Path, to: &Path) -> Result<bool, OpenError> {
     }
 }
 
-/// Links a directory to what was taken, and empties its first block.
-pub fn link(dir: &Path, link: &Path, to: &Path, held: &File) -> Result<(), OpenError> {
+/// Links a directory to what was taken, and notes in its first block for whom a store is being made there.
+pub fn link(dir: &Path, link: &Path, to: &Path, held: &File, owner: &Owner) -> Result<(), OpenError> {
     if !is_linked(link, to)? {
         std::os::unix::fs::symlink(to, link).map_err(io_error(link))?;
     }
-    // What was there is given up from here on, also by an interrupted making.
-    let emptied = held.write_all_at(&[0; BLOCK as usize], 0).and_then(|()| held.sync_all());
-    emptied.map_err(io_error(to))?;
+    give_up(to, held, owner)?;
     sync_dir(dir)
+}
+
+/// What was there is given up from here on. Who finds it later sees that it is the owner's, though no label says so yet: an empty
+/// first block says nothing, as other formats leave it empty.
+pub fn give_up(path: &Path, held: &File, owner: &Owner) -> Result<(), OpenError> {
+    held.write_all_at(&being_made_for(owner), 0).and_then(|()| held.sync_all()).map_err(io_error(path))
 }
 
 /// Has a link lead here, whatever it led to before: in one step.
@@ -213,17 +212,17 @@ fn sync_dir(dir: &Path) -> Result<(), OpenError> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(io_error(dir))
 }
 
-/// Takes back the making of an OSD's store in `dir` for this cluster, also one that was interrupted, where it is on block
-/// devices or files elsewhere: the devices hold nothing then, and the files are gone.
+/// Takes back the making of an OSD's store in `dir`, also one that was interrupted, where it is on block devices or files
+/// elsewhere: the devices hold nothing then, and the files are gone. What is another OSD's by now stays.
 ///
 /// # Errors
 /// A device can't be read or written, or is in use.
-pub fn unmake(dir: &Path, cluster: Fsid) -> Result<(), OpenError> {
-    unmake_behind(&path_in(dir), cluster)?;
-    unmake_behind(&log_path_in(dir), cluster)
+pub fn unmake(dir: &Path, cluster: Fsid, osd: OsdId) -> Result<(), OpenError> {
+    unmake_behind(&path_in(dir), cluster, osd)?;
+    unmake_behind(&log_path_in(dir), cluster, osd)
 }
 
-fn unmake_behind(link: &Path, cluster: Fsid) -> Result<(), OpenError> {
+fn unmake_behind(link: &Path, cluster: Fsid, osd: OsdId) -> Result<(), OpenError> {
     // An image file, and what was not made, go with the directory.
     if !link.is_symlink() {
         return Ok(());
@@ -234,18 +233,12 @@ fn unmake_behind(link: &Path, cluster: Fsid) -> Result<(), OpenError> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(OpenError::Io { path: link.into(), error }),
     };
-    unmake_at(&path, cluster)
+    unmake_at(&path, cluster, osd)
 }
 
 /// The same of a device or file itself.
-pub fn unmake_at(path: &Path, cluster: Fsid) -> Result<(), OpenError> {
-    let is_own = match owner_on(path) {
-        Some(owner) => owner.cluster == cluster,
-        // The link is made once the device may be taken, and then its first block is emptied.
-        None => !holds(path, 0, BLOCK).map_err(io_error(path))?,
-    };
-    // Another cluster has it meanwhile.
-    if !is_own {
+pub fn unmake_at(path: &Path, cluster: Fsid, osd: OsdId) -> Result<(), OpenError> {
+    if owner_on(path).is_none_or(|has| (has.cluster, has.osd) != (cluster, osd)) {
         return Ok(());
     }
     let held = hold(path)?;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
-use types::Fsid;
+use types::{Fsid, OsdId};
 
 use crate::HostError;
 
@@ -282,12 +282,14 @@ impl ClusterDir {
             let _ = if at.is_dir() { fs::remove_dir_all(&at) } else { fs::remove_file(&at) };
         }
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
-            if entry.file_name().to_string_lossy().starts_with("osd.") {
-                if let Some(Err(error)) = cluster.map(|cluster| blockfile::unmake(&entry.path(), cluster)) {
+            let name = entry.file_name();
+            let Some(osd) = name.to_str().and_then(|name| name.strip_prefix("osd.")) else { continue };
+            if let Some((cluster, osd)) = cluster.zip(osd.parse().ok().map(OsdId)) {
+                if let Err(error) = blockfile::unmake(&entry.path(), cluster, osd) {
                     tracing::warn!("the store that was made is still there: {error}");
                 }
-                let _ = fs::remove_dir_all(entry.path());
             }
+            let _ = fs::remove_dir_all(entry.path());
         }
     }
 

@@ -331,16 +331,12 @@ impl Of<'_> {
                 return Ok(Blocking::new(store));
             }
         }
-        let linked = blockfile::places_in(dir);
-        if blockfile::shards_in(dir).is_ok() {
-            blockfile::unmake(dir, owner.cluster).map_err(failed)?;
+        // What was begun at these places goes on there. Anywhere else it is taken back, as far as it still is this OSD's.
+        let is_elsewhere = blockfile::places_in(dir) != self.places;
+        if is_elsewhere {
+            blockfile::unmake(dir, owner.cluster, owner.osd).map_err(failed)?;
         }
-        // What was begun on this device goes on there: the link says that it is ours, while no label does yet. Another device
-        // without a label is nobody's, and left as it is.
-        let is_begun = linked.device.is_some()
-            && linked.device == self.places.device
-            && (linked.log.is_none() || linked.log == self.places.log);
-        if dir.exists() && !is_begun {
+        if dir.exists() && (is_elsewhere || self.places.device.is_none()) {
             fs::remove_dir_all(dir).map_err(io_error(dir))?;
         }
         let new = self.wanted.new_store(&self.places, size_bytes);

@@ -8,7 +8,6 @@ use host::{Description, StoreKind, UNFINISHED_CONVERSION};
 use types::{Fsid, OsdId};
 
 use crate::ConvertError;
-use crate::convert::MAKING;
 
 /// See the module's documentation.
 #[derive(Clone, Debug, Default)]
@@ -82,7 +81,7 @@ impl Wanted {
         // One that is no id was refused when the description was read; nothing would be its own.
         let cluster: Fsid = description.fsid.parse().unwrap_or_default();
         let owner = Owner { cluster, osd: OsdId(osd as i32), osd_uuid: Fsid::default() };
-        let checked = blockfile::check_places(&at.join(MAKING), &owner, &self.new_store(places, 0));
+        let checked = blockfile::check_places(&owner, &self.new_store(places, 0));
         checked.map_err(|error| ConvertError::New { osd, error })
     }
 

@@ -9,6 +9,7 @@ use blockfile::{
     LogPlace, NewStore, OpenError, Options, Owner, expand, log_device, logs_bytes, mkfs, open, open_any,
     path_in, unmake,
 };
+use encoding::Encode as _;
 use store::ReadOutcome;
 use store::conformance::{Harness, Properties};
 use tempfile::TempDir;
@@ -190,7 +191,7 @@ fn a_link_to_a_log_may_be_relative_and_lead_to_another_link() {
     symlink("log.0", dir.path().join("other")).unwrap();
     let found = blockfile::log_device(&at).unwrap().unwrap();
     assert_eq!(found.bytes, log.metadata().unwrap().len());
-    unmake(&at, owner(3).cluster).unwrap();
+    unmake(&at, owner(3).cluster, OsdId(3)).unwrap();
     assert!(!log.exists() && dir.path().join("other").is_symlink(), "the user's link is theirs");
 }
 
@@ -209,11 +210,17 @@ fn a_log_serves_one_store_at_a_time_and_goes_with_it() {
     let refused = mkfs(&dir.path().join("new"), &owner(3), &new, &Options::default());
     assert!(matches!(refused, Err(OpenError::InUse(_))), "{refused:?}");
     drop(held);
-    unmake(&at, Fsid([9; 16])).unwrap();
-    assert!(log.exists(), "the log of another cluster is gone");
-    unmake(&at, owner(3).cluster).unwrap();
+    unmake(&at, Fsid([9; 16]), OsdId(3)).unwrap();
+    unmake(&at, owner(3).cluster, OsdId(4)).unwrap();
+    assert!(log.exists(), "the log of another cluster, or of another OSD, is gone");
+    unmake(&at, owner(3).cluster, OsdId(3)).unwrap();
     assert!(!log.exists(), "the log of a store that was taken back is there");
-    unmake(&at, owner(3).cluster).unwrap();
+    unmake(&at, owner(3).cluster, OsdId(3)).unwrap();
+}
+
+/// The first block of what a store is being made on (`docs/formats/block.md`).
+fn being_made_for(owner: &Owner) -> Vec<u8> {
+    [&b"loligo is making a store here\n"[..], &owner.to_bytes(0), &[0; 3000]].concat()
 }
 
 #[test]
@@ -222,15 +229,32 @@ fn a_log_whose_making_was_interrupted_is_made_again() {
     let (at, log) = (dir.path().join("osd"), dir.path().join("log"));
     std::fs::create_dir(&at).unwrap();
     symlink(&log, link_in(&at)).unwrap();
-    // Its first block was not emptied yet, and holds what nobody has given up.
+    // Nothing was noted there yet, and it holds what nobody has given up. An empty first block says nothing.
     let file = File::options().write(true).create_new(true).open(&log).unwrap();
-    file.write_all_at(&[1; 100], 3000).unwrap();
     file.write_all_at(&[1; 8192], 1 << 20).unwrap();
     let refused = mkfs(&at, &owner(3), &with_log(SIZE, &log), &Options::default());
     assert!(matches!(refused, Err(OpenError::HoldsData(_))), "{refused:?}");
-    file.write_all_at(&[0; 4096], 0).unwrap();
-    let other = mkfs(&dir.path().join("other"), &owner(3), &with_log(SIZE, &log), &Options::default());
-    assert!(matches!(other, Err(OpenError::HoldsData(_))), "without a link to it: {other:?}");
+    unmake(&at, owner(3).cluster, OsdId(3)).unwrap();
+    file.write_all_at(&being_made_for(&owner(4)), 0).unwrap();
+    let others = mkfs(&at, &owner(3), &with_log(SIZE, &log), &Options::default());
+    assert!(matches!(others, Err(OpenError::HoldsData(_))), "another OSD's: {others:?}");
+    unmake(&at, owner(3).cluster, OsdId(3)).unwrap();
+    assert!(log.exists(), "what was not this OSD's is gone");
+    file.write_all_at(&being_made_for(&owner(3)), 0).unwrap();
     mkfs(&at, &owner(3), &with_log(SIZE, &log), &Options::default()).unwrap();
     open(&at, &owner(3), &Options::default()).unwrap();
+}
+
+#[test]
+fn a_making_that_was_interrupted_is_taken_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (at, log) = (dir.path().join("osd"), dir.path().join("log"));
+    std::fs::create_dir(&at).unwrap();
+    symlink(&log, link_in(&at)).unwrap();
+    std::fs::write(&log, being_made_for(&owner(3))).unwrap();
+    unmake(&at, owner(3).cluster, OsdId(3)).unwrap();
+    assert!(log.exists(), "it is too short to say anything");
+    File::options().write(true).open(&log).unwrap().set_len(SIZE).unwrap();
+    unmake(&at, owner(3).cluster, OsdId(3)).unwrap();
+    assert!(!log.exists());
 }
