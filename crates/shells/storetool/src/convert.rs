@@ -326,16 +326,14 @@ impl Of<'_> {
     ) -> Result<Blocking<BlockFileStore>, ConvertError> {
         let options = blockfile::Options::default();
         let failed = |error| ConvertError::New { osd: self.osd, error };
-        if blockfile::places_in(dir) == self.places {
-            if let Ok(store) = blockfile::open(dir, owner, &options) {
-                return Ok(Blocking::new(store));
-            }
-        }
-        // What was begun at these places goes on there. Anywhere else it is taken back, as far as it still is this OSD's.
         let is_elsewhere = blockfile::places_in(dir) != self.places;
         if is_elsewhere {
+            // It is taken back, as far as it still is this OSD's.
             blockfile::unmake(dir, owner.cluster, owner.osd).map_err(failed)?;
+        } else if let Ok(store) = blockfile::open(dir, owner, &options) {
+            return Ok(Blocking::new(store));
         }
+        // What was begun on the same device goes on there.
         if dir.exists() && (is_elsewhere || self.places.device.is_none()) {
             fs::remove_dir_all(dir).map_err(io_error(dir))?;
         }
