@@ -262,8 +262,9 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.stop(outcomes, error);
     }
 
-    /// What was on its way is refused for the error, and what waits for its turn because of that. Where nothing is on its way
-    /// the first that comes is told the error: someone must learn it.
+    /// Refuses the commits that are under way with the error, and those that wait for their turn with `Stopped`. The error is the
+    /// answer to those that wait if no commit is under way, and to the next transaction if none waits either: so the store's
+    /// owner always learns why it stopped.
     fn stop(&mut self, under_way: Vec<Completion>, error: StoreError) {
         self.stopped = true;
         let waiting = std::mem::take(&mut self.group).outcomes;

@@ -162,7 +162,7 @@ pub struct BlockStore<Q: DeviceQueue> {
     pub(crate) done: Vec<Completion>,
     pub(crate) ready: Vec<Completion>,
     pub(crate) stopped: bool,
-    /// Why, while nobody was told.
+    /// Why it stopped, while no refusal has said so: the next one does.
     pub(crate) untold: Option<StoreError>,
     /// Blocks that the newest durable record has beside it.
     #[cfg(feature = "planted")]

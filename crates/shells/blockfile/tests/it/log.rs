@@ -229,7 +229,7 @@ fn a_log_whose_making_was_interrupted_is_made_again() {
     let (at, log) = (dir.path().join("osd"), dir.path().join("log"));
     std::fs::create_dir(&at).unwrap();
     symlink(&log, link_in(&at)).unwrap();
-    // Nothing was noted there yet, and it holds what nobody has given up. An empty first block says nothing.
+    // The file holds data, and its first block is empty: that does not show that the OSD's making gave the data up.
     let file = File::options().write(true).create_new(true).open(&log).unwrap();
     file.write_all_at(&[1; 8192], 1 << 20).unwrap();
     let refused = mkfs(&at, &owner(3), &with_log(SIZE, &log), &Options::default());
