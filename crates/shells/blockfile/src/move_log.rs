@@ -1,8 +1,8 @@
 //! Giving the store that is there a log of its own, and taking it back.
 //!
 //! Where a shard's log is, its superblock says. So a log moves when it is empty: its new place is prepared first, then the
-//! directory is linked to it, then each shard's superblock says so, and only then the place from before is given up. Ended
-//! anywhere, the store opens, and the same call goes on.
+//! directory is linked to it, then each shard's superblock says so, and only then the place from before is given up, of which
+//! the directory keeps a second link until then. Ended anywhere, the store opens, and the same call goes on.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -14,7 +14,9 @@ use blockstore::{BLOCK, Label, Part};
 use crate::blocking::Blocking;
 use crate::label::{owner_on, read_label, target};
 use crate::make::LogPlace;
-use crate::open::{Options, Parts, io_error, lock, log_path_in, no_device, open_any, open_shard, path_in};
+use crate::open::{
+    Options, Parts, io_error, left_path_in, lock, log_path_in, no_device, open_any, open_shard, path_in,
+};
 use crate::{OpenError, Owner, place};
 
 /// Bytes of zeros written at once.
@@ -43,6 +45,13 @@ pub fn move_log(dir: &Path, to: Option<&LogPlace>, options: &Options) -> Result<
     let new = to.filter(|to| !is_there(to));
     let held = new.map(|to| take(dir, to, &label, &owner, options)).transpose()?;
     empty(dir, options)?;
+    // An interrupted call left a place that neither the store nor this call needs.
+    give_back(dir, &owner, [before.as_deref(), new.map(|to| to.path.as_path())])?;
+    let is_left = to.is_none() || new.is_some();
+    if before.is_some() && is_left {
+        let place = std::fs::read_link(&link).map_err(io_error(&link))?;
+        place::relink(dir, &left_path_in(dir), &place)?;
+    }
     if let Some((to, held)) = new.zip(held) {
         prepare(&to.path, &held, &label, &owner)?;
         place::relink(dir, &link, &to.path)?;
@@ -53,15 +62,25 @@ pub fn move_log(dir: &Path, to: Option<&LogPlace>, options: &Options) -> Result<
     }
     // The place from before has what was there until the store was opened with the new one.
     drop(open_any(dir, options)?);
-    if let Some(before) = before.as_ref().filter(|_| to.is_none() || new.is_some()) {
-        if to.is_none() {
-            place::unlink(dir, &link)?;
-        }
-        if owner_on(before) == Some(owner) {
-            place::unmake_at(before, owner.cluster, owner.osd)?;
-        }
+    if to.is_none() && before.is_some() {
+        place::unlink(dir, &link)?;
     }
+    give_back(dir, &owner, [to.map(|to| to.path.as_path()), None])?;
     Ok(Moved { before, after: to.map(|to| to.path.clone()) })
+}
+
+/// Clears the place that the log has left, unless it is one of those that are needed, and forgets it.
+fn give_back(dir: &Path, owner: &Owner, needed: [Option<&Path>; 2]) -> Result<(), OpenError> {
+    let left = left_path_in(dir);
+    if !left.is_symlink() {
+        return Ok(());
+    }
+    let path = target(&left);
+    let is_needed = needed.into_iter().flatten().any(|needed| is_same(needed, &path));
+    if !is_needed && owner_on(&path) == Some(*owner) {
+        place::unmake_at(&path, owner.cluster, owner.osd)?;
+    }
+    place::unlink(dir, &left)
 }
 
 /// Whether two paths lead to the same file or device.

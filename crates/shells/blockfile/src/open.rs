@@ -25,6 +25,9 @@ const FILE: &str = "block";
 /// The link to where its logs lie, if they are apart: BlueStore's name.
 const LOG_FILE: &str = "block.wal";
 
+/// The link to where they were, while they move.
+const LEFT_FILE: &str = "block.wal.left";
+
 /// Requests that the device works on together.
 const QUEUE_DEPTH: usize = 64;
 
@@ -88,6 +91,11 @@ pub fn path_in(dir: &Path) -> PathBuf {
 /// Where the way to a store's logs is, if they lie apart.
 pub fn log_path_in(dir: &Path) -> PathBuf {
     dir.join(LOG_FILE)
+}
+
+/// Where the way to the place is that a store's logs leave.
+pub(crate) fn left_path_in(dir: &Path) -> PathBuf {
+    dir.join(LEFT_FILE)
 }
 
 /// The files or devices that a store lies on.

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use types::{Fsid, OsdId};
 
 use crate::label::{being_made_for, owner_on};
-use crate::open::{io_error, log_path_in, path_in};
+use crate::open::{io_error, left_path_in, log_path_in, path_in};
 use crate::{OpenError, Owner};
 
 /// Where file systems, partition tables and volume managers say that a device is theirs: at its beginning and its end.
@@ -219,7 +219,8 @@ fn sync_dir(dir: &Path) -> Result<(), OpenError> {
 /// A device can't be read or written, or is in use.
 pub fn unmake(dir: &Path, cluster: Fsid, osd: OsdId) -> Result<(), OpenError> {
     unmake_behind(&path_in(dir), cluster, osd)?;
-    unmake_behind(&log_path_in(dir), cluster, osd)
+    unmake_behind(&log_path_in(dir), cluster, osd)?;
+    unmake_behind(&left_path_in(dir), cluster, osd)
 }
 
 fn unmake_behind(link: &Path, cluster: Fsid, osd: OsdId) -> Result<(), OpenError> {

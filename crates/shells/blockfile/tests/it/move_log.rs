@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::common::{PROPERTIES, object, owner};
 use blockfile::{
     BlockFileStore, Blocking, LogPlace, Moved, NewStore, OpenError, Options, expand, fsck, log_device,
-    log_path_in, mkfs, move_log, open, path_in, places_in,
+    log_path_in, mkfs, move_log, open, path_in, places_in, unmake,
 };
 use store::CollectionId;
 use store::conformance::{Harness, Properties};
@@ -98,6 +98,51 @@ fn a_move_that_ended_anywhere_opens_and_goes_on() {
     std::fs::write(&a, vec![0; 100_000]).unwrap();
     move_log(&at, Some(&place(&a)), &options).unwrap();
     goes_on(&at, 4);
+}
+
+/// What a move leaves that is ended before it gives up the place from before: that place as it was, and a link to it.
+fn moved_but_not_given_up(at: &Path, from: &Path, to: &Path) {
+    let kept = from.with_extension("kept");
+    std::fs::copy(from, &kept).unwrap();
+    move_log(at, Some(&place(to)), &Options::default()).unwrap();
+    assert!(!from.exists());
+    std::fs::rename(&kept, from).unwrap();
+    std::os::unix::fs::symlink(from, at.join("block.wal.left")).unwrap();
+}
+
+#[test]
+fn a_place_that_an_interrupted_move_left_is_given_up_by_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let (at, options) = (dir.path().join("osd"), Options::default());
+    let [a, b, c] = ["a", "b", "c"].map(|name| dir.path().join(name));
+    let log = Some(place(&a));
+    mkfs(&at, &owner(3), &NewStore { shards: SHARDS, log, ..NewStore::file(SIZE) }, &options).unwrap();
+    goes_on(&at, 0);
+    moved_but_not_given_up(&at, &a, &b);
+    goes_on(&at, 1);
+    // The same call again.
+    move_log(&at, Some(&place(&b)), &options).unwrap();
+    assert!(!a.exists() && b.exists());
+    goes_on(&at, 2);
+    // To a third place instead.
+    moved_but_not_given_up(&at, &b, &a);
+    move_log(&at, Some(&place(&c)), &options).unwrap();
+    assert!(!a.exists() && !b.exists() && c.exists());
+    goes_on(&at, 3);
+    // Back to the place that was left.
+    moved_but_not_given_up(&at, &c, &a);
+    move_log(&at, Some(&place(&c)), &options).unwrap();
+    assert!(!a.exists() && c.exists());
+    goes_on(&at, 4);
+    // Ended before the directory was linked to the new place: what would be left is where the log is.
+    std::os::unix::fs::symlink(&c, at.join("block.wal.left")).unwrap();
+    move_log(&at, Some(&place(&c)), &options).unwrap();
+    goes_on(&at, 5);
+    assert!(!at.join("block.wal.left").is_symlink());
+    // The OSD's store is made anew: nothing of the old one stays.
+    moved_but_not_given_up(&at, &c, &a);
+    unmake(&at, owner(3).cluster, owner(3).osd).unwrap();
+    assert!(!a.exists() && !c.exists());
 }
 
 #[test]
