@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use buffer::Piece;
 use store::{CollectionId, keys};
-use types::GHObject;
+use types::{GHObject, HObject};
 
 use crate::page::Key;
 use crate::records::{Collection, Onode, SPACE_KEY_BYTES, object_key, space_of, table};
@@ -12,8 +12,11 @@ use crate::records::{Collection, Onode, SPACE_KEY_BYTES, object_key, space_of, t
 /// Places for onodes, a power of two.
 const PLACES: usize = 4096;
 
-/// Memory of an onode here, with its object's name, which requests share.
-const ONODE_MEMORY: u64 = 320;
+/// Bytes of an object's names, of which clients choose up to some KiB: those with more have no place here, which bounds the memory.
+const NAMES_MAX: usize = 512;
+
+/// What the allocator and the counters of shared names add to an entry, at most.
+const OVERHEAD: usize = 96;
 
 /// The bytes of an onode's key that are the object's reversed hash.
 const HASH: std::ops::Range<usize> = SPACE_KEY_BYTES + 11..SPACE_KEY_BYTES + 15;
@@ -25,6 +28,18 @@ struct Entry {
     onode: Onode,
 }
 
+impl Entry {
+    /// Bytes of memory, as if no request shared the names.
+    fn bytes(&self) -> u64 {
+        (size_of::<Self>() + names_bytes(&self.object) + OVERHEAD) as u64
+    }
+}
+
+fn names_bytes(object: &GHObject) -> usize {
+    let HObject { name, key, nspace, .. } = &object.hobj;
+    [name, key, nspace].into_iter().map(|name| name.len()).sum()
+}
+
 /// What a search for a collection or an onode in the tables would find, of some of them.
 ///
 /// Invariant: it never differs from the tables. So each of their changes passes [`Recent::on_change`].
@@ -33,7 +48,8 @@ pub struct Recent {
     collections: BTreeMap<CollectionId, Collection>,
     /// Each at the only place that its hash has.
     onodes: Vec<Option<Box<Entry>>>,
-    count: u64,
+    /// Memory of the onodes.
+    bytes: u64,
 }
 
 fn place(reversed_hash: u32) -> usize {
@@ -55,12 +71,16 @@ impl Recent {
     }
 
     pub fn note_onode(&mut self, space: u64, object: &GHObject, onode: Onode) {
+        if names_bytes(object) > NAMES_MAX {
+            return;
+        }
         if self.onodes.is_empty() {
             self.onodes.resize_with(PLACES, || None);
         }
         let there = &mut self.onodes[place(object.hobj.bitwise_key())];
-        self.count += u64::from(there.is_none());
-        *there = Some(Box::new(Entry { space, object: object.clone(), onode }));
+        let entry = Entry { space, object: object.clone(), onode };
+        self.bytes += entry.bytes();
+        self.bytes -= there.replace(Box::new(entry)).map_or(0, |before| before.bytes());
     }
 
     /// A key of the tables has another value now, or none.
@@ -94,16 +114,13 @@ impl Recent {
         let Some(entry) = there.as_mut().filter(|entry| is_it(entry)) else { return };
         match value.map(|value| Onode::decode(value)) {
             Some(Ok(onode)) => entry.onode = onode,
-            _ => {
-                *there = None;
-                self.count -= 1;
-            }
+            _ => self.bytes -= there.take().map_or(0, |before| before.bytes()),
         }
     }
 
     /// Bytes of memory of the onodes.
     pub fn bytes(&self) -> u64 {
-        self.count * ONODE_MEMORY + self.onodes.len() as u64 * 8
+        self.bytes + self.onodes.len() as u64 * size_of::<Option<Box<Entry>>>() as u64
     }
 }
 
@@ -111,7 +128,7 @@ impl Recent {
 mod tests {
     use super::*;
     use crate::records::collection_key;
-    use types::{HObject, Name, PgId, PoolId, SnapId};
+    use types::{Name, PgId, PoolId, SnapId};
 
     fn object(name: &str, hash: u32) -> GHObject {
         HObject::head(PoolId(3), Name::new(), Name::new(), name.into(), hash).into()
@@ -139,9 +156,25 @@ mod tests {
         assert_eq!(recent.onode(1, &a), Some(grown));
         recent.note_onode(1, &same_place, Onode::new(5));
         assert_eq!((recent.onode(1, &a), recent.onode(1, &same_place)), (None, Some(Onode::new(5))));
-        let bytes = recent.bytes();
         recent.on_change(&object_key(1, &same_place), None);
-        assert_eq!((recent.onode(1, &same_place), bytes - recent.bytes()), (None, ONODE_MEMORY));
+        assert_eq!(recent.onode(1, &same_place), None);
+    }
+
+    #[test]
+    fn its_memory_is_counted_and_long_names_have_no_place() {
+        let mut recent = Recent::default();
+        let (short, long, too_long) =
+            (object("a", 7), object(&"b".repeat(NAMES_MAX), 7), object(&"c".repeat(NAMES_MAX + 1), 9));
+        recent.note_onode(1, &too_long, Onode::new(4));
+        assert_eq!((recent.onode(1, &too_long), recent.bytes()), (None, 0));
+        recent.note_onode(1, &short, Onode::new(4));
+        let with_short = recent.bytes();
+        recent.note_onode(1, &long, Onode::new(5));
+        assert_eq!(recent.bytes() - with_short, NAMES_MAX as u64 - 1);
+        recent.note_onode(1, &short, Onode::new(4));
+        assert_eq!(recent.bytes(), with_short);
+        recent.on_change(&object_key(1, &short), None);
+        assert_eq!(recent.bytes(), PLACES as u64 * 8);
     }
 
     #[test]
