@@ -15,6 +15,9 @@ use crate::stop::Stop;
 use crate::store::{BlockStore, Purpose, io_error};
 use crate::tree::Tree;
 
+/// The part of a turn's pages that a checkpoint writes while nothing waits for it.
+const CALM: usize = 8;
+
 /// What a checkpoint does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
@@ -203,11 +206,23 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         }
     }
 
+    /// Pages of a turn: few while there is room, for what clients want waits that long; and all that it may be where they would
+    /// soon wait for the checkpoint's end.
+    pub(crate) fn steps_of_a_turn(&self) -> usize {
+        let log = self.log.layout().bytes;
+        let is_urgent = self.log.used_bytes() > log - log / 4
+            || self.tables.active_bytes > self.options.changes_bytes_max / 2 * 3;
+        match is_urgent {
+            true => self.options.pages_per_turn,
+            false => self.options.pages_per_turn.div_ceil(CALM),
+        }
+    }
+
     fn pass_steps(&mut self) {
         let Some(checkpoint) = &mut self.checkpoint else { return };
         checkpoint.waits = false;
         let Some(lowest) = &self.tables.frozen else { return };
-        for _ in 0..self.options.pages_per_turn {
+        while self.steps_left > 0 {
             checkpoint.tried = self.tables.pages.clock();
             let step =
                 checkpoint.pass.step(lowest, &self.tables.tree, &mut self.tables.pages, &mut self.space);
@@ -224,7 +239,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
                 checkpoint.made_blocks += made.ptr.block_count();
             }
             match step {
-                Ok(None) => {}
+                // A step that waits for pages takes nothing: without one left it would wait for ever.
+                Ok(None) => self.steps_left -= 1,
                 Ok(Some(tree)) => {
                     checkpoint.tree = Some(tree);
                     return;

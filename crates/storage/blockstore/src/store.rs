@@ -40,7 +40,7 @@ pub struct Options {
     /// A checkpoint begins when changes take so many bytes of memory (or the log is half full). While it is under way there
     /// may be twice as many new ones.
     pub changes_bytes_max: u64,
-    /// Pages that a checkpoint writes in one turn.
+    /// Pages that a checkpoint writes in one turn, at most: it writes fewer while no one waits for it.
     pub pages_per_turn: usize,
     /// Tells the device which blocks are not needed any more, where at least [`DISCARDED_BLOCKS_MIN`] neighbours are not.
     pub discard: bool,
@@ -154,6 +154,8 @@ pub struct BlockStore<Q: DeviceQueue> {
     pub(crate) purge: Purge,
     /// Something was taken that no turn has begun.
     pub(crate) unbegun: bool,
+    /// Pages that a checkpoint may still write in this turn.
+    pub(crate) steps_left: usize,
     pub(crate) closed: BTreeMap<CollectionId, Token>,
     pub(crate) peeked: Peeked,
     pub(crate) reads: BTreeMap<u64, OpenRead>,
@@ -209,6 +211,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             inbox: Inbox::default(),
             purge: Purge::default(),
             unbegun: false,
+            steps_left: 0,
             closed: BTreeMap::new(),
             peeked: Peeked::default(),
             reads: BTreeMap::new(),
@@ -423,6 +426,7 @@ impl<Q: DeviceQueue> ObjectStore for BlockStore<Q> {
     fn turn(&mut self, now: UTime) {
         self.now = self.now.max(now);
         self.unbegun = false;
+        self.steps_left = self.steps_of_a_turn();
         // A read follows its peek before the next turn, or not at all.
         self.peeked.clear();
         self.io.queue().turn(now);

@@ -1,6 +1,6 @@
 //! Requests that wait for room: whatever they wait for comes, or they are refused.
 
-use crate::common::Sim;
+use crate::common::{Sim, Simulated};
 use blockstore::Options;
 use store::conformance::{Factory, Harness};
 use store::{CollectionId, StoreError, Transaction};
@@ -29,4 +29,38 @@ fn a_change_that_never_fits_is_refused_also_beside_another_refusal() {
     let (absent, large) = (h.queue(absent), h.queue(large));
     assert!(h.outcome(absent).is_err());
     assert!(matches!(h.outcome(large), Err(StoreError::NoSpace { .. })));
+}
+
+/// Sets an attribute of 10,000 objects and brings them into the tree. Returns the most bytes of pages that one turn made.
+fn checkpointed(h: &mut Harness<Simulated>, value: u8) -> u64 {
+    for first in (0..10_000).step_by(100) {
+        let mut many = Transaction::new();
+        for n in first..first + 100 {
+            many.set_attr(CollectionId::Meta, &object(&n.to_string()), "a", vec![value; 100]);
+        }
+        let token = h.queue(many);
+        assert_eq!(h.outcome(token), Ok(()));
+    }
+    h.store().store.request_checkpoint();
+    let (mut pages, mut most) = (h.store().store.memory().pages, 0);
+    while !h.store().store.is_clean() {
+        h.turn();
+        let now = h.store().store.memory().pages;
+        most = most.max(now.saturating_sub(pages));
+        pages = now;
+    }
+    most
+}
+
+#[test]
+fn a_checkpoint_that_no_one_waits_for_leaves_turns_to_clients() {
+    let options = Options { pages_per_turn: 32, ..Options::default() };
+    let mut factory = Sim::new(options, 64 << 20);
+    let store = factory.fresh(256 << 20);
+    let mut h = Harness::new(store, factory.properties());
+    h.commit(|t| t.create_collection(CollectionId::Meta, 0));
+    checkpointed(&mut h, 1);
+    let most = checkpointed(&mut h, 2);
+    // Pages have some 8 KiB. An eighth of 32 are written in a turn, and what they are divided into.
+    assert!((1..100_000).contains(&most), "{most} bytes of pages in a turn");
 }
