@@ -1,4 +1,4 @@
-//! The process's allocator, and how long it keeps memory that was given back to it.
+//! The process's allocator, how long it keeps memory that was given back to it, and the size of the pages behind it.
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -19,4 +19,13 @@ pub fn keep_what_is_freed() {
     unsafe {
         libmimalloc_sys::mi_option_set_default(PURGE_DELAY, KEPT_MS)
     };
+}
+
+/// Has the system give a cluster's process memory by small pages. The first touch of a huge one clears 2 MiB, during which a core
+/// serves no one: 5 ms in a virtual machine, and ten times a checkpoint of a block store (docs/performance.md). Ceph's daemons
+/// have none by default either (`thp`).
+pub fn use_small_pages() {
+    if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
+        tracing::info!("huge pages stay in use, and single requests may wait longer for it: {error}");
+    }
 }

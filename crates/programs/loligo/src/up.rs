@@ -11,7 +11,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use text::format_bytes;
 
-use crate::{DEFAULT_DIR, ask, detach, fail, log};
+use crate::{DEFAULT_DIR, ask, detach, fail, log, memory};
 
 /// Seconds in which every OSD must be up.
 const READY: Duration = Duration::from_secs(30);
@@ -158,6 +158,7 @@ fn serve(args: &Args) -> Result<(), HostError> {
     // Before anything is started: a signal that comes early must still end it cleanly.
     let signals = Signals::new([SIGHUP, SIGINT, SIGTERM]);
     let mut signals = signals.map_err(|error| HostError::Io { path: "signals".into(), error })?;
+    memory::use_small_pages();
     let mut cluster = Cluster::start(args.request())?.ready(READY)?;
     announce(&cluster, began.elapsed());
     detach::say_ready();
