@@ -59,3 +59,6 @@ def print_latency(rows):
             *(f"{row[key]:.2f}" for key in ("p50", "p99", "p99.9", "max")),
             f"{row['stalled_seconds']} of {row['seconds']}")
            for name in names(rows) for row in rows if row["system"] == name])
+    for row in rows:
+        if row["partial"]:
+            print(f"{row['system']}: measured in part: {row['partial']}")
