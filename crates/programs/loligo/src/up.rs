@@ -158,8 +158,11 @@ fn serve(args: &Args) -> Result<(), HostError> {
     // Before anything is started: a signal that comes early must still end it cleanly.
     let signals = Signals::new([SIGHUP, SIGINT, SIGTERM]);
     let mut signals = signals.map_err(|error| HostError::Io { path: "signals".into(), error })?;
-    memory::use_small_pages();
     let mut cluster = Cluster::start(args.request())?.ready(READY)?;
+    // In memory alone there are no checkpoints, and searches find their way through huge pages sooner.
+    if cluster.info().store.is_durable() {
+        memory::use_small_pages();
+    }
     announce(&cluster, began.elapsed());
     detach::say_ready();
     let failure = loop {
