@@ -139,7 +139,7 @@ fn a_place_that_an_interrupted_move_left_is_given_up_by_the_next() {
     move_log(&at, Some(&place(&c)), &options).unwrap();
     goes_on(&at, 5);
     assert!(!at.join("block.wal.left").is_symlink());
-    // The OSD's store is made anew: nothing of the old one stays.
+    // Taking the store back clears both places.
     moved_but_not_given_up(&at, &c, &a);
     unmake(&at, owner(3).cluster, owner(3).osd).unwrap();
     assert!(!a.exists() && !c.exists());
