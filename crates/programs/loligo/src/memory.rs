@@ -22,7 +22,7 @@ pub fn keep_what_is_freed() {
 }
 
 /// Has the system give a cluster's process memory by small pages. The first touch of a huge one clears 2 MiB, during which a core
-/// serves no one: 5 ms in a virtual machine, and ten times a checkpoint of a block store (docs/performance.md). Ceph's daemons
+/// serves no one: 5 ms in a virtual machine, and a checkpoint of a block store touched several (docs/performance.md). Ceph's daemons
 /// have none by default either (`thp`).
 pub fn use_small_pages() {
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {

@@ -239,7 +239,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
                 checkpoint.made_blocks += made.ptr.block_count();
             }
             match step {
-                // A step that waits for pages takes nothing: without one left it would wait for ever.
+                // A step that waits for pages counts for nothing: one is left for when they come, before the cache may drop them.
                 Ok(None) => self.steps_left -= 1,
                 Ok(Some(tree)) => {
                     checkpoint.tree = Some(tree);
