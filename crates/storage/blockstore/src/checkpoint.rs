@@ -18,6 +18,9 @@ use crate::tree::Tree;
 /// The part of a turn's pages that a checkpoint writes while nothing waits for it.
 const CALM: usize = 8;
 
+/// Deferred blocks that are written in place of a page.
+const BLOCKS_PER_STEP: usize = 8;
+
 /// What a checkpoint does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
@@ -71,7 +74,11 @@ impl Checkpoint {
 impl<Q: DeviceQueue> BlockStore<Q> {
     /// Whether a turn would bring a checkpoint on.
     pub(crate) fn checkpoint_runs(&self) -> bool {
-        self.checkpoint.as_ref().is_some_and(|c| c.phase == Phase::Pass && !c.waits && c.tree.is_none())
+        self.checkpoint.as_ref().is_some_and(|c| match c.phase {
+            Phase::WriteBack => !c.write_back.is_empty(),
+            Phase::Pass => !c.waits && c.tree.is_none(),
+            Phase::Mark | Phase::Flush | Phase::Superblock => false,
+        })
     }
 
     pub(crate) fn on_checkpoint(&mut self, result: Result<Done, DeviceError>) {
@@ -96,8 +103,9 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let Some(checkpoint) = &self.checkpoint else { return };
         match checkpoint.phase {
             Phase::Pass => self.pass_work(),
+            Phase::WriteBack if !checkpoint.write_back.is_empty() => self.write_back(),
             _ if checkpoint.requests > 0 => {}
-            Phase::Mark => self.write_back(),
+            Phase::Mark => self.begin_write_back(),
             Phase::WriteBack => self.set_phase(Phase::Pass),
             Phase::Flush => self.write_superblock(),
             Phase::Superblock => self.publish(),
@@ -160,7 +168,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     }
 
     /// Begins to write deferred blocks to their places, if that may be.
-    fn write_back(&mut self) {
+    fn begin_write_back(&mut self) {
         let quiet = self.is_quiet();
         let reads_from = self.reads_from();
         // Only [`Self::checkpoint_work`] calls this and what follows, when there is a checkpoint.
@@ -175,9 +183,18 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         if reads_from < checkpoint.reads_below {
             return;
         }
+        checkpoint.phase = Phase::WriteBack;
+        self.write_back();
+    }
+
+    /// Writes some deferred blocks to their places.
+    fn write_back(&mut self) {
+        let Some(checkpoint) = &mut self.checkpoint else { return };
         let mut runs: Vec<(u64, Rope)> = Vec::new();
         let mut next = None;
-        for (block, bytes) in std::mem::take(&mut checkpoint.write_back) {
+        let blocks_max = self.steps_left * BLOCKS_PER_STEP;
+        for _ in 0..blocks_max {
+            let Some((block, bytes)) = checkpoint.write_back.pop_first() else { break };
             if next != Some(block) {
                 runs.push((self.layout.block_offset(block), Rope::new()));
             }
@@ -186,10 +203,10 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             }
             next = Some(block + 1);
         }
+        self.steps_left = 0;
         for (offset, bytes) in runs {
             checkpoint.requests += self.io.write(Purpose::Checkpoint, offset, &bytes, Durability::Volatile);
         }
-        checkpoint.phase = Phase::WriteBack;
     }
 
     fn pass_work(&mut self) {
@@ -226,6 +243,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             checkpoint.tried = self.tables.pages.clock();
             let step =
                 checkpoint.pass.step(lowest, &self.tables.tree, &mut self.tables.pages, &mut self.space);
+            let pages = checkpoint.pass.made.len().max(1);
             for made in checkpoint.pass.made.drain(..) {
                 let mut at = 0;
                 for run in &made.ptr.runs {
@@ -240,7 +258,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             }
             match step {
                 // A step that waits for pages counts for nothing: one is left for when they come, before the cache may drop them.
-                Ok(None) => self.steps_left -= 1,
+                Ok(None) => self.steps_left = self.steps_left.saturating_sub(pages),
                 Ok(Some(tree)) => {
                     checkpoint.tree = Some(tree);
                     return;

@@ -1,4 +1,5 @@
-//! Writing changes into the tree: level by level from the leaves up, a page at a time, each to new blocks.
+//! Writing changes into the tree: level by level from the leaves up, to new blocks. A step merges about a page's worth of
+//! entries, however many changes belong to one page.
 //!
 //! A pass over a level takes changes of keys and yields the changes of the level above: the keys of pages that are gone,
 //! and the keys and pointers of new ones. What the pass does not touch stays as it is.
@@ -18,6 +19,12 @@ use crate::tree::{Found, Layer, Pages, Tree};
 /// Entries that a page above the leaves has at least, but for the last.
 const INNER_ENTRIES_MIN: usize = 4;
 
+/// Bytes of entries that a step merges, and one entry more.
+const STEP_BYTES_MAX: usize = 2 * PAGE_BYTES_MAX;
+
+/// Changes that a step merges: those that remove a key yield no entry.
+const STEP_CHANGES_MAX: usize = 512;
+
 /// Entries that are to become pages.
 #[derive(Debug)]
 struct Gathered {
@@ -25,6 +32,87 @@ struct Gathered {
     low: Key,
     entries: Vec<(Key, Piece)>,
     bytes: usize,
+}
+
+impl Gathered {
+    fn push(&mut self, key: Key, value: Piece) {
+        self.bytes += entry_bytes(&key, &value);
+        self.entries.push((key, value));
+    }
+
+    /// How many of the first entries make a page of at most so many bytes, or as close to them as entries allow; and their bytes.
+    fn page(&self, level: u8, bytes_max: usize) -> (usize, usize) {
+        // Above the leaves each page leads to several, however long their keys are, so that every level has fewer pages than
+        // the one below.
+        let entries_min = if level > 0 { INNER_ENTRIES_MIN } else { 1 };
+        let (mut count, mut size) = (0, 0);
+        for (key, value) in &self.entries {
+            let more = entry_bytes(key, value);
+            let fits = size + more / 2 <= bytes_max && size + more <= PAGE_BYTES_MAX;
+            if count >= entries_min && !fits {
+                break;
+            }
+            (count, size) = (count + 1, size + more);
+        }
+        (count, size)
+    }
+
+    /// Takes the first entries, of so many bytes, and the lowest key that their page may hold.
+    fn take(&mut self, level: u8, count: usize, bytes: usize) -> (Key, Vec<(Key, Piece)>) {
+        let rest = self.entries.split_off(count);
+        let entries = std::mem::replace(&mut self.entries, rest);
+        self.bytes -= bytes;
+        let next_low = self.entries.first().map(|(key, _)| key.clone());
+        let mut low = std::mem::replace(&mut self.low, next_low.unwrap_or_default());
+        // Above the leaves the lowest key is the first: what lay before it is in the page to the left now.
+        if let Some((first, _)) = entries.first().filter(|_| level > 0) {
+            low.clone_from(first);
+        }
+        (low, entries)
+    }
+}
+
+/// A page of the tree, or the whole level if there is none, with the changes that belong to it, as far as they are merged.
+#[derive(Debug)]
+struct Merge {
+    page: Option<Arc<Page>>,
+    /// The next entry of the page.
+    entry: usize,
+    /// The lowest key of a change that is not merged.
+    at: Key,
+    /// The first key that is another page's.
+    high: Option<Key>,
+}
+
+impl Merge {
+    /// Adds the next entries, up to a step's bound. Returns whether these were the last.
+    fn step(&mut self, changes: &Layer, gathered: &mut Gathered) -> bool {
+        let end = self.high.as_ref().map_or(Bound::Unbounded, |high| Bound::Excluded(high.as_slice()));
+        let mut changes = changes.range::<[u8], _>((Bound::Included(self.at.as_slice()), end)).peekable();
+        let page = self.page.as_deref();
+        let mut last = None;
+        let (bytes_max, mut merged) = (gathered.bytes + STEP_BYTES_MAX, 0);
+        while gathered.bytes < bytes_max && merged < STEP_CHANGES_MAX {
+            let old = page.filter(|page| self.entry < page.len()).map(|page| (page, page.key(self.entry)));
+            match (old, changes.peek()) {
+                (None, None) => return true,
+                (Some((page, key)), change) if change.is_none_or(|(new, _)| key < new.as_slice()) => {
+                    gathered.push(Key::from_slice(key), page.value(self.entry));
+                    self.entry += 1;
+                }
+                _ => {
+                    let Some((key, value)) = changes.next() else { return true };
+                    self.entry += usize::from(old.is_some_and(|(_, old)| old == key.as_slice()));
+                    value.iter().for_each(|value| gathered.push(key.clone(), value.clone()));
+                    (last, merged) = (Some(key), merged + 1);
+                }
+            }
+        }
+        if let Some(last) = last {
+            self.at = store::keys::joined(last, &[0]);
+        }
+        false
+    }
 }
 
 /// A page that was made.
@@ -45,6 +133,7 @@ pub struct Pass {
     above: Layer,
     /// Where the pass goes on in this level: the first change from here, or (when entries are gathered) this page.
     at: Key,
+    merge: Option<Merge>,
     gathered: Option<Gathered>,
     /// The last page that was made: the whole level if it is the only one.
     last: Option<Arc<Page>>,
@@ -61,6 +150,7 @@ impl Pass {
             changes: Layer::new(),
             above: Layer::new(),
             at: Key::new(),
+            merge: None,
             gathered: None,
             last: None,
             old: Vec::new(),
@@ -68,8 +158,8 @@ impl Pass {
         }
     }
 
-    /// Rewrites one page and what it becomes. Returns the new tree when everything is written. `lowest` are the changes of
-    /// the leaves, the same in every step.
+    /// Merges a bounded number of entries, and writes the pages that they fill. Returns the new tree when everything is
+    /// written. `lowest` are the changes of the leaves, the same in every step.
     ///
     /// # Errors
     /// A page has to be read, is damaged, or there is no space.
@@ -80,34 +170,29 @@ impl Pass {
         pages: &mut Pages,
         space: &mut Space,
     ) -> Attempt<Option<Tree>> {
-        let changes = if self.level == 0 { lowest } else { &self.changes };
-        let low = match &self.gathered {
-            Some(_) => self.at.clone(),
-            None => {
-                let range = (Bound::Included(self.at.as_slice()), Bound::Unbounded);
-                match changes.range::<[u8], _>(range).next() {
-                    Some((key, _)) => key.clone(),
-                    None => return self.end_level(tree),
-                }
-            }
+        let mut merge = match self.merge.take() {
+            Some(merge) => merge,
+            None => match self.begin_page(lowest, tree, pages)? {
+                Some(merge) => merge,
+                None => return self.end_level(tree),
+            },
         };
-        let found = tree.descend(pages, self.level, &low)?;
-        let high = found.as_ref().and_then(Found::high).map(Key::from_slice);
-        let from = found.as_ref().map_or(Key::new(), |found| Key::from_slice(found.low()));
-        let entries = merged(found.as_ref().map(|found| &*found.page), changes, &from, high.as_ref());
-        if let Some(found) = &found {
-            self.old.push(found.ptr(tree)?);
-            self.above.insert(from.clone(), None);
+        let changes = if self.level == 0 { lowest } else { &self.changes };
+        let low = || Gathered { low: merge.at.clone(), entries: Vec::new(), bytes: 0 };
+        let mut gathered = self.gathered.take().unwrap_or_else(low);
+        let ended = merge.step(changes, &mut gathered);
+        self.write_full(&mut gathered, pages, space)?;
+        if !ended {
+            (self.merge, self.gathered) = (Some(merge), Some(gathered));
+            return Ok(None);
         }
-        let gathered =
-            self.gathered.get_or_insert_with(|| Gathered { low: from, entries: Vec::new(), bytes: 0 });
-        gathered.bytes += entries.iter().map(|(k, v)| entry_bytes(k, v)).sum::<usize>();
-        gathered.entries.extend(entries);
-        match high {
+        match merge.high {
             // Too little for a page: with the neighbour's entries it is enough.
-            Some(high) if gathered.bytes < PAGE_BYTES_MIN => self.at = high,
+            Some(high) if gathered.bytes < PAGE_BYTES_MIN => {
+                (self.at, self.gathered) = (high, Some(gathered))
+            }
             high => {
-                self.write_gathered(pages, space)?;
+                self.write_rest(gathered, pages, space)?;
                 match high {
                     Some(high) => self.at = high,
                     None => return self.end_level(tree),
@@ -117,33 +202,60 @@ impl Pass {
         Ok(None)
     }
 
-    fn write_gathered(&mut self, pages: &mut Pages, space: &mut Space) -> Attempt<()> {
-        let Some(Gathered { mut low, entries, bytes }) = self.gathered.take() else { return Ok(()) };
-        if entries.is_empty() {
-            return Ok(());
-        }
-        // Above the leaves the lowest key is the first: what lay before it is in the page to the left now. And there each
-        // page leads to several, however long their keys are, so that every level has fewer pages than the one below.
-        let entries_min = if self.level > 0 { INNER_ENTRIES_MIN } else { 1 };
-        if let Some((first, _)) = entries.first().filter(|_| self.level > 0) {
-            low.clone_from(first);
-        }
-        let share = bytes / bytes.div_ceil(PAGE_BYTES_MAX).max(1);
-        let mut rest = entries.into_iter().peekable();
-        while rest.peek().is_some() {
-            let (mut page, mut size) = (Vec::new(), 0);
-            while let Some(entry) = rest.next_if(|(k, v)| {
-                let more = entry_bytes(k, v);
-                page.len() < entries_min || size + more / 2 <= share && size + more <= PAGE_BYTES_MAX
-            }) {
-                size += entry_bytes(&entry.0, &entry.1);
-                page.push(entry);
+    /// Finds the next page that changes belong to; `None` at the level's end.
+    fn begin_page(&mut self, lowest: &Layer, tree: &Tree, pages: &Pages) -> Attempt<Option<Merge>> {
+        let changes = if self.level == 0 { lowest } else { &self.changes };
+        let range = (Bound::Included(self.at.as_slice()), Bound::Unbounded);
+        let low = match &self.gathered {
+            Some(_) => &self.at,
+            None => match changes.range::<[u8], _>(range).next() {
+                Some((key, _)) => key,
+                None => return Ok(None),
+            },
+        };
+        let Some(found) = tree.descend(pages, self.level, low)? else {
+            return Ok(Some(Merge { page: None, entry: 0, at: Key::new(), high: None }));
+        };
+        let at = Key::from_slice(found.low());
+        let high = found.high().map(Key::from_slice);
+        self.old.push(found.ptr(tree)?);
+        self.above.insert(at.clone(), None);
+        Ok(Some(Merge { page: Some(found.page), entry: 0, at, high }))
+    }
+
+    /// Writes full pages while another one is left.
+    fn write_full(&mut self, gathered: &mut Gathered, pages: &mut Pages, space: &mut Space) -> Attempt<()> {
+        while gathered.bytes >= 2 * PAGE_BYTES_MAX {
+            let (count, bytes) = gathered.page(self.level, PAGE_BYTES_MAX);
+            if gathered.bytes - bytes < PAGE_BYTES_MAX {
+                return Ok(());
             }
-            let next_low = rest.peek().map(|(key, _)| key.clone());
-            let ptr = self.write_page(page, pages, space)?;
-            self.above.insert(std::mem::take(&mut low), Some(ptr.encode().into()));
-            low = next_low.unwrap_or_default();
+            self.write_first(gathered, count, bytes, pages, space)?;
         }
+        Ok(())
+    }
+
+    /// Writes all that is gathered, to pages of about the same length.
+    fn write_rest(&mut self, mut gathered: Gathered, pages: &mut Pages, space: &mut Space) -> Attempt<()> {
+        let share = gathered.bytes / gathered.bytes.div_ceil(PAGE_BYTES_MAX).max(1);
+        while !gathered.entries.is_empty() {
+            let (count, bytes) = gathered.page(self.level, share);
+            self.write_first(&mut gathered, count, bytes, pages, space)?;
+        }
+        Ok(())
+    }
+
+    fn write_first(
+        &mut self,
+        gathered: &mut Gathered,
+        count: usize,
+        bytes: usize,
+        pages: &mut Pages,
+        space: &mut Space,
+    ) -> Attempt<()> {
+        let (low, entries) = gathered.take(self.level, count, bytes);
+        let ptr = self.write_page(entries, pages, space)?;
+        self.above.insert(low, Some(ptr.encode().into()));
         Ok(())
     }
 
@@ -199,25 +311,6 @@ impl Pass {
     }
 }
 
-/// A page's entries with the changes from `from` to `high`.
-fn merged(old: Option<&Page>, changes: &Layer, from: &Key, high: Option<&Key>) -> Vec<(Key, Piece)> {
-    let end = high.map_or(Bound::Unbounded, |high| Bound::Excluded(high.as_slice()));
-    let mut changes = changes.range::<[u8], _>((Bound::Included(from.as_slice()), end)).peekable();
-    let mut out = Vec::with_capacity(old.map_or(0, Page::len));
-    for (page, entry) in old.into_iter().flat_map(|page| (0..page.len()).map(move |entry| (page, entry))) {
-        let key = page.key(entry);
-        while let Some((new, value)) = changes.next_if(|(new, _)| new.as_slice() < key) {
-            out.extend(value.clone().map(|value| (new.clone(), value)));
-        }
-        match changes.next_if(|(new, _)| new.as_slice() == key) {
-            Some((_, value)) => out.extend(value.clone().map(|value| (Key::from_slice(key), value))),
-            None => out.push((Key::from_slice(key), page.value(entry))),
-        }
-    }
-    out.extend(changes.filter_map(|(key, value)| Some((key.clone(), value.clone()?))));
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -263,6 +356,35 @@ mod tests {
                 Err(Stop::Pages(all)) => read(tables, disk, all),
                 Err(other) => panic!("{other:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn a_step_is_bounded_however_many_changes_belong_to_one_page() {
+        let mut tables = Tables::default();
+        let mut space = Space::new(&Ranges::one(0, 50_000));
+        let keys = (0..20_000_u64).map(|n| Key::from_slice(&n.to_be_bytes()));
+        // All that belong to a tree's first page, and then removals of the keys between them, which yield nothing.
+        let there: Layer = keys.clone().map(|key| (key, Some(Piece::copy_from(&[1; 100])))).collect();
+        let absent: Layer = keys.map(|key| (store::keys::joined(&key, &[0]), None)).collect();
+        for (changes, steps_min) in [(there, 100), (absent, 20_000 / STEP_CHANGES_MAX)] {
+            tables.apply(changes);
+            tables.freeze();
+            let lowest = tables.frozen.take().expect("just frozen");
+            let (mut pass, mut steps) = (Pass::new(), 0);
+            let tree = loop {
+                let Ok(tree) = pass.step(&lowest, &tables.tree, &mut tables.pages, &mut space) else {
+                    panic!("all pages are in memory, and there is space");
+                };
+                assert!(pass.made.len() <= 4, "{} pages made in a step", pass.made.len());
+                pass.made.clear();
+                steps += 1;
+                if let Some(tree) = tree {
+                    break tree;
+                }
+            };
+            assert!(steps >= steps_min, "{steps} steps");
+            tables.tree = tree;
         }
     }
 
