@@ -14,7 +14,7 @@ use crate::layout::BLOCK;
 use crate::page::{Key, PAGE_BYTES_MAX, PAGE_BYTES_MIN, Page, PagePtr, encode_page, entry_bytes};
 use crate::space::Space;
 use crate::stop::{Attempt, Stop, damaged};
-use crate::tree::{Found, Layer, Pages, Tree};
+use crate::tree::{Layer, Pages, Tree};
 
 /// Entries that a page above the leaves has at least, but for the last.
 const INNER_ENTRIES_MIN: usize = 4;
