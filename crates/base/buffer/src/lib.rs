@@ -6,10 +6,12 @@
 
 mod copied;
 mod crc;
+mod pages;
 mod piece;
 mod rope;
 
 pub use copied::{copied_bytes, copy_payload};
 pub use crc::{checksummed_bytes, crc32c, crc32c_page, crc32c_zeros};
+pub use pages::{Page, PageSource, set_page_source};
 pub use piece::{ALIGN, Piece, PieceMut};
 pub use rope::Rope;

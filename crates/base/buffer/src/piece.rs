@@ -6,15 +6,11 @@ use std::sync::{Arc, OnceLock};
 use crate::copied::{copy_payload, count};
 use crate::crc::{crc32c_page, uncounted};
 use crate::crc32c;
-use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
+use crate::pages::{Page, Pooled};
+use zerocopy::{FromZeros, IntoBytes};
 
 /// Alignment of a slab's first byte, the unit of direct I/O and of stored checksums.
 pub const ALIGN: usize = 4096;
-
-/// A page of memory: an allocator gives whole ones without padding where a run of bytes would need a page more.
-#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
-#[repr(C, align(4096))]
-struct Page([u8; ALIGN]);
 
 /// The allocation under a piece.
 enum Slab {
@@ -23,6 +19,8 @@ enum Slab {
     /// Whole pages, and checksums of their bytes once they were taken: payload is received, stored and sent again without
     /// being looked at otherwise.
     Pages(Box<[Page]>, Sums),
+    /// One page that lies apart.
+    Page(Pooled, Sums),
 }
 
 /// What is known of a slab's bytes.
@@ -46,6 +44,7 @@ impl Slab {
         match self {
             Self::Bytes(bytes) => bytes,
             Self::Pages(pages, _) => pages.as_bytes(),
+            Self::Page(page, _) => page.as_slice(),
         }
     }
 
@@ -54,6 +53,28 @@ impl Slab {
         match self {
             Self::Bytes(bytes) => bytes,
             Self::Pages(pages, _) => pages.as_mut_bytes(),
+            Self::Page(page, _) => page.as_mut_slice(),
+        }
+    }
+
+    #[inline]
+    fn sums(&self) -> Option<&Sums> {
+        match self {
+            Self::Bytes(_) => None,
+            Self::Pages(_, sums) | Self::Page(_, sums) => Some(sums),
+        }
+    }
+
+    /// Whole pages of zeros.
+    #[inline]
+    fn zeroed(pages: usize) -> Self {
+        match (pages == 1).then(Pooled::zeroed).flatten() {
+            Some(page) => Self::Page(page, Sums::default()),
+            // Zero values come from the allocator as they are: large memory is not touched here.
+            None => {
+                let pages = <[Page]>::new_box_zeroed_with_elems(pages);
+                Self::Pages(pages.unwrap_or_default(), Sums::default())
+            }
         }
     }
 }
@@ -70,11 +91,7 @@ impl PieceMut {
     pub fn zeroed(len: usize) -> Self {
         let slab = match len {
             0..ALIGN => Slab::Bytes(vec![0; len]),
-            // Zero values come from the allocator as they are: large memory is not touched here.
-            _ => {
-                let pages = <[Page]>::new_box_zeroed_with_elems(len.div_ceil(ALIGN));
-                Slab::Pages(pages.unwrap_or_default(), Sums::default())
-            }
+            _ => Slab::zeroed(len.div_ceil(ALIGN)),
         };
         assert!(slab.as_slice().len() >= len, "memory for {len} bytes");
         Self { slab, len }
@@ -232,7 +249,7 @@ impl Piece {
     /// once, and of pages whose own checksums are known it is made of those: damage to them in memory shows when what was
     /// sent is checked.
     pub fn crc32c(&self, seed: u32) -> u32 {
-        let Some(Slab::Pages(_, sums)) = self.slab.as_deref() else { return crc32c(seed, self) };
+        let Some(sums) = self.sums() else { return crc32c(seed, self) };
         let whole =
             sums.whole.get().filter(|w| self.start == 0 && w.len as usize == self.len && w.seed == seed);
         if let Some(whole) = whole {
@@ -261,16 +278,21 @@ impl Piece {
         }
     }
 
+    #[inline]
+    fn sums(&self) -> Option<&Sums> {
+        self.slab.as_deref()?.sums()
+    }
+
     /// The checksums of the piece's whole pages; empty unless all are known.
     fn known_pages(&self) -> &[u32] {
-        let Some(Slab::Pages(_, sums)) = self.slab.as_deref() else { return &[] };
+        let Some(sums) = self.sums() else { return &[] };
         let (Some(all), 0) = (sums.pages.get(), self.start % ALIGN) else { return &[] };
         all.get(self.start / ALIGN..(self.start + self.len) / ALIGN).unwrap_or_default()
     }
 
     /// Keeps a checksum of the piece's bytes with its memory, if that is whole pages without one.
     fn note_crc(&self, seed: u32, crc: u32) {
-        let Some(Slab::Pages(_, sums)) = self.slab.as_deref() else { return };
+        let Some(sums) = self.sums() else { return };
         if let (0, Ok(len)) = (self.start, u32::try_from(self.len)) {
             // The first one stays: it is that of the whole, as a rule.
             let _ = sums.whole.set(Checksum { len, seed, crc });
@@ -278,7 +300,7 @@ impl Piece {
     }
 
     fn note_pages(&self, pages: Vec<u32>) {
-        if let Some(Slab::Pages(_, sums)) = self.slab.as_deref() {
+        if let Some(sums) = self.sums() {
             let _ = sums.pages.set(pages.into_boxed_slice());
         }
     }

@@ -1,5 +1,8 @@
 //! The process's allocator, how long it keeps memory that was given back to it, and the size of the pages behind it.
 
+use buffer::{Page, PageSource};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -27,5 +30,39 @@ pub fn keep_what_is_freed() {
 pub fn use_small_pages() {
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
         tracing::info!("huge pages stay in use, and single requests may wait longer for it: {error}");
+    }
+}
+
+/// Bytes of address space for single pages of payload that are taken at once. Only pages that are written take memory.
+const PAGES_BYTES: usize = 32 << 20;
+
+/// Has single pages of payload lie apart, in small pages of the system, while everything else has huge ones: for a store in
+/// memory, where a write's payload is most of what is touched the first time.
+pub fn set_payload_apart() {
+    buffer::set_page_source(PageSource { more: more_pages, forget: forget_page });
+}
+
+fn more_pages() -> Option<&'static mut [Page]> {
+    let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+    #[allow(unsafe_code, reason = "memory is mapped by a function of C")]
+    // SAFETY: the address is the system's choice, so that no other memory is replaced. The mapping is whole, zeros, aligned to
+    // the system's pages, which are no smaller than a `Page`, never unmapped, and nobody else knows it; a `Page` may have any bytes.
+    unsafe {
+        let start = mmap_anonymous(std::ptr::null_mut(), PAGES_BYTES, access, flags).ok()?;
+        // Where the system has no huge pages there is nothing to refuse.
+        let _ = madvise(start, PAGES_BYTES, Advice::LinuxNoHugepage);
+        Some(std::slice::from_raw_parts_mut(start.cast(), PAGES_BYTES / size_of::<Page>()))
+    }
+}
+
+fn forget_page(page: &mut Page) -> bool {
+    if rustix::param::page_size() != size_of::<Page>() {
+        return false;
+    }
+    #[allow(unsafe_code, reason = "memory is given back by a function of C")]
+    // SAFETY: the page is the caller's alone, and lies in a private mapping of `more_pages`. It is a page of the
+    // system's, so that it becomes zeros, which it may be, and nothing else does.
+    unsafe {
+        madvise(std::ptr::from_mut(page).cast(), size_of::<Page>(), Advice::LinuxDontNeed).is_ok()
     }
 }

@@ -160,8 +160,9 @@ fn serve(args: &Args) -> Result<(), HostError> {
     let mut signals = signals.map_err(|error| HostError::Io { path: "signals".into(), error })?;
     let mut cluster = Cluster::start(args.request())?.ready(READY)?;
     // In memory alone there are no checkpoints, and searches find their way through huge pages sooner.
-    if cluster.info().store.is_durable() {
-        memory::use_small_pages();
+    match cluster.info().store.is_durable() {
+        true => memory::use_small_pages(),
+        false => memory::set_payload_apart(),
     }
     announce(&cluster, began.elapsed());
     detach::say_ready();
