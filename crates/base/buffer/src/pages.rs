@@ -1,7 +1,7 @@
 //! Single pages of payload, apart from all other memory if the process says from where they come.
 //!
-//! A store in memory is mostly pages of payload. Whoever searches among names and metadata wants huge pages of the system
-//! behind them; payload that is written once wants small ones, which are still in the processor's cache when the bytes
+//! A store in memory is mostly pages of payload. A search among names and metadata is faster in huge pages of the system;
+//! payload that is written once is cheaper in small ones, which are still in the processor's cache when the bytes
 //! come. Only where they lie apart can a process have both (docs/performance.md, "Where memory comes from").
 
 use std::cell::RefCell;
@@ -127,6 +127,7 @@ impl Mine {
             }
         }
         let all = rest.take().filter(|rest| !rest.is_empty()).or_else(source.more);
+        // Where the source has no memory, the piece comes from the allocator, which says so if it has none either.
         let Some((now, later)) = all.map(|all| all.split_at_mut(all.len().min(BATCH))) else { return };
         // The last of a list is taken first: so they are used in the order in which they lie.
         self.zeros.extend(now.iter_mut().rev());

@@ -189,6 +189,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
 
     /// Writes some deferred blocks to their places.
     fn write_back(&mut self) {
+        // As above: there is a checkpoint.
         let Some(checkpoint) = &mut self.checkpoint else { return };
         let mut runs: Vec<(u64, Rope)> = Vec::new();
         let mut next = None;
