@@ -5,7 +5,7 @@
 //! come. Only where they lie apart can a process have both (docs/performance.md, "Where memory comes from").
 
 use std::cell::RefCell;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -19,7 +19,7 @@ pub struct Page(pub(crate) [u8; ALIGN]);
 /// Where single pages come from, and how the system gets their memory back.
 #[derive(Clone, Copy, Debug)]
 pub struct PageSource {
-    /// Some thousand pages of zeros, or `None` if there is no memory.
+    /// The next pages to hand out, all zeros, as many as the source likes; `None` if the system has no memory.
     pub more: fn() -> Option<&'static mut [Page]>,
     /// Gives a page's memory back to the system. The page stays in place, as zeros; or as it was, if that fails, with `false`.
     pub forget: fn(&mut Page) -> bool,
@@ -47,6 +47,11 @@ struct Shared {
     used: Vec<&'static mut Page>,
 }
 
+fn shared() -> MutexGuard<'static, Shared> {
+    // No list is left half changed by a panic: a page is in one or in none.
+    SHARED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A thread's pages.
 struct Mine {
     zeros: Vec<&'static mut Page>,
@@ -55,7 +60,7 @@ struct Mine {
 
 impl Drop for Mine {
     fn drop(&mut self) {
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = shared();
         shared.zeros.append(&mut self.zeros);
         shared.used.append(&mut self.used);
     }
@@ -96,7 +101,7 @@ impl Drop for Pooled {
         let mut page = self.0.take();
         let _ = MINE.try_with(|mine| page.take().map(|page| mine.borrow_mut().put(page)));
         if let Some(page) = page {
-            SHARED.lock().unwrap_or_else(PoisonError::into_inner).used.push(page);
+            shared().used.push(page);
         }
     }
 }
@@ -118,7 +123,7 @@ impl Mine {
 
     #[cold]
     fn refill(&mut self, source: &PageSource) {
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = shared();
         let Shared { rest, zeros, used } = &mut *shared;
         for (from, to) in [(used, &mut self.used), (zeros, &mut self.zeros)] {
             to.extend(from.drain(from.len() - from.len().min(BATCH)..));
@@ -145,15 +150,27 @@ impl Mine {
     /// Leaves the pages that were used longest ago to other threads, and to the system what would be too much.
     #[cold]
     fn share(&mut self) {
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        let Shared { zeros, used, .. } = &mut *shared;
-        for page in self.used.drain(..BATCH) {
-            let forget = SOURCE.get().filter(|_| used.len() >= KEPT_MAX).map(|source| source.forget);
+        let mut pages = self.used.drain(..BATCH);
+        {
+            let used = &mut shared().used;
+            let room = KEPT_MAX.saturating_sub(used.len());
+            used.extend(pages.by_ref().take(room));
+        }
+        if pages.len() == 0 {
+            return;
+        }
+        // The system takes its time for each, which no other thread is to wait for.
+        let forget = SOURCE.get().map(|source| source.forget);
+        let (mut zeros, mut used) = (Vec::new(), Vec::new());
+        for page in pages {
             match forget.is_some_and(|forget| forget(page)) {
                 true => zeros.push(page),
                 false => used.push(page),
             }
         }
+        let mut shared = shared();
+        shared.zeros.append(&mut zeros);
+        shared.used.append(&mut used);
     }
 }
 

@@ -45,8 +45,9 @@ pub fn set_payload_apart() {
 fn more_pages() -> Option<&'static mut [Page]> {
     let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
     #[allow(unsafe_code, reason = "memory is mapped by a function of C")]
-    // SAFETY: the address is the system's choice, so that no other memory is replaced. The mapping is whole, zeros, aligned to
-    // the system's pages, which are no smaller than a `Page`, never unmapped, and nobody else knows it; a `Page` may have any bytes.
+    // SAFETY: the system chooses the address, so that no other memory is replaced. The mapping is as long as asked for, full of
+    // zeros, and begins with a page of the system's, which has 4 KiB or more, so that a `Page` is aligned; any bytes make a
+    // valid `Page`. It is never unmapped, and only the caller gets a reference to it.
     unsafe {
         let start = mmap_anonymous(std::ptr::null_mut(), PAGES_BYTES, access, flags).ok()?;
         // Where the system has no huge pages there is nothing to refuse.

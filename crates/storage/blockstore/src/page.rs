@@ -90,8 +90,7 @@ pub fn entry_bytes(key: &[u8], value: &[u8]) -> usize {
 
 /// The bytes of a page on the device, whole blocks, and how many of them are used. Keys ascend.
 pub fn encode_page(level: u8, entries: &[(Key, Piece)]) -> (Piece, u32) {
-    // The level and the count take 5 bytes.
-    let length = 5 + entries.iter().map(|(key, value)| entry_bytes(key, value)).sum::<usize>();
+    let length = PAGE_HEAD_BYTES + entries.iter().map(|(key, value)| entry_bytes(key, value)).sum::<usize>();
     let mut e = Encoder::with_capacity(0, length);
     e.put(&level).put(&(entries.len() as u32));
     for (key, value) in entries {

@@ -94,18 +94,17 @@ impl Merge {
         let (bytes_max, mut merged) = (gathered.bytes + STEP_BYTES_MAX, 0);
         while gathered.bytes < bytes_max && merged < STEP_CHANGES_MAX {
             let old = page.filter(|page| self.entry < page.len()).map(|page| (page, page.key(self.entry)));
-            match (old, changes.peek()) {
-                (None, None) => return true,
-                (Some((page, key)), change) if change.is_none_or(|(new, _)| key < new.as_slice()) => {
-                    gathered.push(Key::from_slice(key), page.value(self.entry));
-                    self.entry += 1;
-                }
-                _ => {
-                    let Some((key, value)) = changes.next() else { return true };
+            match (changes.next_if(|(new, _)| old.is_none_or(|(_, old)| new.as_slice() <= old)), old) {
+                (Some((key, value)), _) => {
                     self.entry += usize::from(old.is_some_and(|(_, old)| old == key.as_slice()));
                     value.iter().for_each(|value| gathered.push(key.clone(), value.clone()));
                     (last, merged) = (Some(key), merged + 1);
                 }
+                (None, Some((page, key))) => {
+                    gathered.push(Key::from_slice(key), page.value(self.entry));
+                    self.entry += 1;
+                }
+                (None, None) => return true,
             }
         }
         if let Some(last) = last {
