@@ -49,9 +49,17 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         }
     }
 
-    /// Blocks that the next checkpoint may need.
+    /// Blocks that checkpoints may need beside those that they have: the one under way, and the next one for what has changed
+    /// since.
     pub(crate) fn kept_blocks(&self) -> u64 {
-        self.tree_blocks + 2 * self.tables.active_bytes.div_ceil(BLOCK) + 16
+        let of_changes = |bytes: u64| 2 * bytes.div_ceil(BLOCK) + 16;
+        let of_pages = match &self.checkpoint {
+            None => self.tree_blocks,
+            Some(checkpoint) => {
+                checkpoint.kept_blocks(self.tree_blocks, of_changes(self.tables.frozen_bytes))
+            }
+        };
+        of_pages + of_changes(self.tables.active_bytes)
     }
 
     /// Gives out no free block until the device's owner provides it: the file below may have a hole there.

@@ -8,6 +8,7 @@ use buffer::{Piece, Rope};
 use wal::Position;
 
 use crate::layout::{Counters, Superblock, features};
+use crate::page::PagePtr;
 use crate::pass::Pass;
 use crate::planted::Barrier;
 use crate::records::bitmap_key;
@@ -53,8 +54,10 @@ pub struct Checkpoint {
     tree: Option<Tree>,
     requests: usize,
     error: Option<DeviceError>,
-    /// Blocks of pages made and of pages replaced.
+    /// Blocks of pages made.
     made_blocks: u64,
+    /// Blocks of pages that the tree has no more, once it is there.
+    replaced_blocks: u64,
     /// Of the superblock that is written.
     features: u64,
 }
@@ -63,6 +66,15 @@ impl Checkpoint {
     /// Whether blocks that were given up must stay as they are: they may be written to.
     pub fn holds_blocks(&self) -> bool {
         matches!(self.phase, Phase::Mark | Phase::WriteBack)
+    }
+
+    /// Free blocks that clients must leave, of a tree of so many and changes that need at most so many: for the pages that are
+    /// yet to be made, and then for those of the next checkpoint, which has the replaced ones too.
+    pub fn kept_blocks(&self, tree_blocks: u64, change_blocks: u64) -> u64 {
+        match self.tree {
+            None => (tree_blocks + change_blocks).saturating_sub(self.made_blocks),
+            Some(_) => (tree_blocks + self.made_blocks).saturating_sub(2 * self.replaced_blocks),
+        }
     }
 
     /// The clock of the pages from which on the pass needs what it used.
@@ -163,6 +175,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             requests: 0,
             error: None,
             made_blocks: 0,
+            replaced_blocks: 0,
             features: 0,
         });
     }
@@ -262,6 +275,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
                 Ok(None) => self.steps_left = self.steps_left.saturating_sub(pages),
                 Ok(Some(tree)) => {
                     checkpoint.tree = Some(tree);
+                    checkpoint.replaced_blocks = checkpoint.pass.old.iter().map(PagePtr::block_count).sum();
                     return;
                 }
                 Err(Stop::Pages(missing)) => {
@@ -310,8 +324,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.tables.thaw();
         self.contents.frozen.clear();
         self.tree_blocks += checkpoint.made_blocks;
+        self.tree_blocks = self.tree_blocks.saturating_sub(checkpoint.replaced_blocks);
         for ptr in checkpoint.pass.old {
-            self.tree_blocks = self.tree_blocks.saturating_sub(ptr.block_count());
             self.space.give_back(ptr.blocks());
         }
         self.log.trim(checkpoint.end);

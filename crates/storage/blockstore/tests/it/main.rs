@@ -12,6 +12,7 @@ mod conformance;
 mod crash;
 mod damage;
 mod formats;
+mod full;
 mod growing;
 mod large;
 mod memory;
