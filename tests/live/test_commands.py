@@ -74,12 +74,17 @@ class Run:
         for line in ("$ osd pool create one 8", "$ osd pool create two 8 8 replicated"):
             code = self.one(line)["plain"][0]
             expect(code == 0, f"{line}: {code}")
-        until(lambda: all(s["state_name"] == "active+clean" for s in self.client.ceph_json("status")["pgmap"]["pgs_by_state"]),
-              "every PG clean", 300)
+        until(self.all_clean, f"every PG of {self.client.conf} clean", 300)
         self.all_up()
         dump = self.client.ceph_json("osd", "dump")
         self.names = {"poolid": next(p["pool"] for p in dump["pools"] if p["pool_name"] == "one"),
                       "uuid": dump["osds"][0]["uuid"]}
+
+    def all_clean(self):
+        """Ceph's manager hears of a new pool after the monitor answers: until then its PGs are in no count."""
+        created = sum(pool["pg_num"] for pool in self.client.ceph_json("osd", "dump")["pools"])
+        states = self.client.ceph_json("status")["pgmap"]["pgs_by_state"]
+        return {s["state_name"]: s["count"] for s in states} == {"active+clean": created}
 
     def all_up(self):
         """What a command about an OSD answers depends on whether it is up."""
