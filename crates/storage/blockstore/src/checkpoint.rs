@@ -1,8 +1,6 @@
 //! Checkpoints: deferred blocks go to their places, changes into the tree, a superblock publishes it, and the log is
 //! trimmed. Each turn does a bounded part.
 
-use std::collections::BTreeMap;
-
 use blockdev::{DeviceError, DeviceQueue, Done, Durability};
 use buffer::{Piece, Rope};
 use wal::Position;
@@ -28,8 +26,8 @@ enum Phase {
     /// Waits until the log says that the last record of the checkpoint is durable, and until no read wants what a block held
     /// before: a replay that still checked the blocks' old contents would miss them.
     Mark,
-    /// Writes deferred blocks to their places.
-    WriteBack,
+    /// Writes deferred blocks to their places, from this one on.
+    WriteBack(u64),
     /// Writes pages.
     Pass,
     Flush,
@@ -44,7 +42,6 @@ pub struct Checkpoint {
     counters: Counters,
     /// Reads before this one may want old contents.
     reads_below: u64,
-    write_back: BTreeMap<u64, Piece>,
     phase: Phase,
     pass: Pass,
     /// The pass waits for a page.
@@ -65,7 +62,7 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// Whether blocks that were given up must stay as they are: they may be written to.
     pub fn holds_blocks(&self) -> bool {
-        matches!(self.phase, Phase::Mark | Phase::WriteBack)
+        matches!(self.phase, Phase::Mark | Phase::WriteBack(_))
     }
 
     /// Free blocks that clients must leave, of a tree of so many and changes that need at most so many: for the pages that are
@@ -87,7 +84,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     /// Whether a turn would bring a checkpoint on.
     pub(crate) fn checkpoint_runs(&self) -> bool {
         self.checkpoint.as_ref().is_some_and(|c| match c.phase {
-            Phase::WriteBack => !c.write_back.is_empty(),
+            Phase::WriteBack(from) => self.has_frozen(from),
             Phase::Pass => !c.waits && c.tree.is_none(),
             Phase::Mark | Phase::Flush | Phase::Superblock => false,
         })
@@ -115,10 +112,10 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let Some(checkpoint) = &self.checkpoint else { return };
         match checkpoint.phase {
             Phase::Pass => self.pass_work(),
-            Phase::WriteBack if !checkpoint.write_back.is_empty() => self.write_back(),
+            Phase::WriteBack(from) if self.has_frozen(from) => self.write_back(from),
             _ if checkpoint.requests > 0 => {}
             Phase::Mark => self.begin_write_back(),
-            Phase::WriteBack => self.set_phase(Phase::Pass),
+            Phase::WriteBack(_) => self.end_write_back(),
             Phase::Flush => self.write_superblock(),
             Phase::Superblock => self.publish(),
         }
@@ -166,7 +163,6 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             end: self.log.end(),
             counters: self.counters,
             reads_below: self.next_read,
-            write_back: self.contents.frozen.clone(),
             phase: Phase::Mark,
             pass: Pass::new(),
             waits: false,
@@ -186,7 +182,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let reads_from = self.reads_from();
         // Only [`Self::checkpoint_work`] calls this and what follows, when there is a checkpoint.
         let Some(checkpoint) = &mut self.checkpoint else { return };
-        if checkpoint.write_back.is_empty() {
+        if self.contents.frozen.is_empty() {
             return self.set_phase(Phase::Pass);
         }
         if self.log.marked() + 1 < checkpoint.end.sequence {
@@ -196,31 +192,40 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         if reads_from < checkpoint.reads_below {
             return;
         }
-        checkpoint.phase = Phase::WriteBack;
-        self.write_back();
+        self.write_back(0);
     }
 
-    /// Writes some deferred blocks to their places.
-    fn write_back(&mut self) {
+    fn has_frozen(&self, from: u64) -> bool {
+        self.contents.frozen.range(from..).next().is_some()
+    }
+
+    /// Writes some deferred blocks to their places, from this one on.
+    fn write_back(&mut self, from: u64) {
         // As above: there is a checkpoint.
         let Some(checkpoint) = &mut self.checkpoint else { return };
         let mut runs: Vec<(u64, Rope)> = Vec::new();
         let mut next = None;
         let blocks_max = self.steps_left * BLOCKS_PER_STEP;
-        for _ in 0..blocks_max {
-            let Some((block, bytes)) = checkpoint.write_back.pop_first() else { break };
-            if next != Some(block) {
-                runs.push((self.layout.block_offset(block), Rope::new()));
+        for (block, bytes) in self.contents.frozen.range(from..).take(blocks_max) {
+            if next != Some(*block) {
+                runs.push((self.layout.block_offset(*block), Rope::new()));
             }
             if let Some((_, run)) = runs.last_mut() {
-                run.push(bytes);
+                run.push(bytes.clone());
             }
             next = Some(block + 1);
         }
         self.steps_left = 0;
+        checkpoint.phase = Phase::WriteBack(next.unwrap_or(from));
         for (offset, bytes) in runs {
             checkpoint.requests += self.io.write(Purpose::Checkpoint, offset, &bytes, Durability::Volatile);
         }
+    }
+
+    /// Deferred blocks are in their places: they are read from there.
+    fn end_write_back(&mut self) {
+        self.leftovers.add_blocks(std::mem::take(&mut self.contents.frozen));
+        self.set_phase(Phase::Pass);
     }
 
     fn pass_work(&mut self) {
@@ -247,6 +252,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             true => self.options.pages_per_turn,
             false => self.options.pages_per_turn.div_ceil(CALM),
         }
+        .max(1)
     }
 
     fn pass_steps(&mut self) {
@@ -321,8 +327,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let Some(checkpoint) = self.checkpoint.take() else { return };
         self.packer.is_announced = checkpoint.features & features::COMPRESSED != 0;
         self.tables.tree = checkpoint.tree.unwrap_or_default();
-        self.tables.thaw();
-        self.contents.frozen.clear();
+        self.leftovers.add_changes(self.tables.thaw());
         self.tree_blocks += checkpoint.made_blocks;
         self.tree_blocks = self.tree_blocks.saturating_sub(checkpoint.replaced_blocks);
         for ptr in checkpoint.pass.old {

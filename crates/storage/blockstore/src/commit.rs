@@ -76,7 +76,6 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.space.mark_data(batch.allocated.iter().flat_map(|run| run.blocks()));
         for block in &freed {
             self.contents.deferred.remove(block);
-            self.contents.frozen.remove(block);
             self.contents.writing.remove(block);
             self.contents.cache.forget(*block);
         }

@@ -31,7 +31,8 @@ use crate::tree::{Layer, Tables};
 pub struct Contents {
     /// In the log and not in their places, since the last checkpoint began.
     pub deferred: BTreeMap<u64, Piece>,
-    /// The same, which a checkpoint is writing to their places.
+    /// The same, which a checkpoint is writing to their places. Also blocks that were given up since: a power loss may take back
+    /// that they were, and none of them is used again before all are written.
     pub frozen: BTreeMap<u64, Piece>,
     /// Being written to their places beside the log.
     pub writing: BTreeMap<u64, Piece>,

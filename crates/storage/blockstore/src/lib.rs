@@ -35,6 +35,7 @@ mod fetch;
 mod inbox;
 mod io;
 mod layout;
+mod leftovers;
 mod load;
 mod make;
 mod mapped;

@@ -40,6 +40,11 @@ impl Gathered {
         self.entries.push((key, value));
     }
 
+    /// Whether they make a page that the tree would be too deep with.
+    fn is_small(&self, level: u8) -> bool {
+        self.bytes < PAGE_BYTES_MIN || level > 0 && self.entries.len() < INNER_ENTRIES_MIN
+    }
+
     /// How many of the first entries make a page of at most so many bytes, or as close to them as entries allow; and their bytes.
     fn page(&self, level: u8, bytes_max: usize) -> (usize, usize) {
         // Above the leaves each page leads to several, however long their keys are, so that every level has fewer pages than
@@ -54,7 +59,11 @@ impl Gathered {
             }
             (count, size) = (count + 1, size + more);
         }
-        (count, size)
+        // The rest is a page, too.
+        match self.entries.len() - count < entries_min {
+            true => (self.entries.len(), self.bytes),
+            false => (count, size),
+        }
     }
 
     /// Takes the first entries, of so many bytes, and the lowest key that their page may hold.
@@ -187,9 +196,7 @@ impl Pass {
         }
         match merge.high {
             // Too little for a page: with the neighbour's entries it is enough.
-            Some(high) if gathered.bytes < PAGE_BYTES_MIN => {
-                (self.at, self.gathered) = (high, Some(gathered))
-            }
+            Some(high) if gathered.is_small(self.level) => (self.at, self.gathered) = (high, Some(gathered)),
             high => {
                 self.write_rest(gathered, pages, space)?;
                 match high {
@@ -320,23 +327,25 @@ mod tests {
     use crate::ranges::Ranges;
     use crate::tree::Tables;
 
-    /// Writes the changes into the tables' tree; `forget` drops every page from memory first.
+    /// Writes the changes into the tables' tree; `forget` drops every page from memory before each step.
     fn write(tables: &mut Tables, disk: &mut BTreeMap<PagePtr, Piece>, space: &mut Space, forget: bool) {
         tables.freeze();
-        if forget {
-            tables.pages = Pages::default();
-        }
-        let mut pass = Pass::new();
+        let (mut pass, mut is_retry) = (Pass::new(), false);
         let lowest = tables.frozen.take().expect("just frozen");
         let tree = loop {
-            match pass.step(&lowest, &tables.tree, &mut tables.pages, space) {
+            if forget && !is_retry {
+                tables.pages = Pages::default();
+            }
+            let step = pass.step(&lowest, &tables.tree, &mut tables.pages, space);
+            disk.extend(pass.made.drain(..).map(|made| (made.ptr, made.bytes)));
+            is_retry = matches!(step, Err(Stop::Pages(_)));
+            match step {
                 Ok(Some(tree)) => break tree,
                 Ok(None) => {}
                 Err(Stop::Pages(all)) => read(tables, disk, all),
                 Err(other) => panic!("{other:?}"),
             }
         };
-        disk.extend(pass.made.drain(..).map(|made| (made.ptr, made.bytes)));
         for ptr in pass.old.drain(..) {
             space.give_back(ptr.blocks());
             disk.remove(&ptr);
@@ -384,6 +393,44 @@ mod tests {
             };
             assert!(steps >= steps_min, "{steps} steps");
             tables.tree = tree;
+        }
+    }
+
+    #[test]
+    fn pages_above_the_leaves_lead_to_several_also_after_removals_of_long_keys() {
+        let (mut tables, mut disk, mut space) =
+            (Tables::default(), BTreeMap::new(), Space::new(&Ranges::one(0, 50_000)));
+        let mut random = SplitMix64::new(1);
+        // Four of them are more than a page's bytes.
+        let key = |n: u64| {
+            let mut key = Key::from_slice(&n.to_be_bytes());
+            key.resize(3_000, 9);
+            key
+        };
+        let all: Layer = (0..400).map(|n| (key(n), Some(Piece::copy_from(&[1; 5_000])))).collect();
+        tables.apply(all);
+        write(&mut tables, &mut disk, &mut space, false);
+        for _ in 0..60 {
+            for _ in 0..8 {
+                let value = random.one_in(2).then(|| Piece::copy_from(&[2; 5_000]));
+                tables.apply([(key(random.below(400)), value)].into());
+            }
+            write(&mut tables, &mut disk, &mut space, true);
+            let mut level = tables.tree.levels();
+            let mut ptrs: Vec<PagePtr> = tables.tree.root.iter().map(|(_, ptr)| ptr.clone()).collect();
+            while level > 1 {
+                let pages: Vec<Page> = ptrs
+                    .iter()
+                    .map(|ptr| Page::decode(&disk[ptr].slice(0..ptr.bytes as usize)).expect("a page"))
+                    .collect();
+                // The last page of a level may be small.
+                let (_, others) = pages.split_last().expect("a level has a page");
+                let fewest = others.iter().map(Page::len).min();
+                assert!(fewest.is_none_or(|n| n >= INNER_ENTRIES_MIN), "{fewest:?} entries at level {level}");
+                let entries = pages.iter().flat_map(|page| (0..page.len()).map(|n| page.value(n)));
+                ptrs = entries.map(|value| PagePtr::decode(&value).expect("a pointer")).collect();
+                level -= 1;
+            }
         }
     }
 

@@ -19,6 +19,7 @@ use crate::fetch::{OpenRead, PageRead};
 use crate::inbox::{Inbox, Taken};
 use crate::io::Io;
 use crate::layout::{BLOCK, Counters, ShardLayout};
+use crate::leftovers::Leftovers;
 use crate::packer::Packer;
 use crate::page::PagePtr;
 use crate::peeked::Peeked;
@@ -150,6 +151,7 @@ pub struct BlockStore<Q: DeviceQueue> {
     pub(crate) mark_wanted: bool,
     pub(crate) checkpoint: Option<Checkpoint>,
     pub(crate) checkpoint_wanted: bool,
+    pub(crate) leftovers: Leftovers,
     pub(crate) inbox: Inbox,
     pub(crate) purge: Purge,
     /// Something was taken that no turn has begun.
@@ -208,6 +210,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             mark_wanted: false,
             checkpoint: None,
             checkpoint_wanted: false,
+            leftovers: Leftovers::default(),
             inbox: Inbox::default(),
             purge: Purge::default(),
             unbegun: false,
@@ -429,6 +432,7 @@ impl<Q: DeviceQueue> ObjectStore for BlockStore<Q> {
         self.steps_left = self.steps_of_a_turn();
         // A read follows its peek before the next turn, or not at all.
         self.peeked.clear();
+        self.leftovers.drop_some();
         self.io.queue().turn(now);
         self.work();
     }
@@ -470,6 +474,6 @@ impl<Q: DeviceQueue> ObjectStore for BlockStore<Q> {
 impl<Q: DeviceQueue> BlockStore<Q> {
     /// Whether a turn would do something though nothing comes from outside.
     fn has_work(&self) -> bool {
-        !self.stopped && (self.checkpoint_runs() || self.purge_runs())
+        !self.leftovers.is_empty() || !self.stopped && (self.checkpoint_runs() || self.purge_runs())
     }
 }

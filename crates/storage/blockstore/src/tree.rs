@@ -373,10 +373,10 @@ impl Tables {
         self.frozen_bytes = std::mem::take(&mut self.active_bytes);
     }
 
-    /// The frozen changes are in the tree.
-    pub fn thaw(&mut self) {
-        self.frozen = None;
+    /// The frozen changes are in the tree: nothing needs them here.
+    pub fn thaw(&mut self) -> Layer {
         self.frozen_bytes = 0;
+        self.frozen.take().unwrap_or_default()
     }
 }
 

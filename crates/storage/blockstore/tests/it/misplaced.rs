@@ -94,14 +94,26 @@ impl Run {
 
     /// A checkpoint that meets a bad page stops the store, which goes on reading. What it refuses then may be seen.
     fn note_stop(&mut self, n: u64) {
+        self.set_info(9);
+        if self.stopped {
+            self.want.remove(&n);
+        }
+    }
+
+    /// Changes what depends on no page that may be bad: only a store that stopped refuses it.
+    fn set_info(&mut self, value: u8) {
+        if self.stopped {
+            return;
+        }
         let mut txn = Transaction::new();
-        txn.set_info(pg(), vec![9; 8]);
+        txn.set_info(pg(), vec![value; 8]);
         match self.h.apply(txn) {
             Ok(()) => {}
-            Err(_) => {
+            Err(error) if is_damage(&error) || error == StoreError::Stopped => {
+                self.noticed += 1;
                 self.stopped = true;
-                self.want.remove(&n);
             }
+            Err(error) => panic!("seed {}: a store that goes on refuses: {error}", self.seed),
         }
     }
 
@@ -217,6 +229,8 @@ fn play(seed: u64, faults: bool) -> u64 {
             run.change();
             run.h.store().store.request_checkpoint();
         }
+        // The log comes to say that everything before is durable.
+        (0..2).for_each(|n| run.set_info(n));
         if run.stopped {
             // How much of the last records there is after an opening depends on what was lost.
             (0..200).for_each(|_| run.h.turn());
@@ -224,8 +238,6 @@ fn play(seed: u64, faults: bool) -> u64 {
             drop(run.h.abandon());
             return run.noticed;
         }
-        // The log comes to say that everything before is durable.
-        (0..2).for_each(|n| run.h.commit(|t| t.set_info(pg(), vec![n; 8])));
         run.check_all(&format!("round {round}, open"));
         let simulated = run.h.abandon();
         drop(simulated);

@@ -1,0 +1,66 @@
+//! What nothing needs any more, and what takes long to give back to the allocator: some of it each turn.
+
+use std::collections::{BTreeMap, VecDeque, btree_map};
+
+use buffer::Piece;
+
+use crate::page::Key;
+use crate::tree::Layer;
+
+/// Entries of each kind that a turn gives back: about as long as a few operations take.
+const ENTRIES_PER_TURN: usize = 512;
+
+#[derive(Debug, Default)]
+pub struct Leftovers {
+    changes: VecDeque<btree_map::IntoIter<Key, Option<Piece>>>,
+    blocks: VecDeque<btree_map::IntoIter<u64, Piece>>,
+}
+
+impl Leftovers {
+    pub fn add_changes(&mut self, changes: Layer) {
+        self.changes.push_back(changes.into_iter());
+    }
+
+    pub fn add_blocks(&mut self, blocks: BTreeMap<u64, Piece>) {
+        self.blocks.push_back(blocks.into_iter());
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.blocks.is_empty()
+    }
+
+    /// Gives a turn's part back.
+    pub fn drop_some(&mut self) {
+        drop_first(&mut self.changes);
+        drop_first(&mut self.blocks);
+    }
+}
+
+fn drop_first<I: ExactSizeIterator>(all: &mut VecDeque<I>) {
+    let Some(first) = all.front_mut() else { return };
+    first.take(ENTRIES_PER_TURN).for_each(drop);
+    if first.len() == 0 {
+        all.pop_front();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_goes_after_some_turns_and_not_in_one() {
+        let mut leftovers = Leftovers::default();
+        let piece = Piece::copy_from(&[1; 8]);
+        for _ in 0..2 {
+            leftovers.add_blocks((0..1000).map(|block| (block, piece.clone())).collect());
+        }
+        leftovers.add_changes(Layer::new());
+        let turns = (0..100).take_while(|_| {
+            let there = !leftovers.is_empty();
+            leftovers.drop_some();
+            there
+        });
+        assert_eq!(turns.count(), 4);
+    }
+}
