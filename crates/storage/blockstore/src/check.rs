@@ -7,7 +7,7 @@ use store::Compressed;
 use types::PoolId;
 
 use crate::ENTRY_BYTES;
-use crate::chunk::{Blob, CHUNK_BLOCKS, Chunk};
+use crate::chunk::{Blob, CHUNK_BLOCKS, Chunk, Slot};
 use crate::layout::BLOCK;
 use crate::packer::{decode_counted, pool_of};
 use crate::page::Key;
@@ -177,15 +177,16 @@ impl Checker {
         }
         let chunk = Chunk::decode(value)?;
         chunk.blobs.iter().for_each(|blob| self.look_at_blob(number, blob));
-        for slot in chunk.stored() {
-            let mapped = self.mapped.entry(slot.block).or_default();
-            mapped.times += 1;
-            mapped.shared += u32::from(slot.shared);
-        }
+        chunk.slots.values().for_each(|slot| self.look_at_slot(slot));
         Ok(())
     }
 
-    /// Before its blocks are counted as mapped.
+    fn look_at_slot(&mut self, slot: &Slot) {
+        let mapped = self.mapped.entry(slot.block).or_default();
+        mapped.times += 1;
+        mapped.shared += u32::from(slot.shared);
+    }
+
     fn look_at_blob(&mut self, number: u64, blob: &Blob) {
         if blob.is_too_large_for(blob.live) {
             let (stored, live) = (blob.stored.len(), blob.live.count_ones());
@@ -198,6 +199,8 @@ impl Checker {
             of_pool.stored += u64::from(blob.bytes);
             of_pool.allocated += blob.stored.len() as u64 * BLOCK;
         }
+        // One chunk may have the same blob twice: two parts of it were cloned, one after the other.
+        blob.stored.iter().for_each(|slot| self.look_at_slot(slot));
     }
 
     /// Compares what was gathered.

@@ -261,3 +261,23 @@ fn a_damaged_blob_fails_its_reads_and_is_not_washed_clean() {
     assert!(h.data_range(pg(), &a, 0, 64 * KIB) == vec![8; 64 << 10]);
     checked(&mut h, "written over");
 }
+
+/// As found by a seed of power losses.
+#[test]
+fn a_blob_of_which_an_object_has_two_parts_is_counted_once() {
+    const HALF: u64 = 64 * KIB;
+    let mut factory = sim(Some(forced(CompressionAlgorithm::Lz4, 2 * HALF)));
+    let mut h = opened(&mut factory);
+    let data = vec![b'a'; 2 * HALF as usize];
+    h.commit(|t| t.write(pg(), &object("a"), 0, data.into()));
+    let once = counted(&mut h);
+    for at in [0, HALF] {
+        h.commit(|t| t.clone_range(pg(), (&object("a"), at), (&object("b"), at), HALF));
+    }
+    h.commit(|t| t.remove(pg(), &object("a")));
+    assert_eq!(counted(&mut h), once);
+    checked(&mut h, "in two parts");
+    h.commit(|t| t.write(pg(), &object("b"), 0, vec![0; HALF as usize].into()));
+    checked(&mut h, "in one part");
+    assert!(h.data(pg(), &object("b"))[HALF as usize..] == [b'a'; HALF as usize]);
+}

@@ -16,8 +16,9 @@ use crate::common::{Sim, forced};
 const SEEDS: std::ops::Range<u64> = 2000..2003;
 
 /// Seeds that failed once: requests whose pages drove one another out of a small cache waited for ever, when a retry took
-/// an onode from memory and left its page unused.
-const KEPT: [u64; 3] = [21_816, 24_588, 25_656];
+/// an onode from memory and left its page unused. In the last the check counted compressed blocks twice that one object had
+/// twice near each other.
+const KEPT: [u64; 4] = [21_816, 24_588, 25_656, 165_367];
 
 /// Power losses of a seed. After every fourth comes another with nothing done since; each may be followed by a second one
 /// while the store is opened.
