@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Start time, idle memory and MemStore CPU per operation of loligo and of real Ceph, in one run on this machine.
 
-usage: measure.py --loligo PROGRAM [--peer 16.2|18.2|20.2] [--rounds 5] [--seconds 3] [--json FILE] start|idle|cpu|images|client|store|written|latency|all
+usage: measure.py --loligo PROGRAM [--peer 16.2|18.2|20.2] [--rounds 5] [--seconds 3] [--json FILE] start|idle|cpu|images|client|store|written|latency|omap|all
 
 start  seconds from the command to HEALTH_OK and to the first acknowledged write, as clients that are loaded
        already see it; three OSDs on the durable store (ours: block, Ceph's: BlueStore)
@@ -18,6 +18,7 @@ store  objects of 4 KiB, 128 KiB and 4 MiB written and read at random with `rado
        on the durable store each, its file written whole; ours on MemStore beside them: rates, latency, CPU
 written  bytes to the device for each byte that a client wrote, from an empty store to its clean stop
 latency  how long single 4 KiB writes wait in a long run (--seconds 1800), both systems side by side at the same --rate
+omap   a million keys of one object inserted, listed and removed; 100,000 objects written and listed: seconds, CPU
 Needs root (Ceph's daemons) and Debian 12's Ceph packages; another peer needs its root (tests/peers/peer-root.sh).
 """
 import argparse
@@ -35,6 +36,7 @@ from measured import (Ceph, Loligo, bench_totals, ceph, cpu_seconds, names, note
 import measure_clients
 import measure_images
 import measure_latency
+import measure_omap
 import measure_store
 
 FIRST_WRITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "live", "first_write.py")
@@ -152,6 +154,7 @@ MEASURES = {"start": (starts, print_start), "idle": (idle, print_idle), "cpu": (
             "images": (measure_images.images, measure_images.print_images),
             "store": (measure_store.store, measure_store.print_store),
             "latency": (measure_latency.latency, measure_latency.print_latency),
+            "omap": (measure_omap.omap, measure_omap.print_omap),
             "written": (measure_store.written, measure_store.print_written),
             "client": (measure_clients.clients, measure_clients.print_clients)}
 

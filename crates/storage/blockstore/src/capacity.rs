@@ -157,7 +157,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             self.mark_wanted = true;
             return true;
         }
-        self.checkpoint_wanted = !self.tables.active.is_empty();
+        self.checkpoint_wanted = !self.tables.active().is_empty();
         self.checkpoint_wanted
     }
 }

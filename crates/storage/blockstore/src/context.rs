@@ -24,7 +24,7 @@ use crate::records::{
 use crate::shape::{HASH_END, Part as HashPart, Shape};
 use crate::space::Space;
 use crate::stop::{Attempt, Stop, damaged};
-use crate::tree::{Layer, Tables};
+use crate::tree::{Layer, Merged, Tables};
 
 /// Contents of blocks in memory.
 #[derive(Debug, Default)]
@@ -205,6 +205,11 @@ impl<'a> Context<'a> {
 
     pub fn next(&self, from: &[u8], end: Option<&[u8]>) -> Attempt<Option<(Key, Piece)>> {
         self.tables.next(&self.top, from, end)
+    }
+
+    /// All keys from `from` on before `end`.
+    pub fn merged<'b>(&'b self, from: &'b [u8], end: Option<&'b [u8]>) -> Attempt<Merged<'b>> {
+        self.tables.merged(&self.top, from, end)
     }
 
     /// Sets a key.
@@ -484,15 +489,14 @@ impl Context<'_> {
     pub fn few_keys(&self, onode: &Onode, parts: &[Part]) -> Attempt<Option<Vec<(Part, Key, Piece)>>> {
         let (mut all, mut bytes) = (Vec::new(), 0);
         for part in parts {
-            let mut from = part_key(onode.number_of(*part), *part, &[]);
-            let end = keys::after_prefix(&from);
-            while let Some((key, value)) = self.next(&from, end.as_deref())? {
+            let prefix = part_key(onode.number_of(*part), *part, &[]);
+            let end = keys::after_prefix(&prefix);
+            let mut merged = self.merged(&prefix, end.as_deref())?;
+            while let Some((key, value)) = merged.next()? {
                 bytes += key.len();
                 if all.len() == self.keys_at_once || bytes > self.key_bytes_at_once {
                     return Ok(None);
                 }
-                from.clone_from(&key);
-                from.push(0);
                 all.push((*part, key, value));
             }
         }

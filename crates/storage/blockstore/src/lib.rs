@@ -32,6 +32,7 @@ mod context;
 mod data;
 mod decoders;
 mod fetch;
+mod filter;
 mod inbox;
 mod io;
 mod layout;

@@ -77,7 +77,7 @@ impl Loading {
 
     fn take_pages<Q: DeviceQueue>(&mut self, store: &mut BlockStore<Q>) -> Attempt<()> {
         while let Some(ptr) = self.inner.last() {
-            let page = store.tables.pages.get(ptr)?;
+            let page = store.tables.pages.get(ptr)?.clone();
             if !self.root_taken {
                 take(store, ptr)?;
                 self.root_taken = true;

@@ -367,6 +367,16 @@ mod tests {
         }
     }
 
+    fn all_of(tables: &mut Tables, disk: &BTreeMap<PagePtr, Piece>, keys: &[Key]) -> Vec<Option<Piece>> {
+        loop {
+            match tables.get_all(&Layer::new(), keys) {
+                Ok(all) => return all,
+                Err(Stop::Pages(all)) => read(tables, disk, all),
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+    }
+
     #[test]
     fn a_step_is_bounded_however_many_changes_belong_to_one_page() {
         let mut tables = Tables::default();
@@ -472,6 +482,11 @@ mod tests {
                     from = store::keys::joined(key, &[0]);
                 }
                 assert_eq!(next(&mut tables, &disk, &from), None);
+                let asked: Vec<Key> =
+                    model.keys().flat_map(|key| [key.clone(), store::keys::joined(key, &[0])]).collect();
+                let found = all_of(&mut tables, &disk, &asked);
+                let expected = asked.iter().map(|key| model.get(key).cloned().map(Piece::from));
+                assert!(found.into_iter().eq(expected), "seed {seed}: keys asked for together");
                 let blocks: u64 = disk.keys().map(PagePtr::block_count).sum();
                 assert_eq!(space.taken_blocks(), blocks, "seed {seed}: pages lost or leaked");
                 let bytes: usize = model.iter().map(|(k, v)| entry_bytes(k, v)).sum();

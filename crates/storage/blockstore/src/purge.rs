@@ -101,15 +101,14 @@ impl Context<'_> {
         for part in dead.parts() {
             let prefix = part_key(number, *part, &[]);
             let end = keys::after_prefix(&prefix);
-            let mut from = prefix.max(start.clone());
-            while let Some((key, value)) = self.next(&from, end.as_deref())? {
+            let from = prefix.max(start.clone());
+            let mut merged = self.merged(&from, end.as_deref())?;
+            while let Some((key, value)) = merged.next()? {
                 if some.len() == KEYS_PER_STEP || bytes > KEY_BYTES_PER_STEP {
                     self.delete_parts(some)?;
                     return Ok(Purged::Some(Some(Cursor { number, dead, from: key })));
                 }
                 bytes += key.len();
-                from.clone_from(&key);
-                from.push(0);
                 some.push((*part, key, value));
             }
         }

@@ -13,6 +13,7 @@ use crate::context::{Context, Found, bad_blob};
 use crate::data::assemble;
 use crate::layout::BLOCK;
 use crate::mapped::{MappedBlob, unpacked};
+use crate::page::Key;
 use crate::records::{
     Onode, Part, collection_key, decode_log_record, key, log_key, log_version, name_of, part_key, table,
 };
@@ -165,13 +166,12 @@ impl Context<'_> {
                 all.into_iter().map(|(key, value)| (name_of(&key), value)).collect()
             }
             AttrChoice::These(names) => {
-                let mut attrs = Attrs::new();
-                for name in names {
-                    if let Some(value) = self.get(&part_key(number, Part::Attr, name))? {
-                        attrs.insert(name.clone(), value);
-                    }
-                }
-                attrs
+                let mut names: Vec<&Name> = names.iter().collect();
+                names.sort_unstable();
+                let keys: Vec<Key> = names.iter().map(|name| part_key(number, Part::Attr, name)).collect();
+                let values = self.tables.get_all(&self.top, &keys)?;
+                let pairs = names.into_iter().zip(values);
+                pairs.filter_map(|(name, value)| Some((name.clone(), value?))).collect()
             }
         })
     }
@@ -211,7 +211,8 @@ impl Context<'_> {
             end = Some(end.map_or(before.clone(), |end| end.min(before)));
         }
         let (mut page, mut bytes) = (OmapPage::default(), 0);
-        while let Some((key, value)) = self.next(&from, end.as_deref())? {
+        let mut merged = self.merged(&from, end.as_deref())?;
+        while let Some((key, value)) = merged.next()? {
             let name = name_of(&key);
             bytes += name.len() + if *values { value.len() } else { 0 };
             if page.entries.len() >= *entries_max || (bytes > *bytes_max && !page.entries.is_empty()) {
@@ -219,8 +220,6 @@ impl Context<'_> {
                 break;
             }
             page.entries.push((name, if *values { value } else { Piece::empty() }));
-            from = key;
-            from.push(0);
         }
         Ok(page)
     }
@@ -301,7 +300,8 @@ impl Context<'_> {
         from.push(0);
         let mut page = LogPage { tail: collection.log_tail, head: collection.log_head, ..LogPage::default() };
         let mut bytes = 0;
-        while let Some((key, value)) = self.next(&from, end.as_deref())? {
+        let mut merged = self.merged(&from, end.as_deref())?;
+        while let Some((key, value)) = merged.next()? {
             let version = log_version(id, &key).ok_or_else(|| damaged("a key of a log record"))?;
             let record = decode_log_record(version, &value).map_err(damaged)?;
             bytes += record.bytes.len();
@@ -310,8 +310,6 @@ impl Context<'_> {
                 break;
             }
             page.records.push(record);
-            from = key;
-            from.push(0);
         }
         Ok(page)
     }

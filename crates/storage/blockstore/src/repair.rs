@@ -192,7 +192,7 @@ mod tests {
         store.counters.metadata_bytes += 77;
         let leaked = store.space.allocate(5).expect("there are free blocks");
         store.space.mark_data(leaked);
-        let counts: Vec<_> = store.tables.active.keys().filter(|key| key[0] == b'r').cloned().collect();
+        let counts: Vec<_> = store.tables.active().keys().filter(|key| key[0] == b'r').cloned().collect();
         assert!(counts.len() > 1, "blocks are shared");
         let wrong = Counts([(0, 9)].into()).encode();
         store.tables.apply([(counts[0].clone(), Some(wrong)), (counts[1].clone(), None)].into());

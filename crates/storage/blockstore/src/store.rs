@@ -186,6 +186,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         opening: Opening,
     ) -> Self {
         let packer = Packer::new(io.is_rotational());
+        let mut tables = Tables::default();
+        tables.filter(options.changes_bytes_max);
         Self {
             io,
             space: Space::new(&layout.ranges),
@@ -193,7 +195,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             names,
             features: 0,
             options,
-            tables: Tables::default(),
+            tables,
             is_retry: false,
             contents: Contents::default(),
             packer,
@@ -242,6 +244,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     pub fn limit_memory(&mut self, bytes: u64) {
         let of = Options::of_memory(bytes.saturating_sub(self.log.layout().bytes));
         (self.options.cache_bytes, self.options.changes_bytes_max) = (of.cache_bytes, of.changes_bytes_max);
+        self.tables.filter(of.changes_bytes_max);
     }
 
     /// Begins a checkpoint as soon as it can: what is in the log goes to its place. [`BlockStore::is_clean`] says when.

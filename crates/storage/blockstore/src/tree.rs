@@ -1,15 +1,20 @@
 //! The tree as of the last checkpoint, its pages in memory, and the layers of changes above it.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
+use std::iter::Peekable;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use buffer::Piece;
 use encoding::DecodeError;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use smallvec::SmallVec;
 use store::StoreError;
 
 use crate::ages::{Ages, Used};
+use crate::filter::{Filter, KeyHash, spread};
 use crate::layout::BLOCK;
 use crate::page::{Key, Page, PagePtr};
 use crate::recent::Recent;
@@ -21,11 +26,16 @@ const PAGES_AHEAD: usize = 32;
 /// Changes of keys: `None` removes.
 pub type Layer = BTreeMap<Key, Option<Piece>>;
 
+/// Some of them in order.
+type Changes<'a> = btree_map::Range<'a, Key, Option<Piece>>;
+
 #[derive(Debug)]
 struct Cached {
+    /// The first block of its place.
+    block: u64,
     ptr: PagePtr,
-    /// The same as pages above have it.
-    encoded: Vec<u8>,
+    /// Its pointer as pages above have it: with one run it has 24 bytes.
+    encoded: SmallVec<[u8; 24]>,
     page: Arc<Page>,
     used: Used,
     /// Of memory: the page's blocks, where its entries are, and what leads to it.
@@ -41,10 +51,14 @@ const ENTRY_PLACE_MEMORY: u64 = 12;
 /// Bytes of memory that a change takes beside its key and value.
 const CHANGE_MEMORY: u64 = 160;
 
-/// Pages in memory, by their first block.
+/// Bytes of memory that a change takes in all, about.
+const CHANGE_BYTES: u64 = 256;
+
+/// Pages in memory.
 #[derive(Debug, Default)]
 pub struct Pages {
-    cached: BTreeMap<u64, Cached>,
+    /// By their first blocks: a search in a tree of blocks would miss the processor's caches as often as that in the pages.
+    cached: HashTable<Cached>,
     bytes: u64,
     /// Pages that could not be read.
     bad: Vec<(PagePtr, StoreError)>,
@@ -63,8 +77,8 @@ fn first_block_encoded(ptr: &[u8]) -> u64 {
 impl Pages {
     /// # Errors
     /// The page has to be read first, or could not be read.
-    pub fn get(&self, ptr: &PagePtr) -> Attempt<Arc<Page>> {
-        match self.cached.get(&first_block(ptr)) {
+    pub fn get(&self, ptr: &PagePtr) -> Attempt<&Arc<Page>> {
+        match self.at(first_block(ptr)) {
             Some(cached) if cached.ptr == *ptr => Ok(self.used(cached)),
             _ => Err(self.missing(ptr)),
         }
@@ -74,16 +88,20 @@ impl Pages {
     ///
     /// # Errors
     /// As [`Pages::get`], and the pointer is none.
-    fn find(&self, encoded: &[u8]) -> Attempt<Arc<Page>> {
-        match self.cached.get(&first_block_encoded(encoded)) {
-            Some(cached) if cached.encoded == encoded => Ok(self.used(cached)),
+    fn find(&self, encoded: &[u8]) -> Attempt<&Arc<Page>> {
+        match self.at(first_block_encoded(encoded)) {
+            Some(cached) if cached.encoded[..] == *encoded => Ok(self.used(cached)),
             _ => Err(self.missing(&PagePtr::decode(encoded).map_err(damaged)?)),
         }
     }
 
-    fn used(&self, cached: &Cached) -> Arc<Page> {
+    fn at(&self, block: u64) -> Option<&Cached> {
+        self.cached.find(spread(block), |cached| cached.block == block)
+    }
+
+    fn used<'a>(&self, cached: &'a Cached) -> &'a Arc<Page> {
         self.ages.touch(&cached.used);
-        cached.page.clone()
+        &cached.page
     }
 
     fn missing(&self, ptr: &PagePtr) -> Stop {
@@ -98,9 +116,11 @@ impl Pages {
         let used = self.ages.add(block);
         let bytes = ptr.block_count() * BLOCK + page.len() as u64 * ENTRY_PLACE_MEMORY + PAGE_MEMORY;
         self.bytes += bytes;
-        if let Some(old) = self.cached.insert(block, Cached { encoded: ptr.encode(), ptr, page, used, bytes })
-        {
-            self.bytes -= old.bytes;
+        let encoded = SmallVec::from_slice(&ptr.encode());
+        let cached = Cached { block, ptr, encoded, page, used, bytes };
+        match self.cached.entry(spread(block), |old| old.block == block, |old| spread(old.block)) {
+            Entry::Occupied(mut old) => self.bytes -= std::mem::replace(old.get_mut(), cached).bytes,
+            Entry::Vacant(place) => drop(place.insert(cached)),
         }
     }
 
@@ -135,10 +155,12 @@ impl Pages {
     /// clock was `keep_from` stay: a request that waits for another page needs them together.
     pub fn shrink(&mut self, bytes_max: u64, keep_from: u64) {
         while self.bytes > bytes_max {
-            let oldest = self.ages.oldest(keep_from, |block| Some(&self.cached.get(&block)?.used));
+            let cached = &self.cached;
+            let find = |block| cached.find(spread(block), |cached| cached.block == block);
+            let oldest = self.ages.oldest(keep_from, |block| Some(&find(block)?.used));
             let Some(block) = oldest else { return };
-            if let Some(old) = self.cached.remove(&block) {
-                self.bytes -= old.bytes;
+            if let Ok(old) = self.cached.find_entry(spread(block), |cached| cached.block == block) {
+                self.bytes -= old.remove().0.bytes;
             }
         }
     }
@@ -199,12 +221,12 @@ impl Tree {
         if level >= *levels {
             return Ok(None);
         }
-        let mut found = Found { page: pages.get(root)?, above: None, high: None };
+        let mut found = Found { page: pages.get(root)?.clone(), above: None, high: None };
         while found.page.level != level {
             let Some(place) = found.page.place(key) else {
                 return Err(damaged("a page of the tree does not begin with the lowest key"));
             };
-            let page = pages.find(found.page.value_bytes(place))?;
+            let page = pages.find(found.page.value_bytes(place))?.clone();
             if page.level + 1 != found.page.level {
                 return Err(damaged("a page of the tree is on the wrong level"));
             }
@@ -214,33 +236,47 @@ impl Tree {
         Ok(Some(found))
     }
 
-    fn get(&self, pages: &Pages, key: &[u8]) -> Attempt<Option<Piece>> {
-        let Some(Found { page, .. }) = self.descend(pages, 0, key)? else { return Ok(None) };
-        Ok(page.place(key).filter(|place| page.key(*place) == key).map(|place| page.value(place)))
+    /// The leaf of a key, as [`Tree::descend`]: most requests want nothing else.
+    fn leaf<'a>(&self, pages: &'a Pages, key: &[u8]) -> Attempt<Option<&'a Page>> {
+        let Some((levels, root)) = &self.root else { return Ok(None) };
+        let mut page = pages.get(root)?;
+        for level in (1..*levels).rev() {
+            let place = page.place(key).filter(|_| page.level == level);
+            let Some(place) = place else {
+                return Err(damaged("a page of the tree is on the wrong level, or begins with a higher key"));
+            };
+            page = pages.find(page.value_bytes(place))?;
+        }
+        match page.level {
+            0 => Ok(Some(page)),
+            _ => Err(damaged("a page of the tree is on the wrong level")),
+        }
     }
 
-    /// The first entry from a key on. Entries from `end` on may be missed.
-    fn next(&self, pages: &Pages, from: &[u8], end: Option<&[u8]>) -> Attempt<Option<(Key, Piece)>> {
-        let mut at = Key::from_slice(from);
-        let mut scans = false;
-        loop {
-            let leaf = match self.descend(pages, 0, &at) {
-                // A scan that has left one leaf wants those behind the next one, too.
-                Err(Stop::Pages(missing)) if scans => {
-                    return Err(Stop::Pages(self.ahead(pages, &at, end).unwrap_or(missing)));
-                }
-                other => other?,
+    /// The values of keys, which ascend.
+    fn get_all(&self, pages: &Pages, keys: &[&[u8]], mut found: impl FnMut(usize, Piece)) -> Attempt<()> {
+        let mut leaf: Option<&Page> = None;
+        for (number, key) in keys.iter().enumerate() {
+            // Up to its last key a leaf has all that there are behind those that it was found for.
+            let is_same = leaf.is_some_and(|leaf| leaf.len() > 0 && *key <= leaf.key(leaf.len() - 1));
+            let Some(page) =
+                leaf.filter(|_| is_same).map_or_else(|| self.leaf(pages, key), |leaf| Ok(Some(leaf)))?
+            else {
+                return Ok(());
             };
-            let Some(leaf) = leaf else { return Ok(None) };
-            let first = leaf.page.before(&at);
-            if first < leaf.page.len() {
-                return Ok(Some((Key::from_slice(leaf.page.key(first)), leaf.page.value(first))));
-            }
-            match leaf.high() {
-                Some(high) if end.is_none_or(|end| high < end) => (at, scans) = (Key::from_slice(high), true),
-                _ => return Ok(None),
+            leaf = Some(page);
+            if let Some(place) = page.place(key).filter(|place| page.key(*place) == *key) {
+                found(number, page.value(place));
             }
         }
+        Ok(())
+    }
+
+    /// Stands before the first entry from a key on.
+    fn cursor<'a>(&'a self, pages: &'a Pages, from: &[u8], end: Option<&'a [u8]>) -> Attempt<Cursor<'a>> {
+        let leaf = self.descend(pages, 0, from)?;
+        let at = leaf.as_ref().map_or(0, |leaf| leaf.page.before(from));
+        Ok(Cursor { tree: self, pages, end, leaf, at })
     }
 
     /// The leaf of a key and some behind it, before `end`, as far as one page above them has them: those that are not in
@@ -263,13 +299,103 @@ impl Tree {
     }
 }
 
+/// A place among the entries of the leaves. Entries from `end` on may be missed.
+struct Cursor<'a> {
+    tree: &'a Tree,
+    pages: &'a Pages,
+    end: Option<&'a [u8]>,
+    leaf: Option<Found>,
+    /// The next entry of the leaf.
+    at: usize,
+}
+
+impl Cursor<'_> {
+    fn next(&mut self) -> Attempt<Option<(Key, Piece)>> {
+        while let Some(leaf) = &self.leaf {
+            let page = &leaf.page;
+            if self.at < page.len() {
+                let entry = (Key::from_slice(page.key(self.at)), page.value(self.at));
+                self.at += 1;
+                return Ok(Some(entry));
+            }
+            let high = leaf.high().filter(|high| self.end.is_none_or(|end| *high < end)).map(Key::from_slice);
+            self.leaf = match high {
+                Some(high) => self.leaf_behind(&high)?,
+                None => None,
+            };
+            self.at = 0;
+        }
+        Ok(None)
+    }
+
+    /// The leaf that begins with a key. A scan that has left one leaf wants those behind the next one, too.
+    fn leaf_behind(&self, key: &[u8]) -> Attempt<Option<Found>> {
+        match self.tree.descend(self.pages, 0, key) {
+            Err(Stop::Pages(missing)) => {
+                Err(Stop::Pages(self.tree.ahead(self.pages, key, self.end).unwrap_or(missing)))
+            }
+            other => other,
+        }
+    }
+}
+
+/// All keys of the tables from one on that have a value, in order.
+pub struct Merged<'a> {
+    /// Upper layers first: they win where a key is the same.
+    layers: [Option<Peekable<Changes<'a>>>; 3],
+    tree: Cursor<'a>,
+    /// What the tree has next, once that was looked for: the page that has it may not be needed.
+    below: Option<Option<(Key, Piece)>>,
+    end: Option<&'a [u8]>,
+}
+
+impl Merged<'_> {
+    /// The next key and its value.
+    ///
+    /// # Errors
+    /// A page has to be read first: then this ends, and begins anew from where it was.
+    pub fn next(&mut self) -> Attempt<Option<(Key, Piece)>> {
+        loop {
+            if self.below.is_none() {
+                self.below = Some(self.tree.next()?);
+            }
+            let tree_key = self
+                .below
+                .iter()
+                .flatten()
+                .map(|(key, _)| key)
+                .filter(|key| self.end.is_none_or(|end| key.as_slice() < end));
+            let keys = self.layers.iter_mut().flatten().filter_map(|layer| layer.peek().map(|(key, _)| *key));
+            let Some(key) = keys.chain(tree_key).min().cloned() else { return Ok(None) };
+            let mut value: Option<Option<Piece>> = None;
+            for layer in self.layers.iter_mut().flatten() {
+                if let Some((_, change)) = layer.next_if(|(other, _)| **other == key) {
+                    value = value.or_else(|| Some(change.clone()));
+                }
+            }
+            let is_it =
+                |below: &mut Option<(Key, Piece)>| below.as_ref().is_some_and(|(other, _)| *other == key);
+            if let Some((_, old)) = self.below.take_if(is_it).flatten() {
+                value = value.or(Some(Some(old)));
+            }
+            if let Some(value) = value.flatten() {
+                return Ok(Some((key, value)));
+            }
+        }
+    }
+}
+
 /// The metadata: the tree, the changes that a checkpoint is writing into it, and those since that one began.
 #[derive(Debug, Default)]
 pub struct Tables {
-    pub active: Layer,
+    active: Layer,
+    in_active: Filter,
     /// Memory of `active`, bytes.
     pub active_bytes: u64,
     pub frozen: Option<Layer>,
+    in_frozen: Filter,
+    /// Keys that a layer's filter is made for; with 0 they have none.
+    filtered_keys: usize,
     /// Memory of `frozen`, bytes.
     pub frozen_bytes: u64,
     pub tree: Tree,
@@ -281,75 +407,71 @@ pub struct Tables {
 impl Tables {
     /// A key's value. `top` has changes that nothing else sees.
     pub fn get(&self, top: &Layer, key: &[u8]) -> Attempt<Option<Piece>> {
-        for layer in [Some(top), Some(&self.active), self.frozen.as_ref()].into_iter().flatten() {
-            if let Some(value) = layer.get(key) {
-                return Ok(value.clone());
-            }
+        if let Some(change) = self.change(top, key) {
+            return Ok(change.clone());
         }
-        self.tree.get(&self.pages, key)
+        let mut value = None;
+        self.tree.get_all(&self.pages, &[key], |_, found| value = Some(found))?;
+        Ok(value)
+    }
+
+    /// The values of keys, which ascend.
+    pub fn get_all(&self, top: &Layer, keys: &[Key]) -> Attempt<Vec<Option<Piece>>> {
+        let mut values = Vec::with_capacity(keys.len());
+        let (mut below, mut places) = (Vec::with_capacity(keys.len()), Vec::with_capacity(keys.len()));
+        for key in keys {
+            let change = self.change(top, key);
+            if change.is_none() {
+                below.push(key.as_slice());
+                places.push(values.len());
+            }
+            values.push(change.cloned().flatten());
+        }
+        self.tree.get_all(&self.pages, &below, |number, value| values[places[number]] = Some(value))?;
+        Ok(values)
+    }
+
+    /// What the layers have of a key.
+    fn change<'a>(&'a self, top: &'a Layer, key: &[u8]) -> Option<&'a Option<Piece>> {
+        if let Some(change) = top.get(key) {
+            return Some(change);
+        }
+        let hash = KeyHash::of(key);
+        let active = self.in_active.may_have(hash).then(|| self.active.get(key)).flatten();
+        let frozen = || self.frozen.as_ref().filter(|_| self.in_frozen.may_have(hash))?.get(key);
+        active.or_else(frozen)
     }
 
     /// The first key from `from` on that has a value, before `end`.
     pub fn next(&self, top: &Layer, from: &[u8], end: Option<&[u8]>) -> Attempt<Option<(Key, Piece)>> {
-        let mut from = Key::from_slice(from);
-        // What the tree has next stays so while removed keys above it are passed.
-        let mut below: Option<Option<(Key, Piece)>> = None;
-        loop {
-            let stale = below.as_ref().is_none_or(|b| b.as_ref().is_some_and(|(key, _)| *key < from));
-            if stale {
-                below = Some(self.tree.next(&self.pages, &from, end)?);
-            }
-            let mut best = below.clone().flatten().map(|(key, value)| (key, Some(value)));
-            // Upper layers last: they win where a key is the same.
-            for layer in [self.frozen.as_ref(), Some(&self.active), Some(top)].into_iter().flatten() {
-                let range = (Bound::Included(from.as_slice()), Bound::Unbounded);
-                let Some((key, value)) = layer.range::<[u8], _>(range).next() else { continue };
-                if best.as_ref().is_none_or(|(other, _)| key <= other) {
-                    best = Some((key.clone(), value.clone()));
-                }
-            }
-            let Some((key, value)) = best else { return Ok(None) };
-            if end.is_some_and(|end| key.as_slice() >= end) {
-                return Ok(None);
-            }
-            if let Some(value) = value {
-                return Ok(Some((key, value)));
-            }
-            from = key;
-            from.push(0);
-        }
+        self.merged(top, from, end)?.next()
     }
 
     /// All keys from `start` on that have a value, before `end`, with their values.
     pub fn range(&self, top: &Layer, start: &[u8], end: Option<&[u8]>) -> Attempt<Vec<(Key, Piece)>> {
-        let mut all = Vec::new();
+        let (mut merged, mut all) = (self.merged(top, start, end)?, Vec::new());
+        while let Some(entry) = merged.next()? {
+            all.push(entry);
+        }
+        Ok(all)
+    }
+
+    /// The same one by one.
+    pub fn merged<'a>(
+        &'a self,
+        top: &'a Layer,
+        start: &'a [u8],
+        end: Option<&'a [u8]>,
+    ) -> Attempt<Merged<'a>> {
+        let layers = [Some(top), Some(&self.active), self.frozen.as_ref()];
         if end.is_some_and(|end| end <= start) {
-            return Ok(all);
+            let tree = Cursor { tree: &self.tree, pages: &self.pages, end, leaf: None, at: 0 };
+            return Ok(Merged { layers: [None, None, None], tree, below: None, end });
         }
         let bounds = (Bound::Included(start), end.map_or(Bound::Unbounded, Bound::Excluded));
-        // Upper layers first: they win where a key is the same.
-        let layers = [Some(top), Some(&self.active), self.frozen.as_ref()];
-        let mut layers = layers.map(|layer| layer.map(|layer| layer.range::<[u8], _>(bounds).peekable()));
-        let mut below = self.tree.next(&self.pages, start, end)?;
-        loop {
-            let tree_key =
-                below.as_ref().map(|(key, _)| key).filter(|key| end.is_none_or(|end| key.as_slice() < end));
-            let keys = layers.iter_mut().flatten().filter_map(|layer| layer.peek().map(|(key, _)| *key));
-            let Some(key) = keys.chain(tree_key).min().cloned() else { return Ok(all) };
-            let mut value: Option<Option<Piece>> = None;
-            for layer in layers.iter_mut().flatten() {
-                if let Some((_, change)) = layer.next_if(|(other, _)| **other == key) {
-                    value = value.or_else(|| Some(change.clone()));
-                }
-            }
-            if let Some((_, old)) = below.take_if(|(other, _)| *other == key) {
-                value = value.or(Some(Some(old)));
-                let mut behind = key.clone();
-                behind.push(0);
-                below = self.tree.next(&self.pages, &behind, end)?;
-            }
-            all.extend(value.flatten().map(|value| (key, value)));
-        }
+        let layers = layers.map(|layer| layer.map(|layer| layer.range::<[u8], _>(bounds).peekable()));
+        let tree = self.tree.cursor(&self.pages, start, end)?;
+        Ok(Merged { layers, tree, below: None, end })
     }
 
     /// Puts changes on top of everything.
@@ -361,14 +483,38 @@ impl Tables {
                 CHANGE_MEMORY + (key_bytes + value.as_ref().map_or(0, |v| v.len())) as u64
             };
             self.active_bytes += bytes(&value);
-            if let Some(old) = self.active.insert(key, value) {
+            if let Some(old) = self.insert(key, value) {
                 self.active_bytes -= bytes(&old);
             }
         }
     }
 
+    /// Adds a change that is not counted. Returns what there was of its key.
+    pub fn insert(&mut self, key: Key, value: Option<Piece>) -> Option<Option<Piece>> {
+        self.in_active.note(KeyHash::of(&key));
+        self.active.insert(key, value)
+    }
+
+    /// The changes so far.
+    pub fn active(&self) -> &Layer {
+        &self.active
+    }
+
+    /// Layers are to be searched by way of a filter, which is made for changes of so many bytes.
+    pub fn filter(&mut self, changes_bytes: u64) {
+        self.filtered_keys = (changes_bytes / CHANGE_BYTES).max(1) as usize;
+        if self.active.is_empty() {
+            self.in_active = Filter::for_keys(self.filtered_keys);
+        }
+    }
+
     /// Makes the changes so far those of a checkpoint.
     pub fn freeze(&mut self) {
+        let filter = match self.filtered_keys {
+            0 => Filter::default(),
+            keys => Filter::for_keys(keys),
+        };
+        self.in_frozen = std::mem::replace(&mut self.in_active, filter);
         self.frozen = Some(std::mem::take(&mut self.active));
         self.frozen_bytes = std::mem::take(&mut self.active_bytes);
     }
@@ -390,7 +536,11 @@ mod tests {
             let change = |n: usize| (n % gone != 0).then(|| Piece::copy_from(&[value]));
             (0..60).step_by(step).map(|n| (Key::from_slice(&[1, n as u8]), change(n))).collect()
         };
-        let tables = Tables { active: layer(3, 4, 2), frozen: Some(layer(2, 6, 3)), ..Tables::default() };
+        let mut tables = Tables::default();
+        tables.filter(1 << 20);
+        tables.apply(layer(2, 6, 3));
+        tables.freeze();
+        tables.apply(layer(3, 4, 2));
         let top = layer(5, 3, 1);
         for (start, end) in [(0, 60), (7, 31), (10, 10), (31, 7), (59, 61)] {
             let (start, end) = ([1, start], [1, end]);
@@ -401,6 +551,9 @@ mod tests {
             }
             assert_eq!(tables.range(&top, &start, Some(&end)).ok(), Some(expected), "{start:?}..{end:?}");
         }
+        let asked: Vec<Key> = (0..70).map(|n| Key::from_slice(&[1, n])).collect();
+        let each: Vec<_> = asked.iter().filter_map(|key| tables.get(&top, key).ok()).collect();
+        assert_eq!(tables.get_all(&top, &asked).ok(), Some(each));
         let all = tables.range(&top, &[], None).ok().map(|all| all.len());
         let keys = (0..60).filter(|n| match n {
             n if n % 5 == 0 => n % 3 != 0,
