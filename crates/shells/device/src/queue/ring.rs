@@ -28,6 +28,17 @@ use super::unit::Unit;
 /// When a submission is tried again that the kernel had no memory for.
 const RETRY: Duration = Duration::from_millis(1);
 
+/// A ring whose completions interrupt no thread that is at work: the kernel (from 5.19 on) sees to them when the thread calls it
+/// the next time, as it does before it waits.
+fn build(entries: u32) -> io::Result<IoUring> {
+    match IoUring::builder().setup_clamp().setup_coop_taskrun().build(entries) {
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => {
+            IoUring::builder().setup_clamp().build(entries)
+        }
+        built => built,
+    }
+}
+
 /// One queue's ring. Must be used by the thread that first submits: the kernel cancels what is in flight when that ends.
 pub struct Ring {
     ring: IoUring,
@@ -95,7 +106,7 @@ impl Ring {
         let direct = units.filter(|(_, unit)| unit.direct().is_some());
         let lanes: BTreeMap<DeviceId, Lane> = direct.map(|(id, unit)| (id, lane(unit))).collect();
         let depth: usize = lanes.values().map(|lane| lane.depth).sum();
-        let ring: IoUring = IoUring::builder().setup_clamp().build(depth.max(1) as u32)?;
+        let ring = build(depth.max(1) as u32)?;
         let watcher = Watcher::start(Arc::clone(ready))?;
         ring.submitter().register_eventfd(watcher.event.as_raw_fd())?;
         Ok(Self {
