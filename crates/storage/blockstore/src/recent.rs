@@ -9,8 +9,12 @@ use types::{GHObject, HObject};
 use crate::page::Key;
 use crate::records::{Collection, Onode, SPACE_KEY_BYTES, object_key, space_of, table};
 
-/// Places for onodes, a power of two.
-const PLACES: usize = 4096;
+/// Places for onodes at most, a power of two.
+const PLACES_MAX: usize = 1 << 18;
+
+/// Memory of an onode with names of the usual length, and so many times as much for it in the cache.
+const ENTRY_BYTES: u64 = 256;
+const CACHE_PART: u64 = 16;
 
 /// Bytes of an object's names, of which clients choose up to some KiB: those with more have no place here, which bounds the memory.
 const NAMES_MAX: usize = 512;
@@ -46,17 +50,30 @@ fn names_bytes(object: &GHObject) -> usize {
 #[derive(Debug, Default)]
 pub struct Recent {
     collections: BTreeMap<CollectionId, Collection>,
-    /// Each at the only place that its hash has.
+    /// Each at the only place that its hash has: there are 0 or a power of two.
     onodes: Vec<Option<Box<Entry>>>,
+    /// Places that there are once there is an onode.
+    places: usize,
     /// Memory of the onodes.
     bytes: u64,
 }
 
-fn place(reversed_hash: u32) -> usize {
-    (reversed_hash.wrapping_mul(0x9e37_79b1) >> (u32::BITS - PLACES.ilog2())) as usize
-}
-
 impl Recent {
+    /// Makes it as large as a cache of so many bytes allows. One that changes its size begins anew.
+    pub fn fit(&mut self, cache_bytes: u64) {
+        let places = (cache_bytes / CACHE_PART / ENTRY_BYTES).clamp(1, PLACES_MAX as u64) as usize;
+        let places = 1 << places.ilog2();
+        if places != self.places {
+            (self.places, self.onodes, self.bytes) = (places, Vec::new(), 0);
+        }
+    }
+
+    /// The only place of an onode, if there are places.
+    fn place(&self, reversed_hash: u32) -> usize {
+        let bits = self.onodes.len().checked_ilog2().unwrap_or(0);
+        (u64::from(reversed_hash.wrapping_mul(0x9e37_79b1)) << bits >> u32::BITS) as usize
+    }
+
     pub fn collection(&self, id: CollectionId) -> Option<Collection> {
         self.collections.get(&id).copied()
     }
@@ -66,7 +83,7 @@ impl Recent {
     }
 
     pub fn onode(&self, space: u64, object: &GHObject) -> Option<Onode> {
-        let entry = self.onodes.get(place(object.hobj.bitwise_key()))?.as_ref()?;
+        let entry = self.onodes.get(self.place(object.hobj.bitwise_key()))?.as_ref()?;
         (entry.space == space && entry.object == *object).then_some(entry.onode)
     }
 
@@ -75,9 +92,10 @@ impl Recent {
             return;
         }
         if self.onodes.is_empty() {
-            self.onodes.resize_with(PLACES, || None);
+            self.onodes.resize_with(self.places.max(1), || None);
         }
-        let there = &mut self.onodes[place(object.hobj.bitwise_key())];
+        let place = self.place(object.hobj.bitwise_key());
+        let there = &mut self.onodes[place];
         let entry = Entry { space, object: object.clone(), onode };
         self.bytes += entry.bytes();
         self.bytes -= there.replace(Box::new(entry)).map_or(0, |before| before.bytes());
@@ -103,7 +121,8 @@ impl Recent {
 
     fn on_onode(&mut self, key: &Key, value: Option<&Piece>) {
         let hash = key.get(HASH).and_then(|hash| hash.try_into().ok()).map(u32::from_be_bytes);
-        let there = hash.and_then(|hash| self.onodes.get_mut(place(hash)));
+        let place = hash.map(|hash| self.place(hash));
+        let there = place.and_then(|place| self.onodes.get_mut(place));
         // Of an object that is not here nothing is to be noted: what is written once may never be asked for.
         let Some(there) = there else { return };
         let is_it = |entry: &Entry| {
@@ -163,6 +182,7 @@ mod tests {
     #[test]
     fn its_memory_is_counted_and_long_names_have_no_place() {
         let mut recent = Recent::default();
+        recent.fit(1 << 20);
         let (short, long, too_long) =
             (object("a", 7), object(&"b".repeat(NAMES_MAX), 7), object(&"c".repeat(NAMES_MAX + 1), 9));
         recent.note_onode(1, &too_long, Onode::new(4));
@@ -174,7 +194,27 @@ mod tests {
         recent.note_onode(1, &short, Onode::new(4));
         assert_eq!(recent.bytes(), with_short);
         recent.on_change(&object_key(1, &short), None);
-        assert_eq!(recent.bytes(), PLACES as u64 * 8);
+        assert_eq!(recent.bytes(), 256 * 8);
+        recent.note_onode(1, &short, Onode::new(4));
+        recent.fit((1 << 20) + 1);
+        assert_eq!(recent.onode(1, &short), Some(Onode::new(4)));
+        for (cache_bytes, places) in [(2 << 20, 512), (0, 1), (1 << 50, PLACES_MAX)] {
+            recent.fit(cache_bytes);
+            assert_eq!((recent.onode(1, &short), recent.bytes()), (None, 0));
+            recent.note_onode(1, &short, Onode::new(4));
+            assert_eq!((recent.onode(1, &short), recent.onodes.len()), (Some(Onode::new(4)), places));
+        }
+    }
+
+    #[test]
+    fn onodes_take_all_places() {
+        let mut recent = Recent::default();
+        recent.fit(1 << 20);
+        let objects: Vec<GHObject> =
+            (0..4096_u32).map(|n| object("a", n.wrapping_mul(0x0101_0101))).collect();
+        objects.iter().for_each(|object| recent.note_onode(1, object, Onode::new(4)));
+        let found = objects.iter().filter(|object| recent.onode(1, object).is_some()).count();
+        assert!(found > 200, "{found} of 256 places are in use");
     }
 
     #[test]

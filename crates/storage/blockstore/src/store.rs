@@ -188,6 +188,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let packer = Packer::new(io.is_rotational());
         let mut tables = Tables::default();
         tables.filter(options.changes_bytes_max);
+        tables.recent.get_mut().fit(options.cache_bytes);
         Self {
             io,
             space: Space::new(&layout.ranges),
@@ -245,6 +246,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let of = Options::of_memory(bytes.saturating_sub(self.log.layout().bytes));
         (self.options.cache_bytes, self.options.changes_bytes_max) = (of.cache_bytes, of.changes_bytes_max);
         self.tables.filter(of.changes_bytes_max);
+        self.tables.recent.get_mut().fit(of.cache_bytes);
     }
 
     /// Begins a checkpoint as soon as it can: what is in the log goes to its place. [`BlockStore::is_clean`] says when.
@@ -385,7 +387,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         if !self.pages_held {
             let checkpoint = self.checkpoint.as_ref().map_or(u64::MAX, Checkpoint::needs_pages_from);
             let keep_from = self.inbox.needs_pages_from().min(self.purge.needs_pages_from()).min(checkpoint);
-            let cache = self.options.cache_bytes;
+            let cache = self.options.cache_bytes.saturating_sub(self.tables.recent.get_mut().bytes());
             let pages = self.tables.pages.bytes().min(cache / 2);
             self.contents.cache.shrink(cache - pages);
             self.tables.pages.shrink(cache - self.contents.cache.bytes(), keep_from);
