@@ -32,14 +32,11 @@ def steps(system):
     argv = ["/usr/bin/python3", CLIENT, system.conf, "omap", str(KEYS), str(OBJECTS)]
     pids = system.osd_pids()
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
-        while True:
+        for _ in range(int(client.stdout.readline() or 0)):
             quiet(pids)
             before = cpu_seconds(pids)
-            try:
-                client.stdin.write("go\n")
-                client.stdin.flush()
-            except BrokenPipeError:
-                break
+            client.stdin.write("go\n")
+            client.stdin.flush()
             line = client.stdout.readline()
             if not line:
                 break

@@ -2,7 +2,7 @@
 """Many keys in one object's omap, and many objects: the client of measure.py omap.
 
 usage: omap_client.py CONF POOL KEYS OBJECTS
-Does step by step, each after a line on standard input; prints one of JSON then, {"step", "count", "seconds"}.
+Prints how many steps there are. Does each after a line on standard input; prints one of JSON then, {"step", "count", "seconds"}.
 """
 import json
 import sys
@@ -91,6 +91,7 @@ def main():
                  ("removed with their object", keys, lambda: ioctx.remove_object("index")),
                  ("objects written", objects, lambda: create_objects(ioctx, objects)),
                  ("objects listed", objects, lambda: list_objects(ioctx, objects))]
+        print(len(steps), flush=True)
         for name, count, work in steps:
             if not sys.stdin.readline():
                 return
