@@ -17,6 +17,12 @@ pub enum Growth {
     Refused,
 }
 
+/// Blocks that a checkpoint needs at most for changes of so many bytes of memory and so many keys, beside as many as the tree has.
+pub fn change_blocks(tree_blocks: u64, bytes: u64, keys: usize) -> u64 {
+    // A change may divide a full page, and both halves take as many blocks as the whole.
+    2 * bytes.div_ceil(BLOCK) + tree_blocks.min(2 * keys as u64) + 16
+}
+
 impl<Q: DeviceQueue> BlockStore<Q> {
     /// Metadata counts so many times its bytes: pages that are partly empty, and the old ones while new ones are written.
     pub const METADATA_FACTOR: u64 = 4;
@@ -52,14 +58,16 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     /// Blocks that checkpoints may need beside those that they have: the one under way, and the next one for what has changed
     /// since.
     pub(crate) fn kept_blocks(&self) -> u64 {
-        let of_changes = |bytes: u64| 2 * bytes.div_ceil(BLOCK) + 16;
+        let tables = &self.tables;
+        let of_changes = |bytes, keys| change_blocks(self.tree_blocks, bytes, keys);
         let of_pages = match &self.checkpoint {
             None => self.tree_blocks,
             Some(checkpoint) => {
-                checkpoint.kept_blocks(self.tree_blocks, of_changes(self.tables.frozen_bytes))
+                let frozen_keys = tables.frozen.as_ref().map_or(0, |frozen| frozen.len());
+                checkpoint.kept_blocks(self.tree_blocks, of_changes(tables.frozen_bytes, frozen_keys))
             }
         };
-        of_pages + of_changes(self.tables.active_bytes)
+        of_pages + of_changes(tables.active_bytes, tables.active().len())
     }
 
     /// Gives out no free block until the device's owner provides it: the file below may have a hole there.

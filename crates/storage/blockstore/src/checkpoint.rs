@@ -66,11 +66,15 @@ impl Checkpoint {
     }
 
     /// Free blocks that clients must leave, of a tree of so many and changes that need at most so many: for the pages that are
-    /// yet to be made, and then for those of the next checkpoint, which has the replaced ones too.
+    /// yet to be made, and then for those of the next checkpoint. That has the replaced ones too; after a power loss before this
+    /// one is published it has the made ones instead, and the old tree.
     pub fn kept_blocks(&self, tree_blocks: u64, change_blocks: u64) -> u64 {
         match self.tree {
             None => (tree_blocks + change_blocks).saturating_sub(self.made_blocks),
-            Some(_) => (tree_blocks + self.made_blocks).saturating_sub(2 * self.replaced_blocks),
+            Some(_) => {
+                let made = self.made_blocks.saturating_sub(self.replaced_blocks);
+                tree_blocks.saturating_sub(self.replaced_blocks) + made
+            }
         }
     }
 
@@ -144,6 +148,10 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             self.checkpoint_wanted || full || self.tables.active_bytes > self.options.changes_bytes_max;
         // What was changed since the last record belongs to the next one.
         if !wanted || self.checkpoint.is_some() || !self.group.is_empty() {
+            return;
+        }
+        // Memory has one checkpoint's changes at most that are in the tree: some of them go each turn. Nobody waits for that.
+        if self.leftovers.changes_bytes() > 0 && !self.is_urgent() {
             return;
         }
         self.checkpoint_wanted = false;
@@ -245,14 +253,18 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     /// Pages of a turn: few while there is room, for what clients want waits that long; and all that it may be where they would
     /// soon wait for the checkpoint's end.
     pub(crate) fn steps_of_a_turn(&self) -> usize {
-        let log = self.log.layout().bytes;
-        let is_urgent = self.log.used_bytes() > log - log / 4
-            || self.tables.active_bytes > self.options.changes_bytes_max / 2 * 3;
-        match is_urgent {
+        match self.is_urgent() {
             true => self.options.pages_per_turn,
             false => self.options.pages_per_turn.div_ceil(CALM),
         }
         .max(1)
+    }
+
+    /// Whether clients would soon wait for a checkpoint's end.
+    fn is_urgent(&self) -> bool {
+        let log = self.log.layout().bytes;
+        self.log.used_bytes() > log - log / 4
+            || self.tables.active_bytes > self.options.changes_bytes_max / 2 * 3
     }
 
     fn pass_steps(&mut self) {
@@ -327,7 +339,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let Some(checkpoint) = self.checkpoint.take() else { return };
         self.packer.is_announced = checkpoint.features & features::COMPRESSED != 0;
         self.tables.tree = checkpoint.tree.unwrap_or_default();
-        self.leftovers.add_changes(self.tables.thaw());
+        let (changes, bytes) = self.tables.thaw();
+        self.leftovers.add_changes(changes, bytes);
         self.tree_blocks += checkpoint.made_blocks;
         self.tree_blocks = self.tree_blocks.saturating_sub(checkpoint.replaced_blocks);
         for ptr in checkpoint.pass.old {

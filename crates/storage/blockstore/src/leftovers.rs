@@ -7,18 +7,30 @@ use buffer::Piece;
 use crate::page::Key;
 use crate::tree::Layer;
 
-/// Entries of each kind that a turn gives back: about as long as a few operations take.
+/// Entries of each kind that a turn gives back at least: about as long as a few operations take.
 const ENTRIES_PER_TURN: usize = 512;
+
+/// A turn gives back this part of what is left where that is more, so that whatever comes goes.
+const PART_PER_TURN: usize = 64;
 
 #[derive(Debug, Default)]
 pub struct Leftovers {
     changes: VecDeque<btree_map::IntoIter<Key, Option<Piece>>>,
+    /// Memory of the layers in `changes`, bytes, until each has gone.
+    bytes: VecDeque<u64>,
     blocks: VecDeque<btree_map::IntoIter<u64, Piece>>,
 }
 
 impl Leftovers {
-    pub fn add_changes(&mut self, changes: Layer) {
+    /// A layer with so many bytes of memory.
+    pub fn add_changes(&mut self, changes: Layer, bytes: u64) {
         self.changes.push_back(changes.into_iter());
+        self.bytes.push_back(bytes);
+    }
+
+    /// Bytes of memory of changes.
+    pub fn changes_bytes(&self) -> u64 {
+        self.bytes.iter().sum()
     }
 
     pub fn add_blocks(&mut self, blocks: BTreeMap<u64, Piece>) {
@@ -32,13 +44,15 @@ impl Leftovers {
     /// Gives a turn's part back.
     pub fn drop_some(&mut self) {
         drop_first(&mut self.changes);
+        self.bytes.drain(..self.bytes.len() - self.changes.len());
         drop_first(&mut self.blocks);
     }
 }
 
 fn drop_first<I: ExactSizeIterator>(all: &mut VecDeque<I>) {
+    let left: usize = all.iter().map(|some| some.len()).sum();
     let Some(first) = all.front_mut() else { return };
-    first.take(ENTRIES_PER_TURN).for_each(drop);
+    first.take(ENTRIES_PER_TURN.max(left / PART_PER_TURN)).for_each(drop);
     if first.len() == 0 {
         all.pop_front();
     }
@@ -55,12 +69,14 @@ mod tests {
         for _ in 0..2 {
             leftovers.add_blocks((0..1000).map(|block| (block, piece.clone())).collect());
         }
-        leftovers.add_changes(Layer::new());
+        leftovers.add_changes(Layer::new(), 7);
+        assert_eq!(leftovers.changes_bytes(), 7);
         let turns = (0..100).take_while(|_| {
             let there = !leftovers.is_empty();
             leftovers.drop_some();
             there
         });
         assert_eq!(turns.count(), 4);
+        assert_eq!(leftovers.changes_bytes(), 0);
     }
 }

@@ -407,6 +407,38 @@ mod tests {
     }
 
     #[test]
+    fn a_pass_makes_no_more_blocks_than_are_kept_for_it() {
+        for (entries, value_bytes, step) in [(4_000, 100, 60), (2_000, 480, 14), (300, 9_000, 1), (100, 4, 1)]
+        {
+            let (mut tables, mut disk, mut space) =
+                (Tables::default(), BTreeMap::new(), Space::new(&Ranges::one(0, 50_000)));
+            let key = |n: u64, rest: &[u8]| store::keys::joined(&n.to_be_bytes(), rest);
+            let value = |len: usize| Some(Piece::from(vec![1; len]));
+            tables.apply((0..entries).map(|n| (key(n, &[]), value(value_bytes))).collect());
+            write(&mut tables, &mut disk, &mut space, false);
+            let tree_blocks = space.taken_blocks();
+            // One change in each page, which is full.
+            tables.apply((0..entries).step_by(step).map(|n| (key(n, &[1]), value(20))).collect());
+            let most = tree_blocks
+                + crate::capacity::change_blocks(tree_blocks, tables.active_bytes, tables.active().len());
+            tables.freeze();
+            let (mut pass, mut made) = (Pass::new(), 0);
+            let lowest = tables.frozen.take().expect("just frozen");
+            loop {
+                let step = pass.step(&lowest, &tables.tree, &mut tables.pages, &mut space);
+                made += pass.made.drain(..).map(|made| made.ptr.block_count()).sum::<u64>();
+                match step {
+                    Ok(Some(_)) => break,
+                    Ok(None) => {}
+                    Err(Stop::Pages(all)) => read(&mut tables, &disk, all),
+                    Err(other) => panic!("{other:?}"),
+                }
+            }
+            assert!(made <= most, "{made} blocks made of {tree_blocks}, {most} are kept");
+        }
+    }
+
+    #[test]
     fn pages_above_the_leaves_lead_to_several_also_after_removals_of_long_keys() {
         let (mut tables, mut disk, mut space) =
             (Tables::default(), BTreeMap::new(), Space::new(&Ranges::one(0, 50_000)));

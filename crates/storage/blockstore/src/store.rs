@@ -277,7 +277,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         Memory {
             pages: self.tables.pages.bytes() + self.tables.recent.borrow().bytes(),
             data: self.contents.cache.bytes(),
-            changes: self.tables.active_bytes + self.tables.frozen_bytes,
+            changes: self.tables.active_bytes + self.tables.frozen_bytes + self.leftovers.changes_bytes(),
             deferred: deferred as u64 * BLOCK,
         }
     }
@@ -390,7 +390,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             let cache = self.options.cache_bytes.saturating_sub(self.tables.recent.get_mut().bytes());
             let pages = self.tables.pages.bytes().min(cache / 2);
             self.contents.cache.shrink(cache - pages);
-            self.tables.pages.shrink(cache - self.contents.cache.bytes(), keep_from);
+            // Data that was just used stays for a turn or more, whatever the bound is.
+            self.tables.pages.shrink(cache.saturating_sub(self.contents.cache.bytes()).max(pages), keep_from);
         }
     }
 }

@@ -519,10 +519,9 @@ impl Tables {
         self.frozen_bytes = std::mem::take(&mut self.active_bytes);
     }
 
-    /// The frozen changes are in the tree: nothing needs them here.
-    pub fn thaw(&mut self) -> Layer {
-        self.frozen_bytes = 0;
-        self.frozen.take().unwrap_or_default()
+    /// The frozen changes are in the tree: nothing needs them here. Returns them with their bytes of memory.
+    pub fn thaw(&mut self) -> (Layer, u64) {
+        (self.frozen.take().unwrap_or_default(), std::mem::take(&mut self.frozen_bytes))
     }
 }
 
