@@ -150,7 +150,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         if !wanted || self.checkpoint.is_some() || !self.group.is_empty() {
             return;
         }
-        // Memory has one checkpoint's changes at most that are in the tree: some of them go each turn. Nobody waits for that.
+        // The store frees the last checkpoint's changes some a turn. Until it has, the next checkpoint starts only if clients would
+        // soon wait for it: so memory holds the changes of one published checkpoint at most.
         if self.leftovers.changes_bytes() > 0 && !self.is_urgent() {
             return;
         }

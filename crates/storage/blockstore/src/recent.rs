@@ -59,7 +59,7 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// Makes it as large as a cache of so many bytes allows. One that changes its size begins anew.
+    /// Sets the number of places for onodes by the size of the cache, in bytes. A change of that number drops all onodes.
     pub fn fit(&mut self, cache_bytes: u64) {
         let places = (cache_bytes / CACHE_PART / ENTRY_BYTES).clamp(1, PLACES_MAX as u64) as usize;
         let places = 1 << places.ilog2();

@@ -353,7 +353,7 @@ impl Merged<'_> {
     /// The next key and its value.
     ///
     /// # Errors
-    /// A page has to be read first: then this ends, and begins anew from where it was.
+    /// A page has to be read first, or could not be read. The caller reads it and searches again.
     pub fn next(&mut self) -> Attempt<Option<(Key, Piece)>> {
         loop {
             if self.below.is_none() {

@@ -110,7 +110,7 @@ fn a_checkpoint_that_divides_every_leaf_has_blocks_for_that() {
     let mut h = opened();
     set_attributes(&mut h, 0..SMALL, "a", 480);
     let objects = fill(&mut h);
-    // Written anew in one go: their leaves are full.
+    // One checkpoint writes all entries in order, which fills their leaves.
     remove_attributes(&mut h, SMALL);
     checkpointed(&mut h);
     set_attributes(&mut h, 0..SMALL, "a", 480);
