@@ -224,6 +224,17 @@ table! {
     )
     .range(0.0, 1.0)
     .runtime();
+    BLUESTORE_PREFER_DEFERRED_SIZE: u64 = spec(
+        "bluestore_prefer_deferred_size",
+        Size,
+        "0",
+        "Writes of fewer bytes go to the block store's log first and to their place later, those of new objects too; 0 takes the option for the kind of disk. Overwrites of up to 32 KiB do so in any case, and new data of up to 32 KiB where nothing else is being written, or on an image file that was not written whole (`loligo up --preallocate`). Read when an OSD starts.",
+    )
+    .range(0.0, 524288.0);
+    BLUESTORE_PREFER_DEFERRED_SIZE_HDD: u64 = spec("bluestore_prefer_deferred_size_hdd", Size, "65536", "bluestore_prefer_deferred_size on disks that rotate.")
+        .range(0.0, 524288.0);
+    BLUESTORE_PREFER_DEFERRED_SIZE_SSD: u64 = spec("bluestore_prefer_deferred_size_ssd", Size, "0", "bluestore_prefer_deferred_size on disks that do not rotate.")
+        .range(0.0, 524288.0);
     COMPRESSOR_ZSTD_LEVEL: u64 = spec("compressor_zstd_level", Int, "1", "How hard zstd tries: 1 is fastest, 22 smallest.").range(1.0, 22.0).runtime();
     MGR_SERVICE_BEACON_GRACE: f64 = spec("mgr_service_beacon_grace", Secs, "60", "Seconds without a report after which the manager forgets a service daemon.")
         .range(0.0, 1e9)

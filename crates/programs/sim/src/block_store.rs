@@ -6,7 +6,7 @@ use blockdev::sim::{SimDevice, SimDisks, SimOptions, SimQueue};
 use blockdev::{DeviceId, Geometry};
 use blockstore::{BlockStore, Bug, Label, Making, Opener, Options};
 use devmodel::Model;
-use store::{CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token};
+use store::{ByMedium, CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token};
 use types::{GHObject, SplitMix64, UTime};
 
 use crate::plan::Disks;
@@ -65,6 +65,7 @@ impl BlockStoreOnDisks {
                 queue_depth: 8,
                 discards: true,
                 rotational: false,
+                durable_flushes: seed % 2 == 0,
             },
             model: Model::named(plan.model, &[], size_bytes.max(MODEL_BYTES_MIN)).unwrap(),
         };
@@ -84,6 +85,7 @@ impl BlockStoreOnDisks {
         drop(making);
         let options = Options {
             prefer_deferred_bytes: plan.deferred_bytes,
+            new_deferred_bytes: ByMedium { hdd: 0, ssd: if seed % 3 == 0 { plan.deferred_bytes } else { 0 } },
             cache_bytes: plan.cache_bytes,
             changes_bytes_max: plan.changes_bytes_max,
             pages_per_turn: 4,

@@ -9,7 +9,9 @@ use blockdev::{DeviceId, DeviceQueue};
 use blockstore::{BLOCK, Label, Opener};
 use device::{DeviceOptions, DirLock, Engine, FileDevice, Files, LockError, ModelledDisk, ModelledQueue};
 
-use store::{CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, Rehoming, StoreError, Token};
+use store::{
+    ByMedium, CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, Rehoming, StoreError, Token,
+};
 
 use crate::drive::Driver;
 use crate::growing::{FileSpace, Growing};
@@ -273,7 +275,10 @@ impl<'a> Opening<'a> {
             false => Box::new(ModelledQueue::new(queue, places)),
         };
         queue.set_waker(driver.waker());
-        let options = self.options.store.shared_by(label.shards);
+        let options = blockstore::Options {
+            new_deferred_bytes: self.new_deferred_bytes(),
+            ..self.options.store.shared_by(label.shards)
+        };
         let mut opener = Opener::new(queue, number, options).map_err(|e| failed(path, e))?;
         let opened = driver.run(&mut opener, Opener::turn, Opener::deadline);
         let mut store = opened.map_err(|e| failed(path, e))?;
@@ -291,6 +296,21 @@ impl<'a> Opening<'a> {
             shard.grows(room, growing.map_err(|e| io_error(path)(e.into()))?);
         }
         Ok(shard)
+    }
+}
+
+impl Opening<'_> {
+    /// [`blockstore::Options::new_deferred_bytes`] on this medium.
+    fn new_deferred_bytes(&self) -> ByMedium {
+        let Options { store, model, file_space, .. } = self.options;
+        let ByMedium { hdd, ssd } = store.new_deferred_bytes;
+        // A model is not what the kernel says of the disk below.
+        let modelled = model.as_ref().map(|on| if on.name.starts_with("ssd") { ssd } else { hdd });
+        let ssd = modelled.unwrap_or(ssd);
+        // The first flush behind a write to bytes that were only allocated makes the file system write its journal, too.
+        let is_written_first = self.is_file && *file_space != FileSpace::Whole;
+        let ssd = if is_written_first { ssd.max(store.prefer_deferred_bytes) } else { ssd };
+        ByMedium { hdd: hdd.max(ssd), ssd }
     }
 }
 

@@ -192,7 +192,9 @@ fn finish(open: &mut BTreeMap<Token, Open>, token: Token, ready: &mut Vec<Comple
 
 impl<Q: DeviceQueue> DeviceQueue for ModelledQueue<Q> {
     fn geometry(&self, device: DeviceId) -> Option<Geometry> {
-        self.below.geometry(device)
+        // The model's durable writes take the time of FUA: they stand for a device that flushes nothing else with them.
+        let of_model = |below| Geometry { durable_flushes: false, ..below };
+        self.below.geometry(device).map(of_model)
     }
 
     fn submit(&mut self, now: UTime, requests: &mut Vec<Request>) {

@@ -58,6 +58,7 @@ impl Factory for Modelled {
             queue_depth: 16,
             discards: true,
             rotational: true,
+            durable_flushes: false,
         };
         let model = Model::named("ssd", &[], SIZE).unwrap();
         let devices = DEVICES.map(|id| SimDevice { id, geometry, model: model.clone() }).to_vec();

@@ -16,7 +16,7 @@ use options::{Values, opt};
 use osd::{MemoryShares, OsdAddrs, OsdConfig};
 use redb::backends::InMemoryBackend;
 use simplestore::SimpleStore;
-use store::{MemStore, ObjectStore};
+use store::{ByMedium, MemStore, ObjectStore};
 use tokio::sync::mpsc::UnboundedSender;
 use types::{EntityAddr, Profile, UTime};
 
@@ -212,6 +212,16 @@ fn simple_store(plan: &OsdPlan, values: &Values) -> Result<SimpleStore, simplest
     simplestore::open(&plan.dir, &options)
 }
 
+/// Writes of fewer bytes than the options say: at most so many.
+fn new_deferred_bytes(values: &Values) -> ByMedium {
+    let either = values.get(opt::BLUESTORE_PREFER_DEFERRED_SIZE);
+    let at_most = |own| if either > 0 { either } else { values.get(own) }.saturating_sub(1);
+    ByMedium {
+        hdd: at_most(opt::BLUESTORE_PREFER_DEFERRED_SIZE_HDD),
+        ssd: at_most(opt::BLUESTORE_PREFER_DEFERRED_SIZE_SSD),
+    }
+}
+
 /// Made only at the cluster's first start, as the simple store is.
 fn block_store(plan: &OsdPlan, values: &Values) -> Result<BlockFileStore, blockfile::OpenError> {
     let on = |(name, parameters)| blockfile::ModelledOn { name, parameters };
@@ -224,6 +234,7 @@ fn block_store(plan: &OsdPlan, values: &Values) -> Result<BlockFileStore, blockf
         store: StoreOptions {
             // An image file gives back what has been free for some time.
             discard: plan.place.device.is_some() && values.get(opt::BDEV_ENABLE_DISCARD),
+            new_deferred_bytes: new_deferred_bytes(values),
             ..StoreOptions::default()
         },
         memory_bytes: Some(MemoryShares::of(values).store_bytes),

@@ -20,6 +20,9 @@ pub struct Geometry {
     pub discards: bool,
     /// Whether a head has to move: neighbouring requests are cheaper than distant ones.
     pub rotational: bool,
+    /// Whether a durable write is a write and a flush behind it: what had completed when it was submitted is durable then, too.
+    /// Not so where the device writes single requests through its cache (FUA).
+    pub durable_flushes: bool,
 }
 
 impl Geometry {

@@ -27,6 +27,7 @@ pub type Waker = Arc<dyn Fn() + Send + Sync>;
 /// **Durability.** A [`Durable`](crate::Durability::Durable) write is durable when it completes. Any other write and a
 /// discard are durable when a flush of their device completes that was submitted after they had completed, on whichever
 /// queue; the flush says nothing of requests that were in flight when it was submitted, those of its own batch included.
+/// With [`Geometry::durable_flushes`] a durable write is such a flush, too.
 /// Until then a power loss keeps or drops each sector of each write by itself: a sector has any of the states that it had
 /// since it was durable last, no sector is torn, and no other sector changes. A state older than a durable one never
 /// comes back. Requests in flight at the power loss count as such writes. What is read after a power loss is durable.

@@ -65,7 +65,7 @@ pub enum Op {
 pub enum Durability {
     /// Reads see the bytes; a power loss may revert them until a flush has covered them.
     Volatile,
-    /// The bytes survive a power loss (FUA, `RWF_DSYNC`). This covers no other write.
+    /// The bytes survive a power loss (FUA, `RWF_DSYNC`). This covers no other write, unless the device's geometry says so.
     Durable,
 }
 

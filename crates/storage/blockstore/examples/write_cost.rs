@@ -37,6 +37,7 @@ fn opened() -> BlockStore<SimQueue> {
         queue_depth: 32,
         discards: true,
         rotational: false,
+        durable_flushes: false,
     };
     let model = Model::named("ssd", &[], SIZE_BYTES).expect("a model");
     let devices = vec![SimDevice { id: DeviceId::Data, geometry, model }];

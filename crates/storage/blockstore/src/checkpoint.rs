@@ -142,21 +142,25 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         }
     }
 
-    fn begin_checkpoint(&mut self) {
+    /// Whether a checkpoint begins as soon as nothing waits for its record.
+    pub(crate) fn is_checkpoint_due(&self) -> bool {
         let full = self.log.used_bytes() > self.log.layout().bytes / 2;
         let wanted =
             self.checkpoint_wanted || full || self.tables.active_bytes > self.options.changes_bytes_max;
-        // What was changed since the last record belongs to the next one.
-        if !wanted || self.checkpoint.is_some() || !self.group.is_empty() {
-            return;
-        }
         // The store frees the last checkpoint's changes some a turn. Until it has, the next checkpoint starts only if clients would
         // soon wait for it: so memory holds the changes of one published checkpoint at most.
-        if self.leftovers.changes_bytes() > 0 && !self.is_urgent() {
+        let waits = self.leftovers.changes_bytes() > 0 && !self.is_urgent();
+        wanted && self.checkpoint.is_none() && !waits
+    }
+
+    fn begin_checkpoint(&mut self) {
+        // What was changed since the last record belongs to the next one.
+        if !self.is_checkpoint_due() || !self.pending.is_empty() {
             return;
         }
         self.checkpoint_wanted = false;
         if self.log.used_bytes() == 0 && !self.has_to_announce() {
+            self.empties_log = false;
             return;
         }
         for (region, bytes) in self.space.take_dirty() {
@@ -348,6 +352,9 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             self.space.give_back(ptr.blocks());
         }
         self.log.trim(checkpoint.end);
+        self.empties_log &= self.log.used_bytes() > 0;
+        let has_marks_only = self.tables.active().is_empty() && self.is_quiet();
+        self.checkpoint_wanted |= self.empties_log && has_marks_only;
         self.release_payloads();
         self.wake_for_room();
     }

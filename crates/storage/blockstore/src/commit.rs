@@ -1,11 +1,16 @@
 //! Group commits: batches become one record of the log.
+//!
+//! **Data do not wait for the log.** What a batch writes to free blocks goes to the device at the end of its turn, also while a
+//! record is in flight: no durable record refers to those blocks. When the log is free, the next record takes the oldest batches
+//! whose data are there. So a device that flushes for each durable write ([`blockdev::Geometry::durable_flushes`]) makes data and
+//! record durable with that one request.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use blockdev::{DeviceError, DeviceQueue, Done, Durability};
 use buffer::{Piece, PieceMut, Rope};
 use store::{Completion, StoreError};
-use wal::Beside;
+use wal::{Begun, Beside};
 
 use crate::context::Ended;
 use crate::layout::BLOCK;
@@ -13,21 +18,64 @@ use crate::planted::Barrier;
 use crate::stop::Stop;
 use crate::store::{BlockStore, Purpose, io_error};
 
-/// What becomes one record of the log.
+/// Batches of a turn.
 #[derive(Default)]
 pub struct Group {
     payload: Rope,
     /// Blocks that are written beside the log.
     placed: BTreeMap<u64, Piece>,
-    /// Blocks for the payload itself, if it is too long for the log: as many as it needs.
+    /// Blocks for the payload itself, if it is too long for the log: as many as it needs. The group is one batch then.
     payload_blocks: Vec<u64>,
+    /// How many of the batches give up blocks.
+    leaving: usize,
     pub outcomes: Vec<Completion>,
 }
 
-impl Group {
+/// Batches whose data are on their way to the device, or there, and that no record has yet.
+pub struct Sent {
+    number: u64,
+    payload: Rope,
+    payload_blocks: Vec<u64>,
+    /// What of [`Sent::beside`] is the payload.
+    payload_runs: u32,
+    beside: Vec<Beside>,
+    placed: Vec<u64>,
+    /// Of its data, under way.
+    requests: usize,
+    /// Bytes that it takes in the log at most.
+    record_bytes: u64,
+    leaving: usize,
+    outcomes: Vec<Completion>,
+}
+
+/// What becomes durable next, oldest first.
+#[derive(Default)]
+pub struct Pending {
+    sent: VecDeque<Sent>,
+    /// Of the next one that is sent.
+    next: u64,
+    pub open: Group,
+}
+
+impl Pending {
     /// Whether it needs no record. It may have refusals, which wait for nothing.
     pub fn is_empty(&self) -> bool {
-        self.payload.is_empty()
+        self.sent.is_empty() && self.open.payload.is_empty()
+    }
+
+    fn payload_bytes(&self) -> usize {
+        self.open.payload.len() + self.sent.iter().map(|sent| sent.payload.len()).sum::<usize>()
+    }
+
+    /// The outcomes of all that it had.
+    fn give_up(&mut self) -> Vec<Completion> {
+        let sent = std::mem::take(&mut self.sent).into_iter().flat_map(|sent| sent.outcomes);
+        sent.chain(std::mem::take(&mut self.open).outcomes).collect()
+    }
+
+    #[cfg(feature = "planted")]
+    pub fn placed(&self) -> impl Iterator<Item = &u64> {
+        self.sent.iter().flat_map(|sent| &sent.placed)
     }
 }
 
@@ -41,10 +89,10 @@ enum Flush {
     All,
 }
 
-/// The group whose record is in flight.
+/// The record in flight.
 pub struct Flight {
     outcomes: Vec<Completion>,
-    /// What it writes beside the log.
+    /// What it has beside the log.
     placed: Vec<u64>,
     requests: usize,
     /// What is to follow.
@@ -72,7 +120,6 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             return Err(stop);
         }
         self.peeked.clear();
-        let sequence = self.log.end().sequence;
         self.space.mark_data(batch.allocated.iter().flat_map(|run| run.blocks()));
         for block in &freed {
             self.contents.deferred.remove(block);
@@ -80,15 +127,16 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             self.contents.cache.forget(*block);
         }
         batch.deferred.iter().for_each(|(block, _)| self.contents.cache.forget(*block));
-        self.space.leave(sequence, self.next_read, freed);
+        self.pending.open.leaving += usize::from(!freed.is_empty());
+        self.space.leave(self.next_read, freed);
         self.contents.deferred.extend(batch.deferred);
         self.purge.wanted |= crate::purge::adds_dead(&batch.changes);
         self.tables.apply(batch.changes);
         self.counters = batch.counters;
         self.packer.note(packed);
-        self.group.payload.append(payload);
+        self.pending.open.payload.append(payload);
         self.contents.writing.extend(placed.iter().map(|(block, bytes)| (*block, bytes.clone())));
-        self.group.placed.extend(placed);
+        self.pending.open.placed.extend(placed);
         Ok(())
     }
 
@@ -97,97 +145,189 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         (self.log.layout().record_bytes_max() / 2) as usize
     }
 
-    /// Makes sure that the group's record has room with one more batch.
+    /// Makes sure that what is pending has room in the log with one more batch: as one record, and as several.
     ///
     /// # Errors
     /// It has none now, or never.
     fn make_log_room(&mut self, payload: usize, placed: usize) -> Result<(), Stop> {
-        let payload = self.group.payload.len() + payload;
-        let beside = payload > self.payload_bytes_max();
+        let is_first = self.pending.is_empty();
+        let beside = self.pending.payload_bytes() + payload > self.payload_bytes_max();
+        if beside && !is_first {
+            return Err(Stop::NextRecord);
+        }
         let payload_blocks = if beside { (payload as u64).div_ceil(BLOCK) } else { 0 };
-        let in_log = if beside { 8 } else { payload as u64 };
+        let open = &self.pending.open;
+        let in_log = if beside { 8 } else { (open.payload.len() + payload) as u64 };
         // Each block beside the log may be a run.
-        let blocks = (self.group.placed.len() + placed) as u64 + payload_blocks;
+        let blocks = (open.placed.len() + placed) as u64 + payload_blocks;
         let record = self.log.record_bytes(in_log + blocks * 16, &[]);
+        let all = record + self.pending.sent.iter().map(|sent| sent.record_bytes).sum::<u64>();
         let longest = self.log.layout().record_bytes_max();
-        if record > longest {
-            return Err(match self.group.is_empty() {
+        if all > longest {
+            return Err(match is_first {
                 true => StoreError::NoSpace { needed: record, available: longest }.into(),
                 false => Stop::NextRecord,
             });
         }
         // So that marks always have some.
         let kept = 8 * u64::from(self.log.layout().unit_bytes);
-        if record + kept > self.log.room_bytes() {
+        if all + kept > self.log.room_bytes() {
             return Err(Stop::LogRoom);
         }
-        let more = payload_blocks.saturating_sub(self.group.payload_blocks.len() as u64);
-        if more > 0 {
-            if self.space.free_blocks() < more + self.kept_blocks() {
+        if payload_blocks > 0 {
+            if self.space.free_blocks() < payload_blocks + self.kept_blocks() {
                 return Err(Stop::Space);
             }
-            let blocks = self.space.allocate(more).ok_or(Stop::Space)?;
-            self.group.payload_blocks.extend(blocks);
+            self.pending.open.payload_blocks = self.space.allocate(payload_blocks).ok_or(Stop::Space)?;
         }
         Ok(())
     }
 
-    /// Begins the next record, if one is wanted and none is in flight.
+    /// Sends what was admitted, and begins the next record, if one is wanted and none is in flight.
     pub(crate) fn submit_group(&mut self) {
-        if self.flight.is_some() || self.stopped {
+        if self.stopped {
             return;
         }
-        if self.group.payload.is_empty() && !self.mark_wanted {
-            // Nothing to make durable.
-            self.ready.append(&mut self.group.outcomes);
+        self.send_group();
+        if self.flight.is_some() {
             return;
         }
-        let Group { payload, placed, mut payload_blocks, outcomes } = std::mem::take(&mut self.group);
+        if self.pending.is_empty() {
+            match self.mark_wanted {
+                true => self.begin_mark(),
+                // Nothing to make durable.
+                false => self.ready.append(&mut self.pending.open.outcomes),
+            }
+            return;
+        }
+        let taken = self.taken_groups();
+        if taken > 0 {
+            self.begin_record(taken);
+        }
+    }
+
+    /// Writes the data of the open group.
+    fn send_group(&mut self) {
+        if self.pending.open.payload.is_empty() {
+            // Refusals follow what they came behind.
+            if let Some(last) = self.pending.sent.back_mut() {
+                last.outcomes.append(&mut self.pending.open.outcomes);
+            }
+            return;
+        }
+        let Group { payload, placed, mut payload_blocks, leaving, outcomes } =
+            std::mem::take(&mut self.pending.open);
         let blocks = placed.keys().copied().collect();
         let (mut beside, mut data) = self.beside(placed);
         payload_blocks.sort_unstable();
-        let begun = match payload_blocks.is_empty() {
-            true => self.log.begin(payload, &beside),
-            false => {
-                let whole = padded(&payload);
-                let pieces = payload_blocks.iter().zip((0..).step_by(BLOCK as usize));
-                let pieces = pieces.map(|(block, at)| (*block, whole.slice(at..at + BLOCK as usize)));
-                let (runs, bytes) = self.beside(pieces.collect());
-                let payload_runs = runs.len() as u32;
-                beside.extend(runs);
-                data.extend(bytes);
-                self.log.begin_beside(payload.len() as u64, &beside, payload_runs)
-            }
-        };
-        let alone = beside.is_empty();
-        let Some(begun) = begun else {
-            // A mark without room waits for the checkpoint; a group was admitted only with room. Refusals need none.
-            debug_assert!(
-                outcomes.iter().all(|o| matches!(o, Completion::Refused { .. })),
-                "a group has room"
-            );
-            self.mark_wanted = false;
-            self.ready.extend(outcomes);
-            self.checkpoint_wanted = true;
-            return;
-        };
-        self.mark_wanted = false;
-        self.keep_payload(begun.sequence, payload_blocks);
-        let one = begun.writes.len() == 1
-            && begun.writes.iter().all(|w| w.data.len() as u64 <= self.io.request_bytes_max());
-        let (durability, flush) = match (alone, one) {
-            (true, true) => (self.io.durability(Barrier::Record), Flush::None),
-            (true, false) => (Durability::Volatile, Flush::Log),
-            (false, _) => (Durability::Volatile, Flush::All),
-        };
+        let mut payload_runs = 0;
+        if !payload_blocks.is_empty() {
+            let whole = padded(&payload);
+            let pieces = payload_blocks.iter().zip((0..).step_by(BLOCK as usize));
+            let pieces = pieces.map(|(block, at)| (*block, whole.slice(at..at + BLOCK as usize)));
+            let (runs, bytes) = self.beside(pieces.collect());
+            payload_runs = runs.len() as u32;
+            beside.extend(runs);
+            data.extend(bytes);
+        }
+        let number = self.pending.next;
+        self.pending.next += 1;
         let mut requests = 0;
         for (offset, bytes) in &data {
-            requests += self.io.write(Purpose::Group, *offset, bytes, Durability::Volatile);
+            requests += self.io.write(Purpose::Beside(number), *offset, bytes, Durability::Volatile);
         }
+        let in_log = if payload_runs > 0 { 8 } else { payload.len() as u64 };
+        self.pending.sent.push_back(Sent {
+            number,
+            record_bytes: self.log.record_bytes(in_log, &beside),
+            payload,
+            payload_blocks,
+            payload_runs,
+            beside,
+            placed: blocks,
+            requests,
+            leaving,
+            outcomes,
+        });
+    }
+
+    /// How many of the groups become the next record: those whose data are there, or all of them with a flush of their own.
+    fn taken_groups(&self) -> usize {
+        let there = self.pending.sent.iter().take_while(|sent| sent.requests == 0).count();
+        let all = self.pending.sent.len();
+        match there {
+            // A checkpoint begins between two records, when nothing is pending.
+            _ if self.is_checkpoint_due() => all,
+            0 if self.io.durable_write_covers_data() => 0,
+            0 => all,
+            there => there,
+        }
+    }
+
+    fn begin_record(&mut self, groups: usize) {
+        let mut taken = self.pending.sent.drain(..groups);
+        // What is pending fits into one record, and a payload of its own blocks is alone.
+        let Some(mut record) = taken.next() else { return };
+        for next in taken {
+            record.payload.append(next.payload);
+            record.beside.extend(next.beside);
+            record.placed.extend(next.placed);
+            record.requests += next.requests;
+            record.leaving += next.leaving;
+            record.outcomes.extend(next.outcomes);
+        }
+        let Sent { payload, beside, payload_runs, .. } = record;
+        let begun = match payload_runs {
+            0 => self.log.begin(payload, &beside),
+            runs => self.log.begin_beside(payload.len() as u64, &beside, runs),
+        };
+        let Some(begun) = begun else {
+            let error =
+                StoreError::Damaged("a record has no room in the log that was kept for it".to_owned());
+            return self.stop(record.outcomes, error);
+        };
+        self.mark_wanted = false;
+        self.space.recorded(begun.sequence, record.leaving);
+        self.keep_payload(begun.sequence, record.payload_blocks);
+        let Sent { outcomes, placed, requests, .. } = record;
+        let flight = Flight { outcomes, placed, requests, flush: Flush::None, error: None };
+        self.write_record(&begun, flight, !beside.is_empty());
+    }
+
+    /// A record without batches. Without room it waits for the checkpoint.
+    fn begin_mark(&mut self) {
+        self.mark_wanted = false;
+        let mut outcomes = std::mem::take(&mut self.pending.open.outcomes);
+        match self.log.begin(Rope::new(), &[]) {
+            Some(begun) => {
+                let flight =
+                    Flight { outcomes, placed: Vec::new(), requests: 0, flush: Flush::None, error: None };
+                self.write_record(&begun, flight, false);
+            }
+            None => {
+                self.ready.append(&mut outcomes);
+                self.checkpoint_wanted = true;
+            }
+        }
+    }
+
+    /// Writes a record, and makes it durable with the data beside it, if there are some. Their requests under way are counted in
+    /// `flight` already.
+    fn write_record(&mut self, begun: &Begun, mut flight: Flight, has_data: bool) {
+        let one = begun.writes.len() == 1
+            && begun.writes.iter().all(|w| w.data.len() as u64 <= self.io.request_bytes_max());
+        let covers_data = flight.requests == 0 && self.io.durable_write_covers_data();
+        let (durability, flush) = match (has_data, one) {
+            (false, true) => (self.io.durability(Barrier::Record), Flush::None),
+            (true, true) if covers_data => (self.io.durability(Barrier::RecordData), Flush::None),
+            (false, false) => (Durability::Volatile, Flush::Log),
+            (true, _) => (Durability::Volatile, Flush::All),
+        };
         for write in &begun.writes {
-            requests += self.io.write_log(Purpose::Group, write.offset, &write.data, durability);
+            flight.requests += self.io.write_log(Purpose::Group, write.offset, &write.data, durability);
         }
-        self.flight = Some(Flight { outcomes, placed: blocks, requests, flush, error: None });
+        flight.flush = flush;
+        self.flight = Some(flight);
     }
 
     /// What is written beside the log: for the record, and for the device.
@@ -206,6 +346,17 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             next = Some(block + 1);
         }
         all.into_iter().map(|(beside, data)| (beside.clone(), (beside.offset, data))).unzip()
+    }
+
+    /// Data beside the log were written.
+    pub(crate) fn on_beside(&mut self, number: u64, result: Result<Done, DeviceError>) {
+        let Some(sent) = self.pending.sent.iter_mut().find(|sent| sent.number == number) else {
+            return self.on_group(result);
+        };
+        sent.requests -= 1;
+        if let Err(error) = result {
+            self.fail(io_error("write of the log", &error));
+        }
     }
 
     pub(crate) fn on_group(&mut self, result: Result<Done, DeviceError>) {
@@ -266,7 +417,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     /// owner always learns why it stopped.
     fn stop(&mut self, under_way: Vec<Completion>, error: StoreError) {
         self.stopped = true;
-        let waiting = std::mem::take(&mut self.group).outcomes;
+        let waiting = self.pending.give_up();
         let commits =
             |outcomes: &[Completion]| outcomes.iter().any(|o| matches!(o, Completion::Committed { .. }));
         let (of_waiting, untold) = match (commits(&under_way), commits(&waiting)) {
@@ -302,7 +453,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
 
     /// Whether nothing is being made durable.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.flight.is_none() && self.group.is_empty()
+        self.flight.is_none() && self.pending.is_empty()
     }
 }
 

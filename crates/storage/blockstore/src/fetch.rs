@@ -119,6 +119,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         for (purpose, result) in completions {
             match purpose {
                 Purpose::Group => self.on_group(result),
+                Purpose::Beside(number) => self.on_beside(number, result),
                 Purpose::Checkpoint => self.on_checkpoint(result),
                 Purpose::Page(ptr, run) => self.on_page(ptr, run, result),
                 Purpose::Fetch { waiter, first, count } => self.on_fetched(waiter, first, count, result),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use blockdev::{Completion, DeviceError, DeviceId, DeviceQueue, Done, Durability, Op, Request, Token};
 use buffer::{PieceMut, Rope};
+use store::ByMedium;
 use types::UTime;
 
 use crate::layout::BLOCK;
@@ -52,6 +53,10 @@ impl<Q: DeviceQueue, P: Clone> Io<Q, P> {
         self.queue.deadline()
     }
 
+    pub fn by_medium(&self, of: ByMedium) -> u64 {
+        if self.is_rotational() { of.hdd } else { of.ssd }
+    }
+
     /// Bytes of the data device.
     pub fn device_bytes(&self) -> u64 {
         self.queue.geometry(DeviceId::Data).map_or(0, |geometry| geometry.size_bytes)
@@ -60,6 +65,12 @@ impl<Q: DeviceQueue, P: Clone> Io<Q, P> {
     /// Whether the data device has to seek.
     pub fn is_rotational(&self) -> bool {
         self.queue.geometry(DeviceId::Data).is_some_and(|geometry| geometry.rotational)
+    }
+
+    /// Whether a durable write to the log's device makes durable what had completed on the data device, too.
+    pub fn durable_write_covers_data(&self) -> bool {
+        let flushes = self.queue.geometry(DeviceId::Data).is_some_and(|geometry| geometry.durable_flushes);
+        flushes && self.log == DeviceId::Data
     }
 
     /// The longest request that every device takes, bytes.

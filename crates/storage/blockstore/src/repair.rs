@@ -128,6 +128,7 @@ mod tests {
             queue_depth: 32,
             discards: true,
             rotational: false,
+            durable_flushes: false,
         };
         let model = Model::named("ssd", &[], SIZE_BYTES).expect("a model");
         let devices = vec![SimDevice { id: DeviceId::Data, geometry, model }];

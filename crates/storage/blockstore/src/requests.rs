@@ -104,7 +104,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         for id in collections {
             self.closed.entry(id).or_insert(by);
         }
-        self.group.outcomes.push(Completion::Refused { token, error });
+        self.pending.open.outcomes.push(Completion::Refused { token, error });
         Ok(())
     }
 
@@ -131,8 +131,11 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         });
         let data_bytes = copied.fold(txn.data_bytes(), u64::saturating_add);
         let deferred_max = self.options.prefer_deferred_bytes;
+        // With nothing else under way the log alone is the shortest way; otherwise new blocks are written to their places, once.
+        let alone = if self.is_quiet() { deferred_max } else { 0 };
+        let log_max = self.io.by_medium(self.options.new_deferred_bytes).max(alone);
         let mut context = self.context(fetched);
-        context.in_place = data_bytes <= deferred_max;
+        context.in_place = data_bytes <= deferred_max.max(log_max);
         if let Err(stop) = context.apply(txn) {
             context.take_back();
             return Err(stop);
@@ -144,10 +147,10 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         }
         // What compression has made small is as well in the log.
         let new_bytes = context.blocks.len() as u64 * BLOCK;
-        let direct = data_bytes.min(new_bytes) > deferred_max || new_bytes > deferred_max.max(64 << 10);
+        let direct = data_bytes.min(new_bytes) > log_max || new_bytes > log_max.max(64 << 10);
         let ended = context.finish(direct);
         self.admit(ended)?;
-        self.group.outcomes.push(Completion::Committed { token });
+        self.pending.open.outcomes.push(Completion::Committed { token });
         Ok(())
     }
 

@@ -15,10 +15,12 @@ const SEARCHED_BLOCKS_MAX: u64 = 4 << 20;
 /// A search for long runs ends after so many that are too short.
 const SHORT_RUNS_MAX: u32 = 1 << 16;
 
+const UNRECORDED: u64 = u64::MAX;
+
 /// Blocks that a change gave up, which are free for others once nothing can need them.
 #[derive(Debug)]
 struct Leaving {
-    /// The log record that gave them up.
+    /// The log record that gave them up: [`UNRECORDED`] before it begins.
     sequence: u64,
     /// Reads that began before this number may still want them.
     reads_below: u64,
@@ -247,8 +249,8 @@ impl Space {
         }
     }
 
-    /// The change in record `sequence` gives up data blocks.
-    pub fn leave(&mut self, sequence: u64, reads_below: u64, blocks: Vec<u64>) {
+    /// A change gives up data blocks; [`Space::recorded`] says in which record.
+    pub fn leave(&mut self, reads_below: u64, blocks: Vec<u64>) {
         if blocks.is_empty() {
             return;
         }
@@ -257,7 +259,13 @@ impl Space {
             self.dirty.insert(block / REGION_BLOCKS);
         }
         self.leaving_blocks += blocks.len() as u64;
-        self.leaving.push_back(Leaving { sequence, reads_below, blocks });
+        self.leaving.push_back(Leaving { sequence: UNRECORDED, reads_below, blocks });
+    }
+
+    /// The next so many changes that gave up blocks are in record `sequence`.
+    pub fn recorded(&mut self, sequence: u64, changes: usize) {
+        let first = self.leaving.partition_point(|leaving| leaving.sequence != UNRECORDED);
+        self.leaving.range_mut(first..first + changes).for_each(|leaving| leaving.sequence = sequence);
     }
 
     /// Takes out what nothing needs any more, for the caller to give back: records up to `marked` are known durable to a
@@ -265,7 +273,7 @@ impl Space {
     pub fn release(&mut self, marked: u64, reads_from: u64) -> Vec<u64> {
         let mut all = Vec::new();
         while let Some(first) = self.leaving.front() {
-            if first.sequence > marked || first.reads_below > reads_from {
+            if first.sequence == UNRECORDED || first.sequence > marked || first.reads_below > reads_from {
                 break;
             }
             if let Some(Leaving { blocks, .. }) = self.leaving.pop_front() {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use blockdev::{DeviceError, DeviceQueue};
 use store::{
-    CollectionId, Completion, Compression, CompressionAlgorithm, ObjectStore, ReadOutcome, ReadRequest,
-    StoreError, StoreShard, Token, Transaction, Waker,
+    ByMedium, CollectionId, Completion, Compression, CompressionAlgorithm, ObjectStore, ReadOutcome,
+    ReadRequest, StoreError, StoreShard, Token, Transaction, Waker,
 };
 use types::{GHObject, PoolId, UTime};
 use wal::{Log, Opening};
@@ -13,7 +13,7 @@ use wal::{Log, Opening};
 use crate::bitmap::{Run, runs_of};
 use crate::capacity::Growth;
 use crate::checkpoint::Checkpoint;
-use crate::commit::{Flight, Group};
+use crate::commit::{Flight, Pending};
 use crate::context::{Contents, NOTHING_FETCHED};
 use crate::fetch::{OpenRead, PageRead};
 use crate::inbox::{Inbox, Taken};
@@ -33,9 +33,12 @@ use crate::tree::Tables;
 /// What a shard is tuned by.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// A transaction with at most so many bytes of data writes them to the log, and blocks that it overwrites stay where
-    /// they are. One with more writes to new blocks, beside the log.
+    /// Blocks that a transaction with at most so many bytes of data overwrites stay where they are: their contents go to the log,
+    /// and to their places later. One with more writes to new blocks, beside the log. With nothing else under way the log takes
+    /// contents of new blocks up to this, too: that is one write.
     pub prefer_deferred_bytes: u64,
+    /// The log takes contents of new blocks up to this in any case.
+    pub new_deferred_bytes: ByMedium,
     /// Memory for data and for pages of the tree, bytes. Half of it is the pages', if they need it.
     pub cache_bytes: u64,
     /// A checkpoint begins when changes take so many bytes of memory (or the log is half full). While it is under way there
@@ -86,6 +89,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             prefer_deferred_bytes: 32 << 10,
+            new_deferred_bytes: ByMedium { hdd: (64 << 10) - 1, ssd: 0 },
             cache_bytes: 64 << 20,
             changes_bytes_max: 32 << 20,
             pages_per_turn: 32,
@@ -97,8 +101,10 @@ impl Default for Options {
 /// What a request to the device is for.
 #[derive(Clone, Debug)]
 pub enum Purpose {
-    /// The log record in flight and what lies beside it.
+    /// The log record in flight.
     Group,
+    /// What lies beside the log of the group with this number.
+    Beside(u64),
     Checkpoint,
     /// A run of a page of the tree, by its number.
     Page(PagePtr, usize),
@@ -141,7 +147,7 @@ pub struct BlockStore<Q: DeviceQueue> {
     pub(crate) log: Log,
     pub(crate) opening: Opening,
     pub(crate) generation: u64,
-    pub(crate) group: Group,
+    pub(crate) pending: Pending,
     /// Blocks that are free once the device has discarded them.
     pub(crate) discarding_blocks: u64,
     pub(crate) flight: Option<Flight>,
@@ -151,6 +157,8 @@ pub struct BlockStore<Q: DeviceQueue> {
     pub(crate) mark_wanted: bool,
     pub(crate) checkpoint: Option<Checkpoint>,
     pub(crate) checkpoint_wanted: bool,
+    /// Someone wants the log empty. A checkpoint may leave a mark there that it needed itself.
+    pub(crate) empties_log: bool,
     pub(crate) leftovers: Leftovers,
     pub(crate) inbox: Inbox,
     pub(crate) purge: Purge,
@@ -206,13 +214,14 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             log,
             opening,
             generation: 0,
-            group: Group::default(),
+            pending: Pending::default(),
             discarding_blocks: 0,
             flight: None,
             payloads: VecDeque::new(),
             mark_wanted: false,
             checkpoint: None,
             checkpoint_wanted: false,
+            empties_log: false,
             leftovers: Leftovers::default(),
             inbox: Inbox::default(),
             purge: Purge::default(),
@@ -252,12 +261,13 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     /// Begins a checkpoint as soon as it can: what is in the log goes to its place. [`BlockStore::is_clean`] says when.
     pub fn request_checkpoint(&mut self) {
         self.checkpoint_wanted = true;
+        self.empties_log = true;
     }
 
     /// Whether the log is empty: an opening has nothing to replay.
     pub fn is_clean(&self) -> bool {
         self.log.used_bytes() == 0
-            && self.group.is_empty()
+            && self.pending.is_empty()
             && self.inbox.is_empty()
             && !self.purge.is_wanted()
     }
@@ -298,7 +308,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     pub fn is_proven(&self, offset: u64) -> bool {
         let at = |block: &u64| self.layout.block_offset(*block) == offset - offset % BLOCK;
         let in_flight = self.flight.iter().flat_map(|flight| flight.placed());
-        !self.newest.iter().chain(in_flight).any(at)
+        !self.newest.iter().chain(in_flight).chain(self.pending.placed()).any(at)
     }
 
     /// How a byte of an object is compressed, and the bytes of the blob that it is in; `None` if it is not, as far as memory
@@ -367,8 +377,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             self.release();
             self.run_inbox();
             if self.stopped {
-                let outcomes = std::mem::take(&mut self.group).outcomes;
-                self.ready.extend(outcomes);
+                self.ready.append(&mut self.pending.open.outcomes);
             }
             self.purge_work();
             self.submit_group();

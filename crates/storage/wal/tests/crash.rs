@@ -23,6 +23,7 @@ fn disks(seed: u64) -> SimDisks {
         queue_depth: 8,
         discards: true,
         rotational: false,
+        durable_flushes: false,
     };
     let model = Model::named("ssd", &[], DISK_BYTES).expect("a model");
     let devices = vec![SimDevice { id: DeviceId::Data, geometry, model }];

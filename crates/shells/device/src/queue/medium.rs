@@ -30,6 +30,7 @@ pub struct OpenMedium {
     pub block_bytes: u32,
     pub discards: bool,
     pub rotational: bool,
+    pub durable_flushes: bool,
 }
 
 impl Medium {
@@ -58,7 +59,8 @@ impl Medium {
             }
         };
         let rotational = rotates(&metadata);
-        Ok(OpenMedium { medium, size_bytes, block_bytes, discards, rotational })
+        let durable_flushes = medium.is_direct() && has_to_flush(disk_of(&metadata));
+        Ok(OpenMedium { medium, size_bytes, block_bytes, discards, rotational, durable_flushes })
     }
 
     pub fn direct(&self) -> Option<&DirectFile> {
@@ -158,18 +160,46 @@ fn alignment(file: &File) -> Option<(u32, u32)> {
     (known && both.0.is_power_of_two() && both.1.is_power_of_two()).then_some(both)
 }
 
-/// Whether a block device has to seek, or the disk below a file.
+/// Whether a block device has to seek, or the disk below a file. What is below a disk of virtio-blk the kernel does not know: it
+/// says that it rotates, and such disks are rarely those that do.
 pub fn rotates(metadata: &Metadata) -> bool {
-    let is_block_device = metadata.file_type().is_block_device();
-    let below = if is_block_device { metadata.rdev() } else { metadata.dev() };
-    property(below, "rotational") == Some(1)
+    let disk = disk_of(metadata);
+    property(disk, "rotational") == Some(1) && !is_virtual(disk)
+}
+
+fn is_virtual(disk: u64) -> bool {
+    let drivers = ["device", "../device"].map(|device| sys_path(disk, &format!("{device}/driver")));
+    let mut names = drivers.iter().filter_map(|driver| std::fs::read_link(driver).ok());
+    names.any(|driver| driver.ends_with("virtio_blk"))
+}
+
+/// The number of a block device, or of the one below a file.
+fn disk_of(metadata: &Metadata) -> u64 {
+    if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() }
+}
+
+/// Whether the kernel flushes a disk for each `RWF_DSYNC` write: the disk has a cache and does not take FUA. With FUA it writes such
+/// a request through the cache and leaves the rest there. Without a cache each completed write is durable already, so that the
+/// answer is yes, too. A file system that keeps its disk to itself (a number that is no block device's) gets no.
+fn has_to_flush(disk: u64) -> bool {
+    let is_written_through = text_property(disk, "write_cache").is_some_and(|cache| cache == "write through");
+    is_written_through || property(disk, "fua") == Some(0)
 }
 
 /// A property of a disk's queue; a partition has its disk's.
 fn property(number: u64, name: &str) -> Option<u64> {
-    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    text_property(number, name)?.parse().ok()
+}
+
+fn text_property(number: u64, name: &str) -> Option<String> {
     ["queue", "../queue"].iter().find_map(|queue| {
-        let path = format!("/sys/dev/block/{major}:{minor}/{queue}/{name}");
-        std::fs::read_to_string(path).ok()?.trim().parse().ok()
+        let text = std::fs::read_to_string(sys_path(number, &format!("{queue}/{name}"))).ok()?;
+        Some(text.trim().to_owned())
     })
+}
+
+/// Where the system says something of a disk.
+fn sys_path(number: u64, what: &str) -> String {
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    format!("/sys/dev/block/{major}:{minor}/{what}")
 }

@@ -52,6 +52,7 @@ impl Unit {
             queue_depth: queue_depth.max(1),
             discards: opened.discards,
             rotational: opened.rotational,
+            durable_flushes: opened.durable_flushes,
         };
         let medium = opened.medium;
         let overlap = (!medium.is_direct()).then(Overlap::default);

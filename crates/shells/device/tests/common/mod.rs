@@ -10,10 +10,11 @@ use device::{DeviceOptions, Engine, FileDevice, FileQueue, Files, Power};
 use tempfile::TempDir;
 
 /// Cases that files without hooks cannot be put through.
-pub const NEEDS_FAULTS: [&str; 14] = [
+pub const NEEDS_FAULTS: [&str; 15] = [
     "a_flushed_write_survives_a_power_loss",
     "a_durable_write_survives_a_power_loss",
     "a_flush_covers_the_writes_of_other_queues",
+    "a_durable_write_that_flushes_covers_what_completed_before_it",
     "an_older_volatile_write_never_replaces_a_durable_one",
     "a_volatile_write_over_a_durable_one_leaves_either",
     "a_flush_after_a_discard_keeps_what_was_written_since",

@@ -71,7 +71,7 @@ struct InFlight {
     token: Token,
     device: DeviceId,
     op: Op,
-    /// For a flush: see [`Unit::floor`].
+    /// For a flush, and a durable write that is one: see [`Unit::floor`].
     floor: u64,
 }
 
@@ -306,7 +306,7 @@ impl State {
                 Done::Read(buffer)
             }),
             Op::Write { offset, data, durability } => {
-                unit.write(offset, data, durability, &mut self.random).map(|()| Done::Written)
+                unit.write(offset, data, (durability, floor), &mut self.random).map(|()| Done::Written)
             }
             Op::Flush => unit.flush(floor).map(|()| Done::Flushed),
             Op::Discard { offset, len } => {

@@ -119,7 +119,7 @@ impl Unit {
         &mut self,
         offset: u64,
         data: Rope,
-        durability: Durability,
+        (durability, floor): (Durability, u64),
         random: &mut SplitMix64,
     ) -> Result<(), DeviceError> {
         let range = offset..offset + data.len() as u64;
@@ -150,6 +150,9 @@ impl Unit {
         match durability {
             Durability::Volatile => self.volatile.push(record),
             Durability::Durable => {
+                if self.geometry.durable_flushes {
+                    self.flush(floor)?;
+                }
                 cut(&mut self.volatile, &record.range());
                 record.apply(&mut self.durable);
             }

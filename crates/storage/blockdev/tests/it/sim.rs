@@ -104,6 +104,7 @@ fn without_jitter_a_request_takes_the_models_time() {
         queue_depth: 1,
         discards: false,
         rotational: true,
+        durable_flushes: false,
     };
     let device = blockdev::sim::SimDevice { id: Data, geometry, model: model.clone() };
     let options = blockdev::sim::SimOptions { seed: 1, jitter_ns: 0..0, devices: vec![device] };

@@ -129,6 +129,8 @@ wrong_devices! {
     ];
     one_that_flushes_its_own_queue: FlushesItsQueue::default() =>
         [a_flush_covers_the_writes_of_other_queues "after a power loss"];
+    one_whose_durable_writes_flush_nothing: ClaimsToFlush =>
+        [a_durable_write_that_flushes_covers_what_completed_before_it "after a power loss"];
     one_that_brings_back_the_old: BringsBackTheOld::default() =>
         [an_older_volatile_write_never_replaces_a_durable_one "after a power loss"];
     one_that_tears_sectors: TearsSectors::default() => [a_flushed_write_survives_a_power_loss "is of None"];

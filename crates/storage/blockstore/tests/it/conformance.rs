@@ -3,8 +3,8 @@
 use crate::common::shards::Shards;
 use crate::common::{Sim, forced};
 use blockstore::Options;
-use store::CompressionAlgorithm;
 use store::conformance::OF_SEVERAL_SHARDS;
+use store::{ByMedium, CompressionAlgorithm};
 
 mod defaults {
     use super::*;
@@ -16,12 +16,13 @@ mod cramped {
     use super::*;
     const OPTIONS: Options = Options {
         prefer_deferred_bytes: 32 << 10,
+        new_deferred_bytes: ByMedium { hdd: 0, ssd: 0 },
         cache_bytes: 64 << 10,
         changes_bytes_max: 256 << 10,
         pages_per_turn: 2,
         discard: false,
     };
-    store::conformance_tests!(Sim { clean: false, ..Sim::new(OPTIONS, 4 << 20) }, skipped: OF_SEVERAL_SHARDS);
+    store::conformance_tests!(Sim { clean: false, durable_flushes: true, ..Sim::new(OPTIONS, 4 << 20) }, skipped: OF_SEVERAL_SHARDS);
 }
 
 /// Nothing is deferred: every write goes to new blocks. The log has a device of its own.
@@ -29,6 +30,7 @@ mod direct {
     use super::*;
     const OPTIONS: Options = Options {
         prefer_deferred_bytes: 0,
+        new_deferred_bytes: ByMedium { hdd: 0, ssd: 0 },
         cache_bytes: 64 << 20,
         changes_bytes_max: 1 << 20,
         pages_per_turn: 32,

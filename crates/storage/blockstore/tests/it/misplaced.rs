@@ -11,7 +11,7 @@ use blockdev::DeviceId;
 use blockdev::sim::{SimDisks, WriteFault};
 use blockstore::{OpenError, Options};
 use store::conformance::{Factory, Harness};
-use store::{CollectionId, ReadOutcome, ReadRequest, StoreError, Transaction};
+use store::{ByMedium, CollectionId, ReadOutcome, ReadRequest, StoreError, Transaction};
 use types::{GHObject, HObject, Name, PgId, PoolId, SplitMix64};
 
 use crate::common::{Sim, Simulated};
@@ -206,6 +206,7 @@ fn play(seed: u64, faults: bool) -> u64 {
     let pick = |random: &mut SplitMix64, of: &[u64]| of[random.below(of.len() as u64) as usize];
     let options = Options {
         prefer_deferred_bytes: pick(&mut random, &[0, 4 << 10, 32 << 10]),
+        new_deferred_bytes: ByMedium { hdd: 0, ssd: pick(&mut random, &[0, 32 << 10]) },
         // Next to nothing is found in memory.
         cache_bytes: 8 << 10,
         changes_bytes_max: pick(&mut random, &[64 << 10, 1 << 20]),

@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use blockstore::Options;
-use store::CompressionAlgorithm;
 use store::conformance::{Shape, crash_history};
+use store::{ByMedium, CompressionAlgorithm};
 
 use crate::common::{Sim, forced};
 
@@ -34,6 +34,7 @@ fn play(seed: u64) {
     let one_of = |choices: &[u64], by: u64| choices[(seed / by) as usize % choices.len()];
     let options = Options {
         prefer_deferred_bytes: one_of(&[32 << 10, 0, 4096], 1),
+        new_deferred_bytes: ByMedium { hdd: 0, ssd: one_of(&[32 << 10, 0], 4) },
         cache_bytes: one_of(&[64 << 10, 1 << 20], 3),
         changes_bytes_max: one_of(&[64 << 10, 512 << 10], 2),
         pages_per_turn: one_of(&[1, 4, 32], 1) as usize,
@@ -41,6 +42,7 @@ fn play(seed: u64) {
     };
     let mut factory = Sim::new(options, one_of(&[256 << 10, 1 << 20, 512 << 10, 4 << 20], 1));
     factory.block_bytes = one_of(&[512, 4096], 2) as u32;
+    factory.durable_flushes = seed / 8 % 2 == 0;
     factory.log_apart = seed % 5 == 0;
     let algorithm =
         [None, Some(CompressionAlgorithm::Lz4), Some(CompressionAlgorithm::Zstd)][seed as usize % 3];

@@ -63,6 +63,7 @@ cases! {
     a_flushed_write_survives_a_power_loss [PowerLoss],
     a_durable_write_survives_a_power_loss [PowerLoss],
     a_flush_covers_the_writes_of_other_queues [PowerLoss],
+    a_durable_write_that_flushes_covers_what_completed_before_it [PowerLoss],
     an_older_volatile_write_never_replaces_a_durable_one [PowerLoss],
     a_volatile_write_over_a_durable_one_leaves_either [PowerLoss],
     a_flush_after_a_discard_keeps_what_was_written_since [PowerLoss],

@@ -83,6 +83,20 @@ pub fn a_flush_covers_the_writes_of_other_queues<F: Factory>(factory: &mut F) {
     });
 }
 
+pub fn a_durable_write_that_flushes_covers_what_completed_before_it<F: Factory>(factory: &mut F) {
+    each_loss(factory, |factory, h, shadow, device, block| {
+        let mut other = open(factory);
+        for n in 0..8 {
+            put(&mut other, shadow, device, 5 * n * block, 2 * block, Durability::Volatile);
+        }
+        let covered = shadow.covered();
+        put(h, shadow, device, 50 * block, block, Durability::Durable);
+        if h.geometry(device).durable_flushes {
+            shadow.flushed(&covered);
+        }
+    });
+}
+
 pub fn an_older_volatile_write_never_replaces_a_durable_one<F: Factory>(factory: &mut F) {
     each_loss(factory, |_, h, shadow, device, block| {
         // The last ones are not followed by a flush.

@@ -12,13 +12,14 @@ use devmodel::Model;
 pub struct Sim {
     pub model: &'static str,
     pub block_bytes: u32,
+    pub durable_flushes: bool,
     pub devices: &'static [DeviceId],
     pub disks: Option<SimDisks>,
 }
 
 impl Sim {
     pub fn new(model: &'static str, block_bytes: u32, devices: &'static [DeviceId]) -> Self {
-        Self { model, block_bytes, devices, disks: None }
+        Self { model, block_bytes, durable_flushes: block_bytes == 512, devices, disks: None }
     }
 
     pub fn disks(&self) -> &SimDisks {
@@ -27,7 +28,8 @@ impl Sim {
 }
 
 /// Devices of a model.
-fn disks(model: &str, block_bytes: u32, devices: &[DeviceId], seed: u64) -> SimDisks {
+fn disks(of: &Sim, seed: u64) -> SimDisks {
+    let Sim { model, block_bytes, durable_flushes, devices, .. } = *of;
     let size_bytes = 32 << 20;
     let geometry = Geometry {
         size_bytes,
@@ -36,6 +38,7 @@ fn disks(model: &str, block_bytes: u32, devices: &[DeviceId], seed: u64) -> SimD
         queue_depth: 16,
         discards: true,
         rotational: false,
+        durable_flushes,
     };
     let device = |id: &DeviceId| SimDevice {
         id: *id,
@@ -58,7 +61,7 @@ impl Factory for Sim {
     }
 
     fn make(&mut self, seed: u64) {
-        self.disks = Some(disks(self.model, self.block_bytes, self.devices, seed));
+        self.disks = Some(disks(self, seed));
     }
 
     fn open(&mut self) -> SimQueue {

@@ -31,6 +31,10 @@ pub trait Flaw {
         due
     }
 
+    fn geometry(&self, geometry: Geometry) -> Geometry {
+        geometry
+    }
+
     /// The disks are at hand from now on.
     fn made(&mut self, _disks: &SimDisks) {}
 
@@ -65,7 +69,7 @@ impl FlawedQueue {
 
 impl DeviceQueue for FlawedQueue {
     fn geometry(&self, device: DeviceId) -> Option<Geometry> {
-        self.inner.as_ref()?.geometry(device)
+        Some(self.flaw.borrow().geometry(self.inner.as_ref()?.geometry(device)?))
     }
 
     fn submit(&mut self, now: UTime, requests: &mut Vec<Request>) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use blockdev::sim::{SimDisks, SimQueue};
-use blockdev::{Completion, DeviceId, DeviceQueue, Done, Durability, Op, Request, Token};
+use blockdev::{Completion, DeviceId, DeviceQueue, Done, Durability, Geometry, Op, Request, Token};
 use buffer::{PieceMut, Rope};
 use types::UTime;
 
@@ -38,6 +38,15 @@ impl Flaw for FlushesNothing {
 pub fn writes_volatile(request: &mut Request) {
     if let Op::Write { durability, .. } = &mut request.op {
         *durability = Durability::Volatile;
+    }
+}
+
+/// Says that its durable writes flush.
+pub struct ClaimsToFlush;
+
+impl Flaw for ClaimsToFlush {
+    fn geometry(&self, geometry: Geometry) -> Geometry {
+        Geometry { durable_flushes: true, ..geometry }
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Sim {
     pub block_bytes: u32,
     /// A store that is closed in order first writes everything to its place.
     pub clean: bool,
+    /// Of the devices: see [`Geometry::durable_flushes`].
+    pub durable_flushes: bool,
     /// The log has a device of its own.
     pub log_apart: bool,
     /// The compression that is set in every store that is opened, for all pools; `None`: as the store has it.
@@ -52,6 +54,7 @@ impl Sim {
             log_bytes,
             block_bytes: 512,
             clean: true,
+            durable_flushes: false,
             log_apart: false,
             compression: None,
             left_out: None,
@@ -77,6 +80,7 @@ impl Sim {
             queue_depth: 32,
             discards: true,
             rotational: false,
+            durable_flushes: self.durable_flushes,
         };
         let model = Model::named("ssd", &[], size_bytes).unwrap();
         let mut devices = vec![SimDevice { id: DeviceId::Data, geometry, model }];
