@@ -19,6 +19,7 @@ mod memory;
 mod misplaced;
 mod moving;
 mod order;
+mod pipeline;
 mod seeds;
 mod stopped;
 mod waiting;
