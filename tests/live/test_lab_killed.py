@@ -93,8 +93,8 @@ def killed(t, systems, blocks, kills, longest):
         done = now
         met.add(len(done))
         say(f"   start {kill + 1}: {len(done)} of {len(ids)} trials done")
-        if kill == 0 and os.path.isdir(out):
-            # Killed in the middle of a record, which is too short a moment to be met by chance.
+        if kill == 0 and os.path.exists(os.path.join(out, "run.json")):
+            # Killed in the middle of a record, which is too short a moment to be met by chance. Before there is a run there are none.
             with open(trials, "a", encoding="utf-8") as f:
                 f.write('{"format":1,"id":"b0.torn')
     expect(len(met - {0, len(ids)}) >= min(kills, 4) // 2, f"kills along the run, not at its start alone: {sorted(met)}")

@@ -304,13 +304,12 @@ impl Opening<'_> {
     fn new_deferred_bytes(&self) -> ByMedium {
         let Options { store, model, file_space, .. } = self.options;
         let ByMedium { hdd, ssd } = store.new_deferred_bytes;
-        // A model is not what the kernel says of the disk below.
+        // With a model it does not matter what the kernel says of the disk below.
         let modelled = model.as_ref().map(|on| if on.name.starts_with("ssd") { ssd } else { hdd });
-        let ssd = modelled.unwrap_or(ssd);
         // The first flush behind a write to bytes that were only allocated makes the file system write its journal, too.
         let is_written_first = self.is_file && *file_space != FileSpace::Whole;
-        let ssd = if is_written_first { ssd.max(store.prefer_deferred_bytes) } else { ssd };
-        ByMedium { hdd: hdd.max(ssd), ssd }
+        let least = if is_written_first { store.prefer_deferred_bytes } else { 0 };
+        ByMedium { hdd: modelled.unwrap_or(hdd).max(least), ssd: modelled.unwrap_or(ssd).max(least) }
     }
 }
 

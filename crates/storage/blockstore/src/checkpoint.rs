@@ -145,8 +145,11 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     /// Whether a checkpoint begins as soon as nothing waits for its record.
     pub(crate) fn is_checkpoint_due(&self) -> bool {
         let full = self.log.used_bytes() > self.log.layout().bytes / 2;
-        let wanted =
-            self.checkpoint_wanted || full || self.tables.active_bytes > self.options.changes_bytes_max;
+        let is_last = self.empties_log && self.is_quiet() && !self.purge.is_wanted();
+        let wanted = self.checkpoint_wanted
+            || full
+            || self.tables.active_bytes > self.options.changes_bytes_max
+            || is_last && self.log.used_bytes() > 0;
         // The store frees the last checkpoint's changes some a turn. Until it has, the next checkpoint starts only if clients would
         // soon wait for it: so memory holds the changes of one published checkpoint at most.
         let waits = self.leftovers.changes_bytes() > 0 && !self.is_urgent();
@@ -353,8 +356,6 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         }
         self.log.trim(checkpoint.end);
         self.empties_log &= self.log.used_bytes() > 0;
-        let has_marks_only = self.tables.active().is_empty() && self.is_quiet();
-        self.checkpoint_wanted |= self.empties_log && has_marks_only;
         self.release_payloads();
         self.wake_for_room();
     }

@@ -18,7 +18,7 @@ use crate::planted::Barrier;
 use crate::stop::Stop;
 use crate::store::{BlockStore, Purpose, io_error};
 
-/// Batches of a turn.
+/// Batches that were admitted since the last ones were sent.
 #[derive(Default)]
 pub struct Group {
     payload: Rope,
@@ -42,7 +42,7 @@ pub struct Sent {
     placed: Vec<u64>,
     /// Of its data, under way.
     requests: usize,
-    /// Bytes that it takes in the log at most.
+    /// Bytes that it takes in the log if it is a record of its own.
     record_bytes: u64,
     leaving: usize,
     outcomes: Vec<Completion>,
@@ -58,7 +58,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Whether it needs no record. It may have refusals, which wait for nothing.
+    /// Whether it needs no record. It may have refusals.
     pub fn is_empty(&self) -> bool {
         self.sent.is_empty() && self.open.payload.is_empty()
     }
@@ -319,7 +319,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let covers_data = flight.requests == 0 && self.io.durable_write_covers_data();
         let (durability, flush) = match (has_data, one) {
             (false, true) => (self.io.durability(Barrier::Record), Flush::None),
-            (true, true) if covers_data => (self.io.durability(Barrier::RecordData), Flush::None),
+            (true, true) if covers_data => (self.io.durability(Barrier::RecordAfterData), Flush::None),
             (false, false) => (Durability::Volatile, Flush::Log),
             (true, _) => (Durability::Volatile, Flush::All),
         };
@@ -355,7 +355,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         };
         sent.requests -= 1;
         if let Err(error) = result {
-            self.fail(io_error("write of the log", &error));
+            self.fail(io_error("write of data", &error));
         }
     }
 

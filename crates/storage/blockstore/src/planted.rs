@@ -37,6 +37,8 @@ pub enum Barrier {
     Record,
     /// Of data beside the log, and of their record where the log is on the same device.
     RecordData,
+    /// Of a record with data beside it that were there before, where a durable write covers them.
+    RecordAfterData,
     /// Of the record in a log apart that has data beside it.
     RecordLog,
     /// Of pages and of deferred blocks in their places.
@@ -46,7 +48,7 @@ pub enum Barrier {
 }
 
 impl Barrier {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::MadeData,
         Self::MadeLog,
         Self::MadeLabel,
@@ -55,6 +57,7 @@ impl Barrier {
         Self::Seal,
         Self::Record,
         Self::RecordData,
+        Self::RecordAfterData,
         Self::RecordLog,
         Self::CheckpointPages,
         Self::CheckpointSuperblock,
@@ -88,7 +91,10 @@ impl Planted {
         if self.left_out == Some(barrier) {
             return true;
         }
-        let of_record = matches!(barrier, Barrier::Record | Barrier::RecordData | Barrier::RecordLog);
+        let of_record = matches!(
+            barrier,
+            Barrier::Record | Barrier::RecordData | Barrier::RecordAfterData | Barrier::RecordLog
+        );
         self.is(Bug::RecordsAreNotFlushed) && of_record
     }
 }

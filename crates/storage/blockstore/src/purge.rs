@@ -124,7 +124,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.purge.wanted && self.purge.waits == Waits::Nothing && self.is_quiet() && !self.pages_held
     }
 
-    /// Does one step if nothing is being made durable: one for each record, so that it fills no log alone.
+    /// Does one step if no record is in flight: so it fills no log alone.
     pub(crate) fn purge_work(&mut self) {
         let waits = !self.purge.wanted || self.purge.waits != Waits::Nothing || self.flight.is_some();
         // A check looks at what is there: nothing may change meanwhile.

@@ -145,7 +145,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             context.take_back();
             return Err(StoreError::NoSpace { needed: after - before, available }.into());
         }
-        // What compression has made small is as well in the log.
+        // What counts is what compression has left.
         let new_bytes = context.blocks.len() as u64 * BLOCK;
         let direct = data_bytes.min(new_bytes) > log_max || new_bytes > log_max.max(64 << 10);
         let ended = context.finish(direct);

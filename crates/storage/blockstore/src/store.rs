@@ -157,7 +157,7 @@ pub struct BlockStore<Q: DeviceQueue> {
     pub(crate) mark_wanted: bool,
     pub(crate) checkpoint: Option<Checkpoint>,
     pub(crate) checkpoint_wanted: bool,
-    /// Someone wants the log empty. A checkpoint may leave a mark there that it needed itself.
+    /// Someone wants the log empty. A checkpoint may leave a mark there that it needed itself, and removals go on beside it.
     pub(crate) empties_log: bool,
     pub(crate) leftovers: Leftovers,
     pub(crate) inbox: Inbox,

@@ -59,7 +59,7 @@ impl Medium {
             }
         };
         let rotational = rotates(&metadata);
-        let durable_flushes = medium.is_direct() && has_to_flush(disk_of(&metadata));
+        let durable_flushes = medium.is_direct() && has_to_flush(&metadata);
         Ok(OpenMedium { medium, size_bytes, block_bytes, discards, rotational, durable_flushes })
     }
 
@@ -178,12 +178,20 @@ fn disk_of(metadata: &Metadata) -> u64 {
     if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() }
 }
 
-/// Whether the kernel flushes a disk for each `RWF_DSYNC` write: the disk has a cache and does not take FUA. With FUA it writes such
-/// a request through the cache and leaves the rest there. Without a cache each completed write is durable already, so that the
-/// answer is yes, too. A file system that keeps its disk to itself (a number that is no block device's) gets no.
-fn has_to_flush(disk: u64) -> bool {
-    let is_written_through = text_property(disk, "write_cache").is_some_and(|cache| cache == "write through");
-    is_written_through || property(disk, "fua") == Some(0)
+/// Whether the kernel flushes the disk below for each `RWF_DSYNC` write: the disk has a cache and does not take FUA. With FUA the
+/// kernel writes such a request through the cache and leaves the rest there. Not so for a device of several disks that is used
+/// without a file system: the write and its flush go to one of them. A file system that keeps its disk to itself (a number that is
+/// no block device's) gets no, and so does a disk without a cache, which may be given one.
+fn has_to_flush(metadata: &Metadata) -> bool {
+    let disk = disk_of(metadata);
+    let has_cache = text_property(disk, "write_cache").is_some_and(|cache| cache == "write back");
+    let is_one = !metadata.file_type().is_block_device() || !is_made_of_disks(disk);
+    has_cache && property(disk, "fua") == Some(0) && is_one
+}
+
+fn is_made_of_disks(disk: u64) -> bool {
+    let below = ["slaves", "../slaves"].map(|slaves| std::fs::read_dir(sys_path(disk, slaves)));
+    below.into_iter().flatten().any(|mut slaves| slaves.next().is_some())
 }
 
 /// A property of a disk's queue; a partition has its disk's.

@@ -68,7 +68,7 @@ impl Life {
         let options =
             Options { prefer_deferred_bytes: 16 << 10, cache_bytes: 64 << 10, ..Options::default() };
         let sim = Sim::new(options, LOG);
-        let durable_flushes = seed % 16 == 7;
+        let durable_flushes = seed % 4 == 3;
         let factory = Sim { log_apart: seed % 2 == 0, durable_flushes, left_out, seed: seed << 20, ..sim };
         let disks = factory.disks(SIZE);
         let (random, small) = (SplitMix64::new(seed), seed % 4 < 2);
