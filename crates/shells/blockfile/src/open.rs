@@ -297,9 +297,7 @@ impl<'a> Opening<'a> {
         }
         Ok(shard)
     }
-}
 
-impl Opening<'_> {
     /// [`blockstore::Options::new_deferred_bytes`] on this medium.
     fn new_deferred_bytes(&self) -> ByMedium {
         let Options { store, model, file_space, .. } = self.options;

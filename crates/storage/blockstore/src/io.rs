@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use blockdev::{Completion, DeviceError, DeviceId, DeviceQueue, Done, Durability, Op, Request, Token};
 use buffer::{PieceMut, Rope};
-use store::ByMedium;
 use types::UTime;
 
 use crate::layout::BLOCK;
@@ -18,6 +17,8 @@ pub struct Io<Q, P> {
     open: BTreeMap<u64, P>,
     request_bytes_max: u64,
     discards: bool,
+    rotational: bool,
+    durable_flushes: bool,
     /// The device that has the log.
     log: DeviceId,
     pub planted: Planted,
@@ -35,6 +36,8 @@ impl<Q: DeviceQueue, P: Clone> Io<Q, P> {
             open: BTreeMap::new(),
             request_bytes_max: geometry.request_bytes_max.min(of_log.request_bytes_max),
             discards: geometry.discards,
+            rotational: geometry.rotational,
+            durable_flushes: geometry.durable_flushes,
             log: DeviceId::Data,
             planted: Planted::default(),
         })
@@ -53,10 +56,6 @@ impl<Q: DeviceQueue, P: Clone> Io<Q, P> {
         self.queue.deadline()
     }
 
-    pub fn by_medium(&self, of: ByMedium) -> u64 {
-        if self.is_rotational() { of.hdd } else { of.ssd }
-    }
-
     /// Bytes of the data device.
     pub fn device_bytes(&self) -> u64 {
         self.queue.geometry(DeviceId::Data).map_or(0, |geometry| geometry.size_bytes)
@@ -64,13 +63,12 @@ impl<Q: DeviceQueue, P: Clone> Io<Q, P> {
 
     /// Whether the data device has to seek.
     pub fn is_rotational(&self) -> bool {
-        self.queue.geometry(DeviceId::Data).is_some_and(|geometry| geometry.rotational)
+        self.rotational
     }
 
     /// Whether a durable write to the log's device makes durable what had completed on the data device, too.
     pub fn durable_write_covers_data(&self) -> bool {
-        let flushes = self.queue.geometry(DeviceId::Data).is_some_and(|geometry| geometry.durable_flushes);
-        flushes && self.log == DeviceId::Data
+        self.durable_flushes && self.log == DeviceId::Data
     }
 
     /// The longest request that every device takes, bytes.

@@ -133,7 +133,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let deferred_max = self.options.prefer_deferred_bytes;
         // With nothing else under way the log alone is the shortest way; otherwise new blocks are written to their places, once.
         let alone = if self.is_quiet() { deferred_max } else { 0 };
-        let log_max = self.io.by_medium(self.options.new_deferred_bytes).max(alone);
+        let log_max = self.options.new_deferred_bytes.of(self.io.is_rotational()).max(alone);
         let mut context = self.context(fetched);
         context.in_place = data_bytes <= deferred_max.max(log_max);
         if let Err(stop) = context.apply(txn) {

@@ -78,6 +78,13 @@ pub struct ByMedium {
     pub ssd: u64,
 }
 
+impl ByMedium {
+    /// Those for a device that has to seek, or for one that has not.
+    pub fn of(self, rotational: bool) -> u64 {
+        if rotational { self.hdd } else { self.ssd }
+    }
+}
+
 /// How data are compressed. Data are cut into blobs, and a blob is kept compressed where that pays.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Compression {
@@ -125,7 +132,7 @@ impl Compression {
         } else {
             self.blob_bytes_min
         };
-        if rotational { bytes.hdd } else { bytes.ssd }
+        bytes.of(rotational)
     }
 }
 
