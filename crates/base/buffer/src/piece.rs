@@ -1,6 +1,7 @@
 //! A piece: a range of a shared allocation that starts on a page boundary.
 
 use std::ops::{Deref, Range};
+use std::slice;
 use std::sync::{Arc, OnceLock};
 
 use crate::copied::{copy_payload, count};
@@ -12,23 +13,39 @@ use zerocopy::{FromZeros, IntoBytes};
 /// Alignment of a slab's first byte, the unit of direct I/O and of stored checksums.
 pub const ALIGN: usize = 4096;
 
-/// The allocation under a piece.
+/// Bytes up to which a piece lies behind its own counter; a vector is copied for that, once. It spares 80 bytes a piece and one
+/// miss of the processor's caches: a store in memory keeps several encodings for each object.
+const SMALL_MAX: usize = 1024;
+
+static ZEROS: [u8; SMALL_MAX] = [0; SMALL_MAX];
+
+/// The memory under a piece.
+#[derive(Clone)]
+enum Memory {
+    /// Few bytes, which lie behind their counter.
+    Small(Arc<[u8]>),
+    /// `None` under an empty piece.
+    Slab(Option<Arc<Slab>>),
+}
+
+/// An allocation whose counter lies apart from its bytes.
 enum Slab {
     /// Less than a page, or bytes that came from elsewhere: no alignment.
     Bytes(Vec<u8>),
-    /// Whole pages, and checksums of their bytes once they were taken: payload is received, stored and sent again without
-    /// being looked at otherwise.
-    Pages(Box<[Page]>, Sums),
+    /// Whole pages.
+    Pages(Box<Pages>),
     /// One page that lies apart.
-    Page(Pooled, Sums),
+    Page { page: Pooled, whole: OnceLock<Checksum>, sum: OnceLock<u32> },
 }
 
-/// What is known of a slab's bytes.
+/// Whole pages, and checksums of their bytes once they were taken: payload is received, stored and sent again without
+/// being looked at otherwise.
 #[derive(Default)]
-struct Sums {
+struct Pages {
+    pages: Box<[Page]>,
     whole: OnceLock<Checksum>,
     /// The crc32c, from all ones, of each of the first pages.
-    pages: OnceLock<Box<[u32]>>,
+    sums: OnceLock<Box<[u32]>>,
 }
 
 /// The crc32c of a slab's first `len` bytes, continued from `seed`.
@@ -38,13 +55,31 @@ struct Checksum {
     crc: u32,
 }
 
+impl Memory {
+    #[inline]
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Small(bytes) => bytes,
+            Self::Slab(slab) => slab.as_deref().map_or(&[], Slab::as_slice),
+        }
+    }
+
+    #[inline]
+    fn slab(&self) -> Option<&Slab> {
+        match self {
+            Self::Small(_) => None,
+            Self::Slab(slab) => slab.as_deref(),
+        }
+    }
+}
+
 impl Slab {
     #[inline]
     fn as_slice(&self) -> &[u8] {
         match self {
             Self::Bytes(bytes) => bytes,
-            Self::Pages(pages, _) => pages.as_bytes(),
-            Self::Page(page, _) => page.as_slice(),
+            Self::Pages(pages) => pages.pages.as_bytes(),
+            Self::Page { page, .. } => page.as_slice(),
         }
     }
 
@@ -52,16 +87,28 @@ impl Slab {
     fn as_mut_slice(&mut self) -> &mut [u8] {
         match self {
             Self::Bytes(bytes) => bytes,
-            Self::Pages(pages, _) => pages.as_mut_bytes(),
-            Self::Page(page, _) => page.as_mut_slice(),
+            Self::Pages(pages) => pages.pages.as_mut_bytes(),
+            Self::Page { page, .. } => page.as_mut_slice(),
         }
     }
 
+    /// Where the checksum of the bytes is kept, if it is.
     #[inline]
-    fn sums(&self) -> Option<&Sums> {
+    fn whole(&self) -> Option<&OnceLock<Checksum>> {
         match self {
             Self::Bytes(_) => None,
-            Self::Pages(_, sums) | Self::Page(_, sums) => Some(sums),
+            Self::Pages(pages) => Some(&pages.whole),
+            Self::Page { whole, .. } => Some(whole),
+        }
+    }
+
+    /// The crc32c, from all ones, of each of the first pages, if they are known.
+    #[inline]
+    fn page_sums(&self) -> Option<&[u32]> {
+        match self {
+            Self::Bytes(_) => None,
+            Self::Pages(pages) => pages.sums.get().map(|sums| &**sums),
+            Self::Page { sum, .. } => sum.get().map(slice::from_ref),
         }
     }
 
@@ -69,32 +116,45 @@ impl Slab {
     #[inline]
     fn zeroed(pages: usize) -> Self {
         match (pages == 1).then(Pooled::zeroed).flatten() {
-            Some(page) => Self::Page(page, Sums::default()),
+            Some(page) => Self::Page { page, whole: OnceLock::new(), sum: OnceLock::new() },
             // Zero values come from the allocator as they are: large memory is not touched here.
-            None => {
-                let pages = <[Page]>::new_box_zeroed_with_elems(pages);
-                Self::Pages(pages.unwrap_or_default(), Sums::default())
-            }
+            None => Self::pages(<[Page]>::new_box_zeroed_with_elems(pages).unwrap_or_default()),
         }
+    }
+
+    fn pages(pages: Box<[Page]>) -> Self {
+        Self::Pages(Box::new(Pages { pages, ..Pages::default() }))
     }
 }
 
 /// A uniquely owned, zero-filled buffer to receive into; [`PieceMut::freeze`] makes it shareable.
 pub struct PieceMut {
-    slab: Slab,
+    memory: Filling,
     len: usize,
+}
+
+/// Memory that has one owner.
+enum Filling {
+    Small(Arc<[u8]>),
+    Slab(Slab),
 }
 
 impl PieceMut {
     /// `len` zero bytes whose first lies on a 4 KiB boundary when `len` is at least a page (smaller ones are not
     /// worth the padding). Pages are touched only when written.
+    ///
+    /// # Panics
+    /// If there is no memory for it, or for 4 GiB or more.
     pub fn zeroed(len: usize) -> Self {
+        if len <= SMALL_MAX {
+            return Self { memory: Filling::Small(ZEROS[..len].into()), len };
+        }
         let slab = match len {
             0..ALIGN => Slab::Bytes(vec![0; len]),
             _ => Slab::zeroed(len.div_ceil(ALIGN)),
         };
         assert!(slab.as_slice().len() >= len, "memory for {len} bytes");
-        Self { slab, len }
+        Self { memory: Filling::Slab(slab), len }
     }
 
     /// Bytes held.
@@ -112,20 +172,27 @@ impl PieceMut {
     /// The bytes to fill.
     #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        &mut self.slab.as_mut_slice()[..self.len]
+        let bytes = match &mut self.memory {
+            Filling::Small(bytes) => Arc::make_mut(bytes),
+            Filling::Slab(slab) => slab.as_mut_slice(),
+        };
+        &mut bytes[..self.len]
     }
 
     /// Ends writing: the bytes can be shared from here on.
     #[inline]
     pub fn freeze(self) -> Piece {
-        Piece { len: self.len, ..self.slab.into() }
+        match self.memory {
+            Filling::Small(bytes) => bytes.into(),
+            Filling::Slab(slab) => Piece { len: length(self.len), ..slab.into() },
+        }
     }
 
     /// The same of bytes whose crc32c, continued from `seed`, the caller has taken: [`Piece::crc32c`] need not.
     #[inline]
     pub fn freeze_with_crc(self, seed: u32, crc: u32) -> Piece {
-        debug_assert_eq!(uncounted(seed, &self.slab.as_slice()[..self.len]), crc, "the caller's checksum");
         let piece = self.freeze();
+        debug_assert_eq!(uncounted(seed, &piece), crc, "the caller's checksum");
         piece.note_crc(seed, crc);
         piece
     }
@@ -136,7 +203,7 @@ impl PieceMut {
     #[inline]
     pub fn freeze_with_sums(self, seed: u32, crc: u32, pages: Vec<u32>) -> Piece {
         let piece = self.freeze_with_crc(seed, crc);
-        debug_assert_eq!(pages.len(), piece.len / ALIGN, "a checksum for each whole page");
+        debug_assert_eq!(pages.len(), piece.len() / ALIGN, "a checksum for each whole page");
         piece.note_pages(pages);
         piece
     }
@@ -149,18 +216,28 @@ impl std::fmt::Debug for PieceMut {
 }
 
 /// A shared, immutable range of bytes. Cloning and slicing copy no payload; an empty piece has no memory.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Piece {
-    slab: Option<Arc<Slab>>,
-    start: usize,
-    len: usize,
+    memory: Memory,
+    start: u32,
+    len: u32,
+}
+
+/// The length of a piece.
+///
+/// # Panics
+/// From 4 GiB on: messages, objects and transfers of devices have far less.
+#[inline]
+fn length(len: usize) -> u32 {
+    assert!(len <= u32::MAX as usize, "a piece of {len} bytes: 4 GiB are too many");
+    len as u32
 }
 
 impl Piece {
     /// An empty piece.
     #[inline]
     pub const fn empty() -> Self {
-        Self { slab: None, start: 0, len: 0 }
+        Self { memory: Memory::Slab(None), start: 0, len: 0 }
     }
 
     /// A copy of `bytes`; from a page on it is aligned as [`PieceMut::zeroed`] says.
@@ -205,7 +282,7 @@ impl Piece {
         if len < ALIGN {
             return pages.as_bytes()[..len].to_vec().into();
         }
-        Self { len, ..Slab::Pages(pages.into(), Sums::default()).into() }
+        Self { len: length(len), ..Slab::pages(pages.into()).into() }
     }
 
     /// The sub-range `range` of this piece, sharing its memory.
@@ -214,51 +291,52 @@ impl Piece {
     /// If `range` reaches past the piece: the caller's mistake, never a peer's.
     #[inline]
     pub fn slice(&self, range: Range<usize>) -> Self {
-        assert!(range.start <= range.end && range.end <= self.len, "slice {range:?} of {} bytes", self.len);
+        assert!(range.start <= range.end && range.end <= self.len(), "slice {range:?} of {} bytes", self.len);
         if range.is_empty() {
             return Self::empty();
         }
-        Self { slab: self.slab.clone(), start: self.start + range.start, len: range.end - range.start }
+        let (start, len) = (self.start + range.start as u32, range.len() as u32);
+        Self { memory: self.memory.clone(), start, len }
     }
 
     /// Whether `next` lies in the same memory, just behind this piece.
     #[inline]
     pub(crate) fn is_followed_by(&self, next: &Self) -> bool {
-        match (&self.slab, &next.slab) {
-            (Some(mine), Some(its)) => Arc::ptr_eq(mine, its) && self.start + self.len == next.start,
+        let same = match (&self.memory, &next.memory) {
+            (Memory::Small(mine), Memory::Small(its)) => Arc::ptr_eq(mine, its),
+            (Memory::Slab(Some(mine)), Memory::Slab(Some(its))) => Arc::ptr_eq(mine, its),
             _ => false,
-        }
+        };
+        same && self.start + self.len == next.start
     }
 
     /// Takes in so many bytes that lie behind it.
     #[inline]
     pub(crate) fn extend_by(&mut self, bytes: usize) {
-        debug_assert!(
-            self.slab.as_ref().is_some_and(|s| self.start + self.len + bytes <= s.as_slice().len())
-        );
-        self.len += bytes;
+        let end = self.start as usize + self.len() + bytes;
+        debug_assert!(end <= self.memory.as_slice().len());
+        self.len += bytes as u32;
     }
 
     /// The same bytes to keep for long: this piece, or a copy where the memory that it shares is much larger.
     pub fn compact(self) -> Self {
-        let shared = self.slab.as_ref().map_or(0, |slab| slab.as_slice().len());
-        if shared / 2 <= self.len { self } else { Self::copy_from(&self) }
+        let shared = self.memory.as_slice().len();
+        if shared / 2 <= self.len() { self } else { Self::copy_from(&self) }
     }
 
     /// Continues Ceph's crc32c from `seed` over the bytes. Of pages that the piece has from their beginning it is taken
     /// once, and of pages whose own checksums are known it is made of those: damage to them in memory shows when what was
     /// sent is checked.
     pub fn crc32c(&self, seed: u32) -> u32 {
-        let Some(sums) = self.sums() else { return crc32c(seed, self) };
-        let whole =
-            sums.whole.get().filter(|w| self.start == 0 && w.len as usize == self.len && w.seed == seed);
+        let Some(whole) = self.whole() else { return crc32c(seed, self) };
+        let whole = whole.get().filter(|w| self.start == 0 && w.len == self.len && w.seed == seed);
         if let Some(whole) = whole {
             return whole.crc;
         }
         let known = self.known_pages();
         if !known.is_empty() {
             let crc = known.iter().fold(seed, |crc, page| crc32c_page(crc, *page));
-            return match self.len % ALIGN {
+            return match self.len() % ALIGN {
                 0 => crc,
                 _ => crc32c(crc, &self[known.len() * ALIGN..]),
             };
@@ -279,52 +357,75 @@ impl Piece {
     }
 
     #[inline]
-    fn sums(&self) -> Option<&Sums> {
-        self.slab.as_deref()?.sums()
+    fn whole(&self) -> Option<&OnceLock<Checksum>> {
+        self.memory.slab()?.whole()
     }
 
     /// The checksums of the piece's whole pages; empty unless all are known.
     fn known_pages(&self) -> &[u32] {
-        let Some(sums) = self.sums() else { return &[] };
-        let (Some(all), 0) = (sums.pages.get(), self.start % ALIGN) else { return &[] };
-        all.get(self.start / ALIGN..(self.start + self.len) / ALIGN).unwrap_or_default()
+        let start = self.start as usize;
+        let (Some(all), 0) = (self.memory.slab().and_then(Slab::page_sums), start % ALIGN) else {
+            return &[];
+        };
+        all.get(start / ALIGN..(start + self.len()) / ALIGN).unwrap_or_default()
     }
 
     /// Keeps a checksum of the piece's bytes with its memory, if that is whole pages without one.
     fn note_crc(&self, seed: u32, crc: u32) {
-        let Some(sums) = self.sums() else { return };
-        if let (0, Ok(len)) = (self.start, u32::try_from(self.len)) {
+        if let (0, Some(whole)) = (self.start, self.whole()) {
             // The first one stays: it is that of the whole, as a rule.
-            let _ = sums.whole.set(Checksum { len, seed, crc });
+            let _ = whole.set(Checksum { len: self.len, seed, crc });
         }
     }
 
-    fn note_pages(&self, pages: Vec<u32>) {
-        if let Some(sums) = self.sums() {
-            let _ = sums.pages.set(pages.into_boxed_slice());
+    fn note_pages(&self, sums: Vec<u32>) {
+        match self.memory.slab() {
+            Some(Slab::Pages(pages)) => {
+                let _ = pages.sums.set(sums.into_boxed_slice());
+            }
+            Some(Slab::Page { sum, .. }) => {
+                let _ = sums.first().map(|first| sum.set(*first));
+            }
+            Some(Slab::Bytes(_)) | None => {}
         }
     }
 
     /// The bytes.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
-        match &self.slab {
-            Some(slab) => &slab.as_slice()[self.start..self.start + self.len],
-            None => &[],
-        }
+        let start = self.start as usize;
+        &self.memory.as_slice()[start..start + self.len as usize]
+    }
+}
+
+impl Default for Piece {
+    fn default() -> Self {
+        Self::empty()
     }
 }
 
 impl From<Slab> for Piece {
     fn from(slab: Slab) -> Self {
         let len = slab.as_slice().len();
-        Self { slab: (len > 0).then(|| Arc::new(slab)), start: 0, len }
+        Self { memory: Memory::Slab((len > 0).then(|| Arc::new(slab))), start: 0, len: length(len) }
+    }
+}
+
+impl From<Arc<[u8]>> for Piece {
+    fn from(bytes: Arc<[u8]>) -> Self {
+        match bytes.len() {
+            0 => Self::empty(),
+            len => Self { memory: Memory::Small(bytes), start: 0, len: length(len) },
+        }
     }
 }
 
 impl From<Vec<u8>> for Piece {
     fn from(bytes: Vec<u8>) -> Self {
-        Slab::Bytes(bytes).into()
+        match bytes.len() {
+            0..=SMALL_MAX => Self::from(Arc::<[u8]>::from(bytes)),
+            _ => Slab::Bytes(bytes).into(),
+        }
     }
 }
 
@@ -379,6 +480,29 @@ mod tests {
         assert_eq!((&part[..], most.as_ptr()), (&[7; 90][..], large.as_ptr()));
         assert_ne!(part.as_ptr(), large[10..].as_ptr());
         assert!(Piece::empty().compact().is_empty());
+    }
+
+    #[test]
+    fn few_bytes_lie_behind_their_counter_and_many_stay_where_they_are() {
+        assert!(matches!(Piece::from(Vec::new()).memory, Memory::Slab(None)));
+        for len in [1, SMALL_MAX, SMALL_MAX + 1, ALIGN - 1, ALIGN] {
+            let bytes: Vec<u8> = (0..len).map(|i| i as u8 | 1).collect();
+            let at = bytes.as_ptr();
+            let piece = Piece::from(bytes.clone());
+            assert_eq!(piece[..], bytes[..]);
+            assert_eq!(matches!(piece.memory, Memory::Small(_)), len <= SMALL_MAX, "{len}");
+            let moved = Piece::from(bytes);
+            assert_eq!(moved.as_ptr() == at, len > SMALL_MAX, "{len}");
+            let mut filled = PieceMut::zeroed(len);
+            assert!(filled.as_mut_slice().iter().all(|byte| *byte == 0));
+            filled.as_mut_slice().copy_from_slice(&moved);
+            let filled = filled.freeze();
+            assert_eq!((&filled, filled.len()), (&piece, len));
+            let (left, right) = (filled.slice(0..len / 2), filled.slice(len / 2..len));
+            assert_eq!(left.is_followed_by(&right), len > 1, "{len}");
+            assert!(!left.is_followed_by(&piece.slice(len / 2..len)));
+        }
+        assert_eq!(size_of::<Piece>(), 24);
     }
 
     #[test]
