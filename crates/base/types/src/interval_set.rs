@@ -1,23 +1,29 @@
 //! Sets of u64 as ranges: extents of an object, snapshots' ids.
 
+use std::ops::Range;
+
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
+use smallvec::{SmallVec, smallvec};
 
 /// Disjoint, non-empty, non-adjacent half-open ranges as (start, length), ascending (Ceph's `interval_set<uint64_t>` and
 /// `interval_set<snapid_t>`, which are encoded alike).
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct IntervalSet(Vec<(u64, u64)>);
+pub struct IntervalSet(Ranges);
+
+/// Most sets have one range, which needs no memory of its own.
+type Ranges = SmallVec<[(u64, u64); 1]>;
 
 impl IntervalSet {
     /// No range.
     pub const fn new() -> Self {
-        Self(Vec::new())
+        Self(SmallVec::new_const())
     }
 
     /// One range; empty when `len` is 0. A range past the end of u64 is cut there.
     pub fn range(start: u64, len: u64) -> Self {
         match len.min(u64::MAX - start) {
             0 => Self::new(),
-            len => Self(vec![(start, len)]),
+            len => Self(smallvec![(start, len)]),
         }
     }
 
@@ -58,7 +64,7 @@ impl IntervalSet {
         if let (true, Some(&(s, l))) = (from < to, self.0.get(to.wrapping_sub(1))) {
             high = high.max(s + l);
         }
-        self.0.splice(from..to, [(low, high - low)]);
+        self.replace(from..to, [(low, high - low)]);
     }
 
     /// Takes `[start, start + len)` away.
@@ -75,7 +81,20 @@ impl IntervalSet {
         }
         let first = self.0.get(from).map(|&(s, _)| (s, start.saturating_sub(s)));
         let last = self.0.get(to - 1).map(|&(s, l)| (end, (s + l).saturating_sub(end)));
-        self.0.splice(from..to, first.into_iter().chain(last).filter(|r| r.1 > 0));
+        let [first, last] = [first, last].map(|range| range.filter(|range| range.1 > 0));
+        match (first, last) {
+            (Some(first), Some(last)) => self.replace(from..to, [first, last]),
+            (Some(one), None) | (None, Some(one)) => self.replace(from..to, [one]),
+            (None, None) => self.replace(from..to, []),
+        }
+    }
+
+    /// Puts `ranges` where those of the places `at` are.
+    fn replace<const N: usize>(&mut self, at: Range<usize>, ranges: [(u64, u64); N]) {
+        let kept = at.len().min(N);
+        self.0[at.start..at.start + kept].copy_from_slice(&ranges[..kept]);
+        self.0.drain(at.start + kept..at.end);
+        self.0.insert_many(at.start + kept, ranges.into_iter().skip(kept));
     }
 
     /// Adds all of `other`.
@@ -90,7 +109,7 @@ impl IntervalSet {
 
     /// Keeps only what is in `other` too.
     pub fn intersect(&mut self, other: &Self) {
-        let mut both = Vec::new();
+        let mut both = Ranges::new();
         let (mut a, mut b) = (self.0.iter().peekable(), other.0.iter().peekable());
         while let (Some(&&(x, x_len)), Some(&&(y, y_len))) = (a.peek(), b.peek()) {
             let (start, end) = (x.max(y), (x + x_len).min(y + y_len));
@@ -117,7 +136,7 @@ impl IntervalSet {
 
 impl Encode for IntervalSet {
     fn encode(&self, e: &mut Encoder) {
-        e.put(&self.0);
+        e.put(&*self.0);
     }
 }
 impl Decode for IntervalSet {
@@ -157,7 +176,7 @@ mod tests {
                 set.ranges().iter().for_each(|&(s, l)| (s..s + l).for_each(|i| from_set[i as usize] = true));
                 prop_assert_eq!(from_set, bits);
                 let mut both = set.clone();
-                both.intersect(&IntervalSet(vec![(3, 4), (9, 1), (20, 30)]));
+                both.intersect(&IntervalSet(smallvec![(3, 4), (9, 1), (20, 30)]));
                 let mut rest = set.clone();
                 for (start, len) in [(0, 3), (7, 2), (10, 10), (50, 20)] {
                     rest.remove(start, len);
@@ -178,7 +197,7 @@ mod tests {
     #[test]
     fn touching_ranges_are_read_as_one_and_overlapping_or_empty_ones_refused() {
         let read = |ranges: &[(u64, u64)]| IntervalSet::from_bytes_exact(&ranges.to_vec().to_bytes(0));
-        assert_eq!(read(&[(1, 2), (3, 4), (9, 1)]).map(|s| s.0), Ok(vec![(1, 6), (9, 1)]));
+        assert_eq!(read(&[(1, 2), (3, 4), (9, 1)]).map(|s| s.0.to_vec()), Ok(vec![(1, 6), (9, 1)]));
         for refused in [&[(1, 3), (3, 1)][..], &[(5, 1), (1, 1)], &[(4, 0)], &[(u64::MAX, 1)]] {
             assert!(matches!(read(refused), Err(DecodeError::BadValue { .. })), "{refused:?}");
         }
@@ -187,8 +206,8 @@ mod tests {
     #[test]
     fn union_and_difference_go_range_by_range() {
         let mut set = IntervalSet::range(0, 10);
-        set.union(&IntervalSet(vec![(8, 4), (20, 2)]));
-        set.subtract(&IntervalSet(vec![(2, 2), (21, 5)]));
+        set.union(&IntervalSet(smallvec![(8, 4), (20, 2)]));
+        set.subtract(&IntervalSet(smallvec![(2, 2), (21, 5)]));
         assert_eq!(set.ranges(), [(0, 2), (4, 8), (20, 1)]);
     }
 
