@@ -4,12 +4,17 @@
 //! [`Decoder`]. Lengths that a peer states are held against the bytes that are really there before any memory is
 //! taken for them. This crate knows no Ceph type and never does I/O.
 
+use std::sync::Arc;
+
 mod decoder;
 mod encoder;
 mod impls;
 
 pub use decoder::{DecodeError, Decoder};
 pub use encoder::Encoder;
+
+/// Bytes that most values fit into; longer ones grow from here.
+const CAPACITY: usize = 512;
 
 /// A value that can be written to the wire.
 pub trait Encode {
@@ -18,8 +23,6 @@ pub trait Encode {
 
     /// The encoding as bytes of its own.
     fn to_bytes(&self, features: u64) -> Vec<u8> {
-        // Most values fit; longer ones grow from here.
-        const CAPACITY: usize = 512;
         let mut e = Encoder::with_capacity(features, CAPACITY);
         self.encode(&mut e);
         match e.len() < CAPACITY {
@@ -27,6 +30,13 @@ pub trait Encode {
             true => e.as_slice().to_vec(),
             false => e.into_bytes(),
         }
+    }
+
+    /// The encoding as bytes that several may keep: one allocation, of no more memory than it needs.
+    fn to_shared(&self, features: u64) -> Arc<[u8]> {
+        let mut e = Encoder::with_capacity(features, CAPACITY);
+        self.encode(&mut e);
+        e.as_slice().into()
     }
 }
 

@@ -7,8 +7,8 @@ use ops::{Fetched, Need, NeedOf, ObjectInfo, ObjectView};
 use store::{Advice, CollectionId, Fault, ReadOutcome, ReadRequest, StoreError};
 use types::{Errno, GHObject, HObject};
 
+use crate::attrs::INFO_ATTR;
 use crate::out::Out;
-use crate::run::INFO_ATTR;
 use crate::{Backend, CopyResult, Records};
 
 /// So many needs are looked through one by one; an ordinary request has one or two.

@@ -5,7 +5,7 @@ use ops::{ObjectFlags, ObjectInfo, SnapSet, StatsDelta};
 use store::Attrs;
 use types::HObject;
 
-use crate::run::{INFO_ATTR, SNAPSET_ATTR};
+use crate::attrs::{INFO_ATTR, SNAPSET_ATTR};
 
 /// What an object counts for; a head counts for the bytes of its clones too. `None`: its metadata can't be decoded.
 pub(crate) fn count(object: &HObject, attrs: &Attrs) -> Option<StatsDelta> {

@@ -8,13 +8,13 @@ use store::{Advice, AllocHint, Attrs, ObjectChange};
 use telemetry::Stage;
 use types::{EVersion, Errno, GHObject, HObject, ReqId, SnapId, UTime};
 
+use crate::attrs::{INFO_ATTR, SNAPSET_ATTR};
 use crate::objects::{Loaded, ObjectSlot};
 use crate::out::Out;
 use crate::pg::{ClientChange, Delayed, DelayedOf, InFlight};
 use crate::request::Request;
-use crate::run::{INFO_ATTR, SNAPSET_ATTR};
 use crate::watch::Effects;
-use crate::{Bug, Change, Context, EntryKind, LogEntry, ObjectSteps, Pg, PgEffect, RollbackRecord};
+use crate::{Bug, Change, Context, EntryKind, Extras, LogEntry, ObjectSteps, Pg, PgEffect};
 
 impl Pg {
     pub(crate) fn next_version(&self) -> EVersion {
@@ -69,7 +69,7 @@ impl Pg {
         entry.return_code = outcome.result;
         if request.returns_vector() || outcome.result < 0 {
             let limit = self.config.ops.write_op_reply_len_max as usize;
-            entry.op_returns = outcome.returns.iter().map(|r| bounded(r, limit)).collect();
+            entry.extras.op_returns = outcome.returns.iter().map(|r| bounded(r, limit)).collect();
         }
         let mut reply = self.reply(&request, outcome.result, outcome.returns);
         outcome.extents.apply(&mut reply);
@@ -133,7 +133,7 @@ impl Pg {
         entry.clean_regions = outcome.clean_regions;
         if request.returns_vector() {
             entry.return_code = outcome.result;
-            entry.op_returns = outcome.returns.clone();
+            entry.extras.op_returns = outcome.returns.clone();
         }
         let dontneed = self.map.as_ref().is_some_and(|m| m.pool.writes_dontneed);
         let advice = if dontneed { Advice::DONTNEED } else { Advice::default() };
@@ -145,11 +145,7 @@ impl Pg {
             if entry.mtime != UTime::default() {
                 (state.info.mtime, state.info.local_mtime) = (entry.mtime, now);
             }
-            let attrs = [
-                (self.attr_names.info.clone(), state.info.to_bytes(u64::MAX).into()),
-                (self.attr_names.snapset.clone(), state.snapset.to_bytes(0).into()),
-            ];
-            steps.set_attrs(object, Attrs::from(attrs));
+            steps.set_attrs(object, self.common_attrs.of_head(state));
         } else {
             *state = ObjectState::absent(state.info.oid.clone());
         }
@@ -217,17 +213,12 @@ impl LogEntry {
             oid,
             version,
             prior_version: EVersion::default(),
-            reverting_to: EVersion::default(),
             user_version: 0,
             reqid,
             mtime: UTime::default(),
-            snaps: Vec::new(),
-            rollback: RollbackRecord::none(),
-            extra_reqids: Vec::new(),
-            extra_return_codes: Default::default(),
             clean_regions: CleanRegions::default(),
             return_code: 0,
-            op_returns: Vec::new(),
+            extras: Extras::default(),
         }
     }
 }
@@ -251,7 +242,7 @@ fn make_clone(
     entry.prior_version = info.prior_version;
     entry.user_version = info.user_version;
     entry.mtime = request.op.mtime;
-    entry.snaps = snaps.to_bytes(0);
+    entry.extras.snaps = snaps.to_bytes(0);
     snaps.iter().for_each(|snap| steps.index(*snap, &object.hobj));
     let info = ObjectInfo { version, ..info };
     steps.clone_object(head, &object);

@@ -5,6 +5,7 @@
 //! transaction (data, metadata, log entry, info), and is answered when that is durable. This crate never does I/O,
 //! reads a clock or knows connections; how many copies there are is its backend's business alone.
 
+mod attrs;
 mod backend;
 mod backoff;
 mod cache;
@@ -52,7 +53,7 @@ pub use event::{ClientOp, ClusterLogLevel, MapView, Notice, PgEffect, PgEvent, P
 pub use info::{FastInfo, HitSetHistory, HitSetInfo, InfoAttr, PgInfo};
 pub use load::Origin;
 pub use log::{LogLimits, LoggedRequest, PgLog};
-pub use log_entry::{EntryKind, LogDup, LogEntry, RollbackRecord};
+pub use log_entry::{EntryExtras, EntryKind, Extras, LogDup, LogEntry, RollbackRecord};
 pub use pg::Pg;
 pub use phase::{Active, Peering, Phase};
 pub use planted::{Bug, Planted};

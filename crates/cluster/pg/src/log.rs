@@ -192,12 +192,12 @@ impl PgLog {
     pub fn find(&self, reqid: &ReqId) -> Option<LoggedRequest<'_>> {
         let version = *self.index.get(&ByTid(*reqid))?;
         if let Some(entry) = self.entry(version) {
-            let LogEntry { user_version, return_code, op_returns, .. } = entry;
+            let LogEntry { user_version, return_code, extras, .. } = entry;
             return Some(LoggedRequest {
                 version,
                 user_version: *user_version,
                 return_code: *return_code,
-                op_returns,
+                op_returns: &extras.op_returns,
             });
         }
         let at = self.dups.binary_search_by_key(&version, |d| d.version).ok()?;
@@ -244,7 +244,8 @@ impl PgLog {
 }
 
 pub(crate) fn dup_of(entry: LogEntry) -> LogDup {
-    let LogEntry { reqid, version, user_version, return_code, op_returns, oid, .. } = entry;
+    let LogEntry { reqid, version, user_version, return_code, extras, oid, .. } = entry;
+    let op_returns = extras.into_op_returns();
     LogDup { reqid, version, user_version, return_code, op_returns, hash: Some(oid.hash) }
 }
 

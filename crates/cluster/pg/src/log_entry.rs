@@ -1,10 +1,11 @@
 //! A change in a PG's log (Ceph's pg_log_entry_t) and what is remembered of an old one (pg_log_dup_t).
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 
 use encoding::{Decode, DecodeError, Decoder, Encode, Encoder};
 use ops::{CleanRegions, OpReturn};
-use types::{EVersion, HObject, ReqId, UTime};
+use types::{EVersion, Epoch, HObject, ReqId, UTime};
 
 /// What an entry says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,7 +74,7 @@ pub struct RollbackRecord {
 
 impl RollbackRecord {
     /// Undone by recovery only.
-    pub fn none() -> Self {
+    pub const fn none() -> Self {
         Self { version: 1, can_local_rollback: false, completed: false, steps: Vec::new() }
     }
 }
@@ -94,6 +95,73 @@ impl Decode for RollbackRecord {
     }
 }
 
+impl Default for RollbackRecord {
+    fn default() -> Self {
+        Self::none()
+    }
+}
+
+/// What few entries say.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct EntryExtras {
+    /// Of [`EntryKind::LostRevert`]: the version gone back to.
+    pub reverting_to: EVersion,
+    /// Of clones: their snapshots, encoded.
+    pub snaps: Vec<u8>,
+    /// How to undo it.
+    pub rollback: RollbackRecord,
+    /// Requests that copied state brought along, with their user versions.
+    pub extra_reqids: Vec<(ReqId, u64)>,
+    /// Their results where not 0, by index.
+    pub extra_return_codes: BTreeMap<u32, i32>,
+    /// The results of the request's operations, where a resend must get them.
+    pub op_returns: Vec<OpReturn>,
+}
+
+static NO_EXTRAS: EntryExtras = EntryExtras {
+    reverting_to: EVersion { epoch: Epoch(0), version: 0 },
+    snaps: Vec::new(),
+    rollback: RollbackRecord::none(),
+    extra_reqids: Vec::new(),
+    extra_return_codes: BTreeMap::new(),
+    op_returns: Vec::new(),
+};
+
+/// An entry's [`EntryExtras`], in a box if there are any: a PG keeps thousands of entries, most without.
+#[derive(Clone, Default, Eq, Debug)]
+pub struct Extras(Option<Box<EntryExtras>>);
+
+impl Extras {
+    /// The results of the request's operations.
+    pub fn into_op_returns(self) -> Vec<OpReturn> {
+        self.0.map_or_else(Vec::new, |extras| extras.op_returns)
+    }
+}
+
+impl Deref for Extras {
+    type Target = EntryExtras;
+    fn deref(&self) -> &EntryExtras {
+        self.0.as_deref().unwrap_or(&NO_EXTRAS)
+    }
+}
+impl DerefMut for Extras {
+    fn deref_mut(&mut self) -> &mut EntryExtras {
+        self.0.get_or_insert_default()
+    }
+}
+
+impl From<EntryExtras> for Extras {
+    fn from(extras: EntryExtras) -> Self {
+        Self((extras != NO_EXTRAS).then(|| Box::new(extras)))
+    }
+}
+
+impl PartialEq for Extras {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
 /// A change, or a request that failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogEntry {
@@ -105,51 +173,41 @@ pub struct LogEntry {
     pub version: EVersion,
     /// The object's version before.
     pub prior_version: EVersion,
-    /// Of [`EntryKind::LostRevert`]: the version gone back to.
-    pub reverting_to: EVersion,
     /// What librados shows as the object's version.
     pub user_version: u64,
     /// Whose request.
     pub reqid: ReqId,
     /// As the client set it.
     pub mtime: UTime,
-    /// Of clones: their snapshots, encoded.
-    pub snaps: Vec<u8>,
-    /// How to undo it.
-    pub rollback: RollbackRecord,
-    /// Requests that copied state brought along, with their user versions.
-    pub extra_reqids: Vec<(ReqId, u64)>,
-    /// Their results where not 0, by index.
-    pub extra_return_codes: BTreeMap<u32, i32>,
     /// What was left as it was.
     pub clean_regions: CleanRegions,
     /// The request's result.
     pub return_code: i32,
-    /// Its operations' results, where a resend must get them.
-    pub op_returns: Vec<OpReturn>,
+    pub extras: Extras,
 }
 
 impl LogEntry {
     fn encode_fields(&self, e: &mut Encoder) {
+        let extras = &*self.extras;
         let (revert, error) = (self.kind == EntryKind::LostRevert, self.kind == EntryKind::Error);
         e.put(&self.kind).put(&self.oid).put(&self.version);
-        e.put(if revert { &self.reverting_to } else { &self.prior_version });
+        e.put(if revert { &extras.reverting_to } else { &self.prior_version });
         e.put(&self.reqid).put(&self.mtime);
         if revert {
             e.put(&self.prior_version);
         }
-        e.blob(&self.snaps).put(&self.user_version).put(&self.rollback).put(&self.extra_reqids);
+        e.blob(&extras.snaps).put(&self.user_version).put(&extras.rollback).put(&extras.extra_reqids);
         if error {
             e.put(&self.return_code);
         }
-        if !self.extra_reqids.is_empty() {
-            e.put(&self.extra_return_codes);
+        if !extras.extra_reqids.is_empty() {
+            e.put(&extras.extra_return_codes);
         }
         e.put(&self.clean_regions);
         if !error {
             e.put(&self.return_code);
         }
-        e.put(&self.op_returns);
+        e.put(&extras.op_returns);
     }
 }
 
@@ -182,22 +240,20 @@ fn decode_fields(d: &mut Decoder<'_>) -> Result<LogEntry, DecodeError> {
     let extra_return_codes = if extra_reqids.is_empty() { BTreeMap::new() } else { d.get()? };
     let clean_regions = d.get()?;
     let return_code = if error { error_code } else { d.get()? };
+    let op_returns = d.get()?;
+    let extras =
+        EntryExtras { reverting_to, snaps, rollback, extra_reqids, extra_return_codes, op_returns }.into();
     Ok(LogEntry {
         kind,
         oid,
         version,
         prior_version,
-        reverting_to,
         user_version,
         reqid,
         mtime,
-        snaps,
-        rollback,
-        extra_reqids,
-        extra_return_codes,
         clean_regions,
         return_code,
-        op_returns: d.get()?,
+        extras,
     })
 }
 

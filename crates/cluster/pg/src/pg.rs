@@ -10,6 +10,7 @@ use store::{Peek, ReadRequest, Token, Transaction};
 use telemetry::Stage;
 use types::{EVersion, HObject, OsdId, SnapId, SpgId, UTime, broken};
 
+use crate::attrs::CommonAttrs;
 use crate::backend::{BACKEND_TOKEN_BIT, Backend, Context, LocalBackend, Progress, ReadResult, TOKEN_BITS};
 use crate::backoff::Backoff;
 use crate::cache::ReadCache;
@@ -18,7 +19,6 @@ use crate::out::Out;
 use crate::phase::{Peering, Phase};
 use crate::records::{Before, Records};
 use crate::request::Request;
-use crate::run::AttrNames;
 use crate::scrub::{Scrub, Scrubbed};
 use crate::split::{RefusedSplit, Split};
 use crate::trim::Trimmer;
@@ -121,7 +121,7 @@ pub struct Pg {
     /// Whether the store durably has the PG: it was loaded, or the transaction that makes it is durable.
     pub(crate) stored: bool,
     pub(crate) objects: Objects,
-    pub(crate) attr_names: AttrNames,
+    pub(crate) common_attrs: CommonAttrs,
     pub(crate) parked: BTreeMap<u64, Parked>,
     pub(crate) reads: BTreeMap<Token, ReadFor>,
     /// Copies that are under way: the parked request, and the place of the need in its cache.
@@ -167,7 +167,7 @@ impl Pg {
             records: Records::new(id),
             stored: true,
             objects: Objects::default(),
-            attr_names: AttrNames::default(),
+            common_attrs: CommonAttrs::default(),
             parked: BTreeMap::new(),
             reads: BTreeMap::new(),
             copies: BTreeMap::new(),

@@ -117,7 +117,7 @@ impl Records {
         info.last_update = entry.version;
         info.last_user_version = info.last_user_version.max(entry.user_version);
         info.stats.version = entry.version;
-        txn.log_append(self.collection, entry.version, LogRecordKind::Entry, entry.to_bytes(0));
+        txn.log_append(self.collection, entry.version, LogRecordKind::Entry, entry.to_shared(0));
         self.log.append(entry);
     }
 
@@ -164,7 +164,7 @@ impl Records {
         match std::mem::take(&mut self.dirty) {
             true => self.write_whole_info(txn),
             false => {
-                txn.set_info(self.collection, FastInfo::of(&self.info).to_bytes(0));
+                txn.set_info(self.collection, FastInfo::of(&self.info).to_shared(0));
             }
         }
     }
@@ -221,7 +221,7 @@ impl Records {
         }
         for entry in self.log.entries() {
             last = entry.version;
-            txn.log_append(self.collection, last, LogRecordKind::Entry, entry.to_bytes(0));
+            txn.log_append(self.collection, last, LogRecordKind::Entry, entry.to_shared(0));
         }
         let head = self.log.head();
         if last < head && head > self.log.tail() {

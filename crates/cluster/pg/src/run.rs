@@ -1,15 +1,13 @@
 //! Requests of an object in their turn: run, parked for reads, run again.
 
-use encoding::Decode;
 use messages::osd_op::OsdFlags;
 use messages::{OpResult, OsdOp, OsdOpReply};
 use ops::{
-    ExecuteResult, FoundSnap, Need, ObjectInfo, ObjectState, OpClass, OpContext, OpOutcome, OpReturn,
-    SnapSet, WatchContext,
+    ExecuteResult, FoundSnap, Need, ObjectState, OpClass, OpContext, OpOutcome, OpReturn, WatchContext,
 };
-use store::{AttrChoice, ObjectHead, ReadOutcome, ReadRequest, StoreError};
+use store::{AttrChoice, ReadOutcome, ReadRequest, StoreError};
 use telemetry::Stage;
-use types::{Errno, GHObject, HObject, IntervalSet, Name, Release, SnapId};
+use types::{Errno, GHObject, HObject, IntervalSet, Release, SnapId};
 
 use crate::cache::{ReadCache, StoreView, read_request};
 use crate::client::SENT_BEFORE_FULL;
@@ -22,24 +20,6 @@ use crate::request::Request;
 use crate::snaps::PoolSnaps;
 use crate::watch::Effects;
 use crate::{Bug, Notice, Pg, PgEffect};
-
-/// An object's attribute that holds its [`ObjectInfo`].
-pub(crate) const INFO_ATTR: &str = "_";
-/// A head's attribute that holds its [`SnapSet`].
-pub(crate) const SNAPSET_ATTR: &str = "ss";
-
-/// The names of an object's attributes, made once: clones share their bytes.
-#[derive(Clone, Debug)]
-pub(crate) struct AttrNames {
-    pub info: Name,
-    pub snapset: Name,
-}
-
-impl Default for AttrNames {
-    fn default() -> Self {
-        Self { info: INFO_ATTR.into(), snapset: SNAPSET_ATTR.into() }
-    }
-}
 
 /// Objects of bad metadata that a PG names in the log, at most.
 const BAD_OBJECTS_SAID_MAX: usize = 64;
@@ -115,8 +95,7 @@ impl Pg {
             self.broken("an object to load without a context", out);
             return false;
         };
-        let AttrNames { info, snapset } = self.attr_names.clone();
-        let attrs = AttrChoice::These(vec![info, snapset]);
+        let attrs = AttrChoice::These(self.common_attrs.names().into());
         let request = ReadRequest::Object { collection: self.records.collection, object, attrs };
         if let Some(result) = self.backend.peek(&request, &self.records, out) {
             self.note_object(slot, result, out);
@@ -173,7 +152,9 @@ impl Pg {
         };
         let state = match result {
             Ok(ReadOutcome::Object(None)) => Ok(ObjectState::absent(oid.clone())),
-            Ok(ReadOutcome::Object(Some(head))) => state_of(&head).map_err(|e| (e, Errno::EIO)),
+            Ok(ReadOutcome::Object(Some(head))) => {
+                self.common_attrs.state_of(&head).map_err(|e| (e, Errno::EIO))
+            }
             Ok(_) => {
                 return self.broken("the store answered another question than an object's metadata", out);
             }
@@ -432,12 +413,4 @@ fn find(state: &ObjectState, op: &OsdOp, removed: Option<&IntervalSet>) -> Found
         FoundSnap::Head if !state.is_visible() => FoundSnap::Nothing,
         found => found,
     }
-}
-
-fn state_of(head: &ObjectHead) -> Result<ObjectState, String> {
-    let get =
-        |name: &'static str| head.attrs.get(name.as_bytes()).ok_or_else(|| format!("no attribute {name}"));
-    let info = ObjectInfo::from_bytes(get(INFO_ATTR)?).map_err(|e| e.to_string())?;
-    let snapset = SnapSet::from_bytes(get(SNAPSET_ATTR)?).map_err(|e| e.to_string())?;
-    Ok(ObjectState { exists: true, info, snapset })
 }

@@ -23,13 +23,13 @@ use ops::StatsDelta;
 use store::{AttrChoice, ObjectChange, ReadOutcome, ReadRequest, StoreError, Token, Transaction};
 use types::{Epoch, GHObject, Name, OsdId, PgId, SpgId, UTime};
 
+use crate::attrs::{INFO_ATTR, SNAPSET_ATTR};
 use crate::count::count;
 use crate::hash_range::{cuts, owner, split_bits};
 use crate::out::Out;
 use crate::pg::ReadFor;
 use crate::phase::Phase;
 use crate::records::Records;
-use crate::run::{INFO_ATTR, SNAPSET_ATTR};
 use crate::{Pg, PgEffect, PgFailure, snap_index};
 
 /// Objects that are read at once.

@@ -14,11 +14,11 @@ use ops::{ObjectFlags, ObjectInfo, ObjectState, StatsDelta};
 use store::{Attrs, ObjectChange, Peek, ReadOutcome, ReadRequest, StoreError};
 use types::{EVersion, GHObject, HObject, IntervalSet, ReqId, SnapId, UTime};
 
+use crate::attrs::{INFO_ATTR, SNAPSET_ATTR};
 use crate::finish::clone_of;
 use crate::objects::{Loaded, ObjectSlot};
 use crate::out::Out;
 use crate::pg::{ClientChange, ReadFor};
-use crate::run::{INFO_ATTR, SNAPSET_ATTR};
 use crate::{Bug, EntryKind, LogEntry, ObjectSteps, Pg, snap_index};
 
 /// Bytes of the index that are read at once.
@@ -375,7 +375,7 @@ impl TrimChange {
             return self.entry(EntryKind::Delete, oid, prior);
         }
         let mut entry = self.entry(EntryKind::Modify, oid, prior);
-        entry.snaps = left.to_bytes(0);
+        entry.extras.snaps = left.to_bytes(0);
         state.snapset.clone_snaps.insert(id, left);
         (info.prior_version, info.version) = (prior, entry.version);
         let attrs = [(INFO_ATTR.into(), info.to_bytes(u64::MAX).into())];

@@ -8,11 +8,12 @@ use ops::{OpEffect, OpOutcome, WatchId};
 use store::Attrs;
 use types::{HObject, ReqId};
 
+use crate::attrs::INFO_ATTR;
 use crate::objects::{Loaded, ObjectSlot};
 use crate::out::Out;
 use crate::pg::ClientChange;
 use crate::request::Request;
-use crate::run::{INFO_ATTR, own_change};
+use crate::run::own_change;
 use crate::watches::{Asker, NewNotify};
 use crate::{Bug, EntryKind, LogEntry, ObjectSteps, Pg};
 

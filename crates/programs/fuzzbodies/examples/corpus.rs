@@ -220,17 +220,18 @@ fn add_own(corpus: &mut Corpus) {
         oid: object.clone(),
         version: version(5),
         prior_version: version(4),
-        reverting_to: version(0),
         user_version: 5,
         reqid: ReqId { name: EntityName::new(EntityType::Client, 4123), tid: 8, inc: 0 },
         mtime: UTime { sec: 1, nsec: 2 },
-        snaps: Vec::new(),
-        rollback: pg::RollbackRecord::none(),
-        extra_reqids: vec![(ReqId { name: EntityName::new(EntityType::Client, 5), tid: 6, inc: 7 }, 3)],
-        extra_return_codes: [(0, -2)].into(),
         clean_regions: ops::CleanRegions::default(),
         return_code: 0,
-        op_returns: vec![ops::OpReturn { rval: -17, data: Rope::copy_from(b"data") }],
+        extras: pg::EntryExtras {
+            extra_reqids: vec![(ReqId { name: EntityName::new(EntityType::Client, 5), tid: 6, inc: 7 }, 3)],
+            extra_return_codes: [(0, -2)].into(),
+            op_returns: vec![ops::OpReturn { rval: -17, data: Rope::copy_from(b"data") }],
+            ..pg::EntryExtras::default()
+        }
+        .into(),
     };
     let mut add = |target, which: u8, bytes: Vec<u8>| {
         corpus.add(target, format!("own {which}"), 9, [vec![which], bytes].concat());

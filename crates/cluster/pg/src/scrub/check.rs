@@ -12,8 +12,8 @@ use types::{HObject, OsdId, PgId, SnapId, SpgId};
 
 use super::Inconsistent;
 use super::scan::{Contents, Scanned};
+use crate::attrs::{INFO_ATTR, SNAPSET_ATTR};
 use crate::count::count;
-use crate::run::{INFO_ATTR, SNAPSET_ATTR};
 use crate::{ClusterLogLevel, ScrubConfig};
 
 /// What is wrong with one copy of an object: bits of Ceph's err_t, as `rados list-inconsistent-obj` names them.

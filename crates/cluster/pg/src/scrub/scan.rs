@@ -6,7 +6,7 @@ use store::{Advice, AttrChoice, CollectionId, ObjectHead, ReadOutcome, ReadReque
 use types::{GHObject, HObject, Name};
 
 use crate::ScrubConfig;
-use crate::run::{INFO_ATTR, SNAPSET_ATTR};
+use crate::attrs::{INFO_ATTR, SNAPSET_ATTR};
 
 /// The seed of digests of objects' data (Ceph's bufferhash(-1)).
 const DIGEST_SEED: u32 = u32::MAX;

@@ -47,7 +47,7 @@ fn a_write_after_a_snapshot_makes_a_clone_that_keeps_data_attributes_and_version
     assert_eq!((wrote.result, wrote.replay_version.version, wrote.user_version), (0, 3, 3));
     let [_, clone, write] = [0, 1, 2].map(|n| rig.pg.log().entries()[n].clone());
     assert_eq!((clone.kind, clone.oid.snap, clone.version.version), (EntryKind::Clone, SnapId(3), 2));
-    assert_eq!(Vec::<SnapId>::from_bytes(&clone.snaps), Ok(vec![SnapId(3), SnapId(2)]));
+    assert_eq!(Vec::<SnapId>::from_bytes(&clone.extras.snaps), Ok(vec![SnapId(3), SnapId(2)]));
     assert_eq!(
         (write.kind, write.oid.snap, write.prior_version.version),
         (EntryKind::Modify, SnapId::HEAD, 1)
