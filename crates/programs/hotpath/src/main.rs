@@ -19,7 +19,7 @@ use cases::Case;
 
 // The allocator of the `loligo` program.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 /// Why a count could not be taken, or is not what it should be.
 #[derive(Debug, thiserror::Error)]

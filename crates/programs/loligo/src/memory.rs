@@ -4,7 +4,7 @@ use buffer::{Page, PageSource};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 /// Milliseconds. Buffers of megabytes come and go all the time. When the allocator gives them back to the system at once (its
 /// default is a second), the system clears them again for the next request; in a virtual machine it may have to ask the
