@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use buffer::Rope;
 use types::SplitMix64;
@@ -11,7 +12,8 @@ use crate::SECTOR_BYTES;
 const PAGE_BYTES: u64 = 4096;
 const SECTOR: u64 = SECTOR_BYTES as u64;
 
-type Page = Box<[u8; PAGE_BYTES as usize]>;
+/// Shared by copies of a disk until one changes it: a test loses power many times, and keeps what the disk was.
+type Page = Arc<[u8; PAGE_BYTES as usize]>;
 
 /// Bytes by page. A page that was never written holds bytes that the seed gives: a new disk is not empty.
 #[derive(Clone)]
@@ -26,10 +28,10 @@ impl Pages {
     }
 
     fn fresh(seed: u64, number: u64) -> Page {
-        let mut page = Box::new([0; PAGE_BYTES as usize]);
+        let mut page = [0; PAGE_BYTES as usize];
         let mut random = SplitMix64::new(SplitMix64::at(seed, number));
         page.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&random.next_u64().to_le_bytes()));
-        page
+        Arc::new(page)
     }
 
     pub fn read(&self, offset: u64, out: &mut [u8]) {
@@ -49,7 +51,7 @@ impl Pages {
         let seed = self.seed;
         for (number, within, part) in parts(offset, bytes.len()) {
             let page = self.pages.entry(number).or_insert_with(|| Self::fresh(seed, number));
-            page[within..within + part.len()].copy_from_slice(&bytes[part]);
+            Arc::make_mut(page)[within..within + part.len()].copy_from_slice(&bytes[part]);
         }
     }
 
@@ -58,7 +60,7 @@ impl Pages {
         let (seed, number) = (self.seed, offset / PAGE_BYTES);
         let within = (offset % PAGE_BYTES) as usize;
         let page = self.pages.entry(number).or_insert_with(|| Self::fresh(seed, number));
-        &mut page[within..within + SECTOR_BYTES]
+        &mut Arc::make_mut(page)[within..within + SECTOR_BYTES]
     }
 
     /// Flips a bit of a byte.

@@ -23,3 +23,7 @@ mod pipeline;
 mod seeds;
 mod stopped;
 mod waiting;
+
+// Of a crash seed's time a fifth went to the system's allocator.
+#[global_allocator]
+static ALLOCATOR: allocator::Allocator = allocator::Allocator;
