@@ -73,6 +73,7 @@ pub(crate) fn of_shard(o: &Values, pgs: usize, shards: usize) -> ShardConfig {
     let share = |total: u64| total.div_ceil(shards.max(1) as u64);
     let memory = MemoryShares::of(o);
     let object_contexts_max = share(memory.object_contexts) as usize;
+    let contexts_once_max = share(o.get(opt::OSD_OBJECT_CONTEXTS_ONCE_MAX)) as usize;
     let mut config = PgConfig::default();
     config.ops.object_size_max = o.get(opt::OSD_MAX_OBJECT_SIZE);
     config.ops.attr_size_max = o.get(opt::OSD_MAX_ATTR_SIZE);
@@ -109,6 +110,7 @@ pub(crate) fn of_shard(o: &Values, pgs: usize, shards: usize) -> ShardConfig {
         failsafe_full_ratio: o.get(opt::OSD_FAILSAFE_FULL_RATIO),
         queued_bytes_max: share(o.get(opt::OSD_CLIENT_MESSAGE_SIZE_CAP)),
         object_contexts_max,
+        object_contexts_once_max: contexts_once_max.min(object_contexts_max),
         store_memory_bytes: memory.store_bytes / shards.max(1) as u64,
         compression: compression(o),
         tracker: tracker(o),

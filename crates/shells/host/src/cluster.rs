@@ -133,6 +133,9 @@ impl Cluster {
         plan::check_bind(&request, &description)?;
         let target = machine::memory_target(description.osds).to_string();
         values.set_default(opt::OSD_MEMORY_TARGET.name(), &target)?;
+        if description.store != StoreKind::Mem {
+            plan::keep_many_contexts(&mut values)?;
+        }
         let memory_target = values.get(opt::OSD_MEMORY_TARGET);
         // Taken before the ports: a second start on the same directory reports that, not a port in use.
         let dir = ClusterDir::lock(&request.dir)?;

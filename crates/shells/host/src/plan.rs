@@ -34,6 +34,18 @@ pub mod default {
 /// Bytes of the smallest store: an OSD keeps its superblock and some hundred maps there, beside its users' data.
 pub const OSD_SIZE_MIN: u64 = 64 << 20;
 
+/// Objects whose metadata an OSD of a durable store keeps by default, as far as its memory has room (`osd::memory`): making a
+/// context anew means two searches in the store, which cost more than misses of the processor's caches.
+const CONTEXTS_OF_DURABLE: &str = "262144";
+
+/// Gives the options for object contexts the defaults of a durable store.
+pub(crate) fn keep_many_contexts(values: &mut Values) -> Result<(), HostError> {
+    for name in [opt::OSD_OBJECT_CONTEXTS_MAX.name(), opt::OSD_OBJECT_CONTEXTS_ONCE_MAX.name()] {
+        values.set_default(name, CONTEXTS_OF_DURABLE)?;
+    }
+    Ok(())
+}
+
 /// Random bytes of the system's.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], HostError> {
     let mut bytes = [0; N];

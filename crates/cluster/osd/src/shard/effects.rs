@@ -11,11 +11,7 @@ use crate::control::CopyId;
 use crate::parts::{Block, Out, PgPlace, ToControl, ToGate};
 use crate::{LogLevel, OsdEffect};
 
-/// Of the object contexts that are kept those that were used only once have this part: so many take turns in the processor's
-/// caches, and what is used again within that stays.
-const CONTEXTS_ONCE_PART: usize = 8;
-
-/// At least so many of each PG, which requests under way may need.
+/// Object contexts that were used only once: at least so many of each PG, which requests under way may need.
 const CONTEXTS_ONCE_MIN: usize = 8;
 
 impl Shard {
@@ -32,8 +28,7 @@ impl Shard {
 
     /// Does what a PG wants, and publishes what has changed of it.
     pub(super) fn perform(&mut self, now: UTime, slot: PgSlot, out: &mut Out) {
-        let once_max = (self.config.object_contexts_max / (CONTEXTS_ONCE_PART * self.pgs.len().max(1)))
-            .max(CONTEXTS_ONCE_MIN);
+        let once_max = (self.config.object_contexts_once_max / self.pgs.len().max(1)).max(CONTEXTS_ONCE_MIN);
         let mut effects = std::mem::take(&mut self.effects);
         for effect in effects.drain(..) {
             self.effect(now, slot, effect, out);

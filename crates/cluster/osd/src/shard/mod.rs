@@ -52,6 +52,9 @@ pub(crate) struct ShardConfig {
     pub queued_bytes_max: u64,
     /// Object contexts that all PGs keep together when nothing uses them.
     pub object_contexts_max: usize,
+    /// Those of them that may have been used only once. Where a context is made of what lies in memory, few of these take
+    /// turns in the processor's caches.
+    pub object_contexts_once_max: usize,
     /// What the shard's store may take of memory.
     pub store_memory_bytes: u64,
     pub compression: Compression,

@@ -789,3 +789,24 @@ fn all_pgs_together_keep_the_metadata_of_so_many_idle_objects() {
     }
     assert!(w.osd.object_contexts() > 20, "not each at once");
 }
+
+#[test]
+fn so_many_of_them_may_have_been_used_once() {
+    let kept = |once_max: &str| {
+        let mut options = Values::new();
+        options.set("osd_object_contexts_max", "400").unwrap();
+        options.set("osd_object_contexts_once_max", once_max).unwrap();
+        let mut w = World::with(options);
+        w.start();
+        w.create_pool(1, 1);
+        w.open_client(CLIENT);
+        for i in 0..200 {
+            let op = w.write(&format!("o{i}"), b"x");
+            w.ask(CLIENT, op);
+        }
+        w.osd.object_contexts()
+    };
+    let counts = ["20", "100", "1000"].map(kept);
+    assert!((20..=28).contains(&counts[0]) && (100..=108).contains(&counts[1]), "{counts:?}");
+    assert_eq!(counts[2], 200, "as many as there are, if the option lets them");
+}

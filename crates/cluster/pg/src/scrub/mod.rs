@@ -450,7 +450,8 @@ impl Pg {
         let waits = |object: &Object| {
             !object.queue.is_empty() || !object.trims.is_empty() || self.watches.is_ending(&object.oid)
         };
-        let held = self.objects.iter().filter(|(_, object)| range.contains(&object.oid) && waits(object));
+        // Few wait of many; a name is a miss of the processor's caches.
+        let held = self.objects.iter().filter(|(_, object)| waits(object) && range.contains(&object.oid));
         held.map(|(slot, _)| slot).collect()
     }
 
