@@ -322,5 +322,44 @@ def test_every_flush_that_is_left_out_fails_the_kill_test(t):
 
 test_every_flush_that_is_left_out_fails_the_kill_test.soak_only = True
 
+# What the block store makes durable and a kill of the process can show: the barrier, flags of `up`, and rounds. The others guard
+# moments that a kill hardly hits, or what an earlier process left in a device's own cache; the simulated disk shows all of
+# them (crates/storage/blockstore/tests/it/barriers.rs).
+BARRIERS = [("Record", [], 20), ("RecordData", [], 20), ("RecordLog", ["--log-device"], 20), ("Seal", [], 20),
+            ("CheckpointPages", [], 150)]
+
+
+def test_a_block_store_that_leaves_out_a_barrier_fails_the_kill_test(t):
+    program = build_without("loligo", "leave-out-barrier")
+    # The program passes the rounds when it leaves out nothing.
+    for barrier, flags, rounds in [("", [], 5), *BARRIERS]:
+        cluster = t.cluster(start=False)
+        cluster.loligo = program
+        more = [word for flag in flags for osd in range(3) for word in (flag, t.path(f"log{osd}-{barrier}"))]
+        try:
+            with leaving_out(barrier):
+                kill_rounds(t, cluster, rounds, store="block", more=more)
+        except Failure as noticed:
+            expect(barrier, f"nothing is left out, and still: {noticed}")
+            say(f"       {barrier}: noticed: {str(noticed)[:300]}")
+        else:
+            expect(not barrier, f"{barrier}: {rounds} rounds went by and nobody noticed (seed {t.seed})")
+        finally:
+            cluster.stop()
+
+
+@contextlib.contextmanager
+def leaving_out(barrier):
+    """The programs that are started in it read this."""
+    if barrier:
+        os.environ["LOLIGO_LEAVE_OUT_BARRIER"] = barrier
+    try:
+        yield
+    finally:
+        os.environ.pop("LOLIGO_LEAVE_OUT_BARRIER", None)
+
+
+test_a_block_store_that_leaves_out_a_barrier_fails_the_kill_test.soak_only = True
+
 if __name__ == "__main__":
     sys.exit("run.py runs the tests")

@@ -301,3 +301,23 @@ impl Decode for LogDup {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_without_extras_is_small_and_equals_one_with_empty_ones() {
+        assert!(size_of::<LogEntry>() <= 208, "{} bytes", size_of::<LogEntry>());
+        let version = EVersion { epoch: Epoch(3), version: 4 };
+        let plain = LogEntry::new(EntryKind::Modify, HObject::max(), version, ReqId::default());
+        let mut entry = plain.clone();
+        entry.extras.op_returns.push(OpReturn::default());
+        assert_ne!(entry, plain);
+        assert_eq!(LogEntry::from_bytes_exact(&entry.to_bytes(0)), Ok(entry.clone()));
+        entry.extras.op_returns.clear();
+        assert_eq!(entry, plain);
+        let decoded = LogEntry::from_bytes_exact(&entry.to_bytes(0)).expect("its own encoding");
+        assert!(decoded.extras.0.is_none() && decoded == plain, "what is empty takes no box");
+    }
+}

@@ -280,6 +280,10 @@ impl<'a> Opening<'a> {
             ..self.options.store.shared_by(label.shards)
         };
         let mut opener = Opener::new(queue, number, options).map_err(|e| failed(path, e))?;
+        #[cfg(feature = "leave-out-barrier")]
+        if let Some(barrier) = left_out() {
+            opener.leave_out(barrier);
+        }
         let opened = driver.run(&mut opener, Opener::turn, Opener::deadline);
         let mut store = opened.map_err(|e| failed(path, e))?;
         if let Some(bytes) = self.options.memory_bytes {
@@ -409,6 +413,15 @@ pub(crate) fn open_shard(
     let mut opener = how(opener.map_err(|error| failed(path, error))?);
     let opened = driver.run(&mut opener, Opener::turn, Opener::deadline);
     opened.map(drop).map_err(|error| failed(path, error))
+}
+
+/// The barrier that a test wants left out.
+#[cfg(feature = "leave-out-barrier")]
+#[allow(clippy::panic, reason = "a test that misspells a barrier would leave out none, and show nothing")]
+fn left_out() -> Option<blockstore::Barrier> {
+    let name = std::env::var("LOLIGO_LEAVE_OUT_BARRIER").ok()?;
+    let found = blockstore::Barrier::ALL.into_iter().find(|barrier| format!("{barrier:?}") == name);
+    Some(found.unwrap_or_else(|| panic!("LOLIGO_LEAVE_OUT_BARRIER={name}: no such barrier")))
 }
 
 /// The error of a pure machine as one that names the file.
