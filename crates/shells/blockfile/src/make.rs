@@ -20,6 +20,9 @@ const LOG_BYTES_MIN: u64 = 8 << 20;
 const LOG_BYTES_MAX: u64 = 32 << 20;
 /// Bytes of all logs, where the least of each allows it. They are written once in whole when the store is made.
 const LOGS_BYTES_MAX: u64 = 64 << 20;
+/// So many times as much where the store takes its disk at once anyway: each checkpoint writes most of the tree's pages again, so
+/// fewer write less (docs/performance.md).
+const LOG_TIMES_OF_WHOLE: u64 = 2;
 
 /// Bytes of the smallest store.
 const SIZE_MIN: u64 = 32 << 20;
@@ -66,17 +69,18 @@ pub fn shards_of(size_bytes: u64, wanted: u32) -> u32 {
     wanted.clamp(1, most.max(1))
 }
 
-/// Bytes of each shard's log in a store of so many bytes.
-fn log_bytes(size_bytes: u64, shards: u32) -> u64 {
+/// Bytes of each shard's log in a store of so many bytes, which `takes_all` of them when it is made or not.
+fn log_bytes(size_bytes: u64, shards: u32, takes_all: bool) -> u64 {
     let shards = u64::from(shards.max(1));
-    let most = (LOGS_BYTES_MAX / shards).clamp(LOG_BYTES_MIN, LOG_BYTES_MAX);
+    let times = if takes_all { LOG_TIMES_OF_WHOLE } else { 1 };
+    let most = (LOGS_BYTES_MAX * times / shards).clamp(LOG_BYTES_MIN, LOG_BYTES_MAX * times);
     (size_bytes / shards / LOG_PART).clamp(LOG_BYTES_MIN, most) / BLOCK * BLOCK
 }
 
-/// Bytes of all logs of a store for which so many shards are wanted: they are written when it is made.
+/// Bytes of all logs of an image file for which so many shards are wanted: they are written when it is made.
 pub fn logs_bytes(size_bytes: u64, shards: u32) -> u64 {
     let shards = shards_of(size_bytes, shards);
-    log_bytes(size_bytes, shards) * u64::from(shards)
+    log_bytes(size_bytes, shards, false) * u64::from(shards)
 }
 
 /// Makes an empty store in `dir`, which is made if missing. One whose making was interrupted is made again.
@@ -100,7 +104,7 @@ pub fn mkfs(dir: &Path, owner: &Owner, new: &NewStore, options: &Options) -> Res
         id: random_id().map_err(io_error(dir))?,
         shards,
         size_bytes,
-        log_bytes: log_bytes(size_bytes, shards),
+        log_bytes: log_bytes(size_bytes, shards, new.preallocate || new.device.is_some()),
         log_unit_bytes: BLOCK as u32,
         log_apart: new.log.is_some(),
         owner: owner.to_bytes(0),
