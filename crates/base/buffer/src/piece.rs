@@ -144,7 +144,7 @@ impl PieceMut {
     /// worth the padding). Pages are touched only when written.
     ///
     /// # Panics
-    /// If there is no memory for it, or for 4 GiB or more.
+    /// If there is no memory for it.
     pub fn zeroed(len: usize) -> Self {
         if len <= SMALL_MAX {
             return Self { memory: Filling::Small(ZEROS[..len].into()), len };
@@ -180,6 +180,9 @@ impl PieceMut {
     }
 
     /// Ends writing: the bytes can be shared from here on.
+    ///
+    /// # Panics
+    /// From 4 GiB on.
     #[inline]
     pub fn freeze(self) -> Piece {
         match self.memory {
@@ -244,7 +247,10 @@ impl Piece {
     pub fn copy_from(bytes: &[u8]) -> Self {
         if bytes.len() < ALIGN {
             count(bytes.len());
-            return bytes.to_vec().into();
+            return match bytes.len() {
+                0..=SMALL_MAX => Arc::<[u8]>::from(bytes).into(),
+                _ => bytes.to_vec().into(),
+            };
         }
         let mut piece = PieceMut::zeroed(bytes.len());
         copy_payload(piece.as_mut_slice(), bytes);

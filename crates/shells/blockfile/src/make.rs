@@ -77,10 +77,11 @@ fn log_bytes(size_bytes: u64, shards: u32, takes_all: bool) -> u64 {
     (size_bytes / shards / LOG_PART).clamp(LOG_BYTES_MIN, most) / BLOCK * BLOCK
 }
 
-/// Bytes of all logs of an image file for which so many shards are wanted: they are written when it is made.
-pub fn logs_bytes(size_bytes: u64, shards: u32) -> u64 {
+/// Bytes of all logs of a store for which so many shards are wanted, which are written when it is made. Logs are larger where
+/// it `takes_all` of its bytes then: a device, or an image file that is written whole.
+pub fn logs_bytes(size_bytes: u64, shards: u32, takes_all: bool) -> u64 {
     let shards = shards_of(size_bytes, shards);
-    log_bytes(size_bytes, shards, false) * u64::from(shards)
+    log_bytes(size_bytes, shards, takes_all) * u64::from(shards)
 }
 
 /// Makes an empty store in `dir`, which is made if missing. One whose making was interrupted is made again.

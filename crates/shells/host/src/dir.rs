@@ -310,7 +310,8 @@ impl ClusterDir {
             Description { store: StoreKind::Block, osds, osd_size, .. } => {
                 // At most as many shards as CPUs; what is named beyond is a log of 8 MiB each.
                 let shards = std::thread::available_parallelism().map_or(1, |n| n.get()) as u32;
-                SPACE_MIN + u64::from(*osds) * (SPACE_MIN_OF_OSD + blockfile::logs_bytes(*osd_size, shards))
+                SPACE_MIN
+                    + u64::from(*osds) * (SPACE_MIN_OF_OSD + blockfile::logs_bytes(*osd_size, shards, false))
             }
         };
         if available < needed {

@@ -233,7 +233,9 @@ impl Of<'_> {
         let used = space.data_bytes + 4 * space.metadata_bytes;
         let making = self.dir.join(MAKING);
         match self.places.device.clone() {
-            None => self.check_space(&making, used + blockfile::logs_bytes(label_bytes, 1) + SPACE_BESIDE)?,
+            None => {
+                self.check_space(&making, used + blockfile::logs_bytes(label_bytes, 1, false) + SPACE_BESIDE)?
+            }
             Some(device) => self.check_device(device, used)?,
         }
         let mut new = self.open_or_make(&making, &owner, size_of_new(label_bytes, used))?;
@@ -304,7 +306,7 @@ impl Of<'_> {
     fn check_device(&mut self, device: PathBuf, used: u64) -> Result<(), ConvertError> {
         let osd = self.osd;
         let bytes = blockfile::device_bytes(&device).map_err(|error| ConvertError::New { osd, error })?;
-        let needed = needed_for(bytes, used);
+        let needed = needed_for(bytes, used, true);
         match bytes < needed {
             true => Err(ConvertError::DeviceTooSmall { osd, device, needed, bytes }),
             false => self.tell(&Step::Beginning { needed, available: bytes }),
@@ -406,14 +408,14 @@ impl Of<'_> {
     }
 }
 
-/// Bytes of a store that has its log within them, and metadata.
-fn needed_for(store_bytes: u64, used: u64) -> u64 {
-    used + used / 8 + blockfile::logs_bytes(store_bytes, 1) + (32 << 20)
+/// Bytes of a store that has its log within them, and metadata; of a device it takes all.
+fn needed_for(store_bytes: u64, used: u64, is_device: bool) -> u64 {
+    used + used / 8 + blockfile::logs_bytes(store_bytes, 1, is_device) + (32 << 20)
 }
 
 /// One that is nearly full gets some more than the old one.
 fn size_of_new(old_bytes: u64, used: u64) -> u64 {
-    old_bytes.max(needed_for(old_bytes, used)).next_multiple_of(blockfile::BLOCK_BYTES)
+    old_bytes.max(needed_for(old_bytes, used, false)).next_multiple_of(blockfile::BLOCK_BYTES)
 }
 
 fn io_error(path: &Path) -> impl FnOnce(io::Error) -> ConvertError {

@@ -145,8 +145,15 @@ fn a_store_has_as_many_shards_as_it_is_large_enough_for() {
     for (size, wanted, shards) in [(SIZE, 2, 1), (1 << 30, 2, 2), (1 << 30, 9, 4), (40 << 30, 1000, 64)] {
         assert_eq!(shards_of(size, wanted), shards, "{wanted} shards of {size} bytes");
         // The logs are written whole.
-        assert!(logs_bytes(size, wanted) <= 64 << 20 || shards > 8, "{wanted} shards of {size} bytes");
+        for (takes_all, most) in [(false, 64 << 20), (true, 128 << 20)] {
+            let bytes = logs_bytes(size, wanted, takes_all);
+            assert!(bytes <= most || shards > 16, "{wanted} shards of {size} bytes");
+        }
     }
+    // A 64th of the store, between bounds that are higher where the store takes all of it at once.
+    let of = |size, shards| [false, true].map(|takes_all| logs_bytes(size, shards, takes_all) >> 20);
+    assert_eq!([of(1 << 30, 1), of(4 << 30, 1), of(8 << 30, 2)], [[16, 16], [32, 64], [64, 128]]);
+    assert_eq!(of(40 << 30, 64), [512, 512], "8 MiB each at least");
     let dir = with_shards(1 << 30, 2);
     assert_eq!(shards_in(dir.path()).unwrap(), 2);
     assert_eq!(open(dir.path(), &owner(3), &Options::default()).unwrap().shards(), 2);

@@ -46,9 +46,12 @@ fn a_log_in_a_file_of_its_own_is_as_large_as_need_be_and_found_from_the_director
     let dir = stores(&[owner(3)]);
     let (at, log) = (dir.path().join("0"), dir.path().join("log.0"));
     has(&at, &owner(3), 0);
-    assert_eq!(log.metadata().unwrap().len(), logs_bytes(SIZE, 1) + 4096);
+    assert_eq!(log.metadata().unwrap().len(), logs_bytes(SIZE, 1, false) + 4096);
     let found = log_device(&at).unwrap().unwrap();
-    assert_eq!((&found.path, found.bytes, found.is_block_device), (&log, logs_bytes(SIZE, 1) + 4096, false));
+    assert_eq!(
+        (&found.path, found.bytes, found.is_block_device),
+        (&log, logs_bytes(SIZE, 1, false) + 4096, false)
+    );
     let grown = expand(&at, Some(2 * SIZE), &Options::default()).unwrap();
     assert_eq!((grown.before, grown.after), (SIZE, 2 * SIZE));
     has(&at, &owner(3), 0);
@@ -66,7 +69,7 @@ fn each_shard_has_its_part_of_the_log_device() {
     let (at, log) = (dir.path().join("osd"), dir.path().join("log"));
     let new = NewStore { shards: 3, ..with_log(1 << 30, &log) };
     mkfs(&at, &owner(3), &new, &Options::default()).unwrap();
-    assert_eq!(log.metadata().unwrap().len(), logs_bytes(1 << 30, 3) + 4096);
+    assert_eq!(log.metadata().unwrap().len(), logs_bytes(1 << 30, 3, false) + 4096);
     let pg = |seed| store::CollectionId::Pg(types::PgId { pool: types::PoolId(1), seed }.into());
     let properties = Properties { shards: 3, ..PROPERTIES };
     let mut h = Harness::new(open(&at, &owner(3), &Options::default()).unwrap(), properties);
