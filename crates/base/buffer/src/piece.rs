@@ -144,7 +144,7 @@ impl PieceMut {
     /// worth the padding). Pages are touched only when written.
     ///
     /// # Panics
-    /// If there is no memory for it.
+    /// If the system has no memory left.
     pub fn zeroed(len: usize) -> Self {
         if len <= SMALL_MAX {
             return Self { memory: Filling::Small(ZEROS[..len].into()), len };

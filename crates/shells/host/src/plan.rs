@@ -34,8 +34,8 @@ pub mod default {
 /// Bytes of the smallest store: an OSD keeps its superblock and some hundred maps there, beside its users' data.
 pub const OSD_SIZE_MIN: u64 = 64 << 20;
 
-/// Objects whose metadata an OSD of a durable store keeps by default, as far as its memory has room (`osd::memory`): making a
-/// context anew means two searches in the store, which cost more than misses of the processor's caches.
+/// Objects whose metadata an OSD of a durable store keeps by default, as far as its memory has room (`osd::memory`). To make a
+/// context, the OSD searches the store twice, which costs more than a context that the processor's caches do not have.
 const CONTEXTS_OF_DURABLE: &str = "262144";
 
 /// Gives the options for object contexts the defaults of a durable store.
