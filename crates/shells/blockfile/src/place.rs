@@ -2,11 +2,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use blockstore::BLOCK;
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock};
+use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, fadvise, fallocate, flock};
 use rustix::io::Errno;
 use types::{Fsid, OsdId};
 
@@ -20,6 +21,9 @@ const TAIL: u64 = 1 << 20;
 
 /// Bytes of zeros that are written, or looked for, at once.
 const ZEROS: usize = 1 << 20;
+
+/// Zeros that the system's cache has at a time while a file is written whole, bytes.
+const CACHED_MAX: u64 = 256 << 20;
 
 /// Where devices are. A file that was made here would be in memory, and gone with the next start of the machine.
 const DEVICES: &str = "/dev";
@@ -74,13 +78,21 @@ pub fn file(dir: &Path, size_bytes: u64, preallocate: bool) -> Result<(), OpenEr
     sync_dir(dir)
 }
 
+/// Nothing of the file is in the system's cache afterwards: the store passes it by, and each of the store's writes would have to
+/// throw a part of it out first.
 fn write_zeros(file: &mut File, bytes: u64) -> io::Result<()> {
     let zeros = vec![0; ZEROS];
-    let mut left = bytes;
-    while left > 0 {
-        let now = left.min(ZEROS as u64);
-        file.write_all(&zeros[..now as usize])?;
-        left -= now;
+    let mut written = 0;
+    while written < bytes {
+        let (from, end) = (written, bytes.min(written + CACHED_MAX));
+        while written < end {
+            let now = (end - written).min(ZEROS as u64);
+            file.write_all(&zeros[..now as usize])?;
+            written += now;
+        }
+        file.sync_data()?;
+        // A file system that keeps them takes some memory, no more.
+        let _ = fadvise(&*file, from, NonZeroU64::new(end - from), Advice::DontNeed);
     }
     Ok(())
 }
@@ -266,5 +278,45 @@ fn holds(path: &Path, offset: u64, bytes: u64) -> io::Result<bool> {
             some if found[..some].iter().any(|byte| *byte != 0) => return Ok(true),
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::IoSliceMut;
+
+    use rustix::io::{ReadWriteFlags, preadv2};
+
+    use super::*;
+
+    /// Whether a read of a file finds its bytes in the system's cache.
+    fn is_cached(file: &File, offset: u64) -> bool {
+        let mut byte = [0];
+        preadv2(file, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT) == Ok(1)
+    }
+
+    #[test]
+    fn a_file_that_is_written_whole_leaves_nothing_in_the_cache() {
+        // Here, for a directory of temporary files may be nothing but cache.
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let mut known = File::create_new(dir.path().join("known")).unwrap();
+        known.write_all(&[0; ZEROS]).and_then(|()| known.sync_all()).unwrap();
+        fadvise(&known, 0, None, Advice::DontNeed).unwrap();
+        let known = File::open(dir.path().join("known")).unwrap();
+        if is_cached(&known, 0) {
+            return eprintln!("not run: this file system does not tell what it keeps in the cache");
+        }
+
+        let path = dir.path().join("zeros");
+        let bytes = 4 * ZEROS as u64 + 512;
+        write_zeros(&mut File::create_new(&path).unwrap(), bytes).unwrap();
+        let file = File::open(&path).unwrap();
+        let metadata = file.metadata().unwrap();
+        assert_eq!(metadata.len(), bytes);
+        assert!(metadata.blocks() * 512 >= bytes, "it is not sparse");
+        assert!((0..bytes).step_by(ZEROS / 2).all(|offset| !is_cached(&file, offset)));
+        let mut some = vec![1; ZEROS];
+        file.read_exact_at(&mut some, 0).unwrap();
+        assert!(some.iter().all(|byte| *byte == 0) && is_cached(&file, 0));
     }
 }
