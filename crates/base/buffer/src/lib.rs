@@ -9,9 +9,11 @@ mod crc;
 mod pages;
 mod piece;
 mod rope;
+mod runs;
 
 pub use copied::{copied_bytes, copy_payload};
 pub use crc::{checksummed_bytes, crc32c, crc32c_page, crc32c_zeros};
 pub use pages::{Page, PageSource, set_page_source};
 pub use piece::{ALIGN, Piece, PieceMut};
 pub use rope::Rope;
+pub use runs::give_back_unused;

@@ -8,6 +8,7 @@ use crate::copied::{copy_payload, count};
 use crate::crc::{crc32c_page, uncounted};
 use crate::crc32c;
 use crate::pages::{Page, Pooled};
+use crate::runs;
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Alignment of a slab's first byte, the unit of direct I/O and of stored checksums.
@@ -40,12 +41,17 @@ enum Slab {
 
 /// Whole pages, and checksums of their bytes once they were taken: payload is received, stored and sent again without
 /// being looked at otherwise.
-#[derive(Default)]
 struct Pages {
     pages: Box<[Page]>,
     whole: OnceLock<Checksum>,
     /// The crc32c, from all ones, of each of the first pages.
     sums: OnceLock<Box<[u32]>>,
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        runs::put(std::mem::take(&mut self.pages));
+    }
 }
 
 /// The crc32c of a slab's first `len` bytes, continued from `seed`.
@@ -123,11 +129,11 @@ impl Slab {
     }
 
     fn pages(pages: Box<[Page]>) -> Self {
-        Self::Pages(Box::new(Pages { pages, ..Pages::default() }))
+        Self::Pages(Box::new(Pages { pages, whole: OnceLock::new(), sums: OnceLock::new() }))
     }
 }
 
-/// A uniquely owned, zero-filled buffer to receive into; [`PieceMut::freeze`] makes it shareable.
+/// A uniquely owned buffer to receive into; [`PieceMut::freeze`] makes it shareable.
 pub struct PieceMut {
     memory: Filling,
     len: usize,
@@ -155,6 +161,20 @@ impl PieceMut {
         };
         assert!(slab.as_slice().len() >= len, "memory for {len} bytes");
         Self { memory: Filling::Slab(slab), len }
+    }
+
+    /// The same, of any content: for a caller who fills all of it before anyone else sees it. Long ones are memory that was used
+    /// before, if there is some, and nothing clears it.
+    ///
+    /// # Panics
+    /// If the system has no memory left.
+    pub fn to_fill(len: usize) -> Self {
+        let Some(mut pages) = runs::take(len.div_ceil(ALIGN)) else { return Self::zeroed(len) };
+        if cfg!(debug_assertions) {
+            // A caller who counts on zeros, or who leaves a part as it was, is found by the tests.
+            pages.as_mut_bytes().fill(0xa5);
+        }
+        Self { memory: Filling::Slab(Slab::pages(pages)), len }
     }
 
     /// Bytes held.
@@ -252,7 +272,7 @@ impl Piece {
                 _ => bytes.to_vec().into(),
             };
         }
-        let mut piece = PieceMut::zeroed(bytes.len());
+        let mut piece = PieceMut::to_fill(bytes.len());
         copy_payload(piece.as_mut_slice(), bytes);
         piece.freeze()
     }

@@ -142,7 +142,7 @@ impl Rope {
         if self.lies_in_pages() {
             return self;
         }
-        let mut out = PieceMut::zeroed(self.len);
+        let mut out = PieceMut::to_fill(self.len);
         let bytes = out.as_mut_slice();
         let (mut at, mut crc, mut sums) = (0, !0, Vec::with_capacity(self.len / ALIGN));
         // Parts are checksummed while they are warm.

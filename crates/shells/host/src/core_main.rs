@@ -32,6 +32,9 @@ const TICK: Duration = Duration::from_millis(20);
 /// How often OSDs hear of the machine's load and time zone.
 const SURROUNDINGS_TICK: Duration = Duration::from_secs(5);
 
+/// For how long long buffers without a use are kept, at least.
+const BUFFERS_TICK: Duration = Duration::from_secs(30);
+
 /// How often the monitor hears of time.
 const MON_TICK: Duration = Duration::from_secs(1);
 
@@ -293,6 +296,9 @@ pub(crate) async fn core_main(
     }
     tokio::task::spawn_local(tick(core.clone()));
     tokio::task::spawn_local(tick_surroundings(core.clone()));
+    if here == CoreId(0) {
+        tokio::task::spawn_local(tick_buffers());
+    }
     tokio::task::spawn_local(core.clone().run_timers());
     run(&core, commands, &values).await;
     core.admin.end_all();
@@ -357,6 +363,16 @@ async fn tick_surroundings(core: Rc<Core>) {
         let news = surroundings(&core);
         let osds = core.node().osd_ids();
         osds.into_iter().for_each(|id| core.dispatch(NodeEvent::Osd(id, OsdEvent::Surroundings(news))));
+    }
+}
+
+/// Buffers are the process's: one core looks after them.
+async fn tick_buffers() {
+    let mut interval = tokio::time::interval(BUFFERS_TICK);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        buffer::give_back_unused();
     }
 }
 

@@ -50,7 +50,7 @@ impl Context<'_, '_> {
     /// Reads successive blocks that lie one after the other, and checks each.
     fn read_run(&self, found: &Found, run: &[(u64, Block)], cache: PageCache) -> Attempt<Piece> {
         let Some((_, first)) = run.first() else { return Ok(Piece::empty()) };
-        let mut piece = PieceMut::zeroed(run.len() * BLOCK as usize);
+        let mut piece = PieceMut::to_fill(run.len() * BLOCK as usize);
         let (offset, len) = (first.at * BLOCK, run.len() as u64 * BLOCK);
         if cache == PageCache::Bypass {
             self.image.drop_cached(offset, len);

@@ -90,12 +90,12 @@ impl<Q: DeviceQueue, P: Clone> Io<Q, P> {
 
     /// Reads at most [`Io::request_bytes_max`] bytes of the data device.
     pub fn read(&mut self, purpose: P, offset: u64, len: usize) {
-        self.add(purpose, DeviceId::Data, Op::Read { offset, buffer: PieceMut::zeroed(len) });
+        self.add(purpose, DeviceId::Data, Op::Read { offset, buffer: PieceMut::to_fill(len) });
     }
 
     /// The same of the log's device.
     pub fn read_log(&mut self, purpose: P, offset: u64, len: usize) {
-        self.add(purpose, self.log, Op::Read { offset, buffer: PieceMut::zeroed(len) });
+        self.add(purpose, self.log, Op::Read { offset, buffer: PieceMut::to_fill(len) });
     }
 
     /// Writes any number of bytes to the data device; returns how many requests that takes.

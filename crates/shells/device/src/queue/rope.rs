@@ -37,7 +37,7 @@ fn copy(pieces: &[&Piece], bytes: usize) -> Option<Piece> {
 
 /// A buffer of at least so many bytes that begins on a page.
 pub fn aligned_buffer(bytes: usize) -> PieceMut {
-    PieceMut::zeroed(bytes.max(buffer::ALIGN))
+    PieceMut::to_fill(bytes.max(buffer::ALIGN))
 }
 
 pub fn is_aligned(memory: *const u8, to: usize) -> bool {
