@@ -273,6 +273,8 @@ impl Ring {
         };
         match unit.direct() {
             Some(file) if again => self.issue(&file.ring_file, flight),
+            // Its bytes are not all there, and nothing can ask for the rest.
+            None if again => self.failed(unit, flight, Errno::IO),
             _ => {
                 let result = flight.finish(unit);
                 self.end(flight, result);

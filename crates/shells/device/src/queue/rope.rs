@@ -26,13 +26,16 @@ pub fn aligned(rope: &Rope, block_bytes: usize, memory_align: usize) -> Vec<Piec
 }
 
 fn copy(pieces: &[&Piece], bytes: usize) -> Option<Piece> {
+    if bytes == 0 {
+        return None;
+    }
     let mut copy = aligned_buffer(bytes);
     let mut at = 0;
     for piece in pieces {
         copy.as_mut_slice()[at..at + piece.len()].copy_from_slice(piece);
         at += piece.len();
     }
-    (bytes > 0).then(|| copy.freeze().slice(0..bytes))
+    Some(copy.freeze().slice(0..bytes))
 }
 
 /// A buffer of at least so many bytes that begins on a page.
