@@ -43,6 +43,8 @@ enum Slab {
 /// being looked at otherwise.
 struct Pages {
     pages: Box<[Page]>,
+    /// They are kept for the next buffer that will be filled. Others would only take the room of those.
+    refilled: bool,
     whole: OnceLock<Checksum>,
     /// The crc32c, from all ones, of each of the first pages.
     sums: OnceLock<Box<[u32]>>,
@@ -50,7 +52,9 @@ struct Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        runs::put(std::mem::take(&mut self.pages));
+        if self.refilled {
+            runs::put(std::mem::take(&mut self.pages));
+        }
     }
 }
 
@@ -129,7 +133,7 @@ impl Slab {
     }
 
     fn pages(pages: Box<[Page]>) -> Self {
-        Self::Pages(Box::new(Pages { pages, whole: OnceLock::new(), sums: OnceLock::new() }))
+        Self::Pages(Box::new(Pages { pages, refilled: false, whole: OnceLock::new(), sums: OnceLock::new() }))
     }
 }
 
@@ -169,12 +173,18 @@ impl PieceMut {
     /// # Panics
     /// If the system has no memory left.
     pub fn to_fill(len: usize) -> Self {
-        let Some(mut pages) = runs::take(len.div_ceil(ALIGN)) else { return Self::zeroed(len) };
+        let mut piece = match runs::take(len.div_ceil(ALIGN)) {
+            Some(pages) => Self { memory: Filling::Slab(Slab::pages(pages)), len },
+            None => Self::zeroed(len),
+        };
+        if let Filling::Slab(Slab::Pages(pages)) = &mut piece.memory {
+            pages.refilled = true;
+        }
         if cfg!(debug_assertions) {
             // A caller who counts on zeros, or who leaves a part as it was, is found by the tests.
-            pages.as_mut_bytes().fill(0xa5);
+            piece.as_mut_slice().fill(0xa5);
         }
-        Self { memory: Filling::Slab(Slab::pages(pages)), len }
+        piece
     }
 
     /// Bytes held.

@@ -303,7 +303,9 @@ mod tests {
         known.write_all(&[0; ZEROS]).and_then(|()| known.sync_all()).unwrap();
         fadvise(&known, 0, None, Advice::DontNeed).unwrap();
         let known = File::open(dir.path().join("known")).unwrap();
-        if is_cached(&known, 0) {
+        let is_dropped = !is_cached(&known, 0);
+        known.read_exact_at(&mut [0], 0).unwrap();
+        if !is_dropped || !is_cached(&known, 0) {
             return eprintln!("not run: this file system does not tell what it keeps in the cache");
         }
 
@@ -311,9 +313,7 @@ mod tests {
         let bytes = 4 * ZEROS as u64 + 512;
         write_zeros(&mut File::create_new(&path).unwrap(), bytes).unwrap();
         let file = File::open(&path).unwrap();
-        let metadata = file.metadata().unwrap();
-        assert_eq!(metadata.len(), bytes);
-        assert!(metadata.blocks() * 512 >= bytes, "it is not sparse");
+        assert_eq!(file.metadata().unwrap().len(), bytes);
         assert!((0..bytes).step_by(ZEROS / 2).all(|offset| !is_cached(&file, offset)));
         let mut some = vec![1; ZEROS];
         file.read_exact_at(&mut some, 0).unwrap();
