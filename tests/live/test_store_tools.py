@@ -129,12 +129,17 @@ def test_simple_stores_become_block_stores_on_devices_with_their_logs_apart(t):
         expect(says in said, f"{words}: {said}")
     expect(not os.path.exists(logs[1]), "a refused conversion has made a log")
     named += ["--overwrite", disks[1]]
-    # The first OSD's is copied within some tenths of a second.
-    kills = sum(killed_after(cluster, seconds, *convert, *named) for seconds in (0.03, 0.06, 0.1, 0.15, 0.2))
+    # The first OSD's is copied within a tenth of a second or more. Once its new store takes the old one's place, the OSD waits for
+    # the rest of the conversion.
+    kills = sum(killed_after(cluster, seconds, *convert, *named) for seconds in (0.02, 0.04, 0.06))
     expect(kills > 0, "no conversion was killed: each had its end before")
+    expect(os.path.exists(os.path.join(cluster.dir, "osd.0", "meta.redb")), "the kills came too late")
     cluster.up()
     equal(contents(t, client), before, "what clients read beside a conversion that is not at its end")
     cluster.kill()
+    # In the first OSD's last steps, too, or the second one's copy.
+    kills = sum(killed_after(cluster, seconds, *convert, *named) for seconds in (0.1, 0.13, 0.16, 0.2))
+    expect(kills > 0, "no conversion was killed later: each had its end before")
     done = subprocess.run(cluster.argv(*convert, *named, "-f", "json"), capture_output=True, timeout=BOUND)
     expect(done.returncode == 0, f"the conversion that is not killed: {done.stderr!r}")
     done = json.loads(done.stdout)
