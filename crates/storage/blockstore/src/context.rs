@@ -18,8 +18,8 @@ use crate::packer::{COUNTED_BYTES, Change, Packer, counted_key, encode_counted};
 use crate::page::Key;
 use crate::recent::Recent;
 use crate::records::{
-    Collection, Counts, Onode, Part, SPACE_KEY_BYTES, collection_key, counts_key, object_key, part_key,
-    space_key, table,
+    Collection, Counts, Onode, Part, SPACE_KEY_BYTES, collection_key, counts_key, number_of, object_key,
+    part_key, space_key, table,
 };
 use crate::shape::{HASH_END, Part as HashPart, Shape};
 use crate::space::Space;
@@ -102,6 +102,8 @@ pub struct Context<'a> {
     pub freed: Vec<u64>,
     /// New contents of blocks: fresh ones, and others that are written in place.
     pub blocks: BTreeMap<u64, Piece>,
+    /// Numbers from here on were never given before this transaction: what is stored under them is in `top` alone.
+    pub new_numbers: u64,
     /// Whether blocks may be written in place, by the log.
     pub in_place: bool,
     /// Whether what was found lately counts. A request that has waited for pages searches for all that it needs: so it uses
@@ -149,6 +151,7 @@ impl<'a> Context<'a> {
             fresh: BTreeSet::new(),
             freed: Vec::new(),
             blocks: BTreeMap::new(),
+            new_numbers: u64::MAX,
             in_place: false,
             asks_recent: false,
             kept_blocks: 0,
@@ -200,6 +203,9 @@ impl<'a> Context<'a> {
     }
 
     pub fn get(&self, key: &[u8]) -> Attempt<Option<Piece>> {
+        if key.first() == Some(&table::NUMBERED) && number_of(key) >= Some(self.new_numbers) {
+            return Ok(self.top.get(key).cloned().flatten());
+        }
         self.tables.get(&self.top, key)
     }
 
@@ -365,11 +371,17 @@ impl Context<'_> {
     pub fn find(&self, collection: CollectionId, object: &GHObject) -> Attempt<Option<Found>> {
         let space = self.space_of(collection, object)?;
         let key = object_key(space, object);
+        if self.recent().is_some_and(|recent| recent.is_absent(&key)) {
+            return Ok(None);
+        }
         let recent = self.recent().and_then(|recent| recent.onode(space, object));
         let onode = match recent {
             Some(onode) => onode,
             None => {
-                let Some(value) = self.get(&key)? else { return Ok(None) };
+                let Some(value) = self.get(&key)? else {
+                    self.note(|recent| recent.note_absent(key));
+                    return Ok(None);
+                };
                 let onode = Onode::decode(&value).map_err(damaged)?;
                 self.note(|recent| recent.note_onode(space, object, onode));
                 onode

@@ -11,7 +11,7 @@ use crate::chunk::{Blob, CHUNK_BLOCKS, Chunk, Slot, places};
 use crate::codec::Codec;
 use crate::layout::{BLOCK, Counters, Label, Part, Superblock};
 use crate::packer::{decode_counted, encode_counted};
-use crate::page::{Key, Page, PagePtr, encode_page};
+use crate::page::{Entries, Key, Page, PagePtr, encode_page};
 use crate::ranges::Grown;
 use crate::records::{Collection, Counts, Dead, Onode};
 use crate::shape::{Shape, hash_range};
@@ -56,8 +56,8 @@ fn place_any(superblock: &Superblock) {
 
 /// Finds each entry of a page, and encodes them again.
 fn look_through(page: &Page, key: &[u8]) {
-    let entries: Vec<_> =
-        page.entries().map(|(key, value)| (Key::from_slice(key), Piece::copy_from(value))).collect();
+    let mut entries = Entries::default();
+    (0..page.len()).for_each(|entry| entries.push_of(page, entry));
     drop((encode_page(page.level, &entries), page.place(key), page.before(key)));
     (0..page.len()).for_each(|entry| drop(page.value(entry)));
 }
@@ -99,8 +99,7 @@ pub fn samples() -> Vec<(u8, Vec<u8>)> {
     let superblock = Superblock { features, store: 7, shard: 1, generation: 4, root, counters, log, grown };
     let ranges = Superblock { grown: Grown::Ends(vec![80 << 20, 96 << 20]), ..superblock.clone() };
     let keys = [1, 2].map(|key| Key::from_slice(&[key]));
-    let entries: Vec<_> =
-        keys.clone().into_iter().zip([Piece::copy_from(b"one"), ptr.encode().into()]).collect();
+    let entries = keys.iter().zip([b"one".to_vec(), ptr.encode()]).collect();
     let batch = Batch {
         counters,
         allocated: runs.clone(),

@@ -88,18 +88,75 @@ pub fn entry_bytes(key: &[u8], value: &[u8]) -> usize {
     8 + key.len() + value.len()
 }
 
-/// The bytes of a page on the device, whole blocks, and how many of them are used. Keys ascend.
-pub fn encode_page(level: u8, entries: &[(Key, Piece)]) -> (Piece, u32) {
-    let length = PAGE_HEAD_BYTES + entries.iter().map(|(key, value)| entry_bytes(key, value)).sum::<usize>();
-    let mut e = Encoder::with_capacity(0, length);
-    e.put(&level).put(&(entries.len() as u32));
-    for (key, value) in entries {
-        e.blob(key).blob(value);
+/// Entries in the order of their keys, as pages have them: they are copied once, and none takes memory of its own.
+#[derive(Debug, Default)]
+pub struct Entries {
+    bytes: Vec<u8>,
+    /// Where each begins.
+    starts: Vec<u32>,
+}
+
+impl Entries {
+    pub fn push(&mut self, key: &[u8], value: &[u8]) {
+        self.bytes.reserve(entry_bytes(key, value));
+        self.starts.push(self.bytes.len() as u32);
+        for blob in [key, value] {
+            self.bytes.extend_from_slice(&(blob.len() as u32).to_le_bytes());
+            self.bytes.extend_from_slice(blob);
+        }
     }
-    let bytes = e.into_bytes();
-    let mut piece = PieceMut::zeroed(bytes.len().next_multiple_of(BLOCK as usize));
-    piece.as_mut_slice()[..bytes.len()].copy_from_slice(&bytes);
-    (piece.freeze(), bytes.len() as u32)
+
+    /// Adds an entry of a page as it is there.
+    pub fn push_of(&mut self, page: &Page, entry: usize) {
+        self.starts.push(self.bytes.len() as u32);
+        self.bytes.extend_from_slice(page.encoded(entry));
+    }
+
+    pub fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Of all entries.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub fn first_key(&self) -> Option<&[u8]> {
+        self.starts.first().map(|start| blob(&self.bytes, *start as usize))
+    }
+
+    /// Bytes of each entry.
+    pub fn sizes(&self) -> impl Iterator<Item = usize> {
+        let ends = self.starts.iter().skip(1).copied().chain([self.bytes.len() as u32]);
+        self.starts.iter().zip(ends).map(|(start, end)| (end - start) as usize)
+    }
+
+    /// Takes the first entries out.
+    pub fn take_first(&mut self, count: usize) -> Self {
+        let at = self.starts.get(count).map_or(self.bytes.len(), |start| *start as usize);
+        let mut rest = Self { bytes: self.bytes.split_off(at), starts: self.starts.split_off(count) };
+        rest.starts.iter_mut().for_each(|start| *start -= at as u32);
+        std::mem::replace(self, rest)
+    }
+}
+
+impl<K: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(K, V)> for Entries {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(all: I) -> Self {
+        let mut entries = Self::default();
+        all.into_iter().for_each(|(key, value)| entries.push(key.as_ref(), value.as_ref()));
+        entries
+    }
+}
+
+/// The bytes of a page on the device, whole blocks, and how many of them are used.
+pub fn encode_page(level: u8, entries: &Entries) -> (Piece, u32) {
+    let used = PAGE_HEAD_BYTES + entries.bytes.len();
+    let mut piece = PieceMut::zeroed(used.next_multiple_of(BLOCK as usize));
+    let (head, rest) = piece.as_mut_slice().split_at_mut(PAGE_HEAD_BYTES);
+    head[0] = level;
+    head[1..].copy_from_slice(&(entries.len() as u32).to_le_bytes());
+    rest[..entries.bytes.len()].copy_from_slice(&entries.bytes);
+    (piece.freeze(), used as u32)
 }
 
 /// A page as it lies on the device: a search reads neighbouring bytes, and an entry takes no memory of its own. On level 0
@@ -200,6 +257,13 @@ impl Page {
         blob(&self.bytes, start + 4 + blob(&self.bytes, start).len())
     }
 
+    /// An entry as it lies in the page.
+    fn encoded(&self, entry: usize) -> &[u8] {
+        let start = self.starts[entry] as usize;
+        let end = self.starts.get(entry + 1).map_or(self.bytes.len(), |next| *next as usize);
+        &self.bytes[start..end]
+    }
+
     /// The entries in order.
     pub fn entries(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         (0..self.len()).map(|entry| (self.key(entry), self.value_bytes(entry)))
@@ -248,7 +312,7 @@ mod tests {
     #[test]
     fn a_page_comes_back_by_its_pointer_and_damage_is_noticed() {
         let entry = |i: u8| (Key::from_slice(&[i, 0]), Piece::copy_from(&[i; 100]));
-        let (bytes, used) = encode_page(0, &(0..60).map(entry).collect::<Vec<_>>());
+        let (bytes, used) = encode_page(0, &(0..60).map(entry).collect());
         let page = Page::decode(&bytes.slice(0..used as usize)).unwrap();
         assert_eq!((bytes.len(), used), (8192, 5 + 60 * 110));
         let runs = vec![Run { start: 7, count: 1 }, Run { start: 3, count: 1 }];
@@ -284,8 +348,8 @@ mod tests {
                         .iter()
                         .map(|n| store::keys::joined(prefix.as_bytes(), n.as_bytes()))
                         .collect();
-                    let entries: Vec<_> = keys.iter().map(|key| (key.clone(), Piece::empty())).collect();
-                    let (bytes, used) = encode_page(0, &entries);
+                    let entries = keys.iter().map(|key| (key, Piece::empty()));
+                    let (bytes, used) = encode_page(0, &entries.collect());
                     let page = Page::decode(&bytes.slice(0..used as usize)).unwrap();
                     let asked =
                         prefixes.iter().flat_map(|p| names.map(|n| [p.as_bytes(), n.as_bytes()].concat()));
@@ -311,7 +375,7 @@ mod tests {
         }
         let far = PagePtr { runs: vec![Run { start: u64::MAX, count: 2 }], ..ptr };
         assert!(PagePtr::decode(&far.encode()).is_err());
-        let (bytes, used) = encode_page(0, &[2, 1].map(|key| (Key::from_slice(&[key]), Piece::empty())));
+        let (bytes, used) = encode_page(0, &[2, 1].map(|key| ([key], [])).into_iter().collect());
         assert!(Page::decode(&bytes.slice(0..used as usize)).is_err());
     }
 }

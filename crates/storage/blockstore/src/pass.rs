@@ -11,7 +11,7 @@ use buffer::{Piece, crc32c};
 use store::StoreError;
 
 use crate::layout::BLOCK;
-use crate::page::{Key, PAGE_BYTES_MAX, PAGE_BYTES_MIN, Page, PagePtr, encode_page, entry_bytes};
+use crate::page::{Entries, Key, PAGE_BYTES_MAX, PAGE_BYTES_MIN, Page, PagePtr, encode_page};
 use crate::space::Space;
 use crate::stop::{Attempt, Stop, damaged};
 use crate::tree::{Layer, Pages, Tree};
@@ -30,19 +30,13 @@ const STEP_CHANGES_MAX: usize = 512;
 struct Gathered {
     /// The lowest key that the first of them may hold.
     low: Key,
-    entries: Vec<(Key, Piece)>,
-    bytes: usize,
+    entries: Entries,
 }
 
 impl Gathered {
-    fn push(&mut self, key: Key, value: Piece) {
-        self.bytes += entry_bytes(&key, &value);
-        self.entries.push((key, value));
-    }
-
     /// Whether they make a page that the tree would be too deep with.
     fn is_small(&self, level: u8) -> bool {
-        self.bytes < PAGE_BYTES_MIN || level > 0 && self.entries.len() < INNER_ENTRIES_MIN
+        self.entries.bytes() < PAGE_BYTES_MIN || level > 0 && self.entries.len() < INNER_ENTRIES_MIN
     }
 
     /// How many of the first entries make a page of at most so many bytes, or as close to them as entries allow; and their bytes.
@@ -51,8 +45,7 @@ impl Gathered {
         // the one below.
         let entries_min = if level > 0 { INNER_ENTRIES_MIN } else { 1 };
         let (mut count, mut size) = (0, 0);
-        for (key, value) in &self.entries {
-            let more = entry_bytes(key, value);
+        for more in self.entries.sizes() {
             let fits = size + more / 2 <= bytes_max && size + more <= PAGE_BYTES_MAX;
             if count >= entries_min && !fits {
                 break;
@@ -61,21 +54,19 @@ impl Gathered {
         }
         // The rest is a page, too.
         match self.entries.len() - count < entries_min {
-            true => (self.entries.len(), self.bytes),
+            true => (self.entries.len(), self.entries.bytes()),
             false => (count, size),
         }
     }
 
-    /// Takes the first entries, of so many bytes, and the lowest key that their page may hold.
-    fn take(&mut self, level: u8, count: usize, bytes: usize) -> (Key, Vec<(Key, Piece)>) {
-        let rest = self.entries.split_off(count);
-        let entries = std::mem::replace(&mut self.entries, rest);
-        self.bytes -= bytes;
-        let next_low = self.entries.first().map(|(key, _)| key.clone());
+    /// Takes the first entries, and the lowest key that their page may hold.
+    fn take(&mut self, level: u8, count: usize) -> (Key, Entries) {
+        let entries = self.entries.take_first(count);
+        let next_low = self.entries.first_key().map(Key::from_slice);
         let mut low = std::mem::replace(&mut self.low, next_low.unwrap_or_default());
         // Above the leaves the lowest key is the first: what lay before it is in the page to the left now.
-        if let Some((first, _)) = entries.first().filter(|_| level > 0) {
-            low.clone_from(first);
+        if let Some(first) = entries.first_key().filter(|_| level > 0) {
+            low = Key::from_slice(first);
         }
         (low, entries)
     }
@@ -100,17 +91,18 @@ impl Merge {
         let mut changes = changes.range::<[u8], _>((Bound::Included(self.at.as_slice()), end)).peekable();
         let page = self.page.as_deref();
         let mut last = None;
-        let (bytes_max, mut merged) = (gathered.bytes + STEP_BYTES_MAX, 0);
-        while gathered.bytes < bytes_max && merged < STEP_CHANGES_MAX {
+        let gathered = &mut gathered.entries;
+        let (bytes_max, mut merged) = (gathered.bytes() + STEP_BYTES_MAX, 0);
+        while gathered.bytes() < bytes_max && merged < STEP_CHANGES_MAX {
             let old = page.filter(|page| self.entry < page.len()).map(|page| (page, page.key(self.entry)));
             match (changes.next_if(|(new, _)| old.is_none_or(|(_, old)| new.as_slice() <= old)), old) {
                 (Some((key, value)), _) => {
                     self.entry += usize::from(old.is_some_and(|(_, old)| old == key.as_slice()));
-                    value.iter().for_each(|value| gathered.push(key.clone(), value.clone()));
+                    value.iter().for_each(|value| gathered.push(key, value));
                     (last, merged) = (Some(key), merged + 1);
                 }
-                (None, Some((page, key))) => {
-                    gathered.push(Key::from_slice(key), page.value(self.entry));
+                (None, Some((page, _))) => {
+                    gathered.push_of(page, self.entry);
                     self.entry += 1;
                 }
                 (None, None) => return true,
@@ -186,7 +178,7 @@ impl Pass {
             },
         };
         let changes = if self.level == 0 { lowest } else { &self.changes };
-        let low = || Gathered { low: merge.at.clone(), entries: Vec::new(), bytes: 0 };
+        let low = || Gathered { low: merge.at.clone(), entries: Entries::default() };
         let mut gathered = self.gathered.take().unwrap_or_else(low);
         let ended = merge.step(changes, &mut gathered);
         self.write_full(&mut gathered, pages, space)?;
@@ -231,22 +223,23 @@ impl Pass {
 
     /// Writes full pages while another one is left.
     fn write_full(&mut self, gathered: &mut Gathered, pages: &mut Pages, space: &mut Space) -> Attempt<()> {
-        while gathered.bytes >= 2 * PAGE_BYTES_MAX {
+        while gathered.entries.bytes() >= 2 * PAGE_BYTES_MAX {
             let (count, bytes) = gathered.page(self.level, PAGE_BYTES_MAX);
-            if gathered.bytes - bytes < PAGE_BYTES_MAX {
+            if gathered.entries.bytes() - bytes < PAGE_BYTES_MAX {
                 return Ok(());
             }
-            self.write_first(gathered, count, bytes, pages, space)?;
+            self.write_first(gathered, count, pages, space)?;
         }
         Ok(())
     }
 
     /// Writes all that is gathered, to pages of about the same length.
     fn write_rest(&mut self, mut gathered: Gathered, pages: &mut Pages, space: &mut Space) -> Attempt<()> {
-        let share = gathered.bytes / gathered.bytes.div_ceil(PAGE_BYTES_MAX).max(1);
-        while !gathered.entries.is_empty() {
-            let (count, bytes) = gathered.page(self.level, share);
-            self.write_first(&mut gathered, count, bytes, pages, space)?;
+        let bytes = gathered.entries.bytes();
+        let share = bytes / bytes.div_ceil(PAGE_BYTES_MAX).max(1);
+        while gathered.entries.len() > 0 {
+            let (count, _) = gathered.page(self.level, share);
+            self.write_first(&mut gathered, count, pages, space)?;
         }
         Ok(())
     }
@@ -255,23 +248,17 @@ impl Pass {
         &mut self,
         gathered: &mut Gathered,
         count: usize,
-        bytes: usize,
         pages: &mut Pages,
         space: &mut Space,
     ) -> Attempt<()> {
-        let (low, entries) = gathered.take(self.level, count, bytes);
-        let ptr = self.write_page(entries, pages, space)?;
+        let (low, entries) = gathered.take(self.level, count);
+        let ptr = self.write_page(&entries, pages, space)?;
         self.above.insert(low, Some(ptr.encode().into()));
         Ok(())
     }
 
-    fn write_page(
-        &mut self,
-        entries: Vec<(Key, Piece)>,
-        pages: &mut Pages,
-        space: &mut Space,
-    ) -> Attempt<PagePtr> {
-        let (bytes, used) = encode_page(self.level, &entries);
+    fn write_page(&mut self, entries: &Entries, pages: &mut Pages, space: &mut Space) -> Attempt<PagePtr> {
+        let (bytes, used) = encode_page(self.level, entries);
         let count = bytes.len() as u64 / BLOCK;
         let full = StoreError::NoSpace { needed: bytes.len() as u64, available: space.free_blocks() * BLOCK };
         let runs = space.allocate_runs(count).ok_or(Stop::Error(full))?;
@@ -324,6 +311,7 @@ mod tests {
     use types::SplitMix64;
 
     use super::*;
+    use crate::page::entry_bytes;
     use crate::ranges::Ranges;
     use crate::tree::Tables;
 

@@ -50,6 +50,8 @@ fn names_bytes(object: &GHObject) -> usize {
 #[derive(Debug, Default)]
 pub struct Recent {
     collections: BTreeMap<CollectionId, Collection>,
+    /// The onode's key that was last looked for in vain: who makes an object has looked for it just before.
+    absent: Option<Key>,
     /// Each at the only place that its hash has: there are 0 or a power of two.
     onodes: Vec<Option<Box<Entry>>>,
     /// Places that there are once there is an onode.
@@ -101,6 +103,15 @@ impl Recent {
         self.bytes -= there.replace(Box::new(entry)).map_or(0, |before| before.bytes());
     }
 
+    /// Whether there is no onode with a key, if that is known.
+    pub fn is_absent(&self, key: &Key) -> bool {
+        self.absent.as_ref() == Some(key)
+    }
+
+    pub fn note_absent(&mut self, key: Key) {
+        self.absent = Some(key);
+    }
+
     /// A key of the tables has another value now, or none.
     pub fn on_change(&mut self, key: &Key, value: Option<&Piece>) {
         match key.first() {
@@ -120,6 +131,7 @@ impl Recent {
     }
 
     fn on_onode(&mut self, key: &Key, value: Option<&Piece>) {
+        self.absent.take_if(|absent| absent == key);
         let hash = key.get(HASH).and_then(|hash| hash.try_into().ok()).map(u32::from_be_bytes);
         let place = hash.map(|hash| self.place(hash));
         let there = place.and_then(|place| self.onodes.get_mut(place));
@@ -177,6 +189,19 @@ mod tests {
         assert_eq!((recent.onode(1, &a), recent.onode(1, &same_place)), (None, Some(Onode::new(5))));
         recent.on_change(&object_key(1, &same_place), None);
         assert_eq!(recent.onode(1, &same_place), None);
+    }
+
+    #[test]
+    fn an_onode_that_was_looked_for_in_vain_is_absent_until_it_is_set() {
+        let mut recent = Recent::default();
+        let (a, b) = (object_key(1, &object("a", 7)), object_key(1, &object("b", 7)));
+        assert!(!recent.is_absent(&a));
+        recent.note_absent(a.clone());
+        assert!(recent.is_absent(&a) && !recent.is_absent(&b));
+        recent.on_change(&b, Some(&Onode::new(1).encode()));
+        assert!(recent.is_absent(&a));
+        recent.on_change(&a, Some(&Onode::new(1).encode()));
+        assert!(!recent.is_absent(&a));
     }
 
     #[test]

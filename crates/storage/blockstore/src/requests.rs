@@ -135,6 +135,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let alone = if self.is_quiet() { deferred_max } else { 0 };
         let log_max = self.options.new_deferred_bytes.of(self.io.is_rotational()).max(alone);
         let mut context = self.context(fetched);
+        context.new_numbers = context.counters.next_number;
         context.in_place = data_bytes <= deferred_max.max(log_max);
         if let Err(stop) = context.apply(txn) {
             context.take_back();
