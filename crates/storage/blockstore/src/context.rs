@@ -369,32 +369,39 @@ impl Context<'_> {
     /// # Errors
     /// There is no such collection.
     pub fn find(&self, collection: CollectionId, object: &GHObject) -> Attempt<Option<Found>> {
-        let space = self.space_of(collection, object)?;
-        let key = object_key(space, object);
-        if self.recent().is_some_and(|recent| recent.is_absent(&key)) {
-            return Ok(None);
-        }
-        let recent = self.recent().and_then(|recent| recent.onode(space, object));
-        let onode = match recent {
-            Some(onode) => onode,
-            None => {
-                let Some(value) = self.get(&key)? else {
-                    self.note(|recent| recent.note_absent(key));
-                    return Ok(None);
-                };
-                let onode = Onode::decode(&value).map_err(damaged)?;
-                self.note(|recent| recent.note_onode(space, object, onode));
-                onode
-            }
-        };
-        Ok(Some(Found { collection, object: object.clone(), key, onode, stored: Some(onode) }))
+        let (key, onode) = self.look_for(collection, object)?;
+        Ok(onode.map(|onode| Found { collection, object: object.clone(), key, onode, stored: Some(onode) }))
     }
 
-    /// The same without a search if the object was stored last. It has to be stored again to be found so once more.
+    /// The key that an object has, or would have, and its onode if it exists.
+    fn look_for(&self, collection: CollectionId, object: &GHObject) -> Attempt<(Key, Option<Onode>)> {
+        let space = self.space_of(collection, object)?;
+        let key = object_key(space, object);
+        if let Some(recent) = self.recent() {
+            let onode = recent.onode(space, object);
+            if onode.is_some() || recent.is_absent(&key) {
+                return Ok((key, onode));
+            }
+        }
+        let Some(value) = self.get(&key)? else {
+            self.note(|recent| recent.note_absent(key.clone()));
+            return Ok((key, None));
+        };
+        let onode = Onode::decode(&value).map_err(damaged)?;
+        self.note(|recent| recent.note_onode(space, object, onode));
+        Ok((key, Some(onode)))
+    }
+
+    /// The object if it was stored last. It has to be stored again to be found so once more.
+    fn take_last(&mut self, collection: CollectionId, object: &GHObject) -> Option<Found> {
+        self.last_object.take().filter(|last| last.collection == collection && last.object == *object)
+    }
+
+    /// [`Context::find`] without a search if the object was stored last.
     pub fn find_again(&mut self, collection: CollectionId, object: &GHObject) -> Attempt<Option<Found>> {
-        match self.last_object.take() {
-            Some(last) if last.collection == collection && last.object == *object => Ok(Some(last)),
-            _ => self.find(collection, object),
+        match self.take_last(collection, object) {
+            Some(last) => Ok(Some(last)),
+            None => self.find(collection, object),
         }
     }
 
@@ -406,13 +413,15 @@ impl Context<'_> {
 
     /// The object, or a new one that is not yet stored.
     pub fn find_or_make(&mut self, collection: CollectionId, object: &GHObject) -> Attempt<Found> {
-        if let Some(found) = self.find_again(collection, object)? {
-            return Ok(found);
+        if let Some(last) = self.take_last(collection, object) {
+            return Ok(last);
         }
-        let key = self.place(collection, object)?;
-        self.counters.objects += 1;
-        let onode = Onode::new(self.new_number());
-        Ok(Found { collection, object: object.clone(), key, onode, stored: None })
+        let (key, stored) = self.look_for(collection, object)?;
+        let onode = stored.unwrap_or_else(|| {
+            self.counters.objects += 1;
+            Onode::new(self.new_number())
+        });
+        Ok(Found { collection, object: object.clone(), key, onode, stored })
     }
 
     /// A number that was never given.
