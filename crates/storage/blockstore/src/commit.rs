@@ -3,7 +3,8 @@
 //! **Data do not wait for the log.** What a batch writes to free blocks goes to the device at the end of its turn, also while a
 //! record is in flight: no durable record refers to those blocks. When the log is free, the next record takes the oldest batches
 //! whose data are there. So a device that flushes for each durable write ([`blockdev::Geometry::durable_flushes`]) makes data and
-//! record durable with that one request.
+//! record durable with that one request. Data that nothing else accompanies have their record beside them, and a flush of their
+//! own: that is sooner than one after the other.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -28,6 +29,8 @@ pub struct Group {
     payload_blocks: Vec<u64>,
     /// How many of the batches give up blocks.
     leaving: usize,
+    /// Its record does not wait for its data.
+    pub at_once: bool,
     pub outcomes: Vec<Completion>,
 }
 
@@ -45,6 +48,7 @@ pub struct Sent {
     /// Bytes that it takes in the log if it is a record of its own.
     record_bytes: u64,
     leaving: usize,
+    at_once: bool,
     outcomes: Vec<Completion>,
 }
 
@@ -55,6 +59,8 @@ pub struct Pending {
     /// Of the next one that is sent.
     next: u64,
     pub open: Group,
+    /// The last record had one batch alone: the client waits for each of its writes.
+    pub one_by_one: bool,
 }
 
 impl Pending {
@@ -215,7 +221,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             }
             return;
         }
-        let Group { payload, placed, mut payload_blocks, leaving, outcomes } =
+        let Group { payload, placed, mut payload_blocks, leaving, at_once, outcomes } =
             std::mem::take(&mut self.pending.open);
         let blocks = placed.keys().copied().collect();
         let (mut beside, mut data) = self.beside(placed);
@@ -247,6 +253,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             placed: blocks,
             requests,
             leaving,
+            at_once,
             outcomes,
         });
     }
@@ -258,6 +265,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         match there {
             // A checkpoint begins between two records, when nothing is pending.
             _ if self.is_checkpoint_due() => all,
+            0 if self.pending.sent.front().is_some_and(|sent| sent.at_once) => 1,
             0 if self.io.durable_write_covers_data() => 0,
             0 => all,
             there => there,
@@ -289,6 +297,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.mark_wanted = false;
         self.space.recorded(begun.sequence, record.leaving);
         self.keep_payload(begun.sequence, record.payload_blocks);
+        self.pending.one_by_one = record.outcomes.len() == 1;
         let Sent { outcomes, placed, requests, .. } = record;
         let flight = Flight { outcomes, placed, requests, flush: Flush::None, error: None };
         self.write_record(&begun, flight, !beside.is_empty());

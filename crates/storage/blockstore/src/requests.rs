@@ -14,6 +14,10 @@ use crate::read::Answer;
 use crate::stop::Stop;
 use crate::store::BlockStore;
 
+/// The part of the log up to which data go into it where writes come one by one. They fill it at twice the pace, and are written to
+/// their places later: so a checkpoint comes sooner, and has more to write.
+const LOG_PART_WITH_DATA: u64 = 3;
+
 /// Of an object with more keys a removal leaves the work for later.
 const KEYS_AT_ONCE: usize = 1024;
 
@@ -132,7 +136,9 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let data_bytes = copied.fold(txn.data_bytes(), u64::saturating_add);
         let deferred_max = self.options.prefer_deferred_bytes;
         // With nothing else under way the log alone is the shortest way; otherwise new blocks are written to their places, once.
-        let alone = if self.is_quiet() { deferred_max } else { 0 };
+        let (is_alone, log) = (self.is_quiet(), self.log.layout().bytes);
+        let has_room = self.log.used_bytes() <= log / LOG_PART_WITH_DATA;
+        let alone = if is_alone && (has_room || !self.pending.one_by_one) { deferred_max } else { 0 };
         let log_max = self.options.new_deferred_bytes.of(self.io.is_rotational()).max(alone);
         let mut context = self.context(fetched);
         context.new_numbers = context.counters.next_number;
@@ -150,7 +156,9 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let new_bytes = context.blocks.len() as u64 * BLOCK;
         let direct = data_bytes.min(new_bytes) > log_max || new_bytes > log_max.max(64 << 10);
         let ended = context.finish(direct);
+        let at_once = is_alone && direct && new_bytes <= deferred_max;
         self.admit(ended)?;
+        self.pending.open.at_once |= at_once;
         self.pending.open.outcomes.push(Completion::Committed { token });
         Ok(())
     }

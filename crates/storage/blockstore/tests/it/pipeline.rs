@@ -80,6 +80,31 @@ fn data_are_written_while_a_record_is_in_flight() {
 }
 
 #[test]
+fn writes_that_come_one_by_one_fill_a_third_of_the_log_with_their_data() {
+    let (_, mut h) = store(true, Options::default());
+    let write = |h: &mut Harness<Simulated>, n| {
+        let before = h.store().disks.counts(DeviceId::Data);
+        let token = h.queue(new_object(n, BLOCK));
+        drop(h.wait(token));
+        let after = h.store().disks.counts(DeviceId::Data);
+        (after.durable_writes - before.durable_writes, after.flushes - before.flushes)
+    };
+    let ways: Vec<_> = (0..900).map(|n| write(&mut h, n)).collect();
+    // Data and record are one durable write, and then two writes at once and a flush.
+    let through_log = ways.iter().take_while(|way| **way == (1, 0)).count();
+    assert!((400..700).contains(&through_log), "{through_log} writes have their data in the log");
+    assert!(ways[through_log..].iter().all(|way| *way == (0, 1)), "{:?}", &ways[through_log..]);
+    // Where several come at once, the log has the data of one that comes alone.
+    let tokens: Vec<_> = (900..916).map(|n| h.queue(new_object(n, BLOCK))).collect();
+    tokens.into_iter().for_each(|token| drop(h.wait(token)));
+    assert_eq!(write(&mut h, 916), (1, 0));
+    for n in 0..917 {
+        assert_eq!(h.data(pg(), &object(n)), vec![n as u8; BLOCK as usize]);
+    }
+    drop(h.abandon());
+}
+
+#[test]
 fn a_checkpoint_begins_though_something_is_always_pending() {
     const CHANGES: u64 = 64 << 10;
     for durable_flushes in [false, true] {
