@@ -117,8 +117,13 @@ impl Growing {
 
     /// When a turn has something to do though nothing comes from outside.
     pub fn deadline<Q: DeviceQueue>(&self, store: &BlockStore<Q>) -> Option<UTime> {
-        let giving = self.giving.as_ref().filter(|_| self.under_way.is_none())?;
-        (giving.sweep.is_some() || store.spare_bytes() > KEPT).then_some(giving.look)
+        if self.under_way.is_some() {
+            return None;
+        }
+        let retry = self.retry.filter(|_| store.wants_to_grow(AHEAD));
+        let giving = self.giving.as_ref();
+        let gives = giving.filter(|giving| giving.sweep.is_some() || store.spare_bytes() > KEPT);
+        [retry, gives.map(|giving| giving.look)].into_iter().flatten().min()
     }
 
     /// Takes what a step came to, and begins the next one if the store wants it, or gives back what it doesn't.
@@ -127,8 +132,9 @@ impl Growing {
         if self.under_way.is_some() {
             return;
         }
-        let due = self.retry.is_none_or(|at| at <= now);
-        let wanted = (due && store.wants_to_grow(AHEAD)).then(|| store.lacking(STEP)).flatten();
+        self.retry.take_if(|at| *at <= now);
+        let wanted =
+            (self.retry.is_none() && store.wants_to_grow(AHEAD)).then(|| store.lacking(STEP)).flatten();
         let begun = match wanted {
             Some(range) => self.begin(move |file| Done::Allocated(allocate_most(file, &range))),
             None => match self.unused(now, store) {

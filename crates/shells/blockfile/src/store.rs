@@ -111,7 +111,10 @@ impl ObjectStore for BlockFileShard {
 
     fn completions(&mut self, out: &mut Vec<Completion>) {
         let before = out.len();
+        // What waits for the file to grow is ready with the bytes, and may want more of them.
+        self.grow();
         self.store.completions(out);
+        self.grow();
         for completion in &mut out[before..] {
             if let Completion::Read { result: Ok(outcome), .. } = completion {
                 limited(&mut self.room, self.now, outcome);

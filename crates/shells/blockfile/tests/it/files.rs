@@ -216,6 +216,23 @@ fn each_shard_grows_in_its_part_of_the_file_and_counts_what_it_holds() {
 }
 
 #[test]
+fn what_waits_for_the_file_to_grow_completes_for_a_caller_that_only_collects_when_it_is_woken() {
+    let dir = with_shards(1 << 30, 1);
+    let mut h = Harness::new(open(dir.path(), &owner(3), &Options::default()).unwrap(), PROPERTIES);
+    h.commit(|t| t.create_collection(META, 0));
+    // Three steps of growth, none of which any turn follows.
+    let tokens: Vec<_> = (0..50u8)
+        .map(|n| {
+            let mut txn = store::Transaction::new();
+            txn.write(META, &object(&n.to_string()), 0, vec![n; 4 << 20].into());
+            h.queue(txn)
+        })
+        .collect();
+    tokens.into_iter().for_each(|token| drop(h.wait(token)));
+    drop(h.take());
+}
+
+#[test]
 fn a_collection_that_was_on_its_way_arrives_before_a_core_has_its_shard() {
     let dir = with_shards(1 << 30, 2);
     let (options, properties) = (Options::default(), Properties { shards: 2, ..PROPERTIES });
