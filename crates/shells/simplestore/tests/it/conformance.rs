@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{PROPERTIES, label, read};
+use crate::common::{PROPERTIES, label, mkfs, open, read};
 use device::{DeviceOptions, Power};
-use simplestore::{Label, Options, SimpleStore, mkfs, open};
+use simplestore::{Label, Options, SimpleStore};
 use store::conformance::{Contents, Factory, OF_SEVERAL_SHARDS, Properties};
 use store::{CollectionId, Completion, ObjectStore, ReadOutcome, ReadRequest, StoreError, Token};
 use tempfile::TempDir;

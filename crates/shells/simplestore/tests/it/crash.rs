@@ -2,8 +2,8 @@
 //! acknowledged is there, what was not is there whole or not at all, and the store goes on.
 
 use crate::common::history::{History, compare, last, model};
-use crate::common::{PROPERTIES, harness, label, switchable};
-use simplestore::{Options, mkfs, open};
+use crate::common::{PROPERTIES, harness, label, mkfs, open, switchable};
+use simplestore::Options;
 use store::Completion;
 use store::conformance::Harness;
 use types::{SplitMix64, UTime};

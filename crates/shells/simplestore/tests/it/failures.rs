@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use crate::common::{
-    Look, META, Simple, fresh, harness, label, object, read, reopened, switchable, transaction,
+    Look, META, Simple, fresh, harness, label, mkfs, object, open, read, reopened, switchable, transaction,
 };
 use buffer::Rope;
 use redb::TableDefinition;
-use simplestore::{ModelledOn, OpenError, Options, SimpleStore, mkfs, open};
+use simplestore::{ModelledOn, OpenError, Options, SimpleStore};
 use store::{Fault, ReadRequest, StoreError};
 use types::Errno;
 

@@ -8,9 +8,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::common::{Look, META, Simple, harness, label, object, pg, reopened, version};
+use crate::common::{Look, META, Simple, harness, label, mkfs, object, pg, reopened, version};
 use buffer::Piece;
-use simplestore::{FORMAT, Options, mkfs};
+use simplestore::{FORMAT, Options};
 use store::{
     AllocHint, AttrChoice, CollectionStat, LogRecord, LogRecordKind, ObjectChange, ReadOutcome, ReadRequest,
 };

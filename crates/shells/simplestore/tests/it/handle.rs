@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use crate::common::{Look, META, fresh, object, reopened, transaction};
-use simplestore::{Options, open};
+use crate::common::{Look, META, fresh, object, open, reopened, transaction};
+use simplestore::Options;
 use store::{AttrChoice, Completion, ObjectStore, StoreShard, Token};
 use types::UTime;
 

@@ -5,13 +5,14 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::PoisonError;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use crate::common::history::{History, compare, last, model};
-use crate::common::{PROPERTIES, label};
+use crate::common::{CHILD_IS_MADE, PROPERTIES, label, mkfs, open};
 use device::DeviceOptions;
-use simplestore::{OpenError, Options, SimpleStore, mkfs, open};
+use simplestore::{OpenError, Options, SimpleStore};
 use store::conformance::Harness;
 use store::{Completion, ObjectStore, Token};
 use types::{SplitMix64, UTime};
@@ -74,7 +75,9 @@ fn spawn(dir: &Path, seed: u64, leak: Option<u64>, from: u64) -> (Child, Receive
     command.args(["--exact", "kill::child", "--ignored", "--nocapture"]).stdout(Stdio::piped());
     command.env(DIR, dir).env(SEED, seed.to_string()).env(FROM, from.to_string());
     command.env(LEAK, leak.map_or(String::new(), |l| l.to_string()));
+    let made = CHILD_IS_MADE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut child = command.spawn().unwrap();
+    drop(made);
     let (lines, received) = channel();
     let out = BufReader::new(child.stdout.take().unwrap());
     std::thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| lines.send(line)));

@@ -3,11 +3,11 @@
 pub mod history;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use device::{DeviceOptions, Power};
-use simplestore::{Label, Options, SimpleStore, mkfs, open};
+use simplestore::{Label, OpenError, Options, SimpleStore};
 use store::conformance::{Harness, Properties};
 use store::{
     Advice, AttrChoice, CollectionId, LogPage, ObjectHead, OmapPage, ReadOutcome, ReadRequest, StoreError,
@@ -59,6 +59,22 @@ pub fn transaction(build: impl FnOnce(&mut Transaction) -> &mut Transaction) -> 
 }
 
 pub type Simple = Harness<SimpleStore>;
+
+/// Held while a child is made: until it executes its program it has all that this process has open, and a store that is dropped
+/// meanwhile stays locked.
+pub static CHILD_IS_MADE: Mutex<()> = Mutex::new(());
+
+/// As [`simplestore::open`], at a moment when no child holds what was just closed.
+pub fn open(dir: &Path, options: &Options) -> Result<SimpleStore, OpenError> {
+    let _none = CHILD_IS_MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    simplestore::open(dir, options)
+}
+
+/// The same as [`simplestore::mkfs`].
+pub fn mkfs(dir: &Path, label: &Label, options: &Options) -> Result<(), OpenError> {
+    let _none = CHILD_IS_MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    simplestore::mkfs(dir, label, options)
+}
 
 pub fn harness(dir: &Path, options: &Options) -> Simple {
     Harness::new(open(dir, options).unwrap(), PROPERTIES)
