@@ -103,7 +103,7 @@ impl Recent {
         self.bytes -= there.replace(Box::new(entry)).map_or(0, |before| before.bytes());
     }
 
-    /// Whether there is no onode with a key, if that is known.
+    /// Whether the last search that found no onode looked for this key.
     pub fn is_absent(&self, key: &Key) -> bool {
         self.absent.as_ref() == Some(key)
     }
