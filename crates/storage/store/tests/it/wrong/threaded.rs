@@ -1,7 +1,7 @@
 //! A store on its thread, which wakes the caller, or doesn't.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::common::Sim;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum WakeFlaw {
     None,
-    /// Doesn't call for one of some.
+    /// Doesn't call for one of some, of which the caller did not come by itself when it gave the turn.
     Drops,
     /// Calls, and shows what is ready later.
     Early,
@@ -39,6 +39,21 @@ enum Request {
 struct Shared {
     ready: Mutex<Vec<Completion>>,
     waker: Mutex<Option<Waker>>,
+    /// Whether the caller has collected, or left, since it gave the last turn.
+    collected: Mutex<bool>,
+    collects: Condvar,
+}
+
+impl Shared {
+    fn set_collected(&self, collected: bool) {
+        *self.collected.lock().expect("no panic under this lock") = collected;
+        self.collects.notify_all();
+    }
+
+    fn wait_until_collected(&self) {
+        let collected = self.collected.lock().expect("no panic under this lock");
+        drop(self.collects.wait_while(collected, |collected| !*collected).expect("no panic under this lock"));
+    }
 }
 
 pub struct Threaded {
@@ -68,6 +83,7 @@ impl Threaded {
     /// Ends the thread where it is.
     fn stop(mut self) -> SimStore {
         self.to = None;
+        self.shared.set_collected(true);
         self.thread.take().expect("it is stopped once").join().expect("the thread does not panic")
     }
 }
@@ -123,6 +139,10 @@ fn show(shared: &Shared, done: Vec<Completion>, flaw: WakeFlaw) {
         wake();
         std::thread::sleep(Duration::from_millis(20));
     }
+    if flaw == WakeFlaw::Drops {
+        // A caller that is slow would find the completions without being called, and miss nothing.
+        shared.wait_until_collected();
+    }
     shared.ready.lock().expect("no panic under this lock").extend(done);
     if flaw == WakeFlaw::None {
         wake();
@@ -132,6 +152,7 @@ fn show(shared: &Shared, done: Vec<Completion>, flaw: WakeFlaw) {
 impl Drop for Threaded {
     fn drop(&mut self) {
         self.to = None;
+        self.shared.set_collected(true);
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
@@ -161,6 +182,7 @@ impl ObjectStore for Threaded {
 
     fn turn(&mut self, now: UTime) {
         let taken = std::mem::take(&mut self.taken);
+        self.shared.set_collected(false);
         self.send(Request::Turn(taken, now));
     }
 
@@ -170,6 +192,7 @@ impl ObjectStore for Threaded {
 
     fn completions(&mut self, out: &mut Vec<Completion>) {
         out.append(&mut self.shared.ready.lock().expect("no panic under this lock"));
+        self.shared.set_collected(true);
     }
 
     fn set_waker(&mut self, waker: Waker) {
