@@ -274,12 +274,12 @@ impl<'a> Context<'a> {
 /// Collections and objects.
 impl Context<'_> {
     /// What was found lately, if that is what this context would find. What a transaction has changed is known to it alone.
-    fn recent(&self) -> Option<Ref<'_, Recent>> {
+    pub fn recent(&self) -> Option<Ref<'_, Recent>> {
         (self.asks_recent && self.top.is_empty()).then(|| self.tables.recent.borrow())
     }
 
     /// Notes what was found, unless the transaction may have made it.
-    fn note(&self, note: impl FnOnce(&mut Recent)) {
+    pub fn note(&self, note: impl FnOnce(&mut Recent)) {
         if self.top.is_empty() {
             note(&mut self.tables.recent.borrow_mut());
         }

@@ -47,12 +47,33 @@ impl Context<'_> {
     /// What is mapped of the blocks `first..end`.
     pub fn mapped(&self, number: u64, first: u64, end: u64) -> Attempt<Mapped> {
         let mut mapped = Mapped::default();
-        for (base, _, value) in self.chunks(number, first, end)? {
+        let mut add = |base: u64, record: &[u8]| {
             let wanted = places_from(base, &(first..end));
-            let chunk = Chunk::decode_within(&value, wanted).map_err(damaged)?;
+            let chunk = Chunk::decode_within(record, wanted).map_err(damaged)?;
             mapped.add_chunk(base, &chunk, &(first..end));
+            Ok(())
+        };
+        let only = first / CHUNK_BLOCKS;
+        if end.div_ceil(CHUNK_BLOCKS) == only + 1 {
+            self.with_record(number, only, |record| add(only * CHUNK_BLOCKS, record))?;
+        } else {
+            for (base, _, value) in self.chunks(number, first, end)? {
+                add(base, &value)?;
+            }
         }
         Ok(mapped)
+    }
+
+    /// Shows a record of the map, if it is there.
+    fn with_record(&self, number: u64, chunk: u64, show: impl FnOnce(&[u8]) -> Attempt<()>) -> Attempt<()> {
+        if let Some(recent) = self.recent()
+            && let Some(record) = recent.maps.record(number, chunk)
+        {
+            return show(record);
+        }
+        let Some(value) = self.get(&chunk_key(number, chunk))? else { return Ok(()) };
+        self.note(|recent| recent.maps.note(number, chunk, &value));
+        show(&value)
     }
 
     /// Whether some of the blocks are compressed.

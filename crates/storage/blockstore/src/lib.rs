@@ -50,6 +50,7 @@ mod purge;
 mod ranges;
 mod read;
 mod recent;
+mod recent_maps;
 mod records;
 mod repair;
 mod requests;

@@ -7,9 +7,10 @@ use store::{CollectionId, keys};
 use types::{GHObject, HObject};
 
 use crate::page::Key;
+use crate::recent_maps::RecentMaps;
 use crate::records::{Collection, Onode, SPACE_KEY_BYTES, object_key, space_of, table};
 
-/// Places for onodes at most, a power of two.
+/// Places for onodes at most, and for records of maps, a power of two.
 const PLACES_MAX: usize = 1 << 18;
 
 /// Memory of an onode with names of the usual length, and so many times as much for it in the cache.
@@ -58,15 +59,19 @@ pub struct Recent {
     places: usize,
     /// Memory of the onodes.
     bytes: u64,
+    /// Records of maps.
+    pub maps: RecentMaps,
 }
 
 impl Recent {
-    /// Sets the number of places for onodes by the size of the cache, in bytes. A change of that number drops all onodes.
+    /// Sets the number of places for onodes, and for records of maps, by the size of the cache, in bytes. A change of that number
+    /// drops all of them.
     pub fn fit(&mut self, cache_bytes: u64) {
         let places = (cache_bytes / CACHE_PART / ENTRY_BYTES).clamp(1, PLACES_MAX as u64) as usize;
         let places = 1 << places.ilog2();
         if places != self.places {
             (self.places, self.onodes, self.bytes) = (places, Vec::new(), 0);
+            self.maps.set_places(places);
         }
     }
 
@@ -117,6 +122,7 @@ impl Recent {
         match key.first() {
             Some(&table::COLLECTION) => self.on_collection(key, value),
             Some(&table::ONODE) => self.on_onode(key, value),
+            Some(&table::NUMBERED) => self.maps.on_change(key, value.map(|value| &value[..])),
             _ => {}
         }
     }
@@ -149,9 +155,9 @@ impl Recent {
         }
     }
 
-    /// Bytes of memory of the onodes.
+    /// Bytes of memory of the onodes and of the records of maps.
     pub fn bytes(&self) -> u64 {
-        self.bytes + self.onodes.len() as u64 * size_of::<Option<Box<Entry>>>() as u64
+        self.bytes + self.maps.bytes() + self.onodes.len() as u64 * size_of::<Option<Box<Entry>>>() as u64
     }
 }
 
