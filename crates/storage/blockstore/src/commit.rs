@@ -13,9 +13,10 @@ use buffer::{Piece, PieceMut, Rope};
 use store::{Completion, StoreError};
 use wal::{Begun, Beside};
 
-use crate::context::Ended;
+use crate::context::{Ended, Found};
 use crate::layout::BLOCK;
 use crate::planted::Barrier;
+use crate::records::space_of;
 use crate::stop::Stop;
 use crate::store::{BlockStore, Purpose, io_error};
 
@@ -119,7 +120,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     /// # Errors
     /// Its record has no room in the log. The change had no effect.
     pub(crate) fn admit(&mut self, ended: Ended) -> Result<(), Stop> {
-        let Ended { batch, placed, freed, packed } = ended;
+        let Ended { batch, placed, freed, packed, last_object } = ended;
         let payload = batch.encode();
         if let Err(stop) = self.make_log_room(payload.len(), placed.len()) {
             self.space.give_back(batch.allocated.iter().flat_map(|run| run.blocks()));
@@ -138,6 +139,17 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.contents.deferred.extend(batch.deferred);
         self.purge.wanted |= crate::purge::adds_dead(&batch.changes);
         self.tables.apply(batch.changes);
+        if let Some(Found { key, object, onode, .. }) = last_object {
+            let change = self.tables.active().get(&key);
+            debug_assert!(
+                change.is_none_or(|change| *change == Some(onode.encode())),
+                "{object} is as it was stored"
+            );
+            // What was just written is asked for sooner than most.
+            if let Some(space) = space_of(&key) {
+                self.tables.recent.get_mut().note_onode(space, object, onode);
+            }
+        }
         self.counters = batch.counters;
         self.packer.note(packed);
         self.pending.open.payload.append(payload);

@@ -127,6 +127,8 @@ pub struct Ended {
     pub freed: Vec<u64>,
     /// How much of pools' data is compressed after it, where that changes.
     pub packed: Vec<(PoolId, Compressed)>,
+    /// The object that it stored last.
+    pub last_object: Option<Found>,
 }
 
 impl<'a> Context<'a> {
@@ -169,7 +171,7 @@ impl<'a> Context<'a> {
     /// in the batch.
     pub fn finish(mut self, direct: bool) -> Ended {
         let packed = self.note_packed();
-        let Self { counters, top, fresh, mut freed, blocks, .. } = self;
+        let Self { counters, top, last_object, fresh, mut freed, blocks, .. } = self;
         let (placed, deferred): (BTreeMap<u64, Piece>, BTreeMap<u64, Piece>) =
             blocks.into_iter().partition(|(block, _)| direct && fresh.contains(block));
         freed.sort_unstable();
@@ -180,7 +182,7 @@ impl<'a> Context<'a> {
             deferred: deferred.into_iter().collect(),
             changes: top,
         };
-        Ended { batch, placed, freed, packed }
+        Ended { batch, placed, freed, packed, last_object }
     }
 
     /// Writes down how much of pools' data is compressed, where that changes.
@@ -388,7 +390,7 @@ impl Context<'_> {
             return Ok((key, None));
         };
         let onode = Onode::decode(&value).map_err(damaged)?;
-        self.note(|recent| recent.note_onode(space, object, onode));
+        self.note(|recent| recent.note_onode(space, object.clone(), onode));
         Ok((key, Some(onode)))
     }
 

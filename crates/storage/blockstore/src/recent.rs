@@ -26,7 +26,7 @@ const OVERHEAD: usize = 96;
 /// The bytes of an onode's key that are the object's reversed hash.
 const HASH: std::ops::Range<usize> = SPACE_KEY_BYTES + 11..SPACE_KEY_BYTES + 15;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     space: u64,
     object: GHObject,
@@ -94,16 +94,16 @@ impl Recent {
         (entry.space == space && entry.object == *object).then_some(entry.onode)
     }
 
-    pub fn note_onode(&mut self, space: u64, object: &GHObject, onode: Onode) {
-        if names_bytes(object) > NAMES_MAX {
+    pub fn note_onode(&mut self, space: u64, object: GHObject, onode: Onode) {
+        if names_bytes(&object) > NAMES_MAX {
             return;
         }
         if self.onodes.is_empty() {
-            self.onodes.resize_with(self.places.max(1), || None);
+            self.onodes = vec![None; self.places.max(1)];
         }
         let place = self.place(object.hobj.bitwise_key());
         let there = &mut self.onodes[place];
-        let entry = Entry { space, object: object.clone(), onode };
+        let entry = Entry { space, object, onode };
         self.bytes += entry.bytes();
         self.bytes -= there.replace(Box::new(entry)).map_or(0, |before| before.bytes());
     }
@@ -141,7 +141,6 @@ impl Recent {
         let hash = key.get(HASH).and_then(|hash| hash.try_into().ok()).map(u32::from_be_bytes);
         let place = hash.map(|hash| self.place(hash));
         let there = place.and_then(|place| self.onodes.get_mut(place));
-        // Of an object that is not here nothing is to be noted: what is written once may never be asked for.
         let Some(there) = there else { return };
         let is_it = |entry: &Entry| {
             Some(entry.object.hobj.bitwise_key()) == hash
@@ -178,7 +177,7 @@ mod tests {
         assert_eq!(recent.onode(1, &a), None);
         recent.on_change(&object_key(1, &a), Some(&Onode::new(1).encode()));
         assert_eq!((recent.onode(1, &a), recent.bytes()), (None, 0));
-        recent.note_onode(1, &a, Onode::new(4));
+        recent.note_onode(1, a.clone(), Onode::new(4));
         assert_eq!(recent.onode(1, &a), Some(Onode::new(4)));
         assert_eq!((recent.onode(2, &a), recent.onode(1, &same_place)), (None, None));
         // Others of the same hash, and the same object of another space, change nothing.
@@ -191,7 +190,7 @@ mod tests {
         let grown = Onode { size: 9, ..Onode::new(4) };
         recent.on_change(&object_key(1, &a), Some(&grown.encode()));
         assert_eq!(recent.onode(1, &a), Some(grown));
-        recent.note_onode(1, &same_place, Onode::new(5));
+        recent.note_onode(1, same_place.clone(), Onode::new(5));
         assert_eq!((recent.onode(1, &a), recent.onode(1, &same_place)), (None, Some(Onode::new(5))));
         recent.on_change(&object_key(1, &same_place), None);
         assert_eq!(recent.onode(1, &same_place), None);
@@ -216,23 +215,23 @@ mod tests {
         recent.fit(1 << 20);
         let (short, long, too_long) =
             (object("a", 7), object(&"b".repeat(NAMES_MAX), 7), object(&"c".repeat(NAMES_MAX + 1), 9));
-        recent.note_onode(1, &too_long, Onode::new(4));
+        recent.note_onode(1, too_long.clone(), Onode::new(4));
         assert_eq!((recent.onode(1, &too_long), recent.bytes()), (None, 0));
-        recent.note_onode(1, &short, Onode::new(4));
+        recent.note_onode(1, short.clone(), Onode::new(4));
         let with_short = recent.bytes();
-        recent.note_onode(1, &long, Onode::new(5));
+        recent.note_onode(1, long.clone(), Onode::new(5));
         assert_eq!(recent.bytes() - with_short, NAMES_MAX as u64 - 1);
-        recent.note_onode(1, &short, Onode::new(4));
+        recent.note_onode(1, short.clone(), Onode::new(4));
         assert_eq!(recent.bytes(), with_short);
         recent.on_change(&object_key(1, &short), None);
         assert_eq!(recent.bytes(), 256 * 8);
-        recent.note_onode(1, &short, Onode::new(4));
+        recent.note_onode(1, short.clone(), Onode::new(4));
         recent.fit((1 << 20) + 1);
         assert_eq!(recent.onode(1, &short), Some(Onode::new(4)));
         for (cache_bytes, places) in [(2 << 20, 512), (0, 1), (1 << 50, PLACES_MAX)] {
             recent.fit(cache_bytes);
             assert_eq!((recent.onode(1, &short), recent.bytes()), (None, 0));
-            recent.note_onode(1, &short, Onode::new(4));
+            recent.note_onode(1, short.clone(), Onode::new(4));
             assert_eq!((recent.onode(1, &short), recent.onodes.len()), (Some(Onode::new(4)), places));
         }
     }
@@ -243,7 +242,7 @@ mod tests {
         recent.fit(1 << 20);
         let objects: Vec<GHObject> =
             (0..4096_u32).map(|n| object("a", n.wrapping_mul(0x0101_0101))).collect();
-        objects.iter().for_each(|object| recent.note_onode(1, object, Onode::new(4)));
+        objects.iter().for_each(|object| recent.note_onode(1, object.clone(), Onode::new(4)));
         let found = objects.iter().filter(|object| recent.onode(1, object).is_some()).count();
         assert!(found > 200, "{found} of 256 places are in use");
     }

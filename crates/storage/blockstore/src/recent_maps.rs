@@ -85,15 +85,13 @@ impl RecentMaps {
 
     /// A key of the tables has another value now, or none.
     pub fn on_change(&mut self, key: &Key, value: Option<&[u8]>) {
-        // Nothing is noted that was not here: what is written once may never be asked for.
         let Some((number, chunk)) = name_of(key) else { return };
-        if self.record(number, chunk).is_none() {
-            return;
+        match value.filter(|value| value.len() <= RECORD_MAX) {
+            // What was just written is asked for sooner than most.
+            Some(record) => self.note(number, chunk, record),
+            None if self.record(number, chunk).is_some() => self.set(self.place((number, chunk)), None),
+            None => {}
         }
-        let record = value.filter(|value| value.len() <= RECORD_MAX);
-        let entry =
-            record.map(|record| Entry { name: (number, chunk), record: SmallVec::from_slice(record) });
-        self.set(self.place((number, chunk)), entry);
     }
 
     fn set(&mut self, place: usize, entry: Option<Entry>) {
@@ -127,9 +125,9 @@ mod tests {
     fn a_record_is_as_its_key_was_set_last() {
         let mut maps = of(64);
         assert_eq!(maps.record(7, 0), None);
-        maps.on_change(&chunk_key(7, 0), Some(&[1; 15]));
+        maps.on_change(&chunk_key(7, 0), None);
         assert_eq!((maps.record(7, 0), maps.bytes()), (None, 0));
-        maps.note(7, 0, &[2; 15]);
+        maps.on_change(&chunk_key(7, 0), Some(&[2; 15]));
         assert_eq!(maps.record(7, 0), Some(&[2; 15][..]));
         assert_eq!((maps.record(7, 1), maps.record(8, 0)), (None, None));
         // Other parts of the object, other records, and other objects change nothing.
@@ -146,8 +144,8 @@ mod tests {
         assert_eq!(maps.record(7, 0), Some(&[3; 267][..]));
         maps.on_change(&chunk_key(7, 0), None);
         assert_eq!(maps.record(7, 0), None);
-        maps.on_change(&chunk_key(7, 0), Some(&[3; 15]));
-        assert_eq!(maps.record(7, 0), None);
+        maps.note(7, 0, &[4; 15]);
+        assert_eq!(maps.record(7, 0), Some(&[4; 15][..]));
     }
 
     #[test]
