@@ -106,6 +106,21 @@ impl Rope {
         out
     }
 
+    /// The bytes of `range` as one piece: memory is shared if they lie in one, else they are copied.
+    ///
+    /// # Panics
+    /// If `range` reaches past the rope: the caller's mistake, never a peer's.
+    pub fn piece(&self, range: Range<usize>) -> Piece {
+        let mut at = 0;
+        for piece in &self.pieces {
+            if at <= range.start && range.end <= at + piece.len() {
+                return piece.slice(range.start - at..range.end - at);
+            }
+            at += piece.len();
+        }
+        self.slice(range).to_piece()
+    }
+
     /// The first `len` bytes taken off the front, or `None` (and nothing taken) if there are fewer.
     pub fn split_front(&mut self, len: usize) -> Option<Rope> {
         if len > self.len {
@@ -215,6 +230,20 @@ mod tests {
         rope.append(Rope::copy_from(b"defg"));
         rope.push(Piece::copy_from(b"h"));
         rope
+    }
+
+    #[test]
+    fn a_range_is_one_piece_whether_it_lies_in_one_or_not() {
+        let rope = sample();
+        let whole = rope.to_vec();
+        for start in 0..=whole.len() {
+            for end in start..=whole.len() {
+                assert_eq!(&rope.piece(start..end)[..], &whole[start..end], "{start}..{end}");
+            }
+        }
+        let copied = copied_bytes();
+        rope.piece(0..2);
+        assert_eq!(copied_bytes(), copied, "bytes of one piece are shared");
     }
 
     #[test]

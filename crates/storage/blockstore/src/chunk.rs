@@ -54,7 +54,16 @@ pub struct Slots(Vec<(u8, Slot)>);
 
 impl Slots {
     fn find(&self, place: u8) -> Result<usize, usize> {
-        self.0.binary_search_by_key(&place, |(at, _)| *at)
+        match self.0.last() {
+            // Places are added ascending, as a rule.
+            Some((last, _)) if *last < place => Err(self.0.len()),
+            _ => self.0.binary_search_by_key(&place, |(at, _)| *at),
+        }
+    }
+
+    /// Takes memory for so many more.
+    pub fn reserve(&mut self, more: usize) {
+        self.0.reserve(more);
     }
 
     pub fn get(&self, place: u8) -> Option<&Slot> {

@@ -6,13 +6,15 @@
 //! record durable with that one request. Data that nothing else accompanies have their record beside them, and a flush of their
 //! own: that is sooner than one after the other.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use blockdev::{DeviceError, DeviceQueue, Done, Durability};
 use buffer::{Piece, PieceMut, Rope};
 use store::{Completion, StoreError};
 use wal::{Begun, Beside};
 
+use crate::bitmap::Run;
+use crate::block_runs::BlockMap;
 use crate::context::{Ended, Found};
 use crate::layout::BLOCK;
 use crate::planted::Barrier;
@@ -25,7 +27,7 @@ use crate::store::{BlockStore, Purpose, io_error};
 pub struct Group {
     payload: Rope,
     /// Blocks that are written beside the log.
-    placed: BTreeMap<u64, Piece>,
+    placed: BlockMap,
     /// Blocks for the payload itself, if it is too long for the log: as many as it needs. The group is one batch then.
     payload_blocks: Vec<u64>,
     /// How many of the batches give up blocks.
@@ -43,7 +45,7 @@ pub struct Sent {
     /// What of [`Sent::beside`] is the payload.
     payload_runs: u32,
     beside: Vec<Beside>,
-    placed: Vec<u64>,
+    placed: Vec<Run>,
     /// Of its data, under way.
     requests: usize,
     /// Bytes that it takes in the log if it is a record of its own.
@@ -81,7 +83,7 @@ impl Pending {
     }
 
     #[cfg(feature = "planted")]
-    pub fn placed(&self) -> impl Iterator<Item = &u64> {
+    pub fn placed(&self) -> impl Iterator<Item = &Run> {
         self.sent.iter().flat_map(|sent| &sent.placed)
     }
 }
@@ -100,7 +102,7 @@ enum Flush {
 pub struct Flight {
     outcomes: Vec<Completion>,
     /// What it has beside the log.
-    placed: Vec<u64>,
+    placed: Vec<Run>,
     requests: usize,
     /// What is to follow.
     flush: Flush,
@@ -109,7 +111,7 @@ pub struct Flight {
 
 impl Flight {
     #[cfg(feature = "planted")]
-    pub fn placed(&self) -> &[u64] {
+    pub fn placed(&self) -> &[Run] {
         &self.placed
     }
 }
@@ -127,10 +129,10 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             return Err(stop);
         }
         self.peeked.clear();
-        self.space.mark_data(batch.allocated.iter().flat_map(|run| run.blocks()));
+        self.space.mark_data(&batch.allocated);
         for block in &freed {
             self.contents.deferred.remove(block);
-            self.contents.writing.remove(block);
+            self.contents.writing.remove(*block);
             self.contents.cache.forget(*block);
         }
         batch.deferred.iter().for_each(|(block, _)| self.contents.cache.forget(*block));
@@ -153,8 +155,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.counters = batch.counters;
         self.packer.note(packed);
         self.pending.open.payload.append(payload);
-        self.contents.writing.extend(placed.iter().map(|(block, bytes)| (*block, bytes.clone())));
-        self.pending.open.placed.extend(placed);
+        self.contents.writing.append(placed.clone());
+        self.pending.open.placed.append(placed);
         Ok(())
     }
 
@@ -167,7 +169,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     ///
     /// # Errors
     /// It has none now, or never.
-    fn make_log_room(&mut self, payload: usize, placed: usize) -> Result<(), Stop> {
+    fn make_log_room(&mut self, payload: usize, placed: u64) -> Result<(), Stop> {
         let is_first = self.pending.is_empty();
         let beside = self.pending.payload_bytes() + payload > self.payload_bytes_max();
         if beside && !is_first {
@@ -177,7 +179,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let open = &self.pending.open;
         let in_log = if beside { 8 } else { (open.payload.len() + payload) as u64 };
         // Each block beside the log may be a run.
-        let blocks = (open.placed.len() + placed) as u64 + payload_blocks;
+        let blocks = open.placed.len() + placed + payload_blocks;
         let record = self.log.record_bytes(in_log + blocks * 16, &[]);
         let all = record + self.pending.sent.iter().map(|sent| sent.record_bytes).sum::<u64>();
         let longest = self.log.layout().record_bytes_max();
@@ -235,17 +237,17 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         }
         let Group { payload, placed, mut payload_blocks, leaving, at_once, outcomes } =
             std::mem::take(&mut self.pending.open);
-        let blocks = placed.keys().copied().collect();
-        let (mut beside, mut data) = self.beside(placed);
+        let runs = placed.runs().collect();
+        let (mut beside, mut data) = self.beside(placed.blocks());
         payload_blocks.sort_unstable();
         let mut payload_runs = 0;
         if !payload_blocks.is_empty() {
             let whole = padded(&payload);
             let pieces = payload_blocks.iter().zip((0..).step_by(BLOCK as usize));
             let pieces = pieces.map(|(block, at)| (*block, whole.slice(at..at + BLOCK as usize)));
-            let (runs, bytes) = self.beside(pieces.collect());
-            payload_runs = runs.len() as u32;
-            beside.extend(runs);
+            let (of_payload, bytes) = self.beside(pieces.collect());
+            payload_runs = of_payload.len() as u32;
+            beside.extend(of_payload);
             data.extend(bytes);
         }
         let number = self.pending.next;
@@ -262,7 +264,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             payload_blocks,
             payload_runs,
             beside,
-            placed: blocks,
+            placed: runs,
             requests,
             leaving,
             at_once,
@@ -351,8 +353,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.flight = Some(flight);
     }
 
-    /// What is written beside the log: for the record, and for the device.
-    fn beside(&self, placed: BTreeMap<u64, Piece>) -> (Vec<Beside>, Vec<(u64, Rope)>) {
+    /// What is written beside the log, ascending: for the record, and for the device.
+    fn beside(&self, placed: Vec<(u64, Piece)>) -> (Vec<Beside>, Vec<(u64, Rope)>) {
         let mut all: Vec<(Beside, Rope)> = Vec::new();
         let mut next = None;
         for (block, bytes) in placed {
@@ -404,9 +406,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         match error {
             None => {
                 self.log.on_durable();
-                for block in &placed {
-                    self.contents.writing.remove(block);
-                }
+                placed.iter().for_each(|run| self.contents.writing.remove_run(*run));
                 #[cfg(feature = "planted")]
                 {
                     self.newest = placed;

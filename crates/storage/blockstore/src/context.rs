@@ -1,7 +1,7 @@
 //! What a transaction or a read sees and, for a transaction, what it has changed so far.
 
 use std::cell::{Cell, Ref};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use buffer::Piece;
 use store::{CollectionId, Compressed, StoreError, keys};
@@ -10,6 +10,7 @@ use types::{GHObject, PoolId};
 use crate::ENTRY_BYTES;
 use crate::batch::Batch;
 use crate::bitmap::runs_of;
+use crate::block_runs::{BlockMap, BlockSet};
 use crate::cache::DataCache;
 use crate::chunk::{CHUNK_BLOCKS, Chunk, Slot};
 use crate::layout::{BLOCK, Counters};
@@ -35,7 +36,7 @@ pub struct Contents {
     /// that they were, and none of them is used again before all are written.
     pub frozen: BTreeMap<u64, Piece>,
     /// Being written to their places beside the log.
-    pub writing: BTreeMap<u64, Piece>,
+    pub writing: BlockMap,
     /// In their places, too.
     pub cache: DataCache,
 }
@@ -48,9 +49,9 @@ pub static NOTHING_FETCHED: Fetched = BTreeMap::new();
 
 impl Contents {
     /// The bytes of a block that is not in its place.
-    pub fn deferred(&self, block: u64) -> Option<&Piece> {
+    pub fn deferred(&self, block: u64) -> Option<Piece> {
         let deferred = self.deferred.get(&block).or_else(|| self.frozen.get(&block));
-        deferred.or_else(|| self.writing.get(&block))
+        deferred.cloned().or_else(|| self.writing.get(block))
     }
 }
 
@@ -97,11 +98,13 @@ pub struct Context<'a> {
     /// What it changes of what is compressed.
     pub packed: BTreeMap<PoolId, Change>,
     /// Blocks that it took.
-    pub fresh: BTreeSet<u64>,
+    pub fresh: BlockSet,
     /// Blocks of others that it gave up.
     pub freed: Vec<u64>,
-    /// New contents of blocks: fresh ones, and others that are written in place.
-    pub blocks: BTreeMap<u64, Piece>,
+    /// Contents of the fresh blocks.
+    pub new_contents: BlockMap,
+    /// New contents of other blocks, in place of what they hold.
+    pub replaced: BTreeMap<u64, Piece>,
     /// Numbers from here on were never given before this transaction: what is stored under them is in `top` alone.
     pub new_numbers: u64,
     /// Whether blocks may be written in place, by the log.
@@ -122,7 +125,7 @@ pub struct Ended {
     /// For the log.
     pub batch: Batch,
     /// Contents of fresh blocks that are written to their places.
-    pub placed: BTreeMap<u64, Piece>,
+    pub placed: BlockMap,
     /// Blocks that are given up.
     pub freed: Vec<u64>,
     /// How much of pools' data is compressed after it, where that changes.
@@ -150,9 +153,10 @@ impl<'a> Context<'a> {
             last_collection: Cell::new(None),
             last_object: None,
             packed: BTreeMap::new(),
-            fresh: BTreeSet::new(),
+            fresh: BlockSet::default(),
             freed: Vec::new(),
-            blocks: BTreeMap::new(),
+            new_contents: BlockMap::default(),
+            replaced: BTreeMap::new(),
             new_numbers: u64::MAX,
             in_place: false,
             asks_recent: false,
@@ -164,24 +168,26 @@ impl<'a> Context<'a> {
 
     /// Ends a transaction without a trace.
     pub fn take_back(self) {
-        self.space.give_back(self.fresh);
+        self.space.give_back(self.fresh.blocks());
     }
 
     /// Ends a transaction that takes effect. Contents of fresh blocks go to their places where `direct`, otherwise all are
     /// in the batch.
     pub fn finish(mut self, direct: bool) -> Ended {
         let packed = self.note_packed();
-        let Self { counters, top, last_object, fresh, mut freed, blocks, .. } = self;
-        let (placed, deferred): (BTreeMap<u64, Piece>, BTreeMap<u64, Piece>) =
-            blocks.into_iter().partition(|(block, _)| direct && fresh.contains(block));
-        freed.sort_unstable();
-        let batch = Batch {
-            counters,
-            allocated: runs_of(fresh),
-            freed: runs_of(freed.iter().copied()),
-            deferred: deferred.into_iter().collect(),
-            changes: top,
+        let Self { counters, top, last_object, fresh, mut freed, new_contents, replaced, .. } = self;
+        let mut deferred: Vec<(u64, Piece)> = replaced.into_iter().collect();
+        let placed = match direct {
+            true => new_contents,
+            false => {
+                deferred.extend(new_contents.blocks());
+                deferred.sort_unstable_by_key(|(block, _)| *block);
+                BlockMap::default()
+            }
         };
+        freed.sort_unstable();
+        let (allocated, freed_runs) = (fresh.runs().collect(), runs_of(freed.iter().copied()));
+        let batch = Batch { counters, allocated, freed: freed_runs, deferred, changes: top };
         Ended { batch, placed, freed, packed, last_object }
     }
 
@@ -560,13 +566,13 @@ impl Context<'_> {
             return Err(Stop::Space);
         }
         let blocks = self.space.allocate(count).ok_or(Stop::Space)?;
-        self.fresh.extend(&blocks);
+        runs_of(blocks.iter().copied()).into_iter().for_each(|run| self.fresh.insert(run));
         Ok(blocks)
     }
 
     /// Blocks of data that there are with this transaction.
     pub fn data_blocks(&self) -> u64 {
-        (self.space.data_blocks() + self.fresh.len() as u64).saturating_sub(self.freed.len() as u64)
+        (self.space.data_blocks() + self.fresh.len()).saturating_sub(self.freed.len() as u64)
     }
 
     /// An object maps a block no more. Returns whether none does.
@@ -574,13 +580,31 @@ impl Context<'_> {
         if slot.shared && !self.drop_share(slot.block)? {
             return Ok(false);
         }
-        self.blocks.remove(&slot.block);
-        match self.fresh.remove(&slot.block) {
+        match self.fresh.remove(slot.block) {
             // Nothing durable refers to it.
-            true => self.space.give_back([slot.block]),
-            false => self.freed.push(slot.block),
+            true => {
+                self.new_contents.remove(slot.block);
+                self.space.give_back([slot.block]);
+            }
+            false => {
+                self.replaced.remove(&slot.block);
+                self.freed.push(slot.block);
+            }
         }
         Ok(true)
+    }
+
+    /// Sets the contents of a block that this transaction took, or may write in place.
+    pub fn set_contents(&mut self, block: u64, bytes: Piece) {
+        match self.fresh.contains(block) {
+            true => self.new_contents.insert(block, bytes),
+            false => drop(self.replaced.insert(block, bytes)),
+        }
+    }
+
+    /// Blocks whose contents it sets.
+    pub fn contents_blocks(&self) -> u64 {
+        self.new_contents.len() + self.replaced.len() as u64
     }
 
     fn counts(&self, block: u64) -> Attempt<(Key, u8, Counts)> {
@@ -625,9 +649,10 @@ impl Context<'_> {
     pub fn bytes_of(&self, found: &Found, slots: &[(u64, Slot)]) -> Attempt<Vec<Piece>> {
         let held = |slot: &Slot| {
             let block = slot.block;
-            let own = self.blocks.get(&block).or_else(|| self.contents.deferred(block));
+            let own = self.replaced.get(&block).cloned().or_else(|| self.new_contents.get(block));
+            let own = own.or_else(|| self.contents.deferred(block));
             let cached = || self.contents.cache.get(block, slot.crc).map(Ok);
-            own.map(|piece| Ok(piece.clone())).or_else(|| self.fetched.get(&block).cloned()).or_else(cached)
+            own.map(Ok).or_else(|| self.fetched.get(&block).cloned()).or_else(cached)
         };
         let missing: Vec<u64> =
             slots.iter().map(|s| &s.1).filter(|s| held(s).is_none()).map(|s| s.block).collect();

@@ -21,6 +21,7 @@ mod ages;
 mod apply;
 mod batch;
 mod bitmap;
+mod block_runs;
 mod cache;
 mod capacity;
 mod check;

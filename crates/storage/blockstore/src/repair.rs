@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use blockdev::DeviceQueue;
 use store::StoreError;
 
+use crate::bitmap::Run;
 use crate::check::Checker;
 use crate::chunk::CHUNK_BLOCKS;
 use crate::context::{Context, NOTHING_FETCHED};
@@ -71,7 +72,7 @@ impl Checker {
         }
         for block in self.mapped.keys() {
             if !context.space.holds_data(*block) && context.space.take([*block]) {
-                context.fresh.insert(*block);
+                context.fresh.insert(Run { start: *block, count: 1 });
             }
         }
         let mut at = context.space.next_data(0);
@@ -115,6 +116,7 @@ mod tests {
     use types::{HObject, Name, PoolId, UTime};
 
     use super::*;
+    use crate::bitmap::runs_of;
     use crate::records::{Part, part_key};
     use crate::{Label, Making, Opener, Options};
 
@@ -192,7 +194,7 @@ mod tests {
         store.counters.objects += 3;
         store.counters.metadata_bytes += 77;
         let leaked = store.space.allocate(5).expect("there are free blocks");
-        store.space.mark_data(leaked);
+        store.space.mark_data(&runs_of(leaked));
         let counts: Vec<_> = store.tables.active().keys().filter(|key| key[0] == b'r').cloned().collect();
         assert!(counts.len() > 1, "blocks are shared");
         let wrong = Counts([(0, 9)].into()).encode();

@@ -153,7 +153,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             return Err(StoreError::NoSpace { needed: after - before, available }.into());
         }
         // What counts is what compression has left.
-        let new_bytes = context.blocks.len() as u64 * BLOCK;
+        let new_bytes = context.contents_blocks() * BLOCK;
         let direct = data_bytes.min(new_bytes) > log_max || new_bytes > log_max.max(64 << 10);
         let ended = context.finish(direct);
         let at_once = is_alone && direct && new_bytes <= deferred_max;

@@ -242,10 +242,13 @@ impl Space {
     }
 
     /// Blocks hold data now. They were allocated before.
-    pub fn mark_data(&mut self, blocks: impl IntoIterator<Item = u64>) {
-        for block in blocks {
-            self.data.insert(block);
-            self.dirty.insert(block / REGION_BLOCKS);
+    pub fn mark_data(&mut self, runs: &[Run]) {
+        for run in runs {
+            for block in run.blocks() {
+                self.data.insert(block);
+            }
+            let (first, last) = (run.start / REGION_BLOCKS, (run.blocks().end - 1) / REGION_BLOCKS);
+            self.dirty.extend(first..=last);
         }
     }
 

@@ -178,7 +178,7 @@ pub struct BlockStore<Q: DeviceQueue> {
     pub(crate) untold: Option<StoreError>,
     /// Blocks that the newest durable record has beside it.
     #[cfg(feature = "planted")]
-    pub(crate) newest: Vec<u64>,
+    pub(crate) newest: Vec<Run>,
     /// A check needs the pages that were read for it.
     pub(crate) pages_held: bool,
     now: UTime,
@@ -306,7 +306,8 @@ impl<Q: DeviceQueue> BlockStore<Q> {
     /// not: a replay takes it for what a power loss left, and drops the record.
     #[cfg(feature = "planted")]
     pub fn is_proven(&self, offset: u64) -> bool {
-        let at = |block: &u64| self.layout.block_offset(*block) == offset - offset % BLOCK;
+        let is_at = |block: u64| self.layout.block_offset(block) == offset - offset % BLOCK;
+        let at = |run: &Run| run.blocks().any(is_at);
         let in_flight = self.flight.iter().flat_map(|flight| flight.placed());
         !self.newest.iter().chain(in_flight).chain(self.pending.placed()).any(at)
     }

@@ -100,7 +100,7 @@ impl Context<'_> {
 
     /// Whether a mapped block is written where it is.
     fn stays(&self, slot: &Slot) -> bool {
-        !slot.shared && (self.in_place || self.fresh.contains(&slot.block))
+        !slot.shared && (self.in_place || self.fresh.contains(slot.block))
     }
 
     /// Whether all of these places are mapped to blocks that are written where they are.
@@ -121,7 +121,7 @@ impl Context<'_> {
         for (NewBlock { place, bytes, crc }, slot) in blocks.into_iter().zip(part.slots.values()) {
             let crc = crc.unwrap_or_else(|| bytes.crc32c(!0));
             Chunk::set_checksum(&mut changed, place, crc).map_err(damaged)?;
-            self.blocks.insert(slot.block, bytes);
+            self.set_contents(slot.block, bytes);
         }
         self.put_over(key, Some(record.len()), changed.into());
         Ok(())
@@ -138,9 +138,9 @@ impl Context<'_> {
         let (start, end) = (block * BLOCK, (block + 1) * BLOCK);
         let data_end = offset + data.len() as u64;
         let (from, to) = (start.max(offset), end.min(data_end));
-        let part = data.slice((from - offset) as usize..(to - offset) as usize);
+        let part = (from - offset) as usize..(to - offset) as usize;
         if part.len() as u64 == BLOCK {
-            return Ok(part.to_piece());
+            return Ok(data.piece(part));
         }
         let mut merged = PieceMut::zeroed(BLOCK as usize);
         let bytes = merged.as_mut_slice();
@@ -150,7 +150,7 @@ impl Context<'_> {
             copy_payload(bytes, &before);
         }
         let mut at = (from - start) as usize;
-        for piece in part.pieces() {
+        for piece in data.slice(part).pieces() {
             copy_payload(&mut bytes[at..at + piece.len()], piece);
             at += piece.len();
         }
@@ -197,6 +197,7 @@ impl Context<'_> {
             let placed = self.place_blob(blob, &mut next)?;
             chunk.blobs.push(placed);
         }
+        chunk.slots.reserve(moves);
         for NewBlock { place, bytes, crc } in blocks {
             let crc = crc.unwrap_or_else(|| bytes.crc32c(!0));
             let old = chunk.slots.get(place).copied();
@@ -209,7 +210,7 @@ impl Context<'_> {
                     next()?
                 }
             };
-            self.blocks.insert(block, bytes);
+            self.set_contents(block, bytes);
             chunk.slots.insert(place, Slot { block, crc, shared: false });
         }
         Ok(())
@@ -223,7 +224,7 @@ impl Context<'_> {
         for at in (0..data.len()).step_by(BLOCK as usize) {
             let (block, part) = (next()?, data.slice(at..at + BLOCK as usize));
             stored.push(Slot { block, crc: part.crc32c(!0), shared: false });
-            self.blocks.insert(block, part);
+            self.set_contents(block, part);
         }
         let blob = Blob { place, blocks, algorithm, pool, bytes, live, stored };
         self.count_live(&blob, live, 1);
