@@ -1,5 +1,6 @@
 //! A piece: a range of a shared allocation that starts on a page boundary.
 
+use std::borrow::Cow;
 use std::ops::{Deref, Range};
 use std::slice;
 use std::sync::{Arc, OnceLock};
@@ -395,6 +396,14 @@ impl Piece {
     #[inline]
     fn whole(&self) -> Option<&OnceLock<Checksum>> {
         self.memory.slab()?.whole()
+    }
+
+    /// The crc32c (seed -1) of each whole page of the bytes: what is known of them is not taken again.
+    pub fn page_checksums(&self) -> Cow<'_, [u32]> {
+        match self.known_pages() {
+            [] => Cow::Owned(self.chunks_exact(ALIGN).map(|page| crc32c(!0, page)).collect()),
+            known => Cow::Borrowed(known),
+        }
     }
 
     /// The checksums of the piece's whole pages; empty unless all are known.

@@ -1,6 +1,7 @@
 //! Sets of blocks and their contents, neighbours together: a write of megabytes is a few runs of blocks, not a thousand blocks.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use buffer::{Piece, Rope};
 
@@ -83,7 +84,7 @@ impl BlockSet {
 /// Contents of blocks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct BlockMap {
-    /// By their first block: whole blocks, which no piece of the rope has a part of. None is empty, and they are apart.
+    /// By their first block. Each piece of a rope is whole blocks; no rope is empty, and no two have a block in common.
     runs: BTreeMap<u64, Rope>,
     blocks: u64,
 }
@@ -94,7 +95,7 @@ fn count_of(contents: &Rope) -> u64 {
 }
 
 /// A range of blocks in a run's contents.
-fn bytes_of(blocks: std::ops::Range<u64>) -> std::ops::Range<usize> {
+fn bytes_of(blocks: Range<u64>) -> Range<usize> {
     (blocks.start * BLOCK) as usize..(blocks.end * BLOCK) as usize
 }
 
@@ -121,7 +122,7 @@ impl BlockMap {
                 return;
             }
             if block < end {
-                self.remove(block);
+                self.remove(Run { start: block, count: 1 });
             }
         }
         self.runs.insert(block, bytes.into());
@@ -149,25 +150,21 @@ impl BlockMap {
         Some(contents.piece(bytes_of(block - start..block - start + 1)))
     }
 
-    pub fn remove(&mut self, block: u64) {
-        let Some((start, contents)) = self.run_of(block) else { return };
-        let (at, end) = (block - start, count_of(contents));
-        let (before, behind) = (contents.slice(bytes_of(0..at)), contents.slice(bytes_of(at + 1..end)));
-        self.runs.remove(&start);
-        let parts = [(start, before), (block + 1, behind)];
-        self.runs.extend(parts.into_iter().filter(|(_, contents)| !contents.is_empty()));
-        self.blocks -= 1;
-    }
-
     /// Removes those of the blocks that are there.
-    pub fn remove_run(&mut self, run: Run) {
-        // As a rule it is a run of this map.
-        if self.runs.get(&run.start).is_some_and(|contents| count_of(contents) == u64::from(run.count)) {
-            self.runs.remove(&run.start);
-            self.blocks -= u64::from(run.count);
-            return;
+    pub fn remove(&mut self, run: Run) {
+        let Range { start, end } = run.blocks();
+        while let Some((first, contents)) = self.runs.range(..end).next_back() {
+            let (first, count) = (*first, count_of(contents));
+            if first + count <= start {
+                return;
+            }
+            let before = contents.slice(bytes_of(0..start.saturating_sub(first)));
+            let behind = contents.slice(bytes_of((end - first).min(count)..count));
+            self.runs.remove(&first);
+            let parts = [(first, before), (end, behind)];
+            self.runs.extend(parts.into_iter().filter(|(_, contents)| !contents.is_empty()));
+            self.blocks -= (first + count).min(end) - first.max(start);
         }
-        run.blocks().for_each(|block| self.remove(block));
     }
 
     /// How many blocks it has.
@@ -177,8 +174,13 @@ impl BlockMap {
 
     /// Ascending; one may begin where another ends.
     pub fn runs(&self) -> impl Iterator<Item = Run> {
-        // Contents of more blocks are in no memory.
+        // No memory holds contents of more than `u32::MAX` blocks.
         self.runs.iter().map(|(start, contents)| Run { start: *start, count: count_of(contents) as u32 })
+    }
+
+    /// The runs and their contents, ascending; one may begin where another ends.
+    pub fn into_runs(self) -> impl Iterator<Item = (u64, Rope)> {
+        self.runs.into_iter()
     }
 
     /// All blocks and their contents, ascending.
@@ -238,12 +240,12 @@ mod tests {
             }
             if random.one_in(3) {
                 let run = Run { start: random.below(300), count: 1 + random.below(90) as u32 };
-                map.remove_run(run);
+                map.remove(run);
                 run.blocks().for_each(|block| drop(model.remove(&block)));
             }
             let block = random.below(320);
             assert_eq!(map.get(block), model.get(&block).cloned());
-            map.remove(block);
+            map.remove(Run { start: block, count: 1 });
             model.remove(&block);
             assert_eq!(map.len(), model.len() as u64);
             assert!(map.runs().flat_map(Run::blocks).eq(model.keys().copied()));
@@ -270,7 +272,9 @@ mod tests {
         }
         assert!(together.runs().eq([Run { start: 7, count: 1000 }]));
         assert!(scattered.runs().all(|run| run.count as usize <= PIECES_MAX));
-        together.remove_run(Run { start: 7, count: 1000 });
+        assert_eq!(scattered.blocks(), together.blocks());
+        assert_eq!(scattered.get(500), together.get(500));
+        together.remove(Run { start: 7, count: 1000 });
         assert_eq!(together, BlockMap::default());
     }
 }

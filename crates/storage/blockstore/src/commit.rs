@@ -132,9 +132,9 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.space.mark_data(&batch.allocated);
         for block in &freed {
             self.contents.deferred.remove(block);
-            self.contents.writing.remove(*block);
             self.contents.cache.forget(*block);
         }
+        batch.freed.iter().for_each(|run| self.contents.writing.remove(*run));
         batch.deferred.iter().for_each(|(block, _)| self.contents.cache.forget(*block));
         self.pending.open.leaving += usize::from(!freed.is_empty());
         self.space.leave(self.next_read, freed);
@@ -142,10 +142,9 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.purge.wanted |= crate::purge::adds_dead(&batch.changes);
         self.tables.apply(batch.changes);
         if let Some(Found { key, object, onode, .. }) = last_object {
-            let change = self.tables.active().get(&key);
             debug_assert!(
-                change.is_none_or(|change| *change == Some(onode.encode())),
-                "{object} is as it was stored"
+                self.tables.active().get(&key).is_none_or(|change| *change == Some(onode.encode())),
+                "the onode of {object} is not the one that was stored"
             );
             // What was just written is asked for sooner than most.
             if let Some(space) = space_of(&key) {
@@ -238,14 +237,16 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         let Group { payload, placed, mut payload_blocks, leaving, at_once, outcomes } =
             std::mem::take(&mut self.pending.open);
         let runs = placed.runs().collect();
-        let (mut beside, mut data) = self.beside(placed.blocks());
+        let (mut beside, mut data) = self.beside(placed);
         payload_blocks.sort_unstable();
         let mut payload_runs = 0;
         if !payload_blocks.is_empty() {
             let whole = padded(&payload);
-            let pieces = payload_blocks.iter().zip((0..).step_by(BLOCK as usize));
-            let pieces = pieces.map(|(block, at)| (*block, whole.slice(at..at + BLOCK as usize)));
-            let (of_payload, bytes) = self.beside(pieces.collect());
+            let mut pieces = BlockMap::default();
+            for (block, at) in payload_blocks.iter().zip((0..).step_by(BLOCK as usize)) {
+                pieces.insert(*block, whole.slice(at..at + BLOCK as usize));
+            }
+            let (of_payload, bytes) = self.beside(pieces);
             payload_runs = of_payload.len() as u32;
             beside.extend(of_payload);
             data.extend(bytes);
@@ -353,22 +354,23 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.flight = Some(flight);
     }
 
-    /// What is written beside the log, ascending: for the record, and for the device.
-    fn beside(&self, placed: Vec<(u64, Piece)>) -> (Vec<Beside>, Vec<(u64, Rope)>) {
-        let mut all: Vec<(Beside, Rope)> = Vec::new();
+    /// What is written beside the log: for the record, and for the device.
+    fn beside(&self, placed: BlockMap) -> (Vec<Beside>, Vec<(u64, Rope)>) {
+        let (mut all, mut data): (Vec<Beside>, Vec<(u64, Rope)>) = (Vec::new(), Vec::new());
         let mut next = None;
-        for (block, bytes) in placed {
+        for (block, contents) in placed.into_runs() {
             let offset = self.layout.block_offset(block);
             if next != Some(block) {
-                all.push((Beside { offset, checksums: Vec::new() }, Rope::new()));
+                all.push(Beside { offset, checksums: Vec::new() });
+                data.push((offset, Rope::new()));
             }
-            if let Some((beside, data)) = all.last_mut() {
-                beside.checksums.push(bytes.crc32c(!0));
-                data.push(bytes);
+            next = Some(block + contents.len() as u64 / BLOCK);
+            if let (Some(beside), Some((_, bytes))) = (all.last_mut(), data.last_mut()) {
+                contents.pieces().iter().for_each(|piece| beside.checksums.extend(&*piece.page_checksums()));
+                bytes.append(contents);
             }
-            next = Some(block + 1);
         }
-        all.into_iter().map(|(beside, data)| (beside.clone(), (beside.offset, data))).unzip()
+        (all, data)
     }
 
     /// Data beside the log were written.
@@ -406,7 +408,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         match error {
             None => {
                 self.log.on_durable();
-                placed.iter().for_each(|run| self.contents.writing.remove_run(*run));
+                placed.iter().for_each(|run| self.contents.writing.remove(*run));
                 #[cfg(feature = "planted")]
                 {
                     self.newest = placed;

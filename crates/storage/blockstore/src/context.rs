@@ -9,7 +9,7 @@ use types::{GHObject, PoolId};
 
 use crate::ENTRY_BYTES;
 use crate::batch::Batch;
-use crate::bitmap::runs_of;
+use crate::bitmap::{Run, runs_of};
 use crate::block_runs::{BlockMap, BlockSet};
 use crate::cache::DataCache;
 use crate::chunk::{CHUNK_BLOCKS, Chunk, Slot};
@@ -583,7 +583,7 @@ impl Context<'_> {
         match self.fresh.remove(slot.block) {
             // Nothing durable refers to it.
             true => {
-                self.new_contents.remove(slot.block);
+                self.new_contents.remove(Run { start: slot.block, count: 1 });
                 self.space.give_back([slot.block]);
             }
             false => {

@@ -1,4 +1,4 @@
-//! Records of collections and onodes that were found lately: most requests search the tree for their object's data alone.
+//! Records of collections, onodes and maps that were found or written lately: most requests search the tree for nothing.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ use crate::records::{Collection, Onode, SPACE_KEY_BYTES, object_key, space_of, t
 /// Places for onodes at most, and for records of maps, a power of two.
 const PLACES_MAX: usize = 1 << 18;
 
-/// Memory of an onode with names of the usual length, and so many times as much for it in the cache.
+/// Memory of an onode with names of the usual length, and so many times as much for it in the cache. Records of maps, of which there are
+/// as many places, take up to twice as much.
 const ENTRY_BYTES: u64 = 256;
 const CACHE_PART: u64 = 16;
 

@@ -6,15 +6,15 @@ use smallvec::SmallVec;
 use crate::page::Key;
 use crate::records::{PART_KEY_BYTES, Part, chunk_of, number_of, table};
 
-/// Bytes of a record in its place. What a client's overwrites and snapshots scatter is longer, which has no place: that bounds
-/// the memory.
-const RECORD_MAX: usize = 1024;
+/// Bytes of a record that has a place: one of 64 blocks in a few runs. What overwrites and snapshots have scattered is up to 960 bytes
+/// long, and more with compressed blocks: that would take a fifth of the cache.
+const RECORD_MAX: usize = 320;
 
 /// Bytes of a record in the entry itself: that of a run of one block, as small objects have.
 const INLINE: usize = 16;
 
 /// What the allocator adds to an entry and to a record outside it, at most.
-const OVERHEAD: usize = 48;
+const OVERHEAD: usize = 72;
 
 /// An object's number and the number of one of its records, [`crate::records::chunk_key`].
 type Name = (u64, u64);

@@ -18,7 +18,7 @@ use crate::common::Sim;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum WakeFlaw {
     None,
-    /// Doesn't call for one of some, of which the caller did not come by itself when it gave the turn.
+    /// Does not call for one burst of completions in four, and shows it only when the caller has collected after its turn.
     Drops,
     /// Calls, and shows what is ready later.
     Early,
@@ -140,8 +140,10 @@ fn show(shared: &Shared, done: Vec<Completion>, flaw: WakeFlaw) {
         std::thread::sleep(Duration::from_millis(20));
     }
     if flaw == WakeFlaw::Drops {
-        // A caller that is slow would find the completions without being called, and miss nothing.
+        // A caller that is slow would find the completions without being called, and miss nothing; also one that a call for
+        // earlier ones makes come once more.
         shared.wait_until_collected();
+        std::thread::sleep(Duration::from_millis(20));
     }
     shared.ready.lock().expect("no panic under this lock").extend(done);
     if flaw == WakeFlaw::None {
