@@ -490,3 +490,33 @@ fn padded(payload: &Rope) -> Piece {
     }
     whole.freeze()
 }
+
+#[cfg(test)]
+mod tests {
+    use store::{CollectionId, ObjectStore, Token, Transaction};
+    use types::{GHObject, HObject, Name, PoolId};
+
+    use crate::test_store::{rest, store};
+
+    #[test]
+    fn what_is_written_is_noted_until_it_is_removed() {
+        let mut store = store();
+        let object: GHObject = HObject::head(PoolId(1), Name::new(), Name::new(), "a".into(), 1).into();
+        let c = CollectionId::Meta;
+        let mut txn = Transaction::new();
+        txn.create_collection(c, 0).write(c, &object, 0, vec![1; 5000].into());
+        store.queue(txn, Token(1));
+        rest(&mut store);
+        let space = store.tables.recent.get_mut().collection(c).map(|collection| collection.space);
+        let space = space.expect("the collection was made");
+        let onode = store.tables.recent.get_mut().onode(space, &object).expect("it was written");
+        assert_eq!(onode.size, 5000);
+        assert!(store.tables.recent.get_mut().maps.record(onode.number, 0).is_some());
+        let mut txn = Transaction::new();
+        txn.remove(c, &object);
+        store.queue(txn, Token(2));
+        rest(&mut store);
+        assert_eq!(store.tables.recent.get_mut().onode(space, &object), None);
+        assert_eq!(store.tables.recent.get_mut().maps.record(onode.number, 0), None);
+    }
+}

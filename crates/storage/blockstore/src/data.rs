@@ -243,3 +243,34 @@ pub fn assemble(offset: u64, len: u64, blocks: impl Iterator<Item = (u64, Piece)
     out.append(Rope::zeros((end - at) as usize));
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk::Slot;
+    use crate::context::{Contents, NOTHING_FETCHED};
+    use crate::layout::Counters;
+    use crate::packer::Packer;
+    use crate::ranges::Ranges;
+    use crate::space::Space;
+    use crate::tree::Tables;
+
+    #[test]
+    fn a_record_of_the_map_that_was_found_lately_is_not_searched_for() {
+        let (tables, contents, packer) = (Tables::default(), Contents::default(), Packer::default());
+        let slot = Slot { block: 9, crc: 1, shared: false };
+        let chunk = Chunk { slots: [(5, slot)].into_iter().collect(), blobs: Vec::new() };
+        // The tables do not have it: a search finds nothing.
+        tables.recent.borrow_mut().maps.note(7, 0, &chunk.encode());
+        let mut space = Space::new(&Ranges::one(0, 100));
+        let blocks = (&mut space, &packer);
+        let mut context = Context::new(&tables, &contents, &NOTHING_FETCHED, blocks, Counters::default());
+        let found = |context: &Context<'_>| context.mapped(7, 5, 6).map(|mapped| mapped.numbers()).ok();
+        assert_eq!(found(&context), Some(vec![]));
+        context.asks_recent = true;
+        assert_eq!(found(&context), Some(vec![5]));
+        // What a transaction has changed is known to it alone.
+        context.put_new(chunk_key(8, 0), chunk.encode());
+        assert_eq!(found(&context), Some(vec![]));
+    }
+}

@@ -60,6 +60,8 @@ mod space;
 mod state;
 mod stop;
 mod store;
+#[cfg(test)]
+mod test_store;
 mod tree;
 mod write;
 

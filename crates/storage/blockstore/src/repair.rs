@@ -108,65 +108,15 @@ impl Checker {
 
 #[cfg(test)]
 mod tests {
-    use blockdev::sim::{SimDevice, SimDisks, SimOptions, SimQueue};
-    use blockdev::{DeviceId, Geometry};
+    use blockdev::sim::SimQueue;
     use buffer::Piece;
-    use devmodel::Model;
     use store::{CollectionId, ObjectStore, Token, Transaction};
-    use types::{HObject, Name, PoolId, UTime};
+    use types::{HObject, Name, PoolId};
 
     use super::*;
     use crate::bitmap::runs_of;
     use crate::records::{Part, part_key};
-    use crate::{Label, Making, Opener, Options};
-
-    const SIZE_BYTES: u64 = 4 << 20;
-
-    fn store() -> BlockStore<SimQueue> {
-        let geometry = Geometry {
-            size_bytes: SIZE_BYTES,
-            block_bytes: 512,
-            request_bytes_max: 1 << 20,
-            queue_depth: 32,
-            discards: true,
-            rotational: false,
-            durable_flushes: false,
-        };
-        let model = Model::named("ssd", &[], SIZE_BYTES).expect("a model");
-        let devices = vec![SimDevice { id: DeviceId::Data, geometry, model }];
-        let disks = SimDisks::new(SimOptions { seed: 1, jitter_ns: 0..1000, devices });
-        let label = Label {
-            id: 1,
-            shards: 1,
-            size_bytes: SIZE_BYTES,
-            log_bytes: 256 << 10,
-            log_unit_bytes: 512,
-            log_apart: false,
-            owner: Vec::new(),
-        };
-        let mut making = Making::new(disks.open(), label).expect("it has room");
-        let mut now = UTime { sec: 1, nsec: 0 };
-        while making.turn(now).is_none() {
-            now = making.deadline().expect("it waits for the device");
-        }
-        let mut opener = Opener::new(disks.open(), 0, Options::default()).expect("a device");
-        loop {
-            match opener.turn(now) {
-                Some(opened) => return opened.expect("it opens"),
-                None => now = opener.deadline().expect("it waits for the device"),
-            }
-        }
-    }
-
-    /// Lets the store do all it can.
-    fn rest(store: &mut BlockStore<SimQueue>) {
-        let mut now = UTime { sec: 1_000_000, nsec: 0 };
-        store.turn(now);
-        while let Some(deadline) = store.deadline() {
-            now = now.max(deadline).after(std::time::Duration::from_nanos(1));
-            store.turn(now);
-        }
-    }
+    use crate::test_store::{rest, store};
 
     fn checked(store: &mut BlockStore<SimQueue>) -> (Checker, Vec<String>) {
         let mut checker = Checker::new();
