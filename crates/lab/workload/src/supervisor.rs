@@ -506,6 +506,13 @@ mod tests {
 
     #[test]
     fn those_elsewhere_start_together_and_tell_their_own_cpu() {
+        // Each by itself, they would start 0.5 s apart, each time. A busy machine may make one of them late.
+        let soon = (0..5).map(|_| skew_of_two_elsewhere()).find(|skew| *skew < Duration::from_millis(300));
+        assert!(soon.is_some(), "they were 300 ms apart or more, five times");
+    }
+
+    /// Runs two programs elsewhere. Returns how far apart they started.
+    fn skew_of_two_elsewhere() -> Duration {
         let dir = tempfile::tempdir().unwrap();
         let there = |text: &str| {
             let mut words = script::run_words(dir.path().to_str().unwrap(), Duration::from_secs(30));
@@ -527,8 +534,7 @@ mod tests {
         let ran = ran.unwrap();
         assert_eq!(events, ["begins", "a", "b"]);
         assert!(ran[1].cpu.user_s + ran[1].cpu.system_s > 0.01, "{:?}", ran[1]);
-        let skew = ran[0].started.max(ran[1].started) - ran[0].started.min(ran[1].started);
-        assert!(skew < Duration::from_millis(300), "{skew:?}");
+        ran[0].started.max(ran[1].started) - ran[0].started.min(ran[1].started)
     }
 
     #[test]
