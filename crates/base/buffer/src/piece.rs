@@ -401,6 +401,8 @@ impl Piece {
     /// The crc32c (seed -1) of each whole page of the bytes: what is known of them is not taken again.
     pub fn page_checksums(&self) -> Cow<'_, [u32]> {
         match self.known_pages() {
+            // Of one page it may be known as that of the whole.
+            [] if self.len() == ALIGN => Cow::Owned(vec![self.crc32c(!0)]),
             [] => Cow::Owned(self.chunks_exact(ALIGN).map(|page| crc32c(!0, page)).collect()),
             known => Cow::Borrowed(known),
         }
@@ -548,6 +550,24 @@ mod tests {
             assert!(!left.is_followed_by(&piece.slice(len / 2..len)));
         }
         assert_eq!(size_of::<Piece>(), 24);
+    }
+
+    #[test]
+    fn checksums_of_pages_that_are_known_are_not_taken_again() {
+        let bytes: Vec<u8> = (0..8192u32).map(|i| (i * 7 + i / 256) as u8).collect();
+        let sums = [crc32c(!0, &bytes[..4096]), crc32c(!0, &bytes[4096..])];
+        let taken = |piece: &Piece| {
+            let before = checksummed_bytes();
+            (piece.page_checksums().to_vec(), checksummed_bytes() - before)
+        };
+        let both = Piece::copy_from(&bytes);
+        assert_eq!(taken(&both), (sums.to_vec(), 8192));
+        both.take_page_sums();
+        assert_eq!(taken(&both), (sums.to_vec(), 0));
+        assert_eq!(taken(&both.slice(4096..8192)), (sums[1..].to_vec(), 0));
+        let one = Piece::copy_from(&bytes[..4096]);
+        one.crc32c(!0);
+        assert_eq!(taken(&one), (sums[..1].to_vec(), 0));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use buffer::{Piece, Rope};
 use crate::bitmap::Run;
 use crate::layout::BLOCK;
 
-/// Pieces of memory that the contents of a run are in, at most: whoever wants one block looks at each. Neighbours in memory are one.
+/// Pieces of memory that the contents of a run are in, at most: [`BlockMap::get`] looks at each of them. Neighbours in memory are one piece.
 const PIECES_MAX: usize = 64;
 
 /// A set of blocks.
