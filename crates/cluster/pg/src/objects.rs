@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use hashbrown::HashTable;
 use ops::{ObjectState, OpClass};
-use types::{Errno, HObject};
+use types::{Errno, HObject, Slab};
 
 use crate::copy::CopyWait;
 use crate::request::Request;
@@ -87,9 +87,7 @@ impl Object {
 pub(crate) struct Objects {
     /// By the names' hashes.
     places: HashTable<ObjectSlot>,
-    slots: Vec<Option<Object>>,
-    len: usize,
-    free: Vec<ObjectSlot>,
+    slots: Slab<Object>,
     /// Those not seen to be used twice, the oldest first. Invariant: exactly the contexts with `is_new`.
     once: VecDeque<ObjectSlot>,
     /// The position of the eviction hand.
@@ -102,8 +100,8 @@ fn spread(hash: u32) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-fn spread_of(slots: &[Option<Object>], slot: ObjectSlot) -> u64 {
-    slots.get(slot.0).and_then(Option::as_ref).map_or(0, |object| spread(object.oid.hash))
+fn spread_of(slots: &Slab<Object>, slot: ObjectSlot) -> u64 {
+    slots.get(slot.0).map_or(0, |object| spread(object.oid.hash))
 }
 
 impl Objects {
@@ -127,15 +125,10 @@ impl Objects {
             recent: false,
             is_new: true,
         };
-        let slot = self.free.pop().unwrap_or(ObjectSlot(self.slots.len()));
-        match self.slots.get_mut(slot.0) {
-            Some(place) => *place = Some(object),
-            None => self.slots.push(Some(object)),
-        }
+        let slot = ObjectSlot(self.slots.insert(object));
         let slots = &self.slots;
         self.places.insert_unique(spread(oid.hash), slot, |of| spread_of(slots, *of));
         self.once.push_back(slot);
-        self.len += 1;
         slot
     }
 
@@ -146,27 +139,27 @@ impl Objects {
 
     /// A context.
     pub fn get(&self, slot: ObjectSlot) -> Option<&Object> {
-        self.slots.get(slot.0)?.as_ref()
+        self.slots.get(slot.0)
     }
 
     /// A context, to change.
     pub fn get_mut(&mut self, slot: ObjectSlot) -> Option<&mut Object> {
-        self.slots.get_mut(slot.0)?.as_mut()
+        self.slots.get_mut(slot.0)
     }
 
     /// All contexts with their places.
     pub fn iter(&self) -> impl Iterator<Item = (ObjectSlot, &Object)> {
-        self.slots.iter().enumerate().filter_map(|(at, object)| Some((ObjectSlot(at), object.as_ref()?)))
+        self.slots.iter().map(|(at, object)| (ObjectSlot(at), object))
     }
 
     /// All contexts.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Object> {
-        self.slots.iter_mut().flatten()
+        self.slots.iter_mut()
     }
 
     /// Contexts held.
     pub fn len(&self) -> usize {
-        self.len
+        self.slots.len()
     }
 
     /// Evicts idle contexts until at most `max` of those that were used once are held, or none of them is idle.
@@ -181,16 +174,16 @@ impl Objects {
 
     /// Evicts idle contexts, those not used lately first, until at most `max` are held or none is idle.
     pub fn evict(&mut self, max: usize) {
-        if self.len <= max {
+        if self.len() <= max {
             return;
         }
         // Two rounds of the hand clear every mark once; what then remains is in use.
-        let mut steps = (2 * self.slots.len()).min(EVICTION_STEPS_MAX);
-        while self.len > max && self.len - self.once.len() > max / 2 && steps > 0 {
+        let mut steps = (2 * self.slots.places()).min(EVICTION_STEPS_MAX);
+        while self.len() > max && self.len() - self.once.len() > max / 2 && steps > 0 {
             steps -= 1;
             self.move_hand();
         }
-        self.evict_once(max.saturating_sub(self.len - self.once.len()));
+        self.evict_once(max.saturating_sub(self.len() - self.once.len()));
     }
 
     /// The oldest of those that were used once leaves, or is found to be in use or to have been used again.
@@ -209,7 +202,7 @@ impl Objects {
 
     /// The hand looks at the next context.
     fn move_hand(&mut self) {
-        self.hand = if self.hand + 1 < self.slots.len() { self.hand + 1 } else { 0 };
+        self.hand = if self.hand + 1 < self.slots.places() { self.hand + 1 } else { 0 };
         let hand = ObjectSlot(self.hand);
         // A free slot.
         let Some(object) = self.get_mut(hand) else { return };
@@ -220,7 +213,7 @@ impl Objects {
 
     /// Forgets what is idle, and everything that waits (used when an interval ends).
     pub fn reset(&mut self) {
-        for slot in (0..self.slots.len()).map(ObjectSlot) {
+        for slot in (0..self.slots.places()).map(ObjectSlot) {
             // A free slot.
             let Some(object) = self.get_mut(slot) else { continue };
             object.queue.clear();
@@ -236,14 +229,14 @@ impl Objects {
             }
         }
         let slots = &self.slots;
-        self.once.retain(|slot| slots[slot.0].is_some());
+        self.once.retain(|slot| slots.get(slot.0).is_some());
     }
 
     /// The first of the table's invariants that does not hold.
     pub fn check(&self) -> Result<(), &'static str> {
         let new = self.iter().filter(|(_, object)| object.is_new).count();
         let in_once = |slot: &ObjectSlot| self.get(*slot).is_some_and(|object| object.is_new);
-        match self.once.len() == new && self.once.iter().all(in_once) && self.places.len() == self.len {
+        match self.once.len() == new && self.once.iter().all(in_once) && self.places.len() == self.len() {
             true => Ok(()),
             false => Err("object contexts that were used once are miscounted"),
         }
@@ -251,12 +244,10 @@ impl Objects {
 
     /// Of a context that is in [`Objects::once`] the caller has taken it out, or does.
     fn remove(&mut self, slot: ObjectSlot) {
-        if let Some(object) = self.slots.get_mut(slot.0).and_then(Option::take) {
+        if let Some(object) = self.slots.remove(slot.0) {
             if let Ok(place) = self.places.find_entry(spread(object.oid.hash), |of| *of == slot) {
                 place.remove();
             }
-            self.len -= 1;
-            self.free.push(slot);
         }
     }
 }

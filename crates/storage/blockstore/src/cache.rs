@@ -7,31 +7,21 @@
 //! everything neither drives out what is in use nor fills memory, which is dear where the system has to clear it, or a
 //! virtual machine to ask for it.
 
-use std::collections::BTreeMap;
-
 use buffer::Piece;
 
-use crate::ages::{Ages, Used};
+use crate::ages::Ages;
+use crate::cached_runs::{Cached, CachedRuns, Place};
 use crate::layout::BLOCK;
 
 /// The part of the cache that what was read once may take.
 const NEW_SHARE: u64 = 16;
 
-#[derive(Debug)]
-struct Kept {
-    bytes: Piece,
-    used: Used,
-    /// Whether it was read again.
-    again: bool,
-}
-
-/// Runs of blocks as they were read, by their first block. What a block holds now may differ: a block counts only if its
-/// checksum is the one that the caller expects.
+/// Runs of blocks as they were read. What a block holds now may differ: a block counts only if its checksum is the one that the
+/// caller expects.
 #[derive(Debug, Default)]
 pub struct DataCache {
-    runs: BTreeMap<u64, Kept>,
-    bytes: u64,
-    /// Those that were read once.
+    runs: CachedRuns,
+    /// Those that were read once, by their first blocks.
     new: Ages,
     new_bytes: u64,
     /// Those that were read again.
@@ -43,17 +33,14 @@ pub struct DataCache {
 impl DataCache {
     /// A block's bytes, if they have this checksum.
     pub fn get(&self, block: u64, crc: u32) -> Option<Piece> {
-        let (first, kept) = self.runs.range(..=block).next_back()?;
-        let at = ((block - first) * BLOCK) as usize;
-        if at >= kept.bytes.len() {
-            return None;
-        }
-        let piece = kept.bytes.slice(at..at + BLOCK as usize);
+        let cached = self.runs.get(self.runs.find(block)?)?;
+        let at = ((block - cached.first) * BLOCK) as usize;
+        let piece = cached.bytes.slice(at..at + BLOCK as usize);
         if piece.crc32c(!0) != crc {
             return None;
         }
-        let ages = if kept.again { &self.again } else { &self.new };
-        ages.touch(&kept.used);
+        let ages = if cached.again { &self.again } else { &self.new };
+        ages.touch(&cached.used);
         Some(piece)
     }
 
@@ -61,21 +48,13 @@ impl DataCache {
     pub fn insert(&mut self, first: u64, bytes: Piece) {
         let end = first + bytes.len() as u64 / BLOCK;
         let mut again = self.seen.take(first);
-        while let Some((other, kept)) = self
-            .runs
-            .range(..end)
-            .next_back()
-            .filter(|(at, kept)| *at + kept.bytes.len() as u64 / BLOCK > first)
-        {
-            again |= kept.again;
-            let other = *other;
-            self.remove(other);
+        for place in self.runs.within(first, end) {
+            again |= self.remove(place).is_some_and(|cached| cached.again);
         }
         self.add(first, bytes, again);
     }
 
     fn add(&mut self, first: u64, bytes: Piece, again: bool) {
-        self.bytes += bytes.len() as u64;
         let used = match again {
             true => self.again.add(first),
             false => {
@@ -83,34 +62,31 @@ impl DataCache {
                 self.new.add(first)
             }
         };
-        self.runs.insert(first, Kept { bytes, used, again });
+        self.runs.insert(Cached { first, bytes, used, again });
     }
 
-    fn remove(&mut self, first: u64) -> Option<Kept> {
-        let kept = self.runs.remove(&first)?;
-        self.bytes -= kept.bytes.len() as u64;
-        match kept.again {
-            true => self.again.remove(&kept.used),
+    fn remove(&mut self, place: Place) -> Option<Cached> {
+        let cached = self.runs.remove(place)?;
+        match cached.again {
+            true => self.again.remove(&cached.used),
             false => {
-                self.new_bytes -= kept.bytes.len() as u64;
-                self.new.remove(&kept.used);
+                self.new_bytes -= cached.bytes.len() as u64;
+                self.new.remove(&cached.used);
             }
         }
-        Some(kept)
+        Some(cached)
     }
 
     /// A block has other contents now: the run that has it is not worth its memory.
     pub fn forget(&mut self, block: u64) {
-        let found = self.runs.range(..=block).next_back();
-        let found = found.filter(|(first, kept)| block < *first + kept.bytes.len() as u64 / BLOCK);
-        if let Some(first) = found.map(|(first, _)| *first) {
-            self.remove(first);
+        if let Some(place) = self.runs.find(block) {
+            self.remove(place);
         }
     }
 
     /// Bytes of memory of the runs; the marks of what left take a thousandth of the most beside them.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.runs.bytes()
     }
 
     /// Drops runs until at most so many bytes are left: those that were read once, the oldest first, beyond their share; then
@@ -118,19 +94,21 @@ impl DataCache {
     pub fn shrink(&mut self, bytes_max: u64) {
         self.seen.make_room(bytes_max / BLOCK);
         while self.new_bytes > bytes_max / NEW_SHARE {
-            let oldest = self.new.first().and_then(|first| Some((first, self.remove(first)?)));
+            let oldest = self.new.first().and_then(|first| self.runs.find(first));
+            let oldest = oldest.and_then(|place| self.remove(place));
             debug_assert!(oldest.is_some(), "every run that was read once is queued");
-            let Some((first, kept)) = oldest else { break };
-            match kept.used.again() {
-                true => self.add(first, kept.bytes, true),
-                false => self.seen.note(first),
+            let Some(cached) = oldest else { break };
+            match cached.used.again() {
+                true => self.add(cached.first, cached.bytes, true),
+                false => self.seen.note(cached.first),
             }
         }
-        while self.bytes > bytes_max {
-            let oldest = self.again.oldest(u64::MAX, |first| Some(&self.runs.get(&first)?.used));
+        while self.bytes() > bytes_max {
+            let runs = &self.runs;
+            let oldest = self.again.oldest(u64::MAX, |first| Some(&runs.get(runs.find(first)?)?.used));
             // It looks at a bounded number: the next turn goes on.
-            let Some(first) = oldest else { return };
-            self.remove(first);
+            let Some(place) = oldest.and_then(|first| self.runs.find(first)) else { return };
+            self.remove(place);
         }
     }
 }
@@ -221,7 +199,7 @@ mod tests {
     }
 
     fn kept(cache: &DataCache) -> Vec<u64> {
-        cache.runs.keys().copied().collect()
+        cache.runs.firsts()
     }
 
     #[test]

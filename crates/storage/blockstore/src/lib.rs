@@ -23,6 +23,7 @@ mod batch;
 mod bitmap;
 mod block_runs;
 mod cache;
+mod cached_runs;
 mod capacity;
 mod check;
 mod checkpoint;
