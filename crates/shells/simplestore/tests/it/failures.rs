@@ -204,7 +204,7 @@ fn damaged_metadata_is_an_error_that_names_the_store_wherever_it_is_damaged() {
     let path = dir.path().join("meta.redb");
     let whole = std::fs::read(&path).unwrap();
     let mut refused = 0;
-    for at in (0..whole.len()).step_by(16 << 10) {
+    for at in (0..whole.len()).step_by(8 << 10) {
         let mut damaged = whole.clone();
         let end = (at + 4096).min(damaged.len());
         damaged[at..end].iter_mut().enumerate().for_each(|(i, byte)| *byte ^= (i as u8).wrapping_mul(31) | 1);

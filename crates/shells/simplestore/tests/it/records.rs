@@ -20,7 +20,9 @@ fn database(dir: &Path) -> Database {
 
 /// Bytes of all keys and values of a closed store.
 fn recount(dir: &Path) -> u64 {
-    let txn = database(dir).begin_read().unwrap();
+    // A database that is closed answers no more, also in a transaction that began before.
+    let database = database(dir);
+    let txn = database.begin_read().unwrap();
     let bytes = |name| {
         let entries = txn.open_table(table(name)).unwrap();
         let sizes = entries.iter().unwrap().map(|e| e.map(|(k, v)| k.value().len() + v.value().len()));
@@ -31,7 +33,8 @@ fn recount(dir: &Path) -> u64 {
 
 /// Flips a bit in the value of the first key of a table that `wanted` accepts.
 fn flip(dir: &Path, name: &str, wanted: impl Fn(&[u8]) -> bool) {
-    let txn = database(dir).begin_write().unwrap();
+    let database = database(dir);
+    let txn = database.begin_write().unwrap();
     {
         let mut entries = txn.open_table(table(name)).unwrap();
         let mut all = entries.iter().unwrap().map(|e| {
