@@ -129,7 +129,7 @@ impl Context<'_> {
     }
 
     fn remove(&mut self, found: &Found) -> Attempt<()> {
-        self.delete(found.key.clone())?;
+        self.delete(found.key().clone())?;
         self.counters.objects = self.counters.objects.saturating_sub(1);
         let onode = &found.onode;
         if let Some(all) = self.few_keys(onode, Dead::All.parts())? {
@@ -183,7 +183,7 @@ impl Context<'_> {
         let mut target = self.find_or_make(to_id, to)?;
         // Whole blocks in the middle are shared where that is worth a count for each, the edges are copied.
         let (first, last) = (from_offset.div_ceil(BLOCK), (from_offset + there) / BLOCK);
-        let aligned = from_offset % BLOCK == to_offset % BLOCK && source.key != target.key;
+        let aligned = from_offset % BLOCK == to_offset % BLOCK && source.key() != target.key();
         let mut shares = aligned && last >= first + SHARED_BLOCKS_MIN;
         // Compressed blocks keep their places within a chunk.
         let chunk_bytes = CHUNK_BLOCKS * BLOCK;
@@ -215,12 +215,12 @@ impl Context<'_> {
         (id, from): (CollectionId, &GHObject),
         (to_id, to): (CollectionId, &GHObject),
     ) -> Attempt<()> {
-        let target = self.place(to_id, to)?;
+        let target = self.key_of(to_id, to)?;
         if self.get(&target)?.is_some() {
             return Err(StoreError::ObjectExists(to_id, Box::new(to.clone())).into());
         }
         let found = self.existing(id, from)?;
-        self.delete(found.key)?;
+        self.delete(found.key().clone())?;
         self.put_new(target, found.onode.encode());
         Ok(())
     }

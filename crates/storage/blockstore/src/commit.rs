@@ -15,10 +15,9 @@ use wal::{Begun, Beside};
 
 use crate::bitmap::Run;
 use crate::block_runs::BlockMap;
-use crate::context::{Ended, Found};
+use crate::context::Ended;
 use crate::layout::BLOCK;
 use crate::planted::Barrier;
-use crate::records::space_of;
 use crate::stop::Stop;
 use crate::store::{BlockStore, Purpose, io_error};
 
@@ -141,15 +140,14 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.contents.deferred.extend(batch.deferred);
         self.purge.wanted |= crate::purge::adds_dead(&batch.changes);
         self.tables.apply(batch.changes);
-        if let Some(Found { key, object, onode, .. }) = last_object {
+        if let Some(found) = last_object {
             debug_assert!(
-                self.tables.active().get(&key).is_none_or(|change| *change == Some(onode.encode())),
-                "the onode of {object} is not the one that was stored"
+                self.tables.active().get(found.key()).is_none_or(|c| *c == Some(found.onode.encode())),
+                "the onode of {} is not the one that was stored",
+                found.object
             );
             // What was just written is asked for sooner than most.
-            if let Some(space) = space_of(&key) {
-                self.tables.recent.get_mut().note_onode(space, object, onode);
-            }
+            self.tables.recent.get_mut().note_onode(found.place.space, found.object, found.onode);
         }
         self.counters = batch.counters;
         self.packer.note(packed);

@@ -1,6 +1,6 @@
 //! What a transaction or a read sees and, for a transaction, what it has changed so far.
 
-use std::cell::{Cell, Ref};
+use std::cell::{Cell, OnceCell, Ref};
 use std::collections::BTreeMap;
 
 use buffer::Piece;
@@ -60,11 +60,35 @@ impl Contents {
 pub struct Found {
     pub collection: CollectionId,
     pub object: GHObject,
-    /// Of its onode.
-    pub key: Key,
+    pub place: Place,
     pub onode: Onode,
     /// The onode as it is stored, if it is.
     pub stored: Option<Onode>,
+}
+
+impl Found {
+    /// The key of its onode.
+    pub fn key(&self) -> &Key {
+        self.place.key(&self.object)
+    }
+}
+
+/// Where an object's onode lies, or would.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub space: u64,
+    /// The onode's key, once someone needed it: a read of what was found lately does not.
+    key: OnceCell<Key>,
+}
+
+impl Place {
+    pub fn new(space: u64) -> Self {
+        Self { space, key: OnceCell::new() }
+    }
+
+    fn key(&self, object: &GHObject) -> &Key {
+        self.key.get_or_init(|| object_key(self.space, object))
+    }
 }
 
 /// The error of a blob of an object that has its checksums and can't be decompressed.
@@ -370,34 +394,33 @@ impl Context<'_> {
     ///
     /// # Errors
     /// There is no such collection.
-    pub fn place(&self, id: CollectionId, object: &GHObject) -> Attempt<Key> {
+    pub fn key_of(&self, id: CollectionId, object: &GHObject) -> Attempt<Key> {
         Ok(object_key(self.space_of(id, object)?, object))
     }
 
     /// # Errors
     /// There is no such collection.
     pub fn find(&self, collection: CollectionId, object: &GHObject) -> Attempt<Option<Found>> {
-        let (key, onode) = self.look_for(collection, object)?;
-        Ok(onode.map(|onode| Found { collection, object: object.clone(), key, onode, stored: Some(onode) }))
+        let (place, onode) = self.look_for(collection, object)?;
+        Ok(onode.map(|onode| Found { collection, object: object.clone(), place, onode, stored: Some(onode) }))
     }
 
-    /// The key that an object has, or would have, and its onode if it exists.
-    fn look_for(&self, collection: CollectionId, object: &GHObject) -> Attempt<(Key, Option<Onode>)> {
-        let space = self.space_of(collection, object)?;
-        let key = object_key(space, object);
+    /// Where an object's onode lies, or would, and the onode if the object exists.
+    fn look_for(&self, collection: CollectionId, object: &GHObject) -> Attempt<(Place, Option<Onode>)> {
+        let place = Place::new(self.space_of(collection, object)?);
         if let Some(recent) = self.recent() {
-            let onode = recent.onode(space, object);
-            if onode.is_some() || recent.is_absent(&key) {
-                return Ok((key, onode));
+            let onode = recent.onode(place.space, object);
+            if onode.is_some() || recent.is_absent(place.key(object)) {
+                return Ok((place, onode));
             }
         }
-        let Some(value) = self.get(&key)? else {
-            self.note(|recent| recent.note_absent(key.clone()));
-            return Ok((key, None));
+        let Some(value) = self.get(place.key(object))? else {
+            self.note(|recent| recent.note_absent(place.key(object).clone()));
+            return Ok((place, None));
         };
         let onode = Onode::decode(&value).map_err(damaged)?;
-        self.note(|recent| recent.note_onode(space, object.clone(), onode));
-        Ok((key, Some(onode)))
+        self.note(|recent| recent.note_onode(place.space, object.clone(), onode));
+        Ok((place, Some(onode)))
     }
 
     /// The object if it was stored last. It has to be stored again to be found so once more.
@@ -424,12 +447,12 @@ impl Context<'_> {
         if let Some(last) = self.take_last(collection, object) {
             return Ok(last);
         }
-        let (key, stored) = self.look_for(collection, object)?;
+        let (place, stored) = self.look_for(collection, object)?;
         let onode = stored.unwrap_or_else(|| {
             self.counters.objects += 1;
             Onode::new(self.new_number())
         });
-        Ok(Found { collection, object: object.clone(), key, onode, stored })
+        Ok(Found { collection, object: object.clone(), place, onode, stored })
     }
 
     /// A number that was never given.
@@ -551,7 +574,7 @@ impl Context<'_> {
     pub fn store(&mut self, mut found: Found) {
         if found.stored != Some(found.onode) {
             let old_bytes = found.stored.map(|old| old.encoded_bytes());
-            self.put_over(found.key.clone(), old_bytes, found.onode.encode());
+            self.put_over(found.key().clone(), old_bytes, found.onode.encode());
             found.stored = Some(found.onode);
         }
         self.last_object = Some(found);

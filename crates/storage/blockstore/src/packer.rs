@@ -208,13 +208,14 @@ mod tests {
     use types::{GHObject, PgId};
 
     use super::*;
+    use crate::context::Place;
     use crate::records::Onode;
 
     fn found(pool: i64, flags: u32) -> Found {
         let hint = Some(AllocHint { flags, ..AllocHint::default() });
         let collection = CollectionId::Pg(PgId { pool: PoolId(pool), seed: 0 }.into());
         let onode = Onode { hint, ..Onode::new(1) };
-        Found { collection, object: GHObject::min(), key: Key::new(), onode, stored: None }
+        Found { collection, object: GHObject::min(), place: Place::new(1), onode, stored: None }
     }
 
     fn how(mode: CompressionMode, blob: u64) -> Option<Compression> {
