@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use buffer::Piece;
-use hashbrown::HashTable;
 use smallvec::SmallVec;
 use types::Slab;
 
 use crate::ages::Used;
-use crate::filter::spread;
+use crate::block_index::BlockIndex;
 use crate::layout::BLOCK;
 
 #[derive(Debug)]
@@ -32,29 +31,12 @@ impl Cached {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place(usize);
 
-/// Where a run of one block is kept, with its block's hash: a table that grows need not look there for it.
-#[derive(Debug)]
-struct Single {
-    hash: u32,
-    place: Place,
-}
-
-fn hash_of(block: u64) -> u32 {
-    spread(block) as u32
-}
-
-/// What a table goes by: its lowest bits, and its highest.
-fn doubled(hash: u32) -> u64 {
-    u64::from(hash) << 32 | u64::from(hash)
-}
-
 /// Invariant: no two runs have a block in common.
 #[derive(Debug, Default)]
 pub struct CachedRuns {
     kept: Slab<Cached>,
-    /// Runs of one block, which most are where requests are small: a search for one in a tree misses the processor's caches several
-    /// times.
-    singles: HashTable<Single>,
+    /// Runs of one block, which most are where requests are small.
+    singles: BlockIndex,
     /// Longer ones, by their first blocks.
     longer: BTreeMap<u64, Place>,
     bytes: u64,
@@ -72,18 +54,10 @@ impl CachedRuns {
 
     /// The run that has a block.
     pub fn find(&self, block: u64) -> Option<Place> {
-        self.find_single(block).or_else(|| {
+        self.singles.get(block).map(Place).or_else(|| {
             let (_, place) = self.longer.range(..=block).next_back()?;
             self.get(*place).is_some_and(|cached| block < cached.end()).then_some(*place)
         })
-    }
-
-    fn find_single(&self, block: u64) -> Option<Place> {
-        let hash = hash_of(block);
-        let is_it = |single: &Single| {
-            single.hash == hash && self.get(single.place).is_some_and(|cached| cached.first == block)
-        };
-        self.singles.find(doubled(hash), is_it).map(|single| single.place)
     }
 
     /// The runs that have a block from `first` on before `end`.
@@ -92,10 +66,10 @@ impl CachedRuns {
         let reaches = |place: &Place| self.get(*place).is_some_and(|cached| cached.end() > first);
         let mut found: SmallVec<[Place; 2]> = longer.take_while(reaches).collect();
         if end - first <= self.singles.len() as u64 {
-            found.extend((first..end).filter_map(|block| self.find_single(block)));
+            found.extend((first..end).filter_map(|block| self.singles.get(block)).map(Place));
         } else {
             let is_within = |cached: &Cached| (first..end).contains(&cached.first);
-            let singles = self.singles.iter().map(|single| single.place);
+            let singles = self.singles.places().map(Place);
             found.extend(singles.filter(|place| self.get(*place).is_some_and(is_within)));
         }
         found
@@ -106,21 +80,21 @@ impl CachedRuns {
         debug_assert!(self.within(cached.first, cached.end()).is_empty(), "two runs have a block in common");
         let (first, len) = (cached.first, cached.bytes.len() as u64);
         self.bytes += len;
-        let place = Place(self.kept.insert(cached));
+        let place = self.kept.insert(cached);
         if len == BLOCK {
-            let hash = hash_of(first);
-            self.singles.insert_unique(doubled(hash), Single { hash, place }, |other| doubled(other.hash));
+            self.singles.set(first, place);
         } else {
-            self.longer.insert(first, place);
+            self.longer.insert(first, Place(place));
         }
     }
 
     pub fn remove(&mut self, place: Place) -> Option<Cached> {
         let cached = self.kept.remove(place.0)?;
         self.bytes -= cached.bytes.len() as u64;
-        match self.singles.find_entry(doubled(hash_of(cached.first)), |single| single.place == place) {
-            Ok(single) => drop(single.remove()),
-            Err(_) => drop(self.longer.remove(&cached.first)),
+        if cached.bytes.len() as u64 == BLOCK {
+            self.singles.remove(cached.first);
+        } else {
+            self.longer.remove(&cached.first);
         }
         Some(cached)
     }

@@ -21,6 +21,7 @@ mod ages;
 mod apply;
 mod batch;
 mod bitmap;
+mod block_index;
 mod block_runs;
 mod cache;
 mod cached_runs;

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use buffer::Piece;
 use encoding::DecodeError;
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
 use smallvec::SmallVec;
 use store::StoreError;
+use types::Slab;
 
 use crate::ages::{Ages, Used};
-use crate::filter::{Filter, KeyHash, spread};
+use crate::block_index::BlockIndex;
+use crate::filter::{Filter, KeyHash};
 use crate::layout::BLOCK;
 use crate::page::{Key, Page, PagePtr};
 use crate::recent::Recent;
@@ -31,8 +31,6 @@ type Changes<'a> = btree_map::Range<'a, Key, Option<Piece>>;
 
 #[derive(Debug)]
 struct Cached {
-    /// The first block of its place.
-    block: u64,
     ptr: PagePtr,
     /// Its pointer as pages above have it: with one run it has 24 bytes.
     encoded: SmallVec<[u8; 24]>,
@@ -57,8 +55,9 @@ const CHANGE_BYTES: u64 = 256;
 /// Pages in memory.
 #[derive(Debug, Default)]
 pub struct Pages {
-    /// By their first blocks: a search in a tree of blocks would miss the processor's caches as often as that in the pages.
-    cached: HashTable<Cached>,
+    cached: Slab<Cached>,
+    /// Where each is, by its first block.
+    places: BlockIndex,
     bytes: u64,
     /// Pages that could not be read.
     bad: Vec<(PagePtr, StoreError)>,
@@ -96,7 +95,7 @@ impl Pages {
     }
 
     fn at(&self, block: u64) -> Option<&Cached> {
-        self.cached.find(spread(block), |cached| cached.block == block)
+        self.cached.get(self.places.get(block)?)
     }
 
     fn used<'a>(&self, cached: &'a Cached) -> &'a Arc<Page> {
@@ -117,11 +116,14 @@ impl Pages {
         let bytes = ptr.block_count() * BLOCK + page.len() as u64 * ENTRY_PLACE_MEMORY + PAGE_MEMORY;
         self.bytes += bytes;
         let encoded = SmallVec::from_slice(&ptr.encode());
-        let cached = Cached { block, ptr, encoded, page, used, bytes };
-        match self.cached.entry(spread(block), |old| old.block == block, |old| spread(old.block)) {
-            Entry::Occupied(mut old) => self.bytes -= std::mem::replace(old.get_mut(), cached).bytes,
-            Entry::Vacant(place) => drop(place.insert(cached)),
+        let place = self.cached.insert(Cached { ptr, encoded, page, used, bytes });
+        if let Some(old) = self.places.set(block, place) {
+            self.forget(old);
         }
+    }
+
+    fn forget(&mut self, place: usize) {
+        self.bytes -= self.cached.remove(place).map_or(0, |old| old.bytes);
     }
 
     /// Takes a page that was read.
@@ -155,13 +157,11 @@ impl Pages {
     /// clock was `keep_from` stay: a request that waits for another page needs them together.
     pub fn shrink(&mut self, bytes_max: u64, keep_from: u64) {
         while self.bytes > bytes_max {
-            let cached = &self.cached;
-            let find = |block| cached.find(spread(block), |cached| cached.block == block);
+            let Self { cached, places, .. } = self;
+            let find = |block| cached.get(places.get(block)?);
             let oldest = self.ages.oldest(keep_from, |block| Some(&find(block)?.used));
-            let Some(block) = oldest else { return };
-            if let Ok(old) = self.cached.find_entry(spread(block), |cached| cached.block == block) {
-                self.bytes -= old.remove().0.bytes;
-            }
+            let Some(place) = oldest.and_then(|block| self.places.remove(block)) else { return };
+            self.forget(place);
         }
     }
 }
