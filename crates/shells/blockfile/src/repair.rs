@@ -16,7 +16,7 @@ pub struct Mended {
 }
 
 /// Checks the metadata and makes what was counted, and what belongs to no object, fit the objects: durably, in one
-/// transaction a shard. A record or data that can't be read stays as it is.
+/// transaction a shard. A record or data that can't be read stays as it is; where metadata can't be read, all of the shard does.
 ///
 /// # Errors
 /// The change is refused: there is no room, or a page can't be read. Nothing was changed.
@@ -34,8 +34,8 @@ pub fn repair(store: &mut Blocking<BlockFileStore>) -> Result<Mended, StoreError
 
 fn repair_shard(store: &mut Blocking<BlockFileStore>, shard: usize) -> Result<Mended, StoreError> {
     let (checker, before) = checked(store, shard);
-    if before.is_empty() {
-        return Ok(Mended::default());
+    if before.is_empty() || !checker.can_repair() {
+        return Ok(Mended { mended: Vec::new(), left: before });
     }
     store.drive(|store, _| {
         store.handles().get_mut(shard).map_or(Some(Ok(())), |h| checker.repair(h.inner()))

@@ -19,6 +19,9 @@ use crate::stop::Stop;
 use crate::store::BlockStore;
 use crate::tree::Layer;
 
+/// Why a check says nothing of blocks and counts.
+pub(crate) const PARTIAL: &str = "what can't be read may be what maps a block";
+
 /// How often a block is mapped, and how often as shared.
 #[derive(Default)]
 pub struct Mapped {
@@ -46,6 +49,8 @@ pub struct Checker {
     pub(crate) metadata_bytes: u64,
     /// What is compressed, by what objects map.
     pub(crate) packed: BTreeMap<PoolId, Compressed>,
+    /// Whether something could not be read: it may be all that maps a block, or that an object is there.
+    pub(crate) is_partial: bool,
     problems: Vec<String>,
 }
 
@@ -66,17 +71,27 @@ impl Checker {
                 }
                 Ok(None) => break,
                 Err(Stop::Pages(missing)) => {
-                    store.read_pages(missing);
-                    store.pages_held = true;
+                    store.read_held_pages(missing);
                     return None;
                 }
+                Err(Stop::Error(error)) => {
+                    self.is_partial = true;
+                    self.problems
+                        .push(format!("{error}; what lies behind key {:02x?} was not checked", self.from));
+                    break;
+                }
                 Err(other) => {
-                    self.problems.push(format!("after key {:02x?}: {other:?}", self.from));
+                    self.is_partial = true;
+                    self.problems.push(format!("a search behind key {:02x?} wants {other:?}", self.from));
                     break;
                 }
             }
         }
-        self.compare(store);
+        if self.is_partial {
+            self.problems.push(format!("{PARTIAL}, so that nothing is mended here"));
+        } else {
+            self.compare(store);
+        }
         Some(std::mem::take(&mut self.problems))
     }
 
@@ -119,6 +134,7 @@ impl Checker {
             }
         };
         if let Err(error) = decoded {
+            self.is_partial = true;
             self.problems.push(format!("the value of key {key:02x?}: {error}"));
         }
     }

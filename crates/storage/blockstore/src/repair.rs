@@ -9,7 +9,7 @@ use blockdev::DeviceQueue;
 use store::StoreError;
 
 use crate::bitmap::Run;
-use crate::check::Checker;
+use crate::check::{Checker, PARTIAL};
 use crate::chunk::CHUNK_BLOCKS;
 use crate::context::{Context, NOTHING_FETCHED};
 use crate::packer::Change;
@@ -18,13 +18,22 @@ use crate::stop::{Attempt, Stop};
 use crate::store::BlockStore;
 
 impl Checker {
+    /// Whether the check could read everything: only then can anything be mended.
+    pub fn can_repair(&self) -> bool {
+        !self.is_partial
+    }
+
     /// Changes the store that was checked, in one transaction; another check says what is left. `None` while pages are
     /// read: turn the store and ask again.
     ///
     /// # Errors
-    /// A page can't be read, or there is no room.
+    /// The check, or this, could not read something: nothing was changed. Or there is no room.
     pub fn repair<Q: DeviceQueue>(&self, store: &mut BlockStore<Q>) -> Option<Result<(), StoreError>> {
         store.pages_held = false;
+        if self.is_partial {
+            // What is not known to be mapped would be given up, with all that is there.
+            return Some(Err(StoreError::Damaged(PARTIAL.to_owned())));
+        }
         let mut context = store.context(&NOTHING_FETCHED);
         let stop = match self.change(&mut context) {
             Ok(()) => {
@@ -41,8 +50,7 @@ impl Checker {
         };
         match stop {
             Stop::Pages(pages) => {
-                store.read_pages(pages);
-                store.pages_held = true;
+                store.read_held_pages(pages);
                 None
             }
             Stop::LogRoom | Stop::NextRecord => {

@@ -371,6 +371,14 @@ impl<Q: DeviceQueue> BlockStore<Q> {
         self.pump();
     }
 
+    /// Reads pages for a check, which goes on between two turns. What was read, or could not be, is kept until it asks again. The
+    /// device begins at once: whoever drives the store may wait for its call before the next turn.
+    pub(crate) fn read_held_pages(&mut self, pages: Vec<PagePtr>) {
+        self.read_pages(pages);
+        self.pages_held = true;
+        self.io.submit(self.now);
+    }
+
     /// Does everything that can be done now.
     fn work(&mut self) {
         loop {
@@ -391,7 +399,7 @@ impl<Q: DeviceQueue> BlockStore<Q> {
             }
         }
         self.ready.append(&mut self.done);
-        if self.page_reads.is_empty() {
+        if self.page_reads.is_empty() && !self.pages_held {
             self.tables.pages.forget_bad();
         }
         if !self.pages_held {

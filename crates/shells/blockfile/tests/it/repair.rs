@@ -3,9 +3,10 @@
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crate::common::{META, object, owner};
-use blockfile::{BlockFileStore, Blocking, Mended, NewStore, Options, mkfs, open, path_in, repair};
+use blockfile::{BlockFileStore, Blocking, Mended, NewStore, Options, fsck, mkfs, open, path_in, repair};
 use buffer::crc32c;
 use store::Transaction;
 
@@ -52,4 +53,80 @@ fn what_was_counted_wrong_is_mended_for_good() {
     let mended = Mended { mended: vec!["2 objects are there, 5 are counted".to_owned()], left: Vec::new() };
     assert_eq!(repair(&mut opened(dir.path())), Ok(mended));
     assert_eq!(repair(&mut opened(dir.path())), Ok(Mended::default()), "opened again");
+}
+
+/// Flips a bit of each of these bytes of the store's file.
+fn flip(dir: &Path, places: &[u64]) {
+    let file = OpenOptions::new().read(true).write(true).open(path_in(dir)).unwrap();
+    for at in places {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, *at).unwrap();
+        file.write_all_at(&[byte[0] ^ 1], *at).unwrap();
+    }
+}
+
+/// Where these bytes lie in the store's file: in pages, and in records of the log that are needed no more.
+fn places_of(dir: &Path, bytes: &[u8]) -> Vec<u64> {
+    let all = std::fs::read(path_in(dir)).unwrap();
+    let found = (0..all.len() - bytes.len()).filter(|at| all[*at..].starts_with(bytes));
+    found.map(|at| at as u64).collect()
+}
+
+#[test]
+fn where_a_page_cant_be_read_a_check_says_so_and_nothing_is_mended() {
+    let dir = tempfile::tempdir().unwrap();
+    mkfs(dir.path(), &owner(0), &NewStore::file(64 << 20), &Options::default()).unwrap();
+    let mut store = opened(dir.path());
+    let mut first = Transaction::new();
+    first.create_collection(META, 0);
+    store.commit(first).unwrap();
+    for n in 0..500u32 {
+        let mut txn = Transaction::new();
+        txn.write(META, &object(&format!("needle{n}")), 0, vec![n as u8; 4096].into());
+        txn.set_attr(META, &object(&format!("needle{n}")), "a", vec![7; 300]);
+        store.commit(txn).unwrap();
+    }
+    store.store().handles()[0].inner().request_checkpoint();
+    store.drive(|store, _| store.handles()[0].inner().is_clean().then_some(()));
+    drop(store);
+    let places = places_of(dir.path(), b"needle250");
+    assert!(places.len() > 1, "the log has the object's name, and a page");
+
+    flip(dir.path(), &places);
+    let started = Instant::now();
+    let mut store = opened(dir.path());
+    let found = fsck(&mut store, false, &mut |_| {});
+    assert_eq!(found.problems.len(), 2, "{found:?}");
+    assert!(
+        found.problems[0].contains("page") && found.problems[1].contains("nothing is mended"),
+        "{found:?}"
+    );
+    assert_eq!(repair(&mut store), Ok(Mended { mended: Vec::new(), left: found.problems }));
+    // Neither waits for a device that was not asked.
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    drop(store);
+    flip(dir.path(), &places);
+    let found = fsck(&mut opened(dir.path()), true, &mut |_| {});
+    assert_eq!((found.problems, found.objects), (Vec::new(), 500), "nothing was given up");
+}
+
+#[test]
+fn a_check_waits_only_for_the_device() {
+    let dir = tempfile::tempdir().unwrap();
+    mkfs(dir.path(), &owner(0), &NewStore::file(64 << 20), &Options::default()).unwrap();
+    let mut store = opened(dir.path());
+    let mut txn = Transaction::new();
+    txn.create_collection(META, 0);
+    for n in 0..2000u32 {
+        txn.set_attr(META, &object(&format!("o{n}")), "a", vec![7; 1000]);
+    }
+    store.commit(txn).unwrap();
+    store.store().handles()[0].inner().request_checkpoint();
+    store.drive(|store, _| store.handles()[0].inner().is_clean().then_some(()));
+    drop(store);
+    let mut store = opened(dir.path());
+    let started = Instant::now();
+    assert_eq!(fsck(&mut store, false, &mut |_| {}).problems, [""; 0]);
+    // It reads some 500 pages, 32 at a time. A sleep for each of those took 1.6 s.
+    assert!(started.elapsed() < Duration::from_millis(800), "{:?}", started.elapsed());
 }
