@@ -3,7 +3,7 @@
 //! A PG that has existed must never be created again: its data would seem never to have been. Ceph's monitors mark a
 //! pool CREATING until all its PGs are made, and orders for other pools are old ones. A monitor that sends an order
 //! without a history (ours) may not know whether the PG has existed: then the maps since the pool was made have to say
-//! that no other OSD can ever have had it, and this store has to be older than the pool.
+//! that no other OSD can ever have had it, and that this OSD had this store all the time.
 //!
 //! A PG's history begins with the order, not with the map that this OSD has come to: all copies must agree on it. The
 //! maps in between are read from the store, oldest first, and handed to the new PG.
@@ -42,7 +42,7 @@ pub(crate) struct CreateOrder {
 struct PendingCreate {
     order: CreateOrder,
     first: Epoch,
-    /// Whether the maps must show that no other OSD can have had it.
+    /// Whether the maps must show that no other OSD, and no other store of this one, can have had it.
     doubtful: bool,
     /// The PG in the maps read so far. Of neighbours that differ only in the epoch the first and the last are kept.
     views: Vec<MapView>,
@@ -218,10 +218,14 @@ impl Control {
         }
     }
 
-    /// Notes where the PGs are in this map, and strikes out doubtful ones that another OSD may have had in it.
+    /// Notes where the PGs are in this map, and strikes out doubtful ones that another OSD may have had in it, or another store of
+    /// this one.
     fn note_views(&mut self, map: &Arc<OsdMap>) {
         // No PG is being made: there is nothing to note.
         let (whoami, Some(creating)) = (self.config.whoami, &mut self.creating) else { return };
+        // Before its first start an OSD has no store in the map.
+        let had_another_store =
+            map.osd(whoami).is_some_and(|osd| !osd.uuid.is_zero() && osd.uuid != self.config.osd_fsid);
         creating.0.retain(|pgid, pending| {
             let Some(view) = view(map, pgid).filter(|_| map.epoch >= pending.first) else { return true };
             // It comes out of another PG, in which its objects are or were.
@@ -230,7 +234,7 @@ impl Control {
             }
             let elsewhere = view.acting.iter().any(|osd| *osd != whoami);
             pending.add(view);
-            !(pending.doubtful && elsewhere)
+            !(pending.doubtful && (elsewhere || had_another_store))
         });
     }
 

@@ -301,6 +301,32 @@ fn an_order_without_history_is_refused_by_a_store_younger_than_the_pool() {
     assert!(w.osd.pg_ids().is_empty());
 }
 
+#[test]
+fn an_order_without_history_is_refused_where_another_store_of_this_osd_had_the_pg() {
+    let made = |store: Fsid| {
+        let mut w = World::new();
+        w.mon.change(|_, inc| {
+            // With a weight it exists.
+            inc.new_weight.insert(ME, 0x10000);
+            inc.new_uuid.insert(ME, store);
+            inc.new_pool_max = Some(1);
+            inc.new_pools.insert(PoolId(1), maps::PgPool::replicated(1, 1, 4, 0));
+            inc.new_pool_names.insert(PoolId(1), "pool1".into());
+        });
+        let made = w.mon.epoch();
+        // The disk is replaced; every map since the first is still there.
+        w.mon.change(|_, inc| {
+            inc.new_uuid.insert(ME, OSD_FSID);
+        });
+        w.start();
+        assert_eq!(w.osd.state(), OsdPhase::Active, "{:#?}", w.log);
+        w.send_creates_without_history(1, 4, made);
+        w.osd.pg_ids().len()
+    };
+    assert_eq!(made(Fsid([8; 16])), 0);
+    assert_eq!((made(OSD_FSID), made(Fsid::default())), (4, 4), "this store, or none yet");
+}
+
 fn collections(w: &mut World) -> Vec<CollectionId> {
     w.store.read(ReadRequest::Collections, Token(u64::MAX));
     let mut done = Vec::new();
